@@ -1,0 +1,161 @@
+// Package scan is the border between query languages and storage: what may be
+// asked of a set of series and how the answer arrives. Query front ends in the
+// router consume Source; a node, or a fan-out over nodes, implements it. It uses
+// the standard library and api/series only.
+package scan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// MatchKind says how a Matcher compares a tag's value. A tag that a series does
+// not have counts as the empty string, as in Prometheus.
+type MatchKind uint8
+
+// The kinds of Matcher.
+const (
+	MatchEqual        MatchKind = iota // value is Values[0]
+	MatchNotEqual                      // value is not Values[0]
+	MatchIn                            // value is one of Values
+	MatchNotIn                         // value is none of Values
+	MatchEqualFold                     // value is one of Values, ignoring case (Unicode simple folding)
+	MatchNotEqualFold                  // value is none of Values, ignoring case
+	MatchRegexp                        // value matches Values[0], RE2, anchored at both ends
+	MatchNotRegexp                     // value does not match Values[0], RE2, anchored at both ends
+	MatchPresent                       // the series has the tag
+	MatchAbsent                        // the series does not have the tag
+)
+
+// Matcher restricts series by one tag.
+type Matcher struct {
+	Name   string
+	Kind   MatchKind
+	Values []string
+}
+
+// Selector picks series. A Metric of "" with MetricAny set picks all metrics of
+// the database. Exact restricts to series that have no other tags than the ones
+// that Matchers name (OpenTSDB's explicitTags).
+type Selector struct {
+	Database  string
+	Metric    string
+	MetricAny bool
+	Matchers  []Matcher
+	Exact     bool
+}
+
+// Aggregate is a set of per-window functions.
+type Aggregate uint8
+
+// The functions that a window can carry.
+const (
+	AggregateSum Aggregate = 1 << iota
+	AggregateCount
+	AggregateMin
+	AggregateMax
+	AggregateFirst
+	AggregateLast
+)
+
+// Windows asks for aggregates by fixed window instead of samples: window n is
+// [OriginMs+n·WidthMs, OriginMs+(n+1)·WidthMs), n may be negative. NaN samples
+// (any payload) are left out of every aggregate, the count included.
+type Windows struct {
+	OriginMs   int64
+	WidthMs    int64
+	Aggregates Aggregate
+}
+
+// Request asks for the samples of series in [FromMs, ToMs], both inclusive.
+type Request struct {
+	Selector
+	FromMs, ToMs int64
+	Windows      *Windows // nil: samples
+	Limits       Limits
+	Parallel     int // visitors running at once; 0 or 1: one
+}
+
+// Limits bound what one request may cost; 0 means no bound. Exceeding one ends
+// the scan with a *LimitError.
+type Limits struct {
+	SeriesMax  int64 // series matched
+	SamplesMax int64 // samples decoded
+	BytesMax   int64 // memory held by the scan itself
+}
+
+// LimitError says which limit a request met.
+type LimitError struct {
+	What  string // "series", "samples" or "bytes"
+	Limit int64
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("the query needs more than %d %s: narrow its time range or its filters, or raise the limit", e.Limit, e.What)
+}
+
+// ErrStopped is returned by a Visitor that wants no more; Scan then returns nil.
+var ErrStopped = errors.New("scan stopped by its visitor")
+
+// Chunk is a stretch of one series. The slices are reused by the scan once the
+// visitor has returned. A series comes as one or more chunks in time order, all
+// visited by one worker without another series between them.
+//
+// In a Request for samples, Times and Values have the same length, times grow
+// strictly, deletes are applied and of equal times the later write has won.
+// In a Request for windows, Times holds the starts of the windows that have at
+// least one sample and each requested aggregate's slice has the same length; a
+// window is never split over chunks.
+type Chunk struct {
+	Key    series.Key
+	Times  []int64
+	Values []float64
+
+	Sum, Min, Max, First, Last []float64
+	Count                      []int64
+}
+
+// Visitor receives chunks; worker is below Request.Parallel, and calls with the
+// same worker never overlap.
+type Visitor func(worker int, chunk *Chunk) error
+
+// Point is the newest sample of a series.
+type Point struct {
+	Key series.Key
+	series.Sample
+}
+
+// Source answers queries.
+type Source interface {
+	// Scan visits the samples or windows of all series that match.
+	Scan(ctx context.Context, request *Request, visit Visitor) error
+	// Last visits the newest sample at or after fromMs of each series that matches.
+	Last(ctx context.Context, selector *Selector, fromMs int64, limits Limits, visit func(Point) error) error
+	// Series visits the keys that match, at most limit of them (0: all), and
+	// gives the number that match in all.
+	Series(ctx context.Context, selector *Selector, limit int, visit func(series.Key) error) (total int64, err error)
+	// Metrics, TagNames and TagValues give sorted names that start with prefix,
+	// at most limit (0: all). An empty metric means all metrics.
+	Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error)
+	TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error)
+	TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error)
+	// Databases gives the sorted names of databases that have series.
+	Databases(ctx context.Context) ([]string, error)
+}
+
+// Deleter removes samples.
+type Deleter interface {
+	// Delete hides all samples of the series that match in [FromMs, ToMs] that
+	// were written before it, durably, and gives the number of series touched.
+	Delete(ctx context.Context, selector *Selector, fromMs, toMs int64) (seriesTouched int64, err error)
+}
+
+// The whole of time, for requests without a bound.
+const (
+	TimeMsMin = math.MinInt64 / 4
+	TimeMsMax = math.MaxInt64 / 4
+)

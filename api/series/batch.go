@@ -1,0 +1,298 @@
+package series
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// ErrBatch marks bytes that are not an encoded batch.
+var ErrBatch = errors.New("not an encoded batch")
+
+// An encoded batch, the samples of one shard, is
+//
+//	uvarint definitions, then for each: uvarint length, key
+//	uvarint points, then for each:
+//	    control byte
+//	        bits 0–2  bytes of the mantissa, less one
+//	        bits 3–4  reference: 0 previous+1, 1 previous, 2 start of run, 3 explicit
+//	        bits 5–6  time: 0 previous, 1 previous+step, 2 explicit
+//	        bit  7    a scale byte follows; else the scale is the previous one
+//	    scale byte    0–15, or 255 for float64 bits
+//	    reference     zigzag varint, the difference to the previous reference; starts a run
+//	    time          zigzag varint, the difference to the previous time; becomes the step
+//	    mantissa      zigzag, little-endian, as many bytes as said
+//
+// All "previous" values are 0 at the start. A reference below SlotBase is the id
+// of a series; SlotBase+n is definition n of the same batch. Points are in the
+// order in which they were written: of equal series and time the last one counts.
+const (
+	controlLengthMask  = 0x07
+	controlRefNext     = 0 << 3
+	controlRefSame     = 1 << 3
+	controlRefRunStart = 2 << 3
+	controlRefExplicit = 3 << 3
+	controlRefMask     = 3 << 3
+	controlTimeSame    = 0 << 5
+	controlTimeStep    = 1 << 5
+	controlTimeDelta   = 2 << 5
+	controlTimeMask    = 3 << 5
+	controlScale       = 1 << 7
+
+	pointBytesMax = 1 + 1 + 2*binary.MaxVarintLen64 + 8
+)
+
+// BatchEncoder builds an encoded batch. The zero value is ready; Reset makes it
+// ready again and keeps its memory.
+type BatchEncoder struct {
+	definitions      []byte
+	definitionsCount int
+	points           []byte
+	pointsCount      int
+
+	ref, runStart uint32
+	timeMs, step  int64
+	scale         uint8
+}
+
+// Reset empties the encoder.
+func (e *BatchEncoder) Reset() {
+	*e = BatchEncoder{definitions: e.definitions[:0], points: e.points[:0]}
+}
+
+// Points gives the number of points so far.
+func (e *BatchEncoder) Points() int { return e.pointsCount }
+
+// Define adds a definition and gives the reference for its points.
+func (e *BatchEncoder) Define(k Key) ID {
+	e.definitions = binary.AppendUvarint(e.definitions, uint64(len(k)))
+	e.definitions = append(e.definitions, k...)
+	e.definitionsCount++
+	return SlotBase + ID(e.definitionsCount-1)
+}
+
+// Append adds one point. It does not allocate once the encoder has grown.
+func (e *BatchEncoder) Append(ref ID, timeMs, mantissa int64, scale uint8) {
+	if cap(e.points)-len(e.points) < pointBytesMax {
+		e.grow()
+	}
+	n := len(e.points)
+	p := e.points[n : n+pointBytesMax]
+	var control byte
+	at := 1
+	if scale != e.scale {
+		control = controlScale
+		p[1] = scale
+		at = 2
+		e.scale = scale
+	}
+	switch r := uint32(ref); r {
+	case e.ref + 1:
+	case e.ref:
+		control |= controlRefSame
+	case e.runStart:
+		control |= controlRefRunStart
+	default:
+		control |= controlRefExplicit
+		at += binary.PutUvarint(p[at:], zigzag(int64(r)-int64(e.ref)))
+		e.runStart = r
+	}
+	e.ref = uint32(ref)
+	if delta := timeMs - e.timeMs; delta != 0 {
+		if delta == e.step {
+			control |= controlTimeStep
+		} else {
+			control |= controlTimeDelta
+			at += binary.PutUvarint(p[at:], zigzag(delta))
+			e.step = delta
+		}
+		e.timeMs = timeMs
+	}
+	z := zigzag(mantissa)
+	length := (bits.Len64(z|1) + 7) / 8
+	binary.LittleEndian.PutUint64(p[at:], z)
+	p[0] = control | byte(length-1)
+	e.points = e.points[:n+at+length]
+	e.pointsCount++
+}
+
+func (e *BatchEncoder) grow() {
+	grown := make([]byte, len(e.points), 2*cap(e.points)+64*pointBytesMax)
+	copy(grown, e.points)
+	e.points = grown
+}
+
+// AppendTo appends the encoded batch to dst.
+func (e *BatchEncoder) AppendTo(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(e.definitionsCount))
+	dst = append(dst, e.definitions...)
+	dst = binary.AppendUvarint(dst, uint64(e.pointsCount))
+	return append(dst, e.points...)
+}
+
+// SizeMax bounds the number of bytes that AppendTo adds.
+func (e *BatchEncoder) SizeMax() int {
+	return 2*binary.MaxVarintLen64 + len(e.definitions) + len(e.points)
+}
+
+func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
+func unzigzag(z uint64) int64 { return int64(z>>1) ^ -int64(z&1) }
+
+// BatchReader walks an encoded batch: first all definitions, then the points.
+// Every byte is checked before it is used; after an error, Err says what is
+// wrong and both Next methods give false.
+type BatchReader struct {
+	rest            []byte
+	definitionsLeft uint64
+	pointsLeft      uint64
+	points          int
+	err             error
+	runStart        uint32
+	step            int64
+
+	// The point that NextPoint found. Ref is an ID or SlotBase+n.
+	Ref      uint32
+	TimeMs   int64
+	Mantissa int64
+	Scale    uint8
+}
+
+// Reset starts to read an encoded batch.
+func (r *BatchReader) Reset(b []byte) {
+	*r = BatchReader{rest: b}
+	n, used := binary.Uvarint(b)
+	if used <= 0 || n > uint64(len(b)-used) {
+		r.fail("count of definitions")
+		return
+	}
+	r.rest, r.definitionsLeft = b[used:], n
+	if n == 0 {
+		r.startPoints()
+	}
+}
+
+func (r *BatchReader) fail(what string) {
+	r.err = fmt.Errorf("%w: %s, %d bytes before its end", ErrBatch, what, len(r.rest))
+	r.definitionsLeft, r.pointsLeft = 0, 0
+}
+
+func (r *BatchReader) startPoints() {
+	n, used := binary.Uvarint(r.rest)
+	if used <= 0 || n > uint64(len(r.rest)-used)/2 {
+		r.fail("count of points")
+		return
+	}
+	r.rest, r.pointsLeft, r.points = r.rest[used:], n, int(n)
+	if n == 0 && len(r.rest) > 0 {
+		r.fail("bytes after the last point")
+	}
+}
+
+// Err gives the first error.
+func (r *BatchReader) Err() error { return r.err }
+
+// Points gives the number of points in all; it is known once the definitions
+// have been read.
+func (r *BatchReader) Points() int { return r.points }
+
+// NextDefinition gives the next definition's key, which points into the batch.
+func (r *BatchReader) NextDefinition() (Key, bool) {
+	if r.definitionsLeft == 0 {
+		return nil, false
+	}
+	n, used := binary.Uvarint(r.rest)
+	if used <= 0 || n > uint64(len(r.rest)-used) || n > KeyBytesMax {
+		r.fail("length of a definition")
+		return nil, false
+	}
+	key := r.rest[used : used+int(n) : used+int(n)]
+	r.rest = r.rest[used+int(n):]
+	r.definitionsLeft--
+	if r.definitionsLeft == 0 {
+		r.startPoints()
+	}
+	return key, true
+}
+
+// NextPoint moves to the next point.
+func (r *BatchReader) NextPoint() bool {
+	if r.pointsLeft == 0 || r.definitionsLeft != 0 {
+		return false
+	}
+	b := r.rest
+	if len(b) < 2 {
+		r.fail("a point is cut short")
+		return false
+	}
+	control := b[0]
+	b = b[1:]
+	if control&controlScale != 0 {
+		if b[0] > ScaleMax && b[0] != ScaleFloat {
+			r.fail("scale")
+			return false
+		}
+		r.Scale = b[0]
+		b = b[1:]
+	}
+	switch control & controlRefMask {
+	case controlRefNext:
+		r.Ref++
+	case controlRefRunStart:
+		r.Ref = r.runStart
+	case controlRefExplicit:
+		z, used := uvarint(b)
+		if used <= 0 {
+			r.fail("reference")
+			return false
+		}
+		b = b[used:]
+		r.Ref = uint32(int64(r.Ref) + unzigzag(z))
+		r.runStart = r.Ref
+	}
+	switch control & controlTimeMask {
+	case controlTimeSame:
+	case controlTimeStep:
+		r.TimeMs += r.step
+	case controlTimeDelta:
+		z, used := uvarint(b)
+		if used <= 0 {
+			r.fail("time")
+			return false
+		}
+		b = b[used:]
+		r.step = unzigzag(z)
+		r.TimeMs += r.step
+	default:
+		r.fail("time code")
+		return false
+	}
+	length := int(control&controlLengthMask) + 1
+	var z uint64
+	if len(b) >= 8 {
+		z = binary.LittleEndian.Uint64(b) & (^uint64(0) >> (64 - 8*length))
+	} else {
+		if len(b) < length {
+			r.fail("a mantissa is cut short")
+			return false
+		}
+		for i := length - 1; i >= 0; i-- {
+			z = z<<8 | uint64(b[i])
+		}
+	}
+	r.Mantissa = unzigzag(z)
+	r.rest = b[length:]
+	r.pointsLeft--
+	if r.pointsLeft == 0 && len(r.rest) > 0 {
+		r.fail("bytes after the last point")
+		return false
+	}
+	return true
+}
+
+func uvarint(b []byte) (uint64, int) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), 1
+	}
+	return binary.Uvarint(b)
+}

@@ -1,0 +1,3 @@
+module github.com/tickmesh/tickmesh
+
+go 1.26.0
