@@ -1,0 +1,84 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"syscall"
+)
+
+// FS is a file system. Names are slash-separated paths, relative to the working
+// directory of the implementation or absolute. Errors wrap those of io/fs and
+// syscall: errors.Is works with fs.ErrNotExist, syscall.ENOSPC, syscall.EIO and
+// the like. All methods may be called from many goroutines.
+type FS interface {
+	// MkdirAll creates dir and its missing parents, and makes them durable.
+	MkdirAll(dir string) error
+	// Create makes a new file, or empties an existing one, for reading and writing.
+	Create(name string) (File, error)
+	// Open opens a file for reading.
+	Open(name string) (File, error)
+	// OpenReadWrite opens an existing file for reading and writing.
+	OpenReadWrite(name string) (File, error)
+	// Remove removes a file or an empty directory. Open handles and mappings of
+	// the file go on working.
+	Remove(name string) error
+	// Rename gives the file another name, in place of what had it.
+	Rename(from, to string) error
+	// List gives the sorted base names of a directory's entries.
+	List(dir string) ([]string, error)
+	// Stat says what a name stands for.
+	Stat(name string) (Info, error)
+	// SyncDir makes the names in a directory durable.
+	SyncDir(dir string) error
+	// Lock takes the advisory lock of a file, which it creates if missing, until
+	// the result is closed or the process ends. It gives ErrLocked when another
+	// holder, in this process or another, has it.
+	Lock(name string) (io.Closer, error)
+	// Free gives the bytes that an ordinary user may still write below dir.
+	Free(dir string) (bytes int64, err error)
+}
+
+// File is an open file. ReadAt and WriteAt may be called from many goroutines.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+
+	// Name gives the name that the file was opened by.
+	Name() string
+	// Size gives the file's length in bytes.
+	Size() (int64, error)
+	// Truncate cuts the file, or grows it with zeros without reserving blocks.
+	Truncate(size int64) error
+	// Preallocate reserves blocks for the first size bytes. A file that was
+	// shorter grows and reads as zeros there; a longer one keeps its length.
+	// It is where a full disk shows (syscall.ENOSPC) instead of later.
+	Preallocate(size int64) error
+	// Sync makes data and size durable (fdatasync).
+	Sync() error
+	// Map maps the first length bytes, which must exist, for reading. The mapping
+	// outlives the handle, and shows later writes of any handle at once.
+	Map(length int64) (*Mapping, error)
+}
+
+// Info says what a name stands for.
+type Info struct {
+	Size int64 // bytes; of no meaning for a directory
+	Dir  bool
+}
+
+// ErrLocked says that another holder has the lock.
+var ErrLocked = errors.New("locked by another process")
+
+// ErrMapLength refuses a mapping of no bytes or of more bytes than the file has.
+var ErrMapLength = errors.New("mapping is empty or goes beyond the end of the file")
+
+// IsNoSpace says whether err means that the disk or the quota is full: it may
+// pass when files are removed.
+func IsNoSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// BlockBytes is the unit in which a disk is taken to write: a power cut leaves
+// each block as it was before or after a write.
+const BlockBytes = 4096
