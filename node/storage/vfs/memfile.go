@@ -1,0 +1,241 @@
+package vfs
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+)
+
+// inode is a file's contents, or a directory's existence. All fields but dir are
+// guarded by the MemFS.
+type inode struct {
+	dir   bool
+	named bool // counted in MemFS.mu.used
+
+	data   []byte
+	synced []byte           // as of the last Sync
+	dirty  map[int]struct{} // blocks that differ, maybe, from synced
+
+	// Mappings made before data moved to a larger array: writes go there too, so
+	// that a mapping stays true and its address stays the same.
+	views map[*Mapping][]byte
+}
+
+func (n *inode) markDirty(from, to int) {
+	if n.dirty == nil {
+		n.dirty = map[int]struct{}{}
+	}
+	for b := from / BlockBytes; b*BlockBytes < to; b++ {
+		n.dirty[b] = struct{}{}
+	}
+}
+
+// resize cuts the file or grows it with zeros.
+func (n *inode) resize(size int) {
+	before := len(n.data)
+	switch {
+	case size < before:
+		clear(n.data[size:])
+		for _, view := range n.views {
+			if size < len(view) {
+				clear(view[size:])
+			}
+		}
+		n.data = n.data[:size]
+		n.markDirty(size, before)
+	case size <= cap(n.data):
+		n.data = n.data[:size]
+		n.markDirty(before, size)
+	default:
+		grown := make([]byte, size, max(size, 2*cap(n.data)))
+		copy(grown, n.data)
+		n.data = grown
+		n.markDirty(before, size)
+	}
+}
+
+func (n *inode) writeAt(b []byte, offset int) {
+	if end := offset + len(b); end > len(n.data) {
+		n.resize(end)
+	}
+	copy(n.data[offset:], b)
+	for _, view := range n.views {
+		if offset < len(view) && unsafe.SliceData(view) != unsafe.SliceData(n.data) {
+			copy(view[offset:], b)
+		}
+	}
+	n.markDirty(offset, offset+len(b))
+}
+
+func (n *inode) sync() {
+	n.synced = append(n.synced[:min(len(n.synced), len(n.data))], make([]byte, max(len(n.data)-len(n.synced), 0))...)
+	for b := range n.dirty {
+		if at := b * BlockBytes; at < len(n.data) {
+			copy(n.synced[at:], n.data[at:min(at+BlockBytes, len(n.data))])
+		}
+	}
+	n.dirty = nil
+}
+
+// memFile is a handle of an inode.
+type memFile struct {
+	fs       *MemFS
+	inode    *inode
+	name     string
+	writable bool
+	closed   atomic.Bool
+}
+
+func (f *memFile) lock(op string, write bool) error {
+	switch {
+	case f.closed.Load():
+		return pathError(op, f.name, fs.ErrClosed)
+	case f.inode.dir:
+		return pathError(op, f.name, syscall.EISDIR)
+	case write && !f.writable:
+		return pathError(op, f.name, syscall.EBADF)
+	}
+	f.fs.mu.Lock()
+	return nil
+}
+
+func (f *memFile) Name() string { return f.name }
+
+func (f *memFile) Close() error {
+	if f.closed.Swap(true) {
+		return pathError("close", f.name, fs.ErrClosed)
+	}
+	return nil
+}
+
+func (f *memFile) Size() (int64, error) {
+	if err := f.lock("size", false); err != nil {
+		return 0, err
+	}
+	defer f.fs.mu.Unlock()
+	return int64(len(f.inode.data)), nil
+}
+
+func (f *memFile) ReadAt(b []byte, offset int64) (int, error) {
+	if err := f.lock("read", false); err != nil {
+		return 0, err
+	}
+	defer f.fs.mu.Unlock()
+	if offset < 0 {
+		return 0, pathError("read", f.name, syscall.EINVAL)
+	}
+	if offset >= int64(len(f.inode.data)) {
+		if len(b) == 0 {
+			return 0, nil
+		}
+		return 0, io.EOF
+	}
+	n := copy(b, f.inode.data[offset:])
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (f *memFile) WriteAt(b []byte, offset int64) (int, error) {
+	if err := f.lock("write", true); err != nil {
+		return 0, err
+	}
+	defer f.fs.mu.Unlock()
+	if offset < 0 {
+		return 0, pathError("write", f.name, syscall.EINVAL)
+	}
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if err := f.reserveLocked("write", offset+int64(len(b))); err != nil {
+		return 0, err
+	}
+	f.inode.writeAt(b, int(offset))
+	return len(b), nil
+}
+
+// reserveLocked accounts for a file that grows to size, when it does.
+func (f *memFile) reserveLocked(op string, size int64) error {
+	growth := size - int64(len(f.inode.data))
+	if growth <= 0 || !f.inode.named {
+		return nil
+	}
+	if f.fs.mu.used+growth > f.fs.mu.capacity {
+		return pathError(op, f.name, syscall.ENOSPC)
+	}
+	f.fs.mu.used += growth
+	return nil
+}
+
+func (f *memFile) Truncate(size int64) error {
+	if err := f.lock("truncate", true); err != nil {
+		return err
+	}
+	defer f.fs.mu.Unlock()
+	if size < 0 {
+		return pathError("truncate", f.name, syscall.EINVAL)
+	}
+	return f.resizeLocked("truncate", size)
+}
+
+func (f *memFile) resizeLocked(op string, size int64) error {
+	if err := f.reserveLocked(op, size); err != nil {
+		return err
+	}
+	if f.inode.named {
+		f.fs.mu.used -= max(int64(len(f.inode.data))-size, 0)
+	}
+	f.inode.resize(int(size))
+	return nil
+}
+
+func (f *memFile) Preallocate(size int64) error {
+	if err := f.lock("preallocate", true); err != nil {
+		return err
+	}
+	defer f.fs.mu.Unlock()
+	if size <= 0 {
+		return pathError("preallocate", f.name, syscall.EINVAL)
+	}
+	if size <= int64(len(f.inode.data)) {
+		return nil
+	}
+	return f.resizeLocked("preallocate", size)
+}
+
+func (f *memFile) Sync() error {
+	if err := f.lock("sync", false); err != nil {
+		return err
+	}
+	defer f.fs.mu.Unlock()
+	f.inode.sync()
+	return nil
+}
+
+func (f *memFile) Map(length int64) (*Mapping, error) {
+	if err := f.lock("map", false); err != nil {
+		return nil, err
+	}
+	defer f.fs.mu.Unlock()
+	n := f.inode
+	if length <= 0 || length > int64(len(n.data)) {
+		return nil, fmt.Errorf("map %d of %d bytes of %s: %w", length, len(n.data), f.name, ErrMapLength)
+	}
+	var m *Mapping
+	unmap := func([]byte) error {
+		f.fs.mu.Lock()
+		defer f.fs.mu.Unlock()
+		delete(n.views, m)
+		return nil
+	}
+	m = newMapping(f.name, n.data[:length:length], unmap, nil)
+	if n.views == nil {
+		n.views = map[*Mapping][]byte{}
+	}
+	n.views[m] = m.bytes
+	return m, nil
+}
