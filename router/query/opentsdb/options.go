@@ -1,0 +1,90 @@
+package opentsdb
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+)
+
+// Options is what a Handler is made of. Only Source is needed; every other
+// field has a default.
+type Options struct {
+	Source  scan.Source
+	Deleter scan.Deleter     // nil: requests that delete are refused
+	Clock   func() time.Time // nil: time.Now
+	Logger  *slog.Logger     // nil: nothing is logged
+	Metrics prometheus.Registerer
+
+	Limits  Limits
+	Version Version
+	Config  map[string]string // what /api/config answers; nil: an empty object
+	Stats   func() []Stat     // what /api/stats answers; nil: an empty list
+
+	// NotANumber says how a result that JSON has no number for is written. A
+	// request overrides it by the parameter nan=null or nan=string.
+	NotANumber NotANumber
+	// CORSOrigins are the origins that browsers may call from ("*": all), as
+	// tsd.http.request.cors_domains. Empty: the header is not sent.
+	CORSOrigins []string
+	// DatabaseHeader names the header that holds the database; empty:
+	// X-Scope-OrgID. The parameter db wins over it.
+	DatabaseHeader string
+}
+
+// NotANumber says how NaN and infinities are written.
+type NotANumber uint8
+
+const (
+	// NotANumberNull writes null, which every client can decode.
+	NotANumberNull NotANumber = iota
+	// NotANumberString writes "NaN", "Infinity" and "-Infinity" as OpenTSDB
+	// does, and null where the fill policy is null.
+	NotANumberString
+)
+
+// Limits bound what one request may cost. 0 takes the default, a negative
+// number lifts the bound.
+type Limits struct {
+	SeriesMax     int64         // series that one sub-query matches; default 1,000,000
+	SamplesMax    int64         // samples that one sub-query decodes; default 1,000,000,000
+	BytesMax      int64         // memory that one request holds; default 512 MiB
+	PointsMax     int64         // points of one request's answer; default 100,000,000
+	BodyBytesMax  int64         // size of a request's body, decompressed; default 4 MiB
+	SubQueriesMax int64         // sub-queries of one request; default 256
+	NamesMax      int64         // names or series that suggest and lookup answer; default 100,000
+	Timeout       time.Duration // of one request; default 2 minutes
+	Parallel      int           // visitors of one scan; default GOMAXPROCS
+}
+
+// Version is what /api/version answers, with OpenTSDB's names.
+type Version struct {
+	Version       string // default "2.4.0", the API that is served
+	ShortRevision string
+	FullRevision  string
+	Timestamp     string // seconds since the Unix epoch
+	RepoStatus    string
+	User          string
+	Host          string
+	Repo          string
+	Branch        string
+}
+
+// Stat is one figure of /api/stats.
+type Stat struct {
+	Metric string
+	TimeMs int64
+	Value  float64
+	Tags   map[string]string
+}
+
+// New gives the handler of every path below /api that reads or deletes:
+// query, query/last, suggest, search/lookup, aggregators, config,
+// config/filters, version, stats, dropcaches. Any other path gets 404 in
+// OpenTSDB's error shape.
+func New(options Options) http.Handler {
+	return newHandler(options)
+}
