@@ -1,0 +1,18 @@
+// Package split gives every point of a parse.Batch its series and encodes the
+// points once, by shard, as the frame that the storage logs as it is.
+//
+//	s, err := split.New(split.Options{Shards: 128})
+//	…
+//	frame := s.Split(&batch, database, resolver, epoch)
+//	outcome, err := writer.Write(ctx, frame)   // unless frame.Points is 0
+//	s.Refused(&batch, outcome)                 // refusals become errors of the batch
+//
+// The series of a line is found
+//
+//  1. in the splitter's memo of raw line texts that it has met before,
+//  2. else by its canonical key, from the Resolver,
+//  3. else it is new: its key travels in the frame as a definition.
+//
+// A Splitter serves one goroutine at a time. Keep one per connection or in a
+// pool: the memo fits any mix of lines, it works best for those it sees again.
+package split
