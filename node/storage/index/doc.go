@@ -1,0 +1,33 @@
+// Package index is the series table of one node: which series there are, what
+// they are called, and which of them a selector picks.
+//
+// # Parts
+//
+// The key file holds the key of every series, in the order of creation; the
+// number of a series in that order is its local id. It is append-only and mapped.
+// A hash table leads from a key to its local id, and a flat array for each shard
+// from the id within the shard to the local id. None of this has a Go pointer
+// for each series.
+//
+// The postings say which series carry a tag's value. They are kept in parts: a
+// part covers a range of local ids and is never changed, only replaced by one
+// that covers more. New series go without until a part is built for them, by the
+// background worker or by the first query that needs it. Activity says which
+// series had samples in which month; a series that has none left is no longer
+// found.
+//
+// Only the key file and the activity are on disk (FORMAT.md). All else is built
+// when the index is opened.
+//
+// # Reading mapped memory
+//
+// Every method guards its own reads of mapped memory (vfs.Guard), but Resolve,
+// which is too cheap for that: its caller runs it inside one guard for a whole
+// request.
+//
+// # Locks
+//
+// Readers take none, queries for series that no part has yet excepted. Creators
+// take, in this order: the shard's lock → the stripe of the hash table → the key
+// file. The lock of the list of parts is never held together with these.
+package index
