@@ -140,6 +140,9 @@ func (n *inode) crash(random *rand.Rand, blockPercent int) *inode {
 		end := min(at+BlockBytes, len(n.data))
 		data = append(data, make([]byte, max(end-len(data), 0))...)
 		copy(data[at:], n.data[at:end])
+		if stop := min(at+BlockBytes, len(data)); end < stop {
+			clear(data[end:stop]) // a block is written whole, with zeros after the end
+		}
 		size = max(size, end)
 	}
 	if size <= len(data) {

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"os"
 	"sync/atomic"
 	"unsafe"
 )
@@ -88,9 +89,6 @@ func (m *Mapping) Guard(read func(mapped []byte) error) (err error) {
 
 func (m *Mapping) contains(address uintptr) bool {
 	start := uintptr(unsafe.Pointer(unsafe.SliceData(m.bytes)))
-	// The last page of a mapping reaches beyond its bytes, and a fault may name
-	// the start of the page or of a wide load.
-	return address >= start&^(faultSlack-1) && address < start+uintptr(len(m.bytes))+faultSlack
+	page := uintptr(os.Getpagesize()) // the last page of a mapping reaches beyond its bytes
+	return address >= start && address < start+(uintptr(len(m.bytes))+page-1)&^(page-1)
 }
-
-const faultSlack = 64 << 10 // the largest page of arm64
