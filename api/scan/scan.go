@@ -64,7 +64,9 @@ const (
 
 // Windows asks for aggregates by fixed window instead of samples: window n is
 // [OriginMs+n·WidthMs, OriginMs+(n+1)·WidthMs), n may be negative. NaN samples
-// (any payload) are left out of every aggregate, the count included.
+// (any payload) are left out of every aggregate, the count included, and a
+// window that holds nothing else is not visited. Only samples in the request's
+// range count, so its ends may cut a window.
 type Windows struct {
 	OriginMs   int64
 	WidthMs    int64
@@ -108,7 +110,7 @@ var ErrStopped = errors.New("scan stopped by its visitor")
 // In a Request for samples, Times and Values have the same length, times grow
 // strictly, deletes are applied and of equal times the later write has won.
 // In a Request for windows, Times holds the starts of the windows that have at
-// least one sample and each requested aggregate's slice has the same length; a
+// least one sample that is not NaN and each requested aggregate's slice has the same length; a
 // window is never split over chunks.
 type Chunk struct {
 	Key    series.Key
@@ -139,7 +141,8 @@ type Source interface {
 	// gives the number that match in all.
 	Series(ctx context.Context, selector *Selector, limit int, visit func(series.Key) error) (total int64, err error)
 	// Metrics, TagNames and TagValues give sorted names that start with prefix,
-	// at most limit (0: all). An empty metric means all metrics.
+	// at most limit (0: all). An empty metric means all metrics, and for
+	// TagValues an empty name the values of all tags.
 	Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error)
 	TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error)
 	TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error)
