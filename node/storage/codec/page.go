@@ -82,8 +82,12 @@ func Rescale(mantissa int64, scale, to uint8) (int64, bool) {
 	if to > series.ScaleMax {
 		return series.FloatNumber(series.Float64(mantissa, scale)).Mantissa, true
 	}
-	if scale > to { // floats too
-		return 0, false
+	if scale > to {
+		if scale > series.ScaleMax {
+			return 0, false
+		}
+		power := integerPowers[(scale-to)&series.ScaleMax]
+		return mantissa / power, mantissa%power == 0 && decimalInBounds(mantissa)
 	}
 	// |p| < 10^15·2^53 may overflow, so compare before multiplying.
 	power := integerPowers[(to-scale)&series.ScaleMax]

@@ -158,3 +158,24 @@ func (h *PageHead) AppendPayload(dst, page []byte) []byte {
 	dst[len(dst)-1] |= 0x80 >> (position & 7)
 	return dst
 }
+
+// Bytes gives the length of the payload.
+func (h *PageHead) Bytes() int { return int(h.state&statePosition)>>3 + 1 }
+
+// EncodePage starts a page of the given scale in zeroed memory and fills it with
+// all samples of columns. It reports whether their numbers allow it and there is
+// room. There must be at least one sample.
+func EncodePage(page []byte, columns *Columns, scale uint8) (h PageHead, ok bool) {
+	for i := range columns.Times {
+		m, ok := Rescale(columns.Mantissas[i], columns.Scales[i], scale)
+		if !ok {
+			return PageHead{}, false
+		}
+		if i == 0 {
+			h.Begin(page, columns.Times[0], m, scale)
+		} else if !h.Append(page, columns.Times[i], m) {
+			return PageHead{}, false
+		}
+	}
+	return h, true
+}

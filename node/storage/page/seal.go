@@ -1,0 +1,137 @@
+package page
+
+// sealPass is how far SealThrough has come with its epoch.
+type sealPass struct {
+	active   bool
+	epoch    uint16
+	nextID   uint32
+	nextLate int
+	rebuilt  uint32 // of the late table when nextLate was 0
+}
+
+// headsPerSeal bounds the heads that SealThrough looks at, for each page that it
+// may seal.
+const headsPerSeal = 64
+
+func (s *Set) sealMain(id uint32, h *head) error {
+	slab := &s.slabs[h.slot.class()]
+	s.payload = h.AppendPayload(s.payload[:0], slab.page(h.slot.number()))
+	ref, err := s.sealer.Seal(id, h.sealed, s.payload)
+	if err != nil {
+		return err
+	}
+	h.sealed = ref
+	slab.release(h.slot.number())
+	h.slot &= slotScaled
+	return nil
+}
+
+// sealLate seals the out-of-order page of a series, and the main page before it
+// (rule P2).
+func (s *Set) sealLate(id uint32, h *head, l *late) error {
+	if !h.slot.empty() {
+		if err := s.sealMain(id, h); err != nil {
+			return err
+		}
+	}
+	slab := &s.slabs[l.slot.class()]
+	s.payload = l.AppendPayload(s.payload[:0], slab.page(l.slot.number()))
+	ref, err := s.sealer.Seal(id, h.sealed, s.payload)
+	if err != nil {
+		return err
+	}
+	h.sealed = ref
+	slab.release(l.slot.number())
+	s.late.remove(l)
+	return nil
+}
+
+// SealSeries seals the pages of one series.
+func (s *Set) SealSeries(id uint32) error {
+	h := s.known(id)
+	if h == nil {
+		return nil
+	}
+	if l := s.late.find(id); l != nil {
+		return s.sealLate(id, h, l)
+	}
+	if !h.slot.empty() {
+		return s.sealMain(id, h)
+	}
+	return nil
+}
+
+// SealAll seals all pages.
+func (s *Set) SealAll() error {
+	for index, chunk := range s.heads.chunks {
+		for i := range chunk {
+			if err := s.SealSeries(uint32(index*headsPerChunk + i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// SealThrough seals every page that has a sample of an epoch ≤ epoch, compared
+// modulo 2^16: epochs in use span less than 2^15. One call seals at most about
+// limit pages (at least one series) and takes bounded time; call it with the
+// same epoch until done, other calls in between do no harm. After an error,
+// which is the Sealer's, it goes on where it was.
+func (s *Set) SealThrough(epoch uint16, limit int) (done bool, err error) {
+	p := &s.pass
+	if !p.active || p.epoch != epoch {
+		*p = sealPass{active: true, epoch: epoch}
+	}
+	limit = max(limit, 1)
+	work := limit * headsPerSeal // one for each head seen, headsPerSeal for each page
+	for ; int(p.nextID) < len(s.heads.chunks)*headsPerChunk; p.nextID++ {
+		if work <= 0 {
+			return false, nil
+		}
+		h := s.known(p.nextID)
+		if h == nil { // no memory, so none up to the next chunk
+			p.nextID |= headsPerChunk - 1
+			work--
+			continue
+		}
+		if work--; h.slot.empty() || after(h.Tag, epoch) {
+			continue
+		}
+		if err := s.sealMain(p.nextID, h); err != nil {
+			return false, err
+		}
+		work -= headsPerSeal
+	}
+	if done, err = s.sealLateThrough(work); done {
+		p.active = false
+	}
+	return done, err
+}
+
+func (s *Set) sealLateThrough(work int) (done bool, err error) {
+	p := &s.pass
+	for {
+		if p.rebuilt != s.late.rebuilt { // places have moved
+			p.nextLate, p.rebuilt = 0, s.late.rebuilt
+		}
+		if p.nextLate >= len(s.late.places) {
+			return true, nil
+		}
+		if work <= 0 {
+			return false, nil
+		}
+		l := &s.late.places[p.nextLate]
+		if work--; l.key == 0 || after(l.Tag, p.epoch) {
+			p.nextLate++
+			continue
+		}
+		id := l.key - 1
+		if err := s.sealLate(id, s.head(id), l); err != nil {
+			return false, err
+		}
+		work -= 2 * headsPerSeal // and stay: another may have moved to this place
+	}
+}
+
+func after(a, b uint16) bool { return int16(a-b) > 0 }

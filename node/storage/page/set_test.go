@@ -1,0 +1,240 @@
+package page
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/codec"
+)
+
+var errDisk = errors.New("disk")
+
+// fakeLog is a Sealer that keeps pages in a list: page n has reference n+1.
+type fakeLog struct {
+	pages []fakePage
+	fail  bool
+}
+
+type fakePage struct {
+	id, previous uint32
+	samples      codec.Columns
+}
+
+func (l *fakeLog) Seal(id, previous uint32, payload []byte) (uint32, error) {
+	if l.fail {
+		return 0, errDisk
+	}
+	p := fakePage{id: id, previous: previous}
+	if err := codec.DecodePage(payload, &p.samples); err != nil {
+		panic(err)
+	}
+	l.pages = append(l.pages, p)
+	return uint32(len(l.pages)), nil
+}
+
+// chain gives the samples of the sealed pages from ref back, in order of sealing.
+func (l *fakeLog) chain(id, ref uint32, into *codec.Columns, t *rapid.T) {
+	if ref == NoPage {
+		return
+	}
+	p := &l.pages[ref-1]
+	if p.id != id || p.previous >= ref {
+		t.Fatalf("page %d of series %d names %d of series %d", ref, id, p.previous, p.id)
+	}
+	l.chain(id, p.previous, into, t)
+	add(into, &p.samples)
+}
+
+func add(into, c *codec.Columns) {
+	into.Times = append(into.Times, c.Times...)
+	into.Mantissas = append(into.Mantissas, c.Mantissas...)
+	into.Scales = append(into.Scales, c.Scales...)
+}
+
+// modelSeries is what a series must hold: the last write of each time.
+type modelSeries struct {
+	values map[int64]uint64
+	epochs map[int64]uint16 // of the last write of each time
+	lastMs int64
+}
+
+type machine struct {
+	log   *fakeLog
+	set   *Set
+	model map[uint32]*modelSeries
+	epoch uint16
+}
+
+func (m *machine) bits(c *codec.Columns, from map[int64]uint64) map[int64]uint64 {
+	for i, timeMs := range c.Times {
+		from[timeMs] = math.Float64bits(series.Float64(c.Mantissas[i], c.Scales[i]))
+	}
+	return from
+}
+
+func (m *machine) check(t *rapid.T) {
+	for id, want := range m.model {
+		var hot Hot
+		m.set.Snapshot(id, &hot)
+		var all codec.Columns
+		m.log.chain(id, hot.Sealed, &all, t)
+		for _, payload := range [][]byte{hot.Main, hot.OutOfOrder} {
+			if len(payload) > 0 {
+				if err := codec.DecodePage(payload, &all); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		got := m.bits(&all, map[int64]uint64{})
+		if len(got) != len(want.values) {
+			t.Fatalf("series %d has %d times, want %d", id, len(got), len(want.values))
+		}
+		for timeMs, bits := range want.values {
+			if got[timeMs] != bits {
+				t.Fatalf("series %d at %d has %x, want %x", id, timeMs, got[timeMs], bits)
+			}
+		}
+		lastMs, number, ok := m.set.Last(id)
+		if !ok || lastMs != want.lastMs || math.Float64bits(number.Float64()) != want.values[lastMs] {
+			t.Fatalf("series %d: last is %d %v %v, want %d", id, lastMs, number, ok, want.lastMs)
+		}
+	}
+}
+
+func drawNumber(t *rapid.T) series.Number {
+	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	case 0:
+		return series.FloatNumber(rapid.Float64().Draw(t, "float"))
+	case 1:
+		return series.Number{Mantissa: rapid.Int64().Draw(t, "bits"), Scale: series.ScaleFloat}
+	case 2:
+		return series.Number{Mantissa: rapid.Int64Range(-series.MantissaMax, series.MantissaMax).Draw(t, "mantissa"), Scale: rapid.Uint8Range(0, series.ScaleMax).Draw(t, "scale")}
+	case 3:
+		return series.Number{Mantissa: rapid.Int64().Draw(t, "any mantissa"), Scale: rapid.Uint8().Draw(t, "any scale")}
+	}
+	return series.Number{Mantissa: rapid.Int64Range(0, 300).Draw(t, "small"), Scale: rapid.Uint8Range(0, 3).Draw(t, "small scale")}
+}
+
+func (m *machine) append(t *rapid.T) {
+	id := rapid.Uint32Range(0, 3).Draw(t, "id")
+	if rapid.IntRange(0, 20).Draw(t, "far") == 0 {
+		id += 500
+	}
+	s := m.model[id]
+	timeMs := int64(1_750_000_000_000)
+	if s != nil {
+		timeMs = s.lastMs
+	}
+	step := rapid.SampledFrom([]int64{10_000, 10_000, 10_000, 10_001, 9_999, 0, -10_000, -7}).Draw(t, "step")
+	count := rapid.IntRange(1, 60).Draw(t, "count")
+	number := drawNumber(t)
+	if rapid.IntRange(0, 20).Draw(t, "jump") == 0 {
+		timeMs = rapid.Int64().Draw(t, "time")
+	}
+	for i := range count {
+		timeMs += step
+		if rapid.IntRange(0, 3).Draw(t, "new value") == 0 {
+			number = drawNumber(t)
+		}
+		m.log.fail = rapid.IntRange(0, 50).Draw(t, "fail") == 0
+		err := m.set.Append(id, timeMs, number.Mantissa, number.Scale, m.epoch)
+		m.log.fail = false
+		if err != nil {
+			if !errors.Is(err, errDisk) {
+				t.Fatal(err)
+			}
+			m.check(t)
+			if err := m.set.Append(id, timeMs, number.Mantissa, number.Scale, m.epoch); err != nil {
+				t.Fatal(i, err)
+			}
+		}
+		if s == nil {
+			s = &modelSeries{values: map[int64]uint64{}, epochs: map[int64]uint16{}, lastMs: math.MinInt64}
+			m.model[id] = s
+		}
+		s.values[timeMs] = math.Float64bits(number.Float64())
+		s.lastMs = max(s.lastMs, timeMs)
+	}
+}
+
+func (m *machine) sealThrough(t *rapid.T) {
+	epoch := m.epoch
+	m.epoch++
+	limit := rapid.IntRange(0, 3).Draw(t, "limit")
+	for calls := 0; ; calls++ {
+		m.log.fail = rapid.IntRange(0, 5).Draw(t, "fail") == 0
+		done, err := m.set.SealThrough(epoch, limit)
+		m.log.fail = false
+		if err != nil && !errors.Is(err, errDisk) {
+			t.Fatal(err)
+		}
+		if done {
+			break
+		}
+		if calls > 1000 {
+			t.Fatal("SealThrough does not end")
+		}
+		if rapid.IntRange(0, 2).Draw(t, "between") == 0 {
+			m.append(t) // of the next epoch
+		}
+	}
+	m.noneThrough(t, epoch)
+}
+
+// noneThrough looks into the set for pages that hold samples of an old epoch.
+func (m *machine) noneThrough(t *rapid.T, epoch uint16) {
+	for id := range m.model {
+		if h := m.set.known(id); !h.slot.empty() && !after(h.Tag, epoch) {
+			t.Fatalf("series %d has a page of epoch %d after sealing %d", id, h.Tag, epoch)
+		}
+		if l := m.set.late.find(id); l != nil && !after(l.Tag, epoch) {
+			t.Fatalf("series %d has a late page of epoch %d after sealing %d", id, l.Tag, epoch)
+		}
+	}
+}
+
+// TestSetAgainstModel plays random operations on a set and on maps.
+func TestSetAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		log := &fakeLog{}
+		m := &machine{log: log, set: NewSet(Options{Sealer: log}), model: map[uint32]*modelSeries{}, epoch: rapid.Uint16().Draw(t, "epoch")}
+		t.Repeat(map[string]func(*rapid.T){
+			"append":      m.append,
+			"sealThrough": m.sealThrough,
+			"sealSeries": func(t *rapid.T) {
+				id := rapid.Uint32Range(0, 4).Draw(t, "id")
+				if err := m.set.SealSeries(id); err != nil {
+					t.Fatal(err)
+				}
+				var hot Hot
+				if m.set.Snapshot(id, &hot); len(hot.Main)+len(hot.OutOfOrder) > 0 {
+					t.Fatal("hot after SealSeries")
+				}
+			},
+			"sealAll": func(t *rapid.T) {
+				if err := m.set.SealAll(); err != nil {
+					t.Fatal(err)
+				}
+				if s := m.set.Stats(); s.Pages != [classes]int{} || s.PagesOutOfOrder != 0 {
+					t.Fatal(s)
+				}
+			},
+			"retire": func(t *rapid.T) {
+				id := rapid.Uint32Range(0, 4).Draw(t, "id")
+				m.set.Retire(id)
+				delete(m.model, id)
+				if _, _, ok := m.set.Last(id); ok {
+					t.Fatal("known after Retire")
+				}
+			},
+			"": m.check,
+		})
+		if s := m.set.Stats(); s.Series != len(m.model) {
+			t.Fatalf("%d series, want %d", s.Series, len(m.model))
+		}
+	})
+}
