@@ -1,0 +1,190 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickmesh/tickmesh/e2e/bench/target"
+	"github.com/tickmesh/tickmesh/e2e/harness"
+)
+
+// ErrCheck is returned when a server does not hold what was written.
+var ErrCheck = errors.New("the check of the stored data failed")
+
+// definition is one workload.
+type definition struct {
+	name, title, text string
+	repeated          bool // run Config.Runs times
+	run               func(ctx context.Context, b *bench, target target.Target) error
+}
+
+// workloads are all workloads; their number is their place.
+var workloads = [...]definition{
+	{
+		"ingest", "W1 saturated ingest",
+		"2,000 series, 200 connections, 200 points per request, back to back; the clock stops when the server has applied everything. Over TCP a write's time is only that of write(2).",
+		true, runIngest,
+	},
+	{
+		"cardinality", "W2 cardinality",
+		"One point for each series and round, 10 s apart, six rounds back to back over 20 connections, 200 points per request.",
+		false, runCardinality,
+	},
+	{
+		"query", "W3 query latency",
+		"2,000 series, a sample each second, never-repeating values; random series and hours.",
+		true, runQuery,
+	},
+	{
+		"memory", "W4 data larger than memory",
+		"Incompressible decimals, 2,000 series, until the data folder is 4 × a memory limit (page cache included); the same points without and with the limit.",
+		false, runMemory,
+	},
+	{
+		"restart", "W5 restart",
+		"Two points for each series, then SIGKILL and a start, then SIGTERM and a start; until the first correct answer.",
+		false, runRestart,
+	},
+	{
+		"disk", "W6 bytes on disk",
+		"2,000 series, a sample each second, four realistic shapes in turn, never-repeating values.",
+		false, runDisk,
+	},
+}
+
+func title(name string) string    { return find(name).title }
+func describe(name string) string { return find(name).text }
+
+func find(name string) definition {
+	at := slices.IndexFunc(workloads[:], func(d definition) bool { return d.name == name })
+	if at < 0 {
+		return definition{}
+	}
+	return workloads[at]
+}
+
+// bench is the state of one invocation.
+type bench struct {
+	config  Config
+	results *Results
+	name    string // of the running workload
+	target  string
+}
+
+// Run measures everything that the configuration asks for. A target that fails
+// is noted in the results and does not stop the others; the error is for what
+// stops all, such as the context's end.
+func Run(ctx context.Context, config Config) (*Report, error) {
+	report := &Report{
+		Results: &Results{}, Config: config, Machine: ThisMachine(), Date: time.Now(), Versions: map[string]string{},
+	}
+	var present []target.Target
+	for _, target := range config.Targets {
+		version, err := target.Version(ctx)
+		report.Versions[target.Name()] = version
+		if err != nil {
+			report.Results.Notes = append(report.Results.Notes, fmt.Sprintf("%s was left out: %v", target.Name(), err))
+			report.Versions[target.Name()] = "left out"
+			continue
+		}
+		present = append(present, target)
+	}
+	for _, name := range config.Workloads {
+		runs := 1
+		if find(name).repeated {
+			runs = config.Runs
+		}
+		for run := range runs {
+			for _, target := range present {
+				b := &bench{config: config, results: report.Results, name: name, target: target.Name()}
+				b.logf("%s, %s, run %d of %d", title(name), target.Name(), run+1, runs)
+				err := find(name).run(ctx, b, target)
+				if ctx.Err() != nil {
+					return report, ctx.Err()
+				}
+				if err != nil {
+					b.logf("FAILED: %v", err)
+					report.Results.Failures = append(report.Results.Failures, fmt.Sprintf("%s, %s: %s", title(name), target.Name(), oneLine(err)))
+				}
+			}
+		}
+	}
+	return report, nil
+}
+
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(err.Error()), " ")
+}
+
+func (b *bench) logf(format string, args ...any) {
+	fmt.Fprintf(b.config.Log, format+"\n", args...)
+}
+
+func (b *bench) note(format string, args ...any) {
+	note := fmt.Sprintf(format, args...)
+	if !slices.Contains(b.results.Notes, note) {
+		b.results.Notes = append(b.results.Notes, note)
+		b.logf("note: %s", note)
+	}
+}
+
+// higher and lower record a figure of which more, or less, is better.
+func (b *bench) higher(which, name, unit string, value float64) {
+	b.record(which, name, unit, false, value)
+}
+
+func (b *bench) lower(which, name, unit string, value float64) {
+	b.record(which, name, unit, true, value)
+}
+
+func (b *bench) record(which, name, unit string, lower bool, value float64) {
+	b.logf("  %-30s %-28s %12s %s", which, name, short(value), unit)
+	b.results.add(Measure{Workload: b.name, Case: which, Name: name, Unit: unit, Lower: lower, Target: b.target}, value)
+}
+
+// folder makes an empty folder for a server; remove deletes it.
+func (b *bench) folder() (dir string, remove func(), err error) {
+	dir, err = os.MkdirTemp(b.config.Dir, "bench-"+b.target+"-")
+	return dir, func() { _ = os.RemoveAll(dir) }, err
+}
+
+// with runs a server on an empty folder during f.
+func (b *bench) with(ctx context.Context, t target.Target, group *harness.MemoryGroup, limitBytes int64, f func(server *target.Server) error) error {
+	dir, remove, err := b.folder()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	server, err := target.Start(ctx, t, target.Options{
+		Dir: dir, CPUs: b.config.ServerCPUs, Group: group, MemoryLimitBytes: limitBytes,
+	}, true)
+	if err != nil {
+		return err
+	}
+	defer func() { server.Kill() }()
+	if err := f(server); err != nil {
+		if server.Exited() {
+			return fmt.Errorf("%w\nthe server has ended: %v\nlast output:\n%s", err, server.Err(), server.LogTail(2048))
+		}
+		return err
+	}
+	return nil
+}
+
+// check asks and compares.
+func check(ctx context.Context, server *target.Server, q target.Query, want target.Answer) error {
+	got, err := server.Ask(ctx, q)
+	if err != nil {
+		return err
+	}
+	if got.Points != want.Points || math.Abs(got.Value-want.Value) > 1e-9*math.Max(1, math.Abs(want.Value)) {
+		return fmt.Errorf("%w: query %+v gives %+v, want %+v", ErrCheck, q, got, want)
+	}
+	return nil
+}

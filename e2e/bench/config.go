@@ -1,0 +1,109 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickmesh/tickmesh/e2e/bench/target"
+	"github.com/tickmesh/tickmesh/e2e/harness"
+)
+
+// Config says what to measure.
+type Config struct {
+	Targets   []target.Target
+	Workloads []string // names, from Workloads
+	Scale     Scale
+	Runs      int // of the ingest and query workloads, for the spread
+	// ServerCPUs and ClientCPUs are the cores of each side; Shared says that they
+	// are the same.
+	ServerCPUs, ClientCPUs harness.CPUSet
+	Shared                 bool
+	Dir                    string // for data folders; emptied after each run
+	Command                string // to print in the report
+	Log                    io.Writer
+}
+
+// Scale is the size of the workloads.
+type Scale struct {
+	Name           string
+	Duration       time.Duration // of one saturated run
+	SeriesCounts   []int         // for cardinality
+	QueryRows      int           // seconds of data of 2,000 series
+	RestartSeries  []int
+	DiskRows       int // seconds of data of 2,000 series
+	MemoryLimit    int64
+	MemoryPoints   int64         // most points written to exceed the limit
+	QueryDuration  time.Duration // of one kind of query at one concurrency
+	SettleDuration time.Duration // wait before memory is read a second time
+}
+
+// Connections and series of the saturated workloads, as in the budgets.
+const (
+	connectionCount    = 200
+	pointsPerRequest   = 200
+	cardinalityConns   = 20
+	cardinalityRounds  = 6
+	cardinalityStepS   = 10
+	baseSeconds        = int64(1_700_006_400) // a whole hour, 2023-11-15T00:00Z
+	seed               = uint64(0x7469636b)
+	ringBodies         = 16
+	sendBufferBytes    = 64 << 10
+	memoryFactor       = 4 // data on disk over the memory limit
+	readsEveryRequests = 10
+)
+
+// scales are a quick look, and what the budgets ask for.
+var scales = [...]Scale{
+	{
+		Name: "small", Duration: 3 * time.Second, SeriesCounts: []int{100_000}, QueryRows: 7_200,
+		RestartSeries: []int{100_000}, DiskRows: 4_000, MemoryLimit: 64 << 20, MemoryPoints: 100_000_000,
+		QueryDuration: time.Second, SettleDuration: 2 * time.Second,
+	},
+	{
+		Name: "full", Duration: 12 * time.Second, SeriesCounts: []int{100_000, 1_000_000, 2_000_000}, QueryRows: 25_000,
+		RestartSeries: []int{100_000, 1_000_000}, DiskRows: 20_000, MemoryLimit: 128 << 20, MemoryPoints: 500_000_000,
+		QueryDuration: 5 * time.Second, SettleDuration: 8 * time.Second,
+	},
+}
+
+// ScaleNamed gives a scale by its name, small or full.
+func ScaleNamed(name string) (Scale, error) {
+	for _, scale := range scales {
+		if scale.Name == name {
+			return scale, nil
+		}
+	}
+	return Scale{}, fmt.Errorf("scale %q: want small or full", name)
+}
+
+// SelectWorkloads checks a comma-separated list of names or numbers; "all" is all.
+func SelectWorkloads(list string) ([]string, error) {
+	var names []string
+	for _, wanted := range strings.Split(list, ",") {
+		found := false
+		for i, workload := range workloads {
+			if wanted == "all" || wanted == workload.name || wanted == fmt.Sprint(i+1) {
+				found = true
+				if !slices.Contains(names, workload.name) {
+					names = append(names, workload.name)
+				}
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("workload %q: want all, a number from 1 to %d, or one of %s", wanted, len(workloads), strings.Join(Workloads(), ", "))
+		}
+	}
+	return names, nil
+}
+
+// Workloads gives the names in order.
+func Workloads() []string {
+	names := make([]string, len(workloads))
+	for i, workload := range workloads {
+		names[i] = workload.name
+	}
+	return names
+}

@@ -1,0 +1,119 @@
+package target
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os/exec"
+	"strings"
+
+	"github.com/tickmesh/tickmesh/e2e/harness"
+	"github.com/tickmesh/tickmesh/e2e/workload"
+)
+
+// TickMesh is `tickmesh standalone`, asked through OpenTSDB's query language.
+type TickMesh struct {
+	Binary  string
+	WALSync string   // "" leaves the server's default
+	Extra   []string // further flags
+}
+
+// Name implements Target.
+func (t TickMesh) Name() string { return "tickmesh" }
+
+// Version implements Target.
+func (t TickMesh) Version(ctx context.Context) (string, error) {
+	output, err := exec.CommandContext(ctx, t.Binary, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s: %w", ErrNotInstalled, t.Binary, err)
+	}
+	version := strings.TrimSpace(string(output))
+	if t.WALSync != "" {
+		version += " --wal-sync " + t.WALSync
+	}
+	return version, nil
+}
+
+// Command implements Target.
+func (t TickMesh) Command(dir string, addresses Addresses, _ int64) (harness.ProcessOptions, error) {
+	args := []string{
+		"standalone", "--data-dir", dir, "--http-addr", addresses.HTTP,
+		"--put-addr", addresses.Put, "--line-addr", addresses.Line, "--grpc-addr", "",
+	}
+	if t.WALSync != "" {
+		args = append(args, "--wal-sync", t.WALSync)
+	}
+	return harness.ProcessOptions{Path: t.Binary, Args: append(args, t.Extra...)}, nil
+}
+
+// ReadyPath implements Target.
+func (t TickMesh) ReadyPath() string { return "/readyz" }
+
+// Prepare implements Target: there is nothing to prepare.
+func (t TickMesh) Prepare(context.Context, *Server) error { return nil }
+
+// Speaks implements Target.
+func (t TickMesh) Speaks(Protocol) bool { return true }
+
+// Fence implements Target.
+func (t TickMesh) Fence(protocol Protocol) string {
+	if protocol == TCPPut {
+		return "version\n"
+	}
+	return ""
+}
+
+// Applied implements Target: the fences are exact.
+func (t TickMesh) Applied(context.Context, *Server, Protocol, int64) error { return nil }
+
+// WritePath implements Target.
+func (t TickMesh) WritePath() string { return "/api/write?precision=s" }
+
+// QueryPath implements Target.
+func (t TickMesh) QueryPath(q Query) string {
+	function := map[Kind]string{Point: "none", Raw: "none", Mean: "avg:0all-avg", Minutes: "avg:1m-avg", Count: "sum:0all-count"}[q.Kind]
+	to := q.ToS - 1 // OpenTSDB's end is inclusive
+	if q.Kind == Point {
+		to = q.FromS
+	}
+	var tags []string
+	if q.Device != All {
+		tags = append(tags, "device="+workload.DeviceName(q.Device))
+	}
+	if q.Sensor != All {
+		name := "_field="
+		if q.Form == workload.Put {
+			name = "sensor="
+		}
+		tags = append(tags, name+workload.SensorName(q.Sensor))
+	}
+	m := function + ":" + workload.Metric
+	if len(tags) > 0 {
+		m += "{" + strings.Join(tags, ",") + "}"
+	}
+	return fmt.Sprintf("/api/query?start=%d&end=%d&arrays=true&m=%s", q.FromS, to, url.QueryEscape(m))
+}
+
+// Parse implements Target.
+func (t TickMesh) Parse(q Query, body []byte) (Answer, error) {
+	var results []struct {
+		DPS [][2]float64 `json:"dps"`
+	}
+	if err := json.Unmarshal(body, &results); err != nil {
+		return Answer{}, fmt.Errorf("%w in %.200q", err, body)
+	}
+	var values []float64
+	for _, result := range results {
+		for _, point := range result.DPS {
+			values = append(values, point[1])
+		}
+	}
+	return answerOf(q.Kind, values), nil
+}
+
+// Settle implements Target.
+func (t TickMesh) Settle(context.Context, *Server) error { return nil }
+
+// SeriesMax implements Target.
+func (t TickMesh) SeriesMax() (int, string) { return 0, "" }

@@ -1,0 +1,168 @@
+// Command bench measures TickMesh beside VictoriaMetrics and InfluxDB on this
+// machine and prints a page of Markdown. See package e2e/bench for the workloads.
+//
+//	go run ./e2e/cmd/bench -target all -workload ingest,query -scale full -runs 3
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tickmesh/tickmesh/e2e/bench"
+	"github.com/tickmesh/tickmesh/e2e/bench/target"
+	"github.com/tickmesh/tickmesh/e2e/harness"
+)
+
+// options are the command line.
+type options struct {
+	targets, workloads, scale string
+	duration                  time.Duration
+	runs, serverCPUs          int
+	dir, out                  string
+	binary, walSync, flags    string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	set := flag.NewFlagSet("bench", flag.ContinueOnError)
+	set.SetOutput(stderr)
+	set.StringVar(&o.targets, "target", "all", "servers to measure: all, or a list of tickmesh, victoria-metrics, influxdb")
+	set.StringVar(&o.workloads, "workload", "all", "workloads: all, or a list of 1 to 6 or "+strings.Join(bench.Workloads(), ", "))
+	set.StringVar(&o.scale, "scale", "small", "size of the work: small or full")
+	set.DurationVar(&o.duration, "duration", 0, "of one saturated run (default: by scale)")
+	set.IntVar(&o.runs, "runs", 1, "repetitions of the ingest and query workloads, 1 to 20")
+	set.IntVar(&o.serverCPUs, "server-cpus", 2, "cores that the server is pinned to; the client gets the others")
+	set.StringVar(&o.dir, "dir", os.TempDir(), "folder for data folders")
+	set.StringVar(&o.out, "out", "", "file for the page (default: standard output)")
+	set.StringVar(&o.binary, "binary", "", "the tickmesh binary (default: built from this module)")
+	set.StringVar(&o.walSync, "wal-sync", "interval", "tickmesh's --wal-sync")
+	set.StringVar(&o.flags, "tickmesh-flags", "", "further flags of tickmesh standalone, separated by spaces")
+	if err := set.Parse(args); err != nil {
+		return o, err
+	}
+	if set.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", set.Arg(0))
+	}
+	if o.runs < 1 || o.runs > 20 {
+		return o, fmt.Errorf("-runs %d: want 1 to 20", o.runs)
+	}
+	if o.duration < 0 || o.duration > time.Hour {
+		return o, fmt.Errorf("-duration %s: want 0 to 1h", o.duration)
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	config, err := configure(o, stderr)
+	if err != nil {
+		return err
+	}
+	config.Command = "bench " + strings.Join(args, " ")
+	if config.Dir, err = os.MkdirTemp(o.dir, "tickmesh-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(config.Dir)
+	if config.Targets, err = targets(ctx, o, config.Dir); err != nil {
+		return err
+	}
+	if err := harness.PinSelf(config.ClientCPUs); err != nil {
+		return err
+	}
+	report, runErr := bench.Run(ctx, config)
+	page := stdout
+	if o.out != "" {
+		file, err := os.Create(o.out)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		page = file
+	}
+	if err := report.WriteMarkdown(page); err != nil {
+		return err
+	}
+	if runErr != nil {
+		return runErr
+	}
+	if failed := len(report.Results.Failures); failed > 0 {
+		return fmt.Errorf("%d runs failed; the page lists them", failed)
+	}
+	return nil
+}
+
+func configure(o options, stderr io.Writer) (bench.Config, error) {
+	scale, err := bench.ScaleNamed(o.scale)
+	if err != nil {
+		return bench.Config{}, err
+	}
+	if o.duration > 0 {
+		scale.Duration = o.duration
+	}
+	names, err := bench.SelectWorkloads(o.workloads)
+	if err != nil {
+		return bench.Config{}, err
+	}
+	available, err := harness.AvailableCPUs()
+	if err != nil {
+		return bench.Config{}, err
+	}
+	server, client, shared, err := harness.SplitCPUs(available, o.serverCPUs)
+	return bench.Config{
+		Workloads: names, Scale: scale, Runs: o.runs, ServerCPUs: server, ClientCPUs: client,
+		Shared: shared, Log: stderr,
+	}, err
+}
+
+// targets makes the targets of the list; tickmesh is built when no binary is given.
+func targets(ctx context.Context, o options, dir string) ([]target.Target, error) {
+	list := o.targets
+	if list == "all" {
+		list = "tickmesh,victoria-metrics,influxdb"
+	}
+	var found []target.Target
+	for _, name := range strings.Split(list, ",") {
+		switch name {
+		case "tickmesh":
+			binary, err := o.binary, error(nil)
+			if binary == "" {
+				binary, err = harness.Build(ctx, dir)
+			} else {
+				binary, err = filepath.Abs(binary)
+			}
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, target.TickMesh{Binary: binary, WALSync: o.walSync, Extra: strings.Fields(o.flags)})
+		case "victoria-metrics":
+			found = append(found, target.VictoriaMetrics{})
+		case "influxdb":
+			found = append(found, target.InfluxDB{})
+		default:
+			return nil, fmt.Errorf("-target %q: want all, tickmesh, victoria-metrics or influxdb", name)
+		}
+	}
+	return found, nil
+}
