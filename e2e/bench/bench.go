@@ -48,7 +48,7 @@ var workloads = [...]definition{
 	},
 	{
 		"restart", "W5 restart",
-		"Two points for each series, then SIGKILL and a start, then SIGTERM and a start; until the first correct answer.",
+		"Two points for each series, SIGKILL right after the last answer and a start, then SIGTERM and a start; until the first correct answer.",
 		false, runRestart,
 	},
 	{

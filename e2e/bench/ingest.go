@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/tickmesh/tickmesh/e2e/bench/load"
@@ -74,7 +75,15 @@ func ingestOnce(ctx context.Context, b *bench, server *target.Server, protocol t
 	if err != nil {
 		return err
 	}
+	clientBefore, err := harness.ReadUsage(os.Getpid())
+	if err != nil {
+		return err
+	}
 	result, err := send(ctx, server, protocol, feeds, b.config.Scale.Duration, 0)
+	if err != nil {
+		return err
+	}
+	clientAfter, err := harness.ReadUsage(os.Getpid())
 	if err != nil {
 		return err
 	}
@@ -83,6 +92,7 @@ func ingestOnce(ctx context.Context, b *bench, server *target.Server, protocol t
 		return err
 	}
 	reportIngest(b, which, protocol, result, before, after)
+	b.lower(which, "client cores used", "cores", (clientAfter.CPU-clientBefore.CPU).Seconds()/result.Elapsed.Seconds())
 	if protocol == target.HTTPLine {
 		// Makes what was answered visible to queries, where that is not the same.
 		if err := server.Applied(ctx, server, protocol, result.Points); err != nil {
