@@ -118,6 +118,9 @@ type Batch struct {
 	SkippedMetadata   int // remote write
 	SkippedHistograms int // remote write; each series that has some is also an error
 	Samples           int // remote write: samples in the body, refused ones too
+
+	symbols []Span   // remote write 2.0: the symbols table
+	refs    []uint64 // remote write 2.0: the labels of the current series
 }
 
 // Reset empties the batch and keeps its memory.
@@ -128,7 +131,17 @@ func (b *Batch) Reset() {
 		Points:   b.Points[:0],
 		Commands: b.Commands[:0],
 		Errors:   b.Errors[:0],
+		symbols:  b.symbols[:0],
+		refs:     b.refs[:0],
 	}
+}
+
+// MemoryBytes gives about how much memory the batch keeps, its body aside. A
+// pool lets go of batches that have grown beyond its bound.
+func (b *Batch) MemoryBytes() int {
+	const lineBytes, pointBytes, commandBytes, errorBytes, symbolBytes = 56, 24, 24, 72, 8
+	return cap(b.Scratch) + lineBytes*cap(b.Lines) + pointBytes*cap(b.Points) +
+		commandBytes*cap(b.Commands) + errorBytes*cap(b.Errors) + symbolBytes*cap(b.symbols)
 }
 
 // Head gives the first part of a line's identity text.

@@ -1,0 +1,257 @@
+package parse
+
+import (
+	"fmt"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// JSON parses the body of OpenTSDB's /api/put: one datapoint or an array of
+// them, each
+//
+//	{"metric": "m", "timestamp": 1700000000, "value": 1.5, "tags": {"k": "v"}}
+//
+// A value may be a number or a string that holds one; so may a timestamp, in
+// seconds (up to ten digits, a fraction may follow) or milliseconds. Tag values
+// may be strings, numbers or booleans. Zero tags are allowed, unknown names are
+// ignored, of equal names the last counts.
+//
+// A datapoint that is well-formed JSON but cannot be stored is an error of its
+// own, in OpenTSDB's words, and the others stay. A body that is not JSON, or
+// holds something else than datapoints, is ErrMalformed, and the batch holds
+// nothing of it.
+func JSON(b *Batch, body []byte, limits Limits) error {
+	if err := b.reset(body); err != nil {
+		return err
+	}
+	p := jsonParser{b: b, limits: limits.WithDefaults()}
+	s := &p.scan
+	s.b = body
+	switch s.peek() {
+	case '{':
+		p.datapoint()
+	case '[':
+		s.array(p.datapoint)
+	default:
+		b.Reset()
+		return fmt.Errorf("%w: the JSON must start as an object or an array", ErrMalformed)
+	}
+	if s.err == nil && s.peek() != 0 || s.err == nil && s.at < len(body) {
+		s.fail("text behind the end")
+	}
+	if s.err != nil {
+		b.Reset()
+	}
+	return s.err
+}
+
+// jsonParser holds what the parse of one body needs at hand.
+type jsonParser struct {
+	b      *Batch
+	scan   jsonScanner
+	limits Limits
+	number uint32
+
+	// The members of the datapoint being read.
+	metric, timestamp, value, tags jsonValue
+}
+
+// datapoint reads one element of the body.
+func (p *jsonParser) datapoint() {
+	s := &p.scan
+	p.number++
+	c := s.peek()
+	start := s.at
+	p.metric, p.timestamp, p.value, p.tags = jsonValue{}, jsonValue{}, jsonValue{}, jsonValue{}
+	if c == '{' {
+		s.object(p.member)
+	} else if v := s.value(1); s.err == nil && v.kind != jsonNull {
+		s.at = start
+		s.fail("a datapoint must be an object")
+	}
+	if s.err != nil {
+		return
+	}
+	l := Line{
+		Text:   Span{uint32(start), uint32(s.at)},
+		Head:   p.metric.Span,
+		Tags:   p.tags.Span,
+		First:  uint32(len(p.b.Points)),
+		Count:  1,
+		Number: p.number,
+		Form:   FormJSON,
+	}
+	var point Point
+	wrong := fault{KindSyntax, "Unexpected null datapoint encountered in set."}
+	if c == '{' {
+		wrong = p.point(&point, l.Text.Len())
+	}
+	if wrong.detail != "" {
+		p.b.AddError(&l, 1, wrong.kind, wrong.detail, p.limits.ErrorsMax)
+		return
+	}
+	p.b.Lines = append(p.b.Lines, l)
+	p.b.Points = append(p.b.Points, point)
+}
+
+// member reads a member of a datapoint.
+func (p *jsonParser) member(name jsonValue) {
+	v := p.scan.value(2)
+	raw := p.scan.b[name.Start:name.End]
+	if name.escaped {
+		raw = append(appendJSONText([]byte{'"'}, raw), '"')
+	}
+	switch string(raw) {
+	case `"metric"`:
+		p.metric = v
+	case `"timestamp"`:
+		p.timestamp = v
+	case `"value"`:
+		p.value = v
+	case `"tags"`:
+		p.tags = v
+	}
+}
+
+// point checks the members in OpenTSDB's order (IncomingDataPoint.validate).
+func (p *jsonParser) point(point *Point, textBytes int) fault {
+	if textBytes > p.limits.LineBytesMax {
+		return fault{KindLimit, lineTooLong(p.limits.LineBytesMax)}
+	}
+	switch p.metric.kind {
+	case jsonObject, jsonArray:
+		return syntaxFault("Metric name must be a string")
+	case jsonNone, jsonNull:
+		return syntaxFault("Metric name was empty")
+	}
+	if p.metric.kind == jsonString && p.metric.Len() == 2 {
+		return syntaxFault("Metric name was empty")
+	}
+	timeMs, wrong := p.time()
+	if wrong.detail != "" {
+		return wrong
+	}
+	number, wrong := p.valueNumber()
+	if wrong.detail != "" {
+		return wrong
+	}
+	switch p.tags.kind {
+	case jsonNone, jsonNull, jsonObject:
+	default:
+		return syntaxFault("Tags must be an object")
+	}
+	*point = Point{TimeMs: timeMs, Mantissa: number.Mantissa, Scale: number.Scale}
+	return fault{}
+}
+
+// content gives the text of a number, or of a string without its quotes and
+// escapes.
+func (p *jsonParser) content(v jsonValue) []byte {
+	raw := p.scan.b[v.Start:v.End]
+	switch {
+	case v.kind == jsonNumber:
+		return raw
+	case v.kind == jsonString && v.escaped:
+		return appendJSONText(nil, raw)
+	case v.kind == jsonString:
+		return raw[1 : len(raw)-1]
+	}
+	return nil
+}
+
+func (p *jsonParser) time() (timeMs int64, wrong fault) {
+	text := p.content(p.timestamp)
+	if len(text) == 0 {
+		return 0, syntaxFault("Invalid timestamp")
+	}
+	if t, digits := digits19(p.scan.b, int(p.timestamp.Start)); p.timestamp.kind == jsonNumber && digits == len(text) && digits <= 13 && t > 0 {
+		if digits <= 10 {
+			return int64(t) * 1000, fault{}
+		}
+		return int64(t), fault{}
+	}
+	if timeMs, wrong = putTime(text); wrong.detail == "" {
+		return timeMs, fault{}
+	}
+	// 1.7e9 is a number, too.
+	if n, err := numberOf(text); err == nil {
+		if seconds := n.Float64(); seconds >= 1 && seconds < 1e13 {
+			if seconds < 1e10 {
+				seconds *= 1000
+			}
+			return int64(seconds), fault{}
+		}
+	}
+	return 0, valueFault("Invalid timestamp")
+}
+
+func (p *jsonParser) valueNumber() (series.Number, fault) {
+	text := p.content(p.value)
+	switch p.value.kind {
+	case jsonNone, jsonNull:
+		return series.Number{}, syntaxFault("Empty value")
+	case jsonString:
+		if len(text) == 0 {
+			return series.Number{}, syntaxFault("Empty value")
+		}
+	case jsonNumber:
+		at, end := int(p.value.Start), int(p.value.End)
+		if m, scale, stop, ok := decimal(p.scan.b, at); ok && stop == end {
+			return series.Number{Mantissa: int64(m), Scale: scale}, fault{}
+		}
+	}
+	n, err := numberOf(text)
+	switch err {
+	case nil:
+		return n, fault{}
+	case errNumberRange:
+		return n, valueFault("value is NaN or Infinite: " + string(text))
+	}
+	return n, valueFault("Unable to parse value to a number")
+}
+
+// readJSON reads the identity of a datapoint: the raw values of metric and tags.
+func (k *KeyBuilder) readJSON(metric, tags []byte, special string) fault {
+	k.reset()
+	s := jsonScanner{b: metric}
+	k.metric = k.jsonText(metric, s.value(0))
+	if len(tags) > 0 && tags[0] == '{' {
+		wrong := fault{}
+		s = jsonScanner{b: tags}
+		s.object(func(name jsonValue) {
+			v := s.value(2)
+			if v.kind == jsonObject || v.kind == jsonArray || v.kind == jsonNull {
+				wrong = syntaxFault("Invalid tag value with key " + string(tags[name.Start:name.End]) + ": must be a string")
+			}
+			k.tags = append(k.tags, series.Tag{Name: k.jsonText(tags, name), Value: k.jsonText(tags, v)})
+		})
+		if wrong.detail != "" {
+			return wrong
+		}
+	}
+	k.sortTags()
+	k.dropRepeated()
+	for i := range k.tags {
+		if len(k.tags[i].Name) == 0 {
+			return syntaxFault("Invalid tag name: empty string")
+		}
+		if len(k.tags[i].Value) == 0 {
+			return syntaxFault("Invalid tag value: empty string")
+		}
+	}
+	return k.checkCharacters(special)
+}
+
+// jsonText gives the text of a string, number or boolean.
+func (k *KeyBuilder) jsonText(b []byte, v jsonValue) []byte {
+	raw := b[v.Start:v.End]
+	switch {
+	case v.kind != jsonString:
+		return raw
+	case !v.escaped:
+		return raw[1 : len(raw)-1]
+	}
+	start := len(k.text)
+	k.text = appendJSONText(k.text, raw)
+	return k.text[start:len(k.text):len(k.text)]
+}

@@ -1,0 +1,136 @@
+package parse
+
+import "math"
+
+// fast parses the line at pad[at:] if it is complete and of the common form:
+//
+//	head name=number[i],name=number[i]… [timestamp]\n
+//
+// with single spaces, no control characters, no quotes, and no backslashes
+// behind the head. It gives the start of the next line, or ok = false and has
+// changed nothing that counts.
+func (p *lineParser) fast(at int) (next int, ok bool) {
+	pad := p.pad
+	headEnd, ok := fastHead(pad, at)
+	if !ok {
+		return 0, false
+	}
+	first := p.count
+	i, count, same, ok := p.fastFields(headEnd + 1)
+	if !ok || i >= p.end {
+		return 0, false
+	}
+	timeMs := p.noTimeMs
+	if pad[i] == ' ' {
+		i++
+		t, digits := digits19(pad, i)
+		i += digits
+		if digits == 0 || i >= p.end || pad[i] != '\n' || t > math.MaxInt64 {
+			return 0, false
+		}
+		if timeMs, ok = p.precision.timeMs(int64(t)); !ok {
+			return 0, false
+		}
+	}
+	if i-at > p.limits.LineBytesMax {
+		return 0, false
+	}
+	points := p.points[first:count]
+	for j := range points {
+		points[j].TimeMs = timeMs
+	}
+	p.count = count
+	p.addLine(Span{uint32(at), uint32(headEnd)}, Span{uint32(at), uint32(i)}, first, same)
+	return i + 1, true
+}
+
+// fastHead finds the space behind the head at pad[at:].
+func fastHead(pad []byte, at int) (end int, ok bool) {
+	for i := at; i+8 <= len(pad); i += 8 {
+		if n := first(below(load64(pad, i), ' '+1)); n < 8 {
+			end = i + n
+			return end, pad[end] == ' ' && end > at && pad[end-1] != '\\' && pad[at] != '#'
+		}
+	}
+	return 0, false
+}
+
+// fastFields parses name=number pairs into the points behind p.count, whose new
+// count it gives, and stops at the space or newline behind them. Same says that
+// the names are those of the line before.
+func (p *lineParser) fastFields(i int) (end, count int, same, ok bool) {
+	pad, points := p.pad, p.points
+	n := p.count
+	guess, guessEnd := p.guess, p.guess+p.guessCount
+	same = true
+	for {
+		if n == len(points) {
+			p.growPoints()
+			points = p.points
+		}
+		point := &points[n]
+		if same && guess < guessEnd && sameName(pad, i, &points[guess]) {
+			point.FieldLen, point.FieldEscaped = points[guess].FieldLen, points[guess].FieldEscaped
+			guess++
+		} else {
+			same = false
+			length, found := fastName(pad, i)
+			if !found {
+				return 0, 0, false, false
+			}
+			point.FieldLen, point.FieldEscaped = uint16(length), false
+		}
+		point.Field = uint32(i)
+		i += int(point.FieldLen) + 1
+		if i >= len(pad) {
+			return 0, 0, false, false
+		}
+		negative := pad[i] == '-'
+		if negative {
+			i++
+		}
+		mantissa, scale, stop, read := decimal(pad, i)
+		if !read || stop >= len(pad) || mantissa == 0 && negative {
+			return 0, 0, false, false
+		}
+		point.Mantissa, point.Scale = int64(mantissa), scale
+		if negative {
+			point.Mantissa = -int64(mantissa)
+		}
+		c := pad[stop]
+		if c == 'i' && scale == 0 {
+			if stop++; stop >= len(pad) {
+				return 0, 0, false, false
+			}
+			c = pad[stop]
+		}
+		n++
+		if c != ',' {
+			return stop, n, same && guess == guessEnd, c == ' ' || c == '\n'
+		}
+		i = stop + 1
+	}
+}
+
+// sameName says whether the name of a point before, with the = behind it, is at
+// pad[i:] too.
+func sameName(pad []byte, i int, before *Point) bool {
+	j, n := int(before.Field), int(before.FieldLen)+1
+	if n <= 8 && i+8 <= len(pad) && j+8 <= len(pad) {
+		return (load64(pad, i)^load64(pad, j))<<(64-8*uint(n)) == 0
+	}
+	return i+n <= len(pad) && string(pad[i:i+n]) == string(pad[j:j+n])
+}
+
+// fastName gives the length of the plain name at pad[i:], up to the =. Names with
+// characters below '-', or a backslash, are left to the general path.
+func fastName(pad []byte, i int) (length int, ok bool) {
+	for at := i; at+8 <= len(pad); at += 8 {
+		x := load64(pad, at)
+		if n := first(equal(x, '=') | below(x, '-') | equal(x, '\\')); n < 8 {
+			length = at + n - i
+			return length, pad[at+n] == '=' && length > 0 && length <= math.MaxUint16
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,354 @@
+package parse
+
+import (
+	"bytes"
+	"strconv"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// PutOptions are the arguments of Puts.
+type PutOptions struct {
+	Limits     Limits
+	Partial    bool // as in LineOptions
+	InsideLine bool // as in LineOptions
+}
+
+// Puts parses OpenTSDB put lines:
+//
+//	put <metric> <timestamp> <value> [<name>=<value> …]
+//
+// A timestamp of up to ten digits is in seconds, a longer one in milliseconds; a
+// fraction of a second may follow a point. Other lines become Commands; blank
+// lines are skipped. The rules are those of OpenTSDB 2.5 (PutDataPointRpc, Tags,
+// IncomingDataPoints), with these differences: zero tags are allowed, runs of
+// spaces count as one, integers beyond 64 bits are rounded as floats are, and
+// text is UTF-8.
+//
+// Its only error is ErrTooLarge; errors of lines are in b.Errors.
+func Puts(b *Batch, body []byte, o PutOptions) (Rest, error) {
+	if err := b.reset(body); err != nil {
+		return Rest{}, err
+	}
+	p := putParser{b: b, pad: padded(body), end: len(body), limits: o.Limits.WithDefaults()}
+	stream := stream{body: body, partial: o.Partial, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax}
+	at := stream.start()
+	for at < p.end {
+		stream.number++
+		p.number = stream.number
+		if next, ok := p.fast(at); ok {
+			at = next
+			continue
+		}
+		stop := bytes.IndexByte(body[at:], '\n')
+		if stop < 0 {
+			if o.Partial {
+				break
+			}
+			stop = p.end - at
+		}
+		p.general(at, at+stop)
+		at += stop + 1
+	}
+	return stream.rest(b, FormPut, at, p.limits.ErrorsMax), nil
+}
+
+// putParser holds what the parse of one body needs at hand.
+type putParser struct {
+	b      *Batch
+	pad    []byte // the body and some bytes behind it
+	end    int    // of the body
+	number uint32
+	limits Limits
+}
+
+// "put " as it is loaded into the low half of a word.
+const putWord = 'p' | 'u'<<8 | 't'<<16 | ' '<<24
+
+// fast parses the line at pad[at:] if it is complete and of the common form:
+// single spaces, whole seconds or milliseconds, a plain decimal. It gives the
+// start of the next line, or ok = false and has changed nothing.
+func (p *putParser) fast(at int) (next int, ok bool) {
+	pad := p.pad
+	if at+8 > len(pad) || uint32(load64(pad, at)) != putWord {
+		return 0, false
+	}
+	metric := at + 4
+	i, ok := wordEnd(pad, metric)
+	if !ok || pad[i] != ' ' || i == metric {
+		return 0, false
+	}
+	metricEnd := i
+	t, digits := digits19(pad, i+1)
+	i += 1 + digits
+	if t == 0 || digits > 13 || i+1 >= len(pad) || pad[i] != ' ' {
+		return 0, false
+	}
+	timeMs := int64(t)
+	if digits <= 10 {
+		timeMs *= 1000
+	}
+	i++
+	negative := pad[i] == '-'
+	if negative {
+		i++
+	}
+	mantissa, scale, i, ok := decimal(pad, i)
+	if !ok || i >= len(pad) || mantissa == 0 && negative {
+		return 0, false
+	}
+	value := int64(mantissa)
+	if negative {
+		value = -value
+	}
+	tags := i
+	if pad[i] == ' ' {
+		tags++
+		if i, ok = textEnd(pad, tags); !ok {
+			return 0, false
+		}
+	}
+	if i >= p.end || pad[i] != '\n' || i-at > p.limits.LineBytesMax {
+		return 0, false
+	}
+	p.add(series.Number{Mantissa: value, Scale: scale}, timeMs, Line{
+		Head: Span{uint32(metric), uint32(metricEnd)},
+		Tags: Span{uint32(tags), uint32(i)},
+		Text: Span{uint32(at), uint32(i)},
+	})
+	return i + 1, true
+}
+
+// wordEnd finds the first space or control character from i on.
+func wordEnd(pad []byte, i int) (end int, ok bool) {
+	for ; i+8 <= len(pad); i += 8 {
+		if n := first(below(load64(pad, i), ' '+1)); n < 8 {
+			return i + n, true
+		}
+	}
+	return i, false
+}
+
+// textEnd finds the first control character from i on.
+func textEnd(pad []byte, i int) (end int, ok bool) {
+	for ; i+8 <= len(pad); i += 8 {
+		if n := first(below(load64(pad, i), ' ')); n < 8 {
+			return i + n, true
+		}
+	}
+	return i, false
+}
+
+func (p *putParser) add(n series.Number, timeMs int64, l Line) {
+	b := p.b
+	l.First, l.Count = uint32(len(b.Points)), 1
+	l.Number, l.Form = p.number, FormPut
+	b.Lines = append(b.Lines, l)
+	b.Points = append(b.Points, Point{TimeMs: timeMs, Mantissa: n.Mantissa, Scale: n.Scale})
+}
+
+// general parses the line body[start:stop] by all rules and adds it, its error,
+// or its command to the batch.
+func (p *putParser) general(start, stop int) {
+	b := p.b
+	if stop > start && b.Body[stop-1] == '\r' {
+		stop--
+	}
+	l := Line{Text: Span{uint32(start), uint32(stop)}, Number: p.number, Form: FormPut}
+	if stop-start > p.limits.LineBytesMax {
+		b.AddError(&l, 1, KindLimit, lineTooLong(p.limits.LineBytesMax), p.limits.ErrorsMax)
+		return
+	}
+	line := b.Body[:stop]
+	command := nextWord(line, uint32(start))
+	if command.Len() == 0 {
+		return
+	}
+	if string(line[command.Start:command.End]) != "put" {
+		b.Commands = append(b.Commands, Command{Text: l.Text, Lines: len(b.Lines), Number: int(p.number)})
+		return
+	}
+	metric := nextWord(line, command.End)
+	timestamp := nextWord(line, metric.End)
+	value := nextWord(line, timestamp.End)
+	if value.Len() == 0 {
+		words := min(metric.Len(), 1) + min(timestamp.Len(), 1)
+		b.AddError(&l, 1, KindSyntax, "not enough arguments (need least 3, got "+strconv.Itoa(words)+")", p.limits.ErrorsMax)
+		return
+	}
+	timeMs, wrong := putTime(line[timestamp.Start:timestamp.End])
+	var n series.Number
+	if wrong.detail == "" {
+		n, wrong = putNumber(line[value.Start:value.End])
+	}
+	if wrong.detail != "" {
+		b.AddError(&l, 1, wrong.kind, wrong.detail, p.limits.ErrorsMax)
+		return
+	}
+	l.Head = metric
+	l.Tags = Span{nextWord(line, value.End).Start, uint32(stop)}
+	p.add(n, timeMs, l)
+}
+
+// nextWord gives the next word from i on; it is empty at the end of the line.
+func nextWord(line []byte, i uint32) Span {
+	end := uint32(len(line))
+	for i < end && line[i] == ' ' {
+		i++
+	}
+	s := Span{i, i}
+	for s.End < end && line[s.End] != ' ' {
+		s.End++
+	}
+	return s
+}
+
+// putTime reads a timestamp: whole seconds (up to ten digits), milliseconds (up
+// to thirteen), or seconds with a fraction.
+func putTime(word []byte) (timeMs int64, wrong fault) {
+	whole, fraction, point := bytes.Cut(word, []byte{'.'})
+	t, wrong := parseLong(whole, word)
+	if wrong.detail != "" {
+		return 0, wrong
+	}
+	if point {
+		if end := skipDigits(fraction, 0); end < len(fraction) {
+			return 0, badCharacter(fraction[end:], word)
+		}
+		if t > 9_999_999_999 {
+			return 0, syntaxFault("bad timestamp=" + string(word))
+		}
+		t *= 1000
+		for i, unit := 0, int64(100); i < len(fraction) && unit > 0; i, unit = i+1, unit/10 {
+			t += int64(fraction[i]-'0') * unit
+		}
+	} else if t <= 9_999_999_999 {
+		t *= 1000
+	}
+	if t <= 0 {
+		return 0, syntaxFault("invalid timestamp: " + string(word))
+	}
+	if t > 9_999_999_999_999 {
+		return 0, syntaxFault("bad timestamp=" + string(word))
+	}
+	return t, fault{}
+}
+
+// parseLong reads a whole number with OpenTSDB's errors (Tags.parseLong). Word
+// is what the errors show.
+func parseLong(text, word []byte) (int64, fault) {
+	if len(text) == 0 {
+		return 0, valueFault("Empty string")
+	}
+	start := skipSign(text, 0)
+	if start == len(text) {
+		return 0, valueFault("Just a sign, no value: " + string(word))
+	}
+	if end := skipDigits(text, start); end < len(text) {
+		return 0, badCharacter(text[end:], word)
+	}
+	v, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil {
+		return 0, valueFault("Value too long: " + string(word))
+	}
+	return v, fault{}
+}
+
+func badCharacter(text, word []byte) fault {
+	r, _ := utf8.DecodeRune(text)
+	return valueFault("Invalid character '" + string(r) + "' in " + string(word))
+}
+
+// putNumber reads a value with OpenTSDB's errors.
+func putNumber(word []byte) (series.Number, fault) {
+	n, err := numberOf(word)
+	switch {
+	case err == nil:
+		return n, fault{}
+	case err == errNumberRange:
+		return n, syntaxFault("value is NaN or Infinite: " + string(word))
+	case bytes.ContainsAny(word, ".eE"):
+		return n, valueFault("For input string: \"" + string(word) + "\"")
+	}
+	_, wrong := parseLong(word, word)
+	return n, wrong
+}
+
+// readPut reads the identity of a put line.
+func (k *KeyBuilder) readPut(metric, tags []byte, special string) fault {
+	k.reset()
+	k.metric = metric
+	for word := nextWord(tags, 0); word.Len() > 0; word = nextWord(tags, word.End) {
+		tag := tags[word.Start:word.End]
+		name, value, found := bytes.Cut(tag, []byte{'='})
+		if !found || len(name) == 0 || len(value) == 0 || bytes.IndexByte(value, '=') >= 0 {
+			return syntaxFault("invalid tag: " + string(tag))
+		}
+		k.tags = append(k.tags, series.Tag{Name: name, Value: value})
+	}
+	k.sortTags()
+	for i := 1; i < len(k.tags); i++ {
+		if a, b := k.tags[i-1], k.tags[i]; bytes.Equal(a.Name, b.Name) && !bytes.Equal(a.Value, b.Value) {
+			return syntaxFault("duplicate tag: " + string(b.Name) + "=" + string(b.Value) +
+				", tags={" + string(a.Name) + "=" + string(a.Value) + "}")
+		}
+	}
+	k.dropRepeated()
+	return k.checkCharacters(special)
+}
+
+// checkCharacters holds metric and tags to OpenTSDB's character set
+// (Tags.validateString).
+func (k *KeyBuilder) checkCharacters(special string) fault {
+	if bad, ok := illegalCharacter(k.metric, special); ok {
+		return syntaxFault("Invalid metric name (\"" + string(k.metric) + "\"): illegal character: " + bad)
+	}
+	for i := range k.tags {
+		name, value := k.tags[i].Name, k.tags[i].Value
+		if bad, ok := illegalCharacter(name, special); ok {
+			return syntaxFault("Invalid tag name with value [" + string(value) + "] (\"" + string(name) + "\"): illegal character: " + bad)
+		}
+		if bad, ok := illegalCharacter(value, special); ok {
+			return syntaxFault("Invalid tag value with key [" + string(name) + "] (\"" + string(value) + "\"): illegal character: " + bad)
+		}
+	}
+	return fault{}
+}
+
+// illegalCharacter gives the first character that is no letter, no digit, none
+// of "-_./" and none of special.
+func illegalCharacter(text []byte, special string) (character string, found bool) {
+	for i := 0; i < len(text); {
+		c := text[i]
+		if legalASCII[c] {
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(text[i:])
+		if (r == utf8.RuneError && size == 1 || !unicode.IsLetter(r)) && !containsByte(special, c) {
+			return string(text[i : i+size]), true
+		}
+		i += size
+	}
+	return "", false
+}
+
+func containsByte(s string, c byte) bool {
+	for i := range len(s) {
+		if s[i] == c {
+			return true
+		}
+	}
+	return false
+}
+
+//nolint:gochecknoglobals // a constant table
+var legalASCII = func() (table [256]bool) {
+	for c := range 128 {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		table[c] = letter || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' || c == '/'
+	}
+	return table
+}()

@@ -1,0 +1,337 @@
+package parse
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// RemoteWriteVersion says which protobuf message a body is.
+type RemoteWriteVersion uint8
+
+// The versions of Prometheus remote write.
+const (
+	RemoteWrite1 RemoteWriteVersion = 1 // prometheus.WriteRequest
+	RemoteWrite2 RemoteWriteVersion = 2 // io.prometheus.write.v2.Request
+)
+
+// scratchBytesMax bounds the label text that the references of a remote write
+// 2.0 body may expand to.
+const scratchBytesMax = 256 << 20
+
+// RemoteWrite parses a decompressed remote write body. Each series is a Line of
+// FormLabels; labels need not be in order. The bits of every value are kept,
+// stale markers included. Exemplars and metadata are counted and left out. Native
+// histograms are counted and refused: each series that has some gets an error of
+// KindUnsupported, and what else the body holds stays.
+//
+// Errors: ErrMalformed when the body is not the message (nothing of it is in the
+// batch then), ErrTooLarge.
+//
+// The messages are described in the Prometheus remote write specifications 1.0
+// and 2.0.
+func RemoteWrite(b *Batch, body []byte, version RemoteWriteVersion, limits Limits) error {
+	if err := b.reset(body); err != nil {
+		return err
+	}
+	limits = limits.WithDefaults()
+	p := remoteParser{b: b, errorsMax: limits.ErrorsMax, keyBytesMax: limits.KeyBytesMax}
+	var err error
+	switch version {
+	case RemoteWrite1:
+		err = p.request1(body)
+	case RemoteWrite2:
+		err = p.request2(body)
+	default:
+		err = fmt.Errorf("%w: unknown version %d of remote write", ErrMalformed, version)
+	}
+	if err != nil {
+		b.Reset()
+	}
+	return err
+}
+
+// remoteParser holds what the parse of one body needs at hand.
+type remoteParser struct {
+	b           *Batch
+	errorsMax   int
+	keyBytesMax int
+	number      uint32
+	scale       uint8 // of the value before: the first guess for the next one
+	symbols     []Span
+	refs        []uint64
+}
+
+// request1 reads WriteRequest: timeseries = 1, metadata = 3.
+func (p *remoteParser) request1(body []byte) error {
+	w := wire{b: body}
+	for w.next() {
+		switch w.field {
+		case 1:
+			if !w.is(wireBytes) {
+				return w.fault()
+			}
+			if err := p.series1(w.span()); err != nil {
+				return err
+			}
+		case 3:
+			if !w.is(wireBytes) {
+				return w.fault()
+			}
+			p.b.SkippedMetadata++
+		}
+	}
+	return w.err
+}
+
+// series1 reads TimeSeries: labels = 1, samples = 2, exemplars = 3, histograms = 4.
+func (p *remoteParser) series1(message Span) error {
+	b := p.b
+	p.number++
+	l := p.line(message)
+	histograms, scattered := 0, false
+	w := wire{b: b.Body[:message.End], at: int(message.Start)}
+	for w.next() {
+		if w.field <= 4 && !w.is(wireBytes) {
+			return w.fault()
+		}
+		switch w.field {
+		case 1:
+			if l.Head.Len() == 0 {
+				l.Head.Start = uint32(w.start)
+			} else if l.Head.End != uint32(w.start) {
+				scattered = true
+			}
+			l.Head.End = uint32(w.at)
+		case 2:
+			if err := p.sample(w.span()); err != nil {
+				return err
+			}
+		case 3:
+			b.SkippedExemplars++
+		case 4:
+			histograms++
+		}
+	}
+	if w.err != nil {
+		return w.err
+	}
+	if scattered {
+		p.gatherLabels(&l, message)
+	}
+	p.addLine(&l, histograms)
+	return nil
+}
+
+// gatherLabels copies labels that other fields stand between.
+func (p *remoteParser) gatherLabels(l *Line, message Span) {
+	b := p.b
+	l.InScratch = true
+	l.Head.Start = uint32(len(b.Scratch))
+	w := wire{b: b.Body[:message.End], at: int(message.Start)}
+	for w.next() {
+		if w.field == 1 {
+			b.Scratch = append(b.Scratch, w.b[w.start:w.at]...)
+		}
+	}
+	l.Head.End = uint32(len(b.Scratch))
+}
+
+func (p *remoteParser) line(message Span) Line {
+	return Line{
+		Text:   message,
+		First:  uint32(len(p.b.Points)),
+		Shape:  uint32(len(p.b.Lines)),
+		Number: p.number,
+		Form:   FormLabels,
+	}
+}
+
+func (p *remoteParser) addLine(l *Line, histograms int) {
+	b := p.b
+	l.Count = uint32(len(b.Points)) - l.First
+	if histograms > 0 {
+		b.SkippedHistograms += histograms
+		b.AddError(l, histograms, KindUnsupported, "native histograms are not supported: "+strconv.Itoa(histograms)+" refused", p.errorsMax)
+	}
+	if l.Count > 0 {
+		l.Tags = Span{l.Head.End, l.Head.End}
+		b.Lines = append(b.Lines, *l)
+	}
+}
+
+// sample reads Sample: value = 1, timestamp = 2, in both versions.
+func (p *remoteParser) sample(message Span) error {
+	w := wire{b: p.b.Body[:message.End], at: int(message.Start)}
+	var bits uint64
+	var timeMs int64
+	for w.next() {
+		switch w.field {
+		case 1:
+			if !w.is(wireFixed64) {
+				return w.fault()
+			}
+			bits = binary.LittleEndian.Uint64(w.b[w.at-8:])
+		case 2:
+			if !w.is(wireVarint) {
+				return w.fault()
+			}
+			timeMs = int64(w.value)
+		}
+	}
+	if w.err != nil {
+		return w.err
+	}
+	n := series.DecimalOf(math.Float64frombits(bits), p.scale)
+	if n.Scale != series.ScaleFloat {
+		p.scale = n.Scale
+	} else {
+		n.Mantissa = int64(bits) // as sent, whatever the processor does to a NaN
+	}
+	p.b.Samples++
+	p.b.Points = append(p.b.Points, Point{TimeMs: timeMs, Mantissa: n.Mantissa, Scale: n.Scale})
+	return nil
+}
+
+// request2 reads Request: symbols = 4, timeseries = 5. The symbols may come
+// behind the series.
+func (p *remoteParser) request2(body []byte) error {
+	p.symbols = p.b.symbols[:0]
+	w := wire{b: body}
+	for w.next() {
+		if (w.field == 4 || w.field == 5) && !w.is(wireBytes) {
+			return w.fault()
+		}
+		if w.field == 4 {
+			p.symbols = append(p.symbols, w.span())
+		}
+	}
+	p.b.symbols, p.refs = p.symbols, p.b.refs
+	if w.err != nil {
+		return w.err
+	}
+	w = wire{b: body}
+	for w.next() {
+		if w.field == 5 {
+			if err := p.series2(w.span()); err != nil {
+				return err
+			}
+		}
+	}
+	return w.err
+}
+
+// series2 reads TimeSeries: labels_refs = 1, samples = 2, histograms = 3,
+// exemplars = 4, metadata = 5.
+func (p *remoteParser) series2(message Span) error {
+	b := p.b
+	p.number++
+	l := p.line(message)
+	p.refs = p.refs[:0]
+	histograms := 0
+	w := wire{b: b.Body[:message.End], at: int(message.Start)}
+	for w.next() {
+		if w.field >= 2 && w.field <= 5 && !w.is(wireBytes) {
+			return w.fault()
+		}
+		switch w.field {
+		case 1:
+			if err := p.labelRefs(&w); err != nil {
+				return err
+			}
+		case 2:
+			if err := p.sample(w.span()); err != nil {
+				return err
+			}
+		case 3:
+			histograms++
+		case 4:
+			b.SkippedExemplars++
+		case 5:
+			b.SkippedMetadata++
+		}
+	}
+	if w.err != nil {
+		return w.err
+	}
+	b.refs = p.refs
+	samples := len(b.Points) - int(l.First)
+	wrong := p.writeLabels(&l)
+	if wrong.detail == "" && samples == 0 && histograms == 0 {
+		wrong = syntaxFault("TimeSeries must contain at least one sample or histogram")
+	}
+	if wrong.detail != "" {
+		b.Points = b.Points[:l.First]
+		b.AddError(&l, max(1, samples), wrong.kind, wrong.detail, p.errorsMax)
+		return nil
+	}
+	if len(b.Scratch) > scratchBytesMax {
+		return ErrTooLarge
+	}
+	p.addLine(&l, histograms)
+	return nil
+}
+
+// labelRefs reads repeated uint32, packed or not.
+func (p *remoteParser) labelRefs(w *wire) error {
+	if w.is(wireVarint) {
+		p.refs = append(p.refs, uint64(uint32(w.value)))
+		return nil
+	}
+	if !w.is(wireBytes) {
+		return w.fault()
+	}
+	s := w.span()
+	for packed := w.b[s.Start:s.End]; len(packed) > 0; {
+		v, used := uvarint(packed)
+		if used <= 0 {
+			return w.fault()
+		}
+		p.refs = append(p.refs, uint64(uint32(v)))
+		packed = packed[used:]
+	}
+	return nil
+}
+
+// writeLabels writes the labels of a series to Scratch as protobuf Label fields,
+// the form of remote write 1.0.
+func (p *remoteParser) writeLabels(l *Line) fault {
+	b := p.b
+	l.InScratch = true
+	l.Head = Span{uint32(len(b.Scratch)), uint32(len(b.Scratch))}
+	if len(p.refs)%2 != 0 {
+		return syntaxFault("invalid labelRefs length " + strconv.Itoa(len(p.refs)))
+	}
+	for i := 0; i < len(p.refs); i += 2 {
+		if r := max(p.refs[i], p.refs[i+1]); r >= uint64(len(p.symbols)) {
+			return syntaxFault("labelRefs " + strconv.FormatUint(r, 10) + " outside of symbols table (size " + strconv.Itoa(len(p.symbols)) + ")")
+		}
+		name, value := p.symbol(p.refs[i]), p.symbol(p.refs[i+1])
+		if len(b.Scratch)-int(l.Head.Start)+len(name)+len(value) > p.keyBytesMax+p.keyBytesMax/2 {
+			b.Scratch = b.Scratch[:l.Head.Start]
+			return fault{KindLimit, "labels are longer than " + strconv.Itoa(p.keyBytesMax) + " bytes"}
+		}
+		b.Scratch = append(b.Scratch, 1<<3|wireBytes)
+		b.Scratch = binary.AppendUvarint(b.Scratch, uint64(2+uvarintBytes(len(name))+len(name)+uvarintBytes(len(value))+len(value)))
+		b.Scratch = append(series.AppendPart(append(b.Scratch, 1<<3|wireBytes), name), 2<<3|wireBytes)
+		b.Scratch = series.AppendPart(b.Scratch, value)
+	}
+	l.Head.End = uint32(len(b.Scratch))
+	return fault{}
+}
+
+func (p *remoteParser) symbol(ref uint64) []byte {
+	s := p.symbols[ref]
+	return p.b.Body[s.Start:s.End]
+}
+
+func uvarintBytes(n int) int {
+	bytes := 1
+	for ; n >= 0x80; n >>= 7 {
+		bytes++
+	}
+	return bytes
+}

@@ -1,0 +1,44 @@
+package parse
+
+import "bytes"
+
+//nolint:gochecknoglobals // constants
+var newline = []byte{'\n'}
+
+// stream is the place of a line parser in a stream that comes in pieces.
+type stream struct {
+	body         []byte
+	partial      bool
+	inside       bool
+	lineBytesMax int
+	number       uint32 // of the current line, from 1
+}
+
+// start gives where the first line starts: behind the rest of a line that was
+// refused before.
+func (s *stream) start() int {
+	if !s.inside {
+		return 0
+	}
+	i := bytes.IndexByte(s.body, '\n')
+	if i < 0 {
+		return len(s.body)
+	}
+	s.inside = false
+	return i + 1
+}
+
+// rest says how to go on, the lines before at being done. A last piece that is
+// longer than a line may be is an error; the next call skips what follows of it.
+func (s *stream) rest(b *Batch, form Form, at, errorsMax int) Rest {
+	at = min(at, len(s.body))
+	left := len(s.body) - at
+	if left > s.lineBytesMax {
+		excerpt := Span{uint32(at), uint32(at + ExcerptBytesMax)}
+		excerpt.End = min(excerpt.End, uint32(len(s.body)))
+		l := Line{Text: excerpt, Number: s.number, Form: form}
+		b.AddError(&l, 1, KindLimit, lineTooLong(s.lineBytesMax), errorsMax)
+		return Rest{Consumed: len(s.body), InsideLine: true}
+	}
+	return Rest{Consumed: at, InsideLine: s.inside}
+}
