@@ -108,19 +108,17 @@ func TestMemory(t *testing.T) {
 // BenchmarkAppend is one sample for each series in turn, in id order and in a
 // shuffled order, until pages have filled several times.
 func BenchmarkAppend(b *testing.B) {
-	for _, shuffled := range []bool{false, true} {
-		name := "ordered"
-		if shuffled {
-			name = "shuffled"
-		}
+	for _, name := range []string{"ordered", "shuffled", "shuffled and warmed"} {
 		b.Run(name, func(b *testing.B) {
+			shuffled, warmed := name != "ordered", name == "shuffled and warmed"
 			const count = 100_000
 			random := rand.New(rand.NewPCG(1, 1))
-			ids := random.Perm(count)
-			if !shuffled {
-				for i := range ids {
-					ids[i] = i
-				}
+			ids := make([]uint32, count)
+			for i := range ids {
+				ids[i] = uint32(i)
+			}
+			if shuffled {
+				random.Shuffle(count, func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 			}
 			log := &nullLog{}
 			set := NewSet(Options{Sealer: log})
@@ -134,9 +132,12 @@ func BenchmarkAppend(b *testing.B) {
 				}
 				timeMs := testStartMs + int64(round)*testIntervalMs
 				b.StartTimer()
-				for _, id := range ids {
+				for i, id := range ids {
+					if warmed && i%WarmMax == 0 {
+						set.Warm(ids[i:min(i+WarmMax, count)])
+					}
 					n := numbers[id]
-					if err := set.Append(uint32(id), timeMs, n.Mantissa, n.Scale, 0); err != nil {
+					if err := set.Append(id, timeMs, n.Mantissa, n.Scale, 0); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -37,7 +37,8 @@ type Set struct {
 	late   lateTable
 	series int // known heads
 
-	pass sealPass
+	pass   sealPass
+	warmed uint32 // keeps the loads of Warm alive
 
 	payload []byte        // scratch of sealing and recoding
 	columns codec.Columns // scratch of recoding
