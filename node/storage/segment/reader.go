@@ -1,0 +1,286 @@
+package segment
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"path"
+	"sort"
+	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// Reader is an open segment. It is safe for concurrent use. Its heap does not
+// grow with the number of series: the file is mapped and read in place.
+type Reader struct {
+	fs      vfs.FS
+	name    string // path
+	meta    Meta
+	mapping *vfs.Mapping
+
+	directoryOffset int64
+	// checked has a bit for each shard whose page directory was found intact.
+	checked []atomic.Uint32
+
+	references atomic.Int64
+	dropped    atomic.Bool
+}
+
+// Open maps a segment, given its path, and checks header, footer and shard
+// directory. It costs the same for any number of series. The Reader begins with
+// one reference. Errors are *CorruptError, ErrVersion and those of the disk.
+func Open(fs vfs.FS, name string) (*Reader, error) {
+	file, err := fs.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("segment: open: %w", err)
+	}
+	r := &Reader{fs: fs, name: name}
+	err = r.open(file)
+	if closeErr := file.Close(); err == nil && closeErr != nil {
+		err = closeErr
+	}
+	if err != nil {
+		if r.mapping != nil {
+			err = errors.Join(err, r.mapping.Close())
+		}
+		return nil, err
+	}
+	r.references.Store(1)
+	return r, nil
+}
+
+func (r *Reader) open(file vfs.File) error {
+	size, err := file.Size()
+	if err != nil {
+		return fmt.Errorf("segment %s: %w", r.name, err)
+	}
+	if size < headerBytes+footerBytes {
+		return r.corruptFile(0, "file too short")
+	}
+	if r.mapping, err = file.Map(size); err != nil {
+		return fmt.Errorf("segment %s: map: %w", r.name, err)
+	}
+	return r.mapping.Guard(r.check)
+}
+
+// check verifies what is read for every file.
+func (r *Reader) check(b []byte) error {
+	footerAt := len(b) - footerBytes
+	f, reason, err := parseFooter(b[footerAt:])
+	if err != nil {
+		return fmt.Errorf("segment %s: %w", r.name, err)
+	}
+	if reason == "" && f.Bytes != int64(len(b)) {
+		reason = "length of the file"
+	}
+	if reason != "" {
+		return r.corruptFile(int64(footerAt), reason)
+	}
+	if reason = checkHeader(b[:headerBytes], &f.Meta); reason != "" {
+		return r.corruptFile(0, reason)
+	}
+	directory := b[f.directoryOffset:footerAt]
+	if crc32.Checksum(directory, castagnoli) != f.directoryCRC {
+		return r.corruptFile(f.directoryOffset, "checksum of the shard directory")
+	}
+	if reason = checkShards(directory, f.directoryOffset); reason != "" {
+		return r.corruptFile(f.directoryOffset, reason)
+	}
+	r.meta = f.Meta
+	r.meta.Name = path.Base(r.name)
+	r.directoryOffset = f.directoryOffset
+	r.checked = make([]atomic.Uint32, (f.Shards+31)/32)
+	return nil
+}
+
+// checkShards says what is wrong with a shard directory: the sections must fill
+// the file between header and directory without a gap.
+func checkShards(directory []byte, end int64) string {
+	at, previous := int64(headerBytes), -1
+	for ; len(directory) > 0; directory = directory[shardEntryBytes:] {
+		e := parseShardEntry(directory)
+		switch {
+		case int(e.Shard) <= previous:
+			return "order of shards"
+		case e.Offset != at || e.Bytes < e.directoryBytes() || e.Bytes > end-at:
+			return "place of a shard"
+		case e.indexPages == 0 || e.Series < 1 || e.Blocks < e.Series || e.Samples < e.Blocks:
+			return "size of a shard"
+		}
+		previous, at = int(e.Shard), at+e.Bytes
+	}
+	if at != end {
+		return "bytes between the shards and their directory"
+	}
+	return ""
+}
+
+func (r *Reader) corruptFile(offset int64, reason string) error {
+	return &CorruptError{File: r.name, Part: PartFile, Offset: offset, Reason: reason}
+}
+
+// Meta describes the segment.
+func (r *Reader) Meta() *Meta { return &r.meta }
+
+// Acquire adds a reference. It gives false, and adds none, when the last one is
+// gone.
+func (r *Reader) Acquire() bool {
+	for {
+		n := r.references.Load()
+		if n <= 0 {
+			return false
+		}
+		if r.references.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// Drop marks the file for removal when the last reference is released. It
+// releases none itself.
+func (r *Reader) Drop() { r.dropped.Store(true) }
+
+// Release gives one reference back; the first one is that of Open. With the last
+// one the file is unmapped and, if dropped, removed; errors are those of the disk.
+func (r *Reader) Release() error {
+	switch n := r.references.Add(-1); {
+	case n > 0:
+		return nil
+	case n < 0:
+		panic("BUG: segment " + r.name + " released more often than acquired")
+	}
+	err := r.mapping.Close()
+	if r.dropped.Load() {
+		if removeErr := r.fs.Remove(r.name); removeErr != nil {
+			err = errors.Join(err, fmt.Errorf("segment: remove: %w", removeErr))
+		}
+	}
+	return err
+}
+
+// ShardInfo describes one shard's section of a segment.
+type ShardInfo struct {
+	Shard         uint16
+	Offset, Bytes int64 // of the section, from the start of the file
+	Series        int64
+	Blocks        int64
+	Samples       int64
+	MinMs, MaxMs  int64  // time of the first and the last sample
+	Digest        uint64 // see DigestPoints
+}
+
+// Shards gives the shards that the segment has, in order.
+func (r *Reader) Shards() (infos []ShardInfo, err error) {
+	err = r.mapping.Guard(func(b []byte) error {
+		for i := range r.meta.Shards {
+			infos = append(infos, r.entryAt(b, i).ShardInfo)
+		}
+		return nil
+	})
+	return infos, err
+}
+
+func (r *Reader) entryAt(b []byte, n int) shardEntry {
+	return parseShardEntry(b[r.directoryOffset+int64(n)*shardEntryBytes:])
+}
+
+// section is one shard's part of the mapped file.
+type section struct {
+	shardEntry
+	reader    *Reader
+	data      []byte // blocks and pages
+	directory []byte // index pages, then rollup pages
+}
+
+// section finds a shard. It must be called within Guard, and so must everything
+// that reads the result.
+func (r *Reader) section(b []byte, shard uint16) (s section, ok bool, err error) {
+	shards := r.meta.Shards
+	n := sort.Search(shards, func(i int) bool {
+		return binary.LittleEndian.Uint16(b[r.directoryOffset+int64(i)*shardEntryBytes:]) >= shard
+	})
+	if n == shards {
+		return s, false, nil
+	}
+	e := r.entryAt(b, n)
+	if e.Shard != shard {
+		return s, false, nil
+	}
+	end := e.Offset + e.Bytes
+	at := end - e.directoryBytes()
+	s = section{shardEntry: e, reader: r, data: b[e.Offset:at], directory: b[at : end-crcBytes]}
+	bit := uint32(1) << (n % 32)
+	if r.checked[n/32].Load()&bit == 0 {
+		if directoryCRC(shard, s.directory) != binary.LittleEndian.Uint32(b[end-crcBytes:]) {
+			return s, false, s.corrupt(PartDirectory, 0, int64(len(s.data)), "checksum of the page directory")
+		}
+		r.checked[n/32].Or(bit)
+	}
+	return s, true, nil
+}
+
+func (s *section) corrupt(part Part, id uint32, offset int64, reason string) error {
+	return &CorruptError{File: s.reader.name, Part: part, Shard: s.Shard, ID: id, Offset: s.Offset + offset, Reason: reason}
+}
+
+// pages gives the part of the page directory for one kind.
+func (s *section) pages(kind pageKind) pages {
+	index := int64(s.indexPages) * pageEntryBytes
+	if kind == pageRollup {
+		return pages{s.directory[index:]}
+	}
+	return pages{s.directory[:index]}
+}
+
+// page gives a page's frame.
+func (s *section) page(p *pageReader, e *pageEntry, kind pageKind) error {
+	part := PartIndexPage
+	if kind == pageRollup {
+		part = PartRollups
+	}
+	if e.offset < 0 || e.offset > int64(len(s.data)) || int64(e.length) > int64(len(s.data))-e.offset {
+		return s.corrupt(part, e.id, e.offset, "place of the page")
+	}
+	if reason := p.reset(s.data[e.offset:e.offset+int64(e.length)], kind, s.Shard); reason != "" {
+		return s.corrupt(part, e.id, e.offset, reason)
+	}
+	return nil
+}
+
+func (s *section) limits() indexLimits {
+	return indexLimits{Partition: s.reader.meta.Partition, dataBytes: int64(len(s.data))}
+}
+
+// payload checks a block and gives its payload, within the mapping.
+func (s *section) payload(id uint32, b *blockRef) ([]byte, error) {
+	stored := s.data[b.offset : b.offset+int64(b.length)]
+	if blockCRC(s.Shard, id, b, stored[crcBytes:]) != binary.LittleEndian.Uint32(stored) {
+		return nil, s.corrupt(PartBlock, id, b.offset, "checksum of the block")
+	}
+	return stored[crcBytes:], nil
+}
+
+// pages is a page directory of one kind, in order of (id, time).
+type pages struct{ b []byte }
+
+func (p pages) len() int           { return len(p.b) / pageEntryBytes }
+func (p pages) at(n int) pageEntry { return parsePageEntry(p.b[n*pageEntryBytes:]) }
+func (p pages) id(n int) uint32    { return binary.LittleEndian.Uint32(p.b[n*pageEntryBytes:]) }
+
+// first gives the first page that can have samples of a series at or after
+// fromMs, or the number of pages.
+func (p pages) first(id uint32, fromMs int64) int {
+	// The first page that starts with the series or a later one.
+	n := sort.Search(p.len(), func(i int) bool { return p.id(i) >= id })
+	// The page before may have it as well, but not first.
+	start := max(n-1, 0)
+	for ; n < p.len() && p.id(n) == id && p.at(n).firstMs <= fromMs; n++ {
+		start = n
+	}
+	return start
+}
+
+// has says whether a page can have entries of a series.
+func (p pages) has(n int, id uint32) bool { return n < p.len() && p.id(n) <= id }

@@ -1,0 +1,295 @@
+package segment
+
+import (
+	"math"
+	"math/bits"
+	"sort"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/codec"
+)
+
+// Rollup is the aggregate of the samples of one hour or day of a series, NaN
+// samples left out. Where all samples are decimals the sum is exact before it is
+// rounded to a float64 once.
+type Rollup struct {
+	StartMs       int64
+	Count         int64
+	Min, Max, Sum float64
+}
+
+// Merge adds the samples of other to the rollup.
+func (r *Rollup) Merge(other *Rollup) {
+	if other.Count == 0 {
+		return
+	}
+	if r.Count == 0 {
+		start := r.StartMs
+		*r = *other
+		r.StartMs = start
+		return
+	}
+	r.Count += other.Count
+	r.Sum += other.Sum
+	if other.Min < r.Min {
+		r.Min = other.Min
+	}
+	if other.Max > r.Max {
+		r.Max = other.Max
+	}
+}
+
+// aggregate is a Rollup in the making. With scale ≤ series.ScaleMax the decimal
+// fields count, else the float fields.
+type aggregate struct {
+	startMs                      int64
+	count                        int64
+	scale                        uint8
+	minNumber, maxNumber, total  int64
+	minFloat, maxFloat, sumFloat float64
+}
+
+// aggregateRun bounds the samples that are added up before the sum is checked:
+// as many mantissas as fit into an int64 for sure.
+const aggregateRun = math.MaxInt64/series.MantissaMax - 1
+
+// aggregateOf gives the aggregate of samples with one scale, at most aggregateRun.
+func aggregateOf(mantissas []int64, scale uint8) aggregate {
+	if scale > series.ScaleMax {
+		return aggregateOfFloats(mantissas)
+	}
+	a := aggregate{count: int64(len(mantissas)), scale: scale, minNumber: mantissas[0], maxNumber: mantissas[0]}
+	for _, m := range mantissas {
+		a.minNumber = min(a.minNumber, m)
+		a.maxNumber = max(a.maxNumber, m)
+		a.total += m
+	}
+	return a
+}
+
+func aggregateOfFloats(mantissas []int64) aggregate {
+	a := aggregate{scale: series.ScaleFloat}
+	for _, m := range mantissas {
+		v := math.Float64frombits(uint64(m))
+		switch {
+		case math.IsNaN(v):
+			continue
+		case a.count == 0:
+			a.minFloat, a.maxFloat = v, v
+		case v < a.minFloat:
+			a.minFloat = v
+		case v > a.maxFloat:
+			a.maxFloat = v
+		}
+		a.count++
+		a.sumFloat += v
+	}
+	return a
+}
+
+// merge adds b to a.
+func (a *aggregate) merge(b aggregate) {
+	switch {
+	case b.count == 0:
+		return
+	case a.count == 0:
+		b.startMs = a.startMs
+		*a = b
+		return
+	}
+	if a.mergeDecimal(&b) {
+		return
+	}
+	a.toFloat()
+	b.toFloat()
+	a.count += b.count
+	a.sumFloat += b.sumFloat
+	if b.minFloat < a.minFloat {
+		a.minFloat = b.minFloat
+	}
+	if b.maxFloat > a.maxFloat {
+		a.maxFloat = b.maxFloat
+	}
+}
+
+// mergeDecimal adds b, which it may bring to another scale, and gives false,
+// having changed no value, when the result is beyond exact decimals.
+func (a *aggregate) mergeDecimal(b *aggregate) bool {
+	if a.scale > series.ScaleMax || b.scale > series.ScaleMax {
+		return false
+	}
+	if !a.rescale(b.scale) || !b.rescale(a.scale) {
+		return false
+	}
+	total := a.total + b.total
+	if (total > a.total) != (b.total > 0) && b.total != 0 {
+		return false
+	}
+	a.count += b.count
+	a.total = total
+	a.minNumber = min(a.minNumber, b.minNumber)
+	a.maxNumber = max(a.maxNumber, b.maxNumber)
+	return true
+}
+
+// rescale brings the decimals to a higher scale, if there is room.
+func (a *aggregate) rescale(scale uint8) bool {
+	if scale <= a.scale {
+		return true
+	}
+	factor := powerOf10(scale - a.scale)
+	low, high, total := a.minNumber, a.maxNumber, a.total
+	if !mulWithin(&low, factor, series.MantissaMax) || !mulWithin(&high, factor, series.MantissaMax) ||
+		!mulWithin(&total, factor, math.MaxInt64) {
+		return false
+	}
+	a.minNumber, a.maxNumber, a.total, a.scale = low, high, total, scale
+	return true
+}
+
+// powerOf10 gives 10^n for n ≤ series.ScaleMax.
+func powerOf10(n uint8) int64 {
+	p := int64(1)
+	for range n {
+		p *= 10
+	}
+	return p
+}
+
+func mulWithin(v *int64, factor, limit int64) bool {
+	magnitude := uint64(*v)
+	if *v < 0 {
+		magnitude = -magnitude
+	}
+	hi, lo := bits.Mul64(magnitude, uint64(factor))
+	if hi != 0 || lo > uint64(limit) {
+		return false
+	}
+	*v *= factor
+	return true
+}
+
+func (a *aggregate) toFloat() {
+	if a.scale > series.ScaleMax {
+		return
+	}
+	a.minFloat = series.Float64(a.minNumber, a.scale)
+	a.maxFloat = series.Float64(a.maxNumber, a.scale)
+	a.sumFloat = series.Float64(a.total, a.scale)
+	a.scale = series.ScaleFloat
+}
+
+// rollupRecord is a finished aggregate.
+type rollupRecord struct {
+	startMs, count int64
+	min, max, sum  series.Number
+}
+
+func (a *aggregate) record() rollupRecord {
+	r := rollupRecord{startMs: a.startMs, count: a.count}
+	if a.scale > series.ScaleMax {
+		r.min, r.max = series.DecimalOf(a.minFloat, 0), series.DecimalOf(a.maxFloat, 0)
+		r.sum = series.FloatNumber(a.sumFloat)
+		return r
+	}
+	r.min, r.max = series.Number{Mantissa: a.minNumber, Scale: a.scale}, series.Number{Mantissa: a.maxNumber, Scale: a.scale}
+	r.sum = series.Number{Mantissa: a.total, Scale: a.scale}
+	if a.total > series.MantissaMax || a.total < -series.MantissaMax {
+		r.sum = series.FloatNumber(series.Float64(a.total, a.scale))
+	}
+	return r
+}
+
+// pieceHours is where a series' rollups are cut into entries, at the next day.
+const pieceHours = 31 * 24
+
+// rollupBuilder makes the rollups of one series after the other.
+type rollupBuilder struct {
+	originMs int64 // the hour of the partition's start
+	withDays bool  // the partition is a day or wider
+
+	hour, day   aggregate
+	hours, days []rollupRecord
+}
+
+func (b *rollupBuilder) init(m *Meta) {
+	b.originMs = floorTo(m.StartMs, HourMs)
+	b.withDays = m.EndMs-m.StartMs >= DayMs
+}
+
+// fold takes the samples of the first hour in c and gives their number. It gives
+// 0 when pieceFull has become true.
+func (b *rollupBuilder) fold(c *codec.Columns) (n int) {
+	hourMs := floorTo(c.Times[0], HourMs)
+	if hourMs != b.hour.startMs {
+		b.closeHour()
+		b.hour = aggregate{startMs: hourMs}
+	}
+	if dayMs := floorTo(hourMs, DayMs); dayMs != b.day.startMs {
+		b.closeDay()
+		b.day = aggregate{startMs: dayMs}
+		if b.pieceFull() {
+			return 0
+		}
+	}
+	n = hourEnd(c.Times, hourMs+HourMs)
+	for from := 0; from < n; {
+		to := from + 1
+		for scale := c.Scales[from]; to < n && to-from < aggregateRun && c.Scales[to] == scale; {
+			to++
+		}
+		b.hour.merge(aggregateOf(c.Mantissas[from:to], c.Scales[from]))
+		from = to
+	}
+	return n
+}
+
+// hourEnd gives the number of times before endMs.
+func hourEnd(times []int64, endMs int64) int {
+	if times[len(times)-1] < endMs {
+		return len(times)
+	}
+	return sort.Search(len(times), func(i int) bool { return times[i] >= endMs })
+}
+
+func (b *rollupBuilder) closeHour() {
+	if b.hour.count > 0 {
+		b.hours = append(b.hours, b.hour.record())
+		b.day.merge(b.hour)
+	}
+	b.hour.count = 0
+}
+
+func (b *rollupBuilder) closeDay() {
+	if b.day.count > 0 && b.withDays {
+		b.days = append(b.days, b.day.record())
+	}
+	b.day.count = 0
+}
+
+// close ends the series.
+func (b *rollupBuilder) close() {
+	b.closeHour()
+	b.closeDay()
+}
+
+// pieceFull says that appendBody is due.
+func (b *rollupBuilder) pieceFull() bool {
+	return len(b.hours) >= pieceHours && b.hour.count == 0 && b.day.count == 0
+}
+
+// firstMs gives the start of the first hour that appendBody has to give.
+func (b *rollupBuilder) firstMs() (int64, bool) {
+	if len(b.hours) == 0 {
+		return 0, false
+	}
+	return b.hours[0].startMs, true
+}
+
+// appendBody appends the finished hours and days and forgets them.
+func (b *rollupBuilder) appendBody(dst []byte) []byte {
+	dst = appendRollups(dst, b.hours, b.originMs, HourMs)
+	dst = appendRollups(dst, b.days, floorTo(b.originMs, DayMs), DayMs)
+	b.hours, b.days = b.hours[:0], b.days[:0]
+	return dst
+}

@@ -1,0 +1,258 @@
+package segment
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+
+	"github.com/tickmesh/tickmesh/node/storage/codec"
+)
+
+// sectionWriter writes the section of one shard: blocks, with index pages and
+// rollup pages between them as they fill, and the page directory.
+type sectionWriter struct {
+	out     *output
+	encoder *codec.BlockEncoder
+	meta    *Meta // of the file: partition, size of blocks, rollups
+
+	info   ShardInfo
+	digest uint64
+
+	open    bool // a series is open
+	id      uint32
+	lastMs  int64 // of the last sample added
+	pending codec.Columns
+	piece   []blockRef // blocks of the series that the index does not have yet
+	body    []byte     // scratch
+
+	index       pageBuilder
+	rollup      pageBuilder
+	rollups     rollupBuilder
+	indexPages  []byte // page directory so far
+	rollupPages []byte
+	rollupBody  []byte // scratch
+	page        []byte // scratch
+}
+
+func (s *sectionWriter) init(out *output, encoder *codec.BlockEncoder, meta *Meta) {
+	s.out, s.encoder, s.meta = out, encoder, meta
+	s.rollups.init(meta)
+}
+
+func (s *sectionWriter) begin(shard uint16) {
+	s.info = ShardInfo{Shard: shard, Offset: s.out.offset}
+	s.digest = 0
+	s.open = false
+	s.indexPages, s.rollupPages = s.indexPages[:0], s.rollupPages[:0]
+	s.index.count, s.rollup.count = 0, 0
+}
+
+// at is the offset within the section.
+func (s *sectionWriter) at() int64 { return s.out.offset - s.info.Offset }
+
+func (s *sectionWriter) beginSeries(id uint32) error {
+	if err := s.endSeries(); err != nil {
+		return err
+	}
+	s.id, s.open = id, true
+	s.info.Series++
+	return nil
+}
+
+// add takes samples that go on where the series ended.
+func (s *sectionWriter) add(c *codec.Columns) error {
+	s.lastMs = c.Times[len(c.Times)-1]
+	if s.meta.Rollups {
+		s.foldRollups(c)
+	}
+	full := s.meta.BlockSamples
+	for from := 0; from < len(c.Times); {
+		if s.pending.Len() == 0 && len(c.Times)-from >= full {
+			whole := columnsBetween(c, from, from+full)
+			if err := s.encode(&whole); err != nil {
+				return err
+			}
+			from += full
+			continue
+		}
+		to := min(len(c.Times), from+full-s.pending.Len())
+		part := columnsBetween(c, from, to)
+		s.pending.Times = append(s.pending.Times, part.Times...)
+		s.pending.Mantissas = append(s.pending.Mantissas, part.Mantissas...)
+		s.pending.Scales = append(s.pending.Scales, part.Scales...)
+		from = to
+		if s.pending.Len() == full {
+			if err := s.flushPending(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func columnsBetween(c *codec.Columns, from, to int) codec.Columns {
+	return codec.Columns{Times: c.Times[from:to], Mantissas: c.Mantissas[from:to], Scales: c.Scales[from:to]}
+}
+
+func (s *sectionWriter) flushPending() error {
+	if s.pending.Len() == 0 {
+		return nil
+	}
+	err := s.encode(&s.pending)
+	s.pending.Reset()
+	return err
+}
+
+// encode writes a block straight into the output's buffer.
+func (s *sectionWriter) encode(c *codec.Columns) error {
+	o := s.out
+	start := len(o.buffer)
+	o.buffer = append(o.buffer, 0, 0, 0, 0)
+	buffer, err := s.encoder.Append(o.buffer, c)
+	if err != nil {
+		o.buffer = o.buffer[:start]
+		return err
+	}
+	block := blockRef{
+		offset: s.at(), length: len(buffer) - start, samples: c.Len(),
+		minMs: c.Times[0], maxMs: c.Times[c.Len()-1],
+	}
+	binary.LittleEndian.PutUint32(buffer[start:], blockCRC(s.info.Shard, s.id, &block, buffer[start+crcBytes:]))
+	o.buffer = buffer
+	o.offset += int64(block.length)
+	o.flushIfLarge()
+	s.note(&block)
+	return o.err
+}
+
+// addEncoded copies a block, checksum included, that another segment has for the
+// same series. Its samples go on where the series ended.
+func (s *sectionWriter) addEncoded(block blockRef, b []byte) error {
+	if err := s.flushPending(); err != nil {
+		return err
+	}
+	block.offset = s.at()
+	s.lastMs = block.maxMs
+	s.out.write(b)
+	s.note(&block)
+	return s.out.err
+}
+
+// note takes a block that was written into the index and the sums.
+func (s *sectionWriter) note(block *blockRef) {
+	if s.info.Blocks == 0 {
+		s.info.MinMs, s.info.MaxMs = block.minMs, block.maxMs
+	}
+	s.info.Blocks++
+	s.info.Samples += int64(block.samples)
+	s.info.MinMs, s.info.MaxMs = min(s.info.MinMs, block.minMs), max(s.info.MaxMs, block.maxMs)
+	s.piece = append(s.piece, *block)
+	if len(s.piece) == pieceBlocksMax {
+		s.commitPiece()
+	}
+}
+
+// commitPiece moves the piece's blocks into the index. Pages are written only
+// here and at the end, so that the blocks of a piece follow each other.
+func (s *sectionWriter) commitPiece() {
+	if len(s.piece) == 0 {
+		return
+	}
+	first := &s.piece[0]
+	if s.index.empty() {
+		s.index.begin(s.id, first.offset, first.minMs)
+	}
+	s.body = appendIndexBody(s.body[:0], s.piece, s.index.base, s.meta.StartMs, s.meta.BlockSamples)
+	if !s.index.fits(len(s.body), indexPageBytes) && !s.index.empty() {
+		s.indexPages = s.writePage(&s.index, pageIndex, s.indexPages)
+		s.index.begin(s.id, first.offset, first.minMs)
+		s.body = appendIndexBody(s.body[:0], s.piece, s.index.base, s.meta.StartMs, s.meta.BlockSamples)
+	}
+	s.index.add(s.id, s.body)
+	s.piece = s.piece[:0]
+}
+
+// writePage writes a page, empties it, and appends its line to the directory.
+func (s *sectionWriter) writePage(p *pageBuilder, kind pageKind, directory []byte) []byte {
+	s.page = p.appendTo(s.page[:0], kind, s.info.Shard)
+	entry := pageEntry{id: p.firstID, length: uint32(len(s.page)), offset: s.at(), firstMs: p.firstMs}
+	s.out.write(s.page)
+	p.count = 0
+	return appendPageEntry(directory, &entry)
+}
+
+// foldRollups takes samples into the rollups of the series.
+func (s *sectionWriter) foldRollups(c *codec.Columns) {
+	for rest := *c; rest.Len() > 0; {
+		n := s.rollups.fold(&rest)
+		rest = columnsBetween(&rest, n, rest.Len())
+		if s.rollups.pieceFull() {
+			s.commitRollups()
+		}
+	}
+}
+
+func (s *sectionWriter) commitRollups() {
+	firstMs, ok := s.rollups.firstMs()
+	if !ok {
+		return
+	}
+	s.rollupBody = s.rollups.appendBody(s.rollupBody[:0])
+	if s.rollup.empty() {
+		s.rollup.begin(s.id, 0, firstMs)
+	} else if !s.rollup.fits(len(s.rollupBody), rollupPageBytes) {
+		s.commitPiece() // no page may come between the blocks of a piece
+		s.rollupPages = s.writePage(&s.rollup, pageRollup, s.rollupPages)
+		s.rollup.begin(s.id, 0, firstMs)
+	}
+	s.rollup.add(s.id, s.rollupBody)
+}
+
+func (s *sectionWriter) endSeries() error {
+	if !s.open {
+		return nil
+	}
+	s.open = false
+	if err := s.flushPending(); err != nil {
+		return err
+	}
+	s.commitPiece()
+	if s.meta.Rollups {
+		s.rollups.close()
+		s.commitRollups()
+	}
+	return s.out.err
+}
+
+// end completes the section with its page directory.
+func (s *sectionWriter) end() (shardEntry, error) {
+	if err := s.endSeries(); err != nil {
+		return shardEntry{}, err
+	}
+	if !s.index.empty() {
+		s.indexPages = s.writePage(&s.index, pageIndex, s.indexPages)
+	}
+	if !s.rollup.empty() {
+		s.rollupPages = s.writePage(&s.rollup, pageRollup, s.rollupPages)
+	}
+	crc := directoryCRC(s.info.Shard, s.indexPages, s.rollupPages)
+	s.out.write(s.indexPages)
+	s.out.write(s.rollupPages)
+	s.out.write(binary.LittleEndian.AppendUint32(nil, crc))
+	s.info.Bytes = s.at()
+	s.info.Digest = s.digest
+	entry := shardEntry{
+		ShardInfo:   s.info,
+		indexPages:  uint32(len(s.indexPages) / pageEntryBytes),
+		rollupPages: uint32(len(s.rollupPages) / pageEntryBytes),
+	}
+	return entry, s.out.err
+}
+
+// directoryCRC covers a page directory, given in one or more parts.
+func directoryCRC(shard uint16, parts ...[]byte) uint32 {
+	crc := crc32.Checksum([]byte{byte(shard), byte(shard >> 8)}, castagnoli)
+	for _, p := range parts {
+		crc = crc32.Update(crc, castagnoli, p)
+	}
+	return crc
+}

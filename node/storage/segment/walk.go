@@ -1,0 +1,212 @@
+package segment
+
+import "github.com/tickmesh/tickmesh/node/storage/codec"
+
+// walker visits all blocks of a segment, or of one shard, in order of (shard, id,
+// time). It reads one index page at a time.
+type walker struct {
+	reader   *Reader
+	shardAt  int // number of the section
+	shardEnd int // where the walk ends
+	pageAt   int // next page of the section
+
+	shard  uint16
+	ids    []uint32 // of the page's blocks
+	blocks []blockRef
+	at     int // of the current block
+	done   bool
+
+	decoder codec.BlockReader
+}
+
+// start puts the walker before the first block of the sections [from, end).
+func (w *walker) start(r *Reader, from, end int) {
+	*w = walker{reader: r, shardAt: from, shardEnd: end, ids: w.ids[:0], blocks: w.blocks[:0], at: -1}
+}
+
+// next moves to the next block; done says that there is none.
+func (w *walker) next() error {
+	if w.at+1 < len(w.blocks) {
+		w.at++
+		return nil
+	}
+	w.ids, w.blocks, w.at = w.ids[:0], w.blocks[:0], 0
+	return w.reader.mapping.Guard(w.load)
+}
+
+// load reads the next page that has blocks.
+func (w *walker) load(b []byte) error {
+	for len(w.blocks) == 0 {
+		if w.shardAt >= w.shardEnd {
+			w.done = true
+			return nil
+		}
+		w.shard = w.reader.entryAt(b, w.shardAt).Shard
+		s, ok, err := w.reader.section(b, w.shard)
+		if err != nil || !ok {
+			w.done = true
+			return err
+		}
+		pages := s.pages(pageIndex)
+		if w.pageAt == pages.len() {
+			w.shardAt, w.pageAt = w.shardAt+1, 0
+			continue
+		}
+		e := pages.at(w.pageAt)
+		if err := w.loadPage(&s, &e); err != nil {
+			return err
+		}
+		w.pageAt++
+	}
+	return nil
+}
+
+func (w *walker) loadPage(s *section, e *pageEntry) error {
+	var page pageReader
+	if err := s.page(&page, e, pageIndex); err != nil {
+		return err
+	}
+	ok, reason := page.next()
+	for ; ok; ok, reason = page.next() {
+		var index indexReader
+		if reason = index.reset(page.body, page.base, w.reader.meta.BlockSamples, s.limits()); reason != "" {
+			break
+		}
+		var found bool
+		for found, reason = index.next(); found; found, reason = index.next() {
+			w.ids = append(w.ids, page.id)
+			w.blocks = append(w.blocks, index.block)
+		}
+		if reason != "" {
+			break
+		}
+	}
+	if reason != "" {
+		return s.corrupt(PartIndexPage, page.id, e.offset, reason)
+	}
+	return nil
+}
+
+// id and block are those of the current block.
+func (w *walker) id() uint32       { return w.ids[w.at] }
+func (w *walker) block() *blockRef { return &w.blocks[w.at] }
+
+// columns appends the samples of the current block to dst.
+func (w *walker) columns(dst *codec.Columns) error {
+	before := dst.Len()
+	err := w.read(func(s *section) error {
+		return s.decode(w.id(), w.block(), &w.decoder, func(block *codec.BlockReader) ([]int64, error) {
+			return appendColumns(dst, block)
+		})
+	})
+	if err != nil {
+		cutColumns(dst, before)
+	}
+	return err
+}
+
+// encoded appends the current block as it is stored, verified, to dst.
+func (w *walker) encoded(dst []byte) ([]byte, error) {
+	err := w.read(func(s *section) error {
+		b := w.block()
+		if _, err := s.payload(w.id(), b); err != nil {
+			return err
+		}
+		dst = append(dst, s.data[b.offset:b.offset+int64(b.length)]...)
+		return nil
+	})
+	return dst, err
+}
+
+func (w *walker) read(do func(*section) error) error {
+	return w.reader.mapping.Guard(func(b []byte) error {
+		s, ok, err := w.reader.section(b, w.shard)
+		if err != nil || !ok {
+			return err
+		}
+		return do(&s)
+	})
+}
+
+// SeriesInfo describes a series of a segment.
+type SeriesInfo struct {
+	Shard           uint16
+	ID              uint32
+	Blocks, Samples int64
+	MinMs, MaxMs    int64 // time of the first and the last sample
+}
+
+// EachSeries visits the series of one shard in order of their ids, until visit
+// gives an error, which it returns. Other errors are *CorruptError and
+// *vfs.FaultError.
+func (r *Reader) EachSeries(shard uint16, visit func(SeriesInfo) error) error {
+	n, ok, err := r.shardNumber(shard)
+	if err != nil || !ok {
+		return err
+	}
+	return r.eachSeries(n, n+1, visit)
+}
+
+// EachSeriesAll is EachSeries for all shards in order.
+func (r *Reader) EachSeriesAll(visit func(SeriesInfo) error) error {
+	return r.eachSeries(0, r.meta.Shards, visit)
+}
+
+func (r *Reader) eachSeries(from, end int, visit func(SeriesInfo) error) error {
+	var w walker
+	w.start(r, from, end)
+	var info SeriesInfo
+	for {
+		if err := w.next(); err != nil {
+			return err
+		}
+		if info.Blocks > 0 && (w.done || w.shard != info.Shard || w.id() != info.ID) {
+			if err := visit(info); err != nil {
+				return err
+			}
+			info.Blocks = 0
+		}
+		if w.done {
+			return nil
+		}
+		b := w.block()
+		if info.Blocks == 0 {
+			info = SeriesInfo{Shard: w.shard, ID: w.id(), MinMs: b.minMs}
+		}
+		info.Blocks++
+		info.Samples += int64(b.samples)
+		info.MaxMs = b.maxMs
+	}
+}
+
+// shardNumber gives the place of a shard in the directory.
+func (r *Reader) shardNumber(shard uint16) (n int, ok bool, err error) {
+	err = r.mapping.Guard(func(b []byte) error {
+		for n = range r.meta.Shards {
+			if e := r.entryAt(b, n); e.Shard == shard {
+				ok = true
+				return nil
+			}
+		}
+		return nil
+	})
+	return n, ok, err
+}
+
+// points is columns with values as float64.
+func (w *walker) points(dst *codec.Points) error {
+	before := dst.Len()
+	err := w.read(func(s *section) error {
+		return s.decode(w.id(), w.block(), &w.decoder, func(block *codec.BlockReader) (times []int64, err error) {
+			if dst.Times, err = block.Times(dst.Times); err != nil {
+				return nil, err
+			}
+			dst.Values, err = block.Values(dst.Values)
+			return dst.Times[before:], err
+		})
+	})
+	if err != nil {
+		dst.Times, dst.Values = dst.Times[:before], dst.Values[:before]
+	}
+	return err
+}
