@@ -1,0 +1,214 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zlib"
+	"github.com/valyala/fasthttp"
+)
+
+// Kinds of errors of a request's body.
+var (
+	errBodyTooLarge = errors.New("the request's body is too large")
+	errBodyEncoding = errors.New("unknown Content-Encoding")
+	errBodyCorrupt  = errors.New("the request's body cannot be decompressed")
+	errBodyRead     = errors.New("the request's body did not arrive whole")
+)
+
+// body reads the bodies of requests, one at a time, into buffers that are used
+// again. What the buffers take is charged to the server's budget.
+type body struct {
+	room    *budget
+	limits  *Limits
+	charged int
+	sent    int // bytes of the last body, as sent
+
+	raw     []byte // as sent
+	decoded []byte
+	gzip    *gzip.Reader
+	source  bytes.Reader
+}
+
+const (
+	bodyBytesFirst = 16 << 10 // of a buffer
+	bodyBytesKept  = 1 << 20  // larger buffers are given to the collector
+	// parserSlack is the room behind a body that lets the parser read whole words.
+	parserSlack = 16
+)
+
+// read gives the whole body of a request, decompressed by its Content-Encoding or
+// by the one given if it has none. It is valid until release. Errors are one of
+// the kinds above, or errBudget.
+func (b *body) read(ctx context.Context, request *fasthttp.RequestCtx, encodingElse string) ([]byte, error) {
+	raw, err := b.readRaw(ctx, request, b.limits.BodyBytesMax)
+	if err != nil {
+		return nil, err
+	}
+	encoding := request.Request.Header.Peek(fasthttp.HeaderContentEncoding)
+	if len(encoding) == 0 {
+		if encodingElse == "" {
+			return raw, nil
+		}
+		encoding = []byte(encodingElse)
+	}
+	return b.decode(ctx, raw, encoding)
+}
+
+// readOther gives the body as it was sent.
+func (b *body) readOther(ctx context.Context, request *fasthttp.RequestCtx) ([]byte, error) {
+	return b.readRaw(ctx, request, b.limits.OtherBodyBytesMax)
+}
+
+func (b *body) readRaw(ctx context.Context, request *fasthttp.RequestCtx, bytesMax int) ([]byte, error) {
+	b.sent = 0
+	if err := b.charge(ctx, cap(b.raw)); err != nil {
+		return nil, err
+	}
+	stream := request.RequestBodyStream()
+	if stream == nil {
+		return b.raw[:0], nil
+	}
+	announced := max(0, request.Request.Header.ContentLength())
+	if announced > bytesMax {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", errBodyTooLarge, announced, bytesMax)
+	}
+	raw, err := b.fill(ctx, b.raw, stream, announced, bytesMax, errBodyRead)
+	b.raw, b.sent = raw[:0], len(raw)
+	return raw, err
+}
+
+func (b *body) decode(ctx context.Context, raw, encoding []byte) ([]byte, error) {
+	encoding = bytes.TrimSpace(encoding)
+	var stream io.Reader
+	b.source.Reset(raw)
+	switch {
+	case bytes.EqualFold(encoding, []byte("identity")):
+		return raw, nil
+	case bytes.EqualFold(encoding, []byte("snappy")):
+		return b.decodeSnappy(ctx, raw)
+	case bytes.EqualFold(encoding, []byte("gzip")), bytes.EqualFold(encoding, []byte("x-gzip")):
+		if b.gzip == nil {
+			b.gzip = new(gzip.Reader)
+		}
+		if err := b.gzip.Reset(&b.source); err != nil {
+			return nil, fmt.Errorf("%w: %w", errBodyCorrupt, err)
+		}
+		stream = b.gzip
+	case bytes.EqualFold(encoding, []byte("deflate")):
+		z, err := zlib.NewReader(&b.source)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errBodyCorrupt, err)
+		}
+		defer z.Close()
+		stream = z
+	default:
+		return nil, fmt.Errorf("%w: %q", errBodyEncoding, encoding)
+	}
+	if err := b.charge(ctx, cap(b.decoded)); err != nil {
+		return nil, err
+	}
+	decoded, err := b.fill(ctx, b.decoded, stream, 2*len(raw), b.limits.BodyBytesDecodedMax, errBodyCorrupt)
+	b.decoded = decoded[:0]
+	return decoded, err
+}
+
+// decodeSnappy decompresses one block; its length is known before.
+func (b *body) decodeSnappy(ctx context.Context, raw []byte) ([]byte, error) {
+	n, err := snappy.DecodedLen(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBodyCorrupt, err)
+	}
+	if n > b.limits.BodyBytesDecodedMax {
+		return nil, fmt.Errorf("%w: %d bytes decompressed, at most %d", errBodyTooLarge, n, b.limits.BodyBytesDecodedMax)
+	}
+	if err := b.charge(ctx, cap(b.decoded)); err != nil {
+		return nil, err
+	}
+	if n+parserSlack > cap(b.decoded) {
+		if b.decoded, err = b.grow(ctx, b.decoded[:0], n+parserSlack); err != nil {
+			return nil, err
+		}
+	}
+	decoded, err := snappy.Decode(b.decoded[:n], raw)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBodyCorrupt, err)
+	}
+	return decoded, nil
+}
+
+// fill reads stream to its end; broken is the kind of its errors. Memory grows
+// with what has arrived, not with what was announced.
+func (b *body) fill(ctx context.Context, buffer []byte, stream io.Reader, announced, bytesMax int, broken error) ([]byte, error) {
+	buffer = buffer[:0]
+	if first := min(announced, 4*bodyBytesFirst) + parserSlack; first > cap(buffer) {
+		var err error
+		if buffer, err = b.grow(ctx, buffer, max(first, bodyBytesFirst)); err != nil {
+			return buffer, err
+		}
+	}
+	for empty := 0; ; {
+		if len(buffer)+parserSlack >= cap(buffer) {
+			var err error
+			if buffer, err = b.grow(ctx, buffer, min(2*cap(buffer), bytesMax+2*parserSlack)); err != nil {
+				return buffer, err
+			}
+		}
+		n, err := stream.Read(buffer[len(buffer) : cap(buffer)-parserSlack])
+		buffer = buffer[:len(buffer)+n]
+		if len(buffer) > bytesMax {
+			return buffer, fmt.Errorf("%w: at most %d bytes", errBodyTooLarge, bytesMax)
+		}
+		if errors.Is(err, io.EOF) {
+			return buffer, nil
+		}
+		if err != nil {
+			return buffer, fmt.Errorf("%w: %w", broken, err)
+		}
+		if n > 0 {
+			empty = 0
+		} else if empty++; empty > emptyReadsMax {
+			return buffer, fmt.Errorf("%w: %w", broken, io.ErrNoProgress)
+		}
+	}
+}
+
+const emptyReadsMax = 100
+
+func (b *body) grow(ctx context.Context, buffer []byte, capacity int) ([]byte, error) {
+	capacity = max(capacity, cap(buffer)+parserSlack)
+	if err := b.charge(ctx, capacity-cap(buffer)); err != nil {
+		return buffer, err
+	}
+	grown := make([]byte, len(buffer), capacity)
+	copy(grown, buffer)
+	return grown, nil
+}
+
+func (b *body) charge(ctx context.Context, n int) error {
+	if n <= 0 {
+		return nil
+	}
+	if err := b.room.take(ctx, n); err != nil {
+		return err
+	}
+	b.charged += n
+	return nil
+}
+
+// release gives back the budget, and buffers that are too large to keep.
+func (b *body) release() {
+	b.room.giveBack(b.charged)
+	b.charged = 0
+	if cap(b.raw) > bodyBytesKept {
+		b.raw = nil
+	}
+	if cap(b.decoded) > bodyBytesKept {
+		b.decoded = nil
+	}
+}

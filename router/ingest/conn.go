@@ -1,0 +1,120 @@
+package ingest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+)
+
+// A connection is idle when nothing of a request has been read, so that closing
+// it loses nothing that the server has begun.
+const (
+	connIdle int32 = iota
+	connBusy
+	connClosed
+)
+
+// conn is an accepted TCP connection. Its listener closes it when it is idle in
+// a drain.
+type conn struct {
+	*net.TCPConn
+	raw      syscall.RawConn
+	listener *listener
+	state    atomic.Int32
+	http     atomic.Bool   // speaks HTTP on the put port
+	prefix   []byte        // what the put port read before it saw that this is HTTP
+	taken    chan struct{} // closed when an answer that took the connection over has ended
+}
+
+func newConn(c *net.TCPConn, l *listener) (*conn, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return &conn{TCPConn: c, raw: raw, listener: l}, nil
+}
+
+// Read gives the prefix first. In a drain an idle connection looks as if its
+// client had closed it, so that no new request begins.
+func (c *conn) Read(p []byte) (int, error) {
+	if len(c.prefix) > 0 {
+		n := copy(p, c.prefix)
+		if c.prefix = c.prefix[n:]; len(c.prefix) == 0 {
+			c.prefix = nil
+		}
+		return n, nil
+	}
+	if c.state.Load() == connIdle && c.listener.draining.Load() {
+		return 0, io.EOF
+	}
+	return c.TCPConn.Read(p)
+}
+
+// busy says that a request has begun. It is false when a drain came first.
+func (c *conn) busy() bool { return c.state.CompareAndSwap(connIdle, connBusy) }
+
+// idle says that the last request has been answered.
+func (c *conn) idle() { c.state.CompareAndSwap(connBusy, connIdle) }
+
+// closeIdle closes the connection if it is idle.
+func (c *conn) closeIdle() {
+	if c.state.CompareAndSwap(connIdle, connClosed) {
+		_ = c.Close()
+	}
+}
+
+// errWouldBlock: the socket has nothing to read now.
+var errWouldBlock = errors.New("nothing to read now")
+
+// readNow reads what the socket holds, without waiting.
+func (c *conn) readNow(p []byte) (n int, err error) {
+	if errControl := c.raw.Control(func(fd uintptr) { n, err = readSocket(fd, p) }); errControl != nil {
+		return 0, errControl
+	}
+	return n, err
+}
+
+// readSocket reads once; at the end of the stream the error is io.EOF.
+func readSocket(fd uintptr, p []byte) (int, error) {
+	for {
+		n, err := syscall.Read(int(fd), p)
+		switch {
+		case err == nil && n == 0:
+			return 0, io.EOF
+		case err == nil:
+			return n, nil
+		case errors.Is(err, syscall.EINTR):
+		case errors.Is(err, syscall.EAGAIN):
+			return 0, errWouldBlock
+		default:
+			return 0, err
+		}
+	}
+}
+
+// waitReadable waits until there is something to read, the end included.
+func (c *conn) waitReadable() error {
+	return c.raw.Read(func(fd uintptr) bool {
+		_, err := peekSocket(fd)
+		return err == nil || !wouldBlock(err)
+	})
+}
+
+func wouldBlock(err error) bool { return errors.Is(err, syscall.EAGAIN) }
+
+// errDeadline is what a read gives once its deadline has passed.
+var errDeadline = os.ErrDeadlineExceeded
+
+// peekSocket looks at the next byte without taking it.
+func peekSocket(fd uintptr) (n int, err error) {
+	var b [1]byte
+	for {
+		n, _, err = syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		if !errors.Is(err, syscall.EINTR) {
+			return n, err
+		}
+	}
+}

@@ -1,0 +1,40 @@
+// Package ingest listens for the protocols that clients already speak, hands what
+// they send to a Writer and answers each in its own way.
+//
+// # Ports
+//
+//   - HTTP: /api/put (OpenTSDB), /write, /api/v2/write, /ping, /health and the
+//     database statements of /query (InfluxDB), /api/write (TickTock),
+//     /api/v1/write (Prometheus remote write 1.0 and 2.0). Every other path goes
+//     to Options.Other, an ordinary net/http handler.
+//   - put: OpenTSDB's telnet style commands. A connection whose first byte is an
+//     upper-case letter speaks HTTP and is served as on the HTTP port.
+//   - line: InfluxDB line protocol, without answers but for errors.
+//   - UDP: datagrams of put lines or line protocol.
+//
+// # What an answer means
+//
+// HTTP answers after Writer.Write has returned: a 2xx means that the points are
+// where the Writer promises them to be. TCP is silent on success. Errors come one
+// per line, and the reply to a command comes after all earlier lines of its
+// connection were written. A connection reads on only after the chunk that it
+// read was written; not reading is the back-pressure.
+//
+// A point is counted once: accepted, refused (with a reason that the client is
+// told where the protocol has a way to), skipped (text where a number is needed)
+// or failed (the write as a whole gave an error). The four add up to the points
+// that were read.
+//
+// # Life
+//
+// New checks the options, Start binds every listener and serves, Shutdown drains:
+// it stops accepting, closes what is idle, lets requests finish, writes what the
+// TCP ports have already received, and at its context's end closes the rest.
+//
+// # Reading the source
+//
+// Server.Start in server.go binds; listener.go accepts. An HTTP write goes through
+// front.serve (front.go), body.read (body.go), worker.write (worker.go) and an
+// answer in opentsdb.go, influx.go or prometheus.go. A TCP chunk goes through
+// stream.run (stream.go) into the same worker.write.
+package ingest

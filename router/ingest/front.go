@@ -1,0 +1,256 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/tickmesh/tickmesh/router/parse"
+)
+
+// front serves HTTP: writes itself, every other path by Options.Other.
+type front struct {
+	server   *fasthttp.Server
+	base     context.Context //nolint:containedctx // ends when a drain's time is up
+	options  *Options
+	workers  *workers
+	metrics  *metrics
+	room     *budget
+	draining atomic.Bool
+	dialects map[string]*dialect
+}
+
+// dialect is one way to write over HTTP.
+type dialect struct {
+	protocol protocol
+	put      bool   // PUT is a way to say POST
+	encoding string // of bodies that do not name one
+	parse    func(request *fasthttp.RequestCtx, w *worker, body []byte) (database []byte, err error)
+	// answer answers; err concerns the whole request: its body, the parser, or
+	// the Writer, in which case nothing was written.
+	answer func(request *fasthttp.RequestCtx, w *worker, r result, err error)
+}
+
+func newFront(base context.Context, o *Options, ws *workers, m *metrics, room *budget) *front {
+	f := &front{base: base, options: o, workers: ws, metrics: m, room: room}
+	put := &dialect{protocol: protocolPutHTTP, put: true, parse: f.parsePut, answer: f.answerPut}
+	f.dialects = map[string]*dialect{
+		"/api/put":      put,
+		"/api/put/":     put,
+		"/api/v1/put":   put, // OpenTSDB takes its API's version in the path
+		"/write":        {protocol: protocolInflux1, parse: f.parseInflux1, answer: f.answerInflux1},
+		"/api/v2/write": {protocol: protocolInflux2, parse: f.parseInflux2, answer: f.answerInflux2},
+		"/api/write":    {protocol: protocolTickTock, parse: f.parseTickTock, answer: f.answerTickTock},
+		"/api/v1/write": {protocol: protocolRemoteWrite, encoding: "snappy", parse: f.parseRemoteWrite, answer: f.answerRemoteWrite},
+	}
+	f.server = &fasthttp.Server{
+		Handler:                      f.serve,
+		ErrorHandler:                 f.refuse,
+		ConnState:                    connState,
+		Logger:                       fastLogger{o.Logger},
+		Concurrency:                  4 * o.Limits.ConnectionsMax, // the listeners bound it
+		ReadBufferSize:               o.Limits.HTTPHeaderBytesMax,
+		ReadTimeout:                  o.Limits.HTTPReadTimeout,
+		WriteTimeout:                 o.Limits.HTTPAnswerTimeout,
+		IdleTimeout:                  o.Limits.HTTPIdleTimeout,
+		MaxRequestBodySize:           o.Limits.BodyBytesMax,
+		StreamRequestBody:            true, // bodies are read into the worker's buffers
+		DisablePreParseMultipartForm: true,
+		NoDefaultServerHeader:        true,
+		NoDefaultContentType:         true,
+		SecureErrorLogMessage:        true,
+	}
+	return f
+}
+
+// fastLogger passes on what fasthttp has to say, all of it about single
+// connections.
+type fastLogger struct{ log *slog.Logger }
+
+// Printf implements fasthttp.Logger.
+func (l fastLogger) Printf(format string, args ...any) {
+	l.log.Debug("http", "message", fmt.Sprintf(format, args...))
+}
+
+func connState(c net.Conn, state fasthttp.ConnState) {
+	own, ok := c.(*conn)
+	if !ok {
+		return
+	}
+	switch state {
+	case fasthttp.StateActive:
+		own.busy()
+	case fasthttp.StateIdle:
+		own.idle()
+	}
+}
+
+// serveConn serves a connection until it ends. It waits for the first byte
+// itself, as fasthttp counts a connection as busy from its start.
+func (f *front) serveConn(c *conn) {
+	if len(c.prefix) == 0 {
+		_ = c.SetReadDeadline(time.Now().Add(f.options.Limits.HTTPIdleTimeout))
+		if c.waitReadable() != nil {
+			return
+		}
+	}
+	_ = f.server.ServeConn(c) // its errors concern this connection alone
+	if c.taken != nil {
+		<-c.taken
+	}
+}
+
+// serve routes one request.
+func (f *front) serve(request *fasthttp.RequestCtx) {
+	path := request.Path()
+	if d := f.dialects[string(path)]; d != nil {
+		f.write(request, d)
+	} else {
+		switch string(path) {
+		case "/ping":
+			f.ping(request)
+		case "/health":
+			f.health(request)
+		case "/query":
+			f.influxQuery(request)
+		default:
+			f.serveOther(request)
+		}
+	}
+	if f.draining.Load() {
+		request.SetConnectionClose()
+	}
+	f.metrics.answered(request.Response.StatusCode())
+}
+
+// write takes one write request of any dialect.
+func (f *front) write(request *fasthttp.RequestCtx, d *dialect) {
+	if !request.IsPost() && !(d.put && request.IsPut()) {
+		request.Response.Header.Set(fasthttp.HeaderAllow, "POST")
+		request.SetConnectionClose() // its body, if any, is not read
+		d.answer(request, nil, result{}, errMethod)
+		return
+	}
+	w := f.workers.take()
+	defer f.workers.rest(w)
+	body, err := w.body.read(f.base, request, d.encoding)
+	if err != nil {
+		request.SetConnectionClose() // the rest of it is not read
+		d.answer(request, w, result{}, err)
+		return
+	}
+	start := time.Now()
+	pm := &f.metrics.protocols[d.protocol]
+	pm.bytes.Add(int64(w.body.sent))
+	var r result
+	var database []byte
+	if database, err = d.parse(request, w, body); err == nil {
+		r, err = w.write(database, f.writeTimeout(request))
+		pm.count(r)
+		if err != nil {
+			f.metrics.errors[errorKind(err)].Add(1)
+		}
+	}
+	d.answer(request, w, r, err)
+	pm.seconds.Observe(time.Since(start).Seconds())
+}
+
+// writeTimeout is the server's, or OpenTSDB's sync_timeout in ms if that is less.
+func (f *front) writeTimeout(request *fasthttp.RequestCtx) time.Duration {
+	timeout := f.options.Limits.WriteTimeout
+	if len(request.URI().QueryString()) == 0 {
+		return timeout
+	}
+	if ms := syncTimeoutMs(request); ms > 0 {
+		timeout = min(timeout, time.Duration(ms)*time.Millisecond)
+	}
+	return timeout
+}
+
+// Kinds of errors of a request, besides those of its body.
+var (
+	errMethod      = errors.New("method not allowed")
+	errArgument    = errors.New("bad argument")
+	errContentType = errors.New("unknown Content-Type")
+	errNoContent   = errors.New("no content")
+)
+
+// statusOf gives the status code of an error that concerns a whole request.
+// What another try may cure is 503: several clients throw away what they were
+// sending on any 4xx.
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, errMethod):
+		return fasthttp.StatusMethodNotAllowed
+	case errors.Is(err, errBodyTooLarge), errors.Is(err, parse.ErrTooLarge):
+		return fasthttp.StatusRequestEntityTooLarge
+	case errors.Is(err, errBodyEncoding), errors.Is(err, errContentType):
+		return fasthttp.StatusUnsupportedMediaType
+	case errors.Is(err, errBodyRead):
+		return fasthttp.StatusRequestTimeout
+	case errors.Is(err, errBodyCorrupt), errors.Is(err, parse.ErrMalformed),
+		errors.Is(err, errArgument), errors.Is(err, errNoContent):
+		return fasthttp.StatusBadRequest
+	default:
+		return fasthttp.StatusServiceUnavailable
+	}
+}
+
+// retryAfterSeconds is what clients are asked to wait after a 503.
+const retryAfterSeconds = "1"
+
+// respond sets status and body. A 503 asks the client to come back.
+func respond(request *fasthttp.RequestCtx, status int, contentType string, body []byte) {
+	request.SetStatusCode(status)
+	if contentType != "" {
+		request.SetContentType(contentType)
+	}
+	if status == fasthttp.StatusServiceUnavailable {
+		request.Response.Header.Set(fasthttp.HeaderRetryAfter, retryAfterSeconds)
+	}
+	request.SetBody(body)
+}
+
+// messageOf words an error of a whole request for clients.
+func messageOf(err error) string {
+	if statusOf(err) == fasthttp.StatusServiceUnavailable {
+		return explain(err)
+	}
+	return err.Error()
+}
+
+// oneLine makes a text fit for a header.
+func oneLine(text string) string {
+	const bytesMax = 512
+	if len(text) > bytesMax {
+		text = text[:bytesMax]
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// refuse answers a request that is not HTTP as it should be.
+func (f *front) refuse(request *fasthttp.RequestCtx, err error) {
+	status, message := fasthttp.StatusBadRequest, "Bad request"
+	var small *fasthttp.ErrSmallBuffer
+	var network net.Error
+	switch {
+	case errors.As(err, &small):
+		status, message = fasthttp.StatusRequestHeaderFieldsTooLarge, "Request headers too large"
+	case errors.As(err, &network) && network.Timeout():
+		status, message = fasthttp.StatusRequestTimeout, "Request timeout"
+	}
+	respond(request, status, contentJSON, appendPutError(nil, status, message, "The request could not be read"))
+	f.metrics.answered(status)
+}

@@ -1,0 +1,198 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// listener accepts the connections of one port, bounds their number and knows
+// each of them.
+type listener struct {
+	port     port
+	socket   *net.TCPListener
+	max      int
+	refusal  []byte // what a connection beyond max is told
+	serve    func(*conn)
+	metrics  *portMetrics
+	log      *slog.Logger
+	period   time.Duration // of TCP keep-alive
+	draining atomic.Bool
+	refusing chan struct{} // bounds the refusals under way
+
+	mu struct {
+		sync.Mutex
+		conns map[*conn]struct{}
+	}
+	running sync.WaitGroup // the accept loop, connections and refusals
+}
+
+func listen(p port, address string, o *Options, m *metrics) (*listener, error) {
+	socket, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s listener: %w", portNames[p], err)
+	}
+	l := &listener{
+		port: p, socket: socket.(*net.TCPListener), max: o.Limits.ConnectionsMax, metrics: &m.ports[p],
+		log: o.Logger.With("port", portNames[p]), period: o.TCP.KeepAlivePeriod,
+		refusing: make(chan struct{}, refusalsMax),
+	}
+	l.mu.conns = make(map[*conn]struct{})
+	return l, nil
+}
+
+const (
+	refusalsMax      = 64 // being told at once; more are closed without a word
+	refusalTimeout   = time.Second
+	acceptDelayMin   = 5 * time.Millisecond
+	acceptDelayMax   = time.Second
+	refusalReadBytes = 64 << 10
+)
+
+// start accepts until the socket is closed.
+func (l *listener) start() {
+	l.running.Add(1)
+	go func() {
+		defer l.running.Done()
+		l.acceptAll()
+	}()
+}
+
+func (l *listener) acceptAll() {
+	delay := acceptDelayMin
+	for {
+		c, err := l.socket.AcceptTCP()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of file descriptors, or the client has gone
+			l.log.Warn("cannot accept a connection", "error", err, "next_try_in", delay)
+			time.Sleep(delay)
+			delay = min(2*delay, acceptDelayMax)
+			continue
+		}
+		delay = acceptDelayMin
+		l.admit(c)
+	}
+}
+
+func (l *listener) admit(tcp *net.TCPConn) {
+	_ = tcp.SetKeepAlivePeriod(l.period) // a socket without it still works
+	c, err := newConn(tcp, l)
+	if err != nil {
+		_ = tcp.Close()
+		return
+	}
+	l.mu.Lock()
+	full := len(l.mu.conns) >= l.max
+	if !full {
+		l.mu.conns[c] = struct{}{}
+	}
+	l.mu.Unlock()
+	if full {
+		l.refuse(c)
+		return
+	}
+	l.metrics.accepted.Add(1)
+	l.metrics.open.Add(1)
+	l.running.Add(1)
+	go func() {
+		defer l.running.Done()
+		defer l.forget(c)
+		if !l.draining.Load() { // else drain has not seen this connection
+			l.serve(c)
+		}
+	}()
+}
+
+func (l *listener) forget(c *conn) {
+	c.state.Store(connClosed)
+	_ = c.Close()
+	l.metrics.open.Add(-1)
+	l.mu.Lock()
+	delete(l.mu.conns, c)
+	l.mu.Unlock()
+}
+
+// refuse tells a connection that there are too many. What the client has sent is
+// read first, as closing a socket that holds unread bytes discards the answer.
+func (l *listener) refuse(c *conn) {
+	l.metrics.refused.Add(1)
+	select {
+	case l.refusing <- struct{}{}:
+	default:
+		_ = c.Close()
+		return
+	}
+	l.running.Add(1)
+	go func() {
+		defer l.running.Done()
+		defer func() { <-l.refusing }()
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(refusalTimeout))
+		if _, err := c.TCPConn.Write(l.refusal); err != nil {
+			return
+		}
+		_ = c.CloseWrite()
+		buffer := make([]byte, 4<<10)
+		for left := refusalReadBytes; left > 0; {
+			n, err := c.TCPConn.Read(buffer)
+			if err != nil {
+				return
+			}
+			left -= n
+		}
+	}()
+}
+
+// drain stops accepting and closes idle connections. Those of the put and line
+// ports are woken to read what has arrived.
+func (l *listener) drain() {
+	l.draining.Store(true)
+	_ = l.socket.Close()
+	for _, c := range l.connections() {
+		c.closeIdle()
+		if l.port != portHTTP && !c.http.Load() {
+			_ = c.SetReadDeadline(time.Unix(1, 0))
+		}
+	}
+}
+
+func (l *listener) connections() []*conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]*conn, 0, len(l.mu.conns))
+	for c := range l.mu.conns {
+		all = append(all, c)
+	}
+	return all
+}
+
+// wait waits until every connection has ended, and closes those that are left
+// when ctx ends.
+func (l *listener) wait(ctx context.Context) error {
+	ended := make(chan struct{})
+	go func() {
+		l.running.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+	}
+	left := l.connections()
+	for _, c := range left {
+		_ = c.Close()
+	}
+	<-ended
+	if len(left) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s listener: %d connections closed in the middle of their work: %w", portNames[l.port], len(left), context.Cause(ctx))
+}

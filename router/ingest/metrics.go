@@ -1,0 +1,191 @@
+package ingest
+
+import (
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// protocol is a way in, as the metrics name it.
+type protocol uint8
+
+const (
+	protocolPutHTTP protocol = iota
+	protocolInflux1
+	protocolInflux2
+	protocolTickTock
+	protocolRemoteWrite
+	protocolPutTCP
+	protocolLineTCP
+	protocolUDP
+	protocols
+)
+
+var protocolNames = [protocols]string{ //nolint:gochecknoglobals // a constant table
+	"http_put", "http_influx1", "http_influx2", "http_ticktock", "http_remote_write", "tcp_put", "tcp_line", "udp",
+}
+
+// dropCause says why data was thrown away that nobody will send again.
+type dropCause uint8
+
+const (
+	dropWrite    dropCause = iota // points of a chunk or of datagrams, after all retries
+	dropReply                     // reply bytes for a client that does not read
+	dropDatagram                  // datagrams that the kernel had no room for
+	dropCauses
+)
+
+var dropNames = [dropCauses][2]string{ //nolint:gochecknoglobals // a constant table
+	{"write", "points"}, {"slow_reader", "reply_bytes"}, {"kernel", "datagrams"},
+}
+
+// writeError is the kind of an error of a write as a whole.
+type writeError uint8
+
+const (
+	writeUnavailable writeError = iota
+	writeOverloaded
+	writeReadOnly
+	writeSeriesLimit
+	writeTimedOut
+	writeErrors
+)
+
+var writeErrorNames = [writeErrors]string{ //nolint:gochecknoglobals // a constant table
+	"unavailable", "overloaded", "read_only", "series_limit", "timeout",
+}
+
+// protocolMetrics count one way in. The four kinds of points add up to the
+// points that were read.
+type protocolMetrics struct {
+	accepted, refused, skipped, failed atomic.Int64
+	bytes                              atomic.Int64 // as sent
+	seconds                            prometheus.Observer
+}
+
+// count counts what became of the points of one request or chunk.
+func (p *protocolMetrics) count(r result) {
+	p.accepted.Add(int64(r.accepted))
+	if r.refused|r.skipped|r.failed != 0 {
+		p.refused.Add(int64(r.refused))
+		p.skipped.Add(int64(r.skipped))
+		p.failed.Add(int64(r.failed))
+	}
+}
+
+// The ports, as the metrics and the log name them.
+type port uint8
+
+const (
+	portHTTP port = iota
+	portPut
+	portLine
+	portUDP
+	ports
+)
+
+var portNames = [ports]string{"http", "put", "line", "udp"} //nolint:gochecknoglobals // a constant table
+
+type portMetrics struct{ open, accepted, refused atomic.Int64 }
+
+// metrics are a server's counters. It is a prometheus.Collector.
+type metrics struct {
+	protocols [protocols]protocolMetrics
+	ports     [ports]portMetrics
+	drops     [dropCauses]atomic.Int64
+	errors    [writeErrors]atomic.Int64
+	codes     [600]atomic.Int64 // HTTP answers by status
+	room      *budget
+	seconds   *prometheus.HistogramVec
+	described metricDescriptions
+}
+
+type metricDescriptions struct {
+	points, bytes, connections, connectionsTotal, drops, errors, requests, inFlight *prometheus.Desc
+}
+
+func newMetrics(room *budget) *metrics {
+	describe := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("tickmesh_ingest_"+name, help, labels, nil)
+	}
+	m := &metrics{room: room, described: metricDescriptions{
+		points:           describe("points_total", "Points read, by what became of them; the outcomes add up to the points read.", "protocol", "outcome"),
+		bytes:            describe("bytes_total", "Bytes of bodies, chunks and datagrams, as sent.", "protocol"),
+		connections:      describe("connections", "Open connections.", "port"),
+		connectionsTotal: describe("connections_total", "Connections that arrived.", "port", "outcome"),
+		drops:            describe("dropped_total", "What was thrown away that nobody sends again.", "cause", "unit"),
+		errors:           describe("write_errors_total", "Writes that gave an error as a whole; TCP and UDP try again.", "kind"),
+		requests:         describe("http_requests_total", "HTTP requests by the status of their answer.", "code"),
+		inFlight:         describe("in_flight_bytes", "Bytes of bodies and chunks being read or written."),
+	}}
+	m.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "tickmesh_ingest_write_seconds",
+		Help:    "Time from a request or chunk in memory to its answer.",
+		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .02, .04, .08, .16, .32, .64, 1.25, 2.5, 5, 10},
+	}, []string{"protocol"})
+	for p := range protocols {
+		m.protocols[p].seconds = m.seconds.WithLabelValues(protocolNames[p])
+	}
+	return m
+}
+
+func (m *metrics) register(r prometheus.Registerer) error {
+	if err := r.Register(m); err != nil {
+		return fmt.Errorf("%w: metrics: %w", ErrOptions, err)
+	}
+	return nil
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(to chan<- *prometheus.Desc) {
+	d := &m.described
+	for _, desc := range []*prometheus.Desc{d.points, d.bytes, d.connections, d.connectionsTotal, d.drops, d.errors, d.requests, d.inFlight} {
+		to <- desc
+	}
+	m.seconds.Describe(to)
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(to chan<- prometheus.Metric) {
+	d := &m.described
+	counter := func(desc *prometheus.Desc, v *atomic.Int64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(v.Load()), labels...)
+	}
+	for p := range protocols {
+		pm, name := &m.protocols[p], protocolNames[p]
+		counter(d.points, &pm.accepted, name, "accepted")
+		counter(d.points, &pm.refused, name, "refused")
+		counter(d.points, &pm.skipped, name, "skipped")
+		counter(d.points, &pm.failed, name, "failed")
+		counter(d.bytes, &pm.bytes, name)
+	}
+	for p := range portUDP {
+		pm, name := &m.ports[p], portNames[p]
+		to <- prometheus.MustNewConstMetric(d.connections, prometheus.GaugeValue, float64(pm.open.Load()), name)
+		counter(d.connectionsTotal, &pm.accepted, name, "accepted")
+		counter(d.connectionsTotal, &pm.refused, name, "refused")
+	}
+	for cause := range dropCauses {
+		counter(d.drops, &m.drops[cause], dropNames[cause][0], dropNames[cause][1])
+	}
+	for kind := range writeErrors {
+		counter(d.errors, &m.errors[kind], writeErrorNames[kind])
+	}
+	for code := range m.codes {
+		if m.codes[code].Load() > 0 {
+			counter(d.requests, &m.codes[code], strconv.Itoa(code))
+		}
+	}
+	to <- prometheus.MustNewConstMetric(d.inFlight, prometheus.GaugeValue, float64(m.room.used.Load()))
+	m.seconds.Collect(to)
+}
+
+// answered counts one HTTP answer.
+func (m *metrics) answered(status int) {
+	if status < 0 || status >= len(m.codes) {
+		status = 0
+	}
+	m.codes[status].Add(1)
+}

@@ -1,0 +1,159 @@
+package ingest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/tickmesh/tickmesh/router/parse"
+)
+
+const contentJSON = "application/json; charset=UTF-8"
+
+// parsePut takes a JSON datapoint, an array of them, or put lines.
+func (f *front) parsePut(_ *fasthttp.RequestCtx, w *worker, body []byte) ([]byte, error) {
+	start := 0
+	for start < len(body) && (body[start] == ' ' || body[start] == '\t' || body[start] == '\n' || body[start] == '\r') {
+		start++
+	}
+	if start == len(body) {
+		return nil, errNoContent
+	}
+	if body[start] == '{' || body[start] == '[' {
+		return nil, parse.JSON(&w.batch, body, f.options.Limits.Line)
+	}
+	_, err := parse.Puts(&w.batch, body, parse.PutOptions{Limits: f.options.Limits.Line})
+	return nil, err
+}
+
+// syncTimeoutMs gives the argument sync_timeout, 0 if there is none.
+func syncTimeoutMs(request *fasthttp.RequestCtx) int {
+	ms, err := strconv.Atoi(string(request.QueryArgs().Peek("sync_timeout")))
+	if err != nil || ms < 0 {
+		return 0
+	}
+	return ms
+}
+
+// answerPut answers /api/put as OpenTSDB 2.4 does (PutDataPointRpc.java), but
+// for a write that timed out or was refused as a whole: that is 503, not 400, as
+// Telegraf and TCollector throw a batch away on 400.
+func (f *front) answerPut(request *fasthttp.RequestCtx, w *worker, r result, err error) {
+	args := request.QueryArgs()
+	details := args.Has("details")
+	withSummary := details || args.Has("summary")
+	if err != nil && (r.failed == 0 || !withSummary) {
+		f.answerPutError(request, r, err)
+		return
+	}
+	b := &w.batch
+	if err == nil && len(b.Lines) == 0 && b.ErrorsTotal == 0 && len(b.Commands) == 0 {
+		respond(request, fasthttp.StatusBadRequest, contentJSON,
+			appendPutError(nil, fasthttp.StatusBadRequest, "No datapoints found in content", ""))
+		return
+	}
+	refused := r.refused + len(b.Commands) // of put lines, those that are something else
+	status := fasthttp.StatusOK
+	switch {
+	case err != nil:
+		status = fasthttp.StatusServiceUnavailable
+	case refused > 0:
+		status = fasthttp.StatusBadRequest
+	}
+	f.setCopies(request, r)
+	switch {
+	case withSummary:
+		w.text = appendPutSummary(w.text[:0], b, r, refused, syncTimeoutMs(request) > 0, details)
+		respond(request, status, contentJSON, w.text)
+	case refused > 0:
+		respond(request, status, contentJSON, appendPutError(w.text[:0], status, "One or more data points had errors",
+			`Please see the TSD logs or append "details" to the put request`))
+	default:
+		request.SetStatusCode(fasthttp.StatusNoContent)
+	}
+}
+
+func (f *front) answerPutError(request *fasthttp.RequestCtx, r result, err error) {
+	status, message, details := statusOf(err), messageOf(err), ""
+	switch {
+	case errors.Is(err, errMethod):
+		message, details = "Method not allowed",
+			fmt.Sprintf("The HTTP method [%s] is not permitted for this endpoint", request.Method())
+	case errors.Is(err, errNoContent):
+		message = "Missing request content"
+	case errors.Is(err, parse.ErrMalformed):
+		message, details = "Unable to parse the given JSON", err.Error()
+	case r.failed > 0 && errorKind(err) == writeTimedOut:
+		message, details = fmt.Sprintf("The put call has timedout with 0 successful writes, 0 failed writes and %d timed out writes.", r.failed), explain(err)
+	}
+	respond(request, status, contentJSON, appendPutError(nil, status, message, details))
+}
+
+// appendPutError appends OpenTSDB's error object.
+func appendPutError(dst []byte, status int, message, details string) []byte {
+	dst = appendJSONCount(append(dst, `{"error":{`...), "code", status)
+	dst = appendJSONMember(append(dst, ','), "message", message)
+	if details != "" {
+		dst = appendJSONMember(append(dst, ','), "details", details)
+	}
+	return append(dst, "}}"...)
+}
+
+// appendPutSummary appends the answer to ?summary and ?details.
+func appendPutSummary(dst []byte, b *parse.Batch, r result, refused int, timed, details bool) []byte {
+	dst = appendJSONCount(append(dst, '{'), "success", r.accepted)
+	failed := refused
+	if timed {
+		dst = appendJSONCount(append(dst, ','), "timeouts", r.failed)
+	} else {
+		failed += r.failed
+	}
+	dst = appendJSONCount(append(dst, ','), "failed", failed)
+	if !details {
+		return append(dst, '}')
+	}
+	dst = append(dst, `,"errors":[`...)
+	for i := range b.Errors {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		e := &b.Errors[i]
+		dst = appendDetail(dst, e.Detail, e.Text)
+	}
+	for i := range b.Commands {
+		if i > 0 || len(b.Errors) > 0 {
+			dst = append(dst, ',')
+		}
+		text := b.Body[b.Commands[i].Text.Start:b.Commands[i].Text.End]
+		dst = appendDetail(dst, "not a put line", text)
+	}
+	return append(dst, "]}"...)
+}
+
+// appendDetail appends one element of "errors". A datapoint that is not JSON
+// stands there as a string.
+func appendDetail(dst []byte, message string, datapoint []byte) []byte {
+	dst = appendJSONMember(append(dst, '{'), "error", message)
+	dst = append(dst, `,"datapoint":`...)
+	datapoint = bytes.TrimSpace(datapoint)
+	if len(datapoint) > 0 && datapoint[0] == '{' && json.Valid(datapoint) {
+		dst = append(dst, bytes.ToValidUTF8(datapoint, []byte("\uFFFD"))...)
+	} else {
+		dst = appendJSONString(dst, datapoint[:min(len(datapoint), parse.ExcerptBytesMax)])
+	}
+	return append(dst, '}')
+}
+
+const headerCopies = "X-Tickmesh-Copies"
+
+// setCopies says how many replicas have the points in their logs.
+func (f *front) setCopies(request *fasthttp.RequestCtx, r result) {
+	if r.accepted > 0 && r.copies > 0 {
+		var digits [20]byte
+		request.Response.Header.SetBytesV(headerCopies, strconv.AppendInt(digits[:0], int64(r.copies), 10))
+	}
+}

@@ -1,0 +1,215 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/parse"
+	"github.com/tickmesh/tickmesh/router/split"
+)
+
+// Writer takes frames. A Writer keeps neither the frame nor the context after it
+// has returned: both are used again. Errors are of the kinds in package series;
+// any other error counts as ErrUnavailable. Safe for concurrent use.
+type Writer interface {
+	Write(ctx context.Context, frame *series.Frame) (series.Outcome, error)
+}
+
+// Options configure a Server. Writer, Resolver and Shards are required; an empty
+// address means no such listener.
+type Options struct {
+	HTTPAddress string // host:port
+	PutAddress  string // host:port, TCP
+	LineAddress string // host:port, TCP
+	UDPAddress  string // host:port
+
+	Writer   Writer
+	Resolver split.Resolver // safe for concurrent use
+	// Shards is the number of shards of the cluster.
+	Shards int
+	// Generation changes when references that Resolver gave before may no longer
+	// hold. Nil: they hold for ever.
+	Generation func() uint64
+
+	// Databases gives the names of databases that have series, for InfluxDB's
+	// SHOW DATABASES. Nil: there are none.
+	Databases func(context.Context) ([]string, error)
+
+	// Other serves every HTTP path that is not a write. Nil: they are not found.
+	Other http.Handler
+
+	Logger     *slog.Logger          // nil: nothing is logged
+	Registerer prometheus.Registerer // nil: metrics are kept but not exported
+	Clock      func() time.Time      // nil: time.Now
+	Build      Build
+
+	Limits Limits
+	TCP    TCPOptions
+	UDP    UDPOptions
+}
+
+// Build says which program answers `version`, /ping and /health.
+type Build struct {
+	Version  string // "0.3.1"
+	Revision string // short commit hash
+	Date     string // of the build, for people
+}
+
+// Limits bound what clients may ask for. Zero means the default.
+type Limits struct {
+	Line                 parse.Limits  // of lines and series; ErrorsMax bounds the errors told to a client, too
+	BodyBytesMax         int           // of a request's body as sent; default 32 MiB
+	BodyBytesDecodedMax  int           // of the body decompressed; default 128 MiB
+	ConnectionsMax       int           // per listener; default 10,000
+	InFlightBytesMax     int64         // of bodies and chunks being read or written; default 512 MiB
+	HTTPReadTimeout      time.Duration // to receive one request; default 60 s
+	HTTPIdleTimeout      time.Duration // between two requests; default 3 min
+	HTTPAnswerTimeout    time.Duration // to send one answer, or one piece of a stream; default 60 s
+	WriteTimeout         time.Duration // of one write, waiting for room included; default 10 s
+	HTTPHeaderBytesMax   int           // of a request's line and headers; default 16 KiB
+	OtherBodyBytesMax    int           // of a body for Options.Other; default 16 MiB
+	OtherAnswerBytesHeld int           // of an answer of Options.Other held before it streams; default 64 KiB
+}
+
+// TCPOptions tune the put and line ports. Zero means the default.
+type TCPOptions struct {
+	ChunkBytes      int           // read, and written, in one turn of a connection; default 64 KiB
+	ReplyBytesMax   int           // replies held for a client that does not read; default 64 KiB
+	RetryDelayMin   time.Duration // after the first overload; doubles; default 5 ms
+	RetryDelayMax   time.Duration // default 1 s
+	RetryTimeout    time.Duration // then the chunk is dropped, counted and logged; default 30 s
+	DrainBytesMax   int           // taken from a socket's buffer at shutdown; default 4 MiB
+	KeepAlivePeriod time.Duration // of TCP; default 60 s
+}
+
+// UDPFormat says what datagrams hold.
+type UDPFormat uint8
+
+// The formats of datagrams.
+const (
+	UDPPut  UDPFormat = iota // put lines
+	UDPLine                  // line protocol
+)
+
+// UDPOptions tune the UDP port. Zero means the default.
+type UDPOptions struct {
+	Format             UDPFormat
+	ReceiveBufferBytes int           // SO_RCVBUF; default 4 MiB, as far as the kernel allows
+	BatchMax           int           // datagrams received by one system call; default 64
+	RetryTimeout       time.Duration // of an overloaded write, then the batch is dropped and counted; default 1 s
+}
+
+// ErrOptions marks options that cannot work.
+var ErrOptions = errors.New("ingest options")
+
+func orDefault[T int | int64 | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+func (o *Options) setDefaults() {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Registerer == nil {
+		o.Registerer = prometheus.NewRegistry()
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Generation == nil {
+		o.Generation = func() uint64 { return 0 }
+	}
+	if o.Databases == nil {
+		o.Databases = func(context.Context) ([]string, error) { return nil, nil }
+	}
+	if o.Build.Version == "" {
+		o.Build.Version = "unknown"
+	}
+	l := &o.Limits
+	l.Line = l.Line.WithDefaults()
+	orDefault(&l.BodyBytesMax, 32<<20)
+	orDefault(&l.BodyBytesDecodedMax, 128<<20)
+	orDefault(&l.ConnectionsMax, 10_000)
+	orDefault(&l.InFlightBytesMax, 512<<20)
+	orDefault(&l.HTTPReadTimeout, time.Minute)
+	orDefault(&l.HTTPIdleTimeout, 3*time.Minute)
+	orDefault(&l.HTTPAnswerTimeout, time.Minute)
+	orDefault(&l.WriteTimeout, 10*time.Second)
+	orDefault(&l.HTTPHeaderBytesMax, 16<<10)
+	orDefault(&l.OtherBodyBytesMax, 16<<20)
+	orDefault(&l.OtherAnswerBytesHeld, 64<<10)
+	t := &o.TCP
+	orDefault(&t.ChunkBytes, 64<<10)
+	orDefault(&t.ReplyBytesMax, 64<<10)
+	orDefault(&t.RetryDelayMin, 5*time.Millisecond)
+	orDefault(&t.RetryDelayMax, time.Second)
+	orDefault(&t.RetryTimeout, 30*time.Second)
+	orDefault(&t.DrainBytesMax, 4<<20)
+	orDefault(&t.KeepAlivePeriod, time.Minute)
+	u := &o.UDP
+	orDefault(&u.ReceiveBufferBytes, 4<<20)
+	orDefault(&u.BatchMax, 64)
+	orDefault(&u.RetryTimeout, time.Second)
+}
+
+func (o *Options) check() error {
+	switch {
+	case o.Writer == nil:
+		return fmt.Errorf("%w: Writer is missing", ErrOptions)
+	case o.Resolver == nil:
+		return fmt.Errorf("%w: Resolver is missing", ErrOptions)
+	case o.Shards < 1 || o.Shards > 1<<16:
+		return fmt.Errorf("%w: Shards is %d, want 1 to 65536", ErrOptions, o.Shards)
+	case o.Limits.Line.TagsMax > series.TagsMax:
+		return fmt.Errorf("%w: Limits.Line.TagsMax is %d, want 1 to %d", ErrOptions, o.Limits.Line.TagsMax, series.TagsMax)
+	case o.Limits.Line.KeyBytesMax > series.KeyBytesMax:
+		return fmt.Errorf("%w: Limits.Line.KeyBytesMax is %d, want 1 to %d", ErrOptions, o.Limits.Line.KeyBytesMax, series.KeyBytesMax)
+	case o.Limits.InFlightBytesMax < int64(o.Limits.BodyBytesDecodedMax)+int64(o.Limits.BodyBytesMax):
+		return fmt.Errorf("%w: Limits.InFlightBytesMax is %d, less than one largest body, %d bytes as sent and %d decompressed",
+			ErrOptions, o.Limits.InFlightBytesMax, o.Limits.BodyBytesMax, o.Limits.BodyBytesDecodedMax)
+	case o.UDP.Format != UDPPut && o.UDP.Format != UDPLine:
+		return fmt.Errorf("%w: UDP.Format is %d", ErrOptions, o.UDP.Format)
+	}
+	return o.checkPositive()
+}
+
+func (o *Options) checkPositive() error {
+	for _, v := range []struct {
+		name  string
+		value int64
+	}{
+		{"Limits.BodyBytesMax", int64(o.Limits.BodyBytesMax)},
+		{"Limits.BodyBytesDecodedMax", int64(o.Limits.BodyBytesDecodedMax)},
+		{"Limits.ConnectionsMax", int64(o.Limits.ConnectionsMax)},
+		{"Limits.HTTPReadTimeout", int64(o.Limits.HTTPReadTimeout)},
+		{"Limits.HTTPIdleTimeout", int64(o.Limits.HTTPIdleTimeout)},
+		{"Limits.HTTPAnswerTimeout", int64(o.Limits.HTTPAnswerTimeout)},
+		{"Limits.WriteTimeout", int64(o.Limits.WriteTimeout)},
+		{"Limits.HTTPHeaderBytesMax", int64(o.Limits.HTTPHeaderBytesMax)},
+		{"Limits.OtherBodyBytesMax", int64(o.Limits.OtherBodyBytesMax)},
+		{"Limits.OtherAnswerBytesHeld", int64(o.Limits.OtherAnswerBytesHeld)},
+		{"TCP.ChunkBytes", int64(o.TCP.ChunkBytes)},
+		{"TCP.ReplyBytesMax", int64(o.TCP.ReplyBytesMax)},
+		{"TCP.RetryDelayMin", int64(o.TCP.RetryDelayMin)},
+		{"TCP.RetryDelayMax", int64(o.TCP.RetryDelayMax)},
+		{"TCP.RetryTimeout", int64(o.TCP.RetryTimeout)},
+		{"TCP.DrainBytesMax", int64(o.TCP.DrainBytesMax)},
+		{"UDP.ReceiveBufferBytes", int64(o.UDP.ReceiveBufferBytes)},
+		{"UDP.BatchMax", int64(o.UDP.BatchMax)},
+		{"UDP.RetryTimeout", int64(o.UDP.RetryTimeout)},
+	} {
+		if v.value <= 0 {
+			return fmt.Errorf("%w: %s is %d, want more than 0", ErrOptions, v.name, v.value)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package ingest
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/tickmesh/tickmesh/router/parse"
+)
+
+// Headers of remote write 2.0: https://prometheus.io/docs/specs/prw/remote_write_spec_2_0/
+const (
+	headerSamplesWritten    = "X-Prometheus-Remote-Write-Samples-Written"
+	headerHistogramsWritten = "X-Prometheus-Remote-Write-Histograms-Written"
+	headerExemplarsWritten  = "X-Prometheus-Remote-Write-Exemplars-Written"
+)
+
+// parseRemoteWrite takes the body of /api/v1/write. `db` names a database, the
+// default one when it is missing.
+func (f *front) parseRemoteWrite(request *fasthttp.RequestCtx, w *worker, body []byte) ([]byte, error) {
+	version, err := remoteWriteVersion(request.Request.Header.ContentType())
+	if err != nil {
+		return nil, err
+	}
+	return request.QueryArgs().Peek("db"), parse.RemoteWrite(&w.batch, body, version, f.options.Limits.Line)
+}
+
+// remoteWriteVersion reads a Content-Type. None means 1.0, as in Prometheus.
+func remoteWriteVersion(contentType []byte) (parse.RemoteWriteVersion, error) {
+	media, parameters, _ := bytes.Cut(contentType, []byte(";"))
+	if media = bytes.TrimSpace(media); len(media) > 0 && !bytes.EqualFold(media, []byte("application/x-protobuf")) {
+		return 0, fmt.Errorf("%w: %q, want application/x-protobuf", errContentType, contentType)
+	}
+	for parameter := range bytes.SplitSeq(parameters, []byte(";")) {
+		name, value, _ := bytes.Cut(bytes.TrimSpace(parameter), []byte("="))
+		if !bytes.EqualFold(bytes.TrimSpace(name), []byte("proto")) {
+			continue
+		}
+		switch string(bytes.Trim(value, "\" \t")) {
+		case "prometheus.WriteRequest":
+			return parse.RemoteWrite1, nil
+		case "io.prometheus.write.v2.Request":
+			return parse.RemoteWrite2, nil
+		default:
+			return 0, fmt.Errorf("%w: %q", errContentType, contentType)
+		}
+	}
+	return parse.RemoteWrite1, nil
+}
+
+// answerRemoteWrite answers with plain text; the counts are in headers.
+func (f *front) answerRemoteWrite(request *fasthttp.RequestCtx, w *worker, r result, err error) {
+	header := &request.Response.Header
+	header.Set(headerSamplesWritten, strconv.Itoa(r.accepted))
+	header.Set(headerHistogramsWritten, "0")
+	header.Set(headerExemplarsWritten, "0")
+	f.setCopies(request, r)
+	const contentText = "text/plain; charset=utf-8"
+	switch {
+	case err != nil:
+		respond(request, statusOf(err), contentText, append([]byte(messageOf(err)), '\n'))
+	case w.batch.ErrorsTotal == 0:
+		request.SetStatusCode(fasthttp.StatusNoContent)
+	default:
+		text := w.text[:0]
+		for i := range w.batch.Errors {
+			text = append(w.batch.Errors[i].AppendTo(text), '\n')
+		}
+		if more := w.batch.ErrorsTotal - len(w.batch.Errors); more > 0 {
+			text = fmt.Appendf(text, "and %d more series\n", more)
+		}
+		w.text = text
+		respond(request, fasthttp.StatusBadRequest, contentText, text)
+	}
+}

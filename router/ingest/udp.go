@@ -1,0 +1,159 @@
+package ingest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
+
+	"github.com/tickmesh/tickmesh/router/parse"
+)
+
+// datagrams takes UDP datagrams: put lines or line protocol, one or more in each.
+// Nobody is answered. What arrived together is written together; meanwhile the
+// kernel's buffer fills, and what it drops is counted.
+type datagrams struct {
+	*streams
+	socket   *net.UDPConn
+	messages []ipv4.Message
+	together []byte // the datagrams of one system call, a line end after each
+	lost     uint32 // the kernel's count of dropped datagrams
+}
+
+const datagramBytesMax = 64 << 10
+
+func listenUDP(address string, s *streams) (*datagrams, error) {
+	o := &s.options.UDP
+	resolved, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return nil, fmt.Errorf("udp listener: %w", err)
+	}
+	socket, err := net.ListenUDP("udp", resolved)
+	if err != nil {
+		return nil, fmt.Errorf("udp listener: %w", err)
+	}
+	d := &datagrams{streams: s, socket: socket}
+	if err := d.configure(o.ReceiveBufferBytes); err != nil {
+		_ = socket.Close()
+		return nil, fmt.Errorf("udp listener: %w", err)
+	}
+	oobBytes := unix.CmsgSpace(4)
+	for range o.BatchMax {
+		d.messages = append(d.messages, ipv4.Message{
+			Buffers: [][]byte{make([]byte, datagramBytesMax)}, OOB: make([]byte, oobBytes),
+		})
+	}
+	return d, nil
+}
+
+// configure asks for a large buffer, of which the kernel may give less, and for
+// the count of dropped datagrams.
+func (d *datagrams) configure(receiveBufferBytes int) error {
+	if err := d.socket.SetReadBuffer(receiveBufferBytes); err != nil {
+		return err
+	}
+	raw, err := d.socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var errOption error
+	if err := raw.Control(func(fd uintptr) {
+		errOption = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1)
+	}); err != nil {
+		return err
+	}
+	return os.NewSyscallError("setsockopt SO_RXQ_OVFL", errOption)
+}
+
+// run receives until the socket is closed or a drain begins.
+func (d *datagrams) run() {
+	packets := ipv4.NewPacketConn(d.socket) // its batches serve IPv6 sockets as well
+	for d.base.Err() == nil {
+		n, err := packets.ReadBatch(d.messages, 0)
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
+				return
+			}
+			d.log.warn("cannot receive datagrams", "error", err)
+			if !sleep(d.base, acceptDelayMin) {
+				return
+			}
+			continue
+		}
+		d.take(d.messages[:n])
+	}
+}
+
+// take writes the datagrams of one system call.
+func (d *datagrams) take(messages []ipv4.Message) {
+	d.together = d.together[:0]
+	for i := range messages {
+		d.countLost(messages[i].OOB[:messages[i].NN])
+		payload := messages[i].Buffers[0][:messages[i].N]
+		d.together = append(d.together, payload...)
+		if len(payload) > 0 && payload[len(payload)-1] != '\n' {
+			d.together = append(d.together, '\n')
+		}
+	}
+	start := time.Now()
+	pm := &d.metrics.protocols[protocolUDP]
+	pm.bytes.Add(int64(len(d.together)))
+	w := d.workers.take()
+	defer d.workers.rest(w)
+	var err error
+	limits := d.options.Limits.Line
+	if d.options.UDP.Format == UDPLine {
+		_, err = parse.Lines(&w.batch, d.together, parse.LineOptions{
+			Limits: limits, Precision: parse.PrecisionGuess, NowMs: d.options.Clock().UnixMilli(),
+		})
+	} else {
+		_, err = parse.Puts(&w.batch, d.together, parse.PutOptions{Limits: limits})
+	}
+	if err != nil { // BatchMax datagrams are never that large
+		d.log.warn("datagrams not taken", "error", err)
+		return
+	}
+	r, err := d.writeUntilDone(w, d.options.UDP.RetryTimeout)
+	pm.count(r)
+	if err == nil && w.batch.ErrorsTotal > 0 {
+		d.log.warn("datagrams with errors", "lines", w.batch.ErrorsTotal, "first", w.batch.Errors[0].Error())
+	}
+	pm.seconds.Observe(time.Since(start).Seconds())
+}
+
+// countLost reads the kernel's running count, which SO_RXQ_OVFL puts beside a
+// datagram.
+func (d *datagrams) countLost(oob []byte) {
+	if len(oob) < unix.CmsgLen(4) {
+		return
+	}
+	header, data, _, err := unix.ParseOneSocketControlMessage(oob)
+	if err != nil || header.Level != unix.SOL_SOCKET || header.Type != unix.SO_RXQ_OVFL || len(data) < 4 {
+		return
+	}
+	lost := binary.NativeEndian.Uint32(data)
+	if n := lost - d.lost; n > 0 {
+		d.lost = lost
+		d.metrics.drops[dropDatagram].Add(int64(n))
+		d.log.warn("the kernel dropped datagrams: its receive buffer was full", "datagrams", n)
+	}
+}
+
+// wait waits for run to end, until ctx ends.
+func (d *datagrams) wait(ctx context.Context, ended <-chan struct{}) error {
+	defer d.socket.Close()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		_ = d.socket.Close()
+		<-ended
+		return fmt.Errorf("udp listener: stopped in the middle of a write: %w", context.Cause(ctx))
+	}
+}

@@ -1,0 +1,200 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/parse"
+	"github.com/tickmesh/tickmesh/router/split"
+)
+
+// result says what became of the points of one request or chunk.
+type result struct {
+	accepted int // written
+	refused  int // bad lines, or series that storage refused
+	skipped  int // values that are text
+	failed   int // the write gave an error
+	copies   int
+}
+
+// worker is the memory of one request or chunk at work: the parsed batch, the
+// splitter with its memo of lines, the body's buffers, the answer's text.
+type worker struct {
+	resolver   split.Resolver
+	writer     Writer
+	generation func() uint64
+
+	batch    parse.Batch
+	splitter *split.Splitter
+	deadline *deadline
+	body     body
+	text     []byte
+}
+
+// write splits the parsed batch and writes it. The batch has the errors of all
+// lines that were left out. An error means that nothing counts as written; the
+// same call may be made again.
+func (w *worker) write(database []byte, timeout time.Duration) (result, error) {
+	b := &w.batch
+	kept, total := len(b.Errors), b.ErrorsTotal
+	refused := refusedByParser(b)
+	r := result{skipped: b.SkippedStrings}
+	frame := w.splitter.Split(b, database, w.resolver, w.generation())
+	r.refused = refused + len(b.Points) - frame.Points
+	if frame.Points == 0 {
+		return r, nil
+	}
+	w.deadline.start(timeout)
+	outcome, err := w.writer.Write(w.deadline, frame)
+	if !w.deadline.rest() {
+		w.deadline.release()
+		w.deadline = newDeadline(w.deadline.parent)
+	}
+	if err != nil {
+		r.failed = frame.Points
+		b.Errors, b.ErrorsTotal = b.Errors[:kept], total
+		return r, err
+	}
+	left := 0
+	if len(outcome.Refused) > 0 {
+		left = w.splitter.Refused(b, outcome)
+	}
+	r.accepted, r.copies = frame.Points-left, outcome.Copies
+	r.refused += left
+	return r, nil
+}
+
+// refusedByParser counts the points that the parser left out. Of errors beyond
+// those kept with their text, each counts as one point.
+func refusedByParser(b *parse.Batch) int {
+	n := b.ErrorsTotal - len(b.Errors)
+	for i := range b.Errors {
+		n += b.Errors[i].Points
+	}
+	return n
+}
+
+// retryable says that an error may pass without the client's help, so that a
+// port without answers tries again.
+func retryable(err error) bool { return !errors.Is(err, series.ErrSeriesLimit) }
+
+// errorKind classifies an error of a write.
+func errorKind(err error) writeError {
+	switch {
+	case errors.Is(err, series.ErrReadOnly):
+		return writeReadOnly
+	case errors.Is(err, series.ErrSeriesLimit):
+		return writeSeriesLimit
+	case errors.Is(err, series.ErrOverloaded):
+		return writeOverloaded
+	case errors.Is(err, context.DeadlineExceeded):
+		return writeTimedOut
+	default:
+		return writeUnavailable
+	}
+}
+
+// explain words an error of a write for clients. The words never hold "partial
+// write" or "hinted handoff queue not empty", which Telegraf takes for success.
+func explain(err error) string {
+	switch errorKind(err) {
+	case writeReadOnly:
+		return "the storage takes no writes now: " + harmless(err)
+	case writeSeriesLimit:
+		return "no room for new series now: " + harmless(err)
+	case writeOverloaded:
+		return "overloaded, nothing of this request was taken, please send it again later"
+	case writeTimedOut:
+		return "the write took too long, please send it again: the same points twice do no harm"
+	default:
+		return "unavailable now, please send this request again: " + harmless(err)
+	}
+}
+
+// harmless gives the text of an error without the words that clients misread.
+func harmless(err error) string {
+	text := err.Error()
+	for _, misread := range []string{"partial write", "hinted handoff queue not empty"} {
+		text = strings.ReplaceAll(text, misread, "incomplete write")
+	}
+	return text
+}
+
+// workers is a bounded stack of workers at rest: the one used last has the
+// warmest memory.
+type workers struct {
+	make func() (*worker, error)
+
+	mu struct {
+		sync.Mutex
+		resting []*worker
+		closed  bool
+	}
+}
+
+// workersResting bounds the memory that idle workers hold.
+const workersResting = 64
+
+func newWorkers(ctx context.Context, o *Options, room *budget) (*workers, error) {
+	ws := &workers{make: func() (*worker, error) {
+		s, err := split.New(split.Options{Shards: o.Shards, Limits: o.Limits.Line})
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+		}
+		return &worker{
+			resolver: o.Resolver, writer: o.Writer, generation: o.Generation, splitter: s,
+			deadline: newDeadline(ctx), body: body{room: room, limits: &o.Limits},
+		}, nil
+	}}
+	first, err := ws.make() // so that wrong options show now
+	if err != nil {
+		return nil, err
+	}
+	ws.rest(first)
+	return ws, nil
+}
+
+func (ws *workers) take() *worker {
+	ws.mu.Lock()
+	if n := len(ws.mu.resting); n > 0 {
+		w := ws.mu.resting[n-1]
+		ws.mu.resting = ws.mu.resting[:n-1]
+		ws.mu.Unlock()
+		return w
+	}
+	ws.mu.Unlock()
+	w, err := ws.make()
+	if err != nil {
+		panic("BUG: options that made one splitter do not make another: " + err.Error())
+	}
+	return w
+}
+
+func (ws *workers) rest(w *worker) {
+	w.body.release()
+	ws.mu.Lock()
+	keep := !ws.mu.closed && len(ws.mu.resting) < workersResting
+	if keep {
+		ws.mu.resting = append(ws.mu.resting, w)
+	}
+	ws.mu.Unlock()
+	if !keep {
+		w.deadline.release()
+	}
+}
+
+// close lets go of the workers at rest, and of the others as they come to rest.
+func (ws *workers) close() {
+	ws.mu.Lock()
+	resting := ws.mu.resting
+	ws.mu.resting, ws.mu.closed = nil, true
+	ws.mu.Unlock()
+	for _, w := range resting {
+		w.deadline.release()
+	}
+}
