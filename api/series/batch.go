@@ -64,6 +64,9 @@ func (e *BatchEncoder) Reset() {
 // Points gives the number of points so far.
 func (e *BatchEncoder) Points() int { return e.pointsCount }
 
+// MemoryBytes gives the memory that the encoder keeps.
+func (e *BatchEncoder) MemoryBytes() int { return cap(e.definitions) + cap(e.points) }
+
 // Define adds a definition and gives the reference for its points.
 func (e *BatchEncoder) Define(k Key) ID {
 	e.definitions = binary.AppendUvarint(e.definitions, uint64(len(k)))
@@ -268,25 +271,31 @@ func (r *BatchReader) NextPoint() bool {
 		return false
 	}
 	length := int(control&controlLengthMask) + 1
-	var z uint64
 	if len(b) >= 8 {
-		z = binary.LittleEndian.Uint64(b) & (^uint64(0) >> (64 - 8*length))
-	} else {
-		if len(b) < length {
-			r.fail("a mantissa is cut short")
-			return false
-		}
-		for i := length - 1; i >= 0; i-- {
-			z = z<<8 | uint64(b[i])
-		}
+		r.Mantissa = unzigzag(binary.LittleEndian.Uint64(b) & (^uint64(0) >> (64 - 8*length)))
+	} else if !r.shortMantissa(b, length) {
+		return false
 	}
-	r.Mantissa = unzigzag(z)
 	r.rest = b[length:]
 	r.pointsLeft--
 	if r.pointsLeft == 0 && len(r.rest) > 0 {
 		r.fail("bytes after the last point")
 		return false
 	}
+	return true
+}
+
+// shortMantissa reads a mantissa of length bytes near the end of the batch.
+func (r *BatchReader) shortMantissa(b []byte, length int) bool {
+	if len(b) < length {
+		r.fail("a mantissa is cut short")
+		return false
+	}
+	var z uint64
+	for i := length - 1; i >= 0; i-- {
+		z = z<<8 | uint64(b[i])
+	}
+	r.Mantissa = unzigzag(z)
 	return true
 }
 

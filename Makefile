@@ -1,0 +1,41 @@
+# The two commands of the README are `make run` and `make test`.
+
+DATA_DIR ?= ./data
+BENCH_FLAGS ?=
+GO ?= go
+
+.PHONY: build
+build: ## build bin/tickmesh
+	$(GO) build -trimpath -o bin/tickmesh .
+
+.PHONY: run
+run: build ## build and start a standalone server with its data in ./data
+	./bin/tickmesh standalone --data-dir $(DATA_DIR) $(FLAGS)
+
+.PHONY: test
+test: prepare ## install what the tests need and run all of them, race detector and assertions on
+	hack/scripts/test.sh
+
+.PHONY: prepare
+prepare:
+	hack/scripts/prepare.sh
+
+.PHONY: lint
+lint: ## gofmt, vet, staticcheck
+	hack/scripts/lint.sh
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZ_TIME (default 30s)
+	hack/scripts/fuzz.sh
+
+.PHONY: bench
+bench: build ## measure, beside the peers that are installed; BENCH_FLAGS go to e2e/cmd/bench
+	$(GO) run ./e2e/cmd/bench $(BENCH_FLAGS)
+
+.PHONY: crash
+crash: build ## kill the server at random moments, 500 times, and look for lost samples
+	$(GO) test -count=1 -timeout 3h ./e2e/crash -args -kills 500
+
+.PHONY: help
+help:
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12

@@ -1,0 +1,17 @@
+#!/bin/sh
+# gofmt, vet and staticcheck over the whole module, with the tools pinned in
+# hack/tools.
+set -eu
+cd "$(dirname "$0")/../.."
+unformatted=$(git ls-files -z '*.go' | xargs -0 gofmt -l)
+if [ -n "$unformatted" ]; then
+	echo "not formatted by gofmt:" >&2
+	echo "$unformatted" >&2
+	exit 1
+fi
+go vet ./...
+go vet -tags invariants ./...
+mkdir -p .cache
+(cd hack/tools && go build -o ../../.cache/staticcheck honnef.co/go/tools/cmd/staticcheck)
+.cache/staticcheck -tags invariants ./...
+echo "lint: clean"
