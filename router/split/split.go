@@ -2,6 +2,8 @@ package split
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/parse"
@@ -25,19 +27,65 @@ type Options struct {
 // ErrOptions marks options that cannot be used.
 var ErrOptions = errors.New("splitter options")
 
+// errDefinitions is the refusal of series beyond definitionBytesMax.
+var errDefinitions = errors.New("too many new series in one request")
+
+// definitionBytesMax bounds the keys of one frame's new series: a long line of
+// many fields repeats its tags in every key.
+const definitionBytesMax = 128 << 20
+
+// databasesMax bounds the databases that the memo tells apart; with one more it
+// starts again.
+const databasesMax = 64
+
 // Splitter splits batches. Its memory is bounded by its memo and by the largest
 // batch that it has met.
 type Splitter struct {
 	options Options
-	frame   series.Frame
+	limits  parse.Limits
+
+	memo      memo
+	shapes    shapes
+	databases [][]byte
+	epoch     uint64
+
+	keys parse.KeyBuilder
+	ids  []series.ID
+
+	partOf      []uint32 // by shard: index into encoders plus 1; 0 is none
+	encoders    []series.BatchEncoder
+	parts       int // encoders in use
+	definitions definitions
+	out         []byte
+	frame       series.Frame
 }
 
-// New makes a Splitter.
+// New makes a Splitter. Its only error is ErrOptions.
 func New(o Options) (*Splitter, error) {
 	if o.Shards < 1 || o.Shards > 1<<16 {
-		return nil, ErrOptions
+		return nil, fmt.Errorf("%w: %d shards", ErrOptions, o.Shards)
 	}
-	return &Splitter{options: o}, nil
+	return &Splitter{
+		options:     o,
+		limits:      o.Limits.WithDefaults(),
+		memo:        newMemo(rand.Uint64()),
+		shapes:      newShapes(rand.Uint64()),
+		definitions: definitions{seed: rand.Uint64()},
+		partOf:      make([]uint32, o.Shards),
+	}, nil
+}
+
+// MemoryBytes gives about how much memory the splitter keeps. A pool lets go of
+// splitters that have grown beyond its bound.
+func (s *Splitter) MemoryBytes() int {
+	const entryBytes, definitionBytes, useBytes = 40, 48, 12
+	n := cap(s.out) + cap(s.memo.texts) + 4*cap(s.memo.ids) + 2*memoSlots + entryBytes*cap(s.memo.entries) +
+		definitionBytes*cap(s.definitions.list) + useBytes*cap(s.definitions.uses) +
+		4*cap(s.definitions.slots) + cap(s.definitions.keys)
+	for i := range s.encoders {
+		n += s.encoders[i].MemoryBytes()
+	}
+	return n
 }
 
 // Split encodes the points of a batch. Errors in the identity of a line are
@@ -45,6 +93,201 @@ func New(o Options) (*Splitter, error) {
 // from the call before: the caller changes it whenever an id may have become
 // invalid. The frame is valid until the next call of Split.
 func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint64) *series.Frame {
+	s.begin(epoch)
+	databaseNumber := s.databaseNumber(database)
+	c := context{database: databaseNumber}
+	lastShape, points := uint32(0), 0
+	for i := range b.Lines {
+		l := &b.Lines[i]
+		c.form = l.Form
+		switch {
+		case l.Form != parse.FormLine:
+			c.shape = noFields
+		case c.shape == noFields || l.Shape != lastShape:
+			number, full := s.shapes.of(b, l)
+			if full {
+				s.forget()
+				c.database = s.databaseNumber(database)
+				number, _ = s.shapes.of(b, l)
+			}
+			c.shape, lastShape = number, l.Shape
+		}
+		head, tags := b.Head(l), b.Tags(l)
+		hash := s.memo.hash(c, head, tags)
+		if e := s.memo.find(hash, c, head, tags); e != nil {
+			s.appendKnown(b, l, e)
+			points += int(l.Count)
+			continue
+		}
+		added, known, shard := s.appendNew(b, uint32(i), database, r)
+		points += added
+		if known {
+			s.memo.insert(hash, c, head, tags, shard, s.ids)
+		}
+	}
+	return s.finish(points)
+}
+
+// begin empties the frame of the call before.
+func (s *Splitter) begin(epoch uint64) {
+	for i := range s.frame.Parts {
+		s.partOf[s.frame.Parts[i].Shard] = 0
+	}
+	for i := range s.parts {
+		s.encoders[i].Reset()
+	}
+	s.parts = 0
+	s.frame.Parts, s.frame.Points = s.frame.Parts[:0], 0
+	s.definitions.reset()
+	if epoch != s.epoch {
+		s.epoch = epoch
+		s.memo.clear()
+	}
+}
+
+// forget empties the memo and what its entries refer to.
+func (s *Splitter) forget() {
+	s.memo.clear()
+	s.shapes.clear()
+	s.databases = s.databases[:0]
+}
+
+func (s *Splitter) databaseNumber(database []byte) uint8 {
+	for i := range s.databases {
+		if string(s.databases[i]) == string(database) {
+			return uint8(i)
+		}
+	}
+	if len(s.databases) == databasesMax {
+		s.forget()
+	}
+	s.databases = append(s.databases, append([]byte(nil), database...))
+	return uint8(len(s.databases) - 1)
+}
+
+// part gives the index of a shard's part in the frame.
+func (s *Splitter) part(shard uint16) int {
+	if n := s.partOf[shard]; n != 0 {
+		return int(n - 1)
+	}
+	if s.parts == len(s.encoders) {
+		s.encoders = append(s.encoders, series.BatchEncoder{})
+	}
+	s.frame.Parts = append(s.frame.Parts, series.Part{Shard: shard})
+	s.parts++
+	s.partOf[shard] = uint32(s.parts)
+	return s.parts - 1
+}
+
+// appendKnown encodes the points of a line that the memo knows.
+func (s *Splitter) appendKnown(b *parse.Batch, l *parse.Line, e *memoEntry) {
+	encoder := &s.encoders[s.part(e.shard)]
+	ids := s.memo.ids[e.ids : e.ids+e.idsCount]
+	points := b.Points[l.First : l.First+l.Count]
+	if l.Form != parse.FormLine {
+		for i := range points {
+			p := &points[i]
+			encoder.Append(ids[0], p.TimeMs, p.Mantissa, p.Scale)
+		}
+		return
+	}
+	for i := range points[:len(ids)] {
+		p := &points[i]
+		encoder.Append(ids[i], p.TimeMs, p.Mantissa, p.Scale)
+	}
+}
+
+// appendNew encodes the points of a line by their keys. It gives the number of
+// points encoded, and whether all of the line are series that exist, of one
+// shard; then their ids are in s.ids.
+func (s *Splitter) appendNew(b *parse.Batch, line uint32, database []byte, r Resolver) (added int, known bool, shard uint16) {
+	l := &b.Lines[line]
+	s.ids = s.ids[:0]
+	if err := s.keys.Start(b, l, database, s.limits); err != nil {
+		s.refuse(b, l, int(l.Count), err)
+		return 0, false, 0
+	}
+	known = true
+	var ref series.Ref
+	points := b.Points[l.First : l.First+l.Count]
+	for i := 0; i < len(points); {
+		p := &points[i]
+		run := 1 // points of one series
+		if l.Form != parse.FormLine {
+			run = len(points)
+		}
+		i += run
+		key, err := s.keys.Key(b.Field(p), p.FieldEscaped)
+		if err != nil {
+			s.refuse(b, l, run, err)
+			known = false
+			continue
+		}
+		var part int
+		var id series.ID
+		if found, ok := r.Resolve(ref.Hint, key); ok {
+			ref = found
+			part, id = s.part(found.Shard), found.ID
+			if known = known && (len(s.ids) == 0 || shard == found.Shard); known {
+				shard = found.Shard
+				s.ids = append(s.ids, id)
+			}
+		} else {
+			known = false
+			if len(s.definitions.keys)+len(key) > definitionBytesMax {
+				b.AddError(l, run, parse.KindRefused, errDefinitions.Error(), s.limits.ErrorsMax)
+				continue
+			}
+			part, id = s.define(key, line, run)
+		}
+		encoder := &s.encoders[part]
+		for j := i - run; j < i; j++ {
+			encoder.Append(id, points[j].TimeMs, points[j].Mantissa, points[j].Scale)
+		}
+		added += run
+	}
+	return added, known, shard
+}
+
+func (s *Splitter) refuse(b *parse.Batch, l *parse.Line, points int, err error) {
+	kind := parse.KindSyntax
+	var identity *parse.IdentityError
+	if errors.As(err, &identity) {
+		kind = identity.Kind
+	}
+	b.AddError(l, points, kind, err.Error(), s.limits.ErrorsMax)
+}
+
+// define gives the reference of a new series, defining it in the frame when it
+// is met for the first time.
+func (s *Splitter) define(key series.Key, line uint32, points int) (part int, id series.ID) {
+	d := &s.definitions
+	hash := hashText(d.seed, key)
+	index, found := d.find(hash, key)
+	if !found {
+		part = s.part(key.Shard(s.options.Shards))
+		index = d.add(hash, key, part, s.encoders[part].Define(key))
+	}
+	d.uses = append(d.uses, use{uint32(index), line, uint32(points)})
+	return int(d.list[index].part), d.list[index].ref
+}
+
+// finish writes the parts' encodings one behind the other.
+func (s *Splitter) finish(points int) *series.Frame {
+	size := 0
+	for i := range s.parts {
+		size += s.encoders[i].SizeMax()
+	}
+	if cap(s.out) < size {
+		s.out = make([]byte, 0, size+size/4)
+	}
+	out := s.out[:0]
+	for i := range s.parts {
+		start := len(out)
+		out = s.encoders[i].AppendTo(out)
+		s.frame.Parts[i].Batch = out[start:len(out):len(out)]
+	}
+	s.frame.Points = points
 	return &s.frame
 }
 
@@ -52,5 +295,28 @@ func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint
 // definition, and gives the number of points that were left out. It must follow
 // the Split that made the frame.
 func (s *Splitter) Refused(b *parse.Batch, outcome series.Outcome) (points int) {
-	return 0
+	if len(outcome.Refused) == 0 {
+		return 0
+	}
+	d := &s.definitions
+	for _, refusal := range outcome.Refused {
+		if refusal.Part < d.partMax && refusal.Definition < len(d.byPart[refusal.Part]) {
+			d.list[d.byPart[refusal.Part][refusal.Definition]].refused = refusal.Err
+		}
+	}
+	for i := 0; i < len(d.uses); {
+		line, lost := d.uses[i].line, 0
+		var why error
+		for ; i < len(d.uses) && d.uses[i].line == line; i++ {
+			if err := d.list[d.uses[i].definition].refused; err != nil {
+				why = err
+				lost += int(d.uses[i].points)
+			}
+		}
+		if lost > 0 {
+			b.AddError(&b.Lines[line], lost, parse.KindRefused, why.Error(), s.limits.ErrorsMax)
+			points += lost
+		}
+	}
+	return points
 }

@@ -1,0 +1,113 @@
+package split
+
+import (
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/parse"
+)
+
+// Bounds of a memo. A connection that cycles through more lines than fit is
+// served by the resolver.
+const (
+	memoLinesMax = 4096
+	memoBytesMax = 256 << 10 // of texts and of ids, each
+	memoSlots    = 2 * memoLinesMax
+)
+
+// context is what has to be equal, besides the text of a line, for it to be the
+// same series: the form of the text, the database and the names of the fields.
+type context struct {
+	form     parse.Form
+	database uint8
+	shape    uint16
+}
+
+func (c context) bits() uint64 {
+	return uint64(c.form) | uint64(c.database)<<8 | uint64(c.shape)<<16
+}
+
+// memoEntry is a line whose series are known.
+type memoEntry struct {
+	hash     uint64
+	text     uint32 // where head and tags are in the memo's texts
+	head     uint32 // bytes
+	tags     uint32 // bytes
+	ids      uint32 // where its ids are
+	idsCount uint32
+	shard    uint16
+	context  context
+}
+
+// memo maps the raw text of lines to the ids of their series: an open-addressing
+// table over flat arrays. When it is full it starts again, empty.
+type memo struct {
+	seed    uint64
+	slots   []uint16 // index into entries plus 1; 0 is free
+	entries []memoEntry
+	texts   []byte
+	ids     []series.ID
+}
+
+func newMemo(seed uint64) memo {
+	return memo{seed: seed, slots: make([]uint16, memoSlots)}
+}
+
+func (m *memo) clear() {
+	if len(m.entries) > 0 {
+		clear(m.slots)
+	}
+	m.entries, m.texts, m.ids = m.entries[:0], m.texts[:0], m.ids[:0]
+}
+
+func (m *memo) hash(c context, head, tags []byte) uint64 {
+	h := hashText(m.seed^c.bits()*hashC, head)
+	if len(tags) > 0 {
+		h = hashText(h, tags)
+	}
+	return h
+}
+
+// find gives the entry of a line, or nil.
+func (m *memo) find(hash uint64, c context, head, tags []byte) *memoEntry {
+	for slot := hash % memoSlots; m.slots[slot] != 0; slot = (slot + 1) % memoSlots {
+		e := &m.entries[m.slots[slot]-1]
+		if e.hash == hash && m.equal(e, c, head, tags) {
+			return e
+		}
+	}
+	return nil
+}
+
+func (m *memo) equal(e *memoEntry, c context, head, tags []byte) bool {
+	text := m.texts[e.text:]
+	return e.context == c && int(e.head) == len(head) && int(e.tags) == len(tags) &&
+		string(text[:len(head)]) == string(head) && string(text[len(head):len(head)+len(tags)]) == string(tags)
+}
+
+// insert adds a line that find did not find.
+func (m *memo) insert(hash uint64, c context, head, tags []byte, shard uint16, ids []series.ID) {
+	const idBytes = 4
+	if len(head)+len(tags) > memoBytesMax/16 || len(ids)*idBytes > memoBytesMax/16 {
+		return // not worth the room
+	}
+	if len(m.entries) == memoLinesMax || len(m.texts)+len(head)+len(tags) > memoBytesMax ||
+		(len(m.ids)+len(ids))*idBytes > memoBytesMax {
+		m.clear()
+	}
+	slot := hash % memoSlots
+	for m.slots[slot] != 0 {
+		slot = (slot + 1) % memoSlots
+	}
+	m.entries = append(m.entries, memoEntry{
+		hash:     hash,
+		text:     uint32(len(m.texts)),
+		head:     uint32(len(head)),
+		tags:     uint32(len(tags)),
+		ids:      uint32(len(m.ids)),
+		idsCount: uint32(len(ids)),
+		shard:    shard,
+		context:  c,
+	})
+	m.slots[slot] = uint16(len(m.entries))
+	m.texts = append(append(m.texts, head...), tags...)
+	m.ids = append(m.ids, ids...)
+}

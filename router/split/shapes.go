@@ -1,0 +1,51 @@
+package split
+
+import "github.com/tickmesh/tickmesh/router/parse"
+
+// shapesMax bounds the sets of field names that a splitter tells apart; with one
+// more it forgets all, and the memo with them.
+const shapesMax = 256
+
+// noFields is the shape of lines without fields.
+const noFields = 0
+
+// shapes numbers the sequences of field names, from 1.
+type shapes struct {
+	seed  uint64
+	byKey map[uint64]uint16 // hash of the names to the number
+	names [][]byte          // by number, less 1: every name with an = behind it
+	text  []byte            // scratch
+}
+
+func newShapes(seed uint64) shapes {
+	return shapes{seed: seed, byKey: make(map[uint64]uint16)}
+}
+
+func (s *shapes) clear() {
+	clear(s.byKey)
+	s.names = s.names[:0]
+}
+
+// of gives the number of a line's shape; full says that there is no room for it.
+// Raw names may hold no = that is not escaped, so the joined text is unambiguous.
+func (s *shapes) of(b *parse.Batch, l *parse.Line) (number uint16, full bool) {
+	s.text = s.text[:0]
+	points := b.Points[l.First : l.First+l.Count]
+	for i := range points {
+		s.text = append(append(s.text, b.Field(&points[i])...), '=')
+	}
+	hash := hashText(s.seed, s.text)
+	if n, ok := s.byKey[hash]; ok {
+		if string(s.names[n-1]) == string(s.text) {
+			return n, false
+		}
+		return 0, true // two shapes of one hash: as if there were no room
+	}
+	if len(s.names) == shapesMax {
+		return 0, true
+	}
+	s.names = append(s.names, append([]byte(nil), s.text...))
+	number = uint16(len(s.names))
+	s.byKey[hash] = number
+	return number, false
+}
