@@ -1,0 +1,108 @@
+package codec
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// checkBlock encodes and decodes columns in both densities and ways.
+func checkBlock(t testing.TB, c *Columns) (bytes int) {
+	t.Helper()
+	for _, dense := range []bool{true, false} {
+		e := BlockEncoder{Dense: dense}
+		payload, err := e.Append([]byte("x"), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r BlockReader
+		if err := r.Reset(payload[1:]); err != nil {
+			t.Fatal(err)
+		}
+		bytes = len(payload) - 1
+		times, err := r.Times([]int64{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		values, err := r.Values([]float64{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mantissas, scales, err := r.Numbers([]int64{1}, []uint8{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(times) != c.Len()+1 || len(values) != c.Len()+1 || len(mantissas) != c.Len()+1 || len(scales) != c.Len()+1 || r.Len() != c.Len() {
+			t.Fatalf("%d times, %d values, %d mantissas, %d scales, want %d", len(times), len(values), len(mantissas), len(scales), c.Len()+1)
+		}
+		for i := range c.Times {
+			want := math.Float64bits(series.Float64(c.Mantissas[i], c.Scales[i]))
+			if times[i+1] != c.Times[i] || math.Float64bits(values[i+1]) != want ||
+				math.Float64bits(series.Float64(mantissas[i+1], scales[i+1])) != want {
+				t.Fatalf("dense %v, sample %d: %d %v (%d, %d), want %d %v", dense, i, times[i+1], values[i+1],
+					mantissas[i+1], scales[i+1], c.Times[i], math.Float64frombits(want))
+			}
+		}
+	}
+	return bytes
+}
+
+func TestBlockShapes(t *testing.T) {
+	for _, shape := range shapes {
+		for _, n := range []int{1, 2, 3, 4, 7, 8, 9, 127, 128, 129, 1000, BlockSamples, 1025, BlockSamplesMax} {
+			c := shape.make(n, newRandom(uint64(n)))
+			bytes := checkBlock(t, c)
+			if n >= BlockSamples {
+				t.Logf("%s %d: %.3f B/sample", shape.name, n, float64(bytes)/float64(n))
+			}
+		}
+	}
+}
+
+func BenchmarkBlockEncode(b *testing.B) { benchmarkBlocks(b, false) }
+func BenchmarkBlockDecode(b *testing.B) { benchmarkBlocks(b, true) }
+
+func benchmarkBlocks(b *testing.B, decode bool) {
+	for _, n := range []int{BlockSamples, BlockSamplesDense} {
+		for _, shape := range shapes {
+			b.Run(fmt.Sprintf("%s/%d", shape.name, n), func(b *testing.B) {
+				const blocks = 8
+				e := BlockEncoder{Dense: n == BlockSamplesDense}
+				random := newRandom(1)
+				var columns [blocks]*Columns
+				var payloads [blocks][]byte
+				bytes := 0
+				for i := range columns {
+					columns[i] = shape.make(n, random)
+					payloads[i], _ = e.Append(nil, columns[i])
+					bytes += len(payloads[i])
+				}
+				var r BlockReader
+				var p Points
+				var out []byte
+				samples := 0
+				for b.Loop() {
+					for i := range columns {
+						if decode {
+							p.Reset()
+							var errs [3]error
+							errs[0] = r.Reset(payloads[i])
+							p.Times, errs[1] = r.Times(p.Times)
+							p.Values, errs[2] = r.Values(p.Values)
+							if errs != [3]error{} {
+								b.Fatal(errs)
+							}
+						} else {
+							out, _ = e.Append(out[:0], columns[i])
+						}
+						samples += n
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(samples), "ns/sample")
+				b.ReportMetric(float64(bytes)/float64(blocks*n), "B/sample")
+			})
+		}
+	}
+}
