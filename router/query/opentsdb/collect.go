@@ -1,0 +1,256 @@
+package opentsdb
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// column is one series after downsampling, filling and rate.
+type column struct {
+	key    series.Key
+	times  []int64 // milliseconds, strictly growing; may be shared with other columns
+	values []float64
+}
+
+// fetch is what one sub-query got from its scans.
+type fetch struct {
+	span    span
+	columns []column // in the order of their keys
+	samples int64    // samples or windows that were visited
+}
+
+// run scans for one sub-query. Columns come in the order of their keys,
+// whatever the order in which the source visits them.
+func (h *handler) run(ctx context.Context, q *dataQuery, sub *subQuery, memory *budget) (*fetch, error) {
+	f := &fetch{span: sub.span(q.fromMs, q.toMs)}
+	if f.span.empty {
+		return f, nil
+	}
+	for i := range sub.selectors {
+		request := &scan.Request{
+			Selector: sub.selectors[i], FromMs: f.span.scanFrom, ToMs: f.span.scanTo, Limits: h.scanLimits(memory), Parallel: h.limits.Parallel,
+		}
+		if sub.downsample != nil {
+			request.Windows = sub.downsample.pushedWindows(f.span)
+		}
+		workers := make([]worker, max(1, h.limits.Parallel))
+		for w := range workers {
+			workers[w] = worker{sub: sub, span: f.span, pushed: request.Windows != nil, memory: memory}
+		}
+		err := h.source.Scan(ctx, request, func(worker int, chunk *scan.Chunk) error { return workers[worker].visit(chunk) })
+		if err != nil {
+			return nil, err
+		}
+		for w := range workers {
+			if err := workers[w].finish(); err != nil {
+				return nil, err
+			}
+			f.columns = append(f.columns, workers[w].columns...)
+			f.samples += workers[w].samples
+		}
+	}
+	slices.SortFunc(f.columns, func(a, b column) int { return bytes.Compare(a.key, b.key) })
+	if len(sub.selectors) > 1 { // one tsuid may be asked for twice
+		f.columns = slices.CompactFunc(f.columns, func(a, b column) bool { return bytes.Equal(a.key, b.key) })
+	}
+	return f, nil
+}
+
+func (h *handler) scanLimits(memory *budget) scan.Limits {
+	limits := scan.Limits{SeriesMax: h.limits.SeriesMax, SamplesMax: h.limits.SamplesMax}
+	if memory.limit > 0 {
+		limits.BytesMax = max(1, memory.limit-memory.used.Load())
+	}
+	return limits
+}
+
+// worker receives the chunks of one visitor and makes columns of them.
+type worker struct {
+	sub    *subQuery
+	span   span
+	pushed bool // chunks are windows
+	memory *budget
+
+	key         series.Key // of the series that is being visited; empty before the first
+	times       []int64    // its points so far
+	values      []float64
+	window      []float64 // numbers of the window that is not complete
+	start       int64     // of that window
+	end         int64     // of that window, exclusive
+	spareTimes  []int64   // what fill reads while it writes the two above
+	spareValues []float64
+	charged     int64 // bytes taken for the five slices above
+
+	columns []column
+	bytes   slab[byte]
+	stamps  slab[int64]
+	numbers slab[float64]
+	samples int64
+}
+
+// visit takes one chunk.
+func (w *worker) visit(chunk *scan.Chunk) error {
+	if !bytes.Equal(w.key, chunk.Key) {
+		if err := w.finish(); err != nil {
+			return err
+		}
+		w.key = append(w.key[:0], chunk.Key...)
+	}
+	w.samples += int64(len(chunk.Times))
+	switch {
+	case w.pushed:
+		w.times = append(w.times, chunk.Times...)
+		w.values = w.sub.downsample.function.appendPushed(w.values, chunk)
+	case w.sub.downsample != nil:
+		w.fold(chunk)
+	default:
+		w.times = append(w.times, chunk.Times...)
+		w.values = append(w.values, chunk.Values...)
+	}
+	return w.charge()
+}
+
+// charge keeps the budget up with the slices that grow with a series.
+func (w *worker) charge() error {
+	held := int64(8 * (cap(w.times) + cap(w.values) + cap(w.window) + cap(w.spareTimes) + cap(w.spareValues)))
+	if held == w.charged {
+		return nil
+	}
+	grown := held - w.charged
+	w.charged = held
+	return w.memory.take(grown)
+}
+
+// appendPushed appends the function's value of each window of a chunk.
+func (a *aggregator) appendPushed(dst []float64, chunk *scan.Chunk) []float64 {
+	switch a.pushed {
+	case scan.AggregateSum:
+		return append(dst, chunk.Sum...)
+	case scan.AggregateMin:
+		return append(dst, chunk.Min...)
+	case scan.AggregateMax:
+		return append(dst, chunk.Max...)
+	case scan.AggregateFirst:
+		return append(dst, chunk.First...)
+	case scan.AggregateLast:
+		return append(dst, chunk.Last...)
+	case scan.AggregateCount:
+		for _, n := range chunk.Count {
+			dst = append(dst, float64(n))
+		}
+		return dst
+	}
+	for i, total := range chunk.Sum { // the mean, which is all that is left
+		dst = append(dst, total/float64(chunk.Count[i]))
+	}
+	return dst
+}
+
+// fold puts samples into windows. As in scan.Windows, NaN is no sample.
+func (w *worker) fold(chunk *scan.Chunk) {
+	d := w.sub.downsample
+	for i, t := range chunk.Times {
+		v := chunk.Values[i]
+		if v != v {
+			continue
+		}
+		if len(w.window) > 0 && t >= w.end {
+			w.closeWindow()
+		}
+		if len(w.window) == 0 {
+			if d.whole {
+				w.start, w.end = w.span.scanFrom, math.MaxInt64
+			} else {
+				w.start = d.start(t)
+				w.end = d.next(w.start)
+			}
+		}
+		w.window = append(w.window, v)
+	}
+}
+
+func (w *worker) closeWindow() {
+	if len(w.window) > 0 {
+		w.times = append(w.times, w.start)
+		w.values = append(w.values, w.sub.downsample.function.reduce(w.window))
+		w.window = w.window[:0]
+	}
+}
+
+// finish makes a column of the series that has been visited, if any.
+func (w *worker) finish() error {
+	if len(w.key) == 0 {
+		return nil
+	}
+	w.closeWindow()
+	times, values := w.times, w.values
+	if d := w.sub.downsample; d != nil && d.fill != fillNone && !d.whole && len(times) > 0 {
+		if err := w.fill(); err != nil {
+			return err
+		}
+		times, values = w.times, w.values
+	}
+	if w.sub.rate {
+		times, values = w.sub.rateOptions.rates(times, values)
+	}
+	w.times, w.values = w.times[:0], w.values[:0]
+	if len(times) == 0 {
+		w.key = w.key[:0]
+		return nil
+	}
+	err := w.keep(times, values)
+	w.key = w.key[:0]
+	return err
+}
+
+const columnBytes = 72 // of a column itself
+
+// keep copies the series that has been visited to where it stays.
+func (w *worker) keep(times []int64, values []float64) error {
+	c := column{}
+	var grownKey, grownTimes, grownValues int
+	c.key, grownKey = w.bytes.take(len(w.key))
+	copy(c.key, w.key)
+	c.values, grownValues = w.numbers.take(len(values))
+	copy(c.values, values)
+	if n := len(w.columns); n > 0 && slices.Equal(w.columns[n-1].times, times) {
+		c.times = w.columns[n-1].times
+	} else {
+		c.times, grownTimes = w.stamps.take(len(times))
+		copy(c.times, times)
+	}
+	w.columns = append(w.columns, c)
+	return w.memory.take(int64(grownKey + 8*grownTimes + 8*grownValues + columnBytes))
+}
+
+// fill adds the windows without a sample, from the span's first window to its
+// last. Windows before that, which the scan may have seen, are dropped.
+func (w *worker) fill() error {
+	d := w.sub.downsample
+	times, values := w.times, w.values
+	w.times, w.values = w.spareTimes[:0], w.spareValues[:0]
+	w.spareTimes, w.spareValues = times, values
+	at := 0
+	for start := w.span.gridFrom; start <= w.span.outTo; start = d.next(start) {
+		for at < len(times) && times[at] < start {
+			at++
+		}
+		value := d.value
+		if at < len(times) && times[at] == start {
+			value = values[at]
+		}
+		w.times = append(w.times, start)
+		w.values = append(w.values, value)
+		if len(w.times)&(1<<12-1) == 0 {
+			if err := w.charge(); err != nil {
+				return err
+			}
+		}
+	}
+	return w.charge()
+}

@@ -1,0 +1,245 @@
+package opentsdb
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// lookupQuery is a request of /api/search/lookup (net.opentsdb.search.SearchQuery).
+type lookupQuery struct {
+	metric string // "" or *: any
+	tags   []lookupTag
+	limit  int
+	start  int // results that are passed over
+}
+
+// lookupTag is a pair of which either part may be *, for any.
+type lookupTag struct{ name, value string }
+
+type lookupBody struct {
+	Metric looseText `json:"metric"`
+	Tags   []struct {
+		Key   looseText `json:"key"`
+		Value looseText `json:"value"`
+	} `json:"tags"`
+	Limit      *looseNumber `json:"limit"`
+	StartIndex *looseNumber `json:"startIndex"`
+}
+
+// lookupLimitDefault is what SearchQuery starts with.
+const lookupLimitDefault = 25
+
+// lookup serves /api/search/lookup: the series that have the tags, by key.
+func (h *handler) lookup(a *answer, r *http.Request) error {
+	started := time.Now()
+	q, err := h.parseLookup(r)
+	if err != nil {
+		return err
+	}
+	selector, byValue := q.selector(h.database(r))
+	if !selector.MetricAny {
+		known, err := h.knowsMetric(r.Context(), selector.Database, selector.Metric)
+		if err != nil {
+			return err
+		}
+		if !known {
+			e := noSuchName("metrics", selector.Metric, http.StatusNotFound)
+			return &apiError{status: e.status, message: "Unable to resolve one or more UIDs", details: e.message}
+		}
+	}
+	found, total, err := h.lookupKeys(r, q, &selector, byValue)
+	if err != nil {
+		return err
+	}
+	a.buf = q.appendHead(a.buf, total, time.Since(started))
+	for i, key := range found {
+		if i > 0 {
+			a.buf = append(a.buf, ',')
+		}
+		_, metric, tags, err := key.Parts(nil)
+		if err != nil {
+			return err
+		}
+		a.buf = append(a.buf, `{"tsuid":"`...)
+		a.buf = append(appendTSUID(a.buf, key), '"')
+		a.buf = appendString(appendField(a.buf, "metric"), metric)
+		a.buf = appendTags(appendField(a.buf, "tags"), tags)
+		a.buf = append(a.buf, '}')
+		if err := a.flushIfLong(); err != nil {
+			return err
+		}
+	}
+	a.buf = append(a.buf, ']', '}')
+	return nil
+}
+
+// lookupKeys gives the keys to answer, and the number that match in all. Pairs
+// with any name are no matchers of a selector: for them all series that match
+// otherwise are looked at.
+func (h *handler) lookupKeys(r *http.Request, q *lookupQuery, selector *scan.Selector, byValue []string) (found []series.Key, total int64, err error) {
+	end := h.boundNames(q.start + q.limit)
+	if q.limit <= 0 {
+		end = h.boundNames(int(^uint(0) >> 1))
+	}
+	visitMax := end
+	if len(byValue) > 0 {
+		visitMax = 0
+	}
+	memory := &budget{limit: max(0, h.limits.BytesMax)}
+	matched := int64(0)
+	var tags []series.Tag
+	total, err = h.source.Series(r.Context(), selector, visitMax, func(key series.Key) error {
+		if _, _, tags, err = key.Parts(tags[:0]); err != nil {
+			return err
+		}
+		for _, value := range byValue {
+			if !slices.ContainsFunc(tags, func(t series.Tag) bool { return string(t.Value) == value }) {
+				return nil
+			}
+		}
+		if matched++; matched > int64(end) {
+			return nil
+		}
+		found = append(found, bytes.Clone(key))
+		return memory.take(int64(len(key)) + columnBytes)
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(byValue) > 0 {
+		total = matched
+	}
+	slices.SortFunc(found, func(x, y series.Key) int { return bytes.Compare(x, y) })
+	return found[min(q.start, len(found)):], total, nil
+}
+
+// selector gives what storage can match, and the values of pairs with any name.
+func (q *lookupQuery) selector(database string) (s scan.Selector, byValue []string) {
+	s = scan.Selector{Database: database, Metric: q.metric}
+	if q.metric == "" || q.metric == "*" {
+		s.Metric, s.MetricAny = "", true
+	}
+	for _, tag := range q.tags {
+		switch {
+		case tag.name != "*" && tag.value != "*":
+			s.Matchers = append(s.Matchers, scan.Matcher{Name: tag.name, Kind: scan.MatchEqual, Values: []string{tag.value}})
+		case tag.name != "*":
+			s.Matchers = append(s.Matchers, scan.Matcher{Name: tag.name, Kind: scan.MatchPresent})
+		case tag.value != "*":
+			byValue = append(byValue, tag.value)
+		}
+	}
+	return s, byValue
+}
+
+func (h *handler) parseLookup(r *http.Request) (*lookupQuery, error) {
+	q := &lookupQuery{limit: lookupLimitDefault}
+	p := r.URL.Query()
+	var err error
+	if r.Method == http.MethodPost {
+		var body []byte
+		if body, err = h.body(r); err != nil {
+			return nil, err
+		}
+		err = q.parseBody(body)
+	} else if p.Get("m") == "" {
+		err = missing("m")
+	} else {
+		err = q.parseExpression(p.Get("m"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, parameter := range []struct {
+		name string
+		to   *int
+	}{{"limit", &q.limit}, {"start_index", &q.start}} {
+		if text := p.Get(parameter.name); text != "" {
+			if *parameter.to, err = strconv.Atoi(text); err != nil {
+				return nil, invalid("Unable to convert '%s' to a valid number", parameter.name)
+			}
+		}
+	}
+	const most = 1 << 30
+	if q.start < 0 || q.start > most || q.limit > most {
+		return nil, invalid("'limit' or 'start_index' is out of range")
+	}
+	if q.metric == "" && len(q.tags) == 0 {
+		return nil, invalid("Missing metric and tags. Please supply at least one value.")
+	}
+	return q, nil
+}
+
+// parseExpression reads metric{name=value,…}, where the metric may be left out.
+func (q *lookupQuery) parseExpression(text string) error {
+	metric := text
+	if open := slices.Index([]byte(text), '{'); open >= 0 {
+		metric = text[:open]
+		if closing(text[open:]) != len(text)-open-1 {
+			return invalid("Unable to parse query: Missing '}' at the end of: %s", text)
+		}
+		filters, err := parseTagFilters(text[open+1:len(text)-1], false)
+		if err != nil {
+			return err
+		}
+		for _, f := range filters {
+			q.tags = append(q.tags, lookupTag{f.tag, f.text})
+		}
+	}
+	q.metric = metric
+	return nil
+}
+
+func (q *lookupQuery) parseBody(body []byte) error {
+	var b lookupBody
+	if err := json.Unmarshal(body, &b); err != nil {
+		return badContent(err)
+	}
+	q.metric = string(b.Metric)
+	for _, tag := range b.Tags {
+		t := lookupTag{string(tag.Key), string(tag.Value)}
+		if t.name == "" {
+			t.name = "*"
+		}
+		if t.value == "" {
+			t.value = "*"
+		}
+		q.tags = append(q.tags, t)
+	}
+	if b.Limit != nil {
+		q.limit = int(max(-1, min(*b.Limit, 1<<31)))
+	}
+	if b.StartIndex != nil {
+		q.start = int(max(-1, min(*b.StartIndex, 1<<31)))
+	}
+	return nil
+}
+
+// appendHead appends the answer up to its results.
+func (q *lookupQuery) appendHead(dst []byte, total int64, took time.Duration) []byte {
+	dst = append(dst, '{')
+	dst = appendString(appendField(dst, "type"), "LOOKUP")
+	dst = appendString(appendField(dst, "metric"), q.metric)
+	dst = append(appendField(dst, "tags"), '[')
+	for i, tag := range q.tags {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '{')
+		dst = appendString(appendField(dst, "key"), tag.name)
+		dst = append(appendString(appendField(dst, "value"), tag.value), '}')
+	}
+	dst = append(dst, ']')
+	dst = strconv.AppendInt(appendField(dst, "limit"), int64(q.limit), 10)
+	dst = strconv.AppendInt(appendField(dst, "startIndex"), int64(q.start), 10)
+	dst = appendFloat(appendField(dst, "time"), milliseconds(took), false)
+	dst = strconv.AppendInt(appendField(dst, "totalResults"), total, 10)
+	return append(appendField(dst, "results"), '[')
+}

@@ -1,0 +1,146 @@
+package opentsdb
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// query serves /api/query: it reads the request, scans for all sub-queries,
+// deletes if asked to, and only then starts to answer, so that what goes wrong
+// in storage is still an error with its own status.
+func (h *handler) query(a *answer, r *http.Request) error {
+	q, err := h.parseQuery(r)
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	memory := &budget{limit: max(0, h.limits.BytesMax)}
+	fetches := make([]*fetch, len(q.subs))
+	samples := int64(0)
+	for i := range q.subs {
+		if fetches[i], err = h.run(r.Context(), q, &q.subs[i], memory); err != nil {
+			return err
+		}
+		if len(fetches[i].columns) == 0 {
+			if err := h.checkMetric(r.Context(), &q.subs[i]); err != nil {
+				return err
+			}
+		}
+		samples += fetches[i].samples
+	}
+	if q.delete {
+		if err := h.delete(r.Context(), q); err != nil {
+			return err
+		}
+	}
+	h.metrics.samples.Add(float64(samples))
+	scanned := time.Now()
+	out := &pointWriter{answer: a, q: q, pointsMax: h.limits.PointsMax}
+	a.buf = append(a.buf, '[')
+	for i := range q.subs {
+		if err := h.writeSub(r.Context(), out, &q.subs[i], fetches[i], memory); err != nil {
+			return err
+		}
+		fetches[i] = nil // for the garbage collector
+	}
+	if q.showSummary {
+		out.separate()
+		a.buf = appendSummary(a.buf, samples, out.points, scanned.Sub(started), time.Since(scanned))
+	}
+	a.buf = append(a.buf, ']')
+	h.metrics.points.Add(float64(out.points))
+	return nil
+}
+
+// parseQuery reads and checks the request of /api/query.
+func (h *handler) parseQuery(r *http.Request) (*dataQuery, error) {
+	parameters := r.URL.Query()
+	database := h.database(r)
+	var q *dataQuery
+	var err error
+	if r.Method == http.MethodPost || r.Method == http.MethodDelete && r.ContentLength != 0 {
+		var body []byte
+		if body, err = h.body(r); err != nil {
+			return nil, err
+		}
+		q, err = parseBody(body, database, h.clock(), h.limits.SubQueriesMax)
+	} else {
+		q, err = parseParameters(parameters, database, h.clock(), h.limits.SubQueriesMax)
+	}
+	if err != nil {
+		return nil, err
+	}
+	q.arrays = q.arrays || flag(parameters, "arrays")
+	if method(r) == http.MethodDelete {
+		q.delete = true
+	}
+	if q.delete && h.deleter == nil {
+		return nil, &apiError{status: http.StatusBadRequest, message: "Bad request",
+			details: "Deleting data is not enabled (tsd.http.query.allow_delete=false)"}
+	}
+	q.notANumber = h.notANumber
+	switch parameters.Get("nan") {
+	case "null":
+		q.notANumber = NotANumberNull
+	case "string":
+		q.notANumber = NotANumberString
+	}
+	return q, nil
+}
+
+// checkMetric tells an unknown metric from one without data in the range.
+func (h *handler) checkMetric(ctx context.Context, sub *subQuery) error {
+	for i := range sub.selectors {
+		known, err := h.knowsMetric(ctx, sub.selectors[i].Database, sub.selectors[i].Metric)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return noSuchName("metrics", sub.selectors[i].Metric, http.StatusBadRequest)
+		}
+	}
+	return nil
+}
+
+// knowsMetric uses that of the names with a prefix the prefix itself is first.
+func (h *handler) knowsMetric(ctx context.Context, database, metric string) (bool, error) {
+	names, err := h.source.Metrics(ctx, database, metric, 1)
+	return len(names) == 1 && names[0] == metric, err
+}
+
+// delete removes the samples of the range that was asked for.
+func (h *handler) delete(ctx context.Context, q *dataQuery) error {
+	for i := range q.subs {
+		for s := range q.subs[i].selectors {
+			if _, err := h.deleter.Delete(ctx, &q.subs[i].selectors[s], q.fromMs, q.toMs); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeSub merges and writes the results of one sub-query.
+func (h *handler) writeSub(ctx context.Context, out *pointWriter, sub *subQuery, f *fetch, memory *budget) error {
+	groups, err := groupColumns(f.columns, sub)
+	if err != nil {
+		return err
+	}
+	out.start(sub)
+	m := &merger{ctx: ctx, sub: sub, from: f.span.outFrom, to: f.span.outTo, memory: memory}
+	for i := range groups {
+		out.open = false
+		emit := func(timeMs int64, value float64) error { return out.point(&groups[i], timeMs, value) }
+		if err := m.merge(groups[i].members, emit); err != nil {
+			return err
+		}
+		if err := out.end(); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

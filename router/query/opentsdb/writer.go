@@ -1,0 +1,145 @@
+package opentsdb
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// answer is a response under way. Text is appended to buf and goes out when
+// there is much of it, so no answer is held as a whole. Before the first bytes
+// are out the answer can still become an error.
+type answer struct {
+	w      http.ResponseWriter
+	buf    []byte
+	out    io.Writer // w, or an indenter before it
+	suffix string    // after the text: the end of a jsonp call
+	sent   bool      // bytes are out
+	err    error     // of writing; later text is dropped
+}
+
+const (
+	answerBytesFirst = 4 << 10
+	answerBytesFlush = 32 << 10
+)
+
+// newAnswer starts an answer in the form that the request asks for.
+func newAnswer(w http.ResponseWriter, r *http.Request) *answer {
+	a := &answer{w: w, out: w, buf: make([]byte, 0, answerBytesFirst)}
+	p := r.URL.Query()
+	contentType := "application/json; charset=UTF-8"
+	if name := p.Get("jsonp"); isFunctionName(name) {
+		contentType = "text/javascript; charset=UTF-8"
+		a.buf = append(append(a.buf, name...), '(')
+		a.suffix = ")"
+	}
+	if flag(p, "pretty") {
+		a.out = &indenter{out: w}
+	}
+	w.Header().Set("Content-Type", contentType)
+	return a
+}
+
+// isFunctionName keeps jsonp from becoming a way to put scripts into answers.
+func isFunctionName(name string) bool {
+	const max = 100
+	for i := range len(name) {
+		c := name[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '$'
+		if !letter && (i == 0 || (c < '0' || c > '9') && c != '.') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= max
+}
+
+// flushIfLong sends the text when there is much of it.
+func (a *answer) flushIfLong() error {
+	if len(a.buf) < answerBytesFlush {
+		return a.err
+	}
+	return a.flush()
+}
+
+func (a *answer) flush() error {
+	if a.err == nil && len(a.buf) > 0 {
+		a.sent = true
+		_, a.err = a.out.Write(a.buf)
+	}
+	a.buf = a.buf[:0]
+	return a.err
+}
+
+// close sends the rest.
+func (a *answer) close() error {
+	a.buf = append(a.buf, a.suffix...)
+	if !a.sent && a.out == io.Writer(a.w) {
+		a.w.Header().Set("Content-Length", strconv.Itoa(len(a.buf)))
+	}
+	return a.flush()
+}
+
+// indenter writes JSON with line ends and two spaces for each level. Its input
+// has no white space outside of strings.
+type indenter struct {
+	out      io.Writer
+	depth    int
+	inString bool
+	escaped  bool
+	opened   bool // the last character opened an object or array
+	text     bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (n *indenter) Write(p []byte) (int, error) {
+	n.text.Reset()
+	for _, c := range p {
+		n.add(c)
+	}
+	if _, err := n.out.Write(n.text.Bytes()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (n *indenter) add(c byte) {
+	if n.inString {
+		n.text.WriteByte(c)
+		switch {
+		case n.escaped:
+			n.escaped = false
+		case c == '\\':
+			n.escaped = true
+		case c == '"':
+			n.inString = false
+		}
+		return
+	}
+	closes := c == '}' || c == ']'
+	if closes {
+		n.depth--
+	}
+	if n.opened != closes && (n.opened || closes) {
+		n.line()
+	}
+	n.opened = c == '{' || c == '['
+	n.text.WriteByte(c)
+	switch c {
+	case '{', '[':
+		n.depth++
+	case ',':
+		n.line()
+	case ':':
+		n.text.WriteByte(' ')
+	case '"':
+		n.inString = true
+	}
+}
+
+func (n *indenter) line() {
+	n.text.WriteByte('\n')
+	for range n.depth {
+		n.text.WriteString("  ")
+	}
+}
