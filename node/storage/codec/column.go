@@ -23,8 +23,7 @@ const (
 	columnGrouped = 1 << 3 // a width for each group of groupValues
 	columnShifted = 1 << 4 // a byte says how many low bits, all zero, are left out
 	columnHuffman = 1 << 5 // the top 8 bits are coded by Huffman
-	columnFSE     = 1 << 6 // the top 8 bits are coded by FSE
-	columnUnknown = 1 << 7
+	columnUnknown = 3 << 6
 )
 
 const (
@@ -61,6 +60,12 @@ type plan struct {
 
 // append appends the column of values to dst. Orders to try are a set of bits.
 func (e *columnEncoder) append(dst []byte, values []int64, orders uint, dense bool) []byte {
+	if isLine(values) {
+		dst = append(dst, order1)
+		dst = binary.AppendVarint(dst, values[0])
+		dst = binary.AppendVarint(dst, values[1]-values[0])
+		return append(dst, 0)
+	}
 	p := plan{order: order0}
 	lowest := int64(math.MinInt64)
 	if len(values) > 2 {
@@ -102,6 +107,20 @@ func (e *columnEncoder) append(dst []byte, values []int64, orders uint, dense bo
 	}
 	h[0] = flags | packedFlags
 	return append(append(dst, h...), e.packing...)
+}
+
+// isLine says whether all differences are the same.
+func isLine(values []int64) bool {
+	if len(values) < 2 {
+		return false
+	}
+	step := values[1] - values[0]
+	for i := 2; i < len(values); i++ {
+		if values[i]-values[i-1] != step {
+			return false
+		}
+	}
+	return true
 }
 
 // sampleValues is how many residuals the choices of order and base look at.
@@ -231,29 +250,31 @@ func (e *columnEncoder) measure() (all sizes) {
 }
 
 // patchBits estimates the cost of an exception of so many bits over the width.
-func patchBits(over uint) uint32 { return 8 + 8*uint32((over+7)/7) }
+func patchBits(over uint) uint32 { return 12 + uint32(over)*9/8 }
 
 // best gives the width of least cost, and the cost in bits.
 func (s *sizes) best(values int) (width uint, cost uint32) {
-	cost = math.MaxUint32
-	exceptions, over := 0, 64
-	for w := 64; w >= 0; w-- { // exceptions are those with a size over w
-		if w < 64 && s.count[w+1] > 0 {
-			exceptions += int(s.count[w+1])
-			if exceptions > values/patchShare {
-				break
-			}
+	w := len(s.count) - 1
+	for w > 0 && s.count[w] == 0 {
+		w--
+	}
+	width, cost = uint(w), uint32(values*w)
+	// The exceptions of a width are the values of a greater size: so many, of so
+	// many bits in all. Huge positive values count as negative ones, if both are
+	// there, which is rare.
+	count, bits, negative := uint32(0), uint32(0), uint32(0)
+	for w--; w >= 0; w-- {
+		if n := uint32(s.count[w+1]); w == 63 && s.negativeBits > 0 {
+			negative = n
+		} else {
+			count += n
+			bits += n * uint32(w+1)
 		}
-		if s.count[w] == 0 && w > 0 && exceptions == 0 {
-			continue
+		if count+negative > uint32(values)/patchShare {
+			break
 		}
-		c := uint32(values * w)
-		for over = w + 1; over < 64; over++ {
-			if s.count[over] > 0 {
-				c += uint32(s.count[over]) * patchBits(uint(over-w))
-			}
-		}
-		if w < 64 {
+		c := uint32(values*w) + 12*count + (bits-uint32(w)*count)*9/8
+		if negative > 0 {
 			c += s.negativeBits
 		}
 		if c < cost {

@@ -102,12 +102,9 @@ func fillLine(values []int64, at, step int64) {
 // width, or 64 for several.
 func (d *columnDecoder) unpack(r *reader, values []int64, count int, flags byte) (width uint, ok bool) {
 	switch {
-	case flags&(columnHuffman|columnFSE) != 0:
+	case flags&columnHuffman != 0:
 		width = uint(r.byte())
-		if width == 0 || width > 64 || flags&columnGrouped != 0 || flags&columnHuffman != 0 && flags&columnFSE != 0 {
-			return 0, false
-		}
-		if !d.unpackEntropy(r, values, count, width, flags) {
+		if width == 0 || width > 64 || flags&columnGrouped != 0 || !d.unpackEntropy(r, values, count, width) {
 			return 0, false
 		}
 	case flags&columnGrouped != 0:
@@ -142,29 +139,19 @@ func (d *columnDecoder) unpack(r *reader, values []int64, count int, flags byte)
 	return width, flags&columnPatched == 0 || patch(r, values[:count], []uint8{uint8(width)})
 }
 
-func (d *columnDecoder) unpackEntropy(r *reader, values []int64, count int, width uint, flags byte) bool {
+func (d *columnDecoder) unpackEntropy(r *reader, values []int64, count int, width uint) bool {
 	length := r.uvarint()
 	if r.bad || length > uint64(len(r.bytes)-r.at) {
 		return false
 	}
 	coded := r.take(int(length))[:length]
-	shift := width - min(width, 8)
-	packed := r.take(packedBytes(count, shift))
-	symbols, ok := d.entropy.decode(coded, flags, count)
-	if r.bad || !ok {
+	low := width - min(width, 8)
+	packed := r.take(packedBytes(count, low))
+	if r.bad {
 		return false
 	}
-	if shift == 0 {
-		for i, s := range symbols {
-			values[i] = int64(s)
-		}
-		return true
-	}
-	unpack(values, packed[:len(packed)+unpackSlack], shift)
-	for i, s := range symbols {
-		values[i] |= int64(s) << shift
-	}
-	return true
+	unpack(values, packed[:len(packed)+unpackSlack], low)
+	return d.entropy.decode(coded, values, count, width)
 }
 
 // patch puts the exceptions over the packed values.

@@ -3,52 +3,61 @@ package codec
 import (
 	"encoding/binary"
 
-	"github.com/klauspost/compress/fse"
 	"github.com/klauspost/compress/huff0"
 )
 
-// entropyEncoder codes the top 8 bits of values by Huffman or FSE. Ready when zero.
+// entropyEncoder codes the top 8 bits of values by Huffman. Values of 4 bits and
+// less are coded several at a time, so that a frequent value can cost less than
+// a bit. Ready when zero.
 type entropyEncoder struct {
 	symbols []byte
 	low     []uint64
 	out     []byte
 	huffman huff0.Scratch
-	fse     fse.Scratch
 }
 
-// Bounds of the entropy coders' choice, in 1/1000 of the bytes of the next
-// simpler way: what is harder to decode must be worth it.
 const (
+	// huffmanGain is how many bytes coded values may have for each 1000 of packed
+	// ones: what is harder to decode must be worth it.
 	huffmanGain = 985
-	fseGain     = 980
 
-	// entropyPatchShare bounds the exceptions: one in so many values.
-	entropyPatchShare = 256
+	// huffmanPatchShare bounds the exceptions: one in so many values.
+	huffmanPatchShare = 256
 )
+
+// valuesPerSymbol says how many values of a width share a symbol.
+func valuesPerSymbol(width uint) int {
+	switch {
+	case width == 1:
+		return 8
+	case width == 2:
+		return 4
+	case width <= 4:
+		return 2
+	}
+	return 1
+}
 
 // append gives the coded values if they need clearly fewer bytes than packed. The
 // result is valid until the next call.
 func (e *entropyEncoder) append(values []uint64, all *sizes, packed int) (coded []byte, flags byte, ok bool) {
-	width, exceptions := 64, 0
-	for width > 1 && exceptions+int(all.count[width]) <= len(values)/entropyPatchShare {
+	width, exceptions := uint(64), 0
+	for width > 1 && exceptions+int(all.count[width]) <= len(values)/huffmanPatchShare {
 		exceptions += int(all.count[width])
 		width--
 	}
-	shift := uint(max(0, width-8))
-	e.symbols = extend(e.symbols[:0], len(values))
-	e.low = extend(e.low[:0], len(values))
-	for i, v := range values {
-		e.symbols[i] = byte(v >> shift)
-		e.low[i] = v & (1<<shift - 1)
-	}
+	shift := width - min(width, 8)
+	e.gather(values, width)
+	e.huffman.Reuse = huff0.ReusePolicyNone
+	out, _, err := huff0.Compress4X(e.symbols, &e.huffman)
 	bound := packed * huffmanGain / 1000
-	best, flags := e.code(bound)
-	if flags == 0 {
+	if err != nil || len(out) >= bound { // incompressible, too few, or all the same
 		return nil, 0, false
 	}
+	flags = columnHuffman
 	e.out = append(e.out[:0], byte(width))
-	e.out = binary.AppendUvarint(e.out, uint64(len(best)))
-	e.out = append(e.out, best...)
+	e.out = binary.AppendUvarint(e.out, uint64(len(out)))
+	e.out = append(e.out, out...)
 	e.out = appendPacked(e.out, e.low, shift)
 	start := len(e.out)
 	if e.out = appendPatches(e.out, values, []uint8{byte(width)}); len(e.out) > start {
@@ -57,39 +66,69 @@ func (e *entropyEncoder) append(values []uint64, all *sizes, packed int) (coded 
 	return e.out, flags, len(e.out) <= bound
 }
 
-// code codes the symbols in the shortest way; flags are 0 if that needs bound
-// bytes or more.
-func (e *entropyEncoder) code(bound int) (best []byte, flags byte) {
-	e.huffman.Reuse = huff0.ReusePolicyNone
-	if out, _, err := huff0.Compress4X(e.symbols, &e.huffman); err == nil && len(out) < bound {
-		best, flags, bound = out, columnHuffman, len(out)*fseGain/1000
+// gather fills e.symbols with the top 8 of width bits, or with several values of
+// a small width, and e.low with the bits below.
+func (e *entropyEncoder) gather(values []uint64, width uint) {
+	if per := valuesPerSymbol(width); per > 1 {
+		e.low = e.low[:0]
+		e.symbols = extend(e.symbols[:0], (len(values)+per-1)/per)
+		clear(e.symbols)
+		mask := byte(1<<width - 1)
+		for i, v := range values {
+			e.symbols[i/per] |= byte(v) & mask << (uint(i%per) * width)
+		}
+		return
 	}
-	if out, err := fse.Compress(e.symbols, &e.fse); err == nil && len(out) < bound {
-		best, flags = out, columnFSE
+	shift := width - min(width, 8)
+	e.symbols = extend(e.symbols[:0], len(values))
+	e.low = extend(e.low[:0], len(values))
+	for i, v := range values {
+		e.symbols[i] = byte(v >> shift)
+		e.low[i] = v & (1<<shift - 1)
 	}
-	return best, flags
 }
 
 // entropyDecoder is the other direction. Ready when zero.
 type entropyDecoder struct {
 	huffman huff0.Scratch
-	fse     fse.Scratch
 	symbols []byte
 }
 
-// decode gives exactly count symbols, valid until the next call.
-func (d *entropyDecoder) decode(coded []byte, flags byte, count int) ([]byte, bool) {
-	if flags&columnFSE != 0 {
-		d.fse.DecompressLimit = count
-		out, err := fse.Decompress(coded, &d.fse)
-		return out, err == nil && len(out) == count
-	}
-	d.huffman.MaxDecodedSize = count
+// decode fills values with the coded top bits over the low ones that are there.
+// The length of values is a multiple of 8.
+func (d *entropyDecoder) decode(coded []byte, values []int64, count int, width uint) bool {
+	per := valuesPerSymbol(width)
+	length := (count + per - 1) / per
+	d.huffman.MaxDecodedSize = length
 	scratch, rest, err := huff0.ReadTable(coded, &d.huffman)
 	if err != nil {
-		return nil, false
+		return false
 	}
-	d.symbols = extend(d.symbols[:0], count)
-	out, err := scratch.Decoder().Decompress4X(d.symbols[:count:count], rest)
-	return out, err == nil && len(out) == count
+	d.symbols = extend(d.symbols[:0], length)
+	symbols, err := scratch.Decoder().Decompress4X(d.symbols[:length:length], rest)
+	if err != nil || len(symbols) != length {
+		return false
+	}
+	switch per {
+	case 1:
+		shift := width - min(width, 8)
+		for i, s := range symbols {
+			values[i] |= int64(s) << (shift & 63)
+		}
+	case 2:
+		mask := int64(1)<<width - 1
+		for _, s := range symbols {
+			pair := values[:2:2]
+			pair[0], pair[1] = int64(s)&mask, int64(s>>(width&7))&mask
+			values = values[2:]
+		}
+	default:
+		mask := int64(1)<<width - 1
+		for i, s := range symbols {
+			for k := range per {
+				values[i*per+k] = int64(s) >> (uint(k) * width) & mask
+			}
+		}
+	}
+	return true
 }
