@@ -1,11 +1,11 @@
 package index
 
 import (
-	"context"
 	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 
-	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -25,6 +25,8 @@ type Options struct {
 	Corrupt func(error)
 	// Workers is the number of goroutines that Open uses; 0: GOMAXPROCS.
 	Workers int
+
+	hashMask uint64 // for tests: the bits of the hash that count; 0: all
 }
 
 // State says how much of the files counts. It belongs into the engine's manifest.
@@ -36,106 +38,146 @@ type State struct {
 	Next []uint32
 }
 
+// The failpoints of this package.
+const (
+	PointKeyWrite      = "index/key-write"      // before keys are written to their file
+	PointKeysSynced    = "index/keys-synced"    // keys are durable, the activity is not
+	PointActivityFile  = "index/activity-file"  // a month is written, not yet renamed into place
+	PointActivityDrops = "index/activity-drops" // before the file of a dropped month is removed
+)
+
+// Failpoints lists the failpoints of this package.
+func Failpoints() []string {
+	return []string{PointKeyWrite, PointKeysSynced, PointActivityFile, PointActivityDrops}
+}
+
 // Index is the series table of a node. All methods may be called from many
 // goroutines; see Create and Resolve.
-type Index struct{}
+type Index struct {
+	keys     *keyFile
+	table    *table
+	shards   shardTable
+	activity *activity
+	parts    *partList
+	damages  atomic.Int64
+	lost     atomic.Int64
+	syncing  sync.Mutex // one Sync at a time
+}
 
 // Open reads the files and builds the rest. Damage is told to Options.Corrupt
 // and skipped; see FORMAT.md for what is lost with it.
-func Open(o Options) (*Index, error) { return nil, errors.ErrUnsupported }
-
-// Resolve finds a series. Hint is the Hint of the Ref that the same writer got
-// before, or LocalNone: the fields of one line are created together, so the next
-// series is tried first. It takes no lock and does not allocate.
-//
-// It must be called inside vfs.Guard, once for many calls: it reads mapped memory.
-func (x *Index) Resolve(hint uint32, key series.Key) (series.Ref, bool) { return series.Ref{}, false }
-
-// Create adds a series with the id that the engine gave it, the next of its
-// shard, and marks it as active in month. Calls for one shard come in the order
-// of its log; different shards may create at the same time. To create what
-// exists, with the same identity, changes nothing but the mark.
-//
-// Errors: ErrConflict, ErrIDGap, ErrFull, series.ErrKey, ErrClosed, and those of
-// the disk; after any of them the index is as before and Create may be repeated.
-func (x *Index) Create(shard uint16, id series.ID, key series.Key, month Month) (local uint32, err error) {
-	return 0, errors.ErrUnsupported
+func Open(o Options) (*Index, error) {
+	if o.State.Bytes != 0 && o.State.Bytes < keyHeaderBytes+recordBytesMin*int64(o.State.Count) ||
+		o.State.Bytes == 0 && o.State.Count != 0 {
+		return nil, fmt.Errorf("series table: %d series cannot be in %d bytes", o.State.Count, o.State.Bytes)
+	}
+	x := &Index{table: newTable()}
+	if o.hashMask != 0 {
+		x.table.mask = o.hashMask
+	}
+	report, told := o.Corrupt, sync.Mutex{}
+	o.Corrupt = func(err error) {
+		x.damages.Add(1)
+		if report != nil {
+			told.Lock()
+			defer told.Unlock()
+			report(err)
+		}
+	}
+	if err := o.FS.MkdirAll(o.Dir); err != nil {
+		return nil, fmt.Errorf("series table: %w", err)
+	}
+	var err error
+	if x.keys, err = openKeyFile(&o); err != nil {
+		return nil, err
+	}
+	if err = x.load(&o); err != nil {
+		return nil, errors.Join(err, x.keys.close())
+	}
+	x.parts.start()
+	return x, nil
 }
 
-// Lookup finds a series as Resolve does, with a guard of its own.
-func (x *Index) Lookup(key series.Key) (ref series.Ref, ok bool, err error) {
-	return series.Ref{}, false, errors.ErrUnsupported
-}
-
-// Local gives the local id of a shard's series.
-func (x *Index) Local(shard uint16, id series.ID) (local uint32, ok bool) { return 0, false }
-
-// Key appends the key of a series to dst. Errors: ErrUnknown, *vfs.FaultError.
-func (x *Index) Key(local uint32, dst []byte) (series.Key, error) { return nil, errors.ErrUnsupported }
-
-// KeyOf appends the key of a shard's series to dst. Errors: as Key.
-func (x *Index) KeyOf(shard uint16, id series.ID, dst []byte) (series.Key, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Refs appends the shard and id of each local id to dst; Hint is the local id.
-func (x *Index) Refs(locals []uint32, dst []series.Ref) ([]series.Ref, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// ShardSeries gives the number of series of a shard, lost ones included: the id
-// that its next series gets.
-func (x *Index) ShardSeries(shard uint16) uint32 { return 0 }
-
-// Len gives the number of series, lost ones included.
-func (x *Index) Len() uint32 { return 0 }
-
-// Active says whether a series is marked in a month.
-func (x *Index) Active(month Month, local uint32) bool { return false }
-
-// MarkActive notes that a series has samples in a month. It costs a few
-// nanoseconds when that is known.
-func (x *Index) MarkActive(month Month, local uint32) {}
-
-// DropMonthsBefore forgets the activity of all earlier months. Series that are
-// active in no month are found by Resolve and Key only, until they are marked
-// again.
-func (x *Index) DropMonthsBefore(month Month) {}
-
-// Select appends the local ids of the series that match and are active in months
-// to dst, in growing order. With more than seriesMax (0: no bound) it gives a
-// *scan.LimitError.
-//
-// Errors besides: ErrRegexp, ErrMatcher, ctx.Err(), *vfs.FaultError.
-func (x *Index) Select(ctx context.Context, selector *scan.Selector, months Months, seriesMax int64, dst []uint32) ([]uint32, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Databases gives the sorted names of the databases that have active series.
-func (x *Index) Databases(ctx context.Context) ([]string, error) { return nil, errors.ErrUnsupported }
-
-// Metrics gives the sorted metrics of a database that start with prefix and have
-// active series, at most limit (0: all).
-func (x *Index) Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// TagNames gives the sorted names of tags, as Metrics does. An empty metric
-// means all metrics.
-func (x *Index) TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// TagValues gives the sorted values of a tag, as TagNames does.
-func (x *Index) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
-	return nil, errors.ErrUnsupported
+func (x *Index) load(o *Options) error {
+	x.keys.scan(o)
+	if err := x.fill(o); err != nil {
+		return err
+	}
+	for shard, next := range o.State.Next {
+		if next > 0 {
+			s := x.shards.make(uint16(shard))
+			s.raiseNext(next)
+			s.growLocked(min(next, o.State.Count))
+		}
+	}
+	var err error
+	if x.activity, err = openActivity(o); err != nil {
+		return err
+	}
+	x.parts = newPartList(x.keys)
+	return x.parts.buildAll(o.Workers)
 }
 
 // Sync makes durable what every call that returned before it did, and gives the
 // State for the manifest. After it failed the key file must be opened again:
 // further calls give ErrFailed.
-func (x *Index) Sync() (State, error) { return State{}, errors.ErrUnsupported }
+func (x *Index) Sync() (State, error) {
+	x.syncing.Lock()
+	defer x.syncing.Unlock()
+	// A series is in its shard's array before it is counted, so Next first.
+	count, bytes, err := x.keys.flush()
+	if err != nil {
+		return State{}, err
+	}
+	state := State{Count: count, Bytes: bytes}
+	x.shards.each(func(shard uint16, s *shardIDs) {
+		for len(state.Next) <= int(shard) {
+			state.Next = append(state.Next, 0)
+		}
+		state.Next[shard] = s.next.Load()
+	})
+	if err := x.keys.makeDurable(bytes); err != nil {
+		return State{}, err
+	}
+	if err := x.keys.failpoints.Hit(PointKeysSynced); err != nil {
+		return State{}, err
+	}
+	return state, x.activity.save()
+}
 
 // Close stops the worker and gives the memory back. Nothing is synced. No other
 // method may be running or be called later.
-func (x *Index) Close() error { return errors.ErrUnsupported }
+func (x *Index) Close() error {
+	x.parts.stop()
+	return x.keys.close()
+}
+
+// Len gives the number of series, lost ones included.
+func (x *Index) Len() uint32 { return x.keys.count.Load() }
+
+// ShardSeries gives the number of series of a shard, lost ones included: the id
+// that its next series gets.
+func (x *Index) ShardSeries(shard uint16) uint32 {
+	if s := x.shards.get(shard); s != nil {
+		return s.next.Load()
+	}
+	return 0
+}
+
+// Active says whether a series is marked in a month.
+func (x *Index) Active(month Month, local uint32) bool {
+	return x.activity.active(min(month, MonthMax), local)
+}
+
+// MarkActive notes that a series has samples in a month. It costs a few
+// nanoseconds when that is known.
+func (x *Index) MarkActive(month Month, local uint32) {
+	if local < x.keys.count.Load() {
+		x.activity.mark(min(month, MonthMax), local)
+	}
+}
+
+// DropMonthsBefore forgets the activity of all earlier months. Series that are
+// active in no month are found by Resolve and Key only, until they are marked
+// again. The files of these months are removed by the next Sync.
+func (x *Index) DropMonthsBefore(month Month) { x.activity.dropBefore(month) }

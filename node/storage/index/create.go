@@ -1,0 +1,194 @@
+package index
+
+import (
+	"fmt"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// Resolve finds a series. Hint is the Hint of the Ref that the same writer got
+// before, or LocalNone: the fields of one line are created together, so the next
+// series is tried first. It takes no lock and does not allocate.
+//
+// It must be called inside vfs.Guard, once for many calls: it reads mapped memory.
+func (x *Index) Resolve(hint uint32, key series.Key) (series.Ref, bool) {
+	// LocalNone+1 is 0: the first series is as good a guess as any.
+	if next := hint + 1; next < x.keys.count.Load() {
+		if record := x.keys.record(next); record != nil && recordHasKey(record, key) {
+			return series.Ref{Hint: next, Shard: recordShard(record), ID: recordID(record)}, true
+		}
+	}
+	hash := x.table.hash(key)
+	p := x.table.stripe(hash).probe(hash)
+	for {
+		local, ok := p.next()
+		if !ok {
+			return series.Ref{}, false
+		}
+		if record := x.keys.record(local); recordHasKey(record, key) {
+			return series.Ref{Hint: local, Shard: recordShard(record), ID: recordID(record)}, true
+		}
+	}
+}
+
+// Lookup finds a series as Resolve does, with a guard of its own.
+func (x *Index) Lookup(key series.Key) (ref series.Ref, ok bool, err error) {
+	err = vfs.Guard(func() error {
+		ref, ok = x.Resolve(LocalNone, key)
+		return nil
+	})
+	return ref, ok, err
+}
+
+// tagsUsual is how many tags are checked without allocating.
+const tagsUsual = 32
+
+// Create adds a series with the id that the engine gave it, the next of its
+// shard, and marks it as active in month. Calls for one shard come in the order
+// of its log; different shards may create at the same time. To create what
+// exists, with the same identity, changes nothing but the mark. An id whose
+// record is lost may be created again.
+//
+// Errors: ErrConflict, ErrIDGap, ErrFull, series.ErrKey, ErrClosed, and those of
+// the disk; after any of them the index is as before and Create may be repeated.
+func (x *Index) Create(shard uint16, id series.ID, key series.Key, month Month) (local uint32, err error) {
+	var tags [tagsUsual]series.Tag
+	if _, _, _, err := key.Parts(tags[:0]); err != nil {
+		return 0, err
+	}
+	if len(key) > series.KeyBytesMax {
+		return 0, fmt.Errorf("%w: %d bytes", series.ErrKey, len(key))
+	}
+	local, added, err := x.add(shard, id, key)
+	if err != nil {
+		return 0, err
+	}
+	x.activity.mark(min(month, MonthMax), local)
+	if added {
+		x.parts.added(local)
+	}
+	return local, nil
+}
+
+func (x *Index) add(shard uint16, id series.ID, key series.Key) (local uint32, added bool, err error) {
+	ids := x.shards.make(shard)
+	ids.mu.Lock()
+	defer ids.mu.Unlock()
+	hash := x.table.hash(key)
+	s := x.table.stripe(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	if local, ok, err := x.existing(s, hash, shard, id, key); ok || err != nil {
+		return local, false, err
+	}
+	if other, ok := ids.local(id); ok {
+		return 0, false, fmt.Errorf("%w: id %d of shard %d is series %d, not %s", ErrConflict, id, shard, other, key)
+	}
+	if next := ids.next.Load(); uint32(id) > next || id > series.IDMax {
+		return 0, false, fmt.Errorf("%w: %d instead of %d in shard %d", ErrIDGap, id, next, shard)
+	}
+	ids.growLocked(uint32(id) + 1)
+	s.makeRoomLocked()
+	local, err = x.append(ids, shard, id, key)
+	if err != nil {
+		return 0, false, err
+	}
+	s.insertLocked(hash, local)
+	return local, true, nil
+}
+
+// existing looks for the key while its stripe is locked. Guarding is needed only
+// where hash bits agree, and then the key is nearly always there.
+func (x *Index) existing(s *stripe, hash uint64, shard uint16, id series.ID, key series.Key) (local uint32, found bool, err error) {
+	p := s.probe(hash)
+	for {
+		candidate, ok := p.next()
+		if !ok {
+			return 0, false, nil
+		}
+		err := vfs.Guard(func() error {
+			record := x.keys.record(candidate)
+			if !recordHasKey(record, key) {
+				return nil
+			}
+			found = true
+			if recordShard(record) != shard || recordID(record) != id {
+				return fmt.Errorf("%w: %s is id %d of shard %d, not id %d of shard %d",
+					ErrConflict, key, recordID(record), recordShard(record), id, shard)
+			}
+			return nil
+		})
+		if found || err != nil {
+			return candidate, found, err
+		}
+	}
+}
+
+// append writes the record and makes it known to readers by local id.
+func (x *Index) append(ids *shardIDs, shard uint16, id series.ID, key series.Key) (uint32, error) {
+	x.keys.mu.Lock()
+	defer x.keys.mu.Unlock()
+	local, err := x.keys.appendLocked(shard, id, key)
+	if err != nil {
+		return 0, err
+	}
+	ids.set(id, local)
+	ids.raiseNext(uint32(id) + 1)
+	x.keys.publishLocked(local)
+	return local, nil
+}
+
+// Local gives the local id of a shard's series.
+func (x *Index) Local(shard uint16, id series.ID) (local uint32, ok bool) {
+	if s := x.shards.get(shard); s != nil {
+		return s.local(id)
+	}
+	return 0, false
+}
+
+// Key appends the key of a series to dst. Errors: ErrUnknown, *vfs.FaultError.
+func (x *Index) Key(local uint32, dst []byte) (series.Key, error) {
+	if local >= x.keys.count.Load() {
+		return dst, fmt.Errorf("%w: %d of %d", ErrUnknown, local, x.keys.count.Load())
+	}
+	err := vfs.Guard(func() error {
+		record := x.keys.record(local)
+		if record == nil {
+			return fmt.Errorf("%w: the record of series %d is lost", ErrUnknown, local)
+		}
+		dst = append(dst, recordKey(record)...)
+		return nil
+	})
+	return dst, err
+}
+
+// KeyOf appends the key of a shard's series to dst. Errors: as Key.
+func (x *Index) KeyOf(shard uint16, id series.ID, dst []byte) (series.Key, error) {
+	local, ok := x.Local(shard, id)
+	if !ok {
+		return dst, fmt.Errorf("%w: id %d of shard %d", ErrUnknown, id, shard)
+	}
+	return x.Key(local, dst)
+}
+
+// Refs appends the shard and id of each local id to dst; Hint is the local id.
+// Errors: as Key.
+func (x *Index) Refs(locals []uint32, dst []series.Ref) ([]series.Ref, error) {
+	count := x.keys.count.Load()
+	err := vfs.Guard(func() error {
+		for _, local := range locals {
+			if local >= count {
+				return fmt.Errorf("%w: %d of %d", ErrUnknown, local, count)
+			}
+			record := x.keys.record(local)
+			if record == nil {
+				return fmt.Errorf("%w: the record of series %d is lost", ErrUnknown, local)
+			}
+			dst = append(dst, series.Ref{Hint: local, Shard: recordShard(record), ID: recordID(record)})
+		}
+		return nil
+	})
+	return dst, err
+}

@@ -1,0 +1,211 @@
+package index
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// parallel runs work for 0 … count-1 on so many goroutines and gives one of the
+// errors.
+func parallel(workers, count int, work func(i int) error) error {
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var (
+		next  atomic.Int64
+		first atomic.Pointer[error]
+		group sync.WaitGroup
+	)
+	for range min(workers, count) {
+		group.Go(func() {
+			for first.Load() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= count {
+					return
+				}
+				if err := work(i); err != nil {
+					first.CompareAndSwap(nil, &err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := first.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// scan finds the records of a file that was just opened. It trusts the lengths
+// first and checks every sum in parallel; only if anything is wrong it goes
+// through the file again, slowly and with care.
+func (f *keyFile) scan(o *Options) {
+	firsts, ok := f.countRecords(o)
+	if ok {
+		ok = f.fillOffsets(o, firsts)
+	}
+	if !ok {
+		f.offsets.Store(nil)
+		f.scanDamaged(o)
+	}
+	f.count.Store(o.State.Count)
+}
+
+// span gives the part of a block that holds records.
+func (f *keyFile) span(n int) (b []byte, start int) {
+	blocks := *f.blocks.Load()
+	end := blockBytes
+	if n == len(blocks)-1 {
+		end = f.mu.used
+	}
+	if n == 0 {
+		start = keyHeaderBytes
+	}
+	return blocks[n][:end], start
+}
+
+// countRecords gives the first local id of each block, by the lengths alone.
+func (f *keyFile) countRecords(o *Options) (firsts []uint32, ok bool) {
+	blocks := len(*f.blocks.Load())
+	firsts = make([]uint32, blocks+1)
+	var dirty atomic.Bool
+	err := parallel(o.Workers, blocks, func(i int) error {
+		return vfs.Guard(func() error {
+			b, at := f.span(i)
+			n := uint32(0)
+			for {
+				record, ok := cutRecord(b[at:])
+				if !ok {
+					break
+				}
+				at += len(record)
+				n++
+			}
+			if !allZero(b[at:]) {
+				dirty.Store(true)
+			}
+			firsts[i+1] = n
+			return nil
+		})
+	})
+	for i := range blocks {
+		firsts[i+1] += firsts[i]
+	}
+	return firsts, err == nil && !dirty.Load() && firsts[blocks] == o.State.Count
+}
+
+// fillOffsets checks all sums and notes where the records are.
+func (f *keyFile) fillOffsets(o *Options, firsts []uint32) bool {
+	blocks := len(firsts) - 1
+	for i := range blocks {
+		for local := firsts[i]; local < firsts[i+1]; local++ {
+			if local%offsetChunk == 0 {
+				f.growOffsets(local, int64(i)<<blockBits)
+			}
+		}
+	}
+	var bad atomic.Bool
+	err := parallel(o.Workers, blocks, func(i int) error {
+		return vfs.Guard(func() error {
+			b, at := f.span(i)
+			for local := firsts[i]; local < firsts[i+1]; local++ {
+				record, _ := cutRecord(b[at:])
+				if !validRecord(record, local) {
+					bad.Store(true)
+					return nil
+				}
+				f.setOffset(local, int64(i)<<blockBits+int64(at))
+				at += len(record)
+			}
+			return nil
+		})
+	})
+	return err == nil && !bad.Load()
+}
+
+// resync follows a damaged file. A record says by its sum which number it has,
+// so after damage every place is tried with every number that is possible there.
+type resync struct {
+	f       *keyFile
+	corrupt func(error)
+	count   uint32
+	next    uint32 // the local id after the last record found
+	skipped int64  // bytes since then that were no record
+	tags    []series.Tag
+}
+
+func (f *keyFile) scanDamaged(o *Options) {
+	r := &resync{f: f, corrupt: o.Corrupt, count: o.State.Count}
+	blocks := len(*f.blocks.Load())
+	for i := range blocks {
+		err := vfs.Guard(func() error { r.block(i); return nil })
+		if err != nil {
+			r.skipped += blockBytes
+			r.corrupt(fmt.Errorf("series keys: %w", err))
+		}
+	}
+	r.lose(o.State.Count, o.State.Bytes)
+}
+
+// block tries all places of a block. What a fault cuts short is found again by
+// the next block.
+func (r *resync) block(n int) {
+	b, at := r.f.span(n)
+	base := int64(n) << blockBits
+	for at < len(b) {
+		if record, local, ok := r.recordAt(b[at:]); ok {
+			r.lose(local, base+int64(at))
+			r.f.setOffset(local, base+int64(at))
+			r.next, r.skipped = local+1, 0
+			at += len(record)
+			continue
+		}
+		if b[at] == 0 && allZero(b[at:]) {
+			r.skipped += int64(len(b) - at) // the padding, or records turned to zeros
+			return
+		}
+		at++
+		r.skipped++
+	}
+}
+
+func (r *resync) recordAt(b []byte) (record []byte, local uint32, ok bool) {
+	record, ok = cutRecord(b)
+	if !ok {
+		return nil, 0, false
+	}
+	_, _, tags, err := recordKey(record).Parts(r.tags[:0])
+	r.tags = tags
+	if err != nil {
+		return nil, 0, false
+	}
+	body, stored := recordBodySum(record), binary.LittleEndian.Uint32(record)
+	last := min(int64(r.next)+r.skipped/recordBytesMin+1, int64(r.count)-1)
+	for local := int64(r.next); local <= last; local++ {
+		if recordSum(body, uint32(local)) == stored {
+			return record, uint32(local), true
+		}
+	}
+	return nil, 0, false
+}
+
+// lose notes that the records from next to before local are gone.
+func (r *resync) lose(local uint32, at int64) {
+	if r.next == local {
+		return
+	}
+	r.corrupt(&CorruptError{
+		File: r.f.file.Name(), Offset: at - r.skipped,
+		What: fmt.Sprintf("the keys of series %d to %d are lost", r.next, local-1),
+	})
+	for ; r.next < local; r.next++ {
+		chunks := r.f.growOffsets(r.next, at)
+		chunks[r.next>>offsetChunkBits].delta[r.next%offsetChunk] = offsetLost
+	}
+}

@@ -1,0 +1,266 @@
+package index
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+)
+
+// nameList collects the names that active series carry. They come in runs, each
+// in order, so that the first of each run are enough for the first of all.
+type nameList struct {
+	ctx    context.Context
+	active view
+	prefix string
+	limit  int // 0: all
+	list   []string
+	left   int // names that the current run may still give; -1: all
+	tried  int
+}
+
+const (
+	namesChecked = 1 << 10 // names between looks at the context
+	namesHeld    = 1 << 16 // names held, at least, before doubles are removed
+)
+
+// names prepares a collection, and gives the parts to collect from.
+func (x *Index) names(ctx context.Context, prefix string, limit int) (*nameList, []*part, error) {
+	parts, err := x.parts.current()
+	return &nameList{ctx: ctx, active: x.activity.view(AllMonths()), prefix: prefix, limit: max(limit, 0)}, parts, err
+}
+
+func (n *nameList) beginRun() {
+	n.left = n.limit
+	if n.limit == 0 {
+		n.left = -1
+	}
+	if bound := max(namesHeld, 4*n.limit); len(n.list) >= bound && len(n.list) == cap(n.list) {
+		n.sort()
+	}
+}
+
+// add takes the next name of a run, and the series of part p that carry it. It
+// gives false when the run need not go on.
+func (n *nameList) add(name []byte, p *part, series posting) bool {
+	if n.tried++; n.tried%namesChecked == 0 && n.ctx.Err() != nil {
+		return false
+	}
+	if !strings.HasPrefix(string(name), n.prefix) {
+		return string(name) < n.prefix
+	}
+	if !n.active.hasAny(p.lo, series) {
+		return true
+	}
+	n.list = append(n.list, string(name))
+	n.left--
+	return n.left != 0
+}
+
+func (n *nameList) sort() {
+	slices.Sort(n.list)
+	n.list = slices.Compact(n.list)
+}
+
+func (n *nameList) result() ([]string, error) {
+	if err := n.ctx.Err(); err != nil {
+		return nil, err
+	}
+	n.sort()
+	if n.limit > 0 && len(n.list) > n.limit {
+		n.list = n.list[:n.limit]
+	}
+	return n.list, nil
+}
+
+// hasAny says whether any series of a posting is active.
+func (v view) hasAny(lo uint32, p posting) (found bool) {
+	p.each(func(run []uint32) bool {
+		found = slices.ContainsFunc(run, func(rel uint32) bool { return v.has(lo + rel) })
+		return !found
+	})
+	return found
+}
+
+// count gives the number of active series of a posting.
+func (v view) count(lo uint32, p posting) (n int64) {
+	p.each(func(run []uint32) bool {
+		for _, rel := range run {
+			if v.has(lo + rel) {
+				n++
+			}
+		}
+		return true
+	})
+	return n
+}
+
+// eachMetric visits the entries of one metric or, when it is empty, of all
+// metrics of a database, until visit gives false.
+func (p *part) eachMetric(database, metric string, visit func(m *metricEntry) bool) {
+	for i := p.search(database, metric); i < len(p.metrics); i++ {
+		m := p.entry(i)
+		if string(m.database) != database || metric != "" && string(m.metric) != metric || !visit(&m) {
+			return
+		}
+	}
+}
+
+// Databases gives the sorted names of the databases that have active series.
+func (x *Index) Databases(ctx context.Context) ([]string, error) {
+	n, parts, err := x.names(ctx, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range parts {
+		n.beginRun()
+		for i := 0; i < len(p.metrics); {
+			m := p.entry(i)
+			if !n.add(m.database, p, m.series) {
+				break
+			}
+			if len(n.list) == 0 || n.list[len(n.list)-1] != string(m.database) {
+				i++ // its series are gone; perhaps another metric has some
+				continue
+			}
+			// "\x00" makes the least name after this one.
+			i = p.search(string(m.database)+"\x00", "")
+		}
+	}
+	return n.result()
+}
+
+// Metrics gives the sorted metrics of a database that start with prefix and have
+// active series, at most limit (0: all). Errors: ctx.Err(), *vfs.FaultError.
+func (x *Index) Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error) {
+	n, parts, err := x.names(ctx, prefix, limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range parts {
+		n.beginRun()
+		for i := p.search(database, prefix); i < len(p.metrics); i++ {
+			m := p.entry(i)
+			if string(m.database) != database || !n.add(m.metric, p, m.series) {
+				break
+			}
+		}
+	}
+	return n.result()
+}
+
+// TagNames gives the sorted names of tags, as Metrics does. An empty metric
+// means all metrics.
+func (x *Index) TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
+	n, parts, err := x.names(ctx, prefix, limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range parts {
+		p.eachMetric(database, metric, func(m *metricEntry) bool {
+			n.beginRun()
+			m.eachTag(func(t tagEntry) bool { return n.add(t.name, p, t.series) })
+			return ctx.Err() == nil
+		})
+	}
+	return n.result()
+}
+
+// TagValues gives the sorted values of a tag, as TagNames does.
+func (x *Index) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
+	n, parts, err := x.names(ctx, prefix, limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range parts {
+		p.eachMetric(database, metric, func(m *metricEntry) bool {
+			if t, ok := m.tag(name); ok {
+				n.beginRun()
+				for c := t.cursor(prefix); c.next(); {
+					if !n.add(c.value, p, c.posting) {
+						break
+					}
+				}
+			}
+			return ctx.Err() == nil
+		})
+	}
+	return n.result()
+}
+
+// MetricCardinality is the number of active series of a metric.
+type MetricCardinality struct {
+	Metric string
+	Series int64
+}
+
+// MetricCardinalities gives the metrics of a database with the most active
+// series, at most limit (0: all), the largest first.
+func (x *Index) MetricCardinalities(ctx context.Context, database string, limit int) ([]MetricCardinality, error) {
+	n, parts, err := x.names(ctx, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	series := map[string]int64{}
+	for _, p := range parts {
+		p.eachMetric(database, "", func(m *metricEntry) bool {
+			if count := n.active.count(p.lo, m.series); count > 0 {
+				series[string(m.metric)] += count
+			}
+			return ctx.Err() == nil
+		})
+	}
+	list := make([]MetricCardinality, 0, len(series))
+	for metric, count := range series {
+		list = append(list, MetricCardinality{metric, count})
+	}
+	slices.SortFunc(list, func(a, b MetricCardinality) int {
+		return cmp.Or(cmp.Compare(b.Series, a.Series), cmp.Compare(a.Metric, b.Metric))
+	})
+	if limit > 0 && len(list) > limit {
+		list = list[:limit]
+	}
+	return list, ctx.Err()
+}
+
+// TagCardinality says how many values of active series a tag has.
+type TagCardinality struct {
+	Name   string
+	Values int64
+	Series int64 // that have the tag
+}
+
+// TagCardinalities gives the tags of a metric, sorted by name.
+func (x *Index) TagCardinalities(ctx context.Context, database, metric string) ([]TagCardinality, error) {
+	tags, err := x.TagNames(ctx, database, metric, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]TagCardinality, len(tags))
+	for i, name := range tags {
+		values, err := x.TagValues(ctx, database, metric, name, "", 0)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = TagCardinality{Name: name, Values: int64(len(values))}
+	}
+	n, parts, err := x.names(ctx, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range parts {
+		p.eachMetric(database, metric, func(m *metricEntry) bool {
+			m.eachTag(func(t tagEntry) bool {
+				i, ok := slices.BinarySearchFunc(list, t.name, func(c TagCardinality, name []byte) int {
+					return -compareText(name, c.Name)
+				})
+				if ok {
+					list[i].Series += n.active.count(p.lo, t.series)
+				}
+				return true
+			})
+			return ctx.Err() == nil
+		})
+	}
+	return list, ctx.Err()
+}

@@ -1,0 +1,212 @@
+package index
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// buildSeries bounds a part as it is built, and so how long a query may wait
+	// for one: some 20 ms on a small board.
+	buildSeries = 1 << 15
+	// loadSeries is the same while opening, when nobody waits.
+	loadSeries = 1 << 17
+	// mergeNowSeries bounds the merges that a query does itself.
+	mergeNowSeries = 1 << 13
+	// mergeSeries and mergeBytes bound a part: the work and the garbage of one merge.
+	mergeSeries = 1 << 22
+	mergeBytes  = 1 << 30
+	// A part is merged with all that come after it once these are so many times
+	// its size: each series is merged once for each power of the factor plus 1.
+	mergeFactor = 3
+	// wakeSeries is how many new series wake the worker.
+	wakeSeries = 1 << 13
+)
+
+// partList is the parts in the order of local ids, without gaps, and the worker
+// that makes and merges them.
+type partList struct {
+	keys  *keyFile
+	parts atomic.Pointer[[]*part]
+	wake  chan struct{}
+	quit  chan struct{}
+	done  chan struct{}
+
+	mu struct {
+		sync.Mutex
+		builder *builder // kept while there is work
+	}
+}
+
+func newPartList(keys *keyFile) *partList {
+	l := &partList{
+		keys: keys, wake: make(chan struct{}, 1),
+		quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	l.parts.Store(&[]*part{})
+	return l
+}
+
+func (l *partList) start() {
+	go l.work()
+	l.notify()
+}
+
+func (l *partList) stop() {
+	close(l.quit)
+	<-l.done
+}
+
+func (l *partList) notify() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it is awake, and will look again
+	}
+}
+
+// added tells of a new series.
+func (l *partList) added(local uint32) {
+	if local%wakeSeries == wakeSeries-1 {
+		l.notify()
+	}
+}
+
+// end gives the first local id that no part covers.
+func (l *partList) end() uint32 {
+	parts := *l.parts.Load()
+	if len(parts) == 0 {
+		return 0
+	}
+	return parts[len(parts)-1].hi
+}
+
+// buildAll makes the parts of all series that there are. It is for Open.
+func (l *partList) buildAll(workers int) error {
+	count := uint64(l.keys.count.Load())
+	parts := make([]*part, (count+loadSeries-1)/loadSeries)
+	err := parallel(workers, len(parts), func(i int) (err error) {
+		end := min(uint64(i+1)*loadSeries, count)
+		parts[i], err = newBuilder().build(l.keys, uint32(i)*loadSeries, uint32(end))
+		return err
+	})
+	l.parts.Store(&parts)
+	return err
+}
+
+// current gives parts that cover at least all series created before the call.
+// Errors: *vfs.FaultError.
+func (l *partList) current() ([]*part, error) {
+	count := l.keys.count.Load()
+	for l.end() < count {
+		if _, err := l.buildNext(count); err != nil {
+			return nil, err
+		}
+		l.notify() // larger merges are the worker's
+	}
+	return *l.parts.Load(), nil
+}
+
+// buildNext makes at most one part of series below count that have none.
+func (l *partList) buildNext(count uint32) (built bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lo := l.end()
+	if lo >= count {
+		return false, nil
+	}
+	if l.mu.builder == nil {
+		l.mu.builder = newBuilder()
+	}
+	p, err := l.mu.builder.build(l.keys, lo, lo+min(count-lo, buildSeries))
+	if err != nil {
+		return false, err
+	}
+	parts := append(slices.Clone(*l.parts.Load()), p)
+	idle := 0 // parts before it are being merged
+	for i, p := range parts {
+		if p.busy {
+			idle = i + 1
+		}
+	}
+	if first, ok := mergeable(parts[idle:], mergeNowSeries); ok {
+		parts = append(parts[:idle+first], merge(parts[idle+first:]))
+	}
+	l.parts.Store(&parts)
+	return true, nil
+}
+
+// mergeable finds the first part that should be merged with all after it, when
+// together they have at most seriesMax series.
+func mergeable(parts []*part, seriesMax uint32) (first int, ok bool) {
+	var size, bytes uint64
+	for i, p := range slices.Backward(parts) {
+		size += uint64(p.size())
+		bytes += uint64(len(p.data))
+		if size > uint64(seriesMax) || bytes > mergeBytes {
+			break
+		}
+		if after := size - uint64(p.size()); after >= mergeFactor*uint64(p.size()) {
+			first, ok = i, true
+		}
+	}
+	return first, ok
+}
+
+// work is the worker's life: it builds and merges until there is nothing to do.
+func (l *partList) work() {
+	defer close(l.done)
+	for {
+		select {
+		case <-l.quit:
+			return
+		case <-l.wake:
+		}
+		for l.step() {
+			select {
+			case <-l.quit:
+				return
+			default:
+			}
+		}
+		l.mu.Lock()
+		l.mu.builder = nil
+		l.mu.Unlock()
+	}
+}
+
+// step builds a part if many series have none, or else merges. It gives false
+// when nothing is to be done, or the keys cannot be read: queries then say so.
+func (l *partList) step() bool {
+	end := l.end()
+	if count := l.keys.count.Load(); count-end >= wakeSeries {
+		built, err := l.buildNext(count)
+		return built && err == nil
+	}
+	return l.mergeNext()
+}
+
+// mergeNext merges once, without keeping queries from building.
+func (l *partList) mergeNext() bool {
+	l.mu.Lock()
+	parts := *l.parts.Load()
+	first, ok := mergeable(parts, mergeSeries)
+	if !ok {
+		l.mu.Unlock()
+		return false
+	}
+	old := parts[first:]
+	for _, p := range old {
+		p.busy = true
+	}
+	l.mu.Unlock()
+
+	merged := merge(old)
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	parts = *l.parts.Load()
+	next := slices.Concat(parts[:first], []*part{merged}, parts[first+len(old):])
+	l.parts.Store(&next)
+	return true
+}

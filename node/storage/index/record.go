@@ -1,0 +1,104 @@
+package index
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// A record of the key file is
+//
+//	crc32c u32 · shard u16 · id u32 · key length u16 · key
+//
+// little-endian, see FORMAT.md. The checksum covers all that follows it and then
+// the local id, which is not stored: so a record says for itself which number it
+// has, and a scan that lost its way finds it again.
+const (
+	recordShardAt  = 4
+	recordIDAt     = 6
+	recordLengthAt = 10
+	recordKeyAt    = 12
+	keyBytesMin    = 2 // two empty parts
+	recordBytesMin = recordKeyAt + keyBytesMin
+	recordBytesMax = recordKeyAt + series.KeyBytesMax
+)
+
+//nolint:gochecknoglobals // a constant table
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// putRecord writes a record to the start of b and gives its length.
+func putRecord(b []byte, local uint32, shard uint16, id series.ID, key series.Key) int {
+	n := recordKeyAt + len(key)
+	b = b[:n]
+	binary.LittleEndian.PutUint16(b[recordShardAt:], shard)
+	binary.LittleEndian.PutUint32(b[recordIDAt:], uint32(id))
+	binary.LittleEndian.PutUint16(b[recordLengthAt:], uint16(len(key)))
+	copy(b[recordKeyAt:], key)
+	binary.LittleEndian.PutUint32(b, recordSum(recordBodySum(b), local))
+	return n
+}
+
+// recordBodySum is the checksum of a record's stored bytes alone.
+func recordBodySum(record []byte) uint32 {
+	return crc32.Update(0, castagnoli, record[recordShardAt:])
+}
+
+// recordSum continues a body's checksum with the local id.
+func recordSum(bodySum, local uint32) uint32 {
+	var b [4]byte
+	binary.LittleEndian.PutUint32(b[:], local)
+	return crc32.Update(bodySum, castagnoli, b[:])
+}
+
+// cutRecord gives the record at the start of b by its length alone, or false
+// when there is none. It does not look at the checksum.
+func cutRecord(b []byte) ([]byte, bool) {
+	if len(b) < recordBytesMin {
+		return nil, false
+	}
+	n := int(binary.LittleEndian.Uint16(b[recordLengthAt:]))
+	if n < keyBytesMin || recordKeyAt+n > len(b) {
+		return nil, false
+	}
+	return b[: recordKeyAt+n : recordKeyAt+n], true
+}
+
+// validRecord says whether a whole record is the one of local.
+func validRecord(record []byte, local uint32) bool {
+	return binary.LittleEndian.Uint32(record) == recordSum(recordBodySum(record), local)
+}
+
+func recordShard(record []byte) uint16 { return binary.LittleEndian.Uint16(record[recordShardAt:]) }
+
+func recordID(record []byte) series.ID {
+	return series.ID(binary.LittleEndian.Uint32(record[recordIDAt:]))
+}
+
+// recordKey gives the key of a record that may have more bytes behind it.
+func recordKey(record []byte) series.Key {
+	end := recordKeyAt + int(binary.LittleEndian.Uint16(record[recordLengthAt:]))
+	return series.Key(record[recordKeyAt:end:end])
+}
+
+// recordHasKey compares without building slices that the compiler cannot see
+// through; it is the hottest comparison of the node.
+func recordHasKey(record []byte, key series.Key) bool {
+	n := int(binary.LittleEndian.Uint16(record[recordLengthAt:]))
+	return n == len(key) && string(record[recordKeyAt:recordKeyAt+n]) == string(key)
+}
+
+func allZero(b []byte) bool {
+	for len(b) >= 8 {
+		if binary.LittleEndian.Uint64(b) != 0 {
+			return false
+		}
+		b = b[8:]
+	}
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}

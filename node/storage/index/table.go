@@ -1,0 +1,146 @@
+package index
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// The hash table is cut into stripes by the top bits of the hash, each an
+// open-addressing table of its own, so that creators seldom meet and growth
+// copies a 256th of the whole at a time. A slot is 0 when empty, else
+//
+//	32 bits of the hash · local id + 1
+//
+// A slot's home is its hash bits scaled to the size of the stripe, which lets a
+// stripe grow by a quarter, without reading a key. Slots are written once:
+// readers need no lock.
+const (
+	stripeBits     = 8
+	stripesCount   = 1 << stripeBits
+	stripeSlotsMin = 16
+	// A stripe grows at 7/8: linear probing then costs about 4 slots, half a
+	// cache line, to find what is there.
+	loadNumerator, loadDenominator = 7, 8
+)
+
+type table struct {
+	seed    maphash.Seed
+	mask    uint64 // all ones, but in tests that want collisions
+	stripes [stripesCount]stripe
+}
+
+type stripe struct {
+	slots atomic.Pointer[[]atomic.Uint64]
+	mu    struct {
+		sync.Mutex
+		used int
+	}
+	_ [40]byte // a cache line each
+}
+
+func newTable() *table {
+	return &table{seed: maphash.MakeSeed(), mask: ^uint64(0)}
+}
+
+// reserve makes every stripe large enough for its share of count entries. It is
+// for Open, before anyone else uses the table.
+func (t *table) reserve(count int) {
+	share := count / stripesCount
+	share += share/16 + 16 // the hash is not quite even
+	for i := range t.stripes {
+		slots := make([]atomic.Uint64, max(stripeSlotsMin, share*loadDenominator/loadNumerator+1))
+		t.stripes[i].slots.Store(&slots)
+	}
+}
+
+func (t *table) hash(key series.Key) uint64 { return maphash.Bytes(t.seed, key) & t.mask }
+
+func (t *table) stripe(hash uint64) *stripe { return &t.stripes[hash>>(64-stripeBits)] }
+
+func home(hash32 uint32, slots int) int { return int(uint64(hash32) * uint64(slots) >> 32) }
+
+// probe walks the candidates for one hash.
+type probe struct {
+	slots  []atomic.Uint64
+	hash32 uint32
+	at     int
+}
+
+func (s *stripe) probe(hash uint64) probe {
+	p := probe{hash32: uint32(hash)}
+	if slots := s.slots.Load(); slots != nil {
+		p.slots = *slots
+		p.at = home(p.hash32, len(p.slots))
+	}
+	return p
+}
+
+// next gives the next local id whose hash bits agree.
+func (p *probe) next() (local uint32, ok bool) {
+	for uint(p.at) < uint(len(p.slots)) {
+		slot := p.slots[p.at].Load()
+		if slot == 0 {
+			return 0, false
+		}
+		p.at++
+		if p.at == len(p.slots) {
+			p.at = 0
+		}
+		if uint32(slot>>32) == p.hash32 {
+			return uint32(slot) - 1, true
+		}
+	}
+	return 0, false
+}
+
+// makeRoomLocked grows the stripe when one more entry would be too many.
+func (s *stripe) makeRoomLocked() {
+	var before []atomic.Uint64
+	if slots := s.slots.Load(); slots != nil {
+		before = *slots
+	}
+	if (s.mu.used+1)*loadDenominator <= len(before)*loadNumerator {
+		return
+	}
+	grown := make([]atomic.Uint64, max(stripeSlotsMin, len(before)+len(before)/4))
+	for i := range before {
+		if slot := before[i].Load(); slot != 0 {
+			place(grown, slot)
+		}
+	}
+	s.slots.Store(&grown)
+}
+
+// insertLocked adds an entry; makeRoomLocked has made room.
+func (s *stripe) insertLocked(hash uint64, local uint32) {
+	place(*s.slots.Load(), uint64(uint32(hash))<<32|uint64(local+1))
+	s.mu.used++
+}
+
+func place(slots []atomic.Uint64, slot uint64) {
+	at := home(uint32(slot>>32), len(slots))
+	for slots[at].Load() != 0 {
+		at++
+		if at == len(slots) {
+			at = 0
+		}
+	}
+	slots[at].Store(slot)
+}
+
+// size gives the number of entries and slots.
+func (t *table) size() (used, slots int) {
+	for i := range t.stripes {
+		s := &t.stripes[i]
+		s.mu.Lock()
+		used += s.mu.used
+		if p := s.slots.Load(); p != nil {
+			slots += len(*p)
+		}
+		s.mu.Unlock()
+	}
+	return used, slots
+}
