@@ -16,6 +16,15 @@ const lockFile = "LOCK"
 // Errors: vfs.ErrLocked when another process has the log, and what the file
 // system gives. A full disk is no error here: Write tells it.
 func Open(options Options) (*Log, error) {
+	l, err := open(options)
+	if err == nil {
+		l.stopped.Go(l.background)
+	}
+	return l, err
+}
+
+// open is Open without the background.
+func open(options Options) (*Log, error) {
 	if err := options.setDefaults(); err != nil {
 		return nil, err
 	}
@@ -35,7 +44,6 @@ func Open(options Options) (*Log, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the log in %s: %w", options.Dir, err), l.closeFiles())
 	}
-	l.stopped.Go(l.background)
 	return l, nil
 }
 

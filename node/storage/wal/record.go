@@ -8,8 +8,10 @@ import (
 )
 
 // Position is a place in the log, in bytes since its beginning. It only grows,
-// across files and restarts, and never stands for two records. Zero is before
-// every record.
+// across files and restarts, and stands for one record for ever; only that of a
+// record which was never synced and which a power cut took away may come again.
+// So only positions up to what Sync returned may be written down elsewhere. Zero
+// is before every record.
 type Position uint64
 
 const (
@@ -142,6 +144,13 @@ func (b *Buffer) Add(parts ...[]byte) (offset int, err error) {
 	b.bytes = append(b.bytes, placeholder[:paddedLength(length)-recordHeaderBytes-length]...)
 	b.records++
 	return offset, nil
+}
+
+// Record gives the record at an offset that Add gave. It is good until Reset.
+func (b *Buffer) Record(offset int) []byte {
+	length := int(binary.LittleEndian.Uint32(b.bytes[offset+4:]) & lengthMask)
+	start := offset + recordHeaderBytes
+	return b.bytes[start : start+length : start+length]
 }
 
 // place fills in the headers for a buffer that starts at position.

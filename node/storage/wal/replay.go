@@ -13,7 +13,8 @@ import (
 // reported and counted, and skipped.
 //
 // Errors: what fn gives; ErrTrimmed when records from there on have been given
-// up, before the call (not for 0) or during it; ErrClosed.
+// up, before the call (not for 0) or during it; ErrNoRecord when from is beyond
+// the end; ErrClosed.
 func (l *Log) Replay(from Position, fn func(position, end Position, record []byte) error) error {
 	l.mu.Lock()
 	end, closed := l.mu.end, l.mu.closed
@@ -24,6 +25,8 @@ func (l *Log) Replay(from Position, fn func(position, end Position, record []byt
 		return ErrClosed
 	case from != 0 && from < first:
 		return fmt.Errorf("replay from %d, the log starts at %d: %w", from, first, ErrTrimmed)
+	case from > end:
+		return fmt.Errorf("replay from %d, the log ends at %d: %w", from, end, ErrNoRecord)
 	}
 	at := max(from, first)
 	for at < end {
