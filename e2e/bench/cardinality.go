@@ -102,7 +102,7 @@ func reportMemory(ctx context.Context, b *bench, server *target.Server, series i
 // checkRounds counts the samples of the last round and those of all, and compares
 // the one of a known series.
 func checkRounds(ctx context.Context, server *target.Server, protocol target.Protocol, series, sent int64) error {
-	if err := server.Applied(ctx, server, protocol, sent); err != nil {
+	if err := server.Publish(ctx, server); err != nil {
 		return err
 	}
 	const last = baseSeconds + (cardinalityRounds-1)*cardinalityStepS
@@ -128,7 +128,7 @@ func loadStreams(ctx context.Context, server *target.Server, rows int, noise boo
 	if err != nil {
 		return nil, err
 	}
-	if err := server.Applied(ctx, server, target.HTTPLine, result.Points); err != nil {
+	if err := server.Publish(ctx, server); err != nil {
 		return nil, err
 	}
 	count := target.Query{Kind: target.Count, Form: workload.Line, Device: target.All, Sensor: target.All, FromS: baseSeconds, ToS: baseSeconds + int64(rows)}

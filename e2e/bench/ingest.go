@@ -93,11 +93,8 @@ func ingestOnce(ctx context.Context, b *bench, server *target.Server, protocol t
 	}
 	reportIngest(b, which, protocol, result, before, after)
 	b.lower(which, "client cores used", "cores", (clientAfter.CPU-clientBefore.CPU).Seconds()/result.Elapsed.Seconds())
-	if protocol == target.HTTPLine {
-		// Makes what was answered visible to queries, where that is not the same.
-		if err := server.Applied(ctx, server, protocol, result.Points); err != nil {
-			return err
-		}
+	if err := server.Publish(ctx, server); err != nil {
+		return err
 	}
 	return checkRings(ctx, server, protocol.Form(), rings, result.Points)
 }

@@ -88,7 +88,7 @@ func memoryOnce(ctx context.Context, b *bench, t target.Target, group *harness.M
 		b.higher("load"+label, "ingest", "M points/s", rate)
 		b.lower("load"+label, "write P99", "ms", float64(result.Writes.ValueAtQuantile(99))/1000)
 		b.higher("load"+label, "data over the limit", "×", float64(disk)/float64(limit))
-		if err := server.Applied(ctx, server, target.HTTPLine, result.Points); err != nil {
+		if err := server.Publish(ctx, server); err != nil {
 			return err
 		}
 		for _, index := range memoryQuestions {

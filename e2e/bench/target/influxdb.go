@@ -123,6 +123,9 @@ func (InfluxDB) Applied(ctx context.Context, server *Server, protocol Protocol, 
 	})
 }
 
+// Publish implements Target: what is applied is visible.
+func (InfluxDB) Publish(context.Context, *Server) error { return nil }
+
 // WritePath implements Target.
 func (InfluxDB) WritePath() string { return "/write?precision=s&db=" + influxDBDatabase }
 

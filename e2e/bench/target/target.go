@@ -72,9 +72,11 @@ type Target interface {
 	// before it was applied; "" where the end of the stream has to do.
 	Fence(protocol Protocol) string
 	// Applied waits until the points sent over the protocol since the server's
-	// start have been applied and queries see them. Targets whose fence is exact
-	// return at once.
+	// start have been applied. Targets whose fence is exact return at once.
 	Applied(ctx context.Context, server *Server, protocol Protocol, points int64) error
+	// Publish makes everything that was applied visible to queries, where that is
+	// not the same.
+	Publish(ctx context.Context, server *Server) error
 	// WritePath is the path for line protocol with timestamps in seconds.
 	WritePath() string
 	// QueryPath is the path and query string that asks for q.

@@ -24,7 +24,7 @@ func (t TickMesh) Name() string { return "tickmesh" }
 
 // Version implements Target.
 func (t TickMesh) Version(ctx context.Context) (string, error) {
-	output, err := exec.CommandContext(ctx, t.Binary, "--version").Output()
+	output, err := exec.CommandContext(ctx, t.Binary, "version").Output()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s: %w", ErrNotInstalled, t.Binary, err)
 	}
@@ -66,6 +66,9 @@ func (t TickMesh) Fence(protocol Protocol) string {
 
 // Applied implements Target: the fences are exact.
 func (t TickMesh) Applied(context.Context, *Server, Protocol, int64) error { return nil }
+
+// Publish implements Target: what is answered is visible.
+func (t TickMesh) Publish(context.Context, *Server) error { return nil }
 
 // WritePath implements Target.
 func (t TickMesh) WritePath() string { return "/api/write?precision=s" }

@@ -68,28 +68,12 @@ func (VictoriaMetrics) Speaks(protocol Protocol) bool { return protocol != TCPLi
 // the last line.
 func (VictoriaMetrics) Fence(Protocol) string { return "" }
 
-// Applied implements Target: it waits for the counter of inserted rows.
-func (VictoriaMetrics) Applied(ctx context.Context, server *Server, _ Protocol, points int64) error {
-	err := poll(ctx, time.Minute, func() (bool, string, error) {
-		metrics, err := server.Get(ctx, "/metrics")
-		if err != nil {
-			return false, "", err
-		}
-		var rows int64
-		for line := range strings.Lines(string(metrics)) {
-			if name, value, _ := strings.Cut(strings.TrimSpace(line), " "); name == "vm_rows_added_to_storage_total" {
-				if rows, err = strconv.ParseInt(value, 10, 64); err != nil {
-					return false, "", err
-				}
-			}
-		}
-		return rows >= points, fmt.Sprintf("%d of %d points applied", rows, points), nil
-	})
-	if err != nil {
-		return err
-	}
-	// New rows become visible to queries only after a flush.
-	_, err = server.Get(ctx, "/internal/force_flush")
+// Applied implements Target: the server closes a connection when its rows are in.
+func (VictoriaMetrics) Applied(context.Context, *Server, Protocol, int64) error { return nil }
+
+// Publish implements Target: new rows become visible to queries with a flush.
+func (VictoriaMetrics) Publish(ctx context.Context, server *Server) error {
+	_, err := server.Get(ctx, "/internal/force_flush")
 	return err
 }
 
@@ -192,9 +176,6 @@ func (VictoriaMetrics) Parse(q Query, body []byte) (Answer, error) {
 
 // Settle implements Target: it merges all parts into one.
 func (VictoriaMetrics) Settle(ctx context.Context, server *Server) error {
-	if _, err := server.Get(ctx, "/internal/force_flush"); err != nil {
-		return err
-	}
 	if _, err := server.Get(ctx, "/internal/force_merge"); err != nil {
 		return err
 	}
