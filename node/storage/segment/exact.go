@@ -51,18 +51,28 @@ func ExactSpans(dst []ExactSpan, readers []*Reader, shard uint16, id uint32, fro
 
 // appendLone appends the parts of the spans that no other span overlaps.
 func appendLone(dst, spans []ExactSpan, readers []*Reader) []ExactSpan {
-	slices.SortFunc(spans, func(a, b ExactSpan) int { return cmp.Compare(a.FromMs, b.FromMs) })
-	coveredMs := int64(math.MinInt64) // up to here earlier spans reach
-	for i, s := range spans {
-		from := max(s.FromMs, coveredMs)
-		coveredMs = max(coveredMs, s.ToMs)
-		to := s.ToMs
-		if i+1 < len(spans) {
-			to = min(to, spans[i+1].FromMs)
+	type edge struct {
+		atMs  int64
+		count int // of spans that begin, or −1 for one that ends
+		sum   int // of their readers' indexes, which is the index when there is one
+	}
+	edges := make([]edge, 0, 2*len(spans))
+	for _, s := range spans {
+		edges = append(edges, edge{s.FromMs, 1, s.Reader}, edge{s.ToMs, -1, -s.Reader})
+	}
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.atMs, b.atMs) })
+	count, reader, first := 0, 0, len(dst)
+	for i, e := range edges {
+		count += e.count
+		reader += e.sum
+		if count != 1 || edges[i+1].atMs == e.atMs || !readers[reader].meta.Rollups {
+			continue
 		}
-		if from < to && readers[s.Reader].meta.Rollups {
-			dst = append(dst, ExactSpan{from, to, s.Reader})
+		if n := len(dst); n > first && dst[n-1].ToMs == e.atMs && dst[n-1].Reader == reader {
+			dst[n-1].ToMs = edges[i+1].atMs
+			continue
 		}
+		dst = append(dst, ExactSpan{e.atMs, edges[i+1].atMs, reader})
 	}
 	return dst
 }

@@ -18,7 +18,7 @@ type Span uint8
 // The spans that partitions have. All are aligned to UTC, and each partition lies
 // within one of the next wider span.
 const (
-	SpanTwoHours Span = iota
+	SpanTwoHours Span = iota + 1
 	SpanDay
 	SpanMonth // a calendar month
 )

@@ -3,13 +3,15 @@ package segment
 import (
 	"cmp"
 	"slices"
+
+	"github.com/tickmesh/tickmesh/node/storage/codec"
 )
 
 // Settings steer compaction. The zero value of a field means the default.
 type Settings struct {
 	// SpanMax is the widest partition that is made. Retention drops whole
 	// partitions, so it should be a small part of the retention. Default:
-	// SpanTwoHours, which means that partitions are never joined.
+	// SpanMonth.
 	SpanMax Span
 	// FanIn is the number of runs of similar size that makes a merge worth
 	// while. Default 4.
@@ -27,19 +29,20 @@ type Settings struct {
 	// disk. Days of a month that is larger stay as they are. Default: no bound.
 	JobBytesMax int64
 	// RollupsFrom is the narrowest partition that gets rollups. In the narrower
-	// ones they would cost more than they save. Default: SpanTwoHours, so all.
+	// ones they would cost more than they save. Default: SpanDay.
 	RollupsFrom Span
 }
 
 // DenseBlockSamples is the size of a block in a partition encoded for size.
-const DenseBlockSamples = 8192
+const DenseBlockSamples = codec.BlockSamplesDense
 
 func (s Settings) withDefaults() Settings {
 	s.FanIn = max(2, cmp.Or(s.FanIn, 4))
 	s.RunsMax = max(s.FanIn, cmp.Or(s.RunsMax, 12))
 	s.CloseDelayMs = cmp.Or(s.CloseDelayMs, HourMs/4)
 	s.DenseAfterMs = cmp.Or(s.DenseAfterMs, 7*DayMs)
-	s.SpanMax = min(s.SpanMax, SpanMonth)
+	s.SpanMax = min(cmp.Or(s.SpanMax, SpanMonth), SpanMonth)
+	s.RollupsFrom = cmp.Or(s.RollupsFrom, SpanDay)
 	return s
 }
 

@@ -1,7 +1,7 @@
 package segment
 
-// settled says whether a run's time will go on in a wider partition, whose rule
-// then takes it: its partition of that span is closed and can be joined.
+// joins says whether a day or month is closed and its narrower runs can be merged
+// into one.
 func (p *planner) joins(partition Partition, span Span) bool {
 	if span > p.SpanMax || !p.closed(partition) {
 		return false

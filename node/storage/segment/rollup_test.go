@@ -1,0 +1,140 @@
+package segment
+
+import (
+	"math"
+	"math/big"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// naiveRollups is the plain definition: group by window, leave NaN out.
+func naiveRollups(s samples, widthMs int64) map[int64][]float64 {
+	windows := map[int64][]float64{}
+	for t, bits := range s {
+		if v := math.Float64frombits(bits); !math.IsNaN(v) {
+			start := floorTo(t, widthMs)
+			windows[start] = append(windows[start], v)
+		}
+	}
+	return windows
+}
+
+// exactSum adds up with as many digits as it takes; ok is false for infinities.
+func exactSum(values []float64) (sum, magnitude float64, ok bool) {
+	total, absolute := new(big.Float).SetPrec(2200), new(big.Float).SetPrec(2200)
+	for _, v := range values {
+		if math.IsInf(v, 0) {
+			return 0, 0, false
+		}
+		total.Add(total, new(big.Float).SetFloat64(v))
+		absolute.Add(absolute, new(big.Float).SetFloat64(math.Abs(v)))
+	}
+	sum, _ = total.Float64()
+	magnitude, _ = absolute.Float64()
+	return sum, magnitude, true
+}
+
+func checkRollups(t fatal, got []Rollup, s samples, widthMs int64) {
+	t.Helper()
+	want := naiveRollups(s, widthMs)
+	if len(got) != len(want) {
+		t.Fatalf("%d windows instead of %d", len(got), len(want))
+	}
+	last := int64(math.MinInt64)
+	for _, r := range got {
+		values, ok := want[r.StartMs]
+		if !ok || r.StartMs <= last || r.Count != int64(len(values)) {
+			t.Fatalf("window %+v: %d samples wanted", r, len(values))
+		}
+		last = r.StartMs
+		least, most := math.Inf(1), math.Inf(-1)
+		for _, v := range values {
+			least, most = math.Min(least, v), math.Max(most, v)
+		}
+		if r.Min != least || r.Max != most {
+			t.Fatalf("window %+v: from %v to %v wanted", r, least, most)
+		}
+		sum, magnitude, finite := exactSum(values)
+		if finite && !math.IsInf(magnitude, 0) && math.Abs(r.Sum-sum) > magnitude*1e-13+1e-300 {
+			t.Fatalf("window %+v: sum %v wanted", r, sum)
+		}
+	}
+}
+
+func TestRollups(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		fs, dir := memFS2(t)
+		partition := testPartition(rapid.SampledFrom([]Span{SpanTwoHours, SpanDay, SpanMonth}).Draw(t, "span"))
+		if rapid.Bool().Draw(t, "odd") { // a partition that begins within an hour and lasts longer than an entry takes
+			partition = Partition{dayStart + 12345, dayStart + 100*DayMs}
+		}
+		want := drawModel(t, partition, 200)
+		meta := want.write(t, Options{FS: fs, Dir: dir, Partition: partition, Rollups: true, BlockSamples: 32}, 50)
+		r := openSegment(t, fs, dir, &meta)
+		defer release(t, r)
+		for k, s := range want {
+			for _, width := range []int64{HourMs, DayMs} {
+				got, err := r.Rollups(nil, k.shard, k.id, math.MinInt64, math.MaxInt64, width)
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkRollups(t, got, s, width)
+				if len(got) > 2 {
+					some, err := r.Rollups(nil, k.shard, k.id, got[1].StartMs, got[1].StartMs, width)
+					if err != nil || len(some) != 1 || some[0] != got[1] && !math.IsNaN(got[1].Sum) {
+						t.Fatalf("one window: %+v, %v", some, err)
+					}
+				}
+			}
+		}
+		if got, err := r.Rollups(nil, 3, 1, math.MinInt64, math.MaxInt64, HourMs); err != nil || len(got) != 0 {
+			t.Fatalf("a shard that is not there: %v, %v", got, err)
+		}
+	})
+}
+
+// Months of hours: several entries for one series.
+func TestRollupsOfLongSeries(t *testing.T) {
+	fs, dir := memFS(t)
+	partition := Partition{dayStart, dayStart + 400*DayMs}
+	want := model{}
+	for id := range uint32(3) {
+		for at := partition.StartMs; at < partition.EndMs; at += HourMs / 2 {
+			want.put(seriesKey{0, id}, at, float64(at%977)/10)
+		}
+	}
+	meta := want.write(t, Options{FS: fs, Dir: dir, Partition: partition, Rollups: true}, 1000)
+	r := openSegment(t, fs, dir, &meta)
+	defer release(t, r)
+	for k, s := range want {
+		for _, width := range []int64{HourMs, DayMs} {
+			got, err := r.Rollups(nil, k.shard, k.id, math.MinInt64, math.MaxInt64, width)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkRollups(t, got, s, width)
+		}
+	}
+	at := partition.StartMs + 333*DayMs
+	got, err := r.Rollups(nil, 0, 1, at, at+5*DayMs, DayMs)
+	if err != nil || len(got) != 6 || got[0].StartMs != at {
+		t.Fatalf("%+v, %v", got, err)
+	}
+}
+
+// A sum of decimals is exact where a sum of their floats is not.
+func TestDecimalSumIsExact(t *testing.T) {
+	fs, dir := memFS(t)
+	want := model{}
+	for i := range int64(1000) {
+		want.put(seriesKey{}, dayStart+i, 0.1)
+	}
+	meta := want.write(t, Options{FS: fs, Dir: dir, Partition: testPartition(SpanDay), Rollups: true}, 10)
+	r := openSegment(t, fs, dir, &meta)
+	defer release(t, r)
+	got, err := r.Rollups(nil, 0, 0, dayStart, dayStart, DayMs)
+	if err != nil || len(got) != 1 || got[0].Sum != 100 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+}
