@@ -1,0 +1,223 @@
+package ingest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+func gzipped(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write([]byte(text))
+	_ = w.Close()
+	return b.String()
+}
+
+func deflated(text string) string {
+	var b bytes.Buffer
+	w := zlib.NewWriter(&b)
+	_, _ = w.Write([]byte(text))
+	_ = w.Close()
+	return b.String()
+}
+
+const (
+	errorsPut = `{"error":{"code":400,"message":"One or more data points had errors",` +
+		`"details":"Please see the TSD logs or append \"details\" to the put request"}}`
+	onePoint = `{"metric":"sys.cpu","timestamp":1700000000,"value":1.5,"tags":{"host":"a"}}`
+)
+
+// The writes of dialects.md: literal bytes in, status, headers, body and samples
+// out. A body that ends with "…" is a prefix.
+var httpWrites = []struct {
+	name, raw string
+	status    int
+	headers   map[string]string
+	body      string
+	stored    []string
+}{
+	// OpenTSDB /api/put
+	{"put object", request("/api/put", onePoint), 204, map[string]string{headerCopies: "2"}, "",
+		[]string{"sys.cpu{host=a} 1700000000000 1.5"}},
+	{"put array", request("/api/put", `[`+onePoint+`,{"metric":"m","timestamp":1700000000123,"value":"42","tags":{"a":"1"}}]`), 204, nil, "",
+		[]string{"sys.cpu{host=a} 1700000000000 1.5", "m{a=1} 1700000000123 42"}},
+	{"put by PUT", strings.Replace(request("/api/put", onePoint), "POST", "PUT", 1), 204, nil, "",
+		[]string{"sys.cpu{host=a} 1700000000000 1.5"}},
+	{"put lines", request("/api/put", "put m 1700000000 2 a=b\nput n 1700000000 3\n"), 204, nil, "",
+		[]string{"m{a=b} 1700000000000 2", "n{} 1700000000000 3"}},
+	{"put lines after blanks", request("/api/put", "\r\n  put m 1700000000 2 a=b"), 204, nil, "",
+		[]string{"m{a=b} 1700000000000 2"}},
+	{"put JSON as a form", request("/api/put", onePoint, "Content-Type: application/x-www-form-urlencoded"), 204, nil, "",
+		[]string{"sys.cpu{host=a} 1700000000000 1.5"}},
+	{"put gzip", request("/api/put", gzipped(onePoint), "content-ENCODING: gzip"), 204, nil, "",
+		[]string{"sys.cpu{host=a} 1700000000000 1.5"}},
+	{"put deflate", request("/api/put", deflated(onePoint), "Content-Encoding: deflate"), 204, nil, "",
+		[]string{"sys.cpu{host=a} 1700000000000 1.5"}},
+	{"put summary", request("/api/put?summary", onePoint), 200, map[string]string{"Content-Type": contentJSON},
+		`{"success":1,"failed":0}`, []string{"sys.cpu{host=a} 1700000000000 1.5"}},
+	{"put details", request("/api/put?details", onePoint), 200, nil,
+		`{"success":1,"failed":0,"errors":[]}`, []string{"sys.cpu{host=a} 1700000000000 1.5"}},
+	{"put sync", request("/api/put?sync&sync_timeout=60000&summary=true", onePoint), 200, nil,
+		`{"success":1,"timeouts":0,"failed":0}`, []string{"sys.cpu{host=a} 1700000000000 1.5"}},
+	{"put one bad", request("/api/put", `[`+onePoint+`,{"metric":"m","timestamp":1700000000,"value":"x","tags":{"a":"1"}}]`), 400, nil,
+		errorsPut, []string{"sys.cpu{host=a} 1700000000000 1.5"}},
+	{"put one bad, summary", request("/api/put?summary", `[`+onePoint+`,{"metric":"m","timestamp":1700000000,"value":"x","tags":{"a":"1"}}]`), 400, nil,
+		`{"success":1,"failed":1}`, []string{"sys.cpu{host=a} 1700000000000 1.5"}},
+	{"put one bad, details", request("/api/put?details", `[`+onePoint+`,{"metric":"m","timestamp":1700000000,"value":"x","tags":{"a":"1"}}]`), 400, nil,
+		`{"success":1,"failed":1,"errors":[{"error":"Unable to parse value to a number","datapoint":{"metric":"m","timestamp":1700000000,"value":"x","tags":{"a":"1"}}}]}`,
+		[]string{"sys.cpu{host=a} 1700000000000 1.5"}},
+	{"put lines, one bad, details", request("/api/put?details", "put m 1700000000 2 a=b\nput m x 2 a=b\nwhat is this\n"), 400, nil,
+		`{"success":1,"failed":2,"errors":[{"error":"…`, []string{"m{a=b} 1700000000000 2"}},
+	{"put empty", request("/api/put", ""), 400, nil, `{"error":{"code":400,"message":"Missing request content"}}`, nil},
+	{"put no points", request("/api/put", "[]"), 400, nil, `{"error":{"code":400,"message":"No datapoints found in content"}}`, nil},
+	{"put broken JSON", request("/api/put", `{"metric":`), 400, nil, `{"error":{"code":400,"message":"Unable to parse the given JSON","details":"…`, nil},
+	{"put by GET", "GET /api/put HTTP/1.1\r\nHost: x\r\n\r\n", 405, nil,
+		`{"error":{"code":405,"message":"Method not allowed","details":"The HTTP method [GET] is not permitted for this endpoint"}}`, nil},
+	{"put unknown encoding", request("/api/put", onePoint, "Content-Encoding: br"), 415, nil, `{"error":{"code":415,"message":"…`, nil},
+	{"put broken gzip", request("/api/put", "not gzip", "Content-Encoding: gzip"), 400, nil, `{"error":{"code":400,"message":"…`, nil},
+	{"put cut gzip", request("/api/put", gzipped(onePoint)[:40], "Content-Encoding: gzip"), 400, nil, `{"error":{"code":400,"message":"…`, nil},
+	{"unknown path", "GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", 404, nil,
+		`{"error":{"code":404,"message":"Endpoint not found","details":"The requested endpoint was not found"}}`, nil},
+
+	// InfluxDB 1.x /write
+	{"line", request("/write?db=telegraf&precision=s", "cpu,host=a usage=1.5,value=2i 1700000000\n"), 204,
+		map[string]string{headerInfluxVersion: influxVersion, headerCopies: "2"}, "",
+		[]string{"telegraf/cpu{_field=usage,host=a} 1700000000000 1.5", "telegraf/cpu{host=a} 1700000000000 2"}},
+	{"line without database", request("/write", "m value=1 1700000000000000000"), 204, nil, "", []string{"m{} 1700000000000 1"}},
+	{"line rp and consistency", request("/write?db=d&rp=autogen&consistency=one&precision=ms", "m value=1 1700000000000"), 204, nil, "",
+		[]string{"d/m{} 1700000000000 1"}},
+	{"line server time", request("/write?db=d", "m value=1"), 204, nil, "", []string{"d/m{} 1700000123456 1"}},
+	{"line precision u", request("/write?db=d&precision=u", "m value=1 1700000000123456"), 204, nil, "", []string{"d/m{} 1700000000123 1"}},
+	{"line precision µ", request("/write?db=d&precision=%C2%B5", "m value=1 1700000000123456"), 204, nil, "", []string{"d/m{} 1700000000123 1"}},
+	{"line precision h", request("/write?db=d&precision=h", "m value=1 472222"), 204, nil, "", []string{"d/m{} 1699999200000 1"}},
+	{"line gzip", request("/write?db=d", gzipped("m value=1 1700000000000000000"), "Content-Encoding: gzip"), 204, nil, "",
+		[]string{"d/m{} 1700000000000 1"}},
+	{"line text fields", request("/write?db=d", `m s="text",value=1 1700000000000000000`), 204, nil, "", []string{"d/m{} 1700000000000 1"}},
+	{"line empty", request("/write?db=d", ""), 204, nil, "", nil},
+	{"line all bad", request("/write?db=d", "m,\n"), 400, map[string]string{"Content-Type": contentInflux}, `{"error":"unable to parse 'm,'…`, nil},
+	{"line partial", request("/write?db=d", "m value=1 1700000000000000000\nbad\nm value=2 1700000001000000000\n"), 400, nil,
+		`{"error":"partial write: unable to parse 'bad': missing fields dropped=1"}` + "\n",
+		[]string{"d/m{} 1700000000000 1", "d/m{} 1700000001000 2"}},
+	{"line precision unknown", request("/write?db=d&precision=x", "m value=1"), 400,
+		map[string]string{"X-InfluxDB-Error": `invalid precision "x" (use n, u, ms, s, m or h)`},
+		`{"error":"invalid precision \"x\" (use n, u, ms, s, m or h)"}` + "\n", nil},
+	{"line consistency unknown", request("/write?db=d&consistency=x", "m value=1"), 400, nil, `{"error":"invalid consistency level"}` + "\n", nil},
+	{"line by GET", "GET /write HTTP/1.1\r\nHost: x\r\n\r\n", 405, map[string]string{"Allow": "POST"}, `{"error":"method not allowed"}` + "\n", nil},
+
+	// InfluxDB 2.x
+	{"v2", request("/api/v2/write?org=o&bucket=b/rp&precision=s", "m value=1 1700000000", "Authorization: Token t"), 204, nil, "",
+		[]string{"b/m{} 1700000000000 1"}},
+	{"v2 bad", request("/api/v2/write?org=o&bucket=b", "bad"), 400, nil,
+		`{"code":"invalid","message":"unable to parse 'bad': missing fields"}`, nil},
+	{"v2 by GET", "GET /api/v2/write HTTP/1.1\r\nHost: x\r\n\r\n", 405, nil, `{"code":"method not allowed","message":"method not allowed"}`, nil},
+
+	// TickTock
+	{"ticktock", request("/api/write", "m,a=b x=1 1700000000\nm,a=b x=2 1700000001000\nm,a=b x=3 1700000002000000\nm,a=b x=4 1700000003000000000\n"), 200, nil, "",
+		[]string{"m{_field=x,a=b} 1700000000000 1", "m{_field=x,a=b} 1700000001000 2", "m{_field=x,a=b} 1700000002000 3", "m{_field=x,a=b} 1700000003000 4"}},
+
+	// What HTTP allows
+	{"HTTP/1.0", "POST /write?db=d HTTP/1.0\r\nContent-Length: 31\r\n\r\nm value=1 1700000000000000000\n\n", 204, nil, "", []string{"d/m{} 1700000000000 1"}},
+	{"chunked", "POST /write?db=d HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nm value=1\r\n14\r\n 1700000000000000000\r\n0\r\n\r\n", 204, nil, "",
+		[]string{"d/m{} 1700000000000 1"}},
+	{"lower-case headers", "POST /write?db=d HTTP/1.1\r\nhost: x\r\ncontent-length: 30\r\n\r\nm value=1 1700000000000000000\n\n", 204, nil, "", []string{"d/m{} 1700000000000 1"}},
+
+	// InfluxDB's administration
+	{"ping", "GET /ping HTTP/1.1\r\nHost: x\r\n\r\n", 204, map[string]string{headerInfluxVersion: influxVersion}, "", nil},
+	{"ping verbose", "GET /ping?verbose=true HTTP/1.1\r\nHost: x\r\n\r\n", 200, nil, `{"version":"1.8.10"}`, nil},
+	{"health", "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 200, nil,
+		`{"checks":[],"message":"ready for queries and writes","name":"influxdb","status":"pass","version":"1.8.10"}`, nil},
+	{"create database", request("/query", `q=CREATE+DATABASE+%22telegraf%22`, "Content-Type: application/x-www-form-urlencoded"), 200, nil,
+		`{"results":[{"statement_id":0}]}` + "\n", nil},
+	{"create database by GET", "GET /query?q=create%20database%20x HTTP/1.1\r\nHost: x\r\n\r\n", 200, nil, `{"results":[{"statement_id":0}]}` + "\n", nil},
+	{"show databases", "GET /query?q=SHOW%20DATABASES%3B HTTP/1.1\r\nHost: x\r\n\r\n", 200, nil,
+		`{"results":[{"statement_id":0,"series":[{"name":"databases","columns":["name"],"values":[["a"],["b\"c"]]}]}]}` + "\n", nil},
+	{"other statement", "GET /query?q=SELECT%201 HTTP/1.1\r\nHost: x\r\n\r\n", 400, nil, `{"error":"not supported: SELECT 1"}` + "\n", nil},
+	{"no statement", "GET /query HTTP/1.1\r\nHost: x\r\n\r\n", 400, nil, `{"error":"missing required parameter \"q\""}` + "\n", nil},
+}
+
+func TestHTTPWrites(t *testing.T) {
+	for _, c := range httpWrites {
+		t.Run(c.name, func(t *testing.T) {
+			r := start(t, func(o *Options) { o.Databases = fixedDatabases("a", `b"c`) })
+			response, body := r.post(t, c.raw)
+			if response.StatusCode != c.status {
+				t.Errorf("status is %d, want %d; body %s", response.StatusCode, c.status, body)
+			}
+			if prefix, cut := strings.CutSuffix(c.body, "…"); cut && !strings.HasPrefix(body, prefix) || !cut && body != c.body {
+				t.Errorf("body:\n got %s\nwant %s", body, c.body)
+			}
+			for name, want := range c.headers {
+				if got := response.Header.Get(name); got != want {
+					t.Errorf("header %s is %q, want %q", name, got, want)
+				}
+			}
+			if strings.HasPrefix(response.Header.Get("Content-Type"), "application/json") && !json.Valid([]byte(body)) {
+				t.Errorf("not JSON: %s", body)
+			}
+			equalLines(t, "stored", r.stored(), c.stored)
+		})
+	}
+}
+
+// What another try may cure is never a 4xx, asks to come back, and never has the
+// words that Telegraf takes for success.
+func TestWriteErrorsAre503(t *testing.T) {
+	bodies := map[string]string{
+		"/api/put": onePoint, "/api/put?summary": onePoint, "/api/put?details&sync_timeout=5000": onePoint,
+		"/write?db=d": "m value=1", "/api/v2/write?bucket=b": "m value=1", "/api/write": "m value=1",
+	}
+	for _, kind := range []error{series.ErrUnavailable, series.ErrOverloaded, series.ErrReadOnly, series.ErrSeriesLimit, http.ErrAbortHandler} {
+		r := start(t, nil)
+		r.before = failing(kind, "partial write: hinted handoff queue not empty")
+		for target, body := range bodies {
+			response, text := r.post(t, request(target, body))
+			if response.StatusCode != 503 {
+				t.Errorf("%s, %v: status is %d, want 503", target, kind, response.StatusCode)
+			}
+			if response.Header.Get("Retry-After") == "" {
+				t.Errorf("%s, %v: no Retry-After", target, kind)
+			}
+			for _, misread := range []string{"partial write", "hinted handoff queue not empty"} {
+				if strings.Contains(text, misread) {
+					t.Errorf("%s, %v: the body says %q", target, kind, misread)
+				}
+			}
+		}
+		equalLines(t, "stored", r.stored(), nil)
+		if got := r.metric(t, "tickmesh_ingest_points_total", "outcome=failed"); got != float64(len(bodies)) {
+			t.Errorf("%v: %v points failed, want %d", kind, got, len(bodies))
+		}
+	}
+}
+
+// Series that the storage refuses are refused to the client; the rest is written.
+func TestRefusedSeries(t *testing.T) {
+	for target, want := range map[string]string{
+		"/write?db=d":            `{"error":"partial write: `,
+		"/api/v2/write?bucket=d": `{"code":"invalid","message":"partial write: `,
+	} {
+		r := start(t, nil)
+		r.refuse = refusing("new")
+		response, body := r.post(t, request(target, "m value=1 1700000000000000000\nnew a=1,b=2 1700000000000000000\n"))
+		if response.StatusCode != 400 || !strings.HasPrefix(body, want) || !strings.Contains(body, "dropped=2") {
+			t.Errorf("%s: %d %s", target, response.StatusCode, body)
+		}
+		equalLines(t, "stored", r.stored(), []string{"d/m{} 1700000000000 1"})
+		if accepted, refused := r.metric(t, "tickmesh_ingest_points_total", "outcome=accepted"), r.metric(t, "tickmesh_ingest_points_total", "outcome=refused"); accepted != 1 || refused != 2 {
+			t.Errorf("%v accepted, %v refused; want 1, 2", accepted, refused)
+		}
+	}
+	r := start(t, nil)
+	r.refuse = refusing("new")
+	response, body := r.post(t, request("/api/put?summary", `[`+onePoint+`,{"metric":"new","timestamp":1,"value":1,"tags":{}}]`))
+	if response.StatusCode != 400 || body != `{"success":1,"failed":1}` {
+		t.Errorf("put: %d %s", response.StatusCode, body)
+	}
+}
