@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -156,4 +157,26 @@ func (s *Standalone) Describe() string {
 		fmt.Fprintf(&text, "last output:\n%s", s.server.LogTail(8192))
 	}
 	return text.String()
+}
+
+// SmallFlags make the engine checkpoint, sort pages, switch files and compact all
+// the time, so that kills meet these.
+func SmallFlags() []string {
+	return []string{
+		"--shards", "8", "--checkpoint-bytes", "256KiB", "--flush-interval", "200ms",
+		"--wal-file-bytes", "128KiB", "--page-file-bytes", "64KiB",
+	}
+}
+
+// Failpoints asks a tickmesh binary for the names at which it can be killed.
+func Failpoints(ctx context.Context, binary string) ([]string, error) {
+	output, err := exec.CommandContext(ctx, binary, "failpoints").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s failpoints: %w", binary, err)
+	}
+	names := strings.Fields(string(output))
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s failpoints: no names", binary)
+	}
+	return names, nil
 }
