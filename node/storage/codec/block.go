@@ -21,13 +21,16 @@ var ErrSamples = errors.New("number of samples")
 
 // The bits of a block's first byte.
 const (
-	blockFloat    = 1 << 0 // values are the bits of floats, else decimals of one scale
-	blockStrays   = 1 << 1 // some values are apart, as they are no decimals of that scale
-	blockUnknown  = ^byte(blockFloat | blockStrays)
-	strayShare    = 8 // at most one value in so many is a stray, else all are floats
-	scaleSpare    = 32
-	decimalOrders = 1<<order0 | 1<<order1 | 1<<order2
-	floatOrders   = 1<<order0 | 1<<order1 | 1<<orderXor
+	blockFloat   = 1 << 0 // values are the bits of floats, else decimals of one scale
+	blockStrays  = 1 << 1 // some values are apart, as they are no decimals of that scale
+	blockUnknown = ^byte(blockFloat | blockStrays)
+)
+
+const (
+	// strayShare bounds the strays: one value in so many, else all are floats.
+	strayShare = 8
+	// scaleSpare is how many values in one justify a greater scale.
+	scaleSpare = 32
 )
 
 // BlockEncoder packs blocks. The zero value is ready; it keeps scratch memory
@@ -59,14 +62,14 @@ func (e *BlockEncoder) Append(dst []byte, columns *Columns) ([]byte, error) {
 	}
 	dst = append(dst, flags)
 	dst = binary.AppendUvarint(dst, uint64(n-1))
-	e.bytes = e.column.append(e.bytes[:0], columns.Times, decimalOrders, e.Dense)
+	e.bytes = e.column.append(e.bytes[:0], columns.Times, order2, e.Dense)
 	dst = binary.AppendUvarint(dst, uint64(len(e.bytes)))
 	dst = append(dst, e.bytes...)
 	if flags&blockFloat != 0 {
-		return e.column.append(dst, e.mantissas, floatOrders, e.Dense), nil
+		return e.column.append(dst, e.mantissas, order1, e.Dense), nil
 	}
 	dst = append(dst, scale)
-	dst = e.column.append(dst, e.mantissas, decimalOrders, e.Dense)
+	dst = e.column.append(dst, e.mantissas, order2, e.Dense)
 	if flags&blockStrays != 0 {
 		dst = e.appendStrays(dst, columns)
 	}

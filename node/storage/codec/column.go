@@ -9,12 +9,10 @@ import (
 
 // Orders of a column: what is packed of the values v.
 const (
-	order0     = 0 // v[i]
-	order1     = 1 // v[i] − v[i−1]
-	order2     = 2 // v[i] − 2·v[i−1] + v[i−2]
-	orderXor   = 3 // v[i] ^ v[i−1], unsigned
-	orderMask  = 3
-	orderCount = 4
+	order0    = 0 // v[i]
+	order1    = 1 // v[i] − v[i−1]
+	order2    = 2 // v[i] − 2·v[i−1] + v[i−2]
+	orderMask = 3
 )
 
 // The other bits of a column's first byte.
@@ -58,8 +56,9 @@ type plan struct {
 	groups []uint8 // widths, or one for all
 }
 
-// append appends the column of values to dst. Orders to try are a set of bits.
-func (e *columnEncoder) append(dst []byte, values []int64, orders uint, dense bool) []byte {
+// append appends the column of values, at least one, to dst. Orders up to
+// orderMax are tried.
+func (e *columnEncoder) append(dst []byte, values []int64, orderMax int, dense bool) []byte {
 	if isLine(values) {
 		dst = append(dst, order1)
 		dst = binary.AppendVarint(dst, values[0])
@@ -69,12 +68,9 @@ func (e *columnEncoder) append(dst []byte, values []int64, orders uint, dense bo
 	p := plan{order: order0}
 	lowest := int64(math.MinInt64)
 	if len(values) > 2 {
-		p.order, lowest = e.chooseOrder(values, orders)
+		p.order, lowest = e.chooseOrder(values, orderMax)
 	}
-	first := min(p.order, len(values)) // values that are kept as they are
-	if p.order == orderXor {
-		first = 1
-	}
+	first := p.order // so many values are kept as they are
 	e.residuals(values, &p, first, lowest)
 	all := e.measure()
 	width, cost := all.best(len(values))
@@ -129,33 +125,33 @@ const sampleValues = 64
 // chooseOrder gives the order whose residuals vary least, by the mean size of
 // their distance to the median, and a bound under which residuals are taken as
 // outliers.
-func (e *columnEncoder) chooseOrder(values []int64, orders uint) (order int, lowest int64) {
-	least := math.MaxInt
+func (e *columnEncoder) chooseOrder(values []int64, orderMax int) (order int, lowest int64) {
+	least := math.Inf(1)
 	sample := e.sorted[:min(sampleValues, len(values)-2)]
-	for o := range orderCount {
-		if orders>>o&1 == 0 {
-			continue
-		}
+	for o := range orderMax + 1 {
 		for k := range sample {
 			sample[k] = residual(values, o, 2+k*(len(values)-2)/len(sample))
 		}
 		slices.Sort(sample)
-		median, cost := sample[len(sample)/2], 0
-		for _, r := range sample {
-			if o == orderXor {
-				cost += bits.Len64(uint64(r))
-			} else {
-				cost += bits.Len64(zigzag(r - median))
-			}
-		}
-		if cost < least {
+		if cost := spreadCost(sample); cost < least {
 			least, order, lowest = cost, o, fence(sample)
 		}
 	}
-	if order == orderXor {
-		lowest = math.MinInt64
-	}
 	return order, lowest
+}
+
+// spreadCost tells how many bits the sorted sample's values would need, by two
+// measures, each of which fails for some distribution: the mean size of the
+// distance to the median and the size of the range that holds nearly all.
+func spreadCost(sample []int64) (cost float64) {
+	median, tail := sample[len(sample)/2], len(sample)/32
+	low, high := sample[tail], sample[len(sample)-1-tail]
+	spread := uint64(high) - uint64(low)
+	sum := 0
+	for _, r := range sample {
+		sum += bits.Len64(zigzag(r - median))
+	}
+	return float64(sum)/float64(len(sample)) + math.Log2(float64(spread)+1)
 }
 
 // fence gives a lower bound of the values that are near most of a sorted sample.
@@ -175,8 +171,6 @@ func residual(values []int64, order, i int) int64 {
 		return values[i] - values[i-1]
 	case order2:
 		return values[i] - 2*values[i-1] + values[i-2]
-	case orderXor:
-		return values[i] ^ values[i-1]
 	}
 	return values[i]
 }
@@ -194,17 +188,15 @@ func (e *columnEncoder) residuals(values []int64, p *plan, first int, lowest int
 			r = values[i]
 		case order1:
 			r = values[i] - values[i-1]
-		case order2:
-			r = values[i] - 2*values[i-1] + values[i-2]
 		default:
-			r = values[i] ^ values[i-1]
+			r = values[i] - 2*values[i-1] + values[i-2]
 		}
 		packed[i] = uint64(r)
 		if r >= lowest {
 			base = min(base, r)
 		}
 	}
-	if first == len(values) || p.order == orderXor {
+	if first == len(values) {
 		base = 0
 	}
 	all := uint64(0)

@@ -63,13 +63,13 @@ func (d *columnDecoder) decode(r *reader, values []int64, count int) error {
 	}
 	var first [2]int64
 	switch order {
-	case order1, orderXor:
+	case order1:
 		first[0] = r.varint()
 	case order2:
 		first[0], first[1] = r.varint(), r.varint()
 	}
 	base := r.varint()
-	if r.bad || flags&columnUnknown != 0 || shift > 63 || count < order && order != orderXor {
+	if r.bad || flags&columnUnknown != 0 || shift > 63 || order > order2 || count < order {
 		return corrupt("head of a column", start)
 	}
 	width, ok := d.unpack(r, values, count, flags)
@@ -195,13 +195,6 @@ func accumulate(values []int64, order int, first [2]int64, base int64, shift uin
 		for i := 2; i < len(values); i++ {
 			delta += base + values[i]<<shift
 			at += delta
-			values[i] = at
-		}
-	case orderXor:
-		at := first[0]
-		values[0] = at
-		for i := 1; i < len(values); i++ {
-			at ^= (base + values[i]<<shift)
 			values[i] = at
 		}
 	}
