@@ -31,6 +31,12 @@ func (h *handler) run(ctx context.Context, q *dataQuery, sub *subQuery, memory *
 	if f.span.empty {
 		return f, nil
 	}
+	if d := sub.downsample; d != nil && d.fill != fillNone && !d.whole && memory.limit > 0 {
+		const windowBytes = 16
+		if (f.span.outTo-f.span.gridFrom)/d.widthMs > memory.limit/windowBytes {
+			return nil, &scan.LimitError{What: "bytes", Limit: memory.limit}
+		}
+	}
 	for i := range sub.selectors {
 		request := &scan.Request{
 			Selector: sub.selectors[i], FromMs: f.span.scanFrom, ToMs: f.span.scanTo, Limits: h.scanLimits(memory), Parallel: h.limits.Parallel,
