@@ -175,7 +175,7 @@ func TestWriteErrorsAre503(t *testing.T) {
 	}
 	for _, kind := range []error{series.ErrUnavailable, series.ErrOverloaded, series.ErrReadOnly, series.ErrSeriesLimit, http.ErrAbortHandler} {
 		r := start(t, nil)
-		r.before = failing(kind, "partial write: hinted handoff queue not empty")
+		r.beforeWrites(failing(kind, "partial write: hinted handoff queue not empty"))
 		for target, body := range bodies {
 			response, text := r.post(t, request(target, body))
 			if response.StatusCode != 503 {
@@ -204,7 +204,7 @@ func TestRefusedSeries(t *testing.T) {
 		"/api/v2/write?bucket=d": `{"code":"invalid","message":"partial write: `,
 	} {
 		r := start(t, nil)
-		r.refuse = refusing("new")
+		r.refuseNew(refusing("new"))
 		response, body := r.post(t, request(target, "m value=1 1700000000000000000\nnew a=1,b=2 1700000000000000000\n"))
 		if response.StatusCode != 400 || !strings.HasPrefix(body, want) || !strings.Contains(body, "dropped=2") {
 			t.Errorf("%s: %d %s", target, response.StatusCode, body)
@@ -215,7 +215,7 @@ func TestRefusedSeries(t *testing.T) {
 		}
 	}
 	r := start(t, nil)
-	r.refuse = refusing("new")
+	r.refuseNew(refusing("new"))
 	response, body := r.post(t, request("/api/put?summary", `[`+onePoint+`,{"metric":"new","timestamp":1,"value":1,"tags":{}}]`))
 	if response.StatusCode != 400 || body != `{"success":1,"failed":1}` {
 		t.Errorf("put: %d %s", response.StatusCode, body)

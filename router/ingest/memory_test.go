@@ -48,8 +48,11 @@ func (m *memory) Resolve(_ uint32, key series.Key) (series.Ref, bool) {
 }
 
 func (m *memory) Write(ctx context.Context, frame *series.Frame) (series.Outcome, error) {
-	if m.before != nil {
-		if err := m.before(ctx); err != nil {
+	m.mu.Lock()
+	before := m.before
+	m.mu.Unlock()
+	if before != nil {
+		if err := before(ctx); err != nil {
 			return series.Outcome{}, err
 		}
 	}
@@ -122,6 +125,20 @@ func (m *memory) part(index int, part *series.Part) (points int, refused []serie
 		err = r.Err()
 	}
 	return points, refused, err
+}
+
+// beforeWrites sets what runs at the start of each write.
+func (m *memory) beforeWrites(do func(context.Context) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.before = do
+}
+
+// refuseNew sets what may refuse a new series.
+func (m *memory) refuseNew(refuse func(series.Key) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refuse = refuse
 }
 
 // stored gives all samples as sorted lines "key time value".

@@ -170,12 +170,12 @@ func TestTCPWaitsOutAnOverload(t *testing.T) {
 	for _, kind := range []error{series.ErrOverloaded, series.ErrUnavailable, series.ErrReadOnly} {
 		r := start(t, func(o *Options) { o.TCP.RetryDelayMin = time.Millisecond })
 		failures.Store(5)
-		r.before = func(context.Context) error {
+		r.beforeWrites(func(context.Context) error {
 			if failures.Add(-1) >= 0 {
 				return kind
 			}
 			return nil
-		}
+		})
 		if out := exchange(t, r.Addresses().Put, "put m 1700000000 1 a=b\nput bad\nversion\n"); !matches(out, "put: …\n"+versionAnswer) {
 			t.Errorf("%v: answer %q", kind, out)
 		}
@@ -188,7 +188,7 @@ func TestTCPWaitsOutAnOverload(t *testing.T) {
 
 func TestTCPDropsAfterTheRetries(t *testing.T) {
 	r := start(t, func(o *Options) { o.TCP.RetryDelayMin = time.Millisecond; o.TCP.RetryTimeout = 5 * time.Millisecond })
-	r.before = failing(series.ErrOverloaded, "no")
+	r.beforeWrites(failing(series.ErrOverloaded, "no"))
 	if out := exchange(t, r.Addresses().Put, "put m 1700000000 1 a=b\nput m 1700000001 1 a=b\nversion\n"); !matches(out, "put: Please throttle writes: 2 points dropped: …\n"+versionAnswer) {
 		t.Errorf("answer %q", out)
 	}

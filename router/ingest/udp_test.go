@@ -49,7 +49,7 @@ func TestUDPDropsUnderOverload(t *testing.T) {
 		o.UDP.RetryTimeout = time.Millisecond
 		o.TCP.RetryDelayMin = time.Millisecond
 	})
-	r.before = failing(series.ErrOverloaded, "no")
+	r.beforeWrites(failing(series.ErrOverloaded, "no"))
 	sendDatagrams(t, r.Addresses().UDP, "put m 1700000000 1 a=b")
 	eventually(t, "a counted drop", func() bool { return r.metric(t, "tickmesh_ingest_dropped_total", "cause=write") == 1 })
 }
@@ -62,7 +62,7 @@ func TestUDPKernelDrops(t *testing.T) {
 		o.UDP.ReceiveBufferBytes = 4096
 		o.UDP.BatchMax = 1
 	})
-	r.before = gated(gate)
+	r.beforeWrites(gated(gate))
 	one := "put m 1700000000 1 a=b"
 	for range 500 {
 		sendDatagrams(t, r.Addresses().UDP, one)
