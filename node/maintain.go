@@ -1,0 +1,227 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/wal"
+)
+
+// checkpointer remembers where epochs began. A checkpoint names the start of the
+// present epoch and begins the next: hot pages live for at least one epoch, so
+// that those of busy series fill before a checkpoint would seal them.
+type checkpointer struct {
+	position wal.Position // where the present epoch began
+	applied  []uint64
+	epoch    uint16
+}
+
+func newCheckpointer(position uint64, applied []uint64) checkpointer {
+	return checkpointer{position: wal.Position(position), applied: applied}
+}
+
+const (
+	maintainInterval   = 200 * time.Millisecond
+	retentionInterval  = time.Minute
+	compactionInterval = 30 * time.Second
+	failureDelayMax    = time.Minute
+)
+
+// maintain does what of its tasks is due, one thing after the other. There are
+// two such loops: merging segments may take minutes, and neither the log nor the
+// page log may wait for it.
+func (n *Node) maintain(tasks []task) {
+	ticker := time.NewTicker(maintainInterval)
+	defer ticker.Stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	n.stopped.Go(func() {
+		select {
+		case <-n.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	for {
+		for i := range tasks {
+			if n.stopping() {
+				return
+			}
+			n.attempt(ctx, &tasks[i])
+		}
+		select {
+		case <-n.stop:
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// task is one kind of maintenance.
+type task struct {
+	name  string
+	due   func(now time.Time, last time.Time) bool
+	run   func(ctx context.Context) error
+	last  time.Time     // of the last success
+	retry time.Time     // not before, after a failure
+	delay time.Duration // between failures
+}
+
+// pageTasks keep the log and the page log short.
+func (n *Node) pageTasks() []task {
+	return []task{
+		{name: "resume", due: func(_, _ time.Time) bool { return n.committer.refusal() != nil }, run: n.heal},
+		{name: "checkpoint", due: func(_, _ time.Time) bool {
+			return int64(n.log.End()-n.checkpoints.position) >= n.options.CheckpointBytes
+		}, run: func(context.Context) error { return n.checkpoint() }},
+		{name: "flush", last: n.options.Clock(), due: n.flushDue, run: func(context.Context) error { return n.flush() }},
+	}
+}
+
+// segmentTasks keep the segments few and young.
+func (n *Node) segmentTasks() []task {
+	return []task{
+		{name: "retention", due: func(now, last time.Time) bool {
+			return n.options.Retention > 0 && now.Sub(last) >= min(retentionInterval, n.options.FlushInterval)
+		}, run: n.retain},
+		{name: "compaction", due: func(now, last time.Time) bool {
+			return n.flushed.Swap(false) || now.Sub(last) >= compactionInterval
+		}, run: n.compact},
+	}
+}
+
+func (n *Node) flushDue(now, last time.Time) bool {
+	count, bytes := n.Generations()
+	return count > 1 || bytes > 0 && now.Sub(last) >= n.options.FlushInterval
+}
+
+func (n *Node) flush() error {
+	if err := n.Engine.Flush(); err != nil {
+		return err
+	}
+	n.flushed.Store(true)
+	return nil
+}
+
+// attempt runs a task that is due; one that fails waits twice as long each time.
+func (n *Node) attempt(ctx context.Context, t *task) {
+	now := n.options.Clock()
+	if now.Before(t.retry) && t.retry.Sub(now) <= failureDelayMax || !t.due(now, t.last) {
+		return
+	}
+	err := t.run(ctx)
+	if err == nil {
+		t.last, t.delay, t.retry = now, 0, time.Time{}
+		return
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	t.delay = min(max(2*t.delay, maintainInterval), failureDelayMax)
+	t.retry = n.options.Clock().Add(t.delay)
+	n.logger.Error("maintenance failed and will be tried again", "task", t.name, "after", t.delay, "error", err)
+}
+
+func (n *Node) stopping() bool {
+	select {
+	case <-n.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// checkpoint publishes the start of the present epoch and begins the next one.
+func (n *Node) checkpoint() error {
+	position, applied, epoch := n.committer.nextEpoch()
+	c := &n.checkpoints
+	err := n.Engine.Checkpoint(storage.Checkpoint{
+		Position: uint64(c.position), Applied: c.applied, SealThrough: c.epoch - 1,
+	})
+	if err != nil {
+		return err
+	}
+	trim := c.position
+	c.position, c.applied, c.epoch = position, applied, epoch
+	return n.log.TrimBefore(trim)
+}
+
+// finalCheckpoint seals everything, so that the next start replays nothing.
+func (n *Node) finalCheckpoint() error {
+	if err := n.Engine.Resume(); err != nil {
+		return err
+	}
+	if _, err := n.log.Sync(); err != nil {
+		return err
+	}
+	end := n.log.End()
+	err := n.Engine.Checkpoint(storage.Checkpoint{Position: uint64(end), Applied: n.AppliedIndexes(), SealAll: true})
+	if err != nil {
+		return err
+	}
+	return n.log.TrimBefore(end)
+}
+
+func (n *Node) retain(ctx context.Context) error {
+	cutMs := n.options.Clock().Add(-n.options.Retention).UnixMilli()
+	cutMs -= cutMs % (2 * time.Hour).Milliseconds()
+	if cutMs > n.RetentionCut() {
+		if err := n.cut(ctx, cutMs); err != nil {
+			return err
+		}
+	}
+	return n.Engine.Retain()
+}
+
+func (n *Node) compact(ctx context.Context) error {
+	for !n.stopping() {
+		did, err := n.Engine.Compact(ctx, n.options.Clock().UnixMilli())
+		if err != nil || !did {
+			return err
+		}
+	}
+	return nil
+}
+
+// heal applies what has stalled, and takes writes again if that was all.
+func (n *Node) heal(context.Context) error {
+	if err := n.Engine.Resume(); err != nil {
+		return err
+	}
+	if err := n.log.Stats().BrokenErr; err != nil {
+		return err
+	}
+	n.committer.readOnly.Store(nil)
+	n.logger.Info("storage takes writes again")
+	return nil
+}
+
+// syncLog makes the log durable once in a while.
+func (n *Node) syncLog() {
+	ticker := time.NewTicker(n.options.SyncInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-n.stop:
+			return
+		case <-ticker.C:
+		}
+		if _, err := n.log.Sync(); err != nil {
+			n.committer.logFailed(err) //nolint:errcheck // it keeps the error for the writers
+			n.logger.Error("the log cannot be made durable; writes are refused until a restart", "error", err)
+			return
+		}
+	}
+}
+
+// Health says why the node does not take writes, if so. Errors: series.ErrReadOnly.
+func (n *Node) Health() error {
+	err := n.committer.refusal()
+	if errors.Is(err, series.ErrReadOnly) {
+		return err
+	}
+	return nil
+}

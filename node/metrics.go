@@ -1,0 +1,128 @@
+package node
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/wal"
+)
+
+// figures are what one collection of metrics reads.
+type figures struct {
+	engine   storage.Stats
+	log      wal.Stats
+	commit   *commitStats
+	readOnly bool
+	queue    int64
+	recovery Recovery
+}
+
+// metric is one figure by name.
+type metric struct {
+	description *prometheus.Desc
+	kind        prometheus.ValueType
+	read        func(*figures) float64
+}
+
+func counter(name, help string, read func(*figures) float64) metric {
+	return metric{prometheus.NewDesc("tickmesh_"+name, help, nil, nil), prometheus.CounterValue, read}
+}
+
+func gauge(name, help string, read func(*figures) float64) metric {
+	return metric{prometheus.NewDesc("tickmesh_"+name, help, nil, nil), prometheus.GaugeValue, read}
+}
+
+var _ prometheus.Collector = (*Node)(nil)
+
+// Describe implements prometheus.Collector.
+func (n *Node) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range n.metrics {
+		out <- m.description
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (n *Node) Collect(out chan<- prometheus.Metric) {
+	f := &figures{
+		engine: n.Engine.Stats(), log: n.log.Stats(), commit: &n.committer.stats,
+		readOnly: n.committer.refusal() != nil, queue: n.committer.queued(), recovery: n.recovery,
+	}
+	for _, m := range n.metrics {
+		out <- prometheus.MustNewConstMetric(m.description, m.kind, m.read(f))
+	}
+}
+
+func nodeMetrics() []metric {
+	metrics := append(commitMetrics(), logMetrics()...)
+	metrics = append(metrics, memoryMetrics()...)
+	return append(metrics, fileMetrics()...)
+}
+
+func commitMetrics() []metric {
+	return []metric{
+		gauge("read_only", "1 while writes are refused because the disk does not take them.", func(f *figures) float64 {
+			if f.readOnly {
+				return 1
+			}
+			return 0
+		}),
+		gauge("commit_queue_bytes", "Bytes of writes that wait for the log.", func(f *figures) float64 { return float64(f.queue) }),
+		counter("commit_rounds_total", "Groups of writes that went to the log with one system call.", func(f *figures) float64 { return float64(f.commit.rounds.Load()) }),
+		counter("commit_writes_total", "Writes that went to the log.", func(f *figures) float64 { return float64(f.commit.writes.Load()) }),
+		counter("commit_rejected_total", "Writes refused because too many bytes waited for the log.", func(f *figures) float64 { return float64(f.commit.rejected.Load()) }),
+		counter("samples_applied_total", "Samples applied to hot pages.", func(f *figures) float64 { return float64(f.engine.Samples) }),
+		counter("samples_skipped_total", "Samples of the log that were not applied: older than retention, or of no known series.", func(f *figures) float64 { return float64(f.engine.SamplesSkipped) }),
+		counter("entries_invalid_total", "Entries of the log that could not be applied.", func(f *figures) float64 { return float64(f.engine.EntriesInvalid) }),
+		gauge("entries_stalled", "Entries of the log that wait until the disk takes writes.", func(f *figures) float64 { return float64(f.engine.EntriesStalled) }),
+		gauge("recovery_seconds", "How long the last start replayed the log.", func(f *figures) float64 { return f.recovery.Duration.Seconds() }),
+		gauge("recovery_bytes", "Bytes of log that the last start replayed.", func(f *figures) float64 { return float64(f.recovery.Bytes) }),
+	}
+}
+
+func logMetrics() []metric {
+	return []metric{
+		gauge("log_bytes", "Bytes of the log's files.", func(f *figures) float64 { return float64(f.log.Bytes) }),
+		gauge("log_end_bytes", "Position of the end of the log.", func(f *figures) float64 { return float64(f.log.End) }),
+		gauge("log_unsynced_bytes", "Bytes of the log that a power cut could take.", func(f *figures) float64 { return float64(f.log.End - f.log.Synced) }),
+		counter("log_written_bytes_total", "Bytes written to the log's files.", func(f *figures) float64 { return float64(f.log.BytesWritten) }),
+		counter("log_syncs_total", "Syncs of the log.", func(f *figures) float64 { return float64(f.log.Syncs) }),
+		counter("log_sync_seconds_total", "Time in syncs of the log.", func(f *figures) float64 { return f.log.SyncTime.Seconds() }),
+		counter("log_file_waits_total", "Writes that waited for a new file of the log.", func(f *figures) float64 { return float64(f.log.SwitchWaits) }),
+		counter("log_damaged_total", "Damaged stretches of the log that were passed over.", func(f *figures) float64 { return float64(f.log.Corruptions) }),
+		counter("log_torn_bytes_total", "Bytes behind the last complete record, cut at the start.", func(f *figures) float64 { return float64(f.log.TornBytes) }),
+	}
+}
+
+func memoryMetrics() []metric {
+	return []metric{
+		gauge("series", "Series that were ever created.", func(f *figures) float64 { return float64(f.engine.Index.Series) }),
+		gauge("series_lost", "Series whose records were damaged.", func(f *figures) float64 { return float64(f.engine.Index.SeriesLost) }),
+		gauge("series_hot", "Series with a head in memory.", func(f *figures) float64 { return float64(f.engine.Hot.Series) }),
+		gauge("head_bytes", "Memory of the series' heads.", func(f *figures) float64 { return float64(f.engine.Hot.HeadBytes) }),
+		gauge("hot_page_bytes", "Memory of hot pages, free ones included.", func(f *figures) float64 { return float64(f.engine.Hot.PageBytes) }),
+		gauge("hot_pages_out_of_order", "Hot pages of samples out of order.", func(f *figures) float64 { return float64(f.engine.Hot.PagesOutOfOrder) }),
+		gauge("index_table_bytes", "Memory of the series' hash table.", func(f *figures) float64 { return float64(f.engine.Index.TableBytes) }),
+		gauge("index_postings_bytes", "Memory of dictionary and postings.", func(f *figures) float64 { return float64(f.engine.Index.PartBytes) }),
+		gauge("index_keys_bytes", "Bytes of the file of keys, which is mapped.", func(f *figures) float64 { return float64(f.engine.Index.KeyFileBytes) }),
+	}
+}
+
+func fileMetrics() []metric {
+	return []metric{
+		gauge("page_log_generations", "Generations of the page log.", func(f *figures) float64 { return float64(f.engine.Generations) }),
+		gauge("page_log_bytes", "Bytes of the page log.", func(f *figures) float64 { return float64(f.engine.PageLogBytes) }),
+		gauge("segments", "Segments.", func(f *figures) float64 { return float64(f.engine.Segments) }),
+		gauge("segment_bytes", "Bytes of segments.", func(f *figures) float64 { return float64(f.engine.SegmentBytes) }),
+		gauge("segment_samples", "Samples in segments.", func(f *figures) float64 { return float64(f.engine.SegmentSamples) }),
+		gauge("tombstones", "Deletes that still hide something.", func(f *figures) float64 { return float64(f.engine.Tombstones) }),
+		counter("checkpoints_total", "Checkpoints.", func(f *figures) float64 { return float64(f.engine.Checkpoints) }),
+		counter("flushes_total", "Generations of the page log that became segments.", func(f *figures) float64 { return float64(f.engine.Flushes) }),
+		counter("flushed_samples_total", "Samples in them.", func(f *figures) float64 { return float64(f.engine.FlushedSamples) }),
+		counter("compactions_total", "Compactions.", func(f *figures) float64 { return float64(f.engine.Compactions) }),
+		counter("compacted_samples_total", "Samples that compactions wrote.", func(f *figures) float64 { return float64(f.engine.CompactedSamples) }),
+		counter("compaction_failures_total", "Compactions that failed.", func(f *figures) float64 { return float64(f.engine.CompactionFailures) }),
+		counter("damages_total", "Damaged parts of files that were met.", func(f *figures) float64 { return float64(f.engine.Corruptions) }),
+		counter("scans_total", "Scans.", func(f *figures) float64 { return float64(f.engine.Scans) }),
+		counter("scanned_samples_total", "Samples that scans read.", func(f *figures) float64 { return float64(f.engine.ScannedSamples) }),
+	}
+}

@@ -1,0 +1,132 @@
+package storage
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Names of the places where tests can make the engine fail.
+const (
+	FailCheckpointSeal    = "checkpoint/before-seal"
+	FailCheckpointSync    = "checkpoint/before-sync"
+	FailCheckpointPublish = "checkpoint/before-publish"
+	FailCheckpointDone    = "checkpoint/after-publish"
+	FailFlushSort         = "flush/before-sort"
+	FailFlushFinish       = "flush/before-finish"
+	FailFlushPublish      = "flush/before-publish"
+	FailFlushDone         = "flush/after-publish"
+	FailCompactMerge      = "compact/before-merge"
+	FailCompactPublish    = "compact/before-publish"
+	FailCompactDone       = "compact/after-publish"
+	FailRetentionPublish  = "retention/before-publish"
+	FailRetentionDone     = "retention/after-publish"
+	FailSeriesCreate      = "series/before-create"
+	FailSeriesCreated     = "series/after-create"
+)
+
+// Failpoints lists the names of this package.
+func Failpoints() []string {
+	return []string{
+		FailCheckpointSeal, FailCheckpointSync, FailCheckpointPublish, FailCheckpointDone,
+		FailFlushSort, FailFlushFinish, FailFlushPublish, FailFlushDone,
+		FailCompactMerge, FailCompactPublish, FailCompactDone,
+		FailRetentionPublish, FailRetentionDone, FailSeriesCreate, FailSeriesCreated,
+	}
+}
+
+// Checkpoint names a place in the log.
+type Checkpoint struct {
+	// Position is where recovery shall start to read. All entries before it are
+	// applied, and hot pages whose oldest sample comes from one of them have an
+	// epoch ≤ SealThrough.
+	Position    uint64
+	Applied     []uint64 // each shard's last entry before Position
+	SealThrough uint16
+	SealAll     bool // seal every hot page, for a clean end
+}
+
+// sealPagesInSlice bounds how long a shard's lock is held at a time.
+const sealPagesInSlice = 256
+
+// Checkpoint seals what is older than the position, makes the page log and the
+// series table durable, and publishes the position. After it returned nil the
+// log before the position is not needed.
+func (e *Engine) Checkpoint(c Checkpoint) error {
+	e.maintenance.Lock()
+	defer e.maintenance.Unlock()
+	if err := e.failpoints.Hit(FailCheckpointSeal); err != nil {
+		return err
+	}
+	for _, s := range e.shards {
+		if err := s.seal(c.SealThrough, c.SealAll); err != nil {
+			return fmt.Errorf("checkpoint: shard %d: %w", s.number, err)
+		}
+	}
+	if err := e.failpoints.Hit(FailCheckpointSync); err != nil {
+		return err
+	}
+	err := e.publishManifest(FailCheckpointPublish, func(m *manifest) {
+		m.LogPosition = c.Position
+		m.Applied = slices.Clone(c.Applied)
+	})
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	e.stats.checkpoints.Add(1)
+	return e.failpoints.Hit(FailCheckpointDone)
+}
+
+func (s *shard) seal(epoch uint16, all bool) error {
+	for {
+		s.mu.Lock()
+		if len(s.mu.backlog) > 0 {
+			s.mu.Unlock()
+			return ErrStalled
+		}
+		var done bool
+		var err error
+		if all {
+			done, err = true, s.mu.set.SealAll()
+		} else {
+			done, err = s.mu.set.SealThrough(epoch, sealPagesInSlice)
+		}
+		s.mu.Unlock()
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// publishManifest syncs what the manifest refers to, applies the change and
+// replaces the file. The caller holds the maintenance lock.
+func (e *Engine) publishManifest(failBefore string, change func(*manifest)) error {
+	// Before the pages: a tombstone that is named must not stand behind the end
+	// of the page log, or it would hide what is written there later.
+	v := e.versions.acquire()
+	stones := v.tombstones
+	e.versions.release(v)
+	pages, err := e.pages.Sync()
+	if err != nil {
+		return fmt.Errorf("sync the page log: %w", err)
+	}
+	// After the pages: every series that a page names is in the table by now.
+	state, err := e.index.Sync()
+	if err != nil {
+		return fmt.Errorf("sync the series table: %w", err)
+	}
+	m := *e.manifest
+	m.Pages, m.Index, m.Tombstones = pages, state, stones
+	m.RetentionCutMs = make([]int64, len(e.shards))
+	for i, s := range e.shards {
+		m.RetentionCutMs[i] = s.cutMs.Load()
+	}
+	change(&m)
+	if err := e.failpoints.Hit(failBefore); err != nil {
+		return err
+	}
+	if err := writeManifest(e.fs, e.dir, &m); err != nil {
+		return err
+	}
+	e.manifest = &m
+	return nil
+}

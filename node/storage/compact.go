@@ -1,0 +1,194 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/node/storage/index"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// Compact does the next compaction, if there is one that the policy wants, and
+// says whether it did. A segment that turns out to be damaged is left alone from
+// then on. Checkpoints and flushes go on meanwhile; Retain does not.
+func (e *Engine) Compact(ctx context.Context, nowMs int64) (did bool, err error) {
+	e.rewriting.Lock()
+	defer e.rewriting.Unlock()
+	e.maintenance.Lock()
+	job, ok := segment.PlanCompaction(e.manifest.Segments, nowMs, e.options.Compaction)
+	e.maintenance.Unlock()
+	if !ok {
+		return false, nil
+	}
+	if err := e.failpoints.Hit(FailCompactMerge); err != nil {
+		return false, err
+	}
+	if did, err = e.compact(ctx, &job); err != nil {
+		return did, fmt.Errorf("compact (%s): %w", job.Reason, err)
+	}
+	return did, e.failpoints.Hit(FailCompactDone)
+}
+
+func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err error) {
+	v := e.versions.acquire()
+	defer e.versions.release(v)
+	inputs := v.readersOf(job.Inputs)
+	if len(inputs) != len(job.Inputs) {
+		return true, e.markDamaged(job.Inputs) // one could not be opened
+	}
+	metas, err := segment.Merge(ctx, inputs, e.mergeOptions(job, v.tombstones))
+	var corrupt *segment.CorruptError
+	if errors.As(err, &corrupt) {
+		e.stats.compactionFailures.Add(1)
+		e.reportCorruption(err)
+		return true, e.markDamaged(job.Inputs)
+	}
+	if err != nil {
+		e.stats.compactionFailures.Add(1)
+		return false, err
+	}
+	if err := e.replaceSegments(job.Inputs, inputs, metas, FailCompactPublish); err != nil {
+		return false, err
+	}
+	e.stats.compactions.Add(1)
+	for i := range metas {
+		e.stats.compactedSamples.Add(metas[i].Samples)
+	}
+	return true, nil
+}
+
+func (e *Engine) mergeOptions(job *segment.Job, stones tombstones) segment.MergeOptions {
+	return segment.MergeOptions{
+		Options: segment.Options{
+			FS: e.fs, Dir: path.Join(e.dir, dirSegments), Partition: job.Partition, Level: job.Level,
+			SequenceLow: job.Inputs[0].SequenceLow, SequenceHigh: job.Inputs[len(job.Inputs)-1].SequenceHigh,
+			BlockSamples: job.BlockSamples, Dense: job.Dense, Rollups: job.Rollups,
+		},
+		BytesMax: e.options.SegmentBytesMax,
+		Hidden: func(dst []segment.TimeRange, input *segment.Meta, shard uint16, id uint32) []segment.TimeRange {
+			if cut := e.shards[shard].cutMs.Load(); cut > input.MinMs {
+				dst = append(dst, segment.TimeRange{FromMs: input.MinMs, ToMs: cut - 1})
+			}
+			for _, hide := range hiddenInSegment(stones.of(shard, id), input.SequenceHigh) {
+				dst = append(dst, segment.TimeRange{FromMs: hide.fromMs, ToMs: hide.toMs})
+			}
+			return dst
+		},
+	}
+}
+
+// readersOf gives the open readers of metas, in their order.
+func (v *version) readersOf(metas []segment.Meta) []*segment.Reader {
+	var readers []*segment.Reader
+	for i := range metas {
+		for _, r := range v.segments {
+			if r.Meta().Name == metas[i].Name {
+				readers = append(readers, r)
+			}
+		}
+	}
+	return readers
+}
+
+// markDamaged keeps segments out of further compactions.
+func (e *Engine) markDamaged(metas []segment.Meta) error {
+	e.maintenance.Lock()
+	defer e.maintenance.Unlock()
+	return e.publishManifest(FailCompactPublish, func(m *manifest) {
+		m.Segments = slices.Clone(m.Segments)
+		for i := range m.Segments {
+			if slices.ContainsFunc(metas, sameName(&m.Segments[i])) {
+				m.Segments[i].Damaged = true
+			}
+		}
+	})
+}
+
+func sameName(m *segment.Meta) func(segment.Meta) bool {
+	return func(other segment.Meta) bool { return other.Name == m.Name }
+}
+
+// replaceSegments publishes metas in place of old; the old files go when no scan
+// reads them.
+func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reader, metas []segment.Meta, failBefore string) error {
+	readers, err := e.openNew(metas)
+	if err != nil {
+		return err
+	}
+	e.maintenance.Lock()
+	defer e.maintenance.Unlock()
+	err = e.publishManifest(failBefore, func(m *manifest) {
+		m.Segments = slices.DeleteFunc(slices.Clone(m.Segments), func(s segment.Meta) bool {
+			return slices.ContainsFunc(old, sameName(&s))
+		})
+		m.Segments = append(m.Segments, metas...)
+	})
+	if err != nil {
+		return errors.Join(err, discard(readers))
+	}
+	e.changeVersion(func(v *version) {
+		kept := slices.DeleteFunc(slices.Clone(v.segments), func(r *segment.Reader) bool {
+			return slices.Contains(oldReaders, r)
+		})
+		v.segments = orderSegments(append(kept, readers...))
+		v.tombstones = neededTombstones(v)
+	}, func() {
+		if err := discard(oldReaders); err != nil {
+			e.log.Error("replaced segments stay on disk until the next start", "error", err)
+		}
+	})
+	return nil
+}
+
+// Retain drops the segments of which all shards have cut off everything, and
+// forgets series that have no sample left.
+func (e *Engine) Retain() error {
+	e.rewriting.Lock()
+	defer e.rewriting.Unlock()
+	cut := e.RetentionCut()
+	if cut == noCut {
+		return nil
+	}
+	e.maintenance.Lock()
+	expired := segment.Expired(e.manifest.Segments, cut)
+	e.maintenance.Unlock()
+	if len(expired) > 0 {
+		v := e.versions.acquire()
+		readers := v.readersOf(expired)
+		e.versions.release(v) // nothing but Retain and Compact drops segments
+		if err := e.replaceSegments(expired, readers, nil, FailRetentionPublish); err != nil {
+			return fmt.Errorf("retention: %w", err)
+		}
+	}
+	if month := index.MonthOf(cut); month > e.monthsDropped {
+		e.markHotSeries()
+		e.index.DropMonthsBefore(month)
+		e.monthsDropped = month
+	}
+	return e.failpoints.Hit(FailRetentionDone)
+}
+
+// RetentionCut gives the time before which all shards have cut off everything.
+func (e *Engine) RetentionCut() int64 {
+	cut := e.shards[0].cutMs.Load()
+	for _, s := range e.shards {
+		cut = min(cut, s.cutMs.Load())
+	}
+	return cut
+}
+
+// markHotSeries marks the months of samples that are not in a segment yet: those
+// in segments were marked when they were flushed.
+func (e *Engine) markHotSeries() {
+	const inSlice = 4096
+	for _, s := range e.shards {
+		for id, n := uint32(0), e.index.ShardSeries(s.number); id < n; id += inSlice {
+			s.mu.Lock()
+			s.markHotLocked(id, min(n, id+inSlice))
+			s.mu.Unlock()
+		}
+	}
+}

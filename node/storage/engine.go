@@ -1,0 +1,340 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/failpoint"
+	"github.com/tickmesh/tickmesh/node/storage/index"
+	"github.com/tickmesh/tickmesh/node/storage/pagelog"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// Options of an Engine.
+type Options struct {
+	FS                 vfs.FS
+	Dir                string // the data folder, made if missing
+	Shards             int    // of a new data folder; a used one keeps its own
+	ExtentBytes        int64  // of the page log's files; 0: its default
+	GenerationBytesMax int64  // of the page log; 0: 256 MiB
+	SegmentBytesMax    int64  // a merge splits larger outputs; 0: 1 GiB
+	Compaction         segment.Settings
+	Logger             *slog.Logger
+	Failpoints         *failpoint.Set
+}
+
+// Folders and files below the data folder.
+const (
+	lockName      = "LOCK"
+	dirIndex      = "series"
+	dirPages      = "pages"
+	dirSegments   = "segments"
+	shardsDefault = 128
+
+	generationBytesDefault = 256 << 20
+	segmentBytesDefault    = 1 << 30
+)
+
+// Engine is the storage of one node. All methods may be called from many
+// goroutines; calls of Apply for one shard must come in the order of its log.
+type Engine struct {
+	fs         vfs.FS
+	dir        string
+	options    Options
+	log        *slog.Logger
+	failpoints *failpoint.Set
+	lock       io.Closer
+
+	shards   []*shard
+	index    *index.Index
+	pages    *pagelog.Log
+	versions versions
+	update   sync.Mutex // serialises changes of the version
+
+	// The last generation that had pages when the folder was opened; 0: none.
+	generationAtOpen uint64
+
+	// Lock order: rewriting, maintenance, update, a shard.
+	rewriting     sync.Mutex  // held by Compact and Retain: they alone drop segments
+	maintenance   sync.Mutex  // held by what publishes a manifest, while it does
+	manifest      *manifest   // as published last; guarded by maintenance
+	monthsDropped index.Month // months before it are forgotten; guarded by rewriting
+
+	stats engineStats
+}
+
+type engineStats struct {
+	samples, samplesSkipped, entriesInvalid atomic.Int64
+	checkpoints, flushes, compactions       atomic.Int64
+	flushedSamples, compactedSamples        atomic.Int64
+	compactionFailures, corruptions         atomic.Int64
+	scans, scannedSamples                   atomic.Int64
+}
+
+// Open opens a data folder and brings back the state at its last checkpoint. The
+// caller then applies the log from LogPosition on.
+func Open(o Options) (*Engine, error) {
+	e := &Engine{fs: o.FS, dir: o.Dir, options: withDefaults(o), log: o.Logger, failpoints: o.Failpoints}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	if err := e.open(); err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	return e, nil
+}
+
+func withDefaults(o Options) Options {
+	if o.Shards == 0 {
+		o.Shards = shardsDefault
+	}
+	if o.GenerationBytesMax == 0 {
+		o.GenerationBytesMax = generationBytesDefault
+	}
+	if o.SegmentBytesMax == 0 {
+		o.SegmentBytesMax = segmentBytesDefault
+	}
+	return o
+}
+
+func (e *Engine) open() error {
+	if err := e.fs.MkdirAll(e.dir); err != nil {
+		return fmt.Errorf("make the data folder: %w", err)
+	}
+	lock, err := e.fs.Lock(path.Join(e.dir, lockName))
+	if err != nil {
+		if errors.Is(err, vfs.ErrLocked) {
+			return fmt.Errorf("data folder %s is in use by another process: %w", e.dir, err)
+		}
+		return fmt.Errorf("lock the data folder: %w", err)
+	}
+	e.lock = lock
+	m, err := readManifest(e.fs, e.dir)
+	if isNew(err) {
+		if m, err = newManifest(e.options.Shards); err != nil {
+			return err
+		}
+		if err = e.refuseForeignFiles(); err == nil {
+			err = writeManifest(e.fs, e.dir, m)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	e.manifest = m
+	return e.restore(m)
+}
+
+// refuseForeignFiles guards against a folder whose manifest was lost: to start
+// it as new would throw its data away.
+func (e *Engine) refuseForeignFiles() error {
+	names, err := e.fs.List(path.Join(e.dir, dirSegments))
+	if err == nil && len(names) > 0 {
+		return fmt.Errorf("%w: %s has segments but no manifest; restore the file or choose another folder", ErrManifest, e.dir)
+	}
+	return nil
+}
+
+func (e *Engine) restore(m *manifest) (err error) {
+	for i := range m.Shards {
+		e.shards = append(e.shards, newShard(e, uint16(i), m.Applied[i], m.RetentionCutMs[i]))
+	}
+	e.index, err = index.Open(index.Options{
+		FS: e.fs, Dir: path.Join(e.dir, dirIndex), State: m.Index, Failpoints: e.failpoints, Corrupt: e.reportCorruption,
+	})
+	if err != nil {
+		return fmt.Errorf("open the series table: %w", err)
+	}
+	e.pages, err = pagelog.Open(pagelog.Options{
+		FS: e.fs, Dir: path.Join(e.dir, dirPages), ExtentBytes: e.options.ExtentBytes,
+		GenerationBytesMax: e.options.GenerationBytesMax, Failpoints: e.failpoints, Corrupt: e.reportCorruption,
+	}, m.Pages, func(ref pagelog.Ref, shard uint16, id uint32) {
+		if int(shard) < len(e.shards) {
+			e.shards[shard].mu.set.SetPage(id, uint32(ref))
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("open the page log: %w", err)
+	}
+	v := &version{tombstones: m.Tombstones, generationOldest: e.pages.Generations()[0].Number}
+	v.segments, err = e.openSegments(m.Segments)
+	if err != nil {
+		return err
+	}
+	e.versions.publish(v)
+	for _, g := range e.pages.Generations() {
+		if g.Pages > 0 {
+			e.generationAtOpen = g.Number
+		}
+	}
+	return nil
+}
+
+// openSegments opens what the manifest names and removes other files. A segment
+// that cannot be opened is reported and left out: the rest keeps serving. It stays
+// in the manifest.
+func (e *Engine) openSegments(metas []segment.Meta) ([]*segment.Reader, error) {
+	dir := path.Join(e.dir, dirSegments)
+	if err := e.fs.MkdirAll(dir); err != nil {
+		return nil, fmt.Errorf("make the folder of segments: %w", err)
+	}
+	known := map[string]bool{}
+	var readers []*segment.Reader
+	for i := range metas {
+		known[metas[i].Name] = true
+		r, err := segment.Open(e.fs, path.Join(dir, metas[i].Name))
+		if err != nil {
+			e.reportCorruption(err)
+			continue
+		}
+		readers = append(readers, r)
+	}
+	names, err := e.fs.List(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list segments: %w", err)
+	}
+	for _, name := range names {
+		if !known[name] && (strings.HasSuffix(name, segment.FileSuffix) || strings.HasSuffix(name, segment.TemporarySuffix)) {
+			if err := e.fs.Remove(path.Join(dir, name)); err != nil {
+				return nil, fmt.Errorf("remove an unfinished segment: %w", err)
+			}
+		}
+	}
+	return readers, nil
+}
+
+func (e *Engine) reportCorruption(err error) {
+	e.stats.corruptions.Add(1)
+	e.log.Error("damaged data; what it does not touch keeps serving", "error", err)
+}
+
+// Close gives everything back. Hot pages are not sealed: Checkpoint does that.
+func (e *Engine) Close() error {
+	e.maintenance.Lock()
+	defer e.maintenance.Unlock()
+	return e.close()
+}
+
+func (e *Engine) close() error {
+	var problems []error
+	if e.versions.current != nil {
+		for _, r := range e.versions.current.segments {
+			problems = append(problems, r.Release())
+		}
+	}
+	if e.pages != nil {
+		problems = append(problems, e.pages.Close())
+	}
+	if e.index != nil {
+		problems = append(problems, e.index.Close())
+	}
+	if e.lock != nil {
+		problems = append(problems, e.lock.Close())
+	}
+	return errors.Join(problems...)
+}
+
+// Shards gives the number of shards.
+func (e *Engine) Shards() int { return len(e.shards) }
+
+// Incarnation identifies the data folder.
+func (e *Engine) Incarnation() string { return e.manifest.Incarnation }
+
+// LogPosition is where the log must be read from after Open.
+func (e *Engine) LogPosition() uint64 { return e.manifest.LogPosition }
+
+// AppliedIndexes gives the last applied entry of each shard.
+func (e *Engine) AppliedIndexes() []uint64 {
+	applied := make([]uint64, len(e.shards))
+	for i, s := range e.shards {
+		s.mu.Lock()
+		applied[i] = s.mu.applied
+		s.mu.Unlock()
+	}
+	return applied
+}
+
+// Apply applies an entry of a shard's log; epoch grows with the checkpoints, see
+// Checkpoint. ErrStalled means that the entry is kept and waits for Resume. Any
+// other error says what was wrong with the entry, which is then passed over.
+func (e *Engine) Apply(epoch uint16, entry *Entry) error {
+	if int(entry.Shard) >= len(e.shards) {
+		e.stats.entriesInvalid.Add(1)
+		return fmt.Errorf("%w: shard %d of %d", ErrEntry, entry.Shard, len(e.shards))
+	}
+	return e.shards[entry.Shard].apply(epoch, entry)
+}
+
+// Resume applies what has stalled, in order. Nil means that nothing stalls now.
+func (e *Engine) Resume() error {
+	for _, s := range e.shards {
+		if err := s.resume(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) appendPage(shard uint16, id uint32, previous pagelog.Ref, payload []byte) (pagelog.Ref, error) {
+	ref, err := e.pages.Append(shard, id, previous, payload)
+	if errors.Is(err, pagelog.ErrGenerationFull) {
+		if _, err = e.pages.Roll(); err == nil {
+			ref, err = e.pages.Append(shard, id, previous, payload)
+		}
+	}
+	return ref, err
+}
+
+// defineSeries gives the id of a key, a new one if it has none, with its first
+// sample at timeMs.
+func (e *Engine) defineSeries(shard uint16, key series.Key, timeMs int64) (series.ID, error) {
+	ref, known, err := e.index.Lookup(key)
+	if err != nil {
+		return 0, stalled(err)
+	}
+	if known {
+		return ref.ID, nil
+	}
+	if err := e.failpoints.Hit(FailSeriesCreate); err != nil {
+		return 0, stalled(err)
+	}
+	id := series.ID(e.index.ShardSeries(shard))
+	_, err = e.index.Create(shard, id, key, index.MonthOf(timeMs))
+	if errors.Is(err, series.ErrKey) || errors.Is(err, index.ErrFull) {
+		return 0, fmt.Errorf("define series %s: %w", key, err)
+	}
+	if err != nil {
+		return 0, stalled(err)
+	}
+	return id, e.failpoints.Hit(FailSeriesCreated)
+}
+
+// addTombstone makes a tombstone take effect. Its series have been sealed, and
+// their shard is locked.
+func (e *Engine) addTombstone(t Tombstone) {
+	t.Generation, t.Offset = e.pages.End()
+	e.changeVersion(func(v *version) {
+		v.tombstones = append(v.tombstones[:len(v.tombstones):len(v.tombstones)], t)
+	})
+}
+
+// changeVersion publishes a changed copy of the current version.
+func (e *Engine) changeVersion(change func(*version), after ...func()) {
+	e.update.Lock()
+	defer e.update.Unlock()
+	current := e.versions.acquire()
+	next := &version{
+		segments: current.segments, tombstones: current.tombstones, generationOldest: current.generationOldest,
+	}
+	change(next)
+	e.versions.release(current)
+	e.versions.publish(next, after...)
+}

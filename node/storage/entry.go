@@ -1,0 +1,141 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// ErrEntry marks bytes that are not an entry.
+var ErrEntry = errors.New("not a log entry")
+
+// EntryKind says what an entry does when it is applied.
+type EntryKind uint8
+
+// The kinds of entries. Their numbers are part of the durable format.
+const (
+	EntrySamples   EntryKind = 1 // body: encoded batches, each after its uvarint length
+	EntryDelete    EntryKind = 2 // body: see Tombstone
+	EntryRetention EntryKind = 3 // body: varint, the cut in ms: what is older is gone
+)
+
+// Entry is one element of a shard's log:
+//
+//	kind u8, shard u16, uvarint term, uvarint index, body
+//
+// Index counts from 1 in each shard without gaps.
+type Entry struct {
+	Kind  EntryKind
+	Shard uint16
+	Term  uint64
+	Index uint64
+	Body  []byte
+}
+
+// AppendHeader appends the entry's header; the body follows it as it is.
+func (e *Entry) AppendHeader(dst []byte) []byte {
+	dst = append(dst, byte(e.Kind))
+	dst = binary.LittleEndian.AppendUint16(dst, e.Shard)
+	dst = binary.AppendUvarint(dst, e.Term)
+	return binary.AppendUvarint(dst, e.Index)
+}
+
+// EntryHeaderBytesMax bounds what AppendHeader appends.
+const EntryHeaderBytesMax = 1 + 2 + 2*binary.MaxVarintLen64
+
+// ParseEntry reads an entry; its body points into record.
+func ParseEntry(record []byte) (Entry, error) {
+	if len(record) < 5 {
+		return Entry{}, fmt.Errorf("%w: %d bytes", ErrEntry, len(record))
+	}
+	e := Entry{Kind: EntryKind(record[0]), Shard: binary.LittleEndian.Uint16(record[1:])}
+	rest := record[3:]
+	var used int
+	if e.Term, used = binary.Uvarint(rest); used <= 0 {
+		return Entry{}, fmt.Errorf("%w: term", ErrEntry)
+	}
+	rest = rest[used:]
+	if e.Index, used = binary.Uvarint(rest); used <= 0 || e.Index == 0 {
+		return Entry{}, fmt.Errorf("%w: index", ErrEntry)
+	}
+	e.Body = rest[used:]
+	return e, nil
+}
+
+// NextBatch cuts the first batch off the body of an entry of samples.
+func NextBatch(body []byte) (batch, rest []byte, err error) {
+	n, used := binary.Uvarint(body)
+	if used <= 0 || n > uint64(len(body)-used) {
+		return nil, nil, fmt.Errorf("%w: length of a batch", ErrEntry)
+	}
+	return body[used : used+int(n)], body[used+int(n):], nil
+}
+
+// DeleteBody encodes the deletion of the samples of ids, sorted and unique, in
+// [fromMs, toMs]: varint from, varint to, uvarint count, uvarint differences.
+func DeleteBody(ids []uint32, fromMs, toMs int64) []byte {
+	b := binary.AppendVarint(nil, fromMs)
+	b = binary.AppendVarint(b, toMs)
+	return appendIDs(b, ids)
+}
+
+func parseDeleteBody(b []byte) (ids []uint32, fromMs, toMs int64, err error) {
+	var used int
+	if fromMs, used = binary.Varint(b); used <= 0 {
+		return nil, 0, 0, fmt.Errorf("%w: start of a delete", ErrEntry)
+	}
+	b = b[used:]
+	if toMs, used = binary.Varint(b); used <= 0 {
+		return nil, 0, 0, fmt.Errorf("%w: end of a delete", ErrEntry)
+	}
+	ids, rest, err := parseIDs(b[used:])
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%w: %d bytes after a delete", ErrEntry, len(rest))
+	}
+	return ids, fromMs, toMs, err
+}
+
+func appendIDs(b []byte, ids []uint32) []byte {
+	b = binary.AppendUvarint(b, uint64(len(ids)))
+	var previous uint32
+	for _, id := range ids {
+		b = binary.AppendUvarint(b, uint64(id-previous))
+		previous = id
+	}
+	return b
+}
+
+func parseIDs(b []byte) (ids []uint32, rest []byte, err error) {
+	n, used := binary.Uvarint(b)
+	if used <= 0 || n > uint64(len(b)-used) {
+		return nil, nil, fmt.Errorf("%w: count of series", ErrEntry)
+	}
+	b = b[used:]
+	ids = slices.Grow(ids, int(n))
+	var id uint64
+	for range n {
+		d, used := binary.Uvarint(b)
+		if used <= 0 {
+			return nil, nil, fmt.Errorf("%w: series of a delete", ErrEntry)
+		}
+		b = b[used:]
+		id += d
+		if id > 1<<32-1 {
+			return nil, nil, fmt.Errorf("%w: series %d of a delete", ErrEntry, id)
+		}
+		ids = append(ids, uint32(id))
+	}
+	return ids, b, nil
+}
+
+// RetentionBody encodes a retention cut.
+func RetentionBody(cutMs int64) []byte { return binary.AppendVarint(nil, cutMs) }
+
+func parseRetentionBody(b []byte) (int64, error) {
+	cut, used := binary.Varint(b)
+	if used <= 0 || used != len(b) {
+		return 0, fmt.Errorf("%w: retention cut", ErrEntry)
+	}
+	return cut, nil
+}

@@ -1,0 +1,155 @@
+package storage
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"path"
+
+	"github.com/tickmesh/tickmesh/node/storage/index"
+	"github.com/tickmesh/tickmesh/node/storage/pagelog"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// ErrManifest marks a data folder whose manifest cannot be used.
+var ErrManifest = errors.New("the data folder's manifest is not usable")
+
+const (
+	manifestName      = "MANIFEST"
+	manifestTemporary = "MANIFEST.new"
+	manifestMagic     = "tickmesh-manifest"
+	manifestFormat    = 1
+)
+
+// manifest says what of the data folder counts. See FORMAT.md.
+type manifest struct {
+	Format      int    `json:"format"`
+	Incarnation string `json:"incarnation"` // of the data folder, random
+	Shards      int    `json:"shards"`
+
+	// Entries before LogPosition are in pages and segments. Applied holds each
+	// shard's last entry before it.
+	LogPosition uint64   `json:"logPosition"`
+	Applied     []uint64 `json:"applied"`
+
+	Index          index.State    `json:"index"`
+	Pages          pagelog.State  `json:"pages"`
+	Segments       []segment.Meta `json:"segments"`
+	SegmentNext    uint64         `json:"segmentNext"`    // number of the next segment's file
+	RetentionCutMs []int64        `json:"retentionCutMs"` // by shard
+	Tombstones     tombstones     `json:"tombstones"`
+}
+
+func newManifest(shards int) (*manifest, error) {
+	id := make([]byte, 16)
+	if _, err := rand.Read(id); err != nil {
+		return nil, fmt.Errorf("draw an incarnation: %w", err)
+	}
+	m := &manifest{
+		Format: manifestFormat, Incarnation: hex.EncodeToString(id), Shards: shards,
+		Applied: make([]uint64, shards), RetentionCutMs: make([]int64, shards),
+	}
+	for i := range m.RetentionCutMs {
+		m.RetentionCutMs[i] = noCut
+	}
+	return m, nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// encode gives the file's bytes: a line with magic and the checksum of the rest,
+// then JSON.
+func (m *manifest) encode() ([]byte, error) {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode the manifest: %w", err)
+	}
+	return fmt.Appendf(nil, "%s %08x\n%s\n", manifestMagic, crc32.Checksum(body, castagnoli), body), nil
+}
+
+func decodeManifest(b []byte) (*manifest, error) {
+	head, rest, ok := bytes.Cut(b, []byte{'\n'})
+	var sum uint32
+	if !ok {
+		return nil, fmt.Errorf("%w: no first line", ErrManifest)
+	}
+	if _, err := fmt.Sscanf(string(head), manifestMagic+" %08x", &sum); err != nil {
+		return nil, fmt.Errorf("%w: its first line is %.40q", ErrManifest, head)
+	}
+	body := bytes.TrimSuffix(rest, []byte{'\n'})
+	if crc32.Checksum(body, castagnoli) != sum {
+		return nil, fmt.Errorf("%w: checksum mismatch", ErrManifest)
+	}
+	m := &manifest{}
+	if err := json.Unmarshal(body, m); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrManifest, err)
+	}
+	if m.Format != manifestFormat {
+		return nil, fmt.Errorf("%w: format %d; this program reads format %d", ErrManifest, m.Format, manifestFormat)
+	}
+	if m.Shards < 1 || m.Shards > shardsMax || len(m.Applied) != m.Shards || len(m.RetentionCutMs) != m.Shards {
+		return nil, fmt.Errorf("%w: it speaks of %d shards", ErrManifest, m.Shards)
+	}
+	return m, nil
+}
+
+// readManifest gives fs.ErrNotExist for a new data folder.
+func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
+	name := path.Join(dir, manifestName)
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("open the manifest: %w", err)
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest: %w", err)
+	}
+	b := make([]byte, size)
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return nil, fmt.Errorf("read the manifest: %w", err)
+	}
+	m, err := decodeManifest(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return m, nil
+}
+
+// writeManifest replaces the manifest in one step.
+func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
+	b, err := m.encode()
+	if err != nil {
+		return err
+	}
+	temporary, name := path.Join(dir, manifestTemporary), path.Join(dir, manifestName)
+	f, err := fsys.Create(temporary)
+	if err != nil {
+		return fmt.Errorf("write the manifest: %w", err)
+	}
+	_, err = f.WriteAt(b, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = fsys.Rename(temporary, name)
+	}
+	if err == nil {
+		err = fsys.SyncDir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("write the manifest: %w", err)
+	}
+	return nil
+}
+
+func isNew(err error) bool { return errors.Is(err, fs.ErrNotExist) }

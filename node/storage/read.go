@@ -1,0 +1,291 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/codec"
+	"github.com/tickmesh/tickmesh/node/storage/page"
+	"github.com/tickmesh/tickmesh/node/storage/pagelog"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// seriesReader reads one series after the other out of segments, page log and hot
+// pages. It is for one goroutine.
+type seriesReader struct {
+	engine  *Engine
+	version *version
+
+	hot     page.Hot
+	page    pagelog.Page
+	payload []byte
+	chain   []pagelog.Ref
+	overlay codec.Points // what is not in segments: sorted, unique
+	cursors []segment.Cursor
+	active  []cursorState
+	blocks  []blockPoints
+	merged  codec.Points
+	scratch codec.Points
+	order   []int32
+	hidden  []span
+}
+
+// cursorState is a segment's cursor that stands on a block.
+type cursorState struct {
+	cursor *segment.Cursor
+	rank   int // of the segment in the order of writing
+	block  segment.Block
+	hidden []span
+}
+
+// blockPoints are the points of one block of a cluster.
+type blockPoints struct {
+	rank   int
+	points codec.Points
+}
+
+func newSeriesReader(e *Engine, v *version) *seriesReader {
+	return &seriesReader{engine: e, version: v, cursors: make([]segment.Cursor, len(v.segments))}
+}
+
+// read gives the points of a series in [fromMs, toMs] to emit, in time order and
+// in stretches that are reused. Damaged blocks are an error: an answer without
+// them would look complete.
+func (r *seriesReader) read(ref series.Ref, fromMs, toMs int64, emit func([]int64, []float64) error) error {
+	s := r.engine.shards[ref.Shard]
+	if cut := s.cutMs.Load(); cut > fromMs {
+		fromMs = cut
+	}
+	if fromMs > toMs {
+		return nil
+	}
+	stones := r.version.tombstones.of(ref.Shard, uint32(ref.ID))
+	if err := r.readOverlay(s, uint32(ref.ID), stones, span{fromMs, toMs}); err != nil {
+		return err
+	}
+	if err := r.findBlocks(ref, stones, fromMs, toMs); err != nil {
+		return err
+	}
+	return r.mergeSources(span{fromMs, toMs}, emit)
+}
+
+// readOverlay gathers what the hot pages and the page log have.
+func (r *seriesReader) readOverlay(s *shard, id uint32, stones []*Tombstone, within span) error {
+	s.mu.Lock()
+	s.mu.set.Snapshot(id, &r.hot)
+	s.mu.Unlock()
+	if err := r.readChain(stones); err != nil {
+		return fmt.Errorf("series %d of shard %d: %w", id, s.number, err)
+	}
+	for _, payload := range [][]byte{r.hot.Main, r.hot.OutOfOrder} {
+		if len(payload) == 0 {
+			continue
+		}
+		if err := codec.DecodePagePoints(payload, &r.overlay); err != nil {
+			return fmt.Errorf("hot page of series %d of shard %d: %w", id, s.number, err)
+		}
+	}
+	clipPoints(&r.overlay, 0, within)
+	sortPoints(&r.overlay, &r.scratch, &r.order)
+	return nil
+}
+
+// readChain decodes the sealed pages that no segment has yet, oldest first.
+func (r *seriesReader) readChain(stones []*Tombstone) error {
+	r.overlay.Reset()
+	r.chain = r.chain[:0]
+	pages := r.engine.pages
+	for ref := pagelog.Ref(r.hot.Sealed); ref != pagelog.None && r.version.holds(ref); {
+		r.chain = append(r.chain, ref)
+		p, err := pages.Read(ref, r.payload[:0])
+		if err != nil {
+			return err
+		}
+		r.payload = p.Payload
+		ref = p.Previous
+	}
+	for _, ref := range slices.Backward(r.chain) {
+		p, err := pages.Read(ref, r.payload[:0])
+		if err != nil {
+			return err
+		}
+		r.payload = p.Payload
+		before := r.overlay.Len()
+		if err := codec.DecodePagePoints(p.Payload, &r.overlay); err != nil {
+			return err
+		}
+		if len(stones) > 0 {
+			hide := hiddenInPage(stones, pages.Number(ref), ref.Offset())
+			hidePoints(&r.overlay, before, hide)
+		}
+	}
+	return nil
+}
+
+// findBlocks puts a cursor on the first block of each segment that has the series.
+func (r *seriesReader) findBlocks(ref series.Ref, stones []*Tombstone, fromMs, toMs int64) error {
+	r.active = r.active[:0]
+	for i, reader := range r.version.segments {
+		m := reader.Meta()
+		if m.MaxMs < fromMs || m.MinMs > toMs || ref.Shard < m.ShardLow || ref.Shard > m.ShardHigh {
+			continue
+		}
+		c := &r.cursors[i]
+		if err := reader.Find(c, ref.Shard, uint32(ref.ID), fromMs, toMs); err != nil {
+			return err
+		}
+		state := cursorState{cursor: c, rank: i}
+		if len(stones) > 0 {
+			state.hidden = hiddenInSegment(stones, m.SequenceHigh)
+		}
+		if ok, err := state.advance(); err != nil {
+			return err
+		} else if ok {
+			r.active = append(r.active, state)
+		}
+	}
+	return nil
+}
+
+func (c *cursorState) advance() (bool, error) {
+	if !c.cursor.Next() {
+		return false, c.cursor.Err()
+	}
+	c.block = c.cursor.Block()
+	return true, nil
+}
+
+// mergeSources walks blocks and overlay in time order. Blocks that overlap in time
+// form a cluster, which is merged in the order of writing; a block on its own goes
+// straight through.
+func (r *seriesReader) mergeSources(within span, emit func([]int64, []float64) error) error {
+	overlay := r.overlay
+	for len(r.active) > 0 {
+		cluster, err := r.takeCluster()
+		if err != nil {
+			return err
+		}
+		before, _ := slices.BinarySearch(overlay.Times, cluster.fromMs)
+		if err := emit(overlay.Times[:before], overlay.Values[:before]); err != nil {
+			return err
+		}
+		inside, found := slices.BinarySearch(overlay.Times, cluster.toMs)
+		if found {
+			inside++
+		}
+		r.merged.Reset()
+		for i := range r.blocks {
+			r.merged.Times = append(r.merged.Times, r.blocks[i].points.Times...)
+			r.merged.Values = append(r.merged.Values, r.blocks[i].points.Values...)
+		}
+		r.merged.Times = append(r.merged.Times, overlay.Times[before:inside]...)
+		r.merged.Values = append(r.merged.Values, overlay.Values[before:inside]...)
+		sortPoints(&r.merged, &r.scratch, &r.order)
+		clipPoints(&r.merged, 0, within)
+		if err := emit(r.merged.Times, r.merged.Values); err != nil {
+			return err
+		}
+		overlay = codec.Points{Times: overlay.Times[inside:], Values: overlay.Values[inside:]}
+	}
+	return emit(overlay.Times, overlay.Values)
+}
+
+// takeCluster decodes the earliest block and all blocks that overlap it, directly
+// or through others, into r.blocks, in the order of writing.
+func (r *seriesReader) takeCluster() (cluster span, err error) {
+	first := 0
+	for i := range r.active {
+		if r.active[i].block.MinMs < r.active[first].block.MinMs {
+			first = i
+		}
+	}
+	cluster = span{r.active[first].block.MinMs, r.active[first].block.MaxMs}
+	r.blocks = r.blocks[:0]
+	for grown := true; grown; {
+		grown = false
+		for i := 0; i < len(r.active); i++ {
+			state := &r.active[i]
+			for state.block.MinMs <= cluster.toMs {
+				cluster.toMs = max(cluster.toMs, state.block.MaxMs)
+				grown = true
+				if err := r.decode(state); err != nil {
+					return cluster, err
+				}
+				more, err := state.advance()
+				if err != nil {
+					return cluster, err
+				}
+				if !more {
+					r.active = slices.Delete(r.active, i, i+1)
+					i--
+					break
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(r.blocks, func(a, b blockPoints) int { return a.rank - b.rank })
+	return cluster, nil
+}
+
+func (r *seriesReader) decode(state *cursorState) error {
+	if len(r.blocks) < cap(r.blocks) {
+		r.blocks = r.blocks[:len(r.blocks)+1] // keeps the memory of its points
+	} else {
+		r.blocks = append(r.blocks, blockPoints{})
+	}
+	b := &r.blocks[len(r.blocks)-1]
+	b.rank = state.rank
+	b.points.Reset()
+	if err := state.cursor.Points(&b.points); err != nil {
+		var corrupt *segment.CorruptError
+		if errors.As(err, &corrupt) {
+			r.engine.reportCorruption(err)
+		}
+		return err
+	}
+	hidePoints(&b.points, 0, state.hidden)
+	return nil
+}
+
+// holds says whether a page is in a generation that the version's segments do not
+// cover. Generations are few, so their low bits tell them apart.
+func (v *version) holds(ref pagelog.Ref) bool {
+	return (ref.Generation()-uint8(v.generationOldest))%pagelog.Generations < pagelog.Generations/2
+}
+
+// clipPoints removes the points from index start on that lie outside of the span.
+func clipPoints(p *codec.Points, start int, within span) {
+	if n := len(p.Times); n > start && strictlyGrowing(p.Times[start:]) {
+		from, _ := slices.BinarySearch(p.Times[start:], within.fromMs)
+		to, found := slices.BinarySearch(p.Times[start:], within.toMs)
+		if found {
+			to++
+		}
+		kept := copy(p.Times[start:], p.Times[start+from:start+to])
+		copy(p.Values[start:], p.Values[start+from:start+to])
+		p.Times, p.Values = p.Times[:start+kept], p.Values[:start+kept]
+		return
+	}
+	keepPoints(p, start, within.has)
+}
+
+// hidePoints removes the points from index start on that lie in one of the spans.
+func hidePoints(p *codec.Points, start int, spans []span) {
+	if len(spans) == 0 {
+		return
+	}
+	keepPoints(p, start, func(timeMs int64) bool { return !hidden(spans, timeMs) })
+}
+
+func keepPoints(p *codec.Points, start int, keep func(timeMs int64) bool) {
+	kept := start
+	for i := start; i < len(p.Times); i++ {
+		if keep(p.Times[i]) {
+			p.Times[kept], p.Values[kept] = p.Times[i], p.Values[i]
+			kept++
+		}
+	}
+	p.Times, p.Values = p.Times[:kept], p.Values[:kept]
+}

@@ -1,0 +1,206 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/index"
+)
+
+// The engine is the source of a node's scans.
+var _ scan.Source = (*Engine)(nil)
+
+// job is one scan, shared by its workers.
+type job struct {
+	engine  *Engine
+	request *scan.Request
+	visit   scan.Visitor
+	version *version
+	refs    []series.Ref
+	next    atomic.Int64 // index into refs
+	samples atomic.Int64
+	stopped atomic.Bool
+}
+
+// refsInTurn are the series that a worker takes at a time.
+const refsInTurn = 8
+
+// Scan implements scan.Source.
+func (e *Engine) Scan(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
+	e.stats.scans.Add(1)
+	if request.FromMs > request.ToMs {
+		return nil
+	}
+	if w := request.Windows; w != nil && w.WidthMs <= 0 {
+		return fmt.Errorf("a window of %d ms: it must be longer than 0", w.WidthMs)
+	}
+	refs, err := e.selectRefs(ctx, &request.Selector, request.Limits)
+	if err != nil {
+		return err
+	}
+	j := &job{engine: e, request: request, visit: visit, refs: refs, version: e.versions.acquire()}
+	defer e.versions.release(j.version)
+	err = j.run(ctx)
+	e.stats.scannedSamples.Add(j.samples.Load())
+	if errors.Is(err, scan.ErrStopped) {
+		return nil
+	}
+	return err
+}
+
+// refBytes is what the scan holds for each series that it will visit.
+const refBytes = 16
+
+// selectRefs gives the series of a selector by shard and id, the order of
+// segments.
+func (e *Engine) selectRefs(ctx context.Context, selector *scan.Selector, limits scan.Limits) ([]series.Ref, error) {
+	seriesMax := limits.SeriesMax
+	if limits.BytesMax > 0 && (seriesMax == 0 || limits.BytesMax/refBytes < seriesMax) {
+		seriesMax = max(1, limits.BytesMax/refBytes)
+	}
+	locals, err := e.index.Select(ctx, selector, index.AllMonths(), seriesMax, nil)
+	if err != nil {
+		return nil, err
+	}
+	refs, err := e.index.Refs(locals, make([]series.Ref, 0, len(locals)))
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(refs, func(a, b series.Ref) int {
+		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.ID, b.ID))
+	})
+	return refs, nil
+}
+
+func (j *job) run(ctx context.Context) error {
+	workers := min(max(1, j.request.Parallel), (len(j.refs)+refsInTurn-1)/refsInTurn)
+	if workers <= 1 {
+		return j.work(ctx, 0)
+	}
+	failures := make([]error, workers)
+	var group sync.WaitGroup
+	for i := range workers {
+		group.Go(func() {
+			failures[i] = j.work(ctx, i)
+			if failures[i] != nil {
+				j.stopped.Store(true)
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(failures...)
+}
+
+func (j *job) work(ctx context.Context, worker int) error {
+	r := newSeriesReader(j.engine, j.version)
+	out := newEmitter(j, worker)
+	for {
+		from := int(j.next.Add(refsInTurn)) - refsInTurn
+		if from >= len(j.refs) {
+			return nil
+		}
+		for _, ref := range j.refs[from:min(from+refsInTurn, len(j.refs))] {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if j.stopped.Load() {
+				return nil
+			}
+			out.start(ctx, ref)
+			if err := r.read(ref, j.request.FromMs, j.request.ToMs, out.add); err != nil {
+				return err
+			}
+			if err := out.finish(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// emitter turns the points of one series after the other into chunks.
+type emitter struct {
+	job     *job
+	worker  int
+	ctx     context.Context //nolint:containedctx // of the scan that the emitter is part of
+	ref     series.Ref
+	key     []byte
+	keyRead bool
+	windows windower
+	chunk   scan.Chunk
+}
+
+func newEmitter(j *job, worker int) *emitter { return &emitter{job: j, worker: worker} }
+
+func (m *emitter) start(ctx context.Context, ref series.Ref) {
+	m.ctx, m.ref, m.keyRead = ctx, ref, false
+	if m.job.request.Windows != nil {
+		m.windows.reset(m.job.request.Windows)
+	}
+}
+
+// add takes the next points of the series, in time order.
+func (m *emitter) add(times []int64, values []float64) error {
+	if len(times) == 0 {
+		return nil
+	}
+	if err := m.ctx.Err(); err != nil {
+		return err
+	}
+	total := m.job.samples.Add(int64(len(times)))
+	if limit := m.job.request.Limits.SamplesMax; limit > 0 && total > limit {
+		return &scan.LimitError{What: "samples", Limit: limit}
+	}
+	if m.job.request.Windows == nil {
+		m.chunk.Times, m.chunk.Values = times, values
+		return m.send(&m.chunk)
+	}
+	// Windows are given on in bounded stretches of samples, so that the closed
+	// ones never pile up.
+	for len(times) > 0 {
+		n := min(len(times), windowsInChunkMax)
+		m.windows.add(times[:n], values[:n])
+		times, values = times[n:], values[n:]
+		if m.windows.full() {
+			if err := m.sendWindows(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *emitter) finish() error {
+	if m.job.request.Windows == nil {
+		return nil
+	}
+	m.windows.flush()
+	return m.sendWindows()
+}
+
+func (m *emitter) sendWindows() error {
+	if len(m.windows.chunk.Times) == 0 {
+		return nil
+	}
+	err := m.send(&m.windows.chunk)
+	m.windows.clear()
+	return err
+}
+
+func (m *emitter) send(chunk *scan.Chunk) error {
+	if !m.keyRead {
+		key, err := m.job.engine.index.Key(m.ref.Hint, m.key[:0])
+		if err != nil {
+			return err
+		}
+		m.key, m.keyRead = key, true
+	}
+	chunk.Key = m.key
+	return m.job.visit(m.worker, chunk)
+}

@@ -1,0 +1,230 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/index"
+	"github.com/tickmesh/tickmesh/node/storage/page"
+	"github.com/tickmesh/tickmesh/node/storage/pagelog"
+)
+
+const (
+	shardsMax = 1 << 12
+	noCut     = math.MinInt64
+)
+
+// ErrStalled says that an entry is in the log but cannot be applied yet, because
+// the disk does not take what applying it writes. The engine keeps such entries
+// in order; Resume applies them when the disk takes writes again.
+var ErrStalled = errors.New("storage has stalled")
+
+// shard is the state of one shard: hot pages and the place in its log.
+type shard struct {
+	number uint16
+	engine *Engine
+	cutMs  atomic.Int64 // samples before it are gone
+
+	mu struct {
+		sync.Mutex
+		set     *page.Set
+		applied uint64 // index of the last entry
+		backlog []backlogEntry
+		reader  series.BatchReader
+		slots   []slot
+	}
+}
+
+// slot is a definition of the batch that is being applied.
+type slot struct {
+	key series.Key // nil once the id is known
+	id  uint32
+}
+
+type backlogEntry struct {
+	epoch uint16
+	entry Entry
+}
+
+func newShard(engine *Engine, number uint16, applied uint64, cutMs int64) *shard {
+	s := &shard{number: number, engine: engine}
+	s.cutMs.Store(cutMs)
+	s.mu.applied = applied
+	s.mu.set = page.NewSet(page.Options{Sealer: s})
+	return s
+}
+
+// Seal implements page.Sealer: the page goes to the page log.
+func (s *shard) Seal(id, previous uint32, payload []byte) (uint32, error) {
+	ref, err := s.engine.appendPage(s.number, id, pagelog.Ref(previous), payload)
+	return uint32(ref), err
+}
+
+// apply applies an entry or puts it behind those that stall.
+func (s *shard) apply(epoch uint16, e *Entry) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.mu.backlog) == 0 {
+		err := s.applyLocked(epoch, e)
+		if !errors.Is(err, ErrStalled) {
+			return err
+		}
+	}
+	kept := *e
+	kept.Body = append([]byte(nil), e.Body...)
+	s.mu.backlog = append(s.mu.backlog, backlogEntry{epoch, kept})
+	return fmt.Errorf("shard %d: %w", s.number, ErrStalled)
+}
+
+// resume applies the entries that have stalled.
+func (s *shard) resume() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.mu.backlog) > 0 {
+		b := &s.mu.backlog[0]
+		if err := s.applyLocked(b.epoch, &b.entry); errors.Is(err, ErrStalled) {
+			return fmt.Errorf("shard %d: %w", s.number, err)
+		}
+		s.mu.backlog = s.mu.backlog[1:]
+	}
+	s.mu.backlog = nil
+	return nil
+}
+
+// applyLocked applies an entry. Anything but ErrStalled concerns what the entry
+// says and would be the same on every replica: it is counted and skipped.
+func (s *shard) applyLocked(epoch uint16, e *Entry) error {
+	var err error
+	switch e.Kind {
+	case EntrySamples:
+		err = s.applySamplesLocked(epoch, e.Body)
+	case EntryDelete:
+		err = s.applyDeleteLocked(e.Body)
+	case EntryRetention:
+		err = s.applyRetentionLocked(e.Body)
+	default:
+		err = fmt.Errorf("%w: kind %d", ErrEntry, e.Kind)
+	}
+	if errors.Is(err, ErrStalled) {
+		return err
+	}
+	if err != nil {
+		s.engine.stats.entriesInvalid.Add(1)
+		err = fmt.Errorf("shard %d, entry %d: %w", s.number, e.Index, err)
+	}
+	s.mu.applied = e.Index
+	return err
+}
+
+func (s *shard) applySamplesLocked(epoch uint16, body []byte) error {
+	for len(body) > 0 {
+		batch, rest, err := NextBatch(body)
+		if err != nil {
+			return err
+		}
+		body = rest
+		if err := s.applyBatchLocked(epoch, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *shard) applyBatchLocked(epoch uint16, batch []byte) error {
+	r := &s.mu.reader
+	r.Reset(batch)
+	s.mu.slots = s.mu.slots[:0]
+	for {
+		key, ok := r.NextDefinition()
+		if !ok {
+			break
+		}
+		s.mu.slots = append(s.mu.slots, slot{key: key})
+	}
+	known := s.engine.index.ShardSeries(s.number)
+	cut := s.cutMs.Load()
+	set := s.mu.set
+	var skipped int64
+	for r.NextPoint() {
+		id := r.Ref
+		if id >= uint32(series.SlotBase) {
+			var err error
+			if id, err = s.slotLocked(id-uint32(series.SlotBase), r.TimeMs); err != nil {
+				return err
+			}
+			known = max(known, id+1)
+		}
+		if id >= known || r.TimeMs < cut {
+			skipped++
+			continue
+		}
+		if err := set.Append(id, r.TimeMs, r.Mantissa, r.Scale, epoch); err != nil {
+			return stalled(err)
+		}
+	}
+	s.engine.stats.samples.Add(int64(r.Points()) - skipped)
+	if skipped > 0 {
+		s.engine.stats.samplesSkipped.Add(skipped)
+	}
+	return r.Err()
+}
+
+// slotLocked gives the id of a definition of the batch that is being applied. A
+// series is made when its first sample comes.
+func (s *shard) slotLocked(n uint32, timeMs int64) (uint32, error) {
+	if n >= uint32(len(s.mu.slots)) {
+		return 0, fmt.Errorf("%w: a point names definition %d of %d", series.ErrBatch, n, len(s.mu.slots))
+	}
+	slot := &s.mu.slots[n]
+	if slot.key != nil {
+		id, err := s.engine.defineSeries(s.number, slot.key, timeMs)
+		if err != nil {
+			return 0, err
+		}
+		slot.id, slot.key = uint32(id), nil
+	}
+	return slot.id, nil
+}
+
+func stalled(err error) error { return fmt.Errorf("%w: %w", ErrStalled, err) }
+
+func (s *shard) applyDeleteLocked(body []byte) error {
+	ids, fromMs, toMs, err := parseDeleteBody(body)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := s.mu.set.SealSeries(id); err != nil {
+			return stalled(err)
+		}
+	}
+	s.engine.addTombstone(Tombstone{Shard: s.number, IDs: ids, FromMs: fromMs, ToMs: toMs})
+	return nil
+}
+
+func (s *shard) applyRetentionLocked(body []byte) error {
+	cutMs, err := parseRetentionBody(body)
+	if err != nil {
+		return err
+	}
+	if cutMs > s.cutMs.Load() {
+		s.cutMs.Store(cutMs)
+	}
+	return nil
+}
+
+func (s *shard) markHotLocked(fromID, toID uint32) {
+	for id := fromID; id < toID; id++ {
+		timeMs, _, ok := s.mu.set.Last(id)
+		if !ok {
+			continue
+		}
+		if local, ok := s.engine.index.Local(s.number, series.ID(id)); ok {
+			s.engine.index.MarkActive(index.MonthOf(timeMs), local)
+		}
+	}
+}

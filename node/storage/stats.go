@@ -1,0 +1,69 @@
+package storage
+
+import (
+	"github.com/tickmesh/tickmesh/node/storage/index"
+	"github.com/tickmesh/tickmesh/node/storage/page"
+)
+
+// Stats are the engine's figures of the moment. Counters count since Open.
+type Stats struct {
+	Samples        int64 // applied
+	SamplesSkipped int64 // of the log, older than retention or naming no series
+	EntriesInvalid int64
+	EntriesStalled int64 // waiting for the disk
+
+	Checkpoints, Flushes, Compactions int64
+	FlushedSamples, CompactedSamples  int64
+	CompactionFailures, Corruptions   int64
+	Scans, ScannedSamples             int64
+
+	Index              index.Stats
+	Hot                page.Stats // of all shards together
+	Generations        int        // of the page log
+	PageLogBytes       int64
+	Segments           int
+	SegmentBytes       int64
+	SegmentSamples     int64
+	Tombstones         int
+	TombstoneSeriesMax int
+}
+
+// Stats gives the present figures. It looks at each shard in turn.
+func (e *Engine) Stats() Stats {
+	c := &e.stats
+	s := Stats{
+		Samples: c.samples.Load(), SamplesSkipped: c.samplesSkipped.Load(), EntriesInvalid: c.entriesInvalid.Load(),
+		Checkpoints: c.checkpoints.Load(), Flushes: c.flushes.Load(), Compactions: c.compactions.Load(),
+		FlushedSamples: c.flushedSamples.Load(), CompactedSamples: c.compactedSamples.Load(),
+		CompactionFailures: c.compactionFailures.Load(), Corruptions: c.corruptions.Load(),
+		Scans: c.scans.Load(), ScannedSamples: c.scannedSamples.Load(),
+		Index: e.index.Stats(),
+	}
+	for _, sh := range e.shards {
+		sh.mu.Lock()
+		hot := sh.mu.set.Stats()
+		s.EntriesStalled += int64(len(sh.mu.backlog))
+		sh.mu.Unlock()
+		s.Hot.Series += hot.Series
+		s.Hot.PagesOutOfOrder += hot.PagesOutOfOrder
+		s.Hot.HeadBytes += hot.HeadBytes
+		s.Hot.PageBytes += hot.PageBytes
+		s.Hot.OutOfOrderBytes += hot.OutOfOrderBytes
+		for class := range hot.Pages {
+			s.Hot.Pages[class] += hot.Pages[class]
+			s.Hot.PagesFree[class] += hot.PagesFree[class]
+		}
+	}
+	s.Generations, s.PageLogBytes = e.Generations()
+	v := e.versions.acquire()
+	defer e.versions.release(v)
+	s.Segments, s.Tombstones = len(v.segments), len(v.tombstones)
+	for _, r := range v.segments {
+		s.SegmentBytes += r.Meta().Bytes
+		s.SegmentSamples += r.Meta().Samples
+	}
+	for i := range v.tombstones {
+		s.TombstoneSeriesMax = max(s.TombstoneSeriesMax, len(v.tombstones[i].IDs))
+	}
+	return s
+}

@@ -1,0 +1,80 @@
+package storage
+
+import (
+	"sync"
+
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// version is what a scan sees besides the hot pages: an immutable list of
+// segments, the tombstones, the retention cut, and from which generation on the
+// page log holds what the segments do not.
+type version struct {
+	segments         []*segment.Reader // by sequence, oldest first
+	tombstones       tombstones
+	retentionCutMs   int64
+	generationOldest uint64
+
+	refs  int      // guarded by versions.mu
+	next  *version // the version that replaced this one
+	after []func() // to do when this and all older versions are unused
+}
+
+// versions hands out the current version and keeps what old ones still read.
+//
+// What a new version no longer names (segments, generations) may be in use by a
+// scan that holds an older one. A scan also follows hot pages into generations
+// that are younger than its version. Therefore something is given up only when
+// all versions older than the one that dropped it are released.
+type versions struct {
+	mu      sync.Mutex
+	oldest  *version
+	current *version
+}
+
+// acquire gives the current version. The caller releases it.
+func (vs *versions) acquire() *version {
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	vs.current.refs++
+	return vs.current
+}
+
+func (vs *versions) release(v *version) {
+	vs.mu.Lock()
+	v.refs--
+	if v.refs < 0 {
+		panic("BUG: a version of the storage was released twice")
+	}
+	actions := vs.collectLocked()
+	vs.mu.Unlock()
+	for _, act := range actions {
+		act()
+	}
+}
+
+// publish replaces the current version. The actions run as soon as no scan can
+// see what came before v.
+func (vs *versions) publish(v *version, after ...func()) {
+	vs.mu.Lock()
+	if vs.current == nil {
+		vs.oldest = v
+	} else {
+		vs.current.next = v
+		vs.current.after = after
+	}
+	vs.current = v
+	actions := vs.collectLocked()
+	vs.mu.Unlock()
+	for _, act := range actions {
+		act()
+	}
+}
+
+func (vs *versions) collectLocked() (actions []func()) {
+	for vs.oldest != vs.current && vs.oldest.refs == 0 {
+		actions = append(actions, vs.oldest.after...)
+		vs.oldest = vs.oldest.next
+	}
+	return actions
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/tickmesh/tickmesh/router/query/opentsdb"
+)
+
+// registry holds the metrics of the process.
+type registry struct{ *prometheus.Registry }
+
+func newRegistry() *registry {
+	r := &registry{prometheus.NewRegistry()}
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// stats gives all counters and gauges as OpenTSDB's /api/stats names them: dots
+// for underscores. Histograms are told by their count and sum.
+func (r *registry) stats() []opentsdb.Stat {
+	families, err := r.Gather()
+	if err != nil && len(families) == 0 {
+		return nil
+	}
+	now := time.Now().UnixMilli()
+	var stats []opentsdb.Stat
+	for _, f := range families {
+		name := strings.ReplaceAll(f.GetName(), "_", ".")
+		for _, m := range f.GetMetric() {
+			tags := map[string]string{}
+			for _, l := range m.GetLabel() {
+				tags[l.GetName()] = l.GetValue()
+			}
+			add := func(name string, v float64) {
+				stats = append(stats, opentsdb.Stat{Metric: name, TimeMs: now, Value: v, Tags: tags})
+			}
+			switch f.GetType() {
+			case dto.MetricType_COUNTER:
+				add(name, m.GetCounter().GetValue())
+			case dto.MetricType_GAUGE:
+				add(name, m.GetGauge().GetValue())
+			case dto.MetricType_HISTOGRAM:
+				add(name+".count", float64(m.GetHistogram().GetSampleCount()))
+				add(name+".sum", m.GetHistogram().GetSampleSum())
+			case dto.MetricType_SUMMARY:
+				add(name+".count", float64(m.GetSummary().GetSampleCount()))
+				add(name+".sum", m.GetSummary().GetSampleSum())
+			case dto.MetricType_UNTYPED, dto.MetricType_GAUGE_HISTOGRAM:
+			}
+		}
+	}
+	return stats
+}
