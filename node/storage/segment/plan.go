@@ -23,7 +23,8 @@ type Settings struct {
 	// samples are expected until then. Default 15 minutes.
 	CloseDelayMs int64
 	// DenseAfterMs is how long after its end a day or month is encoded for size,
-	// in blocks of DenseBlockSamples. Default 7 days.
+	// in blocks of DenseBlockSamples; days are joined to months then. Default
+	// 7 days.
 	DenseAfterMs int64
 	// JobBytesMax bounds the input of joining partitions; it needs as much free
 	// disk. Days of a month that is larger stay as they are. Default: no bound.
@@ -103,9 +104,14 @@ type planner struct {
 //     neighbours are merged all the same.
 //  2. Close: once a partition of two hours is closed its runs become one, if
 //     that makes the largest of them grow by a quarter.
-//  3. Widen: once a day, or month, is closed all narrower runs in it become one
-//     run of it: the first time, and then whenever there are FanIn of them.
+//  3. Widen: once a day is closed all narrower runs in it become one run of it:
+//     the first time, and then whenever there are FanIn of them. The same goes
+//     for a month, once it is old enough to be encoded for size.
 //  4. Densify: a run that nothing will widen is encoded for size when it is old.
+//
+// So samples that come in time are written by their flush, by closing, by the day
+// and by the month, once each, and by tidying log2(flushes of two hours) times at
+// most where flushes have one size.
 //
 // Widening takes all narrower runs of the partition, and later flushes have later
 // sequences, so that the ranges of overlapping runs stay disjoint. Every job is

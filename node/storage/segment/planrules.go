@@ -1,9 +1,18 @@
 package segment
 
-// joins says whether a day or month is closed and its narrower runs can be merged
-// into one.
+// due says whether it is time to join what is narrower: a month waits until it is
+// written for size at once.
+func (p *planner) due(partition Partition, span Span) bool {
+	if span == SpanMonth {
+		return p.old(partition)
+	}
+	return p.closed(partition)
+}
+
+// joins says whether the narrower runs of a day or month are to be merged into
+// one, now or with the next ones.
 func (p *planner) joins(partition Partition, span Span) bool {
-	if span > p.SpanMax || !p.closed(partition) {
+	if span > p.SpanMax || !p.due(partition, span) {
 		return false
 	}
 	narrower := p.within(partition, SpanTwoHours, span-1)
@@ -36,7 +45,7 @@ func (p *planner) tidyAndClose() (Job, bool) {
 	return Job{}, false
 }
 
-// goesWider says whether a wider partition is closed and takes what lies in this
+// goesWider says whether it is time for a wider partition to take what lies in this
 // one, so that work on it now would be done twice.
 func (p *planner) goesWider(partition Partition, span Span) bool {
 	for wider := span + 1; wider <= p.SpanMax; wider++ {
@@ -173,5 +182,5 @@ func (p *planner) mayWiden(r *run) bool {
 		return false
 	}
 	wider := PartitionOf(r.partition().StartMs, r.span+1)
-	return !p.closed(wider) || p.goesWider(r.partition(), r.span)
+	return !p.due(wider, r.span+1) || p.goesWider(r.partition(), r.span)
 }
