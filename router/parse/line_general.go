@@ -60,20 +60,16 @@ func (p *lineParser) general(start, stop int) {
 	text.Start = uint32(at)
 	text.End = uint32(len(line))
 	first, strings := p.count, b.SkippedStrings
-	var wrong fault
-	headEnd := at
-	if stop-start > p.limits.LineBytesMax {
-		wrong = fault{KindLimit, lineTooLong(p.limits.LineBytesMax)}
-	} else {
-		headEnd = p.headEnd(line, at)
-		wrong = p.generalBody(line, headEnd)
-		if wrong.detail != "" { // errors of the head come first
-			if headWrong := p.keys.readLine(line[at:headEnd]); headWrong.detail != "" {
-				wrong = headWrong
-			}
+	headEnd := p.headEnd(line, at)
+	wrong := fault{KindLimit, lineTooLong(p.limits.LineBytesMax)}
+	if stop-start <= p.limits.LineBytesMax {
+		// The head is checked here, although every new head is checked again
+		// when its key is built: its errors come first, and without points
+		// (only strings) no key is built.
+		if wrong = p.keys.readLine(line[at:headEnd]); wrong.detail == "" {
+			wrong = p.generalBody(line, headEnd)
 		}
 	}
-	head := Span{uint32(at), uint32(headEnd)}
 	if wrong.detail != "" {
 		p.count, b.SkippedStrings = first, strings
 		l := Line{Text: text, Number: p.number, Form: FormLine}
@@ -81,14 +77,7 @@ func (p *lineParser) general(start, stop int) {
 		return
 	}
 	if p.count > first {
-		p.addLine(head, text, first, false)
-		return
-	}
-	// Only strings: there is no point that would have the head checked.
-	if wrong = p.keys.readLine(line[at:headEnd]); wrong.detail != "" {
-		b.SkippedStrings = strings
-		l := Line{Text: text, Number: p.number, Form: FormLine}
-		b.AddError(&l, 1, wrong.kind, wrong.detail, p.limits.ErrorsMax)
+		p.addLine(Span{uint32(at), uint32(headEnd)}, text, first, false)
 	}
 }
 

@@ -2,6 +2,7 @@ package parse
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"unicode"
 	"unicode/utf8"
@@ -99,10 +100,6 @@ func (p *putParser) fast(at int) (next int, ok bool) {
 	if !ok || i >= len(pad) || mantissa == 0 && negative {
 		return 0, false
 	}
-	value := int64(mantissa)
-	if negative {
-		value = -value
-	}
 	tags := i
 	if pad[i] == ' ' {
 		tags++
@@ -113,11 +110,15 @@ func (p *putParser) fast(at int) (next int, ok bool) {
 	if i >= p.end || pad[i] != '\n' || i-at > p.limits.LineBytesMax {
 		return 0, false
 	}
-	p.add(series.Number{Mantissa: value, Scale: scale}, timeMs, Line{
-		Head: Span{uint32(metric), uint32(metricEnd)},
-		Tags: Span{uint32(tags), uint32(i)},
-		Text: Span{uint32(at), uint32(i)},
-	})
+	value := int64(mantissa)
+	if negative {
+		value = -value
+	}
+	l, point := p.add()
+	l.Head = Span{uint32(metric), uint32(metricEnd)}
+	l.Tags = Span{uint32(tags), uint32(i)}
+	l.Text = Span{uint32(at), uint32(i)}
+	point.TimeMs, point.Mantissa, point.Scale = timeMs, value, scale
 	return i + 1, true
 }
 
@@ -141,12 +142,18 @@ func textEnd(pad []byte, i int) (end int, ok bool) {
 	return i, false
 }
 
-func (p *putParser) add(n series.Number, timeMs int64, l Line) {
+// add makes room for a line and its point. Spans and numbers are left to the
+// caller, to be written in place: they may hold those of an earlier batch.
+func (p *putParser) add() (*Line, *Point) {
 	b := p.b
-	l.First, l.Count = uint32(len(b.Points)), 1
-	l.Number, l.Form = p.number, FormPut
-	b.Lines = append(b.Lines, l)
-	b.Points = append(b.Points, Point{TimeMs: timeMs, Mantissa: n.Mantissa, Scale: n.Scale})
+	n := len(b.Lines)
+	b.Lines = slices.Grow(b.Lines, 1)[:n+1]
+	b.Points = slices.Grow(b.Points, 1)[:n+1]
+	l, point := &b.Lines[n], &b.Points[n]
+	l.First, l.Count, l.Shape, l.Number = uint32(n), 1, uint32(n), p.number
+	l.Form, l.InScratch = FormPut, false
+	point.Field, point.FieldLen, point.FieldEscaped = 0, 0, false
+	return l, point
 }
 
 // general parses the line body[start:stop] by all rules and adds it, its error,
@@ -187,9 +194,10 @@ func (p *putParser) general(start, stop int) {
 		b.AddError(&l, 1, wrong.kind, wrong.detail, p.limits.ErrorsMax)
 		return
 	}
-	l.Head = metric
-	l.Tags = Span{nextWord(line, value.End).Start, uint32(stop)}
-	p.add(n, timeMs, l)
+	added, point := p.add()
+	added.Head, added.Text = metric, l.Text
+	added.Tags = Span{nextWord(line, value.End).Start, uint32(stop)}
+	point.TimeMs, point.Mantissa, point.Scale = timeMs, n.Mantissa, n.Scale
 }
 
 // nextWord gives the next word from i on; it is empty at the end of the line.
