@@ -189,7 +189,7 @@ func nextWidth(width, size uint) uint {
 	if size > width {
 		return min(size, stepWidth)
 	}
-	if size+3 <= width {
+	if size+4 <= width {
 		return width - 1
 	}
 	return width

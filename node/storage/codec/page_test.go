@@ -38,7 +38,7 @@ func scaleOf(c *Columns) uint8 {
 func BenchmarkPageAppend(b *testing.B) {
 	for _, shape := range shapes {
 		b.Run(shape.name, func(b *testing.B) {
-			const n = 4096
+			const n = 65536
 			c := shape.make(n, newRandom(1))
 			scale := scaleOf(c)
 			for i := range c.Mantissas {
@@ -67,7 +67,7 @@ func BenchmarkPageAppend(b *testing.B) {
 func BenchmarkPageDecode(b *testing.B) {
 	for _, shape := range shapes {
 		b.Run(shape.name, func(b *testing.B) {
-			c := shape.make(4096, newRandom(1))
+			c := shape.make(65536, newRandom(1))
 			pages := pagesOf(c, scaleOf(c))
 			var p Points
 			samples := 0

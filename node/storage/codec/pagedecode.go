@@ -79,9 +79,12 @@ type pageReader struct {
 	end      uint // bits
 	scale    uint8
 
-	timeMs   int64
-	mantissa int64
-	window   window
+	// The last sample, and what the next code depends on.
+	timeMs, mantissa int64
+	step             int64
+	width            uint
+	regular          bool
+	window           window
 }
 
 // word gives the 57 or more bits at a position, from the top.
@@ -149,56 +152,104 @@ func (p *pageReader) decode(times, mantissas []int64) (count int, err error) {
 	return p.decodeDecimals(times, mantissas)
 }
 
-func (p *pageReader) decodeDecimals(times, mantissas []int64) (int, error) {
-	position, timeMs, mantissa := p.position, p.timeMs, p.mantissa
-	step, width, regular := int64(0), uint(widthStart), true
-	count := 1
-	for position < p.end {
-		word := p.word(position)
-		escaped := word>>60 == 0b1111
-		if !regular || escaped {
-			if regular {
-				position += 4
-				regular = step == 0
-			}
-			timeMs, step, position = p.time(position, timeMs, step)
-			word = p.word(position)
-			if word>>60 == 0b1111 {
-				return 0, corrupt("value in a page", int(position/8))
-			}
-		} else {
-			timeMs += step
+func (p *pageReader) decodeDecimals(times, mantissas []int64) (count int, err error) {
+	p.width, p.regular = widthStart, true
+	count = 1
+	for {
+		if p.regular {
+			count = p.regularDecimals(times, mantissas, count)
 		}
-		switch {
-		case word>>63 == 0:
-			position++
-		case word>>62 == 0b10:
-			z := word << 2 >> ((64 - width) & 63)
-			mantissa += unzigzag(z + 1)
+		if p.position >= p.end || count >= len(times) {
+			break
+		}
+		if !p.decimal() {
+			return 0, corrupt("value in a page", int(p.position/8))
+		}
+		times[count], mantissas[count] = p.timeMs, p.mantissa
+		count++
+	}
+	if p.position != p.end {
+		return 0, corrupt("last sample of a page", int(p.position/8))
+	}
+	return count, nil
+}
+
+// regularDecimals decodes samples from count on for as long as their codes are
+// the frequent ones, and gives the count after them.
+func (p *pageReader) regularDecimals(times, mantissas []int64, count int) int {
+	position, end, width := p.position, p.end, p.width
+	timeMs, mantissa, step := p.timeMs, p.mantissa, p.step
+	mantissas = mantissas[:len(times)]
+	for position < end && uint(count) < uint(len(times)) {
+		word := p.word(position)
+		var z uint64
+		switch word >> 61 {
+		case 0b000, 0b001, 0b010, 0b011:
+			run := min(uint(bits.LeadingZeros64(word)), 57, end-position)
+			position += run
+			for ; run > 0 && uint(count) < uint(len(times)); run-- {
+				timeMs += step
+				times[count], mantissas[count] = timeMs, mantissa
+				count++
+			}
+			continue
+		case 0b100, 0b101:
+			z = word << 2 >> ((64 - width) & 63)
 			position += 2 + width
-			width = nextWidth(width, uint(bits.Len64(z)))
-		case word>>61 == 0b110:
-			z := word << 3 >> ((61 - width) & 63)
-			mantissa += unzigzag(z + 1)
+			if width >= 4 && z>>((width-4)&63) == 0 { // as nextWidth
+				width--
+			}
+		case 0b110:
+			z = word << 3 >> ((61 - width) & 63)
 			position += 6 + width
 			width = nextWidth(width, uint(bits.Len64(z)))
 		default:
-			size := uint(word<<4>>58) + 1
-			z := p.long(position+10, size)
-			mantissa += unzigzag(z + 1)
-			position += 10 + size
-			width = nextWidth(width, uint(bits.Len64(z)))
+			goto other
 		}
-		if uint(count) >= uint(len(times)) || uint(count) >= uint(len(mantissas)) {
-			break
-		}
+		timeMs += step
+		mantissa += unzigzag(z + 1)
 		times[count], mantissas[count] = timeMs, mantissa
 		count++
 	}
-	if position != p.end {
-		return 0, corrupt("last sample of a page", int(position/8))
+other:
+	p.position, p.width = position, width
+	p.timeMs, p.mantissa = timeMs, mantissa
+	return count
+}
+
+// decimal decodes one sample with any code.
+func (p *pageReader) decimal() bool {
+	if word := p.word(p.position); !p.regular || word>>60 == 0b1111 {
+		if p.regular {
+			p.position += 4
+			p.regular = p.step == 0
+		}
+		p.timeMs, p.step, p.position = p.time(p.position, p.timeMs, p.step)
+	} else {
+		p.timeMs += p.step
 	}
-	return count, nil
+	word := p.word(p.position)
+	var z uint64
+	switch bits.LeadingZeros64(^word) {
+	case 0:
+		p.position++
+		return true
+	case 1:
+		z = p.long(p.position+2, p.width)
+		p.position += 2 + p.width
+	case 2:
+		z = p.long(p.position+3, p.width+3)
+		p.position += 6 + p.width
+	case 3:
+		size := uint(word<<4>>58) + 1
+		z = p.long(p.position+10, size)
+		p.position += 10 + size
+	default:
+		return false
+	}
+	p.mantissa += unzigzag(z + 1)
+	p.width = nextWidth(p.width, uint(bits.Len64(z)))
+	return true
 }
 
 // long gives the size ≤ 64 bits at a position.
