@@ -1,0 +1,9 @@
+// Package realinput runs Debian's collectd and Prometheus, unmodified, against a
+// started `tickmesh standalone`, and compares what /api/query gives with what the
+// collector itself says: collectd's csv plugin, which writes the same values
+// beside, and Prometheus' answers about the samples that it sent.
+//
+// It has tests only. They build the server, install the collectors when they are
+// missing and the tests may, and fail, rather than skip, when they cannot; -short
+// skips them.
+package realinput
