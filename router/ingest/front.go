@@ -152,7 +152,11 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect) {
 	var r result
 	var database []byte
 	if database, err = d.parse(request, w, body); err == nil {
-		r, err = w.write(database, f.writeTimeout(request))
+		timeout := f.options.Limits.WriteTimeout
+		if d.put {
+			timeout = putTimeout(request, timeout)
+		}
+		r, err = w.write(database, timeout)
 		pm.count(r)
 		if err != nil {
 			f.metrics.errors[errorKind(err)].Add(1)
@@ -160,18 +164,6 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect) {
 	}
 	d.answer(request, w, r, err)
 	pm.seconds.Observe(time.Since(start).Seconds())
-}
-
-// writeTimeout is the server's, or OpenTSDB's sync_timeout in ms if that is less.
-func (f *front) writeTimeout(request *fasthttp.RequestCtx) time.Duration {
-	timeout := f.options.Limits.WriteTimeout
-	if len(request.URI().QueryString()) == 0 {
-		return timeout
-	}
-	if ms := syncTimeoutMs(request); ms > 0 {
-		timeout = min(timeout, time.Duration(ms)*time.Millisecond)
-	}
-	return timeout
 }
 
 // Kinds of errors of a request, besides those of its body.

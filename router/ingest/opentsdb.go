@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -32,11 +33,23 @@ func (f *front) parsePut(_ *fasthttp.RequestCtx, w *worker, body []byte) ([]byte
 
 // syncTimeoutMs gives the argument sync_timeout, 0 if there is none.
 func syncTimeoutMs(request *fasthttp.RequestCtx) int {
-	ms, err := strconv.Atoi(string(request.QueryArgs().Peek("sync_timeout")))
+	text := request.QueryArgs().Peek("sync_timeout")
+	if len(text) == 0 {
+		return 0
+	}
+	ms, err := strconv.Atoi(string(text))
 	if err != nil || ms < 0 {
 		return 0
 	}
 	return ms
+}
+
+// putTimeout is sync_timeout if that is less than the server's own.
+func putTimeout(request *fasthttp.RequestCtx, timeout time.Duration) time.Duration {
+	if ms := int64(syncTimeoutMs(request)); ms > 0 && ms < timeout.Milliseconds() {
+		return time.Duration(ms) * time.Millisecond
+	}
+	return timeout
 }
 
 // answerPut answers /api/put as OpenTSDB 2.4 does (PutDataPointRpc.java), but

@@ -129,7 +129,8 @@ type answer struct {
 	release func()
 	head    bool // a HEAD request: the body is counted, not sent
 
-	header     http.Header
+	header     http.Header // the handler's
+	frozen     http.Header // as it was when the status was set
 	status     int
 	held       []byte // written, not yet handed over
 	flushed    bool
@@ -182,7 +183,7 @@ func (a *answer) Header() http.Header { return a.header }
 func (a *answer) WriteHeader(status int) {
 	if a.status == 0 && status >= http.StatusOK {
 		a.status = status
-		a.header = a.header.Clone() // later changes have no effect
+		a.frozen = a.header.Clone() // later changes have no effect
 	}
 }
 
@@ -245,8 +246,8 @@ func (a *answer) handOver() error {
 
 // sniff sets a Content-Type as net/http does.
 func (a *answer) sniff() {
-	if len(a.held) > 0 && a.header.Get(fasthttp.HeaderContentType) == "" && a.header.Get(fasthttp.HeaderContentEncoding) == "" {
-		a.header.Set(fasthttp.HeaderContentType, http.DetectContentType(a.held))
+	if len(a.held) > 0 && a.frozen.Get(fasthttp.HeaderContentType) == "" && a.frozen.Get(fasthttp.HeaderContentEncoding) == "" {
+		a.frozen.Set(fasthttp.HeaderContentType, http.DetectContentType(a.held))
 	}
 }
 
@@ -266,7 +267,7 @@ func (a *answer) respond(request *fasthttp.RequestCtx) {
 		a.copyHeader(request)
 		if a.head {
 			request.Response.SkipBody = true
-			if a.header.Get(fasthttp.HeaderContentLength) == "" && a.bodyLength > 0 {
+			if a.frozen.Get(fasthttp.HeaderContentLength) == "" && a.bodyLength > 0 {
 				request.Response.Header.SetContentLength(int(a.bodyLength))
 			}
 			return
@@ -285,12 +286,12 @@ func (a *answer) respond(request *fasthttp.RequestCtx) {
 
 func (a *answer) copyHeader(request *fasthttp.RequestCtx) {
 	request.SetStatusCode(a.status)
-	for name, values := range a.header {
+	for name, values := range a.frozen {
 		if name == fasthttp.HeaderContentLength && !a.head || name == fasthttp.HeaderTransferEncoding {
 			continue
 		}
 		if name == fasthttp.HeaderConnection {
-			if http.CanonicalHeaderKey(a.header.Get(name)) == "Close" {
+			if http.CanonicalHeaderKey(a.frozen.Get(name)) == "Close" {
 				request.SetConnectionClose()
 			}
 			continue

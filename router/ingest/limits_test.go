@@ -1,0 +1,262 @@
+package ingest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+func TestBodyLimits(t *testing.T) {
+	r := start(t, func(o *Options) { o.Limits.BodyBytesMax = 2000; o.Limits.BodyBytesDecodedMax = 5000 })
+	line := "m value=1 1700000000000000000\n"
+	bomb := gzipped(strings.Repeat(line, 10_000))
+	if len(bomb) > 2000 {
+		t.Fatalf("the bomb has %d bytes", len(bomb))
+	}
+	for _, c := range []struct{ name, raw string }{
+		{"announced", request("/write?db=d", strings.Repeat("x", 2001))},
+		{"chunked", "POST /write?db=d HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			strings.Repeat("1f4\r\n"+strings.Repeat("x", 500)+"\r\n", 5) + "0\r\n\r\n"},
+		{"gzip bomb", request("/write?db=d", bomb, "Content-Encoding: gzip")},
+	} {
+		response, body := r.post(t, c.raw)
+		if response.StatusCode != 413 || !strings.Contains(body, "too large") {
+			t.Errorf("%s: %d %s", c.name, response.StatusCode, body)
+		}
+	}
+	equalLines(t, "stored", r.stored(), nil)
+	if got := r.room.used.Load(); got != 0 {
+		t.Errorf("%d bytes still in flight", got)
+	}
+}
+
+// Memory grows with what has arrived, not with what was announced.
+func TestAnnouncedBodiesCostNothing(t *testing.T) {
+	r := start(t, nil)
+	for range 20 {
+		c := dial(t, r.Addresses().HTTP)
+		send(t, c, "POST /write?db=d HTTP/1.1\r\nHost: x\r\nContent-Length: 30000000\r\n\r\nm value=1")
+	}
+	eventually(t, "all requests being read", func() bool { return r.metric(t, "tickmesh_ingest_connections", "port=http") == 20 })
+	if got := r.room.used.Load(); got > 20*8*bodyBytesFirst {
+		t.Errorf("%d bytes in flight for 20 announced bodies", got)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	r.stopped = true
+	_ = r.Shutdown(ctx) // they never end by themselves
+}
+
+// When all bytes in flight are taken a request waits, and is then told to come
+// back.
+func TestInFlightLimit(t *testing.T) {
+	gate := make(chan struct{})
+	r := start(t, func(o *Options) {
+		o.Limits.BodyBytesMax, o.Limits.BodyBytesDecodedMax, o.Limits.InFlightBytesMax = 30_000, 30_000, 60_000
+		o.Limits.WriteTimeout = 100 * time.Millisecond
+	})
+	r.beforeWrites(gated(gate))
+	line := "m value=1 1700000000000000000\n"
+	large := request("/write?db=d", strings.Repeat(line, 30_000/len(line)))
+	held := dial(t, r.Addresses().HTTP)
+	send(t, held, large)
+	eventually(t, "the first body read", func() bool { return r.room.used.Load() > 30_000 })
+	response, body := r.post(t, large)
+	if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+	close(gate)
+	if response, _ := readAnswer(t, bufio.NewReader(held)); response.StatusCode != 204 && response.StatusCode != 503 {
+		t.Errorf("the first: %d", response.StatusCode)
+	}
+	eventually(t, "nothing in flight", func() bool { return r.room.used.Load() == 0 })
+}
+
+func TestWriteTimeout(t *testing.T) {
+	r := start(t, func(o *Options) { o.Limits.WriteTimeout = 20 * time.Millisecond })
+	r.beforeWrites(gated(nil))
+	for range 3 { // the worker's deadline is made anew each time
+		response, body := r.post(t, request("/write?db=d", "m value=1"))
+		if response.StatusCode != 503 || !strings.Contains(body, "too long") {
+			t.Errorf("%d %s", response.StatusCode, body)
+		}
+	}
+	r.beforeWrites(nil)
+	if response, body := r.post(t, request("/write?db=d", "m value=1")); response.StatusCode != 204 {
+		t.Errorf("after the timeouts: %d %s", response.StatusCode, body)
+	}
+}
+
+func TestPutSyncTimeout(t *testing.T) {
+	r := start(t, nil)
+	r.beforeWrites(gated(nil))
+	for target, want := range map[string]string{
+		"/api/put?sync&sync_timeout=20":         `{"error":{"code":503,"message":"The put call has timedout with 0 successful writes, 0 failed writes and 1 timed out writes."`,
+		"/api/put?sync&sync_timeout=20&summary": `{"success":0,"timeouts":1,"failed":0}`,
+	} {
+		response, body := r.post(t, request(target, onePoint))
+		if response.StatusCode != 503 || !strings.HasPrefix(body, want) {
+			t.Errorf("%s: %d %s", target, response.StatusCode, body)
+		}
+	}
+}
+
+func TestHTTPGarbage(t *testing.T) {
+	r := start(t, func(o *Options) { o.Limits.HTTPHeaderBytesMax = 2000 })
+	for name, c := range map[string]struct {
+		raw    string
+		status int
+	}{
+		"no HTTP":       {"hello\r\n\r\n", 400},
+		"bytes":         {"\x00\x01\x02\r\n\r\n", 400},
+		"large headers": {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 3000) + "\r\n\r\n", 431},
+		"bad chunk":     {"POST /write HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 408},
+	} {
+		response, body := r.post(t, c.raw)
+		if response.StatusCode != c.status {
+			t.Errorf("%s: %d %s, want %d", name, response.StatusCode, body, c.status)
+		}
+	}
+}
+
+func TestPipelinedWrites(t *testing.T) {
+	r := start(t, nil)
+	c := dial(t, r.Addresses().HTTP)
+	const n = 50
+	var raw strings.Builder
+	for i := range n {
+		raw.WriteString(request("/write?db=d&precision=s", fmt.Sprintf("m value=%d %d", i, 1_700_000_000+i)))
+	}
+	send(t, c, raw.String())
+	from := bufio.NewReader(c)
+	for i := range n {
+		if response, body := readAnswer(t, from); response.StatusCode != 204 {
+			t.Fatalf("answer %d: %d %s", i, response.StatusCode, body)
+		}
+	}
+	if got := r.total(); got != n {
+		t.Errorf("%d points stored, want %d", got, n)
+	}
+}
+
+func TestExpectContinue(t *testing.T) {
+	r := start(t, nil)
+	c := dial(t, r.Addresses().HTTP)
+	from := bufio.NewReader(c)
+	body := "m value=1 1700000000000000000"
+	send(t, c, fmt.Sprintf("POST /write?db=d HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body)))
+	line, err := from.ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	_, _ = from.ReadString('\n')
+	send(t, c, body)
+	if response, text := readAnswer(t, from); response.StatusCode != 204 {
+		t.Fatalf("%d %s", response.StatusCode, text)
+	}
+}
+
+// A client that closes its sending side after the request still gets its answer.
+func TestHalfClosed(t *testing.T) {
+	r := start(t, nil)
+	answer := exchange(t, r.Addresses().HTTP, request("/write?db=d&precision=s", "m value=1 1700000000"))
+	if !strings.HasPrefix(answer, "HTTP/1.1 204 No Content\r\n") {
+		t.Errorf("%q", answer)
+	}
+	equalLines(t, "stored", r.stored(), []string{"d/m{} 1700000000000 1"})
+}
+
+func TestHTTP10KeepAlive(t *testing.T) {
+	r := start(t, nil)
+	c := dial(t, r.Addresses().HTTP)
+	from := bufio.NewReader(c)
+	for range 2 {
+		send(t, c, "GET /ping HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+		if response, _ := readAnswer(t, from); response.StatusCode != 204 {
+			t.Fatal(response.StatusCode)
+		}
+	}
+	send(t, c, "GET /ping HTTP/1.0\r\n\r\n")
+	if response, _ := readAnswer(t, from); response.StatusCode != 204 {
+		t.Fatal(response.StatusCode)
+	}
+	if _, err := from.ReadByte(); err != io.EOF {
+		t.Errorf("the connection stays open: %v", err)
+	}
+}
+
+// The same request again changes nothing: the retry of a client that did not see
+// the answer.
+func TestRetryIsHarmless(t *testing.T) {
+	r := start(t, nil)
+	for range 3 {
+		if response, _ := r.post(t, request("/api/put", onePoint)); response.StatusCode != 204 {
+			t.Fatal(response.StatusCode)
+		}
+	}
+	equalLines(t, "stored", r.stored(), []string{"sys.cpu{host=a} 1700000000000 1.5"})
+}
+
+// Invariant: the outcomes add up to the points read, whatever happens.
+func TestOutcomesAddUp(t *testing.T) {
+	r := start(t, nil)
+	r.refuseNew(refusing("new"))
+	body := "m a=1,b=2,c=\"text\" 1700000000000000000\nbad\nnew a=1,b=2 1700000000000000000\nm,t=1,t=2 a=1 1700000000000000000\n"
+	r.post(t, request("/write?db=d", body))
+	r.beforeWrites(failing(series.ErrOverloaded, ""))
+	r.post(t, request("/write?db=d", body))
+	for outcome, want := range map[string]float64{"accepted": 2, "refused": (1 + 2 + 1) + (1 + 1), "skipped": 2, "failed": 4} {
+		if got := r.metric(t, "tickmesh_ingest_points_total", "protocol=http_influx1", "outcome="+outcome); got != want {
+			t.Errorf("%s: %v, want %v", outcome, got, want)
+		}
+	}
+}
+
+// Errors beyond the bound are counted, not listed.
+func TestManyErrors(t *testing.T) {
+	r := start(t, func(o *Options) { o.Limits.Line.ErrorsMax = 10 })
+	response, body := r.post(t, request("/write?db=d", strings.Repeat("bad\n", 1000)))
+	if response.StatusCode != 400 || strings.Count(body, "unable to parse") != 10 || !strings.Contains(body, "990 more lines") {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+}
+
+// The clock of a server with net/http's own client: keep-alive, gzip, reuse.
+func TestOrdinaryClient(t *testing.T) {
+	r := start(t, nil)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: testTimeout}
+	for i := range 10 {
+		body := bytes.NewReader([]byte(gzipped(fmt.Sprintf("m value=%d %d", i, 1_700_000_000+i))))
+		q, err := http.NewRequest(http.MethodPost, "http://"+r.Addresses().HTTP.String()+"/write?db=d&precision=s", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Content-Encoding", "gzip")
+		q.Header.Set("User-Agent", "telegraf")
+		response, err := client.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusNoContent {
+			t.Fatal(response.Status)
+		}
+	}
+	if got := r.total(); got != 10 {
+		t.Errorf("%d points stored, want 10", got)
+	}
+	if got := r.metric(t, "tickmesh_ingest_connections_total", "port=http", "outcome=accepted"); got != 1 {
+		t.Errorf("%v connections, want 1", got)
+	}
+}
