@@ -14,8 +14,7 @@ import (
 const (
 	// aheadRetry is how long the background waits after it could not make a file.
 	aheadRetry = time.Second
-	// growUnit rounds the files of large buffers.
-	growUnit = 1 << 20
+	zeroUnit   = 1 << 20
 	// zeroBytes are written between two syncs while a file is zeroed: a larger
 	// stretch would hold up the syncs of the log for longer.
 	zeroBytes = 4 << 20
@@ -94,7 +93,7 @@ func (l *Log) baseLocked() Position {
 func (l *Log) takeNext(need int64) (*file, error) {
 	length := l.options.FileBytes
 	if least := fileHeaderBytes + need + recordHeaderBytes; least > length {
-		length = (least + growUnit - 1) &^ (growUnit - 1)
+		length *= (least + length - 1) / length
 	}
 	l.mu.Lock()
 	next := l.mu.next
@@ -226,7 +225,7 @@ func (l *Log) newSpareName() string {
 // writeZeros turns reserved blocks into written ones, so that a later fdatasync
 // has no metadata to write: the journal would double the cost of each sync.
 func (l *Log) writeZeros(handle vfs.File, length int64) error {
-	zeros := make([]byte, min(length, growUnit))
+	zeros := make([]byte, min(length, zeroUnit))
 	for at := int64(0); at < length; at += int64(len(zeros)) {
 		select {
 		case <-l.stop:

@@ -1,0 +1,163 @@
+package pagelog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// Ref is the place of a page: 4 bits of its generation's number, and 28 bits of
+// its offset in the generation in units of 8 bytes. 0 is no page.
+type Ref uint32
+
+const (
+	refOffsetBits = 28
+	refOffsetMask = 1<<refOffsetBits - 1
+
+	pageAlign       = 8
+	pageHeaderBytes = 16
+
+	// PayloadBytesMax bounds the payload of a page.
+	PayloadBytesMax = 4096
+	// GenerationBytesMax bounds a generation.
+	GenerationBytesMax = 1 << (refOffsetBits + 3)
+	// GenerationsMax bounds the live generations.
+	GenerationsMax = 15
+)
+
+func makeRef(generation uint32, offset int64) Ref {
+	return Ref(generation<<refOffsetBits | uint32(offset/pageAlign))
+}
+
+// slot is the generation's number modulo 16.
+func (r Ref) slot() uint32 { return uint32(r) >> refOffsetBits }
+
+// offset is the page's offset in its generation.
+func (r Ref) offset() int64 { return int64(r&refOffsetMask) * pageAlign }
+
+// Page is a page as it was appended.
+type Page struct {
+	Shard    uint16
+	ID       uint32 // of the series in its shard
+	Previous Ref    // the page of the same series before this one, or 0
+	Payload  []byte // 1 to PayloadBytesMax bytes
+}
+
+// ErrPayload refuses a payload that is empty or too long.
+var ErrPayload = errors.New("a page's payload must have 1 to 4096 bytes")
+
+//nolint:gochecknoglobals // a constant table
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func pageBytes(payload int) int {
+	return (pageHeaderBytes + payload + pageAlign - 1) &^ (pageAlign - 1)
+}
+
+// putHeader writes the header of a page at offset of a generation:
+//
+//	checksum u32, payload length u16, shard u16, id u32, previous u32
+func putHeader(b []byte, generation uint32, offset int64, p *Page, payloadSum uint32) {
+	_ = b[pageHeaderBytes-1]
+	binary.LittleEndian.PutUint16(b[4:], uint16(len(p.Payload)))
+	binary.LittleEndian.PutUint16(b[6:], p.Shard)
+	binary.LittleEndian.PutUint32(b[8:], p.ID)
+	binary.LittleEndian.PutUint32(b[12:], uint32(p.Previous))
+	binary.LittleEndian.PutUint32(b, headerSum(b, generation, offset, payloadSum))
+}
+
+// headerSum is the CRC-32C of the generation's number (u32), the offset in units
+// of 8 bytes (u32), the CRC-32C of the payload (u32) and the header but for its
+// own four bytes. The payload's sum is taken first, without a lock.
+func headerSum(header []byte, generation uint32, offset int64, payloadSum uint32) uint32 {
+	var b [24]byte
+	binary.LittleEndian.PutUint32(b[:], generation)
+	binary.LittleEndian.PutUint32(b[4:], uint32(offset/pageAlign))
+	binary.LittleEndian.PutUint32(b[8:], payloadSum)
+	copy(b[12:], header[4:pageHeaderBytes])
+	return crc32.Checksum(b[:], castagnoli)
+}
+
+func payloadSum(payload []byte) uint32 { return crc32.Checksum(payload, castagnoli) }
+
+// payloadLength gives the length that a header tells, and false for one that no
+// page can have.
+func payloadLength(header []byte) (int, bool) {
+	n := int(binary.LittleEndian.Uint16(header[4:]))
+	return n, n >= 1 && n <= PayloadBytesMax
+}
+
+// parsePage checks a header and its payload, which it keeps.
+func parsePage(header, payload []byte, generation uint32, offset int64) (Page, bool) {
+	if binary.LittleEndian.Uint32(header) != headerSum(header, generation, offset, payloadSum(payload)) {
+		return Page{}, false
+	}
+	return Page{
+		Shard:    binary.LittleEndian.Uint16(header[6:]),
+		ID:       binary.LittleEndian.Uint32(header[8:]),
+		Previous: Ref(binary.LittleEndian.Uint32(header[12:])),
+		Payload:  payload,
+	}, true
+}
+
+// Kinds of errors, for errors.Is.
+var (
+	// ErrGenerationFull: the generation has no room for the page; Roll makes some.
+	ErrGenerationFull = errors.New("the generation of the page log is full")
+	// ErrTooManyGenerations: Roll needs one to be dropped first.
+	ErrTooManyGenerations = errors.New("too many live generations of the page log")
+	// ErrNoPage: the reference is not one of a page that the pin holds.
+	ErrNoPage = errors.New("no page at this reference")
+	// ErrNoGeneration: the generation is not live, or cannot be dropped.
+	ErrNoGeneration = errors.New("no such generation of the page log")
+	// ErrBroken: an earlier write or sync failed.
+	ErrBroken = errors.New("the page log takes no more writes")
+	// ErrClosed: the log has been closed.
+	ErrClosed = errors.New("the page log is closed")
+)
+
+// brokenError says why the log is broken.
+type brokenError struct {
+	file  string
+	cause error
+}
+
+func (e *brokenError) Error() string {
+	return fmt.Sprintf("%v: %s: %v; check the disk, then restart the node", ErrBroken, e.file, e.cause)
+}
+
+func (e *brokenError) Unwrap() []error { return []error{ErrBroken, e.cause} }
+
+// SpaceError says that there was no room for another extent. Nothing is lost and
+// the same call succeeds once there is room.
+type SpaceError struct {
+	File  string
+	Bytes int64
+	Cause error
+}
+
+func (e *SpaceError) Error() string {
+	return fmt.Sprintf("no room for the page log's extent %s of %d bytes: %v; free disk space and writing goes on", e.File, e.Bytes, e.Cause)
+}
+
+// Unwrap gives the cause.
+func (e *SpaceError) Unwrap() error { return e.Cause }
+
+// CorruptError tells of damaged pages.
+type CorruptError struct {
+	File       string
+	Generation uint32
+	Offset     int64 // in the file
+	Length     int64 // bytes up to the next good page; 0 when Read met it
+	Cause      error // why it could not be read, if that is known
+}
+
+func (e *CorruptError) Error() string {
+	if e.Cause != nil {
+		return fmt.Sprintf("page log file %s cannot be read at offset %d: %v", e.File, e.Offset, e.Cause)
+	}
+	return fmt.Sprintf("page log file %s is damaged at offset %d", e.File, e.Offset)
+}
+
+// Unwrap gives the cause.
+func (e *CorruptError) Unwrap() error { return e.Cause }

@@ -1,0 +1,299 @@
+package pagelog
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// Pin holds the generations that were live when it was made. It may be used by
+// many goroutines and must be closed once.
+type Pin struct {
+	log         *Log
+	generations [GenerationsMax + 1]*generation // by number modulo 16
+	numbers     []uint32
+}
+
+// Pin holds the generations that are live now, the current one included. Pages
+// that are appended to that one later can be read too.
+func (l *Log) Pin() *Pin {
+	p := &Pin{log: l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.closed {
+		return p
+	}
+	p.numbers = make([]uint32, len(l.mu.generations))
+	for i, g := range l.mu.generations {
+		g.holders++
+		p.generations[g.number%(GenerationsMax+1)] = g
+		p.numbers[i] = g.number
+	}
+	return p
+}
+
+// Close gives the generations back.
+func (p *Pin) Close() error {
+	var errs []error
+	for i, g := range p.generations {
+		if g != nil {
+			p.generations[i] = nil
+			errs = append(errs, p.log.release(g))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Generations gives the numbers of the generations held, oldest first.
+func (p *Pin) Generations() []uint32 { return p.numbers }
+
+// Read gives a page. Its payload is a copy, in dst's memory if that is large
+// enough: 4096 bytes always are. Errors: ErrNoPage, *CorruptError.
+func (p *Pin) Read(ref Ref, dst []byte) (Page, error) {
+	g, offset := p.generations[ref.slot()], ref.offset()
+	if g == nil || ref == 0 {
+		return Page{}, fmt.Errorf("reference %#x: %w", uint32(ref), ErrNoPage)
+	}
+	if offset >= g.flushed.Load() {
+		if page, ok := p.log.readBuffered(g, offset, dst); ok {
+			return page, nil
+		}
+		if offset >= g.flushed.Load() { // else it has been written meanwhile
+			return Page{}, fmt.Errorf("reference %#x: %w", uint32(ref), ErrNoPage)
+		}
+	}
+	index, inExtent := g.locate(offset)
+	e := g.extents[index].Load()
+	if e == nil || inExtent < extentHeaderBytes {
+		return Page{}, fmt.Errorf("reference %#x: %w", uint32(ref), ErrNoPage)
+	}
+	var header [pageHeaderBytes]byte
+	whole := false
+	err := e.mapping.Guard(func(mapped []byte) error {
+		if inExtent+pageHeaderBytes > int64(len(mapped)) {
+			return nil
+		}
+		mapped = mapped[inExtent:]
+		copy(header[:], mapped)
+		n, ok := payloadLength(header[:])
+		if ok && pageHeaderBytes+n <= len(mapped) {
+			dst = append(dst[:0], mapped[pageHeaderBytes:pageHeaderBytes+n]...)
+			whole = true
+		}
+		return nil
+	})
+	if err == nil && whole {
+		if page, ok := parsePage(header[:], dst, g.number, offset); ok {
+			return page, nil
+		}
+	}
+	corrupt := &CorruptError{File: e.file.Name(), Generation: g.number, Offset: inExtent, Cause: err}
+	p.log.corrupt(corrupt)
+	return Page{}, corrupt
+}
+
+// readBuffered reads a page that has not been written yet.
+func (l *Log) readBuffered(g *generation, offset int64, dst []byte) (Page, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.currentLocked() != g {
+		return Page{}, false
+	}
+	b := &l.mu.buffers
+	from := b.active
+	switch {
+	case offset >= b.start && offset-b.start < int64(len(b.active)):
+		from = from[offset-b.start:]
+	case b.flushing != nil && offset >= b.before && offset-b.before < int64(len(b.flushing)):
+		from = b.flushing[offset-b.before:]
+	default:
+		return Page{}, false
+	}
+	if len(from) < pageHeaderBytes {
+		return Page{}, false
+	}
+	n, ok := payloadLength(from)
+	if !ok || pageHeaderBytes+n > len(from) {
+		return Page{}, false // a reference into the middle of a page
+	}
+	return parsePage(from[:pageHeaderBytes], append(dst[:0], from[pageHeaderBytes:pageHeaderBytes+n]...), g.number, offset)
+}
+
+func (l *Log) corrupt(e *CorruptError) {
+	l.counters.corruptions.Add(1)
+	if l.options.OnCorrupt != nil {
+		l.options.OnCorrupt(e)
+	}
+}
+
+// Each calls visit with the pages of a generation in the order in which they were
+// appended, up to the last one at the time of the call. The payload is good until
+// visit returns. Damaged pages are reported and left out. Errors: those of visit,
+// ErrNoGeneration, ErrBroken when buffered pages could not be written.
+func (p *Pin) Each(number uint32, visit func(Ref, Page) error) error {
+	g := p.generations[number%(GenerationsMax+1)]
+	if g == nil || g.number != number {
+		return fmt.Errorf("generation %d: %w", number, ErrNoGeneration)
+	}
+	p.log.mu.Lock()
+	var err error
+	if !p.log.mu.closed && p.log.currentLocked() == g {
+		err = p.log.flushAllLocked()
+	}
+	p.log.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return p.log.scan(g, g.flushed.Load(), visit)
+}
+
+// release gives one hold on a generation back; the last one closes its files.
+func (l *Log) release(g *generation) error {
+	l.mu.Lock()
+	g.holders--
+	last := g.holders == 0
+	l.mu.Unlock()
+	if !last {
+		return nil
+	}
+	var errs []error
+	for i := range g.extents {
+		if e := g.extents[i].Load(); e != nil {
+			errs = append(errs, e.close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+const scanBytes = 256 << 10
+
+// scan visits the pages of a generation up to the offset limit.
+func (l *Log) scan(g *generation, limit int64, visit func(Ref, Page) error) error {
+	buffer := make([]byte, min(scanBytes, g.extentBytes()))
+	for index := range g.extents {
+		start := int64(index) << g.shift
+		if start >= limit {
+			return nil
+		}
+		e := g.extents[index].Load()
+		if e == nil {
+			continue
+		}
+		s := extentScan{
+			log: l, g: g, extent: e, start: start, at: extentHeaderBytes,
+			end: min(limit-start, g.extentBytes()), last: limit-start <= g.extentBytes(), gap: -1,
+		}
+		if err := s.run(buffer, visit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// extentScan walks one extent.
+type extentScan struct {
+	log     *Log
+	g       *generation
+	extent  *extent
+	start   int64 // of the extent in its generation
+	at, end int64 // in the extent
+	last    bool  // pages reach to end; else some zeros may be left
+	gap     int64 // where a damaged stretch starts, or -1
+	gapZero bool  // the stretch is of zeros so far
+}
+
+func (s *extentScan) run(buffer []byte, visit func(Ref, Page) error) error {
+	for s.at < s.end {
+		chunk := buffer[:min(int64(len(buffer)), s.end-s.at)]
+		copyMapped(s.extent.mapping, chunk, s.at)
+		before := s.at
+		if err := s.chunk(chunk, visit); err != nil {
+			return err
+		}
+		if s.at == before { // less than a page is left
+			s.bad(chunk)
+			s.at = s.end
+		}
+	}
+	tail := s.gapZero && !s.last && s.end-s.gap < int64(pageBytes(PayloadBytesMax))
+	if s.gap >= 0 && !tail {
+		s.report(s.end)
+	}
+	return nil
+}
+
+// chunk visits the pages that lie in the chunk as a whole.
+func (s *extentScan) chunk(chunk []byte, visit func(Ref, Page) error) error {
+	final := s.at+int64(len(chunk)) == s.end
+	for {
+		if len(chunk) < pageHeaderBytes {
+			return nil
+		}
+		n, ok := payloadLength(chunk)
+		size := pageBytes(n)
+		if ok && size > len(chunk) {
+			if !final {
+				return nil
+			}
+			ok = false
+		}
+		var page Page
+		offset := s.start + s.at
+		if ok {
+			page, ok = parsePage(chunk[:pageHeaderBytes], chunk[pageHeaderBytes:pageHeaderBytes+n:pageHeaderBytes+n], s.g.number, offset)
+		}
+		if !ok {
+			s.bad(chunk[:pageAlign])
+			chunk, s.at = chunk[pageAlign:], s.at+pageAlign
+			continue
+		}
+		s.report(s.at)
+		chunk, s.at = chunk[size:], s.at+int64(size)
+		if err := visit(makeRef(s.g.number, offset), page); err != nil {
+			return err
+		}
+	}
+}
+
+// bad notes that b, at the present place, is not part of a page.
+func (s *extentScan) bad(b []byte) {
+	if s.gap < 0 {
+		s.gap, s.gapZero = s.at, true
+	}
+	for _, c := range b {
+		s.gapZero = s.gapZero && c == 0
+	}
+}
+
+// report ends a damaged stretch.
+func (s *extentScan) report(until int64) {
+	if s.gap >= 0 {
+		s.log.corrupt(&CorruptError{File: s.extent.file.Name(), Generation: s.g.number, Offset: s.gap, Length: until - s.gap})
+	}
+	s.gap = -1
+}
+
+// copyMapped copies from a mapping, with zeros for what cannot be read.
+func copyMapped(m *vfs.Mapping, dst []byte, offset int64) {
+	copyRange := func(dst []byte, offset int64) error {
+		return m.Guard(func(mapped []byte) error {
+			n := 0
+			if offset < int64(len(mapped)) {
+				n = copy(dst, mapped[offset:])
+			}
+			clear(dst[n:])
+			return nil
+		})
+	}
+	if copyRange(dst, offset) == nil {
+		return
+	}
+	for at := 0; at < len(dst); {
+		n := min(vfs.BlockBytes-int((offset+int64(at))%vfs.BlockBytes), len(dst)-at)
+		if copyRange(dst[at:at+n], offset+int64(at)) != nil {
+			clear(dst[at : at+n])
+		}
+		at += n
+	}
+}
