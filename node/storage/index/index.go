@@ -62,6 +62,7 @@ type Index struct {
 	damages  atomic.Int64
 	lost     atomic.Int64
 	syncing  sync.Mutex // one Sync at a time
+	closed   atomic.Bool
 }
 
 // Open reads the files and builds the rest. Damage is told to Options.Corrupt
@@ -146,8 +147,11 @@ func (x *Index) Sync() (State, error) {
 }
 
 // Close stops the worker and gives the memory back. Nothing is synced. No other
-// method may be running or be called later.
+// method may be running or be called later; a second Close gives ErrClosed.
 func (x *Index) Close() error {
+	if x.closed.Swap(true) {
+		return ErrClosed
+	}
 	x.parts.stop()
 	return x.keys.close()
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -23,14 +24,19 @@ type modelSeries struct {
 	shard            uint16
 	id               series.ID
 	months           map[Month]bool
+	cached           series.Key
 }
 
 func (s *modelSeries) key() series.Key {
+	if s.cached != nil {
+		return s.cached
+	}
 	var tags []series.Tag
 	for name, value := range s.tags {
 		tags = append(tags, series.Tag{Name: []byte(name), Value: []byte(value)})
 	}
-	return series.AppendKey(nil, []byte(s.database), []byte(s.metric), tags)
+	s.cached = series.AppendKey(nil, []byte(s.database), []byte(s.metric), tags)
+	return s.cached
 }
 
 func (s *modelSeries) clone() *modelSeries {
@@ -69,14 +75,24 @@ func (s *modelSeries) matchSlow(m scan.Matcher) bool {
 	case scan.MatchNotEqualFold:
 		return !slices.ContainsFunc(m.Values, fold)
 	case scan.MatchRegexp:
-		return regexp.MustCompile("^(?:" + m.Values[0] + ")$").MatchString(value)
+		return anchored(m.Values[0]).MatchString(value)
 	case scan.MatchNotRegexp:
-		return !regexp.MustCompile("^(?:" + m.Values[0] + ")$").MatchString(value)
+		return !anchored(m.Values[0]).MatchString(value)
 	case scan.MatchPresent:
 		return has
 	default:
 		return !has
 	}
+}
+
+var compiled sync.Map // text → *regexp.Regexp
+
+func anchored(text string) *regexp.Regexp {
+	re, ok := compiled.Load(text)
+	if !ok {
+		re, _ = compiled.LoadOrStore(text, regexp.MustCompile("^(?:"+text+")$"))
+	}
+	return re.(*regexp.Regexp)
 }
 
 func (s *modelSeries) selectedBy(sel *scan.Selector) bool {
@@ -309,6 +325,31 @@ func (w *machine) check(t *rapid.T) {
 			t.Fatalf("shard %d has %d series, want %d", shard, got, next)
 		}
 	}
+	var keys []series.Key
+	for _, s := range w.m.series {
+		keys = append(keys, s.key())
+	}
+	for i := range keys {
+		j := rapid.IntRange(0, i).Draw(t, "swap") // mostly near its place, or a run is rare
+		if j%4 == 0 {
+			keys[i], keys[j] = keys[j], keys[i]
+		}
+	}
+	keys = append(keys, series.AppendKey(nil, []byte("nowhere"), nil, nil))
+	refs := make([]series.Ref, len(keys))
+	if found := w.x.ResolveBatch(LocalNone, keys, refs); found != len(w.m.series) {
+		t.Fatalf("a batch finds %d of %d", found, len(w.m.series))
+	}
+	for i, ref := range refs {
+		local, ok := w.m.find(keys[i])
+		want := series.Ref{Hint: LocalNone}
+		if ok {
+			want = series.Ref{Hint: uint32(local), Shard: w.m.series[local].shard, ID: w.m.series[local].id}
+		}
+		if ref != want {
+			t.Fatalf("a batch gives %v for %v, want %v", ref, keys[i], want)
+		}
+	}
 	for local, s := range w.m.series {
 		for _, hint := range []uint32{LocalNone, uint32(local), uint32(local) - 1, 1 << 31} {
 			ref, ok := w.x.Resolve(hint, s.key())
@@ -436,6 +477,7 @@ func (w *machine) cardinality(t *rapid.T) {
 }
 
 func TestAgainstModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := &machine{fs: vfs.NewMemFS(), m: &model{next: map[uint16]series.ID{}}}
 		w.saved = w.m.clone()

@@ -37,6 +37,7 @@ type partList struct {
 		sync.Mutex
 		builder *builder // kept while there is work
 	}
+	merging sync.Mutex // taken before mu: one large merge at a time
 }
 
 func newPartList(keys *keyFile) *partList {
@@ -188,6 +189,8 @@ func (l *partList) step() bool {
 
 // mergeNext merges once, without keeping queries from building.
 func (l *partList) mergeNext() bool {
+	l.merging.Lock()
+	defer l.merging.Unlock()
 	l.mu.Lock()
 	parts := *l.parts.Load()
 	first, ok := mergeable(parts, mergeSeries)

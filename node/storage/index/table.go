@@ -96,6 +96,14 @@ func (p *probe) next() (local uint32, ok bool) {
 	return 0, false
 }
 
+// slot loads the slot that next looks at first.
+func (p *probe) slot() uint64 {
+	if uint(p.at) < uint(len(p.slots)) {
+		return p.slots[p.at].Load()
+	}
+	return 0
+}
+
 // makeRoomLocked grows the stripe when one more entry would be too many.
 func (s *stripe) makeRoomLocked() {
 	var before []atomic.Uint64
