@@ -49,7 +49,7 @@ func (k *KeyBuilder) Start(b *Batch, l *Line, database []byte, limits Limits) er
 		wrong = k.readLabels(b.Head(l))
 	}
 	if wrong.detail == "" && len(k.tags) > min(limits.TagsMax, series.TagsMax-1) {
-		wrong = fault{KindLimit, "too many tags: " + strconv.Itoa(len(k.tags)) + " > " + strconv.Itoa(limits.TagsMax)}
+		wrong = fault{KindLimit, "Too many tags: " + strconv.Itoa(len(k.tags)) + " maximum allowed: " + strconv.Itoa(limits.TagsMax)}
 	}
 	if wrong.detail != "" {
 		return &IdentityError{wrong.kind, wrong.detail}

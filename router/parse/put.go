@@ -228,6 +228,9 @@ func putTime(word []byte) (timeMs int64, wrong fault) {
 		if t > 9_999_999_999 {
 			return 0, syntaxFault("bad timestamp=" + string(word))
 		}
+		if whole[0] == '-' {
+			return 0, syntaxFault("invalid timestamp: " + string(word))
+		}
 		t *= 1000
 		for i, unit := 0, int64(100); i < len(fraction) && unit > 0; i, unit = i+1, unit/10 {
 			t += int64(fraction[i]-'0') * unit

@@ -1,0 +1,297 @@
+package parse
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/prometheus/prometheus/prompb"
+	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
+	"pgregory.net/rapid"
+)
+
+// refSeries turns the labels of one series into points the slow way.
+func refSeries(r *result, number int, names, values []string, samples []prompb.Sample) {
+	tags := map[string]string{}
+	for i := range names {
+		_, twice := tags[names[i]]
+		if names[i] == "" || !utf8.ValidString(names[i]) || !utf8.ValidString(values[i]) || twice && values[i] != "" {
+			r.errors = append(r.errors, number)
+			return
+		}
+		if values[i] != "" {
+			tags[names[i]] = values[i]
+		}
+	}
+	metric := tags["__name__"]
+	delete(tags, "__name__")
+	if metric == "" {
+		r.errors = append(r.errors, number)
+		return
+	}
+	for _, s := range samples {
+		r.points = append(r.points, resultPoint{number, keyOf("db", metric, tags), s.Timestamp, math.Float64bits(s.Value)})
+	}
+}
+
+// reference1 decodes with Prometheus' own message.
+func reference1(body []byte) (r result, histograms int, ok bool) {
+	var request prompb.WriteRequest
+	if request.Unmarshal(body) != nil {
+		return r, 0, false
+	}
+	for i, ts := range request.Timeseries {
+		var names, values []string
+		for _, l := range ts.Labels {
+			names, values = append(names, l.Name), append(values, l.Value)
+		}
+		if len(ts.Histograms) > 0 {
+			histograms += len(ts.Histograms)
+			r.errors = append(r.errors, i+1)
+		}
+		if len(ts.Samples) > 0 {
+			refSeries(&r, i+1, names, values, ts.Samples)
+		}
+	}
+	return r, histograms, true
+}
+
+func reference2(body []byte) (r result, histograms int, ok bool) {
+	var request writev2.Request
+	if request.Unmarshal(body) != nil {
+		return r, 0, false
+	}
+	for i, ts := range request.Timeseries {
+		if len(ts.Samples) == 0 && len(ts.Histograms) == 0 || len(ts.LabelsRefs)%2 != 0 {
+			r.errors = append(r.errors, i+1)
+			continue
+		}
+		var text []string
+		for _, ref := range ts.LabelsRefs {
+			if int(ref) >= len(request.Symbols) {
+				r.errors = append(r.errors, i+1)
+				break
+			}
+			text = append(text, request.Symbols[ref])
+		}
+		if len(text) != len(ts.LabelsRefs) {
+			continue
+		}
+		if len(ts.Histograms) > 0 {
+			histograms += len(ts.Histograms)
+			r.errors = append(r.errors, i+1)
+		}
+		var names, values []string
+		for j := 0; j < len(text); j += 2 {
+			names, values = append(names, text[j]), append(values, text[j+1])
+		}
+		var samples []prompb.Sample
+		for _, s := range ts.Samples {
+			samples = append(samples, prompb.Sample{Value: s.Value, Timestamp: s.Timestamp})
+		}
+		if len(samples) > 0 {
+			refSeries(&r, i+1, names, values, samples)
+		}
+	}
+	return r, histograms, true
+}
+
+func checkRemote(t interface{ Fatalf(string, ...any) }, body []byte, version RemoteWriteVersion) {
+	want, histograms, ok := reference1(body)
+	if version == RemoteWrite2 {
+		want, histograms, ok = reference2(body)
+	}
+	var b Batch
+	err := RemoteWrite(&b, exact(string(body)), version, Limits{})
+	if err != nil {
+		if ok || !errors.Is(err, ErrMalformed) || len(b.Lines)+len(b.Points) > 0 {
+			t.Fatalf("version %d, %x: %v, want ok %v", version, body, err, ok)
+		}
+		return
+	}
+	if !ok {
+		return // malformed inside a label, exemplar, histogram or metadata: refused later, or only counted
+	}
+	got := resultOf(&b, "db", Limits{})
+	if d := difference(got, want); d != "" {
+		t.Fatalf("version %d, %x: %s (%v)", version, body, d, messages(&b))
+	}
+	if b.SkippedHistograms != histograms {
+		t.Fatalf("version %d, %x: %d histograms, want %d", version, body, b.SkippedHistograms, histograms)
+	}
+}
+
+var staleBits = uint64(0x7ff0000000000002) // Prometheus' stale marker
+
+func request1() *prompb.WriteRequest {
+	return &prompb.WriteRequest{
+		Timeseries: []prompb.TimeSeries{
+			{
+				Labels:  []prompb.Label{{Name: "__name__", Value: "up"}, {Name: "instance", Value: "localhost:9090"}, {Name: "job", Value: "prometheus"}},
+				Samples: []prompb.Sample{{Value: 1, Timestamp: 1700000000000}, {Value: math.Float64frombits(staleBits), Timestamp: 1700000015000}},
+			},
+			{
+				Labels:     []prompb.Label{{Name: "z", Value: "1"}, {Name: "__name__", Value: "unsorted"}, {Name: "a", Value: ""}},
+				Samples:    []prompb.Sample{{Value: math.Copysign(0, -1), Timestamp: -5}, {Value: math.Inf(1)}, {Value: 0.1}},
+				Exemplars:  []prompb.Exemplar{{Labels: []prompb.Label{{Name: "trace_id", Value: "x"}}, Value: 1}},
+				Histograms: []prompb.Histogram{{Sum: 3}},
+			},
+			{Labels: []prompb.Label{{Name: "a", Value: "b"}}, Samples: []prompb.Sample{{Value: 1}}},
+			{Labels: []prompb.Label{{Name: "__name__", Value: "m"}, {Name: "a", Value: "b"}, {Name: "a", Value: "b"}}, Samples: []prompb.Sample{{Value: 1}}},
+		},
+		Metadata: []prompb.MetricMetadata{{MetricFamilyName: "up"}},
+	}
+}
+
+func request2() *writev2.Request {
+	return &writev2.Request{
+		Symbols: []string{"", "__name__", "up", "job", "prometheus", "\xff", strings.Repeat("long", 100)},
+		Timeseries: []writev2.TimeSeries{
+			{LabelsRefs: []uint32{1, 2, 3, 4}, Samples: []writev2.Sample{{Value: 1, Timestamp: 17, StartTimestamp: 3}, {Value: math.Float64frombits(staleBits), Timestamp: 18}}, Metadata: writev2.Metadata{HelpRef: 2}},
+			{LabelsRefs: []uint32{3, 6, 1, 2}, Samples: []writev2.Sample{{Value: 2.5}}, Histograms: []writev2.Histogram{{Sum: 2}}},
+			{LabelsRefs: []uint32{1, 2, 3}, Samples: []writev2.Sample{{Value: 1}}},
+			{LabelsRefs: []uint32{1, 99}, Samples: []writev2.Sample{{Value: 1}}},
+			{LabelsRefs: []uint32{1, 5}, Samples: []writev2.Sample{{Value: 1}}},
+			{LabelsRefs: []uint32{1, 2}},
+		},
+	}
+}
+
+func seeds(f interface{ Fatal(...any) }) [][]byte {
+	one, err1 := request1().Marshal()
+	two, err2 := request2().Marshal()
+	if err1 != nil || err2 != nil {
+		f.Fatal(err1, err2)
+	}
+	return [][]byte{one, two, one[:len(one)-3], {0x0b, 0x0c}, {0x2b, 0x08, 0x01, 0x2c}, {0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f}, {0}, {0x80}, nil}
+}
+
+func FuzzRemoteWrite(f *testing.F) {
+	for _, s := range seeds(f) {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		checkRemote(t, body, RemoteWrite1)
+		checkRemote(t, body, RemoteWrite2)
+	})
+}
+
+func TestRemoteWriteCounts(t *testing.T) {
+	all := seeds(t)
+	var b Batch
+	if err := RemoteWrite(&b, all[0], RemoteWrite1, Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	if b.Samples != 7 || b.SkippedMetadata != 1 || b.SkippedExemplars != 1 || b.SkippedHistograms != 1 {
+		t.Errorf("1.0: %d samples, %d metadata, %d exemplars, %d histograms", b.Samples, b.SkippedMetadata, b.SkippedExemplars, b.SkippedHistograms)
+	}
+	if len(b.Errors) != 1 || b.Errors[0].Error() != "series 2: native histograms are not supported: 1 refused" || b.Errors[0].Kind != KindUnsupported {
+		t.Errorf("%q", messages(&b))
+	}
+	if got := uint64(b.Points[1].Mantissa); got != staleBits {
+		t.Errorf("stale marker %x", got)
+	}
+	if err := RemoteWrite(&b, all[1], RemoteWrite2, Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	if b.Samples != 6 || b.SkippedHistograms != 1 || b.ErrorsTotal != 4 {
+		t.Errorf("2.0: %d samples, %d histograms, errors %q", b.Samples, b.SkippedHistograms, messages(&b))
+	}
+}
+
+// TestRemoteWriteScattered puts a sample between the labels and the symbols
+// behind the series, which protobuf allows.
+func TestRemoteWriteScattered(t *testing.T) {
+	label := func(name, value string) []byte {
+		b, err := (&prompb.Label{Name: name, Value: value}).Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	field := func(number byte, payload []byte) []byte {
+		return append(binary.AppendUvarint([]byte{number<<3 | wireBytes}, uint64(len(payload))), payload...)
+	}
+	sample, err := (&prompb.Sample{Value: 7, Timestamp: 9}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := append(append(field(1, label("job", "x")), field(2, sample)...), field(1, label("__name__", "m"))...)
+	checkRemote(t, field(1, series), RemoteWrite1)
+	var b Batch
+	if err := RemoteWrite(&b, field(1, series), RemoteWrite1, Limits{}); err != nil || len(b.Lines) != 1 || !b.Lines[0].InScratch {
+		t.Fatal(err, b.Lines)
+	}
+	full := request2()
+	symbols := writev2.Request{Symbols: full.Symbols}
+	full.Symbols = nil
+	front, err1 := full.Marshal()
+	behind, err2 := symbols.Marshal()
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	checkRemote(t, append(front, behind...), RemoteWrite2)
+}
+
+func TestRemoteWriteRoundTrip(t *testing.T) {
+	text := rapid.OneOf(rapid.SampledFrom([]string{"__name__", "job", "a", ""}), rapid.String())
+	rapid.Check(t, func(t *rapid.T) {
+		one, two := &prompb.WriteRequest{}, &writev2.Request{}
+		symbols := writev2.NewSymbolTable()
+		for i := range rapid.IntRange(0, 4).Draw(t, "series") {
+			var a prompb.TimeSeries
+			var b writev2.TimeSeries
+			if rapid.Bool().Draw(t, "named") {
+				a.Labels = append(a.Labels, prompb.Label{Name: "__name__", Value: fmt.Sprint("m", i)})
+			}
+			for range rapid.IntRange(0, 4).Draw(t, "labels") {
+				a.Labels = append(a.Labels, prompb.Label{Name: text.Draw(t, "name"), Value: text.Draw(t, "value")})
+			}
+			for _, l := range a.Labels {
+				b.LabelsRefs = append(b.LabelsRefs, symbols.Symbolize(l.Name), symbols.Symbolize(l.Value))
+			}
+			for range rapid.IntRange(0, 3).Draw(t, "samples") {
+				s := prompb.Sample{Value: math.Float64frombits(rapid.Uint64().Draw(t, "bits")), Timestamp: rapid.Int64().Draw(t, "time")}
+				if rapid.Bool().Draw(t, "short") {
+					s.Value = float64(rapid.Int32().Draw(t, "n")) / 1000
+				}
+				a.Samples = append(a.Samples, s)
+				b.Samples = append(b.Samples, writev2.Sample{Value: s.Value, Timestamp: s.Timestamp})
+			}
+			one.Timeseries, two.Timeseries = append(one.Timeseries, a), append(two.Timeseries, b)
+		}
+		two.Symbols = symbols.Symbols()
+		body, err := one.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkRemote(t, body, RemoteWrite1)
+		if body, err = two.Marshal(); err != nil {
+			t.Fatal(err)
+		}
+		checkRemote(t, body, RemoteWrite2)
+	})
+}
+
+// TestRemoteWriteLabelBomb checks that references to a large symbol are bounded.
+func TestRemoteWriteLabelBomb(t *testing.T) {
+	request := &writev2.Request{Symbols: []string{"", "__name__", strings.Repeat("x", 1<<20)}}
+	for range 1000 {
+		request.Timeseries = append(request.Timeseries, writev2.TimeSeries{LabelsRefs: []uint32{1, 2}, Samples: []writev2.Sample{{Value: 1}}})
+	}
+	body, err := request.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b Batch
+	if err := RemoteWrite(&b, body, RemoteWrite2, Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	if b.ErrorsTotal != 1000 || len(b.Lines) > 0 || cap(b.Scratch) > 1<<20 {
+		t.Fatalf("%d errors, %d lines, %d bytes of scratch", b.ErrorsTotal, len(b.Lines), cap(b.Scratch))
+	}
+}
