@@ -16,8 +16,9 @@ const (
 	interpolateLinear interpolation = iota
 	interpolateZero
 	interpolatePrevious
-	// interpolateSkip is OpenTSDB's MAX and MIN: the largest or smallest double,
-	// which the minimum or maximum of at least one real value never picks.
+	// interpolateSkip contributes nothing. It is OpenTSDB's MAX and MIN, the
+	// largest and smallest double, which the minimum or maximum of at least one
+	// real value never picks, and ZIM for sums, which a 0 does not change.
 	interpolateSkip
 )
 
@@ -66,7 +67,7 @@ func findAggregator(name string) (aggregator, bool) {
 	case "sum":
 		a.reduce, a.pushed = sum, scan.AggregateSum
 	case "zimsum":
-		a.reduce, a.pushed, a.between, a.margins = sum, scan.AggregateSum, interpolateZero, false
+		a.reduce, a.pushed, a.between, a.margins = sum, scan.AggregateSum, interpolateSkip, false
 	case "pfsum":
 		a.reduce, a.pushed, a.between = sum, scan.AggregateSum, interpolatePrevious
 	case "avg":
@@ -86,7 +87,7 @@ func findAggregator(name string) (aggregator, bool) {
 	case "last":
 		a.reduce, a.pushed, a.between = last, scan.AggregateLast, interpolateZero
 	case "squareSum":
-		a.reduce, a.between, a.margins = squareSum, interpolateZero, false
+		a.reduce, a.between, a.margins = squareSum, interpolateSkip, false
 	case "median":
 		a.reduce = median
 	case "mult":
