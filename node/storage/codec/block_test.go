@@ -37,7 +37,11 @@ func checkBlock(t testing.TB, c *Columns) (bytes int) {
 		if len(times) != c.Len()+1 || len(values) != c.Len()+1 || len(mantissas) != c.Len()+1 || len(scales) != c.Len()+1 || r.Len() != c.Len() {
 			t.Fatalf("%d times, %d values, %d mantissas, %d scales, want %d", len(times), len(values), len(mantissas), len(scales), c.Len()+1)
 		}
+		slowTimes, slowValues := oracleBlock(payload[1:])
 		for i := range c.Times {
+			if slowTimes[i] != times[i+1] || math.Float64bits(slowValues[i]) != math.Float64bits(values[i+1]) {
+				t.Fatalf("dense %v, sample %d: %d %v, slowly %d %v", dense, i, times[i+1], values[i+1], slowTimes[i], slowValues[i])
+			}
 			want := math.Float64bits(series.Float64(c.Mantissas[i], c.Scales[i]))
 			if times[i+1] != c.Times[i] || math.Float64bits(values[i+1]) != want ||
 				math.Float64bits(series.Float64(mantissas[i+1], scales[i+1])) != want {

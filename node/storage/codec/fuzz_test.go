@@ -185,7 +185,8 @@ func FuzzBlockRoundTrip(f *testing.F) {
 	})
 }
 
-// FuzzBlockDecode checks that no bytes do harm, and that Values and Numbers agree.
+// FuzzBlockDecode checks that no bytes do harm, and that Values and Numbers agree
+// with the slow decoder.
 func FuzzBlockDecode(f *testing.F) {
 	for _, shape := range shapes {
 		for _, dense := range []bool{false, true} {
@@ -217,6 +218,15 @@ func FuzzBlockDecode(f *testing.F) {
 		for i := range values {
 			if math.Float64bits(values[i]) != math.Float64bits(series.Float64(mantissas[i], scales[i])) {
 				t.Fatalf("value %d is %v and (%d, %d)", i, values[i], mantissas[i], scales[i])
+			}
+		}
+		if len(times) == 0 || len(values) == 0 {
+			return
+		}
+		slowTimes, slowValues := oracleBlock(payload)
+		for i := range times {
+			if times[i] != slowTimes[i] || math.Float64bits(values[i]) != math.Float64bits(slowValues[i]) {
+				t.Fatalf("sample %d is %d %v, slowly %d %v", i, times[i], values[i], slowTimes[i], slowValues[i])
 			}
 		}
 	})
