@@ -238,3 +238,123 @@ func TestSetAgainstModel(t *testing.T) {
 		}
 	})
 }
+
+func appendInt(t *testing.T, set *Set, id uint32, timeMs, value int64, epoch uint16) {
+	t.Helper()
+	if err := set.Append(id, timeMs, value, 0, epoch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRepetition: the same sample again takes no room, sealed or not another
+// value of the same time is a later write.
+func TestRepetition(t *testing.T) {
+	log := &fakeLog{}
+	set := NewSet(Options{Sealer: log})
+	appendInt(t, set, 1, 1000, 5, 0)
+	var once, again Hot
+	set.Snapshot(1, &once)
+	for range 100 {
+		appendInt(t, set, 1, 1000, 5, 1)
+	}
+	if set.Snapshot(1, &again); string(once.Main) != string(again.Main) {
+		t.Fatal("a repetition changed the page")
+	}
+	appendInt(t, set, 1, 1000, 6, 1)
+	if err := set.SealAll(); err != nil {
+		t.Fatal(err)
+	}
+	if got := log.pages[0].samples.Mantissas; len(got) != 2 || got[1] != 6 {
+		t.Fatal(got)
+	}
+	// The sealed one may have been deleted since, so it is not left out.
+	appendInt(t, set, 1, 1000, 6, 1)
+	if set.Snapshot(1, &again); len(again.Main) == 0 || again.Sealed != 1 {
+		t.Fatal(again)
+	}
+}
+
+// TestSealOrder: rule P2, and the chain goes through both kinds of pages.
+func TestSealOrder(t *testing.T) {
+	log := &fakeLog{}
+	set := NewSet(Options{Sealer: log})
+	appendInt(t, set, 0, 2000, 1, 9) // a newer epoch than the late one
+	appendInt(t, set, 0, 1000, 2, 3)
+	if done, err := set.SealThrough(3, 10); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	if len(log.pages) != 2 || log.pages[0].samples.Times[0] != 2000 || log.pages[1].samples.Times[0] != 1000 || log.pages[1].previous != 1 {
+		t.Fatal(log.pages)
+	}
+	var hot Hot
+	if set.Snapshot(0, &hot); hot.Sealed != 2 {
+		t.Fatal(hot)
+	}
+	set.ForgetPages(func(ref uint32) bool { return ref != 2 })
+	if set.Snapshot(0, &hot); hot.Sealed != NoPage {
+		t.Fatal(hot)
+	}
+}
+
+// TestSealThroughIsBounded: no call seals much more than its limit.
+func TestSealThroughIsBounded(t *testing.T) {
+	log := &fakeLog{}
+	set := NewSet(Options{Sealer: log})
+	for id := range uint32(1000) {
+		appendInt(t, set, id, 2000, 1, 0)
+		appendInt(t, set, id, 1000, 1, 0)
+	}
+	for calls := 0; ; calls++ {
+		before := len(log.pages)
+		done, err := set.SealThrough(0, 10)
+		if err != nil || calls > 1000 {
+			t.Fatal(calls, err)
+		}
+		if sealed := len(log.pages) - before; sealed > 12 {
+			t.Fatalf("%d pages in one call", sealed)
+		}
+		if done {
+			break
+		}
+	}
+	if s := set.Stats(); len(log.pages) != 2000 || s.Pages != [classes]int{} || s.PagesOutOfOrder != 0 || s.OutOfOrderBytes != 0 {
+		t.Fatal(len(log.pages), s)
+	}
+}
+
+// TestForgetLast: after a delete the newest sample is unknown, and time may go back.
+func TestForgetLast(t *testing.T) {
+	set := NewSet(Options{Sealer: &fakeLog{}})
+	appendInt(t, set, 0, 2000, 1, 0)
+	if set.ForgetLast(0); set.Stats().Series != 1 {
+		t.Fatal("forgot a hot sample")
+	}
+	if err := set.SealSeries(0); err != nil {
+		t.Fatal(err)
+	}
+	set.ForgetLast(0)
+	if _, _, ok := set.Last(0); ok || set.Stats().Series != 0 {
+		t.Fatal("still known")
+	}
+	appendInt(t, set, 0, 1000, 3, 0)
+	var hot Hot
+	if set.Snapshot(0, &hot); len(hot.Main) == 0 || len(hot.OutOfOrder) != 0 || hot.Sealed != 1 {
+		t.Fatal(hot)
+	}
+}
+
+// TestMixedScalesShareAPage: what a collector prints as 1.25, 1.5, 2 fills pages.
+func TestMixedScalesShareAPage(t *testing.T) {
+	log := &fakeLog{}
+	set := NewSet(Options{Sealer: log})
+	numbers := []series.Number{{Mantissa: 2}, {Mantissa: 15, Scale: 1}, {Mantissa: 125, Scale: 2}}
+	for i := range 1000 {
+		n := numbers[i%3]
+		if err := set.Append(0, int64(i)*10_000, n.Mantissa, n.Scale, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(log.pages) > 1000/60 {
+		t.Errorf("%d pages for 1000 samples", len(log.pages))
+	}
+}
