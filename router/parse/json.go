@@ -164,11 +164,10 @@ func (p *jsonParser) time() (timeMs int64, wrong fault) {
 	if len(text) == 0 {
 		return 0, syntaxFault("Invalid timestamp")
 	}
-	if t, digits := digits19(p.scan.b, int(p.timestamp.Start)); p.timestamp.kind == jsonNumber && digits == len(text) && digits <= 13 && t > 0 {
-		if digits <= 10 {
-			return int64(t) * 1000, fault{}
+	if t, digits := digits19(p.scan.b, int(p.timestamp.Start)); p.timestamp.kind == jsonNumber && digits == len(text) {
+		if timeMs, ok := wholeTimeMs(t); ok {
+			return timeMs, fault{}
 		}
-		return int64(t), fault{}
 	}
 	if timeMs, wrong = putTime(text); wrong.detail == "" {
 		return timeMs, fault{}

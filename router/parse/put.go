@@ -84,12 +84,9 @@ func (p *putParser) fast(at int) (next int, ok bool) {
 	metricEnd := i
 	t, digits := digits19(pad, i+1)
 	i += 1 + digits
-	if t == 0 || digits > 13 || i+1 >= len(pad) || pad[i] != ' ' {
+	timeMs, ok := wholeTimeMs(t)
+	if !ok || i+1 >= len(pad) || pad[i] != ' ' {
 		return 0, false
-	}
-	timeMs := int64(t)
-	if digits <= 10 {
-		timeMs *= 1000
 	}
 	i++
 	negative := pad[i] == '-'
@@ -213,38 +210,53 @@ func nextWord(line []byte, i uint32) Span {
 	return s
 }
 
+// The largest timestamps, as numbers of ten and thirteen digits.
+const (
+	putSecondsMax = 9_999_999_999
+	putTimeMsMax  = 9_999_999_999_999
+)
+
+// wholeTimeMs takes a timestamp for seconds or milliseconds by its magnitude. It
+// is not ok for zero and for what is too large.
+func wholeTimeMs(t uint64) (timeMs int64, ok bool) {
+	if t <= putSecondsMax {
+		return int64(t) * 1000, t > 0
+	}
+	return int64(t), t <= putTimeMsMax
+}
+
 // putTime reads a timestamp: whole seconds (up to ten digits), milliseconds (up
-// to thirteen), or seconds with a fraction.
+// to thirteen), or seconds with a fraction, cut to milliseconds.
 func putTime(word []byte) (timeMs int64, wrong fault) {
 	whole, fraction, point := bytes.Cut(word, []byte{'.'})
 	t, wrong := parseLong(whole, word)
 	if wrong.detail != "" {
 		return 0, wrong
 	}
-	if point {
-		if end := skipDigits(fraction, 0); end < len(fraction) {
-			return 0, badCharacter(fraction[end:], word)
-		}
-		if t > 9_999_999_999 {
-			return 0, syntaxFault("bad timestamp=" + string(word))
-		}
-		if whole[0] == '-' {
+	if !point {
+		if t <= 0 {
 			return 0, syntaxFault("invalid timestamp: " + string(word))
 		}
-		t *= 1000
-		for i, unit := 0, int64(100); i < len(fraction) && unit > 0; i, unit = i+1, unit/10 {
-			t += int64(fraction[i]-'0') * unit
+		timeMs, ok := wholeTimeMs(uint64(t))
+		if !ok {
+			return 0, syntaxFault("bad timestamp=" + string(word))
 		}
-	} else if t <= 9_999_999_999 {
-		t *= 1000
+		return timeMs, fault{}
 	}
-	if t <= 0 {
-		return 0, syntaxFault("invalid timestamp: " + string(word))
+	if end := skipDigits(fraction, 0); end < len(fraction) {
+		return 0, badCharacter(fraction[end:], word)
 	}
-	if t > 9_999_999_999_999 {
+	if t > putSecondsMax {
 		return 0, syntaxFault("bad timestamp=" + string(word))
 	}
-	return t, fault{}
+	timeMs = t * 1000
+	for i, unit := 0, int64(100); i < len(fraction) && unit > 0; i, unit = i+1, unit/10 {
+		timeMs += int64(fraction[i]-'0') * unit
+	}
+	if timeMs <= 0 || whole[0] == '-' {
+		return 0, syntaxFault("invalid timestamp: " + string(word))
+	}
+	return timeMs, fault{}
 }
 
 // parseLong reads a whole number with OpenTSDB's errors (Tags.parseLong). Word

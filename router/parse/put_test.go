@@ -132,6 +132,7 @@ var putSeeds = []string{
 	"put m 1 1 a\nput m 1 1 =b\nput m 1 1 a=\nput m 1 1 a=b=c\nput m 1 1 a=b a=b\nput m 1 1 a=b a=c\nput m 1 1 b=1 a=2 b=1\n",
 	"put m! 1 1 a=b\nput m 1 1 a:b=c\nput m 1 1 a=b%c\nput é 1 1 a=ü\nput \xff 1 1\nput m\t1 1 1\n",
 	"put  m  1  1   a=b  c=d  \nput m 1 1  \nput m 1 1\tx\nputm 1 1\n put m 1 2\n",
+	"put m 000000000001 0\n" + strings.Repeat(" ", 20), // found by fuzzing: leading zeros are not magnitude
 	"put m 1700000000 1 " + strings.Repeat("k", 300) + "=v\n",
 }
 

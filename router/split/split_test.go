@@ -1,0 +1,355 @@
+package split
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/parse"
+)
+
+// node is a resolver that a test controls: it learns some of a frame's
+// definitions, refuses others, and can give all series new ids.
+type node struct {
+	shards int
+	refs   map[string]series.Ref
+	next   map[uint16]series.ID
+}
+
+func newNode(shards int) *node {
+	return &node{shards, map[string]series.Ref{}, map[uint16]series.ID{}}
+}
+
+func (n *node) Resolve(_ uint32, key series.Key) (series.Ref, bool) {
+	ref, ok := n.refs[string(key)]
+	return ref, ok
+}
+
+func (n *node) create(key string) {
+	shard := series.Key(key).Shard(n.shards)
+	n.refs[key] = series.Ref{Shard: shard, ID: n.next[shard], Hint: uint32(len(n.refs))}
+	n.next[shard]++
+}
+
+// renumber gives every series another id.
+func (n *node) renumber() {
+	keys := []string{}
+	for key := range n.refs {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	n.refs = map[string]series.Ref{}
+	for i := len(keys) - 1; i >= 0; i-- {
+		n.create(keys[i])
+	}
+}
+
+type sample struct {
+	timeMs int64
+	number series.Number
+}
+
+// decode reads a frame back: the samples of every key in their order.
+func (n *node) decode(t interface{ Fatalf(string, ...any) }, f *series.Frame) map[string][]sample {
+	names := map[series.Ref]string{}
+	for key, ref := range n.refs {
+		names[series.Ref{Shard: ref.Shard, ID: ref.ID}] = key
+	}
+	got, points, seen := map[string][]sample{}, 0, map[uint16]bool{}
+	defined := map[string]bool{}
+	for _, part := range f.Parts {
+		if seen[part.Shard] {
+			t.Fatalf("two parts for shard %d", part.Shard)
+		}
+		seen[part.Shard] = true
+		var r series.BatchReader
+		r.Reset(part.Batch)
+		var definitions []string
+		for key, ok := r.NextDefinition(); ok; key, ok = r.NextDefinition() {
+			if defined[string(key)] || n.refs[string(key)] != (series.Ref{}) {
+				t.Fatalf("%v is defined although it is known", key)
+			}
+			defined[string(key)] = true
+			definitions = append(definitions, string(key))
+		}
+		for r.NextPoint() {
+			points++
+			key := names[series.Ref{Shard: part.Shard, ID: series.ID(r.Ref)}]
+			if r.Ref >= uint32(series.SlotBase) {
+				key = definitions[r.Ref-uint32(series.SlotBase)]
+			}
+			if key == "" || series.Key(key).Shard(n.shards) != part.Shard {
+				t.Fatalf("shard %d: reference %d is %q", part.Shard, r.Ref, key)
+			}
+			got[key] = append(got[key], sample{r.TimeMs, series.Number{Mantissa: r.Mantissa, Scale: r.Scale}})
+		}
+		if r.Err() != nil {
+			t.Fatalf("%v", r.Err())
+		}
+	}
+	if points != f.Points {
+		t.Fatalf("%d points in a frame of %d", points, f.Points)
+	}
+	return got
+}
+
+// expected builds the key of every point on its own. Errors counts the lines
+// that have no key.
+func expected(b *parse.Batch, database string, limits parse.Limits) (want map[string][]sample, errors int) {
+	want = map[string][]sample{}
+	for i := range b.Lines {
+		l := &b.Lines[i]
+		for j := l.First; j < l.First+l.Count; j++ {
+			var keys parse.KeyBuilder
+			if keys.Start(b, l, []byte(database), limits) != nil {
+				errors++
+				break
+			}
+			p := &b.Points[j]
+			key, err := keys.Key(b.Field(p), p.FieldEscaped)
+			if err != nil {
+				errors++
+				continue
+			}
+			want[string(key)] = append(want[string(key)], sample{p.TimeMs, series.Number{Mantissa: p.Mantissa, Scale: p.Scale}})
+		}
+	}
+	return want, errors
+}
+
+func sameSamples(a, b map[string][]sample) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for key := range a {
+		if !slices.Equal(a[key], b[key]) {
+			return false
+		}
+	}
+	return true
+}
+
+// drawBody makes a small body of few names, so that lines come again.
+func drawBody(t *rapid.T) (body string, parser func(*parse.Batch, []byte) error) {
+	number := func() string { return fmt.Sprint(rapid.IntRange(-9, 99).Draw(t, "value"), ".5") }
+	word := func(names ...string) string { return rapid.SampledFrom(names).Draw(t, "word") }
+	var s strings.Builder
+	n := rapid.IntRange(1, 12).Draw(t, "lines")
+	switch rapid.IntRange(0, 2).Draw(t, "protocol") {
+	case 0:
+		for range n {
+			s.WriteString(word("m", "n", `m\ x`) + word("", ",a=1", ",a=1,Z=2", ",Z=2,a=1", `,a=\,`, ",a=1,a=2", ",zz=9"))
+			for i := range rapid.IntRange(1, 4).Draw(t, "fields") {
+				s.WriteString(" ,,,"[i:i+1] + word("value", "f", "g", `h\ h`) + "=" + strings.ReplaceAll(number(), " ", ""))
+			}
+			s.WriteString(word(" 17\n", " 18\n", "\n"))
+		}
+		return s.String(), lines
+	case 1:
+		for range n {
+			s.WriteString("put " + word("m", "n", "m!") + " 17 " + strings.ReplaceAll(number(), " ", "") + word("", " a=1", " Z=2 a=1", " a=1  Z=2", " a=1 a=2", " _field=f a=1") + "\n")
+		}
+		return s.String(), puts
+	}
+	for i := range n {
+		s.WriteString("[,,,,,,,,,,,,"[i:i+1] + `{"metric":"` + word("m", "n", `\u006d`) + `","timestamp":17,"value":` + strings.ReplaceAll(number(), " ", "") + word("", `,"tags":{"a":"1"}`, `,"tags":{"Z":2,"a":"1"}`, `,"tags":{"a":"!"}`) + "}")
+	}
+	return s.String() + "]", json
+}
+
+// TestSplitAgainstKeys sends batches of all protocols through one splitter and
+// compares each frame with keys that were built one by one, while series become
+// known, are refused, and change their ids.
+func TestSplitAgainstKeys(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shards := rapid.SampledFrom([]int{1, 3, 128}).Draw(t, "shards")
+		limits := parse.Limits{KeyBytesMax: rapid.SampledFrom([]int{0, 20}).Draw(t, "key bytes")}
+		s, err := New(Options{Shards: shards, Limits: limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := newNode(shards)
+		epoch := uint64(0)
+		for range rapid.IntRange(1, 8).Draw(t, "batches") {
+			body, parser := drawBody(t)
+			database := rapid.SampledFrom([]string{"", "db"}).Draw(t, "database")
+			var b parse.Batch
+			if err := parser(&b, []byte(body)); err != nil {
+				t.Fatal(err)
+			}
+			want, failed := expected(&b, database, limits)
+			failed += b.ErrorsTotal
+			frame := s.Split(&b, []byte(database), n, epoch)
+			if got := n.decode(t, frame); !sameSamples(got, want) {
+				t.Fatalf("%q: got %v, want %v", body, got, want)
+			}
+			if b.ErrorsTotal != failed {
+				t.Fatalf("%q: %d errors, want %d", body, b.ErrorsTotal, failed)
+			}
+			checkRefusals(t, s, n, &b, frame, want)
+			if rapid.IntRange(0, 4).Draw(t, "renumber") == 0 {
+				n.renumber()
+				epoch++
+			}
+		}
+	})
+}
+
+// checkRefusals lets the node take some definitions and refuse the others.
+func checkRefusals(t *rapid.T, s *Splitter, n *node, b *parse.Batch, frame *series.Frame, want map[string][]sample) {
+	var outcome series.Outcome
+	lost := 0
+	for i, part := range frame.Parts {
+		var r series.BatchReader
+		r.Reset(part.Batch)
+		definition := 0
+		for key, ok := r.NextDefinition(); ok; key, ok = r.NextDefinition() {
+			if rapid.IntRange(0, 3).Draw(t, "refuse") == 0 {
+				outcome.Refused = append(outcome.Refused, series.Refusal{Part: i, Definition: definition, Err: series.ErrSeriesLimit})
+				lost += len(want[string(key)])
+			} else {
+				n.create(string(key))
+			}
+			definition++
+		}
+	}
+	before := len(b.Errors)
+	if got := s.Refused(b, outcome); got != lost {
+		t.Fatalf("%d points refused, want %d", got, lost)
+	}
+	points := 0
+	for _, e := range b.Errors[before:] {
+		points += e.Points
+		if e.Kind != parse.KindRefused || !strings.Contains(e.Error(), series.ErrSeriesLimit.Error()) {
+			t.Fatalf("%v", e)
+		}
+	}
+	if points != lost {
+		t.Fatalf("errors name %d points of %d", points, lost)
+	}
+}
+
+// TestMemoServes checks that a known line does not ask the resolver again, in
+// another order of lines and another batch, and does when the epoch changes.
+func TestMemoServes(t *testing.T) {
+	s, err := New(Options{Shards: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(4)
+	counting := &counter{node: n}
+	split := func(body string, epoch uint64) int {
+		var b parse.Batch
+		if err := lines(&b, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		counting.calls = 0
+		frame := s.Split(&b, nil, counting, epoch)
+		for _, part := range frame.Parts {
+			var r series.BatchReader
+			r.Reset(part.Batch)
+			for key, ok := r.NextDefinition(); ok; key, ok = r.NextDefinition() {
+				n.create(string(key))
+			}
+		}
+		return counting.calls
+	}
+	const ab, ba = "m,d=a x=1,y=2\nm,d=b x=1,y=2\n", "m,d=b x=3,y=4\nm,d=a x=5,y=6\n"
+	for i, step := range []struct {
+		body  string
+		epoch uint64
+		calls int
+	}{{ab, 1, 4}, {ab, 1, 4}, {ba, 1, 0}, {"m,d=a y=1,x=2\n", 1, 2}, {"m,d=a y=1,x=2\nm,d=a x=1,y=2\n", 1, 0}, {ba, 2, 4}, {ab, 2, 0}} {
+		if calls := split(step.body, step.epoch); calls != step.calls {
+			t.Errorf("step %d: %d calls of the resolver, want %d", i, calls, step.calls)
+		}
+	}
+}
+
+type counter struct {
+	*node
+	calls int
+}
+
+func (c *counter) Resolve(hint uint32, key series.Key) (series.Ref, bool) {
+	c.calls++
+	return c.node.Resolve(hint, key)
+}
+
+// TestMemoBounds sends more lines, shapes and databases than the memo holds.
+func TestMemoBounds(t *testing.T) {
+	s, err := New(Options{Shards: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(8)
+	for round := range 3 {
+		for i := range 3 * memoLinesMax / 8 {
+			var body strings.Builder
+			for j := range 8 {
+				fmt.Fprintf(&body, "m,d=%d field_%d=%d,x=2 17\n", i*8+j, (i*8+j)%(shapesMax+40), round)
+			}
+			database := fmt.Sprint("db", i%(databasesMax+3))
+			var b parse.Batch
+			if err := lines(&b, []byte(body.String())); err != nil {
+				t.Fatal(err)
+			}
+			want, _ := expected(&b, database, parse.Limits{})
+			for key := range want {
+				if _, ok := n.refs[key]; !ok {
+					n.create(key)
+				}
+			}
+			frame := s.Split(&b, []byte(database), n, 1)
+			if i%100 == 0 {
+				if got := n.decode(t, frame); !sameSamples(got, want) {
+					t.Fatalf("%q: got %v, want %v", body.String(), got, want)
+				}
+			}
+			if frame.Points != 16 || len(s.memo.entries) > memoLinesMax || len(s.memo.texts) > memoBytesMax ||
+				len(s.shapes.names) > shapesMax || len(s.databases) > databasesMax {
+				t.Fatalf("%d points; the memo has outgrown its bounds", frame.Points)
+			}
+		}
+	}
+}
+
+func TestNewRefusesOptions(t *testing.T) {
+	for _, shards := range []int{-1, 0, 1<<16 + 1} {
+		if _, err := New(Options{Shards: shards}); !errors.Is(err, ErrOptions) {
+			t.Errorf("%d shards: %v", shards, err)
+		}
+	}
+}
+
+// TestSplitDoesNotAllocate checks the hot path: known lines in a warm splitter.
+func TestSplitDoesNotAllocate(t *testing.T) {
+	for name, c := range map[string]struct {
+		body   []byte
+		parser func(*parse.Batch, []byte) error
+	}{"lines": {lineBody([]int{1, 2, 3}, 5), lines}, "puts": {putBody([]int{1, 2, 3}, 5), puts}, "json": {jsonBody([]int{1, 2, 3}, 5), json}} {
+		s, err := New(Options{Shards: benchShards})
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := newCatalogue()
+		var b parse.Batch
+		run := func() {
+			if err := c.parser(&b, c.body); err != nil {
+				t.Fatal(err)
+			}
+			s.Split(&b, nil, known, 1)
+		}
+		run()
+		known.learn(&s.frame)
+		run()
+		if allocations := testing.AllocsPerRun(100, run); allocations != 0 {
+			t.Errorf("%s: %v allocations for 30 points", name, allocations)
+		}
+	}
+}
