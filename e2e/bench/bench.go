@@ -177,13 +177,18 @@ func (b *bench) with(ctx context.Context, t target.Target, group *harness.Memory
 	return nil
 }
 
+// asker answers queries: a target.Server.
+type asker interface {
+	Ask(ctx context.Context, q target.Query) (target.Answer, error)
+}
+
 // check asks and compares.
-func check(ctx context.Context, server *target.Server, q target.Query, want target.Answer) error {
+func check(ctx context.Context, server asker, q target.Query, want target.Answer) error {
 	got, err := server.Ask(ctx, q)
 	if err != nil {
 		return err
 	}
-	if got.Points != want.Points || math.Abs(got.Value-want.Value) > 1e-9*math.Max(1, math.Abs(want.Value)) {
+	if got.Points != want.Points || !(math.Abs(got.Value-want.Value) <= 1e-9*math.Max(1, math.Abs(want.Value))) { // NaN is wrong, too
 		return fmt.Errorf("%w: query %+v gives %+v, want %+v", ErrCheck, q, got, want)
 	}
 	return nil

@@ -52,10 +52,10 @@ func (c *Conn) RoundTrip(request []byte) (status int, body []byte, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.")) {
+	if len(line) < 13 || !bytes.HasPrefix(line, []byte("HTTP/1.")) || line[8] != ' ' {
 		return 0, nil, fmt.Errorf("%w: it begins with %.60q", ErrAnswer, line)
 	}
-	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
+	if status, err = strconv.Atoi(string(line[9:12])); err != nil || status < 100 {
 		return 0, nil, fmt.Errorf("%w: status %q", ErrAnswer, line[9:12])
 	}
 	length, chunked, err := c.headers()

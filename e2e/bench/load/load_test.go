@@ -2,6 +2,7 @@ package load
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -159,3 +160,22 @@ func TestTCPWaitsForTheFence(t *testing.T) {
 		t.Fatalf("%d lines received at the fence, result %+v", received.Load(), result)
 	}
 }
+
+// Whatever a server sends, an answer is either whole or an error, and is bounded.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"))
+	f.Add([]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"))
+	f.Add([]byte("HTTP/1.1 204 No Content\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		conn := &Conn{Conn: sink{}, reader: bufio.NewReader(bytes.NewReader(answer))}
+		status, body, err := conn.RoundTrip(nil)
+		if err == nil && (status == 0 || len(body) > len(answer)) {
+			t.Fatalf("%q is taken as %d and %d bytes", answer, status, len(body))
+		}
+	})
+}
+
+// sink is a connection that takes everything.
+type sink struct{ net.Conn }
+
+func (sink) Write(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,103 @@
+package target
+
+import (
+	"math"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/e2e/workload"
+)
+
+var targets = []Target{TickMesh{Binary: "tickmesh"}, VictoriaMetrics{}, InfluxDB{}}
+
+var (
+	oneLineSeries = Query{Kind: Mean, Form: workload.Line, Device: 3, Sensor: 4, FromS: 1_700_006_400, ToS: 1_700_010_000}
+	onePutSeries  = Query{Kind: Raw, Form: workload.Put, Device: 3, Sensor: 4, FromS: 1_700_006_400, ToS: 1_700_010_000}
+	everything    = Query{Kind: Minutes, Form: workload.Line, Device: All, Sensor: All, FromS: 1_700_006_400, ToS: 1_700_010_000}
+)
+
+// The paths are written out, decoded, as a person would type them.
+func TestQueryPaths(t *testing.T) {
+	for _, test := range []struct {
+		target Target
+		query  Query
+		path   string
+	}{
+		{TickMesh{}, oneLineSeries, "/api/query?start=1700006400&end=1700009999&arrays=true&m=avg:0all-avg:m{device=d_3,_field=s_4}"},
+		{TickMesh{}, onePutSeries, "/api/query?start=1700006400&end=1700009999&arrays=true&m=none:m{device=d_3,sensor=s_4}"},
+		{TickMesh{}, everything, "/api/query?start=1700006400&end=1700009999&arrays=true&m=avg:1m-avg:m"},
+		{VictoriaMetrics{}, oneLineSeries, `/api/v1/query?nocache=1&time=1700009999&query=avg(avg_over_time(m_s_4{device="d_3"}[3600s]))`},
+		{VictoriaMetrics{}, onePutSeries, `/api/v1/query?nocache=1&time=1700009999&query=m{device="d_3",sensor="s_4"}[3600s]`},
+		{VictoriaMetrics{}, everything, `/api/v1/query_range?nocache=1&start=1700006459&end=1700009999&step=60&query=avg(avg_over_time({__name__=~"m_s_[0-9]"}[1m]))`},
+		{InfluxDB{}, oneLineSeries, "/query?epoch=s&db=bench&q=SELECT mean(s_4) FROM m WHERE time >= 1700006400s AND time < 1700010000s AND device = 'd_3'"},
+		{InfluxDB{}, onePutSeries, "/query?epoch=s&db=bench&q=SELECT value FROM m WHERE time >= 1700006400s AND time < 1700010000s AND device = 'd_3' AND sensor = 's_4'"},
+		{InfluxDB{}, everything, "/query?epoch=s&db=bench&q=SELECT mean(/^s_/) FROM m WHERE time >= 1700006400s AND time < 1700010000s GROUP BY time(1m)"},
+	} {
+		path := test.target.QueryPath(test.query)
+		decoded, err := url.QueryUnescape(path)
+		if err != nil || decoded != test.path || strings.ContainsAny(path, " {}\"") {
+			t.Errorf("%s: %v\n got %s\nwant %s", test.target.Name(), err, decoded, test.path)
+		}
+	}
+}
+
+// Answers as the servers really give them.
+func TestParse(t *testing.T) {
+	for _, test := range []struct {
+		target Target
+		kind   Kind
+		body   string
+		want   Answer
+	}{
+		{TickMesh{}, Minutes, `[{"metric":"m","tags":{},"aggregateTags":["device"],"dps":[[60,1],[120,2.5]]}]`, Answer{2, 1.75}},
+		{TickMesh{}, Count, `[{"metric":"m","tags":{},"aggregateTags":[],"dps":[[60,40000000]]}]`, Answer{1, 4e7}},
+		{TickMesh{}, Mean, `[]`, Answer{}},
+		{VictoriaMetrics{}, Mean, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1700003500,"4.5"]}]}}`, Answer{1, 4.5}},
+		{VictoriaMetrics{}, Raw, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"device":"d_1"},"values":[[1,"1"],[2,"3"]]}]}}`, Answer{2, 2}},
+		{VictoriaMetrics{}, Count, `{"status":"success","data":{"resultType":"vector","result":[]}}`, Answer{}},
+		{InfluxDB{}, Mean, `{"results":[{"statement_id":0,"series":[{"name":"m","columns":["time","mean_s_0","mean_s_1"],"values":[[0,2,4]]}]}]}`, Answer{1, 3}},
+		{InfluxDB{}, Count, `{"results":[{"statement_id":0,"series":[{"name":"m","columns":["time","count_s_0","count_s_1"],"values":[[0,2,4]]}]}]}`, Answer{1, 6}},
+		{InfluxDB{}, Minutes, `{"results":[{"statement_id":0,"series":[{"name":"m","columns":["time","mean_s_0"],"values":[[0,2],[60,null],[120,4]]}]}]}`, Answer{2, 3}},
+	} {
+		got, err := test.target.Parse(Query{Kind: test.kind}, []byte(test.body))
+		if err != nil || got != test.want {
+			t.Errorf("%s: %s gives %+v, %v; want %+v", test.target.Name(), test.body, got, err, test.want)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, target := range targets {
+		for _, body := range []string{"", "{", "no such thing"} {
+			if answer, err := target.Parse(Query{}, []byte(body)); err == nil {
+				t.Errorf("%s takes %q as %+v", target.Name(), body, answer)
+			}
+		}
+	}
+	if _, err := (InfluxDB{}).Parse(Query{}, []byte(`{"results":[{"statement_id":0,"error":"no"}]}`)); err == nil {
+		t.Error("an error of InfluxDB is taken as an answer")
+	}
+	if _, err := (TickMesh{}).Parse(Query{}, []byte(`{"error":{"code":400}}`)); err == nil {
+		t.Error("an error of OpenTSDB's shape is taken as an answer")
+	}
+}
+
+// No answer makes a parser panic, and nothing finite comes from no values.
+func FuzzParse(f *testing.F) {
+	f.Add(uint8(0), []byte(`[{"dps":[[60,1]]}]`))
+	f.Add(uint8(1), []byte(`{"data":{"result":[{"value":[1,"4"]},{"values":[[1,"1"]]}]}}`))
+	f.Add(uint8(2), []byte(`{"results":[{"series":[{"values":[[0,2,null],[]]}]}]}`))
+	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
+		target := targets[int(which)%len(targets)]
+		for kind := Point; kind <= Count; kind++ {
+			answer, err := target.Parse(Query{Kind: kind}, body)
+			if err == nil && answer.Points == 0 && answer.Value != 0 || answer.Points < 0 {
+				t.Fatalf("%s: %q gives %+v", target.Name(), body, answer)
+			}
+			if err != nil && !math.IsNaN(answer.Value) && answer.Points != 0 {
+				t.Fatalf("%s: an error with an answer %+v", target.Name(), answer)
+			}
+		}
+	})
+}
