@@ -134,6 +134,7 @@ func (n *Node) open() (err error) {
 		FS: o.FS, Dir: o.DataDir, Shards: o.Shards, ExtentBytes: o.ExtentBytes,
 		GenerationBytesMax: o.GenerationBytesMax, Compaction: o.Compaction,
 		Logger: o.Logger, Failpoints: o.Failpoints,
+		SyncLog: func() error { _, err := n.log.Sync(); return err },
 	})
 	if err != nil {
 		return err

@@ -114,6 +114,9 @@ func (e *Engine) publishManifest(failBefore string, change func(*manifest)) erro
 	if err != nil {
 		return fmt.Errorf("sync the series table: %w", err)
 	}
+	if err := e.options.SyncLog(); err != nil {
+		return fmt.Errorf("sync the log: %w", err)
+	}
 	m := *e.manifest
 	m.Pages, m.Index, m.Tombstones = pages, state, stones
 	m.RetentionCutMs = make([]int64, len(e.shards))

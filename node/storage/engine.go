@@ -27,8 +27,12 @@ type Options struct {
 	GenerationBytesMax int64  // of the page log; 0: 256 MiB
 	SegmentBytesMax    int64  // a merge splits larger outputs; 0: 1 GiB
 	Compaction         segment.Settings
-	Logger             *slog.Logger
-	Failpoints         *failpoint.Set
+	// SyncLog makes durable what has been applied. It is called before a manifest
+	// counts pages, which may hold samples of entries that only the operating
+	// system has: after a power cut pages must not know more than the log.
+	SyncLog    func() error
+	Logger     *slog.Logger
+	Failpoints *failpoint.Set
 }
 
 // Folders and files below the data folder.
@@ -60,7 +64,7 @@ type Engine struct {
 	update   sync.Mutex // serialises changes of the version
 
 	// The last generation that had pages when the folder was opened; 0: none.
-	generationAtOpen uint64
+	generationAtOpen uint32
 
 	// Lock order: rewriting, maintenance, update, a shard.
 	rewriting     sync.Mutex  // held by Compact and Retain: they alone drop segments
@@ -155,7 +159,8 @@ func (e *Engine) restore(m *manifest) (err error) {
 	}
 	e.pages, err = pagelog.Open(pagelog.Options{
 		FS: e.fs, Dir: path.Join(e.dir, dirPages), ExtentBytes: e.options.ExtentBytes,
-		GenerationBytesMax: e.options.GenerationBytesMax, Failpoints: e.failpoints, Corrupt: e.reportCorruption,
+		GenerationBytes: e.options.GenerationBytesMax, Failpoints: e.failpoints,
+		OnCorrupt: func(err *pagelog.CorruptError) { e.reportCorruption(err) },
 	}, m.Pages, func(ref pagelog.Ref, shard uint16, id uint32) {
 		if int(shard) < len(e.shards) {
 			e.shards[shard].mu.set.SetPage(id, uint32(ref))
@@ -164,14 +169,14 @@ func (e *Engine) restore(m *manifest) (err error) {
 	if err != nil {
 		return fmt.Errorf("open the page log: %w", err)
 	}
-	v := &version{tombstones: m.Tombstones, generationOldest: e.pages.Generations()[0].Number}
+	v := &version{tombstones: m.Tombstones, generationOldest: e.pages.Generations()[0]}
 	v.segments, err = e.openSegments(m.Segments)
 	if err != nil {
 		return err
 	}
 	e.versions.publish(v)
-	for _, g := range e.pages.Generations() {
-		if g.Pages > 0 {
+	for _, g := range e.pages.Sizes() {
+		if g.Bytes > 0 {
 			e.generationAtOpen = g.Number
 		}
 	}

@@ -18,14 +18,20 @@ import (
 func (e *Engine) Flush() error {
 	e.maintenance.Lock()
 	defer e.maintenance.Unlock()
-	generations := e.pages.Generations()
-	if last := generations[len(generations)-1]; last.Pages > 0 {
+	sizes := e.pages.Sizes()
+	if sizes[len(sizes)-1].Bytes > 0 {
 		if _, err := e.pages.Roll(); err != nil {
 			return fmt.Errorf("flush: %w", err)
 		}
-		generations = e.pages.Generations()
+		sizes = e.pages.Sizes()
 	}
-	for _, g := range generations[:len(generations)-1] {
+	v := e.versions.acquire()
+	oldest := v.generationOldest
+	e.versions.release(v)
+	for _, g := range sizes[:len(sizes)-1] {
+		if g.Number < oldest {
+			continue // flushed before; a scan still reads it
+		}
 		if err := e.flushGeneration(g.Number); err != nil {
 			return fmt.Errorf("flush generation %d: %w", g.Number, err)
 		}
@@ -36,18 +42,24 @@ func (e *Engine) Flush() error {
 // Generations gives the number of generations of the page log that wait for a
 // flush, the one that is being written included, and their bytes.
 func (e *Engine) Generations() (count int, bytes int64) {
-	generations := e.pages.Generations()
-	for _, g := range generations {
-		bytes += g.Bytes
+	v := e.versions.acquire()
+	oldest := v.generationOldest
+	e.versions.release(v)
+	for _, g := range e.pages.Sizes() {
+		if g.Number >= oldest {
+			count++
+			bytes += g.Bytes
+		}
 	}
-	return len(generations), bytes
+	return count, bytes
 }
 
-func (e *Engine) flushGeneration(number uint64) error {
+func (e *Engine) flushGeneration(number uint32) error {
 	if err := e.failpoints.Hit(FailFlushSort); err != nil {
 		return err
 	}
-	f := &flusher{engine: e, generation: number, writers: map[segment.Partition]*segment.Writer{}}
+	f := &flusher{engine: e, generation: number, writers: map[segment.Partition]*segment.Writer{}, pin: e.pages.Pin()}
+	defer f.pin.Close()
 	metas, err := f.run()
 	if err != nil {
 		return errors.Join(err, f.abort())
@@ -58,7 +70,9 @@ func (e *Engine) flushGeneration(number uint64) error {
 	}
 	err = e.publishManifest(FailFlushPublish, func(m *manifest) {
 		m.Segments = append(slices.Clone(m.Segments), metas...)
-		m.Pages = m.Pages.Without(number)
+		m.Pages.Generations = slices.DeleteFunc(slices.Clone(m.Pages.Generations), func(g pagelog.GenerationState) bool {
+			return g.Number <= number
+		})
 	})
 	if err != nil {
 		return errors.Join(err, discard(readers))
@@ -74,10 +88,10 @@ func (e *Engine) flushGeneration(number uint64) error {
 }
 
 // dropGeneration deletes a generation that no scan reads any more.
-func (e *Engine) dropGeneration(number uint64) {
+func (e *Engine) dropGeneration(number uint32) {
 	for _, s := range e.shards {
 		s.mu.Lock()
-		s.mu.set.ForgetPages(func(ref uint32) bool { return pagelog.Ref(ref).Generation() != uint8(number%pagelog.Generations) })
+		s.mu.set.ForgetPages(func(ref uint32) bool { return pagelog.Ref(ref).Slot() != number%pagelog.Slots })
 		s.mu.Unlock()
 	}
 	if err := e.pages.Drop(number); err != nil {
@@ -140,7 +154,8 @@ func neededTombstones(v *version) tombstones {
 // are taken in further passes.
 type flusher struct {
 	engine     *Engine
-	generation uint64
+	generation uint32
+	pin        *pagelog.Pin
 	stones     tombstones
 	writers    map[segment.Partition]*segment.Writer
 	done       map[segment.Partition]bool // written in an earlier pass
@@ -148,7 +163,6 @@ type flusher struct {
 	span       segment.Span
 	samples    int64
 
-	page    pagelog.Page
 	payload []byte
 	raw     codec.Columns
 	sorted  codec.Columns
@@ -204,7 +218,7 @@ func (f *flusher) run() ([]segment.Meta, error) {
 // within a series by position.
 func (f *flusher) collect() ([][]uint64, error) {
 	byShard := make([][]uint64, len(f.engine.shards))
-	err := f.engine.pages.Each(f.generation, func(ref pagelog.Ref, p *pagelog.Page) error {
+	err := f.pin.Each(f.generation, func(ref pagelog.Ref, p pagelog.Page) error {
 		if int(p.Shard) < len(byShard) {
 			byShard[p.Shard] = append(byShard[p.Shard], uint64(p.ID)<<32|uint64(ref))
 		}
@@ -268,7 +282,7 @@ func (f *flusher) readSeries(shard uint16, id uint32, refs []uint64) error {
 	f.raw.Reset()
 	for _, r := range refs {
 		ref := pagelog.Ref(r)
-		p, err := f.engine.pages.Read(ref, f.payload[:0])
+		p, err := f.pin.Read(ref, f.payload[:0])
 		if err != nil {
 			f.engine.reportCorruption(err)
 			continue
@@ -302,7 +316,7 @@ func (f *flusher) writer(p segment.Partition) (*segment.Writer, error) {
 	}
 	w, err := segment.Create(segment.Options{
 		FS: f.engine.fs, Dir: path.Join(f.engine.dir, dirSegments), Partition: p,
-		SequenceLow: f.generation, SequenceHigh: f.generation,
+		SequenceLow: uint64(f.generation), SequenceHigh: uint64(f.generation),
 	})
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ func (e *Engine) Last(ctx context.Context, selector *scan.Selector, fromMs int64
 	v := e.versions.acquire()
 	defer e.versions.release(v)
 	r := newSeriesReader(e, v)
+	defer r.close()
 	var key []byte
 	for _, ref := range refs {
 		if err := ctx.Err(); err != nil {

@@ -19,9 +19,9 @@ type seriesReader struct {
 	version *version
 
 	hot     page.Hot
-	page    pagelog.Page
+	pin     *pagelog.Pin
 	payload []byte
-	chain   []pagelog.Ref
+	chain   []chainPage
 	overlay codec.Points // what is not in segments: sorted, unique
 	cursors []segment.Cursor
 	active  []cursorState
@@ -30,6 +30,12 @@ type seriesReader struct {
 	scratch codec.Points
 	order   []int32
 	hidden  []span
+}
+
+// chainPage is a page of a series' chain.
+type chainPage struct {
+	ref        pagelog.Ref
+	generation uint32
 }
 
 // cursorState is a segment's cursor that stands on a block.
@@ -47,7 +53,24 @@ type blockPoints struct {
 }
 
 func newSeriesReader(e *Engine, v *version) *seriesReader {
-	return &seriesReader{engine: e, version: v, cursors: make([]segment.Cursor, len(v.segments))}
+	return &seriesReader{engine: e, version: v, cursors: make([]segment.Cursor, len(v.segments)), pin: e.pages.Pin()}
+}
+
+func (r *seriesReader) close() { _ = r.pin.Close() }
+
+// readPage reads a page of a generation that the version holds. One that began
+// after the pin was taken needs a new pin.
+func (r *seriesReader) readPage(ref pagelog.Ref) (pagelog.Page, error) {
+	p, err := r.pin.Read(ref, r.payload[:0])
+	if errors.Is(err, pagelog.ErrNoPage) {
+		_ = r.pin.Close()
+		r.pin = r.engine.pages.Pin()
+		p, err = r.pin.Read(ref, r.payload[:0])
+	}
+	if err == nil {
+		r.payload = p.Payload
+	}
+	return p, err
 }
 
 // read gives the points of a series in [fromMs, toMs] to emit, in time order and
@@ -96,28 +119,31 @@ func (r *seriesReader) readOverlay(s *shard, id uint32, stones []*Tombstone, wit
 func (r *seriesReader) readChain(stones []*Tombstone) error {
 	r.overlay.Reset()
 	r.chain = r.chain[:0]
-	pages := r.engine.pages
-	for ref := pagelog.Ref(r.hot.Sealed); ref != pagelog.None && r.version.holds(ref); {
-		r.chain = append(r.chain, ref)
-		p, err := pages.Read(ref, r.payload[:0])
+	newest, _ := r.engine.pages.End()
+	for ref := pagelog.Ref(r.hot.Sealed); ref != 0; {
+		generation := generationBefore(newest, ref)
+		if int32(generation-r.version.generationOldest) < 0 {
+			break // the segments have it
+		}
+		newest = generation
+		r.chain = append(r.chain, chainPage{ref, generation})
+		p, err := r.readPage(ref)
 		if err != nil {
 			return err
 		}
-		r.payload = p.Payload
 		ref = p.Previous
 	}
-	for _, ref := range slices.Backward(r.chain) {
-		p, err := pages.Read(ref, r.payload[:0])
+	for _, c := range slices.Backward(r.chain) {
+		p, err := r.readPage(c.ref)
 		if err != nil {
 			return err
 		}
-		r.payload = p.Payload
 		before := r.overlay.Len()
 		if err := codec.DecodePagePoints(p.Payload, &r.overlay); err != nil {
 			return err
 		}
 		if len(stones) > 0 {
-			hide := hiddenInPage(stones, pages.Number(ref), ref.Offset())
+			hide := hiddenInPage(stones, c.generation, c.ref.Offset())
 			hidePoints(&r.overlay, before, hide)
 		}
 	}
@@ -249,10 +275,10 @@ func (r *seriesReader) decode(state *cursorState) error {
 	return nil
 }
 
-// holds says whether a page is in a generation that the version's segments do not
-// cover. Generations are few, so their low bits tell them apart.
-func (v *version) holds(ref pagelog.Ref) bool {
-	return (ref.Generation()-uint8(v.generationOldest))%pagelog.Generations < pagelog.Generations/2
+// generationBefore gives the number of a page's generation, which is newest or
+// one of those before it that were live when newest was.
+func generationBefore(newest uint32, ref pagelog.Ref) uint32 {
+	return newest - (newest-ref.Slot())%pagelog.Slots
 }
 
 // clipPoints removes the points from index start on that lie outside of the span.

@@ -100,6 +100,7 @@ func (j *job) run(ctx context.Context) error {
 
 func (j *job) work(ctx context.Context, worker int) error {
 	r := newSeriesReader(j.engine, j.version)
+	defer r.close()
 	out := newEmitter(j, worker)
 	for {
 		from := int(j.next.Add(refsInTurn)) - refsInTurn

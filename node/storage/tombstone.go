@@ -9,18 +9,20 @@ type Tombstone struct {
 	Shard        uint16   `json:"shard"`
 	IDs          []uint32 `json:"ids"` // sorted
 	FromMs, ToMs int64
-	Generation   uint64 `json:"generation"` // pages of older generations are hidden,
+	Generation   uint32 `json:"generation"` // pages of older generations are hidden,
 	Offset       uint32 `json:"offset"`     // and those of this one before the offset
 }
 
 // hidesPage says whether pages at a position come before the tombstone.
-func (t *Tombstone) hidesPage(generation uint64, offset uint32) bool {
+func (t *Tombstone) hidesPage(generation, offset uint32) bool {
 	return generation < t.Generation || generation == t.Generation && offset < t.Offset
 }
 
 // hidesSegment says whether a segment comes before the tombstone. The generation
 // in which the tombstone stands is filtered when it is flushed.
-func (t *Tombstone) hidesSegment(sequenceHigh uint64) bool { return sequenceHigh < t.Generation }
+func (t *Tombstone) hidesSegment(sequenceHigh uint64) bool {
+	return sequenceHigh < uint64(t.Generation)
+}
 
 func (t *Tombstone) has(id uint32) bool {
 	_, ok := slices.BinarySearch(t.IDs, id)
@@ -60,7 +62,7 @@ func hiddenInSegment(of []*Tombstone, sequenceHigh uint64) []span {
 }
 
 // hiddenInPage gives the spans that they hide in a page.
-func hiddenInPage(of []*Tombstone, generation uint64, offset uint32) []span {
+func hiddenInPage(of []*Tombstone, generation, offset uint32) []span {
 	var spans []span
 	for _, t := range of {
 		if t.hidesPage(generation, offset) {
@@ -81,12 +83,12 @@ func hidden(spans []span, timeMs int64) bool {
 
 // needed says whether a tombstone still hides something: a segment that is
 // older than it and overlaps its time.
-func (t *Tombstone) needed(segments []segmentSpan, generationOldest uint64) bool {
+func (t *Tombstone) needed(segments []segmentSpan, generationOldest uint32) bool {
 	if generationOldest <= t.Generation {
 		return true // its generation has not been flushed yet
 	}
 	for _, s := range segments {
-		if s.sequenceLow < t.Generation && s.fromMs <= t.ToMs && s.toMs >= t.FromMs {
+		if s.sequenceLow < uint64(t.Generation) && s.fromMs <= t.ToMs && s.toMs >= t.FromMs {
 			return true
 		}
 	}

@@ -13,7 +13,7 @@ type version struct {
 	segments         []*segment.Reader // by sequence, oldest first
 	tombstones       tombstones
 	retentionCutMs   int64
-	generationOldest uint64
+	generationOldest uint32
 
 	refs  int      // guarded by versions.mu
 	next  *version // the version that replaced this one
