@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"math/bits"
 
 	"github.com/tickmesh/tickmesh/node/storage/codec"
 )
@@ -193,14 +194,12 @@ type blockRef struct {
 	minMs, maxMs int64
 }
 
-// blockCRC covers a block's payload and what the index says of it, so that a
-// block which is intact but another one does not pass.
-func blockCRC(shard uint16, id uint32, b *blockRef, payload []byte) uint32 {
-	var seed [26]byte
-	binary.LittleEndian.PutUint16(seed[:], shard)
-	binary.LittleEndian.PutUint32(seed[2:], id)
-	binary.LittleEndian.PutUint32(seed[6:], uint32(b.samples))
-	binary.LittleEndian.PutUint64(seed[10:], uint64(b.minMs))
-	binary.LittleEndian.PutUint64(seed[18:], uint64(b.maxMs))
-	return crc32.Update(crc32.Checksum(seed[:], castagnoli), castagnoli, payload)
+// blockChecksum covers a block's payload by its CRC-32C, and by an exclusive or
+// with their hash also what the index says of it, so that a block which is intact
+// but another one does not pass.
+func blockChecksum(shard uint16, id uint32, b *blockRef, payload []byte) uint32 {
+	hi, lo := bits.Mul64(uint64(b.minMs)^digestSeedTime, uint64(b.maxMs)^digestSeedValue)
+	hi, lo = bits.Mul64(hi^lo^uint64(id), digestSeedID^uint64(b.samples)<<16^uint64(shard))
+	identity := hi ^ lo
+	return crc32.Checksum(payload, castagnoli) ^ uint32(identity>>32) ^ uint32(identity)
 }

@@ -66,12 +66,12 @@ func (p *pageBuilder) appendTo(dst []byte, kind pageKind, shard uint16) []byte {
 	dst = append(append(dst, p.entries...), p.restarts...)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(p.base))
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(p.restarts)/restartBytes))
-	return binary.LittleEndian.AppendUint32(dst, pageCRC(kind, shard, dst[start:]))
+	return binary.LittleEndian.AppendUint32(dst, pageChecksum(kind, shard, dst[start:]))
 }
 
-func pageCRC(kind pageKind, shard uint16, b []byte) uint32 {
-	seed := [...]byte{byte(kind), byte(shard), byte(shard >> 8)}
-	return crc32.Update(crc32.Checksum(seed[:], castagnoli), castagnoli, b)
+// pageChecksum covers a page and, by exclusive or, whose and what it is.
+func pageChecksum(kind pageKind, shard uint16, b []byte) uint32 {
+	return crc32.Checksum(b, castagnoli) ^ uint32(kind)<<16 ^ uint32(shard)
 }
 
 // pageReader walks the entries of a page. Everything is bounds-checked, so that
@@ -94,7 +94,7 @@ func (p *pageReader) reset(b []byte, kind pageKind, shard uint16) (reason string
 		return "page too short"
 	}
 	end := len(b) - crcBytes
-	if pageCRC(kind, shard, b[:end]) != binary.LittleEndian.Uint32(b[end:]) {
+	if pageChecksum(kind, shard, b[:end]) != binary.LittleEndian.Uint32(b[end:]) {
 		return "checksum of the page"
 	}
 	restarts := int(binary.LittleEndian.Uint16(b[end-2:])) * restartBytes

@@ -213,7 +213,7 @@ func (r *Reader) section(b []byte, shard uint16) (s section, ok bool, err error)
 	s = section{shardEntry: e, reader: r, data: b[e.Offset:at], directory: b[at : end-crcBytes]}
 	bit := uint32(1) << (n % 32)
 	if r.checked[n/32].Load()&bit == 0 {
-		if directoryCRC(shard, s.directory) != binary.LittleEndian.Uint32(b[end-crcBytes:]) {
+		if directoryChecksum(shard, s.directory) != binary.LittleEndian.Uint32(b[end-crcBytes:]) {
 			return s, false, s.corrupt(PartDirectory, 0, int64(len(s.data)), "checksum of the page directory")
 		}
 		r.checked[n/32].Or(bit)
@@ -256,7 +256,7 @@ func (s *section) limits() indexLimits {
 // payload checks a block and gives its payload, within the mapping.
 func (s *section) payload(id uint32, b *blockRef) ([]byte, error) {
 	stored := s.data[b.offset : b.offset+int64(b.length)]
-	if blockCRC(s.Shard, id, b, stored[crcBytes:]) != binary.LittleEndian.Uint32(stored) {
+	if blockChecksum(s.Shard, id, b, stored[crcBytes:]) != binary.LittleEndian.Uint32(stored) {
 		return nil, s.corrupt(PartBlock, id, b.offset, "checksum of the block")
 	}
 	return stored[crcBytes:], nil

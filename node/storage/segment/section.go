@@ -116,7 +116,7 @@ func (s *sectionWriter) encode(c *codec.Columns) error {
 		offset: s.at(), length: len(buffer) - start, samples: c.Len(),
 		minMs: c.Times[0], maxMs: c.Times[c.Len()-1],
 	}
-	binary.LittleEndian.PutUint32(buffer[start:], blockCRC(s.info.Shard, s.id, &block, buffer[start+crcBytes:]))
+	binary.LittleEndian.PutUint32(buffer[start:], blockChecksum(s.info.Shard, s.id, &block, buffer[start+crcBytes:]))
 	o.buffer = buffer
 	o.offset += int64(block.length)
 	o.flushIfLarge()
@@ -234,7 +234,7 @@ func (s *sectionWriter) end() (shardEntry, error) {
 	if !s.rollup.empty() {
 		s.rollupPages = s.writePage(&s.rollup, pageRollup, s.rollupPages)
 	}
-	crc := directoryCRC(s.info.Shard, s.indexPages, s.rollupPages)
+	crc := directoryChecksum(s.info.Shard, s.indexPages, s.rollupPages)
 	s.out.write(s.indexPages)
 	s.out.write(s.rollupPages)
 	s.out.write(binary.LittleEndian.AppendUint32(nil, crc))
@@ -248,11 +248,12 @@ func (s *sectionWriter) end() (shardEntry, error) {
 	return entry, s.out.err
 }
 
-// directoryCRC covers a page directory, given in one or more parts.
-func directoryCRC(shard uint16, parts ...[]byte) uint32 {
-	crc := crc32.Checksum([]byte{byte(shard), byte(shard >> 8)}, castagnoli)
+// directoryChecksum covers a page directory, given in one or more parts, and whose
+// it is.
+func directoryChecksum(shard uint16, parts ...[]byte) uint32 {
+	crc := uint32(0)
 	for _, p := range parts {
 		crc = crc32.Update(crc, castagnoli, p)
 	}
-	return crc
+	return crc ^ uint32(shard)
 }

@@ -1,0 +1,239 @@
+package segment
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+	"path"
+	"slices"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/codec"
+)
+
+// FuzzOpen opens arbitrary bytes whose fixed checksums were put right, so that
+// what lies behind them is reached, and reads all that can be found.
+func FuzzOpen(f *testing.F) {
+	_, file := smallFile(f)
+	f.Add(file)
+	f.Add(file[:len(file)-1])
+	f.Add([]byte(footerMagic))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		mem, dir := memFS(t)
+		name := path.Join(dir, "x.seg")
+		writeFile(t, mem, name, repaired(b))
+		r, err := Open(mem, name)
+		if err != nil {
+			return
+		}
+		defer release(t, r)
+		_ = r.Verify(context.Background())
+		infos, err := r.Shards()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c Cursor
+		var points codec.Points
+		for _, info := range infos[:min(len(infos), 3)] {
+			for id := range uint32(12) {
+				if r.Find(&c, info.Shard, id, math.MinInt64, math.MaxInt64) != nil {
+					continue
+				}
+				for c.Next() {
+					points.Reset()
+					_ = c.Points(&points)
+				}
+				_, _ = r.Rollups(nil, info.Shard, id, math.MinInt64, math.MaxInt64, DayMs)
+			}
+		}
+		out := MergeOptions{Options: Options{FS: mem, Dir: dir, Partition: r.Meta().Partition, Rollups: true}}
+		_, _ = Merge(context.Background(), []*Reader{r}, out)
+	})
+}
+
+// repaired puts the checksums of footer, shard directory, page directories and
+// pages right, as far as their places make sense.
+func repaired(b []byte) []byte {
+	b = slices.Clone(b)
+	if len(b) < headerBytes+footerBytes {
+		return b
+	}
+	footerAt := len(b) - footerBytes
+	at := int(int64(binary.LittleEndian.Uint64(b[footerAt+32:])))
+	if at < headerBytes || at > footerAt {
+		return b
+	}
+	for entries := b[at:footerAt]; len(entries) >= shardEntryBytes; entries = entries[shardEntryBytes:] {
+		e := parseShardEntry(entries)
+		end := e.Offset + e.Bytes
+		if e.Offset < 0 || e.Bytes < 0 || end > int64(at) || end < e.Offset || e.directoryBytes() > e.Bytes {
+			continue
+		}
+		section := b[e.Offset:end]
+		directory := section[int64(len(section))-e.directoryBytes() : len(section)-crcBytes]
+		for n := range directory[:len(directory)/pageEntryBytes] {
+			repairPage(section, parsePageEntry(directory[n*pageEntryBytes:]), n < int(e.indexPages), e.Shard)
+		}
+		binary.LittleEndian.PutUint32(section[len(section)-crcBytes:], directoryChecksum(e.Shard, directory))
+	}
+	binary.LittleEndian.PutUint32(b[footerAt+104:], crc32.Checksum(b[at:footerAt], castagnoli))
+	binary.LittleEndian.PutUint32(b[footerAt+116:], crc32.Checksum(b[footerAt:footerAt+116], castagnoli))
+	return b
+}
+
+func repairPage(section []byte, p pageEntry, index bool, shard uint16) {
+	if p.offset < 0 || p.length < crcBytes || p.offset > int64(len(section))-int64(p.length) {
+		return
+	}
+	kind := pageRollup
+	if index {
+		kind = pageIndex
+	}
+	page := section[p.offset : p.offset+int64(p.length)]
+	end := len(page) - crcBytes
+	binary.LittleEndian.PutUint32(page[end:], pageChecksum(kind, shard, page[:end]))
+}
+
+// FuzzIndexBody reads arbitrary bytes as an index entry: what comes lies within
+// the limits, in order, and reads the same when it is written again.
+func FuzzIndexBody(f *testing.F) {
+	p := testPartition(SpanDay)
+	f.Add(appendIndexBody(nil, []blockRef{
+		{offset: 70, length: 100, samples: 1024, minMs: p.StartMs + 5, maxMs: p.StartMs + 1005},
+		{offset: 170, length: 9, samples: 3, minMs: p.StartMs + 2005, maxMs: p.StartMs + 2005},
+	}, 64, p.StartMs, 1024), int64(64))
+	f.Fuzz(func(t *testing.T, body []byte, base int64) {
+		limits := indexLimits{Partition: p, dataBytes: 1 << 20}
+		var r indexReader
+		if reason := r.reset(body, base, 1024, limits); reason != "" {
+			return
+		}
+		var blocks []blockRef
+		ok, reason := r.next()
+		for ; ok; ok, reason = r.next() {
+			blocks = append(blocks, r.block)
+		}
+		last := p.StartMs - 1
+		for _, b := range blocks {
+			if b.offset < 0 || b.length <= crcBytes || b.offset+int64(b.length) > limits.dataBytes || b.minMs <= last || b.maxMs < b.minMs || b.maxMs >= p.EndMs || b.samples < 1 {
+				t.Fatalf("%+v", b)
+			}
+			last = b.maxMs
+		}
+		if reason != "" {
+			return
+		}
+		var again indexReader
+		if reason := again.reset(appendIndexBody(nil, blocks, base, p.StartMs, 1024), base, 1024, limits); reason != "" {
+			t.Fatal(reason)
+		}
+		for _, b := range blocks {
+			if ok, reason := again.next(); !ok || again.block != b {
+				t.Fatalf("%+v instead of %+v, %s", again.block, b, reason)
+			}
+		}
+	})
+}
+
+// FuzzPage reads arbitrary bytes as a page, by walking and by seeking.
+func FuzzPage(f *testing.F) {
+	var b pageBuilder
+	b.begin(3, 7, 0)
+	for id := range uint32(40) {
+		b.add(3+id/2*5, []byte{byte(id)})
+	}
+	page := b.appendTo(nil, pageIndex, 1)
+	f.Add(page[:len(page)-crcBytes], uint32(13))
+	f.Fuzz(func(t *testing.T, b []byte, id uint32) {
+		b = binary.LittleEndian.AppendUint32(slices.Clip(b), pageChecksum(pageIndex, 1, b))
+		var p pageReader
+		if p.reset(b, pageIndex, 1) != "" {
+			return
+		}
+		sorted, found := true, [][]byte(nil)
+		previous := uint32(0)
+		ok, reason := p.next()
+		for ; ok; ok, reason = p.next() {
+			sorted = sorted && p.id >= previous
+			previous = p.id
+			if p.id == id {
+				found = append(found, p.body)
+			}
+		}
+		whole := reason == ""
+		if p.reset(b, pageIndex, 1) != "" {
+			t.Fatal("second reset")
+		}
+		ok, _ = p.seek(id)
+		if whole && sorted && ordinary(&p) && ok != (len(found) > 0) {
+			t.Fatalf("seek gives %v, walk %d entries", ok, len(found))
+		}
+		if whole && sorted && ok && ordinary(&p) && !bytes.Equal(p.body, found[0]) {
+			t.Fatalf("seek gives %v, walk %v", p.body, found[0])
+		}
+	})
+}
+
+// ordinary says whether the restarts of a page are at every 16th entry, which a
+// search relies on.
+func ordinary(p *pageReader) bool {
+	walk := pageReader{entries: p.entries, restarts: p.restarts}
+	for n := 0; ; n++ {
+		if n%restartEntries == 0 && n/restartEntries*restartBytes < len(p.restarts) {
+			if _, at := p.restart(n / restartEntries); at != walk.at {
+				return false
+			}
+		}
+		if ok, reason := walk.next(); !ok {
+			return reason == "" && (n+restartEntries-1)/restartEntries*restartBytes == len(p.restarts)
+		}
+	}
+}
+
+// FuzzRollups reads arbitrary bytes as a rollup entry, and what it holds comes
+// back when written again.
+func FuzzRollups(f *testing.F) {
+	p := testPartition(SpanDay)
+	number := func(m int64) series.Number { return series.Number{Mantissa: m, Scale: 2} }
+	f.Add(appendRollups(appendRollups(nil, []rollupRecord{
+		{p.StartMs, 360, number(5), number(900), number(70000)},
+		{p.StartMs + 2*HourMs, 360, number(-5), number(901), number(70001)},
+	}, p.StartMs, HourMs), nil, p.StartMs, DayMs))
+	f.Add(appendRollups(appendRollups(nil, []rollupRecord{
+		{p.StartMs, 1, series.FloatNumber(math.Inf(1)), series.FloatNumber(math.Inf(1)), series.FloatNumber(math.Inf(1))},
+	}, p.StartMs, HourMs), nil, p.StartMs, DayMs))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, width := range []int64{HourMs, DayMs} {
+			q := rollupQuery{fromMs: math.MinInt64, toMs: math.MaxInt64, widthMs: width}
+			if q.readBody(body, p) != "" || width == DayMs || len(q.dst) > pieceHours {
+				continue
+			}
+			records := make([]rollupRecord, len(q.dst))
+			for i, r := range q.dst {
+				records[i] = rollupRecord{r.StartMs, r.Count, series.DecimalOf(r.Min, 0), series.DecimalOf(r.Max, 0), series.DecimalOf(r.Sum, 0)}
+				if r.Min > r.Max || r.Count < 1 {
+					return // not what a writer makes
+				}
+			}
+			list, _, ok := cutRollups(appendRollups(nil, records, p.StartMs, HourMs), p.StartMs, HourMs)
+			if !ok {
+				t.Fatal("what was written cannot be read")
+			}
+			for _, want := range q.dst {
+				if got, ok, _ := list.next(); !ok || !sameRollup(got, want) {
+					t.Fatalf("%+v instead of %+v", got, want)
+				}
+			}
+		}
+	})
+}
+
+func sameRollup(a, b Rollup) bool {
+	return a.StartMs == b.StartMs && a.Count == b.Count &&
+		math.Float64bits(a.Min) == math.Float64bits(b.Min) &&
+		math.Float64bits(a.Max) == math.Float64bits(b.Max) &&
+		math.Float64bits(a.Sum) == math.Float64bits(b.Sum)
+}
