@@ -15,37 +15,37 @@ type calendar struct {
 
 // start gives the start of the window that holds timeMs.
 func (c calendar) start(timeMs int64) int64 {
-	t := time.UnixMilli(timeMs).In(c.location)
-	year, month, day := t.Date()
-	switch c.unit {
-	case "d":
-		return c.dayStart(floorTo(dayNumber(year, month, day), c.n))
-	case "w":
-		return c.dayStart(floorTo(dayNumber(year, month, day)-sunday, 7*c.n) + sunday)
-	case "n":
-		return c.monthStart(floorTo(int64(year-1970)*12+int64(month-1), c.n))
-	case "y":
-		return c.monthStart(floorTo(int64(year-1970), c.n) * 12)
-	}
-	midnight := c.dayStart(dayNumber(year, month, day))
-	return midnight + floorTo(timeMs-midnight, c.stepMs())
+	start, _ := c.window(timeMs)
+	return start
 }
 
 // next gives the start of the window after the one that starts at startMs.
 func (c calendar) next(startMs int64) int64 {
-	t := time.UnixMilli(startMs).In(c.location)
-	year, month, day := t.Date()
+	_, next := c.window(startMs)
+	return next
+}
+
+// window gives the start of the window that holds timeMs and of the one after it.
+func (c calendar) window(timeMs int64) (start, next int64) {
+	year, month, day := time.UnixMilli(timeMs).In(c.location).Date()
+	number := dayNumber(year, month, day)
 	switch c.unit {
 	case "d":
-		return c.dayStart(dayNumber(year, month, day) + c.n)
+		number = floorTo(number, c.n)
+		return c.dayStart(number), c.dayStart(number + c.n)
 	case "w":
-		return c.dayStart(dayNumber(year, month, day) + 7*c.n)
+		number = floorTo(number-sunday, 7*c.n) + sunday
+		return c.dayStart(number), c.dayStart(number + 7*c.n)
 	case "n":
-		return c.monthStart(int64(year-1970)*12 + int64(month-1) + c.n)
+		number = floorTo(int64(year-1970)*12+int64(month-1), c.n)
+		return c.monthStart(number), c.monthStart(number + c.n)
 	case "y":
-		return c.monthStart((int64(year-1970) + c.n) * 12)
+		number = floorTo(int64(year-1970), c.n)
+		return c.monthStart(number * 12), c.monthStart((number + c.n) * 12)
 	}
-	return min(startMs+c.stepMs(), c.dayStart(dayNumber(year, month, day)+1))
+	midnight := c.dayStart(number)
+	start = midnight + floorTo(timeMs-midnight, c.stepMs())
+	return start, min(start+c.stepMs(), c.dayStart(number+1))
 }
 
 // stepMs is the width of windows below a day.
@@ -81,13 +81,15 @@ func (c calendar) monthStart(number int64) int64 {
 }
 
 // dateStart finds the first moment of a date. Where clocks jump over midnight,
-// time.Date may give a moment of the day before: the day starts at the jump.
+// time.Date gives a moment of a day beside it: the day starts at the jump.
 func (c calendar) dateStart(year int, month time.Month, day int) int64 {
 	t := time.Date(year, month, day, 0, 0, 0, 0, c.location)
-	if t.Day() != day {
-		if _, jump := t.ZoneBounds(); !jump.IsZero() {
-			t = jump
-		}
+	if t.Day() == day {
+		return t.UnixMilli()
 	}
-	return t.UnixMilli()
+	before, after := t.ZoneBounds()
+	if dayNumber(t.Date()) < dayNumber(year, month, day) {
+		return after.UnixMilli()
+	}
+	return before.UnixMilli()
 }
