@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -137,7 +136,6 @@ type resync struct {
 	count   uint32
 	next    uint32 // the local id after the last record found
 	skipped int64  // bytes since then that were no record
-	tags    []series.Tag
 }
 
 func (f *keyFile) scanDamaged(o *Options) {
@@ -180,9 +178,7 @@ func (r *resync) recordAt(b []byte) (record []byte, local uint32, ok bool) {
 	if !ok {
 		return nil, 0, false
 	}
-	_, _, tags, err := recordKey(record).Parts(r.tags[:0])
-	r.tags = tags
-	if err != nil {
+	if !keyShaped(record[recordKeyAt:]) {
 		return nil, 0, false
 	}
 	body, stored := recordBodySum(record), binary.LittleEndian.Uint32(record)
@@ -193,6 +189,20 @@ func (r *resync) recordAt(b []byte) (record []byte, local uint32, ok bool) {
 		}
 	}
 	return nil, 0, false
+}
+
+// keyShaped says whether bytes are cut into parts without a rest, as those of a
+// key are. It is a cheap filter before the sum.
+func keyShaped(b []byte) bool {
+	parts := 0
+	for ; len(b) > 0; parts++ {
+		n, used := binary.Uvarint(b)
+		if used <= 0 || n > uint64(len(b)-used) {
+			return false
+		}
+		b = b[used+int(n):]
+	}
+	return parts >= 2 && parts%2 == 0
 }
 
 // lose notes that the records from next to before local are gone.

@@ -1,0 +1,243 @@
+package index
+
+import (
+	"context"
+	"encoding/binary"
+	"regexp"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// FuzzKeyFile opens arbitrary bytes: nothing panics, and each series that is
+// there can be found by its key and by its id.
+func FuzzKeyFile(f *testing.F) {
+	whole := make([]byte, keyHeaderBytes, 1<<10)
+	putKeyHeader(whole)
+	for n := range 4 {
+		at := len(whole)
+		whole = whole[:at+100]
+		whole = whole[:at+putRecord(whole[at:], uint32(n), 3, series.ID(n), benchKey(nil, n, 2))]
+	}
+	f.Add(whole, uint32(4))
+	f.Add(append(slices.Clone(whole[:30]), whole[29:]...), uint32(4))
+	f.Add(whole[:80], uint32(2))
+	f.Fuzz(func(t *testing.T, b []byte, count uint32) {
+		if len(b) == 0 || len(b) > 1<<16 {
+			return
+		}
+		fs := vfs.NewMemFS()
+		if err := fs.MkdirAll("index"); err != nil {
+			t.Fatal(err)
+		}
+		file, err := fs.Create("index/keys")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteAt(b, 0); err != nil {
+			t.Fatal(err)
+		}
+		x, err := Open(Options{FS: fs, Dir: "index", State: State{Count: count, Bytes: int64(len(b))}, Workers: 2})
+		if err != nil {
+			return
+		}
+		defer x.Close() //nolint:errcheck // a test
+		lost := int64(0)
+		for local := range count {
+			record := x.keys.record(local)
+			if record == nil {
+				lost++
+				continue
+			}
+			want := series.Ref{Hint: local, Shard: recordShard(record), ID: recordID(record)}
+			if ref, ok := x.Resolve(LocalNone, recordKey(record)); !ok || ref != want {
+				t.Fatalf("series %d is %v %v", local, ref, ok)
+			}
+			if got, ok := x.Local(want.Shard, want.ID); !ok || got != local {
+				t.Fatalf("series %d is not id %d of shard %d", local, want.ID, want.Shard)
+			}
+		}
+		if s := x.Stats(); s.SeriesLost != lost {
+			t.Fatalf("%d lost, %+v", lost, s)
+		}
+		if _, err := x.Select(context.Background(), &scan.Selector{MetricAny: true}, AllMonths(), 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.Create(60_000, 0, series.AppendKey(nil, []byte("a fresh"), []byte("one"), nil), 1); err != nil && x.ShardSeries(60_000) == 0 {
+			t.Fatal(err)
+		}
+	})
+}
+
+// FuzzActivityFile decodes arbitrary bytes, and what decodes comes back.
+func FuzzActivityFile(f *testing.F) {
+	a := newActivity(vfs.NewMemFS(), "", nil)
+	for local := range uint32(2 * markBits) {
+		if local < markBits || local%3 == 0 {
+			a.mark(5, local)
+		}
+	}
+	a.mark(5, 4*markBits+1)
+	f.Add(a.find(5).encode(), uint32(5*markBits))
+	f.Add(a.find(5).encode(), uint32(100))
+	f.Add([]byte(activityMagic), uint32(0))
+	f.Fuzz(func(t *testing.T, b []byte, count uint32) {
+		// Fuzzing cannot guess a checksum: set it right.
+		if len(b) > 4 {
+			copy(b[len(b)-4:], sumBytes(b[:len(b)-4]))
+		}
+		month, chunks, err := decodeActivity(b, count, a.full)
+		if err != nil {
+			return
+		}
+		m := &monthMarks{month: month}
+		m.chunks.Store(&chunks)
+		month2, chunks2, err := decodeActivity(m.encode(), count, a.full)
+		if err != nil || month2 != month || len(chunks2) != len(chunks) {
+			t.Fatalf("%d %d chunks %v, want %d, %d", month2, len(chunks2), err, month, len(chunks))
+		}
+		n := &monthMarks{}
+		n.chunks.Store(&chunks2)
+		for local := range min(uint64(len(chunks)+1)*markBits, uint64(count)+200) {
+			v := view{m}
+			if v.has(uint32(local)) != (view{n}).has(uint32(local)) {
+				t.Fatalf("mark of %d changed", local)
+			}
+			if local >= uint64(count) && v.has(uint32(local)) {
+				t.Fatalf("a mark of %d, beyond %d", local, count)
+			}
+		}
+	})
+}
+
+// FuzzMatcher compares the shortcuts for regular expressions with the package
+// regexp, for the value given and for some made of the expression's own text.
+func FuzzMatcher(f *testing.F) {
+	for _, text := range []string{"s_[12]", "a|b|", "d_.*", "d_.+", "(?i)abc", "x{0,2}", "(a|b)(c|d)?", ".*", ".+", "\xff", "[\\x{fffd}a]", "(?s)a.*", "a\\b", "(?m)^a$", "d_(?:.*)"} {
+		f.Add(text, "s_1")
+		f.Add(text, "d_\n")
+		f.Add(text, "\xff")
+	}
+	f.Fuzz(func(t *testing.T, text, value string) {
+		m, err := compileMatcher(&scan.Matcher{Name: "a", Kind: scan.MatchRegexp, Values: []string{text}})
+		want, wantErr := regexp.Compile("^(?:" + text + ")$")
+		if err != nil {
+			if _, alone := regexp.Compile(text); alone == nil && wantErr == nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			return
+		}
+		if wantErr != nil {
+			t.Fatalf("%q is taken, but %v", text, wantErr)
+		}
+		values := append([]string{value, "", text, m.prefix, m.prefix + value, value + text}, m.literals...)
+		for _, v := range values {
+			if got := m.holds([]byte(v)); got != want.MatchString(v) {
+				t.Fatalf("%q on %q: %v", text, v, got)
+			}
+			if want.MatchString(v) && m.test != nil && len(m.prefix) > 0 && (len(v) < len(m.prefix) || v[:len(m.prefix)] != m.prefix) {
+				t.Fatalf("%q matches %q, which does not begin with %q", text, v, m.prefix)
+			}
+		}
+		if m.holdsEmpty != want.MatchString("") {
+			t.Fatalf("%q on the empty value: %v", text, m.holdsEmpty)
+		}
+	})
+}
+
+// checkPosting compares all operations of a posting with the list it was made of.
+func checkPosting(t rapid.TB, list, probes []uint32, add uint32) {
+	p := parsePosting(appendPosting(nil, list, -1))
+	if int(p.count) != len(list) {
+		t.Fatalf("count is %d, want %d", p.count, len(list))
+	}
+	want := make([]uint32, len(list))
+	for i, v := range list {
+		want[i] = v + add
+	}
+	if got := p.appendTo(nil, add); !slices.Equal(got, want) {
+		t.Fatalf("kind %d gives %v, want %v", p.kind, got, want)
+	}
+	set := make([]uint64, list[len(list)-1]/64+1)
+	p.orInto(set)
+	if got := appendSet(nil, set); !slices.Equal(got, list) {
+		t.Fatalf("kind %d has the bits of %v, want %v", p.kind, got, list)
+	}
+	for _, keep := range []bool{true, false} {
+		want = want[:0]
+		for _, v := range probes {
+			if slices.Contains(list, v) == keep {
+				want = append(want, v)
+			}
+		}
+		var f finder
+		f.reset(p)
+		if got := f.filter(slices.Clone(probes), keep); !slices.Equal(got, want) {
+			t.Fatalf("kind %d keeps (%v) %v of %v, want %v", p.kind, keep, got, probes, want)
+		}
+	}
+	if all := parsePosting(appendPosting(nil, list, len(list))); all.kind != postingAll || int(all.count) != len(list) {
+		t.Fatalf("all is kind %d of %d", all.kind, all.count)
+	}
+}
+
+func TestPosting(t *testing.T) {
+	kinds := map[uint8]bool{}
+	rapid.Check(t, func(t *rapid.T) {
+		gap := rapid.SampledFrom([]uint32{1, 2, 3, 9, 200, 40_000}).Draw(t, "gap")
+		at := rapid.Uint32Range(0, 300).Draw(t, "first")
+		var list, probes []uint32
+		for range rapid.IntRange(1, 1000).Draw(t, "count") {
+			list = append(list, at)
+			at += 1 + rapid.Uint32Range(0, gap-1).Draw(t, "d")
+		}
+		for v := uint32(0); v < at+100; v += 1 + rapid.Uint32Range(0, at/50).Draw(t, "p") {
+			probes = append(probes, v)
+		}
+		for range 20 {
+			probes = append(probes, rapid.SampledFrom(list).Draw(t, "hit"))
+		}
+		slices.Sort(probes)
+		probes = slices.Compact(probes)
+		checkPosting(t, list, probes, rapid.Uint32Range(0, 1000).Draw(t, "add"))
+		kinds[parsePosting(appendPosting(nil, list, -1)).kind] = true
+	})
+	if len(kinds) != 4 {
+		t.Errorf("kinds seen: %v", kinds)
+	}
+}
+
+// FuzzPosting reads lists from bytes, as differences.
+func FuzzPosting(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 0}, []byte{1, 2})
+	f.Add(make([]byte, 400), []byte{200, 1})
+	f.Add([]byte{255, 255, 3, 0, 17, 255, 255, 255, 1}, []byte{255, 255, 2, 0, 0})
+	f.Fuzz(func(t *testing.T, members, others []byte) {
+		list, probes := growing(members), growing(others)
+		if len(list) == 0 || list[len(list)-1] > 1<<26 {
+			return
+		}
+		checkPosting(t, list, probes, 7)
+		checkPosting(t, list, list, 0)
+	})
+}
+
+func growing(b []byte) (list []uint32) {
+	at := uint64(0)
+	for len(b) > 0 {
+		d, n := binary.Uvarint(b)
+		if n <= 0 || at+d > 1<<31 {
+			break
+		}
+		at += d
+		list = append(list, uint32(at))
+		at++
+		b = b[n:]
+	}
+	return list
+}
