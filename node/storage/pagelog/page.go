@@ -20,6 +20,8 @@ const (
 
 	// PayloadBytesMax bounds the payload of a page.
 	PayloadBytesMax = 4096
+	// ReadBytesMax is what Pin.Read needs of its buffer at most.
+	ReadBytesMax = PayloadBytesMax + pageHeaderBytes
 	// GenerationBytesMax bounds a generation.
 	GenerationBytesMax = 1 << (refOffsetBits + 3)
 	// GenerationsMax bounds the live generations.
@@ -66,17 +68,18 @@ func putHeader(b []byte, generation uint32, offset int64, p *Page, payloadSum ui
 	binary.LittleEndian.PutUint32(b, headerSum(b, generation, offset, payloadSum))
 }
 
-// headerSum is the CRC-32C of the generation's number (u32), the offset in units
-// of 8 bytes (u32), the CRC-32C of the payload (u32) and the header but for its
-// own four bytes. The payload's sum is taken first, without a lock.
+// headerSum is the CRC-32C of the header but for its own four bytes, continued
+// from the CRC-32C of the payload, which is mixed with the page's place so that a
+// page is good in its own place only. The payload's sum is taken first, without a
+// lock, and the header's in place, without a copy.
 func headerSum(header []byte, generation uint32, offset int64, payloadSum uint32) uint32 {
-	var b [24]byte
-	binary.LittleEndian.PutUint32(b[:], generation)
-	binary.LittleEndian.PutUint32(b[4:], uint32(offset/pageAlign))
-	binary.LittleEndian.PutUint32(b[8:], payloadSum)
-	copy(b[12:], header[4:pageHeaderBytes])
-	return crc32.Checksum(b[:], castagnoli)
+	place := uint64(generation)<<32 | uint64(offset/pageAlign)
+	return crc32.Update(payloadSum^uint32(place*placeMix>>32), castagnoli, header[4:pageHeaderBytes])
 }
+
+// placeMix spreads places over 32 bits: 2^64 divided by the golden ratio (Knuth,
+// The Art of Computer Programming, volume 3, 6.4).
+const placeMix = 0x9e3779b97f4a7c15
 
 func payloadSum(payload []byte) uint32 { return crc32.Checksum(payload, castagnoli) }
 

@@ -48,49 +48,66 @@ func (p *Pin) Close() error {
 // Generations gives the numbers of the generations held, oldest first.
 func (p *Pin) Generations() []uint32 { return p.numbers }
 
-// Read gives a page. Its payload is a copy, in dst's memory if that is large
-// enough: 4096 bytes always are. Errors: ErrNoPage, *CorruptError.
+// Read gives a page. Its payload is a copy at the start of dst's memory, if that
+// is large enough: ReadBytesMax bytes always are. Errors: ErrNoPage, *CorruptError.
 func (p *Pin) Read(ref Ref, dst []byte) (Page, error) {
 	g, offset := p.generations[ref.slot()], ref.offset()
 	if g == nil || ref == 0 {
-		return Page{}, fmt.Errorf("reference %#x: %w", uint32(ref), ErrNoPage)
+		return Page{}, noPage(ref)
 	}
 	if offset >= g.flushed.Load() {
 		if page, ok := p.log.readBuffered(g, offset, dst); ok {
 			return page, nil
 		}
 		if offset >= g.flushed.Load() { // else it has been written meanwhile
-			return Page{}, fmt.Errorf("reference %#x: %w", uint32(ref), ErrNoPage)
+			return Page{}, noPage(ref)
 		}
 	}
 	index, inExtent := g.locate(offset)
 	e := g.extents[index].Load()
 	if e == nil || inExtent < extentHeaderBytes {
-		return Page{}, fmt.Errorf("reference %#x: %w", uint32(ref), ErrNoPage)
+		return Page{}, noPage(ref)
 	}
-	var header [pageHeaderBytes]byte
-	whole := false
+	dst = dst[:0]
 	err := e.mapping.Guard(func(mapped []byte) error {
-		if inExtent+pageHeaderBytes > int64(len(mapped)) {
-			return nil
-		}
-		mapped = mapped[inExtent:]
-		copy(header[:], mapped)
-		n, ok := payloadLength(header[:])
-		if ok && pageHeaderBytes+n <= len(mapped) {
-			dst = append(dst[:0], mapped[pageHeaderBytes:pageHeaderBytes+n]...)
-			whole = true
+		if inExtent < int64(len(mapped)) {
+			dst = copyPage(dst, mapped[inExtent:])
 		}
 		return nil
 	})
-	if err == nil && whole {
-		if page, ok := parsePage(header[:], dst, g.number, offset); ok {
+	if err == nil {
+		if page, ok := parseCopy(dst, g.number, offset); ok {
 			return page, nil
 		}
 	}
 	corrupt := &CorruptError{File: e.file.Name(), Generation: g.number, Offset: inExtent, Cause: err}
 	p.log.corrupt(corrupt)
 	return Page{}, corrupt
+}
+
+func noPage(ref Ref) error { return fmt.Errorf("reference %#x: %w", uint32(ref), ErrNoPage) }
+
+// copyPage appends payload and header, in this order, of the page that b starts
+// with. It appends nothing if there can be none.
+func copyPage(dst, b []byte) []byte {
+	if len(b) < pageHeaderBytes {
+		return dst
+	}
+	n, ok := payloadLength(b)
+	if !ok || pageHeaderBytes+n > len(b) {
+		return dst
+	}
+	dst = append(dst, b[pageHeaderBytes:pageHeaderBytes+n]...)
+	return append(dst, b[:pageHeaderBytes]...)
+}
+
+// parseCopy checks what copyPage has appended to an empty slice.
+func parseCopy(b []byte, generation uint32, offset int64) (Page, bool) {
+	n := len(b) - pageHeaderBytes
+	if n < 1 {
+		return Page{}, false
+	}
+	return parsePage(b[n:], b[:n], generation, offset)
 }
 
 // readBuffered reads a page that has not been written yet.
@@ -110,14 +127,8 @@ func (l *Log) readBuffered(g *generation, offset int64, dst []byte) (Page, bool)
 	default:
 		return Page{}, false
 	}
-	if len(from) < pageHeaderBytes {
-		return Page{}, false
-	}
-	n, ok := payloadLength(from)
-	if !ok || pageHeaderBytes+n > len(from) {
-		return Page{}, false // a reference into the middle of a page
-	}
-	return parsePage(from[:pageHeaderBytes], append(dst[:0], from[pageHeaderBytes:pageHeaderBytes+n]...), g.number, offset)
+	// A reference into the middle of a page fails here.
+	return parseCopy(copyPage(dst[:0], from), g.number, offset)
 }
 
 func (l *Log) corrupt(e *CorruptError) {

@@ -39,8 +39,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 //
 //	checksum u32, flags and length u32, payload checksum u32, unsynced u32
 //
-// The first checksum is the CRC-32C of the record's position (u64) and of the
-// other three fields.
+// The first checksum is over the other three fields and the record's position.
 type header struct {
 	flags    uint32
 	length   int
@@ -55,14 +54,21 @@ func paddedLength(length int) int {
 // put writes the header into the first bytes of b for a record at position.
 func (h header) put(b []byte, position Position) {
 	_ = b[recordHeaderBytes-1]
-	var seeded [20]byte
-	binary.LittleEndian.PutUint64(seeded[:], uint64(position))
-	binary.LittleEndian.PutUint32(seeded[8:], h.flags|uint32(h.length))
-	binary.LittleEndian.PutUint32(seeded[12:], h.payload)
-	binary.LittleEndian.PutUint32(seeded[16:], h.unsynced)
-	copy(b[4:recordHeaderBytes], seeded[8:])
-	binary.LittleEndian.PutUint32(b, crc32.Checksum(seeded[:], castagnoli))
+	binary.LittleEndian.PutUint32(b[4:], h.flags|uint32(h.length))
+	binary.LittleEndian.PutUint32(b[8:], h.payload)
+	binary.LittleEndian.PutUint32(b[12:], h.unsynced)
+	binary.LittleEndian.PutUint32(b, headerSum(b, position))
 }
+
+// headerSum is the checksum of the header in b, whose CRC starts from the position
+// so that a record is good in its own place only, and never in the file's next life.
+func headerSum(b []byte, position Position) uint32 {
+	return crc32.Update(uint32(uint64(position)*positionMix>>32), castagnoli, b[4:recordHeaderBytes])
+}
+
+// positionMix spreads positions over 32 bits: 2^64 divided by the golden ratio
+// (Knuth, The Art of Computer Programming, volume 3, 6.4).
+const positionMix = 0x9e3779b97f4a7c15
 
 // parseHeader reads the header of a record at position. It gives false for bytes
 // that are not one.
@@ -76,10 +82,7 @@ func parseHeader(b []byte, position Position) (header, bool) {
 	default:
 		return header{}, false
 	}
-	var seeded [20]byte
-	binary.LittleEndian.PutUint64(seeded[:], uint64(position))
-	copy(seeded[8:], b[4:recordHeaderBytes])
-	if crc32.Checksum(seeded[:], castagnoli) != binary.LittleEndian.Uint32(b) {
+	if headerSum(b, position) != binary.LittleEndian.Uint32(b) {
 		return header{}, false
 	}
 	h.payload = binary.LittleEndian.Uint32(b[8:])
