@@ -82,7 +82,9 @@ func (e *entropyEncoder) gather(values []uint64, width uint) {
 	shift := width - min(width, 8)
 	e.symbols = extend(e.symbols[:0], len(values))
 	e.low = extend(e.low[:0], len(values))
+	mask := ^uint64(0) >> (64 - width)
 	for i, v := range values {
+		v &= mask
 		e.symbols[i] = byte(v >> shift)
 		e.low[i] = v & (1<<shift - 1)
 	}
@@ -111,9 +113,9 @@ func (d *entropyDecoder) decode(coded []byte, values []int64, count int, width u
 	}
 	switch per {
 	case 1:
-		shift := width - min(width, 8)
+		shift, mask := width-min(width, 8), int64(1)<<min(width, 8)-1
 		for i, s := range symbols {
-			values[i] |= int64(s) << (shift & 63)
+			values[i] |= int64(s) & mask << (shift & 63)
 		}
 	case 2:
 		mask := int64(1)<<width - 1

@@ -68,7 +68,7 @@ func (r *oracleReader) huffman(count int) (values []uint64, width int) {
 	low := max(0, width-8)
 	values = r.packed(count, low)
 	for i := range values {
-		values[i] += uint64(symbols[i]) << low
+		values[i] += uint64(symbols[i]) & (1<<min(8, width) - 1) << low
 	}
 	return values, width
 }

@@ -3,7 +3,6 @@ package codec
 import (
 	"encoding/binary"
 	"math/bits"
-	"unsafe"
 
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -47,28 +46,6 @@ func DecodePagePoints(payload []byte, dst *Points) error {
 	dst.Times, dst.Values = times[:n+count], values[:n+count]
 	toFloats(dst.Values[n:], p.scale)
 	return nil
-}
-
-// asInts gives the same memory as int64, so that mantissas can be decoded where
-// their float64 will be.
-func asInts(values []float64) []int64 {
-	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(values))), len(values))
-}
-
-// toFloats replaces mantissas (see asInts) by their float64.
-func toFloats(values []float64, scale uint8) {
-	mantissas := asInts(values)
-	switch {
-	case scale == 0:
-		for i := range values {
-			values[i] = float64(mantissas[i])
-		}
-	case scale <= series.ScaleMax:
-		power := float64(integerPowers[scale&series.ScaleMax]) // exact
-		for i := range values {
-			values[i] = float64(mantissas[i]) / power
-		}
-	}
 }
 
 // pageReader decodes one page. Reads may run over the payload's end into the
