@@ -3,6 +3,8 @@ package storage
 import (
 	"fmt"
 	"slices"
+
+	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 )
 
 // Names of the places where tests can make the engine fail.
@@ -103,7 +105,7 @@ func (e *Engine) publishManifest(failBefore string, change func(*manifest)) erro
 	// Before the pages: a tombstone that is named must not stand behind the end
 	// of the page log, or it would hide what is written there later.
 	v := e.versions.acquire()
-	stones := v.tombstones
+	stones, oldest := v.tombstones, v.generationOldest
 	e.versions.release(v)
 	pages, err := e.pages.Sync()
 	if err != nil {
@@ -117,6 +119,8 @@ func (e *Engine) publishManifest(failBefore string, change func(*manifest)) erro
 	if err := e.options.SyncLog(); err != nil {
 		return fmt.Errorf("sync the log: %w", err)
 	}
+	// A generation that a scan still holds is on disk, but segments have its pages.
+	pages.Generations = slices.DeleteFunc(pages.Generations, func(g pagelog.GenerationState) bool { return g.Number < oldest })
 	m := *e.manifest
 	m.Pages, m.Index, m.Tombstones = pages, state, stones
 	m.RetentionCutMs = make([]int64, len(e.shards))
