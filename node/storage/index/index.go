@@ -125,25 +125,29 @@ func (x *Index) load(o *Options) error {
 func (x *Index) Sync() (State, error) {
 	x.syncing.Lock()
 	defer x.syncing.Unlock()
-	// A series is in its shard's array before it is counted, so Next first.
-	count, bytes, err := x.keys.flush()
+	var state State
+	err := x.keys.flush(func(count uint32, bytes int64) {
+		state = State{Count: count, Bytes: bytes}
+		x.shards.each(func(shard uint16, s *shardIDs) {
+			for len(state.Next) <= int(shard) {
+				state.Next = append(state.Next, 0)
+			}
+			state.Next[shard] = s.next.Load()
+		})
+	})
 	if err != nil {
 		return State{}, err
 	}
-	state := State{Count: count, Bytes: bytes}
-	x.shards.each(func(shard uint16, s *shardIDs) {
-		for len(state.Next) <= int(shard) {
-			state.Next = append(state.Next, 0)
-		}
-		state.Next[shard] = s.next.Load()
-	})
-	if err := x.keys.makeDurable(bytes); err != nil {
+	if err := x.keys.makeDurable(state.Bytes); err != nil {
 		return State{}, err
 	}
 	if err := x.keys.failpoints.Hit(PointKeysSynced); err != nil {
 		return State{}, err
 	}
-	return state, x.activity.save()
+	if err := x.activity.save(); err != nil {
+		return State{}, err
+	}
+	return state, nil
 }
 
 // Close stops the worker and gives the memory back. Nothing is synced. No other

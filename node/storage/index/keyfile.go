@@ -198,17 +198,19 @@ func (f *keyFile) mappedBlockLocked(n int) *block {
 	return (*block)(b[n<<blockBits : (n+1)<<blockBits])
 }
 
-// flush writes the tail to the file and says what there is.
-func (f *keyFile) flush() (count uint32, bytes int64, err error) {
+// flush writes the tail to the file and says what there is. Nothing is added
+// while snapshot runs.
+func (f *keyFile) flush(snapshot func(count uint32, bytes int64)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mu.closed {
-		return 0, 0, ErrClosed
+		return ErrClosed
 	}
 	if err := f.flushLocked(); err != nil {
-		return 0, 0, err
+		return err
 	}
-	return f.count.Load(), f.bytesLocked(), nil
+	snapshot(f.count.Load(), f.bytesLocked())
+	return nil
 }
 
 func (f *keyFile) bytesLocked() int64 {

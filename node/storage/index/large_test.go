@@ -222,7 +222,26 @@ func TestConcurrent(t *testing.T) {
 				t.Errorf("%d series found, %d were created before: %v", len(got), before, err)
 				return
 			}
-			if _, err := x.Sync(); err != nil {
+			state, err := x.Sync()
+			if err != nil {
+				t.Error(err)
+			}
+			given := uint32(0)
+			for _, next := range state.Next {
+				given += next
+			}
+			if given != state.Count {
+				t.Errorf("%d series, but %d ids were given", state.Count, given)
+			}
+			cut, err := Open(Options{FS: fs.CrashClone(vfs.CrashOptions{Seed: uint64(given), BlockPercent: 50, NamePercent: 50}), Dir: "index", State: state, Corrupt: noDamage(t)})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if cut.Len() != state.Count {
+				t.Errorf("%d series after a power cut, want %d", cut.Len(), state.Count)
+			}
+			if err := cut.Close(); err != nil {
 				t.Error(err)
 			}
 			if _, err := x.TagValues(context.Background(), "", "m", "device", "d_1", 10); err != nil {

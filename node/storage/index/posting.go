@@ -3,6 +3,7 @@ package index
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 	"sort"
 )
 
@@ -199,6 +200,20 @@ func (p posting) each(visit func([]uint32) bool) {
 
 // appendTo appends the numbers, each plus add.
 func (p posting) appendTo(dst []uint32, add uint32) []uint32 {
+	switch p.kind { // the kinds that most postings have
+	case postingRun:
+		first, last := p.run()
+		for v := uint64(first); v <= uint64(last); v++ {
+			dst = append(dst, uint32(v)+add)
+		}
+		return dst
+	case postingList:
+		first, n := binary.Uvarint(p.body)
+		start, end := len(dst), len(dst)+int(p.count)
+		dst = slices.Grow(dst, int(p.count))[:end]
+		expand(dst[start:], uint32(first)+add, p.body[n:])
+		return dst
+	}
 	p.each(func(run []uint32) bool {
 		for _, v := range run {
 			dst = append(dst, v+add)
