@@ -14,18 +14,22 @@ const (
 const chunkBytesMin = 256
 
 // chunked is memory that grows without moving, but for the small chunk 0. All
-// other chunks are absent (nil) or full size.
+// other chunks are absent (nil) or full size. T has no pointers: its memory is
+// not the collector's when it comes from an Arena.
 type chunked[T any] struct {
 	chunks [][]T
 }
 
-// cover makes sure that the count elements from at are there. They must not
-// straddle chunks.
-func (c *chunked[T]) cover(at, count int) {
+func perChunk[T any]() int {
 	var element T
-	size := int(unsafe.Sizeof(element))
-	perChunk := chunkBytes / size
-	index, end := at/perChunk, at%perChunk+count
+	return chunkBytes / int(unsafe.Sizeof(element))
+}
+
+// cover makes sure that the count elements from at are there. They must not
+// straddle chunks. A nil arena stands for the Go heap.
+func (c *chunked[T]) cover(at, count int, arena *Arena) {
+	full := perChunk[T]()
+	index, end := at/full, at%full+count
 	for index >= len(c.chunks) {
 		c.chunks = append(c.chunks, nil)
 	}
@@ -33,25 +37,41 @@ func (c *chunked[T]) cover(at, count int) {
 	if end <= len(have) {
 		return
 	}
-	if index > 0 {
-		c.chunks[index] = make([]T, perChunk)
-		return
+	length := full
+	if index == 0 {
+		length = max(len(have), chunkBytesMin*full/chunkBytes)
+		for length < end {
+			length *= 2
+		}
 	}
-	length := max(len(have), chunkBytesMin/size)
-	for length < end {
-		length *= 2
+	var grown []T
+	if length == full && arena != nil {
+		chunk := arena.take() // page-aligned, or from the heap and so 8-aligned
+		grown = unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(chunk))), full)
+	} else {
+		grown = make([]T, length)
 	}
-	grown := make([]T, length)
 	copy(grown, have)
 	c.chunks[index] = grown
 }
 
+// release gives full chunks back to the arena.
+func (c *chunked[T]) release(arena *Arena) {
+	if arena != nil {
+		for _, chunk := range c.chunks {
+			if len(chunk) == perChunk[T]() {
+				arena.give(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(chunk))), chunkBytes))
+			}
+		}
+	}
+	c.chunks = nil
+}
+
 // bytes gives the memory held, the table of chunks included.
 func (c *chunked[T]) bytes() int {
-	var element T
 	n := cap(c.chunks) * int(unsafe.Sizeof([]T(nil)))
 	for _, chunk := range c.chunks {
-		n += len(chunk) * int(unsafe.Sizeof(element))
+		n += len(chunk) * chunkBytes / perChunk[T]()
 	}
 	return n
 }

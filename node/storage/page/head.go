@@ -32,7 +32,7 @@ func (s *Set) head(id uint32) *head {
 	if h := s.known(id); h != nil {
 		return h
 	}
-	s.heads.cover(int(id), 1)
+	s.heads.cover(int(id), 1, s.arena)
 	return s.known(id)
 }
 

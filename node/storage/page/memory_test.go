@@ -106,6 +106,33 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestArena: sets with an arena use no heap for their chunks, and give them back.
+func TestArena(t *testing.T) {
+	const shards, perShard = 16, 4000
+	var arena Arena
+	for round := range 3 {
+		before := heapBytes()
+		sets := make([]*Set, shards)
+		for i := range sets {
+			sets[i] = NewSet(Options{Sealer: &nullLog{}, Arena: &arena})
+		}
+		fill(t, sets, perShard, 20)
+		heap, stats := heapBytes()-before, 0
+		for _, set := range sets {
+			stats += set.Stats().Bytes()
+		}
+		if heap > stats/10 || arena.Mapped() < stats*9/10 || arena.Mapped() > stats+regionBytes {
+			t.Errorf("round %d: %d bytes of heap, %d mapped, %d by Stats", round, heap, arena.Mapped(), stats)
+		}
+		for _, set := range sets {
+			set.Close()
+			if got := set.Stats(); got != (Stats{}) {
+				t.Fatal(got)
+			}
+		}
+	}
+}
+
 // BenchmarkAppend is one sample for each series in turn, in id order and in a
 // shuffled order, until pages have filled several times.
 func BenchmarkAppend(b *testing.B) {
@@ -125,7 +152,7 @@ func BenchmarkAppend(b *testing.B) {
 				random.Shuffle(count, func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 			}
 			log := &nullLog{}
-			set := NewSet(Options{Sealer: log})
+			set := NewSet(Options{Sealer: log, Arena: &Arena{}})
 			at := make([]int32, count)
 			numbers := make([]series.Number, count)
 			samples, round := 0, 0

@@ -26,12 +26,14 @@ type Sealer interface {
 // Options of a Set.
 type Options struct {
 	Sealer Sealer
+	Arena  *Arena // memory shared with other sets; nil: the Go heap
 }
 
 // Set holds the hot pages of one shard. It is not safe for concurrent use: the
 // caller holds the shard's lock.
 type Set struct {
 	sealer Sealer
+	arena  *Arena
 	heads  chunked[head]
 	slabs  [classes]slab
 	late   lateTable
@@ -46,11 +48,21 @@ type Set struct {
 
 // NewSet gives an empty set. It holds almost no memory before its first sample.
 func NewSet(options Options) *Set {
-	s := &Set{sealer: options.Sealer}
+	s := &Set{sealer: options.Sealer, arena: options.Arena}
 	for class := range s.slabs {
 		s.slabs[class].class = uint32(class)
 	}
 	return s
+}
+
+// Close gives the set's memory back to its arena. The set is empty then; unsealed
+// samples are lost.
+func (s *Set) Close() {
+	s.heads.release(s.arena)
+	for class := range s.slabs {
+		s.slabs[class].memory.release(s.arena)
+	}
+	*s = *NewSet(Options{Sealer: s.sealer, Arena: s.arena})
 }
 
 // Append adds a sample; epoch names the log file (or the like) that holds it.
@@ -110,7 +122,7 @@ func (s *Set) appendLate(id uint32, h *head, timeMs, mantissa int64, scale uint8
 
 // begin starts a page where there is none.
 func (s *Set) begin(h *codec.PageHead, place *slot, id uint32, timeMs, mantissa int64, scale uint8, epoch uint16) error {
-	number, ok := s.slabs[0].take()
+	number, ok := s.slabs[0].take(s.arena)
 	if !ok {
 		return fmt.Errorf("series %d: %w", id, ErrPages)
 	}
@@ -175,7 +187,7 @@ func firstBytes(id uint32) int {
 // move moves a page to another class, which must have room for it.
 func (s *Set) move(place *slot, class, id uint32) error {
 	from := &s.slabs[place.class()]
-	number, ok := s.slabs[class].take()
+	number, ok := s.slabs[class].take(s.arena)
 	if !ok {
 		return fmt.Errorf("series %d: %w", id, ErrPages)
 	}
@@ -216,7 +228,7 @@ func (s *Set) recode(h *codec.PageHead, place *slot, id uint32, scale uint8) (bo
 	for recoded.Bytes() > codec.PageBytesMin<<class {
 		class++
 	}
-	number, ok := s.slabs[class].take()
+	number, ok := s.slabs[class].take(s.arena)
 	if !ok {
 		return false, fmt.Errorf("series %d: %w", id, ErrPages)
 	}

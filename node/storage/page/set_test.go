@@ -201,7 +201,11 @@ func (m *machine) noneThrough(t *rapid.T, epoch uint16) {
 func TestSetAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := &fakeLog{}
-		m := &machine{log: log, set: NewSet(Options{Sealer: log}), model: map[uint32]*modelSeries{}, epoch: rapid.Uint16().Draw(t, "epoch")}
+		var arena *Arena
+		if rapid.Bool().Draw(t, "arena") {
+			arena = &Arena{}
+		}
+		m := &machine{log: log, set: NewSet(Options{Sealer: log, Arena: arena}), model: map[uint32]*modelSeries{}, epoch: rapid.Uint16().Draw(t, "epoch")}
 		t.Repeat(map[string]func(*rapid.T){
 			"append":      m.append,
 			"sealThrough": m.sealThrough,
@@ -233,6 +237,7 @@ func TestSetAgainstModel(t *testing.T) {
 			},
 			"": m.check,
 		})
+		defer m.set.Close()
 		if s := m.set.Stats(); s.Series != len(m.model) {
 			t.Fatalf("%d series, want %d", s.Series, len(m.model))
 		}

@@ -46,7 +46,7 @@ func (s *slab) page(number uint32) []byte {
 }
 
 // take gives a zeroed page; ok is false when there may be no more pages.
-func (s *slab) take() (number uint32, ok bool) {
+func (s *slab) take(arena *Arena) (number uint32, ok bool) {
 	if s.free != 0 {
 		number = s.free - 1
 		page := s.page(number)
@@ -58,7 +58,7 @@ func (s *slab) take() (number uint32, ok bool) {
 		}
 		number = s.used
 		size := codec.PageBytesMin << s.class
-		s.memory.cover(int(number)*size, size)
+		s.memory.cover(int(number)*size, size, arena)
 		s.used++
 	}
 	s.live++
