@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // A connection is idle when nothing of a request has been read, so that closing
@@ -25,6 +26,7 @@ type conn struct {
 	listener *listener
 	state    atomic.Int32
 	http     atomic.Bool   // speaks HTTP on the put port
+	linger   atomic.Bool   // the client may still be sending what nobody reads
 	prefix   []byte        // what the put port read before it saw that this is HTTP
 	taken    chan struct{} // closed when an answer that took the connection over has ended
 }
@@ -51,6 +53,23 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	return c.TCPConn.Read(p)
+}
+
+// Bounds of a lingering close.
+const (
+	lingerTimeout  = time.Second
+	lingerBytesMax = 4 << 20
+)
+
+// Close closes the connection. A client that may still be sending gets the time
+// to read its answer: closing a socket that holds unread bytes discards what was
+// sent to the client.
+func (c *conn) Close() error {
+	if c.linger.Swap(false) && c.CloseWrite() == nil {
+		_ = c.SetReadDeadline(time.Now().Add(lingerTimeout))
+		_, _ = io.CopyN(io.Discard, c.TCPConn, lingerBytesMax)
+	}
+	return c.TCPConn.Close()
 }
 
 // busy says that a request has begun. It is false when a drain came first.

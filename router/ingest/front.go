@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,7 @@ type front struct {
 	workers  *workers
 	metrics  *metrics
 	room     *budget
+	bodies   sync.Pool // of *body
 	draining atomic.Bool
 	dialects map[string]*dialect
 }
@@ -40,6 +42,7 @@ type dialect struct {
 
 func newFront(base context.Context, o *Options, ws *workers, m *metrics, room *budget) *front {
 	f := &front{base: base, options: o, workers: ws, metrics: m, room: room}
+	f.bodies.New = func() any { return &body{room: room, limits: &o.Limits} }
 	put := &dialect{protocol: protocolPutHTTP, put: true, parse: f.parsePut, answer: f.answerPut}
 	f.dialects = map[string]*dialect{
 		"/api/put":      put,
@@ -130,28 +133,35 @@ func (f *front) serve(request *fasthttp.RequestCtx) {
 	f.metrics.answered(request.Response.StatusCode())
 }
 
-// write takes one write request of any dialect.
+// write takes one write request of any dialect. The body is read before a worker
+// is taken, so that slow clients hold none.
 func (f *front) write(request *fasthttp.RequestCtx, d *dialect) {
 	if !request.IsPost() && !(d.put && request.IsPut()) {
 		request.Response.Header.Set(fasthttp.HeaderAllow, "POST")
-		request.SetConnectionClose() // its body, if any, is not read
+		leaveBody(request)
 		d.answer(request, nil, result{}, errMethod)
 		return
 	}
-	w := f.workers.take()
-	defer f.workers.rest(w)
-	body, err := w.body.read(f.base, request, d.encoding)
+	b := f.takeBody()
+	defer f.restBody(b)
+	content, err := b.read(f.base, request, d.encoding)
 	if err != nil {
-		request.SetConnectionClose() // the rest of it is not read
-		d.answer(request, w, result{}, err)
+		leaveBody(request)
+		d.answer(request, nil, result{}, err)
 		return
 	}
 	start := time.Now()
 	pm := &f.metrics.protocols[d.protocol]
-	pm.bytes.Add(int64(w.body.sent))
+	pm.bytes.Add(int64(b.sent))
+	w, err := f.workers.take(f.base)
+	if err != nil {
+		d.answer(request, nil, result{}, err)
+		return
+	}
+	defer f.workers.rest(w)
 	var r result
 	var database []byte
-	if database, err = d.parse(request, w, body); err == nil {
+	if database, err = d.parse(request, w, content); err == nil {
 		timeout := f.options.Limits.WriteTimeout
 		if d.put {
 			timeout = putTimeout(request, timeout)
@@ -164,6 +174,25 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect) {
 	}
 	d.answer(request, w, r, err)
 	pm.seconds.Observe(time.Since(start).Seconds())
+}
+
+func (f *front) takeBody() *body { return f.bodies.Get().(*body) } //nolint:forcetypeassert // New makes no other
+
+func (f *front) restBody(b *body) {
+	b.release()
+	f.bodies.Put(b)
+}
+
+// leaveBody says that the rest of a request's body is not read, so that its
+// connection cannot go on.
+func leaveBody(request *fasthttp.RequestCtx) {
+	if request.RequestBodyStream() == nil || request.Request.Header.ContentLength() == 0 {
+		return
+	}
+	request.SetConnectionClose()
+	if c, ok := request.Conn().(*conn); ok {
+		c.linger.Store(true)
+	}
 }
 
 // Kinds of errors of a request, besides those of its body.

@@ -38,7 +38,7 @@ func (f *front) health(request *fasthttp.RequestCtx) {
 
 func (f *front) influxMethod(request *fasthttp.RequestCtx, allowed string) {
 	request.Response.Header.Set(fasthttp.HeaderAllow, allowed)
-	request.SetConnectionClose() // its body, if any, is not read
+	leaveBody(request)
 	respond(request, fasthttp.StatusMethodNotAllowed, contentInflux, []byte(`{"error":"method not allowed"}`+"\n"))
 }
 
@@ -53,11 +53,11 @@ func (f *front) influxQuery(request *fasthttp.RequestCtx) {
 	}
 	text := string(request.QueryArgs().Peek("q"))
 	if request.IsPost() {
-		w := f.workers.take()
-		defer f.workers.rest(w)
-		body, err := w.body.read(f.base, request, "")
+		b := f.takeBody()
+		defer f.restBody(b)
+		body, err := b.read(f.base, request, "")
 		if err != nil {
-			request.SetConnectionClose()
+			leaveBody(request)
 			f.influxFail(request, statusOf(err), messageOf(err))
 			return
 		}

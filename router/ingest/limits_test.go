@@ -38,6 +38,57 @@ func TestBodyLimits(t *testing.T) {
 	}
 }
 
+// A client that sends a large body without looking still reads its 413.
+func TestTooLargeIsHeard(t *testing.T) {
+	r := start(t, func(o *Options) { o.Limits.BodyBytesMax = 2000 })
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: testTimeout}
+	response, err := client.Post("http://"+r.Addresses().HTTP.String()+"/write?db=d", "text/plain", strings.NewReader(strings.Repeat("m value=1\n", 300_000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if body, err := io.ReadAll(response.Body); response.StatusCode != 413 || err != nil {
+		t.Errorf("%d %s, %v", response.StatusCode, body, err)
+	}
+}
+
+// Writes beyond the bound wait for a worker, and are told to come back when none
+// is free in time; a client that sends its body slowly holds none.
+func TestWritesMax(t *testing.T) {
+	gate := make(chan struct{})
+	r := start(t, func(o *Options) { o.Limits.WritesMax = 1; o.Limits.WriteTimeout = 100 * time.Millisecond })
+	slow := dial(t, r.Addresses().HTTP)
+	send(t, slow, "POST /write?db=d&precision=s HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\nm value=")
+	if response, body := r.post(t, request("/write?db=d&precision=s", "m value=1 1700000000")); response.StatusCode != 204 {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+	r.beforeWrites(func(context.Context) error { <-gate; return nil }) // a Writer that is deaf to its context
+	held := dial(t, r.Addresses().HTTP)
+	send(t, held, request("/write?db=d&precision=s", "m value=2 1700000000"))
+	eventually(t, "a write at work", func() bool { return len(r.workers.slots) == 1 })
+	response, body := r.post(t, request("/write?db=d&precision=s", "m value=3 1700000000"))
+	if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" || !strings.Contains(body, "overloaded") {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+	put := dial(t, r.Addresses().Put) // TCP waits as long as it takes
+	send(t, put, "put m 1700000001 1 a=b\nversion\n")
+	close(gate)
+	if response, _ := readAnswer(t, bufio.NewReader(held)); response.StatusCode != 204 {
+		t.Errorf("the first: %d", response.StatusCode)
+	}
+	answer := make([]byte, len(versionAnswer))
+	if _, err := io.ReadFull(put, answer); err != nil || string(answer) != versionAnswer {
+		t.Errorf("put: %q, %v", answer, err)
+	}
+	send(t, slow, "4 1700000000\n\n\n\n\n\n\n\n\n\n")
+	if response, body := readAnswer(t, bufio.NewReader(slow)); response.StatusCode != 204 {
+		t.Errorf("the slow one: %d %s", response.StatusCode, body)
+	}
+	equalLines(t, "stored", r.stored(), []string{"d/m{} 1700000000000 4", "m{a=b} 1700000001000 1"})
+}
+
 // Memory grows with what has arrived, not with what was announced.
 func TestAnnouncedBodiesCostNothing(t *testing.T) {
 	r := start(t, nil)

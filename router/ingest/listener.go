@@ -47,11 +47,9 @@ func listen(p port, address string, o *Options, m *metrics) (*listener, error) {
 }
 
 const (
-	refusalsMax      = 64 // being told at once; more are closed without a word
-	refusalTimeout   = time.Second
-	acceptDelayMin   = 5 * time.Millisecond
-	acceptDelayMax   = time.Second
-	refusalReadBytes = 64 << 10
+	refusalsMax    = 64 // being told at once; more are closed without a word
+	acceptDelayMin = 5 * time.Millisecond
+	acceptDelayMax = time.Second
 )
 
 // start accepts until the socket is closed.
@@ -119,8 +117,7 @@ func (l *listener) forget(c *conn) {
 	l.mu.Unlock()
 }
 
-// refuse tells a connection that there are too many. What the client has sent is
-// read first, as closing a socket that holds unread bytes discards the answer.
+// refuse tells a connection that there are too many.
 func (l *listener) refuse(c *conn) {
 	l.metrics.refused.Add(1)
 	select {
@@ -134,18 +131,9 @@ func (l *listener) refuse(c *conn) {
 		defer l.running.Done()
 		defer func() { <-l.refusing }()
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(refusalTimeout))
-		if _, err := c.TCPConn.Write(l.refusal); err != nil {
-			return
-		}
-		_ = c.CloseWrite()
-		buffer := make([]byte, 4<<10)
-		for left := refusalReadBytes; left > 0; {
-			n, err := c.TCPConn.Read(buffer)
-			if err != nil {
-				return
-			}
-			left -= n
+		_ = c.SetWriteDeadline(time.Now().Add(lingerTimeout))
+		if _, err := c.TCPConn.Write(l.refusal); err == nil {
+			c.linger.Store(true)
 		}
 	}()
 }
@@ -188,7 +176,7 @@ func (l *listener) wait(ctx context.Context) error {
 	}
 	left := l.connections()
 	for _, c := range left {
-		_ = c.Close()
+		_ = c.TCPConn.Close()
 	}
 	<-ended
 	if len(left) == 0 {

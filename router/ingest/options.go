@@ -66,9 +66,10 @@ type Build struct {
 type Limits struct {
 	Line                 parse.Limits  // of lines and series; ErrorsMax bounds the errors told to a client, too
 	BodyBytesMax         int           // of a request's body as sent; default 32 MiB
-	BodyBytesDecodedMax  int           // of the body decompressed; default 128 MiB
+	BodyBytesDecodedMax  int           // of the body decompressed; default 64 MiB
 	ConnectionsMax       int           // per listener; default 10,000
-	InFlightBytesMax     int64         // of bodies and chunks being read or written; default 512 MiB
+	InFlightBytesMax     int64         // of bodies and chunks being read or written, whose parsed form takes a few times that; default 128 MiB
+	WritesMax            int           // parsed and written at once, on all ports; each may hold about 1 MiB; default 128
 	HTTPReadTimeout      time.Duration // to receive one request; default 60 s
 	HTTPIdleTimeout      time.Duration // between two requests; default 3 min
 	HTTPAnswerTimeout    time.Duration // to send one answer, or one piece of a stream; default 60 s
@@ -137,9 +138,10 @@ func (o *Options) setDefaults() {
 	l := &o.Limits
 	l.Line = l.Line.WithDefaults()
 	orDefault(&l.BodyBytesMax, 32<<20)
-	orDefault(&l.BodyBytesDecodedMax, 128<<20)
+	orDefault(&l.BodyBytesDecodedMax, 64<<20)
 	orDefault(&l.ConnectionsMax, 10_000)
-	orDefault(&l.InFlightBytesMax, 512<<20)
+	orDefault(&l.InFlightBytesMax, 128<<20)
+	orDefault(&l.WritesMax, 128)
 	orDefault(&l.HTTPReadTimeout, time.Minute)
 	orDefault(&l.HTTPIdleTimeout, 3*time.Minute)
 	orDefault(&l.HTTPAnswerTimeout, time.Minute)
@@ -189,6 +191,7 @@ func (o *Options) checkPositive() error {
 	}{
 		{"Limits.BodyBytesMax", int64(o.Limits.BodyBytesMax)},
 		{"Limits.BodyBytesDecodedMax", int64(o.Limits.BodyBytesDecodedMax)},
+		{"Limits.WritesMax", int64(o.Limits.WritesMax)},
 		{"Limits.ConnectionsMax", int64(o.Limits.ConnectionsMax)},
 		{"Limits.HTTPReadTimeout", int64(o.Limits.HTTPReadTimeout)},
 		{"Limits.HTTPIdleTimeout", int64(o.Limits.HTTPIdleTimeout)},

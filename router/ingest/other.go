@@ -23,7 +23,7 @@ import (
 func (f *front) serveOther(request *fasthttp.RequestCtx) {
 	handler := f.options.Other
 	if handler == nil {
-		request.SetConnectionClose() // its body, if any, is not read
+		leaveBody(request)
 		respond(request, fasthttp.StatusNotFound, contentJSON,
 			appendPutError(nil, fasthttp.StatusNotFound, "Endpoint not found", "The requested endpoint was not found"))
 		return
@@ -32,7 +32,7 @@ func (f *front) serveOther(request *fasthttp.RequestCtx) {
 	content, err := held.readOther(f.base, request)
 	if err != nil {
 		held.release()
-		request.SetConnectionClose()
+		leaveBody(request)
 		respond(request, statusOf(err), contentJSON, appendPutError(nil, statusOf(err), messageOf(err), ""))
 		return
 	}

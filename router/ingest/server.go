@@ -61,7 +61,7 @@ func New(o Options) (*Server, error) {
 	s.metrics = newMetrics(s.room)
 	s.base, s.cancel = context.WithCancelCause(context.Background())
 	var err error
-	if s.workers, err = newWorkers(s.base, &o, s.room); err != nil {
+	if s.workers, err = newWorkers(s.base, &o); err != nil {
 		s.cancel(errStopped)
 		return nil, err
 	}

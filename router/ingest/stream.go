@@ -133,69 +133,95 @@ func (s *stream) isHTTP(first byte) bool {
 // process parses a chunk, writes it and replies.
 func (s *stream) process(chunk []byte, ended bool) {
 	start := time.Now()
-	w := s.workers.take()
-	defer s.workers.rest(w)
-	limits := s.options.Limits.Line
-	var rest parse.Rest
-	var err error
-	if s.protocol == protocolPutTCP {
-		rest, err = parse.Puts(&w.batch, chunk, parse.PutOptions{Limits: limits, Partial: !ended, InsideLine: s.insideLine})
-	} else {
-		rest, err = parse.Lines(&w.batch, chunk, parse.LineOptions{
-			Limits: limits, Partial: !ended, InsideLine: s.insideLine,
-			Precision: parse.PrecisionGuess, NowMs: s.options.Clock().UnixMilli(),
-		})
-	}
-	if err != nil { // a chunk is never that large
-		s.leaving = true
-		return
-	}
-	s.insideLine = rest.InsideLine
-	s.unfinished = append(s.unfinished[:0], chunk[rest.Consumed:]...)
+	nowMs := s.options.Clock().UnixMilli()
+	limits, insideLine := s.options.Limits.Line, s.insideLine
+	s.writeUntilDone(attempts{
+		timeout: s.options.TCP.RetryTimeout, protocol: s.protocol,
+		parse: func(b *parse.Batch) (err error) {
+			var rest parse.Rest
+			if s.protocol == protocolPutTCP {
+				rest, err = parse.Puts(b, chunk, parse.PutOptions{Limits: limits, Partial: !ended, InsideLine: insideLine})
+			} else {
+				rest, err = parse.Lines(b, chunk, parse.LineOptions{
+					Limits: limits, Partial: !ended, InsideLine: insideLine, Precision: parse.PrecisionGuess, NowMs: nowMs,
+				})
+			}
+			s.insideLine = rest.InsideLine
+			s.unfinished = append(s.unfinished[:0], chunk[rest.Consumed:]...)
+			return err
+		},
+		done: s.reply,
+	})
 	if len(s.unfinished) == 0 && cap(s.unfinished) > unfinishedBytesKept {
 		s.unfinished = nil
 	}
-	pm := &s.metrics.protocols[s.protocol]
-	r, err := s.writeUntilDone(w, s.options.TCP.RetryTimeout)
-	pm.count(r)
-	s.reply(&w.batch, r, err)
-	pm.seconds.Observe(time.Since(start).Seconds())
+	s.metrics.protocols[s.protocol].seconds.Observe(time.Since(start).Seconds())
 }
 
 const unfinishedBytesKept = 1 << 10
 
-// writeUntilDone writes a batch and tries again, with growing delays, while the
-// error is one that passes. An error means that the points are dropped.
-func (s *streams) writeUntilDone(w *worker, timeout time.Duration) (result, error) {
+// attempts is a write that is tried again until it is done or its time is up.
+type attempts struct {
+	protocol protocol
+	timeout  time.Duration
+	parse    func(*parse.Batch) error
+	// done hears what became of it; an error means that the points are dropped.
+	done func(b *parse.Batch, r result, err error)
+}
+
+// writeUntilDone parses and writes, and tries again with growing delays while the
+// error is one that passes. Between two attempts it holds no worker, so that
+// other connections, whose shards may be well, go on.
+func (s *streams) writeUntilDone(a attempts) {
 	delay := s.options.TCP.RetryDelayMin
-	var end time.Time
+	var end time.Time // set by the first failure
 	for {
-		r, err := w.write(nil, s.options.Limits.WriteTimeout)
+		w, err := s.workers.take(s.base)
 		if err == nil {
-			return r, nil
+			ended := s.attempt(w, a, end)
+			s.workers.rest(w)
+			if ended {
+				return
+			}
+		} else if s.base.Err() != nil {
+			s.log.warn("input dropped: the server has stopped", "port", protocolNames[a.protocol])
+			return
 		}
-		s.metrics.errors[errorKind(err)].Add(1)
 		now := time.Now()
 		if end.IsZero() {
-			end = now.Add(timeout)
+			end = now.Add(a.timeout)
 		}
-		if !retryable(err) || !now.Before(end) || !sleep(s.base, min(delay, end.Sub(now))) {
-			s.metrics.drops[dropWrite].Add(int64(r.failed))
-			s.log.warn("points dropped: the storage did not take them", "points", r.failed, "error", err)
-			return r, err
-		}
+		sleep(s.base, max(0, min(delay, end.Sub(now))))
 		delay = min(2*delay, s.options.TCP.RetryDelayMax)
 	}
 }
 
-// sleep waits; it is false when ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
+// attempt writes once and says whether that was the end of it.
+func (s *streams) attempt(w *worker, a attempts, end time.Time) (ended bool) {
+	if err := a.parse(&w.batch); err != nil { // what is read at once is never too large
+		s.log.warn("input not taken", "error", err)
+		return true
+	}
+	r, err := w.write(nil, s.options.Limits.WriteTimeout)
+	if err != nil {
+		s.metrics.errors[errorKind(err)].Add(1)
+		if retryable(err) && s.base.Err() == nil && (end.IsZero() || time.Now().Before(end)) {
+			return false
+		}
+		s.metrics.drops[dropWrite].Add(int64(r.failed))
+		s.log.warn("points dropped: the storage did not take them", "points", r.failed, "error", err)
+	}
+	s.metrics.protocols[a.protocol].count(r)
+	a.done(&w.batch, r, err)
+	return true
+}
+
+// sleep waits until ctx ends at most.
+func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
 	case <-ctx.Done():
-		return false
 	}
 }

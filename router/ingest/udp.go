@@ -81,9 +81,7 @@ func (d *datagrams) run() {
 				return
 			}
 			d.log.warn("cannot receive datagrams", "error", err)
-			if !sleep(d.base, acceptDelayMin) {
-				return
-			}
+			sleep(d.base, acceptDelayMin)
 			continue
 		}
 		d.take(d.messages[:n])
@@ -104,26 +102,23 @@ func (d *datagrams) take(messages []ipv4.Message) {
 	start := time.Now()
 	pm := &d.metrics.protocols[protocolUDP]
 	pm.bytes.Add(int64(len(d.together)))
-	w := d.workers.take()
-	defer d.workers.rest(w)
-	var err error
-	limits := d.options.Limits.Line
-	if d.options.UDP.Format == UDPLine {
-		_, err = parse.Lines(&w.batch, d.together, parse.LineOptions{
-			Limits: limits, Precision: parse.PrecisionGuess, NowMs: d.options.Clock().UnixMilli(),
-		})
-	} else {
-		_, err = parse.Puts(&w.batch, d.together, parse.PutOptions{Limits: limits})
-	}
-	if err != nil { // BatchMax datagrams are never that large
-		d.log.warn("datagrams not taken", "error", err)
-		return
-	}
-	r, err := d.writeUntilDone(w, d.options.UDP.RetryTimeout)
-	pm.count(r)
-	if err == nil && w.batch.ErrorsTotal > 0 {
-		d.log.warn("datagrams with errors", "lines", w.batch.ErrorsTotal, "first", w.batch.Errors[0].Error())
-	}
+	nowMs, limits := d.options.Clock().UnixMilli(), d.options.Limits.Line
+	d.writeUntilDone(attempts{
+		timeout: d.options.UDP.RetryTimeout, protocol: protocolUDP,
+		parse: func(b *parse.Batch) (err error) {
+			if d.options.UDP.Format == UDPLine {
+				_, err = parse.Lines(b, d.together, parse.LineOptions{Limits: limits, Precision: parse.PrecisionGuess, NowMs: nowMs})
+			} else {
+				_, err = parse.Puts(b, d.together, parse.PutOptions{Limits: limits})
+			}
+			return err
+		},
+		done: func(b *parse.Batch, _ result, err error) {
+			if err == nil && b.ErrorsTotal > 0 {
+				d.log.warn("datagrams with errors", "lines", b.ErrorsTotal, "first", b.Errors[0].Error())
+			}
+		},
+	})
 	pm.seconds.Observe(time.Since(start).Seconds())
 }
 

@@ -22,8 +22,8 @@ type result struct {
 	copies   int
 }
 
-// worker is the memory of one request or chunk at work: the parsed batch, the
-// splitter with its memo of lines, the body's buffers, the answer's text.
+// worker is the memory of one write: the parsed batch, the splitter with its memo
+// of lines, the answer's text.
 type worker struct {
 	resolver   split.Resolver
 	writer     Writer
@@ -32,7 +32,6 @@ type worker struct {
 	batch    parse.Batch
 	splitter *split.Splitter
 	deadline *deadline
-	body     body
 	text     []byte
 }
 
@@ -125,10 +124,13 @@ func harmless(err error) string {
 	return text
 }
 
-// workers is a bounded stack of workers at rest: the one used last has the
-// warmest memory.
+// workers bounds the writes at work at once. Who waits is served in order of
+// arrival; of the workers at rest the one used last, with the warmest memory, is
+// taken first.
 type workers struct {
-	make func() (*worker, error)
+	make    func() (*worker, error)
+	slots   chan struct{} // one for each write at work
+	waitMax time.Duration
 
 	mu struct {
 		sync.Mutex
@@ -137,48 +139,81 @@ type workers struct {
 	}
 }
 
-// workersResting bounds the memory that idle workers hold.
-const workersResting = 64
+// errWorkers: all workers are at work.
+var errWorkers = fmt.Errorf("%w: too many writes at work", series.ErrOverloaded)
 
-func newWorkers(ctx context.Context, o *Options, room *budget) (*workers, error) {
-	ws := &workers{make: func() (*worker, error) {
+func newWorkers(ctx context.Context, o *Options) (*workers, error) {
+	ws := &workers{slots: make(chan struct{}, o.Limits.WritesMax), waitMax: o.Limits.WriteTimeout}
+	ws.make = func() (*worker, error) {
 		s, err := split.New(split.Options{Shards: o.Shards, Limits: o.Limits.Line})
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 		}
 		return &worker{
-			resolver: o.Resolver, writer: o.Writer, generation: o.Generation, splitter: s,
-			deadline: newDeadline(ctx), body: body{room: room, limits: &o.Limits},
+			resolver: o.Resolver, writer: o.Writer, generation: o.Generation, splitter: s, deadline: newDeadline(ctx),
 		}, nil
-	}}
+	}
 	first, err := ws.make() // so that wrong options show now
 	if err != nil {
 		return nil, err
 	}
-	ws.rest(first)
+	ws.mu.resting = append(ws.mu.resting, first)
 	return ws, nil
 }
 
-func (ws *workers) take() *worker {
+// take waits for a slot, for a bounded time; errors are errWorkers or the end of
+// ctx.
+func (ws *workers) take(ctx context.Context) (*worker, error) {
+	select {
+	case ws.slots <- struct{}{}:
+	default:
+		if err := ws.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
 	ws.mu.Lock()
 	if n := len(ws.mu.resting); n > 0 {
 		w := ws.mu.resting[n-1]
 		ws.mu.resting = ws.mu.resting[:n-1]
 		ws.mu.Unlock()
-		return w
+		return w, nil
 	}
 	ws.mu.Unlock()
 	w, err := ws.make()
 	if err != nil {
-		panic("BUG: options that made one splitter do not make another: " + err.Error())
+		<-ws.slots
 	}
-	return w
+	return w, err
 }
 
+func (ws *workers) wait(ctx context.Context) error {
+	timer := time.NewTimer(ws.waitMax)
+	defer timer.Stop()
+	select {
+	case ws.slots <- struct{}{}:
+		return nil
+	case <-timer.C:
+		return errWorkers
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Bounds of what a worker at rest may hold.
+const (
+	restingBodyBytesMax = 1 << 20  // of the body it parsed last; the parsed form is a few times that
+	restingTextBytesMax = 64 << 10 // of its answers
+)
+
+// rest gives a worker back. One that has parsed a large body goes with its memory.
 func (ws *workers) rest(w *worker) {
-	w.body.release()
+	large := len(w.batch.Body) > restingBodyBytesMax
+	w.batch.Reset() // it owns no body
+	if cap(w.text) > restingTextBytesMax {
+		w.text = nil
+	}
 	ws.mu.Lock()
-	keep := !ws.mu.closed && len(ws.mu.resting) < workersResting
+	keep := !ws.mu.closed && !large
 	if keep {
 		ws.mu.resting = append(ws.mu.resting, w)
 	}
@@ -186,6 +221,7 @@ func (ws *workers) rest(w *worker) {
 	if !keep {
 		w.deadline.release()
 	}
+	<-ws.slots
 }
 
 // close lets go of the workers at rest, and of the others as they come to rest.
