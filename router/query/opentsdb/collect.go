@@ -60,7 +60,7 @@ func (h *handler) run(ctx context.Context, q *dataQuery, sub *subQuery, memory *
 			f.samples += workers[w].samples
 		}
 	}
-	slices.SortFunc(f.columns, func(a, b column) int { return bytes.Compare(a.key, b.key) })
+	f.columns = sortColumns(f.columns)
 	if len(sub.selectors) > 1 { // one tsuid may be asked for twice
 		f.columns = slices.CompactFunc(f.columns, func(a, b column) bool { return bytes.Equal(a.key, b.key) })
 	}

@@ -25,11 +25,48 @@ func appendFloat(dst []byte, v float64, asString bool) []byte {
 		}
 		return append(dst, `"NaN"`...)
 	}
+	if dst, ok := appendDecimal(dst, v); ok {
+		return dst
+	}
 	format := byte('f')
 	if size := math.Abs(v); size != 0 && (size < 1e-6 || size >= 1e21) {
 		format = 'e'
 	}
 	return strconv.AppendFloat(dst, v, format, -1, 64)
+}
+
+// appendDecimal appends v when it is a decimal of at most six places and 15
+// digits. Two such decimals never share a float64, so this one is the shortest
+// that reads back as v, and found without searching for it.
+func appendDecimal(dst []byte, v float64) ([]byte, bool) {
+	const places, unit, sizeMax = 6, 1e6, 1e9
+	if !(v > -sizeMax && v < sizeMax) {
+		return dst, false
+	}
+	scaled := math.RoundToEven(v * unit)
+	if scaled/unit != v || scaled == 0 {
+		return dst, false
+	}
+	if scaled < 0 {
+		dst, scaled = append(dst, '-'), -scaled
+	}
+	n := uint64(scaled)
+	dst = strconv.AppendUint(dst, n/unit, 10)
+	fraction := n % unit
+	if fraction == 0 {
+		return dst, true
+	}
+	var digits [places + 1]byte
+	digits[0] = '.'
+	last := 0
+	for i := places; i > 0; i-- {
+		digits[i] = byte('0' + fraction%10)
+		if last == 0 && fraction%10 != 0 {
+			last = i
+		}
+		fraction /= 10
+	}
+	return append(dst, digits[:last+1]...), true
 }
 
 // appendString appends a JSON string. Bytes that are not UTF-8 become U+FFFD.

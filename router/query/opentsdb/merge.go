@@ -20,7 +20,7 @@ type merger struct {
 
 const (
 	blockTimesMax    = 256     // times that are merged at once
-	blockElementsMax = 1 << 20 // places of a block, save for one row
+	blockElementsMax = 1 << 15 // places of a block, save for one row
 )
 
 // merge gives every point of a group to emit, in the order of time, which is
