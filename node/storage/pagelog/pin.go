@@ -8,7 +8,9 @@ import (
 )
 
 // Pin holds the generations that were live when it was made. It may be used by
-// many goroutines and must be closed once.
+// many goroutines and must be closed once. The references that it can read are
+// those that Append gave before the next Roll: a later one may look like one of an
+// older generation.
 type Pin struct {
 	log         *Log
 	generations [GenerationsMax + 1]*generation // by number modulo 16
