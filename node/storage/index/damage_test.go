@@ -92,12 +92,12 @@ func checkDamaged(t rapid.TB, x *Index, list []*modelSeries) (lost int) {
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	fs := vfs.NewMemFS()
-	list := largeModel(5_000)
+	list := largeModel(4_000)
 	x := openTest(t, fs, State{}, noDamage(t))
 	createModel(t, x, list)
 	state, err := x.Sync()
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || state.Bytes <= blockBytes {
+		t.Fatal(state.Bytes, err)
 	}
 	var touches [][2]int64 // where the records are
 	for local := range uint32(len(list)) {

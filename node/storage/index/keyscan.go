@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"runtime"
@@ -86,7 +87,7 @@ func (f *keyFile) countRecords(o *Options) (firsts []uint32, ok bool) {
 				at += len(record)
 				n++
 			}
-			if !allZero(b[at:]) {
+			if zeros(b[at:]) != len(b)-at {
 				dirty.Store(true)
 			}
 			firsts[i+1] = n
@@ -164,12 +165,11 @@ func (r *resync) block(n int) {
 			at += len(record)
 			continue
 		}
-		if b[at] == 0 && allZero(b[at:]) {
-			r.skipped += int64(len(b) - at) // the padding, or records turned to zeros
-			return
-		}
-		at++
-		r.skipped++
+		// Of a run of zeros (the padding, or what a disk lost) at most the last
+		// bytes can begin a record: all before the high byte of its length may be zero.
+		step := max(zeros(b[at:])-(recordKeyAt-1), 1)
+		at += step
+		r.skipped += int64(step)
 	}
 }
 
@@ -191,16 +191,26 @@ func (r *resync) recordAt(b []byte) (record []byte, local uint32, ok bool) {
 	return nil, 0, false
 }
 
-// keyShaped says whether bytes are cut into parts without a rest, as those of a
-// key are. It is a cheap filter before the sum.
+// keyShaped says whether bytes are cut into parts without a rest, with the names
+// of the tags in order, as those of a key are. It is a cheap filter before the
+// sum: what is no key mostly fails after a few parts.
 func keyShaped(b []byte) bool {
 	parts := 0
+	var previous []byte
 	for ; len(b) > 0; parts++ {
 		n, used := binary.Uvarint(b)
 		if used <= 0 || n > uint64(len(b)-used) {
 			return false
 		}
+		part := b[used : used+int(n)]
 		b = b[used+int(n):]
+		if parts%2 != 0 || parts < 2 {
+			continue
+		}
+		if parts > 2 && bytes.Compare(previous, part) >= 0 {
+			return false
+		}
+		previous = part
 	}
 	return parts >= 2 && parts%2 == 0
 }

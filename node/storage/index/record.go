@@ -88,17 +88,14 @@ func recordHasKey(record []byte, key series.Key) bool {
 	return n == len(key) && string(record[recordKeyAt:recordKeyAt+n]) == string(key)
 }
 
-func allZero(b []byte) bool {
-	for len(b) >= 8 {
-		if binary.LittleEndian.Uint64(b) != 0 {
-			return false
-		}
-		b = b[8:]
+// zeros gives how many bytes at the start of b are zero.
+func zeros(b []byte) int {
+	at := 0
+	for at+8 <= len(b) && binary.LittleEndian.Uint64(b[at:]) == 0 {
+		at += 8
 	}
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
+	for at < len(b) && b[at] == 0 {
+		at++
 	}
-	return true
+	return at
 }
