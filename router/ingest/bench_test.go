@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -110,14 +111,13 @@ func BenchmarkHTTP(b *testing.B) {
 			s := benchServer(b)
 			benchClients(b, s.Addresses().HTTP, func(device int) string {
 				return request(c.target, benchBody(device, c.put))
-			}, 1)
+			})
 		})
 	}
 }
 
-// benchClients sends b.N requests; of depth requests sent together, all answers
-// are read.
-func benchClients(b *testing.B, to net.Addr, raw func(device int) string, depth int) {
+// benchClients sends b.N requests in all.
+func benchClients(b *testing.B, to net.Addr, raw func(device int) string) {
 	var left atomic.Int64
 	left.Store(int64(b.N))
 	var ready, done sync.WaitGroup
@@ -156,7 +156,6 @@ func benchClients(b *testing.B, to net.Addr, raw func(device int) string, depth 
 	done.Wait()
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)*benchPoints/b.Elapsed().Seconds()/1e6, "Mpoints/s")
-	_ = depth
 }
 
 // BenchmarkTCP sends prebuilt bodies from 200 connections without waiting, and
@@ -241,4 +240,41 @@ func BenchmarkHTTPOneConnection(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(ends)*benchPoints/b.Elapsed().Seconds()/1e6, "Mpoints/s")
+}
+
+// BenchmarkIdleConnections measures what a put connection holds that has sent one
+// line and waits: both ends of it, as they share the process.
+func BenchmarkIdleConnections(b *testing.B) {
+	const connections = 2000
+	for b.Loop() {
+		s := benchServer(b)
+		before := memoryInUse()
+		var open []net.Conn
+		for range connections {
+			c, err := net.Dial("tcp", s.Addresses().Put.String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			open = append(open, c)
+			if _, err := io.WriteString(c, "put m 1700000000 1 a=b\n"); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for s.metrics.protocols[protocolPutTCP].accepted.Load() < connections {
+			time.Sleep(time.Millisecond)
+		}
+		b.ReportMetric(float64(memoryInUse()-before)/connections, "B/connection")
+		for _, c := range open {
+			_ = c.Close()
+		}
+	}
+}
+
+// memoryInUse gives the bytes of heap and stacks after collections.
+func memoryInUse() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
 }

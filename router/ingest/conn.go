@@ -39,8 +39,8 @@ func newConn(c *net.TCPConn, l *listener) (*conn, error) {
 	return &conn{TCPConn: c, raw: raw, listener: l}, nil
 }
 
-// Read gives the prefix first. In a drain an idle connection looks as if its
-// client had closed it, so that no new request begins.
+// Read gives the prefix first. In a drain an idle connection that has nothing to
+// read looks as if its client had closed it, so that no new request begins.
 func (c *conn) Read(p []byte) (int, error) {
 	if len(c.prefix) > 0 {
 		n := copy(p, c.prefix)
@@ -49,7 +49,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 		return n, nil
 	}
-	if c.state.Load() == connIdle && c.listener.draining.Load() {
+	if c.state.Load() == connIdle && c.listener.draining.Load() && !c.hasInput() {
 		return 0, io.EOF
 	}
 	return c.TCPConn.Read(p)
@@ -78,9 +78,19 @@ func (c *conn) busy() bool { return c.state.CompareAndSwap(connIdle, connBusy) }
 // idle says that the last request has been answered.
 func (c *conn) idle() { c.state.CompareAndSwap(connBusy, connIdle) }
 
-// closeIdle closes the connection if it is idle.
+// hasInput says whether the socket holds something to read.
+func (c *conn) hasInput() (has bool) {
+	_ = c.raw.Control(func(fd uintptr) {
+		n, err := peekSocket(fd)
+		has = err == nil && n > 0
+	})
+	return has
+}
+
+// closeIdle closes the connection if it is idle. A request that has arrived is
+// served.
 func (c *conn) closeIdle() {
-	if c.state.CompareAndSwap(connIdle, connClosed) {
+	if !c.hasInput() && c.state.CompareAndSwap(connIdle, connClosed) {
 		_ = c.Close()
 	}
 }

@@ -1,0 +1,50 @@
+//go:build !race
+
+package ingest
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// A write of known series allocates nothing per request.
+func TestWritesDoNotAllocate(t *testing.T) {
+	for target, body := range map[string]string{
+		"/write?db=d&precision=ms": benchBody(1, false),
+		"/api/put":                 benchBody(1, true),
+		"/api/put?sync":            "[" + onePoint + "," + onePoint + "]",
+	} {
+		k := &known{refs: map[string]series.Ref{}}
+		s, err := New(Options{Writer: k, Resolver: k, Shards: 128})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := []byte(body)
+		var ctx fasthttp.RequestCtx
+		content := bytes.NewReader(nil)
+		one := func() {
+			ctx.Request.Reset()
+			ctx.Response.Reset()
+			ctx.Request.Header.SetMethod("POST")
+			ctx.Request.SetRequestURI(target)
+			content.Reset(raw)
+			ctx.Request.SetBodyStream(content, len(body))
+			s.front.serve(&ctx)
+		}
+		one()
+		if ctx.Response.StatusCode() != fasthttp.StatusNoContent {
+			t.Fatalf("%s: %d %s", target, ctx.Response.StatusCode(), ctx.Response.Body())
+		}
+		for range 10 {
+			one()
+		}
+
+		if n := testing.AllocsPerRun(200, one); n >= 1 {
+			t.Errorf("%s: %v allocations per request", target, n)
+		}
+	}
+}
