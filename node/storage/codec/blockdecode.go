@@ -60,6 +60,20 @@ func (b *BlockReader) Times(dst []int64) ([]int64, error) {
 	return grown[:n+b.count], nil
 }
 
+// Interval gives the first time and the interval, both in ms, of a block whose
+// times all have the same distance; ok is false for others, and for what Times
+// would refuse.
+func (b *BlockReader) Interval() (firstMs, intervalMs int64, ok bool) {
+	if b.count == 0 {
+		return 0, 0, false
+	}
+	r := reader{bytes: b.copied[:b.values], at: b.times}
+	flags := r.byte()
+	firstMs, intervalMs = r.varint(), r.varint()
+	width := r.byte()
+	return firstMs, intervalMs, flags == order1 && width == 0 && !r.bad && r.at == b.values
+}
+
 // Values appends the values to dst. Errors are ErrCorrupt; dst is then as before.
 func (b *BlockReader) Values(dst []float64) ([]float64, error) {
 	n := len(dst)

@@ -210,6 +210,13 @@ func FuzzBlockDecode(f *testing.F) {
 		if err == nil && len(times) != r.Len() || err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatal(err, len(times))
 		}
+		if firstMs, intervalMs, ok := r.Interval(); ok {
+			for i := range r.Len() {
+				if err != nil || times[i] != firstMs+int64(i)*intervalMs {
+					t.Fatalf("time %d is not %d+%d·%d: %v", i, firstMs, i, intervalMs, err)
+				}
+			}
+		}
 		values, err := r.Values(nil)
 		mantissas, scales, errNumbers := r.Numbers(nil, nil)
 		if (err == nil) != (errNumbers == nil) || err != nil && !errors.Is(err, ErrCorrupt) {

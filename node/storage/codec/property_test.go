@@ -170,3 +170,23 @@ func TestUnpack(t *testing.T) {
 		}
 	}
 }
+
+func TestInterval(t *testing.T) {
+	c := shapes[0].make(100, newRandom(1))
+	var e BlockEncoder
+	var r BlockReader
+	for _, shift := range []int64{0, 1} {
+		c.Times[50] += shift
+		block, err := e.Append(nil, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Reset(block); err != nil {
+			t.Fatal(err)
+		}
+		firstMs, intervalMs, ok := r.Interval()
+		if ok != (shift == 0) || ok && (firstMs != shapeStartMs || intervalMs != shapeIntervalMs) {
+			t.Errorf("shifted by %d: %d %d %v", shift, firstMs, intervalMs, ok)
+		}
+	}
+}
