@@ -93,7 +93,7 @@ type planner struct {
 // job is done, or has been given up, it is asked again with what is live then.
 // One job runs at a time.
 //
-// The rules, narrow partitions first:
+// The rules:
 //
 //  1. Tidy: among the runs of one partition, in order of sequence, neighbours
 //     are merged if there are FanIn or more and together they are at least twice
@@ -107,20 +107,22 @@ type planner struct {
 //  3. Widen: once a day is closed all narrower runs in it become one run of it:
 //     the first time, and then whenever there are FanIn of them. The same goes
 //     for a month, once it is old enough to be encoded for size.
+//     Runs of the wide partition itself that lie between the narrower ones in
+//     sequence, from flushes of much backfill, are taken along.
 //  4. Densify: a run that nothing will widen is encoded for size when it is old.
 //
 // So samples that come in time are written by their flush, by closing, by the day
 // and by the month, once each, and by tidying log2(flushes of two hours) times at
 // most where flushes have one size.
 //
-// Widening takes all narrower runs of the partition, and later flushes have later
-// sequences, so that the ranges of overlapping runs stay disjoint. Every job is
-// checked against the rule in the package's description all the same, and not
-// proposed if it breaks it. Every job lowers the number of runs, widens one or
-// makes one dense: a fixpoint is reached.
+// A damaged run is left alone, and nothing is merged across it, in sequence, where
+// it overlaps. Every job is checked against the rule in the package's description
+// and not proposed if it breaks it: the ranges of overlapping runs stay disjoint.
+// Every job lowers the number of runs, widens one or makes one dense, so that a
+// fixpoint is reached.
 func PlanCompaction(metas []Meta, nowMs int64, settings Settings) (Job, bool) {
 	p := planner{Settings: settings.withDefaults(), nowMs: nowMs, runs: runsOf(metas)}
-	for _, rule := range [...]func() (Job, bool){p.tidyAndClose, p.widen, p.densify} {
+	for _, rule := range [...]func() (Job, bool){p.widen, p.tidyAndClose, p.densify} {
 		if job, ok := rule(); ok {
 			return job, true
 		}

@@ -15,38 +15,16 @@ func (p *planner) joins(partition Partition, span Span) bool {
 	if span > p.SpanMax || !p.due(partition, span) {
 		return false
 	}
-	narrower := p.within(partition, SpanTwoHours, span-1)
 	files, bytes := 0, int64(0)
-	for _, r := range narrower {
+	for _, r := range p.within(partition, SpanTwoHours, span-1) {
 		files += len(r.files)
 		bytes += r.bytes
 	}
 	return files <= InputsMax && (p.JobBytesMax == 0 || bytes <= p.JobBytesMax)
 }
 
-// tidyAndClose looks at the runs of each partition by themselves.
-func (p *planner) tidyAndClose() (Job, bool) {
-	for span := SpanTwoHours; span <= SpanMonth; span++ {
-		for _, partition := range p.partitions(span, span, span) {
-			if p.goesWider(partition, span) {
-				continue
-			}
-			runs := p.within(partition, span, span)
-			if span == SpanTwoHours && p.closed(partition) {
-				if job, ok := p.closeRuns(runs, partition); ok {
-					return job, true
-				}
-			}
-			if job, ok := p.tidy(runs, partition); ok {
-				return job, true
-			}
-		}
-	}
-	return Job{}, false
-}
-
-// goesWider says whether it is time for a wider partition to take what lies in this
-// one, so that work on it now would be done twice.
+// goesWider says whether it is time for a wider partition to take what lies in
+// this one, so that joining it here would be work done twice.
 func (p *planner) goesWider(partition Partition, span Span) bool {
 	for wider := span + 1; wider <= p.SpanMax; wider++ {
 		if p.joins(PartitionOf(partition.StartMs, wider), wider) {
@@ -54,6 +32,92 @@ func (p *planner) goesWider(partition Partition, span Span) bool {
 		}
 	}
 	return false
+}
+
+// stretches gives the runs in a partition, by sequence, cut where a run that
+// barrier names lies between them: nothing may be merged across it.
+func (p *planner) stretches(partition Partition, barrier func(*run) bool) (stretches [][]*run) {
+	var stretch []*run
+	for i := range p.runs {
+		r := &p.runs[i]
+		switch {
+		case !r.partition().Overlaps(partition):
+		case !barrier(r):
+			stretch = append(stretch, r)
+		case len(stretch) > 0:
+			stretches = append(stretches, stretch)
+			stretch = nil
+		}
+	}
+	if len(stretch) > 0 {
+		stretches = append(stretches, stretch)
+	}
+	return stretches
+}
+
+// widen joins the narrower runs of days and months that are due.
+func (p *planner) widen() (Job, bool) {
+	for span := min(p.SpanMax, SpanMonth); span > SpanTwoHours; span-- {
+		for _, partition := range p.partitions(span, SpanTwoHours, span-1) {
+			if !p.joins(partition, span) || p.goesWider(partition, span) {
+				continue
+			}
+			barrier := func(r *run) bool { return r.span > span || r.damaged() }
+			for _, stretch := range p.stretches(partition, barrier) {
+				if job, ok := p.widenStretch(stretch, partition, span); ok {
+					return job, true
+				}
+			}
+		}
+	}
+	return Job{}, false
+}
+
+// widenStretch joins the narrower runs of a stretch, together with those of the
+// span itself that lie between them.
+func (p *planner) widenStretch(stretch []*run, partition Partition, span Span) (Job, bool) {
+	narrower := 0
+	var low, high uint64
+	for _, r := range stretch {
+		if r.span == span {
+			continue
+		}
+		if narrower == 0 {
+			low = r.low()
+		}
+		narrower++
+		high = max(high, r.high())
+	}
+	if narrower == 0 || narrower < len(stretch) && narrower < p.FanIn {
+		return Job{}, false
+	}
+	var inputs []*run
+	for _, r := range stretch {
+		if r.span < span || r.low() <= high && low <= r.high() {
+			inputs = append(inputs, r)
+		}
+	}
+	return p.job(inputs, partition, "widen")
+}
+
+// tidyAndClose looks at the runs of each partition by themselves.
+func (p *planner) tidyAndClose() (Job, bool) {
+	for span := SpanTwoHours; span <= SpanMonth; span++ {
+		for _, partition := range p.partitions(span, span, span) {
+			if span == SpanTwoHours && p.closed(partition) && !p.goesWider(partition, span) {
+				if job, ok := p.closeRuns(p.within(partition, span, span), partition); ok {
+					return job, true
+				}
+			}
+			barrier := func(r *run) bool { return r.span != span || r.damaged() }
+			for _, stretch := range p.stretches(partition, barrier) {
+				if job, ok := p.tidy(stretch, partition); ok {
+					return job, true
+				}
+			}
+		}
+	}
+	return Job{}, false
 }
 
 // closeRuns makes one run of a closed partition.
@@ -73,25 +137,11 @@ func sizes(runs []*run) (total, largest int64) {
 	return total, largest
 }
 
-// tidy merges neighbours of similar size. Damaged runs part the neighbours.
-func (p *planner) tidy(runs []*run, partition Partition) (Job, bool) {
-	start := 0
-	for end := 0; end <= len(runs); end++ {
-		if end < len(runs) && !runs[end].damaged() {
-			continue
-		}
-		if job, ok := p.tidyNeighbours(runs[start:end], partition); ok {
-			return job, true
-		}
-		start = end + 1
-	}
-	return Job{}, false
-}
-
 // tidyRunsMax bounds the runs of one tidying merge.
 const tidyRunsMax = 64
 
-func (p *planner) tidyNeighbours(runs []*run, partition Partition) (Job, bool) {
+// tidy merges neighbours of similar size.
+func (p *planner) tidy(runs []*run, partition Partition) (Job, bool) {
 	from, to := worthwhile(runs, p.FanIn)
 	if to == 0 && len(runs) > p.RunsMax {
 		from, to = cheapest(runs, p.FanIn)
@@ -108,11 +158,13 @@ func worthwhile(runs []*run, fanIn int) (from, to int) {
 	var best int64
 	for i := range runs {
 		var total, largest int64
+		files := 0
 		for j := i; j < len(runs) && j-i < tidyRunsMax; j++ {
 			total += runs[j].bytes
 			largest = max(largest, runs[j].bytes)
+			files += len(runs[j].files)
 			length := j + 1 - i
-			if length < fanIn || total < 2*largest {
+			if length < fanIn || total < 2*largest || files > InputsMax {
 				continue
 			}
 			if length > to-from || length == to-from && total < best {
@@ -132,25 +184,6 @@ func cheapest(runs []*run, n int) (from, to int) {
 		}
 	}
 	return from, to
-}
-
-// widen joins the narrower runs of closed days and months.
-func (p *planner) widen() (Job, bool) {
-	for span := SpanDay; span <= p.SpanMax; span++ {
-		for _, partition := range p.partitions(span, SpanTwoHours, span-1) {
-			if !p.joins(partition, span) || p.goesWider(partition, span) {
-				continue
-			}
-			narrower := p.within(partition, SpanTwoHours, span-1)
-			if len(p.within(partition, span, span)) > 0 && len(narrower) < p.FanIn {
-				continue
-			}
-			if job, ok := p.job(narrower, partition, "widen"); ok {
-				return job, true
-			}
-		}
-	}
-	return Job{}, false
 }
 
 // densify encodes old runs for size, when no wider partition will do so.
