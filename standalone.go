@@ -37,19 +37,19 @@ type standaloneSettings struct {
 	walFileBytes    byteSize
 	pageFileBytes   byteSize
 
-	seriesMax, seriesPerSecondMax   int64
-	lineBytesMax, keyBytesMax       byteSize
-	tagsMax, connectionsMax         int
-	bodyBytesMax, bodyDecodedMax    byteSize
-	querySeriesMax, querySamplesMax int64
-	queryMemory                     byteSize
-	queryTimeout                    time.Duration
-	memoryLimit                     byteSize
-	logFormat, logLevel             oneOf
-	pprof                           bool
-	shutdownTimeout                 time.Duration
-	corsOrigins                     []string
-	failpoints, config              string
+	seriesMax, seriesPerSecondMax                  int64
+	lineBytesMax, keyBytesMax                      byteSize
+	tagsMax, connectionsMax                        int
+	bodyBytesMax, bodyDecodedMax, inFlightBytesMax byteSize
+	querySeriesMax, querySamplesMax                int64
+	queryMemory                                    byteSize
+	queryTimeout                                   time.Duration
+	memoryLimit                                    byteSize
+	logFormat, logLevel                            oneOf
+	pprof                                          bool
+	shutdownTimeout                                time.Duration
+	corsOrigins                                    []string
+	failpoints, config                             string
 }
 
 const (
@@ -125,9 +125,10 @@ func (s *standaloneSettings) defineLimits(f *pflag.FlagSet) {
 	f.Var(&s.lineBytesMax, "line-bytes-max", "length of a line")
 	f.Var(&s.keyBytesMax, "key-bytes-max", "length of a series' key: database, metric and tags")
 	f.IntVar(&s.tagsMax, "tags-max", 64, "tags of a series")
-	s.bodyBytesMax, s.bodyDecodedMax = 32<<20, 128<<20
+	s.bodyBytesMax, s.bodyDecodedMax, s.inFlightBytesMax = 32<<20, 64<<20, 256<<20
 	f.Var(&s.bodyBytesMax, "body-bytes-max", "body of an HTTP request as sent")
 	f.Var(&s.bodyDecodedMax, "body-decoded-bytes-max", "body of an HTTP request, decompressed")
+	f.Var(&s.inFlightBytesMax, "in-flight-bytes-max", "memory of all requests that are being read or written")
 	f.IntVar(&s.connectionsMax, "connections-max", 10_000, "connections of each listener")
 	f.Int64Var(&s.querySeriesMax, "query-series-max", 1_000_000, "series that one query reads")
 	f.Int64Var(&s.querySamplesMax, "query-samples-max", 1_000_000_000, "samples that one query reads")
@@ -135,7 +136,7 @@ func (s *standaloneSettings) defineLimits(f *pflag.FlagSet) {
 	f.Var(&s.queryMemory, "query-memory", "memory of one query")
 	f.DurationVar(&s.queryTimeout, "query-timeout", 2*time.Minute, "time of one query")
 	group(f, headingLimits, "series-max", "series-per-second-max", "line-bytes-max", "key-bytes-max", "tags-max",
-		"body-bytes-max", "body-decoded-bytes-max", "connections-max",
+		"body-bytes-max", "body-decoded-bytes-max", "in-flight-bytes-max", "connections-max",
 		"query-series-max", "query-samples-max", "query-memory", "query-timeout")
 }
 
@@ -288,7 +289,7 @@ func (s *standaloneSettings) ingestOptions(n *node.Node, logger *slog.Logger, re
 		Limits: ingest.Limits{
 			Line:         parse.Limits{LineBytesMax: int(s.lineBytesMax), TagsMax: s.tagsMax, KeyBytesMax: int(s.keyBytesMax)},
 			BodyBytesMax: int(s.bodyBytesMax), BodyBytesDecodedMax: int(s.bodyDecodedMax),
-			ConnectionsMax: s.connectionsMax,
+			ConnectionsMax: s.connectionsMax, InFlightBytesMax: int64(s.inFlightBytesMax),
 		},
 	}
 }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"slices"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
@@ -145,9 +146,29 @@ func (e *Engine) TagNames(ctx context.Context, database, metric, prefix string, 
 	return e.index.TagNames(ctx, database, metric, prefix, limit)
 }
 
-// TagValues implements scan.Source.
+// TagValues implements scan.Source. An empty name means the values of all tags.
 func (e *Engine) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
-	return e.index.TagValues(ctx, database, metric, name, prefix, limit)
+	if name != "" {
+		return e.index.TagValues(ctx, database, metric, name, prefix, limit)
+	}
+	names, err := e.index.TagNames(ctx, database, metric, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, name := range names {
+		values, err := e.index.TagValues(ctx, database, metric, name, prefix, limit)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, values...)
+		slices.Sort(all)
+		all = slices.Compact(all)
+		if limit > 0 && len(all) > limit {
+			all = all[:limit]
+		}
+	}
+	return all, nil
 }
 
 // SelectIDs gives, by shard, the sorted ids of the series that match.
