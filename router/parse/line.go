@@ -84,6 +84,11 @@ type lineParser struct {
 	// Where the points of the line before begin, and how many they are: its
 	// field names are the guess for the next line's.
 	guess, guessCount int
+
+	// The last timestamp that the fast path has read: where it is, with the
+	// newline behind it, and its time.
+	stamp, stampBytes int
+	stampMs           int64
 }
 
 // addLine appends the line of the points from first on. Same says that its field

@@ -22,13 +22,7 @@ func (p *lineParser) fast(at int) (next int, ok bool) {
 	}
 	timeMs := p.noTimeMs
 	if pad[i] == ' ' {
-		i++
-		t, digits := digits19(pad, i)
-		i += digits
-		if digits == 0 || i >= p.end || pad[i] != '\n' || t > math.MaxInt64 {
-			return 0, false
-		}
-		if timeMs, ok = p.precision.timeMs(int64(t)); !ok {
+		if timeMs, i, ok = p.fastTime(i + 1); !ok {
 			return 0, false
 		}
 	}
@@ -42,6 +36,24 @@ func (p *lineParser) fast(at int) (next int, ok bool) {
 	p.count = count
 	p.addLine(Span{uint32(at), uint32(headEnd)}, Span{uint32(at), uint32(i)}, first, same)
 	return i + 1, true
+}
+
+// fastTime reads the timestamp at pad[i:] and stops at the newline behind it.
+// Most lines have the timestamp of the line before.
+func (p *lineParser) fastTime(i int) (timeMs int64, end int, ok bool) {
+	if p.stampBytes > 0 && sameText(p.pad, i, p.stamp, p.stampBytes) {
+		end = i + p.stampBytes - 1
+		return p.stampMs, end, end < p.end
+	}
+	t, digits := digits19(p.pad, i)
+	end = i + digits
+	if digits == 0 || end >= p.end || p.pad[end] != '\n' || t > math.MaxInt64 {
+		return 0, 0, false
+	}
+	if timeMs, ok = p.precision.timeMs(int64(t)); ok {
+		p.stamp, p.stampBytes, p.stampMs = i, digits+1, timeMs
+	}
+	return timeMs, end, ok
 }
 
 // fastHead finds the space behind the head at pad[at:].
@@ -69,7 +81,8 @@ func (p *lineParser) fastFields(i int) (end, count int, same, ok bool) {
 			points = p.points
 		}
 		point := &points[n]
-		if same && guess < guessEnd && sameName(pad, i, &points[guess]) {
+		// The = behind the name is compared with it.
+		if same && guess < guessEnd && sameText(pad, i, int(points[guess].Field), int(points[guess].FieldLen)+1) {
 			point.FieldLen, point.FieldEscaped = points[guess].FieldLen, points[guess].FieldEscaped
 			guess++
 		} else {
@@ -85,18 +98,12 @@ func (p *lineParser) fastFields(i int) (end, count int, same, ok bool) {
 		if i >= len(pad) {
 			return 0, 0, false, false
 		}
-		negative := pad[i] == '-'
-		if negative {
-			i++
-		}
-		mantissa, scale, stop, read := decimal(pad, i)
-		if !read || stop >= len(pad) || mantissa == 0 && negative {
+		sign := signBytes(pad[i])
+		mantissa, scale, stop, read := decimal(pad, i+sign)
+		if !read || stop >= len(pad) || mantissa < uint64(sign) { // −0 is no decimal
 			return 0, 0, false, false
 		}
-		point.Mantissa, point.Scale = int64(mantissa), scale
-		if negative {
-			point.Mantissa = -int64(mantissa)
-		}
+		point.Mantissa, point.Scale = signed(mantissa, sign), scale
 		c := pad[stop]
 		if c == 'i' && scale == 0 {
 			if stop++; stop >= len(pad) {
@@ -110,16 +117,6 @@ func (p *lineParser) fastFields(i int) (end, count int, same, ok bool) {
 		}
 		i = stop + 1
 	}
-}
-
-// sameName says whether the name of a point before, with the = behind it, is at
-// pad[i:] too.
-func sameName(pad []byte, i int, before *Point) bool {
-	j, n := int(before.Field), int(before.FieldLen)+1
-	if n <= 8 && i+8 <= len(pad) && j+8 <= len(pad) {
-		return (load64(pad, i)^load64(pad, j))<<(64-8*uint(n)) == 0
-	}
-	return i+n <= len(pad) && string(pad[i:i+n]) == string(pad[j:j+n])
 }
 
 // fastName gives the length of the plain name at pad[i:], up to the =. Names with

@@ -63,6 +63,11 @@ type putParser struct {
 	end    int    // of the body
 	number uint32
 	limits Limits
+
+	// The last timestamp that the fast path has read: where it is, with the
+	// space behind it, and its time.
+	stamp, stampBytes int
+	stampMs           int64
 }
 
 // "put " as it is loaded into the low half of a word.
@@ -82,19 +87,13 @@ func (p *putParser) fast(at int) (next int, ok bool) {
 		return 0, false
 	}
 	metricEnd := i
-	t, digits := digits19(pad, i+1)
-	i += 1 + digits
-	timeMs, ok := wholeTimeMs(t)
-	if !ok || i+1 >= len(pad) || pad[i] != ' ' {
+	timeMs, i, ok := p.fastTime(i + 1)
+	if !ok || i >= len(pad) {
 		return 0, false
 	}
-	i++
-	negative := pad[i] == '-'
-	if negative {
-		i++
-	}
-	mantissa, scale, i, ok := decimal(pad, i)
-	if !ok || i >= len(pad) || mantissa == 0 && negative {
+	sign := signBytes(pad[i])
+	mantissa, scale, i, ok := decimal(pad, i+sign)
+	if !ok || i >= len(pad) || mantissa < uint64(sign) { // −0 is no decimal
 		return 0, false
 	}
 	tags := i
@@ -107,16 +106,29 @@ func (p *putParser) fast(at int) (next int, ok bool) {
 	if i >= p.end || pad[i] != '\n' || i-at > p.limits.LineBytesMax {
 		return 0, false
 	}
-	value := int64(mantissa)
-	if negative {
-		value = -value
-	}
 	l, point := p.add()
 	l.Head = Span{uint32(metric), uint32(metricEnd)}
 	l.Tags = Span{uint32(tags), uint32(i)}
 	l.Text = Span{uint32(at), uint32(i)}
-	point.TimeMs, point.Mantissa, point.Scale = timeMs, value, scale
+	point.TimeMs, point.Mantissa, point.Scale = timeMs, signed(mantissa, sign), scale
 	return i + 1, true
+}
+
+// fastTime reads the timestamp at pad[i:] and the space behind it. Most lines
+// have the timestamp of the line before.
+func (p *putParser) fastTime(i int) (timeMs int64, end int, ok bool) {
+	if p.stampBytes > 0 && sameText(p.pad, i, p.stamp, p.stampBytes) {
+		return p.stampMs, i + p.stampBytes, true
+	}
+	t, digits := digits19(p.pad, i)
+	end = i + digits
+	if digits == 0 || end >= len(p.pad) || p.pad[end] != ' ' {
+		return 0, 0, false
+	}
+	if timeMs, ok = wholeTimeMs(t); ok {
+		p.stamp, p.stampBytes, p.stampMs = i, digits+1, timeMs
+	}
+	return timeMs, end + 1, ok
 }
 
 // wordEnd finds the first space or control character from i on.

@@ -43,11 +43,38 @@ func eightDigits(t uint64) uint64 {
 // first gives the index of the lowest marked byte; 8 when there is none.
 func first(marks uint64) int { return bits.TrailingZeros64(marks) >> 3 }
 
+// sameText says whether the n bytes at b[i:] and at b[j:] are equal. It gives
+// false when b is too short to be read by words.
+func sameText(b []byte, i, j, n int) bool {
+	for ; n > 8; i, j, n = i+8, j+8, n-8 {
+		if max(i, j)+8 > len(b) || load64(b, i) != load64(b, j) {
+			return false
+		}
+	}
+	if max(i, j)+8 > len(b) {
+		return false
+	}
+	return (load64(b, i)^load64(b, j))<<(64-8*uint(n)) == 0
+}
+
 //nolint:gochecknoglobals // a constant table
 var tens = [20]uint64{
 	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9,
 	1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19,
 }
+
+// signBytes gives 1 for a minus, else 0; without a branch, as signs come at
+// random.
+func signBytes(c byte) int {
+	n := 0
+	if c == '-' {
+		n = 1
+	}
+	return n
+}
+
+// signed gives −v when sign is 1, and v when it is 0.
+func signed(v uint64, sign int) int64 { return (int64(v) ^ -int64(sign)) + int64(sign) }
 
 // digitRun reads digits at b[at:], at most 8 of them, as a whole word; ok says
 // that the word lies inside b.

@@ -113,8 +113,12 @@ func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint
 			c.shape, lastShape = number, l.Shape
 		}
 		head, tags := b.Head(l), b.Tags(l)
-		hash := s.memo.hash(c, head, tags)
-		if e := s.memo.find(hash, c, head, tags); e != nil {
+		e, hash := s.memo.guess(c, head, tags), uint64(0)
+		if e == nil {
+			hash = s.memo.hash(c, head, tags)
+			e = s.memo.find(hash, c, head, tags)
+		}
+		if e != nil {
 			s.appendKnown(b, l, e)
 			points += int(l.Count)
 			continue
