@@ -1,10 +1,6 @@
 package index
 
-import (
-	"encoding/binary"
-
-	"github.com/tickmesh/tickmesh/api/series"
-)
+import "github.com/tickmesh/tickmesh/api/series"
 
 // batchGroup is how many keys go through the stages of ResolveBatch together: as
 // many as a core has cache misses under way, and some more.
@@ -52,7 +48,7 @@ func (x *Index) resolveNext(hint uint32, key series.Key, ref *series.Ref) bool {
 	if record == nil || !recordHasKey(record, key) {
 		return false
 	}
-	*ref = series.Ref{Hint: next, Shard: recordShard(record), ID: recordID(record)}
+	*ref = recordRef(record)
 	return true
 }
 
@@ -60,10 +56,10 @@ func (x *Index) resolveNext(hint uint32, key series.Key, ref *series.Ref) bool {
 // loads, so that the misses of all keys overlap.
 func (x *Index) resolveGroup(keys []series.Key, refs []series.Ref) (found int) {
 	var (
-		probes [batchGroup]probe
-		slots  [batchGroup]uint64
-		locals [batchGroup]uint32
-		deltas [batchGroup]uint32
+		probes  [batchGroup]probe
+		slots   [batchGroup]uint64
+		records [batchGroup][]byte
+		lengths [batchGroup]int
 	)
 	keys, refs = keys[:min(len(keys), batchGroup)], refs[:len(keys)]
 	for i, key := range keys {
@@ -74,42 +70,30 @@ func (x *Index) resolveGroup(keys []series.Key, refs []series.Ref) (found int) {
 		slots[i] = probes[i].slot()
 	}
 	for i := range keys {
-		locals[i] = LocalNone
 		if slots[i] == 0 {
 			continue
 		}
-		if local, ok := probes[i].next(); ok {
-			locals[i] = local
+		if place, ok := probes[i].next(); ok {
+			records[i] = x.keys.recordAt(place)
 		}
 	}
-	var chunks []*offsets
-	if p := x.keys.offsets.Load(); p != nil {
-		chunks = *p
-	}
 	for i := range keys {
-		if local := locals[i]; local != LocalNone {
-			deltas[i] = chunks[local>>offsetChunkBits].delta[local%offsetChunk]
-		}
-	}
-	blocks := *x.keys.blocks.Load()
-	var records [batchGroup][]byte
-	for i := range keys {
-		if local := locals[i]; local != LocalNone {
-			at := chunks[local>>offsetChunkBits].base + int64(deltas[i])
-			records[i] = blocks[at>>blockBits][at&(blockBytes-1):]
-			deltas[i] = uint32(binary.LittleEndian.Uint16(records[i][recordLengthAt:]))
+		if records[i] != nil {
+			lengths[i] = recordKeyBytes(records[i])
 		}
 	}
 	for i, key := range keys {
-		for locals[i] != LocalNone && !recordHasKey(records[i], key) {
-			locals[i] = LocalNone
-			if local, ok := probes[i].next(); ok {
-				locals[i], records[i] = local, x.keys.record(local)
+		record := records[i]
+		for record != nil && (lengths[i] != len(key) || !recordHasKey(record, key)) {
+			record = nil
+			if place, ok := probes[i].next(); ok {
+				record = x.keys.recordAt(place)
+				lengths[i] = recordKeyBytes(record)
 			}
 		}
 		refs[i] = series.Ref{Hint: LocalNone}
-		if locals[i] != LocalNone {
-			refs[i] = series.Ref{Hint: locals[i], Shard: recordShard(records[i]), ID: recordID(records[i])}
+		if record != nil {
+			refs[i] = recordRef(record)
 			found++
 		}
 	}

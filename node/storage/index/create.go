@@ -16,18 +16,18 @@ func (x *Index) Resolve(hint uint32, key series.Key) (series.Ref, bool) {
 	// LocalNone+1 is 0: the first series is as good a guess as any.
 	if next := hint + 1; next < x.keys.count.Load() {
 		if record := x.keys.record(next); record != nil && recordHasKey(record, key) {
-			return series.Ref{Hint: next, Shard: recordShard(record), ID: recordID(record)}, true
+			return recordRef(record), true
 		}
 	}
 	hash := x.table.hash(key)
 	p := x.table.stripe(hash).probe(hash)
 	for {
-		local, ok := p.next()
+		place, ok := p.next()
 		if !ok {
 			return series.Ref{}, false
 		}
-		if record := x.keys.record(local); recordHasKey(record, key) {
-			return series.Ref{Hint: local, Shard: recordShard(record), ID: recordID(record)}, true
+		if record := x.keys.recordAt(place); recordHasKey(record, key) {
+			return recordRef(record), true
 		}
 	}
 }
@@ -95,7 +95,7 @@ func (x *Index) add(shard uint16, id series.ID, key series.Key) (local uint32, a
 	if err != nil {
 		return 0, false, err
 	}
-	s.insertLocked(hash, local)
+	s.insertLocked(hash, x.keys.offset(local))
 	return local, true, nil
 }
 
@@ -104,16 +104,16 @@ func (x *Index) add(shard uint16, id series.ID, key series.Key) (local uint32, a
 func (x *Index) existing(s *stripe, hash uint64, shard uint16, id series.ID, key series.Key) (local uint32, found bool, err error) {
 	p := s.probe(hash)
 	for {
-		candidate, ok := p.next()
+		place, ok := p.next()
 		if !ok {
 			return 0, false, nil
 		}
 		err := vfs.Guard(func() error {
-			record := x.keys.record(candidate)
+			record := x.keys.recordAt(place)
 			if !recordHasKey(record, key) {
 				return nil
 			}
-			found = true
+			local, found = recordLocal(record), true
 			if recordShard(record) != shard || recordID(record) != id {
 				return fmt.Errorf("%w: %s is id %d of shard %d, not id %d of shard %d",
 					ErrConflict, key, recordID(record), recordShard(record), id, shard)
@@ -121,7 +121,7 @@ func (x *Index) existing(s *stripe, hash uint64, shard uint16, id series.ID, key
 			return nil
 		})
 		if found || err != nil {
-			return candidate, found, err
+			return local, found, err
 		}
 	}
 }
@@ -186,7 +186,7 @@ func (x *Index) Refs(locals []uint32, dst []series.Ref) ([]series.Ref, error) {
 			if record == nil {
 				return fmt.Errorf("%w: the record of series %d is lost", ErrUnknown, local)
 			}
-			dst = append(dst, series.Ref{Hint: local, Shard: recordShard(record), ID: recordID(record)})
+			dst = append(dst, recordRef(record))
 		}
 		return nil
 	})

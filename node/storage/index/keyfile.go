@@ -32,7 +32,7 @@ const (
 	offsetChunk     = 1 << offsetChunkBits
 	offsetLost      = 1<<32 - 1
 
-	countMax = 1<<32 - 2 // LocalNone is nobody's, and a slot holds local+1
+	countMax = 1<<32 - 1 // LocalNone is nobody's
 )
 
 type block [blockBytes]byte
@@ -76,8 +76,12 @@ func (f *keyFile) record(local uint32) []byte {
 	if delta == offsetLost {
 		return nil
 	}
-	at := chunk.base + int64(delta)
-	return (*f.blocks.Load())[at>>blockBits][at&(blockBytes-1):]
+	return f.recordAt(chunk.base + int64(delta))
+}
+
+// recordAt gives the record at a place in the file.
+func (f *keyFile) recordAt(place int64) []byte {
+	return (*f.blocks.Load())[place>>blockBits][place&(blockBytes-1):]
 }
 
 // offset gives where the record of a series is that is not lost.
@@ -122,6 +126,9 @@ func (f *keyFile) appendLocked(shard uint16, id series.ID, key series.Key) (uint
 		return 0, ErrFull
 	}
 	if f.mu.used+recordKeyAt+len(key) > blockBytes {
+		if int64(len(*f.blocks.Load()))<<blockBits > slotPlaceMask {
+			return 0, ErrFull
+		}
 		if err := f.nextBlockLocked(); err != nil {
 			return 0, err
 		}

@@ -129,8 +129,8 @@ func (f *keyFile) fillOffsets(o *Options, firsts []uint32) bool {
 	return err == nil && !bad.Load()
 }
 
-// resync follows a damaged file. A record says by its sum which number it has,
-// so after damage every place is tried with every number that is possible there.
+// resync follows a damaged file. After damage every place is tried; a record says
+// which number it has, and only numbers that are possible there are taken.
 type resync struct {
 	f       *keyFile
 	corrupt func(error)
@@ -167,7 +167,7 @@ func (r *resync) block(n int) {
 		}
 		// Of a run of zeros (the padding, or what a disk lost) at most the last
 		// bytes can begin a record: all before the high byte of its length may be zero.
-		step := max(zeros(b[at:])-(recordKeyAt-1), 1)
+		step := max(zeros(b[at:])-(recordIDAt-1), 1)
 		at += step
 		r.skipped += int64(step)
 	}
@@ -181,14 +181,9 @@ func (r *resync) recordAt(b []byte) (record []byte, local uint32, ok bool) {
 	if !keyShaped(record[recordKeyAt:]) {
 		return nil, 0, false
 	}
-	body, stored := recordBodySum(record), binary.LittleEndian.Uint32(record)
+	local = recordLocal(record)
 	last := min(int64(r.next)+r.skipped/recordBytesMin+1, int64(r.count)-1)
-	for local := int64(r.next); local <= last; local++ {
-		if recordSum(body, uint32(local)) == stored {
-			return record, uint32(local), true
-		}
-	}
-	return nil, 0, false
+	return record, local, local >= r.next && int64(local) <= last && validRecord(record, local)
 }
 
 // keyShaped says whether bytes are cut into parts without a rest, with the names

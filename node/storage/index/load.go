@@ -87,14 +87,14 @@ func (x *Index) fillOne(local uint32, record []byte, count uint32) (what string)
 		if !ok {
 			break
 		}
-		if recordHasKey(x.keys.record(other), key) {
-			return fmt.Sprintf("has the key of series %d", other)
+		if twin := x.keys.recordAt(other); recordHasKey(twin, key) {
+			return fmt.Sprintf("has the key of series %d", recordLocal(twin))
 		}
 	}
 	if !x.shards.get(shard).set(id, local) {
 		return fmt.Sprintf("is a second one for id %d of shard %d", id, shard)
 	}
 	s.makeRoomLocked()
-	s.insertLocked(hash, local)
+	s.insertLocked(hash, x.keys.offset(local))
 	return ""
 }

@@ -9,16 +9,17 @@ import (
 
 // A record of the key file is
 //
-//	crc32c u32 · shard u16 · id u32 · key length u16 · key
+//	crc32c u32 · local id u32 · shard u16 · key length u16 · id u32 · key
 //
-// little-endian, see FORMAT.md. The checksum covers all that follows it and then
-// the local id, which is not stored: so a record says for itself which number it
-// has, and a scan that lost its way finds it again.
+// little-endian, see FORMAT.md. The checksum covers all that follows it. A record
+// says for itself which number it has, so a scan that lost its way finds it
+// again, and a lookup that leads to a record need not look elsewhere.
 const (
-	recordShardAt  = 4
-	recordIDAt     = 6
+	recordLocalAt  = 4
+	recordShardAt  = 8
 	recordLengthAt = 10
-	recordKeyAt    = 12
+	recordIDAt     = 12
+	recordKeyAt    = 16
 	keyBytesMin    = 2 // two empty parts
 	recordBytesMin = recordKeyAt + keyBytesMin
 	recordBytesMax = recordKeyAt + series.KeyBytesMax
@@ -31,25 +32,17 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func putRecord(b []byte, local uint32, shard uint16, id series.ID, key series.Key) int {
 	n := recordKeyAt + len(key)
 	b = b[:n]
+	binary.LittleEndian.PutUint32(b[recordLocalAt:], local)
 	binary.LittleEndian.PutUint16(b[recordShardAt:], shard)
 	binary.LittleEndian.PutUint32(b[recordIDAt:], uint32(id))
 	binary.LittleEndian.PutUint16(b[recordLengthAt:], uint16(len(key)))
 	copy(b[recordKeyAt:], key)
-	binary.LittleEndian.PutUint32(b, recordSum(recordBodySum(b), local))
+	binary.LittleEndian.PutUint32(b, recordSum(b))
 	return n
 }
 
-// recordBodySum is the checksum of a record's stored bytes alone.
-func recordBodySum(record []byte) uint32 {
-	return crc32.Update(0, castagnoli, record[recordShardAt:])
-}
-
-// recordSum continues a body's checksum with the local id.
-func recordSum(bodySum, local uint32) uint32 {
-	var b [4]byte
-	binary.LittleEndian.PutUint32(b[:], local)
-	return crc32.Update(bodySum, castagnoli, b[:])
-}
+// recordSum is the checksum of a record that ends with b.
+func recordSum(b []byte) uint32 { return crc32.Checksum(b[recordLocalAt:], castagnoli) }
 
 // cutRecord gives the record at the start of b by its length alone, or false
 // when there is none. It does not look at the checksum.
@@ -57,7 +50,7 @@ func cutRecord(b []byte) ([]byte, bool) {
 	if len(b) < recordBytesMin {
 		return nil, false
 	}
-	n := int(binary.LittleEndian.Uint16(b[recordLengthAt:]))
+	n := recordKeyBytes(b)
 	if n < keyBytesMin || recordKeyAt+n > len(b) {
 		return nil, false
 	}
@@ -66,25 +59,36 @@ func cutRecord(b []byte) ([]byte, bool) {
 
 // validRecord says whether a whole record is the one of local.
 func validRecord(record []byte, local uint32) bool {
-	return binary.LittleEndian.Uint32(record) == recordSum(recordBodySum(record), local)
+	return recordLocal(record) == local && binary.LittleEndian.Uint32(record) == recordSum(record)
 }
 
+func recordLocal(record []byte) uint32 { return binary.LittleEndian.Uint32(record[recordLocalAt:]) }
+
 func recordShard(record []byte) uint16 { return binary.LittleEndian.Uint16(record[recordShardAt:]) }
+
+// recordRef gives what Resolve says of a record.
+func recordRef(record []byte) series.Ref {
+	return series.Ref{Hint: recordLocal(record), Shard: recordShard(record), ID: recordID(record)}
+}
 
 func recordID(record []byte) series.ID {
 	return series.ID(binary.LittleEndian.Uint32(record[recordIDAt:]))
 }
 
+func recordKeyBytes(record []byte) int {
+	return int(binary.LittleEndian.Uint16(record[recordLengthAt:]))
+}
+
 // recordKey gives the key of a record that may have more bytes behind it.
 func recordKey(record []byte) series.Key {
-	end := recordKeyAt + int(binary.LittleEndian.Uint16(record[recordLengthAt:]))
+	end := recordKeyAt + recordKeyBytes(record)
 	return series.Key(record[recordKeyAt:end:end])
 }
 
 // recordHasKey compares without building slices that the compiler cannot see
 // through; it is the hottest comparison of the node.
 func recordHasKey(record []byte, key series.Key) bool {
-	n := int(binary.LittleEndian.Uint16(record[recordLengthAt:]))
+	n := recordKeyBytes(record)
 	return n == len(key) && string(record[recordKeyAt:recordKeyAt+n]) == string(key)
 }
 

@@ -21,6 +21,9 @@ const (
 	stripeBits     = 8
 	stripesCount   = 1 << stripeBits
 	stripeSlotsMin = 16
+	slotPlaceBits  = 40
+	slotPlaceMask  = 1<<slotPlaceBits - 1
+	slotHashBits   = 64 - slotPlaceBits
 	// A stripe grows at 7/8: linear probing then costs about 4 slots, half a
 	// cache line, to find what is there.
 	loadNumerator, loadDenominator = 7, 8
@@ -60,26 +63,32 @@ func (t *table) hash(key series.Key) uint64 { return maphash.Bytes(t.seed, key) 
 
 func (t *table) stripe(hash uint64) *stripe { return &t.stripes[hash>>(64-stripeBits)] }
 
-func home(hash32 uint32, slots int) int { return int(uint64(hash32) * uint64(slots) >> 32) }
+// tag gives the bits of a hash that a slot has, where the slot has them.
+func tag(hash uint64) uint64 { return hash << slotPlaceBits }
+
+// home gives where a slot wants to be.
+func home(slot uint64, slots int) int {
+	return int(slot >> slotPlaceBits * uint64(slots) >> slotHashBits)
+}
 
 // probe walks the candidates for one hash.
 type probe struct {
-	slots  []atomic.Uint64
-	hash32 uint32
-	at     int
+	slots []atomic.Uint64
+	tag   uint64
+	at    int
 }
 
 func (s *stripe) probe(hash uint64) probe {
-	p := probe{hash32: uint32(hash)}
+	p := probe{tag: tag(hash)}
 	if slots := s.slots.Load(); slots != nil {
 		p.slots = *slots
-		p.at = home(p.hash32, len(p.slots))
+		p.at = home(p.tag, len(p.slots))
 	}
 	return p
 }
 
-// next gives the next local id whose hash bits agree.
-func (p *probe) next() (local uint32, ok bool) {
+// next gives the next place whose hash bits agree.
+func (p *probe) next() (place int64, ok bool) {
 	for uint(p.at) < uint(len(p.slots)) {
 		slot := p.slots[p.at].Load()
 		if slot == 0 {
@@ -89,8 +98,8 @@ func (p *probe) next() (local uint32, ok bool) {
 		if p.at == len(p.slots) {
 			p.at = 0
 		}
-		if uint32(slot>>32) == p.hash32 {
-			return uint32(slot) - 1, true
+		if (slot^p.tag)>>slotPlaceBits == 0 {
+			return int64(slot & slotPlaceMask), true
 		}
 	}
 	return 0, false
@@ -116,20 +125,20 @@ func (s *stripe) makeRoomLocked() {
 	grown := make([]atomic.Uint64, max(stripeSlotsMin, len(before)+len(before)/4))
 	for i := range before {
 		if slot := before[i].Load(); slot != 0 {
-			place(grown, slot)
+			put(grown, slot)
 		}
 	}
 	s.slots.Store(&grown)
 }
 
 // insertLocked adds an entry; makeRoomLocked has made room.
-func (s *stripe) insertLocked(hash uint64, local uint32) {
-	place(*s.slots.Load(), uint64(uint32(hash))<<32|uint64(local+1))
+func (s *stripe) insertLocked(hash uint64, place int64) {
+	put(*s.slots.Load(), tag(hash)|uint64(place))
 	s.mu.used++
 }
 
-func place(slots []atomic.Uint64, slot uint64) {
-	at := home(uint32(slot>>32), len(slots))
+func put(slots []atomic.Uint64, slot uint64) {
+	at := home(slot, len(slots))
 	for slots[at].Load() != 0 {
 		at++
 		if at == len(slots) {
