@@ -18,7 +18,7 @@ import (
 
 func smallFile(t testing.TB) (model, []byte) {
 	mem, dir := memFS(t)
-	want := walkModel(2, 10, 20, testPartition(SpanDay), 400_000)
+	want := walkModel(2, 6, 20, testPartition(SpanDay), 400_000)
 	meta := want.write(t, Options{FS: mem, Dir: dir, Partition: testPartition(SpanDay), BlockSamples: 8, Rollups: true, SequenceLow: 3, SequenceHigh: 4}, 100)
 	return want, readFile(t, mem, path.Join(dir, meta.Name))
 }
@@ -166,7 +166,7 @@ func TestMergeOfDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer release(t, r)
-	_, err = Merge(context.Background(), []*Reader{r}, MergeOptions{Options: Options{FS: mem, Dir: dir, Partition: testPartition(SpanDay)}})
+	_, err = Merge(context.Background(), []*Reader{r}, MergeOptions{Options: Options{FS: mem, Dir: dir, Partition: testPartition(SpanDay), Level: 1}})
 	if requireCorrupt(t, err).Part != PartBlock {
 		t.Fatal(err)
 	}

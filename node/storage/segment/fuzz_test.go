@@ -49,7 +49,7 @@ func FuzzOpen(f *testing.F) {
 				_, _ = r.Rollups(nil, info.Shard, id, math.MinInt64, math.MaxInt64, DayMs)
 			}
 		}
-		out := MergeOptions{Options: Options{FS: mem, Dir: dir, Partition: r.Meta().Partition, Rollups: true}}
+		out := MergeOptions{Options: Options{FS: mem, Dir: dir, Partition: r.Meta().Partition, Level: r.Meta().Level + 1, Rollups: true}}
 		_, _ = Merge(context.Background(), []*Reader{r}, out)
 	})
 }

@@ -49,7 +49,6 @@ func Merge(ctx context.Context, inputs []*Reader, o MergeOptions) ([]Meta, error
 	}
 	m := &merger{ctx: ctx, o: &o, inputs: make([]input, len(inputs))}
 	for i, r := range inputs {
-		m.inputs[i].order = i
 		m.inputs[i].start(r, 0, r.meta.Shards)
 	}
 	err := m.run()
@@ -80,6 +79,12 @@ func (o *MergeOptions) take(inputs []*Reader) error {
 		}
 		o.SequenceLow = min(o.SequenceLow, m.SequenceLow)
 		o.SequenceHigh = max(o.SequenceHigh, m.SequenceHigh)
+	}
+	prefix := namePrefix(&Meta{Partition: o.Partition, Level: o.Level, SequenceLow: o.SequenceLow, SequenceHigh: o.SequenceHigh})
+	for _, r := range inputs {
+		if namePrefix(&r.meta) == prefix {
+			return fmt.Errorf("%w: the output would have the name of its input %s: raise the level", ErrOptions, r.meta.Name)
+		}
 	}
 	return nil
 }
@@ -253,7 +258,6 @@ func (m *merger) abandon() (err error) {
 // columns then holds the samples that are left of it.
 type input struct {
 	walker
-	order   int // later inputs win
 	buffer  codec.Columns
 	columns codec.Columns // a part of buffer
 	decoded bool
@@ -262,7 +266,7 @@ type input struct {
 
 // skipShard moves beyond the current shard.
 func (in *input) skipShard() error {
-	in.shardAt, in.pageAt = in.shardAt+1, 0
+	in.nextShard()
 	in.ids, in.blocks, in.at = in.ids[:0], in.blocks[:0], -1
 	in.decoded = false
 	return in.next()

@@ -173,7 +173,7 @@ func TestMergeCopiesBlocks(t *testing.T) {
 		}
 	}
 	defer release(t, readers...)
-	o := MergeOptions{Options: Options{FS: fs, Dir: dir, Partition: day, BlockSamples: 64}}
+	o := MergeOptions{Options: Options{FS: fs, Dir: dir, Partition: day, Level: 1, BlockSamples: 64}}
 	m := &merger{ctx: context.Background(), o: &o, inputs: make([]input, len(readers))}
 	for i, r := range readers {
 		m.inputs[i].start(r, 0, r.meta.Shards)
@@ -211,7 +211,11 @@ func TestMergeRefuses(t *testing.T) {
 	if _, err := Merge(context.Background(), []*Reader{a}, o); !errors.Is(err, ErrOptions) {
 		t.Fatal(err)
 	}
-	o.Partition = p
+	o.Partition, o.Level = p, 0
+	if _, err := Merge(context.Background(), []*Reader{a}, o); !errors.Is(err, ErrOptions) {
+		t.Fatalf("over its own input: %v", err)
+	}
+	o.Level = 1
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	before, _ := fs.List(dir)

@@ -1,6 +1,10 @@
 package segment
 
-import "github.com/tickmesh/tickmesh/node/storage/codec"
+import (
+	"math"
+
+	"github.com/tickmesh/tickmesh/node/storage/codec"
+)
 
 // walker visits all blocks of a segment, or of one shard, in order of (shard, id,
 // time). It reads one index page at a time.
@@ -16,12 +20,16 @@ type walker struct {
 	at     int // of the current block
 	done   bool
 
+	previousID uint32 // of the block before the current page
+	previousMs int64  // its last time, or −∞ at the start of a section
+
 	decoder codec.BlockReader
 }
 
 // start puts the walker before the first block of the sections [from, end).
 func (w *walker) start(r *Reader, from, end int) {
 	*w = walker{reader: r, shardAt: from, shardEnd: end, ids: w.ids[:0], blocks: w.blocks[:0], at: -1}
+	w.previousMs = math.MinInt64
 }
 
 // next moves to the next block; done says that there is none.
@@ -49,7 +57,7 @@ func (w *walker) load(b []byte) error {
 		}
 		pages := s.pages(pageIndex)
 		if w.pageAt == pages.len() {
-			w.shardAt, w.pageAt = w.shardAt+1, 0
+			w.nextShard()
 			continue
 		}
 		e := pages.at(w.pageAt)
@@ -59,6 +67,12 @@ func (w *walker) load(b []byte) error {
 		w.pageAt++
 	}
 	return nil
+}
+
+// nextShard moves to the next section.
+func (w *walker) nextShard() {
+	w.shardAt, w.pageAt = w.shardAt+1, 0
+	w.previousID, w.previousMs = 0, math.MinInt64
 }
 
 func (w *walker) loadPage(s *section, e *pageEntry) error {
@@ -74,6 +88,10 @@ func (w *walker) loadPage(s *section, e *pageEntry) error {
 		}
 		var found bool
 		for found, reason = index.next(); found; found, reason = index.next() {
+			if page.id < w.previousID || page.id == w.previousID && index.block.minMs <= w.previousMs {
+				return s.corrupt(PartIndexPage, page.id, e.offset, "order of blocks")
+			}
+			w.previousID, w.previousMs = page.id, index.block.maxMs
 			w.ids = append(w.ids, page.id)
 			w.blocks = append(w.blocks, index.block)
 		}

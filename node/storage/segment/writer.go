@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -209,6 +210,11 @@ func (w *Writer) finish() error {
 	if err := w.out.close(); err != nil {
 		return fmt.Errorf("segment %s: %w", w.temporary, err)
 	}
+	if invariants {
+		if err := w.readBack(); err != nil {
+			return err
+		}
+	}
 	w.meta.Name = FileName(&w.meta)
 	name := path.Join(w.o.Dir, w.meta.Name)
 	if err := w.o.FS.Rename(w.temporary, name); err != nil {
@@ -221,6 +227,16 @@ func (w *Writer) finish() error {
 	w.temporary = ""
 	w.err = errFinished
 	return nil
+}
+
+// readBack verifies the unfinished file: after a merge its digests are those of
+// the inputs, so this checks the merge as well.
+func (w *Writer) readBack() error {
+	r, err := Open(w.o.FS, w.temporary)
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.Verify(context.Background()), r.Release())
 }
 
 var errFinished = errors.New("segment: the writer has finished")
