@@ -69,11 +69,15 @@ func BenchmarkBlockEncode(b *testing.B) { benchmarkBlocks(b, false) }
 func BenchmarkBlockDecode(b *testing.B) { benchmarkBlocks(b, true) }
 
 func benchmarkBlocks(b *testing.B, decode bool) {
-	for _, n := range []int{BlockSamples, BlockSamplesDense} {
+	for _, c := range []struct {
+		samples int
+		dense   bool
+	}{{BlockSamples, false}, {BlockSamples, true}, {BlockSamplesDense, true}} {
+		n := c.samples
 		for _, shape := range shapes {
-			b.Run(fmt.Sprintf("%s/%d", shape.name, n), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/%d/dense=%v", shape.name, n, c.dense), func(b *testing.B) {
 				const blocks = 8
-				e := BlockEncoder{Dense: n == BlockSamplesDense}
+				e := BlockEncoder{Dense: c.dense}
 				random := newRandom(1)
 				var columns [blocks]*Columns
 				var payloads [blocks][]byte

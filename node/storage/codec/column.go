@@ -20,7 +20,7 @@ const (
 	columnPatched = 1 << 2 // exceptions follow the packed values
 	columnGrouped = 1 << 3 // a width for each group of groupValues
 	columnShifted = 1 << 4 // a byte says how many low bits, all zero, are left out
-	columnHuffman = 1 << 5 // the top 8 bits are coded by Huffman
+	columnHuffman = 1 << 5 // the top bits are coded by Huffman
 	columnUnknown = 3 << 6
 )
 

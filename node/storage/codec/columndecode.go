@@ -145,7 +145,7 @@ func (d *columnDecoder) unpackEntropy(r *reader, values []int64, count int, widt
 		return false
 	}
 	coded := r.take(int(length))[:length]
-	low := width - min(width, 8)
+	low := width - min(width, symbolBits)
 	packed := r.take(packedBytes(count, low))
 	if r.bad {
 		return false

@@ -6,7 +6,12 @@ import (
 	"github.com/klauspost/compress/huff0"
 )
 
-// entropyEncoder codes the top 8 bits of values by Huffman. Values of 4 bits and
+// symbolBits is the most bits that a symbol takes of one value. Residuals are
+// smooth enough that more would win nothing but larger tables: measured on walks
+// and counters with uniform, normal and exponential steps.
+const symbolBits = 6
+
+// entropyEncoder codes the top bits of values by Huffman. Values of 3 bits and
 // less are coded several at a time, so that a frequent value can cost less than
 // a bit. Ready when zero.
 type entropyEncoder struct {
@@ -27,12 +32,12 @@ const (
 
 // valuesPerSymbol says how many values of a width share a symbol.
 func valuesPerSymbol(width uint) int {
-	switch {
-	case width == 1:
+	switch width {
+	case 1:
 		return 8
-	case width == 2:
+	case 2:
 		return 4
-	case width <= 4:
+	case 3:
 		return 2
 	}
 	return 1
@@ -46,7 +51,7 @@ func (e *entropyEncoder) append(values []uint64, all *sizes, packed int) (coded 
 		exceptions += int(all.count[width])
 		width--
 	}
-	shift := width - min(width, 8)
+	shift := width - min(width, symbolBits)
 	e.gather(values, width)
 	e.huffman.Reuse = huff0.ReusePolicyNone
 	out, _, err := huff0.Compress4X(e.symbols, &e.huffman)
@@ -66,7 +71,7 @@ func (e *entropyEncoder) append(values []uint64, all *sizes, packed int) (coded 
 	return e.out, flags, len(e.out) <= bound
 }
 
-// gather fills e.symbols with the top 8 of width bits, or with several values of
+// gather fills e.symbols with the top bits of values, or with several values of
 // a small width, and e.low with the bits below.
 func (e *entropyEncoder) gather(values []uint64, width uint) {
 	if per := valuesPerSymbol(width); per > 1 {
@@ -79,7 +84,7 @@ func (e *entropyEncoder) gather(values []uint64, width uint) {
 		}
 		return
 	}
-	shift := width - min(width, 8)
+	shift := width - min(width, symbolBits)
 	e.symbols = extend(e.symbols[:0], len(values))
 	e.low = extend(e.low[:0], len(values))
 	mask := ^uint64(0) >> (64 - width)
@@ -113,7 +118,7 @@ func (d *entropyDecoder) decode(coded []byte, values []int64, count int, width u
 	}
 	switch per {
 	case 1:
-		shift, mask := width-min(width, 8), int64(1)<<min(width, 8)-1
+		shift, mask := width-min(width, symbolBits), int64(1)<<min(width, symbolBits)-1
 		for i, s := range symbols {
 			values[i] |= int64(s) & mask << (shift & 63)
 		}

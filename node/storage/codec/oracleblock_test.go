@@ -50,7 +50,7 @@ func (r *oracleReader) huffman(count int) (values []uint64, width int) {
 	if err != nil {
 		panic(err)
 	}
-	per := map[int]int{1: 8, 2: 4, 3: 2, 4: 2}[width]
+	per := map[int]int{1: 8, 2: 4, 3: 2}[width]
 	if per > 0 {
 		symbols, err := scratch.Decoder().Decompress4X(make([]byte, 0, (count+per-1)/per), rest)
 		if err != nil {
@@ -65,10 +65,10 @@ func (r *oracleReader) huffman(count int) (values []uint64, width int) {
 	if err != nil {
 		panic(err)
 	}
-	low := max(0, width-8)
+	low := max(0, width-6)
 	values = r.packed(count, low)
 	for i := range values {
-		values[i] += uint64(symbols[i]) & (1<<min(8, width) - 1) << low
+		values[i] += uint64(symbols[i]) & (1<<min(6, width) - 1) << low
 	}
 	return values, width
 }
