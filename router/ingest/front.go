@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -214,9 +215,9 @@ func statusOf(err error) int {
 		return fasthttp.StatusRequestEntityTooLarge
 	case errors.Is(err, errBodyEncoding), errors.Is(err, errContentType):
 		return fasthttp.StatusUnsupportedMediaType
-	case errors.Is(err, errBodyRead):
-		return fasthttp.StatusRequestTimeout
-	case errors.Is(err, errBodyCorrupt), errors.Is(err, parse.ErrMalformed),
+	case errors.Is(err, errBodyRead) && errors.Is(err, os.ErrDeadlineExceeded):
+		return fasthttp.StatusServiceUnavailable // a slow network may be faster next time
+	case errors.Is(err, errBodyRead), errors.Is(err, errBodyCorrupt), errors.Is(err, parse.ErrMalformed),
 		errors.Is(err, errArgument), errors.Is(err, errNoContent):
 		return fasthttp.StatusBadRequest
 	default:
@@ -270,7 +271,9 @@ func (f *front) refuse(request *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &small):
 		status, message = fasthttp.StatusRequestHeaderFieldsTooLarge, "Request headers too large"
 	case errors.As(err, &network) && network.Timeout():
-		status, message = fasthttp.StatusRequestTimeout, "Request timeout"
+		// Not 408: the timeout may have come in the middle of a batch, which
+		// clients throw away on any 4xx.
+		status, message = fasthttp.StatusServiceUnavailable, "Request timeout"
 	}
 	respond(request, status, contentJSON, appendPutError(nil, status, message, "The request could not be read"))
 	f.metrics.answered(status)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -111,22 +112,29 @@ func TestAnnouncedBodiesCostNothing(t *testing.T) {
 func TestInFlightLimit(t *testing.T) {
 	gate := make(chan struct{})
 	r := start(t, func(o *Options) {
-		o.Limits.BodyBytesMax, o.Limits.BodyBytesDecodedMax, o.Limits.InFlightBytesMax = 30_000, 30_000, 60_000
+		o.Limits.BodyBytesMax, o.Limits.BodyBytesDecodedMax, o.Limits.InFlightBytesMax = 30_000, 30_000, 60_064
+		o.Limits.OtherBodyBytesMax, o.Limits.Line.LineBytesMax, o.TCP.ChunkBytes = 1000, 1000, 1000
 		o.Limits.WriteTimeout = 100 * time.Millisecond
 	})
 	r.beforeWrites(gated(gate))
 	line := "m value=1 1700000000000000000\n"
 	large := request("/write?db=d", strings.Repeat(line, 30_000/len(line)))
-	held := dial(t, r.Addresses().HTTP)
-	send(t, held, large)
-	eventually(t, "the first body read", func() bool { return r.room.used.Load() > 30_000 })
+	var held []*net.TCPConn
+	for range 2 {
+		c := dial(t, r.Addresses().HTTP)
+		send(t, c, large)
+		held = append(held, c)
+	}
+	eventually(t, "two bodies read", func() bool { return r.room.used.Load() >= 60_000 })
 	response, body := r.post(t, large)
 	if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" {
 		t.Errorf("%d %s", response.StatusCode, body)
 	}
 	close(gate)
-	if response, _ := readAnswer(t, bufio.NewReader(held)); response.StatusCode != 204 && response.StatusCode != 503 {
-		t.Errorf("the first: %d", response.StatusCode)
+	for _, c := range held { // their writes may have timed out
+		if response, _ := readAnswer(t, bufio.NewReader(c)); response.StatusCode != 204 && response.StatusCode != 503 {
+			t.Errorf("the first: %d", response.StatusCode)
+		}
 	}
 	eventually(t, "nothing in flight", func() bool { return r.room.used.Load() == 0 })
 }
@@ -169,13 +177,26 @@ func TestHTTPGarbage(t *testing.T) {
 		"no HTTP":       {"hello\r\n\r\n", 400},
 		"bytes":         {"\x00\x01\x02\r\n\r\n", 400},
 		"large headers": {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 3000) + "\r\n\r\n", 431},
-		"bad chunk":     {"POST /write HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 408},
+		"bad chunk":     {"POST /write HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
 	} {
 		response, body := r.post(t, c.raw)
 		if response.StatusCode != c.status {
 			t.Errorf("%s: %d %s, want %d", name, response.StatusCode, body, c.status)
 		}
 	}
+}
+
+// A body that comes too slowly is no reason to throw it away.
+func TestSlowBody(t *testing.T) {
+	r := start(t, func(o *Options) { o.Limits.HTTPReadTimeout = 50 * time.Millisecond })
+	for _, announced := range []int{100, 100_000} { // read ahead by fasthttp, and by this package
+		raw := fmt.Sprintf("POST /write?db=d HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", announced, strings.Repeat("m value=1\n", announced/20))
+		response, body := r.post(t, raw)
+		if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" {
+			t.Errorf("%d bytes announced: %d %s", announced, response.StatusCode, body)
+		}
+	}
+	equalLines(t, "stored", r.stored(), nil)
 }
 
 func TestPipelinedWrites(t *testing.T) {

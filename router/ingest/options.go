@@ -175,13 +175,23 @@ func (o *Options) check() error {
 		return fmt.Errorf("%w: Limits.Line.TagsMax is %d, want 1 to %d", ErrOptions, o.Limits.Line.TagsMax, series.TagsMax)
 	case o.Limits.Line.KeyBytesMax > series.KeyBytesMax:
 		return fmt.Errorf("%w: Limits.Line.KeyBytesMax is %d, want 1 to %d", ErrOptions, o.Limits.Line.KeyBytesMax, series.KeyBytesMax)
-	case o.Limits.InFlightBytesMax < int64(o.Limits.BodyBytesDecodedMax)+int64(o.Limits.BodyBytesMax):
-		return fmt.Errorf("%w: Limits.InFlightBytesMax is %d, less than one largest body, %d bytes as sent and %d decompressed",
-			ErrOptions, o.Limits.InFlightBytesMax, o.Limits.BodyBytesMax, o.Limits.BodyBytesDecodedMax)
+	case o.Limits.InFlightBytesMax < o.largestInput():
+		return fmt.Errorf("%w: Limits.InFlightBytesMax is %d, but one largest input takes %d",
+			ErrOptions, o.Limits.InFlightBytesMax, o.largestInput())
 	case o.UDP.Format != UDPPut && o.UDP.Format != UDPLine:
 		return fmt.Errorf("%w: UDP.Format is %d", ErrOptions, o.UDP.Format)
 	}
 	return o.checkPositive()
+}
+
+// largestInput gives the bytes in flight of one body, as sent and decompressed,
+// or of one chunk behind the start of a line, if that is more.
+func (o *Options) largestInput() int64 {
+	return max(
+		int64(o.Limits.BodyBytesMax)+int64(o.Limits.BodyBytesDecodedMax)+4*parserSlack,
+		int64(o.Limits.OtherBodyBytesMax)+2*parserSlack,
+		int64(o.TCP.ChunkBytes)+int64(o.Limits.Line.LineBytesMax)+parserSlack,
+	)
 }
 
 func (o *Options) checkPositive() error {
@@ -205,6 +215,7 @@ func (o *Options) checkPositive() error {
 		{"TCP.RetryDelayMin", int64(o.TCP.RetryDelayMin)},
 		{"TCP.RetryDelayMax", int64(o.TCP.RetryDelayMax)},
 		{"TCP.RetryTimeout", int64(o.TCP.RetryTimeout)},
+		{"TCP.KeepAlivePeriod", int64(o.TCP.KeepAlivePeriod)},
 		{"TCP.DrainBytesMax", int64(o.TCP.DrainBytesMax)},
 		{"UDP.ReceiveBufferBytes", int64(o.UDP.ReceiveBufferBytes)},
 		{"UDP.BatchMax", int64(o.UDP.BatchMax)},
