@@ -1,2 +1,55 @@
-// Package opentsdb serves the OpenTSDB 2.4 HTTP query API over a scan.Source.
+// Package opentsdb serves the query side of OpenTSDB's HTTP API (2.4, with the
+// aggregators that TickTock adds) over a scan.Source.
+//
+// A request of /api/query goes through these steps:
+//
+//	parseParameters, parseBody   the request becomes a dataQuery of subQuery
+//	planSpan                     which samples matter, which points are answered
+//	handler.run                  one scan: chunks become columns (worker), one per
+//	                             series, downsampled, filled and turned into rates
+//	                             in the visitors, then put into the order of keys
+//	groupColumns                 columns become groups, with their tags
+//	merger.merge                 a group becomes points, interpolated and merged
+//	pointWriter                  points become JSON, sent as it grows
+//
+// All scans of a request end before its answer begins, so their errors have a
+// status. Memory is counted in a budget of the request. Because columns are
+// merged in the order of their keys, an answer has the same bits however series
+// are spread over nodes.
+//
+// What follows OpenTSDB's code where its documentation is silent:
+//
+//   - Windows start at multiples of their width since the epoch. A window counts
+//     when it starts in the range asked for, and is then complete, beyond the
+//     range's end too. A window over all leaves out the range's end.
+//   - A line that crosses an end of the range, and the first rate, come from
+//     points outside of it as far as they are in the same hour as that end: that
+//     is how far OpenTSDB reads.
+//   - Rates hold until the next one; they are never interpolated.
+//   - A tag that only some members of a group have, with one value, is among the
+//     group's tags and not among its aggregateTags.
+//   - Every filter but not_key needs its tag to be there.
+//
+// What differs, on purpose:
+//
+//   - All values are float64, so integers are neither divided nor interpolated as
+//     integers. Numbers are written in their shortest form, whole ones without a
+//     point.
+//   - NaN and infinities, and both fill policies nan and null, are written as null
+//     unless Options.NotANumber or the parameter nan=string asks for OpenTSDB's
+//     text, which clients in Go cannot decode.
+//   - A stored NaN, which OpenTSDB refuses to store, is no sample to a downsampler
+//     and a point that is not a number everywhere else.
+//   - In seconds, one point of each second is written, the last.
+//   - A series has no rate before its second point; OpenTSDB lets a rate against
+//     zero at the epoch count there.
+//   - The percentiles epNNr3 and epNNr7 are what they are called.
+//   - wildcard is anchored on both sides whatever its form; regexp is RE2.
+//   - Windows of a calendar that do not divide the next larger unit start at fixed
+//     dates, not at the first sample: see calendar.
+//   - The fill policy scalar takes its number: 1m-avg-scalar(5).
+//   - A filter on an unknown tag name or value gives an empty answer; an unknown
+//     metric is an error, as in OpenTSDB.
+//   - tsuids are the series' keys in hexadecimal digits.
+//   - Results without a point in the range are left out.
 package opentsdb

@@ -100,6 +100,9 @@ func (f *filter) matchers() ([]scan.Matcher, error) {
 			return []scan.Matcher{present}, nil
 		}
 		expression := wildcardExpression(f.text, f.fold || f.kind == "iwildcard")
+		if err := checkExpression(f.text, expression); err != nil {
+			return nil, err
+		}
 		return []scan.Matcher{{Name: f.tag, Kind: scan.MatchRegexp, Values: []string{expression}}, present}, nil
 	case "regexp":
 		expression, err := anywhereExpression(f.text)
@@ -137,8 +140,8 @@ func anywhereExpression(text string) (string, error) {
 	if text == "" {
 		return "", invalid("Filter cannot be null or empty")
 	}
-	if _, err := regexp.Compile(text); err != nil {
-		return "", invalid("Invalid regular expression '%s': %v", text, err)
+	if err := checkExpression(text, text); err != nil {
+		return "", err
 	}
 	before, after := "(?s:.*)", "(?s:.*)"
 	if parsed, err := syntax.Parse(text, syntax.Perl); err == nil && parsed.Op == syntax.OpConcat {
@@ -149,7 +152,17 @@ func anywhereExpression(text string) (string, error) {
 			after = ""
 		}
 	}
-	return before + "(?:" + text + ")" + after, nil
+	expression := before + "(?:" + text + ")" + after
+	return expression, checkExpression(text, expression)
+}
+
+// checkExpression refuses what a source could not compile, such as text that is
+// not UTF-8.
+func checkExpression(text, expression string) error {
+	if _, err := regexp.Compile(expression); err != nil {
+		return invalid("Invalid regular expression '%s': %v", text, err)
+	}
+	return nil
 }
 
 // compareFilters gives a fixed order to filters that came as a JSON object.

@@ -31,6 +31,7 @@ type handler struct {
 	corsOrigins    []string
 	databaseHeader string
 	endpoints      map[string]endpoint
+	running        chan struct{} // one place for each query at once; nil: no bound
 }
 
 // endpoint is one path of the API.
@@ -41,8 +42,11 @@ type endpoint struct {
 
 func newHandler(o Options) *handler {
 	h := &handler{
-		source: o.Source, deleter: o.Deleter, clock: o.Clock, log: o.Logger, metrics: newMetrics(o.Metrics), limits: o.Limits.withDefaults(),
+		source: o.Source, deleter: o.Deleter, clock: o.Clock, log: o.Logger, metrics: newMetrics(o.Registerer), limits: o.Limits.withDefaults(),
 		version: o.Version, config: o.Config, stats: o.Stats, notANumber: o.NotANumber, corsOrigins: o.CORSOrigins, databaseHeader: o.DatabaseHeader,
+	}
+	if h.limits.QueriesMax > 0 {
+		h.running = make(chan struct{}, h.limits.QueriesMax)
 	}
 	if h.clock == nil {
 		h.clock = time.Now
@@ -59,8 +63,8 @@ func newHandler(o Options) *handler {
 	get := []string{http.MethodGet, http.MethodHead}
 	both := append(slices.Clone(get), http.MethodPost)
 	h.endpoints = map[string]endpoint{
-		"query":          {append(slices.Clone(both), http.MethodDelete), h.query},
-		"query/last":     {both, h.last},
+		"query":          {append(slices.Clone(both), http.MethodDelete), h.bounded(h.query)},
+		"query/last":     {both, h.bounded(h.last)},
 		"suggest":        {both, h.suggest},
 		"search/lookup":  {both, h.lookup},
 		"aggregators":    {get, h.aggregators},
@@ -85,7 +89,7 @@ func (l Limits) withDefaults() Limits {
 		defaultValue int64
 	}{
 		{&l.SeriesMax, 1e6}, {&l.SamplesMax, 1e9}, {&l.BytesMax, 512 << 20}, {&l.PointsMax, 1e8},
-		{&l.BodyBytesMax, 4 << 20}, {&l.SubQueriesMax, 256}, {&l.NamesMax, 1e5},
+		{&l.BodyBytesMax, 4 << 20}, {&l.SubQueriesMax, 256}, {&l.NamesMax, 1e5}, {&l.QueriesMax, 64},
 	} {
 		switch {
 		case *field.value == 0:
@@ -150,6 +154,23 @@ func (h *handler) serve(a *answer, r *http.Request, path string) error {
 		return nil
 	}
 	return e.serve(a, r)
+}
+
+// bounded refuses requests beyond the number that may run at once, so that their
+// budgets of memory have a bound together.
+func (h *handler) bounded(serve func(*answer, *http.Request) error) func(*answer, *http.Request) error {
+	if h.running == nil {
+		return serve
+	}
+	return func(a *answer, r *http.Request) error {
+		select {
+		case h.running <- struct{}{}:
+			defer func() { <-h.running }()
+			return serve(a, r)
+		default:
+			return &apiError{status: http.StatusServiceUnavailable, message: fmt.Sprintf("%d queries are running: try again later", cap(h.running))}
+		}
+	}
 }
 
 // method gives the method of a request, or the one that the parameter

@@ -35,7 +35,7 @@ type server struct {
 func newServer(t testing.TB, change ...func(*Options)) *server {
 	t.Helper()
 	memory := scantest.NewMemory()
-	options := Options{Source: memory, Deleter: memory, Clock: func() time.Time { return now }, Metrics: prometheus.NewRegistry()}
+	options := Options{Source: memory, Deleter: memory, Clock: func() time.Time { return now }, Registerer: prometheus.NewRegistry()}
 	for _, c := range change {
 		c(&options)
 	}
@@ -200,7 +200,7 @@ func TestTimeout(t *testing.T) {
 
 func TestClientGone(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	s := newServer(t, func(o *Options) { o.Source = slowSource{o.Source}; o.Metrics = registry })
+	s := newServer(t, func(o *Options) { o.Source = slowSource{o.Source}; o.Registerer = registry })
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	w := httptest.NewRecorder()
@@ -223,6 +223,39 @@ func TestClientGone(t *testing.T) {
 		}
 	}
 	t.Error("the status 499 is not counted")
+}
+
+// TestQueriesAtOnce: a query beyond the bound is refused, and its place is free
+// again when another has ended.
+func TestQueriesAtOnce(t *testing.T) {
+	inside, leave := make(chan struct{}), make(chan struct{})
+	s := newServer(t, func(o *Options) { o.Source = heldSource{o.Source, inside, leave}; o.Limits.QueriesMax = 1 })
+	s.put(scantest.Key("", "m"), 1, 1)
+	const target, answer = "/api/query?start=0&m=sum:m", `[{"metric":"m","tags":{},"aggregateTags":[],"dps":{"1":1}}]`
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.want("GET", target, "", 200, answer)
+	}()
+	<-inside
+	s.want("GET", target, "", 503, `{"error":{"code":503,"message":"1 queries are running: try again later"}}`)
+	s.want("GET", "/api/suggest?type=metrics", "", 200, `["m"]`)
+	leave <- struct{}{}
+	<-done
+	go func() { <-inside; leave <- struct{}{} }()
+	s.want("GET", target, "", 200, answer)
+}
+
+// heldSource says when a scan has begun and waits before it goes on.
+type heldSource struct {
+	scan.Source
+	inside, leave chan struct{}
+}
+
+func (s heldSource) Scan(ctx context.Context, r *scan.Request, visit scan.Visitor) error {
+	s.inside <- struct{}{}
+	<-s.leave
+	return s.Source.Scan(ctx, r, visit)
 }
 
 // TestCutAnswer checks that a client cannot take a part of an answer for the whole.

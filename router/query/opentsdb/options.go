@@ -13,11 +13,11 @@ import (
 // Options is what a Handler is made of. Only Source is needed; every other
 // field has a default.
 type Options struct {
-	Source  scan.Source
-	Deleter scan.Deleter     // nil: requests that delete are refused
-	Clock   func() time.Time // nil: time.Now
-	Logger  *slog.Logger     // nil: nothing is logged
-	Metrics prometheus.Registerer
+	Source     scan.Source
+	Deleter    scan.Deleter          // nil: requests that delete are refused
+	Clock      func() time.Time      // nil: time.Now
+	Logger     *slog.Logger          // nil: nothing is logged
+	Registerer prometheus.Registerer // nil: metrics are not registered
 
 	Limits  Limits
 	Version Version
@@ -56,6 +56,7 @@ type Limits struct {
 	BodyBytesMax  int64         // size of a request's body, decompressed; default 4 MiB
 	SubQueriesMax int64         // sub-queries of one request; default 256
 	NamesMax      int64         // names or series that suggest and lookup answer; default 100,000
+	QueriesMax    int64         // requests of query and query/last at once; more get 503; default 64
 	Timeout       time.Duration // of one request; default 2 minutes
 	Parallel      int           // visitors of one scan; default GOMAXPROCS
 }
