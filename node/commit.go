@@ -114,6 +114,7 @@ type committer struct {
 	}
 	free     chan *round
 	appliers []chan *round
+	active   []chan *round // of the leader, while it hands out a round
 	stopped  sync.WaitGroup
 
 	readOnly atomic.Pointer[error]
@@ -288,17 +289,17 @@ func (c *committer) commit(r *round) {
 	}
 	c.stats.rounds.Add(1)
 	c.stats.writes.Add(int64(len(r.writes)))
-	active := int32(0)
+	// The round belongs to the appliers once the last of them has it, which may
+	// recycle it before this loop has ended.
+	c.active = c.active[:0]
 	for i := range r.entries {
 		if len(r.entries[i]) > 0 {
-			active++
+			c.active = append(c.active, c.appliers[i])
 		}
 	}
-	r.left.Store(active)
-	for i, queue := range c.appliers {
-		if len(r.entries[i]) > 0 {
-			queue <- r
-		}
+	r.left.Store(int32(len(c.active)))
+	for _, queue := range c.active {
+		queue <- r
 	}
 }
 

@@ -251,10 +251,18 @@ func (e *Engine) close() error {
 func (e *Engine) Shards() int { return len(e.shards) }
 
 // Incarnation identifies the data folder.
-func (e *Engine) Incarnation() string { return e.manifest.Incarnation }
+func (e *Engine) Incarnation() string {
+	e.maintenance.Lock()
+	defer e.maintenance.Unlock()
+	return e.manifest.Incarnation
+}
 
 // LogPosition is where the log must be read from after Open.
-func (e *Engine) LogPosition() uint64 { return e.manifest.LogPosition }
+func (e *Engine) LogPosition() uint64 {
+	e.maintenance.Lock()
+	defer e.maintenance.Unlock()
+	return e.manifest.LogPosition
+}
 
 // AppliedIndexes gives the last applied entry of each shard.
 func (e *Engine) AppliedIndexes() []uint64 {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -53,6 +54,15 @@ func status(b testing.TB, name string) int64 {
 	}
 	b.Skip("no " + name)
 	return 0
+}
+
+// processorTime is what the process has used.
+func processorTime(tb testing.TB) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // createAll creates count series with so many creators. The shards are those of
@@ -105,12 +115,14 @@ func BenchmarkCreate(b *testing.B) {
 		b.Run(fmt.Sprintf("fields=%d", fields), func(b *testing.B) {
 			for b.Loop() {
 				x := benchOpen(b, b.TempDir(), State{})
-				start := time.Now()
+				runtime.GC()
+				start, cpu := time.Now(), processorTime(b)
 				createAll(b, x, benchSeries, fields, 2)
 				created := time.Since(start)
 				if _, err := x.parts.current(); err != nil {
 					b.Fatal(err)
 				}
+				b.ReportMetric(float64((processorTime(b)-cpu).Nanoseconds())/benchSeries, "cpu-ns/series")
 				b.ReportMetric(benchSeries/created.Seconds()/1e6, "Mcreates/s")
 				b.ReportMetric(benchSeries/time.Since(start).Seconds()/1e6, "Mseries/s")
 				x.Close()
