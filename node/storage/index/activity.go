@@ -125,7 +125,7 @@ func (a *activity) markSlowly(month Month, local uint32) {
 	n := int(local / markBits)
 	chunks := *m.chunks.Load()
 	if n >= len(chunks) || chunks[n] == nil {
-		next := make([]*marks, max(n+1, len(chunks)), max(n+1, len(chunks)))
+		next := make([]*marks, max(n+1, len(chunks)))
 		copy(next, chunks)
 		next[n] = new(marks)
 		m.chunks.Store(&next)

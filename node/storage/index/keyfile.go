@@ -168,7 +168,7 @@ func (f *keyFile) nextBlockLocked() error {
 	if err := f.mapLocked(int64(len(blocks)) << blockBits); err != nil {
 		return err
 	}
-	next := make([]*block, last+2, last+2)
+	next := make([]*block, last+2)
 	copy(next, blocks)
 	next[last] = f.mappedBlockLocked(last)
 	next[last+1] = new(block)

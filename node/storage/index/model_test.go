@@ -117,7 +117,6 @@ func (s *modelSeries) selectedBy(sel *scan.Selector) bool {
 type model struct {
 	series []*modelSeries // by local id
 	next   map[uint16]series.ID
-	floor  Month
 }
 
 func (m *model) clone() *model {

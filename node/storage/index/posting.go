@@ -46,22 +46,25 @@ func parsePosting(b []byte) posting {
 // a part of, or -1.
 func appendPosting(dst []byte, list []uint32, whole int) []byte {
 	n := len(list)
-	head := uint64(n) << postingKindBits
 	if n == whole {
-		return binary.AppendUvarint(dst, head|postingAll)
+		return appendHead(dst, n, postingAll)
 	}
 	first, last := list[0], list[n-1]
 	if int(last-first) == n-1 {
-		return binary.AppendUvarint(binary.AppendUvarint(dst, head|postingRun), uint64(first))
+		return binary.AppendUvarint(appendHead(dst, n, postingRun), uint64(first))
 	}
 	if words := int(last/64-first/64) + 1; n > postingBlock && words*8 <= n+n/16 {
-		return appendBits(binary.AppendUvarint(dst, head|postingBits), list, words)
+		return appendBits(appendHead(dst, n, postingBits), list, words)
 	}
 	if n <= postingBlock {
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, head|postingList), uint64(first))
+		dst = binary.AppendUvarint(appendHead(dst, n, postingList), uint64(first))
 		return appendDifferences(dst, list)
 	}
-	return appendBlocks(binary.AppendUvarint(dst, head|postingSkip), list)
+	return appendBlocks(appendHead(dst, n, postingSkip), list)
+}
+
+func appendHead(dst []byte, count int, kind uint64) []byte {
+	return binary.AppendUvarint(dst, uint64(count)<<postingKindBits|kind)
 }
 
 func appendDifferences(dst []byte, list []uint32) []byte {
