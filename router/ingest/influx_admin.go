@@ -8,6 +8,7 @@ import (
 
 // ping answers /ping: 204, or 200 with the version for ?verbose.
 func (f *front) ping(request *fasthttp.RequestCtx) {
+	leaveBody(request)
 	header := &request.Response.Header
 	header.Set(headerInfluxVersion, influxVersion)
 	header.Set(headerInfluxBuild, "OSS")
@@ -26,6 +27,7 @@ func (f *front) ping(request *fasthttp.RequestCtx) {
 // health answers /health: the process takes requests. Whether the storage takes
 // writes is what a write is told.
 func (f *front) health(request *fasthttp.RequestCtx) {
+	leaveBody(request)
 	request.Response.Header.Set(headerInfluxVersion, influxVersion)
 	if !request.IsGet() && !request.IsHead() {
 		f.influxMethod(request, "GET, HEAD")
@@ -52,7 +54,9 @@ func (f *front) influxQuery(request *fasthttp.RequestCtx) {
 		return
 	}
 	text := string(request.QueryArgs().Peek("q"))
-	if request.IsPost() {
+	if request.IsGet() {
+		leaveBody(request)
+	} else {
 		b := f.takeBody()
 		defer f.restBody(b)
 		body, err := b.read(f.base, request, "")

@@ -199,6 +199,26 @@ func TestSlowBody(t *testing.T) {
 	equalLines(t, "stored", r.stored(), nil)
 }
 
+// Bytes of a body that nobody reads are never taken for a request.
+func TestUnreadBodyIsNoRequest(t *testing.T) {
+	r := start(t, func(o *Options) { o.Other = http.NotFoundHandler() })
+	inner := request("/write?db=d", "m value=1")
+	for _, line := range []string{
+		"GET /ping", "POST /ping", "GET /health", "GET /query?q=SHOW%20DATABASES", "DELETE /query", "GET /write", "GET /api/put", "GET /nowhere", "POST /nowhere",
+	} {
+		for name, raw := range map[string]string{
+			"length":  fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", line, len(inner), inner),
+			"chunked": fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", line, len(inner), inner),
+		} {
+			answers := exchange(t, r.Addresses().HTTP, raw)
+			if n := strings.Count(answers, "HTTP/1.1 "); n != 1 {
+				t.Errorf("%s, %s: %d answers", line, name, n)
+			}
+		}
+	}
+	equalLines(t, "stored", r.stored(), nil)
+}
+
 func TestPipelinedWrites(t *testing.T) {
 	r := start(t, nil)
 	c := dial(t, r.Addresses().HTTP)
