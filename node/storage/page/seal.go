@@ -13,6 +13,9 @@ type sealPass struct {
 // may seal.
 const headsPerSeal = 64
 
+// sealsMax bounds the limit of SealThrough.
+const sealsMax = 1 << 24
+
 func (s *Set) sealMain(id uint32, h *head) error {
 	slab := &s.slabs[h.slot.class()]
 	s.payload = h.AppendPayload(s.payload[:0], slab.page(h.slot.number()))
@@ -21,7 +24,7 @@ func (s *Set) sealMain(id uint32, h *head) error {
 		return err
 	}
 	h.sealed = ref
-	slab.release(h.slot.number())
+	slab.release(h.slot.number(), s.arena)
 	h.slot &= slotScaled
 	return nil
 }
@@ -41,7 +44,7 @@ func (s *Set) sealLate(id uint32, h *head, l *late) error {
 		return err
 	}
 	h.sealed = ref
-	slab.release(l.slot.number())
+	slab.release(l.slot.number(), s.arena)
 	s.late.remove(l)
 	return nil
 }
@@ -83,7 +86,7 @@ func (s *Set) SealThrough(epoch uint16, limit int) (done bool, err error) {
 	if !p.active || p.epoch != epoch {
 		*p = sealPass{active: true, epoch: epoch}
 	}
-	limit = max(limit, 1)
+	limit = min(max(limit, 1), sealsMax)
 	work := limit * headsPerSeal // one for each head seen, headsPerSeal for each page
 	for ; int(p.nextID) < len(s.heads.chunks)*headsPerChunk; p.nextID++ {
 		if work <= 0 {

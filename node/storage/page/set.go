@@ -65,7 +65,8 @@ func (s *Set) Close() {
 	*s = *NewSet(Options{Sealer: s.sealer, Arena: s.arena})
 }
 
-// Append adds a sample; epoch names the log file (or the like) that holds it.
+// Append adds a sample of series id, which is dense: memory grows with the
+// greatest one. epoch names the log file (or the like) that holds it.
 // The sample is a later write than all before it. A repetition of the newest
 // unsealed sample changes nothing.
 //
@@ -192,7 +193,7 @@ func (s *Set) move(place *slot, class, id uint32) error {
 		return fmt.Errorf("series %d: %w", id, ErrPages)
 	}
 	copy(s.slabs[class].page(number), from.page(place.number()))
-	from.release(place.number())
+	from.release(place.number(), s.arena)
 	*place = makeSlot(class, number) | *place&slotFlags
 	return nil
 }
@@ -233,7 +234,7 @@ func (s *Set) recode(h *codec.PageHead, place *slot, id uint32, scale uint8) (bo
 		return false, fmt.Errorf("series %d: %w", id, ErrPages)
 	}
 	copy(s.slabs[class].page(number), fresh[:])
-	s.slabs[place.class()].release(place.number())
+	s.slabs[place.class()].release(place.number(), s.arena)
 	recoded.Tag = h.Tag
 	*h, *place = recoded, makeSlot(class, number)|*place&slotFirst|slotScaled
 	return true, nil
@@ -306,10 +307,10 @@ func (s *Set) Retire(id uint32) {
 		return
 	}
 	if !h.slot.empty() {
-		s.slabs[h.slot.class()].release(h.slot.number())
+		s.slabs[h.slot.class()].release(h.slot.number(), s.arena)
 	}
 	if l := s.late.find(id); l != nil {
-		s.slabs[l.slot.class()].release(l.slot.number())
+		s.slabs[l.slot.class()].release(l.slot.number(), s.arena)
 		s.late.remove(l)
 	}
 	if h.Known() {

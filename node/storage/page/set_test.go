@@ -130,7 +130,7 @@ func (m *machine) append(t *rapid.T) {
 		timeMs = s.lastMs
 	}
 	step := rapid.SampledFrom([]int64{10_000, 10_000, 10_000, 10_001, 9_999, 0, -10_000, -7}).Draw(t, "step")
-	count := rapid.IntRange(1, 60).Draw(t, "count")
+	count := rapid.IntRange(1, 40).Draw(t, "count")
 	number := drawNumber(t)
 	if rapid.IntRange(0, 20).Draw(t, "jump") == 0 {
 		timeMs = rapid.Int64().Draw(t, "time")
@@ -322,8 +322,20 @@ func TestSealThroughIsBounded(t *testing.T) {
 			break
 		}
 	}
-	if s := set.Stats(); len(log.pages) != 2000 || s.Pages != [classes]int{} || s.PagesOutOfOrder != 0 || s.OutOfOrderBytes != 0 {
+	if s := set.Stats(); len(log.pages) != 2000 || s.PageBytes > classes*(chunkBytes+100) || s.Pages != [classes]int{} || s.PagesOutOfOrder != 0 || s.OutOfOrderBytes != 0 {
 		t.Fatal(len(log.pages), s)
+	}
+}
+
+// TestSealThroughAll: a limit may be as large as it likes.
+func TestSealThroughAll(t *testing.T) {
+	log := &fakeLog{}
+	set := NewSet(Options{Sealer: log})
+	for id := range uint32(300) {
+		appendInt(t, set, id, 2000, 1, 0)
+	}
+	if done, err := set.SealThrough(0, math.MaxInt); !done || err != nil || len(log.pages) != 300 {
+		t.Fatal(done, err, len(log.pages))
 	}
 }
 

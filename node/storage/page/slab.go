@@ -65,8 +65,15 @@ func (s *slab) take(arena *Arena) (number uint32, ok bool) {
 	return number, true
 }
 
-func (s *slab) release(number uint32) {
+// release frees a page. A slab of some size that becomes empty, as after sealing
+// everything, gives its memory back.
+func (s *slab) release(number uint32, arena *Arena) {
+	s.live--
+	if s.live == 0 && len(s.memory.chunks) > 1 {
+		s.memory.release(arena)
+		s.used, s.free = 0, 0
+		return
+	}
 	binary.LittleEndian.PutUint32(s.page(number), s.free)
 	s.free = number + 1
-	s.live--
 }
