@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -14,13 +15,10 @@ import (
 // present epoch and begins the next: hot pages live for at least one epoch, so
 // that those of busy series fill before a checkpoint would seal them.
 type checkpointer struct {
-	position wal.Position // where the present epoch began
-	applied  []uint64
-	epoch    uint16
-}
-
-func newCheckpointer(position uint64, applied []uint64) checkpointer {
-	return checkpointer{position: wal.Position(position), applied: applied}
+	sync.Mutex              // one checkpoint at a time
+	position   wal.Position // where the present epoch began
+	applied    []uint64
+	epoch      uint16
 }
 
 const (
@@ -75,7 +73,7 @@ func (n *Node) pageTasks() []task {
 	return []task{
 		{name: "resume", due: func(_, _ time.Time) bool { return n.committer.refusal() != nil }, run: n.heal},
 		{name: "checkpoint", due: func(_, _ time.Time) bool {
-			return int64(n.log.End()-n.checkpoints.position) >= n.options.CheckpointBytes
+			return n.logSinceCheckpoint() >= n.options.CheckpointBytes
 		}, run: func(context.Context) error { return n.checkpoint() }},
 		{name: "flush", last: n.options.Clock(), due: n.flushDue, run: func(context.Context) error { return n.flush() }},
 	}
@@ -136,8 +134,10 @@ func (n *Node) stopping() bool {
 
 // checkpoint publishes the start of the present epoch and begins the next one.
 func (n *Node) checkpoint() error {
-	position, applied, epoch := n.committer.nextEpoch()
 	c := &n.checkpoints
+	c.Lock()
+	defer c.Unlock()
+	position, applied, epoch := n.committer.nextEpoch()
 	err := n.Engine.Checkpoint(storage.Checkpoint{
 		Position: uint64(c.position), Applied: c.applied, SealThrough: c.epoch - 1,
 	})
@@ -147,6 +147,13 @@ func (n *Node) checkpoint() error {
 	trim := c.position
 	c.position, c.applied, c.epoch = position, applied, epoch
 	return n.log.TrimBefore(trim)
+}
+
+// logSinceCheckpoint gives the bytes of log since the present epoch began.
+func (n *Node) logSinceCheckpoint() int64 {
+	n.checkpoints.Lock()
+	defer n.checkpoints.Unlock()
+	return int64(n.log.End() - n.checkpoints.position)
 }
 
 // finalCheckpoint seals everything, so that the next start replays nothing.

@@ -148,11 +148,12 @@ func (n *Node) open() (err error) {
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
-	if err := n.replay(); err != nil {
+	from := wal.Position(n.Engine.LogPosition())
+	if err := n.replay(from); err != nil {
 		return err
 	}
 	n.limiter = newLimiter(o.Limits, o.Clock)
-	n.checkpoints = newCheckpointer(n.Engine.LogPosition(), n.AppliedIndexes())
+	n.checkpoints.position, n.checkpoints.applied = from, n.AppliedIndexes()
 	n.committer = newCommitter(n.log, n.Engine, o.Sync, runtime.GOMAXPROCS(0), o.Failpoints)
 	return nil
 }
@@ -160,9 +161,8 @@ func (n *Node) open() (err error) {
 // replayHitEntries is how often the failpoint of the replay is passed.
 const replayHitEntries = 64
 
-func (n *Node) replay() error {
+func (n *Node) replay(from wal.Position) error {
 	start := n.options.Clock()
-	from := wal.Position(n.Engine.LogPosition())
 	err := n.log.Replay(from, func(_, _ wal.Position, record []byte) error {
 		entry, err := storage.ParseEntry(record)
 		if err == nil {

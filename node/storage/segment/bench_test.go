@@ -263,7 +263,7 @@ func TestIndexSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	var c codec.Columns
-	for id := range uint32(200) {
+	for id := range uint32(60) {
 		shape(&c, id, w.meta.StartMs, 20*codec.BlockSamples)
 		if err := w.Add(0, id, &c); err != nil {
 			t.Fatal(err)

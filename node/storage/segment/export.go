@@ -90,7 +90,7 @@ func (r *Reader) verifyShard(ctx context.Context, n int) error {
 	w.start(r, n, n+1)
 	var points codec.Points
 	sums := ShardInfo{}
-	series, any := uint32(0), false
+	series, begun := uint32(0), false
 	for {
 		if err := w.next(); err != nil {
 			return err
@@ -105,10 +105,10 @@ func (r *Reader) verifyShard(ctx context.Context, n int) error {
 		if err := w.points(&points); err != nil {
 			return err
 		}
-		if !any || w.id() != series {
+		if !begun || w.id() != series {
 			sums.Series++
 		}
-		series, any = w.id(), true
+		series, begun = w.id(), true
 		sums.Blocks++
 		sums.Samples += int64(points.Len())
 		sums.Digest += DigestPoints(series, &points)

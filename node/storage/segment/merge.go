@@ -167,7 +167,7 @@ func (m *merger) mergeShard(shard uint16, keep bool) error {
 			return err
 		}
 	}
-	if m.w.any && m.w.section.info.Shard == shard {
+	if m.w.inShard && m.w.section.info.Shard == shard {
 		m.w.section.digest = m.digest
 		return m.w.endShard()
 	}

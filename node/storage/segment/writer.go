@@ -58,7 +58,7 @@ type Writer struct {
 	encoder   codec.BlockEncoder
 	section   sectionWriter
 	shards    []byte // shard directory so far
-	any       bool   // a section is open
+	inShard   bool   // a section is open
 	err       error  // the first one; nothing goes on after it
 }
 
@@ -129,12 +129,12 @@ func (w *Writer) checkColumns(c *codec.Columns) error {
 func (w *Writer) enter(shard uint16, id uint32, firstMs int64) error {
 	s := &w.section
 	switch {
-	case !w.any || shard > s.info.Shard:
+	case !w.inShard || shard > s.info.Shard:
 		if err := w.endShard(); err != nil {
 			return err
 		}
 		s.begin(shard)
-		w.any = true
+		w.inShard = true
 	case shard < s.info.Shard:
 		return fmt.Errorf("%w: shard %d after %d", ErrOrder, shard, s.info.Shard)
 	}
@@ -150,7 +150,7 @@ func (w *Writer) enter(shard uint16, id uint32, firstMs int64) error {
 }
 
 func (w *Writer) endShard() error {
-	if !w.any || w.err != nil {
+	if !w.inShard || w.err != nil {
 		return w.err
 	}
 	entry, err := w.section.end()
@@ -168,7 +168,7 @@ func (w *Writer) endShard() error {
 	m.Blocks += entry.Blocks
 	m.Samples += entry.Samples
 	w.shards = appendShardEntry(w.shards, &entry)
-	w.any = false
+	w.inShard = false
 	return w.keep(w.out.err)
 }
 
