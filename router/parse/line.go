@@ -31,6 +31,8 @@ type Rest struct {
 //   - unsigned integers (suffix u) are always on
 //   - a carriage return before the newline is taken off
 //   - timestamps are rounded down to milliseconds
+//   - a comma in front of a field's name is an error wherever it stands; InfluxDB
+//     only counts commas, and takes some
 //   - a tag named _field is refused, as it would be confused with a field
 //
 // Its only error is ErrTooLarge; errors of lines are in b.Errors.

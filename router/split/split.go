@@ -12,8 +12,8 @@ import (
 // Resolver knows the series that exist.
 type Resolver interface {
 	// Resolve gives the series of a key. Hint is the Hint of the Ref that was
-	// found just before for the same line, or 0: series created one after the
-	// other are often asked for one after the other. The key is only valid
+	// found just before, or 0: series created one after the other, whose Hints
+	// grow by 1, are often asked for one after the other. The key is only valid
 	// during the call.
 	Resolve(hint uint32, key series.Key) (series.Ref, bool)
 }
@@ -51,6 +51,13 @@ type Splitter struct {
 
 	keys parse.KeyBuilder
 	ids  []series.ID
+
+	// The Hint of the last Ref that the resolver gave, and whether the last
+	// line's first Ref followed the one before it. Only then is the hint worth a
+	// try on the next line: a wrong one costs the resolver a look at a key that
+	// is in no cache.
+	hint    uint32
+	inOrder bool
 
 	partOf      []uint32 // by shard: index into encoders plus 1; 0 is none
 	encoders    []series.BatchEncoder
@@ -212,7 +219,10 @@ func (s *Splitter) appendNew(b *parse.Batch, line uint32, database []byte, r Res
 		return 0, false, 0
 	}
 	known = true
-	var ref series.Ref
+	before := s.hint
+	if !s.inOrder {
+		s.hint = 0
+	}
 	points := b.Points[l.First : l.First+l.Count]
 	for i := 0; i < len(points); {
 		p := &points[i]
@@ -229,8 +239,11 @@ func (s *Splitter) appendNew(b *parse.Batch, line uint32, database []byte, r Res
 		}
 		var part int
 		var id series.ID
-		if found, ok := r.Resolve(ref.Hint, key); ok {
-			ref = found
+		if found, ok := r.Resolve(s.hint, key); ok {
+			if i == run {
+				s.inOrder = found.Hint == before+1
+			}
+			s.hint = found.Hint
 			part, id = s.part(found.Shard), found.ID
 			if known = known && (len(s.ids) == 0 || shard == found.Shard); known {
 				shard = found.Shard

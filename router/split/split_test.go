@@ -274,11 +274,47 @@ func TestMemoServes(t *testing.T) {
 type counter struct {
 	*node
 	calls int
+	hits  int // hints that were right
 }
 
 func (c *counter) Resolve(hint uint32, key series.Key) (series.Ref, bool) {
 	c.calls++
-	return c.node.Resolve(hint, key)
+	ref, ok := c.node.Resolve(hint, key)
+	if ok && ref.Hint == hint+1 {
+		c.hits++
+	}
+	return ref, ok
+}
+
+// TestHintFollowsOrder checks that lines in the order of their creation are
+// asked for with the right hint, when the memo does not hold them.
+func TestHintFollowsOrder(t *testing.T) {
+	s, err := New(Options{Shards: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(4)
+	body := putBody([]int{1, 2, 3, 4, 5}, 0)
+	for epoch := range uint64(3) { // a new epoch empties the memo
+		var b parse.Batch
+		if err := puts(&b, body); err != nil {
+			t.Fatal(err)
+		}
+		counting := &counter{node: n}
+		s.Split(&b, nil, counting, epoch)
+		if epoch > 0 && counting.hits < 48 {
+			t.Errorf("%d right hints for 50 lines", counting.hits)
+		}
+		for i := range b.Lines {
+			var keys parse.KeyBuilder
+			if err := keys.Start(&b, &b.Lines[i], nil, parse.Limits{}); err != nil {
+				t.Fatal(err)
+			}
+			if key, _ := keys.Key(nil, false); epoch == 0 {
+				n.create(string(key))
+			}
+		}
+	}
 }
 
 // TestMemoBounds sends more lines, shapes and databases than the memo holds.
