@@ -248,8 +248,12 @@ func TestHeader(t *testing.T) {
 	if _, err := Open(Options{FS: fs, Dir: "index", State: state}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no key file: %v", err)
 	}
-	if _, err := Open(Options{FS: fs, Dir: "index", State: State{Count: 1 << 30, Bytes: 100}}); err == nil {
-		t.Errorf("an impossible state was taken")
+	for _, state := range []State{
+		{Count: 1 << 30, Bytes: 100}, {Count: 1}, {Count: 1, Bytes: 100, Next: []uint32{1, 1}}, {Bytes: 100, Next: make([]uint32, 1<<16+1)},
+	} {
+		if _, err := Open(Options{FS: fs, Dir: "index", State: state}); err == nil {
+			t.Errorf("an impossible state was taken: %d series, %d bytes", state.Count, state.Bytes)
+		}
 	}
 }
 

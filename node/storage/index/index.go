@@ -38,6 +38,21 @@ type State struct {
 	Next []uint32
 }
 
+// check refuses what no Sync can have given.
+func (s *State) check() error {
+	if s.Bytes != 0 && s.Bytes < keyHeaderBytes+recordBytesMin*int64(s.Count) || s.Bytes == 0 && s.Count != 0 {
+		return fmt.Errorf("series table: %d series cannot be in %d bytes", s.Count, s.Bytes)
+	}
+	given := uint64(0)
+	for _, next := range s.Next {
+		given += uint64(next)
+	}
+	if given > uint64(s.Count) || len(s.Next) > 1<<16 {
+		return fmt.Errorf("series table: %d ids in %d shards were given to %d series", given, len(s.Next), s.Count)
+	}
+	return nil
+}
+
 // The failpoints of this package.
 const (
 	PointKeyWrite      = "index/key-write"      // before keys are written to their file
@@ -68,9 +83,8 @@ type Index struct {
 // Open reads the files and builds the rest. Damage is told to Options.Corrupt
 // and skipped; see FORMAT.md for what is lost with it.
 func Open(o Options) (*Index, error) {
-	if o.State.Bytes != 0 && o.State.Bytes < keyHeaderBytes+recordBytesMin*int64(o.State.Count) ||
-		o.State.Bytes == 0 && o.State.Count != 0 {
-		return nil, fmt.Errorf("series table: %d series cannot be in %d bytes", o.State.Count, o.State.Bytes)
+	if err := o.State.check(); err != nil {
+		return nil, err
 	}
 	x := &Index{table: newTable()}
 	if o.hashMask != 0 {
