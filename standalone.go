@@ -256,7 +256,7 @@ func serveStandalone(ctx context.Context, s *standaloneSettings, n *node.Node, l
 
 func (s *standaloneSettings) queryOptions(n *node.Node, logger *slog.Logger, registry *registry) opentsdb.Options {
 	return opentsdb.Options{
-		Source: n, Deleter: n, Logger: logger, Metrics: registry,
+		Source: n, Deleter: n, Logger: logger, Registerer: registry,
 		Limits: opentsdb.Limits{
 			SeriesMax: unlimitedIfZero(s.querySeriesMax), SamplesMax: unlimitedIfZero(s.querySamplesMax),
 			BytesMax: unlimitedIfZero(int64(s.queryMemory)), Timeout: time.Duration(unlimitedIfZero(int64(s.queryTimeout))),
