@@ -43,15 +43,15 @@ func eightDigits(t uint64) uint64 {
 // first gives the index of the lowest marked byte; 8 when there is none.
 func first(marks uint64) int { return bits.TrailingZeros64(marks) >> 3 }
 
-// sameText says whether the n bytes at b[i:] and at b[j:] are equal. It gives
-// false when b is too short to be read by words.
+// sameText says whether the n bytes at b[i:] and those before them at b[j:],
+// j ≤ i, are equal. It gives false when b is too short to be read by words.
 func sameText(b []byte, i, j, n int) bool {
 	for ; n > 8; i, j, n = i+8, j+8, n-8 {
-		if max(i, j)+8 > len(b) || load64(b, i) != load64(b, j) {
+		if i+8 > len(b) || load64(b, i) != load64(b, j) {
 			return false
 		}
 	}
-	if max(i, j)+8 > len(b) {
+	if i+8 > len(b) {
 		return false
 	}
 	return (load64(b, i)^load64(b, j))<<(64-8*uint(n)) == 0
