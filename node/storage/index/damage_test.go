@@ -197,6 +197,8 @@ func TestTwinRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []string
+	state.Next = append(state.Next, make([]uint32, 91-len(state.Next))...)
+	state.Next[90] = 1
 	y := openTest(t, fs, state, func(err error) {
 		var damage *CorruptError
 		if !errors.As(err, &damage) {

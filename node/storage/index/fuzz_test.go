@@ -42,7 +42,7 @@ func FuzzKeyFile(f *testing.F) {
 		if _, err := file.WriteAt(b, 0); err != nil {
 			t.Fatal(err)
 		}
-		x, err := Open(Options{FS: fs, Dir: "index", State: State{Count: count, Bytes: int64(len(b))}, Workers: 2})
+		x, err := Open(Options{FS: fs, Dir: "index", State: State{Count: count, Bytes: int64(len(b)), Next: []uint32{0, 0, 0, count}}, Workers: 2})
 		if err != nil {
 			return
 		}
@@ -61,6 +61,9 @@ func FuzzKeyFile(f *testing.F) {
 			if got, ok := x.Local(want.Shard, want.ID); !ok || got != local {
 				t.Fatalf("series %d is not id %d of shard %d", local, want.ID, want.Shard)
 			}
+		}
+		if state, err := x.Sync(); err != nil || state.check() != nil {
+			t.Fatalf("state %+v, %v, %v", state, err, state.check())
 		}
 		if s := x.Stats(); s.SeriesLost != lost {
 			t.Fatalf("%d lost, %+v", lost, s)

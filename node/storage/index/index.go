@@ -34,7 +34,8 @@ type State struct {
 	Count uint32 // series, lost ones included
 	Bytes int64  // of the key file
 	// Next holds, for each shard from 0 on, the id that its next series gets, so
-	// that the id of a series whose record was lost is not given again.
+	// that the id of a series whose record was lost is not given again. Records
+	// with other ids are refused.
 	Next []uint32
 }
 
@@ -117,13 +118,6 @@ func (x *Index) load(o *Options) error {
 	x.keys.scan(o)
 	if err := x.fill(o); err != nil {
 		return err
-	}
-	for shard, next := range o.State.Next {
-		if next > 0 {
-			s := x.shards.make(uint16(shard))
-			s.raiseNext(next)
-			s.growLocked(min(next, o.State.Count))
-		}
 	}
 	var err error
 	if x.activity, err = openActivity(o); err != nil {

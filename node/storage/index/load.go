@@ -34,48 +34,38 @@ func (x *Index) fill(o *Options) error {
 }
 
 func (x *Index) fillWith(o *Options, workers int, refuse func(local uint32, what string)) (conflicts bool, err error) {
-	count := o.State.Count
-	slices := int((uint64(count) + fillSlice - 1) / fillSlice)
-	var bad atomic.Bool
-	each := func(visit func(local uint32, record []byte) string) error {
-		return parallel(workers, slices, func(i int) error {
-			return vfs.Guard(func() error {
-				end := min(uint64(i+1)*fillSlice, uint64(count))
-				for local := uint32(i) * fillSlice; uint64(local) < end; local++ {
-					record := x.keys.record(local)
-					if record == nil {
-						continue
-					}
-					if what := visit(local, record); what != "" {
-						bad.Store(true)
-						refuse(local, what)
-					}
-				}
-				return nil
-			})
-		})
-	}
-	err = each(func(_ uint32, record []byte) string {
-		// Ids are given without gaps, so a larger one cannot be true, and must not
-		// make an array of its size.
-		if id := recordID(record); uint32(id) < count {
-			x.shards.make(recordShard(record)).raiseNext(uint32(id) + 1)
+	for shard, next := range o.State.Next {
+		if next > 0 {
+			ids := x.shards.make(uint16(shard))
+			ids.raiseNext(next)
+			ids.growLocked(next) // no larger than Count, see State.check
 		}
-		return ""
-	})
-	if err != nil {
-		return false, err
 	}
-	x.shards.each(func(_ uint16, s *shardIDs) { s.growLocked(s.next.Load()) })
+	count := uint64(o.State.Count)
 	x.table.reserve(int(count))
-	err = each(func(local uint32, record []byte) string { return x.fillOne(local, record, count) })
+	var bad atomic.Bool
+	err = parallel(workers, int((count+fillSlice-1)/fillSlice), func(i int) error {
+		return vfs.Guard(func() error {
+			for local := uint64(i) * fillSlice; local < min(uint64(i+1)*fillSlice, count); local++ {
+				record := x.keys.record(uint32(local))
+				if record == nil {
+					continue
+				}
+				if what := x.fillOne(uint32(local), record, &o.State); what != "" {
+					bad.Store(true)
+					refuse(uint32(local), what)
+				}
+			}
+			return nil
+		})
+	})
 	return bad.Load(), err
 }
 
-func (x *Index) fillOne(local uint32, record []byte, count uint32) (what string) {
+func (x *Index) fillOne(local uint32, record []byte, state *State) (what string) {
 	key, shard, id := recordKey(record), recordShard(record), recordID(record)
-	if uint32(id) >= count {
-		return "has an id beyond the number of series"
+	if int(shard) >= len(state.Next) || uint32(id) >= state.Next[shard] {
+		return fmt.Sprintf("has id %d of shard %d, which was not given", id, shard)
 	}
 	hash := x.table.hash(key)
 	s := x.table.stripe(hash)
