@@ -49,7 +49,7 @@ func Lines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 		limits:    o.Limits.WithDefaults(),
 		noTimeMs:  o.Precision.truncateMs(o.NowMs),
 	}
-	stream := stream{body: body, partial: o.Partial, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax}
+	stream := stream{body: body, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax}
 	at := stream.start()
 	for at < p.end {
 		stream.number++

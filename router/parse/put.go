@@ -34,7 +34,7 @@ func Puts(b *Batch, body []byte, o PutOptions) (Rest, error) {
 		return Rest{}, err
 	}
 	p := putParser{b: b, pad: padded(body), end: len(body), limits: o.Limits.WithDefaults()}
-	stream := stream{body: body, partial: o.Partial, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax}
+	stream := stream{body: body, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax}
 	at := stream.start()
 	for at < p.end {
 		stream.number++

@@ -8,7 +8,6 @@ var newline = []byte{'\n'}
 // stream is the place of a line parser in a stream that comes in pieces.
 type stream struct {
 	body         []byte
-	partial      bool
 	inside       bool
 	lineBytesMax int
 	number       uint32 // of the current line, from 1

@@ -91,7 +91,7 @@ func digitRun(b []byte, at int) (value uint64, digits int, ok bool) {
 // digits19 reads up to 19 digits. It gives no digits when there are more, or
 // when b is too short to be read by words.
 func digits19(b []byte, at int) (value uint64, digits int) {
-	value, digits, ok := digitRun(b, at)
+	value, digits, _ = digitRun(b, at)
 	if digits < 8 {
 		return value, digits
 	}

@@ -189,8 +189,25 @@ func bodiesOf(make func(devices []int, row int) []byte) [][]byte {
 }
 
 func BenchmarkLines(b *testing.B) { benchmarkStages(b, bodiesOf(lineBody), lines) }
-func BenchmarkPuts(b *testing.B)  { benchmarkStages(b, bodiesOf(putBody), puts) }
-func BenchmarkJSON(b *testing.B)  { benchmarkStages(b, bodiesOf(jsonBody), json) }
+
+// BenchmarkAgentLines sends what a host's agent does: lines of several
+// measurements in turn, with integers, booleans and strings among the floats.
+func BenchmarkAgentLines(b *testing.B) {
+	benchmarkStages(b, bodiesOf(func(devices []int, row int) []byte {
+		var body []byte
+		for _, d := range devices[:5] {
+			host := fmt.Sprintf("host=web-%d.example", d)
+			body = fmt.Appendf(body, "cpu,cpu=cpu0,%s usage_user=%d.25,usage_system=1.5,usage_idle=9%d.125 1700000%d000000000\n", host, row%10, row%9, 100+row)
+			body = fmt.Appendf(body, "disk,device=sda1,fstype=ext4,%s,path=/var\\ log free=%di,total=53660876800i,used_percent=41.2 1700000%d000000000\n", host, 1000000+row, 100+row)
+			body = fmt.Appendf(body, "system,%s load1=0.%d,n_cpus=4i,uptime_format=\"3 days, 1:02\" 1700000%d000000000\n", host, row%100, 100+row)
+			body = fmt.Appendf(body, "net,%s,interface=eth0 bytes_recv=%di,up=true 1700000%d000000000\n", host, 5000000+row, 100+row)
+		}
+		return append(body, make([]byte, 16)...)[:len(body)]
+	}), lines)
+}
+
+func BenchmarkPuts(b *testing.B) { benchmarkStages(b, bodiesOf(putBody), puts) }
+func BenchmarkJSON(b *testing.B) { benchmarkStages(b, bodiesOf(jsonBody), json) }
 
 // constant knows every key: as in a map that costs nothing. It leaves what the
 // splitter itself does for lines that its memo does not hold.
