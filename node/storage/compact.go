@@ -44,7 +44,9 @@ func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err e
 	if errors.As(err, &corrupt) {
 		e.stats.compactionFailures.Add(1)
 		e.reportCorruption(err)
-		return true, e.markDamaged(job.Inputs)
+		return true, e.markDamaged(slices.DeleteFunc(slices.Clone(job.Inputs), func(m segment.Meta) bool {
+			return m.Name != path.Base(corrupt.File)
+		}))
 	}
 	if err != nil {
 		e.stats.compactionFailures.Add(1)

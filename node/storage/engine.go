@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/index"
+	"github.com/tickmesh/tickmesh/node/storage/page"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
@@ -58,6 +59,7 @@ type Engine struct {
 	lock       io.Closer
 
 	shards   []*shard
+	arena    page.Arena // memory of all hot pages
 	index    *index.Index
 	pages    *pagelog.Log
 	versions versions
@@ -240,6 +242,11 @@ func (e *Engine) close() error {
 	}
 	if e.index != nil {
 		problems = append(problems, e.index.Close())
+	}
+	for _, s := range e.shards {
+		s.mu.Lock()
+		s.mu.set.Close()
+		s.mu.Unlock()
 	}
 	if e.lock != nil {
 		problems = append(problems, e.lock.Close())

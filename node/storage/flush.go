@@ -58,7 +58,7 @@ func (e *Engine) flushGeneration(number uint32) error {
 	if err := e.failpoints.Hit(FailFlushSort); err != nil {
 		return err
 	}
-	f := &flusher{engine: e, generation: number, writers: map[segment.Partition]*segment.Writer{}, pin: e.pages.Pin()}
+	f := &flusher{engine: e, generation: number, span: segment.SpanTwoHours, writers: map[segment.Partition]*segment.Writer{}, pin: e.pages.Pin()}
 	defer f.pin.Close()
 	metas, err := f.run()
 	if err != nil {

@@ -36,6 +36,7 @@ type shard struct {
 		backlog []backlogEntry
 		reader  series.BatchReader
 		slots   []slot
+		points  points
 	}
 }
 
@@ -54,7 +55,7 @@ func newShard(engine *Engine, number uint16, applied uint64, cutMs int64) *shard
 	s := &shard{number: number, engine: engine}
 	s.cutMs.Store(cutMs)
 	s.mu.applied = applied
-	s.mu.set = page.NewSet(page.Options{Sealer: s})
+	s.mu.set = page.NewSet(page.Options{Sealer: s, Arena: &engine.arena})
 	return s
 }
 
@@ -121,21 +122,23 @@ func (s *shard) applyLocked(epoch uint16, e *Entry) error {
 }
 
 func (s *shard) applySamplesLocked(epoch uint16, body []byte) error {
+	p := &s.mu.points
+	p.epoch, p.known, p.cutMs, p.count = epoch, s.engine.index.ShardSeries(s.number), s.cutMs.Load(), 0
 	for len(body) > 0 {
 		batch, rest, err := NextBatch(body)
+		if err == nil {
+			err = s.applyBatchLocked(batch)
+		}
 		if err != nil {
-			return err
+			return errors.Join(err, s.appendLocked())
 		}
 		body = rest
-		if err := s.applyBatchLocked(epoch, batch); err != nil {
-			return err
-		}
 	}
-	return nil
+	return s.appendLocked()
 }
 
-func (s *shard) applyBatchLocked(epoch uint16, batch []byte) error {
-	r := &s.mu.reader
+func (s *shard) applyBatchLocked(batch []byte) error {
+	r, p := &s.mu.reader, &s.mu.points
 	r.Reset(batch)
 	s.mu.slots = s.mu.slots[:0]
 	for {
@@ -145,10 +148,6 @@ func (s *shard) applyBatchLocked(epoch uint16, batch []byte) error {
 		}
 		s.mu.slots = append(s.mu.slots, slot{key: key})
 	}
-	known := s.engine.index.ShardSeries(s.number)
-	cut := s.cutMs.Load()
-	set := s.mu.set
-	var skipped int64
 	for r.NextPoint() {
 		id := r.Ref
 		if id >= uint32(series.SlotBase) {
@@ -156,22 +155,52 @@ func (s *shard) applyBatchLocked(epoch uint16, batch []byte) error {
 			if id, err = s.slotLocked(id-uint32(series.SlotBase), r.TimeMs); err != nil {
 				return err
 			}
-			known = max(known, id+1)
+			p.known = max(p.known, id+1)
 		}
-		if id >= known || r.TimeMs < cut {
-			skipped++
+		if id >= p.known || r.TimeMs < p.cutMs {
+			s.engine.stats.samplesSkipped.Add(1)
 			continue
 		}
-		if err := set.Append(id, r.TimeMs, r.Mantissa, r.Scale, epoch); err != nil {
-			return stalled(err)
+		p.ids[p.count], p.times[p.count], p.mantissas[p.count], p.scales[p.count] = id, r.TimeMs, r.Mantissa, r.Scale
+		p.count++
+		if p.count == len(p.ids) {
+			if err := s.appendLocked(); err != nil {
+				return err
+			}
 		}
-	}
-	s.engine.stats.samples.Add(int64(r.Points()) - skipped)
-	if skipped > 0 {
-		s.engine.stats.samplesSkipped.Add(skipped)
 	}
 	return r.Err()
 }
+
+// points are the next samples of an entry. They are gathered so that the memory
+// of their series can be fetched for all of them at once.
+type points struct {
+	epoch uint16
+	known uint32 // ids below it have a series
+	cutMs int64  // older samples are beyond retention
+
+	count     int
+	ids       [page.WarmMax]uint32
+	times     [page.WarmMax]int64
+	mantissas [page.WarmMax]int64
+	scales    [page.WarmMax]uint8
+}
+
+// appendLocked gives the gathered points to the hot pages.
+func (s *shard) appendLocked() error {
+	p, set := &s.mu.points, s.mu.set
+	set.Warm(p.ids[:p.count])
+	for i := range p.count {
+		if err := set.Append(p.ids[i], p.times[i], p.mantissas[i], p.scales[i], p.epoch); err != nil {
+			return stalled(err)
+		}
+	}
+	s.engine.stats.samples.Add(int64(p.count))
+	p.count = 0
+	return nil
+}
+
+func stalled(err error) error { return fmt.Errorf("%w: %w", ErrStalled, err) }
 
 // slotLocked gives the id of a definition of the batch that is being applied. A
 // series is made when its first sample comes.
@@ -190,8 +219,6 @@ func (s *shard) slotLocked(n uint32, timeMs int64) (uint32, error) {
 	return slot.id, nil
 }
 
-func stalled(err error) error { return fmt.Errorf("%w: %w", ErrStalled, err) }
-
 func (s *shard) applyDeleteLocked(body []byte) error {
 	ids, fromMs, toMs, err := parseDeleteBody(body)
 	if err != nil {
@@ -201,6 +228,7 @@ func (s *shard) applyDeleteLocked(body []byte) error {
 		if err := s.mu.set.SealSeries(id); err != nil {
 			return stalled(err)
 		}
+		s.mu.set.ForgetLast(id) // it may be among the deleted
 	}
 	s.engine.addTombstone(Tombstone{Shard: s.number, IDs: ids, FromMs: fromMs, ToMs: toMs})
 	return nil
