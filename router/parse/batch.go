@@ -121,6 +121,8 @@ type Batch struct {
 
 	symbols []Span   // remote write 2.0: the symbols table
 	refs    []uint64 // remote write 2.0: the labels of the current series
+
+	keys KeyBuilder // checks the heads of line protocol
 }
 
 // Reset empties the batch and keeps its memory.
@@ -133,6 +135,7 @@ func (b *Batch) Reset() {
 		Errors:   b.Errors[:0],
 		symbols:  b.symbols[:0],
 		refs:     b.refs[:0],
+		keys:     b.keys,
 	}
 }
 

@@ -81,7 +81,6 @@ type lineParser struct {
 	precision Precision
 	limits    Limits
 	noTimeMs  int64
-	keys      KeyBuilder
 
 	// Where the points of the line before begin, and how many they are: its
 	// field names are the guess for the next line's.
@@ -91,6 +90,8 @@ type lineParser struct {
 	// newline behind it, and its time.
 	stamp, stampBytes int
 	stampMs           int64
+
+	fastStrings int // strings that fastFields has skipped
 }
 
 // addLine appends the line of the points from first on. Same says that its field

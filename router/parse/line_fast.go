@@ -4,11 +4,11 @@ import "math"
 
 // fast parses the line at pad[at:] if it is complete and of the common form:
 //
-//	head name=number[i],name=number[i]… [timestamp]\n
+//	head name=value,name=value… [timestamp]\n
 //
-// with single spaces, no control characters, no quotes, and no backslashes
-// behind the head. It gives the start of the next line, or ok = false and has
-// changed nothing that counts.
+// with single spaces, no control characters, and no backslashes behind the head;
+// values are plain decimals, integers, t, f, true, false, and strings. It gives
+// the start of the next line, or ok = false and has changed nothing that counts.
 func (p *lineParser) fast(at int) (next int, ok bool) {
 	pad := p.pad
 	headEnd, ok := fastHead(pad, at)
@@ -17,7 +17,7 @@ func (p *lineParser) fast(at int) (next int, ok bool) {
 	}
 	first := p.count
 	i, count, same, ok := p.fastFields(headEnd + 1)
-	if !ok || i >= p.end {
+	if !ok || i >= p.end || count == first {
 		return 0, false
 	}
 	timeMs := p.noTimeMs
@@ -34,6 +34,7 @@ func (p *lineParser) fast(at int) (next int, ok bool) {
 		points[j].TimeMs = timeMs
 	}
 	p.count = count
+	p.b.SkippedStrings += p.fastStrings
 	p.addLine(Span{uint32(at), uint32(headEnd)}, Span{uint32(at), uint32(i)}, first, same)
 	return i + 1, true
 }
@@ -58,22 +59,35 @@ func (p *lineParser) fastTime(i int) (timeMs int64, end int, ok bool) {
 
 // fastHead finds the space behind the head at pad[at:].
 func fastHead(pad []byte, at int) (end int, ok bool) {
-	for i := at; i+8 <= len(pad); i += 8 {
-		if n := first(below(load64(pad, i), ' '+1)); n < 8 {
-			end = i + n
-			return end, pad[end] == ' ' && end > at && pad[end-1] != '\\' && pad[at] != '#'
+	for i := at; i+8 <= len(pad); {
+		n := first(below(load64(pad, i), ' '+1))
+		if i += n; n == 8 {
+			continue
 		}
+		if pad[i] != ' ' || i == at || pad[at] == '#' {
+			return 0, false
+		}
+		if pad[i-1] != '\\' {
+			return i, true
+		}
+		// An escaped space is part of the head. Behind two backslashes it is
+		// so for the head, but not for the line's end.
+		if i-1 == at || pad[i-2] == '\\' {
+			return 0, false
+		}
+		i++
 	}
 	return 0, false
 }
 
-// fastFields parses name=number pairs into the points behind p.count, whose new
+// fastFields parses name=value pairs into the points behind p.count, whose new
 // count it gives, and stops at the space or newline behind them. Same says that
 // the names are those of the line before.
 func (p *lineParser) fastFields(i int) (end, count int, same, ok bool) {
 	pad, points := p.pad, p.points
 	n := p.count
 	guess, guessEnd := p.guess, p.guess+p.guessCount
+	strings := 0
 	same = true
 	for {
 		if n == len(points) {
@@ -81,42 +95,93 @@ func (p *lineParser) fastFields(i int) (end, count int, same, ok bool) {
 			points = p.points
 		}
 		point := &points[n]
+		point.Field = uint32(i)
 		// The = behind the name is compared with it.
-		if same && guess < guessEnd && sameText(pad, i, int(points[guess].Field), int(points[guess].FieldLen)+1) {
+		guessed := same && guess < guessEnd && sameText(pad, i, int(points[guess].Field), int(points[guess].FieldLen)+1)
+		if guessed {
 			point.FieldLen, point.FieldEscaped = points[guess].FieldLen, points[guess].FieldEscaped
 			guess++
 		} else {
-			same = false
 			length, found := fastName(pad, i)
 			if !found {
 				return 0, 0, false, false
 			}
 			point.FieldLen, point.FieldEscaped = uint16(length), false
 		}
-		point.Field = uint32(i)
 		i += int(point.FieldLen) + 1
 		if i >= len(pad) {
 			return 0, 0, false, false
 		}
 		sign := signBytes(pad[i])
 		mantissa, scale, stop, read := decimal(pad, i+sign)
-		if !read || stop >= len(pad) || mantissa < uint64(sign) { // −0 is no decimal
-			return 0, 0, false, false
-		}
-		point.Mantissa, point.Scale = signed(mantissa, sign), scale
-		c := pad[stop]
-		if c == 'i' && scale == 0 {
-			if stop++; stop >= len(pad) {
+		if read {
+			if stop >= len(pad) || mantissa < uint64(sign) { // −0 is no decimal
 				return 0, 0, false, false
 			}
-			c = pad[stop]
+			point.Mantissa, point.Scale = signed(mantissa, sign), scale
+			if pad[stop] == 'i' && scale == 0 {
+				stop++
+			}
+			n++
+			same = guessed
+		} else if value, after := fastWord(pad, i); after > 0 {
+			point.Mantissa, point.Scale = value, 0
+			stop = after
+			n++
+			same = guessed
+		} else if stop = fastString(pad, i); stop > 0 && !guessed {
+			strings++ // no point, so the names of the points are as before
+		} else {
+			return 0, 0, false, false
 		}
-		n++
-		if c != ',' {
+		if stop >= len(pad) {
+			return 0, 0, false, false
+		}
+		if c := pad[stop]; c != ',' {
+			p.fastStrings = strings
 			return stop, n, same && guess == guessEnd, c == ' ' || c == '\n'
 		}
 		i = stop + 1
 	}
+}
+
+// fastWord reads t, f, true or false at pad[i:], of which the caller checks what
+// follows. End is 0 for anything else.
+func fastWord(pad []byte, i int) (value int64, end int) {
+	if i+8 > len(pad) {
+		return 0, 0
+	}
+	const wordTrue, wordFals = 't' | 'r'<<8 | 'u'<<16 | 'e'<<24, 'f' | 'a'<<8 | 'l'<<16 | 's'<<24
+	switch word := uint32(load64(pad, i)); {
+	case word == wordTrue:
+		return 1, i + 4
+	case word == wordFals && pad[i+4] == 'e':
+		return 0, i + 5
+	case byte(word) == 't':
+		return 1, i + 1
+	case byte(word) == 'f':
+		return 0, i + 1
+	}
+	return 0, 0
+}
+
+// fastString finds the end of the string at pad[i:], behind its closing quote.
+// It is 0 for anything else, and for strings with backslashes or control
+// characters.
+func fastString(pad []byte, i int) (end int) {
+	if pad[i] != '"' {
+		return 0
+	}
+	for at := i + 1; at+8 <= len(pad); at += 8 {
+		x := load64(pad, at)
+		if n := first(equal(x, '"') | equal(x, '\\') | below(x, ' ')); n < 8 {
+			if pad[at+n] == '"' {
+				return at + n + 1
+			}
+			return 0
+		}
+	}
+	return 0
 }
 
 // fastName gives the length of the plain name at pad[i:], up to the =. Names with

@@ -61,14 +61,14 @@ func (p *lineParser) general(start, stop int) {
 	text.End = uint32(len(line))
 	first, strings := p.count, b.SkippedStrings
 	headEnd := p.headEnd(line, at)
-	wrong := fault{KindLimit, lineTooLong(p.limits.LineBytesMax)}
-	if stop-start <= p.limits.LineBytesMax {
+	var wrong fault
+	if stop-start > p.limits.LineBytesMax {
+		wrong = fault{KindLimit, lineTooLong(p.limits.LineBytesMax)}
+	} else if wrong = b.keys.readLine(line[at:headEnd]); wrong.detail == "" {
 		// The head is checked here, although every new head is checked again
 		// when its key is built: its errors come first, and without points
 		// (only strings) no key is built.
-		if wrong = p.keys.readLine(line[at:headEnd]); wrong.detail == "" {
-			wrong = p.generalBody(line, headEnd)
-		}
+		wrong = p.generalBody(line, headEnd)
 	}
 	if wrong.detail != "" {
 		p.count, b.SkippedStrings = first, strings

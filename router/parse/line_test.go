@@ -324,6 +324,8 @@ var lineSeeds = []string{
 	"m a=1 9223372036854775807\nm a=1 99999999999999999999\n",
 	"\x00 m a=1\nm\ta b=1\nm a=1\t5\n",
 	"m 0123456789=1,0123456789a=2\nm 0123456789=1,0123456789a=2\n",
+	"m a=t,b=\"x, y=1\",c=2 17\nm a=f,b=\"z\",c=3 17\nm a=1,c=\"2\" 17\nm a=tx\nm a=truex\nm a=\"x\"\nm s=\"x\",a=false 18\nm s=\"x\"y,a=1 18\n",
+	`m\ x,t=a\\ \"b c=1,d="` + "\n" + `" 17` + "\n",
 	"m,t=\xff\xfe v=1\n", "\\\n=1\n", "a\\ b=1\n", `a\\ b=1`, `m a\\=1`, " m,a=\"b =c\n,d=\" e=1\n",
 }
 
@@ -379,6 +381,8 @@ func TestLinesAgainstReference(t *testing.T) {
 func TestLinesFastPath(t *testing.T) {
 	for _, line := range []string{
 		"m,device=d_17 s_0=20.15,s_1=123456i,s_2=-0.5,s_3=7 1700000000000000000\n",
+		"system,host=a up=true,down=f,load=0.5,uptime=\"3 days, 1:02\",n=4i 1700000000\n",
+		"disk,path=/var\\ log,host=a free=1i 1700000000\n",
 		"cpu,host=web01 usage_idle=99.123456,usage_user=0.5\n",
 		"m,a=b,c=d value=12345678901.5,long_field_name=1234567890123456i 1700000000\n",
 	} {
