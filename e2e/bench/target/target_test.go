@@ -24,7 +24,7 @@ func TestQueryPaths(t *testing.T) {
 		query  Query
 		path   string
 	}{
-		{TickMesh{}, oneLineSeries, "/api/query?start=1700006400&end=1700009999&arrays=true&m=avg:0all-avg:m{device=d_3,_field=s_4}"},
+		{TickMesh{}, oneLineSeries, "/api/query?start=1700006400&end=1700010000&arrays=true&m=avg:0all-avg:m{device=d_3,_field=s_4}"},
 		{TickMesh{}, onePutSeries, "/api/query?start=1700006400&end=1700009999&arrays=true&m=none:m{device=d_3,sensor=s_4}"},
 		{TickMesh{}, everything, "/api/query?start=1700006400&end=1700009999&arrays=true&m=avg:1m-avg:m"},
 		{VictoriaMetrics{}, oneLineSeries, `/api/v1/query?nocache=1&time=1700009999&query=avg(avg_over_time(m_s_4{device="d_3"}[3600s]))`},

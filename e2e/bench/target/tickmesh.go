@@ -77,8 +77,12 @@ func (t TickMesh) WritePath() string { return "/api/write?precision=s" }
 func (t TickMesh) QueryPath(q Query) string {
 	function := map[Kind]string{Point: "none", Raw: "none", Mean: "avg:0all-avg", Minutes: "avg:1m-avg", Count: "sum:0all-count"}[q.Kind]
 	to := q.ToS - 1 // OpenTSDB's end is inclusive
-	if q.Kind == Point {
+	switch q.Kind {
+	case Point:
 		to = q.FromS
+	case Mean, Count:
+		to = q.ToS // but a window over all of the range ends before it
+	case Raw, Minutes:
 	}
 	var tags []string
 	if q.Device != All {
