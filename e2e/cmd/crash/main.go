@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string) error {
 	set.DurationVar(&config.CycleMax, "cycle-max", config.CycleMax, "longest time from a start to a kill")
 	walSync := set.String("wal-sync", "interval", "the server's --wal-sync")
 	binary := set.String("binary", "", "the tickmesh binary (default: built from this module)")
-	names := set.String("failpoints", "", "failpoints to kill at, separated by commas (default: all)")
+	names := set.String("failpoints", "", "failpoints to kill at, separated by commas, or none (default: all)")
 	flags := set.String("tickmesh-flags", strings.Join(crash.SmallFlags(), " "), "further flags of the server")
 	dir := set.String("dir", os.TempDir(), "folder for the data folder")
 	if err := set.Parse(args); err != nil {
@@ -57,8 +57,11 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	config.Failpoints = strings.FieldsFunc(*names, func(r rune) bool { return r == ',' })
-	if *names == "" {
+	switch *names {
+	case "none":
+	default:
+		config.Failpoints = strings.Split(*names, ",")
+	case "":
 		if config.Failpoints, err = crash.Failpoints(ctx, *binary); err != nil {
 			return err
 		}
