@@ -47,13 +47,6 @@ type counts struct {
 	overloads    int64 // answers 503
 }
 
-func (c *counts) add(other counts) {
-	c.acknowledged += other.acknowledged
-	c.unanswered += other.unanswered
-	c.deletes += other.deletes
-	c.overloads += other.overloads
-}
-
 func (w *writer) dialect() dialect { return dialect(w.model.number % int(dialectCount)) }
 
 // run writes until the context ends or the server is gone; neither is an error.

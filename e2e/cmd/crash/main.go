@@ -58,9 +58,9 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	switch *names {
-	case "none":
 	default:
 		config.Failpoints = strings.Split(*names, ",")
+	case "none":
 	case "":
 		if config.Failpoints, err = crash.Failpoints(ctx, *binary); err != nil {
 			return err
