@@ -7,19 +7,21 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	_ "time/tzdata" // small images have no time zones, which queries may name
 
 	"github.com/spf13/cobra"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	root := newRootCommand()
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(os.Stderr, "tickmesh: %v\n", err)
-		stop()
-		os.Exit(1) //nolint:gocritic // stop has run
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := newRootCommand().ExecuteContext(ctx); err != nil {
+		const name = "tickmesh: "
+		indent := "\n" + strings.Repeat(" ", len(name))
+		fmt.Fprintln(os.Stderr, name+strings.ReplaceAll(err.Error(), "\n", indent))
+		os.Exit(1)
 	}
 }
 
@@ -38,8 +40,13 @@ Start with:  tickmesh standalone --data-dir ./data`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w\nsee `%s --help`", err, cmd.CommandPath())
+		return withHelp(cmd, flagError(err))
 	})
 	root.AddCommand(newStandaloneCommand(), newVersionCommand(), newFailpointsCommand())
 	return root
+}
+
+// withHelp says where the help is.
+func withHelp(cmd *cobra.Command, err error) error {
+	return fmt.Errorf("%w\nsee `%s --help`", err, cmd.CommandPath())
 }

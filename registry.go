@@ -16,8 +16,17 @@ type registry struct{ *prometheus.Registry }
 
 func newRegistry() *registry {
 	r := &registry{prometheus.NewRegistry()}
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
 	return r
+}
+
+// buildInfo says in its labels which program runs; its value is 1.
+func buildInfo() prometheus.Collector {
+	b := build()
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tickmesh_build_info", Help: "1, with the version in the labels.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision},
+	}, func() float64 { return 1 })
 }
 
 // stats gives all counters and gauges as OpenTSDB's /api/stats names them: dots

@@ -2,24 +2,21 @@ package main
 
 import (
 	"context"
-
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"strings"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
-
-	"github.com/tickmesh/tickmesh/node"
-	"github.com/tickmesh/tickmesh/router/ingest"
 )
 
 // mux routes what is not a write.
@@ -32,7 +29,7 @@ func newMux(queries http.Handler, r *registry, ready *readiness, withProfiles bo
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	m.HandleFunc("GET /readyz", ready.serve)
 	m.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, "TickMesh: /api/put /write /api/v1/write take points, /api/query answers, /metrics and /readyz tell how it is.")
+		fmt.Fprintln(w, "TickMesh "+programVersion+": /write, /api/put and /api/v1/write take points, /api/query answers, /metrics and /readyz tell how it is.")
 	})
 	if withProfiles {
 		m.HandleFunc("/debug/pprof/", pprof.Index)
@@ -45,9 +42,9 @@ func newMux(queries http.Handler, r *registry, ready *readiness, withProfiles bo
 	return m
 }
 
-// readiness says whether writes are taken.
+// readiness says whether the server takes writes and answers queries.
 type readiness struct {
-	node    *node.Node
+	health  func() error // why the node takes no writes, or nil
 	serving atomic.Bool
 }
 
@@ -58,45 +55,83 @@ func (r *readiness) serve(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "not ready: starting or stopping", http.StatusServiceUnavailable)
 		return
 	}
-	if err := r.node.Health(); err != nil {
+	if err := r.health(); err != nil {
 		http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "ready")
 }
 
-// grpcServer serves the standard health service and reflection.
+// grpcServer serves the standard health service and reflection. Its methods do
+// nothing on nil, which stands for no listener.
 type grpcServer struct {
-	server *grpc.Server
-	health *health.Server
+	listener net.Listener
+	server   *grpc.Server
+	health   *health.Server
 }
 
-func startGRPC(address string) (*grpcServer, error) {
+// grpcStreamsMax bounds the calls of one connection that run at once.
+const grpcStreamsMax = 100
+
+// listenGRPC binds the address; nothing is served before serve.
+func listenGRPC(address string, connectionsMax int) (*grpcServer, error) {
 	if address == "" {
-		return nil, nil //nolint:nilnil // no listener: stop of nil does nothing
+		return nil, nil //nolint:nilnil // no listener
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("--grpc-addr: %w", err)
+		return nil, err
 	}
-	g := &grpcServer{server: grpc.NewServer(), health: health.NewServer()}
+	g := &grpcServer{
+		listener: netutil.LimitListener(listener, connectionsMax),
+		server:   grpc.NewServer(grpc.MaxConcurrentStreams(grpcStreamsMax)),
+		health:   health.NewServer(),
+	}
 	healthpb.RegisterHealthServer(g.server, g.health)
 	reflection.Register(g.server)
-	go g.server.Serve(listener) //nolint:errcheck // it ends with stop
 	return g, nil
 }
 
+func (g *grpcServer) address() net.Addr {
+	if g == nil {
+		return nil
+	}
+	return g.listener.Addr()
+}
+
+func (g *grpcServer) serve(logger *slog.Logger) {
+	if g == nil {
+		return
+	}
+	logger.Info("listening", "port", "grpc", "address", g.listener.Addr().String())
+	go func() {
+		if err := g.server.Serve(g.listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			logger.Error("gRPC is served no more", "error", err)
+		}
+	}()
+}
+
+// refuse answers NOT_SERVING from now on.
+func (g *grpcServer) refuse() {
+	if g != nil {
+		g.health.Shutdown()
+	}
+}
+
+// stop lets running calls end until ctx does. It may be called again.
 func (g *grpcServer) stop(ctx context.Context) {
 	if g == nil {
 		return
 	}
 	g.health.Shutdown()
+	_ = g.listener.Close() // where it was never served; a second close is harmless
 	done := make(chan struct{})
 	go func() { g.server.GracefulStop(); close(done) }()
 	select {
 	case <-done:
 	case <-ctx.Done():
 		g.server.Stop()
+		<-done
 	}
 }
 
@@ -108,36 +143,4 @@ func newLogger(w io.Writer, format, level string) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
-}
-
-// writeGreeting says what to send where.
-func writeGreeting(w io.Writer, s *standaloneSettings, server *ingest.Server) {
-	addresses := server.Addresses()
-	fmt.Fprintf(w, "TickMesh %s keeps its data in %s\n\n", programVersion, s.dataDir)
-	line := func(address net.Addr, format string) {
-		if address != nil {
-			fmt.Fprintf(w, format+"\n", local(address.String()))
-		}
-	}
-	line(addresses.HTTP, `  write  curl -d 'cpu,host=a value=0.64' 'http://%s/write'                  InfluxDB line protocol`)
-	line(addresses.HTTP, `         curl -d '{"metric":"cpu","timestamp":1700000000,"value":1,"tags":{"host":"a"}}' 'http://%s/api/put'`)
-	line(addresses.HTTP, `         http://%s/api/v1/write                                             Prometheus remote write`)
-	line(addresses.Put, `         put cpu 1700000000 0.64 host=a     to TCP %s                          OpenTSDB`)
-	line(addresses.Line, `         cpu,host=a value=0.64              to TCP %s                          InfluxDB line protocol`)
-	line(addresses.UDP, `         lines                              to UDP %s`)
-	line(addresses.HTTP, `  read   curl 'http://%s/api/query?start=1h-ago&m=avg:cpu'`)
-	line(addresses.HTTP, `  look   http://%s/metrics   /readyz   /healthz`)
-	fmt.Fprintln(w, "\nStop with Ctrl-C or SIGTERM.")
-}
-
-// local makes an address that listens everywhere one that can be typed.
-func local(address string) string {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return address
-	}
-	if ip := net.ParseIP(strings.Trim(host, "[]")); ip == nil || ip.IsUnspecified() {
-		return net.JoinHostPort("localhost", port)
-	}
-	return address
 }

@@ -1,16 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 )
@@ -22,206 +21,218 @@ import (
 const (
 	environmentPrefix = "TICKMESH_"
 	flagConfig        = "config"
-	groupAnnotation   = "tickmesh_group"
+	flagHelp          = "help"
+
+	settingsFileBytesMax = 1 << 20
 )
 
 func environmentName(flag string) string {
 	return environmentPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// loadSettings fills the flags that the command line left alone.
-func loadSettings(flags *pflag.FlagSet, lookupEnv func(string) (string, bool)) error {
-	set := func(f *pflag.Flag, value, from string) error {
-		if err := flags.Set(f.Name, value); err != nil {
-			return fmt.Errorf("%s: invalid value %q: %w", from, value, errors.Unwrap(err))
-		}
-		return nil
-	}
+// loadSettings fills the flags that the command line left alone: from environ,
+// which has the form of os.Environ, then from the file that --config names. The
+// error tells all that is wrong, a line for each; strange tells names in the
+// environment that look like settings but are none.
+func loadSettings(flags *pflag.FlagSet, environ []string) (strange []string, err error) {
+	environment, strange := settingsOfEnvironment(flags, environ)
 	var problems []error
 	flags.VisitAll(func(f *pflag.Flag) {
-		name := environmentName(f.Name)
-		if value, ok := lookupEnv(name); ok && !f.Changed {
-			problems = append(problems, set(f, value, "environment variable "+name))
+		if value, ok := environment[f.Name]; ok && !f.Changed {
+			problems = append(problems, setFlag(flags, f, value, environmentName(f.Name)))
 		}
 	})
-	file := flags.Lookup(flagConfig)
-	if file != nil && file.Value.String() != "" {
-		path := file.Value.String()
-		values, err := readSettingsFile(path)
-		if err != nil {
-			return err
+	if file := flags.Lookup(flagConfig); file != nil && file.Value.String() != "" {
+		problems = append(problems, loadSettingsFile(flags, file.Value.String()))
+	}
+	return strange, errors.Join(problems...)
+}
+
+// settingsOfEnvironment gives the environment's values by the names of flags.
+func settingsOfEnvironment(flags *pflag.FlagSet, environ []string) (values map[string]string, strange []string) {
+	flagOf := map[string]string{}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != flagHelp {
+			flagOf[environmentName(f.Name)] = f.Name
 		}
-		for _, v := range values {
-			f := flags.Lookup(v.name)
-			from := fmt.Sprintf("%s:%d: %s", path, v.line, v.name)
-			switch {
-			case f == nil || f.Name == flagConfig || f.Name == "help":
-				problems = append(problems, fmt.Errorf("%s: there is no such setting; see --help for the names", from))
-			case !f.Changed:
-				problems = append(problems, set(f, v.value, from))
+	})
+	// Kubernetes gives every pod variables about services: one called tickmesh
+	// makes TICKMESH_SERVICE_HOST and TICKMESH_PORT_6182_TCP.
+	ofService := regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT|PORT)(_|$)`)
+	values = map[string]string{}
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		if flag, ok := flagOf[name]; ok {
+			values[flag] = value
+		} else if strings.HasPrefix(name, environmentPrefix) && !ofService.MatchString(name) {
+			strange = append(strange, name)
+		}
+	}
+	slices.Sort(strange)
+	return values, strange
+}
+
+// setFlag sets a flag; from says where the value was written.
+func setFlag(flags *pflag.FlagSet, f *pflag.Flag, value, from string) error {
+	if err := flags.Set(f.Name, value); err != nil {
+		return fmt.Errorf("%s: invalid value %q: %w", from, value, reasonOf(err))
+	}
+	return nil
+}
+
+// reasonOf says for people why a value was refused.
+func reasonOf(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	if invalid.GetFlag().Value.Type() == "bool" {
+		return errors.New("expected true or false")
+	}
+	return invalid.Unwrap()
+}
+
+// flagError words an error of the command line as loadSettings words its own.
+func flagError(err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		return fmt.Errorf("--%s: invalid value %q: %w", invalid.GetFlag().Name, invalid.GetValue(), reasonOf(err))
+	}
+	return err
+}
+
+// loadSettingsFile sets the flags that have no value yet from a file.
+func loadSettingsFile(flags *pflag.FlagSet, path string) error {
+	text, err := readSettingsFile(path)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", flagConfig, err)
+	}
+	values, err := parseSettings(path, text)
+	problems := []error{err}
+	for _, v := range values {
+		f := flags.Lookup(v.name)
+		switch {
+		case f == nil || f.Name == flagConfig || f.Name == flagHelp:
+			problems = append(problems, fmt.Errorf("%s: there is no such setting; --help lists their names", v.from))
+		case f.Changed:
+		case v.list != nil:
+			list, ok := f.Value.(pflag.SliceValue)
+			if !ok {
+				problems = append(problems, fmt.Errorf("%s: expected a single value, not a list", v.from))
+				continue
 			}
+			problems = append(problems, list.Replace(v.list))
+			f.Changed = true
+		default:
+			problems = append(problems, setFlag(flags, f, v.value, v.from))
 		}
 	}
 	return errors.Join(problems...)
 }
 
+func readSettingsFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, settingsFileBytesMax+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > settingsFileBytesMax {
+		return nil, fmt.Errorf("%s is longer than %d bytes: not a file of settings", path, settingsFileBytesMax)
+	}
+	return text, nil
+}
+
+// fileValue is one setting of a file.
 type fileValue struct {
 	name, value string
-	line        int
+	list        []string // instead of value; nil: no list
+	from        string   // path:line: name
 }
 
-func readSettingsFile(path string) ([]fileValue, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("--config: %w", err)
-	}
-	var document yaml.Node
-	if err := yaml.Unmarshal(b, &document); err != nil {
-		return nil, fmt.Errorf("--config %s: %w", path, err)
-	}
-	if len(document.Content) == 0 {
+// parseSettings reads the text of a file of settings. It gives all values that
+// are well formed, and an error with a line for each that is not.
+func parseSettings(path string, text []byte) ([]fileValue, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var document, second yaml.Node
+	switch err := decoder.Decode(&document); {
+	case errors.Is(err, io.EOF):
 		return nil, nil
+	case err != nil:
+		return nil, syntaxError(path, err)
+	}
+	switch err := decoder.Decode(&second); {
+	case err == nil:
+		return nil, fmt.Errorf("%s:%d: expected one document, and a second begins", path, second.Line)
+	case !errors.Is(err, io.EOF):
+		return nil, syntaxError(path, err)
 	}
 	top := document.Content[0]
+	if isNull(top) { // only comments, or "---"
+		return nil, nil
+	}
 	if top.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("--config %s:%d: expected `name: value` lines", path, top.Line)
+		return nil, fmt.Errorf("%s:%d: expected lines of the form `name: value`", path, top.Line)
 	}
 	var values []fileValue
+	var problems []error
+	lines := map[string]int{}
 	for i := 0; i+1 < len(top.Content); i += 2 {
-		name, value := top.Content[i], top.Content[i+1]
-		if value.Kind != yaml.ScalarNode {
-			return nil, fmt.Errorf("--config %s:%d: %s: expected a single value", path, value.Line, name.Value)
+		name := top.Content[i]
+		from := fmt.Sprintf("%s:%d: %s", path, name.Line, name.Value)
+		if name.Kind != yaml.ScalarNode || name.Tag == "!!merge" {
+			problems = append(problems, fmt.Errorf("%s:%d: expected the name of a setting", path, name.Line))
+			continue
 		}
-		if slices.ContainsFunc(values, func(v fileValue) bool { return v.name == name.Value }) {
-			return nil, fmt.Errorf("--config %s:%d: %s is set twice", path, name.Line, name.Value)
+		if before, ok := lines[name.Value]; ok {
+			problems = append(problems, fmt.Errorf("%s: is set in line %d already", from, before))
+			continue
 		}
-		values = append(values, fileValue{name.Value, value.Value, name.Line})
+		lines[name.Value] = name.Line
+		value, list, err := settingOf(top.Content[i+1])
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", from, err))
+			continue
+		}
+		values = append(values, fileValue{name: name.Value, value: value, list: list, from: from})
 	}
-	return values, nil
+	return values, errors.Join(problems...)
 }
 
-// group puts flags under a heading of the help text.
-func group(flags *pflag.FlagSet, heading string, names ...string) {
-	for _, name := range names {
-		f := flags.Lookup(name)
-		f.Annotations = map[string][]string{groupAnnotation: {heading}}
-	}
-}
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// writeUsage prints the flags by group, in the order in which groups first
-// appear in headings.
-func writeUsage(cmd *cobra.Command, w io.Writer, headings []string) {
-	fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
-	if cmd.Example != "" {
-		fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
-	}
-	for _, heading := range headings {
-		set := pflag.NewFlagSet(heading, pflag.ContinueOnError)
-		set.SortFlags = false
-		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if slices.Contains(f.Annotations[groupAnnotation], heading) {
-				set.AddFlag(f)
+// settingOf gives the value of a node, or its values when it is a list.
+func settingOf(n *yaml.Node) (value string, list []string, err error) {
+	switch {
+	case isNull(n):
+		return "", nil, errors.New(`has no value; write "" for an empty one`)
+	case n.Kind == yaml.ScalarNode:
+		return n.Value, nil, nil
+	case n.Kind == yaml.SequenceNode:
+		list = []string{}
+		for _, item := range n.Content {
+			if item.Kind != yaml.ScalarNode || isNull(item) {
+				return "", nil, errors.New("expected a list of single values")
 			}
-		})
-		fmt.Fprintf(w, "\n%s:\n%s", heading, set.FlagUsagesWrapped(100))
+			list = append(list, item.Value)
+		}
+		return "", list, nil
+	default:
+		return "", nil, errors.New("expected a single value")
 	}
-	fmt.Fprintf(w, `
-Every flag is also a key of the --config file (http-addr: ":6182") and an
-environment variable (TICKMESH_HTTP_ADDR). Flags win over the environment, the
-environment wins over the file.
-`)
 }
 
-// byteSize is a flag's number of bytes: 65536, 64KiB, 1.5GiB, 200MB.
-type byteSize int64
-
-var byteUnits = []struct {
-	suffix string
-	bytes  float64
-}{
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
-	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1},
-}
-
-func (b *byteSize) Set(text string) error {
-	number, unit := text, 1.0
-	for _, u := range byteUnits {
-		if strings.HasSuffix(text, u.suffix) {
-			number, unit = strings.TrimSuffix(text, u.suffix), u.bytes
-			break
+// syntaxError puts the place of a syntax error, which yaml words as "yaml: line
+// 3: reason", where other errors have it.
+func syntaxError(path string, err error) error {
+	reason := strings.TrimPrefix(err.Error(), "yaml: ")
+	if after, ok := strings.CutPrefix(reason, "line "); ok {
+		if line, reason, ok := strings.Cut(after, ": "); ok {
+			return fmt.Errorf("%s:%s: %s", path, line, reason)
 		}
 	}
-	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if err != nil || v < 0 || v*unit > 1<<62 {
-		return errors.New("expected a size such as 65536, 64KiB or 1.5GB")
-	}
-	*b = byteSize(v * unit)
-	return nil
+	return fmt.Errorf("%s: %s", path, reason)
 }
-
-func (b *byteSize) Type() string { return "size" }
-
-func (b *byteSize) String() string {
-	v := int64(*b)
-	for i := 3; i >= 0; i-- {
-		if unit := int64(byteUnits[i].bytes); v >= unit && v%unit == 0 {
-			return strconv.FormatInt(v/unit, 10) + byteUnits[i].suffix
-		}
-	}
-	return strconv.FormatInt(v, 10)
-}
-
-// daysMax keeps a span within time.Duration.
-const daysMax = 100_000
-
-// span is a flag's length of time, with days, weeks and years besides Go's own
-// units: 0 (for ever), 90d, 2w, 1y, 36h.
-type span time.Duration
-
-func (s *span) Set(text string) error {
-	days := map[byte]int64{'d': 1, 'w': 7, 'y': 365}
-	if n := len(text) - 1; n > 0 && days[text[n]] != 0 {
-		v, err := strconv.ParseInt(text[:n], 10, 64)
-		if err != nil || v < 0 || v > daysMax/days[text[n]] {
-			return errors.New("expected a length of time such as 90d, 2w, 1y or 36h")
-		}
-		*s = span(time.Duration(v*days[text[n]]) * 24 * time.Hour)
-		return nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return errors.New("expected a length of time such as 90d, 2w, 1y or 36h")
-	}
-	*s = span(d)
-	return nil
-}
-
-func (s *span) Type() string { return "duration" }
-
-func (s *span) String() string {
-	d := time.Duration(*s)
-	if d == 0 {
-		return "0"
-	}
-	if d%(24*time.Hour) == 0 {
-		return fmt.Sprintf("%dd", d/(24*time.Hour))
-	}
-	return d.String()
-}
-
-// oneOf is a flag that takes one of some words.
-type oneOf struct {
-	value string
-	words []string
-}
-
-func (o *oneOf) Set(text string) error {
-	if !slices.Contains(o.words, text) {
-		return fmt.Errorf("expected %s", strings.Join(o.words, ", "))
-	}
-	o.value = text
-	return nil
-}
-
-func (o *oneOf) Type() string   { return strings.Join(o.words, "|") }
-func (o *oneOf) String() string { return o.value }

@@ -18,7 +18,7 @@ const programVersion = "0.1.0"
 
 // build reads what the compiler noted about the source.
 func build() ingest.Build {
-	b := ingest.Build{Version: programVersion}
+	b := ingest.Build{Version: programVersion, Revision: "unknown", Date: "unknown"}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b

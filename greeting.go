@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"text/tabwriter"
+)
+
+// greeting is what a started server says on standard output: what to send where.
+// A nil address is left out.
+type greeting struct {
+	version, dataDir           string
+	http, put, line, udp, grpc net.Addr
+	udpFormat                  string
+}
+
+// write prints the greeting. On IPv4 its lines fit 100 columns.
+func (g *greeting) write(w io.Writer) {
+	fmt.Fprintf(w, "TickMesh %s keeps its data in %s\n\n", g.version, g.dataDir)
+	if g.http != nil {
+		url := "http://" + typable(g.http)
+		fmt.Fprintf(w, "  Try    curl -d 'cpu,host=a value=0.64' %s/write\n", url)
+		fmt.Fprintf(w, "         curl '%s/api/query?start=1h-ago&m=none:cpu'\n\n", url)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	title := "Send"
+	row := func(scheme string, address net.Addr, path, text string) {
+		if address == nil {
+			return
+		}
+		fmt.Fprintf(table, "  %-6s %s%s%s\t%s\n", title, scheme, typable(address), path, text)
+		title = ""
+	}
+	const put, line = "OpenTSDB put lines", "InfluxDB line protocol"
+	row("http://", g.http, "/write", line+" (also /api/v2/write)")
+	row("http://", g.http, "/api/put", "OpenTSDB JSON or put lines")
+	row("http://", g.http, "/api/v1/write", "Prometheus remote write")
+	row("tcp://", g.put, "", put)
+	row("tcp://", g.line, "", line)
+	if g.udpFormat == "line" {
+		row("udp://", g.udp, "", line)
+	} else {
+		row("udp://", g.udp, "", put)
+	}
+	title = "Ask"
+	row("http://", g.http, "/api/query", "OpenTSDB queries")
+	title = "Watch"
+	row("http://", g.http, "/metrics", "metrics; health is at /readyz and /healthz")
+	row("grpc://", g.grpc, "", "gRPC health service")
+	_ = table.Flush() // a reader that has gone is no reason to stop
+	fmt.Fprintln(w, "\nStop with Ctrl-C or SIGTERM.")
+}
+
+// typable gives an address as one can type it: localhost for all interfaces.
+func typable(address net.Addr) string {
+	host, port, err := net.SplitHostPort(address.String())
+	if err != nil {
+		return address.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		return net.JoinHostPort("localhost", port)
+	}
+	return address.String()
+}
