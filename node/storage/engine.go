@@ -182,6 +182,9 @@ func (e *Engine) restore(m *manifest) (err error) {
 			e.generationAtOpen = g.Number
 		}
 	}
+	for _, s := range e.shards {
+		s.mu.disorder.all = e.generationAtOpen
+	}
 	return nil
 }
 

@@ -92,6 +92,7 @@ func (e *Engine) dropGeneration(number uint32) {
 	for _, s := range e.shards {
 		s.mu.Lock()
 		s.mu.set.ForgetPages(func(ref uint32) bool { return pagelog.Ref(ref).Slot() != number%pagelog.Slots })
+		s.mu.disorder.forget(number)
 		s.mu.Unlock()
 	}
 	if err := e.pages.Drop(number); err != nil {

@@ -18,24 +18,26 @@ type seriesReader struct {
 	engine  *Engine
 	version *version
 
-	hot     page.Hot
-	pin     *pagelog.Pin
-	payload []byte
-	chain   []chainPage
-	overlay codec.Points // what is not in segments: sorted, unique
-	cursors []segment.Cursor
-	active  []cursorState
-	blocks  []blockPoints
-	merged  codec.Points
-	scratch codec.Points
-	order   []int32
-	hidden  []span
+	hot      page.Hot
+	pin      *pagelog.Pin
+	payload  []byte
+	chain    []chainPage
+	payloads []byte
+	overlay  codec.Points // what is not in segments: sorted, unique
+	cursors  []segment.Cursor
+	active   []cursorState
+	blocks   []blockPoints
+	merged   codec.Points
+	scratch  codec.Points
+	order    []int32
+	hidden   []span
 }
 
 // chainPage is a page of a series' chain.
 type chainPage struct {
 	ref        pagelog.Ref
 	generation uint32
+	from, to   int // of its payload in seriesReader.payloads
 }
 
 // cursorState is a segment's cursor that stands on a block.
@@ -98,9 +100,13 @@ func (r *seriesReader) read(ref series.Ref, fromMs, toMs int64, emit func([]int6
 func (r *seriesReader) readOverlay(s *shard, id uint32, stones []*Tombstone, within span) error {
 	s.mu.Lock()
 	s.mu.set.Snapshot(id, &r.hot)
+	ordered := s.mu.disorder.ordered(id, r.version.generationOldest)
 	s.mu.Unlock()
-	if err := r.readChain(stones); err != nil {
+	if err := r.readChain(ordered, within); err != nil {
 		return fmt.Errorf("series %d of shard %d: %w", id, s.number, err)
+	}
+	if err := r.decodeChain(stones); err != nil {
+		return fmt.Errorf("page of series %d of shard %d: %w", id, s.number, err)
 	}
 	for _, payload := range [][]byte{r.hot.Main, r.hot.OutOfOrder} {
 		if len(payload) == 0 {
@@ -115,10 +121,14 @@ func (r *seriesReader) readOverlay(s *shard, id uint32, stones []*Tombstone, wit
 	return nil
 }
 
-// readChain decodes the sealed pages that no segment has yet, oldest first.
-func (r *seriesReader) readChain(stones []*Tombstone) error {
-	r.overlay.Reset()
-	r.chain = r.chain[:0]
+// readChain copies the sealed pages that no segment has yet and that may have
+// samples within the span, newest first. Where the pages are in order of time, it
+// ends with the page that begins before the span.
+func (r *seriesReader) readChain(ordered bool, within span) error {
+	r.chain, r.payloads = r.chain[:0], r.payloads[:0]
+	if r.hot.Sealed == page.NoPage {
+		return nil
+	}
 	newest, _ := r.engine.pages.End()
 	for ref := pagelog.Ref(r.hot.Sealed); ref != 0; {
 		generation := generationBefore(newest, ref)
@@ -126,20 +136,35 @@ func (r *seriesReader) readChain(stones []*Tombstone) error {
 			break // the segments have it
 		}
 		newest = generation
-		r.chain = append(r.chain, chainPage{ref, generation})
 		p, err := r.readPage(ref)
 		if err != nil {
 			return err
 		}
+		startMs := within.toMs
+		if ordered {
+			if startMs, err = codec.PageFirstTime(p.Payload); err != nil {
+				return err
+			}
+		}
+		if startMs <= within.toMs {
+			from := len(r.payloads)
+			r.payloads = append(r.payloads, p.Payload...)
+			r.chain = append(r.chain, chainPage{ref, generation, from, len(r.payloads)})
+		}
+		if ordered && startMs <= within.fromMs {
+			break
+		}
 		ref = p.Previous
 	}
+	return nil
+}
+
+// decodeChain decodes the pages of readChain, oldest first.
+func (r *seriesReader) decodeChain(stones []*Tombstone) error {
+	r.overlay.Reset()
 	for _, c := range slices.Backward(r.chain) {
-		p, err := r.readPage(c.ref)
-		if err != nil {
-			return err
-		}
 		before := r.overlay.Len()
-		if err := codec.DecodePagePoints(p.Payload, &r.overlay); err != nil {
+		if err := codec.DecodePagePoints(r.payloads[c.from:c.to], &r.overlay); err != nil {
 			return err
 		}
 		if len(stones) > 0 {

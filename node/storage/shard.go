@@ -31,12 +31,13 @@ type shard struct {
 
 	mu struct {
 		sync.Mutex
-		set     *page.Set
-		applied uint64 // index of the last entry
-		backlog []backlogEntry
-		reader  series.BatchReader
-		slots   []slot
-		points  points
+		set      *page.Set
+		disorder disorder
+		applied  uint64 // index of the last entry
+		backlog  []backlogEntry
+		reader   series.BatchReader
+		slots    []slot
+		points   points
 	}
 }
 
@@ -60,9 +61,18 @@ func newShard(engine *Engine, number uint16, applied uint64, cutMs int64) *shard
 }
 
 // Seal implements page.Sealer: the page goes to the page log.
-func (s *shard) Seal(id, previous uint32, payload []byte) (uint32, error) {
+func (s *shard) Seal(id, previous uint32, payload []byte, late bool) (uint32, error) {
 	ref, err := s.engine.appendPage(s.number, id, pagelog.Ref(previous), payload)
+	if err == nil && late {
+		s.markDisorderLocked(id)
+	}
 	return uint32(ref), err
+}
+
+// markDisorderLocked notes that a series' pages are not in order of time.
+func (s *shard) markDisorderLocked(id uint32) {
+	generation, _ := s.engine.pages.End()
+	s.mu.disorder.mark(id, generation)
 }
 
 // apply applies an entry or puts it behind those that stall.
@@ -229,6 +239,7 @@ func (s *shard) applyDeleteLocked(body []byte) error {
 			return stalled(err)
 		}
 		s.mu.set.ForgetLast(id) // it may be among the deleted
+		s.markDisorderLocked(id)
 	}
 	s.engine.addTombstone(Tombstone{Shard: s.number, IDs: ids, FromMs: fromMs, ToMs: toMs})
 	return nil

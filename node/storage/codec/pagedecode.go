@@ -48,6 +48,16 @@ func DecodePagePoints(payload []byte, dst *Points) error {
 	return nil
 }
 
+// PageFirstTime gives the time of a page's first sample without decoding the
+// others. Errors are ErrCorrupt.
+func PageFirstTime(payload []byte) (int64, error) {
+	var p pageReader
+	if err := p.start(payload); err != nil {
+		return 0, err
+	}
+	return p.timeMs, nil
+}
+
 // pageReader decodes one page. Reads may run over the payload's end into the
 // zeros after it; a sample that needed those bits is refused.
 type pageReader struct {

@@ -11,7 +11,7 @@ import (
 
 type nullLog struct{ pages, bytes int }
 
-func (l *nullLog) Seal(_, _ uint32, payload []byte) (uint32, error) {
+func (l *nullLog) Seal(_, _ uint32, payload []byte, _ bool) (uint32, error) {
 	l.pages++
 	l.bytes += len(payload)
 	return uint32(l.pages), nil

@@ -19,7 +19,7 @@ const sealsMax = 1 << 24
 func (s *Set) sealMain(id uint32, h *head) error {
 	slab := &s.slabs[h.slot.class()]
 	s.payload = h.AppendPayload(s.payload[:0], slab.page(h.slot.number()))
-	ref, err := s.sealer.Seal(id, h.sealed, s.payload)
+	ref, err := s.sealer.Seal(id, h.sealed, s.payload, false)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (s *Set) sealLate(id uint32, h *head, l *late) error {
 	}
 	slab := &s.slabs[l.slot.class()]
 	s.payload = l.AppendPayload(s.payload[:0], slab.page(l.slot.number()))
-	ref, err := s.sealer.Seal(id, h.sealed, s.payload)
+	ref, err := s.sealer.Seal(id, h.sealed, s.payload, true)
 	if err != nil {
 		return err
 	}

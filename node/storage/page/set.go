@@ -19,8 +19,10 @@ type Sealer interface {
 	// Seal stores the payload of a page of series id, whose previous sealed page
 	// is previous (or NoPage), and gives its reference, which is not NoPage. The
 	// payload is the Sealer's only until Seal returns. After an error the same
-	// page is offered again later.
-	Seal(id uint32, previous uint32, payload []byte) (ref uint32, err error)
+	// page is offered again later. Late says that it is an out-of-order page;
+	// otherwise no sample of it is older than one of a page sealed before it,
+	// but for late pages and those before a ForgetLast.
+	Seal(id uint32, previous uint32, payload []byte, late bool) (ref uint32, err error)
 }
 
 // Options of a Set.

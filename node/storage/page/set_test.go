@@ -24,7 +24,7 @@ type fakePage struct {
 	samples      codec.Columns
 }
 
-func (l *fakeLog) Seal(id, previous uint32, payload []byte) (uint32, error) {
+func (l *fakeLog) Seal(id, previous uint32, payload []byte, _ bool) (uint32, error) {
 	if l.fail {
 		return 0, errDisk
 	}
