@@ -80,6 +80,10 @@ type Node struct {
 
 	stop    chan struct{}
 	stopped sync.WaitGroup
+	quiet   struct { // of the loop of page tasks
+		bytes int64 // of the page log
+		since time.Time
+	}
 	flushed atomic.Bool // there are new segments that compaction has not looked at
 
 	checkpoints checkpointer

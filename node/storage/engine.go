@@ -25,7 +25,7 @@ type Options struct {
 	Dir                string // the data folder, made if missing
 	Shards             int    // of a new data folder; a used one keeps its own
 	ExtentBytes        int64  // of the page log's files; 0: its default
-	GenerationBytesMax int64  // of the page log; 0: 256 MiB
+	GenerationBytesMax int64  // of the page log; 0: 128 MiB
 	SegmentBytesMax    int64  // a merge splits larger outputs; 0: 1 GiB
 	Compaction         segment.Settings
 	// SyncLog makes durable what has been applied. It is called before a manifest
@@ -44,7 +44,7 @@ const (
 	dirSegments   = "segments"
 	shardsDefault = 128
 
-	generationBytesDefault = 256 << 20
+	generationBytesDefault = 128 << 20
 	segmentBytesDefault    = 1 << 30
 )
 
