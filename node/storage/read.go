@@ -226,19 +226,28 @@ func (r *seriesReader) mergeSources(within span, emit func([]int64, []float64) e
 		if found {
 			inside++
 		}
+		covered := codec.Points{Times: overlay.Times[before:inside], Values: overlay.Values[before:inside]}
+		overlay = codec.Points{Times: overlay.Times[inside:], Values: overlay.Values[inside:]}
+		if len(r.blocks) == 1 && covered.Len() == 0 {
+			// Nothing to merge: a block's times grow strictly.
+			times, values := clipSorted(&r.blocks[0].points, within)
+			if err := emit(times, values); err != nil {
+				return err
+			}
+			continue
+		}
 		r.merged.Reset()
 		for i := range r.blocks {
 			r.merged.Times = append(r.merged.Times, r.blocks[i].points.Times...)
 			r.merged.Values = append(r.merged.Values, r.blocks[i].points.Values...)
 		}
-		r.merged.Times = append(r.merged.Times, overlay.Times[before:inside]...)
-		r.merged.Values = append(r.merged.Values, overlay.Values[before:inside]...)
+		r.merged.Times = append(r.merged.Times, covered.Times...)
+		r.merged.Values = append(r.merged.Values, covered.Values...)
 		sortPoints(&r.merged, &r.scratch, &r.order)
 		clipPoints(&r.merged, 0, within)
 		if err := emit(r.merged.Times, r.merged.Values); err != nil {
 			return err
 		}
-		overlay = codec.Points{Times: overlay.Times[inside:], Values: overlay.Values[inside:]}
 	}
 	return emit(overlay.Times, overlay.Values)
 }
@@ -306,17 +315,29 @@ func generationBefore(newest uint32, ref pagelog.Ref) uint32 {
 	return newest - (newest-ref.Slot())%pagelog.Slots
 }
 
+// clipSorted gives the points within the span, of points whose times grow.
+func clipSorted(p *codec.Points, within span) (times []int64, values []float64) {
+	from, to := 0, len(p.Times)
+	if to > 0 && p.Times[0] < within.fromMs {
+		from, _ = slices.BinarySearch(p.Times, within.fromMs)
+	}
+	if to > 0 && p.Times[to-1] > within.toMs {
+		var found bool
+		if to, found = slices.BinarySearch(p.Times, within.toMs); found {
+			to++
+		}
+	}
+	return p.Times[from:max(from, to)], p.Values[from:max(from, to)]
+}
+
 // clipPoints removes the points from index start on that lie outside of the span.
 func clipPoints(p *codec.Points, start int, within span) {
 	if n := len(p.Times); n > start && strictlyGrowing(p.Times[start:]) {
-		from, _ := slices.BinarySearch(p.Times[start:], within.fromMs)
-		to, found := slices.BinarySearch(p.Times[start:], within.toMs)
-		if found {
-			to++
+		times, values := clipSorted(&codec.Points{Times: p.Times[start:], Values: p.Values[start:]}, within)
+		if len(times) < n-start {
+			p.Times = append(p.Times[:start], times...)
+			p.Values = append(p.Values[:start], values...)
 		}
-		kept := copy(p.Times[start:], p.Times[start+from:start+to])
-		copy(p.Values[start:], p.Values[start+from:start+to])
-		p.Times, p.Values = p.Times[:start+kept], p.Values[:start+kept]
 		return
 	}
 	keepPoints(p, start, within.has)

@@ -50,10 +50,7 @@ func (w *windower) add(times []int64, values []float64) {
 			w.flush()
 			w.start(times[i])
 		}
-		end := i + 1
-		for end < len(times) && times[end] < w.endMs {
-			end++
-		}
+		end := i + countBefore(times[i:], w.endMs)
 		w.accumulate(values[i:end])
 		i = end
 	}
@@ -70,7 +67,43 @@ func (w *windower) start(timeMs int64) {
 	w.min, w.max = math.Inf(1), math.Inf(-1)
 }
 
+// countBefore gives the number of leading times before endMs, by steps that
+// double and then halve: windows are short beside blocks.
+func countBefore(times []int64, endMs int64) int {
+	step := 8
+	for step < len(times) && times[step] < endMs {
+		step *= 2
+	}
+	low, high := step/2, min(step, len(times))
+	if step == 8 {
+		low = 0
+	}
+	for low < high {
+		if middle := int(uint(low+high) / 2); times[middle] < endMs {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
 func (w *windower) accumulate(values []float64) {
+	if w.spec.Aggregates&^(scan.AggregateSum|scan.AggregateCount) != 0 {
+		w.accumulateAll(values)
+		return
+	}
+	sum, count := w.sum, w.count
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			sum += v
+			count++
+		}
+	}
+	w.sum, w.count = sum, count
+}
+
+func (w *windower) accumulateAll(values []float64) {
 	sum, low, high, count := w.sum, w.min, w.max, w.count
 	for _, v := range values {
 		if math.IsNaN(v) {
