@@ -233,6 +233,9 @@ func (s *standaloneSettings) validateListeners() error {
 		}
 		flagOf[key] = l.flag
 	}
+	if len(flagOf) == 0 && len(problems) == 0 {
+		return errors.New("every listener is switched off: set --http-addr or another address")
+	}
 	return errors.Join(problems...)
 }
 

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the files in testdata anew") //nolint:gochecknoglobals // a flag of the test
+
+// golden compares with a file in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; -rewrite writes it anew:\n%s", path, got)
+	}
+	for line := range strings.Lines(got) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > usageColumns {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for file, arguments := range map[string][]string{
+		"help.txt":            {"--help"},
+		"help_standalone.txt": {"standalone", "--help"},
+	} {
+		var out, log bytes.Buffer
+		root := newRootCommand()
+		root.SetArgs(arguments)
+		root.SetOut(&out)
+		root.SetErr(&log)
+		if err := root.ExecuteContext(t.Context()); err != nil || log.Len() > 0 {
+			t.Errorf("%v: %v %s", arguments, err, log.String())
+		}
+		golden(t, file, out.String())
+	}
+}
+
+// TestHelpOfAProcess holds that help goes to standard output, where it can be
+// searched and paged.
+func TestHelpOfAProcess(t *testing.T) {
+	t.Parallel()
+	var texts []string
+	for _, arguments := range [][]string{{"standalone", "--help"}, {"standalone", "-h"}, {"help", "standalone"}} {
+		code, stdout, stderr := run(t, nil, arguments...)
+		if code != 0 || stderr != "" {
+			t.Errorf("%v: code %d, %q", arguments, code, stderr)
+		}
+		texts = append(texts, stdout)
+	}
+	if texts[0] != texts[1] || texts[0] != texts[2] || !strings.Contains(texts[0], "--data-dir") {
+		t.Errorf("help differs: %q", texts)
+	}
+}
