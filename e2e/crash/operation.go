@@ -6,8 +6,8 @@ import (
 )
 
 // Times of the data. Fresh series grow from the chapter's beginning, in small
-// steps; aged series reach back by more partitions than a chapter has cycles, so
-// that a shrinking retention cuts something in each.
+// steps; aged series reach back by many partitions, so that a shrinking retention
+// has something to cut.
 const (
 	freshStepMs int64 = 100
 	agedStepMs  int64 = 10 * 60 * 1000

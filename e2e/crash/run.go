@@ -63,13 +63,21 @@ func (r *Report) String() string {
 		r.Overloads, r.Checked, r.Chapters, r.NotReached)
 }
 
-// Retention shrinks by one partition from cycle to cycle.
+// Retention only shrinks, from life to life and at most by a partition, so that
+// something is cut all the time: what is before an earlier cut stays cut.
 const (
-	retentionFirst = 210 * time.Hour
-	retentionStep  = 2 * time.Hour
+	retentionFirst   = 210 * time.Hour
+	retentionLast    = 8 * time.Hour
+	retentionStepMax = 2 * time.Hour
 	// retentionMargin is longer than a life.
 	retentionMargin = 10 * time.Minute
 )
+
+// retention is that of a life.
+func retention(kills, life int) time.Duration {
+	step := min(retentionStepMax, (retentionFirst-retentionLast)/time.Duration(kills))
+	return max(retentionLast, retentionFirst-time.Duration(life)*step)
+}
 
 // tester is the state of a run.
 type tester struct {
@@ -80,6 +88,7 @@ type tester struct {
 	report   *Report
 	chapters []*chapter
 	cycle    int // within the chapter
+	lives    int // with writes, over all chapters
 }
 
 // Run kills the server until config.Kills is reached, and checks after each life.
@@ -163,9 +172,10 @@ func (t *tester) diedOr(err error, life Life) error {
 func (t *tester) drawLife() Life {
 	var life Life
 	if t.config.AgedSeries > 0 {
-		life.Retention = retentionFirst - time.Duration(t.cycle)*retentionStep
+		life.Retention = retention(t.config.Kills, t.lives)
 		t.cut(life)
 	}
+	t.lives++
 	if len(t.config.Failpoints) == 0 || t.random.IntN(10) < 3 {
 		return life
 	}
@@ -287,7 +297,7 @@ func (t *tester) check(ctx context.Context, c *chapter) error {
 func (t *tester) checkAll(ctx context.Context) error {
 	var life Life
 	if t.config.AgedSeries > 0 {
-		life.Retention = retentionFirst - time.Duration(t.config.ChapterCycles)*retentionStep
+		life.Retention = retention(t.config.Kills, t.lives)
 		t.cut(life)
 	}
 	for range 2 {
