@@ -18,13 +18,21 @@ var ErrBatch = errors.New("not an encoded batch")
 //	        bits 0–2  bytes of the mantissa, less one
 //	        bits 3–4  reference: 0 previous+1, 1 previous, 2 start of run, 3 explicit
 //	        bits 5–6  time: 0 previous, 1 previous+step, 2 explicit
-//	        bit  7    a scale byte follows; else the scale is the previous one
+//	        bit  7    a scale byte follows; else the scale is the one expected
 //	    scale byte    0–15, or 255 for float64 bits
 //	    reference     zigzag varint, the difference to the previous reference; starts a run
 //	    time          zigzag varint, the difference to the previous time; becomes the step
 //	    mantissa      zigzag, little-endian, as many bytes as said
 //
-// All "previous" values are 0 at the start. A reference below SlotBase is the id
+// Agents send the same series over and over in the same order. So points have a
+// place: 0 at an explicit reference or a start of run, one more at each next one.
+// Without a scale byte the scale is that of the last point at the same place; and
+// where that was the same series' (after a start of run, or with the previous
+// reference) and has the same scale, the mantissa is the difference to its. A place
+// without a last point, and each from placesMax on, expects the previous point's
+// scale.
+//
+// All "previous" and remembered values are 0 at the start. A reference below SlotBase is the id
 // of a series; SlotBase+n is definition n of the same batch. Points are in the
 // order in which they were written: of equal series and time the last one counts.
 const (
@@ -53,7 +61,44 @@ type BatchEncoder struct {
 
 	ref, runStart uint32
 	timeMs, step  int64
-	scale         uint8
+	places        places
+}
+
+// placesMax is the number of places in a run that are remembered. Every batch pays
+// for clearing them.
+const placesMax = 16
+
+// places remember the last point of each place of a run.
+type places struct {
+	mantissas [placesMax]int64
+	scales    [placesMax]uint8
+	at        int
+	filled    int   // places below it have a last point
+	repeated  bool  // the run began with the start of run: places have the same series
+	scale     uint8 // of the previous point
+}
+
+// begin starts a run.
+func (p *places) begin(repeated bool) { p.at, p.repeated = 0, repeated }
+
+// expect gives the scale that the point at the present place should have, and the
+// mantissa that counts from, given that it has it.
+func (p *places) expect(same bool) (scale uint8, mantissa int64) {
+	if p.at >= p.filled {
+		return p.scale, 0
+	}
+	if !same && !p.repeated {
+		return p.scales[p.at], 0
+	}
+	return p.scales[p.at], p.mantissas[p.at]
+}
+
+func (p *places) remember(scale uint8, mantissa int64) {
+	p.scale = scale
+	if p.at < placesMax {
+		p.mantissas[p.at], p.scales[p.at] = mantissa, scale
+		p.filled = max(p.filled, p.at+1)
+	}
 }
 
 // Reset empties the encoder.
@@ -84,22 +129,31 @@ func (e *BatchEncoder) Append(ref ID, timeMs, mantissa int64, scale uint8) {
 	p := e.points[n : n+pointBytesMax]
 	var control byte
 	at := 1
-	if scale != e.scale {
-		control = controlScale
-		p[1] = scale
-		at = 2
-		e.scale = scale
-	}
-	switch r := uint32(ref); r {
+	r, same := uint32(ref), false
+	var explicit uint64
+	switch r {
 	case e.ref + 1:
+		e.places.at++
 	case e.ref:
-		control |= controlRefSame
+		control, same = controlRefSame, true
 	case e.runStart:
-		control |= controlRefRunStart
+		control = controlRefRunStart
+		e.places.begin(true)
 	default:
-		control |= controlRefExplicit
-		at += binary.PutUvarint(p[at:], zigzag(int64(r)-int64(e.ref)))
+		control = controlRefExplicit
+		explicit = zigzag(int64(r) - int64(e.ref))
 		e.runStart = r
+		e.places.begin(false)
+	}
+	expected, base := e.places.expect(same)
+	if scale != expected {
+		control |= controlScale
+		p[1] = scale
+		at, base = 2, 0
+	}
+	e.places.remember(scale, mantissa)
+	if control&controlRefMask == controlRefExplicit {
+		at += binary.PutUvarint(p[at:], explicit)
 	}
 	e.ref = uint32(ref)
 	if delta := timeMs - e.timeMs; delta != 0 {
@@ -112,7 +166,7 @@ func (e *BatchEncoder) Append(ref ID, timeMs, mantissa int64, scale uint8) {
 		}
 		e.timeMs = timeMs
 	}
-	z := zigzag(mantissa)
+	z := zigzag(mantissa - base)
 	length := (bits.Len64(z|1) + 7) / 8
 	binary.LittleEndian.PutUint64(p[at:], z)
 	p[0] = control | byte(length-1)
@@ -153,6 +207,7 @@ type BatchReader struct {
 	err             error
 	runStart        uint32
 	step            int64
+	places          places
 
 	// The point that NextPoint found. Ref is an ID or SlotBase+n.
 	Ref      uint32
@@ -230,7 +285,8 @@ func (r *BatchReader) NextPoint() bool {
 	}
 	control := b[0]
 	b = b[1:]
-	if control&controlScale != 0 {
+	scaled := control&controlScale != 0
+	if scaled {
 		if b[0] > ScaleMax && b[0] != ScaleFloat {
 			r.fail("scale")
 			return false
@@ -238,21 +294,11 @@ func (r *BatchReader) NextPoint() bool {
 		r.Scale = b[0]
 		b = b[1:]
 	}
-	switch control & controlRefMask {
-	case controlRefNext:
-		r.Ref++
-	case controlRefRunStart:
-		r.Ref = r.runStart
-	case controlRefExplicit:
-		z, used := uvarint(b)
-		if used <= 0 {
-			r.fail("reference")
-			return false
-		}
-		b = b[used:]
-		r.Ref = uint32(int64(r.Ref) + unzigzag(z))
-		r.runStart = r.Ref
+	used, ok := r.reference(control, b)
+	if !ok {
+		return false
 	}
+	b = b[used:]
 	switch control & controlTimeMask {
 	case controlTimeSame:
 	case controlTimeStep:
@@ -276,6 +322,12 @@ func (r *BatchReader) NextPoint() bool {
 	} else if !r.shortMantissa(b, length) {
 		return false
 	}
+	expected, base := r.places.expect(control&controlRefMask == controlRefSame)
+	if !scaled {
+		r.Scale = expected
+		r.Mantissa += base
+	}
+	r.places.remember(r.Scale, r.Mantissa)
 	r.rest = b[length:]
 	r.pointsLeft--
 	if r.pointsLeft == 0 && len(r.rest) > 0 {
@@ -283,6 +335,29 @@ func (r *BatchReader) NextPoint() bool {
 		return false
 	}
 	return true
+}
+
+// reference reads what a control byte says of the reference, from b.
+func (r *BatchReader) reference(control byte, b []byte) (used int, ok bool) {
+	switch control & controlRefMask {
+	case controlRefNext:
+		r.Ref++
+		r.places.at++
+	case controlRefRunStart:
+		r.Ref = r.runStart
+		r.places.begin(true)
+	case controlRefExplicit:
+		z, n := uvarint(b)
+		if n <= 0 {
+			r.fail("reference")
+			return 0, false
+		}
+		used = n
+		r.Ref = uint32(int64(r.Ref) + unzigzag(z))
+		r.runStart = r.Ref
+		r.places.begin(false)
+	}
+	return used, true
 }
 
 // shortMantissa reads a mantissa of length bytes near the end of the batch.

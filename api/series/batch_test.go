@@ -120,7 +120,7 @@ func TestBatchFormat(t *testing.T) {
 	b := encode(&e, []Key{{0, 1, 'm'}}, []batchPoint{
 		{uint32(SlotBase), 1000, 1250, 2}, // explicit reference and time, scale
 		{uint32(SlotBase) + 1, 1000, -1, 2},
-		{uint32(SlotBase), 2000, 1, 2}, // start of the run, previous time and step
+		{uint32(SlotBase), 2000, 1, 2}, // start of the run: the difference to 1250
 		{uint32(SlotBase), 3000, 0, ScaleFloat},
 	})
 	want := []byte{1, 3, 0, 1, 'm', 4}
@@ -129,7 +129,7 @@ func TestBatchFormat(t *testing.T) {
 	want = binary.AppendUvarint(want, 2000)
 	want = append(want, 0xc4, 0x09)
 	want = append(want, controlRefNext|controlTimeSame, 1)
-	want = append(want, controlRefRunStart|controlTimeStep, 2)
+	want = append(want, controlRefRunStart|controlTimeStep|1, 0xc1, 0x09) // 1−1250 in zigzag
 	want = append(want, controlScale|controlRefSame|controlTimeStep, ScaleFloat, 0)
 	if !bytes.Equal(b, want) {
 		t.Fatalf("got  %x\nwant %x", b, want)

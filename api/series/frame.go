@@ -10,6 +10,10 @@ type Ref struct {
 	ID    ID
 }
 
+// HintNone is the Hint of no series: of a Ref that names none, and the one to
+// give when nothing was found before.
+const HintNone uint32 = 1<<32 - 1
+
 // Part is the encoded batch of one shard.
 type Part struct {
 	Shard uint16
