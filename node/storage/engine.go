@@ -68,7 +68,7 @@ type Engine struct {
 	// The last generation that had pages when the folder was opened; 0: none.
 	generationAtOpen uint32
 
-	// Lock order: rewriting, maintenance, update, a shard.
+	// Lock order: rewriting, maintenance, a shard, update.
 	rewriting     sync.Mutex  // held by Compact and Retain: they alone drop segments
 	maintenance   sync.Mutex  // held by what publishes a manifest, while it does
 	manifest      *manifest   // as published last; guarded by maintenance
@@ -341,23 +341,28 @@ func (e *Engine) defineSeries(shard uint16, key series.Key, timeMs int64) (serie
 }
 
 // addTombstone makes a tombstone take effect. Its series have been sealed, and
-// their shard is locked.
+// their shard is locked. Its place is read and published in one step, so that a
+// flush either knows it or has ended the generation before it: see flusher.run.
 func (e *Engine) addTombstone(t Tombstone) {
-	t.Generation, t.Offset = e.pages.End()
 	e.changeVersion(func(v *version) {
+		t.Generation, t.Offset = e.pages.End()
 		v.tombstones = append(v.tombstones[:len(v.tombstones):len(v.tombstones)], t)
 	})
 }
 
-// changeVersion publishes a changed copy of the current version.
+// changeVersion publishes a changed copy of the current version. The actions run
+// as soon as no scan can see what came before, in this call or in the release of
+// a scan, without any lock but those of this call's caller.
 func (e *Engine) changeVersion(change func(*version), after ...func()) {
 	e.update.Lock()
-	defer e.update.Unlock()
-	current := e.versions.acquire()
+	current := e.versions.peek()
 	next := &version{
 		segments: current.segments, tombstones: current.tombstones, generationOldest: current.generationOldest,
 	}
 	change(next)
-	e.versions.release(current)
-	e.versions.publish(next, after...)
+	actions := e.versions.publish(next, after...)
+	e.update.Unlock()
+	for _, act := range actions {
+		act()
+	}
 }

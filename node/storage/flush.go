@@ -175,9 +175,11 @@ type flusher struct {
 const partitionsAtOnce = 48
 
 func (f *flusher) run() ([]segment.Meta, error) {
-	v := f.engine.versions.acquire()
-	f.stones = v.tombstones
-	f.engine.versions.release(v)
+	// Behind the lock: a tombstone that stands in this generation, which has ended,
+	// has been published by now.
+	f.engine.update.Lock()
+	f.stones = f.engine.versions.peek().tombstones
+	f.engine.update.Unlock()
 	byShard, err := f.collect()
 	if err != nil {
 		return nil, err

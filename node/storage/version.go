@@ -7,12 +7,11 @@ import (
 )
 
 // version is what a scan sees besides the hot pages: an immutable list of
-// segments, the tombstones, the retention cut, and from which generation on the
-// page log holds what the segments do not.
+// segments, the tombstones, and from which generation on the page log holds what
+// the segments do not.
 type version struct {
 	segments         []*segment.Reader // by sequence, oldest first
 	tombstones       tombstones
-	retentionCutMs   int64
 	generationOldest uint32
 
 	refs  int      // guarded by versions.mu
@@ -53,10 +52,20 @@ func (vs *versions) release(v *version) {
 	}
 }
 
-// publish replaces the current version. The actions run as soon as no scan can
-// see what came before v.
-func (vs *versions) publish(v *version, after ...func()) {
+// peek gives the current version to who keeps others from replacing it, and only
+// copies it.
+func (vs *versions) peek() *version {
 	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	return vs.current
+}
+
+// publish replaces the current version. It gives the actions that the caller
+// runs: after, unless a scan still sees what came before v. Then the release of
+// the last such scan runs it.
+func (vs *versions) publish(v *version, after ...func()) (actions []func()) {
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
 	if vs.current == nil {
 		vs.oldest = v
 	} else {
@@ -64,11 +73,7 @@ func (vs *versions) publish(v *version, after ...func()) {
 		vs.current.after = after
 	}
 	vs.current = v
-	actions := vs.collectLocked()
-	vs.mu.Unlock()
-	for _, act := range actions {
-		act()
-	}
+	return vs.collectLocked()
 }
 
 func (vs *versions) collectLocked() (actions []func()) {
