@@ -113,9 +113,10 @@ type testWriter struct {
 
 func (w *testWriter) add(key series.Key, timeMs int64, v float64) {
 	shard := key.Shard(testShards)
-	ref, known := w.node.Resolve(0, key)
-	id := ref.ID
-	if !known {
+	var ref [1]series.Ref
+	w.node.Resolve(series.HintNone, []series.Key{key}, ref[:])
+	id := ref[0].ID
+	if ref[0].Hint == series.HintNone {
 		id = w.encoders[shard].Define(key)
 	}
 	n := series.DecimalOf(v, 2)

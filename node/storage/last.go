@@ -189,15 +189,26 @@ func (e *Engine) LookupSeries(key series.Key) (ref series.Ref, known bool, err e
 	return e.index.Lookup(key)
 }
 
-// Resolve finds a series by its key, trying first the one that was created after
-// hint. A key whose part of the table cannot be read counts as unknown: defining
-// it again is harmless.
-func (e *Engine) Resolve(hint uint32, key series.Key) (ref series.Ref, known bool) {
+// Resolve finds series by their keys and sets refs, which is as long as keys; the
+// Ref of a key that is not known has HintNone. It tries first the series that was
+// created after hint, or after the key before. A key whose part of the table
+// cannot be read counts as unknown: defining it again is harmless.
+func (e *Engine) Resolve(hint uint32, keys []series.Key, refs []series.Ref) {
 	err := vfs.Guard(func() error {
-		ref, known = e.index.Resolve(hint, key)
+		e.index.ResolveBatch(hint, keys, refs)
 		return nil
 	})
-	return ref, known && err == nil
+	if err == nil {
+		return
+	}
+	// One by one, so that only what cannot be read is unknown.
+	for i, key := range keys {
+		ref, known, err := e.index.Lookup(key)
+		if !known || err != nil {
+			ref = series.Ref{Hint: series.HintNone}
+		}
+		refs[i] = ref
+	}
 }
 
 // SeriesCount gives the number of series that were ever created.

@@ -25,19 +25,25 @@ type known struct {
 	next uint32
 }
 
-func (k *known) Resolve(_ uint32, key series.Key) (series.Ref, bool) {
+func (k *known) Resolve(_ uint32, keys []series.Key, refs []series.Ref) {
+	for i, key := range keys {
+		refs[i] = k.resolve(key)
+	}
+}
+
+func (k *known) resolve(key series.Key) series.Ref {
 	k.mu.RLock()
 	ref, ok := k.refs[string(key)]
 	k.mu.RUnlock()
 	if ok {
-		return ref, true
+		return ref
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.next++
 	ref = series.Ref{Hint: k.next, Shard: key.Shard(128), ID: series.ID(k.next)}
 	k.refs[string(key)] = ref
-	return ref, true
+	return ref
 }
 
 func (k *known) Write(context.Context, *series.Frame) (series.Outcome, error) {

@@ -40,11 +40,16 @@ func newMemory(shards int) *memory {
 	}
 }
 
-func (m *memory) Resolve(_ uint32, key series.Key) (series.Ref, bool) {
+func (m *memory) Resolve(_ uint32, keys []series.Key, refs []series.Ref) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ref, ok := m.ids[string(key)]
-	return ref, ok
+	for i, key := range keys {
+		ref, ok := m.ids[string(key)]
+		if !ok {
+			ref.Hint = series.HintNone
+		}
+		refs[i] = ref
+	}
 }
 
 func (m *memory) Write(ctx context.Context, frame *series.Frame) (series.Outcome, error) {

@@ -18,18 +18,27 @@ const benchShards = 128
 // order as a node does.
 type catalogue struct {
 	refs map[string]series.Ref
-	keys []string // by hint, less 1
+	keys []string // by hint
 	next [benchShards]series.ID
 }
 
 func newCatalogue() *catalogue { return &catalogue{refs: make(map[string]series.Ref)} }
 
-func (c *catalogue) Resolve(hint uint32, key series.Key) (series.Ref, bool) {
-	if int(hint) < len(c.keys) && hint > 0 && c.keys[hint] == string(key) {
-		return c.refs[c.keys[hint]], true
+func (c *catalogue) Resolve(hint uint32, keys []series.Key, refs []series.Ref) {
+	for i, key := range keys {
+		name := ""
+		if next := hint + 1; int(next) < len(c.keys) {
+			name = c.keys[next]
+		}
+		if name != string(key) {
+			name = string(key)
+		}
+		ref, ok := c.refs[name]
+		if !ok {
+			ref.Hint = series.HintNone
+		}
+		refs[i], hint = ref, ref.Hint
 	}
-	ref, ok := c.refs[string(key)]
-	return ref, ok
 }
 
 // learn takes a frame's definitions as a node would.
@@ -38,8 +47,8 @@ func (c *catalogue) learn(f *series.Frame) {
 	for _, part := range f.Parts {
 		r.Reset(part.Batch)
 		for key, ok := r.NextDefinition(); ok; key, ok = r.NextDefinition() {
-			c.keys = append(c.keys, string(key))
 			c.refs[string(key)] = series.Ref{Hint: uint32(len(c.keys)), Shard: part.Shard, ID: c.next[part.Shard]}
+			c.keys = append(c.keys, string(key))
 			c.next[part.Shard]++
 		}
 	}
@@ -213,9 +222,11 @@ func BenchmarkJSON(b *testing.B) { benchmarkStages(b, bodiesOf(jsonBody), json) 
 // splitter itself does for lines that its memo does not hold.
 type constant struct{ id series.ID }
 
-func (c *constant) Resolve(hint uint32, _ series.Key) (series.Ref, bool) {
-	c.id++
-	return series.Ref{Hint: hint + 1, Shard: uint16(c.id/10) % benchShards, ID: c.id}, true
+func (c *constant) Resolve(_ uint32, _ []series.Key, refs []series.Ref) {
+	for i := range refs {
+		c.id++
+		refs[i] = series.Ref{Hint: uint32(c.id), Shard: uint16(c.id/10) % benchShards, ID: c.id}
+	}
 }
 
 // BenchmarkShuffledDevices sends lines of 2 M devices in random order, so that

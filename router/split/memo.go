@@ -11,6 +11,10 @@ const (
 	memoLinesMax = 4096
 	memoBytesMax = 256 << 10 // of texts and of ids, each
 	memoSlots    = 2 * memoLinesMax
+
+	// A full memo is kept until so many lines found no room in it. To forget it at
+	// once would be to fill it for nothing when there are many more lines than fit.
+	memoMissesMax = 8 * memoLinesMax
 )
 
 // context is what has to be equal, besides the text of a line, for it to be the
@@ -39,7 +43,7 @@ type memoEntry struct {
 }
 
 // memo maps the raw text of lines to the ids of their series: an open-addressing
-// table over flat arrays. When it is full it starts again, empty.
+// table over flat arrays. Its entries stay where they are until it is cleared.
 type memo struct {
 	seed    uint64
 	slots   []uint16 // index into entries plus 1; 0 is free
@@ -47,6 +51,7 @@ type memo struct {
 	texts   []byte
 	ids     []series.ID
 	last    int // index of the entry that was found last
+	misses  int // lines that found no room
 }
 
 func newMemo(seed uint64) memo {
@@ -58,6 +63,14 @@ func (m *memo) clear() {
 		clear(m.slots)
 	}
 	m.entries, m.texts, m.ids, m.last = m.entries[:0], m.texts[:0], m.ids[:0], 0
+	m.misses = 0
+}
+
+// renew clears a memo that has been full for long. No entry may be in use.
+func (m *memo) renew() {
+	if m.misses >= memoMissesMax {
+		m.clear()
+	}
 }
 
 // guess gives the entry of a line if it is the one that came after the last
@@ -103,33 +116,45 @@ func (m *memo) equal(e *memoEntry, c context, head, tags []byte) bool {
 		string(text[:len(head)]) == string(head) && string(text[len(head):len(head)+len(tags)]) == string(tags)
 }
 
-// insert adds a line that find did not find.
-func (m *memo) insert(hash uint64, c context, head, tags []byte, shard uint16, ids []series.ID) {
+// insert adds a line, with the references of its series, that find did not find.
+// It does not when there is no room, when the series are of several shards, or
+// when the line is there meanwhile.
+func (m *memo) insert(hash uint64, c context, head, tags []byte, refs []series.Ref) {
 	const idBytes = 4
-	if len(head)+len(tags) > memoBytesMax/16 || len(ids)*idBytes > memoBytesMax/16 {
+	if len(head)+len(tags) > memoBytesMax/16 || len(refs)*idBytes > memoBytesMax/16 {
 		return // not worth the room
 	}
 	if len(m.entries) == memoLinesMax || len(m.texts)+len(head)+len(tags) > memoBytesMax ||
-		(len(m.ids)+len(ids))*idBytes > memoBytesMax {
-		m.clear()
+		(len(m.ids)+len(refs))*idBytes > memoBytesMax {
+		m.misses++
+		return
 	}
 	slot := hash % memoSlots
-	for m.slots[slot] != 0 {
-		slot = (slot + 1) % memoSlots
+	for ; m.slots[slot] != 0; slot = (slot + 1) % memoSlots {
+		if m.entries[m.slots[slot]-1].hash == hash {
+			return
+		}
+	}
+	ids := len(m.ids)
+	for i := range refs {
+		if refs[i].Shard != refs[0].Shard {
+			m.ids = m.ids[:ids]
+			return
+		}
+		m.ids = append(m.ids, refs[i].ID)
 	}
 	m.entries = append(m.entries, memoEntry{
 		hash:     hash,
 		text:     uint32(len(m.texts)),
 		head:     uint32(len(head)),
 		tags:     uint32(len(tags)),
-		ids:      uint32(len(m.ids)),
-		idsCount: uint32(len(ids)),
-		shard:    shard,
+		ids:      uint32(ids),
+		idsCount: uint32(len(refs)),
+		shard:    refs[0].Shard,
 		context:  c,
 	})
 	m.slots[slot] = uint16(len(m.entries))
 	m.entries[m.last].next = uint16(len(m.entries) - 1)
 	m.last = len(m.entries) - 1
 	m.texts = append(append(m.texts, head...), tags...)
-	m.ids = append(m.ids, ids...)
 }

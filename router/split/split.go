@@ -11,11 +11,12 @@ import (
 
 // Resolver knows the series that exist.
 type Resolver interface {
-	// Resolve gives the series of a key. Hint is the Hint of the Ref that was
-	// found just before, or 0: series created one after the other, whose Hints
-	// grow by 1, are often asked for one after the other. The key is only valid
-	// during the call.
-	Resolve(hint uint32, key series.Key) (series.Ref, bool)
+	// Resolve sets refs, which is as long as keys, to the series of the keys; the
+	// Ref of a key that is not known has the Hint series.HintNone. Hint is the
+	// Hint of the Ref that was found just before, or series.HintNone: series
+	// created one after the other, whose Hints grow by 1, are often asked for one
+	// after the other. The keys are only valid during the call.
+	Resolve(hint uint32, keys []series.Key, refs []series.Ref)
 }
 
 // Options of a Splitter.
@@ -49,13 +50,12 @@ type Splitter struct {
 	databases [][]byte
 	epoch     uint64
 
-	keys parse.KeyBuilder
-	ids  []series.ID
+	keys    parse.KeyBuilder
+	stretch stretch
 
-	// The Hint of the last Ref that the resolver gave, and whether the last
-	// line's first Ref followed the one before it. Only then is the hint worth a
-	// try on the next line: a wrong one costs the resolver a look at a key that
-	// is in no cache.
+	// The Hint of the last Ref that the resolver gave, and whether the lines
+	// before came in the order of their creation. Only then is the hint worth a
+	// try: a wrong one costs the resolver a look at a key that is in no cache.
 	hint    uint32
 	inOrder bool
 
@@ -78,6 +78,7 @@ func New(o Options) (*Splitter, error) {
 		memo:        newMemo(rand.Uint64()),
 		shapes:      newShapes(rand.Uint64()),
 		definitions: definitions{seed: rand.Uint64()},
+		hint:        series.HintNone,
 		partOf:      make([]uint32, o.Shards),
 	}, nil
 }
@@ -88,7 +89,7 @@ func (s *Splitter) MemoryBytes() int {
 	const entryBytes, definitionBytes, useBytes = 40, 48, 12
 	n := cap(s.out) + cap(s.memo.texts) + 4*cap(s.memo.ids) + 2*memoSlots + entryBytes*cap(s.memo.entries) +
 		definitionBytes*cap(s.definitions.list) + useBytes*cap(s.definitions.uses) +
-		4*cap(s.definitions.slots) + cap(s.definitions.keys)
+		4*cap(s.definitions.slots) + cap(s.definitions.keys) + s.stretch.memoryBytes()
 	for i := range s.encoders {
 		n += s.encoders[i].MemoryBytes()
 	}
@@ -113,6 +114,7 @@ func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint
 		case c.shape == noFields || l.Shape != lastShape:
 			number, full := s.shapes.of(b, l)
 			if full {
+				points += s.flush(b, r)
 				s.forget()
 				c.database = s.databaseNumber(database)
 				number, _ = s.shapes.of(b, l)
@@ -125,17 +127,21 @@ func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint
 			hash = s.memo.hash(c, head, tags)
 			e = s.memo.find(hash, c, head, tags)
 		}
-		if e != nil {
+		switch {
+		case e == nil:
+			points += s.addNew(b, uint32(i), database, identity{hash, c}, r)
+		case len(s.stretch.items) == 0:
 			s.appendKnown(b, l, e)
 			points += int(l.Count)
 			continue
+		default:
+			s.stretch.add(item{kind: itemKnown, line: uint32(i), at: uint32(s.memo.last)})
 		}
-		added, known, shard := s.appendNew(b, uint32(i), database, r)
-		points += added
-		if known {
-			s.memo.insert(hash, c, head, tags, shard, s.ids)
+		if s.stretch.isLong() {
+			points += s.flush(b, r)
 		}
 	}
+	points += s.flush(b, r)
 	return s.finish(points)
 }
 
@@ -206,64 +212,6 @@ func (s *Splitter) appendKnown(b *parse.Batch, l *parse.Line, e *memoEntry) {
 		p := &points[i]
 		encoder.Append(ids[i], p.TimeMs, p.Mantissa, p.Scale)
 	}
-}
-
-// appendNew encodes the points of a line by their keys. It gives the number of
-// points encoded, and whether all of the line are series that exist, of one
-// shard; then their ids are in s.ids.
-func (s *Splitter) appendNew(b *parse.Batch, line uint32, database []byte, r Resolver) (added int, known bool, shard uint16) {
-	l := &b.Lines[line]
-	s.ids = s.ids[:0]
-	if err := s.keys.Start(b, l, database, s.limits); err != nil {
-		s.refuse(b, l, int(l.Count), err)
-		return 0, false, 0
-	}
-	known = true
-	before := s.hint
-	if !s.inOrder {
-		s.hint = 0
-	}
-	points := b.Points[l.First : l.First+l.Count]
-	for i := 0; i < len(points); {
-		p := &points[i]
-		run := 1 // points of one series
-		if l.Form != parse.FormLine {
-			run = len(points)
-		}
-		i += run
-		key, err := s.keys.Key(b.Field(p), p.FieldEscaped)
-		if err != nil {
-			s.refuse(b, l, run, err)
-			known = false
-			continue
-		}
-		var part int
-		var id series.ID
-		if found, ok := r.Resolve(s.hint, key); ok {
-			if i == run {
-				s.inOrder = found.Hint == before+1
-			}
-			s.hint = found.Hint
-			part, id = s.part(found.Shard), found.ID
-			if known = known && (len(s.ids) == 0 || shard == found.Shard); known {
-				shard = found.Shard
-				s.ids = append(s.ids, id)
-			}
-		} else {
-			known = false
-			if len(s.definitions.keys)+len(key) > definitionBytesMax {
-				b.AddError(l, run, parse.KindRefused, errDefinitions.Error(), s.limits.ErrorsMax)
-				continue
-			}
-			part, id = s.define(key, line, run)
-		}
-		encoder := &s.encoders[part]
-		for j := i - run; j < i; j++ {
-			encoder.Append(id, points[j].TimeMs, points[j].Mantissa, points[j].Scale)
-		}
-		added += run
-	}
-	return added, known, shard
 }
 
 func (s *Splitter) refuse(b *parse.Batch, l *parse.Line, points int, err error) {

@@ -25,9 +25,14 @@ func newNode(shards int) *node {
 	return &node{shards, map[string]series.Ref{}, map[uint16]series.ID{}}
 }
 
-func (n *node) Resolve(_ uint32, key series.Key) (series.Ref, bool) {
-	ref, ok := n.refs[string(key)]
-	return ref, ok
+func (n *node) Resolve(_ uint32, keys []series.Key, refs []series.Ref) {
+	for i, key := range keys {
+		ref, ok := n.refs[string(key)]
+		if !ok {
+			ref.Hint = series.HintNone
+		}
+		refs[i] = ref
+	}
 }
 
 func (n *node) create(key string) {
@@ -248,7 +253,7 @@ func TestMemoServes(t *testing.T) {
 		if err := lines(&b, []byte(body)); err != nil {
 			t.Fatal(err)
 		}
-		counting.calls = 0
+		counting.keys = 0
 		frame := s.Split(&b, nil, counting, epoch)
 		for _, part := range frame.Parts {
 			var r series.BatchReader
@@ -257,62 +262,99 @@ func TestMemoServes(t *testing.T) {
 				n.create(string(key))
 			}
 		}
-		return counting.calls
+		return counting.keys
 	}
 	const ab, ba = "m,d=a x=1,y=2\nm,d=b x=1,y=2\n", "m,d=b x=3,y=4\nm,d=a x=5,y=6\n"
 	for i, step := range []struct {
 		body  string
 		epoch uint64
-		calls int
+		keys  int
 	}{{ab, 1, 4}, {ab, 1, 4}, {ba, 1, 0}, {"m,d=a y=1,x=2\n", 1, 2}, {"m,d=a y=1,x=2\nm,d=a x=1,y=2\n", 1, 0}, {ba, 2, 4}, {ab, 2, 0}} {
-		if calls := split(step.body, step.epoch); calls != step.calls {
-			t.Errorf("step %d: %d calls of the resolver, want %d", i, calls, step.calls)
+		if keys := split(step.body, step.epoch); keys != step.keys {
+			t.Errorf("step %d: %d keys for the resolver, want %d", i, keys, step.keys)
 		}
 	}
 }
 
 type counter struct {
 	*node
+	keys  int
 	calls int
-	hits  int // hints that were right
+	hits  int // first keys of calls whose hint was right
 }
 
-func (c *counter) Resolve(hint uint32, key series.Key) (series.Ref, bool) {
+func (c *counter) Resolve(hint uint32, keys []series.Key, refs []series.Ref) {
+	c.node.Resolve(hint, keys, refs)
 	c.calls++
-	ref, ok := c.node.Resolve(hint, key)
-	if ok && ref.Hint == hint+1 {
+	c.keys += len(keys)
+	if refs[0].Hint == hint+1 {
 		c.hits++
 	}
-	return ref, ok
 }
 
-// TestHintFollowsOrder checks that lines in the order of their creation are
-// asked for with the right hint, when the memo does not hold them.
+// TestHintFollowsOrder checks that bodies in the order of their creation are
+// asked for in one call with the right hint, and shuffled ones by their lines.
 func TestHintFollowsOrder(t *testing.T) {
-	s, err := New(Options{Shards: 4})
-	if err != nil {
-		t.Fatal(err)
+	devices := []int{}
+	for d := range 30 {
+		devices = append(devices, d)
 	}
-	n := newNode(4)
-	body := putBody([]int{1, 2, 3, 4, 5}, 0)
-	for epoch := range uint64(3) { // a new epoch empties the memo
-		var b parse.Batch
-		if err := puts(&b, body); err != nil {
+	for name, c := range map[string]struct {
+		body          func(devices []int, row int) []byte
+		parser        func(*parse.Batch, []byte) error
+		callsShuffled int // for 5 devices: one for all first keys, one for the rest of each line
+	}{"lines": {lineBody, lines, 6}, "puts": {putBody, puts, 1}} {
+		n := newNode(4)
+		createAll(t, n, c.body(devices, 0), c.parser)
+		s, err := New(Options{Shards: 4})
+		if err != nil {
 			t.Fatal(err)
 		}
-		counting := &counter{node: n}
-		s.Split(&b, nil, counting, epoch)
-		if epoch > 0 && counting.hits < 48 {
-			t.Errorf("%d right hints for 50 lines", counting.hits)
-		}
-		for i := range b.Lines {
-			var keys parse.KeyBuilder
-			if err := keys.Start(&b, &b.Lines[i], nil, parse.Limits{}); err != nil {
+		split := func(devices ...int) counter {
+			var b parse.Batch
+			if err := c.parser(&b, c.body(devices, 0)); err != nil {
 				t.Fatal(err)
 			}
-			if key, _ := keys.Key(nil, false); epoch == 0 {
-				n.create(string(key))
+			counting := counter{node: n}
+			if frame := s.Split(&b, nil, &counting, 1); frame.Points != 10*len(devices) {
+				t.Fatalf("%s: %d points", name, frame.Points)
 			}
+			return counting
+		}
+		split(0, 1, 2, 3, 4)
+		for d := 5; d < 20; d += 5 {
+			if got := split(d, d+1, d+2, d+3, d+4); got.calls != 1 || got.hits != 1 || got.keys != 50 {
+				t.Errorf("%s in order: %d calls, %d right hints, %d keys", name, got.calls, got.hits, got.keys)
+			}
+		}
+		if got := split(29, 22, 27); got.keys != 30 {
+			t.Errorf("%s: %d keys", name, got.keys)
+		}
+		if got := split(24, 28, 23, 20, 26); got.keys != 50 || name == "lines" && got.calls != c.callsShuffled {
+			t.Errorf("%s shuffled: %d calls, %d keys", name, got.calls, got.keys)
+		}
+	}
+}
+
+// createAll creates the series of a body, in its order.
+func createAll(t *testing.T, n *node, body []byte, parser func(*parse.Batch, []byte) error) {
+	t.Helper()
+	var b parse.Batch
+	if err := parser(&b, body); err != nil {
+		t.Fatal(err)
+	}
+	for i := range b.Lines {
+		var keys parse.KeyBuilder
+		l := &b.Lines[i]
+		if err := keys.Start(&b, l, nil, parse.Limits{}); err != nil {
+			t.Fatal(err)
+		}
+		for j := range l.Count {
+			key, err := keys.Key(b.Field(&b.Points[l.First+j]), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.create(string(key))
 		}
 	}
 }
