@@ -36,7 +36,7 @@ type standaloneSettings struct {
 
 	config                         string
 	logFormat, logLevel            oneOf
-	pprof                          bool
+	pprof, admin                   bool
 	corsOrigins                    []string
 	shutdownDelay, shutdownTimeout span
 	memoryLimit                    byteSize
@@ -85,7 +85,7 @@ func (s *standaloneSettings) defineStorage(f *pflag.FlagSet) {
 	f.Var(&s.walSync, "wal-sync", "when the log is made safe against a power cut: before each answer, at an interval, or when the operating system likes")
 	s.walSyncInterval, s.flushInterval = span(time.Second), span(5*time.Minute)
 	f.Var(&s.walSyncInterval, "wal-sync-interval", "the interval of --wal-sync=interval")
-	s.checkpointBytes, s.walFileBytes, s.pageFileBytes = 64<<20, 64<<20, 16<<20
+	s.checkpointBytes, s.walFileBytes, s.pageFileBytes = 64<<20, 16<<20, 16<<20
 	f.Var(&s.checkpointBytes, "checkpoint-bytes", "bytes of log between checkpoints; a restart replays at most twice as many")
 	f.Var(&s.flushInterval, "flush-interval", "how often full pages are sorted into segments")
 	f.Var(&s.walFileBytes, "wal-file-bytes", "size of the log's files")
@@ -128,6 +128,7 @@ func (s *standaloneSettings) defineOperation(f *pflag.FlagSet) {
 	s.logLevel = oneOf{value: "info", words: []string{"debug", "info", "warn", "error"}}
 	f.Var(&s.logLevel, "log-level", "least important kind of log line")
 	f.BoolVar(&s.pprof, "pprof", false, "serve Go's profiles below /debug/pprof/")
+	f.BoolVar(&s.admin, "admin", false, "serve POST /admin/settle: seal, sort and merge everything now")
 	f.StringSliceVar(&s.corsOrigins, "cors-origins", nil, "`origins` whose pages may query, with commas between; * for all")
 	f.Var(&s.shutdownDelay, "shutdown-delay", "how long to serve on after SIGTERM, as not ready, so that balancers look elsewhere (default 0)")
 	s.shutdownTimeout = span(30 * time.Second)
@@ -135,7 +136,7 @@ func (s *standaloneSettings) defineOperation(f *pflag.FlagSet) {
 	f.Var(&s.memoryLimit, "memory-limit", "soft limit of the memory of Go's runtime; 0: what GOMEMLIMIT says")
 	f.StringVar(&s.failpoints, "failpoints", "", "for tests: where to fail, as name=kill@n;…")
 	_ = f.MarkHidden("failpoints") // the flag is there: defined one line above
-	group(f, headingOperation, flagConfig, "log-format", "log-level", "pprof", "cors-origins",
+	group(f, headingOperation, flagConfig, "log-format", "log-level", "pprof", "admin", "cors-origins",
 		"shutdown-delay", "shutdown-timeout", "memory-limit", "failpoints")
 }
 

@@ -22,7 +22,7 @@ import (
 // mux routes what is not a write.
 type mux = http.ServeMux
 
-func newMux(queries http.Handler, r *registry, ready *readiness, withProfiles bool) *mux {
+func (s *standaloneSettings) newMux(queries http.Handler, r *registry, ready *readiness, settler settler) *mux {
 	m := http.NewServeMux()
 	m.Handle("/api/", queries)
 	m.Handle("GET /metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{Registry: r}))
@@ -31,7 +31,16 @@ func newMux(queries http.Handler, r *registry, ready *readiness, withProfiles bo
 	m.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "TickMesh "+programVersion+": /write, /api/put and /api/v1/write take points, /api/query answers, /metrics and /readyz tell how it is.")
 	})
-	if withProfiles {
+	if s.admin {
+		m.HandleFunc("POST /admin/settle", func(w http.ResponseWriter, r *http.Request) {
+			if err := settler.Settle(r.Context()); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			fmt.Fprintln(w, "settled")
+		})
+	}
+	if s.pprof {
 		m.HandleFunc("/debug/pprof/", pprof.Index)
 		m.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 		m.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -41,6 +50,9 @@ func newMux(queries http.Handler, r *registry, ready *readiness, withProfiles bo
 	m.Handle("/", queries) // answers 404 in OpenTSDB's shape
 	return m
 }
+
+// settler brings its data into the form that is smallest and fastest to read.
+type settler interface{ Settle(ctx context.Context) error }
 
 // readiness says whether the server takes writes and answers queries.
 type readiness struct {

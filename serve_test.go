@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -40,10 +41,24 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
+// settlerFunc counts what is asked of a settler.
+type settlerFunc func() error
+
+func (f settlerFunc) Settle(context.Context) error { return f() }
+
 func TestMux(t *testing.T) {
 	queries := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	for _, profiles := range []bool{false, true} {
-		m := newMux(queries, newRegistry(), &readiness{health: func() error { return nil }}, profiles)
+		s := standaloneSettings{pprof: profiles, admin: profiles}
+		settled := 0
+		m := s.newMux(queries, newRegistry(), &readiness{health: func() error { return nil }}, settlerFunc(func() error {
+			settled++
+			return nil
+		}))
+		m.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/admin/settle", nil))
+		if (settled == 1) != profiles {
+			t.Errorf("admin %v: settled %d times", profiles, settled)
+		}
 		profileStatus := http.StatusTeapot
 		if profiles {
 			profileStatus = http.StatusOK

@@ -95,7 +95,7 @@ func serveStandalone(ctx context.Context, s *standaloneSettings, n *node.Node, l
 	registry.MustRegister(n)
 	ready := &readiness{health: n.Health}
 	queries := opentsdb.New(s.queryOptions(n, logger, registry))
-	server, err := ingest.New(s.ingestOptions(n, logger, registry, newMux(queries, registry, ready, s.pprof)))
+	server, err := ingest.New(s.ingestOptions(n, logger, registry, s.newMux(queries, registry, ready, n)))
 	if err != nil {
 		return err
 	}

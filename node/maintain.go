@@ -167,6 +167,32 @@ func (n *Node) logSinceCheckpoint() int64 {
 	return int64(n.log.End() - n.checkpoints.position)
 }
 
+// Settle seals all hot pages, turns the page log into segments, does all
+// compactions that are due, and gives back the log that is no longer needed.
+func (n *Node) Settle(ctx context.Context) error {
+	if err := n.sealEverything(); err != nil {
+		return err
+	}
+	if err := n.flush(); err != nil {
+		return err
+	}
+	return n.compact(ctx)
+}
+
+// sealEverything makes a checkpoint of the present end of the log.
+func (n *Node) sealEverything() error {
+	c := &n.checkpoints
+	c.Lock()
+	defer c.Unlock()
+	position, applied, epoch := n.committer.nextEpoch()
+	err := n.Engine.Checkpoint(storage.Checkpoint{Position: uint64(position), Applied: applied, SealThrough: epoch - 1})
+	if err != nil {
+		return err
+	}
+	c.position, c.applied, c.epoch = position, applied, epoch
+	return n.log.TrimBefore(position)
+}
+
 // finalCheckpoint seals everything, so that the next start replays nothing.
 func (n *Node) finalCheckpoint() error {
 	if err := n.Engine.Resume(); err != nil {

@@ -145,6 +145,7 @@ func (n *Node) open() (err error) {
 	}
 	n.log, err = wal.Open(wal.Options{
 		FS: o.FS, Dir: path.Join(o.DataDir, dirLog), FileBytes: o.LogFileBytes, Failpoints: o.Failpoints,
+		RecycleMax: recycledFiles(o.CheckpointBytes, o.LogFileBytes),
 		OnCorrupt: func(err *wal.CorruptError) {
 			o.Logger.Error("a damaged stretch of the log is passed over", "error", err)
 		},
@@ -160,6 +161,16 @@ func (n *Node) open() (err error) {
 	n.checkpoints.position, n.checkpoints.applied = from, n.AppliedIndexes()
 	n.committer = newCommitter(n.log, n.Engine, o.Sync, runtime.GOMAXPROCS(0), o.Failpoints)
 	return nil
+}
+
+// recycledFiles is how many trimmed files of the log are kept to be written again:
+// those that one checkpoint frees, so that a steady log makes no new ones.
+func recycledFiles(checkpointBytes, fileBytes int64) int {
+	const most = 16
+	if fileBytes == 0 {
+		fileBytes = wal.FileBytesDefault
+	}
+	return int(min(most, checkpointBytes/fileBytes+1))
 }
 
 // replayHitEntries is how often the failpoint of the replay is passed.
