@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os/exec"
 	"strings"
@@ -39,7 +40,7 @@ func (t TickMesh) Version(ctx context.Context) (string, error) {
 func (t TickMesh) Command(dir string, addresses Addresses, _ int64) (harness.ProcessOptions, error) {
 	args := []string{
 		"standalone", "--data-dir", dir, "--http-addr", addresses.HTTP,
-		"--put-addr", addresses.Put, "--line-addr", addresses.Line, "--grpc-addr", "",
+		"--put-addr", addresses.Put, "--line-addr", addresses.Line, "--grpc-addr", "", "--admin",
 	}
 	if t.WALSync != "" {
 		args = append(args, "--wal-sync", t.WALSync)
@@ -119,8 +120,22 @@ func (t TickMesh) Parse(q Query, body []byte) (Answer, error) {
 	return answerOf(q.Kind, values), nil
 }
 
-// Settle implements Target.
-func (t TickMesh) Settle(context.Context, *Server) error { return nil }
+// Settle implements Target: it seals, sorts and merges everything.
+func (t TickMesh) Settle(ctx context.Context, server *Server) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+server.Addresses.HTTP+"/admin/settle", nil)
+	if err != nil {
+		return err
+	}
+	response, err := server.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("settle answers %s", response.Status)
+	}
+	return nil
+}
 
 // SeriesMax implements Target.
 func (t TickMesh) SeriesMax() (int, string) { return 0, "" }
