@@ -405,7 +405,8 @@ func TestNewRefusesOptions(t *testing.T) {
 	}
 }
 
-// TestSplitDoesNotAllocate checks the hot path: known lines in a warm splitter.
+// TestSplitDoesNotAllocate checks the hot paths of a warm splitter: lines that
+// the memo knows, and lines that only the resolver knows.
 func TestSplitDoesNotAllocate(t *testing.T) {
 	for name, c := range map[string]struct {
 		body   []byte
@@ -417,17 +418,26 @@ func TestSplitDoesNotAllocate(t *testing.T) {
 		}
 		known := newCatalogue()
 		var b parse.Batch
+		epoch := uint64(1)
 		run := func() {
 			if err := c.parser(&b, c.body); err != nil {
 				t.Fatal(err)
 			}
-			s.Split(&b, nil, known, 1)
+			s.Split(&b, nil, known, epoch)
 		}
 		run()
 		known.learn(&s.frame)
 		run()
 		if allocations := testing.AllocsPerRun(100, run); allocations != 0 {
 			t.Errorf("%s: %v allocations for 30 points", name, allocations)
+		}
+		resolve := func() { // a new epoch empties the memo
+			epoch++
+			run()
+		}
+		resolve()
+		if allocations := testing.AllocsPerRun(100, resolve); allocations != 0 {
+			t.Errorf("%s: %v allocations for 30 points that are resolved", name, allocations)
 		}
 	}
 }
