@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 )
 
@@ -26,14 +27,15 @@ const (
 	FailSeriesCreated     = "series/after-create"
 )
 
-// Failpoints lists the names of this package.
+// Failpoints lists the names of the engine, series table and page log included.
 func Failpoints() []string {
-	return []string{
+	names := []string{
 		FailCheckpointSeal, FailCheckpointSync, FailCheckpointPublish, FailCheckpointDone,
 		FailFlushSort, FailFlushFinish, FailFlushPublish, FailFlushDone,
 		FailCompactMerge, FailCompactPublish, FailCompactDone,
 		FailRetentionPublish, FailRetentionDone, FailSeriesCreate, FailSeriesCreated,
 	}
+	return append(append(names, index.Failpoints()...), pagelog.Failpoints()...)
 }
 
 // Checkpoint names a place in the log.
@@ -107,6 +109,12 @@ func (e *Engine) publishManifest(failBefore string, change func(*manifest)) erro
 	v := e.versions.acquire()
 	stones, oldest := v.tombstones, v.generationOldest
 	e.versions.release(v)
+	// Before the series table: what was written before a cut has its series there.
+	// A replay, which knows the cut from its beginning, would not define them.
+	cuts := make([]int64, len(e.shards))
+	for i, s := range e.shards {
+		cuts[i] = s.cutMs.Load()
+	}
 	pages, err := e.pages.Sync()
 	if err != nil {
 		return fmt.Errorf("sync the page log: %w", err)
@@ -122,11 +130,7 @@ func (e *Engine) publishManifest(failBefore string, change func(*manifest)) erro
 	// A generation that a scan still holds is on disk, but segments have its pages.
 	pages.Generations = slices.DeleteFunc(pages.Generations, func(g pagelog.GenerationState) bool { return g.Number < oldest })
 	m := *e.manifest
-	m.Pages, m.Index, m.Tombstones = pages, state, stones
-	m.RetentionCutMs = make([]int64, len(e.shards))
-	for i, s := range e.shards {
-		m.RetentionCutMs[i] = s.cutMs.Load()
-	}
+	m.Pages, m.Index, m.Tombstones, m.RetentionCutMs = pages, state, stones, cuts
 	change(&m)
 	if err := e.failpoints.Hit(failBefore); err != nil {
 		return err

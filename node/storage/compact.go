@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 
-	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
@@ -36,8 +35,11 @@ func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err e
 	v := e.versions.acquire()
 	defer e.versions.release(v)
 	inputs := v.readersOf(job.Inputs)
-	if len(inputs) != len(job.Inputs) {
-		return true, e.markDamaged(job.Inputs) // one could not be opened
+	if len(inputs) != len(job.Inputs) { // some could not be opened
+		e.stats.compactionFailures.Add(1)
+		return true, e.markDamaged(slices.DeleteFunc(slices.Clone(job.Inputs), func(m segment.Meta) bool {
+			return slices.ContainsFunc(inputs, func(r *segment.Reader) bool { return r.Meta().Name == m.Name })
+		}))
 	}
 	metas, err := segment.Merge(ctx, inputs, e.mergeOptions(job, v.tombstones))
 	var corrupt *segment.CorruptError
@@ -63,6 +65,11 @@ func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err e
 }
 
 func (e *Engine) mergeOptions(job *segment.Job, stones tombstones) segment.MergeOptions {
+	// As they are now: what is hidden must not change during the merge.
+	cuts := make([]int64, len(e.shards))
+	for i, s := range e.shards {
+		cuts[i] = s.cutMs.Load()
+	}
 	return segment.MergeOptions{
 		Options: segment.Options{
 			FS: e.fs, Dir: path.Join(e.dir, dirSegments), Partition: job.Partition, Level: job.Level,
@@ -71,8 +78,8 @@ func (e *Engine) mergeOptions(job *segment.Job, stones tombstones) segment.Merge
 		},
 		BytesMax: e.options.SegmentBytesMax,
 		Hidden: func(dst []segment.TimeRange, input *segment.Meta, shard uint16, id uint32) []segment.TimeRange {
-			if cut := e.shards[shard].cutMs.Load(); cut > input.MinMs {
-				dst = append(dst, segment.TimeRange{FromMs: input.MinMs, ToMs: cut - 1})
+			if int(shard) < len(cuts) && cuts[shard] > input.MinMs {
+				dst = append(dst, segment.TimeRange{FromMs: input.MinMs, ToMs: cuts[shard] - 1})
 			}
 			for _, hide := range hiddenInSegment(stones.of(shard, id), input.SequenceHigh) {
 				dst = append(dst, segment.TimeRange{FromMs: hide.fromMs, ToMs: hide.toMs})
@@ -129,7 +136,7 @@ func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reade
 		m.Segments = append(m.Segments, metas...)
 	})
 	if err != nil {
-		return errors.Join(err, discard(readers))
+		return errors.Join(err, unpublished(err, readers))
 	}
 	e.changeVersion(func(v *version) {
 		kept := slices.DeleteFunc(slices.Clone(v.segments), func(r *segment.Reader) bool {
@@ -143,54 +150,4 @@ func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reade
 		}
 	})
 	return nil
-}
-
-// Retain drops the segments of which all shards have cut off everything, and
-// forgets series that have no sample left.
-func (e *Engine) Retain() error {
-	e.rewriting.Lock()
-	defer e.rewriting.Unlock()
-	cut := e.RetentionCut()
-	if cut == noCut {
-		return nil
-	}
-	e.maintenance.Lock()
-	expired := segment.Expired(e.manifest.Segments, cut)
-	e.maintenance.Unlock()
-	if len(expired) > 0 {
-		v := e.versions.acquire()
-		readers := v.readersOf(expired)
-		e.versions.release(v) // nothing but Retain and Compact drops segments
-		if err := e.replaceSegments(expired, readers, nil, FailRetentionPublish); err != nil {
-			return fmt.Errorf("retention: %w", err)
-		}
-	}
-	if month := index.MonthOf(cut); month > e.monthsDropped {
-		e.markHotSeries()
-		e.index.DropMonthsBefore(month)
-		e.monthsDropped = month
-	}
-	return e.failpoints.Hit(FailRetentionDone)
-}
-
-// RetentionCut gives the time before which all shards have cut off everything.
-func (e *Engine) RetentionCut() int64 {
-	cut := e.shards[0].cutMs.Load()
-	for _, s := range e.shards {
-		cut = min(cut, s.cutMs.Load())
-	}
-	return cut
-}
-
-// markHotSeries marks the months of samples that are not in a segment yet: those
-// in segments were marked when they were flushed.
-func (e *Engine) markHotSeries() {
-	const inSlice = 4096
-	for _, s := range e.shards {
-		for id, n := uint32(0), e.index.ShardSeries(s.number); id < n; id += inSlice {
-			s.mu.Lock()
-			s.markHotLocked(id, min(n, id+inSlice))
-			s.mu.Unlock()
-		}
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,7 @@ const (
 	dirIndex      = "series"
 	dirPages      = "pages"
 	dirSegments   = "segments"
+	dirLog        = "log" // the node's; nothing here reads it
 	shardsDefault = 128
 
 	generationBytesDefault = 128 << 20
@@ -64,6 +66,8 @@ type Engine struct {
 	pages    *pagelog.Log
 	versions versions
 	update   sync.Mutex // serialises changes of the version
+	rolling  sync.Mutex // serialises the rolls of full generations
+	readers  gate
 
 	// The last generation that had pages when the folder was opened; 0: none.
 	generationAtOpen uint32
@@ -82,6 +86,7 @@ type engineStats struct {
 	checkpoints, flushes, compactions       atomic.Int64
 	flushedSamples, compactedSamples        atomic.Int64
 	compactionFailures, corruptions         atomic.Int64
+	segmentsExpired                         atomic.Int64
 	scans, scannedSamples                   atomic.Int64
 }
 
@@ -92,9 +97,13 @@ func Open(o Options) (*Engine, error) {
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
+	if e.options.Shards < 1 || e.options.Shards > shardsMax {
+		return nil, fmt.Errorf("%d shards: want from 1 to %d", e.options.Shards, shardsMax)
+	}
 	if err := e.open(); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
+	e.readers.open()
 	return e, nil
 }
 
@@ -140,11 +149,19 @@ func (e *Engine) open() error {
 }
 
 // refuseForeignFiles guards against a folder whose manifest was lost: to start
-// it as new would throw its data away.
+// it as new would throw its data away. The manifest is the first file that is
+// made, so nothing else can be there without one.
 func (e *Engine) refuseForeignFiles() error {
-	names, err := e.fs.List(path.Join(e.dir, dirSegments))
-	if err == nil && len(names) > 0 {
-		return fmt.Errorf("%w: %s has segments but no manifest; restore the file or choose another folder", ErrManifest, e.dir)
+	entries, err := e.fs.List(e.dir)
+	if err != nil {
+		return fmt.Errorf("list the data folder: %w", err)
+	}
+	for _, entry := range entries {
+		names, err := e.fs.List(path.Join(e.dir, entry))
+		if err == nil && len(names) > 0 && slices.Contains([]string{dirIndex, dirPages, dirSegments, dirLog}, entry) {
+			return fmt.Errorf("%w: %s has %s/%s but no manifest; restore the file %s or choose another folder",
+				ErrManifest, e.dir, entry, names[0], manifestName)
+		}
 	}
 	return nil
 }
@@ -191,25 +208,18 @@ func (e *Engine) restore(m *manifest) (err error) {
 // openSegments opens what the manifest names and removes other files. A segment
 // that cannot be opened is reported and left out: the rest keeps serving. It stays
 // in the manifest.
-func (e *Engine) openSegments(metas []segment.Meta) ([]*segment.Reader, error) {
+func (e *Engine) openSegments(metas []segment.Meta) (readers []*segment.Reader, err error) {
 	dir := path.Join(e.dir, dirSegments)
 	if err := e.fs.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("make the folder of segments: %w", err)
 	}
-	known := map[string]bool{}
-	var readers []*segment.Reader
-	for i := range metas {
-		known[metas[i].Name] = true
-		r, err := segment.Open(e.fs, path.Join(dir, metas[i].Name))
-		if err != nil {
-			e.reportCorruption(err)
-			continue
-		}
-		readers = append(readers, r)
-	}
 	names, err := e.fs.List(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list segments: %w", err)
+	}
+	known := map[string]bool{}
+	for i := range metas {
+		known[metas[i].Name] = true
 	}
 	for _, name := range names {
 		if !known[name] && (strings.HasSuffix(name, segment.FileSuffix) || strings.HasSuffix(name, segment.TemporarySuffix)) {
@@ -217,6 +227,14 @@ func (e *Engine) openSegments(metas []segment.Meta) ([]*segment.Reader, error) {
 				return nil, fmt.Errorf("remove an unfinished segment: %w", err)
 			}
 		}
+	}
+	for i := range metas {
+		r, err := segment.Open(e.fs, path.Join(dir, metas[i].Name))
+		if err != nil {
+			e.reportCorruption(err)
+			continue
+		}
+		readers = append(readers, r)
 	}
 	return readers, nil
 }
@@ -226,8 +244,15 @@ func (e *Engine) reportCorruption(err error) {
 	e.log.Error("damaged data; what it does not touch keeps serving", "error", err)
 }
 
-// Close gives everything back. Hot pages are not sealed: Checkpoint does that.
+// Close ends the scans that run, waits for their visitors, and gives everything
+// back. Hot pages are not sealed: Checkpoint does that. Errors: ErrClosed when it
+// was closed before, and those of the disk.
 func (e *Engine) Close() error {
+	if !e.readers.close() {
+		return ErrClosed
+	}
+	e.rewriting.Lock()
+	defer e.rewriting.Unlock()
 	e.maintenance.Lock()
 	defer e.maintenance.Unlock()
 	return e.close()
@@ -286,8 +311,9 @@ func (e *Engine) AppliedIndexes() []uint64 {
 }
 
 // Apply applies an entry of a shard's log; epoch grows with the checkpoints, see
-// Checkpoint. ErrStalled means that the entry is kept and waits for Resume. Any
-// other error says what was wrong with the entry, which is then passed over.
+// Checkpoint. ErrStalled means that the entry is kept and waits for Resume. A
+// *BatchError says which batches were wrong; ErrEntry that the entry was, which is
+// then passed over.
 func (e *Engine) Apply(epoch uint16, entry *Entry) error {
 	if int(entry.Shard) >= len(e.shards) {
 		e.stats.entriesInvalid.Add(1)
@@ -308,6 +334,13 @@ func (e *Engine) Resume() error {
 
 func (e *Engine) appendPage(shard uint16, id uint32, previous pagelog.Ref, payload []byte) (pagelog.Ref, error) {
 	ref, err := e.pages.Append(shard, id, previous, payload)
+	if !errors.Is(err, pagelog.ErrGenerationFull) {
+		return ref, err
+	}
+	// All shards meet the end of a generation at once; one of them rolls.
+	e.rolling.Lock()
+	defer e.rolling.Unlock()
+	ref, err = e.pages.Append(shard, id, previous, payload)
 	if errors.Is(err, pagelog.ErrGenerationFull) {
 		if _, err = e.pages.Roll(); err == nil {
 			ref, err = e.pages.Append(shard, id, previous, payload)
@@ -331,13 +364,19 @@ func (e *Engine) defineSeries(shard uint16, key series.Key, timeMs int64) (serie
 	}
 	id := series.ID(e.index.ShardSeries(shard))
 	_, err = e.index.Create(shard, id, key, index.MonthOf(timeMs))
-	if errors.Is(err, series.ErrKey) || errors.Is(err, index.ErrFull) {
-		return 0, fmt.Errorf("define series %s: %w", key, err)
+	switch {
+	case errors.Is(err, series.ErrKey):
+		return 0, fmt.Errorf("%w: define series %s: %w", series.ErrBatch, key, err)
+	case errors.Is(err, index.ErrFull):
+		return 0, fmt.Errorf("%w: define series %s: %w", series.ErrSeriesLimit, key, err)
 	}
 	if err != nil {
 		return 0, stalled(err)
 	}
-	return id, e.failpoints.Hit(FailSeriesCreated)
+	if err := e.failpoints.Hit(FailSeriesCreated); err != nil {
+		return 0, stalled(err)
+	}
+	return id, nil
 }
 
 // addTombstone makes a tombstone take effect. Its series have been sealed, and

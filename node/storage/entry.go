@@ -10,6 +10,28 @@ import (
 // ErrEntry marks bytes that are not an entry.
 var ErrEntry = errors.New("not a log entry")
 
+// BatchError says which batches of an entry of samples were not, or not in all
+// parts, applied. All others were.
+type BatchError struct {
+	Batches []int // numbers, growing
+	Errs    []error
+}
+
+func (e *BatchError) with(number int, err error) *BatchError {
+	if e == nil {
+		e = &BatchError{}
+	}
+	e.Batches, e.Errs = append(e.Batches, number), append(e.Errs, err)
+	return e
+}
+
+func (e *BatchError) Error() string {
+	return fmt.Sprintf("batch %d of the entry, and %d more: %v", e.Batches[0], len(e.Batches)-1, e.Errs[0])
+}
+
+// Unwrap gives what is wrong with each batch.
+func (e *BatchError) Unwrap() []error { return e.Errs }
+
 // EntryKind says what an entry does when it is applied.
 type EntryKind uint8
 

@@ -18,10 +18,13 @@ import (
 func (e *Engine) Flush() error {
 	e.maintenance.Lock()
 	defer e.maintenance.Unlock()
+	// Without a new generation (no room, or scans hold too many) the older ones
+	// are flushed all the same: that is what makes room.
+	var rollErr error
 	sizes := e.pages.Sizes()
 	if sizes[len(sizes)-1].Bytes > 0 {
-		if _, err := e.pages.Roll(); err != nil {
-			return fmt.Errorf("flush: %w", err)
+		if _, rollErr = e.pages.Roll(); rollErr != nil {
+			rollErr = fmt.Errorf("flush: %w", rollErr)
 		}
 		sizes = e.pages.Sizes()
 	}
@@ -33,10 +36,10 @@ func (e *Engine) Flush() error {
 			continue // flushed before; a scan still reads it
 		}
 		if err := e.flushGeneration(g.Number); err != nil {
-			return fmt.Errorf("flush generation %d: %w", g.Number, err)
+			return errors.Join(rollErr, fmt.Errorf("flush generation %d: %w", g.Number, err))
 		}
 	}
-	return nil
+	return rollErr
 }
 
 // Generations gives the number of generations of the page log that wait for a
@@ -75,7 +78,7 @@ func (e *Engine) flushGeneration(number uint32) error {
 		})
 	})
 	if err != nil {
-		return errors.Join(err, discard(readers))
+		return errors.Join(err, unpublished(err, readers))
 	}
 	e.changeVersion(func(v *version) {
 		v.segments = orderSegments(append(slices.Clone(v.segments), readers...))
@@ -100,20 +103,42 @@ func (e *Engine) dropGeneration(number uint32) {
 	}
 }
 
-// openNew opens segments that have just been written.
+// openNew opens segments that have just been written, or removes them all.
 func (e *Engine) openNew(metas []segment.Meta) ([]*segment.Reader, error) {
 	var readers []*segment.Reader
 	for i := range metas {
 		r, err := segment.Open(e.fs, path.Join(e.dir, dirSegments, metas[i].Name))
 		if err != nil {
-			return nil, errors.Join(err, discard(readers))
+			return nil, errors.Join(err, discard(readers), e.removeSegments(metas[i:]))
 		}
 		readers = append(readers, r)
 	}
 	return readers, nil
 }
 
-// discard removes segments that were never published.
+// removeSegments removes the files of segments that nobody has opened.
+func (e *Engine) removeSegments(metas []segment.Meta) error {
+	var problems []error
+	for i := range metas {
+		problems = append(problems, e.fs.Remove(path.Join(e.dir, dirSegments, metas[i].Name)))
+	}
+	return errors.Join(problems...)
+}
+
+// unpublished gives up segments whose manifest could not be written. Their files
+// stay if the disk may have a manifest that names them.
+func unpublished(err error, readers []*segment.Reader) error {
+	if !errors.Is(err, errInDoubt) {
+		return discard(readers)
+	}
+	var problems []error
+	for _, r := range readers {
+		problems = append(problems, r.Release())
+	}
+	return errors.Join(problems...)
+}
+
+// discard removes segments that nothing names.
 func discard(readers []*segment.Reader) error {
 	var problems []error
 	for _, r := range readers {
@@ -163,6 +188,7 @@ type flusher struct {
 	more       bool                       // some samples belong to a later pass
 	span       segment.Span
 	samples    int64
+	finished   []segment.Meta
 
 	payload []byte
 	raw     codec.Columns
@@ -184,7 +210,6 @@ func (f *flusher) run() ([]segment.Meta, error) {
 	if err != nil {
 		return nil, err
 	}
-	var metas []segment.Meta
 	f.done = map[segment.Partition]bool{}
 	for pass := 0; ; pass++ {
 		f.more = false
@@ -206,13 +231,11 @@ func (f *flusher) run() ([]segment.Meta, error) {
 			pass = -1
 			continue
 		}
-		finished, err := f.finish()
-		if err != nil {
+		if err := f.finish(); err != nil {
 			return nil, err
 		}
-		metas = append(metas, finished...)
 		if !f.more {
-			return metas, nil
+			return f.finished, nil
 		}
 	}
 }
@@ -328,26 +351,26 @@ func (f *flusher) writer(p segment.Partition) (*segment.Writer, error) {
 	return w, nil
 }
 
-func (f *flusher) finish() ([]segment.Meta, error) {
+func (f *flusher) finish() error {
 	if err := f.engine.failpoints.Hit(FailFlushFinish); err != nil {
-		return nil, err
+		return err
 	}
-	var metas []segment.Meta
 	for p, w := range f.writers {
 		meta, err := w.Finish()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		delete(f.writers, p)
 		f.done[p] = true
-		metas = append(metas, meta)
+		f.finished = append(f.finished, meta)
 	}
-	return metas, nil
+	return nil
 }
 
-// abort removes unfinished segments.
+// abort removes all segments, finished or not.
 func (f *flusher) abort() error {
-	var problems []error
+	problems := []error{f.engine.removeSegments(f.finished)}
+	f.finished = nil
 	for p, w := range f.writers {
 		problems = append(problems, w.Abort())
 		delete(f.writers, p)

@@ -2,17 +2,19 @@ package storage
 
 import (
 	"context"
-	"slices"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/node/storage/index"
-	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
 // Last implements scan.Source. A series whose newest sample is in its head costs
 // one look; one that was not written since the start is read from its end.
 func (e *Engine) Last(ctx context.Context, selector *scan.Selector, fromMs int64, limits scan.Limits, visit func(scan.Point) error) error {
+	ctx, leave, err := e.readers.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	refs, err := e.selectRefs(ctx, selector, limits)
 	if err != nil {
 		return err
@@ -105,111 +107,3 @@ func (r *seriesReader) stretches(fromMs int64) []span {
 	}
 	return append(spans, span{fromMs, toMs})
 }
-
-// Series implements scan.Source.
-func (e *Engine) Series(ctx context.Context, selector *scan.Selector, limit int, visit func(series.Key) error) (total int64, err error) {
-	locals, err := e.index.Select(ctx, selector, index.AllMonths(), 0, nil)
-	if err != nil {
-		return 0, err
-	}
-	total = int64(len(locals))
-	if limit > 0 && len(locals) > limit {
-		locals = locals[:limit]
-	}
-	var key []byte
-	for _, local := range locals {
-		k, err := e.index.Key(local, key[:0])
-		if err != nil {
-			return total, err
-		}
-		key = k
-		if err := visit(k); err != nil {
-			if err == scan.ErrStopped { //nolint:errorlint // the visitor's own value
-				return total, nil
-			}
-			return total, err
-		}
-	}
-	return total, nil
-}
-
-// Databases implements scan.Source.
-func (e *Engine) Databases(ctx context.Context) ([]string, error) { return e.index.Databases(ctx) }
-
-// Metrics implements scan.Source.
-func (e *Engine) Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error) {
-	return e.index.Metrics(ctx, database, prefix, limit)
-}
-
-// TagNames implements scan.Source.
-func (e *Engine) TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
-	return e.index.TagNames(ctx, database, metric, prefix, limit)
-}
-
-// TagValues implements scan.Source. An empty name means the values of all tags.
-func (e *Engine) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
-	if name != "" {
-		return e.index.TagValues(ctx, database, metric, name, prefix, limit)
-	}
-	names, err := e.index.TagNames(ctx, database, metric, "", 0)
-	if err != nil {
-		return nil, err
-	}
-	var all []string
-	for _, name := range names {
-		values, err := e.index.TagValues(ctx, database, metric, name, prefix, limit)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, values...)
-		slices.Sort(all)
-		all = slices.Compact(all)
-		if limit > 0 && len(all) > limit {
-			all = all[:limit]
-		}
-	}
-	return all, nil
-}
-
-// SelectIDs gives, by shard, the sorted ids of the series that match.
-func (e *Engine) SelectIDs(ctx context.Context, selector *scan.Selector) (byShard [][]uint32, total int64, err error) {
-	refs, err := e.selectRefs(ctx, selector, scan.Limits{})
-	if err != nil {
-		return nil, 0, err
-	}
-	byShard = make([][]uint32, len(e.shards))
-	for _, ref := range refs {
-		byShard[ref.Shard] = append(byShard[ref.Shard], uint32(ref.ID))
-	}
-	return byShard, int64(len(refs)), nil
-}
-
-// LookupSeries finds a series by its key.
-func (e *Engine) LookupSeries(key series.Key) (ref series.Ref, known bool, err error) {
-	return e.index.Lookup(key)
-}
-
-// Resolve finds series by their keys and sets refs, which is as long as keys; the
-// Ref of a key that is not known has HintNone. It tries first the series that was
-// created after hint, or after the key before. A key whose part of the table
-// cannot be read counts as unknown: defining it again is harmless.
-func (e *Engine) Resolve(hint uint32, keys []series.Key, refs []series.Ref) {
-	err := vfs.Guard(func() error {
-		e.index.ResolveBatch(hint, keys, refs)
-		return nil
-	})
-	if err == nil {
-		return
-	}
-	// One by one, so that only what cannot be read is unknown.
-	for i, key := range keys {
-		ref, known, err := e.index.Lookup(key)
-		if !known || err != nil {
-			ref = series.Ref{Hint: series.HintNone}
-		}
-		refs[i] = ref
-	}
-}
-
-// SeriesCount gives the number of series that were ever created.
-func (e *Engine) SeriesCount() int64 { return int64(e.index.Len()) }

@@ -122,7 +122,12 @@ func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
 	return m, nil
 }
 
-// writeManifest replaces the manifest in one step.
+// errInDoubt says that it is not known whether the disk has the old manifest or
+// the new one. The files that either names must stay.
+var errInDoubt = errors.New("whether the manifest was replaced is not known")
+
+// writeManifest replaces the manifest in one step. After errInDoubt it may have
+// been replaced, after any other error it has not.
 func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
 	b, err := m.encode()
 	if err != nil {
@@ -140,14 +145,15 @@ func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
-	if err == nil {
-		err = fsys.Rename(temporary, name)
+	if err != nil {
+		return fmt.Errorf("write the manifest: %w", err)
 	}
+	err = fsys.Rename(temporary, name)
 	if err == nil {
 		err = fsys.SyncDir(dir)
 	}
 	if err != nil {
-		return fmt.Errorf("write the manifest: %w", err)
+		return fmt.Errorf("write the manifest: %w: %w", errInDoubt, err)
 	}
 	return nil
 }

@@ -41,6 +41,11 @@ func (e *Engine) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 	if w := request.Windows; w != nil && w.WidthMs <= 0 {
 		return fmt.Errorf("a window of %d ms: it must be longer than 0", w.WidthMs)
 	}
+	ctx, leave, err := e.readers.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	refs, err := e.selectRefs(ctx, &request.Selector, request.Limits)
 	if err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/page"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 )
@@ -16,6 +16,7 @@ import (
 const (
 	shardsMax = 1 << 12
 	noCut     = math.MinInt64
+	noDoubt   = math.MaxUint32
 )
 
 // ErrStalled says that an entry is in the log but cannot be applied yet, because
@@ -35,16 +36,19 @@ type shard struct {
 		disorder disorder
 		applied  uint64 // index of the last entry
 		backlog  []backlogEntry
+		stall    error // why the backlog's first entry could not be applied
 		reader   series.BatchReader
 		slots    []slot
 		points   points
+		doubtful uint32 // ids from here on are not what the log says: see DoubtIDs
 	}
 }
 
 // slot is a definition of the batch that is being applied.
 type slot struct {
-	key series.Key // nil once the id is known
+	key series.Key // nil once id or err is known
 	id  uint32
+	err error // why it cannot be a series
 }
 
 type backlogEntry struct {
@@ -55,7 +59,7 @@ type backlogEntry struct {
 func newShard(engine *Engine, number uint16, applied uint64, cutMs int64) *shard {
 	s := &shard{number: number, engine: engine}
 	s.cutMs.Store(cutMs)
-	s.mu.applied = applied
+	s.mu.applied, s.mu.doubtful = applied, noDoubt
 	s.mu.set = page.NewSet(page.Options{Sealer: s, Arena: &engine.arena})
 	return s
 }
@@ -84,12 +88,15 @@ func (s *shard) apply(epoch uint16, e *Entry) error {
 		if !errors.Is(err, ErrStalled) {
 			return err
 		}
+		s.mu.stall = err
 	}
 	kept := *e
 	kept.Body = append([]byte(nil), e.Body...)
 	s.mu.backlog = append(s.mu.backlog, backlogEntry{epoch, kept})
-	return fmt.Errorf("shard %d: %w", s.number, ErrStalled)
+	return s.stalledLocked()
 }
+
+func (s *shard) stalledLocked() error { return fmt.Errorf("shard %d: %w", s.number, s.mu.stall) }
 
 // resume applies the entries that have stalled.
 func (s *shard) resume() error {
@@ -97,12 +104,18 @@ func (s *shard) resume() error {
 	defer s.mu.Unlock()
 	for len(s.mu.backlog) > 0 {
 		b := &s.mu.backlog[0]
-		if err := s.applyLocked(b.epoch, &b.entry); errors.Is(err, ErrStalled) {
-			return fmt.Errorf("shard %d: %w", s.number, err)
+		err := s.applyLocked(b.epoch, &b.entry)
+		if errors.Is(err, ErrStalled) {
+			s.mu.stall = err
+			return s.stalledLocked()
 		}
+		if err != nil {
+			s.engine.log.Error("a part of a log entry cannot be applied and is passed over", "error", err)
+		}
+		*b = backlogEntry{}
 		s.mu.backlog = s.mu.backlog[1:]
 	}
-	s.mu.backlog = nil
+	s.mu.backlog, s.mu.stall = nil, nil
 	return nil
 }
 
@@ -131,20 +144,31 @@ func (s *shard) applyLocked(epoch uint16, e *Entry) error {
 	return err
 }
 
+// applySamplesLocked applies the batches of an entry. Each stands for itself: what
+// is wrong with one does not touch the others, which other writers may have sent.
 func (s *shard) applySamplesLocked(epoch uint16, body []byte) error {
 	p := &s.mu.points
-	p.epoch, p.known, p.cutMs, p.count = epoch, s.engine.index.ShardSeries(s.number), s.cutMs.Load(), 0
-	for len(body) > 0 {
+	p.begin(epoch, min(s.engine.index.ShardSeries(s.number), s.mu.doubtful), s.cutMs.Load())
+	var refused *BatchError
+	for number := 0; len(body) > 0; number++ {
 		batch, rest, err := NextBatch(body)
-		if err == nil {
-			err = s.applyBatchLocked(batch)
-		}
 		if err != nil {
 			return errors.Join(err, s.appendLocked())
 		}
 		body = rest
+		err = s.applyBatchLocked(batch)
+		if errors.Is(err, ErrStalled) {
+			return err
+		}
+		if err != nil {
+			refused = refused.with(number, err)
+		}
 	}
-	return s.appendLocked()
+	err := s.appendLocked()
+	if err == nil && refused != nil {
+		return refused
+	}
+	return err
 }
 
 func (s *shard) applyBatchLocked(batch []byte) error {
@@ -158,16 +182,26 @@ func (s *shard) applyBatchLocked(batch []byte) error {
 		}
 		s.mu.slots = append(s.mu.slots, slot{key: key})
 	}
+	var refusal error
 	for r.NextPoint() {
 		id := r.Ref
+		// Below the cut, or beyond all times that are kept: see points.begin.
+		if uint64(r.TimeMs-p.fromMs) > p.spanMs {
+			s.engine.stats.samplesSkipped.Add(1)
+			continue
+		}
 		if id >= uint32(series.SlotBase) {
 			var err error
-			if id, err = s.slotLocked(id-uint32(series.SlotBase), r.TimeMs); err != nil {
+			id, err = s.slotLocked(id-uint32(series.SlotBase), r.TimeMs)
+			if errors.Is(err, ErrStalled) {
 				return err
 			}
-			p.known = max(p.known, id+1)
-		}
-		if id >= p.known || r.TimeMs < p.cutMs {
+			if err != nil {
+				s.engine.stats.samplesSkipped.Add(1)
+				refusal = err
+				continue
+			}
+		} else if id >= p.known {
 			s.engine.stats.samplesSkipped.Add(1)
 			continue
 		}
@@ -179,15 +213,19 @@ func (s *shard) applyBatchLocked(batch []byte) error {
 			}
 		}
 	}
-	return r.Err()
+	if err := r.Err(); err != nil {
+		return err
+	}
+	return refusal
 }
 
 // points are the next samples of an entry. They are gathered so that the memory
 // of their series can be fetched for all of them at once.
 type points struct {
-	epoch uint16
-	known uint32 // ids below it have a series
-	cutMs int64  // older samples are beyond retention
+	epoch  uint16
+	known  uint32 // ids below it have a series
+	fromMs int64  // the first time that is kept,
+	spanMs uint64 // and how much further the last one is
 
 	count     int
 	ids       [page.WarmMax]uint32
@@ -196,14 +234,32 @@ type points struct {
 	scales    [page.WarmMax]uint8
 }
 
+// begin starts an entry. Samples before cutMs are beyond retention; those outside
+// of scan.TimeMsMin to scan.TimeMsMax could not be asked for, and have no partition.
+func (p *points) begin(epoch uint16, known uint32, cutMs int64) {
+	p.epoch, p.known, p.count = epoch, known, 0
+	p.fromMs = min(max(cutMs, scan.TimeMsMin), scan.TimeMsMax)
+	p.spanMs = uint64(scan.TimeMsMax - p.fromMs)
+}
+
 // appendLocked gives the gathered points to the hot pages.
 func (s *shard) appendLocked() error {
 	p, set := &s.mu.points, s.mu.set
 	set.Warm(p.ids[:p.count])
-	for i := range p.count {
-		if err := set.Append(p.ids[i], p.times[i], p.mantissas[i], p.scales[i], p.epoch); err != nil {
-			return stalled(err)
+	heads := set.Series()
+	var err error
+	for i := 0; i < p.count && err == nil; i++ {
+		err = set.Append(p.ids[i], p.times[i], p.mantissas[i], p.scales[i], p.epoch)
+	}
+	if set.Series() != heads {
+		// Some had no head: they are new, were not written since the start, or may
+		// have been forgotten by the retention. Queries find those that are marked.
+		for i := range p.count {
+			s.markActive(p.ids[i], p.times[i])
 		}
+	}
+	if err != nil {
+		return stalled(err)
 	}
 	s.engine.stats.samples.Add(int64(p.count))
 	p.count = 0
@@ -219,14 +275,14 @@ func (s *shard) slotLocked(n uint32, timeMs int64) (uint32, error) {
 		return 0, fmt.Errorf("%w: a point names definition %d of %d", series.ErrBatch, n, len(s.mu.slots))
 	}
 	slot := &s.mu.slots[n]
-	if slot.key != nil {
+	if slot.key != nil && slot.err == nil {
 		id, err := s.engine.defineSeries(s.number, slot.key, timeMs)
-		if err != nil {
+		if errors.Is(err, ErrStalled) {
 			return 0, err
 		}
-		slot.id, slot.key = uint32(id), nil
+		slot.id, slot.key, slot.err = uint32(id), nil, err
 	}
-	return slot.id, nil
+	return slot.id, slot.err
 }
 
 func (s *shard) applyDeleteLocked(body []byte) error {
@@ -254,16 +310,4 @@ func (s *shard) applyRetentionLocked(body []byte) error {
 		s.cutMs.Store(cutMs)
 	}
 	return nil
-}
-
-func (s *shard) markHotLocked(fromID, toID uint32) {
-	for id := fromID; id < toID; id++ {
-		timeMs, _, ok := s.mu.set.Last(id)
-		if !ok {
-			continue
-		}
-		if local, ok := s.engine.index.Local(s.number, series.ID(id)); ok {
-			s.engine.index.MarkActive(index.MonthOf(timeMs), local)
-		}
-	}
 }

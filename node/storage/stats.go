@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"context"
+
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/page"
 )
@@ -15,6 +17,7 @@ type Stats struct {
 	Checkpoints, Flushes, Compactions int64
 	FlushedSamples, CompactedSamples  int64
 	CompactionFailures, Corruptions   int64
+	SegmentsExpired                   int64 // dropped by retention
 	Scans, ScannedSamples             int64
 
 	Index              index.Stats
@@ -28,15 +31,22 @@ type Stats struct {
 	TombstoneSeriesMax int
 }
 
-// Stats gives the present figures. It looks at each shard in turn.
+// Stats gives the present figures. It looks at each shard in turn. After Close
+// all are 0.
 func (e *Engine) Stats() Stats {
+	_, leave, err := e.readers.enter(context.Background())
+	if err != nil {
+		return Stats{}
+	}
+	defer leave()
 	c := &e.stats
 	s := Stats{
 		Samples: c.samples.Load(), SamplesSkipped: c.samplesSkipped.Load(), EntriesInvalid: c.entriesInvalid.Load(),
 		Checkpoints: c.checkpoints.Load(), Flushes: c.flushes.Load(), Compactions: c.compactions.Load(),
 		FlushedSamples: c.flushedSamples.Load(), CompactedSamples: c.compactedSamples.Load(),
 		CompactionFailures: c.compactionFailures.Load(), Corruptions: c.corruptions.Load(),
-		Scans: c.scans.Load(), ScannedSamples: c.scannedSamples.Load(),
+		SegmentsExpired: c.segmentsExpired.Load(),
+		Scans:           c.scans.Load(), ScannedSamples: c.scannedSamples.Load(),
 		Index: e.index.Stats(),
 	}
 	for _, sh := range e.shards {

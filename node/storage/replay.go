@@ -1,0 +1,49 @@
+package storage
+
+import "fmt"
+
+// Replay applies an entry that the log gives at the start. A shard's entries
+// follow one another without a gap: where one is missing, because its record was
+// damaged, the ids that it may have given to series are not known. Later entries
+// that name series by ids from there on would be taken for the wrong ones, so such
+// samples are skipped and counted until TrustIDs. Errors: as Apply.
+func (e *Engine) Replay(entry *Entry) error {
+	if int(entry.Shard) < len(e.shards) {
+		e.shards[entry.Shard].follow(entry.Index)
+	}
+	return e.Apply(0, entry)
+}
+
+// follow looks for a gap before the entry with an index.
+func (s *shard) follow(index uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.mu.backlog) > 0 || index <= s.mu.applied+1 {
+		return
+	}
+	known := s.engine.index.ShardSeries(s.number)
+	s.mu.doubtful = min(s.mu.doubtful, known)
+	s.engine.reportCorruption(fmt.Errorf("shard %d: the log lacks entries %d to %d: samples of series from %d on may be lost",
+		s.number, s.mu.applied+1, index-1, known))
+}
+
+// DoubtsIDs says whether the replay has met a gap. The log must then not be
+// replayed again: a checkpoint of all that was read comes before TrustIDs.
+func (e *Engine) DoubtsIDs() bool {
+	doubts := false
+	for _, s := range e.shards {
+		s.mu.Lock()
+		doubts = doubts || s.mu.doubtful != noDoubt
+		s.mu.Unlock()
+	}
+	return doubts
+}
+
+// TrustIDs ends the replay: from now on ids are those of this table.
+func (e *Engine) TrustIDs() {
+	for _, s := range e.shards {
+		s.mu.Lock()
+		s.mu.doubtful = noDoubt
+		s.mu.Unlock()
+	}
+}

@@ -1,0 +1,116 @@
+package storage
+
+import (
+	"fmt"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/index"
+	"github.com/tickmesh/tickmesh/node/storage/page"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// RetentionCut gives the time before which all shards have cut off everything.
+func (e *Engine) RetentionCut() int64 {
+	cut := e.shards[0].cutMs.Load()
+	for _, s := range e.shards {
+		cut = min(cut, s.cutMs.Load())
+	}
+	return cut
+}
+
+// Retain drops the segments of which all shards have cut off everything, and
+// forgets series that have no sample left.
+func (e *Engine) Retain() error {
+	e.rewriting.Lock()
+	defer e.rewriting.Unlock()
+	cut := e.RetentionCut()
+	if cut == noCut {
+		return nil
+	}
+	if err := e.dropSegmentsBefore(cut); err != nil {
+		return err
+	}
+	if err := e.forgetSeriesBefore(cut); err != nil {
+		return err
+	}
+	return e.failpoints.Hit(FailRetentionDone)
+}
+
+// DropBefore drops the segments that end before cutMs though no shard has been
+// cut there: for a full disk, on which no entry can be logged that says so. What
+// is left before cutMs goes with a later cut.
+func (e *Engine) DropBefore(cutMs int64) error {
+	e.rewriting.Lock()
+	defer e.rewriting.Unlock()
+	return e.dropSegmentsBefore(cutMs)
+}
+
+func (e *Engine) dropSegmentsBefore(cutMs int64) error {
+	e.maintenance.Lock()
+	expired := segment.Expired(e.manifest.Segments, cutMs)
+	e.maintenance.Unlock()
+	if len(expired) == 0 {
+		return nil
+	}
+	v := e.versions.acquire()
+	readers := v.readersOf(expired)
+	e.versions.release(v) // nothing but Retain and Compact drops segments
+	if err := e.replaceSegments(expired, readers, nil, FailRetentionPublish); err != nil {
+		return fmt.Errorf("retention: %w", err)
+	}
+	e.stats.segmentsExpired.Add(int64(len(expired)))
+	return nil
+}
+
+// forgetSeriesBefore forgets the activity of the months before the cut. A series
+// that has samples left is marked in a later month: by the flush if they are in
+// segments, by settleHeads if they are newer than that.
+func (e *Engine) forgetSeriesBefore(cutMs int64) error {
+	month := index.MonthOf(cutMs)
+	if month <= e.monthsDropped {
+		return nil
+	}
+	if err := e.Flush(); err != nil {
+		return fmt.Errorf("retention: %w", err)
+	}
+	const inSlice = 4096
+	for _, s := range e.shards {
+		for id, n := uint32(0), e.index.ShardSeries(s.number); id < n; id += inSlice {
+			s.settleHeads(id, min(n, id+inSlice), cutMs)
+		}
+	}
+	e.index.DropMonthsBefore(month)
+	e.monthsDropped = month
+	return nil
+}
+
+// settleHeads marks the series of which the newest sample is kept as active, and
+// retires the heads of the others, so that their next sample marks them again:
+// see appendLocked.
+func (s *shard) settleHeads(fromID, toID uint32, cutMs int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var hot page.Hot
+	for id := fromID; id < toID; id++ {
+		timeMs, _, ok := s.mu.set.Last(id)
+		if !ok {
+			continue
+		}
+		if timeMs < cutMs {
+			s.mu.set.Snapshot(id, &hot)
+			if len(hot.Main) == 0 && len(hot.OutOfOrder) == 0 && hot.Sealed == page.NoPage {
+				s.mu.set.Retire(id)
+				continue
+			}
+			timeMs = cutMs // a page that is not flushed yet: not before the next month
+		}
+		s.markActive(id, timeMs)
+	}
+}
+
+// markActive notes that a series has a sample in a month.
+func (s *shard) markActive(id uint32, timeMs int64) {
+	if local, ok := s.engine.index.Local(s.number, series.ID(id)); ok {
+		s.engine.index.MarkActive(index.MonthOf(timeMs), local)
+	}
+}
