@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,6 +82,7 @@ const (
 	roundBytesMax   = 8 << 20 // of batches in one round, but for a single larger write
 	roundsInFlight  = 3       // being written or applied; more only adds delay
 	queueBytesMax   = 64 << 20
+	writeBytesMax   = 128 << 20
 	queueWaitMax    = 2 * time.Second
 	recordOverheads = storage.EntryHeaderBytesMax + 2*binary.MaxVarintLen64
 )
@@ -117,7 +119,8 @@ type committer struct {
 	active   []chan *round // of the leader, while it hands out a round
 	stopped  sync.WaitGroup
 
-	readOnly atomic.Pointer[error]
+	refusals refusals
+	logger   *slog.Logger
 	stats    commitStats
 }
 
@@ -125,9 +128,9 @@ type commitStats struct {
 	rounds, writes, points, bytes, rejected atomic.Int64
 }
 
-func newCommitter(log *wal.Log, engine *storage.Engine, mode SyncMode, appliers int, failpoints *failpoint.Set) *committer {
+func newCommitter(log *wal.Log, engine *storage.Engine, o *Options, appliers int) *committer {
 	c := &committer{
-		log: log, engine: engine, mode: mode, failpoints: failpoints,
+		log: log, engine: engine, mode: o.Sync, failpoints: o.Failpoints, logger: o.Logger,
 		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 		free: make(chan *round, roundsInFlight),
 	}
@@ -162,6 +165,14 @@ func (c *committer) signal() {
 	}
 }
 
+// tellRoom wakes one caller that waits for room; it passes the word on.
+func (c *committer) tellRoom() {
+	select {
+	case c.room <- struct{}{}:
+	default:
+	}
+}
+
 // errClosed answers writes that come after close.
 var errClosed = fmt.Errorf("%w: the node is shutting down", series.ErrUnavailable)
 
@@ -169,7 +180,7 @@ var errClosed = fmt.Errorf("%w: the node is shutting down", series.ErrUnavailabl
 // write's memory must not change until then; that is why a context that ends
 // does not end the wait once the write is queued.
 func (c *committer) submit(ctx context.Context, w *write) error {
-	if err := c.refusal(); err != nil {
+	if err := c.refusals.ofWrites(); err != nil {
 		return err
 	}
 	if err := c.enqueue(ctx, w); err != nil {
@@ -182,29 +193,25 @@ func (c *committer) submit(ctx context.Context, w *write) error {
 	return nil
 }
 
-// refusal says why the node takes no writes, if so.
-func (c *committer) refusal() error {
-	if err := c.readOnly.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
 func (c *committer) enqueue(ctx context.Context, w *write) error {
 	var deadline <-chan time.Time
 	for {
 		c.mu.Lock()
 		if c.mu.closed {
 			c.mu.Unlock()
+			c.tellRoom() // for the next one that waits
 			return errClosed
 		}
 		if c.mu.pendingBytes == 0 || c.mu.pendingBytes+w.bytes <= queueBytesMax {
 			c.mu.pending = append(c.mu.pending, w)
 			c.mu.pendingBytes += w.bytes
-			first := len(c.mu.pending) == 1
+			first, room := len(c.mu.pending) == 1, c.mu.pendingBytes < queueBytesMax
 			c.mu.Unlock()
 			if first {
 				c.signal()
+			}
+			if room && deadline != nil {
+				c.tellRoom()
 			}
 			return nil
 		}
@@ -270,16 +277,13 @@ func (c *committer) take(r *round) (closed bool) {
 	clear(c.mu.pending[left:])
 	c.mu.pending = c.mu.pending[:left]
 	c.mu.pendingBytes -= bytes
-	select {
-	case c.room <- struct{}{}:
-	default:
-	}
+	c.tellRoom()
 	return c.mu.closed
 }
 
 // commit writes the round to the log and hands it to the appliers.
 func (c *committer) commit(r *round) {
-	err := c.refusal()
+	err := c.refusals.ofWrites()
 	if err == nil {
 		err = c.writeRound(r)
 	}
@@ -349,6 +353,7 @@ func (c *committer) writeRound(r *round) error {
 		}
 		return c.logFailed(err)
 	}
+	c.logTook()
 	return nil
 }
 
@@ -397,10 +402,7 @@ func (c *committer) applyRounds(applier int) {
 		for i := range r.entries[applier] {
 			p := &r.entries[applier][i]
 			if err := c.engine.Apply(r.epoch, &p.entry); err != nil {
-				c.applyFailed(err)
-				for _, s := range p.shares {
-					s.write.fail(fmt.Errorf("%w: %w", series.ErrReadOnly, err))
-				}
+				c.applyFailed(p, err)
 			}
 			for _, s := range p.shares {
 				s.write.finish(1)
@@ -424,23 +426,30 @@ func (c *committer) recycle(r *round) {
 	clear(r.writes)
 	clear(r.parts)
 	r.writes, r.parts, r.shards = r.writes[:0], r.parts[:0], r.shards[:0]
+	if r.buffer.Len() > 2*roundBytesMax { // one very large write shall not cost memory for ever
+		r.buffer = wal.Buffer{}
+	}
 	r.buffer.Reset()
 	c.free <- r
 }
 
-func (c *committer) logFailed(err error) error {
-	err = fmt.Errorf("%w: %w", series.ErrReadOnly, err)
-	var space *wal.SpaceError
-	if !errors.As(err, &space) && !errors.Is(err, wal.ErrTooLarge) {
-		c.readOnly.CompareAndSwap(nil, &err)
+// applyFailed answers the writes of an entry. One that stalls is applied later and
+// stops all writes until then; what is wrong with a batch concerns its writer.
+func (c *committer) applyFailed(p *pendingEntry, err error) {
+	var refused *storage.BatchError
+	if errors.As(err, &refused) {
+		for i, number := range refused.Batches {
+			p.shares[number].write.fail(refused.Errs[i])
+		}
+		return
 	}
-	return err
-}
-
-// applyFailed stops writes until the engine has caught up: see Node.heal.
-func (c *committer) applyFailed(err error) {
-	err = fmt.Errorf("%w: %w", series.ErrReadOnly, err)
-	c.readOnly.CompareAndSwap(nil, &err)
+	if errors.Is(err, storage.ErrStalled) {
+		c.refusals.stall(err)
+		err = fmt.Errorf("%w: %w", series.ErrReadOnly, err)
+	}
+	for _, s := range p.shares {
+		s.write.fail(err)
+	}
 }
 
 // nextEpoch starts a new epoch and waits until every entry of the older ones is
@@ -456,8 +465,9 @@ func (c *committer) nextEpoch() (position wal.Position, applied []uint64, epoch 
 	return position, applied, epoch
 }
 
-// drain waits until every round that was written before it is applied: it
-// gathers all rounds but the leader's, which is written after it.
+// drain waits until every round that was written before it is applied: it has
+// gathered all rounds once. One caller at a time, else two could wait for each
+// other's.
 func (c *committer) drain() {
 	held := make([]*round, 0, roundsInFlight)
 	for range roundsInFlight {

@@ -3,11 +3,13 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
@@ -71,10 +73,10 @@ type task struct {
 // pageTasks keep the log and the page log short.
 func (n *Node) pageTasks() []task {
 	return []task{
-		{name: "resume", due: func(_, _ time.Time) bool { return n.committer.refusal() != nil }, run: n.heal},
+		{name: "resume", due: func(_, _ time.Time) bool { return n.committer.refusals.stalled.Load() != nil }, run: n.heal},
 		{name: "checkpoint", due: func(_, _ time.Time) bool {
 			return n.logSinceCheckpoint() >= n.options.CheckpointBytes
-		}, run: func(context.Context) error { return n.checkpoint() }},
+		}, run: func(context.Context) error { return n.boundLog(n.checkpoint()) }},
 		{name: "flush", last: n.options.Clock(), due: n.flushDue, run: func(context.Context) error { return n.flush() }},
 	}
 }
@@ -143,12 +145,12 @@ func (n *Node) stopping() bool {
 	}
 }
 
-// checkpoint publishes the start of the present epoch and begins the next one.
+// checkpoint publishes the start of the present epoch and begins the next one. One
+// that fails begins none: epochs are few, and a full disk may last for long.
 func (n *Node) checkpoint() error {
 	c := &n.checkpoints
 	c.Lock()
 	defer c.Unlock()
-	position, applied, epoch := n.committer.nextEpoch()
 	err := n.Engine.Checkpoint(storage.Checkpoint{
 		Position: uint64(c.position), Applied: c.applied, SealThrough: c.epoch - 1,
 	})
@@ -156,8 +158,25 @@ func (n *Node) checkpoint() error {
 		return err
 	}
 	trim := c.position
-	c.position, c.applied, c.epoch = position, applied, epoch
+	c.position, c.applied, c.epoch = n.committer.nextEpoch()
 	return n.log.TrimBefore(trim)
+}
+
+// logCheckpointsMax bounds the log, and so the time of a restart: with so many
+// times CheckpointBytes since the last checkpoint, writes wait for the next one.
+const logCheckpointsMax = 8
+
+// boundLog refuses writes when checkpoints have failed for long.
+func (n *Node) boundLog(err error) error {
+	if err != nil && n.logIsLong() {
+		n.committer.refusals.stall(fmt.Errorf("the log has %d bytes since the last checkpoint, and the next one fails: %w",
+			n.logSinceCheckpoint(), err))
+	}
+	return err
+}
+
+func (n *Node) logIsLong() bool {
+	return n.logSinceCheckpoint()/logCheckpointsMax >= n.options.CheckpointBytes
 }
 
 // logSinceCheckpoint gives the bytes of log since the present epoch began.
@@ -198,6 +217,12 @@ func (n *Node) finalCheckpoint() error {
 	if err := n.Engine.Resume(); err != nil {
 		return err
 	}
+	return n.sealAll()
+}
+
+// sealAll makes a checkpoint at the end of the log. Nothing may be on its way
+// through the log.
+func (n *Node) sealAll() error {
 	if _, err := n.log.Sync(); err != nil {
 		return err
 	}
@@ -210,14 +235,31 @@ func (n *Node) finalCheckpoint() error {
 }
 
 func (n *Node) retain(ctx context.Context) error {
-	cutMs := n.options.Clock().Add(-n.options.Retention).UnixMilli()
-	cutMs -= cutMs % (2 * time.Hour).Milliseconds()
-	if cutMs > n.RetentionCut() {
-		if err := n.cut(ctx, cutMs); err != nil {
-			return err
-		}
+	cutMs := retentionCut(n.options.Clock(), n.options.Retention)
+	if cutMs <= n.RetentionCut() {
+		return n.Engine.Retain()
 	}
-	return n.Engine.Retain()
+	err := n.cut(ctx, cutMs)
+	if err == nil {
+		return n.Engine.Retain()
+	}
+	if errors.Is(err, series.ErrReadOnly) {
+		// A full disk takes no entry, but what is too old must go to make room.
+		return errors.Join(err, n.DropBefore(cutMs))
+	}
+	return err
+}
+
+// retentionUnit is what cuts are rounded down to: the narrowest partition.
+const retentionUnit = 2 * segment.HourMs
+
+func retentionCut(now time.Time, retention time.Duration) int64 {
+	cutMs := now.Add(-retention).UnixMilli()
+	rest := cutMs % retentionUnit
+	if rest < 0 {
+		rest += retentionUnit
+	}
+	return cutMs - rest
 }
 
 func (n *Node) compact(ctx context.Context) error {
@@ -235,10 +277,17 @@ func (n *Node) heal(context.Context) error {
 	if err := n.Engine.Resume(); err != nil {
 		return err
 	}
-	if err := n.log.Stats().BrokenErr; err != nil {
+	if n.logIsLong() {
+		if err := n.checkpoint(); err != nil {
+			return err
+		}
+	}
+	n.committer.refusals.stalled.Store(nil)
+	// An entry may have stalled since Resume, when the refusal was there still.
+	if err := n.Engine.Resume(); err != nil {
+		n.committer.refusals.stall(err)
 		return err
 	}
-	n.committer.readOnly.Store(nil)
 	n.logger.Info("storage takes writes again")
 	return nil
 }
@@ -254,18 +303,8 @@ func (n *Node) syncLog() {
 		case <-ticker.C:
 		}
 		if _, err := n.log.Sync(); err != nil {
-			n.committer.logFailed(err) //nolint:errcheck // it keeps the error for the writers
-			n.logger.Error("the log cannot be made durable; writes are refused until a restart", "error", err)
+			n.committer.logFailed(err) //nolint:errcheck // it keeps and tells the error
 			return
 		}
 	}
-}
-
-// Health says why the node does not take writes, if so. Errors: series.ErrReadOnly.
-func (n *Node) Health() error {
-	err := n.committer.refusal()
-	if errors.Is(err, series.ErrReadOnly) {
-		return err
-	}
-	return nil
 }

@@ -45,7 +45,7 @@ func (n *Node) Describe(out chan<- *prometheus.Desc) {
 func (n *Node) Collect(out chan<- prometheus.Metric) {
 	f := &figures{
 		engine: n.Engine.Stats(), log: n.log.Stats(), commit: &n.committer.stats,
-		readOnly: n.committer.refusal() != nil, queue: n.committer.queued(), recovery: n.recovery,
+		readOnly: n.committer.refusals.any() != nil, queue: n.committer.queued(), recovery: n.recovery,
 	}
 	for _, m := range n.metrics {
 		out <- prometheus.MustNewConstMetric(m.description, m.kind, m.read(f))

@@ -86,16 +86,10 @@ type Node struct {
 	}
 	flushed atomic.Bool // there are new segments that compaction has not looked at
 
+	closing     sync.Once
 	checkpoints checkpointer
 	metrics     []metric
 	recovery    Recovery
-}
-
-// Recovery says what the start found.
-type Recovery struct {
-	Entries  int64
-	Bytes    int64
-	Duration time.Duration
 }
 
 // Open opens the data folder, replays the log and starts to take writes.
@@ -153,13 +147,12 @@ func (n *Node) open() (err error) {
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
-	from := wal.Position(n.Engine.LogPosition())
-	if err := n.replay(from); err != nil {
+	n.checkpoints.position, n.checkpoints.applied = wal.Position(n.Engine.LogPosition()), n.AppliedIndexes()
+	if err := n.recover(); err != nil {
 		return err
 	}
 	n.limiter = newLimiter(o.Limits, o.Clock)
-	n.checkpoints.position, n.checkpoints.applied = from, n.AppliedIndexes()
-	n.committer = newCommitter(n.log, n.Engine, o.Sync, runtime.GOMAXPROCS(0), o.Failpoints)
+	n.committer = newCommitter(n.log, n.Engine, o, runtime.GOMAXPROCS(0))
 	return nil
 }
 
@@ -172,39 +165,6 @@ func recycledFiles(checkpointBytes, fileBytes int64) int {
 	}
 	return int(min(most, checkpointBytes/fileBytes+1))
 }
-
-// replayHitEntries is how often the failpoint of the replay is passed.
-const replayHitEntries = 64
-
-func (n *Node) replay(from wal.Position) error {
-	start := n.options.Clock()
-	err := n.log.Replay(from, func(_, _ wal.Position, record []byte) error {
-		entry, err := storage.ParseEntry(record)
-		if err == nil {
-			err = n.Engine.Apply(0, &entry)
-		}
-		if errors.Is(err, storage.ErrStalled) {
-			return err
-		}
-		if err != nil {
-			n.logger.Error("an entry of the log cannot be applied and is passed over", "error", err)
-		}
-		n.recovery.Entries++
-		n.recovery.Bytes += int64(len(record))
-		if n.recovery.Entries%replayHitEntries == 0 {
-			return n.options.Failpoints.Hit(FailRecovery)
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("replay the log: %w", err)
-	}
-	n.recovery.Duration = n.options.Clock().Sub(start)
-	return nil
-}
-
-// Recovery says what the last start replayed.
-func (n *Node) Recovery() Recovery { return n.recovery }
 
 // Write takes a frame through the log and applies it. When it returns without an
 // error, all of the frame but the refused definitions is in the log and readable.
@@ -232,6 +192,9 @@ func (n *Node) Write(ctx context.Context, frame *series.Frame) (series.Outcome, 
 func (n *Node) propose(ctx context.Context, w *write) error {
 	if len(w.proposals) == 0 {
 		return nil
+	}
+	if w.bytes > writeBytesMax {
+		return fmt.Errorf("%w: a write of %d bytes, %d are the most", series.ErrBatch, w.bytes, writeBytesMax)
 	}
 	w.remaining.Store(int32(len(w.proposals)))
 	return n.committer.submit(ctx, w)
@@ -266,14 +229,16 @@ func (n *Node) cut(ctx context.Context, cutMs int64) error {
 	return n.propose(ctx, w)
 }
 
-// Close takes no more writes, answers those that wait, and leaves a data folder
-// that starts without replaying anything.
-func (n *Node) Close() error {
-	close(n.stop)
-	n.stopped.Wait()
-	n.committer.close()
-	err := n.finalCheckpoint()
-	return errors.Join(err, n.closeParts())
+// Close takes no more writes, answers those that wait, ends scans, and leaves a
+// data folder that starts without replaying anything. A second call does nothing.
+func (n *Node) Close() (err error) {
+	n.closing.Do(func() {
+		close(n.stop)
+		n.stopped.Wait()
+		n.committer.close()
+		err = errors.Join(n.finalCheckpoint(), n.closeParts())
+	})
+	return err
 }
 
 func (n *Node) closeParts() error {
