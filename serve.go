@@ -52,7 +52,9 @@ func (s *standaloneSettings) newMux(queries http.Handler, r *registry, ready *re
 }
 
 // settler brings its data into the form that is smallest and fastest to read.
-type settler interface{ Settle(ctx context.Context) error }
+type settler interface {
+	Settle(ctx context.Context) error
+}
 
 // readiness says whether the server takes writes and answers queries.
 type readiness struct {
@@ -136,7 +138,7 @@ func (g *grpcServer) stop(ctx context.Context) {
 		return
 	}
 	g.health.Shutdown()
-	_ = g.listener.Close() // where it was never served; a second close is harmless
+	defer g.listener.Close() // that is not the server's yet where it never served; a second close is harmless
 	done := make(chan struct{})
 	go func() { g.server.GracefulStop(); close(done) }()
 	select {

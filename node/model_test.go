@@ -169,6 +169,9 @@ func act(t *testing.T, rng *rand.Rand, n *Node, m model, now int64) {
 			case 1:
 				at -= rng.Int64N(3 * 3600_000)
 			}
+			if rng.IntN(2) == 0 {
+				at -= at % 20_000 // so that many samples are overwritten
+			}
 			v := randomValue(rng)
 			w.add(key, at, v)
 			m.put(key, at, v)

@@ -193,6 +193,8 @@ func (e *Engine) restore(m *manifest) (err error) {
 	if err != nil {
 		return err
 	}
+	// The manifest lists them as they were published, a merged one last.
+	v.segments = orderSegments(v.segments)
 	e.versions.publish(v)
 	for _, g := range e.pages.Sizes() {
 		if g.Bytes > 0 {
