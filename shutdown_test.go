@@ -53,7 +53,7 @@ func TestTermination(t *testing.T) {
 		if state := s.wait(); state.ExitCode() != 0 {
 			t.Errorf("%v: %v", signal, state)
 		}
-		s.waitEnd(t, "stopped; the data folder is clean")
+		s.checkLog(t, "INFO", "stopped; the data folder is clean")
 		again := startServer(t, dir)
 		if opened := again.waitLog("opened", nil); opened["replayed_entries"] != 0.0 || opened["series"] != 1.0 {
 			t.Errorf("%v: %v", signal, opened)
@@ -64,13 +64,19 @@ func TestTermination(t *testing.T) {
 	}
 }
 
-// waitEnd holds that the log's last line says so.
-func (s *server) waitEnd(t *testing.T, message string) {
+// checkLog holds that the log's last line says so, and that no line is worse than
+// those of the given level.
+func (s *server) checkLog(t *testing.T, level, message string) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.plain) > 0 || len(s.log) == 0 || s.log[len(s.log)-1]["msg"] != message {
 		t.Errorf("the log ends otherwise: %v %q", s.log, s.plain)
+	}
+	for _, line := range s.log {
+		if l := line["level"]; l != "INFO" && l != level {
+			t.Errorf("the log has %v", line)
+		}
 	}
 }
 
@@ -142,5 +148,5 @@ func TestShutdownTimeout(t *testing.T) {
 	if state := s.wait(); state.ExitCode() != 0 {
 		t.Error(state)
 	}
-	s.waitEnd(t, "stopped; the data folder is clean")
+	s.checkLog(t, "WARN", "stopped; the data folder is clean")
 }

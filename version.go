@@ -16,20 +16,27 @@ import (
 // programVersion is the release that the next tag will carry.
 const programVersion = "0.1.0"
 
-// build reads what the compiler noted about the source.
+// build reads what the compiler noted about the source: commit, its time, and
+// whether files differed from it.
 func build() ingest.Build {
 	b := ingest.Build{Version: programVersion, Revision: "unknown", Date: "unknown"}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
 	}
+	modified := false
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
 			b.Revision = s.Value[:min(12, len(s.Value))]
 		case "vcs.time":
 			b.Date = s.Value
+		case "vcs.modified":
+			modified = s.Value == "true"
 		}
+	}
+	if modified {
+		b.Revision += "-modified"
 	}
 	return b
 }
