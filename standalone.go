@@ -70,7 +70,7 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 		return dataDirError(s.dataDir, err)
 	}
 	recovery := n.Recovery()
-	logger.Info("opened the data folder", "dir", s.dataDir, "series", n.SeriesCount(),
+	logger.Info("opened the data folder", "dir", s.dataDir, "shards", n.Shards(), "series", n.SeriesCount(),
 		"replayed_entries", recovery.Entries, "replayed_bytes", recovery.Bytes, "took_ms", time.Since(start).Milliseconds())
 	err = serveStandalone(ctx, s, n, logger, stdout)
 	closeErr := n.Close()
