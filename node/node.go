@@ -202,6 +202,10 @@ func (n *Node) propose(ctx context.Context, w *write) error {
 
 // Delete implements scan.Deleter.
 func (n *Node) Delete(ctx context.Context, selector *scan.Selector, fromMs, toMs int64) (int64, error) {
+	// Also when nothing matches now: a write that failed may come back with a restart.
+	if err := n.committer.refusals.ofWrites(); err != nil {
+		return 0, err
+	}
 	byShard, touched, err := n.SelectIDs(ctx, selector)
 	if err != nil {
 		return 0, err

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -102,8 +103,30 @@ func (s *shard) seal(epoch uint16, all bool) error {
 }
 
 // publishManifest syncs what the manifest refers to, applies the change and
-// replaces the file. The caller holds the maintenance lock.
+// replaces the file. The caller holds the maintenance lock. Errors: errInDoubt when
+// the disk may have a manifest that names what the change would have added.
 func (e *Engine) publishManifest(failBefore string, change func(*manifest)) error {
+	err := e.replaceManifest(failBefore, change)
+	switch {
+	case err == nil:
+		e.inDoubt = false
+	case errors.Is(err, errInDoubt):
+		e.inDoubt = true
+	}
+	return err
+}
+
+// settleManifest ends the doubt about the file. Until then nothing may be made or
+// removed that could have the name of a segment that the file may name. The caller
+// holds the maintenance lock.
+func (e *Engine) settleManifest() error {
+	if !e.inDoubt {
+		return nil
+	}
+	return e.publishManifest(FailCheckpointPublish, func(*manifest) {})
+}
+
+func (e *Engine) replaceManifest(failBefore string, change func(*manifest)) error {
 	// Before the pages: a tombstone that is named must not stand behind the end
 	// of the page log, or it would hide what is written there later.
 	v := e.versions.acquire()

@@ -17,10 +17,11 @@ func (e *Engine) Compact(ctx context.Context, nowMs int64) (did bool, err error)
 	e.rewriting.Lock()
 	defer e.rewriting.Unlock()
 	e.maintenance.Lock()
+	err = e.settleManifest()
 	job, ok := segment.PlanCompaction(e.manifest.Segments, nowMs, e.options.Compaction)
 	e.maintenance.Unlock()
-	if !ok {
-		return false, nil
+	if err != nil || !ok {
+		return false, err
 	}
 	if err := e.failpoints.Hit(FailCompactMerge); err != nil {
 		return false, err

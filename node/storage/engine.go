@@ -76,6 +76,7 @@ type Engine struct {
 	rewriting     sync.Mutex  // held by Compact and Retain: they alone drop segments
 	maintenance   sync.Mutex  // held by what publishes a manifest, while it does
 	manifest      *manifest   // as published last; guarded by maintenance
+	inDoubt       bool        // the file may be a later one; guarded by maintenance
 	monthsDropped index.Month // months before it are forgotten; guarded by rewriting
 
 	stats engineStats

@@ -18,6 +18,9 @@ import (
 func (e *Engine) Flush() error {
 	e.maintenance.Lock()
 	defer e.maintenance.Unlock()
+	if err := e.settleManifest(); err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
 	// Without a new generation (no room, or scans hold too many) the older ones
 	// are flushed all the same: that is what makes room.
 	var rollErr error
