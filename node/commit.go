@@ -125,7 +125,7 @@ type committer struct {
 }
 
 type commitStats struct {
-	rounds, writes, points, bytes, rejected atomic.Int64
+	rounds, writes, rejected atomic.Int64
 }
 
 func newCommitter(log *wal.Log, engine *storage.Engine, o *Options, appliers int) *committer {

@@ -30,7 +30,6 @@ type seriesReader struct {
 	merged   codec.Points
 	scratch  codec.Points
 	order    []int32
-	hidden   []span
 }
 
 // chainPage is a page of a series' chain.

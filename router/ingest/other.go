@@ -133,7 +133,6 @@ type answer struct {
 	frozen     http.Header // as it was when the status was set
 	status     int
 	held       []byte // written, not yet handed over
-	flushed    bool
 	streaming  bool
 	panicked   bool
 	ready      chan struct{} // the answer is whole, or streaming has begun
