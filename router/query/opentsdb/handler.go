@@ -215,7 +215,7 @@ func (h *handler) fail(a *answer, r *http.Request, err error) int {
 	if a.err != nil {
 		api = &apiError{status: statusClientGone, message: a.err.Error()}
 	}
-	level := slog.LevelInfo
+	level := slog.LevelDebug
 	if api.status >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
