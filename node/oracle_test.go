@@ -84,6 +84,13 @@ func (o *oracle) deleted(key series.Key, fromMs, toMs int64, err error) {
 	}
 }
 
+// cut notes what became of a retention cut.
+func (o *oracle) cut(cutMs int64, err error) {
+	for k := range o.must {
+		o.deleted(series.Key(k), math.MinInt64, cutMs-1, err)
+	}
+}
+
 // differences describes where got is not what it may be.
 func (o *oracle) differences(got model) []string {
 	var found []string
@@ -130,9 +137,11 @@ func newRun(seed uint64) *run {
 	return &run{rng: rand.New(rand.NewPCG(seed, 11)), oracle: newOracle(), now: 1_700_000_000_000}
 }
 
+func (r *run) ctx() context.Context { return context.Background() }
+
 // step does one random thing and remembers its error.
 func (r *run) step() {
-	ctx := context.Background()
+	ctx := r.ctx()
 	r.now += r.rng.Int64N(200_000)
 	var err error
 	switch k := r.rng.IntN(100); {
