@@ -110,7 +110,8 @@ func (v VictoriaMetrics) QueryPath(q Query) string {
 	}
 	switch q.Kind {
 	case Point:
-		return instant(selector, q.FromS)
+		// A bare selector looks back for a sample and finds none where a series begins.
+		return instant(fmt.Sprintf("last_over_time(%s[1s])", selector), q.FromS)
 	case Raw:
 		return instant(fmt.Sprintf("%s[%ds]", selector, span), last)
 	case Mean:
