@@ -48,6 +48,18 @@ func runDisk(ctx context.Context, b *bench, t target.Target) error {
 	if err := reportDisk(b, server, which, "on disk, compacted", points); err != nil {
 		return err
 	}
+	if of, ok := t.(target.Preallocating); ok {
+		reserved, err := of.Preallocated(server.DataDir())
+		if err != nil {
+			return err
+		}
+		b.lower(which, "of it files made ahead, of fixed size", "MB", float64(reserved)/1e6)
+		disk, err := harness.DiskBytes(server.DataDir())
+		if err != nil {
+			return err
+		}
+		b.lower(which, "compacted, without files made ahead", "bytes/sample", float64(disk-reserved)/points)
+	}
 	b.lower(which, "written in all", "bytes/sample", float64(written+server.WrittenBytes())/points)
 	return nil
 }

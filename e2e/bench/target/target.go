@@ -131,3 +131,10 @@ func answerOf(kind Kind, values []float64) Answer {
 	}
 	return Answer{Points: len(values), Value: sum}
 }
+
+// Preallocating is a Target that reserves files of fixed size ahead of their use.
+type Preallocating interface {
+	// Preallocated gives the bytes of a data folder in files that a server, settled
+	// and stopped, keeps for what it will write next.
+	Preallocated(dataDir string) (int64, error)
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"os/exec"
 	"strings"
 
@@ -139,3 +140,17 @@ func (t TickMesh) Settle(ctx context.Context, server *Server) error {
 
 // SeriesMax implements Target.
 func (t TickMesh) SeriesMax() (int, string) { return 0, "" }
+
+// Preallocated implements Preallocating: the log's files and the page log's present
+// one hold nothing that counts after a clean stop.
+func (t TickMesh) Preallocated(dataDir string) (int64, error) {
+	var bytes int64
+	for _, folder := range []string{"log", "pages"} {
+		n, err := harness.DiskBytes(filepath.Join(dataDir, folder))
+		if err != nil {
+			return 0, err
+		}
+		bytes += n
+	}
+	return bytes, nil
+}
