@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"github.com/tickmesh/tickmesh/e2e/harness"
