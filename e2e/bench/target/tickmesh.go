@@ -41,7 +41,7 @@ func (t TickMesh) Version(ctx context.Context) (string, error) {
 func (t TickMesh) Command(dir string, addresses Addresses, _ int64) (harness.ProcessOptions, error) {
 	args := []string{
 		"standalone", "--data-dir", dir, "--http-addr", addresses.HTTP,
-		"--put-addr", addresses.Put, "--line-addr", addresses.Line, "--grpc-addr", "", "--admin",
+		"--put-addr", addresses.Put, "--line-addr", addresses.Line, "--grpc-addr", "", "--admin", "--query-series-max", "0",
 	}
 	if t.WALSync != "" {
 		args = append(args, "--wal-sync", t.WALSync)
