@@ -156,7 +156,7 @@ func TestFlippedBits(t *testing.T) {
 		t.Fatalf("kinds of files: %v", kinds)
 	}
 	for _, kind := range kinds {
-		for seed := range uint64(seeds(16)) {
+		for seed := range uint64(seeds(10)) {
 			t.Run(fmt.Sprintf("%s/%d", kind, seed), func(t *testing.T) {
 				t.Parallel()
 				rng := rand.New(rand.NewPCG(seed, 22))

@@ -8,14 +8,15 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// limiter bounds new series. It counts what is admitted, which may be a little
-// more than what is created when two writes define the same series at once.
+// limiter bounds new series. It counts what is admitted, which is more than what is
+// created while two writes define the same series at once.
 type limiter struct {
 	limits Limits
 	clock  func() time.Time
 
 	mu struct {
 		sync.Mutex
+		admitted  int64   // series of writes that are on their way
 		allowance float64 // new series that may still be made now
 		at        time.Time
 	}
@@ -32,17 +33,27 @@ func (l *limiter) unlimited() bool {
 	return l.limits.SeriesMax == 0 && l.limits.SeriesPerSecondMax == 0
 }
 
-// admit says why no further series may be made, or nil and counts it.
-func (l *limiter) admit(seriesNow int64) error {
-	if most := l.limits.SeriesMax; most > 0 && seriesNow >= most {
-		return fmt.Errorf("%w: there are %d series, the most that --series-max allows", series.ErrSeriesLimit, seriesNow)
+// admit says why no further series may be made, or nil and counts it until release.
+func (l *limiter) admit(seriesNow func() int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// What is created is in seriesNow before it is released.
+	if most := l.limits.SeriesMax; most > 0 && l.mu.admitted+seriesNow() >= most {
+		return fmt.Errorf("%w: there are %d series, the most that --series-max allows", series.ErrSeriesLimit, most)
 	}
+	if err := l.admitNowLocked(); err != nil {
+		return err
+	}
+	l.mu.admitted++
+	return nil
+}
+
+// admitNowLocked looks at the new series of this second.
+func (l *limiter) admitNowLocked() error {
 	most := float64(l.limits.SeriesPerSecondMax)
 	if most == 0 {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	now := l.clock()
 	l.mu.allowance = min(most, l.mu.allowance+max(0, now.Sub(l.mu.at).Seconds())*most)
 	l.mu.at = now
@@ -54,17 +65,32 @@ func (l *limiter) admit(seriesNow int64) error {
 	return nil
 }
 
+// release forgets n admitted series, which have been made by now or never will be.
+func (l *limiter) release(n int64) {
+	if n == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.admitted -= n
+}
+
+// admission is the part of one frame that the limits let through.
+type admission struct {
+	admitted int64 // new series, to be released when the write has ended
+	refused  []series.Refusal
+}
+
 // admit checks the definitions of a part against the limits. Where some are
 // refused it gives a batch without their points.
-func (n *Node) admit(part *series.Part, index int) (batch []byte, refused []series.Refusal, err error) {
+func (n *Node) admit(part *series.Part, index int, a *admission) (batch []byte, err error) {
 	if n.limiter.unlimited() {
-		return part.Batch, nil, nil
+		return part.Batch, nil
 	}
 	var r series.BatchReader
 	r.Reset(part.Batch)
 	var keys []series.Key
 	out := map[int]bool{}
-	admitted := int64(0)
 	for {
 		key, ok := r.NextDefinition()
 		if !ok {
@@ -72,22 +98,22 @@ func (n *Node) admit(part *series.Part, index int) (batch []byte, refused []seri
 		}
 		_, known, err := n.LookupSeries(key)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", series.ErrReadOnly, err)
+			return nil, fmt.Errorf("%w: %w", series.ErrReadOnly, err)
 		}
 		if !known {
-			if err := n.limiter.admit(n.SeriesCount() + admitted); err != nil {
-				refused = append(refused, series.Refusal{Part: index, Definition: len(keys), Err: err})
+			if err := n.limiter.admit(n.SeriesCount); err != nil {
+				a.refused = append(a.refused, series.Refusal{Part: index, Definition: len(keys), Err: err})
 				out[len(keys)] = true
+			} else {
+				a.admitted++
 			}
-			admitted++
 		}
 		keys = append(keys, key)
 	}
-	if r.Err() != nil || len(refused) == 0 {
-		return part.Batch, nil, r.Err()
+	if r.Err() != nil || len(out) == 0 {
+		return part.Batch, r.Err()
 	}
-	batch, err = withoutDefinitions(&r, keys, out)
-	return batch, refused, err
+	return withoutDefinitions(&r, keys, out)
 }
 
 // withoutDefinitions encodes a batch again without the points of some of its

@@ -170,7 +170,8 @@ func recycledFiles(checkpointBytes, fileBytes int64) int {
 // error, all of the frame but the refused definitions is in the log and readable.
 // Errors: the kinds of api/series.
 func (n *Node) Write(ctx context.Context, frame *series.Frame) (series.Outcome, error) {
-	outcome := series.Outcome{Copies: 1}
+	var a admission
+	defer func() { n.limiter.release(a.admitted) }()
 	w := &write{done: make(chan struct{}, 1)}
 	w.proposals = make([]proposal, 0, len(frame.Parts))
 	for i := range frame.Parts {
@@ -178,15 +179,14 @@ func (n *Node) Write(ctx context.Context, frame *series.Frame) (series.Outcome, 
 		if int(part.Shard) >= n.Shards() {
 			return series.Outcome{}, fmt.Errorf("%w: shard %d of %d", series.ErrBatch, part.Shard, n.Shards())
 		}
-		batch, refused, err := n.admit(part, i)
+		batch, err := n.admit(part, i, &a)
 		if err != nil {
 			return series.Outcome{}, err
 		}
-		outcome.Refused = append(outcome.Refused, refused...)
 		w.proposals = append(w.proposals, proposal{kind: storage.EntrySamples, shard: part.Shard, body: batch})
 		w.bytes += int64(len(batch))
 	}
-	return outcome, n.propose(ctx, w)
+	return series.Outcome{Copies: 1, Refused: a.refused}, n.propose(ctx, w)
 }
 
 func (n *Node) propose(ctx context.Context, w *write) error {

@@ -25,7 +25,7 @@ func (m model) ofShard(shard int) model {
 // steps: what was answered is there, in every mode.
 func TestKilledProcessLosesNothing(t *testing.T) {
 	for _, mode := range []SyncMode{SyncAlways, SyncInterval, SyncOff} {
-		for seed := range uint64(6) {
+		for seed := range uint64(seeds(2)) {
 			t.Run(fmt.Sprintf("%s/%d", mode, seed), func(t *testing.T) {
 				t.Parallel()
 				crashes(t, mode, seed, vfs.CrashOptions{BlockPercent: 100, NamePercent: 100})
@@ -37,7 +37,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 // TestPowerCutWithAlways drops everything that was not synced: what was answered
 // is there.
 func TestPowerCutWithAlways(t *testing.T) {
-	for seed := range uint64(16) {
+	for seed := range uint64(seeds(6)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			percent := int(seed*7) % 60
@@ -78,7 +78,7 @@ func crashes(t *testing.T, mode SyncMode, seed uint64, options vfs.CrashOptions)
 // TestPowerCutWithInterval drops what was not synced, with the log synced only
 // now and then: each shard comes back as it was at some step after the last sync.
 func TestPowerCutWithInterval(t *testing.T) {
-	for seed := range uint64(16) {
+	for seed := range uint64(seeds(6)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 3))
