@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -135,18 +136,18 @@ func parseIDs(b []byte) (ids []uint32, rest []byte, err error) {
 	}
 	b = b[used:]
 	ids = slices.Grow(ids, int(n))
-	var id uint64
-	for range n {
+	var id uint32
+	for i := range n {
 		d, used := binary.Uvarint(b)
 		if used <= 0 {
 			return nil, nil, fmt.Errorf("%w: series of a delete", ErrEntry)
 		}
-		b = b[used:]
-		id += d
-		if id > 1<<32-1 {
-			return nil, nil, fmt.Errorf("%w: series %d of a delete", ErrEntry, id)
+		if d > uint64(math.MaxUint32-id) || i > 0 && d == 0 {
+			return nil, nil, fmt.Errorf("%w: series %d of a delete is %d after %d", ErrEntry, i, d, id)
 		}
-		ids = append(ids, uint32(id))
+		b = b[used:]
+		id += uint32(d)
+		ids = append(ids, id)
 	}
 	return ids, b, nil
 }
