@@ -26,7 +26,7 @@ type seriesReader struct {
 	overlay  codec.Points // what is not in segments: sorted, unique
 	cursors  []segment.Cursor
 	active   []cursorState
-	blocks   []blockPoints
+	cluster  cluster
 	merged   codec.Points
 	scratch  codec.Points
 	order    []int32
@@ -45,12 +45,6 @@ type cursorState struct {
 	rank   int // of the segment in the order of writing
 	block  segment.Block
 	hidden []span
-}
-
-// blockPoints are the points of one block of a cluster.
-type blockPoints struct {
-	rank   int
-	points codec.Points
 }
 
 func newSeriesReader(e *Engine, v *version) *seriesReader {
@@ -205,107 +199,6 @@ func (c *cursorState) advance() (bool, error) {
 	}
 	c.block = c.cursor.Block()
 	return true, nil
-}
-
-// mergeSources walks blocks and overlay in time order. Blocks that overlap in time
-// form a cluster, which is merged in the order of writing; a block on its own goes
-// straight through.
-func (r *seriesReader) mergeSources(within span, emit func([]int64, []float64) error) error {
-	overlay := r.overlay
-	for len(r.active) > 0 {
-		cluster, err := r.takeCluster()
-		if err != nil {
-			return err
-		}
-		before, _ := slices.BinarySearch(overlay.Times, cluster.fromMs)
-		if err := emit(overlay.Times[:before], overlay.Values[:before]); err != nil {
-			return err
-		}
-		inside, found := slices.BinarySearch(overlay.Times, cluster.toMs)
-		if found {
-			inside++
-		}
-		covered := codec.Points{Times: overlay.Times[before:inside], Values: overlay.Values[before:inside]}
-		overlay = codec.Points{Times: overlay.Times[inside:], Values: overlay.Values[inside:]}
-		if len(r.blocks) == 1 && covered.Len() == 0 {
-			// Nothing to merge: a block's times grow strictly.
-			times, values := clipSorted(&r.blocks[0].points, within)
-			if err := emit(times, values); err != nil {
-				return err
-			}
-			continue
-		}
-		r.merged.Reset()
-		for i := range r.blocks {
-			r.merged.Times = append(r.merged.Times, r.blocks[i].points.Times...)
-			r.merged.Values = append(r.merged.Values, r.blocks[i].points.Values...)
-		}
-		r.merged.Times = append(r.merged.Times, covered.Times...)
-		r.merged.Values = append(r.merged.Values, covered.Values...)
-		sortPoints(&r.merged, &r.scratch, &r.order)
-		clipPoints(&r.merged, 0, within)
-		if err := emit(r.merged.Times, r.merged.Values); err != nil {
-			return err
-		}
-	}
-	return emit(overlay.Times, overlay.Values)
-}
-
-// takeCluster decodes the earliest block and all blocks that overlap it, directly
-// or through others, into r.blocks, in the order of writing.
-func (r *seriesReader) takeCluster() (cluster span, err error) {
-	first := 0
-	for i := range r.active {
-		if r.active[i].block.MinMs < r.active[first].block.MinMs {
-			first = i
-		}
-	}
-	cluster = span{r.active[first].block.MinMs, r.active[first].block.MaxMs}
-	r.blocks = r.blocks[:0]
-	for grown := true; grown; {
-		grown = false
-		for i := 0; i < len(r.active); i++ {
-			state := &r.active[i]
-			for state.block.MinMs <= cluster.toMs {
-				cluster.toMs = max(cluster.toMs, state.block.MaxMs)
-				grown = true
-				if err := r.decode(state); err != nil {
-					return cluster, err
-				}
-				more, err := state.advance()
-				if err != nil {
-					return cluster, err
-				}
-				if !more {
-					r.active = slices.Delete(r.active, i, i+1)
-					i--
-					break
-				}
-			}
-		}
-	}
-	slices.SortStableFunc(r.blocks, func(a, b blockPoints) int { return a.rank - b.rank })
-	return cluster, nil
-}
-
-func (r *seriesReader) decode(state *cursorState) error {
-	if len(r.blocks) < cap(r.blocks) {
-		r.blocks = r.blocks[:len(r.blocks)+1] // keeps the memory of its points
-	} else {
-		r.blocks = append(r.blocks, blockPoints{})
-	}
-	b := &r.blocks[len(r.blocks)-1]
-	b.rank = state.rank
-	b.points.Reset()
-	if err := state.cursor.Points(&b.points); err != nil {
-		var corrupt *segment.CorruptError
-		if errors.As(err, &corrupt) {
-			r.engine.reportCorruption(err)
-		}
-		return err
-	}
-	hidePoints(&b.points, 0, state.hidden)
-	return nil
 }
 
 // generationBefore gives the number of a page's generation, which is newest or
