@@ -116,14 +116,6 @@ func (o *oracle) differences(got model) []string {
 	return found[:min(len(found), 10)]
 }
 
-// accept takes what a node holds after a restart as what it must hold: what was
-// uncertain has been decided.
-func (o *oracle) accept(got model) {
-	o.must = got.clone()
-	clear(o.may)
-	clear(o.gone)
-}
-
 // run is a sequence of random steps on a node whose disk may fail.
 type run struct {
 	rng    *rand.Rand
