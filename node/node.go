@@ -206,6 +206,9 @@ func (n *Node) Delete(ctx context.Context, selector *scan.Selector, fromMs, toMs
 	if err := n.committer.refusals.ofWrites(); err != nil {
 		return 0, err
 	}
+	if n.Tombstones() >= storage.TombstonesMax {
+		return 0, fmt.Errorf("%w: %d deletes wait for compaction", series.ErrOverloaded, storage.TombstonesMax)
+	}
 	byShard, touched, err := n.SelectIDs(ctx, selector)
 	if err != nil {
 		return 0, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 
@@ -19,6 +20,9 @@ func (e *Engine) Compact(ctx context.Context, nowMs int64) (did bool, err error)
 	e.maintenance.Lock()
 	err = e.settleManifest()
 	job, ok := segment.PlanCompaction(e.manifest.Segments, nowMs, e.options.Compaction)
+	if !ok {
+		job, ok = e.planPurge()
+	}
 	e.maintenance.Unlock()
 	if err != nil || !ok {
 		return false, err
@@ -55,7 +59,7 @@ func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err e
 		e.stats.compactionFailures.Add(1)
 		return false, err
 	}
-	if err := e.replaceSegments(job.Inputs, inputs, metas, FailCompactPublish); err != nil {
+	if err := e.replaceSegments(job.Inputs, inputs, metas, v.tombstones.last(), FailCompactPublish); err != nil {
 		return false, err
 	}
 	e.stats.compactions.Add(1)
@@ -121,9 +125,9 @@ func sameName(m *segment.Meta) func(segment.Meta) bool {
 	return func(other segment.Meta) bool { return other.Name == m.Name }
 }
 
-// replaceSegments publishes metas in place of old; the old files go when no scan
-// reads them.
-func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reader, metas []segment.Meta, failBefore string) error {
+// replaceSegments publishes metas, into which the tombstones up to a number have
+// been worked, in place of old; the old files go when no scan reads them.
+func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reader, metas []segment.Meta, purged uint64, failBefore string) error {
 	readers, err := e.openNew(metas)
 	if err != nil {
 		return err
@@ -135,6 +139,7 @@ func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reade
 			return slices.ContainsFunc(old, sameName(&s))
 		})
 		m.Segments = append(m.Segments, metas...)
+		m.purge(metas, purged)
 	})
 	if err != nil {
 		return errors.Join(err, unpublished(err, readers))
@@ -144,11 +149,45 @@ func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reade
 			return slices.Contains(oldReaders, r)
 		})
 		v.segments = orderSegments(append(kept, readers...))
-		v.tombstones = neededTombstones(v)
+		v.tombstones = v.tombstones.needed(e.manifest.Segments, e.manifest.Purged, v.generationOldest)
 	}, func() {
 		if err := discard(oldReaders); err != nil {
 			e.log.Error("replaced segments stay on disk until the next start", "error", err)
 		}
 	})
 	return nil
+}
+
+// purgeTombstones is the number of tombstones above which segments are rewritten for
+// them alone.
+const purgeTombstones = 1 << 10
+
+// planPurge gives the job that works tombstones into the segment that has the most
+// of them, when there are many. The caller holds the maintenance lock.
+func (e *Engine) planPurge() (segment.Job, bool) {
+	stones := e.versions.peek().tombstones
+	if len(stones) <= purgeTombstones {
+		return segment.Job{}, false
+	}
+	var chosen *segment.Meta
+	most := 0
+	for i := range e.manifest.Segments {
+		m := &e.manifest.Segments[i]
+		pending := 0
+		for j := range stones {
+			if stones[j].concerns(m, e.manifest.Purged) {
+				pending++
+			}
+		}
+		if pending > most && !m.Damaged && m.Level < math.MaxUint8 {
+			chosen, most = m, pending
+		}
+	}
+	if chosen == nil {
+		return segment.Job{}, false
+	}
+	return segment.Job{
+		Inputs: []segment.Meta{*chosen}, Partition: chosen.Partition, Level: chosen.Level + 1,
+		BlockSamples: chosen.BlockSamples, Dense: chosen.Dense, Rollups: chosen.Rollups, Reason: "purge",
+	}, true
 }

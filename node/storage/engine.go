@@ -66,8 +66,10 @@ type Engine struct {
 	pages    *pagelog.Log
 	versions versions
 	update   sync.Mutex // serialises changes of the version
-	rolling  sync.Mutex // serialises the rolls of full generations
-	readers  gate
+	// The number of the latest tombstone; guarded by update.
+	tombstoneLast uint64
+	rolling       sync.Mutex // serialises the rolls of full generations
+	readers       gate
 
 	// The last generation that had pages when the folder was opened; 0: none.
 	generationAtOpen uint32
@@ -189,6 +191,7 @@ func (e *Engine) restore(m *manifest) (err error) {
 	if err != nil {
 		return fmt.Errorf("open the page log: %w", err)
 	}
+	e.tombstoneLast = m.tombstoneLast()
 	v := &version{tombstones: m.Tombstones, generationOldest: e.pages.Generations()[0]}
 	v.segments, err = e.openSegments(m.Segments)
 	if err != nil {
@@ -388,7 +391,9 @@ func (e *Engine) defineSeries(shard uint16, key series.Key, timeMs int64) (serie
 func (e *Engine) addTombstone(t Tombstone) {
 	e.changeVersion(func(v *version) {
 		t.Generation, t.Offset = e.pages.End()
-		v.tombstones = append(v.tombstones[:len(v.tombstones):len(v.tombstones)], t)
+		e.tombstoneLast++
+		t.Number = e.tombstoneLast
+		v.tombstones = v.tombstones.with(t)
 	})
 }
 

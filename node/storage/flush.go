@@ -76,6 +76,7 @@ func (e *Engine) flushGeneration(number uint32) error {
 	}
 	err = e.publishManifest(FailFlushPublish, func(m *manifest) {
 		m.Segments = append(slices.Clone(m.Segments), metas...)
+		m.purge(metas, f.stones.last())
 		m.Pages.Generations = slices.DeleteFunc(slices.Clone(m.Pages.Generations), func(g pagelog.GenerationState) bool {
 			return g.Number <= number
 		})
@@ -86,7 +87,7 @@ func (e *Engine) flushGeneration(number uint32) error {
 	e.changeVersion(func(v *version) {
 		v.segments = orderSegments(append(slices.Clone(v.segments), readers...))
 		v.generationOldest = number + 1
-		v.tombstones = neededTombstones(v)
+		v.tombstones = v.tombstones.needed(e.manifest.Segments, e.manifest.Purged, v.generationOldest)
 	}, func() { e.dropGeneration(number) })
 	e.stats.flushes.Add(1)
 	e.stats.flushedSamples.Add(f.samples)
@@ -161,21 +162,6 @@ func orderSegments(readers []*segment.Reader) []*segment.Reader {
 		return int(min(max(x.StartMs-y.StartMs, -1), 1))
 	})
 	return readers
-}
-
-func neededTombstones(v *version) tombstones {
-	spans := make([]segmentSpan, 0, len(v.segments))
-	for _, r := range v.segments {
-		m := r.Meta()
-		spans = append(spans, segmentSpan{m.SequenceLow, m.MinMs, m.MaxMs})
-	}
-	var kept tombstones
-	for i := range v.tombstones {
-		if v.tombstones[i].needed(spans, v.generationOldest) {
-			kept = append(kept, v.tombstones[i])
-		}
-	}
-	return kept
 }
 
 // flusher sorts one generation of the page log into segments, one for each

@@ -44,6 +44,35 @@ type manifest struct {
 	SegmentNext    uint64         `json:"segmentNext"`    // number of the next segment's file
 	RetentionCutMs []int64        `json:"retentionCutMs"` // by shard
 	Tombstones     tombstones     `json:"tombstones"`
+	// Purged says for segments, by name, up to which number tombstones have been
+	// worked into them.
+	Purged map[string]uint64 `json:"purged,omitempty"`
+}
+
+// purge notes that tombstones up to a number have been worked into segments, and
+// forgets those that are no more.
+func (m *manifest) purge(metas []segment.Meta, number uint64) {
+	purged := map[string]uint64{}
+	for i := range m.Segments {
+		if n := m.Purged[m.Segments[i].Name]; n > 0 {
+			purged[m.Segments[i].Name] = n
+		}
+	}
+	for i := range metas {
+		if number > 0 {
+			purged[metas[i].Name] = number
+		}
+	}
+	m.Purged = purged
+}
+
+// tombstoneLast gives the greatest number that a tombstone ever had that matters.
+func (m *manifest) tombstoneLast() uint64 {
+	last := m.Tombstones.last()
+	for _, n := range m.Purged {
+		last = max(last, n)
+	}
+	return last
 }
 
 func newManifest(shards int) (*manifest, error) {

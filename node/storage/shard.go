@@ -127,7 +127,7 @@ func (s *shard) applyLocked(epoch uint16, e *Entry) error {
 	case EntrySamples:
 		err = s.applySamplesLocked(epoch, e.Body)
 	case EntryDelete:
-		err = s.applyDeleteLocked(e.Body)
+		err = s.applyDeleteLocked(e.Index, e.Body)
 	case EntryRetention:
 		err = s.applyRetentionLocked(e.Body)
 	default:
@@ -285,7 +285,7 @@ func (s *shard) slotLocked(n uint32, timeMs int64) (uint32, error) {
 	return slot.id, slot.err
 }
 
-func (s *shard) applyDeleteLocked(body []byte) error {
+func (s *shard) applyDeleteLocked(entry uint64, body []byte) error {
 	ids, fromMs, toMs, err := parseDeleteBody(body)
 	if err != nil {
 		return err
@@ -297,7 +297,7 @@ func (s *shard) applyDeleteLocked(body []byte) error {
 		s.mu.set.ForgetLast(id) // it may be among the deleted
 		s.markDisorderLocked(id)
 	}
-	s.engine.addTombstone(Tombstone{Shard: s.number, IDs: ids, FromMs: fromMs, ToMs: toMs})
+	s.engine.addTombstone(Tombstone{Shard: s.number, IDs: ids, FromMs: fromMs, ToMs: toMs, Entry: entry})
 	return nil
 }
 

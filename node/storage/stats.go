@@ -77,3 +77,6 @@ func (e *Engine) Stats() Stats {
 	}
 	return s
 }
+
+// Tombstones gives the number of deletes that still hide something.
+func (e *Engine) Tombstones() int { return len(e.versions.peek().tombstones) }

@@ -1,6 +1,10 @@
 package storage
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
 
 // Tombstone hides the samples of some series of one shard in a range of time
 // that were written before it. When it is applied the series' hot pages are
@@ -11,6 +15,8 @@ type Tombstone struct {
 	FromMs, ToMs int64
 	Generation   uint32 `json:"generation"` // pages of older generations are hidden,
 	Offset       uint32 `json:"offset"`     // and those of this one before the offset
+	Number       uint64 `json:"number"`     // grows with each tombstone of the node
+	Entry        uint64 `json:"entry"`      // index of the log entry that made it
 }
 
 // hidesPage says whether pages at a position come before the tombstone.
@@ -34,19 +40,77 @@ type span struct{ fromMs, toMs int64 }
 
 func (s span) has(timeMs int64) bool { return timeMs >= s.fromMs && timeMs <= s.toMs }
 
-// tombstones are all tombstones, oldest first. The slice is never changed in
+// TombstonesMax bounds the deletes that still hide something: each entry of a shard
+// is one. Beyond it deletes have to wait for compaction.
+const TombstonesMax = 1 << 14
+
+// tombstones are all tombstones, by shard and number. The slice is never changed in
 // place, so that versions may share it.
 type tombstones []Tombstone
 
+// ofShard gives the place of a shard's tombstones.
+func (ts tombstones) ofShard(shard uint16) (from, to int) {
+	from, _ = slices.BinarySearchFunc(ts, int(shard), func(t Tombstone, s int) int { return int(t.Shard) - s })
+	to, _ = slices.BinarySearchFunc(ts, int(shard)+1, func(t Tombstone, s int) int { return int(t.Shard) - s })
+	return from, to
+}
+
 // of gives the tombstones of one series.
 func (ts tombstones) of(shard uint16, id uint32) []*Tombstone {
+	if len(ts) == 0 {
+		return nil
+	}
 	var found []*Tombstone
-	for i := range ts {
-		if ts[i].Shard == shard && ts[i].has(id) {
+	from, to := ts.ofShard(shard)
+	for i := from; i < to; i++ {
+		if ts[i].has(id) {
 			found = append(found, &ts[i])
 		}
 	}
 	return found
+}
+
+// with gives a copy with one more. A replay of the log makes the same one again,
+// which hides what was replayed before it, too, and takes the place of the first.
+func (ts tombstones) with(t Tombstone) tombstones {
+	from, to := ts.ofShard(t.Shard)
+	next := make(tombstones, 0, len(ts)+1)
+	next = append(next, ts[:from]...)
+	for i := from; i < to; i++ {
+		if ts[i].Entry != t.Entry {
+			next = append(next, ts[i])
+		}
+	}
+	return append(append(next, t), ts[to:]...)
+}
+
+// last gives the greatest number.
+func (ts tombstones) last() (number uint64) {
+	for i := range ts {
+		number = max(number, ts[i].Number)
+	}
+	return number
+}
+
+// needed gives the tombstones that still hide something: those in generations that
+// are not flushed yet, and those that a segment has samples for. Purged says up to
+// which number they have been worked into a segment.
+func (ts tombstones) needed(segments []segment.Meta, purged map[string]uint64, generationOldest uint32) (kept tombstones) {
+	for i := range ts {
+		t := &ts[i]
+		if generationOldest <= t.Generation || slices.ContainsFunc(segments, func(m segment.Meta) bool {
+			return t.concerns(&m, purged)
+		}) {
+			kept = append(kept, *t)
+		}
+	}
+	return kept
+}
+
+// concerns says whether a segment may have samples that a tombstone hides.
+func (t *Tombstone) concerns(m *segment.Meta, purged map[string]uint64) bool {
+	return m.SequenceLow < uint64(t.Generation) && m.MinMs <= t.ToMs && m.MaxMs >= t.FromMs &&
+		m.ShardLow <= t.Shard && m.ShardHigh >= t.Shard && purged[m.Name] < t.Number
 }
 
 // hiddenInSegment gives the spans that the tombstones of one series hide in a
@@ -79,23 +143,4 @@ func hidden(spans []span, timeMs int64) bool {
 		}
 	}
 	return false
-}
-
-// needed says whether a tombstone still hides something: a segment that is
-// older than it and overlaps its time.
-func (t *Tombstone) needed(segments []segmentSpan, generationOldest uint32) bool {
-	if generationOldest <= t.Generation {
-		return true // its generation has not been flushed yet
-	}
-	for _, s := range segments {
-		if s.sequenceLow < uint64(t.Generation) && s.fromMs <= t.ToMs && s.toMs >= t.FromMs {
-			return true
-		}
-	}
-	return false
-}
-
-type segmentSpan struct {
-	sequenceLow  uint64
-	fromMs, toMs int64
 }
