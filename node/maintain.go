@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -21,6 +22,14 @@ type checkpointer struct {
 	position   wal.Position // where the present epoch began
 	applied    []uint64
 	epoch      uint16
+
+	reached atomic.Uint64 // the position, for who does not wait for a checkpoint
+}
+
+// begin starts an epoch.
+func (c *checkpointer) begin(position wal.Position, applied []uint64, epoch uint16) {
+	c.position, c.applied, c.epoch = position, applied, epoch
+	c.reached.Store(uint64(position))
 }
 
 const (
@@ -158,7 +167,7 @@ func (n *Node) checkpoint() error {
 		return err
 	}
 	trim := c.position
-	c.position, c.applied, c.epoch = n.committer.nextEpoch()
+	c.begin(n.committer.nextEpoch())
 	return n.log.TrimBefore(trim)
 }
 
@@ -181,9 +190,7 @@ func (n *Node) logIsLong() bool {
 
 // logSinceCheckpoint gives the bytes of log since the present epoch began.
 func (n *Node) logSinceCheckpoint() int64 {
-	n.checkpoints.Lock()
-	defer n.checkpoints.Unlock()
-	return int64(n.log.End() - n.checkpoints.position)
+	return int64(n.log.End()) - int64(n.checkpoints.reached.Load())
 }
 
 // Settle seals all hot pages, turns the page log into segments, does all
@@ -208,7 +215,7 @@ func (n *Node) sealEverything() error {
 	if err != nil {
 		return err
 	}
-	c.position, c.applied, c.epoch = position, applied, epoch
+	c.begin(position, applied, epoch)
 	return n.log.TrimBefore(position)
 }
 

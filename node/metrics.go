@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
@@ -15,6 +16,8 @@ type figures struct {
 	readOnly bool
 	queue    int64
 	recovery Recovery
+
+	sinceCheckpoint int64
 }
 
 // metric is one figure by name.
@@ -45,7 +48,7 @@ func (n *Node) Describe(out chan<- *prometheus.Desc) {
 func (n *Node) Collect(out chan<- prometheus.Metric) {
 	f := &figures{
 		engine: n.Engine.Stats(), log: n.log.Stats(), commit: &n.committer.stats,
-		readOnly: n.committer.refusals.any() != nil, queue: n.committer.queued(), recovery: n.recovery,
+		sinceCheckpoint: n.logSinceCheckpoint(), readOnly: n.committer.refusals.any() != nil, queue: n.committer.queued(), recovery: n.recovery,
 	}
 	for _, m := range n.metrics {
 		out <- prometheus.MustNewConstMetric(m.description, m.kind, m.read(f))
@@ -58,13 +61,17 @@ func nodeMetrics() []metric {
 	return append(metrics, fileMetrics()...)
 }
 
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 func commitMetrics() []metric {
 	return []metric{
 		gauge("read_only", "1 while writes are refused because the disk does not take them.", func(f *figures) float64 {
-			if f.readOnly {
-				return 1
-			}
-			return 0
+			return oneIf(f.readOnly)
 		}),
 		gauge("commit_queue_bytes", "Bytes of writes that wait for the log.", func(f *figures) float64 { return float64(f.queue) }),
 		counter("commit_rounds_total", "Groups of writes that went to the log with one system call.", func(f *figures) float64 { return float64(f.commit.rounds.Load()) }),
@@ -74,6 +81,10 @@ func commitMetrics() []metric {
 		counter("samples_skipped_total", "Samples of the log that were not applied: older than retention, or of no known series.", func(f *figures) float64 { return float64(f.engine.SamplesSkipped) }),
 		counter("entries_invalid_total", "Entries of the log that could not be applied.", func(f *figures) float64 { return float64(f.engine.EntriesInvalid) }),
 		gauge("entries_stalled", "Entries of the log that wait until the disk takes writes.", func(f *figures) float64 { return float64(f.engine.EntriesStalled) }),
+		gauge("entries_stalled_bytes", "Memory of these entries.", func(f *figures) float64 { return float64(f.engine.StalledBytes) }),
+		gauge("commit_queue_bytes_max", "The most bytes of writes that may wait for the log.", func(*figures) float64 { return queueBytesMax }),
+		gauge("log_since_checkpoint_bytes", "Bytes of log that a restart would replay. Writes wait when checkpoints fail and this has become eight times what starts one.", func(f *figures) float64 { return float64(f.sinceCheckpoint) }),
+		gauge("disk_full", "1 while there is no room for a further file of the log.", func(f *figures) float64 { return oneIf(f.log.AheadErr != nil) }),
 		gauge("recovery_seconds", "How long the last start replayed the log.", func(f *figures) float64 { return f.recovery.Duration.Seconds() }),
 		gauge("recovery_bytes", "Bytes of log that the last start replayed.", func(f *figures) float64 { return float64(f.recovery.Bytes) }),
 	}
@@ -87,6 +98,7 @@ func logMetrics() []metric {
 		counter("log_written_bytes_total", "Bytes written to the log's files.", func(f *figures) float64 { return float64(f.log.BytesWritten) }),
 		counter("log_syncs_total", "Syncs of the log.", func(f *figures) float64 { return float64(f.log.Syncs) }),
 		counter("log_sync_seconds_total", "Time in syncs of the log.", func(f *figures) float64 { return f.log.SyncTime.Seconds() }),
+		gauge("log_spare_files", "Files of the log that are kept to be written again.", func(f *figures) float64 { return float64(f.log.Spares) }),
 		counter("log_file_waits_total", "Writes that waited for a new file of the log.", func(f *figures) float64 { return float64(f.log.SwitchWaits) }),
 		counter("log_damaged_total", "Damaged stretches of the log that were passed over.", func(f *figures) float64 { return float64(f.log.Corruptions) }),
 		counter("log_torn_bytes_total", "Bytes behind the last complete record, cut at the start.", func(f *figures) float64 { return float64(f.log.TornBytes) }),
@@ -97,6 +109,7 @@ func memoryMetrics() []metric {
 	return []metric{
 		gauge("series", "Series that were ever created.", func(f *figures) float64 { return float64(f.engine.Index.Series) }),
 		gauge("series_lost", "Series whose records were damaged.", func(f *figures) float64 { return float64(f.engine.Index.SeriesLost) }),
+		gauge("series_unindexed", "Series that the postings do not have yet.", func(f *figures) float64 { return float64(f.engine.Index.Unindexed) }),
 		gauge("series_hot", "Series with a head in memory.", func(f *figures) float64 { return float64(f.engine.Hot.Series) }),
 		gauge("head_bytes", "Memory of the series' heads.", func(f *figures) float64 { return float64(f.engine.Hot.HeadBytes) }),
 		gauge("hot_page_bytes", "Memory of hot pages, free ones included.", func(f *figures) float64 { return float64(f.engine.Hot.PageBytes) }),
@@ -109,12 +122,19 @@ func memoryMetrics() []metric {
 
 func fileMetrics() []metric {
 	return []metric{
-		gauge("page_log_generations", "Generations of the page log.", func(f *figures) float64 { return float64(f.engine.Generations) }),
+		gauge("page_log_generations", "Generations of the page log that wait for a flush, the present one included.", func(f *figures) float64 { return float64(f.engine.Generations) }),
+		gauge("page_log_generations_held", "Generations on disk, those that only scans hold included.", func(f *figures) float64 { return float64(f.engine.Pages.Generations) }),
+		gauge("page_log_generations_max", "The most generations that there may be; then pages wait for flushes and scans.", func(*figures) float64 { return pagelog.GenerationsMax }),
+		gauge("page_log_extents", "Files of the page log, each mapped.", func(f *figures) float64 { return float64(f.engine.Pages.Extents) }),
+		counter("page_log_written_bytes_total", "Bytes written to the page log.", func(f *figures) float64 { return float64(f.engine.Pages.BytesWritten) }),
+		counter("page_log_extent_waits_total", "Pages that waited for a new file.", func(f *figures) float64 { return float64(f.engine.Pages.ExtentWaits) }),
 		gauge("page_log_bytes", "Bytes of the page log.", func(f *figures) float64 { return float64(f.engine.PageLogBytes) }),
 		gauge("segments", "Segments.", func(f *figures) float64 { return float64(f.engine.Segments) }),
 		gauge("segment_bytes", "Bytes of segments.", func(f *figures) float64 { return float64(f.engine.SegmentBytes) }),
 		gauge("segment_samples", "Samples in segments.", func(f *figures) float64 { return float64(f.engine.SegmentSamples) }),
-		gauge("tombstones", "Deletes that still hide something.", func(f *figures) float64 { return float64(f.engine.Tombstones) }),
+		gauge("tombstones", "Deletes, by shard, that still hide something.", func(f *figures) float64 { return float64(f.engine.Tombstones) }),
+		gauge("tombstones_max", "The most of them; then deletes wait for compactions.", func(*figures) float64 { return storage.TombstonesMax }),
+		counter("segments_expired_total", "Segments that retention dropped.", func(f *figures) float64 { return float64(f.engine.SegmentsExpired) }),
 		counter("checkpoints_total", "Checkpoints.", func(f *figures) float64 { return float64(f.engine.Checkpoints) }),
 		counter("flushes_total", "Generations of the page log that became segments.", func(f *figures) float64 { return float64(f.engine.Flushes) }),
 		counter("flushed_samples_total", "Samples in them.", func(f *figures) float64 { return float64(f.engine.FlushedSamples) }),

@@ -147,7 +147,7 @@ func (n *Node) open() (err error) {
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
-	n.checkpoints.position, n.checkpoints.applied = wal.Position(n.Engine.LogPosition()), n.AppliedIndexes()
+	n.checkpoints.begin(wal.Position(n.Engine.LogPosition()), n.AppliedIndexes(), 0)
 	if err := n.recover(); err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func (n *Node) settleDoubts() error {
 	if err := n.sealAll(); err != nil {
 		return err
 	}
-	n.checkpoints.position, n.checkpoints.applied = n.log.End(), n.AppliedIndexes()
+	n.checkpoints.begin(n.log.End(), n.AppliedIndexes(), 0)
 	n.TrustIDs()
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/page"
+	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 )
 
 // Stats are the engine's figures of the moment. Counters count since Open.
@@ -13,6 +14,7 @@ type Stats struct {
 	SamplesSkipped int64 // of the log, older than retention or naming no series
 	EntriesInvalid int64
 	EntriesStalled int64 // waiting for the disk
+	StalledBytes   int64 // of their bodies
 
 	Checkpoints, Flushes, Compactions int64
 	FlushedSamples, CompactedSamples  int64
@@ -29,6 +31,7 @@ type Stats struct {
 	SegmentSamples     int64
 	Tombstones         int
 	TombstoneSeriesMax int
+	Pages              pagelog.Stats
 }
 
 // Stats gives the present figures. It looks at each shard in turn. After Close
@@ -53,6 +56,9 @@ func (e *Engine) Stats() Stats {
 		sh.mu.Lock()
 		hot := sh.mu.set.Stats()
 		s.EntriesStalled += int64(len(sh.mu.backlog))
+		for i := range sh.mu.backlog {
+			s.StalledBytes += int64(len(sh.mu.backlog[i].entry.Body))
+		}
 		sh.mu.Unlock()
 		s.Hot.Series += hot.Series
 		s.Hot.PagesOutOfOrder += hot.PagesOutOfOrder
@@ -65,6 +71,7 @@ func (e *Engine) Stats() Stats {
 		}
 	}
 	s.Generations, s.PageLogBytes = e.Generations()
+	s.Pages = e.pages.Stats()
 	v := e.versions.acquire()
 	defer e.versions.release(v)
 	s.Segments, s.Tombstones = len(v.segments), len(v.tombstones)
