@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -180,26 +179,11 @@ type flusher struct {
 	samples    int64
 	finished   []segment.Meta
 
-	bytes   []int64 // of payloads, by shard
-	pages   [][]sealedPage
-	payload []byte // of the shards that are loaded
+	payload []byte
 	raw     codec.Columns
 	sorted  codec.Columns
 	order   []int32
 }
-
-// sealedPage is a page that is loaded. Its key is id<<32 | reference: sorted by it,
-// pages are by series, and within a series by position.
-type sealedPage struct {
-	key      uint64
-	from, to uint32 // of its payload
-}
-
-// payloadsAtOnce bounds the memory for payloads, but for that of a single shard. A
-// generation is read in the order of its file, once for each group of shards that
-// fits: in the order of the series, memory that is smaller than the generation would
-// have to read a block of the file for each page.
-const payloadsAtOnce = 16 << 20
 
 // partitionsAtOnce bounds the segments that a flush writes at one time. Backfill
 // that would need more partitions of two hours gets days, then months.
@@ -211,26 +195,20 @@ func (f *flusher) run() ([]segment.Meta, error) {
 	f.engine.update.Lock()
 	f.stones = f.engine.versions.peek().tombstones
 	f.engine.update.Unlock()
-	if err := f.count(); err != nil {
+	byShard, err := f.collect()
+	if err != nil {
 		return nil, err
 	}
 	f.done = map[segment.Partition]bool{}
 	for pass := 0; ; pass++ {
 		f.more = false
-		for first := 0; first < len(f.bytes); {
-			end, err := f.load(first)
-			if err != nil {
+		for shard, refs := range byShard {
+			if err := f.writeShard(uint16(shard), refs); err != nil {
 				return nil, err
-			}
-			for shard := first; shard < end; shard++ {
-				if err := f.writeShard(uint16(shard), f.pages[shard]); err != nil {
-					return nil, err
-				}
 			}
 			if pass == 0 && f.more && f.span < segment.SpanMonth {
 				break
 			}
-			first = end
 		}
 		if pass == 0 && f.more && f.span < segment.SpanMonth {
 			// Too many narrow partitions: start again with wider ones.
@@ -251,52 +229,30 @@ func (f *flusher) run() ([]segment.Meta, error) {
 	}
 }
 
-// count finds how much each shard has.
-func (f *flusher) count() error {
-	f.bytes = make([]int64, len(f.engine.shards))
-	f.pages = make([][]sealedPage, len(f.engine.shards))
-	return f.pin.Each(f.generation, func(_ pagelog.Ref, p pagelog.Page) error {
-		if int(p.Shard) < len(f.bytes) {
-			f.bytes[p.Shard] += int64(len(p.Payload))
+// collect gives each shard's pages as id<<32 | reference, sorted: by series, and
+// within a series by position.
+func (f *flusher) collect() ([][]uint64, error) {
+	byShard := make([][]uint64, len(f.engine.shards))
+	err := f.pin.Each(f.generation, func(ref pagelog.Ref, p pagelog.Page) error {
+		if int(p.Shard) < len(byShard) {
+			byShard[p.Shard] = append(byShard[p.Shard], uint64(p.ID)<<32|uint64(ref))
 		}
 		return nil
 	})
+	for _, refs := range byShard {
+		slices.Sort(refs)
+	}
+	return byShard, err
 }
 
-// load reads the pages of a group of shards, from first up to end.
-func (f *flusher) load(first int) (end int, err error) {
-	total := f.bytes[first]
-	for end = first + 1; end < len(f.bytes) && total+f.bytes[end] <= payloadsAtOnce; end++ {
-		total += f.bytes[end]
-	}
-	clear(f.pages)
-	f.payload = f.payload[:0]
-	if total == 0 {
-		return end, nil
-	}
-	err = f.pin.Each(f.generation, func(ref pagelog.Ref, p pagelog.Page) error {
-		if shard := int(p.Shard); shard >= first && shard < end {
-			from := uint32(len(f.payload))
-			f.payload = append(f.payload, p.Payload...)
-			page := sealedPage{key: uint64(p.ID)<<32 | uint64(ref), from: from, to: uint32(len(f.payload))}
-			f.pages[shard] = append(f.pages[shard], page)
-		}
-		return nil
-	})
-	for _, pages := range f.pages[first:end] {
-		slices.SortFunc(pages, func(a, b sealedPage) int { return cmp.Compare(a.key, b.key) })
-	}
-	return end, err
-}
-
-func (f *flusher) writeShard(shard uint16, pages []sealedPage) error {
-	for from := 0; from < len(pages); {
-		id := uint32(pages[from].key >> 32)
+func (f *flusher) writeShard(shard uint16, refs []uint64) error {
+	for from := 0; from < len(refs); {
+		id := uint32(refs[from] >> 32)
 		to := from + 1
-		for to < len(pages) && uint32(pages[to].key>>32) == id {
+		for to < len(refs) && uint32(refs[to]>>32) == id {
 			to++
 		}
-		if err := f.writeSeries(shard, id, pages[from:to]); err != nil {
+		if err := f.writeSeries(shard, id, refs[from:to]); err != nil {
 			return err
 		}
 		from = to
@@ -304,8 +260,10 @@ func (f *flusher) writeShard(shard uint16, pages []sealedPage) error {
 	return nil
 }
 
-func (f *flusher) writeSeries(shard uint16, id uint32, pages []sealedPage) error {
-	f.readSeries(shard, id, pages)
+func (f *flusher) writeSeries(shard uint16, id uint32, refs []uint64) error {
+	if err := f.readSeries(shard, id, refs); err != nil {
+		return err
+	}
 	times := f.sorted.Times
 	for from := 0; from < len(times); {
 		p := segment.PartitionOf(times[from], f.span)
@@ -334,16 +292,23 @@ func (f *flusher) writeSeries(shard uint16, id uint32, pages []sealedPage) error
 
 // readSeries decodes a series' pages of the generation into f.sorted, in order of
 // time, the later write winning.
-func (f *flusher) readSeries(shard uint16, id uint32, pages []sealedPage) {
+func (f *flusher) readSeries(shard uint16, id uint32, refs []uint64) error {
 	stones := f.stones.of(shard, id)
 	f.raw.Reset()
-	for _, p := range pages {
+	for _, r := range refs {
+		ref := pagelog.Ref(r)
+		p, err := f.pin.Read(ref, f.payload[:0])
+		if err != nil {
+			f.engine.reportCorruption(err)
+			continue
+		}
+		f.payload = p.Payload
 		before := f.raw.Len()
-		if err := codec.DecodePage(f.payload[p.from:p.to], &f.raw); err != nil {
+		if err := codec.DecodePage(p.Payload, &f.raw); err != nil {
 			f.engine.reportCorruption(fmt.Errorf("page of series %d of shard %d: %w", id, shard, err))
 			continue
 		}
-		if hide := hiddenInPage(stones, f.generation, pagelog.Ref(p.key).Offset()); len(hide) > 0 {
+		if hide := hiddenInPage(stones, f.generation, ref.Offset()); len(hide) > 0 {
 			dropHidden(&f.raw, before, hide)
 		}
 	}
@@ -352,6 +317,7 @@ func (f *flusher) readSeries(shard uint16, id uint32, pages []sealedPage) {
 		n, _ := slices.BinarySearch(f.sorted.Times, cut)
 		f.sorted = codec.Columns{Times: f.sorted.Times[n:], Mantissas: f.sorted.Mantissas[n:], Scales: f.sorted.Scales[n:]}
 	}
+	return nil
 }
 
 // writer gives the writer of a partition, or nil if its turn is not now.
