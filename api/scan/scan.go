@@ -40,13 +40,15 @@ type Matcher struct {
 
 // Selector picks series. A Metric of "" with MetricAny set picks all metrics of
 // the database. Exact restricts to series that have no other tags than the ones
-// that Matchers name (OpenTSDB's explicitTags).
+// that Matchers name (OpenTSDB's explicitTags). Shards, sorted, restricts to the
+// series of these shards; nil means all.
 type Selector struct {
 	Database  string
 	Metric    string
 	MetricAny bool
 	Matchers  []Matcher
 	Exact     bool
+	Shards    []uint16
 }
 
 // Aggregate is a set of per-window functions.

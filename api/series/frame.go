@@ -17,13 +17,30 @@ const HintNone uint32 = 1<<32 - 1
 // Part is the encoded batch of one shard.
 type Part struct {
 	Shard uint16
+	// Era is the shard's era in which the batch's ids were learnt. Ids of another
+	// era mean other series: such a batch is refused with ErrEra. 0: the batch
+	// names no series by id, or there is one process and one era.
+	Era   uint32
 	Batch []byte
 }
+
+// BatchID names a write, so that its repetition is known as such. All parts of a
+// frame have one. Within a session counters grow by one; a repetition has the
+// counter of the first attempt. The zero value names nothing: such a write is
+// applied as often as it is sent.
+type BatchID struct {
+	Session uint64
+	Counter uint64
+}
+
+// IsZero says whether it names nothing.
+func (b BatchID) IsZero() bool { return b == BatchID{} }
 
 // Frame is one request's parts for one node, at most one part for each shard.
 type Frame struct {
 	Parts  []Part
 	Points int // in all parts
+	ID     BatchID
 }
 
 // Refusal says that all points of one definition were left out, and why.
@@ -34,10 +51,20 @@ type Refusal struct {
 }
 
 // Outcome is what became of a frame whose write gave no error: all points but
-// those of the refused definitions are in the logs of Copies replicas.
+// those of the refused definitions are in the logs of at least Copies replicas.
 type Outcome struct {
 	Copies  int
 	Refused []Refusal
+	// Defined has, where the writer is not the resolver, the ids of definitions.
+	Defined []Defined
+}
+
+// Defined is the id that a definition's series has.
+type Defined struct {
+	Part       int // index into Frame.Parts
+	Definition int // index of the definition within the part's batch
+	ID         ID
+	Era        uint32 // of the shard, see Part
 }
 
 // Kinds of write errors, for errors.Is. After one of them nothing of the frame
@@ -52,4 +79,10 @@ var (
 	// ErrSeriesLimit: the shard or the node may have no more series, or not so
 	// many new ones a second.
 	ErrSeriesLimit = errors.New("series limit")
+	// ErrEra: ids of a part are of another era of its shard. What is remembered of
+	// the shard's ids has to be forgotten, and the batch sent with keys.
+	ErrEra = errors.New("series ids of another era")
+	// ErrBatchOld: the write's counter is so far behind others of its session that
+	// nobody knows any more whether it was applied.
+	ErrBatchOld = errors.New("batch id is older than what is remembered")
 )
