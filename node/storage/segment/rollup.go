@@ -10,8 +10,9 @@ import (
 )
 
 // Rollup is the aggregate of the samples of one hour or day of a series, NaN
-// samples left out. Where all samples are decimals the sum is exact before it is
-// rounded to a float64 once.
+// samples left out. Where all samples are decimals the sum is exact before it
+// becomes a float64, and the one next to it if its mantissa is within
+// series.MantissaMax.
 type Rollup struct {
 	StartMs       int64
 	Count         int64

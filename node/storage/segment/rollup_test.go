@@ -138,3 +138,41 @@ func TestDecimalSumIsExact(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 }
+
+// A day belongs to a range that begins with it, whatever hour its samples begin at.
+func TestRollupsOfDayThatBeginsLate(t *testing.T) {
+	fs, dir := memFS(t)
+	want := model{}
+	want.put(seriesKey{}, dayStart+5*HourMs, 7)
+	meta := want.write(t, Options{FS: fs, Dir: dir, Partition: testPartition(SpanDay), Rollups: true}, 10)
+	r := openSegment(t, fs, dir, &meta)
+	defer release(t, r)
+	got, err := r.Rollups(nil, 0, 0, dayStart, dayStart, DayMs)
+	if err != nil || len(got) != 1 || got[0].StartMs != dayStart || got[0].Sum != 7 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+}
+
+// What dst holds already stays as it is: two segments below a day, each with hours
+// of the same day, give one rollup each.
+func TestRollupsAppend(t *testing.T) {
+	fs, dir := memFS(t)
+	var got []Rollup
+	for i := range int64(2) {
+		partition := PartitionOf(dayStart+2*i*HourMs, SpanTwoHours)
+		m := model{}
+		for k := range int64(4) { // in two hours
+			m.put(seriesKey{}, partition.StartMs+k*HourMs/2, float64(i+1))
+		}
+		meta := m.write(t, Options{FS: fs, Dir: dir, Partition: partition, Rollups: true}, 10)
+		r := openSegment(t, fs, dir, &meta)
+		var err error
+		if got, err = r.Rollups(got, 0, 0, math.MinInt64, math.MaxInt64, DayMs); err != nil {
+			t.Fatal(err)
+		}
+		release(t, r)
+	}
+	if len(got) != 2 || got[0].Sum != 4 || got[1].Sum != 8 || got[0].Count != 4 {
+		t.Fatalf("%+v", got)
+	}
+}

@@ -15,7 +15,7 @@ func (r *Reader) Rollups(dst []Rollup, shard uint16, id uint32, fromMs, toMs, wi
 		if err != nil || !ok {
 			return err
 		}
-		q := rollupQuery{id: id, fromMs: fromMs, toMs: toMs, widthMs: widthMs, dst: dst}
+		q := rollupQuery{id: id, fromMs: fromMs, toMs: toMs, widthMs: widthMs, dst: dst, first: before}
 		err = q.readPages(&s)
 		dst = q.dst
 		return err
@@ -32,13 +32,15 @@ type rollupQuery struct {
 	fromMs, toMs int64
 	widthMs      int64
 	dst          []Rollup
+	first        int // index in dst of the query's own first rollup
 }
 
 func (q *rollupQuery) readPages(s *section) error {
 	pages := s.pages(pageRollup)
 	for n := pages.first(q.id, q.fromMs); pages.has(n, q.id); n++ {
 		e := pages.at(n)
-		if e.id == q.id && e.firstMs > q.toMs {
+		// A page begins with an hour, but its day may begin before.
+		if e.id == q.id && floorTo(e.firstMs, q.widthMs) > q.toMs {
 			return nil
 		}
 		var page pageReader
@@ -93,7 +95,7 @@ func (q *rollupQuery) take(list *rollupList, widthMs int64) (reason string) {
 		if r.StartMs < q.fromMs || r.StartMs > q.toMs {
 			continue
 		}
-		if n := len(q.dst); list.widthMs != widthMs && n > 0 && q.dst[n-1].StartMs == r.StartMs {
+		if n := len(q.dst); list.widthMs != widthMs && n > q.first && q.dst[n-1].StartMs == r.StartMs {
 			q.dst[n-1].Merge(&r)
 			continue
 		}
