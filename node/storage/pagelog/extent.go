@@ -28,6 +28,13 @@ type extent struct {
 	mapping *vfs.Mapping
 }
 
+// newExtent takes a file and its mapping. Pages of a series lie far from each other,
+// so the kernel is to read nothing around them; scans ask for what comes next.
+func newExtent(file vfs.File, mapping *vfs.Mapping) *extent {
+	_ = mapping.Advise(0, int64(len(mapping.Bytes())), vfs.AdviceRandom) // a hint
+	return &extent{file: file, mapping: mapping}
+}
+
 func (e *extent) close() error { return errors.Join(e.mapping.Close(), e.file.Close()) }
 
 // generation is a live generation, or one that was dropped and is still pinned.
@@ -144,5 +151,5 @@ func makeExtent(fsys vfs.FS, dir string, generation uint32, index int, extentByt
 		err = errors.Join(err, file.Close(), fsys.Remove(name))
 		return nil, &SpaceError{File: name, Bytes: extentBytes, Cause: err}
 	}
-	return &extent{file: file, mapping: mapping}, nil
+	return newExtent(file, mapping), nil
 }

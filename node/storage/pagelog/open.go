@@ -174,7 +174,7 @@ func (l *Log) loadExtent(g *generation, index int, used int64, grows bool) (*ext
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &extent{file, mapping}, nil
+	return newExtent(file, mapping), nil
 }
 
 func (l *Log) fitExtent(file vfs.File, g *generation, index int, used int64, grows bool) error {

@@ -219,6 +219,9 @@ type extentScan struct {
 func (s *extentScan) run(buffer []byte, visit func(Ref, Page) error) error {
 	for s.at < s.end {
 		chunk := buffer[:min(int64(len(buffer)), s.end-s.at)]
+		// The next chunk is read while this one is visited. A hint: what cannot be read
+		// shows when it is copied.
+		_ = s.extent.mapping.Advise(s.at, min(2*int64(len(chunk)), s.end-s.at), vfs.AdviceWillNeed)
 		copyMapped(s.extent.mapping, chunk, s.at)
 		before := s.at
 		if err := s.chunk(chunk, visit); err != nil {

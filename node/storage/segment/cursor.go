@@ -27,6 +27,7 @@ type Cursor struct {
 	blocks []blockRef // of one page, those that overlap
 	at     int        // of the current block
 	block  codec.BlockReader
+	ahead  readAhead
 	err    error
 }
 
@@ -74,6 +75,7 @@ func (c *Cursor) load(s *section) error {
 			c.nextPage = n + 1
 		}
 	}
+	c.ahead = readAhead{bytes: aheadBytes}
 	return nil
 }
 
@@ -202,6 +204,8 @@ func (c *Cursor) read(decode func(*codec.BlockReader) (times []int64, err error)
 		if !ok || err != nil {
 			return err
 		}
+		last := &c.blocks[len(c.blocks)-1]
+		s.prefetch(&c.ahead, b, s.Offset+last.offset+int64(last.length))
 		return s.decode(c.id, b, &c.block, decode)
 	})
 }

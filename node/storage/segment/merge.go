@@ -50,6 +50,7 @@ func Merge(ctx context.Context, inputs []*Reader, o MergeOptions) ([]Meta, error
 	m := &merger{ctx: ctx, o: &o, inputs: make([]input, len(inputs))}
 	for i, r := range inputs {
 		m.inputs[i].start(r, 0, r.meta.Shards)
+		m.inputs[i].ahead.bytes = min(aheadBytes, aheadMergeBytes/int64(len(inputs)))
 	}
 	err := m.run()
 	if err == nil {

@@ -62,6 +62,7 @@ func (r *Reader) open(file vfs.File) error {
 	if r.mapping, err = file.Map(size); err != nil {
 		return fmt.Errorf("segment %s: map: %w", r.name, err)
 	}
+	_ = r.mapping.Advise(0, size, vfs.AdviceRandom) // see prefetch.go
 	return r.mapping.Guard(r.check)
 }
 

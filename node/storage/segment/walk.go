@@ -23,13 +23,15 @@ type walker struct {
 	previousID uint32 // of the block before the current page
 	previousMs int64  // its last time, or −∞ at the start of a section
 
+	ahead readAhead
+
 	decoder codec.BlockReader
 }
 
 // start puts the walker before the first block of the sections [from, end).
 func (w *walker) start(r *Reader, from, end int) {
 	*w = walker{reader: r, shardAt: from, shardEnd: end, ids: w.ids[:0], blocks: w.blocks[:0], at: -1}
-	w.previousMs = math.MinInt64
+	w.previousMs, w.ahead.bytes = math.MinInt64, aheadBytes
 }
 
 // next moves to the next block; done says that there is none.
@@ -142,6 +144,7 @@ func (w *walker) read(do func(*section) error) error {
 		if err != nil || !ok {
 			return err
 		}
+		s.prefetch(&w.ahead, w.block(), s.Offset+int64(len(s.data)))
 		return do(&s)
 	})
 }

@@ -1,0 +1,47 @@
+package segment
+
+import "github.com/tickmesh/tickmesh/node/storage/vfs"
+
+// A segment is mapped for random access: the kernel reads the blocks of the disk
+// that are touched and no others. With its usual reading ahead, which may be of
+// megabytes, each short read of a segment that memory does not hold would push out
+// what other queries need. What is known to be wanted is asked for in advance.
+
+const (
+	// aheadLeast is the shortest stretch that is asked for: two blocks of the disk.
+	// A shorter one is read as fast by touching it, and most queries want no more.
+	aheadLeast = 2 * vfs.BlockBytes
+	// aheadBytes is how far a reader of blocks reads ahead, and aheadMergeBytes how
+	// far the inputs of one merge do together.
+	aheadBytes      = 256 << 10
+	aheadMergeBytes = 8 << 20
+)
+
+// readAhead says what a reader that moves forward through a file should ask for.
+type readAhead struct {
+	bytes int64 // to be ahead at most
+	asked int64 // offset up to which the file has been asked for
+}
+
+// next gives the range to ask for, of length 0 if there is none, before [from, end)
+// is read by a reader that wants nothing from limit on.
+func (a *readAhead) next(from, end, limit int64) (offset, length int64) {
+	if a.asked >= limit || end+a.bytes/2 <= a.asked {
+		return 0, 0
+	}
+	offset = max(from, a.asked)
+	a.asked = min(limit, max(end, offset+a.bytes))
+	if length = a.asked - offset; length <= aheadLeast && a.asked == limit {
+		return 0, 0
+	}
+	return offset, length
+}
+
+// prefetch asks for what a reader of blocks is about to read. It is a hint: what
+// fails here shows when the bytes are read.
+func (s *section) prefetch(a *readAhead, b *blockRef, limit int64) {
+	from := s.Offset + b.offset
+	if offset, length := a.next(from, from+int64(b.length), limit); length > 0 {
+		_ = s.reader.mapping.Advise(offset, length, vfs.AdviceWillNeed)
+	}
+}
