@@ -283,7 +283,7 @@ func (l *Log) writeOut(e *extent, b []byte, offset int64) error {
 
 func (l *Log) breakLocked(name string, cause error) error {
 	if l.mu.broken == nil {
-		l.mu.broken = &brokenError{file: name, cause: cause}
+		l.mu.broken = &vfs.BrokenError{Kind: ErrBroken, File: name, Cause: cause}
 	}
 	return l.mu.broken
 }

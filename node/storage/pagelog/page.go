@@ -119,18 +119,6 @@ var (
 	ErrClosed = errors.New("the page log is closed")
 )
 
-// brokenError says why the log is broken.
-type brokenError struct {
-	file  string
-	cause error
-}
-
-func (e *brokenError) Error() string {
-	return fmt.Sprintf("%v: %s: %v; check the disk, then restart the node", ErrBroken, e.file, e.cause)
-}
-
-func (e *brokenError) Unwrap() []error { return []error{ErrBroken, e.cause} }
-
 // SpaceError says that there was no room for another extent. Nothing is lost and
 // the same call succeeds once there is room.
 type SpaceError struct {

@@ -69,6 +69,18 @@ func (m *MemFS) Writeback(seed uint64, blockPercent int) {
 	}
 }
 
+// LoseWriteback makes MemFS do to a file what Linux does when the disk refuses to
+// take its dirty pages: the file goes on reading as written, the next Sync finds
+// nothing to do and succeeds, and a power cut takes the data away. Only blocks
+// that are written again have a chance.
+func (m *MemFS) LoseWriteback(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n := m.mu.names[path.Clean(name)]; n != nil {
+		n.dirty = nil
+	}
+}
+
 func sortedNames(names map[string]*inode) []string {
 	sorted := make([]string, 0, len(names))
 	for name := range names {

@@ -153,7 +153,7 @@ func TestPowerCutsDuringOpen(t *testing.T) {
 		}
 		torn := m.CrashClone(vfs.CrashOptions{Seed: seed, BlockPercent: 60, NamePercent: 50})
 		must(t, l.Close())
-		for operation := range 40 {
+		for operation := 1; ; operation++ {
 			before := torn.CrashClone(vfs.CrashOptions{})
 			at := 0
 			var cut *vfs.MemFS

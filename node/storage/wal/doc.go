@@ -31,7 +31,8 @@
 // A write or sync that fails breaks the log for good: the kernel may have
 // dropped the pages, and a second sync that succeeds proves nothing. Every later
 // Write and Sync gives an error that wraps ErrBroken and names the file and the
-// remedy; Replay and Record go on. A full disk does not break the log: room for a
+// remedy; Replay and Record go on. The next Open writes again what it finds
+// unsynced before it calls that durable. A full disk does not break the log: room for a
 // whole file is taken ahead of need, Stats tells when that fails, and Write gives
 // a *SpaceError, with nothing written, only when the present file is full too.
 package wal

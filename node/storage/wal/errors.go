@@ -17,18 +17,6 @@ var (
 	ErrTrimmed = errors.New("the log has been trimmed beyond this position")
 )
 
-// brokenError says why the log is broken, and wraps ErrBroken and the cause.
-type brokenError struct {
-	file  string
-	cause error
-}
-
-func (e *brokenError) Error() string {
-	return fmt.Sprintf("%v: %s: %v; check the disk, then restart the node", ErrBroken, e.file, e.cause)
-}
-
-func (e *brokenError) Unwrap() []error { return []error{ErrBroken, e.cause} }
-
 // SpaceError says that no room could be had for the next file. Nothing has been
 // written and the log is whole: the same Write succeeds once there is room.
 type SpaceError struct {

@@ -163,7 +163,7 @@ func (l *Log) breakBy(name string, cause error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.broken == nil {
-		l.mu.broken = &brokenError{file: name, cause: cause}
+		l.mu.broken = &vfs.BrokenError{Kind: ErrBroken, File: name, Cause: cause}
 	}
 	return l.mu.broken
 }

@@ -3,8 +3,12 @@ package wal
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
 const lockFile = "LOCK"
@@ -204,14 +208,12 @@ func (l *Log) recover() error {
 		return err
 	}
 	files = l.mu.files[from:]
-	if tear, torn := tearOf(files[:empty], surveys); torn {
-		if err := l.cut(files[:empty], surveys, tear); err != nil {
-			return err
-		}
+	synced := syncedOf(surveys)
+	if err := l.renew(files, surveys, synced); err != nil {
+		return err
 	}
-	// A process that was killed may have left pages that only the kernel has.
-	for _, f := range files {
-		if err := f.handle.Sync(); err != nil {
+	if tear, torn := tearOf(files[:empty], surveys, synced); torn {
+		if err := l.cut(files[:empty], surveys, tear, synced); err != nil {
 			return err
 		}
 	}
@@ -225,13 +227,56 @@ func (l *Log) recover() error {
 // dropLast removes the last n files, which are empty: only one is made ahead, so
 // more are the work of somebody else.
 func (l *Log) dropLast(n int) error {
-	for range max(n, 0) {
+	if n <= 0 {
+		return nil
+	}
+	for range n {
 		last := len(l.mu.files) - 1
 		f := l.mu.files[last]
 		l.mu.files = l.mu.files[:last]
 		if err := errors.Join(f.handle.Close(), l.options.FS.Remove(f.name)); err != nil {
 			return err
 		}
+	}
+	// A name that came back could lie inside of a file that has grown meanwhile.
+	return l.options.FS.SyncDir(l.options.Dir)
+}
+
+// renew writes what no record calls synced once more, as it was read, and syncs
+// it. A process that was killed may have left pages that only the kernel has, and
+// one whose sync failed has left pages that the kernel has and takes for written:
+// a sync alone would say that they are durable, and they are not.
+func (l *Log) renew(files []*file, surveys []survey, synced Position) error {
+	b := make([]byte, zeroUnit)
+	for i, f := range files {
+		for _, part := range [][2]int64{
+			{0, fileHeaderBytes}, {max(int64(synced)-int64(f.base), fileHeaderBytes), surveys[i].last},
+		} {
+			if err := rewrite(f.handle, part[0], part[1], b); err != nil {
+				return err
+			}
+		}
+		if err := f.handle.Sync(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rewrite writes the bytes [from, to) of a file as they are, as far as there are any.
+func rewrite(handle vfs.File, from, to int64, b []byte) error {
+	for from < to {
+		n, err := handle.ReadAt(b[:min(int64(len(b)), to-from)], from)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if n == 0 {
+			return nil
+		}
+		if _, err := handle.WriteAt(b[:n], from); err != nil {
+			return err
+		}
+		from += int64(n)
 	}
 	return nil
 }
@@ -272,12 +317,17 @@ func (l *Log) surveyTail() ([]survey, int, error) {
 	return surveys, from, nil
 }
 
-// tearOf gives the first place that is missing and that no record calls synced.
-func tearOf(files []*file, surveys []survey) (gap, bool) {
+// syncedOf gives the highest position that a record calls synced.
+func syncedOf(surveys []survey) Position {
 	var synced Position
-	for i := range files {
+	for i := range surveys {
 		synced = max(synced, surveys[i].synced)
 	}
+	return synced
+}
+
+// tearOf gives the first place that is missing and that no record calls synced.
+func tearOf(files []*file, surveys []survey, synced Position) (gap, bool) {
 	for i, f := range files {
 		for _, g := range surveys[i].gaps {
 			if g.at >= synced {
@@ -294,11 +344,16 @@ func tearOf(files []*file, surveys []survey) (gap, bool) {
 
 // cut ends the log at tear: the file there and those after it get an end record
 // in place of what is torn. Their positions are never used again.
-func (l *Log) cut(files []*file, surveys []survey, tear gap) error {
+//
+// The last file goes first, and each is durable before the one before it: when
+// the power goes in between, the tear is still there and what follows it is never
+// taken for its continuation. For the same reason only the end record at the tear
+// calls everything before it synced.
+func (l *Log) cut(files []*file, surveys []survey, tear gap, synced Position) error {
 	lost := int64(0)
-	for i, f := range files {
+	for i, f := range slices.Backward(files) {
 		if f.end() <= tear.at {
-			continue
+			break
 		}
 		at := max(int64(tear.at)-int64(f.base), fileHeaderBytes)
 		lost += max(surveys[i].last-at, 0)
@@ -312,7 +367,13 @@ func (l *Log) cut(files []*file, surveys []survey, tear gap) error {
 			return err
 		}
 		end := f.base + Position(at)
-		if _, err := f.handle.WriteAt(endRecord(end, end), at); err != nil {
+		if f.base <= tear.at {
+			synced = end
+		}
+		if _, err := f.handle.WriteAt(endRecord(end, synced), at); err != nil {
+			return err
+		}
+		if err := f.handle.Sync(); err != nil {
 			return err
 		}
 	}
