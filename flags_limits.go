@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// seriesLimitSettings bound the series of a node.
+type seriesLimitSettings struct{ seriesMax, seriesPerSecondMax count }
+
+func (s *seriesLimitSettings) define(f *pflag.FlagSet) {
+	f.Var(&s.seriesMax, "series-max", "series in all; 0: no limit")
+	f.Var(&s.seriesPerSecondMax, "series-per-second-max", "new series a second; 0: no limit")
+	group(f, headingWriteLimits, "series-max", "series-per-second-max")
+}
+
+// writeLimitSettings bound what one client may send.
+type writeLimitSettings struct {
+	lineBytesMax, keyBytesMax                      byteSize
+	tagsMax, connectionsMax                        count
+	bodyBytesMax, bodyDecodedMax, inFlightBytesMax byteSize
+}
+
+func (s *writeLimitSettings) define(f *pflag.FlagSet) {
+	s.lineBytesMax, s.keyBytesMax = 64<<10, 8<<10
+	f.Var(&s.lineBytesMax, "line-bytes-max", "length of a line")
+	f.Var(&s.keyBytesMax, "key-bytes-max", "length of a series' key: database, metric and tags")
+	s.tagsMax, s.connectionsMax = 64, 10_000
+	f.Var(&s.tagsMax, "tags-max", "tags of a series")
+	s.bodyBytesMax, s.bodyDecodedMax, s.inFlightBytesMax = 32<<20, 64<<20, 256<<20
+	f.Var(&s.bodyBytesMax, "body-bytes-max", "body of an HTTP request as sent")
+	f.Var(&s.bodyDecodedMax, "body-decoded-bytes-max", "body of an HTTP request, decompressed")
+	f.Var(&s.inFlightBytesMax, "in-flight-bytes-max", "memory of all requests that are being read or written")
+	f.Var(&s.connectionsMax, "connections-max", "connections of each listener")
+	group(f, headingWriteLimits, "line-bytes-max", "key-bytes-max", "tags-max", "body-bytes-max",
+		"body-decoded-bytes-max", "in-flight-bytes-max", "connections-max")
+}
+
+// Bounds of the limits.
+const (
+	connectionsMax = 1 << 20
+	textBytesMax   = 1 << 30 // as the parsers place text by 32 bits
+	// inFlightSlack is what the front needs beside a body and its decompressed
+	// form, or beside a line; inFlightMin is room for the body of a query.
+	inFlightSlack = 64<<10 + 1<<10
+	inFlightMin   = 16<<20 + inFlightSlack
+)
+
+func (s *writeLimitSettings) validate(v *validation) {
+	v.sizeBetween("line-bytes-max", s.lineBytesMax, 1, textBytesMax)
+	v.sizeBetween("key-bytes-max", s.keyBytesMax, 1, series.KeyBytesMax)
+	v.sizeBetween("body-bytes-max", s.bodyBytesMax, 1, textBytesMax)
+	v.sizeBetween("body-decoded-bytes-max", s.bodyDecodedMax, 1, textBytesMax)
+	v.between("tags-max", s.tagsMax, 1, series.TagsMax)
+	v.between("connections-max", s.connectionsMax, 1, connectionsMax)
+	if need := max(s.bodyBytesMax+s.bodyDecodedMax+inFlightSlack, s.lineBytesMax+inFlightSlack, inFlightMin); s.inFlightBytesMax < need {
+		v.refuse("in-flight-bytes-max", s.inFlightBytesMax.String(), fmt.Sprintf(
+			"expected %d or more, room for one request of --body-bytes-max and --body-decoded-bytes-max or one line of --line-bytes-max", need))
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"net"
+
+	"github.com/spf13/pflag"
+)
+
+// listenerSettings say where clients are served.
+type listenerSettings struct {
+	httpAddr, putAddr, lineAddr, udpAddr, grpcAddr address
+	udpFormat                                      oneOf
+}
+
+func (s *listenerSettings) define(f *pflag.FlagSet) {
+	s.httpAddr, s.putAddr, s.lineAddr, s.grpcAddr = ":6182", ":6181", ":6180", ":6183"
+	f.Var(&s.httpAddr, "http-addr", "HTTP: writes, queries, metrics, health")
+	f.Var(&s.putAddr, "put-addr", "TCP: OpenTSDB put lines")
+	f.Var(&s.lineAddr, "line-addr", "TCP: InfluxDB line protocol")
+	f.Var(&s.udpAddr, "udp-addr", "UDP: lines, one or more in a datagram (default off)")
+	s.udpFormat = oneOf{value: "put", words: []string{"put", "line"}}
+	f.Var(&s.udpFormat, "udp-format", "what the lines on the UDP port are")
+	f.Var(&s.grpcAddr, "grpc-addr", "gRPC: health service")
+	group(f, headingListeners, "http-addr", "put-addr", "line-addr", "udp-addr", "udp-format", "grpc-addr")
+}
+
+// listenerFlag is a flag that names an address.
+type listenerFlag struct {
+	flag, network string
+	address       address
+}
+
+func (s *listenerSettings) listeners() []listenerFlag {
+	return []listenerFlag{
+		{"http-addr", "tcp", s.httpAddr}, {"put-addr", "tcp", s.putAddr}, {"line-addr", "tcp", s.lineAddr},
+		{"udp-addr", "udp", s.udpAddr}, {"grpc-addr", "tcp", s.grpcAddr},
+	}
+}
+
+// addresses resolves the addresses and looks for one that is used twice.
+func (v *validation) addresses(listeners []listenerFlag) {
+	problems := len(v.problems)
+	flagOf := map[string]string{}
+	for _, l := range listeners {
+		if l.address == "" {
+			continue
+		}
+		resolved, port, err := l.resolve()
+		if err != nil {
+			v.refuse(l.flag, string(l.address), err.Error())
+			continue
+		}
+		key := l.network + " " + resolved
+		if before, ok := flagOf[key]; ok && port != 0 {
+			v.refuse(l.flag, string(l.address), "--"+before+" listens there")
+		}
+		flagOf[key] = l.flag
+	}
+	if len(flagOf) == 0 && len(v.problems) == problems {
+		v.problems = append(v.problems, errors.New("every listener is switched off: set --http-addr or another address"))
+	}
+}
+
+func (l *listenerFlag) resolve() (resolved string, port int, err error) {
+	if l.network == "udp" {
+		a, err := net.ResolveUDPAddr(l.network, string(l.address))
+		if err != nil {
+			return "", 0, err
+		}
+		return a.String(), a.Port, nil
+	}
+	a, err := net.ResolveTCPAddr(l.network, string(l.address))
+	if err != nil {
+		return "", 0, err
+	}
+	return a.String(), a.Port, nil
+}
