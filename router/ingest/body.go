@@ -27,7 +27,8 @@ type body struct {
 	room    *budget
 	limits  *Limits
 	charged int
-	sent    int // bytes of the last body, as sent
+	sent    int  // bytes of the last body, as sent
+	whole   bool // all of it was read, so that the connection can go on
 
 	raw     []byte // as sent
 	decoded []byte
@@ -66,12 +67,13 @@ func (b *body) readOther(ctx context.Context, request *fasthttp.RequestCtx) ([]b
 }
 
 func (b *body) readRaw(ctx context.Context, request *fasthttp.RequestCtx, bytesMax int) ([]byte, error) {
-	b.sent = 0
+	b.sent, b.whole = 0, false
 	if err := b.charge(ctx, cap(b.raw)); err != nil {
 		return nil, err
 	}
 	stream := request.RequestBodyStream()
 	if stream == nil {
+		b.whole = true
 		return b.raw[:0], nil
 	}
 	announced := max(0, request.Request.Header.ContentLength())
@@ -79,7 +81,7 @@ func (b *body) readRaw(ctx context.Context, request *fasthttp.RequestCtx, bytesM
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", errBodyTooLarge, announced, bytesMax)
 	}
 	raw, err := b.fill(ctx, b.raw, stream, announced, bytesMax, errBodyRead)
-	b.raw, b.sent = raw[:0], len(raw)
+	b.raw, b.sent, b.whole = raw[:0], len(raw), err == nil
 	return raw, err
 }
 
@@ -118,6 +120,10 @@ func (b *body) decode(ctx context.Context, raw, encoding []byte) ([]byte, error)
 	return decoded, err
 }
 
+// snappyRatioMax bounds what a byte of a snappy block can become: a copy of three
+// bytes stands for 64. Without it a few bytes could ask for the largest body.
+const snappyRatioMax = 22
+
 // decodeSnappy decompresses one block; its length is known before.
 func (b *body) decodeSnappy(ctx context.Context, raw []byte) ([]byte, error) {
 	n, err := snappy.DecodedLen(raw)
@@ -126,6 +132,9 @@ func (b *body) decodeSnappy(ctx context.Context, raw []byte) ([]byte, error) {
 	}
 	if n > b.limits.BodyBytesDecodedMax {
 		return nil, fmt.Errorf("%w: %d bytes decompressed, at most %d", errBodyTooLarge, n, b.limits.BodyBytesDecodedMax)
+	}
+	if n/snappyRatioMax > len(raw) {
+		return nil, fmt.Errorf("%w: %d bytes cannot hold %d", errBodyCorrupt, len(raw), n)
 	}
 	if err := b.charge(ctx, cap(b.decoded)); err != nil {
 		return nil, err
@@ -205,6 +214,7 @@ func (b *body) charge(ctx context.Context, n int) error {
 func (b *body) release() {
 	b.room.giveBack(b.charged)
 	b.charged = 0
+	b.source.Reset(nil) // it may refer to a body that is not kept
 	if cap(b.raw) > bodyBytesKept {
 		b.raw = nil
 	}

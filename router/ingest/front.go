@@ -28,6 +28,8 @@ type front struct {
 	bodies   sync.Pool // of *body
 	draining atomic.Bool
 	dialects map[string]*dialect
+	// elsewhere names the ports that take what is not HTTP; set before serving.
+	elsewhere string
 }
 
 // dialect is one way to write over HTTP.
@@ -57,6 +59,7 @@ func newFront(base context.Context, o *Options, ws *workers, m *metrics, room *b
 	f.server = &fasthttp.Server{
 		Handler:                      f.serve,
 		ErrorHandler:                 f.refuse,
+		ExpectHandler:                f.expect,
 		ConnState:                    connState,
 		Logger:                       fastLogger{o.Logger},
 		Concurrency:                  4 * o.Limits.ConnectionsMax, // the listeners bound it
@@ -147,7 +150,9 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect) {
 	defer f.restBody(b)
 	content, err := b.read(f.base, request, d.encoding)
 	if err != nil {
-		leaveBody(request)
+		if !b.whole {
+			leaveBody(request)
+		}
 		d.answer(request, nil, result{}, err)
 		return
 	}
@@ -191,6 +196,11 @@ func leaveBody(request *fasthttp.RequestCtx) {
 		return
 	}
 	request.SetConnectionClose()
+	lingerAfter(request)
+}
+
+// lingerAfter lets a client that is still sending read its answer.
+func lingerAfter(request *fasthttp.RequestCtx) {
 	if c, ok := request.Conn().(*conn); ok {
 		c.linger.Store(true)
 	}
@@ -262,19 +272,39 @@ func oneLine(text string) string {
 	}, text)
 }
 
+// expect answers a client that asks before it sends its body: one that is too large
+// need not come.
+func (f *front) expect(request *fasthttp.RequestCtx) (status int) {
+	bytesMax := f.options.Limits.OtherBodyBytesMax
+	if f.dialects[string(request.Path())] != nil {
+		bytesMax = f.options.Limits.BodyBytesMax
+	}
+	announced := request.Request.Header.ContentLength()
+	if announced <= bytesMax {
+		return fasthttp.StatusContinue
+	}
+	err := fmt.Errorf("%w: %d bytes, at most %d", errBodyTooLarge, announced, bytesMax)
+	respond(request, statusOf(err), contentJSON, appendPutError(nil, statusOf(err), err.Error(), ""))
+	f.metrics.answered(statusOf(err))
+	return statusOf(err)
+}
+
 // refuse answers a request that is not HTTP as it should be.
 func (f *front) refuse(request *fasthttp.RequestCtx, err error) {
-	status, message := fasthttp.StatusBadRequest, "Bad request"
+	lingerAfter(request)
+	status, message, details := fasthttp.StatusBadRequest, "Bad request", "This is no HTTP request: "+err.Error()+f.elsewhere
 	var small *fasthttp.ErrSmallBuffer
 	var network net.Error
 	switch {
 	case errors.As(err, &small):
-		status, message = fasthttp.StatusRequestHeaderFieldsTooLarge, "Request headers too large"
+		status, message, details = fasthttp.StatusRequestHeaderFieldsTooLarge, "Request headers too large",
+			fmt.Sprintf("At most %d bytes", f.options.Limits.HTTPHeaderBytesMax)
 	case errors.As(err, &network) && network.Timeout():
 		// Not 408: the timeout may have come in the middle of a batch, which
 		// clients throw away on any 4xx.
-		status, message = fasthttp.StatusServiceUnavailable, "Request timeout"
+		status, message, details = fasthttp.StatusServiceUnavailable, "Request timeout",
+			fmt.Sprintf("The request did not arrive within %v", f.options.Limits.HTTPReadTimeout)
 	}
-	respond(request, status, contentJSON, appendPutError(nil, status, message, "The request could not be read"))
+	respond(request, status, contentJSON, appendPutError(nil, status, message, details))
 	f.metrics.answered(status)
 }

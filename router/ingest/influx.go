@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/valyala/fasthttp"
 
@@ -69,7 +70,7 @@ func influxMessage(dst []byte, b *parse.Batch, r result, err error) []byte {
 	case b.ErrorsTotal == 0:
 		return dst
 	}
-	partial := r.accepted > 0 || b.Errors[0].Kind == parse.KindRefused
+	partial := r.accepted > 0 || slices.ContainsFunc(b.Errors, func(e parse.LineError) bool { return e.Kind == parse.KindRefused })
 	if partial {
 		dst = append(dst, "partial write: "...)
 	}
@@ -100,56 +101,57 @@ func influxStatus(b *parse.Batch, err error) int {
 	}
 }
 
-// answerInflux1 answers as services/httpd/handler.go of InfluxDB 1.8.
-func (f *front) answerInflux1(request *fasthttp.RequestCtx, w *worker, r result, err error) {
-	header := &request.Response.Header
-	header.Set(headerInfluxVersion, influxVersion)
+// answerLines answers a write of line protocol; fail words an answer that is no
+// success in the dialect of the path.
+func (f *front) answerLines(request *fasthttp.RequestCtx, w *worker, r result, err error, success int, fail func(status int, message string)) {
 	f.setCopies(request, r)
 	var b *parse.Batch
-	if w != nil {
+	if w != nil { // else err says why no worker was taken
 		b = &w.batch
 	}
-	status := influxStatus(b, err)
-	if status == fasthttp.StatusNoContent {
-		request.SetStatusCode(status)
+	if status := influxStatus(b, err); status != fasthttp.StatusNoContent {
+		fail(status, string(influxMessage(nil, b, r, err)))
 		return
 	}
-	message := string(influxMessage(nil, b, r, err))
-	header.Set(headerInfluxError, oneLine(message))
-	respond(request, status, contentInflux, append(appendJSONMember([]byte{'{'}, "error", message), "}\n"...))
+	request.SetStatusCode(success)
+}
+
+// answerInflux1 answers as services/httpd/handler.go of InfluxDB 1.8.
+func (f *front) answerInflux1(request *fasthttp.RequestCtx, w *worker, r result, err error) {
+	request.Response.Header.Set(headerInfluxVersion, influxVersion)
+	f.answerLines(request, w, r, err, fasthttp.StatusNoContent, func(status int, message string) {
+		f.influxFail(request, status, message)
+	})
 }
 
 // answerTickTock is answerInflux1 with TickTock's status of success.
 func (f *front) answerTickTock(request *fasthttp.RequestCtx, w *worker, r result, err error) {
-	f.answerInflux1(request, w, r, err)
-	if request.Response.StatusCode() == fasthttp.StatusNoContent {
-		request.SetStatusCode(fasthttp.StatusOK)
-	}
+	f.answerLines(request, w, r, err, fasthttp.StatusOK, func(status int, message string) {
+		f.influxFail(request, status, message)
+	})
 }
 
 // answerInflux2 answers as InfluxDB 2's http error encoder does.
 func (f *front) answerInflux2(request *fasthttp.RequestCtx, w *worker, r result, err error) {
-	f.setCopies(request, r)
-	var b *parse.Batch
-	if w != nil {
-		b = &w.batch
-	}
-	status := influxStatus(b, err)
-	if status == fasthttp.StatusNoContent {
-		request.SetStatusCode(status)
-		return
-	}
-	code := "invalid"
+	f.answerLines(request, w, r, err, fasthttp.StatusNoContent, func(status int, message string) {
+		code := influx2Code(status)
+		request.Response.Header.Set("X-Platform-Error-Code", code)
+		body := appendJSONMember([]byte{'{'}, "code", code)
+		body = appendJSONMember(append(body, ','), "message", message)
+		respond(request, status, contentJSON, append(body, '}'))
+	})
+}
+
+// influx2Code gives InfluxDB 2's name of a status (kit/platform/errors).
+func influx2Code(status int) string {
 	switch status {
 	case fasthttp.StatusMethodNotAllowed:
-		code = "method not allowed"
+		return "method not allowed"
 	case fasthttp.StatusRequestEntityTooLarge:
-		code = "request too large"
+		return "request too large"
 	case fasthttp.StatusServiceUnavailable:
-		code = "unavailable"
+		return "unavailable"
+	default:
+		return "invalid"
 	}
-	request.Response.Header.Set("X-Platform-Error-Code", code)
-	body := appendJSONMember([]byte{'{'}, "code", code)
-	body = appendJSONMember(append(body, ','), "message", string(influxMessage(nil, b, r, err)))
-	respond(request, status, contentJSON, append(body, '}'))
 }

@@ -27,7 +27,7 @@ func (f *front) parsePut(_ *fasthttp.RequestCtx, w *worker, body []byte) ([]byte
 	if body[start] == '{' || body[start] == '[' {
 		return nil, parse.JSON(&w.batch, body, f.options.Limits.Line)
 	}
-	_, err := parse.Puts(&w.batch, body, parse.PutOptions{Limits: f.options.Limits.Line})
+	_, err := parse.Puts(&w.batch, body, parse.PutOptions{Limits: f.options.Limits.Line, PutsOnly: true})
 	return nil, err
 }
 
@@ -64,25 +64,24 @@ func (f *front) answerPut(request *fasthttp.RequestCtx, w *worker, r result, err
 		return
 	}
 	b := &w.batch
-	if err == nil && len(b.Lines) == 0 && b.ErrorsTotal == 0 && len(b.Commands) == 0 {
+	if err == nil && len(b.Lines) == 0 && b.ErrorsTotal == 0 {
 		respond(request, fasthttp.StatusBadRequest, contentJSON,
 			appendPutError(nil, fasthttp.StatusBadRequest, "No datapoints found in content", ""))
 		return
 	}
-	refused := r.refused + len(b.Commands) // of put lines, those that are something else
 	status := fasthttp.StatusOK
 	switch {
 	case err != nil:
 		status = fasthttp.StatusServiceUnavailable
-	case refused > 0:
+	case r.refused > 0:
 		status = fasthttp.StatusBadRequest
 	}
 	f.setCopies(request, r)
 	switch {
 	case withSummary:
-		w.text = appendPutSummary(w.text[:0], b, r, refused, syncTimeoutMs(request) > 0, details)
+		w.text = appendPutSummary(w.text[:0], b, r, syncTimeoutMs(request) > 0, details)
 		respond(request, status, contentJSON, w.text)
-	case refused > 0:
+	case r.refused > 0:
 		respond(request, status, contentJSON, appendPutError(w.text[:0], status, "One or more data points had errors",
 			`Please see the TSD logs or append "details" to the put request`))
 	default:
@@ -117,9 +116,9 @@ func appendPutError(dst []byte, status int, message, details string) []byte {
 }
 
 // appendPutSummary appends the answer to ?summary and ?details.
-func appendPutSummary(dst []byte, b *parse.Batch, r result, refused int, timed, details bool) []byte {
+func appendPutSummary(dst []byte, b *parse.Batch, r result, timed, details bool) []byte {
 	dst = appendJSONCount(append(dst, '{'), "success", r.accepted)
-	failed := refused
+	failed := r.refused
 	if timed {
 		dst = appendJSONCount(append(dst, ','), "timeouts", r.failed)
 	} else {
@@ -136,13 +135,6 @@ func appendPutSummary(dst []byte, b *parse.Batch, r result, refused int, timed, 
 		}
 		e := &b.Errors[i]
 		dst = appendDetail(dst, e.Detail, e.Text)
-	}
-	for i := range b.Commands {
-		if i > 0 || len(b.Errors) > 0 {
-			dst = append(dst, ',')
-		}
-		text := b.Body[b.Commands[i].Text.Start:b.Commands[i].Text.End]
-		dst = appendDetail(dst, "not a put line", text)
 	}
 	return append(dst, "]}"...)
 }

@@ -134,12 +134,25 @@ func (s *Server) bind() error {
 		l.serve, l.refusal = serve[p], []byte(refusals[p])
 		s.listeners[p] = l
 	}
+	s.front.elsewhere = s.elsewhere()
 	if s.options.UDPAddress == "" {
 		return nil
 	}
 	var err error
 	s.udp, err = listenUDP(s.options.UDPAddress, s.streams)
 	return err
+}
+
+// elsewhere tells who takes this port for another one where to go.
+func (s *Server) elsewhere() string {
+	text := ""
+	if put := s.Addresses().Put; put != nil {
+		text = fmt.Sprintf("; put lines go to TCP port %d", put.(*net.TCPAddr).Port) //nolint:forcetypeassert // a TCP listener's
+	}
+	if line := s.Addresses().Line; line != nil {
+		text += fmt.Sprintf("; line protocol goes to TCP port %d", line.(*net.TCPAddr).Port) //nolint:forcetypeassert // a TCP listener's
+	}
+	return text
 }
 
 const refusalBody = `{"error":{"code":503,"message":"Too many connections","details":"The server is at its limit of connections"}}`

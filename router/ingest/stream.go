@@ -59,6 +59,9 @@ func (s *streams) serve(c *conn, p protocol) {
 		return
 	}
 	st.replies.finish()
+	if st.leaving {
+		c.linger.Store(true) // what follows exit is not read
+	}
 }
 
 // run reads chunk by chunk until the end, and says whether the connection turned

@@ -18,7 +18,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-const versionAnswer = "tickmesh 0.1.0 built at revision abcdef0 (MINT)\nBuilt on 2026-11-21\n"
+const versionAnswer = "tickmesh 0.1.0 built at revision abcdef0\nBuilt on 2026-11-21\n"
 
 // exchange sends text, closes the sending side and gives all that comes back.
 func exchange(t *testing.T, to net.Addr, text string) string {

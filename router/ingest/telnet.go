@@ -2,9 +2,7 @@ package ingest
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/tickmesh/tickmesh/router/parse"
 )
@@ -16,7 +14,6 @@ func (s *stream) reply(b *parse.Batch, r result, err error) {
 	if err == nil && b.ErrorsTotal == 0 && len(b.Commands) == 0 {
 		return
 	}
-	slices.SortStableFunc(b.Errors, func(x, y parse.LineError) int { return cmp.Compare(x.Number, y.Number) })
 	text := s.text[:0]
 	if err != nil && r.failed > 0 {
 		text = s.appendDropped(text, r, err)
@@ -74,7 +71,7 @@ func (s *stream) appendAnswer(text, line []byte) []byte {
 	build := &s.options.Build
 	switch string(word) {
 	case "version":
-		text = fmt.Appendf(text, "tickmesh %s built at revision %s (MINT)\n", build.Version, build.Revision)
+		text = fmt.Appendf(text, "tickmesh %s built at revision %s\n", build.Version, build.Revision)
 		return fmt.Appendf(text, "Built on %s\n", build.Date)
 	case "stats":
 		return append(text, s.stats()...)

@@ -88,28 +88,43 @@ func (d *datagrams) run() {
 	}
 }
 
-// take writes the datagrams of one system call.
+// take writes the datagrams of one system call. One that ends inside a string is
+// written by itself, so that it takes no lines of others along.
 func (d *datagrams) take(messages []ipv4.Message) {
 	d.together = d.together[:0]
 	for i := range messages {
 		d.countLost(messages[i].OOB[:messages[i].NN])
 		payload := messages[i].Buffers[0][:messages[i].N]
+		start := len(d.together)
 		d.together = append(d.together, payload...)
 		if len(payload) > 0 && payload[len(payload)-1] != '\n' {
 			d.together = append(d.together, '\n')
 		}
+		if d.options.UDP.Format == UDPLine && !parse.LinesEnd(d.together[start:]) {
+			d.write(d.together[:start])
+			d.write(d.together[start:])
+			d.together = d.together[:0]
+		}
+	}
+	d.write(d.together)
+}
+
+// write writes whole lines.
+func (d *datagrams) write(lines []byte) {
+	if len(lines) == 0 {
+		return
 	}
 	start := time.Now()
 	pm := &d.metrics.protocols[protocolUDP]
-	pm.bytes.Add(int64(len(d.together)))
+	pm.bytes.Add(int64(len(lines)))
 	nowMs, limits := d.options.Clock().UnixMilli(), d.options.Limits.Line
 	d.writeUntilDone(attempts{
 		timeout: d.options.UDP.RetryTimeout, protocol: protocolUDP,
 		parse: func(b *parse.Batch) (err error) {
 			if d.options.UDP.Format == UDPLine {
-				_, err = parse.Lines(b, d.together, parse.LineOptions{Limits: limits, Precision: parse.PrecisionGuess, NowMs: nowMs})
+				_, err = parse.Lines(b, lines, parse.LineOptions{Limits: limits, Precision: parse.PrecisionGuess, NowMs: nowMs})
 			} else {
-				_, err = parse.Puts(b, d.together, parse.PutOptions{Limits: limits})
+				_, err = parse.Puts(b, lines, parse.PutOptions{Limits: limits, PutsOnly: true})
 			}
 			return err
 		},

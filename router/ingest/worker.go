@@ -36,16 +36,16 @@ type worker struct {
 }
 
 // write splits the parsed batch and writes it. The batch has the errors of all
-// lines that were left out. An error means that nothing counts as written; the
+// lines that were left out, in the order of the lines. An error means that nothing counts as written; the
 // same call may be made again.
 func (w *worker) write(database []byte, timeout time.Duration) (result, error) {
 	b := &w.batch
-	kept, total := len(b.Errors), b.ErrorsTotal
-	refused := refusedByParser(b)
+	kept, total, refused := len(b.Errors), b.ErrorsTotal, b.ErrorPoints
 	r := result{skipped: b.SkippedStrings}
 	frame := w.splitter.Split(b, database, w.resolver, w.generation())
 	r.refused = refused + len(b.Points) - frame.Points
 	if frame.Points == 0 {
+		b.SortErrors()
 		return r, nil
 	}
 	w.deadline.start(timeout)
@@ -56,7 +56,7 @@ func (w *worker) write(database []byte, timeout time.Duration) (result, error) {
 	}
 	if err != nil {
 		r.failed = frame.Points
-		b.Errors, b.ErrorsTotal = b.Errors[:kept], total
+		b.Errors, b.ErrorsTotal, b.ErrorPoints = b.Errors[:kept], total, refused
 		return r, err
 	}
 	left := 0
@@ -65,17 +65,8 @@ func (w *worker) write(database []byte, timeout time.Duration) (result, error) {
 	}
 	r.accepted, r.copies = frame.Points-left, outcome.Copies
 	r.refused += left
+	b.SortErrors()
 	return r, nil
-}
-
-// refusedByParser counts the points that the parser left out. Of errors beyond
-// those kept with their text, each counts as one point.
-func refusedByParser(b *parse.Batch) int {
-	n := b.ErrorsTotal - len(b.Errors)
-	for i := range b.Errors {
-		n += b.Errors[i].Points
-	}
-	return n
 }
 
 // retryable says that an error may pass without the client's help, so that a
@@ -201,13 +192,14 @@ func (ws *workers) wait(ctx context.Context) error {
 
 // Bounds of what a worker at rest may hold.
 const (
-	restingBodyBytesMax = 1 << 20  // of the body it parsed last; the parsed form is a few times that
+	restingBytesMax     = 8 << 20  // parsed and split: what a body of 1 MiB takes, some kinds of bodies aside
 	restingTextBytesMax = 64 << 10 // of its answers
 )
 
-// rest gives a worker back. One that has parsed a large body goes with its memory.
+// rest gives a worker back. One that has grown goes with its memory: a short body
+// may become much, as each of a line's new series has all of its tags.
 func (ws *workers) rest(w *worker) {
-	large := len(w.batch.Body) > restingBodyBytesMax
+	large := w.batch.MemoryBytes()+w.splitter.MemoryBytes() > restingBytesMax
 	w.batch.Reset() // it owns no body
 	if cap(w.text) > restingTextBytesMax {
 		w.text = nil

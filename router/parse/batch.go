@@ -1,5 +1,7 @@
 package parse
 
+import "unsafe"
+
 import "errors"
 
 // Kinds of errors that concern a whole body. Errors of single lines are in
@@ -112,6 +114,7 @@ type Batch struct {
 
 	Errors      []LineError
 	ErrorsTotal int // with those that were only counted
+	ErrorPoints int // points that were lost with all of them
 
 	SkippedStrings    int // line protocol fields that hold a string
 	SkippedExemplars  int // remote write
@@ -142,9 +145,14 @@ func (b *Batch) Reset() {
 // MemoryBytes gives about how much memory the batch keeps, its body aside. A
 // pool lets go of batches that have grown beyond its bound.
 func (b *Batch) MemoryBytes() int {
-	const lineBytes, pointBytes, commandBytes, errorBytes, symbolBytes = 56, 24, 24, 72, 8
+	const (
+		lineBytes, pointBytes       = int(unsafe.Sizeof(Line{})), int(unsafe.Sizeof(Point{}))
+		commandBytes, errorBytes    = int(unsafe.Sizeof(Command{})), int(unsafe.Sizeof(LineError{}))
+		symbolBytes, referenceBytes = int(unsafe.Sizeof(Span{})), 8
+	)
 	return cap(b.Scratch) + lineBytes*cap(b.Lines) + pointBytes*cap(b.Points) +
-		commandBytes*cap(b.Commands) + errorBytes*cap(b.Errors) + symbolBytes*cap(b.symbols)
+		commandBytes*cap(b.Commands) + errorBytes*cap(b.Errors) +
+		symbolBytes*cap(b.symbols) + referenceBytes*cap(b.refs) + b.keys.memoryBytes()
 }
 
 // Head gives the first part of a line's identity text.

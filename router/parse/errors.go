@@ -1,6 +1,8 @@
 package parse
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 )
 
@@ -69,9 +71,16 @@ func (e *LineError) AppendTo(dst []byte) []byte {
 	return append(dst, e.Detail...)
 }
 
+// SortErrors puts the errors into the order of their lines: those of identities are
+// found after those of numbers.
+func (b *Batch) SortErrors() {
+	slices.SortStableFunc(b.Errors, func(x, y LineError) int { return cmp.Compare(x.Number, y.Number) })
+}
+
 // AddError counts an error of a line and keeps it while there is room.
 func (b *Batch) AddError(l *Line, points int, kind Kind, detail string, errorsMax int) {
 	b.ErrorsTotal++
+	b.ErrorPoints += points
 	if len(b.Errors) >= errorsMax {
 		return
 	}

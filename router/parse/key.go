@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"unsafe"
 
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -102,6 +103,10 @@ func keyTooLong(bytes, bytesMax int) fault {
 
 func lineTooLong(bytesMax int) string {
 	return "line is longer than " + strconv.Itoa(bytesMax) + " bytes"
+}
+
+func (k *KeyBuilder) memoryBytes() int {
+	return int(unsafe.Sizeof(series.Tag{}))*cap(k.tags) + cap(k.text) + cap(k.key) + cap(k.suffix)
 }
 
 func (k *KeyBuilder) reset() {

@@ -58,7 +58,7 @@ func Lines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 			at = next
 			continue
 		}
-		stop := p.lineEnd(at)
+		stop := lineEnd(body, at)
 		if stop == p.end && o.Partial {
 			break
 		}
@@ -68,6 +68,23 @@ func Lines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 	}
 	b.Points = p.points[:p.count]
 	return stream.rest(b, FormLine, at, p.limits.ErrorsMax), nil
+}
+
+// LinesEnd says whether the newline at the end of body ends its last line: it does
+// not inside a string and behind a backslash. Bodies of several senders may be
+// joined only if theirs does.
+func LinesEnd(body []byte) bool {
+	if bytes.IndexByte(body, '"') < 0 && bytes.IndexByte(body, '\\') < 0 {
+		return true
+	}
+	for at := 0; at < len(body); {
+		stop := lineEnd(body, at)
+		if stop == len(body) {
+			return false
+		}
+		at = stop + 1
+	}
+	return true
 }
 
 // lineParser holds what the parse of one body needs at hand.

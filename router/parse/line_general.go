@@ -11,8 +11,7 @@ import (
 // lineEnd finds the newline that ends the line at at: one that is not escaped
 // and not inside a quoted field value (InfluxDB's scanLine). It gives the end of
 // the body when there is none.
-func (p *lineParser) lineEnd(at int) int {
-	body := p.b.Body
+func lineEnd(body []byte, at int) int {
 	quoted, fields := false, false
 	equals, commas := 0, 0
 	for i := at; i < len(body); i++ {

@@ -472,3 +472,45 @@ func TestLinesInPieces(t *testing.T) {
 		}
 	}
 }
+
+// Bodies that LinesEnd lets join mean together what they mean one by one.
+func TestLinesEnd(t *testing.T) {
+	for body, want := range map[string]bool{
+		"m a=1\n":             true,
+		"m a=\"b\" 1\n":       true,
+		"m a=\"b\n":           false,
+		"m a=\"b\nm a=\"\n":   true, // the string goes on in the next line, and ends there
+		"m,t=\\ a a=1\n":      true,
+		"m a=1 1\\\n":         false,
+		"m a=\"b\\\" 1\n":     false,
+		"# \"a\nm a=1\n":      true,
+		"m,t=\"a a=1\n":       true, // a quote in a tag is a character
+		"m a=1,b=\"x\\\\\"\n": true,
+	} {
+		if got := LinesEnd([]byte(body)); got != want {
+			t.Errorf("%q: %v, want %v", body, got, want)
+		}
+	}
+	text := rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"m a=1", " 1", "\"", "\\", ",b=", "x", "\n"}), 0, 8).Draw(t, "pieces"), "") + "\n"
+	})
+	o := LineOptions{Precision: PrecisionNs, NowMs: 5}
+	count := func(body string) (points, errors int) {
+		var b Batch
+		if _, err := Lines(&b, withRoom(body), o); err != nil {
+			t.Fatal(err)
+		}
+		return len(b.Points), b.ErrorsTotal
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		first, second := text.Draw(t, "first"), text.Draw(t, "second")
+		if !LinesEnd([]byte(first)) {
+			return
+		}
+		points1, errors1 := count(first)
+		points2, errors2 := count(second)
+		if points, errors := count(first + second); points != points1+points2 || errors != errors1+errors2 {
+			t.Fatalf("%q and %q: %d points and %d errors, together %d and %d", first, second, points1+points2, errors1+errors2, points, errors)
+		}
+	})
+}

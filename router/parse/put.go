@@ -15,6 +15,7 @@ type PutOptions struct {
 	Limits     Limits
 	Partial    bool // as in LineOptions
 	InsideLine bool // as in LineOptions
+	PutsOnly   bool // nobody reads answers: a line that is no put is an error, not a command
 }
 
 // Puts parses OpenTSDB put lines:
@@ -22,7 +23,7 @@ type PutOptions struct {
 //	put <metric> <timestamp> <value> [<name>=<value> …]
 //
 // A timestamp of up to ten digits is in seconds, a longer one in milliseconds; a
-// fraction of a second may follow a point. Other lines become Commands; blank
+// fraction of a second may follow a point. Other lines become Commands, or errors with PutsOnly; blank
 // lines are skipped. The rules are those of OpenTSDB 2.5 (PutDataPointRpc, Tags,
 // IncomingDataPoints), with these differences: zero tags are allowed, runs of
 // spaces count as one, integers beyond 64 bits are rounded as floats are, and
@@ -33,7 +34,7 @@ func Puts(b *Batch, body []byte, o PutOptions) (Rest, error) {
 	if err := b.reset(body); err != nil {
 		return Rest{}, err
 	}
-	p := putParser{b: b, pad: padded(body), end: len(body), limits: o.Limits.WithDefaults()}
+	p := putParser{b: b, pad: padded(body), end: len(body), limits: o.Limits.WithDefaults(), putsOnly: o.PutsOnly}
 	stream := stream{body: body, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax}
 	at := stream.start()
 	for at < p.end {
@@ -63,6 +64,8 @@ type putParser struct {
 	end    int    // of the body
 	number uint32
 	limits Limits
+
+	putsOnly bool
 
 	// The last timestamp that the fast path has read: where it is, with the
 	// space behind it, and its time.
@@ -183,6 +186,10 @@ func (p *putParser) general(start, stop int) {
 		return
 	}
 	if string(line[command.Start:command.End]) != "put" {
+		if p.putsOnly {
+			b.AddError(&l, 1, KindSyntax, "not a put line", p.limits.ErrorsMax)
+			return
+		}
 		b.Commands = append(b.Commands, Command{Text: l.Text, Lines: len(b.Lines), Number: int(p.number)})
 		return
 	}

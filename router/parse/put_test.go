@@ -267,3 +267,23 @@ func TestErrorsAreBounded(t *testing.T) {
 		t.Fatalf("%d errors of %d", len(b.Errors), b.ErrorsTotal)
 	}
 }
+
+// Where nobody reads answers, a line that is no put is an error, and it counts.
+func TestPutsOnly(t *testing.T) {
+	var b Batch
+	if _, err := Puts(&b, []byte("put m 1 1\nversion\n\n put\nPUT m 1 1\n"), PutOptions{PutsOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"2: put: illegal argument: not a put line",
+		"4: put: illegal argument: not enough arguments (need least 3, got 0)",
+		"5: put: illegal argument: not a put line",
+	}
+	var got []string
+	for i := range b.Errors {
+		got = append(got, strconv.Itoa(b.Errors[i].Number)+": "+b.Errors[i].Error())
+	}
+	if !slices.Equal(got, want) || len(b.Commands) != 0 || len(b.Lines) != 1 || b.ErrorPoints != 3 {
+		t.Errorf("errors %q, %d commands, %d lines, %d points lost", got, len(b.Commands), len(b.Lines), b.ErrorPoints)
+	}
+}

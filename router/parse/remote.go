@@ -278,7 +278,7 @@ func (p *remoteParser) series2(message Span) error {
 // labelRefs reads repeated uint32, packed or not.
 func (p *remoteParser) labelRefs(w *wire) error {
 	if w.is(wireVarint) {
-		p.refs = append(p.refs, uint64(uint32(w.value)))
+		p.addRef(w.value)
 		return nil
 	}
 	if !w.is(wireBytes) {
@@ -290,10 +290,21 @@ func (p *remoteParser) labelRefs(w *wire) error {
 		if used <= 0 {
 			return w.fault()
 		}
-		p.refs = append(p.refs, uint64(uint32(v)))
+		p.addRef(v)
 		packed = packed[used:]
 	}
 	return nil
+}
+
+// refsMax bounds the references of one series: more labels than this no limit
+// allows.
+const refsMax = 2 * (series.TagsMax + 1)
+
+// addRef adds a reference; one beyond the bound is enough to refuse the series.
+func (p *remoteParser) addRef(ref uint64) {
+	if len(p.refs) <= refsMax {
+		p.refs = append(p.refs, uint64(uint32(ref)))
+	}
 }
 
 // writeLabels writes the labels of a series to Scratch as protobuf Label fields,
@@ -302,6 +313,9 @@ func (p *remoteParser) writeLabels(l *Line) fault {
 	b := p.b
 	l.InScratch = true
 	l.Head = Span{uint32(len(b.Scratch)), uint32(len(b.Scratch))}
+	if len(p.refs) > refsMax {
+		return fault{KindLimit, "more than " + strconv.Itoa(refsMax/2) + " labels"}
+	}
 	if len(p.refs)%2 != 0 {
 		return syntaxFault("invalid labelRefs length " + strconv.Itoa(len(p.refs)))
 	}

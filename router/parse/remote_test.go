@@ -295,3 +295,28 @@ func TestRemoteWriteLabelBomb(t *testing.T) {
 		t.Fatalf("%d errors, %d lines, %d bytes of scratch", b.ErrorsTotal, len(b.Lines), cap(b.Scratch))
 	}
 }
+
+// The references of one series take bounded memory.
+func TestRemoteWriteReferenceBomb(t *testing.T) {
+	request := &writev2.Request{
+		Symbols: []string{"", metricLabel, "m"},
+		Timeseries: []writev2.TimeSeries{
+			{LabelsRefs: make([]uint32, 1<<20), Samples: []writev2.Sample{{Value: 1, Timestamp: 1}, {Value: 2, Timestamp: 2}}},
+			{LabelsRefs: []uint32{1, 2}, Samples: []writev2.Sample{{Value: 3, Timestamp: 3}}},
+		},
+	}
+	body, err := request.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b Batch
+	if err := RemoteWrite(&b, body, RemoteWrite2, Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.Lines) != 1 || len(b.Errors) != 1 || b.Errors[0].Kind != KindLimit || b.Errors[0].Points != 2 || b.ErrorPoints != 2 {
+		t.Errorf("%d lines, errors %v, %d points lost", len(b.Lines), b.Errors, b.ErrorPoints)
+	}
+	if got := b.MemoryBytes(); got > 1<<18 {
+		t.Errorf("the batch keeps %d bytes", got)
+	}
+}
