@@ -1,10 +1,6 @@
 package segment
 
-import (
-	"errors"
-
-	"github.com/tickmesh/tickmesh/node/storage/codec"
-)
+import "github.com/tickmesh/tickmesh/node/storage/codec"
 
 // Block describes one block of a series.
 type Block struct {
@@ -15,14 +11,21 @@ type Block struct {
 
 // Cursor walks the blocks of a series that overlap a range of time. The zero
 // value is ready for Find, and a Cursor may be used again for other series and
-// segments; it keeps its memory. The caller holds a reference of the Reader for
-// as long as it uses the Cursor. It is not safe for concurrent use.
+// segments; it keeps its memory. Series in order of (shard, id) are found faster.
+// The caller holds a reference of the Reader for as long as it uses the Cursor. It
+// is not safe for concurrent use.
 type Cursor struct {
 	reader       *Reader
 	shard        uint16
 	id           uint32
 	fromMs, toMs int64
 	nextPage     int // to look at when blocks are used up; -1: none
+
+	// What the last Find used, for the next one. The section is that of reader and
+	// shard, once a Find has got beyond their times.
+	section section
+	page    pageReader // of the index
+	pageAt  int        // its number in the section; -1: none
 
 	blocks []blockRef // of one page, those that overlap
 	at     int        // of the current block
@@ -45,17 +48,28 @@ func (r *Reader) Find(c *Cursor, shard uint16, id uint32, fromMs, toMs int64) er
 }
 
 func (c *Cursor) find(b []byte) error {
-	s, ok, err := c.reader.section(b, c.shard)
-	if !ok || err != nil || c.fromMs > s.MaxMs || c.toMs < s.MinMs {
-		return err
+	if c.section.reader != c.reader || c.section.Shard != c.shard {
+		var ok bool
+		var err error
+		c.pageAt = -1
+		if c.section, ok, err = c.reader.section(b, c.shard); !ok {
+			c.section = section{}
+			return err
+		}
 	}
-	c.nextPage = s.pages(pageIndex).first(c.id, c.fromMs)
-	return c.load(&s)
+	if c.fromMs > c.section.MaxMs || c.toMs < c.section.MinMs {
+		return nil
+	}
+	pages := c.section.pages(pageIndex)
+	if c.nextPage = c.pageAt; !pages.holds(c.pageAt, c.id) {
+		c.nextPage = pages.first(c.id, c.fromMs)
+	}
+	return c.load()
 }
 
 // load reads pages until it has found blocks or there are no more.
-func (c *Cursor) load(s *section) error {
-	pages := s.pages(pageIndex)
+func (c *Cursor) load() error {
+	pages := c.section.pages(pageIndex)
 	c.blocks, c.at = c.blocks[:0], -1
 	for len(c.blocks) == 0 && c.nextPage >= 0 {
 		n := c.nextPage
@@ -67,7 +81,7 @@ func (c *Cursor) load(s *section) error {
 		if e.id == c.id && e.firstMs > c.toMs {
 			return nil
 		}
-		if err := c.loadPage(s, &e); err != nil {
+		if err := c.loadPage(n, &e); err != nil {
 			return err
 		}
 		// Entries of one series may go on in the next page, as its first.
@@ -79,21 +93,26 @@ func (c *Cursor) load(s *section) error {
 	return nil
 }
 
-func (c *Cursor) loadPage(s *section, e *pageEntry) error {
-	var page pageReader
-	if err := s.page(&page, e, pageIndex); err != nil {
-		return err
+// loadPage takes the series' blocks of page n.
+func (c *Cursor) loadPage(n int, e *pageEntry) error {
+	s, known := &c.section, c.pageAt == n
+	c.pageAt = -1 // until all is well
+	if !known {
+		if err := s.page(&c.page, e, pageIndex); err != nil {
+			return err
+		}
 	}
-	ok, reason := page.seek(c.id)
-	for ok && page.id == c.id {
-		if reason = c.overlapping(&page, s); reason != "" {
+	ok, reason := c.page.seek(c.id)
+	for ok && c.page.id == c.id {
+		if reason = c.overlapping(&c.page, s); reason != "" {
 			break
 		}
-		ok, reason = page.next()
+		ok, reason = c.page.next()
 	}
 	if reason != "" {
 		return s.corrupt(PartIndexPage, c.id, e.offset, reason)
 	}
+	c.pageAt = n
 	return nil
 }
 
@@ -130,13 +149,7 @@ func (c *Cursor) Next() bool {
 		c.at = len(c.blocks)
 		return false
 	}
-	c.err = c.reader.mapping.Guard(func(b []byte) error {
-		s, ok, err := c.reader.section(b, c.shard)
-		if !ok || err != nil {
-			return err
-		}
-		return c.load(&s)
-	})
+	c.err = c.reader.mapping.Guard(func([]byte) error { return c.load() })
 	if c.err != nil || len(c.blocks) == 0 {
 		return false
 	}
@@ -158,85 +171,19 @@ func (c *Cursor) Block() Block {
 // range, to dst. After an error dst is as before, and Next may go on: a
 // *CorruptError with PartBlock concerns this block alone.
 func (c *Cursor) Points(dst *codec.Points) error {
-	before := dst.Len()
-	err := c.read(func(block *codec.BlockReader) (times []int64, err error) {
-		if dst.Times, err = block.Times(dst.Times); err != nil {
-			return nil, err
-		}
-		dst.Values, err = block.Values(dst.Values)
-		return dst.Times[before:], err
-	})
-	if err != nil {
-		dst.Times, dst.Values = dst.Times[:before], dst.Values[:before]
-	}
-	return err
+	return c.read(func(b *blockRef) error { return c.section.decodePoints(c.id, b, &c.block, dst) })
 }
 
 // Columns is Points with values as numbers.
 func (c *Cursor) Columns(dst *codec.Columns) error {
-	before := dst.Len()
-	err := c.read(func(block *codec.BlockReader) ([]int64, error) { return appendColumns(dst, block) })
-	if err != nil {
-		cutColumns(dst, before)
-	}
-	return err
-}
-
-// appendColumns decodes a block and gives the times that are new in dst.
-func appendColumns(dst *codec.Columns, block *codec.BlockReader) (times []int64, err error) {
-	before := dst.Len()
-	if dst.Times, err = block.Times(dst.Times); err != nil {
-		return nil, err
-	}
-	dst.Mantissas, dst.Scales, err = block.Numbers(dst.Mantissas, dst.Scales)
-	return dst.Times[before:], err
-}
-
-func cutColumns(c *codec.Columns, n int) {
-	c.Times, c.Mantissas, c.Scales = c.Times[:n], c.Mantissas[:n], c.Scales[:n]
+	return c.read(func(b *blockRef) error { return c.section.decodeColumns(c.id, b, &c.block, dst) })
 }
 
 // read decodes the current block under one guard.
-func (c *Cursor) read(decode func(*codec.BlockReader) (times []int64, err error)) error {
-	b := &c.blocks[c.at]
-	return c.reader.mapping.Guard(func(mapped []byte) error {
-		s, ok, err := c.reader.section(mapped, c.shard)
-		if !ok || err != nil {
-			return err
-		}
-		last := &c.blocks[len(c.blocks)-1]
-		s.prefetch(&c.ahead, b, s.Offset+last.offset+int64(last.length))
-		return s.decode(c.id, b, &c.block, decode)
+func (c *Cursor) read(decode func(*blockRef) error) error {
+	return c.reader.mapping.Guard(func([]byte) error {
+		b, last := &c.blocks[c.at], &c.blocks[len(c.blocks)-1]
+		c.section.prefetch(&c.ahead, b, c.section.Offset+last.offset+int64(last.length))
+		return decode(b)
 	})
-}
-
-// decode checks and decodes a block. It must be called within Guard.
-func (s *section) decode(id uint32, b *blockRef, block *codec.BlockReader, decode func(*codec.BlockReader) ([]int64, error)) error {
-	payload, err := s.payload(id, b)
-	if err != nil {
-		return err
-	}
-	if err = block.Reset(payload); err != nil {
-		return s.corruptBlock(id, b, err)
-	}
-	if block.Len() != b.samples {
-		return s.corruptBlock(id, b, errBlockSamples)
-	}
-	times, err := decode(block)
-	if err != nil {
-		return s.corruptBlock(id, b, err)
-	}
-	if len(times) != b.samples || times[0] != b.minMs || times[len(times)-1] != b.maxMs {
-		return s.corruptBlock(id, b, errBlockTimes)
-	}
-	return nil
-}
-
-var (
-	errBlockSamples = errors.New("the number of samples differs from the index")
-	errBlockTimes   = errors.New("the times differ from the index")
-)
-
-func (s *section) corruptBlock(id uint32, b *blockRef, cause error) error {
-	return s.corrupt(PartBlock, id, b.offset, cause.Error())
 }

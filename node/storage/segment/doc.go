@@ -20,7 +20,10 @@
 //
 // # Damage
 //
-// Every byte of a file is covered by a CRC-32C. A damaged block, index page or
+// Every byte of a file is covered by a CRC-32C, which is checked by whoever reads it,
+// as a disk may fail between two reads: footer and shard directory by Open, which
+// copies them, a page directory and a page whenever a Cursor comes to them, a block
+// whenever it is decoded. A damaged block, index page or
 // page directory makes a *CorruptError for what it holds, and the rest of the
 // file remains readable. The digest of a shard, a sum of hashes of its samples,
 // is passed on by merges and not computed anew, so that Verify, which does compute

@@ -114,8 +114,8 @@ func (r *Reader) verifyShard(ctx context.Context, n int) error {
 		sums.Digest += DigestPoints(series, &points)
 	}
 	return r.mapping.Guard(func(b []byte) error {
-		e := r.entryAt(b, n)
-		s, _, err := r.section(b, e.Shard)
+		e := &r.shards[n]
+		s, err := r.sectionAt(b, n)
 		if err != nil {
 			return err
 		}

@@ -153,9 +153,7 @@ func (m *merger) mergeShard(shard uint16, keep bool) error {
 	if err := m.splitOutput(); err != nil {
 		return err
 	}
-	if err := m.sumDigests(shard); err != nil {
-		return err
-	}
+	m.sumDigests(shard)
 	for {
 		if err := m.ctx.Err(); err != nil {
 			return err
@@ -176,22 +174,13 @@ func (m *merger) mergeShard(shard uint16, keep bool) error {
 }
 
 // sumDigests adds up the digests that the inputs have for a shard.
-func (m *merger) sumDigests(shard uint16) error {
+func (m *merger) sumDigests(shard uint16) {
 	m.digest = 0
 	for i := range m.inputs {
-		in := &m.inputs[i]
-		if in.done || in.shard != shard {
-			continue
-		}
-		err := in.reader.mapping.Guard(func(b []byte) error {
-			m.digest += in.reader.entryAt(b, in.shardAt).Digest
-			return nil
-		})
-		if err != nil {
-			return err
+		if in := &m.inputs[i]; !in.done && in.shard == shard {
+			m.digest += in.reader.shards[in.shardAt].Digest
 		}
 	}
-	return nil
 }
 
 // lowestSeries gives the next series of the shard and collects the inputs that

@@ -130,11 +130,7 @@ func checkMerged(t fatal, fs vfs.FS, dir string, metas []Meta, want model, o *Me
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
-		infos, err := r.Shards()
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
-		for _, info := range infos {
+		for _, info := range r.Shards() {
 			if info.Digest != want.digest(info.Shard) {
 				t.Fatalf("digest of shard %d", info.Shard)
 			}

@@ -38,6 +38,8 @@ func (m model) put(k seriesKey, timeMs int64, v float64) {
 	m[k][timeMs] = math.Float64bits(v)
 }
 
+func (s samples) put(timeMs int64, v float64) { s[timeMs] = math.Float64bits(v) }
+
 func (s samples) times() []int64 { return slices.Sorted(maps.Keys(s)) }
 
 // columns gives the samples in [from, to], sorted.

@@ -84,8 +84,9 @@ type pageReader struct {
 	count    int // entries passed since a restart
 	previous uint32
 
-	id   uint32 // of the entry that next found
-	body []byte
+	id     uint32 // of the entry that next found
+	body   []byte
+	stands bool // there is one
 }
 
 // reset starts to read a page. The reason is empty when its frame is intact.
@@ -117,6 +118,7 @@ func (p *pageReader) restart(n int) (id uint32, at int) {
 
 // next moves to the next entry. At the end both results say no.
 func (p *pageReader) next() (ok bool, reason string) {
+	p.stands = false
 	if p.at == len(p.entries) {
 		return false, ""
 	}
@@ -143,11 +145,22 @@ func (p *pageReader) next() (ok bool, reason string) {
 	p.id, p.body = p.previous+uint32(delta), p.entries[at:at+int(length)]
 	p.previous, p.at = p.id, at+int(length)
 	p.count++
+	p.stands = true
 	return true, ""
 }
 
-// seek moves to the entry of a series, if it is in the page.
+// seek moves to the first entry of a series, if it is in the page. After a seek the
+// reader goes through all entries of the series, so that a seek for a later one can
+// go on from there.
 func (p *pageReader) seek(id uint32) (ok bool, reason string) {
+	for steps := 0; p.stands && p.id <= id && steps < restartEntries; steps++ {
+		if p.id == id {
+			return true, ""
+		}
+		if ok, reason = p.next(); !ok || p.id > id {
+			return false, reason
+		}
+	}
 	restarts := len(p.restarts) / restartBytes
 	// A series may have several entries: start before the first restart that has it.
 	n := sort.Search(restarts, func(i int) bool { first, _ := p.restart(i); return first >= id })

@@ -6,23 +6,23 @@ import (
 	"fmt"
 	"hash/crc32"
 	"path"
+	"slices"
 	"sort"
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// Reader is an open segment. It is safe for concurrent use. Its heap does not
-// grow with the number of series: the file is mapped and read in place.
+// Reader is an open segment. It is safe for concurrent use. Its heap grows with the
+// number of shards, not with that of series: the file is mapped and read in place.
 type Reader struct {
 	fs      vfs.FS
 	name    string // path
 	meta    Meta
 	mapping *vfs.Mapping
 
-	directoryOffset int64
-	// checked has a bit for each shard whose page directory was found intact.
-	checked []atomic.Uint32
+	// shards is the shard directory: a copy, so that what was checked is what counts.
+	shards []shardEntry
 
 	references atomic.Int64
 	dropped    atomic.Bool
@@ -86,36 +86,38 @@ func (r *Reader) check(b []byte) error {
 	if crc32.Checksum(directory, castagnoli) != f.directoryCRC {
 		return r.corruptFile(f.directoryOffset, "checksum of the shard directory")
 	}
-	if reason = checkShards(directory, f.directoryOffset); reason != "" {
+	shards, reason := parseShards(directory, f.directoryOffset)
+	if reason != "" {
 		return r.corruptFile(f.directoryOffset, reason)
 	}
 	r.meta = f.Meta
 	r.meta.Name = path.Base(r.name)
-	r.directoryOffset = f.directoryOffset
-	r.checked = make([]atomic.Uint32, (f.Shards+31)/32)
+	r.shards = shards
 	return nil
 }
 
-// checkShards says what is wrong with a shard directory: the sections must fill
-// the file between header and directory without a gap.
-func checkShards(directory []byte, end int64) string {
+// parseShards reads a shard directory and says what is wrong with it: the sections
+// must fill the file between header and directory without a gap.
+func parseShards(directory []byte, end int64) (shards []shardEntry, reason string) {
+	shards = make([]shardEntry, 0, len(directory)/shardEntryBytes)
 	at, previous := int64(headerBytes), -1
 	for ; len(directory) > 0; directory = directory[shardEntryBytes:] {
 		e := parseShardEntry(directory)
 		switch {
 		case int(e.Shard) <= previous:
-			return "order of shards"
+			return nil, "order of shards"
 		case e.Offset != at || e.Bytes < e.directoryBytes() || e.Bytes > end-at:
-			return "place of a shard"
+			return nil, "place of a shard"
 		case e.indexPages == 0 || e.Series < 1 || e.Blocks < e.Series || e.Samples < e.Blocks:
-			return "size of a shard"
+			return nil, "size of a shard"
 		}
 		previous, at = int(e.Shard), at+e.Bytes
+		shards = append(shards, e)
 	}
 	if at != end {
-		return "bytes between the shards and their directory"
+		return nil, "bytes between the shards and their directory"
 	}
-	return ""
+	return shards, ""
 }
 
 func (r *Reader) corruptFile(offset int64, reason string) error {
@@ -173,18 +175,17 @@ type ShardInfo struct {
 }
 
 // Shards gives the shards that the segment has, in order.
-func (r *Reader) Shards() (infos []ShardInfo, err error) {
-	err = r.mapping.Guard(func(b []byte) error {
-		for i := range r.meta.Shards {
-			infos = append(infos, r.entryAt(b, i).ShardInfo)
-		}
-		return nil
-	})
-	return infos, err
+func (r *Reader) Shards() []ShardInfo {
+	infos := make([]ShardInfo, len(r.shards))
+	for i := range r.shards {
+		infos[i] = r.shards[i].ShardInfo
+	}
+	return infos
 }
 
-func (r *Reader) entryAt(b []byte, n int) shardEntry {
-	return parseShardEntry(b[r.directoryOffset+int64(n)*shardEntryBytes:])
+// shardNumber gives the place of a shard in the directory.
+func (r *Reader) shardNumber(shard uint16) (n int, ok bool) {
+	return slices.BinarySearchFunc(r.shards, shard, func(e shardEntry, s uint16) int { return int(e.Shard) - int(s) })
 }
 
 // section is one shard's part of the mapped file.
@@ -195,31 +196,27 @@ type section struct {
 	directory []byte // index pages, then rollup pages
 }
 
-// section finds a shard. It must be called within Guard, and so must everything
-// that reads the result.
+// section finds a shard and checks its page directory. It must be called within
+// Guard, and so must everything that reads the result.
 func (r *Reader) section(b []byte, shard uint16) (s section, ok bool, err error) {
-	shards := r.meta.Shards
-	n := sort.Search(shards, func(i int) bool {
-		return binary.LittleEndian.Uint16(b[r.directoryOffset+int64(i)*shardEntryBytes:]) >= shard
-	})
-	if n == shards {
+	n, ok := r.shardNumber(shard)
+	if !ok {
 		return s, false, nil
 	}
-	e := r.entryAt(b, n)
-	if e.Shard != shard {
-		return s, false, nil
-	}
+	s, err = r.sectionAt(b, n)
+	return s, err == nil, err
+}
+
+// sectionAt is section for a place in the shard directory.
+func (r *Reader) sectionAt(b []byte, n int) (section, error) {
+	e := r.shards[n]
 	end := e.Offset + e.Bytes
 	at := end - e.directoryBytes()
-	s = section{shardEntry: e, reader: r, data: b[e.Offset:at], directory: b[at : end-crcBytes]}
-	bit := uint32(1) << (n % 32)
-	if r.checked[n/32].Load()&bit == 0 {
-		if directoryChecksum(shard, s.directory) != binary.LittleEndian.Uint32(b[end-crcBytes:]) {
-			return s, false, s.corrupt(PartDirectory, 0, int64(len(s.data)), "checksum of the page directory")
-		}
-		r.checked[n/32].Or(bit)
+	s := section{shardEntry: e, reader: r, data: b[e.Offset:at], directory: b[at : end-crcBytes]}
+	if directoryChecksum(e.Shard, s.directory) != binary.LittleEndian.Uint32(b[end-crcBytes:]) {
+		return section{}, s.corrupt(PartDirectory, 0, int64(len(s.data)), "checksum of the page directory")
 	}
-	return s, true, nil
+	return s, nil
 }
 
 func (s *section) corrupt(part Part, id uint32, offset int64, reason string) error {
@@ -285,3 +282,8 @@ func (p pages) first(id uint32, fromMs int64) int {
 
 // has says whether a page can have entries of a series.
 func (p pages) has(n int, id uint32) bool { return n < p.len() && p.id(n) <= id }
+
+// holds says whether page n is the only one that can have entries of a series.
+func (p pages) holds(n int, id uint32) bool {
+	return n >= 0 && p.id(n) < id && (n+1 == p.len() || p.id(n+1) > id)
+}

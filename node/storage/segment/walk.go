@@ -14,11 +14,12 @@ type walker struct {
 	shardEnd int // where the walk ends
 	pageAt   int // next page of the section
 
-	shard  uint16
-	ids    []uint32 // of the page's blocks
-	blocks []blockRef
-	at     int // of the current block
-	done   bool
+	shard   uint16
+	section section  // of that shard, or none yet
+	ids     []uint32 // of the page's blocks
+	blocks  []blockRef
+	at      int // of the current block
+	done    bool
 
 	previousID uint32 // of the block before the current page
 	previousMs int64  // its last time, or −∞ at the start of a section
@@ -51,19 +52,21 @@ func (w *walker) load(b []byte) error {
 			w.done = true
 			return nil
 		}
-		w.shard = w.reader.entryAt(b, w.shardAt).Shard
-		s, ok, err := w.reader.section(b, w.shard)
-		if err != nil || !ok {
-			w.done = true
-			return err
+		w.shard = w.reader.shards[w.shardAt].Shard
+		if w.section.reader == nil {
+			var err error
+			if w.section, err = w.reader.sectionAt(b, w.shardAt); err != nil {
+				w.done = true
+				return err
+			}
 		}
-		pages := s.pages(pageIndex)
+		pages := w.section.pages(pageIndex)
 		if w.pageAt == pages.len() {
 			w.nextShard()
 			continue
 		}
 		e := pages.at(w.pageAt)
-		if err := w.loadPage(&s, &e); err != nil {
+		if err := w.loadPage(&w.section, &e); err != nil {
 			return err
 		}
 		w.pageAt++
@@ -73,7 +76,7 @@ func (w *walker) load(b []byte) error {
 
 // nextShard moves to the next section.
 func (w *walker) nextShard() {
-	w.shardAt, w.pageAt = w.shardAt+1, 0
+	w.shardAt, w.pageAt, w.section = w.shardAt+1, 0, section{}
 	w.previousID, w.previousMs = 0, math.MinInt64
 }
 
@@ -111,18 +114,15 @@ func (w *walker) loadPage(s *section, e *pageEntry) error {
 func (w *walker) id() uint32       { return w.ids[w.at] }
 func (w *walker) block() *blockRef { return &w.blocks[w.at] }
 
-// columns appends the samples of the current block to dst.
+// points appends the samples of the current block to dst, which is as before after
+// an error.
+func (w *walker) points(dst *codec.Points) error {
+	return w.read(func(s *section) error { return s.decodePoints(w.id(), w.block(), &w.decoder, dst) })
+}
+
+// columns is points with values as numbers.
 func (w *walker) columns(dst *codec.Columns) error {
-	before := dst.Len()
-	err := w.read(func(s *section) error {
-		return s.decode(w.id(), w.block(), &w.decoder, func(block *codec.BlockReader) ([]int64, error) {
-			return appendColumns(dst, block)
-		})
-	})
-	if err != nil {
-		cutColumns(dst, before)
-	}
-	return err
+	return w.read(func(s *section) error { return s.decodeColumns(w.id(), w.block(), &w.decoder, dst) })
 }
 
 // encoded appends the current block as it is stored, verified, to dst.
@@ -139,13 +139,10 @@ func (w *walker) encoded(dst []byte) ([]byte, error) {
 }
 
 func (w *walker) read(do func(*section) error) error {
-	return w.reader.mapping.Guard(func(b []byte) error {
-		s, ok, err := w.reader.section(b, w.shard)
-		if err != nil || !ok {
-			return err
-		}
+	return w.reader.mapping.Guard(func([]byte) error {
+		s := &w.section
 		s.prefetch(&w.ahead, w.block(), s.Offset+int64(len(s.data)))
-		return do(&s)
+		return do(s)
 	})
 }
 
@@ -161,9 +158,9 @@ type SeriesInfo struct {
 // gives an error, which it returns. Other errors are *CorruptError and
 // *vfs.FaultError.
 func (r *Reader) EachSeries(shard uint16, visit func(SeriesInfo) error) error {
-	n, ok, err := r.shardNumber(shard)
-	if err != nil || !ok {
-		return err
+	n, ok := r.shardNumber(shard)
+	if !ok {
+		return nil
 	}
 	return r.eachSeries(n, n+1, visit)
 }
@@ -198,36 +195,4 @@ func (r *Reader) eachSeries(from, end int, visit func(SeriesInfo) error) error {
 		info.Samples += int64(b.samples)
 		info.MaxMs = b.maxMs
 	}
-}
-
-// shardNumber gives the place of a shard in the directory.
-func (r *Reader) shardNumber(shard uint16) (n int, ok bool, err error) {
-	err = r.mapping.Guard(func(b []byte) error {
-		for n = range r.meta.Shards {
-			if e := r.entryAt(b, n); e.Shard == shard {
-				ok = true
-				return nil
-			}
-		}
-		return nil
-	})
-	return n, ok, err
-}
-
-// points is columns with values as float64.
-func (w *walker) points(dst *codec.Points) error {
-	before := dst.Len()
-	err := w.read(func(s *section) error {
-		return s.decode(w.id(), w.block(), &w.decoder, func(block *codec.BlockReader) (times []int64, err error) {
-			if dst.Times, err = block.Times(dst.Times); err != nil {
-				return nil, err
-			}
-			dst.Values, err = block.Values(dst.Values)
-			return dst.Times[before:], err
-		})
-	})
-	if err != nil {
-		dst.Times, dst.Values = dst.Times[:before], dst.Values[:before]
-	}
-	return err
 }

@@ -1,0 +1,102 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// benchSeries are the series of BenchmarkScanManySeries.
+const benchSeries = 1 << 18
+
+// manySeries makes an engine with so many series of a few samples each.
+func manySeries(b *testing.B, samples int) *Engine {
+	e, err := Open(Options{FS: vfs.OS(), Dir: filepath.Join(b.TempDir(), "data"), SyncLog: func() error { return nil }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	const inBatch = 1 << 10
+	encoders := make([]series.BatchEncoder, e.Shards())
+	counts := make([]int, e.Shards())
+	indexes := make([]uint64, e.Shards())
+	apply := func(shard int) {
+		batch := encoders[shard].AppendTo(nil)
+		indexes[shard]++
+		body := append(binary.AppendUvarint(nil, uint64(len(batch))), batch...)
+		if err := e.Apply(0, &Entry{Kind: EntrySamples, Shard: uint16(shard), Term: 1, Index: indexes[shard], Body: body}); err != nil {
+			b.Fatal(err)
+		}
+		encoders[shard].Reset()
+		counts[shard] = 0
+	}
+	for round := range samples {
+		for i := range benchSeries {
+			key := benchKey(i)
+			shard := int(key.Shard(e.Shards()))
+			encoder := &encoders[shard]
+			encoder.Append(encoder.Define(key), 1_750_000_000_000+int64(round)*10_000, int64(i+round*7), 1)
+			if counts[shard]++; counts[shard] == inBatch {
+				apply(shard)
+			}
+		}
+		for shard := range encoders {
+			if counts[shard] > 0 {
+				apply(shard)
+			}
+		}
+	}
+	return e
+}
+
+func benchKey(i int) series.Key {
+	return series.AppendKey(nil, nil, []byte("cpu.usage"), []series.Tag{
+		{Name: []byte("host"), Value: fmt.Appendf(nil, "host%06d", i/10)},
+		{Name: []byte("sensor"), Value: fmt.Appendf(nil, "s%d", i%10)},
+	})
+}
+
+// BenchmarkScanManySeries counts the samples of very many series with few samples
+// each: hot pages, pages of the page log, and segments.
+func BenchmarkScanManySeries(b *testing.B) {
+	e := manySeries(b, 3)
+	b.Run("hot", func(b *testing.B) { scanAll(b, e) })
+	if err := e.Checkpoint(Checkpoint{Applied: make([]uint64, e.Shards()), SealAll: true}); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("pages", func(b *testing.B) { scanAll(b, e) })
+	if err := e.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("segments", func(b *testing.B) { scanAll(b, e) })
+}
+
+func scanAll(b *testing.B, e *Engine) {
+	for b.Loop() {
+		var count atomic.Int64
+		request := &scan.Request{
+			Selector: scan.Selector{Metric: "cpu.usage"}, FromMs: 1_740_000_000_000, ToMs: 1_760_000_000_000,
+			Windows:  &scan.Windows{OriginMs: 1_740_000_000_000, WidthMs: 20_000_000_001, Aggregates: scan.AggregateCount},
+			Parallel: 1,
+		}
+		err := e.Scan(context.Background(), request, func(_ int, c *scan.Chunk) error {
+			count.Add(c.Count[0])
+			return nil
+		})
+		if err != nil || count.Load() != 3*benchSeries {
+			b.Fatal(count.Load(), err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchSeries, "ns/series")
+}
