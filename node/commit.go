@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,6 +37,7 @@ type proposal struct {
 // write is one caller's proposals on their way through the log.
 type write struct {
 	proposals []proposal
+	id        series.BatchID // of all proposals that are samples
 	bytes     int64
 	remaining atomic.Int32 // proposals that are not applied yet
 	failure   atomic.Pointer[error]
@@ -61,6 +61,7 @@ type share struct {
 // round is a group of writes that goes to the log with one system call.
 type round struct {
 	epoch   uint16
+	timeMs  int64 // of the node's clock, when it was formed
 	writes  []*write
 	shards  []uint16  // touched, in order of first touch
 	shares  [][]share // by shard
@@ -79,12 +80,11 @@ type pendingEntry struct {
 
 // Bounds of the commit path.
 const (
-	roundBytesMax   = 8 << 20 // of batches in one round, but for a single larger write
-	roundsInFlight  = 3       // being written or applied; more only adds delay
-	queueBytesMax   = 64 << 20
-	writeBytesMax   = 128 << 20
-	queueWaitMax    = 2 * time.Second
-	recordOverheads = storage.EntryHeaderBytesMax + 2*binary.MaxVarintLen64
+	roundBytesMax  = 8 << 20 // of batches in one round, but for a single larger write
+	roundsInFlight = 3       // being written or applied; more only adds delay
+	queueBytesMax  = 64 << 20
+	writeBytesMax  = 128 << 20
+	queueWaitMax   = 2 * time.Second
 )
 
 // committer takes writes in groups through the log to the engine. It is the Raft
@@ -99,6 +99,7 @@ type committer struct {
 	engine     *storage.Engine
 	mode       SyncMode
 	failpoints *failpoint.Set
+	clock      func() time.Time
 
 	mu struct {
 		sync.Mutex
@@ -130,7 +131,7 @@ type commitStats struct {
 
 func newCommitter(log *wal.Log, engine *storage.Engine, o *Options, appliers int) *committer {
 	c := &committer{
-		log: log, engine: engine, mode: o.Sync, failpoints: o.Failpoints, logger: o.Logger,
+		log: log, engine: engine, mode: o.Sync, failpoints: o.Failpoints, clock: o.Clock, logger: o.Logger,
 		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 		free: make(chan *round, roundsInFlight),
 	}
@@ -330,6 +331,7 @@ func (c *committer) writeRound(r *round) error {
 	c.roundMu.Lock()
 	defer c.roundMu.Unlock()
 	r.epoch = c.roundMu.epoch
+	r.timeMs = c.clock().UnixMilli()
 	before := make([]uint64, 0, 8)
 	for _, shard := range r.shards {
 		before = append(before, c.roundMu.index[shard])
@@ -371,17 +373,22 @@ func (c *committer) addEntries(r *round, shard uint16) error {
 		c.roundMu.index[shard]++
 		e := storage.Entry{Kind: kind, Shard: shard, Term: 1, Index: c.roundMu.index[shard]}
 		r.header = e.AppendHeader(r.header[:0])
+		bodyAt := len(r.header)
+		if kind == storage.EntrySamples {
+			// The only clock that applying an entry ever knows: see storage.Batches.
+			r.header = storage.AppendEntryTime(r.header, r.timeMs)
+		}
 		r.parts = append(r.parts[:0], r.header)
 		r.sizes = r.sizes[:0]
 		// The sizes' memory must not move while parts point into it.
-		if need := n * binary.MaxVarintLen64; cap(r.sizes) < need {
+		if need := n * storage.BatchHeaderBytesMax; cap(r.sizes) < need {
 			r.sizes = make([]byte, 0, need)
 		}
 		for _, s := range shares[:n] {
 			body := s.write.proposals[s.proposal].body
 			if kind == storage.EntrySamples {
 				from := len(r.sizes)
-				r.sizes = binary.AppendUvarint(r.sizes, uint64(len(body)))
+				r.sizes = storage.AppendBatchHeader(r.sizes, s.write.id, len(body))
 				r.parts = append(r.parts, r.sizes[from:])
 			}
 			r.parts = append(r.parts, body)
@@ -390,7 +397,7 @@ func (c *committer) addEntries(r *round, shard uint16) error {
 		if err != nil {
 			return err
 		}
-		e.Body = r.buffer.Record(offset)[len(r.header):]
+		e.Body = r.buffer.Record(offset)[bodyAt:]
 		r.entries[applier] = append(r.entries[applier], pendingEntry{entry: e, shares: shares[:n]})
 		shares = shares[n:]
 	}

@@ -172,7 +172,7 @@ func recycledFiles(checkpointBytes, fileBytes int64) int {
 func (n *Node) Write(ctx context.Context, frame *series.Frame) (series.Outcome, error) {
 	var a admission
 	defer func() { n.limiter.release(a.admitted) }()
-	w := &write{done: make(chan struct{}, 1)}
+	w := &write{id: frame.ID, done: make(chan struct{}, 1)}
 	w.proposals = make([]proposal, 0, len(frame.Parts))
 	for i := range frame.Parts {
 		part := &frame.Parts[i]

@@ -51,7 +51,7 @@ func (n *Node) recover() error {
 // lack what was acknowledged.
 func (n *Node) replayEntry(record []byte) error {
 	entry, err := storage.ParseEntry(record)
-	if err == nil {
+	if err == nil && entry.Kind != storage.EntryGroupState {
 		err = n.Engine.Replay(&entry)
 	}
 	if errors.Is(err, storage.ErrStalled) {

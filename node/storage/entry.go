@@ -36,63 +36,71 @@ func (e *BatchError) Unwrap() []error { return e.Errs }
 // EntryKind says what an entry does when it is applied.
 type EntryKind uint8
 
-// The kinds of entries. Their numbers are part of the durable format.
+// The kinds of records of the log. Their numbers are part of the durable format.
 const (
-	EntrySamples   EntryKind = 1 // body: encoded batches, each after its uvarint length
-	EntryDelete    EntryKind = 2 // body: see Tombstone
-	EntryRetention EntryKind = 3 // body: varint, the cut in ms: what is older is gone
+	EntrySamples       EntryKind = 1  // body: see Batches
+	EntryDelete        EntryKind = 2  // body: see DeleteBody
+	EntryRetention     EntryKind = 3  // body: see RetentionBody
+	EntryEmpty         EntryKind = 4  // of a new Raft leader; applying it changes nothing
+	EntryConfiguration EntryKind = 5  // a change of a Raft group; nothing to the engine
+	EntryGroupState    EntryKind = 16 // no entry: what a Raft group must remember; its index is 0
 )
 
 // Entry is one element of a shard's log:
 //
-//	kind u8, shard u16, uvarint term, uvarint index, body
+//	kind u8, shard u16, uvarint term, uvarint index, uvarint gap, body
 //
-// Index counts from 1 in each shard without gaps.
+// Index counts from 1 in each shard without gaps. Gap is the index less that of
+// the last entry which was known to be committed when this one was written; 0, as
+// in a group of one voter, says that the entry itself was.
 type Entry struct {
 	Kind  EntryKind
 	Shard uint16
 	Term  uint64
 	Index uint64
+	Gap   uint64
 	Body  []byte
 }
+
+// Committed gives the index up to which entries of the shard are committed for
+// sure, since this one says so.
+func (e *Entry) Committed() uint64 { return e.Index - e.Gap }
 
 // AppendHeader appends the entry's header; the body follows it as it is.
 func (e *Entry) AppendHeader(dst []byte) []byte {
 	dst = append(dst, byte(e.Kind))
 	dst = binary.LittleEndian.AppendUint16(dst, e.Shard)
 	dst = binary.AppendUvarint(dst, e.Term)
-	return binary.AppendUvarint(dst, e.Index)
+	dst = binary.AppendUvarint(dst, e.Index)
+	return binary.AppendUvarint(dst, e.Gap)
 }
 
 // EntryHeaderBytesMax bounds what AppendHeader appends.
-const EntryHeaderBytesMax = 1 + 2 + 2*binary.MaxVarintLen64
+const EntryHeaderBytesMax = 1 + 2 + 3*binary.MaxVarintLen64
 
-// ParseEntry reads an entry; its body points into record.
+// ParseEntry reads an entry, or another record of a known shape; its body points
+// into record. Only a group's state has the index 0.
 func ParseEntry(record []byte) (Entry, error) {
-	if len(record) < 5 {
+	if len(record) < 6 {
 		return Entry{}, fmt.Errorf("%w: %d bytes", ErrEntry, len(record))
 	}
 	e := Entry{Kind: EntryKind(record[0]), Shard: binary.LittleEndian.Uint16(record[1:])}
 	rest := record[3:]
-	var used int
-	if e.Term, used = binary.Uvarint(rest); used <= 0 {
-		return Entry{}, fmt.Errorf("%w: term", ErrEntry)
+	for _, field := range [...]struct {
+		name  string
+		value *uint64
+	}{{"term", &e.Term}, {"index", &e.Index}, {"gap", &e.Gap}} {
+		v, used := binary.Uvarint(rest)
+		if used <= 0 {
+			return Entry{}, fmt.Errorf("%w: %s", ErrEntry, field.name)
+		}
+		*field.value, rest = v, rest[used:]
 	}
-	rest = rest[used:]
-	if e.Index, used = binary.Uvarint(rest); used <= 0 || e.Index == 0 {
-		return Entry{}, fmt.Errorf("%w: index", ErrEntry)
+	if e.Gap > e.Index || (e.Index == 0) != (e.Kind == EntryGroupState) {
+		return Entry{}, fmt.Errorf("%w: kind %d with index %d and gap %d", ErrEntry, e.Kind, e.Index, e.Gap)
 	}
-	e.Body = rest[used:]
+	e.Body = rest
 	return e, nil
-}
-
-// NextBatch cuts the first batch off the body of an entry of samples.
-func NextBatch(body []byte) (batch, rest []byte, err error) {
-	n, used := binary.Uvarint(body)
-	if used <= 0 || n > uint64(len(body)-used) {
-		return nil, nil, fmt.Errorf("%w: length of a batch", ErrEntry)
-	}
-	return body[used : used+int(n)], body[used+int(n):], nil
 }
 
 // DeleteBody encodes the deletion of the samples of ids, sorted and unique, in

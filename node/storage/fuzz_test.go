@@ -2,18 +2,20 @@ package storage
 
 import (
 	"bytes"
-	"encoding/binary"
 	"reflect"
 	"slices"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
 func FuzzParseEntry(f *testing.F) {
 	for _, e := range []Entry{
 		{Kind: EntrySamples, Shard: 3, Term: 1, Index: 1, Body: []byte("body")},
-		{Kind: EntryDelete, Shard: 65535, Term: 1 << 63, Index: 1<<64 - 1},
+		{Kind: EntryDelete, Shard: 65535, Term: 1 << 63, Index: 1<<64 - 1, Gap: 1<<64 - 1},
+		{Kind: EntryGroupState, Shard: 1, Body: []byte("state")},
+		{Kind: EntryEmpty, Shard: 1, Term: 7, Index: 300, Gap: 2},
 	} {
 		f.Add(append(e.AppendHeader(nil), e.Body...))
 	}
@@ -24,7 +26,7 @@ func FuzzParseEntry(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if e.Index == 0 || !bytes.HasSuffix(record, e.Body) {
+		if (e.Index == 0) != (e.Kind == EntryGroupState) || e.Gap > e.Index || !bytes.HasSuffix(record, e.Body) {
 			t.Fatalf("%+v of %x", e, record)
 		}
 		again, err := ParseEntry(append(e.AppendHeader(nil), e.Body...))
@@ -45,29 +47,70 @@ func normal(e Entry) Entry {
 	return e
 }
 
-func FuzzNextBatch(f *testing.F) {
-	f.Add([]byte{3, 1, 2, 3, 1, 9})
-	f.Add([]byte{0})
-	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
+func FuzzReadBatches(f *testing.F) {
+	body := AppendEntryTime(nil, -5)
+	body = append(AppendBatchHeader(body, series.BatchID{}, 3), 1, 2, 3)
+	body = append(AppendBatchHeader(body, series.BatchID{Session: 1 << 40, Counter: 300}, 1), 9)
+	f.Add(body)
+	f.Add([]byte{0, 0})
+	f.Add([]byte{0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var again []byte
-		rest := body
-		for len(rest) > 0 {
-			batch, next, err := NextBatch(rest)
-			if err != nil {
-				return
-			}
-			if len(next) >= len(rest) {
-				t.Fatalf("no progress in %x", rest)
-			}
-			again = append(binary.AppendUvarint(again, uint64(len(batch))), batch...)
-			rest = next
+		b := ReadBatches(body)
+		again := AppendEntryTime(nil, b.TimeMs)
+		type found struct {
+			id    series.BatchID
+			batch string
 		}
-		// Lengths may be written in more bytes than they need.
+		var all []found
+		for b.Next() {
+			if b.ID.Session == 0 && b.ID.Counter != 0 {
+				t.Fatalf("a counter without a session: %v", b.ID)
+			}
+			again = append(AppendBatchHeader(again, b.ID, len(b.Batch)), b.Batch...)
+			all = append(all, found{b.ID, string(b.Batch)})
+		}
+		if b.Err() != nil {
+			if b.Next() {
+				t.Fatal("it goes on after an error")
+			}
+			return
+		}
+		// Numbers may be written in more bytes than they need.
 		if len(again) > len(body) {
 			t.Fatalf("%x became %x", body, again)
 		}
+		twice := ReadBatches(again)
+		for _, want := range all {
+			if !twice.Next() || (found{twice.ID, string(twice.Batch)}) != want {
+				t.Fatalf("%x became %x", body, again)
+			}
+		}
+		if twice.Next() || twice.Err() != nil || twice.TimeMs != b.TimeMs {
+			t.Fatalf("%x became %x: %v", body, again, twice.Err())
+		}
 	})
+}
+
+// TestBatchesOfCutBodies cuts a body everywhere: no batch is made up.
+func TestBatchesOfCutBodies(t *testing.T) {
+	body := AppendEntryTime(nil, 1_700_000_000_000)
+	ends := map[int]int{len(body): 0} // where a batch ends: so many
+	for i, id := range []series.BatchID{{}, {Session: 1, Counter: 1 << 50}, {Session: 1 << 63}} {
+		body = append(AppendBatchHeader(body, id, 5), "batch"...)
+		ends[len(body)] = i + 1
+	}
+	for n := range len(body) + 1 {
+		b := ReadBatches(body[:n])
+		count := 0
+		for b.Next() {
+			if count++; string(b.Batch) != "batch" {
+				t.Fatalf("%d bytes: %q", n, b.Batch)
+			}
+		}
+		if whole, ok := ends[n]; ok != (b.Err() == nil) || ok && count != whole {
+			t.Fatalf("%d bytes: %d batches, %v", n, count, b.Err())
+		}
+	}
 }
 
 func FuzzDeleteBody(f *testing.F) {

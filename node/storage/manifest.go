@@ -24,7 +24,7 @@ const (
 	manifestName      = "MANIFEST"
 	manifestTemporary = "MANIFEST.new"
 	manifestMagic     = "tickmesh-manifest"
-	manifestFormat    = 1
+	manifestFormat    = 2
 )
 
 // manifest says what of the data folder counts. See FORMAT.md.

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"encoding/binary"
 	"slices"
 	"testing"
 
@@ -30,7 +29,7 @@ func TestOrderOfSegmentsAfterOpen(t *testing.T) {
 		var b series.BatchEncoder
 		b.Append(b.Define(key), 1_700_000_000_000, int64(index), 0)
 		batch := b.AppendTo(nil)
-		body := append(binary.AppendUvarint(nil, uint64(len(batch))), batch...)
+		body := append(AppendBatchHeader(AppendEntryTime(nil, 0), series.BatchID{}, len(batch)), batch...)
 		if err := e.Apply(0, &Entry{Kind: EntrySamples, Term: 1, Index: index, Body: body}); err != nil {
 			t.Fatal(err)
 		}

@@ -130,6 +130,7 @@ func (s *shard) applyLocked(epoch uint16, e *Entry) error {
 		err = s.applyDeleteLocked(e.Index, e.Body)
 	case EntryRetention:
 		err = s.applyRetentionLocked(e.Body)
+	case EntryEmpty, EntryConfiguration:
 	default:
 		err = fmt.Errorf("%w: kind %d", ErrEntry, e.Kind)
 	}
@@ -150,19 +151,18 @@ func (s *shard) applySamplesLocked(epoch uint16, body []byte) error {
 	p := &s.mu.points
 	p.begin(epoch, min(s.engine.index.ShardSeries(s.number), s.mu.doubtful), s.cutMs.Load())
 	var refused *BatchError
-	for number := 0; len(body) > 0; number++ {
-		batch, rest, err := NextBatch(body)
-		if err != nil {
-			return errors.Join(err, s.appendLocked())
-		}
-		body = rest
-		err = s.applyBatchLocked(batch)
+	batches := ReadBatches(body)
+	for number := 0; batches.Next(); number++ {
+		err := s.applyBatchLocked(batches.Batch)
 		if errors.Is(err, ErrStalled) {
 			return err
 		}
 		if err != nil {
 			refused = refused.with(number, err)
 		}
+	}
+	if err := batches.Err(); err != nil {
+		return errors.Join(err, s.appendLocked())
 	}
 	err := s.appendLocked()
 	if err == nil && refused != nil {
