@@ -116,6 +116,7 @@ var ErrStopped = errors.New("scan stopped by its visitor")
 // window is never split over chunks.
 type Chunk struct {
 	Key    series.Key
+	Ref    series.Ref // where the series is; from sources that do not know: zero
 	Times  []int64
 	Values []float64
 
