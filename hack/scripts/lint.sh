@@ -1,6 +1,6 @@
 #!/bin/sh
 # gofmt, vet and staticcheck over the whole module, with the tools pinned in
-# hack/tools.
+# hack/tools; and that generated code is what the .proto files say.
 set -eu
 cd "$(dirname "$0")/../.."
 unformatted=$(git ls-files -z '*.go' | xargs -0 gofmt -l)
@@ -14,4 +14,5 @@ go vet -tags invariants ./...
 mkdir -p .cache
 (cd hack/tools && go build -o ../../.cache/staticcheck honnef.co/go/tools/cmd/staticcheck)
 .cache/staticcheck -tags invariants ./...
+hack/scripts/generate.sh check
 echo "lint: clean"
