@@ -38,8 +38,8 @@ func (e *Engine) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 	if request.FromMs > request.ToMs {
 		return nil
 	}
-	if w := request.Windows; w != nil && w.WidthMs <= 0 {
-		return fmt.Errorf("a window of %d ms: it must be longer than 0", w.WidthMs)
+	if err := boundWindows(request.Windows); err != nil {
+		return err
 	}
 	ctx, leave, err := e.readers.enter(ctx)
 	if err != nil {
@@ -60,8 +60,26 @@ func (e *Engine) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 	return err
 }
 
-// refBytes is what the scan holds for each series that it will visit.
-const refBytes = 16
+// boundWindows refuses windows that end nowhere: within these bounds the arithmetic
+// of windows around any sample stays within 64 bits.
+func boundWindows(w *scan.Windows) error {
+	switch {
+	case w == nil:
+		return nil
+	case w.WidthMs <= 0 || w.WidthMs > windowMsMax:
+		return fmt.Errorf("a window of %d ms: it must be longer than 0, and at most %d ms", w.WidthMs, windowMsMax)
+	case w.OriginMs < scan.TimeMsMin || w.OriginMs > scan.TimeMsMax:
+		return fmt.Errorf("windows from %d ms on: it must be from %d to %d ms", w.OriginMs, int64(scan.TimeMsMin), int64(scan.TimeMsMax))
+	}
+	return nil
+}
+
+// windowMsMax is a window over all of time.
+const windowMsMax int64 = scan.TimeMsMax - scan.TimeMsMin + 1
+
+// refBytes is what the scan holds, at most, for each series that it will visit: its
+// local id, and its Ref before and after they are put into order.
+const refBytes = 4 + 2*12
 
 // selectRefs gives the series of a selector by shard and id, the order of
 // segments.
@@ -78,10 +96,38 @@ func (e *Engine) selectRefs(ctx context.Context, selector *scan.Selector, limits
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(refs, func(a, b series.Ref) int {
-		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.ID, b.ID))
-	})
-	return refs, nil
+	return sortRefs(refs, len(e.shards)), nil
+}
+
+// sortRefs puts refs, of shards below shards, in order of (shard, id), in another
+// slice if there are many. They come in the order in which the series were made, so
+// those of one shard are nearly always in order already.
+func sortRefs(refs []series.Ref, shards int) []series.Ref {
+	byID := func(a, b series.Ref) int { return cmp.Compare(a.ID, b.ID) }
+	if len(refs) < shards {
+		slices.SortFunc(refs, func(a, b series.Ref) int { return cmp.Or(cmp.Compare(a.Shard, b.Shard), byID(a, b)) })
+		return refs
+	}
+	ends := make([]int, shards+1) // where each shard's refs begin; once they are placed, where they end
+	for i := range refs {
+		ends[refs[i].Shard+1]++
+	}
+	for shard := range shards {
+		ends[shard+1] += ends[shard]
+	}
+	sorted := make([]series.Ref, len(refs))
+	for _, ref := range refs {
+		sorted[ends[ref.Shard]] = ref
+		ends[ref.Shard]++
+	}
+	from := 0
+	for _, to := range ends[:shards] {
+		if of := sorted[from:to]; !slices.IsSortedFunc(of, byID) {
+			slices.SortFunc(of, byID)
+		}
+		from = to
+	}
+	return sorted
 }
 
 func (j *job) run(ctx context.Context) error {
@@ -207,6 +253,6 @@ func (m *emitter) send(chunk *scan.Chunk) error {
 		}
 		m.key, m.keyRead = key, true
 	}
-	chunk.Key = m.key
+	chunk.Key, chunk.Ref = m.key, m.ref
 	return m.job.visit(m.worker, chunk)
 }

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
@@ -32,9 +31,8 @@ func manySeries(b *testing.B, samples int) *Engine {
 	counts := make([]int, e.Shards())
 	indexes := make([]uint64, e.Shards())
 	apply := func(shard int) {
-		batch := encoders[shard].AppendTo(nil)
+		body := samplesBody(encoders[shard].AppendTo(nil))
 		indexes[shard]++
-		body := append(binary.AppendUvarint(nil, uint64(len(batch))), batch...)
 		if err := e.Apply(0, &Entry{Kind: EntrySamples, Shard: uint16(shard), Term: 1, Index: indexes[shard], Body: body}); err != nil {
 			b.Fatal(err)
 		}
