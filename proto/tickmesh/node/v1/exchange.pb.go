@@ -30,6 +30,9 @@ type Hello struct {
 	ProtocolMin uint32 `protobuf:"varint,2,opt,name=protocol_min,json=protocolMin,proto3" json:"protocol_min,omitempty"`
 	// Name of its cluster.
 	Cluster string `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// The cluster's identity, 32 hexadecimal digits: a cluster made anew under the
+	// same name has another. Empty: the process has not seen a map yet.
+	ClusterId string `protobuf:"bytes,9,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	// Its node id; empty: it is a router or a tool.
 	Node string `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
 	// Its data folder, 32 hexadecimal digits; empty without node.
@@ -91,6 +94,13 @@ func (x *Hello) GetProtocolMin() uint32 {
 func (x *Hello) GetCluster() string {
 	if x != nil {
 		return x.Cluster
+	}
+	return ""
+}
+
+func (x *Hello) GetClusterId() string {
+	if x != nil {
+		return x.ClusterId
 	}
 	return ""
 }
@@ -300,11 +310,13 @@ var File_tickmesh_node_v1_exchange_proto protoreflect.FileDescriptor
 
 const file_tickmesh_node_v1_exchange_proto_rawDesc = "" +
 	"\n" +
-	"\x1ftickmesh/node/v1/exchange.proto\x12\x10tickmesh.node.v1\"\xf0\x01\n" +
+	"\x1ftickmesh/node/v1/exchange.proto\x12\x10tickmesh.node.v1\"\x8f\x02\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12!\n" +
 	"\fprotocol_min\x18\x02 \x01(\rR\vprotocolMin\x12\x18\n" +
-	"\acluster\x18\x03 \x01(\tR\acluster\x12\x12\n" +
+	"\acluster\x18\x03 \x01(\tR\acluster\x12\x1d\n" +
+	"\n" +
+	"cluster_id\x18\t \x01(\tR\tclusterId\x12\x12\n" +
 	"\x04node\x18\x04 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x05 \x01(\tR\vincarnation\x12\x18\n" +
 	"\aprocess\x18\x06 \x01(\x06R\aprocess\x12\x17\n" +

@@ -28,6 +28,7 @@ const (
 	NodeService_ListNames_FullMethodName      = "/tickmesh.node.v1.NodeService/ListNames"
 	NodeService_Delete_FullMethodName         = "/tickmesh.node.v1.NodeService/Delete"
 	NodeService_FetchShard_FullMethodName     = "/tickmesh.node.v1.NodeService/FetchShard"
+	NodeService_Digest_FullMethodName         = "/tickmesh.node.v1.NodeService/Digest"
 	NodeService_Report_FullMethodName         = "/tickmesh.node.v1.NodeService/Report"
 	NodeService_AdoptMap_FullMethodName       = "/tickmesh.node.v1.NodeService/AdoptMap"
 	NodeService_TransferLeader_FullMethodName = "/tickmesh.node.v1.NodeService/TransferLeader"
@@ -63,6 +64,8 @@ type NodeServiceClient interface {
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
 	// FetchShard gives the files of a shard.
 	FetchShard(ctx context.Context, in *FetchShardRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchShardResponse], error)
+	// Digest gives a digest of a shard's samples.
+	Digest(ctx context.Context, in *DigestRequest, opts ...grpc.CallOption) (*DigestResponse, error)
 	// Report tells what the node has and does.
 	Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error)
 	// AdoptMap gives the node a shard map, which it takes if it is not older than
@@ -221,6 +224,16 @@ func (c *nodeServiceClient) FetchShard(ctx context.Context, in *FetchShardReques
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type NodeService_FetchShardClient = grpc.ServerStreamingClient[FetchShardResponse]
 
+func (c *nodeServiceClient) Digest(ctx context.Context, in *DigestRequest, opts ...grpc.CallOption) (*DigestResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DigestResponse)
+	err := c.cc.Invoke(ctx, NodeService_Digest_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeServiceClient) Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReportResponse)
@@ -281,6 +294,8 @@ type NodeServiceServer interface {
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
 	// FetchShard gives the files of a shard.
 	FetchShard(*FetchShardRequest, grpc.ServerStreamingServer[FetchShardResponse]) error
+	// Digest gives a digest of a shard's samples.
+	Digest(context.Context, *DigestRequest) (*DigestResponse, error)
 	// Report tells what the node has and does.
 	Report(context.Context, *ReportRequest) (*ReportResponse, error)
 	// AdoptMap gives the node a shard map, which it takes if it is not older than
@@ -324,6 +339,9 @@ func (UnimplementedNodeServiceServer) Delete(context.Context, *DeleteRequest) (*
 }
 func (UnimplementedNodeServiceServer) FetchShard(*FetchShardRequest, grpc.ServerStreamingServer[FetchShardResponse]) error {
 	return status.Error(codes.Unimplemented, "method FetchShard not implemented")
+}
+func (UnimplementedNodeServiceServer) Digest(context.Context, *DigestRequest) (*DigestResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Digest not implemented")
 }
 func (UnimplementedNodeServiceServer) Report(context.Context, *ReportRequest) (*ReportResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Report not implemented")
@@ -460,6 +478,24 @@ func _NodeService_FetchShard_Handler(srv interface{}, stream grpc.ServerStream) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type NodeService_FetchShardServer = grpc.ServerStreamingServer[FetchShardResponse]
 
+func _NodeService_Digest_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DigestRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServiceServer).Digest(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: NodeService_Digest_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServiceServer).Digest(ctx, req.(*DigestRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _NodeService_Report_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReportRequest)
 	if err := dec(in); err != nil {
@@ -528,6 +564,10 @@ var NodeService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Delete",
 			Handler:    _NodeService_Delete_Handler,
+		},
+		{
+			MethodName: "Digest",
+			Handler:    _NodeService_Digest_Handler,
 		},
 		{
 			MethodName: "Report",

@@ -28,8 +28,7 @@ type ShardEnd struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The shard.
 	Shard uint32 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
-	// Unset: the answer has all of it. Else nothing of what was given since the
-	// request is wrong, but more is missing.
+	// Unset: the answer has all of it. Else what was given is right, but more is missing.
 	Error *v1.Error `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	// With NOT_LEADER: the node that leads; empty: not known.
 	Leader        string `protobuf:"bytes,3,opt,name=leader,proto3" json:"leader,omitempty"`
