@@ -1,0 +1,146 @@
+package memstore
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// Server holds what is stored.
+type Server struct {
+	mu struct {
+		sync.Mutex
+		content
+		nodes      map[string]*registration
+		leader     *leadership
+		candidates []*leadership // in the order in which they came
+		watches    []*watch      // in the order in which they began
+	}
+}
+
+// content is what a snapshot has: all but what hangs on leases.
+type content struct {
+	shardMap     *shardmap.Map
+	desired      map[string]shardmap.Desired
+	incarnations map[string][]shardmap.Incarnation
+}
+
+func (c content) clone() content {
+	c.desired = maps.Clone(c.desired)
+	c.incarnations = cloneIncarnations(c.incarnations)
+	return c
+}
+
+func cloneIncarnations(all map[string][]shardmap.Incarnation) map[string][]shardmap.Incarnation {
+	cloned := make(map[string][]shardmap.Incarnation, len(all))
+	for node, known := range all {
+		cloned[node] = slices.Clone(known)
+	}
+	return cloned
+}
+
+// NewServer gives an empty server.
+func NewServer() *Server {
+	s := &Server{}
+	s.mu.desired = map[string]shardmap.Desired{}
+	s.mu.incarnations = map[string][]shardmap.Incarnation{}
+	s.mu.nodes = map[string]*registration{}
+	return s
+}
+
+// Open connects a process that has seen a map before, or none.
+func (s *Server) Open(seen shardmap.Seen) *Store {
+	store := &Store{server: s}
+	store.state.seen, store.state.reachable = seen, true
+	return store
+}
+
+// Snapshot is a copy of what a server stores, without what hangs on leases.
+type Snapshot struct{ content content }
+
+// Snapshot copies what is stored.
+func (s *Server) Snapshot() Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Snapshot{s.mu.content.clone()}
+}
+
+// Restore sets the server back to a snapshot, as an operator with a backup does.
+// The leases stay.
+func (s *Server) Restore(snapshot Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.content = snapshot.content.clone()
+	s.notifyLocked()
+}
+
+// ExpireLeases ends the registrations and leaderships of all stores that cannot
+// reach the server.
+func (s *Server) ExpireLeases() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, node := range slices.Sorted(maps.Keys(s.mu.nodes)) {
+		if held := s.mu.nodes[node]; !held.store.state.reachable {
+			s.dropLocked(held)
+		}
+	}
+	s.mu.candidates = slices.DeleteFunc(s.mu.candidates, func(c *leadership) bool { return !c.store.state.reachable })
+	if held := s.mu.leader; held != nil && !held.store.state.reachable {
+		s.deposeLocked(held)
+	}
+	s.notifyLocked()
+}
+
+// dropLocked ends a registration.
+func (s *Server) dropLocked(held *registration) {
+	if s.mu.nodes[held.info.ID] == held {
+		delete(s.mu.nodes, held.info.ID)
+	}
+	held.end()
+}
+
+// deposeLocked ends a leadership, or a candidature, and elects the next candidate.
+func (s *Server) deposeLocked(held *leadership) {
+	s.mu.candidates = slices.DeleteFunc(s.mu.candidates, func(c *leadership) bool { return c == held })
+	if s.mu.leader == held {
+		s.mu.leader = nil
+		held.end()
+	}
+	s.electLocked()
+}
+
+func (s *Server) electLocked() {
+	if s.mu.leader != nil {
+		return
+	}
+	for i, candidate := range s.mu.candidates {
+		if candidate.store.state.reachable {
+			s.mu.candidates = slices.Delete(s.mu.candidates, i, i+1)
+			s.mu.leader = candidate
+			close(candidate.elected)
+			return
+		}
+	}
+}
+
+// viewLocked is what is stored now.
+func (s *Server) viewLocked() shardmap.View {
+	nodes := make(map[string]shardmap.NodeInfo, len(s.mu.nodes))
+	for id, held := range s.mu.nodes {
+		nodes[id] = held.info
+	}
+	return shardmap.View{
+		Map: s.mu.shardMap, Nodes: nodes,
+		Desired:      maps.Clone(s.mu.desired),
+		Incarnations: cloneIncarnations(s.mu.incarnations),
+	}
+}
+
+// notifyLocked sends the newest view to all watches.
+func (s *Server) notifyLocked() {
+	for _, w := range s.mu.watches {
+		w.send()
+	}
+}

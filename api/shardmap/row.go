@@ -1,0 +1,101 @@
+package shardmap
+
+import (
+	"cmp"
+	"slices"
+)
+
+// SameReplica says whether both are the same replica: node, incarnation and raft id.
+// The role may differ: a learner becomes a voter.
+func (a Member) SameReplica(b Member) bool {
+	return a.Node == b.Node && a.Incarnation == b.Incarnation && a.RaftID == b.RaftID
+}
+
+// SamePlace says whether both are on the same incarnation of the same node.
+func (a Member) SamePlace(b Member) bool { return a.Node == b.Node && a.Incarnation == b.Incarnation }
+
+// SortMembers orders members by raft id, the order in which maps keep them.
+func SortMembers(members []Member) {
+	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.RaftID, b.RaftID) })
+}
+
+// Clone gives a copy that shares nothing with r.
+func (r Row) Clone() Row {
+	r.Members, r.Intended = slices.Clone(r.Members), slices.Clone(r.Intended)
+	return r
+}
+
+// Equal says whether both rows are the same, the order of members included. An
+// empty Intended is not a nil one.
+func (r Row) Equal(other Row) bool {
+	return r.Version == other.Version && r.RaftIDLast == other.RaftIDLast && r.Era == other.Era && r.Fresh == other.Fresh &&
+		slices.Equal(r.Members, other.Members) && slices.Equal(r.Intended, other.Intended) &&
+		(r.Intended == nil) == (other.Intended == nil)
+}
+
+// Target is what the group's leader works towards: Intended, or without one Members
+// (a learner that a move given up has left behind goes away again).
+func (r Row) Target() []Member {
+	if r.Intended != nil {
+		return r.Intended
+	}
+	return r.Members
+}
+
+// MemberOn gives the settled member on an incarnation of a node.
+func (r Row) MemberOn(node, incarnation string) (Member, bool) {
+	for _, member := range r.Members {
+		if member.Node == node && member.Incarnation == incarnation {
+			return member, true
+		}
+	}
+	return Member{}, false
+}
+
+// Settled is the row after its leader has found the group's configuration to be
+// config: Members are config, and Intended is cleared when it is reached, or when it
+// cannot be reached any more because it names a replica that has left (its raft id
+// is spent; placement decides anew). It gives false when there is nothing to write.
+//
+// The leader calls it after each change of the configuration and before the next one.
+func (r Row) Settled(config []Member) (Row, bool) {
+	next := r.Clone()
+	next.Members = slices.Clone(config)
+	SortMembers(next.Members)
+	next.Fresh = false
+	for _, member := range next.Members {
+		next.RaftIDLast = max(next.RaftIDLast, member.RaftID)
+	}
+	if r.Intended != nil && (slices.Equal(next.Members, r.Intended) || spent(r, next.Members)) {
+		next.Intended = nil
+	}
+	if next.Equal(r) {
+		return r, false
+	}
+	next.Version++
+	return next, true
+}
+
+// spent says whether Intended names a replica that was a member and is none any more.
+func spent(r Row, config []Member) bool {
+	return slices.ContainsFunc(r.Intended, func(wanted Member) bool {
+		return slices.ContainsFunc(r.Members, wanted.SameReplica) && !slices.ContainsFunc(config, wanted.SameReplica)
+	})
+}
+
+// WithIntended is the row with another aim. A new member has raft id 0 and gets the
+// next one. Naming exactly the present members calls a move off; the leader then
+// confirms by settling.
+func (r Row) WithIntended(intended []Member) Row {
+	next := r.Clone()
+	next.Version++
+	next.Intended = slices.Clone(intended)
+	for i := range next.Intended {
+		if next.Intended[i].RaftID == 0 {
+			next.RaftIDLast++
+			next.Intended[i].RaftID = next.RaftIDLast
+		}
+	}
+	SortMembers(next.Intended)
+	return next
+}

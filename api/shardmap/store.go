@@ -1,0 +1,120 @@
+package shardmap
+
+import (
+	"context"
+	"errors"
+)
+
+// Errors of a Store. Others are wrapped around what the store's library says.
+var (
+	// ErrConflict: the map in the store has another epoch than the one expected.
+	ErrConflict = errors.New("the shard map was changed by another")
+	// ErrUnavailable: the store did not answer in time. What was to be written may
+	// have been written all the same; load again.
+	ErrUnavailable = errors.New("the placement store does not answer")
+	// ErrRolledBack: the store has no map, or one older than one seen before. It was
+	// lost or set back; the map has to be rescued from the nodes.
+	ErrRolledBack = errors.New("the placement store was lost or rolled back")
+	// ErrWrongCluster: the store's map belongs to another cluster than the one seen before.
+	ErrWrongCluster = errors.New("the shard map is of another cluster")
+	// ErrNode: what a node says about itself is not valid.
+	ErrNode = errors.New("not a valid description of a node")
+	// ErrNodeHeld: another process is registered under the node's id.
+	ErrNodeHeld = errors.New("another process is registered under this node id")
+	// ErrRetired: the data folder's incarnation was replaced and may not come back.
+	ErrRetired = errors.New("this data folder was replaced and retired")
+	// ErrClosed: the store was closed.
+	ErrClosed = errors.New("the placement store is closed")
+)
+
+// View is all that a store knows, at one moment.
+type View struct {
+	Map          *Map                     // nil: none yet. Shared: not to be changed
+	Nodes        map[string]NodeInfo      // the live ones, by id
+	Desired      map[string]Desired       // by node
+	Incarnations map[string][]Incarnation // by node, in the order in which they registered
+	// Err is set while the store cannot be relied on: ErrUnavailable, ErrRolledBack,
+	// ErrWrongCluster, ErrMap, ErrFormat. The other fields are then the last good ones.
+	Err error
+}
+
+// Seen is the newest map that its owner has seen, in this life or an earlier one. A
+// store refuses older ones.
+type Seen struct {
+	ClusterID string // Map.ID; empty: none seen
+	Epoch     uint64
+}
+
+// Check gives ErrRolledBack or ErrWrongCluster when a map must not follow the one
+// seen; m is nil when the store has none.
+func (s Seen) Check(m *Map) error {
+	switch {
+	case s.Epoch == 0:
+		return nil
+	case m == nil:
+		return ErrRolledBack
+	case m.ID != s.ClusterID:
+		return ErrWrongCluster
+	case m.Epoch < s.Epoch:
+		return ErrRolledBack
+	}
+	return nil
+}
+
+// Store keeps the map, the nodes and what is wanted of them. It is safe for
+// concurrent use. Each call ends with ErrUnavailable when the store does not answer
+// within a bounded time, or when ctx ends first with the error of ctx.
+type Store interface {
+	// Load gives what the store has now. A store that was rolled back gives the error
+	// in View.Err as well as by return.
+	Load(ctx context.Context) (View, error)
+
+	// Watch sends a View at the start and after each change, until ctx ends or the
+	// store is closed; then the channel is closed. Only the newest View waits: a slow
+	// reader misses the ones between. While the store does not answer, a View with
+	// Err is sent once, and one without when it answers again.
+	Watch(ctx context.Context) <-chan View
+
+	// CompareAndSwap replaces the map of the epoch by next, whose epoch is greater.
+	// An epoch of 0 says that there is no map yet. Errors: ErrConflict, ErrMap,
+	// ErrRolledBack and ErrWrongCluster when next is older than what was seen.
+	CompareAndSwap(ctx context.Context, epoch uint64, next Map) error
+
+	// SetDesired says what is wanted of a node; "" forgets the node.
+	SetDesired(ctx context.Context, node string, desired Desired) error
+
+	// Register enters a node under a lease, and its incarnation among the known ones.
+	// A process with the same incarnation and address takes over at once: it is the
+	// same node, started again. Errors: ErrNodeHeld, ErrRetired, ErrNode.
+	Register(ctx context.Context, info NodeInfo) (Registration, error)
+
+	// Retire marks an incarnation so that it cannot register again. One that is
+	// registered now is refused with ErrNodeHeld.
+	Retire(ctx context.Context, node, incarnation string) error
+
+	// Campaign waits until it is elected to run placement. Name says who it is.
+	Campaign(ctx context.Context, name string) (Leadership, error)
+
+	// Close ends all watches, registrations and leaderships that came from this store.
+	Close() error
+}
+
+// Registration is a node's entry under its lease.
+type Registration interface {
+	// Update changes what the node says; its id and incarnation stay. ErrNodeHeld:
+	// the entry is lost.
+	Update(ctx context.Context, info NodeInfo) error
+	// Lost is closed when the lease has ended or another process took over. The node
+	// goes on with what it knows, and registers again.
+	Lost() <-chan struct{}
+	// Close removes the entry.
+	Close(ctx context.Context) error
+}
+
+// Leadership is a won election.
+type Leadership interface {
+	// Lost is closed when another may have been elected.
+	Lost() <-chan struct{}
+	// Resign lets another be elected.
+	Resign(ctx context.Context) error
+}
