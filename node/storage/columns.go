@@ -8,9 +8,14 @@ import (
 
 // dropHidden removes the samples from index start on that lie in one of the spans.
 func dropHidden(c *codec.Columns, start int, spans []span) {
+	keepColumns(c, start, func(timeMs int64) bool { return !hidden(spans, timeMs) })
+}
+
+// keepColumns removes the samples from index start on whose time is not to be kept.
+func keepColumns(c *codec.Columns, start int, keep func(timeMs int64) bool) {
 	kept := start
 	for i := start; i < len(c.Times); i++ {
-		if hidden(spans, c.Times[i]) {
+		if !keep(c.Times[i]) {
 			continue
 		}
 		c.Times[kept], c.Mantissas[kept], c.Scales[kept] = c.Times[i], c.Mantissas[i], c.Scales[i]
@@ -19,15 +24,14 @@ func dropHidden(c *codec.Columns, start int, spans []span) {
 	c.Times, c.Mantissas, c.Scales = c.Times[:kept], c.Mantissas[:kept], c.Scales[:kept]
 }
 
-// sortColumns copies src to dst in order of time; of equal times the last wins.
+// sortColumns moves src to dst in order of time; of equal times the last wins. What
+// is in src then is of no use but for its memory.
 func sortColumns(src, dst *codec.Columns, scratch *[]int32) {
-	dst.Reset()
 	if strictlyGrowing(src.Times) {
-		dst.Times = append(dst.Times, src.Times...)
-		dst.Mantissas = append(dst.Mantissas, src.Mantissas...)
-		dst.Scales = append(dst.Scales, src.Scales...)
+		*src, *dst = *dst, *src
 		return
 	}
+	dst.Reset()
 	order := timeOrder(src.Times, (*scratch)[:0])
 	*scratch = order
 	for _, i := range order {

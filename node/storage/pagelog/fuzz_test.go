@@ -67,13 +67,14 @@ func FuzzScan(f *testing.F) {
 		limit := int64(extentHeaderBytes + len(b))
 		want := slowScan(b)
 		i := 0
-		err := l.scan(g, limit, func(ref Ref, page Page) error {
+		s := scanner{corrupt: l.corrupt, visit: func(ref Ref, page Page) error {
 			if i >= len(want) || ref != want[i] || len(page.Payload) == 0 {
 				t.Fatalf("page %d is %#x, want %v", i, ref, want)
 			}
 			i++
 			return nil
-		})
+		}}
+		err := s.scan(g, limit)
 		if err != nil || i != len(want) {
 			t.Fatalf("%d pages, want %d, %v", i, len(want), err)
 		}

@@ -214,14 +214,14 @@ func (l *Log) fitExtent(file vfs.File, g *generation, index int, used int64, gro
 }
 
 func (l *Log) visitAll(visit func(ref Ref, shard uint16, id uint32)) error {
+	s := scanner{corrupt: l.corrupt, visit: func(ref Ref, page Page) error {
+		if visit != nil {
+			visit(ref, page.Shard, page.ID)
+		}
+		return nil
+	}}
 	for _, g := range l.mu.generations {
-		err := l.scan(g, g.flushed.Load(), func(ref Ref, page Page) error {
-			if visit != nil {
-				visit(ref, page.Shard, page.ID)
-			}
-			return nil
-		})
-		if err != nil {
+		if err := s.scan(g, g.flushed.Load()); err != nil {
 			return err
 		}
 	}

@@ -90,17 +90,18 @@ func payloadLength(header []byte) (int, bool) {
 	return n, n >= 1 && n <= PayloadBytesMax
 }
 
+// headerSeries gives whose page a header is, which nobody has checked.
+func headerSeries(header []byte) (shard uint16, id uint32) {
+	return binary.LittleEndian.Uint16(header[6:]), binary.LittleEndian.Uint32(header[8:])
+}
+
 // parsePage checks a header and its payload, which it keeps.
 func parsePage(header, payload []byte, generation uint32, offset int64) (Page, bool) {
 	if binary.LittleEndian.Uint32(header) != headerSum(header, generation, offset, payloadSum(payload)) {
 		return Page{}, false
 	}
-	return Page{
-		Shard:    binary.LittleEndian.Uint16(header[6:]),
-		ID:       binary.LittleEndian.Uint32(header[8:]),
-		Previous: Ref(binary.LittleEndian.Uint32(header[12:])),
-		Payload:  payload,
-	}, true
+	shard, id := headerSeries(header)
+	return Page{Shard: shard, ID: id, Previous: Ref(binary.LittleEndian.Uint32(header[12:])), Payload: payload}, true
 }
 
 // Kinds of errors, for errors.Is.

@@ -145,6 +145,18 @@ func (l *Log) corrupt(e *CorruptError) {
 // visit returns. Damaged pages are reported and left out. Errors: those of visit,
 // ErrNoGeneration, ErrBroken when buffered pages could not be written.
 func (p *Pin) Each(number uint32, visit func(Ref, Page) error) error {
+	return p.each(number, &scanner{corrupt: p.log.corrupt, visit: visit})
+}
+
+// EachOf is Each for who has heard of the damage, and wants the pages of some series
+// only: it reports nothing, and passes over the others without checking them. Where
+// a file is damaged it may miss some pages that Each finds; with wanted nil it does
+// not. What it visits is checked.
+func (p *Pin) EachOf(number uint32, wanted func(shard uint16, id uint32) bool, visit func(Ref, Page) error) error {
+	return p.each(number, &scanner{corrupt: func(*CorruptError) {}, wanted: wanted, visit: visit})
+}
+
+func (p *Pin) each(number uint32, s *scanner) error {
 	g := p.generations[number%(GenerationsMax+1)]
 	if g == nil || g.number != number {
 		return fmt.Errorf("generation %d: %w", number, ErrNoGeneration)
@@ -158,7 +170,7 @@ func (p *Pin) Each(number uint32, visit func(Ref, Page) error) error {
 	if err != nil {
 		return err
 	}
-	return p.log.scan(g, g.flushed.Load(), visit)
+	return s.scan(g, g.flushed.Load())
 }
 
 // release gives one hold on a generation back; the last one closes its files.
@@ -181,8 +193,15 @@ func (l *Log) release(g *generation) error {
 
 const scanBytes = 256 << 10
 
+// scanner visits the pages of a generation.
+type scanner struct {
+	corrupt func(*CorruptError)
+	wanted  func(shard uint16, id uint32) bool // nil: all
+	visit   func(Ref, Page) error
+}
+
 // scan visits the pages of a generation up to the offset limit.
-func (l *Log) scan(g *generation, limit int64, visit func(Ref, Page) error) error {
+func (c *scanner) scan(g *generation, limit int64) error {
 	buffer := make([]byte, min(scanBytes, g.extentBytes()))
 	for index := range g.extents {
 		start := int64(index) << g.shift
@@ -194,10 +213,10 @@ func (l *Log) scan(g *generation, limit int64, visit func(Ref, Page) error) erro
 			continue
 		}
 		s := extentScan{
-			log: l, g: g, extent: e, start: start, at: extentHeaderBytes,
+			scanner: c, g: g, extent: e, start: start, at: extentHeaderBytes,
 			end: min(limit-start, g.extentBytes()), last: limit-start <= g.extentBytes(), gap: -1,
 		}
-		if err := s.run(buffer, visit); err != nil {
+		if err := s.run(buffer); err != nil {
 			return err
 		}
 	}
@@ -206,7 +225,7 @@ func (l *Log) scan(g *generation, limit int64, visit func(Ref, Page) error) erro
 
 // extentScan walks one extent.
 type extentScan struct {
-	log     *Log
+	*scanner
 	g       *generation
 	extent  *extent
 	start   int64 // of the extent in its generation
@@ -216,7 +235,7 @@ type extentScan struct {
 	gapZero bool  // the stretch is of zeros so far
 }
 
-func (s *extentScan) run(buffer []byte, visit func(Ref, Page) error) error {
+func (s *extentScan) run(buffer []byte) error {
 	for s.at < s.end {
 		chunk := buffer[:min(int64(len(buffer)), s.end-s.at)]
 		// The next chunk is read while this one is visited. A hint: what cannot be read
@@ -224,7 +243,7 @@ func (s *extentScan) run(buffer []byte, visit func(Ref, Page) error) error {
 		_ = s.extent.mapping.Advise(s.at, min(2*int64(len(chunk)), s.end-s.at), vfs.AdviceWillNeed)
 		copyMapped(s.extent.mapping, chunk, s.at)
 		before := s.at
-		if err := s.chunk(chunk, visit); err != nil {
+		if err := s.chunk(chunk); err != nil {
 			return err
 		}
 		if s.at == before { // less than a page is left
@@ -240,7 +259,7 @@ func (s *extentScan) run(buffer []byte, visit func(Ref, Page) error) error {
 }
 
 // chunk visits the pages that lie in the chunk as a whole.
-func (s *extentScan) chunk(chunk []byte, visit func(Ref, Page) error) error {
+func (s *extentScan) chunk(chunk []byte) error {
 	final := s.at+int64(len(chunk)) == s.end
 	for {
 		if len(chunk) < pageHeaderBytes {
@@ -254,6 +273,11 @@ func (s *extentScan) chunk(chunk []byte, visit func(Ref, Page) error) error {
 			}
 			ok = false
 		}
+		if ok && s.wanted != nil && !s.wanted(headerSeries(chunk)) {
+			s.report(s.at)
+			chunk, s.at = chunk[size:], s.at+int64(size)
+			continue
+		}
 		var page Page
 		offset := s.start + s.at
 		if ok {
@@ -266,7 +290,7 @@ func (s *extentScan) chunk(chunk []byte, visit func(Ref, Page) error) error {
 		}
 		s.report(s.at)
 		chunk, s.at = chunk[size:], s.at+int64(size)
-		if err := visit(makeRef(s.g.number, offset), page); err != nil {
+		if err := s.visit(makeRef(s.g.number, offset), page); err != nil {
 			return err
 		}
 	}
@@ -285,7 +309,7 @@ func (s *extentScan) bad(b []byte) {
 // report ends a damaged stretch.
 func (s *extentScan) report(until int64) {
 	if s.gap >= 0 {
-		s.log.corrupt(&CorruptError{File: s.extent.file.Name(), Generation: s.g.number, Offset: s.gap, Length: until - s.gap})
+		s.corrupt(&CorruptError{File: s.extent.file.Name(), Generation: s.g.number, Offset: s.gap, Length: until - s.gap})
 	}
 	s.gap = -1
 }

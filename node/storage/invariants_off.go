@@ -1,0 +1,6 @@
+//go:build !invariants
+
+package storage
+
+// invariants is off: see the file of the build tag.
+const invariants = false
