@@ -18,13 +18,10 @@ const batchGroup = 32
 func (x *Index) ResolveBatch(hint uint32, keys []series.Key, refs []series.Ref) (found int) {
 	refs = refs[:len(keys)]
 	for i := 0; i < len(keys); {
-		// As long as each series is the successor of the one before, guess.
-		for i < len(keys) && x.resolveNext(hint, keys[i], &refs[i]) {
-			hint = refs[i].Hint
-			i++
-			found++
-		}
-		n := min(len(keys)-i, batchGroup)
+		n := x.resolveRun(hint, keys[i:], refs[i:])
+		i += n
+		found += n
+		n = min(len(keys)-i, batchGroup)
 		if n == 0 {
 			break
 		}
@@ -38,18 +35,23 @@ func (x *Index) ResolveBatch(hint uint32, keys []series.Key, refs []series.Ref) 
 	return found
 }
 
-// resolveNext tries the successor of hint.
-func (x *Index) resolveNext(hint uint32, key series.Key, ref *series.Ref) bool {
-	next := hint + 1
-	if next >= x.keys.count.Load() {
-		return false
+// resolveRun resolves keys as long as each is the successor of the one before, and
+// gives their number. It counts the local ids itself instead of reading them from
+// the records, so that the records of several keys are on their way at once.
+func (x *Index) resolveRun(hint uint32, keys []series.Key, refs []series.Ref) int {
+	next, count := hint+1, x.keys.count.Load()
+	for i, key := range keys {
+		if next >= count {
+			return i
+		}
+		record := x.keys.record(next)
+		if record == nil || !recordHasKey(record, key) {
+			return i
+		}
+		refs[i] = series.Ref{Hint: next, Shard: recordShard(record), ID: recordID(record)}
+		next++
 	}
-	record := x.keys.record(next)
-	if record == nil || !recordHasKey(record, key) {
-		return false
-	}
-	*ref = recordRef(record)
-	return true
+	return len(keys)
 }
 
 // resolveGroup looks keys up in stages. No stage waits for what the same stage
