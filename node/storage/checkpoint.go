@@ -13,6 +13,7 @@ import (
 const (
 	FailCheckpointSeal    = "checkpoint/before-seal"
 	FailCheckpointSync    = "checkpoint/before-sync"
+	FailCheckpointBatches = "checkpoint/after-batch-ids"
 	FailCheckpointPublish = "checkpoint/before-publish"
 	FailCheckpointDone    = "checkpoint/after-publish"
 	FailFlushSort         = "flush/before-sort"
@@ -31,7 +32,7 @@ const (
 // Failpoints lists the names of the engine, series table and page log included.
 func Failpoints() []string {
 	names := []string{
-		FailCheckpointSeal, FailCheckpointSync, FailCheckpointPublish, FailCheckpointDone,
+		FailCheckpointSeal, FailCheckpointSync, FailCheckpointBatches, FailCheckpointPublish, FailCheckpointDone,
 		FailFlushSort, FailFlushFinish, FailFlushPublish, FailFlushDone,
 		FailCompactMerge, FailCompactPublish, FailCompactDone,
 		FailRetentionPublish, FailRetentionDone, FailSeriesCreate, FailSeriesCreated,
@@ -44,8 +45,10 @@ type Checkpoint struct {
 	// Position is where recovery shall start to read. All entries before it are
 	// applied, and hot pages whose oldest sample comes from one of them have an
 	// epoch ≤ SealThrough.
-	Position    uint64
-	Applied     []uint64 // each shard's last entry before Position
+	Position uint64
+	// Applied has for each shard an entry such that all up to it have epochs
+	// ≤ SealThrough, and all after it lie at or behind Position and have later epochs.
+	Applied     []uint64
 	SealThrough uint16
 	SealAll     bool // seal every hot page, for a clean end
 }
@@ -70,12 +73,26 @@ func (e *Engine) Checkpoint(c Checkpoint) error {
 	if err := e.failpoints.Hit(FailCheckpointSync); err != nil {
 		return err
 	}
-	err := e.publishManifest(FailCheckpointPublish, func(m *manifest) {
+	batches, err := e.storeBatchTables(c.Applied)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if err := e.failpoints.Hit(FailCheckpointBatches); err != nil {
+		return err
+	}
+	err = e.publishManifest(FailCheckpointPublish, func(m *manifest) {
 		m.LogPosition = c.Position
 		m.Applied = slices.Clone(c.Applied)
+		m.BatchFile = batches.file
 	})
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
+	}
+	e.keepBatchState(batches)
+	for i, s := range e.shards {
+		s.mu.Lock()
+		s.mu.ledger.forget(c.Applied[i])
+		s.mu.Unlock()
 	}
 	e.stats.checkpoints.Add(1)
 	return e.failpoints.Hit(FailCheckpointDone)

@@ -80,12 +80,15 @@ type Engine struct {
 	manifest      *manifest   // as published last; guarded by maintenance
 	inDoubt       bool        // the file may be a later one; guarded by maintenance
 	monthsDropped index.Month // months before it are forgotten; guarded by rewriting
+	batches       batchState  // as published last; guarded by maintenance
+	batchFileLast uint64      // number of the last file of batch ids; guarded by maintenance
 
 	stats engineStats
 }
 
 type engineStats struct {
 	samples, samplesSkipped, entriesInvalid atomic.Int64
+	batchesRepeated                         atomic.Int64
 	checkpoints, flushes, compactions       atomic.Int64
 	flushedSamples, compactedSamples        atomic.Int64
 	compactionFailures, corruptions         atomic.Int64
@@ -170,8 +173,12 @@ func (e *Engine) refuseForeignFiles() error {
 }
 
 func (e *Engine) restore(m *manifest) (err error) {
+	tables, err := e.readBatchTables(m)
+	if err != nil {
+		return err
+	}
 	for i := range m.Shards {
-		e.shards = append(e.shards, newShard(e, uint16(i), m.Applied[i], m.RetentionCutMs[i]))
+		e.shards = append(e.shards, newShard(e, uint16(i), m.Applied[i], m.RetentionCutMs[i], tables[i]))
 	}
 	e.index, err = index.Open(index.Options{
 		FS: e.fs, Dir: path.Join(e.dir, dirIndex), State: m.Index, Failpoints: e.failpoints, Corrupt: e.reportCorruption,

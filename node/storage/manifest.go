@@ -44,6 +44,7 @@ type manifest struct {
 	SegmentNext    uint64         `json:"segmentNext"`    // number of the next segment's file
 	RetentionCutMs []int64        `json:"retentionCutMs"` // by shard
 	Tombstones     tombstones     `json:"tombstones"`
+	BatchFile      string         `json:"batchFile,omitempty"` // of the batch ids after Applied; none: there are none
 	// Purged says for segments, by name, up to which number tombstones have been
 	// worked into them.
 	Purged map[string]uint64 `json:"purged,omitempty"`

@@ -40,6 +40,7 @@ type shard struct {
 		reader   series.BatchReader
 		slots    []slot
 		points   points
+		ledger   batchLedger
 		doubtful uint32 // ids from here on are not what the log says: see DoubtIDs
 	}
 }
@@ -56,10 +57,11 @@ type backlogEntry struct {
 	entry Entry
 }
 
-func newShard(engine *Engine, number uint16, applied uint64, cutMs int64) *shard {
+func newShard(engine *Engine, number uint16, applied uint64, cutMs int64, batches batchTable) *shard {
 	s := &shard{number: number, engine: engine}
 	s.cutMs.Store(cutMs)
 	s.mu.applied, s.mu.doubtful = applied, noDoubt
+	s.mu.ledger = newBatchLedger(batches, applied)
 	s.mu.set = page.NewSet(page.Options{Sealer: s, Arena: &engine.arena})
 	return s
 }
@@ -125,7 +127,7 @@ func (s *shard) applyLocked(epoch uint16, e *Entry) error {
 	var err error
 	switch e.Kind {
 	case EntrySamples:
-		err = s.applySamplesLocked(epoch, e.Body)
+		err = s.applySamplesLocked(epoch, e)
 	case EntryDelete:
 		err = s.applyDeleteLocked(e.Index, e.Body)
 	case EntryRetention:
@@ -135,8 +137,10 @@ func (s *shard) applyLocked(epoch uint16, e *Entry) error {
 		err = fmt.Errorf("%w: kind %d", ErrEntry, e.Kind)
 	}
 	if errors.Is(err, ErrStalled) {
+		s.mu.ledger.restart()
 		return err
 	}
+	s.mu.ledger.finish()
 	if err != nil {
 		s.engine.stats.entriesInvalid.Add(1)
 		err = fmt.Errorf("shard %d, entry %d: %w", s.number, e.Index, err)
@@ -147,13 +151,18 @@ func (s *shard) applyLocked(epoch uint16, e *Entry) error {
 
 // applySamplesLocked applies the batches of an entry. Each stands for itself: what
 // is wrong with one does not touch the others, which other writers may have sent.
-func (s *shard) applySamplesLocked(epoch uint16, body []byte) error {
+func (s *shard) applySamplesLocked(epoch uint16, e *Entry) error {
 	p := &s.mu.points
 	p.begin(epoch, min(s.engine.index.ShardSeries(s.number), s.mu.doubtful), s.cutMs.Load())
 	var refused *BatchError
-	batches := ReadBatches(body)
+	batches := ReadBatches(e.Body)
 	for number := 0; batches.Next(); number++ {
-		err := s.applyBatchLocked(batches.Batch)
+		var err error
+		if batches.ID.Session == 0 {
+			err = s.applyBatchLocked(batches.Batch)
+		} else {
+			err = s.applyOnceLocked(epoch, e.Index, &batches)
+		}
 		if errors.Is(err, ErrStalled) {
 			return err
 		}

@@ -10,11 +10,12 @@ import (
 
 // Stats are the engine's figures of the moment. Counters count since Open.
 type Stats struct {
-	Samples        int64 // applied
-	SamplesSkipped int64 // of the log, older than retention or naming no series
-	EntriesInvalid int64
-	EntriesStalled int64 // waiting for the disk
-	StalledBytes   int64 // of their bodies
+	Samples         int64 // applied
+	SamplesSkipped  int64 // of the log, older than retention or naming no series
+	EntriesInvalid  int64
+	BatchesRepeated int64 // with the id of one that was applied
+	EntriesStalled  int64 // waiting for the disk
+	StalledBytes    int64 // of their bodies
 
 	Checkpoints, Flushes, Compactions int64
 	FlushedSamples, CompactedSamples  int64
@@ -45,7 +46,8 @@ func (e *Engine) Stats() Stats {
 	c := &e.stats
 	s := Stats{
 		Samples: c.samples.Load(), SamplesSkipped: c.samplesSkipped.Load(), EntriesInvalid: c.entriesInvalid.Load(),
-		Checkpoints: c.checkpoints.Load(), Flushes: c.flushes.Load(), Compactions: c.compactions.Load(),
+		BatchesRepeated: c.batchesRepeated.Load(),
+		Checkpoints:     c.checkpoints.Load(), Flushes: c.flushes.Load(), Compactions: c.compactions.Load(),
 		FlushedSamples: c.flushedSamples.Load(), CompactedSamples: c.compactedSamples.Load(),
 		CompactionFailures: c.compactionFailures.Load(), Corruptions: c.corruptions.Load(),
 		SegmentsExpired: c.segmentsExpired.Load(),
