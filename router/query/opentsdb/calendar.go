@@ -28,24 +28,30 @@ func (c calendar) next(startMs int64) int64 {
 // window gives the start of the window that holds timeMs and of the one after it.
 func (c calendar) window(timeMs int64) (start, next int64) {
 	year, month, day := time.UnixMilli(timeMs).In(c.location).Date()
-	number := dayNumber(year, month, day)
 	switch c.unit {
 	case "d":
-		number = floorTo(number, c.n)
-		return c.dayStart(number), c.dayStart(number + c.n)
+		return windowOf(timeMs, floorTo(dayNumber(year, month, day), c.n), c.n, c.dayStart)
 	case "w":
-		number = floorTo(number-sunday, 7*c.n) + sunday
-		return c.dayStart(number), c.dayStart(number + 7*c.n)
+		return windowOf(timeMs, floorTo(dayNumber(year, month, day)-sunday, 7*c.n)+sunday, 7*c.n, c.dayStart)
 	case "n":
-		number = floorTo(int64(year-1970)*12+int64(month-1), c.n)
-		return c.monthStart(number), c.monthStart(number + c.n)
+		return windowOf(timeMs, floorTo(int64(year-1970)*12+int64(month-1), c.n), c.n, c.monthStart)
 	case "y":
-		number = floorTo(int64(year-1970), c.n)
-		return c.monthStart(number * 12), c.monthStart((number + c.n) * 12)
+		return windowOf(timeMs, floorTo(int64(year-1970), c.n)*12, c.n*12, c.monthStart)
 	}
-	midnight := c.dayStart(number)
+	midnight, nextMidnight := windowOf(timeMs, dayNumber(year, month, day), 1, c.dayStart)
 	start = midnight + floorTo(timeMs-midnight, c.stepMs())
-	return start, min(start+c.stepMs(), c.dayStart(number+1))
+	return start, min(start+c.stepMs(), nextMidnight)
+}
+
+// windowOf gives the starts of the window that begins with unit number, or of the
+// one after it when timeMs is there already: where clocks go back over midnight, a
+// date comes a second time after the next one has begun. It counts for that one.
+func windowOf(timeMs, number, width int64, startOf func(number int64) int64) (start, next int64) {
+	start, next = startOf(number), startOf(number+width)
+	if timeMs >= next {
+		start, next = next, startOf(number+2*width)
+	}
+	return start, next
 }
 
 // stepMs is the width of windows below a day.
@@ -81,15 +87,23 @@ func (c calendar) monthStart(number int64) int64 {
 }
 
 // dateStart finds the first moment of a date. Where clocks jump over midnight,
-// time.Date gives a moment of a day beside it: the day starts at the jump.
+// time.Date gives a moment of a day beside it: the day starts at the jump. Where
+// they go back over midnight there are two, and time.Date may give the second.
 func (c calendar) dateStart(year int, month time.Month, day int) int64 {
 	t := time.Date(year, month, day, 0, 0, 0, 0, c.location)
-	if t.Day() == day {
-		return t.UnixMilli()
-	}
 	before, after := t.ZoneBounds()
-	if dayNumber(t.Date()) < dayNumber(year, month, day) {
-		return after.UnixMilli()
+	if t.Day() != day {
+		if dayNumber(t.Date()) < dayNumber(year, month, day) {
+			return after.UnixMilli()
+		}
+		return before.UnixMilli()
 	}
-	return before.UnixMilli()
+	if !before.IsZero() {
+		_, offset := t.Zone()
+		_, offsetBefore := before.Add(-time.Second).Zone()
+		if first := t.Add(time.Duration(offset-offsetBefore) * time.Second); first.Before(before) {
+			return first.UnixMilli()
+		}
+	}
+	return t.UnixMilli()
 }

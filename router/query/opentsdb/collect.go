@@ -3,6 +3,7 @@ package opentsdb
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math"
 	"slices"
 
@@ -46,7 +47,7 @@ func (h *handler) run(ctx context.Context, q *dataQuery, sub *subQuery, memory *
 		}
 		workers := make([]worker, max(1, h.limits.Parallel))
 		for w := range workers {
-			workers[w] = worker{sub: sub, span: f.span, pushed: request.Windows != nil, memory: memory}
+			workers[w] = worker{ctx: ctx, sub: sub, span: f.span, pushed: request.Windows != nil, memory: memory}
 		}
 		err := h.source.Scan(ctx, request, func(worker int, chunk *scan.Chunk) error { return workers[worker].visit(chunk) })
 		if err != nil {
@@ -77,6 +78,7 @@ func (h *handler) scanLimits(memory *budget) scan.Limits {
 
 // worker receives the chunks of one visitor and makes columns of them.
 type worker struct {
+	ctx    context.Context
 	sub    *subQuery
 	span   span
 	pushed bool // chunks are windows
@@ -214,7 +216,9 @@ func (w *worker) finish() error {
 	return err
 }
 
-const columnBytes = 72 // of a column itself
+// columnBytes is what a column itself takes: in the list of its worker, in that of
+// all, and while these are sorted.
+const columnBytes = 3*72 + 16
 
 // keep copies the series that has been visited to where it stays.
 func (w *worker) keep(times []int64, values []float64) error {
@@ -253,7 +257,7 @@ func (w *worker) fill() error {
 		w.times = append(w.times, start)
 		w.values = append(w.values, value)
 		if len(w.times)&(1<<12-1) == 0 {
-			if err := w.charge(); err != nil {
+			if err := errors.Join(w.charge(), w.ctx.Err()); err != nil {
 				return err
 			}
 		}

@@ -15,12 +15,20 @@ type group struct {
 	aggregated [][]byte     // names of tags whose values differ, sorted
 }
 
+// What a group takes, and a tag of it, and a member after the first.
+const (
+	groupBytes  = 512
+	tagBytes    = 48
+	memberBytes = 96
+)
+
 // groupColumns splits columns, which are in the order of their keys, by the
 // values of the tags to group by; results are in the order of these values. For
-// functions that keep whole series every result has one member.
-func groupColumns(columns []column, sub *subQuery) ([]group, error) {
+// functions that keep whole series every result has one member. What groups hold
+// is taken from the budget.
+func groupColumns(columns []column, sub *subQuery, memory *budget) ([]group, error) {
 	if sub.aggregator.selection == selectAll {
-		return singles(columns)
+		return singles(columns, memory)
 	}
 	var (
 		groups []group
@@ -45,6 +53,11 @@ func groupColumns(columns []column, sub *subQuery) ([]group, error) {
 			find[string(value)] = at
 			groups = append(groups, group{tags: slices.Clone(tags)})
 			values = append(values, slices.Clone(value))
+			if err := memory.take(groupBytes + tagBytes*int64(len(tags)) + 2*int64(len(value))); err != nil {
+				return nil, err
+			}
+		} else if err := memory.take(memberBytes); err != nil {
+			return nil, err
 		}
 		g := &groups[at]
 		if len(g.members) > 0 {
@@ -62,7 +75,7 @@ func groupColumns(columns []column, sub *subQuery) ([]group, error) {
 		sorted[i] = groups[at]
 	}
 	if sub.aggregator.selection == selectTop || sub.aggregator.selection == selectBottom {
-		return keepSome(sorted, &sub.aggregator)
+		return keepSome(sorted, &sub.aggregator, memory)
 	}
 	return sorted, nil
 }
@@ -104,7 +117,7 @@ func (g *group) aggregate(name []byte) {
 }
 
 // singles makes one result of each column.
-func singles(columns []column) ([]group, error) {
+func singles(columns []column, memory *budget) ([]group, error) {
 	groups := make([]group, len(columns))
 	for i := range columns {
 		_, _, tags, err := columns[i].key.Parts(nil)
@@ -112,6 +125,9 @@ func singles(columns []column) ([]group, error) {
 			return nil, err
 		}
 		groups[i] = group{members: columns[i : i+1], tags: tags}
+		if err := memory.take(groupBytes + tagBytes*int64(len(tags))); err != nil {
+			return nil, err
+		}
 	}
 	return groups, nil
 }
@@ -121,7 +137,7 @@ const rankPoints = 3
 
 // keepSome keeps, of each group, the series with the largest (topN) or smallest
 // (bottomN) of their last points, best first; of equal ones the first by key.
-func keepSome(groups []group, a *aggregator) ([]group, error) {
+func keepSome(groups []group, a *aggregator, memory *budget) ([]group, error) {
 	var kept []column
 	for _, g := range groups {
 		ranks := make([]float64, len(g.members))
@@ -150,5 +166,5 @@ func keepSome(groups []group, a *aggregator) ([]group, error) {
 			kept = append(kept, g.members[i])
 		}
 	}
-	return singles(kept)
+	return singles(kept, memory)
 }

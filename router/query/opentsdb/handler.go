@@ -32,6 +32,7 @@ type handler struct {
 	databaseHeader string
 	endpoints      map[string]endpoint
 	running        chan struct{} // one place for each query at once; nil: no bound
+	memory         sharedBudget
 }
 
 // endpoint is one path of the API.
@@ -45,6 +46,7 @@ func newHandler(o Options) *handler {
 		source: o.Source, deleter: o.Deleter, clock: o.Clock, log: o.Logger, metrics: newMetrics(o.Registerer), limits: o.Limits.withDefaults(),
 		version: o.Version, config: o.Config, stats: o.Stats, notANumber: o.NotANumber, corsOrigins: o.CORSOrigins, databaseHeader: o.DatabaseHeader,
 	}
+	h.memory.limit = h.limits.BytesAllMax
 	if h.limits.QueriesMax > 0 {
 		h.running = make(chan struct{}, h.limits.QueriesMax)
 	}
@@ -98,6 +100,10 @@ func (l Limits) withDefaults() Limits {
 			*field.value = 0
 		}
 	}
+	if l.BytesAllMax == 0 {
+		l.BytesAllMax = 2 * l.BytesMax
+	}
+	l.BytesAllMax = max(0, l.BytesAllMax)
 	if l.Timeout == 0 {
 		l.Timeout = 2 * time.Minute
 	}

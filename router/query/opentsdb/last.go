@@ -42,7 +42,8 @@ func (h *handler) last(a *answer, r *http.Request) error {
 	if q.backHours > 0 {
 		fromMs = floorTo(h.clock().UnixMilli(), hourMs) - q.backHours*hourMs
 	}
-	memory := &budget{limit: max(0, h.limits.BytesMax)}
+	memory := h.newBudget()
+	defer memory.close()
 	var points []scan.Point
 	for i := range q.selectors {
 		found := 0

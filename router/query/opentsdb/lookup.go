@@ -92,7 +92,8 @@ func (h *handler) lookupKeys(r *http.Request, q *lookupQuery, selector *scan.Sel
 	if len(byValue) > 0 {
 		visitMax = 0
 	}
-	memory := &budget{limit: max(0, h.limits.BytesMax)}
+	memory := h.newBudget()
+	defer memory.close()
 	matched := int64(0)
 	var tags []series.Tag
 	total, err = h.source.Series(r.Context(), selector, visitMax, func(key series.Key) error {

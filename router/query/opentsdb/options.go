@@ -52,6 +52,7 @@ type Limits struct {
 	SeriesMax     int64         // series that one sub-query matches; default 1,000,000
 	SamplesMax    int64         // samples that one sub-query decodes; default 1,000,000,000
 	BytesMax      int64         // memory that one request holds; default 512 MiB
+	BytesAllMax   int64         // memory that all requests hold together, beyond which they get 503; default twice BytesMax
 	PointsMax     int64         // points of one request's answer; default 100,000,000
 	BodyBytesMax  int64         // size of a request's body, decompressed; default 4 MiB
 	SubQueriesMax int64         // sub-queries of one request; default 256

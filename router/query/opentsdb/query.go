@@ -15,7 +15,8 @@ func (h *handler) query(a *answer, r *http.Request) error {
 		return err
 	}
 	started := time.Now()
-	memory := &budget{limit: max(0, h.limits.BytesMax)}
+	memory := h.newBudget()
+	defer memory.close()
 	fetches := make([]*fetch, len(q.subs))
 	samples := int64(0)
 	for i := range q.subs {
@@ -123,10 +124,12 @@ func (h *handler) delete(ctx context.Context, q *dataQuery) error {
 
 // writeSub merges and writes the results of one sub-query.
 func (h *handler) writeSub(ctx context.Context, out *pointWriter, sub *subQuery, f *fetch, memory *budget) error {
-	groups, err := groupColumns(f.columns, sub)
+	before := memory.used.Load()
+	groups, err := groupColumns(f.columns, sub, memory)
 	if err != nil {
 		return err
 	}
+	defer func() { memory.give(memory.used.Load() - before) }()
 	out.start(sub)
 	m := &merger{ctx: ctx, sub: sub, from: f.span.outFrom, to: f.span.outTo, memory: memory}
 	for i := range groups {

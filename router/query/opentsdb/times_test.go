@@ -57,6 +57,11 @@ func TestCalendar(t *testing.T) {
 		{"Pacific/Apia", "1d", "2011-12-29T12:00:00-10:00", "2011-12-29T00:00:00-10:00", "2011-12-31T00:00:00+14:00"}, // without the 30th
 		{"Pacific/Apia", "1d", "2011-12-31T12:00:00+14:00", "2011-12-31T00:00:00+14:00", "2012-01-01T00:00:00+14:00"},
 		{"Pacific/Apia", "2d", "2011-12-31T12:00:00+14:00", "2011-12-31T00:00:00+14:00", "2012-01-01T00:00:00+14:00"},
+		// Clocks went back over midnight: the first midnight begins the day, for good.
+		{"Asia/Gaza", "1n", "2004-10-01T00:30:00+03:00", "2004-10-01T00:00:00+03:00", "2004-11-01T00:00:00+02:00"},
+		{"Asia/Gaza", "3h", "2004-10-01T00:30:00+02:00", "2004-10-01T00:00:00+03:00", "2004-10-01T02:00:00+02:00"},
+		{"America/St_Johns", "1d", "2010-11-07T00:00:30-02:30", "2010-11-07T00:00:00-02:30", "2010-11-08T00:00:00-03:30"},
+		{"America/St_Johns", "1d", "2010-11-06T23:30:00-03:30", "2010-11-07T00:00:00-02:30", "2010-11-08T00:00:00-03:30"},
 	} {
 		location, err := findLocation(test.zone)
 		if err != nil {
@@ -115,6 +120,29 @@ func TestWindowsCoverTime(t *testing.T) {
 			t.Fatalf("[%d, %d) starts at %d, %d, then %d", start, next, d.start(start), d.start(next-1), d.start(next))
 		}
 	})
+}
+
+// TestWindowsCoverEveryChangeOfClocks looks at the days around each change of
+// clocks since 1970 in zones that change at odd times or skip a date.
+func TestWindowsCoverEveryChangeOfClocks(t *testing.T) {
+	for _, zone := range []string{"America/St_Johns", "Asia/Gaza", "America/Havana", "Pacific/Apia", "America/Sao_Paulo", "Australia/Lord_Howe"} {
+		location, err := findLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []calendar{{1, "d", location}, {2, "d", location}, {1, "w", location}, {1, "n", location}, {3, "h", location}, {30, "m", location}} {
+			_, change := time.Unix(0, 0).In(location).ZoneBounds()
+			for ; !change.IsZero() && change.Year() < 2040; _, change = change.ZoneBounds() {
+				for apart := -25 * time.Hour; apart <= 25*time.Hour; apart += 29*time.Minute + 31*time.Second {
+					at := change.Add(apart).UnixMilli()
+					start, next := c.window(at)
+					if start > at || next <= at || c.start(start) != start || c.start(next-1) != start || c.start(next) != next {
+						t.Fatalf("%s in %d%s of %s: [%d, %d)", change.Add(apart), c.n, c.unit, zone, start, next)
+					}
+				}
+			}
+		}
+	}
 }
 
 func TestCalendarQuery(t *testing.T) {
