@@ -90,12 +90,10 @@ func TestErrorsInOrder(t *testing.T) {
 func TestWorkersAtRestAreSmall(t *testing.T) {
 	r := start(t, nil)
 	line := "m,t=" + strings.Repeat("x", 10_000) + " b=1"
-	for i := range 2_000 {
+	for i := range 1_000 {
 		line += fmt.Sprintf(",f%d=1", i)
 	}
-	for i := range 2 { // every field has the long tag in its key
-		r.post(t, request("/write?db=d", strings.Replace(line, "m,", fmt.Sprintf("m%d,", i), 1)))
-	}
+	r.post(t, request("/write?db=d", line)) // every field has the long tag in its key
 	eventually(t, "no worker at work", func() bool { return len(r.workers.slots) == 0 })
 	r.workers.mu.Lock()
 	defer r.workers.mu.Unlock()
@@ -191,6 +189,79 @@ func TestAnswersAreHeard(t *testing.T) {
 		answer, err := io.ReadAll(c)
 		if err != nil || !strings.Contains(string(answer), q.want) {
 			t.Errorf("%s: %q, %v", q.name, answer, err)
+		}
+	}
+}
+
+// Thousands of long lines that do not end take bounded memory: beyond the bound a
+// line is refused, and its connection goes on behind it.
+func TestUnfinishedLinesAreBounded(t *testing.T) {
+	r := start(t, func(o *Options) {
+		o.TCP.ChunkBytes, o.Limits.Line.LineBytesMax = 4096, 40_000
+		o.Limits.BodyBytesMax, o.Limits.BodyBytesDecodedMax, o.Limits.OtherBodyBytesMax = 1000, 1000, 1000
+		o.Limits.InFlightBytesMax = 160_000 // a quarter for what waits
+	})
+	const long = 15_000
+	var all []*net.TCPConn
+	for i := range 3 {
+		c := dial(t, r.Addresses().Put)
+		all = append(all, c)
+		send(t, c, fmt.Sprintf("put m%d 1700000000 1 a=%s", i, strings.Repeat("y", long)))
+		if i < 2 {
+			eventually(t, "the line held", func() bool { return r.streams.waiting.used.Load() > int64((i+1)*long) })
+		}
+	}
+	refusal := "put: Please throttle writes: too many unfinished lines of more than 1024 bytes\n"
+	answer := make([]byte, len(refusal))
+	if _, err := io.ReadFull(all[2], answer); err != nil || string(answer) != refusal {
+		t.Fatalf("%q, %v", answer, err)
+	}
+	for i, c := range all {
+		if out := exchangeOn(t, c, fmt.Sprintf("y\nput n%d 1700000000 1\n", i)); out != "" {
+			t.Errorf("connection %d: %q", i, out)
+		}
+	}
+	equalLines(t, "stored", r.stored(), []string{
+		"m0{a=" + strings.Repeat("y", long+1) + "} 1700000000000 1", "m1{a=" + strings.Repeat("y", long+1) + "} 1700000000000 1",
+		"n0{} 1700000000000 1", "n1{} 1700000000000 1", "n2{} 1700000000000 1",
+	})
+	if got := r.metric(t, "tickmesh_ingest_points_total", "protocol=tcp_put", "outcome=refused"); got != 1 {
+		t.Errorf("%v refused, want 1", got)
+	}
+}
+
+// Replies that nobody reads take bounded memory over all connections, too.
+func TestUnreadRepliesAreBounded(t *testing.T) {
+	r := start(t, func(o *Options) { o.TCP.ReplyBytesMax = 1 << 20 })
+	r.streams.waiting.bytesMax = 100_000
+	bad := strings.Repeat("put m 1700000000 1 a="+strings.Repeat("y", 1000)+"!\n", 400)
+	var all []*net.TCPConn
+	for n := range 2 {
+		c := dial(t, r.Addresses().Put)
+		all = append(all, c)
+		for range 28 { // more answers than the sockets' buffers hold
+			send(t, c, bad)
+		}
+		send(t, c, fmt.Sprintf("put good 1700000000 1 n=%d\n", n))
+	}
+	eventually(t, "all good lines stored", func() bool { return r.total() == len(all) })
+	if got := r.metric(t, "tickmesh_ingest_dropped_total", "cause=slow_reader"); got == 0 {
+		t.Error("no reply bytes were dropped")
+	}
+	const lineBytesMax = 2000 // of a reply, whose end follows whatever the bound
+	if got := r.streams.waiting.used.Load(); got > 100_000+int64(len(all))*lineBytesMax {
+		t.Errorf("%d bytes wait", got)
+	}
+	for _, c := range all {
+		_ = c.CloseWrite()
+		answer, err := io.ReadAll(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(answer)) {
+			if !strings.HasPrefix(line, "put: ") || !strings.HasSuffix(line, "\n") || len(line) > lineBytesMax {
+				t.Fatalf("a cut line: %q", line)
+			}
 		}
 	}
 }

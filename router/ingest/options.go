@@ -68,7 +68,7 @@ type Limits struct {
 	BodyBytesMax         int           // of a request's body as sent; default 32 MiB
 	BodyBytesDecodedMax  int           // of the body decompressed; default 64 MiB
 	ConnectionsMax       int           // per listener; default 10,000
-	InFlightBytesMax     int64         // of bodies and chunks being read or written, whose parsed form takes a few times that; default 128 MiB
+	InFlightBytesMax     int64         // of bodies and chunks being read or written, whose parsed form takes a few times that; a quarter of it for lines and replies that wait on TCP; default 128 MiB
 	WritesMax            int           // parsed and written at once, on all ports; each may hold about 1 MiB; default 128
 	HTTPReadTimeout      time.Duration // to receive one request; default 60 s
 	HTTPIdleTimeout      time.Duration // between two requests; default 3 min

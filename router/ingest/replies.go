@@ -15,6 +15,7 @@ import (
 type replies struct {
 	conn     *conn
 	bytesMax int
+	waiting  *waiting
 	dropped  *atomic.Int64
 
 	mu struct {
@@ -32,8 +33,10 @@ func (r *replies) send(lines []byte) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	begun := false // the first line
 	if !r.mu.sending {
 		n, err := r.conn.writeNow(lines)
+		begun = n > 0
 		if err != nil && !errors.Is(err, errWouldBlock) {
 			return // the client has gone; the next read sees it
 		}
@@ -44,6 +47,15 @@ func (r *replies) send(lines []byte) {
 	if room := r.bytesMax - len(r.mu.held); len(lines) > room {
 		kept := bytes.LastIndexByte(lines[:max(0, room)], '\n') + 1
 		r.dropped.Add(int64(len(lines) - kept))
+		lines = lines[:kept]
+	}
+	if !r.waiting.take(len(lines)) {
+		kept := 0
+		if begun { // its end must follow
+			kept = bytes.IndexByte(lines, '\n') + 1
+		}
+		r.dropped.Add(int64(len(lines) - kept))
+		r.waiting.used.Add(int64(kept))
 		lines = lines[:kept]
 	}
 	if len(lines) == 0 {
@@ -70,9 +82,12 @@ func (r *replies) empty() {
 			return
 		}
 		r.mu.Unlock()
-		if _, err := r.conn.Write(sending); err != nil {
+		_, err := r.conn.Write(sending)
+		r.waiting.giveBack(len(sending))
+		if err != nil {
 			r.mu.Lock()
 			r.dropped.Add(int64(len(sending) + len(r.mu.held)))
+			r.waiting.giveBack(len(r.mu.held))
 			r.mu.held, r.mu.sending = nil, false
 			r.mu.Unlock()
 			return

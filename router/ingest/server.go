@@ -72,7 +72,8 @@ func New(o Options) (*Server, error) {
 	s.front = newFront(s.base, &o, s.workers, s.metrics, s.room)
 	s.streams = &streams{
 		base: s.base, options: &o, workers: s.workers, metrics: s.metrics, room: s.room, front: s.front,
-		log: &limitedLog{log: o.Logger, clock: o.Clock}, stats: s.statLines,
+		waiting: &waiting{bytesMax: o.Limits.InFlightBytesMax / waitingPart},
+		log:     &limitedLog{log: o.Logger, clock: o.Clock}, stats: s.statLines,
 	}
 	return s, nil
 }

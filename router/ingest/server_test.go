@@ -74,6 +74,9 @@ func (r *running) stop(t *testing.T) {
 	if err := r.Shutdown(ctx); err != nil {
 		t.Error("shutdown:", err)
 	}
+	if room, waiting := r.room.used.Load(), r.streams.waiting.used.Load(); room != 0 || waiting != 0 {
+		t.Errorf("after the end %d bytes are in flight and %d wait", room, waiting)
+	}
 }
 
 func dial(t *testing.T, address net.Addr) *net.TCPConn {

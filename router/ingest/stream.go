@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ type streams struct {
 	workers *workers
 	metrics *metrics
 	room    *budget
+	waiting *waiting
 	front   *front
 	log     *limitedLog
 	stats   func() string
@@ -42,6 +44,7 @@ type stream struct {
 	protocol   protocol
 	replies    replies
 	unfinished []byte
+	waits      int  // bytes of unfinished that are charged to waiting
 	insideLine bool // the rest of an over-long line is still to come
 	text       []byte
 	started    bool // the first byte has been seen
@@ -51,8 +54,10 @@ type stream struct {
 func (s *streams) serve(c *conn, p protocol) {
 	c.busy() // a drain does not close it: it reads what has arrived
 	st := &stream{streams: s, conn: c, protocol: p}
-	st.replies = replies{conn: c, bytesMax: s.options.TCP.ReplyBytesMax, dropped: &s.metrics.drops[dropReply]}
-	if st.run() {
+	st.replies = replies{conn: c, bytesMax: s.options.TCP.ReplyBytesMax, waiting: s.waiting, dropped: &s.metrics.drops[dropReply]}
+	isHTTP := st.run()
+	s.waiting.giveBack(st.waits)
+	if isHTTP {
 		c.http.Store(true)
 		c.state.Store(connIdle)
 		s.front.serveConn(c)
@@ -118,11 +123,36 @@ func (s *stream) turn() (n int, err error) {
 	s.metrics.protocols[s.protocol].bytes.Add(int64(n))
 	if !ended && start+n <= s.options.Limits.Line.LineBytesMax && bytes.IndexByte(fresh, '\n') < 0 {
 		s.unfinished = append(s.unfinished, fresh...) // not parsed again and again
-		return n, err
+	} else {
+		copy(buffer, s.unfinished)
+		s.process(buffer[:start+n], ended)
 	}
-	copy(buffer, s.unfinished)
-	s.process(buffer[:start+n], ended)
+	s.wait()
 	return n, err
+}
+
+// wait charges an unfinished line that is a long one to what all connections hold.
+// Where there is no room for it, it is refused as an over-long one.
+func (s *stream) wait() {
+	s.waiting.giveBack(s.waits)
+	s.waits = len(s.unfinished)
+	if s.waits <= unfinishedBytesKept {
+		s.waits = 0
+	}
+	if s.waiting.take(s.waits) {
+		return
+	}
+	s.waits, s.unfinished = 0, nil
+	if s.insideLine {
+		return // it has been refused before
+	}
+	s.insideLine = true
+	s.metrics.protocols[s.protocol].refused.Add(1)
+	text := "too many unfinished lines of more than " + strconv.Itoa(unfinishedBytesKept) + " bytes"
+	if s.protocol == protocolPutTCP {
+		text = "put: Please throttle writes: " + text
+	}
+	s.replies.send([]byte(text + "\n"))
 }
 
 // isHTTP looks at a put connection's first byte: no command begins with an

@@ -23,7 +23,11 @@ const versionAnswer = "tickmesh 0.1.0 built at revision abcdef0\nBuilt on 2026-1
 // exchange sends text, closes the sending side and gives all that comes back.
 func exchange(t *testing.T, to net.Addr, text string) string {
 	t.Helper()
-	c := dial(t, to)
+	return exchangeOn(t, dial(t, to), text)
+}
+
+func exchangeOn(t *testing.T, c *net.TCPConn, text string) string {
+	t.Helper()
 	send(t, c, text)
 	_ = c.CloseWrite()
 	answer, err := io.ReadAll(c)
