@@ -29,7 +29,7 @@ func (s *operationSettings) define(f *pflag.FlagSet) {
 	f.Var(&s.shutdownDelay, "shutdown-delay", "how long to serve on after SIGTERM, as not ready, so that balancers look elsewhere (default 0)")
 	s.shutdownTimeout = span(30 * time.Second)
 	f.Var(&s.shutdownTimeout, "shutdown-timeout", "how long running requests may take to end then")
-	f.Var(&s.memoryLimit, "memory-limit", "soft limit of the memory of Go's runtime; 0: what GOMEMLIMIT says")
+	f.Var(&s.memoryLimit, "memory-limit", "soft limit of the memory of Go's runtime; 0: what GOMEMLIMIT says, or half of what there is")
 	f.StringVar(&s.failpoints, "failpoints", "", "for tests: where to fail, as name=kill@n;…")
 	_ = f.MarkHidden("failpoints") // the flag is there: defined one line above
 	group(f, headingOperation, flagConfig, "log-format", "log-level", "pprof", "admin", "cors-origins",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"runtime/debug"
@@ -61,11 +62,9 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 	if err != nil {
 		return fmt.Errorf("--failpoints: %w", err)
 	}
-	if s.memoryLimit > 0 {
-		debug.SetMemoryLimit(int64(s.memoryLimit))
-	}
+	plan := s.planMemory(logger)
 	start := time.Now()
-	n, err := node.Open(s.nodeOptions(logger, points))
+	n, err := node.Open(s.nodeOptions(plan, logger, points))
 	if err != nil {
 		return dataDirError(s.dataDir, err)
 	}
@@ -78,6 +77,21 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 		logger.Info("stopped; the data folder is clean")
 	}
 	return errors.Join(err, closeErr)
+}
+
+// planMemory sets the soft limit of Go's memory, unless the environment has set it,
+// and says what follows from how much memory there is.
+func (s *standaloneSettings) planMemory(logger *slog.Logger) memoryPlan {
+	available := memoryAvailable(os.DirFS("/"))
+	plan := planMemory(available, int64(s.pageFileBytes))
+	if s.memoryLimit > 0 {
+		plan.goBytes = int64(s.memoryLimit)
+	}
+	if before := debug.SetMemoryLimit(-1); s.memoryLimit > 0 || before == math.MaxInt64 {
+		debug.SetMemoryLimit(plan.goBytes)
+	}
+	logger.Info("memory", "available_bytes", available, "go_limit_bytes", debug.SetMemoryLimit(-1), "page_log_generation_bytes", plan.generationBytes)
+	return plan
 }
 
 // dataDirError says which flag named the folder that could not be opened, and
@@ -161,14 +175,15 @@ func (s *standaloneSettings) listenError(err error) error {
 	return err
 }
 
-func (s *standaloneSettings) nodeOptions(logger *slog.Logger, points *failpoint.Set) node.Options {
+func (s *standaloneSettings) nodeOptions(plan memoryPlan, logger *slog.Logger, points *failpoint.Set) node.Options {
 	return node.Options{
 		FS: vfs.OS(), DataDir: s.dataDir, Shards: int(s.shards),
 		Sync: node.SyncMode(s.walSync.value), SyncInterval: time.Duration(s.walSyncInterval),
 		Retention: time.Duration(s.retention), FlushInterval: time.Duration(s.flushInterval),
 		CheckpointBytes: int64(s.checkpointBytes), LogFileBytes: int64(s.walFileBytes), ExtentBytes: int64(s.pageFileBytes),
-		Limits: node.Limits{SeriesMax: int64(s.seriesMax), SeriesPerSecondMax: int64(s.seriesPerSecondMax)},
-		Logger: logger, Failpoints: points,
+		GenerationBytesMax: plan.generationBytes,
+		Limits:             node.Limits{SeriesMax: int64(s.seriesMax), SeriesPerSecondMax: int64(s.seriesPerSecondMax)},
+		Logger:             logger, Failpoints: points,
 	}
 }
 
