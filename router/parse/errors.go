@@ -29,15 +29,18 @@ type LineError struct {
 	Kind   Kind
 }
 
-// ExcerptBytesMax bounds LineError.Text of the line protocol's messages.
-const ExcerptBytesMax = 1 << 10
+// Bounds of the line in a message.
+const (
+	ExcerptBytesMax    = 1 << 10 // of line protocol, as InfluxDB's clients show it
+	excerptBytesMaxPut = 200     // OpenTSDB's clients expect a short line
+)
 
 // Error gives the message as the protocol words it.
 func (e *LineError) Error() string { return string(e.AppendTo(nil)) }
 
 // AppendTo appends the message as the protocol words it:
 //
-//	FormPut     put: illegal argument: …   (or "invalid value", "Please throttle writes")
+//	FormPut     put: illegal argument: … (line '<line>')   (or "invalid value", "Please throttle writes")
 //	FormLine    unable to parse '<line>': …
 //	FormJSON    the detail alone, the datapoint being beside it in the answer
 //	FormLabels  series <number>: …
@@ -57,18 +60,24 @@ func (e *LineError) AppendTo(dst []byte) []byte {
 			break
 		}
 		dst = append(dst, "unable to parse '"...)
-		if len(e.Text) > ExcerptBytesMax {
-			dst = append(append(dst, e.Text[:ExcerptBytesMax]...), "…"...)
-		} else {
-			dst = append(dst, e.Text...)
-		}
-		dst = append(dst, "': "...)
+		dst = append(appendExcerpt(dst, e.Text, ExcerptBytesMax), "': "...)
 	case FormLabels:
 		dst = append(dst, "series "...)
 		dst = strconv.AppendInt(dst, int64(e.Number), 10)
 		dst = append(dst, ": "...)
 	}
-	return append(dst, e.Detail...)
+	dst = append(dst, e.Detail...)
+	if e.Form == FormPut { // OpenTSDB does not name the line; nobody could find it
+		dst = append(appendExcerpt(append(dst, " (line '"...), e.Text, excerptBytesMaxPut), "')"...)
+	}
+	return dst
+}
+
+func appendExcerpt(dst, text []byte, bytesMax int) []byte {
+	if len(text) > bytesMax {
+		return append(append(dst, text[:bytesMax]...), "…"...)
+	}
+	return append(dst, text...)
 }
 
 // SortErrors puts the errors into the order of their lines: those of identities are

@@ -217,6 +217,7 @@ func TestPutErrors(t *testing.T) {
 				b.AddError(&b.Lines[i], 1, KindSyntax, err.Error(), 10)
 			}
 		}
+		want += " (line '" + line + "')"
 		if len(b.Errors) != 1 || b.Errors[0].Error() != want || b.Errors[0].Number != 2 {
 			t.Errorf("%q: %q, want %q", line, messages(&b), want)
 		}
@@ -275,9 +276,9 @@ func TestPutsOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"2: put: illegal argument: not a put line",
-		"4: put: illegal argument: not enough arguments (need least 3, got 0)",
-		"5: put: illegal argument: not a put line",
+		"2: put: illegal argument: not a put line (line 'version')",
+		"4: put: illegal argument: not enough arguments (need least 3, got 0) (line ' put')",
+		"5: put: illegal argument: not a put line (line 'PUT m 1 1')",
 	}
 	var got []string
 	for i := range b.Errors {
