@@ -37,10 +37,12 @@ const (
 
 type block [blockBytes]byte
 
-// offsets holds where the records of a run of local ids are in the file.
+// offsets holds where the records of a run of local ids are in the file, and their
+// shards, so that a selection of some shards reads no records.
 type offsets struct {
-	base  int64
-	delta [offsetChunk]uint32 // 4096 records of at most 64 KiB are less than 4 GiB
+	base   int64
+	delta  [offsetChunk]uint32 // 4096 records of at most 64 KiB are less than 4 GiB
+	shards [offsetChunk]uint16
 }
 
 // keyFile is the append-only file of keys. Readers take no lock: what they reach
@@ -51,6 +53,7 @@ type keyFile struct {
 	count      atomic.Uint32
 	offsets    atomic.Pointer[[]*offsets]
 	blocks     atomic.Pointer[[]*block] // copied when a block is added
+	damages    atomic.Int64             // met by intact
 
 	mu struct {
 		sync.Mutex
@@ -84,6 +87,22 @@ func (f *keyFile) recordAt(place int64) []byte {
 	return (*f.blocks.Load())[place>>blockBits][place&(blockBytes-1):]
 }
 
+// intact gives the record of a series that exists, checked again: a disk may read
+// now what is not what it read when the file was opened. Errors: ErrUnknown,
+// *CorruptError.
+func (f *keyFile) intact(local uint32) ([]byte, error) {
+	record := f.record(local)
+	if record == nil {
+		return nil, fmt.Errorf("%w: the record of series %d is lost", ErrUnknown, local)
+	}
+	record, ok := cutRecord(record)
+	if !ok || !validRecord(record, local) {
+		f.damages.Add(1)
+		return nil, &CorruptError{File: f.file.Name(), Offset: f.offset(local), What: fmt.Sprintf("the key of series %d", local)}
+	}
+	return record, nil
+}
+
 // offset gives where the record of a series is that is not lost.
 func (f *keyFile) offset(local uint32) int64 {
 	chunk := (*f.offsets.Load())[local>>offsetChunkBits]
@@ -95,11 +114,17 @@ func (f *keyFile) setLost(local uint32) {
 	(*f.offsets.Load())[local>>offsetChunkBits].delta[local%offsetChunk] = offsetLost
 }
 
+// shard gives the shard of a series that is not lost.
+func (f *keyFile) shard(local uint32) uint16 {
+	return (*f.offsets.Load())[local>>offsetChunkBits].shards[local%offsetChunk]
+}
+
 // setOffset notes where the record of a new local id is; local ids come in order.
-func (f *keyFile) setOffset(local uint32, at int64) {
+func (f *keyFile) setOffset(local uint32, at int64, shard uint16) {
 	chunks := f.growOffsets(local, at)
 	c := chunks[local>>offsetChunkBits]
 	c.delta[local%offsetChunk] = uint32(at - c.base)
+	c.shards[local%offsetChunk] = shard
 }
 
 // growOffsets makes room for local, the record of which is at or after at.
@@ -134,7 +159,7 @@ func (f *keyFile) appendLocked(shard uint16, id series.ID, key series.Key) (uint
 		}
 	}
 	tailAt := int64(len(*f.blocks.Load())-1) << blockBits
-	f.setOffset(local, tailAt+int64(f.mu.used))
+	f.setOffset(local, tailAt+int64(f.mu.used), shard)
 	f.mu.used += putRecord(f.mu.tail[f.mu.used:], local, shard, id, key)
 	return local, nil
 }

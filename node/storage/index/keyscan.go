@@ -120,7 +120,7 @@ func (f *keyFile) fillOffsets(o *Options, firsts []uint32) bool {
 					bad.Store(true)
 					return nil
 				}
-				f.setOffset(local, int64(i)<<blockBits+int64(at))
+				f.setOffset(local, int64(i)<<blockBits+int64(at), recordShard(record))
 				at += len(record)
 			}
 			return nil
@@ -160,7 +160,7 @@ func (r *resync) block(n int) {
 	for at < len(b) {
 		if record, local, ok := r.recordAt(b[at:]); ok {
 			r.lose(local, base+int64(at))
-			r.f.setOffset(local, base+int64(at))
+			r.f.setOffset(local, base+int64(at), recordShard(record))
 			r.next, r.skipped = local+1, 0
 			at += len(record)
 			continue

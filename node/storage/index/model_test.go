@@ -99,6 +99,9 @@ func (s *modelSeries) selectedBy(sel *scan.Selector) bool {
 	if s.database != sel.Database || !sel.MetricAny && s.metric != sel.Metric {
 		return false
 	}
+	if sel.Shards != nil && !slices.Contains(sel.Shards, s.shard) {
+		return false
+	}
 	for _, m := range sel.Matchers {
 		if !s.matchSlow(m) {
 			return false
@@ -184,6 +187,10 @@ func drawSelector(t *rapid.T) *scan.Selector {
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "matchers") {
 		s.Matchers = append(s.Matchers, drawMatcher(t))
+	}
+	if rapid.IntRange(0, 2).Draw(t, "shards") == 0 {
+		s.Shards = rapid.SliceOfNDistinct(rapid.SampledFrom([]uint16{0, 1, 300, 600, 900, 1200, 65535}), 0, 4, rapid.ID).Draw(t, "of shards")
+		slices.Sort(s.Shards)
 	}
 	return s
 }

@@ -16,7 +16,7 @@ import (
 // to dst, in growing order. With more than seriesMax (0: no bound) it gives a
 // *scan.LimitError.
 //
-// Errors besides: ErrRegexp, ErrMatcher, ctx.Err(), *vfs.FaultError.
+// Errors besides: ErrRegexp, ErrMatcher, ctx.Err(), *CorruptError, *vfs.FaultError.
 func (x *Index) Select(ctx context.Context, selector *scan.Selector, months Months, seriesMax int64, dst []uint32) ([]uint32, error) {
 	matchers, err := compileMatchers(selector.Matchers)
 	if err != nil {
@@ -27,6 +27,9 @@ func (x *Index) Select(ctx context.Context, selector *scan.Selector, months Mont
 		return dst, err
 	}
 	s := &selection{ctx: ctx, keys: x.keys, selector: selector, matchers: matchers, active: x.activity.view(months)}
+	if selector.Shards != nil {
+		s.shards = shardSet(selector.Shards)
+	}
 	before := len(dst)
 	for _, p := range parts {
 		if err := ctx.Err(); err != nil {
@@ -49,6 +52,7 @@ type selection struct {
 	selector *scan.Selector
 	matchers []matcher
 	active   view
+	shards   []uint64 // a set; nil: all
 	found    []uint32 // scratch: the candidates of a metric
 	set      []uint64 // scratch: a set of a part
 	values   []posting
@@ -100,11 +104,28 @@ func (s *selection) appendActive(dst []uint32, lo uint32, found []uint32) []uint
 			at = uint64(local / 64)
 			word = s.active.word(local &^ 63)
 		}
-		if word&(1<<(local%64)) != 0 {
+		if word&(1<<(local%64)) != 0 && s.inShards(local) {
 			dst = append(dst, local)
 		}
 	}
 	return dst
+}
+
+// shardSet gives the set of some shards.
+func shardSet(shards []uint16) []uint64 {
+	set := make([]uint64, 1<<16/64)
+	for _, shard := range shards {
+		set[shard/64] |= 1 << (shard % 64)
+	}
+	return set
+}
+
+func (s *selection) inShards(local uint32) bool {
+	if s.shards == nil {
+		return true
+	}
+	shard := s.keys.shard(local)
+	return s.shards[shard/64]&(1<<(shard%64)) != 0
 }
 
 // step is what one matcher asks of a metric: series that are, or are not, in the
@@ -343,7 +364,10 @@ func (s *selection) checkKeys(p *part, c *matcher) error {
 	return vfs.Guard(func() error {
 		kept := s.found[:0]
 		for _, rel := range s.found {
-			record := s.keys.record(p.lo + rel)
+			record, err := s.keys.intact(p.lo + rel)
+			if err != nil {
+				return err
+			}
 			_, _, tags, err := recordKey(record).Parts(s.tags[:0])
 			if err != nil {
 				return err

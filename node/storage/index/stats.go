@@ -4,7 +4,7 @@ package index
 type Stats struct {
 	Series        uint32 // lost ones included
 	SeriesLost    int64  // whose records were damaged
-	Damages       int64  // found while opening
+	Damages       int64  // found while opening, and each one that was met since
 	KeyFileBytes  int64  // on disk, and mapped
 	TailBytes     int64  // the block of the key file that is being filled
 	OffsetBytes   int64  // local id → place in the key file
@@ -23,7 +23,7 @@ type Stats struct {
 // Stats gives the figures of the moment.
 func (x *Index) Stats() Stats {
 	s := Stats{
-		SeriesLost: x.lost.Load(), Damages: x.damages.Load(), TailBytes: blockBytes,
+		SeriesLost: x.lost.Load(), Damages: x.damages.Load() + x.keys.damages.Load(), TailBytes: blockBytes,
 		ActivityBytes: x.activity.bytes(), Months: len(*x.activity.months.Load()),
 	}
 	for _, p := range *x.parts.parts.Load() {
@@ -39,7 +39,7 @@ func (x *Index) Stats() Stats {
 	s.KeyFileBytes = x.keys.bytesLocked()
 	x.keys.mu.Unlock()
 	if chunks := x.keys.offsets.Load(); chunks != nil {
-		s.OffsetBytes = int64(len(*chunks)) * (offsetChunk*4 + 8)
+		s.OffsetBytes = int64(len(*chunks)) * (offsetChunk*6 + 8)
 	}
 	x.shards.each(func(_ uint16, ids *shardIDs) { s.ShardBytes += ids.bytes() })
 	used, slots := x.table.size()
