@@ -1,0 +1,135 @@
+package wire
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// PartOutcome is what became of one part of a frame. Part in Refused and Defined is
+// the part's index in the frame.
+type PartOutcome struct {
+	// Err, when not nil, says why nothing of the part may be taken as written:
+	// *NotLeaderError, *Error, or an error of api/series' kinds.
+	Err     error
+	Copies  int
+	Refused []series.Refusal
+	Defined []series.Defined
+}
+
+// FromBatchID gives the message of a batch id; the zero value gives nil.
+func FromBatchID(id series.BatchID) *tickmeshv1.BatchId {
+	if id.IsZero() {
+		return nil
+	}
+	return &tickmeshv1.BatchId{Session: id.Session, Counter: id.Counter}
+}
+
+// ToBatchID gives the batch id of a message. Errors: ErrInvalid for a counter
+// without a session, or a session without a counter.
+func ToBatchID(m *tickmeshv1.BatchId) (series.BatchID, error) {
+	id := series.BatchID{Session: m.GetSession(), Counter: m.GetCounter()}
+	if (id.Session == 0) != (id.Counter == 0) {
+		return series.BatchID{}, fmt.Errorf("%w: batch id with session %d and counter %d", ErrInvalid, id.Session, id.Counter)
+	}
+	return id, nil
+}
+
+// ToFrame sets frame to the message's, whose batches point into the message. They
+// are not looked into. Errors: ErrInvalid.
+func ToFrame(frame *series.Frame, m *nodev1.WriteRequest) error {
+	id, err := ToBatchID(m.GetBatchId())
+	if err != nil {
+		return err
+	}
+	*frame = series.Frame{Parts: frame.Parts[:0], ID: id}
+	var seen [(shardMax + 1) / 64]uint64
+	var points uint64
+	for i, p := range m.GetParts() {
+		shard, err := ToShard(p.GetShard())
+		if err != nil {
+			return fmt.Errorf("part %d: %w", i, err)
+		}
+		if seen[shard/64]&(1<<(shard%64)) != 0 {
+			return fmt.Errorf("%w: two parts for shard %d", ErrInvalid, shard)
+		}
+		seen[shard/64] |= 1 << (shard % 64)
+		points += uint64(p.GetPoints())
+		frame.Parts = append(frame.Parts, series.Part{Shard: shard, Era: p.GetEra(), Batch: p.GetBatch()})
+	}
+	if len(frame.Parts) == 0 {
+		return fmt.Errorf("%w: a frame without parts", ErrInvalid)
+	}
+	frame.Points = int(min(points, math.MaxInt32))
+	return nil
+}
+
+// FromPartOutcomes gives the messages of a frame's parts.
+func FromPartOutcomes(outcomes []PartOutcome) []*nodev1.PartResult {
+	results := make([]nodev1.PartResult, len(outcomes))
+	m := make([]*nodev1.PartResult, len(outcomes))
+	for i := range outcomes {
+		o, r := &outcomes[i], &results[i]
+		m[i] = r
+		if o.Err != nil {
+			r.Error, r.Leader = FromError(o.Err), Leader(o.Err)
+			continue
+		}
+		r.Copies = uint32(max(0, min(o.Copies, math.MaxUint16)))
+		for _, refused := range o.Refused {
+			r.Refused = append(r.Refused, &nodev1.RefusedDefinition{
+				Definition: uint32(refused.Definition), Error: FromError(refused.Err),
+			})
+		}
+		if len(o.Defined) == 0 {
+			continue
+		}
+		list := make([]nodev1.Defined, len(o.Defined))
+		r.Defined = make([]*nodev1.Defined, len(o.Defined))
+		for j, d := range o.Defined {
+			list[j].Definition, list[j].Id = uint32(d.Definition), uint32(d.ID)
+			r.Defined[j], r.Era = &list[j], d.Era
+		}
+	}
+	return m
+}
+
+// ToPartOutcomes gives what became of a frame's parts, whose shards are given in
+// their order. Errors: ErrInvalid when the message does not fit the frame.
+func ToPartOutcomes(m []*nodev1.PartResult, shards []uint16) ([]PartOutcome, error) {
+	if len(m) != len(shards) {
+		return nil, fmt.Errorf("%w: %d results for %d parts", ErrInvalid, len(m), len(shards))
+	}
+	outcomes := make([]PartOutcome, len(m))
+	for i, r := range m {
+		o := &outcomes[i]
+		if r.GetError() != nil {
+			o.Err = ShardError(r.GetError(), shards[i], r.GetLeader())
+			continue
+		}
+		if r.GetCopies() == 0 || r.GetCopies() > math.MaxUint16 {
+			return nil, fmt.Errorf("%w: a part written in %d copies", ErrInvalid, r.GetCopies())
+		}
+		o.Copies = int(r.GetCopies())
+		for _, refused := range r.GetRefused() {
+			if refused.GetError() == nil || refused.GetDefinition() > math.MaxInt32 {
+				return nil, fmt.Errorf("%w: a refusal without a reason", ErrInvalid)
+			}
+			o.Refused = append(o.Refused, series.Refusal{
+				Part: i, Definition: int(refused.GetDefinition()), Err: ToError(refused.GetError()),
+			})
+		}
+		for _, d := range r.GetDefined() {
+			if d.GetDefinition() > math.MaxInt32 || series.ID(d.GetId()) >= series.SlotBase {
+				return nil, fmt.Errorf("%w: series id %d", ErrInvalid, d.GetId())
+			}
+			o.Defined = append(o.Defined, series.Defined{
+				Part: i, Definition: int(d.GetDefinition()), ID: series.ID(d.GetId()), Era: r.GetEra(),
+			})
+		}
+	}
+	return outcomes, nil
+}
