@@ -40,6 +40,9 @@ func (x *Index) Lookup(key series.Key) (ref series.Ref, ok bool, err error) {
 		ref, ok = x.Resolve(LocalNone, key)
 		return nil
 	})
+	if local, known := x.Local(ref.Shard, ref.ID); !known || local != ref.Hint {
+		return series.Ref{}, false, err // the record is damaged where its key is not
+	}
 	return ref, ok, err
 }
 
@@ -150,18 +153,18 @@ func (x *Index) Local(shard uint16, id series.ID) (local uint32, ok bool) {
 	return 0, false
 }
 
-// Key appends the key of a series to dst. Errors: ErrUnknown, *vfs.FaultError.
+// Key appends the key of a series to dst. Errors: ErrUnknown, *CorruptError,
+// *vfs.FaultError.
 func (x *Index) Key(local uint32, dst []byte) (series.Key, error) {
 	if local >= x.keys.count.Load() {
 		return dst, fmt.Errorf("%w: %d of %d", ErrUnknown, local, x.keys.count.Load())
 	}
 	err := vfs.Guard(func() error {
-		record := x.keys.record(local)
-		if record == nil {
-			return fmt.Errorf("%w: the record of series %d is lost", ErrUnknown, local)
+		record, err := x.keys.intact(local)
+		if err == nil {
+			dst = append(dst, recordKey(record)...)
 		}
-		dst = append(dst, recordKey(record)...)
-		return nil
+		return err
 	})
 	return dst, err
 }
@@ -184,9 +187,9 @@ func (x *Index) Refs(locals []uint32, dst []series.Ref) ([]series.Ref, error) {
 			if local >= count {
 				return fmt.Errorf("%w: %d of %d", ErrUnknown, local, count)
 			}
-			record := x.keys.record(local)
-			if record == nil {
-				return fmt.Errorf("%w: the record of series %d is lost", ErrUnknown, local)
+			record, err := x.keys.intact(local)
+			if err != nil {
+				return err
 			}
 			dst = append(dst, recordRef(record))
 		}

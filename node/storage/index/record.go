@@ -79,9 +79,10 @@ func recordKeyBytes(record []byte) int {
 	return int(binary.LittleEndian.Uint16(record[recordLengthAt:]))
 }
 
-// recordKey gives the key of a record that may have more bytes behind it.
+// recordKey gives the key of a record that may have more bytes behind it. Of a
+// damaged one it gives no more than there is.
 func recordKey(record []byte) series.Key {
-	end := recordKeyAt + recordKeyBytes(record)
+	end := min(recordKeyAt+recordKeyBytes(record), len(record))
 	return series.Key(record[recordKeyAt:end:end])
 }
 
@@ -89,7 +90,7 @@ func recordKey(record []byte) series.Key {
 // through; it is the hottest comparison of the node.
 func recordHasKey(record []byte, key series.Key) bool {
 	n := recordKeyBytes(record)
-	return n == len(key) && string(record[recordKeyAt:recordKeyAt+n]) == string(key)
+	return n == len(key) && recordKeyAt+n <= len(record) && string(record[recordKeyAt:recordKeyAt+n]) == string(key)
 }
 
 // zeros gives how many bytes at the start of b are zero.

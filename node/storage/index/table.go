@@ -12,7 +12,7 @@ import (
 // open-addressing table of its own, so that creators seldom meet and growth
 // copies a 256th of the whole at a time. A slot is 0 when empty, else
 //
-//	32 bits of the hash · local id + 1
+//	24 bits of the hash · 40 bits: where the key's record is in the file
 //
 // A slot's home is its hash bits scaled to the size of the stripe, which lets a
 // stripe grow by a quarter, without reading a key. Slots are written once:
