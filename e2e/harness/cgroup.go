@@ -4,10 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrNoMemoryGroup says that this machine does not let us make a memory control
@@ -88,10 +92,33 @@ func memoryParent() (dir string, version int, err error) {
 	return dir, 2, nil
 }
 
-// add moves a process into the group. What it used before stays charged to the
-// old group: a few pages when done at once after the start.
-func (g *MemoryGroup) add(pid int) error {
-	return os.WriteFile(filepath.Join(g.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
+// start starts a process in the group: one that asks for its limit when it begins
+// must not see the one that it would have without.
+func (g *MemoryGroup) start(command *exec.Cmd, start func() error) error {
+	if g.version == 2 {
+		dir, err := os.Open(g.dir)
+		if err != nil {
+			return err
+		}
+		defer dir.Close()
+		command.SysProcAttr.UseCgroupFD, command.SysProcAttr.CgroupFD = true, int(dir.Fd())
+		return start()
+	}
+	// In version 1 a child begins in the group of the thread that forks it. What this
+	// process allocates meanwhile is charged where its main thread is.
+	runtime.LockOSThread()
+	thread := []byte(strconv.Itoa(unix.Gettid()))
+	if err := os.WriteFile(filepath.Join(g.dir, "tasks"), thread, 0); err != nil {
+		runtime.UnlockOSThread()
+		return err
+	}
+	startErr := start()
+	if err := os.WriteFile(filepath.Join(filepath.Dir(g.dir), "tasks"), thread, 0); err != nil {
+		// The thread stays locked: it must not go back to the scheduler.
+		return errors.Join(startErr, err)
+	}
+	runtime.UnlockOSThread()
+	return startErr
 }
 
 // Kills is how many processes the kernel has killed because the group was full.

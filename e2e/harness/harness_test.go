@@ -174,11 +174,14 @@ func TestMemoryGroupLimits(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	// The shell waits until it is in the group; tail has to hold a line of 128 MiB.
-	process := shell(t, "sleep 0.2; head -c 134217728 /dev/zero | tail -n 1 | wc -c", func(o *ProcessOptions) { o.Group = group })
+	// It is in the group when it begins; tail has to hold a line of 128 MiB.
+	process := shell(t, "grep tickmesh-e2e- /proc/self/cgroup; head -c 134217728 /dev/zero | tail -n 1 | wc -c", func(o *ProcessOptions) { o.Group = group })
 	<-process.Done()
 	if kills, err := group.Kills(); err != nil || kills == 0 {
 		t.Fatalf("128 MiB in a group of 32 MiB: %d kills (%v), output %q", kills, err, process.LogTail(100))
+	}
+	if output := process.LogTail(1000); !strings.Contains(output, "/tickmesh-e2e-") {
+		t.Fatalf("the process began outside of the group: %q", output)
 	}
 }
 

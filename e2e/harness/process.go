@@ -55,17 +55,19 @@ func StartProcess(options ProcessOptions) (*Process, error) {
 		defer log.Close()
 		command.Stdout, command.Stderr = log, log
 	}
-	if err := startPinned(command, options.CPUs); err != nil {
+	start := func() error { return startPinned(command, options.CPUs) }
+	if group := options.Group; group != nil {
+		pinned := start
+		start = func() error { return group.start(command, pinned) }
+	}
+	if err := start(); err != nil {
+		if command.Process != nil {
+			_ = command.Process.Kill()
+			_ = command.Wait()
+		}
 		return nil, fmt.Errorf("start %s: %w", options.Path, err)
 	}
 	process := &Process{options: options, command: command, done: make(chan struct{})}
-	if options.Group != nil {
-		if err := options.Group.add(command.Process.Pid); err != nil {
-			_ = command.Process.Kill()
-			_ = command.Wait()
-			return nil, fmt.Errorf("limit %s: %w", options.Path, err)
-		}
-	}
 	go func() {
 		process.err = command.Wait()
 		close(process.done)
