@@ -1,6 +1,9 @@
 package series
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Ref names a series for a writer: its shard, its id within it, and a hint that
 // only the resolver which gave it understands.
@@ -79,6 +82,9 @@ var (
 	// ErrSeriesLimit: the shard or the node may have no more series, or not so
 	// many new ones a second.
 	ErrSeriesLimit = errors.New("series limit")
+	// ErrSeriesRate is the ErrSeriesLimit that passes by itself: too many new ones
+	// this second. As a refusal it asks for the frame again.
+	ErrSeriesRate = fmt.Errorf("%w: too many new series a second", ErrSeriesLimit)
 	// ErrEra: ids of a part are of another era of its shard. What is remembered of
 	// the shard's ids has to be forgotten, and the batch sent with keys.
 	ErrEra = errors.New("series ids of another era")
