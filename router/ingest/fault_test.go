@@ -16,10 +16,12 @@ func failing(kind error, text string) func(context.Context) error {
 }
 
 // refusing refuses the series of one metric.
-func refusing(metric string) func(series.Key) error {
+func refusing(metric string) func(series.Key) error { return refusingAs(metric, series.ErrSeriesLimit) }
+
+func refusingAs(metric string, kind error) func(series.Key) error {
 	return func(key series.Key) error {
 		if _, m, _, err := key.Parts(nil); err != nil || string(m) == metric {
-			return series.ErrSeriesLimit
+			return kind
 		}
 		return nil
 	}

@@ -49,12 +49,13 @@ const (
 	writeOverloaded
 	writeReadOnly
 	writeSeriesLimit
+	writeSeriesRate
 	writeTimedOut
 	writeErrors
 )
 
 var writeErrorNames = [writeErrors]string{ //nolint:gochecknoglobals // a constant table
-	"unavailable", "overloaded", "read_only", "series_limit", "timeout",
+	"unavailable", "overloaded", "read_only", "series_limit", "series_rate", "timeout",
 }
 
 // protocolMetrics count one way in. The four kinds of points add up to the

@@ -241,8 +241,8 @@ func (s *streams) attempt(w *worker, a attempts, end time.Time) (ended bool) {
 		if retryable(err) && s.base.Err() == nil && (end.IsZero() || time.Now().Before(end)) {
 			return false
 		}
-		s.metrics.drops[dropWrite].Add(int64(r.failed))
-		s.log.warn("points dropped: the storage did not take them", "points", r.failed, "error", err)
+		s.metrics.drops[dropWrite].Add(int64(r.failed + r.again))
+		s.log.warn("points dropped: the storage did not take them", "points", r.failed+r.again, "error", err)
 	}
 	s.metrics.protocols[a.protocol].count(r)
 	a.done(&w.batch, r, err)

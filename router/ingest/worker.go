@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ type result struct {
 	refused  int // bad lines, or series that storage refused
 	skipped  int // values that are text
 	failed   int // the write gave an error
+	again    int // of those refused, the ones that another try may place
 	copies   int
 }
 
@@ -36,8 +38,9 @@ type worker struct {
 }
 
 // write splits the parsed batch and writes it. The batch has the errors of all
-// lines that were left out, in the order of the lines. An error means that nothing counts as written; the
-// same call may be made again.
+// lines that were left out, in the order of the lines. An error means that nothing
+// counts as written or, if it is a series.ErrSeriesRate, that the rest may be later;
+// the same call may be made again.
 func (w *worker) write(database []byte, timeout time.Duration) (result, error) {
 	b := &w.batch
 	kept, total, refused := len(b.Errors), b.ErrorsTotal, b.ErrorPoints
@@ -66,18 +69,31 @@ func (w *worker) write(database []byte, timeout time.Duration) (result, error) {
 	r.accepted, r.copies = frame.Points-left, outcome.Copies
 	r.refused += left
 	b.SortErrors()
+	if passes(outcome) {
+		r.again = left
+		return r, fmt.Errorf("%w: %d points wait for theirs", series.ErrSeriesRate, left)
+	}
 	return r, nil
+}
+
+// passes says whether another try may place what was refused.
+func passes(outcome series.Outcome) bool {
+	return slices.ContainsFunc(outcome.Refused, func(r series.Refusal) bool { return errors.Is(r.Err, series.ErrSeriesRate) })
 }
 
 // retryable says that an error may pass without the client's help, so that a
 // port without answers tries again.
-func retryable(err error) bool { return !errors.Is(err, series.ErrSeriesLimit) }
+func retryable(err error) bool {
+	return !errors.Is(err, series.ErrSeriesLimit) || errors.Is(err, series.ErrSeriesRate)
+}
 
 // errorKind classifies an error of a write.
 func errorKind(err error) writeError {
 	switch {
 	case errors.Is(err, series.ErrReadOnly):
 		return writeReadOnly
+	case errors.Is(err, series.ErrSeriesRate):
+		return writeSeriesRate
 	case errors.Is(err, series.ErrSeriesLimit):
 		return writeSeriesLimit
 	case errors.Is(err, series.ErrOverloaded):
@@ -93,6 +109,8 @@ func errorKind(err error) writeError {
 // write" or "hinted handoff queue not empty", which Telegraf takes for success.
 func explain(err error) string {
 	switch errorKind(err) {
+	case writeSeriesRate:
+		return "not all was taken: " + harmless(err) + ", please send this request again: the same points twice do no harm"
 	case writeReadOnly:
 		return "the storage takes no writes now: " + harmless(err)
 	case writeSeriesLimit:
