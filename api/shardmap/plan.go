@@ -1,0 +1,195 @@
+package shardmap
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Plan gives the next steps of placement, the most urgent first. It is a pure
+// function: equal arguments give equal steps. Each step can be made on its own; after
+// any of them, or when anything else has changed, plan again. When all steps were
+// made and all moves have ended, there is none left.
+//
+// A row gets as many full voters as Settings.Replication says, with replication 2 a
+// witness too; in distinct zones where possible; on nodes that are wanted, and not
+// dead for longer than ReplaceAfterMs; evenly, within one shard for each of the two
+// roles. A replica that should go but cannot be replaced stays. A row whose group
+// could not change its configuration is left alone.
+func Plan(s State, l Limits) []Step {
+	p := newPlaces(&s, &l)
+	if s.Map == nil {
+		return planCreation(&s, p)
+	}
+	t := newTargets(s.Map, p)
+	t.compute(true)
+	return append(t.steps(l.MovesMax), p.retirements(&s)...)
+}
+
+// move is a change of a row's aim that is to be made.
+type move struct {
+	shard    int
+	intended []Member
+	reason   Reason
+	moving   bool // the row is moving already, so this takes no further place
+	live     int  // its live full voters
+	balance  bool // nothing is wrong with it but the balance
+}
+
+// steps gives the changes of rows that the limit allows.
+func (t *targets) steps(movesMax int) []Step {
+	var moves []move
+	free := movesMax
+	for shard := range t.wishes {
+		w := &t.wishes[shard]
+		if w.able && w.row.Intended != nil {
+			free--
+		}
+		if m, ok := t.moveOf(shard); ok {
+			moves = append(moves, m)
+		}
+	}
+	slices.SortStableFunc(moves, func(a, b move) int {
+		return cmp.Or(cmpTrue(a.moving, b.moving), cmpTrue(!a.balance, !b.balance), cmp.Compare(a.live, b.live))
+	})
+	var steps []Step
+	for _, m := range moves {
+		if !m.moving {
+			if free <= 0 {
+				continue
+			}
+			free--
+		}
+		steps = append(steps, Step{Kind: StepIntend, Reason: m.reason, Shard: uint16(m.shard), Intended: m.intended})
+	}
+	return steps
+}
+
+// cmpTrue orders what is true first.
+func cmpTrue(a, b bool) int { return oneIf(b) - oneIf(a) }
+
+// moveOf gives the next change of a row's aim, if there is one.
+func (t *targets) moveOf(shard int) (move, bool) {
+	w := &t.wishes[shard]
+	if !w.able {
+		return move{}, false
+	}
+	wanted := t.members(w)
+	next := t.towards(w, wanted)
+	if next == nil || sameMembers(next, w.row.Target()) {
+		return move{}, false
+	}
+	reason := w.reason
+	if sameMembers(next, w.row.Members) {
+		reason = ReasonReverse
+	}
+	if reason == "" {
+		reason = ReasonSurplus // a learner that a move given up left behind
+	}
+	live := 0
+	for _, member := range w.row.Members {
+		live += oneIf(member.Role == Full && t.live(member))
+	}
+	return move{shard, next, reason, w.row.Intended != nil, live, reason == ReasonBalance}, true
+}
+
+// towards gives what a row should aim at next on its way to the wanted members. A
+// replica cannot change its role, so where that is wanted it leaves first; but full
+// voters that are live stay until there are enough others.
+func (t *targets) towards(w *wish, wanted []Member) []Member {
+	var next []Member
+	for _, m := range wanted {
+		if t.moveCost(w, t.byID[m.Node], m.Role) != costConflict {
+			next = append(next, m)
+		}
+	}
+	fulls, wantedFulls := 0, 0
+	for _, m := range next {
+		fulls += oneIf(m.Role == Full)
+	}
+	for _, m := range wanted {
+		wantedFulls += oneIf(m.Role == Full)
+	}
+	for _, wantsStay := range []bool{true, false} {
+		for _, m := range w.row.Members {
+			if fulls < wantedFulls && m.Role == Full && t.live(m) && t.stays(m) == wantsStay && !slices.ContainsFunc(next, m.SamePlace) {
+				next = append(next, m)
+				fulls++
+			}
+		}
+	}
+	if fulls == 0 {
+		return nil
+	}
+	return next
+}
+
+// sameMembers says whether both have the same replicas with the same roles. One with
+// raft id 0 is not there yet.
+func sameMembers(a, b []Member) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for _, m := range a {
+		if !slices.Contains(b, m) {
+			return false
+		}
+	}
+	return true
+}
+
+// planCreation creates the map once enough nodes are there. Where a node has seen a
+// map before, the store has lost it: nothing is created over it.
+func planCreation(s *State, p *places) []Step {
+	c := p.limits.Create
+	if c.Settings.Validate() != nil || !ValidName(c.Cluster) || !ValidIncarnation(c.ID) {
+		return nil
+	}
+	ready := 0
+	for _, at := range p.all {
+		if s.Nodes[at.id].Epoch > 0 {
+			return nil
+		}
+		ready += oneIf(at.take)
+	}
+	if ready < max(c.InitialNodes, 1) {
+		return nil
+	}
+	m := &Map{Format: Format, Cluster: c.Cluster, ID: c.ID, Epoch: 1, Settings: c.Settings, Rows: make([]Row, c.Settings.Shards)}
+	t := &targets{places: p, replication: c.Settings.Replication, wishes: make([]wish, c.Settings.Shards), fullLoads: make([]int, len(p.all))}
+	for shard := range m.Rows {
+		t.wishes[shard] = wish{row: &m.Rows[shard], able: true, witness: none}
+	}
+	t.compute(false)
+	for shard := range m.Rows {
+		row := Row{Era: 1, Fresh: true}.WithIntended(t.members(&t.wishes[shard]))
+		row.Members, row.Intended = row.Intended, nil
+		m.Rows[shard] = row
+	}
+	return []Step{{Kind: StepCreate, Reason: ReasonCreate, Map: m}}
+}
+
+// retirements retires incarnations that no row names any more, when their node has
+// another one or is gone.
+func (p *places) retirements(s *State) []Step {
+	named := map[string]bool{}
+	for _, row := range s.Map.Rows {
+		for _, list := range [][]Member{row.Members, row.Intended} {
+			for _, m := range list {
+				named[m.Node+"/"+m.Incarnation] = true
+			}
+		}
+	}
+	var steps []Step
+	for i := range p.all {
+		at := &p.all[i]
+		if !at.live && !at.gone {
+			continue // which disk comes back is not known
+		}
+		for _, known := range s.Incarnations[at.id] {
+			if !known.Retired && !named[at.id+"/"+known.ID] && (at.gone || known.ID != at.incarnation) {
+				steps = append(steps, Step{Kind: StepRetire, Reason: ReasonRetire, Node: at.id, Incarnation: known.ID})
+			}
+		}
+	}
+	return steps
+}
