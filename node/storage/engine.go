@@ -178,7 +178,10 @@ func (e *Engine) restore(m *manifest) (err error) {
 		return err
 	}
 	for i := range m.Shards {
-		e.shards = append(e.shards, newShard(e, uint16(i), m.Applied[i], m.RetentionCutMs[i], tables[i]))
+		s := newShard(e, uint16(i), m.Applied[i], m.RetentionCutMs[i], tables[i])
+		s.mu.number, s.mu.logPosition = m.Floors[i].Number, m.Floors[i].LogPosition
+		s.absent.Store(m.Floors[i].Dropped && m.Applied[i] == 0)
+		e.shards = append(e.shards, s)
 	}
 	e.index, err = index.Open(index.Options{
 		FS: e.fs, Dir: path.Join(e.dir, dirIndex), State: m.Index, Failpoints: e.failpoints, Corrupt: e.reportCorruption,
@@ -186,12 +189,13 @@ func (e *Engine) restore(m *manifest) (err error) {
 	if err != nil {
 		return fmt.Errorf("open the series table: %w", err)
 	}
+	generations := slotGenerations(&m.Pages)
 	e.pages, err = pagelog.Open(pagelog.Options{
 		FS: e.fs, Dir: path.Join(e.dir, dirPages), ExtentBytes: e.options.ExtentBytes,
 		GenerationBytes: e.options.GenerationBytesMax, Failpoints: e.failpoints,
 		OnCorrupt: func(err *pagelog.CorruptError) { e.reportCorruption(err) },
 	}, m.Pages, func(ref pagelog.Ref, shard uint16, id uint32) {
-		if int(shard) < len(e.shards) {
+		if int(shard) < len(e.shards) && !m.Floors[shard].hidesRef(generations, ref) {
 			e.shards[shard].mu.set.SetPage(id, uint32(ref))
 		}
 	})
@@ -199,7 +203,7 @@ func (e *Engine) restore(m *manifest) (err error) {
 		return fmt.Errorf("open the page log: %w", err)
 	}
 	e.tombstoneLast = m.tombstoneLast()
-	v := &version{tombstones: m.Tombstones, generationOldest: e.pages.Generations()[0]}
+	v := &version{tombstones: m.Tombstones, floors: m.Floors, generationOldest: e.pages.Generations()[0]}
 	v.segments, err = e.openSegments(m.Segments)
 	if err != nil {
 		return err
@@ -289,6 +293,7 @@ func (e *Engine) close() error {
 		s.mu.set.Close()
 		s.mu.Unlock()
 	}
+	problems = append(problems, e.arena.Close())
 	if e.lock != nil {
 		problems = append(problems, e.lock.Close())
 	}
@@ -398,6 +403,7 @@ func (e *Engine) defineSeries(shard uint16, key series.Key, timeMs int64) (serie
 func (e *Engine) addTombstone(t Tombstone) {
 	e.changeVersion(func(v *version) {
 		t.Generation, t.Offset = e.pages.End()
+		t.Sequence = sequenceOf(t.Generation)
 		e.tombstoneLast++
 		t.Number = e.tombstoneLast
 		v.tombstones = v.tombstones.with(t)
@@ -411,7 +417,7 @@ func (e *Engine) changeVersion(change func(*version), after ...func()) {
 	e.update.Lock()
 	current := e.versions.peek()
 	next := &version{
-		segments: current.segments, tombstones: current.tombstones, generationOldest: current.generationOldest,
+		segments: current.segments, tombstones: current.tombstones, floors: current.floors, generationOldest: current.generationOldest,
 	}
 	change(next)
 	actions := e.versions.publish(next, after...)

@@ -1,6 +1,8 @@
 package page
 
 import (
+	"errors"
+	"fmt"
 	"sync"
 	"syscall"
 )
@@ -12,11 +14,15 @@ import (
 type Arena struct {
 	mu struct {
 		sync.Mutex
-		rest   []byte   // of the newest region, not given out yet
-		free   [][]byte // chunks given back
-		mapped int
+		rest    []byte   // of the newest region, not given out yet
+		free    [][]byte // chunks given back
+		regions [][]byte
+		taken   int // chunks given out and not given back
 	}
 }
+
+// ErrArenaInUse is returned when an arena is closed before the sets that use it.
+var ErrArenaInUse = errors.New("sets still use the arena of hot pages")
 
 // regionBytes is the unit of mapping. What is not used of it costs no memory.
 const regionBytes = 4 << 20
@@ -25,6 +31,7 @@ const regionBytes = 4 << 20
 func (a *Arena) take() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.mu.taken++
 	if n := len(a.mu.free); n > 0 {
 		chunk := a.mu.free[n-1]
 		a.mu.free = a.mu.free[:n-1]
@@ -37,7 +44,7 @@ func (a *Arena) take() []byte {
 			return make([]byte, chunkBytes)
 		}
 		a.mu.rest = region
-		a.mu.mapped += regionBytes
+		a.mu.regions = append(a.mu.regions, region)
 	}
 	chunk := a.mu.rest[:chunkBytes:chunkBytes]
 	a.mu.rest = a.mu.rest[chunkBytes:]
@@ -48,11 +55,31 @@ func (a *Arena) give(chunk []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.free = append(a.mu.free, chunk)
+	a.mu.taken--
 }
 
 // Mapped gives the bytes mapped so far, those not used yet included.
 func (a *Arena) Mapped() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.mu.mapped
+	return len(a.mu.regions) * regionBytes
+}
+
+// Close gives all memory back to the system, after all sets that use it were closed;
+// before, it does nothing and gives ErrArenaInUse. A closed arena may be used again.
+// Other errors are those of the system.
+func (a *Arena) Close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.mu.taken > 0 {
+		return fmt.Errorf("%w: %d chunks", ErrArenaInUse, a.mu.taken)
+	}
+	var problems []error
+	for _, region := range a.mu.regions {
+		if err := syscall.Munmap(region); err != nil {
+			problems = append(problems, fmt.Errorf("unmap memory of hot pages: %w", err))
+		}
+	}
+	a.mu.rest, a.mu.free, a.mu.regions = nil, nil, nil
+	return errors.Join(problems...)
 }

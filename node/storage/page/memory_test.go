@@ -1,6 +1,7 @@
 package page
 
 import (
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -129,6 +130,26 @@ func TestArena(t *testing.T) {
 			if got := set.Stats(); got != (Stats{}) {
 				t.Fatal(got)
 			}
+		}
+	}
+}
+
+// TestArenaClose: a closed arena holds nothing, and may be used again; one in use
+// stays.
+func TestArenaClose(t *testing.T) {
+	var arena Arena
+	for range 3 {
+		sets := []*Set{NewSet(Options{Sealer: &nullLog{}, Arena: &arena}), NewSet(Options{Sealer: &nullLog{}, Arena: &arena})}
+		fill(t, sets, 4000, 20)
+		sets[0].Close()
+		if err := arena.Close(); !errors.Is(err, ErrArenaInUse) || arena.Mapped() == 0 {
+			t.Fatal(err, arena.Mapped())
+		}
+		fill(t, sets, 4000, 20)
+		sets[0].Close()
+		sets[1].Close()
+		if err := arena.Close(); err != nil || arena.Mapped() != 0 {
+			t.Fatal(err, arena.Mapped())
 		}
 	}
 }
