@@ -1,0 +1,118 @@
+package handshake
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/tickmesh/tickmesh/api/wire"
+)
+
+// DialOptions are the interceptors for a connection of the process self to a node:
+// they add the Hello, and turn an answer of someone else into wire.ErrWrongNode or
+// what else Check gives. They also turn gRPC's statuses into errors as
+// wire.FromStatus does.
+func DialOptions(self func() Hello, toNode, toIncarnation string) []grpc.DialOption {
+	c := &client{self: func() Hello { return self().To(toNode, toIncarnation) }}
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.unary), grpc.WithChainStreamInterceptor(c.stream)}
+}
+
+type client struct{ self func() Hello }
+
+func (c *client) hello(ctx context.Context) (context.Context, Hello, error) {
+	self := c.self()
+	encoded, err := self.Encode()
+	if err != nil {
+		return ctx, self, fmt.Errorf("%w: own Hello: %w", wire.ErrInternal, err)
+	}
+	return metadata.AppendToOutgoingContext(ctx, Header, encoded), self, nil
+}
+
+func (c *client) unary(ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	ctx, self, err := c.hello(ctx)
+	if err != nil {
+		return err
+	}
+	var header metadata.MD
+	if err := invoke(ctx, method, request, reply, cc, append(options, grpc.Header(&header))...); err != nil {
+		return wire.FromStatus(err)
+	}
+	return checkHeader(self, header)
+}
+
+func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
+	ctx, self, err := c.hello(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s, err := open(ctx, desc, cc, method, options...)
+	if err != nil {
+		cancel()
+		return nil, wire.FromStatus(err)
+	}
+	return &clientStream{ClientStream: s, self: self, cancel: cancel}, nil
+}
+
+func checkHeader(self Hello, header metadata.MD) error {
+	values := header.Get(Header)
+	if len(values) != 1 {
+		return fmt.Errorf("%w: whoever answered does not say who it is", wire.ErrWrongNode)
+	}
+	answer, err := Decode(values[0])
+	if err != nil {
+		return err
+	}
+	return CheckAnswer(self, answer)
+}
+
+// clientStream checks who answers before it gives what was answered.
+type clientStream struct {
+	grpc.ClientStream
+	self    Hello
+	cancel  context.CancelFunc // ends the stream below when the caller is told that it has ended
+	checked bool               // by RecvMsg's one caller
+}
+
+// RecvMsg gives the next message of the node that was meant.
+func (s *clientStream) RecvMsg(m any) error {
+	err := s.receive(m)
+	if err != nil {
+		s.cancel()
+	}
+	return err
+}
+
+func (s *clientStream) receive(m any) error {
+	if err := s.ClientStream.RecvMsg(m); err != nil {
+		return wire.FromStatus(err)
+	}
+	if s.checked {
+		return nil
+	}
+	header, err := s.ClientStream.Header()
+	if err != nil {
+		return wire.FromStatus(err)
+	}
+	s.checked = true
+	return checkHeader(s.self, header)
+}
+
+// SendMsg sends a message; io.EOF says that RecvMsg has the reason.
+func (s *clientStream) SendMsg(m any) error { return wire.FromStatus(s.ClientStream.SendMsg(m)) }
+
+// Header waits for the response header and says whether the right node has sent it.
+// A stream that ended without one gives nil: RecvMsg has the reason.
+func (s *clientStream) Header() (metadata.MD, error) {
+	header, err := s.ClientStream.Header()
+	if err == nil && header != nil {
+		err = checkHeader(s.self, header)
+	}
+	if err != nil {
+		s.cancel()
+		return nil, wire.FromStatus(err)
+	}
+	return header, nil
+}

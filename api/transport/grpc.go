@@ -1,0 +1,87 @@
+package transport
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+)
+
+// Settings of gRPC that both sides have to agree on.
+const (
+	// MessageBytesMax is the largest message that is read. Frames, chunks and pieces
+	// of files are made much smaller.
+	MessageBytesMax = 32 << 20
+	// StreamsMax bounds the calls of one connection that run at once.
+	StreamsMax = 1024
+	// HeaderBytesMax bounds the headers of a call.
+	HeaderBytesMax = 32 << 10
+
+	// A stream's sender may be so far ahead of its reader. They are fixed, because
+	// gRPC's estimate starts low and pauses streams that begin.
+	streamWindowBytes     = 1 << 20
+	connectionWindowBytes = 4 << 20
+
+	// A side that hears nothing for keepaliveTime asks, and takes the other for dead
+	// when it does not answer in keepaliveTimeout. gRPC allows no shorter time.
+	keepaliveTime    = 10 * time.Second
+	keepaliveTimeout = 3 * time.Second
+	keepaliveTimeMin = 5 * time.Second // servers take more frequent questions as an attack
+
+	handshakeTimeout = 10 * time.Second
+
+	backoffBase   = 50 * time.Millisecond
+	backoffMax    = 2 * time.Second
+	backoffFactor = 1.6
+	backoffJitter = 0.2
+	dialTimeout   = 2 * time.Second
+)
+
+// ServerOptions are for gRPC servers; nil credentials: no TLS.
+func ServerOptions(c credentials.TransportCredentials) []grpc.ServerOption {
+	if c == nil {
+		c = insecure.NewCredentials()
+	}
+	return []grpc.ServerOption{
+		grpc.Creds(c),
+		grpc.MaxRecvMsgSize(MessageBytesMax),
+		grpc.MaxSendMsgSize(MessageBytesMax),
+		grpc.MaxConcurrentStreams(StreamsMax),
+		grpc.MaxHeaderListSize(HeaderBytesMax),
+		grpc.InitialWindowSize(streamWindowBytes),
+		grpc.InitialConnWindowSize(connectionWindowBytes),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.SharedWriteBuffer(true),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTimeMin, PermitWithoutStream: true}),
+	}
+}
+
+// DialOptions are for gRPC clients; nil credentials: no TLS. gRPC itself never
+// repeats a call that may have reached the server: whoever calls knows what may be
+// repeated.
+func DialOptions(c credentials.TransportCredentials) []grpc.DialOption {
+	if c == nil {
+		c = insecure.NewCredentials()
+	}
+	return []grpc.DialOption{
+		grpc.WithTransportCredentials(c),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MessageBytesMax), grpc.MaxCallSendMsgSize(MessageBytesMax)),
+		grpc.WithMaxHeaderListSize(HeaderBytesMax),
+		grpc.WithInitialWindowSize(streamWindowBytes),
+		grpc.WithInitialConnWindowSize(connectionWindowBytes),
+		grpc.WithSharedWriteBuffer(true),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+		grpc.WithNoProxy(),
+		grpc.WithIdleTimeout(0),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout, PermitWithoutStream: true}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: backoffBase, Multiplier: backoffFactor, Jitter: backoffJitter, MaxDelay: backoffMax},
+			MinConnectTimeout: dialTimeout,
+		}),
+	}
+}
