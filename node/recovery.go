@@ -25,10 +25,10 @@ const replayHitEntries = 64
 // recover replays the log.
 func (n *Node) recover() error {
 	start := n.options.Clock()
-	err := n.log.Replay(n.checkpoints.position, func(_, _ wal.Position, record []byte) error {
+	err := n.log.Replay(n.checkpoints.position, func(at, _ wal.Position, record []byte) error {
 		n.recovery.Entries++
 		n.recovery.Bytes += int64(len(record))
-		if err := n.replayEntry(record); err != nil {
+		if err := n.replayEntry(at, record); err != nil {
 			return err
 		}
 		if n.recovery.Entries%replayHitEntries == 0 {
@@ -49,10 +49,10 @@ func (n *Node) recover() error {
 // replayEntry applies a record. What cannot be an entry is passed over; but an
 // entry that does not fit on the disk ends the start, as reads without it would
 // lack what was acknowledged.
-func (n *Node) replayEntry(record []byte) error {
+func (n *Node) replayEntry(at wal.Position, record []byte) error {
 	entry, err := storage.ParseEntry(record)
 	if err == nil && entry.Kind != storage.EntryGroupState {
-		err = n.Engine.Replay(&entry)
+		err = n.Engine.Replay(uint64(at), &entry)
 	}
 	if errors.Is(err, storage.ErrStalled) {
 		return n.makeRoom(err)

@@ -46,7 +46,7 @@ func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err e
 			return slices.ContainsFunc(inputs, func(r *segment.Reader) bool { return r.Meta().Name == m.Name })
 		}))
 	}
-	metas, err := segment.Merge(ctx, inputs, e.mergeOptions(job, v.tombstones))
+	metas, err := segment.Merge(ctx, inputs, e.mergeOptions(job, v))
 	var corrupt *segment.CorruptError
 	if errors.As(err, &corrupt) {
 		e.stats.compactionFailures.Add(1)
@@ -69,7 +69,7 @@ func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err e
 	return true, nil
 }
 
-func (e *Engine) mergeOptions(job *segment.Job, stones tombstones) segment.MergeOptions {
+func (e *Engine) mergeOptions(job *segment.Job, v *version) segment.MergeOptions {
 	// As they are now: what is hidden must not change during the merge.
 	cuts := make([]int64, len(e.shards))
 	for i, s := range e.shards {
@@ -83,10 +83,13 @@ func (e *Engine) mergeOptions(job *segment.Job, stones tombstones) segment.Merge
 		},
 		BytesMax: e.options.SegmentBytesMax,
 		Hidden: func(dst []segment.TimeRange, input *segment.Meta, shard uint16, id uint32) []segment.TimeRange {
+			if int(shard) < len(v.floors) && v.floors[shard].hidesSegment(input.SequenceHigh) {
+				return append(dst, segment.TimeRange{FromMs: input.MinMs, ToMs: input.MaxMs})
+			}
 			if int(shard) < len(cuts) && cuts[shard] > input.MinMs {
 				dst = append(dst, segment.TimeRange{FromMs: input.MinMs, ToMs: cuts[shard] - 1})
 			}
-			for _, hide := range hiddenInSegment(stones.of(shard, id), input.SequenceHigh) {
+			for _, hide := range hiddenInSegment(v.tombstones.of(shard, id), input.SequenceHigh) {
 				dst = append(dst, segment.TimeRange{FromMs: hide.fromMs, ToMs: hide.toMs})
 			}
 			return dst

@@ -20,6 +20,7 @@ type flusher struct {
 	engine   *Engine
 	sorter   pageSorter
 	stones   tombstones
+	floors   []floor
 	writers  map[segment.Partition]*segment.Writer
 	done     map[segment.Partition]bool // written in an earlier pass
 	more     bool                       // some samples belong to a later pass
@@ -59,7 +60,8 @@ func (f *flusher) run() ([]segment.Meta, error) {
 	// Behind the lock: a tombstone that stands in this generation, which has ended,
 	// has been published by now.
 	f.engine.update.Lock()
-	f.stones = f.engine.versions.peek().tombstones
+	v := f.engine.versions.peek()
+	f.stones, f.floors = v.tombstones, v.floors
 	f.engine.update.Unlock()
 	ranges, err := f.sorter.ranges()
 	if err != nil {
@@ -102,6 +104,9 @@ func (f *flusher) tooNarrow(pass int) bool { return pass == 0 && f.more && f.spa
 
 // writeSeries writes the loaded pages of a series, which are in order of position.
 func (f *flusher) writeSeries(k seriesKey, pages []sealedPage) error {
+	for below := &f.floors[k.shard()]; len(pages) > 0 && below.hidesPage(f.sorter.generation, pages[0].ref.Offset()); {
+		pages = pages[1:]
+	}
 	if len(pages) <= pagesAtOnce {
 		return f.writeStretch(k, pages, allTime)
 	}
@@ -205,7 +210,7 @@ func (f *flusher) writer(p segment.Partition) (*segment.Writer, error) {
 	}
 	w, err := segment.Create(segment.Options{
 		FS: f.engine.fs, Dir: path.Join(f.engine.dir, dirSegments), Partition: p,
-		SequenceLow: uint64(f.sorter.generation), SequenceHigh: uint64(f.sorter.generation),
+		SequenceLow: sequenceOf(f.sorter.generation), SequenceHigh: sequenceOf(f.sorter.generation),
 	})
 	if err != nil {
 		return nil, err

@@ -44,6 +44,7 @@ type manifest struct {
 	SegmentNext    uint64         `json:"segmentNext"`    // number of the next segment's file
 	RetentionCutMs []int64        `json:"retentionCutMs"` // by shard
 	Tombstones     tombstones     `json:"tombstones"`
+	Floors         []floor        `json:"floors"`              // by shard
 	BatchFile      string         `json:"batchFile,omitempty"` // of the batch ids after Applied; none: there are none
 	// Purged says for segments, by name, up to which number tombstones have been
 	// worked into them.
@@ -83,7 +84,7 @@ func newManifest(shards int) (*manifest, error) {
 	}
 	m := &manifest{
 		Format: manifestFormat, Incarnation: hex.EncodeToString(id), Shards: shards,
-		Applied: make([]uint64, shards), RetentionCutMs: make([]int64, shards),
+		Applied: make([]uint64, shards), RetentionCutMs: make([]int64, shards), Floors: make([]floor, shards),
 	}
 	for i := range m.RetentionCutMs {
 		m.RetentionCutMs[i] = noCut
@@ -123,7 +124,7 @@ func decodeManifest(b []byte) (*manifest, error) {
 	if m.Format != manifestFormat {
 		return nil, fmt.Errorf("%w: format %d; this program reads format %d", ErrManifest, m.Format, manifestFormat)
 	}
-	if m.Shards < 1 || m.Shards > shardsMax || len(m.Applied) != m.Shards || len(m.RetentionCutMs) != m.Shards {
+	if m.Shards < 1 || m.Shards > shardsMax || len(m.Applied) != m.Shards || len(m.RetentionCutMs) != m.Shards || len(m.Floors) != m.Shards {
 		return nil, fmt.Errorf("%w: it speaks of %d shards", ErrManifest, m.Shards)
 	}
 	return m, nil

@@ -92,6 +92,10 @@ func (r *seriesReader) read(ref series.Ref, fromMs, toMs int64, emit func([]int6
 // readOverlay gathers what the hot pages and the page log have.
 func (r *seriesReader) readOverlay(s *shard, id uint32, stones []*Tombstone, within span) error {
 	s.mu.Lock()
+	if s.mu.number != r.version.floors[s.number].Number {
+		s.mu.Unlock()
+		return errReplaced
+	}
 	s.mu.set.Snapshot(id, &r.hot)
 	ordered := s.mu.disorder.ordered(id, r.version.generationOldest)
 	s.mu.Unlock()
@@ -173,7 +177,8 @@ func (r *seriesReader) findBlocks(ref series.Ref, stones []*Tombstone, fromMs, t
 	r.active = r.active[:0]
 	for i, reader := range r.version.segments {
 		m := reader.Meta()
-		if m.MaxMs < fromMs || m.MinMs > toMs || ref.Shard < m.ShardLow || ref.Shard > m.ShardHigh {
+		if m.MaxMs < fromMs || m.MinMs > toMs || ref.Shard < m.ShardLow || ref.Shard > m.ShardHigh ||
+			r.version.floors[ref.Shard].hidesSegment(m.SequenceHigh) {
 			continue
 		}
 		c := &r.cursors[i]

@@ -6,25 +6,35 @@ import "fmt"
 // follow one another without a gap: where one is missing, because its record was
 // damaged, the ids that it may have given to series are not known. Later entries
 // that name series by ids from there on would be taken for the wrong ones, so such
-// samples are skipped and counted until TrustIDs. Errors: as Apply.
-func (e *Engine) Replay(entry *Entry) error {
-	if int(entry.Shard) < len(e.shards) {
-		e.shards[entry.Shard].follow(entry.Index)
+// samples are skipped and counted until TrustIDs.
+//
+// Position is where the entry stands in the log. Entries of a replica of the shard
+// that was dropped or replaced since are passed over, and so are those that the
+// checkpoint knows: their samples are in pages, their batch ids in its table.
+// Errors: as Apply.
+func (e *Engine) Replay(position uint64, entry *Entry) error {
+	if int(entry.Shard) < len(e.shards) && !e.shards[entry.Shard].follow(position, entry.Index) {
+		return nil
 	}
 	return e.Apply(0, entry)
 }
 
-// follow looks for a gap before the entry with an index.
-func (s *shard) follow(index uint64) {
+// follow looks for a gap before the entry with an index, and says whether the
+// entry is to be applied.
+func (s *shard) follow(position, index uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.mu.backlog) > 0 || index <= s.mu.applied+1 {
-		return
+	if position < s.mu.logPosition || index <= s.mu.applied {
+		return false
+	}
+	if len(s.mu.backlog) > 0 || index == s.mu.applied+1 {
+		return true
 	}
 	known := s.engine.index.ShardSeries(s.number)
 	s.mu.doubtful = min(s.mu.doubtful, known)
 	s.engine.reportCorruption(fmt.Errorf("shard %d: the log lacks entries %d to %d: samples of series from %d on may be lost",
 		s.number, s.mu.applied+1, index-1, known))
+	return true
 }
 
 // DoubtsIDs says whether the replay has met a gap. The log must then not be

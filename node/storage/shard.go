@@ -29,6 +29,7 @@ type shard struct {
 	number uint16
 	engine *Engine
 	cutMs  atomic.Int64 // samples before it are gone
+	absent atomic.Bool  // it was dropped, and nothing has been applied since
 
 	mu struct {
 		sync.Mutex
@@ -41,6 +42,11 @@ type shard struct {
 		slots    []slot
 		points   points
 		ledger   batchLedger
+
+		// Of the present replica: see floor.
+		number      uint64
+		logPosition uint64
+
 		doubtful uint32 // ids from here on are not what the log says: see DoubtIDs
 	}
 }
@@ -141,6 +147,9 @@ func (s *shard) applyLocked(epoch uint16, e *Entry) error {
 		return err
 	}
 	s.mu.ledger.finish()
+	if s.absent.Load() {
+		s.absent.Store(false)
+	}
 	if err != nil {
 		s.engine.stats.entriesInvalid.Add(1)
 		err = fmt.Errorf("shard %d, entry %d: %w", s.number, e.Index, err)

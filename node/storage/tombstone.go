@@ -14,7 +14,8 @@ type Tombstone struct {
 	IDs          []uint32 `json:"ids"` // sorted
 	FromMs, ToMs int64
 	Generation   uint32 `json:"generation"` // pages of older generations are hidden,
-	Offset       uint32 `json:"offset"`     // and those of this one before the offset
+	Offset       uint32 `json:"offset"`     // those of this one before the offset,
+	Sequence     uint64 `json:"sequence"`   // and segments whose highest sequence is lower
 	Number       uint64 `json:"number"`     // grows with each tombstone of the node
 	Entry        uint64 `json:"entry"`      // index of the log entry that made it
 }
@@ -27,7 +28,7 @@ func (t *Tombstone) hidesPage(generation, offset uint32) bool {
 // hidesSegment says whether a segment comes before the tombstone. The generation
 // in which the tombstone stands is filtered when it is flushed.
 func (t *Tombstone) hidesSegment(sequenceHigh uint64) bool {
-	return sequenceHigh < uint64(t.Generation)
+	return sequenceHigh < t.Sequence
 }
 
 func (t *Tombstone) has(id uint32) bool {
@@ -109,7 +110,7 @@ func (ts tombstones) needed(segments []segment.Meta, purged map[string]uint64, g
 
 // concerns says whether a segment may have samples that a tombstone hides.
 func (t *Tombstone) concerns(m *segment.Meta, purged map[string]uint64) bool {
-	return m.SequenceLow < uint64(t.Generation) && m.MinMs <= t.ToMs && m.MaxMs >= t.FromMs &&
+	return m.SequenceLow < t.Sequence && m.MinMs <= t.ToMs && m.MaxMs >= t.FromMs &&
 		m.ShardLow <= t.Shard && m.ShardHigh >= t.Shard && purged[m.Name] < t.Number
 }
 

@@ -18,7 +18,7 @@ func TestTombstonesAgreeWithAList(t *testing.T) {
 			ids := slices.Compact(slices.Sorted(slices.Values(rapid.SliceOfN(rapid.Uint32Range(0, 5), 1, 4).Draw(t, "ids"))))
 			s := Tombstone{
 				Shard: rapid.Uint16Range(0, 4).Draw(t, "shard"), IDs: ids, FromMs: rapid.Int64Range(-9, 9).Draw(t, "from"), ToMs: 5,
-				Generation: rapid.Uint32Range(1, 6).Draw(t, "generation"), Offset: rapid.Uint32Range(0, 9).Draw(t, "offset"),
+				Generation: rapid.Uint32Range(1, 6).Draw(t, "generation"), Sequence: rapid.Uint64Range(1, 6).Draw(t, "sequence"), Offset: rapid.Uint32Range(0, 9).Draw(t, "offset"),
 				Number: uint64(n + 1), Entry: rapid.Uint64Range(1, 12).Draw(t, "entry"),
 			}
 			before := slices.Clone(ts)
@@ -57,7 +57,7 @@ func checkSelection(t *rapid.T, ts tombstones, list []Tombstone) {
 					if generation < s.Generation || generation == s.Generation && 4 < s.Offset {
 						inPage++
 					}
-					if generation < s.Generation {
+					if uint64(generation) < s.Sequence {
 						inSegment++
 					}
 				}
@@ -89,7 +89,7 @@ func checkNeeded(t *rapid.T, ts tombstones, list []Tombstone) {
 		want := s.Generation >= oldest
 		for _, m := range segments {
 			overlaps := m.MinMs <= s.ToMs && s.FromMs <= m.MaxMs && s.Shard <= m.ShardHigh
-			want = want || overlaps && m.SequenceLow < uint64(s.Generation) && s.Number > purged[m.Name]
+			want = want || overlaps && m.SequenceLow < s.Sequence && s.Number > purged[m.Name]
 		}
 		if kept[s.Number] != want {
 			t.Fatalf("%+v is kept: %v", s, kept[s.Number])

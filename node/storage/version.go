@@ -12,6 +12,7 @@ import (
 type version struct {
 	segments         []*segment.Reader // by sequence, oldest first
 	tombstones       tombstones
+	floors           []floor // by shard
 	generationOldest uint32
 
 	refs  int      // guarded by versions.mu

@@ -1,0 +1,54 @@
+package storage
+
+import (
+	"fmt"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/pagelog"
+)
+
+// errReplaced ends a scan that began before a shard was dropped or replaced.
+var errReplaced = fmt.Errorf("%w: the shard's replica was replaced", series.ErrUnavailable)
+
+// sequenceBits is how many sequences of segments a generation of the page log has.
+// The first is that of its flush; the others are for what is installed while the
+// next generation is being written.
+const sequenceBits = 20
+
+// sequenceOf gives the sequence of the segments that a generation becomes.
+func sequenceOf(generation uint32) uint64 { return uint64(generation) << sequenceBits }
+
+// floor says where the present replica of a shard begins. What lies below it is of
+// one that was dropped or replaced, and does not count any more, though it is
+// deleted only when the files that it shares with other shards are written anew.
+type floor struct {
+	Generation  uint32 `json:"generation"` // pages of older generations, and those of this one
+	Offset      uint32 `json:"offset"`     // before the offset, do not count,
+	Sequence    uint64 `json:"sequence"`   // nor what segments have whose highest sequence is lower,
+	LogPosition uint64 `json:"logPosition"`
+	Number      uint64 `json:"number"` // of replacements of the shard so far
+	Dropped     bool   `json:"dropped,omitempty"`
+}
+
+// hidesPage says whether a page at a position lies below the floor.
+func (f *floor) hidesPage(generation, offset uint32) bool {
+	return generation < f.Generation || generation == f.Generation && offset < f.Offset
+}
+
+// hidesSegment says whether a segment lies below the floor.
+func (f *floor) hidesSegment(sequenceHigh uint64) bool { return sequenceHigh < f.Sequence }
+
+// hidesRef is hidesPage while the page log is opened, when it is known which
+// generation a slot belongs to.
+func (f *floor) hidesRef(generations *[pagelog.Slots]uint32, ref pagelog.Ref) bool {
+	return f.hidesPage(generations[ref.Slot()], ref.Offset())
+}
+
+// slotGenerations gives the number of the live generation of each slot.
+func slotGenerations(state *pagelog.State) *[pagelog.Slots]uint32 {
+	var numbers [pagelog.Slots]uint32
+	for _, g := range state.Generations {
+		numbers[g.Number%pagelog.Slots] = g.Number
+	}
+	return &numbers
+}
