@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
-// matcher is a scan.Matcher made ready. It has a predicate on values and may
+// matcher is a scan.Matcher made ready, for one goroutine. It has a predicate on values and may
 // negate it; a tag that a series lacks has the empty value.
 type matcher struct {
 	name     string
@@ -97,20 +99,42 @@ func (m *matcher) setLiterals(values []string) {
 	m.holdsEmpty = slices.Contains(m.literals, "")
 }
 
+// setFold takes values that count without their case. Each value of a tag is folded
+// and looked up once, however many there are to compare with.
 func (m *matcher) setFold(values []string) {
-	folded := make([][]byte, len(values))
-	for i, v := range values {
-		folded[i] = []byte(v)
-		m.holdsEmpty = m.holdsEmpty || v == ""
+	folded := make(map[string]struct{}, len(values))
+	for _, v := range values {
+		folded[string(appendFolded(nil, []byte(v)))] = struct{}{}
 	}
+	var scratch []byte // a matcher is for one goroutine
 	m.test = func(value []byte) bool {
-		for _, f := range folded {
-			if bytes.EqualFold(f, value) {
-				return true
-			}
-		}
-		return false
+		scratch = appendFolded(scratch[:0], value)
+		_, ok := folded[string(scratch)]
+		return ok
 	}
+	m.holdsEmpty = m.test(nil)
+}
+
+// appendFolded appends what is the same for all values that bytes.EqualFold holds
+// for equal: the least of the runes that each rune folds to.
+func appendFolded(dst, value []byte) []byte {
+	for len(value) > 0 {
+		if c := value[0]; c < utf8.RuneSelf {
+			if 'a' <= c && c <= 'z' {
+				c -= 'a' - 'A'
+			}
+			dst, value = append(dst, c), value[1:]
+			continue
+		}
+		r, size := utf8.DecodeRune(value)
+		value = value[size:]
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		dst = utf8.AppendRune(dst, least)
+	}
+	return dst
 }
 
 func (m *matcher) setRegexp(text string) error {
@@ -118,6 +142,9 @@ func (m *matcher) setRegexp(text string) error {
 		return fmt.Errorf("%w: %w", ErrRegexp, err)
 	}
 	anchored, err := regexp.Compile(`\A(?:` + text + `)\z`)
+	if err != nil { // it ends within a quotation that takes the rest for its own
+		anchored, err = regexp.Compile(`\A(?:` + text + `\E)\z`)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRegexp, err)
 	}
