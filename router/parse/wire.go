@@ -3,6 +3,7 @@ package parse
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // Wire types of the protobuf encoding.
@@ -57,8 +58,8 @@ func (w *wire) step() bool {
 		return w.fail("tag")
 	}
 	w.at += used
-	w.field, w.kind = uint64(uint32(tag)>>3), uint8(tag&7)
-	if w.field == 0 || tag>>32 != 0 {
+	w.field, w.kind = tag>>3, uint8(tag&7)
+	if w.field == 0 || w.field > math.MaxInt32 {
 		return w.fail("number of a field")
 	}
 	switch w.kind {
