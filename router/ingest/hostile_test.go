@@ -265,3 +265,21 @@ func TestUnreadRepliesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// A connection that says nothing, at its start or between two requests, is closed
+// without a word.
+func TestIdleConnectionsEnd(t *testing.T) {
+	r := start(t, func(o *Options) { o.Limits.HTTPIdleTimeout = 50 * time.Millisecond })
+	silent, kept := dial(t, r.Addresses().HTTP), dial(t, r.Addresses().HTTP)
+	from := bufio.NewReader(kept)
+	send(t, kept, request("/write?db=d&precision=s", "m value=1 1700000000"))
+	if response, body := readAnswer(t, from); response.StatusCode != 204 {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+	for name, c := range map[string]io.Reader{"silent": silent, "kept alive": from} {
+		if rest, err := io.ReadAll(c); err != nil || len(rest) > 0 {
+			t.Errorf("%s: %q, %v", name, rest, err)
+		}
+	}
+	eventually(t, "no connection open", func() bool { return r.metric(t, "tickmesh_ingest_connections", "port=http") == 0 })
+}

@@ -105,13 +105,17 @@ func (p *putParser) fast(at int) (next int, ok bool) {
 			return 0, false
 		}
 	}
-	if i >= p.end || pad[i] != '\n' || i-at > p.limits.LineBytesMax {
+	end := i
+	if i < p.end && pad[i] == '\r' {
+		i++
+	}
+	if i >= p.end || pad[i] != '\n' || end-at > p.limits.LineBytesMax {
 		return 0, false
 	}
 	l, point := p.add()
 	l.Head = Span{uint32(metric), uint32(metricEnd)}
-	l.Tags = Span{uint32(tags), uint32(i)}
-	l.Text = Span{uint32(at), uint32(i)}
+	l.Tags = Span{uint32(tags), uint32(end)}
+	l.Text = Span{uint32(at), uint32(end)}
 	point.TimeMs, point.Mantissa, point.Scale = timeMs, signed(mantissa, sign), scale
 	return i + 1, true
 }

@@ -288,3 +288,22 @@ func TestPutsOnly(t *testing.T) {
 		t.Errorf("errors %q, %d commands, %d lines, %d points lost", got, len(b.Commands), len(b.Lines), b.ErrorPoints)
 	}
 }
+
+// BenchmarkPuts parses lines with both kinds of line ends.
+func BenchmarkPuts(b *testing.B) {
+	for _, end := range []string{"\n", "\r\n"} {
+		body := withRoom(strings.Repeat("put sys.cpu.user 1700000000 12.25 host=web01 cpu=0"+end, 200))
+		b.Run(strconv.Quote(end), func(b *testing.B) {
+			var batch Batch
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				if _, err := Puts(&batch, body, PutOptions{}); err != nil || len(batch.Points) != 200 {
+					b.Fatal(err)
+				}
+				n += 200
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/point")
+		})
+	}
+}
