@@ -1,0 +1,67 @@
+// Package replica runs the Raft groups of a node as one step function.
+//
+// A Host has a replica of many groups, one for each shard that the node is a member
+// of. It has no goroutine, no clock and no I/O: what happens is told to it (Tick,
+// Receive, Propose, Applied, ...), and what has to be done is fetched from it as a
+// Round. The same calls in the same order give the same Rounds, which lets a
+// simulation replay a cluster from a seed. All methods belong to one goroutine.
+//
+// The life of a Round:
+//
+//	for host.Ready(&round) {
+//		send round.Early                       // may go before anything is on disk
+//		log  round.States, then round.Appends  // one write; fsync if round.Sync
+//		host.Advance(&round)
+//		send round.Late
+//		apply round.Committed, in order; answer round.Reads and round.Failed
+//	}
+//
+// Between Ready and Advance every other method may be called; a second Ready gives
+// nothing until the first Round is advanced. If the log cannot be written, the Host
+// must not be used any more.
+//
+// # Promises
+//
+//	R1  What is in Committed is in the logs of a majority, and its (shard, index) has
+//	    that content for ever. It comes in order of index, without gaps.
+//	R2  Late messages and Committed rest on the Round's States and Appends: they may
+//	    be used only when these are written.
+//	R3  Each token that Propose or Read took comes back once: in Committed or Reads,
+//	    or in Failed. A failed proposal may yet be committed (then without token).
+//	R4  A Read's index is at least that of each proposal that was given out as
+//	    Committed anywhere before Read was called.
+//	R5  A witness gives out no Committed and takes neither Propose nor Read.
+//	R6  A panic of the Raft library stops its group, not the process (Status.Fault):
+//	    it says that a log has lost what it had acknowledged.
+//
+// # A lone group
+//
+// A group whose one member is this replica, without learners, needs no agreement: an
+// entry is committed by being in the log. Its path makes no Raft node, no copy and no
+// allocation. The log, the records and the Rounds are the same as those of other
+// groups, so that a group can gain members and lose them again. A lone group begins a
+// new term with each start, as an election would.
+//
+// # Time
+//
+// A tick is what the driver makes it (50 ms). The Host counts the ticks of followers
+// itself and draws election timeouts from its seeded generator: the library's own
+// timeouts come from the operating system's randomness. The library is ticked only
+// while it leads.
+//
+// # Quiet groups
+//
+// A leader whose members all have everything, and who heard nothing new for
+// Config.QuietTicks, tells them so; then none of them ticks any more. An envelope
+// each Config.HeartbeatTicks between two nodes, be it empty, stands for all of their
+// quiet groups. When a node is silent for Config.ElectionTicks, or has been started
+// anew, the groups that it leads, or follows, wake.
+//
+// # Snapshots
+//
+// Data never travels here. When a member needs entries that the leader's log no longer
+// has, the leader says from which index on; the member's Host asks its driver for
+// files (Round.Snapshots). The driver fetches them from any full voter, calls
+// PrepareSnapshot, swaps the files, and calls InstallSnapshot. A witness needs no
+// files and continues by itself.
+package replica

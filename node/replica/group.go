@@ -1,0 +1,248 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// group is one replica. Either it is lone, or it has a node of the library.
+type group struct {
+	replica Replica
+	config  Configuration
+	log     entryLog
+
+	// As of the last Round.
+	term    uint64
+	vote    uint64
+	commit  uint64
+	lead    uint64 // raft id; 0: not known
+	state   raft.StateType
+	handed  uint64 // given out as Committed, or applied by the engine before the start
+	settled uint64 // handed, as of the last Advance
+	applied uint64 // by the engine
+
+	lone  bool
+	node  *raft.RawNode // nil: lone, or stopped
+	fault error         // not nil: stopped
+	dirty bool
+
+	// The lone path.
+	proposals []proposal // for the next Round
+	inFlight  int        // in the Round under way
+	change    *pb.ConfChangeV2
+
+	// The library's path.
+	proposed []proposal // given to the library, not seen in its log yet
+	pending  []placed   // in the log, not committed; by index
+	reading  readQueue
+
+	elapsed    int // ticks since the leader was heard, as a follower
+	timeout    int // of elapsed, for a campaign
+	idle       int // ticks without news, as a leader
+	quiet      bool
+	transferee uint64
+	transferAt int // tick of the transfer's end
+	installing *SnapshotMeta // files are being swapped
+	installed  bool          // and are in place
+	durables   []durable // what members said about their engines, as a leader
+	ownDurable uint64
+	trim       uint64 // entries up to here are needed by nobody, says the leader
+	strangers  []stranger
+}
+
+type proposal struct {
+	kind  uint8
+	token uint64
+	term  uint64 // when it was given to the library
+	parts [][]byte
+}
+
+type placed struct {
+	index uint64
+	term  uint64
+	token uint64
+}
+
+// newGroup makes a group from what the log has. The library's own view of what is
+// applied may be behind the engine's: it has to see all changes of the configuration
+// that the logged state does not have yet.
+func (h *Host) newGroup(state GroupState, log LogSummary) (*group, error) {
+	if state.RaftID == 0 || state.Role < shardmap.Full || state.Role > shardmap.Learner {
+		return nil, fmt.Errorf("%w: raft id %d, %v", ErrArgument, state.RaftID, state.Role)
+	}
+	g := &group{
+		replica: state.Replica, config: state.Configuration.clone(),
+		term: state.Term, vote: state.Vote, applied: log.Applied,
+		log: entryLog{shard: state.Shard, reader: h.reader, truncated: state.Truncated,
+			last: max(log.Last, state.Truncated.Index), runs: slices.Clone(log.Runs)},
+	}
+	if err := g.log.check(); err != nil {
+		return nil, err
+	}
+	g.handed = max(log.Applied, state.Truncated.Index)
+	g.commit = min(max(state.Commit, g.handed), g.log.last)
+	seen := min(g.handed, g.log.last)
+	unseen := false
+	for _, index := range log.Changes {
+		if index > state.Configuration.Index && index > state.Truncated.Index {
+			seen, unseen = min(seen, index-1), true
+		}
+	}
+	g.settled = seen
+	g.timeout = h.drawTimeout(g)
+	if !unseen && g.handed >= g.log.last && g.config.lone(g.replica.RaftID) && g.replica.Role != shardmap.Witness {
+		if g.handed > g.log.last { // the log lost what the engine has: its indexes are spent
+			g.log.restart(Position{Index: g.handed, Term: g.term})
+		}
+		h.beLone(g)
+		if g.log.last > 0 || state.Commit > 0 {
+			g.term++ // as an election would: a tail that was lost is not written again with the same term
+			g.vote = g.replica.RaftID
+			h.logState(g, true)
+		}
+		return g, nil
+	}
+	h.startNode(g, seen)
+	return g, g.fault
+}
+
+// check says whether the summary of a log makes sense.
+func (l *entryLog) check() error {
+	for len(l.runs) > 0 && l.runs[len(l.runs)-1].First > l.last {
+		return fmt.Errorf("%w: a term begins at %d, after the last entry %d", ErrState, l.runs[len(l.runs)-1].First, l.last)
+	}
+	for len(l.runs) > 1 && l.runs[1].First <= l.truncated.Index+1 {
+		l.runs = l.runs[1:]
+	}
+	if l.last == l.truncated.Index {
+		l.runs = nil
+		return nil
+	}
+	if len(l.runs) == 0 || l.runs[0].First > l.truncated.Index+1 {
+		return fmt.Errorf("%w: shard %d lacks entries after %d", ErrState, l.shard, l.truncated.Index)
+	}
+	l.runs[0].First = max(l.runs[0].First, l.truncated.Index+1)
+	return nil
+}
+
+func (g *group) leads() bool { return g.lone || g.node != nil && g.state == raft.StateLeader }
+
+func (g *group) witness() bool { return g.replica.Role == shardmap.Witness }
+
+func (g *group) leaderNode() string {
+	if m, ok := g.config.member(g.lead); ok {
+		return m.Node
+	}
+	return ""
+}
+
+func (g *group) notLeader() error {
+	err := &NotLeaderError{Shard: g.replica.Shard}
+	if !g.leads() {
+		err.Leader = g.leaderNode()
+	}
+	return err
+}
+
+// durable is the state to log.
+func (g *group) durable() GroupState {
+	return GroupState{Replica: g.replica, Term: g.term, Vote: g.vote, Commit: g.commit,
+		Truncated: g.log.truncated, Configuration: g.config.clone()}
+}
+
+// startNode makes the library's node for g; entries up to seen are applied.
+func (h *Host) startNode(g *group, seen uint64) {
+	defer h.contain(g)
+	node, err := raft.NewRawNode(&raft.Config{
+		ID:                        g.replica.RaftID,
+		ElectionTick:              h.config.ElectionTicks,
+		HeartbeatTick:             h.config.HeartbeatTicks,
+		Storage:                   &storage{g},
+		Applied:                   max(seen, g.log.truncated.Index),
+		MaxSizePerMsg:             uint64(h.config.MessageBytesMax),
+		MaxCommittedSizePerReady:  uint64(h.config.ApplyBytesMax),
+		MaxUncommittedEntriesSize: uint64(h.config.UncommittedBytesMax),
+		MaxInflightMsgs:           h.config.InflightMessagesMax,
+		MaxInflightBytes:          uint64(h.config.InflightBytesMax),
+		CheckQuorum:               true,
+		PreVote:                   true,
+		Logger:                    libraryLogger{},
+		DisableProposalForwarding: true,
+		StepDownOnRemoval:         true,
+	})
+	if err != nil {
+		g.fault = fmt.Errorf("%w: shard %d: %w", ErrFault, g.replica.Shard, err)
+		return
+	}
+	g.node, g.lone, g.state, g.lead = node, false, raft.StateFollower, raft.None
+	h.mark(g)
+}
+
+// contain stops a group whose log contradicts what the library was told: it panics
+// then. Other groups go on.
+func (h *Host) contain(g *group) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	if _, own := cause.(libraryFault); !own {
+		if err, isError := cause.(error); isError {
+			cause = fmt.Errorf("library: %w", err)
+		}
+	}
+	g.fault = fmt.Errorf("%w: shard %d: %v", ErrFault, g.replica.Shard, cause)
+	g.node, g.state, g.lead, g.lone = nil, raft.StateFollower, raft.None, false
+	h.failAll(g, g.fault)
+}
+
+// failAll ends all that callers wait for.
+func (h *Host) failAll(g *group, err error) {
+	for _, p := range g.proposals {
+		h.fail(g, p.token, err)
+	}
+	for _, p := range g.proposed {
+		h.fail(g, p.token, ErrFate)
+	}
+	for _, p := range g.pending {
+		h.fail(g, p.token, ErrFate)
+	}
+	g.proposals, g.proposed, g.pending = nil, nil, nil
+	for _, token := range g.reading.drain() {
+		h.fail(g, token, err)
+	}
+}
+
+// storage shows a group's log to the library.
+type storage struct{ g *group }
+
+func (s *storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
+	hard := &pb.HardState{Term: new(s.g.term), Vote: new(s.g.vote), Commit: new(s.g.commit)}
+	return hard, s.g.config.confState(), nil
+}
+
+func (s *storage) Entries(lo, hi, bytesMax uint64) ([]*pb.Entry, error) {
+	return s.g.log.entries(lo, hi, bytesMax)
+}
+
+func (s *storage) Term(index uint64) (uint64, error) { return s.g.log.term(index) }
+
+func (s *storage) LastIndex() (uint64, error) { return s.g.log.last, nil }
+
+func (s *storage) FirstIndex() (uint64, error) { return s.g.log.truncated.Index + 1, nil }
+
+// Snapshot names the truncation: files that stand for it, or more, let a member go on.
+func (s *storage) Snapshot() (*pb.Snapshot, error) {
+	if s.g.log.truncated.Index == 0 {
+		return nil, raft.ErrSnapshotTemporarilyUnavailable
+	}
+	return &pb.Snapshot{Metadata: &pb.SnapshotMetadata{
+		ConfState: s.g.config.confState(),
+		Index:     new(s.g.log.truncated.Index),
+		Term:      new(s.g.log.truncated.Term),
+	}}, nil
+}

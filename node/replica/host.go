@@ -1,0 +1,213 @@
+package replica
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// Host is a node's replicas of all groups. See the package's doc.
+type Host struct {
+	config  Config
+	reader  Log
+	rng     *rand.Rand
+	byShard []*group // by shard; nil: none
+	order   []*group // by shard, without the nils
+	dirty   []*group // may have something for the next Round
+	inRound []*group // have something in the Round that is under way
+	waiting bool     // a Round is under way
+	peers   []*peer  // by name
+	ticks   int
+
+	// For the next Round.
+	states    []GroupState
+	sync      bool
+	failed    []Failure
+	reads     []ReadReady
+	snapshots []SnapshotNeed
+}
+
+// New makes a Host without groups. Error: ErrArgument.
+func New(config Config, log Log) (*Host, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Host{
+		config: config,
+		reader: log,
+		rng:    rand.New(rand.NewPCG(config.Seed, 0x7469636b6d657368)),
+	}, nil
+}
+
+// LogSummary is what the node's log has of one group.
+type LogSummary struct {
+	Last    uint64    // index of the last entry
+	Runs    []TermRun // terms of the entries after the truncation
+	Changes []uint64  // indexes of the entries of KindChange
+	Applied uint64    // what the engine has applied
+}
+
+// Create makes a replica that has never been. With members it is one of a fresh
+// group whose first configuration they are; without, it waits for its leader's
+// snapshot. Errors: ErrExists, ErrArgument.
+func (h *Host) Create(r Replica, members []shardmap.Member) error {
+	if h.group(r.Shard) != nil {
+		return fmt.Errorf("%w: shard %d", ErrExists, r.Shard)
+	}
+	state := GroupState{Replica: r}
+	if members != nil {
+		state.Configuration = fresh(members)
+		if state.Configuration.lone(r.RaftID) {
+			state.Term, state.Vote = 1, r.RaftID
+		}
+	}
+	if err := h.add(state, LogSummary{}); err != nil {
+		return err
+	}
+	h.logState(h.group(r.Shard), true)
+	return nil
+}
+
+// Restore brings back a replica at the start, from its newest logged state and what
+// the log has of its entries. Errors: ErrExists, ErrState, ErrArgument.
+func (h *Host) Restore(state GroupState, log LogSummary) error {
+	if h.group(state.Shard) != nil {
+		return fmt.Errorf("%w: shard %d", ErrExists, state.Shard)
+	}
+	if state.Removed {
+		return fmt.Errorf("%w: shard %d has been removed", ErrState, state.Shard)
+	}
+	return h.add(state, log)
+}
+
+// Remove ends the shard's replica here; its raft id is retired for ever. What it held
+// is failed. Error: ErrNoGroup.
+func (h *Host) Remove(shard uint16) error {
+	g := h.group(shard)
+	if g == nil {
+		return ErrNoGroup
+	}
+	h.failAll(g, &NotLeaderError{Shard: shard})
+	h.byShard[shard] = nil
+	h.order = slices.DeleteFunc(h.order, func(other *group) bool { return other == g })
+	h.dirty = slices.DeleteFunc(h.dirty, func(other *group) bool { return other == g })
+	h.inRound = slices.DeleteFunc(h.inRound, func(other *group) bool { return other == g })
+	h.states = slices.DeleteFunc(h.states, func(s GroupState) bool { return s.Shard == shard })
+	h.states = append(h.states, GroupState{Replica: g.replica, Removed: true})
+	h.sync = true
+	h.countPeers()
+	return nil
+}
+
+func (h *Host) group(shard uint16) *group {
+	if int(shard) >= len(h.byShard) {
+		return nil
+	}
+	return h.byShard[shard]
+}
+
+// working gives a group that takes calls.
+func (h *Host) working(shard uint16) (*group, error) {
+	g := h.group(shard)
+	if g == nil {
+		return nil, ErrNoGroup
+	}
+	if g.fault != nil {
+		return nil, g.fault
+	}
+	return g, nil
+}
+
+func (h *Host) add(state GroupState, log LogSummary) error {
+	g, err := h.newGroup(state, log)
+	if err != nil {
+		return err
+	}
+	if n := int(state.Shard) + 1; n > len(h.byShard) {
+		h.byShard = append(h.byShard, make([]*group, n-len(h.byShard))...)
+	}
+	h.byShard[state.Shard] = g
+	at, _ := slices.BinarySearchFunc(h.order, state.Shard, func(g *group, shard uint16) int {
+		return cmp.Compare(g.replica.Shard, shard)
+	})
+	h.order = slices.Insert(h.order, at, g)
+	h.countPeers()
+	h.mark(g)
+	return nil
+}
+
+// mark lets the next Ready look at g.
+func (h *Host) mark(g *group) {
+	if !g.dirty {
+		g.dirty = true
+		h.dirty = append(h.dirty, g)
+	}
+}
+
+// logState puts g's state into the next Round.
+func (h *Host) logState(g *group, sync bool) {
+	h.states = append(h.states, g.durable())
+	h.sync = h.sync || sync
+}
+
+func (h *Host) fail(g *group, token uint64, err error) {
+	h.failed = append(h.failed, Failure{Shard: g.replica.Shard, Token: token, Err: err})
+}
+
+// Tick is the passing of one tick.
+func (h *Host) Tick() {
+	h.ticks++
+	h.tickPeers()
+	for _, g := range h.order {
+		if !g.lone && !g.quiet && g.fault == nil {
+			h.tickGroup(g)
+		}
+	}
+}
+
+// Ready fills round with what has to be done, if there is anything and no other Round
+// is under way.
+func (h *Host) Ready(round *Round) bool {
+	if h.waiting {
+		return false
+	}
+	round.reset()
+	dirty := h.dirty
+	h.dirty = h.dirty[len(h.dirty):] // marks made meanwhile count for the next Round
+	for _, g := range dirty {
+		g.dirty = false
+		h.collect(g, round)
+	}
+	round.States = append(round.States, h.states...)
+	round.Sync = h.sync
+	round.Failed = append(round.Failed, h.failed...)
+	round.Reads = append(round.Reads, h.reads...)
+	round.Snapshots = append(round.Snapshots, h.snapshots...)
+	clear(h.states)
+	clear(h.failed)
+	h.states, h.sync, h.failed, h.reads, h.snapshots = h.states[:0], false, h.failed[:0], h.reads[:0], h.snapshots[:0]
+	if len(h.dirty) == 0 {
+		h.dirty = dirty[:0]
+	}
+	h.sealEnvelopes(round)
+	h.waiting = !round.empty()
+	return h.waiting
+}
+
+// Advance says that round's States and Appends are written.
+func (h *Host) Advance(*Round) {
+	if !h.waiting {
+		return
+	}
+	h.waiting = false
+	inRound := h.inRound
+	for _, g := range inRound {
+		h.advance(g)
+	}
+	clear(inRound)
+	h.inRound = inRound[:0]
+}

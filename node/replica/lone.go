@@ -1,0 +1,84 @@
+package replica
+
+import (
+	"go.etcd.io/raft/v3"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// beLone makes g a group that agrees with itself. All that its log has is committed
+// and given out.
+func (h *Host) beLone(g *group) {
+	g.lone, g.quiet, g.node = true, false, nil
+	g.state, g.lead = raft.StateLeader, g.replica.RaftID
+	g.commit, g.handed, g.settled = g.log.last, g.log.last, g.log.last
+	g.trim = g.log.last
+	g.log.evict(g.log.last, evictAll)
+	g.proposed, g.pending, g.durables, g.transferee = nil, nil, nil, raft.None
+}
+
+func (h *Host) proposeLone(g *group, kind uint8, parts [][]byte, token uint64) error {
+	if len(g.proposals)+g.inFlight >= h.config.ProposalsMax {
+		return series.ErrOverloaded
+	}
+	g.proposals = append(g.proposals, proposal{kind: kind, token: token, parts: parts})
+	h.mark(g)
+	return nil
+}
+
+// collectLone puts the proposals into the Round.
+func (h *Host) collectLone(g *group, round *Round) {
+	if len(g.proposals) == 0 {
+		return
+	}
+	for i := range g.proposals {
+		p := &g.proposals[i]
+		index := g.log.note(g.term)
+		round.Appends = append(round.Appends, Append{Shard: g.replica.Shard, Kind: p.kind, Term: g.term,
+			Index: index, Commit: index, Parts: p.parts})
+		round.Committed = append(round.Committed, Committed{Shard: g.replica.Shard, Kind: p.kind, Term: g.term,
+			Index: index, Parts: p.parts, Token: p.token, Copies: 1})
+		p.parts = nil
+	}
+	g.inFlight = len(g.proposals)
+	g.proposals = g.proposals[:0]
+	h.inRound = append(h.inRound, g)
+}
+
+func (g *group) advanceLone() {
+	g.inFlight = 0
+	g.commit, g.handed, g.settled = g.log.last, g.log.last, g.log.last
+	g.trim = g.log.last
+}
+
+// leave gives a lone group a node of the library, and lets it win the election that
+// it alone decides. That is sound although the new term is not written yet: no other
+// replica can hear of it before the Round is. Called with nothing in flight.
+func (h *Host) leave(g *group, round *Round) {
+	g.commit, g.handed, g.settled = g.log.last, g.log.last, g.log.last
+	h.startNode(g, g.log.last)
+	if g.fault != nil {
+		return
+	}
+	h.campaign(g)
+	const stepsMax = 16 // a candidate needs four
+	for range stepsMax {
+		if g.node == nil || !g.node.HasReady() {
+			break
+		}
+		h.collectNode(g, round)
+		h.advanceNode(g)
+	}
+	waiting := g.proposals
+	g.proposals = nil
+	for i, p := range waiting {
+		if err := h.proposeNode(g, p.kind, p.parts, p.token); err != nil {
+			h.fail(g, waiting[i].token, err)
+		}
+	}
+	change := g.change
+	g.change = nil
+	if change != nil && g.node != nil {
+		h.proposeChange(g, change)
+	}
+}

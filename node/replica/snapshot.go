@@ -1,0 +1,178 @@
+package replica
+
+import (
+	"fmt"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// SnapshotMeta is what goes with the files of a shard: the entry that they stand for,
+// and the configuration, which may be a later one.
+type SnapshotMeta struct {
+	Position
+	Era           uint32
+	Configuration Configuration
+}
+
+// AppendTo appends the meta's encoding.
+func (s *SnapshotMeta) AppendTo(dst []byte) []byte {
+	state := GroupState{Replica: Replica{Era: s.Era}, Truncated: s.Position, Configuration: s.Configuration}
+	return state.AppendTo(dst)
+}
+
+// ParseSnapshotMeta reads what AppendTo wrote. Error: ErrState.
+func ParseSnapshotMeta(b []byte) (SnapshotMeta, error) {
+	state, err := ParseGroupState(b)
+	return SnapshotMeta{Position: state.Truncated, Era: state.Era, Configuration: state.Configuration}, err
+}
+
+// SnapshotMeta gives what goes with files that hold all entries up to index. Errors:
+// ErrTruncated (the log has no such entry any more, or not yet), ErrNoGroup, ErrFault.
+func (h *Host) SnapshotMeta(shard uint16, index uint64) (SnapshotMeta, error) {
+	g, err := h.working(shard)
+	if err != nil {
+		return SnapshotMeta{}, err
+	}
+	term, err := g.log.term(index)
+	if err != nil || index > g.handed {
+		return SnapshotMeta{}, fmt.Errorf("%w: shard %d, index %d", ErrTruncated, shard, index)
+	}
+	return SnapshotMeta{Position: Position{index, term}, Era: g.replica.Era, Configuration: g.config.clone()}, nil
+}
+
+// sendSnapshot tells a member that it needs files, and from which index on.
+func (h *Host) sendSnapshot(g *group, to uint64) {
+	at := g.log.truncated
+	if at.Index == 0 { // an empty learner of a whole log: anything will do
+		term, err := g.log.term(1)
+		if err != nil || g.handed == 0 {
+			return
+		}
+		at = Position{Index: 1, Term: term}
+	}
+	meta := SnapshotMeta{Position: at, Era: g.replica.Era, Configuration: g.config}
+	h.send(g, &message{kind: typeSnapshot, shard: g.replica.Shard, to: to, from: g.replica.RaftID, term: g.term,
+		logTerm: at.Term, index: at.Index, context: meta.AppendTo(nil)}, false)
+}
+
+// takeSnapshot hears that the leader's log begins after index.
+func (h *Host) takeSnapshot(g *group, m *message) {
+	meta, err := ParseSnapshotMeta(m.context)
+	if err != nil || g.installing != nil {
+		return
+	}
+	if len(g.config.Voters) > 0 && m.index <= g.commit {
+		// It has all of that: the library answers with what it has.
+		_ = g.node.Step(snapshotMessage(&meta, m.from, m.to, m.term, m.index))
+		h.mark(g)
+		return
+	}
+	if g.witness() {
+		if h.PrepareSnapshot(g.replica.Shard, meta) == nil {
+			_ = h.InstallSnapshot(g.replica.Shard, meta) // refused, the leader tells again
+		}
+		return
+	}
+	h.snapshots = append(h.snapshots, SnapshotNeed{Shard: g.replica.Shard, Leader: g.nodeOf(m.from), Index: m.index})
+}
+
+func snapshotMessage(meta *SnapshotMeta, from, to, term, index uint64) *pb.Message {
+	return &pb.Message{Type: pb.MsgSnap.Enum(), To: new(to), From: new(from), Term: new(term),
+		Snapshot: &pb.Snapshot{Metadata: &pb.SnapshotMetadata{
+			ConfState: meta.Configuration.confState(), Index: new(index), Term: new(meta.Term)}}}
+}
+
+// PrepareSnapshot begins the swap of a replica's files: until InstallSnapshot or
+// AbortSnapshot no further entry is taken or given out as Committed, save those that
+// Rounds have already. Errors: ErrSnapshot (the replica has as much, leads, or is not
+// in the configuration), ErrBusy, ErrNoGroup, ErrFault.
+func (h *Host) PrepareSnapshot(shard uint16, meta SnapshotMeta) error {
+	g, err := h.working(shard)
+	if err != nil {
+		return err
+	}
+	if g.installing != nil {
+		return ErrBusy
+	}
+	if g.leads() || meta.Index <= g.commit || !meta.Configuration.has(g.replica.RaftID) {
+		return fmt.Errorf("%w: shard %d is at %d, the snapshot at %d", ErrSnapshot, shard, g.commit, meta.Index)
+	}
+	g.installing = &meta
+	return nil
+}
+
+// AbortSnapshot ends what PrepareSnapshot began: the old files are still there.
+func (h *Host) AbortSnapshot(shard uint16) {
+	if g := h.group(shard); g != nil {
+		g.installing = nil
+	}
+}
+
+// InstallSnapshot says that the files which meta belongs to are in place. The next
+// Round has the state that begins after them. Errors: ErrSnapshot (PrepareSnapshot was
+// not called, or the group has gone on), ErrNoGroup, ErrFault.
+func (h *Host) InstallSnapshot(shard uint16, meta SnapshotMeta) error {
+	g, err := h.working(shard)
+	if err != nil {
+		return err
+	}
+	if g.installing == nil || g.installing.Position != meta.Position || g.leads() {
+		return fmt.Errorf("%w: shard %d expects no such snapshot", ErrSnapshot, shard)
+	}
+	from := g.lead
+	if from == raft.None {
+		for _, m := range meta.Configuration.Members {
+			if m.RaftID != g.replica.RaftID && m.Role.Votes() {
+				from = m.RaftID
+			}
+		}
+	}
+	if from == raft.None {
+		g.installing = nil
+		return fmt.Errorf("%w: shard %d has no other voter", ErrSnapshot, shard)
+	}
+	defer h.contain(g)
+	known := g.lead
+	g.applied, g.handed = max(g.applied, meta.Index), max(g.handed, meta.Index)
+	g.installed = true
+	_ = g.node.Step(snapshotMessage(&meta, from, g.replica.RaftID, max(g.term, meta.Term), meta.Index))
+	if known == raft.None {
+		h.forgetLeader(g)
+	}
+	h.mark(g)
+	return nil
+}
+
+// noteInstalled ends the swap of files. If the library gives no snapshot, its log goes
+// on beyond the files and stays.
+func (h *Host) noteInstalled(g *group, snapshot *pb.Snapshot) (changed bool) {
+	if !raft.IsEmptySnap(snapshot) {
+		h.noteSnapshot(g, snapshot)
+		changed = true
+	}
+	if g.installed {
+		g.installing, g.installed = nil, false
+	}
+	return changed
+}
+
+// noteSnapshot takes over a snapshot that the library has accepted.
+func (h *Host) noteSnapshot(g *group, snapshot *pb.Snapshot) {
+	meta := g.installing
+	at := Position{Index: snapshot.GetMetadata().GetIndex(), Term: snapshot.GetMetadata().GetTerm()}
+	if meta == nil || meta.Position != at {
+		panic(libraryFault("a snapshot that nobody installed"))
+	}
+	g.log.restart(at)
+	g.config = meta.Configuration.clone()
+	g.config.Index = max(g.config.Index, at.Index)
+	g.replica.Era = meta.Era
+	g.handed = max(g.handed, at.Index)
+	if m, ok := g.config.member(g.replica.RaftID); ok && m.Role != shardmap.Learner {
+		g.replica.Role = m.Role
+	}
+	h.countPeers()
+}

@@ -1,0 +1,96 @@
+package replica
+
+import (
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/tracker"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// GroupStatus is what a replica knows of itself and its group, as of the last Round.
+type GroupStatus struct {
+	Replica
+	Leads         bool
+	Leader        string // node; empty: not known
+	Lone          bool
+	Quiet         bool
+	Fault         error // not nil: the replica has stopped and has to be replaced
+	Term          uint64
+	Commit        uint64
+	Handed        uint64 // given out as Committed
+	Applied       uint64
+	Last          uint64 // entry in the log
+	Truncated     Position
+	Trim          uint64 // entries up to here are durable in the engines of all full voters
+	Installing    bool
+	Transferring  bool
+	Configuration Configuration
+	Progress      []MemberProgress // of all members, by raft id; only of a leader
+}
+
+// MemberProgress is what a leader knows of a member.
+type MemberProgress struct {
+	Member        shardmap.Member
+	Match         uint64 // its log is the leader's up to here
+	Durable       uint64 // its engine needs no entries up to here
+	Active        bool   // was heard within an election timeout or two
+	Replicating   bool   // entries flow
+	NeedsSnapshot bool   // the log no longer has what it needs
+}
+
+// Status tells about the shard's replica here. Error: ErrNoGroup.
+func (h *Host) Status(shard uint16) (GroupStatus, error) {
+	g := h.group(shard)
+	if g == nil {
+		return GroupStatus{}, ErrNoGroup
+	}
+	s := GroupStatus{
+		Replica: g.replica, Leads: g.leads(), Leader: g.leaderNode(), Lone: g.lone, Quiet: g.quiet, Fault: g.fault,
+		Term: g.term, Commit: g.commit, Handed: g.handed, Applied: g.applied, Last: g.log.last, Truncated: g.log.truncated,
+		Trim: g.trim, Installing: g.installing != nil, Transferring: g.transferee != raft.None,
+		Configuration: g.config.clone(),
+	}
+	if s.Leads {
+		s.Leader = h.config.Node
+		g.eachProgress(func(p MemberProgress) { s.Progress = append(s.Progress, p) })
+	}
+	return s, nil
+}
+
+// Shards gives the shards that have a replica here, growing.
+func (h *Host) Shards() []uint16 {
+	out := make([]uint16, 0, len(h.order))
+	for _, g := range h.order {
+		out = append(out, g.replica.Shard)
+	}
+	return out
+}
+
+// eachProgress visits the members by raft id.
+func (g *group) eachProgress(visit func(MemberProgress)) {
+	if g.lone {
+		m, _ := g.config.member(g.replica.RaftID)
+		visit(MemberProgress{Member: m, Match: g.commit, Durable: g.ownDurable, Active: true, Replicating: true})
+		return
+	}
+	if g.node == nil {
+		return
+	}
+	g.node.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		m, ok := g.config.member(id)
+		if !ok {
+			m = shardmap.Member{RaftID: id, Role: shardmap.Learner}
+		}
+		p := MemberProgress{Member: m, Match: pr.Match, Active: pr.RecentActive,
+			Replicating: pr.State == tracker.StateReplicate, NeedsSnapshot: pr.State == tracker.StateSnapshot}
+		if id == g.replica.RaftID {
+			p.Active, p.Durable = true, g.ownDurable
+		}
+		for _, d := range g.durables {
+			if d.id == id {
+				p.Durable = d.index
+			}
+		}
+		visit(p)
+	})
+}

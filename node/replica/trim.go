@@ -1,0 +1,123 @@
+package replica
+
+import (
+	"fmt"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// durable is what a member said about its engine.
+type durable struct {
+	id    uint64
+	index uint64
+}
+
+// Applied says that the engine has applied the shard's entries up to index.
+func (h *Host) Applied(shard uint16, index uint64) {
+	if g := h.group(shard); g != nil {
+		g.applied = max(g.applied, index)
+	}
+}
+
+// Durable says that the engine could start without the shard's entries up to index.
+// The leader learns it, and tells all members up to where nobody needs the log any
+// more (GroupStatus.Trim).
+func (h *Host) Durable(shard uint16, index uint64) {
+	g := h.group(shard)
+	if g == nil || index <= g.ownDurable {
+		return
+	}
+	g.ownDurable = index
+	switch {
+	case g.node == nil:
+	case g.leads():
+		h.spreadTrim(g)
+	case g.lead != 0:
+		h.send(g, &message{kind: typeDurable, shard: shard, to: g.lead, from: g.replica.RaftID, term: g.term, index: index}, false)
+	}
+}
+
+func (h *Host) takeDurable(g *group, m *message) {
+	if !g.leads() || m.term != g.term {
+		return
+	}
+	for i := range g.durables {
+		if g.durables[i].id == m.from {
+			g.durables[i].index = max(g.durables[i].index, m.index)
+			h.spreadTrim(g)
+			return
+		}
+	}
+	if g.config.has(m.from) && len(g.durables) < membersMax {
+		g.durables = append(g.durables, durable{m.from, m.index})
+		h.spreadTrim(g)
+	}
+}
+
+// spreadTrim tells the members what none of those with data needs any more.
+func (h *Host) spreadTrim(g *group) {
+	trim := g.ownDurable
+	if g.witness() {
+		trim = g.handed
+	}
+	for _, m := range g.config.Members {
+		if m.RaftID == g.replica.RaftID || m.Role != shardmap.Full {
+			continue
+		}
+		its := uint64(0)
+		for _, d := range g.durables {
+			if d.id == m.RaftID {
+				its = d.index
+			}
+		}
+		trim = min(trim, its)
+	}
+	if trim > g.trim {
+		h.noteTrim(g, trim)
+		h.sendToMembers(g, typeTrim, trim)
+	}
+}
+
+// noteTrim takes the leader's word. A witness trims at once: it has no engine whose
+// checkpoints its driver could wait for.
+func (h *Host) noteTrim(g *group, index uint64) {
+	if index <= g.trim {
+		return
+	}
+	g.trim = index
+	if g.witness() {
+		if at := min(index, g.settled); at > g.log.truncated.Index {
+			g.log.truncate(at)
+			h.logState(g, false)
+		}
+	}
+}
+
+// CompactTo lets the log forget the shard's entries up to index, or as far as they
+// are committed and given out. The next Round has the state to log; only after that
+// may the records go. Errors: ErrNoGroup, ErrFault.
+func (h *Host) CompactTo(shard uint16, index uint64) error {
+	g, err := h.working(shard)
+	if err != nil {
+		return err
+	}
+	at := min(index, g.settled, g.log.last)
+	if at > g.log.truncated.Index {
+		g.log.truncate(at)
+		h.logState(g, false)
+	}
+	return nil
+}
+
+// State gives a replica's state, to be logged again at a checkpoint of the node's log.
+// It must be called between Advance and Ready. Errors: ErrNoGroup, ErrBusy.
+func (h *Host) State(shard uint16) (GroupState, error) {
+	g := h.group(shard)
+	if g == nil {
+		return GroupState{}, ErrNoGroup
+	}
+	if h.waiting {
+		return GroupState{}, fmt.Errorf("%w: a round is under way", ErrBusy)
+	}
+	return g.durable(), nil
+}
