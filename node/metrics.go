@@ -136,6 +136,7 @@ func fileMetrics() []metric {
 		gauge("tombstones_max", "The most of them; then deletes wait for compactions.", func(*figures) float64 { return storage.TombstonesMax }),
 		counter("segments_expired_total", "Segments that retention dropped.", func(f *figures) float64 { return float64(f.engine.SegmentsExpired) }),
 		counter("checkpoints_total", "Checkpoints.", func(f *figures) float64 { return float64(f.engine.Checkpoints) }),
+		counter("flush_waits_total", "Writes that waited because many generations of the page log wait for a flush.", func(f *figures) float64 { return float64(f.engine.FlushWaits) }),
 		counter("flushes_total", "Generations of the page log that became segments.", func(f *figures) float64 { return float64(f.engine.Flushes) }),
 		counter("flushed_samples_total", "Samples in them.", func(f *figures) float64 { return float64(f.engine.FlushedSamples) }),
 		counter("compactions_total", "Compactions.", func(f *figures) float64 { return float64(f.engine.Compactions) }),

@@ -170,6 +170,9 @@ func recycledFiles(checkpointBytes, fileBytes int64) int {
 // error, all of the frame but the refused definitions is in the log and readable.
 // Errors: the kinds of api/series.
 func (n *Node) Write(ctx context.Context, frame *series.Frame) (series.Outcome, error) {
+	if err := n.AwaitFlush(ctx); err != nil {
+		return series.Outcome{}, err
+	}
 	var a admission
 	defer func() { n.limiter.release(a.admitted) }()
 	w := &write{id: frame.ID, done: make(chan struct{}, 1)}

@@ -69,6 +69,7 @@ type Engine struct {
 	// The number of the latest tombstone; guarded by update.
 	tombstoneLast uint64
 	rolling       sync.Mutex // serialises the rolls of full generations
+	pace          pace
 	readers       gate
 
 	// The last generation that had pages when the folder was opened; 0: none.
@@ -92,7 +93,7 @@ type engineStats struct {
 	checkpoints, flushes, compactions       atomic.Int64
 	flushedSamples, compactedSamples        atomic.Int64
 	compactionFailures, corruptions         atomic.Int64
-	segmentsExpired                         atomic.Int64
+	segmentsExpired, flushWaits             atomic.Int64
 	scans, scannedSamples                   atomic.Int64
 }
 
@@ -211,6 +212,7 @@ func (e *Engine) restore(m *manifest) (err error) {
 	// The manifest lists them as they were published, a merged one last.
 	v.segments = orderSegments(v.segments)
 	e.versions.publish(v)
+	e.pace.waiting.Store(int32(len(e.pages.Generations()) - 1))
 	for _, g := range e.pages.Sizes() {
 		if g.Bytes > 0 {
 			e.generationAtOpen = g.Number
@@ -361,6 +363,7 @@ func (e *Engine) appendPage(shard uint16, id uint32, previous pagelog.Ref, paylo
 	ref, err = e.pages.Append(shard, id, previous, payload)
 	if errors.Is(err, pagelog.ErrGenerationFull) {
 		if _, err = e.pages.Roll(); err == nil {
+			e.pace.ended()
 			ref, err = e.pages.Append(shard, id, previous, payload)
 		}
 	}

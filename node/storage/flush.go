@@ -25,6 +25,8 @@ func (e *Engine) Flush() error {
 	if sizes[len(sizes)-1].Bytes > 0 {
 		if _, rollErr = e.pages.Roll(); rollErr != nil {
 			rollErr = fmt.Errorf("flush: %w", rollErr)
+		} else {
+			e.pace.ended()
 		}
 		sizes = e.pages.Sizes()
 	}
@@ -87,6 +89,7 @@ func (e *Engine) flushGeneration(number uint32) error {
 		v.generationOldest = number + 1
 		v.tombstones = v.tombstones.needed(e.manifest.Segments, e.manifest.Purged, v.generationOldest)
 	}, func() { e.dropGeneration(number) })
+	e.pace.flushed()
 	e.stats.flushes.Add(1)
 	e.stats.flushedSamples.Add(f.samples)
 	return e.failpoints.Hit(FailFlushDone)

@@ -19,6 +19,7 @@ type Stats struct {
 
 	Checkpoints, Flushes, Compactions int64
 	FlushedSamples, CompactedSamples  int64
+	FlushWaits                        int64 // writers that waited for a flush
 	CompactionFailures, Corruptions   int64
 	SegmentsExpired                   int64 // dropped by retention
 	Scans, ScannedSamples             int64
@@ -48,7 +49,7 @@ func (e *Engine) Stats() Stats {
 		Samples: c.samples.Load(), SamplesSkipped: c.samplesSkipped.Load(), EntriesInvalid: c.entriesInvalid.Load(),
 		BatchesRepeated: c.batchesRepeated.Load(),
 		Checkpoints:     c.checkpoints.Load(), Flushes: c.flushes.Load(), Compactions: c.compactions.Load(),
-		FlushedSamples: c.flushedSamples.Load(), CompactedSamples: c.compactedSamples.Load(),
+		FlushedSamples: c.flushedSamples.Load(), CompactedSamples: c.compactedSamples.Load(), FlushWaits: c.flushWaits.Load(),
 		CompactionFailures: c.compactionFailures.Load(), Corruptions: c.corruptions.Load(),
 		SegmentsExpired: c.segmentsExpired.Load(),
 		Scans:           c.scans.Load(), ScannedSamples: c.scannedSamples.Load(),

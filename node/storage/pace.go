@@ -1,0 +1,74 @@
+package storage
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// generationsWaitingMax is how many ended generations of the page log may wait for
+	// a flush before writers wait. It leaves room for what is on its way: when there
+	// are pagelog.GenerationsMax, entries stall and writes are refused.
+	generationsWaitingMax = 8
+	// paceWait bounds the wait of one writer: when flushes fail, they are to hear why.
+	paceWait = 5 * time.Second
+)
+
+// pace makes writers wait for flushes that do not keep up with them.
+type pace struct {
+	waiting atomic.Int32 // generations that have ended and are not flushed
+	mu      struct {
+		sync.Mutex
+		fewer chan struct{} // closed when there are fewer; nil: nobody waits
+	}
+}
+
+// ended notes that a generation has ended.
+func (p *pace) ended() { p.waiting.Add(1) }
+
+// flushed notes that a generation that had ended is flushed.
+func (p *pace) flushed() {
+	p.waiting.Add(-1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.fewer != nil {
+		close(p.mu.fewer)
+		p.mu.fewer = nil
+	}
+}
+
+// next gives what is closed when there are fewer generations, or nil when they are
+// few.
+func (p *pace) next() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting.Load() < generationsWaitingMax {
+		return nil
+	}
+	if p.mu.fewer == nil {
+		p.mu.fewer = make(chan struct{})
+	}
+	return p.mu.fewer
+}
+
+// AwaitFlush waits, for a few seconds at most, while so many generations of the page
+// log wait for a flush that the next writes might have to be refused. Who writes
+// calls it before it takes any lock. The error is that of the context.
+func (e *Engine) AwaitFlush(ctx context.Context) error {
+	if e.pace.waiting.Load() < generationsWaitingMax {
+		return nil
+	}
+	e.stats.flushWaits.Add(1)
+	bound, cancel := context.WithTimeout(ctx, paceWait)
+	defer cancel()
+	for fewer := e.pace.next(); fewer != nil; fewer = e.pace.next() {
+		select {
+		case <-fewer:
+		case <-bound.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
