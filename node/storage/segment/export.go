@@ -3,75 +3,9 @@ package segment
 import (
 	"context"
 	"fmt"
-	"hash/crc32"
-	"io"
 
 	"github.com/tickmesh/tickmesh/node/storage/codec"
 )
-
-// ExportShard writes a whole segment that has the samples of one shard only to
-// out, and gives its Meta. The shard's section is copied byte for byte; the
-// receiver writes the bytes to a file, opens it and lets Verify compare the
-// samples with the digest. A shard that is not there gives ErrEmpty.
-func (r *Reader) ExportShard(ctx context.Context, out io.Writer, shard uint16) (Meta, error) {
-	var entry shardEntry
-	var found bool
-	err := r.mapping.Guard(func(b []byte) error {
-		s, ok, err := r.section(b, shard)
-		entry, found = s.shardEntry, ok
-		return err
-	})
-	if err != nil {
-		return Meta{}, err
-	}
-	if !found {
-		return Meta{}, ErrEmpty
-	}
-	f := footer{Meta: r.meta}
-	f.ShardLow, f.ShardHigh, f.Shards = shard, shard, 1
-	f.Series, f.Blocks, f.Samples, f.MinMs, f.MaxMs = entry.Series, entry.Blocks, entry.Samples, entry.MinMs, entry.MaxMs
-	f.directoryOffset = headerBytes + entry.Bytes
-	f.Bytes = f.directoryOffset + shardEntryBytes + footerBytes
-	f.Name = FileName(&f.Meta)
-
-	if _, err := out.Write(appendHeader(nil, &f.Meta)); err != nil {
-		return Meta{}, err
-	}
-	if err := r.copyTo(ctx, out, entry.Offset, entry.Bytes); err != nil {
-		return Meta{}, err
-	}
-	entry.Offset = headerBytes
-	tail := appendShardEntry(nil, &entry)
-	f.directoryCRC = crc32.Checksum(tail, castagnoli)
-	if _, err := out.Write(appendFooter(tail, &f)); err != nil {
-		return Meta{}, err
-	}
-	return f.Meta, nil
-}
-
-// copyTo writes a range of the file. Bytes are copied out of the mapping first,
-// so that a fault does not happen inside a system call.
-func (r *Reader) copyTo(ctx context.Context, out io.Writer, offset, length int64) error {
-	buffer := make([]byte, min(length, outputBytes))
-	for length > 0 {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		part := buffer[:min(length, outputBytes)]
-		err := r.mapping.Guard(func(b []byte) error {
-			copy(part, b[offset:])
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if _, err := out.Write(part); err != nil {
-			return err
-		}
-		offset, length = offset+int64(len(part)), length-int64(len(part))
-	}
-	return nil
-}
 
 // Verify reads all blocks, index pages and rollup pages, and compares the samples
 // of each shard with its digest. It gives the first error: a *CorruptError, a

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"path"
 	"slices"
 	"testing"
@@ -246,6 +247,54 @@ func TestExportShard(t *testing.T) {
 	equalModels(t, got, want)
 	if _, err := r.ExportShard(context.Background(), &out, 9); !errors.Is(err, ErrEmpty) {
 		t.Fatal(err)
+	}
+	file, err := r.ShardFile(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := out.Bytes()
+	for range 200 {
+		from := rand.IntN(len(whole))
+		b := make([]byte, 1+rand.IntN(len(whole)))
+		n, err := file.ReadAt(b, int64(from))
+		if want := min(len(b), len(whole)-from); n != want || (err != nil) != (n < len(b)) || !bytes.Equal(b[:n], whole[from:from+n]) {
+			t.Fatalf("%d bytes from %d on: %d, %v", len(b), from, n, err)
+		}
+	}
+}
+
+func TestRenumber(t *testing.T) {
+	mem, dir := memFS(t)
+	want := walkModel(3, 20, 100, testPartition(SpanDay), 1000)
+	meta := want.write(t, Options{FS: mem, Dir: dir, Partition: testPartition(SpanDay), SequenceLow: 3, SequenceHigh: 9}, 33)
+	const sequence = 1<<40 + 7
+	got, err := Renumber(mem, path.Join(dir, meta.Name), sequence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta.SequenceLow, meta.SequenceHigh = sequence, sequence
+	if name := FileName(&meta); got.Name != name {
+		t.Errorf("it should have the name %s, not %s", got.Name, name)
+	}
+	if err := mem.Rename(path.Join(dir, meta.Name), path.Join(dir, got.Name)); err != nil {
+		t.Fatal(err)
+	}
+	meta.Name = got.Name
+	r := openSegment(t, mem, dir, &got)
+	defer release(t, r)
+	if got != meta || *r.Meta() != meta {
+		t.Errorf("%+v, %+v, want %+v", got, r.Meta(), meta)
+	}
+	if err := r.Verify(context.Background()); err != nil {
+		t.Error(err)
+	}
+	writeFile(t, mem, path.Join(dir, "short"), []byte("short"))
+	writeFile(t, mem, path.Join(dir, "other"), bytes.Repeat([]byte{7}, 1000))
+	for _, name := range []string{"short", "other"} {
+		var corrupt *CorruptError
+		if _, err := Renumber(mem, path.Join(dir, name), 1); !errors.As(err, &corrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
