@@ -138,6 +138,7 @@ func survived(l *Log, want []entry, synced, trimmed Position, kill bool) ([]entr
 
 // TestPowerCutsDuringOpen cuts the power at each operation of Open in turn.
 func TestPowerCutsDuringOpen(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(30) {
 		m := vfs.NewMemFS()
 		options := Options{FS: m, FileBytes: 8 << 10}

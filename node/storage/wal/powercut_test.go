@@ -131,6 +131,7 @@ func (r *run) play(t *testing.T, options Options, from int) {
 // TestPowerCutAtEveryOperation cuts the power before each change that a run makes
 // to the disk, starts again, goes on writing, and cuts the power again.
 func TestPowerCutAtEveryOperation(t *testing.T) {
+	t.Parallel()
 	m := vfs.NewMemFS()
 	first := &run{}
 	options := Options{FS: first.watch(m, 4), Dir: "log", FileBytes: 8 << 10, RecycleMax: 2}
