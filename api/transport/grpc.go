@@ -34,7 +34,7 @@ const (
 	handshakeTimeout = 10 * time.Second
 
 	backoffBase   = 50 * time.Millisecond
-	backoffMax    = 2 * time.Second
+	backoffMax    = time.Second
 	backoffFactor = 1.6
 	backoffJitter = 0.2
 	dialTimeout   = 2 * time.Second

@@ -1,0 +1,43 @@
+package rpc
+
+import (
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/tickmesh/tickmesh/api/wire"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+)
+
+// Exchange takes envelopes of another node.
+func (s *Server) Exchange(stream grpc.ClientStreamingServer[nodev1.ExchangeRequest, nodev1.ExchangeResponse]) error {
+	hello, err := caller(stream.Context())
+	if err != nil {
+		return err
+	}
+	from, err := s.links.open(hello)
+	if err != nil {
+		s.options.Logger.Warn("a node is refused", "node", hello.Node, "incarnation", hello.Incarnation, "error", err)
+		return wire.Status(err)
+	}
+	defer s.links.close(from)
+	if err := stream.SendHeader(metadata.MD{}); err != nil { // tells the caller that it is admitted
+		return err
+	}
+	var message nodev1.ExchangeRequest
+	for {
+		message.Envelopes = nil // the ones before belong to the node
+		if err := stream.RecvMsg(&message); err != nil {
+			return err
+		}
+		if err := s.links.heard(from); err != nil {
+			return wire.Status(err)
+		}
+		if len(message.Envelopes) == 0 {
+			continue
+		}
+		if err := s.node.Receive(hello.Node, message.Envelopes); err != nil {
+			s.options.Logger.Warn("a node's envelope is not usable; its stream is closed", "node", hello.Node, "error", err)
+			return wire.Status(err)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package rpc
+
+import (
+	"context"
+	"io"
+
+	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// Node is what a node does for its callers. All methods are called from many
+// goroutines at once. Errors travel by kind, see package wire; that of one shard is
+// *wire.NotLeaderError when another node leads it.
+type Node interface {
+	// Hello says who the node is.
+	Hello() handshake.Hello
+	// Admit refuses callers that the handshake's own rules let pass, such as those
+	// of retired data folders (wire.ErrRetired).
+	Admit(caller handshake.Hello) error
+
+	// Receive takes envelopes of Raft messages from a node, and owns them. It may
+	// block, which slows that node down. An error ends the stream.
+	Receive(from string, envelopes [][]byte) error
+
+	// Write writes a frame and gives what became of each part, in their order. Frames
+	// of one caller may be in work at once, in any order. An error stands for all parts.
+	Write(ctx context.Context, frame *series.Frame) ([]wire.PartOutcome, error)
+	// Scan gives chunks with Ref to the sink. Within a shard series come in growing
+	// order of ids, each as chunks in order of time. Every shard of the request is
+	// ended once, after its last chunk.
+	Scan(ctx context.Context, request *ScanRequest, sink ScanSink) error
+	// Last gives the newest samples. Every shard is ended once.
+	Last(ctx context.Context, request *LastRequest, sink LastSink) error
+	// ListSeries gives keys. Every shard is ended once.
+	ListSeries(ctx context.Context, request *SeriesRequest, sink SeriesSink) error
+	// ListNames gives sorted names over all shards of the request whose end has no
+	// error.
+	ListNames(ctx context.Context, request *NamesRequest) (names []string, ends []ShardEnd, err error)
+	// Delete hides samples and gives what became of each shard.
+	Delete(ctx context.Context, request *DeleteRequest) ([]ShardDeleted, error)
+
+	// OpenExport opens the files of a shard: the named export, from offset on, or a
+	// new one when the name is empty. wire.ErrNotFound: it is gone, take a new one.
+	OpenExport(ctx context.Context, shard uint16, export string, offset int64) (*Export, error)
+	// Digest gives the digest of what the node itself has of a shard in a range.
+	Digest(ctx context.Context, shard uint16, fromMs, toMs int64) (appliedIndex uint64, digest []byte, err error)
+	// Report tells the state of the node. Its Hello is filled in by the server.
+	Report(ctx context.Context, request *nodev1.ReportRequest) (*nodev1.ReportResponse, error)
+	// AdoptMap takes an encoded shard map, unless it is older than the node's
+	// (wire.ErrStaleMap), and gives the epoch of the node's map then.
+	AdoptMap(ctx context.Context, encoded []byte) (epoch uint64, err error)
+	// TransferLeader starts to hand over a shard; an empty node means any.
+	TransferLeader(ctx context.Context, shard uint16, toNode string) error
+}
+
+// Freshness says how new an answer has to be.
+type Freshness struct {
+	// StalenessMaxMs is 0 when the answer must have every write that was answered
+	// before the request; else any full voter may answer that is at most so far behind.
+	StalenessMaxMs uint64
+}
+
+// ScanRequest asks for chunks. Selector.Shards is never empty.
+type ScanRequest struct {
+	scan.Request
+	AfterIDs  []series.ID // by index in Selector.Shards: go on after this id; 0: from the start
+	Freshness Freshness
+}
+
+// LastRequest asks for newest samples. Selector.Shards is never empty.
+type LastRequest struct {
+	Selector  scan.Selector
+	FromMs    int64
+	Limits    scan.Limits
+	Freshness Freshness
+}
+
+// SeriesRequest asks for keys. Selector.Shards is never empty.
+type SeriesRequest struct {
+	Selector  scan.Selector
+	Limit     int // 0: all
+	Freshness Freshness
+}
+
+// NamesRequest asks for names of all series of some shards.
+type NamesRequest struct {
+	Kind                             tickmeshv1.NameKind
+	Shards                           []uint16
+	Database, Metric, Tag, StartWith string
+	Limit                            int // 0: all
+	Freshness                        Freshness
+}
+
+// DeleteRequest hides samples in [FromMs, ToMs]. Selector.Shards is never empty.
+type DeleteRequest struct {
+	Selector     scan.Selector
+	FromMs, ToMs int64
+}
+
+// ShardEnd is the end of an answer for one shard; Err nil: it has all of it.
+type ShardEnd struct {
+	Shard uint16
+	Err   error
+}
+
+// ShardDeleted is what a delete did to one shard.
+type ShardDeleted struct {
+	ShardEnd
+	SeriesTouched int64
+}
+
+// ScanSink takes the answer to a scan. It is safe for concurrent use, blocks while
+// the caller does not read, and copies what it is given. An error of it ends the
+// scan.
+type ScanSink interface {
+	Chunk(c *scan.Chunk) error
+	ShardEnd(shard uint16, err error) error
+}
+
+// LastSink takes newest samples, as ScanSink takes chunks.
+type LastSink interface {
+	Point(shard uint16, p scan.Point) error
+	ShardEnd(shard uint16, err error) error
+}
+
+// SeriesSink takes keys, as ScanSink takes chunks. Total is the number of the
+// shard's series that match, those above the limit too.
+type SeriesSink interface {
+	Key(shard uint16, k series.Key) error
+	ShardEnd(shard uint16, total int64, err error) error
+}
+
+// Export is a shard at one point of its log as a row of bytes, which stays the same
+// while it is opened again and again from other offsets.
+type Export struct {
+	ID         string // for opening it again
+	TotalBytes int64  // of all of it
+	Index      uint64 // the last entry that it stands for
+	Term       uint64 // of that entry
+	Bytes      io.ReadCloser
+}

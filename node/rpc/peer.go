@@ -1,0 +1,223 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+)
+
+// messageBytesMax is what one message carries of envelopes that wait.
+const messageBytesMax = 256 << 10
+
+// peer is one node to send to: a queue, and a goroutine that empties it.
+type peer struct {
+	target  Target
+	options *PeersOptions
+	conn    *grpc.ClientConn
+	cancel  context.CancelFunc
+	ended   chan struct{}
+	wake    chan struct{} // has one element when the queue may have something
+
+	mu struct {
+		sync.Mutex
+		queue queue
+		stats PeerStats // all but what the queue knows
+	}
+}
+
+func startPeer(t Target, o *PeersOptions) (*peer, error) {
+	options := append(append([]grpc.DialOption{}, o.DialOptions...), handshake.DialOptions(o.Self, t.Node, t.Incarnation)...)
+	options = append(options, grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newCodec())))
+	conn, err := grpc.NewClient("passthrough:///"+t.Address, options...)
+	if err != nil {
+		return nil, fmt.Errorf("node %s at %q: %w", t.Node, t.Address, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &peer{
+		target: t, options: o, conn: conn, cancel: cancel,
+		ended: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
+	p.mu.queue.bytesLimit = o.DownQueueBytesMax
+	p.mu.stats.Target = t
+	go p.run(ctx)
+	return p, nil
+}
+
+func (p *peer) close() {
+	p.cancel()
+	<-p.ended
+}
+
+func (p *peer) push(envelope []byte) {
+	p.mu.Lock()
+	p.mu.queue.push(envelope)
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default: // somebody has said so already
+	}
+}
+
+func (p *peer) stats() PeerStats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.mu.stats
+	s.QueueBytes, s.DroppedEnvelopes = p.mu.queue.bytes, p.mu.queue.dropped
+	return s
+}
+
+// run opens one stream after the other until the peer is closed.
+func (p *peer) run(ctx context.Context) {
+	defer close(p.ended)
+	defer p.conn.Close() //nolint:errcheck // it fails only when it is closed already
+	logged := ""
+	for attempts := 1; ; attempts++ {
+		admitted, err := p.session(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if admitted {
+			attempts, logged = 1, ""
+		}
+		if text := err.Error(); text != logged {
+			p.options.Logger.Warn("no stream to a node; trying again", "node", p.target.Node, "address", p.target.Address, "error", text)
+			logged = text
+		}
+		timer := time.NewTimer(p.options.Backoff.wait(attempts))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// session opens a stream and sends until it is lost. Its error is never nil.
+func (p *peer) session(ctx context.Context) (admitted bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stream, err := p.open(ctx, cancel)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+			err = cause
+		}
+		p.end(err)
+		return false, err
+	}
+	p.begin()
+	p.options.Up(p.target.Node)
+	received := make(chan struct{})
+	go func() { // the peer sends nothing but the end of the stream
+		defer close(received)
+		cancel(ended(stream))
+	}()
+	if err := p.send(ctx, stream); err != nil {
+		cancel(err)
+	}
+	<-received
+	err = context.Cause(ctx)
+	p.end(err)
+	p.options.Down(p.target.Node)
+	return true, err
+}
+
+// open opens a stream and waits until the peer lets this node in.
+func (p *peer) open(ctx context.Context, cancel context.CancelCauseFunc) (grpc.ClientStreamingClient[nodev1.ExchangeRequest, nodev1.ExchangeResponse], error) {
+	timer := time.AfterFunc(p.options.AdmitTimeout, func() {
+		cancel(fmt.Errorf("%w: it did not answer in %v", series.ErrUnavailable, p.options.AdmitTimeout))
+	})
+	defer timer.Stop()
+	stream, err := nodev1.NewNodeServiceClient(p.conn).Exchange(ctx)
+	if err != nil {
+		return nil, err
+	}
+	header, err := stream.Header()
+	if err != nil {
+		return nil, err
+	}
+	if header == nil {
+		return nil, ended(stream)
+	}
+	if !timer.Stop() {
+		return nil, context.Cause(ctx)
+	}
+	return stream, nil
+}
+
+// ended waits for the end of a stream and gives its reason.
+func ended(stream grpc.ClientStream) error {
+	var response nodev1.ExchangeResponse
+	err := stream.RecvMsg(&response)
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w: an answer to Exchange, which has none", wire.ErrInvalid)
+	case err == io.EOF: //nolint:errorlint // gRPC gives io.EOF itself
+		return fmt.Errorf("%w: the peer has ended the stream", series.ErrUnavailable)
+	default:
+		return wire.FromStatus(err)
+	}
+}
+
+// send empties the queue into the stream until the context or the stream ends; its
+// error is nil when the receiving side has the reason. What waits goes as one
+// message, what comes alone goes at once.
+func (p *peer) send(ctx context.Context, stream grpc.ClientStreamingClient[nodev1.ExchangeRequest, nodev1.ExchangeResponse]) error {
+	var message nodev1.ExchangeRequest
+	for {
+		p.take(&message)
+		if len(message.Envelopes) == 0 {
+			select {
+			case <-p.wake:
+				continue
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		err := stream.Send(&message)
+		if err == io.EOF { //nolint:errorlint // gRPC gives io.EOF itself
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (p *peer) take(message *nodev1.ExchangeRequest) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(message.Envelopes)
+	message.Envelopes = p.mu.queue.take(message.Envelopes[:0], messageBytesMax)
+	for _, e := range message.Envelopes {
+		p.mu.stats.SentBytes += uint64(len(e))
+	}
+	p.mu.stats.SentEnvelopes += uint64(len(message.Envelopes))
+}
+
+func (p *peer) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.queue.bytesLimit = p.options.QueueBytesMax
+	p.mu.stats.Up = true
+	p.mu.stats.Streams++
+}
+
+func (p *peer) end(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.queue.bytesLimit = p.options.DownQueueBytesMax
+	p.mu.queue.trim(p.options.DownQueueBytesMax)
+	p.mu.stats.Up = false
+	p.mu.stats.LastError = err.Error()
+}

@@ -1,0 +1,175 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	"google.golang.org/grpc"
+
+	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/wire"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+)
+
+// Options of a Server. Zero values mean the defaults.
+type Options struct {
+	WriteBytesMax   int64         // of frames in work, over all streams; 64 MiB
+	WritesMax       int           // frames in work on one stream; 256
+	WriteTimeoutMax time.Duration // for a frame; 30 s
+	FetchesMax      int64         // exports being sent at once; 4
+	Now             func() time.Time
+	Logger          *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.WriteBytesMax == 0 {
+		o.WriteBytesMax = 64 << 20
+	}
+	if o.WritesMax == 0 {
+		o.WritesMax = 256
+	}
+	if o.WriteTimeoutMax == 0 {
+		o.WriteTimeoutMax = 30 * time.Second
+	}
+	if o.FetchesMax == 0 {
+		o.FetchesMax = 4
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Server serves the node service.
+type Server struct {
+	nodev1.UnimplementedNodeServiceServer
+	node       Node
+	options    Options
+	writeBytes *semaphore.Weighted
+	fetches    *semaphore.Weighted
+	links      *links
+}
+
+// NewServer gives a server over a node.
+func NewServer(node Node, o Options) *Server {
+	o = o.withDefaults()
+	return &Server{
+		node: node, options: o,
+		writeBytes: semaphore.NewWeighted(o.WriteBytesMax),
+		fetches:    semaphore.NewWeighted(o.FetchesMax),
+		links:      newLinks(o.Now),
+	}
+}
+
+// GRPCOptions are what the gRPC server has to be made with, besides
+// transport.ServerOptions: without them every call is refused.
+func (s *Server) GRPCOptions() []grpc.ServerOption {
+	return append(handshake.NewServer(s.node.Hello, s.node.Admit).Options(), grpc.ForceServerCodecV2(newCodec()))
+}
+
+// Register adds the service to a gRPC server.
+func (s *Server) Register(g grpc.ServiceRegistrar) { nodev1.RegisterNodeServiceServer(g, s) }
+
+// caller gives the Hello that the handshake let pass.
+func caller(ctx context.Context) (handshake.Hello, error) {
+	h, ok := handshake.Caller(ctx)
+	if !ok {
+		return h, wire.Status(fmt.Errorf("%w: the server was made without its handshake", wire.ErrInternal))
+	}
+	return h, nil
+}
+
+// Handshake tells who the node is.
+func (s *Server) Handshake(ctx context.Context, _ *nodev1.HandshakeRequest) (*nodev1.HandshakeResponse, error) {
+	if _, err := caller(ctx); err != nil {
+		return nil, err
+	}
+	return &nodev1.HandshakeResponse{Hello: s.node.Hello().Message()}, nil
+}
+
+// Delete hides samples of some shards.
+func (s *Server) Delete(ctx context.Context, m *nodev1.DeleteRequest) (*nodev1.DeleteResponse, error) {
+	if _, err := caller(ctx); err != nil {
+		return nil, err
+	}
+	request, err := toDeleteRequest(m)
+	if err != nil {
+		return nil, wire.Status(err)
+	}
+	deleted, err := s.node.Delete(ctx, request)
+	if err != nil {
+		return nil, wire.Status(err)
+	}
+	response := &nodev1.DeleteResponse{}
+	for _, d := range deleted {
+		response.Ends = append(response.Ends, wire.FromShardEnd(d.Shard, d.Err))
+		response.SeriesTouched = append(response.SeriesTouched, d.SeriesTouched)
+	}
+	return response, nil
+}
+
+// Digest gives a digest of a shard's samples.
+func (s *Server) Digest(ctx context.Context, m *nodev1.DigestRequest) (*nodev1.DigestResponse, error) {
+	if _, err := caller(ctx); err != nil {
+		return nil, err
+	}
+	shard, err := wire.ToShard(m.GetShard())
+	if err != nil {
+		return nil, wire.Status(err)
+	}
+	index, digest, err := s.node.Digest(ctx, shard, m.GetFromMs(), m.GetToMs())
+	if err != nil {
+		return nil, wire.Status(err)
+	}
+	return &nodev1.DigestResponse{AppliedIndex: index, Digest: digest}, nil
+}
+
+// Report tells what the node has and does.
+func (s *Server) Report(ctx context.Context, m *nodev1.ReportRequest) (*nodev1.ReportResponse, error) {
+	if _, err := caller(ctx); err != nil {
+		return nil, err
+	}
+	response, err := s.node.Report(ctx, m)
+	if err != nil {
+		return nil, wire.Status(err)
+	}
+	response.Hello = s.node.Hello().Message()
+	return response, nil
+}
+
+// AdoptMap gives the node a shard map.
+func (s *Server) AdoptMap(ctx context.Context, m *nodev1.AdoptMapRequest) (*nodev1.AdoptMapResponse, error) {
+	if _, err := caller(ctx); err != nil {
+		return nil, err
+	}
+	epoch, err := s.node.AdoptMap(ctx, m.GetMap())
+	if err != nil {
+		return nil, wire.Status(err)
+	}
+	return &nodev1.AdoptMapResponse{MapEpoch: epoch}, nil
+}
+
+// TransferLeader asks the node to hand over a shard.
+func (s *Server) TransferLeader(ctx context.Context, m *nodev1.TransferLeaderRequest) (*nodev1.TransferLeaderResponse, error) {
+	if _, err := caller(ctx); err != nil {
+		return nil, err
+	}
+	shard, err := wire.ToShard(m.GetShard())
+	if err != nil {
+		return nil, wire.Status(err)
+	}
+	if err := s.node.TransferLeader(ctx, shard, m.GetToNode()); err != nil {
+		return nil, wire.Status(err)
+	}
+	return &nodev1.TransferLeaderResponse{}, nil
+}
+
+// limitOf gives a limit of a message as an int.
+func limitOf(m uint32) int { return int(min(m, math.MaxInt32)) }
