@@ -70,6 +70,7 @@ type Engine struct {
 	tombstoneLast uint64
 	rolling       sync.Mutex // serialises the rolls of full generations
 	pace          pace
+	scarcity      scarcity
 	readers       gate
 
 	// The last generation that had pages when the folder was opened; 0: none.

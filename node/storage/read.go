@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/codec"
 	"github.com/tickmesh/tickmesh/node/storage/page"
@@ -15,8 +16,9 @@ import (
 // seriesReader reads one series after the other out of segments, page log and hot
 // pages. It is for one goroutine.
 type seriesReader struct {
-	engine  *Engine
-	version *version
+	engine   *Engine
+	version  *version
+	bytesMax int64 // of payloads and overlay; 0: no bound
 
 	hot      page.Hot
 	pin      *pagelog.Pin
@@ -47,8 +49,8 @@ type cursorState struct {
 	hidden []span
 }
 
-func newSeriesReader(e *Engine, v *version) *seriesReader {
-	return &seriesReader{engine: e, version: v, cursors: make([]segment.Cursor, len(v.segments)), pin: e.pages.Pin()}
+func newSeriesReader(e *Engine, v *version, bytesMax int64) *seriesReader {
+	return &seriesReader{engine: e, version: v, bytesMax: bytesMax, cursors: make([]segment.Cursor, len(v.segments)), pin: e.pages.Pin()}
 }
 
 func (r *seriesReader) close() { _ = r.pin.Close() }
@@ -123,6 +125,7 @@ func (r *seriesReader) readOverlay(s *shard, id uint32, stones []*Tombstone, wit
 // ends with the page that begins before the span.
 func (r *seriesReader) readChain(ordered bool, within span) error {
 	r.chain, r.payloads = r.chain[:0], r.payloads[:0]
+	r.overlay.Reset()
 	if r.hot.Sealed == page.NoPage {
 		return nil
 	}
@@ -147,6 +150,9 @@ func (r *seriesReader) readChain(ordered bool, within span) error {
 			from := len(r.payloads)
 			r.payloads = append(r.payloads, p.Payload...)
 			r.chain = append(r.chain, chainPage{ref, generation, from, len(r.payloads)})
+			if err := r.checkBytes(); err != nil {
+				return err
+			}
 		}
 		if ordered && startMs <= within.fromMs {
 			break
@@ -158,10 +164,12 @@ func (r *seriesReader) readChain(ordered bool, within span) error {
 
 // decodeChain decodes the pages of readChain, oldest first.
 func (r *seriesReader) decodeChain(stones []*Tombstone) error {
-	r.overlay.Reset()
 	for _, c := range slices.Backward(r.chain) {
 		before := r.overlay.Len()
 		if err := codec.DecodePagePoints(r.payloads[c.from:c.to], &r.overlay); err != nil {
+			return err
+		}
+		if err := r.checkBytes(); err != nil {
 			return err
 		}
 		if len(stones) > 0 {
@@ -172,13 +180,25 @@ func (r *seriesReader) decodeChain(stones []*Tombstone) error {
 	return nil
 }
 
+// overlayPointBytes is what a point of the overlay takes, and its copy in order.
+const overlayPointBytes = 2 * 16
+
+// checkBytes refuses a series of which segments lack more than the scan may hold:
+// pages are merged in memory, as they may have any times.
+func (r *seriesReader) checkBytes() error {
+	held := int64(len(r.payloads)) + overlayPointBytes*int64(r.overlay.Len())
+	if r.bytesMax > 0 && held > r.bytesMax {
+		return &scan.LimitError{What: "bytes", Limit: r.bytesMax}
+	}
+	return nil
+}
+
 // findBlocks puts a cursor on the first block of each segment that has the series.
 func (r *seriesReader) findBlocks(ref series.Ref, stones []*Tombstone, fromMs, toMs int64) error {
 	r.active = r.active[:0]
 	for i, reader := range r.version.segments {
 		m := reader.Meta()
-		if m.MaxMs < fromMs || m.MinMs > toMs || ref.Shard < m.ShardLow || ref.Shard > m.ShardHigh ||
-			r.version.floors[ref.Shard].hidesSegment(m.SequenceHigh) {
+		if !r.mayHave(m, ref, fromMs, toMs) {
 			continue
 		}
 		c := &r.cursors[i]

@@ -45,3 +45,32 @@ func (s *section) prefetch(a *readAhead, b *blockRef, limit int64) {
 		_ = s.reader.mapping.Advise(offset, length, vfs.AdviceWillNeed)
 	}
 }
+
+// PrefetchIndex asks for the part of the index that Find reads for a series. It is a
+// hint for who is going to read several series: their blocks of the disk are then
+// read at once.
+func (r *Reader) PrefetchIndex(shard uint16, id uint32, fromMs int64) {
+	_ = r.mapping.Guard(func(b []byte) error { // Find tells what is wrong
+		s, ok, err := r.section(b, shard)
+		if err != nil || !ok {
+			return err
+		}
+		pages := s.pages(pageIndex)
+		if n := pages.first(id, fromMs); pages.has(n, id) {
+			e := pages.at(n)
+			return r.mapping.Advise(s.Offset+e.offset, int64(e.length), vfs.AdviceWillNeed)
+		}
+		return nil
+	})
+}
+
+// Prefetch asks for the blocks that the cursor has found, after Find. It is a hint
+// like PrefetchIndex.
+func (c *Cursor) Prefetch() {
+	if len(c.blocks) == 0 {
+		return
+	}
+	first, last := &c.blocks[0], &c.blocks[len(c.blocks)-1]
+	length := min(last.offset+int64(last.length)-first.offset, aheadBytes)
+	_ = c.reader.mapping.Advise(c.section.Offset+first.offset, length, vfs.AdviceWillNeed)
+}

@@ -139,3 +139,13 @@ func retryInterrupted(call func() error) error {
 		}
 	}
 }
+
+// MajorFaults gives how often this process has waited for a disk since its start to
+// read a block of a mapped file.
+func MajorFaults() int64 {
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return usage.Majflt
+}
