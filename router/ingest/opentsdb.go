@@ -100,7 +100,8 @@ func (f *front) answerPutError(request *fasthttp.RequestCtx, r result, err error
 	case errors.Is(err, parse.ErrMalformed):
 		message, details = "Unable to parse the given JSON", err.Error()
 	case r.failed > 0 && errorKind(err) == writeTimedOut:
-		message, details = fmt.Sprintf("The put call has timedout with 0 successful writes, 0 failed writes and %d timed out writes.", r.failed), explain(err)
+		message, details = fmt.Sprintf("The put call has timedout with %d successful writes, %d failed writes and %d timed out writes.",
+			r.accepted, r.refused, r.failed), explain(err)
 	}
 	respond(request, status, contentJSON, appendPutError(nil, status, message, details))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,50 +34,6 @@ type worker struct {
 	splitter *split.Splitter
 	deadline *deadline
 	text     []byte
-}
-
-// write splits the parsed batch and writes it. The batch has the errors of all
-// lines that were left out, in the order of the lines. An error means that nothing
-// counts as written or, if it is a series.ErrSeriesRate, that the rest may be later;
-// the same call may be made again.
-func (w *worker) write(database []byte, timeout time.Duration) (result, error) {
-	b := &w.batch
-	kept, total, refused := len(b.Errors), b.ErrorsTotal, b.ErrorPoints
-	r := result{skipped: b.SkippedStrings}
-	frame := w.splitter.Split(b, database, w.resolver, w.generation())
-	r.refused = refused + len(b.Points) - frame.Points
-	if frame.Points == 0 {
-		b.SortErrors()
-		return r, nil
-	}
-	w.deadline.start(timeout)
-	outcome, err := w.writer.Write(w.deadline, frame)
-	if !w.deadline.rest() {
-		w.deadline.release()
-		w.deadline = newDeadline(w.deadline.parent)
-	}
-	if err != nil {
-		r.failed = frame.Points
-		b.Errors, b.ErrorsTotal, b.ErrorPoints = b.Errors[:kept], total, refused
-		return r, err
-	}
-	left := 0
-	if len(outcome.Refused) > 0 {
-		left = w.splitter.Refused(b, outcome)
-	}
-	r.accepted, r.copies = frame.Points-left, outcome.Copies
-	r.refused += left
-	b.SortErrors()
-	if passes(outcome) {
-		r.again = left
-		return r, fmt.Errorf("%w: %d points wait for theirs", series.ErrSeriesRate, left)
-	}
-	return r, nil
-}
-
-// passes says whether another try may place what was refused.
-func passes(outcome series.Outcome) bool {
-	return slices.ContainsFunc(outcome.Refused, func(r series.Refusal) bool { return errors.Is(r.Err, series.ErrSeriesRate) })
 }
 
 // retryable says that an error may pass without the client's help, so that a
@@ -116,7 +71,7 @@ func explain(err error) string {
 	case writeSeriesLimit:
 		return "no room for new series now: " + harmless(err)
 	case writeOverloaded:
-		return "overloaded, nothing of this request was taken, please send it again later"
+		return "overloaded, please send this request again later: the same points twice do no harm"
 	case writeTimedOut:
 		return "the write took too long, please send it again: the same points twice do no harm"
 	default:

@@ -33,7 +33,7 @@ var errDefinitions = errors.New("too many new series in one request")
 
 // definitionBytesMax bounds the keys of one frame's new series: a long line of
 // many fields repeats its tags in every key.
-const definitionBytesMax = 128 << 20
+const definitionBytesMax = 32 << 20
 
 // databasesMax bounds the databases that the memo tells apart; with one more it
 // starts again.
