@@ -2,7 +2,6 @@ package wire
 
 import (
 	"errors"
-	"io"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -89,15 +88,12 @@ func Status(err error) error {
 }
 
 // FromStatus gives the error that Status was given, as *Error or *NotLeaderError. An
-// error of gRPC itself becomes an *Error by its code. nil and io.EOF, which ends
-// streams, stay what they are.
+// error of gRPC itself becomes an *Error by its code. nil, io.EOF, which ends
+// streams, and errors that are no statuses stay what they are.
 func FromStatus(err error) error {
-	if err == nil || err == io.EOF { //nolint:errorlint // gRPC gives io.EOF itself
+	s, ok := status.FromError(err)
+	if err == nil || !ok {
 		return err
-	}
-	s, _ := status.FromError(err)
-	if c := status.FromContextError(err); s.Code() == codes.Unknown && c.Code() != codes.Unknown {
-		s = c
 	}
 	var m *tickmeshv1.Error
 	var end *nodev1.ShardEnd

@@ -21,7 +21,7 @@ func (e *Engine) Last(ctx context.Context, selector *scan.Selector, fromMs int64
 	}
 	v := e.versions.acquire()
 	defer e.versions.release(v)
-	r := newSeriesReader(e, v)
+	r := newSeriesReader(e, v, limits.BytesMax)
 	defer r.close()
 	var key []byte
 	for _, ref := range refs {

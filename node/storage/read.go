@@ -198,7 +198,8 @@ func (r *seriesReader) findBlocks(ref series.Ref, stones []*Tombstone, fromMs, t
 	r.active = r.active[:0]
 	for i, reader := range r.version.segments {
 		m := reader.Meta()
-		if !r.mayHave(m, ref, fromMs, toMs) {
+		if m.MaxMs < fromMs || m.MinMs > toMs || ref.Shard < m.ShardLow || ref.Shard > m.ShardHigh ||
+			r.version.floors[ref.Shard].hidesSegment(m.SequenceHigh) {
 			continue
 		}
 		c := &r.cursors[i]

@@ -3,6 +3,7 @@ package storage
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -85,6 +86,46 @@ func TestWindowsOfAnyWidth(t *testing.T) {
 			if legal != (err == nil) || legal && count != int64(len(times)) {
 				t.Errorf("origin %d, width %d: %d samples, %v", origin, width, count, err)
 			}
+		}
+	}
+}
+
+// TestScanHoldsBytes: a series of which pages have much is refused before the scan
+// holds more than it may, and is read where the range is narrow.
+func TestScanHoldsBytes(t *testing.T) {
+	const samples, bytesMax = 50_000, 256 << 10
+	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "/data", Shards: 1, SyncLog: func() error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	const startMs = 1_750_000_000_000
+	var batch series.BatchEncoder
+	only := batch.Define(benchKey(0))
+	for i := range int64(samples) {
+		batch.Append(only, startMs+i*1000, i%97, 1)
+	}
+	if err := e.Apply(0, &Entry{Kind: EntrySamples, Term: 1, Index: 1, Body: samplesBody(batch.AppendTo(nil))}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ seconds, bytesMax, want int64 }{
+		{samples, 0, samples}, {samples, 1 << 30, samples}, {samples, bytesMax, -1}, {1000, bytesMax, 1000},
+	} {
+		request := &scan.Request{Selector: scan.Selector{Metric: "cpu.usage"}, Limits: scan.Limits{BytesMax: c.bytesMax}}
+		request.FromMs, request.ToMs = startMs+(samples-c.seconds)*1000, startMs+samples*1000
+		count := int64(0)
+		err := e.Scan(context.Background(), request, func(_ int, chunk *scan.Chunk) error {
+			count += int64(len(chunk.Times))
+			return nil
+		})
+		var limit *scan.LimitError
+		if errors.As(err, &limit) {
+			count = -1
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if count != c.want || limit != nil && limit.What != "bytes" {
+			t.Errorf("%d s within %d bytes: %d samples, %v", c.seconds, c.bytesMax, count, err)
 		}
 	}
 }

@@ -1,0 +1,123 @@
+package etcdserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+)
+
+// ErrStart marks an etcd server that did not start: a bad address, a used folder, or
+// no answer in time.
+var ErrStart = errors.New("the embedded etcd did not start")
+
+// Options of a server.
+type Options struct {
+	DataDir       string // made if it is not there
+	ClientAddress string // host:port; port 0: any free one
+	PeerAddress   string // host:port for other members, of which there are none; empty: any free port of the loopback
+	QuotaBytes    int64  // of its database; 0: QuotaBytesDefault
+	NoSync        bool   // do not wait for the disk: for tests only
+	Log           *slog.Logger
+}
+
+// Defaults and bounds.
+const (
+	QuotaBytesDefault = 256 << 20 // the map and its recent versions need a few MiB
+	startTimeout      = time.Minute
+	memberName        = "embedded"
+	// Old versions are of use only to watches that were away for a while.
+	compactionRetention = "30m"
+	snapshotEntries     = 5_000
+)
+
+// Server is a running etcd.
+type Server struct {
+	etcd     *embed.Etcd
+	endpoint string
+}
+
+// Start starts a server and waits until it can be written to. Errors: ErrStart.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	config, err := configOf(o)
+	if err != nil {
+		return nil, err
+	}
+	etcd, err := embed.StartEtcd(config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	timeout := time.NewTimer(startTimeout)
+	defer timeout.Stop()
+	select {
+	case <-etcd.Server.ReadyNotify():
+		return &Server{etcd: etcd, endpoint: etcd.Clients[0].Addr().String()}, nil
+	case err = <-etcd.Err():
+	case <-etcd.Server.StopNotify():
+		err = errors.New("it stopped")
+	case <-timeout.C:
+		err = fmt.Errorf("not ready after %s", startTimeout)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	etcd.Close()
+	return nil, fmt.Errorf("%w: %w", ErrStart, err)
+}
+
+// Endpoint gives the host:port at which clients reach the server.
+func (s *Server) Endpoint() string { return s.endpoint }
+
+// Failed gives an error when the server can no longer serve.
+func (s *Server) Failed() <-chan error { return s.etcd.Err() }
+
+// Close stops the server; what it has answered is on disk.
+func (s *Server) Close() { s.etcd.Close() }
+
+func configOf(o Options) (*embed.Config, error) {
+	if o.PeerAddress == "" {
+		o.PeerAddress = "127.0.0.1:0"
+	}
+	client, err := urlOf(o.ClientAddress)
+	if err != nil {
+		return nil, err
+	}
+	peer, err := urlOf(o.PeerAddress)
+	if err != nil {
+		return nil, err
+	}
+	log := o.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	c := embed.NewConfig()
+	c.Name, c.Dir = memberName, o.DataDir
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	c.InitialCluster = c.InitialClusterFromName(c.Name)
+	c.InitialClusterToken = "tickmesh"
+	c.QuotaBackendBytes = o.QuotaBytes
+	if c.QuotaBackendBytes == 0 {
+		c.QuotaBackendBytes = QuotaBytesDefault
+	}
+	c.AutoCompactionMode, c.AutoCompactionRetention = embed.CompactorModePeriodic, compactionRetention
+	c.SnapshotCount = snapshotEntries
+	c.UnsafeNoFsync = o.NoSync
+	c.EnableGRPCGateway = false
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(newCore(log.With("part", "etcd"))))
+	return c, nil
+}
+
+// urlOf checks an address. The server listens where it advertises, so a port of 0 is
+// fine only because nobody asks it for its advertised address.
+func urlOf(address string) (url.URL, error) {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return url.URL{}, fmt.Errorf("%w: address %q: %w", ErrStart, address, err)
+	}
+	return url.URL{Scheme: "http", Host: address}, nil
+}
