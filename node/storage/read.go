@@ -198,8 +198,7 @@ func (r *seriesReader) findBlocks(ref series.Ref, stones []*Tombstone, fromMs, t
 	r.active = r.active[:0]
 	for i, reader := range r.version.segments {
 		m := reader.Meta()
-		if m.MaxMs < fromMs || m.MinMs > toMs || ref.Shard < m.ShardLow || ref.Shard > m.ShardHigh ||
-			r.version.floors[ref.Shard].hidesSegment(m.SequenceHigh) {
+		if !r.mayHave(m, ref, fromMs, toMs) {
 			continue
 		}
 		c := &r.cursors[i]

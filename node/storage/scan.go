@@ -25,12 +25,15 @@ type job struct {
 	version *version
 	refs    []series.Ref
 	next    atomic.Int64 // index into refs
+	inTurn  int          // refs that a worker takes at a time
+	scarce  bool         // memory does not hold the segments
 	samples atomic.Int64
 	stopped atomic.Bool
 }
 
-// refsInTurn are the series that a worker takes at a time.
-const refsInTurn = 8
+// refsInTurnMax are the series that a worker takes at a time, fewer if there are too
+// few for all workers.
+const refsInTurnMax = 8
 
 // Scan implements scan.Source.
 func (e *Engine) Scan(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
@@ -50,7 +53,7 @@ func (e *Engine) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 	if err != nil {
 		return err
 	}
-	j := &job{engine: e, request: request, visit: visit, refs: refs, version: e.versions.acquire()}
+	j := &job{engine: e, request: request, visit: visit, refs: refs, version: e.versions.acquire(), scarce: e.memoryIsScarce()}
 	defer e.versions.release(j.version)
 	err = j.run(ctx)
 	e.stats.scannedSamples.Add(j.samples.Load())
@@ -131,7 +134,8 @@ func sortRefs(refs []series.Ref, shards int) []series.Ref {
 }
 
 func (j *job) run(ctx context.Context) error {
-	workers := min(max(1, j.request.Parallel), (len(j.refs)+refsInTurn-1)/refsInTurn)
+	workers := max(1, min(j.request.Parallel, (len(j.refs)+1)/2))
+	j.inTurn = max(1, min(refsInTurnMax, (len(j.refs)+workers-1)/workers))
 	if workers <= 1 {
 		return j.work(ctx, 0)
 	}
@@ -154,11 +158,15 @@ func (j *job) work(ctx context.Context, worker int) error {
 	defer r.close()
 	out := newEmitter(j, worker)
 	for {
-		from := int(j.next.Add(refsInTurn)) - refsInTurn
+		from := int(j.next.Add(int64(j.inTurn))) - j.inTurn
 		if from >= len(j.refs) {
 			return nil
 		}
-		for _, ref := range j.refs[from:min(from+refsInTurn, len(j.refs))] {
+		refs := j.refs[from:min(from+j.inTurn, len(j.refs))]
+		if j.scarce && len(refs) > 1 {
+			r.prefetch(refs, j.request.FromMs, j.request.ToMs)
+		}
+		for _, ref := range refs {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
