@@ -17,7 +17,7 @@ type group struct {
 
 // What a group takes, and a tag of it, and a member after the first.
 const (
-	groupBytes  = 512
+	groupBytes  = 256
 	tagBytes    = 48
 	memberBytes = 96
 )

@@ -221,8 +221,8 @@ func (h *handler) fail(a *answer, r *http.Request, err error) int {
 	if a.err != nil {
 		api = &apiError{status: statusClientGone, message: a.err.Error()}
 	}
-	level := slog.LevelDebug
-	if api.status >= http.StatusInternalServerError {
+	level := slog.LevelDebug // what clients bring about is counted, and would fill a log
+	if api.status == http.StatusInternalServerError {
 		level = slog.LevelError
 	}
 	h.log.LogAttrs(r.Context(), level, "query failed", slog.String("path", r.URL.Path), slog.Int("status", api.status),

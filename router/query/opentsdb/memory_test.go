@@ -59,8 +59,8 @@ func TestMemoryOfAllQueries(t *testing.T) {
 
 // TestMemoryOfGroups: an answer of many small groups counts as large as it is.
 func TestMemoryOfGroups(t *testing.T) {
-	s := newServer(t, func(o *Options) { o.Limits.BytesMax = 150_000 })
-	for i := range 200 {
+	s := newServer(t, func(o *Options) { o.Limits.BytesMax = 400_000 })
+	for i := range 1000 {
 		s.put(scantest.Key("", "m", "host", fmt.Sprint(i)), 1, 1)
 	}
 	if status, body := s.do("GET", "/api/query?start=0&m=sum:m", ""); status != 200 {
