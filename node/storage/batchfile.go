@@ -139,14 +139,25 @@ type batchState struct {
 	changed []uint64 // by shard: the last entry that the file knows
 }
 
-// storeBatchTables writes the tables as they were after the applied entries, unless
-// the present file says the same. The caller holds the maintenance lock and has no
-// doubt about the manifest.
-func (e *Engine) storeBatchTables(applied []uint64) (batchState, error) {
+// batchReplacement is the table of a shard that is being replaced.
+type batchReplacement struct {
+	shard   int
+	applied uint64
+	encoded []byte
+}
+
+// storeBatchTables writes the tables as they were after the applied entries, one of
+// them replaced if there is a replacement, unless the present file says the same.
+// The caller holds the maintenance lock.
+func (e *Engine) storeBatchTables(applied []uint64, replacement *batchReplacement) (batchState, error) {
 	state := batchState{file: e.manifest.BatchFile, changed: make([]uint64, len(e.shards))}
 	tables := make([][]byte, len(e.shards))
 	same := len(e.batches.changed) == len(e.shards)
 	for i, s := range e.shards {
+		if replacement != nil && replacement.shard == i {
+			tables[i], state.changed[i], same = replacement.encoded, replacement.applied, false
+			continue
+		}
 		s.mu.Lock()
 		table, changed, err := s.mu.ledger.at(applied[i])
 		s.mu.Unlock()

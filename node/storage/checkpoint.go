@@ -25,9 +25,19 @@ const (
 	FailCompactDone       = "compact/after-publish"
 	FailRetentionPublish  = "retention/before-publish"
 	FailRetentionDone     = "retention/after-publish"
+	FailInstallKeys       = "install/before-keys"
+	FailInstallRenumber   = "install/before-renumber"
+	FailReplacePublish    = "replace/before-publish"
+	FailReplaceDone       = "replace/after-publish"
 	FailSeriesCreate      = "series/before-create"
 	FailSeriesCreated     = "series/after-create"
 )
+
+// MovementFailpoints lists the names of the places that only InstallShard and
+// DropShard pass.
+func MovementFailpoints() []string {
+	return []string{FailInstallKeys, FailInstallRenumber, FailReplacePublish, FailReplaceDone}
+}
 
 // Failpoints lists the names of the engine, series table and page log included.
 func Failpoints() []string {
@@ -37,7 +47,7 @@ func Failpoints() []string {
 		FailCompactMerge, FailCompactPublish, FailCompactDone,
 		FailRetentionPublish, FailRetentionDone, FailSeriesCreate, FailSeriesCreated,
 	}
-	return append(append(names, index.Failpoints()...), pagelog.Failpoints()...)
+	return slices.Concat(names, MovementFailpoints(), index.Failpoints(), pagelog.Failpoints())
 }
 
 // Checkpoint names a place in the log.
@@ -73,7 +83,8 @@ func (e *Engine) Checkpoint(c Checkpoint) error {
 	if err := e.failpoints.Hit(FailCheckpointSync); err != nil {
 		return err
 	}
-	batches, err := e.storeBatchTables(c.Applied)
+	applied := e.appliedAt(&c)
+	batches, err := e.storeBatchTables(applied, nil)
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
@@ -82,7 +93,7 @@ func (e *Engine) Checkpoint(c Checkpoint) error {
 	}
 	err = e.publishManifest(FailCheckpointPublish, func(m *manifest) {
 		m.LogPosition = c.Position
-		m.Applied = slices.Clone(c.Applied)
+		m.Applied = applied
 		m.BatchFile = batches.file
 	})
 	if err != nil {
@@ -91,11 +102,24 @@ func (e *Engine) Checkpoint(c Checkpoint) error {
 	e.keepBatchState(batches)
 	for i, s := range e.shards {
 		s.mu.Lock()
-		s.mu.ledger.forget(c.Applied[i])
+		s.mu.ledger.forget(applied[i])
 		s.mu.Unlock()
 	}
 	e.stats.checkpoints.Add(1)
 	return e.failpoints.Hit(FailCheckpointDone)
+}
+
+// appliedAt gives each shard's last entry that is not replayed from a checkpoint on.
+// Of a shard that was dropped or installed since the checkpoint began it knows the
+// former replica's; all entries of the present one lie behind the position.
+func (e *Engine) appliedAt(c *Checkpoint) []uint64 {
+	applied := slices.Clone(c.Applied)
+	for i := range applied {
+		if f := &e.manifest.Floors[i]; f.Number > 0 && f.LogPosition >= c.Position {
+			applied[i] = e.manifest.Applied[i]
+		}
+	}
+	return applied
 }
 
 func (s *shard) seal(epoch uint16, all bool) error {

@@ -23,6 +23,9 @@ func (e *Engine) Compact(ctx context.Context, nowMs int64) (did bool, err error)
 	if !ok {
 		job, ok = e.planPurge()
 	}
+	if !ok {
+		job, ok = e.planReclaim()
+	}
 	e.maintenance.Unlock()
 	if err != nil || !ok {
 		return false, err
@@ -189,8 +192,13 @@ func (e *Engine) planPurge() (segment.Job, bool) {
 	if chosen == nil {
 		return segment.Job{}, false
 	}
+	return rewriteJob(chosen, "purge"), true
+}
+
+// rewriteJob writes one segment anew, as it is but for what is hidden.
+func rewriteJob(m *segment.Meta, reason string) segment.Job {
 	return segment.Job{
-		Inputs: []segment.Meta{*chosen}, Partition: chosen.Partition, Level: chosen.Level + 1,
-		BlockSamples: chosen.BlockSamples, Dense: chosen.Dense, Rollups: chosen.Rollups, Reason: "purge",
-	}, true
+		Inputs: []segment.Meta{*m}, Partition: m.Partition, Level: m.Level + 1,
+		BlockSamples: m.BlockSamples, Dense: m.Dense, Rollups: m.Rollups, Reason: reason,
+	}
 }

@@ -2,9 +2,12 @@ package storage
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
 // errReplaced ends a scan that began before a shard was dropped or replaced.
@@ -51,4 +54,41 @@ func slotGenerations(state *pagelog.State) *[pagelog.Slots]uint32 {
 		numbers[g.Number%pagelog.Slots] = g.Number
 	}
 	return &numbers
+}
+
+// reclaimShare is the part of a segment, as a divisor, that lies below floors when it
+// is rewritten for that alone. Much less would make each drop of a shard cost the
+// bytes of all others.
+const reclaimShare = 4
+
+// planReclaim gives the job that frees most of what dropped and replaced replicas
+// hold. The caller holds the maintenance lock.
+func (e *Engine) planReclaim() (segment.Job, bool) {
+	v := e.versions.peek()
+	if !slices.ContainsFunc(v.floors, func(f floor) bool { return f.Number > 0 }) {
+		return segment.Job{}, false
+	}
+	var most int64
+	var chosen *segment.Meta
+	for i := range e.manifest.Segments {
+		m := &e.manifest.Segments[i]
+		if m.Damaged || m.Level == math.MaxUint8 {
+			continue
+		}
+		for _, r := range v.readersOf([]segment.Meta{*m}) {
+			var below int64
+			for _, info := range r.Shards() {
+				if v.floors[info.Shard].hidesSegment(m.SequenceHigh) {
+					below += info.Bytes
+				}
+			}
+			if below > most && below*reclaimShare >= m.Bytes {
+				most, chosen = below, m
+			}
+		}
+	}
+	if chosen == nil {
+		return segment.Job{}, false
+	}
+	return rewriteJob(chosen, "reclaim"), true
 }

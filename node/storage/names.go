@@ -17,7 +17,7 @@ func (e *Engine) Series(ctx context.Context, selector *scan.Selector, limit int,
 		return 0, err
 	}
 	defer leave()
-	locals, err := e.index.Select(ctx, selector, index.AllMonths(), 0, nil)
+	locals, err := e.index.Select(ctx, e.hosted(selector), index.AllMonths(), 0, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -91,7 +91,7 @@ func (e *Engine) selectRefs(ctx context.Context, selector *scan.Selector, limits
 	if limits.BytesMax > 0 && (seriesMax == 0 || limits.BytesMax/refBytes < seriesMax) {
 		seriesMax = max(1, limits.BytesMax/refBytes)
 	}
-	locals, err := e.index.Select(ctx, selector, index.AllMonths(), seriesMax, nil)
+	locals, err := e.index.Select(ctx, e.hosted(selector), index.AllMonths(), seriesMax, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,9 @@ type shard struct {
 	number uint16
 	engine *Engine
 	cutMs  atomic.Int64 // samples before it are gone
-	absent atomic.Bool  // it was dropped, and nothing has been applied since
+	// A replica is being installed.
+	installing atomic.Bool
+	absent     atomic.Bool // it was dropped, and nothing has been applied since
 
 	mu struct {
 		sync.Mutex

@@ -85,6 +85,12 @@ func (ts tombstones) with(t Tombstone) tombstones {
 	return append(append(next, t), ts[to:]...)
 }
 
+// replaced gives a copy with other ones for a shard.
+func (ts tombstones) replaced(shard uint16, by tombstones) tombstones {
+	from, to := ts.ofShard(shard)
+	return slices.Concat(ts[:from], by, ts[to:])
+}
+
 // last gives the greatest number.
 func (ts tombstones) last() (number uint64) {
 	for i := range ts {

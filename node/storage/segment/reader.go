@@ -183,6 +183,15 @@ func (r *Reader) Shards() []ShardInfo {
 	return infos
 }
 
+// ShardInfo gives one of Shards, if the segment has it.
+func (r *Reader) ShardInfo(shard uint16) (info ShardInfo, ok bool) {
+	n, ok := r.shardNumber(shard)
+	if !ok {
+		return ShardInfo{}, false
+	}
+	return r.shards[n].ShardInfo, true
+}
+
 // shardNumber gives the place of a shard in the directory.
 func (r *Reader) shardNumber(shard uint16) (n int, ok bool) {
 	return slices.BinarySearchFunc(r.shards, shard, func(e shardEntry, s uint16) int { return int(e.Shard) - int(s) })

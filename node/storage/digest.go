@@ -1,0 +1,142 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// Digest stands for what a shard says about a range of time: the samples that a scan
+// gives, their series by key, and the bits of their values. It depends neither on ids
+// nor on how samples lie in pages and files. Equal contents have equal digests;
+// different ones by chance 1 in 2^64. It guards against disks and bugs, not against an
+// adversary.
+type Digest struct {
+	Sum     uint64 // over all samples, modulo 2^64, of a hash of key, time and value
+	Series  int64  // that have samples
+	Samples int64
+}
+
+// ShardDigest reads a shard's samples in [fromMs, toMs]. Errors: those of a scan;
+// series.ErrUnavailable when the shard is dropped or replaced meanwhile.
+func (e *Engine) ShardDigest(ctx context.Context, shard uint16, fromMs, toMs int64) (Digest, error) {
+	ctx, leave, err := e.readers.enter(ctx)
+	if err != nil {
+		return Digest{}, err
+	}
+	defer leave()
+	if int(shard) >= len(e.shards) {
+		return Digest{}, fmt.Errorf("%w: shard %d of %d", series.ErrUnavailable, shard, len(e.shards))
+	}
+	v := e.versions.acquire()
+	defer e.versions.release(v)
+	r := newSeriesReader(e, v, 0)
+	defer r.close()
+	var d Digest
+	var key []byte
+	for id := range series.ID(e.index.ShardSeries(shard)) {
+		if err := ctx.Err(); err != nil {
+			return Digest{}, err
+		}
+		var sum uint64
+		samples := 0
+		if key, err = e.index.KeyOf(shard, id, key[:0]); err != nil {
+			return Digest{}, err
+		}
+		seed := keyHash(key)
+		err := r.read(series.Ref{Shard: shard, ID: id}, fromMs, toMs, func(times []int64, values []float64) error {
+			for i, t := range times {
+				sum += digestSample(seed, t, values[i])
+			}
+			samples += len(times)
+			return ctx.Err()
+		})
+		if err != nil {
+			return Digest{}, err
+		}
+		if samples > 0 {
+			d.Series++
+			d.Samples += int64(samples)
+			d.Sum += sum
+		}
+	}
+	return d, nil
+}
+
+// Odd constants: digits of π and e.
+const (
+	digestKey   = 0x243f6a8885a308d3
+	digestTime  = 0x13198a2e03707344
+	digestValue = 0xb7e151628aed2a6b
+)
+
+// keyHash mixes a key eight bytes at a time, as wyhash (Wang Yi) does.
+func keyHash(key []byte) uint64 {
+	h := uint64(len(key)) ^ digestKey
+	for ; len(key) >= 8; key = key[8:] {
+		h = mix(h^binary.LittleEndian.Uint64(key), digestValue)
+	}
+	var last [8]byte
+	copy(last[:], key)
+	return mix(h^binary.LittleEndian.Uint64(last[:]), digestTime)
+}
+
+func digestSample(seed uint64, timeMs int64, value float64) uint64 {
+	return mix(mix(uint64(timeMs)^digestTime, math.Float64bits(value)^digestValue)^seed, uint64(timeMs)^digestKey)
+}
+
+// mix folds the 128-bit product.
+func mix(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
+}
+
+// ShardStats are the figures of one shard.
+type ShardStats struct {
+	Applied        uint64 // the last entry
+	Hosted         bool   // there is a replica: see DropShard
+	Series         uint32 // ids that were given
+	CutMs          int64  // samples before it are gone
+	HotBytes       int64  // memory of hot pages and heads
+	SegmentBytes   int64  // on disk, without the page log
+	SegmentSamples int64  // with those that are hidden by deletes or overwritten
+	BatchSessions  int    // whose batch ids are remembered
+}
+
+// ShardStats gives the present figures of a shard; of one that does not exist, or
+// after Close, none.
+func (e *Engine) ShardStats(shard uint16) (stats ShardStats) {
+	_, leave, err := e.readers.enter(context.Background())
+	if err != nil {
+		return ShardStats{}
+	}
+	defer leave()
+	if int(shard) >= len(e.shards) {
+		return ShardStats{}
+	}
+	s := e.shards[shard]
+	s.mu.Lock()
+	hot := s.mu.set.Stats()
+	stats = ShardStats{
+		Applied: s.mu.applied, Hosted: !s.absent.Load(), CutMs: s.cutMs.Load(),
+		HotBytes: int64(hot.Bytes()), BatchSessions: len(s.mu.ledger.table.places),
+	}
+	s.mu.Unlock()
+	stats.Series = e.index.ShardSeries(shard)
+	v := e.versions.acquire()
+	defer e.versions.release(v)
+	for _, r := range v.segments {
+		if v.floors[shard].hidesSegment(r.Meta().SequenceHigh) {
+			continue
+		}
+		if info, ok := r.ShardInfo(shard); ok {
+			stats.SegmentBytes += info.Bytes
+			stats.SegmentSamples += info.Samples
+		}
+	}
+	return stats
+}

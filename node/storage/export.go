@@ -1,0 +1,314 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sort"
+	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// Export is the state of a shard, pinned, as a stream that may be read from any
+// place and by several readers at a time. It holds the segments that it needs, and
+// nothing of the page log; it must be closed.
+type Export struct {
+	ShardExport
+	engine *Engine
+	files  []*segment.ShardFile
+	held   []*segment.Reader
+	stones []streamTombstone
+	table  []byte
+	frames []exportFrame
+	closed atomic.Bool
+}
+
+// exportFrame is a frame that is made when it is read.
+type exportFrame struct {
+	kind    uint8
+	offset  int64 // in the stream
+	bytes   int   // of the payload
+	payload func(dst []byte) ([]byte, error)
+}
+
+// ExportShard pins the state of a shard after the last entry that was applied. It
+// seals the shard's hot pages and flushes the page log; entries may be applied
+// meanwhile. Errors: ErrStalled, series.ErrUnavailable when the shard was dropped or
+// is being replaced, and those of Flush.
+func (e *Engine) ExportShard(shard uint16) (*Export, error) {
+	_, leave, err := e.readers.enter(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if int(shard) >= len(e.shards) {
+		return nil, fmt.Errorf("%w: shard %d of %d", series.ErrUnavailable, shard, len(e.shards))
+	}
+	x := &Export{engine: e}
+	x.Shard = shard
+	if err := x.pin(e.shards[shard]); err != nil {
+		return nil, errors.Join(fmt.Errorf("export shard %d: %w", shard, err), x.Close())
+	}
+	return x, nil
+}
+
+func (x *Export) pin(s *shard) error {
+	s.mu.Lock()
+	err := x.takeLocked(s)
+	number := s.mu.number
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	// All that was sealed above is in generations that the flush turns into segments.
+	if err := x.engine.Flush(); err != nil {
+		return err
+	}
+	v := x.engine.versions.acquire()
+	defer x.engine.versions.release(v)
+	if v.floors[s.number].Number != number {
+		return errReplaced
+	}
+	if err := x.holdSegments(v); err != nil {
+		return err
+	}
+	x.Series = x.engine.index.ShardSeries(s.number)
+	s.mu.Lock()
+	x.Through = s.mu.applied
+	s.mu.Unlock()
+	return x.layOut()
+}
+
+// takeLocked notes what belongs to the last applied entry exactly, and seals.
+func (x *Export) takeLocked(s *shard) error {
+	switch {
+	case s.absent.Load() || s.mu.doubtful != noDoubt:
+		return fmt.Errorf("%w: there is no replica that could be exported", series.ErrUnavailable)
+	case len(s.mu.backlog) > 0:
+		return s.stalledLocked()
+	}
+	if err := s.mu.set.SealAll(); err != nil {
+		return stalled(err)
+	}
+	x.Index, x.table, x.CutMs = s.mu.applied, s.mu.ledger.table.encode(), s.cutMs.Load()
+	return nil
+}
+
+// holdSegments takes the parts of the shard in segments, in the order of writing,
+// and the tombstones that hide something in them.
+func (x *Export) holdSegments(v *version) error {
+	below := &v.floors[x.Shard]
+	readers := slices.DeleteFunc(slices.Clone(v.segments), func(r *segment.Reader) bool {
+		m := r.Meta()
+		return x.Shard < m.ShardLow || x.Shard > m.ShardHigh || below.hidesSegment(m.SequenceHigh)
+	})
+	// By the highest sequence, so that a tombstone hides the first so many. Where two
+	// overlap their ranges are disjoint.
+	slices.SortStableFunc(readers, func(a, b *segment.Reader) int {
+		return int(int64(a.Meta().SequenceHigh) - int64(b.Meta().SequenceHigh))
+	})
+	for _, r := range readers {
+		file, err := r.ShardFile(x.Shard)
+		if errors.Is(err, segment.ErrEmpty) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !r.Acquire() {
+			return errors.New("BUG: a segment of the current version is closed")
+		}
+		x.held = append(x.held, r)
+		x.files = append(x.files, file)
+		x.Samples += file.Meta.Samples
+	}
+	from, to := v.tombstones.ofShard(x.Shard)
+	for i := from; i < to; i++ {
+		t := &v.tombstones[i]
+		hides := sort.Search(len(x.files), func(n int) bool { return !t.hidesSegment(x.files[n].Meta.SequenceHigh) })
+		if hides > 0 {
+			x.stones = append(x.stones, streamTombstone{uint64(hides), t.Entry, t.IDs, t.FromMs, t.ToMs})
+		}
+	}
+	return nil
+}
+
+// layOut says which frames there are, and where in the stream.
+func (x *Export) layOut() error {
+	x.add(frameHeader, nil)
+	x.add(frameBatches, x.table)
+	for i := range x.stones {
+		x.add(frameTombstone, x.stones[i].encode())
+	}
+	if err := x.layOutKeys(); err != nil {
+		return err
+	}
+	header := streamHeader{Format: streamFormat, Shards: len(x.engine.shards), Segments: []int64{}}
+	for _, file := range x.files {
+		header.Segments = append(header.Segments, file.Meta.Bytes)
+		for at := int64(0); at < file.Meta.Bytes; at += frameBytes {
+			n := int(min(frameBytes, file.Meta.Bytes-at))
+			x.addFrame(frameSegment, n, func(dst []byte) ([]byte, error) {
+				dst = slices.Grow(dst, n)[:len(dst)+n]
+				_, err := file.ReadAt(dst[len(dst)-n:], at)
+				return dst, err
+			})
+		}
+	}
+	x.add(frameEnd, nil)
+	for i := range x.frames[1:] {
+		x.Bytes += int64(x.frames[1+i].bytes) + frameHeadBytes + frameSumBytes
+	}
+	header.ShardExport = x.ShardExport
+	b, err := json.Marshal(&header)
+	if err != nil {
+		return fmt.Errorf("encode the header: %w", err)
+	}
+	x.frames[0].bytes, x.frames[0].payload = len(b), func(dst []byte) ([]byte, error) { return append(dst, b...), nil }
+	offset := int64(0)
+	for i := range x.frames {
+		x.frames[i].offset = offset
+		offset += int64(x.frames[i].bytes) + frameHeadBytes + frameSumBytes
+	}
+	return nil
+}
+
+func (x *Export) add(kind uint8, payload []byte) {
+	x.addFrame(kind, len(payload), func(dst []byte) ([]byte, error) { return append(dst, payload...), nil })
+}
+
+func (x *Export) addFrame(kind uint8, payloadBytes int, payload func([]byte) ([]byte, error)) {
+	x.frames = append(x.frames, exportFrame{kind: kind, bytes: payloadBytes, payload: payload})
+}
+
+// layOutKeys looks at all keys once, for their lengths; they are read again when
+// their frame is.
+func (x *Export) layOutKeys() error {
+	var key []byte
+	var from series.ID
+	bytes := 0
+	end := func(to series.ID) {
+		first := from
+		if from = to; bytes > 0 {
+			x.addFrame(frameKeys, bytes, func(dst []byte) ([]byte, error) { return x.appendKeys(dst, first, to) })
+		}
+		bytes = 0
+	}
+	for id := range series.ID(x.Series) {
+		k, err := x.engine.index.KeyOf(x.Shard, id, key[:0])
+		if err != nil {
+			return err
+		}
+		key = k
+		if bytes += uvarintBytes(uint64(len(k))) + len(k); bytes >= frameBytes {
+			end(id + 1)
+		}
+	}
+	end(series.ID(x.Series))
+	return nil
+}
+
+func uvarintBytes(v uint64) int {
+	n := 1
+	for ; v >= 0x80; v >>= 7 {
+		n++
+	}
+	return n
+}
+
+func (x *Export) appendKeys(dst []byte, from, to series.ID) ([]byte, error) {
+	var key []byte
+	for id := from; id < to; id++ {
+		k, err := x.engine.index.KeyOf(x.Shard, id, key[:0])
+		if err != nil {
+			return dst, err
+		}
+		key = k
+		dst = append(binary.AppendUvarint(dst, uint64(len(k))), k...)
+	}
+	return dst, nil
+}
+
+// Size gives the length of the stream.
+func (x *Export) Size() int64 {
+	last := &x.frames[len(x.frames)-1]
+	return last.offset + int64(last.bytes) + frameHeadBytes + frameSumBytes
+}
+
+// OpenAt gives the stream from an offset on. The reader is for one goroutine. Its
+// errors: ErrClosed after the engine's or the export's Close, and those of damaged
+// files.
+func (x *Export) OpenAt(offset int64) io.Reader {
+	n := sort.Search(len(x.frames), func(i int) bool { return x.frames[i].offset > offset })
+	return &exportReader{export: x, next: max(n-1, 0), skip: offset}
+}
+
+// WriteTo implements io.WriterTo: it writes the whole stream.
+func (x *Export) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, x.OpenAt(0)) }
+
+// Close gives the segments back, when nobody reads the stream any more. A second call
+// does nothing.
+func (x *Export) Close() error {
+	if x.closed.Swap(true) {
+		return nil
+	}
+	var problems []error
+	for _, r := range x.held {
+		problems = append(problems, r.Release())
+	}
+	return errors.Join(problems...)
+}
+
+// exportReader reads the stream frame by frame.
+type exportReader struct {
+	export *Export
+	next   int    // frame
+	skip   int64  // where the reader was opened, until the first frame was read
+	buffer []byte // of the present frame
+	rest   []byte
+}
+
+// Read implements io.Reader.
+func (r *exportReader) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 {
+		if r.next >= len(r.export.frames) {
+			return 0, io.EOF
+		}
+		if err := r.load(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func (r *exportReader) load() error {
+	x := r.export
+	_, leave, err := x.engine.readers.enter(context.Background())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if x.closed.Load() {
+		return ErrClosed
+	}
+	f := &x.frames[r.next]
+	b, err := f.payload(beginFrame(r.buffer[:0], f.kind, uint32(r.next), f.bytes))
+	if err != nil {
+		return fmt.Errorf("export shard %d: %w", x.Shard, err)
+	}
+	if len(b) != frameHeadBytes+f.bytes {
+		return fmt.Errorf("export shard %d: frame %d has %d bytes instead of %d", x.Shard, r.next, len(b)-frameHeadBytes, f.bytes)
+	}
+	r.buffer = endFrame(b, 0)
+	r.rest = r.buffer[min(max(r.skip-f.offset, 0), int64(len(r.buffer))):]
+	r.next++
+	return nil
+}
