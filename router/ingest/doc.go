@@ -23,7 +23,12 @@
 // A point is counted once: accepted, refused (with a reason that the client is
 // told where the protocol has a way to), skipped (text where a number is needed)
 // or failed (the write as a whole gave an error). The four add up to the points
-// that were read.
+// that were read. A line that is none of its protocol counts as one refused point;
+// a telnet command is no point.
+//
+// A large body is split and written in pieces, one after the other. An error ends
+// it: the pieces before are written, the whole request is to be sent again, and the
+// same points twice do no harm.
 //
 // # Life
 //
@@ -34,7 +39,7 @@
 // # Reading the source
 //
 // Server.Start in server.go binds; listener.go accepts. An HTTP write goes through
-// front.serve (front.go), body.read (body.go), worker.write (worker.go) and an
+// front.serve (front.go), body.read (body.go), worker.write (piece.go) and an
 // answer in opentsdb.go, influx.go or prometheus.go. A TCP chunk goes through
 // stream.run (stream.go) into the same worker.write.
 package ingest

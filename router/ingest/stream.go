@@ -121,7 +121,7 @@ func (s *stream) turn() (n int, err error) {
 		return n, nil
 	}
 	s.metrics.protocols[s.protocol].bytes.Add(int64(n))
-	if !ended && start+n <= s.options.Limits.Line.LineBytesMax && bytes.IndexByte(fresh, '\n') < 0 {
+	if !ended && !s.insideLine && start+n <= s.options.Limits.Line.LineBytesMax && bytes.IndexByte(fresh, '\n') < 0 {
 		s.unfinished = append(s.unfinished, fresh...) // not parsed again and again
 	} else {
 		copy(buffer, s.unfinished)
