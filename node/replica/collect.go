@@ -21,6 +21,11 @@ func (h *Host) collect(g *group, round *Round) {
 	case g.node != nil:
 		h.collectNode(g, round)
 	}
+	if g.logDue {
+		round.States = append(round.States, g.durable())
+		round.Sync = round.Sync || g.syncDue
+		g.logDue, g.syncDue = false, false
+	}
 }
 
 func (h *Host) advance(g *group) {
@@ -55,11 +60,13 @@ func (h *Host) collectNode(g *group, round *Round) {
 		mustLog, sync = true, true
 	}
 	if mustLog {
-		round.States = append(round.States, g.durable())
-		round.Sync = round.Sync || sync
+		g.logDue, g.syncDue = true, g.syncDue || sync
 	}
 	for _, state := range ready.ReadStates {
 		h.readConfirmed(g, state)
+	}
+	if g.state == raft.StateLeader {
+		h.nextRead(g)
 	}
 	for _, m := range ready.Messages {
 		h.route(g, m)

@@ -31,6 +31,8 @@ type group struct {
 	fault error         // not nil: stopped
 	dirty bool
 
+	logDue, syncDue bool // its state belongs into the next Round
+
 	// The lone path.
 	proposals []proposal // for the next Round
 	inFlight  int        // in the Round under way
@@ -46,10 +48,10 @@ type group struct {
 	idle       int // ticks without news, as a leader
 	quiet      bool
 	transferee uint64
-	transferAt int // tick of the transfer's end
+	transferAt int           // tick of the transfer's end
 	installing *SnapshotMeta // files are being swapped
 	installed  bool          // and are in place
-	durables   []durable // what members said about their engines, as a leader
+	durables   []durable     // what members said about their engines, as a leader
 	ownDurable uint64
 	trim       uint64 // entries up to here are needed by nobody, says the leader
 	strangers  []stranger
@@ -103,7 +105,7 @@ func (h *Host) newGroup(state GroupState, log LogSummary) (*group, error) {
 		if g.log.last > 0 || state.Commit > 0 {
 			g.term++ // as an election would: a tail that was lost is not written again with the same term
 			g.vote = g.replica.RaftID
-			h.logState(g, true)
+			g.logDue, g.syncDue = true, true
 		}
 		return g, nil
 	}

@@ -23,8 +23,7 @@ type Host struct {
 	ticks   int
 
 	// For the next Round.
-	states    []GroupState
-	sync      bool
+	removed   []GroupState
 	failed    []Failure
 	reads     []ReadReady
 	snapshots []SnapshotNeed
@@ -96,9 +95,7 @@ func (h *Host) Remove(shard uint16) error {
 	h.order = slices.DeleteFunc(h.order, func(other *group) bool { return other == g })
 	h.dirty = slices.DeleteFunc(h.dirty, func(other *group) bool { return other == g })
 	h.inRound = slices.DeleteFunc(h.inRound, func(other *group) bool { return other == g })
-	h.states = slices.DeleteFunc(h.states, func(s GroupState) bool { return s.Shard == shard })
-	h.states = append(h.states, GroupState{Replica: g.replica, Removed: true})
-	h.sync = true
+	h.removed = append(h.removed, GroupState{Replica: g.replica, Removed: true})
 	h.countPeers()
 	return nil
 }
@@ -150,8 +147,8 @@ func (h *Host) mark(g *group) {
 
 // logState puts g's state into the next Round.
 func (h *Host) logState(g *group, sync bool) {
-	h.states = append(h.states, g.durable())
-	h.sync = h.sync || sync
+	g.logDue, g.syncDue = true, g.syncDue || sync
+	h.mark(g)
 }
 
 func (h *Host) fail(g *group, token uint64, err error) {
@@ -176,26 +173,47 @@ func (h *Host) Ready(round *Round) bool {
 		return false
 	}
 	round.reset()
+	// A shard that was removed and made anew is logged in that order.
+	round.States = append(round.States, h.removed...)
+	round.Sync = len(h.removed) > 0
+	h.removed = h.removed[:0]
+	const passesMax = 8 // each ends what the one before has begun
+	for range passesMax {
+		h.collectDirty(round)
+		h.takeQueued(round)
+		if !round.empty() {
+			h.waiting = true
+			return true
+		}
+		// What the library did needs nothing to be done, such as a commit at a witness.
+		h.advanceAll()
+		if len(h.dirty) == 0 {
+			break
+		}
+	}
+	return false
+}
+
+func (h *Host) collectDirty(round *Round) {
 	dirty := h.dirty
 	h.dirty = h.dirty[len(h.dirty):] // marks made meanwhile count for the next Round
 	for _, g := range dirty {
 		g.dirty = false
 		h.collect(g, round)
 	}
-	round.States = append(round.States, h.states...)
-	round.Sync = h.sync
-	round.Failed = append(round.Failed, h.failed...)
-	round.Reads = append(round.Reads, h.reads...)
-	round.Snapshots = append(round.Snapshots, h.snapshots...)
-	clear(h.states)
-	clear(h.failed)
-	h.states, h.sync, h.failed, h.reads, h.snapshots = h.states[:0], false, h.failed[:0], h.reads[:0], h.snapshots[:0]
 	if len(h.dirty) == 0 {
 		h.dirty = dirty[:0]
 	}
+}
+
+// takeQueued puts into the Round what was queued for it.
+func (h *Host) takeQueued(round *Round) {
+	round.Failed = append(round.Failed, h.failed...)
+	round.Reads = append(round.Reads, h.reads...)
+	round.Snapshots = append(round.Snapshots, h.snapshots...)
+	clear(h.failed)
+	h.failed, h.reads, h.snapshots = h.failed[:0], h.reads[:0], h.snapshots[:0]
 	h.sealEnvelopes(round)
-	h.waiting = !round.empty()
-	return h.waiting
 }
 
 // Advance says that round's States and Appends are written.
@@ -204,6 +222,10 @@ func (h *Host) Advance(*Round) {
 		return
 	}
 	h.waiting = false
+	h.advanceAll()
+}
+
+func (h *Host) advanceAll() {
 	inRound := h.inRound
 	for _, g := range inRound {
 		h.advance(g)

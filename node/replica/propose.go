@@ -109,6 +109,11 @@ func (h *Host) nextRead(g *group) {
 	if q.underWay > 0 || len(q.tokens) == 0 || g.node == nil {
 		return
 	}
+	// A new leader does not know yet what is committed. The library waits for an entry
+	// of its own term, but not in a group with a single voter.
+	if term, err := g.log.term(g.commit); err != nil || term != g.term {
+		return
+	}
 	defer h.contain(g)
 	q.underWay = len(q.tokens)
 	q.number++

@@ -1,0 +1,124 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// StepKind says what a leader has to do next for the members of its group.
+type StepKind uint8
+
+// The kinds of steps. All can be repeated.
+const (
+	StepNone     StepKind = iota // the group is what the map wants
+	StepWait                     // look again later; Reason tells what for
+	StepSettle                   // write row.Settled(Members) to the map
+	StepChange                   // Host.Change to Members
+	StepTransfer                 // Host.Transfer to Node
+)
+
+// Step is the next step of a group towards its row of the map.
+type Step struct {
+	Kind    StepKind
+	Members []shardmap.Member
+	Node    string
+	Reason  string
+	// Lag is, while waiting for a learner, how many entries it lacks.
+	Lag uint64
+}
+
+// lagEntriesMax is how many entries a learner may lack when it gets its vote: it has
+// them within a moment, but not while it is still fetching history.
+const lagEntriesMax = 64
+
+// NextStep says what the leader whose status this is has to do to bring its group to
+// what its row of the map wants: add learners; wait until they have caught up; one
+// change in which they vote and the leavers go; hand the group over first, if it is a
+// leaver itself; and, before anything else, settle in the map what the group is now.
+func NextStep(row shardmap.Row, status GroupStatus) Step {
+	config := &status.Configuration
+	switch {
+	case !status.Leads:
+		return Step{Kind: StepNone}
+	case config.Joint():
+		return Step{Kind: StepWait, Reason: "a change of the members is under way"}
+	case status.Transferring:
+		return Step{Kind: StepWait, Reason: "the leadership is being transferred"}
+	}
+	if _, changed := row.Settled(config.Members); changed {
+		return Step{Kind: StepSettle, Members: slices.Clone(config.Members)}
+	}
+	target := slices.Clone(row.Target())
+	shardmap.SortMembers(target)
+	if slices.Equal(target, config.Members) {
+		return Step{Kind: StepNone}
+	}
+	if status.Role == shardmap.Witness {
+		return Step{Kind: StepWait, Reason: "a witness leads"}
+	}
+	if learners := withLearners(config.Members, target); len(learners) > len(config.Members) {
+		return Step{Kind: StepChange, Members: learners, Reason: "learners join"}
+	}
+	if wait, ok := catchingUp(target, &status); ok {
+		return wait
+	}
+	return leaveLast(target, &status)
+}
+
+// withLearners is the present members and, as learners, those that target has more.
+func withLearners(present, target []shardmap.Member) []shardmap.Member {
+	out := slices.Clone(present)
+	for _, m := range target {
+		if !slices.ContainsFunc(present, m.SameReplica) {
+			m.Role = shardmap.Learner
+			out = append(out, m)
+		}
+	}
+	shardmap.SortMembers(out)
+	return out
+}
+
+// catchingUp says whether a learner that is to vote is not ready yet.
+func catchingUp(target []shardmap.Member, status *GroupStatus) (Step, bool) {
+	for _, p := range status.Progress {
+		at := slices.IndexFunc(target, p.Member.SameReplica)
+		if p.Member.Role != shardmap.Learner || at < 0 || !target[at].Role.Votes() {
+			continue
+		}
+		lag := status.Last - min(p.Match, status.Last)
+		if !p.Active || !p.Replicating || p.Match == 0 || lag > lagEntriesMax {
+			return Step{Kind: StepWait, Lag: lag, Node: p.Member.Node,
+				Reason: fmt.Sprintf("node %s catches up", p.Member.Node)}, true
+		}
+	}
+	return Step{}, false
+}
+
+// leaveLast goes to target, but a leader that is not in it stays until another full
+// voter leads.
+func leaveLast(target []shardmap.Member, status *GroupStatus) Step {
+	config := &status.Configuration
+	self, _ := config.member(status.RaftID)
+	if at := slices.IndexFunc(target, self.SameReplica); at >= 0 && target[at].Role == shardmap.Full {
+		return Step{Kind: StepChange, Members: target, Reason: "members change"}
+	}
+	heir := shardmap.Member{}
+	heirMatch := uint64(0)
+	for _, p := range status.Progress {
+		stays := slices.ContainsFunc(target, func(m shardmap.Member) bool { return m == p.Member })
+		if stays && p.Member.Role == shardmap.Full && p.Active && p.Match > heirMatch {
+			heir, heirMatch = p.Member, p.Match
+		}
+	}
+	if heir.Node != "" {
+		return Step{Kind: StepTransfer, Node: heir.Node, Reason: "the leader leaves"}
+	}
+	staying := append(slices.Clone(target), self)
+	shardmap.SortMembers(staying)
+	if slices.Equal(staying, config.Members) {
+		return Step{Kind: StepWait, Reason: "no full voter that stays is heard"}
+	}
+	return Step{Kind: StepChange, Members: staying, Reason: "the leader leaves last"}
+}
