@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -21,6 +22,9 @@ func TestAppendFolded(t *testing.T) {
 		}
 	}
 	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if r >= utf8.RuneSelf && unicode.SimpleFold(r) == r {
+			continue // stands for itself alone
+		}
 		a := []byte(string(r))
 		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
 			check(t, a, []byte(string(other)))
