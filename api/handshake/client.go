@@ -96,8 +96,11 @@ func (s *clientStream) receive(m any) error {
 	if err != nil {
 		return wire.FromStatus(err)
 	}
+	if err := checkHeader(s.self, header); err != nil {
+		return err
+	}
 	s.checked = true
-	return checkHeader(s.self, header)
+	return nil
 }
 
 // SendMsg sends a message; io.EOF says that RecvMsg has the reason.

@@ -2,14 +2,13 @@ package rpc
 
 import (
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 
 	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
 // Exchange takes envelopes of another node.
-func (s *Server) Exchange(stream grpc.ClientStreamingServer[nodev1.ExchangeRequest, nodev1.ExchangeResponse]) error {
+func (s *Server) Exchange(stream grpc.BidiStreamingServer[nodev1.ExchangeRequest, nodev1.ExchangeResponse]) error {
 	hello, err := caller(stream.Context())
 	if err != nil {
 		return err
@@ -20,7 +19,7 @@ func (s *Server) Exchange(stream grpc.ClientStreamingServer[nodev1.ExchangeReque
 		return wire.Status(err)
 	}
 	defer s.links.close(from)
-	if err := stream.SendHeader(metadata.MD{}); err != nil { // tells the caller that it is admitted
+	if err := stream.Send(&nodev1.ExchangeResponse{}); err != nil {
 		return err
 	}
 	var message nodev1.ExchangeRequest

@@ -133,7 +133,7 @@ func (p *peer) session(ctx context.Context) (admitted bool, err error) {
 }
 
 // open opens a stream and waits until the peer lets this node in.
-func (p *peer) open(ctx context.Context, cancel context.CancelCauseFunc) (grpc.ClientStreamingClient[nodev1.ExchangeRequest, nodev1.ExchangeResponse], error) {
+func (p *peer) open(ctx context.Context, cancel context.CancelCauseFunc) (grpc.BidiStreamingClient[nodev1.ExchangeRequest, nodev1.ExchangeResponse], error) {
 	timer := time.AfterFunc(p.options.AdmitTimeout, func() {
 		cancel(fmt.Errorf("%w: it did not answer in %v", series.ErrUnavailable, p.options.AdmitTimeout))
 	})
@@ -142,12 +142,8 @@ func (p *peer) open(ctx context.Context, cancel context.CancelCauseFunc) (grpc.C
 	if err != nil {
 		return nil, err
 	}
-	header, err := stream.Header()
-	if err != nil {
-		return nil, err
-	}
-	if header == nil {
-		return nil, ended(stream)
+	if _, err := stream.Recv(); err != nil { // says that this node is let in, see Server.Exchange
+		return nil, reason(err)
 	}
 	if !timer.Stop() {
 		return nil, context.Cause(ctx)
@@ -156,23 +152,25 @@ func (p *peer) open(ctx context.Context, cancel context.CancelCauseFunc) (grpc.C
 }
 
 // ended waits for the end of a stream and gives its reason.
-func ended(stream grpc.ClientStream) error {
-	var response nodev1.ExchangeResponse
-	err := stream.RecvMsg(&response)
-	switch {
-	case err == nil:
-		return fmt.Errorf("%w: an answer to Exchange, which has none", wire.ErrInvalid)
-	case err == io.EOF: //nolint:errorlint // gRPC gives io.EOF itself
-		return fmt.Errorf("%w: the peer has ended the stream", series.ErrUnavailable)
-	default:
-		return wire.FromStatus(err)
+func ended(stream grpc.BidiStreamingClient[nodev1.ExchangeRequest, nodev1.ExchangeResponse]) error {
+	if _, err := stream.Recv(); err != nil {
+		return reason(err)
 	}
+	return fmt.Errorf("%w: a second answer to Exchange, which has one", wire.ErrInvalid)
+}
+
+// reason gives the error that a stream has ended with.
+func reason(err error) error {
+	if err == io.EOF { //nolint:errorlint // gRPC gives io.EOF itself
+		return fmt.Errorf("%w: the peer has ended the stream", series.ErrUnavailable)
+	}
+	return wire.FromStatus(err)
 }
 
 // send empties the queue into the stream until the context or the stream ends; its
 // error is nil when the receiving side has the reason. What waits goes as one
 // message, what comes alone goes at once.
-func (p *peer) send(ctx context.Context, stream grpc.ClientStreamingClient[nodev1.ExchangeRequest, nodev1.ExchangeResponse]) error {
+func (p *peer) send(ctx context.Context, stream grpc.BidiStreamingClient[nodev1.ExchangeRequest, nodev1.ExchangeResponse]) error {
 	var message nodev1.ExchangeRequest
 	for {
 		p.take(&message)

@@ -269,7 +269,7 @@ func (x *ExchangeRequest) GetEnvelopes() [][]byte {
 	return nil
 }
 
-// ExchangeResponse is empty and never sent: the stream ends with an error.
+// ExchangeResponse is empty: the caller is let in.
 type ExchangeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

@@ -24,10 +24,10 @@ var File_tickmesh_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_tickmesh_node_v1_node_proto_rawDesc = "" +
 	"\n" +
-	"\x1btickmesh/node/v1/node.proto\x12\x10tickmesh.node.v1\x1a\x1dtickmesh/node/v1/digest.proto\x1a\x1ftickmesh/node/v1/exchange.proto\x1a\x1ctickmesh/node/v1/fetch.proto\x1a\x1btickmesh/node/v1/read.proto\x1a\x1dtickmesh/node/v1/report.proto\x1a\x1ctickmesh/node/v1/write.proto2\xc5\b\n" +
+	"\x1btickmesh/node/v1/node.proto\x12\x10tickmesh.node.v1\x1a\x1dtickmesh/node/v1/digest.proto\x1a\x1ftickmesh/node/v1/exchange.proto\x1a\x1ctickmesh/node/v1/fetch.proto\x1a\x1btickmesh/node/v1/read.proto\x1a\x1dtickmesh/node/v1/report.proto\x1a\x1ctickmesh/node/v1/write.proto2\xc7\b\n" +
 	"\vNodeService\x12T\n" +
-	"\tHandshake\x12\".tickmesh.node.v1.HandshakeRequest\x1a#.tickmesh.node.v1.HandshakeResponse\x12S\n" +
-	"\bExchange\x12!.tickmesh.node.v1.ExchangeRequest\x1a\".tickmesh.node.v1.ExchangeResponse(\x01\x12L\n" +
+	"\tHandshake\x12\".tickmesh.node.v1.HandshakeRequest\x1a#.tickmesh.node.v1.HandshakeResponse\x12U\n" +
+	"\bExchange\x12!.tickmesh.node.v1.ExchangeRequest\x1a\".tickmesh.node.v1.ExchangeResponse(\x010\x01\x12L\n" +
 	"\x05Write\x12\x1e.tickmesh.node.v1.WriteRequest\x1a\x1f.tickmesh.node.v1.WriteResponse(\x010\x01\x12G\n" +
 	"\x04Scan\x12\x1d.tickmesh.node.v1.ScanRequest\x1a\x1e.tickmesh.node.v1.ScanResponse0\x01\x12G\n" +
 	"\x04Last\x12\x1d.tickmesh.node.v1.LastRequest\x1a\x1e.tickmesh.node.v1.LastResponse0\x01\x12Y\n" +

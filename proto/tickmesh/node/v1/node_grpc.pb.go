@@ -48,8 +48,9 @@ type NodeServiceClient interface {
 	// Handshake does nothing but exchange Hellos, and tells the node's.
 	Handshake(ctx context.Context, in *HandshakeRequest, opts ...grpc.CallOption) (*HandshakeResponse, error)
 	// Exchange carries envelopes of Raft messages from the caller. They may get
-	// lost. The node sends its own with a call of its own in the other direction.
-	Exchange(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ExchangeRequest, ExchangeResponse], error)
+	// lost. The node answers once, when it has let the caller in; it sends its own
+	// envelopes with a call of its own in the other direction.
+	Exchange(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExchangeRequest, ExchangeResponse], error)
 	// Write carries frames; each is answered once, in any order.
 	Write(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WriteRequest, WriteResponse], error)
 	// Scan gives samples or windows of series, by shard.
@@ -93,7 +94,7 @@ func (c *nodeServiceClient) Handshake(ctx context.Context, in *HandshakeRequest,
 	return out, nil
 }
 
-func (c *nodeServiceClient) Exchange(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ExchangeRequest, ExchangeResponse], error) {
+func (c *nodeServiceClient) Exchange(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExchangeRequest, ExchangeResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &NodeService_ServiceDesc.Streams[0], NodeService_Exchange_FullMethodName, cOpts...)
 	if err != nil {
@@ -104,7 +105,7 @@ func (c *nodeServiceClient) Exchange(ctx context.Context, opts ...grpc.CallOptio
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type NodeService_ExchangeClient = grpc.ClientStreamingClient[ExchangeRequest, ExchangeResponse]
+type NodeService_ExchangeClient = grpc.BidiStreamingClient[ExchangeRequest, ExchangeResponse]
 
 func (c *nodeServiceClient) Write(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WriteRequest, WriteResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -278,8 +279,9 @@ type NodeServiceServer interface {
 	// Handshake does nothing but exchange Hellos, and tells the node's.
 	Handshake(context.Context, *HandshakeRequest) (*HandshakeResponse, error)
 	// Exchange carries envelopes of Raft messages from the caller. They may get
-	// lost. The node sends its own with a call of its own in the other direction.
-	Exchange(grpc.ClientStreamingServer[ExchangeRequest, ExchangeResponse]) error
+	// lost. The node answers once, when it has let the caller in; it sends its own
+	// envelopes with a call of its own in the other direction.
+	Exchange(grpc.BidiStreamingServer[ExchangeRequest, ExchangeResponse]) error
 	// Write carries frames; each is answered once, in any order.
 	Write(grpc.BidiStreamingServer[WriteRequest, WriteResponse]) error
 	// Scan gives samples or windows of series, by shard.
@@ -316,7 +318,7 @@ type UnimplementedNodeServiceServer struct{}
 func (UnimplementedNodeServiceServer) Handshake(context.Context, *HandshakeRequest) (*HandshakeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Handshake not implemented")
 }
-func (UnimplementedNodeServiceServer) Exchange(grpc.ClientStreamingServer[ExchangeRequest, ExchangeResponse]) error {
+func (UnimplementedNodeServiceServer) Exchange(grpc.BidiStreamingServer[ExchangeRequest, ExchangeResponse]) error {
 	return status.Error(codes.Unimplemented, "method Exchange not implemented")
 }
 func (UnimplementedNodeServiceServer) Write(grpc.BidiStreamingServer[WriteRequest, WriteResponse]) error {
@@ -396,7 +398,7 @@ func _NodeService_Exchange_Handler(srv interface{}, stream grpc.ServerStream) er
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type NodeService_ExchangeServer = grpc.ClientStreamingServer[ExchangeRequest, ExchangeResponse]
+type NodeService_ExchangeServer = grpc.BidiStreamingServer[ExchangeRequest, ExchangeResponse]
 
 func _NodeService_Write_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(NodeServiceServer).Write(&grpc.GenericServerStream[WriteRequest, WriteResponse]{ServerStream: stream})
@@ -586,6 +588,7 @@ var NodeService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Exchange",
 			Handler:       _NodeService_Exchange_Handler,
+			ServerStreams: true,
 			ClientStreams: true,
 		},
 		{

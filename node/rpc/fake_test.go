@@ -1,0 +1,237 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/transport"
+	"github.com/tickmesh/tickmesh/api/wire"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+)
+
+const waitBound = 30 * time.Second // far above what any condition needs
+
+func identity(digit string) string { return strings.Repeat(digit, 32) }
+
+// fakeNode is a Node that a test fills in.
+type fakeNode struct {
+	hello   handshake.Hello
+	admit   func(handshake.Hello) error
+	receive func(from string, envelopes [][]byte) error
+	write   func(ctx context.Context, frame *series.Frame) ([]wire.PartOutcome, error)
+	scan    func(ctx context.Context, r *ScanRequest, sink ScanSink) error
+	names   func(r *NamesRequest) ([]string, []ShardEnd, error)
+	exports map[string][]byte
+	keys    []series.Key
+	failAt  func(read int64) error // of exports
+}
+
+func (n *fakeNode) Hello() handshake.Hello { return n.hello }
+func (n *fakeNode) Admit(h handshake.Hello) error {
+	if n.admit == nil {
+		return nil
+	}
+	return n.admit(h)
+}
+
+func (n *fakeNode) Receive(from string, envelopes [][]byte) error {
+	if n.receive == nil {
+		return nil
+	}
+	return n.receive(from, envelopes)
+}
+
+func (n *fakeNode) Write(ctx context.Context, frame *series.Frame) ([]wire.PartOutcome, error) {
+	if n.write == nil {
+		return make([]wire.PartOutcome, len(frame.Parts)), nil
+	}
+	return n.write(ctx, frame)
+}
+
+func (n *fakeNode) Scan(ctx context.Context, r *ScanRequest, sink ScanSink) error {
+	if n.scan == nil {
+		return nil
+	}
+	return n.scan(ctx, r, sink)
+}
+
+func (n *fakeNode) Last(_ context.Context, r *LastRequest, sink LastSink) error {
+	for _, shard := range r.Selector.Shards {
+		for i, k := range n.keys {
+			if err := sink.Point(shard, scan.Point{Key: k, Sample: series.Sample{TimeMs: int64(i), Value: float64(shard)}}); err != nil {
+				return err
+			}
+		}
+		if err := sink.ShardEnd(shard, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *fakeNode) ListSeries(_ context.Context, r *SeriesRequest, sink SeriesSink) error {
+	for _, shard := range r.Selector.Shards {
+		for _, k := range n.keys {
+			if err := sink.Key(shard, k); err != nil {
+				return err
+			}
+		}
+		if err := sink.ShardEnd(shard, int64(len(n.keys)), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *fakeNode) ListNames(_ context.Context, r *NamesRequest) ([]string, []ShardEnd, error) {
+	if n.names == nil {
+		return nil, nil, nil
+	}
+	return n.names(r)
+}
+
+func (n *fakeNode) Delete(_ context.Context, r *DeleteRequest) (deleted []ShardDeleted, _ error) {
+	for _, shard := range r.Selector.Shards {
+		d := ShardDeleted{ShardEnd: ShardEnd{Shard: shard}, SeriesTouched: int64(shard)}
+		if shard == 13 {
+			d.Err = &wire.NotLeaderError{Shard: 13, Leader: "b"}
+		}
+		deleted = append(deleted, d)
+	}
+	return deleted, nil
+}
+
+func (n *fakeNode) OpenExport(_ context.Context, shard uint16, export string, offset int64) (*Export, error) {
+	if export == "" {
+		export = fmt.Sprintf("export-%d", shard)
+	}
+	content, ok := n.exports[export]
+	if !ok {
+		return nil, fmt.Errorf("%w: export %s", wire.ErrNotFound, export)
+	}
+	if offset > int64(len(content)) {
+		return nil, wire.ErrInvalid
+	}
+	return &Export{
+		ID: export, TotalBytes: int64(len(content)), Index: 7, Term: 3,
+		Bytes: &failingReader{Reader: bytes.NewReader(content[offset:]), at: offset, fail: n.failAt},
+	}, nil
+}
+
+// failingReader gives small pieces, and an error where it is told to.
+type failingReader struct {
+	*bytes.Reader
+	at   int64
+	fail func(at int64) error
+}
+
+func (r *failingReader) Read(p []byte) (int, error) {
+	if r.fail != nil {
+		if err := r.fail(r.at); err != nil {
+			return 0, err
+		}
+	}
+	n, err := r.Reader.Read(p[:min(len(p), 10_000)])
+	r.at += int64(n)
+	return n, err
+}
+
+func (r *failingReader) WriteTo(io.Writer) (int64, error) { return 0, errors.New("not used") }
+func (r *failingReader) Close() error                     { return nil }
+
+func (n *fakeNode) Digest(_ context.Context, shard uint16, fromMs, toMs int64) (uint64, []byte, error) {
+	return uint64(shard), fmt.Append(nil, fromMs, toMs), nil
+}
+
+func (n *fakeNode) Report(context.Context, *nodev1.ReportRequest) (*nodev1.ReportResponse, error) {
+	return &nodev1.ReportResponse{MapEpoch: 5}, nil
+}
+
+func (n *fakeNode) AdoptMap(_ context.Context, encoded []byte) (uint64, error) {
+	if string(encoded) == "old" {
+		return 0, fmt.Errorf("%w: epoch 3, not 5", wire.ErrStaleMap)
+	}
+	return 6, nil
+}
+
+func (n *fakeNode) TransferLeader(_ context.Context, shard uint16, _ string) error {
+	return &wire.NotLeaderError{Shard: shard, Leader: "c"}
+}
+
+// serve starts a server over the node and gives its address. It is stopped at the
+// end of the test, or by the function.
+func serve(t testing.TB, node Node, o Options, extra ...grpc.ServerOption) (address string, stop func()) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener.Addr().String(), serveOn(t, listener, node, o, extra...)
+}
+
+func serveOn(t testing.TB, listener net.Listener, node Node, o Options, extra ...grpc.ServerOption) (stop func()) {
+	t.Helper()
+	server := NewServer(node, o)
+	g := grpc.NewServer(append(append(transport.ServerOptions(nil), server.GRPCOptions()...), extra...)...)
+	server.Register(g)
+	var once sync.Once
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = g.Serve(listener)
+	}()
+	stop = func() {
+		once.Do(func() {
+			g.Stop()
+			<-served
+		})
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func nodeHello(node string) handshake.Hello {
+	return handshake.New("home", identity("c"), node, identity(node[:1]), rand.Uint64())
+}
+
+// dial gives a client that says who it is and whom it means.
+func dial(t testing.TB, address string, self handshake.Hello) nodev1.NodeServiceClient {
+	t.Helper()
+	return nodev1.NewNodeServiceClient(dialConn(t, address, self))
+}
+
+func dialConn(t testing.TB, address string, self handshake.Hello) *grpc.ClientConn {
+	t.Helper()
+	options := append(transport.DialOptions(nil),
+		handshake.DialOptions(func() handshake.Hello { return self }, self.ToNode, self.ToIncarnation)...)
+	conn, err := grpc.NewClient("passthrough:///"+address, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(waitBound); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
