@@ -96,9 +96,7 @@ func (n *Node) segmentTasks() []task {
 		{name: "retention", due: func(now, last time.Time) bool {
 			return n.options.Retention > 0 && now.Sub(last) >= min(retentionInterval, n.options.FlushInterval)
 		}, run: n.retain},
-		{name: "compaction", due: func(now, last time.Time) bool {
-			return n.flushed.Swap(false) || now.Sub(last) >= compactionInterval
-		}, run: n.compact},
+		{name: "compaction", due: n.flushed.compactionDue, run: n.compact},
 	}
 }
 
@@ -119,11 +117,47 @@ func (n *Node) flushDue(now, last time.Time) bool {
 }
 
 func (n *Node) flush() error {
+	count, _ := n.Generations()
 	if err := n.Engine.Flush(); err != nil {
 		return err
 	}
-	n.flushed.Store(true)
+	n.flushed.add(int64(count), n.options.Clock())
 	return nil
+}
+
+// Segments are merged when no flush has brought more for compactionQuiet, so that
+// those of a busy time are merged together and writers keep the processor; but not
+// later than after compactionFlushes, as queries look at each segment.
+const (
+	compactionQuiet   = 2 * time.Second
+	compactionFlushes = 16
+)
+
+// flushedSegments is what flushes have made that compaction has not looked at.
+type flushedSegments struct {
+	mu      sync.Mutex
+	flushes int64
+	last    time.Time // of the last flush
+}
+
+func (f *flushedSegments) add(flushes int64, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.flushes, f.last = f.flushes+flushes, now
+}
+
+// compactionDue says whether to compact now; last is when that was done last.
+func (f *flushedSegments) compactionDue(now, last time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	quiet := now.Sub(f.last)
+	due := f.flushes >= compactionFlushes ||
+		f.flushes > 0 && (quiet >= compactionQuiet || quiet < 0) || // the clock may go back
+		now.Sub(last) >= compactionInterval
+	if due {
+		f.flushes = 0
+	}
+	return due
 }
 
 // attempt runs a task that is due; one that fails waits twice as long each time.

@@ -8,7 +8,6 @@ import (
 	"path"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -84,7 +83,7 @@ type Node struct {
 		bytes int64 // of the page log
 		since time.Time
 	}
-	flushed atomic.Bool // there are new segments that compaction has not looked at
+	flushed flushedSegments
 
 	closing     sync.Once
 	checkpoints checkpointer
