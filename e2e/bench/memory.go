@@ -72,11 +72,19 @@ func memoryOnce(ctx context.Context, b *bench, t target.Target, group *harness.M
 		watch, done := context.WithCancel(ctx)
 		defer done()
 		go stopWhenLarge(watch, server.DataDir(), memoryFactor*limit, &stop)
+		before, err := server.Usage()
+		if err != nil {
+			return err
+		}
 		result, err := send(ctx, server, target.HTTPLine, feeds, 0, 0)
 		if err != nil {
 			return err
 		}
 		done()
+		after, err := server.Usage()
+		if err != nil {
+			return err
+		}
 		rate, loaded = result.PointsPerSecond()/1e6, rows
 		for _, count := range counts {
 			loaded = min(loaded, count)
@@ -85,7 +93,10 @@ func memoryOnce(ctx context.Context, b *bench, t target.Target, group *harness.M
 		if err != nil {
 			return err
 		}
+		cpu := (after.CPU - before.CPU).Seconds()
 		b.higher("load"+label, "ingest", "M points/s", rate)
+		b.lower("load"+label, "server CPU", "µs/point", cpu*1e6/float64(result.Points))
+		b.lower("load"+label, "server cores used", "cores", cpu/result.Elapsed.Seconds())
 		b.lower("load"+label, "write P99", "ms", float64(result.Writes.ValueAtQuantile(99))/1000)
 		b.higher("load"+label, "data over the limit", "×", float64(disk)/float64(limit))
 		if err := server.Publish(ctx, server); err != nil {
