@@ -128,6 +128,7 @@ func (h *Host) handOut(g *group, entries []*pb.Entry, round *Round) (changed boo
 			h.applyChange(g, e)
 			changed = true
 		}
+		g.cursor = index
 		token := g.takeToken(index, e.GetTerm())
 		if index <= g.handed {
 			continue
@@ -206,17 +207,17 @@ func (h *Host) advanceNode(g *group) {
 		return
 	}
 	g.node.Advance(raft.Ready{})
-	g.settled = g.handed
+	g.settled = g.cursor
 	keep := h.config.CacheBytesMax
 	if g.quiet {
 		keep = evictAll
 	}
-	g.log.evict(g.handed, keep)
+	g.log.evict(g.settled, keep)
 	if g.node.HasReady() {
 		h.mark(g)
 		return
 	}
-	done := g.state == raft.StateLeader && g.commit == g.log.last && g.handed == g.log.last
+	done := g.state == raft.StateLeader && g.commit == g.log.last && g.settled == g.log.last
 	if done && g.config.lone(g.replica.RaftID) && !g.witness() && len(g.reading.tokens) == 0 && len(g.proposed) == 0 {
 		h.beLone(g)
 	}

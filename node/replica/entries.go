@@ -132,8 +132,7 @@ func (l *entryLog) evict(upto uint64, bytesMax int) {
 	n := 0
 	for n < len(l.tail) && l.tailBytes > bytesMax && l.tail[n].GetIndex() <= upto {
 		l.tailBytes -= keptBytes(l.tail[n])
-		l.tail[n] = nil
-		n++
+		n++ // the array stays as it is: the library may hold a part of it in a message
 	}
 	if l.tail = l.tail[n:]; len(l.tail) == 0 {
 		l.tail = nil

@@ -23,7 +23,8 @@ type group struct {
 	lead    uint64 // raft id; 0: not known
 	state   raft.StateType
 	handed  uint64 // given out as Committed, or applied by the engine before the start
-	settled uint64 // handed, as of the last Advance
+	cursor  uint64 // the library has given out; behind handed while it repeats what the engine has
+	settled uint64 // cursor, as of the last Advance
 	applied uint64 // by the engine
 
 	lone  bool
@@ -95,7 +96,7 @@ func (h *Host) newGroup(state GroupState, log LogSummary) (*group, error) {
 			seen, unseen = min(seen, index-1), true
 		}
 	}
-	g.settled = seen
+	g.cursor, g.settled = seen, seen
 	g.timeout = h.drawTimeout(g)
 	if !unseen && g.handed >= g.log.last && g.config.lone(g.replica.RaftID) && g.replica.Role != shardmap.Witness {
 		if g.handed > g.log.last { // the log lost what the engine has: its indexes are spent

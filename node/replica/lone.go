@@ -11,8 +11,7 @@ import (
 func (h *Host) beLone(g *group) {
 	g.lone, g.quiet, g.node = true, false, nil
 	g.state, g.lead = raft.StateLeader, g.replica.RaftID
-	g.commit, g.handed, g.settled = g.log.last, g.log.last, g.log.last
-	g.trim = g.log.last
+	g.allDone()
 	g.log.evict(g.log.last, evictAll)
 	g.proposed, g.pending, g.durables, g.transferee = nil, nil, nil, raft.None
 }
@@ -47,15 +46,19 @@ func (h *Host) collectLone(g *group, round *Round) {
 
 func (g *group) advanceLone() {
 	g.inFlight = 0
-	g.commit, g.handed, g.settled = g.log.last, g.log.last, g.log.last
-	g.trim = g.log.last
+	g.allDone()
+}
+
+// allDone says that all of the log is written, committed and given out.
+func (g *group) allDone() {
+	g.commit, g.handed, g.cursor, g.settled = g.log.last, g.log.last, g.log.last, g.log.last
 }
 
 // leave gives a lone group a node of the library, and lets it win the election that
 // it alone decides. That is sound although the new term is not written yet: no other
 // replica can hear of it before the Round is. Called with nothing in flight.
 func (h *Host) leave(g *group, round *Round) {
-	g.commit, g.handed, g.settled = g.log.last, g.log.last, g.log.last
+	g.allDone()
 	h.startNode(g, g.log.last)
 	if g.fault != nil {
 		return

@@ -140,6 +140,21 @@ func (w *world) start(n *testNode) {
 			w.t.Fatalf("%s: restore of shard %d: %v", n.name, shard, err)
 		}
 	}
+	w.refound(n)
+}
+
+// refound makes replicas of fresh groups again whose creation was never written.
+func (w *world) refound(n *testNode) {
+	for _, shard := range sortedShards(w.rows) {
+		row := w.rows[shard]
+		for _, m := range row.Members {
+			if row.Fresh && m.Node == n.name && n.host.group(shard) == nil {
+				if err := n.host.Create(Replica{Shard: shard, RaftID: m.RaftID, Era: 1, Role: m.Role}, row.Members); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+		}
+	}
 }
 
 func sortedShards[V any](m map[uint16]V) []uint16 {

@@ -275,9 +275,12 @@ func (h *Host) sendToMembers(g *group, kind messageType, index uint64) {
 	for _, list := range [2][]shardmap.Member{g.config.Members, g.config.Leaving} {
 		for _, member := range list {
 			if member.RaftID != g.replica.RaftID {
-				h.send(g, &message{kind: kind, shard: g.replica.Shard, to: member.RaftID,
-					from: g.replica.RaftID, term: g.term, index: index}, false)
+				h.sendOwn(g, kind, member.RaftID, index)
 			}
 		}
 	}
+}
+
+func (h *Host) sendOwn(g *group, kind messageType, to, index uint64) {
+	h.send(g, &message{kind: kind, shard: g.replica.Shard, to: to, from: g.replica.RaftID, term: g.term, index: index}, false)
 }

@@ -36,7 +36,7 @@ func (h *Host) fallQuiet(g *group) {
 	g.quiet = true
 	h.sendToMembers(g, typeQuiet, g.commit)
 	if !h.waiting {
-		g.log.evict(g.handed, evictAll)
+		g.log.evict(g.settled, evictAll)
 	}
 }
 
@@ -52,7 +52,7 @@ func (h *Host) takeQuiet(g *group, m *message) {
 		h.mark(g)
 	}
 	g.quiet, g.elapsed = true, 0
-	if !h.waiting && g.handed == m.index {
-		g.log.evict(g.handed, evictAll)
+	if !h.waiting && g.settled == m.index {
+		g.log.evict(g.settled, evictAll)
 	}
 }

@@ -170,7 +170,7 @@ func (h *Host) noteSnapshot(g *group, snapshot *pb.Snapshot) {
 	g.config = meta.Configuration.clone()
 	g.config.Index = max(g.config.Index, at.Index)
 	g.replica.Era = meta.Era
-	g.handed = max(g.handed, at.Index)
+	g.handed, g.cursor = max(g.handed, at.Index), at.Index
 	if m, ok := g.config.member(g.replica.RaftID); ok && m.Role != shardmap.Learner {
 		g.replica.Role = m.Role
 	}

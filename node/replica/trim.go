@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
@@ -21,44 +22,48 @@ func (h *Host) Applied(shard uint16, index uint64) {
 
 // Durable says that the engine could start without the shard's entries up to index.
 // The leader learns it, and tells all members up to where nobody needs the log any
-// more (GroupStatus.Trim).
+// more (GroupStatus.Trim). Word of it may be lost: say it again at each checkpoint.
 func (h *Host) Durable(shard uint16, index uint64) {
 	g := h.group(shard)
-	if g == nil || index <= g.ownDurable {
+	if g == nil {
 		return
 	}
-	g.ownDurable = index
+	g.ownDurable = max(g.ownDurable, index)
 	switch {
+	case g.lone:
+		g.trim = g.ownDurable
 	case g.node == nil:
 	case g.leads():
 		h.spreadTrim(g)
 	case g.lead != 0:
-		h.send(g, &message{kind: typeDurable, shard: shard, to: g.lead, from: g.replica.RaftID, term: g.term, index: index}, false)
+		h.sendOwn(g, typeDurable, g.lead, g.ownDurable)
 	}
 }
 
 func (h *Host) takeDurable(g *group, m *message) {
-	if !g.leads() || m.term != g.term {
+	if !g.leads() || m.term != g.term || !g.config.has(m.from) {
 		return
 	}
-	for i := range g.durables {
-		if g.durables[i].id == m.from {
-			g.durables[i].index = max(g.durables[i].index, m.index)
-			h.spreadTrim(g)
+	at := slices.IndexFunc(g.durables, func(d durable) bool { return d.id == m.from })
+	if at < 0 {
+		if len(g.durables) == membersMax {
 			return
 		}
+		g.durables = append(g.durables, durable{id: m.from})
+		at = len(g.durables) - 1
 	}
-	if g.config.has(m.from) && len(g.durables) < membersMax {
-		g.durables = append(g.durables, durable{m.from, m.index})
-		h.spreadTrim(g)
+	g.durables[at].index = max(g.durables[at].index, m.index)
+	if !h.spreadTrim(g) && g.trim > 0 {
+		h.sendOwn(g, typeTrim, m.from, g.trim)
 	}
 }
 
-// spreadTrim tells the members what none of those with data needs any more.
-func (h *Host) spreadTrim(g *group) {
+// spreadTrim tells the members what none of those with data needs any more, if that
+// has grown.
+func (h *Host) spreadTrim(g *group) bool {
 	trim := g.ownDurable
 	if g.witness() {
-		trim = g.handed
+		trim = g.settled
 	}
 	for _, m := range g.config.Members {
 		if m.RaftID == g.replica.RaftID || m.Role != shardmap.Full {
@@ -72,10 +77,12 @@ func (h *Host) spreadTrim(g *group) {
 		}
 		trim = min(trim, its)
 	}
-	if trim > g.trim {
-		h.noteTrim(g, trim)
-		h.sendToMembers(g, typeTrim, trim)
+	if trim <= g.trim {
+		return false
 	}
+	h.noteTrim(g, trim)
+	h.sendToMembers(g, typeTrim, trim)
+	return true
 }
 
 // noteTrim takes the leader's word. A witness trims at once: it has no engine whose
