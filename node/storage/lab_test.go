@@ -1,0 +1,479 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// The lab runs engines over logs of its own, as a group of nodes would: each shard
+// has one log, nodes that have a replica of it apply its entries in order, each at
+// its own pace, and a slow model says what is right after each entry.
+
+const labShards = 3
+
+// labEntry is an entry of a shard's log with what it means.
+type labEntry struct {
+	entry Entry
+	play  func(*slowShard)
+}
+
+// slowShard is what a shard should be.
+type slowShard struct {
+	ids     []string // keys by id
+	samples map[string]map[int64]uint64
+	cutMs   int64
+	batches slowTable
+}
+
+func newSlowShard() *slowShard {
+	return &slowShard{samples: map[string]map[int64]uint64{}, cutMs: noCut}
+}
+
+func (m *slowShard) put(key string, timeMs int64, v float64) {
+	if timeMs < m.cutMs {
+		return
+	}
+	if !slices.Contains(m.ids, key) {
+		m.ids = append(m.ids, key)
+	}
+	if m.samples[key] == nil {
+		m.samples[key] = map[int64]uint64{}
+	}
+	m.samples[key][timeMs] = math.Float64bits(v)
+}
+
+// contents gives what a scan should find.
+func (m *slowShard) contents() map[string]map[int64]uint64 {
+	found := map[string]map[int64]uint64{}
+	for key, samples := range m.samples {
+		for at, v := range samples {
+			if at >= m.cutMs {
+				if found[key] == nil {
+					found[key] = map[int64]uint64{}
+				}
+				found[key][at] = v
+			}
+		}
+	}
+	return found
+}
+
+// labLog is the log of one shard.
+type labLog struct {
+	shard   uint16
+	entries []labEntry
+	head    *slowShard // after the last one
+	keys    []series.Key
+	sent    []labWrite // to be repeated
+	counter uint64
+	nowMs   int64
+}
+
+// labWrite is a batch with an id.
+type labWrite struct {
+	id    series.BatchID
+	batch []byte
+	play  func(*slowShard)
+}
+
+func newLabLog(shard uint16) *labLog {
+	l := &labLog{shard: shard, head: newSlowShard(), nowMs: 1_700_000_000_000}
+	for i := 0; len(l.keys) < 12; i++ {
+		key := series.AppendKey(nil, nil, []byte("m"), []series.Tag{{Name: []byte("h"), Value: fmt.Append(nil, i)}})
+		if key.Shard(labShards) == shard {
+			l.keys = append(l.keys, key)
+		}
+	}
+	return l
+}
+
+// at gives the model after an entry.
+func (l *labLog) at(index uint64) *slowShard {
+	m := newSlowShard()
+	for i := range l.entries[:index] {
+		l.entries[i].play(m)
+	}
+	return m
+}
+
+func (l *labLog) add(kind EntryKind, body []byte, play func(*slowShard)) {
+	l.entries = append(l.entries, labEntry{
+		Entry{Kind: kind, Shard: l.shard, Term: 1, Index: uint64(len(l.entries) + 1), Body: body}, play,
+	})
+	play(l.head)
+}
+
+// grow adds a random entry.
+func (l *labLog) grow(rng *rand.Rand) {
+	l.nowMs += rng.Int64N(200_000)
+	switch k := rng.IntN(30); {
+	case k == 0:
+		l.add(EntryEmpty, nil, func(*slowShard) {})
+	case k == 1 && rng.IntN(4) == 0:
+		cutMs := l.nowMs - rng.Int64N(3*3600_000)
+		l.add(EntryRetention, RetentionBody(cutMs), func(m *slowShard) { m.cutMs = max(m.cutMs, cutMs) })
+	case k < 5 && len(l.head.ids) > 0:
+		l.remove(rng)
+	default:
+		l.write(rng)
+	}
+}
+
+func (l *labLog) remove(rng *rand.Rand) {
+	var ids []uint32
+	for id := range l.head.ids {
+		if rng.IntN(3) == 0 {
+			ids = append(ids, uint32(id))
+		}
+	}
+	fromMs := l.nowMs - rng.Int64N(4*3600_000)
+	toMs := fromMs + rng.Int64N(3*3600_000)
+	l.add(EntryDelete, DeleteBody(ids, fromMs, toMs), func(m *slowShard) {
+		for _, id := range ids {
+			maps.DeleteFunc(m.samples[m.ids[id]], func(at int64, _ uint64) bool { return at >= fromMs && at <= toMs })
+		}
+	})
+}
+
+// write adds an entry of several batches, some of which come again, and some of which
+// are no batches.
+func (l *labLog) write(rng *rand.Rand) {
+	timeMs := l.nowMs + rng.Int64N(1000) - 500
+	body := AppendEntryTime(nil, timeMs)
+	var writes []labWrite
+	for range 1 + rng.IntN(3) {
+		w := labWrite{}
+		switch {
+		case len(l.sent) > 0 && rng.IntN(4) == 0:
+			w = l.sent[len(l.sent)-1-rng.IntN(min(len(l.sent), 20))]
+		case rng.IntN(12) == 0:
+			w = labWrite{id: series.BatchID{Session: 9, Counter: rng.Uint64N(20)}, batch: []byte{0xff}}
+		default:
+			w = l.batch(rng)
+			if rng.IntN(3) > 0 {
+				l.counter++
+				w.id = series.BatchID{Session: 1 + rng.Uint64N(3), Counter: l.counter}
+				l.sent = append(l.sent, w)
+			}
+		}
+		body = append(AppendBatchHeader(body, w.id, len(w.batch)), w.batch...)
+		writes = append(writes, w)
+	}
+	l.add(EntrySamples, body, func(m *slowShard) {
+		for _, w := range writes {
+			verdict := batchFresh
+			if w.id.Session != 0 {
+				verdict = m.batches.judge(w.id, timeMs)
+			}
+			if verdict == batchFresh && w.play != nil {
+				w.play(m)
+				if w.id.Session != 0 {
+					m.batches.note(w.id)
+				}
+			}
+		}
+	})
+}
+
+func (l *labLog) batch(rng *rand.Rand) labWrite {
+	var e series.BatchEncoder
+	type point struct {
+		key    string
+		timeMs int64
+		v      float64
+	}
+	var points []point
+	for range 1 + rng.IntN(60) {
+		key := l.keys[rng.IntN(len(l.keys))]
+		at := l.nowMs - rng.Int64N(60_000)
+		switch rng.IntN(8) {
+		case 0:
+			at -= rng.Int64N(20 * 24 * 3600_000)
+		case 1:
+			at -= rng.Int64N(3 * 3600_000)
+		}
+		at -= at % 5000 // so that many are overwritten
+		v := float64(rng.IntN(1000)) / 10
+		if rng.IntN(5) == 0 {
+			v = math.Float64frombits(rng.Uint64())
+		}
+		ref := series.ID(slices.Index(l.head.ids, string(key)))
+		if ref == series.ID(1<<32-1) || rng.IntN(4) == 0 {
+			ref = e.Define(key)
+		}
+		n := series.DecimalOf(v, 1)
+		e.Append(ref, at, n.Mantissa, n.Scale)
+		points = append(points, point{string(key), at, v})
+	}
+	return labWrite{batch: e.AppendTo(nil), play: func(m *slowShard) {
+		for _, p := range points {
+			m.put(p.key, p.timeMs, p.v)
+		}
+	}}
+}
+
+// labNode is an engine with its log, which never loses anything.
+type labNode struct {
+	t       *testing.T
+	logs    []*labLog
+	fs      *vfs.MemFS
+	e       *Engine
+	written []*labEntry  // the node's log
+	faultIn atomic.Int64 // operations of the disk until one fails; 0: none will
+
+	hosts   [labShards]bool
+	through [labShards]uint64 // before it is applied a replica is no state that ever was
+
+	// Where the present epoch began.
+	epoch    uint16
+	position uint64
+	applied  []uint64
+}
+
+func newLabNode(t *testing.T, logs []*labLog) *labNode {
+	n := &labNode{t: t, logs: logs, fs: vfs.NewMemFS()}
+	n.open()
+	return n
+}
+
+func (n *labNode) options() Options {
+	return Options{
+		FS: vfs.Faults(n.fs, n.fault), Dir: "data", Shards: labShards, ExtentBytes: 64 << 10, GenerationBytesMax: 1 << 20,
+		SyncLog: func() error { return nil },
+	}
+}
+
+// fault fails one operation that changes something.
+func (n *labNode) fault(op vfs.Op) error {
+	switch op.Kind {
+	case vfs.OpCreate, vfs.OpRemove, vfs.OpRename, vfs.OpSyncDir, vfs.OpWrite, vfs.OpTruncate, vfs.OpPreallocate, vfs.OpSync, vfs.OpMap:
+		if n.faultIn.Load() > 0 && n.faultIn.Add(-1) == 0 {
+			return syscall.EIO
+		}
+	}
+	return nil
+}
+
+func (n *labNode) open() {
+	n.t.Helper()
+	var err error
+	if n.e, err = Open(n.options()); err != nil {
+		n.t.Fatal(err)
+	}
+	n.epoch, n.position, n.applied = 0, n.e.LogPosition(), n.e.AppliedIndexes()
+	for at := n.position; at < uint64(len(n.written)); at++ {
+		var refused *BatchError
+		if err := n.e.Replay(at, &n.written[at].entry); err != nil && !errors.As(err, &refused) {
+			n.t.Fatal(err)
+		}
+	}
+	if n.e.DoubtsIDs() {
+		n.t.Fatal("the replay met a gap")
+	}
+}
+
+// end closes the engine of a test.
+func (n *labNode) end() {
+	n.t.Helper()
+	if err := n.e.Close(); err != nil {
+		n.t.Error(err)
+	}
+}
+
+// crash takes the power away.
+func (n *labNode) crash(rng *rand.Rand) {
+	n.t.Helper()
+	percent := rng.IntN(101)
+	after := n.fs.CrashClone(vfs.CrashOptions{Seed: rng.Uint64(), BlockPercent: percent, NamePercent: percent, Disorder: rng.IntN(2) == 0})
+	n.end()
+	n.fs = after
+	n.open()
+}
+
+// apply applies up to count of the entries of a shard that the node does not have yet.
+func (n *labNode) apply(shard, count int) {
+	n.t.Helper()
+	log := n.logs[shard]
+	for next := n.appliedTo(shard); count > 0 && next < uint64(len(log.entries)); next++ {
+		e := &log.entries[next]
+		n.written = append(n.written, e)
+		var refused *BatchError
+		if err := n.e.Apply(n.epoch, &e.entry); err != nil && !errors.As(err, &refused) {
+			n.t.Fatal(err)
+		}
+		count--
+	}
+}
+
+func (n *labNode) appliedTo(shard int) uint64 { return n.e.AppliedIndexes()[shard] }
+
+func (n *labNode) checkpoint() error {
+	err := n.e.Checkpoint(Checkpoint{Position: n.position, Applied: n.applied, SealThrough: n.epoch - 1})
+	if err != nil {
+		return err
+	}
+	n.epoch++
+	n.position, n.applied = uint64(len(n.written)), n.e.AppliedIndexes()
+	return nil
+}
+
+// maintain does one random thing that changes nothing.
+func (n *labNode) maintain(rng *rand.Rand) error {
+	switch rng.IntN(4) {
+	case 0, 1:
+		return n.checkpoint()
+	case 2:
+		return n.e.Flush()
+	default:
+		_, err := n.e.Compact(context.Background(), n.logs[0].nowMs+rng.Int64N(40*24*3600_000))
+		return err
+	}
+}
+
+// contents reads a shard.
+func (n *labNode) contents(shard int) (found map[string]map[int64]uint64, err error) {
+	found = map[string]map[int64]uint64{}
+	err = n.e.Scan(context.Background(), &scan.Request{
+		Selector: scan.Selector{MetricAny: true, Shards: []uint16{uint16(shard)}}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax,
+	}, func(_ int, c *scan.Chunk) error {
+		if found[string(c.Key)] == nil {
+			found[string(c.Key)] = map[int64]uint64{}
+		}
+		for i, at := range c.Times {
+			if _, twice := found[string(c.Key)][at]; twice {
+				return fmt.Errorf("%s at %d twice", c.Key, at)
+			}
+			found[string(c.Key)][at] = math.Float64bits(c.Values[i])
+		}
+		return nil
+	})
+	return found, err
+}
+
+// check compares all shards with the model.
+func (n *labNode) check(what string) {
+	n.t.Helper()
+	for shard := range labShards {
+		got, err := n.contents(shard)
+		if err != nil {
+			n.t.Fatalf("%s: shard %d: %v", what, shard, err)
+		}
+		applied := n.appliedTo(shard)
+		if !n.hosts[shard] {
+			if len(got) > 0 || applied != 0 {
+				n.t.Fatalf("%s: shard %d has %d series and entry %d, but there is no replica", what, shard, len(got), applied)
+			}
+			continue
+		}
+		if applied < n.through[shard] {
+			continue
+		}
+		n.compare(what, shard, got, n.logs[shard].at(applied))
+	}
+}
+
+func (n *labNode) compare(what string, shard int, got map[string]map[int64]uint64, m *slowShard) {
+	n.t.Helper()
+	want := m.contents()
+	if !maps.EqualFunc(got, want, maps.Equal[map[int64]uint64, map[int64]uint64]) {
+		n.t.Fatalf("%s: shard %d after entry %d of %d: %s", what, shard, n.appliedTo(shard), len(n.logs[shard].entries), labDifference(want, got))
+	}
+	s := n.e.shards[shard]
+	s.mu.Lock()
+	sessions := len(s.mu.ledger.table.places)
+	table := s.mu.ledger.table.encode()
+	s.mu.Unlock()
+	if sessions != len(m.batches.sessions) {
+		n.t.Fatalf("%s: shard %d knows %d sessions, want %d", what, shard, sessions, len(m.batches.sessions))
+	}
+	again, err := decodeBatchTable(table)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, session := range m.batches.sessions {
+		place, ok := again.places[session.id]
+		if !ok || again.sessions[place].last != session.last {
+			n.t.Fatalf("%s: shard %d does not know session %d as it was", what, shard, session.id)
+		}
+	}
+	for id, key := range m.ids {
+		if k, err := n.e.index.KeyOf(uint16(shard), series.ID(id), nil); err != nil || string(k) != key {
+			n.t.Fatalf("%s: series %d of shard %d is %s, %v, want %s", what, id, shard, k, err, series.Key(key))
+		}
+	}
+}
+
+func labDifference(want, got map[string]map[int64]uint64) string {
+	for key, samples := range want {
+		for at, v := range samples {
+			if g, ok := got[key][at]; !ok {
+				return fmt.Sprintf("%s at %d is missing", series.Key(key), at)
+			} else if g != v {
+				return fmt.Sprintf("%s at %d is %x, want %x", series.Key(key), at, g, v)
+			}
+		}
+	}
+	for key, samples := range got {
+		for at := range samples {
+			if _, ok := want[key][at]; !ok {
+				return fmt.Sprintf("%s at %d should not be there", series.Key(key), at)
+			}
+		}
+	}
+	return "series without samples"
+}
+
+func newLabLogs() (logs []*labLog) {
+	for shard := range uint16(labShards) {
+		logs = append(logs, newLabLog(shard))
+	}
+	return logs
+}
+
+// TestBatchIDsThroughCrashes repeats batches before and after power cuts, with
+// checkpoints and flushes at any moment: each is applied once, and those of which only
+// the log has the samples are applied by the replay.
+func TestBatchIDsThroughCrashes(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, 6))
+			logs := newLabLogs()
+			n := newLabNode(t, logs)
+			n.hosts = [labShards]bool{true, true, true}
+			for step := range 120 {
+				shard := rng.IntN(labShards)
+				for range rng.IntN(4) {
+					logs[shard].grow(rng)
+				}
+				n.apply(shard, math.MaxInt)
+				if rng.IntN(4) == 0 {
+					if err := n.maintain(rng); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if rng.IntN(12) == 0 {
+					n.crash(rng)
+				}
+				if rng.IntN(8) == 0 {
+					n.check(fmt.Sprintf("seed %d, step %d", seed, step))
+				}
+			}
+			n.crash(rng)
+			n.check("at the end")
+			n.end()
+		})
+	}
+}
