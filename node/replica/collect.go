@@ -142,7 +142,7 @@ func (h *Host) handOut(g *group, entries []*pb.Entry, round *Round) (changed boo
 			c.Parts = parts
 		}
 		if token != 0 {
-			c.Copies = g.copies(index)
+			c.Copies = max(g.copies(index), len(g.config.Voters)/2+1) // a leader that was just removed knows less
 		}
 		round.Committed = append(round.Committed, c)
 	}
@@ -218,7 +218,7 @@ func (h *Host) advanceNode(g *group) {
 		return
 	}
 	done := g.state == raft.StateLeader && g.commit == g.log.last && g.settled == g.log.last
-	if done && g.config.lone(g.replica.RaftID) && !g.witness() && len(g.reading.tokens) == 0 && len(g.proposed) == 0 {
+	if done && g.change == nil && g.config.lone(g.replica.RaftID) && !g.witness() && len(g.reading.tokens) == 0 && len(g.proposed) == 0 {
 		h.beLone(g)
 	}
 }

@@ -58,6 +58,10 @@ func NextStep(row shardmap.Row, status GroupStatus) Step {
 	if status.Role == shardmap.Witness {
 		return Step{Kind: StepWait, Reason: "a witness leads"}
 	}
+	if step, ok := makeRoom(target, &status); ok {
+		return step
+	}
+	target = slices.DeleteFunc(target, func(m shardmap.Member) bool { return taken(config.Members, m) })
 	if learners := withLearners(config.Members, target); len(learners) > len(config.Members) {
 		return Step{Kind: StepChange, Members: learners, Reason: "learners join"}
 	}
@@ -65,6 +69,56 @@ func NextStep(row shardmap.Row, status GroupStatus) Step {
 		return wait
 	}
 	return leaveLast(target, &status)
+}
+
+// taken says whether m cannot join yet, as another replica is in its place.
+func taken(present []shardmap.Member, m shardmap.Member) bool {
+	return !slices.ContainsFunc(present, m.SameReplica) && slices.ContainsFunc(present, m.SamePlace)
+}
+
+// makeRoom sends away learners that are not wanted any more, and members in whose place
+// the same node is to have another replica: it can have one only. A leader in such a
+// place hands over first; the last full voter stays.
+func makeRoom(target []shardmap.Member, status *GroupStatus) (Step, bool) {
+	config := &status.Configuration
+	var staying []shardmap.Member
+	fulls := 0
+	occupied := func(m shardmap.Member) bool {
+		return slices.ContainsFunc(target, func(wanted shardmap.Member) bool {
+			return wanted.SamePlace(m) && !wanted.SameReplica(m)
+		})
+	}
+	for _, m := range config.Members {
+		if wanted := slices.ContainsFunc(target, m.SameReplica); !wanted && (m.Role == shardmap.Learner || occupied(m)) {
+			if m.RaftID != status.RaftID {
+				continue
+			}
+			if heir, ok := heirOf(config.Members, status); ok {
+				return Step{Kind: StepTransfer, Node: heir.Node, Reason: "the leader makes room"}, true
+			}
+		}
+		if m.Role == shardmap.Full {
+			fulls++
+		}
+		staying = append(staying, m)
+	}
+	if len(staying) == len(config.Members) || fulls == 0 {
+		return Step{}, false
+	}
+	return Step{Kind: StepChange, Members: staying, Reason: "members make room"}, true
+}
+
+// heirOf gives the full voter among candidates, other than the leader, that is heard
+// and has most of the log.
+func heirOf(candidates []shardmap.Member, status *GroupStatus) (heir shardmap.Member, ok bool) {
+	match := uint64(0)
+	for _, p := range status.Progress {
+		if p.Member.Role == shardmap.Full && p.Member.RaftID != status.RaftID && p.Active && p.Match > match &&
+			slices.Contains(candidates, p.Member) {
+			heir, match, ok = p.Member, p.Match, true
+		}
+	}
+	return heir, ok
 }
 
 // withLearners is the present members and, as learners, those that target has more.
@@ -104,16 +158,11 @@ func leaveLast(target []shardmap.Member, status *GroupStatus) Step {
 	if at := slices.IndexFunc(target, self.SameReplica); at >= 0 && target[at].Role == shardmap.Full {
 		return Step{Kind: StepChange, Members: target, Reason: "members change"}
 	}
-	heir := shardmap.Member{}
-	heirMatch := uint64(0)
-	for _, p := range status.Progress {
-		stays := slices.ContainsFunc(target, func(m shardmap.Member) bool { return m == p.Member })
-		if stays && p.Member.Role == shardmap.Full && p.Active && p.Match > heirMatch {
-			heir, heirMatch = p.Member, p.Match
-		}
-	}
-	if heir.Node != "" {
+	if heir, ok := heirOf(target, status); ok {
 		return Step{Kind: StepTransfer, Node: heir.Node, Reason: "the leader leaves"}
+	}
+	if !slices.ContainsFunc(target, func(m shardmap.Member) bool { return m.Role == shardmap.Full }) {
+		return Step{Kind: StepWait, Reason: "no full voter would have the data"}
 	}
 	staying := append(slices.Clone(target), self)
 	shardmap.SortMembers(staying)

@@ -34,6 +34,8 @@ type world struct {
 	acks    int
 	reads   int
 	images  int
+	placing bool
+	roles   map[place]shardmap.Role // of raft ids, by shard
 }
 
 type place struct {
@@ -62,6 +64,8 @@ type testNode struct {
 	up      bool
 	disk    map[uint16]*testDisk
 	engine  map[uint16]*testEngine
+	seen    map[uint16]shardmap.Row // of the map
+	gone    map[uint16]uint64       // the largest raft id that was removed here
 }
 
 type testDisk struct {
@@ -79,9 +83,10 @@ type testEngine struct {
 func newWorld(t testing.TB, seed uint64, nodes int) *world {
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 7)), cut: map[[2]string]bool{}, rows: map[uint16]shardmap.Row{},
 		content: map[place]string{}, leader: map[epoch]uint64{}, acked: map[uint16]uint64{}, ackedAt: map[place]uint64{},
-		readMin: map[uint64]uint64{}, spent: map[uint64]int{}}
+		readMin: map[uint64]uint64{}, spent: map[uint64]int{}, roles: map[place]shardmap.Role{}}
 	for i := range nodes {
-		n := &testNode{name: fmt.Sprintf("n%d", i), disk: map[uint16]*testDisk{}, engine: map[uint16]*testEngine{}}
+		n := &testNode{name: fmt.Sprintf("n%d", i), disk: map[uint16]*testDisk{}, engine: map[uint16]*testEngine{},
+			seen: map[uint16]shardmap.Row{}, gone: map[uint16]uint64{}}
 		w.nodes = append(w.nodes, n)
 		w.start(n)
 	}
@@ -397,6 +402,9 @@ func (w *world) step() {
 		if w.now%5 == 0 {
 			n.host.Tick()
 		}
+		if w.placing && w.now%7 == 0 {
+			w.reconcile(n)
+		}
 		if n.waiting {
 			if w.rng.IntN(3) > 0 {
 				w.finish(n)
@@ -431,6 +439,7 @@ func (w *world) read(n *testNode, shard uint16) {
 func (w *world) fresh(shard uint16, members []shardmap.Member) {
 	w.rows[shard] = shardmap.Row{Version: 1, Era: 1, Fresh: true, Members: members, RaftIDLast: uint64(len(members))}
 	for _, m := range members {
+		w.roles[place{shard, m.RaftID}] = m.Role
 		n := w.node(m.Node)
 		if err := n.host.Create(Replica{Shard: shard, RaftID: m.RaftID, Era: 1, Role: m.Role}, members); err != nil {
 			w.t.Fatal(err)
@@ -462,7 +471,7 @@ func (w *world) until(what string, done func() bool) {
 		}
 		w.step()
 	}
-	w.t.Fatalf("not in time: %s", what)
+	w.t.Fatalf("not in time: %s\n%s", what, w.picture())
 }
 
 func members(roles ...shardmap.Role) []shardmap.Member {
@@ -485,4 +494,20 @@ func (w *world) leaderOf(shard uint16) *testNode {
 		}
 	}
 	return best
+}
+
+// picture shows who believes what.
+func (w *world) picture() string {
+	out := ""
+	for _, shard := range sortedShards(w.rows) {
+		out += fmt.Sprintf("row %d: %+v\n", shard, w.rows[shard])
+		for _, n := range w.nodes {
+			if g := n.host.group(shard); g != nil {
+				status, _ := n.host.Status(shard)
+				out += fmt.Sprintf("  %s waiting %v elapsed %d of %d: %+v, next %+v\n",
+					n.name, n.waiting, g.elapsed, g.timeout, status, NextStep(w.rows[shard], status))
+			}
+		}
+	}
+	return out
 }

@@ -60,7 +60,7 @@ func (h *Host) take(g *group, m *message) {
 	if g.state != raft.StateLeader || m.kind != typeHeartbeatResp || len(m.context) > 0 {
 		h.wake(g)
 	}
-	if m.kind == typeApp && (g.installing != nil || len(g.config.Voters) == 0) {
+	if m.kind == typeApp && (g.installing != nil || m.index == 0 && len(g.config.Voters) == 0) {
 		return // files are being swapped, or have to come first
 	}
 	if (m.kind == typePreVote || m.kind == typeVote) && m.from == g.lead && g.lead != raft.None {

@@ -94,7 +94,7 @@ func (w *world) settled(shard uint16) bool {
 	}
 	for _, m := range status.Configuration.Members {
 		g := w.node(m.Node).host.group(shard)
-		if g == nil || g.commit != status.Last || m.Role != witness && w.node(m.Node).engine[shard].applied != status.Last {
+		if g == nil || w.node(m.Node).engine[shard] == nil || g.commit != status.Last || m.Role != witness && w.node(m.Node).engine[shard].applied != status.Last {
 			return false
 		}
 	}
