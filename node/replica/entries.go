@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"slices"
 	"sort"
 
 	"go.etcd.io/raft/v3"
@@ -196,18 +197,29 @@ func (l *entryLog) entries(lo, hi uint64, bytesMax uint64) ([]*pb.Entry, error) 
 	return out, nil
 }
 
+// heldEntry is one of the library's entries and what its fields point to, in one piece.
+type heldEntry struct {
+	pb.Entry
+	kind        pb.EntryType
+	term, index uint64
+}
+
+func newEntry(kind pb.EntryType, term, index uint64, data []byte) *pb.Entry {
+	held := &heldEntry{kind: kind, term: term, index: index}
+	held.Type, held.Term, held.Index, held.Data = &held.kind, &held.term, &held.index, data
+	return &held.Entry
+}
+
 // toRaft gives an entry as the library has it: the data of an entry of ours begins
 // with its kind, that of an empty one is empty.
 func toRaft(e Entry) *pb.Entry {
-	out := &pb.Entry{Term: new(e.Term), Index: new(e.Index), Type: pb.EntryNormal.Enum()}
 	switch e.Kind {
 	case KindEmpty:
+		return newEntry(pb.EntryNormal, e.Term, e.Index, nil)
 	case KindChange:
-		out.Type, out.Data = pb.EntryConfChangeV2.Enum(), e.Body
-	default:
-		out.Data = append(append(make([]byte, 0, 1+len(e.Body)), e.Kind), e.Body...)
+		return newEntry(pb.EntryConfChangeV2, e.Term, e.Index, e.Body)
 	}
-	return out
+	return newEntry(pb.EntryNormal, e.Term, e.Index, slices.Concat([]byte{e.Kind}, e.Body))
 }
 
 // fromRaft is the inverse of toRaft.

@@ -196,7 +196,7 @@ func (d *decoder) entries(m *message) {
 	m.entries = make([]*pb.Entry, 0, n)
 	term := m.logTerm
 	for i := range n {
-		e := &pb.Entry{Type: pb.EntryType(d.byte()).Enum(), Term: new(d.uvarint()), Index: new(m.index + 1 + i)}
+		e := newEntry(pb.EntryType(d.byte()), d.uvarint(), m.index+1+i, nil)
 		e.Data = d.bytes()
 		change := e.GetType() == pb.EntryConfChangeV2
 		if d.broken || e.GetTerm() < term || e.GetTerm() > m.term || !change && e.GetType() != pb.EntryNormal ||

@@ -66,39 +66,61 @@ func (h *Host) take(g *group, m *message) {
 	if (m.kind == typePreVote || m.kind == typeVote) && m.from == g.lead && g.lead != raft.None {
 		h.forgetLeader(g) // a leader that campaigns has been started anew
 	}
+	if _, known := m.kind.ofLibrary(); !known {
+		return
+	}
 	// The library refuses stale messages with an error; there is nothing to do then.
 	_ = g.node.Step(m.toRaft(g))
 	h.mark(g)
 }
 
+// incoming is one of the library's messages and what its fields point to, in one piece.
+type incoming struct {
+	pb.Message
+	kind                                             pb.MessageType
+	to, from, term, logTerm, index, commit, hintedAt uint64
+	rejected                                         bool
+}
+
 func (m *message) toRaft(g *group) *pb.Message {
-	out := &pb.Message{To: new(m.to), From: new(m.from), Term: new(m.term), LogTerm: new(m.logTerm),
-		Index: new(m.index), Commit: new(m.commit), Context: m.context, Entries: m.entries}
+	in := &incoming{to: m.to, from: m.from, term: m.term, logTerm: m.logTerm, index: m.index, commit: m.commit}
+	out := &in.Message
+	out.Type, out.To, out.From, out.Term = &in.kind, &in.to, &in.from, &in.term
+	out.LogTerm, out.Index, out.Commit = &in.logTerm, &in.index, &in.commit
+	out.Context, out.Entries = m.context, m.entries
 	if m.reject {
-		out.Reject, out.RejectHint = new(true), new(m.hint)
+		in.rejected, in.hintedAt = true, m.hint
+		out.Reject, out.RejectHint = &in.rejected, &in.hintedAt
 	}
-	switch m.kind {
-	case typeApp:
-		out.Type = pb.MsgApp.Enum()
-	case typeAppResp:
-		out.Type = pb.MsgAppResp.Enum()
-	case typeVote:
-		out.Type = pb.MsgVote.Enum()
-	case typeVoteResp:
-		out.Type = pb.MsgVoteResp.Enum()
-	case typePreVote:
-		out.Type = pb.MsgPreVote.Enum()
-	case typePreVoteResp:
-		out.Type = pb.MsgPreVoteResp.Enum()
-	case typeHeartbeat:
-		out.Type = pb.MsgHeartbeat.Enum()
-		if g.installing != nil {
-			out.Commit = new(uint64(0))
-		}
-	case typeHeartbeatResp:
-		out.Type = pb.MsgHeartbeatResp.Enum()
-	case typeTimeoutNow:
-		out.Type = pb.MsgTimeoutNow.Enum()
+	if m.kind == typeHeartbeat && g.installing != nil {
+		in.commit = 0
 	}
+	in.kind, _ = m.kind.ofLibrary()
 	return out
+}
+
+// ofLibrary gives the library's type for one that travels.
+func (t messageType) ofLibrary() (pb.MessageType, bool) {
+	switch t {
+	case typeApp:
+		return pb.MsgApp, true
+	case typeAppResp:
+		return pb.MsgAppResp, true
+	case typeVote:
+		return pb.MsgVote, true
+	case typeVoteResp:
+		return pb.MsgVoteResp, true
+	case typePreVote:
+		return pb.MsgPreVote, true
+	case typePreVoteResp:
+		return pb.MsgPreVoteResp, true
+	case typeHeartbeat:
+		return pb.MsgHeartbeat, true
+	case typeHeartbeatResp:
+		return pb.MsgHeartbeatResp, true
+	case typeTimeoutNow:
+		return pb.MsgTimeoutNow, true
+	case typeSnapshot, typeQuiet, typeDurable, typeTrim:
+	}
+	return 0, false
 }
