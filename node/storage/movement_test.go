@@ -13,40 +13,8 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/node/storage/failpoint"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
-
-// TestStalledEntryKeepsItsBatches lets an entry stall at every series that it makes:
-// when it is applied again, what it had of itself before does not count as repeated.
-func TestStalledEntryKeepsItsBatches(t *testing.T) {
-	for seed := range uint64(20) {
-		rng := rand.New(rand.NewPCG(seed, 8))
-		logs := newLabLogs()
-		n := newLabNode(t, logs)
-		n.hosts[0] = true
-		for range 4 {
-			logs[0].grow(rng)
-		}
-		points, err := failpoint.Parse(fmt.Sprintf("%s=error@%d", FailSeriesCreate, 1+seed%8), Failpoints())
-		if err != nil {
-			t.Fatal(err)
-		}
-		n.e.failpoints = points
-		for i := range logs[0].entries {
-			e := &logs[0].entries[i]
-			n.written = append(n.written, e)
-			var refused *BatchError
-			if err := n.e.Apply(n.epoch, &e.entry); err != nil && !errors.As(err, &refused) && !errors.Is(err, ErrStalled) {
-				t.Fatal(err)
-			}
-		}
-		if err := n.e.Resume(); err != nil {
-			t.Fatal(err)
-		}
-		n.check(fmt.Sprintf("seed %d", seed))
-		n.end()
-	}
-}
 
 // send exports a shard of one node and installs it on another. The stream may be cut
 // or changed on its way by the given reader.
@@ -272,6 +240,47 @@ func TestStreamFromAnyPlace(t *testing.T) {
 	equalDigests(t, []*labNode{from, to}, from.logs, 0)
 }
 
+// TestExportWhileEntriesAreApplied pins a state while others are made. A node that
+// installs it is right from the entry Through on.
+func TestExportWhileEntriesAreApplied(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 9))
+	logs := newLabLogs()
+	from, to := newLabNode(t, logs), newLabNode(t, logs)
+	from.hosts[0] = true
+	for range 400 {
+		logs[0].grow(rng)
+	}
+	for range 8 {
+		from.apply(0, 5)
+		from.before = func(op vfs.Op) {
+			if op.Kind == vfs.OpCreate && strings.Contains(op.Name, dirSegments) {
+				from.apply(0, 1) // the shard's own state has been taken by now
+			}
+		}
+		x, err := from.e.ExportShard(0)
+		from.before = nil
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.Through <= x.Index {
+			t.Fatal("nothing was applied meanwhile")
+		}
+		if _, err := to.e.InstallShard(context.Background(), 0, uint64(len(to.written)), x.OpenAt(0)); err != nil {
+			t.Fatal(err)
+		}
+		to.hosts[0], to.through[0] = true, x.Through
+		to.check("when it was installed")
+		to.apply(0, int(x.Through-x.Index))
+		to.check("after the entry Through")
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from.check("at the end")
+	from.end()
+	to.end()
+}
+
 // TestDamagedStreamLeavesTheOldReplica cuts a stream and flips bits of it.
 func TestDamagedStreamLeavesTheOldReplica(t *testing.T) {
 	from, to, rng := labPair(t, 2)
@@ -316,98 +325,4 @@ func TestDamagedStreamLeavesTheOldReplica(t *testing.T) {
 	to.crash(rng)
 	to.check("after a crash")
 	to.end()
-}
-
-// TestReplaceFailsAtEveryPlace makes installing and dropping fail at each place, and
-// takes the power away there: the replica is the old one or the new one.
-func TestReplaceFailsAtEveryPlace(t *testing.T) {
-	for i, name := range MovementFailpoints() {
-		t.Run(strings.ReplaceAll(name, "/", ":"), func(t *testing.T) {
-			t.Parallel()
-			failures := 0
-			replaceFails(t, uint64(i), func(to *labNode) {
-				points, err := failpoint.Parse(name+"=error@1", Failpoints())
-				if err != nil {
-					t.Fatal(err)
-				}
-				to.e.failpoints = points
-			}, func(to *labNode, err error) {
-				to.e.failpoints = nil
-				if err != nil {
-					failures++
-				}
-			})
-			if failures == 0 {
-				t.Error("it was never passed")
-			}
-		})
-	}
-}
-
-// TestReplaceOnFailingDisk lets one operation of the disk fail, each in turn.
-func TestReplaceOnFailingDisk(t *testing.T) {
-	for seed := range uint64(14) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			nth := int64(seed)
-			replaceFails(t, seed, func(to *labNode) {
-				nth += 7
-				to.faultIn.Store(nth)
-			}, func(to *labNode, _ error) { to.faultIn.Store(0) })
-		})
-	}
-}
-
-// replaceFails installs and drops a shard by turns, while begin lets something fail
-// until end, and follows which replica is there by the number of replacements.
-func replaceFails(t *testing.T, seed uint64, begin func(*labNode), end func(*labNode, error)) {
-	from, to, rng := labPair(t, 100+seed)
-	defer from.end()
-	for round := range 6 {
-		before, hosted, through := to.replacements(), to.hosts[0], to.through[0]
-		drop := round%2 == 1
-		begin(to)
-		var err error
-		if drop {
-			err = to.e.DropShard(0, uint64(len(to.written)))
-		} else {
-			err = send(from, to, 0, whole)
-		}
-		end(to, err)
-		settle := func() {
-			if to.replacements() == before {
-				to.hosts[0], to.through[0] = hosted, through
-				return
-			}
-			if to.hosts[0] = !drop; !drop {
-				to.through[0] = from.appliedTo(0)
-			}
-		}
-		settle()
-		if err == nil && to.replacements() != before+1 {
-			t.Fatalf("no error, and no replacement")
-		}
-		what := fmt.Sprintf("round %d, %v", round, err)
-		to.check(what)
-		to.crash(rng)
-		settle()
-		to.check(what + ", after a crash")
-		if to.hosts[0] {
-			to.apply(0, math.MaxInt)
-			to.check(what + ", applied")
-		}
-		from.logs[0].grow(rng)
-		from.apply(0, math.MaxInt)
-		if err := to.maintain(rng); err != nil {
-			t.Fatal(err)
-		}
-	}
-	to.end()
-}
-
-// replacements gives how often shard 0 was replaced, as the manifest says.
-func (n *labNode) replacements() uint64 {
-	n.e.maintenance.Lock()
-	defer n.e.maintenance.Unlock()
-	return n.e.manifest.Floors[0].Number
 }

@@ -1,0 +1,275 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/failpoint"
+)
+
+// compactAll merges until there is nothing to do, at a time when all is old.
+func (n *labNode) compactAll() {
+	n.t.Helper()
+	for {
+		did, err := n.e.Compact(context.Background(), n.logs[0].nowMs+400*24*3600_000)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		if !did {
+			return
+		}
+	}
+}
+
+// seal takes everything into segments.
+func (n *labNode) seal() {
+	n.t.Helper()
+	for range 2 { // the second one names the present end of the log
+		if err := n.checkpoint(); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	if err := n.e.Flush(); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// TestMergesForgetTheOldReplica: the sender has deleted samples and forgotten that it
+// did. The receiver's old replica has them, and its segments are merged with those of
+// the new one: they must not come back.
+func TestMergesForgetTheOldReplica(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 9))
+	logs := newLabLogs()
+	from, to := newLabNode(t, logs), newLabNode(t, logs)
+	for _, n := range []*labNode{from, to} {
+		n.hosts[0], n.hosts[1] = true, true
+	}
+	for range 30 {
+		logs[0].write(rng)
+		logs[1].write(rng)
+	}
+	for shard := range 2 {
+		from.apply(shard, math.MaxInt)
+		to.apply(shard, math.MaxInt)
+	}
+	to.seal()
+	logs[0].add(EntryDelete, DeleteBody([]uint32{0, 1, 2}, math.MinInt64, math.MaxInt64), func(m *slowShard) {
+		for _, key := range m.ids[:3] {
+			delete(m.samples, key)
+		}
+	})
+	from.apply(0, math.MaxInt)
+	from.seal()
+	from.compactAll()
+	if from.e.Tombstones() > 0 {
+		t.Fatal("the delete is not forgotten")
+	}
+	if err := send(from, to, 0, whole); err != nil {
+		t.Fatal(err)
+	}
+	to.check("installed")
+	for range 5 {
+		logs[1].write(rng)
+		to.apply(1, math.MaxInt)
+		to.seal()
+	}
+	to.compactAll()
+	to.check("merged")
+	to.crash(rng)
+	to.check("after a crash")
+	if segments := to.e.Stats().Segments; segments > 2 {
+		t.Errorf("%d segments are left", segments)
+	}
+	from.end()
+	to.end()
+}
+
+// TestDroppedShardIsReclaimed drops two of three shards: they are gone at once for
+// queries, and from the disk after merges. When one comes back its ids are the same.
+func TestDroppedShardIsReclaimed(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 9))
+	logs := newLabLogs()
+	n, other := newLabNode(t, logs), newLabNode(t, logs)
+	for shard := range labShards {
+		for range 40 {
+			logs[shard].write(rng)
+		}
+		n.apply(shard, math.MaxInt)
+		n.hosts[shard] = true
+	}
+	other.hosts[0] = true
+	other.apply(0, math.MaxInt)
+	n.seal()
+	x, err := n.e.ExportShard(0) // it outlives the replica
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := n.e.Stats().SegmentBytes
+	for shard := range 2 {
+		if stats := n.e.ShardStats(uint16(shard)); !stats.Hosted || stats.SegmentBytes == 0 || stats.Applied != 40 {
+			t.Fatalf("%+v", stats)
+		}
+		if err := n.e.DropShard(uint16(shard), uint64(len(n.written))); err != nil {
+			t.Fatal(err)
+		}
+		n.hosts[shard] = false
+		want := ShardStats{Series: 12, CutMs: noCut}
+		got := n.e.ShardStats(uint16(shard))
+		if got.HotBytes = 0; got != want {
+			t.Fatalf("%+v, want %+v", got, want)
+		}
+		if _, err := n.e.ExportShard(uint16(shard)); !errors.Is(err, series.ErrUnavailable) {
+			t.Fatalf("export of what is not there: %v", err)
+		}
+	}
+	n.check("dropped")
+	n.compactAll()
+	n.check("reclaimed")
+	if after := n.e.Stats().SegmentBytes; after > before/2 {
+		t.Errorf("%d of %d bytes are left", after, before)
+	}
+	if _, err := other.e.InstallShard(context.Background(), 0, uint64(len(other.written)), x.OpenAt(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n.crash(rng)
+	n.check("after a crash")
+	if err := send(other, n, 0, whole); err != nil {
+		t.Fatal(err)
+	}
+	n.check("back again")
+	equalDigests(t, []*labNode{n, other}, logs, 0)
+	n.end()
+	other.end()
+}
+
+// TestInstallKnowsOtherIDs refuses a stream in which ids mean other series.
+func TestInstallKnowsOtherIDs(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 9))
+	logs, twins := newLabLogs(), newLabLogs()
+	twins[0].keys = twins[0].keys[3:]
+	longer := newLabLogs()
+	for range 20 {
+		logs[0].write(rng)
+		twins[0].write(rng)
+		longer[0].write(rng)
+	}
+	n := newLabNode(t, logs)
+	n.hosts[0] = true
+	n.apply(0, math.MaxInt)
+	for name, other := range map[string]*labNode{"other": newLabNode(t, twins), "fewer": newLabNode(t, longer)} {
+		other.hosts[0] = true
+		other.apply(0, 1) // a part of the series
+		if name == "other" {
+			other.apply(0, math.MaxInt)
+		}
+		if err := send(other, n, 0, whole); !errors.Is(err, ErrConflict) {
+			t.Errorf("%s series: %v", name, err)
+		}
+		other.end()
+	}
+	n.check("after refusals")
+	n.end()
+}
+
+// TestReplaceFailsAtEveryPlace makes installing and dropping fail at each place, and
+// takes the power away there: the replica is the old one or the new one.
+func TestReplaceFailsAtEveryPlace(t *testing.T) {
+	for i, name := range MovementFailpoints() {
+		t.Run(strings.ReplaceAll(name, "/", ":"), func(t *testing.T) {
+			t.Parallel()
+			failures := 0
+			replaceFails(t, uint64(i), func(to *labNode) {
+				points, err := failpoint.Parse(name+"=error@1", Failpoints())
+				if err != nil {
+					t.Fatal(err)
+				}
+				to.e.failpoints = points
+			}, func(to *labNode, err error) {
+				to.e.failpoints = nil
+				if err != nil {
+					failures++
+				}
+			})
+			if failures == 0 {
+				t.Error("it was never passed")
+			}
+		})
+	}
+}
+
+// TestReplaceOnFailingDisk lets one operation of the disk fail, each in turn.
+func TestReplaceOnFailingDisk(t *testing.T) {
+	for seed := range uint64(14) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			nth := int64(seed)
+			replaceFails(t, seed, func(to *labNode) {
+				nth += 7
+				to.faultIn.Store(nth)
+			}, func(to *labNode, _ error) { to.faultIn.Store(0) })
+		})
+	}
+}
+
+// replaceFails installs and drops a shard by turns, while begin lets something fail
+// until end, and follows which replica is there by the number of replacements.
+func replaceFails(t *testing.T, seed uint64, begin func(*labNode), end func(*labNode, error)) {
+	from, to, rng := labPair(t, 100+seed)
+	defer from.end()
+	for round := range 6 {
+		before, hosted, through := to.replacements(), to.hosts[0], to.through[0]
+		drop := round%2 == 1
+		begin(to)
+		var err error
+		if drop {
+			err = to.e.DropShard(0, uint64(len(to.written)))
+		} else {
+			err = send(from, to, 0, whole)
+		}
+		end(to, err)
+		settle := func() {
+			if to.replacements() == before {
+				to.hosts[0], to.through[0] = hosted, through
+				return
+			}
+			if to.hosts[0] = !drop; !drop {
+				to.through[0] = from.appliedTo(0)
+			}
+		}
+		settle()
+		if err == nil && to.replacements() != before+1 {
+			t.Fatalf("no error, and no replacement")
+		}
+		what := fmt.Sprintf("round %d, %v", round, err)
+		to.check(what)
+		to.crash(rng)
+		settle()
+		to.check(what + ", after a crash")
+		if to.hosts[0] {
+			to.apply(0, math.MaxInt)
+			to.check(what + ", applied")
+		}
+		from.logs[0].grow(rng)
+		from.apply(0, math.MaxInt)
+		if err := to.maintain(rng); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to.end()
+}
+
+// replacements gives how often shard 0 was replaced, as the manifest says.
+func (n *labNode) replacements() uint64 {
+	n.e.maintenance.Lock()
+	defer n.e.maintenance.Unlock()
+	return n.e.manifest.Floors[0].Number
+}
