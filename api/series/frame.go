@@ -44,6 +44,10 @@ type Frame struct {
 	Parts  []Part
 	Points int // in all parts
 	ID     BatchID
+	// Generation of the references that the parts' ids come from: whoever gave them
+	// grows it when older ones may mean other series. 0: no part names a series by
+	// id, or there is one process and references hold for ever.
+	Generation uint64
 }
 
 // Refusal says that all points of one definition were left out, and why.

@@ -90,12 +90,20 @@ func (w *worker) write(database []byte, timeout time.Duration) (result, error) {
 // writePiece splits and writes the lines of the batch.
 func (w *worker) writePiece(database []byte, r *result) error {
 	b := &w.batch
+	kept, total, lost := len(b.Errors), b.ErrorsTotal, b.ErrorPoints
 	frame := w.splitter.Split(b, database, w.resolver, w.generation())
-	r.refused += pointsOf(b.Lines) - frame.Points
 	if frame.Points == 0 {
+		r.refused += pointsOf(b.Lines)
 		return nil
 	}
 	outcome, err := w.writer.Write(w.deadline, frame)
+	if errors.Is(err, series.ErrEra) {
+		// The ids have been forgotten by now, so this time the keys go out.
+		b.Errors, b.ErrorsTotal, b.ErrorPoints = b.Errors[:kept], total, lost
+		frame = w.splitter.Split(b, database, w.resolver, w.generation())
+		outcome, err = w.writer.Write(w.deadline, frame)
+	}
+	r.refused += pointsOf(b.Lines) - frame.Points
 	if err != nil {
 		r.failed += frame.Points
 		return err

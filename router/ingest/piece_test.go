@@ -105,3 +105,25 @@ func TestPieceLines(t *testing.T) {
 		}
 	}
 }
+
+// Ids of another era: the piece is split and written once more, and a bad line
+// counts once.
+func TestPieceOfAnotherEra(t *testing.T) {
+	for _, again := range []int{1, 2} {
+		r := start(t, nil)
+		writes := 0
+		r.beforeWrites(func(context.Context) error {
+			if writes++; writes <= again {
+				return series.ErrEra
+			}
+			return nil
+		})
+		response, text := r.post(t, request("/write?precision=s", "m,t=a v=1 1700000000\nbad\n"))
+		if again == 1 && (response.StatusCode != 400 || !strings.Contains(text, "dropped=1") || len(r.stored()) != 1) {
+			t.Errorf("one era: %d %s, %d points stored", response.StatusCode, text, len(r.stored()))
+		}
+		if again == 2 && (response.StatusCode != 503 || len(r.stored()) != 0 || writes != 2) {
+			t.Errorf("two eras: %d %s after %d writes", response.StatusCode, text, writes)
+		}
+	}
+}

@@ -99,7 +99,8 @@ func (s *Splitter) MemoryBytes() int {
 // Split encodes the points of a batch. Errors in the identity of a line are
 // added to the batch. Ids that the memo holds are dropped when epoch differs
 // from the call before: the caller changes it whenever an id may have become
-// invalid. The frame is valid until the next call of Split.
+// invalid. The epoch is the frame's Generation. The frame is valid until the next
+// call of Split.
 func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint64) *series.Frame {
 	s.begin(epoch)
 	databaseNumber := s.databaseNumber(database)
@@ -154,7 +155,7 @@ func (s *Splitter) begin(epoch uint64) {
 		s.encoders[i].Reset()
 	}
 	s.parts = 0
-	s.frame.Parts, s.frame.Points = s.frame.Parts[:0], 0
+	s.frame = series.Frame{Parts: s.frame.Parts[:0], Generation: epoch}
 	s.definitions.reset()
 	if epoch != s.epoch {
 		s.epoch = epoch
