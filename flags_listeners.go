@@ -21,7 +21,7 @@ func (s *listenerSettings) define(f *pflag.FlagSet) {
 	f.Var(&s.udpAddr, "udp-addr", "UDP: lines, one or more in a datagram (default off)")
 	s.udpFormat = oneOf{value: "put", words: []string{"put", "line"}}
 	f.Var(&s.udpFormat, "udp-format", "what the lines on the UDP port are")
-	f.Var(&s.grpcAddr, "grpc-addr", "gRPC: health service")
+	f.Var(&s.grpcAddr, "grpc-addr", "gRPC: the API of the client libraries and commands, health")
 	group(f, headingListeners, "http-addr", "put-addr", "line-addr", "udp-addr", "udp-format", "grpc-addr")
 }
 

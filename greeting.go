@@ -47,7 +47,7 @@ func (g *greeting) write(w io.Writer) {
 	row("http://", g.http, "/api/query", "OpenTSDB queries")
 	title = "Watch"
 	row("http://", g.http, "/metrics", "metrics; health is at /readyz and /healthz")
-	row("grpc://", g.grpc, "", "gRPC health service")
+	row("grpc://", g.grpc, "", "gRPC: client libraries and commands; health")
 	_ = table.Flush() // a reader that has gone is no reason to stop
 	fmt.Fprintln(w, "\nStop with Ctrl-C or SIGTERM.")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
+	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/parse"
 	"github.com/tickmesh/tickmesh/router/query/opentsdb"
@@ -113,7 +114,11 @@ func serveStandalone(ctx context.Context, s *standaloneSettings, n *node.Node, l
 	if err != nil {
 		return err
 	}
-	health, err := listenGRPC(string(s.grpcAddr), int(s.connectionsMax))
+	clients, err := api.New(s.apiOptions(n, logger, registry))
+	if err != nil {
+		return err
+	}
+	health, err := listenGRPC(string(s.grpcAddr), int(s.connectionsMax), clients, nil)
 	if err != nil {
 		return s.listenError(err)
 	}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+
+	"golang.org/x/net/netutil"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/tickmesh/tickmesh/router/api"
+)
+
+// grpcServer serves the public API, the standard health service and reflection. Its
+// methods do nothing on nil, which stands for no listener.
+type grpcServer struct {
+	listener net.Listener
+	server   *grpc.Server
+	health   *health.Server
+	api      *api.Server
+}
+
+// listenGRPC binds the address; nothing is served before serve. Nil credentials
+// mean no TLS.
+func listenGRPC(address string, connectionsMax int, a *api.Server, c credentials.TransportCredentials) (*grpcServer, error) {
+	if address == "" {
+		return nil, nil //nolint:nilnil // no listener
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	g := &grpcServer{
+		listener: netutil.LimitListener(listener, connectionsMax),
+		server:   grpc.NewServer(a.ServerOptions(c)...),
+		health:   health.NewServer(),
+		api:      a,
+	}
+	a.Register(g.server)
+	healthpb.RegisterHealthServer(g.server, g.health)
+	reflection.Register(g.server)
+	return g, nil
+}
+
+func (g *grpcServer) address() net.Addr {
+	if g == nil {
+		return nil
+	}
+	return g.listener.Addr()
+}
+
+func (g *grpcServer) serve(logger *slog.Logger) {
+	if g == nil {
+		return
+	}
+	logger.Info("listening", "port", "grpc", "address", g.listener.Addr().String())
+	go func() {
+		if err := g.server.Serve(g.listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			logger.Error("gRPC is served no more", "error", err)
+		}
+	}()
+}
+
+// refuse answers NOT_SERVING from now on.
+func (g *grpcServer) refuse() {
+	if g != nil {
+		g.health.Shutdown()
+	}
+}
+
+// stop lets running calls end until ctx does. It may be called again.
+func (g *grpcServer) stop(ctx context.Context) {
+	if g == nil {
+		return
+	}
+	g.health.Shutdown()
+	g.api.Shutdown()
+	defer g.listener.Close() // that is not the server's yet where it never served; a second close is harmless
+	done := make(chan struct{})
+	go func() { g.server.GracefulStop(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		g.server.Stop()
+		<-done
+	}
+}

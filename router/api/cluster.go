@@ -1,0 +1,59 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tickmesh/tickmesh/api/wire"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// clusterService is the ClusterService.
+type clusterService struct {
+	tickmeshv1.UnimplementedClusterServiceServer
+	s *Server
+}
+
+// GetServerInfo tells a client what the server can do.
+func (c *clusterService) GetServerInfo(_ context.Context, m *tickmeshv1.GetServerInfoRequest) (*tickmeshv1.GetServerInfoResponse, error) {
+	if m.GetApiLevel() < LevelMin {
+		return nil, statusOf(fmt.Errorf("%w: the client is built for level %d of the API, %d is the lowest that is served", wire.ErrVersion, m.GetApiLevel(), LevelMin))
+	}
+	limits := &c.s.options.Limits
+	return &tickmeshv1.GetServerInfoResponse{
+		Version: c.s.options.Version, Cluster: c.s.options.ClusterName, ApiLevel: Level, ApiLevelMin: LevelMin,
+		MessageBytesMax: uint32(limits.MessageBytesMax), HandlesMax: uint32(limits.HandlesMax), BatchesInFlightMax: BatchesInFlightMax,
+	}, nil
+}
+
+// GetStatus tells of nodes, shards and moves.
+func (c *clusterService) GetStatus(ctx context.Context, m *tickmeshv1.GetStatusRequest) (*tickmeshv1.GetStatusResponse, error) {
+	status, err := c.s.options.Cluster.Status(ctx, m.GetWithoutShards())
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return status, nil
+}
+
+// Drain moves everything away from a node.
+func (c *clusterService) Drain(ctx context.Context, m *tickmeshv1.DrainRequest) (*tickmeshv1.DrainResponse, error) {
+	if m.GetNode() == "" {
+		return nil, statusOf(fmt.Errorf("%w: there is no node to drain", wire.ErrInvalid))
+	}
+	response, err := c.s.options.Cluster.Drain(ctx, m.GetNode(), m.GetDryRun())
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return response, nil
+}
+
+// Undrain takes a drain back.
+func (c *clusterService) Undrain(ctx context.Context, m *tickmeshv1.UndrainRequest) (*tickmeshv1.UndrainResponse, error) {
+	if m.GetNode() == "" {
+		return nil, statusOf(fmt.Errorf("%w: there is no node to undrain", wire.ErrInvalid))
+	}
+	if err := c.s.options.Cluster.Undrain(ctx, m.GetNode()); err != nil {
+		return nil, statusOf(err)
+	}
+	return &tickmeshv1.UndrainResponse{}, nil
+}

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// Last gives the newest sample of each series that matches.
+func (q *queryService) Last(m *tickmeshv1.LastRequest, stream grpc.ServerStreamingServer[tickmeshv1.LastResponse]) error {
+	return q.run(stream.Context(), func(ctx context.Context) error {
+		selector, err := wire.ToSelector(m.GetSelector())
+		if err != nil {
+			return err
+		}
+		limits, err := q.limits(m.GetLimits())
+		if err != nil {
+			return err
+		}
+		if err := checkRange(m.GetFromMs(), scan.TimeMsMax); err != nil {
+			return err
+		}
+		source, missing := q.source(m.GetFreshness(), m.GetAllowPartial())
+		var points []*tickmeshv1.LastPoint
+		size := 0
+		err = source.Last(ctx, &selector, m.GetFromMs(), limits, func(p scan.Point) error {
+			identity, err := seriesOf(p.Key)
+			if err != nil {
+				return err
+			}
+			points = append(points, &tickmeshv1.LastPoint{Series: identity, TimeMs: p.TimeMs, Value: p.Value})
+			if size += len(p.Key); len(points) < namesPerMessage && size < nameBytes {
+				return nil
+			}
+			full := points
+			points, size = nil, 0
+			return stream.Send(&tickmeshv1.LastResponse{Points: full})
+		})
+		if err != nil {
+			return err
+		}
+		return stream.Send(&tickmeshv1.LastResponse{Points: points, ShardsMissing: missing()})
+	})
+}
+
+// seriesOf gives the message of a key that is not kept.
+func seriesOf(k series.Key) (*tickmeshv1.Series, error) {
+	m, err := wire.FromKey(slices.Clone(k))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", wire.ErrInternal, err)
+	}
+	return m, nil
+}
+
+// ListSeries gives the series that match.
+func (q *queryService) ListSeries(m *tickmeshv1.ListSeriesRequest, stream grpc.ServerStreamingServer[tickmeshv1.ListSeriesResponse]) error {
+	return q.run(stream.Context(), func(ctx context.Context) error {
+		selector, err := wire.ToSelector(m.GetSelector())
+		if err != nil {
+			return err
+		}
+		source, missing := q.source(m.GetFreshness(), m.GetAllowPartial())
+		var list []*tickmeshv1.Series
+		size := 0
+		total, err := source.Series(ctx, &selector, int(m.GetLimit()), func(k series.Key) error {
+			identity, err := seriesOf(k)
+			if err != nil {
+				return err
+			}
+			list = append(list, identity)
+			if size += len(k); len(list) < namesPerMessage && size < nameBytes {
+				return nil
+			}
+			full := list
+			list, size = nil, 0
+			return stream.Send(&tickmeshv1.ListSeriesResponse{Series: full})
+		})
+		if err != nil {
+			return err
+		}
+		return stream.Send(&tickmeshv1.ListSeriesResponse{Series: list, Total: total, ShardsMissing: missing()})
+	})
+}
+
+// ListNames gives databases, metrics, names of tags or their values.
+func (q *queryService) ListNames(m *tickmeshv1.ListNamesRequest, stream grpc.ServerStreamingServer[tickmeshv1.ListNamesResponse]) error {
+	return q.run(stream.Context(), func(ctx context.Context) error {
+		names, err := q.names(ctx, m)
+		if err != nil {
+			return err
+		}
+		var list [][]byte
+		size := 0
+		for _, name := range names {
+			list = append(list, []byte(name))
+			if size += len(name); len(list) < namesPerMessage && size < nameBytes {
+				continue
+			}
+			if err := stream.Send(&tickmeshv1.ListNamesResponse{Names: list}); err != nil {
+				return err
+			}
+			list, size = nil, 0
+		}
+		if len(list) == 0 {
+			return nil
+		}
+		return stream.Send(&tickmeshv1.ListNamesResponse{Names: list})
+	})
+}
+
+func (q *queryService) names(ctx context.Context, m *tickmeshv1.ListNamesRequest) ([]string, error) {
+	source, _ := q.source(m.GetFreshness(), false)
+	database, metric, prefix, limit := string(m.GetDatabase()), string(m.GetMetric()), string(m.GetPrefix()), int(m.GetLimit())
+	switch m.GetKind() {
+	case tickmeshv1.NameKind_NAME_KIND_DATABASE:
+		all, err := source.Databases(ctx)
+		all = slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, prefix) })
+		if limit > 0 && len(all) > limit {
+			all = all[:limit]
+		}
+		return all, err
+	case tickmeshv1.NameKind_NAME_KIND_METRIC:
+		return source.Metrics(ctx, database, prefix, limit)
+	case tickmeshv1.NameKind_NAME_KIND_TAG_NAME:
+		return source.TagNames(ctx, database, metric, prefix, limit)
+	case tickmeshv1.NameKind_NAME_KIND_TAG_VALUE:
+		return source.TagValues(ctx, database, metric, string(m.GetTagName()), prefix, limit)
+	default:
+		return nil, fmt.Errorf("%w: unknown kind of names %d", wire.ErrInvalid, m.GetKind())
+	}
+}

@@ -1,0 +1,141 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// Writer takes frames. It keeps neither the frame nor the context after it has
+// returned. Errors are of the kinds in package series; any other error counts as
+// ErrUnavailable. Safe for concurrent use.
+type Writer interface {
+	Write(ctx context.Context, frame *series.Frame) (series.Outcome, error)
+}
+
+// Resolver knows the series that exist; see split.Resolver. Safe for concurrent use.
+type Resolver interface {
+	Resolve(hint uint32, keys []series.Key, refs []series.Ref)
+}
+
+// Cluster tells of the cluster and changes what is desired of its nodes. Errors are
+// of the kinds in package wire: ErrNotFound for a node that nobody knows, ErrRefused,
+// with the reason, for what would lose copies or space. Safe for concurrent use.
+type Cluster interface {
+	Status(ctx context.Context, withoutShards bool) (*tickmeshv1.GetStatusResponse, error)
+	Drain(ctx context.Context, node string, dryRun bool) (*tickmeshv1.DrainResponse, error)
+	Undrain(ctx context.Context, node string) error
+}
+
+// Relaxation is what a reader puts up with.
+type Relaxation struct {
+	StalenessMax time.Duration // 0: none
+	Partial      bool          // shards that nobody answers for may be missing
+}
+
+// Options configure a Server. Writer, Resolver, Shards, Source, Deleter and Cluster
+// are required.
+type Options struct {
+	Writer   Writer
+	Resolver Resolver
+	// Shards is the number of shards of the cluster, 1 to 65,536.
+	Shards int
+	// Generation changes when references that Resolver gave before may no longer
+	// hold. Nil: they hold for ever.
+	Generation func() uint64
+
+	Source  scan.Source
+	Deleter scan.Deleter
+	// Relaxed gives the source for one read that puts up with something, and tells,
+	// once that has ended, the shards that are missing in its answer. Nil: Source
+	// answers these reads too, and nothing is missing.
+	Relaxed func(Relaxation) (source scan.Source, missing func() []uint16)
+
+	Cluster     Cluster
+	ClusterName string
+	Version     string // of the program, for people
+
+	Logger     *slog.Logger          // nil: nothing is logged
+	Registerer prometheus.Registerer // nil: metrics are kept but not exported
+	Limits     Limits
+}
+
+// Limits bound what clients may ask for. Zero means the default.
+type Limits struct {
+	MessageBytesMax  int           // of one message from a client; default 4 MiB
+	HandlesMax       int           // of one stream; default 65,536
+	SessionKeysMax   int           // bytes of the keys of one stream's handles; default wire.SessionKeyBytesMax
+	StreamWritesMax  int           // batches of one stream that are written at once; default 8
+	InFlightBytesMax int64         // of all sessions and of batches being written; default 256 MiB
+	CallsMax         int           // at once, streams that wait too; default 4,096
+	QueriesMax       int           // at once; default 64
+	TagsMax          int           // of one series; default 64
+	KeyBytesMax      int           // of one series; default 8 KiB
+	WriteTimeout     time.Duration // of one batch; default 10 s
+	QueryTimeout     time.Duration // default 2 min; less than 0: none
+	Query            scan.Limits   // of one query; 0: none
+}
+
+// ErrOptions marks options that cannot work.
+var ErrOptions = errors.New("API options")
+
+func orDefault[T int | int64 | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+func (o *Options) setDefaults() {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Registerer == nil {
+		o.Registerer = prometheus.NewRegistry()
+	}
+	if o.Generation == nil {
+		o.Generation = func() uint64 { return 0 }
+	}
+	l := &o.Limits
+	orDefault(&l.MessageBytesMax, 4<<20)
+	orDefault(&l.HandlesMax, 1<<16)
+	orDefault(&l.SessionKeysMax, wire.SessionKeyBytesMax)
+	orDefault(&l.StreamWritesMax, 8)
+	orDefault(&l.InFlightBytesMax, 256<<20)
+	orDefault(&l.CallsMax, 4096)
+	orDefault(&l.QueriesMax, 64)
+	orDefault(&l.TagsMax, 64)
+	orDefault(&l.KeyBytesMax, 8<<10)
+	orDefault(&l.WriteTimeout, 10*time.Second)
+	orDefault(&l.QueryTimeout, 2*time.Minute)
+}
+
+func (o *Options) check() error {
+	switch {
+	case o.Writer == nil || o.Resolver == nil:
+		return fmt.Errorf("%w: Writer and Resolver are needed", ErrOptions)
+	case o.Source == nil || o.Deleter == nil || o.Cluster == nil:
+		return fmt.Errorf("%w: Source, Deleter and Cluster are needed", ErrOptions)
+	case o.Shards < 1 || o.Shards > 1<<16:
+		return fmt.Errorf("%w: Shards is %d, want 1 to 65536", ErrOptions, o.Shards)
+	case o.Limits.KeyBytesMax > series.KeyBytesMax || o.Limits.TagsMax > series.TagsMax:
+		return fmt.Errorf("%w: KeyBytesMax is %d and TagsMax %d, want at most %d and %d",
+			ErrOptions, o.Limits.KeyBytesMax, o.Limits.TagsMax, series.KeyBytesMax, series.TagsMax)
+	}
+	l := &o.Limits
+	for _, v := range []int64{int64(l.MessageBytesMax), int64(l.HandlesMax), int64(l.SessionKeysMax), int64(l.StreamWritesMax),
+		l.InFlightBytesMax, int64(l.CallsMax), int64(l.QueriesMax), int64(l.TagsMax), int64(l.KeyBytesMax), int64(l.WriteTimeout)} {
+		if v <= 0 {
+			return fmt.Errorf("%w: a limit is %d, want more than 0", ErrOptions, v)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// queryService is the QueryService.
+type queryService struct {
+	tickmeshv1.UnimplementedQueryServiceServer
+	s *Server
+}
+
+// run runs one query within the bounds of number and time, and gives the error that
+// its handler returns.
+func (q *queryService) run(ctx context.Context, query func(context.Context) error) error {
+	if !q.s.queries.take(1) {
+		return statusOf(errQueries)
+	}
+	defer q.s.queries.give(1)
+	if timeout := q.s.options.Limits.QueryTimeout; timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	err := query(ctx)
+	if cause := ctx.Err(); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	q.s.metrics.answered(err)
+	return statusOf(err)
+}
+
+// source gives the source for one read.
+func (q *queryService) source(f *tickmeshv1.Freshness, partial bool) (source scan.Source, missing func() []uint32) {
+	const stalenessMaxMs = uint64(24 * time.Hour / time.Millisecond)
+	r := Relaxation{StalenessMax: time.Duration(min(f.GetStalenessMaxMs(), stalenessMaxMs)) * time.Millisecond, Partial: partial}
+	if q.s.options.Relaxed == nil || r == (Relaxation{}) {
+		return q.s.options.Source, func() []uint32 { return nil }
+	}
+	source, shards := q.s.options.Relaxed(r)
+	return source, func() []uint32 { return wire.FromShards(shards()) }
+}
+
+// limits gives the stricter ones of the client's and the server's.
+func (q *queryService) limits(m *tickmeshv1.ScanLimits) (scan.Limits, error) {
+	l, err := wire.ToLimits(m)
+	own := &q.s.options.Limits.Query
+	return scan.Limits{
+		SeriesMax: stricter(l.SeriesMax, own.SeriesMax), SamplesMax: stricter(l.SamplesMax, own.SamplesMax), BytesMax: stricter(l.BytesMax, own.BytesMax),
+	}, err
+}
+
+func stricter(a, b int64) int64 {
+	if a <= 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+func checkRange(fromMs, toMs int64) error {
+	if fromMs < scan.TimeMsMin || toMs > scan.TimeMsMax || fromMs > toMs {
+		return fmt.Errorf("%w: from %d ms to %d ms is no range of time", wire.ErrInvalid, fromMs, toMs)
+	}
+	return nil
+}
+
+// A message of an answer is sent when it has so many samples, or names.
+const (
+	samplesPerMessage = 8 << 10
+	chunksPerMessage  = 512
+	namesPerMessage   = 1024
+	nameBytes         = 256 << 10 // of series or names
+)
+
+// Scan gives samples or windows.
+func (q *queryService) Scan(m *tickmeshv1.ScanRequest, stream grpc.ServerStreamingServer[tickmeshv1.ScanResponse]) error {
+	return q.run(stream.Context(), func(ctx context.Context) error {
+		request, err := q.scanRequest(m)
+		if err != nil {
+			return err
+		}
+		source, missing := q.source(m.GetFreshness(), m.GetAllowPartial())
+		a := &scanAnswer{send: stream.Send}
+		if err := source.Scan(ctx, request, a.visit); err != nil {
+			return err
+		}
+		a.message.ShardsMissing = missing()
+		return a.end()
+	})
+}
+
+func (q *queryService) scanRequest(m *tickmeshv1.ScanRequest) (*scan.Request, error) {
+	request := &scan.Request{FromMs: m.GetFromMs(), ToMs: m.GetToMs(), Parallel: 1}
+	var err error
+	if request.Selector, err = wire.ToSelector(m.GetSelector()); err != nil {
+		return nil, err
+	}
+	if request.Windows, err = wire.ToWindows(m.GetWindows()); err != nil {
+		return nil, err
+	}
+	if request.Limits, err = q.limits(m.GetLimits()); err != nil {
+		return nil, err
+	}
+	return request, checkRange(request.FromMs, request.ToMs)
+}
+
+// scanAnswer gathers chunks and sends them.
+type scanAnswer struct {
+	send    func(*tickmeshv1.ScanResponse) error
+	message tickmeshv1.ScanResponse
+	samples int
+	bytes   int    // of series
+	key     []byte // of the chunk before
+	began   bool
+}
+
+func (a *scanAnswer) visit(_ int, c *scan.Chunk) error {
+	for from := 0; from < len(c.Times); from += samplesPerMessage {
+		part := stretchOf(c, from, min(from+samplesPerMessage, len(c.Times)))
+		m := &tickmeshv1.SeriesChunk{Columns: &tickmeshv1.Columns{}}
+		if !a.began || string(a.key) != string(c.Key) {
+			a.key, a.began = append([]byte(nil), c.Key...), true // the message points into it
+			var err error
+			if m.Series, err = wire.FromKey(series.Key(a.key)); err != nil {
+				return fmt.Errorf("%w: %w", wire.ErrInternal, err)
+			}
+			a.bytes += len(c.Key)
+		}
+		wire.SetColumns(m.GetColumns(), &part)
+		a.message.Chunks = append(a.message.GetChunks(), m)
+		a.samples += len(part.Times)
+		if a.samples >= samplesPerMessage || a.bytes >= nameBytes || len(a.message.GetChunks()) >= chunksPerMessage {
+			if err := a.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *scanAnswer) flush() error {
+	err := a.send(&tickmeshv1.ScanResponse{Chunks: a.message.GetChunks()})
+	a.message.Chunks, a.samples, a.bytes = nil, 0, 0
+	return err
+}
+
+func (a *scanAnswer) end() error {
+	if len(a.message.GetChunks()) == 0 && len(a.message.GetShardsMissing()) == 0 {
+		return nil
+	}
+	return a.send(&a.message)
+}
+
+// stretchOf gives a part of a chunk.
+func stretchOf(c *scan.Chunk, from, to int) scan.Chunk {
+	return scan.Chunk{
+		Times: c.Times[from:to], Values: cut(c.Values, from, to), Count: cut(c.Count, from, to),
+		Sum: cut(c.Sum, from, to), Min: cut(c.Min, from, to), Max: cut(c.Max, from, to),
+		First: cut(c.First, from, to), Last: cut(c.Last, from, to),
+	}
+}
+
+func cut[T any](column []T, from, to int) []T {
+	if len(column) == 0 {
+		return nil
+	}
+	return column[from:to]
+}
+
+// Delete hides samples.
+func (q *queryService) Delete(ctx context.Context, m *tickmeshv1.DeleteRequest) (response *tickmeshv1.DeleteResponse, err error) {
+	err = q.run(ctx, func(ctx context.Context) error {
+		selector, err := wire.ToSelector(m.GetSelector())
+		if err != nil {
+			return err
+		}
+		if err := checkRange(m.GetFromMs(), m.GetToMs()); err != nil {
+			return err
+		}
+		touched, err := q.s.options.Deleter.Delete(ctx, &selector, m.GetFromMs(), m.GetToMs())
+		response = &tickmeshv1.DeleteResponse{SeriesTouched: touched}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return response, nil
+}

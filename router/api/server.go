@@ -1,0 +1,90 @@
+package api
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/tickmesh/tickmesh/api/transport"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// Levels of the API, see proto/README.md.
+const (
+	Level    = 1 // that the server has
+	LevelMin = 1 // the lowest that clients may have
+)
+
+// BatchesInFlightMax is how far apart the counters of a session's batches without an
+// answer may be: what storage remembers of a session.
+const BatchesInFlightMax = 128
+
+// Server serves the public API.
+type Server struct {
+	options Options
+	metrics *metrics
+	memory  *budget // bytes of sessions and of batches being written
+	calls   *budget
+	queries *budget
+	frames  sync.Pool // of *outgoing
+
+	stop     sync.Once
+	stopping chan struct{}
+}
+
+// New makes a Server. Its only error is ErrOptions.
+func New(o Options) (*Server, error) {
+	o.setDefaults()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		options:  o,
+		memory:   newBudget(o.Limits.InFlightBytesMax),
+		calls:    newBudget(int64(o.Limits.CallsMax)),
+		queries:  newBudget(int64(o.Limits.QueriesMax)),
+		stopping: make(chan struct{}),
+	}
+	s.frames.New = func() any { return newOutgoing() }
+	s.metrics = newMetrics(s)
+	o.Registerer.MustRegister(s.metrics.collectors()...)
+	return s, nil
+}
+
+// ServerOptions are for the gRPC server that Register is given; nil credentials: no
+// TLS.
+func (s *Server) ServerOptions(c credentials.TransportCredentials) []grpc.ServerOption {
+	return append(transport.ServerOptions(c),
+		grpc.MaxRecvMsgSize(s.options.Limits.MessageBytesMax),
+		grpc.ChainUnaryInterceptor(s.boundUnary), grpc.ChainStreamInterceptor(s.boundStream))
+}
+
+// Register adds the services to a gRPC server.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	tickmeshv1.RegisterWriteServiceServer(r, &writeService{s: s})
+	tickmeshv1.RegisterQueryServiceServer(r, &queryService{s: s})
+	tickmeshv1.RegisterClusterServiceServer(r, &clusterService{s: s})
+}
+
+// Shutdown ends the streams of writes: what was read is written and answered, what
+// is behind is not read. It does not wait. A second call does nothing.
+func (s *Server) Shutdown() { s.stop.Do(func() { close(s.stopping) }) }
+
+// boundUnary bounds the calls that run at once.
+func (s *Server) boundUnary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if !s.calls.take(1) {
+		return nil, statusOf(errCalls)
+	}
+	defer s.calls.give(1)
+	return handler(ctx, request)
+}
+
+func (s *Server) boundStream(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if !s.calls.take(1) {
+		return statusOf(errCalls)
+	}
+	defer s.calls.give(1)
+	return handler(server, stream)
+}

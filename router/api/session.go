@@ -1,0 +1,227 @@
+package api
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// session is what a stream of writes names by handles. One goroutine uses it.
+type session struct {
+	s       *Server
+	handles []handle // by number
+	taken   int64    // of the server's memory
+	keys    int      // bytes of keys
+
+	generation uint64 // in which the ids of handles were learnt
+	batch      uint64 // number of the batch being encoded, from 1
+	hint       uint32
+
+	// Handles of the batch whose ids are asked for.
+	asked []uint32
+	names []series.Key
+	refs  []series.Ref
+}
+
+// handle is a series by its short name.
+type handle struct {
+	key   series.Key // nil: not defined
+	shard uint16
+	known bool  // id is the series' id
+	scale uint8 // of its last value
+	id    series.ID
+
+	// Of the batch in which it was met last.
+	batch uint64
+	part  uint32
+	ref   series.ID // its id, or the definition in the part
+}
+
+const handleBytes = 56
+
+func newSession(s *Server) *session {
+	return &session{s: s, hint: series.HintNone, generation: s.options.Generation()}
+}
+
+// close gives its memory back.
+func (x *session) close() { x.s.memory.give(x.taken) }
+
+// define takes definitions in. Those before a wrong one hold; the wrong one leaves
+// its handle undefined. Errors: wire.ErrInvalid, series.ErrOverloaded.
+func (x *session) define(definitions []*tickmeshv1.SeriesHandle) error {
+	for _, d := range definitions {
+		if err := x.defineOne(d); err != nil {
+			return fmt.Errorf("definition of handle %d: %w", d.GetHandle(), err)
+		}
+	}
+	return nil
+}
+
+func (x *session) defineOne(d *tickmeshv1.SeriesHandle) error {
+	limits := &x.s.options.Limits
+	if uint64(d.GetHandle()) >= uint64(limits.HandlesMax) {
+		return fmt.Errorf("%w: handles are below %d", wire.ErrInvalid, limits.HandlesMax)
+	}
+	if err := x.grow(int(d.GetHandle()) + 1); err != nil {
+		return err
+	}
+	h := &x.handles[d.GetHandle()]
+	x.forget(h)
+	if err := checkSeries(d.GetSeries(), limits.TagsMax); err != nil {
+		return err
+	}
+	key, err := wire.AppendKey(nil, d.GetSeries())
+	switch {
+	case err != nil:
+		return err
+	case len(key) > limits.KeyBytesMax:
+		return fmt.Errorf("%w: the series' key has %d bytes, more than %d", wire.ErrInvalid, len(key), limits.KeyBytesMax)
+	case x.keys+len(key) > limits.SessionKeysMax:
+		return fmt.Errorf("%w: the stream names series of more than %d bytes; open another one", wire.ErrInvalid, limits.SessionKeysMax)
+	case !x.take(int64(len(key))):
+		return errMemory
+	}
+	x.keys += len(key)
+	*h = handle{key: key, shard: key.Shard(x.s.options.Shards), scale: series.ScaleFloat}
+	return nil
+}
+
+func checkSeries(m *tickmeshv1.Series, tagsMax int) error {
+	if len(m.GetMetric()) == 0 {
+		return fmt.Errorf("%w: the series has no metric", wire.ErrInvalid)
+	}
+	if len(m.GetTags()) > tagsMax {
+		return fmt.Errorf("%w: the series has %d tags, more than %d", wire.ErrInvalid, len(m.GetTags()), tagsMax)
+	}
+	for _, t := range m.GetTags() {
+		if len(t.GetName()) == 0 || len(t.GetValue()) == 0 {
+			return fmt.Errorf("%w: tag %q=%q has no name or no value", wire.ErrInvalid, t.GetName(), t.GetValue())
+		}
+	}
+	return nil
+}
+
+// take takes from the server's memory.
+func (x *session) take(n int64) bool {
+	if !x.s.memory.take(n) {
+		return false
+	}
+	x.taken += n
+	return true
+}
+
+// forget makes a handle undefined.
+func (x *session) forget(h *handle) {
+	n := len(h.key)
+	x.keys -= n
+	x.taken -= int64(n)
+	x.s.memory.give(int64(n))
+	*h = handle{}
+}
+
+// grow makes room for n handles.
+func (x *session) grow(n int) error {
+	if n <= len(x.handles) {
+		return nil
+	}
+	n = min(max(n, 2*len(x.handles), 16), x.s.options.Limits.HandlesMax)
+	if !x.take(int64(n-len(x.handles)) * handleBytes) {
+		return errMemory
+	}
+	grown := make([]handle, n)
+	copy(grown, x.handles)
+	x.handles = grown
+	return nil
+}
+
+// encode checks the samples of a batch and encodes them by shard. Errors:
+// wire.ErrInvalid, naming the sample.
+func (x *session) encode(b *tickmeshv1.Batch, out *outgoing) error {
+	handles, times, values := b.GetHandles(), b.GetTimeDeltasMs(), b.GetValues()
+	if len(times) != len(handles) || len(values) != len(handles) {
+		return fmt.Errorf("%w: columns of %d handles, %d times and %d values", wire.ErrInvalid, len(handles), len(times), len(values))
+	}
+	id, err := wire.ToBatchID(b.GetBatchId())
+	if err != nil {
+		return err
+	}
+	out.begin(id)
+	if err := x.resolve(handles); err != nil {
+		return err
+	}
+	t := int64(0)
+	for i, number := range handles {
+		h := &x.handles[number]
+		var ok bool
+		if t, ok = addTime(t, times[i]); !ok {
+			return fmt.Errorf("%w: sample %d, of %s: its time is out of range", wire.ErrInvalid, i, h.key)
+		}
+		if h.ref == refNone {
+			h.part, h.ref = out.reference(h, number)
+		}
+		n := series.DecimalOf(values[i], h.scale)
+		h.scale = n.Scale
+		out.encoders[h.part].Append(h.ref, t, n.Mantissa, n.Scale)
+	}
+	out.finish(len(handles))
+	return nil
+}
+
+// addTime adds a difference to a time and says whether the sum is one.
+func addTime(t, delta int64) (int64, bool) {
+	if delta > 0 && t > math.MaxInt64-delta || delta < 0 && t < math.MinInt64-delta {
+		return 0, false
+	}
+	t += delta
+	return t, t >= scan.TimeMsMin && t <= scan.TimeMsMax
+}
+
+// refNone is the ref of a handle that the batch has met and not yet encoded; no
+// frame has so many definitions.
+const refNone series.ID = 1<<32 - 1
+
+// resolve begins a batch: each of its handles is met once, and the ids of those that
+// have none are asked for.
+func (x *session) resolve(handles []uint32) error {
+	if g := x.s.options.Generation(); g != x.generation {
+		x.generation = g
+		for i := range x.handles {
+			x.handles[i].known = false
+		}
+	}
+	x.batch++
+	x.asked, x.names = x.asked[:0], x.names[:0]
+	for i, number := range handles {
+		if int(number) >= len(x.handles) || x.handles[number].key == nil {
+			return fmt.Errorf("%w: sample %d: handle %d is not defined", wire.ErrInvalid, i, number)
+		}
+		h := &x.handles[number]
+		if h.batch == x.batch {
+			continue
+		}
+		h.batch, h.ref = x.batch, refNone
+		if !h.known {
+			x.asked, x.names = append(x.asked, number), append(x.names, h.key)
+		}
+	}
+	if len(x.asked) == 0 {
+		return nil
+	}
+	if cap(x.refs) < len(x.names) {
+		x.refs = make([]series.Ref, len(x.names))
+	}
+	refs := x.refs[:len(x.names)]
+	x.s.options.Resolver.Resolve(x.hint, x.names, refs)
+	for i, ref := range refs {
+		if ref.Hint == series.HintNone {
+			continue
+		}
+		h := &x.handles[x.asked[i]]
+		h.known, h.id, h.shard, x.hint = true, ref.ID, ref.Shard, ref.Hint
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/wire"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// writeService is the WriteService.
+type writeService struct {
+	tickmeshv1.UnimplementedWriteServiceServer
+	s *Server
+}
+
+// Write writes one batch.
+func (w *writeService) Write(ctx context.Context, m *tickmeshv1.WriteRequest) (*tickmeshv1.WriteResponse, error) {
+	x := newSession(w.s)
+	defer x.close()
+	p, failed := x.prepare(m.GetBatch())
+	if failed != nil {
+		return nil, wire.Status(wire.ToError(failed))
+	}
+	result, failed := p.write(ctx, w.s.options.Limits.WriteTimeout)
+	if failed != nil {
+		return nil, wire.Status(wire.ToError(failed))
+	}
+	return &tickmeshv1.WriteResponse{Result: result}, nil
+}
+
+// pending is a batch that is checked, encoded and not yet written.
+type pending struct {
+	s     *Server
+	out   *outgoing
+	taken int64
+}
+
+// A sample takes so many bytes of memory: three columns and its encoding.
+const sampleBytes = 4 + 8 + 8 + 20
+
+// prepare takes a batch's definitions in and encodes its samples.
+func (x *session) prepare(b *tickmeshv1.Batch) (*pending, *tickmeshv1.Error) {
+	p := &pending{s: x.s, taken: sampleBytes * int64(len(b.GetHandles()))}
+	definedErr := x.define(b.GetDefinitions()) // they hold also when the batch fails
+	if definedErr != nil {
+		return nil, x.s.metrics.failed(messageOf(definedErr))
+	}
+	if !x.s.memory.take(p.taken) {
+		return nil, x.s.metrics.failed(messageOf(errMemory))
+	}
+	p.out = x.s.frames.Get().(*outgoing)
+	if err := x.encode(b, p.out); err != nil {
+		p.release()
+		return nil, x.s.metrics.failed(messageOf(err))
+	}
+	return p, nil
+}
+
+// release gives back what a batch takes.
+func (p *pending) release() {
+	p.s.memory.give(p.taken)
+	if !p.out.isLarge() {
+		p.s.frames.Put(p.out)
+	}
+}
+
+// write writes the batch and releases it.
+func (p *pending) write(ctx context.Context, timeout time.Duration) (*tickmeshv1.WriteResult, *tickmeshv1.Error) {
+	defer p.release()
+	frame := &p.out.frame
+	if frame.Points == 0 {
+		return &tickmeshv1.WriteResult{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	outcome, err := p.s.options.Writer.Write(ctx, frame)
+	if err != nil {
+		return nil, p.s.metrics.failed(writeMessageOf(ctx, err))
+	}
+	result := &tickmeshv1.WriteResult{Copies: uint32(max(0, outcome.Copies))}
+	for i := range outcome.Refused {
+		r := &outcome.Refused[i]
+		number, ok := p.out.refused(r)
+		if !ok {
+			return nil, p.s.metrics.failed(messageOf(fmt.Errorf("%w: a refusal of definition %d of part %d, which is none: %w",
+				wire.ErrInternal, r.Definition, r.Part, r.Err)))
+		}
+		result.Refused = append(result.Refused, &tickmeshv1.RefusedSeries{Handle: number, Error: messageOf(r.Err)})
+	}
+	p.s.metrics.written(frame.Points, len(outcome.Refused))
+	return result, nil
+}

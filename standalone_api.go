@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/wire"
+	"github.com/tickmesh/tickmesh/node"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+	"github.com/tickmesh/tickmesh/router/api"
+)
+
+func (s *standaloneSettings) apiOptions(n *node.Node, logger *slog.Logger, registry *registry) api.Options {
+	return api.Options{
+		Writer: n, Resolver: n, Shards: n.Shards(), Source: n, Deleter: n,
+		Cluster:     &lonelyCluster{node: n, dataDir: s.dataDir, address: string(s.grpcAddr)},
+		ClusterName: lonelyName, Version: build().Version, Logger: logger, Registerer: registry,
+		Limits: api.Limits{
+			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: int64(s.inFlightBytesMax),
+			QueryTimeout: time.Duration(unlimitedIfZero(int64(s.queryTimeout))),
+			Query:        scan.Limits{SeriesMax: int64(s.querySeriesMax), SamplesMax: int64(s.querySamplesMax), BytesMax: int64(s.queryMemory)},
+		},
+	}
+}
+
+// lonelyName is what a standalone server calls itself as a cluster, and as its node.
+const lonelyName = "standalone"
+
+// lonelyCluster tells of a standalone server in the shape of a cluster.
+type lonelyCluster struct {
+	node             *node.Node
+	dataDir, address string
+}
+
+// Status tells of the one node, which leads all shards.
+func (c *lonelyCluster) Status(_ context.Context, withoutShards bool) (*tickmeshv1.GetStatusResponse, error) {
+	shards := uint32(c.node.Shards())
+	capacity, used := diskOf(c.dataDir)
+	self := &tickmeshv1.NodeStatus{
+		Node: lonelyName, Incarnation: c.node.Incarnation(), Address: c.address,
+		Desired: tickmeshv1.DesiredState_DESIRED_STATE_ACTIVE, Alive: true,
+		CapacityBytes: capacity, UsedBytes: used, Version: build().Version, Leads: shards, FullReplicas: shards,
+	}
+	status := &tickmeshv1.GetStatusResponse{
+		Cluster: lonelyName, Shards: shards, Replication: 1, Nodes: []*tickmeshv1.NodeStatus{self}, StoreReachable: true,
+	}
+	if err := c.node.Health(); err != nil {
+		self.Refusal = err.Error()
+		status.Problems = []string{fmt.Sprintf("node %s takes no writes: %v", lonelyName, err)}
+	}
+	if withoutShards {
+		return status, nil
+	}
+	for shard := range shards {
+		status.ShardStatuses = append(status.ShardStatuses, &tickmeshv1.ShardStatus{
+			Shard: shard, Leader: lonelyName, Era: 1,
+			Members: []*tickmeshv1.ReplicaStatus{{
+				Node: lonelyName, Incarnation: self.GetIncarnation(), RaftId: 1, Role: tickmeshv1.ReplicaRole_REPLICA_ROLE_FULL, Active: true,
+			}},
+		})
+	}
+	return status, nil
+}
+
+// diskOf gives the size of a folder's disk and what is used of it; zeros where the
+// system does not say.
+func diskOf(dir string) (capacity, used uint64) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil || s.Bsize <= 0 {
+		return 0, 0
+	}
+	block := uint64(s.Bsize)
+	return s.Blocks * block, (s.Blocks - s.Bfree) * block
+}
+
+// Drain refuses: there is nowhere to move to.
+func (c *lonelyCluster) Drain(_ context.Context, node string, _ bool) (*tickmeshv1.DrainResponse, error) {
+	if err := known(node); err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w: %s is the only node, its data has nowhere to go", wire.ErrRefused, lonelyName)
+}
+
+// Undrain has nothing to take back.
+func (c *lonelyCluster) Undrain(_ context.Context, node string) error { return known(node) }
+
+func known(node string) error {
+	if node != lonelyName {
+		return fmt.Errorf("%w: there is no node %q, only %s", wire.ErrNotFound, node, lonelyName)
+	}
+	return nil
+}
