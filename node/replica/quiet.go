@@ -35,9 +35,7 @@ func (h *Host) fallQuiet(g *group) {
 	}
 	g.quiet = true
 	h.sendToMembers(g, typeQuiet, g.commit)
-	if !h.waiting {
-		g.log.evict(g.settled, evictAll)
-	}
+	g.log.evict(g.settled, evictAll)
 }
 
 // takeQuiet follows the leader into quiet if this replica has all that it has.
@@ -52,7 +50,5 @@ func (h *Host) takeQuiet(g *group, m *message) {
 		h.mark(g)
 	}
 	g.quiet, g.elapsed = true, 0
-	if !h.waiting && g.settled == m.index {
-		g.log.evict(g.settled, evictAll)
-	}
+	g.log.evict(g.settled, evictAll)
 }

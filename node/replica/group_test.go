@@ -1,0 +1,309 @@
+package replica
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// pause lets n ticks pass.
+func (w *world) pause(ticks int) {
+	for range ticks * 5 {
+		w.step()
+	}
+}
+
+func (w *world) untilLed(shard uint16) *testNode {
+	w.t.Helper()
+	w.until("a leader that has an entry of its term", func() bool {
+		n := w.leaderOf(shard)
+		if n == nil {
+			return false
+		}
+		g := n.host.group(shard)
+		term, err := g.log.term(g.commit)
+		return g.lone || err == nil && term == g.term
+	})
+	return w.leaderOf(shard)
+}
+
+func (w *world) allQuiet() bool {
+	for _, n := range w.nodes {
+		for _, g := range n.host.order {
+			if n.up && !g.lone && !g.quiet {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func TestQuietGroupsSendBeatsOnly(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	for shard := range uint16(20) {
+		w.fresh(shard, members(full, full, witness))
+	}
+	w.until("quiet", w.allQuiet)
+	w.pause(4) // what is under way
+	for range 200 {
+		w.step()
+		for _, p := range w.net {
+			if len(p.bytes) > 8 {
+				t.Fatalf("%s sends %d bytes to %s", p.from, len(p.bytes), p.to)
+			}
+		}
+	}
+	if !w.allQuiet() {
+		t.Fatal("a group woke without a reason")
+	}
+	for _, n := range w.nodes {
+		for _, g := range n.host.order {
+			if len(g.log.tail) > 0 {
+				t.Fatalf("%s keeps %d entries of a quiet group", n.name, len(g.log.tail))
+			}
+		}
+	}
+	leader := w.leaderOf(7)
+	w.read(leader, 7)
+	w.propose(leader, 7)
+	w.until("a quiet group answers", func() bool { return w.acks == 1 && w.reads == 1 })
+}
+
+func TestQuietLeaderIsReplaced(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		w := newWorld(t, 2, 3)
+		w.fresh(0, members(full, full, full))
+		w.until("quiet", w.allQuiet)
+		old := w.leaderOf(0)
+		term := old.host.group(0).term
+		w.crash(old)
+		if restart {
+			w.start(old)
+		}
+		ticks := 0
+		for ; w.leaderOf(0) == nil; ticks++ {
+			w.pause(1)
+			if ticks > 4*8 {
+				t.Fatal("no leader after four election timeouts")
+			}
+		}
+		if got := w.leaderOf(0).host.group(0).term; got <= term {
+			t.Fatalf("term %d after %d", got, term)
+		}
+		t.Logf("restart %v: a leader after %d ticks", restart, ticks)
+	}
+}
+
+func TestWitnessNeitherServesNorStaysLeader(t *testing.T) {
+	w := newWorld(t, 5, 3)
+	w.fresh(0, members(full, full, witness))
+	leader := w.untilLed(0)
+	other := w.nodes[1]
+	if leader == other {
+		other = w.nodes[0]
+	}
+	w.crash(other) // it will lag
+	for range 20 {
+		w.propose(leader, 0)
+		w.pause(1)
+	}
+	w.until("answers with the witness's help", func() bool { return w.acks == 20 })
+	w.crash(leader)
+	w.start(other)
+	w.until("the witness brings the other up to date and hands over", func() bool { return w.leaderOf(0) == other })
+	w.read(other, 0)
+	w.until("a read", func() bool { return w.reads == 1 })
+	if status, _ := other.host.Status(0); status.Handed < w.acked[0] {
+		t.Fatalf("the leader has %d, answered was %d", status.Handed, w.acked[0])
+	}
+	third := w.nodes[2].host
+	if err := third.Propose(0, 1, nil, 1); !errors.Is(err, series.ErrUnavailable) {
+		t.Fatalf("a witness takes proposals: %v", err)
+	}
+	if err := third.Read(0, 1); !errors.Is(err, series.ErrUnavailable) {
+		t.Fatalf("a witness takes reads: %v", err)
+	}
+	if len(w.nodes[2].engine[0].data) > 0 {
+		t.Fatal("a witness applies")
+	}
+}
+
+// The library confirms a read of a single voter with what it knows to be committed,
+// before its first entry of the term tells it what is.
+func TestReadAfterRestartOfSingleVoter(t *testing.T) {
+	for seed := range uint64(40) {
+		w := newWorld(t, seed, 2)
+		w.fresh(0, members(full, learner))
+		n := w.untilLed(0)
+		for range 5 {
+			w.propose(n, 0)
+			w.pause(1)
+		}
+		w.until("answers", func() bool { return w.acks == 5 })
+		w.crash(n)
+		w.start(n)
+		before := w.reads
+		w.until("a read", func() bool { // world checks what it may see
+			if w.leaderOf(0) == n {
+				w.read(n, 0)
+			}
+			w.step()
+			return w.reads > before
+		})
+	}
+}
+
+func TestLoneGroupBeginsATermWithEachStart(t *testing.T) {
+	w := newWorld(t, 3, 1)
+	n := w.nodes[0]
+	w.fresh(0, members(full))
+	for start := range uint64(3) {
+		w.propose(n, 0)
+		w.until("an answer", func() bool { return w.acks == int(start)+1 })
+		if g := n.host.group(0); !g.lone || g.term != start+1 {
+			t.Fatalf("start %d: lone %v, term %d", start, g.lone, g.term)
+		}
+		w.crash(n)
+		n.engine[0].durable = n.engine[0].applied
+		w.start(n)
+	}
+}
+
+func TestLostLogStopsTheReplicaOnly(t *testing.T) {
+	w := newWorld(t, 4, 3)
+	w.fresh(0, members(full, full, full))
+	w.fresh(1, members(full, full, full))
+	leader := w.untilLed(0)
+	for range 10 {
+		w.propose(leader, 0)
+		w.pause(1)
+	}
+	w.until("answers everywhere", func() bool { return w.acks == 10 && w.settled(0) })
+	victim := w.nodes[0]
+	if victim == leader {
+		victim = w.nodes[1]
+	}
+	w.crash(victim)
+	state := victim.disk[0].state
+	state.Commit = 0
+	delete(victim.disk, 0)
+	host, err := New(Config{Node: victim.name, Run: 100, Seed: 1}, victim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Restore(state, LogSummary{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Restore(victim.disk[1].state, LogSummary{Last: victim.disk[1].last, Runs: runsOf(victim.disk[1])}); err != nil {
+		t.Fatal(err)
+	}
+	term := leader.host.group(0).term
+	m := message{kind: typeHeartbeat, shard: 0, to: state.RaftID, from: leader.host.group(0).replica.RaftID, term: term, commit: 5}
+	if err := host.Receive(leader.name, endEnvelope(m.appendTo(beginEnvelope(nil, 1)))); err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Propose(0, 1, nil, 1); !errors.Is(err, ErrFault) {
+		t.Fatalf("the replica goes on: %v", err)
+	}
+	var round Round
+	for range 100 {
+		host.Tick()
+		if host.Ready(&round) {
+			host.Advance(&round)
+		}
+	}
+	if status, _ := host.Status(1); status.Fault != nil {
+		t.Fatal(status.Fault)
+	}
+}
+
+func runsOf(d *testDisk) []TermRun {
+	var runs []TermRun
+	for i := d.state.Truncated.Index + 1; i <= d.last; i++ {
+		runs = append(runs, TermRun{i, d.entries[i].Term})
+	}
+	return runs
+}
+
+func TestTransfer(t *testing.T) {
+	w := newWorld(t, 6, 3)
+	w.fresh(0, members(full, full, witness))
+	leader := w.untilLed(0)
+	heir := w.nodes[1]
+	if leader == heir {
+		heir = w.nodes[0]
+	}
+	if err := leader.host.Transfer(0, "n2"); !errors.Is(err, ErrArgument) {
+		t.Fatalf("to a witness: %v", err)
+	}
+	if err := leader.host.Transfer(0, heir.name); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.host.Propose(0, 1, nil, 1); !errors.Is(err, ErrBusy) {
+		t.Fatalf("a proposal meanwhile: %v", err)
+	}
+	before := w.now
+	w.until("the heir leads", func() bool { return w.leaderOf(0) == heir })
+	if ticks := (w.now - before) / 5; ticks > 8 {
+		t.Fatalf("after %d ticks, more than an election timeout", ticks)
+	}
+}
+
+func TestArgumentsAreChecked(t *testing.T) {
+	w := newWorld(t, 7, 1)
+	h := w.nodes[0].host
+	w.fresh(0, members(full))
+	for name, err := range map[string]error{
+		"kind 0":          h.Propose(0, 0, nil, 1),
+		"kind change":     h.Propose(0, KindChange, nil, 1),
+		"no token":        h.Propose(0, 1, nil, 0),
+		"read, no token":  h.Read(0, 0),
+		"no vote":         h.Change(0, members(learner)),
+		"role change":     h.Change(0, members(witness)),
+		"same raft id":    h.Change(0, append(members(full), shardmap.Member{Node: "n9", RaftID: 1, Role: full})),
+		"transfer":        h.Transfer(0, "n9"),
+		"raft id 0":       h.Create(Replica{Shard: 1, Role: full}, nil),
+		"no role":         h.Create(Replica{Shard: 1, RaftID: 1}, nil),
+		"heartbeat first": func() error { _, err := New(Config{Node: "n", ElectionTicks: 2, HeartbeatTicks: 2}, nil); return err }(),
+	} {
+		if !errors.Is(err, ErrArgument) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := h.Propose(5, 1, nil, 1); !errors.Is(err, ErrNoGroup) {
+		t.Error(err)
+	}
+	if err := h.Create(Replica{Shard: 0, RaftID: 1, Role: full}, members(full)); !errors.Is(err, ErrExists) {
+		t.Error(err)
+	}
+}
+
+func TestProposalsAreBounded(t *testing.T) {
+	for _, roles := range [][]shardmap.Role{{full}, {full, full, full}} {
+		w := newWorld(t, 8, len(roles))
+		w.fresh(0, members(roles...))
+		leader := w.untilLed(0)
+		accepted := 0
+		for range 1000 {
+			w.tokens++
+			err := leader.host.Propose(0, 1, [][]byte{[]byte("t")}, w.tokens)
+			if err != nil && !errors.Is(err, series.ErrOverloaded) {
+				t.Fatal(err)
+			}
+			if err == nil {
+				accepted++
+			}
+		}
+		if accepted != leader.host.config.ProposalsMax {
+			t.Fatalf("%d of 1000 proposals accepted", accepted)
+		}
+		for range 5000 {
+			_ = leader.host.Read(0, 1)
+		}
+		if n := len(leader.host.group(0).reading.tokens); n > leader.host.config.ReadsMax {
+			t.Fatalf("%d reads wait", n)
+		}
+	}
+}
