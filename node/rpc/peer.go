@@ -37,7 +37,6 @@ type peer struct {
 
 func startPeer(t Target, o *PeersOptions) (*peer, error) {
 	options := append(append([]grpc.DialOption{}, o.DialOptions...), handshake.DialOptions(o.Self, t.Node, t.Incarnation)...)
-	options = append(options, grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newCodec())))
 	conn, err := grpc.NewClient("passthrough:///"+t.Address, options...)
 	if err != nil {
 		return nil, fmt.Errorf("node %s at %q: %w", t.Node, t.Address, err)

@@ -1,7 +1,9 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +25,7 @@ import (
 
 // gathered is what a caller has made of an answer, by shard and series.
 type gathered struct {
-	samples map[string]string // "shard/id" → key and samples
+	samples map[string][]byte // "shard/id" → key and samples
 	ended   map[string]bool   // series with their end
 	ends    map[uint16]error
 }
@@ -44,7 +46,7 @@ func everything[M any](t testing.TB, stream grpc.ServerStreamingClient[M], visit
 
 func gather(t testing.TB, stream grpc.ServerStreamingClient[nodev1.ScanResponse]) (*gathered, error) {
 	t.Helper()
-	g := &gathered{samples: map[string]string{}, ended: map[string]bool{}, ends: map[uint16]error{}}
+	g := &gathered{samples: map[string][]byte{}, ended: map[string]bool{}, ends: map[uint16]error{}}
 	lastID := map[uint32]uint32{}
 	err := everything(t, stream, func(m *nodev1.ScanResponse) {
 		for _, c := range m.GetChunks() {
@@ -60,9 +62,9 @@ func gather(t testing.TB, stream grpc.ServerStreamingClient[nodev1.ScanResponse]
 			if err := wire.SetChunk(&chunk, c.GetColumns()); err != nil {
 				t.Error(err)
 			}
-			g.samples[name] += string(c.GetKey())
+			g.samples[name] = append(g.samples[name], c.GetKey()...)
 			for i, at := range chunk.Times {
-				g.samples[name] += fmt.Sprintf(" %d=%x", at, math.Float64bits(chunk.Values[i]))
+				g.samples[name] = appendSample(g.samples[name], at, chunk.Values[i])
 			}
 			g.ended[name] = c.GetSeriesEnd()
 		}
@@ -87,7 +89,7 @@ func TestScanProperty(t *testing.T) {
 		shards := rapid.SliceOfNDistinct(rapid.Uint16(), 1, 4, rapid.ID[uint16]).Draw(rt, "shards")
 		slices.Sort(shards)
 		chunks := map[uint16][]scan.Chunk{}
-		want := map[string]string{}
+		want := map[string][]byte{}
 		request := &nodev1.ScanRequest{Selector: &tickmeshv1.Selector{MetricAny: true}, ToMs: 9, Parallel: 3}
 		for _, shard := range shards {
 			request.Shards = append(request.Shards, &nodev1.ShardFrom{Shard: uint32(shard), AfterId: uint32(shard) % 5})
@@ -137,12 +139,12 @@ func TestScanProperty(t *testing.T) {
 	})
 }
 
-func checkScan(rt *rapid.T, got *gathered, want map[string]string, shards []uint16, failing uint16) {
+func checkScan(rt *rapid.T, got *gathered, want map[string][]byte, shards []uint16, failing uint16) {
 	if len(got.samples) != len(want) || len(got.ends) != len(shards) {
 		rt.Fatalf("%d series and %d ends instead of %d and %d", len(got.samples), len(got.ends), len(want), len(shards))
 	}
 	for name, samples := range want {
-		if got.samples[name] != samples {
+		if !bytes.Equal(got.samples[name], samples) {
 			rt.Fatalf("%s: got %q, expected %q", name, got.samples[name], samples)
 		}
 		if !got.ended[name] && !strings.HasPrefix(name, fmt.Sprintf("%d/", failing)) {
@@ -156,20 +158,24 @@ func checkScan(rt *rapid.T, got *gathered, want map[string]string, shards []uint
 	}
 }
 
+func appendSample(dst []byte, timeMs int64, value float64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, uint64(timeMs)), math.Float64bits(value))
+}
+
 // drawChunks makes a shard's answer, and adds to want what it says.
-func drawChunks(rt *rapid.T, shard uint16, want map[string]string) (chunks []scan.Chunk) {
+func drawChunks(rt *rapid.T, shard uint16, want map[string][]byte) (chunks []scan.Chunk) {
 	at := int64(-1000)
 	for id := range rapid.IntRange(0, 5).Draw(rt, "series") {
 		key := series.AppendKey(nil, nil, []byte("m"), []series.Tag{{Name: []byte("id"), Value: fmt.Append(nil, id)}})
 		name := fmt.Sprintf("%d/%d", shard, id+1)
-		want[name] = string(key)
+		want[name] = bytes.Clone(key)
 		for range rapid.IntRange(1, 4).Draw(rt, "chunks") {
 			c := scan.Chunk{Key: key, Ref: series.Ref{Shard: shard, ID: series.ID(id + 1)}}
-			for range rapid.SampledFrom([]int{1, 3, 4000}).Draw(rt, "samples") {
+			for range rapid.SampledFrom([]int{1, 3, 5, 900}).Draw(rt, "samples") {
 				at += 7
 				value := math.Float64frombits(uint64(at) * 0x9e3779b97f4a7c15)
 				c.Times, c.Values = append(c.Times, at), append(c.Values, value)
-				want[name] += fmt.Sprintf(" %d=%x", at, math.Float64bits(value))
+				want[name] = appendSample(want[name], at, value)
 			}
 			chunks = append(chunks, c)
 		}

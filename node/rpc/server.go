@@ -71,7 +71,7 @@ func NewServer(node Node, o Options) *Server {
 // GRPCOptions are what the gRPC server has to be made with, besides
 // transport.ServerOptions: without them every call is refused.
 func (s *Server) GRPCOptions() []grpc.ServerOption {
-	return append(handshake.NewServer(s.node.Hello, s.node.Admit).Options(), grpc.ForceServerCodecV2(newCodec()))
+	return handshake.NewServer(s.node.Hello, s.node.Admit).Options()
 }
 
 // Register adds the service to a gRPC server.
