@@ -335,7 +335,9 @@ func (n *labNode) checkpoint() error {
 
 // maintain does one random thing that changes nothing.
 func (n *labNode) maintain(rng *rand.Rand) error {
-	switch rng.IntN(4) {
+	switch rng.IntN(5) {
+	case 4:
+		return n.e.Retain()
 	case 0, 1:
 		return n.checkpoint()
 	case 2:

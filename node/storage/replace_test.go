@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 )
@@ -251,9 +252,11 @@ func replaceFails(t *testing.T, seed uint64, begin func(*labNode), end func(*lab
 		}
 		what := fmt.Sprintf("round %d, %v", round, err)
 		to.check(what)
-		to.crash(rng)
-		settle()
-		to.check(what + ", after a crash")
+		if rng.IntN(2) == 0 { // else it goes on with what is in doubt
+			to.crash(rng)
+			settle()
+			to.check(what + ", after a crash")
+		}
 		if to.hosts[0] {
 			to.apply(0, math.MaxInt)
 			to.check(what + ", applied")
@@ -261,10 +264,71 @@ func replaceFails(t *testing.T, seed uint64, begin func(*labNode), end func(*lab
 		from.logs[0].grow(rng)
 		from.apply(0, math.MaxInt)
 		if err := to.maintain(rng); err != nil {
-			t.Fatal(err)
+			// A sync that failed is not believed any more: only a new start helps.
+			to.crash(rng)
+			settle()
+			to.check(what + ", after a crash")
 		}
 	}
+	to.crash(rng)
+	to.check("at the end")
 	to.end()
+}
+
+// TestScanOfAReplacedShard drops a shard in the middle of a scan: it ends with an
+// error, as an answer without the rest would look complete.
+func TestScanOfAReplacedShard(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 9))
+	logs := newLabLogs()
+	n := newLabNode(t, logs)
+	defer n.end()
+	for range 20 {
+		logs[0].write(rng)
+	}
+	n.apply(0, math.MaxInt)
+	request := &scan.Request{Selector: scan.Selector{MetricAny: true}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax}
+	chunks := 0
+	err := n.e.Scan(context.Background(), request, func(int, *scan.Chunk) error {
+		if chunks++; chunks > 1 {
+			return nil
+		}
+		return n.e.DropShard(0, uint64(len(n.written)))
+	})
+	if !errors.Is(err, series.ErrUnavailable) {
+		t.Fatalf("%d chunks, %v", chunks, err)
+	}
+	n.check("after the scan")
+}
+
+// TestInstalledSeriesOutliveRetention forgets months before a cut: series that have
+// samples behind it are found.
+func TestInstalledSeriesOutliveRetention(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 9))
+	logs := newLabLogs()
+	from, to := newLabNode(t, logs), newLabNode(t, logs)
+	from.hosts[0] = true
+	for range 20 {
+		logs[0].write(rng)
+	}
+	from.apply(0, math.MaxInt)
+	if err := send(from, to, 0, whole); err != nil {
+		t.Fatal(err)
+	}
+	cutMs := logs[0].nowMs - 3600_000
+	logs[0].add(EntryRetention, RetentionBody(cutMs), func(m *slowShard) { m.cutMs = max(m.cutMs, cutMs) })
+	for _, n := range []*labNode{from, to} {
+		n.apply(0, math.MaxInt)
+		if err := n.e.Retain(); err != nil {
+			t.Fatal(err)
+		}
+		if n.e.RetentionCut() != cutMs {
+			t.Errorf("all shards with a replica are cut at %d, not %d", n.e.RetentionCut(), cutMs)
+		}
+		n.check("after the cut")
+		n.crash(rng)
+		n.check("after a crash")
+		n.end()
+	}
 }
 
 // replacements gives how often shard 0 was replaced, as the manifest says.

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/index"
@@ -9,11 +10,20 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
-// RetentionCut gives the time before which all shards have cut off everything.
+// RetentionCut gives the time before which all shards that have a replica here have
+// cut off everything.
 func (e *Engine) RetentionCut() int64 {
-	cut := e.shards[0].cutMs.Load()
+	cut, hosted := int64(math.MaxInt64), false
 	for _, s := range e.shards {
-		cut = min(cut, s.cutMs.Load())
+		s.mu.Lock()
+		applied := s.mu.applied
+		s.mu.Unlock()
+		if applied > 0 {
+			cut, hosted = min(cut, s.cutMs.Load()), true
+		}
+	}
+	if !hosted {
+		return noCut
 	}
 	return cut
 }
@@ -27,7 +37,7 @@ func (e *Engine) Retain() error {
 	if cut == noCut {
 		return nil
 	}
-	if err := e.dropSegmentsBefore(cut); err != nil {
+	if err := e.dropSegmentsBefore(e.RetentionCut); err != nil {
 		return err
 	}
 	if err := e.forgetSeriesBefore(cut); err != nil {
@@ -42,11 +52,14 @@ func (e *Engine) Retain() error {
 func (e *Engine) DropBefore(cutMs int64) error {
 	e.rewriting.Lock()
 	defer e.rewriting.Unlock()
-	return e.dropSegmentsBefore(cutMs)
+	return e.dropSegmentsBefore(func() int64 { return cutMs })
 }
 
-func (e *Engine) dropSegmentsBefore(cutMs int64) error {
+func (e *Engine) dropSegmentsBefore(cutOf func() int64) error {
+	// A shard may be installed at any time, with an earlier cut, but not while the
+	// lock is held.
 	e.maintenance.Lock()
+	cutMs := cutOf()
 	expired := segment.Expired(e.manifest.Segments, cutMs)
 	e.maintenance.Unlock()
 	if len(expired) == 0 {
