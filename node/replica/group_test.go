@@ -307,3 +307,56 @@ func TestProposalsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestForce ends a group's majority, and lets the best log go on.
+func TestForce(t *testing.T) {
+	for seed := range uint64(20) {
+		w := newWorld(t, seed, 3)
+		w.fresh(0, members(full, full, full))
+		leader := w.untilLed(0)
+		for range 30 {
+			w.propose(leader, 0)
+			w.step()
+		}
+		answered := w.acked[0]
+		for _, n := range w.nodes {
+			if n.waiting {
+				w.finish(n)
+			}
+		}
+		best := leader
+		for _, n := range w.nodes {
+			if a, b := &n.host.group(0).log, &best.host.group(0).log; a.lastTerm() > b.lastTerm() || a.lastTerm() == b.lastTerm() && a.last > b.last {
+				best = n
+			}
+		}
+		for _, n := range w.nodes {
+			if n != best {
+				w.crash(n)
+			}
+		}
+		for best.host.Ready(&best.round) { // what it knows already
+			best.waiting = true
+			w.finish(best)
+		}
+		if err := best.host.Force(0, 2, 2); !errors.Is(err, ErrArgument) {
+			t.Fatalf("a raft id that was used: %v", err)
+		}
+		if err := best.host.Force(0, 9, 2); err != nil {
+			t.Fatal(err)
+		}
+		clear(w.leader) // of the group that ended
+		w.until("it leads alone", func() bool { return best.host.group(0).lone })
+		if got := best.engine[0].applied; got < answered {
+			t.Fatalf("%d applied, %d were answered", got, answered)
+		}
+		before := w.acks
+		w.propose(best, 0)
+		w.until("it takes entries", func() bool { return w.acks > before })
+		w.crash(best)
+		w.start(best)
+		if s, _ := best.host.Status(0); s.RaftID != 9 || s.Era != 2 || !s.Leads && s.Last == 0 {
+			t.Fatalf("after a start: %+v", s)
+		}
+	}
+}

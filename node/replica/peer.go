@@ -110,14 +110,14 @@ func (h *Host) tickPeers() {
 		p.beat = p.beat || p.groups > 0 && h.ticks%h.config.HeartbeatTicks == 0
 		if p.heard++; p.heard >= h.config.ElectionTicks && !p.silent {
 			p.silent = true
-			h.wakeWith(p.name, h.config.ElectionTicks)
+			h.wakeWith(p.name)
 		}
 	}
 }
 
-// wakeWith wakes the quiet groups that rely on the node's beats. Followers of it
-// count elapsed ticks as passed without a word from it.
-func (h *Host) wakeWith(node string, elapsed int) {
+// wakeWith wakes the quiet groups that rely on the node's beats. What it led is given
+// up, as an election timeout without a word from it would do.
+func (h *Host) wakeWith(node string) {
 	for _, g := range h.order {
 		switch {
 		case g.node == nil:
@@ -127,7 +127,7 @@ func (h *Host) wakeWith(node string, elapsed int) {
 			}
 		case g.leaderNode() == node:
 			h.wake(g)
-			g.elapsed = max(g.elapsed, elapsed)
+			g.elapsed = max(g.elapsed, h.config.ElectionTicks)
 			h.forgetIfDue(g)
 		}
 	}
@@ -146,7 +146,7 @@ func (h *Host) heardFrom(p *peer, run uint64) {
 		known := p.run != 0
 		p.run = run
 		if known {
-			h.wakeWith(p.name, h.config.ElectionTicks)
+			h.wakeWith(p.name)
 		}
 	}
 }
@@ -161,9 +161,9 @@ func (h *Host) PeerUp(node string) {
 	}
 }
 
-// PeerDown says that the connection to node broke: what was under way is lost. Half an
-// election timeout counts as passed for what it leads: a killed process is noticed at
-// once, and PreVote keeps a leader that lives.
+// PeerDown says that the connection to node broke: what was under way is lost. What it
+// leads is given up as after an election timeout, so that a killed process costs
+// little. If it lives, it is heard again before a campaign, or PreVote keeps it.
 func (h *Host) PeerDown(node string) {
 	for _, g := range h.order {
 		if g.node == nil || g.state != raft.StateLeader {
@@ -175,7 +175,7 @@ func (h *Host) PeerDown(node string) {
 			}
 		}
 	}
-	h.wakeWith(node, h.config.ElectionTicks/2)
+	h.wakeWith(node)
 }
 
 func (h *Host) unreachable(g *group, id uint64) {

@@ -47,7 +47,8 @@ func (h *Host) forgetLeader(g *group) {
 
 func (h *Host) campaign(g *group) {
 	defer h.contain(g)
-	g.elapsed, g.timeout = 0, h.drawTimeout(g)
+	// Another try comes sooner: the leader has been given up already.
+	g.elapsed, g.timeout = 0, h.drawTimeout(g)-h.config.ElectionTicks/2
 	if g.installing != nil {
 		return
 	}
