@@ -30,6 +30,8 @@ var directions = []direction{
 	{"router", []string{"api", "proto"}, nil, "roles never import each other"},
 	{"operator", []string{"api", "proto"}, nil, "roles never import each other"},
 	{"node", []string{"api", "proto"}, nil, "roles never import each other"},
+	{"node/replica", []string{"api/series", "api/shardmap"}, []string{"os", "net", "time", "sync", "google.golang.org/grpc", "go.etcd.io/etcd"},
+		"replication is step functions: no clock, no I/O, no goroutine"},
 	{"node/storage", []string{"api/series", "api/scan"}, []string{"google.golang.org/grpc", "go.etcd.io", "github.com/prometheus", "net", "net/http"},
 		"storage sees no network, no placement and no metrics library"},
 	{"node/storage/vfs", nil, nil, "the file-system seam is at the bottom"},
