@@ -1,0 +1,72 @@
+package etcdserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+func TestKeepsItsData(t *testing.T) {
+	folder := t.TempDir()
+	for run := range 2 {
+		server, err := Start(context.Background(), Options{DataDir: folder, ClientAddress: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run == 0 {
+			_, err = client.Put(context.Background(), "key", "value")
+		} else {
+			var got *clientv3.GetResponse
+			got, err = client.Get(context.Background(), "key")
+			if err == nil && (len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "value") {
+				t.Fatalf("after a restart: %v", got.Kvs)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.Close()
+		server.Close()
+	}
+}
+
+func TestStartRefused(t *testing.T) {
+	if _, err := Start(context.Background(), Options{DataDir: t.TempDir(), ClientAddress: "no port"}); !errors.Is(err, ErrStart) {
+		t.Fatal(err)
+	}
+	first, err := Start(context.Background(), Options{DataDir: t.TempDir(), ClientAddress: "127.0.0.1:0", NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if _, err := Start(context.Background(), Options{DataDir: t.TempDir(), ClientAddress: first.Endpoint()}); !errors.Is(err, ErrStart) {
+		t.Fatal(err)
+	}
+}
+
+func TestLogLevels(t *testing.T) {
+	var out bytes.Buffer
+	log := zap.New(newCore(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}))))
+	log.Info("usual", zap.String("k", "v"))
+	log.With(zap.String("member", "m")).Warn("slow", zap.Int("ms", 5))
+	log.Error("broken", zap.Error(errors.New("reason")))
+	got := out.String()
+	if strings.Contains(got, "usual") {
+		t.Errorf("news of etcd are told: %s", got)
+	}
+	for _, want := range []string{"level=INFO msg=slow member=m ms=5", "level=ERROR msg=broken error=reason"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in %s", want, got)
+		}
+	}
+}

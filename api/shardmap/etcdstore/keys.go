@@ -1,0 +1,128 @@
+package etcdstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// keys gives the keys of one cluster.
+type keys struct{ prefix string }
+
+func keysOf(cluster string) keys { return keys{"/tickmesh/" + cluster + "/"} }
+
+func (k keys) shardMap() string                { return k.prefix + "map" }
+func (k keys) desired(node string) string      { return k.prefix + "desired/" + node }
+func (k keys) node(node string) string         { return k.prefix + "nodes/" + node }
+func (k keys) incarnations(node string) string { return k.prefix + "incarnations/" + node }
+func (k keys) election() string                { return k.prefix + "elect/placement" }
+
+// contents are the keys of a cluster, decoded one by one as they change.
+type contents struct {
+	shardMap     *shardmap.Map
+	mapErr       error
+	nodes        map[string]shardmap.NodeInfo
+	desired      map[string]shardmap.Desired
+	incarnations map[string][]shardmap.Incarnation
+}
+
+// load reads all keys, and gives the revision at which they were so.
+func (c *contents) load(ctx context.Context, client *clientv3.Client, k keys) (int64, error) {
+	got, err := client.Get(ctx, k.prefix, clientv3.WithPrefix())
+	if err != nil {
+		return 0, err
+	}
+	*c = contents{
+		nodes:        map[string]shardmap.NodeInfo{},
+		desired:      map[string]shardmap.Desired{},
+		incarnations: map[string][]shardmap.Incarnation{},
+	}
+	for _, kv := range got.Kvs {
+		c.put(k, string(kv.Key), kv.Value)
+	}
+	return got.Header.Revision, nil
+}
+
+// put takes a key's new value, nil when it was deleted. It says whether that can be
+// seen in a view. What cannot be read is left out: a node that nobody understands is
+// as good as dead, and the map says what is wrong with it.
+func (c *contents) put(k keys, key string, value []byte) bool {
+	kind, node, _ := strings.Cut(strings.TrimPrefix(key, k.prefix), "/")
+	switch {
+	case kind == "map" && node == "":
+		c.putMap(value)
+	case !shardmap.ValidName(node):
+		return false
+	case kind == "nodes":
+		var info shardmap.NodeInfo
+		if value == nil || json.Unmarshal(value, &info) != nil || info.ID != node || info.Validate() != nil {
+			delete(c.nodes, node)
+		} else {
+			c.nodes[node] = info
+		}
+	case kind == "desired":
+		if desired := shardmap.Desired(value); desired.Valid() {
+			c.desired[node] = desired
+		} else {
+			delete(c.desired, node)
+		}
+	case kind == "incarnations":
+		if known, err := decodeIncarnations(value); value == nil || err != nil {
+			delete(c.incarnations, node)
+		} else {
+			c.incarnations[node] = known
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (c *contents) putMap(value []byte) {
+	c.shardMap, c.mapErr = nil, nil
+	if value == nil {
+		return
+	}
+	m, err := shardmap.Decode(value)
+	if err != nil {
+		c.mapErr = err
+		return
+	}
+	c.shardMap = &m
+}
+
+// view is a copy of what is known.
+func (c *contents) view() shardmap.View {
+	view := shardmap.View{
+		Map: c.shardMap, Err: c.mapErr,
+		Nodes:        make(map[string]shardmap.NodeInfo, len(c.nodes)),
+		Desired:      make(map[string]shardmap.Desired, len(c.desired)),
+		Incarnations: make(map[string][]shardmap.Incarnation, len(c.incarnations)),
+	}
+	for id, info := range c.nodes {
+		view.Nodes[id] = info
+	}
+	for id, desired := range c.desired {
+		view.Desired[id] = desired
+	}
+	for id, known := range c.incarnations {
+		view.Incarnations[id] = known // replaced, never changed in place
+	}
+	return view
+}
+
+func decodeIncarnations(value []byte) ([]shardmap.Incarnation, error) {
+	if len(value) == 0 {
+		return nil, nil
+	}
+	var known []shardmap.Incarnation
+	if err := json.Unmarshal(value, &known); err != nil {
+		return nil, fmt.Errorf("%w: known incarnations: %w", shardmap.ErrNode, err)
+	}
+	return known, nil
+}
