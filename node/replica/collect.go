@@ -145,6 +145,8 @@ func (h *Host) handOut(g *group, entries []*pb.Entry, round *Round) (changed boo
 			c.Copies = max(g.copies(index), len(g.config.Voters)/2+1) // a leader that was just removed knows less
 		}
 		round.Committed = append(round.Committed, c)
+		g.backlog = append(g.backlog, sized{index, keptBytes(e)})
+		g.backlogBytes += keptBytes(e)
 	}
 	return changed
 }

@@ -44,6 +44,9 @@ type group struct {
 	pending  []placed   // in the log, not committed; by index
 	reading  readQueue
 
+	backlog      []sized // given out and not applied yet, by index
+	backlogBytes int
+
 	elapsed    int // ticks since the leader was heard, as a follower
 	timeout    int // of elapsed, for a campaign
 	idle       int // ticks without news, as a leader
@@ -63,6 +66,11 @@ type proposal struct {
 	token uint64
 	term  uint64 // when it was given to the library
 	parts [][]byte
+}
+
+type sized struct {
+	index uint64
+	bytes int
 }
 
 type placed struct {

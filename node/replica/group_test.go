@@ -360,3 +360,30 @@ func TestForce(t *testing.T) {
 		}
 	}
 }
+
+// TestSlowApplierIsNotFed stops one follower's applier: it takes entries up to its
+// bound, the others go on, and it catches up later.
+func TestSlowApplierIsNotFed(t *testing.T) {
+	w := newWorld(t, 9, 3)
+	w.fresh(0, members(full, full, full))
+	leader := w.untilLed(0)
+	slow := w.nodes[0]
+	if slow == leader {
+		slow = w.nodes[1]
+	}
+	g := slow.host.group(0)
+	slow.host.config.BacklogBytesMax = 2000
+	w.idle = slow
+	for range 100 {
+		w.propose(leader, 0)
+		w.pause(1)
+	}
+	w.until("answers without it", func() bool { return w.acks == 100 })
+	bound := 2000 + slow.host.config.InflightBytesMax + slow.host.config.ApplyBytesMax
+	if g.backlogBytes > bound || g.handed > 60 {
+		t.Fatalf("%d bytes, up to entry %d, wait for the applier", g.backlogBytes, g.handed)
+	}
+	w.idle = nil
+	slow.host.Applied(0, slow.engine[0].applied)
+	w.until("it catches up", func() bool { return w.settled(0) && len(g.backlog) == 0 })
+}

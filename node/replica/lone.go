@@ -13,6 +13,7 @@ func (h *Host) beLone(g *group) {
 	g.state, g.lead = raft.StateLeader, g.replica.RaftID
 	g.allDone()
 	g.log.evict(g.log.last, evictAll)
+	g.backlog, g.backlogBytes = nil, 0
 	g.proposed, g.pending, g.durables, g.transferee = nil, nil, nil, raft.None
 }
 

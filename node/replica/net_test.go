@@ -35,6 +35,7 @@ type world struct {
 	reads   int
 	images  int
 	placing bool
+	idle    *testNode               // does not say what it has applied
 	roles   map[place]shardmap.Role // of raft ids, by shard
 }
 
@@ -273,6 +274,9 @@ func (w *world) apply(n *testNode, c Committed) {
 	if e == nil {
 		return // the replica was removed
 	}
+	if g := n.host.group(c.Shard); g != nil && g.witness() {
+		w.t.Fatalf("%s: a witness of shard %d is to apply %d", n.name, c.Shard, c.Index)
+	}
 	content := fmt.Sprintf("%d %d %s", c.Term, c.Kind, slices.Concat(c.Parts...))
 	at := place{c.Shard, c.Index}
 	if known, ok := w.content[at]; ok && known != content {
@@ -284,7 +288,9 @@ func (w *world) apply(n *testNode, c Committed) {
 	}
 	e.applied = c.Index
 	e.data[c.Index] = content
-	n.host.Applied(c.Shard, c.Index)
+	if n != w.idle {
+		n.host.Applied(c.Shard, c.Index)
+	}
 	if c.Token != 0 {
 		w.spent[c.Token]++
 		w.acked[c.Shard] = max(w.acked[c.Shard], c.Index)

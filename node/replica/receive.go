@@ -63,6 +63,9 @@ func (h *Host) take(g *group, m *message) {
 	if m.kind == typeApp && (g.installing != nil || m.index == 0 && len(g.config.Voters) == 0) {
 		return // files are being swapped, or have to come first
 	}
+	if m.kind == typeApp && h.full(g) {
+		return // the leader sends it again
+	}
 	if (m.kind == typePreVote || m.kind == typeVote) && m.from == g.lead && g.lead != raft.None {
 		h.forgetLeader(g) // a leader that campaigns has been started anew
 	}

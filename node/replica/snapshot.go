@@ -138,6 +138,7 @@ func (h *Host) InstallSnapshot(shard uint16, meta SnapshotMeta) error {
 	known := g.lead
 	g.applied, g.handed = max(g.applied, meta.Index), max(g.handed, meta.Index)
 	g.installed = true
+	g.shrinkBacklog()
 	_ = g.node.Step(snapshotMessage(&meta, from, g.replica.RaftID, max(g.term, meta.Term), meta.Index))
 	if known == raft.None {
 		h.forgetLeader(g)

@@ -13,13 +13,6 @@ type durable struct {
 	index uint64
 }
 
-// Applied says that the engine has applied the shard's entries up to index.
-func (h *Host) Applied(shard uint16, index uint64) {
-	if g := h.group(shard); g != nil {
-		g.applied = max(g.applied, index)
-	}
-}
-
 // Durable says that the engine could start without the shard's entries up to index.
 // The leader learns it, and tells all members up to where nobody needs the log any
 // more (GroupStatus.Trim). Word of it may be lost: say it again at each checkpoint.
