@@ -127,7 +127,7 @@ func checkTables(t *rapid.T, r *Resolver) {
 
 // Series that are written all the time stay, though many more come once.
 func TestChurn(t *testing.T) {
-	const budget, rounds = 4 << 20, 12
+	const budget, rounds = 8 << 20, 12
 	r := New(128, budget)
 	hot := 0
 	for ; ; hot++ { // as many as fit
