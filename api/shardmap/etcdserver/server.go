@@ -17,6 +17,9 @@ import (
 // no answer in time.
 var ErrStart = errors.New("the embedded etcd did not start")
 
+// ErrStop marks an etcd server that did not stop in time.
+var ErrStop = errors.New("the embedded etcd did not stop")
+
 // Options of a server.
 type Options struct {
 	DataDir       string // made if it is not there
@@ -31,6 +34,7 @@ type Options struct {
 const (
 	QuotaBytesDefault = 256 << 20 // the map and its recent versions need a few MiB
 	startTimeout      = time.Minute
+	stopTimeout       = 20 * time.Second
 	memberName        = "embedded"
 	// Old versions are of use only to watches that were away for a while.
 	compactionRetention = "30m"
@@ -76,8 +80,23 @@ func (s *Server) Endpoint() string { return s.endpoint }
 // Failed gives an error when the server can no longer serve.
 func (s *Server) Failed() <-chan error { return s.etcd.Err() }
 
-// Close stops the server; what it has answered is on disk.
-func (s *Server) Close() { s.etcd.Close() }
+// Close stops the server; what it has answered is on disk. A client that has
+// connected and says nothing can hold etcd up, so the wait is bounded. Errors: ErrStop.
+func (s *Server) Close() error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.etcd.Close()
+	}()
+	timeout := time.NewTimer(stopTimeout)
+	defer timeout.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-timeout.C:
+		return fmt.Errorf("%w after %s", ErrStop, stopTimeout)
+	}
+}
 
 func configOf(o Options) (*embed.Config, error) {
 	if o.PeerAddress == "" {

@@ -36,7 +36,9 @@ func TestKeepsItsData(t *testing.T) {
 			t.Fatal(err)
 		}
 		client.Close()
-		server.Close()
+		if err := server.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

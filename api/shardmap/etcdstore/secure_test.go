@@ -47,7 +47,7 @@ func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 // TestTLS speaks TLS with certificates on both sides, to a front of the server.
 func TestTLS(t *testing.T) {
 	server := startServer(t, t.TempDir())
-	t.Cleanup(server.Close)
+	t.Cleanup(func() { server.Close() })
 	own, pool := certificate(t)
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
 		Certificates: []tls.Certificate{own}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: []string{"h2"},
@@ -69,7 +69,10 @@ func TestTLS(t *testing.T) {
 					return
 				}
 				defer out.Close()
-				go io.Copy(out, in)
+				go func() {
+					defer out.Close()
+					io.Copy(out, in)
+				}()
 				io.Copy(in, out)
 			}()
 		}
@@ -101,7 +104,7 @@ func openAt(t *testing.T, o Options) *Store {
 // TestPassword uses an etcd that asks for users.
 func TestPassword(t *testing.T) {
 	server := startServer(t, t.TempDir())
-	t.Cleanup(server.Close)
+	t.Cleanup(func() { server.Close() })
 	ctx := context.Background()
 	root, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}})
 	if err != nil {

@@ -97,7 +97,9 @@ func (b *backend) Restart(t testing.TB) { b.restart(t, func() {}) }
 
 // restart does something to the folder while the server is down.
 func (b *backend) restart(t testing.TB, do func()) {
-	b.server.Close()
+	if err := b.server.Close(); err != nil {
+		t.Fatal(err)
+	}
 	do()
 	b.server = startServer(t, b.folder)
 	b.mu.Lock()
@@ -128,7 +130,7 @@ func copyFolder(t testing.TB, to, from string) {
 
 func TestContract(t *testing.T) {
 	shared := startServer(t, t.TempDir())
-	t.Cleanup(shared.Close)
+	t.Cleanup(func() { shared.Close() })
 	var clusters atomic.Int64
 	storetest.Run(t, func(t testing.TB, own bool) storetest.Backend {
 		b := &backend{cluster: fmt.Sprintf("contract-%d", clusters.Add(1)), server: shared, proxies: map[shardmap.Store]*proxy{}}

@@ -1,0 +1,199 @@
+package shardmap
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Errors of a drain that is refused. A *DrainError wraps one of them.
+var (
+	ErrDrainNode   = errors.New("no such node")                             // it is not known
+	ErrDrainCopies = errors.New("there is no other place for its copies")   // shards would have fewer copies, or could not leave
+	ErrDrainSpace  = errors.New("the other nodes have too little space")    // a node would be fuller than UsedShareMax
+	ErrDrainStuck  = errors.New("the shards' groups cannot change members") // a majority, or who has the data, is not live
+)
+
+// DrainError says why a drain is refused.
+type DrainError struct {
+	Kind   error // one of the errors above
+	Nodes  []string
+	Shards []uint16 // those concerned, if any
+}
+
+// Error implements error.
+func (e *DrainError) Error() string {
+	text := fmt.Sprintf("drain %s: %v", strings.Join(e.Nodes, ", "), e.Kind)
+	if len(e.Shards) > 0 {
+		text += fmt.Sprintf(" (%d shards: %v)", len(e.Shards), e.Shards[:min(len(e.Shards), shardsShown)])
+	}
+	return text
+}
+
+// Unwrap gives the kind.
+func (e *DrainError) Unwrap() error { return e.Kind }
+
+const shardsShown = 8
+
+// Move is a replica that is to be built.
+type Move struct {
+	Shard  uint16
+	Member Member
+	Bytes  int64 // to be copied; a witness has none
+}
+
+// Forecast is what placement would do until nothing is left to do.
+type Forecast struct {
+	Moves           []Move
+	Bytes           int64 // of all moves
+	Seconds         int64 // at the rate that was given
+	WithoutWitness  int   // shards that will have no witness though replication is 2
+	UnderReplicated int   // shards that will have fewer full voters than replication
+	Result          Map   // the map at the end
+}
+
+// Rates say what a forecast counts with.
+type Rates struct {
+	ShardBytes     []int64 // by shard; missing ones count as empty
+	BytesPerSecond int64   // of all moves together; 0: Seconds is not told
+}
+
+// Simulate forecasts what placement does from a state, if nothing else happens: every
+// group that can change reaches what is intended. The state's map must be there.
+func Simulate(s State, l Limits, r Rates) Forecast {
+	m := s.Map.Clone()
+	s.Map = &m
+	var f Forecast
+	for range simulationRounds * len(m.Rows) {
+		steps := slices.DeleteFunc(Plan(s, l), func(step Step) bool { return step.Kind != StepIntend })
+		for _, step := range steps {
+			m.Rows[step.Shard] = m.Rows[step.Shard].WithIntended(step.Intended)
+		}
+		p := newPlaces(&s, &l)
+		t := &targets{places: p}
+		reached := false
+		for shard, row := range m.Rows {
+			if row.Intended == nil || !t.able(&row) || slices.ContainsFunc(row.Intended, func(m Member) bool { return !isMember(row, m) && !p.live(m) }) {
+				continue
+			}
+			f.add(uint16(shard), row, r)
+			m.Rows[shard], _ = row.Settled(row.Intended)
+			reached = true
+		}
+		if !reached {
+			break
+		}
+	}
+	f.Result = m
+	for _, row := range m.Rows {
+		f.count(row, m.Settings.Replication)
+	}
+	if r.BytesPerSecond > 0 {
+		f.Seconds = (f.Bytes + r.BytesPerSecond - 1) / r.BytesPerSecond
+	}
+	return f
+}
+
+// simulationRounds bounds the steps of each row on its way.
+const simulationRounds = 16
+
+func isMember(row Row, m Member) bool {
+	return slices.ContainsFunc(row.Members, func(is Member) bool { return is.SameReplica(m) && is.Role.Votes() })
+}
+
+func (f *Forecast) add(shard uint16, row Row, r Rates) {
+	for _, m := range row.Intended {
+		if isMember(row, m) {
+			continue
+		}
+		move := Move{Shard: shard, Member: m}
+		if m.Role == Full && int(shard) < len(r.ShardBytes) {
+			move.Bytes = r.ShardBytes[shard]
+		}
+		f.Moves = append(f.Moves, move)
+		f.Bytes += move.Bytes
+	}
+}
+
+func (f *Forecast) count(row Row, replication int) {
+	fulls, witnesses := 0, 0
+	for _, m := range row.Members {
+		fulls += oneIf(m.Role == Full)
+		witnesses += oneIf(m.Role == Witness)
+	}
+	f.UnderReplicated += oneIf(fulls < replication)
+	f.WithoutWitness += oneIf(replication == 2 && witnesses == 0)
+}
+
+// CheckDrain forecasts a drain of nodes, and refuses one that would lose copies or
+// space. Errors: *DrainError.
+func CheckDrain(s State, l Limits, r Rates, nodes ...string) (Forecast, error) {
+	if s.Map == nil {
+		return Forecast{}, &DrainError{Kind: ErrDrainNode, Nodes: nodes}
+	}
+	known := nodesOf(&s)
+	desired := maps.Clone(s.Desired)
+	if desired == nil {
+		desired = map[string]Desired{}
+	}
+	for _, node := range nodes {
+		if !known[node] {
+			return Forecast{}, &DrainError{Kind: ErrDrainNode, Nodes: []string{node}}
+		}
+		desired[node] = Draining
+	}
+	before := s.Map
+	s.Desired = desired
+	f := Simulate(s, l, r)
+	var left, stuck []uint16
+	p := newPlaces(&s, &l)
+	t := &targets{places: p}
+	for shard, row := range f.Result.Rows {
+		on := slices.ContainsFunc(row.Members, func(m Member) bool { return slices.Contains(nodes, m.Node) })
+		switch {
+		case !on && fullsOf(row) >= min(fullsOf(before.Rows[shard]), before.Settings.Replication):
+		case !t.able(&before.Rows[shard]):
+			stuck = append(stuck, uint16(shard))
+		default:
+			left = append(left, uint16(shard))
+		}
+	}
+	switch {
+	case len(stuck) > 0:
+		return f, &DrainError{ErrDrainStuck, nodes, stuck}
+	case len(left) > 0:
+		return f, &DrainError{ErrDrainCopies, nodes, left}
+	}
+	if full := overfilled(s, l, f); len(full) > 0 {
+		return f, &DrainError{ErrDrainSpace, full, nil}
+	}
+	return f, nil
+}
+
+func fullsOf(row Row) int {
+	fulls := 0
+	for _, m := range row.Members {
+		fulls += oneIf(m.Role == Full)
+	}
+	return fulls
+}
+
+// overfilled gives the nodes that would be fuller than allowed. What leaves a node is
+// not counted: it is deleted later than the new data comes.
+func overfilled(s State, l Limits, f Forecast) []string {
+	gained := map[string]int64{}
+	for _, move := range f.Moves {
+		gained[move.Member.Node] += move.Bytes
+	}
+	var full []string
+	for _, id := range slices.Sorted(maps.Keys(gained)) {
+		info := s.Nodes[id].NodeInfo
+		info.UsedBytes += gained[id]
+		if gained[id] > 0 && overfull(info, l.UsedShareMax) {
+			full = append(full, id)
+		}
+	}
+	return full
+}
