@@ -11,6 +11,12 @@ type outgoing struct {
 	definitions [][]uint32        // by part: the handles of its definitions
 	partOf      map[uint16]uint32 // by shard
 	bytes       []byte
+	wrong       []wrongSeries // whose samples are left out
+}
+
+type wrongSeries struct {
+	handle uint32
+	err    error
 }
 
 func newOutgoing() *outgoing { return &outgoing{partOf: map[uint16]uint32{}} }
@@ -25,6 +31,8 @@ func (o *outgoing) begin(id series.BatchID) {
 		o.definitions[i] = o.definitions[i][:0]
 	}
 	clear(o.partOf)
+	clear(o.wrong)
+	o.wrong = o.wrong[:0]
 	o.frame = series.Frame{Parts: o.frame.Parts[:0], ID: id}
 }
 
@@ -46,6 +54,14 @@ func (o *outgoing) reference(h *handle, number uint32) (part uint32, ref series.
 	}
 	o.definitions[part] = append(o.definitions[part], number)
 	return part, o.encoders[part].Define(h.key)
+}
+
+// leaveOut notes a handle whose samples are left out.
+func (o *outgoing) leaveOut(number uint32, h *handle) {
+	if h.ref == refNone {
+		h.ref = 0
+		o.wrong = append(o.wrong, wrongSeries{number, h.wrong})
+	}
 }
 
 func (o *outgoing) part(shard uint16) uint32 {

@@ -29,7 +29,8 @@ type session struct {
 
 // handle is a series by its short name.
 type handle struct {
-	key   series.Key // nil: not defined
+	key   series.Key // nil: not defined, or wrong
+	wrong error      // why its samples are left out; wire.ErrInvalid
 	shard uint16
 	known bool  // id is the series' id
 	scale uint8 // of its last value
@@ -41,7 +42,7 @@ type handle struct {
 	ref   series.ID // its id, or the definition in the part
 }
 
-const handleBytes = 56
+const handleBytes = 72
 
 func newSession(s *Server) *session {
 	return &session{s: s, hint: series.HintNone, generation: s.options.Generation()}
@@ -50,8 +51,9 @@ func newSession(s *Server) *session {
 // close gives its memory back.
 func (x *session) close() { x.s.memory.give(x.taken) }
 
-// define takes definitions in. Those before a wrong one hold; the wrong one leaves
-// its handle undefined. Errors: wire.ErrInvalid, series.ErrOverloaded.
+// define takes definitions in. Samples of a series that is not legal are left out
+// later. Errors, after which the definitions before the wrong one hold:
+// wire.ErrInvalid, series.ErrOverloaded.
 func (x *session) define(definitions []*tickmeshv1.SeriesHandle) error {
 	for _, d := range definitions {
 		if err := x.defineOne(d); err != nil {
@@ -71,15 +73,11 @@ func (x *session) defineOne(d *tickmeshv1.SeriesHandle) error {
 	}
 	h := &x.handles[d.GetHandle()]
 	x.forget(h)
-	if err := checkSeries(d.GetSeries(), limits.TagsMax); err != nil {
-		return err
-	}
-	key, err := wire.AppendKey(nil, d.GetSeries())
+	key, err := keyOf(d.GetSeries(), limits)
 	switch {
 	case err != nil:
-		return err
-	case len(key) > limits.KeyBytesMax:
-		return fmt.Errorf("%w: the series' key has %d bytes, more than %d", wire.ErrInvalid, len(key), limits.KeyBytesMax)
+		h.wrong = err
+		return nil
 	case x.keys+len(key) > limits.SessionKeysMax:
 		return fmt.Errorf("%w: the stream names series of more than %d bytes; open another one", wire.ErrInvalid, limits.SessionKeysMax)
 	case !x.take(int64(len(key))):
@@ -90,19 +88,24 @@ func (x *session) defineOne(d *tickmeshv1.SeriesHandle) error {
 	return nil
 }
 
-func checkSeries(m *tickmeshv1.Series, tagsMax int) error {
+// keyOf gives the key of a series. Errors: wire.ErrInvalid.
+func keyOf(m *tickmeshv1.Series, limits *Limits) (series.Key, error) {
 	if len(m.GetMetric()) == 0 {
-		return fmt.Errorf("%w: the series has no metric", wire.ErrInvalid)
+		return nil, fmt.Errorf("%w: the series has no metric", wire.ErrInvalid)
 	}
-	if len(m.GetTags()) > tagsMax {
-		return fmt.Errorf("%w: the series has %d tags, more than %d", wire.ErrInvalid, len(m.GetTags()), tagsMax)
+	if len(m.GetTags()) > limits.TagsMax {
+		return nil, fmt.Errorf("%w: the series has %d tags, more than %d", wire.ErrInvalid, len(m.GetTags()), limits.TagsMax)
 	}
 	for _, t := range m.GetTags() {
 		if len(t.GetName()) == 0 || len(t.GetValue()) == 0 {
-			return fmt.Errorf("%w: tag %q=%q has no name or no value", wire.ErrInvalid, t.GetName(), t.GetValue())
+			return nil, fmt.Errorf("%w: tag %q=%q has no name or no value", wire.ErrInvalid, t.GetName(), t.GetValue())
 		}
 	}
-	return nil
+	key, err := wire.AppendKey(nil, m)
+	if err == nil && len(key) > limits.KeyBytesMax {
+		err = fmt.Errorf("%w: the series' key has %d bytes, more than %d", wire.ErrInvalid, len(key), limits.KeyBytesMax)
+	}
+	return key, err
 }
 
 // take takes from the server's memory.
@@ -153,12 +156,16 @@ func (x *session) encode(b *tickmeshv1.Batch, out *outgoing) error {
 	if err := x.resolve(handles); err != nil {
 		return err
 	}
-	t := int64(0)
+	t, points := int64(0), 0
 	for i, number := range handles {
 		h := &x.handles[number]
 		var ok bool
 		if t, ok = addTime(t, times[i]); !ok {
 			return fmt.Errorf("%w: sample %d, of %s: its time is out of range", wire.ErrInvalid, i, h.key)
+		}
+		if h.wrong != nil {
+			out.leaveOut(number, h)
+			continue
 		}
 		if h.ref == refNone {
 			h.part, h.ref = out.reference(h, number)
@@ -166,8 +173,9 @@ func (x *session) encode(b *tickmeshv1.Batch, out *outgoing) error {
 		n := series.DecimalOf(values[i], h.scale)
 		h.scale = n.Scale
 		out.encoders[h.part].Append(h.ref, t, n.Mantissa, n.Scale)
+		points++
 	}
-	out.finish(len(handles))
+	out.finish(points)
 	return nil
 }
 
@@ -196,7 +204,7 @@ func (x *session) resolve(handles []uint32) error {
 	x.batch++
 	x.asked, x.names = x.asked[:0], x.names[:0]
 	for i, number := range handles {
-		if int(number) >= len(x.handles) || x.handles[number].key == nil {
+		if int(number) >= len(x.handles) || x.handles[number].key == nil && x.handles[number].wrong == nil {
 			return fmt.Errorf("%w: sample %d: handle %d is not defined", wire.ErrInvalid, i, number)
 		}
 		h := &x.handles[number]
@@ -204,7 +212,7 @@ func (x *session) resolve(handles []uint32) error {
 			continue
 		}
 		h.batch, h.ref = x.batch, refNone
-		if !h.known {
+		if !h.known && h.wrong == nil {
 			x.asked, x.names = append(x.asked, number), append(x.names, h.key)
 		}
 	}

@@ -69,9 +69,13 @@ func (p *pending) release() {
 // write writes the batch and releases it.
 func (p *pending) write(ctx context.Context, timeout time.Duration) (*tickmeshv1.WriteResult, *tickmeshv1.Error) {
 	defer p.release()
-	frame := &p.out.frame
+	frame, result := &p.out.frame, &tickmeshv1.WriteResult{}
+	for _, w := range p.out.wrong {
+		result.Refused = append(result.Refused, &tickmeshv1.RefusedSeries{Handle: w.handle, Error: messageOf(w.err)})
+	}
 	if frame.Points == 0 {
-		return &tickmeshv1.WriteResult{}, nil
+		p.s.metrics.written(0, len(result.GetRefused()))
+		return result, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -79,7 +83,7 @@ func (p *pending) write(ctx context.Context, timeout time.Duration) (*tickmeshv1
 	if err != nil {
 		return nil, p.s.metrics.failed(writeMessageOf(ctx, err))
 	}
-	result := &tickmeshv1.WriteResult{Copies: uint32(max(0, outcome.Copies))}
+	result.Copies = uint32(max(0, outcome.Copies))
 	for i := range outcome.Refused {
 		r := &outcome.Refused[i]
 		number, ok := p.out.refused(r)
@@ -89,6 +93,6 @@ func (p *pending) write(ctx context.Context, timeout time.Duration) (*tickmeshv1
 		}
 		result.Refused = append(result.Refused, &tickmeshv1.RefusedSeries{Handle: number, Error: messageOf(r.Err)})
 	}
-	p.s.metrics.written(frame.Points, len(outcome.Refused))
+	p.s.metrics.written(frame.Points, len(result.GetRefused()))
 	return result, nil
 }

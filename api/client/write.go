@@ -1,0 +1,77 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// Write writes samples and waits for the answer; of equal series and time the last
+// one counts. It makes batches that a message can hold, one after the other, each
+// repeated with its id until WriteTimeout or the context ends. Errors: what the first
+// batch that failed ended with; those before it are written, those behind were not
+// sent. *RefusedError for each series that was refused, joined.
+func (c *Client) Write(ctx context.Context, samples ...Sample) error {
+	var refusals []error
+	for b := newBatch(); len(samples) > 0; b = newBatch() {
+		for len(samples) > 0 && b.points() < BatchPointsMax {
+			s := &samples[0]
+			if s.Series == nil || s.TimeMs < scan.TimeMsMin || s.TimeMs > scan.TimeMsMax {
+				return errors.Join(append(refusals, fmt.Errorf("%w: a sample without a series, or at %d ms", ErrInvalid, s.TimeMs))...)
+			}
+			if b.points() > 0 && b.bytes+b.cost(s.Series, s.TimeMs) > BatchBytesMax {
+				break
+			}
+			b.add(s.Series, s.TimeMs, s.Value)
+			samples = samples[1:]
+		}
+		refused, err := c.writeBatch(ctx, b)
+		for _, r := range refused {
+			refusals = append(refusals, r)
+		}
+		if err != nil {
+			return errors.Join(append(refusals, err)...)
+		}
+	}
+	return errors.Join(refusals...)
+}
+
+// writeBatch writes a batch by calls of its own.
+func (c *Client) writeBatch(ctx context.Context, b *batch) (refused []*RefusedError, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.options.WriteTimeout)
+	defer cancel()
+	delays := c.newBackoff()
+	for {
+		again, why, errs, err := c.writeOnce(ctx, b)
+		refused = append(refused, errs...)
+		if err != nil || again == nil {
+			return refused, err
+		}
+		if waited := delays.wait(ctx, why); waited != nil {
+			return refused, fmt.Errorf("%w: %w", waited, why)
+		}
+		b = again
+	}
+}
+
+func (c *Client) writeOnce(ctx context.Context, b *batch) (again *batch, why error, refused []*RefusedError, err error) {
+	if b.id, err = c.window.take(ctx); err != nil {
+		return nil, nil, nil, err
+	}
+	defer c.window.give(b.id)
+	m, of := newHandles().message(b)
+	var result *tickmeshv1.WriteResult
+	err = c.call(ctx, c.options.AttemptTimeout, func(ctx context.Context, e *endpoint) error {
+		response, err := tickmeshv1.NewWriteServiceClient(e.conn).Write(ctx, &tickmeshv1.WriteRequest{Batch: m})
+		result = response.GetResult()
+		return errorOf(err)
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	again, why, refused = b.refusals(result, of)
+	return again, why, refused, nil
+}
