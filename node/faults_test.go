@@ -44,7 +44,7 @@ func TestDiskFillsAndEmpties(t *testing.T) {
 				if err := r.heal(); err != nil {
 					t.Fatal(err)
 				}
-				if err := r.node.Health(); err != nil && r.node.committer.refusals.full.Load() == nil {
+				if err := r.node.Health(); err != nil && r.node.loop.refusals.full.Load() == nil {
 					t.Fatal(err)
 				}
 			}

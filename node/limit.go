@@ -59,7 +59,7 @@ func (l *limiter) admitNowLocked() error {
 	l.mu.at = now
 	if l.mu.allowance < 1 {
 		return fmt.Errorf("%w: more than %d new series a second, the most that --series-per-second-max allows",
-			series.ErrSeriesLimit, l.limits.SeriesPerSecondMax)
+			series.ErrSeriesRate, l.limits.SeriesPerSecondMax)
 	}
 	l.mu.allowance--
 	return nil

@@ -170,7 +170,8 @@ func TestBadBatchHurtsNobodyElse(t *testing.T) {
 	for name, body := range bad {
 		ctx := context.Background()
 		errs := make(chan error, 3)
-		n.committer.roundMu.Lock() // so that the three wait together
+		hold := make(chan struct{})
+		go n.loop.queue.do(func() { <-hold }) // so that the three wait together
 		for i, b := range [][]byte{batch(at + 1), body, batch(at + 2)} {
 			go func() {
 				_, err := n.Write(ctx, &series.Frame{Parts: []series.Part{{Shard: uint16(shard), Batch: b}}})
@@ -181,7 +182,7 @@ func TestBadBatchHurtsNobodyElse(t *testing.T) {
 				errs <- nil
 			}()
 		}
-		n.committer.roundMu.Unlock()
+		close(hold)
 		for range 3 {
 			if err := <-errs; err != nil {
 				t.Error(err)

@@ -5,32 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
-	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
-
-// checkpointer remembers where epochs began. A checkpoint names the start of the
-// present epoch and begins the next: hot pages live for at least one epoch, so
-// that those of busy series fill before a checkpoint would seal them.
-type checkpointer struct {
-	sync.Mutex              // one checkpoint at a time
-	position   wal.Position // where the present epoch began
-	applied    []uint64
-	epoch      uint16
-
-	reached atomic.Uint64 // the position, for who does not wait for a checkpoint
-}
-
-// begin starts an epoch.
-func (c *checkpointer) begin(position wal.Position, applied []uint64, epoch uint16) {
-	c.position, c.applied, c.epoch = position, applied, epoch
-	c.reached.Store(uint64(position))
-}
 
 const (
 	maintainInterval   = 200 * time.Millisecond
@@ -82,7 +61,7 @@ type task struct {
 // pageTasks keep the log and the page log short.
 func (n *Node) pageTasks() []task {
 	return []task{
-		{name: "resume", due: func(_, _ time.Time) bool { return n.committer.refusals.stalled.Load() != nil }, run: n.heal},
+		{name: "resume", due: func(_, _ time.Time) bool { return n.loop.refusals.stalled.Load() != nil }, run: n.heal},
 		{name: "checkpoint", due: func(_, _ time.Time) bool {
 			return n.logSinceCheckpoint() >= n.options.CheckpointBytes
 		}, run: func(context.Context) error { return n.boundLog(n.checkpoint()) }},
@@ -188,23 +167,6 @@ func (n *Node) stopping() bool {
 	}
 }
 
-// checkpoint publishes the start of the present epoch and begins the next one. One
-// that fails begins none: epochs are few, and a full disk may last for long.
-func (n *Node) checkpoint() error {
-	c := &n.checkpoints
-	c.Lock()
-	defer c.Unlock()
-	err := n.Engine.Checkpoint(storage.Checkpoint{
-		Position: uint64(c.position), Applied: c.applied, SealThrough: c.epoch - 1,
-	})
-	if err != nil {
-		return err
-	}
-	trim := c.position
-	c.begin(n.committer.nextEpoch())
-	return n.log.TrimBefore(trim)
-}
-
 // logCheckpointsMax bounds the log, and so the time of a restart: with so many
 // times CheckpointBytes since the last checkpoint, writes wait for the next one.
 const logCheckpointsMax = 8
@@ -212,7 +174,7 @@ const logCheckpointsMax = 8
 // boundLog refuses writes when checkpoints have failed for long.
 func (n *Node) boundLog(err error) error {
 	if err != nil && n.logIsLong() {
-		n.committer.refusals.stall(fmt.Errorf("the log has %d bytes since the last checkpoint, and the next one fails: %w",
+		n.loop.refusals.stall(fmt.Errorf("the log has %d bytes since the last checkpoint, and the next one fails: %w",
 			n.logSinceCheckpoint(), err))
 	}
 	return err
@@ -237,42 +199,6 @@ func (n *Node) Settle(ctx context.Context) error {
 		return err
 	}
 	return n.compact(ctx)
-}
-
-// sealEverything makes a checkpoint of the present end of the log.
-func (n *Node) sealEverything() error {
-	c := &n.checkpoints
-	c.Lock()
-	defer c.Unlock()
-	position, applied, epoch := n.committer.nextEpoch()
-	err := n.Engine.Checkpoint(storage.Checkpoint{Position: uint64(position), Applied: applied, SealThrough: epoch - 1})
-	if err != nil {
-		return err
-	}
-	c.begin(position, applied, epoch)
-	return n.log.TrimBefore(position)
-}
-
-// finalCheckpoint seals everything, so that the next start replays nothing.
-func (n *Node) finalCheckpoint() error {
-	if err := n.Engine.Resume(); err != nil {
-		return err
-	}
-	return n.sealAll()
-}
-
-// sealAll makes a checkpoint at the end of the log. Nothing may be on its way
-// through the log.
-func (n *Node) sealAll() error {
-	if _, err := n.log.Sync(); err != nil {
-		return err
-	}
-	end := n.log.End()
-	err := n.Engine.Checkpoint(storage.Checkpoint{Position: uint64(end), Applied: n.AppliedIndexes(), SealAll: true})
-	if err != nil {
-		return err
-	}
-	return n.log.TrimBefore(end)
 }
 
 func (n *Node) retain(ctx context.Context) error {
@@ -323,10 +249,10 @@ func (n *Node) heal(context.Context) error {
 			return err
 		}
 	}
-	n.committer.refusals.stalled.Store(nil)
+	n.loop.refusals.stalled.Store(nil)
 	// An entry may have stalled since Resume, when the refusal was there still.
 	if err := n.Engine.Resume(); err != nil {
-		n.committer.refusals.stall(err)
+		n.loop.refusals.stall(err)
 		return err
 	}
 	n.logger.Info("storage takes writes again")
@@ -344,7 +270,7 @@ func (n *Node) syncLog() {
 		case <-ticker.C:
 		}
 		if _, err := n.log.Sync(); err != nil {
-			n.committer.logFailed(err) //nolint:errcheck // it keeps and tells the error
+			n.loop.logFailed(err) //nolint:errcheck // it keeps and tells the error
 			return
 		}
 	}

@@ -15,6 +15,8 @@ type figures struct {
 	commit   *commitStats
 	readOnly bool
 	queue    int64
+	rejected int64
+	dropped  int64
 	recovery Recovery
 
 	sinceCheckpoint int64
@@ -47,8 +49,8 @@ func (n *Node) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (n *Node) Collect(out chan<- prometheus.Metric) {
 	f := &figures{
-		engine: n.Engine.Stats(), log: n.log.Stats(), commit: &n.committer.stats,
-		sinceCheckpoint: n.logSinceCheckpoint(), readOnly: n.committer.refusals.any() != nil, queue: n.committer.queued(), recovery: n.recovery,
+		engine: n.Engine.Stats(), log: n.log.Stats(), commit: &n.loop.stats, rejected: n.loop.queue.rejected.Load(), dropped: n.loop.queue.dropped.Load(),
+		sinceCheckpoint: n.logSinceCheckpoint(), readOnly: n.loop.refusals.any() != nil, queue: n.loop.queue.writeBytes(), recovery: n.recovery,
 	}
 	for _, m := range n.metrics {
 		out <- prometheus.MustNewConstMetric(m.description, m.kind, m.read(f))
@@ -76,7 +78,7 @@ func commitMetrics() []metric {
 		gauge("commit_queue_bytes", "Bytes of writes that wait for the log.", func(f *figures) float64 { return float64(f.queue) }),
 		counter("commit_rounds_total", "Groups of writes that went to the log with one system call.", func(f *figures) float64 { return float64(f.commit.rounds.Load()) }),
 		counter("commit_writes_total", "Writes that went to the log.", func(f *figures) float64 { return float64(f.commit.writes.Load()) }),
-		counter("commit_rejected_total", "Writes refused because too many bytes waited for the log.", func(f *figures) float64 { return float64(f.commit.rejected.Load()) }),
+		counter("commit_rejected_total", "Writes refused because too many bytes waited for the log.", func(f *figures) float64 { return float64(f.rejected) }),
 		counter("samples_applied_total", "Samples applied to hot pages.", func(f *figures) float64 { return float64(f.engine.Samples) }),
 		counter("samples_skipped_total", "Samples of the log that were not applied: older than retention, or of no known series.", func(f *figures) float64 { return float64(f.engine.SamplesSkipped) }),
 		counter("entries_invalid_total", "Entries of the log that could not be applied.", func(f *figures) float64 { return float64(f.engine.EntriesInvalid) }),

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,8 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
@@ -37,10 +35,22 @@ type Options struct {
 	GenerationBytesMax int64
 	Compaction         segment.Settings
 
+	// Of a node in a cluster. Without NodeID the node is on its own: it has a lone
+	// group for each shard, and needs no map.
+	NodeID string
+	Peers  Peers
+	// Files fetches the files of shards from other nodes.
+	Files Files
+	// LogBytesMax bounds the log that is kept for members that lag; 0: the default.
+	LogBytesMax int64
+
 	Clock      func() time.Time
 	Logger     *slog.Logger
 	Failpoints *failpoint.Set
 }
+
+// aloneID is the node id of a node that is in no cluster.
+const aloneID = "standalone"
 
 // Limits of a node. 0 means no limit.
 type Limits struct {
@@ -51,6 +61,7 @@ type Limits struct {
 const (
 	dirLog                 = "log"
 	checkpointBytesDefault = 64 << 20
+	logBytesMaxDefault     = 1 << 30
 	flushIntervalDefault   = 5 * time.Minute
 	syncIntervalDefault    = time.Second
 )
@@ -71,11 +82,13 @@ func Failpoints() []string {
 // Node is one storage node. All methods may be called from many goroutines.
 type Node struct {
 	*storage.Engine
-	options   Options
-	log       *wal.Log
-	committer *committer
-	limiter   *limiter
-	logger    *slog.Logger
+	options Options
+	log     *wal.Log
+	loop    *loop
+	limiter *limiter
+	logger  *slog.Logger
+	fetcher fetcher
+	janitor janitor
 
 	stop    chan struct{}
 	stopped sync.WaitGroup
@@ -95,11 +108,16 @@ type Node struct {
 func Open(o Options) (*Node, error) {
 	n := &Node{options: withDefaults(o), stop: make(chan struct{}), metrics: nodeMetrics()}
 	n.logger = n.options.Logger
+	n.fetcher.init()
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.closeParts())
 	}
 	n.stopped.Go(func() { n.maintain(n.pageTasks()) })
 	n.stopped.Go(func() { n.maintain(n.segmentTasks()) })
+	n.stopped.Go(n.sweep)
+	for range fetchesMax {
+		n.stopped.Go(n.fetchFiles)
+	}
 	if n.options.Sync == SyncInterval {
 		n.stopped.Go(n.syncLog)
 	}
@@ -116,6 +134,9 @@ func withDefaults(o Options) Options {
 	if o.SyncInterval == 0 {
 		o.SyncInterval = syncIntervalDefault
 	}
+	if o.LogBytesMax == 0 {
+		o.LogBytesMax = logBytesMaxDefault
+	}
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -127,6 +148,10 @@ func withDefaults(o Options) Options {
 
 func (n *Node) open() (err error) {
 	o := &n.options
+	alone := o.NodeID == ""
+	if alone {
+		o.NodeID = aloneID
+	}
 	n.Engine, err = storage.Open(storage.Options{
 		FS: o.FS, Dir: o.DataDir, Shards: o.Shards, ExtentBytes: o.ExtentBytes,
 		GenerationBytesMax: o.GenerationBytesMax, Compaction: o.Compaction,
@@ -147,12 +172,44 @@ func (n *Node) open() (err error) {
 		return fmt.Errorf("open the log: %w", err)
 	}
 	n.checkpoints.begin(wal.Position(n.Engine.LogPosition()), n.AppliedIndexes(), 0)
-	if err := n.recover(); err != nil {
+	n.limiter = newLimiter(o.Limits, o.Clock)
+	n.janitor.wants = make(chan uint16, n.Shards())
+	recovered, err := n.recover()
+	if err != nil {
 		return err
 	}
-	n.limiter = newLimiter(o.Limits, o.Clock)
-	n.committer = newCommitter(n.log, n.Engine, o, runtime.GOMAXPROCS(0))
+	n.loop, err = n.newLoop(recovered)
+	if err != nil {
+		return err
+	}
+	if err := n.settleDoubts(); err != nil {
+		return err
+	}
+	n.loop.start(runtime.GOMAXPROCS(0))
+	if alone {
+		return n.AdoptMap(n.aloneMap())
+	}
 	return nil
+}
+
+// aloneMap is the map of a node that is in no cluster: it has every shard.
+func (n *Node) aloneMap() *shardmap.Map {
+	m := &shardmap.Map{
+		Format: shardmap.Format, Cluster: aloneID, ID: n.Incarnation(), Epoch: 1,
+		Settings: shardmap.Settings{Shards: n.Shards(), Replication: 1},
+	}
+	self := shardmap.Member{Node: n.loop.node, Incarnation: n.loop.incarnation, RaftID: 1, Role: shardmap.Full}
+	for range n.Shards() {
+		m.Rows = append(m.Rows, shardmap.Row{Version: 1, RaftIDLast: 1, Era: 1, Fresh: true, Members: []shardmap.Member{self}})
+	}
+	return m
+}
+
+// AdoptMap gives the node a shard map, which must not be older than one before. It
+// returns when the replicas that the map asks for are there, or being made. An error
+// says that it was not adopted.
+func (n *Node) AdoptMap(m *shardmap.Map) error {
+	return n.loop.queue.do(func() { n.loop.adopt(m) })
 }
 
 // recycledFiles is how many trimmed files of the log are kept to be written again:
@@ -165,86 +222,13 @@ func recycledFiles(checkpointBytes, fileBytes int64) int {
 	return int(min(most, checkpointBytes/fileBytes+1))
 }
 
-// Write takes a frame through the log and applies it. When it returns without an
-// error, all of the frame but the refused definitions is in the log and readable.
-// Errors: the kinds of api/series.
-func (n *Node) Write(ctx context.Context, frame *series.Frame) (series.Outcome, error) {
-	if err := n.AwaitFlush(ctx); err != nil {
-		return series.Outcome{}, err
-	}
-	var a admission
-	defer func() { n.limiter.release(a.admitted) }()
-	w := &write{id: frame.ID, done: make(chan struct{}, 1)}
-	w.proposals = make([]proposal, 0, len(frame.Parts))
-	for i := range frame.Parts {
-		part := &frame.Parts[i]
-		if int(part.Shard) >= n.Shards() {
-			return series.Outcome{}, fmt.Errorf("%w: shard %d of %d", series.ErrBatch, part.Shard, n.Shards())
-		}
-		batch, err := n.admit(part, i, &a)
-		if err != nil {
-			return series.Outcome{}, err
-		}
-		w.proposals = append(w.proposals, proposal{kind: storage.EntrySamples, shard: part.Shard, body: batch})
-		w.bytes += int64(len(batch))
-	}
-	return series.Outcome{Copies: 1, Refused: a.refused}, n.propose(ctx, w)
-}
-
-func (n *Node) propose(ctx context.Context, w *write) error {
-	if len(w.proposals) == 0 {
-		return nil
-	}
-	if w.bytes > writeBytesMax {
-		return fmt.Errorf("%w: a write of %d bytes, %d are the most", series.ErrBatch, w.bytes, writeBytesMax)
-	}
-	w.remaining.Store(int32(len(w.proposals)))
-	return n.committer.submit(ctx, w)
-}
-
-// Delete implements scan.Deleter.
-func (n *Node) Delete(ctx context.Context, selector *scan.Selector, fromMs, toMs int64) (int64, error) {
-	// Also when nothing matches now: a write that failed may come back with a restart.
-	if err := n.committer.refusals.ofWrites(); err != nil {
-		return 0, err
-	}
-	if n.Tombstones() >= storage.TombstonesMax {
-		return 0, fmt.Errorf("%w: %d deletes wait for compaction", series.ErrOverloaded, storage.TombstonesMax)
-	}
-	byShard, touched, err := n.SelectIDs(ctx, selector)
-	if err != nil {
-		return 0, err
-	}
-	w := &write{done: make(chan struct{}, 1)}
-	for shard, ids := range byShard {
-		if len(ids) == 0 {
-			continue
-		}
-		body := storage.DeleteBody(ids, fromMs, toMs)
-		w.proposals = append(w.proposals, proposal{kind: storage.EntryDelete, shard: uint16(shard), body: body})
-		w.bytes += int64(len(body))
-	}
-	return touched, n.propose(ctx, w)
-}
-
-// cut proposes a retention cut for all shards.
-func (n *Node) cut(ctx context.Context, cutMs int64) error {
-	w := &write{done: make(chan struct{}, 1)}
-	body := storage.RetentionBody(cutMs)
-	for shard := range n.Shards() {
-		w.proposals = append(w.proposals, proposal{kind: storage.EntryRetention, shard: uint16(shard), body: body})
-		w.bytes += int64(len(body))
-	}
-	return n.propose(ctx, w)
-}
-
 // Close takes no more writes, answers those that wait, ends scans, and leaves a
 // data folder that starts without replaying anything. A second call does nothing.
 func (n *Node) Close() (err error) {
 	n.closing.Do(func() {
 		close(n.stop)
 		n.stopped.Wait()
-		n.committer.close()
+		n.loop.close()
 		err = errors.Join(n.finalCheckpoint(), n.closeParts())
 	})
 	return err

@@ -186,7 +186,7 @@ func (r *run) delete(ctx context.Context) error {
 
 // heal does what maintenance would do after a failure has passed.
 func (r *run) heal() error {
-	if r.node.committer.refusals.stalled.Load() == nil {
+	if r.node.loop.refusals.stalled.Load() == nil {
 		return nil
 	}
 	return r.node.heal(context.Background())

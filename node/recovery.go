@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
@@ -22,13 +23,39 @@ func (n *Node) Recovery() Recovery { return n.recovery }
 // replayHitEntries is how often the failpoint of the replay is passed.
 const replayHitEntries = 64
 
-// recover replays the log.
-func (n *Node) recover() error {
+// recoverer reads the log of a start: it gives the engine what is known to be
+// committed, and remembers of the rest what Raft has to know.
+type recoverer struct {
+	node   *Node
+	places *places
+	groups []recoveredGroup // by shard
+}
+
+// recoveredGroup is what the log has of one group.
+type recoveredGroup struct {
+	known     bool // there is a state that is not of a removed replica
+	state     replica.GroupState
+	last      uint64
+	runs      []replica.TermRun
+	changes   []uint64
+	pending   []pendingRecord // consecutive, not known to be committed
+	committed uint64
+}
+
+type pendingRecord struct {
+	at    wal.Position
+	entry storage.Entry
+}
+
+// recover replays the log. All of it is read: what the engine has already may still
+// be needed by other members of a group.
+func (n *Node) recover() (*recoverer, error) {
 	start := n.options.Clock()
-	err := n.log.Replay(n.checkpoints.position, func(at, _ wal.Position, record []byte) error {
+	r := &recoverer{node: n, places: newPlaces(n.log, n.Shards()), groups: make([]recoveredGroup, n.Shards())}
+	err := n.log.Replay(0, func(at, _ wal.Position, record []byte) error {
 		n.recovery.Entries++
 		n.recovery.Bytes += int64(len(record))
-		if err := n.replayEntry(at, record); err != nil {
+		if err := r.take(at, record); err != nil {
 			return err
 		}
 		if n.recovery.Entries%replayHitEntries == 0 {
@@ -36,29 +63,142 @@ func (n *Node) recover() error {
 		}
 		return nil
 	})
-	if err == nil {
-		err = n.settleDoubts()
-	}
 	if err != nil {
-		return fmt.Errorf("replay the log: %w", err)
+		return nil, fmt.Errorf("replay the log: %w", err)
 	}
 	n.recovery.Duration = n.options.Clock().Sub(start)
+	return r, nil
+}
+
+// take takes one record. What cannot be a record is passed over.
+func (r *recoverer) take(at wal.Position, record []byte) error {
+	entry, err := storage.ParseEntry(record)
+	if err != nil || int(entry.Shard) >= len(r.groups) {
+		r.node.logger.Error("a record of the log is passed over", "position", uint64(at), "error", err)
+		return nil
+	}
+	if entry.Kind == storage.EntryGroupState {
+		return r.takeState(&entry)
+	}
+	g := &r.groups[entry.Shard]
+	lone := entry.Gap == 0
+	g.note(&entry)
+	if lone {
+		r.places.shards[entry.Shard] = shardPlaces{}
+	} else {
+		r.places.shards[entry.Shard].add(entry.Index, at)
+	}
+	g.committed = max(g.committed, entry.Committed())
+	if lone && len(g.pending) == 0 {
+		return r.apply(at, &entry)
+	}
+	entry.Body = append([]byte(nil), entry.Body...)
+	g.pending = append(g.pending, pendingRecord{at, entry})
+	return r.applyCommitted(g)
+}
+
+// note accounts for an entry, which replaces those from its index on.
+func (g *recoveredGroup) note(e *storage.Entry) {
+	for len(g.pending) > 0 && g.pending[len(g.pending)-1].entry.Index >= e.Index {
+		g.pending = g.pending[:len(g.pending)-1]
+	}
+	for len(g.runs) > 0 && g.runs[len(g.runs)-1].First >= e.Index {
+		g.runs = g.runs[:len(g.runs)-1]
+	}
+	for len(g.changes) > 0 && g.changes[len(g.changes)-1] >= e.Index {
+		g.changes = g.changes[:len(g.changes)-1]
+	}
+	g.last = e.Index
+	if len(g.runs) == 0 || g.runs[len(g.runs)-1].Term != e.Term {
+		g.runs = append(g.runs, replica.TermRun{First: e.Index, Term: e.Term})
+	}
+	if e.Kind == storage.EntryConfiguration {
+		g.changes = append(g.changes, e.Index)
+	}
+}
+
+// takeState takes a group's state. One of a removed replica, or of another, ends what
+// was known of the one before.
+func (r *recoverer) takeState(e *storage.Entry) error {
+	state, err := replica.ParseGroupState(e.Body)
+	if err != nil || state.Shard != e.Shard {
+		return fmt.Errorf("state of the group of shard %d: %w", e.Shard, errors.Join(err, replica.ErrState))
+	}
+	g := &r.groups[e.Shard]
+	if state.Removed || g.known && g.state.RaftID != state.RaftID {
+		*g = recoveredGroup{}
+		r.places.shards[e.Shard] = shardPlaces{}
+	}
+	if state.Removed {
+		return nil
+	}
+	g.known, g.state = true, state
+	if state.Truncated.Index > g.last { // files were installed
+		g.last, g.runs, g.changes, g.pending = state.Truncated.Index, nil, nil, nil
+		r.places.shards[e.Shard] = shardPlaces{}
+	}
+	g.committed = max(g.committed, state.Commit)
+	return r.applyCommitted(g)
+}
+
+// applyCommitted gives the engine those of the pending entries that are committed.
+func (r *recoverer) applyCommitted(g *recoveredGroup) error {
+	n := 0
+	for ; n < len(g.pending) && g.pending[n].entry.Index <= g.committed; n++ {
+		if err := r.apply(g.pending[n].at, &g.pending[n].entry); err != nil {
+			return err
+		}
+	}
+	g.pending = g.pending[n:]
 	return nil
 }
 
-// replayEntry applies a record. What cannot be an entry is passed over; but an
-// entry that does not fit on the disk ends the start, as reads without it would
-// lack what was acknowledged.
-func (n *Node) replayEntry(at wal.Position, record []byte) error {
-	entry, err := storage.ParseEntry(record)
-	if err == nil && entry.Kind != storage.EntryGroupState {
-		err = n.Engine.Replay(uint64(at), &entry)
-	}
+// apply applies an entry. One that does not fit on the disk ends the start, as reads
+// without it would lack what was acknowledged.
+func (r *recoverer) apply(at wal.Position, e *storage.Entry) error {
+	n := r.node
+	err := n.Engine.Replay(uint64(at), e)
 	if errors.Is(err, storage.ErrStalled) {
 		return n.makeRoom(err)
 	}
 	if err != nil {
 		n.logger.Error("an entry of the log cannot be applied and is passed over", "error", err)
+	}
+	return nil
+}
+
+// restore gives the host the groups that the log knows, and drops what the engine has
+// of shards whose replica was removed before the last end could do so.
+func (r *recoverer) restore(host *replica.Host, applied []uint64) error {
+	for shard := range r.groups {
+		g := &r.groups[shard]
+		if !g.known {
+			if applied[shard] > 0 {
+				if err := r.node.dropShard(uint16(shard)); err != nil {
+					return err
+				}
+				applied[shard] = 0
+			}
+			continue
+		}
+		if err := r.node.checkOwner(&g.state); err != nil {
+			return err
+		}
+		err := host.Restore(g.state, replica.LogSummary{Last: g.last, Runs: g.runs, Changes: g.changes, Applied: applied[shard]})
+		if err != nil {
+			return fmt.Errorf("restore the group of shard %d: %w", shard, err)
+		}
+	}
+	return nil
+}
+
+// checkOwner refuses a data folder that another node has written: its replicas are
+// that node's.
+func (n *Node) checkOwner(state *replica.GroupState) error {
+	for _, m := range state.Configuration.Members {
+		if m.RaftID == state.RaftID && m.Node != n.options.NodeID {
+			return fmt.Errorf("%w: the data folder is of node %q, this is %q", ErrForeign, m.Node, n.options.NodeID)
+		}
 	}
 	return nil
 }

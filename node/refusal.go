@@ -51,32 +51,32 @@ func (r *refusals) stall(err error) {
 
 // logFailed keeps what a failure of the log means for later writes, and gives the
 // answer to those that met it.
-func (c *committer) logFailed(err error) error {
+func (l *loop) logFailed(err error) error {
 	var space *wal.SpaceError
 	switch {
 	case errors.Is(err, wal.ErrTooLarge):
 		return fmt.Errorf("%w: %w", series.ErrBatch, err)
 	case errors.As(err, &space):
 		err = fmt.Errorf("%w: %w", series.ErrReadOnly, err)
-		if c.refusals.full.Swap(&err) == nil {
-			c.logger.Error("there is no room for the log; writes go on when there is", "error", err)
+		if l.refusals.full.Swap(&err) == nil {
+			l.logger.Error("there is no room for the log; writes go on when there is", "error", err)
 		}
 	default:
 		err = fmt.Errorf("%w: %w", series.ErrReadOnly, err)
-		if c.refusals.broken.CompareAndSwap(nil, &err) {
-			c.logger.Error("the log takes no more writes; restart the node when the disk is well", "error", err)
+		if l.refusals.broken.CompareAndSwap(nil, &err) {
+			l.logger.Error("the log takes no more writes; restart the node when the disk is well", "error", err)
 		}
 	}
 	return err
 }
 
 // logTook notes that the log has taken a write.
-func (c *committer) logTook() {
-	if c.refusals.full.Load() != nil {
-		c.refusals.full.Store(nil)
-		c.logger.Info("there is room for the log again")
+func (l *loop) logTook() {
+	if l.refusals.full.Load() != nil {
+		l.refusals.full.Store(nil)
+		l.logger.Info("there is room for the log again")
 	}
 }
 
 // Health says why the node does not take writes, if so. Errors: series.ErrReadOnly.
-func (n *Node) Health() error { return n.committer.refusals.any() }
+func (n *Node) Health() error { return n.loop.refusals.any() }

@@ -294,7 +294,7 @@ func TestRetentionFreesAFullDisk(t *testing.T) {
 	}
 	clock.ms.Add(30 * dayMs)
 	full := fmt.Errorf("%w: as on a full disk", series.ErrReadOnly)
-	n.committer.refusals.stall(full)
+	n.loop.refusals.stall(full)
 	before := n.Engine.Stats().Segments
 	if err := n.retain(ctx); !errors.Is(err, series.ErrReadOnly) {
 		t.Fatal(err)

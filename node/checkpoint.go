@@ -1,0 +1,162 @@
+package node
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/wal"
+)
+
+// checkpointer remembers where epochs began. A checkpoint names the start of the
+// present epoch and begins the next: hot pages live for at least one epoch, so
+// that those of busy series fill before a checkpoint would seal them.
+type checkpointer struct {
+	sync.Mutex              // one checkpoint at a time
+	position   wal.Position // where the present epoch began
+	applied    []uint64
+	epoch      uint16
+
+	reached atomic.Uint64 // the position, for who does not wait for a checkpoint
+}
+
+// begin starts an epoch.
+func (c *checkpointer) begin(position wal.Position, applied []uint64, epoch uint16) {
+	c.position, c.applied, c.epoch = position, applied, epoch
+	c.reached.Store(uint64(position))
+}
+
+// checkpoint publishes the start of the present epoch and begins the next one. One
+// that fails begins none: epochs are few, and a full disk may last for long.
+func (n *Node) checkpoint() error {
+	c := &n.checkpoints
+	c.Lock()
+	defer c.Unlock()
+	err := n.Engine.Checkpoint(storage.Checkpoint{
+		Position: uint64(c.position), Applied: c.applied, SealThrough: c.epoch - 1,
+	})
+	if err == nil {
+		err = n.trim(c.position, c.applied)
+	}
+	if err != nil {
+		return err
+	}
+	position, applied, epoch, err := n.loop.nextEpoch()
+	if err == nil {
+		c.begin(position, applied, epoch)
+	}
+	return err
+}
+
+// sealEverything makes a checkpoint of the present end of the log.
+func (n *Node) sealEverything() error {
+	c := &n.checkpoints
+	c.Lock()
+	defer c.Unlock()
+	position, applied, epoch, err := n.loop.nextEpoch()
+	if err == nil {
+		err = n.Engine.Checkpoint(storage.Checkpoint{Position: uint64(position), Applied: applied, SealThrough: epoch - 1})
+	}
+	if err != nil {
+		return err
+	}
+	c.begin(position, applied, epoch)
+	return n.trim(position, applied)
+}
+
+// trim gives up the log before a checkpoint, but for what other members of groups
+// still need.
+func (n *Node) trim(checkpoint wal.Position, applied []uint64) error {
+	force := int64(n.log.End()-n.log.First()) > n.options.LogBytesMax
+	if err := n.loop.queue.do(func() { n.loop.durable(applied, force) }); err != nil {
+		return err
+	}
+	// A second command: what the first one made the host say is in the log then.
+	floor := checkpoint
+	if err := n.loop.queue.do(func() { floor = min(floor, n.loop.floor()) }); err != nil {
+		return err
+	}
+	// Entries go whose absence only those states explain.
+	if _, err := n.log.Sync(); err != nil {
+		return err
+	}
+	return n.log.TrimBefore(floor)
+}
+
+// finalCheckpoint seals everything, so that the next start replays nothing.
+func (n *Node) finalCheckpoint() error {
+	if err := n.Engine.Resume(); err != nil {
+		return err
+	}
+	return n.sealAll()
+}
+
+// sealAll makes a checkpoint at the end of the log. The loop must not run.
+func (n *Node) sealAll() error {
+	if n.loop.broken != nil {
+		return n.loop.broken
+	}
+	applied := n.AppliedIndexes()
+	position := n.loop.after(applied)
+	n.loop.durable(applied, false)
+	states, err := n.loop.logStates()
+	if err == nil {
+		_, err = n.log.Sync()
+	}
+	if err != nil {
+		return err
+	}
+	position = min(position, states)
+	err = n.Engine.Checkpoint(storage.Checkpoint{Position: uint64(position), Applied: applied, SealAll: true})
+	if err != nil {
+		return err
+	}
+	return n.log.TrimBefore(min(position, n.loop.floor()))
+}
+
+// nextEpoch starts a new epoch and waits until every entry of the older ones is
+// applied. Entries after those applied are at or after the position it gives, and so
+// are the states of all groups.
+func (l *loop) nextEpoch() (position wal.Position, applied []uint64, epoch uint16, err error) {
+	err = l.queue.do(func() {
+		position = l.after(l.dispatched)
+		applied = append(applied, l.dispatched...)
+		l.epoch++
+		epoch = l.epoch
+		l.relog = true
+	})
+	if err == nil {
+		err = l.drain()
+	}
+	return position, applied, epoch, err
+}
+
+// drainLook is how often drain looks whether the loop waits for room on the disk.
+const drainLook = 50 * time.Millisecond
+
+// drain waits until every round that was written before it is applied: it has
+// gathered all rounds once. While the disk is full it gives up.
+func (l *loop) drain() error {
+	l.draining.Lock()
+	defer l.draining.Unlock()
+	held := make([]*round, 0, roundsInFlight)
+	defer func() {
+		for _, r := range held {
+			l.free <- r
+		}
+	}()
+	look := time.NewTicker(drainLook)
+	defer look.Stop()
+	for len(held) < roundsInFlight {
+		select {
+		case r := <-l.free:
+			held = append(held, r)
+		case <-look.C:
+			if err := l.refusals.full.Load(); err != nil {
+				return *err
+			}
+		}
+	}
+	return nil
+}

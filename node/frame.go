@@ -1,0 +1,144 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage"
+)
+
+const writeBytesMax = 128 << 20
+
+// PartOutcome is what became of one part of a frame. With a nil error all points but
+// those of the refused definitions are in the logs of Copies replicas and readable.
+type PartOutcome struct {
+	Err     error
+	Copies  int
+	Refused []series.Refusal
+}
+
+// Write takes a frame through the log and applies it. When it returns without an
+// error, all of the frame but the refused definitions is in the log and readable.
+// Errors: the kinds of api/series.
+func (n *Node) Write(ctx context.Context, frame *series.Frame) (series.Outcome, error) {
+	parts, err := n.WriteParts(ctx, frame)
+	if err != nil {
+		return series.Outcome{}, err
+	}
+	var outcome series.Outcome
+	for i := range parts {
+		if parts[i].Err != nil {
+			return series.Outcome{}, parts[i].Err
+		}
+		if i == 0 || parts[i].Copies < outcome.Copies {
+			outcome.Copies = parts[i].Copies
+		}
+		outcome.Refused = append(outcome.Refused, parts[i].Refused...)
+	}
+	return outcome, nil
+}
+
+// WriteParts is Write for callers that go on with some parts elsewhere: each part has
+// its own outcome. An error stands for all parts: none was proposed, or nobody knows.
+func (n *Node) WriteParts(ctx context.Context, frame *series.Frame) ([]PartOutcome, error) {
+	if err := n.AwaitFlush(ctx); err != nil {
+		return nil, err
+	}
+	var a admission
+	defer func() { n.limiter.release(a.admitted) }()
+	outcomes := make([]PartOutcome, len(frame.Parts))
+	w := newWrite(frame.ID, len(frame.Parts))
+	for i := range frame.Parts {
+		part := &frame.Parts[i]
+		if int(part.Shard) >= n.Shards() {
+			return nil, fmt.Errorf("%w: shard %d of %d", series.ErrBatch, part.Shard, n.Shards())
+		}
+		if era := n.loop.groups[part.Shard].era.Load(); part.Era != 0 && part.Era != era {
+			outcomes[i].Err = fmt.Errorf("%w: era %d of shard %d, which is in era %d", series.ErrEra, part.Era, part.Shard, era)
+			continue
+		}
+		refused := len(a.refused)
+		batch, err := n.admit(part, i, &a)
+		if err != nil {
+			return nil, err
+		}
+		outcomes[i].Refused = a.refused[refused:]
+		w.add(storage.EntrySamples, part.Shard, batch)
+	}
+	if err := n.submit(ctx, w); err != nil {
+		return nil, err
+	}
+	next := 0
+	for i := range outcomes {
+		if outcomes[i].Err == nil {
+			outcomes[i].Err, outcomes[i].Copies = w.proposals[next].err, w.proposals[next].copies
+			next++
+		}
+	}
+	return outcomes, nil
+}
+
+// submit takes a write through the log and waits until it is applied, or its outcome
+// is an error. The write's memory must not change until then; that is why a context
+// that ends does not end the wait once the write is queued.
+func (n *Node) submit(ctx context.Context, w *write) error {
+	if len(w.proposals) == 0 {
+		return nil
+	}
+	if w.bytes > writeBytesMax {
+		return fmt.Errorf("%w: a write of %d bytes, %d are the most", series.ErrBatch, w.bytes, writeBytesMax)
+	}
+	if err := n.loop.refusals.ofWrites(); err != nil {
+		return err
+	}
+	w.remaining.Store(int32(len(w.proposals)))
+	if err := n.loop.queue.enqueue(ctx, w); err != nil {
+		return err
+	}
+	<-w.done
+	return nil
+}
+
+// propose submits a write that is one thing: an error of one proposal is its error.
+func (n *Node) propose(ctx context.Context, w *write) error {
+	if err := n.submit(ctx, w); err != nil {
+		return err
+	}
+	return w.firstError()
+}
+
+// Delete implements scan.Deleter.
+func (n *Node) Delete(ctx context.Context, selector *scan.Selector, fromMs, toMs int64) (int64, error) {
+	// Also when nothing matches now: a write that failed may come back with a restart.
+	if err := n.loop.refusals.ofWrites(); err != nil {
+		return 0, err
+	}
+	if n.Tombstones() >= storage.TombstonesMax {
+		return 0, fmt.Errorf("%w: %d deletes wait for compaction", series.ErrOverloaded, storage.TombstonesMax)
+	}
+	byShard, touched, err := n.SelectIDs(ctx, selector)
+	if err != nil {
+		return 0, err
+	}
+	w := newWrite(series.BatchID{}, 0)
+	for shard, ids := range byShard {
+		if len(ids) > 0 {
+			w.add(storage.EntryDelete, uint16(shard), storage.DeleteBody(ids, fromMs, toMs))
+		}
+	}
+	return touched, n.propose(ctx, w)
+}
+
+// cut proposes a retention cut for all shards that this node leads.
+func (n *Node) cut(ctx context.Context, cutMs int64) error {
+	w := newWrite(series.BatchID{}, n.Shards())
+	body := storage.RetentionBody(cutMs)
+	for shard := range n.Shards() {
+		if n.loop.groups[shard].leads.Load() {
+			w.add(storage.EntryRetention, uint16(shard), body)
+		}
+	}
+	return n.propose(ctx, w)
+}

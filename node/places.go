@@ -1,0 +1,98 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/tickmesh/tickmesh/node/replica"
+	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/wal"
+)
+
+// places says where in the node's log the entries of groups with several members are.
+// It implements replica.Log. The entries of a lone group are nobody else's concern
+// and have no places.
+type places struct {
+	log    *wal.Log
+	shards []shardPlaces
+}
+
+// shardPlaces are the positions of consecutive entries.
+type shardPlaces struct {
+	first     uint64 // index of the first position
+	positions []wal.Position
+}
+
+func newPlaces(log *wal.Log, shards int) *places {
+	return &places{log: log, shards: make([]shardPlaces, shards)}
+}
+
+// add notes the entries of a round that was written from start on.
+func (p *places) add(r *round, start wal.Position) {
+	for i := range r.replica.Appends {
+		a := &r.replica.Appends[i]
+		if a.Commit == a.Index {
+			p.shards[a.Shard] = shardPlaces{}
+			continue
+		}
+		p.shards[a.Shard].add(a.Index, start+wal.Position(r.records[i]))
+	}
+}
+
+// add notes one entry, which replaces those from its index on.
+func (s *shardPlaces) add(index uint64, position wal.Position) {
+	if len(s.positions) == 0 || index < s.first || index > s.first+uint64(len(s.positions)) {
+		s.first, s.positions = index, append(s.positions[:0], position)
+		return
+	}
+	s.positions = append(s.positions[:index-s.first], position)
+}
+
+// trim forgets the entries up to index.
+func (s *shardPlaces) trim(index uint64) {
+	if index < s.first || len(s.positions) == 0 {
+		return
+	}
+	n := min(index+1-s.first, uint64(len(s.positions)))
+	s.first += n
+	s.positions = append(s.positions[:0], s.positions[n:]...)
+}
+
+// from gives the position of the first entry after index, if there is one.
+func (s *shardPlaces) from(index uint64) (wal.Position, bool) {
+	at := uint64(0)
+	if index+1 > s.first {
+		at = index + 1 - s.first
+	}
+	if at >= uint64(len(s.positions)) {
+		return 0, false
+	}
+	return s.positions[at], true
+}
+
+// Entries implements replica.Log.
+func (p *places) Entries(shard uint16, lo, hi uint64, bytesMax int) ([]replica.Entry, error) {
+	s := &p.shards[shard]
+	if lo < s.first || hi > s.first+uint64(len(s.positions)) || lo >= hi {
+		return nil, fmt.Errorf("%w: shard %d, entries %d to %d", replica.ErrTruncated, shard, lo, hi)
+	}
+	var entries []replica.Entry
+	for index := lo; index < hi; index++ {
+		record, err := p.log.Record(s.positions[index-s.first], nil)
+		if err != nil {
+			return nil, err
+		}
+		e, err := storage.ParseEntry(record)
+		if err != nil {
+			return nil, err
+		}
+		if e.Shard != shard || e.Index != index {
+			return nil, fmt.Errorf("%w: the log has entry %d of shard %d where entry %d of shard %d was", storage.ErrEntry,
+				e.Index, e.Shard, index, shard)
+		}
+		if bytesMax -= len(e.Body); bytesMax < 0 && len(entries) > 0 {
+			break
+		}
+		entries = append(entries, replica.Entry{Kind: uint8(e.Kind), Term: e.Term, Index: e.Index, Body: e.Body})
+	}
+	return entries, nil
+}

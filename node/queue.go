@@ -1,0 +1,238 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// Bounds of what waits for the loop.
+const (
+	queueBytesMax = 64 << 20 // of writes
+	queueWaitMax  = 2 * time.Second
+	inboxBytesMax = 64 << 20 // of envelopes of other nodes
+	readsMax      = 1 << 16
+)
+
+// errClosed answers what comes after close.
+var errClosed = fmt.Errorf("%w: the node is shutting down", series.ErrUnavailable)
+
+// queue is what waits for the loop: writes, reads, envelopes and commands.
+type queue struct {
+	mu struct {
+		sync.Mutex
+		writes     []*write
+		writeBytes int64
+		reads      []readStart
+		envelopes  []envelope
+		inboxBytes int64
+		commands   []command
+		closed     bool
+	}
+	ticks    atomic.Int32
+	wake     chan struct{} // holds one signal for the loop
+	room     chan struct{} // holds one signal for a caller that waits for room
+	rejected atomic.Int64
+	dropped  atomic.Int64 // envelopes
+}
+
+// envelope is what another node has sent.
+type envelope struct {
+	from  string
+	bytes []byte
+}
+
+func newQueue() *queue {
+	return &queue{wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+}
+
+func (q *queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// tellRoom wakes one caller that waits for room; it passes the word on.
+func (q *queue) tellRoom() {
+	select {
+	case q.room <- struct{}{}:
+	default:
+	}
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	q.mu.closed = true
+	q.mu.Unlock()
+	q.signal()
+}
+
+// enqueue queues a write, and waits for room for a bounded time.
+func (q *queue) enqueue(ctx context.Context, w *write) error {
+	var deadline <-chan time.Time
+	for {
+		q.mu.Lock()
+		if q.mu.closed {
+			q.mu.Unlock()
+			q.tellRoom() // for the next one that waits
+			return errClosed
+		}
+		if q.mu.writeBytes == 0 || q.mu.writeBytes+w.bytes <= queueBytesMax {
+			q.mu.writes = append(q.mu.writes, w)
+			q.mu.writeBytes += w.bytes
+			first, room := len(q.mu.writes) == 1, q.mu.writeBytes < queueBytesMax
+			q.mu.Unlock()
+			if first {
+				q.signal()
+			}
+			if room && deadline != nil {
+				q.tellRoom()
+			}
+			return nil
+		}
+		q.mu.Unlock()
+		if deadline == nil {
+			timer := time.NewTimer(queueWaitMax)
+			defer timer.Stop()
+			deadline = timer.C
+		}
+		select {
+		case <-q.room:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", series.ErrOverloaded, ctx.Err())
+		case <-deadline:
+			q.rejected.Add(1)
+			return fmt.Errorf("%w: %d bytes of writes wait for the log", series.ErrOverloaded, queueBytesMax)
+		}
+	}
+}
+
+// writeBytes gives the bytes of writes that wait for the log.
+func (q *queue) writeBytes() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.mu.writeBytes
+}
+
+// command is something that the loop does between two rounds.
+type command struct {
+	run  func()
+	done chan error // holds one: nil when it was run
+}
+
+// do has the loop run a command, and waits for it. An error says that it was not run
+// and will not be.
+func (q *queue) do(run func()) error {
+	c := command{run, make(chan error, 1)}
+	q.mu.Lock()
+	if q.mu.closed {
+		q.mu.Unlock()
+		return errClosed
+	}
+	q.mu.commands = append(q.mu.commands, c)
+	q.mu.Unlock()
+	q.signal()
+	return <-c.done
+}
+
+// reject answers all writes and commands that wait.
+func (q *queue) reject(err error) {
+	q.mu.Lock()
+	writes, commands := q.mu.writes, q.mu.commands
+	q.mu.writes, q.mu.writeBytes, q.mu.commands = nil, 0, nil
+	q.mu.Unlock()
+	q.tellRoom()
+	failWrites(writes, err)
+	for _, c := range commands {
+		c.done <- err
+	}
+}
+
+// read queues reads.
+func (q *queue) read(reads []readStart) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.mu.closed {
+		return errClosed
+	}
+	if len(q.mu.reads)+len(reads) > readsMax {
+		return fmt.Errorf("%w: %d reads wait to be confirmed", series.ErrOverloaded, len(q.mu.reads))
+	}
+	q.mu.reads = append(q.mu.reads, reads...)
+	q.signal()
+	return nil
+}
+
+// receive queues an envelope, or drops it when too much waits: Raft sends again.
+func (q *queue) receive(from string, bytes []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.mu.closed || q.mu.inboxBytes+int64(len(bytes)) > inboxBytesMax {
+		q.dropped.Add(1)
+		return
+	}
+	q.mu.envelopes = append(q.mu.envelopes, envelope{from, bytes})
+	q.mu.inboxBytes += int64(len(bytes))
+	q.signal()
+}
+
+// tick counts a tick of the clock. Ticks that the loop missed are not made up for: a
+// process that was stopped for long must not depose every leader when it goes on.
+func (q *queue) tick() {
+	if q.ticks.Load() < 2 {
+		q.ticks.Add(1)
+	}
+	q.signal()
+}
+
+// taken is what the loop took from the queue at once.
+type taken struct {
+	writes    []*write
+	reads     []readStart
+	envelopes []envelope
+	commands  []command
+	ticks     int32
+	closed    bool
+}
+
+// take moves what waits into t, of writes so many that they fill a round.
+func (q *queue) take(t *taken) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t.ticks = q.ticks.Swap(0)
+	t.reads, q.mu.reads = q.mu.reads, t.reads[:0]
+	t.envelopes, q.mu.envelopes, q.mu.inboxBytes = q.mu.envelopes, t.envelopes[:0], 0
+	t.commands, q.mu.commands = q.mu.commands, t.commands[:0]
+	t.writes, t.closed = t.writes[:0], q.mu.closed
+	n, bytes := 0, int64(0)
+	for n < len(q.mu.writes) && (n == 0 || bytes+q.mu.writes[n].bytes <= roundBytesMax) {
+		bytes += q.mu.writes[n].bytes
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	t.writes = append(t.writes, q.mu.writes[:n]...)
+	left := copy(q.mu.writes, q.mu.writes[n:])
+	clear(q.mu.writes[left:])
+	q.mu.writes = q.mu.writes[:left]
+	q.mu.writeBytes -= bytes
+	q.tellRoom()
+}
+
+func (t *taken) empty() bool {
+	return len(t.writes) == 0 && len(t.reads) == 0 && len(t.envelopes) == 0 && len(t.commands) == 0 && t.ticks == 0
+}
+
+// clear lets go of what was taken.
+func (t *taken) clear() {
+	clear(t.writes)
+	clear(t.reads)
+	clear(t.envelopes)
+	clear(t.commands)
+}

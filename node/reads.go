@@ -1,0 +1,190 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/replica"
+)
+
+// readWait is one caller's wait for the confirmation of some shards.
+type readWait struct {
+	index     []uint64 // to be applied, by place in the caller's list
+	errs      []error
+	remaining atomic.Int32
+	done      chan struct{}
+}
+
+func newReadWait(shards int) *readWait {
+	w := &readWait{index: make([]uint64, shards), errs: make([]error, shards), done: make(chan struct{}, 1)}
+	w.remaining.Store(int32(shards))
+	return w
+}
+
+func (w *readWait) finish(at int, index uint64, err error) {
+	w.index[at], w.errs[at] = index, err
+	if w.remaining.Add(-1) == 0 {
+		w.done <- struct{}{}
+	}
+}
+
+// readStart is one shard of it.
+type readStart struct {
+	wait  *readWait
+	at    int
+	shard uint16
+}
+
+// readToken marks the tokens of reads: the host gives all tokens back by one way.
+const readToken = 1 << 63
+
+func isRead(token uint64) bool { return token&readToken != 0 }
+
+// confirming are the reads that the host has.
+type confirming struct {
+	last  uint64
+	reads map[uint64]readStart
+}
+
+func (l *loop) startReads(starts []readStart) {
+	for _, s := range starts {
+		l.confirming.last++
+		token := l.confirming.last | readToken
+		if err := l.host.Read(s.shard, token); err != nil {
+			s.wait.finish(s.at, 0, err)
+			continue
+		}
+		l.confirming.reads[token] = s
+	}
+}
+
+func (l *loop) readReady(ready replica.ReadReady) {
+	if s, ok := l.confirming.reads[ready.Token]; ok {
+		delete(l.confirming.reads, ready.Token)
+		s.wait.finish(s.at, ready.Index, nil)
+	}
+}
+
+func (l *loop) readFailed(f replica.Failure) {
+	if s, ok := l.confirming.reads[f.Token]; ok {
+		delete(l.confirming.reads, f.Token)
+		s.wait.finish(s.at, 0, f.Err)
+	}
+}
+
+func (c *confirming) failAll(err error) {
+	for token, s := range c.reads {
+		s.wait.finish(s.at, 0, err)
+		delete(c.reads, token)
+	}
+}
+
+// appliedIndex is how far a shard's log is applied, and who waits for more.
+type appliedIndex struct {
+	value   atomic.Uint64
+	waiters atomic.Int32
+	mu      struct {
+		sync.Mutex
+		waits []appliedWait
+	}
+}
+
+type appliedWait struct {
+	index uint64
+	done  chan error // holds one
+}
+
+// advance is called by the shard's applier alone.
+func (a *appliedIndex) advance(index uint64) {
+	a.value.Store(index)
+	if a.waiters.Load() == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.waits = slices.DeleteFunc(a.mu.waits, func(w appliedWait) bool {
+		if w.index > index {
+			return false
+		}
+		w.done <- nil
+		return true
+	})
+}
+
+func (a *appliedIndex) failAll(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.mu.waits {
+		w.done <- err
+	}
+	a.mu.waits = nil
+}
+
+// await waits until the log is applied up to index.
+func (a *appliedIndex) await(ctx context.Context, index uint64) error {
+	if a.value.Load() >= index {
+		return nil
+	}
+	w := appliedWait{index: index, done: make(chan error, 1)}
+	a.waiters.Add(1)
+	defer a.waiters.Add(-1)
+	a.mu.Lock()
+	// Looked at again: advance may have passed before it saw a waiter.
+	reached := a.value.Load() >= index
+	if !reached {
+		a.mu.waits = append(a.mu.waits, w)
+	}
+	a.mu.Unlock()
+	if reached {
+		return nil
+	}
+	select {
+	case err := <-w.done:
+		return err
+	case <-ctx.Done():
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.mu.waits = slices.DeleteFunc(a.mu.waits, func(other appliedWait) bool { return other.done == w.done })
+		return ctx.Err()
+	}
+}
+
+// Confirm waits until reads of the shards here see every write that was answered
+// before the call, anywhere, and gives an error for each shard of which that cannot
+// be said: replica.NotLeaderError, series.ErrUnavailable, or that of the context.
+func (n *Node) Confirm(ctx context.Context, shards []uint16) []error {
+	errs := make([]error, len(shards))
+	if n.loop.allLone() {
+		return errs // what is answered is applied
+	}
+	wait := newReadWait(len(shards))
+	starts := make([]readStart, len(shards))
+	for i, shard := range shards {
+		starts[i] = readStart{wait, i, shard}
+	}
+	if err := n.loop.queue.read(starts); err != nil {
+		return fill(errs, err)
+	}
+	select {
+	case <-wait.done:
+	case <-ctx.Done():
+		return fill(errs, fmt.Errorf("%w: reads were not confirmed in time: %w", series.ErrUnavailable, ctx.Err()))
+	}
+	for i, shard := range shards {
+		if errs[i] = wait.errs[i]; errs[i] == nil {
+			errs[i] = n.loop.applied[shard].await(ctx, wait.index[i])
+		}
+	}
+	return errs
+}
+
+func fill(errs []error, err error) []error {
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}

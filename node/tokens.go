@@ -1,0 +1,62 @@
+package node
+
+// tokens are the entries that were proposed here and have no outcome yet. An entry's
+// token is its place, so that it is found without hashing; a place is given again
+// when its entry was taken out.
+type tokens struct {
+	places []*inflight // by token-1
+	empty  []uint64    // tokens without an entry
+	spare  []*inflight
+}
+
+// make keeps a copy of shares under a new token.
+func (t *tokens) make(shard uint16, shares []share) *inflight {
+	e := &inflight{}
+	if n := len(t.spare); n > 0 {
+		e, t.spare = t.spare[n-1], t.spare[:n-1]
+	}
+	if n := len(t.empty); n > 0 {
+		e.token, t.empty = t.empty[n-1], t.empty[:n-1]
+	} else {
+		t.places = append(t.places, nil)
+		e.token = uint64(len(t.places))
+	}
+	e.shard, e.shares = shard, append(e.shares[:0], shares...)
+	t.places[e.token-1] = e
+	return e
+}
+
+// take gives the entry of a token, which is free from now on.
+func (t *tokens) take(token uint64) *inflight {
+	e := t.places[token-1]
+	t.places[token-1] = nil
+	t.empty = append(t.empty, token)
+	return e
+}
+
+// release lets entries that were taken be used again.
+func (t *tokens) release(entries []*inflight) {
+	const most = 1024
+	for _, e := range entries {
+		clear(e.shares)
+		e.shares = e.shares[:0]
+		if len(t.spare) < most {
+			t.spare = append(t.spare, e)
+		}
+	}
+}
+
+// failAll answers the writes of all entries. The entries keep their places, as their
+// tokens still come back.
+func (t *tokens) failAll(err error) {
+	for _, e := range t.places {
+		if e == nil {
+			continue
+		}
+		for _, s := range e.shares {
+			s.finish(0, err)
+		}
+		clear(e.shares)
+		e.shares = e.shares[:0]
+	}
+}

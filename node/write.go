@@ -1,0 +1,75 @@
+package node
+
+import (
+	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage"
+)
+
+// proposal is what a write says of one shard, and then what became of it.
+type proposal struct {
+	kind   storage.EntryKind
+	shard  uint16
+	body   []byte // for samples one encoded batch, else the entry's body
+	copies int
+	err    error
+}
+
+// write is one caller's proposals on their way through the log. Its memory must not
+// change until done has its signal.
+type write struct {
+	proposals []proposal
+	id        series.BatchID // of all proposals that are samples
+	bytes     int64
+	remaining atomic.Int32 // proposals without an outcome
+	done      chan struct{}
+}
+
+func newWrite(id series.BatchID, proposals int) *write {
+	return &write{id: id, proposals: make([]proposal, 0, proposals), done: make(chan struct{}, 1)}
+}
+
+func (w *write) add(kind storage.EntryKind, shard uint16, body []byte) {
+	w.proposals = append(w.proposals, proposal{kind: kind, shard: shard, body: body})
+	w.bytes += int64(len(body))
+}
+
+// firstError gives the first proposal's error. It may be called when the write is done.
+func (w *write) firstError() error {
+	for i := range w.proposals {
+		if err := w.proposals[i].err; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copies gives the least number of copies of any proposal.
+func (w *write) copies() int {
+	least := 0
+	for i := range w.proposals {
+		if c := w.proposals[i].copies; i == 0 || c < least {
+			least = c
+		}
+	}
+	return least
+}
+
+// share is one proposal of a write, in an entry that it may have to itself or not.
+type share struct {
+	write    *write
+	proposal int
+}
+
+func (s share) body() []byte            { return s.write.proposals[s.proposal].body }
+func (s share) kind() storage.EntryKind { return s.write.proposals[s.proposal].kind }
+
+// finish gives the proposal its outcome, once.
+func (s share) finish(copies int, err error) {
+	p := &s.write.proposals[s.proposal]
+	p.copies, p.err = copies, err
+	if s.write.remaining.Add(-1) == 0 {
+		s.write.done <- struct{}{}
+	}
+}
