@@ -110,13 +110,23 @@ func (e *Engine) Checkpoint(c Checkpoint) error {
 }
 
 // appliedAt gives each shard's last entry that is not replayed from a checkpoint on.
-// Of a shard that was dropped or installed since the checkpoint began it knows the
-// former replica's; all entries of the present one lie behind the position.
+// Of a shard that was dropped or installed since the checkpoint began, or while it
+// did, it may know the former replica's; then all entries of the present one lie behind
+// the position. A replica never takes the place of one that is further on, so that
+// such an entry is either not as far as the present one began, or further than it is,
+// or the same. The caller holds the maintenance lock.
 func (e *Engine) appliedAt(c *Checkpoint) []uint64 {
 	applied := slices.Clone(c.Applied)
-	for i := range applied {
-		if f := &e.manifest.Floors[i]; f.Number > 0 && f.LogPosition >= c.Position {
-			applied[i] = e.manifest.Applied[i]
+	for i, s := range e.shards {
+		f, first := &e.manifest.Floors[i], e.manifest.Applied[i]
+		if f.Number == 0 {
+			continue
+		}
+		s.mu.Lock()
+		last := s.mu.applied
+		s.mu.Unlock()
+		if f.LogPosition >= c.Position || applied[i] < first || applied[i] > last {
+			applied[i] = first
 		}
 	}
 	return applied

@@ -20,6 +20,10 @@ import (
 // folder holds what another era of the shard gave them to. Nothing was changed.
 var ErrConflict = errors.New("series of the shard have other ids here")
 
+// ErrBehind says that a stream is older than the replica that it should replace. Where
+// that is wanted, the replica has to be dropped first. Nothing was changed.
+var ErrBehind = errors.New("the replica is further on than the stream")
+
 // installer receives a stream into files that nothing names until all is there.
 type installer struct {
 	engine *Engine
@@ -35,7 +39,7 @@ type installer struct {
 // never applied again; those behind the Index of the result are to be applied next.
 // No entry of the shard may be applied meanwhile.
 //
-// Errors: ErrStream for what is no stream of this shard; ErrConflict;
+// Errors: ErrStream for what is no stream of this shard; ErrConflict; ErrBehind;
 // *segment.CorruptError for samples that were damaged at the sender;
 // series.ErrOverloaded while another installation of the shard runs; those of the
 // reader, the disk and the context. Close waits for it, so the reader must end then.
@@ -155,6 +159,12 @@ func (in *installer) receiveHeader(frames *frameReader) error {
 		return fmt.Errorf("%w: it brings shard %d of %d, not %d of %d", ErrStream, h.Shard, h.Shards, in.shard.number, len(in.engine.shards))
 	case h.Through < h.Index:
 		return fmt.Errorf("%w: it brings entries %d to %d", ErrStream, h.Index, h.Through)
+	}
+	in.shard.mu.Lock()
+	applied := in.shard.mu.applied
+	in.shard.mu.Unlock()
+	if h.Index < applied {
+		return fmt.Errorf("%w: it stands for entry %d, the replica for %d", ErrBehind, h.Index, applied)
 	}
 	in.r.applied, in.r.cutMs = h.Index, h.CutMs
 	return nil

@@ -154,29 +154,41 @@ func TestDroppedShardIsReclaimed(t *testing.T) {
 
 // TestInstallKnowsOtherIDs refuses a stream in which ids mean other series.
 func TestInstallKnowsOtherIDs(t *testing.T) {
-	rng := rand.New(rand.NewPCG(6, 9))
-	logs, twins := newLabLogs(), newLabLogs()
-	twins[0].keys = twins[0].keys[3:]
-	longer := newLabLogs()
-	for range 20 {
-		logs[0].write(rng)
-		twins[0].write(rng)
-		longer[0].write(rng)
-	}
-	n := newLabNode(t, logs)
-	n.hosts[0] = true
-	n.apply(0, math.MaxInt)
-	for name, other := range map[string]*labNode{"other": newLabNode(t, twins), "fewer": newLabNode(t, longer)} {
-		other.hosts[0] = true
-		other.apply(0, 1) // a part of the series
-		if name == "other" {
-			other.apply(0, math.MaxInt)
+	define := func(n *labNode, keys ...int) {
+		log := n.logs[0]
+		var e series.BatchEncoder
+		for _, i := range keys {
+			e.Append(e.Define(log.keys[i]), log.nowMs, 1, 0)
 		}
+		batch := e.AppendTo(nil)
+		body := append(AppendBatchHeader(AppendEntryTime(nil, 0), series.BatchID{}, len(batch)), batch...)
+		log.add(EntrySamples, body, func(m *slowShard) {
+			for _, i := range keys {
+				m.put(string(log.keys[i]), log.nowMs, 1)
+			}
+		})
+		n.apply(0, math.MaxInt)
+	}
+	n := newLabNode(t, newLabLogs())
+	n.hosts[0] = true
+	define(n, 0, 1, 2)
+	for name, keys := range map[string][]int{"in another order": {1, 0, 2, 3}, "others": {0, 1, 5}, "fewer": {0, 1}} {
+		other := newLabNode(t, newLabLogs())
+		other.hosts[0] = true
+		define(other, keys...)
 		if err := send(other, n, 0, whole); !errors.Is(err, ErrConflict) {
-			t.Errorf("%s series: %v", name, err)
+			t.Errorf("series %s: %v", name, err)
 		}
 		other.end()
 	}
+	other := newLabNode(t, newLabLogs())
+	other.hosts[0] = true
+	define(other, 0, 1, 2)
+	define(n, 0)
+	if err := send(other, n, 0, whole); !errors.Is(err, ErrBehind) {
+		t.Errorf("an older stream: %v", err)
+	}
+	other.end()
 	n.check("after refusals")
 	n.end()
 }
