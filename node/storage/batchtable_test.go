@@ -71,7 +71,7 @@ func (t *slowTable) note(id series.BatchID) {
 // TestBatchTableAgreesWithSlowOne takes ids as writers send them and as nobody
 // does, with clocks that jump; now and then the table goes through its durable form.
 func TestBatchTableAgreesWithSlowOne(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(seeds(3)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 5))
@@ -134,7 +134,7 @@ func throughDurableForm(t *testing.T, table *batchTable) batchTable {
 func TestBatchTableIsBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 5))
 	table, slow := newBatchTable(), &slowTable{}
-	for step := range 14_000 {
+	for step := range 9_000 {
 		id := series.BatchID{Session: 1 + rng.Uint64N(batchSessionsMax*3/2), Counter: rng.Uint64N(3)}
 		if step < batchSessionsMax*5/4 {
 			id.Session = uint64(step + 1)

@@ -7,7 +7,9 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -22,6 +24,16 @@ import (
 // its own pace, and a slow model says what is right after each entry.
 
 const labShards = 3
+
+// seeds gives how many seeds a random test tries: the usual number, or as many times
+// that as TICKMESH_TEST_FACTOR says.
+func seeds(usual int) int {
+	factor, err := strconv.Atoi(os.Getenv("TICKMESH_TEST_FACTOR"))
+	if err != nil || factor < 1 {
+		return usual
+	}
+	return usual * factor
+}
 
 // labEntry is an entry of a shard's log with what it means.
 type labEntry struct {
@@ -452,7 +464,7 @@ func newLabLogs() (logs []*labLog) {
 // checkpoints and flushes at any moment: each is applied once, and those of which only
 // the log has the samples are applied by the replay.
 func TestBatchIDsThroughCrashes(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(seeds(4)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 6))

@@ -84,7 +84,7 @@ func TestShardsMoveUnderWork(t *testing.T) {
 		defer mu.Unlock()
 		return uint64(len(to.written))
 	}
-	for round := range 10 {
+	for round := range 4 {
 		x, err := from.e.ExportShard(0)
 		if err != nil {
 			t.Fatal(err)

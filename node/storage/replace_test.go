@@ -221,7 +221,7 @@ func TestReplaceFailsAtEveryPlace(t *testing.T) {
 
 // TestReplaceOnFailingDisk lets one operation of the disk fail, each in turn.
 func TestReplaceOnFailingDisk(t *testing.T) {
-	for seed := range uint64(14) {
+	for seed := range uint64(seeds(10)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			nth := int64(seed)
