@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -136,6 +137,33 @@ func (p *Process) KilledBy(signal syscall.Signal) bool {
 func (p *Process) Kill() {
 	_ = p.command.Process.Kill() // fails only when it has ended already
 	<-p.done
+}
+
+// Suspend stops the process where it is (SIGSTOP) until Resume. It waits until the
+// kernel has stopped it.
+func (p *Process) Suspend() error {
+	if err := p.command.Process.Signal(syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("suspend process %d: %w", p.PID(), err)
+	}
+	for !p.Exited() {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
+		if err != nil {
+			return fmt.Errorf("suspend process %d: %w", p.PID(), err)
+		}
+		if _, rest, ok := bytes.Cut(stat, []byte(") ")); ok && rest[0] == 'T' {
+			return nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return fmt.Errorf("suspend process %d: it has ended", p.PID())
+}
+
+// Resume lets a suspended process go on.
+func (p *Process) Resume() error {
+	if err := p.command.Process.Signal(syscall.SIGCONT); err != nil {
+		return fmt.Errorf("resume process %d: %w", p.PID(), err)
+	}
+	return nil
 }
 
 // Terminate sends SIGTERM and waits for the end. It returns the process's own
