@@ -81,6 +81,7 @@ func commitMetrics() []metric {
 		counter("commit_rejected_total", "Writes refused because too many bytes waited for the log.", func(f *figures) float64 { return float64(f.rejected) }),
 		counter("samples_applied_total", "Samples applied to hot pages.", func(f *figures) float64 { return float64(f.engine.Samples) }),
 		counter("samples_skipped_total", "Samples of the log that were not applied: older than retention, or of no known series.", func(f *figures) float64 { return float64(f.engine.SamplesSkipped) }),
+		counter("batches_repeated_total", "Batches that were not applied since one with their id was.", func(f *figures) float64 { return float64(f.engine.BatchesRepeated) }),
 		counter("entries_invalid_total", "Entries of the log that could not be applied.", func(f *figures) float64 { return float64(f.engine.EntriesInvalid) }),
 		gauge("entries_stalled", "Entries of the log that wait until the disk takes writes.", func(f *figures) float64 { return float64(f.engine.EntriesStalled) }),
 		gauge("entries_stalled_bytes", "Memory of these entries.", func(f *figures) float64 { return float64(f.engine.StalledBytes) }),
