@@ -19,9 +19,11 @@ func FromSelector(s *scan.Selector) *tickmeshv1.Selector {
 	}
 	for i := range s.Matchers {
 		matcher := &s.Matchers[i]
-		values := make([][]byte, len(matcher.Values))
-		for j, v := range matcher.Values {
-			values[j] = []byte(v)
+		var values [][]byte
+		if matcher.Kind != scan.MatchPresent && matcher.Kind != scan.MatchAbsent { // they ignore values
+			for _, v := range matcher.Values {
+				values = append(values, []byte(v))
+			}
 		}
 		m.Matchers = append(m.Matchers, &tickmeshv1.Matcher{
 			Name: []byte(matcher.Name), Kind: tickmeshv1.MatchKind(matcher.Kind) + 1, Values: values,
