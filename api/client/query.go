@@ -124,7 +124,7 @@ func stream[M, T any](ctx context.Context, c *Client, yield func(T, error) bool,
 				break
 			}
 			began = true
-			err = yieldMessage(m, yield, read)
+			err = yieldMessage(ctx, m, yield, read)
 		}
 		switch {
 		case errors.Is(err, io.EOF):
@@ -146,13 +146,18 @@ func stream[M, T any](ctx context.Context, c *Client, yield func(T, error) bool,
 }
 
 // yieldMessage yields what read makes of one message.
-func yieldMessage[M, T any](m *M, yield func(T, error) bool, read func(m *M, yield func(T) bool) ([]uint32, error)) error {
+func yieldMessage[M, T any](ctx context.Context, m *M, yield func(T, error) bool, read func(m *M, yield func(T) bool) ([]uint32, error)) error {
 	stopped := false
 	missing, err := read(m, func(v T) bool {
+		if ctx.Err() != nil {
+			return false
+		}
 		stopped = !yield(v, nil)
 		return !stopped
 	})
 	switch {
+	case !stopped && ctx.Err() != nil:
+		return ctx.Err()
 	case stopped:
 		return errStopped
 	case err == nil && len(missing) > 0:

@@ -25,13 +25,10 @@ func (q *queryService) Last(m *tickmeshv1.LastRequest, stream grpc.ServerStreami
 		if err != nil {
 			return err
 		}
-		if err := checkRange(m.GetFromMs(), scan.TimeMsMax); err != nil {
-			return err
-		}
 		source, missing := q.source(m.GetFreshness(), m.GetAllowPartial())
 		var points []*tickmeshv1.LastPoint
 		size := 0
-		err = source.Last(ctx, &selector, m.GetFromMs(), limits, func(p scan.Point) error {
+		err = source.Last(ctx, &selector, clamp(m.GetFromMs()), limits, func(p scan.Point) error {
 			identity, err := seriesOf(p.Key)
 			if err != nil {
 				return err

@@ -67,12 +67,8 @@ func stricter(a, b int64) int64 {
 	return a
 }
 
-func checkRange(fromMs, toMs int64) error {
-	if fromMs < scan.TimeMsMin || toMs > scan.TimeMsMax || fromMs > toMs {
-		return fmt.Errorf("%w: from %d ms to %d ms is no range of time", wire.ErrInvalid, fromMs, toMs)
-	}
-	return nil
-}
+// clamp gives the nearest time that samples may have.
+func clamp(timeMs int64) int64 { return max(scan.TimeMsMin, min(timeMs, scan.TimeMsMax)) }
 
 // A message of an answer is sent when it has so many samples, or names.
 const (
@@ -100,7 +96,7 @@ func (q *queryService) Scan(m *tickmeshv1.ScanRequest, stream grpc.ServerStreami
 }
 
 func (q *queryService) scanRequest(m *tickmeshv1.ScanRequest) (*scan.Request, error) {
-	request := &scan.Request{FromMs: m.GetFromMs(), ToMs: m.GetToMs(), Parallel: 1}
+	request := &scan.Request{FromMs: clamp(m.GetFromMs()), ToMs: clamp(m.GetToMs()), Parallel: 1}
 	var err error
 	if request.Selector, err = wire.ToSelector(m.GetSelector()); err != nil {
 		return nil, err
@@ -111,7 +107,7 @@ func (q *queryService) scanRequest(m *tickmeshv1.ScanRequest) (*scan.Request, er
 	if request.Limits, err = q.limits(m.GetLimits()); err != nil {
 		return nil, err
 	}
-	return request, checkRange(request.FromMs, request.ToMs)
+	return request, nil
 }
 
 // scanAnswer gathers chunks and sends them.
@@ -184,10 +180,7 @@ func (q *queryService) Delete(ctx context.Context, m *tickmeshv1.DeleteRequest) 
 		if err != nil {
 			return err
 		}
-		if err := checkRange(m.GetFromMs(), m.GetToMs()); err != nil {
-			return err
-		}
-		touched, err := q.s.options.Deleter.Delete(ctx, &selector, m.GetFromMs(), m.GetToMs())
+		touched, err := q.s.options.Deleter.Delete(ctx, &selector, clamp(m.GetFromMs()), clamp(m.GetToMs()))
 		response = &tickmeshv1.DeleteResponse{SeriesTouched: touched}
 		return err
 	})

@@ -1,0 +1,72 @@
+package client_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/api/apitest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start starts servers over one storage and gives a client of all of them.
+func start(t *testing.T, storage *apitest.Storage, servers int, change func(*client.Options)) (*client.Client, []*apitest.Server) {
+	t.Helper()
+	var list []*apitest.Server
+	o := client.Options{RetryDelayMin: time.Millisecond, RetryDelayMax: 20 * time.Millisecond}
+	for range servers {
+		s, err := apitest.Start(apitest.Options(storage), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Kill)
+		list = append(list, s)
+		o.Endpoints = append(o.Endpoints, s.Address)
+	}
+	if change != nil {
+		change(&o)
+	}
+	c, err := client.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c, list
+}
+
+// patience bounds what a test waits for; no result depends on it.
+const patience = time.Minute
+
+func background(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// everything selects all series of the default database.
+func everything() scan.Selector { return scan.Selector{MetricAny: true} }
+
+// samples gives all samples of the default database, by key and time.
+func samples(ctx context.Context, t *testing.T, c *client.Client) map[string]map[int64]float64 {
+	t.Helper()
+	all := map[string]map[int64]float64{}
+	for chunk, err := range c.Query(ctx, client.Query{Selector: everything(), FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := string(chunk.Series.Key())
+		if all[key] == nil {
+			all[key] = map[int64]float64{}
+		}
+		for i, ms := range chunk.TimesMs {
+			all[key][ms] = chunk.Values[i]
+		}
+	}
+	return all
+}
