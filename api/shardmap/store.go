@@ -3,6 +3,7 @@ package shardmap
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // Errors of a Store. Others are wrapped around what the store's library says.
@@ -61,6 +62,21 @@ func (s Seen) Check(m *Map) error {
 	return nil
 }
 
+// CheckSwap gives the error with which a swap to a map must end before the store is
+// asked: ErrWrongCluster; or ErrConflict, because what was seen is newer than what the
+// map was made from.
+func (s Seen) CheckSwap(next Map) error {
+	switch {
+	case s.Epoch == 0:
+		return nil
+	case next.ID != s.ClusterID:
+		return ErrWrongCluster
+	case next.Epoch <= s.Epoch:
+		return fmt.Errorf("%w: epoch %d was seen already", ErrConflict, s.Epoch)
+	}
+	return nil
+}
+
 // Store keeps the map, the nodes and what is wanted of them. It is safe for
 // concurrent use. Each call ends with ErrUnavailable when the store does not answer
 // within a bounded time, or when ctx ends first with the error of ctx.
@@ -77,7 +93,7 @@ type Store interface {
 
 	// CompareAndSwap replaces the map of the epoch by next, whose epoch is greater.
 	// An epoch of 0 says that there is no map yet. Errors: ErrConflict, ErrMap,
-	// ErrRolledBack and ErrWrongCluster when next is older than what was seen.
+	// ErrWrongCluster. In a store that was rolled back it is ErrConflict: load again.
 	CompareAndSwap(ctx context.Context, epoch uint64, next Map) error
 
 	// SetDesired says what is wanted of a node; "" forgets the node.

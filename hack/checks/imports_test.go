@@ -26,6 +26,11 @@ var directions = []direction{
 	{"api/series", nil, []string{"."}, "the border values use the standard library only"},
 	{"api/scan", []string{"api/series"}, []string{"."}, "the border values use the standard library only"},
 	{"api", []string{"api", "proto"}, nil, "the API knows no role"},
+	{"api/shardmap", nil, []string{"."}, "the map and its arithmetic use the standard library only"},
+	{"api/shardmap/memstore", []string{"api/shardmap"}, []string{"."}, "the twin in memory uses the standard library only"},
+	{"api/shardmap/storetest", []string{"api/shardmap"}, []string{"."}, "the contract knows no implementation"},
+	{"api/shardmap/etcdstore", []string{"api/shardmap"}, nil, "a store knows the map only"},
+	{"api/shardmap/etcdserver", nil, nil, "the embedded etcd knows no map"},
 	{"proto", nil, nil, "generated code knows nothing"},
 	{"router", []string{"api", "proto"}, nil, "roles never import each other"},
 	{"operator", []string{"api", "proto"}, nil, "roles never import each other"},
@@ -46,6 +51,7 @@ var directions = []direction{
 	{"router/parse", []string{"api/series"}, []string{"net/http", "os"}, "parsers are pure"},
 	{"router/split", []string{"api/series", "router/parse"}, []string{"net/http", "os"}, "splitting is pure"},
 	{"router/ingest", []string{"api/series", "router/parse", "router/split"}, nil, "ingest knows no query"},
+	{"router/placement", []string{"api/shardmap"}, []string{"go.etcd.io", "net", "net/http"}, "placement sees the store through its interface"},
 	{"router/query", []string{"api/series", "api/scan", "router/query"}, nil, "queries know no ingest"},
 }
 

@@ -202,7 +202,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, epoch uint64, next shardmap.
 	if next.Cluster != s.options.Cluster {
 		return fmt.Errorf("%w: %s, not %s", shardmap.ErrWrongCluster, next.Cluster, s.options.Cluster)
 	}
-	if err := s.Seen().Check(&next); err != nil {
+	if err := s.Seen().CheckSwap(next); err != nil {
 		return err
 	}
 	err = s.request(ctx, func(ctx context.Context, client *clientv3.Client) error {

@@ -111,7 +111,7 @@ func (s *Store) CompareAndSwap(ctx context.Context, epoch uint64, next shardmap.
 	if err := s.usableLocked(ctx); err != nil {
 		return err
 	}
-	if err := s.state.seen.Check(&next); err != nil {
+	if err := s.state.seen.CheckSwap(next); err != nil {
 		return err
 	}
 	is := uint64(0)

@@ -43,9 +43,11 @@ func testSwapRefused(t *testing.T, b Backend) {
 	mustBe(t, b.Open(t, shardmap.Seen{}).CompareAndSwap(ctx, 5, other), shardmap.ErrWrongCluster)
 	mustBe(t, store.CompareAndSwap(ctx, 5, other), shardmap.ErrWrongCluster)
 	newer := b.Open(t, shardmap.Seen{ClusterID: Hex(77), Epoch: 9})
-	mustBe(t, newer.CompareAndSwap(ctx, 5, Map(b.Cluster(), 6)), shardmap.ErrRolledBack)
+	mustBe(t, newer.CompareAndSwap(ctx, 5, Map(b.Cluster(), 6)), shardmap.ErrConflict)
+	_, err := newer.Load(ctx)
+	mustBe(t, err, shardmap.ErrRolledBack)
 	stranger := b.Open(t, shardmap.Seen{ClusterID: Hex(78), Epoch: 1})
-	_, err := stranger.Load(ctx)
+	_, err = stranger.Load(ctx)
 	mustBe(t, err, shardmap.ErrWrongCluster)
 	await(t, stranger.Watch(ctx), "the wrong cluster", hasError(shardmap.ErrWrongCluster))
 }

@@ -1,0 +1,293 @@
+package placement
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// Options of a loop.
+type Options struct {
+	Store  shardmap.Store
+	Name   string // of this router, for the election
+	Limits shardmap.Limits
+	Log    *slog.Logger     // nil: no log
+	Clock  func() time.Time // nil: time.Now
+	// Ticks say when to plan again though nothing has changed: dead nodes are replaced
+	// when time has passed. nil: every TickInterval.
+	Ticks <-chan time.Time
+	// Leaders tells who leads each shard, as far as it is known, and Transfer asks a
+	// leader to hand over. nil: leaders are left where they are.
+	Leaders  func() map[uint16]string
+	Transfer func(context.Context, shardmap.Transfer) error
+}
+
+// Bounds and intervals.
+const (
+	TickInterval    = 2 * time.Second
+	campaignDelay   = time.Second // after a campaign that failed
+	transfersMax    = 4           // at a tick
+	transferTimeout = 5 * time.Second
+	stepsMax        = 1024 // without a look at the store in between
+)
+
+// Loop plans and acts when it is elected.
+type Loop struct {
+	options Options
+	tracker shardmap.Tracker // of the goroutine that runs Run
+	mu      struct {
+		sync.Mutex
+		status Status
+	}
+}
+
+// Status is what a loop knows of itself and of placement.
+type Status struct {
+	Elected    bool
+	Summary    shardmap.Summary
+	Err        error     // of the store's last view, or of the last step
+	LastPlan   time.Time // zero: none yet
+	Steps      map[shardmap.Reason]uint64
+	Conflicts  uint64 // steps given up because the map had changed
+	Failures   uint64 // steps that the store did not take
+	Transfers  uint64 // of leaders, asked for
+	StepsAhead int    // steps that the last plan found
+}
+
+// New makes a loop. A cluster to be created gets a random id unless Limits has one.
+func New(o Options) (*Loop, error) {
+	if o.Store == nil || o.Name == "" {
+		return nil, errors.New("placement needs a store and a name")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Limits.Create.Cluster != "" && o.Limits.Create.ID == "" {
+		id := make([]byte, shardmap.IncarnationBytes/2)
+		if _, err := rand.Read(id); err != nil {
+			return nil, fmt.Errorf("make a cluster's id: %w", err)
+		}
+		o.Limits.Create.ID = hex.EncodeToString(id)
+	}
+	l := &Loop{options: o}
+	l.mu.status.Steps = map[shardmap.Reason]uint64{}
+	return l, nil
+}
+
+// Run plans until ctx ends. It watches from the start, so that it knows since when
+// nodes are dead by the time it is elected.
+func (l *Loop) Run(ctx context.Context) {
+	ticks := l.options.Ticks
+	if ticks == nil {
+		ticker := time.NewTicker(TickInterval)
+		defer ticker.Stop()
+		ticks = ticker.C
+	}
+	elections := make(chan bool)
+	var campaigning sync.WaitGroup
+	defer campaigning.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	campaigning.Go(func() { l.campaign(ctx, elections) })
+	views := l.options.Store.Watch(ctx)
+	var view shardmap.View
+	for {
+		ticked := false
+		select {
+		case <-ctx.Done():
+			return
+		case next, open := <-views:
+			if !open {
+				return
+			}
+			if !older(next, view) {
+				view = next
+			}
+		case elected := <-elections:
+			l.setElected(elected)
+		case <-ticks:
+			ticked = true
+		}
+		view = l.act(ctx, view, ticked)
+	}
+}
+
+// older says whether a view is from before a step that this loop has made since.
+func older(next, is shardmap.View) bool {
+	return next.Err == nil && next.Map != nil && is.Map != nil && next.Map.ID == is.Map.ID && next.Map.Epoch < is.Map.Epoch
+}
+
+// campaign tells when this loop is elected, and when not any more.
+func (l *Loop) campaign(ctx context.Context, elections chan<- bool) {
+	tell := func(elected bool) {
+		select {
+		case elections <- elected:
+		case <-ctx.Done():
+		}
+	}
+	for ctx.Err() == nil {
+		leadership, err := l.options.Store.Campaign(ctx, l.options.Name)
+		if err != nil {
+			if errors.Is(err, shardmap.ErrClosed) {
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(campaignDelay):
+			}
+			continue
+		}
+		tell(true)
+		select {
+		case <-leadership.Lost():
+		case <-ctx.Done():
+			resign(leadership)
+		}
+		tell(false)
+	}
+}
+
+// resign lets another loop act at once; without it the lease ends by itself.
+func resign(leadership shardmap.Leadership) {
+	ctx, cancel := context.WithTimeout(context.Background(), campaignDelay)
+	defer cancel()
+	_ = leadership.Resign(ctx)
+}
+
+// act makes the steps that can be made now. It gives the view with what it changed.
+func (l *Loop) act(ctx context.Context, view shardmap.View, ticked bool) shardmap.View {
+	now := l.options.Clock()
+	state := l.tracker.Observe(view, now.UnixMilli())
+	l.note(func(s *Status) { s.Summary, s.Err = shardmap.Summarize(state), view.Err })
+	if view.Err != nil || view.Nodes == nil || !l.Status().Elected {
+		return view
+	}
+	for range stepsMax {
+		steps := shardmap.Plan(state, l.options.Limits)
+		l.note(func(s *Status) {
+			s.LastPlan, s.StepsAhead, s.Summary = now, len(steps), shardmap.Summarize(state)
+		})
+		if len(steps) == 0 {
+			break
+		}
+		if err := l.step(ctx, &state, steps[0]); err != nil {
+			l.failed(ctx, steps[0], err)
+			break
+		}
+		view.Map, view.Incarnations = state.Map, state.Incarnations
+	}
+	if ticked {
+		l.transferLeaders(ctx, state)
+	}
+	return view
+}
+
+// step makes one step, and changes the state as it did.
+func (l *Loop) step(ctx context.Context, state *shardmap.State, s shardmap.Step) error {
+	if s.Kind == shardmap.StepRetire {
+		if err := l.options.Store.Retire(ctx, s.Node, s.Incarnation); err != nil {
+			return err
+		}
+		state.Incarnations = withRetired(state.Incarnations, s.Node, s.Incarnation)
+	} else {
+		next, err := s.Apply(state.Map)
+		if err != nil {
+			return err
+		}
+		epoch := uint64(0)
+		if state.Map != nil {
+			epoch = state.Map.Epoch
+		}
+		if err := l.options.Store.CompareAndSwap(ctx, epoch, next); err != nil {
+			return err
+		}
+		state.Map = &next
+	}
+	l.note(func(status *Status) { status.Steps[s.Reason]++ })
+	l.options.Log.Info("placement step", "kind", s.Kind, "reason", s.Reason, "shard", s.Shard, "members", nodesOf(s.Intended), "node", s.Node)
+	return nil
+}
+
+func (l *Loop) failed(ctx context.Context, s shardmap.Step, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	if errors.Is(err, shardmap.ErrConflict) {
+		l.note(func(status *Status) { status.Conflicts++ })
+		return // the watch brings what was changed
+	}
+	l.note(func(status *Status) { status.Failures, status.Err = status.Failures+1, err })
+	l.options.Log.Warn("placement step failed", "kind", s.Kind, "reason", s.Reason, "shard", s.Shard, "error", err)
+}
+
+// transferLeaders spreads leaders.
+func (l *Loop) transferLeaders(ctx context.Context, state shardmap.State) {
+	if l.options.Leaders == nil || l.options.Transfer == nil {
+		return
+	}
+	for _, t := range shardmap.LeaderTransfers(state, l.options.Leaders(), transfersMax) {
+		bounded, cancel := context.WithTimeout(ctx, transferTimeout)
+		err := l.options.Transfer(bounded, t)
+		cancel()
+		if err != nil {
+			l.options.Log.Info("leader not transferred", "shard", t.Shard, "from", t.From, "to", t.To, "error", err)
+			return
+		}
+		l.note(func(s *Status) { s.Transfers++ })
+	}
+}
+
+func withRetired(all map[string][]shardmap.Incarnation, node, incarnation string) map[string][]shardmap.Incarnation {
+	next := make(map[string][]shardmap.Incarnation, len(all))
+	for id, known := range all {
+		next[id] = known
+	}
+	next[node] = append([]shardmap.Incarnation(nil), next[node]...)
+	for i := range next[node] {
+		if next[node][i].ID == incarnation {
+			next[node][i].Retired = true
+		}
+	}
+	return next
+}
+
+func nodesOf(members []shardmap.Member) []string {
+	var nodes []string
+	for _, m := range members {
+		nodes = append(nodes, m.Node+" "+m.Role.String())
+	}
+	return nodes
+}
+
+func (l *Loop) setElected(elected bool) {
+	l.note(func(s *Status) { s.Elected = elected })
+	l.options.Log.Info("placement election", "name", l.options.Name, "elected", elected)
+}
+
+func (l *Loop) note(change func(*Status)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(&l.mu.status)
+}
+
+// Status gives a copy of what the loop knows.
+func (l *Loop) Status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	status := l.mu.status
+	status.Steps = make(map[shardmap.Reason]uint64, len(l.mu.status.Steps))
+	for reason, count := range l.mu.status.Steps {
+		status.Steps[reason] = count
+	}
+	return status
+}
