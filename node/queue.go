@@ -140,6 +140,17 @@ func (q *queue) do(run func()) error {
 	return <-c.done
 }
 
+// tell has the loop run a command, without waiting for it. One that comes too late is
+// not run.
+func (q *queue) tell(run func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.mu.closed {
+		q.mu.commands = append(q.mu.commands, command{run, make(chan error, 1)})
+		q.signal()
+	}
+}
+
 // reject answers all writes and commands that wait.
 func (q *queue) reject(err error) {
 	q.mu.Lock()

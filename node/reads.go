@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
 )
 
@@ -156,10 +157,18 @@ func (a *appliedIndex) await(ctx context.Context, index uint64) error {
 // Confirm waits until reads of the shards here see every write that was answered
 // before the call, anywhere, and gives an error for each shard of which that cannot
 // be said: replica.NotLeaderError, series.ErrUnavailable, or that of the context.
-func (n *Node) Confirm(ctx context.Context, shards []uint16) []error {
+//
+// With a staleness above 0 it is enough that the replica was, at most so long ago, a
+// full voter that had applied all that its leader had committed.
+func (n *Node) Confirm(ctx context.Context, shards []uint16, stalenessMaxMs uint64) []error {
 	errs := make([]error, len(shards))
 	if n.loop.allLone() {
 		return errs // what is answered is applied
+	}
+	if stalenessMaxMs > 0 {
+		if n.confirmStale(shards, stalenessMaxMs) {
+			return errs
+		}
 	}
 	wait := newReadWait(len(shards))
 	starts := make([]readStart, len(shards))
@@ -180,6 +189,23 @@ func (n *Node) Confirm(ctx context.Context, shards []uint16) []error {
 		}
 	}
 	return errs
+}
+
+// confirmStale says whether all shards may be read here by a client that accepts old
+// answers.
+func (n *Node) confirmStale(shards []uint16, stalenessMaxMs uint64) (all bool) {
+	all = true
+	failed := n.loop.queue.do(func() {
+		for _, shard := range shards {
+			status, err := n.loop.host.Status(shard)
+			age := uint64(status.Heard+1) * uint64(tickInterval.Milliseconds())
+			if err != nil || status.Role != shardmap.Full || status.Leader == "" || status.Installing ||
+				n.Applied(shard) < status.Commit || age > stalenessMaxMs {
+				all = false
+			}
+		}
+	})
+	return all && failed == nil
 }
 
 func fill(errs []error, err error) []error {

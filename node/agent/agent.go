@@ -10,23 +10,18 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node"
 )
 
 // Node is what an agent needs of a node.
 type Node interface {
 	// AdoptMap gives the node a map that is not older than any before.
-	AdoptMap(m *shardmap.Map)
+	AdoptMap(m *shardmap.Map) error
 	// Settlements gives the configurations of the groups that the node leads where
 	// they are not what the adopted map says.
-	Settlements() []Settlement
+	Settlements() []node.Settlement
 	// Unsettled gets a signal when Settlements may have something new.
 	Unsettled() <-chan struct{}
-}
-
-// Settlement is the configuration of a group, as its leader knows it.
-type Settlement struct {
-	Shard  uint16
-	Config []shardmap.Member
 }
 
 // Options of an Agent.
@@ -79,7 +74,9 @@ func Start(ctx context.Context, options Options) (*Agent, error) {
 	}
 	if kept != nil {
 		a.newest.Store(kept)
-		options.Node.AdoptMap(kept)
+		if err := options.Node.AdoptMap(kept); err != nil {
+			return nil, fmt.Errorf("adopt the shard map: %w", err)
+		}
 	}
 	return a, nil
 }
@@ -159,8 +156,7 @@ func (a *Agent) Adopt(m *shardmap.Map) error {
 		return err
 	}
 	a.newest.Store(m)
-	a.options.Node.AdoptMap(m)
-	return nil
+	return a.options.Node.AdoptMap(m)
 }
 
 func (a *Agent) info() shardmap.NodeInfo {

@@ -20,6 +20,8 @@ type GroupStatus struct {
 	Handed        uint64 // given out as Committed
 	Applied       uint64
 	Last          uint64 // entry in the log
+	LastTerm      uint64
+	Heard         int // ticks since the leader was heard, by its node if the group is quiet; 0 at the leader
 	Truncated     Position
 	Trim          uint64 // entries up to here are durable in the engines of all full voters
 	Installing    bool
@@ -46,9 +48,16 @@ func (h *Host) Status(shard uint16) (GroupStatus, error) {
 	}
 	s := GroupStatus{
 		Replica: g.replica, Leads: g.leads(), Leader: g.leaderNode(), Lone: g.lone, Quiet: g.quiet, Fault: g.fault,
-		Term: g.term, Commit: g.commit, Handed: g.handed, Applied: g.applied, Last: g.log.last, Truncated: g.log.truncated,
+		Term: g.term, Commit: g.commit, Handed: g.handed, Applied: g.applied, Last: g.log.last, LastTerm: g.log.lastTerm(), Truncated: g.log.truncated,
 		Trim: g.trim, Installing: g.installing != nil, Transferring: g.transferee != raft.None,
 		Configuration: g.config.clone(),
+	}
+	switch at, known := h.findPeer(s.Leader); {
+	case s.Leads:
+	case g.quiet && known:
+		s.Heard = h.peers[at].heard
+	default:
+		s.Heard = g.elapsed
 	}
 	if s.Leads {
 		s.Leader = h.config.Node

@@ -1,0 +1,97 @@
+package node
+
+import (
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica"
+)
+
+// Receive takes an envelope from another node, and owns it. It does not block; what
+// does not fit is dropped, which Raft makes up for.
+func (n *Node) Receive(from string, envelope []byte) { n.loop.queue.receive(from, envelope) }
+
+// PeerUp says that another node can be reached again.
+func (n *Node) PeerUp(peer string) { n.loop.queue.tell(func() { n.loop.host.PeerUp(peer) }) }
+
+// PeerDown says that another node cannot be reached.
+func (n *Node) PeerDown(peer string) { n.loop.queue.tell(func() { n.loop.host.PeerDown(peer) }) }
+
+// Era gives the era of a shard's ids; 0: there is no replica.
+func (n *Node) Era(shard uint16) uint32 { return n.loop.groups[shard].era.Load() }
+
+// Applied gives the last entry of a shard that is applied.
+func (n *Node) Applied(shard uint16) uint64 { return n.loop.applied[shard].value.Load() }
+
+// TransferLeader starts to hand a shard over to the full voter of another node; an
+// empty name stands for the one that has most. Errors: those of replica.Host.
+func (n *Node) TransferLeader(shard uint16, toNode string) (err error) {
+	failed := n.loop.queue.do(func() { err = n.loop.transfer(shard, toNode) })
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+func (l *loop) transfer(shard uint16, toNode string) error {
+	status, err := l.host.Status(shard)
+	if err != nil {
+		return err
+	}
+	if toNode == "" {
+		if toNode = heir(&status); toNode == "" {
+			return replica.ErrArgument
+		}
+	}
+	return l.host.Transfer(shard, toNode)
+}
+
+// heir gives the node of the other full voter that has most of the log; "": none.
+func heir(status *replica.GroupStatus) (name string) {
+	most := uint64(0)
+	for _, p := range status.Progress {
+		if p.Member.RaftID != status.RaftID && p.Member.Role == shardmap.Full && p.Active && p.Match >= most {
+			name, most = p.Member.Node, p.Match
+		}
+	}
+	return name
+}
+
+// GroupStatus is what the node knows of one of its groups.
+type GroupStatus struct {
+	replica.GroupStatus
+	EngineApplied uint64
+	Bytes         int64 // of the shard's segments
+}
+
+// Groups gives the status of all groups, by shard.
+func (n *Node) Groups() ([]GroupStatus, error) {
+	var out []GroupStatus
+	err := n.loop.queue.do(func() {
+		for _, shard := range n.loop.host.Shards() {
+			if status, err := n.loop.host.Status(shard); err == nil {
+				out = append(out, GroupStatus{GroupStatus: status, EngineApplied: n.Applied(shard)})
+			}
+		}
+	})
+	for i := range out {
+		out[i].Bytes = n.ShardStats(out[i].Shard).SegmentBytes
+	}
+	return out, err
+}
+
+// Resign hands over every group that this node leads and another full voter could
+// lead, before it stops. It gives the number of groups that it still leads.
+func (n *Node) Resign() (left int) {
+	_ = n.loop.queue.do(func() {
+		for _, shard := range n.loop.host.Shards() {
+			status, err := n.loop.host.Status(shard)
+			if err != nil || !status.Leads || status.Lone {
+				continue
+			}
+			if name := heir(&status); name != "" {
+				left++
+				_ = n.loop.host.Transfer(shard, name) // busy: it is under way
+			}
+		}
+	})
+	return left
+}

@@ -1,0 +1,150 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+	"github.com/tickmesh/tickmesh/node"
+	"github.com/tickmesh/tickmesh/node/rpc"
+)
+
+const (
+	exportsMax    = 8
+	exportIdleMax = 2 * time.Minute
+)
+
+// exports keeps exports open between the attempts of those who fetch them.
+type exports struct {
+	now func() time.Time
+	mu  struct {
+		sync.Mutex
+		byID   map[string]*export
+		closed bool
+	}
+}
+
+type export struct {
+	files   *node.ShardFiles
+	shard   uint16
+	readers int
+	last    time.Time // of use
+}
+
+func newExports(now func() time.Time) *exports {
+	e := &exports{now: now}
+	e.mu.byID = map[string]*export{}
+	return e
+}
+
+// expireLocked closes what nobody has come back for.
+func (e *exports) expireLocked() error {
+	var problems []error
+	for id, x := range e.mu.byID {
+		if x.readers == 0 && e.now().Sub(x.last) >= exportIdleMax {
+			delete(e.mu.byID, id)
+			problems = append(problems, x.files.Close())
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// add keeps an export, with one reader.
+func (e *exports) add(shard uint16, files *node.ShardFiles) (id string, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	err = e.expireLocked()
+	switch {
+	case e.mu.closed:
+		return "", errors.Join(series.ErrUnavailable, err)
+	case len(e.mu.byID) >= exportsMax:
+		return "", errors.Join(fmt.Errorf("%w: %d exports are open", series.ErrOverloaded, exportsMax), err)
+	}
+	id = strconv.FormatUint(rand.Uint64(), 16) //nolint:gosec // to differ, not to be secret
+	e.mu.byID[id] = &export{files: files, shard: shard, readers: 1, last: e.now()}
+	return id, err
+}
+
+// enter gives an export another reader.
+func (e *exports) enter(shard uint16, id string) (*node.ShardFiles, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.mu.byID[id]
+	if x == nil || x.shard != shard || e.mu.closed {
+		return nil, fmt.Errorf("%w: export %q of shard %d", wire.ErrNotFound, id, shard)
+	}
+	x.readers++
+	return x.files, nil
+}
+
+func (e *exports) leave(id string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.mu.byID[id]
+	if x == nil {
+		return nil
+	}
+	x.readers--
+	x.last = e.now()
+	if e.mu.closed && x.readers == 0 {
+		delete(e.mu.byID, id)
+		return x.files.Close()
+	}
+	return e.expireLocked()
+}
+
+func (e *exports) close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mu.closed = true
+	var problems []error
+	for id, x := range e.mu.byID {
+		if x.readers == 0 {
+			delete(e.mu.byID, id)
+			problems = append(problems, x.files.Close())
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// OpenExport implements rpc.Node.
+func (s *Service) OpenExport(_ context.Context, shard uint16, id string, offset int64) (*rpc.Export, error) {
+	var files *node.ShardFiles
+	var err error
+	if id == "" {
+		if files, err = s.node.OpenShardFiles(shard); err == nil {
+			if id, err = s.exports.add(shard, files); id == "" {
+				err = errors.Join(err, files.Close())
+			}
+		}
+	} else {
+		files, err = s.exports.enter(shard, id)
+	}
+	if err != nil {
+		return nil, ofShard(shard, err)
+	}
+	return &rpc.Export{
+		ID: id, TotalBytes: files.Size(), Index: files.Index, Term: files.Term,
+		Bytes: &exportReader{Reader: files.OpenAt(offset), close: func() error { return s.exports.leave(id) }},
+	}, nil
+}
+
+// exportReader leaves its export once.
+type exportReader struct {
+	io.Reader
+	once  sync.Once
+	close func() error
+}
+
+// Close implements io.Closer.
+func (r *exportReader) Close() (err error) {
+	r.once.Do(func() { err = r.close() })
+	return err
+}

@@ -1,0 +1,222 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+	"github.com/tickmesh/tickmesh/node/rpc"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// confirm gives the shards that may be read, and tells end why the others may not.
+func (s *Service) confirm(ctx context.Context, shards []uint16, fresh rpc.Freshness, end func(shard uint16, err error) error) (good []uint16, err error) {
+	for i, err := range s.node.Confirm(ctx, shards, fresh.StalenessMaxMs) {
+		if err == nil {
+			good = append(good, shards[i])
+		} else if err := end(shards[i], ofShard(shards[i], err)); err != nil {
+			return nil, err
+		}
+	}
+	return good, nil
+}
+
+// ofRequest says whether an error is of the request, whatever the shard.
+func ofRequest(ctx context.Context, err error) bool {
+	var limit *scan.LimitError
+	return errors.As(err, &limit) || ctx.Err() != nil || errors.Is(err, wire.ErrInvalid)
+}
+
+// Scan implements rpc.Node. The shards are spread over workers, each of which goes
+// through its own in order.
+func (s *Service) Scan(ctx context.Context, request *rpc.ScanRequest, sink rpc.ScanSink) error {
+	shards := request.Selector.Shards
+	good, err := s.confirm(ctx, shards, request.Freshness, sink.ShardEnd)
+	if err != nil || len(good) == 0 {
+		return err
+	}
+	after := map[uint16]series.ID{}
+	for i, id := range request.AfterIDs {
+		after[shards[i]] = id
+	}
+	workers := min(max(request.Parallel, 1), runtime.GOMAXPROCS(0), len(good))
+	failures := make([]error, workers)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var group sync.WaitGroup
+	for i := range workers {
+		part := good[i*len(good)/workers : (i+1)*len(good)/workers]
+		group.Go(func() {
+			if failures[i] = s.scanShards(ctx, request, part, after, sink); failures[i] != nil {
+				cancel()
+			}
+		})
+	}
+	group.Wait()
+	return firstCause(failures)
+}
+
+// firstCause prefers an error to the cancellations that followed from it.
+func firstCause(errs []error) (first error) {
+	for _, err := range errs {
+		if err != nil && (first == nil || errors.Is(first, context.Canceled)) {
+			first = err
+		}
+	}
+	return first
+}
+
+// scanShards gives the chunks of some shards in order. Outside, ids start at 1, so that
+// 0 can stand for none.
+func (s *Service) scanShards(ctx context.Context, request *rpc.ScanRequest, shards []uint16, after map[uint16]series.ID, sink rpc.ScanSink) error {
+	one := request.Request
+	one.Shards, one.Parallel = shards, 1
+	ended := 0
+	err := s.node.Scan(ctx, &one, func(_ int, chunk *scan.Chunk) error {
+		for ended < len(shards) && shards[ended] < chunk.Ref.Shard {
+			if err := sink.ShardEnd(shards[ended], nil); err != nil {
+				return err
+			}
+			ended++
+		}
+		out := *chunk
+		if out.Ref.ID++; out.Ref.ID <= after[chunk.Ref.Shard] {
+			return nil
+		}
+		return sink.Chunk(&out)
+	})
+	if err != nil && ofRequest(ctx, err) {
+		return err
+	}
+	for ; ended < len(shards); ended++ {
+		if err := sink.ShardEnd(shards[ended], err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Last implements rpc.Node.
+func (s *Service) Last(ctx context.Context, request *rpc.LastRequest, sink rpc.LastSink) error {
+	good, err := s.confirm(ctx, request.Selector.Shards, request.Freshness, sink.ShardEnd)
+	if err != nil || len(good) == 0 {
+		return err
+	}
+	selector := request.Selector
+	selector.Shards = good
+	err = s.node.Last(ctx, &selector, request.FromMs, request.Limits, func(p scan.Point) error {
+		return sink.Point(p.Key.Shard(s.node.Shards()), p)
+	})
+	if err != nil && ofRequest(ctx, err) {
+		return err
+	}
+	return endAll(good, err, sink.ShardEnd)
+}
+
+func endAll(shards []uint16, err error, end func(uint16, error) error) error {
+	for _, shard := range shards {
+		if err := end(shard, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ListSeries implements rpc.Node.
+func (s *Service) ListSeries(ctx context.Context, request *rpc.SeriesRequest, sink rpc.SeriesSink) error {
+	end := func(shard uint16, err error) error { return sink.ShardEnd(shard, 0, err) }
+	good, err := s.confirm(ctx, request.Selector.Shards, request.Freshness, end)
+	if err != nil {
+		return err
+	}
+	selector := request.Selector
+	for i, shard := range good {
+		selector.Shards = good[i : i+1]
+		total, err := s.node.Series(ctx, &selector, request.Limit, func(key series.Key) error { return sink.Key(shard, key) })
+		if err != nil && ofRequest(ctx, err) {
+			return err
+		}
+		if err := sink.ShardEnd(shard, total, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ListNames implements rpc.Node. The names are those of all series that the node
+// knows; one of a shard that it has no more does no harm.
+func (s *Service) ListNames(ctx context.Context, request *rpc.NamesRequest) (names []string, ends []rpc.ShardEnd, err error) {
+	good, err := s.confirm(ctx, request.Shards, request.Freshness, func(shard uint16, err error) error {
+		ends = append(ends, rpc.ShardEnd{Shard: shard, Err: err})
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	switch r := request; r.Kind {
+	case tickmeshv1.NameKind_NAME_KIND_DATABASE:
+		names, err = s.node.Databases(ctx)
+	case tickmeshv1.NameKind_NAME_KIND_METRIC:
+		names, err = s.node.Metrics(ctx, r.Database, r.StartWith, r.Limit)
+	case tickmeshv1.NameKind_NAME_KIND_TAG_NAME:
+		names, err = s.node.TagNames(ctx, r.Database, r.Metric, r.StartWith, r.Limit)
+	case tickmeshv1.NameKind_NAME_KIND_TAG_VALUE:
+		names, err = s.node.TagValues(ctx, r.Database, r.Metric, r.Tag, r.StartWith, r.Limit)
+	default:
+		err = fmt.Errorf("%w: names of kind %s", wire.ErrInvalid, r.Kind)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, shard := range good {
+		ends = append(ends, rpc.ShardEnd{Shard: shard})
+	}
+	slices.SortFunc(ends, func(a, b rpc.ShardEnd) int { return cmp.Compare(a.Shard, b.Shard) })
+	return names, ends, nil
+}
+
+// Delete implements rpc.Node.
+func (s *Service) Delete(ctx context.Context, request *rpc.DeleteRequest) ([]rpc.ShardDeleted, error) {
+	var out []rpc.ShardDeleted
+	good, err := s.confirm(ctx, request.Selector.Shards, rpc.Freshness{}, func(shard uint16, err error) error {
+		out = append(out, rpc.ShardDeleted{ShardEnd: rpc.ShardEnd{Shard: shard, Err: err}})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	selector := request.Selector
+	for i, shard := range good {
+		selector.Shards = good[i : i+1]
+		touched, err := s.node.Delete(ctx, &selector, request.FromMs, request.ToMs)
+		out = append(out, rpc.ShardDeleted{ShardEnd: rpc.ShardEnd{Shard: shard, Err: ofShard(shard, err)}, SeriesTouched: touched})
+	}
+	slices.SortFunc(out, func(a, b rpc.ShardDeleted) int { return cmp.Compare(a.Shard, b.Shard) })
+	return out, nil
+}
+
+// Digest implements rpc.Node.
+func (s *Service) Digest(ctx context.Context, shard uint16, fromMs, toMs int64) (appliedIndex uint64, digest []byte, err error) {
+	const attempts = 5 // entries may be applied while the samples are read
+	for range attempts {
+		before := s.node.Applied(shard)
+		d, err := s.node.ShardDigest(ctx, shard, fromMs, toMs)
+		if err != nil {
+			return 0, nil, err
+		}
+		if s.node.Applied(shard) == before {
+			digest = binary.BigEndian.AppendUint64(nil, d.Sum)
+			digest = binary.BigEndian.AppendUint64(digest, uint64(d.Series))
+			return before, binary.BigEndian.AppendUint64(digest, uint64(d.Samples)), nil
+		}
+	}
+	return 0, nil, fmt.Errorf("%w: shard %d is being written", series.ErrUnavailable, shard)
+}

@@ -1,0 +1,73 @@
+package service
+
+import (
+	"context"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// Report implements rpc.Node.
+func (s *Service) Report(_ context.Context, request *nodev1.ReportRequest) (*nodev1.ReportResponse, error) {
+	r := &nodev1.ReportResponse{
+		UptimeMs: uint64(max(0, s.options.Now().Sub(s.started).Milliseconds())), Version: s.options.Version,
+	}
+	if m := s.options.Map(); m != nil {
+		r.MapEpoch = m.Epoch
+		if !request.GetWithoutMap() {
+			encoded, err := m.Encode()
+			if err != nil {
+				return nil, err
+			}
+			r.Map = encoded
+		}
+	}
+	if err := s.node.Health(); err != nil {
+		r.Refusal = err.Error()
+	}
+	r.CapacityBytes, r.UsedBytes = s.options.Disk()
+	if request.GetWithoutGroups() {
+		return r, nil
+	}
+	statuses, err := s.node.Groups()
+	if err != nil {
+		return nil, err
+	}
+	for i := range statuses {
+		r.Groups = append(r.Groups, groupReport(&statuses[i]))
+	}
+	return r, nil
+}
+
+func groupReport(g *node.GroupStatus) *nodev1.GroupReport {
+	r := &nodev1.GroupReport{
+		Shard: uint32(g.Shard), RaftId: g.RaftID, Role: roleOf(g.Role), Era: g.Era, Leader: g.Leader, Leads: g.Leads,
+		Term: g.Term, LastIndex: g.Last, CommitIndex: g.Commit, AppliedIndex: g.EngineApplied, TruncatedIndex: g.Truncated.Index,
+		MembersIndex: g.Configuration.Index, Joint: g.Configuration.Joint(), Bytes: uint64(g.Bytes), Quiet: g.Quiet,
+		LastTerm: g.LastTerm,
+	}
+	for _, m := range g.Configuration.Members {
+		status := &tickmeshv1.ReplicaStatus{Node: m.Node, Incarnation: m.Incarnation, RaftId: m.RaftID, Role: roleOf(m.Role)}
+		for _, p := range g.Progress {
+			if p.Member.RaftID == m.RaftID {
+				status.MatchIndex, status.Active = p.Match, p.Active
+			}
+		}
+		r.Members = append(r.Members, status)
+	}
+	return r
+}
+
+func roleOf(role shardmap.Role) tickmeshv1.ReplicaRole {
+	switch role {
+	case shardmap.Full:
+		return tickmeshv1.ReplicaRole_REPLICA_ROLE_FULL
+	case shardmap.Witness:
+		return tickmeshv1.ReplicaRole_REPLICA_ROLE_WITNESS
+	case shardmap.Learner:
+		return tickmeshv1.ReplicaRole_REPLICA_ROLE_LEARNER
+	}
+	return tickmeshv1.ReplicaRole_REPLICA_ROLE_UNSPECIFIED
+}
