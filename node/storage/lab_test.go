@@ -242,9 +242,9 @@ type labNode struct {
 	logs    []*labLog
 	fs      *vfs.MemFS
 	e       *Engine
-	written []*labEntry  // the node's log
-	faultIn atomic.Int64 // operations of the disk until one fails; 0: none will
-	before  func(vfs.Op) // called before each operation, if it is set
+	written []*labEntry        // the node's log
+	faultIn atomic.Int64       // operations of the disk until one fails; 0: none will
+	before  func(vfs.Op) error // called before each operation, if it is set
 
 	hosts   [labShards]bool
 	through [labShards]uint64 // before it is applied a replica is no state that ever was
@@ -271,7 +271,9 @@ func (n *labNode) options() Options {
 // fault fails one operation that changes something.
 func (n *labNode) fault(op vfs.Op) error {
 	if n.before != nil {
-		n.before(op)
+		if err := n.before(op); err != nil {
+			return err
+		}
 	}
 	switch op.Kind {
 	case vfs.OpCreate, vfs.OpRemove, vfs.OpRename, vfs.OpSyncDir, vfs.OpWrite, vfs.OpTruncate, vfs.OpPreallocate, vfs.OpSync, vfs.OpMap:

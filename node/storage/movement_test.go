@@ -252,10 +252,11 @@ func TestExportWhileEntriesAreApplied(t *testing.T) {
 	}
 	for range 8 {
 		from.apply(0, 5)
-		from.before = func(op vfs.Op) {
+		from.before = func(op vfs.Op) error {
 			if op.Kind == vfs.OpCreate && strings.Contains(op.Name, dirSegments) {
 				from.apply(0, 1) // the shard's own state has been taken by now
 			}
+			return nil
 		}
 		x, err := from.e.ExportShard(0)
 		from.before = nil

@@ -7,11 +7,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
 // compactAll merges until there is nothing to do, at a time when all is old.
@@ -348,4 +350,57 @@ func (n *labNode) replacements() uint64 {
 	n.e.maintenance.Lock()
 	defer n.e.maintenance.Unlock()
 	return n.e.manifest.Floors[0].Number
+}
+
+// TestReplaceAfterDoubt leaves open whether a manifest that names a new replica is on
+// the disk, and lets the next replacement fail: what the first one may have named is
+// still there.
+func TestReplaceAfterDoubt(t *testing.T) {
+	for _, renamed := range []bool{false, true} {
+		from, to, _ := labPair(t, 300)
+		old, through := to.replacements(), to.through[0]
+		to.before = func(op vfs.Op) error {
+			if op.Kind == vfs.OpRename && strings.HasSuffix(op.To, manifestName) {
+				to.before = func(op vfs.Op) error {
+					if op.Kind == vfs.OpSyncDir {
+						return syscall.EIO
+					}
+					return nil
+				}
+			}
+			return nil
+		}
+		if err := send(from, to, 0, whole); !errors.Is(err, errInDoubt) {
+			t.Fatal(err)
+		}
+		to.before = nil
+		to.check("in doubt")
+		points, err := failpoint.Parse(FailReplacePublish+"=error@1", Failpoints())
+		if err != nil {
+			t.Fatal(err)
+		}
+		to.e.failpoints = points
+		if err := send(from, to, 0, whole); !errors.Is(err, failpoint.ErrHit) {
+			t.Fatal(err)
+		}
+		to.check("after another failure")
+		names := 0
+		if renamed {
+			names = 100
+		}
+		after := to.fs.CrashClone(vfs.CrashOptions{BlockPercent: 100, NamePercent: names})
+		to.end()
+		to.fs = after
+		to.open()
+		if to.replacements() != old {
+			to.hosts[0], through = true, from.appliedTo(0)
+		}
+		to.through[0] = through
+		to.check("after a crash")
+		if problems := to.e.Stats().Corruptions; problems > 0 {
+			t.Errorf("%d files are missing or damaged", problems)
+		}
+		from.end()
+		to.end()
+	}
 }
