@@ -269,8 +269,14 @@ func replaced(nodes []int, from, to int) []int {
 	return after
 }
 
-// evenFulls spreads full voters evenly, without crowding zones.
+// evenFulls spreads full voters evenly, without crowding zones: first by changing
+// only what is planned and not yet begun, which costs nothing, then by moves.
 func (t *targets) evenFulls() {
+	t.evenFullsOf(true)
+	t.evenFullsOf(false)
+}
+
+func (t *targets) evenFullsOf(plannedOnly bool) {
 	s := t.newSpread(t.fullLoads)
 	s.nodes = func(shard int) []int {
 		if w := &t.wishes[shard]; w.able && !w.pinned {
@@ -280,11 +286,12 @@ func (t *targets) evenFulls() {
 	}
 	s.cost = func(shard, from, to int) int {
 		w := &t.wishes[shard]
-		if contains(w.fulls, to) || t.crowding(replaced(w.fulls, from, to)) > t.crowding(w.fulls) {
+		here := t.moveCost(w, from, Full) == costFree
+		if plannedOnly && here || contains(w.fulls, to) || t.crowding(replaced(w.fulls, from, to)) > t.crowding(w.fulls) {
 			return -1
 		}
 		// A move away from where the data is costs one more than changing a plan.
-		return 2*t.moveCost(w, to, Full) + oneIf(t.moveCost(w, from, Full) == costFree)
+		return 2*t.moveCost(w, to, Full) + oneIf(here)
 	}
 	s.move = func(shard, from, to int) {
 		w := &t.wishes[shard]
