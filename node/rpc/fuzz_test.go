@@ -1,0 +1,135 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// FuzzRequests gives the same bytes to every kind of request. What a Node would get
+// is within its bounds; what is refused is wire.ErrInvalid.
+func FuzzRequests(f *testing.F) {
+	selector := wire.FromSelector(&scan.Selector{Metric: "m", Matchers: []scan.Matcher{{Name: "a", Values: []string{"b"}}}})
+	for _, m := range []proto.Message{
+		&nodev1.ScanRequest{Selector: selector, Shards: []*nodev1.ShardFrom{{Shard: 1, AfterId: 4}, {Shard: 9}}, ToMs: 5, Parallel: 4},
+		&nodev1.LastRequest{Selector: selector, Shards: []uint32{1}},
+		&nodev1.ListSeriesRequest{Selector: selector, Shards: []uint32{1}, Limit: 5},
+		&nodev1.ListNamesRequest{Kind: tickmeshv1.NameKind_NAME_KIND_METRIC, Shards: []uint32{0, 65535}},
+		&nodev1.DeleteRequest{Selector: selector, Shards: []uint32{1}, FromMs: -5},
+	} {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		check := func(shards []uint16, err error) {
+			if err != nil {
+				if !errors.Is(err, wire.ErrInvalid) {
+					t.Fatalf("an error without a kind: %v", err)
+				}
+				return
+			}
+			if len(shards) == 0 || !slices.IsSorted(shards) || len(slices.Compact(slices.Clone(shards))) != len(shards) {
+				t.Fatalf("shards %v", shards)
+			}
+		}
+		fuzzScan(t, b, check)
+		if m := new(nodev1.LastRequest); proto.Unmarshal(b, m) == nil {
+			r, err := toLastRequest(m)
+			check(shardsOf(r, err, func() []uint16 { return r.Selector.Shards }), err)
+		}
+		if m := new(nodev1.ListSeriesRequest); proto.Unmarshal(b, m) == nil {
+			r, err := toSeriesRequest(m)
+			check(shardsOf(r, err, func() []uint16 { return r.Selector.Shards }), err)
+		}
+		if m := new(nodev1.ListNamesRequest); proto.Unmarshal(b, m) == nil {
+			r, err := toNamesRequest(m)
+			check(shardsOf(r, err, func() []uint16 { return r.Shards }), err)
+		}
+		if m := new(nodev1.DeleteRequest); proto.Unmarshal(b, m) == nil {
+			r, err := toDeleteRequest(m)
+			check(shardsOf(r, err, func() []uint16 { return r.Selector.Shards }), err)
+		}
+	})
+}
+
+// shardsOf gives the shards of a request that was taken.
+func shardsOf[R any](_ *R, err error, shards func() []uint16) []uint16 {
+	if err != nil {
+		return nil
+	}
+	return shards()
+}
+
+func fuzzScan(t *testing.T, b []byte, check func([]uint16, error)) {
+	m := new(nodev1.ScanRequest)
+	if proto.Unmarshal(b, m) != nil {
+		return
+	}
+	r, err := toScanRequest(m)
+	if err != nil {
+		check(nil, err)
+		return
+	}
+	check(r.Selector.Shards, nil)
+	if len(r.AfterIDs) != len(r.Selector.Shards) || r.Parallel < 0 || r.Parallel > parallelMax || r.FromMs > r.ToMs {
+		t.Fatalf("%+v", r)
+	}
+}
+
+// FuzzFrames gives any bytes as a frame to the write path: it answers, with an error
+// or with one outcome for each part.
+func FuzzFrames(f *testing.F) {
+	b, err := proto.Marshal(frameOf(1, 2, 3))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	server := NewServer(&fakeNode{hello: nodeHello("a"), write: func(_ context.Context, frame *series.Frame) ([]wire.PartOutcome, error) {
+		outcomes := make([]wire.PartOutcome, len(frame.Parts))
+		for i, p := range frame.Parts {
+			outcomes[i].Copies = 1
+			var batch series.BatchReader
+			batch.Reset(bytes.Clone(p.Batch))
+			for batch.NextPoint() {
+			}
+			outcomes[i].Err = batch.Err()
+		}
+		return outcomes, nil
+	}}, Options{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m := new(nodev1.WriteRequest)
+		if proto.Unmarshal(b, m) != nil {
+			return
+		}
+		outcomes, err := server.write(t.Context(), m)
+		if err != nil {
+			return
+		}
+		var shards []uint16
+		for _, p := range m.GetParts() {
+			shards = append(shards, uint16(p.GetShard()))
+		}
+		back, err := wire.ToPartOutcomes(wire.FromPartOutcomes(outcomes), shards)
+		if err != nil || len(back) != len(m.GetParts()) {
+			t.Fatalf("%d outcomes for %d parts, %v", len(back), len(m.GetParts()), err)
+		}
+		for i := range back {
+			if (back[i].Err == nil) != (outcomes[i].Err == nil) || outcomes[i].Err != nil && !errors.Is(back[i].Err, series.ErrBatch) {
+				t.Fatalf("%v became %v", outcomes[i].Err, back[i].Err)
+			}
+		}
+	})
+}
