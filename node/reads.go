@@ -56,7 +56,7 @@ func (l *loop) startReads(starts []readStart) {
 		l.confirming.last++
 		token := l.confirming.last | readToken
 		if err := l.host.Read(s.shard, token); err != nil {
-			s.wait.finish(s.at, 0, err)
+			s.wait.finish(s.at, 0, ofShard(s.shard, err))
 			continue
 		}
 		l.confirming.reads[token] = s

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
 )
 
@@ -139,9 +140,18 @@ func (l *loop) proposeEntry(shard uint16, q *shardQueue, timeMs int64) bool {
 	}
 	q.drop(n)
 	for _, s := range entry.shares {
-		s.finish(0, err)
+		s.finish(0, ofShard(shard, err))
 	}
 	return true
+}
+
+// ofShard says to callers that go by leaders that a shard without a replica here has
+// its leader elsewhere.
+func ofShard(shard uint16, err error) error {
+	if errors.Is(err, replica.ErrNoGroup) {
+		return &replica.NotLeaderError{Shard: shard}
+	}
+	return err
 }
 
 // entryParts gives the pieces of an entry's body. They are used until its round is

@@ -131,11 +131,8 @@ func isRefused(refused []series.Refusal, definition int) bool {
 // ofShard gives an error of a shard as it travels.
 func ofShard(shard uint16, err error) error {
 	var other *replica.NotLeaderError
-	switch {
-	case errors.As(err, &other):
+	if errors.As(err, &other) {
 		return &wire.NotLeaderError{Shard: shard, Leader: other.Leader}
-	case errors.Is(err, replica.ErrNoGroup):
-		return &wire.NotLeaderError{Shard: shard}
 	}
 	return err
 }
