@@ -1,0 +1,194 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+)
+
+// call is one Write under way. All but deliver runs in the goroutine of its caller.
+type call struct {
+	cluster  *Cluster
+	frame    *series.Frame
+	id       series.BatchID
+	deadline time.Time
+	parts    []part
+	left     int   // parts that are not settled
+	fatal    error // no further attempts are made
+	outcome  series.Outcome
+	ended    atomic.Bool // nobody waits for attempts any more
+
+	wake chan struct{} // has one element when something was delivered
+	mu   sync.Mutex
+	done []*attempt // guarded by mu: delivered
+}
+
+// deliver gives the call an attempt of which it is known what became of it.
+func (w *call) deliver(a *attempt) {
+	w.mu.Lock()
+	w.done = append(w.done, a)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default: // it was said already
+	}
+}
+
+func (w *call) delivered() []*attempt {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	done := w.done
+	w.done = nil
+	return done
+}
+
+// run makes attempts until all parts are written. After an error that no attempt
+// mends, it waits for those under way: the fewer writes are in doubt the better.
+func (w *call) run(ctx context.Context) (series.Outcome, error) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		v, now := w.cluster.current.Load(), time.Now()
+		for _, a := range w.delivered() {
+			w.take(v, a, now)
+		}
+		if w.left == 0 {
+			return w.outcome, nil
+		}
+		w.expire(v, now)
+		if w.fatal == nil {
+			w.launch(v, now)
+		}
+		next, waiting := w.next()
+		if w.fatal != nil && !waiting {
+			return series.Outcome{}, w.fatal
+		}
+		if !now.Before(w.deadline) {
+			return series.Outcome{}, w.late(nil)
+		}
+		timer.Reset(next.Sub(now))
+		select {
+		case <-w.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			return series.Outcome{}, w.late(ctx.Err())
+		}
+	}
+}
+
+// expire turns to other nodes where attempts have taken long.
+func (w *call) expire(v *view, now time.Time) {
+	for i := range w.parts {
+		p := &w.parts[i]
+		if p.settled || p.current == nil || now.Before(p.current.expires) {
+			continue
+		}
+		n := p.current.node
+		p.current = nil
+		w.cluster.metrics.expired.Inc()
+		w.failed(v, i, n, fmt.Errorf("%w: node %s has not answered in %v", series.ErrUnavailable, n.id, w.cluster.options.Limits.AttemptTimeout), now)
+	}
+}
+
+// next gives the time at which there is something to do, and whether attempts are
+// under way.
+func (w *call) next() (next time.Time, waiting bool) {
+	next = w.deadline
+	for i := range w.parts {
+		p := &w.parts[i]
+		switch {
+		case p.settled:
+		case p.current != nil:
+			waiting = true
+			if p.current.expires.Before(next) {
+				next = p.current.expires
+			}
+		case w.fatal == nil && p.due.Before(next):
+			next = p.due
+		}
+	}
+	return next, waiting
+}
+
+// late is the error when the time is over, or the caller has left (cause).
+func (w *call) late(cause error) error {
+	if w.fatal != nil {
+		return w.fatal
+	}
+	for i := range w.parts {
+		p := &w.parts[i]
+		if p.settled {
+			continue
+		}
+		err, kind := p.err, series.ErrUnavailable
+		if errors.Is(err, series.ErrOverloaded) {
+			kind = series.ErrOverloaded
+		}
+		if err == nil {
+			err = errNoAnswer
+		}
+		if cause != nil {
+			err = fmt.Errorf("%w: %w", err, cause)
+		}
+		return fmt.Errorf("%w: shard %d was not written in time: %w", kind, w.frame.Parts[i].Shard, err)
+	}
+	return errClosed // not reached: some part is not settled
+}
+
+var errNoAnswer = errors.New("no answer")
+
+// wrote settles a part.
+func (w *call) wrote(i int, a *attempt, o *wire.PartOutcome) {
+	p, shard := &w.parts[i], w.frame.Parts[i].Shard
+	p.settled, p.current = true, nil
+	w.left--
+	w.cluster.leads(shard, a.node)
+	if w.outcome.Copies == 0 || o.Copies < w.outcome.Copies {
+		w.outcome.Copies = o.Copies
+	}
+	for _, r := range o.Refused {
+		if r.Part = i; r.Definition < p.definitions {
+			w.outcome.Refused = append(w.outcome.Refused, r)
+		}
+	}
+	if len(o.Defined) > 0 {
+		w.learn(i, o.Defined)
+	}
+}
+
+// learn gives the ids of a part's definitions to the resolver.
+func (w *call) learn(i int, defined []series.Defined) {
+	part := &w.frame.Parts[i]
+	keys := make([]series.Key, 0, w.parts[i].definitions)
+	var r series.BatchReader
+	for r.Reset(part.Batch); ; {
+		key, ok := r.NextDefinition()
+		if !ok {
+			break
+		}
+		keys = append(keys, key)
+	}
+	for _, d := range defined {
+		if d.Part = i; d.Definition >= len(keys) {
+			continue
+		}
+		w.cluster.resolver.Learn(keys[d.Definition], part.Shard, d.ID, d.Era)
+		w.outcome.Defined = append(w.outcome.Defined, d)
+	}
+}
+
+// backoff gives the wait after so many tries, with jitter.
+func (l *Limits) backoff(tries int) time.Duration {
+	wait := l.BackoffMin << min(tries, 20)
+	if wait > l.BackoffMax || wait <= 0 {
+		wait = l.BackoffMax
+	}
+	return wait/2 + rand.N(wait/2+1)
+}

@@ -1,0 +1,49 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/wire"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+)
+
+// Delete implements scan.Deleter. A shard whose answer is lost is asked again, so what
+// was written in between is hidden, too: the delete counts as made then.
+func (c *Cluster) Delete(ctx context.Context, selector *scan.Selector, fromMs, toMs int64) (int64, error) {
+	if fromMs > toMs {
+		return 0, ctx.Err()
+	}
+	var touched atomic.Int64
+	g := &gather{cluster: c, source: c.Source(ReadOptions{})}
+	g.ask = func(ctx context.Context, n *node, reads []*shardRead) error {
+		m, err := n.client.Delete(ctx, &nodev1.DeleteRequest{
+			Selector: wire.FromSelector(selector), Shards: shardsOf(reads), FromMs: max(fromMs, scan.TimeMsMin), ToMs: min(toMs, scan.TimeMsMax),
+		})
+		if err != nil {
+			return err
+		}
+		if len(m.GetSeriesTouched()) != len(m.GetEnds()) {
+			return fmt.Errorf("%w: %d ends and %d counts of series", wire.ErrInternal, len(m.GetEnds()), len(m.GetSeriesTouched()))
+		}
+		for i, e := range m.GetEnds() {
+			_, shardErr, err := wire.ToShardEnd(e)
+			if err != nil {
+				return fmt.Errorf("%w: %w", wire.ErrInternal, err)
+			}
+			r, err := find(reads, e.GetShard())
+			if err != nil {
+				return err
+			}
+			if shardErr == nil {
+				touched.Add(m.GetSeriesTouched()[i])
+			}
+			g.end(n, r, shardErr)
+		}
+		return nil
+	}
+	err := g.run(ctx, selector.Shards)
+	return touched.Load(), err
+}

@@ -1,0 +1,25 @@
+// Package fanout spreads a router's writes and reads over the nodes of a cluster.
+// Cluster is the ingest.Writer, the scan.Deleter and, with what a reader puts up
+// with, the scan.Source; its Resolver remembers series' ids.
+//
+//	c := fanout.New(fanout.Options{Self: …, Credentials: …, Logger: …, Registerer: …})
+//	go c.Follow(store.Watch(ctx))
+//	… ingest.Options{Writer: c, Resolver: c.Resolver(), Generation: c.Generation}
+//	… opentsdb.Options{Source: c.Source(fanout.ReadOptions{}), Deleter: c}
+//
+// Who leads a shard is a guess: the node that answered last, else the first full
+// voter of the map. A node that does not lead says who does; one that does not answer
+// makes way for the shard's next full voter. Guesses cost time, never correctness.
+//
+// A write has an id that all its attempts keep, so that whatever became of an attempt
+// whose answer is missing, nothing is applied twice. Ids are sessions and counters; a
+// shard knows the last 128 counters of a session, and a session's counters in flight
+// are never further apart than sessionSpan. Small frames are not put together: gRPC
+// sends what waits for the connection in one piece.
+//
+// A read asks each node once for all its shards. What fails is asked for again, by
+// shard: a scan goes on after the last series that was given in full.
+//
+// Bounds: frames in flight by number and bytes; bytes that wait for a stream; bytes
+// that a read holds; the resolver's memory; every retry by a time.
+package fanout

@@ -1,0 +1,216 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+)
+
+// shardList gathers what comes of shards until each has ended: what came of one that
+// fails is dropped, and asked for again.
+type shardList[T any] struct {
+	gather
+	bytesHeld atomic.Int64
+	// give takes the items of a shard that is complete; one call at a time.
+	give   func(items []T) error
+	giving sync.Mutex
+}
+
+func newShardList[T any](s *Source, give func([]T) error) *shardList[T] {
+	l := &shardList[T]{give: give}
+	l.cluster, l.source = s.cluster, s
+	return l
+}
+
+// listCall is one call of a shardList.
+type listCall[T any] struct {
+	list  *shardList[T]
+	node  *node
+	reads []*shardRead
+	items map[uint16][]T
+	bytes map[uint16]int64
+}
+
+func (l *shardList[T]) newCall(n *node, reads []*shardRead) *listCall[T] {
+	return &listCall[T]{list: l, node: n, reads: reads, items: map[uint16][]T{}, bytes: map[uint16]int64{}}
+}
+
+// add holds an item of a shard.
+func (c *listCall[T]) add(shard uint32, item T, bytes int) error {
+	r, err := find(c.reads, shard)
+	if err != nil {
+		return err
+	}
+	most := c.list.cluster.options.Limits.ReadBytesMax
+	if limited(c.list.bytesHeld.Add(int64(bytes)), most) {
+		return &scan.LimitError{What: "bytes", Limit: most}
+	}
+	c.bytes[r.shard] += int64(bytes)
+	c.items[r.shard] = append(c.items[r.shard], item)
+	return nil
+}
+
+// end gives what is held of shards that are complete.
+func (c *listCall[T]) end(ends []*nodev1.ShardEnd) error {
+	for _, e := range ends {
+		_, shardErr, err := wire.ToShardEnd(e)
+		if err != nil {
+			return fmt.Errorf("%w: %w", wire.ErrInternal, err)
+		}
+		r, err := find(c.reads, e.GetShard())
+		if err != nil {
+			return err
+		}
+		items := c.items[r.shard]
+		delete(c.items, r.shard)
+		if shardErr == nil && len(items) > 0 {
+			if err := c.list.giveLocked(items); err != nil {
+				return err
+			}
+		}
+		c.list.bytesHeld.Add(-c.bytes[r.shard])
+		delete(c.bytes, r.shard)
+		c.list.end(c.node, r, shardErr)
+	}
+	return nil
+}
+
+func (l *shardList[T]) giveLocked(items []T) error {
+	l.giving.Lock()
+	defer l.giving.Unlock()
+	return l.give(items)
+}
+
+// drop forgets what is held of shards that have not ended.
+func (c *listCall[T]) drop() {
+	for _, bytes := range c.bytes {
+		c.list.bytesHeld.Add(-bytes)
+	}
+}
+
+// receive takes a stream's messages until it ends. Errors of take end the read.
+func receive[M, T any](c *listCall[T], recv func() (*M, error), take func(*M) error) error {
+	defer c.drop()
+	for {
+		m, err := recv()
+		if err != nil {
+			return err
+		}
+		if err := take(m); err != nil {
+			c.list.fail(err)
+			return err
+		}
+	}
+}
+
+// Last implements scan.Source. SeriesMax bounds the series that match on each node,
+// and all that are given.
+func (s *Source) Last(ctx context.Context, selector *scan.Selector, fromMs int64, limits scan.Limits, visit func(scan.Point) error) error {
+	given := int64(0)
+	l := newShardList(s, func(points []*nodev1.LastPoint) error {
+		for _, p := range points {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if given++; limited(given, limits.SeriesMax) {
+				return &scan.LimitError{What: "series", Limit: limits.SeriesMax}
+			}
+			if err := visit(scan.Point{Key: p.GetKey(), Sample: series.Sample{TimeMs: p.GetTimeMs(), Value: p.GetValue()}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	l.ask = func(ctx context.Context, n *node, reads []*shardRead) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream, err := n.client.Last(ctx, &nodev1.LastRequest{
+			Selector: wire.FromSelector(selector), Shards: shardsOf(reads), FromMs: min(max(fromMs, scan.TimeMsMin), scan.TimeMsMax),
+			Limits: wire.FromLimits(limits), Freshness: s.freshness(),
+		})
+		if err != nil {
+			return err
+		}
+		c := l.newCall(n, reads)
+		return receive(c, stream.Recv, func(m *nodev1.LastResponse) error {
+			for _, p := range m.GetPoints() {
+				if err := c.add(p.GetShard(), p, len(p.GetKey())+itemBytes); err != nil {
+					return err
+				}
+			}
+			return c.end(m.GetEnds())
+		})
+	}
+	return unlessStopped(l.run(ctx, selector.Shards))
+}
+
+// itemBytes is about what an item takes besides its bytes.
+const itemBytes = 64
+
+func unlessStopped(err error) error {
+	if errors.Is(err, scan.ErrStopped) {
+		return nil
+	}
+	return err
+}
+
+// Series implements scan.Source.
+func (s *Source) Series(ctx context.Context, selector *scan.Selector, limit int, visit func(series.Key) error) (int64, error) {
+	total, visited, stopped := int64(0), 0, false
+	l := newShardList(s, func(lists []*nodev1.ShardKeys) error {
+		for _, list := range lists {
+			total += list.GetTotal()
+			for _, key := range list.GetKeys() {
+				if stopped || limit > 0 && visited == limit {
+					break
+				}
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				visited++
+				err := visit(key)
+				if stopped = errors.Is(err, scan.ErrStopped); err != nil && !stopped {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	l.ask = func(ctx context.Context, n *node, reads []*shardRead) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream, err := n.client.ListSeries(ctx, &nodev1.ListSeriesRequest{
+			Selector: wire.FromSelector(selector), Shards: shardsOf(reads), Limit: limitOf(limit), Freshness: s.freshness(),
+		})
+		if err != nil {
+			return err
+		}
+		c := l.newCall(n, reads)
+		return receive(c, stream.Recv, func(m *nodev1.ListSeriesResponse) error {
+			for _, list := range m.GetKeys() {
+				bytes := itemBytes
+				for _, key := range list.GetKeys() {
+					bytes += len(key) + itemBytes
+				}
+				if err := c.add(list.GetShard(), list, bytes); err != nil {
+					return err
+				}
+			}
+			return c.end(m.GetEnds())
+		})
+	}
+	if err := l.run(ctx, selector.Shards); err != nil {
+		return 0, err
+	}
+	return total, nil
+}
+
+func limitOf(limit int) uint32 { return uint32(min(max(limit, 0), math.MaxUint32)) }

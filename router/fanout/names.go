@@ -1,0 +1,131 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/wire"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// Metrics implements scan.Source.
+func (s *Source) Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error) {
+	return s.names(ctx, limit, &nodev1.ListNamesRequest{Kind: tickmeshv1.NameKind_NAME_KIND_METRIC, Database: []byte(database), Prefix: []byte(prefix)})
+}
+
+// TagNames implements scan.Source.
+func (s *Source) TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
+	return s.names(ctx, limit, &nodev1.ListNamesRequest{
+		Kind: tickmeshv1.NameKind_NAME_KIND_TAG_NAME, Database: []byte(database), Metric: []byte(metric), Prefix: []byte(prefix),
+	})
+}
+
+// TagValues implements scan.Source.
+func (s *Source) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
+	return s.names(ctx, limit, &nodev1.ListNamesRequest{
+		Kind:     tickmeshv1.NameKind_NAME_KIND_TAG_VALUE,
+		Database: []byte(database), Metric: []byte(metric), TagName: []byte(name), Prefix: []byte(prefix),
+	})
+}
+
+// Databases implements scan.Source.
+func (s *Source) Databases(ctx context.Context) ([]string, error) {
+	return s.names(ctx, 0, &nodev1.ListNamesRequest{Kind: tickmeshv1.NameKind_NAME_KIND_DATABASE})
+}
+
+// nameRun is a read of names.
+type nameRun struct {
+	gather
+	request *nodev1.ListNamesRequest // without shards
+	limit   int
+
+	merging sync.Mutex
+	names   []string // guarded by merging; sorted, each once
+	bytes   int64    // guarded by merging; of names
+}
+
+func (s *Source) names(ctx context.Context, limit int, request *nodev1.ListNamesRequest) ([]string, error) {
+	request.Limit, request.Freshness = limitOf(limit), s.freshness()
+	r := &nameRun{request: request, limit: limit, names: []string{}}
+	r.cluster, r.source, r.ask = s.cluster, s, r.askNode
+	if err := r.run(ctx, nil); err != nil {
+		return nil, err
+	}
+	return r.names, nil
+}
+
+// askNode takes the names of a whole answer: they do not tell their shards.
+func (r *nameRun) askNode(ctx context.Context, n *node, reads []*shardRead) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := n.client.ListNames(ctx, &nodev1.ListNamesRequest{
+		Kind: r.request.Kind, Shards: shardsOf(reads), Database: r.request.Database, Metric: r.request.Metric,
+		TagName: r.request.TagName, Prefix: r.request.Prefix, Limit: r.request.Limit, Freshness: r.request.Freshness,
+	})
+	if err != nil {
+		return err
+	}
+	var names []string
+	bytes, most := int64(0), r.cluster.options.Limits.ReadBytesMax
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		for _, name := range m.GetNames() {
+			if bytes += int64(len(name)) + itemBytes; bytes > most {
+				return &scan.LimitError{What: "bytes", Limit: most}
+			}
+			names = append(names, string(name))
+		}
+		if len(m.GetEnds()) == 0 {
+			continue
+		}
+		if err := r.merge(names); err != nil {
+			return err
+		}
+		names = nil
+		if err := r.finish(n, reads, m.GetEnds()); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *nameRun) finish(n *node, reads []*shardRead, ends []*nodev1.ShardEnd) error {
+	for _, e := range ends {
+		_, shardErr, err := wire.ToShardEnd(e)
+		if err != nil {
+			return fmt.Errorf("%w: %w", wire.ErrInternal, err)
+		}
+		read, err := find(reads, e.GetShard())
+		if err != nil {
+			return err
+		}
+		r.end(n, read, shardErr)
+	}
+	return nil
+}
+
+// merge adds names to those of other nodes.
+func (r *nameRun) merge(names []string) error {
+	r.merging.Lock()
+	defer r.merging.Unlock()
+	all := append(r.names, names...)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if r.limit > 0 && len(all) > r.limit {
+		all = all[:r.limit:r.limit]
+	}
+	r.names, r.bytes = all, 0
+	for _, name := range all {
+		r.bytes += int64(len(name)) + itemBytes
+	}
+	if most := r.cluster.options.Limits.ReadBytesMax; r.bytes > most {
+		return &scan.LimitError{What: "bytes", Limit: most}
+	}
+	return nil
+}

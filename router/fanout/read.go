@@ -1,0 +1,333 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+)
+
+// shardRead is where a read is with one shard.
+type shardRead struct {
+	shard uint16
+	done  bool
+	node  *node // that is being asked; nil: none
+	tries int
+	due   time.Time // of the next call
+	since time.Time // the first failure since there was progress; zero: none
+	err   error     // of the last call
+
+	// Of a scan. A series of which more came than is held is given before it is
+	// complete; when its node is lost then, another one's answer goes on behind
+	// what was given.
+	after   uint32 // the last series given in full
+	partial uint32 // the series after it of which something was given; 0: none
+	givenTo int64  // time of the last of that
+	worker  int    // the visitor that waits for the rest
+}
+
+// gather makes calls to nodes until all shards of a read have ended.
+type gather struct {
+	cluster  *Cluster
+	source   *Source
+	parallel int // calls to make at least, where there are so many shards
+	// ask makes one call for some shards, in growing order, and ends each of them
+	// with end. Those that it has not ended when it returns have failed.
+	ask func(ctx context.Context, n *node, reads []*shardRead) error
+
+	offset int           // for stale reads: which of the servers is asked first
+	wake   chan struct{} // has one element when a call has ended
+	mu     struct {
+		sync.Mutex
+		reads []*shardRead
+		left  int // not done
+		calls int // under way
+		first bool
+		err   error // the read fails with it
+	}
+}
+
+// run reads shards, sorted; nil: all. Its error is the first one that no other call
+// mends, or that of ctx.
+func (g *gather) run(ctx context.Context, shards []uint16) error {
+	v, err := g.cluster.viewNow(ctx)
+	if err != nil {
+		return err
+	}
+	if err := g.begin(v, shards); err != nil {
+		return err
+	}
+	inner, cancel := context.WithCancel(ctx)
+	var calls sync.WaitGroup
+	defer func() {
+		cancel()
+		calls.Wait()
+	}()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		now := time.Now()
+		groups, next, ended := g.plan(g.cluster.current.Load(), now)
+		if ended {
+			break
+		}
+		for _, group := range groups {
+			calls.Go(func() { g.call(inner, group) })
+		}
+		timer.Reset(next.Sub(now))
+		select {
+		case <-g.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	cancel()
+	calls.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return g.mu.err
+}
+
+func (g *gather) begin(v *view, shards []uint16) error {
+	g.wake = make(chan struct{}, 1)
+	g.offset = rand.IntN(1 << 16)
+	g.mu.first = true
+	if shards == nil {
+		shards = make([]uint16, len(v.rows))
+		for i := range shards {
+			shards[i] = uint16(i)
+		}
+	}
+	for _, shard := range shards {
+		if int(shard) >= len(v.rows) {
+			return fmt.Errorf("%w: shard %d of %d", wire.ErrInvalid, shard, len(v.rows))
+		}
+		g.mu.reads = append(g.mu.reads, &shardRead{shard: shard})
+	}
+	g.mu.left = len(g.mu.reads)
+	return nil
+}
+
+// group is a call that is to be made.
+type group struct {
+	node  *node
+	reads []*shardRead
+}
+
+// plan gives the calls to make now, the time at which there may be others, and
+// whether the read has ended.
+func (g *gather) plan(v *view, now time.Time) (groups []*group, next time.Time, ended bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.left == 0 || g.mu.err != nil {
+		return nil, now, true
+	}
+	next = now.Add(time.Minute)
+	var urgent []*group // others may wait for the visitors that wait for these
+	for _, r := range g.mu.reads {
+		switch {
+		case r.done || r.node != nil:
+		case r.due.After(now):
+			if r.due.Before(next) {
+				next = r.due
+			}
+		default:
+			n := g.serverOf(v, r)
+			if n == nil {
+				g.againLocked(r, fmt.Errorf("%w: no node is known for shard %d", series.ErrUnavailable, r.shard), now)
+				if r.due.Before(next) {
+					next = r.due
+				}
+				continue
+			}
+			if r.partial != 0 {
+				urgent = append(urgent, &group{n, []*shardRead{r}})
+				continue
+			}
+			i := slices.IndexFunc(groups, func(o *group) bool { return o.node == n })
+			if i < 0 {
+				groups, i = append(groups, &group{node: n}), len(groups)
+			}
+			groups[i].reads = append(groups[i].reads, r)
+		}
+	}
+	if g.mu.first {
+		groups, g.mu.first = spread(groups, g.parallel), false
+	}
+	if room := max(0, g.cluster.options.Limits.ReadCallsMax-g.mu.calls); len(groups) > room {
+		groups = groups[:room] // the others are found again when a call has ended
+	}
+	groups = append(groups, urgent...)
+	for _, group := range groups {
+		g.mu.calls++
+		for _, r := range group.reads {
+			r.node = group.node
+		}
+	}
+	return groups, next, g.mu.left == 0 || g.mu.err != nil
+}
+
+// spread splits groups so that there are about so many.
+func spread(groups []*group, parallel int) (more []*group) {
+	if len(groups) == 0 || parallel <= len(groups) {
+		return groups
+	}
+	each := (parallel + len(groups) - 1) / len(groups)
+	for _, o := range groups {
+		size := max(1, (len(o.reads)+each-1)/each)
+		for reads := range slices.Chunk(o.reads, size) {
+			more = append(more, &group{o.node, reads})
+		}
+	}
+	return more
+}
+
+func (g *gather) serverOf(v *view, r *shardRead) *node {
+	if g.source.options.StalenessMax == 0 {
+		return g.cluster.serverOf(v, r.shard)
+	}
+	var servers []*node
+	v.servers(r.shard, func(n *node) bool {
+		servers = append(servers, n)
+		return true
+	})
+	if len(servers) == 0 {
+		return nil
+	}
+	return servers[(g.offset+r.tries)%len(servers)]
+}
+
+// call makes one call and sees to the shards that it has not ended.
+func (g *gather) call(ctx context.Context, o *group) {
+	g.cluster.metrics.calls.Inc()
+	err := g.ask(ctx, o.node, o.reads)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err != nil && ctx.Err() == nil {
+		g.cluster.metrics.callsLost.Inc()
+		if passes(err) {
+			g.cluster.options.Logger.Debug("a call to a node has failed; its shards are asked for again", "node", o.node.id, "error", err)
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("%w: node %s has left the answer incomplete", series.ErrUnavailable, o.node.id)
+	}
+	for _, r := range o.reads {
+		g.end(o.node, r, err)
+	}
+	g.mu.Lock()
+	g.mu.calls--
+	g.mu.Unlock()
+	g.signal()
+}
+
+func (g *gather) signal() {
+	select {
+	case g.wake <- struct{}{}:
+	default: // it was said already
+	}
+}
+
+// end notes the end of a node's answer for a shard; nil: it is complete. What is
+// said after a first end does not count.
+func (g *gather) end(n *node, r *shardRead, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r.done || r.node != n {
+		return
+	}
+	r.node = nil
+	if err == nil {
+		r.done = true
+		g.mu.left--
+		if g.source.options.StalenessMax == 0 {
+			g.cluster.leads(r.shard, n)
+		}
+		return
+	}
+	now, v := time.Now(), g.cluster.current.Load()
+	var notLeader *wire.NotLeaderError
+	switch {
+	case errors.As(err, &notLeader):
+		if g.cluster.pointed(v, r.shard, n, notLeader.Leader) && r.tries < redirectsMax {
+			r.err, r.due = err, now
+			r.tries++
+			return
+		}
+		if notLeader.Leader != n.id {
+			g.cluster.passOver(v, r.shard, n)
+		}
+		g.againLocked(r, err, now)
+	case passes(err):
+		if g.source.options.StalenessMax == 0 && !errors.Is(err, series.ErrOverloaded) {
+			g.cluster.passOver(v, r.shard, n)
+		}
+		g.againLocked(r, err, now)
+	default:
+		g.failLocked(err)
+	}
+}
+
+// againLocked has a shard asked for again, unless nobody has answered for too long.
+func (g *gather) againLocked(r *shardRead, err error, now time.Time) {
+	g.cluster.metrics.shardsAgain.Inc()
+	if r.since.IsZero() {
+		r.since = now
+	}
+	r.err, r.due = err, now.Add(g.cluster.options.Limits.backoff(r.tries))
+	r.tries++
+	if now.Sub(r.since) < g.cluster.options.Limits.ReadTimeout {
+		return
+	}
+	err = fmt.Errorf("%w: nobody has answered for shard %d in %v: %w", series.ErrUnavailable, r.shard, g.cluster.options.Limits.ReadTimeout, err)
+	if !g.source.options.Partial || r.partial != 0 {
+		g.failLocked(err)
+		return
+	}
+	g.cluster.metrics.missing.Inc()
+	g.cluster.options.Logger.Warn("an answer is partial", "shard", r.shard, "error", err)
+	g.source.miss(r.shard)
+	r.done = true
+	g.mu.left--
+}
+
+// progressed says that a shard's answer has brought something.
+func (g *gather) progressed(r *shardRead) {
+	g.mu.Lock()
+	r.since, r.tries = time.Time{}, 0
+	g.mu.Unlock()
+}
+
+func (g *gather) failLocked(err error) {
+	if g.mu.err == nil {
+		g.mu.err = err
+	}
+}
+
+// fail ends the read.
+func (g *gather) fail(err error) {
+	g.mu.Lock()
+	g.failLocked(err)
+	g.mu.Unlock()
+	g.signal()
+}
+
+// find gives the part of a call that a shard of its answer belongs to.
+func find(reads []*shardRead, shard uint32) (*shardRead, error) {
+	for _, r := range reads {
+		if uint32(r.shard) == shard {
+			return r, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: an answer for shard %d, which was not asked for", wire.ErrInternal, shard)
+}

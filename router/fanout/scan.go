@@ -1,0 +1,318 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// scanRun is one Scan under way.
+type scanRun struct {
+	gather
+	request  *scan.Request
+	visit    scan.Visitor
+	workers  chan int // numbers of visitors that are free
+	heldMax  int      // bytes of one series that a call holds
+	selector *tickmeshv1.Selector
+	windows  *tickmeshv1.Windows
+	limits   *tickmeshv1.ScanLimits
+
+	seriesGiven  atomic.Int64
+	samplesGiven atomic.Int64
+}
+
+// Scan implements scan.Source. Nodes are asked all at once, and visitors take what
+// has come series by series. A series that is larger than Limits.SeriesBytesHeld and
+// whose node is lost in the middle is gone on with elsewhere: its later samples are
+// then as of a later moment. SeriesMax bounds the series that match on each node, and
+// all that are given; SamplesMax the samples that each node decodes, and all that are
+// given; BytesMax the memory of each node's part, and half of it the router's.
+func (s *Source) Scan(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
+	if request.FromMs > request.ToMs {
+		return ctx.Err()
+	}
+	parallel := max(1, request.Parallel)
+	run := &scanRun{
+		request: request, visit: visit, workers: make(chan int, parallel),
+		selector: wire.FromSelector(&request.Selector), windows: wire.FromWindows(request.Windows), limits: wire.FromLimits(request.Limits),
+		heldMax: s.cluster.options.Limits.SeriesBytesHeld,
+	}
+	if most := request.Limits.BytesMax; most > 0 {
+		run.heldMax = min(run.heldMax, int(most/2)/max(parallel, s.cluster.options.Limits.ReadCallsMax))
+	}
+	for worker := range parallel {
+		run.workers <- worker
+	}
+	run.cluster, run.source, run.parallel, run.ask = s.cluster, s, parallel, run.askNode
+	err := run.run(ctx, request.Shards)
+	if errors.Is(err, scan.ErrStopped) {
+		return nil
+	}
+	return err
+}
+
+// scanCall is one call of a scan. A node gives one series after the other, as it is
+// asked not to read shards at once.
+type scanCall struct {
+	run    *scanRun
+	node   *node
+	reads  []*shardRead
+	worker int // visits now; noWorker: none is needed
+
+	read  *shardRead // of the open series; nil: none is open
+	id    uint32
+	key   series.Key
+	held  []*tickmeshv1.Columns // of the open series, not given yet
+	bytes int                   // of held
+	chunk scan.Chunk            // for visits
+}
+
+func (r *scanRun) askNode(ctx context.Context, n *node, reads []*shardRead) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream
+	c := &scanCall{run: r, node: n, reads: reads, worker: noWorker}
+	defer c.drop()
+	stream, err := n.client.Scan(ctx, &nodev1.ScanRequest{
+		Selector: r.selector, Shards: fromOf(reads), FromMs: max(r.request.FromMs, scan.TimeMsMin), ToMs: min(r.request.ToMs, scan.TimeMsMax),
+		Windows: r.windows, Limits: r.limits, Freshness: r.source.freshness(), Parallel: 1,
+	})
+	if err != nil {
+		return err
+	}
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if err := c.take(ctx, m); err != nil {
+			r.fail(err)
+			return err
+		}
+	}
+}
+
+// take gives what a message completes to the visitor. Its errors end the scan.
+func (c *scanCall) take(ctx context.Context, m *nodev1.ScanResponse) error {
+	for _, chunk := range m.GetChunks() {
+		if err := c.add(ctx, chunk); err != nil {
+			return err
+		}
+	}
+	for _, e := range m.GetEnds() {
+		_, shardErr, err := wire.ToShardEnd(e)
+		if err != nil {
+			return fmt.Errorf("%w: %w", wire.ErrInternal, err)
+		}
+		r, err := find(c.reads, e.GetShard())
+		if err != nil {
+			return err
+		}
+		if c.read == r {
+			if shardErr == nil {
+				return fmt.Errorf("%w: shard %d has ended within a series", wire.ErrInternal, r.shard)
+			}
+			c.drop()
+		}
+		if shardErr == nil && r.partial != 0 {
+			return errGone(r)
+		}
+		c.run.end(c.node, r, shardErr)
+		c.run.signal()
+	}
+	if c.read == nil || c.read.partial != c.id {
+		c.release()
+	}
+	return nil
+}
+
+// errGone: a series of which something was given is not there any more.
+func errGone(r *shardRead) error {
+	return fmt.Errorf("%w: a series of shard %d has changed while it was read", series.ErrUnavailable, r.shard)
+}
+
+// add takes a chunk.
+func (c *scanCall) add(ctx context.Context, m *nodev1.Chunk) error {
+	if c.read == nil {
+		if err := c.open(m); err != nil {
+			return err
+		}
+	} else if m.GetShard() != uint32(c.read.shard) || m.GetId() != c.id {
+		return fmt.Errorf("%w: series %d of shard %d within series %d of shard %d", wire.ErrInternal, m.GetId(), m.GetShard(), c.id, c.read.shard)
+	}
+	if n := len(m.GetColumns().GetTimeDeltasMs()); n > 0 {
+		c.held = append(c.held, m.GetColumns())
+		c.bytes += columnBytes * n
+	}
+	if m.GetSeriesEnd() {
+		if err := c.give(ctx); err != nil {
+			return err
+		}
+		c.read.after, c.read.partial = c.id, 0
+		c.run.progressed(c.read)
+		c.close()
+		return nil
+	}
+	if c.bytes > c.run.heldMax || c.read.partial == c.id {
+		return c.give(ctx)
+	}
+	return nil
+}
+
+// columnBytes is about what a sample or window takes in a message.
+const columnBytes = 24
+
+// open begins a series.
+func (c *scanCall) open(m *nodev1.Chunk) error {
+	r, err := find(c.reads, m.GetShard())
+	if err != nil {
+		return err
+	}
+	if m.GetId() <= r.after || m.GetId() > uint32(series.IDMax) || r.done {
+		return fmt.Errorf("%w: series %d of shard %d after %d", wire.ErrInternal, m.GetId(), r.shard, r.after)
+	}
+	if r.partial != 0 && r.partial != m.GetId() {
+		return errGone(r)
+	}
+	key := series.Key(m.GetKey())
+	if _, _, _, err := key.Parts(nil); err != nil {
+		return fmt.Errorf("%w: series %d of shard %d: %w", wire.ErrInternal, m.GetId(), r.shard, err)
+	}
+	if r.partial != 0 {
+		c.release()
+		c.worker, r.worker = r.worker, noWorker
+	}
+	c.read, c.id, c.key = r, m.GetId(), key
+	return nil
+}
+
+// close forgets the open series.
+func (c *scanCall) close() {
+	clear(c.held)
+	c.read, c.key, c.held, c.bytes = nil, nil, c.held[:0], 0
+}
+
+// drop leaves an open series to another call. If something of it was given, the
+// visitor waits for the rest.
+func (c *scanCall) drop() {
+	if c.read != nil && c.read.partial == c.id {
+		c.read.worker, c.worker = c.worker, noWorker
+	}
+	c.close()
+	c.release()
+}
+
+// noWorker is the number of no visitor.
+const noWorker = -1
+
+// release lets another call have the visitor.
+func (c *scanCall) release() {
+	if c.worker != noWorker {
+		c.run.workers <- c.worker
+		c.worker = noWorker
+	}
+}
+
+// give visits what is held of the open series.
+func (c *scanCall) give(ctx context.Context) error {
+	r := c.read
+	for _, m := range c.held {
+		if err := wire.SetChunk(&c.chunk, m); err != nil {
+			return fmt.Errorf("%w: %w", wire.ErrInternal, err)
+		}
+		if err := c.run.complete(&c.chunk); err != nil {
+			return err
+		}
+		if r.partial == c.id {
+			skip(&c.chunk, r.givenTo)
+		}
+		n := len(c.chunk.Times)
+		if n == 0 {
+			continue
+		}
+		if err := c.run.count(n, r.partial != c.id); err != nil {
+			return err
+		}
+		c.chunk.Key = c.key
+		c.chunk.Ref = series.Ref{Shard: r.shard, ID: series.ID(c.id)}
+		r.partial, r.givenTo = c.id, c.chunk.Times[n-1]
+		if err := c.visit(ctx); err != nil {
+			return err
+		}
+	}
+	clear(c.held)
+	c.held, c.bytes = c.held[:0], 0
+	return nil
+}
+
+func (c *scanCall) visit(ctx context.Context) error {
+	if c.worker == noWorker {
+		select {
+		case c.worker = <-c.run.workers:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return c.run.visit(c.worker, &c.chunk)
+}
+
+// count holds what is given to the request's limits.
+func (r *scanRun) count(samples int, first bool) error {
+	if first && limited(r.seriesGiven.Add(1), r.request.Limits.SeriesMax) {
+		return &scan.LimitError{What: "series", Limit: r.request.Limits.SeriesMax}
+	}
+	if limited(r.samplesGiven.Add(int64(samples)), r.request.Limits.SamplesMax) {
+		return &scan.LimitError{What: "samples", Limit: r.request.Limits.SamplesMax}
+	}
+	return nil
+}
+
+func limited(n, most int64) bool { return most > 0 && n > most }
+
+// complete says whether a chunk has the columns that were asked for.
+func (r *scanRun) complete(c *scan.Chunk) error {
+	n, missing := len(c.Times), false
+	if w := r.request.Windows; w == nil {
+		missing = len(c.Values) != n
+	} else {
+		for _, column := range [...]struct {
+			asked  scan.Aggregate
+			length int
+		}{
+			{scan.AggregateSum, len(c.Sum)}, {scan.AggregateCount, len(c.Count)}, {scan.AggregateMin, len(c.Min)},
+			{scan.AggregateMax, len(c.Max)}, {scan.AggregateFirst, len(c.First)}, {scan.AggregateLast, len(c.Last)},
+		} {
+			missing = missing || w.Aggregates&column.asked != 0 && column.length != n
+		}
+	}
+	if missing {
+		return fmt.Errorf("%w: a chunk without a column that was asked for", wire.ErrInternal)
+	}
+	return nil
+}
+
+// skip leaves out what is not after a time.
+func skip(c *scan.Chunk, timeMs int64) {
+	n := 0
+	for n < len(c.Times) && c.Times[n] <= timeMs {
+		n++
+	}
+	c.Times = c.Times[n:]
+	for _, column := range [...]*[]float64{&c.Values, &c.Sum, &c.Min, &c.Max, &c.First, &c.Last} {
+		if *column != nil {
+			*column = (*column)[n:]
+		}
+	}
+	if c.Count != nil {
+		c.Count = c.Count[n:]
+	}
+}

@@ -1,0 +1,277 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/transport"
+	"github.com/tickmesh/tickmesh/api/wire"
+)
+
+const (
+	attemptBytesMax = 8 << 20 // a node's parts of a frame go out in requests of about so much
+	batchBytesMax   = transport.MessageBytesMax - requestBytesMax - partBytesMax
+)
+
+// Write implements ingest.Writer. The frame gets an id unless it has one; parts are
+// written by the leaders of their shards, again and again until all are or the time
+// is over. Errors: the kinds of api/series; series.ErrEra when the frame's ids may
+// mean other series: then they have been forgotten, and the points have to be split
+// again. After an error parts may have been written all the same.
+func (c *Cluster) Write(ctx context.Context, frame *series.Frame) (series.Outcome, error) {
+	start := time.Now()
+	outcome, err := c.write(ctx, frame, start)
+	c.metrics.wrote(time.Since(start), err)
+	return outcome, err
+}
+
+func (c *Cluster) write(ctx context.Context, frame *series.Frame, start time.Time) (series.Outcome, error) {
+	if len(frame.Parts) == 0 {
+		return series.Outcome{}, nil
+	}
+	v, err := c.viewNow(ctx)
+	if err != nil {
+		return series.Outcome{}, fmt.Errorf("%w: %w", series.ErrUnavailable, err)
+	}
+	deadline := start.Add(c.options.Limits.WriteTimeout)
+	if at, ok := ctx.Deadline(); ok && at.Before(deadline) {
+		deadline = at
+	}
+	w := &call{cluster: c, frame: frame, id: frame.ID, deadline: deadline, wake: make(chan struct{}, 1)}
+	bytes, err := w.prepare(v)
+	if err != nil {
+		return series.Outcome{}, err
+	}
+	release, err := c.admit(ctx, bytes, deadline)
+	if err != nil {
+		return series.Outcome{}, err
+	}
+	defer release()
+	if w.id.IsZero() {
+		session, id := c.sessions.take()
+		defer c.sessions.give(session, id)
+		w.id = id
+	}
+	defer w.ended.Store(true)
+	return w.run(ctx)
+}
+
+// admit waits for room for a frame. Errors: series.ErrOverloaded.
+func (c *Cluster) admit(ctx context.Context, bytes int64, deadline time.Time) (release func(), err error) {
+	bytes = min(bytes, c.options.Limits.WriteBytesMax)
+	if err := acquire(ctx, c.writes, 1, deadline); err != nil {
+		return nil, fmt.Errorf("%w: %d frames are in flight: %w", series.ErrOverloaded, c.options.Limits.WritesMax, err)
+	}
+	if err := acquire(ctx, c.bytes, bytes, deadline); err != nil {
+		c.writes.Release(1)
+		return nil, fmt.Errorf("%w: %d bytes of frames are in flight: %w", series.ErrOverloaded, c.options.Limits.WriteBytesMax, err)
+	}
+	return func() {
+		c.bytes.Release(bytes)
+		c.writes.Release(1)
+	}, nil
+}
+
+func acquire(ctx context.Context, s *semaphore.Weighted, n int64, deadline time.Time) error {
+	if s.TryAcquire(n) {
+		return nil
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	return s.Acquire(ctx, n)
+}
+
+// part is what is known of one part of a frame.
+type part struct {
+	points      uint32
+	definitions int
+	era         uint32
+
+	settled bool
+	tries   int
+	due     time.Time // of the next attempt
+	current *attempt  // nil: none that is still waited for
+	err     error     // of the last attempt
+}
+
+// prepare looks into the parts and gives the frame's size.
+func (w *call) prepare(v *view) (bytes int64, err error) {
+	frame, resolver := w.frame, w.cluster.resolver
+	w.parts, w.left = make([]part, len(frame.Parts)), len(frame.Parts)
+	var r series.BatchReader
+	for i := range frame.Parts {
+		p, state := &frame.Parts[i], &w.parts[i]
+		if int(p.Shard) >= len(v.rows) {
+			return 0, fmt.Errorf("%w: shard %d of %d", series.ErrBatch, p.Shard, len(v.rows))
+		}
+		if len(p.Batch) > batchBytesMax {
+			return 0, fmt.Errorf("%w: shard %d has %d bytes, %d are the most", series.ErrBatch, p.Shard, len(p.Batch), batchBytesMax)
+		}
+		bytes += int64(len(p.Batch))
+		for r.Reset(p.Batch); ; state.definitions++ {
+			if _, ok := r.NextDefinition(); !ok {
+				break
+			}
+		}
+		if r.Err() != nil {
+			return 0, r.Err()
+		}
+		state.points = uint32(min(r.Points(), math.MaxUint32))
+		if state.era = p.Era; state.era == 0 && frame.Generation != 0 {
+			var ok bool
+			if state.era, ok = resolver.Era(p.Shard, frame.Generation); !ok {
+				w.cluster.metrics.eras.Inc()
+				return 0, fmt.Errorf("%w: shard %d", series.ErrEra, p.Shard)
+			}
+		}
+	}
+	return bytes, nil
+}
+
+// launch makes attempts for all parts that are due.
+func (w *call) launch(v *view, now time.Time) {
+	var groups []*attempt
+	for i := range w.parts {
+		p := &w.parts[i]
+		if p.settled || p.current != nil || p.due.After(now) {
+			continue
+		}
+		shard := w.frame.Parts[i].Shard
+		n := w.cluster.serverOf(v, shard)
+		if n == nil {
+			w.again(i, fmt.Errorf("%w: no node is known for shard %d", series.ErrUnavailable, shard), now)
+			continue
+		}
+		groups = w.join(groups, n, i)
+	}
+	for _, a := range groups {
+		w.cluster.metrics.attempts.Inc()
+		w.encode(a, now)
+		if err := a.node.links[a.sequence%uint64(len(a.node.links))].submit(a); err != nil {
+			for _, i := range a.parts {
+				w.parts[i].current = nil
+				w.failed(v, i, a.node, err, now)
+			}
+		}
+	}
+}
+
+// join adds a part to the attempt for a node.
+func (w *call) join(groups []*attempt, n *node, i int) []*attempt {
+	size := int64(len(w.frame.Parts[i].Batch) + partBytesMax)
+	var a *attempt
+	for _, g := range groups {
+		if g.node == n && g.bytes+size <= attemptBytesMax {
+			a = g
+		}
+	}
+	if a == nil {
+		a = &attempt{call: w, node: n, bytes: requestBytesMax}
+		groups = append(groups, a)
+	}
+	a.parts, a.shards = append(a.parts, i), append(a.shards, w.frame.Parts[i].Shard)
+	a.bytes += size
+	w.parts[i].current = a
+	return groups
+}
+
+func (w *call) encode(a *attempt, now time.Time) {
+	a.sequence = w.cluster.sequence.Add(1)
+	a.expires = now.Add(w.cluster.options.Limits.AttemptTimeout)
+	timeoutMs := min(max(w.deadline.Sub(now).Milliseconds(), 1), math.MaxUint32)
+	a.encoded = newEncoded(int(a.bytes), a.sequence, w.id, uint32(timeoutMs))
+	for _, i := range a.parts {
+		p := &w.parts[i]
+		a.encoded = a.encoded.appendPart(w.frame.Parts[i].Shard, p.era, p.points, w.frame.Parts[i].Batch)
+	}
+}
+
+// take notes what became of an attempt. A part that an earlier attempt wrote is
+// written, though a later one is still waited for; only the last one's error counts.
+func (w *call) take(v *view, a *attempt, now time.Time) {
+	for k, i := range a.parts {
+		p := &w.parts[i]
+		if p.settled {
+			continue
+		}
+		err := a.err
+		if err == nil {
+			err = a.outcomes[k].Err
+		}
+		if err == nil {
+			w.wrote(i, a, &a.outcomes[k])
+			continue
+		}
+		if p.current == a {
+			p.current = nil
+			w.failed(v, i, a.node, err, now)
+		}
+	}
+}
+
+// failed decides whether a part is tried again, when and where.
+func (w *call) failed(v *view, i int, n *node, err error, now time.Time) {
+	p, shard := &w.parts[i], w.frame.Parts[i].Shard
+	var notLeader *wire.NotLeaderError
+	switch {
+	case errors.Is(err, series.ErrEra):
+		w.cluster.resolver.Forget(shard, p.era)
+		w.cluster.metrics.eras.Inc()
+		w.giveUp(i, err)
+	case errors.As(err, &notLeader):
+		if w.cluster.pointed(v, shard, n, notLeader.Leader) && p.tries < redirectsMax {
+			w.cluster.metrics.redirects.Inc()
+			p.err, p.due = err, now
+			p.tries++
+			return
+		}
+		if notLeader.Leader != n.id {
+			w.cluster.passOver(v, shard, n)
+		}
+		w.again(i, err, now)
+	case errors.Is(err, series.ErrOverloaded):
+		w.again(i, err, now)
+	case passes(err):
+		w.cluster.passOver(v, shard, n)
+		w.again(i, err, now)
+	default:
+		w.giveUp(i, err)
+	}
+}
+
+// redirectsMax bounds how often a part follows what nodes say without waiting.
+const redirectsMax = 3
+
+// passes says whether another node, or the same one later, may do what failed.
+func passes(err error) bool {
+	for _, kind := range [...]error{
+		series.ErrUnavailable, series.ErrOverloaded, context.DeadlineExceeded, context.Canceled,
+		wire.ErrWrongNode, wire.ErrStaleMap,
+	} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *call) again(i int, err error, now time.Time) {
+	p := &w.parts[i]
+	w.cluster.metrics.retries.Inc()
+	p.err, p.due = err, now.Add(w.cluster.options.Limits.backoff(p.tries))
+	p.tries++
+}
+
+// giveUp keeps the first error that no attempt will mend.
+func (w *call) giveUp(i int, err error) {
+	w.parts[i].err = err
+	if w.fatal == nil {
+		w.fatal = fmt.Errorf("shard %d: %w", w.frame.Parts[i].Shard, err)
+	}
+}
