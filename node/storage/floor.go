@@ -68,27 +68,35 @@ func (e *Engine) planReclaim() (segment.Job, bool) {
 	if !slices.ContainsFunc(v.floors, func(f floor) bool { return f.Number > 0 }) {
 		return segment.Job{}, false
 	}
+	damaged := map[string]bool{}
+	for i := range e.manifest.Segments {
+		if m := &e.manifest.Segments[i]; m.Damaged {
+			damaged[m.Name] = true
+		}
+	}
 	var most int64
 	var chosen *segment.Meta
-	for i := range e.manifest.Segments {
-		m := &e.manifest.Segments[i]
-		if m.Damaged || m.Level == math.MaxUint8 {
+	for _, r := range v.segments {
+		m := r.Meta()
+		if damaged[m.Name] || m.Level == math.MaxUint8 {
 			continue
 		}
-		for _, r := range v.readersOf([]segment.Meta{*m}) {
-			var below int64
-			for _, info := range r.Shards() {
-				if v.floors[info.Shard].hidesSegment(m.SequenceHigh) {
-					below += info.Bytes
-				}
-			}
-			if below > most && below*reclaimShare >= m.Bytes {
-				most, chosen = below, m
-			}
+		if below := belowFloors(r, v.floors); below > most && below*reclaimShare >= m.Bytes {
+			most, chosen = below, m
 		}
 	}
 	if chosen == nil {
 		return segment.Job{}, false
 	}
 	return rewriteJob(chosen, "reclaim"), true
+}
+
+// belowFloors gives the bytes of a segment that do not count any more.
+func belowFloors(r *segment.Reader, floors []floor) (bytes int64) {
+	for _, info := range r.Shards() {
+		if floors[info.Shard].hidesSegment(r.Meta().SequenceHigh) {
+			bytes += info.Bytes
+		}
+	}
+	return bytes
 }

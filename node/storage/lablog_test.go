@@ -1,0 +1,212 @@
+package storage
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// labEntry is an entry of a shard's log with what it means.
+type labEntry struct {
+	entry Entry
+	play  func(*slowShard)
+}
+
+// slowShard is what a shard should be.
+type slowShard struct {
+	ids     []string // keys by id
+	samples map[string]map[int64]uint64
+	cutMs   int64
+	batches slowTable
+}
+
+func newSlowShard() *slowShard {
+	return &slowShard{samples: map[string]map[int64]uint64{}, cutMs: noCut}
+}
+
+func (m *slowShard) put(key string, timeMs int64, v float64) {
+	if timeMs < m.cutMs {
+		return
+	}
+	if !slices.Contains(m.ids, key) {
+		m.ids = append(m.ids, key)
+	}
+	if m.samples[key] == nil {
+		m.samples[key] = map[int64]uint64{}
+	}
+	m.samples[key][timeMs] = math.Float64bits(v)
+}
+
+// contents gives what a scan should find.
+func (m *slowShard) contents() map[string]map[int64]uint64 {
+	found := map[string]map[int64]uint64{}
+	for key, samples := range m.samples {
+		for at, v := range samples {
+			if at >= m.cutMs {
+				if found[key] == nil {
+					found[key] = map[int64]uint64{}
+				}
+				found[key][at] = v
+			}
+		}
+	}
+	return found
+}
+
+// labLog is the log of one shard.
+type labLog struct {
+	shard   uint16
+	entries []labEntry
+	head    *slowShard // after the last one
+	keys    []series.Key
+	sent    []labWrite // to be repeated
+	counter uint64
+	nowMs   int64
+}
+
+// labWrite is a batch with an id.
+type labWrite struct {
+	id    series.BatchID
+	batch []byte
+	play  func(*slowShard)
+}
+
+func newLabLog(shard uint16) *labLog {
+	l := &labLog{shard: shard, head: newSlowShard(), nowMs: 1_700_000_000_000}
+	for i := 0; len(l.keys) < 12; i++ {
+		key := series.AppendKey(nil, nil, []byte("m"), []series.Tag{{Name: []byte("h"), Value: fmt.Append(nil, i)}})
+		if key.Shard(labShards) == shard {
+			l.keys = append(l.keys, key)
+		}
+	}
+	return l
+}
+
+// at gives the model after an entry.
+func (l *labLog) at(index uint64) *slowShard {
+	m := newSlowShard()
+	for i := range l.entries[:index] {
+		l.entries[i].play(m)
+	}
+	return m
+}
+
+func (l *labLog) add(kind EntryKind, body []byte, play func(*slowShard)) {
+	l.entries = append(l.entries, labEntry{
+		Entry{Kind: kind, Shard: l.shard, Term: 1, Index: uint64(len(l.entries) + 1), Body: body}, play,
+	})
+	play(l.head)
+}
+
+// grow adds a random entry.
+func (l *labLog) grow(rng *rand.Rand) {
+	l.nowMs += rng.Int64N(200_000)
+	switch k := rng.IntN(30); {
+	case k == 0:
+		l.add(EntryEmpty, nil, func(*slowShard) {})
+	case k == 1 && rng.IntN(4) == 0:
+		cutMs := l.nowMs - rng.Int64N(3*3600_000)
+		l.add(EntryRetention, RetentionBody(cutMs), func(m *slowShard) { m.cutMs = max(m.cutMs, cutMs) })
+	case k < 5 && len(l.head.ids) > 0:
+		l.remove(rng)
+	default:
+		l.write(rng)
+	}
+}
+
+func (l *labLog) remove(rng *rand.Rand) {
+	var ids []uint32
+	for id := range l.head.ids {
+		if rng.IntN(3) == 0 {
+			ids = append(ids, uint32(id))
+		}
+	}
+	fromMs := l.nowMs - rng.Int64N(4*3600_000)
+	toMs := fromMs + rng.Int64N(3*3600_000)
+	l.add(EntryDelete, DeleteBody(ids, fromMs, toMs), func(m *slowShard) {
+		for _, id := range ids {
+			maps.DeleteFunc(m.samples[m.ids[id]], func(at int64, _ uint64) bool { return at >= fromMs && at <= toMs })
+		}
+	})
+}
+
+// write adds an entry of several batches, some of which come again, and some of which
+// are no batches.
+func (l *labLog) write(rng *rand.Rand) {
+	timeMs := l.nowMs + rng.Int64N(1000) - 500
+	body := AppendEntryTime(nil, timeMs)
+	var writes []labWrite
+	for range 1 + rng.IntN(3) {
+		w := labWrite{}
+		switch {
+		case len(l.sent) > 0 && rng.IntN(4) == 0:
+			w = l.sent[len(l.sent)-1-rng.IntN(min(len(l.sent), 20))]
+		case rng.IntN(12) == 0:
+			w = labWrite{id: series.BatchID{Session: 9, Counter: rng.Uint64N(20)}, batch: []byte{0xff}}
+		default:
+			w = l.batch(rng)
+			if rng.IntN(3) > 0 {
+				l.counter++
+				w.id = series.BatchID{Session: 1 + rng.Uint64N(3), Counter: l.counter}
+				l.sent = append(l.sent, w)
+			}
+		}
+		body = append(AppendBatchHeader(body, w.id, len(w.batch)), w.batch...)
+		writes = append(writes, w)
+	}
+	l.add(EntrySamples, body, func(m *slowShard) {
+		for _, w := range writes {
+			verdict := batchFresh
+			if w.id.Session != 0 {
+				verdict = m.batches.judge(w.id, timeMs)
+			}
+			if verdict == batchFresh && w.play != nil {
+				w.play(m)
+				if w.id.Session != 0 {
+					m.batches.note(w.id)
+				}
+			}
+		}
+	})
+}
+
+func (l *labLog) batch(rng *rand.Rand) labWrite {
+	var e series.BatchEncoder
+	type point struct {
+		key    string
+		timeMs int64
+		v      float64
+	}
+	var points []point
+	for range 1 + rng.IntN(60) {
+		key := l.keys[rng.IntN(len(l.keys))]
+		at := l.nowMs - rng.Int64N(60_000)
+		switch rng.IntN(8) {
+		case 0:
+			at -= rng.Int64N(20 * 24 * 3600_000)
+		case 1:
+			at -= rng.Int64N(3 * 3600_000)
+		}
+		at -= at % 5000 // so that many are overwritten
+		v := float64(rng.IntN(1000)) / 10
+		if rng.IntN(5) == 0 {
+			v = math.Float64frombits(rng.Uint64())
+		}
+		ref := series.ID(slices.Index(l.head.ids, string(key)))
+		if ref == series.ID(1<<32-1) || rng.IntN(4) == 0 {
+			ref = e.Define(key)
+		}
+		n := series.DecimalOf(v, 1)
+		e.Append(ref, at, n.Mantissa, n.Scale)
+		points = append(points, point{string(key), at, v})
+	}
+	return labWrite{batch: e.AppendTo(nil), play: func(m *slowShard) {
+		for _, p := range points {
+			m.put(p.key, p.timeMs, p.v)
+		}
+	}}
+}
