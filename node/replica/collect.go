@@ -25,6 +25,10 @@ func (h *Host) collect(g *group, round *Round) {
 		round.States = append(round.States, g.durable())
 		round.Sync = round.Sync || g.syncDue
 		g.logDue, g.syncDue = false, false
+		if g.announce {
+			g.announce = false
+			round.Prepared = append(round.Prepared, g.replica.Shard)
+		}
 	}
 }
 

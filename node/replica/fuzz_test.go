@@ -134,6 +134,8 @@ func FuzzGroupState(f *testing.F) {
 	f.Add(s.AppendTo(nil))
 	s.Configuration.Outgoing, s.Configuration.AutoLeave, s.Configuration.Leaving = []uint64{1, 2, 9}, true, members(full)
 	f.Add(s.AppendTo(nil))
+	s.Installing = SnapshotMeta{Position: Position{20, 4}, Era: 3, Configuration: fresh(members(full))}
+	f.Add(s.AppendTo(nil))
 	f.Add((&GroupState{Replica: Replica{Shard: 1, RaftID: 1}, Removed: true}).AppendTo(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		state, err := ParseGroupState(b)

@@ -54,7 +54,8 @@ type group struct {
 	transferee uint64
 	transferAt int           // tick of the transfer's end
 	installing *SnapshotMeta // files are being swapped
-	installed  bool          // and are in place
+	announce   bool          // the next Round says that they may be
+	installed  bool          // they are in place
 	durables   []durable     // what members said about their engines, as a leader
 	ownDurable uint64
 	trim       uint64 // entries up to here are needed by nobody, says the leader
@@ -95,12 +96,15 @@ func (h *Host) newGroup(state GroupState, log LogSummary) (*group, error) {
 	if err := g.log.check(); err != nil {
 		return nil, err
 	}
-	g.handed = max(log.Applied, state.Truncated.Index)
+	if g.swapped(&state.Installing) {
+		g.logDue, g.syncDue = true, true
+	}
+	g.handed = max(log.Applied, g.log.truncated.Index)
 	g.commit = min(max(state.Commit, g.handed), g.log.last)
 	seen := min(g.handed, g.log.last)
 	unseen := false
 	for _, index := range log.Changes {
-		if index > state.Configuration.Index && index > state.Truncated.Index {
+		if index > g.config.Index && index > g.log.truncated.Index && index <= g.log.last {
 			seen, unseen = min(seen, index-1), true
 		}
 	}
@@ -120,6 +124,23 @@ func (h *Host) newGroup(state GroupState, log LogSummary) (*group, error) {
 	}
 	h.startNode(g, seen)
 	return g, g.fault
+}
+
+// swapped finishes a swap of files that a stop has interrupted: if the engine has what
+// the snapshot stands for, the log begins after it, unless it goes on beyond it anyway.
+// Entries of the old log up to there may be such as were never committed.
+func (g *group) swapped(snapshot *SnapshotMeta) bool {
+	if snapshot.Index == 0 || g.applied != snapshot.Index {
+		return false
+	}
+	if term, err := g.log.term(snapshot.Index); err == nil && term == snapshot.Term {
+		return false
+	}
+	g.log.restart(snapshot.Position)
+	g.config = snapshot.Configuration.clone()
+	g.config.Index = max(g.config.Index, snapshot.Index)
+	g.replica.Era = snapshot.Era
+	return true
 }
 
 // check says whether the summary of a log makes sense.
@@ -162,8 +183,13 @@ func (g *group) notLeader() error {
 
 // durable is the state to log.
 func (g *group) durable() GroupState {
-	return GroupState{Replica: g.replica, Term: g.term, Vote: g.vote, Commit: g.commit,
+	s := GroupState{Replica: g.replica, Term: g.term, Vote: g.vote, Commit: g.commit,
 		Truncated: g.log.truncated, Configuration: g.config.clone()}
+	if g.installing != nil {
+		s.Installing = *g.installing
+		s.Installing.Configuration = g.installing.Configuration.clone()
+	}
+	return s
 }
 
 // startNode makes the library's node for g; entries up to seen are applied.

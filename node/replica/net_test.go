@@ -35,8 +35,8 @@ type world struct {
 	reads   int
 	images  int
 	placing bool
-	idle    *testNode               // does not say what it has applied
-	roles   map[place]shardmap.Role // of raft ids, by shard
+	healed  bool      // no more faults
+	idle    *testNode // does not say what it has applied
 }
 
 type place struct {
@@ -65,6 +65,7 @@ type testNode struct {
 	up      bool
 	disk    map[uint16]*testDisk
 	engine  map[uint16]*testEngine
+	files   map[uint16]*testFiles   // fetched
 	seen    map[uint16]shardmap.Row // of the map
 	gone    map[uint16]uint64       // the largest raft id that was removed here
 }
@@ -73,6 +74,11 @@ type testDisk struct {
 	state   GroupState
 	entries map[uint64]Entry
 	last    uint64
+}
+
+type testFiles struct {
+	meta   SnapshotMeta
+	engine testEngine
 }
 
 type testEngine struct {
@@ -84,10 +90,10 @@ type testEngine struct {
 func newWorld(t testing.TB, seed uint64, nodes int) *world {
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 7)), cut: map[[2]string]bool{}, rows: map[uint16]shardmap.Row{},
 		content: map[place]string{}, leader: map[epoch]uint64{}, acked: map[uint16]uint64{}, ackedAt: map[place]uint64{},
-		readMin: map[uint64]uint64{}, spent: map[uint64]int{}, roles: map[place]shardmap.Role{}}
+		readMin: map[uint64]uint64{}, spent: map[uint64]int{}}
 	for i := range nodes {
 		n := &testNode{name: fmt.Sprintf("n%d", i), disk: map[uint16]*testDisk{}, engine: map[uint16]*testEngine{},
-			seen: map[uint16]shardmap.Row{}, gone: map[uint16]uint64{}}
+			files: map[uint16]*testFiles{}, seen: map[uint16]shardmap.Row{}, gone: map[uint16]uint64{}}
 		w.nodes = append(w.nodes, n)
 		w.start(n)
 	}
@@ -179,6 +185,7 @@ func (w *world) crash(n *testNode) {
 		w.write(n, w.rng.IntN(records+1))
 	}
 	n.up, n.waiting = false, false
+	clear(n.files)
 }
 
 // write puts the first records of the Round on the disk.
@@ -241,6 +248,11 @@ func (w *world) ready(n *testNode) bool {
 	}
 	n.waiting = true
 	w.traceRound(n)
+	for _, c := range n.round.Committed {
+		if g := n.host.group(c.Shard); g == nil || g.witness() {
+			w.t.Fatalf("%s: a witness of shard %d is to apply %d", n.name, c.Shard, c.Index)
+		}
+	}
 	w.sendAll(n, n.round.Early)
 	return true
 }
@@ -267,15 +279,17 @@ func (w *world) finish(n *testNode) {
 		w.install(n, need)
 	}
 	w.checkLeaders(n)
+	for _, shard := range slices.Clone(n.round.Prepared) {
+		if n.up && n.host.group(shard) != nil {
+			w.swap(n, shard)
+		}
+	}
 }
 
 func (w *world) apply(n *testNode, c Committed) {
 	e := n.engine[c.Shard]
 	if e == nil {
 		return // the replica was removed
-	}
-	if g := n.host.group(c.Shard); g != nil && g.witness() {
-		w.t.Fatalf("%s: a witness of shard %d is to apply %d", n.name, c.Shard, c.Index)
 	}
 	content := fmt.Sprintf("%d %d %s", c.Term, c.Kind, slices.Concat(c.Parts...))
 	at := place{c.Shard, c.Index}
@@ -321,7 +335,7 @@ func (w *world) checkLeaders(n *testNode) {
 	}
 }
 
-// install brings files from some full voter, as it is right now.
+// install gets files from some full voter, as it is right now.
 func (w *world) install(n *testNode, need SnapshotNeed) {
 	for _, from := range w.rng.Perm(len(w.nodes)) {
 		source := w.nodes[from]
@@ -340,23 +354,34 @@ func (w *world) install(n *testNode, need SnapshotNeed) {
 		if n.host.PrepareSnapshot(need.Shard, meta) != nil {
 			continue
 		}
-		if w.rng.IntN(8) == 0 {
-			n.host.AbortSnapshot(need.Shard)
-			return
-		}
-		own := n.engine[need.Shard]
-		own.applied, own.durable, own.data = e.applied, e.applied, map[uint64]string{}
+		files := &testFiles{meta: meta, engine: testEngine{applied: e.applied, durable: e.applied, data: map[uint64]string{}}}
 		for i, content := range e.data {
 			if i <= e.applied {
-				own.data[i] = content
+				files.engine.data[i] = content
 			}
 		}
-		if err := n.host.InstallSnapshot(need.Shard, meta); err != nil {
-			w.t.Fatalf("%s: install of shard %d: %v", n.name, need.Shard, err)
-		}
-		w.images++
+		n.files[need.Shard] = files
 		return
 	}
+}
+
+// swap puts files in place; the node may crash before it can tell its Host.
+func (w *world) swap(n *testNode, shard uint16) {
+	files := n.files[shard]
+	delete(n.files, shard)
+	if w.rng.IntN(8) == 0 {
+		n.host.AbortSnapshot(shard)
+		return
+	}
+	*n.engine[shard] = files.engine
+	if w.rng.IntN(8) == 0 && !w.healed {
+		w.crash(n)
+		return
+	}
+	if err := n.host.InstallSnapshot(shard, files.meta); err != nil {
+		w.t.Fatalf("%s: install of shard %d: %v", n.name, shard, err)
+	}
+	w.images++
 }
 
 func (w *world) sendAll(n *testNode, out []Outgoing) {
@@ -445,7 +470,6 @@ func (w *world) read(n *testNode, shard uint16) {
 func (w *world) fresh(shard uint16, members []shardmap.Member) {
 	w.rows[shard] = shardmap.Row{Version: 1, Era: 1, Fresh: true, Members: members, RaftIDLast: uint64(len(members))}
 	for _, m := range members {
-		w.roles[place{shard, m.RaftID}] = m.Role
 		n := w.node(m.Node)
 		if err := n.host.Create(Replica{Shard: shard, RaftID: m.RaftID, Era: 1, Role: m.Role}, members); err != nil {
 			w.t.Fatal(err)
@@ -471,7 +495,7 @@ func (w *world) traceRound(n *testNode) {
 // until lets time pass until done, and fails when it does not come.
 func (w *world) until(what string, done func() bool) {
 	w.t.Helper()
-	for range 20_000 {
+	for end := w.now + 20_000; w.now < end; {
 		if done() {
 			return
 		}

@@ -19,6 +19,7 @@ type Round struct {
 	Committed []Committed    // to the appliers, in order, only after
 	Reads     []ReadReady    // confirmed
 	Failed    []Failure      // proposals and reads that are over
+	Prepared  []uint16       // shards whose files may be swapped now, after what Rounds before gave to apply
 	Snapshots []SnapshotNeed // this node has to fetch files
 }
 
@@ -85,7 +86,7 @@ func (r *Round) reset() {
 	r.States, r.Sync, r.Appends = r.States[:0], false, r.Appends[:0]
 	r.Early, r.Late = r.Early[:0], r.Late[:0]
 	r.Committed, r.Reads = r.Committed[:0], r.Reads[:0]
-	r.Failed, r.Snapshots = r.Failed[:0], r.Snapshots[:0]
+	r.Failed, r.Prepared, r.Snapshots = r.Failed[:0], r.Prepared[:0], r.Snapshots[:0]
 }
 
 func (r *Round) empty() bool {

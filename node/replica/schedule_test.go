@@ -74,7 +74,7 @@ func (w *world) checkpoints() {
 // heal ends all faults.
 func (w *world) heal() {
 	clear(w.cut)
-	w.loss = 0
+	w.loss, w.healed = 0, true
 	for _, n := range w.nodes {
 		if !n.up {
 			w.start(n)

@@ -37,7 +37,7 @@ func (h *Host) SnapshotMeta(shard uint16, index uint64) (SnapshotMeta, error) {
 		return SnapshotMeta{}, err
 	}
 	term, err := g.log.term(index)
-	if err != nil || index > g.handed {
+	if err != nil || index > g.cursor {
 		return SnapshotMeta{}, fmt.Errorf("%w: shard %d, index %d", ErrTruncated, shard, index)
 	}
 	return SnapshotMeta{Position: Position{index, term}, Era: g.replica.Era, Configuration: g.config.clone()}, nil
@@ -72,7 +72,8 @@ func (h *Host) takeSnapshot(g *group, m *message) {
 	}
 	if g.witness() {
 		if h.PrepareSnapshot(g.replica.Shard, meta) == nil {
-			_ = h.InstallSnapshot(g.replica.Shard, meta) // refused, the leader tells again
+			g.announce = false
+			_ = h.install(g, meta) // refused, the leader tells again
 		}
 		return
 	}
@@ -86,9 +87,11 @@ func snapshotMessage(meta *SnapshotMeta, from, to, term, index uint64) *pb.Messa
 }
 
 // PrepareSnapshot begins the swap of a replica's files: until InstallSnapshot or
-// AbortSnapshot no further entry is taken or given out as Committed, save those that
-// Rounds have already. Errors: ErrSnapshot (the replica has as much, leads, or is not
-// in the configuration), ErrBusy, ErrNoGroup, ErrFault.
+// AbortSnapshot no further entry is taken or given out. The files may be swapped when a
+// Round names the shard as Prepared, and that Round and all Committed before are done
+// with: the log then says that a swap is under way, and a start after a crash looks at
+// what the engine has. Errors: ErrSnapshot (the replica has as much, leads, or is not in
+// the configuration), ErrBusy, ErrNoGroup, ErrFault.
 func (h *Host) PrepareSnapshot(shard uint16, meta SnapshotMeta) error {
 	g, err := h.working(shard)
 	if err != nil {
@@ -97,31 +100,39 @@ func (h *Host) PrepareSnapshot(shard uint16, meta SnapshotMeta) error {
 	if g.installing != nil {
 		return ErrBusy
 	}
-	if g.leads() || meta.Index <= g.commit || !meta.Configuration.has(g.replica.RaftID) {
+	if g.leads() || meta.Index <= max(g.commit, g.handed) || !meta.Configuration.has(g.replica.RaftID) {
 		return fmt.Errorf("%w: shard %d is at %d, the snapshot at %d", ErrSnapshot, shard, g.commit, meta.Index)
 	}
-	g.installing = &meta
+	g.installing, g.announce = &meta, true
+	h.logState(g, true)
 	return nil
 }
 
 // AbortSnapshot ends what PrepareSnapshot began: the old files are still there.
 func (h *Host) AbortSnapshot(shard uint16) {
-	if g := h.group(shard); g != nil {
-		g.installing = nil
+	if g := h.group(shard); g != nil && g.installing != nil && !g.installed {
+		g.installing, g.announce = nil, false
+		h.logState(g, false)
 	}
 }
 
 // InstallSnapshot says that the files which meta belongs to are in place. The next
-// Round has the state that begins after them. Errors: ErrSnapshot (PrepareSnapshot was
-// not called, or the group has gone on), ErrNoGroup, ErrFault.
+// Round has the state that begins after them. Errors: ErrSnapshot (the shard was not
+// Prepared for it, or the group has gone on), ErrNoGroup, ErrFault.
 func (h *Host) InstallSnapshot(shard uint16, meta SnapshotMeta) error {
 	g, err := h.working(shard)
 	if err != nil {
 		return err
 	}
-	if g.installing == nil || g.installing.Position != meta.Position || g.leads() {
+	if g.installing == nil || g.announce || g.installed || g.installing.Position != meta.Position || g.leads() {
 		return fmt.Errorf("%w: shard %d expects no such snapshot", ErrSnapshot, shard)
 	}
+	return h.install(g, meta)
+}
+
+// install gives the library a snapshot. It comes from the leader, or, if none is known,
+// as if from some other voter, which ignores the answer.
+func (h *Host) install(g *group, meta SnapshotMeta) (err error) {
 	from := g.lead
 	if from == raft.None {
 		for _, m := range meta.Configuration.Members {
@@ -132,7 +143,7 @@ func (h *Host) InstallSnapshot(shard uint16, meta SnapshotMeta) error {
 	}
 	if from == raft.None {
 		g.installing = nil
-		return fmt.Errorf("%w: shard %d has no other voter", ErrSnapshot, shard)
+		return fmt.Errorf("%w: shard %d has no other voter", ErrSnapshot, g.replica.Shard)
 	}
 	defer h.contain(g)
 	known := g.lead

@@ -44,6 +44,9 @@ type GroupState struct {
 	Commit        uint64 // known when it was written; may be behind
 	Truncated     Position
 	Configuration Configuration
+	// Installing is not zero while the replica's files are swapped: nobody knows whether
+	// the old ones are there or those of this snapshot. The engine's applied index tells.
+	Installing SnapshotMeta
 }
 
 const stateVersion = 1
@@ -56,7 +59,14 @@ func (s *GroupState) AppendTo(dst []byte) []byte {
 		s.Term, s.Vote, s.Commit, s.Truncated.Index, s.Truncated.Term} {
 		dst = binary.AppendUvarint(dst, v)
 	}
-	return s.Configuration.appendTo(dst)
+	dst = s.Configuration.appendTo(dst)
+	dst = binary.AppendUvarint(dst, s.Installing.Index)
+	if s.Installing.Index > 0 {
+		dst = binary.AppendUvarint(dst, s.Installing.Term)
+		dst = binary.AppendUvarint(dst, uint64(s.Installing.Era))
+		dst = s.Installing.Configuration.appendTo(dst)
+	}
+	return dst
 }
 
 // ParseGroupState reads what AppendTo wrote. Error: ErrState.
@@ -74,6 +84,11 @@ func ParseGroupState(record []byte) (GroupState, error) {
 	s.Term, s.Vote, s.Commit = d.uvarint(), d.uvarint(), d.uvarint()
 	s.Truncated = Position{Index: d.uvarint(), Term: d.uvarint()}
 	s.Configuration = d.configuration()
+	if s.Installing.Index = d.uvarint(); s.Installing.Index > 0 {
+		s.Installing.Term = d.uvarint()
+		s.Installing.Era = uint32(d.uvarintMax(1<<32 - 1))
+		s.Installing.Configuration = d.configuration()
+	}
 	if d.broken || len(d.rest) > 0 {
 		return GroupState{}, ErrState
 	}
