@@ -54,7 +54,6 @@ func ServerOptions(c credentials.TransportCredentials) []grpc.ServerOption {
 		grpc.InitialWindowSize(streamWindowBytes),
 		grpc.InitialConnWindowSize(connectionWindowBytes),
 		grpc.ConnectionTimeout(handshakeTimeout),
-		grpc.SharedWriteBuffer(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTimeMin, PermitWithoutStream: true}),
 	}
@@ -73,7 +72,6 @@ func DialOptions(c credentials.TransportCredentials) []grpc.DialOption {
 		grpc.WithMaxHeaderListSize(HeaderBytesMax),
 		grpc.WithInitialWindowSize(streamWindowBytes),
 		grpc.WithInitialConnWindowSize(connectionWindowBytes),
-		grpc.WithSharedWriteBuffer(true),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
 		grpc.WithNoProxy(),

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -90,8 +91,8 @@ func NewPeers(o PeersOptions) *Peers {
 
 // Set replaces the targets: connections to those that are new are made, to those
 // that are gone, or have another address or data folder, are given up. It waits
-// until these have ended. Errors: of addresses that gRPC cannot use; the targets
-// after it are not set then.
+// until these have ended. Errors: of addresses that gRPC cannot use; the other
+// targets are set all the same.
 func (p *Peers) Set(targets []Target) error {
 	gone, err := p.set(targets)
 	for _, g := range gone {
@@ -115,8 +116,8 @@ func (p *Peers) set(targets []Target) (gone []*peer, err error) {
 		}
 		started, startErr := startPeer(t, &p.options)
 		if startErr != nil {
-			err = startErr
-			break
+			err = errors.Join(err, startErr)
+			continue
 		}
 		keep[t.Node] = started
 	}

@@ -286,3 +286,22 @@ func TestPeersAdmitTimeout(t *testing.T) {
 		t.Fatal("a target is left")
 	}
 }
+
+// TestPeersBadAddress: an address that cannot be used keeps no other node out.
+func TestPeersBadAddress(t *testing.T) {
+	var in inbox
+	node := &fakeNode{hello: nodeHello("b"), receive: in.receive}
+	address, _ := serve(t, node, Options{})
+	peers, e := peersOf(t, nodeHello("a"), PeersOptions{}, targetOf(node, address))
+	eventually(t, "up", e.up.Load)
+	if err := peers.Set([]Target{{Node: "x", Incarnation: identity("1"), Address: "bad\x00%zz"}, targetOf(node, address)}); err != nil {
+		t.Log(err) // gRPC may also find out later
+	}
+	peers.Send("b", []byte("still here"))
+	eventually(t, "the envelope", func() bool { return in.has("a:still here") })
+	for _, s := range peers.Stats() {
+		if s.Node == "b" && s.Streams != 1 {
+			t.Fatalf("the stream was lost: %+v", s)
+		}
+	}
+}
