@@ -230,3 +230,52 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
+
+// TestTwoLoopsRest lets two loops act in turn that differ in how long nodes have been
+// dead, as when one was started later, and in how many moves they allow. They come to
+// rest together.
+func TestTwoLoopsRest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		settings := drawSettings(t)
+		nodes := rapid.IntRange(2, 7).Draw(t, "nodes")
+		w := settledWorld(t, nodes, settings, func(i int) string { return []string{"", "a", "b"}[i%3] })
+		for range rapid.IntRange(1, 3).Draw(t, "changes") {
+			id := fmt.Sprintf("n%d", rapid.IntRange(1, nodes+2).Draw(t, "node"))
+			switch _, known := w.state.Nodes[id]; {
+			case !known:
+				w.start(id, rapid.SampledFrom([]string{"", "a", "c"}).Draw(t, "zone"), false)
+			case rapid.Bool().Draw(t, "dies"):
+				w.kill(id)
+			default:
+				w.state.Desired[id] = Draining
+			}
+		}
+		w.state.NowMs += w.limits.ReplaceAfterMs
+		w.limits.MovesMax = 2
+		other := w.limits
+		other.ReplaceAfterMs, other.MovesMax = 1<<60, 5
+		for round := 0; ; round++ {
+			if round > 100*settings.Shards {
+				t.Fatalf("no rest: %v and %v", Plan(w.state, w.limits), Plan(w.state, other))
+			}
+			busy := false
+			for _, l := range []Limits{w.limits, other} {
+				if steps := Plan(w.state, l); len(steps) > 0 {
+					w.apply(steps[0])
+					busy = true
+				}
+			}
+			shard := uint16(rapid.IntRange(0, settings.Shards-1).Draw(t, "shard"))
+			for range settings.Shards {
+				if w.advance(shard, false) {
+					busy = true
+					break
+				}
+				shard = (shard + 1) % uint16(settings.Shards)
+			}
+			if !busy {
+				return
+			}
+		}
+	})
+}

@@ -14,7 +14,7 @@ func (t *targets) decideWitnesses(even bool) {
 	}
 	for shard := range t.wishes {
 		w := &t.wishes[shard]
-		if w.witness != none || !w.able || len(w.fulls) < t.replication {
+		if w.witness != none || !w.able || len(w.fulls) < t.replication || givesWay(w) {
 			continue
 		}
 		w.witness = t.newWitness(shard, loads)
@@ -46,6 +46,12 @@ func (t *targets) presentWitness(w *wish) int {
 		}
 	}
 	return none
+}
+
+// givesWay says whether a row is on its way to having no witness: the former one's
+// node becomes a full voter next. It gets a new one after that.
+func givesWay(w *wish) bool {
+	return w.pinned && !slices.ContainsFunc(w.row.Intended, func(m Member) bool { return m.Role == Witness })
 }
 
 // newWitness picks the node for a witness: in a zone of its own, best one that is the

@@ -243,9 +243,13 @@ func (w *world) advance(shard uint16, halfway bool) bool {
 func (w *world) settle() {
 	for round := 0; ; round++ {
 		busy := false
-		for _, s := range w.plan() {
-			w.apply(s)
-			busy = true
+		// As the loop does: plan anew after each step, until there is none.
+		for steps := w.plan(); len(steps) > 0; steps = w.plan() {
+			w.apply(steps[0])
+			if busy = true; round > 100*max(1, w.limits.Create.Settings.Shards) {
+				w.t.Fatalf("placement does not come to an end: %+v", steps)
+			}
+			round++
 		}
 		if w.state.Map != nil {
 			for shard := range w.state.Map.Rows {

@@ -1,0 +1,171 @@
+package shardmap
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestCheckDrain(t *testing.T) {
+	bytes := make([]int64, 16)
+	for i := range bytes {
+		bytes[i] = 100
+	}
+	rates := Rates{ShardBytes: bytes, BytesPerSecond: 50}
+	dead := func(ids ...string) func(*State) {
+		return func(s *State) {
+			for _, id := range ids {
+				node := s.Nodes[id]
+				node.DeadSinceMs = 1
+				s.Nodes[id] = node
+			}
+		}
+	}
+	for _, c := range []struct {
+		name        string
+		nodes       int
+		replication int
+		change      func(*State)
+		drain       []string
+		want        error
+	}{
+		{"one of four", 4, 3, nil, []string{"node-0"}, nil},
+		{"one of four, with witnesses", 4, 2, nil, []string{"node-0"}, nil},
+		{"two of five", 5, 3, nil, []string{"node-0", "node-1"}, nil},
+		{"one of two without copies", 2, 1, nil, []string{"node-0"}, nil},
+		{"one of three", 3, 3, nil, []string{"node-0"}, ErrDrainCopies},
+		{"the last witness", 3, 2, nil, []string{"node-0"}, ErrDrainCopies},
+		{"two of four", 4, 3, nil, []string{"node-0", "node-1"}, ErrDrainCopies},
+		{"the only one", 1, 1, nil, []string{"node-0"}, ErrDrainCopies},
+		{"an unknown one", 3, 1, nil, []string{"elsewhere"}, ErrDrainNode},
+		{"a dead one with the only copy", 3, 1, dead("node-0"), []string{"node-0"}, ErrDrainStuck},
+		{"a dead one", 4, 3, dead("node-0"), []string{"node-0"}, nil},
+		{"without majorities", 4, 3, dead("node-1", "node-2"), []string{"node-0"}, ErrDrainStuck},
+		{"without space", 4, 3, func(s *State) {
+			for id, node := range s.Nodes {
+				node.CapacityBytes, node.UsedBytes = 1000, 850
+				s.Nodes[id] = node
+			}
+		}, []string{"node-0"}, ErrDrainSpace},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := grown(t, c.nodes, Settings{16, c.replication})
+			delete(s.Nodes, fmt.Sprintf("node-%d", c.nodes))
+			if c.change != nil {
+				c.change(&s)
+			}
+			before := s.Map.Clone()
+			f, err := CheckDrain(s, DefaultLimits(), rates, c.drain...)
+			if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+				t.Fatalf("error is %v, not %v", err, c.want)
+			}
+			if !s.Map.Equal(before) || len(s.Desired) > 0 {
+				t.Fatal("a forecast changes what it looks at")
+			}
+			if err != nil {
+				return
+			}
+			checkForecast(t, s, f, c.drain)
+		})
+	}
+}
+
+func checkForecast(t *testing.T, s State, f Forecast, drained []string) {
+	sum := int64(0)
+	for _, move := range f.Moves {
+		if slices.Contains(drained, move.Member.Node) {
+			t.Errorf("a move to the drained node: %+v", move)
+		}
+		sum += move.Bytes
+	}
+	if f.Bytes != sum || sum == 0 || f.Seconds != (sum+49)/50 {
+		t.Errorf("%d bytes in %d s, moves have %d", f.Bytes, f.Seconds, sum)
+	}
+	if err := f.Result.Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, node := range drained {
+		if on := f.Result.MembersOn(node); len(on) > 0 {
+			t.Errorf("%s still has %+v", node, on)
+		}
+	}
+	if f.UnderReplicated > 0 || f.WithoutWitness > 0 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestForecastComesTrue compares a forecast with what happens.
+func TestForecastComesTrue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		settings := drawSettings(t)
+		nodes := rapid.IntRange(2, 6).Draw(t, "nodes")
+		w := settledWorld(t, nodes, settings, func(int) string { return "" })
+		w.limits.MovesMax = rapid.IntRange(1, 8).Draw(t, "movesMax")
+		w.state.Desired["n1"] = Draining
+		f := Simulate(w.state, w.limits, Rates{})
+		w.settle()
+		if len(f.Moves) != w.moved {
+			t.Fatalf("%d moves forecast, %d made", len(f.Moves), w.moved)
+		}
+		for shard, row := range f.Result.Rows {
+			if !sameMembers(row.Members, w.state.Map.Rows[shard].Members) {
+				t.Fatalf("shard %d: forecast %+v, came %+v", shard, row, w.state.Map.Rows[shard])
+			}
+		}
+	})
+}
+
+func TestSummarize(t *testing.T) {
+	s := grown(t, 3, Settings{6, 2})
+	if got := Summarize(s); got != (Summary{NodesLive: 4}) {
+		t.Fatalf("%+v", got)
+	}
+	node := s.Nodes["node-0"]
+	node.DeadSinceMs = 1
+	s.Nodes["node-0"] = node
+	if got := Summarize(s); got != (Summary{NodesLive: 3, NodesDead: 1, UnderReplicated: 4, WithoutWitness: 2}) {
+		t.Fatalf("%+v", got)
+	}
+	node = s.Nodes["node-1"]
+	node.DeadSinceMs = 1
+	s.Nodes["node-1"] = node
+	if got := Summarize(s); got.Unable != 6 {
+		t.Fatalf("%+v", got)
+	}
+	if got := Summarize(State{}); got != (Summary{}) {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestTracker(t *testing.T) {
+	m := created(t, 2, Settings{1, 2})
+	info := NodeInfo{ID: "node-0", Incarnation: incarnation(1), Zone: "z"}
+	var tracker Tracker
+	steps := []struct {
+		nowMs int64
+		view  View
+		since map[string]int64
+	}{
+		{5, View{Map: &m, Nodes: map[string]NodeInfo{"node-0": info}}, map[string]int64{"node-0": 0, "node-1": 5}},
+		{7, View{Map: &m, Nodes: map[string]NodeInfo{}}, map[string]int64{"node-0": 7, "node-1": 5}},
+		{8, View{Map: &m, Err: ErrUnavailable, Nodes: map[string]NodeInfo{"node-0": info}}, map[string]int64{"node-0": 7, "node-1": 5}},
+		{9, View{Map: &m, Nodes: map[string]NodeInfo{"other": {ID: "other"}}}, map[string]int64{"node-0": 7, "node-1": 5, "other": 0}},
+		{10, View{Map: &m, Nodes: map[string]NodeInfo{"node-0": info}}, map[string]int64{"node-0": 0, "node-1": 5}},
+	}
+	for _, step := range steps {
+		state := tracker.Observe(step.view, step.nowMs)
+		since := map[string]int64{}
+		for id, node := range state.Nodes {
+			since[id] = node.DeadSinceMs
+		}
+		if fmt.Sprint(since) != fmt.Sprint(step.since) {
+			t.Fatalf("at %d: %v, not %v", step.nowMs, since, step.since)
+		}
+		if state.Nodes["node-0"].Zone != "z" {
+			t.Fatalf("at %d the zone is forgotten", step.nowMs)
+		}
+	}
+}
