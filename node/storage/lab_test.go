@@ -34,13 +34,16 @@ func seeds(usual int) int {
 	return usual * factor
 }
 
-// labNode is an engine with its log, which never loses anything.
+// labNode is an engine with its log, which loses at a power cut what was not synced.
 type labNode struct {
 	t       *testing.T
 	logs    []*labLog
 	fs      *vfs.MemFS
 	e       *Engine
-	written []*labEntry        // the node's log
+	length  atomic.Int64 // of written
+	synced  atomic.Int64 // of that, what is safe
+	written []*labEntry  // the node's log
+	// the node's log
 	faultIn atomic.Int64       // operations of the disk until one fails; 0: none will
 	before  func(vfs.Op) error // called before each operation, if it is set
 
@@ -62,7 +65,7 @@ func newLabNode(t *testing.T, logs []*labLog) *labNode {
 func (n *labNode) options() Options {
 	return Options{
 		FS: vfs.Faults(n.fs, n.fault), Dir: "data", Shards: labShards, ExtentBytes: 64 << 10, GenerationBytesMax: 1 << 20,
-		SyncLog: func() error { return nil },
+		SyncLog: func() error { n.synced.Store(n.length.Load()); return nil },
 	}
 }
 
@@ -112,9 +115,12 @@ func (n *labNode) end() {
 func (n *labNode) crash(rng *rand.Rand) {
 	n.t.Helper()
 	percent := rng.IntN(101)
+	synced := n.synced.Load()
 	after := n.fs.CrashClone(vfs.CrashOptions{Seed: rng.Uint64(), BlockPercent: percent, NamePercent: percent, Disorder: rng.IntN(2) == 0})
 	n.end()
 	n.fs = after
+	n.written = n.written[:synced+rng.Int64N(int64(len(n.written))-synced+1)]
+	n.length.Store(int64(len(n.written)))
 	n.open()
 }
 
@@ -125,6 +131,7 @@ func (n *labNode) apply(shard, count int) {
 	for next := n.appliedTo(shard); count > 0 && next < uint64(len(log.entries)); next++ {
 		e := &log.entries[next]
 		n.written = append(n.written, e)
+		n.length.Store(int64(len(n.written)))
 		var refused *BatchError
 		if err := n.e.Apply(n.epoch, &e.entry); err != nil && !errors.As(err, &refused) {
 			n.t.Fatal(err)
