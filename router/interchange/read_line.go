@@ -1,0 +1,146 @@
+package interchange
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/parse"
+)
+
+// Bounds of what is held of line protocol.
+const (
+	lineBytesMax  = 1 << 20
+	blockBytesMax = 1 << 20
+)
+
+// lineReader reads line protocol, and comments that hold a sample.
+type lineReader struct {
+	in      *bufio.Reader
+	options ReadOptions
+	batch   parse.Batch
+	keys    parse.KeyBuilder
+	block   []byte // lines that wait
+	number  int64  // of the lines before the block
+}
+
+func newLineReader(in io.Reader, o ReadOptions) *lineReader {
+	return &lineReader{in: bufio.NewReaderSize(in, 64<<10), options: o}
+}
+
+func (l *lineReader) read(visit Visitor) error {
+	for {
+		start := len(l.block)
+		err := l.next()
+		ended := errors.Is(err, io.EOF)
+		if err != nil && !ended {
+			return err
+		}
+		line := l.block[start:]
+		private := bytes.HasPrefix(line, []byte(linePrivate)) && (start == 0 || parse.LinesEnd(l.block[:start]))
+		switch {
+		case private:
+			if err := l.flush(start, visit); err != nil {
+				return err
+			}
+			if err := l.private(string(l.block), visit); err != nil {
+				return &PlaceError{"line", l.number + 1, err}
+			}
+			l.block, l.number = l.block[:0], l.number+1
+		case ended:
+			return l.flush(len(l.block), visit)
+		case len(l.block) >= blockBytesMax && parse.LinesEnd(l.block):
+			if err := l.flush(len(l.block), visit); err != nil {
+				return err
+			}
+		}
+		if ended {
+			return nil
+		}
+	}
+}
+
+// next appends a line, with its newline, to the block. io.EOF comes with the last
+// one.
+func (l *lineReader) next() error {
+	start := len(l.block)
+	for {
+		part, err := l.in.ReadSlice('\n')
+		l.block = append(l.block, part...)
+		if len(l.block)-start > lineBytesMax || len(l.block) > 2*blockBytesMax {
+			return &PlaceError{"line", l.number + 1 + int64(bytes.Count(l.block[:start], []byte{'\n'})),
+				fmt.Errorf("%w: longer than %d bytes", ErrFormat, lineBytesMax)}
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+	}
+}
+
+// flush visits the first n bytes of the block and takes them off.
+func (l *lineReader) flush(n int, visit Visitor) error {
+	b := &l.batch
+	_, err := parse.Lines(b, l.block[:n], parse.LineOptions{
+		Limits: largestLimits(), Precision: l.options.Precision, NowMs: l.options.NowMs,
+	})
+	if err != nil {
+		return err
+	}
+	if len(b.Errors) > 0 {
+		e := &b.Errors[0]
+		return &PlaceError{"line", l.number + int64(e.Number), fmt.Errorf("%w: %w", ErrFormat, e)}
+	}
+	for i := range b.Lines {
+		if err := l.visitLine(&b.Lines[i], visit); err != nil {
+			return err
+		}
+	}
+	l.number += int64(bytes.Count(l.block[:n], []byte{'\n'}))
+	l.block = l.block[:copy(l.block, l.block[n:])]
+	return nil
+}
+
+func (l *lineReader) visitLine(line *parse.Line, visit Visitor) error {
+	wrong := func(err error) error {
+		return &PlaceError{"line", l.number + int64(line.Number), fmt.Errorf("%w: %w", ErrFormat, err)}
+	}
+	if err := l.keys.Start(&l.batch, line, []byte(l.options.Database), largestLimits()); err != nil {
+		return wrong(err)
+	}
+	for i := range l.batch.Points[line.First : line.First+line.Count] {
+		p := &l.batch.Points[int(line.First)+i]
+		key, err := l.keys.Key(l.batch.Field(p), p.FieldEscaped)
+		if err != nil {
+			return wrong(err)
+		}
+		if err := visit(key, p.TimeMs, series.Float64(p.Mantissa, p.Scale)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// private visits the sample of a comment.
+func (l *lineReader) private(line string, visit Visitor) error {
+	fields := strings.Fields(strings.TrimPrefix(line, linePrivate))
+	if len(fields) != 3 {
+		return fmt.Errorf("%w: expected a key, a time and a value behind %q", ErrFormat, linePrivate)
+	}
+	key, err := parseKey(fields[0], l.options.Database)
+	if err != nil {
+		return err
+	}
+	timeMs, err := parseTimeMs(fields[1])
+	if err != nil {
+		return err
+	}
+	value, err := parseBits(fields[2])
+	if err != nil {
+		return err
+	}
+	return visit(key, timeMs, value)
+}
