@@ -109,6 +109,7 @@ type testWriter struct {
 	node     *Node
 	encoders [testShards]series.BatchEncoder
 	frame    series.Frame
+	id       series.BatchID
 }
 
 func (w *testWriter) add(key series.Key, timeMs int64, v float64) {
@@ -124,7 +125,7 @@ func (w *testWriter) add(key series.Key, timeMs int64, v float64) {
 }
 
 func (w *testWriter) send(ctx context.Context) error {
-	w.frame = series.Frame{}
+	w.frame = series.Frame{ID: w.id}
 	for shard := range w.encoders {
 		if e := &w.encoders[shard]; e.Points() > 0 {
 			w.frame.Parts = append(w.frame.Parts, series.Part{Shard: uint16(shard), Batch: e.AppendTo(nil)})
@@ -160,6 +161,9 @@ func act(t *testing.T, rng *rand.Rand, n *Node, m model, now int64) {
 	switch k := rng.IntN(100); {
 	case k < 70:
 		w := &testWriter{node: n}
+		if rng.IntN(2) == 0 {
+			w.id = series.BatchID{Session: 1 + rng.Uint64()>>1, Counter: rng.Uint64N(9)}
+		}
 		for range 1 + rng.IntN(200) {
 			key := testKey(rng.IntN(40))
 			at := now + rng.Int64N(60_000)
@@ -178,6 +182,11 @@ func act(t *testing.T, rng *rand.Rand, n *Node, m model, now int64) {
 		}
 		if err := w.send(ctx); err != nil {
 			t.Fatal(err)
+		}
+		if !w.id.IsZero() { // what has come twice is there once
+			if _, err := n.Write(ctx, &w.frame); err != nil {
+				t.Fatal(err)
+			}
 		}
 	case k < 78:
 		deleteSome(t, rng, n, m, now)
