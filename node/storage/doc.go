@@ -12,6 +12,14 @@
 // by sequence, page log by position, hot main page, hot out-of-order page. See
 // ARCHITECTURE.md, decision 2.
 //
+// Replicas. A node holds replicas of some shards. What a shard's entries say is all
+// that decides its state: ids of series follow from their order, batches that come
+// again are known by the table of batch ids, and time is the one that entries carry.
+// So replicas that have applied the same entries have equal contents, ids, tables and
+// digests. A replica is copied by ExportShard and InstallShard, and removed by
+// DropShard, both in one step; what the one before left in files that shards share
+// lies below the shard's floor and goes with the next merge.
+//
 // The engine starts no clock and no goroutine of its own but the visitors of a
 // scan: the node calls Apply, Checkpoint, Flush, Compact and Retain. It knows
 // nothing of the log but positions.
