@@ -1,0 +1,206 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica"
+)
+
+// logged says whether a replica's log has an entry, safe from a power cut if that is
+// what an answer says.
+func (w *World) logged(shard uint16, id, index, term uint64) bool {
+	for _, n := range w.nodes {
+		if g := &n.folder.images[shard]; g.raftID == id {
+			return g.has(n.folder, index, term, w.options.Always)
+		}
+	}
+	return false
+}
+
+// configuration gives the newest configuration of a shard's group that any node has.
+func (w *World) configuration(shard uint16) (newest replica.Configuration, known bool) {
+	for _, n := range w.nodes {
+		if n.process == nil {
+			continue
+		}
+		status, err := n.process.host.Status(shard)
+		if err != nil || status.Era != w.oracle.shards[shard].era || len(status.Configuration.Voters) == 0 {
+			continue
+		}
+		if !known || status.Configuration.Index > newest.Index {
+			newest, known = status.Configuration, true
+		}
+	}
+	return newest, known
+}
+
+// folderOf gives the folder of a member; nil: it is lost.
+func (w *World) folderOf(m shardmap.Member) *folder {
+	n := w.node(m.Node)
+	if n == nil || n.folder.incarnation != m.Incarnation || n.folder.power && !w.options.Always {
+		return nil
+	}
+	return n.folder
+}
+
+// complete says whether a full voter has all that was answered; without is not counted.
+func (w *World) complete(shard uint16, c *replica.Configuration, without *node) bool {
+	answered := w.oracle.shards[shard].answered
+	for _, m := range slices.Concat(c.Members, c.Leaving) {
+		f := w.folderOf(m)
+		if m.Role != shardmap.Full || f == nil || without != nil && m.Node == without.id {
+			continue
+		}
+		if last, _ := f.images[shard].last(); f.images[shard].raftID == m.RaftID && last >= answered {
+			return true
+		}
+	}
+	return false
+}
+
+// majority says whether the folders of a majority are there, without one node's.
+func (w *World) majority(c *replica.Configuration, without *node) bool {
+	for _, voters := range [2][]uint64{c.Voters, c.Outgoing} {
+		left := 0
+		for _, m := range slices.Concat(c.Members, c.Leaving) {
+			if slices.Contains(voters, m.RaftID) && w.folderOf(m) != nil && (without == nil || m.Node != without.id) {
+				left++
+			}
+		}
+		if 2*left <= len(voters) && len(voters) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// checkCopies is invariants 8 and 14: some full voter has all that was answered.
+func (w *World) checkCopies(shard uint16, when string) {
+	c, known := w.configuration(shard)
+	if !known || w.oracle.shards[shard].answered == 0 || !w.majority(&c, nil) {
+		return
+	}
+	if !w.complete(shard, &c, nil) {
+		w.fail(8, "shard %d: %s, and no full voter of %v has index %d", shard, when, c.Members, w.oracle.shards[shard].answered)
+	}
+}
+
+func (w *World) checkNow() {
+	for shard := range w.options.Shards {
+		w.checkCopies(uint16(shard), "time has passed")
+	}
+	for _, n := range w.nodes {
+		if n.process == nil {
+			continue
+		}
+		for _, shard := range n.process.host.Shards() {
+			status, err := n.process.host.Status(shard)
+			if err == nil && status.Role == shardmap.Witness && n.process.engine[shard].applied > 0 {
+				w.fail(12, "%s: the witness of shard %d has data", n.id, shard)
+			}
+		}
+	}
+}
+
+// mayLose says whether the cluster has to survive the loss of a node's folder.
+func (w *World) mayLose(n *node) bool {
+	for shard := range w.options.Shards {
+		c, known := w.configuration(uint16(shard))
+		if !known || !w.majority(&c, n) || !w.complete(uint16(shard), &c, n) {
+			return false
+		}
+	}
+	return true
+}
+
+// unrest says what is not yet as it should be in the end; empty: all is.
+func (w *World) unrest() string {
+	m := w.newestMap()
+	if m == nil {
+		return "no map"
+	}
+	for _, r := range w.routers {
+		if r.open > 0 {
+			return "an operation is under way"
+		}
+	}
+	for shard := range m.Rows {
+		if why := w.shardUnrest(uint16(shard), &m.Rows[shard]); why != "" {
+			return fmt.Sprintf("shard %d: %s", shard, why)
+		}
+	}
+	view, err := w.server.Open(shardmap.Seen{}).Load(w.ctx)
+	if err != nil || len(view.Nodes) < len(w.nodes) {
+		return fmt.Sprintf("%d nodes in the store: %v", len(view.Nodes), err)
+	}
+	var tracker shardmap.Tracker
+	if steps := shardmap.Plan(tracker.Observe(view, w.now/1000+1), w.limits); len(steps) > 0 {
+		return fmt.Sprintf("a step is to be made: %v", steps[0].Reason)
+	}
+	return ""
+}
+
+func (w *World) shardUnrest(shard uint16, row *shardmap.Row) string {
+	if row.Intended != nil {
+		return fmt.Sprintf("%v moves to %v", row.Members, row.Intended)
+	}
+	leaders := 0
+	truth := &w.oracle.shards[shard]
+	for _, n := range w.nodes {
+		if n.process == nil {
+			return n.id + " is down"
+		}
+		p := n.process
+		status, err := p.host.Status(shard)
+		m, member := row.MemberOn(n.id, n.folder.incarnation)
+		switch {
+		case !member && err != nil:
+			continue
+		case !member && len(status.Configuration.Voters) == 0:
+			continue // holds nothing
+		case !member || err != nil:
+			return fmt.Sprintf("%s: member %v, replica %v", n.id, member, err)
+		case status.RaftID != m.RaftID || status.Role != m.Role:
+			return fmt.Sprintf("%s has %+v", n.id, status.Replica)
+		case !slices.Equal(status.Configuration.Members, row.Members) && m.Role != shardmap.Learner:
+			return fmt.Sprintf("%s has the configuration %v, the map %v", n.id, status.Configuration.Members, row.Members)
+		case status.Commit != status.Last || status.Commit != uint64(len(truth.entries)):
+			return fmt.Sprintf("%s: commit %d of %d, %d are known", n.id, status.Commit, status.Last, len(truth.entries))
+		case m.Role == shardmap.Full && p.engine[shard].applied != status.Last:
+			return fmt.Sprintf("%s: applied %d of %d", n.id, p.engine[shard].applied, status.Last)
+		}
+		if m.Role == shardmap.Full {
+			w.oracle.checkApplied(p, shard, p.engine[shard], status.Era)
+		}
+		if status.Leads {
+			leaders++
+		}
+	}
+	if leaders != 1 {
+		return fmt.Sprintf("%d leaders", leaders)
+	}
+	return ""
+}
+
+// readBack reads a series at each full voter when all is at rest.
+func (w *World) readBack(shard uint16, series uint64) {
+	for _, n := range w.nodes {
+		if n.process == nil {
+			continue
+		}
+		if status, err := n.process.host.Status(shard); err != nil || status.Role != shardmap.Full || len(status.Configuration.Voters) == 0 {
+			continue
+		}
+		var got [timesPerSeries]uint64
+		copy(got[:], n.process.engine[shard].values[series*timesPerSeries:])
+		w.oracle.checkRead(n.id+" in the end", shard, series, got, uint64(len(w.oracle.shards[shard].entries)), false)
+	}
+}
+
+// begun notes that a shard goes on in a new era.
+func (w *World) begun(shard uint16, era uint32, r *relic) {
+	w.eras++
+	w.oracle.begin(shard, era, r)
+}

@@ -1,0 +1,278 @@
+package sim
+
+import (
+	"strings"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/api/shardmap/memstore"
+)
+
+// Fault is a kind of trouble.
+type Fault uint8
+
+// The faults.
+const (
+	FaultKill         Fault = iota // a process dies, and is started again
+	FaultPowerCut                  // a board loses its power, and what was not synced
+	FaultPowerCutAll               // all boards do
+	FaultPause                     // a process stands still
+	FaultOneWay                    // messages of one node do not reach another
+	FaultPartition                 // a node is cut off from all others
+	FaultStoreCut                  // a process is cut off from the placement store
+	FaultLoss                      // messages are lost
+	FaultTwice                     // messages come twice, the second time late
+	FaultRollback                  // the store is set back to an old state, and rescued
+	FaultSwapTimesOut              // a swap of the map was made, but its answer is lost
+	FaultDisk                      // a node comes back with an empty disk
+	FaultTwin                      // and then with the old one
+	FaultSlowDisk                  // a disk takes nothing for a while
+	FaultDesired                   // nodes are to be empty, and then not
+	FaultRouter                    // a router dies
+	FaultTransfer                  // leaders are moved
+	FaultClocks                    // clocks are a year off, and 10 % fast or slow
+	FaultJoin                      // nodes join
+	FaultSlowLink                  // messages from one node to another are late
+	FaultTogether                  // a node, a router and the store's leader die at once
+	faults
+)
+
+// FaultSet is a set of faults.
+type FaultSet uint32
+
+func (s FaultSet) has(f Fault) bool { return s&(1<<f) != 0 }
+
+// AllFaults has every fault.
+const AllFaults FaultSet = 1<<faults - 1
+
+// String names the faults.
+func (s FaultSet) String() string {
+	names := [...]string{"kill", "power", "powerAll", "pause", "oneWay", "partition", "storeCut", "loss", "twice", "rollback",
+		"swap", "disk", "twin", "slowDisk", "desired", "router", "transfer", "clocks", "join", "slowLink", "together"}
+	var out []string
+	for f := range faults {
+		if s.has(f) {
+			out = append(out, names[f])
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+// beginFaults plays each fault of the options at times of chance, until all is healed.
+func (w *World) beginFaults() {
+	play := map[Fault]func(){
+		FaultKill: func() { w.down(w.any(), 0) }, FaultPowerCut: func() { w.cutPower(w.any()) }, FaultPowerCutAll: w.cutAllPower,
+		FaultPause: w.pause, FaultOneWay: w.cutOneWay, FaultPartition: w.partition, FaultStoreCut: w.cutStore,
+		FaultLoss: w.loseSome, FaultTwice: func() { w.network.twice = 0.05 * w.rng.Float64() }, FaultRollback: w.rollBack,
+		FaultDisk: w.loseDisk, FaultSlowDisk: w.slowDisk, FaultDesired: w.changeDesired, FaultRouter: w.killRouter,
+		FaultTransfer: w.transfer, FaultJoin: w.join, FaultSlowLink: w.slowLink, FaultTogether: w.killTogether,
+	}
+	for f := range faults {
+		if do := play[f]; do != nil && w.options.Faults.has(f) {
+			mean := w.between(200_000, 3_000_000)
+			w.every(always, func() int64 { return w.between(mean/4, 2*mean) }, func() bool {
+				if !w.healed {
+					do()
+				}
+				return !w.healed
+			})
+		}
+	}
+}
+
+func (w *World) any() *node { return w.nodes[w.rng.IntN(len(w.nodes))] }
+
+// soon undoes a fault after a while.
+func (w *World) soon(most int64, undo func()) {
+	w.after(w.between(10_000, most), undo)
+}
+
+// down stops a node's process; it is started again.
+func (w *World) down(n *node, least int64) {
+	w.kill(n)
+	w.stats.Kills++
+	w.after(least+w.between(1000, 2_500_000), func() { w.startIfDown(n) })
+}
+
+func (w *World) cutPower(n *node) {
+	if !w.options.Always && !w.options.Rescue {
+		return
+	}
+	w.kill(n)
+	w.cutAt = w.now
+	n.folder.cutPower(w.rng.Float64())
+	w.trace.note("power cut", n.id)
+	w.down(n, 0)
+}
+
+func (w *World) cutAllPower() {
+	if w.chance(2) {
+		for _, n := range w.nodes {
+			w.cutPower(n)
+		}
+	}
+}
+
+func (w *World) pause() {
+	if p := w.any().process; p != nil {
+		p.pausedUntil = w.now + w.between(20_000, 3_000_000)
+		w.trace.note("pause", p.node.id)
+	}
+}
+
+func (w *World) slowDisk() {
+	if p := w.any().process; p != nil {
+		p.slowUntil = w.now + w.between(20_000, 2_500_000)
+	}
+}
+
+// ends gives the ids of all that talk to nodes.
+func (w *World) ends() []string {
+	ids := w.allIDs()
+	for _, r := range w.routers {
+		ids = append(ids, r.id)
+	}
+	return ids
+}
+
+func (w *World) cutOneWay() {
+	ends := w.ends()
+	l := link{ends[w.rng.IntN(len(ends))], ends[w.rng.IntN(len(ends))]}
+	w.network.cut[l] = true
+	w.soon(2_500_000, func() { delete(w.network.cut, l) })
+}
+
+func (w *World) slowLink() {
+	l := link{w.any().id, w.any().id}
+	w.network.slow[l] = w.between(1000, 400_000)
+	w.soon(3_000_000, func() { delete(w.network.slow, l) })
+}
+
+func (w *World) partition() {
+	n := w.any()
+	w.trace.note("partition", n.id)
+	routers := w.chance(2)
+	for i, id := range w.ends() {
+		if id == n.id || i >= len(w.nodes) && !routers {
+			continue
+		}
+		for _, l := range [2]link{{n.id, id}, {id, n.id}} {
+			w.network.cut[l] = true
+		}
+	}
+	w.soon(3_000_000, func() {
+		for _, id := range w.ends() {
+			delete(w.network.cut, link{n.id, id})
+			delete(w.network.cut, link{id, n.id})
+		}
+	})
+}
+
+func (w *World) cutStore() {
+	ends := w.ends()
+	id := ends[w.rng.IntN(len(ends))]
+	w.storeCut[id] = true
+	w.soon(3_000_000, func() { w.storeCut[id] = false })
+}
+
+func (w *World) loseSome() {
+	w.network.loss = 0.3 * w.rng.Float64() * w.rng.Float64()
+	w.soon(2_000_000, func() { w.network.loss = 0 })
+}
+
+func (w *World) rollBack() {
+	snapshot := w.server.Snapshot()
+	w.after(w.between(100_000, 3_000_000), func() {
+		if w.healed || w.newestMap() == nil {
+			return
+		}
+		w.setBack(snapshot)
+	})
+}
+
+func (w *World) setBack(snapshot memstore.Snapshot) {
+	w.trace.note("store set back", "")
+	w.server.Restore(snapshot)
+	w.after(w.between(100_000, 1_000_000), w.rescueMap)
+}
+
+// loseDisk replaces a disk by an empty one, where the cluster has to survive that. The
+// old disk may be put in again later.
+func (w *World) loseDisk() {
+	n := w.any()
+	if !w.mayLose(n) {
+		return
+	}
+	lost := n.folder
+	w.kill(n)
+	w.trace.note("disk lost", n.id)
+	w.replaceDisk(n)
+	w.down(n, 0)
+	if !w.options.Faults.has(FaultTwin) || w.is(RaftIDTwice) {
+		return
+	}
+	w.soon(6_000_000, func() {
+		if w.healed || n.folder.incarnation == lost.incarnation || !w.mayLose(n) {
+			return
+		}
+		w.kill(n)
+		w.trace.note("old disk", n.id)
+		n.folder = lost
+		w.down(n, 0)
+	})
+}
+
+// changeDesired says of a node that it is to be empty, or that it is not.
+func (w *World) changeDesired() {
+	desired := [...]shardmap.Desired{shardmap.Draining, shardmap.Active}[w.rng.IntN(2)]
+	n := w.any()
+	if err := w.server.Open(shardmap.Seen{}).SetDesired(w.ctx, n.id, desired); err != nil {
+		w.fail(0, "desired: %v", err)
+	}
+	w.trace.note(string(desired), n.id)
+}
+
+func (w *World) killRouter() {
+	r := w.routers[w.rng.IntN(len(w.routers))]
+	w.trace.note("router dies", r.id)
+	r.begin()
+}
+
+func (w *World) transfer() {
+	n, to := w.any(), w.any()
+	if p := n.process; p != nil {
+		shard := uint16(w.rng.IntN(w.options.Shards))
+		p.run(func() { p.command(func() { _ = p.host.Transfer(shard, to.id) }) })
+	}
+}
+
+func (w *World) join() {
+	if len(w.nodes) < w.options.Nodes+2 {
+		w.addNode(len(w.nodes))
+	}
+}
+
+func (w *World) killTogether() {
+	w.killRouter()
+	w.server.ExpireLeases()
+	w.down(w.any(), 0)
+}
+
+// heal ends all faults.
+func (w *World) heal() {
+	w.healed = true
+	clear(w.network.cut)
+	clear(w.network.slow)
+	clear(w.storeCut)
+	w.network.loss, w.network.twice = 0, 0
+	for _, n := range w.nodes {
+		if err := w.server.Open(shardmap.Seen{}).SetDesired(w.ctx, n.id, shardmap.Active); err != nil {
+			w.fail(0, "desired: %v", err)
+		}
+		if n.process != nil {
+			n.process.pausedUntil = min(n.process.pausedUntil, w.now)
+			n.process.slowUntil = min(n.process.slowUntil, w.now)
+		}
+		w.startIfDown(n)
+	}
+	w.rescueMap()
+}

@@ -1,0 +1,341 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage"
+)
+
+// oracle knows what was committed, answered and read. It hears of a committed entry
+// when a Host first gives it out, and applies it to a state of its own.
+type oracle struct {
+	world   *World
+	shards  []shardOracle
+	leaders map[leadership]uint64 // raft id
+	owners  map[replicaID]int     // folder in which a replica was made durable
+	retired map[replicaID]bool
+	written map[uint64]uint64         // register of each value that clients have sent
+	deletes map[series.BatchID]uint64 // series of each delete
+}
+
+type leadership struct {
+	shard uint16
+	era   uint32
+	term  uint64
+}
+
+type replicaID struct {
+	shard uint16
+	id    uint64
+}
+
+// shardOracle is the truth about one shard.
+type shardOracle struct {
+	era      uint32
+	entries  []uint64 // by index−1: hash of the entry
+	terms    []uint64
+	digests  []uint64 // after it
+	tables   []uint64 // digest of the first engine's table of batch ids after it; 0: none yet
+	content  content
+	applied  map[series.BatchID]uint64 // index of the first entry with it
+	greatest map[uint64]uint64         // counter, by session
+	history  [registers][]version
+	answered uint64 // greatest index of a write that was answered
+	answers  []answerAt
+	// Greatest index that a read has shown; the next read shows no less.
+	shown uint64
+}
+
+// answerAt says when a client had the answer to a write.
+type answerAt struct {
+	index uint64
+	at    int64 // µs
+}
+
+// registerOf numbers the registers of all shards.
+func registerOf(shard uint16, series, time uint64) uint64 {
+	return uint64(shard)*registers + series*timesPerSeries + time
+}
+
+// version is a register's value from an index on.
+type version struct{ index, value uint64 }
+
+func newOracle(w *World, shards int) *oracle {
+	o := &oracle{world: w, shards: make([]shardOracle, shards), leaders: map[leadership]uint64{},
+		owners: map[replicaID]int{}, retired: map[replicaID]bool{},
+		written: map[uint64]uint64{}, deletes: map[series.BatchID]uint64{}}
+	for i := range o.shards {
+		o.shards[i] = shardOracle{era: 1, applied: map[series.BatchID]uint64{}, greatest: map[uint64]uint64{}}
+	}
+	return o
+}
+
+// committed hears of an entry that a Host calls committed.
+func (o *oracle) committed(p *process, shard uint16, era uint32, e *storage.Entry) {
+	s := &o.shards[shard]
+	if era != s.era {
+		if era > s.era {
+			o.world.fail(7, "%s: shard %d is in era %d, nobody has begun it", p.node.id, shard, era)
+		}
+		return // of a group that was given up
+	}
+	hash := hashBytes([]byte{byte(e.Kind), byte(e.Term), byte(e.Term >> 8)}, e.Body)
+	if e.Index <= uint64(len(s.entries)) {
+		if is := s.entries[e.Index-1]; is != hash && is != 0 {
+			o.world.fail(6, "%s: shard %d index %d was committed with another content before", p.node.id, shard, e.Index)
+		}
+		return
+	}
+	if e.Index != uint64(len(s.entries))+1 {
+		o.world.fail(6, "%s: shard %d index %d is committed, %d was the last", p.node.id, shard, e.Index, len(s.entries))
+		return
+	}
+	o.apply(s, shard, e)
+	s.entries, s.terms = append(s.entries, hash), append(s.terms, e.Term)
+	s.digests, s.tables = append(s.digests, s.content.digest()), append(s.tables, 0)
+}
+
+// apply applies the next entry. It shares only the bytes' format with the engine's.
+func (o *oracle) apply(s *shardOracle, shard uint16, e *storage.Entry) {
+	switch e.Kind {
+	case storage.EntrySamples:
+		batches := storage.ReadBatches(e.Body)
+		for batches.Next() {
+			if !s.first(batches.ID, e.Index) {
+				continue
+			}
+			r := reader{rest: batches.Batch}
+			for len(r.rest) > 0 && !r.broken {
+				next := r.sample()
+				s.content.set(next)
+				key := next.name
+				if next.byID {
+					key = uint64(s.content.keys[next.name%seriesPerShard])
+				}
+				s.record(key, next.time, e.Index, next.value)
+				if meant, sent := o.written[next.value]; !sent || meant != registerOf(shard, key, next.time) {
+					o.world.fail(9, "shard %d index %d: the value %d goes to series %d time %d, which nobody has sent", shard, e.Index, next.value, key, next.time)
+				}
+			}
+		}
+	case storage.EntryDelete:
+		d, err := parseDeletion(e.Body)
+		if err != nil || !s.first(d.id, e.Index) || d.name >= uint64(s.content.known) {
+			return
+		}
+		if uint64(s.content.keys[d.name]) != o.deletes[d.id] {
+			o.world.fail(9, "shard %d index %d: a delete of series %d goes to series %d", shard, e.Index, o.deletes[d.id], s.content.keys[d.name])
+		}
+		s.content.remove(d)
+		for t := d.first; t <= d.last && t < timesPerSeries; t++ {
+			s.record(uint64(s.content.keys[d.name]), t, e.Index, 0)
+		}
+	}
+}
+
+func (s *shardOracle) record(key, time, index, value uint64) {
+	if at := key*timesPerSeries + time; at < registers {
+		s.history[at] = append(s.history[at], version{index, value})
+	}
+}
+
+// first says whether no entry before had the id. What is behind the window is
+// refused, so that nobody waits for it.
+func (s *shardOracle) first(id series.BatchID, index uint64) bool {
+	greatest := s.greatest[id.Session]
+	if _, known := s.applied[id]; known || greatest >= id.Counter+batchWindow {
+		return false
+	}
+	s.applied[id] = index
+	s.greatest[id.Session] = max(greatest, id.Counter)
+	return true
+}
+
+// checkApplied compares an engine with the truth (invariant 5).
+func (o *oracle) checkApplied(p *process, shard uint16, state *shardState, era uint32) {
+	s := &o.shards[shard]
+	at := state.applied
+	if at == 0 || at > uint64(len(s.digests)) || state.ahead > at || era != s.era {
+		return
+	}
+	if state.digest() != s.digests[at-1] {
+		o.world.fail(5, "%s: shard %d at index %d is not what its log says", p.node.id, shard, at)
+	}
+	table := state.table.digest() | 1
+	if s.tables[at-1] == 0 {
+		s.tables[at-1] = table
+	} else if s.tables[at-1] != table {
+		o.world.fail(5, "%s: shard %d at index %d has another table of batch ids than another replica", p.node.id, shard, at)
+	}
+}
+
+// answered hears that a node answers a part of a write.
+func (o *oracle) answer(p *process, shard uint16, id series.BatchID) {
+	s := &o.shards[shard]
+	index, known := s.applied[id]
+	if !known {
+		o.world.fail(1, "%s: shard %d answers the write %x/%d, which is not committed", p.node.id, shard, id.Session, id.Counter)
+		return
+	}
+	if p.eraOf(shard) != s.era {
+		o.world.fail(11, "%s: shard %d answers in era %d, which has ended", p.node.id, shard, p.eraOf(shard))
+		return
+	}
+	o.checkMajority(p, shard, index)
+}
+
+// checkMajority is invariant 1: what is answered is in the logs of a majority.
+func (o *oracle) checkMajority(p *process, shard uint16, index uint64) {
+	status, err := p.host.Status(shard)
+	if err != nil {
+		return
+	}
+	term := o.shards[shard].terms[index-1]
+	lists := [2][]uint64{status.Configuration.Voters, status.Configuration.Outgoing}
+	for _, voters := range lists {
+		have := 0
+		for _, id := range voters {
+			if o.world.logged(shard, id, index, term) {
+				have++
+			}
+		}
+		if len(voters) > 0 && 2*have <= len(voters) {
+			o.world.fail(1, "%s: shard %d index %d is answered, but in %d of %d logs", p.node.id, shard, index, have, len(voters))
+		}
+	}
+}
+
+// acknowledged hears that a client has the answer to a part of a write.
+func (o *oracle) acknowledged(shard uint16, id series.BatchID) {
+	s := &o.shards[shard]
+	s.answered = max(s.answered, s.applied[id])
+	s.answers = append(s.answers, answerAt{s.applied[id], o.world.now})
+}
+
+// floor is the least index that a read which begins now has to show.
+func (o *oracle) floor(shard uint16) uint64 {
+	return max(o.shards[shard].answered, o.shards[shard].shown)
+}
+
+// checkRead is invariants 2, 3, 4 and 10: each value is that of some moment between
+// the read's floor and now.
+func (o *oracle) checkRead(where string, shard uint16, series uint64, got [timesPerSeries]uint64, floor uint64, shows bool) {
+	s := &o.shards[shard]
+	for t, value := range got {
+		history := s.history[series*timesPerSeries+uint64(t)]
+		// The versions that a state from floor on can have: the last one before it, and later ones.
+		from := 0
+		for i := range history {
+			if history[i].index <= floor {
+				from = i
+			}
+		}
+		possible := history[min(from, len(history)):]
+		at := slices.IndexFunc(possible, func(v version) bool { return v.value == value })
+		before := len(history) == 0 || history[0].index > floor // nothing was there yet
+		switch {
+		case at >= 0:
+			if shows {
+				s.shown = max(s.shown, possible[at].index)
+			}
+		case value == 0 && before:
+		case value != 0 && o.written[value] != registerOf(shard, series, uint64(t)):
+			o.world.fail(4, "%s gives %d of shard %d series %d time %d, which nobody has sent", where, value, shard, series, t)
+		default:
+			o.world.fail(2, "%s gives %d of shard %d series %d time %d, read from index %d; versions %v", where, value, shard, series, t, floor, history[max(0, len(history)-8):])
+		}
+	}
+}
+
+// checkAbsent is checkRead for a delete that has found no series.
+func (o *oracle) checkAbsent(where string, shard uint16, series, first, last, floor uint64) {
+	for t := first; t <= last && t < timesPerSeries; t++ {
+		for _, v := range o.shards[shard].history[series*timesPerSeries+t] {
+			if v.index <= floor {
+				o.world.fail(10, "%s: a delete of shard %d series %d found nothing, though it is there since index %d, answered up to %d", where, shard, series, v.index, floor)
+				return
+			}
+		}
+	}
+}
+
+// leads is the uniqueness of leaders.
+func (o *oracle) leads(p *process, shard uint16, era uint32, term, id uint64) {
+	at := leadership{shard, era, term}
+	if is, ok := o.leaders[at]; ok && is != id {
+		o.world.fail(6, "%s: shard %d has two leaders in term %d: %d and %d", p.node.id, shard, term, is, id)
+	}
+	o.leaders[at] = id
+}
+
+// made is invariant 11: a raft id is of one folder, once.
+func (o *oracle) made(p *process, shard uint16, id uint64) {
+	at := replicaID{shard, id}
+	if owner, ok := o.owners[at]; ok && (owner != p.folder.serial || o.retired[at]) {
+		o.world.fail(11, "%s: raft id %d of shard %d is made again", p.node.id, id, shard)
+	}
+	o.owners[at] = p.folder.serial
+}
+
+// begin starts an era from the replica that goes on. What is lost may have been
+// answered only shortly before the power was cut; entries that were in its log, but
+// were not known to be committed, are committed now.
+func (o *oracle) begin(shard uint16, era uint32, r *relic) {
+	s := &o.shards[shard]
+	s.era = era
+	upto := r.last.Index
+	common := min(upto, uint64(len(s.entries)))
+	if upto <= uint64(len(s.entries)) && upto > 0 && r.state.digest() != s.digests[upto-1] {
+		o.world.fail(5, "shard %d: the replica that goes on from index %d is not what its log says", shard, upto)
+	}
+	for _, a := range s.answers {
+		if a.index > upto && a.at < o.world.cutAt-lossMax {
+			o.world.fail(1, "shard %d index %d, answered %d ms before the power cut, is lost", shard, a.index, (o.world.cutAt-a.at)/1000)
+		}
+	}
+	s.answers = nil
+	s.cutHistory(common)
+	for register, value := range r.state.values {
+		h := s.history[register]
+		if is := len(h) > 0 && h[len(h)-1].value == value || len(h) == 0 && value == 0; !is {
+			s.history[register] = append(h, version{upto, value})
+		}
+	}
+	s.content = r.state.content
+	for id, index := range s.applied {
+		if index > upto {
+			delete(s.applied, id)
+		}
+	}
+	s.greatest = map[uint64]uint64{}
+	for _, known := range r.state.table.sessions {
+		s.greatest[known.id] = known.last
+		for behind := range min(uint64(batchWindow), known.last+1) {
+			id := series.BatchID{Session: known.id, Counter: known.last - behind}
+			if _, is := s.applied[id]; !is && known.seen&(1<<behind) != 0 {
+				s.applied[id] = upto
+			}
+		}
+	}
+	for uint64(len(s.entries)) < upto {
+		s.entries, s.terms = append(s.entries, 0), append(s.terms, r.last.Term)
+		s.digests, s.tables = append(s.digests, s.content.digest()), append(s.tables, 0)
+	}
+	s.answered, s.shown = min(s.answered, upto), min(s.shown, upto)
+}
+
+// lossMax is how long before a power cut an answer may have been given that is lost:
+// the interval of syncs, and the longest time that a disk is slow.
+const lossMax = 6_000_000
+
+func (s *shardOracle) cutHistory(upto uint64) {
+	s.entries, s.terms = s.entries[:upto], s.terms[:upto]
+	s.digests, s.tables = s.digests[:upto], s.tables[:upto]
+	for i, h := range s.history {
+		for len(h) > 0 && h[len(h)-1].index > upto {
+			h = h[:len(h)-1]
+		}
+		s.history[i] = h
+	}
+}

@@ -1,0 +1,204 @@
+package sim
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/api/shardmap/memstore"
+)
+
+// watch looks at the store, and adopts a newer map.
+func (p *process) watch() {
+	if p.world.is(EpochsGoBack) {
+		old := p.store
+		p.store = p.world.server.Open(shardmap.Seen{})
+		p.store.SetReachable(!p.world.storeCut[p.node.id])
+		p.registered = nil
+		_ = old
+	}
+	p.store.SetReachable(!p.world.storeCut[p.node.id])
+	view, err := p.store.Load(p.world.ctx)
+	if err == nil && view.Map != nil {
+		m := view.Map
+		p.after(p.world.between(100, 30_000), func() { p.adopt(m) })
+	}
+}
+
+// adopt takes a map that is newer than the present one, keeps it, and goes on with it.
+func (p *process) adopt(m *shardmap.Map) {
+	kept := p.folder.kept
+	if kept != nil && (m.Epoch == kept.Epoch || m.Epoch < kept.Epoch && !p.world.is(EpochsGoBack)) {
+		return
+	}
+	if kept != nil && m.Epoch < kept.Epoch {
+		p.world.trace.note("goes back", p.node.id, int(m.Epoch))
+	}
+	p.folder.kept = m
+	p.command(func() { p.follow(m) })
+}
+
+func (p *process) info() shardmap.NodeInfo {
+	info := shardmap.NodeInfo{ID: p.node.id, Incarnation: p.folder.incarnation, RPCAddress: p.node.id + ":1", Zone: p.node.zone}
+	if kept := p.folder.kept; kept != nil {
+		info.ClusterID, info.Epoch = kept.ID, kept.Epoch
+	}
+	return info
+}
+
+// register keeps the node's entry in the store.
+func (p *process) register() {
+	if p.registered != nil {
+		select {
+		case <-p.registered.Lost():
+			p.registered = nil
+		default:
+			err := p.registered.Update(p.world.ctx, p.info())
+			if err != nil && !errors.Is(err, shardmap.ErrUnavailable) {
+				p.registered = nil
+			}
+			return
+		}
+	}
+	registration, err := p.store.Register(p.world.ctx, p.info())
+	switch {
+	case err == nil:
+		p.registered = registration
+	case errors.Is(err, shardmap.ErrRetired):
+		p.world.retiredDisk(p.node)
+	}
+}
+
+// retiredDisk replaces a disk that may not come back.
+func (w *World) retiredDisk(n *node) {
+	w.kill(n)
+	w.replaceDisk(n)
+	w.after(w.between(1000, 100_000), func() { w.startIfDown(n) })
+}
+
+func (w *World) replaceDisk(n *node) {
+	incarnation := ""
+	if w.is(RaftIDTwice) {
+		incarnation = n.folder.incarnation
+	}
+	n.folder = w.newFolder(n.id, incarnation)
+}
+
+// swap compares and swaps the map, some time later; the answer comes later still, or
+// says that nobody knows.
+func (w *World) swap(store *memstore.Store, epoch uint64, next shardmap.Map, run func(func()), answer func(error)) {
+	w.after(w.between(100, 20_000), func() {
+		err := store.CompareAndSwap(w.ctx, epoch, next)
+		if w.options.Faults.has(FaultSwapTimesOut) && !w.healed && w.chance(4) {
+			err = shardmap.ErrUnavailable
+		}
+		if err == nil {
+			w.stats.Epochs++
+		}
+		w.after(w.between(100, 5_000), func() { run(func() { answer(err) }) })
+	})
+}
+
+// placer is a placement loop. Several may run at once.
+type placer struct {
+	store   *memstore.Store
+	tracker shardmap.Tracker
+	busy    bool
+}
+
+func (w *World) newPlacer(alive func() bool, name string) {
+	p := &placer{store: w.server.Open(shardmap.Seen{})}
+	w.every(always, func() int64 { return w.between(60_000, 250_000) }, func() bool {
+		if alive() {
+			p.store.SetReachable(!w.storeCut[name])
+			w.place(p)
+		}
+		return alive()
+	})
+}
+
+// place makes the first step of a plan. A map that is older than what a node has seen
+// is not built on: the store was rolled back.
+func (w *World) place(p *placer) {
+	view, err := p.store.Load(w.ctx)
+	if err != nil || p.busy {
+		return
+	}
+	for _, id := range w.allIDs() {
+		if info, live := view.Nodes[id]; live && view.Map != nil && info.Epoch > view.Map.Epoch {
+			return
+		}
+	}
+	state := p.tracker.Observe(view, w.now/1000+1)
+	steps := shardmap.Plan(state, w.limits)
+	if len(steps) == 0 {
+		return
+	}
+	step := steps[0]
+	if step.Kind == shardmap.StepRetire {
+		_ = p.store.Retire(w.ctx, step.Node, step.Incarnation)
+		return
+	}
+	if step.Kind == shardmap.StepIntend && !keepRoles(&state.Map.Rows[step.Shard], &step) {
+		return
+	}
+	next, err := step.Apply(state.Map)
+	if err != nil {
+		w.fail(14, "a step of the plan: %v", err)
+		return
+	}
+	epoch := uint64(0)
+	if state.Map != nil {
+		epoch = state.Map.Epoch
+	}
+	w.trace.note("plan", string(step.Kind)+" "+string(step.Reason), int(step.Shard), int(next.Epoch))
+	p.busy = true
+	w.swap(p.store, epoch, next, always, func(error) { p.busy = false })
+}
+
+// keepRoles takes out of a step's aim the learners that were to have another role: one
+// that was made as a witness has no data, and must not vote as if it had. It says
+// whether the step still changes anything.
+func keepRoles(row *shardmap.Row, step *shardmap.Step) bool {
+	step.Intended = slices.DeleteFunc(slices.Clone(step.Intended), func(wanted shardmap.Member) bool {
+		learns := slices.ContainsFunc(row.Members, func(m shardmap.Member) bool { return m.SameReplica(wanted) && m.Role == shardmap.Learner })
+		return learns && !slices.Contains(row.Intended, wanted)
+	})
+	return !slices.Equal(step.Intended, row.Target()) && slices.ContainsFunc(step.Intended, func(m shardmap.Member) bool { return m.Role == shardmap.Full })
+}
+
+func (w *World) allIDs() (ids []string) {
+	for _, n := range w.nodes {
+		ids = append(ids, n.id)
+	}
+	return ids
+}
+
+// newestMap gives the newest map that any node has.
+func (w *World) newestMap() (newest *shardmap.Map) {
+	for _, n := range w.nodes {
+		if kept := n.folder.kept; kept != nil && (newest == nil || kept.Epoch > newest.Epoch) {
+			newest = kept
+		}
+	}
+	return newest
+}
+
+// rescueMap puts the newest map that a node has seen into a store that was set back.
+func (w *World) rescueMap() {
+	store := w.server.Open(shardmap.Seen{})
+	view, _ := store.Load(w.ctx)
+	newest := w.newestMap()
+	if newest == nil || view.Map != nil && view.Map.Epoch >= newest.Epoch {
+		return
+	}
+	next, epoch := newest.Clone(), uint64(0)
+	next.Epoch++
+	if view.Map != nil {
+		epoch = view.Map.Epoch
+	}
+	if err := store.CompareAndSwap(w.ctx, epoch, next); err != nil {
+		w.fail(7, "rescue of the map: %v", err)
+	}
+	w.trace.note("map rescued", "", int(next.Epoch))
+}

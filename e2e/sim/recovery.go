@@ -1,0 +1,269 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica"
+)
+
+// start runs the node's process on its folder.
+func (w *World) start(n *node) {
+	shards := w.options.Shards
+	p := &process{world: w, node: n, folder: n.folder, places: make([]places, shards),
+		engine: make([]*shardState, shards), dispatched: make([]uint64, shards), cleaning: make([]bool, shards),
+		fetching: make([]bool, shards), waiting: make([]shardQueue, shards), tokens: map[uint64]inflight{},
+		reads: map[uint64]*readWait{}, awaiting: make([][]*readWait, shards), terms: make([]uint64, shards)}
+	n.runs++
+	if n.folder.power && !w.options.Always && !w.is(VoteWithoutTail) {
+		w.reincarnate(n, p)
+	}
+	n.folder.power, n.folder.lost = false, false
+	seen := shardmap.Seen{}
+	if n.folder.kept != nil {
+		seen = shardmap.Seen{ClusterID: n.folder.kept.ID, Epoch: n.folder.kept.Epoch}
+	}
+	p.folder, p.store = n.folder, w.server.Open(seen)
+	for shard := range p.engine {
+		state := p.folder.shards[shard].clone()
+		if w.is(BatchIDsInMemory) {
+			state.table = batchTable{}
+		}
+		p.engine[shard] = &state
+		p.folder.images[shard] = image{}
+	}
+	clear(p.terms)
+	groups := p.recover()
+	p.newHost(n.runs)
+	for shard := range groups {
+		g := &groups[shard]
+		p.dispatched[shard] = p.engine[shard].applied
+		if !g.known {
+			if p.engine[shard].applied > 0 {
+				p.drop(uint16(shard))
+				p.dispatched[shard] = 0
+			}
+			continue
+		}
+		g.summary.Applied = p.engine[shard].applied
+		if err := p.host.Restore(g.state, g.summary); err != nil {
+			w.fail(0, "%s: restore shard %d: %v", n.id, shard, err)
+		}
+	}
+	n.process = p
+	w.trace.note("start", n.id, int(n.runs))
+	p.live()
+}
+
+func (p *process) newHost(run uint64) {
+	host, err := replica.New(replica.Config{Node: p.node.id, Incarnation: p.folder.incarnation, Run: run, Seed: p.world.rng.Uint64(),
+		QuietTicks: 8, MessageBytesMax: 512, InflightBytesMax: 4096, CacheBytesMax: 2048, ApplyBytesMax: 1024}, p)
+	if err != nil {
+		p.world.fail(0, "%s: %v", p.node.id, err)
+	}
+	p.host = host
+}
+
+// live begins what goes on by itself.
+func (p *process) live() {
+	w := p.world
+	w.every(p.run, func() int64 { return int64(50_000 / p.node.rate) }, func() bool {
+		p.inbox.ticks++
+		p.wake()
+		return !p.dead
+	})
+	w.every(p.run, func() int64 { return w.between(400_000, 1_500_000) }, func() bool { p.publish(); return !p.dead })
+	w.every(p.run, func() int64 { return w.between(20_000, 150_000) }, func() bool { p.watch(); return !p.dead })
+	w.every(p.run, func() int64 { return w.between(100_000, 300_000) }, func() bool { p.settle(); return !p.dead })
+	w.every(p.run, func() int64 { return w.between(300_000, 600_000) }, func() bool {
+		p.register()
+		p.command(p.placeAll)
+		return !p.dead
+	})
+	if kept := p.folder.kept; kept != nil {
+		p.command(func() { p.follow(kept) })
+	}
+	p.beginEpoch()
+	p.register()
+	w.tellPeers(p.node.id, true)
+}
+
+// kill ends the process; of a round that is being written, a first part may be down.
+func (w *World) kill(n *node) {
+	p := n.process
+	if p == nil {
+		return
+	}
+	p.dead, n.process = true, nil
+	if p.writing && len(p.records) > 0 {
+		p.folder.write(p.records[:w.rng.IntN(len(p.records)+1)])
+	}
+	p.store.SetReachable(false)
+	w.trace.note("kill", n.id)
+	w.tellPeers(n.id, false)
+}
+
+// relic is what a folder has of a replica that may not go on as such: after a power
+// cut in interval mode, its log may lack what it has acknowledged.
+type relic struct {
+	shard  uint16
+	raftID uint64
+	era    uint32
+	last   replica.Position
+	state  shardState
+}
+
+// reincarnate makes the folder another one, in which the old replicas are relics.
+func (w *World) reincarnate(n *node, p *process) {
+	fallen := n.folder
+	for shard := range p.engine {
+		state := fallen.shards[shard].clone()
+		p.engine[shard] = &state
+	}
+	groups := p.recover()
+	next := w.newFolder(n.id, "")
+	next.kept = fallen.kept
+	next.relics = fallen.relics
+	for shard := range groups {
+		g := &groups[shard]
+		if !g.known || g.state.Role == shardmap.Witness {
+			continue
+		}
+		for i := range g.pending { // what may have been acknowledged counts
+			p.replay(g.pending[i].at, &g.pending[i].entry)
+		}
+		state := p.engine[shard].clone()
+		state.ahead = 0
+		last := replica.Position{Index: state.applied, Term: g.state.Truncated.Term}
+		if k := len(g.summary.Runs); k > 0 {
+			last.Term = g.summary.Runs[k-1].Term
+		}
+		next.relics = append(next.relics, relic{uint16(shard), g.state.RaftID, g.state.Era, last, state})
+	}
+	n.folder = next
+	p.places = make([]places, len(p.engine))
+	w.trace.note("reincarnate", n.id)
+}
+
+// rescue lets groups go on that have lost their majority for good: from the best of
+// all full voters' logs, when all of them are back.
+func (w *World) rescue() {
+	m := w.newestMap()
+	if m == nil {
+		return
+	}
+	for shard := range m.Rows {
+		row := &m.Rows[shard]
+		if w.majorityLeft(row) || !w.options.Rescue {
+			continue
+		}
+		w.rescueShard(m, uint16(shard))
+		return
+	}
+}
+
+func (w *World) majorityLeft(row *shardmap.Row) bool {
+	voters, left := 0, 0
+	for _, m := range row.Members {
+		if !m.Role.Votes() {
+			continue
+		}
+		voters++
+		if n := w.node(m.Node); n != nil && n.folder.incarnation == m.Incarnation && !(n.folder.power && !w.options.Always) {
+			left++
+		}
+	}
+	return 2*left > voters
+}
+
+func (w *World) rescueShard(m *shardmap.Map, shard uint16) {
+	row := &m.Rows[shard]
+	for _, member := range row.Members {
+		n := w.node(member.Node)
+		switch {
+		case member.Role != shardmap.Full:
+		case n.process == nil:
+			return // all have to be back
+		case n.folder.incarnation == member.Incarnation:
+			n.folder.power = true // it is stopped, and comes back as a relic, too
+			w.kill(n)
+			w.after(w.between(1000, 50_000), func() { w.startIfDown(n) })
+			return
+		case n.folder.relic(shard, member.RaftID) == nil:
+			return
+		}
+	}
+	var best *relic
+	var at *node
+	for _, n := range w.nodes {
+		for i := range n.folder.relics {
+			r := &n.folder.relics[i]
+			better := best == nil || r.last.Term > best.last.Term || r.last.Term == best.last.Term && r.last.Index > best.last.Index
+			if r.shard == shard && r.era == row.Era && n.process != nil && better {
+				best, at = r, n
+			}
+		}
+	}
+	if best == nil {
+		return
+	}
+	next := *row
+	next.Version++
+	next.RaftIDLast++
+	next.Era++
+	next.Fresh, next.Intended = false, nil
+	next.Members = []shardmap.Member{{Node: at.id, Incarnation: at.folder.incarnation, RaftID: next.RaftIDLast, Role: shardmap.Full}}
+	store := w.server.Open(shardmap.Seen{})
+	if err := store.CompareAndSwap(w.ctx, m.Epoch, m.WithRow(shard, next)); err == nil {
+		w.trace.note("rescue", at.id, int(shard), int(next.Era), int(best.last.Index))
+		w.begun(shard, next.Era, best)
+	}
+}
+
+// relic finds what a folder has of a replica.
+func (f *folder) relic(shard uint16, id uint64) *relic {
+	for i := range f.relics {
+		if r := &f.relics[i]; r.shard == shard && r.raftID == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// forgetRelics lets relics go once their group has gone on without them.
+func (p *process) forgetRelics(shard uint16, row *shardmap.Row) {
+	p.folder.relics = slices.DeleteFunc(p.folder.relics, func(r relic) bool {
+		named := slices.ContainsFunc(row.Members, func(m shardmap.Member) bool { return m.RaftID == r.raftID })
+		return r.shard == shard && (row.Era == r.era && !row.Fresh && !named || row.Era > r.era+1)
+	})
+}
+
+// resurrect makes a lone group of the best relic, if that is what the map wants.
+func (p *process) resurrect(shard uint16, row *shardmap.Row, self shardmap.Member) bool {
+	var r *relic
+	for i := range p.folder.relics {
+		other := &p.folder.relics[i]
+		better := r == nil || other.last.Term > r.last.Term || other.last.Term == r.last.Term && other.last.Index > r.last.Index
+		if other.shard == shard && other.era+1 == row.Era && better {
+			r = other
+		}
+	}
+	if r == nil || len(row.Members) != 1 || !row.Members[0].SameReplica(self) {
+		return false
+	}
+	state := r.state.clone()
+	state.generation = p.engine[shard].generation + 1
+	p.engine[shard] = &state
+	p.folder.shards[shard] = durableShard{shardState: state.clone(), logPosition: p.folder.end()}
+	p.dispatched[shard] = state.applied
+	group := replica.GroupState{
+		Replica: replica.Replica{Shard: shard, RaftID: self.RaftID, Era: row.Era, Role: self.Role},
+		Term:    r.last.Term, Vote: self.RaftID, Commit: r.last.Index, Truncated: r.last,
+		Configuration: replica.Configuration{Index: r.last.Index, Members: []shardmap.Member{self}, Voters: []uint64{self.RaftID}},
+	}
+	if err := p.host.Restore(group, replica.LogSummary{Last: r.last.Index, Applied: r.last.Index}); err != nil {
+		p.world.fail(0, "%s: resurrect shard %d: %v", p.node.id, shard, err)
+	}
+	p.world.trace.note("resurrect", p.node.id, int(shard))
+	return true
+}
