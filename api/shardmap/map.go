@@ -23,7 +23,7 @@ const Format = 1
 // Bounds of a map.
 const (
 	ShardsDefault  = 128
-	ShardsMax      = 4096
+	ShardsMax      = 2048 // a map of so many fits into MapBytesMax with the longest names
 	ReplicationMax = 3
 	MembersMax     = 8         // of Members, and of Intended; a joint change of three voters and learners fits
 	NodeBytesMax   = 63        // of a node's id, and of a cluster's name

@@ -228,3 +228,25 @@ func TestNewestIncarnations(t *testing.T) {
 		t.Fatal(known)
 	}
 }
+
+// TestLargestMapFits checks the promise of ShardsMax.
+func TestLargestMapFits(t *testing.T) {
+	m := created(t, 3, Settings{ShardsMax, ReplicationMax})
+	for shard := range m.Rows {
+		row := &m.Rows[shard]
+		row.Version, row.RaftIDLast, row.Era = 1<<40, 1<<40, 1<<20
+		for i := range row.Members {
+			row.Members[i].Node = fmt.Sprintf("%063d", i)
+			row.Members[i].RaftID = 1<<40 - 3 + uint64(i)
+		}
+		if shard < 64 {
+			next := row.WithIntended(row.Members)
+			next.Intended[0].Node, next.Intended[0].RaftID = fmt.Sprintf("%063d", 9), 5
+			*row = next
+			SortMembers(row.Intended)
+		}
+	}
+	if _, err := m.Encode(); err != nil {
+		t.Fatal(err)
+	}
+}

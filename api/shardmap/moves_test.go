@@ -91,7 +91,11 @@ func TestZonesBalance(t *testing.T) {
 				if role == Witness && settings.Replication != 2 {
 					continue
 				}
-				if loads := w.loads(role, w.usable()); spreadOf(loads) > 1 {
+				most := 1
+				if role == Witness && zones == 3 {
+					most = 2 // the zone that is left is the only one for a witness: full voters decide
+				}
+				if loads := w.loads(role, w.usable()); spreadOf(loads) > most {
 					t.Fatalf("round %d: %s is not balanced: %v", round, role, loads)
 				}
 			}
@@ -194,7 +198,7 @@ func grown(tb testing.TB, nodes int, settings Settings) State {
 }
 
 func BenchmarkPlan(b *testing.B) {
-	for _, c := range []struct{ nodes, shards int }{{3, 128}, {12, 128}, {30, 1024}, {100, 4096}} {
+	for _, c := range []struct{ nodes, shards int }{{3, 128}, {12, 128}, {30, 1024}, {100, 2048}} {
 		b.Run(fmt.Sprintf("nodes=%d/shards=%d", c.nodes, c.shards), func(b *testing.B) {
 			s := grown(b, c.nodes, Settings{c.shards, 3})
 			l := DefaultLimits()
