@@ -213,7 +213,7 @@ func (h *Host) advanceNode(g *group) {
 		return
 	}
 	g.node.Advance(raft.Ready{})
-	g.settled = g.cursor
+	g.settled, g.configured = g.cursor, g.config.Index
 	keep := h.config.CacheBytesMax
 	if g.quiet {
 		keep = evictAll

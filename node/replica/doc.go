@@ -62,6 +62,17 @@
 // Data never travels here. When a member needs entries that the leader's log no longer
 // has, the leader says from which index on; the member's Host asks its driver for
 // files (Round.Snapshots). The driver fetches them from any full voter, calls
-// PrepareSnapshot, swaps the files, and calls InstallSnapshot. A witness needs no
-// files and continues by itself.
+// PrepareSnapshot, waits for the Round that names the shard as Prepared, lets its
+// appliers finish what came before, swaps the files, and calls InstallSnapshot. The log
+// says meanwhile that a swap is under way: entries of the old log that the new files
+// have gone past may never have been committed. A witness needs no files and continues
+// by itself.
+//
+// # Members
+//
+// NextStep says how a leader brings its group to its row of the map. A change is settled
+// in the map, after which leavers delete what they have, only when the voters that are
+// heard, and a majority, have logged it: one that still lives in the old configuration
+// would ask the leavers for their votes. A raft id that a row once did not name any more
+// may be retired on its node, and must not be named again.
 package replica

@@ -223,8 +223,8 @@ func (m *message) valid(fields byte) bool {
 		allowed = hasReject
 	case typeHeartbeat:
 		allowed = hasCommit | hasContext
-	case typeHeartbeatResp:
-		allowed = hasContext
+	case typeHeartbeatResp: // index: the configuration that the member has logged
+		allowed = hasContext | hasIndex
 	case typeTimeoutNow:
 	case typeSnapshot:
 		allowed = hasLogTerm | hasIndex | hasContext

@@ -31,7 +31,7 @@ func sampleMessages() []message {
 		{kind: typePreVote, index: 9, logTerm: 2},
 		{kind: typePreVoteResp},
 		{kind: typeHeartbeat, commit: 5, context: make([]byte, 8)},
-		{kind: typeHeartbeatResp, context: make([]byte, 8)},
+		{kind: typeHeartbeatResp, index: 4, context: make([]byte, 8)},
 		{kind: typeTimeoutNow},
 		{kind: typeSnapshot, index: 7, logTerm: 2, context: meta.AppendTo(nil)},
 		{kind: typeQuiet, index: 9},

@@ -25,7 +25,9 @@ type group struct {
 	handed  uint64 // given out as Committed, or applied by the engine before the start
 	cursor  uint64 // the library has given out; behind handed while it repeats what the engine has
 	settled uint64 // cursor, as of the last Advance
-	applied uint64 // by the engine
+
+	configured uint64 // index of the configuration, as of the last Advance
+	applied    uint64 // by the engine
 
 	lone  bool
 	node  *raft.RawNode // nil: lone, or stopped
@@ -96,6 +98,7 @@ func (h *Host) newGroup(state GroupState, log LogSummary) (*group, error) {
 	if err := g.log.check(); err != nil {
 		return nil, err
 	}
+	g.configured = g.config.Index
 	if g.swapped(&state.Installing) {
 		g.logDue, g.syncDue = true, true
 	}
@@ -138,7 +141,6 @@ func (g *group) swapped(snapshot *SnapshotMeta) bool {
 	}
 	g.log.restart(snapshot.Position)
 	g.config = snapshot.Configuration.clone()
-	g.config.Index = max(g.config.Index, snapshot.Index)
 	g.replica.Era = snapshot.Era
 	return true
 }

@@ -48,6 +48,9 @@ func NextStep(row shardmap.Row, status GroupStatus) Step {
 		return Step{Kind: StepWait, Reason: "the leadership is being transferred"}
 	}
 	if _, changed := row.Settled(config.Members); changed {
+		if !inForce(&status) {
+			return Step{Kind: StepWait, Reason: "members take up the configuration"}
+		}
 		return Step{Kind: StepSettle, Members: slices.Clone(config.Members)}
 	}
 	target := slices.Clone(row.Target())
@@ -69,6 +72,26 @@ func NextStep(row shardmap.Row, status GroupStatus) Step {
 		return wait
 	}
 	return leaveLast(target, &status)
+}
+
+// inForce says whether the configuration may be settled, after which those that are no
+// members of it delete what they have. A voter that has not applied the change yet would
+// still ask the leavers for their votes; so all voters that are heard, and a majority,
+// must have logged it.
+func inForce(status *GroupStatus) bool {
+	voters, have := 0, 0
+	for _, p := range status.Progress {
+		if !p.Member.Role.Votes() {
+			continue
+		}
+		voters++
+		if p.Configured >= status.Configuration.Index {
+			have++
+		} else if p.Active {
+			return false
+		}
+	}
+	return have > voters/2
 }
 
 // taken says whether m cannot join yet, as another replica is in its place.

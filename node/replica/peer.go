@@ -248,7 +248,7 @@ func (h *Host) route(g *group, from *pb.Message) {
 	case pb.MsgPreVoteResp:
 		m.kind = typePreVoteResp
 	case pb.MsgHeartbeatResp:
-		m.kind = typeHeartbeatResp
+		m.kind, m.index = typeHeartbeatResp, g.configured
 	case pb.MsgTimeoutNow:
 		m.kind = typeTimeoutNow
 	default:

@@ -28,7 +28,7 @@ func (h *Host) fallQuiet(g *group) {
 			return
 		}
 		peer := h.peer(p.Member.Node)
-		all = all && p.Match == g.log.last && p.Active && p.Replicating && !peer.silent
+		all = all && p.Configured >= g.config.Index && p.Match == g.log.last && p.Active && p.Replicating && !peer.silent
 	})
 	if !all || members != len(g.config.Members) {
 		return

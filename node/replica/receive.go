@@ -57,6 +57,11 @@ func (h *Host) take(g *group, m *message) {
 		h.takeSnapshot(g, m)
 		return
 	}
+	if m.kind == typeHeartbeatResp && g.leads() && m.term == g.term {
+		if said := g.wordOf(m.from); said != nil {
+			said.configured = max(said.configured, m.index)
+		}
+	}
 	if g.state != raft.StateLeader || m.kind != typeHeartbeatResp || len(m.context) > 0 {
 		h.wake(g)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-var seedsFlag = flag.Uint64("seeds", 12, "random schedules of each kind to run")
+var seedsFlag = flag.Uint64("seeds", 6, "random schedules of each kind to run")
 
 const (
 	full    = shardmap.Full

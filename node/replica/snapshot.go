@@ -180,7 +180,6 @@ func (h *Host) noteSnapshot(g *group, snapshot *pb.Snapshot) {
 	}
 	g.log.restart(at)
 	g.config = meta.Configuration.clone()
-	g.config.Index = max(g.config.Index, at.Index)
 	g.replica.Era = meta.Era
 	g.handed, g.cursor = max(g.handed, at.Index), at.Index
 	if m, ok := g.config.member(g.replica.RaftID); ok && m.Role != shardmap.Learner {

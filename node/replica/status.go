@@ -34,6 +34,7 @@ type GroupStatus struct {
 type MemberProgress struct {
 	Member        shardmap.Member
 	Match         uint64 // its log is the leader's up to here
+	Configured    uint64 // it has logged the configuration of this index
 	Durable       uint64 // its engine needs no entries up to here
 	Active        bool   // was heard within an election timeout or two
 	Replicating   bool   // entries flow
@@ -79,7 +80,7 @@ func (h *Host) Shards() []uint16 {
 func (g *group) eachProgress(visit func(MemberProgress)) {
 	if g.lone {
 		m, _ := g.config.member(g.replica.RaftID)
-		visit(MemberProgress{Member: m, Match: g.commit, Durable: g.ownDurable, Active: true, Replicating: true})
+		visit(MemberProgress{Member: m, Match: g.commit, Durable: g.ownDurable, Configured: g.configured, Active: true, Replicating: true})
 		return
 	}
 	if g.node == nil {
@@ -93,11 +94,11 @@ func (g *group) eachProgress(visit func(MemberProgress)) {
 		p := MemberProgress{Member: m, Match: pr.Match, Active: pr.RecentActive,
 			Replicating: pr.State == tracker.StateReplicate, NeedsSnapshot: pr.State == tracker.StateSnapshot}
 		if id == g.replica.RaftID {
-			p.Active, p.Durable = true, g.ownDurable
+			p.Active, p.Durable, p.Configured = true, g.ownDurable, g.configured
 		}
 		for _, d := range g.durables {
 			if d.id == id {
-				p.Durable = d.index
+				p.Durable, p.Configured = d.index, d.configured
 			}
 		}
 		visit(p)

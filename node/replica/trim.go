@@ -7,10 +7,11 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// durable is what a member said about its engine.
+// durable is what a member said about its disk.
 type durable struct {
-	id    uint64
-	index uint64
+	id         uint64
+	index      uint64 // its engine could start without entries up to here
+	configured uint64 // it has logged the configuration of this index
 }
 
 // Durable says that the engine could start without the shard's entries up to index.
@@ -34,21 +35,30 @@ func (h *Host) Durable(shard uint16, index uint64) {
 }
 
 func (h *Host) takeDurable(g *group, m *message) {
-	if !g.leads() || m.term != g.term || !g.config.has(m.from) {
+	if !g.leads() || m.term != g.term {
 		return
 	}
-	at := slices.IndexFunc(g.durables, func(d durable) bool { return d.id == m.from })
-	if at < 0 {
-		if len(g.durables) == membersMax {
-			return
-		}
-		g.durables = append(g.durables, durable{id: m.from})
-		at = len(g.durables) - 1
+	said := g.wordOf(m.from)
+	if said == nil {
+		return
 	}
-	g.durables[at].index = max(g.durables[at].index, m.index)
+	said.index = max(said.index, m.index)
 	if !h.spreadTrim(g) && g.trim > 0 {
 		h.sendOwn(g, typeTrim, m.from, g.trim)
 	}
+}
+
+// wordOf gives what the member has said to this leader; nil for one that is no member.
+func (g *group) wordOf(id uint64) *durable {
+	at := slices.IndexFunc(g.durables, func(d durable) bool { return d.id == id })
+	if at < 0 {
+		if !g.config.has(id) || len(g.durables) == membersMax {
+			return nil
+		}
+		g.durables = append(g.durables, durable{id: id})
+		at = len(g.durables) - 1
+	}
+	return &g.durables[at]
 }
 
 // spreadTrim tells the members what none of those with data needs any more, if that
