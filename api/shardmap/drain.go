@@ -66,11 +66,8 @@ func Simulate(s State, l Limits, r Rates) Forecast {
 	m := s.Map.Clone()
 	s.Map = &m
 	var f Forecast
-	for range simulationRounds * len(m.Rows) {
-		steps := slices.DeleteFunc(Plan(s, l), func(step Step) bool { return step.Kind != StepIntend })
-		for _, step := range steps {
-			m.Rows[step.Shard] = m.Rows[step.Shard].WithIntended(step.Intended)
-		}
+	for budget := simulationSteps * len(m.Rows); budget > 0; {
+		budget = intend(s, l, budget)
 		p := newPlaces(&s, &l)
 		t := &targets{places: p}
 		reached := false
@@ -96,8 +93,22 @@ func Simulate(s State, l Limits, r Rates) Forecast {
 	return f
 }
 
-// simulationRounds bounds the steps of each row on its way.
-const simulationRounds = 16
+// simulationSteps bounds the steps of each row on its way.
+const simulationSteps = 16
+
+// intend makes steps in the map, planning anew after each, as the loop does.
+func intend(s State, l Limits, budget int) int {
+	for budget > 0 {
+		steps := Plan(s, l)
+		if len(steps) == 0 || steps[0].Kind != StepIntend {
+			return budget
+		}
+		row := &s.Map.Rows[steps[0].Shard]
+		*row = row.WithIntended(steps[0].Intended)
+		budget--
+	}
+	return budget
+}
 
 func isMember(row Row, m Member) bool {
 	return slices.ContainsFunc(row.Members, func(is Member) bool { return is.SameReplica(m) && is.Role.Votes() })

@@ -23,7 +23,7 @@ func settledWorld(t *rapid.T, nodes int, settings Settings, zone func(int) strin
 // TestJoinMovesLeast: a node that joins gets its share and nothing else moves.
 func TestJoinMovesLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		settings := Settings{rapid.IntRange(1, 64).Draw(t, "shards"), rapid.SampledFrom([]int{1, 3}).Draw(t, "replication")}
+		settings := Settings{rapid.IntRange(1, 32).Draw(t, "shards"), rapid.SampledFrom([]int{1, 3}).Draw(t, "replication")}
 		nodes := rapid.IntRange(settings.Replication, 8).Draw(t, "nodes")
 		w := settledWorld(t, nodes, settings, func(int) string { return "" })
 		w.start("joins", "", false)
@@ -39,7 +39,7 @@ func TestJoinMovesLeast(t *testing.T) {
 // too long, or comes back with an empty disk.
 func TestLeaveMovesLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		settings := Settings{rapid.IntRange(1, 64).Draw(t, "shards"), rapid.SampledFrom([]int{1, 3}).Draw(t, "replication")}
+		settings := Settings{rapid.IntRange(1, 32).Draw(t, "shards"), rapid.SampledFrom([]int{1, 3}).Draw(t, "replication")}
 		nodes := rapid.IntRange(settings.Replication+1, 8).Draw(t, "nodes")
 		w := settledWorld(t, nodes, settings, func(int) string { return "" })
 		held := w.loads(Full, nil)["n1"]
@@ -66,7 +66,7 @@ func TestLeaveMovesLeast(t *testing.T) {
 // moves are bounded, not least.
 func TestWitnessesMoveLittle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		settings := Settings{rapid.IntRange(1, 64).Draw(t, "shards"), 2}
+		settings := Settings{rapid.IntRange(1, 32).Draw(t, "shards"), 2}
 		nodes := rapid.IntRange(3, 8).Draw(t, "nodes")
 		w := settledWorld(t, nodes, settings, func(int) string { return "" })
 		w.start("joins", "", false)
@@ -82,7 +82,7 @@ func TestWitnessesMoveLittle(t *testing.T) {
 // in distinct zones and nodes are balanced all the same.
 func TestZonesBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		settings := Settings{rapid.IntRange(1, 48).Draw(t, "shards"), rapid.IntRange(1, 3).Draw(t, "replication")}
+		settings := Settings{rapid.IntRange(1, 24).Draw(t, "shards"), rapid.IntRange(1, 3).Draw(t, "replication")}
 		zones, size := rapid.IntRange(3, 4).Draw(t, "zones"), rapid.IntRange(1, 3).Draw(t, "size")
 		zone := func(i int) string { return fmt.Sprintf("z%d", i%zones) }
 		w := settledWorld(t, zones*size, settings, zone)
