@@ -26,6 +26,7 @@ type seriesReader struct {
 	chain    []chainPage
 	payloads []byte
 	overlay  codec.Points // what is not in segments: sorted, unique
+	likely   likelySegments
 	cursors  []segment.Cursor
 	active   []cursorState
 	cluster  cluster
@@ -196,18 +197,15 @@ func (r *seriesReader) checkBytes() error {
 // findBlocks puts a cursor on the first block of each segment that has the series.
 func (r *seriesReader) findBlocks(ref series.Ref, stones []*Tombstone, fromMs, toMs int64) error {
 	r.active = r.active[:0]
-	for i, reader := range r.version.segments {
-		m := reader.Meta()
-		if !r.mayHave(m, ref, fromMs, toMs) {
-			continue
-		}
+	for _, i := range r.candidates(ref.Shard, fromMs, toMs) {
+		reader := r.version.segments[i]
 		c := &r.cursors[i]
 		if err := reader.Find(c, ref.Shard, uint32(ref.ID), fromMs, toMs); err != nil {
 			return err
 		}
-		state := cursorState{cursor: c, rank: i}
+		state := cursorState{cursor: c, rank: int(i)}
 		if len(stones) > 0 {
-			state.hidden = hiddenInSegment(stones, m.SequenceHigh)
+			state.hidden = hiddenInSegment(stones, reader.Meta().SequenceHigh)
 		}
 		if ok, err := state.advance(); err != nil {
 			return err

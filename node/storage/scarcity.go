@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/node/storage/segment"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -37,17 +36,13 @@ func (e *Engine) memoryIsScarce() bool { return invariants || e.scarcity.next(vf
 // has of all of them, then their blocks, so that the disk reads many at once.
 func (r *seriesReader) prefetch(refs []series.Ref, fromMs, toMs int64) {
 	for _, ref := range refs {
-		for _, reader := range r.version.segments {
-			if r.mayHave(reader.Meta(), ref, fromMs, toMs) {
-				reader.PrefetchIndex(ref.Shard, uint32(ref.ID), fromMs)
-			}
+		for _, i := range r.candidates(ref.Shard, fromMs, toMs) {
+			r.version.segments[i].PrefetchIndex(ref.Shard, uint32(ref.ID), fromMs)
 		}
 	}
 	for _, ref := range refs {
-		for i, reader := range r.version.segments {
-			if !r.mayHave(reader.Meta(), ref, fromMs, toMs) {
-				continue
-			}
+		for _, i := range r.candidates(ref.Shard, fromMs, toMs) {
+			reader := r.version.segments[i]
 			if c := &r.cursors[i]; reader.Find(c, ref.Shard, uint32(ref.ID), fromMs, toMs) == nil {
 				c.Prefetch()
 			}
@@ -55,8 +50,29 @@ func (r *seriesReader) prefetch(refs []series.Ref, fromMs, toMs int64) {
 	}
 }
 
-// mayHave says whether a segment can have visible samples of a series within a range.
-func (r *seriesReader) mayHave(m *segment.Meta, ref series.Ref, fromMs, toMs int64) bool {
-	return m.MaxMs >= fromMs && m.MinMs <= toMs && ref.Shard >= m.ShardLow && ref.Shard <= m.ShardHigh &&
-		!r.version.floors[ref.Shard].hidesSegment(m.SequenceHigh)
+// candidates gives the numbers of the segments that can have visible samples of a shard
+// within a range. Series come shard by shard, and a node that has just been rebuilt has
+// thousands of segments with one shard each: they are not looked through for each series.
+func (r *seriesReader) candidates(shard uint16, fromMs, toMs int64) []int32 {
+	l := &r.likely
+	if l.known && l.shard == shard && l.within == (span{fromMs, toMs}) {
+		return l.segments
+	}
+	l.known, l.shard, l.within, l.segments = true, shard, span{fromMs, toMs}, l.segments[:0]
+	below := &r.version.floors[shard]
+	for i, reader := range r.version.segments {
+		m := reader.Meta()
+		if m.MaxMs >= fromMs && m.MinMs <= toMs && shard >= m.ShardLow && shard <= m.ShardHigh && !below.hidesSegment(m.SequenceHigh) {
+			l.segments = append(l.segments, int32(i))
+		}
+	}
+	return l.segments
+}
+
+// likelySegments are the candidates that were found last.
+type likelySegments struct {
+	known    bool
+	shard    uint16
+	within   span
+	segments []int32
 }
