@@ -76,6 +76,7 @@ func (t *trio) settle(b *testing.B) {
 			host.Advance(&t.rounds[i])
 			t.pass(b, i, t.rounds[i].Late)
 			for _, c := range t.rounds[i].Committed {
+				host.Applied(c.Shard, c.Index)
 				if c.Token != 0 {
 					t.committed++
 				}
