@@ -1,0 +1,118 @@
+package auditor
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// failurePause keeps a client from asking a router that refuses at full speed.
+const failurePause = 50 * time.Millisecond
+
+// write is the client with the place that writes until ctx ends or something is wrong.
+func (a *Audit) write(ctx context.Context, place int, w *modelWriter, random *rand.Rand) {
+	for wait(ctx, a.config.WriteEvery) {
+		err := a.writeOnce(ctx, place, w, random)
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case errors.Is(err, ErrRefused):
+			a.tally.find(err)
+			return
+		default:
+			// What was sent stays in doubt.
+			a.tally.failed(false, err)
+			wait(ctx, failurePause)
+		}
+	}
+}
+
+func (a *Audit) writeOnce(ctx context.Context, place int, w *modelWriter, random *rand.Rand) error {
+	a.pause.RLock()
+	defer a.pause.RUnlock()
+	address, err := a.router(random)
+	if err != nil {
+		return err
+	}
+	op := w.draw(random)
+	if op.empty() {
+		return nil
+	}
+	if err := a.send(ctx, address, w, &op); err != nil {
+		return err
+	}
+	w.acknowledge(&op)
+	a.tally.acknowledged(place, &op, time.Now())
+	return nil
+}
+
+// read is the client with the place that queries until ctx ends.
+func (a *Audit) read(ctx context.Context, place int, random *rand.Rand) {
+	for wait(ctx, a.config.ReadEvery) {
+		compared, err := a.readOnce(ctx, random)
+		switch {
+		case err == nil:
+			a.tally.answeredQuery(place, compared, time.Now())
+		case ctx.Err() != nil:
+		case errors.Is(err, ErrBroken) || errors.Is(err, ErrRefused):
+			a.tally.find(err)
+			return
+		default:
+			a.tally.failed(true, err)
+			wait(ctx, failurePause)
+		}
+	}
+}
+
+// readPoints is the longest stretch that a reader asks for: most of its samples are
+// compared by checks.
+const readPoints = 300
+
+// readOnce asks for a stretch of a client's series, mostly the newest, and compares
+// it with what may be there.
+func (a *Audit) readOnce(ctx context.Context, random *rand.Rand) (compared int64, err error) {
+	a.pause.RLock()
+	defer a.pause.RUnlock()
+	address, err := a.router(random)
+	if err != nil {
+		return 0, err
+	}
+	w := a.writers[random.IntN(len(a.writers))]
+	parity := random.IntN(2) // young or old series
+	w.mu.Lock()
+	from := max(0, w.mu.head-readPoints)
+	if random.IntN(3) == 0 {
+		from = random.IntN(w.mu.head + 1)
+	}
+	chosen := w.mu.series[parity]
+	w.mu.Unlock()
+	fromMs, toMs := chosen.timeMs(from), chosen.timeMs(from+2*readPoints)
+	begin := w.views(fromMs, toMs)
+	answer, err := a.ask(ctx, address, w.number, fromMs, toMs)
+	if err != nil {
+		return 0, err
+	}
+	end := w.views(fromMs, toMs)
+	return compareRead(a.config.Metric, w, begin, end, answer)
+}
+
+// router chooses one that runs.
+func (a *Audit) router(random *rand.Rand) (string, error) {
+	routers := a.target.Routers()
+	if len(routers) == 0 {
+		return "", errNoRouter
+	}
+	return routers[random.IntN(len(routers))], nil
+}
+
+// wait gives false when ctx has ended.
+func wait(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return ctx.Err() == nil
+	}
+}

@@ -1,0 +1,25 @@
+// Package auditor writes known samples to a cluster of real processes through all of
+// its routers, overwrites and deletes some, notes each acknowledgement, and reads
+// everything back while processes are killed, suspended and cut off from each other:
+//
+//   - every acknowledged sample is there, once, with its value;
+//   - nothing that was never sent is there;
+//   - what was overwritten or deleted, and acknowledged, does not come back;
+//   - the full voters of a shard that have applied the same entries hold the same;
+//   - queries are answered all the while, and each holds every write that was
+//     acknowledged before it began.
+//
+// Each client owns its series and sends one request after the other, so the order of
+// its writes is known. A value says which write it comes from: client, series, point
+// and version, so that an answer can be traced to the write that it comes from.
+//
+// # What is not known
+//
+// A request that was not answered, or answered by an error, may have been applied or
+// not, or may be later: a suspended process can hold it for as long as it likes. It
+// stays in doubt until a check sees it. A point in doubt is not written again, as
+// nothing could be said about it.
+//
+// What is written, and which faults come in which order, follows from a seed. The
+// interleaving depends on the machine.
+package auditor

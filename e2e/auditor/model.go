@@ -1,0 +1,195 @@
+package auditor
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Times of the data. Young series grow from the start of the run in small steps, old
+// ones from long before it in large ones, so that they cross partitions.
+const (
+	youngStepMs int64 = 100
+	oldStepMs   int64 = 60_000
+	oldSpanMs   int64 = 40 * 24 * 3600 * 1000
+)
+
+// point is what the model knows about one (series, time).
+type point struct {
+	settled version // of the last acknowledged write, or of the last check
+	used    version // highest version sent
+}
+
+// modelSeries is one series: the sample with index i has the time firstMs + i·stepMs.
+type modelSeries struct {
+	number  int
+	firstMs int64
+	stepMs  int64
+	points  []point
+	// doubt has writes, and deletes as 0, that were sent and not acknowledged: on
+	// their way, or given up.
+	doubt   map[int][]version
+	deletes int // sent
+}
+
+func (s *modelSeries) timeMs(index int) int64 { return s.firstMs + int64(index)*s.stepMs }
+
+// indexOf is the inverse of timeMs; ok is false for a time that is never written.
+func (s *modelSeries) indexOf(timeMs int64) (index int, ok bool) {
+	offset := timeMs - s.firstMs
+	if offset < 0 || offset%s.stepMs != 0 || offset/s.stepMs >= int64(len(s.points)) {
+		return 0, false
+	}
+	return int(offset / s.stepMs), true
+}
+
+// grow makes room for indices below count.
+func (s *modelSeries) grow(count int) {
+	if missing := count - len(s.points); missing > 0 {
+		s.points = append(s.points, make([]point, missing)...)
+	}
+}
+
+// send notes that a write of the point is on its way and gives its version.
+func (s *modelSeries) send(index int) version {
+	s.grow(index + 1)
+	s.points[index].used++
+	v := s.points[index].used
+	s.doubt[index] = append(s.doubt[index], v)
+	return v
+}
+
+// sendDelete notes that a delete of [from, to) is on its way. Should it stay in
+// doubt, it can hide what is written later where nothing is yet.
+func (s *modelSeries) sendDelete(from, to int) {
+	s.deletes++
+	s.grow(to)
+	for index := from; index < to; index++ {
+		s.doubt[index] = append(s.doubt[index], 0)
+	}
+}
+
+// acknowledge settles a point at a write. What was in doubt before stays so: it may
+// still be on its way somewhere.
+func (s *modelSeries) acknowledge(index int, v version) {
+	s.points[index].settled = v
+	s.trust(index, v)
+}
+
+// acknowledgeDelete settles [from, to) as deleted.
+func (s *modelSeries) acknowledgeDelete(from, to int) {
+	for index := from; index < to; index++ {
+		s.acknowledge(index, 0)
+	}
+}
+
+// trust takes one write out of doubt.
+func (s *modelSeries) trust(index int, v version) {
+	doubt := s.doubt[index]
+	at := slices.Index(doubt, v)
+	if at < 0 {
+		return
+	}
+	if len(doubt) == 1 {
+		delete(s.doubt, index)
+		return
+	}
+	s.doubt[index] = slices.Delete(doubt, at, at+1)
+}
+
+// may says whether the point may be seen at the version.
+func (s *modelSeries) may(index int, v version) bool {
+	return s.points[index].settled == v || slices.Contains(s.doubt[index], v)
+}
+
+// observe makes what a check saw binding.
+func (s *modelSeries) observe(index int, v version) {
+	s.acknowledge(index, v)
+}
+
+// modelWriter is what one client owns: nobody else writes to its series.
+type modelWriter struct {
+	number int
+	mu     struct {
+		sync.Mutex
+		series []*modelSeries
+		head   int // next index of all series
+	}
+}
+
+// newModel gives the clients' models. Every second series is old.
+func newModel(config *Config, nowMs int64) []*modelWriter {
+	writers := make([]*modelWriter, config.Writers)
+	for w := range writers {
+		writer := &modelWriter{number: w}
+		for i := range config.Series {
+			s := &modelSeries{number: i, firstMs: nowMs, stepMs: youngStepMs, doubt: map[int][]version{}}
+			if i%2 == 1 {
+				s.firstMs, s.stepMs = nowMs-oldSpanMs, oldStepMs
+			}
+			writer.mu.series = append(writer.mu.series, s)
+		}
+		writers[w] = writer
+	}
+	return writers
+}
+
+// find gives the series with the value of its tag; nil: there is none.
+func (w *modelWriter) find(series []*modelSeries, tag string) *modelSeries {
+	for _, s := range series {
+		if tag == s.tag() {
+			return s
+		}
+	}
+	return nil
+}
+
+func (s *modelSeries) tag() string { return fmt.Sprintf("s%d", s.number) }
+
+// clone copies the points in [from, to), for a comparison later on.
+func (s *modelSeries) clone(from, to int) seriesView {
+	view := seriesView{from: from, doubt: map[int][]version{}, deletes: s.deletes}
+	to = min(to, len(s.points))
+	if from >= to {
+		return view // nothing yet
+	}
+	view.points = slices.Clone(s.points[from:to])
+	for index := from; index < to; index++ {
+		if doubt := s.doubt[index]; len(doubt) > 0 {
+			view.doubt[index] = slices.Clone(doubt)
+		}
+	}
+	return view
+}
+
+// seriesView is a stretch of a series at one moment.
+type seriesView struct {
+	from    int
+	points  []point
+	doubt   map[int][]version
+	deletes int
+}
+
+// at gives a point and what is in doubt about it; a point beyond the view was not
+// written then.
+func (v *seriesView) at(index int) (point, []version) {
+	if index < v.from || index >= v.from+len(v.points) {
+		return point{}, nil
+	}
+	return v.points[index-v.from], v.doubt[index]
+}
+
+// between says whether a read that went from one moment to another may see a point
+// at the version: as it was settled or in doubt at either, or sent in between.
+func between(begin, end *seriesView, index int, v version) bool {
+	before, doubtBefore := begin.at(index)
+	after, doubtAfter := end.at(index)
+	switch {
+	case v == before.settled || v == after.settled,
+		slices.Contains(doubtBefore, v), slices.Contains(doubtAfter, v):
+		return true
+	case v == 0:
+		return before.used == 0 || end.deletes > begin.deletes
+	}
+	return v > before.used && v <= after.used
+}

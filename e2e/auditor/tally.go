@@ -1,0 +1,169 @@
+package auditor
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Report counts what an audit did.
+type Report struct {
+	Requests     int64 // writes and deletes that were acknowledged
+	Samples      int64 // acknowledged
+	Deletes      int64 // acknowledged
+	Refusals     int64 // writes and deletes answered by 429 or 5xx
+	Unanswered   int64 // writes and deletes without an answer
+	Queries      int64 // answered, while all goes on
+	QueryErrors  int64 // queries answered by 5xx
+	QueriesLost  int64 // queries without an answer
+	Compared     int64 // samples compared, by all reads and checks
+	Checks       int   // passed, of everything
+	Digests      int64 // compared
+	WriteGapMax  time.Duration
+	QueryGapMax  time.Duration // longest time without an answer to any client
+	Duration     time.Duration
+	FirstFailure string // the first refusal or loss, for people
+}
+
+// String gives the report in two lines.
+func (r Report) String() string {
+	text := fmt.Sprintf("%d samples in %d requests with %d deletes acknowledged, %d refused, %d unanswered, no answer for %s at most;\n"+
+		"%d queries answered, %d failed, %d unanswered, no answer for %s at most; %d samples and %d digests compared, %d checks, %s",
+		r.Samples, r.Requests, r.Deletes, r.Refusals, r.Unanswered, r.WriteGapMax.Round(time.Millisecond),
+		r.Queries, r.QueryErrors, r.QueriesLost, r.QueryGapMax.Round(time.Millisecond), r.Compared, r.Digests, r.Checks, r.Duration.Round(time.Millisecond))
+	if r.FirstFailure != "" {
+		text += "\nfirst failure: " + r.FirstFailure
+	}
+	return text
+}
+
+// findingsMax bounds how many findings are kept.
+const findingsMax = 20
+
+// tally is what all clients count together.
+type tally struct {
+	mu struct {
+		sync.Mutex
+		sums                 Report
+		start                time.Time
+		lastWrite, lastQuery time.Time // answered, or when a check let the clients go on
+		answered             []int64   // requests by client: writers, then readers
+		failure              string    // the latest
+		findings             []error
+	}
+}
+
+func (t *tally) begin(now time.Time, clients int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.answered = make([]int64, clients)
+	t.mu.start, t.mu.lastWrite, t.mu.lastQuery = now, now, now
+}
+
+// rounds gives how many requests of each client were answered.
+func (t *tally) rounds() []int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]int64(nil), t.mu.answered...)
+}
+
+// acknowledged counts an answered write or delete.
+func (t *tally) acknowledged(client int, o *operation, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.answered[client]++
+	t.mu.sums.Requests++
+	t.mu.sums.Samples += int64(len(o.writes))
+	if o.deletion != nil {
+		t.mu.sums.Deletes++
+	}
+	t.mu.sums.WriteGapMax = max(t.mu.sums.WriteGapMax, now.Sub(t.mu.lastWrite))
+	t.mu.lastWrite = now
+}
+
+// answeredQuery counts a query that was answered and compared.
+func (t *tally) answeredQuery(client int, compared int64, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.answered[client]++
+	t.mu.sums.Queries++
+	t.mu.sums.Compared += compared
+	t.mu.sums.QueryGapMax = max(t.mu.sums.QueryGapMax, now.Sub(t.mu.lastQuery))
+	t.mu.lastQuery = now
+}
+
+// failed counts a request that was not served.
+func (t *tally) failed(query bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	unavailable := errors.Is(err, errUnavailable)
+	switch {
+	case query && unavailable:
+		t.mu.sums.QueryErrors++
+	case query:
+		t.mu.sums.QueriesLost++
+	case unavailable:
+		t.mu.sums.Refusals++
+	default:
+		t.mu.sums.Unanswered++
+	}
+	t.mu.failure = err.Error()
+	if t.mu.sums.FirstFailure == "" {
+		t.mu.sums.FirstFailure = t.mu.failure
+	}
+}
+
+// resume says that clients were kept from asking until now.
+func (t *tally) resume(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.lastWrite, t.mu.lastQuery = now, now
+}
+
+// checked counts a check of everything.
+func (t *tally) checked(compared int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.sums.Compared += compared
+	t.mu.sums.Checks++
+}
+
+// digested counts compared digests.
+func (t *tally) digested(count int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.sums.Digests += count
+}
+
+// find keeps what is wrong.
+func (t *tally) find(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil && len(t.mu.findings) < findingsMax {
+		t.mu.findings = append(t.mu.findings, err)
+	}
+}
+
+func (t *tally) err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return errors.Join(t.mu.findings...)
+}
+
+func (t *tally) lastFailure() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.failure == "" {
+		return "no request failed"
+	}
+	return "last failure: " + t.mu.failure
+}
+
+func (t *tally) report(now time.Time) Report {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	report := t.mu.sums
+	report.Duration = now.Sub(t.mu.start)
+	return report
+}
