@@ -42,7 +42,8 @@ Start with:  tickmesh standalone --data-dir ./data`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return withHelp(cmd, flagError(err))
 	})
-	root.AddCommand(newStandaloneCommand(), newVersionCommand(), newFailpointsCommand())
+	root.AddCommand(newStandaloneCommand(), newNodeCommand(), newRouterCommand(), newVersionCommand(), newFailpointsCommand())
+	root.AddCommand(clientCommands()...)
 	return root
 }
 

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tickmesh/tickmesh/api/client"
+)
+
+func newDrainCommand() *cobra.Command {
+	var o outputSetting
+	var dryRun bool
+	s := &clientCommand{run: func(cmd *cobra.Command, c *client.Client) error {
+		node := cmd.Flags().Arg(0)
+		plan, err := c.Drain(cmd.Context(), node, dryRun)
+		if err != nil {
+			return fmt.Errorf("drain %s: %w", node, err)
+		}
+		w := cmd.OutOrStdout()
+		if o.isJSON() {
+			return writeJSON(w, plan)
+		}
+		takes := ""
+		if plan.DurationMs > 0 {
+			takes = ", about " + humanTime(plan.DurationMs)
+		}
+		verb := "is drained"
+		if dryRun {
+			verb = "would be drained"
+		}
+		fmt.Fprintf(w, "%s %s: %d moves, %s%s\n", node, verb, len(plan.Moves), humanBytes(plan.TotalBytes), takes)
+		if len(plan.Moves) == 0 {
+			return nil
+		}
+		fmt.Fprintln(w)
+		return writeMoves(w, plan.Moves)
+	}}
+	cmd := s.prepare(&cobra.Command{
+		Use: "drain NODE", Short: "Move everything away from a node", Args: cobra.ExactArgs(1),
+		Long: `Moves everything away from a node. The command returns at once; ` + "`tickmesh status`" + ` shows how
+far it is. It is refused, with the reason, where copies or space would be lost.`,
+		Example: "  tickmesh drain node-3 --dry-run\n  tickmesh drain node-3",
+	})
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be done")
+	o.define(cmd.Flags())
+	return cmd
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/transport"
+)
+
+// clientSettings say where a command finds the cluster.
+type clientSettings struct {
+	addresses []string
+	tls       bool
+	files     tlsFiles
+	timeout   span
+}
+
+func (s *clientSettings) define(f *pflag.FlagSet) {
+	f.StringSliceVar(&s.addresses, "addr", []string{"127.0.0.1:6183"}, "gRPC `addresses` of routers, or of a standalone server, with commas between")
+	f.BoolVar(&s.tls, "tls", false, "use TLS, with the system's authorities unless --tls-ca names others")
+	f.StringVar(&s.files.ca, "tls-ca", "", "`file` with the authorities of the servers' certificates")
+	f.StringVar(&s.files.cert, "tls-cert", "", "`file` with the certificate that servers are shown")
+	f.StringVar(&s.files.key, "tls-key", "", "`file` with its key")
+	s.timeout = span(30 * time.Second)
+	f.Var(&s.timeout, "timeout", "how long to try what answers at once")
+}
+
+func (s *clientSettings) validate(v *validation) {
+	s.files.validate(v, "tls")
+	v.notZero("timeout", s.timeout)
+	for _, text := range s.addresses {
+		var a address
+		if err := a.Set(text); err != nil || text == "" {
+			v.refuse("addr", text, "expected host:port")
+		}
+	}
+	if len(s.addresses) == 0 {
+		v.refuse("addr", "", "expected host:port")
+	}
+}
+
+// connect makes a client. Nothing is asked yet.
+func (s *clientSettings) connect() (*client.Client, error) {
+	o := client.Options{Endpoints: s.addresses, Name: "tickmesh " + programVersion, CallTimeout: time.Duration(s.timeout)}
+	if s.tls || s.files.set() {
+		t, err := transport.NewTLS(transport.Files{Cert: s.files.cert, Key: s.files.key, CA: s.files.ca}, slog.New(slog.DiscardHandler), time.Now)
+		if err != nil {
+			return nil, err
+		}
+		o.Credentials = t.Credentials()
+	}
+	return client.New(o)
+}
+
+// clientCommand is a command that asks a cluster.
+type clientCommand struct {
+	clientSettings
+	check func(*validation) // of its own flags; nil: nothing
+	run   func(cmd *cobra.Command, c *client.Client) error
+}
+
+// prepare makes a command read its settings, check them and connect.
+func (s *clientCommand) prepare(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().SortFlags = false
+	s.define(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		// Other names in the environment may be those of a server.
+		if _, err := loadSettings(cmd.Flags(), os.Environ()); err != nil {
+			return withHelp(cmd, err)
+		}
+		var v validation
+		s.validate(&v)
+		if s.check != nil {
+			s.check(&v)
+		}
+		if err := v.err(); err != nil {
+			return withHelp(cmd, err)
+		}
+		c, err := s.connect()
+		if err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+		defer c.Close()
+		return s.run(cmd, c)
+	}
+	return cmd
+}
+
+// clientCommands are the commands that ask a cluster.
+func clientCommands() []*cobra.Command {
+	return []*cobra.Command{
+		newQueryCommand(), newImportCommand(), newExportCommand(), newStatusCommand(), newNodesCommand(), newShardsCommand(),
+		newDrainCommand(), newUndrainCommand(),
+	}
+}
