@@ -112,7 +112,7 @@ func (h *Host) noteEntries(g *group, entries []*pb.Entry, round *Round) {
 	for _, e := range entries {
 		kind, parts := fromRaft(e)
 		round.Appends = append(round.Appends, Append{Shard: g.replica.Shard, Kind: kind, Term: e.GetTerm(),
-			Index: e.GetIndex(), Commit: min(g.commit, e.GetIndex()), Parts: parts})
+			Index: e.GetIndex(), Commit: min(g.commit, e.GetIndex()-1), Parts: parts})
 		ours := kind != KindEmpty && kind != KindChange && g.state == raft.StateLeader && e.GetTerm() == g.term
 		if ours && len(g.proposed) > 0 {
 			p := g.proposed[0]
@@ -201,6 +201,9 @@ func (h *Host) applyChange(g *group, e *pb.Entry) {
 	g.config.adopt(e.GetIndex(), state, members, leaving)
 	if m, ok := g.config.member(g.replica.RaftID); ok && m.Role != shardmap.Learner {
 		g.replica.Role = m.Role
+	}
+	if len(g.config.Voters) == 1 && !g.config.Joint() {
+		g.reading.underWay = 0 // those who would have confirmed it are gone: it is asked again
 	}
 	h.wake(g)
 	h.countPeers()

@@ -208,6 +208,9 @@ func (w *world) write(n *testNode, records int) {
 		if a.Index > d.last+1 || a.Index <= d.state.Truncated.Index || a.Commit > a.Index {
 			w.t.Fatalf("%s appends %d (commit %d) to shard %d after %d, truncated %d", n.name, a.Index, a.Commit, a.Shard, d.last, d.state.Truncated.Index)
 		}
+		if g := n.host.group(a.Shard); g != nil && !g.lone && a.Commit == a.Index {
+			w.t.Fatalf("%s appends %d of shard %d as committed, which says that the group is lone", n.name, a.Index, a.Shard)
+		}
 		for j := a.Index; j <= d.last; j++ {
 			delete(d.entries, j)
 		}

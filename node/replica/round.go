@@ -30,7 +30,7 @@ type Append struct {
 	Kind   uint8
 	Term   uint64
 	Index  uint64
-	Commit uint64   // committed as far as known, at most Index
+	Commit uint64   // committed as far as known; Index itself in a lone group only
 	Parts  [][]byte // the body, in pieces
 }
 
