@@ -19,19 +19,37 @@ func headings() []string {
 	return []string{headingListeners, headingStorage, headingWriteLimits, headingQueryLimits, headingOperation}
 }
 
-// standaloneSettings are the flags of `tickmesh standalone`.
-type standaloneSettings struct {
+// frontSettings are those of a process that clients talk to.
+type frontSettings struct {
 	listenerSettings
-	storageSettings
-	seriesLimitSettings
 	writeLimitSettings
 	queryLimitSettings
 	operationSettings
 }
 
+func (s *frontSettings) validate(v *validation) {
+	s.operationSettings.validate(v)
+	s.writeLimitSettings.validate(v)
+	v.addresses(s.listeners())
+}
+
+// standaloneSettings are the flags of `tickmesh standalone`.
+type standaloneSettings struct {
+	frontSettings
+	storageSettings
+	seriesLimitSettings
+	shards, nodes, replication count
+}
+
 func (s *standaloneSettings) define(f *pflag.FlagSet) {
 	f.SortFlags = false
 	s.listenerSettings.define(f)
+	s.shards = shardsDefault
+	f.Var(&s.shards, "shards", "shards of a new data folder; a used one keeps its own number")
+	s.nodes, s.replication = 1, 1
+	f.Var(&s.nodes, "nodes", "storage nodes in this process; more than 1 make a cluster on the loopback, with an etcd of its own")
+	f.Var(&s.replication, "replication", "copies of each shard, 1 to 3, of a new data folder with more than one node")
+	group(f, headingStorage, "shards", "nodes", "replication")
 	s.storageSettings.define(f)
 	s.seriesLimitSettings.define(f)
 	s.writeLimitSettings.define(f)
@@ -39,14 +57,18 @@ func (s *standaloneSettings) define(f *pflag.FlagSet) {
 	s.operationSettings.define(f)
 }
 
+// standaloneNodesMax bounds the nodes of one process: each has files and memory of its own.
+const standaloneNodesMax = 16
+
 // validate checks what a flag's own type cannot: bounds, and flags against each
 // other. The error has a line for each problem.
 func (s *standaloneSettings) validate() error {
 	var v validation
+	v.between("shards", s.shards, 1, shardsMax)
+	v.between("nodes", s.nodes, 1, standaloneNodesMax)
+	v.between("replication", s.replication, 1, min(replicationMax, max(s.nodes, 1)))
 	s.storageSettings.validate(&v)
-	s.operationSettings.validate(&v)
-	s.writeLimitSettings.validate(&v)
-	v.addresses(s.listeners())
+	s.frontSettings.validate(&v)
 	return v.err()
 }
 

@@ -9,7 +9,6 @@ import (
 // storageSettings are those of a node's engine.
 type storageSettings struct {
 	dataDir                     string
-	shards                      count
 	retention                   span
 	walSync                     oneOf
 	walSyncInterval             span
@@ -20,8 +19,6 @@ type storageSettings struct {
 
 func (s *storageSettings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.dataDir, "data-dir", "tickmesh-data", "`folder` for all data; made if missing")
-	s.shards = 128
-	f.Var(&s.shards, "shards", "shards of a new data folder; a used one keeps its own number")
 	f.Var(&s.retention, "retention", "how long samples are kept; 0: for ever")
 	s.walSync = oneOf{value: "always", words: []string{"always", "interval", "off"}}
 	f.Var(&s.walSync, "wal-sync", "when the log is made safe against a power cut: before each answer, at an interval, or when the operating system likes")
@@ -32,7 +29,7 @@ func (s *storageSettings) define(f *pflag.FlagSet) {
 	f.Var(&s.flushInterval, "flush-interval", "how often full pages are sorted into segments")
 	f.Var(&s.walFileBytes, "wal-file-bytes", "size of the log's files")
 	f.Var(&s.pageFileBytes, "page-file-bytes", "size of the page log's files")
-	group(f, headingStorage, "data-dir", "shards", "retention", "wal-sync", "wal-sync-interval",
+	group(f, headingStorage, "data-dir", "retention", "wal-sync", "wal-sync-interval",
 		"checkpoint-bytes", "flush-interval", "wal-file-bytes", "page-file-bytes")
 }
 
@@ -48,7 +45,6 @@ func (s *storageSettings) validate(v *validation) {
 	if s.dataDir == "" {
 		v.refuse("data-dir", "", "expected the name of a folder")
 	}
-	v.between("shards", s.shards, 1, shardsMax)
 	if s.retention != 0 && time.Duration(s.retention) < retentionMin {
 		v.refuse("retention", s.retention.String(), "expected 0, for ever, or at least 1h")
 	}

@@ -10,14 +10,14 @@ import (
 // greeting is what a started server says on standard output: what to send where.
 // A nil address is left out.
 type greeting struct {
-	version, dataDir           string
+	version, about             string
 	http, put, line, udp, grpc net.Addr
 	udpFormat                  string
 }
 
 // write prints the greeting. On IPv4 its lines fit 100 columns.
 func (g *greeting) write(w io.Writer) {
-	fmt.Fprintf(w, "TickMesh %s keeps its data in %s\n\n", g.version, g.dataDir)
+	fmt.Fprintf(w, "TickMesh %s %s\n\n", g.version, g.about)
 	if g.http != nil {
 		url := "http://" + typable(g.http)
 		fmt.Fprintf(w, "  Try    curl -d 'cpu,host=a value=0.64' %s/write\n", url)

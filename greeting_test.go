@@ -14,7 +14,7 @@ func TestGreeting(t *testing.T) {
 		"greeting_udp.txt": {http: long(56182), put: long(56181), line: long(56180), udp: long(56181), grpc: long(56183), udpFormat: "line"},
 		"greeting_tcp.txt": {put: everywhere(6181), udp: &net.UDPAddr{IP: net.IPv4zero, Port: 6181}, udpFormat: "put"},
 	} {
-		g.version, g.dataDir = "1.2.3", "./data"
+		g.version, g.about = "1.2.3", "./data"
 		var text strings.Builder
 		g.write(&text)
 		golden(t, file, text.String())

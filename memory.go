@@ -100,6 +100,7 @@ func groupLimitOf(text string) int64 {
 // memoryPlan is what depends on how much memory there is.
 type memoryPlan struct {
 	goBytes         int64 // soft limit of Go's memory
+	availableBytes  int64
 	generationBytes int64 // of the page log
 }
 
@@ -113,7 +114,7 @@ const (
 // for the generation of the page log that is being filled: queries read its pages
 // one by one, and a flush reads it several times, so it should stay in the cache.
 func planMemory(available, extentBytes int64) memoryPlan {
-	p := memoryPlan{goBytes: memoryUnlimited, generationBytes: generationBytesMax}
+	p := memoryPlan{availableBytes: available, goBytes: memoryUnlimited, generationBytes: generationBytesMax}
 	if available < memoryUnlimited {
 		p.goBytes = available / 2
 		p.generationBytes = min(max(available/8, generationBytesMin), generationBytesMax)

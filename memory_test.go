@@ -90,7 +90,7 @@ func TestPlanMemory(t *testing.T) {
 		{64 << 30, 256 * mib, 32 << 30, 256 * mib},
 	} {
 		got := planMemory(c.available, c.extent)
-		if want := (memoryPlan{c.goBytes, c.generation}); got != want {
+		if want := (memoryPlan{goBytes: c.goBytes, availableBytes: c.available, generationBytes: c.generation}); got != want {
 			t.Errorf("%d bytes, extents of %d: %+v, want %+v", c.available, c.extent, got, want)
 		}
 	}

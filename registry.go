@@ -65,3 +65,8 @@ func (r *registry) stats() []opentsdb.Stat {
 	}
 	return stats
 }
+
+// registerNode registers one of several nodes of the process.
+func (r *registry) registerNode(name string, c prometheus.Collector) {
+	prometheus.WrapRegistererWith(prometheus.Labels{"node": name}, r).MustRegister(c)
+}

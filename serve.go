@@ -15,7 +15,7 @@ import (
 // mux routes what is not a write.
 type mux = http.ServeMux
 
-func (s *standaloneSettings) newMux(queries http.Handler, r *registry, ready *readiness, settler settler) *mux {
+func (s *frontSettings) newMux(queries http.Handler, r *registry, ready *readiness, settler settler) *mux {
 	m := http.NewServeMux()
 	m.Handle("/api/", queries)
 	m.Handle("GET /metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{Registry: r}))
@@ -24,7 +24,7 @@ func (s *standaloneSettings) newMux(queries http.Handler, r *registry, ready *re
 	m.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "TickMesh "+programVersion+": /write, /api/put and /api/v1/write take points, /api/query answers, /metrics and /readyz tell how it is.")
 	})
-	if s.admin {
+	if s.admin && settler != nil {
 		m.HandleFunc("POST /admin/settle", func(w http.ResponseWriter, r *http.Request) {
 			if err := settler.Settle(r.Context()); err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -51,7 +51,9 @@ type settler interface {
 
 // readiness says whether the server takes writes and answers queries.
 type readiness struct {
-	health  func() error // why the node takes no writes, or nil
+	health func() error // why no writes are taken, or nil
+	// What else a person should know; it does not make the process unready. May be nil.
+	details func() []string
 	serving atomic.Bool
 }
 
@@ -67,6 +69,11 @@ func (r *readiness) serve(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ready")
+	if r.details != nil {
+		for _, line := range r.details() {
+			fmt.Fprintln(w, line)
+		}
+	}
 }
 
 func newLogger(w io.Writer, format, level string) *slog.Logger {

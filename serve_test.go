@@ -49,7 +49,7 @@ func (f settlerFunc) Settle(context.Context) error { return f() }
 func TestMux(t *testing.T) {
 	queries := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	for _, profiles := range []bool{false, true} {
-		s := standaloneSettings{operationSettings: operationSettings{pprof: profiles, admin: profiles}}
+		s := frontSettings{operationSettings: operationSettings{pprof: profiles, admin: profiles}}
 		settled := 0
 		m := s.newMux(queries, newRegistry(), &readiness{health: func() error { return nil }}, settlerFunc(func() error {
 			settled++

@@ -3,30 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/node"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
-	"github.com/tickmesh/tickmesh/router/api"
 )
-
-func (s *standaloneSettings) apiOptions(n *node.Node, logger *slog.Logger, registry *registry) api.Options {
-	return api.Options{
-		Writer: n, Resolver: n, Shards: n.Shards(), Source: n, Deleter: n,
-		Cluster:     &lonelyCluster{node: n, dataDir: s.dataDir, address: string(s.grpcAddr)},
-		ClusterName: lonelyName, Version: build().Version, Logger: logger, Registerer: registry,
-		Limits: api.Limits{
-			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: int64(s.inFlightBytesMax),
-			QueryTimeout: time.Duration(unlimitedIfZero(int64(s.queryTimeout))),
-			Query:        scan.Limits{SeriesMax: int64(s.querySeriesMax), SamplesMax: int64(s.querySamplesMax), BytesMax: int64(s.queryMemory)},
-		},
-	}
-}
 
 // lonelyName is what a standalone server calls itself as a cluster, and as its node.
 const lonelyName = "standalone"

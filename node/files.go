@@ -161,17 +161,29 @@ func (n *Node) fetchShard(ctx context.Context, need replica.SnapshotNeed) (got s
 	if err != nil {
 		return got, err
 	}
-	failed := n.loop.queue.do(func() { err = n.loop.host.PrepareSnapshot(need.Shard, meta) })
+	prepared := make(chan struct{})
+	failed := n.loop.queue.do(func() {
+		if err = n.loop.host.PrepareSnapshot(need.Shard, meta); err == nil {
+			n.loop.preparing[need.Shard] = prepared
+		}
+	})
 	if err = errors.Join(err, failed); err != nil {
 		return got, err
 	}
-	if err = n.loop.drain(); err == nil { // nothing of the shard is on its way to the engine now
+	select { // the log has to say first that files are swapped
+	case <-prepared:
+		err = n.loop.drain() // nothing of the shard is on its way to the engine then
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err == nil {
 		got, err = n.Engine.InstallShard(ctx, need.Shard, uint64(n.log.End()), in)
 	}
 	if err == nil && got.Index != meta.Index {
 		err = fmt.Errorf("%w: files of entry %d with a meta of entry %d", replica.ErrSnapshot, got.Index, meta.Index)
 	}
 	failed = n.loop.queue.do(func() {
+		delete(n.loop.preparing, need.Shard)
 		if err != nil {
 			n.loop.host.AbortSnapshot(need.Shard)
 			return

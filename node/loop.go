@@ -69,8 +69,9 @@ type loop struct {
 	waiting    waiting
 	tokens     tokens
 	confirming confirming
-	rows       []shardmap.Row // of the adopted map
-	cleaning   []bool         // by shard: the data of a removed replica is being dropped
+	rows       []shardmap.Row           // of the adopted map
+	preparing  map[uint16]chan struct{} // closed when the log says that the shard's files are swapped
+	cleaning   []bool                   // by shard: the data of a removed replica is being dropped
 	ticks      int
 	relog      bool // the next round logs the states of all groups
 	header     []byte
@@ -104,7 +105,7 @@ func (n *Node) newLoop(recovered *recoverer) (*loop, error) {
 	l := &loop{
 		log: n.log, engine: n.Engine, peers: o.Peers, mode: o.Sync, failpoints: o.Failpoints, clock: o.Clock, logger: o.Logger,
 		node: o.NodeID, incarnation: n.Incarnation(), queue: newQueue(), places: recovered.places,
-		dispatched: n.AppliedIndexes(), cleaning: make([]bool, shards), waiting: waiting{shards: make([]shardQueue, shards)},
+		dispatched: n.AppliedIndexes(), cleaning: make([]bool, shards), preparing: map[uint16]chan struct{}{}, waiting: waiting{shards: make([]shardQueue, shards)},
 		confirming: confirming{reads: map[uint64]readStart{}}, groups: make([]groupView, shards), applied: make([]appliedIndex, shards),
 		free: make(chan *round, roundsInFlight), ended: make(chan struct{}), unsettled: make(chan struct{}, 1),
 		onSnapshot: n.fetcher.want, onRemoved: n.janitor.want,
@@ -273,6 +274,12 @@ func (l *loop) commit(r *round) {
 	}
 	for _, failure := range r.replica.Failed {
 		l.fail(failure)
+	}
+	for _, shard := range r.replica.Prepared {
+		if waits := l.preparing[shard]; waits != nil {
+			close(waits)
+			delete(l.preparing, shard)
+		}
 	}
 	for _, need := range r.replica.Snapshots {
 		l.onSnapshot(need)

@@ -26,9 +26,10 @@ const replayHitEntries = 64
 // recoverer reads the log of a start: it gives the engine what is known to be
 // committed, and remembers of the rest what Raft has to know.
 type recoverer struct {
-	node   *Node
-	places *places
-	groups []recoveredGroup // by shard
+	node    *Node
+	applied []uint64 // by the engine, as its checkpoint says
+	places  *places
+	groups  []recoveredGroup // by shard
 }
 
 // recoveredGroup is what the log has of one group.
@@ -51,14 +52,13 @@ type pendingRecord struct {
 // be needed by other members of a group.
 func (n *Node) recover() (*recoverer, error) {
 	start := n.options.Clock()
-	r := &recoverer{node: n, places: newPlaces(n.log, n.Shards()), groups: make([]recoveredGroup, n.Shards())}
+	r := &recoverer{node: n, applied: n.AppliedIndexes(), places: newPlaces(n.log, n.Shards()), groups: make([]recoveredGroup, n.Shards())}
+	records := 0
 	err := n.log.Replay(0, func(at, _ wal.Position, record []byte) error {
-		n.recovery.Entries++
-		n.recovery.Bytes += int64(len(record))
 		if err := r.take(at, record); err != nil {
 			return err
 		}
-		if n.recovery.Entries%replayHitEntries == 0 {
+		if records++; records%replayHitEntries == 0 {
 			return n.options.Failpoints.Hit(FailRecovery)
 		}
 		return nil
@@ -157,6 +157,10 @@ func (r *recoverer) applyCommitted(g *recoveredGroup) error {
 // without it would lack what was acknowledged.
 func (r *recoverer) apply(at wal.Position, e *storage.Entry) error {
 	n := r.node
+	if e.Index > r.applied[e.Shard] {
+		n.recovery.Entries++
+		n.recovery.Bytes += int64(len(e.Body))
+	}
 	err := n.Engine.Replay(uint64(at), e)
 	if errors.Is(err, storage.ErrStalled) {
 		return n.makeRoom(err)

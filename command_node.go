@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/api/shardmap/etcdstore"
+	"github.com/tickmesh/tickmesh/api/transport"
+	"github.com/tickmesh/tickmesh/node/agent"
+	"github.com/tickmesh/tickmesh/node/storage/failpoint"
+)
+
+// nodeSettings are the flags of `tickmesh node`.
+type nodeSettings struct {
+	clusterSettings
+	nodeIdentitySettings
+	storageSettings
+	seriesLimitSettings
+	peerTLSSettings
+	operationSettings
+	httpAddr address
+}
+
+func (s *nodeSettings) define(f *pflag.FlagSet) {
+	f.SortFlags = false
+	s.clusterSettings.define(f)
+	s.nodeIdentitySettings.define(f)
+	s.httpAddr = ":6191"
+	f.Var(&s.httpAddr, "http-addr", "HTTP: metrics and health; empty: off")
+	group(f, headingCluster, "http-addr")
+	s.storageSettings.define(f)
+	s.walSync.value = "interval"
+	f.Lookup("wal-sync").DefValue = "interval"
+	s.seriesLimitSettings.define(f)
+	s.peerTLSSettings.define(f)
+	s.operationSettings.define(f)
+}
+
+func (s *nodeSettings) validate() error {
+	var v validation
+	s.clusterSettings.validate(&v)
+	s.nodeIdentitySettings.validate(&v)
+	s.storageSettings.validate(&v)
+	s.peerTLSSettings.validate(&v)
+	s.operationSettings.validate(&v)
+	return v.err()
+}
+
+func newNodeCommand() *cobra.Command {
+	s := &nodeSettings{}
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "Run a storage node of a cluster",
+		Example: `  tickmesh node --data-dir /var/lib/tickmesh --node-id n1 --etcd-endpoints etcd:2379
+  tickmesh node --data-dir ./n2 --node-id n2 --rpc-addr 127.0.0.1:6290 --http-addr 127.0.0.1:6291`,
+		Args: cobra.NoArgs,
+	}
+	runWith(cmd, s, []string{headingCluster, headingStorage, headingWriteLimits, headingTLS, headingOperation}, func(ctx context.Context, logger *slog.Logger, _ io.Writer) error {
+		return runNode(ctx, s, logger)
+	})
+	return cmd
+}
+
+// settings are the flags of a role.
+type settings interface {
+	define(f *pflag.FlagSet)
+	validate() error
+	log() (format, level string)
+}
+
+func (s *operationSettings) log() (format, level string) { return s.logFormat.value, s.logLevel.value }
+
+// runWith gives a command the flags of a role, and has it run with them.
+func runWith(cmd *cobra.Command, s settings, headings []string, run func(context.Context, *slog.Logger, io.Writer) error) {
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		strange, err := loadSettings(cmd.Flags(), os.Environ())
+		if err == nil {
+			err = s.validate()
+		}
+		if err != nil {
+			return withHelp(cmd, err)
+		}
+		format, level := s.log()
+		logger := newLogger(cmd.ErrOrStderr(), format, level)
+		if len(strange) > 0 {
+			logger.Warn("the environment has variables that look like settings and are none", "names", strings.Join(strange, " "))
+		}
+		return run(cmd.Context(), logger, cmd.OutOrStdout())
+	}
+	s.define(cmd.Flags())
+	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
+		writeUsage(cmd, cmd.OutOrStderr(), headings)
+		return nil
+	})
+}
+
+func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
+	points, err := failpoint.Parse(s.failpoints, failpointNames())
+	if err != nil {
+		return fmt.Errorf("--failpoints: %w", err)
+	}
+	if s.nodeID == "" {
+		if s.nodeID, err = os.Hostname(); err != nil {
+			return fmt.Errorf("--node-id: %w", err)
+		}
+	}
+	seen, err := seenBy(s.dataDir)
+	if err != nil {
+		return err
+	}
+	store, err := s.openStore(&s.peerTLSSettings, seen, logger)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	shards, err := s.shardsOf(ctx, store, seen, logger)
+	if err != nil {
+		return err
+	}
+	serverTLS, clientTLS, err := s.rpcCredentials(logger)
+	if err != nil {
+		return err
+	}
+	plan := applyMemoryPlan(s.memoryLimit, s.pageFileBytes)
+	plan.log(logger)
+	m, err := startMember(ctx, memberOptions{
+		id: s.nodeID, zone: s.zone, cluster: s.cluster, rpcAddr: string(s.rpcAddr), advertiseAddr: string(s.advertiseAddr), store: store,
+		node: s.nodeOptions(plan, shards, &s.seriesLimitSettings, logger, points), serverTLS: serverTLS, clientTLS: clientTLS, logger: logger,
+	})
+	if err != nil {
+		return err
+	}
+	err = s.watch(ctx, m, logger)
+	logger.Info("stopping: other nodes take over what this one leads")
+	return errors.Join(err, m.Close(ctx))
+}
+
+// seenBy gives the newest map that the node of a data folder has seen.
+func seenBy(dataDir string) (shardmap.Seen, error) {
+	m, err := agent.ReadMap(dataDir)
+	if err != nil || m == nil {
+		return shardmap.Seen{}, err
+	}
+	return shardmap.Seen{ClusterID: m.ID, Epoch: m.Epoch}, nil
+}
+
+func (s *clusterSettings) openStore(t *peerTLSSettings, seen shardmap.Seen, logger *slog.Logger) (shardmap.Store, error) {
+	o := etcdstore.Options{Endpoints: s.etcdEndpoints, Cluster: s.cluster, Seen: seen}
+	if t.etcdTLS.set() {
+		files, err := transport.NewTLS(transport.Files{Cert: t.etcdTLS.cert, Key: t.etcdTLS.key, CA: t.etcdTLS.ca}, logger, time.Now)
+		if err != nil {
+			return nil, err
+		}
+		o.TLS = files.ClientConfig("")
+	}
+	return etcdstore.Open(o)
+}
+
+// rpcCredentials gives the credentials of both sides of connections in the cluster;
+// nil: no TLS.
+func (t *peerTLSSettings) rpcCredentials(logger *slog.Logger) (server, client credentials.TransportCredentials, err error) {
+	if !t.rpcTLS.set() {
+		return nil, nil, nil
+	}
+	files, err := transport.NewTLS(transport.Files{Cert: t.rpcTLS.cert, Key: t.rpcTLS.key, CA: t.rpcTLS.ca}, logger, time.Now)
+	if err != nil {
+		return nil, nil, err
+	}
+	server, err = files.ServerCredentials()
+	return server, files.Credentials(), err
+}
+
+const storeRetry = 2 * time.Second
+
+// shardsOf gives the number of shards of the cluster; 0: the data folder knows. While
+// the store does not answer, a node that knows its cluster goes on without it.
+func (s *clusterSettings) shardsOf(ctx context.Context, store shardmap.Store, seen shardmap.Seen, logger *slog.Logger) (count, error) {
+	for {
+		view, err := store.Load(ctx)
+		switch {
+		case err == nil && view.Map != nil:
+			return count(view.Map.Settings.Shards), s.check(view.Map)
+		case seen.Epoch > 0:
+			return 0, nil
+		case err == nil:
+			return max(s.shards, 0) + oneIfZero(s.shards)*shardsDefault, nil
+		case !errors.Is(err, shardmap.ErrUnavailable):
+			return 0, err
+		}
+		logger.Warn("the placement store does not answer, and this node is new; waiting for it", "endpoints", strings.Join(s.etcdEndpoints, ","), "error", err)
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(storeRetry):
+		}
+	}
+}
+
+func oneIfZero(n count) count {
+	if n == 0 {
+		return 1
+	}
+	return 0
+}
+
+// check refuses settings that differ from those of the cluster.
+func (s *clusterSettings) check(m *shardmap.Map) error {
+	if s.shards != 0 && int(s.shards) != m.Settings.Shards {
+		return fmt.Errorf("--shards %d: cluster %q has %d shards, which cannot be changed; leave the flag out", s.shards, s.cluster, m.Settings.Shards)
+	}
+	if s.replication != 0 && int(s.replication) != m.Settings.Replication {
+		return fmt.Errorf("--replication %d: cluster %q was made with %d; leave the flag out", s.replication, s.cluster, m.Settings.Replication)
+	}
+	return nil
+}
+
+// watch serves metrics and health until the context ends.
+func (s *nodeSettings) watch(ctx context.Context, m *member, logger *slog.Logger) error {
+	if s.httpAddr == "" {
+		<-ctx.Done()
+		return nil
+	}
+	listener, err := net.Listen("tcp", string(s.httpAddr))
+	if err != nil {
+		return fmt.Errorf("--http-addr %s: %w", s.httpAddr, err)
+	}
+	registry := newRegistry()
+	registry.MustRegister(m.node)
+	ready := &readiness{health: m.node.Health, details: m.details}
+	ready.set(true)
+	front := &frontSettings{operationSettings: s.operationSettings}
+	const headerTimeout = 10 * time.Second
+	server := &http.Server{Handler: front.newMux(http.NotFoundHandler(), registry, ready, m.node), ReadHeaderTimeout: headerTimeout}
+	logger.Info("listening", "port", "http", "address", listener.Addr().String())
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case <-ctx.Done():
+		return server.Close()
+	case err := <-failed:
+		return err
+	}
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// routerSettings are the flags of `tickmesh router`.
+type routerSettings struct {
+	frontSettings
+	clusterSettings
+	peerTLSSettings
+	initialNodes count
+	replaceAfter span
+}
+
+func (s *routerSettings) define(f *pflag.FlagSet) {
+	f.SortFlags = false
+	s.listenerSettings.define(f)
+	s.clusterSettings.define(f)
+	s.initialNodes, s.replaceAfter = 0, span(10*time.Minute)
+	f.Var(&s.initialNodes, "initial-nodes", "nodes that a new cluster waits for; 0: enough for --replication")
+	f.Var(&s.replaceAfter, "replace-after", "a node that is dead for so long has its copies rebuilt elsewhere")
+	group(f, headingCluster, "initial-nodes", "replace-after")
+	s.writeLimitSettings.define(f)
+	s.queryLimitSettings.define(f)
+	s.peerTLSSettings.define(f)
+	s.operationSettings.define(f)
+}
+
+func (s *routerSettings) validate() error {
+	var v validation
+	s.clusterSettings.validate(&v)
+	s.frontSettings.validate(&v)
+	s.peerTLSSettings.validate(&v)
+	v.notZero("replace-after", s.replaceAfter)
+	return v.err()
+}
+
+func newRouterCommand() *cobra.Command {
+	s := &routerSettings{}
+	cmd := &cobra.Command{
+		Use:   "router",
+		Short: "Run a router: the protocols of clients before a cluster",
+		Example: `  tickmesh router --etcd-endpoints etcd:2379
+  tickmesh router --etcd-endpoints 127.0.0.1:2379 --replication 2 --initial-nodes 3`,
+		Args: cobra.NoArgs,
+	}
+	headings := []string{headingListeners, headingCluster, headingWriteLimits, headingQueryLimits, headingTLS, headingOperation}
+	runWith(cmd, s, headings, func(ctx context.Context, logger *slog.Logger, stdout io.Writer) error {
+		return runRouter(ctx, s, logger, stdout)
+	})
+	return cmd
+}
+
+// creation is what a new cluster is made with.
+func (s *clusterSettings) creation(initialNodes count) shardmap.Creation {
+	shards, replication := s.shards, s.replication
+	if shards == 0 {
+		shards = shardsDefault
+	}
+	if replication == 0 {
+		replication = replicationDefault
+	}
+	if initialNodes == 0 {
+		initialNodes = replication
+	}
+	return shardmap.Creation{
+		Cluster: s.cluster, Settings: shardmap.Settings{Shards: int(shards), Replication: int(replication)}, InitialNodes: int(initialNodes),
+	}
+}
+
+func runRouter(ctx context.Context, s *routerSettings, logger *slog.Logger, stdout io.Writer) error {
+	store, err := s.openStore(&s.peerTLSSettings, shardmap.Seen{}, logger)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	_, clientTLS, err := s.rpcCredentials(logger)
+	if err != nil {
+		return err
+	}
+	plan := applyMemoryPlan(s.memoryLimit, 16<<20)
+	plan.log(logger)
+	registry := newRegistry()
+	name, err := os.Hostname()
+	if err != nil {
+		name = "router"
+	}
+	r, err := startRouter(ctx, routerOptions{
+		name: fmt.Sprintf("%s-%d", name, os.Getpid()), cluster: s.cluster, store: store, create: s.creation(s.initialNodes),
+		replaceAfter: time.Duration(s.replaceAfter), clientTLS: clientTLS, logger: logger, registry: registry,
+	})
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	m, err := r.await(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // stopped before the cluster was there
+	}
+	if err := s.check(m); err != nil {
+		return err
+	}
+	return s.serve(ctx, r.backend(len(m.Rows)), registry, logger, stdout)
+}

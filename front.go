@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/api"
+	"github.com/tickmesh/tickmesh/router/ingest"
+	"github.com/tickmesh/tickmesh/router/parse"
+	"github.com/tickmesh/tickmesh/router/query/opentsdb"
+	"github.com/tickmesh/tickmesh/router/split"
+)
+
+// backend is what a front stands before: a node of its own, or a cluster.
+type backend struct {
+	writer     ingest.Writer
+	resolver   split.Resolver
+	generation func() uint64 // of the resolver's ids; nil: they hold for ever
+	source     scan.Source
+	deleter    scan.Deleter
+	relaxed    func(api.Relaxation) (scan.Source, func() []uint16) // nil: source answers these reads, too
+	shards     int
+
+	cluster     api.Cluster
+	clusterName string
+	settler     settler      // nil: there is nothing to settle
+	health      func() error // why no writes are taken, or nil
+	details     func() []string
+	about       string // what the greeting says of it
+}
+
+// serve listens until the context ends, then drains.
+func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registry, logger *slog.Logger, stdout io.Writer) error {
+	ready := &readiness{health: b.health, details: b.details}
+	queries := opentsdb.New(s.queryOptions(b, logger, registry))
+	server, err := ingest.New(s.ingestOptions(b, logger, registry, s.newMux(queries, registry, ready, b.settler)))
+	if err != nil {
+		return err
+	}
+	clients, err := api.New(s.apiOptions(b, logger, registry))
+	if err != nil {
+		return err
+	}
+	health, err := listenGRPC(string(s.grpcAddr), int(s.connectionsMax), clients, nil)
+	if err != nil {
+		return s.listenError(err)
+	}
+	defer health.stop(ctx)
+	if err := server.Start(); err != nil {
+		return s.listenError(err)
+	}
+	ready.set(true)
+	health.serve(logger)
+	s.greet(stdout, b.about, server.Addresses(), health)
+	<-ctx.Done()
+	ready.set(false)
+	health.refuse()
+	if s.shutdownDelay > 0 {
+		logger.Info("not ready any more; stopping soon", "delay", s.shutdownDelay.String())
+		time.Sleep(time.Duration(s.shutdownDelay))
+	}
+	logger.Info("stopping: no new connections, running requests end; a second signal stops at once", "timeout", s.shutdownTimeout.String())
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(s.shutdownTimeout))
+	defer cancel()
+	if err := server.Shutdown(drain); err != nil {
+		logger.Warn("not every request ended in time", "error", err)
+	}
+	health.stop(drain)
+	return nil
+}
+
+func (s *frontSettings) greet(stdout io.Writer, about string, at ingest.Addresses, health *grpcServer) {
+	g := greeting{
+		version: programVersion, about: about, udpFormat: s.udpFormat.value,
+		http: at.HTTP, put: at.Put, line: at.Line, udp: at.UDP, grpc: health.address(),
+	}
+	g.write(stdout)
+}
+
+// listenError names the flag of an address that cannot be listened on, and says
+// what to do where that is known.
+func (s *frontSettings) listenError(err error) error {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Addr == nil {
+		return err
+	}
+	for _, l := range s.listeners() {
+		resolved, _, resolveErr := l.resolve()
+		if l.address == "" || resolveErr != nil || !strings.HasPrefix(op.Net, l.network) || op.Addr.String() != resolved {
+			continue
+		}
+		advice := "choose another address"
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE):
+			advice = "stop the program that listens there, or choose another address"
+		case errors.Is(err, syscall.EACCES):
+			advice = "choose a port above 1023, or give the program CAP_NET_BIND_SERVICE"
+		case errors.Is(err, syscall.EADDRNOTAVAIL):
+			advice = "choose an address of this machine"
+		}
+		return fmt.Errorf("--%s %s: %w; %s", l.flag, l.address, op.Err, advice)
+	}
+	return err
+}
+
+func (s *frontSettings) queryOptions(b *backend, logger *slog.Logger, registry *registry) opentsdb.Options {
+	return opentsdb.Options{
+		Source: b.source, Deleter: b.deleter, Logger: logger, Registerer: registry,
+		Limits: opentsdb.Limits{
+			SeriesMax: unlimitedIfZero(int64(s.querySeriesMax)), SamplesMax: unlimitedIfZero(int64(s.querySamplesMax)),
+			BytesMax: unlimitedIfZero(int64(s.queryMemory)), Timeout: time.Duration(unlimitedIfZero(int64(s.queryTimeout))),
+		},
+		Version:     apiVersion(),
+		Config:      map[string]string{"tsd.core.auto_create_metrics": "true", "tsd.http.query.allow_delete": "true"},
+		Stats:       registry.stats,
+		CORSOrigins: s.corsOrigins,
+	}
+}
+
+// unlimitedIfZero gives the form in which the query limits say "none".
+func unlimitedIfZero(n int64) int64 {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry *registry, other *mux) ingest.Options {
+	format := ingest.UDPPut
+	if s.udpFormat.value == "line" {
+		format = ingest.UDPLine
+	}
+	return ingest.Options{
+		HTTPAddress: string(s.httpAddr), PutAddress: string(s.putAddr), LineAddress: string(s.lineAddr), UDPAddress: string(s.udpAddr),
+		Writer: b.writer, Resolver: b.resolver, Shards: b.shards, Generation: b.generation, Databases: b.source.Databases, Other: other,
+		Logger: logger, Registerer: registry, Build: build(),
+		UDP: ingest.UDPOptions{Format: format},
+		Limits: ingest.Limits{
+			Line:         parse.Limits{LineBytesMax: int(s.lineBytesMax), TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax)},
+			BodyBytesMax: int(s.bodyBytesMax), BodyBytesDecodedMax: int(s.bodyDecodedMax),
+			ConnectionsMax: int(s.connectionsMax), InFlightBytesMax: int64(s.inFlightBytesMax),
+		},
+	}
+}
+
+func (s *frontSettings) apiOptions(b *backend, logger *slog.Logger, registry *registry) api.Options {
+	return api.Options{
+		Writer: b.writer, Resolver: b.resolver, Generation: b.generation, Shards: b.shards, Source: b.source, Deleter: b.deleter, Relaxed: b.relaxed,
+		Cluster:     b.cluster,
+		ClusterName: b.clusterName, Version: build().Version, Logger: logger, Registerer: registry,
+		Limits: api.Limits{
+			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: int64(s.inFlightBytesMax),
+			QueryTimeout: time.Duration(unlimitedIfZero(int64(s.queryTimeout))),
+			Query:        scan.Limits{SeriesMax: int64(s.querySeriesMax), SamplesMax: int64(s.querySamplesMax), BytesMax: int64(s.queryMemory)},
+		},
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/router/api"
+	"github.com/tickmesh/tickmesh/router/fanout"
+	"github.com/tickmesh/tickmesh/router/placement"
+)
+
+// routerOptions say how a process stands before a cluster.
+type routerOptions struct {
+	name, cluster string
+	store         shardmap.Store
+	create        shardmap.Creation
+	replaceAfter  time.Duration
+	clientTLS     credentials.TransportCredentials
+	logger        *slog.Logger
+	registry      *registry
+}
+
+// clusterRouter follows a cluster and runs its placement when it is elected.
+type clusterRouter struct {
+	options   routerOptions
+	fanout    *fanout.Cluster
+	placement *placement.Loop
+	limits    shardmap.Limits
+	process   uint64
+	view      atomic.Pointer[shardmap.View] // the last one
+	mapped    chan struct{}                 // closed when there is a map
+	running   sync.WaitGroup
+	cancel    context.CancelFunc
+}
+
+// startRouter begins to follow the cluster. It does not wait for it.
+func startRouter(ctx context.Context, o routerOptions) (*clusterRouter, error) {
+	r := &clusterRouter{options: o, process: rand.Uint64(), mapped: make(chan struct{})} //nolint:gosec // to differ, not to be secret
+	r.view.Store(&shardmap.View{})
+	r.fanout = fanout.New(fanout.Options{Self: r.hello, Credentials: o.clientTLS, Logger: o.logger, Registerer: o.registry})
+	r.limits = shardmap.DefaultLimits()
+	r.limits.Create = o.create
+	if o.replaceAfter > 0 {
+		r.limits.ReplaceAfterMs = o.replaceAfter.Milliseconds()
+	}
+	var err error
+	r.placement, err = placement.New(placement.Options{
+		Store: o.store, Name: o.name, Limits: r.limits, Log: o.logger, Leaders: r.leaderNames, Transfer: r.transfer,
+	})
+	if err != nil {
+		r.fanout.Close()
+		return nil, err
+	}
+	o.registry.MustRegister(placement.NewCollector(r.placement))
+	running, cancel := context.WithCancel(ctx)
+	r.cancel = cancel
+	r.running.Go(func() { r.placement.Run(running) })
+	r.running.Go(func() { r.follow(running) })
+	return r, nil
+}
+
+func (r *clusterRouter) hello() handshake.Hello {
+	id := ""
+	if m := r.view.Load().Map; m != nil {
+		id = m.ID
+	}
+	return handshake.New(r.options.cluster, id, "", "", r.process)
+}
+
+func (r *clusterRouter) follow(ctx context.Context) {
+	for view := range r.options.store.Watch(ctx) {
+		first := r.view.Load().Map == nil && view.Map != nil
+		r.view.Store(&view)
+		if view.Err != nil {
+			r.options.logger.Warn("the placement store cannot be relied on; the router goes on with its shard map", "error", view.Err)
+		}
+		if err := r.fanout.SetView(view.Map, view.Nodes); err != nil {
+			r.options.logger.Error("a shard map is refused", "error", err)
+			continue
+		}
+		if first {
+			close(r.mapped)
+		}
+	}
+}
+
+// await waits for the first map and gives it.
+func (r *clusterRouter) await(ctx context.Context) (*shardmap.Map, error) {
+	const patience = 5 * time.Second
+	for {
+		select {
+		case <-r.mapped:
+			return r.view.Load().Map, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(patience):
+			view := r.view.Load()
+			r.options.logger.Info("waiting for the cluster's first shard map, which is made when enough nodes are there",
+				"nodes", len(view.Nodes), "wanted", max(1, r.options.create.InitialNodes), "store_error", view.Err)
+		}
+	}
+}
+
+func (r *clusterRouter) close() {
+	r.cancel()
+	r.running.Wait()
+	r.fanout.Close()
+}
+
+// backend is the cluster as a front sees it.
+func (r *clusterRouter) backend(shards int) *backend {
+	return &backend{
+		writer: r.fanout, resolver: r.fanout.Resolver(), generation: r.fanout.Generation,
+		source: r.fanout.Source(fanout.ReadOptions{}), deleter: r.fanout, shards: shards,
+		relaxed: func(o api.Relaxation) (scan.Source, func() []uint16) {
+			source := r.fanout.Source(fanout.ReadOptions{Partial: o.Partial, StalenessMax: o.StalenessMax})
+			return source, source.Missing
+		},
+		cluster: r, clusterName: r.options.cluster, health: r.health, details: r.details,
+		about: fmt.Sprintf("is a router of cluster %q", r.options.cluster),
+	}
+}
+
+// health says why nothing can be served; with the store down everything but placement
+// works.
+func (r *clusterRouter) health() error {
+	if r.view.Load().Map == nil {
+		return errors.New("there is no shard map yet")
+	}
+	return nil
+}
+
+func (r *clusterRouter) details() []string {
+	if err := r.view.Load().Err; err != nil {
+		return []string{"placement store: " + err.Error() + "; all but placement works"}
+	}
+	return nil
+}

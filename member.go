@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/api/transport"
+	"github.com/tickmesh/tickmesh/node"
+	"github.com/tickmesh/tickmesh/node/agent"
+	"github.com/tickmesh/tickmesh/node/rpc"
+	"github.com/tickmesh/tickmesh/node/service"
+)
+
+// memberOptions say how a storage node takes part in a cluster.
+type memberOptions struct {
+	id, zone, cluster      string
+	rpcAddr, advertiseAddr string
+	store                  shardmap.Store
+	node                   node.Options // without what the cluster gives it
+	serverTLS, clientTLS   credentials.TransportCredentials
+	logger                 *slog.Logger
+}
+
+// member is a storage node of a cluster, with all that joins it to the others.
+type member struct {
+	options  memberOptions
+	logger   *slog.Logger
+	node     *node.Node
+	service  *service.Service
+	peers    *rpc.Peers
+	agent    *agent.Agent
+	server   *grpc.Server
+	listener net.Listener
+	process  uint64
+	started  time.Time
+	running  sync.WaitGroup
+	cancel   context.CancelFunc
+	storeErr atomic.Pointer[error] // why the placement store cannot be relied on
+}
+
+// startMember opens the data folder and joins the cluster. Close leaves it.
+func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
+	m = &member{options: o, logger: o.logger.With("node", o.id), process: rand.Uint64(), started: time.Now()} //nolint:gosec // to differ, not to be secret
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close(ctx))
+			m = nil
+		}
+	}()
+	if m.listener, err = net.Listen("tcp", o.rpcAddr); err != nil {
+		return m, err
+	}
+	m.peers = rpc.NewPeers(rpc.PeersOptions{
+		Self: m.hello, DialOptions: transport.DialOptions(o.clientTLS), Logger: m.logger,
+		Up: func(name string) { m.node.PeerUp(name) }, Down: func(name string) { m.node.PeerDown(name) },
+	})
+	options := o.node
+	options.NodeID, options.Peers, options.Files, options.Logger = o.id, m.peers, shardFiles{m.peers}, m.logger
+	if m.node, err = node.Open(options); err != nil {
+		return m, dataDirError(options.DataDir, err)
+	}
+	m.service = service.New(service.Options{
+		Node: m.node, Hello: m.hello, Map: m.shardMap, Adopt: func(next *shardmap.Map) error { return m.agent.Adopt(next) },
+		Disk: func() (uint64, uint64) { return diskOf(options.DataDir) }, Version: programVersion, Now: time.Now, Logger: m.logger,
+	})
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	m.cancel = cancel
+	m.agent, err = agent.Start(ctx, agent.Options{
+		Store: o.store, Node: m.node, DataDir: options.DataDir, Cluster: o.cluster, Info: m.info, Seen: m.seen, Logger: m.logger,
+	})
+	if err != nil {
+		return m, err
+	}
+	m.serve()
+	m.running.Go(func() { m.agent.Run(running) })
+	return m, nil
+}
+
+func (m *member) serve() {
+	internal := rpc.NewServer(m.service, rpc.Options{Logger: m.logger})
+	m.server = grpc.NewServer(append(transport.ServerOptions(m.options.serverTLS), internal.GRPCOptions()...)...)
+	internal.Register(m.server)
+	m.logger.Info("listening", "port", "rpc", "address", m.listener.Addr().String(), "advertised", m.address())
+	m.running.Go(func() {
+		if err := m.server.Serve(m.listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			m.logger.Error("other nodes and routers are served no more", "error", err)
+		}
+	})
+}
+
+func (m *member) shardMap() *shardmap.Map {
+	if m.agent == nil {
+		return nil
+	}
+	return m.agent.Map()
+}
+
+func (m *member) hello() handshake.Hello {
+	id, incarnation := "", ""
+	if known := m.shardMap(); known != nil {
+		id = known.ID
+	}
+	if m.node != nil {
+		incarnation = m.node.Incarnation()
+	}
+	return handshake.New(m.options.cluster, id, m.options.id, incarnation, m.process)
+}
+
+// address is what others are told to connect to.
+func (m *member) address() string {
+	if m.options.advertiseAddr != "" {
+		return m.options.advertiseAddr
+	}
+	host, port, err := net.SplitHostPort(m.listener.Addr().String())
+	if err != nil {
+		return m.listener.Addr().String()
+	}
+	if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
+		return m.listener.Addr().String()
+	}
+	if name, err := os.Hostname(); err == nil {
+		host = name
+	}
+	return net.JoinHostPort(host, port)
+}
+
+func (m *member) info() shardmap.NodeInfo {
+	capacity, used := diskOf(m.options.node.DataDir)
+	return shardmap.NodeInfo{
+		ID: m.options.id, Incarnation: m.node.Incarnation(), RPCAddress: m.address(), Zone: m.options.zone,
+		CapacityBytes: int64(capacity), UsedBytes: int64(used), StartedMs: m.started.UnixMilli(), Version: programVersion,
+	}
+}
+
+// seen takes what the placement store says of the other nodes.
+func (m *member) seen(view shardmap.View) {
+	m.storeErr.Store(&view.Err)
+	m.service.SetIncarnations(view.Incarnations)
+	var targets []rpc.Target
+	for id, info := range view.Nodes {
+		if id != m.options.id {
+			targets = append(targets, rpc.Target{Node: id, Incarnation: info.Incarnation, Address: info.RPCAddress})
+		}
+	}
+	// A node whose lease has ended may live all the same: it has lost the store, not us.
+	if len(targets) > 0 || view.Err == nil {
+		if err := m.peers.Set(targets); err != nil {
+			m.logger.Warn("the addresses of some nodes cannot be used", "error", err)
+		}
+	}
+}
+
+// details tell what a person should know, for /readyz.
+func (m *member) details() []string {
+	if err := m.storeErr.Load(); err != nil && *err != nil {
+		return []string{"placement store: " + (*err).Error() + "; the node goes on with its shard map"}
+	}
+	return nil
+}
+
+// resignWait bounds how long a node that stops waits for others to lead its groups.
+const resignWait = 3 * time.Second
+
+// Close hands over what the node leads, leaves the cluster and closes the data folder.
+func (m *member) Close(context.Context) error {
+	if m.server != nil {
+		for deadline := time.Now().Add(resignWait); m.node.Resign() > 0 && time.Now().Before(deadline); {
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	if m.cancel != nil {
+		m.cancel()
+	}
+	if m.server != nil {
+		m.server.Stop()
+	} else if m.listener != nil {
+		m.listener.Close()
+	}
+	m.running.Wait()
+	var problems []error
+	if m.peers != nil {
+		m.peers.Close()
+	}
+	if m.service != nil {
+		problems = append(problems, m.service.Close())
+	}
+	if m.node != nil {
+		problems = append(problems, m.node.Close())
+	}
+	return errors.Join(problems...)
+}
+
+// shardFiles fetches files over the connections to other nodes.
+type shardFiles struct{ peers *rpc.Peers }
+
+func (f shardFiles) Fetch(ctx context.Context, from string, shard uint16) (io.ReadCloser, error) {
+	conn := f.peers.Conn(from)
+	if conn == nil {
+		return nil, fmt.Errorf("node %s is not known", from)
+	}
+	download, err := rpc.OpenDownload(ctx, conn, rpc.DownloadRequest{Shard: shard})
+	if err != nil {
+		return nil, err
+	}
+	return closableDownload{download}, nil
+}
+
+type closableDownload struct{ *rpc.Download }
+
+func (d closableDownload) Close() error {
+	d.Download.Close()
+	return nil
+}

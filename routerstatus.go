@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/api/wire"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+const reportTimeout = 3 * time.Second
+
+// reports asks all nodes what they have.
+func (r *clusterRouter) reports(ctx context.Context) map[string]*nodev1.ReportResponse {
+	bounded, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	return r.fanout.Reports(bounded, &nodev1.ReportRequest{WithoutMap: true})
+}
+
+// leaders gives who leads each shard, as far as the leaders say so: the one with the
+// highest term where two do.
+func leaders(reports map[string]*nodev1.ReportResponse) map[uint16]*nodev1.GroupReport {
+	led := map[uint16]*nodev1.GroupReport{}
+	for _, id := range slices.Sorted(maps.Keys(reports)) {
+		for _, g := range reports[id].GetGroups() {
+			shard := uint16(g.GetShard())
+			if g.GetLeads() && (led[shard] == nil || led[shard].GetTerm() < g.GetTerm()) {
+				g.Leader = id
+				led[shard] = g
+			}
+		}
+	}
+	return led
+}
+
+// leaderNames is what placement asks: who leads, by shard.
+func (r *clusterRouter) leaderNames() map[uint16]string {
+	names := map[uint16]string{}
+	for shard, g := range leaders(r.reports(context.Background())) {
+		names[shard] = g.GetLeader()
+	}
+	return names
+}
+
+func (r *clusterRouter) transfer(ctx context.Context, t shardmap.Transfer) error {
+	return r.fanout.TransferLeader(ctx, t.Shard, t.From, t.To)
+}
+
+// Status implements api.Cluster.
+func (r *clusterRouter) Status(ctx context.Context, withoutShards bool) (*tickmeshv1.GetStatusResponse, error) {
+	view := r.view.Load()
+	status := &tickmeshv1.GetStatusResponse{Cluster: r.options.cluster, StoreReachable: view.Err == nil}
+	if view.Err != nil {
+		status.Problems = append(status.Problems, fmt.Sprintf("the placement store: %v; all but placement works", view.Err))
+	}
+	if view.Map == nil {
+		status.Problems = append(status.Problems, "there is no shard map yet")
+		return status, nil
+	}
+	m := view.Map
+	status.MapEpoch, status.Shards, status.Replication = m.Epoch, uint32(m.Settings.Shards), uint32(m.Settings.Replication)
+	reports := r.reports(ctx)
+	led := leaders(reports)
+	status.Nodes = nodeStatuses(view, reports, led)
+	under, leaderless := 0, 0
+	for shard := range m.Rows {
+		row := &m.Rows[shard]
+		g := led[uint16(shard)]
+		s := shardStatus(uint16(shard), row, g)
+		if g == nil {
+			leaderless++
+		}
+		if fulls(s.GetMembers()) < m.Settings.Replication {
+			under++
+		}
+		if !withoutShards {
+			status.ShardStatuses = append(status.ShardStatuses, s)
+		}
+		status.Moves = append(status.Moves, movesOf(uint16(shard), row)...)
+	}
+	if leaderless > 0 {
+		status.Problems = append(status.Problems, fmt.Sprintf("%d shards have no leader that answers", leaderless))
+	}
+	if under > 0 {
+		status.Problems = append(status.Problems, fmt.Sprintf("%d shards have fewer than %d live copies", under, m.Settings.Replication))
+	}
+	for _, n := range status.GetNodes() {
+		if n.GetRefusal() != "" {
+			status.Problems = append(status.Problems, fmt.Sprintf("node %s takes no writes: %s", n.GetNode(), n.GetRefusal()))
+		}
+	}
+	return status, nil
+}
+
+// fulls counts the full voters that are active.
+func fulls(members []*tickmeshv1.ReplicaStatus) (n int) {
+	for _, m := range members {
+		if m.GetRole() == tickmeshv1.ReplicaRole_REPLICA_ROLE_FULL && m.GetActive() {
+			n++
+		}
+	}
+	return n
+}
+
+func nodeStatuses(view *shardmap.View, reports map[string]*nodev1.ReportResponse, led map[uint16]*nodev1.GroupReport) (out []*tickmeshv1.NodeStatus) {
+	names := map[string]bool{}
+	for id := range view.Nodes {
+		names[id] = true
+	}
+	for id := range view.Incarnations {
+		names[id] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(names)) {
+		info, alive := view.Nodes[id]
+		n := &tickmeshv1.NodeStatus{
+			Node: id, Incarnation: info.Incarnation, Address: info.RPCAddress, Zone: info.Zone, Alive: alive, Desired: desiredOf(view.Desired[id]),
+			CapacityBytes: uint64(info.CapacityBytes), UsedBytes: uint64(info.UsedBytes), Version: info.Version, Refusal: reports[id].GetRefusal(),
+		}
+		for _, g := range led {
+			if g.GetLeader() == id {
+				n.Leads++
+			}
+		}
+		for _, p := range view.Map.MembersOn(id) {
+			switch {
+			case !p.Settled || p.Role == shardmap.Learner:
+				n.Learners++
+			case p.Role == shardmap.Witness:
+				n.Witnesses++
+			default:
+				n.FullReplicas++
+			}
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func desiredOf(d shardmap.Desired) tickmeshv1.DesiredState {
+	switch d {
+	case shardmap.Draining:
+		return tickmeshv1.DesiredState_DESIRED_STATE_DRAINING
+	case shardmap.Gone:
+		return tickmeshv1.DesiredState_DESIRED_STATE_GONE
+	case shardmap.Active:
+	}
+	return tickmeshv1.DesiredState_DESIRED_STATE_ACTIVE
+}
+
+// shardStatus is one row, with what its leader says of it.
+func shardStatus(shard uint16, row *shardmap.Row, g *nodev1.GroupReport) *tickmeshv1.ShardStatus {
+	s := &tickmeshv1.ShardStatus{
+		Shard: uint32(shard), Version: row.Version, Era: row.Era, Leader: g.GetLeader(), Term: g.GetTerm(),
+		CommitIndex: g.GetCommitIndex(), Members: g.GetMembers(), Bytes: g.GetBytes(), Intended: replicaStatuses(row.Intended),
+	}
+	if len(s.GetMembers()) == 0 {
+		s.Members = replicaStatuses(row.Members)
+	}
+	voters, active := 0, 0
+	for _, m := range s.GetMembers() {
+		if m.GetRole() != tickmeshv1.ReplicaRole_REPLICA_ROLE_LEARNER {
+			voters++
+			if m.GetActive() {
+				active++
+			}
+		}
+	}
+	s.LossesSurvived = uint32(max(0, active-(voters/2+1)))
+	return s
+}
+
+func replicaStatuses(members []shardmap.Member) (out []*tickmeshv1.ReplicaStatus) {
+	for _, m := range members {
+		role := tickmeshv1.ReplicaRole_REPLICA_ROLE_FULL
+		switch m.Role {
+		case shardmap.Witness:
+			role = tickmeshv1.ReplicaRole_REPLICA_ROLE_WITNESS
+		case shardmap.Learner:
+			role = tickmeshv1.ReplicaRole_REPLICA_ROLE_LEARNER
+		case shardmap.Full:
+		}
+		out = append(out, &tickmeshv1.ReplicaStatus{Node: m.Node, Incarnation: m.Incarnation, RaftId: m.RaftID, Role: role})
+	}
+	return out
+}
+
+// movesOf gives the replicas that a row waits for.
+func movesOf(shard uint16, row *shardmap.Row) (moves []*tickmeshv1.Move) {
+	var leavers []string
+	for _, m := range row.Members {
+		if row.Intended != nil && !slices.ContainsFunc(row.Intended, m.SameReplica) {
+			leavers = append(leavers, m.Node)
+		}
+	}
+	for _, m := range row.Intended {
+		at := slices.IndexFunc(row.Members, m.SameReplica)
+		if at >= 0 && row.Members[at].Role == m.Role {
+			continue
+		}
+		move := &tickmeshv1.Move{Shard: uint32(shard), ToNode: m.Node, Phase: "files"}
+		if at >= 0 {
+			move.Phase = "log"
+		}
+		if len(leavers) > 0 {
+			move.FromNode, leavers = leavers[0], leavers[1:]
+		}
+		moves = append(moves, move)
+	}
+	return moves
+}
+
+// forecastBytesPerSecond is what a forecast takes as the pace of moves, all together.
+const forecastBytesPerSecond = 20 << 20
+
+// Drain implements api.Cluster.
+func (r *clusterRouter) Drain(ctx context.Context, node string, dryRun bool) (*tickmeshv1.DrainResponse, error) {
+	view, err := r.options.store.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if view.Map == nil || !knownNode(&view, node) {
+		return nil, fmt.Errorf("%w: there is no node %q", wire.ErrNotFound, node)
+	}
+	rates := shardmap.Rates{ShardBytes: make([]int64, len(view.Map.Rows)), BytesPerSecond: forecastBytesPerSecond}
+	for shard, g := range leaders(r.reports(ctx)) {
+		rates.ShardBytes[shard] = int64(g.GetBytes())
+	}
+	var tracker shardmap.Tracker
+	forecast, err := shardmap.CheckDrain(tracker.Observe(view, time.Now().UnixMilli()), r.limits, rates, node)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", wire.ErrRefused, err)
+	}
+	response := &tickmeshv1.DrainResponse{TotalBytes: uint64(forecast.Bytes), DurationMs: uint64(forecast.Seconds) * 1000}
+	for _, m := range forecast.Moves {
+		response.Moves = append(response.Moves, &tickmeshv1.Move{
+			Shard: uint32(m.Shard), FromNode: node, ToNode: m.Member.Node, TotalBytes: uint64(m.Bytes), Phase: "planned",
+		})
+	}
+	if dryRun {
+		return response, nil
+	}
+	return response, r.options.store.SetDesired(ctx, node, shardmap.Draining)
+}
+
+// Undrain implements api.Cluster.
+func (r *clusterRouter) Undrain(ctx context.Context, node string) error {
+	view, err := r.options.store.Load(ctx)
+	if err != nil {
+		return err
+	}
+	if !knownNode(&view, node) {
+		return fmt.Errorf("%w: there is no node %q", wire.ErrNotFound, node)
+	}
+	return r.options.store.SetDesired(ctx, node, shardmap.Active)
+}
+
+func knownNode(view *shardmap.View, node string) bool {
+	_, live := view.Nodes[node]
+	_, known := view.Incarnations[node]
+	return live || known
+}
