@@ -31,7 +31,7 @@ const launchesMax = 5
 // Server is one process of a cluster through all its lives. Each life listens on new
 // ports, since an old one may meanwhile be the local end of somebody's connection;
 // its peers reach it by a Proxy, which stays. Its methods are for one goroutine,
-// but for Addr, Running and PID.
+// but for the addresses, Process, Running and Serving.
 type Server struct {
 	Name    string // unique in the cluster; a node's id unless it is a twin
 	Role    Role
@@ -45,6 +45,7 @@ type Server struct {
 	life    struct {
 		sync.Mutex
 		process   *Process
+		suspended bool
 		addresses []string // etcd: its port; a node: RPC, HTTP; a router: HTTP, put
 	}
 }
@@ -122,7 +123,7 @@ func (s *Server) Launch() error {
 		return err
 	}
 	s.life.Lock()
-	s.life.process, s.life.addresses = process, addresses
+	s.life.process, s.life.addresses, s.life.suspended = process, addresses, false
 	s.life.Unlock()
 	if s.front != nil {
 		s.front.SetTarget(addresses[0])
@@ -187,7 +188,21 @@ func (s *Server) Suspend() error {
 	if !s.Running() {
 		return fmt.Errorf("suspend %s: %w", s.Name, ErrNotRunning)
 	}
+	s.setSuspended(true)
 	return s.Process().Suspend()
+}
+
+func (s *Server) setSuspended(suspended bool) {
+	s.life.Lock()
+	defer s.life.Unlock()
+	s.life.suspended = suspended
+}
+
+// Serving says whether the process runs and is not suspended.
+func (s *Server) Serving() bool {
+	s.life.Lock()
+	defer s.life.Unlock()
+	return s.life.process != nil && !s.life.process.Exited() && !s.life.suspended
 }
 
 // Resume lets a suspended process go on.
@@ -195,7 +210,11 @@ func (s *Server) Resume() error {
 	if !s.Running() {
 		return fmt.Errorf("resume %s: %w", s.Name, ErrNotRunning)
 	}
-	return s.Process().Resume()
+	if err := s.Process().Resume(); err != nil {
+		return err
+	}
+	s.setSuspended(false)
+	return nil
 }
 
 // TakeDisk puts the data folder of a server that does not run aside, and gives its

@@ -1,0 +1,62 @@
+package auditor
+
+import (
+	"context"
+	"fmt"
+)
+
+// Scenario is a play of faults with a name.
+type Scenario struct {
+	Name        string
+	Nodes       int // at the start
+	Routers     int
+	Replication int
+	LongOnly    bool
+	play        func(ctx context.Context, s *Stage) error
+}
+
+// Scenarios gives all of them.
+func Scenarios() []Scenario {
+	return []Scenario{
+		{Name: "kill each in turn", Nodes: 3, Routers: 2, Replication: 2, play: killEach},
+		{Name: "kill at random", Nodes: 3, Routers: 2, Replication: 3, play: killAtRandom},
+		{Name: "suspend a leader", Nodes: 3, Routers: 2, Replication: 2, play: suspendLeader},
+		{Name: "cut pairs of nodes", Nodes: 3, Routers: 2, Replication: 2, play: cutPairs},
+		{Name: "isolate a leader", Nodes: 3, Routers: 2, Replication: 3, play: isolateLeader},
+		{Name: "cut from etcd", Nodes: 3, Routers: 2, Replication: 2, play: cutFromEtcd},
+		{Name: "kill etcd", Nodes: 3, Routers: 2, Replication: 2, play: killEtcd},
+		{Name: "roll etcd back", Nodes: 3, Routers: 2, Replication: 2, play: rollEtcdBack},
+		{Name: "scale 3 5 3", Nodes: 3, Routers: 2, Replication: 2, play: scale},
+		{Name: "empty disk and twin", Nodes: 3, Routers: 2, Replication: 2, play: replaceDisk},
+		{Name: "roll all processes", Nodes: 3, Routers: 2, Replication: 2, play: rollAll},
+	}
+}
+
+// Run plays the scenario. Whatever it did to the network is healed at the end, and
+// everything compared once more.
+func (s *Scenario) Run(ctx context.Context, options StageOptions) (Report, error) {
+	options.Nodes, options.Routers, options.Replication = s.Nodes, s.Routers, s.Replication
+	stage, err := NewStage(ctx, options)
+	if err != nil {
+		return Report{}, err
+	}
+	defer stage.Close()
+	if err := s.playAndCheck(ctx, stage); err != nil {
+		return stage.Audit.Report(), err
+	}
+	return stage.Finish()
+}
+
+func (s *Scenario) playAndCheck(ctx context.Context, stage *Stage) error {
+	if err := stage.check(ctx); err != nil {
+		return fmt.Errorf("before any fault: %w", err)
+	}
+	if err := s.play(ctx, stage); err != nil {
+		return err
+	}
+	stage.Network.Heal()
+	if err := stage.progress(ctx); err != nil {
+		return fmt.Errorf("at the end: %w", err)
+	}
+	return stage.check(ctx)
+}
