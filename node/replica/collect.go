@@ -12,6 +12,7 @@ import (
 
 // collect puts what g has to do into the Round.
 func (h *Host) collect(g *group, round *Round) {
+	g.appended = 0
 	if g.lone && g.change != nil {
 		h.leave(g, round)
 	}
@@ -22,7 +23,12 @@ func (h *Host) collect(g *group, round *Round) {
 		h.collectNode(g, round)
 	}
 	if g.logDue {
-		round.States = append(round.States, g.durable())
+		state := g.durable()
+		if g.appended > 0 {
+			// The state stands before the entries. What they replace is not committed.
+			state.Commit = min(state.Commit, g.appended-1)
+		}
+		round.States = append(round.States, state)
 		round.Sync = round.Sync || g.syncDue
 		g.logDue, g.syncDue = false, false
 		if g.announce {
@@ -109,6 +115,9 @@ func (h *Host) lostLead(g *group) {
 // the order of their proposals: nobody else appends in its term.
 func (h *Host) noteEntries(g *group, entries []*pb.Entry, round *Round) {
 	g.log.append(entries)
+	if len(entries) > 0 && (g.appended == 0 || entries[0].GetIndex() < g.appended) {
+		g.appended = entries[0].GetIndex()
+	}
 	for _, e := range entries {
 		kind, parts := fromRaft(e)
 		round.Appends = append(round.Appends, Append{Shard: g.replica.Shard, Kind: kind, Term: e.GetTerm(),

@@ -34,7 +34,8 @@ type group struct {
 	fault error         // not nil: stopped
 	dirty bool
 
-	logDue, syncDue bool // its state belongs into the next Round
+	logDue, syncDue bool   // its state belongs into the next Round
+	appended        uint64 // first entry that the Round being collected appends; 0: none
 
 	// The lone path.
 	proposals []proposal // for the next Round

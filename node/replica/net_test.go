@@ -194,6 +194,11 @@ func (w *world) write(n *testNode, records int) {
 		if i >= records {
 			return
 		}
+		for _, a := range n.round.Appends {
+			if a.Shard == s.Shard && s.Commit >= a.Index {
+				w.t.Fatalf("%s: the state of shard %d says that %d is committed, before %d is appended", n.name, s.Shard, s.Commit, a.Index)
+			}
+		}
 		decoded, err := ParseGroupState(s.AppendTo(nil))
 		if err != nil {
 			w.t.Fatal(err)
