@@ -111,17 +111,22 @@ func receive[M, T any](c *listCall[T], recv func() (*M, error), take func(*M) er
 	}
 }
 
-// Last implements scan.Source. SeriesMax bounds the series that match on each node,
-// and all that are given.
+// Last implements scan.Source. For SeriesMax the series that match are counted first,
+// on all nodes.
 func (s *Source) Last(ctx context.Context, selector *scan.Selector, fromMs int64, limits scan.Limits, visit func(scan.Point) error) error {
-	given := int64(0)
+	if limits.SeriesMax > 0 {
+		matching, err := s.Series(ctx, selector, 1, func(series.Key) error { return nil })
+		if err != nil {
+			return err
+		}
+		if limited(matching, limits.SeriesMax) {
+			return &scan.LimitError{What: "series", Limit: limits.SeriesMax}
+		}
+	}
 	l := newShardList(s, func(points []*nodev1.LastPoint) error {
 		for _, p := range points {
 			if err := ctx.Err(); err != nil {
 				return err
-			}
-			if given++; limited(given, limits.SeriesMax) {
-				return &scan.LimitError{What: "series", Limit: limits.SeriesMax}
 			}
 			if err := visit(scan.Point{Key: p.GetKey(), Sample: series.Sample{TimeMs: p.GetTimeMs(), Value: p.GetValue()}}); err != nil {
 				return err

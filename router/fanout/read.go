@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -324,10 +325,9 @@ func (g *gather) fail(err error) {
 
 // find gives the part of a call that a shard of its answer belongs to.
 func find(reads []*shardRead, shard uint32) (*shardRead, error) {
-	for _, r := range reads {
-		if uint32(r.shard) == shard {
-			return r, nil
-		}
+	at, found := slices.BinarySearchFunc(reads, shard, func(r *shardRead, shard uint32) int { return cmp.Compare(uint32(r.shard), shard) })
+	if found {
+		return reads[at], nil
 	}
 	return nil, fmt.Errorf("%w: an answer for shard %d, which was not asked for", wire.ErrInternal, shard)
 }

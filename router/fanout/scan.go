@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -100,35 +101,59 @@ func (r *scanRun) askNode(ctx context.Context, n *node, reads []*shardRead) erro
 
 // take gives what a message completes to the visitor. Its errors end the scan.
 func (c *scanCall) take(ctx context.Context, m *nodev1.ScanResponse) error {
+	ends := m.GetEnds()
 	for _, chunk := range m.GetChunks() {
+		if c.read != nil && chunk.GetShard() != uint32(c.read.shard) {
+			// The shard may have ended with an error. It is asked for again now: the
+			// visitor that the next series needs may wait for the rest of this one.
+			if at := slices.IndexFunc(ends, c.breaks); at >= 0 {
+				if err := c.end(ends[at]); err != nil {
+					return err
+				}
+				ends = slices.Concat(ends[:at], ends[at+1:])
+			}
+		}
 		if err := c.add(ctx, chunk); err != nil {
 			return err
 		}
 	}
-	for _, e := range m.GetEnds() {
-		_, shardErr, err := wire.ToShardEnd(e)
-		if err != nil {
-			return fmt.Errorf("%w: %w", wire.ErrInternal, err)
-		}
-		r, err := find(c.reads, e.GetShard())
-		if err != nil {
+	for _, e := range ends {
+		if err := c.end(e); err != nil {
 			return err
 		}
-		if c.read == r {
-			if shardErr == nil {
-				return fmt.Errorf("%w: shard %d has ended within a series", wire.ErrInternal, r.shard)
-			}
-			c.drop()
-		}
-		if shardErr == nil && r.partial != 0 {
-			return errGone(r)
-		}
-		c.run.end(c.node, r, shardErr)
-		c.run.signal()
 	}
 	if c.read == nil || c.read.partial != c.id {
 		c.release()
 	}
+	return nil
+}
+
+// breaks says whether an end is the early one of the open series' shard.
+func (c *scanCall) breaks(e *nodev1.ShardEnd) bool {
+	return e.GetShard() == uint32(c.read.shard) && e.GetError() != nil
+}
+
+// end takes the end of a shard.
+func (c *scanCall) end(e *nodev1.ShardEnd) error {
+	_, shardErr, err := wire.ToShardEnd(e)
+	if err != nil {
+		return fmt.Errorf("%w: %w", wire.ErrInternal, err)
+	}
+	r, err := find(c.reads, e.GetShard())
+	if err != nil {
+		return err
+	}
+	if c.read == r {
+		if shardErr == nil {
+			return fmt.Errorf("%w: shard %d has ended within a series", wire.ErrInternal, r.shard)
+		}
+		c.drop()
+	}
+	if shardErr == nil && r.partial != 0 {
+		return errGone(r)
+	}
+	c.run.end(c.node, r, shardErr)
+	c.run.signal()
 	return nil
 }
 

@@ -1,0 +1,196 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const testShards = 8
+
+func (w *world) put(c *Cluster, key series.Key, samples ...series.Sample) error {
+	_, err := c.Write(context.Background(), frameOf(c, testShards, map[string][]series.Sample{string(key): samples}))
+	return err
+}
+
+func TestSource(t *testing.T) {
+	scantest.RunSourceTests(t, func(t *testing.T) scantest.Subject {
+		w := newWorld(t, 3, testShards)
+		c := w.open(Limits{})
+		return scantest.Subject{Source: c.Source(ReadOptions{}), Deleter: c, Put: func(key series.Key, samples ...series.Sample) error {
+			return w.put(c, key, samples...)
+		}}
+	})
+}
+
+// fill writes series of many chunks and gives what a scan has to find.
+func (w *world) fill(c *Cluster, count, samples int) map[string][]series.Sample {
+	w.t.Helper()
+	all := map[string][]series.Sample{}
+	for i := range count {
+		list := make([]series.Sample, samples+i)
+		for j := range list {
+			list[j] = series.Sample{TimeMs: int64(j) * 1000, Value: float64(i*1000 + j)}
+		}
+		all[string(scantest.Key("", "m", "n", fmt.Sprint(i)))] = list
+	}
+	if _, err := c.Write(context.Background(), frameOf(c, testShards, all)); err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
+
+func wantAll(t *testing.T, got map[string]*scan.Chunk, want map[string][]series.Sample) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d series, want %d", len(got), len(want))
+	}
+	for key, list := range want {
+		g := got[key]
+		if g == nil || len(g.Times) != len(list) {
+			t.Fatalf("%v: %+v, want %d samples", series.Key(key), g, len(list))
+		}
+		for i, s := range list {
+			if g.Times[i] != s.TimeMs || g.Values[i] != s.Value {
+				t.Fatalf("%v: sample %d is %v at %d, want %v", series.Key(key), i, g.Values[i], g.Times[i], s)
+			}
+		}
+	}
+}
+
+// Leaders move, answers end in the middle, connections break at any byte: a scan
+// gives each series once and whole, small ones and ones that are given in parts.
+func TestScanUnderFaults(t *testing.T) {
+	for name, f := range map[string]faults{
+		"in the middle": {forget: 40}, "moves": {move: 3, hideLeader: 3}, "refusals": {refuse: 3},
+		"cuts": {cut: 12}, "all": {forget: 80, move: 5, hideLeader: 3, refuse: 6, cut: 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 3, testShards)
+			for _, held := range []int{1, 5000, 1 << 20} {
+				c := w.open(Limits{SeriesBytesHeld: held, BackoffMin: time.Microsecond, BackoffMax: time.Millisecond, ReadTimeout: waitBound})
+				w.setFaults(faults{})
+				all := w.fill(c, 40, 300)
+				w.setFaults(f)
+				for _, parallel := range []int{1, 3, 20} {
+					request := &scan.Request{Selector: scan.Selector{Metric: "m"}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Parallel: parallel}
+					got, err := scantest.Collect(context.Background(), c.Source(ReadOptions{}), request)
+					if err != nil {
+						t.Fatalf("%d bytes held, %d visitors: %v", held, parallel, err)
+					}
+					wantAll(t, got, all)
+				}
+			}
+		})
+	}
+}
+
+// The other reads under the same faults.
+func TestListsUnderFaults(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(Limits{BackoffMin: time.Microsecond, BackoffMax: time.Millisecond, ReadTimeout: waitBound})
+	all := w.fill(c, 30, 5)
+	w.setFaults(faults{move: 5, hideLeader: 3, refuse: 6, cut: 20})
+	ctx, source, selector := context.Background(), c.Source(ReadOptions{}), scan.Selector{Metric: "m"}
+	for range 30 {
+		seen := map[string]bool{}
+		total, err := source.Series(ctx, &selector, 0, func(k series.Key) error {
+			if seen[string(k)] {
+				t.Errorf("%v comes twice", k)
+			}
+			seen[string(k)] = true
+			return nil
+		})
+		if err != nil || total != 30 || len(seen) != 30 {
+			t.Fatalf("%d of %d series, %v", len(seen), total, err)
+		}
+		points := 0
+		err = source.Last(ctx, &selector, 0, scan.Limits{}, func(p scan.Point) error {
+			points++
+			if list := all[string(p.Key)]; p.Sample != list[len(list)-1] {
+				t.Errorf("%v: last is %v", p.Key, p.Sample)
+			}
+			return nil
+		})
+		if err != nil || points != 30 {
+			t.Fatalf("%d newest samples, %v", points, err)
+		}
+		if names, err := source.TagValues(ctx, "", "m", "n", "1", 4); err != nil || !slices.Equal(names, []string{"1", "10", "11", "12"}) {
+			t.Fatalf("%q, %v", names, err)
+		}
+	}
+	w.setFaults(faults{})
+	if touched, err := c.Delete(ctx, &selector, 0, 1000); err != nil || touched != 30 {
+		t.Fatalf("%d series touched, %v", touched, err)
+	}
+}
+
+// A shard without a leader fails a read, or is missing where that is accepted, or is
+// answered by another voter where staleness is.
+func TestShardWithoutLeader(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(Limits{BackoffMin: time.Microsecond, BackoffMax: time.Millisecond, ReadTimeout: 20 * time.Millisecond})
+	all := w.fill(c, 40, 3)
+	const lost = 3
+	w.lead(lost, -1)
+	request := &scan.Request{Selector: scan.Selector{Metric: "m"}, FromMs: 0, ToMs: scan.TimeMsMax}
+	if _, err := scantest.Collect(context.Background(), c.Source(ReadOptions{}), request); !errors.Is(err, series.ErrUnavailable) {
+		t.Errorf("a shard without a leader: %v", err)
+	}
+	partial := c.Source(ReadOptions{Partial: true})
+	got, err := scantest.Collect(context.Background(), partial, request)
+	if err != nil || !slices.Equal(partial.Missing(), []uint16{lost}) {
+		t.Fatalf("missing %v, %v", partial.Missing(), err)
+	}
+	rest := map[string][]series.Sample{}
+	for key, list := range all {
+		if series.Key(key).Shard(testShards) != lost {
+			rest[key] = list
+		}
+	}
+	if len(rest) == len(all) {
+		t.Fatal("the test has no series in the lost shard")
+	}
+	wantAll(t, got, rest)
+	w.nodes[1].stale.Store(true)
+	got, err = scantest.Collect(context.Background(), c.Source(ReadOptions{StalenessMax: time.Minute}), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantAll(t, got, all)
+	request.Shards = []uint16{0, testShards}
+	if _, err := scantest.Collect(context.Background(), c.Source(ReadOptions{}), request); err == nil {
+		t.Error("a shard that is not there: no error")
+	}
+}
+
+// A caller who leaves ends calls to nodes that hang.
+func TestCancelOfHungRead(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(Limits{})
+	w.fill(c, 10, 3)
+	w.nodes[0].hung.Store(true)
+	ctx, cancel := context.WithCancel(context.Background())
+	visits := 0
+	err := c.Source(ReadOptions{}).Scan(ctx, &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax}, func(int, *scan.Chunk) error {
+		if visits++; visits == 3 {
+			cancel()
+		}
+		return nil
+	})
+	cancel()
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
