@@ -11,3 +11,4 @@ light=$(printf '%s\n' "$all" | grep -v '/e2e/')
 go test -race -tags invariants -timeout 20m $light
 # shellcheck disable=SC2086
 [ -z "$heavy" ] || go test -race -tags invariants -timeout 40m -p 1 $heavy
+hack/scripts/python-test.sh

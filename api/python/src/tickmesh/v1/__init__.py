@@ -1,0 +1,1 @@
+"""Generated from proto/tickmesh/v1 by hack/scripts/python-generate.sh."""

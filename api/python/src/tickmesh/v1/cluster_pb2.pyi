@@ -1,0 +1,203 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class DesiredState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DESIRED_STATE_UNSPECIFIED: _ClassVar[DesiredState]
+    DESIRED_STATE_ACTIVE: _ClassVar[DesiredState]
+    DESIRED_STATE_DRAINING: _ClassVar[DesiredState]
+    DESIRED_STATE_GONE: _ClassVar[DesiredState]
+
+class ReplicaRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REPLICA_ROLE_UNSPECIFIED: _ClassVar[ReplicaRole]
+    REPLICA_ROLE_FULL: _ClassVar[ReplicaRole]
+    REPLICA_ROLE_WITNESS: _ClassVar[ReplicaRole]
+    REPLICA_ROLE_LEARNER: _ClassVar[ReplicaRole]
+DESIRED_STATE_UNSPECIFIED: DesiredState
+DESIRED_STATE_ACTIVE: DesiredState
+DESIRED_STATE_DRAINING: DesiredState
+DESIRED_STATE_GONE: DesiredState
+REPLICA_ROLE_UNSPECIFIED: ReplicaRole
+REPLICA_ROLE_FULL: ReplicaRole
+REPLICA_ROLE_WITNESS: ReplicaRole
+REPLICA_ROLE_LEARNER: ReplicaRole
+
+class GetServerInfoRequest(_message.Message):
+    __slots__ = ("client", "api_level")
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    API_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    client: str
+    api_level: int
+    def __init__(self, client: _Optional[str] = ..., api_level: _Optional[int] = ...) -> None: ...
+
+class GetServerInfoResponse(_message.Message):
+    __slots__ = ("version", "cluster", "api_level", "api_level_min", "message_bytes_max", "handles_max", "batches_in_flight_max")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    API_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    API_LEVEL_MIN_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    HANDLES_MAX_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_IN_FLIGHT_MAX_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    cluster: str
+    api_level: int
+    api_level_min: int
+    message_bytes_max: int
+    handles_max: int
+    batches_in_flight_max: int
+    def __init__(self, version: _Optional[str] = ..., cluster: _Optional[str] = ..., api_level: _Optional[int] = ..., api_level_min: _Optional[int] = ..., message_bytes_max: _Optional[int] = ..., handles_max: _Optional[int] = ..., batches_in_flight_max: _Optional[int] = ...) -> None: ...
+
+class GetStatusRequest(_message.Message):
+    __slots__ = ("without_shards",)
+    WITHOUT_SHARDS_FIELD_NUMBER: _ClassVar[int]
+    without_shards: bool
+    def __init__(self, without_shards: bool = ...) -> None: ...
+
+class GetStatusResponse(_message.Message):
+    __slots__ = ("cluster", "map_epoch", "shards", "replication", "nodes", "shard_statuses", "moves", "problems", "store_reachable")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    MAP_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    REPLICATION_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    SHARD_STATUSES_FIELD_NUMBER: _ClassVar[int]
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    STORE_REACHABLE_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    map_epoch: int
+    shards: int
+    replication: int
+    nodes: _containers.RepeatedCompositeFieldContainer[NodeStatus]
+    shard_statuses: _containers.RepeatedCompositeFieldContainer[ShardStatus]
+    moves: _containers.RepeatedCompositeFieldContainer[Move]
+    problems: _containers.RepeatedScalarFieldContainer[str]
+    store_reachable: bool
+    def __init__(self, cluster: _Optional[str] = ..., map_epoch: _Optional[int] = ..., shards: _Optional[int] = ..., replication: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., shard_statuses: _Optional[_Iterable[_Union[ShardStatus, _Mapping]]] = ..., moves: _Optional[_Iterable[_Union[Move, _Mapping]]] = ..., problems: _Optional[_Iterable[str]] = ..., store_reachable: bool = ...) -> None: ...
+
+class NodeStatus(_message.Message):
+    __slots__ = ("node", "incarnation", "address", "zone", "desired", "alive", "dead_ms", "capacity_bytes", "used_bytes", "version", "leads", "full_replicas", "witnesses", "learners", "refusal")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    DESIRED_FIELD_NUMBER: _ClassVar[int]
+    ALIVE_FIELD_NUMBER: _ClassVar[int]
+    DEAD_MS_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    USED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    LEADS_FIELD_NUMBER: _ClassVar[int]
+    FULL_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    WITNESSES_FIELD_NUMBER: _ClassVar[int]
+    LEARNERS_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    incarnation: str
+    address: str
+    zone: str
+    desired: DesiredState
+    alive: bool
+    dead_ms: int
+    capacity_bytes: int
+    used_bytes: int
+    version: str
+    leads: int
+    full_replicas: int
+    witnesses: int
+    learners: int
+    refusal: str
+    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[str] = ..., address: _Optional[str] = ..., zone: _Optional[str] = ..., desired: _Optional[_Union[DesiredState, str]] = ..., alive: bool = ..., dead_ms: _Optional[int] = ..., capacity_bytes: _Optional[int] = ..., used_bytes: _Optional[int] = ..., version: _Optional[str] = ..., leads: _Optional[int] = ..., full_replicas: _Optional[int] = ..., witnesses: _Optional[int] = ..., learners: _Optional[int] = ..., refusal: _Optional[str] = ...) -> None: ...
+
+class ReplicaStatus(_message.Message):
+    __slots__ = ("node", "incarnation", "raft_id", "role", "match_index", "active")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    RAFT_ID_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    MATCH_INDEX_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    incarnation: str
+    raft_id: int
+    role: ReplicaRole
+    match_index: int
+    active: bool
+    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[str] = ..., raft_id: _Optional[int] = ..., role: _Optional[_Union[ReplicaRole, str]] = ..., match_index: _Optional[int] = ..., active: bool = ...) -> None: ...
+
+class ShardStatus(_message.Message):
+    __slots__ = ("shard", "version", "era", "leader", "term", "commit_index", "members", "intended", "bytes", "losses_survived")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ERA_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    INTENDED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOSSES_SURVIVED_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    version: int
+    era: int
+    leader: str
+    term: int
+    commit_index: int
+    members: _containers.RepeatedCompositeFieldContainer[ReplicaStatus]
+    intended: _containers.RepeatedCompositeFieldContainer[ReplicaStatus]
+    bytes: int
+    losses_survived: int
+    def __init__(self, shard: _Optional[int] = ..., version: _Optional[int] = ..., era: _Optional[int] = ..., leader: _Optional[str] = ..., term: _Optional[int] = ..., commit_index: _Optional[int] = ..., members: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., intended: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., bytes: _Optional[int] = ..., losses_survived: _Optional[int] = ...) -> None: ...
+
+class Move(_message.Message):
+    __slots__ = ("shard", "from_node", "to_node", "phase", "done_bytes", "total_bytes", "remaining_ms")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    FROM_NODE_FIELD_NUMBER: _ClassVar[int]
+    TO_NODE_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    DONE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_MS_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    from_node: str
+    to_node: str
+    phase: str
+    done_bytes: int
+    total_bytes: int
+    remaining_ms: int
+    def __init__(self, shard: _Optional[int] = ..., from_node: _Optional[str] = ..., to_node: _Optional[str] = ..., phase: _Optional[str] = ..., done_bytes: _Optional[int] = ..., total_bytes: _Optional[int] = ..., remaining_ms: _Optional[int] = ...) -> None: ...
+
+class DrainRequest(_message.Message):
+    __slots__ = ("node", "dry_run")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    dry_run: bool
+    def __init__(self, node: _Optional[str] = ..., dry_run: bool = ...) -> None: ...
+
+class DrainResponse(_message.Message):
+    __slots__ = ("moves", "total_bytes", "duration_ms")
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    moves: _containers.RepeatedCompositeFieldContainer[Move]
+    total_bytes: int
+    duration_ms: int
+    def __init__(self, moves: _Optional[_Iterable[_Union[Move, _Mapping]]] = ..., total_bytes: _Optional[int] = ..., duration_ms: _Optional[int] = ...) -> None: ...
+
+class UndrainRequest(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    def __init__(self, node: _Optional[str] = ...) -> None: ...
+
+class UndrainResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
