@@ -17,7 +17,7 @@ import (
 // Last gives the newest sample of each series that matches.
 func (q *queryService) Last(m *tickmeshv1.LastRequest, stream grpc.ServerStreamingServer[tickmeshv1.LastResponse]) error {
 	return q.run(stream.Context(), func(ctx context.Context) error {
-		selector, err := wire.ToSelector(m.GetSelector())
+		selector, err := selectorOf(m.GetSelector())
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func seriesOf(k series.Key) (*tickmeshv1.Series, error) {
 // ListSeries gives the series that match.
 func (q *queryService) ListSeries(m *tickmeshv1.ListSeriesRequest, stream grpc.ServerStreamingServer[tickmeshv1.ListSeriesResponse]) error {
 	return q.run(stream.Context(), func(ctx context.Context) error {
-		selector, err := wire.ToSelector(m.GetSelector())
+		selector, err := selectorOf(m.GetSelector())
 		if err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func (q *queryService) Scan(m *tickmeshv1.ScanRequest, stream grpc.ServerStreami
 func (q *queryService) scanRequest(m *tickmeshv1.ScanRequest) (*scan.Request, error) {
 	request := &scan.Request{FromMs: clamp(m.GetFromMs()), ToMs: clamp(m.GetToMs()), Parallel: 1}
 	var err error
-	if request.Selector, err = wire.ToSelector(m.GetSelector()); err != nil {
+	if request.Selector, err = selectorOf(m.GetSelector()); err != nil {
 		return nil, err
 	}
 	if request.Windows, err = wire.ToWindows(m.GetWindows()); err != nil {
@@ -176,7 +176,7 @@ func cut[T any](column []T, from, to int) []T {
 // Delete hides samples.
 func (q *queryService) Delete(ctx context.Context, m *tickmeshv1.DeleteRequest) (response *tickmeshv1.DeleteResponse, err error) {
 	err = q.run(ctx, func(ctx context.Context) error {
-		selector, err := wire.ToSelector(m.GetSelector())
+		selector, err := selectorOf(m.GetSelector())
 		if err != nil {
 			return err
 		}
