@@ -18,7 +18,9 @@ func (p *process) applySoon() {
 	}
 	p.applying = true
 	delay := p.world.between(5, 100)
-	if p.world.chance(200) {
+	if p.stallUntil > p.world.now {
+		delay = p.stallUntil - p.world.now
+	} else if p.world.chance(200) {
 		delay = p.world.between(1000, 60_000) // a page that has to be written first
 	}
 	p.after(delay, func() {
@@ -108,7 +110,7 @@ func (p *process) startReads(reads []*readWait) {
 			p.serve(r)
 			continue
 		}
-		if r.request.stale || p.world.is(ReadUnconfirmed) {
+		if r.request.stale || p.world.is(ReadUnconfirmed) && r.request.confirmed == nil {
 			switch {
 			case err != nil:
 				r.refuse(p, err)

@@ -16,7 +16,8 @@ func (w *World) logged(shard uint16, id, index, term uint64) bool {
 			return g.has(n.folder, index, term, w.options.Always)
 		}
 	}
-	return false
+	_, made := w.oracle.owners[replicaID{shard, id}]
+	return made // it was, and its disk is lost
 }
 
 // configuration gives the newest configuration of a shard's group that any node has.
@@ -106,9 +107,29 @@ func (w *World) checkNow() {
 
 // mayLose says whether the cluster has to survive the loss of a node's folder.
 func (w *World) mayLose(n *node) bool {
+	m := w.newestMap()
 	for shard := range w.options.Shards {
 		c, known := w.configuration(uint16(shard))
 		if !known || !w.majority(&c, n) || !w.complete(uint16(shard), &c, n) {
+			return false
+		}
+		// In the middle of a change there may be fewer voters, and only some know of it.
+		if m == nil || m.Rows[shard].Intended != nil || !slices.Equal(m.Rows[shard].Members, c.Members) || !w.allKnow(uint16(shard), &c) {
+			return false
+		}
+	}
+	return true
+}
+
+// allKnow says whether all members are up and have the configuration.
+func (w *World) allKnow(shard uint16, c *replica.Configuration) bool {
+	for _, m := range c.Members {
+		p := w.node(m.Node).process
+		if p == nil {
+			return false
+		}
+		status, err := p.host.Status(shard)
+		if err != nil || status.Configuration.Index != c.Index || status.Commit != status.Last {
 			return false
 		}
 	}

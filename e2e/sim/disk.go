@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
@@ -22,8 +23,9 @@ type folder struct {
 	power       bool          // the power was cut since the last start
 	lost        bool          // records were lost by it
 	serial      int
-	images      []image // by shard, for the checks
-	relics      []relic // of replicas that may not go on as such
+	images      []image  // by shard, for the checks
+	spent       []uint64 // by shard: the last raft id that was removed here
+	relics      []relic  // of replicas that may not go on as such
 }
 
 // durableShard is what the engine's files have of a shard.
@@ -32,13 +34,10 @@ type durableShard struct {
 	logPosition int // records before it belong to replicas that are no more
 }
 
-func (w *World) newFolder(node, incarnation string) *folder {
+func (w *World) newFolder(node string) *folder {
 	w.folders++
-	if incarnation == "" {
-		incarnation = fmt.Sprintf("%032x", w.folders)
-	}
-	return &folder{node: node, incarnation: incarnation, serial: w.folders,
-		shards: make([]durableShard, w.options.Shards), images: make([]image, w.options.Shards)}
+	return &folder{node: node, incarnation: fmt.Sprintf("%032x", w.folders), serial: w.folders,
+		shards: make([]durableShard, w.options.Shards), images: make([]image, w.options.Shards), spent: make([]uint64, w.options.Shards)}
 }
 
 func (f *folder) end() int { return f.first + len(f.records) }
@@ -108,6 +107,15 @@ func (s *places) from(index uint64) (int, bool) {
 		return 0, false
 	}
 	return s.positions[at], true
+}
+
+// lost gives the index up to which entries have no place: they are of the time when
+// the group was lone, and go with the next checkpoint.
+func (s *places) lost() uint64 {
+	if len(s.positions) == 0 {
+		return math.MaxUint64
+	}
+	return s.first - 1
 }
 
 // Entries implements replica.Log.

@@ -33,6 +33,7 @@ const (
 	FaultJoin                      // nodes join
 	FaultSlowLink                  // messages from one node to another are late
 	FaultTogether                  // a node, a router and the store's leader die at once
+	FaultStall                     // appliers fall behind
 	faults
 )
 
@@ -47,7 +48,7 @@ const AllFaults FaultSet = 1<<faults - 1
 // String names the faults.
 func (s FaultSet) String() string {
 	names := [...]string{"kill", "power", "powerAll", "pause", "oneWay", "partition", "storeCut", "loss", "twice", "rollback",
-		"swap", "disk", "twin", "slowDisk", "desired", "router", "transfer", "clocks", "join", "slowLink", "together"}
+		"swap", "disk", "twin", "slowDisk", "desired", "router", "transfer", "clocks", "join", "slowLink", "together", "stall"}
 	var out []string
 	for f := range faults {
 		if s.has(f) {
@@ -65,10 +66,11 @@ func (w *World) beginFaults() {
 		FaultLoss: w.loseSome, FaultTwice: func() { w.network.twice = 0.05 * w.rng.Float64() }, FaultRollback: w.rollBack,
 		FaultDisk: w.loseDisk, FaultSlowDisk: w.slowDisk, FaultDesired: w.changeDesired, FaultRouter: w.killRouter,
 		FaultTransfer: w.transfer, FaultJoin: w.join, FaultSlowLink: w.slowLink, FaultTogether: w.killTogether,
+		FaultStall: w.stall,
 	}
 	for f := range faults {
 		if do := play[f]; do != nil && w.options.Faults.has(f) {
-			mean := w.between(200_000, 3_000_000)
+			mean := w.between(200_000, 3_000_000) / max(1, int64(w.options.Hurry))
 			w.every(always, func() int64 { return w.between(mean/4, 2*mean) }, func() bool {
 				if !w.healed {
 					do()
@@ -94,7 +96,7 @@ func (w *World) down(n *node, least int64) {
 }
 
 func (w *World) cutPower(n *node) {
-	if !w.options.Always && !w.options.Rescue {
+	if !w.options.Always && !w.options.Rescue && !w.mayLose(n) {
 		return
 	}
 	w.kill(n)
@@ -105,7 +107,7 @@ func (w *World) cutPower(n *node) {
 }
 
 func (w *World) cutAllPower() {
-	if w.chance(2) {
+	if w.chance(2) && (w.options.Always || w.options.Rescue) {
 		for _, n := range w.nodes {
 			w.cutPower(n)
 		}
@@ -122,6 +124,12 @@ func (w *World) pause() {
 func (w *World) slowDisk() {
 	if p := w.any().process; p != nil {
 		p.slowUntil = w.now + w.between(20_000, 2_500_000)
+	}
+}
+
+func (w *World) stall() {
+	if p := w.any().process; p != nil {
+		p.stallUntil = w.now + w.between(10_000, 1_500_000)
 	}
 }
 
@@ -207,7 +215,7 @@ func (w *World) loseDisk() {
 	w.trace.note("disk lost", n.id)
 	w.replaceDisk(n)
 	w.down(n, 0)
-	if !w.options.Faults.has(FaultTwin) || w.is(RaftIDTwice) {
+	if !w.options.Faults.has(FaultTwin) {
 		return
 	}
 	w.soon(6_000_000, func() {

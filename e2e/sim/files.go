@@ -50,12 +50,17 @@ func (p *process) publish() {
 			continue
 		}
 		d := &p.folder.shards[shard]
-		d.shardState = now.clone()
-		d.ahead = max(now.applied, now.ahead)
-		d.applied = then.applied
-		if !p.world.is(ApplyAcrossRestart) {
-			d.table = then.table.clone()
+		table := then.table
+		if p.world.is(ApplyAcrossRestart) {
+			table = now.table
 		}
+		if p.world.chance(2) {
+			d.shardState = then.clone() // pages of later entries were not full
+		} else {
+			d.shardState = now.clone()
+			d.applied, d.ahead = then.applied, max(now.applied, now.ahead)
+		}
+		d.table = table.clone()
 	}
 	p.folder.position = c.position
 	p.world.trace.note("checkpoint", p.node.id, c.position)
@@ -83,7 +88,7 @@ func (p *process) durable(applied []uint64, force bool) {
 		if status.Role == shardmap.Witness {
 			upto = status.Trim
 		} else if !force && !status.Lone {
-			upto = min(upto, status.Trim)
+			upto = max(min(upto, status.Trim), min(upto, p.places[shard].lost()))
 		}
 		if err := p.host.CompactTo(shard, upto); err != nil {
 			p.world.fail(0, "%s: compact shard %d: %v", p.node.id, shard, err)
@@ -266,6 +271,7 @@ func (p *process) replayCommitted(g *recovered) {
 		if g.state.Role == shardmap.Witness {
 			continue // it has a log and no data
 		}
+		p.world.oracle.committed(p, g.pending[n].entry.Shard, g.state.Era, &g.pending[n].entry)
 		p.replay(g.pending[n].at, &g.pending[n].entry)
 	}
 	g.pending = g.pending[n:]

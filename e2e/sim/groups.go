@@ -35,6 +35,8 @@ func (p *process) place(shard uint16) {
 	case err == nil && (!here || status.RaftID != wanted.RaftID):
 		p.leave(shard, row, &status, here)
 	case err != nil && here && p.resurrect(shard, row, wanted):
+	case err != nil && here && wanted.RaftID <= p.folder.spent[shard] && !p.world.is(RaftIDTwice):
+		// The map lags behind the group: this replica has left.
 	case err != nil && here:
 		var first []shardmap.Member
 		if _, settled := row.MemberOn(p.node.id, p.folder.incarnation); row.Fresh && settled {
@@ -181,6 +183,9 @@ func (p *process) stepAll() {
 		}
 		p.world.oracle.leads(p, shard, status.Era, status.Term, status.RaftID)
 		next := replica.NextStep(p.rows[shard], status)
+		if next.Kind == replica.StepChange && !heard(next.Members, &status) {
+			continue
+		}
 		switch next.Kind {
 		case replica.StepChange:
 			err = p.host.Change(shard, next.Members)
@@ -194,6 +199,24 @@ func (p *process) stepAll() {
 			p.world.fail(0, "%s: shard %d step %v: %v", p.node.id, shard, next, err)
 		}
 	}
+}
+
+// heard says whether a majority of the voters that a change leads to is heard: a change
+// that takes a living voter away from a dead one would be the group's last.
+func heard(members []shardmap.Member, status *replica.GroupStatus) bool {
+	voters, active := 0, 0
+	for _, m := range members {
+		if !m.Role.Votes() {
+			continue
+		}
+		voters++
+		for _, p := range status.Progress {
+			if p.Member.RaftID == m.RaftID && p.Active {
+				active++
+			}
+		}
+	}
+	return 2*active > voters
 }
 
 // settle writes what one group has reached into the map. That the node still leads
@@ -238,6 +261,9 @@ func (p *process) swapSettled(shard uint16, present *shardmap.Map, members []sha
 	settled, differs := present.Rows[shard].Settled(members)
 	if !differs {
 		return
+	}
+	if settled.Validate() != nil {
+		settled.Intended = nil // it wants another replica in the place of one that has joined meanwhile
 	}
 	next := present.WithRow(shard, settled)
 	p.world.trace.note("settle", p.node.id, int(shard), int(next.Epoch), len(members))

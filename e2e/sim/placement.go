@@ -77,11 +77,7 @@ func (w *World) retiredDisk(n *node) {
 }
 
 func (w *World) replaceDisk(n *node) {
-	incarnation := ""
-	if w.is(RaftIDTwice) {
-		incarnation = n.folder.incarnation
-	}
-	n.folder = w.newFolder(n.id, incarnation)
+	n.folder = w.newFolder(n.id)
 }
 
 // swap compares and swaps the map, some time later; the answer comes later still, or
@@ -94,6 +90,8 @@ func (w *World) swap(store *memstore.Store, epoch uint64, next shardmap.Map, run
 		}
 		if err == nil {
 			w.stats.Epochs++
+		} else {
+			w.trace.note("swap: "+err.Error(), "", int(next.Epoch))
 		}
 		w.after(w.between(100, 5_000), func() { run(func() { answer(err) }) })
 	})
@@ -189,11 +187,14 @@ func (w *World) rescueMap() {
 	store := w.server.Open(shardmap.Seen{})
 	view, _ := store.Load(w.ctx)
 	newest := w.newestMap()
-	if newest == nil || view.Map != nil && view.Map.Epoch >= newest.Epoch {
+	if newest == nil {
 		return
 	}
+	if view.Map != nil && view.Map.Epoch >= newest.Epoch {
+		newest = view.Map // somebody may have seen a newer one all the same
+	}
 	next, epoch := newest.Clone(), uint64(0)
-	next.Epoch++
+	next.Epoch += 1000 // beyond any that was written and seen by nobody who is asked
 	if view.Map != nil {
 		epoch = view.Map.Epoch
 	}

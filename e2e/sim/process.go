@@ -30,7 +30,7 @@ type process struct {
 	dead        bool
 	pausedUntil int64
 	slowUntil   int64 // its disk takes nothing
-	ticksMissed int
+	stallUntil  int64 // its appliers wait
 
 	inbox     inbox
 	scheduled bool
@@ -254,6 +254,7 @@ func (p *process) note(record []byte, position int, isNew bool) {
 	id := replicaID{e.Shard, state.RaftID}
 	if state.Removed {
 		p.folder.images[e.Shard] = image{}
+		p.folder.spent[e.Shard] = max(p.folder.spent[e.Shard], state.RaftID)
 		p.world.oracle.retired[id] = true
 		return
 	}
@@ -261,7 +262,10 @@ func (p *process) note(record []byte, position int, isNew bool) {
 		p.world.oracle.made(p, e.Shard, state.RaftID)
 	}
 	if g := &p.folder.images[e.Shard]; g.raftID != state.RaftID {
-		*g, p.terms[e.Shard] = image{raftID: state.RaftID}, 0
+		if g.raftID != 0 { // else the log began with entries
+			*g = image{}
+		}
+		g.raftID, p.terms[e.Shard] = state.RaftID, 0
 	}
 	if state.Term < p.terms[e.Shard] {
 		p.world.fail(7, "%s: shard %d raft id %d is in term %d after %d", p.node.id, e.Shard, state.RaftID, state.Term, p.terms[e.Shard])

@@ -121,7 +121,7 @@ func (w *World) reincarnate(n *node, p *process) {
 		p.engine[shard] = &state
 	}
 	groups := p.recover()
-	next := w.newFolder(n.id, "")
+	next := w.newFolder(n.id)
 	next.kept = fallen.kept
 	next.relics = fallen.relics
 	for shard := range groups {

@@ -2,23 +2,27 @@ package sim
 
 import (
 	"flag"
-	"fmt"
 	"testing"
 )
 
 var (
 	seeds = flag.Uint64("sim.seeds", 0, "seeds to run; 0: as many as fit into a test run")
 	first = flag.Uint64("sim.start", 1, "first seed")
+	mode  = flag.String("sim.mode", "", "")
 )
 
 func TestSeeds(t *testing.T) {
 	n := *seeds
 	if n == 0 {
-		n = 20
+		n = 300
 	}
 	var total Stats
 	for seed := *first; seed < *first+n; seed++ {
 		o := Draw(seed)
+		if *mode != "" {
+			o.Always = *mode == "always"
+			o.Rescue = *mode == "rescue"
+		}
 		r := Run(o)
 		total.add(&r.Stats)
 		if r.Err != nil {
@@ -26,17 +30,4 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", total)
-}
-
-func TestOne(t *testing.T) {
-	o := Draw(*first)
-	o.Trace = 200
-	r := Run(o)
-	for _, l := range r.Trace {
-		fmt.Println(l)
-	}
-	fmt.Printf("%+v\n", r.Stats)
-	if r.Err != nil {
-		t.Error(r.Err)
-	}
 }

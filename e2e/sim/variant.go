@@ -10,7 +10,7 @@ const (
 	AnswerEarly                // a write is answered when it is proposed
 	ApplyEarly                 // a leader applies what it appends
 	VoteWithoutTail            // after a power cut in interval mode a node goes on with its raft ids
-	RaftIDTwice                // a replica whose disk was lost is made again under its old raft id
+	RaftIDTwice                // a node forgets which of its raft ids are spent
 	BatchIDsInMemory           // the table of batch ids is not part of the applied state
 	WitnessServes              // a witness answers reads from what it has
 	DropOnMap                  // a replica's data goes as soon as the map does not name it

@@ -21,6 +21,7 @@ type Options struct {
 	Clients     int // of each router
 	ActiveMs    int // with faults; then all is healed and must come to rest
 	Faults      FaultSet
+	Hurry       int // faults come so many times as often; 0: once
 	Variant     Variant
 	Trace       int // so many last events are kept as text
 }
@@ -29,7 +30,7 @@ type Options struct {
 func Draw(seed uint64) Options {
 	rng := rand.New(rand.NewPCG(seed, 0x5349_4d21))
 	o := Options{Seed: seed, Nodes: 3 + rng.IntN(3), Shards: 1 + rng.IntN(3), Replication: 1 + rng.IntN(3),
-		Always: rng.IntN(3) > 0, Routers: 1 + rng.IntN(2), Clients: 1 + rng.IntN(3), ActiveMs: 3000 + rng.IntN(6000), Rescue: true}
+		Always: rng.IntN(3) > 0, Routers: 1 + rng.IntN(2), Clients: 1 + rng.IntN(3), ActiveMs: 3000 + rng.IntN(6000)}
 	for f := range faults {
 		if rng.IntN(3) == 0 {
 			o.Faults |= 1 << f
@@ -160,7 +161,7 @@ func (w *World) addNode(i int) *node {
 		n.rate = 0.9 + 0.2*w.rng.Float64()
 		n.offset = w.between(-31_536_000_000, 31_536_000_000)
 	}
-	n.folder = w.newFolder(n.id, "")
+	n.folder = w.newFolder(n.id)
 	w.nodes = append(w.nodes, n)
 	w.start(n)
 	return n
