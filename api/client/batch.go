@@ -108,8 +108,8 @@ func (h *handles) message(b *batch) (m *tickmeshv1.Batch, of []uint32) {
 }
 
 // refusals gives, of the series that a server has refused, those that may be sent
-// again, as a batch without id, or nil; and the errors of the others.
-func (b *batch) refusals(result *tickmeshv1.WriteResult, of []uint32) (again *batch, why error, errs []*RefusedError) {
+// again, as a batch without id, or nil, with why; and the errors of the others.
+func (b *batch) refusals(result *tickmeshv1.WriteResult, of []uint32) (again *batch, errs []*RefusedError, why error) {
 	if len(result.GetRefused()) == 0 {
 		return nil, nil, nil
 	}
@@ -136,5 +136,5 @@ func (b *batch) refusals(result *tickmeshv1.WriteResult, of []uint32) (again *ba
 		}
 		lost[number].Points++
 	}
-	return again, why, errs
+	return again, errs, why
 }

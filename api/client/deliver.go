@@ -31,7 +31,7 @@ func (x *sender) deliver(ctx context.Context, b *batch) (refused []*RefusedError
 	defer cancel()
 	delays := x.client.newBackoff()
 	for {
-		again, why, errs, err := x.deliverOnce(ctx, b)
+		again, errs, why, err := x.deliverOnce(ctx, b)
 		refused = append(refused, errs...)
 		if err != nil {
 			return refused, b.points(), err
@@ -47,7 +47,7 @@ func (x *sender) deliver(ctx context.Context, b *batch) (refused []*RefusedError
 }
 
 // deliverOnce delivers a batch under one id.
-func (x *sender) deliverOnce(ctx context.Context, b *batch) (again *batch, why error, refused []*RefusedError, err error) {
+func (x *sender) deliverOnce(ctx context.Context, b *batch) (again *batch, refused []*RefusedError, why, err error) {
 	if b.id, err = x.window.take(ctx); err != nil {
 		return nil, nil, nil, err
 	}
@@ -56,8 +56,8 @@ func (x *sender) deliverOnce(ctx context.Context, b *batch) (again *batch, why e
 	for {
 		result, of, err := x.attempt(ctx, b)
 		if err == nil {
-			again, why, refused = b.refusals(result, of)
-			return again, why, refused, nil
+			again, refused, why = b.refusals(result, of)
+			return again, refused, why, nil
 		}
 		x.close() // the server may lack definitions of this batch
 		if cause := context.Cause(ctx); cause != nil {

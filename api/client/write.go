@@ -45,7 +45,7 @@ func (c *Client) writeBatch(ctx context.Context, b *batch) (refused []*RefusedEr
 	defer cancel()
 	delays := c.newBackoff()
 	for {
-		again, why, errs, err := c.writeOnce(ctx, b)
+		again, errs, why, err := c.writeOnce(ctx, b)
 		refused = append(refused, errs...)
 		if err != nil || again == nil {
 			return refused, err
@@ -57,7 +57,7 @@ func (c *Client) writeBatch(ctx context.Context, b *batch) (refused []*RefusedEr
 	}
 }
 
-func (c *Client) writeOnce(ctx context.Context, b *batch) (again *batch, why error, refused []*RefusedError, err error) {
+func (c *Client) writeOnce(ctx context.Context, b *batch) (again *batch, refused []*RefusedError, why, err error) {
 	if b.id, err = c.window.take(ctx); err != nil {
 		return nil, nil, nil, err
 	}
@@ -72,6 +72,6 @@ func (c *Client) writeOnce(ctx context.Context, b *batch) (again *batch, why err
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	again, why, refused = b.refusals(result, of)
-	return again, why, refused, nil
+	again, refused, why = b.refusals(result, of)
+	return again, refused, why, nil
 }

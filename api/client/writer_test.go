@@ -42,7 +42,6 @@ func sameSamples(a, b map[string]map[int64]float64) bool {
 func TestWriterOracle(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		storage := apitest.NewStorage(rapid.SampledFrom([]int{1, 3, 16}).Draw(rt, "shards"))
-		var servers []*apitest.Server
 		o := client.Options{RetryDelayMin: time.Microsecond, RetryDelayMax: time.Millisecond}
 		for range 2 {
 			s, err := apitest.Start(apitest.Options(storage), "")
@@ -50,7 +49,6 @@ func TestWriterOracle(t *testing.T) {
 				rt.Fatal(err)
 			}
 			defer s.Kill()
-			servers = append(servers, s)
 			o.Endpoints = append(o.Endpoints, s.Address)
 		}
 		c, err := client.New(o)
@@ -62,7 +60,7 @@ func TestWriterOracle(t *testing.T) {
 		var mu sync.Mutex
 		storage.SetHook(func(_ *series.Frame, apply func() (series.Outcome, error)) (series.Outcome, error) {
 			mu.Lock()
-			fault := rnd.IntN(8)
+			fault := rnd.IntN(9)
 			mu.Unlock()
 			switch fault {
 			case 0:
@@ -72,8 +70,8 @@ func TestWriterOracle(t *testing.T) {
 			case 2: // applied, and nobody is told
 				_, _ = apply()
 				return series.Outcome{}, errors.New("the answer is lost")
-			case 3:
-				return series.Outcome{}, series.ErrEra
+			case 3: // and all ids mean other series
+				storage.Renumber()
 			}
 			return apply()
 		})

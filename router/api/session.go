@@ -156,6 +156,7 @@ func (x *session) encode(b *tickmeshv1.Batch, out *outgoing) error {
 	if err := x.resolve(handles); err != nil {
 		return err
 	}
+	out.frame.Generation = x.generation
 	t, points := int64(0), 0
 	for i, number := range handles {
 		h := &x.handles[number]

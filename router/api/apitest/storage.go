@@ -22,9 +22,11 @@ type Storage struct {
 		ids     map[string]series.ID   // by key
 		keys    []map[uint32]string    // by shard, by id
 		applied map[appliedID]struct{} // parts of batches
-		points  int                    // that were applied, repeated ones not
-		frames  []series.BatchID
-		hook    func(*series.Frame, func() (series.Outcome, error)) (series.Outcome, error)
+		// generation is that of the ids.
+		generation uint64
+		points     int // that were applied, repeated ones not
+		frames     []series.BatchID
+		hook       func(*series.Frame, func() (series.Outcome, error)) (series.Outcome, error)
 	}
 }
 
@@ -36,11 +38,28 @@ type appliedID struct {
 // NewStorage gives an empty Storage.
 func NewStorage(shards int) *Storage {
 	s := &Storage{Memory: scantest.NewMemory(), shards: shards}
-	s.mu.ids, s.mu.applied, s.mu.keys = map[string]series.ID{}, map[appliedID]struct{}{}, make([]map[uint32]string, shards)
+	s.mu.applied = map[appliedID]struct{}{}
+	s.Renumber()
+	return s
+}
+
+// Renumber gives all series other ids, from the next write on, and begins another
+// generation. Frames with older ids are refused with series.ErrEra.
+func (s *Storage) Renumber() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.generation++
+	s.mu.ids, s.mu.keys = map[string]series.ID{}, make([]map[uint32]string, s.shards)
 	for i := range s.mu.keys {
 		s.mu.keys[i] = map[uint32]string{}
 	}
-	return s
+}
+
+// Generation gives the generation of the ids.
+func (s *Storage) Generation() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.generation
 }
 
 // SetHook makes every Write call hook, which applies the frame by calling apply, or
@@ -70,6 +89,9 @@ func (s *Storage) Write(ctx context.Context, frame *series.Frame) (series.Outcom
 func (s *Storage) apply(frame *series.Frame) (series.Outcome, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if frame.Generation != s.mu.generation {
+		return series.Outcome{}, series.ErrEra
+	}
 	points := 0
 	for i := range frame.Parts {
 		n, err := s.applyPartLocked(frame.ID, &frame.Parts[i])
