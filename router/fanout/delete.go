@@ -18,9 +18,9 @@ func (c *Cluster) Delete(ctx context.Context, selector *scan.Selector, fromMs, t
 	}
 	var touched atomic.Int64
 	g := &gather{cluster: c, source: c.Source(ReadOptions{})}
-	g.ask = func(ctx context.Context, n *node, reads []*shardRead) error {
-		m, err := n.client.Delete(ctx, &nodev1.DeleteRequest{
-			Selector: wire.FromSelector(selector), Shards: shardsOf(reads), FromMs: max(fromMs, scan.TimeMsMin), ToMs: min(toMs, scan.TimeMsMax),
+	g.ask = func(ctx context.Context, o *group) error {
+		m, err := o.node.client.Delete(ctx, &nodev1.DeleteRequest{
+			Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), FromMs: max(fromMs, scan.TimeMsMin), ToMs: min(toMs, scan.TimeMsMax),
 		})
 		if err != nil {
 			return err
@@ -29,18 +29,14 @@ func (c *Cluster) Delete(ctx context.Context, selector *scan.Selector, fromMs, t
 			return fmt.Errorf("%w: %d ends and %d counts of series", wire.ErrInternal, len(m.GetEnds()), len(m.GetSeriesTouched()))
 		}
 		for i, e := range m.GetEnds() {
-			_, shardErr, err := wire.ToShardEnd(e)
-			if err != nil {
-				return fmt.Errorf("%w: %w", wire.ErrInternal, err)
-			}
-			r, err := find(reads, e.GetShard())
+			r, shardErr, err := o.findEnd(e)
 			if err != nil {
 				return err
 			}
 			if shardErr == nil {
 				touched.Add(m.GetSeriesTouched()[i])
 			}
-			g.end(n, r, shardErr)
+			g.end(o, r, shardErr)
 		}
 		return nil
 	}

@@ -75,7 +75,8 @@ type fakeNode struct {
 	hung     atomic.Bool
 	served   atomic.Int64
 	stop     func()
-	stale    atomic.Bool // answers reads that accept staleness
+	stale    atomic.Bool                            // answers reads that accept staleness
+	write    func(*series.Frame) []wire.PartOutcome // instead of the memory; nil: not
 }
 
 func (w *world) chance(n func(*faults) int) bool {
@@ -241,6 +242,9 @@ func (n *fakeNode) Admit(handshake.Hello) error { return nil }
 func (n *fakeNode) Write(ctx context.Context, frame *series.Frame) ([]wire.PartOutcome, error) {
 	if err := n.hang(ctx); err != nil {
 		return nil, err
+	}
+	if n.write != nil {
+		return n.write(frame), nil
 	}
 	outcomes := make([]wire.PartOutcome, len(frame.Parts))
 	for i := range frame.Parts {

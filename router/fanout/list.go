@@ -3,7 +3,6 @@ package fanout
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -33,19 +32,18 @@ func newShardList[T any](s *Source, give func([]T) error) *shardList[T] {
 // listCall is one call of a shardList.
 type listCall[T any] struct {
 	list  *shardList[T]
-	node  *node
-	reads []*shardRead
+	group *group
 	items map[uint16][]T
 	bytes map[uint16]int64
 }
 
-func (l *shardList[T]) newCall(n *node, reads []*shardRead) *listCall[T] {
-	return &listCall[T]{list: l, node: n, reads: reads, items: map[uint16][]T{}, bytes: map[uint16]int64{}}
+func (l *shardList[T]) newCall(o *group) *listCall[T] {
+	return &listCall[T]{list: l, group: o, items: map[uint16][]T{}, bytes: map[uint16]int64{}}
 }
 
 // add holds an item of a shard.
 func (c *listCall[T]) add(shard uint32, item T, bytes int) error {
-	r, err := find(c.reads, shard)
+	r, err := c.group.find(shard)
 	if err != nil {
 		return err
 	}
@@ -61,11 +59,7 @@ func (c *listCall[T]) add(shard uint32, item T, bytes int) error {
 // end gives what is held of shards that are complete.
 func (c *listCall[T]) end(ends []*nodev1.ShardEnd) error {
 	for _, e := range ends {
-		_, shardErr, err := wire.ToShardEnd(e)
-		if err != nil {
-			return fmt.Errorf("%w: %w", wire.ErrInternal, err)
-		}
-		r, err := find(c.reads, e.GetShard())
+		r, shardErr, err := c.group.findEnd(e)
 		if err != nil {
 			return err
 		}
@@ -78,7 +72,7 @@ func (c *listCall[T]) end(ends []*nodev1.ShardEnd) error {
 		}
 		c.list.bytesHeld.Add(-c.bytes[r.shard])
 		delete(c.bytes, r.shard)
-		c.list.end(c.node, r, shardErr)
+		c.list.end(c.group, r, shardErr)
 	}
 	return nil
 }
@@ -134,17 +128,17 @@ func (s *Source) Last(ctx context.Context, selector *scan.Selector, fromMs int64
 		}
 		return nil
 	})
-	l.ask = func(ctx context.Context, n *node, reads []*shardRead) error {
+	l.ask = func(ctx context.Context, o *group) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := n.client.Last(ctx, &nodev1.LastRequest{
-			Selector: wire.FromSelector(selector), Shards: shardsOf(reads), FromMs: min(max(fromMs, scan.TimeMsMin), scan.TimeMsMax),
+		stream, err := o.node.client.Last(ctx, &nodev1.LastRequest{
+			Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), FromMs: min(max(fromMs, scan.TimeMsMin), scan.TimeMsMax),
 			Limits: wire.FromLimits(limits), Freshness: s.freshness(),
 		})
 		if err != nil {
 			return err
 		}
-		c := l.newCall(n, reads)
+		c := l.newCall(o)
 		return receive(c, stream.Recv, func(m *nodev1.LastResponse) error {
 			for _, p := range m.GetPoints() {
 				if err := c.add(p.GetShard(), p, len(p.GetKey())+itemBytes); err != nil {
@@ -189,16 +183,16 @@ func (s *Source) Series(ctx context.Context, selector *scan.Selector, limit int,
 		}
 		return nil
 	})
-	l.ask = func(ctx context.Context, n *node, reads []*shardRead) error {
+	l.ask = func(ctx context.Context, o *group) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := n.client.ListSeries(ctx, &nodev1.ListSeriesRequest{
-			Selector: wire.FromSelector(selector), Shards: shardsOf(reads), Limit: limitOf(limit), Freshness: s.freshness(),
+		stream, err := o.node.client.ListSeries(ctx, &nodev1.ListSeriesRequest{
+			Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), Limit: limitOf(limit), Freshness: s.freshness(),
 		})
 		if err != nil {
 			return err
 		}
-		c := l.newCall(n, reads)
+		c := l.newCall(o)
 		return receive(c, stream.Recv, func(m *nodev1.ListSeriesResponse) error {
 			for _, list := range m.GetKeys() {
 				bytes := itemBytes

@@ -2,12 +2,10 @@ package fanout
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
@@ -59,11 +57,11 @@ func (s *Source) names(ctx context.Context, limit int, request *nodev1.ListNames
 }
 
 // askNode takes the names of a whole answer: they do not tell their shards.
-func (r *nameRun) askNode(ctx context.Context, n *node, reads []*shardRead) error {
+func (r *nameRun) askNode(ctx context.Context, o *group) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := n.client.ListNames(ctx, &nodev1.ListNamesRequest{
-		Kind: r.request.Kind, Shards: shardsOf(reads), Database: r.request.Database, Metric: r.request.Metric,
+	stream, err := o.node.client.ListNames(ctx, &nodev1.ListNamesRequest{
+		Kind: r.request.Kind, Shards: shardsOf(o.reads), Database: r.request.Database, Metric: r.request.Metric,
 		TagName: r.request.TagName, Prefix: r.request.Prefix, Limit: r.request.Limit, Freshness: r.request.Freshness,
 	})
 	if err != nil {
@@ -89,25 +87,14 @@ func (r *nameRun) askNode(ctx context.Context, n *node, reads []*shardRead) erro
 			return err
 		}
 		names = nil
-		if err := r.finish(n, reads, m.GetEnds()); err != nil {
-			return err
+		for _, e := range m.GetEnds() {
+			read, shardErr, err := o.findEnd(e)
+			if err != nil {
+				return err
+			}
+			r.end(o, read, shardErr)
 		}
 	}
-}
-
-func (r *nameRun) finish(n *node, reads []*shardRead, ends []*nodev1.ShardEnd) error {
-	for _, e := range ends {
-		_, shardErr, err := wire.ToShardEnd(e)
-		if err != nil {
-			return fmt.Errorf("%w: %w", wire.ErrInternal, err)
-		}
-		read, err := find(reads, e.GetShard())
-		if err != nil {
-			return err
-		}
-		r.end(n, read, shardErr)
-	}
-	return nil
 }
 
 // merge adds names to those of other nodes.

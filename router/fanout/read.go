@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
 // shardRead is where a read is with one shard.
@@ -41,7 +42,7 @@ type gather struct {
 	parallel int // calls to make at least, where there are so many shards
 	// ask makes one call for some shards, in growing order, and ends each of them
 	// with end. Those that it has not ended when it returns have failed.
-	ask func(ctx context.Context, n *node, reads []*shardRead) error
+	ask func(ctx context.Context, o *group) error
 
 	offset int           // for stale reads: which of the servers is asked first
 	wake   chan struct{} // has one element when a call has ended
@@ -118,10 +119,34 @@ func (g *gather) begin(v *view, shards []uint16) error {
 	return nil
 }
 
-// group is a call that is to be made.
+// group is a call: a node and the shards that it is asked for, in growing order.
 type group struct {
 	node  *node
 	reads []*shardRead
+	ended map[uint16]bool // the call has nothing to do with them any more
+}
+
+func newGroup(n *node, reads ...*shardRead) *group {
+	return &group{n, reads, make(map[uint16]bool, len(reads))}
+}
+
+// find gives the shard that a part of the answer belongs to.
+func (o *group) find(shard uint32) (*shardRead, error) {
+	at, found := slices.BinarySearchFunc(o.reads, shard, func(r *shardRead, shard uint32) int { return cmp.Compare(uint32(r.shard), shard) })
+	if !found || o.ended[o.reads[at].shard] {
+		return nil, fmt.Errorf("%w: an answer for shard %d, which was not asked for or has ended", wire.ErrInternal, shard)
+	}
+	return o.reads[at], nil
+}
+
+// findEnd gives the shard that an end belongs to, and the error that it ends with.
+func (o *group) findEnd(e *nodev1.ShardEnd) (r *shardRead, shardErr, err error) {
+	_, shardErr, err = wire.ToShardEnd(e)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", wire.ErrInternal, err)
+	}
+	r, err = o.find(e.GetShard())
+	return r, shardErr, err
 }
 
 // plan gives the calls to make now, the time at which there may be others, and
@@ -151,12 +176,12 @@ func (g *gather) plan(v *view, now time.Time) (groups []*group, next time.Time, 
 				continue
 			}
 			if r.partial != 0 {
-				urgent = append(urgent, &group{n, []*shardRead{r}})
+				urgent = append(urgent, newGroup(n, r))
 				continue
 			}
 			i := slices.IndexFunc(groups, func(o *group) bool { return o.node == n })
 			if i < 0 {
-				groups, i = append(groups, &group{node: n}), len(groups)
+				groups, i = append(groups, newGroup(n)), len(groups)
 			}
 			groups[i].reads = append(groups[i].reads, r)
 		}
@@ -186,7 +211,7 @@ func spread(groups []*group, parallel int) (more []*group) {
 	for _, o := range groups {
 		size := max(1, (len(o.reads)+each-1)/each)
 		for reads := range slices.Chunk(o.reads, size) {
-			more = append(more, &group{o.node, reads})
+			more = append(more, newGroup(o.node, reads...))
 		}
 	}
 	return more
@@ -210,7 +235,7 @@ func (g *gather) serverOf(v *view, r *shardRead) *node {
 // call makes one call and sees to the shards that it has not ended.
 func (g *gather) call(ctx context.Context, o *group) {
 	g.cluster.metrics.calls.Inc()
-	err := g.ask(ctx, o.node, o.reads)
+	err := g.ask(ctx, o)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
@@ -224,7 +249,9 @@ func (g *gather) call(ctx context.Context, o *group) {
 		err = fmt.Errorf("%w: node %s has left the answer incomplete", series.ErrUnavailable, o.node.id)
 	}
 	for _, r := range o.reads {
-		g.end(o.node, r, err)
+		if !o.ended[r.shard] {
+			g.end(o, r, err)
+		}
 	}
 	g.mu.Lock()
 	g.mu.calls--
@@ -239,14 +266,12 @@ func (g *gather) signal() {
 	}
 }
 
-// end notes the end of a node's answer for a shard; nil: it is complete. What is
-// said after a first end does not count.
-func (g *gather) end(n *node, r *shardRead, err error) {
+// end notes the end of a call's answer for a shard; nil: it is complete.
+func (g *gather) end(o *group, r *shardRead, err error) {
+	n := o.node
+	o.ended[r.shard] = true
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if r.done || r.node != n {
-		return
-	}
 	r.node = nil
 	if err == nil {
 		r.done = true
@@ -321,13 +346,4 @@ func (g *gather) fail(err error) {
 	g.failLocked(err)
 	g.mu.Unlock()
 	g.signal()
-}
-
-// find gives the part of a call that a shard of its answer belongs to.
-func find(reads []*shardRead, shard uint32) (*shardRead, error) {
-	at, found := slices.BinarySearchFunc(reads, shard, func(r *shardRead, shard uint32) int { return cmp.Compare(uint32(r.shard), shard) })
-	if found {
-		return reads[at], nil
-	}
-	return nil, fmt.Errorf("%w: an answer for shard %d, which was not asked for", wire.ErrInternal, shard)
 }

@@ -63,8 +63,7 @@ func (s *Source) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 // asked not to read shards at once.
 type scanCall struct {
 	run    *scanRun
-	node   *node
-	reads  []*shardRead
+	group  *group
 	worker int // visits now; noWorker: none is needed
 
 	read  *shardRead // of the open series; nil: none is open
@@ -75,13 +74,13 @@ type scanCall struct {
 	chunk scan.Chunk            // for visits
 }
 
-func (r *scanRun) askNode(ctx context.Context, n *node, reads []*shardRead) error {
+func (r *scanRun) askNode(ctx context.Context, o *group) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream
-	c := &scanCall{run: r, node: n, reads: reads, worker: noWorker}
+	c := &scanCall{run: r, group: o, worker: noWorker}
 	defer c.drop()
-	stream, err := n.client.Scan(ctx, &nodev1.ScanRequest{
-		Selector: r.selector, Shards: fromOf(reads), FromMs: max(r.request.FromMs, scan.TimeMsMin), ToMs: min(r.request.ToMs, scan.TimeMsMax),
+	stream, err := o.node.client.Scan(ctx, &nodev1.ScanRequest{
+		Selector: r.selector, Shards: fromOf(o.reads), FromMs: max(r.request.FromMs, scan.TimeMsMin), ToMs: min(r.request.ToMs, scan.TimeMsMax),
 		Windows: r.windows, Limits: r.limits, Freshness: r.source.freshness(), Parallel: 1,
 	})
 	if err != nil {
@@ -135,11 +134,7 @@ func (c *scanCall) breaks(e *nodev1.ShardEnd) bool {
 
 // end takes the end of a shard.
 func (c *scanCall) end(e *nodev1.ShardEnd) error {
-	_, shardErr, err := wire.ToShardEnd(e)
-	if err != nil {
-		return fmt.Errorf("%w: %w", wire.ErrInternal, err)
-	}
-	r, err := find(c.reads, e.GetShard())
+	r, shardErr, err := c.group.findEnd(e)
 	if err != nil {
 		return err
 	}
@@ -152,7 +147,7 @@ func (c *scanCall) end(e *nodev1.ShardEnd) error {
 	if shardErr == nil && r.partial != 0 {
 		return errGone(r)
 	}
-	c.run.end(c.node, r, shardErr)
+	c.run.end(c.group, r, shardErr)
 	c.run.signal()
 	return nil
 }
@@ -195,11 +190,11 @@ const columnBytes = 24
 
 // open begins a series.
 func (c *scanCall) open(m *nodev1.Chunk) error {
-	r, err := find(c.reads, m.GetShard())
+	r, err := c.group.find(m.GetShard())
 	if err != nil {
 		return err
 	}
-	if m.GetId() <= r.after || m.GetId() > uint32(series.IDMax) || r.done {
+	if m.GetId() <= r.after || m.GetId() > uint32(series.IDMax) {
 		return fmt.Errorf("%w: series %d of shard %d after %d", wire.ErrInternal, m.GetId(), r.shard, r.after)
 	}
 	if r.partial != 0 && r.partial != m.GetId() {

@@ -376,3 +376,25 @@ func TestNoMap(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Follow takes what a store tells until it is closed, bad maps aside.
+func TestFollow(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(Limits{})
+	newer := w.m
+	newer.Epoch = 4
+	views := make(chan shardmap.View)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Follow(views)
+	}()
+	views <- shardmap.View{Map: &newer, Nodes: w.infos()}
+	views <- shardmap.View{Map: &w.m, Nodes: w.infos()}
+	views <- shardmap.View{Err: shardmap.ErrUnavailable}
+	close(views)
+	<-done
+	if c.Epoch() != 4 || len(c.current.Load().nodes) != 3 {
+		t.Errorf("epoch %d, %d nodes", c.Epoch(), len(c.current.Load().nodes))
+	}
+}

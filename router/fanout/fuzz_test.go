@@ -1,0 +1,87 @@
+package fanout
+
+import (
+	"context"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// answerSource gives what a node's messages hold, as a scan takes them.
+type answerSource struct {
+	scan.Source
+	cluster *Cluster
+	answer  []byte
+}
+
+func (s *answerSource) Scan(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
+	run := &scanRun{request: request, visit: visit, workers: make(chan int, 4), heldMax: 100}
+	for worker := range cap(run.workers) { // each shard may keep one
+		run.workers <- worker
+	}
+	run.cluster, run.source, run.wake = s.cluster, s.cluster.Source(ReadOptions{}), make(chan struct{}, 1)
+	n := &node{id: "a"}
+	var reads []*shardRead
+	for shard := range uint16(4) {
+		reads = append(reads, &shardRead{shard: shard, node: n, after: uint32(shard)})
+	}
+	run.mu.left = len(reads)
+	c := &scanCall{run: run, group: newGroup(n, reads...), worker: noWorker}
+	defer c.drop()
+	for rest := s.answer; len(rest) > 0; {
+		size := min(int(rest[0]), len(rest)-1)
+		var m nodev1.ScanResponse
+		if proto.Unmarshal(rest[1:1+size], &m) != nil {
+			return nil
+		}
+		if c.take(ctx, &m) != nil {
+			return nil
+		}
+		if c.worker == noWorker != (c.read == nil || c.read.partial != c.id) {
+			panic("a visitor is held without need, or not held")
+		}
+		rest = rest[1+size:]
+	}
+	return nil
+}
+
+// FuzzScanAnswer: whatever a node answers, visitors get chunks as package scan
+// promises them.
+func FuzzScanAnswer(f *testing.F) {
+	c := New(Options{Limits: Limits{ResolverBytesMax: 1}})
+	f.Cleanup(c.Close)
+	c.current.Store(&view{rows: make([]shardmap.Row, 4)})
+	key := scantest.Key("", "m", "a", "b")
+	good := []*nodev1.ScanResponse{
+		{Chunks: []*nodev1.Chunk{
+			{Shard: 1, Id: 2, Key: key, Columns: &tickmeshv1.Columns{TimeDeltasMs: []int64{1, 2}, Values: []float64{1, 2}}},
+			{Shard: 1, Id: 2, Columns: &tickmeshv1.Columns{TimeDeltasMs: []int64{10}, Values: []float64{3}}, SeriesEnd: true},
+		}},
+		{
+			Chunks: []*nodev1.Chunk{{Shard: 0, Id: 1, Key: scantest.Key("", "n"), Columns: &tickmeshv1.Columns{}}},
+			Ends:   []*nodev1.ShardEnd{{Shard: 1}, {Shard: 0, Error: &tickmeshv1.Error{Kind: 1}}},
+		},
+	}
+	var seed []byte
+	for _, m := range good {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		seed = append(append(seed, byte(len(b))), b...)
+	}
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		request := &scan.Request{FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Parallel: 4}
+		s := &answerSource{cluster: c, answer: answer}
+		if _, err := scantest.Collect(context.Background(), s, request); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
