@@ -191,6 +191,49 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestOpenLine holds the ends of lines to what the parser says.
+func TestOpenLine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"a", " ", "=", ",", "\"", "\\", "\n", "\n", "m a=\"", "\r"})).Draw(t, "text"), "")
+		var o openLine
+		for at, line := range strings.SplitAfter(text, "\n") {
+			before := strings.Join(strings.SplitAfter(text, "\n")[:at+1], "")
+			if got, want := o.ends([]byte(line)), parse.LinesEnd([]byte(before)); strings.HasSuffix(line, "\n") && got != want {
+				t.Fatalf("%q: %v, want %v", before, got, want)
+			}
+		}
+	})
+}
+
+// TestLongText reads more lines than a block holds, with samples in comments between,
+// and refuses a line, and a string of many lines, that is too long.
+func TestLongText(t *testing.T) {
+	var text strings.Builder
+	const lines = 100_000
+	for i := range lines {
+		if i%1000 == 999 {
+			fmt.Fprintf(&text, "#tickmesh AAFt %d 3ff0000000000000\n", i)
+		} else {
+			fmt.Fprintf(&text, "m,host=a s=\"a\n#tickmesh b\",value=1 %d\n", i)
+		}
+	}
+	all, err := readAll(Line, []byte(text.String()), ReadOptions{Precision: parse.PrecisionMs})
+	if err != nil || len(all) != lines {
+		t.Fatalf("%d samples, %v", len(all), err)
+	}
+	for i, s := range all {
+		if s.timeMs != int64(i) || s.bits != math.Float64bits(1) {
+			t.Fatalf("sample %d is %+v", i, s)
+		}
+	}
+	for _, long := range []string{strings.Repeat("x", 300<<10), strings.Repeat("#tickmesh x\n", 30<<10)} {
+		_, err := readAll(Line, []byte("m value=1 1\nm s=\""+long), ReadOptions{})
+		if !errors.Is(err, ErrFormat) || !strings.HasPrefix(err.Error(), "line 2: ") {
+			t.Errorf("a line of %d bytes: %v", len(long), err)
+		}
+	}
+}
+
 // FuzzRead reads any text. What can be read is written and read again the same.
 func FuzzRead(f *testing.F) {
 	f.Add(uint8(0), "cpu,host=a v=1 5\n#tickmesh AAFt 1700000000000 7ff8000000000001\nm s=\"\n#\"")

@@ -14,7 +14,7 @@ import (
 
 // Bounds of what is held of line protocol.
 const (
-	lineBytesMax  = 1 << 20
+	lineBytesMax  = 256 << 10
 	blockBytesMax = 1 << 20
 )
 
@@ -25,7 +25,9 @@ type lineReader struct {
 	batch   parse.Batch
 	keys    parse.KeyBuilder
 	block   []byte // lines that wait
-	number  int64  // of the lines before the block
+	whole   int    // bytes of the block that are whole lines: a newline may stand in a string
+	open    openLine
+	number  int64 // of the lines before the block
 }
 
 func newLineReader(in io.Reader, o ReadOptions) *lineReader {
@@ -40,8 +42,10 @@ func (l *lineReader) read(visit Visitor) error {
 		if err != nil && !ended {
 			return err
 		}
-		line := l.block[start:]
-		private := bytes.HasPrefix(line, []byte(linePrivate)) && (start == 0 || parse.LinesEnd(l.block[:start]))
+		private := start == l.whole && bytes.HasPrefix(l.block[start:], []byte(linePrivate))
+		if private || l.open.ends(l.block[start:]) {
+			l.whole = len(l.block)
+		}
 		switch {
 		case private:
 			if err := l.flush(start, visit); err != nil {
@@ -50,10 +54,10 @@ func (l *lineReader) read(visit Visitor) error {
 			if err := l.private(string(l.block), visit); err != nil {
 				return &PlaceError{"line", l.number + 1, err}
 			}
-			l.block, l.number = l.block[:0], l.number+1
+			l.block, l.whole, l.number = l.block[:0], 0, l.number+1
 		case ended:
 			return l.flush(len(l.block), visit)
-		case len(l.block) >= blockBytesMax && parse.LinesEnd(l.block):
+		case len(l.block) >= blockBytesMax && l.whole == len(l.block):
 			if err := l.flush(len(l.block), visit); err != nil {
 				return err
 			}
@@ -64,15 +68,46 @@ func (l *lineReader) read(visit Visitor) error {
 	}
 }
 
+// openLine finds, a piece after the other, the newline that ends a line: as
+// parse.LinesEnd does for a whole body.
+type openLine struct {
+	escaped, fields, quoted bool
+	equals, commas          int
+}
+
+// ends takes a piece up to its only newline and says whether that ends the line.
+func (o *openLine) ends(piece []byte) bool {
+	for _, c := range piece {
+		switch {
+		case o.escaped:
+			o.escaped = false
+		case c == '\\':
+			o.escaped = true
+		case c == '\n' && !o.quoted:
+			*o = openLine{}
+			return true
+		case c == ' ':
+			o.fields = true
+		case !o.fields:
+		case c == '=' && !o.quoted:
+			o.equals++
+		case c == ',' && !o.quoted:
+			o.commas++
+		case c == '"' && o.equals > o.commas:
+			o.quoted = !o.quoted
+		}
+	}
+	return false
+}
+
 // next appends a line, with its newline, to the block. io.EOF comes with the last
 // one.
 func (l *lineReader) next() error {
-	start := len(l.block)
 	for {
 		part, err := l.in.ReadSlice('\n')
 		l.block = append(l.block, part...)
-		if len(l.block)-start > lineBytesMax || len(l.block) > 2*blockBytesMax {
-			return &PlaceError{"line", l.number + 1 + int64(bytes.Count(l.block[:start], []byte{'\n'})),
+		if len(l.block)-l.whole > lineBytesMax {
+			return &PlaceError{"line", l.number + 1 + int64(bytes.Count(l.block[:l.whole], []byte{'\n'})),
 				fmt.Errorf("%w: longer than %d bytes", ErrFormat, lineBytesMax)}
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
@@ -101,6 +136,7 @@ func (l *lineReader) flush(n int, visit Visitor) error {
 	}
 	l.number += int64(bytes.Count(l.block[:n], []byte{'\n'}))
 	l.block = l.block[:copy(l.block, l.block[n:])]
+	l.whole = max(0, l.whole-n)
 	return nil
 }
 
