@@ -18,7 +18,6 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdstore"
-	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/node/agent"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 )
@@ -29,6 +28,7 @@ type nodeSettings struct {
 	nodeIdentitySettings
 	storageSettings
 	seriesLimitSettings
+	clientTLSSettings
 	peerTLSSettings
 	operationSettings
 	httpAddr address
@@ -45,6 +45,7 @@ func (s *nodeSettings) define(f *pflag.FlagSet) {
 	s.walSync.value = "interval"
 	f.Lookup("wal-sync").DefValue = "interval"
 	s.seriesLimitSettings.define(f)
+	s.clientTLSSettings.define(f)
 	s.peerTLSSettings.define(f)
 	s.operationSettings.define(f)
 }
@@ -54,6 +55,7 @@ func (s *nodeSettings) validate() error {
 	s.clusterSettings.validate(&v)
 	s.nodeIdentitySettings.validate(&v)
 	s.storageSettings.validate(&v)
+	s.clientTLSSettings.validate(&v)
 	s.peerTLSSettings.validate(&v)
 	s.operationSettings.validate(&v)
 	return v.err()
@@ -159,12 +161,12 @@ func seenBy(dataDir string) (shardmap.Seen, error) {
 
 func (s *clusterSettings) openStore(t *peerTLSSettings, seen shardmap.Seen, logger *slog.Logger) (shardmap.Store, error) {
 	o := etcdstore.Options{Endpoints: s.etcdEndpoints, Cluster: s.cluster, Seen: seen}
-	if t.etcdTLS.set() {
-		files, err := transport.NewTLS(transport.Files{Cert: t.etcdTLS.cert, Key: t.etcdTLS.key, CA: t.etcdTLS.ca}, logger, time.Now)
-		if err != nil {
-			return nil, err
-		}
-		o.TLS = files.ClientConfig("")
+	files, err := t.etcdTLS.open(logger)
+	if err != nil {
+		return nil, err
+	}
+	if files != nil {
+		o.Credentials = files.Credentials()
 	}
 	return etcdstore.Open(o)
 }
@@ -172,11 +174,8 @@ func (s *clusterSettings) openStore(t *peerTLSSettings, seen shardmap.Seen, logg
 // rpcCredentials gives the credentials of both sides of connections in the cluster;
 // nil: no TLS.
 func (t *peerTLSSettings) rpcCredentials(logger *slog.Logger) (server, client credentials.TransportCredentials, err error) {
-	if !t.rpcTLS.set() {
-		return nil, nil, nil
-	}
-	files, err := transport.NewTLS(transport.Files{Cert: t.rpcTLS.cert, Key: t.rpcTLS.key, CA: t.rpcTLS.ca}, logger, time.Now)
-	if err != nil {
+	files, err := t.rpcTLS.open(logger)
+	if files == nil || err != nil {
 		return nil, nil, err
 	}
 	server, err = files.ServerCredentials()
@@ -233,6 +232,10 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, logger *slog.Logger
 		<-ctx.Done()
 		return nil
 	}
+	secure, err := s.serverTLS(logger)
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", string(s.httpAddr))
 	if err != nil {
 		return fmt.Errorf("--http-addr %s: %w", s.httpAddr, err)
@@ -243,10 +246,19 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, logger *slog.Logger
 	ready.set(true)
 	front := &frontSettings{operationSettings: s.operationSettings}
 	const headerTimeout = 10 * time.Second
-	server := &http.Server{Handler: front.newMux(http.NotFoundHandler(), registry, ready, m.node), ReadHeaderTimeout: headerTimeout}
+	server := &http.Server{
+		Handler: front.newMux(http.NotFoundHandler(), registry, ready, m.node), ReadHeaderTimeout: headerTimeout, TLSConfig: secure.config,
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+	}
 	logger.Info("listening", "port", "http", "address", listener.Addr().String())
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	go func() {
+		if secure.config != nil {
+			failed <- server.ServeTLS(listener, "", "")
+			return
+		}
+		failed <- server.Serve(listener)
+	}()
 	select {
 	case <-ctx.Done():
 		return server.Close()

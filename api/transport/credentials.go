@@ -2,6 +2,8 @@ package transport
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 
 	"google.golang.org/grpc/credentials"
@@ -13,14 +15,33 @@ func (t *TLS) Credentials() credentials.TransportCredentials {
 	return &clientCredentials{tls: t, TransportCredentials: credentials.NewTLS(t.ClientConfig(""))}
 }
 
-// ServerCredentials gives what a gRPC server listens with. Errors: ErrTLS without a
-// certificate.
+// ServerCredentials gives what a gRPC server listens with. It logs whom it refuses.
+// Errors: ErrTLS without a certificate.
 func (t *TLS) ServerCredentials() (credentials.TransportCredentials, error) {
 	config, err := t.ServerConfig()
 	if err != nil {
 		return nil, err
 	}
-	return credentials.NewTLS(config), nil
+	return &serverCredentials{tls: t, TransportCredentials: credentials.NewTLS(config)}, nil
+}
+
+type serverCredentials struct {
+	credentials.TransportCredentials
+	tls *TLS
+}
+
+// ServerHandshake does the handshake. gRPC itself says nothing of those that fail.
+func (s *serverCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	secure, info, err := s.TransportCredentials.ServerHandshake(conn)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) { // a port that is only looked at is no news
+		s.tls.refused(conn.RemoteAddr(), err)
+	}
+	return secure, info, err
+}
+
+// Clone gives a copy.
+func (s *serverCredentials) Clone() credentials.TransportCredentials {
+	return &serverCredentials{tls: s.tls, TransportCredentials: s.TransportCredentials.Clone()}
 }
 
 type clientCredentials struct {

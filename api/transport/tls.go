@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -46,6 +47,8 @@ type TLS struct {
 		contents [3][]byte // of the files in use: certificate, key, authorities
 		refused  [3][]byte // of files that did not fit: reported once
 		current  *material
+		toldAt   time.Time // of a refused connection; zero: none yet
+		untold   int       // refused since
 	}
 }
 
@@ -138,6 +141,24 @@ func (t *TLS) material() *material {
 	t.logger.Info("TLS files have changed; new connections use them", "certificate", t.files.Cert, "authorities", t.files.CA)
 	t.mu.contents, t.mu.current, t.mu.refused = contents, m, [3][]byte{}
 	return m
+}
+
+// refusalInterval is between two log lines about connections that were refused.
+const refusalInterval = 10 * time.Second
+
+// refused logs that a client was not let in.
+func (t *TLS) refused(client net.Addr, reason error) {
+	now := t.now()
+	t.mu.Lock()
+	if since := now.Sub(t.mu.toldAt); !t.mu.toldAt.IsZero() && since >= 0 && since < refusalInterval {
+		t.mu.untold++
+		t.mu.Unlock()
+		return
+	}
+	untold := t.mu.untold
+	t.mu.toldAt, t.mu.untold = now, 0
+	t.mu.Unlock()
+	t.logger.Warn("a connection is refused: TLS", "client", client.String(), "error", reason, "left_out", untold)
 }
 
 func sameContents(a, b [3][]byte) bool {

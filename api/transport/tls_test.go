@@ -325,7 +325,8 @@ func TestGRPCOverTLS(t *testing.T) {
 	serverSide.set(t, old, 10, old)
 	clientSide.set(t, old, 20, old)
 	var c clock
-	server, client := open(t, serverSide.Files, &c, io.Discard), open(t, clientSide.Files, &c, io.Discard)
+	var log bytes.Buffer
+	server, client := open(t, serverSide.Files, &c, &log), open(t, clientSide.Files, &c, io.Discard)
 	listening, err := server.ServerCredentials()
 	if err != nil {
 		t.Fatal(err)
@@ -339,6 +340,9 @@ func TestGRPCOverTLS(t *testing.T) {
 			t.Fatal("a client without TLS was served")
 		}
 		stop()
+		if got := strings.Count(log.String(), "a connection is refused: TLS"); got != 1 { // of many, all within refusalInterval
+			t.Fatalf("%d lines about the refusal:\n%s", got, log.String())
+		}
 		serverSide.set(t, young, 11, young)
 		clientSide.set(t, young, 21, young)
 		c.turn()

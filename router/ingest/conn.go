@@ -21,8 +21,10 @@ const (
 // conn is an accepted TCP connection. Its listener closes it when it is idle in
 // a drain.
 type conn struct {
-	*net.TCPConn
+	net.Conn // what is read and written: the socket, or TLS over it
+	tcp      *net.TCPConn
 	raw      syscall.RawConn
+	secure   *secureConn // nil: without TLS
 	listener *listener
 	state    atomic.Int32
 	http     atomic.Bool   // speaks HTTP on the put port
@@ -31,12 +33,17 @@ type conn struct {
 	taken    chan struct{} // closed when an answer that took the connection over has ended
 }
 
-func newConn(c *net.TCPConn, l *listener) (*conn, error) {
-	raw, err := c.SyscallConn()
+func newConn(tcp *net.TCPConn, l *listener) (*conn, error) {
+	raw, err := tcp.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	return &conn{TCPConn: c, raw: raw, listener: l}, nil
+	c := &conn{Conn: tcp, tcp: tcp, raw: raw, listener: l}
+	if l.tls != nil {
+		c.secure = newSecureConn(tcp, raw, l.tls)
+		c.Conn = c.secure
+	}
+	return c, nil
 }
 
 // Read gives the prefix first. In a drain an idle connection that has nothing to
@@ -52,7 +59,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.state.Load() == connIdle && c.listener.draining.Load() && !c.hasInput() {
 		return 0, io.EOF
 	}
-	return c.TCPConn.Read(p)
+	return c.Conn.Read(p)
 }
 
 // Bounds of a lingering close.
@@ -65,11 +72,20 @@ const (
 // to read its answer: closing a socket that holds unread bytes discards what was
 // sent to the client.
 func (c *conn) Close() error {
-	if c.linger.Swap(false) && c.CloseWrite() == nil {
+	if c.linger.Swap(false) && c.closeWrite() == nil {
 		_ = c.SetReadDeadline(time.Now().Add(lingerTimeout))
-		_, _ = io.CopyN(io.Discard, c.TCPConn, lingerBytesMax)
+		_, _ = io.CopyN(io.Discard, c.tcp, lingerBytesMax)
 	}
-	return c.TCPConn.Close()
+	return c.Conn.Close()
+}
+
+func (c *conn) closeWrite() error {
+	if c.secure != nil {
+		if err := c.secure.CloseWrite(); err != nil {
+			return err
+		}
+	}
+	return c.tcp.CloseWrite()
 }
 
 // busy says that a request has begun. It is false when a drain came first.
@@ -78,8 +94,11 @@ func (c *conn) busy() bool { return c.state.CompareAndSwap(connIdle, connBusy) }
 // idle says that the last request has been answered.
 func (c *conn) idle() { c.state.CompareAndSwap(connBusy, connIdle) }
 
-// hasInput says whether the socket holds something to read.
+// hasInput says whether the connection holds something to read.
 func (c *conn) hasInput() (has bool) {
+	if c.secure != nil && c.secure.peeked.Load() {
+		return true
+	}
 	_ = c.raw.Control(func(fd uintptr) {
 		n, err := peekSocket(fd)
 		has = err == nil && n > 0
@@ -100,7 +119,14 @@ var errWouldBlock = errors.New("nothing to read now")
 
 // readNow reads what the socket holds, without waiting.
 func (c *conn) readNow(p []byte) (n int, err error) {
-	if errControl := c.raw.Control(func(fd uintptr) { n, err = readSocket(fd, p) }); errControl != nil {
+	if c.secure != nil {
+		return c.secure.readNow(p)
+	}
+	return readRawNow(c.raw, p)
+}
+
+func readRawNow(raw syscall.RawConn, p []byte) (n int, err error) {
+	if errControl := raw.Control(func(fd uintptr) { n, err = readSocket(fd, p) }); errControl != nil {
 		return 0, errControl
 	}
 	return n, err
@@ -126,6 +152,9 @@ func readSocket(fd uintptr, p []byte) (int, error) {
 
 // waitReadable waits until there is something to read, the end included.
 func (c *conn) waitReadable() error {
+	if c.secure != nil {
+		return c.secure.waitReadable()
+	}
 	return c.raw.Read(func(fd uintptr) bool {
 		_, err := peekSocket(fd)
 		return err == nil || !wouldBlock(err)

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,10 +18,12 @@ type listener struct {
 	port     port
 	socket   *net.TCPListener
 	max      int
-	refusal  []byte // what a connection beyond max is told
+	tls      *tls.Config // nil: without TLS
+	refusal  []byte      // what a connection beyond max is told
 	serve    func(*conn)
 	metrics  *portMetrics
 	log      *slog.Logger
+	strange  *limitedLog   // of handshakes that fail
 	period   time.Duration // of TCP keep-alive
 	draining atomic.Bool
 	refusing chan struct{} // bounds the refusals under way
@@ -39,9 +42,10 @@ func listen(p port, address string, o *Options, m *metrics) (*listener, error) {
 	}
 	l := &listener{
 		port: p, socket: socket.(*net.TCPListener), max: o.Limits.ConnectionsMax, metrics: &m.ports[p],
-		log: o.Logger.With("port", portNames[p]), period: o.TCP.KeepAlivePeriod,
+		log: o.Logger.With("port", portNames[p]), period: o.TCP.KeepAlivePeriod, tls: o.TLS,
 		refusing: make(chan struct{}, refusalsMax),
 	}
+	l.strange = &limitedLog{log: l.log, clock: o.Clock}
 	l.mu.conns = make(map[*conn]struct{})
 	return l, nil
 }
@@ -96,13 +100,15 @@ func (l *listener) admit(tcp *net.TCPConn) {
 		l.refuse(c)
 		return
 	}
-	l.metrics.accepted.Add(1)
+	if c.secure == nil {
+		l.metrics.accepted.Add(1)
+	}
 	l.metrics.open.Add(1)
 	l.running.Add(1)
 	go func() {
 		defer l.running.Done()
 		defer l.forget(c)
-		if !l.draining.Load() { // else drain has not seen this connection
+		if l.shakeHands(c) && !l.draining.Load() { // else drain has not seen this connection
 			l.serve(c)
 		}
 	}()
@@ -120,6 +126,10 @@ func (l *listener) forget(c *conn) {
 // refuse tells a connection that there are too many.
 func (l *listener) refuse(c *conn) {
 	l.metrics.refused.Add(1)
+	if c.secure != nil { // it would take a handshake to say something
+		_ = c.tcp.Close()
+		return
+	}
 	select {
 	case l.refusing <- struct{}{}:
 	default:
@@ -132,7 +142,7 @@ func (l *listener) refuse(c *conn) {
 		defer func() { <-l.refusing }()
 		defer c.Close()
 		_ = c.SetWriteDeadline(time.Now().Add(lingerTimeout))
-		if _, err := c.TCPConn.Write(l.refusal); err == nil {
+		if _, err := c.tcp.Write(l.refusal); err == nil {
 			c.linger.Store(true)
 		}
 	}()
@@ -176,7 +186,7 @@ func (l *listener) wait(ctx context.Context) error {
 	}
 	left := l.connections()
 	for _, c := range left {
-		_ = c.TCPConn.Close()
+		_ = c.tcp.Close()
 	}
 	<-ended
 	if len(left) == 0 {

@@ -89,7 +89,7 @@ const (
 
 var portNames = [ports]string{"http", "put", "line", "udp"} //nolint:gochecknoglobals // a constant table
 
-type portMetrics struct{ open, accepted, refused atomic.Int64 }
+type portMetrics struct{ open, accepted, refused, unsafe atomic.Int64 }
 
 // metrics are a server's counters. It is a prometheus.Collector.
 type metrics struct {
@@ -167,6 +167,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(d.connections, prometheus.GaugeValue, float64(pm.open.Load()), name)
 		counter(d.connectionsTotal, &pm.accepted, name, "accepted")
 		counter(d.connectionsTotal, &pm.refused, name, "refused")
+		counter(d.connectionsTotal, &pm.unsafe, name, "tls_failed")
 	}
 	for cause := range dropCauses {
 		counter(d.drops, &m.drops[cause], dropNames[cause][0], dropNames[cause][1])

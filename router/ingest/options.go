@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,6 +30,9 @@ type Options struct {
 	PutAddress  string // host:port, TCP
 	LineAddress string // host:port, TCP
 	UDPAddress  string // host:port
+
+	// TLS is for the HTTP, put and line ports. Nil: they are without.
+	TLS *tls.Config
 
 	Writer   Writer
 	Resolver split.Resolver // safe for concurrent use

@@ -100,16 +100,11 @@ func (c *conn) watchHangUp(hungUp func()) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		var n int
-		var err error
-		errRead := c.raw.Read(func(fd uintptr) bool {
-			n, err = peekSocket(fd)
-			return err == nil || !wouldBlock(err)
-		})
-		if errRead == nil && n <= 0 { // with n > 0 the next request is here already
+		more, err := c.awaitMore()
+		if err == nil && !more { // with more the next request is here already
 			hungUp()
 		}
-		if errRead != nil && !errors.Is(errRead, errDeadline) {
+		if err != nil && !errors.Is(err, errDeadline) {
 			hungUp() // the connection was closed on this side
 		}
 	}()
@@ -118,6 +113,21 @@ func (c *conn) watchHangUp(hungUp func()) (stop func()) {
 		<-ended
 		_ = c.SetReadDeadline(time.Time{})
 	}
+}
+
+// awaitMore waits until there is something to read, and says whether that is more
+// than the end.
+func (c *conn) awaitMore() (more bool, err error) {
+	if c.secure != nil {
+		err := c.secure.waitReadable()
+		return c.secure.peeked.Load(), err
+	}
+	err = c.raw.Read(func(fd uintptr) bool {
+		n, err := peekSocket(fd)
+		more = n > 0
+		return err == nil || !wouldBlock(err)
+	})
+	return more, err
 }
 
 // answer is the http.ResponseWriter of one request. Its handler runs beside the

@@ -104,8 +104,12 @@ func (r *replies) finish() {
 	r.sending.Wait()
 }
 
-// writeNow writes what the socket takes without waiting.
+// writeNow writes what the socket takes without waiting. TLS cannot: a record that
+// was begun has to be ended.
 func (c *conn) writeNow(p []byte) (n int, err error) {
+	if c.secure != nil {
+		return 0, errWouldBlock
+	}
 	errControl := c.raw.Control(func(fd uintptr) {
 		for n < len(p) {
 			var written int

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
@@ -45,11 +46,13 @@ const (
 type Server struct {
 	etcd     *embed.Etcd
 	endpoint string
+	stopping *atomic.Bool // what etcd logs from now on is no news
 }
 
 // Start starts a server and waits until it can be written to. Errors: ErrStart.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	config, err := configOf(o)
+	stopping := &atomic.Bool{}
+	config, err := configOf(o, stopping)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +64,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	defer timeout.Stop()
 	select {
 	case <-etcd.Server.ReadyNotify():
-		return &Server{etcd: etcd, endpoint: etcd.Clients[0].Addr().String()}, nil
+		return &Server{etcd: etcd, endpoint: etcd.Clients[0].Addr().String(), stopping: stopping}, nil
 	case err = <-etcd.Err():
 	case <-etcd.Server.StopNotify():
 		err = errors.New("it stopped")
@@ -83,6 +86,7 @@ func (s *Server) Failed() <-chan error { return s.etcd.Err() }
 // Close stops the server; what it has answered is on disk. A client that has
 // connected and says nothing can hold etcd up, so the wait is bounded. Errors: ErrStop.
 func (s *Server) Close() error {
+	s.stopping.Store(true)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -98,7 +102,7 @@ func (s *Server) Close() error {
 	}
 }
 
-func configOf(o Options) (*embed.Config, error) {
+func configOf(o Options, stopping *atomic.Bool) (*embed.Config, error) {
 	if o.PeerAddress == "" {
 		o.PeerAddress = "127.0.0.1:0"
 	}
@@ -128,7 +132,7 @@ func configOf(o Options) (*embed.Config, error) {
 	c.SnapshotCount = snapshotEntries
 	c.UnsafeNoFsync = o.NoSync
 	c.EnableGRPCGateway = false
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(newCore(log.With("part", "etcd"))))
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(newCore(log.With("part", "etcd"), stopping)))
 	return c, nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -58,7 +60,7 @@ func TestStartRefused(t *testing.T) {
 
 func TestLogLevels(t *testing.T) {
 	var out bytes.Buffer
-	log := zap.New(newCore(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}))))
+	log := zap.New(newCore(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo})), &atomic.Bool{}))
 	log.Info("usual", zap.String("k", "v"))
 	log.With(zap.String("member", "m")).Warn("slow", zap.Int("ms", 5))
 	log.Error("broken", zap.Error(errors.New("reason")))
@@ -70,5 +72,37 @@ func TestLogLevels(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in %s", want, got)
 		}
+	}
+}
+
+// lockedBuffer is written to by etcd's goroutines.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// TestStopIsNoError: a server that is stopped says nothing of it above debug.
+func TestStopIsNoError(t *testing.T) {
+	var out lockedBuffer
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	for range 3 {
+		server, err := Start(context.Background(), Options{DataDir: t.TempDir(), ClientAddress: "127.0.0.1:0", NoSync: true, Log: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	if out.text.Len() > 0 {
+		t.Error(out.text.String())
 	}
 }

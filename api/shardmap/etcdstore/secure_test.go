@@ -15,6 +15,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
@@ -78,14 +79,18 @@ func TestTLS(t *testing.T) {
 		}
 	}()
 	address := listener.Addr().String()
-	store := openAt(t, Options{Endpoints: []string{address}, Cluster: "tls", TLS: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{own}}})
+	store := openAt(t, Options{Endpoints: []string{address}, Cluster: "tls", Credentials: credentials.NewTLS(&tls.Config{RootCAs: pool, Certificates: []tls.Certificate{own}})})
 	if err := store.SetDesired(context.Background(), "a", shardmap.Draining); err != nil {
 		t.Fatal(err)
 	}
 	for name, config := range map[string]*tls.Config{
 		"without TLS": nil, "without a certificate": {RootCAs: pool}, "with another authority": {Certificates: []tls.Certificate{own}},
 	} {
-		store := openAt(t, Options{Endpoints: []string{address}, Cluster: "tls", TLS: config, RequestTimeout: time.Second})
+		o := Options{Endpoints: []string{address}, Cluster: "tls", RequestTimeout: time.Second}
+		if config != nil {
+			o.Credentials = credentials.NewTLS(config)
+		}
+		store := openAt(t, o)
 		if _, err := store.Load(context.Background()); !errors.Is(err, shardmap.ErrUnavailable) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -137,7 +142,12 @@ func TestPassword(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, o := range []Options{{}, {Endpoints: []string{"127.0.0.1:1"}}, {Endpoints: []string{"127.0.0.1:1"}, Cluster: "a/b"}} {
+	secure := credentials.NewTLS(&tls.Config{})
+	for _, o := range []Options{
+		{}, {Endpoints: []string{"127.0.0.1:1"}}, {Endpoints: []string{"127.0.0.1:1"}, Cluster: "a/b"},
+		{Endpoints: []string{"http://127.0.0.1:1"}, Cluster: "a", Credentials: secure},
+		{Endpoints: []string{"https://127.0.0.1:1"}, Cluster: "a"},
+	} {
 		if _, err := Open(o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%+v: %v", o, err)
 		}

@@ -2,14 +2,16 @@ package etcdstore
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
@@ -20,8 +22,10 @@ type Options struct {
 	Cluster   string   // name of the cluster
 	User      string   // empty: without authentication
 	Password  string
-	TLS       *tls.Config   // nil: without; GetClientCertificate may give newer certificates
-	Seen      shardmap.Seen // the newest map that was seen in an earlier life
+	// Credentials are for TLS, which is then used with every endpoint; they may follow
+	// files that are rotated. Nil: without.
+	Credentials credentials.TransportCredentials
+	Seen        shardmap.Seen // the newest map that was seen in an earlier life
 
 	LeaseTTL       time.Duration // a node or leader that is silent for so long is gone; 0: LeaseTTLDefault; whole seconds
 	RequestTimeout time.Duration // after which a call ends with ErrUnavailable; 0: RequestTimeoutDefault
@@ -70,6 +74,14 @@ func Open(o Options) (*Store, error) {
 	case !shardmap.ValidName(o.Cluster):
 		return nil, fmt.Errorf("%w: cluster %q", ErrOptions, o.Cluster)
 	}
+	for _, endpoint := range o.Endpoints {
+		switch {
+		case o.Credentials != nil && strings.HasPrefix(endpoint, "http://"):
+			return nil, fmt.Errorf("%w: endpoint %s is without TLS, but there are credentials", ErrOptions, endpoint)
+		case o.Credentials == nil && strings.HasPrefix(endpoint, "https://"):
+			return nil, fmt.Errorf("%w: endpoint %s is with TLS, but there are no credentials", ErrOptions, endpoint)
+		}
+	}
 	o.LeaseTTL = orDefault(o.LeaseTTL, LeaseTTLDefault)
 	o.RequestTimeout = orDefault(o.RequestTimeout, RequestTimeoutDefault)
 	o.ProbeInterval = orDefault(o.ProbeInterval, ProbeIntervalDefault)
@@ -96,8 +108,12 @@ func (s *Store) client() (*clientv3.Client, error) {
 	if s.mu.client != nil {
 		return s.mu.client, nil
 	}
+	var dial []grpc.DialOption
+	if s.options.Credentials != nil { // a tls.Config would keep the authorities of the start
+		dial = append(dial, grpc.WithTransportCredentials(s.options.Credentials))
+	}
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: s.options.Endpoints, TLS: s.options.TLS,
+		Endpoints: s.options.Endpoints, DialOptions: dial,
 		Username: s.options.User, Password: s.options.Password,
 		DialTimeout: s.options.RequestTimeout, DialKeepAliveTime: keepAliveTime, DialKeepAliveTimeout: keepAliveTimeout,
 		Logger: zap.NewNop(), // its errors are returned, and told by those who asked
