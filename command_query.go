@@ -112,7 +112,7 @@ func newQueryCommand() *cobra.Command {
 	cmd := s.prepare(&cobra.Command{
 		Use: "query SELECTOR", Short: "Show samples", Args: cobra.ExactArgs(1),
 		Example: `  tickmesh query 'cpu{host=a}' --start 15m-ago
-  tickmesh query 'cpu{host=~"web-.*",!test}' --start 7d-ago --window 1h --aggregate avg,max --output json`,
+  tickmesh query 'cpu{host=~"web-.*",!test}' --start 7d-ago --window 1h --aggregate max`,
 	})
 	r.define(cmd, "1h-ago")
 	cmd.Flags().Var(&window, "window", "one row for each window of this length, from 1970 on (default: the samples)")

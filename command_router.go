@@ -33,6 +33,7 @@ func (s *routerSettings) define(f *pflag.FlagSet) {
 	group(f, headingCluster, "initial-nodes", "replace-after")
 	s.writeLimitSettings.define(f)
 	s.queryLimitSettings.define(f)
+	s.clientTLSSettings.define(f)
 	s.peerTLSSettings.define(f)
 	s.operationSettings.define(f)
 }

@@ -16,7 +16,7 @@ const (
 )
 
 func headings() []string {
-	return []string{headingListeners, headingStorage, headingWriteLimits, headingQueryLimits, headingOperation}
+	return []string{headingListeners, headingStorage, headingWriteLimits, headingQueryLimits, headingTLS, headingOperation}
 }
 
 // frontSettings are those of a process that clients talk to.
@@ -24,11 +24,13 @@ type frontSettings struct {
 	listenerSettings
 	writeLimitSettings
 	queryLimitSettings
+	clientTLSSettings
 	operationSettings
 }
 
 func (s *frontSettings) validate(v *validation) {
 	s.operationSettings.validate(v)
+	s.clientTLSSettings.validate(v)
 	s.writeLimitSettings.validate(v)
 	v.addresses(s.listeners())
 }
@@ -54,6 +56,7 @@ func (s *standaloneSettings) define(f *pflag.FlagSet) {
 	s.seriesLimitSettings.define(f)
 	s.writeLimitSettings.define(f)
 	s.queryLimitSettings.define(f)
+	s.clientTLSSettings.define(f)
 	s.operationSettings.define(f)
 }
 

@@ -1,6 +1,15 @@
 package main
 
-import "github.com/spf13/pflag"
+import (
+	"crypto/tls"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/tickmesh/tickmesh/api/transport"
+)
 
 const headingTLS = "TLS (PEM files, read again when they change)"
 
@@ -15,17 +24,49 @@ func (t *tlsFiles) validate(v *validation, prefix string) {
 	}
 }
 
+// open reads the files; nil: none are named.
+func (t *tlsFiles) open(logger *slog.Logger) (*transport.TLS, error) {
+	if !t.set() {
+		return nil, nil //nolint:nilnil // without TLS
+	}
+	return transport.NewTLS(transport.Files{Cert: t.cert, Key: t.key, CA: t.ca}, logger, time.Now)
+}
+
 // clientTLSSettings are for the ports that clients use.
 type clientTLSSettings struct{ clientTLS tlsFiles }
 
 func (s *clientTLSSettings) define(f *pflag.FlagSet) {
-	f.StringVar(&s.clientTLS.cert, "tls-cert", "", "`file` with the certificate of the ports for clients; empty: no TLS")
+	f.StringVar(&s.clientTLS.cert, "tls-cert", "", "`file` with the certificate of the TCP ports for clients; empty: no TLS")
 	f.StringVar(&s.clientTLS.key, "tls-key", "", "`file` with its key")
 	f.StringVar(&s.clientTLS.ca, "tls-client-ca", "", "`file` with the authorities of clients, which then must show a certificate")
 	group(f, headingTLS, "tls-cert", "tls-key", "tls-client-ca")
 }
 
-func (s *clientTLSSettings) validate(v *validation) { s.clientTLS.validate(v, "tls") }
+func (s *clientTLSSettings) validate(v *validation) {
+	s.clientTLS.validate(v, "tls")
+	if s.clientTLS.ca != "" && s.clientTLS.cert == "" {
+		v.refuse("tls-client-ca", s.clientTLS.ca, "expected --tls-cert and --tls-key, too")
+	}
+}
+
+// serverTLS is what the ports for clients are served with.
+type serverTLS struct {
+	config      *tls.Config                      // nil: without TLS
+	credentials credentials.TransportCredentials // of gRPC; nil: without TLS
+}
+
+// serverTLS reads the files.
+func (s *clientTLSSettings) serverTLS(logger *slog.Logger) (t serverTLS, err error) {
+	files, err := s.clientTLS.open(logger)
+	if files == nil || err != nil {
+		return t, err
+	}
+	if t.config, err = files.ServerConfig(); err != nil {
+		return t, err
+	}
+	t.credentials, err = files.ServerCredentials()
+	return t, err
+}
 
 // peerTLSSettings are for connections inside the cluster. Both sides show a
 // certificate of the authority.

@@ -40,8 +40,14 @@ type backend struct {
 // serve listens until the context ends, then drains.
 func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registry, logger *slog.Logger, stdout io.Writer) error {
 	ready := &readiness{health: b.health, details: b.details}
+	secure, err := s.serverTLS(logger)
+	if err != nil {
+		return err
+	}
 	queries := opentsdb.New(s.queryOptions(b, logger, registry))
-	server, err := ingest.New(s.ingestOptions(b, logger, registry, s.newMux(queries, registry, ready, b.settler)))
+	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(queries, registry, ready, b.settler))
+	ingestOptions.TLS = secure.config
+	server, err := ingest.New(ingestOptions)
 	if err != nil {
 		return err
 	}
@@ -49,7 +55,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	if err != nil {
 		return err
 	}
-	health, err := listenGRPC(string(s.grpcAddr), int(s.connectionsMax), clients, nil)
+	health, err := listenGRPC(string(s.grpcAddr), int(s.connectionsMax), clients, secure.credentials)
 	if err != nil {
 		return s.listenError(err)
 	}
@@ -59,7 +65,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	}
 	ready.set(true)
 	health.serve(logger)
-	s.greet(stdout, b.about, server.Addresses(), health)
+	s.greet(stdout, b.about, server.Addresses(), health, secure.config != nil)
 	<-ctx.Done()
 	ready.set(false)
 	health.refuse()
@@ -77,10 +83,10 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	return nil
 }
 
-func (s *frontSettings) greet(stdout io.Writer, about string, at ingest.Addresses, health *grpcServer) {
+func (s *frontSettings) greet(stdout io.Writer, about string, at ingest.Addresses, health *grpcServer, secure bool) {
 	g := greeting{
 		version: programVersion, about: about, udpFormat: s.udpFormat.value,
-		http: at.HTTP, put: at.Put, line: at.Line, udp: at.UDP, grpc: health.address(),
+		http: at.HTTP, put: at.Put, line: at.Line, udp: at.UDP, grpc: health.address(), secure: secure,
 	}
 	g.write(stdout)
 }

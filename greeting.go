@@ -13,13 +13,18 @@ type greeting struct {
 	version, about             string
 	http, put, line, udp, grpc net.Addr
 	udpFormat                  string
+	secure                     bool // the TCP ports speak TLS
 }
 
 // write prints the greeting. On IPv4 its lines fit 100 columns.
 func (g *greeting) write(w io.Writer) {
 	fmt.Fprintf(w, "TickMesh %s %s\n\n", g.version, g.about)
+	http, tcp := "http://", "tcp://"
+	if g.secure {
+		http, tcp = "https://", "tls://"
+	}
 	if g.http != nil {
-		url := "http://" + typable(g.http)
+		url := http + typable(g.http)
 		fmt.Fprintf(w, "  Try    curl -d 'cpu,host=a value=0.64' %s/write\n", url)
 		fmt.Fprintf(w, "         curl '%s/api/query?start=1h-ago&m=none:cpu'\n\n", url)
 	}
@@ -33,20 +38,20 @@ func (g *greeting) write(w io.Writer) {
 		title = ""
 	}
 	const put, line = "OpenTSDB put lines", "InfluxDB line protocol"
-	row("http://", g.http, "/write", line+" (also /api/v2/write)")
-	row("http://", g.http, "/api/put", "OpenTSDB JSON or put lines")
-	row("http://", g.http, "/api/v1/write", "Prometheus remote write")
-	row("tcp://", g.put, "", put)
-	row("tcp://", g.line, "", line)
+	row(http, g.http, "/write", line+" (also /api/v2/write)")
+	row(http, g.http, "/api/put", "OpenTSDB JSON or put lines")
+	row(http, g.http, "/api/v1/write", "Prometheus remote write")
+	row(tcp, g.put, "", put)
+	row(tcp, g.line, "", line)
 	if g.udpFormat == "line" {
 		row("udp://", g.udp, "", line)
 	} else {
 		row("udp://", g.udp, "", put)
 	}
 	title = "Ask"
-	row("http://", g.http, "/api/query", "OpenTSDB queries")
+	row(http, g.http, "/api/query", "OpenTSDB queries")
 	title = "Watch"
-	row("http://", g.http, "/metrics", "metrics; health is at /readyz and /healthz")
+	row(http, g.http, "/metrics", "metrics; health is at /readyz and /healthz")
 	row("grpc://", g.grpc, "", "gRPC: client libraries and commands; health")
 	_ = table.Flush() // a reader that has gone is no reason to stop
 	fmt.Fprintln(w, "\nStop with Ctrl-C or SIGTERM.")

@@ -43,7 +43,9 @@ Start with:  tickmesh standalone --data-dir ./data`,
 		return withHelp(cmd, flagError(err))
 	})
 	root.AddCommand(newStandaloneCommand(), newNodeCommand(), newRouterCommand(), newVersionCommand(), newFailpointsCommand())
-	root.AddCommand(clientCommands()...)
+	for _, cmd := range clientCommands() {
+		root.AddCommand(wrapUsage(cmd))
+	}
 	return root
 }
 

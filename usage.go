@@ -44,3 +44,17 @@ Every flag is also a key of the --config file (http-addr: ":6182") and an enviro
 (TICKMESH_HTTP_ADDR). A flag wins over the environment, the environment over the file.
 `)
 }
+
+// wrapUsage makes the usage of a command with one list of flags as wide as the others.
+func wrapUsage(cmd *cobra.Command) *cobra.Command {
+	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
+		w := cmd.OutOrStderr()
+		fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
+		if cmd.Example != "" {
+			fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
+		}
+		fmt.Fprintf(w, "\nFlags:\n%s", cmd.LocalFlags().FlagUsagesWrapped(usageColumns))
+		return nil
+	})
+	return cmd
+}

@@ -38,7 +38,10 @@ func golden(t *testing.T, name, got string) {
 func TestHelp(t *testing.T) {
 	for file, arguments := range map[string][]string{
 		"help.txt":            {"--help"},
-		"help_standalone.txt": {"standalone", "--help"},
+		"help_standalone.txt": {"standalone", "--help"}, "help_node.txt": {"node", "--help"}, "help_router.txt": {"router", "--help"},
+		"help_query.txt": {"query", "--help"}, "help_import.txt": {"import", "--help"}, "help_export.txt": {"export", "--help"},
+		"help_status.txt": {"status", "--help"}, "help_nodes.txt": {"nodes", "--help"}, "help_shards.txt": {"shards", "--help"},
+		"help_drain.txt": {"drain", "--help"}, "help_undrain.txt": {"undrain", "--help"},
 	} {
 		var out, log bytes.Buffer
 		root := newRootCommand()
