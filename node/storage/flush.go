@@ -15,6 +15,13 @@ import (
 func (e *Engine) Flush() error {
 	e.maintenance.Lock()
 	defer e.maintenance.Unlock()
+	err := e.flushLocked()
+	e.pace.ran(err)
+	return err
+}
+
+// flushLocked is Flush under the maintenance lock.
+func (e *Engine) flushLocked() error {
 	if err := e.settleManifest(); err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}

@@ -12,7 +12,7 @@ const (
 	// a flush before writers wait. It leaves room for what is on its way: when there
 	// are pagelog.GenerationsMax, entries stall and writes are refused.
 	generationsWaitingMax = 8
-	// paceWait bounds the wait of one writer: when flushes fail, they are to hear why.
+	// paceWait bounds the wait of one writer.
 	paceWait = 5 * time.Second
 )
 
@@ -21,7 +21,8 @@ type pace struct {
 	waiting atomic.Int32 // generations that have ended and are not flushed
 	mu      struct {
 		sync.Mutex
-		fewer chan struct{} // closed when there are fewer; nil: nobody waits
+		fewer   chan struct{} // closed when there are fewer or flushes fail; nil: nobody waits
+		failing bool          // the last flush failed
 	}
 }
 
@@ -33,6 +34,20 @@ func (p *pace) flushed() {
 	p.waiting.Add(-1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.tellLocked()
+}
+
+// ran notes how a flush went. While flushes fail nobody waits for them: writers are to
+// hear why, which is when the page log takes no more.
+func (p *pace) ran(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.failing = err != nil; p.mu.failing {
+		p.tellLocked()
+	}
+}
+
+func (p *pace) tellLocked() {
 	if p.mu.fewer != nil {
 		close(p.mu.fewer)
 		p.mu.fewer = nil
@@ -40,11 +55,11 @@ func (p *pace) flushed() {
 }
 
 // next gives what is closed when there are fewer generations, or nil when they are
-// few.
+// few or waiting is in vain.
 func (p *pace) next() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.waiting.Load() < generationsWaitingMax {
+	if p.mu.failing || p.waiting.Load() < generationsWaitingMax {
 		return nil
 	}
 	if p.mu.fewer == nil {
@@ -54,10 +69,11 @@ func (p *pace) next() <-chan struct{} {
 }
 
 // AwaitFlush waits, for a few seconds at most, while so many generations of the page
-// log wait for a flush that the next writes might have to be refused. Who writes
-// calls it before it takes any lock. The error is that of the context.
+// log wait for a flush that the next writes might have to be refused. It does not wait
+// after a flush that failed. Who writes calls it before it takes any lock. The error is
+// that of the context.
 func (e *Engine) AwaitFlush(ctx context.Context) error {
-	if e.pace.waiting.Load() < generationsWaitingMax {
+	if e.pace.waiting.Load() < generationsWaitingMax || e.pace.next() == nil {
 		return nil
 	}
 	e.stats.flushWaits.Add(1)

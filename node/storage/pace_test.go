@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -51,10 +52,23 @@ func TestWritersWaitForFlushes(t *testing.T) {
 	for e.Stats().FlushWaits < 2 {
 		runtime.Gosched()
 	}
-	if err := e.Flush(); err != nil {
+	// A flush that fails ends all waits: there is nothing to wait for.
+	points, err := failpoint.Parse(FailFlushPublish+"=error@1", Failpoints())
+	if err != nil {
 		t.Fatal(err)
 	}
+	e.failpoints = points
+	if err := e.Flush(); err == nil {
+		t.Fatal("the flush did not fail")
+	}
 	if err := <-waited; err != nil {
+		t.Fatal(err)
+	}
+	before := e.Stats().FlushWaits
+	if err := e.AwaitFlush(context.Background()); err != nil || e.Stats().FlushWaits != before {
+		t.Fatalf("%v; want no wait", err)
+	}
+	if err := e.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if n := e.pace.waiting.Load(); n != 0 {
