@@ -52,6 +52,7 @@ type group struct {
 
 	elapsed    int // ticks since the leader was heard, as a follower
 	timeout    int // of elapsed, for a campaign
+	hurries    int // campaigns that follow soon after a leader's loss
 	idle       int // ticks without news, as a leader
 	quiet      bool
 	transferee uint64

@@ -128,9 +128,27 @@ func (h *Host) wakeWith(node string) {
 		case g.leaderNode() == node:
 			h.wake(g)
 			g.elapsed = max(g.elapsed, h.config.ElectionTicks)
+			g.timeout, g.hurries = g.elapsed+h.succession(g, node), hurriesMax
 			h.forgetIfDue(g)
 		}
 	}
+}
+
+// hurriesMax is how many campaigns follow a leader's loss in short order. The first may
+// come before the other voters have noticed it and would vote.
+const hurriesMax = 3
+
+// succession gives the ticks that g waits when the leader's node is lost: everybody
+// notices it at once, so they come one after the other, full voters before witnesses.
+func (h *Host) succession(g *group, lost string) int {
+	const between = 3 // ticks, for an election
+	rank := 0
+	for _, m := range g.config.Members {
+		if m.Role == shardmap.Full && m.Node != lost && (m.RaftID < g.replica.RaftID || g.witness()) {
+			rank++
+		}
+	}
+	return 1 + between*rank
 }
 
 // on says whether a member of the group is on node.

@@ -49,6 +49,14 @@ func (h *Host) campaign(g *group) {
 	defer h.contain(g)
 	// Another try comes sooner: the leader has been given up already.
 	g.elapsed, g.timeout = 0, h.drawTimeout(g)-h.config.ElectionTicks/2
+	if g.hurries > 0 {
+		const soon = 2 // ticks: an answer has had its time
+		g.hurries--
+		g.timeout = soon + h.rng.IntN(soon+1)
+		if g.witness() {
+			g.timeout += soon
+		}
+	}
 	if g.installing != nil {
 		return
 	}

@@ -27,7 +27,7 @@ type Limits struct {
 	AttemptTimeout   time.Duration // then another node is asked; default 2 s
 	ReadTimeout      time.Duration // that a shard may be without an answer; default 10 s
 	BackoffMin       time.Duration // before a second attempt; doubles; default 10 ms
-	BackoffMax       time.Duration // default 500 ms
+	BackoffMax       time.Duration // default 100 ms: an election takes about as long
 	WritesMax        int           // frames in flight; default 256
 	WriteBytesMax    int64         // of frames in flight; default 128 MiB
 	StreamBytesMax   int64         // of frames that wait for, or on, one stream; default 32 MiB
@@ -56,7 +56,7 @@ func (o *Options) setDefaults() {
 	orDefault(&l.AttemptTimeout, 2*time.Second)
 	orDefault(&l.ReadTimeout, 10*time.Second)
 	orDefault(&l.BackoffMin, 10*time.Millisecond)
-	orDefault(&l.BackoffMax, 500*time.Millisecond)
+	orDefault(&l.BackoffMax, 100*time.Millisecond)
 	orDefault(&l.WritesMax, 256)
 	orDefault(&l.WriteBytesMax, 128<<20)
 	orDefault(&l.StreamBytesMax, 32<<20)
