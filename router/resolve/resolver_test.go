@@ -39,7 +39,7 @@ func TestAgainstMap(t *testing.T) {
 		model, eras := map[string]entry{}, [shards]uint32{}
 		lengths := rapid.SampledFrom([]int{8, 60, 3000, 60_000}).Draw(t, "lengths")
 		shardOf := func(n int) uint16 { return uint16(n % shards) }
-		for range rapid.IntRange(1, 30).Draw(t, "operations") {
+		for range rapid.IntRange(1, 16).Draw(t, "operations") {
 			seed := rapid.Uint64().Draw(t, "seed")
 			rng := rand.New(rand.NewPCG(seed, 1))
 			switch kind := rapid.IntRange(0, 9).Draw(t, "kind"); {
@@ -127,7 +127,7 @@ func checkTables(t *rapid.T, r *Resolver) {
 
 // Series that are written all the time stay, though many more come once.
 func TestChurn(t *testing.T) {
-	const budget, rounds = 8 << 20, 12
+	const budget, rounds = 8 << 20, 8
 	r := New(128, budget)
 	hot := 0
 	for ; ; hot++ { // as many as fit
