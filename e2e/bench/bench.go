@@ -56,6 +56,31 @@ var workloads = [...]definition{
 		"2,000 series, a sample each second, four realistic shapes in turn, never-repeating values.",
 		false, runDisk,
 	},
+	{
+		"cluster", "C1 cluster beside standalone",
+		"As W1, on one standalone server, and on clusters of etcd, 3 nodes and a router on the same cores, with 1, 2 and 3 copies; 128 shards.",
+		true, runCluster,
+	},
+	{
+		"latency", "C2 latency of writes",
+		"200 points per request over HTTP, against 3 nodes: 20 connections with 100 requests a second in all, then 200 connections back to back, then 95 % of that rate. Except back to back a write's time counts from when it was due.",
+		true, runLatency,
+	},
+	{
+		"stall", "C3 death of a node",
+		"64 clients write one series each, every 10 ms, to 3 nodes with 2 copies; after 2 s one node gets SIGKILL. Each of the three in a cluster of its own. A client's stall is its longest time without an acknowledged write.",
+		true, runStall,
+	},
+	{
+		"scaling", "C4 from 3 to 5 nodes and back",
+		"40 connections send 1,000 requests of 200 points a second over HTTP, with 2 copies: 5 s before, while two nodes join, and while they are drained.",
+		true, runScaling,
+	},
+	{
+		"rest", "C5 idle groups, witnesses, rebuild",
+		"128 shards over 3 nodes that hold 2,000 series and have nothing to do; then W1 for a while, SIGKILL, and a node starts again on an empty disk.",
+		true, runRest,
+	},
 }
 
 func title(name string) string    { return find(name).title }
@@ -175,6 +200,32 @@ func (b *bench) with(ctx context.Context, t target.Target, group *harness.Memory
 		return err
 	}
 	return nil
+}
+
+// withCluster runs a cluster on empty folders during f.
+func (b *bench) withCluster(ctx context.Context, t target.TickMesh, nodes, replication int, f func(c *target.Cluster) error) error {
+	dir, remove, err := b.folder()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	c, err := target.StartCluster(ctx, t, target.ClusterOptions{
+		Dir: dir, CPUs: b.config.ServerCPUs, Nodes: nodes, Replication: replication, Shards: clusterShards,
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Kill()
+	return c.Err(f(c))
+}
+
+// clustered gives the target if it is one that has clusters here.
+func (b *bench) clustered(t target.Target) (target.TickMesh, bool) {
+	tickmesh, ok := t.(target.TickMesh)
+	if !ok {
+		b.note("%s: clusters of it are not measured", t.Name())
+	}
+	return tickmesh, ok
 }
 
 // asker answers queries: a target.Server.

@@ -16,7 +16,7 @@ type Config struct {
 	Targets   []target.Target
 	Workloads []string // names, from Workloads
 	Scale     Scale
-	Runs      int // of the ingest and query workloads, for the spread
+	Runs      int // of the workloads that are repeated, for the spread
 	// ServerCPUs and ClientCPUs are the cores of each side; Shared says that they
 	// are the same.
 	ServerCPUs, ClientCPUs harness.CPUSet
@@ -53,6 +53,8 @@ const (
 	sendBufferBytes    = 64 << 10
 	memoryFactor       = 4 // data on disk over the memory limit
 	readsEveryRequests = 10
+	clusterNodes       = 3
+	clusterShards      = 128
 )
 
 // scales are a quick look, and what the budgets ask for.
@@ -97,6 +99,11 @@ func SelectWorkloads(list string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// NeedsCluster says whether a workload of the list starts clusters.
+func NeedsCluster(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(find(name).title, "C") })
 }
 
 // Workloads gives the names in order.

@@ -51,7 +51,8 @@ func runIngest(ctx context.Context, b *bench, t target.Target) error {
 				which += ", 10 % reads"
 			}
 			err := b.with(ctx, t, nil, 0, func(server *target.Server) error {
-				return ingestOnce(ctx, b, server, protocol, reads, which)
+				_, err := ingestOnce(ctx, b, server, protocol, reads, which)
+				return err
 			})
 			if err != nil {
 				return fmt.Errorf("%s: %w", which, err)
@@ -61,7 +62,8 @@ func runIngest(ctx context.Context, b *bench, t target.Target) error {
 	return nil
 }
 
-func ingestOnce(ctx context.Context, b *bench, server *target.Server, protocol target.Protocol, reads bool, which string) error {
+// ingestOnce gives the rate in points per second.
+func ingestOnce(ctx context.Context, b *bench, server *target.Server, protocol target.Protocol, reads bool, which string) (float64, error) {
 	rings := make([]*ring, connectionCount)
 	feeds := make([]load.Feed, connectionCount)
 	for i := range rings {
@@ -73,30 +75,30 @@ func ingestOnce(ctx context.Context, b *bench, server *target.Server, protocol t
 	}
 	before, err := server.Usage()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	clientBefore, err := harness.ReadUsage(os.Getpid())
 	if err != nil {
-		return err
+		return 0, err
 	}
 	result, err := send(ctx, server, protocol, feeds, b.config.Scale.Duration, 0)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	clientAfter, err := harness.ReadUsage(os.Getpid())
 	if err != nil {
-		return err
+		return 0, err
 	}
 	after, err := server.Usage()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	reportIngest(b, which, protocol, result, before, after)
 	b.lower(which, "client cores used", "cores", (clientAfter.CPU-clientBefore.CPU).Seconds()/result.Elapsed.Seconds())
 	if err := server.Publish(ctx, server); err != nil {
-		return err
+		return 0, err
 	}
-	return checkRings(ctx, server, protocol.Form(), rings, result.Points)
+	return result.PointsPerSecond(), checkRings(ctx, server, protocol.Form(), rings, result.Points)
 }
 
 // hourQuery asks for the mean of a series over its last hour.

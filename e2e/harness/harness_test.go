@@ -238,3 +238,12 @@ func TestModuleDir(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestVoluntarySwitchesGrowWithSleeps(t *testing.T) {
+	process := shell(t, "for i in 1 2 3 4 5; do sleep 0.001; done; echo done; exec sleep 1000", nil)
+	waitForLog(t, process, "done")
+	// It waits for each of its children.
+	if n, err := process.VoluntarySwitches(); err != nil || n < 5 {
+		t.Fatalf("%d, %v", n, err)
+	}
+}

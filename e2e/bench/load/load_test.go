@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // The oracle is net/http's server, which sends fixed lengths, chunks and nothing.
@@ -179,3 +180,33 @@ func FuzzAnswer(f *testing.F) {
 type sink struct{ net.Conn }
 
 func (sink) Write(p []byte) (int, error) { return len(p), nil }
+
+// A late server makes requests late that were due meanwhile, and the gap shows it.
+func TestPacedRequestsCountFromWhenTheyWereDue(t *testing.T) {
+	const blocked = 200 * time.Millisecond
+	var calls atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls.Add(1) == 5 {
+			time.Sleep(blocked)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer server.Close()
+	sent := 0
+	feed := func() (Item, bool) {
+		sent++
+		return Item{Text: AppendPost(nil, "h", "/w", 0), Points: 1}, sent <= 40
+	}
+	result, err := HTTP(t.Context(), Options{Address: server.Listener.Addr().String(), Interval: 10 * time.Millisecond}, []Feed{feed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Gaps) != 1 || result.Gaps[0] < blocked || result.Elapsed < 390*time.Millisecond {
+		t.Fatalf("gaps %v, %s in all", result.Gaps, result.Elapsed)
+	}
+	// Ten more were due within the 200 ms: each waited a part of it. Timed from when
+	// they were sent, only one of 40 would be late.
+	if late := result.Writes.ValueAtQuantile(90); late < 80_000 {
+		t.Fatalf("one of ten waited for %d µs, all as if the server had answered", late)
+	}
+}

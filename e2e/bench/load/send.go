@@ -41,6 +41,9 @@ type Result struct {
 	ReadTimes *hdrhistogram.Histogram
 	// ConnectionPointsMin and Max are of the slowest and the fastest connection.
 	ConnectionPointsMin, ConnectionPointsMax int64
+	// Gaps is, by connection over HTTP, the longest time between two writes that
+	// were acknowledged, or between the last one and the end.
+	Gaps []time.Duration
 }
 
 // PointsPerSecond is the rate over the whole run.
@@ -57,6 +60,7 @@ type connectionResult struct {
 	points, requests, reads, errors int64
 	errorFirst                      error
 	writes, readTimes               *hdrhistogram.Histogram
+	gap                             time.Duration
 }
 
 func newConnectionResult() *connectionResult {
@@ -75,6 +79,10 @@ type Options struct {
 	Address string
 	// Duration ends the run; 0 lets every feed run to its end.
 	Duration time.Duration
+	// Interval is the time from one request of a connection to the next over HTTP;
+	// 0: back to back. Connections begin spread over it. A request's time counts from
+	// when it was due: one that waits for the answer to another is late.
+	Interval time.Duration
 	// SendBytes is the socket's send buffer at the client; 0: the system's choice.
 	SendBytes int
 	// Fence is sent at the end of a TCP connection, for instance "version\n"; its
@@ -95,7 +103,24 @@ func TCP(ctx context.Context, options Options, feeds []Feed) (*Result, error) {
 	return run(ctx, options, feeds, serveTCP)
 }
 
-type serve func(conn *Conn, feed Feed, options Options, stop *atomic.Bool, result *connectionResult) error
+// pacer says when a connection's requests are due.
+type pacer struct {
+	interval time.Duration // 0: at once
+	due      time.Time
+}
+
+// next waits until a request is due and gives the time from which it counts.
+func (p *pacer) next() time.Time {
+	if p.interval == 0 {
+		return time.Now()
+	}
+	due := p.due
+	p.due = due.Add(p.interval)
+	time.Sleep(time.Until(due))
+	return due
+}
+
+type serve func(conn *Conn, feed Feed, pace pacer, options Options, stop *atomic.Bool, result *connectionResult) error
 
 func run(ctx context.Context, options Options, feeds []Feed, serve serve) (*Result, error) {
 	if options.FenceTimeout == 0 {
@@ -134,7 +159,8 @@ func run(ctx context.Context, options Options, feeds []Feed, serve serve) (*Resu
 	start := time.Now()
 	for i := range conns {
 		results[i] = newConnectionResult()
-		group.Go(func() { failures[i] = serve(conns[i], feeds[i], options, &stop, results[i]) })
+		pace := pacer{interval: options.Interval, due: start.Add(options.Interval * time.Duration(i) / time.Duration(len(conns)))}
+		group.Go(func() { failures[i] = serve(conns[i], feeds[i], pace, options, &stop, results[i]) })
 	}
 	group.Wait()
 	result := merge(results)
@@ -142,15 +168,18 @@ func run(ctx context.Context, options Options, feeds []Feed, serve serve) (*Resu
 	return result, errors.Join(context.Cause(ctx), firstOf(failures))
 }
 
-func serveHTTP(conn *Conn, feed Feed, _ Options, stop *atomic.Bool, result *connectionResult) error {
+func serveHTTP(conn *Conn, feed Feed, pace pacer, _ Options, stop *atomic.Bool, result *connectionResult) error {
+	acknowledged := time.Now()
+	defer func() { result.gap = max(result.gap, time.Since(acknowledged)) }()
 	for !stop.Load() {
+		start := pace.next()
 		item, ok := feed()
 		if !ok {
 			return nil
 		}
-		start := time.Now()
 		status, body, err := conn.RoundTrip(item.Text)
-		micros := time.Since(start).Microseconds()
+		end := time.Now()
+		micros := end.Sub(start).Microseconds()
 		if err != nil {
 			return err
 		}
@@ -163,6 +192,8 @@ func serveHTTP(conn *Conn, feed Feed, _ Options, stop *atomic.Bool, result *conn
 			_ = result.readTimes.RecordValue(min(max(micros, 1), 120_000_000))
 			continue
 		}
+		result.gap = max(result.gap, end.Sub(acknowledged))
+		acknowledged = end
 		result.requests++
 		result.points += int64(item.Points)
 		_ = result.writes.RecordValue(min(max(micros, 1), 120_000_000))
@@ -170,7 +201,7 @@ func serveHTTP(conn *Conn, feed Feed, _ Options, stop *atomic.Bool, result *conn
 	return nil
 }
 
-func serveTCP(conn *Conn, feed Feed, options Options, stop *atomic.Bool, result *connectionResult) error {
+func serveTCP(conn *Conn, feed Feed, _ pacer, options Options, stop *atomic.Bool, result *connectionResult) error {
 	for !stop.Load() {
 		item, ok := feed()
 		if !ok {
@@ -227,6 +258,7 @@ func merge(results []*connectionResult) *Result {
 		if total.ErrorFirst == nil {
 			total.ErrorFirst = result.errorFirst
 		}
+		total.Gaps = append(total.Gaps, result.gap)
 		total.Writes.Merge(result.writes)
 		total.ReadTimes.Merge(result.readTimes)
 		if i == 0 || result.points < total.ConnectionPointsMin {

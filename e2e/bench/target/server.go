@@ -33,6 +33,31 @@ type Server struct {
 	Addresses Addresses
 	options   Options
 	client    *http.Client
+	// behind are further processes that the server's work costs; nil: none.
+	behind func() []*harness.Process
+}
+
+// Usage reads the costs of the server, with those of all processes behind it.
+func (s *Server) Usage() (harness.Usage, error) {
+	sum, err := s.Process.Usage()
+	if err != nil || s.behind == nil {
+		return sum, err
+	}
+	for _, process := range s.behind() {
+		usage, err := process.Usage()
+		if err != nil {
+			return sum, err
+		}
+		sum.CPU += usage.CPU
+		sum.RSSBytes += usage.RSSBytes
+		sum.RSSAnonBytes += usage.RSSAnonBytes
+		sum.RSSFileBytes += usage.RSSFileBytes
+		sum.RSSMaxBytes += usage.RSSMaxBytes
+		sum.WrittenBytes += usage.WrittenBytes
+		sum.WrittenCallsBytes += usage.WrittenCallsBytes
+		sum.ReadBytes += usage.ReadBytes
+	}
+	return sum, nil
 }
 
 // Start runs a target on an empty or a used folder and waits until it serves.

@@ -19,6 +19,7 @@ type TickMesh struct {
 	Binary  string
 	WALSync string   // "" leaves the server's default
 	Extra   []string // further flags
+	Etcd    string   // the program e2e/cmd/etcd, for clusters; "" where none is started
 }
 
 // Name implements Target.

@@ -27,7 +27,8 @@ type options struct {
 	duration                  time.Duration
 	runs, serverCPUs          int
 	dir, out                  string
-	binary, walSync, flags    string
+	binary, etcd              string
+	walSync, flags            string
 }
 
 func main() {
@@ -46,16 +47,17 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	set := flag.NewFlagSet("bench", flag.ContinueOnError)
 	set.SetOutput(stderr)
 	set.StringVar(&o.targets, "target", "all", "servers to measure: all, or a list of tickmesh, victoria-metrics, influxdb")
-	set.StringVar(&o.workloads, "workload", "all", "workloads: all, or a list of 1 to 6 or "+strings.Join(bench.Workloads(), ", "))
+	set.StringVar(&o.workloads, "workload", "all", "workloads: all, or a list of numbers or "+strings.Join(bench.Workloads(), ", "))
 	set.StringVar(&o.scale, "scale", "small", "size of the work: small or full")
 	set.DurationVar(&o.duration, "duration", 0, "of one saturated run (default: by scale)")
-	set.IntVar(&o.runs, "runs", 1, "repetitions of the ingest and query workloads, 1 to 20")
+	set.IntVar(&o.runs, "runs", 1, "repetitions of the ingest, query and cluster workloads, 1 to 20")
 	set.IntVar(&o.serverCPUs, "server-cpus", 2, "cores that the server is pinned to; the client gets the others")
 	set.StringVar(&o.dir, "dir", os.TempDir(), "folder for data folders")
 	set.StringVar(&o.out, "out", "", "file for the page (default: standard output)")
 	set.StringVar(&o.binary, "binary", "", "the tickmesh binary (default: built from this module)")
+	set.StringVar(&o.etcd, "etcd", "", "the program e2e/cmd/etcd, for clusters (default: built from this module)")
 	set.StringVar(&o.walSync, "wal-sync", "interval", "tickmesh's --wal-sync")
-	set.StringVar(&o.flags, "tickmesh-flags", "", "further flags of tickmesh standalone, separated by spaces")
+	set.StringVar(&o.flags, "tickmesh-flags", "", "further flags of tickmesh standalone and node, separated by spaces")
 	if err := set.Parse(args); err != nil {
 		return o, err
 	}
@@ -85,7 +87,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(config.Dir)
-	if config.Targets, err = targets(ctx, o, config.Dir); err != nil {
+	if config.Targets, err = targets(ctx, o, config.Dir, bench.NeedsCluster(config.Workloads)); err != nil {
 		return err
 	}
 	if err := harness.PinSelf(config.ClientCPUs); err != nil {
@@ -136,8 +138,8 @@ func configure(o options, stderr io.Writer) (bench.Config, error) {
 	}, err
 }
 
-// targets makes the targets of the list; tickmesh is built when no binary is given.
-func targets(ctx context.Context, o options, dir string) ([]target.Target, error) {
+// targets makes the targets of the list; what no binary is given for is built.
+func targets(ctx context.Context, o options, dir string, clusters bool) ([]target.Target, error) {
 	list := o.targets
 	if list == "all" {
 		list = "tickmesh,victoria-metrics,influxdb"
@@ -146,16 +148,18 @@ func targets(ctx context.Context, o options, dir string) ([]target.Target, error
 	for _, name := range strings.Split(list, ",") {
 		switch name {
 		case "tickmesh":
-			binary, err := o.binary, error(nil)
-			if binary == "" {
-				binary, err = harness.Build(ctx, dir)
-			} else {
-				binary, err = filepath.Abs(binary)
-			}
-			if err != nil {
+			tickmesh := target.TickMesh{WALSync: o.walSync, Extra: strings.Fields(o.flags)}
+			var err error
+			build := func(ctx context.Context, dir string) (string, error) { return harness.Build(ctx, dir) }
+			if tickmesh.Binary, err = program(ctx, o.binary, dir, build); err != nil {
 				return nil, err
 			}
-			found = append(found, target.TickMesh{Binary: binary, WALSync: o.walSync, Extra: strings.Fields(o.flags)})
+			if clusters {
+				if tickmesh.Etcd, err = program(ctx, o.etcd, dir, harness.BuildEtcd); err != nil {
+					return nil, err
+				}
+			}
+			found = append(found, tickmesh)
 		case "victoria-metrics":
 			found = append(found, target.VictoriaMetrics{})
 		case "influxdb":
@@ -165,4 +169,12 @@ func targets(ctx context.Context, o options, dir string) ([]target.Target, error
 		}
 	}
 	return found, nil
+}
+
+// program gives the absolute path of a program, which is built when none is given.
+func program(ctx context.Context, path, dir string, build func(ctx context.Context, dir string) (string, error)) (string, error) {
+	if path == "" {
+		return build(ctx, dir)
+	}
+	return filepath.Abs(path)
 }
