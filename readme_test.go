@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
@@ -178,9 +180,12 @@ func TestReadmeNames(t *testing.T) {
 			t.Errorf("there is no metric %s", match[1])
 		}
 	}
-	_, flags := newFlags()
+	known := map[string]bool{flagHelp: true}
+	for _, command := range newRootCommand().Commands() {
+		command.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+	}
 	for _, match := range regexp.MustCompile(`--([a-z][a-z-]+)`).FindAllSubmatch(text, -1) {
-		if name := string(match[1]); flags.Lookup(name) == nil && name != flagHelp {
+		if name := string(match[1]); !known[name] {
 			t.Errorf("there is no flag --%s", name)
 		}
 	}
