@@ -2,8 +2,10 @@ package auditor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/e2e/harness"
@@ -96,7 +98,8 @@ func killEtcd(ctx context.Context, s *Stage) error {
 }
 
 // rollEtcdBack moves shards to a new node, and sets etcd back to before: nobody may
-// believe it. Then etcd gets its newer data again.
+// believe it, nor go on from it, not even a router that starts now. Then etcd gets its
+// newer data again.
 func rollEtcdBack(ctx context.Context, s *Stage) error {
 	old := s.Etcd.DataDir + ".before"
 	if err := s.restartEtcd(ctx, func() error { return s.Etcd.CopyDisk(old) }); err != nil {
@@ -120,12 +123,7 @@ func rollEtcdBack(ctx context.Context, s *Stage) error {
 	if err != nil {
 		return err
 	}
-	for range 3 {
-		if err := s.progress(ctx); err != nil {
-			return fmt.Errorf("etcd is rolled back: %w", err)
-		}
-	}
-	if err := s.Audit.Check(ctx); err != nil {
+	if err := s.rolledBack(ctx); err != nil {
 		return fmt.Errorf("etcd is rolled back: %w", err)
 	}
 	s.logf("give etcd its newer data again")
@@ -141,11 +139,65 @@ func rollEtcdBack(ctx context.Context, s *Stage) error {
 	if err := s.until(ctx, "nodes to register again", s.anyMissing); err != nil {
 		return err
 	}
+	bounded, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
+	if err := s.WaitReady(bounded); err != nil {
+		return err
+	}
 	if err := s.progress(ctx); err != nil {
 		return err
 	}
 	return s.check(ctx)
 }
+
+// rolledBack checks that clients are served while etcd is rolled back, and that the
+// map in it stays as it is, whoever comes new to it.
+func (s *Stage) rolledBack(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, progressBound)
+	defer cancel()
+	stranger, err := s.OpenStore() // has seen no map before
+	if err != nil {
+		return err
+	}
+	defer stranger.Close()
+	view, err := stranger.Load(bounded)
+	for ; err != nil; view, err = stranger.Load(bounded) {
+		if !wait(bounded, settlePause) {
+			return fmt.Errorf("%w: etcd: %w", ErrStalled, err)
+		}
+	}
+	if _, err := s.store.Load(bounded); !errors.Is(err, shardmap.ErrRolledBack) {
+		return fmt.Errorf("%w: an old map is taken for a good one: %v", ErrBroken, err)
+	}
+	router := s.Servers(harness.RoleRouter)[0]
+	s.logf("kill %s, and start it again", router.Name)
+	if err := router.Kill(); err != nil {
+		return err
+	}
+	if err := router.Launch(); err != nil {
+		return err
+	}
+	// A new loop needs a moment for a first step; a slow machine makes this weaker,
+	// never wrong.
+	wait(ctx, rollbackPause)
+	if err := s.progress(ctx); err != nil {
+		return err
+	}
+	if err := s.Audit.Check(bounded); err != nil {
+		return err
+	}
+	now, err := stranger.Load(bounded)
+	switch {
+	case err != nil:
+		return err
+	case now.Map == nil || now.Map.Epoch != view.Map.Epoch:
+		return fmt.Errorf("%w: somebody went on from an old map", ErrBroken)
+	}
+	return nil
+}
+
+// rollbackPause is longer than the placement loop and the nodes need to look at etcd.
+const rollbackPause = 12 * time.Second
 
 // restartEtcd stops etcd, does something to its disk, and starts it again.
 func (s *Stage) restartEtcd(ctx context.Context, change func() error) error {

@@ -21,6 +21,10 @@ const (
 	settlePause   = 50 * time.Millisecond
 )
 
+// faultLeast is how long a fault lasts at least: longer than an election needs, so
+// that it is not over before anybody has noticed.
+const faultLeast = 1500 * time.Millisecond
+
 // StageOptions say what a scenario plays on.
 type StageOptions struct {
 	Binary, EtcdBinary string
@@ -175,6 +179,7 @@ func (s *Stage) during(ctx context.Context, name string, begin, end func() error
 	if err := begin(); err != nil {
 		return fail(err)
 	}
+	wait(ctx, faultLeast)
 	if err := s.progress(ctx); err != nil {
 		return fail(err)
 	}

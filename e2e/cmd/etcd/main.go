@@ -39,6 +39,9 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("-data-dir is missing")
 	}
 	server, err := etcdserver.Start(ctx, options)
+	if ctx.Err() != nil && err != nil {
+		return nil // it was asked to end before it was ready
+	}
 	if err != nil {
 		return err
 	}
