@@ -34,8 +34,11 @@ var (
 	ErrOverloaded = series.ErrOverloaded
 	// ErrReadOnly: a disk is full, read-only or failing.
 	ErrReadOnly = series.ErrReadOnly
-	// ErrSeriesLimit: there may be no more series, or not so many new ones a second.
+	// ErrSeriesLimit: there may be no more series.
 	ErrSeriesLimit = series.ErrSeriesLimit
+	// ErrSeriesRate is the ErrSeriesLimit that passes by itself: too many new series
+	// a second.
+	ErrSeriesRate = series.ErrSeriesRate
 	// ErrBatchOld: nobody knows any more whether the batch was written.
 	ErrBatchOld = series.ErrBatchOld
 	// ErrInvalid: the request is wrong and stays wrong.
@@ -112,7 +115,7 @@ func errorOf(err error) error {
 
 // mayPass says whether to try again.
 func mayPass(err error) bool {
-	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOverloaded) || errors.Is(err, context.DeadlineExceeded)
+	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOverloaded) || errors.Is(err, ErrSeriesRate) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // retryAfterOf gives how long the server asks to wait; 0: it does not say.

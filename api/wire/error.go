@@ -76,10 +76,14 @@ func (e *Error) Error() string {
 }
 
 // Is tells that the error is of the kind of a sentinel of this package, api/series
-// or context. NOT_LEADER is a kind of series.ErrUnavailable.
+// or context. NOT_LEADER is a kind of series.ErrUnavailable, SERIES_RATE of
+// series.ErrSeriesLimit.
 func (e *Error) Is(target error) bool {
-	if e.Kind == tickmeshv1.ErrorKind_ERROR_KIND_NOT_LEADER {
+	switch e.Kind {
+	case tickmeshv1.ErrorKind_ERROR_KIND_NOT_LEADER:
 		return target == series.ErrUnavailable
+	case tickmeshv1.ErrorKind_ERROR_KIND_SERIES_RATE:
+		return target == series.ErrSeriesRate || target == series.ErrSeriesLimit
 	}
 	for _, k := range kinds() {
 		if k.sentinel == target {
@@ -119,6 +123,7 @@ func kinds() []kindOf {
 	return []kindOf{
 		{series.ErrEra, tickmeshv1.ErrorKind_ERROR_KIND_ERA},
 		{series.ErrBatchOld, tickmeshv1.ErrorKind_ERROR_KIND_BATCH_OLD},
+		{series.ErrSeriesRate, tickmeshv1.ErrorKind_ERROR_KIND_SERIES_RATE}, // before its kind, the next one
 		{series.ErrSeriesLimit, tickmeshv1.ErrorKind_ERROR_KIND_SERIES_LIMIT},
 		{series.ErrReadOnly, tickmeshv1.ErrorKind_ERROR_KIND_READ_ONLY},
 		{series.ErrBatch, tickmeshv1.ErrorKind_ERROR_KIND_BATCH},

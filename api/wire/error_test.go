@@ -23,7 +23,8 @@ func sentinels() map[error]codes.Code {
 	return map[error]codes.Code{
 		series.ErrUnavailable: codes.Unavailable, series.ErrOverloaded: codes.ResourceExhausted,
 		series.ErrReadOnly: codes.FailedPrecondition, series.ErrSeriesLimit: codes.ResourceExhausted,
-		series.ErrEra: codes.Aborted, series.ErrBatchOld: codes.Aborted,
+		series.ErrSeriesRate: codes.ResourceExhausted,
+		series.ErrEra:        codes.Aborted, series.ErrBatchOld: codes.Aborted,
 		series.ErrBatch: codes.InvalidArgument, series.ErrKey: codes.InvalidArgument,
 		ErrInvalid: codes.InvalidArgument, ErrNotFound: codes.NotFound, ErrRefused: codes.FailedPrecondition,
 		ErrInternal: codes.Internal, ErrVersion: codes.Unimplemented, ErrWrongCluster: codes.PermissionDenied,
@@ -52,8 +53,8 @@ func TestErrorsSurvive(t *testing.T) {
 				t.Errorf("%s of %v: text %q", way, sentinel, came)
 			}
 			for other := range sentinels() {
-				if errors.Is(came, other) != (other == sentinel) {
-					t.Errorf("%s of %v: errors.Is(%v) is %v", way, sentinel, other, other != sentinel)
+				if want := errors.Is(sentinel, other); errors.Is(came, other) != want {
+					t.Errorf("%s of %v: errors.Is(%v) is %v", way, sentinel, other, !want)
 				}
 			}
 		}

@@ -16,7 +16,7 @@ func Code(kind tickmeshv1.ErrorKind) codes.Code {
 	case tickmeshv1.ErrorKind_ERROR_KIND_UNAVAILABLE, tickmeshv1.ErrorKind_ERROR_KIND_NOT_LEADER:
 		return codes.Unavailable
 	case tickmeshv1.ErrorKind_ERROR_KIND_OVERLOADED, tickmeshv1.ErrorKind_ERROR_KIND_SERIES_LIMIT,
-		tickmeshv1.ErrorKind_ERROR_KIND_QUERY_LIMIT:
+		tickmeshv1.ErrorKind_ERROR_KIND_SERIES_RATE, tickmeshv1.ErrorKind_ERROR_KIND_QUERY_LIMIT:
 		return codes.ResourceExhausted
 	case tickmeshv1.ErrorKind_ERROR_KIND_READ_ONLY, tickmeshv1.ErrorKind_ERROR_KIND_REFUSED:
 		return codes.FailedPrecondition

@@ -157,7 +157,7 @@ func TestWriteErrors(t *testing.T) {
 		{errors.New("unknown"), codes.Unavailable, tickmeshv1.ErrorKind_ERROR_KIND_UNAVAILABLE, true},
 		{fmt.Errorf("%w: full", series.ErrOverloaded), codes.ResourceExhausted, tickmeshv1.ErrorKind_ERROR_KIND_OVERLOADED, true},
 		{series.ErrSeriesLimit, codes.ResourceExhausted, tickmeshv1.ErrorKind_ERROR_KIND_SERIES_LIMIT, false},
-		{series.ErrSeriesRate, codes.ResourceExhausted, tickmeshv1.ErrorKind_ERROR_KIND_SERIES_LIMIT, true},
+		{series.ErrSeriesRate, codes.ResourceExhausted, tickmeshv1.ErrorKind_ERROR_KIND_SERIES_RATE, true},
 		{series.ErrReadOnly, codes.FailedPrecondition, tickmeshv1.ErrorKind_ERROR_KIND_READ_ONLY, false},
 		{series.ErrBatchOld, codes.Aborted, tickmeshv1.ErrorKind_ERROR_KIND_BATCH_OLD, false},
 		{context.DeadlineExceeded, codes.DeadlineExceeded, tickmeshv1.ErrorKind_ERROR_KIND_DEADLINE, false},

@@ -35,8 +35,7 @@ const (
 	ErrorKind_ERROR_KIND_OVERLOADED ErrorKind = 2
 	// A disk is full, read-only or failing. (FAILED_PRECONDITION)
 	ErrorKind_ERROR_KIND_READ_ONLY ErrorKind = 3
-	// There may be no more series, or not so many new ones a second.
-	// (RESOURCE_EXHAUSTED)
+	// There may be no more series. (RESOURCE_EXHAUSTED)
 	ErrorKind_ERROR_KIND_SERIES_LIMIT ErrorKind = 4
 	// The write is so far behind others of its session that nobody knows whether it
 	// was applied. (ABORTED)
@@ -62,6 +61,8 @@ const (
 	ErrorKind_ERROR_KIND_BATCH ErrorKind = 14
 	// The bytes are not a canonical series key. (INVALID_ARGUMENT)
 	ErrorKind_ERROR_KIND_KEY ErrorKind = 15
+	// Too many new series a second: try again later. (RESOURCE_EXHAUSTED)
+	ErrorKind_ERROR_KIND_SERIES_RATE ErrorKind = 16
 	// Another node leads the shard. (UNAVAILABLE)
 	ErrorKind_ERROR_KIND_NOT_LEADER ErrorKind = 32
 	// Series ids of another era of the shard: forget them. (ABORTED)
@@ -98,6 +99,7 @@ var (
 		13: "ERROR_KIND_VERSION",
 		14: "ERROR_KIND_BATCH",
 		15: "ERROR_KIND_KEY",
+		16: "ERROR_KIND_SERIES_RATE",
 		32: "ERROR_KIND_NOT_LEADER",
 		33: "ERROR_KIND_ERA",
 		34: "ERROR_KIND_WRONG_CLUSTER",
@@ -123,6 +125,7 @@ var (
 		"ERROR_KIND_VERSION":       13,
 		"ERROR_KIND_BATCH":         14,
 		"ERROR_KIND_KEY":           15,
+		"ERROR_KIND_SERIES_RATE":   16,
 		"ERROR_KIND_NOT_LEADER":    32,
 		"ERROR_KIND_ERA":           33,
 		"ERROR_KIND_WRONG_CLUSTER": 34,
@@ -300,7 +303,7 @@ const file_tickmesh_v1_error_proto_rawDesc = "" +
 	"\x05limit\x18\x04 \x01(\v2\x18.tickmesh.v1.Error.LimitR\x05limit\x1a1\n" +
 	"\x05Limit\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x14\n" +
-	"\x05limit\x18\x02 \x01(\x03R\x05limit*\xd2\x04\n" +
+	"\x05limit\x18\x02 \x01(\x03R\x05limit*\xee\x04\n" +
 	"\tErrorKind\x12\x1a\n" +
 	"\x16ERROR_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16ERROR_KIND_UNAVAILABLE\x10\x01\x12\x19\n" +
@@ -318,7 +321,8 @@ const file_tickmesh_v1_error_proto_rawDesc = "" +
 	"\x13ERROR_KIND_INTERNAL\x10\f\x12\x16\n" +
 	"\x12ERROR_KIND_VERSION\x10\r\x12\x14\n" +
 	"\x10ERROR_KIND_BATCH\x10\x0e\x12\x12\n" +
-	"\x0eERROR_KIND_KEY\x10\x0f\x12\x19\n" +
+	"\x0eERROR_KIND_KEY\x10\x0f\x12\x1a\n" +
+	"\x16ERROR_KIND_SERIES_RATE\x10\x10\x12\x19\n" +
 	"\x15ERROR_KIND_NOT_LEADER\x10 \x12\x12\n" +
 	"\x0eERROR_KIND_ERA\x10!\x12\x1c\n" +
 	"\x18ERROR_KIND_WRONG_CLUSTER\x10\"\x12\x19\n" +

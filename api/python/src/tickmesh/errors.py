@@ -46,7 +46,13 @@ class ReadOnly(TickmeshError):
 
 
 class SeriesLimit(TickmeshError):
-    """There may be no more series, or not so many new ones a second."""
+    """There may be no more series."""
+
+
+class SeriesRate(SeriesLimit):
+    """Too many new series a second."""
+
+    may_pass = True
 
 
 class BatchOld(TickmeshError):
@@ -123,6 +129,7 @@ def _kinds() -> dict[int, Type[TickmeshError]]:
         e.ERROR_KIND_OVERLOADED: Overloaded,
         e.ERROR_KIND_READ_ONLY: ReadOnly,
         e.ERROR_KIND_SERIES_LIMIT: SeriesLimit,
+        e.ERROR_KIND_SERIES_RATE: SeriesRate,
         e.ERROR_KIND_BATCH_OLD: BatchOld,
         e.ERROR_KIND_INVALID: Invalid,
         e.ERROR_KIND_BATCH: Invalid,
