@@ -19,9 +19,14 @@ import (
 const (
 	exportsMax    = 8
 	exportIdleMax = 2 * time.Minute
+	// exportYields is how long an export without a reader stays when others wait for
+	// its place.
+	exportYields = 10 * time.Second
 )
 
-// exports keeps exports open between the attempts of those who fetch them.
+// exports keeps exports open between the attempts of those who fetch them. One that
+// was read to its end is closed at once: a node that is rebuilt fetches many in a row.
+// Should its last bytes be lost on their way, the shard is fetched again.
 type exports struct {
 	now func() time.Time
 	mu  struct {
@@ -35,6 +40,7 @@ type export struct {
 	files   *node.ShardFiles
 	shard   uint16
 	readers int
+	ended   bool      // somebody has read to the end
 	last    time.Time // of use
 }
 
@@ -44,11 +50,15 @@ func newExports(now func() time.Time) *exports {
 	return e
 }
 
-// expireLocked closes what nobody has come back for.
+// expireLocked closes what has been read, and what nobody has come back for.
 func (e *exports) expireLocked() error {
+	idleMax := exportIdleMax
+	if len(e.mu.byID) >= exportsMax {
+		idleMax = exportYields
+	}
 	var problems []error
 	for id, x := range e.mu.byID {
-		if x.readers == 0 && e.now().Sub(x.last) >= exportIdleMax {
+		if x.readers == 0 && (x.ended || e.mu.closed || e.now().Sub(x.last) >= idleMax) {
 			delete(e.mu.byID, id)
 			problems = append(problems, x.files.Close())
 		}
@@ -84,7 +94,8 @@ func (e *exports) enter(shard uint16, id string) (*node.ShardFiles, error) {
 	return x.files, nil
 }
 
-func (e *exports) leave(id string) error {
+// leave takes a reader away; ended: it has read to the end.
+func (e *exports) leave(id string, ended bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	x := e.mu.byID[id]
@@ -92,11 +103,7 @@ func (e *exports) leave(id string) error {
 		return nil
 	}
 	x.readers--
-	x.last = e.now()
-	if e.mu.closed && x.readers == 0 {
-		delete(e.mu.byID, id)
-		return x.files.Close()
-	}
+	x.last, x.ended = e.now(), x.ended || ended
 	return e.expireLocked()
 }
 
@@ -104,14 +111,7 @@ func (e *exports) close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.mu.closed = true
-	var problems []error
-	for id, x := range e.mu.byID {
-		if x.readers == 0 {
-			delete(e.mu.byID, id)
-			problems = append(problems, x.files.Close())
-		}
-	}
-	return errors.Join(problems...)
+	return e.expireLocked()
 }
 
 // OpenExport implements rpc.Node.
@@ -132,19 +132,27 @@ func (s *Service) OpenExport(_ context.Context, shard uint16, id string, offset 
 	}
 	return &rpc.Export{
 		ID: id, TotalBytes: files.Size(), Index: files.Index, Term: files.Term,
-		Bytes: &exportReader{Reader: files.OpenAt(offset), close: func() error { return s.exports.leave(id) }},
+		Bytes: &exportReader{reader: files.OpenAt(offset), close: func(ended bool) error { return s.exports.leave(id, ended) }},
 	}, nil
 }
 
 // exportReader leaves its export once.
 type exportReader struct {
-	io.Reader
-	once  sync.Once
-	close func() error
+	reader io.Reader
+	ended  bool // the end was read
+	once   sync.Once
+	close  func(ended bool) error
+}
+
+// Read implements io.Reader.
+func (r *exportReader) Read(p []byte) (int, error) {
+	n, err := r.reader.Read(p)
+	r.ended = r.ended || errors.Is(err, io.EOF)
+	return n, err
 }
 
 // Close implements io.Closer.
 func (r *exportReader) Close() (err error) {
-	r.once.Do(func() { err = r.close() })
+	r.once.Do(func() { err = r.close(r.ended) })
 	return err
 }
