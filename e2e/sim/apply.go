@@ -61,7 +61,7 @@ func (p *process) apply(item *toApply) {
 			answer.defined = state.content
 		}
 		if answer.err == nil && !p.world.is(AnswerEarly) {
-			p.world.oracle.answer(p, shard, r.id)
+			p.world.oracle.answer(p, shard, item.era, r.id)
 		}
 		r.answer(p, answer)
 	}

@@ -148,6 +148,9 @@ func (w *World) unrest() string {
 		}
 	}
 	for shard := range m.Rows {
+		if w.stranded(uint16(shard)) {
+			continue
+		}
 		if why := w.shardUnrest(uint16(shard), &m.Rows[shard]); why != "" {
 			return fmt.Sprintf("shard %d: %s", shard, why)
 		}
@@ -161,6 +164,13 @@ func (w *World) unrest() string {
 		return fmt.Sprintf("a step is to be made: %v", steps[0].Reason)
 	}
 	return ""
+}
+
+// stranded says whether a group has lost its majority for good: it was left with two
+// voters by a change, while one of them lost its disk. It takes an operator to go on.
+func (w *World) stranded(shard uint16) bool {
+	c, known := w.configuration(shard)
+	return known && !w.majority(&c, nil)
 }
 
 func (w *World) shardUnrest(shard uint16, row *shardmap.Row) string {
@@ -211,7 +221,7 @@ func (w *World) readBack(shard uint16, series uint64) {
 		if n.process == nil {
 			continue
 		}
-		if status, err := n.process.host.Status(shard); err != nil || status.Role != shardmap.Full || len(status.Configuration.Voters) == 0 {
+		if status, err := n.process.host.Status(shard); err != nil || w.stranded(shard) || status.Role != shardmap.Full || len(status.Configuration.Voters) == 0 {
 			continue
 		}
 		var got [timesPerSeries]uint64

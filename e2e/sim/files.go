@@ -51,7 +51,7 @@ func (p *process) publish() {
 		}
 		d := &p.folder.shards[shard]
 		table := then.table
-		if p.world.is(ApplyAcrossRestart) {
+		if p.world.is(BatchIDsAhead) {
 			table = now.table
 		}
 		if p.world.chance(2) {
@@ -134,7 +134,8 @@ func (p *process) fetch(need replica.SnapshotNeed) {
 			done()
 			return
 		}
-		p.after(p.world.between(1000, 300_000), func() { p.command(func() { p.install(need.Shard, &state, meta, done) }) })
+		pinned, encoded := state.clone(), meta // the question may be asked twice
+		p.after(p.world.between(1000, 300_000), func() { p.command(func() { p.install(need.Shard, &pinned, encoded, done) }) })
 	})
 	p.after(2_000_000, done) // the answer may have been lost
 }
@@ -254,12 +255,24 @@ func (p *process) recoverState(g *recovered, e *storage.Entry) {
 		return
 	}
 	g.known, g.state = true, state
-	if state.Truncated.Index > g.summary.Last {
+	if at := state.Truncated; at.Index > g.summary.Last || at.Index > 0 && g.disagrees(at) {
+		// Files were installed: what the log had before is of another history.
 		g.summary, g.pending = replica.LogSummary{Last: state.Truncated.Index}, nil
 		p.places[e.Shard] = places{}
 	}
 	g.committed = max(g.committed, state.Commit)
 	p.replayCommitted(g)
+}
+
+// disagrees says whether the log has another entry at a position.
+func (g *recovered) disagrees(at replica.Position) bool {
+	term := uint64(0)
+	for _, run := range g.summary.Runs {
+		if run.First <= at.Index {
+			term = run.Term
+		}
+	}
+	return term != 0 && term != at.Term
 }
 
 func (p *process) replayCommitted(g *recovered) {

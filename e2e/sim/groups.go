@@ -201,8 +201,9 @@ func (p *process) stepAll() {
 	}
 }
 
-// heard says whether a majority of the voters that a change leads to is heard: a change
-// that takes a living voter away from a dead one would be the group's last.
+// heard says whether a majority of the voters that a change leads to is heard, and has
+// what is committed: a change that leaves a living voter with a dead one would be the
+// group's last.
 func heard(members []shardmap.Member, status *replica.GroupStatus) bool {
 	voters, active := 0, 0
 	for _, m := range members {
@@ -211,7 +212,7 @@ func heard(members []shardmap.Member, status *replica.GroupStatus) bool {
 		}
 		voters++
 		for _, p := range status.Progress {
-			if p.Member.RaftID == m.RaftID && p.Active {
+			if p.Member.RaftID == m.RaftID && p.Active && p.Match >= status.Commit {
 				active++
 			}
 		}
@@ -237,7 +238,7 @@ func (p *process) settle() {
 		if next.Kind != replica.StepSettle {
 			continue
 		}
-		if p.world.is(SettleUnconfirmed) {
+		if p.world.is(DropOnMap) {
 			p.swapSettled(shard, present, next.Members)
 			return
 		}

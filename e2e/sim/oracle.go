@@ -174,15 +174,15 @@ func (o *oracle) checkApplied(p *process, shard uint16, state *shardState, era u
 }
 
 // answered hears that a node answers a part of a write.
-func (o *oracle) answer(p *process, shard uint16, id series.BatchID) {
+func (o *oracle) answer(p *process, shard uint16, era uint32, id series.BatchID) {
 	s := &o.shards[shard]
 	index, known := s.applied[id]
 	if !known {
 		o.world.fail(1, "%s: shard %d answers the write %x/%d, which is not committed", p.node.id, shard, id.Session, id.Counter)
 		return
 	}
-	if p.eraOf(shard) != s.era {
-		o.world.fail(11, "%s: shard %d answers in era %d, which has ended", p.node.id, shard, p.eraOf(shard))
+	if era != s.era {
+		o.world.fail(11, "%s: shard %d answers in era %d, which has ended", p.node.id, shard, era)
 		return
 	}
 	o.checkMajority(p, shard, index)

@@ -135,7 +135,7 @@ func (p *process) turn() {
 	if !p.host.Ready(&p.round) && len(p.relogging) == 0 {
 		return
 	}
-	p.world.trace.note("round", p.node.id, len(p.round.States), len(p.round.Appends), len(p.round.Committed))
+	p.world.trace.hashed("round", p.node.id, len(p.round.States), len(p.round.Appends), len(p.round.Committed))
 	p.send(p.round.Early)
 	p.frame()
 	if p.world.is(ApplyEarly) {

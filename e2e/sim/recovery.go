@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -189,8 +190,8 @@ func (w *World) rescueShard(m *shardmap.Map, shard uint16) {
 			w.kill(n)
 			w.after(w.between(1000, 50_000), func() { w.startIfDown(n) })
 			return
-		case n.folder.relic(shard, member.RaftID) == nil:
-			return
+		case n.folder.relic(shard, member.RaftID) == nil && w.oracle.owners[replicaID{shard, member.RaftID}] != 0:
+			return // it has been, and is not back; one that was never made holds nothing
 		}
 	}
 	var best *relic
@@ -198,26 +199,31 @@ func (w *World) rescueShard(m *shardmap.Map, shard uint16) {
 	for _, n := range w.nodes {
 		for i := range n.folder.relics {
 			r := &n.folder.relics[i]
-			better := best == nil || r.last.Term > best.last.Term || r.last.Term == best.last.Term && r.last.Index > best.last.Index
-			if r.shard == shard && r.era == row.Era && n.process != nil && better {
+			if r.shard == shard && r.era <= row.Era && n.process != nil && (best == nil || r.better(best)) {
 				best, at = r, n
 			}
 		}
 	}
-	if best == nil {
-		return
+	fresh := best == nil // the group never was
+	if fresh {
+		best, at = &relic{shard: shard, era: row.Era}, w.node(row.Members[0].Node)
 	}
 	next := *row
 	next.Version++
 	next.RaftIDLast++
 	next.Era++
-	next.Fresh, next.Intended = false, nil
+	next.Fresh, next.Intended = fresh, nil
 	next.Members = []shardmap.Member{{Node: at.id, Incarnation: at.folder.incarnation, RaftID: next.RaftIDLast, Role: shardmap.Full}}
 	store := w.server.Open(shardmap.Seen{})
 	if err := store.CompareAndSwap(w.ctx, m.Epoch, m.WithRow(shard, next)); err == nil {
 		w.trace.note("rescue", at.id, int(shard), int(next.Era), int(best.last.Index))
 		w.begun(shard, next.Era, best)
 	}
+}
+
+// better says whether to go on from r rather than from other.
+func (r *relic) better(other *relic) bool {
+	return cmp.Or(cmp.Compare(r.era, other.era), cmp.Compare(r.last.Term, other.last.Term), cmp.Compare(r.last.Index, other.last.Index)) > 0
 }
 
 // relic finds what a folder has of a replica.
@@ -234,7 +240,7 @@ func (f *folder) relic(shard uint16, id uint64) *relic {
 func (p *process) forgetRelics(shard uint16, row *shardmap.Row) {
 	p.folder.relics = slices.DeleteFunc(p.folder.relics, func(r relic) bool {
 		named := slices.ContainsFunc(row.Members, func(m shardmap.Member) bool { return m.RaftID == r.raftID })
-		return r.shard == shard && (row.Era == r.era && !row.Fresh && !named || row.Era > r.era+1)
+		return r.shard == shard && (row.Era == r.era && !row.Fresh && !named || row.Era > r.era && len(row.Members) > 1)
 	})
 }
 
@@ -243,8 +249,7 @@ func (p *process) resurrect(shard uint16, row *shardmap.Row, self shardmap.Membe
 	var r *relic
 	for i := range p.folder.relics {
 		other := &p.folder.relics[i]
-		better := r == nil || other.last.Term > r.last.Term || other.last.Term == r.last.Term && other.last.Index > r.last.Index
-		if other.shard == shard && other.era+1 == row.Era && better {
+		if other.shard == shard && other.era < row.Era && (r == nil || other.better(r)) {
 			r = other
 		}
 	}
@@ -256,6 +261,13 @@ func (p *process) resurrect(shard uint16, row *shardmap.Row, self shardmap.Membe
 	p.engine[shard] = &state
 	p.folder.shards[shard] = durableShard{shardState: state.clone(), logPosition: p.folder.end()}
 	p.dispatched[shard] = state.applied
+	if r.last.Index == 0 {
+		empty := replica.Replica{Shard: shard, RaftID: self.RaftID, Era: row.Era, Role: self.Role}
+		if err := p.host.Create(empty, row.Members); err != nil {
+			p.world.fail(0, "%s: shard %d begins again: %v", p.node.id, shard, err)
+		}
+		return true
+	}
 	group := replica.GroupState{
 		Replica: replica.Replica{Shard: shard, RaftID: self.RaftID, Era: row.Era, Role: self.Role},
 		Term:    r.last.Term, Vote: self.RaftID, Commit: r.last.Index, Truncated: r.last,

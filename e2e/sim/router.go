@@ -71,7 +71,7 @@ func (p *process) find(r *request) {
 		}
 	}
 	status, err := p.host.Status(r.shard)
-	if err != nil || !status.Leads {
+	if (err != nil || !status.Leads) && !p.world.is(DeleteUnconfirmed) {
 		r.answer(p, reply{err: &replica.NotLeaderError{Shard: r.shard}})
 		return
 	}

@@ -1,33 +1,176 @@
 package sim
 
 import (
+	_ "embed"
+	"errors"
 	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
 var (
-	seeds = flag.Uint64("sim.seeds", 0, "seeds to run; 0: as many as fit into a test run")
-	first = flag.Uint64("sim.start", 1, "first seed")
-	mode  = flag.String("sim.mode", "", "")
+	seedsFlag = flag.Uint64("sim.seeds", 0, "seeds to run; 0: as many as fit into a test run")
+	startFlag = flag.Uint64("sim.start", 1, "first seed")
+	mixFlag   = flag.String("sim.mix", "draw", "options of a seed: draw, or the name of a variant for the trouble that shows it")
 )
 
+// workers is how many seeds are run at once. Each is a world of its own.
+const workers = 2
+
+// seedCount is how many seeds a test runs.
+func seedCount(most uint64) uint64 {
+	switch {
+	case *seedsFlag > 0:
+		return *seedsFlag
+	case raceDetector || testing.Short():
+		return most / 20
+	}
+	return most
+}
+
+// optionsOf gives the options of a seed in a mix.
+func optionsOf(mix string, seed uint64) (Options, error) {
+	if mix == "draw" {
+		return Draw(seed), nil
+	}
+	for v := Sound; v < variants; v++ {
+		if v.String() == mix {
+			return DrawFor(v, seed), nil
+		}
+	}
+	return Options{}, fmt.Errorf("no mix %q", mix)
+}
+
+// report tells how to see a failure again, and what led to it.
+func report(t *testing.T, mix string, o Options, err error) {
+	t.Helper()
+	small := Shrink(o)
+	small.Trace = 60
+	r := Run(small)
+	t.Errorf("seed %d: %v\nagain: go test ./e2e/sim -run TestSeeds -sim.start %d -sim.seeds 1 -sim.mix %s\n"+
+		"%+v\nfaults: %v\nleast that fails so: %+v\nfaults: %v\n%v\nlast events:\n%s",
+		o.Seed, err, o.Seed, mix, o, o.Faults, small, small.Faults, r.Err, strings.Join(r.Trace, "\n"))
+}
+
+// runSeeds runs seeds of a mix, a few at a time.
+func runSeeds(t *testing.T, mix string, start, count uint64) (total Stats) {
+	t.Helper()
+	var next atomic.Uint64
+	next.Store(start)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	failures := 0
+	for range workers {
+		all.Go(func() {
+			for {
+				seed := next.Add(1) - 1
+				if seed >= start+count {
+					return
+				}
+				o, err := optionsOf(mix, seed)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r := Run(o)
+				mu.Lock()
+				total.add(&r.Stats)
+				failures += oneIf(r.Err != nil)
+				first := failures <= 3 // shrinking takes a while
+				mu.Unlock()
+				if r.Err != nil && first {
+					report(t, mix, o, r.Err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if failures > 0 {
+		t.Errorf("%d of %d seeds fail", failures, count)
+	}
+	return total
+}
+
 func TestSeeds(t *testing.T) {
-	n := *seeds
-	if n == 0 {
-		n = 300
+	count := seedCount(4000)
+	total := runSeeds(t, *mixFlag, *startFlag, count)
+	t.Logf("%d seeds: %+v", count, total)
+	if count >= 100 && (total.Writes < int(count) || total.Reads < int(count) || total.Images == 0 || total.Epochs == 0) {
+		t.Fatal("hardly anything happened")
 	}
-	var total Stats
-	for seed := *first; seed < *first+n; seed++ {
-		o := Draw(seed)
-		if *mode != "" {
-			o.Always = *mode == "always"
-			o.Rescue = *mode == "rescue"
-		}
-		r := Run(o)
-		total.add(&r.Stats)
-		if r.Err != nil {
-			t.Errorf("seed %d: %v\nnodes %d shards %d replication %d always %v faults %v", seed, r.Err, o.Nodes, o.Shards, o.Replication, o.Always, o.Faults)
+	if uint64(total.Stranded) > 2+count/500 {
+		t.Fatalf("%d groups are stranded", total.Stranded)
+	}
+}
+
+// What shows a variant is the roughest trouble for the sound cluster, too.
+func TestRoughSeeds(t *testing.T) {
+	for v := Sound + 1; v < variants; v++ {
+		if DrawFor(v, 1) != Draw(1) && v != EraIgnored {
+			runSeeds(t, v.String(), 1000, seedCount(200))
 		}
 	}
-	t.Logf("%+v", total)
+}
+
+func TestSameSeedSameTrace(t *testing.T) {
+	for seed := range uint64(10) {
+		a, b := Run(Draw(seed)), Run(Draw(seed))
+		if a.Hash != b.Hash || a.Stats != b.Stats {
+			t.Fatalf("seed %d: %x %+v and %x %+v", seed, a.Hash, a.Stats, b.Hash, b.Stats)
+		}
+		if c := Run(Draw(seed + 100)); c.Hash == a.Hash {
+			t.Fatalf("seeds %d and %d have one trace", seed, seed+100)
+		}
+	}
+}
+
+// variantSeeds is in how many seeds each variant has to show.
+const variantSeeds = 600
+
+func TestVariantsAreCaught(t *testing.T) {
+	for v := Sound + 1; v < variants; v++ {
+		t.Run(v.String(), func(t *testing.T) {
+			t.Parallel()
+			for seed := uint64(1); seed <= variantSeeds; seed++ {
+				o := DrawFor(v, seed)
+				o.Variant = v
+				var violation *Violation
+				if err := Run(o).Err; errors.As(err, &violation) {
+					t.Logf("seed %d: %v", seed, err)
+					return
+				}
+			}
+			t.Fatalf("not caught in %d seeds", variantSeeds)
+		})
+	}
+}
+
+// Seeds that found bugs, each in a line: mix, seed, what it was.
+//
+//go:embed testdata/seeds.txt
+var foundBugs string
+
+func TestFoundBugs(t *testing.T) {
+	for line := range strings.Lines(foundBugs) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		fields := strings.Fields(line)
+		seed, err := strconv.ParseUint(fields[1], 10, 64)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		o, err := optionsOf(strings.TrimSuffix(fields[0], "+always"), seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Always = o.Always || strings.HasSuffix(fields[0], "+always")
+		if err := Run(o).Err; err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
 }

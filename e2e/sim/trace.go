@@ -13,17 +13,9 @@ type trace struct {
 	at   int
 }
 
+// note is an event that is worth a line.
 func (t *trace) note(what, who string, numbers ...int) {
-	h := t.hash ^ 14695981039346656037
-	for _, s := range [2]string{what, who} {
-		for i := range len(s) {
-			h = (h ^ uint64(s[i])) * 1099511628211
-		}
-	}
-	for _, n := range numbers {
-		h = (h ^ uint64(n)) * 1099511628211
-	}
-	t.hash = h
+	t.hashed(what, who, numbers...)
 	if t.keep == 0 {
 		return
 	}
@@ -34,6 +26,20 @@ func (t *trace) note(what, who string, numbers ...int) {
 	}
 	t.ring[t.at] = line
 	t.at = (t.at + 1) % t.keep
+}
+
+// hashed is an event of which there are too many for lines.
+func (t *trace) hashed(what, who string, numbers ...int) {
+	h := t.hash ^ 14695981039346656037
+	for _, s := range [2]string{what, who} {
+		for i := range len(s) {
+			h = (h ^ uint64(s[i])) * 1099511628211
+		}
+	}
+	for _, n := range numbers {
+		h = (h ^ uint64(n)) * 1099511628211
+	}
+	t.hash = h
 }
 
 func (t *trace) lines() []string {

@@ -26,19 +26,6 @@ type Options struct {
 	Trace       int // so many last events are kept as text
 }
 
-// Draw gives options of chance for a seed.
-func Draw(seed uint64) Options {
-	rng := rand.New(rand.NewPCG(seed, 0x5349_4d21))
-	o := Options{Seed: seed, Nodes: 3 + rng.IntN(3), Shards: 1 + rng.IntN(3), Replication: 1 + rng.IntN(3),
-		Always: rng.IntN(3) > 0, Routers: 1 + rng.IntN(2), Clients: 1 + rng.IntN(3), ActiveMs: 3000 + rng.IntN(6000)}
-	for f := range faults {
-		if rng.IntN(3) == 0 {
-			o.Faults |= 1 << f
-		}
-	}
-	return o
-}
-
 // World is a cluster and all around it.
 type World struct {
 	options  Options
@@ -72,12 +59,20 @@ type Stats struct {
 	Failed                  int // operations without an answer in time
 	Entries, Images, Epochs int
 	Eras, Kills             int
+	Stranded                int // groups that have lost their majority for good
 }
 
 func (s *Stats) add(o *Stats) {
 	s.Writes, s.Deletes, s.Reads, s.Failed = s.Writes+o.Writes, s.Deletes+o.Deletes, s.Reads+o.Reads, s.Failed+o.Failed
 	s.Entries, s.Images, s.Epochs = s.Entries+o.Entries, s.Images+o.Images, s.Epochs+o.Epochs
-	s.Eras, s.Kills = s.Eras+o.Eras, s.Kills+o.Kills
+	s.Eras, s.Kills, s.Stranded = s.Eras+o.Eras, s.Kills+o.Kills, s.Stranded+o.Stranded
+}
+
+func oneIf(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // Violation is what a check has found.
@@ -200,6 +195,7 @@ func Run(o Options) Result {
 	}
 	w.stats.Images, w.stats.Eras = w.images, w.eras
 	for i := range w.oracle.shards {
+		w.stats.Stranded += oneIf(w.stranded(uint16(i)))
 		w.stats.Entries += len(w.oracle.shards[i].entries)
 	}
 	return Result{w.trace.hash, w.stats, w.err, w.trace.lines()}

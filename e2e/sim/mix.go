@@ -1,0 +1,82 @@
+package sim
+
+import "math/rand/v2"
+
+// Draw gives options of chance for a seed.
+func Draw(seed uint64) Options {
+	rng := rand.New(rand.NewPCG(seed, 0x5349_4d21))
+	o := Options{Seed: seed, Nodes: 3 + rng.IntN(3), Shards: 1 + rng.IntN(3), Replication: 1 + rng.IntN(3),
+		Always: rng.IntN(3) > 0, Routers: 1 + rng.IntN(2), Clients: 1 + rng.IntN(3), ActiveMs: 3000 + rng.IntN(6000)}
+	for f := range faults {
+		if rng.IntN(3) == 0 {
+			o.Faults |= 1 << f
+		}
+	}
+	return o
+}
+
+func faultsOf(list ...Fault) (set FaultSet) {
+	for _, f := range list {
+		set |= 1 << f
+	}
+	return set
+}
+
+// DrawFor gives options of chance in which a variant shows. Its variant is Sound: what
+// shows there without one is a bug.
+func DrawFor(v Variant, seed uint64) Options {
+	o := Draw(seed)
+	switch v {
+	case DropOnMap:
+		o.Replication, o.Always, o.Nodes, o.Hurry = 1+int(seed%3), true, 4, 6
+		o.Faults = faultsOf(FaultDesired, FaultStoreCut, FaultSwapTimesOut, FaultOneWay, FaultPartition, FaultTransfer, FaultSlowLink, FaultLoss)
+	case RaftIDTwice:
+		o.Replication, o.Always, o.Hurry = 2+int(seed%2), true, 4
+		o.Faults = faultsOf(FaultDesired, FaultStoreCut, FaultPause, FaultSlowLink, FaultSwapTimesOut)
+	case ReadBeforeApplied, DeleteUnconfirmed, ReadUnconfirmed:
+		o.Replication, o.Clients, o.Hurry = 3, 3, 2
+		o.Faults = faultsOf(FaultTransfer, FaultKill, FaultStall, FaultPartition, FaultPause)
+	case BatchIDsAhead:
+		o.Faults, o.Hurry = faultsOf(FaultKill, FaultTransfer), 2
+	case VoteWithoutTail:
+		o.Always, o.Hurry = false, 4
+		o.Faults = faultsOf(FaultPowerCut, FaultTransfer)
+	case EraIgnored:
+		o.Always, o.Rescue = false, true
+		o.Faults = faultsOf(FaultPowerCutAll, FaultKill)
+	case Sound, AnswerEarly, ApplyEarly, BatchIDsInMemory, WitnessServes, EpochsGoBack, LateBeforeSync, DeleteWithoutID, variants:
+	}
+	return o
+}
+
+// Shrink looks for less trouble in which the same invariant is violated: fewer faults,
+// clients, routers and shards, and a shorter time.
+func Shrink(o Options) Options {
+	invariant := func(o Options) int {
+		if v, ok := Run(o).Err.(*Violation); ok {
+			return v.Invariant
+		}
+		return -1
+	}
+	wanted := invariant(o)
+	if wanted < 0 {
+		return o
+	}
+	try := func(change func(*Options)) {
+		smaller := o
+		if change(&smaller); smaller != o && invariant(smaller) == wanted {
+			o = smaller
+		}
+	}
+	for f := range faults {
+		try(func(o *Options) { o.Faults &^= 1 << f })
+	}
+	try(func(o *Options) { o.Routers = 1 })
+	try(func(o *Options) { o.Clients = 1 })
+	try(func(o *Options) { o.Shards = 1 })
+	try(func(o *Options) { o.Nodes = 3 })
+	for range 4 {
+		try(func(o *Options) { o.ActiveMs = o.ActiveMs * 3 / 4 })
+	}
+	return o
+}
