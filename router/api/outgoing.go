@@ -2,6 +2,7 @@ package api
 
 import (
 	"github.com/tickmesh/tickmesh/api/series"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
 // outgoing is one batch on its way to the Writer.
@@ -11,8 +12,18 @@ type outgoing struct {
 	definitions [][]uint32        // by part: the handles of its definitions
 	partOf      map[uint16]uint32 // by shard
 	bytes       []byte
+	named       []namedSeries // in the order in which the batch met them
 	wrong       []wrongSeries // whose samples are left out
 }
+
+// namedSeries is a series of the batch. Keys do not change; what a handle names does.
+type namedSeries struct {
+	handle uint32
+	shard  uint16
+	key    series.Key
+}
+
+const namedSeriesBytes = 32
 
 type wrongSeries struct {
 	handle uint32
@@ -26,19 +37,26 @@ const outgoingBytesKept = 1 << 20
 
 // begin empties it.
 func (o *outgoing) begin(id series.BatchID) {
+	o.restart()
+	clear(o.named)
+	clear(o.wrong)
+	o.named, o.wrong = o.named[:0], o.wrong[:0]
+	o.frame = series.Frame{Parts: o.frame.Parts[:0], ID: id}
+}
+
+// restart empties the frame.
+func (o *outgoing) restart() {
 	for i := range o.frame.Parts {
 		o.encoders[i].Reset()
 		o.definitions[i] = o.definitions[i][:0]
 	}
 	clear(o.partOf)
-	clear(o.wrong)
-	o.wrong = o.wrong[:0]
-	o.frame = series.Frame{Parts: o.frame.Parts[:0], ID: id}
+	o.frame.Parts, o.frame.Generation = o.frame.Parts[:0], 0
 }
 
 // isLarge says that it should not wait for another batch.
 func (o *outgoing) isLarge() bool {
-	n := cap(o.bytes)
+	n := cap(o.bytes) + namedSeriesBytes*cap(o.named)
 	for i := range o.encoders {
 		n += o.encoders[i].MemoryBytes() + 4*cap(o.definitions[i])
 	}
@@ -48,12 +66,47 @@ func (o *outgoing) isLarge() bool {
 // reference gives the part for a handle's points, and the reference of its series
 // in it: its id, or a new definition.
 func (o *outgoing) reference(h *handle, number uint32) (part uint32, ref series.ID) {
-	part = o.part(h.shard)
+	o.named = append(o.named, namedSeries{number, h.shard, h.key})
 	if h.known {
-		return part, h.id
+		return o.part(h.shard), h.id
 	}
-	o.definitions[part] = append(o.definitions[part], number)
-	return part, o.encoders[part].Define(h.key)
+	return o.define(&o.named[len(o.named)-1])
+}
+
+func (o *outgoing) define(n *namedSeries) (part uint32, ref series.ID) {
+	part = o.part(n.shard)
+	o.definitions[part] = append(o.definitions[part], n.handle)
+	return part, o.encoders[part].Define(n.key)
+}
+
+// encodeKeys encodes the batch again, without ids: for when those that it was encoded
+// with are not valid any more. It depends on nothing that later batches of the stream
+// change.
+func (o *outgoing) encodeKeys(b *tickmeshv1.Batch) {
+	type place struct {
+		part  uint32
+		ref   series.ID
+		scale uint8
+	}
+	o.restart()
+	places := make(map[uint32]*place, len(o.named))
+	for i := range o.named {
+		p := &place{scale: series.ScaleFloat}
+		p.part, p.ref = o.define(&o.named[i])
+		places[o.named[i].handle] = p
+	}
+	t := int64(0)
+	for i, number := range b.GetHandles() {
+		t += b.GetTimeDeltasMs()[i]
+		p := places[number]
+		if p == nil {
+			continue // it is wrong and left out
+		}
+		n := series.DecimalOf(b.GetValues()[i], p.scale)
+		p.scale = n.Scale
+		o.encoders[p.part].Append(p.ref, t, n.Mantissa, n.Scale)
+	}
+	o.finish(o.frame.Points)
 }
 
 // leaveOut notes a handle whose samples are left out.

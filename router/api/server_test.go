@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -255,6 +257,58 @@ func TestShutdown(t *testing.T) {
 		t.Errorf("the stream: %v", err)
 	}
 	<-stopped
+}
+
+// TestIDsOfAnotherEra: a batch whose ids mean nothing any more goes out with keys, those
+// that its handles named when it was sent, and once.
+func TestIDsOfAnotherEra(t *testing.T) {
+	storage := apitest.NewStorage(4)
+	conn, _ := dial(t, apitest.Options(storage))
+	stream := openStream(t, conn)
+	send := func(sequence uint64, b *tickmeshv1.Batch) {
+		t.Helper()
+		if err := stream.Send(&tickmeshv1.WriteStreamRequest{Sequence: sequence, Batch: b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answered := func() {
+		t.Helper()
+		answer, err := stream.Recv()
+		if err != nil || answer.GetError() != nil {
+			t.Fatal(answer, err)
+		}
+	}
+	id := func(n uint64) *tickmeshv1.BatchId { return &tickmeshv1.BatchId{Session: 1, Counter: n} }
+	send(1, &tickmeshv1.Batch{
+		BatchId: id(1), Definitions: []*tickmeshv1.SeriesHandle{named(0, "a"), named(1, "b"), named(2, "c")},
+		Handles: []uint32{0, 1, 2}, TimeDeltasMs: []int64{1, 0, 0}, Values: []float64{1, 2, 3},
+	})
+	answered()
+	redefined, calls := make(chan struct{}), atomic.Int64{}
+	storage.SetHook(func(frame *series.Frame, apply func() (series.Outcome, error)) (series.Outcome, error) {
+		switch {
+		case frame.ID.Counter == 3:
+			defer close(redefined)
+		case calls.Add(1) == 1:
+			<-redefined
+			storage.Renumber()
+		}
+		return apply()
+	})
+	send(2, &tickmeshv1.Batch{
+		BatchId: id(2), Definitions: []*tickmeshv1.SeriesHandle{named(3, ""), named(4, "d")},
+		Handles: []uint32{0, 3, 1, 4, 0}, TimeDeltasMs: []int64{2, 0, 0, 0, 1}, Values: []float64{10, 66, 20, 40, 11.5},
+	})
+	send(3, &tickmeshv1.Batch{
+		BatchId: id(3), Definitions: []*tickmeshv1.SeriesHandle{named(0, "x"), named(1, "c")},
+		Handles: []uint32{0}, TimeDeltasMs: []int64{1}, Values: []float64{99},
+	})
+	answered()
+	answered()
+	want := map[string]float64{"a": 11.5, "b": 20, "c": 3, "d": 40, "x": 99}
+	if got := newest(t, storage); !maps.Equal(got, want) || storage.Points() != 8 || calls.Load() != 2 {
+		t.Errorf("%v, want %v; %d points, %d calls", got, want, storage.Points(), calls.Load())
+	}
 }
 
 // TestBounds: calls, queries and memory beyond their bounds are refused as overload,

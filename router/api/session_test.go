@@ -81,6 +81,8 @@ func FuzzBatches(f *testing.F) {
 				}
 			}
 			checkFrame(t, p, &b, keys)
+			p.out.encodeKeys(&b)
+			checkFrame(t, p, &b, keys)
 			p.release()
 		}
 		x.close()

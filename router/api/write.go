@@ -2,9 +2,11 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
@@ -33,6 +35,7 @@ func (w *writeService) Write(ctx context.Context, m *tickmeshv1.WriteRequest) (*
 // pending is a batch that is checked, encoded and not yet written.
 type pending struct {
 	s     *Server
+	batch *tickmeshv1.Batch
 	out   *outgoing
 	taken int64
 }
@@ -42,11 +45,12 @@ const sampleBytes = 4 + 8 + 8 + 20
 
 // prepare takes a batch's definitions in and encodes its samples.
 func (x *session) prepare(b *tickmeshv1.Batch) (*pending, *tickmeshv1.Error) {
-	p := &pending{s: x.s, taken: sampleBytes * int64(len(b.GetHandles()))}
 	definedErr := x.define(b.GetDefinitions()) // they hold also when the batch fails
 	if definedErr != nil {
 		return nil, x.s.metrics.failed(messageOf(definedErr))
 	}
+	samples := len(b.GetHandles())
+	p := &pending{s: x.s, batch: b, taken: sampleBytes*int64(samples) + namedSeriesBytes*int64(min(samples, len(x.handles)))}
 	if !x.s.memory.take(p.taken) {
 		return nil, x.s.metrics.failed(messageOf(errMemory))
 	}
@@ -80,6 +84,10 @@ func (p *pending) write(ctx context.Context, timeout time.Duration) (*tickmeshv1
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	outcome, err := p.s.options.Writer.Write(ctx, frame)
+	if errors.Is(err, series.ErrEra) {
+		p.out.encodeKeys(p.batch) // the same frame in other words, with the same id
+		outcome, err = p.s.options.Writer.Write(ctx, frame)
+	}
 	if err != nil {
 		return nil, p.s.metrics.failed(writeMessageOf(ctx, err))
 	}

@@ -89,12 +89,12 @@ func (s *Storage) Write(ctx context.Context, frame *series.Frame) (series.Outcom
 func (s *Storage) apply(frame *series.Frame) (series.Outcome, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if frame.Generation != s.mu.generation {
+	if frame.Generation != 0 && frame.Generation != s.mu.generation {
 		return series.Outcome{}, series.ErrEra
 	}
 	points := 0
 	for i := range frame.Parts {
-		n, err := s.applyPartLocked(frame.ID, &frame.Parts[i])
+		n, err := s.applyPartLocked(frame, &frame.Parts[i])
 		if err != nil {
 			return series.Outcome{}, err
 		}
@@ -106,10 +106,11 @@ func (s *Storage) apply(frame *series.Frame) (series.Outcome, error) {
 	return series.Outcome{Copies: 1}, nil
 }
 
-func (s *Storage) applyPartLocked(id series.BatchID, part *series.Part) (points int, err error) {
+func (s *Storage) applyPartLocked(frame *series.Frame, part *series.Part) (points int, err error) {
 	if int(part.Shard) >= s.shards {
 		return 0, fmt.Errorf("%w: shard %d", series.ErrBatch, part.Shard)
 	}
+	id := frame.ID
 	applied := appliedID{id, part.Shard}
 	_, repeated := s.mu.applied[applied]
 	if !id.IsZero() {
@@ -136,7 +137,7 @@ func (s *Storage) applyPartLocked(id series.BatchID, part *series.Part) (points 
 			if n := int(id - series.SlotBase); n < len(defined) {
 				key, ok = defined[n], true
 			}
-		} else {
+		} else if frame.Generation != 0 {
 			key, ok = keys[r.Ref]
 		}
 		if !ok {
