@@ -241,7 +241,7 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, logger *slog.Logger
 		return fmt.Errorf("--http-addr %s: %w", s.httpAddr, err)
 	}
 	registry := newRegistry()
-	registry.MustRegister(m.node)
+	registry.MustRegister(m.node, m.storeGauge())
 	ready := &readiness{health: m.node.Health, details: m.details}
 	ready.set(true)
 	front := &frontSettings{operationSettings: s.operationSettings}

@@ -25,11 +25,17 @@ const (
 )
 
 func (s *clusterSettings) define(f *pflag.FlagSet) {
-	f.StringVar(&s.cluster, "cluster", "tickmesh", "`name` of the cluster; one etcd can hold several")
-	f.StringSliceVar(&s.etcdEndpoints, "etcd-endpoints", []string{"127.0.0.1:2379"}, "`addresses` of etcd, with commas between")
+	s.defineStore(f)
 	f.Var(&s.shards, "shards", "shards of a new cluster; refused when the cluster has another number; 0: what it has, 128 if new")
 	f.Var(&s.replication, "replication", "copies of each shard in a new cluster, 1 to 3; refused when the cluster has another number; 0: what it has, 2 if new")
-	group(f, headingCluster, "cluster", "etcd-endpoints", "shards", "replication")
+	group(f, headingCluster, "shards", "replication")
+}
+
+// defineStore defines the flags that say where the cluster's map is.
+func (s *clusterSettings) defineStore(f *pflag.FlagSet) {
+	f.StringVar(&s.cluster, "cluster", "tickmesh", "`name` of the cluster; one etcd can hold several")
+	f.StringSliceVar(&s.etcdEndpoints, "etcd-endpoints", []string{"127.0.0.1:2379"}, "`addresses` of etcd, with commas between")
+	group(f, headingCluster, "cluster", "etcd-endpoints")
 }
 
 var clusterName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)

@@ -143,7 +143,7 @@ func (r *clusterRouter) health() error {
 
 func (r *clusterRouter) details() []string {
 	if err := r.view.Load().Err; err != nil {
-		return []string{"placement store: " + err.Error() + "; all but placement works"}
+		return []string{"placement store: " + err.Error() + "; all but placement works" + storeAdvice(err)}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
@@ -164,12 +165,40 @@ func (m *member) seen(view shardmap.View) {
 	}
 }
 
-// details tell what a person should know, for /readyz.
-func (m *member) details() []string {
-	if err := m.storeErr.Load(); err != nil && *err != nil {
-		return []string{"placement store: " + (*err).Error() + "; the node goes on with its shard map"}
+// storeTrouble says why the placement store cannot be relied on; nil: it can.
+func (m *member) storeTrouble() error {
+	if err := m.storeErr.Load(); err != nil {
+		return *err
 	}
 	return nil
+}
+
+// details tell what a person should know, for /readyz.
+func (m *member) details() []string {
+	if err := m.storeTrouble(); err != nil {
+		return []string{"placement store: " + err.Error() + "; the node goes on with its shard map" + storeAdvice(err)}
+	}
+	return nil
+}
+
+// storeAdvice says what to do about a placement store; empty: nothing but to wait.
+func storeAdvice(err error) string {
+	if errors.Is(err, shardmap.ErrRolledBack) {
+		return "; `tickmesh rescue-map` puts the map back"
+	}
+	return ""
+}
+
+// storeGauge tells of the placement store as a node sees it.
+func (m *member) storeGauge() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tickmesh_store_available", Help: "0 while the placement store does not answer or was rolled back.",
+	}, func() float64 {
+		if m.storeTrouble() != nil {
+			return 0
+		}
+		return 1
+	})
 }
 
 // resignWait bounds how long a node that stops waits for others to lead its groups.

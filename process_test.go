@@ -52,7 +52,7 @@ func anyPorts() []string {
 	}
 }
 
-// server is a running `tickmesh standalone` whose log is JSON.
+// server is a running process of the program, whose log is JSON.
 type server struct {
 	t        *testing.T
 	cmd      *exec.Cmd
@@ -77,11 +77,17 @@ func cleanEnviron() []string {
 	return kept
 }
 
-// startServer starts the program and waits until it is ready.
+// startServer starts a standalone server and waits until it listens.
 func startServer(t *testing.T, dataDir string, flags ...string) *server {
 	t.Helper()
+	return startProcess(t, 5, append(append([]string{"standalone", "--data-dir", dataDir}, anyPorts()...), flags...)...)
+}
+
+// startProcess starts the program and waits until it listens on so many ports.
+func startProcess(t *testing.T, ports int, arguments ...string) *server {
+	t.Helper()
 	s := &server{t: t, addr: map[string]string{}, greeting: &bytes.Buffer{}, ended: make(chan struct{}), more: make(chan struct{})}
-	s.cmd = exec.Command(binary, append(append([]string{"standalone", "--data-dir", dataDir, "--log-format=json"}, anyPorts()...), flags...)...)
+	s.cmd = exec.Command(binary, append(arguments, "--log-format=json")...)
 	s.cmd.Env = cleanEnviron()
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.cmd.Stdout = s.greeting
@@ -103,7 +109,7 @@ func startServer(t *testing.T, dataDir string, flags ...string) *server {
 		_ = s.cmd.Process.Kill()
 		<-s.ended
 	})
-	for range 5 {
+	for range ports {
 		line := s.waitLog("listening", func(l map[string]any) bool { return s.addr[fmt.Sprint(l["port"])] == "" })
 		s.addr[fmt.Sprint(line["port"])] = fmt.Sprint(line["address"])
 	}

@@ -56,7 +56,7 @@ func (r *clusterRouter) Status(ctx context.Context, withoutShards bool) (*tickme
 	view := r.view.Load()
 	status := &tickmeshv1.GetStatusResponse{Cluster: r.options.cluster, StoreReachable: view.Err == nil}
 	if view.Err != nil {
-		status.Problems = append(status.Problems, fmt.Sprintf("the placement store: %v; all but placement works", view.Err))
+		status.Problems = append(status.Problems, fmt.Sprintf("the placement store: %v; all but placement works%s", view.Err, storeAdvice(view.Err)))
 	}
 	if view.Map == nil {
 		status.Problems = append(status.Problems, "there is no shard map yet")
