@@ -121,15 +121,22 @@ func (w *World) mayLose(n *node) bool {
 	return true
 }
 
-// allKnow says whether all members are up and have the configuration.
+// allKnow says whether all members are up, and have the configuration and one log.
 func (w *World) allKnow(shard uint16, c *replica.Configuration) bool {
+	last := uint64(0)
 	for _, m := range c.Members {
 		p := w.node(m.Node).process
 		if p == nil {
 			return false
 		}
 		status, err := p.host.Status(shard)
-		if err != nil || status.Configuration.Index != c.Index || status.Commit != status.Last {
+		if err != nil || status.Configuration.Index != c.Index || status.Commit != status.Last || len(status.Configuration.Voters) == 0 {
+			return false
+		}
+		if last == 0 {
+			last = status.Last
+		}
+		if status.Last != last {
 			return false
 		}
 	}

@@ -28,8 +28,8 @@ func DrawFor(v Variant, seed uint64) Options {
 	o := Draw(seed)
 	switch v {
 	case DropOnMap:
-		o.Replication, o.Always, o.Nodes, o.Hurry = 1+int(seed%3), true, 4, 6
-		o.Faults = faultsOf(FaultDesired, FaultStoreCut, FaultSwapTimesOut, FaultOneWay, FaultPartition, FaultTransfer, FaultSlowLink, FaultLoss)
+		o.Always, o.Nodes, o.ActiveMs, o.Hurry = true, 4, 9000, 3
+		o.Faults = faultsOf(FaultDesired, FaultPause, FaultPartition, FaultOneWay, FaultTransfer)
 	case RaftIDTwice:
 		o.Replication, o.Always, o.Hurry = 2+int(seed%2), true, 4
 		o.Faults = faultsOf(FaultDesired, FaultStoreCut, FaultPause, FaultSlowLink, FaultSwapTimesOut)
