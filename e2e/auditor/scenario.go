@@ -11,6 +11,8 @@ type Scenario struct {
 	Nodes       int // at the start
 	Routers     int
 	Replication int
+	WALSync     string // "" leaves the default
+	Disks       bool   // it cuts the power of nodes
 	LongOnly    bool
 	play        func(ctx context.Context, s *Stage) error
 }
@@ -29,13 +31,18 @@ func Scenarios() []Scenario {
 		{Name: "scale 3 5 3", Nodes: 3, Routers: 2, Replication: 2, play: scale},
 		{Name: "empty disk and twin", Nodes: 3, Routers: 2, Replication: 2, play: replaceDisk},
 		{Name: "roll all processes", Nodes: 3, Routers: 2, Replication: 2, play: rollAll},
+		{Name: "cut the power of one", Nodes: 3, Routers: 2, Replication: 2, WALSync: "interval", Disks: true, play: cutPowerOfOne},
+		{Name: "cut the power of all", Nodes: 3, Routers: 2, Replication: 2, WALSync: "always", Disks: true, play: cutPowerOfAll},
+		{Name: "storm", Nodes: 4, Routers: 2, Replication: 3, play: storm},
 	}
 }
 
 // Run plays the scenario. Whatever it did to the network is healed at the end, and
-// everything compared once more.
+// everything compared once more. Errors: harness.ErrNoDisk when the scenario needs disks
+// that cannot be made here.
 func (s *Scenario) Run(ctx context.Context, options StageOptions) (Report, error) {
 	options.Nodes, options.Routers, options.Replication = s.Nodes, s.Routers, s.Replication
+	options.WALSync, options.Disks = s.WALSync, s.Disks
 	stage, err := NewStage(ctx, options)
 	if err != nil {
 		return Report{}, err

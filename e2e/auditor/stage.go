@@ -31,6 +31,8 @@ type StageOptions struct {
 	Dir                string
 	Nodes, Routers     int
 	Replication        int
+	WALSync            string // "" leaves the default
+	Disks              bool   // that the power can be cut of
 	Seed               uint64
 	// Long plays more rounds, and pauses as long as the faults of real life.
 	Long bool
@@ -60,14 +62,21 @@ const (
 	// replaceAfter is shorter than in real life, and longer than any fault after
 	// which a node comes back.
 	replaceAfter = "2m"
+	// diskBytes hold what a scenario writes many times over.
+	diskBytes = 1 << 30
 )
 
 // NewStage starts a cluster and the audit, and waits until all clients are served.
 func NewStage(ctx context.Context, options StageOptions) (*Stage, error) {
-	cluster, err := harness.StartCluster(ctx, harness.ClusterOptions{
+	of := harness.ClusterOptions{
 		Binary: options.Binary, EtcdBinary: options.EtcdBinary, Dir: options.Dir, Nodes: options.Nodes, Routers: options.Routers,
-		Shards: stageShards, Replication: options.Replication, NodeFlags: smallFlags(), RouterFlags: []string{"--replace-after", replaceAfter},
-	})
+		Shards: stageShards, Replication: options.Replication, WALSync: options.WALSync,
+		NodeFlags: smallFlags(), RouterFlags: []string{"--replace-after", replaceAfter},
+	}
+	if options.Disks {
+		of.DiskBytes = diskBytes
+	}
+	cluster, err := harness.StartCluster(ctx, of)
 	if err != nil {
 		return nil, err
 	}

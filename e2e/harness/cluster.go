@@ -34,6 +34,8 @@ type ClusterOptions struct {
 	NodeFlags   []string // further flags
 	RouterFlags []string
 	Env         []string
+	// DiskBytes gives each node a disk of its own, so that its power can be cut; 0: no.
+	DiskBytes int64
 }
 
 // Cluster is etcd, nodes and routers as child processes, each of which reaches the
@@ -56,7 +58,7 @@ func BuildEtcd(ctx context.Context, dir string) (string, error) {
 }
 
 // StartCluster starts all processes and waits until they listen; see WaitReady. On an
-// error nothing is left running.
+// error nothing is left running; ErrNoDisk: there can be no disks here.
 func StartCluster(ctx context.Context, options ClusterOptions) (*Cluster, error) {
 	dir, err := filepath.Abs(options.Dir)
 	if err != nil {
@@ -106,7 +108,22 @@ func (c *Cluster) AddNode(ctx context.Context, id string) (*Server, error) {
 	if err := c.add(node); err != nil {
 		return nil, err
 	}
+	if c.options.DiskBytes > 0 {
+		if err := node.addDisk(c.options.DiskBytes); err != nil {
+			return nil, err
+		}
+	}
 	return node, node.Start(ctx)
+}
+
+// addDisk puts the node's data on a disk of its own.
+func (s *Server) addDisk(sizeBytes int64) (err error) {
+	if s.disk, err = NewDisk(s.DataDir+".disk", sizeBytes); err != nil {
+		s.disk = nil
+		return err
+	}
+	s.DataDir = filepath.Join(s.disk.Dir(), "data")
+	return writeBootID(s.bootIDFile())
 }
 
 // Twin prepares a server that claims to be a node, with a data folder of its own.
@@ -237,6 +254,9 @@ func (c *Cluster) Close() {
 			if proxy != nil {
 				proxy.Close()
 			}
+		}
+		if s.disk != nil {
+			_ = s.disk.Close() // it may have been closed
 		}
 	}
 	c.tester.Close()

@@ -42,6 +42,7 @@ type Server struct {
 	zone    string
 	front   *Proxy // for its peers; nil for a router
 	etcd    *Proxy // its way to etcd; nil for etcd itself
+	disk    *Disk  // of a node, if power can be cut; else nil
 	life    struct {
 		sync.Mutex
 		process   *Process
@@ -118,6 +119,9 @@ func (s *Server) Launch() error {
 		return err
 	}
 	path, args := s.command(addresses)
+	if s.disk != nil {
+		path, args = s.disk.underBootID(s.bootIDFile(), path, args)
+	}
 	process, err := StartProcess(ProcessOptions{Path: path, Args: args, Env: s.cluster.options.Env, LogPath: s.LogPath()})
 	if err != nil {
 		return err
@@ -171,6 +175,23 @@ func (s *Server) Kill() error {
 	s.Process().Kill()
 	return nil
 }
+
+// CutPower ends the life, and drops all that it had not synced. The cluster must have
+// been made with disks for that.
+func (s *Server) CutPower() error {
+	if s.disk == nil {
+		return fmt.Errorf("cut the power of %s: %w", s.Name, ErrNoDisk)
+	}
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	if err := s.disk.Cut(); err != nil {
+		return err
+	}
+	return writeBootID(s.bootIDFile())
+}
+
+func (s *Server) bootIDFile() string { return filepath.Join(s.cluster.options.Dir, s.Name+".boot-id") }
 
 // Stop ends the life by SIGTERM.
 func (s *Server) Stop(timeout time.Duration) error {

@@ -1,0 +1,137 @@
+package auditor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/e2e/harness"
+)
+
+// storm plays all kinds of faults at once, more than a cluster has to serve through.
+// After each stretch all of them end; then it has to serve again and to have kept its
+// word.
+func storm(ctx context.Context, s *Stage) error {
+	stretches, faults := 3, 8
+	if s.options.Long {
+		stretches = 40
+	}
+	for stretch := range stretches {
+		s.logf("stretch %d", stretch)
+		for range faults {
+			if err := s.drawFault(ctx); err != nil {
+				return err
+			}
+			if !wait(ctx, time.Duration(s.random.IntN(700))*time.Millisecond) {
+				return ctx.Err()
+			}
+		}
+		if err := s.calm(ctx); err != nil {
+			return fmt.Errorf("stretch %d: %w", stretch, err)
+		}
+		if err := s.progress(ctx); err != nil {
+			return fmt.Errorf("after stretch %d: %w", stretch, err)
+		}
+		if err := s.check(ctx); err != nil {
+			return fmt.Errorf("after stretch %d: %w", stretch, err)
+		}
+	}
+	if err := s.store.SetDesired(ctx, stormDrained, shardmap.Active); err != nil {
+		return err
+	}
+	return s.until(ctx, "the moves to end", settled)
+}
+
+// stormDrained is the node that is drained and wanted again.
+const stormDrained = "n4"
+
+// drawFault begins, or ends, a fault of any kind.
+func (s *Stage) drawFault(ctx context.Context) error {
+	nodes, routers := s.Servers(harness.RoleNode), s.Servers(harness.RoleRouter)
+	node, router := nodes[s.random.IntN(len(nodes))], routers[s.random.IntN(len(routers))]
+	everybody := append(append(nodes, routers...), s.Etcd)
+	a, b := everybody[s.random.IntN(len(everybody))], everybody[s.random.IntN(len(everybody))]
+	flows := []harness.Flow{harness.Swallow(), harness.Hold(), harness.Refuse(), harness.Delay(slowness), harness.Pass()}
+	flow := flows[s.random.IntN(len(flows))]
+	switch s.random.IntN(8) {
+	case 0, 1:
+		s.logf("%s from %s to %s", flow, a.Name, b.Name)
+		s.Network.Set(a.Name, b.Name, flow)
+	case 2:
+		s.logf("%s between %s and %s", flow, a.Name, b.Name)
+		s.Network.SetBoth(a.Name, b.Name, flow)
+	case 3, 4:
+		return s.killOrStart(ctx, node)
+	case 5:
+		return s.suspendOrResume(node)
+	case 6:
+		return s.killOrStart(ctx, []*harness.Server{router, s.Etcd}[s.random.IntN(2)])
+	case 7:
+		return s.changeMind(ctx)
+	}
+	return nil
+}
+
+func (s *Stage) killOrStart(ctx context.Context, server *harness.Server) error {
+	if server.Running() {
+		s.logf("kill %s", server.Name)
+		return server.Kill()
+	}
+	s.logf("start %s", server.Name)
+	if server.Role == harness.RoleEtcd {
+		return server.Start(ctx)
+	}
+	return server.Launch() // it may have nobody to talk to
+}
+
+func (s *Stage) suspendOrResume(server *harness.Server) error {
+	switch {
+	case !server.Running():
+		return nil
+	case server.Serving():
+		s.logf("suspend %s", server.Name)
+		return server.Suspend()
+	}
+	s.logf("resume %s", server.Name)
+	return server.Resume()
+}
+
+// changeMind drains a node, or wants it again. With etcd away nothing can be wanted.
+func (s *Stage) changeMind(ctx context.Context) error {
+	desired := []shardmap.Desired{shardmap.Draining, shardmap.Active}[s.random.IntN(2)]
+	s.logf("%s is to be %s", stormDrained, desired)
+	bounded, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := s.store.SetDesired(bounded, stormDrained, desired); err != nil {
+		s.logf("not told: %v", err)
+	}
+	return nil
+}
+
+// calm ends all faults.
+func (s *Stage) calm(ctx context.Context) error {
+	s.Network.Heal()
+	if !s.Etcd.Running() {
+		if err := s.Etcd.Start(ctx); err != nil {
+			return err
+		}
+	}
+	for _, role := range []harness.Role{harness.RoleNode, harness.RoleRouter} {
+		for _, server := range s.Servers(role) {
+			if server.Running() && !server.Serving() {
+				if err := server.Resume(); err != nil {
+					return err
+				}
+			}
+			if !server.Running() {
+				if err := server.Start(ctx); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
+	return s.WaitReady(bounded)
+}
