@@ -250,3 +250,20 @@ func TestLargestMapFits(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Placement has changed its mind about a replica; the leader, with the older map, has
+// added the one that was wanted before. What it settles must be a valid row.
+func TestSettledGivesUpAnAimInTheSamePlace(t *testing.T) {
+	place := func(node int, id uint64, role Role) Member {
+		return Member{Node: fmt.Sprintf("n%d", node), Incarnation: fmt.Sprintf("%032x", node), RaftID: id, Role: role}
+	}
+	row := Row{Version: 3, RaftIDLast: 3, Era: 1, Members: []Member{place(1, 1, Full)},
+		Intended: []Member{place(1, 1, Full), place(2, 3, Full)}}
+	settled, changed := row.Settled([]Member{place(1, 1, Full), place(2, 2, Learner)})
+	if !changed || settled.Intended != nil {
+		t.Fatalf("settled as %+v", settled)
+	}
+	if err := settled.Validate(); err != nil {
+		t.Fatal(err)
+	}
+}

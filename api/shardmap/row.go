@@ -55,7 +55,8 @@ func (r Row) MemberOn(node, incarnation string) (Member, bool) {
 // Settled is the row after its leader has found the group's configuration to be
 // config: Members are config, and Intended is cleared when it is reached, or when it
 // cannot be reached any more because it names a replica that has left (its raft id
-// is spent; placement decides anew). It gives false when there is nothing to write.
+// is spent; placement decides anew), or another one in the place of a member that has
+// joined meanwhile. It gives false when there is nothing to write.
 //
 // The leader calls it after each change of the configuration and before the next one.
 func (r Row) Settled(config []Member) (Row, bool) {
@@ -66,7 +67,7 @@ func (r Row) Settled(config []Member) (Row, bool) {
 	for _, member := range next.Members {
 		next.RaftIDLast = max(next.RaftIDLast, member.RaftID)
 	}
-	if r.Intended != nil && (slices.Equal(next.Members, r.Intended) || spent(r, next.Members)) {
+	if r.Intended != nil && (slices.Equal(next.Members, r.Intended) || spent(r, next.Members) || displaced(r, next.Members)) {
 		next.Intended = nil
 	}
 	if next.Equal(r) {
@@ -80,6 +81,15 @@ func (r Row) Settled(config []Member) (Row, bool) {
 func spent(r Row, config []Member) bool {
 	return slices.ContainsFunc(r.Intended, func(wanted Member) bool {
 		return slices.ContainsFunc(r.Members, wanted.SameReplica) && !slices.ContainsFunc(config, wanted.SameReplica)
+	})
+}
+
+// displaced says whether Intended names another replica in the place of a member: a
+// leader with an older map has added that one.
+func displaced(r Row, config []Member) bool {
+	return slices.ContainsFunc(r.Intended, func(wanted Member) bool {
+		at := slices.IndexFunc(config, wanted.SamePlace)
+		return at >= 0 && !keeps(config[at], wanted)
 	})
 }
 
