@@ -212,6 +212,6 @@ func (e *Engine) replaceManifest(failBefore string, change func(*manifest)) erro
 	if err := writeManifest(e.fs, e.dir, &m); err != nil {
 		return err
 	}
-	e.manifest = &m
+	e.setManifest(&m)
 	return nil
 }

@@ -77,13 +77,14 @@ type Engine struct {
 	generationAtOpen uint32
 
 	// Lock order: rewriting, maintenance, a shard, update.
-	rewriting     sync.Mutex  // held by Compact and Retain: they alone drop segments
-	maintenance   sync.Mutex  // held by what publishes a manifest, while it does
-	manifest      *manifest   // as published last; guarded by maintenance
-	inDoubt       bool        // the file may be a later one; guarded by maintenance
-	monthsDropped index.Month // months before it are forgotten; guarded by rewriting
-	batches       batchState  // as published last; guarded by maintenance
-	batchFileLast uint64      // number of the last file of batch ids; guarded by maintenance
+	rewriting     sync.Mutex               // held by Compact and Retain: they alone drop segments
+	maintenance   sync.Mutex               // held by what publishes a manifest, while it does
+	manifest      *manifest                // as published last; guarded by maintenance
+	inDoubt       bool                     // the file may be a later one; guarded by maintenance
+	monthsDropped index.Month              // months before it are forgotten; guarded by rewriting
+	batches       batchState               // as published last; guarded by maintenance
+	durable       atomic.Pointer[[]uint64] // Applied of the manifest
+	batchFileLast uint64                   // number of the last file of batch ids; guarded by maintenance
 
 	stats engineStats
 }
@@ -152,7 +153,7 @@ func (e *Engine) open() error {
 	if err != nil {
 		return err
 	}
-	e.manifest = m
+	e.setManifest(m)
 	return e.restore(m)
 }
 
@@ -329,6 +330,16 @@ func (e *Engine) AppliedIndexes() []uint64 {
 		s.mu.Unlock()
 	}
 	return applied
+}
+
+// DurableIndexes gives for each shard the entry up to which the engine would start
+// without the log. It does not wait for anything.
+func (e *Engine) DurableIndexes() []uint64 { return slices.Clone(*e.durable.Load()) }
+
+// setManifest takes over what the file says. The caller holds the maintenance lock.
+func (e *Engine) setManifest(m *manifest) {
+	e.manifest = m
+	e.durable.Store(&m.Applied) // replaced, never changed
 }
 
 // Apply applies an entry of a shard's log; epoch grows with the checkpoints, see

@@ -78,18 +78,26 @@ func (m *manifest) tombstoneLast() uint64 {
 }
 
 func newManifest(shards int) (*manifest, error) {
-	id := make([]byte, 16)
-	if _, err := rand.Read(id); err != nil {
-		return nil, fmt.Errorf("draw an incarnation: %w", err)
+	incarnation, err := newIncarnation()
+	if err != nil {
+		return nil, err
 	}
 	m := &manifest{
-		Format: manifestFormat, Incarnation: hex.EncodeToString(id), Shards: shards,
+		Format: manifestFormat, Incarnation: incarnation, Shards: shards,
 		Applied: make([]uint64, shards), RetentionCutMs: make([]int64, shards), Floors: make([]floor, shards),
 	}
 	for i := range m.RetentionCutMs {
 		m.RetentionCutMs[i] = noCut
 	}
 	return m, nil
+}
+
+func newIncarnation() (string, error) {
+	id := make([]byte, 16)
+	if _, err := rand.Read(id); err != nil {
+		return "", fmt.Errorf("draw an incarnation: %w", err)
+	}
+	return hex.EncodeToString(id), nil
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

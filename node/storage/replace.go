@@ -160,6 +160,21 @@ func (e *Engine) numberTombstones(shard uint16, stones []streamTombstone, first 
 	return numbered
 }
 
+// RenewIncarnation makes the data folder another one for all who know it by its
+// incarnation. Errors are those of the disk; the folder may have a new one then.
+func (e *Engine) RenewIncarnation() error {
+	e.maintenance.Lock()
+	defer e.maintenance.Unlock()
+	if err := e.settleManifest(); err != nil {
+		return err
+	}
+	incarnation, err := newIncarnation()
+	if err != nil {
+		return err
+	}
+	return e.publishManifest(FailCheckpointPublish, func(m *manifest) { m.Incarnation = incarnation })
+}
+
 // hosted gives a selector that leaves out the shards that were dropped.
 func (e *Engine) hosted(selector *scan.Selector) *scan.Selector {
 	dropped := slices.ContainsFunc(e.shards, func(s *shard) bool { return s.absent.Load() })
