@@ -71,6 +71,7 @@ func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
 	})
 	options := o.node
 	options.NodeID, options.Peers, options.Files, options.Logger = o.id, m.peers, shardFiles{m.peers}, m.logger
+	options.Inquiry, options.BootID = groupInquiry{m.peers}, bootID()
 	if m.node, err = node.Open(options); err != nil {
 		return m, dataDirError(options.DataDir, err)
 	}

@@ -37,7 +37,7 @@ func (n *Node) checkpoint() error {
 		Position: uint64(c.position), Applied: c.applied, SealThrough: c.epoch - 1,
 	})
 	if err == nil {
-		err = n.trim(c.position, c.applied)
+		err = n.trim(c.position)
 	}
 	if err != nil {
 		return err
@@ -62,19 +62,25 @@ func (n *Node) sealEverything() error {
 		return err
 	}
 	c.begin(position, applied, epoch)
-	return n.trim(position, applied)
+	return n.trim(position)
 }
 
 // trim gives up the log before a checkpoint, but for what other members of groups
 // still need.
-func (n *Node) trim(checkpoint wal.Position, applied []uint64) error {
+func (n *Node) trim(checkpoint wal.Position) error {
 	force := int64(n.log.End()-n.log.First()) > n.options.LogBytesMax
-	if err := n.loop.queue.do(func() { n.loop.durable(applied, force) }); err != nil {
+	// What the engine says, and not what the checkpoint was to say: shards may have other
+	// replicas since.
+	if err := n.loop.queue.do(func() { n.loop.durable(n.DurableIndexes(), force) }); err != nil {
 		return err
 	}
 	// A second command: what the first one made the host say is in the log then.
 	floor := checkpoint
 	if err := n.loop.queue.do(func() { floor = min(floor, n.loop.floor()) }); err != nil {
+		return err
+	}
+	// And a third: groups that had ended by then are said to have ended.
+	if err := n.loop.queue.do(func() {}); err != nil {
 		return err
 	}
 	// Entries go whose absence only those states explain.

@@ -10,10 +10,10 @@ import (
 func (n *Node) Receive(from string, envelope []byte) { n.loop.queue.receive(from, envelope) }
 
 // PeerUp says that another node can be reached again.
-func (n *Node) PeerUp(peer string) { n.loop.queue.tell(func() { n.loop.host.PeerUp(peer) }) }
+func (n *Node) PeerUp(peer string) { n.loop.queue.peer(peer, true) }
 
 // PeerDown says that another node cannot be reached.
-func (n *Node) PeerDown(peer string) { n.loop.queue.tell(func() { n.loop.host.PeerDown(peer) }) }
+func (n *Node) PeerDown(peer string) { n.loop.queue.peer(peer, false) }
 
 // Era gives the era of a shard's ids; 0: there is no replica.
 func (n *Node) Era(shard uint16) uint32 { return n.loop.groups[shard].era.Load() }

@@ -58,6 +58,14 @@ func (p testPeers) Fetch(_ context.Context, from string, shard uint16) (io.ReadC
 	}{files.OpenAt(0), files}, nil
 }
 
+func (p testPeers) Group(_ context.Context, name string, shard uint16) (GroupView, error) {
+	n := p.cluster.reach(p.self, name)
+	if n == nil {
+		return GroupView{}, errors.New("not reachable")
+	}
+	return n.GroupView(shard)
+}
+
 func (c *testCluster) reach(from, to string) *Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +107,7 @@ func (c *testCluster) open(name string) *Node {
 	o := testOptions(c.disks[name], SyncInterval)
 	o.NodeID = name
 	peers := testPeers{c, name}
-	o.Peers, o.Files = peers, peers
+	o.Peers, o.Files, o.Inquiry = peers, peers, peers
 	n := mustOpen(c.t, o)
 	c.mu.Lock()
 	c.mu.nodes[name] = n
@@ -167,16 +175,30 @@ func (c *testCluster) settle() {
 			if n == nil {
 				continue
 			}
-			for _, s := range n.Settlements() {
+			epoch := c.epoch()
+			for _, s := range n.Settlements(context.Background()) {
 				c.place(func(m shardmap.Map) shardmap.Map {
+					if m.Epoch != epoch {
+						return m // it is not the map that the settlement was confirmed for
+					}
 					if row, changed := m.Rows[s.Shard].Settled(s.Config); changed {
-						return m.WithRow(s.Shard, row)
+						m = m.WithRow(s.Shard, row)
+						epoch = m.Epoch
 					}
 					return m
 				})
 			}
 		}
 	}
+}
+
+func (c *testCluster) epoch() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.m == nil {
+		return 0
+	}
+	return c.mu.m.Epoch
 }
 
 // create makes the first map, with the same members for every shard.

@@ -152,7 +152,7 @@ func TestFlippedBits(t *testing.T) {
 		}
 		byKind[kind] = append(byKind[kind], name)
 	}
-	if len(kinds) != 5 {
+	if len(kinds) != 6 {
 		t.Fatalf("kinds of files: %v", kinds)
 	}
 	for _, kind := range kinds {

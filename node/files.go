@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
+	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
 )
@@ -146,53 +148,120 @@ func (n *Node) fetchFiles() {
 	}
 }
 
-// fetchShard replaces the shard's data by what the leader has, and tells the host.
+// installation is files that are on their way into a shard.
+type installation struct {
+	meta     replica.SnapshotMeta
+	witness  bool               // it keeps no data: the meta is all it needs
+	cancel   context.CancelFunc // when the replica ends
+	prepared chan struct{}      // closed when the log says that files are swapped
+	told     bool
+}
+
+func (i *installation) tellPrepared() {
+	if !i.told {
+		i.told = true
+		close(i.prepared)
+	}
+}
+
+// fetchShard replaces the shard's data by what another node has, and tells the host.
 func (n *Node) fetchShard(ctx context.Context, need replica.SnapshotNeed) (got storage.ShardExport, err error) {
 	if n.options.Files == nil {
 		return got, errors.New("this node has no way to fetch files")
 	}
-	stream, err := n.options.Files.Fetch(ctx, need.Leader, need.Shard)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	opened, err := n.options.Files.Fetch(ctx, need.Leader, need.Shard)
 	if err != nil {
 		return got, err
 	}
+	stream := newAttended(opened, cancel)
 	defer stream.Close()
 	in := bufio.NewReaderSize(stream, 256<<10)
-	meta, err := readMeta(in)
-	if err != nil {
+	i := &installation{cancel: cancel, prepared: make(chan struct{})}
+	if i.meta, err = readMeta(in); err != nil {
 		return got, err
 	}
-	prepared := make(chan struct{})
-	failed := n.loop.queue.do(func() {
-		if err = n.loop.host.PrepareSnapshot(need.Shard, meta); err == nil {
-			n.loop.preparing[need.Shard] = prepared
-		}
-	})
+	failed := n.loop.queue.do(func() { err = n.loop.prepare(need.Shard, i) })
 	if err = errors.Join(err, failed); err != nil {
 		return got, err
 	}
 	select { // the log has to say first that files are swapped
-	case <-prepared:
+	case <-i.prepared:
 		err = n.loop.drain() // nothing of the shard is on its way to the engine then
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	if err == nil {
+	if err == nil && !i.witness {
 		got, err = n.Engine.InstallShard(ctx, need.Shard, uint64(n.log.End()), in)
 	}
-	if err == nil && got.Index != meta.Index {
-		err = fmt.Errorf("%w: files of entry %d with a meta of entry %d", replica.ErrSnapshot, got.Index, meta.Index)
+	if err == nil && !i.witness && got.Index != i.meta.Index {
+		err = fmt.Errorf("%w: files of entry %d with a meta of entry %d", replica.ErrSnapshot, got.Index, i.meta.Index)
 	}
-	failed = n.loop.queue.do(func() {
-		delete(n.loop.preparing, need.Shard)
-		if err != nil {
-			n.loop.host.AbortSnapshot(need.Shard)
-			return
-		}
-		n.loop.dispatched[need.Shard] = meta.Index
-		n.loop.applied[need.Shard].value.Store(meta.Index)
-		err = n.loop.host.InstallSnapshot(need.Shard, meta)
-	})
+	failed = n.loop.queue.do(func() { err = n.loop.installed(need.Shard, i, err) })
 	return got, errors.Join(err, failed)
+}
+
+// prepare begins an installation.
+func (l *loop) prepare(shard uint16, i *installation) error {
+	if l.installing[shard] != nil {
+		return replica.ErrBusy
+	}
+	status, err := l.host.Status(shard)
+	if err != nil {
+		return err
+	}
+	// The library would keep such a log, and what it has beyond the files. Those entries
+	// stand before the end of the log, from which on a start applies entries to new files.
+	if i.meta.Index <= status.Last && l.places.term(shard, i.meta.Index) == i.meta.Term {
+		return fmt.Errorf("%w: the log has entry %d already", replica.ErrSnapshot, i.meta.Index)
+	}
+	if err := l.host.PrepareSnapshot(shard, i.meta); err != nil {
+		return err
+	}
+	i.witness = status.Role == shardmap.Witness
+	l.installing[shard] = i
+	return nil
+}
+
+// installed ends an installation, which err says has failed.
+func (l *loop) installed(shard uint16, i *installation, err error) error {
+	delete(l.installing, shard)
+	if l.cleaning[shard] {
+		l.onRemoved(shard)
+		return errors.Join(err, errReplaced)
+	}
+	if err != nil {
+		l.host.AbortSnapshot(shard)
+		return err
+	}
+	if !i.witness {
+		l.dispatched[shard] = i.meta.Index
+		l.applied[shard].advance(i.meta.Index)
+	}
+	return l.host.InstallSnapshot(shard, i.meta)
+}
+
+// attended is a stream that is given up when nothing comes for long.
+type attended struct {
+	io.ReadCloser
+	timer *time.Timer
+}
+
+// streamWait is how long nothing may come.
+const streamWait = time.Minute
+
+func newAttended(stream io.ReadCloser, give func()) *attended {
+	a := &attended{ReadCloser: stream, timer: time.AfterFunc(streamWait, give)}
+	a.timer.Stop()
+	return a
+}
+
+// Read implements io.Reader.
+func (a *attended) Read(p []byte) (int, error) {
+	a.timer.Reset(streamWait)
+	defer a.timer.Stop()
+	return a.ReadCloser.Read(p)
 }
 
 func readMeta(in *bufio.Reader) (replica.SnapshotMeta, error) {

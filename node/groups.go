@@ -2,6 +2,8 @@ package node
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -12,9 +14,11 @@ import (
 // groupView is what others than the loop may know of a shard's replica. It may be a
 // moment old.
 type groupView struct {
-	lone  atomic.Bool
-	leads atomic.Bool
-	era   atomic.Uint32
+	lone    atomic.Bool
+	leads   atomic.Bool
+	witness atomic.Bool
+	era     atomic.Uint32
+	lives   atomic.Uint64 // replicas that were here since the start
 }
 
 // allLone says whether every shard has a group here that agrees with itself.
@@ -40,6 +44,7 @@ func (l *loop) lookAt(shard uint16) {
 		}
 	}
 	v.leads.Store(err == nil && status.Leads)
+	v.witness.Store(err == nil && status.Role == shardmap.Witness)
 	v.era.Store(status.Era)
 }
 
@@ -49,8 +54,12 @@ func (l *loop) lookAtAll() {
 	}
 }
 
-// stepTicks is how often groups are brought towards the map.
-const stepTicks = 4
+// Groups are brought towards the map so often, and what the map does not name, or names
+// and is not whole, is looked at again.
+const (
+	stepTicks  = 4
+	placeTicks = 20
+)
 
 // tick passes a tick on, and what the engine has done since the last one.
 func (l *loop) tick() {
@@ -64,6 +73,9 @@ func (l *loop) tick() {
 		l.lookAtAll()
 		l.stepAll()
 	}
+	if l.ticks%placeTicks == 0 {
+		l.placeAll()
+	}
 }
 
 // adopt makes and ends replicas as the map says. The map is never older than the one
@@ -74,27 +86,39 @@ func (l *loop) adopt(m *shardmap.Map) {
 		return
 	}
 	l.rows = m.Rows
-	for shard := range l.rows {
-		l.place(uint16(shard))
-	}
+	l.placeAll()
 	l.lookAtAll()
 	l.stepAll()
 }
 
+func (l *loop) placeAll() {
+	for shard := range l.rows {
+		l.place(uint16(shard))
+	}
+}
+
 // place makes or ends the replica of one shard.
 func (l *loop) place(shard uint16) {
-	if l.rows == nil || l.cleaning[shard] {
+	if l.rows == nil || l.cleaning[shard] || l.orphans[shard] {
 		return
 	}
 	row := &l.rows[shard]
+	if r := l.relics[shard]; r != nil {
+		l.placeRelic(shard, row, r)
+		return
+	}
 	wanted, here := l.member(row)
 	status, err := l.host.Status(shard)
 	if err == nil && (!here || status.RaftID != wanted.RaftID) {
-		l.remove(shard, status.RaftID)
+		l.leave(shard, row, &status, here)
 		return // the rest when its data is gone
 	}
-	if err == nil || !here {
+	if err == nil {
+		l.askForFiles(shard, row, &status)
 		return
+	}
+	if !here || wanted.RaftID <= l.spent[shard] {
+		return // in the second case the map lags behind: this replica has left
 	}
 	r := replica.Replica{Shard: shard, RaftID: wanted.RaftID, Era: row.Era, Role: wanted.Role}
 	var first []shardmap.Member
@@ -111,15 +135,87 @@ func (l *loop) place(shard uint16) {
 }
 
 // member finds this node's replica in a row: as it is settled, else as it is intended.
-func (l *loop) member(row *shardmap.Row) (shardmap.Member, bool) {
-	for _, list := range [2][]shardmap.Member{row.Members, row.Intended} {
+// Its role is the one that it is going to have: a witness to be keeps no data while it
+// is a learner.
+func (l *loop) member(row *shardmap.Row) (found shardmap.Member, ok bool) {
+	for _, list := range [2][]shardmap.Member{row.Intended, row.Members} {
 		for _, m := range list {
-			if m.Node == l.node && m.Incarnation == l.incarnation {
-				return m, true
+			if m.Node != l.node || m.Incarnation != l.incarnation {
+				continue
 			}
+			if ok && m.SameReplica(found) {
+				return found, true
+			}
+			found, ok = m, true
 		}
 	}
-	return shardmap.Member{}, false
+	return found, ok
+}
+
+// askForFiles gets files for a replica that the map has as a voter though it knows no
+// configuration: it came late to a fresh group, whose leader takes it for one that has
+// an empty log.
+func (l *loop) askForFiles(shard uint16, row *shardmap.Row, status *replica.GroupStatus) {
+	self, settled := row.MemberOn(l.node, l.incarnation)
+	if len(status.Configuration.Voters) > 0 || row.Fresh || !settled || !self.Role.Votes() {
+		return
+	}
+	for i := range row.Members {
+		m := &row.Members[(i+l.ticks/stepTicks)%len(row.Members)] // another one each time
+		if m.Role == shardmap.Full && m.Node != l.node {
+			l.onSnapshot(replica.SnapshotNeed{Shard: shard, Leader: m.Node})
+			return
+		}
+	}
+}
+
+// leave ends a replica that the map does not name, once it is certain that its group
+// goes on without it. The map may name what was, or what is to be, while the group's
+// configuration has the replica still, or already: without its log and vote the group
+// could forget what it has acknowledged. So other members are asked.
+func (l *loop) leave(shard uint16, row *shardmap.Row, status *replica.GroupStatus, other bool) {
+	empty := len(status.Configuration.Voters) == 0
+	switch {
+	case status.Era > row.Era: // it was forced to go on; the map does not know yet
+	case row.Era > status.Era || empty && other || !empty && !names(&status.Configuration, status.RaftID):
+		l.remove(shard, status.RaftID)
+	case !empty:
+		l.onLeaving(question{shard: shard, raftID: status.RaftID, era: status.Era, index: status.Configuration.Index, members: row.Members})
+	}
+}
+
+// left ends a replica of which another member has said that the group is without it.
+func (l *loop) left(q *question) {
+	if r := l.relics[q.shard]; r != nil && q.relic && r.state.RaftID == q.raftID {
+		l.dismiss(q.shard)
+		return
+	}
+	status, err := l.host.Status(q.shard)
+	if err != nil || status.RaftID != q.raftID || l.cleaning[q.shard] || l.rows == nil {
+		return
+	}
+	if wanted, here := l.member(&l.rows[q.shard]); !here || wanted.RaftID != q.raftID {
+		l.remove(q.shard, q.raftID)
+	}
+}
+
+// names says whether a configuration has a raft id in any part.
+func names(c *replica.Configuration, id uint64) bool {
+	for _, list := range [4][]uint64{c.Voters, c.Outgoing, c.Learners, c.LearnersNext} {
+		if slices.Contains(list, id) {
+			return true
+		}
+	}
+	return false
+}
+
+// resumed notes what the engine has applied that had stalled: reads wait for it.
+func (l *loop) resumed() {
+	for shard, index := range l.engine.AppliedIndexes() {
+		if !l.cleaning[shard] && l.installing[uint16(shard)] == nil {
+			l.applied[shard].advance(index)
+		}
+	}
 }
 
 // remove ends a replica and has its data dropped when nothing of it is on its way to
@@ -131,7 +227,13 @@ func (l *loop) remove(shard uint16, raftID uint64) {
 	}
 	l.logger.Info("the map has this node's replica no more; its data is dropped", "shard", shard, "raft_id", raftID)
 	l.places.shards[shard] = shardPlaces{}
+	l.spent[shard] = max(l.spent[shard], raftID)
 	l.cleaning[shard] = true
+	l.groups[shard].lives.Add(1)
+	if i := l.installing[shard]; i != nil {
+		i.cancel() // its end lets the data be dropped
+		return
+	}
 	l.onRemoved(shard)
 }
 
@@ -139,7 +241,7 @@ func (l *loop) remove(shard uint16, raftID uint64) {
 func (l *loop) cleaned(shard uint16) {
 	l.cleaning[shard] = false
 	l.dispatched[shard] = 0
-	l.applied[shard].value.Store(0)
+	l.applied[shard].reset(0)
 	l.place(shard)
 }
 
@@ -164,6 +266,9 @@ func (l *loop) stepAll() {
 // step does what is next for one group; true: the map lacks what it has settled.
 func (l *loop) step(shard uint16, status *replica.GroupStatus) (unsettled bool) {
 	next := replica.NextStep(l.rows[shard], *status)
+	if next.Kind == replica.StepChange && !heard(next.Members, status) {
+		return false
+	}
 	var err error
 	switch next.Kind {
 	case replica.StepChange:
@@ -180,6 +285,24 @@ func (l *loop) step(shard uint16, status *replica.GroupStatus) (unsettled bool) 
 	return false
 }
 
+// heard says whether a majority of the voters that a change leads to is heard: a change
+// that takes a living voter away from a dead one would be the group's last.
+func heard(members []shardmap.Member, status *replica.GroupStatus) bool {
+	voters, active := 0, 0
+	for _, m := range members {
+		if !m.Role.Votes() {
+			continue
+		}
+		voters++
+		for _, p := range status.Progress {
+			if p.Member.RaftID == m.RaftID && p.Active {
+				active++
+			}
+		}
+	}
+	return 2*active > voters
+}
+
 // durable tells the host what a checkpoint has made durable, and lets it forget the
 // entries that nobody needs any more: all that every full voter has, or with more than
 // logBytesMax of log, all that this node's engine has.
@@ -194,7 +317,8 @@ func (l *loop) durable(applied []uint64, force bool) {
 		if status.Role == shardmap.Witness {
 			upto = status.Trim // it has no engine that could be behind
 		} else if !force && !status.Lone {
-			upto = min(upto, status.Trim)
+			// Entries without a place, of when the group was lone, help nobody.
+			upto = max(min(upto, status.Trim), min(upto, l.places.shards[shard].unread()))
 		}
 		if err := l.host.CompactTo(shard, upto); err != nil {
 			l.logger.Warn("a group's log cannot be shortened", "shard", shard, "error", err)
@@ -216,6 +340,16 @@ func (l *loop) floor() wal.Position {
 			floor = min(floor, at)
 		}
 	}
+	return l.floorOfRelics(floor)
+}
+
+// floorOfRelics is floor for what is kept of replicas that take no part.
+func (l *loop) floorOfRelics(floor wal.Position) wal.Position {
+	for shard, r := range l.relics {
+		if at, ok := l.places.shards[shard].from(r.state.Truncated.Index); ok {
+			floor = min(floor, at)
+		}
+	}
 	return floor
 }
 
@@ -223,6 +357,9 @@ func (l *loop) floor() wal.Position {
 func (l *loop) after(applied []uint64) wal.Position {
 	position := l.log.End()
 	for shard := range l.places.shards {
+		if l.groups[shard].witness.Load() || l.relics[uint16(shard)] != nil {
+			continue // nothing of it is ever applied
+		}
 		if at, ok := l.places.shards[shard].from(applied[shard]); ok {
 			position = min(position, at)
 		}
@@ -240,6 +377,16 @@ func (l *loop) states() []replica.GroupState {
 		}
 		states = append(states, state)
 	}
+	for _, shard := range slices.Sorted(maps.Keys(l.relics)) {
+		states = append(states, l.relics[shard].state)
+	}
+	// That a replica was here is not forgotten while there is none: what it held may not
+	// be dropped yet, and its raft id is not used again.
+	for shard, raftID := range l.spent {
+		if _, err := l.host.Status(uint16(shard)); err != nil && raftID > 0 && l.relics[uint16(shard)] == nil {
+			states = append(states, replica.GroupState{Replica: replica.Replica{Shard: uint16(shard), RaftID: raftID}, Removed: true})
+		}
+	}
 	return states
 }
 
@@ -256,33 +403,6 @@ func (l *loop) logStates() (wal.Position, error) {
 	}
 	start, _, err := l.log.Write(&buffer)
 	return start, err
-}
-
-// settlements gives the configurations that the map lacks.
-func (l *loop) settlements() (out []Settlement) {
-	for _, shard := range l.host.Shards() {
-		status, err := l.host.Status(shard)
-		if err != nil || l.rows == nil {
-			continue
-		}
-		if next := replica.NextStep(l.rows[shard], status); next.Kind == replica.StepSettle {
-			out = append(out, Settlement{Shard: shard, Config: next.Members})
-		}
-	}
-	return out
-}
-
-// Settlement is the configuration of a group, as its leader knows it.
-type Settlement struct {
-	Shard  uint16
-	Config []shardmap.Member
-}
-
-// Settlements gives the configurations of the groups that the node leads where they
-// are not what the adopted map says.
-func (n *Node) Settlements() (out []Settlement) {
-	_ = n.loop.queue.do(func() { out = n.loop.settlements() }) // not run, there are none to tell
-	return out
 }
 
 // Unsettled gets a signal when Settlements may have something new.

@@ -39,6 +39,10 @@ func (n *Node) sweep() {
 func (n *Node) dropRemoved(shard uint16) error {
 	err := n.loop.drain() // nothing of the shard is on its way to the engine then
 	if err == nil {
+		// Not run when the round that says so could not be written: the replica is there still.
+		err = n.loop.queue.do(func() {})
+	}
+	if err == nil {
 		err = n.dropShard(shard)
 	}
 	if err != nil {

@@ -69,9 +69,12 @@ type loop struct {
 	waiting    waiting
 	tokens     tokens
 	confirming confirming
-	rows       []shardmap.Row           // of the adopted map
-	preparing  map[uint16]chan struct{} // closed when the log says that the shard's files are swapped
-	cleaning   []bool                   // by shard: the data of a removed replica is being dropped
+	rows       []shardmap.Row // of the adopted map
+	installing map[uint16]*installation
+	spent      []uint64 // by shard: the greatest raft id that was removed here
+	relics     map[uint16]*relic
+	orphans    []bool // by shard: there is data of nobody knows which replica
+	cleaning   []bool // by shard: the data of a removed replica is being dropped
 	ticks      int
 	relog      bool // the next round logs the states of all groups
 	header     []byte
@@ -94,6 +97,7 @@ type loop struct {
 
 	onSnapshot func(replica.SnapshotNeed)
 	onRemoved  func(shard uint16)
+	onLeaving  func(question)
 	refusals   refusals
 	stats      commitStats
 }
@@ -105,10 +109,10 @@ func (n *Node) newLoop(recovered *recoverer) (*loop, error) {
 	l := &loop{
 		log: n.log, engine: n.Engine, peers: o.Peers, mode: o.Sync, failpoints: o.Failpoints, clock: o.Clock, logger: o.Logger,
 		node: o.NodeID, incarnation: n.Incarnation(), queue: newQueue(), places: recovered.places,
-		dispatched: n.AppliedIndexes(), cleaning: make([]bool, shards), preparing: map[uint16]chan struct{}{}, waiting: waiting{shards: make([]shardQueue, shards)},
+		dispatched: n.AppliedIndexes(), cleaning: make([]bool, shards), installing: map[uint16]*installation{}, spent: make([]uint64, shards), relics: map[uint16]*relic{}, orphans: make([]bool, shards), waiting: waiting{shards: make([]shardQueue, shards)},
 		confirming: confirming{reads: map[uint64]readStart{}}, groups: make([]groupView, shards), applied: make([]appliedIndex, shards),
 		free: make(chan *round, roundsInFlight), ended: make(chan struct{}), unsettled: make(chan struct{}, 1),
-		onSnapshot: n.fetcher.want, onRemoved: n.janitor.want,
+		onSnapshot: n.fetcher.want, onRemoved: n.janitor.want, onLeaving: n.leaver.want,
 	}
 	if l.peers == nil {
 		l.peers = noPeers{}
@@ -120,7 +124,7 @@ func (n *Node) newLoop(recovered *recoverer) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := recovered.restore(l.host, l.dispatched); err != nil {
+	if err := l.restore(n, recovered); err != nil {
 		return nil, err
 	}
 	for shard, index := range l.dispatched {
@@ -215,6 +219,14 @@ func (l *loop) take(r *round) bool {
 		c.run()
 		c.done <- nil
 	}
+	for name, news := range t.peers {
+		if news.down {
+			l.host.PeerDown(name)
+		}
+		if news.up {
+			l.host.PeerUp(name)
+		}
+	}
 	for i := range t.envelopes {
 		if err := l.host.Receive(t.envelopes[i].from, t.envelopes[i].bytes); err != nil {
 			l.logger.Warn("an envelope cannot be read", "node", t.envelopes[i].from, "error", err)
@@ -244,9 +256,7 @@ func (l *loop) refuse(t *taken) {
 	for _, c := range t.commands {
 		c.done <- err
 	}
-	for _, read := range t.reads {
-		read.wait.finish(read.at, 0, err)
-	}
+	failReads(t.reads)
 }
 
 func failWrites(writes []*write, err error) {
@@ -276,9 +286,8 @@ func (l *loop) commit(r *round) {
 		l.fail(failure)
 	}
 	for _, shard := range r.replica.Prepared {
-		if waits := l.preparing[shard]; waits != nil {
-			close(waits)
-			delete(l.preparing, shard)
+		if i := l.installing[shard]; i != nil {
+			i.tellPrepared()
 		}
 	}
 	for _, need := range r.replica.Snapshots {
@@ -355,9 +364,9 @@ func (l *loop) breakOff(err error) {
 func (l *loop) failAll(err error) {
 	l.waiting.failAll(err)
 	l.tokens.failAll(err)
-	l.confirming.failAll(err)
+	l.confirming.failAll(errNoLog)
 	for i := range l.applied {
-		l.applied[i].failAll(err)
+		l.applied[i].failAll(errNoLog)
 	}
 }
 

@@ -255,6 +255,7 @@ func (n *Node) heal(context.Context) error {
 		n.loop.refusals.stall(err)
 		return err
 	}
+	_ = n.loop.queue.do(n.loop.resumed) // not run, the log is broken, and reads say so
 	n.logger.Info("storage takes writes again")
 	return nil
 }

@@ -41,12 +41,19 @@ type Options struct {
 	Peers  Peers
 	// Files fetches the files of shards from other nodes.
 	Files Files
+	// Inquiry asks other nodes about groups. Without it a replica that the map does not
+	// name ends only when its own log says that its group goes on without it.
+	Inquiry Inquiry
 	// LogBytesMax bounds the log that is kept for members that lag; 0: the default.
 	LogBytesMax int64
 
 	Clock      func() time.Time
 	Logger     *slog.Logger
 	Failpoints *failpoint.Set
+
+	// BootID differs after each start of the machine; empty: it is not known. See
+	// runRecord.
+	BootID string
 }
 
 // aloneID is the node id of a node that is in no cluster.
@@ -89,6 +96,7 @@ type Node struct {
 	logger  *slog.Logger
 	fetcher fetcher
 	janitor janitor
+	leaver  leaver
 
 	stop    chan struct{}
 	stopped sync.WaitGroup
@@ -102,6 +110,7 @@ type Node struct {
 	checkpoints checkpointer
 	metrics     []metric
 	recovery    Recovery
+	damaged     bool // a stretch of the log was passed over at the start
 }
 
 // Open opens the data folder, replays the log and starts to take writes.
@@ -109,12 +118,14 @@ func Open(o Options) (*Node, error) {
 	n := &Node{options: withDefaults(o), stop: make(chan struct{}), metrics: nodeMetrics()}
 	n.logger = n.options.Logger
 	n.fetcher.init()
+	n.leaver.init()
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.closeParts())
 	}
 	n.stopped.Go(func() { n.maintain(n.pageTasks()) })
 	n.stopped.Go(func() { n.maintain(n.segmentTasks()) })
 	n.stopped.Go(n.sweep)
+	n.stopped.Go(n.askMembers)
 	for range fetchesMax {
 		n.stopped.Go(n.fetchFiles)
 	}
@@ -165,6 +176,7 @@ func (n *Node) open() (err error) {
 		FS: o.FS, Dir: path.Join(o.DataDir, dirLog), FileBytes: o.LogFileBytes, Failpoints: o.Failpoints,
 		RecycleMax: recycledFiles(o.CheckpointBytes, o.LogFileBytes),
 		OnCorrupt: func(err *wal.CorruptError) {
+			n.damaged = true
 			o.Logger.Error("a damaged stretch of the log is passed over", "error", err)
 		},
 	})
@@ -178,11 +190,17 @@ func (n *Node) open() (err error) {
 	if err != nil {
 		return err
 	}
+	if err := n.renewIfLost(recovered); err != nil {
+		return err
+	}
 	n.loop, err = n.newLoop(recovered)
 	if err != nil {
 		return err
 	}
 	if err := n.settleDoubts(); err != nil {
+		return err
+	}
+	if err := n.beginRun(recovered.doubted); err != nil {
 		return err
 	}
 	n.loop.start(runtime.GOMAXPROCS(0))
@@ -192,15 +210,22 @@ func (n *Node) open() (err error) {
 	return nil
 }
 
+// aloneEra is the era of all groups of a node that is in no cluster.
+const aloneEra = 1
+
+func (l *loop) aloneMember() shardmap.Member {
+	return shardmap.Member{Node: l.node, Incarnation: l.incarnation, RaftID: 1, Role: shardmap.Full}
+}
+
 // aloneMap is the map of a node that is in no cluster: it has every shard.
 func (n *Node) aloneMap() *shardmap.Map {
 	m := &shardmap.Map{
 		Format: shardmap.Format, Cluster: aloneID, ID: n.Incarnation(), Epoch: 1,
 		Settings: shardmap.Settings{Shards: n.Shards(), Replication: 1},
 	}
-	self := shardmap.Member{Node: n.loop.node, Incarnation: n.loop.incarnation, RaftID: 1, Role: shardmap.Full}
+	self := n.loop.aloneMember()
 	for range n.Shards() {
-		m.Rows = append(m.Rows, shardmap.Row{Version: 1, RaftIDLast: 1, Era: 1, Fresh: true, Members: []shardmap.Member{self}})
+		m.Rows = append(m.Rows, shardmap.Row{Version: 1, RaftIDLast: 1, Era: aloneEra, Fresh: true, Members: []shardmap.Member{self}})
 	}
 	return m
 }
@@ -229,7 +254,10 @@ func (n *Node) Close() (err error) {
 		close(n.stop)
 		n.stopped.Wait()
 		n.loop.close()
-		err = errors.Join(n.finalCheckpoint(), n.closeParts())
+		if err = n.finalCheckpoint(); err == nil {
+			err = n.endRun()
+		}
+		err = errors.Join(err, n.closeParts())
 	})
 	return err
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
@@ -67,6 +68,23 @@ func (s *shardPlaces) from(index uint64) (wal.Position, bool) {
 		return 0, false
 	}
 	return s.positions[at], true
+}
+
+// unread gives the last entry before those that have a place.
+func (s *shardPlaces) unread() uint64 {
+	if len(s.positions) == 0 {
+		return math.MaxUint64
+	}
+	return s.first - 1
+}
+
+// term gives the term of an entry that has a place; 0: it cannot be told.
+func (p *places) term(shard uint16, index uint64) uint64 {
+	entries, err := p.Entries(shard, index, index+1, 0)
+	if err != nil || len(entries) == 0 {
+		return 0
+	}
+	return entries[0].Term
 }
 
 // Entries implements replica.Log.

@@ -31,6 +31,7 @@ type queue struct {
 		envelopes  []envelope
 		inboxBytes int64
 		commands   []command
+		peers      map[string]peerNews // at most one for each node
 		closed     bool
 	}
 	ticks    atomic.Int32
@@ -46,8 +47,13 @@ type envelope struct {
 	bytes []byte
 }
 
+// peerNews is what became of the connection to another node: first down, then up.
+type peerNews struct{ down, up bool }
+
 func newQueue() *queue {
-	return &queue{wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	q := &queue{wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+	q.mu.peers = map[string]peerNews{}
+	return q
 }
 
 func (q *queue) signal() {
@@ -140,25 +146,30 @@ func (q *queue) do(run func()) error {
 	return <-c.done
 }
 
-// tell has the loop run a command, without waiting for it. One that comes too late is
-// not run.
-func (q *queue) tell(run func()) {
+// peer tells the loop of a connection to another node, without waiting for it.
+func (q *queue) peer(name string, up bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.mu.closed {
-		q.mu.commands = append(q.mu.commands, command{run, make(chan error, 1)})
-		q.signal()
+	if q.mu.closed {
+		return
 	}
+	if up {
+		q.mu.peers[name] = peerNews{down: q.mu.peers[name].down, up: true}
+	} else {
+		q.mu.peers[name] = peerNews{down: true}
+	}
+	q.signal()
 }
 
-// reject answers all writes and commands that wait.
+// reject answers all writes, reads and commands that wait.
 func (q *queue) reject(err error) {
 	q.mu.Lock()
-	writes, commands := q.mu.writes, q.mu.commands
-	q.mu.writes, q.mu.writeBytes, q.mu.commands = nil, 0, nil
+	writes, reads, commands := q.mu.writes, q.mu.reads, q.mu.commands
+	q.mu.writes, q.mu.writeBytes, q.mu.reads, q.mu.commands = nil, 0, nil, nil
 	q.mu.Unlock()
 	q.tellRoom()
 	failWrites(writes, err)
+	failReads(reads)
 	for _, c := range commands {
 		c.done <- err
 	}
@@ -183,7 +194,8 @@ func (q *queue) read(reads []readStart) error {
 func (q *queue) receive(from string, bytes []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.mu.closed || q.mu.inboxBytes+int64(len(bytes)) > inboxBytesMax {
+	// One larger envelope alone is taken: it would be sent for ever otherwise.
+	if q.mu.closed || q.mu.inboxBytes > 0 && q.mu.inboxBytes+int64(len(bytes)) > inboxBytesMax {
 		q.dropped.Add(1)
 		return
 	}
@@ -207,6 +219,7 @@ type taken struct {
 	reads     []readStart
 	envelopes []envelope
 	commands  []command
+	peers     map[string]peerNews
 	ticks     int32
 	closed    bool
 }
@@ -219,6 +232,9 @@ func (q *queue) take(t *taken) {
 	t.reads, q.mu.reads = q.mu.reads, t.reads[:0]
 	t.envelopes, q.mu.envelopes, q.mu.inboxBytes = q.mu.envelopes, t.envelopes[:0], 0
 	t.commands, q.mu.commands = q.mu.commands, t.commands[:0]
+	if t.peers = nil; len(q.mu.peers) > 0 {
+		t.peers, q.mu.peers = q.mu.peers, map[string]peerNews{}
+	}
 	t.writes, t.closed = t.writes[:0], q.mu.closed
 	n, bytes := 0, int64(0)
 	for n < len(q.mu.writes) && (n == 0 || bytes+q.mu.writes[n].bytes <= roundBytesMax) {
@@ -237,7 +253,7 @@ func (q *queue) take(t *taken) {
 }
 
 func (t *taken) empty() bool {
-	return len(t.writes) == 0 && len(t.reads) == 0 && len(t.envelopes) == 0 && len(t.commands) == 0 && t.ticks == 0
+	return len(t.writes) == 0 && len(t.reads) == 0 && len(t.envelopes) == 0 && len(t.commands) == 0 && len(t.peers) == 0 && t.ticks == 0
 }
 
 // clear lets go of what was taken.

@@ -63,6 +63,16 @@ func (l *loop) startReads(starts []readStart) {
 	}
 }
 
+// failReads answers reads while the log takes nothing: others may lead meanwhile.
+func failReads(reads []readStart) {
+	for _, s := range reads {
+		s.wait.finish(s.at, 0, errNoLog)
+	}
+}
+
+// errNoLog answers reads that cannot be confirmed because the log takes nothing.
+var errNoLog = fmt.Errorf("%w: reads cannot be confirmed while the log takes nothing", series.ErrUnavailable)
+
 func (l *loop) readReady(ready replica.ReadReady) {
 	if s, ok := l.confirming.reads[ready.Token]; ok {
 		delete(l.confirming.reads, ready.Token)
@@ -99,9 +109,14 @@ type appliedWait struct {
 	done  chan error // holds one
 }
 
-// advance is called by the shard's applier alone.
+// advance is called by the shard's applier, and by the loop after a stall. It never
+// goes back: only reset does.
 func (a *appliedIndex) advance(index uint64) {
-	a.value.Store(index)
+	for value := a.value.Load(); value < index; value = a.value.Load() {
+		if a.value.CompareAndSwap(value, index) {
+			break
+		}
+	}
 	if a.waiters.Load() == 0 {
 		return
 	}
@@ -115,6 +130,15 @@ func (a *appliedIndex) advance(index uint64) {
 		return true
 	})
 }
+
+// reset is for another replica: who waits for this one's entries is told to ask again.
+func (a *appliedIndex) reset(index uint64) {
+	a.value.Store(index)
+	a.failAll(errReplaced)
+}
+
+// errReplaced answers reads of a replica that is no more.
+var errReplaced = fmt.Errorf("%w: the shard's replica was replaced", series.ErrUnavailable)
 
 func (a *appliedIndex) failAll(err error) {
 	a.mu.Lock()

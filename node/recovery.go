@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
@@ -30,19 +31,24 @@ type recoverer struct {
 	applied []uint64 // by the engine, as its checkpoint says
 	places  *places
 	groups  []recoveredGroup // by shard
+	doubted bool             // the log may lack what was told others
 }
 
 // recoveredGroup is what the log has of one group.
 type recoveredGroup struct {
 	known     bool // there is a state that is not of a removed replica
 	state     replica.GroupState
+	spent     uint64 // the greatest raft id that was removed
 	last      uint64
 	runs      []replica.TermRun
 	changes   []uint64
-	pending   []pendingRecord // consecutive, not known to be committed
+	pending   []pendingRecord // consecutive, not known to be committed, or whether to be applied
 	committed uint64
+	holes     bool // entries are missing
 }
 
+// pendingRecord has no body while it is not known whether the replica has data: the
+// log may begin with many entries of a witness. It is read again then.
 type pendingRecord struct {
 	at    wal.Position
 	entry storage.Entry
@@ -92,7 +98,14 @@ func (r *recoverer) take(at wal.Position, record []byte) error {
 	if lone && len(g.pending) == 0 {
 		return r.apply(at, &entry)
 	}
-	entry.Body = append([]byte(nil), entry.Body...)
+	if g.known && g.state.Role == shardmap.Witness {
+		return nil
+	}
+	if g.known {
+		entry.Body = append(make([]byte, 0, len(entry.Body)), entry.Body...)
+	} else {
+		entry.Body = nil
+	}
 	g.pending = append(g.pending, pendingRecord{at, entry})
 	return r.applyCommitted(g)
 }
@@ -108,6 +121,7 @@ func (g *recoveredGroup) note(e *storage.Entry) {
 	for len(g.changes) > 0 && g.changes[len(g.changes)-1] >= e.Index {
 		g.changes = g.changes[:len(g.changes)-1]
 	}
+	g.holes = g.holes || g.last > 0 && e.Index > g.last+1
 	g.last = e.Index
 	if len(g.runs) == 0 || g.runs[len(g.runs)-1].Term != e.Term {
 		g.runs = append(g.runs, replica.TermRun{First: e.Index, Term: e.Term})
@@ -125,32 +139,69 @@ func (r *recoverer) takeState(e *storage.Entry) error {
 		return fmt.Errorf("state of the group of shard %d: %w", e.Shard, errors.Join(err, replica.ErrState))
 	}
 	g := &r.groups[e.Shard]
-	if state.Removed || g.known && g.state.RaftID != state.RaftID {
-		*g = recoveredGroup{}
+	// One that was forced to go on has another raft id, in a later era, and the same log.
+	if other := g.known && g.state.RaftID != state.RaftID && g.state.Era >= state.Era; other || state.Removed {
+		*g = recoveredGroup{spent: g.spent}
 		r.places.shards[e.Shard] = shardPlaces{}
 	}
 	if state.Removed {
+		g.spent = max(g.spent, state.RaftID)
 		return nil
 	}
 	g.known, g.state = true, state
-	if state.Truncated.Index > g.last { // files were installed
-		g.last, g.runs, g.changes, g.pending = state.Truncated.Index, nil, nil, nil
+	if at := state.Truncated; at.Index > g.last || g.disagrees(at) {
+		// Files were installed: what the log had before is of another history.
+		g.last, g.runs, g.changes, g.pending, g.holes = at.Index, nil, nil, nil, false
 		r.places.shards[e.Shard] = shardPlaces{}
+	}
+	if state.Role == shardmap.Witness {
+		g.pending = nil
 	}
 	g.committed = max(g.committed, state.Commit)
 	return r.applyCommitted(g)
 }
 
+// disagrees says whether the log has another entry at a position.
+func (g *recoveredGroup) disagrees(at replica.Position) bool {
+	term := at.Term
+	for _, run := range g.runs {
+		if run.First > at.Index {
+			break
+		}
+		term = run.Term
+	}
+	return term != at.Term
+}
+
 // applyCommitted gives the engine those of the pending entries that are committed.
 func (r *recoverer) applyCommitted(g *recoveredGroup) error {
+	if !g.known {
+		return nil
+	}
 	n := 0
 	for ; n < len(g.pending) && g.pending[n].entry.Index <= g.committed; n++ {
+		if err := r.readBody(&g.pending[n]); err != nil {
+			return err
+		}
 		if err := r.apply(g.pending[n].at, &g.pending[n].entry); err != nil {
 			return err
 		}
 	}
 	g.pending = g.pending[n:]
 	return nil
+}
+
+// readBody reads a body that was not kept.
+func (r *recoverer) readBody(p *pendingRecord) error {
+	if p.entry.Body != nil {
+		return nil
+	}
+	record, err := r.node.log.Record(p.at, nil)
+	if err != nil {
+		return fmt.Errorf("read entry %d of shard %d again: %w", p.entry.Index, p.entry.Shard, err)
+	}
+	p.entry, err = storage.ParseEntry(record)
+	return err
 }
 
 // apply applies an entry. One that does not fit on the disk ends the start, as reads
@@ -167,31 +218,6 @@ func (r *recoverer) apply(at wal.Position, e *storage.Entry) error {
 	}
 	if err != nil {
 		n.logger.Error("an entry of the log cannot be applied and is passed over", "error", err)
-	}
-	return nil
-}
-
-// restore gives the host the groups that the log knows, and drops what the engine has
-// of shards whose replica was removed before the last end could do so.
-func (r *recoverer) restore(host *replica.Host, applied []uint64) error {
-	for shard := range r.groups {
-		g := &r.groups[shard]
-		if !g.known {
-			if applied[shard] > 0 {
-				if err := r.node.dropShard(uint16(shard)); err != nil {
-					return err
-				}
-				applied[shard] = 0
-			}
-			continue
-		}
-		if err := r.node.checkOwner(&g.state); err != nil {
-			return err
-		}
-		err := host.Restore(g.state, replica.LogSummary{Last: g.last, Runs: g.runs, Changes: g.changes, Applied: applied[shard]})
-		if err != nil {
-			return fmt.Errorf("restore the group of shard %d: %w", shard, err)
-		}
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ type Node interface {
 	// AdoptMap gives the node a map that is not older than any before.
 	AdoptMap(m *shardmap.Map) error
 	// Settlements gives the configurations of the groups that the node leads where
-	// they are not what the adopted map says.
-	Settlements() []node.Settlement
+	// they are not what the adopted map says, which it confirms after the call.
+	Settlements(ctx context.Context) []node.Settlement
 	// Unsettled gets a signal when Settlements may have something new.
 	Unsettled() <-chan struct{}
 }
@@ -219,10 +219,10 @@ func (a *Agent) settle(ctx context.Context) {
 
 func (a *Agent) settleOnce(ctx context.Context) error {
 	present := a.newest.Load()
-	settlements := a.options.Node.Settlements()
-	if present == nil || len(settlements) == 0 {
+	if present == nil {
 		return nil
 	}
+	settlements := a.options.Node.Settlements(ctx)
 	next, changed := *present, false
 	for _, s := range settlements {
 		row, ok := next.RowOf(s.Shard)
@@ -230,6 +230,9 @@ func (a *Agent) settleOnce(ctx context.Context) error {
 			continue
 		}
 		if settled, differs := row.Settled(s.Config); differs {
+			if settled.Validate() != nil {
+				settled.Intended = nil // it wants another replica in the place of one that has joined meanwhile
+			}
 			next, changed = next.WithRow(s.Shard, settled), true
 		}
 	}

@@ -1,0 +1,145 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// Inquiry asks other nodes about their replicas.
+type Inquiry interface {
+	// Group asks a node for its replica of a shard. An error says that it is not known.
+	Group(ctx context.Context, node string, shard uint16) (GroupView, error)
+}
+
+// GroupView is what another node says of its replica of a shard.
+type GroupView struct {
+	Era     uint32
+	Index   uint64   // of the configuration
+	RaftIDs []uint64 // of all replicas in it, those that leave included
+	Leads   bool
+}
+
+// question is a replica that the map does not name: may it end?
+type question struct {
+	shard   uint16
+	raftID  uint64
+	era     uint32
+	index   uint64            // of its configuration
+	members []shardmap.Member // who may know
+	relic   bool              // it takes no part: that somebody leads its group is enough
+}
+
+// gone says whether a group that another replica describes goes on without this one.
+func (q *question) gone(view *GroupView) bool {
+	if view.Era != q.era {
+		return view.Era > q.era
+	}
+	if q.relic {
+		return view.Leads
+	}
+	for _, id := range view.RaftIDs {
+		if id == q.raftID {
+			return false
+		}
+	}
+	return view.Index > q.index
+}
+
+// leaver asks other members before a replica ends. Questions come again while they have
+// no answer.
+type leaver struct {
+	wants chan question
+	mu    struct {
+		sync.Mutex
+		asking map[uint16]bool
+	}
+}
+
+const (
+	questionsMax = 64
+	questionWait = 2 * time.Second
+)
+
+func (v *leaver) init() {
+	v.wants = make(chan question, questionsMax)
+	v.mu.asking = map[uint16]bool{}
+}
+
+// want notes a question, unless the shard's is being asked or there are too many.
+func (v *leaver) want(q question) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.mu.asking[q.shard] {
+		return
+	}
+	select {
+	case v.wants <- q:
+		v.mu.asking[q.shard] = true
+	default:
+	}
+}
+
+func (v *leaver) done(shard uint16) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.mu.asking, shard)
+}
+
+// askMembers asks one question after the other until the node closes.
+func (n *Node) askMembers() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	n.stopped.Go(func() { <-n.stop; cancel() })
+	for {
+		select {
+		case <-n.stop:
+			return
+		case q := <-n.leaver.wants:
+			if n.hasLeft(ctx, &q) {
+				_ = n.loop.queue.do(func() { n.loop.left(&q) }) // not run, it is asked again
+			}
+			n.leaver.done(q.shard)
+		}
+	}
+}
+
+func (n *Node) hasLeft(ctx context.Context, q *question) bool {
+	if n.options.Inquiry == nil {
+		return false
+	}
+	for i := range q.members {
+		if q.members[i].Node == n.loop.node {
+			continue
+		}
+		bounded, cancel := context.WithTimeout(ctx, questionWait)
+		view, err := n.options.Inquiry.Group(bounded, q.members[i].Node, q.shard)
+		cancel()
+		if err == nil && q.gone(&view) {
+			return true
+		}
+	}
+	return false
+}
+
+// GroupView tells another node about the replica of a shard here. Errors: those of
+// replica.Host.Status, and series.ErrUnavailable.
+func (n *Node) GroupView(shard uint16) (view GroupView, err error) {
+	failed := n.loop.queue.do(func() {
+		status, problem := n.loop.host.Status(shard)
+		if err = problem; err != nil {
+			return
+		}
+		c := &status.Configuration
+		view = GroupView{Era: status.Era, Index: c.Index, Leads: status.Leads}
+		for _, list := range [4][]uint64{c.Voters, c.Outgoing, c.Learners, c.LearnersNext} {
+			view.RaftIDs = append(view.RaftIDs, list...)
+		}
+	})
+	if failed != nil {
+		return view, failed
+	}
+	return view, err
+}

@@ -1,0 +1,148 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+	"github.com/tickmesh/tickmesh/node/storage/wal"
+)
+
+// runName is the file of the data folder that says how its last run began, or ended.
+const runName = "RUN"
+
+// runRecord is what the file has. A run that did not sync its log before each answer,
+// and neither ended well nor on the same start of the machine, may have lost the log's
+// last second. A replica that has others to ask must not go on with its raft id then:
+// it may have acknowledged entries, or commits, that it does not know of any more. So
+// the folder becomes another incarnation, and the replicas in it relics.
+type runRecord struct {
+	clean bool
+	mode  SyncMode
+	boot  string // empty: not known
+}
+
+const runFormat = "tickmesh-run 1 clean=%t mode=%q boot=%q\n"
+
+func (r *runRecord) encode() []byte { return fmt.Appendf(nil, runFormat, r.clean, r.mode, r.boot) }
+
+// errRun marks a file that cannot be read as a runRecord.
+var errRun = errors.New("the record of the last run is not usable")
+
+func parseRunRecord(b []byte) (r runRecord, err error) {
+	n, err := fmt.Sscanf(string(b), runFormat, &r.clean, &r.mode, &r.boot)
+	if err != nil || n != 3 || !bytes.Equal(r.encode(), b) {
+		return runRecord{}, fmt.Errorf("%w: %.60q", errRun, b)
+	}
+	return r, nil
+}
+
+// lostPower says whether the run may have lost what it had written, seen from another.
+func (r *runRecord) lostPower(boot string) bool {
+	return !r.clean && r.mode != SyncAlways && r.boot != "" && boot != "" && r.boot != boot
+}
+
+const runBytesMax = 1 << 10
+
+// readRun gives the record of the last run; a zero one if there is none.
+func readRun(fsys vfs.FS, dir string) (r runRecord, err error) {
+	name := path.Join(dir, runName)
+	f, err := fsys.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return runRecord{clean: true}, nil
+	}
+	if err != nil {
+		return runRecord{}, fmt.Errorf("open the record of the last run: %w", err)
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return runRecord{}, fmt.Errorf("read the record of the last run: %w", err)
+	}
+	b := make([]byte, min(size, runBytesMax))
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return runRecord{}, fmt.Errorf("read the record of the last run: %w", err)
+	}
+	return parseRunRecord(b)
+}
+
+// writeRun replaces the record in one step, durably.
+func writeRun(fsys vfs.FS, dir string, r *runRecord) error {
+	name := path.Join(dir, runName)
+	f, err := fsys.Create(name + ".new")
+	if err == nil {
+		_, err = f.WriteAt(r.encode(), 0)
+		if err == nil {
+			err = f.Sync()
+		}
+		err = errors.Join(err, f.Close())
+	}
+	if err == nil {
+		err = fsys.Rename(name+".new", name)
+	}
+	if err == nil {
+		err = fsys.SyncDir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("write the record of this run: %w", err)
+	}
+	return nil
+}
+
+// renewIfLost makes the data folder another incarnation when its log may lack what its
+// replicas have told others.
+func (n *Node) renewIfLost(r *recoverer) error {
+	if n.options.NodeID == aloneID {
+		return nil
+	}
+	last, err := readRun(n.options.FS, n.options.DataDir)
+	if errors.Is(err, errRun) {
+		n.logger.Error("nobody knows how the last run ended; the worst is assumed", "error", err)
+		last, err = runRecord{mode: SyncOff, boot: "unknown"}, nil
+	}
+	if err != nil {
+		return err
+	}
+	var lost error
+	switch {
+	case last.lostPower(n.options.BootID):
+		lost = errors.New("the machine was started anew, and the last run had not synced its log")
+	case n.damaged:
+		lost = errors.New("a part of it is damaged")
+	case n.log.End() < wal.Position(n.LogPosition()):
+		lost = errors.New("it ends before the last checkpoint")
+	}
+	if lost = r.doubts(lost); lost == nil {
+		return nil
+	}
+	r.doubted = true
+	old := n.Incarnation()
+	if err := n.RenewIncarnation(); err != nil {
+		return err
+	}
+	n.logger.Error("the log may lack what replicas here have acknowledged; the data folder becomes another incarnation", "reason", lost,
+		"incarnation", n.Incarnation(), "former", old)
+	return nil
+}
+
+// beginRun notes that the folder is in use. Before that, what the start has decided
+// about replicas is made durable.
+func (n *Node) beginRun(doubted bool) error {
+	if doubted {
+		if _, err := n.loop.logStates(); err != nil {
+			return err
+		}
+		if _, err := n.log.Sync(); err != nil {
+			return err
+		}
+	}
+	return writeRun(n.options.FS, n.options.DataDir, &runRecord{mode: n.options.Sync, boot: n.options.BootID})
+}
+
+// endRun notes that all is synced.
+func (n *Node) endRun() error {
+	return writeRun(n.options.FS, n.options.DataDir, &runRecord{clean: true, mode: n.options.Sync, boot: n.options.BootID})
+}

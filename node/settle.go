@@ -1,0 +1,66 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica"
+)
+
+// Settlement is the configuration of a group, as its leader knows it.
+type Settlement struct {
+	Shard  uint16
+	Config []shardmap.Member
+	term   uint64
+}
+
+// settleWait bounds the confirmation of settlements.
+const settleWait = 5 * time.Second
+
+// Settlements gives the configurations of the groups that the node leads where they
+// are not what the adopted map says. That it leads was confirmed after the call began:
+// written into a map that was read before, they never replace a later configuration.
+func (n *Node) Settlements(ctx context.Context) []Settlement {
+	claims := n.settlements()
+	if len(claims) == 0 {
+		return nil
+	}
+	shards := make([]uint16, len(claims))
+	for i := range claims {
+		shards[i] = claims[i].Shard
+	}
+	bounded, cancel := context.WithTimeout(ctx, settleWait)
+	defer cancel()
+	errs := n.Confirm(bounded, shards, 0)
+	now := map[uint16]Settlement{}
+	for _, s := range n.settlements() {
+		now[s.Shard] = s
+	}
+	var out []Settlement
+	for i := range claims {
+		if s, still := now[claims[i].Shard]; still && errs[i] == nil && s.term == claims[i].term {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// settlements gives what groups have settled, for all that is known here.
+func (n *Node) settlements() (out []Settlement) {
+	_ = n.loop.queue.do(func() { out = n.loop.settlements() }) // not run, there are none to tell
+	return out
+}
+
+func (l *loop) settlements() (out []Settlement) {
+	for _, shard := range l.host.Shards() {
+		status, err := l.host.Status(shard)
+		if err != nil || l.rows == nil {
+			continue
+		}
+		if next := replica.NextStep(l.rows[shard], status); next.Kind == replica.StepSettle {
+			out = append(out, Settlement{Shard: shard, Config: next.Members, term: status.Term})
+		}
+	}
+	return out
+}
