@@ -52,10 +52,8 @@
 //     files by itself: it came late to a fresh group.
 //  8. A learner that was to be a witness does not become a full voter, nor the other way
 //     round: it leaves, and another one comes.
-//  9. An aim that contradicts what is settled (another replica in the same place) is
-//     given up.
-//  10. A delete has a batch id, and looks for its series after a ReadIndex.
-//  11. Placement waits while a node has seen a newer map than the store's; a rescued map
+//  9. A delete has a batch id, and looks for its series after a ReadIndex.
+//  10. Placement waits while a node has seen a newer map than the store's; a rescued map
 //     has an epoch far beyond all that are known.
 //
 // # What is checked

@@ -263,9 +263,6 @@ func (p *process) swapSettled(shard uint16, present *shardmap.Map, members []sha
 	if !differs {
 		return
 	}
-	if settled.Validate() != nil {
-		settled.Intended = nil // it wants another replica in the place of one that has joined meanwhile
-	}
 	next := present.WithRow(shard, settled)
 	p.world.trace.note("settle", p.node.id, int(shard), int(next.Epoch), len(members))
 	p.world.swap(p.store, present.Epoch, next, p.run, func(err error) {

@@ -96,7 +96,7 @@ func runSeeds(t *testing.T, mix string, start, count uint64) (total Stats) {
 }
 
 func TestSeeds(t *testing.T) {
-	count := seedCount(4000)
+	count := seedCount(3000)
 	total := runSeeds(t, *mixFlag, *startFlag, count)
 	t.Logf("%d seeds: %+v", count, total)
 	if count >= 100 && (total.Writes < int(count) || total.Reads < int(count) || total.Images == 0 || total.Epochs == 0) {
