@@ -19,8 +19,10 @@ func (c *Cluster) Delete(ctx context.Context, selector *scan.Selector, fromMs, t
 	var touched atomic.Int64
 	g := &gather{cluster: c, source: c.Source(ReadOptions{})}
 	g.ask = func(ctx context.Context, o *group) error {
-		m, err := o.node.client.Delete(ctx, &nodev1.DeleteRequest{
-			Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), FromMs: max(fromMs, scan.TimeMsMin), ToMs: min(toMs, scan.TimeMsMax),
+		m, err := await(o.patience, func() (*nodev1.DeleteResponse, error) {
+			return o.node.client.Delete(ctx, &nodev1.DeleteRequest{
+				Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), FromMs: max(fromMs, scan.TimeMsMin), ToMs: min(toMs, scan.TimeMsMax),
+			})
 		})
 		if err != nil {
 			return err

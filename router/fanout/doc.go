@@ -18,7 +18,9 @@
 // sends what waits for the connection in one piece.
 //
 // A read asks each node once for all its shards. What fails is asked for again, by
-// shard: a scan goes on after the last series that was given in full.
+// shard: a scan goes on after the last series that was given in full. A node that says
+// nothing for a while is asked whether it is there: a slow one is waited for, one that
+// was stopped makes way. Writes do not ask: their repetition costs nothing.
 //
 // Bounds: frames in flight by number and bytes; bytes that wait for a stream; bytes
 // that a read holds; the resolver's memory; every retry by a time.

@@ -23,6 +23,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/node/rpc"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
@@ -72,9 +73,11 @@ type fakeNode struct {
 	index    int
 	id       string
 	address  string
-	hung     atomic.Bool
+	hung     atomic.Bool // scans and writes do not begin
+	frozen   atomic.Bool // the process is stopped: its connections live and nothing comes
 	served   atomic.Int64
 	stop     func()
+	onChunk  func()                                 // before each chunk of a scan; nil: nothing
 	stale    atomic.Bool                            // answers reads that accept staleness
 	write    func(*series.Frame) []wire.PartOutcome // instead of the memory; nil: not
 }
@@ -125,10 +128,11 @@ func (n *fakeNode) start() {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = g.Serve(&cuttingListener{Listener: listener, world: n.world})
+		_ = g.Serve(&cuttingListener{Listener: listener, node: n})
 	}()
 	n.stop = sync.OnceFunc(func() {
 		n.hung.Store(false)
+		n.frozen.Store(false)
 		g.Stop()
 		<-served
 	})
@@ -138,7 +142,7 @@ func (n *fakeNode) start() {
 // cuttingListener makes connections that may break at any byte.
 type cuttingListener struct {
 	net.Listener
-	world *world
+	node *fakeNode
 }
 
 func (l *cuttingListener) Accept() (net.Conn, error) {
@@ -146,16 +150,31 @@ func (l *cuttingListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cuttingConn{Conn: c, world: l.world}, nil
+	return &cuttingConn{Conn: c, node: l.node}, nil
 }
 
 type cuttingConn struct {
 	net.Conn
-	world *world
+	node *fakeNode
+}
+
+// Read gives nothing that came to a node that is stopped.
+func (c *cuttingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.thaw()
+	return n, err
+}
+
+// thaw blocks while the node is stopped.
+func (c *cuttingConn) thaw() {
+	for c.node.frozen.Load() {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func (c *cuttingConn) Write(p []byte) (int, error) {
-	if !c.world.chance(func(f *faults) int { return f.cut }) {
+	c.thaw()
+	if !c.node.world.chance(func(f *faults) int { return f.cut }) {
 		return c.Conn.Write(p)
 	}
 	n, _ := c.Conn.Write(p[:rand.IntN(len(p)+1)])
@@ -262,6 +281,10 @@ func (n *fakeNode) Write(ctx context.Context, frame *series.Frame) ([]wire.PartO
 		}
 	}
 	return outcomes, nil
+}
+
+func (n *fakeNode) Report(context.Context, *nodev1.ReportRequest) (*nodev1.ReportResponse, error) {
+	return &nodev1.ReportResponse{Version: n.id}, nil
 }
 
 // write applies a part once.
@@ -399,6 +422,9 @@ func (n *fakeNode) scanShard(ctx context.Context, r *rpc.ScanRequest, shard uint
 		for _, c := range chunks[id] {
 			if n.world.chance(func(f *faults) int { return f.forget }) {
 				return fmt.Errorf("%w: in the middle", series.ErrUnavailable)
+			}
+			if n.onChunk != nil {
+				n.onChunk()
 			}
 			if err := sink.Chunk(c); err != nil {
 				return err

@@ -94,7 +94,7 @@ func (c *listCall[T]) drop() {
 func receive[M, T any](c *listCall[T], recv func() (*M, error), take func(*M) error) error {
 	defer c.drop()
 	for {
-		m, err := recv()
+		m, err := await(c.group.patience, recv)
 		if err != nil {
 			return err
 		}
@@ -129,11 +129,11 @@ func (s *Source) Last(ctx context.Context, selector *scan.Selector, fromMs int64
 		return nil
 	})
 	l.ask = func(ctx context.Context, o *group) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		stream, err := o.node.client.Last(ctx, &nodev1.LastRequest{
-			Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), FromMs: min(max(fromMs, scan.TimeMsMin), scan.TimeMsMax),
-			Limits: wire.FromLimits(limits), Freshness: s.freshness(),
+		stream, err := await(o.patience, func() (nodev1.NodeService_LastClient, error) {
+			return o.node.client.Last(ctx, &nodev1.LastRequest{
+				Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), FromMs: min(max(fromMs, scan.TimeMsMin), scan.TimeMsMax),
+				Limits: wire.FromLimits(limits), Freshness: s.freshness(),
+			})
 		})
 		if err != nil {
 			return err
@@ -184,10 +184,10 @@ func (s *Source) Series(ctx context.Context, selector *scan.Selector, limit int,
 		return nil
 	})
 	l.ask = func(ctx context.Context, o *group) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		stream, err := o.node.client.ListSeries(ctx, &nodev1.ListSeriesRequest{
-			Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), Limit: limitOf(limit), Freshness: s.freshness(),
+		stream, err := await(o.patience, func() (nodev1.NodeService_ListSeriesClient, error) {
+			return o.node.client.ListSeries(ctx, &nodev1.ListSeriesRequest{
+				Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), Limit: limitOf(limit), Freshness: s.freshness(),
+			})
 		})
 		if err != nil {
 			return err

@@ -20,6 +20,7 @@ type metrics struct {
 	attempts, redirects, retries, expired  prometheus.Counter
 	full, eras, streamsLost                prometheus.Counter
 	calls, callsLost, shardsAgain, missing prometheus.Counter
+	probes, givenUp                        prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer, c *Cluster) *metrics {
@@ -44,6 +45,8 @@ func newMetrics(r prometheus.Registerer, c *Cluster) *metrics {
 	m.streamsLost = counter("streams_lost_total", "Streams of writes that were lost.")
 	m.calls = counter("read_calls_total", "Calls to nodes for reads and deletes.")
 	m.callsLost = counter("read_calls_failed_total", "Calls for reads and deletes that failed as a whole.")
+	m.probes = counter("probes_total", "Times that a node which took long over a read was asked whether it is there.")
+	m.givenUp = counter("read_calls_given_up_total", "Calls for reads and deletes that were given up because their node said nothing.")
 	m.shardsAgain = counter("read_retries_total", "Shards that were asked for again in reads and deletes.")
 	m.missing = counter("read_shards_missing_total", "Shards that were left out of partial answers.")
 	m.gauges(c)

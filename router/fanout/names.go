@@ -58,11 +58,11 @@ func (s *Source) names(ctx context.Context, limit int, request *nodev1.ListNames
 
 // askNode takes the names of a whole answer: they do not tell their shards.
 func (r *nameRun) askNode(ctx context.Context, o *group) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := o.node.client.ListNames(ctx, &nodev1.ListNamesRequest{
-		Kind: r.request.Kind, Shards: shardsOf(o.reads), Database: r.request.Database, Metric: r.request.Metric,
-		TagName: r.request.TagName, Prefix: r.request.Prefix, Limit: r.request.Limit, Freshness: r.request.Freshness,
+	stream, err := await(o.patience, func() (nodev1.NodeService_ListNamesClient, error) {
+		return o.node.client.ListNames(ctx, &nodev1.ListNamesRequest{
+			Kind: r.request.Kind, Shards: shardsOf(o.reads), Database: r.request.Database, Metric: r.request.Metric,
+			TagName: r.request.TagName, Prefix: r.request.Prefix, Limit: r.request.Limit, Freshness: r.request.Freshness,
+		})
 	})
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (r *nameRun) askNode(ctx context.Context, o *group) error {
 	var names []string
 	bytes, most := int64(0), r.cluster.options.Limits.ReadBytesMax
 	for {
-		m, err := stream.Recv()
+		m, err := await(o.patience, stream.Recv)
 		if err != nil {
 			return err
 		}

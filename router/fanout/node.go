@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc"
 
 	"github.com/tickmesh/tickmesh/api/handshake"
@@ -21,8 +22,10 @@ type node struct {
 	client      nodev1.NodeServiceClient
 	links       []*link
 
+	life   context.Context // until the connection is given up
 	cancel context.CancelFunc
 	run    sync.WaitGroup
+	probes singleflight.Group
 }
 
 func (c *Cluster) connect(info shardmap.NodeInfo) (*node, error) {
@@ -35,7 +38,7 @@ func (c *Cluster) connect(info shardmap.NodeInfo) (*node, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &node{
 		id: info.ID, incarnation: info.Incarnation, address: info.RPCAddress,
-		conn: conn, client: nodev1.NewNodeServiceClient(conn), cancel: cancel,
+		conn: conn, client: nodev1.NewNodeServiceClient(conn), life: ctx, cancel: cancel,
 	}
 	for range c.options.Limits.Streams {
 		l := newLink(n, c)

@@ -24,7 +24,8 @@ type Options struct {
 // Limits bound what a Cluster keeps and how long it tries. Zero means the default.
 type Limits struct {
 	WriteTimeout     time.Duration // of one frame, waiting for room included; default 10 s
-	AttemptTimeout   time.Duration // then another node is asked; default 2 s
+	AttemptTimeout   time.Duration // then another node is asked, for reads if ProbeTimeout passes, too; default 2 s
+	ProbeTimeout     time.Duration // in which a node that is there says so; default 1 s
 	ReadTimeout      time.Duration // that a shard may be without an answer; default 10 s
 	BackoffMin       time.Duration // before a second attempt; doubles; default 10 ms
 	BackoffMax       time.Duration // default 100 ms: an election takes about as long
@@ -54,6 +55,7 @@ func (o *Options) setDefaults() {
 	l := &o.Limits
 	orDefault(&l.WriteTimeout, 10*time.Second)
 	orDefault(&l.AttemptTimeout, 2*time.Second)
+	orDefault(&l.ProbeTimeout, time.Second)
 	orDefault(&l.ReadTimeout, 10*time.Second)
 	orDefault(&l.BackoffMin, 10*time.Millisecond)
 	orDefault(&l.BackoffMax, 100*time.Millisecond)

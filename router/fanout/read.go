@@ -42,6 +42,7 @@ type gather struct {
 	parallel int // calls to make at least, where there are so many shards
 	// ask makes one call for some shards, in growing order, and ends each of them
 	// with end. Those that it has not ended when it returns have failed.
+	// It waits for the node by await.
 	ask func(ctx context.Context, o *group) error
 
 	offset int           // for stale reads: which of the servers is asked first
@@ -124,10 +125,12 @@ type group struct {
 	node  *node
 	reads []*shardRead
 	ended map[uint16]bool // the call has nothing to do with them any more
+
+	patience *patience // of the call
 }
 
 func newGroup(n *node, reads ...*shardRead) *group {
-	return &group{n, reads, make(map[uint16]bool, len(reads))}
+	return &group{node: n, reads: reads, ended: make(map[uint16]bool, len(reads))}
 }
 
 // find gives the shard that a part of the answer belongs to.
@@ -235,7 +238,10 @@ func (g *gather) serverOf(v *view, r *shardRead) *node {
 // call makes one call and sees to the shards that it has not ended.
 func (g *gather) call(ctx context.Context, o *group) {
 	g.cluster.metrics.calls.Inc()
-	err := g.ask(ctx, o)
+	watched, p, done := g.cluster.watch(ctx, o.node)
+	o.patience = p
+	err := g.ask(watched, o)
+	done()
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}

@@ -19,7 +19,9 @@ func (c *Cluster) Reports(ctx context.Context, request *nodev1.ReportRequest) ma
 	var asked sync.WaitGroup
 	for id, n := range c.current.Load().nodes {
 		asked.Go(func() {
-			r, err := n.client.Report(ctx, request)
+			ctx, p, done := c.watch(ctx, n)
+			defer done()
+			r, err := await(p, func() (*nodev1.ReportResponse, error) { return n.client.Report(ctx, request) })
 			if err != nil {
 				c.options.Logger.Debug("a node does not report", "node", id, "error", err)
 				return
@@ -41,6 +43,10 @@ func (c *Cluster) TransferLeader(ctx context.Context, shard uint16, from, to str
 	if n == nil {
 		return fmt.Errorf("%w: node %s is none of %v", wire.ErrNotFound, from, slices.Sorted(maps.Keys(nodes)))
 	}
-	_, err := n.client.TransferLeader(ctx, &nodev1.TransferLeaderRequest{Shard: uint32(shard), ToNode: to})
+	ctx, p, done := c.watch(ctx, n)
+	defer done()
+	_, err := await(p, func() (*nodev1.TransferLeaderResponse, error) {
+		return n.client.TransferLeader(ctx, &nodev1.TransferLeaderRequest{Shard: uint32(shard), ToNode: to})
+	})
 	return err
 }

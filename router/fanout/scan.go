@@ -75,19 +75,19 @@ type scanCall struct {
 }
 
 func (r *scanRun) askNode(ctx context.Context, o *group) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the stream
 	c := &scanCall{run: r, group: o, worker: noWorker}
 	defer c.drop()
-	stream, err := o.node.client.Scan(ctx, &nodev1.ScanRequest{
-		Selector: r.selector, Shards: fromOf(o.reads), FromMs: max(r.request.FromMs, scan.TimeMsMin), ToMs: min(r.request.ToMs, scan.TimeMsMax),
-		Windows: r.windows, Limits: r.limits, Freshness: r.source.freshness(), Parallel: 1,
+	stream, err := await(o.patience, func() (nodev1.NodeService_ScanClient, error) {
+		return o.node.client.Scan(ctx, &nodev1.ScanRequest{
+			Selector: r.selector, Shards: fromOf(o.reads), FromMs: max(r.request.FromMs, scan.TimeMsMin), ToMs: min(r.request.ToMs, scan.TimeMsMax),
+			Windows: r.windows, Limits: r.limits, Freshness: r.source.freshness(), Parallel: 1,
+		})
 	})
 	if err != nil {
 		return err
 	}
 	for {
-		m, err := stream.Recv()
+		m, err := await(o.patience, stream.Recv)
 		if err != nil {
 			return err
 		}
