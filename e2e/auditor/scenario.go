@@ -34,6 +34,8 @@ func Scenarios() []Scenario {
 		{Name: "cut the power of one", Nodes: 3, Routers: 2, Replication: 2, WALSync: "interval", Disks: true, play: cutPowerOfOne},
 		{Name: "cut the power of all", Nodes: 3, Routers: 2, Replication: 2, WALSync: "always", Disks: true, play: cutPowerOfAll},
 		{Name: "storm", Nodes: 4, Routers: 2, Replication: 3, play: storm},
+		{Name: "storm with witnesses", Nodes: 4, Routers: 2, Replication: 2, play: storm},
+		{Name: "storm with power cuts", Nodes: 4, Routers: 2, Replication: 3, WALSync: "always", Disks: true, play: storm},
 	}
 }
 

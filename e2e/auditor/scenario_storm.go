@@ -3,6 +3,7 @@ package auditor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -50,8 +51,14 @@ const stormDrained = "n4"
 func (s *Stage) drawFault(ctx context.Context) error {
 	nodes, routers := s.Servers(harness.RoleNode), s.Servers(harness.RoleRouter)
 	node, router := nodes[s.random.IntN(len(nodes))], routers[s.random.IntN(len(routers))]
-	everybody := append(append(nodes, routers...), s.Etcd)
-	a, b := everybody[s.random.IntN(len(everybody))], everybody[s.random.IntN(len(everybody))]
+	// Nobody talks to a router but clients.
+	others := append(append(slices.Clone(nodes), routers...), s.Etcd)
+	others = slices.DeleteFunc(others, func(other *harness.Server) bool { return other == node })
+	a := node
+	b := others[s.random.IntN(len(others))]
+	if s.random.IntN(5) == 0 {
+		a, b = router, s.Etcd
+	}
 	flows := []harness.Flow{harness.Swallow(), harness.Hold(), harness.Refuse(), harness.Delay(slowness), harness.Pass()}
 	flow := flows[s.random.IntN(len(flows))]
 	switch s.random.IntN(8) {
@@ -74,7 +81,11 @@ func (s *Stage) drawFault(ctx context.Context) error {
 }
 
 func (s *Stage) killOrStart(ctx context.Context, server *harness.Server) error {
-	if server.Running() {
+	switch {
+	case server.Running() && s.options.Disks && server.Role == harness.RoleNode:
+		s.logf("cut the power of %s", server.Name)
+		return server.CutPower()
+	case server.Running():
 		s.logf("kill %s", server.Name)
 		return server.Kill()
 	}
