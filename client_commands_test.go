@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -19,6 +20,8 @@ import (
 
 func connect(t *testing.T, s *server) *client.Client {
 	t.Helper()
+	// A cluster in one process has more listeners than startServer waits for.
+	s.addr["grpc"] = fmt.Sprint(s.waitLog("listening", func(l map[string]any) bool { return l["port"] == "grpc" })["address"])
 	c, err := client.New(client.Options{Endpoints: []string{s.addr["grpc"]}})
 	if err != nil {
 		t.Fatal(err)
@@ -218,9 +221,9 @@ func TestClientCommands(t *testing.T) {
 		}
 	}
 	for arguments, want := range map[string]string{
-		"drain standalone":             "tickmesh: drain standalone: refused: ",
-		"drain other --dry-run":        "tickmesh: drain other: not found: ",
-		"undrain other":                "tickmesh: undrain other: not found: ",
+		"drain standalone":             "tickmesh: refused: standalone is the only node",
+		"drain other --dry-run":        "tickmesh: not found: ",
+		"undrain other":                "tickmesh: not found: ",
 		"query cpu{":                   "tickmesh: expected metric{name=value",
 		"query cpu --aggregate median": `tickmesh: --aggregate: invalid value "median": expected some of count, sum`,
 		"query cpu --start soon":       `tickmesh: --start: invalid value "soon": expected now`,
@@ -233,6 +236,51 @@ func TestClientCommands(t *testing.T) {
 		if code != 1 || stdout != "" || !strings.HasPrefix(stderr, want) {
 			t.Errorf("%s: %d %q %q, want %q", arguments, code, stdout, stderr, want)
 		}
+	}
+}
+
+// TestClientCommandsOfACluster asks three nodes in one process, and moves samples
+// through them.
+func TestClientCommandsOfACluster(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, t.TempDir(), "--nodes=3", "--replication=2", "--shards=8")
+	c := connect(t, s)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	list := randomSamples(t, rand.New(rand.NewPCG(seed, 0)), "", 30)
+	w, err := c.NewWriter(client.WriterOptions{BatchPoints: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range list {
+		if err := w.Append(t.Context(), x.Series, x.TimeMs, x.Value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]uint64{}
+	for _, x := range list {
+		want[sampleName(x.Series, x.TimeMs)] = math.Float64bits(x.Value)
+	}
+	if got := contents(t, c, ""); !maps.Equal(got, want) {
+		t.Errorf("%d samples, want %d", len(got), len(want))
+	}
+	addr := "--addr=" + s.addr["grpc"]
+	var status client.Status
+	code, stdout, stderr := run(t, nil, "status", "--output=json", addr)
+	if err := json.Unmarshal([]byte(stdout), &status); err != nil || code != 0 || len(status.Nodes) != 3 || status.Shards != 8 || status.Replication != 2 {
+		t.Fatalf("%d %s %q, %v", code, stdout, stderr, err)
+	}
+	var shards []client.Shard
+	_, stdout, _ = run(t, nil, "shards", "--output=json", addr)
+	if err := json.Unmarshal([]byte(stdout), &shards); err != nil || len(shards) != 8 || len(shards[0].Members) != 3 {
+		t.Errorf("%s, %v", stdout, err)
+	}
+	// With three nodes, copies and witnesses have no other place.
+	if code, _, stderr := run(t, nil, "drain", status.Nodes[2].Node, "--dry-run", addr); code != 1 || !strings.HasPrefix(stderr, "tickmesh: refused: drain "+status.Nodes[2].Node+": ") {
+		t.Errorf("%d %q", code, stderr)
 	}
 }
 

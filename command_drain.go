@@ -15,7 +15,7 @@ func newDrainCommand() *cobra.Command {
 		node := cmd.Flags().Arg(0)
 		plan, err := c.Drain(cmd.Context(), node, dryRun)
 		if err != nil {
-			return fmt.Errorf("drain %s: %w", node, err)
+			return err
 		}
 		w := cmd.OutOrStdout()
 		if o.isJSON() {

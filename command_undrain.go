@@ -12,7 +12,7 @@ func newUndrainCommand() *cobra.Command {
 	s := &clientCommand{run: func(cmd *cobra.Command, c *client.Client) error {
 		node := cmd.Flags().Arg(0)
 		if err := c.Undrain(cmd.Context(), node); err != nil {
-			return fmt.Errorf("undrain %s: %w", node, err)
+			return err
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s takes part again\n", node)
 		return nil

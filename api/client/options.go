@@ -3,6 +3,7 @@ package client
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -56,6 +57,9 @@ func (o *Options) setDefaults() {
 func (o *Options) check() error {
 	if len(o.Endpoints) == 0 {
 		return fmt.Errorf("%w: no endpoints", ErrOptions)
+	}
+	if slices.Contains(o.Endpoints, "") {
+		return fmt.Errorf("%w: an endpoint without an address", ErrOptions)
 	}
 	for _, d := range []time.Duration{o.AttemptTimeout, o.WriteTimeout, o.CallTimeout, o.RetryDelayMin, o.RetryDelayMax} {
 		if d < 0 {

@@ -356,6 +356,22 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+func TestOptions(t *testing.T) {
+	for _, o := range []client.Options{
+		{}, {Endpoints: []string{"a:1", ""}}, {Endpoints: []string{"a:1"}, WriteTimeout: -1}, {Endpoints: []string{"a:1"}, RetryDelayMin: time.Hour},
+	} {
+		if _, err := client.New(o); !errors.Is(err, client.ErrOptions) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	c, _ := start(t, apitest.NewStorage(1), 1, nil)
+	for _, o := range []client.WriterOptions{{BatchPoints: -1}, {BatchBytes: 1 << 30}, {BatchesInFlight: 100}, {BufferPoints: -1}, {BatchDelay: -1}} {
+		if _, err := c.NewWriter(o); !errors.Is(err, client.ErrOptions) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
 // TestClosedClient: nothing waits for a client that is closed.
 func TestClosedClient(t *testing.T) {
 	c, err := client.New(client.Options{Endpoints: []string{"127.0.0.1:1"}}) // nobody listens
