@@ -62,8 +62,8 @@ func runIngest(ctx context.Context, b *bench, t target.Target) error {
 	return nil
 }
 
-// ingestOnce gives the rate in points per second.
-func ingestOnce(ctx context.Context, b *bench, server *target.Server, protocol target.Protocol, reads bool, which string) (float64, error) {
+// ingestOnce gives the processor time that a million points cost the server.
+func ingestOnce(ctx context.Context, b *bench, server *target.Server, protocol target.Protocol, reads bool, which string) (time.Duration, error) {
 	rings := make([]*ring, connectionCount)
 	feeds := make([]load.Feed, connectionCount)
 	for i := range rings {
@@ -98,7 +98,7 @@ func ingestOnce(ctx context.Context, b *bench, server *target.Server, protocol t
 	if err := server.Publish(ctx, server); err != nil {
 		return 0, err
 	}
-	return result.PointsPerSecond(), checkRings(ctx, server, protocol.Form(), rings, result.Points)
+	return (after.CPU - before.CPU) / time.Duration(max(1, result.Points/1_000_000)), checkRings(ctx, server, protocol.Form(), rings, result.Points)
 }
 
 // hourQuery asks for the mean of a series over its last hour.

@@ -55,6 +55,7 @@ func latencies(ctx context.Context, b *bench, server *target.Server, which strin
 		points += result.Points
 		b.higher(which, "ingest", "M points/s", result.PointsPerSecond()/1e6)
 		b.lower(which, "server cores used", "cores", (after.CPU-before.CPU).Seconds()/result.Elapsed.Seconds())
+		b.lower(which, "server CPU", "µs/point", (after.CPU-before.CPU).Seconds()*1e6/float64(result.Points))
 		reportTimes(b, which, result)
 		return result, nil
 	}
