@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,19 +27,24 @@ type testCluster struct {
 		cut   map[[2]string]bool // from, to
 		m     *shardmap.Map
 	}
-	disks map[string]*vfs.MemFS
-	stop  chan struct{}
-	ended sync.WaitGroup
+	disks       map[string]*vfs.MemFS
+	lives       map[string]*atomic.Bool // of the process that runs; false: nothing of it is heard any more
+	mode        SyncMode
+	boot        string // of all machines
+	logBytesMax int64
+	stop        chan struct{}
+	ended       sync.WaitGroup
 }
 
 // testPeers is what one node sees of the others.
 type testPeers struct {
 	cluster *testCluster
 	self    string
+	alive   *atomic.Bool
 }
 
 func (p testPeers) Send(to string, envelope []byte) {
-	if n := p.cluster.reach(p.self, to); n != nil {
+	if n := p.cluster.reach(p.self, to); n != nil && p.alive.Load() {
 		n.Receive(p.self, bytes.Clone(envelope))
 	}
 }
@@ -76,7 +82,7 @@ func (c *testCluster) reach(from, to string) *Node {
 }
 
 func newTestCluster(t *testing.T) *testCluster {
-	c := &testCluster{t: t, disks: map[string]*vfs.MemFS{}, stop: make(chan struct{})}
+	c := &testCluster{t: t, disks: map[string]*vfs.MemFS{}, lives: map[string]*atomic.Bool{}, mode: SyncInterval, stop: make(chan struct{})}
 	c.mu.nodes, c.mu.cut = map[string]*Node{}, map[[2]string]bool{}
 	c.ended.Go(c.settle)
 	t.Cleanup(func() {
@@ -104,9 +110,11 @@ func (c *testCluster) open(name string) *Node {
 	if c.disks[name] == nil {
 		c.disks[name] = vfs.NewMemFS()
 	}
-	o := testOptions(c.disks[name], SyncInterval)
-	o.NodeID = name
-	peers := testPeers{c, name}
+	o := testOptions(c.disks[name], c.mode)
+	o.NodeID, o.BootID, o.LogBytesMax = name, c.boot, c.logBytesMax
+	peers := testPeers{c, name, &atomic.Bool{}}
+	peers.alive.Store(true)
+	c.lives[name] = peers.alive
 	o.Peers, o.Files, o.Inquiry = peers, peers, peers
 	n := mustOpen(c.t, o)
 	c.mu.Lock()
@@ -134,11 +142,19 @@ func (c *testCluster) close(name string) {
 
 // kill ends a node as a killed process would: what it wrote is there.
 func (c *testCluster) kill(name string) {
-	after := c.disks[name].CrashClone(vfs.CrashOptions{BlockPercent: 100, NamePercent: 100})
+	c.crash(name, vfs.CrashOptions{BlockPercent: 100, NamePercent: 100})
+}
+
+// crash ends a node and leaves what options say of its disk. What it says after the
+// picture of the disk was taken is not heard.
+func (c *testCluster) crash(name string, options vfs.CrashOptions) {
 	c.mu.Lock()
 	n := c.mu.nodes[name]
 	delete(c.mu.nodes, name)
 	c.mu.Unlock()
+	c.lives[name].Store(false)
+	after := c.disks[name].CrashClone(options)
+	c.disks[name].SetCapacity(1 << 40)
 	_ = n.Close()
 	c.disks[name] = after
 }
