@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -151,6 +152,13 @@ type Source interface {
 	TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error)
 	// Databases gives the sorted names of databases that have series.
 	Databases(ctx context.Context) ([]string, error)
+}
+
+// Relaxation is what a reader puts up with. The zero value: nothing; answers are whole
+// and have every write that was answered before the read began.
+type Relaxation struct {
+	StalenessMax time.Duration // answers may be so old; 0: not at all
+	Partial      bool          // shards that nobody answers for may be missing
 }
 
 // Deleter removes samples.
