@@ -26,7 +26,7 @@ type backend struct {
 	generation func() uint64 // of the resolver's ids; nil: they hold for ever
 	source     scan.Source
 	deleter    scan.Deleter
-	relaxed    func(api.Relaxation) (scan.Source, func() []uint16) // nil: source answers these reads, too
+	relaxed    func(scan.Relaxation) (scan.Source, func() []uint16) // nil: source answers these reads, too
 	shards     int
 
 	cluster     api.Cluster
@@ -119,7 +119,7 @@ func (s *frontSettings) listenError(err error) error {
 
 func (s *frontSettings) queryOptions(b *backend, logger *slog.Logger, registry *registry) opentsdb.Options {
 	return opentsdb.Options{
-		Source: b.source, Deleter: b.deleter, Logger: logger, Registerer: registry,
+		Source: b.source, Deleter: b.deleter, Relaxed: b.relaxed, Logger: logger, Registerer: registry,
 		Limits: opentsdb.Limits{
 			SeriesMax: unlimitedIfZero(int64(s.querySeriesMax)), SamplesMax: unlimitedIfZero(int64(s.querySamplesMax)),
 			BytesMax: unlimitedIfZero(int64(s.queryMemory)), Timeout: time.Duration(unlimitedIfZero(int64(s.queryTimeout))),

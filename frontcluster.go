@@ -15,7 +15,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/shardmap"
-	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/fanout"
 	"github.com/tickmesh/tickmesh/router/placement"
 )
@@ -122,9 +121,9 @@ func (r *clusterRouter) close() {
 func (r *clusterRouter) backend(shards int) *backend {
 	return &backend{
 		writer: r.fanout, resolver: r.fanout.Resolver(), generation: r.fanout.Generation,
-		source: r.fanout.Source(fanout.ReadOptions{}), deleter: r.fanout, shards: shards,
-		relaxed: func(o api.Relaxation) (scan.Source, func() []uint16) {
-			source := r.fanout.Source(fanout.ReadOptions{Partial: o.Partial, StalenessMax: o.StalenessMax})
+		source: r.fanout.Source(scan.Relaxation{}), deleter: r.fanout, shards: shards,
+		relaxed: func(o scan.Relaxation) (scan.Source, func() []uint16) {
+			source := r.fanout.Source(o)
 			return source, source.Missing
 		},
 		cluster: r, clusterName: r.options.cluster, health: r.health, details: r.details,

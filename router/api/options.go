@@ -36,12 +36,6 @@ type Cluster interface {
 	Undrain(ctx context.Context, node string) error
 }
 
-// Relaxation is what a reader puts up with.
-type Relaxation struct {
-	StalenessMax time.Duration // 0: none
-	Partial      bool          // shards that nobody answers for may be missing
-}
-
 // Options configure a Server. Writer, Resolver, Shards, Source, Deleter and Cluster
 // are required.
 type Options struct {
@@ -58,7 +52,7 @@ type Options struct {
 	// Relaxed gives the source for one read that puts up with something, and tells,
 	// once that has ended, the shards that are missing in its answer. Nil: Source
 	// answers these reads too, and nothing is missing.
-	Relaxed func(Relaxation) (source scan.Source, missing func() []uint16)
+	Relaxed func(scan.Relaxation) (source scan.Source, missing func() []uint16)
 
 	Cluster     Cluster
 	ClusterName string

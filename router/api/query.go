@@ -43,8 +43,8 @@ func (q *queryService) run(ctx context.Context, query func(context.Context) erro
 // source gives the source for one read.
 func (q *queryService) source(f *tickmeshv1.Freshness, partial bool) (source scan.Source, missing func() []uint32) {
 	const stalenessMaxMs = uint64(24 * time.Hour / time.Millisecond)
-	r := Relaxation{StalenessMax: time.Duration(min(f.GetStalenessMaxMs(), stalenessMaxMs)) * time.Millisecond, Partial: partial}
-	if q.s.options.Relaxed == nil || r == (Relaxation{}) {
+	r := scan.Relaxation{StalenessMax: time.Duration(min(f.GetStalenessMaxMs(), stalenessMaxMs)) * time.Millisecond, Partial: partial}
+	if q.s.options.Relaxed == nil || r == (scan.Relaxation{}) {
 		return q.s.options.Source, func() []uint32 { return nil }
 	}
 	source, shards := q.s.options.Relaxed(r)

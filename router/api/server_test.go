@@ -411,8 +411,8 @@ func TestWrongQueries(t *testing.T) {
 func TestRelaxed(t *testing.T) {
 	storage := apitest.NewStorage(1)
 	o := apitest.Options(storage)
-	var asked []api.Relaxation
-	o.Relaxed = func(r api.Relaxation) (scan.Source, func() []uint16) {
+	var asked []scan.Relaxation
+	o.Relaxed = func(r scan.Relaxation) (scan.Source, func() []uint16) {
 		asked = append(asked, r)
 		return storage, func() []uint16 { return []uint16{3, 5} }
 	}
@@ -435,7 +435,7 @@ func TestRelaxed(t *testing.T) {
 			_, err = stream.Recv()
 		}
 	}
-	if want := (api.Relaxation{StalenessMax: 1500 * time.Millisecond, Partial: true}); len(asked) != 1 || asked[0] != want {
+	if want := (scan.Relaxation{StalenessMax: 1500 * time.Millisecond, Partial: true}); len(asked) != 1 || asked[0] != want {
 		t.Errorf("%+v", asked)
 	}
 }

@@ -17,7 +17,7 @@ func (c *Cluster) Delete(ctx context.Context, selector *scan.Selector, fromMs, t
 		return 0, ctx.Err()
 	}
 	var touched atomic.Int64
-	g := &gather{cluster: c, source: c.Source(ReadOptions{})}
+	g := &gather{cluster: c, source: c.Source(scan.Relaxation{})}
 	g.ask = func(ctx context.Context, o *group) error {
 		m, err := await(o.patience, func() (*nodev1.DeleteResponse, error) {
 			return o.node.client.Delete(ctx, &nodev1.DeleteRequest{

@@ -114,7 +114,9 @@ func (g *gather) begin(v *view, shards []uint16) error {
 		if int(shard) >= len(v.rows) {
 			return fmt.Errorf("%w: shard %d of %d", wire.ErrInvalid, shard, len(v.rows))
 		}
-		g.mu.reads = append(g.mu.reads, &shardRead{shard: shard})
+		if !g.source.misses(shard) {
+			g.mu.reads = append(g.mu.reads, &shardRead{shard: shard})
+		}
 	}
 	g.mu.left = len(g.mu.reads)
 	return nil

@@ -28,7 +28,7 @@ func TestSource(t *testing.T) {
 	scantest.RunSourceTests(t, func(t *testing.T) scantest.Subject {
 		w := newWorld(t, 3, testShards)
 		c := w.open(Limits{})
-		return scantest.Subject{Source: c.Source(ReadOptions{}), Deleter: c, Put: func(key series.Key, samples ...series.Sample) error {
+		return scantest.Subject{Source: c.Source(scan.Relaxation{}), Deleter: c, Put: func(key series.Key, samples ...series.Sample) error {
 			return w.put(c, key, samples...)
 		}}
 	})
@@ -85,7 +85,7 @@ func TestScanUnderFaults(t *testing.T) {
 				w.setFaults(f)
 				for _, parallel := range []int{1, 3, 20} {
 					request := &scan.Request{Selector: scan.Selector{Metric: "m"}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Parallel: parallel}
-					got, err := scantest.Collect(context.Background(), c.Source(ReadOptions{}), request)
+					got, err := scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), request)
 					if err != nil {
 						t.Fatalf("%d bytes held, %d visitors: %v", held, parallel, err)
 					}
@@ -102,7 +102,7 @@ func TestListsUnderFaults(t *testing.T) {
 	c := w.open(Limits{BackoffMin: time.Microsecond, BackoffMax: time.Millisecond, ReadTimeout: waitBound})
 	all := w.fill(c, 30, 5)
 	w.setFaults(faults{move: 5, hideLeader: 3, refuse: 6, cut: 20})
-	ctx, source, selector := context.Background(), c.Source(ReadOptions{}), scan.Selector{Metric: "m"}
+	ctx, source, selector := context.Background(), c.Source(scan.Relaxation{}), scan.Selector{Metric: "m"}
 	for range 30 {
 		seen := map[string]bool{}
 		total, err := source.Series(ctx, &selector, 0, func(k series.Key) error {
@@ -145,10 +145,10 @@ func TestShardWithoutLeader(t *testing.T) {
 	const lost = 3
 	w.lead(lost, -1)
 	request := &scan.Request{Selector: scan.Selector{Metric: "m"}, FromMs: 0, ToMs: scan.TimeMsMax}
-	if _, err := scantest.Collect(context.Background(), c.Source(ReadOptions{}), request); !errors.Is(err, series.ErrUnavailable) {
+	if _, err := scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), request); !errors.Is(err, series.ErrUnavailable) {
 		t.Errorf("a shard without a leader: %v", err)
 	}
-	partial := c.Source(ReadOptions{Partial: true})
+	partial := c.Source(scan.Relaxation{Partial: true})
 	got, err := scantest.Collect(context.Background(), partial, request)
 	if err != nil || !slices.Equal(partial.Missing(), []uint16{lost}) {
 		t.Fatalf("missing %v, %v", partial.Missing(), err)
@@ -163,14 +163,22 @@ func TestShardWithoutLeader(t *testing.T) {
 		t.Fatal("the test has no series in the lost shard")
 	}
 	wantAll(t, got, rest)
+	// The other reads of the same answer are without the same shards, and wait for none.
+	w.lead(lost, 0)
+	for range 2 {
+		if n, err := partial.Series(context.Background(), &request.Selector, 1, func(series.Key) error { return nil }); err != nil || n != int64(len(rest)) {
+			t.Errorf("%d series, %v; want %d", n, err, len(rest))
+		}
+	}
+	w.lead(lost, -1)
 	w.nodes[1].stale.Store(true)
-	got, err = scantest.Collect(context.Background(), c.Source(ReadOptions{StalenessMax: time.Minute}), request)
+	got, err = scantest.Collect(context.Background(), c.Source(scan.Relaxation{StalenessMax: time.Minute}), request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantAll(t, got, all)
 	request.Shards = []uint16{0, testShards}
-	if _, err := scantest.Collect(context.Background(), c.Source(ReadOptions{}), request); err == nil {
+	if _, err := scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), request); err == nil {
 		t.Error("a shard that is not there: no error")
 	}
 }
@@ -183,7 +191,7 @@ func TestCancelOfHungRead(t *testing.T) {
 	w.nodes[0].hung.Store(true)
 	ctx, cancel := context.WithCancel(context.Background())
 	visits := 0
-	err := c.Source(ReadOptions{}).Scan(ctx, &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax}, func(int, *scan.Chunk) error {
+	err := c.Source(scan.Relaxation{}).Scan(ctx, &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax}, func(int, *scan.Chunk) error {
 		if visits++; visits == 3 {
 			cancel()
 		}

@@ -3,37 +3,27 @@ package fanout
 import (
 	"slices"
 	"sync"
-	"time"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-// ReadOptions say what a reader puts up with. The zero value: nothing, answers have
-// every write that was answered before the read began.
-type ReadOptions struct {
-	// StalenessMax lets any full voter answer that is at most so far behind.
-	StalenessMax time.Duration
-	// Partial leaves shards out that nobody answers for, and tells them by Missing,
-	// instead of failing.
-	Partial bool
-}
-
-// Source is a scan.Source over the cluster. With ReadOptions.Partial it serves one
-// read, else any number.
+// Source is a scan.Source over the cluster. With Relaxation.Partial it serves the reads
+// of one answer, else any number.
 type Source struct {
 	cluster *Cluster
-	options ReadOptions
+	options scan.Relaxation
 
 	mu      sync.Mutex
 	missing []uint16 // guarded by mu
 }
 
 // Source gives a source for readers who put up with o.
-func (c *Cluster) Source(o ReadOptions) *Source { return &Source{cluster: c, options: o} }
+func (c *Cluster) Source(o scan.Relaxation) *Source { return &Source{cluster: c, options: o} }
 
-// Missing gives the shards that the answer is without, sorted, once the read has
-// ended.
+// Missing gives the shards that the answer is without, sorted, once its reads have
+// ended. A shard that one read has missed is not asked for by later ones.
 func (s *Source) Missing() []uint16 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,6 +36,13 @@ func (s *Source) miss(shard uint16) {
 	if at, found := slices.BinarySearch(s.missing, shard); !found {
 		s.missing = slices.Insert(s.missing, at, shard)
 	}
+}
+
+func (s *Source) misses(shard uint16) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, found := slices.BinarySearch(s.missing, shard)
+	return found
 }
 
 func (s *Source) freshness() *tickmeshv1.Freshness {

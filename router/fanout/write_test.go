@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -372,7 +373,7 @@ func TestNoMap(t *testing.T) {
 	if _, err := c.Write(context.Background(), frame); !errors.Is(err, series.ErrUnavailable) {
 		t.Error(err)
 	}
-	if _, err := c.Source(ReadOptions{}).Databases(context.Background()); !errors.Is(err, series.ErrUnavailable) {
+	if _, err := c.Source(scan.Relaxation{}).Databases(context.Background()); !errors.Is(err, series.ErrUnavailable) {
 		t.Error(err)
 	}
 }

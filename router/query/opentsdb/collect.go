@@ -27,7 +27,7 @@ type fetch struct {
 
 // run scans for one sub-query. Columns come in the order of their keys,
 // whatever the order in which the source visits them.
-func (h *handler) run(ctx context.Context, q *dataQuery, sub *subQuery, memory *budget) (*fetch, error) {
+func (h *handler) run(ctx context.Context, x *reader, q *dataQuery, sub *subQuery, memory *budget) (*fetch, error) {
 	f := &fetch{span: sub.span(q.fromMs, q.toMs)}
 	if f.span.empty {
 		return f, nil
@@ -49,7 +49,7 @@ func (h *handler) run(ctx context.Context, q *dataQuery, sub *subQuery, memory *
 		for w := range workers {
 			workers[w] = worker{ctx: ctx, sub: sub, span: f.span, pushed: request.Windows != nil, memory: memory}
 		}
-		err := h.source.Scan(ctx, request, func(worker int, chunk *scan.Chunk) error { return workers[worker].visit(chunk) })
+		err := x.Scan(ctx, request, func(worker int, chunk *scan.Chunk) error { return workers[worker].visit(chunk) })
 		if err != nil {
 			return nil, err
 		}

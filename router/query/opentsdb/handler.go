@@ -19,6 +19,7 @@ import (
 // handler serves the API. It is immutable but for its metrics.
 type handler struct {
 	source         scan.Source
+	relaxed        func(scan.Relaxation) (scan.Source, func() []uint16)
 	deleter        scan.Deleter
 	clock          func() time.Time
 	log            *slog.Logger
@@ -43,7 +44,7 @@ type endpoint struct {
 
 func newHandler(o Options) *handler {
 	h := &handler{
-		source: o.Source, deleter: o.Deleter, clock: o.Clock, log: o.Logger, metrics: newMetrics(o.Registerer), limits: o.Limits.withDefaults(),
+		source: o.Source, relaxed: o.Relaxed, deleter: o.Deleter, clock: o.Clock, log: o.Logger, metrics: newMetrics(o.Registerer), limits: o.Limits.withDefaults(),
 		version: o.Version, config: o.Config, stats: o.Stats, notANumber: o.NotANumber, corsOrigins: o.CORSOrigins, databaseHeader: o.DatabaseHeader,
 	}
 	h.memory.limit = h.limits.BytesAllMax
@@ -207,9 +208,10 @@ func (h *handler) cors(w http.ResponseWriter, r *http.Request) (answered bool, e
 			details: fmt.Sprintf("The domain [%s] is not permitted access", origin)}
 	}
 	w.Header().Set("Access-Control-Allow-Origin", origin)
+	w.Header().Set("Access-Control-Expose-Headers", missingHeader)
 	w.Header().Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
 	w.Header().Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Origin, User-Agent, DNT, Cache-Control, "+
-		"X-Mx-ReqToken, Keep-Alive, X-Requested-With, If-Modified-Since, "+h.databaseHeader)
+		"X-Mx-ReqToken, Keep-Alive, X-Requested-With, If-Modified-Since, "+partialHeader+", "+staleHeader+", "+h.databaseHeader)
 	return options, nil
 }
 

@@ -38,6 +38,10 @@ func (h *handler) last(a *answer, r *http.Request) error {
 	if len(q.selectors) == 0 {
 		return invalid("Missing sub queries")
 	}
+	x, err := h.reader(r)
+	if err != nil {
+		return err
+	}
 	fromMs := int64(scan.TimeMsMin)
 	if q.backHours > 0 {
 		fromMs = floorTo(h.clock().UnixMilli(), hourMs) - q.backHours*hourMs
@@ -47,7 +51,7 @@ func (h *handler) last(a *answer, r *http.Request) error {
 	var points []scan.Point
 	for i := range q.selectors {
 		found := 0
-		err := h.source.Last(r.Context(), &q.selectors[i], fromMs, h.scanLimits(memory), func(p scan.Point) error {
+		err := x.Last(r.Context(), &q.selectors[i], fromMs, h.scanLimits(memory), func(p scan.Point) error {
 			found++
 			p.Key = bytes.Clone(p.Key)
 			points = append(points, p)
@@ -60,7 +64,7 @@ func (h *handler) last(a *answer, r *http.Request) error {
 		if found > 0 {
 			continue
 		}
-		known, err := h.knowsMetric(r.Context(), q.selectors[i].Database, q.selectors[i].Metric)
+		known, err := x.knowsMetric(r.Context(), q.selectors[i].Database, q.selectors[i].Metric)
 		if err != nil {
 			return err
 		}
@@ -70,6 +74,7 @@ func (h *handler) last(a *answer, r *http.Request) error {
 	}
 	slices.SortFunc(points, func(x, y scan.Point) int { return bytes.Compare(x.Key, y.Key) })
 	points = slices.CompactFunc(points, func(x, y scan.Point) bool { return bytes.Equal(x.Key, y.Key) })
+	h.tellMissing(a, x)
 	return writeLast(a, points, q.resolve)
 }
 

@@ -2,6 +2,7 @@ package opentsdb
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -43,9 +44,13 @@ func (h *handler) lookup(a *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	x, err := h.reader(r)
+	if err != nil {
+		return err
+	}
 	selector, byValue := q.selector(h.database(r))
 	if !selector.MetricAny {
-		known, err := h.knowsMetric(r.Context(), selector.Database, selector.Metric)
+		known, err := x.knowsMetric(r.Context(), selector.Database, selector.Metric)
 		if err != nil {
 			return err
 		}
@@ -54,10 +59,11 @@ func (h *handler) lookup(a *answer, r *http.Request) error {
 			return &apiError{status: e.status, message: "Unable to resolve one or more UIDs", details: e.message}
 		}
 	}
-	found, total, err := h.lookupKeys(r, q, &selector, byValue)
+	found, total, err := h.lookupKeys(r.Context(), x, q, &selector, byValue)
 	if err != nil {
 		return err
 	}
+	h.tellMissing(a, x)
 	a.buf = q.appendHead(a.buf, total, time.Since(started))
 	for i, key := range found {
 		if i > 0 {
@@ -83,7 +89,7 @@ func (h *handler) lookup(a *answer, r *http.Request) error {
 // lookupKeys gives the keys to answer, and the number that match in all. Pairs
 // with any name are no matchers of a selector: for them all series that match
 // otherwise are looked at.
-func (h *handler) lookupKeys(r *http.Request, q *lookupQuery, selector *scan.Selector, byValue []string) (found []series.Key, total int64, err error) {
+func (h *handler) lookupKeys(ctx context.Context, x *reader, q *lookupQuery, selector *scan.Selector, byValue []string) (found []series.Key, total int64, err error) {
 	end := h.boundNames(q.start + q.limit)
 	if q.limit <= 0 {
 		end = h.boundNames(int(^uint(0) >> 1))
@@ -96,7 +102,7 @@ func (h *handler) lookupKeys(r *http.Request, q *lookupQuery, selector *scan.Sel
 	defer memory.close()
 	matched := int64(0)
 	var tags []series.Tag
-	total, err = h.source.Series(r.Context(), selector, visitMax, func(key series.Key) error {
+	total, err = x.Series(ctx, selector, visitMax, func(key series.Key) error {
 		if _, _, tags, err = key.Parts(tags[:0]); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ type metrics struct {
 	samples  prometheus.Counter
 	points   prometheus.Counter
 	cut      prometheus.Counter
+	partial  prometheus.Counter
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
@@ -32,9 +33,11 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Help: "Points written into answers."}),
 		cut: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: "answers_cut_total",
 			Help: "Answers that an error ended after they had begun."}),
+		partial: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: "answers_partial_total",
+			Help: "Answers without shards that nobody answered for, to requests that put up with it."}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.requests, m.seconds, m.inFlight, m.samples, m.points, m.cut)
+		registerer.MustRegister(m.requests, m.seconds, m.inFlight, m.samples, m.points, m.cut, m.partial)
 	}
 	return m
 }

@@ -13,8 +13,15 @@ import (
 // Options is what a Handler is made of. Only Source is needed; every other
 // field has a default.
 type Options struct {
-	Source     scan.Source
-	Deleter    scan.Deleter          // nil: requests that delete are refused
+	Source  scan.Source
+	Deleter scan.Deleter // nil: requests that delete are refused
+	// Relaxed gives the source for the scans of one request that puts up with something
+	// (parameters partial and stale_ms, or headers X-Tickmesh-Partial and
+	// X-Tickmesh-Stale-Ms), and tells, once they have ended, the shards that are missing.
+	// The answer names these in the header X-Tickmesh-Missing-Shards; its status is 200,
+	// because clients like Grafana show no other. nil: Source answers these requests too,
+	// and nothing is missing.
+	Relaxed    func(scan.Relaxation) (source scan.Source, missing func() []uint16)
 	Clock      func() time.Time      // nil: time.Now
 	Logger     *slog.Logger          // nil: nothing is logged
 	Registerer prometheus.Registerer // nil: metrics are not registered

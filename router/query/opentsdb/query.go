@@ -14,17 +14,24 @@ func (h *handler) query(a *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	x, err := h.reader(r)
+	if err != nil {
+		return err
+	}
+	if q.delete && x.relaxation.Partial {
+		return invalid("Data that is deleted is not read in part: use either delete or partial")
+	}
 	started := time.Now()
 	memory := h.newBudget()
 	defer memory.close()
 	fetches := make([]*fetch, len(q.subs))
 	samples := int64(0)
 	for i := range q.subs {
-		if fetches[i], err = h.run(r.Context(), q, &q.subs[i], memory); err != nil {
+		if fetches[i], err = h.run(r.Context(), x, q, &q.subs[i], memory); err != nil {
 			return err
 		}
 		if len(fetches[i].columns) == 0 {
-			if err := h.checkMetric(r.Context(), &q.subs[i]); err != nil {
+			if err := h.checkMetric(r.Context(), x, &q.subs[i]); err != nil {
 				return err
 			}
 		}
@@ -36,6 +43,7 @@ func (h *handler) query(a *answer, r *http.Request) error {
 		}
 	}
 	h.metrics.samples.Add(float64(samples))
+	h.tellMissing(a, x)
 	scanned := time.Now()
 	out := &pointWriter{answer: a, q: q, pointsMax: h.limits.PointsMax}
 	a.buf = append(a.buf, '[')
@@ -91,9 +99,9 @@ func (h *handler) parseQuery(r *http.Request) (*dataQuery, error) {
 }
 
 // checkMetric tells an unknown metric from one without data in the range.
-func (h *handler) checkMetric(ctx context.Context, sub *subQuery) error {
+func (h *handler) checkMetric(ctx context.Context, x *reader, sub *subQuery) error {
 	for i := range sub.selectors {
-		known, err := h.knowsMetric(ctx, sub.selectors[i].Database, sub.selectors[i].Metric)
+		known, err := x.knowsMetric(ctx, sub.selectors[i].Database, sub.selectors[i].Metric)
 		if err != nil {
 			return err
 		}
@@ -104,10 +112,11 @@ func (h *handler) checkMetric(ctx context.Context, sub *subQuery) error {
 	return nil
 }
 
-// knowsMetric uses that of the names with a prefix the prefix itself is first.
-func (h *handler) knowsMetric(ctx context.Context, database, metric string) (bool, error) {
-	names, err := h.source.Metrics(ctx, database, metric, 1)
-	return len(names) == 1 && names[0] == metric, err
+// knowsMetric uses that of the names with a prefix the prefix itself is first. A shard
+// that is missing may know any metric.
+func (x *reader) knowsMetric(ctx context.Context, database, metric string) (bool, error) {
+	names, err := x.Metrics(ctx, database, metric, 1)
+	return len(names) == 1 && names[0] == metric || len(x.missing()) > 0, err
 }
 
 // delete removes the samples of the range that was asked for.

@@ -46,21 +46,25 @@ func (h *handler) suggest(a *answer, r *http.Request) error {
 	}
 	limit = h.boundNames(limit)
 	database, prefix := h.database(r), string(b.Q)
+	x, err := h.reader(r)
+	if err != nil {
+		return err
+	}
 	var names []string
-	var err error
 	switch b.Type {
 	case "metrics":
-		names, err = h.source.Metrics(r.Context(), database, prefix, limit)
+		names, err = x.Metrics(r.Context(), database, prefix, limit)
 	case "tagk":
-		names, err = h.source.TagNames(r.Context(), database, "", prefix, limit)
+		names, err = x.TagNames(r.Context(), database, "", prefix, limit)
 	case "tagv":
-		names, err = h.source.TagValues(r.Context(), database, "", "", prefix, limit)
+		names, err = x.TagValues(r.Context(), database, "", "", prefix, limit)
 	default:
 		return invalid("Invalid 'type' parameter:%s", b.Type)
 	}
 	if err != nil {
 		return err
 	}
+	h.tellMissing(a, x)
 	a.buf = appendStrings(a.buf, names)
 	return nil
 }
