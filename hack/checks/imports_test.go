@@ -18,7 +18,7 @@ const module = "github.com/tickmesh/tickmesh/"
 type direction struct {
 	folder string
 	own    []string // prefixes of the module's folders; the folder itself is always allowed
-	banned []string // prefixes of any import path
+	banned []string // prefixes of any import path; they win
 	reason string
 }
 
@@ -26,6 +26,10 @@ var directions = []direction{
 	{"api/series", nil, []string{"."}, "the border values use the standard library only"},
 	{"api/scan", []string{"api/series"}, []string{"."}, "the border values use the standard library only"},
 	{"api", []string{"api", "proto"}, nil, "the API knows no role"},
+	{"api/wire", []string{"api/series", "api/scan", "proto"}, nil, "messages of border values and errors; who sends them is no matter"},
+	{"api/handshake", []string{"api/wire", "proto"}, nil, "who talks to whom, whatever they say afterwards"},
+	{"api/transport", nil, nil, "connections know no messages"},
+	{"api/client", []string{"api/series", "api/scan", "api/transport", "api/wire", "proto/tickmesh/v1"}, nil, "clients speak the public API only"},
 	{"api/shardmap", nil, []string{"."}, "the map and its arithmetic use the standard library only"},
 	{"api/shardmap/memstore", []string{"api/shardmap"}, []string{"."}, "the twin in memory uses the standard library only"},
 	{"api/shardmap/storetest", []string{"api/shardmap"}, []string{"."}, "the contract knows no implementation"},
@@ -34,7 +38,12 @@ var directions = []direction{
 	{"proto", nil, nil, "generated code knows nothing"},
 	{"router", []string{"api", "proto"}, nil, "roles never import each other"},
 	{"operator", []string{"api", "proto"}, nil, "roles never import each other"},
-	{"node", []string{"api", "proto"}, nil, "roles never import each other"},
+	{"node", []string{"api/series", "api/scan", "api/shardmap"}, []string{module + "node/rpc", module + "node/service", module + "node/agent", "google.golang.org/grpc", "go.etcd.io/etcd"},
+		"a node sees its peers, routers and the placement store through interfaces"},
+	{"node/rpc", []string{"api/series", "api/scan", "api/wire", "api/handshake", "proto"}, []string{"go.etcd.io"}, "the node service sees a node through its interface"},
+	{"node/service", []string{"api/series", "api/scan", "api/shardmap", "api/wire", "api/handshake", "proto", "node"}, []string{"google.golang.org/grpc", "go.etcd.io/etcd"},
+		"joins a node to the interface of the node service; nobody connects here"},
+	{"node/agent", []string{"api/shardmap", "node"}, []string{"google.golang.org/grpc", "go.etcd.io"}, "the placement store is an interface"},
 	{"node/replica", []string{"api/series", "api/shardmap"}, []string{"os", "net", "time", "sync", "google.golang.org/grpc", "go.etcd.io/etcd"},
 		"replication is step functions: no clock, no I/O, no goroutine"},
 	{"node/storage", []string{"api/series", "api/scan"}, []string{"google.golang.org/grpc", "go.etcd.io", "github.com/prometheus", "net", "net/http"},
@@ -51,6 +60,12 @@ var directions = []direction{
 	{"router/parse", []string{"api/series"}, []string{"net/http", "os"}, "parsers are pure"},
 	{"router/split", []string{"api/series", "router/parse"}, []string{"net/http", "os"}, "splitting is pure"},
 	{"router/ingest", []string{"api/series", "router/parse", "router/split"}, nil, "ingest knows no query"},
+	{"router/resolve", []string{"api/series"}, []string{".", "net", "os"}, "a cache of ids in memory"},
+	{"router/fanout", []string{"api/series", "api/scan", "api/shardmap", "api/wire", "api/handshake", "api/transport", "proto", "router/resolve"}, []string{"go.etcd.io"},
+		"knows nodes by their service and the store by its views; knows no client"},
+	{"router/api", []string{"api/series", "api/scan", "api/transport", "api/wire", "proto/tickmesh/v1"}, []string{"go.etcd.io"}, "the public API stands before interfaces and speaks to no node"},
+	{"router/api/apitest", []string{"api/series", "api/scan", "api/wire", "proto/tickmesh/v1", "router/api"}, []string{"go.etcd.io"}, "a server over a slow and obvious storage"},
+	{"router/interchange", []string{"api/series", "api/scan", "router/parse"}, []string{"net", "os", "google.golang.org/grpc"}, "text to samples and back, over readers and writers"},
 	{"router/placement", []string{"api/shardmap"}, []string{"go.etcd.io", "net", "net/http"}, "placement sees the store through its interface"},
 	{"router/query", []string{"api/series", "api/scan", "router/query"}, nil, "queries know no ingest"},
 }
@@ -94,11 +109,9 @@ func ruleOf(folder string) (direction, bool) {
 func under(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
 
 func allowed(d direction, folder, path string) bool {
-	if own, ok := strings.CutPrefix(path, module); ok {
-		return under(own, d.folder) || slices.ContainsFunc(d.own, func(prefix string) bool { return under(own, prefix) })
-	}
+	own, ours := strings.CutPrefix(path, module)
 	first, _, _ := strings.Cut(path, "/")
-	outside := strings.Contains(first, ".")
+	outside := strings.Contains(first, ".") && !ours
 	for _, banned := range d.banned {
 		if banned == "." && outside && !strings.HasSuffix(folder, "test") {
 			return false
@@ -107,5 +120,45 @@ func allowed(d direction, folder, path string) bool {
 			return false
 		}
 	}
-	return true
+	return !ours || under(own, d.folder) || slices.ContainsFunc(d.own, func(prefix string) bool { return under(own, prefix) })
+}
+
+// The rules forbid what they are there for.
+func TestDirectionsForbid(t *testing.T) {
+	for _, test := range []struct {
+		folder, path string
+		allowed      bool
+	}{
+		{"node", module + "node/storage/wal", true},
+		{"node", module + "node/rpc", false},
+		{"node/service", module + "node/rpc", true},
+		{"node/rpc", module + "node", false},
+		{"router/fanout", module + "node/rpc", false},
+		{"router/api", module + "proto/tickmesh/node/v1", false},
+		{"router/api", module + "router/fanout", false},
+		{"api/client", module + "api/handshake", false},
+		{"router/resolve", "google.golang.org/grpc", false},
+		{"router/resolve", "sync/atomic", true},
+		{"node/agent", "go.etcd.io/etcd/client/v3", false},
+	} {
+		rule, ok := ruleOf(test.folder)
+		if !ok || allowed(rule, test.folder, test.path) != test.allowed {
+			t.Errorf("%s importing %s: allowed is not %v", test.folder, test.path, test.allowed)
+		}
+	}
+}
+
+// A folder that was renamed would leave its rule behind.
+func TestDirectionsNameFolders(t *testing.T) {
+	folders := map[string]bool{}
+	for _, file := range goFiles(t) {
+		for folder := filepath.ToSlash(filepath.Dir(file)); folder != "."; folder = filepath.ToSlash(filepath.Dir(folder)) {
+			folders[folder] = true
+		}
+	}
+	for _, d := range directions {
+		if !folders[d.folder] && d.folder != "operator" { // it comes later
+			t.Errorf("there is no folder %s", d.folder)
+		}
+	}
 }
