@@ -250,7 +250,11 @@ func (l *loop) stepAll() {
 	unsettled := false
 	for _, shard := range l.host.Shards() {
 		status, err := l.host.Status(shard)
-		if err != nil || !status.Leads || l.rows == nil {
+		if err != nil || l.rows == nil {
+			continue
+		}
+		l.giveUpUnread(shard, &status)
+		if !status.Leads {
 			continue
 		}
 		unsettled = l.step(shard, &status) || unsettled
@@ -260,6 +264,19 @@ func (l *loop) stepAll() {
 		case l.unsettled <- struct{}{}:
 		default:
 		}
+	}
+}
+
+// giveUpUnread lets a group forget the entries of when it was lone: they have no place,
+// so that a member that needs them has to fetch files, which it is told when they are
+// gone. They stay on disk for as long as this node's engine needs them.
+func (l *loop) giveUpUnread(shard uint16, status *replica.GroupStatus) {
+	s := &l.places.shards[shard]
+	if status.Lone || len(s.positions) == 0 || status.Truncated.Index >= s.unread() {
+		return
+	}
+	if err := l.host.CompactTo(shard, min(s.unread(), status.Handed)); err != nil {
+		l.logger.Warn("a group's log cannot be shortened", "shard", shard, "error", err)
 	}
 }
 
@@ -317,8 +334,7 @@ func (l *loop) durable(applied []uint64, force bool) {
 		if status.Role == shardmap.Witness {
 			upto = status.Trim // it has no engine that could be behind
 		} else if !force && !status.Lone {
-			// Entries without a place, of when the group was lone, help nobody.
-			upto = max(min(upto, status.Trim), min(upto, l.places.shards[shard].unread()))
+			upto = min(upto, status.Trim)
 		}
 		if err := l.host.CompactTo(shard, upto); err != nil {
 			l.logger.Warn("a group's log cannot be shortened", "shard", shard, "error", err)

@@ -1,0 +1,283 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// relics gives the number of replicas of a node that take no part.
+func (c *testCluster) relics(name string) (count int) {
+	c.t.Helper()
+	n := c.reach("", name)
+	if err := n.loop.queue.do(func() { count = len(n.loop.relics) }); err != nil {
+		c.t.Fatal(err)
+	}
+	return count
+}
+
+// writeSome writes n samples from a time on, and notes them in want.
+func (c *testCluster) writeSome(want map[string]float64, at *int64, n int) {
+	c.t.Helper()
+	for i := range n {
+		*at++
+		c.write(testKey(i%12), *at, *at%1000, series.BatchID{})
+		want[fmt.Sprintf("%s@%d", testKey(i%12), *at)] = float64(*at % 1000)
+	}
+}
+
+// loseAll is a power cut that takes all that was not synced.
+func loseAll(seed uint64) vfs.CrashOptions { return vfs.CrashOptions{Seed: seed} }
+
+// TestPowerCutOfOneBoard takes the unsynced log of a follower or leader away, on another
+// start of the machine: it does not go on under its old raft ids, keeps what it has until
+// its groups are known to go on, and is replaced by itself.
+func TestPowerCutOfOneBoard(t *testing.T) {
+	c := newTestCluster(t)
+	c.boot = "first"
+	for _, name := range []string{"a", "b", "c"} {
+		c.open(name)
+	}
+	c.create(roles2(), "a", "b", "c")
+	want, at := map[string]float64{}, int64(1_700_000_000_000)
+	c.writeSome(want, &at, 40)
+	old := c.reach("", "b").Incarnation()
+	c.crash("b", loseAll(1))
+	c.writeSome(want, &at, 20)
+	c.boot = "second"
+	b := c.open("b")
+	if b.Incarnation() == old {
+		t.Fatal("the data folder is the incarnation that may have lost what it had acknowledged")
+	}
+	if groups, err := b.Groups(); err != nil || len(groups) > 0 {
+		t.Fatalf("%d groups, %v: it takes part under its old raft ids", len(groups), err)
+	}
+	c.writeSome(want, &at, 20)
+	c.replace("b", old)
+	c.await("the end of the moves", c.settled)
+	c.mustHave(want)
+	if n := c.relics("b"); n > 0 {
+		t.Errorf("%d relics are left", n)
+	}
+	c.await("b to have a replica of each shard", func() bool {
+		groups, err := b.Groups()
+		return err == nil && len(groups) == testShards
+	})
+	c.kill("a") // what it alone had is on b by now
+	c.writeSome(want, &at, 20)
+	c.mustHave(want)
+}
+
+// replace lets a node's new incarnation take the places of an old one, as the planner does.
+func (c *testCluster) replace(name, old string) {
+	incarnation := c.reach("", name).Incarnation()
+	c.place(func(m shardmap.Map) shardmap.Map {
+		for shard, row := range m.Rows {
+			intended := slices.Clone(row.Members)
+			for i := range intended {
+				if intended[i].Incarnation == old {
+					intended[i] = shardmap.Member{Node: name, Incarnation: incarnation, Role: intended[i].Role}
+				}
+			}
+			m = m.WithRow(uint16(shard), row.WithIntended(intended))
+		}
+		return m
+	})
+}
+
+// settled says whether the map wants nothing more.
+func (c *testCluster) settled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(c.mu.m.Rows, func(row shardmap.Row) bool { return row.Intended != nil })
+}
+
+// TestPowerCutOfAllBoards takes the unsynced logs of all away: no group goes on by
+// itself, nothing is dropped, however often they start, and groups go on from what one
+// board has when the map says so.
+func TestPowerCutOfAllBoards(t *testing.T) {
+	c := newTestCluster(t)
+	c.boot = "first"
+	names := []string{"a", "b", "c"}
+	for _, name := range names {
+		c.open(name)
+	}
+	c.create(roles2(), names...)
+	synced, at := map[string]float64{}, int64(1_700_000_000_000)
+	c.writeSome(synced, &at, 40)
+	for _, name := range names {
+		if _, err := c.reach("", name).log.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, name := range names {
+		c.crash(name, loseAll(uint64(i)))
+	}
+	c.boot = "second"
+	for round := range 2 {
+		for _, name := range names {
+			c.open(name)
+			if n := c.relics(name); n != testShards {
+				t.Fatalf("round %d: node %s has %d relics", round, name, n)
+			}
+		}
+		if round == 0 {
+			c.kill("b")
+			c.close("a")
+			c.close("c")
+		}
+	}
+	a := c.reach("", "a").Incarnation()
+	c.place(func(m shardmap.Map) shardmap.Map {
+		for shard, row := range m.Rows {
+			row.Version++
+			row.RaftIDLast++
+			row.Era++
+			row.Fresh, row.Intended = false, nil
+			row.Members = []shardmap.Member{{Node: "a", Incarnation: a, RaftID: row.RaftIDLast, Role: shardmap.Full}}
+			m = m.WithRow(uint16(shard), row)
+		}
+		return m
+	})
+	c.mustHave(synced)
+	c.writeSome(synced, &at, 20)
+	c.await("relics elsewhere to go", func() bool { return c.relics("b") == 0 && c.relics("c") == 0 })
+	c.place(func(m shardmap.Map) shardmap.Map {
+		for shard, row := range m.Rows {
+			more := shardmap.Member{Node: "b", Incarnation: c.mu.nodes["b"].Incarnation(), Role: shardmap.Full}
+			m = m.WithRow(uint16(shard), row.WithIntended(append(slices.Clone(row.Members), more)))
+		}
+		return m
+	})
+	c.await("a second copy", c.settled)
+	c.mustHave(synced)
+}
+
+// TestPowerCutOfLoneGroups goes on with what there is: there is nobody to ask.
+func TestPowerCutOfLoneGroups(t *testing.T) {
+	c := newTestCluster(t)
+	c.boot = "first"
+	n := c.open("a")
+	c.create(roles2(), "a")
+	want, at := map[string]float64{}, int64(1_700_000_000_000)
+	c.writeSome(want, &at, 40)
+	if _, err := n.log.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	old := n.Incarnation()
+	c.crash("a", loseAll(1))
+	c.boot = "second"
+	if c.open("a").Incarnation() != old {
+		t.Error("the data folder has become another incarnation")
+	}
+	c.mustHave(want)
+}
+
+// TestCleanEndsLoseNothing goes on as the same incarnation: after a clean end on another
+// start of the machine, and after a kill on the same one.
+func TestCleanEndsLoseNothing(t *testing.T) {
+	c := newTestCluster(t)
+	c.boot = "first"
+	names := []string{"a", "b", "c"}
+	incarnations := map[string]string{}
+	for _, name := range names {
+		incarnations[name] = c.open(name).Incarnation()
+	}
+	c.create(roles2(), names...)
+	want, at := map[string]float64{}, int64(1_700_000_000_000)
+	c.writeSome(want, &at, 20)
+	for _, name := range names {
+		c.close(name)
+	}
+	c.boot = "second"
+	for _, name := range names {
+		c.open(name)
+	}
+	c.writeSome(want, &at, 20)
+	c.kill("a")
+	if n := c.open("a"); n.Incarnation() != incarnations["a"] || c.relics("a") > 0 {
+		t.Error("a killed process is taken for a power cut")
+	}
+	for _, name := range names {
+		if c.reach("", name).Incarnation() != incarnations[name] {
+			t.Errorf("node %s is another incarnation", name)
+		}
+	}
+	c.mustHave(want)
+}
+
+// TestLoneGroupsGainMembers lets groups that were always alone, and had no checkpoint
+// yet, gain members and lose them again.
+func TestLoneGroupsGainMembers(t *testing.T) {
+	c := newTestCluster(t)
+	c.open("a")
+	c.create(roles2(), "a")
+	want, at := map[string]float64{}, int64(1_700_000_000_000)
+	c.writeSome(want, &at, 40)
+	for round := range 2 {
+		c.open("b")
+		c.open("c")
+		c.aim("a", "b", "c")
+		c.await("members", func() bool { c.writeSome(want, &at, 3); return c.settled() })
+		c.kill("a")
+		c.writeSome(want, &at, 20)
+		c.open("a")
+		c.mustHave(want)
+		c.aim("a")
+		c.await("fewer members", func() bool { c.writeSome(want, &at, 3); return c.settled() })
+		c.mustHave(want)
+		for _, name := range []string{"b", "c"} {
+			c.await("data to be dropped", func() bool {
+				groups, err := c.reach("", name).Groups()
+				return err == nil && len(groups) == 0
+			})
+			if round == 0 {
+				c.close(name)
+			}
+		}
+		c.writeSome(want, &at, 20)
+	}
+	c.kill("a")
+	c.open("a")
+	c.mustHave(want)
+}
+
+// aim lets every shard have members on these nodes.
+func (c *testCluster) aim(names ...string) {
+	c.place(func(m shardmap.Map) shardmap.Map {
+		for shard, row := range m.Rows {
+			var intended []shardmap.Member
+			for _, name := range names {
+				member := shardmap.Member{Node: name, Incarnation: c.mu.nodes[name].Incarnation(), Role: roles2()[name]}
+				if present, ok := row.MemberOn(name, member.Incarnation); ok {
+					member = present
+				}
+				intended = append(intended, member)
+			}
+			m = m.WithRow(uint16(shard), row.WithIntended(intended))
+		}
+		return m
+	})
+}
+
+// FuzzRunRecord reads what is written, and nothing else.
+func FuzzRunRecord(f *testing.F) {
+	for _, r := range []runRecord{{}, {true, SyncAlways, "b"}, {false, SyncOff, ""}, {false, SyncInterval, "an id \"with\" signs\n"}} {
+		f.Add(string(r.encode()))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := parseRunRecord([]byte(text))
+		if err == nil && string(r.encode()) != text {
+			t.Errorf("%q is read as %+v", text, r)
+		}
+		again, err := parseRunRecord((&runRecord{len(text)%2 == 0, SyncMode(text), text}).encode())
+		if !strings.ContainsAny(text, "\n") && (err != nil || again.boot != text || string(again.mode) != text) {
+			t.Errorf("%q is read as %+v, %v", text, again, err)
+		}
+	})
+}
