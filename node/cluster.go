@@ -18,6 +18,10 @@ func (n *Node) PeerDown(peer string) { n.loop.queue.peer(peer, false) }
 // Era gives the era of a shard's ids; 0: there is no replica.
 func (n *Node) Era(shard uint16) uint32 { return n.loop.groups[shard].era.Load() }
 
+// Lives counts the replicas of a shard that ended here. A reader that finds another
+// count than before Confirm may have read less than was confirmed.
+func (n *Node) Lives(shard uint16) uint64 { return n.loop.groups[shard].lives.Load() }
+
 // Applied gives the last entry of a shard that is applied.
 func (n *Node) Applied(shard uint16) uint64 { return n.loop.applied[shard].value.Load() }
 

@@ -17,6 +17,29 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
+// lives are the counts of shards' replicas before they were confirmed. A replica may end
+// between that and the reading, which then finds an empty shard, or one that is being
+// filled, and no error.
+type lives map[uint16]uint64
+
+func (s *Service) livesOf(shards []uint16) lives {
+	l := lives{}
+	for _, shard := range shards {
+		if int(shard) < s.node.Shards() {
+			l[shard] = s.node.Lives(shard)
+		}
+	}
+	return l
+}
+
+// check gives err, or says that the shard's replica was replaced while it was read.
+func (l lives) check(s *Service, shard uint16, err error) error {
+	if err == nil && l[shard] != s.node.Lives(shard) {
+		return fmt.Errorf("%w: the replica of shard %d was replaced while it was read", series.ErrUnavailable, shard)
+	}
+	return err
+}
+
 // confirm gives the shards that may be read, and tells end why the others may not.
 func (s *Service) confirm(ctx context.Context, shards []uint16, fresh rpc.Freshness, end func(shard uint16, err error) error) (good []uint16, err error) {
 	for i, err := range s.node.Confirm(ctx, shards, fresh.StalenessMaxMs) {
@@ -39,6 +62,7 @@ func ofRequest(ctx context.Context, err error) bool {
 // through its own in order.
 func (s *Service) Scan(ctx context.Context, request *rpc.ScanRequest, sink rpc.ScanSink) error {
 	shards := request.Selector.Shards
+	before := s.livesOf(shards)
 	good, err := s.confirm(ctx, shards, request.Freshness, sink.ShardEnd)
 	if err != nil || len(good) == 0 {
 		return err
@@ -55,7 +79,7 @@ func (s *Service) Scan(ctx context.Context, request *rpc.ScanRequest, sink rpc.S
 	for i := range workers {
 		part := good[i*len(good)/workers : (i+1)*len(good)/workers]
 		group.Go(func() {
-			if failures[i] = s.scanShards(ctx, request, part, after, sink); failures[i] != nil {
+			if failures[i] = s.scanShards(ctx, request, part, after, before, sink); failures[i] != nil {
 				cancel()
 			}
 		})
@@ -76,13 +100,13 @@ func firstCause(errs []error) (first error) {
 
 // scanShards gives the chunks of some shards in order. Outside, ids start at 1, so that
 // 0 can stand for none.
-func (s *Service) scanShards(ctx context.Context, request *rpc.ScanRequest, shards []uint16, after map[uint16]series.ID, sink rpc.ScanSink) error {
+func (s *Service) scanShards(ctx context.Context, request *rpc.ScanRequest, shards []uint16, after map[uint16]series.ID, before lives, sink rpc.ScanSink) error {
 	one := request.Request
 	one.Shards, one.Parallel = shards, 1
 	ended := 0
 	err := s.node.Scan(ctx, &one, func(_ int, chunk *scan.Chunk) error {
 		for ended < len(shards) && shards[ended] < chunk.Ref.Shard {
-			if err := sink.ShardEnd(shards[ended], nil); err != nil {
+			if err := sink.ShardEnd(shards[ended], before.check(s, shards[ended], nil)); err != nil {
 				return err
 			}
 			ended++
@@ -97,7 +121,7 @@ func (s *Service) scanShards(ctx context.Context, request *rpc.ScanRequest, shar
 		return err
 	}
 	for ; ended < len(shards); ended++ {
-		if err := sink.ShardEnd(shards[ended], err); err != nil {
+		if err := sink.ShardEnd(shards[ended], before.check(s, shards[ended], err)); err != nil {
 			return err
 		}
 	}
@@ -106,6 +130,7 @@ func (s *Service) scanShards(ctx context.Context, request *rpc.ScanRequest, shar
 
 // Last implements rpc.Node.
 func (s *Service) Last(ctx context.Context, request *rpc.LastRequest, sink rpc.LastSink) error {
+	before := s.livesOf(request.Selector.Shards)
 	good, err := s.confirm(ctx, request.Selector.Shards, request.Freshness, sink.ShardEnd)
 	if err != nil || len(good) == 0 {
 		return err
@@ -118,7 +143,7 @@ func (s *Service) Last(ctx context.Context, request *rpc.LastRequest, sink rpc.L
 	if err != nil && ofRequest(ctx, err) {
 		return err
 	}
-	return endAll(good, err, sink.ShardEnd)
+	return endAll(good, err, func(shard uint16, err error) error { return sink.ShardEnd(shard, before.check(s, shard, err)) })
 }
 
 func endAll(shards []uint16, err error, end func(uint16, error) error) error {
@@ -133,6 +158,7 @@ func endAll(shards []uint16, err error, end func(uint16, error) error) error {
 // ListSeries implements rpc.Node.
 func (s *Service) ListSeries(ctx context.Context, request *rpc.SeriesRequest, sink rpc.SeriesSink) error {
 	end := func(shard uint16, err error) error { return sink.ShardEnd(shard, 0, err) }
+	before := s.livesOf(request.Selector.Shards)
 	good, err := s.confirm(ctx, request.Selector.Shards, request.Freshness, end)
 	if err != nil {
 		return err
@@ -144,7 +170,7 @@ func (s *Service) ListSeries(ctx context.Context, request *rpc.SeriesRequest, si
 		if err != nil && ofRequest(ctx, err) {
 			return err
 		}
-		if err := sink.ShardEnd(shard, total, err); err != nil {
+		if err := sink.ShardEnd(shard, total, before.check(s, shard, err)); err != nil {
 			return err
 		}
 	}
@@ -154,6 +180,7 @@ func (s *Service) ListSeries(ctx context.Context, request *rpc.SeriesRequest, si
 // ListNames implements rpc.Node. The names are those of all series that the node
 // knows; one of a shard that it has no more does no harm.
 func (s *Service) ListNames(ctx context.Context, request *rpc.NamesRequest) (names []string, ends []rpc.ShardEnd, err error) {
+	before := s.livesOf(request.Shards)
 	good, err := s.confirm(ctx, request.Shards, request.Freshness, func(shard uint16, err error) error {
 		ends = append(ends, rpc.ShardEnd{Shard: shard, Err: err})
 		return nil
@@ -177,7 +204,7 @@ func (s *Service) ListNames(ctx context.Context, request *rpc.NamesRequest) (nam
 		return nil, nil, err
 	}
 	for _, shard := range good {
-		ends = append(ends, rpc.ShardEnd{Shard: shard})
+		ends = append(ends, rpc.ShardEnd{Shard: shard, Err: before.check(s, shard, nil)})
 	}
 	slices.SortFunc(ends, func(a, b rpc.ShardEnd) int { return cmp.Compare(a.Shard, b.Shard) })
 	return names, ends, nil
@@ -186,6 +213,7 @@ func (s *Service) ListNames(ctx context.Context, request *rpc.NamesRequest) (nam
 // Delete implements rpc.Node.
 func (s *Service) Delete(ctx context.Context, request *rpc.DeleteRequest) ([]rpc.ShardDeleted, error) {
 	var out []rpc.ShardDeleted
+	before := s.livesOf(request.Selector.Shards)
 	good, err := s.confirm(ctx, request.Selector.Shards, rpc.Freshness{}, func(shard uint16, err error) error {
 		out = append(out, rpc.ShardDeleted{ShardEnd: rpc.ShardEnd{Shard: shard, Err: err}})
 		return nil
@@ -197,7 +225,7 @@ func (s *Service) Delete(ctx context.Context, request *rpc.DeleteRequest) ([]rpc
 	for i, shard := range good {
 		selector.Shards = good[i : i+1]
 		touched, err := s.node.Delete(ctx, &selector, request.FromMs, request.ToMs)
-		out = append(out, rpc.ShardDeleted{ShardEnd: rpc.ShardEnd{Shard: shard, Err: ofShard(shard, err)}, SeriesTouched: touched})
+		out = append(out, rpc.ShardDeleted{ShardEnd: rpc.ShardEnd{Shard: shard, Err: before.check(s, shard, ofShard(shard, err))}, SeriesTouched: touched})
 	}
 	slices.SortFunc(out, func(a, b rpc.ShardDeleted) int { return cmp.Compare(a.Shard, b.Shard) })
 	return out, nil
