@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -43,7 +44,10 @@ type Cluster struct {
 	nodes    []*ClusterNode
 }
 
-const benchCluster = "bench"
+const (
+	benchCluster = "bench"
+	launchesMax  = 3
+)
 
 // StartCluster starts all processes and waits until the groups of all shards have
 // settled. On an error nothing is left running.
@@ -51,15 +55,27 @@ func StartCluster(ctx context.Context, t TickMesh, options ClusterOptions) (*Clu
 	if t.Etcd == "" {
 		return nil, fmt.Errorf("%w: no program for etcd is given", ErrNotInstalled)
 	}
-	c := &Cluster{tickmesh: t, options: options}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	if err := c.start(ctx); err != nil {
+	dir := options.Dir
+	for launch := 1; ; launch++ {
+		options.Dir = filepath.Join(dir, fmt.Sprint("launch", launch))
+		if err := os.MkdirAll(options.Dir, 0o755); err != nil {
+			return nil, err
+		}
+		c := &Cluster{tickmesh: t, options: options}
+		err := c.start(ctx)
+		if err == nil {
+			return c, nil
+		}
 		tail := c.tails()
 		c.Kill()
+		// Between the choice of a port and its use somebody else may have taken it.
+		if launch < launchesMax && strings.Contains(tail, "address already in use") {
+			continue
+		}
 		return nil, fmt.Errorf("start a cluster: %w\nlast output:\n%s", err, tail)
 	}
-	return c, nil
 }
 
 func (c *Cluster) start(ctx context.Context) error {
