@@ -20,6 +20,16 @@
 // stays in doubt until a check sees it. A point in doubt is not written again, as
 // nothing could be said about it.
 //
+// # Scenarios
+//
+// Scenarios plays faults on clusters of harness.Cluster: etcd, nodes and routers are
+// processes of their own, and all connections between them go through proxies that can
+// lose, hold, delay or refuse bytes, each way on its own. Power cuts need root, loop
+// devices and ext4; where these are missing, such a scenario is skipped and says why.
+//
+//	go test ./e2e/auditor                                    # some minutes
+//	go test ./e2e/auditor -run 'TestScenarios/storm$' -timeout 1h -args -long -seed 7
+//
 // What is written, and which faults come in which order, follows from a seed. The
 // interleaving depends on the machine.
 package auditor

@@ -132,7 +132,7 @@ func replaceDisk(ctx context.Context, s *Stage) error {
 	if err := s.progress(ctx); err != nil {
 		return fmt.Errorf("with an empty disk: %w", err)
 	}
-	if err := s.until(ctx, node.Name+" to be rebuilt", func(view shardmap.View) string { return rebuilt(view, node.NodeID) }); err != nil {
+	if err := s.until(ctx, node.Name+" to be rebuilt", whole); err != nil {
 		return err
 	}
 	if err := s.check(ctx); err != nil {
@@ -161,18 +161,31 @@ func replaceDisk(ctx context.Context, s *Stage) error {
 	return s.check(ctx)
 }
 
-// rebuilt says what is missing until a node has full replicas again, and no member is
-// of a disk that is gone.
-func rebuilt(view shardmap.View, node string) string {
+// votersWanted is the number of voters of each group, be the third a witness or not.
+const votersWanted = 3
+
+// whole says what is missing until each shard has all of its voters, on disks that are
+// there, and nothing is under way.
+func whole(view shardmap.View) string {
 	for shard, row := range view.Map.Rows {
+		full, voters := 0, 0
 		for _, member := range row.Members {
 			info, ok := view.Nodes[member.Node]
 			if !ok || info.Incarnation != member.Incarnation {
 				return fmt.Sprintf("shard %d has a member on %s that is gone", shard, member.Node)
 			}
+			if member.Role == shardmap.Full {
+				full++
+			}
+			if member.Role.Votes() {
+				voters++
+			}
+		}
+		if full != view.Map.Settings.Replication || voters != votersWanted {
+			return fmt.Sprintf("shard %d has %d voters, %d of them with data", shard, voters, full)
 		}
 	}
-	return holding(node)(view)
+	return settled(view)
 }
 
 // refused starts a twin of a node, and waits until it gives up. The clients must not

@@ -3,13 +3,30 @@ package auditor
 import (
 	"context"
 
+	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
-// cutPowerOfOne cuts the power of each node in turn. The others have what it lost.
+// cutPowerOfOne cuts the power of each node in turn, once the one before has all of
+// its copies again. The others have what it lost.
 func cutPowerOfOne(ctx context.Context, s *Stage) error {
 	for _, node := range s.Servers(harness.RoleNode) {
-		err := s.during(ctx, "cut the power of "+node.Name, node.CutPower, func() error { return node.Start(ctx) })
+		view, err := s.store.Load(ctx)
+		if err != nil {
+			return err
+		}
+		before := view.Nodes[node.NodeID].StartedMs
+		err = s.during(ctx, "cut the power of "+node.Name, node.CutPower, func() error {
+			if err := node.Start(ctx); err != nil {
+				return err
+			}
+			return s.until(ctx, node.Name+" to have its copies", func(view shardmap.View) string {
+				if view.Nodes[node.NodeID].StartedMs <= before {
+					return node.Name + " is not registered yet"
+				}
+				return whole(view)
+			})
+		})
 		if err != nil {
 			return err
 		}
