@@ -125,6 +125,13 @@ func (f *fetcher) done(shard uint16) {
 	delete(f.mu.underWay, shard)
 }
 
+// count gives the number of shards whose files are fetched.
+func (f *fetcher) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.mu.underWay)
+}
+
 // fetchFiles meets one need after the other until the node closes.
 func (n *Node) fetchFiles() {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -14,11 +14,13 @@ import (
 // groupView is what others than the loop may know of a shard's replica. It may be a
 // moment old.
 type groupView struct {
-	lone    atomic.Bool
-	leads   atomic.Bool
-	witness atomic.Bool
-	era     atomic.Uint32
-	lives   atomic.Uint64 // replicas that were here since the start
+	lone     atomic.Bool
+	leads    atomic.Bool
+	witness  atomic.Bool
+	learner  atomic.Bool
+	changing atomic.Bool // it leads, and the map intends other members
+	era      atomic.Uint32
+	lives    atomic.Uint64 // replicas that were here since the start
 }
 
 // allLone says whether every shard has a group here that agrees with itself.
@@ -45,6 +47,8 @@ func (l *loop) lookAt(shard uint16) {
 	}
 	v.leads.Store(err == nil && status.Leads)
 	v.witness.Store(err == nil && status.Role == shardmap.Witness)
+	v.learner.Store(err == nil && status.Role == shardmap.Learner)
+	v.changing.Store(err == nil && status.Leads && l.rows != nil && l.rows[shard].Intended != nil)
 	v.era.Store(status.Era)
 }
 
@@ -52,6 +56,7 @@ func (l *loop) lookAtAll() {
 	for shard := range l.groups {
 		l.lookAt(uint16(shard))
 	}
+	l.count()
 }
 
 // Groups are brought towards the map so often, and what the map does not name, or names
@@ -247,7 +252,7 @@ func (l *loop) cleaned(shard uint16) {
 
 // stepAll brings the groups that this node leads towards the map.
 func (l *loop) stepAll() {
-	unsettled := false
+	unsettled := int64(0)
 	for _, shard := range l.host.Shards() {
 		status, err := l.host.Status(shard)
 		if err != nil || l.rows == nil {
@@ -257,9 +262,10 @@ func (l *loop) stepAll() {
 		if !status.Leads {
 			continue
 		}
-		unsettled = l.step(shard, &status) || unsettled
+		unsettled += oneOf(l.step(shard, &status))
 	}
-	if unsettled {
+	l.counts.unsettled.Store(unsettled)
+	if unsettled > 0 {
 		select {
 		case l.unsettled <- struct{}{}:
 		default:

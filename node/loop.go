@@ -100,6 +100,7 @@ type loop struct {
 	onLeaving  func(question)
 	refusals   refusals
 	stats      commitStats
+	counts     loopCounts
 }
 
 // newLoop makes the loop with the groups that the log knows. It does not run yet.
@@ -141,6 +142,7 @@ func (noPeers) Send(string, []byte) {}
 
 type commitStats struct {
 	rounds, writes atomic.Int64
+	crowded        atomic.Int64 // writes refused at their shard's queue
 }
 
 func (l *loop) start(appliers int) {

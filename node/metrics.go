@@ -17,7 +17,9 @@ type figures struct {
 	queue    int64
 	rejected int64
 	dropped  int64
+	loop     *loopCounts
 	recovery Recovery
+	groups   groupFigures
 
 	sinceCheckpoint int64
 }
@@ -49,8 +51,9 @@ func (n *Node) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (n *Node) Collect(out chan<- prometheus.Metric) {
 	f := &figures{
+		loop:   &n.loop.counts,
 		engine: n.Engine.Stats(), log: n.log.Stats(), commit: &n.loop.stats, rejected: n.loop.queue.rejected.Load(), dropped: n.loop.queue.dropped.Load(),
-		sinceCheckpoint: n.logSinceCheckpoint(), readOnly: n.loop.refusals.any() != nil, queue: n.loop.queue.writeBytes(), recovery: n.recovery,
+		sinceCheckpoint: n.logSinceCheckpoint(), readOnly: n.loop.refusals.any() != nil, queue: n.loop.queue.writeBytes(), recovery: n.recovery, groups: n.groupFigures(),
 	}
 	for _, m := range n.metrics {
 		out <- prometheus.MustNewConstMetric(m.description, m.kind, m.read(f))
@@ -59,6 +62,8 @@ func (n *Node) Collect(out chan<- prometheus.Metric) {
 
 func nodeMetrics() []metric {
 	metrics := append(commitMetrics(), logMetrics()...)
+	metrics = append(metrics, groupMetrics()...)
+	metrics = append(metrics, loopMetrics()...)
 	metrics = append(metrics, memoryMetrics()...)
 	return append(metrics, fileMetrics()...)
 }

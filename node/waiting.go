@@ -100,6 +100,7 @@ func (l *loop) sort(writes []*write) {
 		for i := range w.proposals {
 			s := share{w, i}
 			if err := l.waiting.add(w.proposals[i].shard, s); err != nil {
+				l.stats.crowded.Add(1)
 				s.finish(0, err)
 			}
 		}
