@@ -86,6 +86,37 @@ func (l *line) expectEnd() {
 	}
 }
 
+// expectRefused wants a new connection to end at once, before or after it is there.
+func expectRefused(t *testing.T, address string) {
+	t.Helper()
+	conn, err := net.Dial("tcp4", address)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	(&line{t, conn, bufio.NewReader(conn)}).expectEnd()
+}
+
+// waitLost waits until so many connections have lost bytes.
+func waitLost(t *testing.T, network *Network, count int) {
+	t.Helper()
+	for t.Context().Err() == nil {
+		lost := 0
+		network.mu.Lock()
+		for conn := range network.mu.conns {
+			if conn.there.lost.Load() || conn.back.lost.Load() {
+				lost++
+			}
+		}
+		network.mu.Unlock()
+		if lost == count {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("the test ends before %d connections have lost bytes", count)
+}
+
 // listenFor opens a proxy of "b" for this process, which is called "a".
 func listenFor(t *testing.T, client string) (*Network, *Proxy) {
 	t.Helper()
@@ -123,9 +154,11 @@ func TestProxyFlows(t *testing.T) {
 
 		network.Set("a", "b", Swallow())
 		l.send("4")
+		waitLost(t, network, 1)
 		l.expectSilence()
 		other := dialLine(t, proxy.Address()) // is let in, but not heard
 		other.send("5")
+		waitLost(t, network, 2)
 		other.expectSilence()
 		network.Heal()
 		l.expectEnd()
@@ -136,7 +169,7 @@ func TestProxyFlows(t *testing.T) {
 		again.expect("6")
 		network.SetBoth("a", "b", Refuse())
 		again.expectEnd()
-		dialLine(t, proxy.Address()).expectEnd()
+		expectRefused(t, proxy.Address())
 		network.Heal()
 		last := dialLine(t, proxy.Address())
 		last.send("7")
@@ -156,7 +189,7 @@ func TestProxyRefusesStrangersAndLostServers(t *testing.T) {
 	}
 	defer proxy.Close()
 	proxy.SetTarget(echo(t))
-	dialLine(t, proxy.Address()).expectEnd()
+	expectRefused(t, proxy.Address())
 
 	_, known := listenFor(t, "")
 	free, err := FreeAddresses(1)
@@ -165,7 +198,7 @@ func TestProxyRefusesStrangersAndLostServers(t *testing.T) {
 	}
 	for _, target := range []string{"", free[0]} {
 		known.SetTarget(target)
-		dialLine(t, known.Address()).expectEnd()
+		expectRefused(t, known.Address())
 	}
 }
 
