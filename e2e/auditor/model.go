@@ -34,15 +34,6 @@ type modelSeries struct {
 
 func (s *modelSeries) timeMs(index int) int64 { return s.firstMs + int64(index)*s.stepMs }
 
-// indexOf is the inverse of timeMs; ok is false for a time that is never written.
-func (s *modelSeries) indexOf(timeMs int64) (index int, ok bool) {
-	offset := timeMs - s.firstMs
-	if offset < 0 || offset%s.stepMs != 0 || offset/s.stepMs >= int64(len(s.points)) {
-		return 0, false
-	}
-	return int(offset / s.stepMs), true
-}
-
 // grow makes room for indices below count.
 func (s *modelSeries) grow(count int) {
 	if missing := count - len(s.points); missing > 0 {
