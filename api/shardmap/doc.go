@@ -18,8 +18,9 @@
 //
 //	M1  Epoch of the map and Version of a row grow by one with each change.
 //	M2  A raft id is given once in a shard: RaftIDLast only grows.
-//	M3  A replica keeps its raft id and role; a learner becomes what Intended says.
-//	    To change its role a replica leaves, and comes back with a new raft id.
+//	M3  A replica keeps its raft id and role; a learner becomes what Intended says,
+//	    and that it was made for: a witness to be has no data. To change its role, or
+//	    what it learns for, a replica leaves, and comes back with a new raft id.
 //	M4  Members change only by settling.
 //	M5  Members and Intended have at least one full voter.
 //

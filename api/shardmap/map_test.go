@@ -185,8 +185,8 @@ func TestSettled(t *testing.T) {
 	}
 	a, b, c, d := member("a", 1, Full), member("b", 2, Full), member("c", 3, Full), member("d", 4, Full)
 	learner := member("d", 4, Learner)
-	row := Row{Version: 1, RaftIDLast: 4, Era: 1, Fresh: true, Members: []Member{a, b, c}}
-	moving := row.WithIntended([]Member{d, b, a})
+	row := Row{Version: 1, RaftIDLast: 3, Era: 1, Fresh: true, Members: []Member{a, b, c}}
+	moving := row.WithIntended([]Member{d, b, a}) // d is new: it gets raft id 4
 	for _, x := range []struct {
 		name     string
 		row      Row
@@ -195,7 +195,7 @@ func TestSettled(t *testing.T) {
 		intended []Member
 	}{
 		{"first", row, []Member{a, b, c}, true, nil},
-		{"nothing new", Row{Version: 1, RaftIDLast: 4, Era: 1, Members: []Member{a, b, c}}, []Member{c, b, a}, false, nil},
+		{"nothing new", Row{Version: 1, RaftIDLast: 3, Era: 1, Members: []Member{a, b, c}}, []Member{c, b, a}, false, nil},
 		{"a learner", moving, []Member{a, b, c, learner}, true, []Member{a, b, d}},
 		{"reached", moving, []Member{a, b, d}, true, nil},
 		{"called off", row.WithIntended([]Member{a, b, c}), []Member{a, b, c}, true, nil},
@@ -265,5 +265,42 @@ func TestSettledGivesUpAnAimInTheSamePlace(t *testing.T) {
 	}
 	if err := settled.Validate(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestAimOfALearnerStays checks that no learner can be given another role than the one
+// that it was made for: a witness to be has no data, and would vote as if it had.
+func TestAimOfALearnerStays(t *testing.T) {
+	place := func(node int, id uint64, role Role) Member {
+		return Member{Node: fmt.Sprintf("n%d", node), Incarnation: incarnation(node), RaftID: id, Role: role}
+	}
+	a, b, c := place(1, 1, Full), place(2, 2, Full), place(3, 3, Witness)
+	moving := Row{Version: 1, RaftIDLast: 3, Era: 1, Members: []Member{a, b, c}}.WithIntended([]Member{a, b, place(4, 0, Witness)})
+	learning, _ := moving.Settled([]Member{a, b, c, place(4, 4, Learner)})
+	givenUp := learning.WithIntended([]Member{a, b, c})
+	left, _ := givenUp.Settled([]Member{a, b, c})
+	for _, x := range []struct {
+		name  string
+		row   Row
+		asked Member
+		valid bool
+		id    uint64 // that the asked member gets, if valid
+	}{
+		{"not begun, the same", moving, place(4, 4, Witness), true, 4},
+		{"not begun, another role", moving, place(4, 4, Full), true, 5},
+		{"learning, the same", learning, place(4, 4, Witness), true, 4},
+		{"learning, another role", learning, place(4, 4, Full), false, 0},
+		{"given up, the same", givenUp, place(4, 4, Witness), false, 0},
+		{"given up, another role", givenUp, place(4, 4, Full), false, 0},
+		{"it has left", left, place(4, 4, Full), true, 5},
+		{"another node's raft id", left, place(5, 3, Witness), true, 5},
+		{"another role of a voter", learning, place(2, 2, Witness), false, 0},
+	} {
+		next := x.row.WithIntended([]Member{a, x.asked})
+		if err := next.Validate(); (err == nil) != x.valid {
+			t.Errorf("%s: %v, row %+v", x.name, err, next)
+		} else if asked := next.Intended[len(next.Intended)-1]; x.valid && (asked.RaftID != x.id || !asked.SamePlace(x.asked) || asked.Role != x.asked.Role) {
+			t.Errorf("%s: %+v", x.name, asked)
+		}
 	}
 }

@@ -14,6 +14,11 @@ func (a Member) SameReplica(b Member) bool {
 // SamePlace says whether both are on the same incarnation of the same node.
 func (a Member) SamePlace(b Member) bool { return a.Node == b.Node && a.Incarnation == b.Incarnation }
 
+func (a Member) as(role Role) Member {
+	a.Role = role
+	return a
+}
+
 // SortMembers orders members by raft id, the order in which maps keep them.
 func SortMembers(members []Member) {
 	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.RaftID, b.RaftID) })
@@ -93,15 +98,23 @@ func displaced(r Row, config []Member) bool {
 	})
 }
 
-// WithIntended is the row with another aim. A new member has raft id 0 and gets the
-// next one. Naming exactly the present members calls a move off; the leader then
-// confirms by settling.
+// madeAs says whether the row has or intends this very replica with this role. Of a
+// learner Members does not tell what it was made for, and that decides whether it has
+// data; so a learner is known by Intended only, and once given up by nothing.
+func (r Row) madeAs(m Member) bool {
+	return slices.Contains(r.Members, m) || slices.Contains(r.Intended, m)
+}
+
+// WithIntended is the row with another aim. A member with raft id 0, or with one that
+// was not made for its role, is a new replica and gets the next raft id; the row is
+// valid only if its place is free (M3). Naming exactly the present members calls a move
+// off; the leader then confirms by settling.
 func (r Row) WithIntended(intended []Member) Row {
 	next := r.Clone()
 	next.Version++
 	next.Intended = slices.Clone(intended)
 	for i := range next.Intended {
-		if next.Intended[i].RaftID == 0 {
+		if !r.madeAs(next.Intended[i]) {
 			next.RaftIDLast++
 			next.Intended[i].RaftID = next.RaftIDLast
 		}

@@ -191,7 +191,7 @@ func (t *targets) newFull(shard int) int {
 const (
 	costFree     = 0 // it has the role already
 	costMove     = 1
-	costConflict = 2 // it has another role, and must give it up first
+	costConflict = 2 // it has another role, or learns for none that is known: that replica leaves first
 )
 
 // moveCost tells what it costs to give the node a role in the row.
@@ -202,7 +202,7 @@ func (t *targets) moveCost(w *wish, node int, role Role) int {
 		case t.byID[member.Node] != node || !t.present(member):
 		case member.Role == role:
 			return costFree
-		case member.Role.Votes():
+		case !w.row.madeAs(member.as(role)):
 			cost = costConflict
 		}
 	}

@@ -135,8 +135,8 @@ func (t *targets) members(w *wish) []Member {
 	return wanted
 }
 
-// member gives the replica that a row has or intends on a node. Where it has one
-// with another role, the raft id is 0.
+// member gives the replica that a row has or intends on a node. Where it has one that
+// was not made for the role, the raft id is 0.
 func (t *targets) member(w *wish, node int, role Role) Member {
 	at := &t.all[node]
 	m := Member{Node: at.id, Incarnation: at.incarnation, Role: role}
@@ -147,7 +147,7 @@ func (t *targets) member(w *wish, node int, role Role) Member {
 			}
 			if is.Role == role || is.Role == Learner || !slices.ContainsFunc(w.row.Members, is.SamePlace) {
 				m.Incarnation = is.Incarnation
-				if is.Role == role || is.Role == Learner {
+				if w.row.madeAs(is.as(role)) {
 					m.RaftID = is.RaftID
 				}
 				return m

@@ -16,6 +16,7 @@ type world struct {
 	limits Limits
 	disks  int
 	spent  map[uint16]map[uint64]bool // raft ids that have left, by shard
+	aims   map[uint16]map[uint64]Role // what each raft id was made for, by shard
 	moved  int                        // replicas that were built
 }
 
@@ -24,7 +25,7 @@ func newWorld(t *rapid.T, settings Settings, movesMax int) *world {
 	l.MovesMax = movesMax
 	l.Create = Creation{Cluster: "test", ID: incarnation(0), Settings: settings, InitialNodes: 1}
 	return &world{
-		t: t, limits: l, spent: map[uint16]map[uint64]bool{},
+		t: t, limits: l, spent: map[uint16]map[uint64]bool{}, aims: map[uint16]map[uint64]Role{},
 		state: State{Nodes: map[string]NodeState{}, Desired: map[string]Desired{}, Incarnations: map[string][]Incarnation{}, NowMs: 1000},
 	}
 }
@@ -196,6 +197,17 @@ func (w *world) checkRow(shard uint16, before, after Row) {
 	for _, m := range all {
 		if w.spent[shard][m.RaftID] {
 			w.t.Fatalf("shard %d: raft id %d is used again: %+v after %+v", shard, m.RaftID, after, before)
+		}
+	}
+	if w.aims[shard] == nil {
+		w.aims[shard] = map[uint64]Role{}
+	}
+	for _, m := range all {
+		if aim, known := w.aims[shard][m.RaftID]; known && m.Role != Learner && m.Role != aim {
+			w.t.Fatalf("shard %d: raft id %d was made as %s and is to be %s: %+v after %+v", shard, m.RaftID, aim, m.Role, after, before)
+		}
+		if m.Role != Learner {
+			w.aims[shard][m.RaftID] = m.Role
 		}
 	}
 }

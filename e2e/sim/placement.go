@@ -2,7 +2,6 @@ package sim
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/memstore"
@@ -137,9 +136,6 @@ func (w *World) place(p *placer) {
 		_ = p.store.Retire(w.ctx, step.Node, step.Incarnation)
 		return
 	}
-	if step.Kind == shardmap.StepIntend && !keepRoles(&state.Map.Rows[step.Shard], &step) {
-		return
-	}
 	next, err := step.Apply(state.Map)
 	if err != nil {
 		w.fail(14, "a step of the plan: %v", err)
@@ -152,17 +148,6 @@ func (w *World) place(p *placer) {
 	w.trace.note("plan", string(step.Kind)+" "+string(step.Reason), int(step.Shard), int(next.Epoch))
 	p.busy = true
 	w.swap(p.store, epoch, next, always, func(error) { p.busy = false })
-}
-
-// keepRoles takes out of a step's aim the learners that were to have another role: one
-// that was made as a witness has no data, and must not vote as if it had. It says
-// whether the step still changes anything.
-func keepRoles(row *shardmap.Row, step *shardmap.Step) bool {
-	step.Intended = slices.DeleteFunc(slices.Clone(step.Intended), func(wanted shardmap.Member) bool {
-		learns := slices.ContainsFunc(row.Members, func(m shardmap.Member) bool { return m.SameReplica(wanted) && m.Role == shardmap.Learner })
-		return learns && !slices.Contains(row.Intended, wanted)
-	})
-	return !slices.Equal(step.Intended, row.Target()) && slices.ContainsFunc(step.Intended, func(m shardmap.Member) bool { return m.Role == shardmap.Full })
 }
 
 func (w *World) allIDs() (ids []string) {
