@@ -208,14 +208,26 @@ func (h *Host) applyChange(g *group, e *pb.Entry) {
 		members = target
 	}
 	g.config.adopt(e.GetIndex(), state, members, leaving)
-	if m, ok := g.config.member(g.replica.RaftID); ok && m.Role != shardmap.Learner {
-		g.replica.Role = m.Role
-	}
+	g.takeRole()
 	if len(g.config.Voters) == 1 && !g.config.Joint() {
 		g.reading.underWay = 0 // those who would have confirmed it are gone: it is asked again
 	}
 	h.wake(g)
 	h.countPeers()
+}
+
+// takeRole gives the replica the role that it has in the configuration. One that was
+// made as a witness has no data: as a full voter it would answer as if what it lacks did
+// not exist, so it stops instead.
+func (g *group) takeRole() {
+	m, ok := g.config.member(g.replica.RaftID)
+	if !ok || m.Role == shardmap.Learner {
+		return
+	}
+	if g.witness() && m.Role == shardmap.Full {
+		panic(libraryFault("a witness, which has no data, was made a full voter"))
+	}
+	g.replica.Role = m.Role
 }
 
 // advanceNode tells the library that the Round is written.

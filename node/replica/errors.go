@@ -19,7 +19,8 @@ var (
 	// ErrBusy: a change or a transfer is under way. It is a series.ErrUnavailable.
 	ErrBusy = fmt.Errorf("the group is changing: %w", series.ErrUnavailable)
 	// ErrFault: the group has stopped because its log contradicts what it had
-	// acknowledged. It is a series.ErrUnavailable.
+	// acknowledged, or because it would be a full voter without data. It is a
+	// series.ErrUnavailable.
 	ErrFault = fmt.Errorf("the replica has stopped: %w", series.ErrUnavailable)
 	// ErrEnvelope marks bytes that are not an envelope of this version.
 	ErrEnvelope = errors.New("not an envelope")

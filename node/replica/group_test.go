@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -127,6 +128,46 @@ func TestWitnessNeitherServesNorStaysLeader(t *testing.T) {
 	}
 	if len(w.nodes[2].engine[0].data) > 0 {
 		t.Fatal("a witness applies")
+	}
+}
+
+// A witness to be has no data. Should its group ever take it for a full voter, it must
+// not answer as if what it lacks did not exist.
+func TestWitnessIsNeverAFullVoter(t *testing.T) {
+	w := newWorld(t, 6, 3)
+	w.fresh(0, members(full, full))
+	leader, third := w.untilLed(0), w.nodes[2]
+	if err := third.host.Create(Replica{Shard: 0, RaftID: 3, Era: 1, Role: witness}, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.propose(leader, 0)
+	w.until("an answer", func() bool { return w.acks == 1 })
+	for _, target := range [][]shardmap.Member{members(full, full, learner), members(full, full, full)} {
+		w.until("a change", func() bool {
+			if g := leader.host.group(0); !slices.Equal(g.config.Members, target) || g.config.Joint() {
+				_ = leader.host.Change(0, target)
+				return false
+			}
+			return true
+		})
+	}
+	w.until("the one without data stops", func() bool {
+		status, err := third.host.Status(0)
+		if err == nil && status.Role == full {
+			t.Fatal("a replica without data is a full voter")
+		}
+		return err == nil && status.Fault != nil
+	})
+	if err := third.host.Read(0, 1); !errors.Is(err, ErrFault) {
+		t.Fatalf("it takes reads: %v", err)
+	}
+	w.propose(leader, 0)
+	w.until("the others go on", func() bool { return w.acks == 2 })
+	w.crash(third)
+	w.start(third)
+	w.pause(50)
+	if status, err := third.host.Status(0); err == nil && status.Role == full {
+		t.Fatal("a restart makes it a full voter")
 	}
 }
 

@@ -2,7 +2,8 @@ package replica
 
 import "fmt"
 
-// libraryFault is what the library found wrong, as the value of its panic.
+// libraryFault is what the library, or this package in its stead, found wrong, as the
+// value of its panic.
 type libraryFault string
 
 // libraryLogger drops what the library says, but for its panics: a Host logs nothing,

@@ -5,8 +5,6 @@ import (
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
-
-	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
 // SnapshotMeta is what goes with the files of a shard: the entry that they stand for,
@@ -182,8 +180,6 @@ func (h *Host) noteSnapshot(g *group, snapshot *pb.Snapshot) {
 	g.config = meta.Configuration.clone()
 	g.replica.Era = meta.Era
 	g.handed, g.cursor = max(g.handed, at.Index), at.Index
-	if m, ok := g.config.member(g.replica.RaftID); ok && m.Role != shardmap.Learner {
-		g.replica.Role = m.Role
-	}
+	g.takeRole()
 	h.countPeers()
 }
