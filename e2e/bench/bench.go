@@ -21,6 +21,7 @@ var ErrCheck = errors.New("the check of the stored data failed")
 type definition struct {
 	name, title, text string
 	repeated          bool // run Config.Runs times
+	clusters          bool // starts clusters, for which only TickMesh has a target
 	run               func(ctx context.Context, b *bench, target target.Target) error
 }
 
@@ -29,57 +30,57 @@ var workloads = [...]definition{
 	{
 		"ingest", "W1 saturated ingest",
 		"2,000 series, 200 connections, 200 points per request, back to back; the clock stops when the server has applied everything. Over TCP a write's time is only that of write(2).",
-		true, runIngest,
+		true, false, runIngest,
 	},
 	{
 		"cardinality", "W2 cardinality",
 		"One point for each series and round, 10 s apart, six rounds back to back over 20 connections, 200 points per request.",
-		false, runCardinality,
+		false, false, runCardinality,
 	},
 	{
 		"query", "W3 query latency",
 		"2,000 series, a sample each second, never-repeating values; random series and hours.",
-		true, runQuery,
+		true, false, runQuery,
 	},
 	{
 		"memory", "W4 data larger than memory",
 		"Incompressible decimals, 2,000 series, until the data folder is 4 × a memory limit (page cache included); the same points without and with the limit.",
-		false, runMemory,
+		false, false, runMemory,
 	},
 	{
 		"restart", "W5 restart",
 		"Two points for each series, SIGKILL right after the last answer and a start, then SIGTERM and a start; until the first correct answer.",
-		false, runRestart,
+		false, false, runRestart,
 	},
 	{
 		"disk", "W6 bytes on disk",
 		"2,000 series, a sample each second, four realistic shapes in turn, never-repeating values.",
-		false, runDisk,
+		false, false, runDisk,
 	},
 	{
 		"cluster", "C1 cluster beside standalone",
 		"As W1, on one standalone server, and on clusters of etcd, 3 nodes and a router on the same cores, with 1, 2 and 3 copies; 128 shards.",
-		true, runCluster,
+		true, true, runCluster,
 	},
 	{
 		"latency", "C2 latency of writes",
 		"200 points per request over HTTP, against 3 nodes: 20 connections with 100 requests a second in all, then 200 connections back to back, then 95 % of that rate. Except back to back a write's time counts from when it was due.",
-		true, runLatency,
+		true, true, runLatency,
 	},
 	{
 		"stall", "C3 death of a node",
 		"64 clients write one series each, every 10 ms, to 3 nodes with 2 copies; after 2 s one node gets SIGKILL. Each of the three in a cluster of its own. A client's stall is its longest time without an acknowledged write.",
-		true, runStall,
+		true, true, runStall,
 	},
 	{
 		"scaling", "C4 from 3 to 5 nodes and back",
 		"40 connections send 1,000 requests of 200 points a second over HTTP, with 2 copies: 5 s before, while two nodes join, and while they are drained.",
-		true, runScaling,
+		true, true, runScaling,
 	},
 	{
 		"rest", "C5 idle groups, witnesses, rebuild",
 		"128 shards over 3 nodes that hold 2,000 series and have nothing to do; then W1 for a while, SIGKILL, and a node starts again on an empty disk.",
-		true, runRest,
+		true, true, runRest,
 	},
 }
 

@@ -171,6 +171,32 @@ func TestSelectWorkloads(t *testing.T) {
 	}
 }
 
+func TestNeedsCluster(t *testing.T) {
+	if NeedsCluster([]string{"ingest", "disk"}) || !NeedsCluster([]string{"ingest", "rest"}) {
+		t.Error("wrong workloads need clusters")
+	}
+}
+
+// Each client writes a series of its own, so that it depends on one shard.
+func TestSingleSendsOnePointOfOneSeries(t *testing.T) {
+	got := receiver{}
+	feeds, sent := single(fakeServer())
+	for range 3 {
+		for _, feed := range feeds {
+			item, _ := feed()
+			got.take(t, item)
+		}
+	}
+	for i := range feeds {
+		if samples := got["d_"+strconv.Itoa(i)+"/s_0"]; len(samples) != 3 || sent[i] != 3 {
+			t.Fatalf("client %d has sent %v and counts %d", i, samples, sent[i])
+		}
+	}
+	if len(got) != stallClients {
+		t.Fatalf("%d series of %d clients", len(got), stallClients)
+	}
+}
+
 func TestMarkdown(t *testing.T) {
 	results := &Results{Notes: []string{"a note"}, Failures: []string{"a failure"}}
 	for _, value := range []float64{10, 12, 11} {

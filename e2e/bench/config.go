@@ -103,7 +103,7 @@ func SelectWorkloads(list string) ([]string, error) {
 
 // NeedsCluster says whether a workload of the list starts clusters.
 func NeedsCluster(names []string) bool {
-	return slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(find(name).title, "C") })
+	return slices.ContainsFunc(names, func(name string) bool { return find(name).clusters })
 }
 
 // Workloads gives the names in order.
