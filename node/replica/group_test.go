@@ -137,6 +137,7 @@ func TestWitnessIsNeverAFullVoter(t *testing.T) {
 	w := newWorld(t, 6, 3)
 	w.fresh(0, members(full, full))
 	leader, third := w.untilLed(0), w.nodes[2]
+	w.faulty = third
 	if err := third.host.Create(Replica{Shard: 0, RaftID: 3, Era: 1, Role: witness}, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,9 @@ import (
 // reconcile is what a node's driver does about the map, as far as n has seen it.
 func (w *world) reconcile(n *testNode) {
 	for _, shard := range sortedShards(w.rows) {
+		if w.healed {
+			w.dismissLearners(shard)
+		}
 		if row := w.rows[shard]; row.Version != n.seen[shard].Version && w.rng.IntN(3) > 0 {
 			n.seen[shard] = row.Clone()
 		}
@@ -37,6 +40,16 @@ func (w *world) reconcile(n *testNode) {
 			_ = n.host.Transfer(shard, step.Node)
 		case StepNone, StepWait:
 		}
+	}
+}
+
+// dismissLearners is what placement does in the end about learners that a move which
+// was given up has left behind. Their nodes may have removed them already.
+func (w *world) dismissLearners(shard uint16) {
+	row := w.rows[shard]
+	voters := slices.DeleteFunc(slices.Clone(row.Members), func(m shardmap.Member) bool { return m.Role == learner })
+	if row.Intended == nil && !row.Fresh && len(voters) < len(row.Members) {
+		w.rows[shard] = row.WithIntended(voters)
 	}
 }
 
