@@ -14,6 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -28,6 +29,7 @@ type testCluster struct {
 		m     *shardmap.Map
 	}
 	disks       map[string]*vfs.MemFS
+	failpoints  map[string]*failpoint.Set
 	lives       map[string]*atomic.Bool // of the process that runs; false: nothing of it is heard any more
 	mode        SyncMode
 	boot        string // of all machines
@@ -111,7 +113,7 @@ func (c *testCluster) open(name string) *Node {
 		c.disks[name] = vfs.NewMemFS()
 	}
 	o := testOptions(c.disks[name], c.mode)
-	o.NodeID, o.BootID, o.LogBytesMax = name, c.boot, c.logBytesMax
+	o.NodeID, o.BootID, o.LogBytesMax, o.Failpoints = name, c.boot, c.logBytesMax, c.failpoints[name]
 	peers := testPeers{c, name, &atomic.Bool{}}
 	peers.alive.Store(true)
 	c.lives[name] = peers.alive
