@@ -90,3 +90,27 @@ func TestRescueRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestOvertaken(t *testing.T) {
+	m := created(t, 3, Settings{4, 3})
+	m.Epoch = 7
+	view := func(m *Map, id string, epoch uint64) View {
+		return View{Map: m, Nodes: map[string]NodeInfo{"a": {}, "b": {ClusterID: id, Epoch: epoch}}}
+	}
+	for _, x := range []struct {
+		name string
+		view View
+		want error
+	}{
+		{"nothing was ever seen", view(nil, "", 0), nil},
+		{"nobody has seen more", view(&m, m.ID, 7), nil},
+		{"a node lags behind", view(&m, m.ID, 6), nil},
+		{"a node has seen more", view(&m, m.ID, 8), ErrRolledBack},
+		{"the map is gone", view(nil, m.ID, 1), ErrRolledBack},
+		{"another cluster", view(&m, incarnation(55), 1), ErrWrongCluster},
+	} {
+		if err := x.view.Overtaken(); !errors.Is(err, x.want) {
+			t.Errorf("%s: %v", x.name, err)
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // Errors of a Store. Others are wrapped around what the store's library says.
@@ -37,6 +39,19 @@ type View struct {
 	// Err is set while the store cannot be relied on: ErrUnavailable, ErrRolledBack,
 	// ErrWrongCluster, ErrMap, ErrFormat. The other fields are then the last good ones.
 	Err error
+}
+
+// Overtaken says whether a live node knows more of the map than the store has:
+// ErrRolledBack, or ErrWrongCluster. Nothing may be built on such a map: raft ids that
+// it does not know would be given again. Nodes that lag behind are no reason.
+func (v View) Overtaken() error {
+	for _, id := range slices.Sorted(maps.Keys(v.Nodes)) {
+		seen := Seen{ClusterID: v.Nodes[id].ClusterID, Epoch: v.Nodes[id].Epoch}
+		if err := seen.Check(v.Map); err != nil {
+			return fmt.Errorf("%w: node %s has seen epoch %d of cluster %s", err, id, seen.Epoch, seen.ClusterID)
+		}
+	}
+	return nil
 }
 
 // Seen is the newest map that its owner has seen, in this life or an earlier one. A

@@ -121,10 +121,8 @@ func (w *World) place(p *placer) {
 	if err != nil || p.busy {
 		return
 	}
-	for _, id := range w.allIDs() {
-		if info, live := view.Nodes[id]; live && view.Map != nil && info.Epoch > view.Map.Epoch {
-			return
-		}
+	if view.Overtaken() != nil {
+		return
 	}
 	state := p.tracker.Observe(view, w.now/1000+1)
 	steps := shardmap.Plan(state, w.limits)

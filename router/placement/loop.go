@@ -59,6 +59,7 @@ type Status struct {
 	Failures   uint64 // steps that the store did not take
 	Transfers  uint64 // of leaders, asked for
 	StepsAhead int    // steps that the last plan found
+	Waiting    error  // why nothing is planned on the store's map; nil: nothing speaks against it
 }
 
 // New makes a loop. A cluster to be created gets a random id unless Limits has one.
@@ -168,8 +169,11 @@ func resign(leadership shardmap.Leadership) {
 func (l *Loop) act(ctx context.Context, view shardmap.View, ticked bool) shardmap.View {
 	now := l.options.Clock()
 	state := l.tracker.Observe(view, now.UnixMilli())
-	l.note(func(s *Status) { s.Summary, s.Err = shardmap.Summarize(state), view.Err })
-	if view.Err != nil || view.Nodes == nil || !l.Status().Elected {
+	waiting := view.Overtaken()
+	before := l.Status().Waiting
+	l.note(func(s *Status) { s.Summary, s.Err, s.Waiting = shardmap.Summarize(state), view.Err, waiting })
+	l.logWaiting(before, waiting)
+	if view.Err != nil || view.Nodes == nil || waiting != nil || !l.Status().Elected {
 		return view
 	}
 	for range stepsMax {
@@ -190,6 +194,16 @@ func (l *Loop) act(ctx context.Context, view shardmap.View, ticked bool) shardma
 		l.transferLeaders(ctx, state)
 	}
 	return view
+}
+
+// logWaiting tells once that nothing is planned any more, and once that it is again.
+func (l *Loop) logWaiting(before, is error) {
+	switch {
+	case before == nil && is != nil:
+		l.options.Log.Error("placement waits", "error", is)
+	case before != nil && is == nil:
+		l.options.Log.Info("placement goes on")
+	}
 }
 
 // step makes one step, and changes the state as it did.

@@ -252,6 +252,66 @@ func TestLoopRefusesLostStore(t *testing.T) {
 	}
 }
 
+// TestLoopWaitsOnStoreSetBack sets the store back to an old map. A loop that starts then
+// has seen nothing newer, but nodes have: it must not give raft ids again.
+func TestLoopWaitsOnStoreSetBack(t *testing.T) {
+	c := newCluster(t)
+	_, _, stop := c.startLoop("one", nil)
+	var registrations []shardmap.Registration
+	var infos []shardmap.NodeInfo
+	for i := range 3 {
+		info := shardmap.NodeInfo{ID: fmt.Sprintf("n%d", i), Incarnation: fmt.Sprintf("%032x", i+1), RPCAddress: "n:1"}
+		registration, err := c.server.Open(shardmap.Seen{}).Register(c.ctx, info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		registrations, infos = append(registrations, registration), append(infos, info)
+	}
+	c.await("a map on three nodes", on("n0", "n1", "n2"))
+	backup := c.server.Snapshot()
+	c.startNode("d", 9)
+	newest := c.await("a map on four nodes", on("d", "n0", "n1", "n2")).Map
+	for i, registration := range registrations {
+		infos[i].ClusterID, infos[i].Epoch = newest.ID, newest.Epoch
+		if err := registration.Update(c.ctx, infos[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	c.server.Restore(backup)
+	l, ticks, _ := c.startLoop("two", nil)
+	for range 3 {
+		ticks <- time.Time{}
+	}
+	for !l.Status().Elected || l.Status().Waiting == nil {
+		ticks <- time.Time{} // until it has seen the store, and may act
+	}
+	ticks <- time.Time{}
+	ticks <- time.Time{} // and the one before is done
+	status := l.Status()
+	if !errors.Is(status.Waiting, shardmap.ErrRolledBack) || len(status.Steps) > 0 || !status.LastPlan.IsZero() {
+		t.Fatalf("status %+v", status)
+	}
+	if got := gathered(t, l)["tickmesh_placement_waiting"]; got != 1 {
+		t.Fatalf("the metric says %v", got)
+	}
+	rescuer := c.server.Open(shardmap.Seen{})
+	old, err := rescuer.Load(c.ctx)
+	if err != nil || old.Map.Epoch >= newest.Epoch {
+		t.Fatalf("epoch %d, was %d: %v", old.Map.Epoch, newest.Epoch, err)
+	}
+	rescued := newest.Clone()
+	rescued.Epoch += 1000
+	if err := rescuer.CompareAndSwap(c.ctx, old.Map.Epoch, rescued); err != nil {
+		t.Fatal(err)
+	}
+	c.startNode("e", 10)
+	c.await("a map on five nodes", on("d", "e", "n0", "n1", "n2"))
+	if err := l.Status().Waiting; err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestLoopSpreadsLeaders plays leaders that all sit on one node.
 func TestLoopSpreadsLeaders(t *testing.T) {
 	c := newCluster(t)
@@ -304,6 +364,19 @@ func TestMetrics(t *testing.T) {
 		c.startNode(id, i+1)
 	}
 	c.await("a map on three nodes", on("a", "b", "c"))
+	got := gathered(t, l)
+	for name, want := range map[string]float64{
+		"tickmesh_placement_elected": 1, "tickmesh_placement_store_available": 1, "tickmesh_placement_nodes_live": 3, "tickmesh_placement_steps_total": 1,
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %v, not %v", name, got[name], want)
+		}
+	}
+}
+
+// gathered gives the sum of each metric of a loop.
+func gathered(t *testing.T, l *Loop) map[string]float64 {
+	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(NewCollector(l))
 	families, err := registry.Gather()
@@ -316,11 +389,5 @@ func TestMetrics(t *testing.T) {
 			got[family.GetName()] += m.GetGauge().GetValue() + m.GetCounter().GetValue()
 		}
 	}
-	for name, want := range map[string]float64{
-		"tickmesh_placement_elected": 1, "tickmesh_placement_store_available": 1, "tickmesh_placement_nodes_live": 3, "tickmesh_placement_steps_total": 1,
-	} {
-		if got[name] != want {
-			t.Errorf("%s is %v, not %v", name, got[name], want)
-		}
-	}
+	return got
 }

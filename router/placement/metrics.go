@@ -34,6 +34,7 @@ func NewCollector(l *Loop) *Collector {
 		metrics: []metric{
 			gauge("elected", "1 while this router decides on placement.", func(s Status) float64 { return oneIf(s.Elected) }),
 			gauge("store_available", "0 while the placement store does not answer or was rolled back.", func(s Status) float64 { return oneIf(s.Err == nil) }),
+			gauge("waiting", "1 while nothing is planned because a live node knows a newer shard map, or another cluster's, than the placement store.", func(s Status) float64 { return oneIf(s.Waiting != nil) }),
 			gauge("moves_in_flight", "Shards whose members are to change.", func(s Status) float64 { return float64(s.Summary.Moving) }),
 			gauge("under_replicated_shards", "Shards with fewer live full voters than replication.", func(s Status) float64 { return float64(s.Summary.UnderReplicated) }),
 			gauge("shards_without_witness", "Shards without a live witness though replication is 2.", func(s Status) float64 { return float64(s.Summary.WithoutWitness) }),
