@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -283,8 +284,9 @@ func copyFolder(t *testing.T, from, to string) {
 	}
 }
 
+// forgetLog forgets what the server has logged, but where it listens.
 func (s *server) forgetLog() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log = nil
+	s.log = slices.DeleteFunc(slices.Clone(s.log), func(line map[string]any) bool { return line["msg"] != "listening" })
 }

@@ -241,7 +241,7 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, logger *slog.Logger
 		return fmt.Errorf("--http-addr %s: %w", s.httpAddr, err)
 	}
 	registry := newRegistry()
-	registry.MustRegister(m.node, m.storeGauge())
+	registry.MustRegister(m.node, storeGauge(m.storeTrouble))
 	ready := &readiness{health: m.node.Health, details: m.details}
 	ready.set(true)
 	front := &frontSettings{operationSettings: s.operationSettings}

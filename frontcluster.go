@@ -61,7 +61,7 @@ func startRouter(ctx context.Context, o routerOptions) (*clusterRouter, error) {
 		r.fanout.Close()
 		return nil, err
 	}
-	o.registry.MustRegister(placement.NewCollector(r.placement))
+	o.registry.MustRegister(placement.NewCollector(r.placement), storeGauge(func() error { return r.view.Load().Err }))
 	running, cancel := context.WithCancel(ctx)
 	r.cancel = cancel
 	r.running.Go(func() { r.placement.Run(running) })

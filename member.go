@@ -190,12 +190,13 @@ func storeAdvice(err error) string {
 	return ""
 }
 
-// storeGauge tells of the placement store as a node sees it.
-func (m *member) storeGauge() prometheus.Collector {
+// storeGauge tells of the placement store as a node or a router sees it; trouble says
+// why it cannot be relied on, or nil.
+func storeGauge(trouble func() error) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tickmesh_store_available", Help: "0 while the placement store does not answer or was rolled back.",
 	}, func() float64 {
-		if m.storeTrouble() != nil {
+		if trouble() != nil {
 			return 0
 		}
 		return 1
