@@ -196,7 +196,7 @@ func (c *testCluster) move(shard uint16, to string) {
 // TestRandomFaults plays faults on a cluster that is written: what was answered is
 // there in the end, nothing else is, and all copies are equal.
 func TestRandomFaults(t *testing.T) {
-	for seed := range uint64(seeds(4)) {
+	for seed := range uint64(seeds(3)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			r := &faultRun{testCluster: newTestCluster(t), rng: rand.New(rand.NewPCG(seed, 31)), acked: make(chan struct{})}
@@ -215,7 +215,7 @@ func TestRandomFaults(t *testing.T) {
 				writers.Go(func() { r.writer(i, stop) })
 			}
 			var steps []string
-			for range 20 {
+			for range 15 {
 				steps = append(steps, r.step())
 			}
 			close(stop)

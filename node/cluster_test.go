@@ -337,6 +337,7 @@ func roles2() map[string]shardmap.Role {
 
 // TestFailover kills each node of a cluster with two copies and a witness in turn.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	for _, name := range []string{"a", "b", "c"} {
 		c.open(name)
@@ -365,6 +366,7 @@ func TestFailover(t *testing.T) {
 
 // TestMoveOfShards moves every shard from one node to another while it is written.
 func TestMoveOfShards(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	for _, name := range []string{"a", "b", "c", "d"} {
 		c.open(name)

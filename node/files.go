@@ -205,8 +205,23 @@ func (n *Node) fetchShard(ctx context.Context, need replica.SnapshotNeed) (got s
 	if err == nil && !i.witness && got.Index != i.meta.Index {
 		err = fmt.Errorf("%w: files of entry %d with a meta of entry %d", replica.ErrSnapshot, got.Index, i.meta.Index)
 	}
-	failed = n.loop.queue.do(func() { err = n.loop.installed(need.Shard, i, err) })
+	failed = n.insist(func() { err = n.loop.installed(need.Shard, i, err) })
 	return got, errors.Join(err, failed)
+}
+
+// insist has the loop run a command, also when the disk is full for a while. An error
+// says that it never will: the node closes, or its log is broken.
+func (n *Node) insist(run func()) error {
+	for {
+		err := n.loop.queue.do(run)
+		if err == nil || n.stopping() || n.loop.refusals.broken.Load() != nil {
+			return err
+		}
+		select {
+		case <-n.stop:
+		case <-time.After(spaceRetry):
+		}
+	}
 }
 
 // prepare begins an installation.

@@ -38,6 +38,7 @@ func loseAll(seed uint64) vfs.CrashOptions { return vfs.CrashOptions{Seed: seed}
 // start of the machine: it does not go on under its old raft ids, keeps what it has until
 // its groups are known to go on, and is replaced by itself.
 func TestPowerCutOfOneBoard(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.boot = "first"
 	for _, name := range []string{"a", "b", "c"} {
@@ -101,6 +102,7 @@ func (c *testCluster) settled() bool {
 // itself, nothing is dropped, however often they start, and groups go on from what one
 // board has when the map says so.
 func TestPowerCutOfAllBoards(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.boot = "first"
 	names := []string{"a", "b", "c"}
@@ -160,6 +162,7 @@ func TestPowerCutOfAllBoards(t *testing.T) {
 
 // TestPowerCutOfLoneGroups goes on with what there is: there is nobody to ask.
 func TestPowerCutOfLoneGroups(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.boot = "first"
 	n := c.open("a")
@@ -181,6 +184,7 @@ func TestPowerCutOfLoneGroups(t *testing.T) {
 // TestCleanEndsLoseNothing goes on as the same incarnation: after a clean end on another
 // start of the machine, and after a kill on the same one.
 func TestCleanEndsLoseNothing(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.boot = "first"
 	names := []string{"a", "b", "c"}
@@ -214,6 +218,7 @@ func TestCleanEndsLoseNothing(t *testing.T) {
 // TestLoneGroupsGainMembers lets groups that were always alone, and had no checkpoint
 // yet, gain members and lose them again.
 func TestLoneGroupsGainMembers(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.open("a")
 	c.create(roles2(), "a")

@@ -142,6 +142,7 @@ func TestRecoveredHistory(t *testing.T) {
 // TestWitnessAppliesNothing starts a witness whose log begins in the middle: it neither
 // applies entries nor takes those before them for lost.
 func TestWitnessAppliesNothing(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.mode = SyncAlways
 	for _, name := range []string{"a", "b", "c"} {
@@ -187,6 +188,7 @@ func TestWitnessAppliesNothing(t *testing.T) {
 
 // TestReadsGoOnAfterAStall waits for an entry that stalled, which nothing follows.
 func TestReadsGoOnAfterAStall(t *testing.T) {
+	t.Parallel()
 	c := newTestCluster(t)
 	c.open("a")
 	points, err := failpoint.Parse(storage.FailSeriesCreate+"=error@1", Failpoints())

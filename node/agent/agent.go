@@ -53,6 +53,7 @@ type Agent struct {
 	logger   *slog.Logger
 	newest   atomic.Pointer[shardmap.Map]
 	adopting sync.Mutex // held while a map is compared, kept and handed on
+	behind   bool       // the node has not taken the newest map; guarded by adopting
 	register shardmap.Registration
 }
 
@@ -148,7 +149,7 @@ func (a *Agent) Adopt(m *shardmap.Map) error {
 		if err := (shardmap.Seen{ClusterID: present.ID, Epoch: present.Epoch}).Check(m); err != nil {
 			return err
 		}
-		if m.Epoch == present.Epoch {
+		if m.Epoch == present.Epoch && !a.behind {
 			return nil
 		}
 	}
@@ -156,7 +157,19 @@ func (a *Agent) Adopt(m *shardmap.Map) error {
 		return err
 	}
 	a.newest.Store(m)
-	return a.options.Node.AdoptMap(m)
+	err := a.options.Node.AdoptMap(m)
+	a.behind = err != nil
+	return err
+}
+
+// catchUp gives the node the newest map again if it did not take it, as when its disk
+// was full.
+func (a *Agent) catchUp() {
+	a.adopting.Lock()
+	defer a.adopting.Unlock()
+	if a.behind {
+		a.behind = a.options.Node.AdoptMap(a.newest.Load()) != nil
+	}
 }
 
 func (a *Agent) info() shardmap.NodeInfo {
@@ -210,6 +223,7 @@ func (a *Agent) settle(ctx context.Context) {
 			return
 		case <-a.options.Node.Unsettled():
 		case <-retry.C:
+			a.catchUp()
 		}
 		if err := a.settleOnce(ctx); err != nil && !errors.Is(err, shardmap.ErrConflict) {
 			a.logger.Warn("what groups have settled could not be written; trying again", "error", err)

@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node"
+)
+
+// fakeNode takes maps, or fails to.
+type fakeNode struct {
+	failing bool
+	adopted []uint64 // epochs
+}
+
+func (n *fakeNode) AdoptMap(m *shardmap.Map) error {
+	if n.failing {
+		return errors.New("the disk is full")
+	}
+	n.adopted = append(n.adopted, m.Epoch)
+	return nil
+}
+
+func (*fakeNode) Settlements(context.Context) []node.Settlement { return nil }
+func (*fakeNode) Unsettled() <-chan struct{}                    { return nil }
+
+func testMap(epoch uint64) *shardmap.Map {
+	incarnation := strings.Repeat("ab", 16)
+	return &shardmap.Map{
+		Format: shardmap.Format, Cluster: "c", ID: incarnation, Epoch: epoch, Settings: shardmap.Settings{Shards: 1, Replication: 1},
+		Rows: []shardmap.Row{{Version: 1, RaftIDLast: 1, Era: 1, Members: []shardmap.Member{{Node: "a", Incarnation: incarnation, RaftID: 1, Role: shardmap.Full}}}},
+	}
+}
+
+// TestMapIsNotLost lets the node refuse a map for a while: it gets it later, without a
+// newer one. An older map is refused, and the newest is there after a restart.
+func TestMapIsNotLost(t *testing.T) {
+	n := &fakeNode{}
+	a := &Agent{options: Options{Node: n, DataDir: t.TempDir(), Cluster: "c"}, logger: slog.New(slog.DiscardHandler)}
+	if err := a.Adopt(testMap(3)); err != nil {
+		t.Fatal(err)
+	}
+	n.failing = true
+	if err := a.Adopt(testMap(4)); err == nil {
+		t.Fatal("want the node's error")
+	}
+	a.catchUp()
+	n.failing = false
+	a.catchUp()
+	a.catchUp()
+	if err := a.Adopt(testMap(4)); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Adopt(testMap(3)); !errors.Is(err, shardmap.ErrRolledBack) {
+		t.Errorf("%v; want %v", err, shardmap.ErrRolledBack)
+	}
+	if len(n.adopted) != 2 || n.adopted[0] != 3 || n.adopted[1] != 4 {
+		t.Errorf("adopted epochs %v, want 3 and 4", n.adopted)
+	}
+	if kept, err := ReadMap(a.options.DataDir); err != nil || kept == nil || kept.Epoch != 4 {
+		t.Errorf("kept %v, %v; want epoch 4", kept, err)
+	}
+}
