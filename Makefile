@@ -36,6 +36,14 @@ bench: build ## measure, beside the peers that are installed; BENCH_FLAGS go to 
 crash: build ## kill the server at random moments, 500 times, and look for lost samples
 	$(GO) test -count=1 -timeout 3h ./e2e/crash -args -kills 500
 
+.PHONY: cluster
+cluster: ## start etcd, three nodes and a router as processes of their own, with their data in ./data-cluster
+	hack/scripts/cluster.sh
+
+.PHONY: audit
+audit: build ## play every fault on clusters of real processes, the long way, and look for lost samples
+	$(GO) test -count=1 -timeout 3h ./e2e/auditor -args -long
+
 .PHONY: help
 help:
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12

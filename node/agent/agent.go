@@ -225,7 +225,9 @@ func (a *Agent) settle(ctx context.Context) {
 		case <-retry.C:
 			a.catchUp()
 		}
-		if err := a.settleOnce(ctx); err != nil && !errors.Is(err, shardmap.ErrConflict) {
+		// A conflict, or a newer map than the one that was settled: the next view tells.
+		err := a.settleOnce(ctx)
+		if err != nil && !errors.Is(err, shardmap.ErrConflict) && !errors.Is(err, shardmap.ErrRolledBack) {
 			a.logger.Warn("what groups have settled could not be written; trying again", "error", err)
 		}
 	}
