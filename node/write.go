@@ -45,17 +45,6 @@ func (w *write) firstError() error {
 	return nil
 }
 
-// copies gives the least number of copies of any proposal.
-func (w *write) copies() int {
-	least := 0
-	for i := range w.proposals {
-		if c := w.proposals[i].copies; i == 0 || c < least {
-			least = c
-		}
-	}
-	return least
-}
-
 // share is one proposal of a write, in an entry that it may have to itself or not.
 type share struct {
 	write    *write
