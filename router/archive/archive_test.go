@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -297,16 +298,22 @@ func BenchmarkWrite(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	const n = 1000
-	times, values := make([]int64, n), make([]float64, n)
-	for i := range n {
-		times[i], values[i] = int64(1_700_000_000_000+10_000*i), float64(i%100)/10
+	const n, hosts = 1000, 256 // so many that no block has the same samples twice
+	var runs [hosts]run
+	random := rand.New(rand.NewPCG(1, 2))
+	for h := range runs {
+		r := &runs[h]
+		r.key = keyOf("cpu", fmt.Sprint(h))
+		for i := range n {
+			r.timesMs = append(r.timesMs, int64(1_700_000_000_000+10_000*i)+random.Int64N(20))
+			r.values = append(r.values, float64(random.IntN(1000))/10)
+		}
 	}
-	key := keyOf("cpu", "a")
 	b.ResetTimer()
 	err = w.Unit([]byte("db"), []byte("cpu"), 0, 1, func(visit Visitor) error {
-		for range b.N {
-			if err := visit(key, times, values); err != nil {
+		for i := range b.N {
+			r := &runs[i%hosts]
+			if err := visit(r.key, r.timesMs, r.values); err != nil {
 				return err
 			}
 		}
