@@ -59,8 +59,9 @@ type leaver struct {
 }
 
 const (
-	questionsMax = 64
-	questionWait = 2 * time.Second
+	questionsMax   = 64
+	questionsAsked = 4 // at a time: a member that does not answer must not hold up the others
+	questionWait   = 2 * time.Second
 )
 
 func (v *leaver) init() {

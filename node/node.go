@@ -125,7 +125,9 @@ func Open(o Options) (*Node, error) {
 	n.stopped.Go(func() { n.maintain(n.pageTasks()) })
 	n.stopped.Go(func() { n.maintain(n.segmentTasks()) })
 	n.stopped.Go(n.sweep)
-	n.stopped.Go(n.askMembers)
+	for range questionsAsked {
+		n.stopped.Go(n.askMembers)
+	}
 	for range fetchesMax {
 		n.stopped.Go(n.fetchFiles)
 	}
