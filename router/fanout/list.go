@@ -18,9 +18,11 @@ import (
 type shardList[T any] struct {
 	gather
 	bytesHeld atomic.Int64
-	// give takes the items of a shard that is complete; one call at a time.
+	// give takes the items of a shard that is complete; one call at a time, and none
+	// after an error.
 	give   func(items []T) error
 	giving sync.Mutex
+	ended  error // guarded by giving: what give has returned
 }
 
 func newShardList[T any](s *Source, give func([]T) error) *shardList[T] {
@@ -66,7 +68,7 @@ func (c *listCall[T]) end(ends []*nodev1.ShardEnd) error {
 		items := c.items[r.shard]
 		delete(c.items, r.shard)
 		if shardErr == nil && len(items) > 0 {
-			if err := c.list.giveLocked(items); err != nil {
+			if err := c.list.handOver(items); err != nil {
 				return err
 			}
 		}
@@ -77,10 +79,13 @@ func (c *listCall[T]) end(ends []*nodev1.ShardEnd) error {
 	return nil
 }
 
-func (l *shardList[T]) giveLocked(items []T) error {
+func (l *shardList[T]) handOver(items []T) error {
 	l.giving.Lock()
 	defer l.giving.Unlock()
-	return l.give(items)
+	if l.ended == nil {
+		l.ended = l.give(items)
+	}
+	return l.ended
 }
 
 // drop forgets what is held of shards that have not ended.

@@ -348,6 +348,13 @@ func (g *gather) failLocked(err error) {
 	}
 }
 
+// failed gives the error that the read fails with; nil: none yet.
+func (g *gather) failed() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.err
+}
+
 // fail ends the read.
 func (g *gather) fail(err error) {
 	g.mu.Lock()

@@ -183,6 +183,36 @@ func TestShardWithoutLeader(t *testing.T) {
 	}
 }
 
+// After a visitor's error nothing more is given, though other nodes answer, too.
+func TestNothingAfterStop(t *testing.T) {
+	l := newShardList(&Source{}, func([]int) error { return scan.ErrStopped })
+	given := 0
+	inner := l.give
+	l.give = func(items []int) error {
+		given++
+		return inner(items)
+	}
+	for range 3 {
+		if err := l.handOver([]int{1}); !errors.Is(err, scan.ErrStopped) || given != 1 {
+			t.Errorf("%v, %d given", err, given)
+		}
+	}
+	w := newWorld(t, 3, testShards)
+	c := w.open(Limits{})
+	w.fill(c, 40, 300)
+	for range 20 {
+		visits := 0
+		request := &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax, Parallel: 1}
+		err := c.Source(scan.Relaxation{}).Scan(context.Background(), request, func(int, *scan.Chunk) error {
+			visits++
+			return scan.ErrStopped
+		})
+		if err != nil || visits != 1 {
+			t.Fatalf("%v after %d visits", err, visits)
+		}
+	}
+}
+
 // A caller who leaves ends calls to nodes that hang.
 func TestCancelOfHungRead(t *testing.T) {
 	w := newWorld(t, 3, testShards)

@@ -279,6 +279,9 @@ func (c *scanCall) visit(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+	if err := c.run.failed(); err != nil {
+		return err // a visitor wants no more
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
