@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage"
 )
@@ -107,28 +106,6 @@ func (n *Node) propose(ctx context.Context, w *write) error {
 		return err
 	}
 	return w.firstError()
-}
-
-// Delete implements scan.Deleter.
-func (n *Node) Delete(ctx context.Context, selector *scan.Selector, fromMs, toMs int64) (int64, error) {
-	// Also when nothing matches now: a write that failed may come back with a restart.
-	if err := n.loop.refusals.ofWrites(); err != nil {
-		return 0, err
-	}
-	if n.Tombstones() >= storage.TombstonesMax {
-		return 0, fmt.Errorf("%w: %d deletes wait for compaction", series.ErrOverloaded, storage.TombstonesMax)
-	}
-	byShard, touched, err := n.SelectIDs(ctx, selector)
-	if err != nil {
-		return 0, err
-	}
-	w := newWrite(series.BatchID{}, 0)
-	for shard, ids := range byShard {
-		if len(ids) > 0 {
-			w.add(storage.EntryDelete, uint16(shard), storage.DeleteBody(ids, fromMs, toMs))
-		}
-	}
-	return touched, n.propose(ctx, w)
 }
 
 // cut proposes a retention cut for all shards that this node leads.

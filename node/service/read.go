@@ -212,22 +212,14 @@ func (s *Service) ListNames(ctx context.Context, request *rpc.NamesRequest) (nam
 
 // Delete implements rpc.Node.
 func (s *Service) Delete(ctx context.Context, request *rpc.DeleteRequest) ([]rpc.ShardDeleted, error) {
-	var out []rpc.ShardDeleted
-	before := s.livesOf(request.Selector.Shards)
-	good, err := s.confirm(ctx, request.Selector.Shards, rpc.Freshness{}, func(shard uint16, err error) error {
-		out = append(out, rpc.ShardDeleted{ShardEnd: rpc.ShardEnd{Shard: shard, Err: err}})
-		return nil
-	})
-	if err != nil {
-		return nil, err
+	outcomes, err := s.node.DeleteParts(ctx, &request.Selector, request.FromMs, request.ToMs)
+	out := make([]rpc.ShardDeleted, len(request.Selector.Shards))
+	for i, shard := range request.Selector.Shards {
+		out[i] = rpc.ShardDeleted{ShardEnd: rpc.ShardEnd{Shard: shard, Err: err}}
+		if err == nil {
+			out[i].Err, out[i].SeriesTouched = ofShard(shard, outcomes[i].Err), outcomes[i].SeriesTouched
+		}
 	}
-	selector := request.Selector
-	for i, shard := range good {
-		selector.Shards = good[i : i+1]
-		touched, err := s.node.Delete(ctx, &selector, request.FromMs, request.ToMs)
-		out = append(out, rpc.ShardDeleted{ShardEnd: rpc.ShardEnd{Shard: shard, Err: before.check(s, shard, ofShard(shard, err))}, SeriesTouched: touched})
-	}
-	slices.SortFunc(out, func(a, b rpc.ShardDeleted) int { return cmp.Compare(a.Shard, b.Shard) })
 	return out, nil
 }
 
