@@ -10,8 +10,11 @@ import (
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
-// Delete implements scan.Deleter. A shard whose answer is lost is asked again, so what
-// was written in between is hidden, too: the delete counts as made then.
+// Delete implements scan.Deleter. Deletes have no id by which a repetition would be
+// known. A shard whose answer is lost is asked again, so what was written in between is
+// hidden, too: the delete counts as made then. The first request is cancelled; should it
+// reach its node, and the cancellation not, after the second one was answered, it hides
+// what was written since.
 func (c *Cluster) Delete(ctx context.Context, selector *scan.Selector, fromMs, toMs int64) (int64, error) {
 	if fromMs > toMs {
 		return 0, ctx.Err()
