@@ -202,7 +202,7 @@ func (n *Node) open() (err error) {
 	if err := n.settleDoubts(); err != nil {
 		return err
 	}
-	if err := n.beginRun(recovered.doubted); err != nil {
+	if err := n.beginRun(recovered.doubted || recovered.tailLost); err != nil {
 		return err
 	}
 	n.loop.start(runtime.GOMAXPROCS(0))

@@ -115,6 +115,7 @@ func (n *Node) renewIfLost(r *recoverer) error {
 	case n.log.End() < wal.Position(n.LogPosition()):
 		lost = errors.New("it ends before the last checkpoint")
 	}
+	r.tailLost = lost != nil
 	if lost = r.doubts(lost); lost == nil {
 		return nil
 	}
@@ -130,8 +131,8 @@ func (n *Node) renewIfLost(r *recoverer) error {
 
 // beginRun notes that the folder is in use. Before that, what the start has decided
 // about replicas is made durable.
-func (n *Node) beginRun(doubted bool) error {
-	if doubted {
+func (n *Node) beginRun(decided bool) error {
+	if decided {
 		if _, err := n.loop.logStates(); err != nil {
 			return err
 		}

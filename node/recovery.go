@@ -32,6 +32,8 @@ type recoverer struct {
 	places  *places
 	groups  []recoveredGroup // by shard
 	doubted bool             // the log may lack what was told others
+	// The log may have lost its end, and with it series whose ids routers remember.
+	tailLost bool
 }
 
 // recoveredGroup is what the log has of one group.

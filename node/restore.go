@@ -86,6 +86,9 @@ func (l *loop) restore(n *Node, r *recoverer) error {
 			g.state.Truncated = replica.Position{Index: g.last, Term: g.state.Term}
 			g.runs, g.changes = nil, nil
 		}
+		if alone && r.tailLost {
+			g.state.Era++ // ids that routers learnt from the lost end may be given to other series
+		}
 		summary := replica.LogSummary{Last: g.last, Runs: g.runs, Changes: g.changes, Applied: l.dispatched[shard]}
 		if self, ok := selfOf(&g.state); ok && self.Incarnation != l.incarnation && !alone {
 			l.relics[uint16(shard)] = &relic{g.state, summary}

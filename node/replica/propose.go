@@ -35,6 +35,11 @@ func (h *Host) proposeNode(g *group, kind uint8, parts [][]byte, token uint64) (
 	if len(g.proposed)+len(g.pending) >= h.config.ProposalsMax {
 		return series.ErrOverloaded
 	}
+	defer func() {
+		if g.fault != nil { // the library has panicked: the token was not taken
+			err = g.fault
+		}
+	}()
 	defer h.contain(g)
 	size := 1
 	for _, part := range parts {
