@@ -175,6 +175,8 @@ func TestReadmeNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, metrics := get(t, startServer(t, t.TempDir()).url("/metrics"))
+	_, ofCluster := get(t, startServer(t, t.TempDir(), "--nodes", "2", "--shards", "4").url("/metrics"))
+	metrics += ofCluster
 	for _, match := range regexp.MustCompile("`((?:tickmesh|process)_[a-z_]+)`").FindAllSubmatch(text, -1) {
 		if !strings.Contains(metrics, "\n# TYPE "+string(match[1])+" ") {
 			t.Errorf("there is no metric %s", match[1])
