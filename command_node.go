@@ -195,7 +195,7 @@ func (s *clusterSettings) shardsOf(ctx context.Context, store shardmap.Store, se
 		case seen.Epoch > 0:
 			return 0, nil
 		case err == nil:
-			return max(s.shards, 0) + oneIfZero(s.shards)*shardsDefault, nil
+			return s.newShards(), nil
 		case !errors.Is(err, shardmap.ErrUnavailable):
 			return 0, err
 		}
@@ -208,11 +208,12 @@ func (s *clusterSettings) shardsOf(ctx context.Context, store shardmap.Store, se
 	}
 }
 
-func oneIfZero(n count) count {
-	if n == 0 {
-		return 1
+// newShards gives the number of shards of a cluster that is made.
+func (s *clusterSettings) newShards() count {
+	if s.shards == 0 {
+		return shardsDefault
 	}
-	return 0
+	return s.shards
 }
 
 // check refuses settings that differ from those of the cluster.

@@ -65,10 +65,7 @@ func newRouterCommand() *cobra.Command {
 
 // creation is what a new cluster is made with.
 func (s *clusterSettings) creation(initialNodes count) shardmap.Creation {
-	shards, replication := s.shards, s.replication
-	if shards == 0 {
-		shards = shardsDefault
-	}
+	replication := s.replication
 	if replication == 0 {
 		replication = replicationDefault
 	}
@@ -76,7 +73,7 @@ func (s *clusterSettings) creation(initialNodes count) shardmap.Creation {
 		initialNodes = replication
 	}
 	return shardmap.Creation{
-		Cluster: s.cluster, Settings: shardmap.Settings{Shards: int(shards), Replication: int(replication)}, InitialNodes: int(initialNodes),
+		Cluster: s.cluster, Settings: shardmap.Settings{Shards: int(s.newShards()), Replication: int(replication)}, InitialNodes: int(initialNodes),
 	}
 }
 

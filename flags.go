@@ -15,10 +15,6 @@ const (
 	headingOperation   = "Operation"
 )
 
-func headings() []string {
-	return []string{headingListeners, headingStorage, headingWriteLimits, headingQueryLimits, headingTLS, headingOperation}
-}
-
 // frontSettings are those of a process that clients talk to.
 type frontSettings struct {
 	listenerSettings

@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,25 +27,10 @@ func newStandaloneCommand() *cobra.Command {
   tickmesh standalone --data-dir /var/lib/tickmesh --retention 90d --wal-sync interval
   TICKMESH_HTTP_ADDR=:8080 tickmesh standalone --config /etc/tickmesh.yaml`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			strange, err := loadSettings(cmd.Flags(), os.Environ())
-			if err == nil {
-				err = s.validate()
-			}
-			if err != nil {
-				return withHelp(cmd, err)
-			}
-			logger := newLogger(cmd.ErrOrStderr(), s.logFormat.value, s.logLevel.value)
-			if len(strange) > 0 {
-				logger.Warn("the environment has variables that look like settings and are none", "names", strings.Join(strange, " "))
-			}
-			return runStandalone(cmd.Context(), s, logger, cmd.OutOrStdout())
-		},
 	}
-	s.define(cmd.Flags())
-	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
-		writeUsage(cmd, cmd.OutOrStderr(), headings())
-		return nil
+	headings := []string{headingListeners, headingStorage, headingWriteLimits, headingQueryLimits, headingTLS, headingOperation}
+	runWith(cmd, s, headings, func(ctx context.Context, logger *slog.Logger, stdout io.Writer) error {
+		return runStandalone(ctx, s, logger, stdout)
 	})
 	return cmd
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -68,7 +69,7 @@ func (f *ShardFiles) Size() int64 { return int64(len(f.head)) + f.export.Size() 
 // OpenAt gives the bytes from an offset on, to one goroutine.
 func (f *ShardFiles) OpenAt(offset int64) io.Reader {
 	if head := int64(len(f.head)); offset < head {
-		return io.MultiReader(&sliceReader{f.head[offset:]}, f.export.OpenAt(0))
+		return io.MultiReader(bytes.NewReader(f.head[offset:]), f.export.OpenAt(0))
 	}
 	return f.export.OpenAt(offset - int64(len(f.head)))
 }
@@ -76,20 +77,8 @@ func (f *ShardFiles) OpenAt(offset int64) io.Reader {
 // Close lets go of the pinned files.
 func (f *ShardFiles) Close() error { return f.export.Close() }
 
-type sliceReader struct{ rest []byte }
-
-func (r *sliceReader) Read(p []byte) (int, error) {
-	if len(r.rest) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
-}
-
-const (
-	fetchesMax = 2
-)
+// fetchesMax bounds the shards whose files are fetched at once.
+const fetchesMax = 2
 
 // fetcher fetches files for replicas that need them.
 type fetcher struct {
