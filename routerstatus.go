@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/wire"
+	"github.com/tickmesh/tickmesh/node/service"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
@@ -176,15 +177,7 @@ func shardStatus(shard uint16, row *shardmap.Row, g *nodev1.GroupReport) *tickme
 
 func replicaStatuses(members []shardmap.Member) (out []*tickmeshv1.ReplicaStatus) {
 	for _, m := range members {
-		role := tickmeshv1.ReplicaRole_REPLICA_ROLE_FULL
-		switch m.Role {
-		case shardmap.Witness:
-			role = tickmeshv1.ReplicaRole_REPLICA_ROLE_WITNESS
-		case shardmap.Learner:
-			role = tickmeshv1.ReplicaRole_REPLICA_ROLE_LEARNER
-		case shardmap.Full:
-		}
-		out = append(out, &tickmeshv1.ReplicaStatus{Node: m.Node, Incarnation: m.Incarnation, RaftId: m.RaftID, Role: role})
+		out = append(out, service.ReplicaStatus(m))
 	}
 	return out
 }

@@ -49,7 +49,7 @@ func groupReport(g *node.GroupStatus) *nodev1.GroupReport {
 		LastTerm: g.LastTerm,
 	}
 	for _, m := range g.Configuration.Members {
-		status := &tickmeshv1.ReplicaStatus{Node: m.Node, Incarnation: m.Incarnation, RaftId: m.RaftID, Role: roleOf(m.Role)}
+		status := ReplicaStatus(m)
 		for _, p := range g.Progress {
 			if p.Member.RaftID == m.RaftID {
 				status.MatchIndex, status.Active = p.Match, p.Active
@@ -58,6 +58,11 @@ func groupReport(g *node.GroupStatus) *nodev1.GroupReport {
 		r.Members = append(r.Members, status)
 	}
 	return r
+}
+
+// ReplicaStatus is a member as a message, without what only a leader knows of it.
+func ReplicaStatus(m shardmap.Member) *tickmeshv1.ReplicaStatus {
+	return &tickmeshv1.ReplicaStatus{Node: m.Node, Incarnation: m.Incarnation, RaftId: m.RaftID, Role: roleOf(m.Role)}
 }
 
 func roleOf(role shardmap.Role) tickmeshv1.ReplicaRole {
