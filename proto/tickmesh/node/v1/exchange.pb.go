@@ -227,7 +227,10 @@ func (x *HandshakeResponse) GetHello() *Hello {
 type ExchangeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the order in which they were made.
-	Envelopes     [][]byte `protobuf:"bytes,1,rep,name=envelopes,proto3" json:"envelopes,omitempty"`
+	Envelopes [][]byte `protobuf:"bytes,1,rep,name=envelopes,proto3" json:"envelopes,omitempty"`
+	// The sender's clock when it sent this, milliseconds since 1970 UTC; unset: it does
+	// not tell. It is sent about once a minute, also without envelopes.
+	ClockMs       *int64 `protobuf:"zigzag64,2,opt,name=clock_ms,json=clockMs,proto3,oneof" json:"clock_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -267,6 +270,13 @@ func (x *ExchangeRequest) GetEnvelopes() [][]byte {
 		return x.Envelopes
 	}
 	return nil
+}
+
+func (x *ExchangeRequest) GetClockMs() int64 {
+	if x != nil && x.ClockMs != nil {
+		return *x.ClockMs
+	}
+	return 0
 }
 
 // ExchangeResponse is empty: the caller is let in.
@@ -324,9 +334,11 @@ const file_tickmesh_node_v1_exchange_proto_rawDesc = "" +
 	"\x0eto_incarnation\x18\b \x01(\tR\rtoIncarnation\"\x12\n" +
 	"\x10HandshakeRequest\"B\n" +
 	"\x11HandshakeResponse\x12-\n" +
-	"\x05hello\x18\x01 \x01(\v2\x17.tickmesh.node.v1.HelloR\x05hello\"/\n" +
+	"\x05hello\x18\x01 \x01(\v2\x17.tickmesh.node.v1.HelloR\x05hello\"\\\n" +
 	"\x0fExchangeRequest\x12\x1c\n" +
-	"\tenvelopes\x18\x01 \x03(\fR\tenvelopes\"\x12\n" +
+	"\tenvelopes\x18\x01 \x03(\fR\tenvelopes\x12\x1e\n" +
+	"\bclock_ms\x18\x02 \x01(\x12H\x00R\aclockMs\x88\x01\x01B\v\n" +
+	"\t_clock_ms\"\x12\n" +
 	"\x10ExchangeResponseB<Z:github.com/tickmesh/tickmesh/proto/tickmesh/node/v1;nodev1b\x06proto3"
 
 var (
@@ -363,6 +375,7 @@ func file_tickmesh_node_v1_exchange_proto_init() {
 	if File_tickmesh_node_v1_exchange_proto != nil {
 		return
 	}
+	file_tickmesh_node_v1_exchange_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

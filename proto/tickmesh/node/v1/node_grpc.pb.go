@@ -29,6 +29,7 @@ const (
 	NodeService_Delete_FullMethodName         = "/tickmesh.node.v1.NodeService/Delete"
 	NodeService_FetchShard_FullMethodName     = "/tickmesh.node.v1.NodeService/FetchShard"
 	NodeService_Digest_FullMethodName         = "/tickmesh.node.v1.NodeService/Digest"
+	NodeService_RepairShard_FullMethodName    = "/tickmesh.node.v1.NodeService/RepairShard"
 	NodeService_Report_FullMethodName         = "/tickmesh.node.v1.NodeService/Report"
 	NodeService_AdoptMap_FullMethodName       = "/tickmesh.node.v1.NodeService/AdoptMap"
 	NodeService_TransferLeader_FullMethodName = "/tickmesh.node.v1.NodeService/TransferLeader"
@@ -67,6 +68,8 @@ type NodeServiceClient interface {
 	FetchShard(ctx context.Context, in *FetchShardRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchShardResponse], error)
 	// Digest gives a digest of a shard's samples.
 	Digest(ctx context.Context, in *DigestRequest, opts ...grpc.CallOption) (*DigestResponse, error)
+	// RepairShard has the node fetch a range of a shard from another full voter.
+	RepairShard(ctx context.Context, in *RepairShardRequest, opts ...grpc.CallOption) (*RepairShardResponse, error)
 	// Report tells what the node has and does.
 	Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error)
 	// AdoptMap gives the node a shard map, which it takes if it is not older than
@@ -235,6 +238,16 @@ func (c *nodeServiceClient) Digest(ctx context.Context, in *DigestRequest, opts 
 	return out, nil
 }
 
+func (c *nodeServiceClient) RepairShard(ctx context.Context, in *RepairShardRequest, opts ...grpc.CallOption) (*RepairShardResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RepairShardResponse)
+	err := c.cc.Invoke(ctx, NodeService_RepairShard_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeServiceClient) Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReportResponse)
@@ -298,6 +311,8 @@ type NodeServiceServer interface {
 	FetchShard(*FetchShardRequest, grpc.ServerStreamingServer[FetchShardResponse]) error
 	// Digest gives a digest of a shard's samples.
 	Digest(context.Context, *DigestRequest) (*DigestResponse, error)
+	// RepairShard has the node fetch a range of a shard from another full voter.
+	RepairShard(context.Context, *RepairShardRequest) (*RepairShardResponse, error)
 	// Report tells what the node has and does.
 	Report(context.Context, *ReportRequest) (*ReportResponse, error)
 	// AdoptMap gives the node a shard map, which it takes if it is not older than
@@ -344,6 +359,9 @@ func (UnimplementedNodeServiceServer) FetchShard(*FetchShardRequest, grpc.Server
 }
 func (UnimplementedNodeServiceServer) Digest(context.Context, *DigestRequest) (*DigestResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Digest not implemented")
+}
+func (UnimplementedNodeServiceServer) RepairShard(context.Context, *RepairShardRequest) (*RepairShardResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RepairShard not implemented")
 }
 func (UnimplementedNodeServiceServer) Report(context.Context, *ReportRequest) (*ReportResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Report not implemented")
@@ -498,6 +516,24 @@ func _NodeService_Digest_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _NodeService_RepairShard_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RepairShardRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServiceServer).RepairShard(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: NodeService_RepairShard_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServiceServer).RepairShard(ctx, req.(*RepairShardRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _NodeService_Report_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReportRequest)
 	if err := dec(in); err != nil {
@@ -570,6 +606,10 @@ var NodeService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Digest",
 			Handler:    _NodeService_Digest_Handler,
+		},
+		{
+			MethodName: "RepairShard",
+			Handler:    _NodeService_RepairShard_Handler,
 		},
 		{
 			MethodName: "Report",

@@ -968,7 +968,10 @@ type DeleteRequest struct {
 	// First time, milliseconds since 1970 UTC.
 	FromMs int64 `protobuf:"varint,3,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`
 	// Last time, milliseconds since 1970 UTC.
-	ToMs          int64 `protobuf:"varint,4,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`
+	ToMs int64 `protobuf:"varint,4,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`
+	// Name of the delete: one that was done under this name is not done again. Unset:
+	// it has none, and a repetition hides what was written in between.
+	BatchId       *v1.BatchId `protobuf:"bytes,5,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1031,6 +1034,13 @@ func (x *DeleteRequest) GetToMs() int64 {
 	return 0
 }
 
+func (x *DeleteRequest) GetBatchId() *v1.BatchId {
+	if x != nil {
+		return x.BatchId
+	}
+	return nil
+}
+
 // DeleteResponse says what was deleted.
 type DeleteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1090,7 +1100,7 @@ var File_tickmesh_node_v1_read_proto protoreflect.FileDescriptor
 
 const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\n" +
-	"\x1btickmesh/node/v1/read.proto\x12\x10tickmesh.node.v1\x1a\x17tickmesh/v1/error.proto\x1a\x17tickmesh/v1/query.proto\x1a\x16tickmesh/v1/scan.proto\"b\n" +
+	"\x1btickmesh/node/v1/read.proto\x12\x10tickmesh.node.v1\x1a\x17tickmesh/v1/error.proto\x1a\x17tickmesh/v1/query.proto\x1a\x16tickmesh/v1/scan.proto\x1a\x17tickmesh/v1/write.proto\"b\n" +
 	"\bShardEnd\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12(\n" +
 	"\x05error\x18\x02 \x01(\v2\x12.tickmesh.v1.ErrorR\x05error\x12\x16\n" +
@@ -1154,12 +1164,13 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\tfreshness\x18\b \x01(\v2\x16.tickmesh.v1.FreshnessR\tfreshness\"Y\n" +
 	"\x11ListNamesResponse\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\fR\x05names\x12.\n" +
-	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\"\x88\x01\n" +
+	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\"\xb9\x01\n" +
 	"\rDeleteRequest\x121\n" +
 	"\bselector\x18\x01 \x01(\v2\x15.tickmesh.v1.SelectorR\bselector\x12\x16\n" +
 	"\x06shards\x18\x02 \x03(\rR\x06shards\x12\x17\n" +
 	"\afrom_ms\x18\x03 \x01(\x03R\x06fromMs\x12\x13\n" +
-	"\x05to_ms\x18\x04 \x01(\x03R\x04toMs\"g\n" +
+	"\x05to_ms\x18\x04 \x01(\x03R\x04toMs\x12/\n" +
+	"\bbatch_id\x18\x05 \x01(\v2\x14.tickmesh.v1.BatchIdR\abatchId\"g\n" +
 	"\x0eDeleteResponse\x12.\n" +
 	"\x04ends\x18\x01 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\x12%\n" +
 	"\x0eseries_touched\x18\x02 \x03(\x03R\rseriesTouchedB<Z:github.com/tickmesh/tickmesh/proto/tickmesh/node/v1;nodev1b\x06proto3"
@@ -1200,6 +1211,7 @@ var file_tickmesh_node_v1_read_proto_goTypes = []any{
 	(*v1.Freshness)(nil),       // 19: tickmesh.v1.Freshness
 	(*v1.Columns)(nil),         // 20: tickmesh.v1.Columns
 	(v1.NameKind)(0),           // 21: tickmesh.v1.NameKind
+	(*v1.BatchId)(nil),         // 22: tickmesh.v1.BatchId
 }
 var file_tickmesh_node_v1_read_proto_depIdxs = []int32{
 	15, // 0: tickmesh.node.v1.ShardEnd.error:type_name -> tickmesh.v1.Error
@@ -1224,12 +1236,13 @@ var file_tickmesh_node_v1_read_proto_depIdxs = []int32{
 	19, // 19: tickmesh.node.v1.ListNamesRequest.freshness:type_name -> tickmesh.v1.Freshness
 	0,  // 20: tickmesh.node.v1.ListNamesResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
 	16, // 21: tickmesh.node.v1.DeleteRequest.selector:type_name -> tickmesh.v1.Selector
-	0,  // 22: tickmesh.node.v1.DeleteResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	22, // 22: tickmesh.node.v1.DeleteRequest.batch_id:type_name -> tickmesh.v1.BatchId
+	0,  // 23: tickmesh.node.v1.DeleteResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_tickmesh_node_v1_read_proto_init() }

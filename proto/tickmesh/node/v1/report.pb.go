@@ -97,7 +97,9 @@ type ReportResponse struct {
 	// Version of its program.
 	Version string `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
 	// Why it takes no writes; empty: it does.
-	Refusal       string `protobuf:"bytes,9,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Refusal string `protobuf:"bytes,9,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// What a person should know of the node, the worst first.
+	Problems      []string `protobuf:"bytes,10,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -193,6 +195,13 @@ func (x *ReportResponse) GetRefusal() string {
 		return x.Refusal
 	}
 	return ""
+}
+
+func (x *ReportResponse) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
 }
 
 // GroupReport is one group as one of its replicas sees it.
@@ -659,7 +668,7 @@ const file_tickmesh_node_v1_report_proto_rawDesc = "" +
 	"\rReportRequest\x12%\n" +
 	"\x0ewithout_groups\x18\x01 \x01(\bR\rwithoutGroups\x12\x1f\n" +
 	"\vwithout_map\x18\x02 \x01(\bR\n" +
-	"withoutMap\"\xbc\x02\n" +
+	"withoutMap\"\xd8\x02\n" +
 	"\x0eReportResponse\x12-\n" +
 	"\x05hello\x18\x01 \x01(\v2\x17.tickmesh.node.v1.HelloR\x05hello\x12\x1b\n" +
 	"\tmap_epoch\x18\x02 \x01(\x04R\bmapEpoch\x12\x10\n" +
@@ -670,7 +679,9 @@ const file_tickmesh_node_v1_report_proto_rawDesc = "" +
 	"used_bytes\x18\x06 \x01(\x04R\tusedBytes\x12\x1b\n" +
 	"\tuptime_ms\x18\a \x01(\x04R\buptimeMs\x12\x18\n" +
 	"\aversion\x18\b \x01(\tR\aversion\x12\x18\n" +
-	"\arefusal\x18\t \x01(\tR\arefusal\"\xbf\x04\n" +
+	"\arefusal\x18\t \x01(\tR\arefusal\x12\x1a\n" +
+	"\bproblems\x18\n" +
+	" \x03(\tR\bproblems\"\xbf\x04\n" +
 	"\vGroupReport\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x17\n" +
 	"\araft_id\x18\x02 \x01(\x04R\x06raftId\x12,\n" +
