@@ -154,108 +154,6 @@ func (x *DigestResponse) GetUnchangedSinceIndex() uint64 {
 	return 0
 }
 
-// RepairShardRequest tells a node that what it has of a shard in [from_ms, to_ms] is
-// not what most full voters have.
-type RepairShardRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The shard.
-	Shard uint32 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
-	// First time, milliseconds since 1970 UTC.
-	FromMs int64 `protobuf:"varint,2,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`
-	// Last time, milliseconds since 1970 UTC.
-	ToMs          int64 `protobuf:"varint,3,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RepairShardRequest) Reset() {
-	*x = RepairShardRequest{}
-	mi := &file_tickmesh_node_v1_digest_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RepairShardRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RepairShardRequest) ProtoMessage() {}
-
-func (x *RepairShardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_digest_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RepairShardRequest.ProtoReflect.Descriptor instead.
-func (*RepairShardRequest) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_digest_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *RepairShardRequest) GetShard() uint32 {
-	if x != nil {
-		return x.Shard
-	}
-	return 0
-}
-
-func (x *RepairShardRequest) GetFromMs() int64 {
-	if x != nil {
-		return x.FromMs
-	}
-	return 0
-}
-
-func (x *RepairShardRequest) GetToMs() int64 {
-	if x != nil {
-		return x.ToMs
-	}
-	return 0
-}
-
-// RepairShardResponse is empty: the node is going to fetch the range from another one.
-type RepairShardResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RepairShardResponse) Reset() {
-	*x = RepairShardResponse{}
-	mi := &file_tickmesh_node_v1_digest_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RepairShardResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RepairShardResponse) ProtoMessage() {}
-
-func (x *RepairShardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_digest_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RepairShardResponse.ProtoReflect.Descriptor instead.
-func (*RepairShardResponse) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_digest_proto_rawDescGZIP(), []int{3}
-}
-
 var File_tickmesh_node_v1_digest_proto protoreflect.FileDescriptor
 
 const file_tickmesh_node_v1_digest_proto_rawDesc = "" +
@@ -268,12 +166,7 @@ const file_tickmesh_node_v1_digest_proto_rawDesc = "" +
 	"\x0eDigestResponse\x12#\n" +
 	"\rapplied_index\x18\x01 \x01(\x04R\fappliedIndex\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x122\n" +
-	"\x15unchanged_since_index\x18\x03 \x01(\x04R\x13unchangedSinceIndex\"X\n" +
-	"\x12RepairShardRequest\x12\x14\n" +
-	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x17\n" +
-	"\afrom_ms\x18\x02 \x01(\x03R\x06fromMs\x12\x13\n" +
-	"\x05to_ms\x18\x03 \x01(\x03R\x04toMs\"\x15\n" +
-	"\x13RepairShardResponseB<Z:github.com/tickmesh/tickmesh/proto/tickmesh/node/v1;nodev1b\x06proto3"
+	"\x15unchanged_since_index\x18\x03 \x01(\x04R\x13unchangedSinceIndexB<Z:github.com/tickmesh/tickmesh/proto/tickmesh/node/v1;nodev1b\x06proto3"
 
 var (
 	file_tickmesh_node_v1_digest_proto_rawDescOnce sync.Once
@@ -287,12 +180,10 @@ func file_tickmesh_node_v1_digest_proto_rawDescGZIP() []byte {
 	return file_tickmesh_node_v1_digest_proto_rawDescData
 }
 
-var file_tickmesh_node_v1_digest_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_tickmesh_node_v1_digest_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_tickmesh_node_v1_digest_proto_goTypes = []any{
-	(*DigestRequest)(nil),       // 0: tickmesh.node.v1.DigestRequest
-	(*DigestResponse)(nil),      // 1: tickmesh.node.v1.DigestResponse
-	(*RepairShardRequest)(nil),  // 2: tickmesh.node.v1.RepairShardRequest
-	(*RepairShardResponse)(nil), // 3: tickmesh.node.v1.RepairShardResponse
+	(*DigestRequest)(nil),  // 0: tickmesh.node.v1.DigestRequest
+	(*DigestResponse)(nil), // 1: tickmesh.node.v1.DigestResponse
 }
 var file_tickmesh_node_v1_digest_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -313,7 +204,7 @@ func file_tickmesh_node_v1_digest_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tickmesh_node_v1_digest_proto_rawDesc), len(file_tickmesh_node_v1_digest_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

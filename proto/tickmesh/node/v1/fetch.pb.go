@@ -32,10 +32,8 @@ type FetchShardRequest struct {
 	Offset uint64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
 	// At most so many bytes a second; 0: no bound.
 	BytesPerSecond uint64 `protobuf:"varint,4,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
-	// Only what covers a range of time; unset: all of the shard.
-	Range         *FetchRange `protobuf:"bytes,5,opt,name=range,proto3" json:"range,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *FetchShardRequest) Reset() {
@@ -96,78 +94,6 @@ func (x *FetchShardRequest) GetBytesPerSecond() uint64 {
 	return 0
 }
 
-func (x *FetchShardRequest) GetRange() *FetchRange {
-	if x != nil {
-		return x.Range
-	}
-	return nil
-}
-
-// FetchRange is a range of time of a shard. The export may have more than was asked
-// for, and says how much; it has no keys.
-type FetchRange struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// First time, milliseconds since 1970 UTC.
-	FromMs int64 `protobuf:"varint,1,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`
-	// Last time, milliseconds since 1970 UTC.
-	ToMs int64 `protobuf:"varint,2,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`
-	// The export must stand for this entry, or a later one.
-	IndexMin      uint64 `protobuf:"varint,3,opt,name=index_min,json=indexMin,proto3" json:"index_min,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FetchRange) Reset() {
-	*x = FetchRange{}
-	mi := &file_tickmesh_node_v1_fetch_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FetchRange) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FetchRange) ProtoMessage() {}
-
-func (x *FetchRange) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_fetch_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FetchRange.ProtoReflect.Descriptor instead.
-func (*FetchRange) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_fetch_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *FetchRange) GetFromMs() int64 {
-	if x != nil {
-		return x.FromMs
-	}
-	return 0
-}
-
-func (x *FetchRange) GetToMs() int64 {
-	if x != nil {
-		return x.ToMs
-	}
-	return 0
-}
-
-func (x *FetchRange) GetIndexMin() uint64 {
-	if x != nil {
-		return x.IndexMin
-	}
-	return 0
-}
-
 // FetchShardResponse is a part of an export.
 type FetchShardResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -185,7 +111,7 @@ type FetchShardResponse struct {
 
 func (x *FetchShardResponse) Reset() {
 	*x = FetchShardResponse{}
-	mi := &file_tickmesh_node_v1_fetch_proto_msgTypes[2]
+	mi := &file_tickmesh_node_v1_fetch_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -197,7 +123,7 @@ func (x *FetchShardResponse) String() string {
 func (*FetchShardResponse) ProtoMessage() {}
 
 func (x *FetchShardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_fetch_proto_msgTypes[2]
+	mi := &file_tickmesh_node_v1_fetch_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -210,7 +136,7 @@ func (x *FetchShardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchShardResponse.ProtoReflect.Descriptor instead.
 func (*FetchShardResponse) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_fetch_proto_rawDescGZIP(), []int{2}
+	return file_tickmesh_node_v1_fetch_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *FetchShardResponse) GetExport() *Export {
@@ -258,7 +184,7 @@ type Export struct {
 
 func (x *Export) Reset() {
 	*x = Export{}
-	mi := &file_tickmesh_node_v1_fetch_proto_msgTypes[3]
+	mi := &file_tickmesh_node_v1_fetch_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -270,7 +196,7 @@ func (x *Export) String() string {
 func (*Export) ProtoMessage() {}
 
 func (x *Export) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_fetch_proto_msgTypes[3]
+	mi := &file_tickmesh_node_v1_fetch_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -283,7 +209,7 @@ func (x *Export) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Export.ProtoReflect.Descriptor instead.
 func (*Export) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_fetch_proto_rawDescGZIP(), []int{3}
+	return file_tickmesh_node_v1_fetch_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Export) GetId() string {
@@ -318,18 +244,12 @@ var File_tickmesh_node_v1_fetch_proto protoreflect.FileDescriptor
 
 const file_tickmesh_node_v1_fetch_proto_rawDesc = "" +
 	"\n" +
-	"\x1ctickmesh/node/v1/fetch.proto\x12\x10tickmesh.node.v1\"\xb7\x01\n" +
+	"\x1ctickmesh/node/v1/fetch.proto\x12\x10tickmesh.node.v1\"\x83\x01\n" +
 	"\x11FetchShardRequest\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x16\n" +
 	"\x06export\x18\x02 \x01(\tR\x06export\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x04R\x06offset\x12(\n" +
-	"\x10bytes_per_second\x18\x04 \x01(\x04R\x0ebytesPerSecond\x122\n" +
-	"\x05range\x18\x05 \x01(\v2\x1c.tickmesh.node.v1.FetchRangeR\x05range\"W\n" +
-	"\n" +
-	"FetchRange\x12\x17\n" +
-	"\afrom_ms\x18\x01 \x01(\x03R\x06fromMs\x12\x13\n" +
-	"\x05to_ms\x18\x02 \x01(\x03R\x04toMs\x12\x1b\n" +
-	"\tindex_min\x18\x03 \x01(\x04R\bindexMin\"\x8e\x01\n" +
+	"\x10bytes_per_second\x18\x04 \x01(\x04R\x0ebytesPerSecond\"\x8e\x01\n" +
 	"\x12FetchShardResponse\x120\n" +
 	"\x06export\x18\x01 \x01(\v2\x18.tickmesh.node.v1.ExportR\x06export\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x12\n" +
@@ -354,21 +274,19 @@ func file_tickmesh_node_v1_fetch_proto_rawDescGZIP() []byte {
 	return file_tickmesh_node_v1_fetch_proto_rawDescData
 }
 
-var file_tickmesh_node_v1_fetch_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_tickmesh_node_v1_fetch_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_tickmesh_node_v1_fetch_proto_goTypes = []any{
 	(*FetchShardRequest)(nil),  // 0: tickmesh.node.v1.FetchShardRequest
-	(*FetchRange)(nil),         // 1: tickmesh.node.v1.FetchRange
-	(*FetchShardResponse)(nil), // 2: tickmesh.node.v1.FetchShardResponse
-	(*Export)(nil),             // 3: tickmesh.node.v1.Export
+	(*FetchShardResponse)(nil), // 1: tickmesh.node.v1.FetchShardResponse
+	(*Export)(nil),             // 2: tickmesh.node.v1.Export
 }
 var file_tickmesh_node_v1_fetch_proto_depIdxs = []int32{
-	1, // 0: tickmesh.node.v1.FetchShardRequest.range:type_name -> tickmesh.node.v1.FetchRange
-	3, // 1: tickmesh.node.v1.FetchShardResponse.export:type_name -> tickmesh.node.v1.Export
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	2, // 0: tickmesh.node.v1.FetchShardResponse.export:type_name -> tickmesh.node.v1.Export
+	1, // [1:1] is the sub-list for method output_type
+	1, // [1:1] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_tickmesh_node_v1_fetch_proto_init() }
@@ -382,7 +300,7 @@ func file_tickmesh_node_v1_fetch_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tickmesh_node_v1_fetch_proto_rawDesc), len(file_tickmesh_node_v1_fetch_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

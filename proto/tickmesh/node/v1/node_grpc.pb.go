@@ -29,6 +29,7 @@ const (
 	NodeService_Delete_FullMethodName         = "/tickmesh.node.v1.NodeService/Delete"
 	NodeService_FetchShard_FullMethodName     = "/tickmesh.node.v1.NodeService/FetchShard"
 	NodeService_Digest_FullMethodName         = "/tickmesh.node.v1.NodeService/Digest"
+	NodeService_FetchRange_FullMethodName     = "/tickmesh.node.v1.NodeService/FetchRange"
 	NodeService_RepairShard_FullMethodName    = "/tickmesh.node.v1.NodeService/RepairShard"
 	NodeService_Report_FullMethodName         = "/tickmesh.node.v1.NodeService/Report"
 	NodeService_AdoptMap_FullMethodName       = "/tickmesh.node.v1.NodeService/AdoptMap"
@@ -68,6 +69,8 @@ type NodeServiceClient interface {
 	FetchShard(ctx context.Context, in *FetchShardRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchShardResponse], error)
 	// Digest gives a digest of a shard's samples.
 	Digest(ctx context.Context, in *DigestRequest, opts ...grpc.CallOption) (*DigestResponse, error)
+	// FetchRange gives the samples of a range of a shard.
+	FetchRange(ctx context.Context, in *FetchRangeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchRangeResponse], error)
 	// RepairShard has the node fetch a range of a shard from another full voter.
 	RepairShard(ctx context.Context, in *RepairShardRequest, opts ...grpc.CallOption) (*RepairShardResponse, error)
 	// Report tells what the node has and does.
@@ -238,6 +241,25 @@ func (c *nodeServiceClient) Digest(ctx context.Context, in *DigestRequest, opts 
 	return out, nil
 }
 
+func (c *nodeServiceClient) FetchRange(ctx context.Context, in *FetchRangeRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchRangeResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &NodeService_ServiceDesc.Streams[7], NodeService_FetchRange_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[FetchRangeRequest, FetchRangeResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type NodeService_FetchRangeClient = grpc.ServerStreamingClient[FetchRangeResponse]
+
 func (c *nodeServiceClient) RepairShard(ctx context.Context, in *RepairShardRequest, opts ...grpc.CallOption) (*RepairShardResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RepairShardResponse)
@@ -311,6 +333,8 @@ type NodeServiceServer interface {
 	FetchShard(*FetchShardRequest, grpc.ServerStreamingServer[FetchShardResponse]) error
 	// Digest gives a digest of a shard's samples.
 	Digest(context.Context, *DigestRequest) (*DigestResponse, error)
+	// FetchRange gives the samples of a range of a shard.
+	FetchRange(*FetchRangeRequest, grpc.ServerStreamingServer[FetchRangeResponse]) error
 	// RepairShard has the node fetch a range of a shard from another full voter.
 	RepairShard(context.Context, *RepairShardRequest) (*RepairShardResponse, error)
 	// Report tells what the node has and does.
@@ -359,6 +383,9 @@ func (UnimplementedNodeServiceServer) FetchShard(*FetchShardRequest, grpc.Server
 }
 func (UnimplementedNodeServiceServer) Digest(context.Context, *DigestRequest) (*DigestResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Digest not implemented")
+}
+func (UnimplementedNodeServiceServer) FetchRange(*FetchRangeRequest, grpc.ServerStreamingServer[FetchRangeResponse]) error {
+	return status.Error(codes.Unimplemented, "method FetchRange not implemented")
 }
 func (UnimplementedNodeServiceServer) RepairShard(context.Context, *RepairShardRequest) (*RepairShardResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RepairShard not implemented")
@@ -516,6 +543,17 @@ func _NodeService_Digest_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _NodeService_FetchRange_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(FetchRangeRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(NodeServiceServer).FetchRange(m, &grpc.GenericServerStream[FetchRangeRequest, FetchRangeResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type NodeService_FetchRangeServer = grpc.ServerStreamingServer[FetchRangeResponse]
+
 func _NodeService_RepairShard_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RepairShardRequest)
 	if err := dec(in); err != nil {
@@ -660,6 +698,11 @@ var NodeService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "FetchShard",
 			Handler:       _NodeService_FetchShard_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "FetchRange",
+			Handler:       _NodeService_FetchRange_Handler,
 			ServerStreams: true,
 		},
 	},
