@@ -39,11 +39,35 @@ type BatchID struct {
 // IsZero says whether it names nothing.
 func (b BatchID) IsZero() bool { return b == BatchID{} }
 
+// keyedCounter marks the ids of single writes.
+const keyedCounter = 1 << 63
+
+// KeyedID names a single write by a hash of all that makes it what it is, so that a
+// repetition has the same id wherever it is made. Counters of writers that count stay
+// below 2^63, so the two kinds cannot meet in a session, and what is remembered of
+// either has a bound of its own.
+func KeyedID(hash uint64) BatchID {
+	return BatchID{Session: max(hash, 1), Counter: keyedCounter | 1}
+}
+
+// IsKeyed says whether it was made by KeyedID.
+func (b BatchID) IsKeyed() bool { return b.Counter&keyedCounter != 0 }
+
+// Level says how many replicas have a write in their logs when it is answered.
+type Level uint8
+
+// The levels of a write.
+const (
+	LevelMajority Level = iota // a majority of the shard's voters
+	LevelAll                   // a majority, and every full voter
+)
+
 // Frame is one request's parts for one node, at most one part for each shard.
 type Frame struct {
 	Parts  []Part
 	Points int // in all parts
 	ID     BatchID
+	Level  Level
 	// Generation of the references that the parts' ids come from: whoever gave them
 	// grows it when older ones may mean other series. 0: no part names a series by
 	// id, or there is one process and references hold for ever.
@@ -73,6 +97,23 @@ type Defined struct {
 	ID         ID
 	Era        uint32 // of the shard, see Part
 }
+
+// CopiesError answers a write of LevelAll that a majority has in its logs: it is done
+// and will not be undone, but not every full voter is known to have it. It is an
+// ErrUnavailable. A repetition under the same id writes nothing again and waits for
+// the others.
+type CopiesError struct {
+	Copies  int // in the logs of so many replicas, at least, as in Outcome
+	Missing int // full voters of a shard that are not known to have it, at most
+}
+
+// Error gives the text for people.
+func (e *CopiesError) Error() string {
+	return fmt.Sprintf("written in %d copies and not undone, but %d more were asked for", e.Copies, e.Missing)
+}
+
+// Unwrap gives the kind.
+func (e *CopiesError) Unwrap() error { return ErrUnavailable }
 
 // Kinds of write errors, for errors.Is. After one of them nothing of the frame
 // may be taken as written.

@@ -12,7 +12,8 @@ import (
 // Bounds of the memory of batch ids. All replicas must have the same: the table
 // is part of the applied state.
 const (
-	batchSessionsMax = 4096
+	batchSessionsMax = 4096           // of writers that count
+	batchKeyedMax    = 2048           // of single writes that have a key, see series.KeyedID
 	batchWindow      = 128            // counters of a session that are known one by one
 	batchSessionMs   = 15 * 60 * 1000 // of entry time that an unused session is kept for
 
@@ -34,14 +35,23 @@ const (
 // function of the shard's entries and so the same on every replica: it looks at
 // no clock but the entries', and where it must forget it forgets the session that
 // was used least recently. Memory: 56 bytes and a place in a map for each session.
+//
+// Writes that have a key make a session each, so they have a list and a bound of their
+// own: however many come, they push out none of a writer whose retries are under way.
 type batchTable struct {
 	timeMs   int64  // of the last entry that had an id
 	ageMs    uint64 // grows with the entries' time, see batchStepMsMax
 	sessions []batchSession
 	places   map[uint64]int32 // session id → index into sessions
-	oldest   int32            // ends of the list by use; −1: it is empty
-	newest   int32
+	counting sessionList
+	keyed    sessionList
 	free     []int32
+}
+
+// sessionList is the order in which sessions were used.
+type sessionList struct {
+	oldest, newest int32 // index into sessions; −1: the list is empty
+	count, most    int
 }
 
 // batchSession is one writer's recent past.
@@ -57,7 +67,19 @@ type batchSession struct {
 const noSession = -1
 
 func newBatchTable() batchTable {
-	return batchTable{places: map[uint64]int32{}, oldest: noSession, newest: noSession}
+	return batchTable{
+		places:   map[uint64]int32{},
+		counting: sessionList{oldest: noSession, newest: noSession, most: batchSessionsMax},
+		keyed:    sessionList{oldest: noSession, newest: noSession, most: batchKeyedMax},
+	}
+}
+
+// listOf gives the list of the sessions that have such a counter.
+func (t *batchTable) listOf(counter uint64) *sessionList {
+	if (series.BatchID{Counter: counter}).IsKeyed() {
+		return &t.keyed
+	}
+	return &t.counting
 }
 
 // judge says what an id of an entry means, and ages the table to the entry's time.
@@ -67,14 +89,19 @@ func (t *batchTable) judge(id series.BatchID, timeMs int64) batchVerdict {
 		t.ageMs += min(uint64(timeMs)-uint64(t.timeMs), batchStepMsMax)
 	}
 	t.timeMs = timeMs
-	for t.oldest != noSession && t.ageMs-t.sessions[t.oldest].usedMs >= batchSessionMs {
-		t.drop(t.oldest)
+	for _, l := range [...]*sessionList{&t.counting, &t.keyed} {
+		for l.oldest != noSession && t.ageMs-t.sessions[l.oldest].usedMs >= batchSessionMs {
+			t.drop(l.oldest)
+		}
 	}
 	place, ok := t.places[id.Session]
 	if !ok {
 		return batchFresh
 	}
 	s := &t.sessions[place]
+	if t.listOf(s.last) != t.listOf(id.Counter) {
+		return batchOld // one session cannot be of both kinds
+	}
 	s.usedMs = t.ageMs
 	t.unlink(place)
 	t.link(place)
@@ -93,8 +120,8 @@ func (t *batchTable) judge(id series.BatchID, timeMs int64) batchVerdict {
 func (t *batchTable) note(id series.BatchID) {
 	place, ok := t.places[id.Session]
 	if !ok {
-		if len(t.places) == batchSessionsMax {
-			t.drop(t.oldest)
+		if l := t.listOf(id.Counter); l.count == l.most {
+			t.drop(l.oldest)
 		}
 		place = t.add(batchSession{id: id.Session, last: id.Counter, usedMs: t.ageMs})
 	}
@@ -141,30 +168,34 @@ func (t *batchTable) drop(place int32) {
 	t.free = append(t.free, place)
 }
 
-// link makes a session the one that was used last.
+// link makes a session the one of its list that was used last.
 func (t *batchTable) link(place int32) {
 	s := &t.sessions[place]
-	s.older, s.newer = t.newest, noSession
-	if t.newest != noSession {
-		t.sessions[t.newest].newer = place
+	l := t.listOf(s.last)
+	s.older, s.newer = l.newest, noSession
+	if l.newest != noSession {
+		t.sessions[l.newest].newer = place
 	} else {
-		t.oldest = place
+		l.oldest = place
 	}
-	t.newest = place
+	l.newest = place
+	l.count++
 }
 
 func (t *batchTable) unlink(place int32) {
 	s := &t.sessions[place]
+	l := t.listOf(s.last)
 	if s.older != noSession {
 		t.sessions[s.older].newer = s.newer
 	} else {
-		t.oldest = s.newer
+		l.oldest = s.newer
 	}
 	if s.newer != noSession {
 		t.sessions[s.newer].older = s.older
 	} else {
-		t.newest = s.older
+		l.newest = s.older
 	}
+	l.count--
 }
 
 // encode gives the table's durable form: FORMAT.md. A table that never saw an id
@@ -176,14 +207,20 @@ func (t *batchTable) encode() []byte {
 	b := binary.AppendVarint(nil, t.timeMs)
 	b = binary.AppendUvarint(b, t.ageMs)
 	b = binary.AppendUvarint(b, uint64(len(t.places)))
-	for place := t.oldest; place != noSession; place = t.sessions[place].newer {
-		s := &t.sessions[place]
-		b = binary.LittleEndian.AppendUint64(b, s.id)
-		b = binary.AppendUvarint(b, s.last)
-		b = binary.AppendUvarint(b, t.ageMs-s.usedMs)
-		for _, word := range s.seen {
-			b = binary.LittleEndian.AppendUint64(b, word)
+	for _, l := range [...]*sessionList{&t.counting, &t.keyed} {
+		for place := l.oldest; place != noSession; place = t.sessions[place].newer {
+			b = t.appendSession(b, &t.sessions[place])
 		}
+	}
+	return b
+}
+
+func (t *batchTable) appendSession(b []byte, s *batchSession) []byte {
+	b = binary.LittleEndian.AppendUint64(b, s.id)
+	b = binary.AppendUvarint(b, s.last)
+	b = binary.AppendUvarint(b, t.ageMs-s.usedMs)
+	for _, word := range s.seen {
+		b = binary.LittleEndian.AppendUint64(b, word)
 	}
 	return b
 }
@@ -210,16 +247,20 @@ func decodeBatchTable(b []byte) (batchTable, error) {
 		b = b[used:]
 	}
 	t.ageMs = head[0]
-	if head[1] > batchSessionsMax {
+	if head[1] > batchSessionsMax+batchKeyedMax {
 		return t, fmt.Errorf("%w: %d sessions", errBatchTable, head[1])
 	}
 	before := uint64(batchSessionMs)
 	for range head[1] {
-		s, rest, ok := t.decodeSession(b, before)
-		if !ok {
+		s, rest, ok := t.decodeSession(b)
+		if l := t.listOf(s.last); ok && l == &t.keyed && l.count == 0 {
+			before = batchSessionMs // the other list begins
+		}
+		unusedMs := t.ageMs - s.usedMs
+		if !ok || unusedMs > before || !t.inOrder(&s) {
 			return t, fmt.Errorf("%w: session %d", errBatchTable, len(t.places))
 		}
-		b, before = rest, t.ageMs-s.usedMs
+		b, before = rest, unusedMs
 		t.add(s)
 	}
 	if len(b) > 0 {
@@ -228,8 +269,13 @@ func decodeBatchTable(b []byte) (batchTable, error) {
 	return t, nil
 }
 
-// decodeSession reads a session that was not used for unusedMsMax at most.
-func (t *batchTable) decodeSession(b []byte, unusedMsMax uint64) (s batchSession, rest []byte, ok bool) {
+// inOrder says whether a session may be the next one of a durable form.
+func (t *batchTable) inOrder(s *batchSession) bool {
+	l := t.listOf(s.last)
+	return l.count < l.most && (l == &t.keyed || t.keyed.count == 0)
+}
+
+func (t *batchTable) decodeSession(b []byte) (s batchSession, rest []byte, ok bool) {
 	if len(b) < 8 {
 		return s, nil, false
 	}
@@ -240,7 +286,7 @@ func (t *batchTable) decodeSession(b []byte, unusedMsMax uint64) (s batchSession
 	}
 	b = b[used:]
 	unusedMs, used := binary.Uvarint(b)
-	if used <= 0 || unusedMs > unusedMsMax || unusedMs > t.ageMs || len(b)-used < 8*len(s.seen) {
+	if used <= 0 || unusedMs > t.ageMs || len(b)-used < 8*len(s.seen) {
 		return s, nil, false
 	}
 	b = b[used:]

@@ -43,6 +43,9 @@ func (t *slowTable) judge(id series.BatchID, timeMs int64) batchVerdict {
 		return batchFresh
 	}
 	s := t.sessions[at]
+	if s.last>>63 != id.Counter>>63 {
+		return batchOld
+	}
 	s.usedMs = t.ageMs
 	t.sessions = append(slices.Delete(t.sessions, at, at+1), s)
 	switch {
@@ -57,8 +60,19 @@ func (t *slowTable) judge(id series.BatchID, timeMs int64) batchVerdict {
 func (t *slowTable) note(id series.BatchID) {
 	at := t.find(id.Session)
 	if at < 0 {
-		if len(t.sessions) == batchSessionsMax {
-			t.sessions = slices.Delete(t.sessions, 0, 1)
+		most, same := batchSessionsMax, 0
+		if id.Counter>>63 == 1 {
+			most = batchKeyedMax
+		}
+		isSame := func(s slowSession) bool { return s.last>>63 == id.Counter>>63 }
+		for _, s := range t.sessions {
+			if isSame(s) {
+				same++
+			}
+		}
+		if same == most {
+			oldest := slices.IndexFunc(t.sessions, isSame)
+			t.sessions = slices.Delete(t.sessions, oldest, oldest+1)
 		}
 		t.sessions = append(t.sessions, slowSession{id: id.Session, applied: map[uint64]bool{}, last: id.Counter, usedMs: t.ageMs})
 		at = len(t.sessions) - 1
@@ -134,10 +148,12 @@ func throughDurableForm(t *testing.T, table *batchTable) batchTable {
 func TestBatchTableIsBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 5))
 	table, slow := newBatchTable(), &slowTable{}
-	for step := range 9_000 {
+	for step := range 14_000 {
 		id := series.BatchID{Session: 1 + rng.Uint64N(batchSessionsMax*3/2), Counter: rng.Uint64N(3)}
 		if step < batchSessionsMax*5/4 {
 			id.Session = uint64(step + 1)
+		} else if step%2 == 0 {
+			id = series.KeyedID(1<<32 + rng.Uint64N(batchKeyedMax*3/2))
 		}
 		if got, want := table.judge(id, 0), slow.judge(id, 0); got != want {
 			t.Fatalf("step %d: %d, want %d", step, got, want)
@@ -145,11 +161,40 @@ func TestBatchTableIsBounded(t *testing.T) {
 			table.note(id)
 			slow.note(id)
 		}
-		if len(table.places) > batchSessionsMax || len(table.sessions) > batchSessionsMax {
-			t.Fatalf("%d sessions in %d places", len(table.places), len(table.sessions))
+		const most = batchSessionsMax + batchKeyedMax
+		if len(table.places) != len(slow.sessions) || len(table.places) > most || len(table.sessions) > most {
+			t.Fatalf("%d sessions in %d places, want %d", len(table.places), len(table.sessions), len(slow.sessions))
 		}
 	}
+	if table.counting.count != batchSessionsMax || table.keyed.count != batchKeyedMax {
+		t.Fatalf("%d and %d sessions: the lists were not filled", table.counting.count, table.keyed.count)
+	}
 	throughDurableForm(t, &table)
+}
+
+// TestKeyedWritesForgetNoWriter: any number of single writes with keys leaves what is
+// known of writers that count.
+func TestKeyedWritesForgetNoWriter(t *testing.T) {
+	table := newBatchTable()
+	writer := series.BatchID{Session: 7, Counter: 1}
+	table.judge(writer, 0)
+	table.note(writer)
+	for n := range uint64(3 * batchSessionsMax) {
+		id := series.KeyedID(1000 + n)
+		if got := table.judge(id, 0); got != batchFresh {
+			t.Fatal(got)
+		}
+		table.note(id)
+		if got := table.judge(id, 0); got != batchRepeated {
+			t.Fatal(got)
+		}
+	}
+	if got := table.judge(writer, 0); got != batchRepeated {
+		t.Fatalf("the writer's batch is %d", got)
+	}
+	if got := table.judge(series.KeyedID(1000), 0); got != batchFresh {
+		t.Fatalf("the first key is %d", got)
+	}
 }
 
 // TestClocksAYearApartForgetNothing fails over between leaders with such clocks.
@@ -178,7 +223,7 @@ func TestClocksAYearApartForgetNothing(t *testing.T) {
 func FuzzDecodeBatchTable(f *testing.F) {
 	table := newBatchTable()
 	f.Add(table.encode())
-	for _, id := range []series.BatchID{{Session: 1, Counter: 200}, {Session: 1 << 60, Counter: 0}, {Session: 1, Counter: 90}, {Session: 2, Counter: 1}} {
+	for _, id := range []series.BatchID{{Session: 1, Counter: 200}, {Session: 1 << 60, Counter: 0}, {Session: 1, Counter: 90}, {Session: 2, Counter: 1}, series.KeyedID(9)} {
 		table.judge(id, 1_700_000_000_000+int64(id.Counter))
 		table.note(id)
 	}
@@ -188,12 +233,12 @@ func FuzzDecodeBatchTable(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(table.places) > batchSessionsMax {
+		if len(table.places) > batchSessionsMax+batchKeyedMax {
 			t.Fatalf("%d sessions", len(table.places))
 		}
 		throughDurableForm(t, &table)
-		if table.oldest != noSession {
-			s := table.sessions[table.oldest]
+		if oldest := table.counting.oldest; oldest != noSession {
+			s := table.sessions[oldest]
 			if got := table.judge(series.BatchID{Session: s.id, Counter: s.last}, table.timeMs); got != batchRepeated {
 				t.Fatalf("the last counter of a session is %d", got)
 			}
