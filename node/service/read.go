@@ -177,8 +177,7 @@ func (s *Service) ListSeries(ctx context.Context, request *rpc.SeriesRequest, si
 	return nil
 }
 
-// ListNames implements rpc.Node. The names are those of all series that the node
-// knows; one of a shard that it has no more does no harm.
+// ListNames implements rpc.Node.
 func (s *Service) ListNames(ctx context.Context, request *rpc.NamesRequest) (names []string, ends []rpc.ShardEnd, err error) {
 	before := s.livesOf(request.Shards)
 	good, err := s.confirm(ctx, request.Shards, request.Freshness, func(shard uint16, err error) error {
@@ -188,15 +187,16 @@ func (s *Service) ListNames(ctx context.Context, request *rpc.NamesRequest) (nam
 	if err != nil {
 		return nil, nil, err
 	}
+	of := s.node.NamesOf(slices.Concat([]uint16{}, good)) // none of them is none, not all
 	switch r := request; r.Kind {
 	case tickmeshv1.NameKind_NAME_KIND_DATABASE:
-		names, err = s.node.Databases(ctx)
+		names, err = of.Databases(ctx)
 	case tickmeshv1.NameKind_NAME_KIND_METRIC:
-		names, err = s.node.Metrics(ctx, r.Database, r.StartWith, r.Limit)
+		names, err = of.Metrics(ctx, r.Database, r.StartWith, r.Limit)
 	case tickmeshv1.NameKind_NAME_KIND_TAG_NAME:
-		names, err = s.node.TagNames(ctx, r.Database, r.Metric, r.StartWith, r.Limit)
+		names, err = of.TagNames(ctx, r.Database, r.Metric, r.StartWith, r.Limit)
 	case tickmeshv1.NameKind_NAME_KIND_TAG_VALUE:
-		names, err = s.node.TagValues(ctx, r.Database, r.Metric, r.Tag, r.StartWith, r.Limit)
+		names, err = of.TagValues(ctx, r.Database, r.Metric, r.Tag, r.StartWith, r.Limit)
 	default:
 		err = fmt.Errorf("%w: names of kind %s", wire.ErrInvalid, r.Kind)
 	}

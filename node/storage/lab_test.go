@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -187,9 +188,40 @@ func (n *labNode) contents(shard int) (found map[string]map[int64]uint64, err er
 	return found, err
 }
 
+// checkNames makes sure that the names are those of the shards that are here.
+func (n *labNode) checkNames(what string) {
+	n.t.Helper()
+	hosts, err := n.e.TagValues(context.Background(), "", "m", "h", "", 0)
+	if err != nil {
+		n.t.Fatal(what, err)
+	}
+	for _, host := range hosts {
+		key := series.Key(series.AppendKey(nil, nil, []byte("m"), []series.Tag{{Name: []byte("h"), Value: []byte(host)}}))
+		if shard := key.Shard(labShards); !n.hosts[shard] {
+			n.t.Fatalf("%s: the value %s is listed, but shard %d is not here", what, host, shard)
+		}
+	}
+	for shard := range uint16(labShards) {
+		got, err := n.contents(int(shard))
+		if err != nil {
+			n.t.Fatal(what, err)
+		}
+		one, err := n.e.NamesOf([]uint16{shard}).TagValues(context.Background(), "", "m", "h", "", 0)
+		if err != nil || len(one) < len(got) || !n.hosts[shard] && len(one) > 0 {
+			n.t.Fatalf("%s: shard %d has samples of %d series and lists %d values, %v", what, shard, len(got), len(one), err)
+		}
+		for _, host := range one {
+			if !slices.Contains(hosts, host) {
+				n.t.Fatalf("%s: the value %s of shard %d is not listed", what, host, shard)
+			}
+		}
+	}
+}
+
 // check compares all shards with the model.
 func (n *labNode) check(what string) {
 	n.t.Helper()
+	n.checkNames(what)
 	for shard := range labShards {
 		got, err := n.contents(shard)
 		if err != nil {

@@ -42,53 +42,64 @@ func (e *Engine) Series(ctx context.Context, selector *scan.Selector, limit int,
 	return total, nil
 }
 
-// names lists names while the index is open.
-func (e *Engine) names(ctx context.Context, list func(ctx context.Context) ([]string, error)) ([]string, error) {
-	ctx, leave, err := e.readers.enter(ctx)
+// Names lists names that series of some shards carry.
+type Names struct {
+	engine *Engine
+	shards []uint16 // nil: all that have a replica here
+}
+
+// NamesOf gives the names of the series of some shards. Of a shard whose replica was
+// dropped there are none.
+func (e *Engine) NamesOf(shards []uint16) Names { return Names{e, shards} }
+
+// list lists names while the index is open.
+func (n Names) list(ctx context.Context, do func(ctx context.Context, names index.Names) ([]string, error)) ([]string, error) {
+	ctx, leave, err := n.engine.readers.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	return list(ctx)
+	return do(ctx, n.engine.index.NamesOf(n.engine.hosted(&scan.Selector{Shards: n.shards}).Shards))
 }
 
-// Databases implements scan.Source.
-func (e *Engine) Databases(ctx context.Context) ([]string, error) {
-	return e.names(ctx, e.index.Databases)
+// Databases gives the sorted names of databases.
+func (n Names) Databases(ctx context.Context) ([]string, error) {
+	return n.list(ctx, func(ctx context.Context, names index.Names) ([]string, error) { return names.Databases(ctx) })
 }
 
-// Metrics implements scan.Source.
-func (e *Engine) Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error) {
-	return e.names(ctx, func(ctx context.Context) ([]string, error) {
-		return e.index.Metrics(ctx, database, prefix, limit)
+// Metrics gives sorted metrics, as scan.Source says.
+func (n Names) Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error) {
+	return n.list(ctx, func(ctx context.Context, names index.Names) ([]string, error) {
+		return names.Metrics(ctx, database, prefix, limit)
 	})
 }
 
-// TagNames implements scan.Source.
-func (e *Engine) TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
-	return e.names(ctx, func(ctx context.Context) ([]string, error) {
-		return e.index.TagNames(ctx, database, metric, prefix, limit)
+// TagNames gives sorted names of tags, as scan.Source says.
+func (n Names) TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
+	return n.list(ctx, func(ctx context.Context, names index.Names) ([]string, error) {
+		return names.TagNames(ctx, database, metric, prefix, limit)
 	})
 }
 
-// TagValues implements scan.Source. An empty name means the values of all tags.
-func (e *Engine) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
-	return e.names(ctx, func(ctx context.Context) ([]string, error) {
+// TagValues gives sorted values of a tag, as scan.Source says. An empty name means the
+// values of all tags.
+func (n Names) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
+	return n.list(ctx, func(ctx context.Context, names index.Names) ([]string, error) {
 		if name != "" {
-			return e.index.TagValues(ctx, database, metric, name, prefix, limit)
+			return names.TagValues(ctx, database, metric, name, prefix, limit)
 		}
-		return e.valuesOfAllTags(ctx, database, metric, prefix, limit)
+		return valuesOfAllTags(ctx, names, database, metric, prefix, limit)
 	})
 }
 
-func (e *Engine) valuesOfAllTags(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
-	names, err := e.index.TagNames(ctx, database, metric, "", 0)
+func valuesOfAllTags(ctx context.Context, of index.Names, database, metric, prefix string, limit int) ([]string, error) {
+	names, err := of.TagNames(ctx, database, metric, "", 0)
 	if err != nil {
 		return nil, err
 	}
 	var all []string
 	for _, name := range names {
-		values, err := e.index.TagValues(ctx, database, metric, name, prefix, limit)
+		values, err := of.TagValues(ctx, database, metric, name, prefix, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -100,6 +111,26 @@ func (e *Engine) valuesOfAllTags(ctx context.Context, database, metric, prefix s
 		}
 	}
 	return all, nil
+}
+
+// Databases implements scan.Source.
+func (e *Engine) Databases(ctx context.Context) ([]string, error) {
+	return e.NamesOf(nil).Databases(ctx)
+}
+
+// Metrics implements scan.Source.
+func (e *Engine) Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error) {
+	return e.NamesOf(nil).Metrics(ctx, database, prefix, limit)
+}
+
+// TagNames implements scan.Source.
+func (e *Engine) TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
+	return e.NamesOf(nil).TagNames(ctx, database, metric, prefix, limit)
+}
+
+// TagValues implements scan.Source. An empty name means the values of all tags.
+func (e *Engine) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
+	return e.NamesOf(nil).TagValues(ctx, database, metric, name, prefix, limit)
 }
 
 // SelectIDs gives, by shard, the sorted ids of the series that match.

@@ -292,7 +292,7 @@ func BenchmarkSelect(b *testing.B) {
 	}
 	b.Run("tag-values-prefix", func(b *testing.B) {
 		for b.Loop() {
-			if v, err := x.TagValues(context.Background(), "", "m", "device", "d_19", 25); err != nil || len(v) != 25 {
+			if v, err := x.NamesOf(nil).TagValues(context.Background(), "", "m", "device", "d_19", 25); err != nil || len(v) != 25 {
 				b.Fatal(len(v), err)
 			}
 		}

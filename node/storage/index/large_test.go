@@ -244,7 +244,7 @@ func TestConcurrent(t *testing.T) {
 			if err := cut.Close(); err != nil {
 				t.Error(err)
 			}
-			if _, err := x.TagValues(context.Background(), "", "m", "device", "d_1", 10); err != nil {
+			if _, err := x.NamesOf(nil).TagValues(context.Background(), "", "m", "device", "d_1", 10); err != nil {
 				t.Error(err)
 			}
 			x.Stats()
@@ -341,7 +341,7 @@ func TestSelectCancelled(t *testing.T) {
 	if _, err := x.Select(ctx, &scan.Selector{Metric: "m"}, AllMonths(), 0, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("select: %v", err)
 	}
-	if _, err := x.TagValues(ctx, "", "", "device", "", 0); !errors.Is(err, context.Canceled) {
+	if _, err := x.NamesOf(nil).TagValues(ctx, "", "", "device", "", 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("tag values: %v", err)
 	}
 }

@@ -437,13 +437,13 @@ func (w *machine) suggest(t *rapid.T) {
 			t.Fatalf("%s: %q %v, want %q", what, got, err, want)
 		}
 	}
-	got, err := w.x.Databases(ctx)
+	got, err := w.x.NamesOf(nil).Databases(ctx)
 	check("databases", "", 0, got, err)
-	got, err = w.x.Metrics(ctx, database, prefix, limit)
+	got, err = w.x.NamesOf(nil).Metrics(ctx, database, prefix, limit)
 	check("metrics", prefix, limit, got, err)
-	got, err = w.x.TagNames(ctx, database, metric, prefix, limit)
+	got, err = w.x.NamesOf(nil).TagNames(ctx, database, metric, prefix, limit)
 	check("names", prefix, limit, got, err)
-	got, err = w.x.TagValues(ctx, database, metric, name, prefix, limit)
+	got, err = w.x.NamesOf(nil).TagValues(ctx, database, metric, name, prefix, limit)
 	check("values", prefix, limit, got, err)
 }
 

@@ -11,7 +11,9 @@ import (
 // in order, so that the first of each run are enough for the first of all.
 type nameList struct {
 	ctx    context.Context
+	keys   *keyFile
 	active view
+	shards []uint64 // a set; nil: all
 	prefix string
 	limit  int // 0: all
 	list   []string
@@ -24,10 +26,26 @@ const (
 	namesHeld    = 1 << 16 // names held, at least, before doubles are removed
 )
 
-// names prepares a collection, and gives the parts to collect from.
-func (x *Index) names(ctx context.Context, prefix string, limit int) (*nameList, []*part, error) {
-	parts, err := x.parts.current()
-	return &nameList{ctx: ctx, active: x.activity.view(AllMonths()), prefix: prefix, limit: max(limit, 0)}, parts, err
+// Names lists names that series of some shards carry.
+type Names struct {
+	index  *Index
+	shards []uint64 // a set; nil: all
+}
+
+// NamesOf gives the names of the series of some shards; nil: of all.
+func (x *Index) NamesOf(shards []uint16) Names {
+	if shards == nil {
+		return Names{index: x}
+	}
+	return Names{x, shardSet(shards)}
+}
+
+// list prepares a collection, and gives the parts to collect from.
+func (ns Names) list(ctx context.Context, prefix string, limit int) (*nameList, []*part, error) {
+	parts, err := ns.index.parts.current()
+	return &nameList{
+		ctx: ctx, keys: ns.index.keys, active: ns.index.activity.view(AllMonths()), shards: ns.shards, prefix: prefix, limit: max(limit, 0),
+	}, parts, err
 }
 
 func (n *nameList) beginRun() {
@@ -49,7 +67,7 @@ func (n *nameList) add(name []byte, p *part, series posting) bool {
 	if !strings.HasPrefix(string(name), n.prefix) {
 		return string(name) < n.prefix
 	}
-	if !n.active.hasAny(p.lo, series) {
+	if !n.hasAny(p.lo, series) {
 		return true
 	}
 	n.list = append(n.list, string(name))
@@ -73,10 +91,12 @@ func (n *nameList) result() ([]string, error) {
 	return n.list, nil
 }
 
-// hasAny says whether any series of a posting is active.
-func (v view) hasAny(lo uint32, p posting) (found bool) {
+// hasAny says whether any series of a posting is active, and of the shards.
+func (n *nameList) hasAny(lo uint32, p posting) (found bool) {
 	p.each(func(run []uint32) bool {
-		found = slices.ContainsFunc(run, func(rel uint32) bool { return v.has(lo + rel) })
+		found = slices.ContainsFunc(run, func(rel uint32) bool {
+			return n.active.has(lo+rel) && (n.shards == nil || inShardSet(n.shards, n.keys.shard(lo+rel)))
+		})
 		return !found
 	})
 	return found
@@ -107,8 +127,8 @@ func (p *part) eachMetric(database, metric string, visit func(m *metricEntry) bo
 }
 
 // Databases gives the sorted names of the databases that have active series.
-func (x *Index) Databases(ctx context.Context) ([]string, error) {
-	n, parts, err := x.names(ctx, "", 0)
+func (ns Names) Databases(ctx context.Context) ([]string, error) {
+	n, parts, err := ns.list(ctx, "", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -132,8 +152,8 @@ func (x *Index) Databases(ctx context.Context) ([]string, error) {
 
 // Metrics gives the sorted metrics of a database that start with prefix and have
 // active series, at most limit (0: all). Errors: ctx.Err(), *vfs.FaultError.
-func (x *Index) Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error) {
-	n, parts, err := x.names(ctx, prefix, limit)
+func (ns Names) Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error) {
+	n, parts, err := ns.list(ctx, prefix, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -151,8 +171,8 @@ func (x *Index) Metrics(ctx context.Context, database, prefix string, limit int)
 
 // TagNames gives the sorted names of tags, as Metrics does. An empty metric
 // means all metrics.
-func (x *Index) TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
-	n, parts, err := x.names(ctx, prefix, limit)
+func (ns Names) TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
+	n, parts, err := ns.list(ctx, prefix, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +187,8 @@ func (x *Index) TagNames(ctx context.Context, database, metric, prefix string, l
 }
 
 // TagValues gives the sorted values of a tag, as TagNames does.
-func (x *Index) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
-	n, parts, err := x.names(ctx, prefix, limit)
+func (ns Names) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
+	n, parts, err := ns.list(ctx, prefix, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +217,7 @@ type MetricCardinality struct {
 // MetricCardinalities gives the metrics of a database with the most active
 // series, at most limit (0: all), the largest first.
 func (x *Index) MetricCardinalities(ctx context.Context, database string, limit int) ([]MetricCardinality, error) {
-	n, parts, err := x.names(ctx, "", 0)
+	n, parts, err := x.NamesOf(nil).list(ctx, "", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -232,19 +252,19 @@ type TagCardinality struct {
 
 // TagCardinalities gives the tags of a metric, sorted by name.
 func (x *Index) TagCardinalities(ctx context.Context, database, metric string) ([]TagCardinality, error) {
-	tags, err := x.TagNames(ctx, database, metric, "", 0)
+	tags, err := x.NamesOf(nil).TagNames(ctx, database, metric, "", 0)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]TagCardinality, len(tags))
 	for i, name := range tags {
-		values, err := x.TagValues(ctx, database, metric, name, "", 0)
+		values, err := x.NamesOf(nil).TagValues(ctx, database, metric, name, "", 0)
 		if err != nil {
 			return nil, err
 		}
 		list[i] = TagCardinality{Name: name, Values: int64(len(values))}
 	}
-	n, parts, err := x.names(ctx, "", 0)
+	n, parts, err := x.NamesOf(nil).list(ctx, "", 0)
 	if err != nil {
 		return nil, err
 	}

@@ -124,9 +124,10 @@ func (s *selection) inShards(local uint32) bool {
 	if s.shards == nil {
 		return true
 	}
-	shard := s.keys.shard(local)
-	return s.shards[shard/64]&(1<<(shard%64)) != 0
+	return inShardSet(s.shards, s.keys.shard(local))
 }
+
+func inShardSet(set []uint64, shard uint16) bool { return set[shard/64]&(1<<(shard%64)) != 0 }
 
 // step is what one matcher asks of a metric: series that are, or are not, in the
 // union of some postings.
