@@ -119,6 +119,9 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 			return fmt.Errorf("--node-id: %w", err)
 		}
 	}
+	if err := s.readZone(ctx, logger); err != nil {
+		return err
+	}
 	seen, err := seenBy(s.dataDir)
 	if err != nil {
 		return err
@@ -243,7 +246,7 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, logger *slog.Logger
 	}
 	registry := newRegistry()
 	registry.MustRegister(m.node, storeGauge(m.storeTrouble))
-	ready := &readiness{health: m.node.Health, details: m.details}
+	ready := &readiness{health: m.ready, details: m.details}
 	ready.set(true)
 	front := &frontSettings{operationSettings: s.operationSettings}
 	const headerTimeout = 10 * time.Second

@@ -1,11 +1,20 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
 	"net"
+	"os"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
 const headingCluster = "Cluster"
@@ -64,7 +73,7 @@ func (s *clusterSettings) validate(v *validation) {
 
 // nodeIdentitySettings say which node a process is and where others reach it.
 type nodeIdentitySettings struct {
-	nodeID, zone           string
+	nodeID, zone, zoneFile string
 	rpcAddr, advertiseAddr address
 }
 
@@ -74,7 +83,8 @@ func (s *nodeIdentitySettings) define(f *pflag.FlagSet) {
 	f.Var(&s.rpcAddr, "rpc-addr", "where other nodes and routers connect")
 	f.Var(&s.advertiseAddr, "advertise-addr", "the address that they are told (default: the host's name and the port of --rpc-addr)")
 	f.StringVar(&s.zone, "zone", "", "`name` of the place that fails together: a rack, a power strip, a zone")
-	group(f, headingCluster, "node-id", "rpc-addr", "advertise-addr", "zone")
+	f.StringVar(&s.zoneFile, "zone-file", "", "`file` with the zone, instead of --zone; the node waits until it has text")
+	group(f, headingCluster, "node-id", "rpc-addr", "advertise-addr", "zone", "zone-file")
 }
 
 func (s *nodeIdentitySettings) validate(v *validation) {
@@ -84,4 +94,37 @@ func (s *nodeIdentitySettings) validate(v *validation) {
 	if s.rpcAddr == "" {
 		v.refuse("rpc-addr", "", "expected host:port")
 	}
+	if s.zone != "" && s.zoneFile != "" {
+		v.refuse("zone-file", s.zoneFile, "expected either --zone or --zone-file")
+	}
+}
+
+const zoneFileRetry = 500 * time.Millisecond
+
+// readZone takes the zone from its file, which somebody may yet have to write.
+func (s *nodeIdentitySettings) readZone(ctx context.Context, logger *slog.Logger) error {
+	if s.zoneFile == "" {
+		return nil
+	}
+	for told := false; ; told = true {
+		text, err := os.ReadFile(s.zoneFile)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("--zone-file: %w", err)
+		}
+		if s.zone = strings.TrimSpace(string(text)); s.zone != "" {
+			break
+		}
+		if !told {
+			logger.Info("waiting for the zone to be written", "file", s.zoneFile)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(zoneFileRetry):
+		}
+	}
+	if !shardmap.ValidName(s.zone) {
+		return fmt.Errorf("--zone-file %s: %q is not a valid name of a zone", s.zoneFile, s.zone)
+	}
+	return nil
 }

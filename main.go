@@ -42,7 +42,7 @@ Start with:  tickmesh standalone --data-dir ./data`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return withHelp(cmd, flagError(err))
 	})
-	root.AddCommand(newStandaloneCommand(), newNodeCommand(), newRouterCommand(), newRescueMapCommand(), newVersionCommand(), newFailpointsCommand())
+	root.AddCommand(newStandaloneCommand(), newNodeCommand(), newRouterCommand(), newEtcdCommand(), newRescueMapCommand(), newVersionCommand(), newFailpointsCommand())
 	for _, cmd := range clientCommands() {
 		root.AddCommand(wrapUsage(cmd))
 	}

@@ -174,6 +174,18 @@ func (m *member) storeTrouble() error {
 	return nil
 }
 
+// ready says why the node is not, if so: it takes no writes, or has not caught up.
+// Whether the placement store answers does not count.
+func (m *member) ready() error {
+	if err := m.node.Health(); err != nil {
+		return err
+	}
+	if behind := m.node.Behind(); len(behind) > 0 {
+		return fmt.Errorf("%d shards have not caught up with their leaders, the first is %d", len(behind), behind[0])
+	}
+	return nil
+}
+
 // details tell what a person should know, for /readyz.
 func (m *member) details() []string {
 	if err := m.storeTrouble(); err != nil {

@@ -219,6 +219,9 @@ func (r *clusterRouter) Drain(ctx context.Context, node string, dryRun bool) (*t
 	if view.Map == nil || !knownNode(&view, node) {
 		return nil, fmt.Errorf("%w: there is no node %q", wire.ErrNotFound, node)
 	}
+	if err := managed(&view, "kubectl tickmesh drain "+node); err != nil && !dryRun {
+		return nil, err
+	}
 	rates := shardmap.Rates{ShardBytes: make([]int64, len(view.Map.Rows)), BytesPerSecond: forecastBytesPerSecond}
 	for shard, g := range leaders(r.reports(ctx)) {
 		rates.ShardBytes[shard] = int64(g.GetBytes())
@@ -249,7 +252,19 @@ func (r *clusterRouter) Undrain(ctx context.Context, node string) error {
 	if !knownNode(&view, node) {
 		return fmt.Errorf("%w: there is no node %q", wire.ErrNotFound, node)
 	}
+	if err := managed(&view, "kubectl tickmesh undrain "+node); err != nil {
+		return err
+	}
 	return r.options.store.SetDesired(ctx, node, shardmap.Active)
+}
+
+// managed refuses a change that only the cluster's manager may make, and names the
+// command that asks it.
+func managed(view *shardmap.View, command string) error {
+	if view.Manager == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %s says what is desired of the nodes of this cluster; use `%s`", wire.ErrRefused, view.Manager, command)
 }
 
 func knownNode(view *shardmap.View, node string) bool {

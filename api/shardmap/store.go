@@ -26,6 +26,8 @@ var (
 	ErrNodeHeld = errors.New("another process is registered under this node id")
 	// ErrRetired: the data folder's incarnation was replaced and may not come back.
 	ErrRetired = errors.New("this data folder was replaced and retired")
+	// ErrManager: the name of a manager is too long or has strange characters.
+	ErrManager = errors.New("not a valid name of a manager")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("the placement store is closed")
 )
@@ -36,6 +38,9 @@ type View struct {
 	Nodes        map[string]NodeInfo      // the live ones, by id
 	Desired      map[string]Desired       // by node
 	Incarnations map[string][]Incarnation // by node, in the order in which they registered
+	// Manager alone may say what is desired, when it is not empty: the resource that a
+	// cluster was made from, as kind/namespace/name. Empty: the command line may.
+	Manager string
 	// Err is set while the store cannot be relied on: ErrUnavailable, ErrRolledBack,
 	// ErrWrongCluster, ErrMap, ErrFormat. The other fields are then the last good ones.
 	Err error
@@ -113,6 +118,10 @@ type Store interface {
 
 	// SetDesired says what is wanted of a node; "" forgets the node.
 	SetDesired(ctx context.Context, node string, desired Desired) error
+
+	// SetManager says who alone may say what is desired; "" that anybody may. It is a
+	// note for others: the store does not enforce it. Errors: ErrManager.
+	SetManager(ctx context.Context, manager string) error
 
 	// Register enters a node under a lease, and its incarnation among the known ones.
 	// A process with the same incarnation and address takes over at once: it is the

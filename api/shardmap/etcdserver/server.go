@@ -29,6 +29,11 @@ type Options struct {
 	QuotaBytes    int64  // of its database; 0: QuotaBytesDefault
 	NoSync        bool   // do not wait for the disk: for tests only
 	Log           *slog.Logger
+
+	Membership     *Membership // nil: a cluster of this member alone
+	ClientTLS      TLSFiles    // of the listener for clients, who must show a certificate; none named: no TLS
+	PeerTLS        TLSFiles    // of connections between members, both ways
+	MetricsAddress string      // host:port for /metrics and /health, always without TLS; empty: with the clients'
 }
 
 // Defaults and bounds.
@@ -60,15 +65,19 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	timeout := time.NewTimer(startTimeout)
-	defer timeout.Stop()
+	var late <-chan time.Time // members of a cluster may have to wait for the others
+	if o.Membership == nil {
+		timeout := time.NewTimer(startTimeout)
+		defer timeout.Stop()
+		late = timeout.C
+	}
 	select {
 	case <-etcd.Server.ReadyNotify():
 		return &Server{etcd: etcd, endpoint: etcd.Clients[0].Addr().String(), stopping: stopping}, nil
 	case err = <-etcd.Err():
 	case <-etcd.Server.StopNotify():
 		err = errors.New("it stopped")
-	case <-timeout.C:
+	case <-late:
 		err = fmt.Errorf("not ready after %s", startTimeout)
 	case <-ctx.Done():
 		err = ctx.Err()
@@ -86,7 +95,9 @@ func (s *Server) Failed() <-chan error { return s.etcd.Err() }
 // Close stops the server; what it has answered is on disk. A client that has
 // connected and says nothing can hold etcd up, so the wait is bounded. Errors: ErrStop.
 func (s *Server) Close() error {
-	s.stopping.Store(true)
+	if s.stopping.Swap(true) {
+		return nil // it is being stopped, or was
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -106,11 +117,11 @@ func configOf(o Options, stopping *atomic.Bool) (*embed.Config, error) {
 	if o.PeerAddress == "" {
 		o.PeerAddress = "127.0.0.1:0"
 	}
-	client, err := urlOf(o.ClientAddress)
+	client, err := urlOf(o.ClientAddress, o.ClientTLS)
 	if err != nil {
 		return nil, err
 	}
-	peer, err := urlOf(o.PeerAddress)
+	peer, err := urlOf(o.PeerAddress, o.PeerTLS)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +135,17 @@ func configOf(o Options, stopping *atomic.Bool) (*embed.Config, error) {
 	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.InitialClusterToken = "tickmesh"
+	if err := o.Membership.apply(c); err != nil {
+		return nil, err
+	}
+	c.ClientTLSInfo, c.PeerTLSInfo = o.ClientTLS.info(), o.PeerTLS.info()
+	if o.MetricsAddress != "" {
+		metrics, err := urlOf(o.MetricsAddress, TLSFiles{})
+		if err != nil {
+			return nil, err
+		}
+		c.ListenMetricsUrls = []url.URL{metrics}
+	}
 	c.QuotaBackendBytes = o.QuotaBytes
 	if c.QuotaBackendBytes == 0 {
 		c.QuotaBackendBytes = QuotaBytesDefault
@@ -138,9 +160,12 @@ func configOf(o Options, stopping *atomic.Bool) (*embed.Config, error) {
 
 // urlOf checks an address. The server listens where it advertises, so a port of 0 is
 // fine only because nobody asks it for its advertised address.
-func urlOf(address string) (url.URL, error) {
+func urlOf(address string, tls TLSFiles) (url.URL, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return url.URL{}, fmt.Errorf("%w: address %q: %w", ErrStart, address, err)
+	}
+	if tls.Cert != "" {
+		return url.URL{Scheme: "https", Host: address}, nil
 	}
 	return url.URL{Scheme: "http", Host: address}, nil
 }

@@ -20,6 +20,7 @@ func (k keys) shardMap() string                { return k.prefix + "map" }
 func (k keys) desired(node string) string      { return k.prefix + "desired/" + node }
 func (k keys) node(node string) string         { return k.prefix + "nodes/" + node }
 func (k keys) incarnations(node string) string { return k.prefix + "incarnations/" + node }
+func (k keys) manager() string                 { return k.prefix + "manager" }
 func (k keys) election() string                { return k.prefix + "elect/placement" }
 
 // contents are the keys of a cluster, decoded one by one as they change.
@@ -29,6 +30,7 @@ type contents struct {
 	nodes        map[string]shardmap.NodeInfo
 	desired      map[string]shardmap.Desired
 	incarnations map[string][]shardmap.Incarnation
+	manager      string
 }
 
 // load reads all keys, and gives the revision at which they were so.
@@ -56,6 +58,11 @@ func (c *contents) put(k keys, key string, value []byte) bool {
 	switch {
 	case kind == "map" && node == "":
 		c.putMap(value)
+	case kind == "manager" && node == "":
+		c.manager = ""
+		if shardmap.ValidateManager(string(value)) == nil {
+			c.manager = string(value)
+		}
 	case !shardmap.ValidName(node):
 		return false
 	case kind == "nodes":
@@ -99,7 +106,7 @@ func (c *contents) putMap(value []byte) {
 // view is a copy of what is known.
 func (c *contents) view() shardmap.View {
 	view := shardmap.View{
-		Map: c.shardMap, Err: c.mapErr,
+		Map: c.shardMap, Err: c.mapErr, Manager: c.manager,
 		Nodes:        make(map[string]shardmap.NodeInfo, len(c.nodes)),
 		Desired:      make(map[string]shardmap.Desired, len(c.desired)),
 		Incarnations: make(map[string][]shardmap.Incarnation, len(c.incarnations)),

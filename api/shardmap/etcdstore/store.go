@@ -278,6 +278,21 @@ func (s *Store) SetDesired(ctx context.Context, node string, desired shardmap.De
 	})
 }
 
+// SetManager implements shardmap.Store.
+func (s *Store) SetManager(ctx context.Context, manager string) error {
+	if err := shardmap.ValidateManager(manager); err != nil {
+		return err
+	}
+	return s.request(ctx, func(ctx context.Context, client *clientv3.Client) error {
+		if manager == "" {
+			_, err := client.Delete(ctx, s.keys.manager())
+			return err
+		}
+		_, err := client.Put(ctx, s.keys.manager(), manager)
+		return err
+	})
+}
+
 // Close implements shardmap.Store. It takes leases back where etcd answers at once.
 func (s *Store) Close() error {
 	s.mu.Lock()

@@ -25,6 +25,7 @@ type content struct {
 	shardMap     *shardmap.Map
 	desired      map[string]shardmap.Desired
 	incarnations map[string][]shardmap.Incarnation
+	manager      string
 }
 
 func (c content) clone() content {
@@ -133,6 +134,7 @@ func (s *Server) viewLocked() shardmap.View {
 	}
 	return shardmap.View{
 		Map: s.mu.shardMap, Nodes: nodes,
+		Manager:      s.mu.manager,
 		Desired:      maps.Clone(s.mu.desired),
 		Incarnations: cloneIncarnations(s.mu.incarnations),
 	}

@@ -149,6 +149,21 @@ func (s *Store) SetDesired(ctx context.Context, node string, desired shardmap.De
 	return nil
 }
 
+// SetManager implements shardmap.Store.
+func (s *Store) SetManager(ctx context.Context, manager string) error {
+	if err := shardmap.ValidateManager(manager); err != nil {
+		return err
+	}
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	if err := s.usableLocked(ctx); err != nil {
+		return err
+	}
+	s.server.mu.manager = manager
+	s.server.notifyLocked()
+	return nil
+}
+
 // Retire implements shardmap.Store.
 func (s *Store) Retire(ctx context.Context, node, incarnation string) error {
 	if !shardmap.ValidName(node) || !shardmap.ValidIncarnation(incarnation) {

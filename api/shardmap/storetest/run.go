@@ -50,6 +50,7 @@ func Run(t *testing.T, open func(t testing.TB, own bool) Backend) {
 		{"WatchAfterCut", false, testWatchAfterCut},
 		{"Unreachable", false, testUnreachable},
 		{"Desired", false, testDesired},
+		{"Manager", false, testManager},
 		{"Register", false, testRegister},
 		{"Twin", false, testTwin},
 		{"LeaseEnds", false, testLeaseEnds},

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -84,6 +85,7 @@ func callAll(ctx context.Context, store shardmap.Store, cluster string) map[stri
 		"load":     func() error { _, err := store.Load(ctx); return err },
 		"swap":     func() error { return store.CompareAndSwap(ctx, 1, Map(cluster, 2)) },
 		"desired":  func() error { return store.SetDesired(ctx, "a", shardmap.Draining) },
+		"manager":  func() error { return store.SetManager(ctx, "TickMeshCluster/lab/demo") },
 		"retire":   func() error { return store.Retire(ctx, "a", Hex(1)) },
 		"register": func() error { _, err := store.Register(ctx, node("a", 1)); return err },
 		"campaign": func() error { _, err := store.Campaign(ctx, "cut"); return err },
@@ -117,6 +119,27 @@ func testDesired(t *testing.T, b Backend) {
 	await(t, views, "one forgotten", func(v shardmap.View) bool { return len(v.Desired) == 1 })
 	mustBe(t, store.SetDesired(ctx, "a", "lost"), shardmap.ErrNode)
 	mustBe(t, store.SetDesired(ctx, "a/b", shardmap.Active), shardmap.ErrNode)
+}
+
+func testManager(t *testing.T, b Backend) {
+	ctx := contextOf(t)
+	store := b.Open(t, shardmap.Seen{})
+	views := b.Open(t, shardmap.Seen{}).Watch(ctx)
+	managedBy := func(manager string) func(shardmap.View) bool {
+		return func(v shardmap.View) bool { return v.Manager == manager }
+	}
+	const manager = "TickMeshCluster/lab/demo"
+	must(t, store.SetManager(ctx, manager))
+	await(t, views, "its manager", managedBy(manager))
+	view, err := store.Load(ctx)
+	must(t, err)
+	if view.Manager != manager {
+		t.Fatalf("loaded %q", view.Manager)
+	}
+	must(t, store.SetManager(ctx, ""))
+	await(t, views, "no manager", managedBy(""))
+	mustBe(t, store.SetManager(ctx, "two words"), shardmap.ErrManager)
+	mustBe(t, store.SetManager(ctx, strings.Repeat("m", 1000)), shardmap.ErrManager)
 }
 
 func testClose(t *testing.T, b Backend) {
