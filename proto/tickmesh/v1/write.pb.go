@@ -21,6 +21,58 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// WriteLevel says how many replicas have a batch in their logs when it is answered.
+type WriteLevel int32
+
+const (
+	// A majority of the voters of each shard.
+	WriteLevel_WRITE_LEVEL_UNSPECIFIED WriteLevel = 0
+	// A majority, and every full voter of each shard. When one of them is not known to
+	// have the batch in time, the answer is UNAVAILABLE: the batch is written all the
+	// same and will not be undone. Sent again with the same batch id, it is not written
+	// again and waits for the others.
+	WriteLevel_WRITE_LEVEL_ALL WriteLevel = 1
+)
+
+// Enum value maps for WriteLevel.
+var (
+	WriteLevel_name = map[int32]string{
+		0: "WRITE_LEVEL_UNSPECIFIED",
+		1: "WRITE_LEVEL_ALL",
+	}
+	WriteLevel_value = map[string]int32{
+		"WRITE_LEVEL_UNSPECIFIED": 0,
+		"WRITE_LEVEL_ALL":         1,
+	}
+)
+
+func (x WriteLevel) Enum() *WriteLevel {
+	p := new(WriteLevel)
+	*p = x
+	return p
+}
+
+func (x WriteLevel) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WriteLevel) Descriptor() protoreflect.EnumDescriptor {
+	return file_tickmesh_v1_write_proto_enumTypes[0].Descriptor()
+}
+
+func (WriteLevel) Type() protoreflect.EnumType {
+	return &file_tickmesh_v1_write_proto_enumTypes[0]
+}
+
+func (x WriteLevel) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WriteLevel.Descriptor instead.
+func (WriteLevel) EnumDescriptor() ([]byte, []int) {
+	return file_tickmesh_v1_write_proto_rawDescGZIP(), []int{0}
+}
+
 // BatchId names a batch, so that its repetition, through any router, is known as
 // such and not written twice.
 type BatchId struct {
@@ -151,7 +203,9 @@ type Batch struct {
 	// the difference to the one before it.
 	TimeDeltasMs []int64 `protobuf:"zigzag64,4,rep,packed,name=time_deltas_ms,json=timeDeltasMs,proto3" json:"time_deltas_ms,omitempty"`
 	// For each sample its value, any float64.
-	Values        []float64 `protobuf:"fixed64,5,rep,packed,name=values,proto3" json:"values,omitempty"`
+	Values []float64 `protobuf:"fixed64,5,rep,packed,name=values,proto3" json:"values,omitempty"`
+	// How many replicas are waited for.
+	Level         WriteLevel `protobuf:"varint,6,opt,name=level,proto3,enum=tickmesh.v1.WriteLevel" json:"level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -221,6 +275,13 @@ func (x *Batch) GetValues() []float64 {
 	return nil
 }
 
+func (x *Batch) GetLevel() WriteLevel {
+	if x != nil {
+		return x.Level
+	}
+	return WriteLevel_WRITE_LEVEL_UNSPECIFIED
+}
+
 // RefusedSeries is a series whose samples were left out.
 type RefusedSeries struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -282,7 +343,10 @@ type WriteResult struct {
 	// The batch is, at least, in the logs of so many replicas.
 	Copies uint32 `protobuf:"varint,1,opt,name=copies,proto3" json:"copies,omitempty"`
 	// Series whose samples were left out.
-	Refused       []*RefusedSeries `protobuf:"bytes,2,rep,name=refused,proto3" json:"refused,omitempty"`
+	Refused []*RefusedSeries `protobuf:"bytes,2,rep,name=refused,proto3" json:"refused,omitempty"`
+	// The level that was reached: that of the batch, or less from a server that does
+	// not know it.
+	Level         WriteLevel `protobuf:"varint,3,opt,name=level,proto3,enum=tickmesh.v1.WriteLevel" json:"level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -329,6 +393,13 @@ func (x *WriteResult) GetRefused() []*RefusedSeries {
 		return x.Refused
 	}
 	return nil
+}
+
+func (x *WriteResult) GetLevel() WriteLevel {
+	if x != nil {
+		return x.Level
+	}
+	return WriteLevel_WRITE_LEVEL_UNSPECIFIED
 }
 
 // WriteRequest is one batch.
@@ -595,19 +666,21 @@ const file_tickmesh_v1_write_proto_rawDesc = "" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\"S\n" +
 	"\fSeriesHandle\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\rR\x06handle\x12+\n" +
-	"\x06series\x18\x02 \x01(\v2\x13.tickmesh.v1.SeriesR\x06series\"\xcd\x01\n" +
+	"\x06series\x18\x02 \x01(\v2\x13.tickmesh.v1.SeriesR\x06series\"\xfc\x01\n" +
 	"\x05Batch\x12/\n" +
 	"\bbatch_id\x18\x01 \x01(\v2\x14.tickmesh.v1.BatchIdR\abatchId\x12;\n" +
 	"\vdefinitions\x18\x02 \x03(\v2\x19.tickmesh.v1.SeriesHandleR\vdefinitions\x12\x18\n" +
 	"\ahandles\x18\x03 \x03(\rR\ahandles\x12$\n" +
 	"\x0etime_deltas_ms\x18\x04 \x03(\x12R\ftimeDeltasMs\x12\x16\n" +
-	"\x06values\x18\x05 \x03(\x01R\x06values\"Q\n" +
+	"\x06values\x18\x05 \x03(\x01R\x06values\x12-\n" +
+	"\x05level\x18\x06 \x01(\x0e2\x17.tickmesh.v1.WriteLevelR\x05level\"Q\n" +
 	"\rRefusedSeries\x12\x16\n" +
 	"\x06handle\x18\x01 \x01(\rR\x06handle\x12(\n" +
-	"\x05error\x18\x02 \x01(\v2\x12.tickmesh.v1.ErrorR\x05error\"[\n" +
+	"\x05error\x18\x02 \x01(\v2\x12.tickmesh.v1.ErrorR\x05error\"\x8a\x01\n" +
 	"\vWriteResult\x12\x16\n" +
 	"\x06copies\x18\x01 \x01(\rR\x06copies\x124\n" +
-	"\arefused\x18\x02 \x03(\v2\x1a.tickmesh.v1.RefusedSeriesR\arefused\"8\n" +
+	"\arefused\x18\x02 \x03(\v2\x1a.tickmesh.v1.RefusedSeriesR\arefused\x12-\n" +
+	"\x05level\x18\x03 \x01(\x0e2\x17.tickmesh.v1.WriteLevelR\x05level\"8\n" +
 	"\fWriteRequest\x12(\n" +
 	"\x05batch\x18\x01 \x01(\v2\x12.tickmesh.v1.BatchR\x05batch\"A\n" +
 	"\rWriteResponse\x120\n" +
@@ -621,7 +694,11 @@ const file_tickmesh_v1_write_proto_rawDesc = "" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x122\n" +
 	"\x06result\x18\x02 \x01(\v2\x18.tickmesh.v1.WriteResultH\x00R\x06result\x12*\n" +
 	"\x05error\x18\x03 \x01(\v2\x12.tickmesh.v1.ErrorH\x00R\x05errorB\t\n" +
-	"\aoutcome2\xa4\x01\n" +
+	"\aoutcome*>\n" +
+	"\n" +
+	"WriteLevel\x12\x1b\n" +
+	"\x17WRITE_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fWRITE_LEVEL_ALL\x10\x012\xa4\x01\n" +
 	"\fWriteService\x12>\n" +
 	"\x05Write\x12\x19.tickmesh.v1.WriteRequest\x1a\x1a.tickmesh.v1.WriteResponse\x12T\n" +
 	"\vWriteStream\x12\x1f.tickmesh.v1.WriteStreamRequest\x1a .tickmesh.v1.WriteStreamResponse(\x010\x01B;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3"
@@ -638,40 +715,44 @@ func file_tickmesh_v1_write_proto_rawDescGZIP() []byte {
 	return file_tickmesh_v1_write_proto_rawDescData
 }
 
+var file_tickmesh_v1_write_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_tickmesh_v1_write_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_tickmesh_v1_write_proto_goTypes = []any{
-	(*BatchId)(nil),             // 0: tickmesh.v1.BatchId
-	(*SeriesHandle)(nil),        // 1: tickmesh.v1.SeriesHandle
-	(*Batch)(nil),               // 2: tickmesh.v1.Batch
-	(*RefusedSeries)(nil),       // 3: tickmesh.v1.RefusedSeries
-	(*WriteResult)(nil),         // 4: tickmesh.v1.WriteResult
-	(*WriteRequest)(nil),        // 5: tickmesh.v1.WriteRequest
-	(*WriteResponse)(nil),       // 6: tickmesh.v1.WriteResponse
-	(*WriteStreamRequest)(nil),  // 7: tickmesh.v1.WriteStreamRequest
-	(*WriteStreamResponse)(nil), // 8: tickmesh.v1.WriteStreamResponse
-	(*Series)(nil),              // 9: tickmesh.v1.Series
-	(*Error)(nil),               // 10: tickmesh.v1.Error
+	(WriteLevel)(0),             // 0: tickmesh.v1.WriteLevel
+	(*BatchId)(nil),             // 1: tickmesh.v1.BatchId
+	(*SeriesHandle)(nil),        // 2: tickmesh.v1.SeriesHandle
+	(*Batch)(nil),               // 3: tickmesh.v1.Batch
+	(*RefusedSeries)(nil),       // 4: tickmesh.v1.RefusedSeries
+	(*WriteResult)(nil),         // 5: tickmesh.v1.WriteResult
+	(*WriteRequest)(nil),        // 6: tickmesh.v1.WriteRequest
+	(*WriteResponse)(nil),       // 7: tickmesh.v1.WriteResponse
+	(*WriteStreamRequest)(nil),  // 8: tickmesh.v1.WriteStreamRequest
+	(*WriteStreamResponse)(nil), // 9: tickmesh.v1.WriteStreamResponse
+	(*Series)(nil),              // 10: tickmesh.v1.Series
+	(*Error)(nil),               // 11: tickmesh.v1.Error
 }
 var file_tickmesh_v1_write_proto_depIdxs = []int32{
-	9,  // 0: tickmesh.v1.SeriesHandle.series:type_name -> tickmesh.v1.Series
-	0,  // 1: tickmesh.v1.Batch.batch_id:type_name -> tickmesh.v1.BatchId
-	1,  // 2: tickmesh.v1.Batch.definitions:type_name -> tickmesh.v1.SeriesHandle
-	10, // 3: tickmesh.v1.RefusedSeries.error:type_name -> tickmesh.v1.Error
-	3,  // 4: tickmesh.v1.WriteResult.refused:type_name -> tickmesh.v1.RefusedSeries
-	2,  // 5: tickmesh.v1.WriteRequest.batch:type_name -> tickmesh.v1.Batch
-	4,  // 6: tickmesh.v1.WriteResponse.result:type_name -> tickmesh.v1.WriteResult
-	2,  // 7: tickmesh.v1.WriteStreamRequest.batch:type_name -> tickmesh.v1.Batch
-	4,  // 8: tickmesh.v1.WriteStreamResponse.result:type_name -> tickmesh.v1.WriteResult
-	10, // 9: tickmesh.v1.WriteStreamResponse.error:type_name -> tickmesh.v1.Error
-	5,  // 10: tickmesh.v1.WriteService.Write:input_type -> tickmesh.v1.WriteRequest
-	7,  // 11: tickmesh.v1.WriteService.WriteStream:input_type -> tickmesh.v1.WriteStreamRequest
-	6,  // 12: tickmesh.v1.WriteService.Write:output_type -> tickmesh.v1.WriteResponse
-	8,  // 13: tickmesh.v1.WriteService.WriteStream:output_type -> tickmesh.v1.WriteStreamResponse
-	12, // [12:14] is the sub-list for method output_type
-	10, // [10:12] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	10, // 0: tickmesh.v1.SeriesHandle.series:type_name -> tickmesh.v1.Series
+	1,  // 1: tickmesh.v1.Batch.batch_id:type_name -> tickmesh.v1.BatchId
+	2,  // 2: tickmesh.v1.Batch.definitions:type_name -> tickmesh.v1.SeriesHandle
+	0,  // 3: tickmesh.v1.Batch.level:type_name -> tickmesh.v1.WriteLevel
+	11, // 4: tickmesh.v1.RefusedSeries.error:type_name -> tickmesh.v1.Error
+	4,  // 5: tickmesh.v1.WriteResult.refused:type_name -> tickmesh.v1.RefusedSeries
+	0,  // 6: tickmesh.v1.WriteResult.level:type_name -> tickmesh.v1.WriteLevel
+	3,  // 7: tickmesh.v1.WriteRequest.batch:type_name -> tickmesh.v1.Batch
+	5,  // 8: tickmesh.v1.WriteResponse.result:type_name -> tickmesh.v1.WriteResult
+	3,  // 9: tickmesh.v1.WriteStreamRequest.batch:type_name -> tickmesh.v1.Batch
+	5,  // 10: tickmesh.v1.WriteStreamResponse.result:type_name -> tickmesh.v1.WriteResult
+	11, // 11: tickmesh.v1.WriteStreamResponse.error:type_name -> tickmesh.v1.Error
+	6,  // 12: tickmesh.v1.WriteService.Write:input_type -> tickmesh.v1.WriteRequest
+	8,  // 13: tickmesh.v1.WriteService.WriteStream:input_type -> tickmesh.v1.WriteStreamRequest
+	7,  // 14: tickmesh.v1.WriteService.Write:output_type -> tickmesh.v1.WriteResponse
+	9,  // 15: tickmesh.v1.WriteService.WriteStream:output_type -> tickmesh.v1.WriteStreamResponse
+	14, // [14:16] is the sub-list for method output_type
+	12, // [12:14] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_tickmesh_v1_write_proto_init() }
@@ -690,13 +771,14 @@ func file_tickmesh_v1_write_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tickmesh_v1_write_proto_rawDesc), len(file_tickmesh_v1_write_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_tickmesh_v1_write_proto_goTypes,
 		DependencyIndexes: file_tickmesh_v1_write_proto_depIdxs,
+		EnumInfos:         file_tickmesh_v1_write_proto_enumTypes,
 		MessageInfos:      file_tickmesh_v1_write_proto_msgTypes,
 	}.Build()
 	File_tickmesh_v1_write_proto = out.File

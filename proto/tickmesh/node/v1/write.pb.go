@@ -95,8 +95,8 @@ func (x *Part) GetPoints() uint32 {
 	return 0
 }
 
-// WriteRequest is a frame.
-type WriteRequest struct {
+// Frame is a write that has a name.
+type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Chosen by the caller, given back with the answer.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
@@ -105,15 +105,92 @@ type WriteRequest struct {
 	// At most one for each shard.
 	Parts []*Part `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
 	// The caller gives up so long after the node has read this; 0: the node's own
-	// bound.
-	TimeoutMs     uint32 `protobuf:"varint,4,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	// bound. Frames of one request wait for room as long as the one that waits longest.
+	TimeoutMs uint32 `protobuf:"varint,4,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	// How many replicas are waited for.
+	Level         v1.WriteLevel `protobuf:"varint,5,opt,name=level,proto3,enum=tickmesh.v1.WriteLevel" json:"level,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Frame) Reset() {
+	*x = Frame{}
+	mi := &file_tickmesh_node_v1_write_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Frame) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Frame) ProtoMessage() {}
+
+func (x *Frame) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_node_v1_write_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Frame.ProtoReflect.Descriptor instead.
+func (*Frame) Descriptor() ([]byte, []int) {
+	return file_tickmesh_node_v1_write_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Frame) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *Frame) GetBatchId() *v1.BatchId {
+	if x != nil {
+		return x.BatchId
+	}
+	return nil
+}
+
+func (x *Frame) GetParts() []*Part {
+	if x != nil {
+		return x.Parts
+	}
+	return nil
+}
+
+func (x *Frame) GetTimeoutMs() uint32 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+func (x *Frame) GetLevel() v1.WriteLevel {
+	if x != nil {
+		return x.Level
+	}
+	return v1.WriteLevel(0)
+}
+
+// WriteRequest has frames that were ready at the same time. What becomes of one does
+// not depend on the others.
+type WriteRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The frames.
+	Frames        []*Frame `protobuf:"bytes,1,rep,name=frames,proto3" json:"frames,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WriteRequest) Reset() {
 	*x = WriteRequest{}
-	mi := &file_tickmesh_node_v1_write_proto_msgTypes[1]
+	mi := &file_tickmesh_node_v1_write_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -125,7 +202,7 @@ func (x *WriteRequest) String() string {
 func (*WriteRequest) ProtoMessage() {}
 
 func (x *WriteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_write_proto_msgTypes[1]
+	mi := &file_tickmesh_node_v1_write_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -138,53 +215,102 @@ func (x *WriteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteRequest.ProtoReflect.Descriptor instead.
 func (*WriteRequest) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_write_proto_rawDescGZIP(), []int{1}
+	return file_tickmesh_node_v1_write_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *WriteRequest) GetSequence() uint64 {
+func (x *WriteRequest) GetFrames() []*Frame {
+	if x != nil {
+		return x.Frames
+	}
+	return nil
+}
+
+// FrameResult answers a frame.
+type FrameResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the frame.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// One for each part, in their order; empty when error or copies is set.
+	Results []*PartResult `protobuf:"bytes,2,rep,name=results,proto3" json:"results,omitempty"`
+	// The frame could not be read, or the node takes none.
+	Error *v1.Error `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	// Set when all parts were written and there is nothing else to say: each is, at
+	// least, in the logs of so many replicas.
+	Copies        uint32 `protobuf:"varint,4,opt,name=copies,proto3" json:"copies,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FrameResult) Reset() {
+	*x = FrameResult{}
+	mi := &file_tickmesh_node_v1_write_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FrameResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FrameResult) ProtoMessage() {}
+
+func (x *FrameResult) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_node_v1_write_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FrameResult.ProtoReflect.Descriptor instead.
+func (*FrameResult) Descriptor() ([]byte, []int) {
+	return file_tickmesh_node_v1_write_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *FrameResult) GetSequence() uint64 {
 	if x != nil {
 		return x.Sequence
 	}
 	return 0
 }
 
-func (x *WriteRequest) GetBatchId() *v1.BatchId {
+func (x *FrameResult) GetResults() []*PartResult {
 	if x != nil {
-		return x.BatchId
+		return x.Results
 	}
 	return nil
 }
 
-func (x *WriteRequest) GetParts() []*Part {
+func (x *FrameResult) GetError() *v1.Error {
 	if x != nil {
-		return x.Parts
+		return x.Error
 	}
 	return nil
 }
 
-func (x *WriteRequest) GetTimeoutMs() uint32 {
+func (x *FrameResult) GetCopies() uint32 {
 	if x != nil {
-		return x.TimeoutMs
+		return x.Copies
 	}
 	return 0
 }
 
-// WriteResponse answers a frame.
+// WriteResponse has answers to frames, in any order, each once.
 type WriteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the request.
-	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// One for each part, in their order; empty when error is set.
-	Results []*PartResult `protobuf:"bytes,2,rep,name=results,proto3" json:"results,omitempty"`
-	// The frame could not be read, or the node takes none.
-	Error         *v1.Error `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	// The answers.
+	Results       []*FrameResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WriteResponse) Reset() {
 	*x = WriteResponse{}
-	mi := &file_tickmesh_node_v1_write_proto_msgTypes[2]
+	mi := &file_tickmesh_node_v1_write_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -196,7 +322,7 @@ func (x *WriteResponse) String() string {
 func (*WriteResponse) ProtoMessage() {}
 
 func (x *WriteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_write_proto_msgTypes[2]
+	mi := &file_tickmesh_node_v1_write_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -209,26 +335,12 @@ func (x *WriteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteResponse.ProtoReflect.Descriptor instead.
 func (*WriteResponse) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_write_proto_rawDescGZIP(), []int{2}
+	return file_tickmesh_node_v1_write_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *WriteResponse) GetSequence() uint64 {
-	if x != nil {
-		return x.Sequence
-	}
-	return 0
-}
-
-func (x *WriteResponse) GetResults() []*PartResult {
+func (x *WriteResponse) GetResults() []*FrameResult {
 	if x != nil {
 		return x.Results
-	}
-	return nil
-}
-
-func (x *WriteResponse) GetError() *v1.Error {
-	if x != nil {
-		return x.Error
 	}
 	return nil
 }
@@ -247,14 +359,20 @@ type PartResult struct {
 	// Ids of the other definitions.
 	Defined []*Defined `protobuf:"bytes,5,rep,name=defined,proto3" json:"defined,omitempty"`
 	// The era of those ids.
-	Era           uint32 `protobuf:"varint,6,opt,name=era,proto3" json:"era,omitempty"`
+	Era uint32 `protobuf:"varint,6,opt,name=era,proto3" json:"era,omitempty"`
+	// The level that was reached. With that of the request not reached, the part was
+	// written all the same, and will not be undone.
+	Level v1.WriteLevel `protobuf:"varint,7,opt,name=level,proto3,enum=tickmesh.v1.WriteLevel" json:"level,omitempty"`
+	// Full voters that were not known to have the part in their logs when the time was
+	// over, if WRITE_LEVEL_ALL was asked for.
+	Missing       uint32 `protobuf:"varint,8,opt,name=missing,proto3" json:"missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PartResult) Reset() {
 	*x = PartResult{}
-	mi := &file_tickmesh_node_v1_write_proto_msgTypes[3]
+	mi := &file_tickmesh_node_v1_write_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -266,7 +384,7 @@ func (x *PartResult) String() string {
 func (*PartResult) ProtoMessage() {}
 
 func (x *PartResult) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_write_proto_msgTypes[3]
+	mi := &file_tickmesh_node_v1_write_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -279,7 +397,7 @@ func (x *PartResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartResult.ProtoReflect.Descriptor instead.
 func (*PartResult) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_write_proto_rawDescGZIP(), []int{3}
+	return file_tickmesh_node_v1_write_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PartResult) GetError() *v1.Error {
@@ -324,6 +442,20 @@ func (x *PartResult) GetEra() uint32 {
 	return 0
 }
 
+func (x *PartResult) GetLevel() v1.WriteLevel {
+	if x != nil {
+		return x.Level
+	}
+	return v1.WriteLevel(0)
+}
+
+func (x *PartResult) GetMissing() uint32 {
+	if x != nil {
+		return x.Missing
+	}
+	return 0
+}
+
 // RefusedDefinition is a definition whose points were left out.
 type RefusedDefinition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -337,7 +469,7 @@ type RefusedDefinition struct {
 
 func (x *RefusedDefinition) Reset() {
 	*x = RefusedDefinition{}
-	mi := &file_tickmesh_node_v1_write_proto_msgTypes[4]
+	mi := &file_tickmesh_node_v1_write_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -349,7 +481,7 @@ func (x *RefusedDefinition) String() string {
 func (*RefusedDefinition) ProtoMessage() {}
 
 func (x *RefusedDefinition) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_write_proto_msgTypes[4]
+	mi := &file_tickmesh_node_v1_write_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -362,7 +494,7 @@ func (x *RefusedDefinition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedDefinition.ProtoReflect.Descriptor instead.
 func (*RefusedDefinition) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_write_proto_rawDescGZIP(), []int{4}
+	return file_tickmesh_node_v1_write_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RefusedDefinition) GetDefinition() uint32 {
@@ -392,7 +524,7 @@ type Defined struct {
 
 func (x *Defined) Reset() {
 	*x = Defined{}
-	mi := &file_tickmesh_node_v1_write_proto_msgTypes[5]
+	mi := &file_tickmesh_node_v1_write_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -404,7 +536,7 @@ func (x *Defined) String() string {
 func (*Defined) ProtoMessage() {}
 
 func (x *Defined) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_node_v1_write_proto_msgTypes[5]
+	mi := &file_tickmesh_node_v1_write_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -417,7 +549,7 @@ func (x *Defined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Defined.ProtoReflect.Descriptor instead.
 func (*Defined) Descriptor() ([]byte, []int) {
-	return file_tickmesh_node_v1_write_proto_rawDescGZIP(), []int{5}
+	return file_tickmesh_node_v1_write_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Defined) GetDefinition() uint32 {
@@ -443,17 +575,23 @@ const file_tickmesh_node_v1_write_proto_rawDesc = "" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x10\n" +
 	"\x03era\x18\x02 \x01(\rR\x03era\x12\x14\n" +
 	"\x05batch\x18\x03 \x01(\fR\x05batch\x12\x16\n" +
-	"\x06points\x18\x04 \x01(\rR\x06points\"\xa8\x01\n" +
-	"\fWriteRequest\x12\x1a\n" +
+	"\x06points\x18\x04 \x01(\rR\x06points\"\xd0\x01\n" +
+	"\x05Frame\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12/\n" +
 	"\bbatch_id\x18\x02 \x01(\v2\x14.tickmesh.v1.BatchIdR\abatchId\x12,\n" +
 	"\x05parts\x18\x03 \x03(\v2\x16.tickmesh.node.v1.PartR\x05parts\x12\x1d\n" +
 	"\n" +
-	"timeout_ms\x18\x04 \x01(\rR\ttimeoutMs\"\x8d\x01\n" +
-	"\rWriteResponse\x12\x1a\n" +
+	"timeout_ms\x18\x04 \x01(\rR\ttimeoutMs\x12-\n" +
+	"\x05level\x18\x05 \x01(\x0e2\x17.tickmesh.v1.WriteLevelR\x05level\"?\n" +
+	"\fWriteRequest\x12/\n" +
+	"\x06frames\x18\x01 \x03(\v2\x17.tickmesh.node.v1.FrameR\x06frames\"\xa3\x01\n" +
+	"\vFrameResult\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x126\n" +
 	"\aresults\x18\x02 \x03(\v2\x1c.tickmesh.node.v1.PartResultR\aresults\x12(\n" +
-	"\x05error\x18\x03 \x01(\v2\x12.tickmesh.v1.ErrorR\x05error\"\xec\x01\n" +
+	"\x05error\x18\x03 \x01(\v2\x12.tickmesh.v1.ErrorR\x05error\x12\x16\n" +
+	"\x06copies\x18\x04 \x01(\rR\x06copies\"H\n" +
+	"\rWriteResponse\x127\n" +
+	"\aresults\x18\x01 \x03(\v2\x1d.tickmesh.node.v1.FrameResultR\aresults\"\xb5\x02\n" +
 	"\n" +
 	"PartResult\x12(\n" +
 	"\x05error\x18\x01 \x01(\v2\x12.tickmesh.v1.ErrorR\x05error\x12\x16\n" +
@@ -461,7 +599,9 @@ const file_tickmesh_node_v1_write_proto_rawDesc = "" +
 	"\x06copies\x18\x03 \x01(\rR\x06copies\x12=\n" +
 	"\arefused\x18\x04 \x03(\v2#.tickmesh.node.v1.RefusedDefinitionR\arefused\x123\n" +
 	"\adefined\x18\x05 \x03(\v2\x19.tickmesh.node.v1.DefinedR\adefined\x12\x10\n" +
-	"\x03era\x18\x06 \x01(\rR\x03era\"]\n" +
+	"\x03era\x18\x06 \x01(\rR\x03era\x12-\n" +
+	"\x05level\x18\a \x01(\x0e2\x17.tickmesh.v1.WriteLevelR\x05level\x12\x18\n" +
+	"\amissing\x18\b \x01(\rR\amissing\"]\n" +
 	"\x11RefusedDefinition\x12\x1e\n" +
 	"\n" +
 	"definition\x18\x01 \x01(\rR\n" +
@@ -485,31 +625,38 @@ func file_tickmesh_node_v1_write_proto_rawDescGZIP() []byte {
 	return file_tickmesh_node_v1_write_proto_rawDescData
 }
 
-var file_tickmesh_node_v1_write_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_tickmesh_node_v1_write_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_tickmesh_node_v1_write_proto_goTypes = []any{
 	(*Part)(nil),              // 0: tickmesh.node.v1.Part
-	(*WriteRequest)(nil),      // 1: tickmesh.node.v1.WriteRequest
-	(*WriteResponse)(nil),     // 2: tickmesh.node.v1.WriteResponse
-	(*PartResult)(nil),        // 3: tickmesh.node.v1.PartResult
-	(*RefusedDefinition)(nil), // 4: tickmesh.node.v1.RefusedDefinition
-	(*Defined)(nil),           // 5: tickmesh.node.v1.Defined
-	(*v1.BatchId)(nil),        // 6: tickmesh.v1.BatchId
-	(*v1.Error)(nil),          // 7: tickmesh.v1.Error
+	(*Frame)(nil),             // 1: tickmesh.node.v1.Frame
+	(*WriteRequest)(nil),      // 2: tickmesh.node.v1.WriteRequest
+	(*FrameResult)(nil),       // 3: tickmesh.node.v1.FrameResult
+	(*WriteResponse)(nil),     // 4: tickmesh.node.v1.WriteResponse
+	(*PartResult)(nil),        // 5: tickmesh.node.v1.PartResult
+	(*RefusedDefinition)(nil), // 6: tickmesh.node.v1.RefusedDefinition
+	(*Defined)(nil),           // 7: tickmesh.node.v1.Defined
+	(*v1.BatchId)(nil),        // 8: tickmesh.v1.BatchId
+	(v1.WriteLevel)(0),        // 9: tickmesh.v1.WriteLevel
+	(*v1.Error)(nil),          // 10: tickmesh.v1.Error
 }
 var file_tickmesh_node_v1_write_proto_depIdxs = []int32{
-	6, // 0: tickmesh.node.v1.WriteRequest.batch_id:type_name -> tickmesh.v1.BatchId
-	0, // 1: tickmesh.node.v1.WriteRequest.parts:type_name -> tickmesh.node.v1.Part
-	3, // 2: tickmesh.node.v1.WriteResponse.results:type_name -> tickmesh.node.v1.PartResult
-	7, // 3: tickmesh.node.v1.WriteResponse.error:type_name -> tickmesh.v1.Error
-	7, // 4: tickmesh.node.v1.PartResult.error:type_name -> tickmesh.v1.Error
-	4, // 5: tickmesh.node.v1.PartResult.refused:type_name -> tickmesh.node.v1.RefusedDefinition
-	5, // 6: tickmesh.node.v1.PartResult.defined:type_name -> tickmesh.node.v1.Defined
-	7, // 7: tickmesh.node.v1.RefusedDefinition.error:type_name -> tickmesh.v1.Error
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	8,  // 0: tickmesh.node.v1.Frame.batch_id:type_name -> tickmesh.v1.BatchId
+	0,  // 1: tickmesh.node.v1.Frame.parts:type_name -> tickmesh.node.v1.Part
+	9,  // 2: tickmesh.node.v1.Frame.level:type_name -> tickmesh.v1.WriteLevel
+	1,  // 3: tickmesh.node.v1.WriteRequest.frames:type_name -> tickmesh.node.v1.Frame
+	5,  // 4: tickmesh.node.v1.FrameResult.results:type_name -> tickmesh.node.v1.PartResult
+	10, // 5: tickmesh.node.v1.FrameResult.error:type_name -> tickmesh.v1.Error
+	3,  // 6: tickmesh.node.v1.WriteResponse.results:type_name -> tickmesh.node.v1.FrameResult
+	10, // 7: tickmesh.node.v1.PartResult.error:type_name -> tickmesh.v1.Error
+	6,  // 8: tickmesh.node.v1.PartResult.refused:type_name -> tickmesh.node.v1.RefusedDefinition
+	7,  // 9: tickmesh.node.v1.PartResult.defined:type_name -> tickmesh.node.v1.Defined
+	9,  // 10: tickmesh.node.v1.PartResult.level:type_name -> tickmesh.v1.WriteLevel
+	10, // 11: tickmesh.node.v1.RefusedDefinition.error:type_name -> tickmesh.v1.Error
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_tickmesh_node_v1_write_proto_init() }
@@ -523,7 +670,7 @@ func file_tickmesh_node_v1_write_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tickmesh_node_v1_write_proto_rawDesc), len(file_tickmesh_node_v1_write_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
