@@ -1,0 +1,156 @@
+package v1alpha1
+
+import corev1 "k8s.io/api/core/v1"
+
+// RoutersSpec describes the routers.
+type RoutersSpec struct {
+	// How many; not used with autoscaling. Default: 2.
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=256
+	// +optional
+	Count int32 `json:"count,omitempty"`
+	// Let their number follow their load.
+	// +optional
+	Autoscaling *AutoscalingSpec `json:"autoscaling,omitempty"`
+	// Processor and memory of each router. Default: requests of 100m and 256Mi, a limit of 640Mi.
+	// +kubebuilder:default={requests: {cpu: "100m", memory: "256Mi"}, limits: {memory: "640Mi"}}
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// Where the pods of routers may run.
+	// +optional
+	Placement Placement `json:"placement,omitzero"`
+}
+
+// AutoscalingSpec bounds a number of pods that follows their load.
+//
+// +kubebuilder:validation:XValidation:rule="self.min <= self.max",message="autoscaling.min cannot be more than autoscaling.max: raise max, or lower min"
+type AutoscalingSpec struct {
+	// Least number. Default: 2.
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=256
+	// +optional
+	Min int32 `json:"min,omitempty"`
+	// Greatest number.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=256
+	Max int32 `json:"max"`
+	// Processor time, in percent of what is requested, that the number is kept near. Default: 70.
+	// +kubebuilder:default=70
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	CPUPercent int32 `json:"cpuPercent,omitempty"`
+}
+
+// EnvoySpec describes Envoy before the routers.
+type EnvoySpec struct {
+	// Put Envoy before the routers; otherwise clients connect to the routers. Default: true.
+	// +kubebuilder:default=true
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+	// Image of Envoy. Empty: the one that the operator was tested with.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Image string `json:"image,omitempty"`
+	// How many. Default: 2.
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=256
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
+	// Bounds of connections.
+	// +kubebuilder:default={}
+	// +optional
+	ConnectionLimits ConnectionLimits `json:"connectionLimits,omitzero"`
+	// Write a line for each request and connection to standard output. Default: false.
+	// +optional
+	AccessLog bool `json:"accessLog,omitempty"`
+	// Processor and memory of each pod. Default: requests of 100m and 64Mi, a limit of 256Mi.
+	// +kubebuilder:default={requests: {cpu: "100m", memory: "64Mi"}, limits: {memory: "256Mi"}}
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	// Where the pods of Envoy may run.
+	// +optional
+	Placement Placement `json:"placement,omitzero"`
+}
+
+// ConnectionLimits bound the connections of one Envoy.
+type ConnectionLimits struct {
+	// Connections of clients to each port. Default: 10000.
+	// +kubebuilder:default=10000
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	// +optional
+	PerListener int32 `json:"perListener,omitempty"`
+	// Connections to each router, and requests that wait for one. Default: 4096.
+	// +kubebuilder:default=4096
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	// +optional
+	PerRouter int32 `json:"perRouter,omitempty"`
+}
+
+// ServiceSpec describes the Service that clients use, with the ports line (6180), put
+// (6181), http (6182) and grpc (6183).
+//
+// +kubebuilder:validation:XValidation:rule="self.type == 'LoadBalancer' || (!has(self.loadBalancerClass) && !has(self.loadBalancerIP) && !has(self.loadBalancerSourceRanges))",message="loadBalancerClass, loadBalancerIP and loadBalancerSourceRanges need service.type LoadBalancer: set it, or leave them out"
+type ServiceSpec struct {
+	// ClusterIP: from within Kubernetes only; NodePort: at a port of each machine;
+	// LoadBalancer: at an address of its own (on k3s: of the machines). Default: ClusterIP.
+	// +kubebuilder:default=ClusterIP
+	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
+	// +optional
+	Type corev1.ServiceType `json:"type,omitempty"`
+	// Annotations of the Service, as load balancers want them.
+	// +kubebuilder:validation:MaxProperties=32
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Load balancer that is to serve it; empty: the default one.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	LoadBalancerClass string `json:"loadBalancerClass,omitempty"`
+	// Address that the load balancer is asked for.
+	// +kubebuilder:validation:MaxLength=45
+	// +optional
+	LoadBalancerIP string `json:"loadBalancerIP,omitempty"`
+	// Networks of clients that the load balancer lets in; empty: all.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=64
+	// +listType=atomic
+	// +optional
+	LoadBalancerSourceRanges []string `json:"loadBalancerSourceRanges,omitempty"`
+	// Cluster: any machine takes connections; Local: only machines with a pod behind it, and
+	// the addresses of clients are kept. Default: Cluster.
+	// +kubebuilder:default=Cluster
+	// +kubebuilder:validation:Enum=Cluster;Local
+	// +optional
+	ExternalTrafficPolicy corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
+	// Encrypt the connections of clients, on all ports; not set: they are not.
+	// +optional
+	TLS *ServiceTLS `json:"tls,omitempty"`
+}
+
+// ServiceTLS says what the connections of clients are encrypted with, as far as the
+// routers.
+type ServiceTLS struct {
+	// Secret with tls.crt and tls.key; empty: one is made, as spec.tls.mode says, for the
+	// names of the Service in Kubernetes and those in hosts. Without Envoy it must also
+	// have ca.crt, and be valid for <name>.<namespace>.svc, as the operator connects there.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	SecretName string `json:"secretName,omitempty"`
+	// Names and addresses that a certificate that is made is valid for, beside those of the
+	// Service.
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=253
+	// +listType=set
+	// +optional
+	Hosts []string `json:"hosts,omitempty"`
+	// Secret whose ca.crt has the authorities of clients, which then must show a
+	// certificate; empty: clients need none. Needs Envoy.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	ClientCASecretName string `json:"clientCASecretName,omitempty"`
+}

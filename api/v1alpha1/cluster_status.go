@@ -1,0 +1,168 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// TickMeshClusterStatus is what the operator has seen last.
+type TickMeshClusterStatus struct {
+	// Generation of the spec that this is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Available, Progressing, Degraded and Rebalancing.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// In one word, for people; programs go by the conditions.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
+	// Pods of nodes that there are; status of the scale subresource.
+	// +optional
+	Nodes int32 `json:"nodes"`
+	// Selector of the nodes' pods, as text; of the scale subresource.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+	// Nodes that are caught up and serve.
+	// +optional
+	ReadyNodes int32 `json:"readyNodes"`
+	// Shards of the cluster.
+	// +optional
+	Shards int32 `json:"shards"`
+	// Shards whose copies are on their way.
+	// +optional
+	ShardsMoving int32 `json:"shardsMoving"`
+	// Bytes that are still to be moved.
+	// +optional
+	BytesMoving int64 `json:"bytesMoving"`
+	// How long the moves will still take, as far as is known; empty: nothing moves.
+	// +optional
+	ETA Duration `json:"eta,omitempty"`
+	// Shards with fewer live complete copies than spec.replication.
+	// +optional
+	UnderReplicated int32 `json:"underReplicated"`
+	// Version that the nodes run; several, with commas between, during an upgrade.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Zones that nodes are in.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Zones []ZoneStatus `json:"zones,omitempty"`
+	// The managed etcd.
+	// +optional
+	Etcd *EtcdStatus `json:"etcd,omitempty"`
+	// Each node, in the order of their numbers.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	NodeStatuses []NodeStatus `json:"nodeStatuses,omitempty"`
+	// The certificates inside the cluster.
+	// +optional
+	Certificates *CertificatesStatus `json:"certificates,omitempty"`
+}
+
+// Phase is the state of a cluster in one word.
+type Phase string
+
+// Values of Phase.
+const (
+	PhaseCreating  Phase = "Creating"  // there is no shard map yet
+	PhaseRunning   Phase = "Running"   // all is as wanted
+	PhaseScaling   Phase = "Scaling"   // nodes come or leave
+	PhaseUpdating  Phase = "Updating"  // nodes are restarted one at a time
+	PhaseRepairing Phase = "Repairing" // copies are being rebuilt, or a volume replaced
+	PhaseDegraded  Phase = "Degraded"  // something is broken and waits
+	PhasePaused    Phase = "Paused"    // spec.paused
+)
+
+// Types of conditions of a cluster.
+const (
+	// ConditionAvailable: every shard takes writes and answers queries, and a router is ready.
+	ConditionAvailable = "Available"
+	// ConditionProgressing: the operator is bringing the cluster to its spec. False with
+	// reason Complete: it is there.
+	ConditionProgressing = "Progressing"
+	// ConditionDegraded: something is broken: a machine lost, copies missing, certificates expired.
+	ConditionDegraded = "Degraded"
+	// ConditionRebalancing: copies of shards move.
+	ConditionRebalancing = "Rebalancing"
+)
+
+// ZoneStatus tells of a zone.
+type ZoneStatus struct {
+	// Its name.
+	Name string `json:"name"`
+	// Nodes in it.
+	Nodes int32 `json:"nodes"`
+}
+
+// EtcdStatus tells of a managed etcd.
+type EtcdStatus struct {
+	// Id of the etcd cluster, in hex; set when it was first healthy, and from then on new
+	// members join it. Empty: it was not healthy yet.
+	// +optional
+	ClusterID string `json:"clusterID,omitempty"`
+	// Members that are healthy.
+	// +optional
+	ReadyMembers int32 `json:"readyMembers"`
+	// Its members.
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Members []EtcdMemberStatus `json:"members,omitempty"`
+}
+
+// EtcdMemberStatus tells of a member of a managed etcd.
+type EtcdMemberStatus struct {
+	// Name of its pod.
+	Name string `json:"name"`
+	// Its id, in hex.
+	// +optional
+	ID string `json:"id,omitempty"`
+	// It answers.
+	// +optional
+	Healthy bool `json:"healthy"`
+	// It has no vote yet.
+	// +optional
+	Learner bool `json:"learner,omitempty"`
+}
+
+// NodeStatus tells of a storage node.
+type NodeStatus struct {
+	// Name of the node and its pod.
+	Name string `json:"name"`
+	// Machine that its pod is on.
+	// +optional
+	Machine string `json:"machine,omitempty"`
+	// Zone of the machine.
+	// +optional
+	Zone string `json:"zone,omitempty"`
+	// What is desired of it: active, draining or gone.
+	// +optional
+	Desired string `json:"desired,omitempty"`
+	// It holds its lease.
+	// +optional
+	Alive bool `json:"alive"`
+	// Copies of shards on it.
+	// +optional
+	Shards int32 `json:"shards"`
+	// Shards that it leads.
+	// +optional
+	Leads int32 `json:"leads"`
+	// Bytes of data on its volume.
+	// +optional
+	UsedBytes int64 `json:"usedBytes"`
+	// Version that it runs.
+	// +optional
+	Version string `json:"version,omitempty"`
+}
+
+// CertificatesStatus tells of the certificates inside a cluster.
+type CertificatesStatus struct {
+	// When the first of them ends.
+	// +optional
+	NotAfter *metav1.Time `json:"notAfter,omitempty"`
+	// When the authority's certificate ends.
+	// +optional
+	AuthorityNotAfter *metav1.Time `json:"authorityNotAfter,omitempty"`
+}
