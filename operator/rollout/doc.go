@@ -1,0 +1,25 @@
+// Package rollout decides what the operator does next to the nodes of a cluster. It is
+// pure: Decide looks at Facts, which are what was asked for and what is seen, and gives
+// a Plan. Nothing is remembered from one decision to the next but what Tracker knows,
+// which only makes the operator wait longer after a start. So an operator that is
+// killed between any two actions leaves nothing that the next one does not see.
+//
+// The operator changes what is desired of nodes, never the shard map: placement moves
+// shards, the operator waits for it. Rules that every plan keeps:
+//
+//	R1  A node is drained before its pod goes; a pod goes by scaling only when placement
+//	    has named its node in no row for EmptyForMs while it was to be drained.
+//	R2  A drain that would lose copies or space is not begun (shardmap.CheckDrain).
+//	R3  A node that runs is restarted only when every shard in which it votes keeps a
+//	    majority and a complete copy without it, all other pods are ready, and one at a
+//	    time. A shard that cannot have more voters than it has, because there are too
+//	    few nodes or replication is 1, loses no data by a restart but does not answer
+//	    meanwhile: it needs all its voters.
+//	R4  A volume is given up only when its claim or machine is lost, its node holds no
+//	    lease, every shard of it has a majority and a complete copy without it, and its
+//	    incarnations are retired.
+//	R5  A volume that scaling has left over is deleted only where the policy says so, or
+//	    when its incarnation is retired and its ordinal is wanted again.
+//	R6  What is wanted can change at any moment: a node that is wanted again becomes
+//	    active at once; only a volume whose incarnation is retired has to go first.
+package rollout

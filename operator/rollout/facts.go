@@ -1,0 +1,181 @@
+package rollout
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// Intervals and bounds of decisions.
+const (
+	// EmptyForMs is for how long placement must have named a node in no row before its
+	// pod goes: a placement loop that has not heard of the drain yet has by then.
+	EmptyForMs = 5_000
+	// LagEntriesMax is by how many entries a copy may be behind what is committed and
+	// still count as complete: under load the last few are always on their way.
+	LagEntriesMax = 256
+	// shownMax bounds the names and numbers that a message lists.
+	shownMax = 8
+)
+
+// Want is what the resource asks for.
+type Want struct {
+	Count        int             // nodes
+	Drained      map[string]bool // nodes to be kept empty, by name
+	DeleteClaims bool            // volumes that scaling in leaves over are deleted
+}
+
+// Pod is the pod of one node.
+type Pod struct {
+	Ordinal     int
+	UID         string
+	Machine     string // empty: not scheduled
+	Running     bool   // its container runs
+	Ready       bool
+	Terminating bool
+	Outdated    bool // it was made from an older template than the present one
+}
+
+// Claim is the volume claim of one node.
+type Claim struct {
+	Ordinal     int
+	Name, UID   string
+	Machine     string // the only machine that can mount the volume; empty: any
+	Lost        bool   // its volume does not exist any more
+	Terminating bool
+}
+
+// Machine is a machine of Kubernetes, which calls it a node.
+type Machine struct {
+	// NotReadySinceMs is since when it says nothing or is not well; 0: it is ready.
+	NotReadySinceMs int64
+	OutOfService    bool // a person has said so, by the taint node.kubernetes.io/out-of-service
+}
+
+// Replica is one member of a group as its leader knows it.
+type Replica struct {
+	shardmap.Member
+	MatchIndex uint64
+	Active     bool // the leader has heard from it within an election timeout
+}
+
+// Shard is what the leader of a group says of it.
+type Shard struct {
+	Leader      string // node; empty: none is known, and the rest says nothing
+	CommitIndex uint64
+	Bytes       int64
+	Members     []Replica
+}
+
+// Facts are what is looked at.
+type Facts struct {
+	Name     string // of the StatefulSet: pod i, and its node, are Name-i
+	NowMs    int64
+	Want     Want
+	Replicas int // what the StatefulSet is told; below 0: there is none
+	Pods     []Pod
+	Claims   []Claim
+	// Machines by name. One that is not in it does not exist.
+	Machines map[string]Machine
+
+	State      shardmap.State // as Tracker gives it
+	EmptyForMs map[string]int64
+	StoreErr   error   // why State is not of now; nil: it is
+	Shards     []Shard // by number; nil: no router could be asked
+	Limits     shardmap.Limits
+}
+
+// NodeName gives the name of the pod, and of the node, with an ordinal.
+func (f *Facts) NodeName(ordinal int) string { return f.Name + "-" + strconv.Itoa(ordinal) }
+
+// ordinalOf is the reverse of NodeName.
+func (f *Facts) ordinalOf(node string) (int, bool) {
+	digits, ok := strings.CutPrefix(node, f.Name+"-")
+	if !ok {
+		return 0, false
+	}
+	ordinal, err := strconv.Atoi(digits)
+	return ordinal, err == nil && ordinal >= 0 && strconv.Itoa(ordinal) == digits
+}
+
+func (f *Facts) pod(ordinal int) *Pod {
+	for i := range f.Pods {
+		if f.Pods[i].Ordinal == ordinal {
+			return &f.Pods[i]
+		}
+	}
+	return nil
+}
+
+func (f *Facts) claim(ordinal int) *Claim {
+	for i := range f.Claims {
+		if f.Claims[i].Ordinal == ordinal {
+			return &f.Claims[i]
+		}
+	}
+	return nil
+}
+
+// live says whether a node holds its lease.
+func (f *Facts) live(node string) bool {
+	state, known := f.State.Nodes[node]
+	return known && state.DeadSinceMs == 0
+}
+
+// known says whether the store has ever heard of a node.
+func (f *Facts) known(node string) bool {
+	_, seen := f.State.Nodes[node]
+	return seen || len(f.State.Incarnations[node]) > 0
+}
+
+// retired says whether all data folders of a node are retired, and it had one.
+func (f *Facts) retired(node string) bool {
+	known := f.State.Incarnations[node]
+	for _, incarnation := range known {
+		if !incarnation.Retired {
+			return false
+		}
+	}
+	return len(known) > 0
+}
+
+// named says whether a row has or intends a replica on a node.
+func (f *Facts) named(node string) bool {
+	return f.State.Map != nil && len(f.State.Map.MembersOn(node)) > 0
+}
+
+// machineGone says whether a machine does not come back, as far as one can tell.
+func (f *Facts) machineGone(name string) bool {
+	machine, exists := f.Machines[name]
+	if !exists || machine.OutOfService {
+		return true
+	}
+	return machine.NotReadySinceMs > 0 && f.NowMs-machine.NotReadySinceMs >= f.Limits.ReplaceAfterMs
+}
+
+// ordinals gives 1 + the highest ordinal that anything is known of.
+func (f *Facts) ordinals() int {
+	top := max(f.Replicas, f.Want.Count, 0)
+	for i := range f.Pods {
+		top = max(top, f.Pods[i].Ordinal+1)
+	}
+	for i := range f.Claims {
+		top = max(top, f.Claims[i].Ordinal+1)
+	}
+	enter := func(node string) {
+		if ordinal, ok := f.ordinalOf(node); ok && ordinal < ordinalsMax {
+			top = max(top, ordinal+1)
+		}
+	}
+	for node := range f.State.Nodes {
+		enter(node)
+	}
+	for node := range f.State.Desired {
+		enter(node)
+	}
+	return min(top, ordinalsMax)
+}
+
+// ordinalsMax bounds the ordinals that are looked at.
+const ordinalsMax = 1024

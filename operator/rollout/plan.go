@@ -1,0 +1,116 @@
+package rollout
+
+import "github.com/tickmesh/tickmesh/api/shardmap"
+
+// ActionKind says what an Action does.
+type ActionKind string
+
+// The kinds of Action.
+const (
+	Desire      ActionKind = "desire"       // Store.SetDesired(Node, Desired)
+	Retire      ActionKind = "retire"       // Store.Retire(Node, Incarnation)
+	Scale       ActionKind = "scale"        // set the StatefulSet's replicas
+	DeletePod   ActionKind = "delete pod"   // with UID as the precondition
+	DeleteClaim ActionKind = "delete claim" // with UID as the precondition
+)
+
+// Action is one change. It can be made on its own, and made again.
+type Action struct {
+	Kind        ActionKind
+	Reason      Reason
+	Node        string           // which is the pod, too
+	Desired     shardmap.Desired // of Desire; "" forgets the node
+	Incarnation string           // of Retire
+	Replicas    int              // of Scale
+	UID         string           // of DeletePod and DeleteClaim
+	Claim       string           // of DeleteClaim: its name
+	Force       bool             // of DeletePod: its machine cannot say that it has ended
+}
+
+// Reason says why an action is made or a wait goes on. It is a word for conditions.
+type Reason string
+
+// The reasons.
+const (
+	ReasonCreating    Reason = "Creating"
+	ReasonScalingOut  Reason = "ScalingOut"
+	ReasonScalingIn   Reason = "ScalingIn"
+	ReasonDraining    Reason = "Draining"
+	ReasonReactivated Reason = "Reactivated"
+	ReasonUpdating    Reason = "Updating"
+	ReasonMachineLost Reason = "MachineLost"
+	ReasonVolumeLost  Reason = "VolumeLost"
+	ReasonCleaning    Reason = "CleaningUp"
+)
+
+// Refusal is a drain that is not begun.
+type Refusal struct {
+	Nodes []string
+	Scale bool // it is a scale-in; else a drain by name
+	Err   error
+}
+
+// Wait is something that is to be done and cannot be done yet.
+type Wait struct {
+	Reason Reason
+	Node   string // empty: not about one
+	Why    string
+}
+
+// Loss is a node whose machine or volume is lost.
+type Loss struct {
+	Node    string
+	Reason  Reason // ReasonMachineLost or ReasonVolumeLost
+	Machine string
+	Named   int      // shards of which a replica is on it
+	Shards  []uint16 // those that wait for it: without it they have no majority, or no complete copy
+	Unknown bool     // nobody could say which
+}
+
+// Plan is what to do next.
+type Plan struct {
+	Actions  []Action // in this order; the first that fails ends the pass
+	Refusals []Refusal
+	Waits    []Wait
+	Losses   []Loss
+	Outdated int // pods made from an older template
+}
+
+// Decide gives the plan. It is a pure function. When a plan has no action and nothing
+// changes, no later plan has one but for time that has passed.
+func Decide(f Facts) Plan {
+	d := &decision{Facts: &f}
+	for i := range f.Pods {
+		if f.Pods[i].Outdated && f.Pods[i].Ordinal < f.Replicas {
+			d.plan.Outdated++
+		}
+	}
+	if f.Replicas < 0 {
+		d.do(Action{Kind: Scale, Reason: ReasonCreating, Replicas: f.Want.Count})
+		return d.plan
+	}
+	if f.StoreErr == nil {
+		d.desire()
+		d.scale()
+		d.cleanUp()
+		d.replace()
+	} else {
+		d.scaleBlind()
+	}
+	d.restart()
+	return d.plan
+}
+
+// decision is a plan in the making.
+type decision struct {
+	*Facts
+	plan Plan
+	// desired is what will be desired once the actions so far are made.
+	desired map[string]shardmap.Desired
+}
+
+func (d *decision) do(a Action) { d.plan.Actions = append(d.plan.Actions, a) }
+
+func (d *decision) wait(reason Reason, node, why string) {
+	d.plan.Waits = append(d.plan.Waits, Wait{reason, node, why})
+}

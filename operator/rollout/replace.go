@@ -1,0 +1,59 @@
+package rollout
+
+// replace gives up volumes that are lost, once nothing of value is on them, so that the
+// StatefulSet makes new ones.
+func (d *decision) replace() {
+	for ordinal := range d.Replicas {
+		loss, lost := d.loss(ordinal)
+		if !lost {
+			continue
+		}
+		if d.State.Map != nil {
+			loss.Named = len(d.State.Map.MembersOn(loss.Node))
+			loss.Shards, _ = d.needed(loss.Node, false)
+			loss.Unknown = d.Shards == nil && loss.Named > 0
+		}
+		d.plan.Losses = append(d.plan.Losses, loss)
+		if len(loss.Shards) == 0 && !loss.Unknown && !d.live(loss.Node) {
+			d.replaceVolume(ordinal, loss.Reason)
+		}
+	}
+}
+
+// loss says whether a node's volume is lost. While its process holds the lease it is
+// told, but nothing is done.
+func (d *decision) loss(ordinal int) (Loss, bool) {
+	node, claim, pod := d.NodeName(ordinal), d.claim(ordinal), d.pod(ordinal)
+	switch {
+	case claim != nil && claim.Lost:
+		return Loss{Node: node, Reason: ReasonVolumeLost, Machine: claim.Machine}, true
+	case claim != nil && claim.Machine != "" && d.machineGone(claim.Machine):
+		return Loss{Node: node, Reason: ReasonMachineLost, Machine: claim.Machine}, true
+	case pod != nil && pod.Machine != "" && d.machineGone(pod.Machine) && !d.live(node):
+		// The volume is not bound to the machine, or went before the pod.
+		return Loss{Node: node, Reason: ReasonMachineLost, Machine: pod.Machine}, true
+	}
+	return Loss{}, false
+}
+
+// replaceVolume gives up an incarnation, then its claim and its pod. The claim goes
+// first: it stays as terminating until its pod has gone, so that no new pod finds it.
+func (d *decision) replaceVolume(ordinal int, reason Reason) {
+	node, claim, pod := d.NodeName(ordinal), d.claim(ordinal), d.pod(ordinal)
+	bound := claim != nil && (claim.Lost || claim.Machine != "" && d.machineGone(claim.Machine))
+	if !bound && !d.retired(node) {
+		return // another machine can mount the volume: Kubernetes moves the pod
+	}
+	if bound && d.retireAll(node, reason) {
+		return
+	}
+	if bound {
+		d.deleteClaim(claim, reason)
+	}
+	if pod != nil && pod.Machine != "" && (bound || d.machineGone(pod.Machine)) {
+		force := d.machineGone(pod.Machine)
+		if force || !pod.Terminating {
+			d.do(Action{Kind: DeletePod, Reason: reason, Node: node, UID: pod.UID, Force: force})
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package rollout
+
+import (
+	"fmt"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// without says why a shard would be worse off than it may be without a node: "" when it
+// keeps a majority, in every configuration that it may be in, and a complete copy.
+func (f *Facts) without(shard int, node string) string {
+	row := &f.State.Map.Rows[shard]
+	leader := f.leader(shard)
+	if leader == nil {
+		return "no leader is known"
+	}
+	if !majority(row.Members, leader, node) || !majority(leader.config(), leader, node) {
+		return "it would have no majority"
+	}
+	if row.Intended != nil && !majority(row.Intended, leader, node) {
+		return "it is being moved"
+	}
+	for _, m := range row.Members {
+		if m.Role == shardmap.Full && m.Node != node && f.live(m.Node) && leader.complete(m) {
+			return ""
+		}
+	}
+	return "no other copy of it is complete"
+}
+
+// leader gives what a shard's leader says; nil: nothing.
+func (f *Facts) leader(shard int) *Shard {
+	if shard >= len(f.Shards) || f.Shards[shard].Leader == "" || len(f.Shards[shard].Members) == 0 {
+		return nil
+	}
+	return &f.Shards[shard]
+}
+
+// config gives the members as the leader has them.
+func (s *Shard) config() []shardmap.Member {
+	var members []shardmap.Member
+	for i := range s.Members {
+		members = append(members, s.Members[i].Member)
+	}
+	return members
+}
+
+// replica gives what the leader knows of a member; nil: nothing.
+func (s *Shard) replica(m shardmap.Member) *Replica {
+	for i := range s.Members {
+		if s.Members[i].SameReplica(m) {
+			return &s.Members[i]
+		}
+	}
+	return nil
+}
+
+func (s *Shard) active(m shardmap.Member) bool {
+	r := s.replica(m)
+	return r != nil && r.Active
+}
+
+// complete says whether a full voter has all that is committed, but for the last few
+// entries.
+func (s *Shard) complete(m shardmap.Member) bool {
+	r := s.replica(m)
+	return r != nil && r.Active && r.Role == shardmap.Full && r.MatchIndex+LagEntriesMax >= s.CommitIndex
+}
+
+// majority says whether most of the voters are active without a node.
+func majority(members []shardmap.Member, leader *Shard, node string) bool {
+	voters, active := 0, 0
+	for _, m := range members {
+		if !m.Role.Votes() {
+			continue
+		}
+		voters++
+		if m.Node != node && leader.active(m) {
+			active++
+		}
+	}
+	return 2*active > voters
+}
+
+// lone says whether a shard can have no more voters than it has, and has all of them:
+// then a restart of one costs answers, but no data.
+func (f *Facts) lone(shard int) bool {
+	row := &f.State.Map.Rows[shard]
+	leader := f.leader(shard)
+	replication := f.State.Map.Settings.Replication
+	few := replication == 1 || replication == 2 && f.Want.Count < voters2
+	if !few || leader == nil || row.Intended != nil || len(row.Members) > replication {
+		return false
+	}
+	for _, m := range row.Members {
+		if m.Role != shardmap.Full || !leader.complete(m) {
+			return false
+		}
+	}
+	return true
+}
+
+// voters2 is the number of voters with replication 2: two copies and a witness.
+const voters2 = 3
+
+// votes says whether a node votes in a shard, or is to.
+func (f *Facts) votes(shard int, node string) bool {
+	row := &f.State.Map.Rows[shard]
+	for _, list := range [][]shardmap.Member{row.Members, row.Intended} {
+		for _, m := range list {
+			if m.Node == node && m.Role.Votes() {
+				return true
+			}
+		}
+	}
+	if leader := f.leader(shard); leader != nil {
+		for i := range leader.Members {
+			if leader.Members[i].Node == node && leader.Members[i].Role.Votes() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// needed gives the shards that would be worse off than they may be without a node, and
+// why the first of them. Lone says whether those are left out that cannot have more
+// voters.
+func (f *Facts) needed(node string, lone bool) (shards []uint16, why string) {
+	if f.State.Map == nil {
+		return nil, ""
+	}
+	for shard := range f.State.Map.Rows {
+		if !f.votes(shard, node) {
+			continue
+		}
+		reason := f.without(shard, node)
+		if reason == "" || lone && f.lone(shard) {
+			continue
+		}
+		if why == "" {
+			why = fmt.Sprintf("shard %d: %s", shard, reason)
+		}
+		shards = append(shards, uint16(shard))
+	}
+	return shards, why
+}

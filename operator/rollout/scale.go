@@ -1,0 +1,173 @@
+package rollout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// wanted says whether a node is to hold shards.
+func (d *decision) wanted(ordinal int) bool {
+	return ordinal < d.Want.Count && !d.Want.Drained[d.NodeName(ordinal)]
+}
+
+// desire says what is desired of each node.
+func (d *decision) desire() {
+	d.desired = maps.Clone(d.State.Desired)
+	if d.desired == nil {
+		d.desired = map[string]shardmap.Desired{}
+	}
+	top := d.ordinals()
+	for ordinal := range top {
+		node := d.NodeName(ordinal)
+		if desired := d.desired[node]; d.wanted(ordinal) && desired != "" && desired != shardmap.Active && d.usable(ordinal) {
+			d.setDesired(node, shardmap.Active, ReasonReactivated)
+		}
+	}
+	var leaving []string
+	for ordinal := d.Want.Count; ordinal < d.Replicas; ordinal++ {
+		leaving = append(leaving, d.NodeName(ordinal))
+	}
+	d.drain(leaving, ReasonScalingIn)
+	for _, node := range slices.Sorted(maps.Keys(d.Want.Drained)) {
+		ordinal, ours := d.ordinalOf(node)
+		switch {
+		case !d.Want.Drained[node] || ours && ordinal >= d.Want.Count && ordinal < d.Replicas:
+		case !ours || ordinal >= d.Want.Count:
+			d.wait(ReasonDraining, node, "there is no such node")
+		default:
+			d.drain([]string{node}, ReasonDraining)
+		}
+	}
+}
+
+func (d *decision) setDesired(node string, desired shardmap.Desired, reason Reason) {
+	d.desired[node] = desired
+	d.do(Action{Kind: Desire, Reason: reason, Node: node, Desired: desired})
+}
+
+// drain drains those of a group that are not drained yet, all of them or none. A node
+// that never was part of the cluster has nothing to lose.
+func (d *decision) drain(group []string, reason Reason) {
+	var fresh, known []string
+	for _, node := range group {
+		if desired := d.desired[node]; desired == shardmap.Draining || desired == shardmap.Gone {
+			continue
+		}
+		fresh = append(fresh, node)
+		if d.known(node) || d.named(node) {
+			known = append(known, node)
+		}
+	}
+	if len(known) > 0 && d.State.Map != nil {
+		state := d.State
+		state.Desired = d.desired
+		if _, err := shardmap.CheckDrain(state, d.Limits, d.rates(), known...); err != nil {
+			d.plan.Refusals = append(d.plan.Refusals, Refusal{Nodes: fresh, Scale: reason == ReasonScalingIn, Err: err})
+			return
+		}
+	}
+	for _, node := range fresh {
+		d.setDesired(node, shardmap.Draining, reason)
+	}
+}
+
+func (d *decision) rates() shardmap.Rates {
+	bytes := make([]int64, len(d.Shards))
+	for shard := range d.Shards {
+		bytes[shard] = d.Shards[shard].Bytes
+	}
+	return shardmap.Rates{ShardBytes: bytes}
+}
+
+// usable says whether a pod with this ordinal could take part with the volume that it
+// would find.
+func (d *decision) usable(ordinal int) bool {
+	if ordinal < d.Replicas {
+		return true
+	}
+	node, claim := d.NodeName(ordinal), d.claim(ordinal)
+	return claim == nil || !claim.Terminating && !d.retired(node)
+}
+
+// needs says whether the pod of an ordinal is to be there: for the count, or because
+// its replicas have no other place yet.
+func (d *decision) needs(ordinal int) bool {
+	if ordinal < d.Want.Count {
+		return true
+	}
+	node, claim := d.NodeName(ordinal), d.claim(ordinal)
+	return d.named(node) && claim != nil && !claim.Lost && !claim.Terminating && !d.retired(node)
+}
+
+// scale sets the number of pods: up at once, down by one from the top when that node is
+// empty.
+func (d *decision) scale() {
+	target := d.Want.Count
+	for ordinal := target; ordinal < d.ordinals(); ordinal++ {
+		if d.needs(ordinal) {
+			target = ordinal + 1
+		}
+	}
+	switch {
+	case target > d.Replicas:
+		d.scaleOut(target)
+	case d.Replicas > d.Want.Count:
+		d.scaleIn()
+	}
+}
+
+func (d *decision) scaleOut(target int) {
+	to := d.Replicas
+	for to < target && d.usable(to) {
+		to++
+	}
+	if to < target {
+		d.wait(ReasonScalingOut, d.NodeName(to), "the volume that it had before is being deleted")
+	}
+	if to > d.Replicas {
+		d.do(Action{Kind: Scale, Reason: ReasonScalingOut, Replicas: to})
+	}
+}
+
+func (d *decision) scaleIn() {
+	top := d.Replicas - 1
+	node := d.NodeName(top)
+	if d.State.Desired[node] != shardmap.Draining && d.State.Desired[node] != shardmap.Gone || d.desired[node] == shardmap.Active {
+		return // not begun, or refused
+	}
+	for i := range d.Pods {
+		if d.Pods[i].Ordinal >= d.Replicas {
+			d.wait(ReasonScalingIn, d.NodeName(d.Pods[i].Ordinal), "its pod is ending")
+			return
+		}
+	}
+	if d.named(node) {
+		d.wait(ReasonScalingIn, node, fmt.Sprintf("%d shards are still on it", len(d.State.Map.MembersOn(node))))
+		return
+	}
+	if emptyForMs, counted := d.EmptyForMs[node]; !counted || emptyForMs < EmptyForMs {
+		d.wait(ReasonScalingIn, node, "it is empty, and has to stay so for a moment")
+		return
+	}
+	d.do(Action{Kind: Scale, Reason: ReasonScalingIn, Replicas: top})
+}
+
+// scaleBlind is scaling while the store cannot be relied on: only what is safe whatever
+// it would say. A cluster that is being created has no store yet.
+func (d *decision) scaleBlind() {
+	if d.Want.Count > d.Replicas {
+		for ordinal := d.Replicas; ordinal < d.Want.Count; ordinal++ {
+			if d.claim(ordinal) != nil {
+				d.wait(ReasonScalingOut, d.NodeName(ordinal), "whether its old volume can be used is not known while etcd does not answer")
+				return
+			}
+		}
+		d.do(Action{Kind: Scale, Reason: ReasonScalingOut, Replicas: d.Want.Count})
+	}
+	if d.Want.Count < d.Replicas {
+		d.wait(ReasonScalingIn, "", "etcd does not answer")
+	}
+}
