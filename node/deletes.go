@@ -20,7 +20,7 @@ type DeleteOutcome struct {
 // Delete implements scan.Deleter. The shards are Selector.Shards, nil for all; if this
 // node does not lead one of them, the error says so, and others may have been done.
 func (n *Node) Delete(ctx context.Context, selector *scan.Selector, fromMs, toMs int64) (int64, error) {
-	outcomes, err := n.DeleteParts(ctx, selector, fromMs, toMs)
+	outcomes, err := n.DeleteParts(ctx, series.BatchID{}, selector, fromMs, toMs)
 	if err != nil {
 		return 0, err
 	}
@@ -38,9 +38,12 @@ func (n *Node) Delete(ctx context.Context, selector *scan.Selector, fromMs, toMs
 // has its own outcome, in the order of the selector. An error stands for all shards:
 // nothing was proposed, or nobody knows.
 //
+// With an id, a shard in which a delete of that id was done is left as it is: what was
+// written since then stays. Its outcome is that of one that was done now.
+//
 // The series are looked up here, so first the leadership of each shard is confirmed, as
 // for a read: who leads no more, or lags, does not know of series that have samples.
-func (n *Node) DeleteParts(ctx context.Context, selector *scan.Selector, fromMs, toMs int64) ([]DeleteOutcome, error) {
+func (n *Node) DeleteParts(ctx context.Context, id series.BatchID, selector *scan.Selector, fromMs, toMs int64) ([]DeleteOutcome, error) {
 	// Also when nothing matches now: a write that failed may come back with a restart.
 	if err := n.loop.refusals.ofWrites(); err != nil {
 		return nil, err
@@ -73,12 +76,16 @@ func (n *Node) DeleteParts(ctx context.Context, selector *scan.Selector, fromMs,
 	if err != nil {
 		return nil, err
 	}
-	w := newWrite(series.BatchID{}, len(confirmed))
+	w := newWrite(id, len(confirmed))
 	var proposed []*DeleteOutcome
 	for i := range outcomes {
 		o := &outcomes[i]
 		if ids := byShard[o.Shard]; o.Err == nil && len(ids) > 0 {
-			w.add(storage.EntryDelete, o.Shard, storage.DeleteBody(ids, fromMs, toMs))
+			kind, body := storage.EntryDelete, storage.DeleteBody(ids, fromMs, toMs)
+			if id.Session != 0 {
+				kind, body = storage.EntryNamedDelete, storage.NamedDeleteBody(n.options.Clock().UnixMilli(), id, body)
+			}
+			w.add(kind, o.Shard, body)
 			o.SeriesTouched = int64(len(ids))
 			proposed = append(proposed, o)
 		}

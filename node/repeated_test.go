@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -74,6 +75,66 @@ func TestRepeatedWrites(t *testing.T) {
 	if diff := differences(m, contents(t, n)); len(diff) > 0 {
 		t.Errorf("at the end: %q", diff)
 	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRepeatedDeletes repeats a delete under its id after what it deleted was written
+// anew, at once, after a kill and after a clean end: what was written in between stays. A
+// delete without an id hides it.
+func TestRepeatedDeletes(t *testing.T) {
+	ctx := context.Background()
+	fs := vfs.NewMemFS()
+	n := mustOpen(t, testOptions(fs, SyncAlways))
+	const at = 1_700_000_000_000
+	key := testKey(1)
+	selector := scan.Selector{MetricAny: true}
+	m := model{}
+	put := func(v float64) {
+		t.Helper()
+		w := &testWriter{node: n}
+		w.add(key, at, v)
+		if err := w.send(ctx); err != nil {
+			t.Fatal(err)
+		}
+		m.put(key, at, v)
+	}
+	remove := func(when string, id series.BatchID) {
+		t.Helper()
+		outcomes, err := n.DeleteParts(ctx, id, &selector, at, at)
+		if err != nil {
+			t.Fatal(when, err)
+		}
+		for i := range outcomes {
+			if outcomes[i].Err != nil {
+				t.Fatal(when, outcomes[i].Err)
+			}
+		}
+		if diff := differences(m, contents(t, n)); len(diff) > 0 {
+			t.Fatalf("%s: %q", when, diff)
+		}
+	}
+	id := series.BatchID{Session: 5, Counter: 1}
+	put(1)
+	m.remove(key, at, at)
+	remove("first", id)
+	put(2)
+	remove("repeated at once", id)
+	after := fs.CrashClone(vfs.CrashOptions{BlockPercent: 100, NamePercent: 100})
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fs = after
+	n = mustOpen(t, testOptions(fs, SyncAlways))
+	remove("repeated after a kill", id)
+	n = reopen(t, n, testOptions(fs, SyncAlways))
+	remove("repeated after a clean end", id)
+	m.remove(key, at, at)
+	remove("another one", series.BatchID{Session: 5, Counter: 2})
+	put(3)
+	m.remove(key, at, at)
+	remove("without an id", series.BatchID{})
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -97,6 +97,7 @@ type NamesRequest struct {
 
 // DeleteRequest hides samples in [FromMs, ToMs]. Selector.Shards is never empty.
 type DeleteRequest struct {
+	ID           series.BatchID // no session: it has none
 	Selector     scan.Selector
 	FromMs, ToMs int64
 }

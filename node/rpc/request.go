@@ -97,6 +97,9 @@ func toNamesRequest(m *nodev1.ListNamesRequest) (*NamesRequest, error) {
 func toDeleteRequest(m *nodev1.DeleteRequest) (*DeleteRequest, error) {
 	r := &DeleteRequest{FromMs: m.GetFromMs(), ToMs: m.GetToMs()}
 	var err error
+	if r.ID, err = wire.ToBatchID(m.GetBatchId()); err != nil {
+		return nil, err
+	}
 	if r.Selector, err = toSelector(m.GetSelector(), m.GetShards()); err != nil {
 		return nil, err
 	}

@@ -212,7 +212,7 @@ func (s *Service) ListNames(ctx context.Context, request *rpc.NamesRequest) (nam
 
 // Delete implements rpc.Node.
 func (s *Service) Delete(ctx context.Context, request *rpc.DeleteRequest) ([]rpc.ShardDeleted, error) {
-	outcomes, err := s.node.DeleteParts(ctx, &request.Selector, request.FromMs, request.ToMs)
+	outcomes, err := s.node.DeleteParts(ctx, request.ID, &request.Selector, request.FromMs, request.ToMs)
 	out := make([]rpc.ShardDeleted, len(request.Selector.Shards))
 	for i, shard := range request.Selector.Shards {
 		out[i] = rpc.ShardDeleted{ShardEnd: rpc.ShardEnd{Shard: shard, Err: err}}

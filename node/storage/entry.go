@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/tickmesh/tickmesh/api/series"
 )
 
 // ErrEntry marks bytes that are not an entry.
@@ -43,6 +45,7 @@ const (
 	EntryRetention     EntryKind = 3  // body: see RetentionBody
 	EntryEmpty         EntryKind = 4  // of a new Raft leader; applying it changes nothing
 	EntryConfiguration EntryKind = 5  // a change of a Raft group; nothing to the engine
+	EntryNamedDelete   EntryKind = 6  // body: see NamedDeleteBody
 	EntryGroupState    EntryKind = 16 // no entry: what a Raft group must remember; its index is 0
 )
 
@@ -109,6 +112,35 @@ func DeleteBody(ids []uint32, fromMs, toMs int64) []byte {
 	b := binary.AppendVarint(nil, fromMs)
 	b = binary.AppendVarint(b, toMs)
 	return appendIDs(b, ids)
+}
+
+// NamedDeleteBody encodes a deletion that is done once, however often it is repeated:
+// varint time of the leader's clock in ms, which ages ids as that of samples does,
+// uvarint session, uvarint counter, then what DeleteBody gave. The id must have a
+// session.
+func NamedDeleteBody(timeMs int64, id series.BatchID, body []byte) []byte {
+	b := binary.AppendVarint(make([]byte, 0, 3*binary.MaxVarintLen64+len(body)), timeMs)
+	b = binary.AppendUvarint(b, id.Session)
+	b = binary.AppendUvarint(b, id.Counter)
+	return append(b, body...)
+}
+
+func parseNamedDeleteBody(b []byte) (timeMs int64, id series.BatchID, body []byte, err error) {
+	timeMs, used := binary.Varint(b)
+	if used <= 0 {
+		return 0, id, nil, fmt.Errorf("%w: time of a delete", ErrEntry)
+	}
+	b = b[used:]
+	for _, field := range [...]*uint64{&id.Session, &id.Counter} {
+		if *field, used = binary.Uvarint(b); used <= 0 {
+			return 0, id, nil, fmt.Errorf("%w: id of a delete", ErrEntry)
+		}
+		b = b[used:]
+	}
+	if id.Session == 0 {
+		return 0, id, nil, fmt.Errorf("%w: a named delete without a session", ErrEntry)
+	}
+	return timeMs, id, b, nil
 }
 
 func parseDeleteBody(b []byte) (ids []uint32, fromMs, toMs int64, err error) {

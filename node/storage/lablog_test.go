@@ -64,8 +64,16 @@ type labLog struct {
 	head    *slowShard // after the last one
 	keys    []series.Key
 	sent    []labWrite // to be repeated
+	removed []labDelete
 	counter uint64
 	nowMs   int64
+}
+
+// labDelete is a delete with an id.
+type labDelete struct {
+	id   series.BatchID
+	body []byte
+	play func(*slowShard)
 }
 
 // labWrite is a batch with an id.
@@ -127,9 +135,27 @@ func (l *labLog) remove(rng *rand.Rand) {
 	}
 	fromMs := l.nowMs - rng.Int64N(4*3600_000)
 	toMs := fromMs + rng.Int64N(3*3600_000)
-	l.add(EntryDelete, DeleteBody(ids, fromMs, toMs), func(m *slowShard) {
+	d := labDelete{body: DeleteBody(ids, fromMs, toMs), play: func(m *slowShard) {
 		for _, id := range ids {
 			maps.DeleteFunc(m.samples[m.ids[id]], func(at int64, _ uint64) bool { return at >= fromMs && at <= toMs })
+		}
+	}}
+	if rng.IntN(3) == 0 {
+		l.add(EntryDelete, d.body, d.play)
+		return
+	}
+	if len(l.removed) > 0 && rng.IntN(3) == 0 {
+		d = l.removed[rng.IntN(len(l.removed))] // comes again, late
+	} else {
+		l.counter++
+		d.id = series.BatchID{Session: 1 + rng.Uint64N(3), Counter: l.counter}
+		l.removed = append(l.removed, d)
+	}
+	timeMs := l.nowMs
+	l.add(EntryNamedDelete, NamedDeleteBody(timeMs, d.id, d.body), func(m *slowShard) {
+		if m.batches.judge(d.id, timeMs) == batchFresh {
+			d.play(m)
+			m.batches.note(d.id)
 		}
 	})
 }

@@ -138,6 +138,8 @@ func (s *shard) applyLocked(epoch uint16, e *Entry) error {
 		err = s.applySamplesLocked(epoch, e)
 	case EntryDelete:
 		err = s.applyDeleteLocked(e.Index, e.Body)
+	case EntryNamedDelete:
+		err = s.applyNamedDeleteLocked(epoch, e)
 	case EntryRetention:
 		err = s.applyRetentionLocked(e.Body)
 	case EntryEmpty, EntryConfiguration:

@@ -10,21 +10,21 @@ import (
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
-// Delete implements scan.Deleter. Deletes have no id by which a repetition would be
-// known. A shard whose answer is lost is asked again, so what was written in between is
-// hidden, too: the delete counts as made then. The first request is cancelled; should it
-// reach its node, and the cancellation not, after the second one was answered, it hides
-// what was written since.
+// Delete implements scan.Deleter. A shard whose answer is lost is asked again under the
+// same id: a delete that was done is not done again, and what was written since stays.
 func (c *Cluster) Delete(ctx context.Context, selector *scan.Selector, fromMs, toMs int64) (int64, error) {
 	if fromMs > toMs {
 		return 0, ctx.Err()
 	}
 	var touched atomic.Int64
+	session, id := c.sessions.take()
+	defer c.sessions.give(session, id)
 	g := &gather{cluster: c, source: c.Source(scan.Relaxation{})}
 	g.ask = func(ctx context.Context, o *group) error {
 		m, err := await(o.patience, func() (*nodev1.DeleteResponse, error) {
 			return o.node.client.Delete(ctx, &nodev1.DeleteRequest{
 				Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), FromMs: max(fromMs, scan.TimeMsMin), ToMs: min(toMs, scan.TimeMsMax),
+				BatchId: wire.FromBatchID(id),
 			})
 		})
 		if err != nil {

@@ -59,6 +59,7 @@ type fakeShard struct {
 	keys     []string // by id−1
 	sessions map[uint64]*fakeSession
 	applied  map[string]int // key and time → how often it was applied
+	deleted  map[series.BatchID]bool
 }
 
 // fakeSession is a session's past, with the nodes' window.
@@ -80,6 +81,7 @@ type fakeNode struct {
 	onChunk  func()                                 // before each chunk of a scan; nil: nothing
 	stale    atomic.Bool                            // answers reads that accept staleness
 	write    func(*series.Frame) []wire.PartOutcome // instead of the memory; nil: not
+	deleted  func(shard uint16) error               // after a delete was done; nil: nothing
 }
 
 func (w *world) chance(n func(*faults) int) bool {
@@ -101,6 +103,7 @@ func newWorld(t testing.TB, nodes, shards int) *world {
 	for s := range shards {
 		w.shards = append(w.shards, &fakeShard{
 			memory: scantest.NewMemory(), era: 1, ids: map[string]series.ID{}, sessions: map[uint64]*fakeSession{}, applied: map[string]int{},
+			deleted: map[series.BatchID]bool{},
 		})
 		w.leader = append(w.leader, s%nodes)
 		row := shardmap.Row{Version: 1, RaftIDLast: uint64(nodes), Era: 1}
@@ -488,11 +491,24 @@ func (n *fakeNode) Delete(ctx context.Context, r *rpc.DeleteRequest) (deleted []
 	for _, shard := range r.Selector.Shards {
 		d := rpc.ShardDeleted{ShardEnd: rpc.ShardEnd{Shard: shard, Err: n.serves(shard, 0)}}
 		if d.Err == nil {
-			d.SeriesTouched, d.Err = n.world.shards[shard].memory.Delete(ctx, &r.Selector, r.FromMs, r.ToMs)
+			d.SeriesTouched, d.Err = n.world.shards[shard].remove(ctx, r)
+		}
+		if n.deleted != nil && d.Err == nil {
+			d.Err = n.deleted(shard)
 		}
 		deleted = append(deleted, d)
 	}
 	return deleted, nil
+}
+
+func (s *fakeShard) remove(ctx context.Context, r *rpc.DeleteRequest) (touched int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deleted[r.ID] {
+		return s.memory.Series(ctx, &r.Selector, 1, func(series.Key) error { return nil })
+	}
+	s.deleted[r.ID] = !r.ID.IsZero()
+	return s.memory.Delete(ctx, &r.Selector, r.FromMs, r.ToMs)
 }
 
 // frameOf makes a frame of samples, as a splitter does.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -230,5 +231,46 @@ func TestCancelOfHungRead(t *testing.T) {
 	cancel()
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// A delete whose answers are lost is asked for again, after other writers have written:
+// what they wrote stays.
+func TestDeleteIsRepeatedUnderItsName(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(Limits{ReadTimeout: waitBound, BackoffMin: time.Microsecond, BackoffMax: time.Millisecond})
+	w.fill(c, 30, 10)
+	var lost sync.Map // shard → its answer was lost
+	for _, n := range w.nodes {
+		n.deleted = func(shard uint16) error {
+			if _, again := lost.LoadOrStore(shard, true); again {
+				return nil
+			}
+			s := w.shards[shard]
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for _, key := range s.keys {
+				if err := s.memory.Put(series.Key(key), series.Sample{TimeMs: 1, Value: 7}); err != nil {
+					return err
+				}
+			}
+			return series.ErrUnavailable
+		}
+	}
+	selector := scan.Selector{Metric: "m"}
+	touched, err := c.Delete(context.Background(), &selector, 0, scan.TimeMsMax)
+	if err != nil || touched != 30 {
+		t.Fatalf("%d series, %v", touched, err)
+	}
+	got, err := scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), &scan.Request{Selector: selector, ToMs: scan.TimeMsMax})
+	if err != nil || len(got) != 30 {
+		t.Fatalf("%d series are left, %v", len(got), err)
+	}
+	// Another delete has another name.
+	if _, err := c.Delete(context.Background(), &selector, 0, scan.TimeMsMax); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), &scan.Request{Selector: selector, ToMs: scan.TimeMsMax}); err != nil || len(got) != 0 {
+		t.Fatalf("%d series are left by a second delete, %v", len(got), err)
 	}
 }
