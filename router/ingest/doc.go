@@ -30,6 +30,13 @@
 // it: the pieces before are written, the whole request is to be sent again, and the
 // same points twice do no harm.
 //
+// A request over HTTP may have a header Idempotency-Key, of 1 to 255 printable bytes.
+// Its repetition, through any router, applies only what was not applied before. The same
+// key with another body, database or path is another write. See promise.give. With the
+// header X-Tickmesh-Level: all, or InfluxDB's consistency=all, the answer waits for every
+// full voter; when one does not follow in time it is 503, the points are written all the
+// same, and X-Tickmesh-Copies says in how many copies.
+//
 // # Life
 //
 // New checks the options, Start binds every listener and serves, Shutdown drains:

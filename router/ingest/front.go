@@ -167,7 +167,10 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect) {
 	defer f.workers.rest(w)
 	var r result
 	var database []byte
-	if database, err = d.parse(request, w, content); err == nil {
+	if w.promise, err = promiseOf(request, content); err == nil {
+		database, err = d.parse(request, w, content)
+	}
+	if err == nil {
 		timeout := f.options.Limits.WriteTimeout
 		if d.put {
 			timeout = putTimeout(request, timeout)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/parse"
 )
 
@@ -22,11 +23,14 @@ const (
 
 // parseInflux1 takes the body of /write. `db` is the database, empty when it is
 // missing; `rp` names a retention policy, of which there is one, and is ignored;
-// `consistency` is checked but the cluster's own rule holds.
+// `consistency` is checked, "all" is LevelAll, and of the others none is less than a
+// majority.
 func (f *front) parseInflux1(request *fasthttp.RequestCtx, w *worker, body []byte) ([]byte, error) {
 	args := request.QueryArgs()
 	switch level := args.Peek("consistency"); string(bytes.ToLower(level)) {
-	case "", "any", "one", "quorum", "all":
+	case "", "any", "one", "quorum":
+	case "all":
+		w.promise.level = series.LevelAll
 	default:
 		return nil, fmt.Errorf("%w: invalid consistency level", errArgument)
 	}

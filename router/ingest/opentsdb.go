@@ -91,6 +91,7 @@ func (f *front) answerPut(request *fasthttp.RequestCtx, w *worker, r result, err
 
 func (f *front) answerPutError(request *fasthttp.RequestCtx, r result, err error) {
 	status, message, details := statusOf(err), messageOf(err), ""
+	f.setCopies(request, r)
 	switch {
 	case errors.Is(err, errMethod):
 		message, details = "Method not allowed",
@@ -158,7 +159,7 @@ const headerCopies = "X-Tickmesh-Copies"
 
 // setCopies says how many replicas have the points in their logs.
 func (f *front) setCopies(request *fasthttp.RequestCtx, r result) {
-	if r.accepted > 0 && r.copies > 0 {
+	if r.copies > 0 && (r.accepted > 0 || r.failed > 0) {
 		var digits [20]byte
 		request.Response.Header.SetBytesV(headerCopies, strconv.AppendInt(digits[:0], int64(r.copies), 10))
 	}

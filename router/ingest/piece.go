@@ -65,8 +65,9 @@ func (w *worker) write(database []byte, timeout time.Duration) (result, error) {
 	var err error
 	for rest := all; len(rest) > 0; {
 		n := pieceLines(b, rest)
+		first := len(all) - len(rest)
 		b.Lines, rest = rest[:n], rest[n:]
-		if err = w.writePiece(database, &r); err != nil {
+		if err = w.writePiece(database, first, &r); err != nil {
 			r.failed += pointsOf(rest)
 			break
 		}
@@ -87,8 +88,9 @@ func (w *worker) write(database []byte, timeout time.Duration) (result, error) {
 	return r, nil
 }
 
-// writePiece splits and writes the lines of the batch.
-func (w *worker) writePiece(database []byte, r *result) error {
+// writePiece splits and writes the lines of the batch, of which the first one has a
+// number within the request.
+func (w *worker) writePiece(database []byte, first int, r *result) error {
 	b := &w.batch
 	kept, total, lost := len(b.Errors), b.ErrorsTotal, b.ErrorPoints
 	frame := w.splitter.Split(b, database, w.resolver, w.generation())
@@ -96,16 +98,22 @@ func (w *worker) writePiece(database []byte, r *result) error {
 		r.refused += pointsOf(b.Lines)
 		return nil
 	}
+	w.promise.give(frame, first, len(b.Lines))
 	outcome, err := w.writer.Write(w.deadline, frame)
 	if errors.Is(err, series.ErrEra) {
 		// The ids have been forgotten by now, so this time the keys go out.
 		b.Errors, b.ErrorsTotal, b.ErrorPoints = b.Errors[:kept], total, lost
 		frame = w.splitter.Split(b, database, w.resolver, w.generation())
+		w.promise.give(frame, first, len(b.Lines))
 		outcome, err = w.writer.Write(w.deadline, frame)
 	}
 	r.refused += pointsOf(b.Lines) - frame.Points
 	if err != nil {
 		r.failed += frame.Points
+		var copies *series.CopiesError
+		if errors.As(err, &copies) {
+			r.copies = copies.Copies
+		}
 		return err
 	}
 	left := w.splitter.Refused(b, outcome)

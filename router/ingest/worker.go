@@ -34,6 +34,8 @@ type worker struct {
 	splitter *split.Splitter
 	deadline *deadline
 	text     []byte
+
+	promise promise // of the request that is being written
 }
 
 // retryable says that an error may pass without the client's help, so that a
@@ -63,6 +65,9 @@ func errorKind(err error) writeError {
 // explain words an error of a write for clients. The words never hold "partial
 // write" or "hinted handoff queue not empty", which Telegraf takes for success.
 func explain(err error) string {
+	if copies := (*series.CopiesError)(nil); errors.As(err, &copies) {
+		return copies.Error() + "; sent again with the same Idempotency-Key it waits for them and writes nothing twice"
+	}
 	switch errorKind(err) {
 	case writeSeriesRate:
 		return "not all was taken: " + harmless(err) + ", please send this request again: the same points twice do no harm"
@@ -174,6 +179,7 @@ const (
 func (ws *workers) rest(w *worker) {
 	large := w.batch.MemoryBytes()+w.splitter.MemoryBytes() > restingBytesMax
 	w.batch.Reset() // it owns no body
+	w.promise = promise{}
 	if cap(w.text) > restingTextBytesMax {
 		w.text = nil
 	}

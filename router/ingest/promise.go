@@ -1,0 +1,93 @@
+package ingest
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// Headers by which a request says how it is to be written.
+const (
+	headerIdempotencyKey = "Idempotency-Key"
+	headerLevel          = "X-Tickmesh-Level"
+
+	idempotencyKeyBytesMax = 255
+)
+
+// promise is what a request asks of its write beside its points.
+type promise struct {
+	level series.Level
+	keyed bool
+	// request is a hash of the key and of all that decides what the request writes.
+	request [sha256.Size]byte
+}
+
+// promiseOf reads the headers of a request with such a body, decoded. Errors:
+// errArgument.
+func promiseOf(request *fasthttp.RequestCtx, body []byte) (p promise, err error) {
+	header := &request.Request.Header
+	if level := header.Peek(headerLevel); len(level) > 0 {
+		switch string(level) {
+		case "all":
+			p.level = series.LevelAll
+		case "majority":
+		default:
+			return p, fmt.Errorf("%w: %s is %q, want all or majority", errArgument, headerLevel, level)
+		}
+	}
+	keys := header.PeekAll(headerIdempotencyKey)
+	switch {
+	case len(keys) == 0:
+		return p, nil
+	case len(keys) > 1:
+		return p, fmt.Errorf("%w: %d headers %s, want one", errArgument, len(keys), headerIdempotencyKey)
+	}
+	key := keys[0]
+	if len(key) == 0 || len(key) > idempotencyKeyBytesMax {
+		return p, fmt.Errorf("%w: %s has %d bytes, want 1 to %d", errArgument, headerIdempotencyKey, len(key), idempotencyKeyBytesMax)
+	}
+	for _, c := range key {
+		if c < ' ' || c > '~' {
+			return p, fmt.Errorf("%w: %s has the byte %#02x, want printable ASCII", errArgument, headerIdempotencyKey, c)
+		}
+	}
+	p.keyed = true
+	hash := sha256.New()
+	args := request.QueryArgs()
+	for _, part := range [...][]byte{
+		key, request.Path(), args.Peek("db"), args.Peek("bucket"), args.Peek("precision"), header.ContentType(), body,
+	} {
+		var length [8]byte
+		binary.LittleEndian.PutUint64(length[:], uint64(len(part)))
+		hash.Write(length[:])
+		hash.Write(part)
+	}
+	hash.Sum(p.request[:0])
+	return p, nil
+}
+
+// give puts the promise on the frame of some lines of the request.
+//
+// The frame's id follows from the key, the request, and which lines and how many
+// points the frame has. So it is the same through any router, whatever series that
+// router knows, as the lines of a request are divided into pieces by their text, and
+// the points of a piece into shards by their keys. Were two routers to divide a
+// request differently, as two versions might, or to leave out more or fewer points,
+// their ids would differ: then points are written twice, and never left out.
+func (p *promise) give(frame *series.Frame, first, lines int) {
+	frame.Level = p.level
+	if !p.keyed {
+		return
+	}
+	var text [sha256.Size + 3*8]byte
+	b := append(text[:0], p.request[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(first))
+	b = binary.LittleEndian.AppendUint64(b, uint64(lines))
+	b = binary.LittleEndian.AppendUint64(b, uint64(frame.Points))
+	sum := sha256.Sum256(b)
+	frame.ID = series.KeyedID(binary.LittleEndian.Uint64(sum[:]))
+}
