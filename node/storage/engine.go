@@ -72,6 +72,7 @@ type Engine struct {
 	pace          pace
 	scarcity      scarcity
 	readers       gate
+	exports       atomic.Uint64 // ever begun, which tells their scratch files apart
 
 	// The last generation that had pages when the folder was opened; 0: none.
 	generationAtOpen uint32

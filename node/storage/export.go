@@ -16,8 +16,9 @@ import (
 )
 
 // Export is the state of a shard, pinned, as a stream that may be read from any
-// place and by several readers at a time. It holds the segments that it needs, and
-// nothing of the page log; it must be closed.
+// place and by several readers at a time. It holds the segments that it needs, among
+// them scratch ones of what the page log has, and nothing of the page log; it must be
+// closed.
 type Export struct {
 	ShardExport
 	engine *Engine
@@ -37,10 +38,12 @@ type exportFrame struct {
 	payload func(dst []byte) ([]byte, error)
 }
 
-// ExportShard pins the state of a shard after the last entry that was applied. It
-// seals the shard's hot pages and flushes the page log; entries may be applied
-// meanwhile. Errors: ErrStalled, series.ErrUnavailable when the shard was dropped or
-// is being replaced, and those of Flush.
+// ExportShard pins the state of a shard after the last entry that was applied; entries
+// may be applied meanwhile. What segments do not have yet is copied: neither the shard's
+// pages nor other shards change. Only where pages of the shard cannot be read, or a
+// series has very many, the page log is flushed first. Errors: ErrStalled,
+// series.ErrUnavailable when the shard was dropped or is being replaced, and those of
+// Flush and of the disk.
 func (e *Engine) ExportShard(shard uint16) (*Export, error) {
 	_, leave, err := e.readers.enter(context.Background())
 	if err != nil {
@@ -66,35 +69,57 @@ func (x *Export) pin(s *shard) error {
 	if err != nil {
 		return err
 	}
-	// All that was sealed above is in generations that the flush turns into segments.
-	if err := x.engine.Flush(); err != nil {
-		return err
+	err = x.hold(s, number)
+	if err != nil && flushHelps(err) {
+		x.engine.log.Warn("pages of a shard that is exported cannot be copied; flushing them", "shard", s.number, "error", err)
+		if err = x.engine.Flush(); err == nil {
+			err = x.hold(s, number)
+		}
 	}
-	v := x.engine.versions.acquire()
-	defer x.engine.versions.release(v)
-	if v.floors[s.number].Number != number {
-		return errReplaced
-	}
-	if err := x.holdSegments(v); err != nil {
+	if err != nil {
 		return err
 	}
 	x.Series = x.engine.index.ShardSeries(s.number)
 	s.mu.Lock()
 	x.Through = s.mu.applied
 	s.mu.Unlock()
+	// Files that leave the node never know more than its log after a power cut.
+	if err := x.engine.options.SyncLog(); err != nil {
+		return fmt.Errorf("sync the log: %w", err)
+	}
 	return x.layOut()
 }
 
-// takeLocked notes what belongs to the last applied entry exactly, and seals.
+// hold takes all samples that were applied before it is called.
+func (x *Export) hold(s *shard, number uint64) error {
+	v := x.engine.versions.acquire()
+	defer x.engine.versions.release(v)
+	if v.floors[s.number].Number != number {
+		return errReplaced
+	}
+	spilled, err := newSpill(x.engine, v, s.number, x.engine.exports.Add(1)).run()
+	if err != nil {
+		return err
+	}
+	x.held = append(x.held, spilled...)
+	if err := x.holdSegments(v); err != nil {
+		return err
+	}
+	for _, r := range spilled { // behind all others: what they have was written last
+		if err := x.holdShard(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeLocked notes what belongs to the last applied entry exactly.
 func (x *Export) takeLocked(s *shard) error {
 	switch {
 	case s.absent.Load() || s.mu.doubtful != noDoubt:
 		return fmt.Errorf("%w: there is no replica that could be exported", series.ErrUnavailable)
 	case len(s.mu.backlog) > 0:
 		return s.stalledLocked()
-	}
-	if err := s.mu.set.SealAll(); err != nil {
-		return stalled(err)
 	}
 	x.Index, x.table, x.CutMs = s.mu.applied, s.mu.ledger.table.encode(), s.cutMs.Load()
 	return nil
@@ -114,19 +139,13 @@ func (x *Export) holdSegments(v *version) error {
 		return int(int64(a.Meta().SequenceHigh) - int64(b.Meta().SequenceHigh))
 	})
 	for _, r := range readers {
-		file, err := r.ShardFile(x.Shard)
-		if errors.Is(err, segment.ErrEmpty) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
 		if !r.Acquire() {
 			return errors.New("BUG: a segment of the current version is closed")
 		}
 		x.held = append(x.held, r)
-		x.files = append(x.files, file)
-		x.Samples += file.Meta.Samples
+		if err := x.holdShard(r); err != nil {
+			return err
+		}
 	}
 	from, to := v.tombstones.ofShard(x.Shard)
 	for i := from; i < to; i++ {
@@ -137,6 +156,19 @@ func (x *Export) holdSegments(v *version) error {
 		}
 	}
 	return nil
+}
+
+// holdShard takes the shard's part of a segment that is held, if it has one.
+func (x *Export) holdShard(r *segment.Reader) error {
+	file, err := r.ShardFile(x.Shard)
+	if errors.Is(err, segment.ErrEmpty) {
+		return nil
+	}
+	if err == nil {
+		x.files = append(x.files, file)
+		x.Samples += file.Meta.Samples
+	}
+	return err
 }
 
 // layOut says which frames there are, and where in the stream.

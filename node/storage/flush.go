@@ -75,7 +75,7 @@ func (e *Engine) flushGeneration(number uint32) error {
 	f := newFlusher(e, pin, number)
 	metas, err := f.run()
 	if err != nil {
-		return errors.Join(err, f.abort())
+		return errors.Join(err, f.out.abort())
 	}
 	readers, err := e.openNew(metas)
 	if err != nil {
@@ -98,7 +98,7 @@ func (e *Engine) flushGeneration(number uint32) error {
 	}, func() { e.dropGeneration(number) })
 	e.pace.flushed()
 	e.stats.flushes.Add(1)
-	e.stats.flushedSamples.Add(f.samples)
+	e.stats.flushedSamples.Add(f.out.samples)
 	return e.failpoints.Hit(FailFlushDone)
 }
 

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -14,19 +13,13 @@ import (
 )
 
 // flusher sorts one generation of the page log into segments, one for each
-// partition. Samples that spread over more partitions than may be written at once
-// are taken in further passes.
+// partition.
 type flusher struct {
-	engine   *Engine
-	sorter   pageSorter
-	stones   tombstones
-	floors   []floor
-	writers  map[segment.Partition]*segment.Writer
-	done     map[segment.Partition]bool // written in an earlier pass
-	more     bool                       // some samples belong to a later pass
-	span     segment.Span
-	samples  int64
-	finished []segment.Meta
+	engine *Engine
+	sorter pageSorter
+	stones tombstones
+	floors []floor
+	out    partitionWriters
 
 	payload []byte
 	extents []pageExtent
@@ -36,9 +29,6 @@ type flusher struct {
 }
 
 const (
-	// partitionsAtOnce bounds the segments that a flush writes at one time. Backfill
-	// that would need more partitions of two hours gets days, then months.
-	partitionsAtOnce = 48
 	// A flush loads 1/sortShare of a generation at a time, within bounds: so many
 	// times the file is read, and one time more.
 	sortShare    = 8
@@ -47,8 +37,14 @@ const (
 )
 
 func newFlusher(e *Engine, pin *pagelog.Pin, generation uint32) *flusher {
+	options := func(p segment.Partition) segment.Options {
+		return segment.Options{
+			FS: e.fs, Dir: path.Join(e.dir, dirSegments), Partition: p,
+			SequenceLow: sequenceOf(generation), SequenceHigh: sequenceOf(generation),
+		}
+	}
 	return &flusher{
-		engine: e, span: segment.SpanTwoHours, writers: map[segment.Partition]*segment.Writer{},
+		engine: e, out: newPartitionWriters(e, options),
 		sorter: pageSorter{
 			pin: pin, generation: generation, shards: len(e.shards),
 			bytesMax: min(max(e.options.GenerationBytesMax/sortShare, sortBytesMin), sortBytesMax),
@@ -67,40 +63,27 @@ func (f *flusher) run() ([]segment.Meta, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.done = map[segment.Partition]bool{}
-	for pass := 0; ; pass++ {
-		f.more = false
+	pass := func() error {
 		for i := range ranges {
 			if err := f.sorter.load(&ranges[i]); err != nil {
-				return nil, err
+				return err
 			}
 			if err := f.sorter.eachSeries(f.writeSeries); err != nil {
-				return nil, err
+				return err
 			}
-			if f.tooNarrow(pass) {
+			if f.out.tooNarrow() {
 				break
 			}
 		}
-		if f.tooNarrow(pass) {
-			// Too many narrow partitions: start again with wider ones.
-			if err := f.abort(); err != nil {
-				return nil, err
-			}
-			f.span++
-			f.samples = 0
-			pass = -1
-			continue
-		}
-		if err := f.finish(); err != nil {
-			return nil, err
-		}
-		if !f.more {
-			return f.finished, nil
-		}
+		return nil
 	}
+	return f.out.run(pass, func() error {
+		if err := f.engine.failpoints.Hit(FailFlushFinish); err != nil {
+			return err
+		}
+		return f.out.finish()
+	})
 }
-
-func (f *flusher) tooNarrow(pass int) bool { return pass == 0 && f.more && f.span < segment.SpanMonth }
 
 // writeSeries writes the loaded pages of a series, which are in order of position.
 func (f *flusher) writeSeries(k seriesKey, pages []sealedPage) error {
@@ -142,30 +125,11 @@ func (f *flusher) measure(pages []sealedPage) {
 func (f *flusher) writeStretch(k seriesKey, pages []sealedPage, within span) error {
 	f.readStretch(k, pages, within)
 	shard, id := k.shard(), k.id()
-	times := f.sorted.Times
-	for from := 0; from < len(times); {
-		p := segment.PartitionOf(times[from], f.span)
-		to := from + 1
-		for to < len(times) && times[to] < p.EndMs {
-			to++
+	return f.out.add(shard, id, &f.sorted, func(p segment.Partition) {
+		if local, ok := f.engine.index.Local(shard, series.ID(id)); ok {
+			f.engine.index.MarkActive(index.MonthOf(p.StartMs), local)
 		}
-		w, err := f.writer(p)
-		if err != nil {
-			return err
-		}
-		if w != nil {
-			part := codec.Columns{Times: times[from:to], Mantissas: f.sorted.Mantissas[from:to], Scales: f.sorted.Scales[from:to]}
-			if err := w.Add(shard, id, &part); err != nil {
-				return err
-			}
-			f.samples += int64(to - from)
-			if local, ok := f.engine.index.Local(shard, series.ID(id)); ok {
-				f.engine.index.MarkActive(index.MonthOf(p.StartMs), local)
-			}
-		}
-		from = to
-	}
-	return nil
+	})
 }
 
 // readStretch decodes pages of a series into f.sorted, in order of time, the later
@@ -197,51 +161,4 @@ func (f *flusher) readStretch(k seriesKey, pages []sealedPage, within span) {
 		n, _ := slices.BinarySearch(f.sorted.Times, cut)
 		f.sorted = codec.Columns{Times: f.sorted.Times[n:], Mantissas: f.sorted.Mantissas[n:], Scales: f.sorted.Scales[n:]}
 	}
-}
-
-// writer gives the writer of a partition, or nil if its turn is not now.
-func (f *flusher) writer(p segment.Partition) (*segment.Writer, error) {
-	if w := f.writers[p]; w != nil || f.done[p] {
-		return w, nil
-	}
-	if len(f.writers) >= partitionsAtOnce {
-		f.more = true
-		return nil, nil
-	}
-	w, err := segment.Create(segment.Options{
-		FS: f.engine.fs, Dir: path.Join(f.engine.dir, dirSegments), Partition: p,
-		SequenceLow: sequenceOf(f.sorter.generation), SequenceHigh: sequenceOf(f.sorter.generation),
-	})
-	if err != nil {
-		return nil, err
-	}
-	f.writers[p] = w
-	return w, nil
-}
-
-func (f *flusher) finish() error {
-	if err := f.engine.failpoints.Hit(FailFlushFinish); err != nil {
-		return err
-	}
-	for p, w := range f.writers {
-		meta, err := w.Finish()
-		if err != nil {
-			return err
-		}
-		delete(f.writers, p)
-		f.done[p] = true
-		f.finished = append(f.finished, meta)
-	}
-	return nil
-}
-
-// abort removes all segments, finished or not.
-func (f *flusher) abort() error {
-	problems := []error{f.engine.removeSegments(f.finished)}
-	f.finished = nil
-	for p, w := range f.writers {
-		problems = append(problems, w.Abort())
-		delete(f.writers, p)
-	}
-	return errors.Join(problems...)
 }

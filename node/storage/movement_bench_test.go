@@ -81,6 +81,23 @@ func BenchmarkMoveShard(b *testing.B) {
 	})
 }
 
+// BenchmarkExportShard pins a shard of which no segment has anything yet.
+func BenchmarkExportShard(b *testing.B) {
+	const seriesCount, samples = 1_000, 200
+	from := benchShard(b, seriesCount, samples)
+	defer from.Close()
+	for b.Loop() {
+		x, err := from.ExportShard(0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := x.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*seriesCount*samples/b.Elapsed().Seconds()/1e6, "Msamples/s")
+}
+
 // BenchmarkApplySamples applies batches of 200 points of known series, with batch ids
 // and without.
 func BenchmarkApplySamples(b *testing.B) {

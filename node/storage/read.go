@@ -94,14 +94,10 @@ func (r *seriesReader) read(ref series.Ref, fromMs, toMs int64, emit func([]int6
 
 // readOverlay gathers what the hot pages and the page log have.
 func (r *seriesReader) readOverlay(s *shard, id uint32, stones []*Tombstone, within span) error {
-	s.mu.Lock()
-	if s.mu.number != r.version.floors[s.number].Number {
-		s.mu.Unlock()
-		return errReplaced
+	ordered, err := r.snapshot(s, id)
+	if err != nil {
+		return err
 	}
-	s.mu.set.Snapshot(id, &r.hot)
-	ordered := s.mu.disorder.ordered(id, r.version.generationOldest)
-	s.mu.Unlock()
 	if err := r.readChain(ordered, within); err != nil {
 		return fmt.Errorf("series %d of shard %d: %w", id, s.number, err)
 	}
@@ -119,6 +115,18 @@ func (r *seriesReader) readOverlay(s *shard, id uint32, stones []*Tombstone, wit
 	clipPoints(&r.overlay, 0, within)
 	sortPoints(&r.overlay, &r.scratch, &r.order)
 	return nil
+}
+
+// snapshot copies the hot pages of a series. Ordered: its sealed pages are in order of
+// time. Error: errReplaced.
+func (r *seriesReader) snapshot(s *shard, id uint32) (ordered bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.number != r.version.floors[s.number].Number {
+		return false, errReplaced
+	}
+	s.mu.set.Snapshot(id, &r.hot)
+	return s.mu.disorder.ordered(id, r.version.generationOldest), nil
 }
 
 // readChain copies the sealed pages that no segment has yet and that may have
@@ -186,8 +194,10 @@ const overlayPointBytes = 2 * 16
 
 // checkBytes refuses a series of which segments lack more than the scan may hold:
 // pages are merged in memory, as they may have any times.
-func (r *seriesReader) checkBytes() error {
-	held := int64(len(r.payloads)) + overlayPointBytes*int64(r.overlay.Len())
+func (r *seriesReader) checkBytes() error { return r.checkHeld(r.overlay.Len()) }
+
+func (r *seriesReader) checkHeld(points int) error {
+	held := int64(len(r.payloads)) + overlayPointBytes*int64(points)
 	if r.bytesMax > 0 && held > r.bytesMax {
 		return &scan.LimitError{What: "bytes", Limit: r.bytesMax}
 	}

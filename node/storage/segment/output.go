@@ -9,6 +9,7 @@ const outputBytes = 256 << 10
 // keeps, it writes nothing more.
 type output struct {
 	file     vfs.File
+	scratch  bool // it need not be durable
 	throttle func(bytes int) error
 	buffer   []byte
 	offset   int64 // of the next byte
@@ -37,10 +38,10 @@ func (o *output) flush() {
 	o.buffer = o.buffer[:0]
 }
 
-// close writes what is left and makes the file durable.
+// close writes what is left and makes the file durable, unless it is for a moment.
 func (o *output) close() error {
 	o.flush()
-	if o.err == nil {
+	if o.err == nil && !o.scratch {
 		o.err = o.file.Sync()
 	}
 	if err := o.file.Close(); o.err == nil {

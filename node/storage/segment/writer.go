@@ -22,6 +22,10 @@ type Options struct {
 	Dense                     bool // encode for size
 	Rollups                   bool // build rollups by hour and day
 
+	// Scratch, when given, names a file for the life of this process: it keeps the name
+	// with TemporarySuffix behind it, and is not made durable.
+	Scratch string
+
 	// Throttle, when given, is called with the number of bytes of every large
 	// write before it is made; it may wait, and an error ends the writing.
 	Throttle func(bytes int) error
@@ -69,12 +73,16 @@ func Create(o Options) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{o: o, meta: meta, encoder: codec.BlockEncoder{Dense: o.Dense}}
-	w.temporary = path.Join(o.Dir, namePrefix(&meta)+TemporarySuffix)
+	name := o.Scratch
+	if name == "" {
+		name = namePrefix(&meta)
+	}
+	w.temporary = path.Join(o.Dir, name+TemporarySuffix)
 	file, err := o.FS.Create(w.temporary)
 	if err != nil {
 		return nil, fmt.Errorf("segment: create: %w", err)
 	}
-	w.out = output{file: file, throttle: o.Throttle}
+	w.out = output{file: file, throttle: o.Throttle, scratch: o.Scratch != ""}
 	w.section.init(&w.out, &w.encoder, &w.meta)
 	w.out.write(appendHeader(nil, &meta))
 	return w, nil
@@ -182,7 +190,8 @@ func (w *Writer) keep(err error) error {
 	return err
 }
 
-// Finish completes the file, makes it durable and gives it its name. If there are
+// Finish completes the file, makes it durable and gives it its name, but for a scratch
+// file, which is only completed; the name is that of the Meta. If there are
 // no samples it removes the file and gives ErrEmpty. After any error the
 // temporary file is gone, as far as the disk allows.
 func (w *Writer) Finish() (Meta, error) {
@@ -214,6 +223,10 @@ func (w *Writer) finish() error {
 		if err := w.readBack(); err != nil {
 			return err
 		}
+	}
+	if w.o.Scratch != "" {
+		w.meta.Name, w.temporary, w.err = path.Base(w.temporary), "", errFinished
+		return nil
 	}
 	w.meta.Name = FileName(&w.meta)
 	name := path.Join(w.o.Dir, w.meta.Name)

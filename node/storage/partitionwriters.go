@@ -1,0 +1,138 @@
+package storage
+
+import (
+	"errors"
+
+	"github.com/tickmesh/tickmesh/node/storage/codec"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// partitionsAtOnce bounds the segments that are written at one time. Backfill that
+// would need more partitions of two hours gets days, then months.
+const partitionsAtOnce = 48
+
+// partitionWriters writes samples, in order of their series, into segments: one for
+// each partition. Samples that spread over more partitions than may be written at
+// once are taken in further passes.
+type partitionWriters struct {
+	engine   *Engine
+	options  func(segment.Partition) segment.Options
+	span     segment.Span
+	writers  map[segment.Partition]*segment.Writer
+	done     map[segment.Partition]bool // written in an earlier pass
+	more     bool                       // some samples belong to a later pass
+	pass     int
+	samples  int64
+	finished []segment.Meta
+}
+
+func newPartitionWriters(e *Engine, options func(segment.Partition) segment.Options) partitionWriters {
+	return partitionWriters{
+		engine: e, options: options, span: segment.SpanTwoHours,
+		writers: map[segment.Partition]*segment.Writer{}, done: map[segment.Partition]bool{},
+	}
+}
+
+// run has pass add all samples as often as that is needed, finish end the segments of
+// each time, and gives the segments. Pass may end early when tooNarrow. After an error
+// abort has to be called.
+func (w *partitionWriters) run(pass, finish func() error) ([]segment.Meta, error) {
+	for w.pass = 0; ; w.pass++ {
+		w.more = false
+		if err := pass(); err != nil {
+			return nil, err
+		}
+		if w.tooNarrow() {
+			// Too many narrow partitions: start again with wider ones.
+			if err := w.abort(); err != nil {
+				return nil, err
+			}
+			w.span++
+			w.samples = 0
+			w.pass = -1
+			continue
+		}
+		if err := finish(); err != nil {
+			return nil, err
+		}
+		if !w.more {
+			return w.finished, nil
+		}
+	}
+}
+
+// tooNarrow says that the samples added so far have too many partitions.
+func (w *partitionWriters) tooNarrow() bool {
+	return w.pass == 0 && w.more && w.span < segment.SpanMonth
+}
+
+// add writes samples of a series, which are in order of time. Active hears of each
+// partition that took some; nil: nobody needs to.
+func (w *partitionWriters) add(shard uint16, id uint32, columns *codec.Columns, active func(segment.Partition)) error {
+	times := columns.Times
+	for from := 0; from < len(times); {
+		p := segment.PartitionOf(times[from], w.span)
+		to := from + 1
+		for to < len(times) && times[to] < p.EndMs {
+			to++
+		}
+		writer, err := w.writer(p)
+		if err != nil {
+			return err
+		}
+		if writer != nil {
+			part := codec.Columns{Times: times[from:to], Mantissas: columns.Mantissas[from:to], Scales: columns.Scales[from:to]}
+			if err := writer.Add(shard, id, &part); err != nil {
+				return err
+			}
+			w.samples += int64(to - from)
+			if active != nil {
+				active(p)
+			}
+		}
+		from = to
+	}
+	return nil
+}
+
+// writer gives the writer of a partition, or nil if its turn is not now.
+func (w *partitionWriters) writer(p segment.Partition) (*segment.Writer, error) {
+	if writer := w.writers[p]; writer != nil || w.done[p] {
+		return writer, nil
+	}
+	if len(w.writers) >= partitionsAtOnce {
+		w.more = true
+		return nil, nil
+	}
+	writer, err := segment.Create(w.options(p))
+	if err != nil {
+		return nil, err
+	}
+	w.writers[p] = writer
+	return writer, nil
+}
+
+// finish ends the segments of a pass.
+func (w *partitionWriters) finish() error {
+	for p, writer := range w.writers {
+		meta, err := writer.Finish()
+		if err != nil {
+			return err
+		}
+		delete(w.writers, p)
+		w.done[p] = true
+		w.finished = append(w.finished, meta)
+	}
+	return nil
+}
+
+// abort removes all segments, finished or not.
+func (w *partitionWriters) abort() error {
+	problems := []error{w.engine.removeSegments(w.finished)}
+	w.finished = nil
+	for p, writer := range w.writers {
+		problems = append(problems, writer.Abort())
+		delete(w.writers, p)
+	}
+	return errors.Join(problems...)
+}

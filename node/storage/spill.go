@@ -1,0 +1,132 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/codec"
+	"github.com/tickmesh/tickmesh/node/storage/pagelog"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// spillBytesMax bounds the pages and samples of one series that a spill holds.
+const spillBytesMax = 32 << 20
+
+// spill writes what the page log and the hot pages have of one shard into scratch
+// segments, one for each partition, for an export: they are read once and removed, so
+// nothing of them is made durable, and neither manifest nor page log knows of them.
+// Entries may be applied meanwhile, of which any part may be in the segments.
+type spill struct {
+	reader *seriesReader
+	shard  *shard
+	out    partitionWriters
+	series series.ID // ids below it have been given
+
+	raw    codec.Columns
+	sorted codec.Columns
+	order  []int32
+}
+
+// newSpill begins a spill of what the segments of a version do not have. All that is to
+// be in it has been applied. Number tells it from other spills of the process.
+func newSpill(e *Engine, v *version, shard uint16, number uint64) *spill {
+	newest, _ := e.pages.End()
+	options := func(p segment.Partition) segment.Options {
+		return segment.Options{
+			FS: e.fs, Dir: path.Join(e.dir, dirSegments), Partition: p,
+			SequenceLow: sequenceOf(newest), SequenceHigh: sequenceOf(newest),
+			Scratch: fmt.Sprintf("export-%d-%d-%x-%x", shard, number, uint64(p.StartMs), uint64(p.EndMs)),
+		}
+	}
+	return &spill{
+		reader: newSeriesReader(e, v, spillBytesMax), shard: e.shards[shard], out: newPartitionWriters(e, options),
+		series: series.ID(e.index.ShardSeries(shard)),
+	}
+}
+
+// run gives the segments, opened. Their files go with their last reference. Errors:
+// series.ErrUnavailable when the shard is replaced, those of the disk, and those that
+// a flush goes around: see flushHelps.
+func (s *spill) run() (readers []*segment.Reader, err error) {
+	defer s.reader.close()
+	metas, err := s.out.run(s.pass, s.out.finish)
+	if err == nil {
+		readers, err = s.reader.engine.openNew(metas)
+		s.out.finished = nil // openNew has removed them after an error
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.out.abort())
+	}
+	for _, r := range readers {
+		r.Drop()
+	}
+	return readers, nil
+}
+
+func (s *spill) pass() error {
+	for id := range s.series {
+		if err := s.read(uint32(id)); err != nil {
+			return err
+		}
+		if err := s.out.add(s.shard.number, uint32(id), &s.sorted, nil); err != nil {
+			return err
+		}
+		if s.out.tooNarrow() {
+			break
+		}
+	}
+	return nil
+}
+
+// read gathers in s.sorted what no segment has of a series, in order of time.
+func (s *spill) read(id uint32) error {
+	r := s.reader
+	ordered, err := r.snapshot(s.shard, id)
+	if err == nil {
+		err = r.readChain(ordered, span{scan.TimeMsMin, scan.TimeMsMax})
+	}
+	if err != nil {
+		return fmt.Errorf("series %d: %w", id, err)
+	}
+	stones := r.version.tombstones.of(s.shard.number, id)
+	s.raw.Reset()
+	decode := func(payload []byte) error {
+		if err := codec.DecodePage(payload, &s.raw); err != nil {
+			return fmt.Errorf("page of series %d: %w", id, err)
+		}
+		return r.checkHeld(s.raw.Len())
+	}
+	for _, c := range slices.Backward(r.chain) {
+		before := s.raw.Len()
+		if err := decode(r.payloads[c.from:c.to]); err != nil {
+			return err
+		}
+		if hide := hiddenInPage(stones, c.generation, c.ref.Offset()); len(hide) > 0 {
+			dropHidden(&s.raw, before, hide)
+		}
+	}
+	for _, payload := range [][]byte{r.hot.Main, r.hot.OutOfOrder} {
+		if len(payload) > 0 {
+			if err := decode(payload); err != nil {
+				return err
+			}
+		}
+	}
+	sortColumns(&s.raw, &s.sorted, &s.order)
+	n, _ := slices.BinarySearch(s.sorted.Times, max(s.shard.cutMs.Load(), scan.TimeMsMin))
+	s.sorted = codec.Columns{Times: s.sorted.Times[n:], Mantissas: s.sorted.Mantissas[n:], Scales: s.sorted.Scales[n:]}
+	return nil
+}
+
+// flushHelps says whether what kept pages from being read is gone when a flush has
+// turned them into segments: a damaged page ends a series' chain, but a flush reads
+// around it, and a flush writes a long series in stretches.
+func flushHelps(err error) bool {
+	var damaged *pagelog.CorruptError
+	var long *scan.LimitError
+	return errors.As(err, &damaged) || errors.As(err, &long) || errors.Is(err, codec.ErrCorrupt)
+}
