@@ -42,17 +42,60 @@ func (n *Node) Write(ctx context.Context, frame *series.Frame) (series.Outcome, 
 // WriteParts is Write for callers that go on with some parts elsewhere: each part has
 // its own outcome. An error stands for all parts: none was proposed, or nobody knows.
 func (n *Node) WriteParts(ctx context.Context, frame *series.Frame) ([]PartOutcome, error) {
-	if err := n.AwaitFlush(ctx); err != nil {
+	w, err := n.prepare(ctx, frame)
+	if err == nil {
+		err = n.submit(ctx, w.write)
+	}
+	w.end()
+	if err != nil {
 		return nil, err
 	}
+	return w.outcomes, nil
+}
+
+// StartWrite is WriteParts for callers that have many frames under way: it waits for
+// room only. done is called once, perhaps before StartWrite returns, and must not block:
+// while it runs nothing else is applied. The frame's memory must not change until then.
+func (n *Node) StartWrite(ctx context.Context, frame *series.Frame, done func([]PartOutcome, error)) {
+	w, err := n.prepare(ctx, frame)
+	if err == nil && len(w.write.proposals) > 0 {
+		w.write.done = func() {
+			w.end()
+			done(w.outcomes, nil)
+		}
+		if err = n.enqueue(ctx, w.write); err == nil {
+			return
+		}
+	}
+	w.end()
+	if err != nil {
+		w.outcomes = nil
+	}
+	done(w.outcomes, err)
+}
+
+// frameWrite is a frame on its way through the log.
+type frameWrite struct {
+	node     *Node
+	write    *write
+	outcomes []PartOutcome // complete when it has ended
+	admitted int64         // new series, to be released at the end
+}
+
+// prepare checks a frame against the limits. The result has to be ended in any case.
+func (n *Node) prepare(ctx context.Context, frame *series.Frame) (*frameWrite, error) {
+	w := &frameWrite{node: n}
+	if err := n.AwaitFlush(ctx); err != nil {
+		return w, err
+	}
 	var a admission
-	defer func() { n.limiter.release(a.admitted) }()
+	defer func() { w.admitted = a.admitted }()
 	outcomes := make([]PartOutcome, len(frame.Parts))
-	w := newWrite(frame.ID, len(frame.Parts))
+	w.write = newWrite(frame.ID, len(frame.Parts))
 	for i := range frame.Parts {
 		part := &frame.Parts[i]
 		if int(part.Shard) >= n.Shards() {
-			return nil, fmt.Errorf("%w: shard %d of %d", series.ErrBatch, part.Shard, n.Shards())
+			return w, fmt.Errorf("%w: shard %d of %d", series.ErrBatch, part.Shard, n.Shards())
 		}
 		if era := n.loop.groups[part.Shard].era.Load(); part.Era != 0 && part.Era != era {
 			outcomes[i].Err = fmt.Errorf("%w: era %d of shard %d, which is in era %d", series.ErrEra, part.Era, part.Shard, era)
@@ -61,22 +104,24 @@ func (n *Node) WriteParts(ctx context.Context, frame *series.Frame) ([]PartOutco
 		refused := len(a.refused)
 		batch, err := n.admit(part, i, &a)
 		if err != nil {
-			return nil, err
+			return w, err
 		}
 		outcomes[i].Refused = a.refused[refused:]
-		w.add(storage.EntrySamples, part.Shard, batch)
+		w.write.add(storage.EntrySamples, part.Shard, batch)
 	}
-	if err := n.submit(ctx, w); err != nil {
-		return nil, err
-	}
-	next := 0
-	for i := range outcomes {
-		if outcomes[i].Err == nil {
-			outcomes[i].Err, outcomes[i].Copies = w.proposals[next].err, w.proposals[next].copies
+	w.outcomes = outcomes
+	return w, nil
+}
+
+// end fills in the outcomes and lets go of what was admitted.
+func (w *frameWrite) end() {
+	w.node.limiter.release(w.admitted)
+	for i, next := 0, 0; i < len(w.outcomes); i++ {
+		if o := &w.outcomes[i]; o.Err == nil {
+			o.Err, o.Copies = w.write.proposals[next].err, w.write.proposals[next].copies
 			next++
 		}
 	}
-	return outcomes, nil
 }
 
 // submit takes a write through the log and waits until it is applied, or its outcome
@@ -86,6 +131,17 @@ func (n *Node) submit(ctx context.Context, w *write) error {
 	if len(w.proposals) == 0 {
 		return nil
 	}
+	done := make(chan struct{}, 1)
+	w.done = func() { done <- struct{}{} }
+	if err := n.enqueue(ctx, w); err != nil {
+		return err
+	}
+	<-done
+	return nil
+}
+
+// enqueue gives the loop a write that has proposals. After an error it does not have it.
+func (n *Node) enqueue(ctx context.Context, w *write) error {
 	if w.bytes > writeBytesMax {
 		return fmt.Errorf("%w: a write of %d bytes, %d are the most", series.ErrBatch, w.bytes, writeBytesMax)
 	}
@@ -93,11 +149,7 @@ func (n *Node) submit(ctx context.Context, w *write) error {
 		return err
 	}
 	w.remaining.Store(int32(len(w.proposals)))
-	if err := n.loop.queue.enqueue(ctx, w); err != nil {
-		return err
-	}
-	<-w.done
-	return nil
+	return n.loop.queue.enqueue(ctx, w)
 }
 
 // propose submits a write that is one thing: an error of one proposal is its error.

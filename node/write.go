@@ -17,17 +17,17 @@ type proposal struct {
 }
 
 // write is one caller's proposals on their way through the log. Its memory must not
-// change until done has its signal.
+// change until done is called.
 type write struct {
 	proposals []proposal
 	id        series.BatchID // of all proposals that are samples
 	bytes     int64
 	remaining atomic.Int32 // proposals without an outcome
-	done      chan struct{}
+	done      func()       // called once when remaining is 0, by whoever has settled the last
 }
 
 func newWrite(id series.BatchID, proposals int) *write {
-	return &write{id: id, proposals: make([]proposal, 0, proposals), done: make(chan struct{}, 1)}
+	return &write{id: id, proposals: make([]proposal, 0, proposals)}
 }
 
 func (w *write) add(kind storage.EntryKind, shard uint16, body []byte) {
@@ -59,6 +59,6 @@ func (s share) finish(copies int, err error) {
 	p := &s.write.proposals[s.proposal]
 	p.copies, p.err = copies, err
 	if s.write.remaining.Add(-1) == 0 {
-		s.write.done <- struct{}{}
+		s.write.done()
 	}
 }

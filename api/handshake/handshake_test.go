@@ -31,8 +31,8 @@ func TestCheck(t *testing.T) {
 	}{
 		{"as they are", func(_, _ *Hello) {}, nil},
 		{"other is newer and still understands", func(_, o *Hello) { o.Protocol = 9 }, nil},
-		{"other is newer", func(_, o *Hello) { o.Protocol, o.ProtocolMin = 9, 2 }, wire.ErrVersion},
-		{"other is older", func(s, _ *Hello) { s.Protocol, s.ProtocolMin = 9, 2 }, wire.ErrVersion},
+		{"other is newer", func(_, o *Hello) { o.Protocol, o.ProtocolMin = 9, 3 }, wire.ErrVersion},
+		{"other is older", func(s, _ *Hello) { s.Protocol, s.ProtocolMin = 9, 3 }, wire.ErrVersion},
 		{"self is newer and still understands", func(s, _ *Hello) { s.Protocol = 9 }, nil},
 		{"name", func(_, o *Hello) { o.Cluster = "work" }, wire.ErrWrongCluster},
 		{"identity", func(_, o *Hello) { o.ClusterID = identity("d") }, wire.ErrWrongCluster},

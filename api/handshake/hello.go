@@ -13,8 +13,8 @@ import (
 // Versions of the node service that this program speaks; proto/README.md has the
 // rules.
 const (
-	Protocol    = 1
-	ProtocolMin = 1
+	Protocol    = 2
+	ProtocolMin = 2
 )
 
 // Header is the name of the gRPC header that carries a Hello.

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/keepalive"
 )
 
@@ -45,7 +46,10 @@ func ServerOptions(c credentials.TransportCredentials) []grpc.ServerOption {
 	if c == nil {
 		c = insecure.NewCredentials()
 	}
+	buffers := new(Buffers)
 	return []grpc.ServerOption{
+		grpc.ForceServerCodecV2(newCodec(buffers)),
+		experimental.BufferPool(buffers),
 		grpc.Creds(c),
 		grpc.MaxRecvMsgSize(MessageBytesMax),
 		grpc.MaxSendMsgSize(MessageBytesMax),
@@ -66,9 +70,11 @@ func DialOptions(c credentials.TransportCredentials) []grpc.DialOption {
 	if c == nil {
 		c = insecure.NewCredentials()
 	}
+	buffers := new(Buffers)
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(c),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MessageBytesMax), grpc.MaxCallSendMsgSize(MessageBytesMax)),
+		experimental.WithBufferPool(buffers),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newCodec(buffers)), grpc.MaxCallRecvMsgSize(MessageBytesMax), grpc.MaxCallSendMsgSize(MessageBytesMax)),
 		grpc.WithMaxHeaderListSize(HeaderBytesMax),
 		grpc.WithInitialWindowSize(streamWindowBytes),
 		grpc.WithInitialConnWindowSize(connectionWindowBytes),

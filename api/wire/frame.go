@@ -38,35 +38,6 @@ func ToBatchID(m *tickmeshv1.BatchId) (series.BatchID, error) {
 	return id, nil
 }
 
-// ToFrame sets frame to the message's, whose batches point into the message. They
-// are not looked into. Errors: ErrInvalid.
-func ToFrame(frame *series.Frame, m *nodev1.WriteRequest) error {
-	id, err := ToBatchID(m.GetBatchId())
-	if err != nil {
-		return err
-	}
-	*frame = series.Frame{Parts: frame.Parts[:0], ID: id}
-	var seen [(shardMax + 1) / 64]uint64
-	var points uint64
-	for i, p := range m.GetParts() {
-		shard, err := ToShard(p.GetShard())
-		if err != nil {
-			return fmt.Errorf("part %d: %w", i, err)
-		}
-		if seen[shard/64]&(1<<(shard%64)) != 0 {
-			return fmt.Errorf("%w: two parts for shard %d", ErrInvalid, shard)
-		}
-		seen[shard/64] |= 1 << (shard % 64)
-		points += uint64(p.GetPoints())
-		frame.Parts = append(frame.Parts, series.Part{Shard: shard, Era: p.GetEra(), Batch: p.GetBatch()})
-	}
-	if len(frame.Parts) == 0 {
-		return fmt.Errorf("%w: a frame without parts", ErrInvalid)
-	}
-	frame.Points = int(min(points, math.MaxInt32))
-	return nil
-}
-
 // FromPartOutcomes gives the messages of a frame's parts.
 func FromPartOutcomes(outcomes []PartOutcome) []*nodev1.PartResult {
 	results := make([]nodev1.PartResult, len(outcomes))

@@ -227,45 +227,6 @@ func TestPartOutcomes(t *testing.T) {
 	}
 }
 
-// FuzzWriteRequest: a frame that is taken has what the message says, and no shard
-// twice.
-func FuzzWriteRequest(f *testing.F) {
-	for _, m := range []*nodev1.WriteRequest{
-		{},
-		{Parts: []*nodev1.Part{{Shard: 3, Era: 1, Batch: []byte("x"), Points: 2}}},
-		{BatchId: &tickmeshv1.BatchId{Session: 1, Counter: 2}, Parts: []*nodev1.Part{{Shard: 65535, Points: 1 << 31}, {Points: 1 << 31}}},
-	} {
-		b, err := proto.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b)
-	}
-	var frame series.Frame
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var m nodev1.WriteRequest
-		if proto.Unmarshal(b, &m) != nil {
-			return
-		}
-		if err := ToFrame(&frame, &m); err != nil {
-			if !errors.Is(err, ErrInvalid) {
-				t.Fatalf("an error without a kind: %v", err)
-			}
-			return
-		}
-		seen := map[uint16]bool{}
-		for i, p := range frame.Parts {
-			if seen[p.Shard] || uint32(p.Shard) != m.GetParts()[i].GetShard() || !bytes.Equal(p.Batch, m.GetParts()[i].GetBatch()) {
-				t.Fatalf("part %d of %+v", i, frame)
-			}
-			seen[p.Shard] = true
-		}
-		if len(seen) != len(m.GetParts()) || frame.Points < 0 || frame.ID.IsZero() != (m.GetBatchId().GetSession() == 0) {
-			t.Fatalf("%+v of %v", frame, &m)
-		}
-	})
-}
-
 // FuzzScanMessages: what is taken for columns, a selector or a series comes back as
 // it was.
 func FuzzScanMessages(f *testing.F) {

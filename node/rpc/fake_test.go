@@ -55,11 +55,23 @@ func (n *fakeNode) Receive(from string, envelopes [][]byte) error {
 	return n.receive(from, envelopes)
 }
 
-func (n *fakeNode) Write(ctx context.Context, frame *series.Frame) ([]wire.PartOutcome, error) {
+// fakeEnd is a frame that a fake node is done with.
+type fakeEnd struct {
+	outcomes []wire.PartOutcome
+	err      error
+}
+
+func (e fakeEnd) Outcomes() ([]wire.PartOutcome, error) { return e.outcomes, e.err }
+
+func (n *fakeNode) Write(ctx context.Context, frame *series.Frame, done func(WriteEnd)) {
 	if n.write == nil {
-		return make([]wire.PartOutcome, len(frame.Parts)), nil
+		done(fakeEnd{make([]wire.PartOutcome, len(frame.Parts)), nil})
+		return
 	}
-	return n.write(ctx, frame)
+	go func() {
+		outcomes, err := n.write(ctx, frame)
+		done(fakeEnd{outcomes, err})
+	}()
 }
 
 func (n *fakeNode) Scan(ctx context.Context, r *ScanRequest, sink ScanSink) error {

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
@@ -89,47 +92,76 @@ func fuzzScan(t *testing.T, b []byte, check func([]uint16, error)) {
 	}
 }
 
-// FuzzFrames gives any bytes as a frame to the write path: it answers, with an error
-// or with one outcome for each part.
-func FuzzFrames(f *testing.F) {
-	b, err := proto.Marshal(frameOf(1, 2, 3))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b)
-	server := NewServer(&fakeNode{hello: nodeHello("a"), write: func(_ context.Context, frame *series.Frame) ([]wire.PartOutcome, error) {
-		outcomes := make([]wire.PartOutcome, len(frame.Parts))
-		for i, p := range frame.Parts {
-			outcomes[i].Copies = 1
-			var batch series.BatchReader
-			batch.Reset(bytes.Clone(p.Batch))
-			for batch.NextPoint() {
-			}
-			outcomes[i].Err = batch.Err()
-		}
-		return outcomes, nil
-	}}, Options{})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		m := new(nodev1.WriteRequest)
-		if proto.Unmarshal(b, m) != nil {
-			return
-		}
-		outcomes, err := server.write(t.Context(), m)
+// FuzzWrites gives any bytes as a request to the write path: what protobuf's own
+// library takes is answered, each frame once, with an error or for each part.
+func FuzzWrites(f *testing.F) {
+	for _, m := range []*nodev1.WriteRequest{requestOf(frameOf(1, 2, 3)), requestOf(frameOf(1, 2, 2), frameOf(3), frameOf(4, 1<<17))} {
+		b, err := proto.Marshal(m)
 		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		node := &fakeNode{hello: nodeHello("a"), write: func(_ context.Context, frame *series.Frame) ([]wire.PartOutcome, error) {
+			outcomes := make([]wire.PartOutcome, len(frame.Parts))
+			for i, p := range frame.Parts {
+				outcomes[i].Copies = 1
+				var batch series.BatchReader
+				batch.Reset(bytes.Clone(p.Batch))
+				for batch.NextPoint() {
+				}
+				outcomes[i].Err = batch.Err()
+			}
+			return outcomes, nil
+		}}
+		stream := &fakeStream{ctx: t.Context(), requests: [][]byte{b}, answers: map[uint64][]*nodev1.FrameResult{}, t: t}
+		err := NewServer(node, Options{}).serveWrites(stream)
+		m := new(nodev1.WriteRequest)
+		wrong := proto.Unmarshal(b, m) != nil
+		if wrong != (err != nil) {
+			t.Fatalf("protobuf finds it wrong: %t; the server: %v", wrong, err)
+		}
+		if wrong {
 			return
 		}
-		var shards []uint16
-		for _, p := range m.GetParts() {
-			shards = append(shards, uint16(p.GetShard()))
-		}
-		back, err := wire.ToPartOutcomes(wire.FromPartOutcomes(outcomes), shards)
-		if err != nil || len(back) != len(m.GetParts()) {
-			t.Fatalf("%d outcomes for %d parts, %v", len(back), len(m.GetParts()), err)
-		}
-		for i := range back {
-			if (back[i].Err == nil) != (outcomes[i].Err == nil) || outcomes[i].Err != nil && !errors.Is(back[i].Err, series.ErrBatch) {
-				t.Fatalf("%v became %v", outcomes[i].Err, back[i].Err)
+		for _, frame := range m.GetFrames() {
+			results := stream.answers[frame.GetSequence()]
+			if len(results) == 0 {
+				t.Fatalf("frame %d has no answer", frame.GetSequence())
 			}
+			stream.answers[frame.GetSequence()] = results[1:]
 		}
 	})
+}
+
+// fakeStream has a caller's requests, and takes the answers.
+type fakeStream struct {
+	grpc.BidiStreamingServer[nodev1.WriteRequest, nodev1.WriteResponse]
+	ctx      context.Context
+	requests [][]byte
+	answers  map[uint64][]*nodev1.FrameResult // by sequence
+	t        testing.TB
+}
+
+func (s *fakeStream) Context() context.Context { return s.ctx }
+
+func (s *fakeStream) RecvMsg(m any) error {
+	if len(s.requests) == 0 {
+		return io.EOF
+	}
+	m.(*transport.Message).Bytes = s.requests[0]
+	s.requests = s.requests[1:]
+	return nil
+}
+
+func (s *fakeStream) SendMsg(m any) error {
+	var response nodev1.WriteResponse
+	if err := proto.Unmarshal(m.(*transport.Message).Slice.Materialize(), &response); err != nil {
+		s.t.Error(err)
+	}
+	for _, r := range response.GetResults() {
+		s.answers[r.GetSequence()] = append(s.answers[r.GetSequence()], r)
+	}
+	return nil
 }

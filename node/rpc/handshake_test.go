@@ -38,7 +38,7 @@ func TestHandshakeRefusals(t *testing.T) {
 		{"before the first map", func(h *handshake.Hello) { h.ClusterID = "" }, nil, ""},
 		{"wrong cluster", func(h *handshake.Hello) { h.Cluster = "work" }, wire.ErrWrongCluster, `"home"`},
 		{"cluster made anew", func(h *handshake.Hello) { h.ClusterID = identity("e") }, wire.ErrWrongCluster, identity("e")},
-		{"too old", func(h *handshake.Hello) { h.Protocol, h.ProtocolMin = handshake.ProtocolMin+7, handshake.Protocol+7 }, wire.ErrVersion, "speaks 8"},
+		{"too old", func(h *handshake.Hello) { h.Protocol, h.ProtocolMin = handshake.ProtocolMin+7, handshake.Protocol+7 }, wire.ErrVersion, "speaks 9"},
 		{"another node meant", func(h *handshake.Hello) { h.ToNode = "x" }, wire.ErrWrongNode, "node x"},
 		{"another folder meant", func(h *handshake.Hello) { h.ToNode, h.ToIncarnation = "a", identity("f") }, wire.ErrWrongNode, identity("f")},
 		{"retired", func(h *handshake.Hello) { h.Incarnation = identity("d") }, wire.ErrRetired, identity("d")},

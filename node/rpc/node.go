@@ -26,9 +26,12 @@ type Node interface {
 	// block, which slows that node down. An error ends the stream.
 	Receive(from string, envelopes [][]byte) error
 
-	// Write writes a frame and gives what became of each part, in their order. Frames
-	// of one caller may be in work at once, in any order. An error stands for all parts.
-	Write(ctx context.Context, frame *series.Frame) ([]wire.PartOutcome, error)
+	// Write starts to write a frame, and waits for room if need be. done is called once,
+	// from any goroutine and perhaps before Write returns; it never blocks. Frames of one
+	// caller may be in work at once, in any order. The frame stays as it is until done is
+	// called and the outcomes were asked for; the context ends after that or when its
+	// caller gives up.
+	Write(ctx context.Context, frame *series.Frame, done func(WriteEnd))
 	// Scan gives chunks with Ref to the sink. Within a shard series come in growing
 	// order of ids, each as chunks in order of time. Every shard of the request is
 	// ended once, after its last chunk.
@@ -55,6 +58,13 @@ type Node interface {
 	AdoptMap(ctx context.Context, encoded []byte) (epoch uint64, err error)
 	// TransferLeader starts to hand over a shard; an empty node means any.
 	TransferLeader(ctx context.Context, shard uint16, toNode string) error
+}
+
+// WriteEnd is a frame that a node is done with.
+type WriteEnd interface {
+	// Outcomes gives what became of each part, in their order. An error stands for all
+	// parts. It is called once.
+	Outcomes() ([]wire.PartOutcome, error)
 }
 
 // Freshness says how new an answer has to be.

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 
 	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
@@ -50,11 +52,13 @@ func (o Options) withDefaults() Options {
 // Server serves the node service.
 type Server struct {
 	nodev1.UnimplementedNodeServiceServer
-	node       Node
-	options    Options
-	writeBytes *semaphore.Weighted
-	fetches    *semaphore.Weighted
-	links      *links
+	node        Node
+	options     Options
+	writeBytes  *semaphore.Weighted
+	fetches     *semaphore.Weighted
+	buffers     *transport.Buffers
+	spareFrames sync.Pool // of *writeFrame
+	links       *links
 }
 
 // NewServer gives a server over a node.
@@ -64,6 +68,7 @@ func NewServer(node Node, o Options) *Server {
 		node: node, options: o,
 		writeBytes: semaphore.NewWeighted(o.WriteBytesMax),
 		fetches:    semaphore.NewWeighted(o.FetchesMax),
+		buffers:    new(transport.Buffers),
 		links:      newLinks(o.Now),
 	}
 }

@@ -6,35 +6,106 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/grpc/mem"
 
-	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
-// writeStream is one caller's stream of frames.
+const (
+	// answerBytes is what most answers take at most.
+	answerBytes = 32
+	// responseBytesMax is what one message has of answers that wait, but for a larger one.
+	responseBytesMax = 256 << 10
+	// answerBytesMax bounds the answer to one frame.
+	answerBytesMax = transport.MessageBytesMax - responseBytesMax
+)
+
+// writeStream is one caller's stream of frames: one goroutine reads them, another one
+// sends the answers. What is answered by the time it sends goes as one message.
 type writeStream struct {
 	server *Server
 	stream grpc.BidiStreamingServer[nodev1.WriteRequest, nodev1.WriteResponse]
-	slots  chan struct{} // one for each frame in work
-	frames sync.WaitGroup
-	send   sync.Mutex // held while an answer is sent
+	slots  chan struct{}  // one for each frame that is not answered
+	frames sync.WaitGroup // the same
+	wake   chan struct{}  // has one element when a frame has ended
+	closed chan struct{}  // all frames are answered, no more will come
+
+	mu    sync.Mutex
+	ended []*writeFrame // guarded by mu: to be answered
 }
 
-// Write takes frames. While too many are in work, it does not read the next one.
+// writeRequest is a message whose frames are in work.
+type writeRequest struct {
+	message transport.Message
+	left    atomic.Int32 // frames that are not answered, and one while it is read
+	weight  int64
+	cancel  context.CancelFunc
+}
+
+// writeFrame is a frame in work.
+type writeFrame struct {
+	wire.ReceivedFrame
+	stream  *writeStream
+	request *writeRequest
+	end     WriteEnd
+}
+
+// newFrame gives an empty frame, with memory for parts if one is spare.
+func (s *Server) newFrame() *writeFrame {
+	f, ok := s.spareFrames.Get().(*writeFrame)
+	if !ok {
+		return &writeFrame{}
+	}
+	parts := f.Frame.Parts
+	clear(parts)
+	*f = writeFrame{}
+	f.Frame.Parts = parts[:0]
+	return f
+}
+
+// done notes that the node is done with the frame.
+func (f *writeFrame) done(end WriteEnd) {
+	w := f.stream
+	f.end = end
+	w.mu.Lock()
+	w.ended = append(w.ended, f)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default: // it was said already
+	}
+}
+
+// failed is the end of a frame that the node did not get.
+type failed struct{ err error }
+
+func (f failed) Outcomes() ([]wire.PartOutcome, error) { return nil, f.err }
+
+// Write takes frames. While too many are in work, it does not read the next ones.
 func (s *Server) Write(stream grpc.BidiStreamingServer[nodev1.WriteRequest, nodev1.WriteResponse]) error {
 	if _, err := caller(stream.Context()); err != nil {
 		return err
 	}
-	w := &writeStream{server: s, stream: stream, slots: make(chan struct{}, s.options.WritesMax)}
+	return s.serveWrites(stream)
+}
+
+func (s *Server) serveWrites(stream grpc.BidiStreamingServer[nodev1.WriteRequest, nodev1.WriteResponse]) error {
+	w := &writeStream{
+		server: s, stream: stream, slots: make(chan struct{}, s.options.WritesMax),
+		wake: make(chan struct{}, 1), closed: make(chan struct{}),
+	}
+	var sender sync.WaitGroup
+	sender.Go(w.send)
 	err := w.read()
 	w.frames.Wait()
+	close(w.closed)
+	sender.Wait()
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
@@ -42,67 +113,136 @@ func (s *Server) Write(stream grpc.BidiStreamingServer[nodev1.WriteRequest, node
 }
 
 func (w *writeStream) read() error {
-	ctx := w.stream.Context()
+	var reader wire.RequestReader
 	for {
-		request, err := w.stream.Recv()
-		if err != nil {
+		request := &writeRequest{cancel: func() {}}
+		if err := w.stream.RecvMsg(&request.message); err != nil {
 			return err
 		}
+		if err := w.take(request, &reader); err != nil {
+			return wire.Status(err)
+		}
+	}
+}
+
+// take gives the node the frames of a request. Errors are those of the stream.
+func (w *writeStream) take(request *writeRequest, reader *wire.RequestReader) error {
+	ctx := w.stream.Context()
+	weight := min(int64(len(request.message.Bytes)), w.server.options.WriteBytesMax)
+	if err := w.server.writeBytes.Acquire(ctx, weight); err != nil {
+		return err
+	}
+	request.weight = weight
+	request.left.Store(1)
+	defer w.release(request)
+	var frames []*writeFrame
+	timeoutMs := uint32(1)
+	for reader.Reset(request.message.Bytes); ; {
+		f := w.server.newFrame()
+		f.stream, f.request = w, request
+		if !reader.Next(&f.ReceivedFrame) {
+			w.server.spareFrames.Put(f)
+			break
+		}
+		if timeoutMs = max(timeoutMs, f.TimeoutMs); f.TimeoutMs == 0 {
+			timeoutMs = ^uint32(0)
+		}
+		frames = append(frames, f)
+	}
+	if err := reader.Err(); err != nil {
+		return err
+	}
+	timeout := min(w.server.options.WriteTimeoutMax, time.Duration(timeoutMs)*time.Millisecond)
+	inWork, cancel := context.WithTimeout(ctx, timeout)
+	request.cancel = cancel
+	for _, f := range frames {
 		select {
 		case w.slots <- struct{}{}:
 		case <-ctx.Done():
-			return wire.Status(ctx.Err())
+			return ctx.Err()
 		}
-		weight := min(int64(proto.Size(request)), w.server.options.WriteBytesMax)
-		if err := w.server.writeBytes.Acquire(ctx, weight); err != nil {
-			return wire.Status(err)
+		w.frames.Add(1)
+		request.left.Add(1)
+		if f.Err != nil {
+			f.done(failed{f.Err})
+			continue
 		}
-		w.frames.Go(func() {
-			defer func() {
-				w.server.writeBytes.Release(weight)
-				<-w.slots
-			}()
-			w.write(request)
-		})
+		w.server.node.Write(inWork, &f.Frame, f.done)
 	}
+	return nil
 }
 
-// write writes one frame and answers it. An answer that cannot be sent has no
+// release lets go of a request when nothing of it is in work.
+func (w *writeStream) release(request *writeRequest) {
+	if request.left.Add(-1) > 0 {
+		return
+	}
+	request.cancel()
+	request.message.Free()
+	w.server.writeBytes.Release(request.weight)
+}
+
+// send answers frames until the stream is closed. An answer that cannot be sent has no
 // reader any more.
-func (w *writeStream) write(request *nodev1.WriteRequest) {
-	response := &nodev1.WriteResponse{Sequence: request.GetSequence()}
-	outcomes, err := w.server.write(w.stream.Context(), request)
-	if err != nil {
-		response.Error = wire.FromError(err)
-	} else {
-		response.Results = wire.FromPartOutcomes(outcomes)
-	}
-	w.send.Lock()
-	defer w.send.Unlock()
-	err = w.stream.Send(response)
-	if status.Code(err) == codes.ResourceExhausted { // larger than a message may be
-		tooLarge := wire.FromError(fmt.Errorf("%w: the answer to the frame is too large: %w", wire.ErrInternal, err))
-		err = w.stream.Send(&nodev1.WriteResponse{Sequence: request.GetSequence(), Error: tooLarge})
-	}
-	if err != nil {
-		w.server.options.Logger.Debug("an answer to a frame was not sent", "error", err)
+func (w *writeStream) send() {
+	var ended []*writeFrame
+	for {
+		w.mu.Lock()
+		ended, w.ended = w.ended, ended[:0]
+		w.mu.Unlock()
+		if len(ended) == 0 {
+			select {
+			case <-w.wake:
+				continue
+			case <-w.closed:
+				return
+			}
+		}
+		for left := ended; len(left) > 0; {
+			n, err := w.answer(left)
+			if err != nil {
+				w.server.options.Logger.Debug("answers to frames were not sent", "error", err)
+			}
+			left = left[n:]
+		}
+		clear(ended)
 	}
 }
 
-func (s *Server) write(ctx context.Context, request *nodev1.WriteRequest) ([]wire.PartOutcome, error) {
-	var frame series.Frame
-	if err := wire.ToFrame(&frame, request); err != nil {
-		return nil, err
+// answer sends one message with the answers to the first frames, and ends them. It
+// gives their number.
+func (w *writeStream) answer(ended []*writeFrame) (n int, err error) {
+	buffer := w.server.buffers.Get(min(answerBytes*len(ended), responseBytesMax))
+	b := (*buffer)[:0]
+	for ; n < len(ended) && len(b) < responseBytesMax/2; n++ {
+		b = ended[n].appendAnswer(b)
 	}
-	timeout := s.options.WriteTimeoutMax
-	if ms := request.GetTimeoutMs(); ms > 0 {
-		timeout = min(timeout, time.Duration(ms)*time.Millisecond)
+	*buffer = b
+	err = w.stream.SendMsg(&transport.Message{Slice: mem.BufferSlice{mem.NewBuffer(buffer, w.server.buffers)}})
+	for _, f := range ended[:n] {
+		w.release(f.request)
+		<-w.slots
+		w.frames.Done()
+		w.server.spareFrames.Put(f)
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	outcomes, err := s.node.Write(ctx, &frame)
-	if err == nil && len(outcomes) != len(frame.Parts) {
-		return nil, fmt.Errorf("%w: %d outcomes for %d parts", wire.ErrInternal, len(outcomes), len(frame.Parts))
+	return n, err
+}
+
+// appendAnswer appends what became of the frame to a message.
+func (f *writeFrame) appendAnswer(b []byte) []byte {
+	outcomes, err := f.end.Outcomes()
+	if err == nil && len(outcomes) != len(f.Frame.Parts) {
+		err = fmt.Errorf("%w: %d outcomes for %d parts", wire.ErrInternal, len(outcomes), len(f.Frame.Parts))
 	}
-	return outcomes, err
+	answer, encodeErr := wire.AppendResult(b, f.Sequence, outcomes, err)
+	if encodeErr == nil && len(answer)-len(b) <= answerBytesMax {
+		return answer
+	}
+	if encodeErr == nil {
+		encodeErr = fmt.Errorf("%w: the answer to the frame is too large: %d bytes", wire.ErrInternal, len(answer)-len(b))
+	}
+	if answer, err = wire.AppendResult(b, f.Sequence, nil, encodeErr); err != nil {
+		return b // not reached: an error is short text
+	}
+	return answer
 }

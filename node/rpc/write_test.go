@@ -19,13 +19,15 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-func frameOf(sequence uint64, shards ...uint32) *nodev1.WriteRequest {
-	m := &nodev1.WriteRequest{Sequence: sequence, BatchId: &tickmeshv1.BatchId{Session: 9, Counter: sequence}}
+func frameOf(sequence uint64, shards ...uint32) *nodev1.Frame {
+	m := &nodev1.Frame{Sequence: sequence, BatchId: &tickmeshv1.BatchId{Session: 9, Counter: sequence}}
 	for _, shard := range shards {
 		m.Parts = append(m.Parts, &nodev1.Part{Shard: shard, Era: 2, Batch: fmt.Append(nil, "batch of ", shard), Points: 3})
 	}
 	return m
 }
+
+func requestOf(frames ...*nodev1.Frame) *nodev1.WriteRequest { return &nodev1.WriteRequest{Frames: frames} }
 
 func TestWriteAnswersEachPart(t *testing.T) {
 	node := &fakeNode{hello: nodeHello("a")}
@@ -61,16 +63,16 @@ func TestWriteAnswersEachPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(m *nodev1.WriteRequest) *nodev1.WriteResponse {
+	ask := func(m *nodev1.Frame) *nodev1.FrameResult {
 		t.Helper()
-		if err := stream.Send(m); err != nil {
+		if err := stream.Send(requestOf(m)); err != nil {
 			t.Fatal(err)
 		}
 		response, err := stream.Recv()
-		if err != nil || response.GetSequence() != m.GetSequence() {
+		if err != nil || len(response.GetResults()) != 1 || response.GetResults()[0].GetSequence() != m.GetSequence() {
 			t.Fatal(response, err)
 		}
-		return response
+		return response.GetResults()[0]
 	}
 	response := ask(frameOf(1, 3, 1, 2))
 	outcomes, err := wire.ToPartOutcomes(response.GetResults(), []uint16{3, 1, 2})
@@ -87,7 +89,7 @@ func TestWriteAnswersEachPart(t *testing.T) {
 		t.Fatalf("got %+v", outcomes[1])
 	}
 	for _, bad := range []struct {
-		frame *nodev1.WriteRequest
+		frame *nodev1.Frame
 		want  error
 	}{
 		{frameOf(2, 1), series.ErrReadOnly},
@@ -95,7 +97,7 @@ func TestWriteAnswersEachPart(t *testing.T) {
 		{frameOf(4, 1, 1), wire.ErrInvalid},
 		{frameOf(5, 1<<16), wire.ErrInvalid},
 		{frameOf(6), wire.ErrInvalid},
-		{&nodev1.WriteRequest{Sequence: 7, BatchId: &tickmeshv1.BatchId{Counter: 7}, Parts: frameOf(1, 1).Parts}, wire.ErrInvalid},
+		{&nodev1.Frame{Sequence: 7, BatchId: &tickmeshv1.BatchId{Counter: 7}, Parts: frameOf(1, 1).Parts}, wire.ErrInvalid},
 	} {
 		if response := ask(bad.frame); !errors.Is(wire.ToError(response.GetError()), bad.want) || len(response.GetResults()) > 0 {
 			t.Errorf("frame %d: got %v, expected %v", bad.frame.GetSequence(), response, bad.want)
@@ -131,19 +133,24 @@ func TestWriteBounds(t *testing.T) {
 		}
 		const frames = 100
 		for i := range uint64(frames) {
-			if err := stream.Send(frameOf(i+1, 1)); err != nil { // they fit into the stream's window
+			if err := stream.Send(requestOf(frameOf(i+1, 1))); err != nil { // they fit into the stream's window
 				t.Fatal(err)
 			}
 		}
 		eventually(t, "work", func() bool { return inWork.Load() >= 5 })
 		close(release)
 		seen := map[uint64]bool{}
-		for range frames {
+		for len(seen) < frames {
 			response, err := stream.Recv()
-			if err != nil || response.GetError() != nil {
-				t.Fatal(response, err)
+			if err != nil {
+				t.Fatal(err)
 			}
-			seen[response.GetSequence()] = true
+			for _, r := range response.GetResults() {
+				if r.GetCopies() != 1 || seen[r.GetSequence()] {
+					t.Fatalf("got %v", r)
+				}
+				seen[r.GetSequence()] = true
+			}
 		}
 		if len(seen) != frames || o.WritesMax == 5 && most.Load() > 5 || most.Load() > 10 {
 			t.Fatalf("%d answers; %d frames were in work at once", len(seen), most.Load())
@@ -165,11 +172,11 @@ func TestWriteTimeout(t *testing.T) {
 	}
 	m := frameOf(1, 1)
 	m.TimeoutMs = 1
-	if err := stream.Send(m); err != nil {
+	if err := stream.Send(requestOf(m)); err != nil {
 		t.Fatal(err)
 	}
 	response, err := stream.Recv()
-	if err != nil || !errors.Is(wire.ToError(response.GetError()), context.DeadlineExceeded) {
+	if err != nil || !errors.Is(wire.ToError(response.GetResults()[0].GetError()), context.DeadlineExceeded) {
 		t.Fatal(response, err)
 	}
 	_ = stream.CloseSend()

@@ -84,16 +84,31 @@ func (s *Service) Receive(from string, envelopes [][]byte) error {
 }
 
 // Write implements rpc.Node.
-func (s *Service) Write(ctx context.Context, frame *series.Frame) ([]wire.PartOutcome, error) {
-	parts, err := s.node.WriteParts(ctx, frame)
-	if err != nil {
-		return nil, err
+func (s *Service) Write(ctx context.Context, frame *series.Frame, done func(rpc.WriteEnd)) {
+	s.node.StartWrite(ctx, frame, func(parts []node.PartOutcome, err error) {
+		done(&written{s, frame, parts, err})
+	})
+}
+
+// written is a frame of which it is known what became of it.
+type written struct {
+	service *Service
+	frame   *series.Frame
+	parts   []node.PartOutcome
+	err     error
+}
+
+// Outcomes implements rpc.WriteEnd.
+func (w *written) Outcomes() ([]wire.PartOutcome, error) {
+	if w.err != nil {
+		return nil, w.err
 	}
-	out := make([]wire.PartOutcome, len(parts))
-	for i := range parts {
-		out[i] = wire.PartOutcome{Err: ofShard(frame.Parts[i].Shard, parts[i].Err), Copies: parts[i].Copies, Refused: parts[i].Refused}
-		if parts[i].Err == nil {
-			out[i].Defined = s.defined(frame, i, parts[i].Refused)
+	out := make([]wire.PartOutcome, len(w.parts))
+	for i := range w.parts {
+		p := &w.parts[i]
+		out[i] = wire.PartOutcome{Err: ofShard(w.frame.Parts[i].Shard, p.Err), Copies: p.Copies, Refused: p.Refused}
+		if p.Err == nil {
+			out[i].Defined = w.service.defined(w.frame, i, p.Refused)
 		}
 	}
 	return out, nil

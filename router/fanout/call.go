@@ -23,18 +23,23 @@ type call struct {
 	left     int   // parts that are not settled
 	fatal    error // no further attempts are made
 	outcome  series.Outcome
-	ended    atomic.Bool // nobody waits for attempts any more
+	flying   atomic.Int32 // attempts that are waited for, or fewer: see deliver
 
-	wake chan struct{} // has one element when something was delivered
-	mu   sync.Mutex
-	done []*attempt // guarded by mu: delivered
+	wake  chan struct{} // has one element when there is something to do
+	mu    sync.Mutex
+	done  []*attempt // guarded by mu: delivered
+	ended bool       // guarded by mu: nobody waits for attempts any more, the frame's memory may change
 }
 
-// deliver gives the call an attempt of which it is known what became of it.
+// deliver gives the call an attempt of which it is known what became of it. The call
+// is woken when it has nothing else to wait for, or something to try again.
 func (w *call) deliver(a *attempt) {
 	w.mu.Lock()
 	w.done = append(w.done, a)
 	w.mu.Unlock()
+	if w.flying.Add(-1) > 0 && a.err == nil && len(a.outcomes) == 0 {
+		return
+	}
 	select {
 	case w.wake <- struct{}{}:
 	default: // it was said already
@@ -47,6 +52,12 @@ func (w *call) delivered() []*attempt {
 	done := w.done
 	w.done = nil
 	return done
+}
+
+func (w *call) end() {
+	w.mu.Lock()
+	w.ended = true
+	w.mu.Unlock()
 }
 
 // run makes attempts until all parts are written. After an error that no attempt
@@ -91,6 +102,10 @@ func (w *call) expire(v *view, now time.Time) {
 			continue
 		}
 		n := p.current.node
+		if !p.current.givenUp {
+			p.current.givenUp = true
+			w.flying.Add(-1) // and again should it be delivered: then the call is woken too often
+		}
 		p.current = nil
 		w.cluster.metrics.expired.Inc()
 		w.failed(v, i, n, fmt.Errorf("%w: node %s has not answered in %v", series.ErrUnavailable, n.id, w.cluster.options.Limits.AttemptTimeout), now)

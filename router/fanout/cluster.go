@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/router/resolve"
 )
@@ -24,6 +25,7 @@ type Cluster struct {
 	writes   *semaphore.Weighted // frames in flight
 	bytes    *semaphore.Weighted // of frames in flight
 	sequence atomic.Uint64       // of the last attempt
+	buffers  transport.Buffers   // for requests
 
 	current atomic.Pointer[view]
 	leaders [shardmap.ShardsMax]atomic.Pointer[string] // by shard: the node that is guessed to lead

@@ -261,7 +261,26 @@ func (n *fakeNode) Hello() handshake.Hello {
 }
 func (n *fakeNode) Admit(handshake.Hello) error { return nil }
 
-func (n *fakeNode) Write(ctx context.Context, frame *series.Frame) ([]wire.PartOutcome, error) {
+// fakeEnd is a frame that a fake node is done with.
+type fakeEnd struct {
+	outcomes []wire.PartOutcome
+	err      error
+}
+
+func (e fakeEnd) Outcomes() ([]wire.PartOutcome, error) { return e.outcomes, e.err }
+
+func (n *fakeNode) Write(ctx context.Context, frame *series.Frame, done func(rpc.WriteEnd)) {
+	if n.write != nil && !n.hung.Load() {
+		done(fakeEnd{n.write(frame), nil})
+		return
+	}
+	go func() {
+		outcomes, err := n.writeFrame(ctx, frame)
+		done(fakeEnd{outcomes, err})
+	}()
+}
+
+func (n *fakeNode) writeFrame(ctx context.Context, frame *series.Frame) ([]wire.PartOutcome, error) {
 	if err := n.hang(ctx); err != nil {
 		return nil, err
 	}

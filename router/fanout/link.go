@@ -5,38 +5,50 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
 // attempt is one try to write some parts of a frame on one node.
 type attempt struct {
-	call     *call
-	node     *node
-	sequence uint64
-	parts    []int    // indices into the frame's parts
-	shards   []uint16 // of the parts
-	encoded  encoded
-	bytes    int64
-	expires  time.Time // then another node is asked, though this one may still answer
+	call      *call
+	node      *node
+	sequence  uint64
+	parts     []int     // indices into the frame's parts
+	shards    []uint16  // of the parts
+	bytes     int64     // at most, as it is sent
+	expires   time.Time // then another node is asked, though this one may still answer
+	timeoutMs uint32
+	givenUp   bool // it has expired; for the call alone
 
 	// What became of it, set before it is delivered. A nil err comes with an outcome
-	// for each part.
+	// for each part, or without any: then all were written in so many copies.
 	outcomes []wire.PartOutcome
+	copies   int
 	err      error
 }
+
+// Bounds of one message, but for a single larger attempt.
+const (
+	messageBytesMax  = 512 << 10
+	messageFramesMax = 64
+)
 
 // link is one stream of writes to a node, opened when it is needed and again when it
 // was lost. What is lost with a stream goes back to its calls.
 type link struct {
 	node     *node
 	bytesMax int64
+	buffers  *transport.Buffers
 	logger   *slog.Logger
 	metrics  *metrics
 	wake     chan struct{} // has one element when something was queued
@@ -52,7 +64,7 @@ type link struct {
 
 func newLink(n *node, c *Cluster) *link {
 	l := &link{
-		node: n, bytesMax: c.options.Limits.StreamBytesMax, metrics: c.metrics, wake: make(chan struct{}, 1),
+		node: n, bytesMax: c.options.Limits.StreamBytesMax, buffers: &c.buffers, metrics: c.metrics, wake: make(chan struct{}, 1),
 		logger: c.options.Logger.With("node", n.id, "address", n.address),
 	}
 	l.mu.flying = map[uint64]*attempt{}
@@ -73,6 +85,9 @@ func (l *link) submit(a *attempt) error {
 	}
 	l.mu.queue = append(l.mu.queue, a)
 	l.mu.bytes += a.bytes
+	if len(l.mu.queue) > 1 {
+		return nil // who queued the first one has said so
+	}
 	select {
 	case l.wake <- struct{}{}:
 	default: // it was said already
@@ -122,13 +137,17 @@ func (l *link) session(ctx context.Context) (answered bool, err error) {
 	go func() {
 		defer cancel() // ends send
 		for {
-			m, err := stream.Recv()
+			var m transport.Message
+			err := stream.RecvMsg(&m)
+			if err == nil {
+				answered = true
+				err = l.answer(m.Bytes)
+				m.Free()
+			}
 			if err != nil {
 				received <- err
 				return
 			}
-			answered = true
-			l.answer(m)
 		}
 	}()
 	l.send(ctx, stream)
@@ -137,10 +156,15 @@ func (l *link) session(ctx context.Context) (answered bool, err error) {
 }
 
 // send sends what is queued until ctx or the stream ends; then the receiver knows why.
+// What is queued by the time it sends goes as one message: under load that is what the
+// calls of many clients have queued, else one attempt at once.
 func (l *link) send(ctx context.Context, stream grpc.BidiStreamingClient[nodev1.WriteRequest, nodev1.WriteResponse]) {
+	var attempts []*attempt
+	var scratch wire.Frame
 	for {
-		a := l.next()
-		if a == nil {
+		runtime.Gosched() // lets other calls that are ready queue theirs
+		attempts = l.next(attempts[:0])
+		if len(attempts) == 0 {
 			select {
 			case <-l.wake:
 				continue
@@ -148,51 +172,91 @@ func (l *link) send(ctx context.Context, stream grpc.BidiStreamingClient[nodev1.
 				return
 			}
 		}
-		if err := stream.SendMsg(a.encoded); err != nil {
-			return
-		}
-		a.encoded = nil // gRPC has it
-	}
-}
-
-// next gives the oldest queued attempt that anybody still waits for, and counts it
-// as sent.
-func (l *link) next() *attempt {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for len(l.mu.queue) > 0 {
-		a := l.mu.queue[0]
-		l.mu.queue[0] = nil
-		l.mu.queue = l.mu.queue[1:]
-		if a.call.ended.Load() {
-			l.mu.bytes -= a.bytes
+		request := l.request(attempts, &scratch)
+		clear(attempts)
+		if request == nil {
 			continue
 		}
-		l.mu.flying[a.sequence] = a
-		return a
+		if err := stream.SendMsg(request); err != nil {
+			return
+		}
 	}
-	l.mu.queue = nil
-	return nil
 }
 
-func (l *link) answer(m *nodev1.WriteResponse) {
+// next gives the oldest queued attempts, as many as one message has room for, and
+// counts them as sent.
+func (l *link) next(attempts []*attempt) []*attempt {
 	l.mu.Lock()
-	a := l.mu.flying[m.GetSequence()]
+	defer l.mu.Unlock()
+	n, bytes := 0, int64(0)
+	for n < len(l.mu.queue) && n < messageFramesMax && (n == 0 || bytes+l.mu.queue[n].bytes <= messageBytesMax) {
+		a := l.mu.queue[n]
+		bytes += a.bytes
+		l.mu.flying[a.sequence] = a
+		n++
+	}
+	attempts = append(attempts, l.mu.queue[:n]...)
+	left := copy(l.mu.queue, l.mu.queue[n:])
+	clear(l.mu.queue[left:])
+	l.mu.queue = l.mu.queue[:left]
+	return attempts
+}
+
+// request makes a message of attempts; nil when nobody waits for any of them. It counts
+// those as answered that are left out.
+func (l *link) request(attempts []*attempt, scratch *wire.Frame) *transport.Message {
+	bytes := int64(0)
+	for _, a := range attempts {
+		bytes += a.bytes
+	}
+	buffer := l.buffers.Get(int(bytes))
+	b := (*buffer)[:0]
+	for _, a := range attempts {
+		var wanted bool
+		if b, wanted = a.call.encode(a, b, scratch); !wanted {
+			l.landed(a.sequence)
+		}
+	}
+	clear(scratch.Parts[:cap(scratch.Parts)])
+	*buffer = b
+	if len(b) == 0 {
+		l.buffers.Put(buffer)
+		return nil
+	}
+	return &transport.Message{Slice: mem.BufferSlice{mem.NewBuffer(buffer, l.buffers)}}
+}
+
+// landed gives the attempt of a sequence, which is not waited for any more; nil: it is
+// not known.
+func (l *link) landed(sequence uint64) *attempt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.mu.flying[sequence]
 	if a != nil {
-		delete(l.mu.flying, a.sequence)
+		delete(l.mu.flying, sequence)
 		l.mu.bytes -= a.bytes
 	}
-	l.mu.Unlock()
-	if a == nil {
-		l.logger.Warn("a node has answered a frame that was not sent", "sequence", m.GetSequence())
-		return
+	return a
+}
+
+// answer delivers what a node has answered. Errors: wire.ErrInvalid; then the stream is
+// of no use any more.
+func (l *link) answer(response []byte) error {
+	for {
+		r, rest, ok, err := wire.NextResult(response)
+		if err != nil || !ok {
+			return err
+		}
+		response = rest
+		a := l.landed(r.Sequence)
+		if a == nil {
+			l.logger.Warn("a node has answered a frame that was not sent", "sequence", r.Sequence)
+			continue
+		}
+		a.copies = r.Copies
+		a.outcomes, a.err = r.Outcomes(a.shards)
+		a.call.deliver(a)
 	}
-	if m.GetError() != nil {
-		a.err = wire.ToError(m.GetError())
-	} else {
-		a.outcomes, a.err = wire.ToPartOutcomes(m.GetResults(), a.shards)
-	}
-	a.call.deliver(a)
 }
 
 // lose gives all attempts back to their calls.

@@ -30,7 +30,6 @@ type node struct {
 
 func (c *Cluster) connect(info shardmap.NodeInfo) (*node, error) {
 	options := append(transport.DialOptions(c.options.Credentials), handshake.DialOptions(c.options.Self, info.ID, info.Incarnation)...)
-	options = append(options, grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newCodec())))
 	conn, err := grpc.NewClient(target(info.RPCAddress), options...)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 
 const (
 	attemptBytesMax = 8 << 20 // a node's parts of a frame go out in requests of about so much
-	batchBytesMax   = transport.MessageBytesMax - requestBytesMax - partBytesMax
+	batchBytesMax   = transport.MessageBytesMax - wire.FrameBytesMax - wire.PartBytesMax
 )
 
 // Write implements ingest.Writer. The frame gets an id unless it has one; parts are
@@ -58,7 +58,7 @@ func (c *Cluster) write(ctx context.Context, frame *series.Frame, start time.Tim
 		defer c.sessions.give(session, id)
 		w.id = id
 	}
-	defer w.ended.Store(true)
+	defer w.end()
 	return w.run(ctx)
 }
 
@@ -151,9 +151,9 @@ func (w *call) launch(v *view, now time.Time) {
 		groups = w.join(groups, n, i)
 	}
 	for _, a := range groups {
-		w.cluster.metrics.attempts.Inc()
-		w.encode(a, now)
+		w.begin(a, now)
 		if err := a.node.links[a.sequence%uint64(len(a.node.links))].submit(a); err != nil {
+			w.flying.Add(-1)
 			for _, i := range a.parts {
 				w.parts[i].current = nil
 				w.failed(v, i, a.node, err, now)
@@ -164,7 +164,7 @@ func (w *call) launch(v *view, now time.Time) {
 
 // join adds a part to the attempt for a node.
 func (w *call) join(groups []*attempt, n *node, i int) []*attempt {
-	size := int64(len(w.frame.Parts[i].Batch) + partBytesMax)
+	size := int64(len(w.frame.Parts[i].Batch) + wire.PartBytesMax)
 	var a *attempt
 	for _, g := range groups {
 		if g.node == n && g.bytes+size <= attemptBytesMax {
@@ -172,7 +172,7 @@ func (w *call) join(groups []*attempt, n *node, i int) []*attempt {
 		}
 	}
 	if a == nil {
-		a = &attempt{call: w, node: n, bytes: requestBytesMax}
+		a = &attempt{call: w, node: n, bytes: wire.FrameBytesMax}
 		groups = append(groups, a)
 	}
 	a.parts, a.shards = append(a.parts, i), append(a.shards, w.frame.Parts[i].Shard)
@@ -181,15 +181,29 @@ func (w *call) join(groups []*attempt, n *node, i int) []*attempt {
 	return groups
 }
 
-func (w *call) encode(a *attempt, now time.Time) {
+// begin counts an attempt as under way.
+func (w *call) begin(a *attempt, now time.Time) {
+	w.cluster.metrics.attempts.Inc()
 	a.sequence = w.cluster.sequence.Add(1)
 	a.expires = now.Add(w.cluster.options.Limits.AttemptTimeout)
-	timeoutMs := min(max(w.deadline.Sub(now).Milliseconds(), 1), math.MaxUint32)
-	a.encoded = newEncoded(int(a.bytes), a.sequence, w.id, uint32(timeoutMs))
-	for _, i := range a.parts {
-		p := &w.parts[i]
-		a.encoded = a.encoded.appendPart(w.frame.Parts[i].Shard, p.era, p.points, w.frame.Parts[i].Batch)
+	a.timeoutMs = uint32(min(max(w.deadline.Sub(now).Milliseconds(), 1), math.MaxUint32))
+	w.flying.Add(1)
+}
+
+// encode appends an attempt to a request, unless nobody waits for it any more. Only
+// while the call has not ended is the frame's memory its own.
+func (w *call) encode(a *attempt, dst []byte, scratch *wire.Frame) (_ []byte, wanted bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return dst, false
 	}
+	*scratch = wire.Frame{Sequence: a.sequence, ID: w.id, TimeoutMs: a.timeoutMs, Parts: scratch.Parts[:0]}
+	for _, i := range a.parts {
+		p, part := &w.parts[i], &w.frame.Parts[i]
+		scratch.Parts = append(scratch.Parts, wire.Part{Shard: part.Shard, Era: p.era, Points: p.points, Batch: part.Batch})
+	}
+	return scratch.AppendTo(dst), true
 }
 
 // take notes what became of an attempt. A part that an earlier attempt wrote is
@@ -200,12 +214,12 @@ func (w *call) take(v *view, a *attempt, now time.Time) {
 		if p.settled {
 			continue
 		}
-		err := a.err
-		if err == nil {
-			err = a.outcomes[k].Err
+		o, err := wire.PartOutcome{Copies: a.copies}, a.err
+		if len(a.outcomes) > 0 {
+			o, err = a.outcomes[k], a.outcomes[k].Err
 		}
 		if err == nil {
-			w.wrote(i, a, &a.outcomes[k])
+			w.wrote(i, a, &o)
 			continue
 		}
 		if p.current == a {

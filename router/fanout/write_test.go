@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -18,8 +17,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/wire"
-	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
-	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
 // Many writers under faults: what was acknowledged is applied exactly once, nothing
@@ -274,37 +271,6 @@ func TestSessions(t *testing.T) {
 		}
 		if s.count() > most {
 			t.Fatalf("%d sessions for %d frames in flight", s.count(), most)
-		}
-	})
-}
-
-// What is sent is what protobuf's own library would read.
-func TestRequestEncoding(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		id := series.BatchID{Session: rapid.Uint64().Draw(t, "session"), Counter: rapid.Uint64().Draw(t, "counter")}
-		want := &nodev1.WriteRequest{
-			Sequence: rapid.Uint64().Draw(t, "sequence"), TimeoutMs: rapid.Uint32().Draw(t, "timeout"),
-			BatchId: &tickmeshv1.BatchId{Session: id.Session, Counter: id.Counter},
-		}
-		size := requestBytesMax
-		for range rapid.IntRange(0, 5).Draw(t, "parts") {
-			part := &nodev1.Part{
-				Shard: uint32(rapid.Uint16().Draw(t, "shard")), Era: rapid.Uint32().Draw(t, "era"),
-				Batch: rapid.SliceOfN(rapid.Byte(), 1, 300).Draw(t, "batch"), Points: rapid.Uint32().Draw(t, "points"),
-			}
-			want.Parts = append(want.Parts, part)
-			size += partBytesMax + len(part.GetBatch())
-		}
-		e := newEncoded(size, want.GetSequence(), id, want.GetTimeoutMs())
-		for _, p := range want.GetParts() {
-			e = e.appendPart(uint16(p.GetShard()), p.GetEra(), p.GetPoints(), p.GetBatch())
-		}
-		var got nodev1.WriteRequest
-		if err := proto.Unmarshal(e, &got); err != nil || !proto.Equal(&got, want) {
-			t.Fatalf("%v\ngot  %v\nwant %v", err, &got, want)
-		}
-		if len(e) > size {
-			t.Fatalf("%d bytes, expected at most %d", len(e), size)
 		}
 	})
 }
