@@ -97,7 +97,8 @@ func (h *Host) proposeChange(g *group, change *pb.ConfChangeV2) error {
 }
 
 // Transfer asks the leader to hand its group to the replica on node. It takes at most
-// an election timeout, in which proposals are refused with ErrBusy. Errors:
+// an election timeout, in which proposals are refused with ErrBusy. A full voter that
+// is asked to have the group handed to itself asks the leader, which may refuse. Errors:
 // NotLeaderError, ErrBusy, ErrArgument (no full voter there), ErrNoGroup, ErrFault.
 func (h *Host) Transfer(shard uint16, node string) error {
 	g, err := h.working(shard)
@@ -105,6 +106,9 @@ func (h *Host) Transfer(shard uint16, node string) error {
 		return err
 	}
 	if !g.leads() {
+		if node == h.config.Node && g.replica.Role == shardmap.Full {
+			return h.askToLead(g)
+		}
 		return g.notLeader()
 	}
 	for _, m := range g.config.Members {

@@ -47,6 +47,7 @@ const (
 	typeQuiet    // from the leader: all have everything up to index, nobody ticks
 	typeDurable  // to the leader: the sender's engine has applied index durably
 	typeTrim     // from the leader: no member needs entries up to index
+	typeTakeOver // to the leader: the sender asks to lead
 )
 
 // message is one group's, decoded.
@@ -228,7 +229,7 @@ func (m *message) valid(fields byte) bool {
 	case typeTimeoutNow:
 	case typeSnapshot:
 		allowed = hasLogTerm | hasIndex | hasContext
-	case typeQuiet, typeDurable, typeTrim:
+	case typeQuiet, typeDurable, typeTrim, typeTakeOver:
 		allowed = hasIndex
 	default:
 		return false

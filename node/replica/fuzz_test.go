@@ -37,6 +37,7 @@ func sampleMessages() []message {
 		{kind: typeQuiet, index: 9},
 		{kind: typeDurable, index: 9},
 		{kind: typeTrim, index: 9},
+		{kind: typeTakeOver},
 	}
 	for i := range out {
 		out[i].to, out[i].from, out[i].term = 2, 1, 3

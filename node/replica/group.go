@@ -55,6 +55,7 @@ type group struct {
 	hurries    int // campaigns that follow soon after a leader's loss
 	idle       int // ticks without news, as a leader
 	quiet      bool
+	ledSince   int // tick, as a leader
 	transferee uint64
 	transferAt int           // tick of the transfer's end
 	installing *SnapshotMeta // files are being swapped

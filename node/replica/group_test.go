@@ -293,6 +293,41 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
+// A full voter may have its group handed over, not a witness, and not before the
+// leader has had it for a while.
+func TestTakeOver(t *testing.T) {
+	w := newWorld(t, 8, 3)
+	w.fresh(0, members(full, full, witness))
+	for round := range 2 {
+		leader := w.untilLed(0)
+		heir := w.nodes[1]
+		if leader == heir {
+			heir = w.nodes[0]
+		}
+		var notLeader *NotLeaderError
+		if err := w.nodes[2].host.Transfer(0, "n2"); !errors.As(err, &notLeader) {
+			t.Fatalf("for a witness: %v", err)
+		}
+		if err := heir.host.Transfer(0, leader.name); !errors.As(err, &notLeader) {
+			t.Fatalf("for another: %v", err)
+		}
+		begin, led := leader.host.ticks, leader.host.group(0).ledSince
+		asked := begin
+		w.until("the heir leads", func() bool {
+			if now := leader.host.ticks; now > asked && w.leaderOf(0) == leader {
+				asked = now
+				if err := heir.host.Transfer(0, heir.name); err != nil && !errors.As(err, &notLeader) {
+					t.Fatal(err)
+				}
+			}
+			return w.leaderOf(0) == heir
+		})
+		if kept := leader.host.ticks - led; kept < takeOverTicks || kept > takeOverTicks+16 {
+			t.Fatalf("round %d: the leader had the group for %d ticks", round, kept)
+		}
+	}
+}
+
 func TestArgumentsAreChecked(t *testing.T) {
 	w := newWorld(t, 7, 1)
 	h := w.nodes[0].host

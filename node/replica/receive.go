@@ -52,6 +52,9 @@ func (h *Host) take(g *group, m *message) {
 			h.noteTrim(g, m.index)
 		}
 		return
+	case typeTakeOver:
+		h.takeOver(g, m)
+		return
 	case typeSnapshot:
 		h.wake(g)
 		h.takeSnapshot(g, m)
@@ -128,7 +131,7 @@ func (t messageType) ofLibrary() (pb.MessageType, bool) {
 		return pb.MsgHeartbeatResp, true
 	case typeTimeoutNow:
 		return pb.MsgTimeoutNow, true
-	case typeSnapshot, typeQuiet, typeDurable, typeTrim:
+	case typeSnapshot, typeQuiet, typeDurable, typeTrim, typeTakeOver:
 	}
 	return 0, false
 }
