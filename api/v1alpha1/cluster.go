@@ -27,10 +27,8 @@ type TickMeshCluster struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is wanted.
-	// +kubebuilder:default={}
-	// +optional
-	Spec TickMeshClusterSpec `json:"spec,omitzero"`
+	// What is wanted; {} for all the defaults.
+	Spec TickMeshClusterSpec `json:"spec"`
 	// What is there, as the operator has seen it last.
 	// +optional
 	Status TickMeshClusterStatus `json:"status,omitzero"`
@@ -101,6 +99,8 @@ type TickMeshClusterSpec struct {
 	Retention Duration `json:"retention,omitempty"`
 	// Bytes a second that a node sends to others, at most, and takes from them, when copies
 	// of shards move; 0: no limit. Default: what the program thinks right for an SD card.
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0",message="moveRate must be 0, no limit, or more bytes a second"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isInteger()",message="moveRate must be a whole number of bytes a second, such as 20Mi"
 	// +optional
 	MoveRate *resource.Quantity `json:"moveRate,omitempty"`
 	// How long a node is dead before its copies are rebuilt elsewhere, and its volume may be
@@ -127,7 +127,7 @@ type TickMeshClusterSpec struct {
 	// +optional
 	Etcd EtcdSpec `json:"etcd,omitzero"`
 	// Certificates of the connections inside the cluster.
-	// +kubebuilder:default={}
+	// +kubebuilder:default={mode: Operator}
 	// +optional
 	TLS TLSSpec `json:"tls,omitzero"`
 	// What Prometheus is told.

@@ -60,10 +60,12 @@ type EnvoySpec struct {
 	// +kubebuilder:validation:Maximum=256
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
-	// Bounds of connections.
-	// +kubebuilder:default={}
+	// Connections of clients to one Envoy, on all ports together. Default: 10000.
+	// +kubebuilder:default=10000
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
 	// +optional
-	ConnectionLimits ConnectionLimits `json:"connectionLimits,omitzero"`
+	ConnectionsMax int32 `json:"connectionsMax,omitempty"`
 	// Write a line for each request and connection to standard output. Default: false.
 	// +optional
 	AccessLog bool `json:"accessLog,omitempty"`
@@ -74,22 +76,6 @@ type EnvoySpec struct {
 	// Where the pods of Envoy may run.
 	// +optional
 	Placement Placement `json:"placement,omitzero"`
-}
-
-// ConnectionLimits bound the connections of one Envoy.
-type ConnectionLimits struct {
-	// Connections of clients to each port. Default: 10000.
-	// +kubebuilder:default=10000
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=1000000
-	// +optional
-	PerListener int32 `json:"perListener,omitempty"`
-	// Connections to each router, and requests that wait for one. Default: 4096.
-	// +kubebuilder:default=4096
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=1000000
-	// +optional
-	PerRouter int32 `json:"perRouter,omitempty"`
 }
 
 // ServiceSpec describes the Service that clients use, with the ports line (6180), put

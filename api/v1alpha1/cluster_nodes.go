@@ -49,7 +49,8 @@ type ZonesSpec struct {
 	// +optional
 	TopologyKey string `json:"topologyKey,omitempty"`
 	// Rather leave a node unscheduled than put two nodes on one machine, or spread them
-	// unevenly over zones. Default: false, both are preferred only.
+	// unevenly over zones; every machine then needs the label. Default: false, both are
+	// preferred only.
 	// +optional
 	Required bool `json:"required,omitempty"`
 }

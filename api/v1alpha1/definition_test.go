@@ -1,0 +1,234 @@
+package v1alpha1_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/api/v1alpha1/schematest"
+)
+
+func load(t *testing.T, plural string) *schematest.Definition {
+	t.Helper()
+	d, err := schematest.Load(plural)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// An API server takes the definitions: structural schema, cost of rules.
+func TestDefinitionsAreTaken(t *testing.T) {
+	for _, plural := range []string{"tickmeshclusters", "tickmeshbackups", "tickmeshbackupschedules", "tickmeshrestores"} {
+		load(t, plural)
+	}
+}
+
+func TestKindsAreRegistered(t *testing.T) {
+	s := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{v1alpha1.KindCluster, v1alpha1.KindBackup, v1alpha1.KindBackupSchedule, v1alpha1.KindRestore} {
+		for _, name := range []string{kind, kind + "List"} {
+			if !s.Recognizes(v1alpha1.GroupVersion().WithKind(name)) {
+				t.Errorf("kind %s is not known", name)
+			}
+		}
+	}
+}
+
+// document is a resource of a kind with a spec, given as the lines below `spec:`.
+func document(kind, name, spec string) string {
+	return "apiVersion: tickmesh.dev/v1alpha1\nkind: " + kind + "\nmetadata: {name: " + name + ", namespace: ns}\nspec: {" + spec + "}\n"
+}
+
+func TestClusterDefaults(t *testing.T) {
+	var c v1alpha1.TickMeshCluster
+	if err := load(t, "tickmeshclusters").Into("apiVersion: tickmesh.dev/v1alpha1\nkind: TickMeshCluster\nmetadata: {name: demo}\nspec: {}\n", &c); err != nil {
+		t.Fatal(err)
+	}
+	s := c.Spec
+	if s.Nodes.Count != 3 || s.Replication != 2 || s.Shards != 128 || s.Retention != "0" || s.ReplaceAfter != "10m" || s.WALSync != "" || s.Paused ||
+		s.Nodes.Storage.Size.String() != "10Gi" || s.Nodes.Storage.StorageClassName != nil || s.Nodes.Storage.DeletionPolicy != v1alpha1.DeletionPolicyRetain ||
+		s.Nodes.Zones.TopologyKey != "topology.kubernetes.io/zone" || s.Nodes.Zones.Required || s.Nodes.Resources.Limits.Memory().String() != "1536Mi" {
+		t.Errorf("nodes: %+v", s)
+	}
+	if s.Routers.Count != 2 || s.Routers.Autoscaling != nil || s.Envoy.Enabled == nil || !*s.Envoy.Enabled || s.Envoy.Replicas != 2 ||
+		s.Envoy.ConnectionsMax != 10_000 || s.Service.Type != "ClusterIP" || s.Service.TLS != nil {
+		t.Errorf("front: %+v %+v %+v", s.Routers, s.Envoy, s.Service)
+	}
+	if s.Etcd.Managed == nil || s.Etcd.External != nil || s.Etcd.Managed.Storage.Size.String() != "1Gi" ||
+		s.TLS.Mode != v1alpha1.TLSModeOperator || s.Security.NetworkPolicies == nil || !*s.Security.NetworkPolicies || s.Monitoring.PodMonitor {
+		t.Errorf("rest: %+v %+v %+v", s.Etcd, s.TLS, s.Security)
+	}
+}
+
+// check says whether an error is what is wanted: none, or one that has the text.
+func check(t *testing.T, what string, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("%s: refused: %v", what, err)
+	case want != "" && err == nil:
+		t.Errorf("%s: taken, expected %q", what, want)
+	case want != "" && !strings.Contains(err.Error(), want):
+		t.Errorf("%s: %v, expected %q", what, err, want)
+	}
+}
+
+func TestClusterIsChecked(t *testing.T) {
+	d := load(t, "tickmeshclusters")
+	const long = "a123456789-123456789-123456789-123456789-"
+	for _, test := range []struct{ name, spec, want string }{
+		{"demo", "", ""},
+		{"demo", "nodes: {count: 1}, replication: 1", ""},
+		{"demo", "nodes: {count: 2}", ""},
+		{"demo", "nodes: {count: 1}", "raise nodes.count"},
+		{"demo", "replication: 4", "less than or equal to 3"},
+		{"demo", "shards: 4097", "4096"},
+		{"demo", "nodes: {count: 0}", "greater than or equal to 1"},
+		{"1demo", "", "begins with a letter"},
+		{"de.mo", "", "begins with a letter"},
+		{long + "a", "", "at most 40"},
+		{long[:40], "", ""},
+		{"demo-", "", "begins with a letter"},
+		{"demo", "walSync: off", "walSync"},
+		{"demo", "walSync: always", ""},
+		{"demo", "retention: 90d", ""},
+		{"demo", "retention: 59m", "at least 1h"},
+		{"demo", "retention: 1h", ""},
+		{"demo", "retention: 0s", "at least 1h"},
+		{"demo", "retention: ninety", "retention"},
+		{"demo", "replaceAfter: 29s", "at least 30s"},
+		{"demo", "replaceAfter: '0'", "at least 30s"},
+		{"demo", "replaceAfter: 1d", ""},
+		{"demo", "moveRate: 20Mi", ""},
+		{"demo", "moveRate: 0", ""},
+		{"demo", "moveRate: -1", "moveRate must be 0"},
+		{"demo", "moveRate: '1m'", "whole number of bytes"},
+		{"demo", "nodes: {storage: {size: 0}}", "more than 0"},
+		{"demo", "nodes: {storage: {size: lots}}", "size"},
+		{"demo", "nodes: {drained: [demo-node-1, demo-node-1]}", "Duplicate"},
+		{"demo", "routers: {autoscaling: {min: 3, max: 2}}", "raise max, or lower min"},
+		{"demo", "routers: {autoscaling: {min: 3, max: 6}}", ""},
+		{"demo", "routers: {autoscaling: {}}", "max"},
+		{"demo", "etcd: {managed: {}, external: {endpoints: ['http://e:2379']}}", "not both"},
+		{"demo", "etcd: {}", "either"},
+		{"demo", "etcd: {external: {endpoints: ['http://e:2379']}}", ""},
+		{"demo", "etcd: {external: {endpoints: ['e:2379']}}", "endpoints"},
+		{"demo", "etcd: {external: {endpoints: ['https://e:2379']}}", "tlsSecretName"},
+		{"demo", "etcd: {external: {endpoints: ['https://e:2379'], tlsSecretName: s}}", ""},
+		{"demo", "etcd: {external: {endpoints: ['https://e:2379', 'http://f:2379'], tlsSecretName: s}}", "all begin"},
+		{"demo", "tls: {mode: CertManager}", "issuerRef"},
+		{"demo", "tls: {mode: CertManager, issuerRef: {name: ca}}", ""},
+		{"demo", "tls: {mode: Secrets}", "secretNames"},
+		{"demo", "tls: {mode: Secrets, secretNames: {node: a, router: a, operator: a}}", "secretNames.etcd"},
+		{"demo", "tls: {mode: Secrets, secretNames: {node: a, router: a, operator: a, etcd: a}}", ""},
+		{"demo", "tls: {mode: 'Off'}", ""},
+		{"demo", "tls: {mode: 'Off'}, service: {tls: {}}", "needs a certificate"},
+		{"demo", "tls: {mode: 'Off'}, service: {tls: {secretName: s}}", ""},
+		{"demo", "service: {tls: {}}", ""},
+		{"demo", "service: {tls: {clientCASecretName: s}}, envoy: {enabled: false}", "needs Envoy"},
+		{"demo", "service: {tls: {clientCASecretName: s}}", ""},
+		{"demo", "service: {loadBalancerIP: 10.0.0.1}", "LoadBalancer"},
+		{"demo", "service: {type: LoadBalancer, loadBalancerIP: 10.0.0.1}", ""},
+		{"demo", "service: {type: ExternalName}", "service.type"},
+	} {
+		object, err := d.Read(document(v1alpha1.KindCluster, test.name, test.spec))
+		if err == nil {
+			err = d.Check(object, nil)
+		}
+		check(t, test.name+": "+test.spec, err, test.want)
+	}
+	if _, err := d.Read(document(v1alpha1.KindCluster, "demo", "nodez: {}")); err == nil {
+		t.Error("an unknown field is taken")
+	}
+}
+
+func TestClusterChangesAreChecked(t *testing.T) {
+	d := load(t, "tickmeshclusters")
+	for _, test := range []struct{ before, after, want string }{
+		{"", "nodes: {count: 5}", ""},
+		{"nodes: {count: 5}", "nodes: {count: 2}", ""},
+		{"", "nodes: {count: 1}", "raise nodes.count"},
+		{"", "replication: 3", "replication cannot be changed"},
+		{"", "shards: 64", "shards cannot be changed"},
+		{"", "nodes: {storage: {size: 11Gi}}", ""},
+		{"", "nodes: {storage: {size: 9Gi}}", "size can only grow"},
+		{"nodes: {storage: {size: 1073741824}}", "nodes: {storage: {size: 1Gi}}", ""},
+		{"", "nodes: {storage: {storageClassName: fast}}", "storageClassName cannot be changed"},
+		{"nodes: {storage: {storageClassName: fast}}", "", "storageClassName cannot be changed"},
+		{"nodes: {storage: {storageClassName: fast}}", "nodes: {storage: {storageClassName: slow}}", "storageClassName cannot be changed"},
+		{"nodes: {storage: {storageClassName: fast}}", "nodes: {storage: {storageClassName: fast, deletionPolicy: Delete}}", ""},
+		{"", "etcd: {managed: {storage: {size: 1Mi}}}", "size can only grow"},
+		{"", "etcd: {managed: {storage: {storageClassName: fast}}}", "storageClassName cannot be changed"},
+		{"", "etcd: {external: {endpoints: ['http://e:2379']}}", "between managed and external"},
+		{"etcd: {external: {endpoints: ['http://e:2379']}}", "etcd: {external: {endpoints: ['http://f:2379']}}", ""},
+		{"etcd: {external: {endpoints: ['http://e:2379']}}", "etcd: {external: {endpoints: ['http://e:2379'], clusterName: x}}", "clusterName cannot be changed"},
+		{"", "tls: {mode: 'Off'}", "tls.mode cannot be changed"},
+		{"", "image: registry/tickmesh:2, retention: 30d, walSync: always, paused: true", ""},
+	} {
+		old, err := d.Read(document(v1alpha1.KindCluster, "demo", test.before))
+		if err == nil {
+			err = d.Check(old, nil)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", test.before, err)
+		}
+		object, err := d.Read(document(v1alpha1.KindCluster, "demo", test.after))
+		if err == nil {
+			err = d.Check(object, old)
+		}
+		check(t, test.before+" => "+test.after, err, test.want)
+	}
+}
+
+func TestBackupsAreChecked(t *testing.T) {
+	const (
+		cluster = "clusterRef: {name: demo}, "
+		volume  = cluster + "target: {volume: {claimName: backups, path: a/b}}"
+		s3      = cluster + "target: {s3: {endpoint: 'https://s3.example.com', bucket: demo, prefix: a, secretName: s}}"
+	)
+	for _, test := range []struct{ plural, kind, spec, after, want string }{
+		{"tickmeshbackups", v1alpha1.KindBackup, volume, "", ""},
+		{"tickmeshbackups", v1alpha1.KindBackup, s3, "", ""},
+		{"tickmeshbackups", v1alpha1.KindBackup, cluster + "target: {}", "", "either target.volume or target.s3"},
+		{"tickmeshbackups", v1alpha1.KindBackup, cluster + "target: {volume: {claimName: b, path: ../up}}", "", "path"},
+		{"tickmeshbackups", v1alpha1.KindBackup, cluster + "target: {volume: {claimName: b, path: a/../b}}", "", "path"},
+		{"tickmeshbackups", v1alpha1.KindBackup, cluster + "target: {volume: {claimName: b, path: /a}}", "", "path"},
+		{"tickmeshbackups", v1alpha1.KindBackup, cluster + "target: {s3: {endpoint: s3, bucket: demo, secretName: s}}", "", "endpoint"},
+		{"tickmeshbackups", v1alpha1.KindBackup, volume, volume + ", verify: true", "create another one"},
+		{"tickmeshbackups", v1alpha1.KindBackup, volume, s3, "create another one"},
+		{"tickmeshbackups", v1alpha1.KindBackup, volume, volume + ", ttl: 30d", ""},
+		{"tickmeshrestores", v1alpha1.KindRestore, cluster + "source: {backupName: b}", "", ""},
+		{"tickmeshrestores", v1alpha1.KindRestore, cluster + "source: {}", "", "either source.backupName"},
+		{"tickmeshrestores", v1alpha1.KindRestore, cluster + "source: {target: {volume: {claimName: b}}}", "", "go together"},
+		{"tickmeshrestores", v1alpha1.KindRestore, cluster + "source: {backupName: b, position: b}", "", "go together"},
+		{"tickmeshrestores", v1alpha1.KindRestore, cluster + "source: {target: {volume: {claimName: b}}, position: b}", "", ""},
+		{"tickmeshrestores", v1alpha1.KindRestore, cluster + "source: {backupName: b}", cluster + "source: {backupName: c}", "create another one"},
+		{"tickmeshbackupschedules", v1alpha1.KindBackupSchedule, "schedule: '30 2 * * *', template: {spec: {" + volume + "}}", "", ""},
+		{"tickmeshbackupschedules", v1alpha1.KindBackupSchedule, "schedule: '@daily', template: {spec: {" + s3 + "}}",
+			"schedule: '@hourly', template: {spec: {" + volume + "}}", ""},
+		{"tickmeshbackupschedules", v1alpha1.KindBackupSchedule, "schedule: daily, template: {spec: {" + volume + "}}", "", "five fields"},
+		{"tickmeshbackupschedules", v1alpha1.KindBackupSchedule, "schedule: '@daily', keep: 0, template: {spec: {" + volume + "}}", "", "keep"},
+	} {
+		d := load(t, test.plural)
+		object, err := d.Read(document(test.kind, "one", test.spec))
+		if err == nil {
+			err = d.Check(object, nil)
+		}
+		if test.after != "" {
+			if err != nil {
+				t.Fatalf("%s: %v", test.spec, err)
+			}
+			var after schematest.Object
+			if after, err = d.Read(document(test.kind, "one", test.after)); err == nil {
+				err = d.Check(after, object)
+			}
+		}
+		check(t, test.spec+" => "+test.after, err, test.want)
+	}
+}
