@@ -1,0 +1,18 @@
+// Package envoy writes the configuration of the Envoy in front of a cluster's routers:
+// one listener for each protocol that clients speak, all routers behind each, and a
+// listener for health and metrics. It is a pure function of Options; a test has a real
+// Envoy read what it writes.
+//
+// What Envoy does here:
+//
+//   - A router is asked whether it is ready; one that is not gets nothing new. So a
+//     router that stops says that it is not ready first, and loses no request.
+//   - A router whose connections break is left out for a while. Its 503 does not count:
+//     that is how the cluster says that it is full, and the client has to wait.
+//   - A request is repeated only where it cannot have been read: a write that is sent
+//     twice may hide what another has written in between.
+//   - What one connection may have buffered is small, so that a router that stops
+//     reading slows its clients and not Envoy's memory.
+//
+// Field names follow Envoy's v3 API.
+package envoy
