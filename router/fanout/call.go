@@ -96,9 +96,10 @@ func (w *call) run(ctx context.Context) (series.Outcome, error) {
 
 // expire turns to other nodes where attempts have taken long.
 func (w *call) expire(v *view, now time.Time) {
+	defer w.doubtAgain(now)
 	for i := range w.parts {
 		p := &w.parts[i]
-		if p.settled || p.current == nil || now.Before(p.current.expires) {
+		if p.settled || p.current == nil || now.Before(p.current.expires) && !w.doubted(i, now) {
 			continue
 		}
 		n := p.current.node
@@ -108,7 +109,27 @@ func (w *call) expire(v *view, now time.Time) {
 		}
 		p.current = nil
 		w.cluster.metrics.expired.Inc()
-		w.failed(v, i, n, fmt.Errorf("%w: node %s has not answered in %v", series.ErrUnavailable, n.id, w.cluster.options.Limits.AttemptTimeout), now)
+		w.failed(v, i, n, fmt.Errorf("%w: node %s has not answered in time", series.ErrUnavailable, n.id), now)
+	}
+}
+
+// doubted looks after a part whose node takes longer than it should, and says whether
+// that node is silent and another one leads.
+func (w *call) doubted(i int, now time.Time) bool {
+	a, shard := w.parts[i].current, w.frame.Parts[i].Shard
+	if now.Before(a.doubts) {
+		return false
+	}
+	w.cluster.doubt(a.node, shard)
+	return w.cluster.moved(a.node, shard)
+}
+
+// doubtAgain sets the time of the next look at nodes that were doubted now.
+func (w *call) doubtAgain(now time.Time) {
+	for i := range w.parts {
+		if a := w.parts[i].current; a != nil && !now.Before(a.doubts) {
+			a.doubts = now.Add(w.cluster.patienceWith(a.node))
+		}
 	}
 }
 
@@ -124,6 +145,9 @@ func (w *call) next() (next time.Time, waiting bool) {
 			waiting = true
 			if p.current.expires.Before(next) {
 				next = p.current.expires
+			}
+			if p.current.doubts.Before(next) {
+				next = p.current.doubts
 			}
 		case w.fatal == nil && p.due.Before(next):
 			next = p.due

@@ -29,6 +29,7 @@ type Cluster struct {
 
 	current atomic.Pointer[view]
 	leaders [shardmap.ShardsMax]atomic.Pointer[string] // by shard: the node that is guessed to lead
+	terms   [shardmap.ShardsMax]shardTerm              // by shard
 
 	change sync.Mutex // held while the view changes
 	closed bool       // guarded by change

@@ -27,6 +27,7 @@ type attempt struct {
 	shards    []uint16  // of the parts
 	bytes     int64     // at most, as it is sent
 	expires   time.Time // then another node is asked, though this one may still answer
+	doubts    time.Time // then it is asked whether the node is there
 	timeoutMs uint32
 	givenUp   bool // it has expired; for the call alone
 
@@ -177,6 +178,7 @@ func (l *link) send(ctx context.Context, stream grpc.BidiStreamingClient[nodev1.
 		if request == nil {
 			continue
 		}
+		l.metrics.messages.Inc()
 		if err := stream.SendMsg(request); err != nil {
 			return
 		}

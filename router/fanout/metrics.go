@@ -18,9 +18,9 @@ type metrics struct {
 	writes                                 *prometheus.CounterVec // by result
 	seconds                                prometheus.Histogram
 	attempts, redirects, retries, expired  prometheus.Counter
-	full, eras, streamsLost                prometheus.Counter
+	full, eras, streamsLost, messages      prometheus.Counter
 	calls, callsLost, shardsAgain, missing prometheus.Counter
-	probes, givenUp                        prometheus.Counter
+	probes, givenUp, scouts, takeOvers     prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer, c *Cluster) *metrics {
@@ -36,17 +36,20 @@ func newMetrics(r prometheus.Registerer, c *Cluster) *metrics {
 	})
 	m.register(m.writes)
 	m.register(m.seconds)
-	m.attempts = counter("attempts_total", "Requests to write that were made to nodes.")
+	m.attempts = counter("attempts_total", "Frames, or parts of them, that were sent to nodes.")
+	m.messages = counter("messages_total", "Messages that those frames went in.")
 	m.redirects = counter("redirects_total", "Parts of frames that went to the leader that a node has named.")
 	m.retries = counter("retries_total", "Parts of frames that wait to be sent again.")
 	m.expired = counter("expired_total", "Parts of frames for which another node was asked because one took long.")
-	m.full = counter("stream_full_total", "Requests to write that found no room in the queue of a stream.")
+	m.full = counter("stream_full_total", "Frames that found no room in the queue of a stream.")
 	m.eras = counter("eras_total", "Parts of frames whose ids were of another era of their shard.")
 	m.streamsLost = counter("streams_lost_total", "Streams of writes that were lost.")
 	m.calls = counter("read_calls_total", "Calls to nodes for reads and deletes.")
 	m.callsLost = counter("read_calls_failed_total", "Calls for reads and deletes that failed as a whole.")
 	m.probes = counter("probes_total", "Times that a node which took long over a read was asked whether it is there.")
 	m.givenUp = counter("read_calls_given_up_total", "Calls for reads and deletes that were given up because their node said nothing.")
+	m.scouts = counter("scouts_total", "Times that other nodes were asked who leads because one said nothing.")
+	m.takeOvers = counter("take_overs_total", "Shards that another node was asked to lead because their leader is not reached from here.")
 	m.shardsAgain = counter("read_retries_total", "Shards that were asked for again in reads and deletes.")
 	m.missing = counter("read_shards_missing_total", "Shards that were left out of partial answers.")
 	m.gauges(c)
@@ -60,7 +63,7 @@ func (m *metrics) gauges(c *Cluster) {
 	gauge("fanout_epoch", "Epoch of the shard map.", func() float64 { return float64(c.Epoch()) })
 	gauge("fanout_nodes", "Nodes that are connected, or would be if they were there.", func() float64 { return float64(len(c.current.Load().nodes)) })
 	gauge("fanout_sessions", "Sessions of batch ids.", func() float64 { return float64(c.sessions.count()) })
-	gauge("fanout_unanswered_bytes", "Bytes of requests to write that are not answered yet.", func() float64 {
+	gauge("fanout_unanswered_bytes", "Bytes of frames that are not answered yet.", func() float64 {
 		var bytes int64
 		for _, n := range c.current.Load().nodes {
 			for _, l := range n.links {

@@ -26,6 +26,7 @@ type node struct {
 	cancel context.CancelFunc
 	run    sync.WaitGroup
 	probes singleflight.Group
+	scout  scout
 }
 
 func (c *Cluster) connect(info shardmap.NodeInfo) (*node, error) {
@@ -53,6 +54,7 @@ func target(address string) string { return "passthrough:///" + address }
 
 func (n *node) close() {
 	n.cancel()
+	n.scout.close()
 	_ = n.conn.Close() // it fails only when it is closed already
 	n.run.Wait()
 }

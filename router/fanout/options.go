@@ -24,7 +24,8 @@ type Options struct {
 // Limits bound what a Cluster keeps and how long it tries. Zero means the default.
 type Limits struct {
 	WriteTimeout     time.Duration // of one frame, waiting for room included; default 10 s
-	AttemptTimeout   time.Duration // then another node is asked, for reads if ProbeTimeout passes, too; default 2 s
+	AttemptTimeout   time.Duration // of a write: then another node is asked; default 2 s
+	Patience         time.Duration // then a node that says nothing is asked whether it is there; default 250 ms, at most AttemptTimeout
 	ProbeTimeout     time.Duration // in which a node that is there says so; default 1 s
 	ReadTimeout      time.Duration // that a shard may be without an answer; default 10 s
 	BackoffMin       time.Duration // before a second attempt; doubles; default 10 ms
@@ -32,7 +33,7 @@ type Limits struct {
 	WritesMax        int           // frames in flight; default 256
 	WriteBytesMax    int64         // of frames in flight; default 128 MiB
 	StreamBytesMax   int64         // of frames that wait for, or on, one stream; default 32 MiB
-	Streams          int           // for writes, to each node; default 2
+	Streams          int           // for writes, to each node; default 1: on more of them fewer frames go together
 	ReadCallsMax     int           // of one read at once; default 16
 	ReadBytesMax     int64         // that one read holds until a shard or node has answered; default 64 MiB
 	SeriesBytesHeld  int           // of one series until it is complete, for each call of a scan; default 4 MiB
@@ -55,6 +56,7 @@ func (o *Options) setDefaults() {
 	l := &o.Limits
 	orDefault(&l.WriteTimeout, 10*time.Second)
 	orDefault(&l.AttemptTimeout, 2*time.Second)
+	orDefault(&l.Patience, min(250*time.Millisecond, l.AttemptTimeout))
 	orDefault(&l.ProbeTimeout, time.Second)
 	orDefault(&l.ReadTimeout, 10*time.Second)
 	orDefault(&l.BackoffMin, 10*time.Millisecond)
@@ -62,7 +64,7 @@ func (o *Options) setDefaults() {
 	orDefault(&l.WritesMax, 256)
 	orDefault(&l.WriteBytesMax, 128<<20)
 	orDefault(&l.StreamBytesMax, 32<<20)
-	orDefault(&l.Streams, 2)
+	orDefault(&l.Streams, 1)
 	orDefault(&l.ReadCallsMax, 16)
 	orDefault(&l.ReadBytesMax, 64<<20)
 	orDefault(&l.SeriesBytesHeld, 4<<20)

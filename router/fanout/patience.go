@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
@@ -15,10 +17,12 @@ import (
 // patience watches one call to a node. A process that was stopped, or a machine that
 // has gone, leaves connections on which nothing comes, and gRPC takes more than ten
 // seconds to find out. A node that only takes its time answers when it is asked whether
-// it is there, and is waited for.
+// it is there, and is waited for. One that does not answer is given up as soon as
+// somebody else is known to lead one of the call's shards, or after a while.
 type patience struct {
 	cluster *Cluster
 	node    *node
+	shards  []uint16           // that the call reads
 	cancel  context.CancelFunc // ends the call
 
 	mu    sync.Mutex
@@ -26,11 +30,11 @@ type patience struct {
 	err   error     // guarded by mu: why the node was given up
 }
 
-// watch gives the context of a call to a node, and its patience. The caller has to call
-// done at the end; it waits for the watch to end.
-func (c *Cluster) watch(ctx context.Context, n *node) (of context.Context, p *patience, done func()) {
+// watch gives the context of a call to a node, for some shards, and its patience. The
+// caller has to call done at the end; it waits for the watch to end.
+func (c *Cluster) watch(ctx context.Context, n *node, shards ...uint16) (of context.Context, p *patience, done func()) {
 	of, cancel := context.WithCancel(ctx)
-	p = &patience{cluster: c, node: n, cancel: cancel}
+	p = &patience{cluster: c, node: n, shards: shards, cancel: cancel}
 	var watching sync.WaitGroup
 	watching.Go(func() { p.run(of) })
 	return of, p, func() {
@@ -65,26 +69,52 @@ func (p *patience) waiting() time.Time {
 }
 
 func (p *patience) run(ctx context.Context) {
-	limit := p.cluster.options.Limits.AttemptTimeout
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	for {
+	limits := &p.cluster.options.Limits
+	var (
+		probe  <-chan singleflight.Result // nil: none is under way
+		probed time.Time                  // what the call waited for when the probe began
+		calm   time.Duration              // after a probe that was answered
+	)
+	for timer := time.NewTimer(p.cluster.patienceWith(p.node)); ; {
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return
-		case <-timer.C:
-		}
-		next, since := limit, p.waiting()
-		if waited := time.Since(since); !since.IsZero() && waited < limit {
-			next = limit - waited
-		} else if !since.IsZero() {
-			if err := p.node.probe(ctx, p.cluster); err != nil && ctx.Err() == nil && p.giveUp(since, err) {
+		case answer := <-probe:
+			probe = nil
+			if isAbsence(answer.Err) && ctx.Err() == nil && p.giveUp(probed, wire.FromStatus(answer.Err)) {
+				timer.Stop()
 				return
 			}
+			// A node that is there may take long: it is asked less and less often.
+			calm = min(max(2*calm, limits.Patience), limits.AttemptTimeout)
+			timer.Reset(calm)
+			continue
+		case <-timer.C:
 		}
-		timer.Reset(next)
+		since := p.waiting()
+		waited, silent := time.Since(since), p.node.scout.silent.Load()
+		switch {
+		case since.IsZero():
+			timer.Reset(limits.Patience)
+			continue
+		case waited < limits.Patience && !silent:
+			timer.Reset(limits.Patience - waited)
+			continue
+		}
+		p.cluster.doubt(p.node, p.shards...)
+		if p.cluster.moved(p.node, p.shards...) && p.giveUp(since, errMoved) {
+			return
+		}
+		if probe == nil {
+			probe, probed = p.node.probe(p.cluster), since
+		}
+		timer.Reset(min(scoutPause, limits.Patience))
 	}
 }
+
+// errMoved: a node does not answer, and another one leads.
+var errMoved = errors.New("another node leads a shard that it was asked for")
 
 // giveUp ends the call, if it still waits for the same thing.
 func (p *patience) giveUp(since time.Time, err error) bool {
@@ -99,24 +129,20 @@ func (p *patience) giveUp(since time.Time, err error) bool {
 	return true
 }
 
-// probe asks the node whether it is there. Calls at the same time ask once. Its error
-// is that it does not answer; what else may be wrong shows in other calls.
-func (n *node) probe(ctx context.Context, c *Cluster) error {
-	asked := n.probes.DoChan("", func() (any, error) {
+// probe asks the node whether it is there. Calls at the same time ask once.
+func (n *node) probe(c *Cluster) <-chan singleflight.Result {
+	return n.probes.DoChan("", func() (any, error) {
 		c.metrics.probes.Inc()
 		ctx, cancel := context.WithTimeout(n.life, c.options.Limits.ProbeTimeout)
 		defer cancel()
 		_, err := n.client.Handshake(ctx, &nodev1.HandshakeRequest{})
 		return nil, err
 	})
-	select {
-	case answer := <-asked:
-		err := wire.FromStatus(answer.Err)
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, series.ErrUnavailable) {
-			return err
-		}
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+}
+
+// isAbsence says whether the answer to a probe is that the node does not answer; what
+// else may be wrong shows in other calls.
+func isAbsence(err error) bool {
+	err = wire.FromStatus(err)
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, series.ErrUnavailable)
 }

@@ -135,6 +135,14 @@ func newGroup(n *node, reads ...*shardRead) *group {
 	return &group{node: n, reads: reads, ended: make(map[uint16]bool, len(reads))}
 }
 
+func (o *group) shards() []uint16 {
+	shards := make([]uint16, len(o.reads))
+	for i, r := range o.reads {
+		shards[i] = r.shard
+	}
+	return shards
+}
+
 // find gives the shard that a part of the answer belongs to.
 func (o *group) find(shard uint32) (*shardRead, error) {
 	at, found := slices.BinarySearchFunc(o.reads, shard, func(r *shardRead, shard uint32) int { return cmp.Compare(uint32(r.shard), shard) })
@@ -240,7 +248,7 @@ func (g *gather) serverOf(v *view, r *shardRead) *node {
 // call makes one call and sees to the shards that it has not ended.
 func (g *gather) call(ctx context.Context, o *group) {
 	g.cluster.metrics.calls.Inc()
-	watched, p, done := g.cluster.watch(ctx, o.node)
+	watched, p, done := g.cluster.watch(ctx, o.node, o.shards()...)
 	o.patience = p
 	err := g.ask(watched, o)
 	done()
@@ -303,6 +311,9 @@ func (g *gather) end(o *group, r *shardRead, err error) {
 		}
 		g.againLocked(r, err, now)
 	case passes(err):
+		if errors.Is(err, series.ErrUnavailable) {
+			g.cluster.doubt(n, r.shard)
+		}
 		if g.source.options.StalenessMax == 0 && !errors.Is(err, series.ErrOverloaded) {
 			g.cluster.passOver(v, r.shard, n)
 		}

@@ -186,6 +186,7 @@ func (w *call) begin(a *attempt, now time.Time) {
 	w.cluster.metrics.attempts.Inc()
 	a.sequence = w.cluster.sequence.Add(1)
 	a.expires = now.Add(w.cluster.options.Limits.AttemptTimeout)
+	a.doubts = now.Add(w.cluster.patienceWith(a.node))
 	a.timeoutMs = uint32(min(max(w.deadline.Sub(now).Milliseconds(), 1), math.MaxUint32))
 	w.flying.Add(1)
 }
@@ -252,6 +253,9 @@ func (w *call) failed(v *view, i int, n *node, err error, now time.Time) {
 	case errors.Is(err, series.ErrOverloaded):
 		w.again(i, err, now)
 	case passes(err):
+		if errors.Is(err, series.ErrUnavailable) {
+			w.cluster.doubt(n, shard)
+		}
 		w.cluster.passOver(v, shard, n)
 		w.again(i, err, now)
 	default:
