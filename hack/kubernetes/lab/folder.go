@@ -24,7 +24,7 @@ func FindFolders() (Folders, error) {
 		return Folders{}, err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "hack", "kubernetes", "binaries", "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, binariesModule, "go.mod")); err == nil {
 			return foldersAt(dir), nil
 		}
 		parent := filepath.Dir(dir)
@@ -45,10 +45,6 @@ func foldersAt(checkout string) Folders {
 	}
 }
 
-func (f Folders) binaries() string {
-	return filepath.Join(f.Checkout, "hack", "kubernetes", "binaries")
-}
-
 // program gives the path of a compiled program.
 func (f Folders) program(name string) string { return filepath.Join(f.Bin, name) }
 
@@ -64,3 +60,15 @@ func (f Folders) socket() (string, error) {
 	}
 	return path, nil
 }
+
+// pki gives the path of a key, certificate or kubeconfig.
+func (f Folders) pki(name string) string { return filepath.Join(f.Run, "pki", name) }
+
+// loaded is where the archives are that were loaded while the lab ran.
+func (f Folders) loaded() string { return filepath.Join(f.Run, "images") }
+
+// owner is the file that names the lab's first process.
+func (f Folders) owner() string { return filepath.Join(f.Run, "rack.owner") }
+
+// settings is the file with the kernel's settings before the lab.
+func (f Folders) settings() string { return filepath.Join(f.Run, "settings.json") }

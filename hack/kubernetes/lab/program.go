@@ -21,59 +21,68 @@ const KubernetesVersion = "v1.35.4"
 // A Program is one executable file that is compiled for the lab.
 type Program struct {
 	Name    string // of the file
-	Package string // import path, or a folder of hack/kubernetes/binaries
+	Package string // import path, or a folder of the module
+	Module  string // folder of the module that pins its version, from the checkout
 }
 
-// ownModule is the module of hack/kubernetes/binaries.
-const ownModule = "github.com/tickmesh/tickmesh/hack/kubernetes/binaries"
-
-var (
-	etcdProgram      = Program{"etcd", "go.etcd.io/etcd/server/v3"}
-	apiserverProgram = Program{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"}
-	kubectlProgram   = Program{"kubectl", "k8s.io/kubernetes/cmd/kubectl"}
+// The modules of the lab's programs. Those of Kubernetes share one, and with it most
+// of their compiled packages.
+const (
+	binariesModule = "hack/kubernetes/binaries"
+	imagesModule   = "hack/images"
 )
 
 // AssetPrograms gives the programs that controller-runtime's envtest needs.
 func AssetPrograms() []Program {
-	return []Program{etcdProgram, apiserverProgram, kubectlProgram}
+	return []Program{
+		{"etcd", "go.etcd.io/etcd/server/v3", binariesModule},
+		{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", binariesModule},
+		{"kubectl", "k8s.io/kubernetes/cmd/kubectl", binariesModule},
+	}
 }
 
 // Programs gives all programs of the lab, those that others wait for first.
 func Programs() []Program {
-	return append(AssetPrograms(),
-		Program{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
-		Program{"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"},
-		Program{"kubelet", "k8s.io/kubernetes/cmd/kubelet"},
-		Program{"kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"},
-		Program{"coredns", ownModule + "/coredns"},
-		Program{"pause", ownModule + "/pause"},
-		Program{"local-path-provisioner", "github.com/rancher/local-path-provisioner"},
-		Program{"helm", "helm.sh/helm/v3/cmd/helm"},
-	)
+	return append(AssetPrograms(), []Program{
+		{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", binariesModule},
+		{"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler", binariesModule},
+		{"kubelet", "k8s.io/kubernetes/cmd/kubelet", binariesModule},
+		{"kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy", binariesModule},
+		{"coredns", "./coredns", binariesModule},
+		{"pause", "./pause", binariesModule},
+		{"local-path-provisioner", "github.com/rancher/local-path-provisioner", binariesModule},
+		{"helm", "helm.sh/helm/v3/cmd/helm", binariesModule},
+		{"images", ".", imagesModule},
+	}...)
 }
 
 // Build compiles those of the programs that are missing in f.Bin or were made of
 // another version of the sources, the module's pins, the flags or the compiler. It
 // calls report after each with the time that it took; zero says that it was there.
 // Compiling is bounded by ctx only.
-func (f Folders) Build(ctx context.Context, programs []Program, report func(Program, time.Duration)) error {
-	key, err := f.buildKey(ctx)
-	if err != nil {
-		return err
-	}
+func (f Folders) Build(ctx context.Context, programs []Program, report func(name string, took time.Duration)) error {
+	keys := map[string]string{} // by module
 	if err := os.MkdirAll(f.Bin, 0o755); err != nil {
 		return err
 	}
 	for _, p := range programs {
 		start := time.Now()
-		built, err := f.buildOne(ctx, p, key)
+		if keys[p.Module] == "" {
+			key, err := f.buildKey(ctx, p.Module)
+			if err != nil {
+				return err
+			}
+			keys[p.Module] = key
+		}
+		built, err := f.buildOne(ctx, p, keys[p.Module])
 		if err != nil {
 			return fmt.Errorf("compiling %s: %w", p.Name, err)
 		}
-		if !built {
-			start = time.Now()
+		took := time.Duration(0)
+		if built {
+			took = time.Since(start)
 		}
-		report(p, time.Since(start).Round(100*time.Millisecond))
+		report(p.Name, took)
 	}
 	return nil
 }
@@ -92,7 +101,7 @@ func (f Folders) buildOne(ctx context.Context, p Program, key string) (built boo
 		return false, err
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", linkFlags(KubernetesVersion), "-o", target, p.Package)
-	cmd.Dir = f.binaries()
+	cmd.Dir = filepath.Join(f.Checkout, p.Module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
@@ -118,15 +127,15 @@ func linkFlags(version string) string {
 	return strings.Join(flags, " ")
 }
 
-// buildKey names everything that a program is made of.
-func (f Folders) buildKey(ctx context.Context) (string, error) {
+// buildKey names everything that the programs of a module are made of.
+func (f Folders) buildKey(ctx context.Context, module string) (string, error) {
 	version, err := exec.CommandContext(ctx, "go", "version").Output()
 	if err != nil {
 		return "", fmt.Errorf("go version: %w", err)
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s%s\n", version, linkFlags(KubernetesVersion))
-	err = filepath.WalkDir(f.binaries(), func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(filepath.Join(f.Checkout, module), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}

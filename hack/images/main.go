@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "images:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errors.New("product or pack?")
+	}
+	switch args[0] {
+	case "product":
+		return runProduct(ctx, args[1:])
+	case "pack":
+		p, err := readPacking(args[1:])
+		if err != nil {
+			return err
+		}
+		digest, err := p.build(ctx)
+		if err == nil {
+			fmt.Println(p.name, digest)
+		}
+		return err
+	default:
+		return fmt.Errorf("no such command: %q", args[0])
+	}
+}
+
+func runProduct(ctx context.Context, args []string) error {
+	set := flag.NewFlagSet("product", flag.ContinueOnError)
+	out := set.String("out", "", "folder for executables and archives")
+	prefix := set.String("prefix", "lab.local/", "of the images' names")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	if *out == "" {
+		return errors.New("-out is needed")
+	}
+	s, err := readSource(ctx)
+	if err != nil {
+		return err
+	}
+	return buildProduct(ctx, s, *out, *prefix, func(line string) { fmt.Println(line) })
+}
