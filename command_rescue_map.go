@@ -198,19 +198,29 @@ func groupOf(g *nodev1.GroupReport) shardmap.GroupReport {
 	r := shardmap.GroupReport{
 		Shard: uint16(g.GetShard()), Era: g.GetEra(), RaftID: g.GetRaftId(), ConfigIndex: g.GetMembersIndex(), RaftIDLast: g.GetRaftId(),
 	}
-	for _, m := range g.GetMembers() {
-		member := shardmap.Member{Node: m.GetNode(), Incarnation: m.GetIncarnation(), RaftID: m.GetRaftId(), Role: shardmap.Full}
-		switch m.GetRole() {
-		case tickmeshv1.ReplicaRole_REPLICA_ROLE_WITNESS:
-			member.Role = shardmap.Witness
-		case tickmeshv1.ReplicaRole_REPLICA_ROLE_LEARNER:
-			member.Role = shardmap.Learner
-		case tickmeshv1.ReplicaRole_REPLICA_ROLE_FULL, tickmeshv1.ReplicaRole_REPLICA_ROLE_UNSPECIFIED:
-		}
-		r.Members = append(r.Members, member)
+	r.Members = membersOf(g.GetMembers())
+	for _, member := range r.Members {
 		r.RaftIDLast = max(r.RaftIDLast, member.RaftID)
 	}
 	return r
+}
+
+func membersOf(statuses []*tickmeshv1.ReplicaStatus) (members []shardmap.Member) {
+	for _, m := range statuses {
+		members = append(members, shardmap.Member{Node: m.GetNode(), Incarnation: m.GetIncarnation(), RaftID: m.GetRaftId(), Role: roleOf(m.GetRole())})
+	}
+	return members
+}
+
+func roleOf(role tickmeshv1.ReplicaRole) shardmap.Role {
+	switch role {
+	case tickmeshv1.ReplicaRole_REPLICA_ROLE_WITNESS:
+		return shardmap.Witness
+	case tickmeshv1.ReplicaRole_REPLICA_ROLE_LEARNER:
+		return shardmap.Learner
+	case tickmeshv1.ReplicaRole_REPLICA_ROLE_FULL, tickmeshv1.ReplicaRole_REPLICA_ROLE_UNSPECIFIED:
+	}
+	return shardmap.Full
 }
 
 // absentOf names the nodes of a map that did not report.

@@ -96,6 +96,6 @@ func (s *clientCommand) prepare(cmd *cobra.Command) *cobra.Command {
 func clientCommands() []*cobra.Command {
 	return []*cobra.Command{
 		newQueryCommand(), newImportCommand(), newExportCommand(), newStatusCommand(), newNodesCommand(), newShardsCommand(),
-		newDrainCommand(), newUndrainCommand(), newBackupCommand(), newRestoreCommand(),
+		newDrainCommand(), newUndrainCommand(), newRecoverCommand(), newBackupCommand(), newRestoreCommand(),
 	}
 }

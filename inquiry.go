@@ -32,7 +32,7 @@ func (q groupInquiry) Group(ctx context.Context, name string, shard uint16) (nod
 		if g.GetJoint() {
 			return node.GroupView{}, fmt.Errorf("%w: the group of shard %d is between two configurations", series.ErrUnavailable, shard)
 		}
-		view := node.GroupView{Era: g.GetEra(), Index: g.GetMembersIndex(), Leads: g.GetLeads()}
+		view := node.GroupView{Era: g.GetEra(), Index: g.GetMembersIndex(), Members: groupOf(g).Members}
 		for _, m := range g.GetMembers() {
 			view.RaftIDs = append(view.RaftIDs, m.GetRaftId())
 		}

@@ -68,6 +68,7 @@ func (r *clusterRouter) Status(ctx context.Context, withoutShards bool) (*tickme
 	reports := r.reports(ctx)
 	led := leaders(reports)
 	status.Nodes = nodeStatuses(view, reports, led)
+	recoveries := shardmap.Recoveries(m, copiesOf(reports))
 	under, leaderless := 0, 0
 	for shard := range m.Rows {
 		row := &m.Rows[shard]
@@ -75,6 +76,9 @@ func (r *clusterRouter) Status(ctx context.Context, withoutShards bool) (*tickme
 		s := shardStatus(uint16(shard), row, g)
 		if g == nil {
 			leaderless++
+		}
+		if at := slices.IndexFunc(recoveries, func(r shardmap.Recovery) bool { return int(r.Shard) == shard }); at >= 0 {
+			s.Recovery = recoveryStatus(&recoveries[at])
 		}
 		if fulls(s.GetMembers()) < m.Settings.Replication {
 			under++
@@ -84,6 +88,7 @@ func (r *clusterRouter) Status(ctx context.Context, withoutShards bool) (*tickme
 		}
 		status.Moves = append(status.Moves, movesOf(uint16(shard), row)...)
 	}
+	status.Problems = append(status.Problems, recoveryProblems(recoveries)...)
 	if leaderless > 0 {
 		status.Problems = append(status.Problems, fmt.Sprintf("%d shards have no leader that answers", leaderless))
 	}
@@ -95,6 +100,7 @@ func (r *clusterRouter) Status(ctx context.Context, withoutShards bool) (*tickme
 			status.Problems = append(status.Problems, fmt.Sprintf("node %s takes no writes: %s", n.GetNode(), n.GetRefusal()))
 		}
 	}
+	status.Problems = append(status.Problems, recoveredProblems(m, time.Now())...)
 	return status, nil
 }
 
@@ -158,6 +164,9 @@ func shardStatus(shard uint16, row *shardmap.Row, g *nodev1.GroupReport) *tickme
 	s := &tickmeshv1.ShardStatus{
 		Shard: uint32(shard), Version: row.Version, Era: row.Era, Leader: g.GetLeader(), Term: g.GetTerm(),
 		CommitIndex: g.GetCommitIndex(), Members: g.GetMembers(), Bytes: g.GetBytes(), Intended: replicaStatuses(row.Intended),
+	}
+	if was := row.Recovered; was != nil {
+		s.RecoveredMs, s.RecoveredNewestMs, s.RecoveredLossMsMax = was.Ms, was.NewestMs, was.LossMsMax
 	}
 	if len(s.GetMembers()) == 0 {
 		s.Members = replicaStatuses(row.Members)

@@ -69,6 +69,11 @@ func (c *lonelyCluster) Drain(_ context.Context, node string, _ bool) (*tickmesh
 	return nil, fmt.Errorf("%w: %s is the only node, its data has nowhere to go", wire.ErrRefused, lonelyName)
 }
 
+// Recover refuses: there are no copies to compare.
+func (c *lonelyCluster) Recover(context.Context, *tickmeshv1.RecoverRequest) (*tickmeshv1.RecoverResponse, error) {
+	return nil, fmt.Errorf("%w: a server of its own always goes on with what it has", wire.ErrRefused)
+}
+
 // Undrain has nothing to take back.
 func (c *lonelyCluster) Undrain(_ context.Context, node string) error { return known(node) }
 

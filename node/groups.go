@@ -114,6 +114,10 @@ func (l *loop) place(shard uint16) {
 	}
 	wanted, here := l.member(row)
 	status, err := l.host.Status(shard)
+	if named, settled := row.MemberOn(l.node, l.incarnation); err == nil && settled && goesOnAlone(row, named, &status.Replica) {
+		l.goOnAlone(shard, row, &status, named.RaftID)
+		return
+	}
 	if err == nil && (!here || status.RaftID != wanted.RaftID) {
 		l.leave(shard, row, &status, here)
 		return // the rest when its data is gone
@@ -182,11 +186,25 @@ func (l *loop) leave(shard uint16, row *shardmap.Row, status *replica.GroupStatu
 	empty := len(status.Configuration.Voters) == 0
 	switch {
 	case status.Era > row.Era: // it was forced to go on; the map does not know yet
-	case row.Era > status.Era || empty && other || !empty && !names(&status.Configuration, status.RaftID):
+	case empty && (other || row.Era > status.Era) || !empty && !names(&status.Configuration, status.RaftID):
 		l.remove(shard, status.RaftID)
 	case !empty:
 		l.onLeaving(question{shard: shard, raftID: status.RaftID, era: status.Era, index: status.Configuration.Index, members: row.Members})
 	}
+}
+
+// goOnAlone lets a group that has lost its majority go on from the replica here. One
+// whose files are being swapped is let go on when that has ended.
+func (l *loop) goOnAlone(shard uint16, row *shardmap.Row, status *replica.GroupStatus, raftID uint64) {
+	if status.Installing || l.installing[shard] != nil {
+		return
+	}
+	if err := l.host.Force(shard, raftID, row.Era); err != nil {
+		l.logger.Error("a group cannot go on from the replica here", "shard", shard, "error", err)
+		return
+	}
+	l.counts.recovered.Add(1)
+	l.logger.Warn("a group that had lost its majority goes on from the replica here", "shard", shard, "era", row.Era)
 }
 
 // left ends a replica of which another member has said that the group is without it.

@@ -19,7 +19,7 @@ type GroupView struct {
 	Era     uint32
 	Index   uint64   // of the configuration
 	RaftIDs []uint64 // of all replicas in it, those that leave included
-	Leads   bool
+	Members []shardmap.Member
 }
 
 // question is a replica that the map does not name: may it end?
@@ -29,16 +29,20 @@ type question struct {
 	era     uint32
 	index   uint64            // of its configuration
 	members []shardmap.Member // who may know
-	relic   bool              // it takes no part: that somebody leads its group is enough
+	relic   bool              // it takes no part
+	place   shardmap.Member   // this node and its data folder, without role and raft id
 }
 
 // gone says whether a group that another replica describes goes on without this one.
 func (q *question) gone(view *GroupView) bool {
-	if view.Era != q.era {
-		return view.Era > q.era
+	if view.Era != q.era { // one that was made for a later era and knows no group proves nothing
+		return view.Era > q.era && len(view.RaftIDs) > 0
 	}
-	if q.relic {
-		return view.Leads
+	// A majority without the relic has agreed on a configuration since: the folder has this
+	// incarnation only since the relic is one. That somebody leads would prove nothing, as
+	// a leader that has lost its majority says so for a while.
+	if q.relic && slices.ContainsFunc(view.Members, q.place.SamePlace) {
+		return true
 	}
 	for _, id := range view.RaftIDs {
 		if id == q.raftID {
@@ -134,7 +138,7 @@ func (n *Node) GroupView(shard uint16) (view GroupView, err error) {
 			return
 		}
 		c := &status.Configuration
-		view = GroupView{Era: status.Era, Index: c.Index, Leads: status.Leads}
+		view = GroupView{Era: status.Era, Index: c.Index, Members: slices.Clone(c.Members)}
 		for _, list := range [4][]uint64{c.Voters, c.Outgoing, c.Learners, c.LearnersNext} {
 			view.RaftIDs = append(view.RaftIDs, list...)
 		}

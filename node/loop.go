@@ -72,6 +72,7 @@ type loop struct {
 	rows       []shardmap.Row // of the adopted map
 	installing map[uint16]*installation
 	spent      []uint64 // by shard: the greatest raft id that was removed here
+	newestMs   []int64  // by shard: the leader's clock at the last entry of samples; 0: not known
 	relics     map[uint16]*relic
 	orphans    []bool // by shard: there is data of nobody knows which replica
 	cleaning   []bool // by shard: the data of a removed replica is being dropped
@@ -110,7 +111,7 @@ func (n *Node) newLoop(recovered *recoverer) (*loop, error) {
 	l := &loop{
 		log: n.log, engine: n.Engine, peers: o.Peers, mode: o.Sync, failpoints: o.Failpoints, clock: o.Clock, logger: o.Logger,
 		node: o.NodeID, incarnation: n.Incarnation(), queue: newQueue(), places: recovered.places,
-		dispatched: n.AppliedIndexes(), cleaning: make([]bool, shards), installing: map[uint16]*installation{}, spent: make([]uint64, shards), relics: map[uint16]*relic{}, orphans: make([]bool, shards), waiting: waiting{shards: make([]shardQueue, shards)},
+		dispatched: n.AppliedIndexes(), cleaning: make([]bool, shards), installing: map[uint16]*installation{}, spent: make([]uint64, shards), newestMs: make([]int64, shards), relics: map[uint16]*relic{}, orphans: make([]bool, shards), waiting: waiting{shards: make([]shardQueue, shards)},
 		confirming: confirming{reads: map[uint64]readStart{}}, groups: make([]groupView, shards), applied: make([]appliedIndex, shards),
 		free: make(chan *round, roundsInFlight), ended: make(chan struct{}), unsettled: make(chan struct{}, 1),
 		onSnapshot: n.fetcher.want, onRemoved: n.janitor.want, onLeaving: n.leaver.want,
@@ -380,6 +381,9 @@ func (l *loop) dispatch(r *round) {
 		p := pendingEntry{
 			entry:  storage.Entry{Kind: storage.EntryKind(c.Kind), Shard: c.Shard, Term: c.Term, Index: c.Index, Body: r.body(c)},
 			copies: c.Copies,
+		}
+		if p.entry.Kind == storage.EntrySamples {
+			l.newestMs[c.Shard] = storage.ReadBatches(p.entry.Body).TimeMs
 		}
 		if c.Token != 0 {
 			p.ended = l.tokens.take(c.Token)

@@ -10,6 +10,7 @@ import (
 type loopCounts struct {
 	quiet, stopped, relics, orphans, ending, unsettled atomic.Int64
 	lagEntries                                         atomic.Int64
+	recovered                                          atomic.Int64 // groups, since the start
 }
 
 // count brings the figures up to date.
@@ -58,6 +59,7 @@ func loopMetrics() []metric {
 		of("shards_ending", "Replicas that have ended and whose data is being dropped.", func(c *loopCounts) *atomic.Int64 { return &c.ending }),
 		of("shards_unsettled", "Groups led here whose configuration the shard map lacks.", func(c *loopCounts) *atomic.Int64 { return &c.unsettled }),
 		of("apply_lag_entries_max", "Entries that are committed and not applied, of the replica that has most.", func(c *loopCounts) *atomic.Int64 { return &c.lagEntries }),
+		counter("shards_recovered_total", "Groups that had lost their majority and went on from the replica here.", func(f *figures) float64 { return float64(f.loop.recovered.Load()) }),
 		counter("inbox_dropped_total", "Envelopes of other nodes that were dropped because too many bytes waited.", func(f *figures) float64 { return float64(f.dropped) }),
 		counter("shard_queue_rejected_total", "Writes refused because too many bytes waited for an entry of their shard.", func(f *figures) float64 { return float64(f.commit.crowded.Load()) }),
 	}

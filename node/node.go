@@ -110,7 +110,8 @@ type Node struct {
 	checkpoints checkpointer
 	metrics     []metric
 	recovery    Recovery
-	damaged     bool // a stretch of the log was passed over at the start
+	damaged     bool     // a stretch of the log was passed over at the start
+	former      []string // see runRecord
 }
 
 // Open opens the data folder, replays the log and starts to take writes.

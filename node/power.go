@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
@@ -23,18 +24,39 @@ type runRecord struct {
 	clean bool
 	mode  SyncMode
 	boot  string // empty: not known
+	// former are the incarnations that the folder had, the last ones: so that others know
+	// that a replica which is not here was never made, or has ended.
+	former []string
 }
 
-const runFormat = "tickmesh-run 1 clean=%t mode=%q boot=%q\n"
+// The first format is read, and not written any more: it has no former incarnations.
+const (
+	runFormat1 = "tickmesh-run 1 clean=%t mode=%q boot=%q\n"
+	runFormat  = "tickmesh-run 2 clean=%t mode=%q boot=%q former=%q\n"
+)
 
-func (r *runRecord) encode() []byte { return fmt.Appendf(nil, runFormat, r.clean, r.mode, r.boot) }
+// formerMax bounds the incarnations that are remembered.
+const formerMax = 16
+
+func (r *runRecord) encode() []byte {
+	former := r.former[max(0, len(r.former)-formerMax):]
+	return fmt.Appendf(nil, runFormat, r.clean, r.mode, r.boot, strings.Join(former, ","))
+}
 
 // errRun marks a file that cannot be read as a runRecord.
 var errRun = errors.New("the record of the last run is not usable")
 
 func parseRunRecord(b []byte) (r runRecord, err error) {
-	n, err := fmt.Sscanf(string(b), runFormat, &r.clean, &r.mode, &r.boot)
-	if err != nil || n != 3 || !bytes.Equal(r.encode(), b) {
+	if n, err := fmt.Sscanf(string(b), runFormat1, &r.clean, &r.mode, &r.boot); err == nil && n == 3 &&
+		bytes.Equal(fmt.Appendf(nil, runFormat1, r.clean, r.mode, r.boot), b) {
+		return r, nil
+	}
+	former := ""
+	n, err := fmt.Sscanf(string(b), runFormat, &r.clean, &r.mode, &r.boot, &former)
+	if former != "" {
+		r.former = strings.Split(former, ",")
+	}
+	if err != nil || n != 4 || !bytes.Equal(r.encode(), b) {
 		return runRecord{}, fmt.Errorf("%w: %.60q", errRun, b)
 	}
 	return r, nil
@@ -45,7 +67,7 @@ func (r *runRecord) lostPower(boot string) bool {
 	return !r.clean && r.mode != SyncAlways && r.boot != "" && boot != "" && r.boot != boot
 }
 
-const runBytesMax = 1 << 10
+const runBytesMax = 2 << 10
 
 // readRun gives the record of the last run; a zero one if there is none.
 func readRun(fsys vfs.FS, dir string) (r runRecord, err error) {
@@ -106,6 +128,7 @@ func (n *Node) renewIfLost(r *recoverer) error {
 	if err != nil {
 		return err
 	}
+	n.former = last.former
 	var lost error
 	switch {
 	case last.lostPower(n.options.BootID):
@@ -121,6 +144,11 @@ func (n *Node) renewIfLost(r *recoverer) error {
 	}
 	r.doubted = true
 	old := n.Incarnation()
+	n.former = append(n.former, old)
+	last.former = n.former // known before the folder is another one
+	if err := writeRun(n.options.FS, n.options.DataDir, &last); err != nil {
+		return err
+	}
 	if err := n.RenewIncarnation(); err != nil {
 		return err
 	}
@@ -140,10 +168,10 @@ func (n *Node) beginRun(decided bool) error {
 			return err
 		}
 	}
-	return writeRun(n.options.FS, n.options.DataDir, &runRecord{mode: n.options.Sync, boot: n.options.BootID})
+	return writeRun(n.options.FS, n.options.DataDir, &runRecord{mode: n.options.Sync, boot: n.options.BootID, former: n.former})
 }
 
 // endRun notes that all is synced.
 func (n *Node) endRun() error {
-	return writeRun(n.options.FS, n.options.DataDir, &runRecord{clean: true, mode: n.options.Sync, boot: n.options.BootID})
+	return writeRun(n.options.FS, n.options.DataDir, &runRecord{clean: true, mode: n.options.Sync, boot: n.options.BootID, former: n.former})
 }

@@ -47,6 +47,7 @@ type recoveredGroup struct {
 	pending   []pendingRecord // consecutive, not known to be committed, or whether to be applied
 	committed uint64
 	holes     bool // entries are missing
+	newestMs  int64
 }
 
 // pendingRecord has no body while it is not known whether the replica has data: the
@@ -128,8 +129,13 @@ func (g *recoveredGroup) note(e *storage.Entry) {
 	if len(g.runs) == 0 || g.runs[len(g.runs)-1].Term != e.Term {
 		g.runs = append(g.runs, replica.TermRun{First: e.Index, Term: e.Term})
 	}
-	if e.Kind == storage.EntryConfiguration {
+	switch e.Kind {
+	case storage.EntryConfiguration:
 		g.changes = append(g.changes, e.Index)
+	case storage.EntrySamples:
+		if t := storage.ReadBatches(e.Body).TimeMs; t > 0 {
+			g.newestMs = t
+		}
 	}
 }
 

@@ -11,8 +11,9 @@ import (
 // what it has acknowledged. Its data is kept until the group is known to go on without
 // it, or goes on from it: see shardmap.Row.Era.
 type relic struct {
-	state   replica.GroupState
-	summary replica.LogSummary
+	state    replica.GroupState
+	summary  replica.LogSummary
+	newestMs int64 // see shardmap.Copy
 }
 
 func (r *relic) self() shardmap.Member {
@@ -89,9 +90,10 @@ func (l *loop) restore(n *Node, r *recoverer) error {
 		if alone && r.tailLost {
 			g.state.Era++ // ids that routers learnt from the lost end may be given to other series
 		}
+		l.newestMs[shard] = g.newestMs
 		summary := replica.LogSummary{Last: g.last, Runs: g.runs, Changes: g.changes, Applied: l.dispatched[shard]}
 		if self, ok := selfOf(&g.state); ok && self.Incarnation != l.incarnation && !alone {
-			l.relics[uint16(shard)] = &relic{g.state, summary}
+			l.relics[uint16(shard)] = &relic{g.state, summary, g.newestMs}
 			continue
 		}
 		if err := l.host.Restore(g.state, summary); err != nil {
@@ -140,13 +142,20 @@ func (l *loop) placeRelic(shard uint16, row *shardmap.Row, r *relic) {
 	self := r.self()
 	named, settled := row.MemberOn(l.node, l.incarnation)
 	switch {
-	case row.Era > r.state.Era && settled && len(row.Members) == 1 && !row.Fresh && named.RaftID > l.spent[shard]:
+	case settled && goesOnAlone(row, named, &r.state.Replica) && named.RaftID > l.spent[shard]:
 		l.resurrect(shard, row.Era, named.RaftID, r)
-	case row.Era > r.state.Era || !hasReplica(row.Members, self):
+	case row.Era == r.state.Era && !hasReplica(row.Members, self):
 		l.dismiss(shard)
-	default:
-		l.onLeaving(question{shard: shard, raftID: self.RaftID, era: r.state.Era, index: r.state.Configuration.Index, members: row.Members, relic: true})
+	default: // of a later era, too, somebody has to be seen: the one that the row names may never begin it
+		l.onLeaving(question{shard: shard, raftID: self.RaftID, era: r.state.Era, index: r.state.Configuration.Index, members: row.Members,
+			relic: true, place: shardmap.Member{Node: l.node, Incarnation: l.incarnation}})
 	}
+}
+
+// goesOnAlone says whether a row lets its group go on from this one of its replicas: rule
+// M6 of api/shardmap.
+func goesOnAlone(row *shardmap.Row, named shardmap.Member, is *replica.Replica) bool {
+	return row.Era > is.Era && len(row.Members) == 1 && !row.Fresh && named.RaftID != is.RaftID && is.Role != shardmap.Witness
 }
 
 func hasReplica(members []shardmap.Member, replica shardmap.Member) bool {
@@ -170,6 +179,7 @@ func (l *loop) resurrect(shard uint16, era uint32, raftID uint64, r *relic) {
 		return
 	}
 	delete(l.relics, shard)
+	l.counts.recovered.Add(1)
 	l.logger.Warn("a group goes on from what is left of it", "shard", shard, "era", era)
 }
 

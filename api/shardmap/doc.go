@@ -4,7 +4,7 @@
 //
 // A Map has a Row for each shard. Row.Members is the configuration of the shard's
 // Raft group as the group's leader settled it last; Row.Intended is what placement
-// wants. Two parties write rows, both by compare-and-swap of the whole map:
+// wants. Two parties write rows, but for rule M6, both by compare-and-swap of the whole map:
 //
 //   - the placement loop, with what Plan gives: it sets Intended, never Members;
 //   - the leader of a group, with Row.Settled: it sets Members, and clears Intended
@@ -21,8 +21,12 @@
 //	M3  A replica keeps its raft id and role; a learner becomes what Intended says,
 //	    and that it was made for: a witness to be has no data. To change its role, or
 //	    what it learns for, a replica leaves, and comes back with a new raft id.
-//	M4  Members change only by settling.
+//	M4  Members change only by settling, and by M6.
 //	M5  Members and Intended have at least one full voter.
+//	M6  A group that has neither a leader nor a majority goes on from one copy when a row
+//	    names that copy's place alone, with a new raft id and in the next era. The row is
+//	    written without a person's word only if no majority can ever come back, and all
+//	    replicas that may have data are there to be compared; see Recoveries.
 //
 // This package uses the standard library only. Its twins of Store are memstore (in
 // memory, for tests and the simulation) and etcdstore; storetest is the contract

@@ -54,6 +54,8 @@ type Row struct {
 	Fresh      bool     `json:",omitempty"` // the group never had data and Members is its first configuration
 	Members    []Member // the group's configuration as its leader settled it last
 	Intended   []Member `json:",omitempty"` // what placement wants; nil: nothing to do
+	// Recovered is of the last time that the shard had to go on from one copy; nil: never.
+	Recovered *Recovered `json:",omitempty"`
 }
 
 // Member is one replica of a shard.

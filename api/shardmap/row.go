@@ -27,6 +27,9 @@ func SortMembers(members []Member) {
 // Clone gives a copy that shares nothing with r.
 func (r Row) Clone() Row {
 	r.Members, r.Intended = slices.Clone(r.Members), slices.Clone(r.Intended)
+	if r.Recovered != nil {
+		r.Recovered = new(*r.Recovered)
+	}
 	return r
 }
 
@@ -35,7 +38,8 @@ func (r Row) Clone() Row {
 func (r Row) Equal(other Row) bool {
 	return r.Version == other.Version && r.RaftIDLast == other.RaftIDLast && r.Era == other.Era && r.Fresh == other.Fresh &&
 		slices.Equal(r.Members, other.Members) && slices.Equal(r.Intended, other.Intended) &&
-		(r.Intended == nil) == (other.Intended == nil)
+		(r.Intended == nil) == (other.Intended == nil) &&
+		(r.Recovered == nil) == (other.Recovered == nil) && (r.Recovered == nil || *r.Recovered == *other.Recovered)
 }
 
 // Target is what the group's leader works towards: Intended, or without one Members

@@ -47,6 +47,15 @@ func (c *clusterService) Drain(ctx context.Context, m *tickmeshv1.DrainRequest) 
 	return response, nil
 }
 
+// Recover lets shards go on that have no majority.
+func (c *clusterService) Recover(ctx context.Context, m *tickmeshv1.RecoverRequest) (*tickmeshv1.RecoverResponse, error) {
+	response, err := c.s.options.Cluster.Recover(ctx, m)
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return response, nil
+}
+
 // Undrain takes a drain back.
 func (c *clusterService) Undrain(ctx context.Context, m *tickmeshv1.UndrainRequest) (*tickmeshv1.UndrainResponse, error) {
 	if m.GetNode() == "" {

@@ -740,8 +740,18 @@ type ShardStatus struct {
 	Bytes uint64 `protobuf:"varint,9,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// Voters that may be lost without losing the majority.
 	LossesSurvived uint32 `protobuf:"varint,10,opt,name=losses_survived,json=lossesSurvived,proto3" json:"losses_survived,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Set while the shard has neither a leader nor a majority that is there.
+	Recovery *ShardRecovery `protobuf:"bytes,11,opt,name=recovery,proto3" json:"recovery,omitempty"`
+	// When the shard went on from one copy last, Unix ms; 0: never.
+	RecoveredMs int64 `protobuf:"varint,12,opt,name=recovered_ms,json=recoveredMs,proto3" json:"recovered_ms,omitempty"`
+	// Of what that was: writes answered after it may be lost. Unix ms, by the clock of the
+	// leader of that time; 0: not known.
+	RecoveredNewestMs int64 `protobuf:"varint,13,opt,name=recovered_newest_ms,json=recoveredNewestMs,proto3" json:"recovered_newest_ms,omitempty"`
+	// Writes were lost at most of so long before the power went, milliseconds; 0: nothing
+	// bounded it.
+	RecoveredLossMsMax int64 `protobuf:"varint,14,opt,name=recovered_loss_ms_max,json=recoveredLossMsMax,proto3" json:"recovered_loss_ms_max,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ShardStatus) Reset() {
@@ -844,6 +854,244 @@ func (x *ShardStatus) GetLossesSurvived() uint32 {
 	return 0
 }
 
+func (x *ShardStatus) GetRecovery() *ShardRecovery {
+	if x != nil {
+		return x.Recovery
+	}
+	return nil
+}
+
+func (x *ShardStatus) GetRecoveredMs() int64 {
+	if x != nil {
+		return x.RecoveredMs
+	}
+	return 0
+}
+
+func (x *ShardStatus) GetRecoveredNewestMs() int64 {
+	if x != nil {
+		return x.RecoveredNewestMs
+	}
+	return 0
+}
+
+func (x *ShardStatus) GetRecoveredLossMsMax() int64 {
+	if x != nil {
+		return x.RecoveredLossMsMax
+	}
+	return 0
+}
+
+// ShardRecovery says what is left of a shard that has no majority.
+type ShardRecovery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its number.
+	Shard uint32 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
+	// What is there.
+	Copies []*ShardCopy `protobuf:"bytes,2,rep,name=copies,proto3" json:"copies,omitempty"`
+	// Nodes that may have more, and do not answer.
+	WaitsFor []string `protobuf:"bytes,3,rep,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
+	// The node whose copy to go on from; empty: none has data.
+	Best string `protobuf:"bytes,4,opt,name=best,proto3" json:"best,omitempty"`
+	// The shard goes on by itself soon: all who may have data are there.
+	Automatic bool `protobuf:"varint,5,opt,name=automatic,proto3" json:"automatic,omitempty"`
+	// No majority can come back, whoever does.
+	Lost bool `protobuf:"varint,6,opt,name=lost,proto3" json:"lost,omitempty"`
+	// Of what is left: writes answered after it are lost. Unix ms; 0: not known.
+	NewestMs int64 `protobuf:"varint,7,opt,name=newest_ms,json=newestMs,proto3" json:"newest_ms,omitempty"`
+	// Writes are lost at most of so long before the power went, milliseconds; 0: nothing
+	// bounds it.
+	LossMsMax     int64 `protobuf:"varint,8,opt,name=loss_ms_max,json=lossMsMax,proto3" json:"loss_ms_max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShardRecovery) Reset() {
+	*x = ShardRecovery{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShardRecovery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShardRecovery) ProtoMessage() {}
+
+func (x *ShardRecovery) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShardRecovery.ProtoReflect.Descriptor instead.
+func (*ShardRecovery) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ShardRecovery) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *ShardRecovery) GetCopies() []*ShardCopy {
+	if x != nil {
+		return x.Copies
+	}
+	return nil
+}
+
+func (x *ShardRecovery) GetWaitsFor() []string {
+	if x != nil {
+		return x.WaitsFor
+	}
+	return nil
+}
+
+func (x *ShardRecovery) GetBest() string {
+	if x != nil {
+		return x.Best
+	}
+	return ""
+}
+
+func (x *ShardRecovery) GetAutomatic() bool {
+	if x != nil {
+		return x.Automatic
+	}
+	return false
+}
+
+func (x *ShardRecovery) GetLost() bool {
+	if x != nil {
+		return x.Lost
+	}
+	return false
+}
+
+func (x *ShardRecovery) GetNewestMs() int64 {
+	if x != nil {
+		return x.NewestMs
+	}
+	return 0
+}
+
+func (x *ShardRecovery) GetLossMsMax() int64 {
+	if x != nil {
+		return x.LossMsMax
+	}
+	return 0
+}
+
+// ShardCopy is a replica in a data folder.
+type ShardCopy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where it is.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// What it was made for; a witness has no data.
+	Role ReplicaRole `protobuf:"varint,2,opt,name=role,proto3,enum=tickmesh.v1.ReplicaRole" json:"role,omitempty"`
+	// It never votes again: its log may lack what it has acknowledged.
+	Relic bool `protobuf:"varint,3,opt,name=relic,proto3" json:"relic,omitempty"`
+	// Its era.
+	Era uint32 `protobuf:"varint,4,opt,name=era,proto3" json:"era,omitempty"`
+	// Term of its last entry.
+	Term uint64 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
+	// Its last entry.
+	Index uint64 `protobuf:"varint,6,opt,name=index,proto3" json:"index,omitempty"`
+	// Nobody can say yet, or ever, what it has.
+	Unclear       bool `protobuf:"varint,7,opt,name=unclear,proto3" json:"unclear,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShardCopy) Reset() {
+	*x = ShardCopy{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShardCopy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShardCopy) ProtoMessage() {}
+
+func (x *ShardCopy) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShardCopy.ProtoReflect.Descriptor instead.
+func (*ShardCopy) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ShardCopy) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ShardCopy) GetRole() ReplicaRole {
+	if x != nil {
+		return x.Role
+	}
+	return ReplicaRole_REPLICA_ROLE_UNSPECIFIED
+}
+
+func (x *ShardCopy) GetRelic() bool {
+	if x != nil {
+		return x.Relic
+	}
+	return false
+}
+
+func (x *ShardCopy) GetEra() uint32 {
+	if x != nil {
+		return x.Era
+	}
+	return 0
+}
+
+func (x *ShardCopy) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *ShardCopy) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *ShardCopy) GetUnclear() bool {
+	if x != nil {
+		return x.Unclear
+	}
+	return false
+}
+
 // Move is a replica on its way to a node.
 type Move struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -867,7 +1115,7 @@ type Move struct {
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[7]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +1127,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[7]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +1140,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{7}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Move) GetShard() uint32 {
@@ -957,7 +1205,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[8]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1217,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[8]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1230,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{8}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DrainRequest) GetNode() string {
@@ -1014,7 +1262,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[9]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1026,7 +1274,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[9]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1039,7 +1287,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{9}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DrainResponse) GetMoves() []*Move {
@@ -1074,7 +1322,7 @@ type UndrainRequest struct {
 
 func (x *UndrainRequest) Reset() {
 	*x = UndrainRequest{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[10]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1086,7 +1334,7 @@ func (x *UndrainRequest) String() string {
 func (*UndrainRequest) ProtoMessage() {}
 
 func (x *UndrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[10]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1099,7 +1347,7 @@ func (x *UndrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainRequest.ProtoReflect.Descriptor instead.
 func (*UndrainRequest) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{10}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UndrainRequest) GetNode() string {
@@ -1118,7 +1366,7 @@ type UndrainResponse struct {
 
 func (x *UndrainResponse) Reset() {
 	*x = UndrainResponse{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[11]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1378,7 @@ func (x *UndrainResponse) String() string {
 func (*UndrainResponse) ProtoMessage() {}
 
 func (x *UndrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[11]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1391,126 @@ func (x *UndrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainResponse.ProtoReflect.Descriptor instead.
 func (*UndrainResponse) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{11}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{13}
+}
+
+// RecoverRequest names shards.
+type RecoverRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The shards; empty: all that need it.
+	Shards []uint32 `protobuf:"varint,1,rep,packed,name=shards,proto3" json:"shards,omitempty"`
+	// Only say what would be done.
+	DryRun bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Shards of which no copy with data is there begin anew, empty.
+	BeginEmpty    bool `protobuf:"varint,3,opt,name=begin_empty,json=beginEmpty,proto3" json:"begin_empty,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecoverRequest) Reset() {
+	*x = RecoverRequest{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecoverRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecoverRequest) ProtoMessage() {}
+
+func (x *RecoverRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecoverRequest.ProtoReflect.Descriptor instead.
+func (*RecoverRequest) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RecoverRequest) GetShards() []uint32 {
+	if x != nil {
+		return x.Shards
+	}
+	return nil
+}
+
+func (x *RecoverRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *RecoverRequest) GetBeginEmpty() bool {
+	if x != nil {
+		return x.BeginEmpty
+	}
+	return false
+}
+
+// RecoverResponse says what was done, or would be.
+type RecoverResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is left of each shard.
+	Recoveries []*ShardRecovery `protobuf:"bytes,1,rep,name=recoveries,proto3" json:"recoveries,omitempty"`
+	// Epoch of the shard map with it; 0: nothing was changed.
+	MapEpoch      uint64 `protobuf:"varint,2,opt,name=map_epoch,json=mapEpoch,proto3" json:"map_epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecoverResponse) Reset() {
+	*x = RecoverResponse{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecoverResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecoverResponse) ProtoMessage() {}
+
+func (x *RecoverResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecoverResponse.ProtoReflect.Descriptor instead.
+func (*RecoverResponse) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RecoverResponse) GetRecoveries() []*ShardRecovery {
+	if x != nil {
+		return x.Recoveries
+	}
+	return nil
+}
+
+func (x *RecoverResponse) GetMapEpoch() uint64 {
+	if x != nil {
+		return x.MapEpoch
+	}
+	return 0
 }
 
 var File_tickmesh_v1_cluster_proto protoreflect.FileDescriptor
@@ -1201,7 +1568,7 @@ const file_tickmesh_v1_cluster_proto_rawDesc = "" +
 	"\x04role\x18\x04 \x01(\x0e2\x18.tickmesh.v1.ReplicaRoleR\x04role\x12\x1f\n" +
 	"\vmatch_index\x18\x05 \x01(\x04R\n" +
 	"matchIndex\x12\x16\n" +
-	"\x06active\x18\x06 \x01(\bR\x06active\"\xcb\x02\n" +
+	"\x06active\x18\x06 \x01(\bR\x06active\"\x89\x04\n" +
 	"\vShardStatus\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x10\n" +
@@ -1213,7 +1580,28 @@ const file_tickmesh_v1_cluster_proto_rawDesc = "" +
 	"\bintended\x18\b \x03(\v2\x1a.tickmesh.v1.ReplicaStatusR\bintended\x12\x14\n" +
 	"\x05bytes\x18\t \x01(\x04R\x05bytes\x12'\n" +
 	"\x0flosses_survived\x18\n" +
-	" \x01(\rR\x0elossesSurvived\"\xcb\x01\n" +
+	" \x01(\rR\x0elossesSurvived\x126\n" +
+	"\brecovery\x18\v \x01(\v2\x1a.tickmesh.v1.ShardRecoveryR\brecovery\x12!\n" +
+	"\frecovered_ms\x18\f \x01(\x03R\vrecoveredMs\x12.\n" +
+	"\x13recovered_newest_ms\x18\r \x01(\x03R\x11recoveredNewestMs\x121\n" +
+	"\x15recovered_loss_ms_max\x18\x0e \x01(\x03R\x12recoveredLossMsMax\"\xf5\x01\n" +
+	"\rShardRecovery\x12\x14\n" +
+	"\x05shard\x18\x01 \x01(\rR\x05shard\x12.\n" +
+	"\x06copies\x18\x02 \x03(\v2\x16.tickmesh.v1.ShardCopyR\x06copies\x12\x1b\n" +
+	"\twaits_for\x18\x03 \x03(\tR\bwaitsFor\x12\x12\n" +
+	"\x04best\x18\x04 \x01(\tR\x04best\x12\x1c\n" +
+	"\tautomatic\x18\x05 \x01(\bR\tautomatic\x12\x12\n" +
+	"\x04lost\x18\x06 \x01(\bR\x04lost\x12\x1b\n" +
+	"\tnewest_ms\x18\a \x01(\x03R\bnewestMs\x12\x1e\n" +
+	"\vloss_ms_max\x18\b \x01(\x03R\tlossMsMax\"\xb9\x01\n" +
+	"\tShardCopy\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12,\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x18.tickmesh.v1.ReplicaRoleR\x04role\x12\x14\n" +
+	"\x05relic\x18\x03 \x01(\bR\x05relic\x12\x10\n" +
+	"\x03era\x18\x04 \x01(\rR\x03era\x12\x12\n" +
+	"\x04term\x18\x05 \x01(\x04R\x04term\x12\x14\n" +
+	"\x05index\x18\x06 \x01(\x04R\x05index\x12\x18\n" +
+	"\aunclear\x18\a \x01(\bR\aunclear\"\xcb\x01\n" +
 	"\x04Move\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x1b\n" +
 	"\tfrom_node\x18\x02 \x01(\tR\bfromNode\x12\x17\n" +
@@ -1235,7 +1623,17 @@ const file_tickmesh_v1_cluster_proto_rawDesc = "" +
 	"durationMs\"$\n" +
 	"\x0eUndrainRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"\x11\n" +
-	"\x0fUndrainResponse*{\n" +
+	"\x0fUndrainResponse\"b\n" +
+	"\x0eRecoverRequest\x12\x16\n" +
+	"\x06shards\x18\x01 \x03(\rR\x06shards\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\x12\x1f\n" +
+	"\vbegin_empty\x18\x03 \x01(\bR\n" +
+	"beginEmpty\"j\n" +
+	"\x0fRecoverResponse\x12:\n" +
+	"\n" +
+	"recoveries\x18\x01 \x03(\v2\x1a.tickmesh.v1.ShardRecoveryR\n" +
+	"recoveries\x12\x1b\n" +
+	"\tmap_epoch\x18\x02 \x01(\x04R\bmapEpoch*{\n" +
 	"\fDesiredState\x12\x1d\n" +
 	"\x19DESIRED_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14DESIRED_STATE_ACTIVE\x10\x01\x12\x1a\n" +
@@ -1245,12 +1643,13 @@ const file_tickmesh_v1_cluster_proto_rawDesc = "" +
 	"\x18REPLICA_ROLE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REPLICA_ROLE_FULL\x10\x01\x12\x18\n" +
 	"\x14REPLICA_ROLE_WITNESS\x10\x02\x12\x18\n" +
-	"\x14REPLICA_ROLE_LEARNER\x10\x032\xba\x02\n" +
+	"\x14REPLICA_ROLE_LEARNER\x10\x032\x80\x03\n" +
 	"\x0eClusterService\x12V\n" +
 	"\rGetServerInfo\x12!.tickmesh.v1.GetServerInfoRequest\x1a\".tickmesh.v1.GetServerInfoResponse\x12J\n" +
 	"\tGetStatus\x12\x1d.tickmesh.v1.GetStatusRequest\x1a\x1e.tickmesh.v1.GetStatusResponse\x12>\n" +
 	"\x05Drain\x12\x19.tickmesh.v1.DrainRequest\x1a\x1a.tickmesh.v1.DrainResponse\x12D\n" +
-	"\aUndrain\x12\x1b.tickmesh.v1.UndrainRequest\x1a\x1c.tickmesh.v1.UndrainResponseB;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3"
+	"\aUndrain\x12\x1b.tickmesh.v1.UndrainRequest\x1a\x1c.tickmesh.v1.UndrainResponse\x12D\n" +
+	"\aRecover\x12\x1b.tickmesh.v1.RecoverRequest\x1a\x1c.tickmesh.v1.RecoverResponseB;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3"
 
 var (
 	file_tickmesh_v1_cluster_proto_rawDescOnce sync.Once
@@ -1265,7 +1664,7 @@ func file_tickmesh_v1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_tickmesh_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_tickmesh_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_tickmesh_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_tickmesh_v1_cluster_proto_goTypes = []any{
 	(DesiredState)(0),             // 0: tickmesh.v1.DesiredState
 	(ReplicaRole)(0),              // 1: tickmesh.v1.ReplicaRole
@@ -1276,34 +1675,44 @@ var file_tickmesh_v1_cluster_proto_goTypes = []any{
 	(*NodeStatus)(nil),            // 6: tickmesh.v1.NodeStatus
 	(*ReplicaStatus)(nil),         // 7: tickmesh.v1.ReplicaStatus
 	(*ShardStatus)(nil),           // 8: tickmesh.v1.ShardStatus
-	(*Move)(nil),                  // 9: tickmesh.v1.Move
-	(*DrainRequest)(nil),          // 10: tickmesh.v1.DrainRequest
-	(*DrainResponse)(nil),         // 11: tickmesh.v1.DrainResponse
-	(*UndrainRequest)(nil),        // 12: tickmesh.v1.UndrainRequest
-	(*UndrainResponse)(nil),       // 13: tickmesh.v1.UndrainResponse
+	(*ShardRecovery)(nil),         // 9: tickmesh.v1.ShardRecovery
+	(*ShardCopy)(nil),             // 10: tickmesh.v1.ShardCopy
+	(*Move)(nil),                  // 11: tickmesh.v1.Move
+	(*DrainRequest)(nil),          // 12: tickmesh.v1.DrainRequest
+	(*DrainResponse)(nil),         // 13: tickmesh.v1.DrainResponse
+	(*UndrainRequest)(nil),        // 14: tickmesh.v1.UndrainRequest
+	(*UndrainResponse)(nil),       // 15: tickmesh.v1.UndrainResponse
+	(*RecoverRequest)(nil),        // 16: tickmesh.v1.RecoverRequest
+	(*RecoverResponse)(nil),       // 17: tickmesh.v1.RecoverResponse
 }
 var file_tickmesh_v1_cluster_proto_depIdxs = []int32{
 	6,  // 0: tickmesh.v1.GetStatusResponse.nodes:type_name -> tickmesh.v1.NodeStatus
 	8,  // 1: tickmesh.v1.GetStatusResponse.shard_statuses:type_name -> tickmesh.v1.ShardStatus
-	9,  // 2: tickmesh.v1.GetStatusResponse.moves:type_name -> tickmesh.v1.Move
+	11, // 2: tickmesh.v1.GetStatusResponse.moves:type_name -> tickmesh.v1.Move
 	0,  // 3: tickmesh.v1.NodeStatus.desired:type_name -> tickmesh.v1.DesiredState
 	1,  // 4: tickmesh.v1.ReplicaStatus.role:type_name -> tickmesh.v1.ReplicaRole
 	7,  // 5: tickmesh.v1.ShardStatus.members:type_name -> tickmesh.v1.ReplicaStatus
 	7,  // 6: tickmesh.v1.ShardStatus.intended:type_name -> tickmesh.v1.ReplicaStatus
-	9,  // 7: tickmesh.v1.DrainResponse.moves:type_name -> tickmesh.v1.Move
-	2,  // 8: tickmesh.v1.ClusterService.GetServerInfo:input_type -> tickmesh.v1.GetServerInfoRequest
-	4,  // 9: tickmesh.v1.ClusterService.GetStatus:input_type -> tickmesh.v1.GetStatusRequest
-	10, // 10: tickmesh.v1.ClusterService.Drain:input_type -> tickmesh.v1.DrainRequest
-	12, // 11: tickmesh.v1.ClusterService.Undrain:input_type -> tickmesh.v1.UndrainRequest
-	3,  // 12: tickmesh.v1.ClusterService.GetServerInfo:output_type -> tickmesh.v1.GetServerInfoResponse
-	5,  // 13: tickmesh.v1.ClusterService.GetStatus:output_type -> tickmesh.v1.GetStatusResponse
-	11, // 14: tickmesh.v1.ClusterService.Drain:output_type -> tickmesh.v1.DrainResponse
-	13, // 15: tickmesh.v1.ClusterService.Undrain:output_type -> tickmesh.v1.UndrainResponse
-	12, // [12:16] is the sub-list for method output_type
-	8,  // [8:12] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	9,  // 7: tickmesh.v1.ShardStatus.recovery:type_name -> tickmesh.v1.ShardRecovery
+	10, // 8: tickmesh.v1.ShardRecovery.copies:type_name -> tickmesh.v1.ShardCopy
+	1,  // 9: tickmesh.v1.ShardCopy.role:type_name -> tickmesh.v1.ReplicaRole
+	11, // 10: tickmesh.v1.DrainResponse.moves:type_name -> tickmesh.v1.Move
+	9,  // 11: tickmesh.v1.RecoverResponse.recoveries:type_name -> tickmesh.v1.ShardRecovery
+	2,  // 12: tickmesh.v1.ClusterService.GetServerInfo:input_type -> tickmesh.v1.GetServerInfoRequest
+	4,  // 13: tickmesh.v1.ClusterService.GetStatus:input_type -> tickmesh.v1.GetStatusRequest
+	12, // 14: tickmesh.v1.ClusterService.Drain:input_type -> tickmesh.v1.DrainRequest
+	14, // 15: tickmesh.v1.ClusterService.Undrain:input_type -> tickmesh.v1.UndrainRequest
+	16, // 16: tickmesh.v1.ClusterService.Recover:input_type -> tickmesh.v1.RecoverRequest
+	3,  // 17: tickmesh.v1.ClusterService.GetServerInfo:output_type -> tickmesh.v1.GetServerInfoResponse
+	5,  // 18: tickmesh.v1.ClusterService.GetStatus:output_type -> tickmesh.v1.GetStatusResponse
+	13, // 19: tickmesh.v1.ClusterService.Drain:output_type -> tickmesh.v1.DrainResponse
+	15, // 20: tickmesh.v1.ClusterService.Undrain:output_type -> tickmesh.v1.UndrainResponse
+	17, // 21: tickmesh.v1.ClusterService.Recover:output_type -> tickmesh.v1.RecoverResponse
+	17, // [17:22] is the sub-list for method output_type
+	12, // [12:17] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_tickmesh_v1_cluster_proto_init() }
@@ -1317,7 +1726,7 @@ func file_tickmesh_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tickmesh_v1_cluster_proto_rawDesc), len(file_tickmesh_v1_cluster_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const (
 	ClusterService_GetStatus_FullMethodName     = "/tickmesh.v1.ClusterService/GetStatus"
 	ClusterService_Drain_FullMethodName         = "/tickmesh.v1.ClusterService/Drain"
 	ClusterService_Undrain_FullMethodName       = "/tickmesh.v1.ClusterService/Undrain"
+	ClusterService_Recover_FullMethodName       = "/tickmesh.v1.ClusterService/Recover"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -41,6 +42,10 @@ type ClusterServiceClient interface {
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
 	// Undrain takes a drain back, also when it is under way.
 	Undrain(ctx context.Context, in *UndrainRequest, opts ...grpc.CallOption) (*UndrainResponse, error)
+	// Recover lets shards go on that have neither a leader nor a majority, each from the
+	// best copy that is there. What other copies had beyond it is lost. Shards that can go
+	// on by themselves are refused.
+	Recover(ctx context.Context, in *RecoverRequest, opts ...grpc.CallOption) (*RecoverResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -91,6 +96,16 @@ func (c *clusterServiceClient) Undrain(ctx context.Context, in *UndrainRequest, 
 	return out, nil
 }
 
+func (c *clusterServiceClient) Recover(ctx context.Context, in *RecoverRequest, opts ...grpc.CallOption) (*RecoverResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RecoverResponse)
+	err := c.cc.Invoke(ctx, ClusterService_Recover_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -107,6 +122,10 @@ type ClusterServiceServer interface {
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
 	// Undrain takes a drain back, also when it is under way.
 	Undrain(context.Context, *UndrainRequest) (*UndrainResponse, error)
+	// Recover lets shards go on that have neither a leader nor a majority, each from the
+	// best copy that is there. What other copies had beyond it is lost. Shards that can go
+	// on by themselves are refused.
+	Recover(context.Context, *RecoverRequest) (*RecoverResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -128,6 +147,9 @@ func (UnimplementedClusterServiceServer) Drain(context.Context, *DrainRequest) (
 }
 func (UnimplementedClusterServiceServer) Undrain(context.Context, *UndrainRequest) (*UndrainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Undrain not implemented")
+}
+func (UnimplementedClusterServiceServer) Recover(context.Context, *RecoverRequest) (*RecoverResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Recover not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -222,6 +244,24 @@ func _ClusterService_Undrain_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_Recover_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RecoverRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).Recover(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_Recover_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).Recover(ctx, req.(*RecoverRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -244,6 +284,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Undrain",
 			Handler:    _ClusterService_Undrain_Handler,
+		},
+		{
+			MethodName: "Recover",
+			Handler:    _ClusterService_Recover_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -212,6 +212,14 @@ func (s *Storage) Drain(_ context.Context, node string, dryRun bool) (*tickmeshv
 	}, nil
 }
 
+// Recover finds nothing to recover.
+func (s *Storage) Recover(_ context.Context, request *tickmeshv1.RecoverRequest) (*tickmeshv1.RecoverResponse, error) {
+	if len(request.GetShards()) > 0 {
+		return nil, fmt.Errorf("%w: shard %d has a leader", wire.ErrRefused, request.GetShards()[0])
+	}
+	return &tickmeshv1.RecoverResponse{}, nil
+}
+
 // Undrain takes nothing back.
 func (s *Storage) Undrain(_ context.Context, node string) error {
 	if node != NodeName {

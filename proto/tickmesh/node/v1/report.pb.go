@@ -99,7 +99,14 @@ type ReportResponse struct {
 	// Why it takes no writes; empty: it does.
 	Refusal string `protobuf:"bytes,9,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	// What a person should know of the node, the worst first.
-	Problems      []string `protobuf:"bytes,10,rep,name=problems,proto3" json:"problems,omitempty"`
+	Problems []string `protobuf:"bytes,10,rep,name=problems,proto3" json:"problems,omitempty"`
+	// Replicas that take no part, as the log may lack what they had acknowledged, or has
+	// lost all of their group.
+	Relics []*GroupReport `protobuf:"bytes,11,rep,name=relics,proto3" json:"relics,omitempty"`
+	// Incarnations that its data folder had before, the last ones.
+	FormerIncarnations []string `protobuf:"bytes,12,rep,name=former_incarnations,json=formerIncarnations,proto3" json:"former_incarnations,omitempty"`
+	// Its log is on disk after so long at most, milliseconds; 0: nothing bounds it.
+	SyncMs        uint64 `protobuf:"varint,13,opt,name=sync_ms,json=syncMs,proto3" json:"sync_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -204,6 +211,27 @@ func (x *ReportResponse) GetProblems() []string {
 	return nil
 }
 
+func (x *ReportResponse) GetRelics() []*GroupReport {
+	if x != nil {
+		return x.Relics
+	}
+	return nil
+}
+
+func (x *ReportResponse) GetFormerIncarnations() []string {
+	if x != nil {
+		return x.FormerIncarnations
+	}
+	return nil
+}
+
+func (x *ReportResponse) GetSyncMs() uint64 {
+	if x != nil {
+		return x.SyncMs
+	}
+	return 0
+}
+
 // GroupReport is one group as one of its replicas sees it.
 type GroupReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -242,7 +270,15 @@ type GroupReport struct {
 	// Files on their way to this replica.
 	Fetch *FetchProgress `protobuf:"bytes,17,opt,name=fetch,proto3" json:"fetch,omitempty"`
 	// The group is quiet: nobody writes, nothing ticks.
-	Quiet         bool `protobuf:"varint,18,opt,name=quiet,proto3" json:"quiet,omitempty"`
+	Quiet bool `protobuf:"varint,18,opt,name=quiet,proto3" json:"quiet,omitempty"`
+	// Who is no member after the change that is under way.
+	Leaving []*v1.ReplicaStatus `protobuf:"bytes,19,rep,name=leaving,proto3" json:"leaving,omitempty"`
+	// Raft ids of the voters before the change that is under way; empty: none is.
+	Outgoing []uint64 `protobuf:"varint,20,rep,packed,name=outgoing,proto3" json:"outgoing,omitempty"`
+	// When its newest samples were written, Unix ms by their leader's clock; 0: not known.
+	NewestMs int64 `protobuf:"varint,21,opt,name=newest_ms,json=newestMs,proto3" json:"newest_ms,omitempty"`
+	// Nobody can say yet, or ever, what the replica has.
+	Unclear       bool `protobuf:"varint,22,opt,name=unclear,proto3" json:"unclear,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -399,6 +435,34 @@ func (x *GroupReport) GetFetch() *FetchProgress {
 func (x *GroupReport) GetQuiet() bool {
 	if x != nil {
 		return x.Quiet
+	}
+	return false
+}
+
+func (x *GroupReport) GetLeaving() []*v1.ReplicaStatus {
+	if x != nil {
+		return x.Leaving
+	}
+	return nil
+}
+
+func (x *GroupReport) GetOutgoing() []uint64 {
+	if x != nil {
+		return x.Outgoing
+	}
+	return nil
+}
+
+func (x *GroupReport) GetNewestMs() int64 {
+	if x != nil {
+		return x.NewestMs
+	}
+	return 0
+}
+
+func (x *GroupReport) GetUnclear() bool {
+	if x != nil {
+		return x.Unclear
 	}
 	return false
 }
@@ -668,7 +732,7 @@ const file_tickmesh_node_v1_report_proto_rawDesc = "" +
 	"\rReportRequest\x12%\n" +
 	"\x0ewithout_groups\x18\x01 \x01(\bR\rwithoutGroups\x12\x1f\n" +
 	"\vwithout_map\x18\x02 \x01(\bR\n" +
-	"withoutMap\"\xd8\x02\n" +
+	"withoutMap\"\xd9\x03\n" +
 	"\x0eReportResponse\x12-\n" +
 	"\x05hello\x18\x01 \x01(\v2\x17.tickmesh.node.v1.HelloR\x05hello\x12\x1b\n" +
 	"\tmap_epoch\x18\x02 \x01(\x04R\bmapEpoch\x12\x10\n" +
@@ -681,7 +745,10 @@ const file_tickmesh_node_v1_report_proto_rawDesc = "" +
 	"\aversion\x18\b \x01(\tR\aversion\x12\x18\n" +
 	"\arefusal\x18\t \x01(\tR\arefusal\x12\x1a\n" +
 	"\bproblems\x18\n" +
-	" \x03(\tR\bproblems\"\xbf\x04\n" +
+	" \x03(\tR\bproblems\x125\n" +
+	"\x06relics\x18\v \x03(\v2\x1d.tickmesh.node.v1.GroupReportR\x06relics\x12/\n" +
+	"\x13former_incarnations\x18\f \x03(\tR\x12formerIncarnations\x12\x17\n" +
+	"\async_ms\x18\r \x01(\x04R\x06syncMs\"\xc8\x05\n" +
 	"\vGroupReport\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x17\n" +
 	"\araft_id\x18\x02 \x01(\x04R\x06raftId\x12,\n" +
@@ -702,7 +769,11 @@ const file_tickmesh_node_v1_report_proto_rawDesc = "" +
 	"\x05joint\x18\x0f \x01(\bR\x05joint\x12\x14\n" +
 	"\x05bytes\x18\x10 \x01(\x04R\x05bytes\x125\n" +
 	"\x05fetch\x18\x11 \x01(\v2\x1f.tickmesh.node.v1.FetchProgressR\x05fetch\x12\x14\n" +
-	"\x05quiet\x18\x12 \x01(\bR\x05quiet\"\x96\x01\n" +
+	"\x05quiet\x18\x12 \x01(\bR\x05quiet\x124\n" +
+	"\aleaving\x18\x13 \x03(\v2\x1a.tickmesh.v1.ReplicaStatusR\aleaving\x12\x1a\n" +
+	"\boutgoing\x18\x14 \x03(\x04R\boutgoing\x12\x1b\n" +
+	"\tnewest_ms\x18\x15 \x01(\x03R\bnewestMs\x12\x18\n" +
+	"\aunclear\x18\x16 \x01(\bR\aunclear\"\x96\x01\n" +
 	"\rFetchProgress\x12\x1b\n" +
 	"\tfrom_node\x18\x01 \x01(\tR\bfromNode\x12\x1d\n" +
 	"\n" +
@@ -748,14 +819,16 @@ var file_tickmesh_node_v1_report_proto_goTypes = []any{
 var file_tickmesh_node_v1_report_proto_depIdxs = []int32{
 	8,  // 0: tickmesh.node.v1.ReportResponse.hello:type_name -> tickmesh.node.v1.Hello
 	2,  // 1: tickmesh.node.v1.ReportResponse.groups:type_name -> tickmesh.node.v1.GroupReport
-	9,  // 2: tickmesh.node.v1.GroupReport.role:type_name -> tickmesh.v1.ReplicaRole
-	10, // 3: tickmesh.node.v1.GroupReport.members:type_name -> tickmesh.v1.ReplicaStatus
-	3,  // 4: tickmesh.node.v1.GroupReport.fetch:type_name -> tickmesh.node.v1.FetchProgress
-	5,  // [5:5] is the sub-list for method output_type
-	5,  // [5:5] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	2,  // 2: tickmesh.node.v1.ReportResponse.relics:type_name -> tickmesh.node.v1.GroupReport
+	9,  // 3: tickmesh.node.v1.GroupReport.role:type_name -> tickmesh.v1.ReplicaRole
+	10, // 4: tickmesh.node.v1.GroupReport.members:type_name -> tickmesh.v1.ReplicaStatus
+	3,  // 5: tickmesh.node.v1.GroupReport.fetch:type_name -> tickmesh.node.v1.FetchProgress
+	10, // 6: tickmesh.node.v1.GroupReport.leaving:type_name -> tickmesh.v1.ReplicaStatus
+	7,  // [7:7] is the sub-list for method output_type
+	7,  // [7:7] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_tickmesh_node_v1_report_proto_init() }

@@ -1,0 +1,39 @@
+package service
+
+import (
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// addCopies tells what a shard without a majority may go on from. A group that is younger
+// than what is known of copies is unclear.
+func addCopies(r *nodev1.ReportResponse, copies *shardmap.NodeCopies) {
+	r.FormerIncarnations, r.SyncMs = copies.Former, uint64(copies.SyncMs)
+	for _, g := range r.GetGroups() {
+		g.Unclear = true
+		for i := range copies.Copies {
+			if c := &copies.Copies[i]; !c.Relic && uint32(c.Shard) == g.GetShard() && c.RaftID == g.GetRaftId() {
+				g.Unclear, g.NewestMs, g.Leaving, g.Outgoing = c.Unclear, c.NewestMs, replicaStatuses(c.Leaving), c.Outgoing
+			}
+		}
+	}
+	for i := range copies.Copies {
+		c := &copies.Copies[i]
+		if !c.Relic {
+			continue
+		}
+		r.Relics = append(r.Relics, &nodev1.GroupReport{
+			Shard: uint32(c.Shard), RaftId: c.RaftID, Role: roleOf(c.Role), Era: c.Era, Term: c.Term, LastTerm: c.Term, LastIndex: c.Index,
+			MembersIndex: c.ConfigIndex, Members: replicaStatuses(c.Members), Leaving: replicaStatuses(c.Leaving), Outgoing: c.Outgoing,
+			Joint: len(c.Outgoing) > 0, NewestMs: c.NewestMs, Unclear: c.Unclear,
+		})
+	}
+}
+
+func replicaStatuses(members []shardmap.Member) (out []*tickmeshv1.ReplicaStatus) {
+	for _, m := range members {
+		out = append(out, ReplicaStatus(m))
+	}
+	return out
+}
