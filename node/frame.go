@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -16,6 +17,10 @@ type PartOutcome struct {
 	Err     error
 	Copies  int
 	Refused []series.Refusal
+	// Level is the one that was reached. With less than the frame's own the part is
+	// written all the same, and Missing full voters were not known to have it.
+	Level   series.Level
+	Missing int
 }
 
 // Write takes a frame through the log and applies it. When it returns without an
@@ -27,6 +32,7 @@ func (n *Node) Write(ctx context.Context, frame *series.Frame) (series.Outcome, 
 		return series.Outcome{}, err
 	}
 	var outcome series.Outcome
+	missing := 0
 	for i := range parts {
 		if parts[i].Err != nil {
 			return series.Outcome{}, parts[i].Err
@@ -35,6 +41,10 @@ func (n *Node) Write(ctx context.Context, frame *series.Frame) (series.Outcome, 
 			outcome.Copies = parts[i].Copies
 		}
 		outcome.Refused = append(outcome.Refused, parts[i].Refused...)
+		missing = max(missing, parts[i].Missing)
+	}
+	if missing > 0 {
+		return series.Outcome{}, &series.CopiesError{Copies: outcome.Copies, Missing: missing}
 	}
 	return outcome, nil
 }
@@ -50,6 +60,7 @@ func (n *Node) WriteParts(ctx context.Context, frame *series.Frame) ([]PartOutco
 	if err != nil {
 		return nil, err
 	}
+	w.hold(ctx, frame)
 	return w.outcomes, nil
 }
 
@@ -61,7 +72,14 @@ func (n *Node) StartWrite(ctx context.Context, frame *series.Frame, done func([]
 	if err == nil && len(w.write.proposals) > 0 {
 		w.write.done = func() {
 			w.end()
-			done(w.outcomes, nil)
+			if frame.Level == series.LevelMajority {
+				done(w.outcomes, nil)
+				return
+			}
+			go func() {
+				w.hold(ctx, frame)
+				done(w.outcomes, nil)
+			}()
 		}
 		if err = n.enqueue(ctx, w.write); err == nil {
 			return
@@ -102,15 +120,30 @@ func (n *Node) prepare(ctx context.Context, frame *series.Frame) (*frameWrite, e
 			continue
 		}
 		refused := len(a.refused)
-		batch, err := n.admit(part, i, &a)
+		batch, id, err := n.admitPart(frame, i, &a)
+		if errors.Is(err, series.ErrSeriesRate) {
+			outcomes[i].Err = err
+			continue
+		}
 		if err != nil {
 			return w, err
 		}
 		outcomes[i].Refused = a.refused[refused:]
 		w.write.add(storage.EntrySamples, part.Shard, batch)
+		w.write.proposals[len(w.write.proposals)-1].id = id
 	}
 	w.outcomes = outcomes
 	return w, nil
+}
+
+// admitPart checks a part against the limits, and gives the batch and the id with which
+// it is proposed.
+func (n *Node) admitPart(frame *series.Frame, i int, a *admission) (batch []byte, id series.BatchID, err error) {
+	if frame.ID.IsKeyed() {
+		return n.admitKeyed(&frame.Parts[i], i, frame.ID, a)
+	}
+	batch, err = n.admit(&frame.Parts[i], i, a)
+	return batch, frame.ID, err
 }
 
 // end fills in the outcomes and lets go of what was admitted.

@@ -33,6 +33,25 @@ func (l *limiter) unlimited() bool {
 	return l.limits.SeriesMax == 0 && l.limits.SeriesPerSecondMax == 0
 }
 
+// admitAll is admit for n series at once: all of them or none. More than a second
+// allows pass when a whole second's are left, and those after them pay for it.
+func (l *limiter) admitAll(n int64, seriesNow func() int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if most := l.limits.SeriesMax; most > 0 && l.mu.admitted+seriesNow()+n > most {
+		return fmt.Errorf("%w: %d new series would be more than the %d that --series-max allows", series.ErrSeriesLimit, n, most)
+	}
+	if most := float64(l.limits.SeriesPerSecondMax); most > 0 {
+		l.refillLocked(most)
+		if l.mu.allowance < min(float64(n), most) {
+			return l.rateError()
+		}
+		l.mu.allowance -= float64(n)
+	}
+	l.mu.admitted += n
+	return nil
+}
+
 // admit says why no further series may be made, or nil and counts it until release.
 func (l *limiter) admit(seriesNow func() int64) error {
 	l.mu.Lock()
@@ -54,15 +73,23 @@ func (l *limiter) admitNowLocked() error {
 	if most == 0 {
 		return nil
 	}
-	now := l.clock()
-	l.mu.allowance = min(most, l.mu.allowance+max(0, now.Sub(l.mu.at).Seconds())*most)
-	l.mu.at = now
+	l.refillLocked(most)
 	if l.mu.allowance < 1 {
-		return fmt.Errorf("%w: more than %d new series a second, the most that --series-per-second-max allows",
-			series.ErrSeriesRate, l.limits.SeriesPerSecondMax)
+		return l.rateError()
 	}
 	l.mu.allowance--
 	return nil
+}
+
+func (l *limiter) refillLocked(most float64) {
+	now := l.clock()
+	l.mu.allowance = min(most, l.mu.allowance+max(0, now.Sub(l.mu.at).Seconds())*most)
+	l.mu.at = now
+}
+
+func (l *limiter) rateError() error {
+	return fmt.Errorf("%w: more than %d new series a second, the most that --series-per-second-max allows",
+		series.ErrSeriesRate, l.limits.SeriesPerSecondMax)
 }
 
 // release forgets n admitted series, which have been made by now or never will be.
@@ -81,39 +108,49 @@ type admission struct {
 	refused  []series.Refusal
 }
 
-// admit checks the definitions of a part against the limits. Where some are
-// refused it gives a batch without their points.
+// admit checks the definitions of a part against the limits. Where some are refused
+// it gives a batch without their points.
 func (n *Node) admit(part *series.Part, index int, a *admission) (batch []byte, err error) {
 	if n.limiter.unlimited() {
 		return part.Batch, nil
 	}
 	var r series.BatchReader
 	r.Reset(part.Batch)
-	var keys []series.Key
+	keys, unknown, err := n.definitions(&r)
+	if err != nil {
+		return nil, err
+	}
 	out := map[int]bool{}
+	for _, definition := range unknown {
+		if err := n.limiter.admit(n.SeriesCount); err != nil {
+			a.refused = append(a.refused, series.Refusal{Part: index, Definition: definition, Err: err})
+			out[definition] = true
+		} else {
+			a.admitted++
+		}
+	}
+	if len(out) == 0 {
+		return part.Batch, nil
+	}
+	return withoutDefinitions(&r, keys, out)
+}
+
+// definitions gives the keys that a batch defines, and which of them are no series yet.
+func (n *Node) definitions(r *series.BatchReader) (keys []series.Key, unknown []int, err error) {
 	for {
 		key, ok := r.NextDefinition()
 		if !ok {
-			break
+			return keys, unknown, r.Err()
 		}
 		_, known, err := n.LookupSeries(key)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", series.ErrReadOnly, err)
+			return nil, nil, fmt.Errorf("%w: %w", series.ErrReadOnly, err)
 		}
 		if !known {
-			if err := n.limiter.admit(n.SeriesCount); err != nil {
-				a.refused = append(a.refused, series.Refusal{Part: index, Definition: len(keys), Err: err})
-				out[len(keys)] = true
-			} else {
-				a.admitted++
-			}
+			unknown = append(unknown, len(keys))
 		}
 		keys = append(keys, key)
 	}
-	if r.Err() != nil || len(out) == 0 {
-		return part.Batch, r.Err()
-	}
-	return withoutDefinitions(&r, keys, out)
 }
 
 // withoutDefinitions encodes a batch again without the points of some of its

@@ -21,6 +21,8 @@ const (
 type waiting struct {
 	shards []shardQueue
 	ready  []uint16 // shards that may propose now, each once
+	// holding are writes that are done and wait for full voters; nil: there never were any.
+	holding holding
 }
 
 type shardQueue struct {
@@ -92,6 +94,7 @@ func (w *waiting) failAll(err error) {
 		clear(q.shares)
 		q.shares, q.bytes = q.shares[:0], 0
 	}
+	w.holding.failAll(err)
 }
 
 // sort puts writes into the queues of their shards.
@@ -109,6 +112,7 @@ func (l *loop) sort(writes []*write) {
 
 // propose makes entries of what waits for shards that have none under way.
 func (l *loop) propose() {
+	l.lookAtHolders()
 	l.sizes, l.parts = l.sizes[:0], l.parts[:0]
 	timeMs := l.clock().UnixMilli()
 	for _, shard := range l.waiting.ready {
@@ -169,7 +173,7 @@ func (l *loop) entryParts(shares []share, timeMs int64) [][]byte {
 	l.parts = append(l.parts, l.sizes[at:len(l.sizes):len(l.sizes)])
 	for _, s := range shares {
 		at = len(l.sizes)
-		l.sizes = storage.AppendBatchHeader(l.sizes, s.write.id, len(s.body()))
+		l.sizes = storage.AppendBatchHeader(l.sizes, s.id(), len(s.body()))
 		l.parts = append(l.parts, l.sizes[at:len(l.sizes):len(l.sizes)], s.body())
 	}
 	return l.parts[from:len(l.parts):len(l.parts)]

@@ -11,7 +11,8 @@ import (
 type proposal struct {
 	kind   storage.EntryKind
 	shard  uint16
-	body   []byte // for samples one encoded batch, else the entry's body
+	body   []byte         // for samples one encoded batch, else the entry's body
+	id     series.BatchID // of samples; zero: that of the write
 	copies int
 	err    error
 }
@@ -51,7 +52,13 @@ type share struct {
 	proposal int
 }
 
-func (s share) body() []byte            { return s.write.proposals[s.proposal].body }
+func (s share) body() []byte { return s.write.proposals[s.proposal].body }
+func (s share) id() series.BatchID {
+	if id := s.write.proposals[s.proposal].id; !id.IsZero() {
+		return id
+	}
+	return s.write.id
+}
 func (s share) kind() storage.EntryKind { return s.write.proposals[s.proposal].kind }
 
 // finish gives the proposal its outcome, once.

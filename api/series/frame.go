@@ -3,6 +3,7 @@ package series
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Ref names a series for a writer: its shard, its id within it, and a hint that
@@ -68,6 +69,8 @@ type Frame struct {
 	Points int // in all parts
 	ID     BatchID
 	Level  Level
+	// Timeout is how long the writer waits for an answer; 0: as long as the context.
+	Timeout time.Duration
 	// Generation of the references that the parts' ids come from: whoever gave them
 	// grows it when older ones may mean other series. 0: no part names a series by
 	// id, or there is one process and references hold for ever.

@@ -18,6 +18,10 @@ type PartOutcome struct {
 	Copies  int
 	Refused []series.Refusal
 	Defined []series.Defined
+	// Level is the one that was reached. With less than the frame's own the part is
+	// written all the same, and Missing full voters were not known to have it.
+	Level   series.Level
+	Missing int
 }
 
 // FromBatchID gives the message of a batch id; the zero value gives nil.
@@ -38,6 +42,25 @@ func ToBatchID(m *tickmeshv1.BatchId) (series.BatchID, error) {
 	return id, nil
 }
 
+// FromLevel gives a level as it travels.
+func FromLevel(level series.Level) tickmeshv1.WriteLevel {
+	if level == series.LevelAll {
+		return tickmeshv1.WriteLevel_WRITE_LEVEL_ALL
+	}
+	return tickmeshv1.WriteLevel_WRITE_LEVEL_UNSPECIFIED
+}
+
+// ToLevel gives the level of a message. Errors: ErrInvalid for one that is not known.
+func ToLevel(m tickmeshv1.WriteLevel) (series.Level, error) {
+	switch m {
+	case tickmeshv1.WriteLevel_WRITE_LEVEL_UNSPECIFIED:
+		return series.LevelMajority, nil
+	case tickmeshv1.WriteLevel_WRITE_LEVEL_ALL:
+		return series.LevelAll, nil
+	}
+	return 0, fmt.Errorf("%w: write level %d", ErrInvalid, m)
+}
+
 // FromPartOutcomes gives the messages of a frame's parts.
 func FromPartOutcomes(outcomes []PartOutcome) []*nodev1.PartResult {
 	results := make([]nodev1.PartResult, len(outcomes))
@@ -50,6 +73,7 @@ func FromPartOutcomes(outcomes []PartOutcome) []*nodev1.PartResult {
 			continue
 		}
 		r.Copies = uint32(max(0, min(o.Copies, math.MaxUint16)))
+		r.Level, r.Missing = FromLevel(o.Level), uint32(max(0, min(o.Missing, math.MaxUint16)))
 		for _, refused := range o.Refused {
 			r.Refused = append(r.Refused, &nodev1.RefusedDefinition{
 				Definition: uint32(refused.Definition), Error: FromError(refused.Err),
@@ -84,7 +108,10 @@ func ToPartOutcomes(m []*nodev1.PartResult, shards []uint16) ([]PartOutcome, err
 		if r.GetCopies() == 0 || r.GetCopies() > math.MaxUint16 {
 			return nil, fmt.Errorf("%w: a part written in %d copies", ErrInvalid, r.GetCopies())
 		}
-		o.Copies = int(r.GetCopies())
+		o.Copies, o.Missing = int(r.GetCopies()), int(min(r.GetMissing(), math.MaxUint16))
+		if r.GetLevel() == tickmeshv1.WriteLevel_WRITE_LEVEL_ALL {
+			o.Level = series.LevelAll
+		}
 		for _, refused := range r.GetRefused() {
 			if refused.GetError() == nil || refused.GetDefinition() > math.MaxInt32 {
 				return nil, fmt.Errorf("%w: a refusal without a reason", ErrInvalid)

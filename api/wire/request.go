@@ -3,10 +3,12 @@ package wire
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
 // Field numbers of proto/tickmesh/node/v1/write.proto and BatchId.
@@ -17,6 +19,7 @@ const (
 	frameBatchID   = 2
 	frameParts     = 3
 	frameTimeoutMs = 4
+	frameLevel     = 5
 
 	batchIDSession = 1
 	batchIDCounter = 2
@@ -49,6 +52,7 @@ type Frame struct {
 	Sequence  uint64
 	ID        series.BatchID
 	TimeoutMs uint32
+	Level     series.Level
 	Parts     []Part
 }
 
@@ -65,6 +69,9 @@ func batchIDBytes(id series.BatchID) int {
 func (f *Frame) bytes() int {
 	size := 3*protowire.SizeTag(frameSequence) + protowire.SizeVarint(f.Sequence) +
 		protowire.SizeBytes(batchIDBytes(f.ID)) + protowire.SizeVarint(uint64(f.TimeoutMs))
+	if f.Level != series.LevelMajority {
+		size += protowire.SizeTag(frameLevel) + protowire.SizeVarint(uint64(FromLevel(f.Level)))
+	}
 	for i := range f.Parts {
 		size += protowire.SizeTag(frameParts) + protowire.SizeBytes(f.Parts[i].bytes())
 	}
@@ -86,6 +93,10 @@ func (f *Frame) AppendTo(b []byte) []byte {
 	b = protowire.AppendVarint(b, f.ID.Counter)
 	b = protowire.AppendTag(b, frameTimeoutMs, protowire.VarintType)
 	b = protowire.AppendVarint(b, uint64(f.TimeoutMs))
+	if f.Level != series.LevelMajority {
+		b = protowire.AppendTag(b, frameLevel, protowire.VarintType)
+		b = protowire.AppendVarint(b, uint64(FromLevel(f.Level)))
+	}
 	for i := range f.Parts {
 		p := &f.Parts[i]
 		b = protowire.AppendTag(b, frameParts, protowire.BytesType)
@@ -195,6 +206,9 @@ func (r *RequestReader) frame(message []byte, f *ReceivedFrame) bool {
 			f.Sequence = v.value
 		case v.number == frameTimeoutMs && v.kind == protowire.VarintType:
 			f.TimeoutMs = uint32(v.value)
+			f.Frame.Timeout = time.Duration(f.TimeoutMs) * time.Millisecond
+		case v.number == frameLevel && v.kind == protowire.VarintType && f.Err == nil:
+			f.Frame.Level, f.Err = ToLevel(tickmeshv1.WriteLevel(min(v.value, math.MaxInt32)))
 		case v.number == frameBatchID && v.kind == protowire.BytesType:
 			r.batchID(v.bytes, &f.Frame.ID)
 		case v.number == frameParts && v.kind == protowire.BytesType:

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
@@ -49,7 +50,7 @@ func AppendResult(b []byte, sequence uint64, outcomes []PartOutcome, err error) 
 func allWritten(outcomes []PartOutcome) (copies uint32) {
 	for i := range outcomes {
 		o := &outcomes[i]
-		if o.Err != nil || len(o.Refused) > 0 || len(o.Defined) > 0 || o.Copies < 1 || o.Copies > math.MaxUint16 {
+		if o.Err != nil || len(o.Refused) > 0 || len(o.Defined) > 0 || o.Level != series.LevelMajority || o.Missing > 0 || o.Copies < 1 || o.Copies > math.MaxUint16 {
 			return 0
 		}
 		if c := uint32(o.Copies); i == 0 || c < copies {

@@ -106,7 +106,7 @@ func (w *written) Outcomes() ([]wire.PartOutcome, error) {
 	out := make([]wire.PartOutcome, len(w.parts))
 	for i := range w.parts {
 		p := &w.parts[i]
-		out[i] = wire.PartOutcome{Err: ofShard(w.frame.Parts[i].Shard, p.Err), Copies: p.Copies, Refused: p.Refused}
+		out[i] = wire.PartOutcome{Err: ofShard(w.frame.Parts[i].Shard, p.Err), Copies: p.Copies, Refused: p.Refused, Level: p.Level, Missing: p.Missing}
 		if p.Err == nil {
 			out[i].Defined = w.service.defined(w.frame, i, p.Refused)
 		}

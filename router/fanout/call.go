@@ -23,6 +23,7 @@ type call struct {
 	left     int   // parts that are not settled
 	fatal    error // no further attempts are made
 	outcome  series.Outcome
+	missing  int          // full voters of a part that do not have it, at most, though the frame asks for all
 	flying   atomic.Int32 // attempts that are waited for, or fewer: see deliver
 
 	wake  chan struct{} // has one element when there is something to do
@@ -71,7 +72,7 @@ func (w *call) run(ctx context.Context) (series.Outcome, error) {
 			w.take(v, a, now)
 		}
 		if w.left == 0 {
-			return w.outcome, nil
+			return w.settled()
 		}
 		w.expire(v, now)
 		if w.fatal == nil {
@@ -92,6 +93,14 @@ func (w *call) run(ctx context.Context) (series.Outcome, error) {
 			return series.Outcome{}, w.late(ctx.Err())
 		}
 	}
+}
+
+// settled gives the outcome when all parts are written.
+func (w *call) settled() (series.Outcome, error) {
+	if w.missing > 0 {
+		return series.Outcome{}, &series.CopiesError{Copies: w.outcome.Copies, Missing: w.missing}
+	}
+	return w.outcome, nil
 }
 
 // expire turns to other nodes where attempts have taken long.
@@ -191,6 +200,9 @@ func (w *call) wrote(i int, a *attempt, o *wire.PartOutcome) {
 	w.cluster.leads(shard, a.node)
 	if w.outcome.Copies == 0 || o.Copies < w.outcome.Copies {
 		w.outcome.Copies = o.Copies
+	}
+	if w.frame.Level == series.LevelAll && o.Level != series.LevelAll {
+		w.missing = max(w.missing, o.Missing, 1) // a node that does not know the level says nothing of it
 	}
 	for _, r := range o.Refused {
 		if r.Part = i; r.Definition < p.definitions {

@@ -186,6 +186,9 @@ func (w *call) begin(a *attempt, now time.Time) {
 	w.cluster.metrics.attempts.Inc()
 	a.sequence = w.cluster.sequence.Add(1)
 	a.expires = now.Add(w.cluster.options.Limits.AttemptTimeout)
+	if w.frame.Level == series.LevelAll { // the node waits for others
+		a.expires = w.deadline
+	}
 	a.doubts = now.Add(w.cluster.patienceWith(a.node))
 	a.timeoutMs = uint32(min(max(w.deadline.Sub(now).Milliseconds(), 1), math.MaxUint32))
 	w.flying.Add(1)
@@ -199,7 +202,7 @@ func (w *call) encode(a *attempt, dst []byte, scratch *wire.Frame) (_ []byte, wa
 	if w.ended {
 		return dst, false
 	}
-	*scratch = wire.Frame{Sequence: a.sequence, ID: w.id, TimeoutMs: a.timeoutMs, Parts: scratch.Parts[:0]}
+	*scratch = wire.Frame{Sequence: a.sequence, ID: w.id, TimeoutMs: a.timeoutMs, Level: w.frame.Level, Parts: scratch.Parts[:0]}
 	for _, i := range a.parts {
 		p, part := &w.parts[i], &w.frame.Parts[i]
 		scratch.Parts = append(scratch.Parts, wire.Part{Shard: part.Shard, Era: p.era, Points: p.points, Batch: part.Batch})
