@@ -1,0 +1,116 @@
+package build
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+)
+
+const (
+	etcdGraceSeconds = 30
+	volumeConfig     = "config"
+	dirConfig        = "/etc/tickmesh/config"
+	etcdConfigFile   = "etcd.yaml"
+)
+
+// StoreName gives the name that a cluster's shard map is kept under in etcd.
+func StoreName(c *v1alpha1.TickMeshCluster) string {
+	if external := c.Spec.Etcd.External; external != nil && external.ClusterName != "" {
+		return external.ClusterName
+	}
+	return c.Name
+}
+
+// EtcdEndpoints gives the URLs of etcd for clients.
+func EtcdEndpoints(c *v1alpha1.TickMeshCluster, f Facts) []string {
+	if c.Spec.Etcd.External != nil {
+		return c.Spec.Etcd.External.Endpoints
+	}
+	endpoints := make([]string, 0, f.EtcdReplicas)
+	for _, name := range PodNames(c, ComponentEtcd, f.EtcdReplicas) {
+		endpoints = append(endpoints, EtcdURL(c, name, PortEtcdClient))
+	}
+	return endpoints
+}
+
+// EtcdURL gives the URL of a port of a member of a managed etcd.
+func EtcdURL(c *v1alpha1.TickMeshCluster, podName string, port int) string {
+	scheme := "http://"
+	if TLSEnabled(c) {
+		scheme = "https://"
+	}
+	return scheme + hostPort(PodAddress(c, ComponentEtcd, podName), port)
+}
+
+// EtcdConfigMap makes what a member that starts without data goes by. It is no part of
+// the pod template: a change of members restarts nothing.
+func EtcdConfigMap(c *v1alpha1.TickMeshCluster, f Facts) *corev1.ConfigMap {
+	members := make([]string, 0, len(f.EtcdMembers))
+	for _, name := range f.EtcdMembers {
+		members = append(members, name+"="+EtcdURL(c, name, PortEtcdPeer))
+	}
+	state := "new"
+	if f.EtcdExists {
+		state = "existing"
+	}
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: meta(c, ComponentEtcd, Name(c, ComponentEtcd)),
+		Data: map[string]string{
+			etcdConfigFile: "initial-state: " + state + "\ninitial-cluster: \"" + strings.Join(members, ",") + "\"\n",
+		},
+	}
+}
+
+// EtcdStatefulSet makes the StatefulSet of a managed etcd.
+func EtcdStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
+	managed := c.Spec.Etcd.Managed
+	p := pod{
+		component: ComponentEtcd, placement: managed.Placement, graceSecs: etcdGraceSeconds, stays: true,
+		spread: spread{machinesRequired: true, topologyKey: c.Spec.Nodes.Zones.TopologyKey},
+		container: corev1.Container{
+			Args: etcdArguments(c), Env: []corev1.EnvVar{envPodName()}, Resources: managed.Resources,
+			Ports: []corev1.ContainerPort{
+				containerPort("client", PortEtcdClient), containerPort("peer", PortEtcdPeer), containerPort("http-metrics", PortEtcdMetrics),
+			},
+			VolumeMounts: []corev1.VolumeMount{{Name: volumeData, MountPath: dirData}, mount(volumeConfig, dirConfig)},
+		},
+		volumes: []corev1.Volume{configVolume(Name(c, ComponentEtcd))},
+	}
+	if secret := TLSSecret(c, IdentityEtcd); secret != "" {
+		p.addSecret(volumeTLS, secret, dirTLS)
+	}
+	probes(&p.container, PortEtcdMetrics, false, "/livez", "/readyz")
+	return statefulSet(c, f, p, f.EtcdReplicas, claim{managed.Storage.VolumeSpec, managed.Storage.Size, f.EtcdClaimSize})
+}
+
+func etcdArguments(c *v1alpha1.TickMeshCluster) []string {
+	args := []string{
+		"etcd", "--config=" + dirConfig + "/" + etcdConfigFile, "--data-dir=" + dirData, "--name=$(POD_NAME)",
+		"--client-addr=" + hostPort("", PortEtcdClient), "--peer-addr=" + hostPort("", PortEtcdPeer), "--metrics-addr=" + hostPort("", PortEtcdMetrics),
+		"--advertise-client=" + EtcdURL(c, "$(POD_NAME)", PortEtcdClient), "--initial-token=" + etcdToken(c), "--log-format=json",
+	}
+	if TLSSecret(c, IdentityEtcd) != "" {
+		args = append(args, tlsArguments("client-tls", dirTLS)...)
+		args = append(args, tlsArguments("peer-tls", dirTLS)...)
+	}
+	return args
+}
+
+// etcdToken tells the members of one cluster from those of another that had its names.
+func etcdToken(c *v1alpha1.TickMeshCluster) string {
+	if c.UID != "" {
+		return string(c.UID)
+	}
+	return c.Namespace + "-" + c.Name
+}
+
+func configVolume(configMap string) corev1.Volume {
+	return corev1.Volume{Name: volumeConfig, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: configMap}, DefaultMode: ptr(int32(secretFileMode)),
+	}}}
+}

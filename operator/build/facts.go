@@ -1,0 +1,89 @@
+package build
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+)
+
+// Facts are what the objects of a cluster depend on beside its spec.
+type Facts struct {
+	// Image and EnvoyImage are used where the spec names none.
+	Image, EnvoyImage string
+	// OperatorNamespace is where the operator runs; network policies let it in.
+	OperatorNamespace string
+	// NodeReplicas is how many pods of nodes there are to be now: what the spec wants, or
+	// more while nodes are being emptied. At least 1.
+	NodeReplicas int32
+	// EtcdReplicas is how many pods of a managed etcd there are to be now. At least 1,
+	// if etcd is managed.
+	EtcdReplicas int32
+	// EtcdMembers are the names of the pods that a member which starts without data is to
+	// meet, itself among them: all of a new etcd, or those that the running one has been
+	// told of. If etcd is managed.
+	EtcdMembers []string
+	// EtcdExists says that the etcd runs, so that a member without data joins it.
+	EtcdExists bool
+	// NodeClaimSize and EtcdClaimSize are the sizes in the claim templates of the
+	// StatefulSets that exist, which cannot be changed: see ClaimSize; nil: they do not
+	// exist yet. Claims themselves are made larger one by one.
+	NodeClaimSize, EtcdClaimSize *resource.Quantity
+	// PodMonitors and ServiceMonitors say that the Prometheus operator's definitions are
+	// there.
+	PodMonitors, ServiceMonitors bool
+}
+
+// ClaimSize gives the size in the claim template of a StatefulSet; nil: it has none.
+func ClaimSize(s *appsv1.StatefulSet) *resource.Quantity {
+	for i := range s.Spec.VolumeClaimTemplates {
+		if t := &s.Spec.VolumeClaimTemplates[i]; t.Name == volumeData {
+			if size, ok := t.Spec.Resources.Requests[corev1.ResourceStorage]; ok {
+				return &size
+			}
+		}
+	}
+	return nil
+}
+
+// Image gives the image that a cluster runs.
+func Image(c *v1alpha1.TickMeshCluster, f Facts) string {
+	if c.Spec.Image != "" {
+		return c.Spec.Image
+	}
+	return f.Image
+}
+
+// EtcdMembersWanted gives how many members a managed etcd is to have: three, or one
+// below three nodes. An etcd never gets smaller, whatever this says later.
+func EtcdMembersWanted(c *v1alpha1.TickMeshCluster) int32 {
+	if c.Spec.Nodes.Count >= etcdMembersMax {
+		return etcdMembersMax
+	}
+	return 1
+}
+
+const etcdMembersMax = 3
+
+// EnvoyEnabled says whether Envoy stands before the routers.
+func EnvoyEnabled(c *v1alpha1.TickMeshCluster) bool {
+	return c.Spec.Envoy.Enabled == nil || *c.Spec.Envoy.Enabled
+}
+
+// NetworkPoliciesEnabled says whether components are closed to those that do not need
+// them.
+func NetworkPoliciesEnabled(c *v1alpha1.TickMeshCluster) bool {
+	return c.Spec.Security.NetworkPolicies == nil || *c.Spec.Security.NetworkPolicies
+}
+
+// WALSync gives when nodes make their logs safe.
+func WALSync(c *v1alpha1.TickMeshCluster) v1alpha1.WALSync {
+	switch {
+	case c.Spec.WALSync != "":
+		return c.Spec.WALSync
+	case c.Spec.Replication == 1:
+		return v1alpha1.WALSyncAlways
+	}
+	return v1alpha1.WALSyncInterval
+}

@@ -1,0 +1,200 @@
+package build
+
+import (
+	"maps"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+)
+
+const (
+	volumeBackup  = "backup"
+	volumeS3CA    = "s3-ca"
+	volumeScratch = "scratch"
+	dirBackup     = "/backup"
+	dirS3CA       = "/etc/tickmesh/s3"
+	dirScratch    = "/scratch"
+
+	jobGraceSeconds = 60
+	// jobRetries is how often a Job's pod is made anew. A backup goes on where it was.
+	jobRetries = 6
+
+	// EnvAccessKeyID and EnvSecretAccessKey have the keys of S3-compatible storage.
+	EnvAccessKeyID     = "TICKMESH_S3_ACCESS_KEY_ID"
+	EnvSecretAccessKey = "TICKMESH_S3_SECRET_ACCESS_KEY"
+
+	// ReportFile is where a Job's container writes, as JSON, what status tells of it; it
+	// becomes the termination message of the container.
+	ReportFile = corev1.TerminationMessagePathDefault
+)
+
+// Place is where one backup is: a folder of a target.
+type Place struct {
+	Target v1alpha1.BackupTarget
+	// Position is the name of the folder, which is that of the backup.
+	Position string
+}
+
+// URL gives the place as the commands take it: a folder of the pod, or s3://bucket/keys.
+func (p Place) URL() string {
+	if s3 := p.Target.S3; s3 != nil {
+		return "s3://" + s3.Bucket + "/" + joined(s3.Prefix, p.Position)
+	}
+	return dirBackup + "/" + joined(p.Target.Volume.Path, p.Position)
+}
+
+func joined(prefix, name string) string {
+	if prefix == "" {
+		return name
+	}
+	return prefix + "/" + name
+}
+
+// job is what the Jobs of backups and restores differ in.
+type job struct {
+	name      string
+	owner     Object
+	ownerKind string
+	args      []string
+	place     Place
+	reads     bool // the place is only read
+	scratch   bool // a server of its own is made
+	resources corev1.ResourceRequirements
+	placement v1alpha1.Placement
+}
+
+// BackupJob makes the Job that writes a backup.
+func BackupJob(c *v1alpha1.TickMeshCluster, f Facts, b *v1alpha1.TickMeshBackup) *batchv1.Job {
+	j := backupJob(b, "backup")
+	j.args = append([]string{"backup", "--to=" + j.place.URL()}, accessArguments(c)...)
+	if b.Spec.Incremental {
+		j.args = append(j.args, "--incremental")
+	}
+	return j.build(c, f)
+}
+
+// VerifyJob makes the Job that restores a backup into an empty server of its own, and
+// compares.
+func VerifyJob(c *v1alpha1.TickMeshCluster, f Facts, b *v1alpha1.TickMeshBackup) *batchv1.Job {
+	j := backupJob(b, "verify")
+	j.args = []string{"restore", "--from=" + j.place.URL(), "--trial=" + dirScratch}
+	j.reads, j.scratch = true, true
+	return j.build(c, f)
+}
+
+// DeleteJob makes the Job that deletes the data of a backup.
+func DeleteJob(c *v1alpha1.TickMeshCluster, f Facts, b *v1alpha1.TickMeshBackup) *batchv1.Job {
+	j := backupJob(b, "delete")
+	j.args = []string{"backup", "--delete=" + j.place.URL()}
+	return j.build(c, f)
+}
+
+func backupJob(b *v1alpha1.TickMeshBackup, action string) *job {
+	return &job{
+		name: b.Name + "-" + action, owner: b, ownerKind: v1alpha1.KindBackup, place: Place{Target: b.Spec.Target, Position: b.Name},
+		resources: b.Spec.Resources, placement: b.Spec.Placement,
+	}
+}
+
+// RestoreJob makes the Job that writes a backup into a cluster.
+func RestoreJob(c *v1alpha1.TickMeshCluster, f Facts, r *v1alpha1.TickMeshRestore, from Place) *batchv1.Job {
+	j := restoreJob(r, "restore", from)
+	j.args = append([]string{"restore", "--from=" + from.URL()}, accessArguments(c)...)
+	return j.build(c, f)
+}
+
+// CompareJob makes the Job that compares a cluster with a backup.
+func CompareJob(c *v1alpha1.TickMeshCluster, f Facts, r *v1alpha1.TickMeshRestore, from Place) *batchv1.Job {
+	j := restoreJob(r, "compare", from)
+	j.args = append([]string{"restore", "--verify", "--from=" + from.URL()}, accessArguments(c)...)
+	return j.build(c, f)
+}
+
+func restoreJob(r *v1alpha1.TickMeshRestore, action string, from Place) *job {
+	return &job{
+		name: r.Name + "-" + action, owner: r, ownerKind: v1alpha1.KindRestore, place: from, reads: true,
+		resources: r.Spec.Resources, placement: r.Spec.Placement,
+	}
+}
+
+// accessArguments say how the routers are reached.
+func accessArguments(c *v1alpha1.TickMeshCluster) []string {
+	access := AccessRouters(c)
+	args := []string{"--addr=" + access.Address}
+	if access.CASecret != "" {
+		args = append(args, "--tls", "--tls-ca="+dirTLS+"/"+keyAuthority)
+	}
+	return args
+}
+
+func (j *job) build(c *v1alpha1.TickMeshCluster, f Facts) *batchv1.Job {
+	p := pod{
+		component: ComponentBackup, placement: j.placement, graceSecs: jobGraceSeconds,
+		spread: spread{topologyKey: c.Spec.Nodes.Zones.TopologyKey},
+		container: corev1.Container{
+			Args: append(j.args, "--report="+ReportFile), Resources: j.resources,
+		},
+	}
+	if access := AccessRouters(c); access.CASecret != "" {
+		volume := secretVolume(volumeTLS, access.CASecret)
+		volume.Secret.Items = []corev1.KeyToPath{{Key: keyAuthority, Path: keyAuthority}} // not the key
+		p.volumes = append(p.volumes, volume)
+		p.container.VolumeMounts = append(p.container.VolumeMounts, mount(volumeTLS, dirTLS))
+	}
+	p.addTarget(j.place.Target, j.reads)
+	if j.scratch {
+		p.volumes = append(p.volumes, corev1.Volume{Name: volumeScratch, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+		p.container.VolumeMounts = append(p.container.VolumeMounts, corev1.VolumeMount{Name: volumeScratch, MountPath: dirScratch})
+	}
+	template := p.template(c, f)
+	template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	m := meta(c, ComponentBackup, j.name)
+	m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(j.owner, v1alpha1.GroupVersion().WithKind(j.ownerKind))}
+	m.Labels = maps.Clone(m.Labels)
+	m.Labels[labelOf(j.ownerKind)] = j.owner.GetName()
+	return &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
+		ObjectMeta: m,
+		Spec:       batchv1.JobSpec{BackoffLimit: ptr(int32(jobRetries)), Template: template},
+	}
+}
+
+// labelOf gives the label that says which backup or restore a Job is of.
+func labelOf(kind string) string {
+	if kind == v1alpha1.KindRestore {
+		return v1alpha1.Group + "/restore"
+	}
+	return v1alpha1.Group + "/backup"
+}
+
+// addTarget gives a pod what it needs to reach a target.
+func (p *pod) addTarget(t v1alpha1.BackupTarget, reads bool) {
+	if v := t.Volume; v != nil {
+		p.volumes = append(p.volumes, corev1.Volume{Name: volumeBackup, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.ClaimName, ReadOnly: reads},
+		}})
+		p.container.VolumeMounts = append(p.container.VolumeMounts, corev1.VolumeMount{Name: volumeBackup, MountPath: dirBackup, ReadOnly: reads})
+		return
+	}
+	s3 := t.S3
+	p.container.Args = append(p.container.Args, "--s3-endpoint="+s3.Endpoint)
+	if s3.Region != "" {
+		p.container.Args = append(p.container.Args, "--s3-region="+s3.Region)
+	}
+	if s3.CASecretName != "" {
+		volume := secretVolume(volumeS3CA, s3.CASecretName)
+		volume.Secret.Items = []corev1.KeyToPath{{Key: keyAuthority, Path: keyAuthority}}
+		p.volumes = append(p.volumes, volume)
+		p.container.VolumeMounts = append(p.container.VolumeMounts, mount(volumeS3CA, dirS3CA))
+		p.container.Args = append(p.container.Args, "--s3-ca="+dirS3CA+"/"+keyAuthority)
+	}
+	fromSecret := func(name, key string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+			SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: s3.SecretName}, Key: key},
+		}}
+	}
+	p.container.Env = append(p.container.Env, fromSecret(EnvAccessKeyID, keyAccessKeyID), fromSecret(EnvSecretAccessKey, keySecretAccessKey))
+}

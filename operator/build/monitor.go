@@ -1,0 +1,64 @@
+package build
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+)
+
+const monitoringVersion = "monitoring.coreos.com/v1"
+
+// Monitor makes the PodMonitor or ServiceMonitor of a component, as the kind says. They
+// are not typed, because the Prometheus operator's types are no dependency of ours.
+func Monitor(c *v1alpha1.TickMeshCluster, kind, component string) *unstructured.Unstructured {
+	port := "http-metrics"
+	endpoint := map[string]any{"path": "/metrics"}
+	switch component {
+	case ComponentRouter:
+		port = "http"
+		if routerFrontSecret(c) != "" {
+			endpoint["scheme"] = "https"
+			endpoint["tlsConfig"] = routerTLSConfig(c)
+		}
+	case ComponentEnvoy:
+		endpoint["path"] = "/stats/prometheus"
+	}
+	endpoint["port"] = port
+	if c.Spec.Monitoring.Interval != "" {
+		endpoint["interval"] = string(c.Spec.Monitoring.Interval)
+	}
+	endpoints := map[string]string{"PodMonitor": "podMetricsEndpoints", "ServiceMonitor": "endpoints"}[kind]
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"selector": map[string]any{"matchLabels": toAny(Selector(c, component))},
+		endpoints:  []any{endpoint},
+	}}}
+	u.SetAPIVersion(monitoringVersion)
+	u.SetKind(kind)
+	u.SetName(Name(c, component))
+	u.SetNamespace(c.Namespace)
+	labels := Labels(c, component)
+	for key, value := range c.Spec.Monitoring.Labels {
+		if _, ours := labels[key]; !ours {
+			labels[key] = value
+		}
+	}
+	u.SetLabels(labels)
+	u.SetOwnerReferences(meta(c, component, "").OwnerReferences)
+	return u
+}
+
+// routerTLSConfig says how Prometheus trusts the routers.
+func routerTLSConfig(c *v1alpha1.TickMeshCluster) map[string]any {
+	return map[string]any{
+		"serverName": routerServerName(c),
+		"ca":         map[string]any{"secret": map[string]any{"name": AccessRouters(c).CASecret, "key": keyAuthority}},
+	}
+}
+
+func toAny(m map[string]string) map[string]any {
+	out := make(map[string]any, len(m))
+	for key, value := range m {
+		out[key] = value
+	}
+	return out
+}

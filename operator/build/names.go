@@ -1,0 +1,120 @@
+package build
+
+import (
+	"fmt"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+)
+
+// Object is any object of Kubernetes; controller-runtime calls it client.Object.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Components of a cluster: values of LabelComponent.
+const (
+	ComponentNode   = "node"
+	ComponentEtcd   = "etcd"
+	ComponentRouter = "router"
+	ComponentEnvoy  = "envoy"
+	ComponentBackup = "backup"
+)
+
+// Labels and annotations.
+const (
+	LabelName      = "app.kubernetes.io/name"
+	LabelInstance  = "app.kubernetes.io/instance"
+	LabelComponent = "app.kubernetes.io/component"
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	LabelCluster   = v1alpha1.Group + "/cluster"
+
+	// AnnotationZone of a node's pod has the zone of its machine. The operator writes it
+	// when the pod is scheduled, and the node waits for it.
+	AnnotationZone = v1alpha1.Group + "/zone"
+	// AnnotationConfigHash of a pod template changes with configuration that is not read
+	// again when it changes.
+	AnnotationConfigHash = v1alpha1.Group + "/config-hash"
+
+	appName      = "tickmesh"
+	operatorName = "tickmesh-operator" // name label of the operator's pods, and manager
+)
+
+// Ports of the components.
+const (
+	PortLine        = 6180 // router, Envoy: InfluxDB line protocol over TCP
+	PortPut         = 6181 // router, Envoy: OpenTSDB put lines over TCP
+	PortHTTP        = 6182 // router, Envoy: HTTP
+	PortGRPC        = 6183 // router, Envoy: gRPC
+	PortNodeRPC     = 6190 // node: other nodes and routers
+	PortNodeHTTP    = 6191 // node: metrics and health
+	PortEtcdClient  = 2379
+	PortEtcdPeer    = 2380
+	PortEtcdMetrics = 2381 // etcd: metrics and health, without TLS
+)
+
+// Name gives the name of a component's objects: demo-node, demo-etcd, and so on.
+func Name(c *v1alpha1.TickMeshCluster, component string) string { return c.Name + "-" + component }
+
+// DoorName gives the name of the Service that clients use.
+func DoorName(c *v1alpha1.TickMeshCluster) string { return c.Name }
+
+// PodName gives the name of a pod of a StatefulSet. A node's id is the name of its pod,
+// and so is the name of a member of etcd.
+func PodName(c *v1alpha1.TickMeshCluster, component string, ordinal int32) string {
+	return fmt.Sprintf("%s-%d", Name(c, component), ordinal)
+}
+
+// PodNames gives the names of the first n pods of a StatefulSet.
+func PodNames(c *v1alpha1.TickMeshCluster, component string, n int32) []string {
+	names := make([]string, 0, max(n, 0))
+	for i := range n {
+		names = append(names, PodName(c, component, i))
+	}
+	return names
+}
+
+// volumeData is the name of the claim template of StatefulSets.
+const volumeData = "data"
+
+// ClaimName gives the name of the claim of a pod of a StatefulSet.
+func ClaimName(podName string) string { return volumeData + "-" + podName }
+
+// PodAddress gives the name under which a pod of a StatefulSet is reached.
+func PodAddress(c *v1alpha1.TickMeshCluster, component, podName string) string {
+	return podName + "." + ServiceAddress(c, Name(c, component))
+}
+
+// ServiceAddress gives the name under which a Service of the cluster's namespace is
+// reached.
+func ServiceAddress(c *v1alpha1.TickMeshCluster, service string) string {
+	return service + "." + c.Namespace + ".svc"
+}
+
+// Selector gives the labels that select the pods of a component. They never change.
+func Selector(c *v1alpha1.TickMeshCluster, component string) map[string]string {
+	return map[string]string{LabelName: appName, LabelInstance: c.Name, LabelComponent: component}
+}
+
+// Labels gives the labels of a component's objects. The claims of a StatefulSet have
+// them, too, so they never change.
+func Labels(c *v1alpha1.TickMeshCluster, component string) map[string]string {
+	labels := map[string]string{LabelManagedBy: operatorName, LabelCluster: c.Name}
+	maps.Copy(labels, Selector(c, component))
+	return labels
+}
+
+// meta gives the metadata of an object that belongs to a cluster.
+func meta(c *v1alpha1.TickMeshCluster, component, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, Namespace: c.Namespace, Labels: Labels(c, component), OwnerReferences: []metav1.OwnerReference{ownedBy(c)},
+	}
+}
+
+func ownedBy(c *v1alpha1.TickMeshCluster) metav1.OwnerReference {
+	return *metav1.NewControllerRef(c, v1alpha1.GroupVersion().WithKind(v1alpha1.KindCluster))
+}

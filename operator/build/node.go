@@ -1,0 +1,155 @@
+package build
+
+import (
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+)
+
+const (
+	// nodeGraceSeconds is for handing over what a node leads, and for its last checkpoint.
+	nodeGraceSeconds = 60
+	// revisionsMax is how many old templates Kubernetes remembers.
+	revisionsMax = 5
+
+	volumeTLS     = "tls"
+	volumeEtcdTLS = "etcd-tls"
+	volumePod     = "pod"
+	zoneFile      = "zone"
+)
+
+// NodeStatefulSet makes the StatefulSet of the storage nodes.
+func NodeStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
+	nodes := &c.Spec.Nodes
+	p := pod{
+		component: ComponentNode, placement: nodes.Placement, graceSecs: nodeGraceSeconds, stays: true,
+		spread: spread{machinesRequired: nodes.Zones.Required, zonesRequired: nodes.Zones.Required, topologyKey: nodes.Zones.TopologyKey},
+		container: corev1.Container{
+			Args: nodeArguments(c, f), Env: []corev1.EnvVar{envPodName()}, Resources: nodes.Resources,
+			Ports:        []corev1.ContainerPort{containerPort("rpc", PortNodeRPC), containerPort("http-metrics", PortNodeHTTP)},
+			VolumeMounts: []corev1.VolumeMount{{Name: volumeData, MountPath: dirData}, mount(volumePod, dirPod)},
+		},
+		volumes: []corev1.Volume{zoneVolume()},
+	}
+	p.addPeerTLS(c, IdentityNode)
+	probes(&p.container, PortNodeHTTP, false, "/healthz", "/readyz")
+	return statefulSet(c, f, p, f.NodeReplicas, claim{nodes.Storage.VolumeSpec, nodes.Storage.Size, f.NodeClaimSize})
+}
+
+func nodeArguments(c *v1alpha1.TickMeshCluster, f Facts) []string {
+	args := []string{
+		"node", "--data-dir=" + dirData, "--node-id=$(POD_NAME)",
+		"--rpc-addr=" + hostPort("", PortNodeRPC), "--http-addr=" + hostPort("", PortNodeHTTP),
+		"--advertise-addr=" + hostPort(PodAddress(c, ComponentNode, "$(POD_NAME)"), PortNodeRPC),
+		"--zone-file=" + dirPod + "/" + zoneFile,
+		"--wal-sync=" + string(WALSync(c)), "--retention=" + string(c.Spec.Retention),
+	}
+	if c.Spec.MoveRate != nil {
+		args = append(args, "--move-rate="+strconv.FormatInt(c.Spec.MoveRate.Value(), 10))
+	}
+	return append(args, clusterArguments(c, f, IdentityNode)...)
+}
+
+// clusterArguments are those that nodes and routers have in common.
+func clusterArguments(c *v1alpha1.TickMeshCluster, f Facts, identity string) []string {
+	args := []string{
+		"--cluster=" + StoreName(c), "--etcd-endpoints=" + strings.Join(EtcdEndpoints(c, f), ","),
+		"--shards=" + strconv.Itoa(int(c.Spec.Shards)), "--replication=" + strconv.Itoa(int(c.Spec.Replication)),
+		"--log-format=json",
+	}
+	if TLSSecret(c, identity) != "" {
+		args = append(args, tlsArguments("rpc-tls", dirTLS)...)
+	}
+	if dir := etcdTLSFolder(c); dir != "" {
+		args = append(args, tlsArguments("etcd-tls", dir)...)
+	}
+	return args
+}
+
+func tlsArguments(prefix, dir string) []string {
+	return []string{
+		"--" + prefix + "-cert=" + dir + "/" + corev1.TLSCertKey, "--" + prefix + "-key=" + dir + "/" + corev1.TLSPrivateKeyKey,
+		"--" + prefix + "-ca=" + dir + "/" + keyAuthority,
+	}
+}
+
+// etcdTLSFolder gives the folder with the certificate that etcd is shown; empty: etcd
+// has no TLS.
+func etcdTLSFolder(c *v1alpha1.TickMeshCluster) string {
+	switch external := c.Spec.Etcd.External; {
+	case external != nil && external.TLSSecretName != "":
+		return dirEtcdTLS
+	case external == nil && TLSEnabled(c):
+		return dirTLS
+	}
+	return ""
+}
+
+// addPeerTLS mounts the certificates of an identity and those for an external etcd.
+func (p *pod) addPeerTLS(c *v1alpha1.TickMeshCluster, identity string) {
+	if secret := TLSSecret(c, identity); secret != "" {
+		p.addSecret(volumeTLS, secret, dirTLS)
+	}
+	if etcdTLSFolder(c) == dirEtcdTLS {
+		p.addSecret(volumeEtcdTLS, c.Spec.Etcd.External.TLSSecretName, dirEtcdTLS)
+	}
+}
+
+func (p *pod) addSecret(volume, secret, dir string) {
+	p.volumes = append(p.volumes, secretVolume(volume, secret))
+	p.container.VolumeMounts = append(p.container.VolumeMounts, mount(volume, dir))
+}
+
+// zoneVolume has the zone of the pod as a file, which is empty until it is known.
+func zoneVolume() corev1.Volume {
+	return corev1.Volume{Name: volumePod, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+		DefaultMode: ptr(int32(secretFileMode)),
+		Items: []corev1.DownwardAPIVolumeFile{{
+			Path: zoneFile, FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + AnnotationZone + "']"},
+		}},
+	}}}
+}
+
+// claim is what a claim template is made of.
+type claim struct {
+	volume v1alpha1.VolumeSpec
+	size   resource.Quantity
+	had    *resource.Quantity // size in the template that exists; nil: there is none
+}
+
+func statefulSet(c *v1alpha1.TickMeshCluster, f Facts, p pod, replicas int32, volume claim) *appsv1.StatefulSet {
+	size := volume.size
+	if volume.had != nil {
+		size = *volume.had
+	}
+	name := Name(c, p.component)
+	return &appsv1.StatefulSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet"},
+		ObjectMeta: meta(c, p.component, name),
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: &replicas, ServiceName: name, Selector: &metav1.LabelSelector{MatchLabels: Selector(c, p.component)},
+			PodManagementPolicy: appsv1.ParallelPodManagement, RevisionHistoryLimit: ptr(int32(revisionsMax)),
+			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
+			// The operator deletes claims, when nothing names their data any more.
+			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+				WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+			},
+			Template: p.template(c, f),
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+				ObjectMeta: metav1.ObjectMeta{Name: volumeData, Labels: Labels(c, p.component)},
+				Spec: corev1.PersistentVolumeClaimSpec{
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: volume.volume.StorageClassName,
+					VolumeMode: ptr(corev1.PersistentVolumeFilesystem),
+					Resources:  corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+				},
+			}},
+		},
+	}
+}

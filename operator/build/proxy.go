@@ -1,0 +1,140 @@
+package build
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/envoy"
+)
+
+const (
+	// Envoy goes on for envoyDrainSeconds after it is told to stop, while Kubernetes sends
+	// new connections elsewhere.
+	envoyDrainSeconds = 15
+	envoyGraceSeconds = envoyDrainSeconds + 15
+
+	volumeEdge        = "edge-tls"
+	volumeAuthority   = "router-ca"
+	volumeClientCA    = "client-ca"
+	dirEnvoyConfig    = "/etc/envoy/config"
+	dirEnvoyEdge      = "/etc/envoy/edge"
+	dirEnvoyAuthority = "/etc/envoy/ca"
+	bootstrapFile     = "bootstrap.yaml"
+)
+
+// EnvoyOptions says what Envoy is configured with.
+func EnvoyOptions(c *v1alpha1.TickMeshCluster) envoy.Options {
+	o := envoy.Options{
+		Router: ServiceAddress(c, Name(c, ComponentRouter)), Address: "0.0.0.0",
+		HTTPPort: PortHTTP, GRPCPort: PortGRPC, PutPort: PortPut, LinePort: PortLine,
+		StatusPort: envoy.StatusPortDefault, AdminPort: envoy.AdminPortDefault,
+		ConnectionsMax: int(c.Spec.Envoy.ConnectionsMax), AccessLog: c.Spec.Envoy.AccessLog,
+	}
+	if t := c.Spec.Service.TLS; t != nil {
+		o.Edge = &envoy.Edge{Folder: dirEnvoyEdge, Secrets: dirEnvoyConfig, ClientCA: t.ClientCASecretName != ""}
+	}
+	if routerFrontSecret(c) != "" {
+		o.Upstream = &envoy.Upstream{Folder: dirEnvoyAuthority, Secrets: dirEnvoyConfig, ServerName: ServiceAddress(c, Name(c, ComponentRouter))}
+	}
+	return o
+}
+
+// EnvoyConfigMap makes the configuration of Envoy. Errors: envoy.ErrOptions, for a
+// namespace or name that is no host name.
+func EnvoyConfigMap(c *v1alpha1.TickMeshCluster) (*corev1.ConfigMap, error) {
+	options := EnvoyOptions(c)
+	bootstrap, err := envoy.Bootstrap(options)
+	if err != nil {
+		return nil, fmt.Errorf("configuration of Envoy: %w", err)
+	}
+	files, err := envoy.Secrets(options)
+	if err != nil {
+		return nil, fmt.Errorf("configuration of Envoy: %w", err)
+	}
+	data := map[string]string{bootstrapFile: string(bootstrap)}
+	for name, text := range files {
+		data[name] = string(text)
+	}
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: meta(c, ComponentEnvoy, Name(c, ComponentEnvoy)),
+		Data:       data,
+	}, nil
+}
+
+// ConfigHash gives a word that differs when a ConfigMap's contents do.
+func ConfigHash(m *corev1.ConfigMap) string {
+	h := sha256.New()
+	for _, key := range slices.Sorted(maps.Keys(m.Data)) {
+		fmt.Fprintf(h, "%q=%q\n", key, m.Data[key])
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// EnvoyDeployment makes the Deployment of Envoy with a configuration.
+func EnvoyDeployment(c *v1alpha1.TickMeshCluster, f Facts, config *corev1.ConfigMap) *appsv1.Deployment {
+	spec := &c.Spec.Envoy
+	image := spec.Image
+	if image == "" {
+		image = f.EnvoyImage
+	}
+	p := pod{
+		component: ComponentEnvoy, placement: spec.Placement, graceSecs: envoyGraceSeconds,
+		spread:      spread{topologyKey: c.Spec.Nodes.Zones.TopologyKey},
+		annotations: map[string]string{AnnotationConfigHash: ConfigHash(config)},
+		container: corev1.Container{
+			Image: image, Command: []string{"envoy"}, Args: []string{"--config-path", dirEnvoyConfig + "/" + bootstrapFile, "--disable-hot-restart"},
+			Resources: spec.Resources, Ports: append(frontPorts(), containerPort("http-metrics", envoy.StatusPortDefault)),
+			VolumeMounts: []corev1.VolumeMount{mount(volumeConfig, dirEnvoyConfig)},
+			Lifecycle:    &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: envoyDrainSeconds}}},
+		},
+		volumes: []corev1.Volume{configVolume(Name(c, ComponentEnvoy))},
+	}
+	p.addEnvoyTLS(c)
+	probes(&p.container, envoy.StatusPortDefault, false, "/ready", "/ready")
+	d := deployment(c, f, p)
+	d.Spec.Replicas = ptr(spec.Replicas)
+	return d
+}
+
+// addEnvoyTLS mounts the certificate that clients see, the authority of theirs, and that
+// of the routers' certificates.
+func (p *pod) addEnvoyTLS(c *v1alpha1.TickMeshCluster) {
+	if t := c.Spec.Service.TLS; t != nil {
+		p.volumes = append(p.volumes, edgeVolume(TLSSecret(c, IdentityEdge), t.ClientCASecretName))
+		p.container.VolumeMounts = append(p.container.VolumeMounts, mount(volumeEdge, dirEnvoyEdge))
+	}
+	if routerFrontSecret(c) != "" {
+		volume := secretVolume(volumeAuthority, TLSSecret(c, IdentityRouter))
+		volume.Secret.Items = []corev1.KeyToPath{{Key: keyAuthority, Path: keyAuthority}} // not the key
+		p.volumes = append(p.volumes, volume)
+		p.container.VolumeMounts = append(p.container.VolumeMounts, mount(volumeAuthority, dirEnvoyAuthority))
+	}
+}
+
+// edgeVolume joins the certificate that clients see and the authority of theirs in one
+// folder.
+func edgeVolume(secret, clientCA string) corev1.Volume {
+	project := func(name string, keys ...string) corev1.VolumeProjection {
+		items := make([]corev1.KeyToPath, 0, len(keys))
+		for _, key := range keys {
+			items = append(items, corev1.KeyToPath{Key: key, Path: key})
+		}
+		return corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Items: items}}
+	}
+	sources := []corev1.VolumeProjection{project(secret, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)}
+	if clientCA != "" {
+		sources = append(sources, project(clientCA, keyAuthority))
+	}
+	return corev1.Volume{Name: volumeEdge, VolumeSource: corev1.VolumeSource{
+		Projected: &corev1.ProjectedVolumeSource{Sources: sources, DefaultMode: ptr(int32(secretFileMode))},
+	}}
+}

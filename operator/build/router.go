@@ -1,0 +1,122 @@
+package build
+
+import (
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+)
+
+const (
+	// A router that is told to stop serves on for shutdownDelaySeconds, as not ready, so
+	// that Envoy and Kubernetes look elsewhere; then running requests may take
+	// shutdownSeconds.
+	shutdownDelaySeconds = 15
+	shutdownSeconds      = 30
+	routerGraceSeconds   = shutdownDelaySeconds + shutdownSeconds + 15
+
+	volumeFrontTLS = "front-tls"
+	dirFrontTLS    = "/etc/tickmesh/front-tls"
+	// initialNodesMax is how many nodes a new cluster waits for at most, so that its first
+	// map is spread over them. More join as they come.
+	initialNodesMax = 3
+)
+
+// RouterDeployment makes the Deployment of the routers. It names no number of replicas
+// when that follows the load.
+func RouterDeployment(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.Deployment {
+	routers := &c.Spec.Routers
+	p := pod{
+		component: ComponentRouter, placement: routers.Placement, graceSecs: routerGraceSeconds,
+		spread: spread{topologyKey: c.Spec.Nodes.Zones.TopologyKey},
+		container: corev1.Container{
+			Args: routerArguments(c, f), Resources: routers.Resources, Ports: frontPorts(),
+		},
+	}
+	p.addPeerTLS(c, IdentityRouter)
+	front := routerFrontSecret(c)
+	if front != "" && frontTLSFolder(c) == dirFrontTLS {
+		p.addSecret(volumeFrontTLS, front, dirFrontTLS)
+	}
+	probes(&p.container, PortHTTP, front != "", "/healthz", "/readyz")
+	d := deployment(c, f, p)
+	if routers.Autoscaling == nil {
+		d.Spec.Replicas = ptr(routers.Count)
+	}
+	return d
+}
+
+func routerArguments(c *v1alpha1.TickMeshCluster, f Facts) []string {
+	args := []string{
+		"router", "--http-addr=" + hostPort("", PortHTTP), "--put-addr=" + hostPort("", PortPut),
+		"--line-addr=" + hostPort("", PortLine), "--grpc-addr=" + hostPort("", PortGRPC),
+		"--initial-nodes=" + strconv.Itoa(int(min(c.Spec.Nodes.Count, initialNodesMax))), "--replace-after=" + string(c.Spec.ReplaceAfter),
+		"--shutdown-delay=" + strconv.Itoa(shutdownDelaySeconds) + "s", "--shutdown-timeout=" + strconv.Itoa(shutdownSeconds) + "s",
+	}
+	args = append(args, clusterArguments(c, f, IdentityRouter)...)
+	if routerFrontSecret(c) != "" {
+		dir := frontTLSFolder(c)
+		args = append(args, "--tls-cert="+dir+"/"+corev1.TLSCertKey, "--tls-key="+dir+"/"+corev1.TLSPrivateKeyKey)
+	}
+	return args
+}
+
+// frontTLSFolder gives the folder with the certificate of the ports for clients.
+func frontTLSFolder(c *v1alpha1.TickMeshCluster) string {
+	if EnvoyEnabled(c) {
+		return dirTLS // the one for connections inside the cluster
+	}
+	return dirFrontTLS
+}
+
+func frontPorts() []corev1.ContainerPort {
+	return []corev1.ContainerPort{
+		containerPort("line", PortLine), containerPort("put", PortPut), containerPort("http", PortHTTP), containerPort("grpc", PortGRPC),
+	}
+}
+
+// deployment makes a Deployment that replaces its pods without having fewer.
+func deployment(c *v1alpha1.TickMeshCluster, f Facts, p pod) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
+		ObjectMeta: meta(c, p.component, Name(c, p.component)),
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: Selector(c, p.component)}, Template: p.template(c, f),
+			RevisionHistoryLimit: ptr(int32(revisionsMax)),
+			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
+				MaxUnavailable: ptr(intstr.FromInt32(0)), MaxSurge: ptr(intstr.FromInt32(1)),
+			}},
+		},
+	}
+}
+
+// RouterAutoscaler makes what lets the number of routers follow their load; nil: it is
+// fixed.
+func RouterAutoscaler(c *v1alpha1.TickMeshCluster) *autoscalingv2.HorizontalPodAutoscaler {
+	a := c.Spec.Routers.Autoscaling
+	if a == nil {
+		return nil
+	}
+	return &autoscalingv2.HorizontalPodAutoscaler{
+		TypeMeta:   metav1.TypeMeta{APIVersion: autoscalingv2.SchemeGroupVersion.String(), Kind: "HorizontalPodAutoscaler"},
+		ObjectMeta: meta(c, ComponentRouter, Name(c, ComponentRouter)),
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{
+				APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Name: Name(c, ComponentRouter),
+			},
+			MinReplicas: ptr(a.Min), MaxReplicas: a.Max,
+			Metrics: []autoscalingv2.MetricSpec{{
+				Type: autoscalingv2.ResourceMetricSourceType,
+				Resource: &autoscalingv2.ResourceMetricSource{
+					Name:   corev1.ResourceCPU,
+					Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: ptr(a.CPUPercent)},
+				},
+			}},
+		},
+	}
+}

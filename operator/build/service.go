@@ -1,0 +1,77 @@
+package build
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+)
+
+// HeadlessService makes the Service that gives the pods of a component their names:
+// nodes, etcd, routers. Nodes and members of etcd are found before they are ready,
+// because they become so only together.
+func HeadlessService(c *v1alpha1.TickMeshCluster, component string) *corev1.Service {
+	s := service(c, component, Name(c, component))
+	s.Spec.ClusterIP = corev1.ClusterIPNone
+	switch component {
+	case ComponentNode:
+		s.Spec.Ports = []corev1.ServicePort{servicePort("rpc", PortNodeRPC), servicePort("http-metrics", PortNodeHTTP)}
+		s.Spec.PublishNotReadyAddresses = true
+	case ComponentEtcd:
+		s.Spec.Ports = []corev1.ServicePort{
+			servicePort("client", PortEtcdClient), servicePort("peer", PortEtcdPeer), servicePort("http-metrics", PortEtcdMetrics),
+		}
+		s.Spec.PublishNotReadyAddresses = true
+	default:
+		s.Spec.Ports = doorPorts()
+	}
+	return s
+}
+
+// DoorService makes the Service that clients use.
+func DoorService(c *v1alpha1.TickMeshCluster) *corev1.Service {
+	component := ComponentRouter
+	if EnvoyEnabled(c) {
+		component = ComponentEnvoy
+	}
+	s := service(c, component, DoorName(c))
+	s.Labels[LabelComponent] = "door" // no ServiceMonitor of a component finds it
+	spec := &c.Spec.Service
+	s.Annotations = maps.Clone(spec.Annotations)
+	s.Spec.Type = spec.Type
+	s.Spec.Ports = doorPorts()
+	if spec.Type == corev1.ServiceTypeClusterIP {
+		return s
+	}
+	s.Spec.ExternalTrafficPolicy = spec.ExternalTrafficPolicy
+	if spec.Type == corev1.ServiceTypeLoadBalancer {
+		s.Spec.LoadBalancerIP = spec.LoadBalancerIP
+		s.Spec.LoadBalancerSourceRanges = spec.LoadBalancerSourceRanges
+		if spec.LoadBalancerClass != "" {
+			s.Spec.LoadBalancerClass = ptr(spec.LoadBalancerClass)
+		}
+	}
+	return s
+}
+
+func service(c *v1alpha1.TickMeshCluster, component, name string) *corev1.Service {
+	return &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: meta(c, component, name),
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Selector: Selector(c, component)},
+	}
+}
+
+func doorPorts() []corev1.ServicePort {
+	return []corev1.ServicePort{
+		servicePort("line", PortLine), servicePort("put", PortPut), servicePort("http", PortHTTP), servicePort("grpc", PortGRPC),
+	}
+}
+
+// servicePort leads to the container's port of the same name.
+func servicePort(name string, port int) corev1.ServicePort {
+	return corev1.ServicePort{Name: name, Port: int32(port), TargetPort: intstr.FromString(name), Protocol: corev1.ProtocolTCP} //nolint:gosec // a port
+}
