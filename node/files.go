@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -77,48 +76,18 @@ func (f *ShardFiles) OpenAt(offset int64) io.Reader {
 // Close lets go of the pinned files.
 func (f *ShardFiles) Close() error { return f.export.Close() }
 
-// fetchesMax bounds the shards whose files are fetched at once.
-const fetchesMax = 2
+// Bounds of the shards whose files are fetched at once, and of those that wait for it.
+const (
+	fetchesMax     = 2
+	fetchesWaiting = 8
+)
 
-// fetcher fetches files for replicas that need them.
-type fetcher struct {
-	wants chan replica.SnapshotNeed
-	mu    struct {
-		sync.Mutex
-		underWay map[uint16]bool
-	}
-}
+// fetcher fetches files for replicas that need them. Needs are told again until they
+// are met.
+type fetcher struct{ errands[replica.SnapshotNeed] }
 
 func (f *fetcher) init() {
-	f.wants = make(chan replica.SnapshotNeed, fetchesMax)
-	f.mu.underWay = map[uint16]bool{}
-}
-
-// want notes a need, unless as many as may are being met: it will be told again.
-func (f *fetcher) want(need replica.SnapshotNeed) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.mu.underWay[need.Shard] || len(f.mu.underWay) >= fetchesMax {
-		return
-	}
-	select {
-	case f.wants <- need:
-		f.mu.underWay[need.Shard] = true
-	default:
-	}
-}
-
-func (f *fetcher) done(shard uint16) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.mu.underWay, shard)
-}
-
-// count gives the number of shards whose files are fetched.
-func (f *fetcher) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.mu.underWay)
+	f.errands.init(fetchesWaiting, func(n *replica.SnapshotNeed) uint16 { return n.Shard })
 }
 
 // fetchFiles meets one need after the other until the node closes.

@@ -30,7 +30,11 @@ func (l *loop) allLone() bool { return int(l.loneCount.Load()) == len(l.groups) 
 // between lone and not, only with a state in the log.
 func (l *loop) look(r *round) {
 	for i := range r.replica.States {
-		l.lookAt(r.replica.States[i].Shard)
+		shard := r.replica.States[i].Shard
+		l.lookAt(shard)
+		if l.groups[shard].changing.Load() {
+			l.stepOne(shard) // its configuration may be another one now
+		}
 	}
 }
 
@@ -77,6 +81,8 @@ func (l *loop) tick() {
 	if l.ticks++; l.ticks%stepTicks == 0 {
 		l.lookAtAll()
 		l.stepAll()
+	} else {
+		l.stepChanging()
 	}
 	if l.ticks%placeTicks == 0 {
 		l.placeAll()
@@ -288,6 +294,28 @@ func (l *loop) stepAll() {
 		case l.unsettled <- struct{}{}:
 		default:
 		}
+	}
+}
+
+// stepChanging is stepAll for the groups that are on their way, which are few: their
+// members catch up and log changes between two looks at all groups.
+func (l *loop) stepChanging() {
+	for shard := range l.groups {
+		if l.groups[shard].changing.Load() {
+			l.stepOne(uint16(shard))
+		}
+	}
+}
+
+// stepOne brings one group that this node leads towards the map.
+func (l *loop) stepOne(shard uint16) {
+	status, err := l.host.Status(shard)
+	if err != nil || l.rows == nil || !status.Leads || !l.step(shard, &status) {
+		return
+	}
+	select {
+	case l.unsettled <- struct{}{}:
+	default:
 	}
 }
 

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -55,13 +54,7 @@ func (q *question) gone(view *GroupView) bool {
 
 // leaver asks other members before a replica ends. Questions come again while they have
 // no answer.
-type leaver struct {
-	wants chan question
-	mu    struct {
-		sync.Mutex
-		asking map[uint16]bool
-	}
-}
+type leaver struct{ errands[question] }
 
 const (
 	questionsMax   = 64
@@ -70,28 +63,7 @@ const (
 )
 
 func (v *leaver) init() {
-	v.wants = make(chan question, questionsMax)
-	v.mu.asking = map[uint16]bool{}
-}
-
-// want notes a question, unless the shard's is being asked or there are too many.
-func (v *leaver) want(q question) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.mu.asking[q.shard] {
-		return
-	}
-	select {
-	case v.wants <- q:
-		v.mu.asking[q.shard] = true
-	default:
-	}
-}
-
-func (v *leaver) done(shard uint16) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.mu.asking, shard)
+	v.errands.init(questionsMax, func(q *question) uint16 { return q.shard })
 }
 
 // askMembers asks one question after the other until the node closes.

@@ -36,7 +36,7 @@ type Creation struct {
 
 // Defaults of Limits.
 const (
-	MovesMaxDefault        = 4
+	MovesMaxDefault        = 8
 	ReplaceAfterMsDefault  = 10 * 60 * 1000
 	RetargetAfterMsDefault = 60 * 1000
 	UsedShareMaxDefault    = 0.9

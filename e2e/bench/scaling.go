@@ -33,10 +33,19 @@ func scaleOnce(ctx context.Context, b *bench, c *target.Cluster) error {
 		return err
 	}
 	phase := func(which string, act func(ctx context.Context) error) (*load.Result, error) {
+		before, err := c.Router.Usage()
+		if err != nil {
+			return nil, err
+		}
 		result, err := during(ctx, c.Router, feeds, act)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", which, err)
 		}
+		after, err := c.Router.Usage()
+		if err != nil {
+			return nil, err
+		}
+		b.lower(which, "CPU of all processes", "cores", (after.CPU-before.CPU).Seconds()/result.Elapsed.Seconds())
 		b.lower(which, "time", "s", result.Elapsed.Seconds())
 		reportTimes(b, which, result)
 		b.lower(which, "requests that failed", "", float64(result.Errors))
@@ -54,12 +63,18 @@ func scaleOnce(ctx context.Context, b *bench, c *target.Cluster) error {
 		return err
 	}
 	reportSlower(b, "3 to 5 nodes", steady, joined)
+	// What five nodes cost on the same processors without any move.
+	wide, err := phase("5 nodes, steady", func(ctx context.Context) error { return sleep(ctx, scalingBefore) })
+	if err != nil {
+		return err
+	}
+	reportSlower(b, "5 nodes, steady", steady, wide)
 	left, err := phase("5 to 3 nodes", func(ctx context.Context) error { return drain(ctx, c) })
 	if err != nil {
 		return err
 	}
 	reportSlower(b, "5 to 3 nodes", steady, left)
-	if steady.Errors+joined.Errors+left.Errors > 0 {
+	if steady.Errors+joined.Errors+wide.Errors+left.Errors > 0 {
 		return nil // what failed may have been written
 	}
 	sent := int64(0)

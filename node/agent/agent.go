@@ -45,6 +45,13 @@ const (
 	updateInterval  = 15 * time.Second
 	settleRetry     = 500 * time.Millisecond
 	storeTimeout    = 5 * time.Second
+	// adoptInterval is the least time between two maps from the watch. A map is synced to
+	// disk before it counts, and while shards move there may be dozens in a second: only
+	// the newest waits.
+	adoptInterval = 50 * time.Millisecond
+	// settleInterval is the least time between two writes of what groups have settled, so
+	// that the groups of a node that move together are written together.
+	settleInterval = 100 * time.Millisecond
 )
 
 // Agent runs until its context ends.
@@ -132,6 +139,7 @@ func (a *Agent) watch(ctx context.Context) {
 			if err := a.Adopt(view.Map); err != nil {
 				a.logger.Error("a shard map is refused", "epoch", view.Map.Epoch, "error", err)
 			}
+			sleep(ctx, adoptInterval)
 		}
 	}
 }
@@ -230,6 +238,7 @@ func (a *Agent) settle(ctx context.Context) {
 		if err != nil && !errors.Is(err, shardmap.ErrConflict) && !errors.Is(err, shardmap.ErrRolledBack) {
 			a.logger.Warn("what groups have settled could not be written; trying again", "error", err)
 		}
+		sleep(ctx, settleInterval)
 	}
 }
 

@@ -23,6 +23,9 @@ type Options struct {
 	// Ticks say when to plan again though nothing has changed: dead nodes are replaced
 	// when time has passed. nil: every TickInterval.
 	Ticks <-chan time.Time
+	// Pause is the least time between two looks at the store of which the first led to a
+	// write: what has moved meanwhile makes room for others in one write. 0: none.
+	Pause time.Duration
 	// Leaders tells who leads each shard, as far as it is known, and Transfer asks a
 	// leader to hand over. nil: leaders are left where they are.
 	Leaders  func() map[uint16]string
@@ -32,10 +35,12 @@ type Options struct {
 // Bounds and intervals.
 const (
 	TickInterval    = 2 * time.Second
-	campaignDelay   = time.Second // after a campaign that failed
-	transfersMax    = 4           // at a tick
+	WritePause      = 100 * time.Millisecond // for Options.Pause
+	campaignDelay   = time.Second            // after a campaign that failed
+	transfersMax    = 4                      // at a tick
 	transferTimeout = 5 * time.Second
-	stepsMax        = 1024 // without a look at the store in between
+	writesMax       = 1024 // without a look at the store in between
+	stepsMax        = 64   // in one write
 )
 
 // Loop plans and acts when it is elected.
@@ -119,7 +124,13 @@ func (l *Loop) Run(ctx context.Context) {
 		case <-ticks:
 			ticked = true
 		}
-		view = l.act(ctx, view, ticked)
+		before := view.Map
+		if view = l.act(ctx, view, ticked); view.Map != before && l.options.Pause > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(l.options.Pause):
+			}
+		}
 	}
 }
 
@@ -176,15 +187,12 @@ func (l *Loop) act(ctx context.Context, view shardmap.View, ticked bool) shardma
 	if view.Err != nil || view.Nodes == nil || waiting != nil || !l.Status().Elected {
 		return view
 	}
-	for range stepsMax {
-		steps := shardmap.Plan(state, l.options.Limits)
-		l.note(func(s *Status) {
-			s.LastPlan, s.StepsAhead, s.Summary = now, len(steps), shardmap.Summarize(state)
-		})
+	for range writesMax {
+		steps := l.plan(state, now)
 		if len(steps) == 0 {
 			break
 		}
-		if err := l.step(ctx, &state, steps[0]); err != nil {
+		if err := l.make(ctx, &state, steps); err != nil {
 			l.failed(ctx, steps[0], err)
 			break
 		}
@@ -206,29 +214,56 @@ func (l *Loop) logWaiting(before, is error) {
 	}
 }
 
-// step makes one step, and changes the state as it did.
-func (l *Loop) step(ctx context.Context, state *shardmap.State, s shardmap.Step) error {
-	if s.Kind == shardmap.StepRetire {
+// plan gives the steps that are made with the next write: those for rows, each planned
+// on what the ones before it change, or one of another kind. Each write of the map costs
+// a sync at the store and at every node, so moves that may begin together do.
+func (l *Loop) plan(state shardmap.State, now time.Time) (steps []shardmap.Step) {
+	for len(steps) < stepsMax {
+		ahead := shardmap.Plan(state, l.options.Limits)
+		l.note(func(s *Status) {
+			s.LastPlan, s.StepsAhead, s.Summary = now, len(ahead), shardmap.Summarize(state)
+		})
+		if len(ahead) == 0 || len(steps) > 0 && ahead[0].Kind != shardmap.StepIntend {
+			break
+		}
+		steps = append(steps, ahead[0])
+		next, err := ahead[0].Apply(state.Map)
+		if ahead[0].Kind != shardmap.StepIntend || err != nil {
+			break // make tells of the error
+		}
+		state.Map = &next
+	}
+	return steps
+}
+
+// make makes steps with one write, and changes the state as they did.
+func (l *Loop) make(ctx context.Context, state *shardmap.State, steps []shardmap.Step) error {
+	if s := steps[0]; s.Kind == shardmap.StepRetire {
 		if err := l.options.Store.Retire(ctx, s.Node, s.Incarnation); err != nil {
 			return err
 		}
 		state.Incarnations = withRetired(state.Incarnations, s.Node, s.Incarnation)
 	} else {
-		next, err := s.Apply(state.Map)
-		if err != nil {
-			return err
-		}
-		epoch := uint64(0)
+		epoch, next := uint64(0), state.Map
 		if state.Map != nil {
 			epoch = state.Map.Epoch
 		}
-		if err := l.options.Store.CompareAndSwap(ctx, epoch, next); err != nil {
+		for _, s := range steps {
+			changed, err := s.Apply(next)
+			if err != nil {
+				return err
+			}
+			next = &changed
+		}
+		if err := l.options.Store.CompareAndSwap(ctx, epoch, *next); err != nil {
 			return err
 		}
-		state.Map = &next
+		state.Map = next
 	}
-	l.note(func(status *Status) { status.Steps[s.Reason]++ })
-	l.options.Log.Info("placement step", "kind", s.Kind, "reason", s.Reason, "shard", s.Shard, "members", nodesOf(s.Intended), "node", s.Node)
+	for _, s := range steps {
+		l.note(func(status *Status) { status.Steps[s.Reason]++ })
+		l.options.Log.Info("placement step", "kind", s.Kind, "reason", s.Reason, "shard", s.Shard, "members", nodesOf(s.Intended), "node", s.Node)
+	}
 	return nil
 }
 
