@@ -85,6 +85,7 @@ func (x *sender) attempt(ctx context.Context, b *batch) (result *tickmeshv1.Writ
 	stop := context.AfterFunc(ctx, x.cancel)
 	defer stop()
 	m, of := x.handles.message(b)
+	m.Level = wire.FromLevel(x.client.options.WriteLevel)
 	x.sequence++
 	request := &tickmeshv1.WriteStreamRequest{Sequence: x.sequence, Batch: m, TimeoutMs: uint32(timeout.Milliseconds())}
 	// After a failed Send, Recv tells why.
@@ -101,6 +102,9 @@ func (x *sender) attempt(ctx context.Context, b *batch) (result *tickmeshv1.Writ
 	}
 	if err == nil {
 		result, err = resultOf(answer, x.sequence)
+	}
+	if err == nil && result.GetLevel() != m.GetLevel() {
+		err = fmt.Errorf("%w: %s does not know the level %v; the batch is written by a majority", ErrVersion, x.endpoint.address, m.GetLevel())
 	}
 	x.endpoint.told(err)
 	return result, of, err

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials"
+
+	"github.com/tickmesh/tickmesh/api/series"
 )
 
 // Options configure a Client. Endpoints is required; zero means the default.
@@ -24,6 +26,11 @@ type Options struct {
 	AttemptTimeout time.Duration
 	// WriteTimeout bounds all attempts to write one batch; default 60 s.
 	WriteTimeout time.Duration
+	// WriteLevel says how many replicas are waited for: series.LevelMajority, or
+	// series.LevelAll for every full voter too. A batch that one of them does not have
+	// within WriteTimeout ends with ErrUnavailable, though it is written and will not be
+	// undone.
+	WriteLevel series.Level
 	// CallTimeout bounds all attempts of other calls that answer at once, where their
 	// context has no deadline; default 30 s. Queries have that of their context.
 	CallTimeout time.Duration
@@ -65,6 +72,9 @@ func (o *Options) check() error {
 		if d < 0 {
 			return fmt.Errorf("%w: a time of %v", ErrOptions, d)
 		}
+	}
+	if o.WriteLevel > series.LevelAll {
+		return fmt.Errorf("%w: WriteLevel is %d", ErrOptions, o.WriteLevel)
 	}
 	if o.RetryDelayMin > o.RetryDelayMax {
 		return fmt.Errorf("%w: RetryDelayMin is longer than RetryDelayMax", ErrOptions)

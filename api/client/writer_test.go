@@ -397,3 +397,57 @@ func TestClosedClient(t *testing.T) {
 		t.Errorf("a writer of a closed client: %v", err)
 	}
 }
+
+// TestWriteLevel: the level travels, and a batch that has too few copies is sent again
+// under its id until it has all of them.
+func TestWriteLevel(t *testing.T) {
+	storage := apitest.NewStorage(4)
+	s, err := apitest.Start(apitest.Options(storage), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Kill()
+	var mu sync.Mutex
+	ids := map[series.BatchID]int{}
+	storage.SetHook(func(frame *series.Frame, apply func() (series.Outcome, error)) (series.Outcome, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if frame.Level != series.LevelAll {
+			t.Errorf("level %d", frame.Level)
+		}
+		ids[frame.ID]++
+		outcome, err := apply()
+		if err == nil && ids[frame.ID] < 3 {
+			err = &series.CopiesError{Copies: 1, Missing: 1}
+		}
+		return outcome, err
+	})
+	c, err := client.New(client.Options{
+		Endpoints: []string{s.Address}, WriteLevel: series.LevelAll, RetryDelayMin: time.Microsecond, RetryDelayMax: time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	w := newWriter(t, c, client.WriterOptions{})
+	one, err := client.NewSeries("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Append(t.Context(), one, 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for id, times := range ids {
+		if times != 3 || len(ids) != 1 {
+			t.Errorf("batch %v was sent %d times, of %d batches", id, times, len(ids))
+		}
+	}
+	if _, err := client.New(client.Options{Endpoints: []string{s.Address}, WriteLevel: series.LevelAll + 1}); !errors.Is(err, client.ErrOptions) {
+		t.Error(err)
+	}
+}

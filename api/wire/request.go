@@ -197,6 +197,7 @@ func (f *field) take(message []byte) (n int, err error) {
 func (r *RequestReader) frame(message []byte, f *ReceivedFrame) bool {
 	*f = ReceivedFrame{Frame: series.Frame{Parts: f.Frame.Parts[:0]}}
 	var v field
+	var level tickmeshv1.WriteLevel
 	for points := uint64(0); len(message) > 0; {
 		if !r.field(&message, &v) {
 			break
@@ -207,8 +208,8 @@ func (r *RequestReader) frame(message []byte, f *ReceivedFrame) bool {
 		case v.number == frameTimeoutMs && v.kind == protowire.VarintType:
 			f.TimeoutMs = uint32(v.value)
 			f.Frame.Timeout = time.Duration(f.TimeoutMs) * time.Millisecond
-		case v.number == frameLevel && v.kind == protowire.VarintType && f.Err == nil:
-			f.Frame.Level, f.Err = ToLevel(tickmeshv1.WriteLevel(min(v.value, math.MaxInt32)))
+		case v.number == frameLevel && v.kind == protowire.VarintType:
+			level = tickmeshv1.WriteLevel(int32(v.value)) //nolint:gosec // as protobuf reads it
 		case v.number == frameBatchID && v.kind == protowire.BytesType:
 			r.batchID(v.bytes, &f.Frame.ID)
 		case v.number == frameParts && v.kind == protowire.BytesType:
@@ -218,6 +219,9 @@ func (r *RequestReader) frame(message []byte, f *ReceivedFrame) bool {
 	}
 	for i := range f.Frame.Parts {
 		r.seen[f.Frame.Parts[i].Shard/64] = 0
+	}
+	if f.Err == nil {
+		f.Frame.Level, f.Err = ToLevel(level)
 	}
 	if f.Err == nil {
 		f.Err = checkFrame(&f.Frame)

@@ -24,7 +24,11 @@ func TestRequestEncoding(t *testing.T) {
 				Sequence: rapid.Uint64().Draw(t, "sequence"), TimeoutMs: rapid.Uint32().Draw(t, "timeout"),
 				ID: series.BatchID{Session: rapid.Uint64().Draw(t, "session"), Counter: rapid.Uint64().Draw(t, "counter")},
 			}
+			if rapid.Bool().Draw(t, "all") {
+				f.Level = series.LevelAll
+			}
 			m := &nodev1.Frame{
+				Level:    tickmeshv1.WriteLevel(f.Level),
 				Sequence: f.Sequence, TimeoutMs: f.TimeoutMs, BatchId: &tickmeshv1.BatchId{Session: f.ID.Session, Counter: f.ID.Counter},
 			}
 			size += FrameBytesMax
@@ -56,6 +60,7 @@ func FuzzWriteRequest(f *testing.F) {
 	for _, m := range []*nodev1.WriteRequest{
 		{},
 		{Frames: []*nodev1.Frame{{}, {Parts: []*nodev1.Part{{Shard: 3, Era: 1, Batch: []byte("x"), Points: 2}}}}},
+		{Frames: []*nodev1.Frame{{Level: 1, Parts: []*nodev1.Part{{Points: 2}}}, {Level: 2, Parts: []*nodev1.Part{{Points: 2}}}}},
 		{Frames: []*nodev1.Frame{{
 			Sequence: 5, TimeoutMs: 7, BatchId: &tickmeshv1.BatchId{Session: 1, Counter: 2},
 			Parts: []*nodev1.Part{{Shard: 65535, Points: 1 << 31}, {Points: 1 << 31}, {Shard: 65535}},
@@ -90,7 +95,7 @@ func checkReceived(t *testing.T, got *ReceivedFrame, want *nodev1.Frame) {
 		t.Fatalf("%+v of %v", got, want)
 	}
 	id := series.BatchID{Session: want.GetBatchId().GetSession(), Counter: want.GetBatchId().GetCounter()}
-	valid := len(want.GetParts()) > 0 && (id.Session == 0) == (id.Counter == 0)
+	valid := len(want.GetParts()) > 0 && want.GetLevel() >= 0 && want.GetLevel() <= 1 && (id.Session == 0) == (id.Counter == 0)
 	seen, points := map[uint32]bool{}, uint64(0)
 	for _, p := range want.GetParts() {
 		valid = valid && p.GetShard() <= shardMax && !seen[p.GetShard()]
@@ -108,7 +113,8 @@ func checkReceived(t *testing.T, got *ReceivedFrame, want *nodev1.Frame) {
 			t.Fatalf("part %d of %+v", i, got.Frame)
 		}
 	}
-	if len(got.Frame.Parts) != len(want.GetParts()) || uint64(got.Frame.Points) != min(points, 1<<31-1) || got.Frame.ID != id {
+	if len(got.Frame.Parts) != len(want.GetParts()) || uint64(got.Frame.Points) != min(points, 1<<31-1) || got.Frame.ID != id ||
+		FromLevel(got.Frame.Level) != want.GetLevel() {
 		t.Fatalf("%+v of %v", got, want)
 	}
 }

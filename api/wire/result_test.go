@@ -29,8 +29,12 @@ func drawAnswer(t *rapid.T) (a answered) {
 	plain := rapid.Bool().Draw(t, "plain")
 	for i := range rapid.IntRange(1, 4).Draw(t, "parts") {
 		o := PartOutcome{Copies: rapid.IntRange(1, 300).Draw(t, "copies")}
-		switch kind := rapid.IntRange(0, 3).Draw(t, "kind"); {
+		switch kind := rapid.IntRange(0, 5).Draw(t, "kind"); {
 		case plain:
+		case kind == 4:
+			o.Level = series.LevelAll
+		case kind == 5:
+			o.Missing = 1
 		case kind == 1:
 			o = PartOutcome{Err: &NotLeaderError{Shard: uint16(i), Leader: "b"}}
 		case kind == 2:

@@ -152,7 +152,12 @@ func (x *session) encode(b *tickmeshv1.Batch, out *outgoing) error {
 	if err != nil {
 		return err
 	}
+	level, err := wire.ToLevel(b.GetLevel())
+	if err != nil {
+		return err
+	}
 	out.begin(id)
+	out.frame.Level = level
 	if err := x.resolve(handles); err != nil {
 		return err
 	}

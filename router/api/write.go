@@ -79,6 +79,7 @@ func (p *pending) write(ctx context.Context, timeout time.Duration) (*tickmeshv1
 	}
 	if frame.Points == 0 {
 		p.s.metrics.written(0, len(result.GetRefused()))
+		result.Level = p.batch.GetLevel()
 		return result, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -91,7 +92,7 @@ func (p *pending) write(ctx context.Context, timeout time.Duration) (*tickmeshv1
 	if err != nil {
 		return nil, p.s.metrics.failed(writeMessageOf(ctx, err))
 	}
-	result.Copies = uint32(max(0, outcome.Copies))
+	result.Copies, result.Level = uint32(max(0, outcome.Copies)), p.batch.GetLevel()
 	for i := range outcome.Refused {
 		r := &outcome.Refused[i]
 		number, ok := p.out.refused(r)

@@ -229,3 +229,10 @@ def test_generated_code_is_what_the_proto_files_say(tmp_path):
     made = {p.name: p.read_text() for p in (tmp_path / "tickmesh/v1").glob("*_pb2*.py*")}
     kept = {p.name: p.read_text() for p in (root / "api/python/src/tickmesh/v1").glob("*_pb2*.py*")}
     assert made == kept, "run hack/scripts/python-generate.sh"
+
+
+def test_level_all(grpc_address, database):
+    with Client([grpc_address], write_level_all=True) as client:
+        with client.writer() as writer:
+            writer.append(Series("m", database=database), 1, 2.5)
+        assert contents(client, database) == {Series("m", database=database): {1: bits(2.5)}}

@@ -10,6 +10,9 @@ from tickmesh import errors
 from tickmesh.model import TIME_MS_MAX, TIME_MS_MIN, Sample, Series
 from tickmesh.v1 import write_pb2
 
+MAJORITY = write_pb2.WRITE_LEVEL_UNSPECIFIED
+ALL = write_pb2.WRITE_LEVEL_ALL
+
 POINTS_MAX = 50_000
 BYTES_MAX = 3 << 20
 
@@ -47,9 +50,10 @@ class Batch:
         self.values.append(value)
         self._previous_ms = time_ms
 
-    def to_message(self, session: int, counter: int) -> Any:
+    def to_message(self, session: int, counter: int, level: int = MAJORITY) -> Any:
         """Gives the message."""
         return write_pb2.Batch(
+            level=level,
             batch_id=write_pb2.BatchId(session=session, counter=counter),
             definitions=[write_pb2.SeriesHandle(handle=n, series=s.to_message()) for s, n in self.series.items()],
             handles=self.handles,

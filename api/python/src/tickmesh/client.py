@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, 
 import grpc
 
 from tickmesh import errors
-from tickmesh.batch import BYTES_MAX, POINTS_MAX, Batch, Session
+from tickmesh.batch import ALL, BYTES_MAX, MAJORITY, POINTS_MAX, Batch, Session
 from tickmesh.model import Chunk, Sample, Selector, Series, Windows, decode, encode
 from tickmesh.v1 import cluster_pb2, cluster_pb2_grpc, query_pb2, query_pb2_grpc, scan_pb2, write_pb2, write_pb2_grpc
 from tickmesh.writer import Writer
@@ -92,8 +92,11 @@ class Client:
         attempt_timeout: float = 10.0,
         write_timeout: float = 60.0,
         call_timeout: float = 30.0,
+        write_level_all: bool = False,
     ) -> None:
-        """endpoints are the gRPC addresses, host:port, of routers or of one standalone server."""
+        """endpoints are the gRPC addresses, host:port, of routers or of one standalone server. With write_level_all a
+        write waits for every full voter of its shards, not only for a majority. A batch that one of them does not have
+        within write_timeout seconds ends with Unavailable, though it is written and will not be undone."""
         if not endpoints:
             raise ValueError("no endpoints")
         self._endpoints = [_Endpoint(address, tls) for address in endpoints]
@@ -101,6 +104,7 @@ class Client:
         self._lock = threading.Lock()
         self._session = Session()
         self._closed = threading.Event()
+        self._level = ALL if write_level_all else MAJORITY
         self._attempt_timeout, self._write_timeout, self._call_timeout = attempt_timeout, write_timeout, call_timeout
 
     def close(self) -> None:
@@ -182,12 +186,14 @@ class Client:
         while rest is not None:
             counter = session.take()
             try:
-                request = write_pb2.WriteRequest(batch=rest.to_message(session.number, counter))
+                request = write_pb2.WriteRequest(batch=rest.to_message(session.number, counter, self._level))
                 response = self._call(
                     lambda e, left: e.write.Write(request, timeout=left), max(0.0, deadline - time.monotonic())
                 )
             finally:
                 session.give(counter)
+            if response.result.level != self._level:
+                raise errors.VersionMismatch("the server does not know the level of the write; it is written by a majority")
             rest, why, forever = rest.refusals(response.result)
             refused += forever
             if rest is not None and why is not None:

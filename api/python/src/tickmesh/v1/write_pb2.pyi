@@ -1,11 +1,19 @@
 from tickmesh.v1 import error_pb2 as _error_pb2
 from tickmesh.v1 import scan_pb2 as _scan_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class WriteLevel(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WRITE_LEVEL_UNSPECIFIED: _ClassVar[WriteLevel]
+    WRITE_LEVEL_ALL: _ClassVar[WriteLevel]
+WRITE_LEVEL_UNSPECIFIED: WriteLevel
+WRITE_LEVEL_ALL: WriteLevel
 
 class BatchId(_message.Message):
     __slots__ = ("session", "counter")
@@ -24,18 +32,20 @@ class SeriesHandle(_message.Message):
     def __init__(self, handle: _Optional[int] = ..., series: _Optional[_Union[_scan_pb2.Series, _Mapping]] = ...) -> None: ...
 
 class Batch(_message.Message):
-    __slots__ = ("batch_id", "definitions", "handles", "time_deltas_ms", "values")
+    __slots__ = ("batch_id", "definitions", "handles", "time_deltas_ms", "values", "level")
     BATCH_ID_FIELD_NUMBER: _ClassVar[int]
     DEFINITIONS_FIELD_NUMBER: _ClassVar[int]
     HANDLES_FIELD_NUMBER: _ClassVar[int]
     TIME_DELTAS_MS_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
     batch_id: BatchId
     definitions: _containers.RepeatedCompositeFieldContainer[SeriesHandle]
     handles: _containers.RepeatedScalarFieldContainer[int]
     time_deltas_ms: _containers.RepeatedScalarFieldContainer[int]
     values: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, batch_id: _Optional[_Union[BatchId, _Mapping]] = ..., definitions: _Optional[_Iterable[_Union[SeriesHandle, _Mapping]]] = ..., handles: _Optional[_Iterable[int]] = ..., time_deltas_ms: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ...) -> None: ...
+    level: WriteLevel
+    def __init__(self, batch_id: _Optional[_Union[BatchId, _Mapping]] = ..., definitions: _Optional[_Iterable[_Union[SeriesHandle, _Mapping]]] = ..., handles: _Optional[_Iterable[int]] = ..., time_deltas_ms: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., level: _Optional[_Union[WriteLevel, str]] = ...) -> None: ...
 
 class RefusedSeries(_message.Message):
     __slots__ = ("handle", "error")
@@ -46,12 +56,14 @@ class RefusedSeries(_message.Message):
     def __init__(self, handle: _Optional[int] = ..., error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class WriteResult(_message.Message):
-    __slots__ = ("copies", "refused")
+    __slots__ = ("copies", "refused", "level")
     COPIES_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
     copies: int
     refused: _containers.RepeatedCompositeFieldContainer[RefusedSeries]
-    def __init__(self, copies: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[RefusedSeries, _Mapping]]] = ...) -> None: ...
+    level: WriteLevel
+    def __init__(self, copies: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[RefusedSeries, _Mapping]]] = ..., level: _Optional[_Union[WriteLevel, str]] = ...) -> None: ...
 
 class WriteRequest(_message.Message):
     __slots__ = ("batch",)
