@@ -6,68 +6,78 @@ import "github.com/tickmesh/tickmesh/api/shardmap"
 // the store and Kubernetes still have of nodes without a pod.
 func (d *decision) cleanUp() {
 	for ordinal := d.Replicas; ordinal < d.ordinals(); ordinal++ {
-		node := d.NodeName(ordinal)
-		if d.live(node) || d.named(node) {
-			continue
+		node, pod := d.NodeName(ordinal), d.pod(ordinal)
+		if d.live(node) || d.named(node) || ordinal < d.target && d.usable(ordinal) {
+			continue // it comes back as it was
 		}
-		if pod := d.pod(ordinal); pod != nil {
-			if pod.Machine != "" && d.machineGone(pod.Machine) {
-				d.giveUp(ordinal)
-			}
-			continue
+		switch {
+		case pod == nil:
+			d.finish(ordinal)
+		case pod.Machine == "" || !d.machineGone(pod.Machine):
+		case !d.giveUp(ordinal, ReasonMachineLost):
+			// Its machine cannot say that the process has ended, but an incarnation that
+			// is retired cannot come back.
+			d.do(Action{Kind: DeletePod, Reason: ReasonMachineLost, Node: node, UID: pod.UID, Force: true})
 		}
-		d.finish(ordinal)
 	}
 }
 
 // finish ends a node that has no pod and is in no row.
 func (d *decision) finish(ordinal int) {
 	node, claim := d.NodeName(ordinal), d.claim(ordinal)
-	desired := d.State.Desired[node]
-	if ordinal < d.Want.Count && d.usable(ordinal) {
-		return // it comes back as it was
-	}
-	keep := claim != nil && !claim.Terminating && !d.Want.DeleteClaims && ordinal >= d.Want.Count
+	desired, retired := d.State.Desired[node], d.retired(node)
+	given := claim != nil && claim.GivenUp
+	keep := claim != nil && !claim.Terminating && !d.Want.DeleteClaims && ordinal >= d.target
 	switch {
-	case keep && desired == shardmap.Gone && !d.retired(node):
-		d.setDesired(node, shardmap.Draining, ReasonCleaning)
-	case keep:
-	case desired != shardmap.Gone && d.known(node) && !d.retired(node):
+	case ordinal < d.target && given && !claim.Terminating && !retired && desired != shardmap.Gone:
+		d.markClaim(claim, false, ReasonReactivated)
+	case keep && d.known(node) && !retired && !given && desired != shardmap.Gone:
+		if desired != shardmap.Draining {
+			d.setDesired(node, shardmap.Draining, ReasonCleaning)
+		}
+	case desired != shardmap.Gone && d.known(node) && !retired && !keep && d.marked(claim):
 		d.setDesired(node, shardmap.Gone, ReasonCleaning)
-	case d.retireAll(node, ReasonCleaning):
-	case claim != nil:
+	case d.giveUp(ordinal, ReasonCleaning):
+	case claim != nil && !keep:
 		d.deleteClaim(claim, ReasonCleaning)
 	case desired != "":
 		d.setDesired(node, "", ReasonCleaning)
 	}
 }
 
-// retireAll retires the data folders of a node that are not yet. It says whether there
-// were any.
-func (d *decision) retireAll(node string, reason Reason) bool {
-	any := false
+// marked says whether a claim needs no mark any more.
+func (d *decision) marked(claim *Claim) bool {
+	return claim == nil || claim.GivenUp || claim.Terminating
+}
+
+// giveUp marks the claim of a node, then retires the node's data folders. It says
+// whether there was something to do. A claim whose data folder is retired is marked
+// always, so that no node finds it: which folder is on it nobody could say otherwise.
+func (d *decision) giveUp(ordinal int, reason Reason) bool {
+	node, claim := d.NodeName(ordinal), d.claim(ordinal)
+	busy := false
 	for _, incarnation := range d.State.Incarnations[node] {
-		if !incarnation.Retired {
-			d.do(Action{Kind: Retire, Reason: reason, Node: node, Incarnation: incarnation.ID})
-			any = true
+		if incarnation.Retired {
+			continue
 		}
+		if !d.marked(claim) {
+			d.markClaim(claim, true, reason)
+			return true
+		}
+		d.do(Action{Kind: Retire, Reason: reason, Node: node, Incarnation: incarnation.ID})
+		busy = true
 	}
-	return any
+	return busy
+}
+
+func (d *decision) markClaim(claim *Claim, givenUp bool, reason Reason) {
+	d.do(Action{
+		Kind: MarkClaim, Reason: reason, Node: d.NodeName(claim.Ordinal), Claim: claim.Name, UID: claim.UID, GivenUp: givenUp,
+	})
 }
 
 func (d *decision) deleteClaim(claim *Claim, reason Reason) {
 	if !claim.Terminating {
 		d.do(Action{Kind: DeleteClaim, Reason: reason, Node: d.NodeName(claim.Ordinal), Claim: claim.Name, UID: claim.UID})
 	}
-}
-
-// giveUp retires a node and then deletes its pod by force: its machine cannot say that
-// the process has ended, but an incarnation that is retired cannot come back.
-func (d *decision) giveUp(ordinal int) {
-	node := d.NodeName(ordinal)
-	if d.retireAll(node, ReasonMachineLost) {
-		return
-	}
-	pod := d.pod(ordinal)
-	d.do(Action{Kind: DeletePod, Reason: ReasonMachineLost, Node: node, UID: pod.UID, Force: true})
 }

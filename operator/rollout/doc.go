@@ -9,7 +9,8 @@
 //
 //	R1  A node is drained before its pod goes; a pod goes by scaling only when placement
 //	    has named its node in no row for EmptyForMs while it was to be drained.
-//	R2  A drain that would lose copies or space is not begun (shardmap.CheckDrain).
+//	R2  A drain that would lose copies or space is not begun (shardmap.CheckDrain), and
+//	    none while another node that holds shards is down.
 //	R3  A node that runs is restarted only when every shard in which it votes keeps a
 //	    majority and a complete copy without it, all other pods are ready, and one at a
 //	    time. A shard that cannot have more voters than it has, because there are too
@@ -17,7 +18,8 @@
 //	    meanwhile: it needs all its voters.
 //	R4  A volume is given up only when its claim or machine is lost, its node holds no
 //	    lease, every shard of it has a majority and a complete copy without it, and its
-//	    incarnations are retired.
+//	    incarnations are retired. Its claim is marked before: so a machine that comes
+//	    back too late cannot keep it, and one that comes back in time does.
 //	R5  A volume that scaling has left over is deleted only where the policy says so, or
 //	    when its incarnation is retired and its ordinal is wanted again.
 //	R6  What is wanted can change at any moment: a node that is wanted again becomes

@@ -43,7 +43,8 @@ type Claim struct {
 	Name, UID   string
 	Machine     string // the only machine that can mount the volume; empty: any
 	Lost        bool   // its volume does not exist any more
-	Terminating bool
+	GivenUp     bool   // it is marked: its node's incarnation is being retired
+	Terminating bool   // it is being deleted, and goes when no pod uses it
 }
 
 // Machine is a machine of Kubernetes, which calls it a node.

@@ -11,6 +11,7 @@ const (
 	Retire      ActionKind = "retire"       // Store.Retire(Node, Incarnation)
 	Scale       ActionKind = "scale"        // set the StatefulSet's replicas
 	DeletePod   ActionKind = "delete pod"   // with UID as the precondition
+	MarkClaim   ActionKind = "mark claim"   // say by an annotation whether it is given up
 	DeleteClaim ActionKind = "delete claim" // with UID as the precondition
 )
 
@@ -22,8 +23,9 @@ type Action struct {
 	Desired     shardmap.Desired // of Desire; "" forgets the node
 	Incarnation string           // of Retire
 	Replicas    int              // of Scale
-	UID         string           // of DeletePod and DeleteClaim
-	Claim       string           // of DeleteClaim: its name
+	UID         string           // of DeletePod, MarkClaim and DeleteClaim
+	Claim       string           // of MarkClaim and DeleteClaim: its name
+	GivenUp     bool             // of MarkClaim
 	Force       bool             // of DeletePod: its machine cannot say that it has ended
 }
 
@@ -43,10 +45,11 @@ const (
 	ReasonCleaning    Reason = "CleaningUp"
 )
 
-// Refusal is a drain that is not begun.
+// Refusal is a drain that is not begun, or that cannot go on.
 type Refusal struct {
 	Nodes []string
 	Scale bool // it is a scale-in; else a drain by name
+	Begun bool // it was begun, and waits with what is left; nodes by count and by name
 	Err   error
 }
 
@@ -107,6 +110,7 @@ type decision struct {
 	plan Plan
 	// desired is what will be desired once the actions so far are made.
 	desired map[string]shardmap.Desired
+	target  int // pods that there have to be
 }
 
 func (d *decision) do(a Action) { d.plan.Actions = append(d.plan.Actions, a) }

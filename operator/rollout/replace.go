@@ -6,6 +6,9 @@ func (d *decision) replace() {
 	for ordinal := range d.Replicas {
 		loss, lost := d.loss(ordinal)
 		if !lost {
+			if claim := d.claim(ordinal); claim != nil && claim.GivenUp && !claim.Terminating && !d.retired(d.NodeName(ordinal)) {
+				d.markClaim(claim, false, ReasonReactivated) // its machine is back in time
+			}
 			continue
 		}
 		if d.State.Map != nil {
@@ -25,7 +28,9 @@ func (d *decision) replace() {
 func (d *decision) loss(ordinal int) (Loss, bool) {
 	node, claim, pod := d.NodeName(ordinal), d.claim(ordinal), d.pod(ordinal)
 	switch {
-	case claim != nil && claim.Lost:
+	case claim != nil && claim.GivenUp && d.retired(node) && !d.live(node):
+		return Loss{Node: node, Reason: ReasonMachineLost, Machine: claim.Machine}, true // it came back, too late
+	case claim != nil && (claim.Lost || claim.Terminating):
 		return Loss{Node: node, Reason: ReasonVolumeLost, Machine: claim.Machine}, true
 	case claim != nil && claim.Machine != "" && d.machineGone(claim.Machine):
 		return Loss{Node: node, Reason: ReasonMachineLost, Machine: claim.Machine}, true
@@ -37,17 +42,18 @@ func (d *decision) loss(ordinal int) (Loss, bool) {
 }
 
 // replaceVolume gives up an incarnation, then its claim and its pod. The claim goes
-// first: it stays as terminating until its pod has gone, so that no new pod finds it.
+// before the pod: it stays as terminating until its pod has gone, so that no new pod
+// finds it.
 func (d *decision) replaceVolume(ordinal int, reason Reason) {
 	node, claim, pod := d.NodeName(ordinal), d.claim(ordinal), d.pod(ordinal)
-	bound := claim != nil && (claim.Lost || claim.Machine != "" && d.machineGone(claim.Machine))
+	bound := claim != nil && (claim.Lost || claim.GivenUp || claim.Terminating || claim.Machine != "" && d.machineGone(claim.Machine))
 	if !bound && !d.retired(node) {
 		return // another machine can mount the volume: Kubernetes moves the pod
 	}
-	if bound && d.retireAll(node, reason) {
-		return
-	}
 	if bound {
+		if d.giveUp(ordinal, reason) {
+			return
+		}
 		d.deleteClaim(claim, reason)
 	}
 	if pod != nil && pod.Machine != "" && (bound || d.machineGone(pod.Machine)) {

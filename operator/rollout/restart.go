@@ -40,6 +40,9 @@ func (d *decision) restart() {
 
 // risk says why a pod that runs may not be restarted now; "": it may.
 func (d *decision) risk(pod *Pod) string {
+	if claim := d.claim(pod.Ordinal); claim != nil && claim.Terminating {
+		return "its volume claim is being deleted, and would go with the pod"
+	}
 	if why := d.unsettled(pod.Ordinal); why != "" {
 		return why
 	}
@@ -55,7 +58,7 @@ func (d *decision) restartPod(pod *Pod) {
 
 // broken says whether a pod does nothing that a restart could take away.
 func (d *decision) broken(pod *Pod) bool {
-	if pod.Ready {
+	if claim := d.claim(pod.Ordinal); pod.Ready || claim != nil && claim.Terminating {
 		return false
 	}
 	if !pod.Running {

@@ -88,8 +88,8 @@ func (f *Facts) lone(shard int) bool {
 	row := &f.State.Map.Rows[shard]
 	leader := f.leader(shard)
 	replication := f.State.Map.Settings.Replication
-	few := replication == 1 || replication == 2 && f.Want.Count < voters2
-	if !few || leader == nil || row.Intended != nil || len(row.Members) > replication {
+	few := replication == 1 || f.holders() < votersMin
+	if !few || leader == nil || row.Intended != nil || len(row.Members) >= votersMin || len(row.Members) > replication {
 		return false
 	}
 	for _, m := range row.Members {
@@ -100,8 +100,19 @@ func (f *Facts) lone(shard int) bool {
 	return true
 }
 
-// voters2 is the number of voters with replication 2: two copies and a witness.
-const voters2 = 3
+// holders gives the number of nodes that may hold shards.
+func (f *Facts) holders() int {
+	holders := 0
+	for ordinal := range f.Want.Count {
+		if node := f.NodeName(ordinal); !f.Want.Drained[node] || f.State.Desired[node] != shardmap.Draining {
+			holders++
+		}
+	}
+	return holders
+}
+
+// votersMin is the least number of voters that can do without one.
+const votersMin = 3
 
 // votes says whether a node votes in a shard, or is to.
 func (f *Facts) votes(shard int, node string) bool {

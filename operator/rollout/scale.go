@@ -22,8 +22,12 @@ func (d *decision) desire() {
 	top := d.ordinals()
 	for ordinal := range top {
 		node := d.NodeName(ordinal)
-		if desired := d.desired[node]; d.wanted(ordinal) && desired != "" && desired != shardmap.Active && d.usable(ordinal) {
+		switch desired := d.desired[node]; {
+		case ordinal >= d.Want.Count || !d.usable(ordinal):
+		case d.wanted(ordinal) && desired != "" && desired != shardmap.Active:
 			d.setDesired(node, shardmap.Active, ReasonReactivated)
+		case !d.wanted(ordinal) && desired == shardmap.Gone:
+			d.setDesired(node, shardmap.Draining, ReasonReactivated)
 		}
 	}
 	var leaving []string
@@ -41,6 +45,7 @@ func (d *decision) desire() {
 			d.drain([]string{node}, ReasonDraining)
 		}
 	}
+	d.tellStuck()
 }
 
 func (d *decision) setDesired(node string, desired shardmap.Desired, reason Reason) {
@@ -61,16 +66,76 @@ func (d *decision) drain(group []string, reason Reason) {
 			known = append(known, node)
 		}
 	}
-	if len(known) > 0 && d.State.Map != nil {
-		state := d.State
-		state.Desired = d.desired
-		if _, err := shardmap.CheckDrain(state, d.Limits, d.rates(), known...); err != nil {
-			d.plan.Refusals = append(d.plan.Refusals, Refusal{Nodes: fresh, Scale: reason == ReasonScalingIn, Err: err})
-			return
-		}
+	if down := d.down(group); down != "" && len(known) > 0 {
+		d.wait(reason, "", fmt.Sprintf("%s is down, and has shards that may need what is to leave", down))
+		return
+	}
+	if err := d.checkDrain(known); err != nil {
+		d.plan.Refusals = append(d.plan.Refusals, Refusal{Nodes: fresh, Scale: reason == ReasonScalingIn, Err: err})
+		return
 	}
 	for _, node := range fresh {
 		d.setDesired(node, shardmap.Draining, reason)
+	}
+}
+
+// down gives a node with shards that is dead and not to be drained; "": there is none.
+// Placement counts on it to come back, and would take away a witness that stands in for
+// it.
+func (d *decision) down(group []string) string {
+	for _, node := range slices.Sorted(maps.Keys(d.State.Nodes)) {
+		state, desired := d.State.Nodes[node], d.desired[node]
+		if state.DeadSinceMs != 0 && (desired == "" || desired == shardmap.Active) && !slices.Contains(group, node) && d.named(node) {
+			return node
+		}
+	}
+	return ""
+}
+
+// checkDrain refuses a drain that cannot be done, or that would keep one from its end
+// that is under way and could reach it.
+func (d *decision) checkDrain(fresh []string) error {
+	if len(fresh) == 0 || d.State.Map == nil {
+		return nil
+	}
+	state := d.State
+	state.Desired = d.desired
+	begun, rates := d.begun(), d.rates()
+	_, err := shardmap.CheckDrain(state, d.Limits, rates, slices.Concat(begun, fresh)...)
+	if err == nil || len(begun) == 0 {
+		return err
+	}
+	if _, stuck := shardmap.CheckDrain(state, d.Limits, rates, begun...); stuck != nil {
+		_, err = shardmap.CheckDrain(state, d.Limits, rates, fresh...)
+	}
+	return err
+}
+
+// begun gives the nodes that are being drained and are not empty yet.
+func (d *decision) begun() []string {
+	var begun []string
+	for _, node := range slices.Sorted(maps.Keys(d.desired)) {
+		if desired := d.desired[node]; desired != shardmap.Active && desired != "" && d.named(node) {
+			begun = append(begun, node)
+		}
+	}
+	return begun
+}
+
+// tellStuck tells of a drain that was begun and cannot go on: what it needs has gone
+// since.
+func (d *decision) tellStuck() {
+	if d.State.Map == nil || d.State.Map.Moving() > 0 {
+		return
+	}
+	begun := d.begun()
+	if len(begun) == 0 {
+		return
+	}
+	state := d.State
+	state.Desired = d.desired
+	if _, err := shardmap.CheckDrain(state, d.Limits, d.rates(), begun...); err != nil {
+		d.plan.Refusals = append(d.plan.Refusals, Refusal{Nodes: begun, Begun: true, Err: err})
 	}
 }
 
@@ -83,48 +148,45 @@ func (d *decision) rates() shardmap.Rates {
 }
 
 // usable says whether a pod with this ordinal could take part with the volume that it
-// would find.
+// would find. One that holds shards is first brought back, whatever it finds: replace
+// sees to it then.
 func (d *decision) usable(ordinal int) bool {
-	if ordinal < d.Replicas {
+	node, claim := d.NodeName(ordinal), d.claim(ordinal)
+	if ordinal < d.Replicas || d.named(node) {
 		return true
 	}
-	node, claim := d.NodeName(ordinal), d.claim(ordinal)
-	return claim == nil || !claim.Terminating && !d.retired(node)
+	return claim == nil || !claim.Terminating && !claim.GivenUp && d.State.Desired[node] != shardmap.Gone
 }
 
 // needs says whether the pod of an ordinal is to be there: for the count, or because
-// its replicas have no other place yet.
+// somebody took it away with shards on it. Then it first comes back.
 func (d *decision) needs(ordinal int) bool {
-	if ordinal < d.Want.Count {
-		return true
-	}
-	node, claim := d.NodeName(ordinal), d.claim(ordinal)
-	return d.named(node) && claim != nil && !claim.Lost && !claim.Terminating && !d.retired(node)
+	return ordinal < d.Want.Count || d.named(d.NodeName(ordinal))
 }
 
 // scale sets the number of pods: up at once, down by one from the top when that node is
 // empty.
 func (d *decision) scale() {
-	target := d.Want.Count
-	for ordinal := target; ordinal < d.ordinals(); ordinal++ {
+	d.target = d.Want.Count
+	for ordinal := d.target; ordinal < d.ordinals(); ordinal++ {
 		if d.needs(ordinal) {
-			target = ordinal + 1
+			d.target = ordinal + 1
 		}
 	}
 	switch {
-	case target > d.Replicas:
-		d.scaleOut(target)
+	case d.target > d.Replicas:
+		d.scaleOut()
 	case d.Replicas > d.Want.Count:
 		d.scaleIn()
 	}
 }
 
-func (d *decision) scaleOut(target int) {
+func (d *decision) scaleOut() {
 	to := d.Replicas
-	for to < target && d.usable(to) {
+	for to < d.target && d.usable(to) {
 		to++
 	}
-	if to < target {
+	if to < d.target {
 		d.wait(ReasonScalingOut, d.NodeName(to), "the volume that it had before is being deleted")
 	}
 	if to > d.Replicas {

@@ -1,0 +1,433 @@
+package rollout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// decide decides, and holds the plan against what no plan may do.
+func (w *world) decide() Plan {
+	f := w.facts()
+	plan := Decide(f)
+	running := 0
+	for _, a := range plan.Actions {
+		switch a.Kind {
+		case DeletePod:
+			running += w.checkDeletePod(a)
+		case DeleteClaim:
+			w.checkDeleteClaim(a)
+		case Scale:
+			w.checkScale(a)
+		case Retire:
+			w.checkRetire(a)
+		case Desire:
+			w.checkDesire(a)
+		}
+	}
+	if running > 1 {
+		w.t.Fatalf("%d pods that run are deleted at once: %+v", running, plan.Actions)
+	}
+	return plan
+}
+
+func ordinalOf(name string) (ordinal int) {
+	_, _ = fmt.Sscanf(name, model+"-%d", &ordinal)
+	return ordinal
+}
+
+// checkDeletePod gives 1 when the process runs.
+func (w *world) checkDeletePod(a Action) int {
+	ordinal := ordinalOf(a.Node)
+	if !w.running(ordinal) {
+		if a.Reason == ReasonUpdating && w.pods[ordinal].revision == w.revision {
+			w.t.Fatalf("restarts a new pod: %+v", a)
+		}
+		return 0
+	}
+	if a.Reason != ReasonUpdating {
+		w.t.Fatalf("deletes a pod that runs: %+v", a)
+	}
+	for other := range w.replicas {
+		pod := w.pods[other]
+		holds := w.shardMap != nil && len(w.shardMap.MembersOn(node(other))) > 0
+		if other != ordinal && holds && (pod == nil || pod.terminating || !w.running(other) || !pod.caughtUp) {
+			w.t.Fatalf("restarts %s while %s is not well", a.Node, node(other))
+		}
+	}
+	if w.shardMap == nil {
+		return 1
+	}
+	settings, holders := w.shardMap.Settings, w.want.Count
+	for ordinal := range w.want.Count {
+		if w.want.Drained[node(ordinal)] && w.desired[node(ordinal)] == shardmap.Draining {
+			holders--
+		}
+	}
+	for shard, row := range w.shardMap.Rows {
+		concerned := slices.ContainsFunc(row.Members, func(m shardmap.Member) bool { return m.Node == a.Node && m.Role.Votes() })
+		if !concerned || w.whole(shard, a.Node) {
+			continue
+		}
+		if settings.Replication > 1 && holders > 2 {
+			w.t.Fatalf("shard %d needs %s, which is restarted: %+v", shard, a.Node, row)
+		}
+		if !w.whole(shard, "") {
+			w.t.Fatalf("%s is restarted while shard %d is not whole: %+v", a.Node, shard, row)
+		}
+	}
+	return 1
+}
+
+func (w *world) checkDeleteClaim(a Action) {
+	ordinal := ordinalOf(a.Node)
+	if w.running(ordinal) {
+		w.t.Fatalf("deletes the volume of a process that runs: %+v", a)
+	}
+	claim := w.claims[ordinal]
+	if claim.incarnation != "" && !w.isRetired(a.Node, claim.incarnation) {
+		w.t.Fatalf("deletes a volume that may come back: %+v", a)
+	}
+	for shard, row := range w.shardMapRows() {
+		if slices.ContainsFunc(row.Members, func(m shardmap.Member) bool { return m.Incarnation == claim.incarnation }) && !w.whole(shard, a.Node) {
+			w.t.Fatalf("deletes a volume that shard %d needs: %+v", shard, row)
+		}
+	}
+	gone := !w.up(claim.machine) || claim.lost || claim.givenUp || claim.terminating
+	if !gone && ordinal >= w.want.Count && !w.want.DeleteClaims {
+		w.t.Fatalf("deletes a volume that is to be kept: %+v", a)
+	}
+}
+
+func (w *world) shardMapRows() []shardmap.Row {
+	if w.shardMap == nil {
+		return nil
+	}
+	return w.shardMap.Rows
+}
+
+func (w *world) checkScale(a Action) {
+	if a.Replicas >= w.replicas {
+		return
+	}
+	top := node(w.replicas - 1)
+	if a.Replicas != w.replicas-1 || w.replicas-1 < w.want.Count {
+		w.t.Fatalf("scales from %d to %d, wanted are %d", w.replicas, a.Replicas, w.want.Count)
+	}
+	if w.desired[top] != shardmap.Draining && w.desired[top] != shardmap.Gone {
+		w.t.Fatalf("%s goes, and was not drained", top)
+	}
+	if w.shardMap != nil && len(w.shardMap.MembersOn(top)) > 0 {
+		w.t.Fatalf("%s goes with %d shards", top, len(w.shardMap.MembersOn(top)))
+	}
+}
+
+func (w *world) checkRetire(a Action) {
+	ordinal := ordinalOf(a.Node)
+	for shard, row := range w.shardMapRows() {
+		if slices.ContainsFunc(row.Members, func(m shardmap.Member) bool { return m.Incarnation == a.Incarnation }) {
+			if !w.whole(shard, a.Node) {
+				w.t.Fatalf("retires a copy that shard %d needs: %+v", shard, row)
+			}
+			if claim := w.claims[ordinal]; claim != nil && !claim.lost && !claim.givenUp && !claim.terminating {
+				w.t.Fatalf("retires a member of shard %d whose volume is there: %+v", shard, row)
+			}
+		}
+	}
+}
+
+func (w *world) checkDesire(a Action) {
+	ordinal := ordinalOf(a.Node)
+	wanted := ordinal < w.want.Count && !w.want.Drained[a.Node]
+	switch a.Desired {
+	case shardmap.Active:
+		if !wanted {
+			w.t.Fatalf("wants %s, which is not wanted", a.Node)
+		}
+	case shardmap.Draining:
+		if wanted {
+			w.t.Fatalf("drains %s, which is wanted", a.Node)
+		}
+	default:
+		if w.running(ordinal) {
+			w.t.Fatalf("gives up %s, which runs: %+v", a.Node, a)
+		}
+	}
+}
+
+// operate decides and makes some of the actions: an operator can be killed between any
+// two of them, and the world can change before they are made.
+func (w *world) operate(disturb func()) {
+	plan := w.decide()
+	if rapid.Bool().Draw(w.t, "late") {
+		disturb()
+	}
+	for _, a := range plan.Actions[:rapid.IntRange(0, len(plan.Actions)).Draw(w.t, "actions before it is killed")] {
+		w.act(a)
+	}
+	if rapid.IntRange(0, 9).Draw(w.t, "another operator") == 0 {
+		w.tracker = Tracker{}
+	}
+}
+
+// disturb does what people and machines do.
+func (w *world) disturb() {
+	replication := w.limits.Create.Settings.Replication
+	names := slices.Sorted(maps.Keys(w.machines))
+	machine := rapid.SampledFrom(names).Draw(w.t, "machine")
+	ordinal := rapid.IntRange(0, 5).Draw(w.t, "ordinal")
+	switch rapid.IntRange(0, 13).Draw(w.t, "event") {
+	case 13:
+		if w.claimEnding() {
+			return
+		}
+		if claim := w.claims[ordinal]; claim != nil && ordinal < w.replicas && w.running(ordinal) && !w.pods[ordinal].terminating && w.allWhole(node(ordinal)) && !w.intends(node(ordinal)) {
+			claim.terminating = true // kubectl delete pvc
+		}
+	case 0:
+		w.want.Count = rapid.IntRange(max(replication, 1), 5).Draw(w.t, "count")
+	case 1:
+		w.want.Drained[node(ordinal)] = true
+	case 2:
+		w.want.Drained = map[string]bool{}
+	case 3:
+		w.revision++
+	case 4:
+		w.want.DeleteClaims = !w.want.DeleteClaims
+	case 5:
+		if w.machines[machine].downSinceMs == 0 {
+			w.machines[machine].downSinceMs = w.nowMs
+		}
+	case 6, 7:
+		w.powerOn(machine)
+	case 8:
+		w.loseMachine(machine)
+	case 9:
+		w.loseVolume(ordinal)
+	case 10:
+		w.storeDown = !w.storeDown
+	case 11:
+		w.routersDown = !w.routersDown
+	case 12:
+		if w.claimEnding() {
+			return
+		}
+		w.replicas = max(0, min(w.replicas, rapid.IntRange(0, 6).Draw(w.t, "somebody scales the StatefulSet")))
+	}
+}
+
+// claimEnding says whether a volume is to go with its pod.
+func (w *world) claimEnding() bool {
+	for _, claim := range w.claims {
+		if claim.terminating {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) powerOn(name string) {
+	w.machines[name].downSinceMs = 0
+	for ordinal, pod := range w.pods {
+		if pod.machine == name {
+			pod.caughtUp = false
+			_ = ordinal
+		}
+	}
+}
+
+// loseMachine removes a machine for ever, if no shard needs what is on it.
+func (w *world) loseMachine(name string) {
+	if w.claimEnding() {
+		return // what is on it does not count any more
+	}
+	for ordinal, claim := range w.claims {
+		if claim.machine == name && (ordinal >= w.replicas || !w.allWhole(node(ordinal)) || w.intends(node(ordinal))) {
+			return
+		}
+	}
+	w.machines[name].removed = true
+	w.machines[fmt.Sprintf("n%d", len(w.machines))] = &machineModel{}
+}
+
+// loseVolume loses a volume, if no shard needs what is on it.
+func (w *world) loseVolume(ordinal int) {
+	if w.claimEnding() {
+		return
+	}
+	if claim := w.claims[ordinal]; claim != nil && ordinal < w.replicas && w.allWhole(node(ordinal)) && !w.intends(node(ordinal)) {
+		claim.lost = true
+	}
+}
+
+func (w *world) intends(node string) bool {
+	for _, row := range w.shardMapRows() {
+		if slices.ContainsFunc(row.Intended, func(m shardmap.Member) bool { return m.Node == node }) {
+			return true
+		}
+	}
+	return false
+}
+
+// settle lets everything go on until nothing changes any more.
+func (w *world) settle() Plan {
+	w.storeDown, w.routersDown = false, false
+	for name := range w.machines {
+		if w.machines[name].downSinceMs > 0 {
+			w.powerOn(name)
+		}
+	}
+	for _, ordinal := range slices.Sorted(maps.Keys(w.claims)) {
+		if w.claims[ordinal].terminating && w.allWhole(node(ordinal)) && !w.intends(node(ordinal)) && w.pods[ordinal] != nil {
+			w.pods[ordinal].terminating = true // kubectl delete pod, as the status says
+			break
+		}
+	}
+	var plan Plan
+	quiet := 0
+	for round := 0; quiet < 9; round++ {
+		if round > 3000 {
+			w.t.Fatalf("it does not come to an end: %+v\n%s", plan, w)
+		}
+		w.nowMs += 10_000
+		w.kubernetes(true)
+		busy := w.mesh(true)
+		plan = w.decide()
+		for _, a := range plan.Actions {
+			w.act(a)
+		}
+		quiet++
+		if busy || len(plan.Actions) > 0 {
+			quiet = 0
+		}
+	}
+	return plan
+}
+
+func (w *world) String() string {
+	text := fmt.Sprintf("want %+v replicas %d desired %v\n", w.want, w.replicas, w.desired)
+	for _, ordinal := range slices.Sorted(maps.Keys(w.pods)) {
+		text += fmt.Sprintf("pod %d %+v running %v\n", ordinal, *w.pods[ordinal], w.running(ordinal))
+	}
+	for _, ordinal := range slices.Sorted(maps.Keys(w.claims)) {
+		text += fmt.Sprintf("claim %d %+v\n", ordinal, *w.claims[ordinal])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.machines)) {
+		text += fmt.Sprintf("machine %s %+v\n", name, *w.machines[name])
+	}
+	for shard, row := range w.shardMapRows() {
+		text += fmt.Sprintf("row %d %+v whole %v\n", shard, row, w.whole(shard, ""))
+	}
+	return text + fmt.Sprintf("incarnations %v\n", w.incarnations)
+}
+
+// checkSettled holds the end of a walk against what was asked for.
+func (w *world) checkSettled(plan Plan) {
+	refused, stuck := map[string]bool{}, map[string]bool{}
+	scaleRefused := false
+	for _, r := range plan.Refusals {
+		if r.Begun {
+			for _, node := range r.Nodes {
+				scaleRefused = scaleRefused || ordinalOf(node) >= w.want.Count
+				stuck[node] = true
+			}
+			continue
+		}
+		scaleRefused = scaleRefused || r.Scale
+		for _, node := range r.Nodes {
+			refused[node] = true
+		}
+	}
+	if w.replicas != w.want.Count && !(scaleRefused && w.replicas > w.want.Count) {
+		w.t.Fatalf("%d pods in the end, wanted are %d: %+v\n%s", w.replicas, w.want.Count, plan, w)
+	}
+	if w.shardMap == nil {
+		if len(w.want.Drained) == 0 {
+			w.t.Fatalf("no cluster was made\n%s", w)
+		}
+		return
+	}
+	for ordinal := range w.replicas {
+		pod := w.pods[ordinal]
+		if claim := w.claims[ordinal]; claim != nil && claim.terminating && w.running(ordinal) {
+			return // a person has to say that it may go
+		}
+		if pod == nil || pod.revision != w.revision || !w.running(ordinal) || !pod.caughtUp || pod.terminating {
+			w.t.Fatalf("%s is not well in the end: %+v\n%s", node(ordinal), plan, w)
+		}
+		drained := (ordinal >= w.want.Count || w.want.Drained[node(ordinal)]) && !refused[node(ordinal)]
+		if is := w.desired[node(ordinal)] == shardmap.Draining; is != drained {
+			w.t.Fatalf("%s is drained: %v, should be: %v\n%s", node(ordinal), is, drained, w)
+		}
+		if drained && !stuck[node(ordinal)] && len(w.shardMap.MembersOn(node(ordinal))) > 0 {
+			w.t.Fatalf("%s is not empty in the end\n%s", node(ordinal), w)
+		}
+	}
+	for shard, row := range w.shardMapRows() {
+		fulls := 0
+		for _, m := range row.Members {
+			if m.Role == shardmap.Full && w.liveMember(m) && !w.lagging[lagKey(shard, m)] {
+				fulls++
+			}
+		}
+		holders := 0
+		for ordinal := range w.replicas {
+			if w.desired[node(ordinal)] != shardmap.Draining {
+				holders++
+			}
+		}
+		if fulls < min(w.shardMap.Settings.Replication, holders) {
+			w.t.Fatalf("shard %d has %d copies in the end\n%s", shard, fulls, w)
+		}
+	}
+	for _, loss := range plan.Losses {
+		if claim := w.claims[ordinalOf(loss.Node)]; !claim.terminating || !w.running(ordinalOf(loss.Node)) {
+			w.t.Fatalf("lost in the end: %+v", plan)
+		}
+		return // a person has to say that it may go
+	}
+	if plan.Outdated > 0 {
+		w.t.Fatalf("in the end: %+v", plan)
+	}
+	for ordinal := range w.claims {
+		if ordinal >= w.replicas && w.want.DeleteClaims {
+			w.t.Fatalf("the volume of %s is left over\n%s", node(ordinal), w)
+		}
+	}
+	for name, desired := range w.desired {
+		if ordinalOf(name) >= w.replicas && (w.want.DeleteClaims || desired != shardmap.Draining) {
+			w.t.Fatalf("%s is still said to be %s\n%s", name, desired, w)
+		}
+	}
+}
+
+// Whatever people and machines do, and wherever the operator is killed: no plan does
+// harm, and when all that stops, the cluster becomes what was asked for last.
+func TestWalk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		replication := rapid.IntRange(1, 3).Draw(t, "replication")
+		count := rapid.IntRange(replication, 5).Draw(t, "count")
+		w := newWorld(t, count, 9, shardmap.Settings{Shards: 3, Replication: replication})
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			w.nowMs += int64(rapid.SampledFrom([]int{100, 1_000, 6_000, 30_000}).Draw(t, "pass ms"))
+			switch rapid.IntRange(0, 5).Draw(t, "turn") {
+			case 0:
+				w.disturb()
+			case 1, 2:
+				w.operate(w.disturb)
+			case 3:
+				w.kubernetes(false)
+			case 4:
+				w.kubernetes(true)
+			case 5:
+				w.mesh(rapid.Bool().Draw(t, "all"))
+			}
+		}
+		w.checkSettled(w.settle())
+	})
+}
