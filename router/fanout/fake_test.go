@@ -23,7 +23,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/node/rpc"
-	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
@@ -43,6 +42,8 @@ type world struct {
 	random *rand.Rand // guarded by mu
 	leader []int      // guarded by mu, by shard: index into nodes; −1: none
 	faults faults     // guarded by mu
+	term   uint64     // guarded by mu, of all leaders
+	asked  []int      // guarded by mu, by shard: how often a node was asked to take over
 }
 
 // faults are chances of one in n; 0: never.
@@ -105,7 +106,7 @@ func newWorld(t testing.TB, nodes, shards int) *world {
 			memory: scantest.NewMemory(), era: 1, ids: map[string]series.ID{}, sessions: map[uint64]*fakeSession{}, applied: map[string]int{},
 			deleted: map[series.BatchID]bool{},
 		})
-		w.leader = append(w.leader, s%nodes)
+		w.leader, w.asked = append(w.leader, s%nodes), append(w.asked, 0)
 		row := shardmap.Row{Version: 1, RaftIDLast: uint64(nodes), Era: 1}
 		for i, n := range w.nodes {
 			row.Members = append(row.Members, shardmap.Member{Node: n.id, Incarnation: identity(n.id), RaftID: uint64(i + 1), Role: shardmap.Full})
@@ -303,10 +304,6 @@ func (n *fakeNode) writeFrame(ctx context.Context, frame *series.Frame) ([]wire.
 		}
 	}
 	return outcomes, nil
-}
-
-func (n *fakeNode) Report(context.Context, *nodev1.ReportRequest) (*nodev1.ReportResponse, error) {
-	return &nodev1.ReportResponse{Version: n.id}, nil
 }
 
 // write applies a part once.

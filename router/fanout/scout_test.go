@@ -1,0 +1,194 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
+	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+)
+
+// Report says who leads, as a node that hears of the others does.
+func (n *fakeNode) Report(_ context.Context, request *nodev1.ReportRequest) (*nodev1.ReportResponse, error) {
+	r := &nodev1.ReportResponse{Version: n.id}
+	if request.GetWithoutGroups() {
+		return r, nil
+	}
+	n.world.mu.Lock()
+	defer n.world.mu.Unlock()
+	for shard, leader := range n.world.leader {
+		g := &nodev1.GroupReport{Shard: uint32(shard), Role: tickmeshv1.ReplicaRole_REPLICA_ROLE_FULL, Leads: leader == n.index, Term: n.world.term}
+		if leader >= 0 {
+			g.Leader = n.world.nodes[leader].id
+		}
+		r.Groups = append(r.Groups, g)
+	}
+	return r, nil
+}
+
+// TransferLeader has a shard handed over, to the node that was asked alone.
+func (n *fakeNode) TransferLeader(_ context.Context, shard uint16, toNode string) error {
+	if toNode != n.id {
+		return fmt.Errorf("%w: from %s to %s", wire.ErrInvalid, n.id, toNode)
+	}
+	n.world.mu.Lock()
+	defer n.world.mu.Unlock()
+	n.world.asked[shard]++
+	n.world.leader[shard] = n.index
+	n.world.term++
+	return nil
+}
+
+// patient limits turn to another node only by what scouts learn: everything else would
+// take longer than the test may.
+func patient() Limits {
+	return Limits{
+		Patience: 20 * time.Millisecond, AttemptTimeout: waitBound, ProbeTimeout: waitBound, WriteTimeout: waitBound, ReadTimeout: waitBound,
+		BackoffMin: time.Millisecond, BackoffMax: 10 * time.Millisecond,
+	}
+}
+
+// A leader that stops, and another one that is elected somewhat later: reads and writes
+// that wait for the first go on at the second, and the scouts end.
+func TestScoutsFindTheNextLeader(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(patient())
+	all := w.fill(c, 20, 3)
+	for shard := range testShards {
+		w.lead(shard, 0)
+	}
+	w.guessAll(c, 0)
+	w.nodes[0].frozen.Store(true)
+	results := make(chan error, 2)
+	go func() {
+		got, err := scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax})
+		if err == nil && len(got) != len(all) {
+			err = fmt.Errorf("%d series of %d", len(got), len(all))
+		}
+		results <- err
+	}()
+	go func() {
+		_, err := c.Write(context.Background(), frameOfAll())
+		results <- err
+	}()
+	eventually(t, "scouts", func() bool { return valueOf(t, c.metrics.scouts) > 0 })
+	for shard := range testShards {
+		w.lead(shard, 1+shard%2)
+	}
+	for range 2 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if asked := valueOf(t, c.metrics.takeOvers); asked != 0 {
+		t.Errorf("%v shards were to be taken over", asked)
+	}
+	n := c.current.Load().nodes[w.nodes[0].id]
+	w.nodes[0].frozen.Store(false)
+	eventually(t, "the scouts' end", func() bool {
+		n.scout.mu.Lock()
+		defer n.scout.mu.Unlock()
+		return !n.scout.mu.running && !n.scout.silent.Load()
+	})
+}
+
+// A leader that only this router does not reach: another node is asked to take over,
+// once, and serves.
+func TestUnreachedLeaderMakesWay(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(patient())
+	all := w.fill(c, 20, 3)
+	for shard := range testShards {
+		w.lead(shard, 0)
+	}
+	w.guessAll(c, 0)
+	w.nodes[0].frozen.Store(true) // the others hear it: they say that it leads
+	defer w.nodes[0].frozen.Store(false)
+	got, err := scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax})
+	if err != nil || len(got) != len(all) {
+		t.Fatalf("%d series of %d, %v", len(got), len(all), err)
+	}
+	if _, err := c.Write(context.Background(), frameOfAll()); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for shard, asked := range w.asked {
+		if asked != 1 || w.leader[shard] == 0 {
+			t.Errorf("shard %d was handed over %d times, to node %d", shard, asked, w.leader[shard])
+		}
+	}
+}
+
+// frameOfAll has a sample for each shard.
+func frameOfAll() *series.Frame {
+	frame := &series.Frame{}
+	for i := 0; len(frame.Parts) < testShards; i++ {
+		key := scantest.Key("", "w", "i", fmt.Sprint(i))
+		shard := key.Shard(testShards)
+		known := false
+		for _, p := range frame.Parts {
+			known = known || p.Shard == shard
+		}
+		if !known {
+			var e series.BatchEncoder
+			e.Append(e.Define(key), 1, 1, 0)
+			frame.Parts, frame.Points = append(frame.Parts, series.Part{Shard: shard, Batch: e.AppendTo(nil)}), frame.Points+1
+		}
+	}
+	return frame
+}
+
+// The level travels to the nodes; a part that is written with too few copies is not
+// written again, and the frame ends with how many there are.
+func TestTooFewCopies(t *testing.T) {
+	w := newWorld(t, 3, testShards)
+	c := w.open(patient())
+	for i, n := range w.nodes {
+		n.write = func(frame *series.Frame) []wire.PartOutcome {
+			if frame.Level != series.LevelAll || frame.Timeout <= 0 {
+				t.Errorf("level %d, timeout %v", frame.Level, frame.Timeout)
+			}
+			outcomes := make([]wire.PartOutcome, len(frame.Parts))
+			for k := range outcomes {
+				outcomes[k] = wire.PartOutcome{Copies: 2, Level: series.LevelAll}
+				if i == 0 { // that leads, as far as the router knows
+					outcomes[k] = wire.PartOutcome{Copies: 1, Missing: 2}
+				}
+			}
+			return outcomes
+		}
+	}
+	frame := frameOfAll()
+	frame.Level = series.LevelAll
+	var copies *series.CopiesError
+	if _, err := c.Write(context.Background(), frame); !errors.As(err, &copies) || copies.Copies != 1 || copies.Missing != 2 {
+		t.Fatal(err)
+	}
+	if tries := valueOf(t, c.metrics.retries); tries != 0 {
+		t.Errorf("%v parts were sent again", tries)
+	}
+}
+
+// Of two nodes that say that they lead, the one of the later term does.
+func TestTermsOnlyGrow(t *testing.T) {
+	var s shardTerm
+	for _, step := range []struct {
+		term uint64
+		want bool
+	}{{3, true}, {3, true}, {2, false}, {4, true}, {3, false}} {
+		if got := s.raise(step.term); got != step.want {
+			t.Errorf("term %d: %v", step.term, got)
+		}
+	}
+	if !s.mayAsk() || s.mayAsk() {
+		t.Error("another leader may be asked for once")
+	}
+}
