@@ -1,0 +1,103 @@
+package build_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/api/v1alpha1/schematest"
+	"github.com/tickmesh/tickmesh/operator/build"
+)
+
+func definition(t *testing.T, plural string) *schematest.Definition {
+	t.Helper()
+	d, err := schematest.Load(plural)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// cluster gives a cluster as an API server would keep it, from the lines of its spec.
+func cluster(t *testing.T, spec string) *v1alpha1.TickMeshCluster {
+	t.Helper()
+	c := &v1alpha1.TickMeshCluster{}
+	text := "apiVersion: tickmesh.dev/v1alpha1\nkind: TickMeshCluster\nmetadata: {name: demo, namespace: ns}\nspec: {}\n"
+	if spec != "" {
+		text = strings.Replace(text, "spec: {}\n", "spec:\n"+spec, 1)
+	}
+	if err := definition(t, "tickmeshclusters").Into(text, c); err != nil {
+		t.Fatal(err)
+	}
+	c.UID = types.UID("6f1c9f5e-0000-4000-8000-000000000001")
+	return c
+}
+
+// facts are those of a cluster that is as its spec wants it.
+func facts(c *v1alpha1.TickMeshCluster) build.Facts {
+	f := build.Facts{
+		Image: "tickmesh:1.2.3", EnvoyImage: "envoy:1.40.0", OperatorNamespace: "tickmesh-system", NodeReplicas: c.Spec.Nodes.Count,
+		PodMonitors: true, ServiceMonitors: true,
+	}
+	if c.Spec.Etcd.Managed != nil {
+		f.EtcdReplicas = build.EtcdMembersWanted(c)
+		f.EtcdMembers = build.PodNames(c, build.ComponentEtcd, f.EtcdReplicas)
+	}
+	return f
+}
+
+// specs are the clusters of the golden files.
+var specs = map[string]string{
+	"default": "",
+	"single": `  replication: 1
+  nodes: {count: 1}
+  routers: {count: 1}
+  envoy: {enabled: false}
+  tls: {mode: "Off"}
+  security: {networkPolicies: false}
+`,
+	"full": `  image: example.com/tickmesh:2
+  imagePullPolicy: Always
+  imagePullSecrets: [{name: pull}]
+  nodes:
+    count: 5
+    zones: {topologyKey: rack, required: true}
+    storage: {size: 100Gi, storageClassName: fast, deletionPolicy: Delete}
+    resources: {requests: {cpu: "2", memory: 8Gi}, limits: {memory: 8Gi}}
+    drained: [demo-node-1]
+    placement:
+      nodeSelector: {disk: ssd}
+      tolerations: [{key: storage, operator: Exists}]
+      priorityClassName: high
+      nodeAffinity:
+        requiredDuringSchedulingIgnoredDuringExecution:
+          nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/arch, operator: In, values: [arm64, amd64]}]}]
+  replication: 3
+  shards: 256
+  walSync: always
+  retention: 90d
+  moveRate: 50Mi
+  replaceAfter: 30m
+  routers: {autoscaling: {min: 2, max: 8, cpuPercent: 60}}
+  envoy: {replicas: 3, connectionsMax: 5000, accessLog: true}
+  service:
+    type: LoadBalancer
+    annotations: {example.com/pool: public}
+    loadBalancerClass: example.com/lb
+    loadBalancerIP: 10.1.2.3
+    loadBalancerSourceRanges: [10.0.0.0/8]
+    externalTrafficPolicy: Local
+    tls: {hosts: [tickmesh.example.com], clientCASecretName: clients}
+  tls: {mode: CertManager, issuerRef: {name: ca, kind: ClusterIssuer}}
+  monitoring: {podMonitor: true, serviceMonitor: true, interval: 15s, labels: {release: prometheus}}
+  security: {podSecurityContext: {fsGroup: 1000}}
+`,
+	"external": `  etcd: {external: {endpoints: ["https://etcd.infra.svc:2379"], tlsSecretName: etcd-client, clusterName: plant-7}}
+  envoy: {enabled: false}
+  service: {type: NodePort, tls: {secretName: public}}
+  tls: {mode: Secrets, secretNames: {node: mesh, router: mesh, operator: mesh-client}}
+  monitoring: {serviceMonitor: true}
+`,
+}

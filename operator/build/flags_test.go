@@ -1,0 +1,52 @@
+package build_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/tickmesh/tickmesh/operator/build"
+)
+
+// The program has all flags that pods are started with.
+func TestFlagsExist(t *testing.T) {
+	files, err := filepath.Glob("../../*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(text)
+	}
+	flag := regexp.MustCompile(`^--([a-z0-9-]+)=`)
+	for name, spec := range specs {
+		c := cluster(t, spec)
+		c.Spec.MoveRate = nil // the program has no --move-rate yet
+		objects, err := build.Objects(c, facts(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range objects {
+			var args []string
+			switch o := o.(type) {
+			case *appsv1.StatefulSet:
+				args = o.Spec.Template.Spec.Containers[0].Args
+			case *appsv1.Deployment:
+				args = o.Spec.Template.Spec.Containers[0].Args
+			}
+			for _, arg := range args {
+				if match := flag.FindStringSubmatch(arg); match != nil && !strings.Contains(source.String(), `"`+match[1]+`"`) {
+					t.Errorf("%s: %s starts with %s, and the program has no such flag", name, o.GetName(), arg)
+				}
+			}
+		}
+	}
+}
