@@ -14,6 +14,9 @@ type Message struct {
 	Slice mem.BufferSlice
 	// Bytes is what was received. It stays as it is until Free.
 	Bytes []byte
+	// Keep has what is received put into memory of its own, that no other message will
+	// use, for receivers that keep parts of it. Free does nothing then.
+	Keep bool
 
 	buffer mem.Buffer
 }
@@ -49,6 +52,10 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(*Message)
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
+	}
+	if m.Keep {
+		m.Bytes = data.Materialize()
+		return nil
 	}
 	m.buffer = data.MaterializeToBuffer(c.buffers)
 	m.Bytes = m.buffer.ReadOnlyData()

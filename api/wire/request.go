@@ -174,8 +174,8 @@ func (r *RequestReader) field(message *[]byte, f *field) bool {
 func (f *field) take(message []byte) (n int, err error) {
 	var size int
 	f.number, f.kind, n = protowire.ConsumeTag(message)
-	if n < 0 {
-		return 0, fmt.Errorf("%w: %w", ErrInvalid, protowire.ParseError(n))
+	if n < 0 || !f.number.IsValid() {
+		return 0, fmt.Errorf("%w: no field of a message", ErrInvalid)
 	}
 	f.value, f.bytes = 0, nil
 	switch rest := message[n:]; f.kind {

@@ -30,6 +30,7 @@ const envelopeBytesMax = 1 << 20
 type outbox struct {
 	open   []byte
 	sealed [][]byte
+	usual  int // bytes of the envelope before: what room is made for
 }
 
 func (o *outbox) add(m *message, run uint64) {
@@ -38,13 +39,14 @@ func (o *outbox) add(m *message, run uint64) {
 		o.seal()
 	}
 	if len(o.open) == 0 {
-		o.open = beginEnvelope(make([]byte, 0, max(256, most+32)), run)
+		o.open = beginEnvelope(make([]byte, 0, max(256, most+32, o.usual+o.usual/8)), run)
 	}
 	o.open = m.appendTo(o.open)
 }
 
 func (o *outbox) seal() {
 	if len(o.open) > 0 {
+		o.usual = len(o.open)
 		o.sealed = append(o.sealed, endEnvelope(o.open))
 		o.open = nil
 	}

@@ -3,6 +3,7 @@ package rpc
 import (
 	"google.golang.org/grpc"
 
+	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
@@ -24,9 +25,12 @@ func (s *Server) Exchange(stream grpc.BidiStreamingServer[nodev1.ExchangeRequest
 	}
 	var message nodev1.ExchangeRequest
 	for {
-		message.Envelopes = nil // the ones before belong to the node
-		if err := stream.RecvMsg(&message); err != nil {
+		received := transport.Message{Keep: true} // the envelopes belong to the node
+		if err := stream.RecvMsg(&received); err != nil {
 			return err
+		}
+		if err := readExchange(received.Bytes, &message); err != nil {
+			return wire.Status(err)
 		}
 		if err := s.links.heard(from); err != nil {
 			return wire.Status(err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -138,8 +139,21 @@ func throughput(b *testing.B, size, count int) {
 			p.out.Send(fmt.Sprintf("b-%d", i), envelope)
 		}
 	}
+	before := processorTime(b)
 	<-done
 	b.StopTimer()
+	b.ReportMetric(float64((processorTime(b)-before).Nanoseconds())/1000/float64(2*each*count), "cpu-µs/message")
 	b.ReportMetric(float64(2*each*count)/b.Elapsed().Seconds(), "messages/s")
 	b.ReportMetric(float64(2*each*count)*float64(size)/1e6/b.Elapsed().Seconds(), "MB/s")
+}
+
+// processorTime gives what this process has used of processors, in the kernel and not.
+// It depends less than the elapsed time on what else the machine does.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

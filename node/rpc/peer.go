@@ -181,7 +181,7 @@ func (p *peer) send(ctx context.Context, stream grpc.BidiStreamingClient[nodev1.
 				return nil
 			}
 		}
-		err := stream.Send(&message)
+		err := stream.SendMsg(exchangeMessage(&message))
 		if err == io.EOF { //nolint:errorlint // gRPC gives io.EOF itself
 			return nil
 		}

@@ -27,7 +27,9 @@ func frameOf(sequence uint64, shards ...uint32) *nodev1.Frame {
 	return m
 }
 
-func requestOf(frames ...*nodev1.Frame) *nodev1.WriteRequest { return &nodev1.WriteRequest{Frames: frames} }
+func requestOf(frames ...*nodev1.Frame) *nodev1.WriteRequest {
+	return &nodev1.WriteRequest{Frames: frames}
+}
 
 func TestWriteAnswersEachPart(t *testing.T) {
 	node := &fakeNode{hello: nodeHello("a")}
