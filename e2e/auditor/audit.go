@@ -81,7 +81,8 @@ func Start(ctx context.Context, config Config, target Target) (*Audit, error) {
 	a.tally.begin(time.Now(), config.Writers+config.Readers)
 	for i := range a.writers {
 		random := rand.New(rand.NewPCG(config.Seed, uint64(i)))
-		a.running.Go(func() { a.write(ctx, i, a.writers[i], random) })
+		w := &writer{place: i, model: a.writers[i], random: random}
+		a.running.Go(func() { a.write(ctx, w) })
 	}
 	for i := range config.Readers {
 		random := rand.New(rand.NewPCG(config.Seed, uint64(writersMax+i)))

@@ -44,7 +44,7 @@ func TestHonestClusterPasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(report)
-	if report.Samples == 0 || report.Deletes == 0 || report.Queries == 0 || report.Checks != 2*20 ||
+	if report.Samples == 0 || report.Deletes == 0 || report.Repeats == 0 || report.Queries == 0 || report.Checks != 2*20 ||
 		report.Refusals == 0 || report.Unanswered == 0 || report.Compared == 0 {
 		t.Fatalf("the audit did not do its work: %s", report)
 	}
@@ -53,7 +53,7 @@ func TestHonestClusterPasses(t *testing.T) {
 // Each defect has to be found.
 func TestEveryDefectIsFound(t *testing.T) {
 	for _, d := range []defect{
-		dropAck, dropPart, dropDelete, staleRead, blindRouter, zombie, undelete, invent, inventSeries, moveTime, twice, exchange, cutAnswer,
+		dropAck, dropPart, dropDelete, staleRead, blindRouter, zombie, undelete, invent, inventSeries, moveTime, twice, exchange, cutAnswer, forgetKey,
 	} {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()

@@ -10,10 +10,15 @@ import (
 // failurePause keeps a client from asking a router that refuses at full speed.
 const failurePause = 50 * time.Millisecond
 
-// write is the client with the place that writes until ctx ends or something is wrong.
-func (a *Audit) write(ctx context.Context, place int, w *modelWriter, random *rand.Rand) {
+// write is a client that writes until ctx ends or something is wrong.
+func (a *Audit) write(ctx context.Context, w *writer) {
 	for wait(ctx, a.config.WriteEvery) {
-		err := a.writeOnce(ctx, place, w, random)
+		var err error
+		if len(w.kept) > 0 && w.random.IntN(100) < repeatPercent {
+			err = a.repeatOnce(ctx, w)
+		} else {
+			err = a.writeOnce(ctx, w)
+		}
 		switch {
 		case err == nil || ctx.Err() != nil:
 		case errors.Is(err, ErrRefused):
@@ -27,22 +32,24 @@ func (a *Audit) write(ctx context.Context, place int, w *modelWriter, random *ra
 	}
 }
 
-func (a *Audit) writeOnce(ctx context.Context, place int, w *modelWriter, random *rand.Rand) error {
+func (a *Audit) writeOnce(ctx context.Context, w *writer) error {
 	a.pause.RLock()
 	defer a.pause.RUnlock()
-	address, err := a.router(random)
-	if err != nil {
+	if _, err := a.router(w.random); err != nil {
 		return err
 	}
-	op := w.draw(random)
+	op := w.model.draw(w.random)
 	if op.empty() {
 		return nil
 	}
-	if err := a.send(ctx, address, w, &op); err != nil {
+	key := w.nextKey(a.config.Seed, &op)
+	body, err := a.sendUntilAnswered(ctx, w, &op, key)
+	if err != nil {
 		return err
 	}
-	w.acknowledge(&op)
-	a.tally.acknowledged(place, &op, time.Now())
+	w.model.acknowledge(&op)
+	w.keep(key, body)
+	a.tally.acknowledged(w.place, &op, time.Now())
 	return nil
 }
 
@@ -88,7 +95,9 @@ func (a *Audit) readOnce(ctx context.Context, random *rand.Rand) (compared int64
 	w.mu.Unlock()
 	fromMs, toMs := chosen.timeMs(from), chosen.timeMs(from+2*readPoints)
 	begin := w.views(fromMs, toMs)
+	asked := time.Now()
 	answer, err := a.ask(ctx, address, w.number, fromMs, toMs)
+	a.tally.took(true, time.Since(asked))
 	if err != nil {
 		return 0, err
 	}

@@ -34,6 +34,7 @@ const (
 	twice        defect = "answer a sample twice"
 	exchange     defect = "exchange the values of two samples"
 	refuse       defect = "refuse a valid write"
+	forgetKey    defect = "apply a write again that is repeated with its key"
 	cutAnswer    defect = "leave a series out of an answer"
 )
 
@@ -57,16 +58,17 @@ type fake struct {
 		sync.Mutex
 		state    fakeState
 		requests int
-		before   []fakeState // of the last requests
-		through  int         // the router of the latest write
-		later    []func()    // requests without an answer that are still on their way
-		answered []func()    // the last requests that were answered
+		before   []fakeState     // of the last requests
+		through  int             // the router of the latest write
+		later    []func()        // requests without an answer that are still on their way
+		answered []func()        // the last requests that were answered
+		keys     map[string]bool // of writes that were applied
 	}
 }
 
 func newFake(t *testing.T, d defect) *fake {
 	f := &fake{defect: d}
-	f.mu.state = fakeState{}
+	f.mu.state, f.mu.keys = fakeState{}, map[string]bool{}
 	for i := range f.routers {
 		f.routers[i] = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(i, w, r) }))
 		t.Cleanup(f.routers[i].Close)
@@ -95,7 +97,7 @@ func (f *fake) serve(router int, w http.ResponseWriter, r *http.Request) {
 	if len(f.mu.before) > 3 {
 		f.mu.before = f.mu.before[1:]
 	}
-	apply := f.change(r.URL.Path == "/write", string(body))
+	apply := f.once(r.Header.Get("Idempotency-Key"), f.change(r.URL.Path == "/write", string(body)))
 	switch {
 	case f.defect == refuse && f.mu.requests%50 == 0:
 		http.Error(w, "no", http.StatusBadRequest)
@@ -123,6 +125,19 @@ func (f *fake) serve(router int, w http.ResponseWriter, r *http.Request) {
 }
 
 var linePattern = regexp.MustCompile(`^(\w+),client=(\d+),series=(\w+) value=(\S+) (\d+)$`)
+
+// once gives what a request with a key does.
+func (f *fake) once(key string, apply func()) func() {
+	if key == "" || f.defect == forgetKey {
+		return apply
+	}
+	return func() {
+		if !f.mu.keys[key] {
+			f.mu.keys[key] = true
+			apply()
+		}
+	}
+}
 
 // change gives what a request does to the state.
 func (f *fake) change(isWrite bool, body string) func() {
@@ -193,6 +208,7 @@ func (f *fake) spoil() {
 			}
 		}
 	case zombie:
+		clear(f.mu.keys)
 		f.mu.answered[0]()
 		f.mu.answered = nil
 	case invent, inventSeries, moveTime, exchange:

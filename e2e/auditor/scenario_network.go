@@ -89,31 +89,16 @@ func isolateLeader(ctx context.Context, s *Stage) error {
 	return s.cutRouter(ctx, s.Servers(harness.RoleRouter)[0], harness.Hold())
 }
 
-// cutRouter cuts a router from the present leader of the most shards. What goes
-// through it cannot be served, so the fault lasts until some request failed.
+// cutRouter cuts a router from the present leader of the most shards, which other nodes
+// reach: they take over, so that all is served through that router, too.
 func (s *Stage) cutRouter(ctx context.Context, router *harness.Server, flow harness.Flow) error {
 	leader, err := s.leader(ctx)
 	if err != nil {
 		return err
 	}
 	name := fmt.Sprintf("%s between %s and %s", flow, router.Name, leader.Name)
-	s.logf("%s", name)
-	before := s.Audit.Report()
-	s.Network.SetBoth(router.Name, leader.Name, flow)
-	bounded, cancel := context.WithTimeout(ctx, progressBound)
-	defer cancel()
-	for {
-		now := s.Audit.Report()
-		if now.Refusals+now.Unanswered > before.Refusals+before.Unanswered {
-			break
-		}
-		if !wait(bounded, settlePause) {
-			return fmt.Errorf("%s: %w: all requests succeed, or hang for ever", name, ErrStalled)
-		}
-	}
-	s.Network.Heal()
-	if err := s.progress(ctx); err != nil {
-		return fmt.Errorf("%s: after it: %w", name, err)
-	}
-	return s.check(ctx)
+	return s.during(ctx, name, func() error {
+		s.Network.SetBoth(router.Name, leader.Name, flow)
+		return nil
+	}, s.healed)
 }

@@ -192,6 +192,7 @@ func (s *Stage) during(ctx context.Context, name string, begin, end func() error
 	if err := s.progress(ctx); err != nil {
 		return fail(err)
 	}
+	s.logf("so far: %s", s.Audit.Report())
 	if err := end(); err != nil {
 		return fail(err)
 	}

@@ -14,6 +14,7 @@ type Report struct {
 	Deletes      int64 // acknowledged
 	Refusals     int64 // writes and deletes answered by 429 or 5xx
 	Unanswered   int64 // writes and deletes without an answer
+	Repeats      int64 // acknowledged writes that were sent again and answered
 	Queries      int64 // answered, while all goes on
 	QueryErrors  int64 // queries answered by 5xx
 	QueriesLost  int64 // queries without an answer
@@ -21,6 +22,8 @@ type Report struct {
 	Checks       int   // passed, of everything
 	Digests      int64 // compared
 	WriteGapMax  time.Duration
+	WriteMax     time.Duration // the longest that one request took, whatever its answer
+	QueryMax     time.Duration
 	QueryGapMax  time.Duration // longest time without an answer to any client
 	Duration     time.Duration
 	FirstFailure string // the first refusal or loss, for people
@@ -28,10 +31,10 @@ type Report struct {
 
 // String gives the report in two lines.
 func (r Report) String() string {
-	text := fmt.Sprintf("%d samples in %d requests with %d deletes acknowledged, %d refused, %d unanswered, no answer for %s at most;\n"+
-		"%d queries answered, %d failed, %d unanswered, no answer for %s at most; %d samples and %d digests compared, %d checks, %s",
-		r.Samples, r.Requests, r.Deletes, r.Refusals, r.Unanswered, r.WriteGapMax.Round(time.Millisecond),
-		r.Queries, r.QueryErrors, r.QueriesLost, r.QueryGapMax.Round(time.Millisecond), r.Compared, r.Digests, r.Checks, r.Duration.Round(time.Millisecond))
+	text := fmt.Sprintf("%d samples in %d requests with %d deletes acknowledged, %d repeated, %d refused, %d unanswered, no answer for %s at most, the slowest took %s;\n"+
+		"%d queries answered, %d failed, %d unanswered, no answer for %s at most, the slowest took %s; %d samples and %d digests compared, %d checks, %s",
+		r.Samples, r.Requests, r.Deletes, r.Repeats, r.Refusals, r.Unanswered, r.WriteGapMax.Round(time.Millisecond), r.WriteMax.Round(time.Millisecond),
+		r.Queries, r.QueryErrors, r.QueriesLost, r.QueryGapMax.Round(time.Millisecond), r.QueryMax.Round(time.Millisecond), r.Compared, r.Digests, r.Checks, r.Duration.Round(time.Millisecond))
 	if r.FirstFailure != "" {
 		text += "\nfirst failure: " + r.FirstFailure
 	}
@@ -112,6 +115,24 @@ func (t *tally) failed(query bool, err error) {
 	if t.mu.sums.FirstFailure == "" {
 		t.mu.sums.FirstFailure = t.mu.failure
 	}
+}
+
+// took notes how long a request took.
+func (t *tally) took(query bool, d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if query {
+		t.mu.sums.QueryMax = max(t.mu.sums.QueryMax, d)
+	} else {
+		t.mu.sums.WriteMax = max(t.mu.sums.WriteMax, d)
+	}
+}
+
+// repeated counts a repetition that was answered.
+func (t *tally) repeated() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.sums.Repeats++
 }
 
 // resume says that clients were kept from asking until now.
