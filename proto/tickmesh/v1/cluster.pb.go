@@ -357,8 +357,10 @@ type GetStatusResponse struct {
 	Problems []string `protobuf:"bytes,8,rep,name=problems,proto3" json:"problems,omitempty"`
 	// The placement store answers.
 	StoreReachable bool `protobuf:"varint,9,opt,name=store_reachable,json=storeReachable,proto3" json:"store_reachable,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// All moves that are ahead, those that have not begun included.
+	MovesAhead    *MovesAhead `protobuf:"bytes,10,opt,name=moves_ahead,json=movesAhead,proto3" json:"moves_ahead,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetStatusResponse) Reset() {
@@ -454,6 +456,86 @@ func (x *GetStatusResponse) GetStoreReachable() bool {
 	return false
 }
 
+func (x *GetStatusResponse) GetMovesAhead() *MovesAhead {
+	if x != nil {
+		return x.MovesAhead
+	}
+	return nil
+}
+
+// MovesAhead is what placement has to do until nothing is left, should nothing else happen.
+type MovesAhead struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Replicas to be made, witnesses among them.
+	Moves uint32 `protobuf:"varint,1,opt,name=moves,proto3" json:"moves,omitempty"`
+	// Bytes that they need, of which those of moves under way may have come already.
+	TotalBytes uint64 `protobuf:"varint,2,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
+	// Of these, what has come.
+	DoneBytes uint64 `protobuf:"varint,3,opt,name=done_bytes,json=doneBytes,proto3" json:"done_bytes,omitempty"`
+	// When all should be done, from now; 0: not known.
+	RemainingMs   uint64 `protobuf:"varint,4,opt,name=remaining_ms,json=remainingMs,proto3" json:"remaining_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MovesAhead) Reset() {
+	*x = MovesAhead{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MovesAhead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MovesAhead) ProtoMessage() {}
+
+func (x *MovesAhead) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MovesAhead.ProtoReflect.Descriptor instead.
+func (*MovesAhead) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *MovesAhead) GetMoves() uint32 {
+	if x != nil {
+		return x.Moves
+	}
+	return 0
+}
+
+func (x *MovesAhead) GetTotalBytes() uint64 {
+	if x != nil {
+		return x.TotalBytes
+	}
+	return 0
+}
+
+func (x *MovesAhead) GetDoneBytes() uint64 {
+	if x != nil {
+		return x.DoneBytes
+	}
+	return 0
+}
+
+func (x *MovesAhead) GetRemainingMs() uint64 {
+	if x != nil {
+		return x.RemainingMs
+	}
+	return 0
+}
+
 // NodeStatus is one node.
 type NodeStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -493,7 +575,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[4]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -505,7 +587,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[4]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -518,7 +600,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{4}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodeStatus) GetNode() string {
@@ -647,7 +729,7 @@ type ReplicaStatus struct {
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[5]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -659,7 +741,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[5]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -672,7 +754,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{5}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReplicaStatus) GetNode() string {
@@ -756,7 +838,7 @@ type ShardStatus struct {
 
 func (x *ShardStatus) Reset() {
 	*x = ShardStatus{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[6]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -768,7 +850,7 @@ func (x *ShardStatus) String() string {
 func (*ShardStatus) ProtoMessage() {}
 
 func (x *ShardStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[6]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -781,7 +863,7 @@ func (x *ShardStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardStatus.ProtoReflect.Descriptor instead.
 func (*ShardStatus) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{6}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ShardStatus) GetShard() uint32 {
@@ -908,7 +990,7 @@ type ShardRecovery struct {
 
 func (x *ShardRecovery) Reset() {
 	*x = ShardRecovery{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[7]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +1002,7 @@ func (x *ShardRecovery) String() string {
 func (*ShardRecovery) ProtoMessage() {}
 
 func (x *ShardRecovery) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[7]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1015,7 @@ func (x *ShardRecovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardRecovery.ProtoReflect.Descriptor instead.
 func (*ShardRecovery) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{7}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ShardRecovery) GetShard() uint32 {
@@ -1015,7 +1097,7 @@ type ShardCopy struct {
 
 func (x *ShardCopy) Reset() {
 	*x = ShardCopy{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[8]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1109,7 @@ func (x *ShardCopy) String() string {
 func (*ShardCopy) ProtoMessage() {}
 
 func (x *ShardCopy) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[8]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1122,7 @@ func (x *ShardCopy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardCopy.ProtoReflect.Descriptor instead.
 func (*ShardCopy) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{8}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ShardCopy) GetNode() string {
@@ -1108,14 +1190,16 @@ type Move struct {
 	// Bytes in all.
 	TotalBytes uint64 `protobuf:"varint,6,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
 	// When it should be done, from now; 0: not known.
-	RemainingMs   uint64 `protobuf:"varint,7,opt,name=remaining_ms,json=remainingMs,proto3" json:"remaining_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RemainingMs uint64 `protobuf:"varint,7,opt,name=remaining_ms,json=remainingMs,proto3" json:"remaining_ms,omitempty"`
+	// Its pace so far, bytes a second; 0: it has not begun.
+	BytesPerSecond uint64 `protobuf:"varint,8,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Move) Reset() {
 	*x = Move{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[9]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1211,7 @@ func (x *Move) String() string {
 func (*Move) ProtoMessage() {}
 
 func (x *Move) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[9]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1224,7 @@ func (x *Move) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Move.ProtoReflect.Descriptor instead.
 func (*Move) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{9}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Move) GetShard() uint32 {
@@ -1192,6 +1276,13 @@ func (x *Move) GetRemainingMs() uint64 {
 	return 0
 }
 
+func (x *Move) GetBytesPerSecond() uint64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
 // DrainRequest names a node.
 type DrainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1205,7 +1296,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[10]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1217,7 +1308,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[10]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1230,7 +1321,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{10}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DrainRequest) GetNode() string {
@@ -1262,7 +1353,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[11]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1365,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[11]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1378,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{11}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DrainResponse) GetMoves() []*Move {
@@ -1322,7 +1413,7 @@ type UndrainRequest struct {
 
 func (x *UndrainRequest) Reset() {
 	*x = UndrainRequest{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[12]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1425,7 @@ func (x *UndrainRequest) String() string {
 func (*UndrainRequest) ProtoMessage() {}
 
 func (x *UndrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[12]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1438,7 @@ func (x *UndrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainRequest.ProtoReflect.Descriptor instead.
 func (*UndrainRequest) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{12}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UndrainRequest) GetNode() string {
@@ -1366,7 +1457,7 @@ type UndrainResponse struct {
 
 func (x *UndrainResponse) Reset() {
 	*x = UndrainResponse{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[13]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1469,7 @@ func (x *UndrainResponse) String() string {
 func (*UndrainResponse) ProtoMessage() {}
 
 func (x *UndrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[13]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1482,7 @@ func (x *UndrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainResponse.ProtoReflect.Descriptor instead.
 func (*UndrainResponse) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
 // RecoverRequest names shards.
@@ -1409,7 +1500,7 @@ type RecoverRequest struct {
 
 func (x *RecoverRequest) Reset() {
 	*x = RecoverRequest{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[14]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1512,7 @@ func (x *RecoverRequest) String() string {
 func (*RecoverRequest) ProtoMessage() {}
 
 func (x *RecoverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[14]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1525,7 @@ func (x *RecoverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoverRequest.ProtoReflect.Descriptor instead.
 func (*RecoverRequest) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RecoverRequest) GetShards() []uint32 {
@@ -1471,7 +1562,7 @@ type RecoverResponse struct {
 
 func (x *RecoverResponse) Reset() {
 	*x = RecoverResponse{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[15]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1574,7 @@ func (x *RecoverResponse) String() string {
 func (*RecoverResponse) ProtoMessage() {}
 
 func (x *RecoverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[15]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1587,7 @@ func (x *RecoverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoverResponse.ProtoReflect.Descriptor instead.
 func (*RecoverResponse) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RecoverResponse) GetRecoveries() []*ShardRecovery {
@@ -1531,7 +1622,7 @@ const file_tickmesh_v1_cluster_proto_rawDesc = "" +
 	"handlesMax\x121\n" +
 	"\x15batches_in_flight_max\x18\a \x01(\rR\x12batchesInFlightMax\"9\n" +
 	"\x10GetStatusRequest\x12%\n" +
-	"\x0ewithout_shards\x18\x01 \x01(\bR\rwithoutShards\"\xe2\x02\n" +
+	"\x0ewithout_shards\x18\x01 \x01(\bR\rwithoutShards\"\x9c\x03\n" +
 	"\x11GetStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x1b\n" +
 	"\tmap_epoch\x18\x02 \x01(\x04R\bmapEpoch\x12\x16\n" +
@@ -1541,7 +1632,18 @@ const file_tickmesh_v1_cluster_proto_rawDesc = "" +
 	"\x0eshard_statuses\x18\x06 \x03(\v2\x18.tickmesh.v1.ShardStatusR\rshardStatuses\x12'\n" +
 	"\x05moves\x18\a \x03(\v2\x11.tickmesh.v1.MoveR\x05moves\x12\x1a\n" +
 	"\bproblems\x18\b \x03(\tR\bproblems\x12'\n" +
-	"\x0fstore_reachable\x18\t \x01(\bR\x0estoreReachable\"\xc3\x03\n" +
+	"\x0fstore_reachable\x18\t \x01(\bR\x0estoreReachable\x128\n" +
+	"\vmoves_ahead\x18\n" +
+	" \x01(\v2\x17.tickmesh.v1.MovesAheadR\n" +
+	"movesAhead\"\x85\x01\n" +
+	"\n" +
+	"MovesAhead\x12\x14\n" +
+	"\x05moves\x18\x01 \x01(\rR\x05moves\x12\x1f\n" +
+	"\vtotal_bytes\x18\x02 \x01(\x04R\n" +
+	"totalBytes\x12\x1d\n" +
+	"\n" +
+	"done_bytes\x18\x03 \x01(\x04R\tdoneBytes\x12!\n" +
+	"\fremaining_ms\x18\x04 \x01(\x04R\vremainingMs\"\xc3\x03\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
@@ -1601,7 +1703,7 @@ const file_tickmesh_v1_cluster_proto_rawDesc = "" +
 	"\x03era\x18\x04 \x01(\rR\x03era\x12\x12\n" +
 	"\x04term\x18\x05 \x01(\x04R\x04term\x12\x14\n" +
 	"\x05index\x18\x06 \x01(\x04R\x05index\x12\x18\n" +
-	"\aunclear\x18\a \x01(\bR\aunclear\"\xcb\x01\n" +
+	"\aunclear\x18\a \x01(\bR\aunclear\"\xf5\x01\n" +
 	"\x04Move\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x1b\n" +
 	"\tfrom_node\x18\x02 \x01(\tR\bfromNode\x12\x17\n" +
@@ -1611,7 +1713,8 @@ const file_tickmesh_v1_cluster_proto_rawDesc = "" +
 	"done_bytes\x18\x05 \x01(\x04R\tdoneBytes\x12\x1f\n" +
 	"\vtotal_bytes\x18\x06 \x01(\x04R\n" +
 	"totalBytes\x12!\n" +
-	"\fremaining_ms\x18\a \x01(\x04R\vremainingMs\";\n" +
+	"\fremaining_ms\x18\a \x01(\x04R\vremainingMs\x12(\n" +
+	"\x10bytes_per_second\x18\b \x01(\x04R\x0ebytesPerSecond\";\n" +
 	"\fDrainRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x17\n" +
 	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"z\n" +
@@ -1664,7 +1767,7 @@ func file_tickmesh_v1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_tickmesh_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_tickmesh_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_tickmesh_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_tickmesh_v1_cluster_proto_goTypes = []any{
 	(DesiredState)(0),             // 0: tickmesh.v1.DesiredState
 	(ReplicaRole)(0),              // 1: tickmesh.v1.ReplicaRole
@@ -1672,47 +1775,49 @@ var file_tickmesh_v1_cluster_proto_goTypes = []any{
 	(*GetServerInfoResponse)(nil), // 3: tickmesh.v1.GetServerInfoResponse
 	(*GetStatusRequest)(nil),      // 4: tickmesh.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),     // 5: tickmesh.v1.GetStatusResponse
-	(*NodeStatus)(nil),            // 6: tickmesh.v1.NodeStatus
-	(*ReplicaStatus)(nil),         // 7: tickmesh.v1.ReplicaStatus
-	(*ShardStatus)(nil),           // 8: tickmesh.v1.ShardStatus
-	(*ShardRecovery)(nil),         // 9: tickmesh.v1.ShardRecovery
-	(*ShardCopy)(nil),             // 10: tickmesh.v1.ShardCopy
-	(*Move)(nil),                  // 11: tickmesh.v1.Move
-	(*DrainRequest)(nil),          // 12: tickmesh.v1.DrainRequest
-	(*DrainResponse)(nil),         // 13: tickmesh.v1.DrainResponse
-	(*UndrainRequest)(nil),        // 14: tickmesh.v1.UndrainRequest
-	(*UndrainResponse)(nil),       // 15: tickmesh.v1.UndrainResponse
-	(*RecoverRequest)(nil),        // 16: tickmesh.v1.RecoverRequest
-	(*RecoverResponse)(nil),       // 17: tickmesh.v1.RecoverResponse
+	(*MovesAhead)(nil),            // 6: tickmesh.v1.MovesAhead
+	(*NodeStatus)(nil),            // 7: tickmesh.v1.NodeStatus
+	(*ReplicaStatus)(nil),         // 8: tickmesh.v1.ReplicaStatus
+	(*ShardStatus)(nil),           // 9: tickmesh.v1.ShardStatus
+	(*ShardRecovery)(nil),         // 10: tickmesh.v1.ShardRecovery
+	(*ShardCopy)(nil),             // 11: tickmesh.v1.ShardCopy
+	(*Move)(nil),                  // 12: tickmesh.v1.Move
+	(*DrainRequest)(nil),          // 13: tickmesh.v1.DrainRequest
+	(*DrainResponse)(nil),         // 14: tickmesh.v1.DrainResponse
+	(*UndrainRequest)(nil),        // 15: tickmesh.v1.UndrainRequest
+	(*UndrainResponse)(nil),       // 16: tickmesh.v1.UndrainResponse
+	(*RecoverRequest)(nil),        // 17: tickmesh.v1.RecoverRequest
+	(*RecoverResponse)(nil),       // 18: tickmesh.v1.RecoverResponse
 }
 var file_tickmesh_v1_cluster_proto_depIdxs = []int32{
-	6,  // 0: tickmesh.v1.GetStatusResponse.nodes:type_name -> tickmesh.v1.NodeStatus
-	8,  // 1: tickmesh.v1.GetStatusResponse.shard_statuses:type_name -> tickmesh.v1.ShardStatus
-	11, // 2: tickmesh.v1.GetStatusResponse.moves:type_name -> tickmesh.v1.Move
-	0,  // 3: tickmesh.v1.NodeStatus.desired:type_name -> tickmesh.v1.DesiredState
-	1,  // 4: tickmesh.v1.ReplicaStatus.role:type_name -> tickmesh.v1.ReplicaRole
-	7,  // 5: tickmesh.v1.ShardStatus.members:type_name -> tickmesh.v1.ReplicaStatus
-	7,  // 6: tickmesh.v1.ShardStatus.intended:type_name -> tickmesh.v1.ReplicaStatus
-	9,  // 7: tickmesh.v1.ShardStatus.recovery:type_name -> tickmesh.v1.ShardRecovery
-	10, // 8: tickmesh.v1.ShardRecovery.copies:type_name -> tickmesh.v1.ShardCopy
-	1,  // 9: tickmesh.v1.ShardCopy.role:type_name -> tickmesh.v1.ReplicaRole
-	11, // 10: tickmesh.v1.DrainResponse.moves:type_name -> tickmesh.v1.Move
-	9,  // 11: tickmesh.v1.RecoverResponse.recoveries:type_name -> tickmesh.v1.ShardRecovery
-	2,  // 12: tickmesh.v1.ClusterService.GetServerInfo:input_type -> tickmesh.v1.GetServerInfoRequest
-	4,  // 13: tickmesh.v1.ClusterService.GetStatus:input_type -> tickmesh.v1.GetStatusRequest
-	12, // 14: tickmesh.v1.ClusterService.Drain:input_type -> tickmesh.v1.DrainRequest
-	14, // 15: tickmesh.v1.ClusterService.Undrain:input_type -> tickmesh.v1.UndrainRequest
-	16, // 16: tickmesh.v1.ClusterService.Recover:input_type -> tickmesh.v1.RecoverRequest
-	3,  // 17: tickmesh.v1.ClusterService.GetServerInfo:output_type -> tickmesh.v1.GetServerInfoResponse
-	5,  // 18: tickmesh.v1.ClusterService.GetStatus:output_type -> tickmesh.v1.GetStatusResponse
-	13, // 19: tickmesh.v1.ClusterService.Drain:output_type -> tickmesh.v1.DrainResponse
-	15, // 20: tickmesh.v1.ClusterService.Undrain:output_type -> tickmesh.v1.UndrainResponse
-	17, // 21: tickmesh.v1.ClusterService.Recover:output_type -> tickmesh.v1.RecoverResponse
-	17, // [17:22] is the sub-list for method output_type
-	12, // [12:17] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	7,  // 0: tickmesh.v1.GetStatusResponse.nodes:type_name -> tickmesh.v1.NodeStatus
+	9,  // 1: tickmesh.v1.GetStatusResponse.shard_statuses:type_name -> tickmesh.v1.ShardStatus
+	12, // 2: tickmesh.v1.GetStatusResponse.moves:type_name -> tickmesh.v1.Move
+	6,  // 3: tickmesh.v1.GetStatusResponse.moves_ahead:type_name -> tickmesh.v1.MovesAhead
+	0,  // 4: tickmesh.v1.NodeStatus.desired:type_name -> tickmesh.v1.DesiredState
+	1,  // 5: tickmesh.v1.ReplicaStatus.role:type_name -> tickmesh.v1.ReplicaRole
+	8,  // 6: tickmesh.v1.ShardStatus.members:type_name -> tickmesh.v1.ReplicaStatus
+	8,  // 7: tickmesh.v1.ShardStatus.intended:type_name -> tickmesh.v1.ReplicaStatus
+	10, // 8: tickmesh.v1.ShardStatus.recovery:type_name -> tickmesh.v1.ShardRecovery
+	11, // 9: tickmesh.v1.ShardRecovery.copies:type_name -> tickmesh.v1.ShardCopy
+	1,  // 10: tickmesh.v1.ShardCopy.role:type_name -> tickmesh.v1.ReplicaRole
+	12, // 11: tickmesh.v1.DrainResponse.moves:type_name -> tickmesh.v1.Move
+	10, // 12: tickmesh.v1.RecoverResponse.recoveries:type_name -> tickmesh.v1.ShardRecovery
+	2,  // 13: tickmesh.v1.ClusterService.GetServerInfo:input_type -> tickmesh.v1.GetServerInfoRequest
+	4,  // 14: tickmesh.v1.ClusterService.GetStatus:input_type -> tickmesh.v1.GetStatusRequest
+	13, // 15: tickmesh.v1.ClusterService.Drain:input_type -> tickmesh.v1.DrainRequest
+	15, // 16: tickmesh.v1.ClusterService.Undrain:input_type -> tickmesh.v1.UndrainRequest
+	17, // 17: tickmesh.v1.ClusterService.Recover:input_type -> tickmesh.v1.RecoverRequest
+	3,  // 18: tickmesh.v1.ClusterService.GetServerInfo:output_type -> tickmesh.v1.GetServerInfoResponse
+	5,  // 19: tickmesh.v1.ClusterService.GetStatus:output_type -> tickmesh.v1.GetStatusResponse
+	14, // 20: tickmesh.v1.ClusterService.Drain:output_type -> tickmesh.v1.DrainResponse
+	16, // 21: tickmesh.v1.ClusterService.Undrain:output_type -> tickmesh.v1.UndrainResponse
+	18, // 22: tickmesh.v1.ClusterService.Recover:output_type -> tickmesh.v1.RecoverResponse
+	18, // [18:23] is the sub-list for method output_type
+	13, // [13:18] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_tickmesh_v1_cluster_proto_init() }
@@ -1726,7 +1831,7 @@ func file_tickmesh_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tickmesh_v1_cluster_proto_rawDesc), len(file_tickmesh_v1_cluster_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

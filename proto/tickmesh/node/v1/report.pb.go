@@ -106,9 +106,12 @@ type ReportResponse struct {
 	// Incarnations that its data folder had before, the last ones.
 	FormerIncarnations []string `protobuf:"bytes,12,rep,name=former_incarnations,json=formerIncarnations,proto3" json:"former_incarnations,omitempty"`
 	// Its log is on disk after so long at most, milliseconds; 0: nothing bounds it.
-	SyncMs        uint64 `protobuf:"varint,13,opt,name=sync_ms,json=syncMs,proto3" json:"sync_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	SyncMs uint64 `protobuf:"varint,13,opt,name=sync_ms,json=syncMs,proto3" json:"sync_ms,omitempty"`
+	// Bound of what it sends to other nodes of its shards, and of what it fetches from them,
+	// each, bytes a second; 0: there is none.
+	MoveBytesPerSecond uint64 `protobuf:"varint,14,opt,name=move_bytes_per_second,json=moveBytesPerSecond,proto3" json:"move_bytes_per_second,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ReportResponse) Reset() {
@@ -228,6 +231,13 @@ func (x *ReportResponse) GetFormerIncarnations() []string {
 func (x *ReportResponse) GetSyncMs() uint64 {
 	if x != nil {
 		return x.SyncMs
+	}
+	return 0
+}
+
+func (x *ReportResponse) GetMoveBytesPerSecond() uint64 {
+	if x != nil {
+		return x.MoveBytesPerSecond
 	}
 	return 0
 }
@@ -732,7 +742,7 @@ const file_tickmesh_node_v1_report_proto_rawDesc = "" +
 	"\rReportRequest\x12%\n" +
 	"\x0ewithout_groups\x18\x01 \x01(\bR\rwithoutGroups\x12\x1f\n" +
 	"\vwithout_map\x18\x02 \x01(\bR\n" +
-	"withoutMap\"\xd9\x03\n" +
+	"withoutMap\"\x8c\x04\n" +
 	"\x0eReportResponse\x12-\n" +
 	"\x05hello\x18\x01 \x01(\v2\x17.tickmesh.node.v1.HelloR\x05hello\x12\x1b\n" +
 	"\tmap_epoch\x18\x02 \x01(\x04R\bmapEpoch\x12\x10\n" +
@@ -748,7 +758,8 @@ const file_tickmesh_node_v1_report_proto_rawDesc = "" +
 	" \x03(\tR\bproblems\x125\n" +
 	"\x06relics\x18\v \x03(\v2\x1d.tickmesh.node.v1.GroupReportR\x06relics\x12/\n" +
 	"\x13former_incarnations\x18\f \x03(\tR\x12formerIncarnations\x12\x17\n" +
-	"\async_ms\x18\r \x01(\x04R\x06syncMs\"\xc8\x05\n" +
+	"\async_ms\x18\r \x01(\x04R\x06syncMs\x121\n" +
+	"\x15move_bytes_per_second\x18\x0e \x01(\x04R\x12moveBytesPerSecond\"\xc8\x05\n" +
 	"\vGroupReport\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x17\n" +
 	"\araft_id\x18\x02 \x01(\x04R\x06raftId\x12,\n" +
