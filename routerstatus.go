@@ -39,11 +39,14 @@ func leaders(reports map[string]*nodev1.ReportResponse) map[uint16]*nodev1.Group
 	return led
 }
 
-// leaderNames is what placement asks: who leads, by shard.
+// leaderNames is what placement asks: who leads, by shard, where that may be changed for
+// evenness.
 func (r *clusterRouter) leaderNames() map[uint16]string {
 	names := map[uint16]string{}
 	for shard, g := range leaders(r.reports(context.Background())) {
-		names[shard] = g.GetLeader()
+		if !g.GetTookOver() {
+			names[shard] = g.GetLeader()
+		}
 	}
 	return names
 }
@@ -68,6 +71,7 @@ func (r *clusterRouter) Status(ctx context.Context, withoutShards bool) (*tickme
 	reports := r.reports(ctx)
 	led := leaders(reports)
 	status.Nodes = nodeStatuses(view, reports, led)
+	moves := newMovement(m, reports, led)
 	recoveries := shardmap.Recoveries(m, copiesOf(reports))
 	under, leaderless := 0, 0
 	for shard := range m.Rows {
@@ -86,8 +90,9 @@ func (r *clusterRouter) Status(ctx context.Context, withoutShards bool) (*tickme
 		if !withoutShards {
 			status.ShardStatuses = append(status.ShardStatuses, s)
 		}
-		status.Moves = append(status.Moves, movesOf(uint16(shard), row)...)
+		status.Moves = append(status.Moves, moves.of(uint16(shard), row)...)
 	}
+	status.MovesAhead = moves.ahead(view, r.limits)
 	status.Problems = append(status.Problems, recoveryProblems(recoveries)...)
 	if leaderless > 0 {
 		status.Problems = append(status.Problems, fmt.Sprintf("%d shards have no leader that answers", leaderless))
@@ -191,34 +196,6 @@ func replicaStatuses(members []shardmap.Member) (out []*tickmeshv1.ReplicaStatus
 	return out
 }
 
-// movesOf gives the replicas that a row waits for.
-func movesOf(shard uint16, row *shardmap.Row) (moves []*tickmeshv1.Move) {
-	var leavers []string
-	for _, m := range row.Members {
-		if row.Intended != nil && !slices.ContainsFunc(row.Intended, m.SameReplica) {
-			leavers = append(leavers, m.Node)
-		}
-	}
-	for _, m := range row.Intended {
-		at := slices.IndexFunc(row.Members, m.SameReplica)
-		if at >= 0 && row.Members[at].Role == m.Role {
-			continue
-		}
-		move := &tickmeshv1.Move{Shard: uint32(shard), ToNode: m.Node, Phase: "files"}
-		if at >= 0 {
-			move.Phase = "log"
-		}
-		if len(leavers) > 0 {
-			move.FromNode, leavers = leavers[0], leavers[1:]
-		}
-		moves = append(moves, move)
-	}
-	return moves
-}
-
-// forecastBytesPerSecond is what a forecast takes as the pace of moves, all together.
-const forecastBytesPerSecond = 20 << 20
-
 // Drain implements api.Cluster.
 func (r *clusterRouter) Drain(ctx context.Context, node string, dryRun bool) (*tickmeshv1.DrainResponse, error) {
 	view, err := r.options.store.Load(ctx)
@@ -231,10 +208,8 @@ func (r *clusterRouter) Drain(ctx context.Context, node string, dryRun bool) (*t
 	if err := managed(&view, "kubectl tickmesh drain "+node); err != nil && !dryRun {
 		return nil, err
 	}
-	rates := shardmap.Rates{ShardBytes: make([]int64, len(view.Map.Rows)), BytesPerSecond: forecastBytesPerSecond}
-	for shard, g := range leaders(r.reports(ctx)) {
-		rates.ShardBytes[shard] = int64(g.GetBytes())
-	}
+	reports := r.reports(ctx)
+	rates := newMovement(view.Map, reports, leaders(reports)).rates()
 	var tracker shardmap.Tracker
 	forecast, err := shardmap.CheckDrain(tracker.Observe(view, time.Now().UnixMilli()), r.limits, rates, node)
 	if err != nil {

@@ -101,7 +101,8 @@ func (h *Host) noteState(g *group, ready *raft.Ready) (mustLog, sync bool) {
 }
 
 func (h *Host) becameLeader(g *group) {
-	g.idle, g.transferee, g.durables, g.ledSince = 0, raft.None, nil, h.ticks
+	g.idle, g.transferee, g.durables = 0, raft.None, nil
+	g.ledSince, g.tookOver, g.askedUntil = h.ticks, h.ticks < g.askedUntil, 0
 	g.proposed, g.pending = nil, nil
 }
 

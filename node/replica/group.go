@@ -55,7 +55,9 @@ type group struct {
 	hurries    int // campaigns that follow soon after a leader's loss
 	idle       int // ticks without news, as a leader
 	quiet      bool
-	ledSince   int // tick, as a leader
+	askedUntil int  // tick: becoming a leader before it comes from having asked
+	ledSince   int  // tick, as a leader
+	tookOver   bool // it leads because it has asked to
 	transferee uint64
 	transferAt int           // tick of the transfer's end
 	installing *SnapshotMeta // files are being swapped

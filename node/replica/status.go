@@ -25,6 +25,7 @@ type GroupStatus struct {
 	Truncated     Position
 	Trim          uint64 // entries up to here are durable in the engines of all full voters
 	Installing    bool
+	TookOver      bool // it leads because it has asked to, not long ago: a router did not reach the leader before
 	Transferring  bool
 	Configuration Configuration
 	Progress      []MemberProgress // of all members, by raft id; only of a leader
@@ -61,6 +62,7 @@ func (h *Host) Status(shard uint16) (GroupStatus, error) {
 		s.Heard = g.elapsed
 	}
 	if s.Leads {
+		s.TookOver = g.tookOver && h.ticks-g.ledSince < takenTicks
 		s.Leader = h.config.Node
 		g.eachProgress(func(p MemberProgress) { s.Progress = append(s.Progress, p) })
 	}

@@ -6,10 +6,14 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// takeOverTicks is how long a leader keeps its group at least before it gives it to a
-// voter that asks for it, 10 s: of two routers that reach different nodes each may
-// have its own asked, and the group shall not go to and fro between them.
-const takeOverTicks = 200
+// A voter may ask for its group because a router reaches it and not the leader. Of two
+// routers that reach different nodes each may have its own asked, and the group shall
+// not go to and fro between them; nor shall it go back at once because leaders are to be
+// spread evenly.
+const (
+	takeOverTicks = 200    // 10 s: a leader that asked gives the group to another one that asks no sooner
+	takenTicks    = 12_000 // 10 min: so long its status says that it asked
+)
 
 // askToLead asks the group's leader to hand over to this replica. It may get lost, or
 // be refused without a word. Errors: NotLeaderError when nobody can be asked.
@@ -17,6 +21,7 @@ func (h *Host) askToLead(g *group) error {
 	if g.lead == raft.None || g.lead == g.replica.RaftID || g.installing != nil {
 		return g.notLeader()
 	}
+	g.askedUntil = h.ticks + 2*h.config.ElectionTicks
 	h.sendOwn(g, typeTakeOver, g.lead, 0)
 	h.mark(g)
 	return nil
@@ -25,7 +30,7 @@ func (h *Host) askToLead(g *group) error {
 // takeOver answers a replica that asks to lead: a full voter that has nearly all of
 // the log, as the group takes no proposals until it has the rest.
 func (h *Host) takeOver(g *group, m *message) {
-	if !g.leads() || m.term != g.term || g.transferee != raft.None || h.ticks-g.ledSince < takeOverTicks {
+	if !g.leads() || m.term != g.term || g.transferee != raft.None || g.tookOver && h.ticks-g.ledSince < takeOverTicks {
 		return
 	}
 	ready := false

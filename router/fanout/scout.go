@@ -38,8 +38,8 @@ const (
 	// longer than an election takes.
 	takeOverAfter = time.Second
 	// takeOverPause is the time between two requests for one shard. A leader that has
-	// just become one refuses for as long.
-	takeOverPause = 10 * time.Second
+	// taken over itself refuses for 10 s.
+	takeOverPause = 3 * time.Second
 )
 
 // close ends it. The node's life has ended.

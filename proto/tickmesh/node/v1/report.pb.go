@@ -281,6 +281,9 @@ type GroupReport struct {
 	Fetch *FetchProgress `protobuf:"bytes,17,opt,name=fetch,proto3" json:"fetch,omitempty"`
 	// The group is quiet: nobody writes, nothing ticks.
 	Quiet bool `protobuf:"varint,18,opt,name=quiet,proto3" json:"quiet,omitempty"`
+	// The replica leads because it has asked to, not long ago, as a router did not reach
+	// the leader before. The lead is not to be moved for evenness alone.
+	TookOver bool `protobuf:"varint,23,opt,name=took_over,json=tookOver,proto3" json:"took_over,omitempty"`
 	// Who is no member after the change that is under way.
 	Leaving []*v1.ReplicaStatus `protobuf:"bytes,19,rep,name=leaving,proto3" json:"leaving,omitempty"`
 	// Raft ids of the voters before the change that is under way; empty: none is.
@@ -445,6 +448,13 @@ func (x *GroupReport) GetFetch() *FetchProgress {
 func (x *GroupReport) GetQuiet() bool {
 	if x != nil {
 		return x.Quiet
+	}
+	return false
+}
+
+func (x *GroupReport) GetTookOver() bool {
+	if x != nil {
+		return x.TookOver
 	}
 	return false
 }
@@ -759,7 +769,7 @@ const file_tickmesh_node_v1_report_proto_rawDesc = "" +
 	"\x06relics\x18\v \x03(\v2\x1d.tickmesh.node.v1.GroupReportR\x06relics\x12/\n" +
 	"\x13former_incarnations\x18\f \x03(\tR\x12formerIncarnations\x12\x17\n" +
 	"\async_ms\x18\r \x01(\x04R\x06syncMs\x121\n" +
-	"\x15move_bytes_per_second\x18\x0e \x01(\x04R\x12moveBytesPerSecond\"\xc8\x05\n" +
+	"\x15move_bytes_per_second\x18\x0e \x01(\x04R\x12moveBytesPerSecond\"\xe5\x05\n" +
 	"\vGroupReport\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x17\n" +
 	"\araft_id\x18\x02 \x01(\x04R\x06raftId\x12,\n" +
@@ -780,7 +790,8 @@ const file_tickmesh_node_v1_report_proto_rawDesc = "" +
 	"\x05joint\x18\x0f \x01(\bR\x05joint\x12\x14\n" +
 	"\x05bytes\x18\x10 \x01(\x04R\x05bytes\x125\n" +
 	"\x05fetch\x18\x11 \x01(\v2\x1f.tickmesh.node.v1.FetchProgressR\x05fetch\x12\x14\n" +
-	"\x05quiet\x18\x12 \x01(\bR\x05quiet\x124\n" +
+	"\x05quiet\x18\x12 \x01(\bR\x05quiet\x12\x1b\n" +
+	"\ttook_over\x18\x17 \x01(\bR\btookOver\x124\n" +
 	"\aleaving\x18\x13 \x03(\v2\x1a.tickmesh.v1.ReplicaStatusR\aleaving\x12\x1a\n" +
 	"\boutgoing\x18\x14 \x03(\x04R\boutgoing\x12\x1b\n" +
 	"\tnewest_ms\x18\x15 \x01(\x03R\bnewestMs\x12\x18\n" +
