@@ -51,7 +51,7 @@ func groupReport(g *node.GroupStatus) *nodev1.GroupReport {
 		Shard: uint32(g.Shard), RaftId: g.RaftID, Role: roleOf(g.Role), Era: g.Era, Leader: g.Leader, Leads: g.Leads,
 		Term: g.Term, LastIndex: g.Last, CommitIndex: g.Commit, AppliedIndex: g.EngineApplied, TruncatedIndex: g.Truncated.Index,
 		MembersIndex: g.Configuration.Index, Joint: g.Configuration.Joint(), Bytes: uint64(g.Bytes), Quiet: g.Quiet,
-		LastTerm: g.LastTerm,
+		LastTerm: g.LastTerm, TookOver: g.TookOver,
 	}
 	for _, m := range g.Configuration.Members {
 		status := ReplicaStatus(m)
