@@ -1,0 +1,223 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Settings are the lengths of time that certificates go by.
+type Settings struct {
+	// AuthorityValidity and LeafValidity are how long certificates are made for.
+	AuthorityValidity, LeafValidity time.Duration
+	// Settle is how long it may take until a pod uses a Secret that was written.
+	Settle time.Duration
+}
+
+// Defaults are the settings of the operator. Kubelets bring Secrets to pods within about
+// two minutes, and programs read the files again within a second of their next handshake.
+func Defaults() Settings {
+	const day = 24 * time.Hour
+	return Settings{AuthorityValidity: 3650 * day, LeafValidity: 90 * day, Settle: 15 * time.Minute}
+}
+
+// ErrSettings marks settings that certificates cannot be kept up with.
+var ErrSettings = errors.New("bad settings of certificates")
+
+// Validate says whether there is time enough to replace an authority before it would
+// shorten its leaves' time, and leaves before they end. Errors: ErrSettings.
+func (s Settings) Validate() error {
+	switch {
+	case s.Settle <= 0:
+		return fmt.Errorf("%w: settle %v; expected more than 0", ErrSettings, s.Settle)
+	case s.LeafValidity < 12*s.Settle:
+		return fmt.Errorf("%w: leaves valid for %v; expected at least 12 times the %v that a Secret takes to settle", ErrSettings, s.LeafValidity, s.Settle)
+	case s.AuthorityValidity < 4*s.LeafValidity:
+		return fmt.Errorf("%w: the authority valid for %v; expected at least 4 times the %v of leaves", ErrSettings, s.AuthorityValidity, s.LeafValidity)
+	}
+	return nil
+}
+
+// backdate is how long before they are made certificates are valid: clocks of boards
+// differ.
+const backdate = 24 * time.Hour
+
+// ErrNoKey: the key of the authority is lost, and the next one does not sign yet.
+var ErrNoKey = errors.New("the authority's key is lost; the next authority signs as soon as all trust it")
+
+// Pair is a certificate with its key.
+type Pair struct {
+	Certificate *x509.Certificate
+	Key         *ecdsa.PrivateKey // nil: it is lost
+}
+
+// Authority is what signs the leaves of a cluster, and whom they trust. It is a value:
+// its methods give another one.
+type Authority struct {
+	Signer Pair
+	Next   *Pair               // trusted already, signs soon; nil: none
+	Old    []*x509.Certificate // trusted still, signed leaves that may be in use
+	// Rotation is the word that the last replacement was asked for with; see Plan.
+	Rotation string
+}
+
+// NewAuthority makes the first authority of a cluster; its name is part of the subject.
+// Leaves are those that are in use, as when the Secret of the authority was lost: then
+// the new one is the next, and the signer is theirs, without its key. Errors: those of
+// the random source.
+func NewAuthority(s Settings, name string, leaves []*Leaf, now time.Time) (*Authority, error) {
+	pair, err := newAuthorityPair(s, name, now)
+	if err != nil {
+		return nil, err
+	}
+	trusted := trustedBy(leaves)
+	if len(trusted) == 0 {
+		return &Authority{Signer: *pair}, nil
+	}
+	return &Authority{Signer: Pair{Certificate: trusted[0]}, Next: pair, Old: trusted[1:]}, nil
+}
+
+// trustedBy gives the authorities that leaves trust, each once, those that have signed
+// one first.
+func trustedBy(leaves []*Leaf) []*x509.Certificate {
+	var signers, others []*x509.Certificate
+	for _, l := range leaves {
+		if l == nil {
+			continue
+		}
+		for _, authority := range l.Bundle {
+			if l.Certificate.CheckSignatureFrom(authority) == nil {
+				signers = append(signers, authority)
+			} else {
+				others = append(others, authority)
+			}
+		}
+	}
+	return unique(append(signers, others...))
+}
+
+func newAuthorityPair(s Settings, name string, now time.Time) (*Pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("key of an authority: %w", err)
+	}
+	template := &x509.Certificate{
+		Subject:   pkix.Name{CommonName: name + " authority of " + now.UTC().Format(time.RFC3339)},
+		NotBefore: now.Add(-backdate), NotAfter: now.Add(s.AuthorityValidity),
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
+	}
+	certificate, err := sign(template, template, key, key)
+	if err != nil {
+		return nil, err
+	}
+	return &Pair{Certificate: certificate, Key: key}, nil
+}
+
+// sign makes the certificate of a key.
+func sign(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of %s: %w", template.Subject.CommonName, err)
+	}
+	return x509.ParseCertificate(der)
+}
+
+// Bundle gives the authorities that are trusted, each once: the signer, the next, the
+// old ones.
+func (a *Authority) Bundle() []*x509.Certificate {
+	all := []*x509.Certificate{a.Signer.Certificate}
+	if a.Next != nil {
+		all = append(all, a.Next.Certificate)
+	}
+	return unique(append(all, a.Old...))
+}
+
+func unique(certificates []*x509.Certificate) (once []*x509.Certificate) {
+	for _, c := range certificates {
+		if !slices.ContainsFunc(once, c.Equal) {
+			once = append(once, c)
+		}
+	}
+	return once
+}
+
+// Step is what is to be done with an authority.
+type Step int
+
+// Steps of Plan.
+const (
+	StepWait      Step = iota // nothing, or what was done has to settle
+	StepIntroduce             // make the next authority
+	StepPromote               // let it sign
+	StepRetire                // trust the old ones no more
+)
+
+// String gives the step as a word.
+func (s Step) String() string {
+	return [...]string{"wait", "introduce", "promote", "retire"}[s]
+}
+
+// Plan says what is to be done with an authority. Leaves are those of all identities;
+// nil: it is not there yet. A rotation is a word of a person's choice: a new one has the
+// authority replaced although its time is not over; empty: none.
+func Plan(s Settings, a *Authority, leaves []*Leaf, rotation string, now time.Time) Step {
+	settled := func(has func(*Leaf) bool) bool {
+		return !slices.ContainsFunc(leaves, func(l *Leaf) bool {
+			if l == nil { // it is being made, or cannot be without the key
+				return a.Signer.Key != nil
+			}
+			return l.ChangedAt.IsZero() || now.Sub(l.ChangedAt) < s.Settle || !has(l)
+		})
+	}
+	switch {
+	case a.Next != nil:
+		if settled(func(l *Leaf) bool { return slices.ContainsFunc(l.Bundle, a.Next.Certificate.Equal) }) {
+			return StepPromote
+		}
+	case len(a.Old) > 0:
+		if settled(func(l *Leaf) bool { return l.Certificate.CheckSignatureFrom(a.Signer.Certificate) == nil }) {
+			return StepRetire
+		}
+	case rotation != "" && rotation != a.Rotation || a.due(s, now):
+		return StepIntroduce
+	}
+	return StepWait
+}
+
+// due says whether an authority's time is nearly over. Leaves end with it, so it is
+// replaced before it would shorten theirs.
+func (a *Authority) due(s Settings, now time.Time) bool {
+	return a.Signer.Certificate.NotAfter.Sub(now) < 2*s.LeafValidity+2*s.Settle
+}
+
+// Introduce gives an authority that has a next one. Errors: those of the random source.
+func (a *Authority) Introduce(s Settings, name, rotation string, now time.Time) (*Authority, error) {
+	next, err := newAuthorityPair(s, name, now)
+	if err != nil {
+		return nil, err
+	}
+	introduced := *a
+	introduced.Next, introduced.Rotation = next, rotation
+	return &introduced, nil
+}
+
+// Promote gives an authority whose next one signs; without one, it is unchanged.
+func (a *Authority) Promote() *Authority {
+	if a.Next == nil {
+		return a
+	}
+	return &Authority{Signer: *a.Next, Old: unique(append([]*x509.Certificate{a.Signer.Certificate}, a.Old...)), Rotation: a.Rotation}
+}
+
+// Retire gives an authority that trusts no old one.
+func (a *Authority) Retire() *Authority {
+	retired := *a
+	retired.Old = nil
+	return &retired
+}

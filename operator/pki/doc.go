@@ -1,0 +1,22 @@
+// Package pki makes and renews the certificates inside a cluster: one authority, and a
+// leaf for each identity. Everything is a value; the time is an argument; decisions are
+// pure functions of what the Secrets have.
+//
+// A leaf is renewed when a third of its time is left. The authority is replaced in four
+// writes, so that all connections work at every moment, though each pod sees a Secret
+// up to Settings.Settle after it was written:
+//
+//  1. Introduce: there is a next authority. Every leaf's Secret gets it into its ca.crt,
+//     beside the present one, which goes on signing.
+//  2. Promote, when all have had that for Settle: the next one signs. Every leaf is made
+//     anew by it. Both stay trusted.
+//  3. Retire, when all have had that for Settle: the old one is trusted no more, and
+//     leaves the ca.crt of every leaf.
+//
+// So a pod holds the Secrets of one of two neighbouring steps, and those of neighbouring
+// steps trust each other. A pod that sees no new Secrets for longer than Settle, as on a
+// machine that is cut off, may be refused until it does.
+//
+// An authority whose key is lost is replaced in the same way: its leaves go on until the
+// next one signs.
+package pki
