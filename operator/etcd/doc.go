@@ -1,0 +1,18 @@
+// Package etcd decides who is a member of the etcd that the operator runs, and has the
+// client that makes it so. Decide is pure: it looks at Facts and gives a Plan, of which
+// each action can be made on its own and made again. Nothing is remembered in between.
+//
+// Rules that every plan keeps:
+//
+//	E1  A new etcd is made once, of as many members as its StatefulSet was made with.
+//	    Whatever the spec says meanwhile, it grows only when it runs.
+//	E2  It grows and heals one member at a time, and only while all other voters, or
+//	    more than half of all if one is lost, are healthy. It never shrinks.
+//	E3  A member whose data is lost, or on a machine that is, is removed before another
+//	    takes its place, and its volume goes before that one starts: etcd must never see
+//	    a member that has forgotten what it has promised.
+//	E4  A pod that finds its volume empty cannot start unless it is its turn: but while it
+//	    is to join, Plan.Meet names a member that there is not, and etcd refuses.
+//	E5  A pod is restarted only while all members are healthy, one at a time; one that
+//	    does not run at any time.
+package etcd

@@ -1,0 +1,117 @@
+package etcd
+
+// Member is a member as etcd knows it.
+type Member struct {
+	ID      uint64
+	Name    string // empty: it has never started
+	PeerURL string
+	Learner bool // it has no vote yet
+	Healthy bool // it answers
+}
+
+// Pod is the pod of a member.
+type Pod struct {
+	Ordinal     int
+	UID         string
+	Machine     string // empty: not scheduled
+	Running     bool
+	Ready       bool
+	Terminating bool
+	Outdated    bool
+}
+
+// Claim is the volume claim of a member.
+type Claim struct {
+	Ordinal     int
+	Name, UID   string
+	Machine     string // the only one that can mount the volume; empty: any
+	MemberID    uint64 // of the member whose data is on it, as it was marked; 0: none yet
+	GivenUp     bool   // it is marked: its member is being removed
+	Lost        bool
+	Terminating bool
+}
+
+// Machine is a machine of Kubernetes.
+type Machine struct {
+	NotReadySinceMs int64 // 0: it is ready
+	OutOfService    bool
+}
+
+// Facts are what is looked at.
+type Facts struct {
+	NowMs          int64
+	ReplaceAfterMs int64 // a machine that says nothing for so long is lost
+	Wanted         int   // members
+	Replicas       int   // of the StatefulSet; below 0: there is none
+	Created        bool  // this etcd has answered before
+	// Names and PeerURLs of members, by ordinal; as many as there can be.
+	Names, PeerURLs []string
+	// Members of the etcd as it answers now; nil: it does not, or has no majority.
+	Members  []Member
+	Pods     []Pod
+	Claims   []Claim
+	Machines map[string]Machine // one that is not in it does not exist
+}
+
+func (f *Facts) pod(ordinal int) *Pod {
+	for i := range f.Pods {
+		if f.Pods[i].Ordinal == ordinal {
+			return &f.Pods[i]
+		}
+	}
+	return nil
+}
+
+func (f *Facts) claim(ordinal int) *Claim {
+	for i := range f.Claims {
+		if f.Claims[i].Ordinal == ordinal {
+			return &f.Claims[i]
+		}
+	}
+	return nil
+}
+
+// member gives the member of an ordinal. One that has never started has no name.
+func (f *Facts) member(ordinal int) *Member {
+	for i := range f.Members {
+		m := &f.Members[i]
+		if m.Name == f.Names[ordinal] || m.Name == "" && m.PeerURL == f.PeerURLs[ordinal] {
+			return m
+		}
+	}
+	return nil
+}
+
+func (f *Facts) machineGone(name string) bool {
+	machine, exists := f.Machines[name]
+	if !exists || machine.OutOfService {
+		return true
+	}
+	return machine.NotReadySinceMs > 0 && f.NowMs-machine.NotReadySinceMs >= f.ReplaceAfterMs
+}
+
+// others counts the voters but that of an ordinal, and those of them that are healthy.
+func (f *Facts) others(ordinal int) (voters, healthy int) {
+	without := f.member(ordinal)
+	for i := range f.Members {
+		m := &f.Members[i]
+		if m.Learner || without != nil && m.ID == without.ID {
+			continue
+		}
+		voters++
+		if m.Healthy {
+			healthy++
+		}
+	}
+	return voters, healthy
+}
+
+// well says whether all members vote and are healthy.
+func (f *Facts) well() bool {
+	for i := range f.Members {
+		if f.Members[i].Learner || !f.Members[i].Healthy {
+			return false
+		}
+	}
+	return len(f.Members) > 0
+}

@@ -1,0 +1,302 @@
+package etcd
+
+import (
+	"fmt"
+	"slices"
+)
+
+// ActionKind says what an Action does.
+type ActionKind string
+
+// The kinds of Action.
+const (
+	Scale       ActionKind = "scale"        // set the StatefulSet's replicas
+	Add         ActionKind = "add"          // a learner with PeerURL
+	Remove      ActionKind = "remove"       // the member
+	Promote     ActionKind = "promote"      // the learner, if it has caught up
+	NoteMember  ActionKind = "note member"  // write on the claim whose data it has
+	MarkClaim   ActionKind = "mark claim"   // write on the claim whether it is given up
+	DeleteClaim ActionKind = "delete claim" // with UID as the precondition
+	DeletePod   ActionKind = "delete pod"   // with UID as the precondition
+)
+
+// Nobody is the name of a member that there never is.
+const Nobody = "nobody"
+
+// Action is one change. It can be made on its own, and made again.
+type Action struct {
+	Kind     ActionKind
+	Why      string // for people
+	Ordinal  int
+	Replicas int    // of Scale
+	MemberID uint64 // of Remove, Promote and NoteMember
+	PeerURL  string // of Add
+	Claim    string // of NoteMember, MarkClaim and DeleteClaim: its name
+	UID      string // of the claim, or of the pod
+	GivenUp  bool   // of MarkClaim
+	Force    bool   // of DeletePod: its machine cannot say that it has ended
+}
+
+// Plan is what to do next.
+type Plan struct {
+	Actions []Action
+	// Meet are the names of the members that one which starts without data is told of.
+	Meet []string
+	// Waiting says why nothing is done though something should be; "": nothing should.
+	Waiting string
+	// Lost are the ordinals of the members whose volume or machine is lost.
+	Lost []int
+}
+
+// Decide gives the plan. It is a pure function.
+func Decide(f Facts) Plan {
+	d := &decision{Facts: &f}
+	switch {
+	case f.Replicas < 0:
+		d.plan.Meet = f.Names[:f.Wanted]
+		d.do(Action{Kind: Scale, Replicas: f.Wanted, Why: "a new etcd"})
+	case !f.Created && len(f.Members) == 0:
+		// It is being made: by its StatefulSet, which nobody changes meanwhile.
+		d.plan.Meet = f.Names[:min(f.Replicas, len(f.Names))]
+		d.plan.Waiting = "it is being made"
+		d.restartBroken()
+	case len(f.Members) == 0:
+		d.plan.Meet = d.fenced()
+		d.plan.Waiting = "it does not answer, or has no majority"
+		d.plan.Lost = d.lost()
+		d.restartBroken()
+	default:
+		d.keep()
+	}
+	return d.plan
+}
+
+type decision struct {
+	*Facts
+	plan Plan
+}
+
+func (d *decision) do(a Action) { d.plan.Actions = append(d.plan.Actions, a) }
+
+// keep keeps an etcd that answers as it should be. The first thing that is to be done
+// is done alone.
+func (d *decision) keep() {
+	d.plan.Meet = d.fenced()
+	d.plan.Lost = d.lost()
+	d.note()
+	for _, step := range []func() bool{d.replaceLost, d.joinMissing, d.grow, d.restart} {
+		if len(d.plan.Actions) > 0 || step() {
+			return
+		}
+	}
+}
+
+// fenced gives a list that a member with data reads nothing from, and with which one
+// without cannot start: etcd compares its length with the members that there are.
+func (d *decision) fenced() []string {
+	return append(slices.Clone(d.Names[:min(max(d.Replicas, 1), len(d.Names))]), Nobody)
+}
+
+// note writes on claims whose data they have.
+func (d *decision) note() {
+	for ordinal := range min(d.Replicas, len(d.Names)) {
+		m, claim, pod := d.member(ordinal), d.claim(ordinal), d.pod(ordinal)
+		if m == nil || claim == nil || pod == nil || claim.Terminating {
+			continue
+		}
+		own := m.Name != "" && m.Healthy && pod.Ready
+		if own && claim.MemberID != m.ID {
+			d.do(Action{Kind: NoteMember, Ordinal: ordinal, MemberID: m.ID, Claim: claim.Name, UID: claim.UID})
+		}
+		if own && claim.GivenUp {
+			d.do(Action{Kind: MarkClaim, Ordinal: ordinal, Claim: claim.Name, UID: claim.UID, Why: "its machine is back in time"})
+		}
+	}
+}
+
+// lost gives the ordinals of members whose data is lost.
+func (d *decision) lost() (lost []int) {
+	for ordinal := range min(d.Replicas, len(d.Names)) {
+		m, claim := d.member(ordinal), d.claim(ordinal)
+		if claim == nil || m != nil && m.Healthy {
+			continue
+		}
+		started := m != nil && m.Name != ""
+		gone := claim.Machine != "" && d.machineGone(claim.Machine)
+		switch {
+		case claim.Lost, claim.GivenUp, claim.Terminating && d.Created, gone:
+			lost = append(lost, ordinal)
+		case m != nil && claim.MemberID != 0 && claim.MemberID != m.ID:
+			lost = append(lost, ordinal) // its data is of a member that was removed
+		case started && claim.MemberID == 0 && d.stopped(ordinal):
+			lost = append(lost, ordinal) // the volume is new, the member is not
+		}
+	}
+	return lost
+}
+
+func (d *decision) stopped(ordinal int) bool {
+	pod := d.pod(ordinal)
+	return pod == nil || !pod.Running
+}
+
+// replaceLost removes a member whose data is lost, and then its volume. It says whether
+// there is one.
+func (d *decision) replaceLost() bool {
+	if len(d.plan.Lost) == 0 {
+		return false
+	}
+	ordinal := d.plan.Lost[0]
+	m, claim, pod := d.member(ordinal), d.claim(ordinal), d.pod(ordinal)
+	voters, healthy := d.others(ordinal)
+	if 2*healthy <= voters {
+		d.plan.Waiting = fmt.Sprintf("%s is lost, and the others have no majority without it", d.Names[ordinal])
+		return true
+	}
+	why := d.Names[ordinal] + " has lost its volume or machine"
+	switch {
+	case !claim.GivenUp && !claim.Terminating:
+		d.do(Action{Kind: MarkClaim, Ordinal: ordinal, Claim: claim.Name, UID: claim.UID, GivenUp: true, Why: why})
+		return true
+	case m != nil:
+		d.do(Action{Kind: Remove, Ordinal: ordinal, MemberID: m.ID, Why: why})
+		return true
+	case !claim.Terminating:
+		d.do(Action{Kind: DeleteClaim, Ordinal: ordinal, Claim: claim.Name, UID: claim.UID, Why: why})
+	}
+	if pod == nil || pod.Machine == "" {
+		return true
+	}
+	if force := d.machineGone(pod.Machine); force || !pod.Terminating {
+		d.do(Action{Kind: DeletePod, Ordinal: ordinal, UID: pod.UID, Force: force, Why: why})
+	}
+	return true
+}
+
+// joinMissing brings one member in that has a pod and is none, or none with a vote. It
+// says whether there is one.
+func (d *decision) joinMissing() bool {
+	for ordinal := range min(d.Replicas, len(d.Names)) {
+		m, claim := d.member(ordinal), d.claim(ordinal)
+		if m != nil && !m.Learner && m.Name != "" {
+			continue
+		}
+		if claim != nil && claim.Terminating {
+			d.plan.Waiting = fmt.Sprintf("the old volume of %s is being deleted", d.Names[ordinal])
+			return true
+		}
+		if m == nil {
+			d.add(ordinal)
+			return true
+		}
+		d.plan.Meet = d.meet(ordinal)
+		switch {
+		case m.Learner && m.Healthy:
+			d.do(Action{Kind: Promote, Ordinal: ordinal, MemberID: m.ID, Why: d.Names[ordinal] + " has caught up"})
+		default:
+			d.plan.Waiting = d.Names[ordinal] + " is joining"
+		}
+		return true
+	}
+	return false
+}
+
+// add tells etcd of a member that is to come.
+func (d *decision) add(ordinal int) {
+	voters, healthy := d.others(ordinal)
+	if len(d.Members) != voters || healthy != voters {
+		d.plan.Waiting = fmt.Sprintf("%s joins when all others are healthy", d.Names[ordinal])
+		return
+	}
+	d.do(Action{Kind: Add, Ordinal: ordinal, PeerURL: d.PeerURLs[ordinal], Why: d.Names[ordinal] + " joins"})
+}
+
+// meet gives the names of all members, that of an ordinal among them.
+func (d *decision) meet(joining int) (names []string) {
+	for ordinal := range d.Names {
+		if ordinal == joining || d.member(ordinal) != nil {
+			names = append(names, d.Names[ordinal])
+		}
+	}
+	return names
+}
+
+// grow makes room for one more member: etcd is told first, so that the pod can start. It
+// says whether it did.
+func (d *decision) grow() bool {
+	next := d.Replicas
+	if next >= len(d.Names) {
+		return false
+	}
+	m := d.member(next)
+	switch {
+	case m != nil && next >= d.Wanted:
+		d.do(Action{Kind: Remove, Ordinal: next, MemberID: m.ID, Why: d.Names[next] + " is not wanted any more"})
+	case m != nil:
+		d.plan.Meet = d.meet(next)
+		d.do(Action{Kind: Scale, Replicas: next + 1, Why: "more members are wanted"})
+	case next >= d.Wanted:
+		return false
+	case d.claim(next) != nil:
+		d.discard(next)
+	case !d.well():
+		d.plan.Waiting = "it grows when all its members are healthy"
+	default:
+		d.add(next)
+	}
+	return true
+}
+
+// discard deletes a volume that a member which is to come would find.
+func (d *decision) discard(ordinal int) {
+	claim := d.claim(ordinal)
+	d.plan.Waiting = fmt.Sprintf("the old volume of %s is being deleted", d.Names[ordinal])
+	if !claim.Terminating {
+		d.do(Action{Kind: DeleteClaim, Ordinal: ordinal, Claim: claim.Name, UID: claim.UID, Why: d.plan.Waiting})
+	}
+}
+
+// restart restarts one pod that was made from an older template. It says whether one is
+// to be.
+func (d *decision) restart() bool {
+	if d.restartBroken() {
+		return true
+	}
+	for ordinal := d.Replicas - 1; ordinal >= 0; ordinal-- {
+		pod, claim := d.pod(ordinal), d.claim(ordinal)
+		if pod == nil || !pod.Outdated {
+			continue
+		}
+		if !d.well() || !d.ready() || claim == nil || claim.Terminating {
+			d.plan.Waiting = "a member is restarted when all are healthy"
+			return true
+		}
+		d.do(Action{Kind: DeletePod, Ordinal: ordinal, UID: pod.UID, Why: "its template has changed"})
+		return true
+	}
+	return false
+}
+
+// ready says whether all pods are.
+func (d *decision) ready() bool {
+	for ordinal := range d.Replicas {
+		if pod := d.pod(ordinal); pod == nil || !pod.Ready || pod.Terminating {
+			return false
+		}
+	}
+	return true
+}
+
+// restartBroken restarts a pod from an older template that does not run: nothing can be
+// lost by it. It says whether there is one.
+func (d *decision) restartBroken() bool {
+	for i := range d.Pods {
+		pod := &d.Pods[i]
+		claim := d.claim(pod.Ordinal)
+		if pod.Outdated && !pod.Running && !pod.Terminating && (claim == nil || !claim.Terminating) {
+			d.do(Action{Kind: DeletePod, Ordinal: pod.Ordinal, UID: pod.UID, Why: "it does not run, and its template has changed"})
+			return true
+		}
+	}
+	return false
+}
