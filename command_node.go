@@ -27,6 +27,7 @@ type nodeSettings struct {
 	clusterSettings
 	nodeIdentitySettings
 	storageSettings
+	moveSettings
 	seriesLimitSettings
 	clientTLSSettings
 	peerTLSSettings
@@ -44,6 +45,7 @@ func (s *nodeSettings) define(f *pflag.FlagSet) {
 	s.storageSettings.define(f)
 	s.walSync.value = "interval"
 	f.Lookup("wal-sync").DefValue = "interval"
+	s.moveSettings.define(f)
 	s.seriesLimitSettings.define(f)
 	s.clientTLSSettings.define(f)
 	s.peerTLSSettings.define(f)
@@ -55,6 +57,7 @@ func (s *nodeSettings) validate() error {
 	s.clusterSettings.validate(&v)
 	s.nodeIdentitySettings.validate(&v)
 	s.storageSettings.validate(&v)
+	s.moveSettings.validate(&v)
 	s.clientTLSSettings.validate(&v)
 	s.peerTLSSettings.validate(&v)
 	s.operationSettings.validate(&v)
@@ -70,7 +73,7 @@ func newNodeCommand() *cobra.Command {
   tickmesh node --data-dir ./n2 --node-id n2 --rpc-addr 127.0.0.1:6290 --http-addr 127.0.0.1:6291`,
 		Args: cobra.NoArgs,
 	}
-	runWith(cmd, s, []string{headingCluster, headingStorage, headingWriteLimits, headingTLS, headingOperation}, func(ctx context.Context, logger *slog.Logger, _ io.Writer) error {
+	runWith(cmd, s, []string{headingCluster, headingStorage, headingMoves, headingWriteLimits, headingTLS, headingOperation}, func(ctx context.Context, logger *slog.Logger, _ io.Writer) error {
 		return runNode(ctx, s, logger)
 	})
 	return cmd
@@ -144,6 +147,7 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 	m, err := startMember(ctx, memberOptions{
 		id: s.nodeID, zone: s.zone, cluster: s.cluster, rpcAddr: string(s.rpcAddr), advertiseAddr: string(s.advertiseAddr), store: store,
 		node: s.nodeOptions(plan, shards, &s.seriesLimitSettings, logger, points), serverTLS: serverTLS, clientTLS: clientTLS, logger: logger,
+		moveRate: uint64(s.moveRate),
 	})
 	if err != nil {
 		return err

@@ -60,7 +60,7 @@ func (r *statusReport) write(w io.Writer) error {
 		{"Shards", fmt.Sprintf("%d in %d copies, %d without a leader", r.Shards, r.Replication, r.Leaderless)},
 		{"Map", "epoch " + strconv.FormatUint(r.MapEpoch, 10)},
 		{"Store", store},
-		{"Moves", strconv.Itoa(len(r.Moves))},
+		{"Moves", movesAhead(len(r.Moves), &r.MovesAhead)},
 	} {
 		fmt.Fprintf(w, "%-9s %s\n", row[0], row[1])
 	}
@@ -76,16 +76,35 @@ func (r *statusReport) write(w io.Writer) error {
 	return nil
 }
 
+// movesAhead says in a line what moves and what is left of it: 4 of 57 under way, 1.2 GiB
+// to copy, about 3m10s.
+func movesAhead(underWay int, a *client.Ahead) string {
+	if a.Moves == 0 {
+		return strconv.Itoa(underWay)
+	}
+	text := fmt.Sprintf("%d of %d under way", underWay, max(int(a.Moves), underWay))
+	if a.TotalBytes > 0 {
+		text += fmt.Sprintf(", %s to copy", humanBytes(a.TotalBytes-min(a.DoneBytes, a.TotalBytes)))
+	}
+	if a.RemainingMs > 0 {
+		text += ", about " + humanTime(a.RemainingMs)
+	}
+	return text
+}
+
 func writeMoves(w io.Writer, moves []client.Move) error {
 	var rows [][]string
 	for _, m := range moves {
-		remaining := "-"
+		pace, remaining := "-", "-"
+		if m.BytesPerSecond > 0 {
+			pace = humanBytes(m.BytesPerSecond) + "/s"
+		}
 		if m.RemainingMs > 0 {
 			remaining = humanTime(m.RemainingMs)
 		}
 		rows = append(rows, []string{
-			strconv.Itoa(int(m.Shard)), orDash(m.FromNode), m.ToNode, orDash(m.Phase), humanBytes(m.DoneBytes), humanBytes(m.TotalBytes), remaining,
+			strconv.Itoa(int(m.Shard)), orDash(m.FromNode), m.ToNode, orDash(m.Phase), humanBytes(m.DoneBytes), humanBytes(m.TotalBytes), pace, remaining,
 		})
 	}
-	return writeTable(w, "SHARD FROM TO PHASE DONE TOTAL REMAINING", rows)
+	return writeTable(w, "SHARD FROM TO PHASE DONE TOTAL PACE REMAINING", rows)
 }

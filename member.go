@@ -32,6 +32,7 @@ type memberOptions struct {
 	rpcAddr, advertiseAddr string
 	store                  shardmap.Store
 	node                   node.Options // without what the cluster gives it
+	moveRate               uint64       // bytes per second, to others and from them; 0: no bound
 	serverTLS, clientTLS   credentials.TransportCredentials
 	logger                 *slog.Logger
 }
@@ -70,7 +71,7 @@ func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
 		Up: func(name string) { m.node.PeerUp(name) }, Down: func(name string) { m.node.PeerDown(name) },
 	})
 	options := o.node
-	options.NodeID, options.Peers, options.Files, options.Logger = o.id, m.peers, shardFiles{m.peers}, m.logger
+	options.NodeID, options.Peers, options.Files, options.Logger = o.id, m.peers, shardFiles{m.peers, o.moveRate, rpc.NewPace(o.moveRate)}, m.logger
 	options.Inquiry, options.BootID = groupInquiry{m.peers}, bootID()
 	if m.node, err = node.Open(options); err != nil {
 		return m, dataDirError(options.DataDir, err)
@@ -78,6 +79,7 @@ func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
 	m.service = service.New(service.Options{
 		Node: m.node, Hello: m.hello, Map: m.shardMap, Adopt: func(next *shardmap.Map) error { return m.agent.Adopt(next) },
 		Disk: func() (uint64, uint64) { return diskOf(options.DataDir) }, Version: programVersion, Now: time.Now, Logger: m.logger,
+		MoveBytesPerSecond: o.moveRate,
 	})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	m.cancel = cancel
@@ -93,7 +95,7 @@ func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
 }
 
 func (m *member) serve() {
-	internal := rpc.NewServer(m.service, rpc.Options{Logger: m.logger})
+	internal := rpc.NewServer(m.service, rpc.Options{Logger: m.logger, SendPace: rpc.NewPace(m.options.moveRate)})
 	m.server = grpc.NewServer(append(transport.ServerOptions(m.options.serverTLS), internal.GRPCOptions()...)...)
 	internal.Register(m.server)
 	m.logger.Info("listening", "port", "rpc", "address", m.listener.Addr().String(), "advertised", m.address())
@@ -248,14 +250,18 @@ func (m *member) Close(context.Context) error {
 }
 
 // shardFiles fetches files over the connections to other nodes.
-type shardFiles struct{ peers *rpc.Peers }
+type shardFiles struct {
+	peers *rpc.Peers
+	rate  uint64 // bytes per second, told to senders
+	pace  *rpc.Pace
+}
 
 func (f shardFiles) Fetch(ctx context.Context, from string, shard uint16) (io.ReadCloser, error) {
 	conn := f.peers.Conn(from)
 	if conn == nil {
 		return nil, fmt.Errorf("node %s is not known", from)
 	}
-	download, err := rpc.OpenDownload(ctx, conn, rpc.DownloadRequest{Shard: shard})
+	download, err := rpc.OpenDownload(ctx, conn, rpc.DownloadRequest{Shard: shard, BytesPerSecond: f.rate, Pace: f.pace})
 	if err != nil {
 		return nil, err
 	}

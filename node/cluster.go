@@ -63,7 +63,10 @@ func heir(status *replica.GroupStatus) (name string) {
 type GroupStatus struct {
 	replica.GroupStatus
 	EngineApplied uint64
-	Bytes         int64 // of the shard's segments
+	// Bytes of the shard's segments, and the shard's part of the page log if all shards
+	// with data have as much of it: about what a copy has to carry.
+	Bytes int64
+	Fetch *FetchProgress // of files on their way here; nil: none are
 }
 
 // Groups gives the status of all groups, by shard.
@@ -76,8 +79,17 @@ func (n *Node) Groups() ([]GroupStatus, error) {
 			}
 		}
 	})
+	_, pageBytes := n.Generations()
+	full, now := int64(0), n.options.Clock()
+	for i := range out {
+		full += oneOf(out[i].Role == shardmap.Full)
+	}
 	for i := range out {
 		out[i].Bytes = n.ShardStats(out[i].Shard).SegmentBytes
+		if out[i].Role == shardmap.Full {
+			out[i].Bytes += pageBytes / full
+		}
+		out[i].Fetch = n.fetcher.progress(out[i].Shard, now)
 	}
 	return out, err
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -18,8 +19,23 @@ import (
 // Files fetches the files of shards from other nodes.
 type Files interface {
 	// Fetch gives what the node's OpenShardFiles gives. The reader goes on by itself
-	// after a lost connection, as long as that is possible.
+	// after a lost connection, as long as that is possible. If it is a Progressing, the
+	// node's Groups tell how far it is.
 	Fetch(ctx context.Context, node string, shard uint16) (io.ReadCloser, error)
+}
+
+// Progressing says how far a stream has come; any goroutine may ask.
+type Progressing interface {
+	// Progress gives the bytes that have arrived, those in all, and how often the stream
+	// had to go on after a failure.
+	Progress() (doneBytes, totalBytes, resumed int64)
+}
+
+// FetchProgress is how far the files of a shard have come.
+type FetchProgress struct {
+	FromNode              string
+	DoneBytes, TotalBytes int64
+	BytesPerSecond        int64 // since the beginning
 }
 
 // ShardFiles is a shard at one entry of its log, as a row of bytes: uvarint length of
@@ -84,10 +100,52 @@ const (
 
 // fetcher fetches files for replicas that need them. Needs are told again until they
 // are met.
-type fetcher struct{ errands[replica.SnapshotNeed] }
+type fetcher struct {
+	errands[replica.SnapshotNeed]
+	running struct {
+		sync.Mutex
+		byShard map[uint16]*fetching
+	}
+}
+
+// fetching is a stream of files on its way.
+type fetching struct {
+	from   string
+	start  time.Time
+	stream Progressing
+}
 
 func (f *fetcher) init() {
 	f.errands.init(fetchesWaiting, func(n *replica.SnapshotNeed) uint16 { return n.Shard })
+	f.running.byShard = map[uint16]*fetching{}
+}
+
+// began notes a stream; the caller tells when it is over.
+func (f *fetcher) began(shard uint16, running *fetching) (over func()) {
+	f.running.Lock()
+	defer f.running.Unlock()
+	f.running.byShard[shard] = running
+	return func() {
+		f.running.Lock()
+		defer f.running.Unlock()
+		delete(f.running.byShard, shard)
+	}
+}
+
+// progress gives how far the files of a shard are at a moment; nil: none are fetched.
+func (f *fetcher) progress(shard uint16, now time.Time) *FetchProgress {
+	f.running.Lock()
+	running := f.running.byShard[shard]
+	f.running.Unlock()
+	if running == nil {
+		return nil
+	}
+	p := &FetchProgress{FromNode: running.from}
+	p.DoneBytes, p.TotalBytes, _ = running.stream.Progress()
+	if took := now.Sub(running.start); took > 0 {
+		p.BytesPerSecond = int64(float64(p.DoneBytes) / took.Seconds())
+	}
+	return p
 }
 
 // fetchFiles meets one need after the other until the node closes.
@@ -139,6 +197,9 @@ func (n *Node) fetchShard(ctx context.Context, need replica.SnapshotNeed) (got s
 	opened, err := n.options.Files.Fetch(ctx, need.Leader, need.Shard)
 	if err != nil {
 		return got, err
+	}
+	if stream, ok := opened.(Progressing); ok {
+		defer n.fetcher.began(need.Shard, &fetching{from: need.Leader, start: n.options.Clock(), stream: stream})()
 	}
 	stream := newAttended(opened, cancel)
 	defer stream.Close()

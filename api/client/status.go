@@ -16,7 +16,8 @@ type Status struct {
 	StoreReachable bool     `json:"store_reachable"` // the placement store answers
 	Problems       []string `json:"problems"`        // what a person should know or do, the worst first
 	Nodes          []Node   `json:"nodes"`
-	Moves          []Move   `json:"moves"`
+	Moves          []Move   `json:"moves"`       // that are under way
+	MovesAhead     Ahead    `json:"moves_ahead"` // those that have not begun included
 	ShardStatuses  []Shard  `json:"shard_statuses,omitempty"`
 }
 
@@ -68,7 +69,17 @@ type Move struct {
 	Shard       uint32 `json:"shard"`
 	FromNode    string `json:"from_node"` // empty: a lost copy is rebuilt
 	ToNode      string `json:"to_node"`
-	Phase       string `json:"phase"`
+	Phase       string `json:"phase"` // waiting, files or log
+	DoneBytes   uint64 `json:"done_bytes"`
+	TotalBytes  uint64 `json:"total_bytes"`
+	RemainingMs uint64 `json:"remaining_ms"` // 0: not known
+	// BytesPerSecond is its pace so far; 0: it has not begun.
+	BytesPerSecond uint64 `json:"bytes_per_second"`
+}
+
+// Ahead is what is left to do until every shard is where it should be.
+type Ahead struct {
+	Moves       uint32 `json:"moves"` // replicas to be made, witnesses among them
 	DoneBytes   uint64 `json:"done_bytes"`
 	TotalBytes  uint64 `json:"total_bytes"`
 	RemainingMs uint64 `json:"remaining_ms"` // 0: not known
@@ -95,6 +106,8 @@ func (c *Client) Status(ctx context.Context, withoutShards bool) (*Status, error
 		Cluster: m.GetCluster(), MapEpoch: m.GetMapEpoch(), Shards: m.GetShards(), Replication: m.GetReplication(),
 		StoreReachable: m.GetStoreReachable(), Problems: append([]string{}, m.GetProblems()...), Nodes: []Node{}, Moves: movesOf(m.GetMoves()),
 	}
+	a := m.GetMovesAhead()
+	s.MovesAhead = Ahead{Moves: a.GetMoves(), DoneBytes: a.GetDoneBytes(), TotalBytes: a.GetTotalBytes(), RemainingMs: a.GetRemainingMs()}
 	for _, n := range m.GetNodes() {
 		s.Nodes = append(s.Nodes, nodeOf(n))
 	}
@@ -138,6 +151,7 @@ func movesOf(list []*tickmeshv1.Move) []Move {
 		moves = append(moves, Move{
 			Shard: m.GetShard(), FromNode: m.GetFromNode(), ToNode: m.GetToNode(), Phase: m.GetPhase(),
 			DoneBytes: m.GetDoneBytes(), TotalBytes: m.GetTotalBytes(), RemainingMs: m.GetRemainingMs(),
+			BytesPerSecond: m.GetBytesPerSecond(),
 		})
 	}
 	return moves

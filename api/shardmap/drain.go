@@ -48,7 +48,7 @@ type Move struct {
 type Forecast struct {
 	Moves           []Move
 	Bytes           int64 // of all moves
-	Seconds         int64 // at the rate that was given
+	Seconds         int64 // at the rates that were given; 0: not told
 	WithoutWitness  int   // shards that will have no witness though replication is 2
 	UnderReplicated int   // shards that will have fewer full voters than replication
 	Result          Map   // the map at the end
@@ -56,8 +56,39 @@ type Forecast struct {
 
 // Rates say what a forecast counts with.
 type Rates struct {
-	ShardBytes     []int64 // by shard; missing ones count as empty
-	BytesPerSecond int64   // of all moves together; 0: Seconds is not told
+	ShardBytes []int64 // by shard; missing ones count as empty
+	// BytesPerSecond is what one node takes in, and what one sends. 0: Seconds is not told.
+	BytesPerSecond int64
+	// MoveMs is what a move takes besides its bytes; Limits.MovesMax are made at a time.
+	MoveMs int64
+	// Arrived gives the bytes of a copy of a shard that a node has already; nil: none.
+	Arrived func(shard uint16, node string) int64
+}
+
+// left gives the bytes of a move that have yet to come.
+func (r *Rates) left(m *Move) int64 {
+	if r.Arrived == nil {
+		return m.Bytes
+	}
+	return m.Bytes - min(r.Arrived(m.Shard, m.Member.Node), m.Bytes)
+}
+
+// seconds gives what moves take: the node that takes in most decides, or, where few nodes
+// have what many get, the senders.
+func (r *Rates) seconds(moves []Move, senders, movesMax int) int64 {
+	if r.BytesPerSecond <= 0 || len(moves) == 0 {
+		return 0
+	}
+	taken, all, most := map[string]int64{}, int64(0), int64(0)
+	for i := range moves {
+		m := &moves[i]
+		taken[m.Member.Node] += r.left(m)
+		all += r.left(m)
+		most = max(most, taken[m.Member.Node])
+	}
+	most = max(most, all/int64(max(senders, 1)))
+	ms := int64(len(moves)) * r.MoveMs / int64(max(movesMax, 1))
+	return (most+r.BytesPerSecond-1)/r.BytesPerSecond + (ms+999)/1000
 }
 
 // Simulate forecasts what placement does from a state, if nothing else happens: every
@@ -66,6 +97,7 @@ func Simulate(s State, l Limits, r Rates) Forecast {
 	m := s.Map.Clone()
 	s.Map = &m
 	var f Forecast
+	senders := s.holders()
 	for budget := simulationSteps * len(m.Rows); budget > 0; {
 		budget = intend(s, l, budget)
 		p := newPlaces(&s, &l)
@@ -87,10 +119,21 @@ func Simulate(s State, l Limits, r Rates) Forecast {
 	for _, row := range m.Rows {
 		f.count(row, m.Settings.Replication)
 	}
-	if r.BytesPerSecond > 0 {
-		f.Seconds = (f.Bytes + r.BytesPerSecond - 1) / r.BytesPerSecond
-	}
+	f.Seconds = r.seconds(f.Moves, senders, l.MovesMax)
 	return f
+}
+
+// holders counts the live nodes that have data.
+func (s *State) holders() int {
+	have := map[string]bool{}
+	for _, row := range s.Map.Rows {
+		for _, m := range row.Members {
+			if node, known := s.Nodes[m.Node]; m.Role == Full && known && node.DeadSinceMs == 0 {
+				have[m.Node] = true
+			}
+		}
+	}
+	return len(have)
 }
 
 // simulationSteps bounds the steps of each row on its way.

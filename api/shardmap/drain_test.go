@@ -14,7 +14,7 @@ func TestCheckDrain(t *testing.T) {
 	for i := range bytes {
 		bytes[i] = 100
 	}
-	rates := Rates{ShardBytes: bytes, BytesPerSecond: 50}
+	rates := Rates{ShardBytes: bytes, BytesPerSecond: 50, MoveMs: 160}
 	dead := func(ids ...string) func(*State) {
 		return func(s *State) {
 			for _, id := range ids {
@@ -74,15 +74,19 @@ func TestCheckDrain(t *testing.T) {
 }
 
 func checkForecast(t *testing.T, s State, f Forecast, drained []string) {
-	sum := int64(0)
+	sum, most, taken := int64(0), int64(0), map[string]int64{}
 	for _, move := range f.Moves {
 		if slices.Contains(drained, move.Member.Node) {
 			t.Errorf("a move to the drained node: %+v", move)
 		}
 		sum += move.Bytes
+		taken[move.Member.Node] += move.Bytes
+		most = max(most, taken[move.Member.Node])
 	}
-	if f.Bytes != sum || sum == 0 || f.Seconds != (sum+49)/50 {
-		t.Errorf("%d bytes in %d s, moves have %d", f.Bytes, f.Seconds, sum)
+	// No node takes in more than 50 bytes a second; a move takes 160 ms, 8 at a time.
+	want := (most+49)/50 + (int64(len(f.Moves))*20+999)/1000
+	if f.Bytes != sum || sum == 0 || f.Seconds != want {
+		t.Errorf("%d bytes in %d s, want %d in %d s", f.Bytes, f.Seconds, sum, want)
 	}
 	if err := f.Result.Validate(); err != nil {
 		t.Error(err)
@@ -94,6 +98,40 @@ func checkForecast(t *testing.T, s State, f Forecast, drained []string) {
 	}
 	if f.UnderReplicated > 0 || f.WithoutWitness > 0 {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestForecastTime checks what decides how long moves take.
+func TestForecastTime(t *testing.T) {
+	moves := []Move{
+		{Shard: 0, Member: Member{Node: "a"}, Bytes: 600}, {Shard: 1, Member: Member{Node: "b"}, Bytes: 100},
+		{Shard: 2, Member: Member{Node: "a"}, Bytes: 300}, {Shard: 3, Member: Member{Node: "c"}},
+	}
+	rates := Rates{BytesPerSecond: 100}
+	arrived := rates
+	arrived.Arrived = func(shard uint16, node string) int64 {
+		if shard == 0 && node == "a" {
+			return 500
+		}
+		return 1 << 40 // more than there is: the rest has not grown
+	}
+	steps := rates
+	steps.MoveMs = 600
+	for _, c := range []struct {
+		name    string
+		rates   Rates
+		senders int
+		want    int64
+	}{
+		{"the node that takes in most", rates, 3, 9},
+		{"one that sends all", rates, 1, 10},
+		{"what has come", arrived, 3, 1},
+		{"steps of moves, two at a time", steps, 3, 9 + 2},
+		{"no bound", Rates{MoveMs: 600}, 3, 0},
+	} {
+		if got := c.rates.seconds(moves, c.senders, 2); got != c.want {
+			t.Errorf("%s: %d s, want %d", c.name, got, c.want)
+		}
 	}
 }
 

@@ -24,7 +24,8 @@ type DownloadRequest struct {
 	Shard          uint16
 	Export         string // to go on with an export; empty: a new one
 	Offset         int64  // from which byte on; 0 for a new one
-	BytesPerSecond uint64 // 0: no bound
+	BytesPerSecond uint64 // asked of the sender; 0: no bound
+	Pace           *Pace  // of all downloads together; nil: no bound
 	Backoff        Backoff
 }
 
@@ -121,6 +122,10 @@ func (d *Download) receive() error {
 	if len(data) > 0 {
 		d.attempts = 0
 	}
+	// What is not taken from the stream is not sent: gRPC's window fills.
+	if err := d.request.Pace.wait(d.ctx, min(len(data), pieceBytes)); err != nil {
+		return err
+	}
 	d.piece = data
 	return nil
 }
@@ -190,6 +195,9 @@ func (d *Download) open() error {
 	if name != "" && name != export.ID || d.export.ID != "" && d.export != export {
 		return fmt.Errorf("%w: export %s was asked for, another one came", wire.ErrNotFound, name)
 	}
-	d.export, d.stream = export, stream
+	if d.export.ID == "" { // Progress may look at it from then on
+		d.export = export
+	}
+	d.stream = stream
 	return nil
 }

@@ -28,6 +28,34 @@ func exportOf(length int) []byte {
 	return content
 }
 
+// TestPaceIsShared has one download take what two may take together, at the sender's side
+// and at the receiver's: the second one waits.
+func TestPaceIsShared(t *testing.T) {
+	for name, paces := range map[string][2]*Pace{"sender": {NewPace(1), nil}, "receiver": {nil, NewPace(1)}} {
+		node := &fakeNode{hello: nodeHello("a"), exports: map[string][]byte{"export-6": exportOf(2 * pieceBytes)}}
+		address, _ := serve(t, node, Options{SendPace: paces[0]})
+		ctx, cancel := context.WithCancel(t.Context())
+		request := quickRequest(6)
+		request.Pace = paces[1]
+		var downloads [2]*Download
+		for i := range downloads {
+			d, err := OpenDownload(ctx, dialConn(t, address, nodeHello("b")), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			downloads[i] = d
+		}
+		if _, err := io.CopyN(io.Discard, downloads[0], pieceBytes); err != nil {
+			t.Fatal(name, err)
+		}
+		time.AfterFunc(time.Millisecond, cancel)
+		if n, err := downloads[1].Read(make([]byte, 1)); n > 0 || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: the second download has %d bytes, %v", name, n, err)
+		}
+	}
+}
+
 func quickRequest(shard uint16) DownloadRequest {
 	return DownloadRequest{Shard: shard, Backoff: Backoff{Base: time.Millisecond, Max: 5 * time.Millisecond}}
 }
@@ -236,10 +264,10 @@ func TestDownloadErrors(t *testing.T) {
 
 // TestPace: an unbounded caller does not wait, a bounded one gets what it asked for.
 func TestPace(t *testing.T) {
-	if p := paceOf(0); !p.AllowN(time.Unix(1, 0), 1<<40) {
-		t.Error("no bound is a bound")
+	if err := NewPace(0).wait(t.Context(), 1<<40); err != nil {
+		t.Error("no bound is a bound:", err)
 	}
-	p := paceOf(pieceBytes / 4)
+	p := NewPace(pieceBytes / 4).limiter
 	start := time.Unix(1, 0)
 	if !p.AllowN(start, pieceBytes) || p.AllowN(start.Add(3900*time.Millisecond), pieceBytes) || !p.AllowN(start.Add(4*time.Second), pieceBytes) {
 		t.Error("the pace is another")

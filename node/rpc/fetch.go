@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -22,7 +21,8 @@ func checksumOf(data []byte) uint32 {
 	return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) // the table is made once, by the library
 }
 
-// FetchShard sends the files of a shard, no faster than the caller asks.
+// FetchShard sends the files of a shard, no faster than the caller asks, and all that are
+// being sent no faster than Options.SendPace says.
 func (s *Server) FetchShard(m *nodev1.FetchShardRequest, stream grpc.ServerStreamingServer[nodev1.FetchShardResponse]) error {
 	if _, err := caller(stream.Context()); err != nil {
 		return err
@@ -42,22 +42,14 @@ func (s *Server) FetchShard(m *nodev1.FetchShardRequest, stream grpc.ServerStrea
 	if err != nil {
 		return wire.Status(err)
 	}
-	sendErr := sendExport(stream, export, int64(m.GetOffset()), paceOf(m.GetBytesPerSecond()))
+	sendErr := sendExport(stream, export, int64(m.GetOffset()), s.options.SendPace, NewPace(m.GetBytesPerSecond()))
 	if err := export.Bytes.Close(); err != nil {
 		s.options.Logger.Warn("an export was not closed", "shard", shard, "error", err)
 	}
 	return sendErr
 }
 
-// paceOf allows one piece at a time.
-func paceOf(bytesPerSecond uint64) *rate.Limiter {
-	if bytesPerSecond == 0 {
-		return rate.NewLimiter(rate.Inf, 0)
-	}
-	return rate.NewLimiter(rate.Limit(bytesPerSecond), pieceBytes)
-}
-
-func sendExport(stream grpc.ServerStreamingServer[nodev1.FetchShardResponse], export *Export, offset int64, pace *rate.Limiter) error {
+func sendExport(stream grpc.ServerStreamingServer[nodev1.FetchShardResponse], export *Export, offset int64, paces ...*Pace) error {
 	response := &nodev1.FetchShardResponse{Export: &nodev1.Export{
 		Id: export.ID, TotalBytes: uint64(export.TotalBytes), Index: export.Index, Term: export.Term,
 	}, Offset: uint64(offset)}
@@ -68,8 +60,10 @@ func sendExport(stream grpc.ServerStreamingServer[nodev1.FetchShardResponse], ex
 		piece := make([]byte, pieceBytes) // gRPC may keep a message for a while
 		n, err := io.ReadFull(export.Bytes, piece)
 		if n > 0 {
-			if err := pace.WaitN(stream.Context(), n); err != nil {
-				return wire.Status(err)
+			for _, pace := range paces {
+				if err := pace.wait(stream.Context(), n); err != nil {
+					return wire.Status(err)
+				}
 			}
 			data := piece[:n]
 			message := &nodev1.FetchShardResponse{Offset: uint64(offset), Data: data, Checksum: checksumOf(data)}

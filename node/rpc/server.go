@@ -23,6 +23,7 @@ type Options struct {
 	WritesMax       int           // frames in work on one stream; 256
 	WriteTimeoutMax time.Duration // for a frame; 30 s
 	FetchesMax      int64         // exports being sent at once; 4
+	SendPace        *Pace         // of all exports together; nil: no bound
 	Now             func() time.Time
 	Logger          *slog.Logger
 }

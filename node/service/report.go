@@ -28,6 +28,7 @@ func (s *Service) Report(_ context.Context, request *nodev1.ReportRequest) (*nod
 		r.Refusal = err.Error()
 	}
 	r.CapacityBytes, r.UsedBytes = s.options.Disk()
+	r.MoveBytesPerSecond = s.options.MoveBytesPerSecond
 	if request.GetWithoutGroups() {
 		return r, nil
 	}
@@ -52,6 +53,11 @@ func groupReport(g *node.GroupStatus) *nodev1.GroupReport {
 		Term: g.Term, LastIndex: g.Last, CommitIndex: g.Commit, AppliedIndex: g.EngineApplied, TruncatedIndex: g.Truncated.Index,
 		MembersIndex: g.Configuration.Index, Joint: g.Configuration.Joint(), Bytes: uint64(g.Bytes), Quiet: g.Quiet,
 		LastTerm: g.LastTerm, TookOver: g.TookOver,
+	}
+	if f := g.Fetch; f != nil {
+		r.Fetch = &nodev1.FetchProgress{
+			FromNode: f.FromNode, DoneBytes: uint64(f.DoneBytes), TotalBytes: uint64(f.TotalBytes), BytesPerSecond: uint64(f.BytesPerSecond),
+		}
 	}
 	for _, m := range g.Configuration.Members {
 		status := ReplicaStatus(m)

@@ -28,8 +28,11 @@ type Options struct {
 	// Disk gives the size of the data folder's disk and what is used of it, in bytes.
 	Disk    func() (capacity, used uint64)
 	Version string
-	Now     func() time.Time
-	Logger  *slog.Logger
+	// MoveBytesPerSecond bounds what the node sends to others of its shards, and what it
+	// fetches from them, each; 0: nothing does. It is only told.
+	MoveBytesPerSecond uint64
+	Now                func() time.Time
+	Logger             *slog.Logger
 }
 
 // Service implements rpc.Node.

@@ -1,0 +1,27 @@
+package main
+
+import "github.com/spf13/pflag"
+
+const headingMoves = "Moves of shards"
+
+// moveSettings bound what moves of shards cost a node.
+type moveSettings struct{ moveRate byteSize }
+
+// Half of what a good SD card writes in sequence, and a seventh of a gigabit network: the
+// rest is for the writes and queries that go on meanwhile.
+const (
+	moveRateDefault = 16 << 20
+	moveRateMin     = 64 << 10 // less, and connections would be given up as dead
+)
+
+func (s *moveSettings) define(f *pflag.FlagSet) {
+	s.moveRate = moveRateDefault
+	f.Var(&s.moveRate, "move-rate", "most bytes a second that the node sends to others of its shards, and most that it fetches from them; 0: no bound")
+	group(f, headingMoves, "move-rate")
+}
+
+func (s *moveSettings) validate(v *validation) {
+	if s.moveRate != 0 {
+		v.sizeBetween("move-rate", s.moveRate, moveRateMin, byteSizeMax)
+	}
+}
