@@ -15,33 +15,36 @@ const (
 	highLoadShare   = 0.95
 )
 
-// runLatency measures single writes at three loads.
+// runLatency measures single writes at three loads, over HTTP and over TCP, where each
+// is followed by a command whose reply comes when all before it is written.
 func runLatency(ctx context.Context, b *bench, t target.Target) error {
 	tickmesh, ok := b.clustered(t)
 	if !ok {
 		return nil
 	}
-	for copies := 1; copies <= 2; copies++ {
-		which := fmt.Sprintf("copies %d", copies)
-		err := b.withCluster(ctx, tickmesh, clusterNodes, copies, func(c *target.Cluster) error {
-			return latencies(ctx, b, c.Router, which)
-		})
-		if err != nil {
-			return fmt.Errorf("%s: %w", which, err)
+	for _, protocol := range [...]target.Protocol{target.HTTPLine, target.TCPPut} {
+		for copies := 1; copies <= 2; copies++ {
+			which := fmt.Sprintf("%s, copies %d", protocol, copies)
+			err := b.withCluster(ctx, tickmesh, clusterNodes, copies, func(c *target.Cluster) error {
+				return latencies(ctx, b, c.Router, protocol, which)
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", which, err)
+			}
 		}
 	}
 	return nil
 }
 
-func latencies(ctx context.Context, b *bench, server *target.Server, which string) error {
-	rings, feeds := httpRings(server, connectionCount)
+func latencies(ctx context.Context, b *bench, server *target.Server, protocol target.Protocol, which string) error {
+	rings, feeds := ringsOf(server, protocol, connectionCount)
 	points := int64(0)
 	once := func(which string, conns int, interval, duration time.Duration) (*load.Result, error) {
 		before, err := server.Usage()
 		if err != nil {
 			return nil, err
 		}
-		result, err := paced(ctx, server, feeds[:conns], interval, duration)
+		result, err := pacedOver(ctx, server, protocol, feeds[:conns], interval, duration)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", which, err)
 		}
@@ -59,7 +62,7 @@ func latencies(ctx context.Context, b *bench, server *target.Server, which strin
 		reportTimes(b, which, result)
 		return result, nil
 	}
-	if _, err := paced(ctx, server, feeds, 0, b.config.Scale.Duration/4); err != nil { // new series
+	if _, err := pacedOver(ctx, server, protocol, feeds, 0, b.config.Scale.Duration/4); err != nil { // new series
 		return err
 	}
 	if _, err := once(which+", low load", lowLoadConns, lowLoadInterval, b.config.Scale.Duration); err != nil {
@@ -77,17 +80,33 @@ func latencies(ctx context.Context, b *bench, server *target.Server, which strin
 	for _, ring := range rings {
 		sent += ring.sent * pointsPerRequest
 	}
-	return checkRings(ctx, server, target.HTTPLine.Form(), rings, sent)
+	return checkRings(ctx, server, protocol.Form(), rings, sent)
 }
 
-// httpRings gives feeds for so many connections.
+// httpRings gives feeds for so many connections over HTTP.
 func httpRings(server *target.Server, conns int) ([]*ring, []load.Feed) {
+	return ringsOf(server, target.HTTPLine, conns)
+}
+
+// ringsOf gives feeds for so many connections.
+func ringsOf(server *target.Server, protocol target.Protocol, conns int) ([]*ring, []load.Feed) {
 	rings, feeds := make([]*ring, conns), make([]load.Feed, conns)
 	for i := range rings {
-		rings[i] = newRing(server, target.HTTPLine, i)
+		rings[i] = newRing(server, protocol, i)
 		feeds[i] = rings[i].next
 	}
 	return rings, feeds
+}
+
+// pacedOver is paced over HTTP, or over TCP with a fence behind each item.
+func pacedOver(ctx context.Context, server *target.Server, protocol target.Protocol, feeds []load.Feed, interval, duration time.Duration) (*load.Result, error) {
+	if protocol == target.HTTPLine {
+		return paced(ctx, server, feeds, interval, duration)
+	}
+	return load.TCPSync(ctx, load.Options{
+		Address: server.AddressOf(protocol), SendBytes: sendBufferBytes, Interval: interval, Duration: duration,
+		Fence: "version\n", FenceLines: 2,
+	}, feeds)
 }
 
 // paced sends over HTTP and leaves it to the caller what refused requests mean.

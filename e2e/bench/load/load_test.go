@@ -162,6 +162,51 @@ func TestTCPWaitsForTheFence(t *testing.T) {
 	}
 }
 
+// Each item is timed until the fence behind it is answered, and all is counted.
+func TestTCPSyncWaitsForEachAnswer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	const late = 100 * time.Millisecond
+	var received atomic.Int64
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				lines := bufio.NewScanner(conn)
+				for lines.Scan() {
+					if lines.Text() != "version" {
+						received.Add(1)
+						continue
+					}
+					if received.Load() == 20 {
+						time.Sleep(late)
+					}
+					_, _ = io.WriteString(conn, "1.0\nof today\n")
+				}
+			}()
+		}
+	}()
+	n := 0
+	feed := func() (Item, bool) {
+		n++
+		return Item{Text: []byte("put a\nput b\n"), Points: 2}, n <= 50
+	}
+	result, err := TCPSync(t.Context(), Options{Address: listener.Addr().String(), Fence: "version\n", FenceLines: 2}, []Feed{feed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if received.Load() != 100 || result.Points != 100 || result.Requests != 50 || result.Writes.Max() < late.Microseconds()*9/10 || result.Gaps[0] < late {
+		t.Fatalf("%d lines received, result %+v, the slowest took %d µs", received.Load(), result, result.Writes.Max())
+	}
+}
+
 // Whatever a server sends, an answer is either whole or an error, and is bounded.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"))

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,8 +35,8 @@ type Result struct {
 	ErrorFirst error
 	// Elapsed reaches from the first byte until every connection's fence.
 	Elapsed time.Duration
-	// Writes holds microseconds of each write: over HTTP until the answer, over
-	// TCP until the socket took it, which shows back-pressure and not durability.
+	// Writes holds microseconds of each write: over HTTP and with TCPSync until the
+	// answer, over TCP until the socket took it, which shows back-pressure and not durability.
 	Writes *hdrhistogram.Histogram
 	// ReadTimes holds microseconds of each query.
 	ReadTimes *hdrhistogram.Histogram
@@ -79,15 +80,17 @@ type Options struct {
 	Address string
 	// Duration ends the run; 0 lets every feed run to its end.
 	Duration time.Duration
-	// Interval is the time from one request of a connection to the next over HTTP;
+	// Interval is the time from one request of a connection to the next that is answered;
 	// 0: back to back. Connections begin spread over it. A request's time counts from
 	// when it was due: one that waits for the answer to another is late.
 	Interval time.Duration
 	// SendBytes is the socket's send buffer at the client; 0: the system's choice.
 	SendBytes int
-	// Fence is sent at the end of a TCP connection, for instance "version\n"; its
-	// answer must not be empty. Without it the end of the stream is the fence.
+	// Fence is sent at the end of a TCP connection, with TCPSync behind each item, for
+	// instance "version\n"; its answer must not be empty. Without it the end of the stream is the fence.
 	Fence string
+	// FenceLines is the number of lines of its answer, for TCPSync; 0: one.
+	FenceLines int
 	// FenceTimeout bounds the wait for the fence of a connection; 0: two minutes.
 	FenceTimeout time.Duration
 }
@@ -101,6 +104,12 @@ func HTTP(ctx context.Context, options Options, feeds []Feed) (*Result, error) {
 // end it waits until the server has read and answered everything.
 func TCP(ctx context.Context, options Options, feeds []Feed) (*Result, error) {
 	return run(ctx, options, feeds, serveTCP)
+}
+
+// TCPSync is TCP with the fence behind each item, and waits for its whole answer, as
+// HTTP waits for its own: a write's time is that until the server has worked it off.
+func TCPSync(ctx context.Context, options Options, feeds []Feed) (*Result, error) {
+	return run(ctx, options, feeds, serveTCPSync)
 }
 
 // pacer says when a connection's requests are due.
@@ -217,6 +226,48 @@ func serveTCP(conn *Conn, feed Feed, _ pacer, options Options, stop *atomic.Bool
 		_ = result.writes.RecordValue(min(max(micros, 1), 120_000_000))
 	}
 	return fence(conn, options, result)
+}
+
+func serveTCPSync(conn *Conn, feed Feed, pace pacer, options Options, stop *atomic.Bool, result *connectionResult) error {
+	acknowledged := time.Now()
+	defer func() { result.gap = max(result.gap, time.Since(acknowledged)) }()
+	for !stop.Load() {
+		start := pace.next()
+		item, ok := feed()
+		if !ok {
+			return nil
+		}
+		both := net.Buffers{item.Text, []byte(options.Fence)}
+		if _, err := both.WriteTo(conn.Conn); err != nil {
+			return err
+		}
+		if err := readFence(conn, options); err != nil {
+			return err
+		}
+		end := time.Now()
+		result.gap, acknowledged = max(result.gap, end.Sub(acknowledged)), end
+		result.requests++
+		result.points += int64(item.Points)
+		_ = result.writes.RecordValue(min(max(end.Sub(start).Microseconds(), 1), 120_000_000))
+	}
+	return nil
+}
+
+// readFence reads the reply to a fence and nothing else.
+func readFence(conn *Conn, options Options) error {
+	for range max(1, options.FenceLines) {
+		reply, err := conn.reader.ReadSlice('\n')
+		if err != nil {
+			return fmt.Errorf("no reply to %q: %w", options.Fence, err)
+		}
+		if bytes.HasPrefix(reply, []byte("put: ")) {
+			return fmt.Errorf("the server complains: %.300s", reply)
+		}
+	}
+	if more := conn.reader.Buffered(); more > 0 {
+		return fmt.Errorf("%d bytes follow the reply to %q", more, options.Fence)
+	}
+	return nil
 }
 
 // fence waits until the server has read everything of this connection: it says
