@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -46,6 +47,8 @@ func runProduct(ctx context.Context, args []string) error {
 	set := flag.NewFlagSet("product", flag.ContinueOnError)
 	out := set.String("out", "", "folder for executables and archives")
 	prefix := set.String("prefix", "lab.local/", "of the images' names")
+	tag := set.String("tag", "", "of the images; empty for the version of the sources")
+	chosen := set.String("architectures", strings.Join(architectures, ","), "what the images are for")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -56,5 +59,9 @@ func runProduct(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return buildProduct(ctx, s, *out, *prefix, func(line string) { fmt.Println(line) })
+	b := build{source: s, folder: *out, prefix: *prefix, tag: *tag, architectures: strings.Split(*chosen, ",")}
+	if b.tag == "" {
+		b.tag = s.version
+	}
+	return b.all(ctx, func(line string) { fmt.Println(line) })
 }

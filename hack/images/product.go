@@ -80,13 +80,21 @@ func readSource(ctx context.Context) (source, error) {
 	return source{root, string(version[1]), revision, time.Unix(seconds, 0).UTC()}, nil
 }
 
-// buildProduct writes the image of every program that has sources to dir.
-func buildProduct(ctx context.Context, s source, dir, prefix string, report func(string)) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// build makes images of one source.
+type build struct {
+	source        source
+	folder        string // for executables and archives
+	prefix, tag   string // of the images' names
+	architectures []string
+}
+
+// all writes the image of every program that has sources.
+func (b build) all(ctx context.Context, report func(string)) error {
+	if err := os.MkdirAll(b.folder, 0o755); err != nil {
 		return err
 	}
 	for _, p := range programs {
-		sources, err := filepath.Glob(filepath.Join(s.root, p.folder, "*.go"))
+		sources, err := filepath.Glob(filepath.Join(b.source.root, p.folder, "*.go"))
 		if err != nil {
 			return err
 		}
@@ -94,29 +102,29 @@ func buildProduct(ctx context.Context, s source, dir, prefix string, report func
 			report(p.name + ": no sources")
 			continue
 		}
-		if err := p.build(ctx, s, dir, prefix, report); err != nil {
+		if err := b.one(ctx, p, report); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
 	return nil
 }
 
-func (p program) build(ctx context.Context, s source, dir, prefix string, report func(string)) error {
+func (b build) one(ctx context.Context, p program, report func(string)) error {
 	start := time.Now()
 	var variants []variant
-	for _, architecture := range architectures {
-		executable := filepath.Join(dir, p.name+"-"+architecture)
-		if err := p.compile(ctx, s, architecture, executable); err != nil {
+	for _, architecture := range b.architectures {
+		executable := filepath.Join(b.folder, p.name+"-"+architecture)
+		if err := p.compile(ctx, b.source, architecture, executable); err != nil {
 			return err
 		}
-		v, err := p.variant(s, architecture, executable)
+		v, err := p.variant(b.source, architecture, executable)
 		if err != nil {
 			return err
 		}
 		variants = append(variants, v)
 	}
-	archive := filepath.Join(dir, p.name+".tar")
-	digest, err := save(archive, prefix+p.name, s.version, variants)
+	archive := filepath.Join(b.folder, p.name+".tar")
+	digest, err := save(archive, b.prefix+p.name, b.tag, variants)
 	if err != nil {
 		return err
 	}
@@ -124,7 +132,7 @@ func (p program) build(ctx context.Context, s source, dir, prefix string, report
 	if err != nil {
 		return err
 	}
-	report(fmt.Sprintf("%s%s:%s %s %.1f MB %.1f s", prefix, p.name, s.version, digest, float64(info.Size())/1e6, time.Since(start).Seconds()))
+	report(fmt.Sprintf("%s%s:%s %s %.1f MB %.1f s", b.prefix, p.name, b.tag, digest, float64(info.Size())/1e6, time.Since(start).Seconds()))
 	return nil
 }
 

@@ -85,11 +85,7 @@ func up(ctx context.Context, folders lab.Folders, args []string) error {
 	if err := folders.Prepare(ctx, report); err != nil {
 		return err
 	}
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	rack, err := lab.Up(ctx, folders, program, options)
+	rack, err := lab.Up(ctx, folders, options)
 	if err != nil {
 		return err
 	}

@@ -49,11 +49,11 @@ func (c cgroups) check() error {
 // create makes the group of one node in every hierarchy, empty of what a lost node
 // left: kubelet spends seconds on each group of a container that is no more.
 func (c cgroups) create(n node) error {
+	if err := c.removeBelow(filepath.Join(cgroupName, n.name())); err != nil {
+		return err
+	}
 	for _, h := range c.hierarchies() {
 		dir := filepath.Join(h, cgroupName, n.name())
-		if err := removeGroups(dir); err != nil {
-			return err
-		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
@@ -78,10 +78,15 @@ func (c cgroups) create(n node) error {
 
 // remove removes the lab's groups from every hierarchy. Groups that are not there are
 // no error.
-func (c cgroups) remove() error {
-	var failures []error
-	for _, h := range c.hierarchies() {
-		failures = append(failures, removeGroups(filepath.Join(h, cgroupName)))
+func (c cgroups) remove() error { return c.removeBelow(cgroupName) }
+
+// removeBelow removes the group of this name from all hierarchies, also those that only
+// runc uses.
+func (c cgroups) removeBelow(name string) error {
+	found, err := filepath.Glob(filepath.Join(c.root, "*", name))
+	failures := []error{err}
+	for _, dir := range found {
+		failures = append(failures, removeGroups(dir))
 	}
 	return errors.Join(failures...)
 }

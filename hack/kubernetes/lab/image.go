@@ -149,6 +149,9 @@ func (f Folders) Prepare(ctx context.Context, report func(name string, took time
 	if err := f.Build(ctx, Programs(), report); err != nil {
 		return err
 	}
+	if err := f.buildLab(ctx); err != nil {
+		return err
+	}
 	if err := f.fetchEnvoy(ctx, report); err != nil {
 		return err
 	}

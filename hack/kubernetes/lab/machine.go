@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -153,22 +152,10 @@ func (m machine) startRuntime() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), runtimeStartTime)
 	defer cancel()
-	for {
-		connection, err := net.Dial("unix", runtimeSocket)
-		if err == nil {
-			if err := connection.Close(); err != nil {
-				return err
-			}
-			if _, err = m.tree.run("ctr", "version"); err == nil {
-				return nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("containerd does not answer: %w", err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	return Wait(ctx, func() (bool, error) {
+		_, err := m.tree.run("ctr", "version")
+		return err == nil, err
+	})
 }
 
 // importImages imports those of the lab's images that the node does not have yet.

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // ErrNotRunning says that there is no lab. Up starts one.
@@ -157,15 +159,19 @@ func (r *Rack) LoadImage(ctx context.Context, archive string) error {
 	if err != nil {
 		return err
 	}
+	group, ctx := errgroup.WithContext(ctx)
 	for _, m := range machines {
 		if !m.On {
 			continue
 		}
-		if _, err := r.ask(ctx, http.MethodPost, "/machines/"+m.Name+"/load", url.Values{"archive": {kept}}); err != nil {
-			return fmt.Errorf("loading %s into %s: %w", archive, m.Name, err)
-		}
+		group.Go(func() error {
+			if _, err := r.ask(ctx, http.MethodPost, "/machines/"+m.Name+"/load", url.Values{"archive": {kept}}); err != nil {
+				return fmt.Errorf("loading %s into %s: %w", archive, m.Name, err)
+			}
+			return nil
+		})
 	}
-	return nil
+	return group.Wait()
 }
 
 // replaceFile makes target hold the same as source; whoever reads target sees the old

@@ -132,17 +132,10 @@ func (p plane) waitReady(ctx context.Context) error {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	var last error
-	for {
-		if last = getOK(ctx, client, apiURL()+"/readyz"); last == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the API server is not ready: %w", errors.Join(ctx.Err(), last))
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	return Wait(ctx, func() (bool, error) {
+		err := getOK(ctx, client, apiURL()+"/readyz")
+		return err == nil, err
+	})
 }
 
 func getOK(ctx context.Context, client *http.Client, url string) error {

@@ -127,6 +127,14 @@ func linkFlags(version string) string {
 	return strings.Join(flags, " ")
 }
 
+// buildLab compiles the command of this package, whose process the rack will be. The
+// compiler itself knows whether there is something to do.
+func (f Folders) buildLab(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", f.program("lab"), "./hack/kubernetes")
+	cmd.Dir, cmd.Stderr = f.Checkout, os.Stderr
+	return cmd.Run()
+}
+
 // buildKey names everything that the programs of a module are made of.
 func (f Folders) buildKey(ctx context.Context, module string) (string, error) {
 	version, err := exec.CommandContext(ctx, "go", "version").Output()

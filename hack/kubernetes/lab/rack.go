@@ -76,6 +76,9 @@ func (r *rack) connect() error {
 		{"link", "add", bridgeName, "type", "bridge"},
 		{"address", "add", rackAddress + "/24", "dev", bridgeName},
 		{"link", "set", bridgeName, "up"},
+		// Packets to services are sent elsewhere by the proxy's rules; but without a route
+		// they would not come that far.
+		{"route", "add", serviceNetwork, "dev", bridgeName},
 	}
 	for _, n := range allNodes() {
 		commands = append(commands, []string{"route", "add", n.pods(), "via", n.address()})

@@ -28,12 +28,10 @@ type Options struct {
 	Report func(phase string, took time.Duration)
 }
 
-// Up ends what a lab before has left, and starts a new one from the compiled programs
-// and images, with Program as its first process: the path of an executable that runs
-// [RunRack] and [RunMachine] as this package's command does. It returns when all
-// machines, the name service and the provisioner of volumes are ready. If it fails it
-// leaves the lab as it is, for a look at its logs; Down removes it.
-func Up(ctx context.Context, f Folders, program string, o Options) (*Rack, error) {
+// Up ends what a lab before has left, and starts a new one of what Prepare has made. It
+// returns when all machines, the name service and the provisioner of volumes are ready.
+// If it fails it leaves the lab as it is, for a look at its logs; Down removes it.
+func Up(ctx context.Context, f Folders, o Options) (*Rack, error) {
 	if err := Possible(f); err != nil {
 		return nil, err
 	}
@@ -59,17 +57,14 @@ func Up(ctx context.Context, f Folders, program string, o Options) (*Rack, error
 		o.Report(name, time.Since(start))
 		return nil
 	}
-	if err := startRack(f, program, o); err != nil {
+	if err := startRack(f, o); err != nil {
 		return nil, err
 	}
 	r, err := Find(f)
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(
-		phase("API server ready", func() error { return r.waitControl(ctx) }),
-	)
-	if err != nil {
+	if err := phase("API server ready", func() error { return r.waitControl(ctx) }); err != nil {
 		return nil, err
 	}
 	text, err := manifests(f)
@@ -79,24 +74,19 @@ func Up(ctx context.Context, f Folders, program string, o Options) (*Rack, error
 	if err := phase("manifests applied", func() error { return r.Apply(ctx, text) }); err != nil {
 		return nil, err
 	}
-	if err := phase("machines ready", func() error { return r.waitMachines(ctx, o.Machines) }); err != nil {
+	if err := phase("machines ready", func() error { return r.WaitNodes(ctx, o.Machines) }); err != nil {
 		return nil, err
 	}
 	return r, phase("names and volumes ready", func() error {
-		for _, args := range [][]string{
-			{"--namespace=kube-system", "rollout", "status", "daemonset/coredns"},
-			{"--namespace=local-path-storage", "rollout", "status", "deployment/local-path-provisioner"},
-		} {
-			if _, err := r.Kubectl(ctx, append(args, "--timeout=2m")...); err != nil {
-				return err
-			}
-		}
-		return nil
+		return errors.Join(
+			r.WaitOutput(ctx, strconv.Itoa(o.Machines), "--namespace=kube-system", "get", "daemonset/coredns", "--output=jsonpath={.status.numberReady}"),
+			r.WaitOutput(ctx, "1", "--namespace=local-path-storage", "get", "deployment/local-path-provisioner", "--output=jsonpath={.status.readyReplicas}"),
+		)
 	})
 }
 
 // startRack starts the first process and writes down who it is, before it may go on.
-func startRack(f Folders, program string, o Options) error {
+func startRack(f Folders, o Options) error {
 	log, err := os.OpenFile(filepath.Join(f.Run, "rack.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
@@ -106,13 +96,14 @@ func startRack(f Folders, program string, o Options) error {
 	if err != nil {
 		return err
 	}
-	cmd.Path, cmd.Dir = program, f.Checkout
+	cmd.Path, cmd.Dir = f.program("lab"), f.Checkout
 	if o.CPUs != "" {
 		taskset, err := exec.LookPath("taskset")
 		if err != nil {
 			return errors.Join(err, gate.Close())
 		}
-		cmd.Path, cmd.Args = taskset, append([]string{"taskset", "--cpu-list", o.CPUs, program}, cmd.Args[1:]...)
+		cmd.Args = append([]string{"taskset", "--cpu-list", o.CPUs, cmd.Path}, cmd.Args[1:]...)
+		cmd.Path = taskset
 	}
 	if err := cmd.Start(); err != nil {
 		return errors.Join(err, gate.Close())
@@ -129,36 +120,13 @@ func startRack(f Folders, program string, o Options) error {
 
 // waitControl waits until the rack answers and says that the API server is ready.
 func (r *Rack) waitControl(ctx context.Context) error {
-	for {
+	return Wait(ctx, func() (bool, error) {
 		_, err := r.ask(ctx, http.MethodGet, "/ready", nil)
-		if err == nil {
-			return nil
+		if _, lost := Find(r.Folders); lost != nil {
+			return true, fmt.Errorf("%w; see %s", lost, filepath.Join(r.Folders.Run, "rack.log"))
 		}
-		if _, found := Find(r.Folders); found != nil {
-			return fmt.Errorf("%w; see %s", found, filepath.Join(r.Folders.Run, "rack.log"))
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-// waitMachines waits until so many nodes are ready in Kubernetes.
-func (r *Rack) waitMachines(ctx context.Context, count int) error {
-	for {
-		ready, err := r.Kubectl(ctx, "get", "nodes",
-			`--output=jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}`)
-		if err == nil && strings.Count(ready, "True") >= count {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
+		return err == nil, err
+	})
 }
 
 // Down ends the lab and removes all that it has left, whether it runs, has crashed or

@@ -1,0 +1,233 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
+)
+
+const architecture = runtime.GOARCH
+
+// conditionTime bounds the wait for one condition of the cluster. The loss of a machine
+// is believed after 20 s, and its pods are given up 30 s later.
+const conditionTime = 3 * time.Minute
+
+// needLab gives the lab to a test, or skips it.
+func needLab(t *testing.T) *lab.Rack {
+	t.Helper()
+	if rack == nil {
+		t.Skip(skipReason)
+	}
+	return rack
+}
+
+// logState tells what the cluster looks like when a test fails.
+func logState(t *testing.T) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"get", "nodes,pods,pvc,pv", "--all-namespaces", "--output=wide"},
+		{"get", "events", "--all-namespaces", "--sort-by=.lastTimestamp", "--field-selector=type=Warning"},
+	} {
+		output, err := rack.Kubectl(context.Background(), args...)
+		t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+}
+
+// phase runs one step of a test and prints how long it took.
+func phase(t *testing.T, name string, do func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), conditionTime)
+	defer cancel()
+	begin := time.Now()
+	if err := do(ctx); err != nil {
+		logState(t)
+		t.Fatalf("%s: %v", name, err)
+	}
+	report(name, time.Since(begin))
+}
+
+// client speaks HTTP to names of the cluster. It keeps no connections: names move from
+// pod to pod.
+func client(r *lab.Rack) *http.Client {
+	dialer := net.Dialer{Resolver: r.Resolver(), Timeout: 2 * time.Second}
+	return &http.Client{
+		Timeout:   5 * time.Second,
+		Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true},
+	}
+}
+
+// get asks until the answer's body holds wanted.
+func get(ctx context.Context, c *http.Client, url, wanted string) error {
+	return lab.Wait(ctx, func() (bool, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return true, err
+		}
+		response, err := c.Do(request)
+		if err != nil {
+			return false, err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+		if err == nil && !strings.Contains(string(body), wanted) {
+			err = fmt.Errorf("%s: %s: %.300s", url, response.Status, body)
+		}
+		return err == nil, err
+	})
+}
+
+// post sends a body until it is taken with a status below 300.
+func post(ctx context.Context, c *http.Client, url, body string) error {
+	return lab.Wait(ctx, func() (bool, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+		if err != nil {
+			return true, err
+		}
+		response, err := c.Do(request)
+		if err != nil {
+			return false, err
+		}
+		defer response.Body.Close()
+		if response.StatusCode >= 300 {
+			return false, fmt.Errorf("%s: %s", url, response.Status)
+		}
+		return true, nil
+	})
+}
+
+// serversManifest is three standalone servers with a volume each: enough to prove of the
+// lab what the operator's clusters need of it.
+func serversManifest(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "servers.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func serverURL(i int) string {
+	return fmt.Sprintf("http://server-%d.servers.default.svc.cluster.local:6182", i)
+}
+
+func sampleQuery(i int) string {
+	return serverURL(i) + "/api/query?start=1700000000&end=1700000100&m=sum:lab%7Bserver=" + fmt.Sprint(i) + "%7D"
+}
+
+// The lab is a Kubernetes: volumes, names, services, and machines that can be lost and
+// come back with their disks.
+func TestLab(t *testing.T) {
+	r := needLab(t)
+	c := client(r)
+	phase(t, "product's image loaded", func(ctx context.Context) error {
+		return r.LoadImage(ctx, filepath.Join(productImages(r.Folders), "tickmesh.tar"))
+	})
+	t.Cleanup(func() {
+		if _, err := r.Kubectl(context.Background(), "delete", "--ignore-not-found", "statefulset/server", "service/servers", "service/server"); err != nil {
+			t.Error(err)
+		}
+		if _, err := r.Kubectl(context.Background(), "delete", "pvc", "--selector=app=server"); err != nil {
+			t.Error(err)
+		}
+	})
+	phase(t, "stateful set with volumes", func(ctx context.Context) error {
+		if err := r.Apply(ctx, serversManifest(t)); err != nil {
+			return err
+		}
+		return r.WaitOutput(ctx, "3", "get", "statefulset/server", "--output=jsonpath={.status.readyReplicas}")
+	})
+	phase(t, "a sample into each, by its name", func(ctx context.Context) error {
+		for i := range 3 {
+			if err := post(ctx, c, serverURL(i)+"/write?precision=s", fmt.Sprintf("lab,server=%d value=%d 1700000042\n", i, i+7)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	hasSamples := func(ctx context.Context) error {
+		for i := range 3 {
+			if err := get(ctx, c, sampleQuery(i), fmt.Sprintf(`"1700000042":%d`, i+7)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	phase(t, "samples by name", hasSamples)
+	phase(t, "service by its address", func(ctx context.Context) error {
+		address, err := r.Kubectl(ctx, "get", "service/server", "--output=jsonpath={.spec.clusterIP}")
+		if err != nil {
+			return err
+		}
+		return get(ctx, c, "http://"+address+":6182/readyz", "")
+	})
+	phase(t, "a deleted pod comes back with its data", func(ctx context.Context) error {
+		if _, err := r.Kubectl(ctx, "delete", "pod/server-1"); err != nil {
+			return err
+		}
+		return hasSamples(ctx)
+	})
+	testMachineLoss(t, r, hasSamples)
+}
+
+func testMachineLoss(t *testing.T, r *lab.Rack, hasSamples func(context.Context) error) {
+	var machine string
+	phase(t, "power off: Kubernetes sees it", func(ctx context.Context) (err error) {
+		if machine, err = r.Kubectl(ctx, "get", "pod/server-2", "--output=jsonpath={.spec.nodeName}"); err != nil {
+			return err
+		}
+		if err := r.PowerOff(ctx, machine); err != nil {
+			return err
+		}
+		return r.WaitNodes(ctx, 2)
+	})
+	phase(t, "power on: the pod is back with its data", func(ctx context.Context) error {
+		if err := r.PowerOn(ctx, machine); err != nil {
+			return err
+		}
+		if err := r.WaitNodes(ctx, 3); err != nil {
+			return err
+		}
+		return hasSamples(ctx)
+	})
+	phase(t, "cut off: Kubernetes sees it", func(ctx context.Context) error {
+		if err := r.Cut(ctx, machine); err != nil {
+			return err
+		}
+		return r.WaitNodes(ctx, 2)
+	})
+	phase(t, "mended", func(ctx context.Context) error {
+		if err := r.Mend(ctx, machine); err != nil {
+			return err
+		}
+		if err := r.WaitNodes(ctx, 3); err != nil {
+			return err
+		}
+		return hasSamples(ctx)
+	})
+}
+
+// Nothing of the lab can reach the machine's network or the world.
+func TestNoWayOut(t *testing.T) {
+	r, ctx := needLab(t), t.Context()
+	for _, where := range []string{"192.0.2.1:80", "198.51.100.1:443"} { // of documentation: RFC 5737
+		connection, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", where)
+		if err == nil {
+			connection.Close()
+			t.Errorf("%s answered", where)
+		}
+	}
+	output, err := r.Command(ctx, "ip", "-json", "route", "show", "default").Output()
+	if err != nil || strings.Contains(string(output), "dst") {
+		t.Errorf("the lab has a default route: %s, %v", output, err)
+	}
+}

@@ -1,0 +1,109 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
+)
+
+// buildTime bounds the compilation of a Kubernetes on a slow machine with empty caches.
+const buildTime = 30 * time.Minute
+
+// insideKey is set in the environment of the process that has entered the lab.
+const insideKey = "TICKMESH_E2E_INSIDE"
+
+var (
+	rack       *lab.Rack // that runs; nil if the tests are skipped
+	skipReason string
+)
+
+func TestMain(m *testing.M) {
+	wanted := strings.Split(os.Getenv("TICKMESH_E2E"), ",")
+	if !slices.Contains(wanted, "kubernetes") {
+		skipReason = "the environment's TICKMESH_E2E does not ask for kubernetes (make e2e does)"
+		os.Exit(m.Run())
+	}
+	folders, err := lab.FindFolders()
+	if err != nil {
+		fail(err)
+	}
+	if os.Getenv(insideKey) == "" {
+		if err := lab.Possible(folders); err != nil {
+			skipReason = "this machine cannot run the lab: " + err.Error()
+			os.Exit(m.Run())
+		}
+		fail(start(folders)) // returns with an error only
+	}
+	if rack, err = lab.Find(folders); err != nil {
+		fail(err)
+	}
+	code := m.Run()
+	if os.Getenv("TICKMESH_E2E_KEEP") == "" {
+		begin := time.Now()
+		if err := lab.Down(context.Background(), folders); err != nil {
+			fail(err)
+		}
+		report("lab down", time.Since(begin))
+	}
+	os.Exit(code)
+}
+
+// start brings the lab up and runs this program again inside it.
+func start(folders lab.Folders) error {
+	ctx, cancel := context.WithTimeout(context.Background(), buildTime)
+	defer cancel()
+	begin := time.Now()
+	if err := folders.Prepare(ctx, report); err != nil {
+		return err
+	}
+	report("lab built", time.Since(begin))
+	begin = time.Now()
+	if err := buildProduct(ctx, folders, productImages(folders), "e2e"); err != nil {
+		return err
+	}
+	report("product's images built", time.Since(begin))
+	begin = time.Now()
+	up, err := lab.Up(ctx, folders, lab.Options{Machines: 3, CPUs: os.Getenv("TICKMESH_E2E_CPUS"), Report: report})
+	if err != nil {
+		return err
+	}
+	report("lab up", time.Since(begin))
+	if err := os.Setenv(insideKey, "1"); err != nil {
+		return err
+	}
+	return up.Enter()
+}
+
+// productImages is where the archives of the images under test are.
+func productImages(folders lab.Folders) string {
+	return filepath.Join(filepath.Dir(folders.Images), "product")
+}
+
+// buildProduct writes the product's images for this machine to dir, from the sources as
+// they are: lab.local/tickmesh:TAG and lab.local/tickmesh-operator:TAG.
+func buildProduct(ctx context.Context, folders lab.Folders, dir, tag string) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(folders.Bin, "images"), "product",
+		"-out", dir, "-tag", tag, "-architectures", architecture)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = folders.Checkout, os.Stdout, os.Stderr
+	return cmd.Run()
+}
+
+// report prints how long a phase took; nothing for one that had nothing to do.
+func report(what string, took time.Duration) {
+	if took > 0 {
+		fmt.Printf("%-48s %7.1f s\n", what, took.Seconds())
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "e2e/kubernetes:", err)
+	os.Exit(1)
+}
