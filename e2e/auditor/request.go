@@ -38,6 +38,7 @@ type requestOf struct {
 	method, address, path string
 	body                  []byte
 	key                   string // Idempotency-Key; "" is none
+	level                 string // X-Tickmesh-Level; "" is none
 }
 
 // do sends one request to a router and gives the answer's body. Errors: ErrRefused
@@ -62,6 +63,9 @@ func (a *Audit) do(ctx context.Context, r requestOf) (answer []byte, unknown boo
 	}
 	if r.key != "" {
 		request.Header.Set("Idempotency-Key", r.key)
+	}
+	if r.level != "" {
+		request.Header.Set("X-Tickmesh-Level", r.level)
 	}
 	response, err := a.client.Do(request)
 	if err != nil {
