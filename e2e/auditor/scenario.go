@@ -22,6 +22,7 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		{Name: "kill each in turn", Nodes: 3, Routers: 2, Replication: 2, play: killEach},
 		{Name: "kill at random", Nodes: 3, Routers: 2, Replication: 3, play: killAtRandom},
+		{Name: "repeat after a kill", Nodes: 3, Routers: 2, Replication: 2, play: repeatAfterKill},
 		{Name: "suspend a leader", Nodes: 3, Routers: 2, Replication: 2, play: suspendLeader},
 		{Name: "cut pairs of nodes", Nodes: 3, Routers: 2, Replication: 2, play: cutPairs},
 		{Name: "isolate a leader", Nodes: 3, Routers: 2, Replication: 3, play: isolateLeader},
