@@ -18,5 +18,6 @@
 // machine that is cut off, may be refused until it does.
 //
 // An authority whose key is lost is replaced in the same way: its leaves go on until the
-// next one signs.
+// next one signs. When the Secret of a leaf is deleted, too, at the same time, its pods
+// may be refused until they see the new one.
 package pki
