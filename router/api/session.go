@@ -152,6 +152,9 @@ func (x *session) encode(b *tickmeshv1.Batch, out *outgoing) error {
 	if err != nil {
 		return err
 	}
+	if id.IsKeyed() {
+		return fmt.Errorf("%w: the counter %d of the batch's id is not below 2^63", wire.ErrInvalid, id.Counter)
+	}
 	level, err := wire.ToLevel(b.GetLevel())
 	if err != nil {
 		return err

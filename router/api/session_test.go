@@ -182,3 +182,26 @@ func BenchmarkEncode(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/points, "ns/point")
 }
+
+func TestLevelsAndCounters(t *testing.T) {
+	x := newSession(newNowhere(t))
+	batch := func(counter uint64, level tickmeshv1.WriteLevel) *tickmeshv1.Batch {
+		return &tickmeshv1.Batch{
+			BatchId:     &tickmeshv1.BatchId{Session: 1, Counter: counter},
+			Definitions: []*tickmeshv1.SeriesHandle{{Handle: 1, Series: &tickmeshv1.Series{Metric: []byte("m")}}},
+			Handles:     []uint32{1}, TimeDeltasMs: []int64{5}, Values: []float64{1.5}, Level: level,
+		}
+	}
+	for level, want := range map[tickmeshv1.WriteLevel]series.Level{0: series.LevelMajority, tickmeshv1.WriteLevel_WRITE_LEVEL_ALL: series.LevelAll} {
+		p, failed := x.prepare(batch(1<<63-1, level))
+		if failed != nil || p.out.frame.Level != want {
+			t.Fatal(failed)
+		}
+		p.release()
+	}
+	for _, wrong := range []*tickmeshv1.Batch{batch(1, 2), batch(1, -1), batch(1<<63, 0)} {
+		if _, failed := x.prepare(wrong); failed.GetKind() != tickmeshv1.ErrorKind_ERROR_KIND_INVALID {
+			t.Errorf("%v: %v", wrong, failed)
+		}
+	}
+}

@@ -80,8 +80,8 @@ type BatchId struct {
 	// A random number that the client draws once in its life; 0: the batch has no
 	// name and is written as often as it is sent.
 	Session uint64 `protobuf:"fixed64,1,opt,name=session,proto3" json:"session,omitempty"`
-	// Grows by one from batch to batch of the session, from 1; a repetition has that
-	// of the first attempt. Of those that are in flight at once, the lowest and the
+	// Grows by one from batch to batch of the session, from 1, and stays below 2^63; a
+	// repetition has that of the first attempt. Of those that are in flight at once, the lowest and the
 	// highest may not be further apart than ServerInfo.batches_in_flight_max.
 	Counter       uint64 `protobuf:"varint,2,opt,name=counter,proto3" json:"counter,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -50,7 +50,7 @@ class Batch:
         self.values.append(value)
         self._previous_ms = time_ms
 
-    def to_message(self, session: int, counter: int, level: int = MAJORITY) -> Any:
+    def to_message(self, session: int, counter: int, level: write_pb2.WriteLevel = MAJORITY) -> Any:
         """Gives the message."""
         return write_pb2.Batch(
             level=level,

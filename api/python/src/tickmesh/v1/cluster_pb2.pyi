@@ -61,7 +61,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self, without_shards: bool = ...) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("cluster", "map_epoch", "shards", "replication", "nodes", "shard_statuses", "moves", "problems", "store_reachable")
+    __slots__ = ("cluster", "map_epoch", "shards", "replication", "nodes", "shard_statuses", "moves", "problems", "store_reachable", "moves_ahead")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     MAP_EPOCH_FIELD_NUMBER: _ClassVar[int]
     SHARDS_FIELD_NUMBER: _ClassVar[int]
@@ -71,6 +71,7 @@ class GetStatusResponse(_message.Message):
     MOVES_FIELD_NUMBER: _ClassVar[int]
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     STORE_REACHABLE_FIELD_NUMBER: _ClassVar[int]
+    MOVES_AHEAD_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     map_epoch: int
     shards: int
@@ -80,7 +81,20 @@ class GetStatusResponse(_message.Message):
     moves: _containers.RepeatedCompositeFieldContainer[Move]
     problems: _containers.RepeatedScalarFieldContainer[str]
     store_reachable: bool
-    def __init__(self, cluster: _Optional[str] = ..., map_epoch: _Optional[int] = ..., shards: _Optional[int] = ..., replication: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., shard_statuses: _Optional[_Iterable[_Union[ShardStatus, _Mapping]]] = ..., moves: _Optional[_Iterable[_Union[Move, _Mapping]]] = ..., problems: _Optional[_Iterable[str]] = ..., store_reachable: bool = ...) -> None: ...
+    moves_ahead: MovesAhead
+    def __init__(self, cluster: _Optional[str] = ..., map_epoch: _Optional[int] = ..., shards: _Optional[int] = ..., replication: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., shard_statuses: _Optional[_Iterable[_Union[ShardStatus, _Mapping]]] = ..., moves: _Optional[_Iterable[_Union[Move, _Mapping]]] = ..., problems: _Optional[_Iterable[str]] = ..., store_reachable: bool = ..., moves_ahead: _Optional[_Union[MovesAhead, _Mapping]] = ...) -> None: ...
+
+class MovesAhead(_message.Message):
+    __slots__ = ("moves", "total_bytes", "done_bytes", "remaining_ms")
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DONE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_MS_FIELD_NUMBER: _ClassVar[int]
+    moves: int
+    total_bytes: int
+    done_bytes: int
+    remaining_ms: int
+    def __init__(self, moves: _Optional[int] = ..., total_bytes: _Optional[int] = ..., done_bytes: _Optional[int] = ..., remaining_ms: _Optional[int] = ...) -> None: ...
 
 class NodeStatus(_message.Message):
     __slots__ = ("node", "incarnation", "address", "zone", "desired", "alive", "dead_ms", "capacity_bytes", "used_bytes", "version", "leads", "full_replicas", "witnesses", "learners", "refusal")
@@ -133,7 +147,7 @@ class ReplicaStatus(_message.Message):
     def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[str] = ..., raft_id: _Optional[int] = ..., role: _Optional[_Union[ReplicaRole, str]] = ..., match_index: _Optional[int] = ..., active: bool = ...) -> None: ...
 
 class ShardStatus(_message.Message):
-    __slots__ = ("shard", "version", "era", "leader", "term", "commit_index", "members", "intended", "bytes", "losses_survived")
+    __slots__ = ("shard", "version", "era", "leader", "term", "commit_index", "members", "intended", "bytes", "losses_survived", "recovery", "recovered_ms", "recovered_newest_ms", "recovered_loss_ms_max")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     ERA_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +158,10 @@ class ShardStatus(_message.Message):
     INTENDED_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     LOSSES_SURVIVED_FIELD_NUMBER: _ClassVar[int]
+    RECOVERY_FIELD_NUMBER: _ClassVar[int]
+    RECOVERED_MS_FIELD_NUMBER: _ClassVar[int]
+    RECOVERED_NEWEST_MS_FIELD_NUMBER: _ClassVar[int]
+    RECOVERED_LOSS_MS_MAX_FIELD_NUMBER: _ClassVar[int]
     shard: int
     version: int
     era: int
@@ -154,10 +172,52 @@ class ShardStatus(_message.Message):
     intended: _containers.RepeatedCompositeFieldContainer[ReplicaStatus]
     bytes: int
     losses_survived: int
-    def __init__(self, shard: _Optional[int] = ..., version: _Optional[int] = ..., era: _Optional[int] = ..., leader: _Optional[str] = ..., term: _Optional[int] = ..., commit_index: _Optional[int] = ..., members: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., intended: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., bytes: _Optional[int] = ..., losses_survived: _Optional[int] = ...) -> None: ...
+    recovery: ShardRecovery
+    recovered_ms: int
+    recovered_newest_ms: int
+    recovered_loss_ms_max: int
+    def __init__(self, shard: _Optional[int] = ..., version: _Optional[int] = ..., era: _Optional[int] = ..., leader: _Optional[str] = ..., term: _Optional[int] = ..., commit_index: _Optional[int] = ..., members: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., intended: _Optional[_Iterable[_Union[ReplicaStatus, _Mapping]]] = ..., bytes: _Optional[int] = ..., losses_survived: _Optional[int] = ..., recovery: _Optional[_Union[ShardRecovery, _Mapping]] = ..., recovered_ms: _Optional[int] = ..., recovered_newest_ms: _Optional[int] = ..., recovered_loss_ms_max: _Optional[int] = ...) -> None: ...
+
+class ShardRecovery(_message.Message):
+    __slots__ = ("shard", "copies", "waits_for", "best", "automatic", "lost", "newest_ms", "loss_ms_max")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    COPIES_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
+    BEST_FIELD_NUMBER: _ClassVar[int]
+    AUTOMATIC_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_MS_FIELD_NUMBER: _ClassVar[int]
+    LOSS_MS_MAX_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    copies: _containers.RepeatedCompositeFieldContainer[ShardCopy]
+    waits_for: _containers.RepeatedScalarFieldContainer[str]
+    best: str
+    automatic: bool
+    lost: bool
+    newest_ms: int
+    loss_ms_max: int
+    def __init__(self, shard: _Optional[int] = ..., copies: _Optional[_Iterable[_Union[ShardCopy, _Mapping]]] = ..., waits_for: _Optional[_Iterable[str]] = ..., best: _Optional[str] = ..., automatic: bool = ..., lost: bool = ..., newest_ms: _Optional[int] = ..., loss_ms_max: _Optional[int] = ...) -> None: ...
+
+class ShardCopy(_message.Message):
+    __slots__ = ("node", "role", "relic", "era", "term", "index", "unclear")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    RELIC_FIELD_NUMBER: _ClassVar[int]
+    ERA_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    UNCLEAR_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    role: ReplicaRole
+    relic: bool
+    era: int
+    term: int
+    index: int
+    unclear: bool
+    def __init__(self, node: _Optional[str] = ..., role: _Optional[_Union[ReplicaRole, str]] = ..., relic: bool = ..., era: _Optional[int] = ..., term: _Optional[int] = ..., index: _Optional[int] = ..., unclear: bool = ...) -> None: ...
 
 class Move(_message.Message):
-    __slots__ = ("shard", "from_node", "to_node", "phase", "done_bytes", "total_bytes", "remaining_ms")
+    __slots__ = ("shard", "from_node", "to_node", "phase", "done_bytes", "total_bytes", "remaining_ms", "bytes_per_second")
     SHARD_FIELD_NUMBER: _ClassVar[int]
     FROM_NODE_FIELD_NUMBER: _ClassVar[int]
     TO_NODE_FIELD_NUMBER: _ClassVar[int]
@@ -165,6 +225,7 @@ class Move(_message.Message):
     DONE_BYTES_FIELD_NUMBER: _ClassVar[int]
     TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     REMAINING_MS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     shard: int
     from_node: str
     to_node: str
@@ -172,7 +233,8 @@ class Move(_message.Message):
     done_bytes: int
     total_bytes: int
     remaining_ms: int
-    def __init__(self, shard: _Optional[int] = ..., from_node: _Optional[str] = ..., to_node: _Optional[str] = ..., phase: _Optional[str] = ..., done_bytes: _Optional[int] = ..., total_bytes: _Optional[int] = ..., remaining_ms: _Optional[int] = ...) -> None: ...
+    bytes_per_second: int
+    def __init__(self, shard: _Optional[int] = ..., from_node: _Optional[str] = ..., to_node: _Optional[str] = ..., phase: _Optional[str] = ..., done_bytes: _Optional[int] = ..., total_bytes: _Optional[int] = ..., remaining_ms: _Optional[int] = ..., bytes_per_second: _Optional[int] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
     __slots__ = ("node", "dry_run")
@@ -201,3 +263,21 @@ class UndrainRequest(_message.Message):
 class UndrainResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class RecoverRequest(_message.Message):
+    __slots__ = ("shards", "dry_run", "begin_empty")
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_EMPTY_FIELD_NUMBER: _ClassVar[int]
+    shards: _containers.RepeatedScalarFieldContainer[int]
+    dry_run: bool
+    begin_empty: bool
+    def __init__(self, shards: _Optional[_Iterable[int]] = ..., dry_run: bool = ..., begin_empty: bool = ...) -> None: ...
+
+class RecoverResponse(_message.Message):
+    __slots__ = ("recoveries", "map_epoch")
+    RECOVERIES_FIELD_NUMBER: _ClassVar[int]
+    MAP_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    recoveries: _containers.RepeatedCompositeFieldContainer[ShardRecovery]
+    map_epoch: int
+    def __init__(self, recoveries: _Optional[_Iterable[_Union[ShardRecovery, _Mapping]]] = ..., map_epoch: _Optional[int] = ...) -> None: ...

@@ -55,6 +55,11 @@ class ClusterServiceStub(object):
                 request_serializer=tickmesh_dot_v1_dot_cluster__pb2.UndrainRequest.SerializeToString,
                 response_deserializer=tickmesh_dot_v1_dot_cluster__pb2.UndrainResponse.FromString,
                 _registered_method=True)
+        self.Recover = channel.unary_unary(
+                '/tickmesh.v1.ClusterService/Recover',
+                request_serializer=tickmesh_dot_v1_dot_cluster__pb2.RecoverRequest.SerializeToString,
+                response_deserializer=tickmesh_dot_v1_dot_cluster__pb2.RecoverResponse.FromString,
+                _registered_method=True)
 
 
 class ClusterServiceServicer(object):
@@ -91,6 +96,15 @@ class ClusterServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Recover(self, request, context):
+        """Recover lets shards go on that have neither a leader nor a majority, each from the
+        best copy that is there. What other copies had beyond it is lost. Shards that can go
+        on by themselves are refused.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ClusterServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -113,6 +127,11 @@ def add_ClusterServiceServicer_to_server(servicer, server):
                     servicer.Undrain,
                     request_deserializer=tickmesh_dot_v1_dot_cluster__pb2.UndrainRequest.FromString,
                     response_serializer=tickmesh_dot_v1_dot_cluster__pb2.UndrainResponse.SerializeToString,
+            ),
+            'Recover': grpc.unary_unary_rpc_method_handler(
+                    servicer.Recover,
+                    request_deserializer=tickmesh_dot_v1_dot_cluster__pb2.RecoverRequest.FromString,
+                    response_serializer=tickmesh_dot_v1_dot_cluster__pb2.RecoverResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -224,6 +243,33 @@ class ClusterService(object):
             '/tickmesh.v1.ClusterService/Undrain',
             tickmesh_dot_v1_dot_cluster__pb2.UndrainRequest.SerializeToString,
             tickmesh_dot_v1_dot_cluster__pb2.UndrainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Recover(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tickmesh.v1.ClusterService/Recover',
+            tickmesh_dot_v1_dot_cluster__pb2.RecoverRequest.SerializeToString,
+            tickmesh_dot_v1_dot_cluster__pb2.RecoverResponse.FromString,
             options,
             channel_credentials,
             insecure,
