@@ -3,6 +3,7 @@
 DATA_DIR ?= ./data
 BENCH_FLAGS ?=
 GO ?= go
+IMAGE_PREFIX ?=
 
 .PHONY: build
 build: ## build bin/tickmesh
@@ -44,6 +45,24 @@ cluster: ## start etcd, three nodes and a router as processes of their own, with
 audit: build ## play every fault on clusters of real processes, the long way, and look for lost samples
 	$(GO) test -count=1 -timeout 3h ./e2e/auditor -args -long
 
+.PHONY: images
+images: ## write OCI images of the product for amd64 and arm64 to bin/images, without a container engine
+	$(GO) -C hack/images run . product -out ../../bin/images -prefix '$(IMAGE_PREFIX)'
+
+.PHONY: e2e
+e2e: ## start a real Kubernetes on this machine (root, Debian), run the end-to-end tests on it, leave nothing
+	hack/scripts/prepare.sh kubernetes
+	hack/kubernetes/e2e.sh
+
+.PHONY: lab-up
+lab-up: ## start that Kubernetes and leave it running: go run ./hack/kubernetes run kubectl get pods -A
+	hack/scripts/prepare.sh kubernetes
+	$(GO) run ./hack/kubernetes up
+
+.PHONY: lab-down
+lab-down: ## end it and remove all that it has left
+	$(GO) run ./hack/kubernetes down
+
 .PHONY: help
 help:
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12

@@ -2,6 +2,10 @@
 # Installs what the tests need and the machine lacks: a C compiler for the race
 # detector; and Python's venv, without which the Python client's tests are skipped.
 # The end-to-end tests install their collectors themselves.
+#
+#	hack/scripts/prepare.sh              for `make test`
+#	hack/scripts/prepare.sh kubernetes   for the lab of hack/kubernetes
+#	hack/scripts/prepare.sh arm64        for hack/scripts/test-arm64.sh
 set -eu
 
 # install PACKAGE… installs Debian packages.
@@ -12,6 +16,27 @@ install() {
 	fi
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
 }
+
+case "${1:-test}" in
+kubernetes)
+	for program in containerd runc iptables conntrack ip nsenter busybox python3 /usr/lib/cni/bridge; do
+		command -v "$program" >/dev/null || {
+			[ "$(id -u)" = 0 ] || {
+				echo "not root: nothing is installed, and the tests on the lab will be skipped" >&2
+				exit 0
+			}
+			install containerd runc containernetworking-plugins iptables nftables conntrack ethtool ipset kmod \
+				iproute2 util-linux busybox-static python3-pip
+			break
+		}
+	done
+	exit
+	;;
+arm64)
+	command -v qemu-aarch64-static >/dev/null || install qemu-user-static
+	exit
+	;;
+esac
 
 command -v gcc >/dev/null || install gcc libc6-dev
 python3 -c 'import ensurepip, venv' 2>/dev/null || install python3-venv ||
