@@ -55,7 +55,7 @@ func startRouter(ctx context.Context, o routerOptions) (*clusterRouter, error) {
 	}
 	var err error
 	r.placement, err = placement.New(placement.Options{
-		Store: o.store, Name: o.name, Limits: r.limits, Log: o.logger, Leaders: r.leaderNames, Transfer: r.transfer,
+		Store: o.store, Name: o.name, Limits: r.limits, Log: o.logger, Leaders: r.leaderNames, Transfer: r.transfer, Copies: r.copies,
 		Pause: placement.WritePause,
 	})
 	if err != nil {

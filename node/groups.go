@@ -425,8 +425,8 @@ func (l *loop) floorOfRelics(floor wal.Position) wal.Position {
 func (l *loop) after(applied []uint64) wal.Position {
 	position := l.log.End()
 	for shard := range l.places.shards {
-		if l.groups[shard].witness.Load() || l.relics[uint16(shard)] != nil {
-			continue // nothing of it is ever applied
+		if l.groups[shard].witness.Load() {
+			continue // nothing of it is ever applied; that of a relic is, when its group goes on from it
 		}
 		if at, ok := l.places.shards[shard].from(applied[shard]); ok {
 			position = min(position, at)

@@ -13,7 +13,8 @@ import (
 func (w *World) logged(shard uint16, id, index, term uint64) bool {
 	for _, n := range w.nodes {
 		if g := &n.folder.images[shard]; g.raftID == id {
-			return g.has(n.folder, index, term, w.options.Always)
+			lost := n.folder.lost && !w.options.Always // it was, and its power was cut
+			return lost || g.has(n.folder, index, term, w.options.Always)
 		}
 	}
 	_, made := w.oracle.owners[replicaID{shard, id}]
@@ -47,11 +48,13 @@ func (w *World) folderOf(m shardmap.Member) *folder {
 }
 
 // complete says whether a full voter has all that was answered; without is not counted.
+// Where boards lose their power though the cluster cannot spare them, the log of a witness
+// may be what a full voter gets it from.
 func (w *World) complete(shard uint16, c *replica.Configuration, without *node) bool {
 	answered := w.oracle.shards[shard].answered
 	for _, m := range slices.Concat(c.Members, c.Leaving) {
 		f := w.folderOf(m)
-		if m.Role != shardmap.Full || f == nil || without != nil && m.Node == without.id {
+		if m.Role != shardmap.Full && !(w.options.Rescue && m.Role == shardmap.Witness) || f == nil || without != nil && m.Node == without.id {
 			continue
 		}
 		if last, _ := f.images[shard].last(); f.images[shard].raftID == m.RaftID && last >= answered {
@@ -155,7 +158,7 @@ func (w *World) unrest() string {
 		}
 	}
 	for shard := range m.Rows {
-		if w.stranded(uint16(shard)) {
+		if w.stranded(uint16(shard)) && !w.options.Rescue {
 			continue
 		}
 		if why := w.shardUnrest(uint16(shard), &m.Rows[shard]); why != "" {
@@ -233,12 +236,12 @@ func (w *World) readBack(shard uint16, series uint64) {
 		}
 		var got [timesPerSeries]uint64
 		copy(got[:], n.process.engine[shard].values[series*timesPerSeries:])
-		w.oracle.checkRead(n.id+" in the end", shard, series, got, uint64(len(w.oracle.shards[shard].entries)), false)
+		w.oracle.checkRead(n.id+" in the end", shard, series, got, uint64(len(w.oracle.shards[shard].entries)), w.oracle.shards[shard].era, false)
 	}
 }
 
 // begun notes that a shard goes on in a new era.
-func (w *World) begun(shard uint16, era uint32, r *relic) {
+func (w *World) begun(shard uint16, era uint32, r *relic, bounded bool) {
 	w.eras++
-	w.oracle.begin(shard, era, r)
+	w.oracle.begin(shard, era, r, bounded)
 }

@@ -26,6 +26,7 @@ type folder struct {
 	images      []image  // by shard, for the checks
 	spent       []uint64 // by shard: the last raft id that was removed here
 	relics      []relic  // of replicas that may not go on as such
+	former      []string // incarnations that it was before
 }
 
 // durableShard is what the engine's files have of a shard.
@@ -146,6 +147,7 @@ func (p *process) Entries(shard uint16, lo, hi uint64, bytesMax int) ([]replica.
 // image is what a folder's log has of one replica, for the checks.
 type image struct {
 	raftID    uint64
+	era       uint32
 	first     uint64
 	terms     []uint64
 	positions []int

@@ -13,8 +13,8 @@
 //
 //   - node/replica: the Host with all of its Raft groups, its envelopes and its
 //     durable states, and NextStep;
-//   - api/shardmap: the map, Plan, Tracker, Row.Settled, and memstore as the store,
-//     with leases, swaps, and snapshots that are restored;
+//   - api/shardmap: the map, Plan, Tracker, Row.Settled, Recoveries, and memstore as the
+//     store, with leases, swaps, and snapshots that are restored;
 //   - of node/storage: the format of the log's records and of an entry of samples.
 //
 // # What is modelled
@@ -25,8 +25,12 @@
 //   - the log as a row of records of which a first part is synced, and the engine as
 //     a few registers with a table of batch ids, of which a checkpoint has a state;
 //   - routers: guesses of leaders, retries with the same batch id, deadlines;
-//   - the return from a power cut in interval mode as another incarnation, and the
-//     rescue of a group that lost its majority so, as an operator would do it.
+//   - the return from a power cut in interval mode as another incarnation, whose relics are
+//     a state and no log; groups that lost their majority so go on by Recoveries, with the
+//     word of a person only when all has been healed and disks are lost.
+//
+// How much may be lost by that is checked: an answer is lost only if a power cut came within
+// the interval of syncs, and the time for which a process was down or held up, after it.
 //
 // Not modelled: retention, copies of level "all", memory (invariant 13), accounting
 // (15), digests of partitions, backups.

@@ -88,11 +88,18 @@ func (w *World) soon(most int64, undo func()) {
 	w.after(w.between(10_000, most), undo)
 }
 
+// How long faults last at most, µs.
+const (
+	downMax     = 2_500_000
+	pauseMax    = 3_000_000
+	slowDiskMax = 2_500_000
+)
+
 // down stops a node's process; it is started again.
 func (w *World) down(n *node, least int64) {
 	w.kill(n)
 	w.stats.Kills++
-	w.after(least+w.between(1000, 2_500_000), func() { w.startIfDown(n) })
+	w.after(least+w.between(1000, downMax), func() { w.startIfDown(n) })
 }
 
 func (w *World) cutPower(n *node) {
@@ -100,7 +107,7 @@ func (w *World) cutPower(n *node) {
 		return
 	}
 	w.kill(n)
-	w.cutAt = w.now
+	w.cuts = append(w.cuts, w.now)
 	n.folder.cutPower(w.rng.Float64())
 	w.trace.note("power cut", n.id)
 	w.down(n, 0)
@@ -116,14 +123,14 @@ func (w *World) cutAllPower() {
 
 func (w *World) pause() {
 	if p := w.any().process; p != nil {
-		p.pausedUntil = w.now + w.between(20_000, 3_000_000)
+		p.pausedUntil = w.now + w.between(20_000, pauseMax)
 		w.trace.note("pause", p.node.id)
 	}
 }
 
 func (w *World) slowDisk() {
 	if p := w.any().process; p != nil {
-		p.slowUntil = w.now + w.between(20_000, 2_500_000)
+		p.slowUntil = w.now + w.between(20_000, slowDiskMax)
 	}
 }
 

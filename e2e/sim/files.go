@@ -247,7 +247,7 @@ func (p *process) recoverState(g *recovered, e *storage.Entry) {
 		p.world.fail(0, "%s: state of shard %d: %v", p.node.id, e.Shard, err)
 		return
 	}
-	if state.Removed || g.known && g.state.RaftID != state.RaftID {
+	if state.Removed || g.known && g.state.RaftID != state.RaftID && state.Era <= g.state.Era {
 		*g = recovered{}
 		p.places[e.Shard] = places{}
 	}

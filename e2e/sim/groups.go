@@ -30,6 +30,7 @@ func (p *process) place(shard uint16) {
 	wanted, here := p.member(row)
 	status, err := p.host.Status(shard)
 	switch {
+	case err == nil && p.goOnAlone(shard, row, &status):
 	case err == nil && here && status.RaftID == wanted.RaftID && len(status.Configuration.Voters) == 0:
 		p.ask(shard, row)
 	case err == nil && (!here || status.RaftID != wanted.RaftID):
@@ -90,7 +91,7 @@ func (p *process) member(row *shardmap.Row) (found shardmap.Member, ok bool) {
 func (p *process) leave(shard uint16, row *shardmap.Row, status *replica.GroupStatus, other bool) {
 	empty := len(status.Configuration.Voters) == 0
 	knows := !empty && !hasReplica(&status.Configuration, status.RaftID)
-	if p.world.is(DropOnMap) || row.Era > status.Era || empty && other || knows {
+	if p.world.is(DropOnMap) || empty && (other || row.Era > status.Era) || knows {
 		p.remove(shard)
 		return
 	}

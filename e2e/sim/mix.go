@@ -15,6 +15,15 @@ func Draw(seed uint64) Options {
 	return o
 }
 
+// DrawPower gives options of chance in which boards lose their power one by one and all
+// together, with a log that is synced once a second, and groups go on from what is left.
+func DrawPower(seed uint64) Options {
+	o := Draw(seed)
+	o.Always, o.Rescue = false, true
+	o.Faults |= faultsOf(FaultPowerCutAll, FaultPowerCut)
+	return o
+}
+
 func faultsOf(list ...Fault) (set FaultSet) {
 	for _, f := range list {
 		set |= 1 << f

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -43,11 +44,12 @@ type shardOracle struct {
 	history  [registers][]version
 	answered uint64 // greatest index of a write that was answered
 	answers  []answerAt
+	said     map[series.BatchID]int64 // when a node first answered, µs
 	// Greatest index that a read has shown; the next read shows no less.
 	shown uint64
 }
 
-// answerAt says when a client had the answer to a write.
+// answerAt says when a node gave the answer to a write, of which the client has heard.
 type answerAt struct {
 	index uint64
 	at    int64 // µs
@@ -66,7 +68,7 @@ func newOracle(w *World, shards int) *oracle {
 		owners: map[replicaID]int{}, retired: map[replicaID]bool{},
 		written: map[uint64]uint64{}, deletes: map[series.BatchID]uint64{}}
 	for i := range o.shards {
-		o.shards[i] = shardOracle{era: 1, applied: map[series.BatchID]uint64{}, greatest: map[uint64]uint64{}}
+		o.shards[i] = shardOracle{era: 1, applied: map[series.BatchID]uint64{}, greatest: map[uint64]uint64{}, said: map[series.BatchID]int64{}}
 	}
 	return o
 }
@@ -162,7 +164,7 @@ func (o *oracle) checkApplied(p *process, shard uint16, state *shardState, era u
 	if at == 0 || at > uint64(len(s.digests)) || state.ahead > at || era != s.era {
 		return
 	}
-	if state.digest() != s.digests[at-1] {
+	if is := s.digests[at-1]; is != 0 && state.digest() != is {
 		o.world.fail(5, "%s: shard %d at index %d is not what its log says", p.node.id, shard, at)
 	}
 	table := state.table.digest() | 1
@@ -184,6 +186,9 @@ func (o *oracle) answer(p *process, shard uint16, era uint32, id series.BatchID)
 	if era != s.era {
 		o.world.fail(11, "%s: shard %d answers in era %d, which has ended", p.node.id, shard, era)
 		return
+	}
+	if _, before := s.said[id]; !before {
+		s.said[id] = o.world.now
 	}
 	o.checkMajority(p, shard, index)
 }
@@ -218,7 +223,7 @@ func (o *oracle) acknowledged(shard uint16, id series.BatchID) {
 		o.world.fail(1, "the write %x/%d of shard %d is answered, but not committed", id.Session, id.Counter, shard)
 	}
 	s.answered = max(s.answered, s.applied[id])
-	s.answers = append(s.answers, answerAt{s.applied[id], o.world.now})
+	s.answers = append(s.answers, answerAt{s.applied[id], s.said[id]})
 }
 
 // floor is the least index that a read which begins now has to show.
@@ -228,9 +233,17 @@ func (o *oracle) floor(shard uint16) uint64 {
 
 // checkRead is invariants 2, 3, 4 and 10: each value is that of some moment between
 // the read's floor and now.
-func (o *oracle) checkRead(where string, shard uint16, series uint64, got [timesPerSeries]uint64, floor uint64, shows bool) {
+func (o *oracle) checkRead(where string, shard uint16, series uint64, got [timesPerSeries]uint64, floor uint64, era uint32, shows bool) {
 	s := &o.shards[shard]
 	for t, value := range got {
+		// What it may show was lost while it was under way, or has come; or it shows a
+		// moment of which only the log of the one who went on alone knew.
+		if era != s.era || !shows && s.era > 1 && floor == 0 {
+			if value != 0 && o.written[value] != registerOf(shard, series, uint64(t)) {
+				o.world.fail(4, "%s gives %d of shard %d series %d time %d, which nobody has sent", where, value, shard, series, t)
+			}
+			continue
+		}
 		history := s.history[series*timesPerSeries+uint64(t)]
 		// The versions that a state from floor on can have: the last one before it, and later ones.
 		from := 0
@@ -257,7 +270,10 @@ func (o *oracle) checkRead(where string, shard uint16, series uint64, got [times
 }
 
 // checkAbsent is checkRead for a delete that has found no series.
-func (o *oracle) checkAbsent(where string, shard uint16, series, first, last, floor uint64) {
+func (o *oracle) checkAbsent(where string, shard uint16, series, first, last, floor uint64, era uint32) {
+	if era != o.shards[shard].era {
+		return // what it should have found may be lost since
+	}
 	for t := first; t <= last && t < timesPerSeries; t++ {
 		for _, v := range o.shards[shard].history[series*timesPerSeries+t] {
 			if v.index <= floor {
@@ -288,18 +304,22 @@ func (o *oracle) made(p *process, shard uint16, id uint64) {
 
 // begin starts an era from the replica that goes on. What is lost may have been
 // answered only shortly before the power was cut; entries that were in its log, but
-// were not known to be committed, are committed now.
-func (o *oracle) begin(shard uint16, era uint32, r *relic) {
+// were not known to be committed, are committed now. Where a person has given up what
+// others have, what is lost is not bounded.
+func (o *oracle) begin(shard uint16, era uint32, r *relic, bounded bool) {
 	s := &o.shards[shard]
 	s.era = era
 	upto := r.last.Index
 	common := min(upto, uint64(len(s.entries)))
-	if upto <= uint64(len(s.entries)) && upto > 0 && r.state.digest() != s.digests[upto-1] {
+	for common > 0 && r.termAt(common) != 0 && r.termAt(common) != s.terms[common-1] {
+		common-- // the log has what a leader appended that was given up; what was agreed on instead is lost
+	}
+	if common == upto && upto > 0 && r.state.digest() != s.digests[upto-1] {
 		o.world.fail(5, "shard %d: the replica that goes on from index %d is not what its log says", shard, upto)
 	}
 	for _, a := range s.answers {
-		if a.index > upto && a.at < o.world.cutAt-lossMax {
-			o.world.fail(1, "shard %d index %d, answered %d ms before the power cut, is lost", shard, a.index, (o.world.cutAt-a.at)/1000)
+		if after := o.world.nextCut(a.at) - a.at; bounded && a.index > common && after > o.world.lossMax() {
+			o.world.fail(1, "shard %d index %d, answered %d ms before the next power cut, is lost", shard, a.index, after/1000)
 		}
 	}
 	s.answers = nil
@@ -312,8 +332,9 @@ func (o *oracle) begin(shard uint16, era uint32, r *relic) {
 	}
 	s.content = r.state.content
 	for id, index := range s.applied {
-		if index > upto {
+		if index > common {
 			delete(s.applied, id)
+			delete(s.said, id)
 		}
 	}
 	s.greatest = map[uint64]uint64{}
@@ -328,14 +349,41 @@ func (o *oracle) begin(shard uint16, era uint32, r *relic) {
 	}
 	for uint64(len(s.entries)) < upto {
 		s.entries, s.terms = append(s.entries, 0), append(s.terms, r.last.Term)
-		s.digests, s.tables = append(s.digests, s.content.digest()), append(s.tables, 0)
+		digest := uint64(0) // not known
+		if uint64(len(s.entries)) == upto {
+			digest = s.content.digest()
+		}
+		s.digests, s.tables = append(s.digests, digest), append(s.tables, 0)
 	}
-	s.answered, s.shown = min(s.answered, upto), min(s.shown, upto)
+	s.answered, s.shown = min(s.answered, common), min(s.shown, common)
+}
+
+// nextCut gives the time of the first power cut after an answer: a second one may
+// come before groups go on, and takes nothing that the first has left.
+func (w *World) nextCut(after int64) int64 {
+	at, _ := slices.BinarySearch(w.cuts, after)
+	if at == len(w.cuts) {
+		return math.MaxInt64
+	}
+	return w.cuts[at]
 }
 
 // lossMax is how long before a power cut an answer may have been given that is lost:
-// the interval of syncs, and the longest time that a disk is slow.
-const lossMax = 6_000_000
+// the interval of syncs, and how long a process may have been prevented from one. What
+// a killed process has not synced waits for its next start.
+func (w *World) lossMax() int64 {
+	most := int64(syncInterval)
+	if w.options.Faults&faultsOf(FaultKill, FaultPowerCut, FaultPowerCutAll, FaultTogether) != 0 {
+		most += downMax
+	}
+	if w.options.Faults.has(FaultSlowDisk) {
+		most += slowDiskMax + syncInterval
+	}
+	if w.options.Faults.has(FaultPause) {
+		most += pauseMax + syncInterval
+	}
+	return most
+}
 
 func (s *shardOracle) cutHistory(upto uint64) {
 	s.entries, s.terms = s.entries[:upto], s.terms[:upto]

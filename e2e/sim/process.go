@@ -262,18 +262,19 @@ func (p *process) note(record []byte, position int, isNew bool) {
 		p.world.oracle.made(p, e.Shard, state.RaftID)
 	}
 	if g := &p.folder.images[e.Shard]; g.raftID != state.RaftID {
-		if g.raftID != 0 { // else the log began with entries
+		if g.raftID != 0 && state.Era <= g.era { // else the log began with entries, or goes on in another era
 			*g = image{}
 		}
 		g.raftID, p.terms[e.Shard] = state.RaftID, 0
 	}
+	p.folder.images[e.Shard].era = state.Era
 	if state.Term < p.terms[e.Shard] {
 		p.world.fail(7, "%s: shard %d raft id %d is in term %d after %d", p.node.id, e.Shard, state.RaftID, state.Term, p.terms[e.Shard])
 	}
 	p.terms[e.Shard] = state.Term
 	g := &p.folder.images[e.Shard]
 	if last, _ := g.last(); state.Truncated.Index > last {
-		*g = image{raftID: state.RaftID, first: state.Truncated.Index + 1}
+		*g = image{raftID: state.RaftID, era: state.Era, first: state.Truncated.Index + 1}
 	}
 }
 

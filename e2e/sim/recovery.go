@@ -25,6 +25,7 @@ func (w *World) start(n *node) {
 		seen = shardmap.Seen{ClusterID: n.folder.kept.ID, Epoch: n.folder.kept.Epoch}
 	}
 	p.folder, p.store = n.folder, w.server.Open(seen)
+	p.folder.sync(p.folder.end()) // a start writes anew what it cannot prove to be on disk
 	for shard := range p.engine {
 		state := p.folder.shards[shard].clone()
 		if w.is(BatchIDsInMemory) {
@@ -111,7 +112,20 @@ type relic struct {
 	raftID uint64
 	era    uint32
 	last   replica.Position
+	role   shardmap.Role
+	config replica.Configuration
+	terms  []replica.TermRun // of its log
 	state  shardState
+}
+
+// termAt gives the term of an entry; 0: the log does not reach back so far.
+func (r *relic) termAt(index uint64) (term uint64) {
+	for _, run := range r.terms {
+		if run.First <= index {
+			term = run.Term
+		}
+	}
+	return term
 }
 
 // reincarnate makes the folder another one, in which the old replicas are relics.
@@ -124,13 +138,17 @@ func (w *World) reincarnate(n *node, p *process) {
 	groups := p.recover()
 	next := w.newFolder(n.id)
 	next.kept = fallen.kept
+	next.former = append(fallen.former, fallen.incarnation)
 	next.relics = fallen.relics
 	for shard := range groups {
 		g := &groups[shard]
-		if !g.known || g.state.Role == shardmap.Witness {
+		if !g.known || len(g.state.Configuration.Voters) == 0 { // that one may not have known its group
 			continue
 		}
 		for i := range g.pending { // what may have been acknowledged counts
+			if g.state.Role == shardmap.Witness {
+				break // it has a log and no data
+			}
 			p.replay(g.pending[i].at, &g.pending[i].entry)
 		}
 		state := p.engine[shard].clone()
@@ -139,86 +157,11 @@ func (w *World) reincarnate(n *node, p *process) {
 		if k := len(g.summary.Runs); k > 0 {
 			last.Term = g.summary.Runs[k-1].Term
 		}
-		next.relics = append(next.relics, relic{uint16(shard), g.state.RaftID, g.state.Era, last, state})
+		next.relics = append(next.relics, relic{uint16(shard), g.state.RaftID, g.state.Era, last, g.state.Role, g.state.Configuration, g.summary.Runs, state})
 	}
 	n.folder = next
 	p.places = make([]places, len(p.engine))
 	w.trace.note("reincarnate", n.id)
-}
-
-// rescue lets groups go on that have lost their majority for good: from the best of
-// all full voters' logs, when all of them are back.
-func (w *World) rescue() {
-	m := w.newestMap()
-	if m == nil {
-		return
-	}
-	for shard := range m.Rows {
-		row := &m.Rows[shard]
-		if w.majorityLeft(row) || !w.options.Rescue {
-			continue
-		}
-		w.rescueShard(m, uint16(shard))
-		return
-	}
-}
-
-func (w *World) majorityLeft(row *shardmap.Row) bool {
-	voters, left := 0, 0
-	for _, m := range row.Members {
-		if !m.Role.Votes() {
-			continue
-		}
-		voters++
-		if n := w.node(m.Node); n != nil && n.folder.incarnation == m.Incarnation && !(n.folder.power && !w.options.Always) {
-			left++
-		}
-	}
-	return 2*left > voters
-}
-
-func (w *World) rescueShard(m *shardmap.Map, shard uint16) {
-	row := &m.Rows[shard]
-	for _, member := range row.Members {
-		n := w.node(member.Node)
-		switch {
-		case member.Role != shardmap.Full:
-		case n.process == nil:
-			return // all have to be back
-		case n.folder.incarnation == member.Incarnation:
-			n.folder.power = true // it is stopped, and comes back as a relic, too
-			w.kill(n)
-			w.after(w.between(1000, 50_000), func() { w.startIfDown(n) })
-			return
-		case n.folder.relic(shard, member.RaftID) == nil && w.oracle.owners[replicaID{shard, member.RaftID}] != 0:
-			return // it has been, and is not back; one that was never made holds nothing
-		}
-	}
-	var best *relic
-	var at *node
-	for _, n := range w.nodes {
-		for i := range n.folder.relics {
-			r := &n.folder.relics[i]
-			if r.shard == shard && r.era <= row.Era && n.process != nil && (best == nil || r.better(best)) {
-				best, at = r, n
-			}
-		}
-	}
-	fresh := best == nil // the group never was
-	if fresh {
-		best, at = &relic{shard: shard, era: row.Era}, w.node(row.Members[0].Node)
-	}
-	next := *row
-	next.Version++
-	next.RaftIDLast++
-	next.Era++
-	next.Fresh, next.Intended = fresh, nil
-	next.Members = []shardmap.Member{{Node: at.id, Incarnation: at.folder.incarnation, RaftID: next.RaftIDLast, Role: shardmap.Full}}
-	store := w.server.Open(shardmap.Seen{})
-	if err := store.CompareAndSwap(w.ctx, m.Epoch, m.WithRow(shard, next)); err == nil {
-		w.trace.note("rescue", at.id, int(shard), int(next.Era), int(best.last.Index))
-		w.begun(shard, next.Era, best)
-	}
 }
 
 // better says whether to go on from r rather than from other.
@@ -249,7 +192,7 @@ func (p *process) resurrect(shard uint16, row *shardmap.Row, self shardmap.Membe
 	var r *relic
 	for i := range p.folder.relics {
 		other := &p.folder.relics[i]
-		if other.shard == shard && other.era < row.Era && (r == nil || other.better(r)) {
+		if other.shard == shard && other.role != shardmap.Witness && other.era < row.Era && (r == nil || other.better(r)) {
 			r = other
 		}
 	}
@@ -261,6 +204,7 @@ func (p *process) resurrect(shard uint16, row *shardmap.Row, self shardmap.Membe
 	p.engine[shard] = &state
 	p.folder.shards[shard] = durableShard{shardState: state.clone(), logPosition: p.folder.end()}
 	p.dispatched[shard] = state.applied
+	p.folder.images[shard] = image{raftID: self.RaftID, era: row.Era, first: r.last.Index + 1}
 	if r.last.Index == 0 {
 		empty := replica.Replica{Shard: shard, RaftID: self.RaftID, Era: row.Era, Role: self.Role}
 		if err := p.host.Create(empty, row.Members); err != nil {

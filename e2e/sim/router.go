@@ -146,6 +146,7 @@ type part struct {
 	last    uint64
 	series  uint64
 	floor   uint64
+	era     uint32 // of the shard when it began
 	attempt int
 	done    bool
 }
@@ -179,7 +180,7 @@ func (r *router) next(life int) {
 
 func (r *router) begun(op *operation, shard uint16) {
 	w := r.world
-	p := &part{operation: op, shard: shard, series: w.rng.Uint64N(seriesPerShard), floor: w.oracle.floor(shard)}
+	p := &part{operation: op, shard: shard, series: w.rng.Uint64N(seriesPerShard), floor: w.oracle.floor(shard), era: w.oracle.shards[shard].era}
 	switch op.kind {
 	case operationWrite:
 		for range 1 + w.rng.IntN(3) {
@@ -301,6 +302,11 @@ func (p *part) succeeded(from string, answer *reply) {
 	switch p.kind {
 	case operationWrite:
 		w.oracle.acknowledged(p.shard, p.id)
+		for i, known := range p.router.cache[p.shard] {
+			if known.era != answer.era { // ids of one era go into a batch, never of two
+				p.router.cache[p.shard][i] = cached{}
+			}
+		}
 		for id := range answer.defined.known {
 			p.router.cache[p.shard][answer.defined.keys[id]] = cached{true, uint64(id), answer.era}
 		}
@@ -309,11 +315,11 @@ func (p *part) succeeded(from string, answer *reply) {
 			w.oracle.acknowledged(p.shard, p.id)
 			break
 		}
-		w.oracle.checkAbsent(where, p.shard, p.series, p.first, p.last, p.floor)
+		w.oracle.checkAbsent(where, p.shard, p.series, p.first, p.last, p.floor, p.era)
 	case operationRead:
-		w.oracle.checkRead(where, p.shard, p.series, answer.values, p.floor, true)
+		w.oracle.checkRead(where, p.shard, p.series, answer.values, p.floor, p.era, true)
 	case operationStale:
-		w.oracle.checkRead(where, p.shard, p.series, answer.values, 0, false)
+		w.oracle.checkRead(where, p.shard, p.series, answer.values, 0, p.era, false)
 	}
 	p.end(true)
 }

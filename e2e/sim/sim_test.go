@@ -15,7 +15,7 @@ import (
 var (
 	seedsFlag = flag.Uint64("sim.seeds", 0, "seeds to run; 0: as many as fit into a test run")
 	startFlag = flag.Uint64("sim.start", 1, "first seed")
-	mixFlag   = flag.String("sim.mix", "draw", "options of a seed: draw, or the name of a variant for the trouble that shows it")
+	mixFlag   = flag.String("sim.mix", "draw", "options of a seed: draw, power, or the name of a variant for the trouble that shows it")
 )
 
 // workers is how many seeds are run at once. Each is a world of its own.
@@ -34,8 +34,11 @@ func seedCount(most uint64) uint64 {
 
 // optionsOf gives the options of a seed in a mix.
 func optionsOf(mix string, seed uint64) (Options, error) {
-	if mix == "draw" {
+	switch mix {
+	case "draw":
 		return Draw(seed), nil
+	case "power":
+		return DrawPower(seed), nil
 	}
 	for v := Sound; v < variants; v++ {
 		if v.String() == mix {
@@ -107,10 +110,20 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// Groups lose their majority for good, and go on by themselves from what is left.
+func TestPowerSeeds(t *testing.T) {
+	count := seedCount(1000)
+	total := runSeeds(t, "power", 1, count)
+	t.Logf("%d seeds: %+v", count, total)
+	if count >= 20 && total.Eras == 0 || total.Stranded > 0 {
+		t.Fatalf("%d groups began an era, %d are stranded", total.Eras, total.Stranded)
+	}
+}
+
 // What shows a variant is the roughest trouble for the sound cluster, too.
 func TestRoughSeeds(t *testing.T) {
 	for v := Sound + 1; v < variants; v++ {
-		if DrawFor(v, 1) != Draw(1) && v != EraIgnored {
+		if DrawFor(v, 1) != Draw(1) {
 			runSeeds(t, v.String(), 1000, seedCount(200))
 		}
 	}

@@ -50,7 +50,8 @@ type World struct {
 	stats    Stats
 	limits   shardmap.Limits
 	storeCut map[string]bool
-	cutAt    int64 // last power cut
+	cuts     []int64           // times of power cuts
+	lost     map[uint16]uint64 // versions of rows that had lost their majority at the last look, by shard
 }
 
 // Stats count what happened, so that nobody takes an idle cluster for a sound one.
@@ -145,7 +146,7 @@ func newWorld(o Options) *World {
 	w.beginFaults()
 	w.every(always, func() int64 { return 200_000 }, func() bool { w.checkNow(); return true })
 	w.every(always, func() int64 { return 500_000 }, func() bool { w.rescue(); return true })
-	w.every(always, func() int64 { return 1_000_000 }, func() bool { w.syncAll(); return true })
+	w.every(always, func() int64 { return syncInterval }, func() bool { w.syncAll(); return true })
 	w.every(always, func() int64 { return 1_500_000 }, func() bool { w.server.ExpireLeases(); return true })
 	return w
 }
@@ -167,6 +168,9 @@ func (w *World) startIfDown(n *node) {
 		w.start(n)
 	}
 }
+
+// syncInterval is that of --wal-sync=interval, µs.
+const syncInterval = 1_000_000
 
 // syncAll is what --wal-sync=interval does once a second.
 func (w *World) syncAll() {

@@ -30,6 +30,9 @@ type Options struct {
 	// leader to hand over. nil: leaders are left where they are.
 	Leaders  func() map[uint16]string
 	Transfer func(context.Context, shardmap.Transfer) error
+	// Copies tells what all nodes that answer have, for shards that have lost their
+	// majority. nil: they wait for a person.
+	Copies func(context.Context) []shardmap.NodeCopies
 }
 
 // Bounds and intervals.
@@ -46,7 +49,8 @@ const (
 // Loop plans and acts when it is elected.
 type Loop struct {
 	options Options
-	tracker shardmap.Tracker // of the goroutine that runs Run
+	tracker shardmap.Tracker  // of the goroutine that runs Run
+	lost    map[uint16]uint64 // of the same: versions of rows that were lost at the last tick, by shard
 	mu      struct {
 		sync.Mutex
 		status Status
@@ -55,16 +59,20 @@ type Loop struct {
 
 // Status is what a loop knows of itself and of placement.
 type Status struct {
-	Elected    bool
-	Summary    shardmap.Summary
-	Err        error     // of the store's last view, or of the last step
-	LastPlan   time.Time // zero: none yet
-	Steps      map[shardmap.Reason]uint64
-	Conflicts  uint64 // steps given up because the map had changed
-	Failures   uint64 // steps that the store did not take
-	Transfers  uint64 // of leaders, asked for
-	StepsAhead int    // steps that the last plan found
-	Waiting    error  // why nothing is planned on the store's map; nil: nothing speaks against it
+	Elected   bool
+	Summary   shardmap.Summary
+	Err       error     // of the store's last view, or of the last step
+	LastPlan  time.Time // zero: none yet
+	Steps     map[shardmap.Reason]uint64
+	Conflicts uint64 // steps given up because the map had changed
+	Failures  uint64 // steps that the store did not take
+	Transfers uint64 // of leaders, asked for
+	Recovered uint64 // shards that went on from one copy
+	// WaitingForCopies counts shards without a majority that wait for nodes to come back,
+	// or for a person.
+	WaitingForCopies int
+	StepsAhead       int   // steps that the last plan found
+	Waiting          error // why nothing is planned on the store's map; nil: nothing speaks against it
 }
 
 // New makes a loop. A cluster to be created gets a random id unless Limits has one.
@@ -199,6 +207,7 @@ func (l *Loop) act(ctx context.Context, view shardmap.View, ticked bool) shardma
 		view.Map, view.Incarnations = state.Map, state.Incarnations
 	}
 	if ticked {
+		view = l.recover(ctx, view, state)
 		l.transferLeaders(ctx, state)
 	}
 	return view

@@ -39,6 +39,8 @@ func NewCollector(l *Loop) *Collector {
 			gauge("under_replicated_shards", "Shards with fewer live full voters than replication.", func(s Status) float64 { return float64(s.Summary.UnderReplicated) }),
 			gauge("shards_without_witness", "Shards without a live witness though replication is 2.", func(s Status) float64 { return float64(s.Summary.WithoutWitness) }),
 			gauge("unable_shards", "Shards whose group has no majority, or nobody live with the data.", func(s Status) float64 { return float64(s.Summary.Unable) }),
+			gauge("shards_waiting_for_copies", "Shards without a majority that wait for nodes to come back, or for `tickmesh recover`.", func(s Status) float64 { return float64(s.WaitingForCopies) }),
+			counter("shards_recovered_total", "Shards that had lost their majority for good and went on from the best of all copies.", func(s Status) float64 { return float64(s.Recovered) }),
 			gauge("nodes_live", "Nodes that are registered.", func(s Status) float64 { return float64(s.Summary.NodesLive) }),
 			gauge("nodes_dead", "Nodes that hold shards and are not registered.", func(s Status) float64 { return float64(s.Summary.NodesDead) }),
 			gauge("last_plan_timestamp_seconds", "When this router planned last.", func(s Status) float64 {
