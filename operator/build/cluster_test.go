@@ -2,6 +2,7 @@ package build_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -11,9 +12,16 @@ import (
 	"github.com/tickmesh/tickmesh/operator/build"
 )
 
+// clusters is the definition of clusters, which takes long to load.
+var clusters = sync.OnceValues(func() (*schematest.Definition, error) { return schematest.Load("tickmeshclusters") })
+
 func definition(t *testing.T, plural string) *schematest.Definition {
 	t.Helper()
-	d, err := schematest.Load(plural)
+	load := clusters
+	if plural != "tickmeshclusters" {
+		load = func() (*schematest.Definition, error) { return schematest.Load(plural) }
+	}
+	d, err := load()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,52 @@
+package pki_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tickmesh/tickmesh/operator/pki"
+)
+
+func TestPlan(t *testing.T) {
+	s := pki.Defaults()
+	first := authority(t)
+	introduced, err := first.Introduce(s, "demo", "word", epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	promoted := introduced.Promote()
+	keyless := &pki.Authority{Signer: pki.Pair{Certificate: first.Signer.Certificate}, Next: introduced.Next}
+	identity := pki.Identity{Name: "node", Hosts: []string{"a"}}
+	old := leaf(t, first, identity)
+	trusting := old.Trust(introduced, epoch)
+	unknown := old.Trust(introduced, time.Time{})
+	fresh := leaf(t, promoted, identity)
+	for name, test := range map[string]struct {
+		authority *pki.Authority
+		leaves    []*pki.Leaf
+		rotation  string
+		after     time.Duration
+		want      pki.Step
+	}{
+		"nothing to do":               {first, []*pki.Leaf{old}, "", s.Settle, pki.StepWait},
+		"asked for":                   {first, []*pki.Leaf{old}, "word", 0, pki.StepIntroduce},
+		"its time is nearly over":     {first, []*pki.Leaf{old}, "", s.AuthorityValidity - 2*s.LeafValidity, pki.StepIntroduce},
+		"all trust the next":          {introduced, []*pki.Leaf{trusting, trusting}, "word", s.Settle, pki.StepPromote},
+		"one was just told":           {introduced, []*pki.Leaf{trusting, old.Trust(introduced, epoch.Add(1))}, "word", s.Settle, pki.StepWait},
+		"one was not told":            {introduced, []*pki.Leaf{trusting, old}, "word", s.Settle, pki.StepWait},
+		"one is missing":              {introduced, []*pki.Leaf{trusting, nil}, "word", s.Settle, pki.StepWait},
+		"one was told nobody knows":   {introduced, []*pki.Leaf{trusting, unknown}, "word", s.Settle, pki.StepWait},
+		"missing, and cannot be made": {keyless, []*pki.Leaf{trusting, nil}, "word", s.Settle, pki.StepPromote},
+		"all were made anew":          {promoted, []*pki.Leaf{fresh}, "word", s.Settle, pki.StepRetire},
+		"made anew just now":          {promoted, []*pki.Leaf{fresh}, "word", s.Settle - 1, pki.StepWait},
+		"one is of the old one":       {promoted, []*pki.Leaf{fresh, trusting}, "word", s.Settle, pki.StepWait},
+		"one of the new is missing":   {promoted, []*pki.Leaf{fresh, nil}, "word", s.Settle, pki.StepWait},
+		"the same word again":         {promoted.Retire(), []*pki.Leaf{fresh}, "word", s.Settle, pki.StepWait},
+		"another word":                {promoted.Retire(), []*pki.Leaf{fresh}, "again", s.Settle, pki.StepIntroduce},
+		"another word in the middle":  {promoted, []*pki.Leaf{fresh}, "again", s.Settle, pki.StepRetire},
+	} {
+		if got := pki.Plan(s, test.authority, test.leaves, test.rotation, epoch.Add(test.after)); got != test.want {
+			t.Errorf("%s: %v, expected %v", name, got, test.want)
+		}
+	}
+}
