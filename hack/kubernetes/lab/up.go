@@ -158,10 +158,19 @@ func mountsBelow(dir string) error {
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(string(table)) {
-		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], dir+"/") {
-			return fmt.Errorf("%s is mounted; nothing of the lab should be", fields[4])
-		}
+	if mount, found := findMount(string(table), dir); found {
+		return fmt.Errorf("%s is mounted; nothing of the lab should be", mount)
 	}
 	return nil
+}
+
+// findMount finds a mount below a folder in a table as proc(5) describes mountinfo: the
+// fifth field is where it is mounted.
+func findMount(table, dir string) (mount string, found bool) {
+	for line := range strings.Lines(table) {
+		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], dir+"/") {
+			return fields[4], true
+		}
+	}
+	return "", false
 }
