@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
@@ -116,7 +118,7 @@ func TestWriteAnswersEachPart(t *testing.T) {
 // TestWriteBounds: no more frames are in work than the bounds allow, by number and
 // by bytes, and all are answered in the end.
 func TestWriteBounds(t *testing.T) {
-	for _, o := range []Options{{WritesMax: 5}, {WriteBytesMax: 200}} {
+	for i, o := range []Options{{WritesMax: 5}, {WriteBytesMax: 200}, {WritesMax: 5}} {
 		var inWork, most atomic.Int64
 		release := make(chan struct{})
 		node := &fakeNode{hello: nodeHello("a")}
@@ -134,10 +136,16 @@ func TestWriteBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		const frames = 100
-		for i := range uint64(frames) {
-			if err := stream.Send(requestOf(frameOf(i+1, 1))); err != nil { // they fit into the stream's window
+		request := requestOf()
+		for n := range uint64(frames) {
+			request.Frames = append(request.Frames, frameOf(n+1, 1))
+			if i == 2 && n+1 < frames {
+				continue // all in one
+			}
+			if err := stream.Send(request); err != nil { // they fit into the stream's window
 				t.Fatal(err)
 			}
+			request = requestOf()
 		}
 		eventually(t, "work", func() bool { return inWork.Load() >= 5 })
 		close(release)
@@ -158,6 +166,78 @@ func TestWriteBounds(t *testing.T) {
 			t.Fatalf("%d answers; %d frames were in work at once", len(seen), most.Load())
 		}
 		_ = stream.CloseSend()
+	}
+}
+
+// TestFramesOfOneRequest: what becomes of a frame does not wait for the others of its
+// request, nor for wrong ones; their memory is their own until they are answered.
+func TestFramesOfOneRequest(t *testing.T) {
+	release := make(chan struct{})
+	node := &fakeNode{hello: nodeHello("a")}
+	node.write = func(_ context.Context, frame *series.Frame) ([]wire.PartOutcome, error) {
+		if frame.ID.Counter == 2 {
+			<-release
+		}
+		if want := fmt.Sprint("batch of ", frame.Parts[0].Shard); string(frame.Parts[0].Batch) != want {
+			return nil, fmt.Errorf("%w: %q", series.ErrBatch, frame.Parts[0].Batch)
+		}
+		return []wire.PartOutcome{{Copies: int(frame.ID.Counter)}}, nil
+	}
+	address, _ := serve(t, node, Options{})
+	stream, err := dial(t, address, nodeHello("b")).Write(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := map[uint64]*nodev1.FrameResult{}
+	await := func(number int) {
+		t.Helper()
+		for len(answers) < number {
+			response, err := stream.Recv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range response.GetResults() {
+				answers[r.GetSequence()] = r
+			}
+		}
+	}
+	if err := stream.Send(requestOf(frameOf(1, 5), frameOf(2, 6), frameOf(3, 7, 7), frameOf(4, 8))); err != nil {
+		t.Fatal(err)
+	}
+	await(3)
+	for i := range uint64(50) { // they would be written over the memory of the first request
+		if err := stream.Send(requestOf(frameOf(100+i, 9))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(53)
+	if answers[2] != nil || answers[1].GetCopies() != 1 || answers[4].GetCopies() != 4 || !errors.Is(wire.ToError(answers[3].GetError()), wire.ErrInvalid) {
+		t.Fatalf("got %v", answers)
+	}
+	close(release)
+	await(54)
+	if answers[2].GetCopies() != 2 {
+		t.Fatalf("got %v", answers[2])
+	}
+	_ = stream.CloseSend()
+}
+
+// TestBadRequest: a request that is no message ends its stream, and no other.
+func TestBadRequest(t *testing.T) {
+	address, _ := serve(t, &fakeNode{hello: nodeHello("a")}, Options{})
+	client := dial(t, address, nodeHello("b"))
+	for range 2 {
+		stream, err := client.Write(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := []byte{1<<3 | 2, 200, 1}
+		if err := stream.SendMsg(&transport.Message{Slice: mem.BufferSlice{mem.SliceBuffer(bad)}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); !errors.Is(err, wire.ErrInvalid) {
+			t.Fatalf("the stream ended with %v", err)
+		}
 	}
 }
 
