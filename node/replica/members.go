@@ -64,7 +64,6 @@ func NextStep(row shardmap.Row, status GroupStatus) Step {
 	if step, ok := makeRoom(target, &status); ok {
 		return step
 	}
-	target = slices.DeleteFunc(target, func(m shardmap.Member) bool { return taken(config.Members, m) })
 	if learners := withLearners(config.Members, target); len(learners) > len(config.Members) {
 		return Step{Kind: StepChange, Members: learners, Reason: "learners join"}
 	}
@@ -94,38 +93,16 @@ func inForce(status *GroupStatus) bool {
 	return have > voters/2
 }
 
-// taken says whether m cannot join yet, as another replica is in its place.
-func taken(present []shardmap.Member, m shardmap.Member) bool {
-	return !slices.ContainsFunc(present, m.SameReplica) && slices.ContainsFunc(present, m.SamePlace)
-}
-
-// makeRoom sends away learners that are not wanted any more, and members in whose place
-// the same node is to have another replica: it can have one only. A leader in such a
-// place hands over first; the last full voter stays.
+// makeRoom sends away learners that are not wanted any more: their nodes may be meant for
+// other replicas next. That two replicas of one place meet in a row is ruled out by M3.
 func makeRoom(target []shardmap.Member, status *GroupStatus) (Step, bool) {
-	config := &status.Configuration
 	var staying []shardmap.Member
-	fulls := 0
-	occupied := func(m shardmap.Member) bool {
-		return slices.ContainsFunc(target, func(wanted shardmap.Member) bool {
-			return wanted.SamePlace(m) && !wanted.SameReplica(m)
-		})
-	}
-	for _, m := range config.Members {
-		if wanted := slices.ContainsFunc(target, m.SameReplica); !wanted && (m.Role == shardmap.Learner || occupied(m)) {
-			if m.RaftID != status.RaftID {
-				continue
-			}
-			if heir, ok := heirOf(config.Members, status); ok {
-				return Step{Kind: StepTransfer, Node: heir.Node, Reason: "the leader makes room"}, true
-			}
+	for _, m := range status.Configuration.Members {
+		if m.Role.Votes() || slices.ContainsFunc(target, m.SameReplica) {
+			staying = append(staying, m)
 		}
-		if m.Role == shardmap.Full {
-			fulls++
-		}
-		staying = append(staying, m)
 	}
-	if len(staying) == len(config.Members) || fulls == 0 {
+	if len(staying) == len(status.Configuration.Members) {
 		return Step{}, false
 	}
 	return Step{Kind: StepChange, Members: staying, Reason: "members make room"}, true

@@ -17,8 +17,9 @@ import (
 )
 
 // ErrConflict says that series of a shard have other ids here than in a stream: the
-// folder holds what another era of the shard gave them to. Nothing was changed.
-var ErrConflict = errors.New("series of the shard have other ids here")
+// folder holds what another era of the shard gave them to, and the series table cannot
+// forget a shard. Nothing was changed.
+var ErrConflict = errors.New("series of the shard have other ids here, of an era that was lost; start the node on an empty data folder")
 
 // ErrBehind says that a stream is older than the replica that it should replace. Where
 // that is wanted, the replica has to be dropped first. Nothing was changed.
