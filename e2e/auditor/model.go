@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Times of the data. Young series grow from the start of the run in small steps, old
@@ -30,6 +31,9 @@ type modelSeries struct {
 	// their way, or given up.
 	doubt   map[int][]version
 	deletes int // sent
+
+	answered []answered // the last ones
+	weak     map[weakWrite]bool
 }
 
 func (s *modelSeries) timeMs(index int) int64 { return s.firstMs + int64(index)*s.stepMs }
@@ -63,6 +67,15 @@ func (s *modelSeries) sendDelete(from, to int) {
 // acknowledge settles a point at a write. What was in doubt before stays so: it may
 // still be on its way somewhere.
 func (s *modelSeries) acknowledge(index int, v version) {
+	if s.weak[weakWrite{index, v}] {
+		s.doubt[index] = append(s.doubt[index], s.points[index].settled, v)
+	}
+	s.noteAnswered(index, v, time.Now())
+	s.settle(index, v)
+}
+
+// settle makes a version binding.
+func (s *modelSeries) settle(index int, v version) {
 	s.points[index].settled = v
 	s.trust(index, v)
 }
@@ -95,7 +108,7 @@ func (s *modelSeries) may(index int, v version) bool {
 
 // observe makes what a check saw binding.
 func (s *modelSeries) observe(index int, v version) {
-	s.acknowledge(index, v)
+	s.settle(index, v)
 }
 
 // modelWriter is what one client owns: nobody else writes to its series.

@@ -14,6 +14,7 @@ type Scenario struct {
 	WALSync     string // "" leaves the default
 	Disks       bool   // it cuts the power of nodes
 	LongOnly    bool
+	GRPC        bool // its one router serves the command line
 	play        func(ctx context.Context, s *Stage) error
 }
 
@@ -34,6 +35,8 @@ func Scenarios() []Scenario {
 		{Name: "roll all processes", Nodes: 3, Routers: 2, Replication: 2, play: rollAll},
 		{Name: "cut the power of one", Nodes: 3, Routers: 2, Replication: 2, WALSync: "interval", Disks: true, play: cutPowerOfOne},
 		{Name: "cut the power of all", Nodes: 3, Routers: 2, Replication: 2, WALSync: "always", Disks: true, play: cutPowerOfAll},
+		{Name: "cut the power of all, synced each second", Nodes: 3, Routers: 2, Replication: 2, WALSync: "interval", Disks: true, play: cutPowerOfAllUnsynced},
+		{Name: "cut the power of all, one stays away", Nodes: 3, Routers: 1, Replication: 2, WALSync: "interval", Disks: true, GRPC: true, play: cutPowerOneAway},
 		{Name: "storm", Nodes: 4, Routers: 2, Replication: 3, play: storm},
 		{Name: "storm with witnesses", Nodes: 4, Routers: 2, Replication: 2, play: storm},
 		{Name: "storm with power cuts", Nodes: 4, Routers: 2, Replication: 3, WALSync: "always", Disks: true, play: storm},
@@ -45,7 +48,7 @@ func Scenarios() []Scenario {
 // that cannot be made here.
 func (s *Scenario) Run(ctx context.Context, options StageOptions) (Report, error) {
 	options.Nodes, options.Routers, options.Replication = s.Nodes, s.Routers, s.Replication
-	options.WALSync, options.Disks = s.WALSync, s.Disks
+	options.WALSync, options.Disks, options.GRPC = s.WALSync, s.Disks, s.GRPC
 	stage, err := NewStage(ctx, options)
 	if err != nil {
 		return Report{}, err

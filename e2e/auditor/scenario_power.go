@@ -2,6 +2,10 @@ package auditor
 
 import (
 	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"time"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/e2e/harness"
@@ -62,4 +66,137 @@ func cutPowerOfAll(ctx context.Context, s *Stage) error {
 		}
 	}
 	return nil
+}
+
+// lossMax is how long before a power cut an acknowledged write may be that is lost: the
+// interval of syncs, and the time that a sync takes on a machine that has much to do.
+const lossMax = time.Second + 4*time.Second
+
+// cutAll cuts the power of all nodes at once, after a while in which everything that was
+// written before is on disk by its promise, and tells the audit what may be lost.
+func (s *Stage) cutAll(ctx context.Context, nodes []*harness.Server) error {
+	for begin := time.Now(); time.Since(begin) < 2*lossMax; {
+		if err := s.progress(ctx); err != nil {
+			return err
+		}
+	}
+	since := time.Now().Add(-lossMax)
+	for _, node := range nodes { // all at once: nobody goes on with what others lose
+		if err := node.Kill(); err != nil {
+			return err
+		}
+	}
+	for _, node := range nodes {
+		if err := node.DropUnsynced(); err != nil {
+			return err
+		}
+	}
+	s.Audit.MayLose(since)
+	return nil
+}
+
+// cutPowerOfAllUnsynced cuts the power of all nodes at once while they sync their logs
+// once a second only. When all are back, everything goes on by itself, without at most
+// what was answered since the last sync.
+func cutPowerOfAllUnsynced(ctx context.Context, s *Stage) error {
+	rounds := 2
+	if s.options.Long {
+		rounds = 20
+	}
+	nodes := s.Servers(harness.RoleNode)
+	for round := range rounds {
+		s.logf("round %d: cut the power of all nodes", round)
+		if err := s.cutAll(ctx, nodes); err != nil {
+			return err
+		}
+		for _, node := range nodes {
+			if err := node.Start(ctx); err != nil {
+				return err
+			}
+		}
+		if err := s.progress(ctx); err != nil {
+			return err
+		}
+		if err := s.check(ctx); err != nil {
+			return err
+		}
+		if err := s.until(ctx, "all copies to be there", whole); err != nil {
+			return err
+		}
+		if err := s.check(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cutPowerOneAway cuts the power of all nodes, of which one does not come back. A person
+// lets the shards go on that wait for it; then it comes back, and what it has of those
+// counts no more.
+func cutPowerOneAway(ctx context.Context, s *Stage) error {
+	nodes := s.Servers(harness.RoleNode)
+	if err := s.cutAll(ctx, nodes); err != nil {
+		return err
+	}
+	away := nodes[s.random.IntN(len(nodes))]
+	for _, node := range nodes {
+		if node == away {
+			continue
+		}
+		if err := node.Start(ctx); err != nil {
+			return err
+		}
+	}
+	err := s.until(ctx, "two nodes to be back", func(view shardmap.View) string {
+		for _, node := range nodes {
+			known := view.Incarnations[node.NodeID]
+			if node != away && (len(known) < 2 || view.Nodes[node.NodeID].Incarnation != known[len(known)-1].ID) {
+				return node.Name + " is not registered"
+			}
+		}
+		return ""
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.recover(ctx); err != nil {
+		return err
+	}
+	if err := s.progress(ctx); err != nil {
+		return err
+	}
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	if err := away.Start(ctx); err != nil {
+		return err
+	}
+	return s.until(ctx, "all copies to be there", whole)
+}
+
+// noMajority finds in a status that shards need a recovery.
+var noMajority = regexp.MustCompile(`no majority of shards`)
+
+// recover has the command line let all shards go on, again while some come to need it: a
+// leader that has lost its majority needs a moment to notice.
+func (s *Stage) recover(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, progressBound)
+	defer cancel()
+	for {
+		out, err := exec.CommandContext(bounded, s.options.Binary, "recover", "--yes", "--addr", s.grpc).CombinedOutput()
+		s.logf("recover: %s", out)
+		if err != nil {
+			return fmt.Errorf("%w: recover: %w: %s", ErrRefused, err, out)
+		}
+		status, err := exec.CommandContext(bounded, s.options.Binary, "status", "--output", "json", "--addr", s.grpc).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: status: %w: %s", ErrRefused, err, status)
+		}
+		if !noMajority.Match(status) {
+			return nil
+		}
+		if !wait(bounded, settlePause) {
+			return fmt.Errorf("%w: shards have no majority: %s", ErrStalled, status)
+		}
+	}
 }

@@ -33,6 +33,7 @@ type StageOptions struct {
 	Replication        int
 	WALSync            string // "" leaves the default
 	Disks              bool   // that the power can be cut of
+	GRPC               bool   // the one router serves the command line
 	Seed               uint64
 	// Long plays more rounds, and pauses as long as the faults of real life.
 	Long bool
@@ -47,6 +48,7 @@ type Stage struct {
 	options StageOptions
 	store   shardmap.Store
 	random  *rand.Rand
+	grpc    string // where the router serves the command line; empty: nowhere
 }
 
 // smallFlags make the engine checkpoint, sort pages, switch files and compact all the
@@ -76,11 +78,20 @@ func NewStage(ctx context.Context, options StageOptions) (*Stage, error) {
 	if options.Disks {
 		of.DiskBytes = diskBytes
 	}
+	grpc := ""
+	if options.GRPC {
+		addresses, err := harness.FreeAddresses(1)
+		if err != nil {
+			return nil, err
+		}
+		grpc = addresses[0]
+		of.RouterFlags = append(of.RouterFlags, "--grpc-addr", grpc)
+	}
 	cluster, err := harness.StartCluster(ctx, of)
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{Cluster: cluster, options: options, random: rand.New(rand.NewPCG(options.Seed, 0))}
+	s := &Stage{Cluster: cluster, options: options, random: rand.New(rand.NewPCG(options.Seed, 0)), grpc: grpc}
 	if err := s.open(ctx); err != nil {
 		err = fmt.Errorf("%w\n%s", err, cluster.Describe())
 		s.Close()

@@ -185,6 +185,15 @@ func (s *Server) CutPower() error {
 	if err := s.Kill(); err != nil {
 		return err
 	}
+	return s.DropUnsynced()
+}
+
+// DropUnsynced makes a kill a power cut: what the life had not synced is gone, and the
+// next one is on another boot of its machine. So several nodes can be cut at once.
+func (s *Server) DropUnsynced() error {
+	if s.disk == nil {
+		return fmt.Errorf("cut the power of %s: %w", s.Name, ErrNoDisk)
+	}
 	if err := s.disk.Cut(); err != nil {
 		return err
 	}

@@ -1,0 +1,216 @@
+package shardmap
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func folderOf(node string, life int) string {
+	return fmt.Sprintf("%031x%s", life, map[string]string{"a": "a", "b": "b", "c": "c", "d": "d"}[node])
+}
+
+// board is a node of the tests: it has lost its power so many times.
+type board struct {
+	name   string
+	life   int
+	away   bool
+	copies []Copy
+}
+
+func (b *board) said() NodeCopies {
+	n := NodeCopies{Node: b.name, Incarnation: folderOf(b.name, b.life), SyncMs: 1000, Copies: b.copies}
+	for life := range b.life {
+		n.Former = append(n.Former, folderOf(b.name, life))
+	}
+	return n
+}
+
+func saidBy(boards []board) (all []NodeCopies) {
+	for i := range boards {
+		if !boards[i].away {
+			all = append(all, boards[i].said())
+		}
+	}
+	return all
+}
+
+// members2 are two full voters and a witness, as they were made.
+func members2() []Member {
+	return []Member{{"a", folderOf("a", 0), 1, Full}, {"b", folderOf("b", 0), 2, Full}, {"c", folderOf("c", 0), 3, Witness}}
+}
+
+func mapOf(row Row) *Map {
+	return &Map{Format: Format, Cluster: "test", ID: folderOf("a", 99), Epoch: 7, Settings: Settings{Shards: 1, Replication: 2}, Rows: []Row{row}}
+}
+
+func copyAt(id uint64, role Role, relic bool, term, index uint64) Copy {
+	return Copy{RaftID: id, Era: 1, Role: role, Relic: relic, Term: term, Index: index, ConfigIndex: 1, Members: members2(), NewestMs: int64(index)}
+}
+
+func TestRecoveries(t *testing.T) {
+	row := Row{Version: 3, RaftIDLast: 3, Era: 1, Members: members2()}
+	relics := func() []board {
+		return []board{{"a", 1, false, []Copy{copyAt(1, Full, true, 4, 90)}}, {"b", 1, false, []Copy{copyAt(2, Full, true, 5, 80)}},
+			{"c", 1, false, []Copy{copyAt(3, Witness, true, 5, 99)}}}
+	}
+	for name, c := range map[string]struct {
+		change  func(boards []board, row *Row) []board
+		needed  bool
+		auto    bool
+		best    string
+		missing []string
+		loss    int64
+	}{
+		"all boards lost power": {func(b []board, _ *Row) []board { return b }, true, true, "b", nil, 1000},
+		"the longer log wins in one term": {func(b []board, _ *Row) []board {
+			b[0].copies[0].Term = 5
+			return b
+		}, true, true, "a", nil, 1000},
+		"a full voter is away": {func(b []board, _ *Row) []board { b[1].away = true; return b }, true, false, "a", []string{"b"}, 0},
+		"the witness is away":  {func(b []board, _ *Row) []board { b[2].away = true; return b }, true, true, "b", nil, 1000},
+		"two boards have majority": {func(b []board, _ *Row) []board {
+			b[1].life, b[1].copies[0].Relic, b[2].life, b[2].copies[0].Relic = 0, false, 0, false
+			return b
+		}, false, false, "", nil, 0},
+		"one vote lives": {func(b []board, _ *Row) []board {
+			b[0].life, b[0].copies[0].Relic = 0, false
+			return b
+		}, true, true, "b", nil, 1000},
+		"somebody leads": {func(b []board, _ *Row) []board {
+			b[0].life, b[0].copies[0].Relic, b[0].copies[0].Leads = 0, false, true
+			return b
+		}, false, false, "", nil, 0},
+		"a vote that may come back": {func(b []board, _ *Row) []board {
+			b[0].life, b[0].copies[0].Relic, b[2].away = 0, false, true
+			return b
+		}, true, false, "b", nil, 1000},
+		"files are being swapped": {func(b []board, _ *Row) []board { b[1].copies[0].Unclear = true; return b }, true, false, "a", []string{"b"}, 0},
+		"another disk":            {func(b []board, _ *Row) []board { b[1].life, b[1].copies = 0, nil; return append(b[:1], b[2]) }, true, false, "a", []string{"b"}, 0},
+		"a learner may have got its vote": {func(b []board, row *Row) []board {
+			row.Intended = append(members2()[:1:1], Member{"d", folderOf("d", 0), 4, Full})
+			row.RaftIDLast = 4
+			return b
+		}, true, false, "b", []string{"d"}, 0},
+		"a learner that was never made": {func(b []board, row *Row) []board {
+			row.Intended = append(members2()[:1:1], Member{"d", folderOf("d", 0), 4, Full})
+			row.RaftIDLast = 4
+			return append(b, board{name: "d", life: 1})
+		}, true, true, "b", nil, 1000},
+		"nobody was ever made": {func(b []board, row *Row) []board {
+			row.Fresh = true
+			for i := range b {
+				b[i].copies = nil
+			}
+			return b
+		}, true, true, "", nil, 0},
+		"everything is lost": {func(b []board, row *Row) []board {
+			for i := range b {
+				b[i].copies = nil
+			}
+			return b
+		}, true, false, "", nil, 0},
+		"a newer era counts more": {func(b []board, row *Row) []board {
+			lone := Member{"a", folderOf("a", 0), 9, Full}
+			b[0].copies = []Copy{{RaftID: 9, Era: 2, Role: Full, Relic: true, Term: 1, Index: 3, Members: []Member{lone}}}
+			row.Era, row.RaftIDLast, row.Members = 2, 9, []Member{lone}
+			return b
+		}, true, true, "a", nil, 1000},
+		"a lone leader that the map cannot name": {func(b []board, row *Row) []board {
+			lone := Member{"a", folderOf("a", 0), 9, Full}
+			b[0].copies = []Copy{{RaftID: 9, Era: 3, Role: Full, Leads: true, Term: 1, Index: 3, Members: []Member{lone}}}
+			row.Era, row.RaftIDLast, row.Members = 2, 9, []Member{lone}
+			return b
+		}, true, true, "a", nil, 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row := row.Clone()
+			boards := c.change(relics(), &row)
+			m := mapOf(row)
+			if err := m.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			found := Recoveries(m, saidBy(boards))
+			if len(found) > 0 != c.needed {
+				t.Fatalf("%+v", found)
+			}
+			if !c.needed {
+				return
+			}
+			r := &found[0]
+			best, missing := "", []string(nil)
+			if r.Best != nil {
+				best = r.Best.Node
+			}
+			for _, m := range r.Missing {
+				missing = append(missing, m.Node)
+			}
+			if r.Automatic() != c.auto || best != c.best || !slices.Equal(missing, c.missing) || best != "" && r.LossMsMax != c.loss {
+				t.Fatalf("automatic %v, best %q, missing %v, loss %d: %+v", r.Automatic(), best, missing, r.LossMsMax, r)
+			}
+			next, err := m.Recover(r, 123, false)
+			if best == "" && !r.Empty {
+				if err == nil {
+					t.Fatal("it begins empty without a word")
+				}
+				next, err = m.Recover(r, 123, true)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			is, was := next.Rows[0], m.Rows[0]
+			if is.Era <= was.Era || is.RaftIDLast <= was.RaftIDLast || len(is.Members) != 1 || is.Members[0].RaftID != is.RaftIDLast ||
+				is.Fresh != (best == "") || next.Epoch != m.Epoch+1 {
+				t.Fatalf("%+v", is)
+			}
+			if encoded, err := next.Encode(); err != nil {
+				t.Fatal(err)
+			} else if again, err := Decode(encoded); err != nil || !again.Equal(next) {
+				t.Fatalf("%v: %+v", err, again)
+			}
+		})
+	}
+}
+
+// TestRecoveryNeverOvertakes plays a group whose boards lose power, or are away, at random.
+// The oracle knows what was agreed on: an automatic recovery is never one that a majority
+// of votes could overtake, and its copy has all that any full voter has committed.
+func TestRecoveryNeverOvertakes(t *testing.T) {
+	automatic := 0
+	rapid.Check(t, func(t *rapid.T) {
+		boards := []board{{name: "a"}, {name: "b"}, {name: "c"}}
+		votes := 0
+		longest := uint64(0)
+		allData := true
+		for i := range boards {
+			b := &boards[i]
+			b.life = rapid.IntRange(0, 1).Draw(t, "life")
+			b.away = rapid.IntRange(0, 4).Draw(t, "away") == 0
+			if b.life == 0 {
+				votes++
+			}
+			role := members2()[i].Role
+			c := copyAt(uint64(i+1), role, b.life > 0, 1, rapid.Uint64Range(0, 5).Draw(t, "index"))
+			b.copies = []Copy{c}
+			if role == Full {
+				longest = max(longest, c.Index)
+				allData = allData && !b.away
+			}
+		}
+		row := Row{Version: 1, RaftIDLast: 3, Era: 1, Members: members2()}
+		for _, r := range Recoveries(mapOf(row), saidBy(boards)) {
+			if !r.Automatic() {
+				continue
+			}
+			automatic++
+			if votes >= 2 || !allData || r.Best.Index != longest || r.Best.Role != Full {
+				t.Fatalf("%d votes live, all data %v, longest %d: %+v", votes, allData, longest, r)
+			}
+		}
+	})
+	if automatic == 0 {
+		t.Fatal("no recovery was automatic")
+	}
+}
