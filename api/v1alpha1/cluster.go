@@ -98,8 +98,9 @@ type TickMeshClusterSpec struct {
 	// +optional
 	Retention Duration `json:"retention,omitempty"`
 	// Bytes a second that a node sends to others, at most, and takes from them, when copies
-	// of shards move; 0: no limit. Default: what the program thinks right for an SD card.
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0",message="moveRate must be 0, no limit, or more bytes a second"
+	// of shards move: at least 64Ki; 0: no limit. Default: 16Mi, half of what a good SD card
+	// writes. A change restarts the nodes one at a time.
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) == 0 || quantity(string(self)).compareTo(quantity('64Ki')) >= 0",message="moveRate must be 0, no limit, or at least 64Ki bytes a second: copies that are slower count as dead"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isInteger()",message="moveRate must be a whole number of bytes a second, such as 20Mi"
 	// +optional
 	MoveRate *resource.Quantity `json:"moveRate,omitempty"`

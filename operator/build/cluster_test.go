@@ -97,7 +97,7 @@ var specs = map[string]string{
     loadBalancerIP: 10.1.2.3
     loadBalancerSourceRanges: [10.0.0.0/8]
     externalTrafficPolicy: Local
-    tls: {hosts: [tickmesh.example.com], clientCASecretName: clients}
+    tls: {hosts: [tickmesh.example.com, 10.1.2.3], clientCASecretName: clients}
   tls: {mode: CertManager, issuerRef: {name: ca, kind: ClusterIssuer}}
   monitoring: {podMonitor: true, serviceMonitor: true, interval: 15s, labels: {release: prometheus}}
   security: {podSecurityContext: {fsGroup: 1000}}

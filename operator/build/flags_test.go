@@ -29,7 +29,6 @@ func TestFlagsExist(t *testing.T) {
 	flag := regexp.MustCompile(`^--([a-z0-9-]+)=`)
 	for name, spec := range specs {
 		c := cluster(t, spec)
-		c.Spec.MoveRate = nil // the program has no --move-rate yet
 		objects, err := build.Objects(c, facts(c))
 		if err != nil {
 			t.Fatal(err)

@@ -104,6 +104,15 @@ func checkKinds(t *testing.T, text []byte) {
 	}
 }
 
+func TestGoldenCertificates(t *testing.T) {
+	c := cluster(t, specs["full"])
+	var objects []build.Object
+	for _, identity := range build.IdentitiesToMake(c) {
+		objects = append(objects, build.CertificateRequest(c, identity))
+	}
+	golden(t, "certificates", documents(t, objects))
+}
+
 func backup(t *testing.T, spec string) *v1alpha1.TickMeshBackup {
 	t.Helper()
 	b := &v1alpha1.TickMeshBackup{}
