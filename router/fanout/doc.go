@@ -12,7 +12,8 @@
 // makes way for the shard's next full voter. Guesses cost time, never correctness.
 //
 // A write has an id that all its attempts keep, so that whatever became of an attempt
-// whose answer is missing, nothing is applied twice. Ids are sessions and counters; a
+// whose answer is missing, nothing is applied twice. Ids are sessions and counters, unless
+// the frame brings one of its own (series.KeyedID) or that of an SDK; a
 // shard knows the last 128 counters of a session, and a session's counters in flight
 // are never further apart than sessionSpan. Small frames are not put together: gRPC
 // sends what waits for the connection in one piece.
@@ -20,7 +21,14 @@
 // A read asks each node once for all its shards. What fails is asked for again, by
 // shard: a scan goes on after the last series that was given in full. A node that says
 // nothing for a while is asked whether it is there: a slow one is waited for, one that
-// was stopped makes way. Writes do not ask: their repetition costs nothing.
+// was stopped makes way.
+//
+// While a node does not answer and reads or writes wait for it, a scout asks all others
+// who leads its shards: a new leader is known within a moment of its election. When the
+// others say that the silent node still leads, only this router is cut off from it; after
+// a second a full voter that is up to date is asked to take over, which the leader itself
+// grants (replica.Host.Transfer), not to and fro between two routers that reach different
+// nodes.
 //
 // Bounds: frames in flight by number and bytes; bytes that wait for a stream; bytes
 // that a read holds; the resolver's memory; every retry by a time.
