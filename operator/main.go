@@ -1,0 +1,167 @@
+// Command tickmesh-operator runs clusters of TickMesh on Kubernetes: it makes what each
+// TickMeshCluster asks for, and keeps it so.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/controller"
+	"github.com/tickmesh/tickmesh/operator/etcd"
+	"github.com/tickmesh/tickmesh/operator/mesh"
+	"github.com/tickmesh/tickmesh/operator/pki"
+	"github.com/tickmesh/tickmesh/operator/reconcile"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := newCommand(os.Stderr).ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "tickmesh-operator:", err)
+		os.Exit(1)
+	}
+}
+
+// leaseName is the lease of the operator that acts, of all that run.
+const leaseName = "tickmesh-operator"
+
+// settings are the flags.
+type settings struct {
+	image, envoyImage       string
+	namespace               string // of the operator
+	watched                 []string
+	metricsAddr, healthAddr string
+	leaderElection          bool
+	concurrency             int
+	logFormat, logLevel     string
+}
+
+func (s *settings) define(f *pflag.FlagSet) {
+	f.SortFlags = false
+	f.StringVar(&s.image, "image", "", "`image` of TickMesh for clusters that name none")
+	f.StringVar(&s.envoyImage, "envoy-image", "", "`image` of Envoy for clusters that name none")
+	f.StringVar(&s.namespace, "operator-namespace", os.Getenv("POD_NAMESPACE"), "`namespace` that the operator runs in (default: the environment's POD_NAMESPACE)")
+	f.StringSliceVar(&s.watched, "namespaces", nil, "`namespaces` to look after, with commas between; empty: all")
+	f.StringVar(&s.metricsAddr, "metrics-addr", ":8080", "where metrics are served; 0: nowhere")
+	f.StringVar(&s.healthAddr, "health-addr", ":8081", "where /healthz and /readyz are served; 0: nowhere")
+	f.BoolVar(&s.leaderElection, "leader-election", true, "act only when elected, so that several can run")
+	f.IntVar(&s.concurrency, "concurrency", 2, "clusters that are looked at at the same time")
+	f.StringVar(&s.logFormat, "log-format", "json", "form of the log on standard error: text or json")
+	f.StringVar(&s.logLevel, "log-level", "info", "least important kind of log line: debug, info, warn or error")
+}
+
+const concurrencyMax = 64
+
+func (s *settings) validate() error {
+	var problems []error
+	refuse := func(flag, expected string) {
+		problems = append(problems, fmt.Errorf("--%s: expected %s", flag, expected))
+	}
+	if s.image == "" {
+		refuse("image", "the image of TickMesh")
+	}
+	if s.envoyImage == "" {
+		refuse("envoy-image", "the image of Envoy")
+	}
+	if s.namespace == "" {
+		refuse("operator-namespace", "the namespace that the operator runs in")
+	}
+	if s.concurrency < 1 || s.concurrency > concurrencyMax {
+		refuse("concurrency", fmt.Sprintf("1 to %d", concurrencyMax))
+	}
+	if s.logFormat != "text" && s.logFormat != "json" {
+		refuse("log-format", "text or json")
+	}
+	if new(slog.Level).UnmarshalText([]byte(s.logLevel)) != nil {
+		refuse("log-level", "debug, info, warn or error")
+	}
+	return errors.Join(problems...)
+}
+
+func newCommand(log io.Writer) *cobra.Command {
+	s := &settings{}
+	cmd := &cobra.Command{
+		Use: "tickmesh-operator", Short: "Run clusters of TickMesh on Kubernetes", Args: cobra.NoArgs,
+		SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := s.validate(); err != nil {
+				return err
+			}
+			config, err := ctrl.GetConfig()
+			if err != nil {
+				return fmt.Errorf("find Kubernetes: %w", err)
+			}
+			return s.run(cmd.Context(), config, s.logger(log))
+		},
+	}
+	s.define(cmd.Flags())
+	return cmd
+}
+
+func (s *settings) logger(w io.Writer) *slog.Logger {
+	var least slog.Level
+	_ = least.UnmarshalText([]byte(s.logLevel)) // it was validated
+	options := &slog.HandlerOptions{Level: least}
+	if s.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// run runs the operator until ctx ends, or until another one was elected.
+func (s *settings) run(ctx context.Context, config *rest.Config, log *slog.Logger) error {
+	logger := logr.FromSlogHandler(log.Handler())
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	scheme, err := controller.Scheme()
+	if err != nil {
+		return err
+	}
+	manager, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Logger: logger, Cache: controller.CacheOptions(s.watched),
+		Metrics:        metricsserver.Options{BindAddress: s.metricsAddr},
+		LeaderElection: s.leaderElection, LeaderElectionID: leaseName, LeaderElectionNamespace: s.namespace,
+		LeaderElectionReleaseOnCancel: true, HealthProbeBindAddress: s.healthAddr,
+		Client: client.Options{},
+	})
+	if err != nil {
+		return fmt.Errorf("connect to Kubernetes: %w", err)
+	}
+	told, err := reconcile.NewMetrics(metrics.Registry)
+	if err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	meshes := mesh.NewPool(mesh.Connect)
+	scope := &reconcile.Scope{
+		Client: manager.GetClient(), Reader: manager.GetAPIReader(), Events: manager.GetEventRecorder(reconcile.FieldOwner),
+		Now: time.Now, PKI: pki.Defaults(), Meshes: meshes, Metrics: told, OpenEtcd: etcd.Connect,
+		Defaults: build.Facts{Image: s.image, EnvoyImage: s.envoyImage, OperatorNamespace: s.namespace},
+	}
+	if err := controller.NewCluster(scope).SetUp(manager, s.concurrency); err != nil {
+		return fmt.Errorf("set up the controller of clusters: %w", err)
+	}
+	if err := errors.Join(manager.AddHealthzCheck("ping", healthz.Ping), manager.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+		return err
+	}
+	err = manager.Start(ctx)
+	return errors.Join(err, meshes.Close())
+}

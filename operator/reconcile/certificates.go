@@ -1,0 +1,200 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/pki"
+)
+
+// AnnotationRotate of a TickMeshCluster asks for a new authority, when it is set to
+// another value; with tls.mode Operator.
+const AnnotationRotate = v1alpha1.Group + "/rotate-certificates"
+
+// secrets is what is known of a cluster's certificates.
+type secrets struct {
+	notAfter, authorityNotAfter time.Time // zero: not known
+	expired                     []string  // Secrets whose certificate has ended
+}
+
+// certificates brings the certificates on that the operator makes.
+func (p *pass) certificates(ctx context.Context) error {
+	switch p.cluster.Spec.TLS.Mode {
+	case v1alpha1.TLSModeOperator:
+		return p.makeCertificates(ctx)
+	case v1alpha1.TLSModeCertManager:
+		for _, identity := range build.IdentitiesToMake(p.cluster) {
+			if err := p.apply(ctx, p.certificateRequest(identity)); err != nil {
+				return err
+			}
+		}
+	case v1alpha1.TLSModeSecrets, v1alpha1.TLSModeOff:
+	}
+	return nil
+}
+
+func (p *pass) makeCertificates(ctx context.Context) error {
+	c := p.cluster
+	identities, state := map[string]pki.Identity{}, pki.State{Leaves: map[string]*pki.Leaf{}}
+	present := map[string]*corev1.Secret{}
+	for _, identity := range build.IdentitiesToMake(c) {
+		identities[identity] = pki.Identity{Name: c.Name + "-" + identity, Hosts: build.DNSNames(c, identity)}
+		secret, err := p.secret(ctx, build.TLSSecret(c, identity))
+		if err != nil {
+			return err
+		}
+		if present[identity] = secret; secret != nil {
+			// One that cannot be read is as good as none: it is made anew.
+			if leaf, err := pki.ReadLeaf(secret); err == nil {
+				state.Leaves[identity] = leaf
+			}
+		}
+	}
+	authority, err := p.secret(ctx, build.AuthoritySecret(c))
+	if err != nil {
+		return err
+	}
+	if authority != nil {
+		if state.Authority, err = pki.ReadAuthority(authority); err != nil {
+			return fmt.Errorf("secret %s: %w; delete it to have a new authority made, or put it back", build.AuthoritySecret(c), err)
+		}
+	}
+	next, err := pki.Advance(p.PKI, c.Name, identities, state, c.Annotations[AnnotationRotate], p.now)
+	if err != nil {
+		return fmt.Errorf("make certificates: %w", err)
+	}
+	if next.Authority != state.Authority {
+		if err := p.writeSecret(ctx, build.AuthoritySecret(c), authority, next.Authority.Write); err != nil {
+			return err
+		}
+	}
+	for _, identity := range slices.Sorted(maps.Keys(identities)) {
+		leaf := next.Leaves[identity]
+		if leaf == nil || leaf == state.Leaves[identity] {
+			continue
+		}
+		if err := p.writeSecret(ctx, build.TLSSecret(c, identity), present[identity], leaf.Write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// secret reads a Secret as it is now, whoever made it; nil: there is none.
+func (p *pass) secret(ctx context.Context, name string) (*corev1.Secret, error) {
+	s := &corev1.Secret{}
+	err := p.Reader.Get(ctx, types.NamespacedName{Namespace: p.cluster.Namespace, Name: name}, s)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // there is none
+	case err != nil:
+		return nil, fmt.Errorf("read secret %s: %w", name, err)
+	}
+	return s, nil
+}
+
+// errForeign marks an object under one of our names that is not ours.
+var errForeign = errors.New("it exists and does not belong to this cluster")
+
+// writeSecret creates a Secret, or changes the one that was read: not if anybody has
+// changed it since, because keys must not be lost.
+func (p *pass) writeSecret(ctx context.Context, name string, present *corev1.Secret, write func(*corev1.Secret) error) error {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Namespace: p.cluster.Namespace, Labels: build.Labels(p.cluster, "tls"),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(p.cluster, v1alpha1.GroupVersion().WithKind(v1alpha1.KindCluster))},
+	}, Type: corev1.SecretTypeTLS}
+	if present != nil {
+		if s = present.DeepCopy(); !p.owns(s) {
+			return fmt.Errorf("secret %s: %w", name, errForeign)
+		}
+	}
+	if err := write(s); err != nil {
+		return fmt.Errorf("secret %s: %w", name, err)
+	}
+	if present == nil {
+		if err := p.Client.Create(ctx, s); err != nil {
+			return fmt.Errorf("create secret %s: %w", name, err)
+		}
+		return nil
+	}
+	if err := p.Client.Update(ctx, s); err != nil {
+		return fmt.Errorf("update secret %s: %w", name, err)
+	}
+	return nil
+}
+
+// certificateRequest is what cert-manager is asked for.
+func (p *pass) certificateRequest(identity string) *unstructured.Unstructured {
+	c := p.cluster
+	issuer := c.Spec.TLS.IssuerRef
+	names := make([]any, 0, len(build.DNSNames(c, identity)))
+	for _, name := range build.DNSNames(c, identity) {
+		names = append(names, name)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"secretName": build.TLSSecret(c, identity), "dnsNames": names, "usages": []any{"server auth", "client auth", "digital signature"},
+		"privateKey": map[string]any{"algorithm": "ECDSA", "size": int64(256), "rotationPolicy": "Always"},
+		"issuerRef":  map[string]any{"name": issuer.Name, "kind": issuer.Kind, "group": issuer.Group},
+	}}}
+	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"})
+	u.SetNamespace(c.Namespace)
+	u.SetName(build.TLSSecret(c, identity))
+	u.SetLabels(build.Labels(c, "tls"))
+	u.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(c, v1alpha1.GroupVersion().WithKind(v1alpha1.KindCluster))})
+	return u
+}
+
+// readCertificates finds out when certificates end, whoever made them.
+func (p *pass) readCertificates(ctx context.Context) error {
+	c := p.cluster
+	names := map[string]bool{}
+	for _, identity := range []string{build.IdentityNode, build.IdentityRouter, build.IdentityEtcd, build.IdentityOperator, build.IdentityEdge} {
+		names[build.TLSSecret(c, identity)] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if name == "" {
+			continue
+		}
+		secret, err := p.secret(ctx, name)
+		if err != nil {
+			return err
+		}
+		if secret == nil {
+			continue // whoever needs it says so
+		}
+		at, err := pki.NotAfter(secret)
+		if err != nil {
+			continue // so does whoever uses it
+		}
+		if p.secrets.notAfter.IsZero() || at.Before(p.secrets.notAfter) {
+			p.secrets.notAfter = at
+		}
+		if at.Before(p.now) {
+			p.secrets.expired = append(p.secrets.expired, name)
+		}
+	}
+	if c.Spec.TLS.Mode != v1alpha1.TLSModeOperator {
+		return nil
+	}
+	authority, err := p.secret(ctx, build.AuthoritySecret(c))
+	if err != nil || authority == nil {
+		return err
+	}
+	if at, err := pki.NotAfter(authority); err == nil {
+		p.secrets.authorityNotAfter = at
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+)
+
+// Finalizer of a TickMeshCluster keeps it until the volumes are deleted that its
+// deletion policy names.
+const Finalizer = v1alpha1.Group + "/volumes"
+
+// Cluster makes one pass over a cluster: it looks, decides, makes the changes that can
+// be made now, and writes the status. Errors are in the status, too; conflicts are no
+// errors: what was decided is decided anew on what is there now.
+func Cluster(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshCluster) (Result, error) {
+	p := &pass{Scope: s, memory: m, cluster: c, now: s.Now()}
+	defer p.close()
+	if c.DeletionTimestamp != nil {
+		return p.finish(ctx)
+	}
+	for _, step := range []struct {
+		name   string
+		change bool // it may change something
+		run    func(context.Context) error
+	}{
+		{"Observe", false, p.observe},
+		{"Finalizer", true, p.finalizer},
+		{"Certificates", true, p.certificates},
+		{"Certificates", false, p.readCertificates},
+		{"Etcd", false, func(ctx context.Context) error { p.lookAtEtcd(ctx); return nil }},
+		{"Nodes", false, func(ctx context.Context) error { p.lookAtNodes(ctx); return nil }},
+		{"Objects", true, p.objects},
+		{"Volumes", true, p.volumes},
+		{"Zones", true, p.zones},
+		{"Etcd", true, p.keepEtcd},
+		{"Nodes", true, p.keepNodes},
+	} {
+		if step.change && (c.Spec.Paused || p.failed != nil) {
+			continue
+		}
+		if err := step.run(ctx); err != nil && p.failed == nil {
+			p.failed = &failure{step.name, err}
+			if step.name == "Observe" {
+				return Result{}, p.failed.problem() // nothing can be said of the cluster
+			}
+		}
+	}
+	if err := p.writeStatus(ctx); err != nil {
+		return Result{}, errors.Join(err, p.failed.problem())
+	}
+	if err := p.failed.problem(); err != nil {
+		return Result{}, err
+	}
+	if p.busy() {
+		return Result{After: intervalBusy}, nil
+	}
+	return Result{After: intervalQuiet}, nil
+}
+
+// problem is the error of a pass: none for a conflict, or for what is being deleted,
+// after which the next pass sees what is there.
+func (f *failure) problem() error {
+	if f == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", f.step, f.err)
+}
+
+// Conflict says whether an error of Cluster says only that somebody else was faster.
+func Conflict(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+
+func (p *pass) close() {
+	if p.etcd.admin != nil {
+		_ = p.etcd.admin.Close() // what is to be known was answered
+	}
+}
+
+// deletesVolumes says whether volumes go with the cluster.
+func deletesVolumes(c *v1alpha1.TickMeshCluster) bool {
+	return c.Spec.Nodes.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete ||
+		managedEtcd(c) && c.Spec.Etcd.Managed.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete
+}
+
+// finalizer makes the cluster wait for its volumes when it is deleted, if they go with it.
+func (p *pass) finalizer(ctx context.Context) error {
+	return p.setFinalizer(ctx, deletesVolumes(p.cluster))
+}
+
+func (p *pass) setFinalizer(ctx context.Context, wanted bool) error {
+	if controllerutil.ContainsFinalizer(p.cluster, Finalizer) == wanted {
+		return nil
+	}
+	before := p.cluster.DeepCopy()
+	if wanted {
+		controllerutil.AddFinalizer(p.cluster, Finalizer)
+	} else {
+		controllerutil.RemoveFinalizer(p.cluster, Finalizer)
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	changed := p.cluster.DeepCopy()
+	if err := p.Client.Patch(ctx, changed, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("finalizer: %w", err)
+	}
+	p.cluster.ResourceVersion = changed.ResourceVersion
+	return nil
+}

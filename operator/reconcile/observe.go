@@ -1,0 +1,219 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/build"
+)
+
+// observation is what Kubernetes has of a cluster.
+type observation struct {
+	nodeSet, etcdSet   *appsv1.StatefulSet // nil: there is none
+	router             *appsv1.Deployment  // nil: there is none
+	nodePods, etcdPods map[int]*corev1.Pod // by ordinal
+	nodeClaims         map[int]*corev1.PersistentVolumeClaim
+	etcdClaims         map[int]*corev1.PersistentVolumeClaim
+	machines           map[string]*corev1.Node
+	// hosts gives machines by their label kubernetes.io/hostname, which volumes name.
+	hosts map[string]string
+	// volumeMachines gives the only machine that can mount the volume of a claim, by its
+	// name; lost has the claims whose volume does not exist any more.
+	volumeMachines map[string]string
+	lost           map[string]bool
+}
+
+// observe looks at a cluster.
+func (p *pass) observe(ctx context.Context) (err error) {
+	c, o := p.cluster, &p.seen
+	if o.nodeSet, err = p.statefulSet(ctx, build.Name(c, build.ComponentNode)); err != nil {
+		return err
+	}
+	if o.etcdSet, err = p.statefulSet(ctx, build.Name(c, build.ComponentEtcd)); err != nil {
+		return err
+	}
+	o.router = &appsv1.Deployment{}
+	if found, err := p.get(ctx, build.Name(c, build.ComponentRouter), o.router); err != nil {
+		return err
+	} else if !found {
+		o.router = nil
+	}
+	if o.nodePods, err = p.pods(ctx, build.ComponentNode); err != nil {
+		return err
+	}
+	if o.etcdPods, err = p.pods(ctx, build.ComponentEtcd); err != nil {
+		return err
+	}
+	if o.nodeClaims, err = p.claims(ctx, build.ComponentNode); err != nil {
+		return err
+	}
+	if o.etcdClaims, err = p.claims(ctx, build.ComponentEtcd); err != nil {
+		return err
+	}
+	if err := p.listMachines(ctx); err != nil {
+		return err
+	}
+	return p.findVolumes(ctx)
+}
+
+func (p *pass) get(ctx context.Context, name string, into client.Object) (found bool, err error) {
+	err = p.Client.Get(ctx, types.NamespacedName{Namespace: p.cluster.Namespace, Name: name}, into)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (p *pass) statefulSet(ctx context.Context, name string) (*appsv1.StatefulSet, error) {
+	set := &appsv1.StatefulSet{}
+	found, err := p.get(ctx, name, set)
+	if !found {
+		return nil, err
+	}
+	return set, nil
+}
+
+func (p *pass) selects(component string) []client.ListOption {
+	return []client.ListOption{client.InNamespace(p.cluster.Namespace), client.MatchingLabels(build.Selector(p.cluster, component))}
+}
+
+func (p *pass) pods(ctx context.Context, component string) (map[int]*corev1.Pod, error) {
+	var list corev1.PodList
+	if err := p.Client.List(ctx, &list, p.selects(component)...); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	pods := map[int]*corev1.Pod{}
+	for i := range list.Items {
+		if ordinal, ok := ordinalOf(list.Items[i].Name, build.Name(p.cluster, component)); ok {
+			pods[ordinal] = &list.Items[i]
+		}
+	}
+	return pods, nil
+}
+
+func (p *pass) claims(ctx context.Context, component string) (map[int]*corev1.PersistentVolumeClaim, error) {
+	var list corev1.PersistentVolumeClaimList
+	if err := p.Client.List(ctx, &list, p.selects(component)...); err != nil {
+		return nil, fmt.Errorf("list volume claims: %w", err)
+	}
+	claims := map[int]*corev1.PersistentVolumeClaim{}
+	for i := range list.Items {
+		if ordinal, ok := ordinalOf(list.Items[i].Name, build.ClaimName(build.Name(p.cluster, component))); ok {
+			claims[ordinal] = &list.Items[i]
+		}
+	}
+	return claims, nil
+}
+
+// ordinalOf gives the number after a prefix and a hyphen.
+func ordinalOf(name, prefix string) (int, bool) {
+	digits, ok := strings.CutPrefix(name, prefix+"-")
+	if !ok {
+		return 0, false
+	}
+	ordinal, err := strconv.Atoi(digits)
+	return ordinal, err == nil && ordinal >= 0 && strconv.Itoa(ordinal) == digits
+}
+
+func (p *pass) listMachines(ctx context.Context) error {
+	var list corev1.NodeList
+	if err := p.Client.List(ctx, &list); err != nil {
+		return fmt.Errorf("list machines: %w", err)
+	}
+	p.seen.machines, p.seen.hosts = map[string]*corev1.Node{}, map[string]string{}
+	for i := range list.Items {
+		machine := &list.Items[i]
+		p.seen.machines[machine.Name] = machine
+		if host := machine.Labels[corev1.LabelHostname]; host != "" {
+			p.seen.hosts[host] = machine.Name
+		}
+	}
+	return nil
+}
+
+// findVolumes finds out which claims are bound to one machine. Those of pods that are
+// ready need no look: their volumes are there.
+func (p *pass) findVolumes(ctx context.Context) error {
+	p.seen.volumeMachines, p.seen.lost = map[string]string{}, map[string]bool{}
+	for _, kind := range []struct {
+		claims map[int]*corev1.PersistentVolumeClaim
+		pods   map[int]*corev1.Pod
+	}{{p.seen.nodeClaims, p.seen.nodePods}, {p.seen.etcdClaims, p.seen.etcdPods}} {
+		for ordinal, claim := range kind.claims {
+			if pod := kind.pods[ordinal]; pod != nil && isReady(pod) && !p.machineDown(pod.Spec.NodeName) {
+				continue
+			}
+			if err := p.findVolume(ctx, claim); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// machineDown says whether a machine is not ready, or does not exist.
+func (p *pass) machineDown(name string) bool {
+	machine := p.seen.machines[name]
+	return machine == nil || notReadySince(machine) != nil
+}
+
+func (p *pass) findVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	if claim.Status.Phase == corev1.ClaimLost {
+		p.seen.lost[claim.Name] = true
+		return nil
+	}
+	if claim.Spec.VolumeName == "" {
+		return nil
+	}
+	volume := &corev1.PersistentVolume{}
+	err := p.Reader.Get(ctx, types.NamespacedName{Name: claim.Spec.VolumeName}, volume)
+	switch {
+	case apierrors.IsNotFound(err):
+		// Kubernetes says so, too, soon; until then a volume is only late.
+		return nil
+	case err != nil:
+		return fmt.Errorf("look at volume %s: %w", claim.Spec.VolumeName, err)
+	}
+	if host := hostOf(volume); host != "" {
+		machine, known := p.seen.hosts[host]
+		if !known {
+			machine = host // it is gone; on most clusters that was its name
+		}
+		p.seen.volumeMachines[claim.Name] = machine
+	}
+	return nil
+}
+
+// hostOf gives the only host that can mount a volume; empty: others can, too.
+func hostOf(volume *corev1.PersistentVolume) string {
+	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
+		return ""
+	}
+	terms := volume.Spec.NodeAffinity.Required.NodeSelectorTerms
+	if len(terms) != 1 {
+		return ""
+	}
+	for _, rule := range terms[0].MatchExpressions {
+		if rule.Key == corev1.LabelHostname && rule.Operator == corev1.NodeSelectorOpIn && len(rule.Values) == 1 {
+			return rule.Values[0]
+		}
+	}
+	for _, rule := range terms[0].MatchFields {
+		if rule.Key == "metadata.name" && rule.Operator == corev1.NodeSelectorOpIn && len(rule.Values) == 1 {
+			return rule.Values[0]
+		}
+	}
+	return ""
+}
+
+// managedEtcd says whether the operator runs the cluster's etcd.
+func managedEtcd(c *v1alpha1.TickMeshCluster) bool { return c.Spec.Etcd.Managed != nil }

@@ -1,0 +1,76 @@
+package reconcile
+
+import (
+	"crypto/tls"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/etcd"
+	"github.com/tickmesh/tickmesh/operator/mesh"
+	"github.com/tickmesh/tickmesh/operator/pki"
+	"github.com/tickmesh/tickmesh/operator/rollout"
+)
+
+// FieldOwner owns the fields that the operator applies.
+const FieldOwner = "tickmesh-operator"
+
+// Scope is what the functions of this package work with. It is shared by all clusters.
+type Scope struct {
+	Client client.Client // its reads may be old
+	Reader client.Reader // its reads are of now, and may be of what is not ours
+	Events events.EventRecorder
+	Now    func() time.Time
+	// Defaults has what the operator was released with, and where it runs.
+	Defaults build.Facts
+	PKI      pki.Settings
+	Meshes   *mesh.Pool
+	Metrics  *Metrics
+	// OpenEtcd connects to a managed etcd.
+	OpenEtcd func(endpoints []string, secure *tls.Config) (etcd.Admin, error)
+}
+
+// Memory is what is kept of one cluster between passes. Nothing depends on it: an empty
+// one makes the operator apply objects again, and wait longer.
+type Memory struct {
+	tracker rollout.Tracker
+	applied map[string]stamp
+}
+
+// Result says when the next pass is due, if nothing happens before.
+type Result struct{ After time.Duration }
+
+// Intervals between passes over a cluster of which nothing is heard.
+const (
+	intervalBusy  = 3 * time.Second  // something is under way
+	intervalQuiet = 30 * time.Second // what nodes say of themselves is in status
+)
+
+// pass is one pass over a cluster.
+type pass struct {
+	*Scope
+	memory  *Memory
+	cluster *v1alpha1.TickMeshCluster
+	now     time.Time
+	seen    observation
+	secrets secrets
+	etcd    etcdState
+	nodes   nodeState
+	failed  *failure
+}
+
+// failure is a step that did not end well.
+type failure struct {
+	step string
+	err  error
+}
+
+func (p *pass) meshKey() string { return p.cluster.Namespace + "/" + p.cluster.Name }
+
+// event tells of something that happens to the cluster.
+func (p *pass) event(kind, reason, note string, args ...any) {
+	p.Events.Eventf(p.cluster, nil, kind, reason, "Reconcile", note, args...)
+}
