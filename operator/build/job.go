@@ -61,6 +61,7 @@ type job struct {
 	args      []string
 	place     Place
 	reads     bool // the place is only read
+	connects  bool // to the routers
 	scratch   bool // a server of its own is made
 	resources corev1.ResourceRequirements
 	placement v1alpha1.Placement
@@ -69,6 +70,7 @@ type job struct {
 // BackupJob makes the Job that writes a backup.
 func BackupJob(c *v1alpha1.TickMeshCluster, f Facts, b *v1alpha1.TickMeshBackup) *batchv1.Job {
 	j := backupJob(b, "backup")
+	j.connects = true
 	j.args = append([]string{"backup", "--to=" + j.place.URL()}, accessArguments(c)...)
 	if b.Spec.Incremental {
 		j.args = append(j.args, "--incremental")
@@ -115,7 +117,7 @@ func CompareJob(c *v1alpha1.TickMeshCluster, f Facts, r *v1alpha1.TickMeshRestor
 
 func restoreJob(r *v1alpha1.TickMeshRestore, action string, from Place) *job {
 	return &job{
-		name: r.Name + "-" + action, owner: r, ownerKind: v1alpha1.KindRestore, place: from, reads: true,
+		name: r.Name + "-" + action, owner: r, ownerKind: v1alpha1.KindRestore, place: from, reads: true, connects: true,
 		resources: r.Spec.Resources, placement: r.Spec.Placement,
 	}
 }
@@ -138,7 +140,7 @@ func (j *job) build(c *v1alpha1.TickMeshCluster, f Facts) *batchv1.Job {
 			Args: append(j.args, "--report="+ReportFile), Resources: j.resources,
 		},
 	}
-	if access := AccessRouters(c); access.CASecret != "" {
+	if access := AccessRouters(c); j.connects && access.CASecret != "" {
 		volume := secretVolume(volumeTLS, access.CASecret)
 		volume.Secret.Items = []corev1.KeyToPath{{Key: keyAuthority, Path: keyAuthority}} // not the key
 		p.volumes = append(p.volumes, volume)
