@@ -14,4 +14,8 @@ if [ "$(go env GOHOSTARCH)" = arm64 ]; then
 	exec go test -short -timeout 10m "$@"
 fi
 hack/scripts/prepare.sh arm64
-exec go test -short -timeout 15m -exec qemu-aarch64-static "$@"
+# What the emulator cannot do: say at which address a mapped file that was cut short
+# could not be read (it says 0, which is nobody's mapping), and start the test program
+# again as a process of its own.
+skip='^(TestGuardTurnsFaultsIntoErrors|TestGuardNestsAndRestores|TestGuardLetsOtherPanicsPass|TestTruncatedExtent|TestFileCutWhileMapped|TestTruncatedFile|TestKill)$'
+exec go test -short -timeout 15m -exec qemu-aarch64-static -skip "$skip" "$@"
