@@ -39,6 +39,9 @@ func MovementFailpoints() []string {
 	return []string{FailInstallKeys, FailInstallRenumber, FailReplacePublish, FailReplaceDone}
 }
 
+// RepairFailpoints lists the names of the places that only RepairRange passes.
+func RepairFailpoints() []string { return []string{FailRepairPublish} }
+
 // Failpoints lists the names of the engine, series table and page log included.
 func Failpoints() []string {
 	names := []string{
@@ -47,7 +50,7 @@ func Failpoints() []string {
 		FailCompactMerge, FailCompactPublish, FailCompactDone,
 		FailRetentionPublish, FailRetentionDone, FailSeriesCreate, FailSeriesCreated,
 	}
-	return slices.Concat(names, MovementFailpoints(), index.Failpoints(), pagelog.Failpoints())
+	return slices.Concat(names, MovementFailpoints(), RepairFailpoints(), index.Failpoints(), pagelog.Failpoints())
 }
 
 // Checkpoint names a place in the log.

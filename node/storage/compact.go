@@ -54,6 +54,7 @@ func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err e
 	if errors.As(err, &corrupt) {
 		e.stats.compactionFailures.Add(1)
 		e.reportCorruption(err)
+		e.noteDamage(corrupt.Shard, err)
 		return true, e.markDamaged(slices.DeleteFunc(slices.Clone(job.Inputs), func(m segment.Meta) bool {
 			return m.Name != path.Base(corrupt.File)
 		}))
@@ -84,11 +85,9 @@ func (e *Engine) mergeOptions(job *segment.Job, v *version) segment.MergeOptions
 			SequenceLow: job.Inputs[0].SequenceLow, SequenceHigh: job.Inputs[len(job.Inputs)-1].SequenceHigh,
 			BlockSamples: job.BlockSamples, Dense: job.Dense, Rollups: job.Rollups,
 		},
-		BytesMax: e.options.SegmentBytesMax,
+		BytesMax:  e.options.SegmentBytesMax,
+		SkipShard: func(input *segment.Meta, shard uint16) bool { return v.hides(input, shard) },
 		Hidden: func(dst []segment.TimeRange, input *segment.Meta, shard uint16, id uint32) []segment.TimeRange {
-			if int(shard) < len(v.floors) && v.floors[shard].hidesSegment(input.SequenceHigh) {
-				return append(dst, segment.TimeRange{FromMs: input.MinMs, ToMs: input.MaxMs})
-			}
 			if int(shard) < len(cuts) && cuts[shard] > input.MinMs {
 				dst = append(dst, segment.TimeRange{FromMs: input.MinMs, ToMs: cuts[shard] - 1})
 			}
@@ -146,6 +145,7 @@ func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reade
 		})
 		m.Segments = append(m.Segments, metas...)
 		m.purge(metas, purged)
+		m.Excluded = m.Excluded.of(m.Segments)
 	})
 	if err != nil {
 		return errors.Join(err, unpublished(err, readers))
@@ -156,6 +156,7 @@ func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reade
 		})
 		v.segments = orderSegments(append(kept, readers...))
 		v.tombstones = v.tombstones.needed(e.manifest.Segments, e.manifest.Purged, v.generationOldest)
+		v.excluded, v.missing = e.manifest.Excluded, stillMissing(v.missing, e.manifest.Segments)
 	}, func() {
 		if err := discard(oldReaders); err != nil {
 			e.log.Error("replaced segments stay on disk until the next start", "error", err)

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -24,6 +25,49 @@ type Digest struct {
 // ShardDigest reads a shard's samples in [fromMs, toMs]. Errors: those of a scan;
 // series.ErrUnavailable when the shard is dropped or replaced meanwhile.
 func (e *Engine) ShardDigest(ctx context.Context, shard uint16, fromMs, toMs int64) (Digest, error) {
+	return e.digest(ctx, shard, fromMs, toMs, func(int) error { return nil })
+}
+
+// RangeDigest is a digest that stands for all entries from Since to Applied: none after
+// Since, up to Applied, has changed anything in the range.
+type RangeDigest struct {
+	Digest
+	Since, Applied uint64
+}
+
+// rangeDigestAttempts bounds how often a range is read that is written meanwhile.
+const rangeDigestAttempts = 3
+
+// RangeDigest is ShardDigest with the entries that it stands for. Pace is called with
+// the number of samples that were read; it may wait, and an error ends the reading.
+// Errors: as ShardDigest; series.ErrOverloaded when the range is being written.
+func (e *Engine) RangeDigest(ctx context.Context, shard uint16, fromMs, toMs int64, pace func(samples int) error) (RangeDigest, error) {
+	for range rangeDigestAttempts {
+		since, _ := e.UnchangedSince(shard, toMs)
+		d, err := e.digest(ctx, shard, fromMs, toMs, pace)
+		if err != nil {
+			return RangeDigest{}, err
+		}
+		if after, applied := e.UnchangedSince(shard, toMs); after == since {
+			return RangeDigest{d, since, applied}, nil
+		}
+	}
+	return RangeDigest{}, fmt.Errorf("%w: shard %d is being written before %d ms", series.ErrOverloaded, shard, toMs)
+}
+
+// UnchangedSince gives the entry of a shard from which on nothing at toMs or before has
+// changed up to the entry applied. It is looked after from the first call on.
+func (e *Engine) UnchangedSince(shard uint16, toMs int64) (since, applied uint64) {
+	if int(shard) >= len(e.shards) {
+		return 0, 0
+	}
+	s := e.shards[shard]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.watches.since(toMs, s.mu.applied), s.mu.applied
+}
+
+func (e *Engine) digest(ctx context.Context, shard uint16, fromMs, toMs int64, pace func(samples int) error) (Digest, error) {
 	ctx, leave, err := e.readers.enter(ctx)
 	if err != nil {
 		return Digest{}, err
@@ -34,6 +78,9 @@ func (e *Engine) ShardDigest(ctx context.Context, shard uint16, fromMs, toMs int
 	}
 	v := e.versions.acquire()
 	defer e.versions.release(v)
+	if err := e.lacks(v, shard, span{fromMs, toMs}); err != nil {
+		return Digest{}, err
+	}
 	r := newSeriesReader(e, v, 0)
 	defer r.close()
 	var d Digest
@@ -53,7 +100,7 @@ func (e *Engine) ShardDigest(ctx context.Context, shard uint16, fromMs, toMs int
 				sum += digestSample(seed, t, values[i])
 			}
 			samples += len(times)
-			return ctx.Err()
+			return errors.Join(pace(len(times)), ctx.Err())
 		})
 		if err != nil {
 			return Digest{}, err
@@ -130,7 +177,7 @@ func (e *Engine) ShardStats(shard uint16) (stats ShardStats) {
 	v := e.versions.acquire()
 	defer e.versions.release(v)
 	for _, r := range v.segments {
-		if v.floors[shard].hidesSegment(r.Meta().SequenceHigh) {
+		if v.hides(r.Meta(), shard) {
 			continue
 		}
 		if info, ok := r.ShardInfo(shard); ok {

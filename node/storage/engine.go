@@ -72,6 +72,8 @@ type Engine struct {
 	pace          pace
 	scarcity      scarcity
 	readers       gate
+	damages       damages
+	repairing     sync.Mutex    // held by RepairRange
 	exports       atomic.Uint64 // ever begun, which tells their scratch files apart
 
 	// The last generation that had pages when the folder was opened; 0: none.
@@ -207,8 +209,8 @@ func (e *Engine) restore(m *manifest) (err error) {
 		return fmt.Errorf("open the page log: %w", err)
 	}
 	e.tombstoneLast = m.tombstoneLast()
-	v := &version{tombstones: m.Tombstones, floors: m.Floors, generationOldest: e.pages.Generations()[0]}
-	v.segments, err = e.openSegments(m.Segments)
+	v := &version{tombstones: m.Tombstones, floors: m.Floors, generationOldest: e.pages.Generations()[0], excluded: m.Excluded}
+	v.segments, v.missing, err = e.openSegments(m.Segments)
 	if err != nil {
 		return err
 	}
@@ -228,16 +230,16 @@ func (e *Engine) restore(m *manifest) (err error) {
 }
 
 // openSegments opens what the manifest names and removes other files. A segment
-// that cannot be opened is reported and left out: the rest keeps serving. It stays
-// in the manifest.
-func (e *Engine) openSegments(metas []segment.Meta) (readers []*segment.Reader, err error) {
+// that cannot be opened is reported, and reads of its range give an error: the rest
+// keeps serving. It stays in the manifest.
+func (e *Engine) openSegments(metas []segment.Meta) (readers []*segment.Reader, lost []missing, err error) {
 	dir := path.Join(e.dir, dirSegments)
 	if err := e.fs.MkdirAll(dir); err != nil {
-		return nil, fmt.Errorf("make the folder of segments: %w", err)
+		return nil, nil, fmt.Errorf("make the folder of segments: %w", err)
 	}
 	names, err := e.fs.List(dir)
 	if err != nil {
-		return nil, fmt.Errorf("list segments: %w", err)
+		return nil, nil, fmt.Errorf("list segments: %w", err)
 	}
 	known := map[string]bool{}
 	for i := range metas {
@@ -246,7 +248,7 @@ func (e *Engine) openSegments(metas []segment.Meta) (readers []*segment.Reader, 
 	for _, name := range names {
 		if !known[name] && (strings.HasSuffix(name, segment.FileSuffix) || strings.HasSuffix(name, segment.TemporarySuffix)) {
 			if err := e.fs.Remove(path.Join(dir, name)); err != nil {
-				return nil, fmt.Errorf("remove an unfinished segment: %w", err)
+				return nil, nil, fmt.Errorf("remove an unfinished segment: %w", err)
 			}
 		}
 	}
@@ -254,11 +256,12 @@ func (e *Engine) openSegments(metas []segment.Meta) (readers []*segment.Reader, 
 		r, err := segment.Open(e.fs, path.Join(dir, metas[i].Name))
 		if err != nil {
 			e.reportCorruption(err)
+			lost = append(lost, missing{metas[i], err.Error()})
 			continue
 		}
 		readers = append(readers, r)
 	}
-	return readers, nil
+	return readers, lost, nil
 }
 
 func (e *Engine) reportCorruption(err error) {
@@ -434,6 +437,7 @@ func (e *Engine) changeVersion(change func(*version), after ...func()) {
 	current := e.versions.peek()
 	next := &version{
 		segments: current.segments, tombstones: current.tombstones, floors: current.floors, generationOldest: current.generationOldest,
+		excluded: current.excluded, missing: current.missing,
 	}
 	change(next)
 	actions := e.versions.publish(next, after...)

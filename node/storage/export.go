@@ -128,10 +128,12 @@ func (x *Export) takeLocked(s *shard) error {
 // holdSegments takes the parts of the shard in segments, in the order of writing,
 // and the tombstones that hide something in them.
 func (x *Export) holdSegments(v *version) error {
-	below := &v.floors[x.Shard]
+	if err := x.engine.lacks(v, x.Shard, allTime); err != nil {
+		return err
+	}
 	readers := slices.DeleteFunc(slices.Clone(v.segments), func(r *segment.Reader) bool {
 		m := r.Meta()
-		return x.Shard < m.ShardLow || x.Shard > m.ShardHigh || below.hidesSegment(m.SequenceHigh)
+		return x.Shard < m.ShardLow || x.Shard > m.ShardHigh || v.hides(m, x.Shard)
 	})
 	// By the highest sequence, so that a tombstone hides the first so many. Where two
 	// overlap their ranges are disjoint.

@@ -61,11 +61,11 @@ func slotGenerations(state *pagelog.State) *[pagelog.Slots]uint32 {
 // bytes of all others.
 const reclaimShare = 4
 
-// planReclaim gives the job that frees most of what dropped and replaced replicas
-// hold. The caller holds the maintenance lock.
+// planReclaim gives the job that frees most of what dropped, replaced and repaired
+// replicas hold. The caller holds the maintenance lock.
 func (e *Engine) planReclaim() (segment.Job, bool) {
 	v := e.versions.peek()
-	if !slices.ContainsFunc(v.floors, func(f floor) bool { return f.Number > 0 }) {
+	if len(v.excluded) == 0 && !slices.ContainsFunc(v.floors, func(f floor) bool { return f.Number > 0 }) {
 		return segment.Job{}, false
 	}
 	damaged := map[string]bool{}
@@ -81,7 +81,7 @@ func (e *Engine) planReclaim() (segment.Job, bool) {
 		if damaged[m.Name] || m.Level == math.MaxUint8 {
 			continue
 		}
-		if below := belowFloors(r, v.floors); below > most && below*reclaimShare >= m.Bytes {
+		if below := v.hiddenBytes(r); below > most && below*reclaimShare >= m.Bytes {
 			most, chosen = below, m
 		}
 	}
@@ -91,10 +91,10 @@ func (e *Engine) planReclaim() (segment.Job, bool) {
 	return rewriteJob(chosen, "reclaim"), true
 }
 
-// belowFloors gives the bytes of a segment that do not count any more.
-func belowFloors(r *segment.Reader, floors []floor) (bytes int64) {
+// hiddenBytes gives the bytes of a segment that do not count any more.
+func (v *version) hiddenBytes(r *segment.Reader) (bytes int64) {
 	for _, info := range r.Shards() {
-		if floors[info.Shard].hidesSegment(r.Meta().SequenceHigh) {
+		if v.hides(r.Meta(), info.Shard) {
 			bytes += info.Bytes
 		}
 	}

@@ -83,7 +83,7 @@ func (r *seriesReader) last(ref series.Ref, fromMs int64) (series.Sample, bool, 
 // The head knows nothing of the time before the last start: neither of pages that
 // were there then, nor of segments.
 func (r *seriesReader) headIsNewest(timeMs int64) bool {
-	if r.version.generationOldest <= r.engine.generationAtOpen {
+	if r.version.generationOldest <= r.engine.generationAtOpen || len(r.version.missing) > 0 {
 		return false
 	}
 	for _, reader := range r.version.segments {

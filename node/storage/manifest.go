@@ -49,6 +49,8 @@ type manifest struct {
 	// Purged says for segments, by name, up to which number tombstones have been
 	// worked into them.
 	Purged map[string]uint64 `json:"purged,omitempty"`
+	// Excluded says of which shards segments do not count any more.
+	Excluded excluded `json:"excluded,omitempty"`
 }
 
 // purge notes that tombstones up to a number have been worked into segments, and

@@ -86,10 +86,14 @@ func (r *seriesReader) read(ref series.Ref, fromMs, toMs int64, emit func([]int6
 	if err := r.readOverlay(s, uint32(ref.ID), stones, span{fromMs, toMs}); err != nil {
 		return err
 	}
-	if err := r.findBlocks(ref, stones, fromMs, toMs); err != nil {
-		return err
+	err := r.findBlocks(ref, stones, fromMs, toMs)
+	if err == nil {
+		err = r.mergeSources(span{fromMs, toMs}, emit)
 	}
-	return r.mergeSources(span{fromMs, toMs}, emit)
+	if err != nil {
+		r.engine.noteDamage(ref.Shard, err)
+	}
+	return err
 }
 
 // readOverlay gathers what the hot pages and the page log have.
@@ -206,6 +210,9 @@ func (r *seriesReader) checkHeld(points int) error {
 
 // findBlocks puts a cursor on the first block of each segment that has the series.
 func (r *seriesReader) findBlocks(ref series.Ref, stones []*Tombstone, fromMs, toMs int64) error {
+	if err := r.engine.lacks(r.version, ref.Shard, span{fromMs, toMs}); err != nil {
+		return err
+	}
 	r.active = r.active[:0]
 	for _, i := range r.candidates(ref.Shard, fromMs, toMs) {
 		reader := r.version.segments[i]

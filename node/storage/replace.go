@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 
@@ -97,6 +98,7 @@ func (e *Engine) swapReplica(s *shard, r *replacement, below *floor, readers []*
 	s.mu.applied, s.mu.backlog, s.mu.stall, s.mu.doubtful = r.applied, nil, nil, noDoubt
 	s.mu.ledger = newBatchLedger(r.batches, r.applied)
 	s.mu.number, s.mu.logPosition = below.Number, below.LogPosition
+	s.mu.watches = watches{leastMs: math.MaxInt64}
 	s.cutMs.Store(r.cutMs)
 	s.absent.Store(r.dropped)
 	e.changeVersion(func(v *version) {

@@ -59,10 +59,9 @@ func (r *seriesReader) candidates(shard uint16, fromMs, toMs int64) []int32 {
 		return l.segments
 	}
 	l.known, l.shard, l.within, l.segments = true, shard, span{fromMs, toMs}, l.segments[:0]
-	below := &r.version.floors[shard]
 	for i, reader := range r.version.segments {
 		m := reader.Meta()
-		if m.MaxMs >= fromMs && m.MinMs <= toMs && shard >= m.ShardLow && shard <= m.ShardHigh && !below.hidesSegment(m.SequenceHigh) {
+		if m.MaxMs >= fromMs && m.MinMs <= toMs && shard >= m.ShardLow && shard <= m.ShardHigh && !r.version.hides(m, shard) {
 			l.segments = append(l.segments, int32(i))
 		}
 	}

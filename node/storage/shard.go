@@ -49,6 +49,8 @@ type shard struct {
 		number      uint64
 		logPosition uint64
 
+		watches watches
+
 		doubtful uint32 // ids from here on are not what the log says: see DoubtIDs
 	}
 }
@@ -69,6 +71,7 @@ func newShard(engine *Engine, number uint16, applied uint64, cutMs int64, batche
 	s := &shard{number: number, engine: engine}
 	s.cutMs.Store(cutMs)
 	s.mu.applied, s.mu.doubtful = applied, noDoubt
+	s.mu.watches.leastMs = math.MaxInt64
 	s.mu.ledger = newBatchLedger(batches, applied)
 	s.mu.set = page.NewSet(page.Options{Sealer: s, Arena: &engine.arena})
 	return s
@@ -159,6 +162,7 @@ func (s *shard) applyLocked(epoch uint16, e *Entry) error {
 		err = fmt.Errorf("shard %d, entry %d: %w", s.number, e.Index, err)
 	}
 	s.mu.applied = e.Index
+	s.mu.watches.finish(e.Index)
 	return err
 }
 
@@ -268,6 +272,7 @@ func (p *points) begin(epoch uint16, known uint32, cutMs int64) {
 func (s *shard) appendLocked() error {
 	p, set := &s.mu.points, s.mu.set
 	set.Warm(p.ids[:p.count])
+	s.mu.watches.touchAll(p.times[:p.count])
 	heads := set.Series()
 	var err error
 	for i := 0; i < p.count && err == nil; i++ {
@@ -312,6 +317,7 @@ func (s *shard) applyDeleteLocked(entry uint64, body []byte) error {
 	if err != nil {
 		return err
 	}
+	s.mu.watches.touch(fromMs)
 	for _, id := range ids {
 		if err := s.mu.set.SealSeries(id); err != nil {
 			return stalled(err)
@@ -329,6 +335,7 @@ func (s *shard) applyRetentionLocked(body []byte) error {
 		return err
 	}
 	if cutMs > s.cutMs.Load() {
+		s.mu.watches.touch(noCut)
 		s.cutMs.Store(cutMs)
 	}
 	return nil

@@ -12,7 +12,9 @@ import (
 type version struct {
 	segments         []*segment.Reader // by sequence, oldest first
 	tombstones       tombstones
-	floors           []floor // by shard
+	floors           []floor   // by shard
+	excluded         excluded  // sections of segments that do not count
+	missing          []missing // segments that count and cannot be read
 	generationOldest uint32
 
 	refs  int      // guarded by versions.mu

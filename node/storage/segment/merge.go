@@ -27,6 +27,10 @@ type MergeOptions struct {
 	// must be hidden in all earlier ones.
 	Hidden func(dst []TimeRange, input *Meta, shard uint16, id uint32) []TimeRange
 
+	// SkipShard, when given, says of which shards nothing of an input counts: their
+	// sections are not even read, so they may be damaged.
+	SkipShard func(input *Meta, shard uint16) bool
+
 	// KeepShard, when given, says which shards are kept.
 	KeepShard func(shard uint16) bool
 }
@@ -50,6 +54,9 @@ func Merge(ctx context.Context, inputs []*Reader, o MergeOptions) ([]Meta, error
 	m := &merger{ctx: ctx, o: &o, inputs: make([]input, len(inputs))}
 	for i, r := range inputs {
 		m.inputs[i].start(r, 0, r.meta.Shards)
+		if o.SkipShard != nil {
+			m.inputs[i].skip = func(shard uint16) bool { return o.SkipShard(&r.meta, shard) }
+		}
 		m.inputs[i].ahead.bytes = min(aheadBytes, aheadMergeBytes/int64(len(inputs)))
 	}
 	err := m.run()

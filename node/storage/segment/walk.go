@@ -25,6 +25,7 @@ type walker struct {
 	previousMs int64  // its last time, or −∞ at the start of a section
 
 	ahead readAhead
+	skip  func(shard uint16) bool // nil: no section is passed over
 
 	decoder codec.BlockReader
 }
@@ -54,6 +55,10 @@ func (w *walker) load(b []byte) error {
 		}
 		w.shard = w.reader.shards[w.shardAt].Shard
 		if w.section.reader == nil {
+			if w.skip != nil && w.skip(w.shard) {
+				w.nextShard()
+				continue
+			}
 			var err error
 			if w.section, err = w.reader.sectionAt(b, w.shardAt); err != nil {
 				w.done = true

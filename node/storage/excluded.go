@@ -1,0 +1,49 @@
+package storage
+
+import (
+	"slices"
+
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// excluded names the shards of segments that do not count any more, since a repair has
+// brought others for them: by name of the segment, in order. It is never changed in
+// place, so that versions and manifests may share it.
+type excluded map[string][]uint16
+
+func (x excluded) has(name string, shard uint16) bool {
+	if len(x) == 0 {
+		return false
+	}
+	_, found := slices.BinarySearch(x[name], shard)
+	return found
+}
+
+// with gives a copy with one shard more of some segments.
+func (x excluded) with(metas []segment.Meta, shard uint16) excluded {
+	next := make(excluded, len(x)+len(metas))
+	for name, shards := range x {
+		next[name] = shards
+	}
+	for i := range metas {
+		name := metas[i].Name
+		if at, found := slices.BinarySearch(next[name], shard); !found {
+			next[name] = slices.Insert(slices.Clone(next[name]), at, shard)
+		}
+	}
+	return next
+}
+
+// of gives those of segments that are live.
+func (x excluded) of(live []segment.Meta) excluded {
+	if len(x) == 0 {
+		return nil
+	}
+	next := excluded{}
+	for i := range live {
+		if shards := x[live[i].Name]; len(shards) > 0 {
+			next[live[i].Name] = shards
+		}
+	}
+	return next
+}

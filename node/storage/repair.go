@@ -1,0 +1,325 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/codec"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// FailRepairPublish is hit before a repair takes effect.
+const FailRepairPublish = "repair/before-publish"
+
+// ErrRepair says that a range cannot be repaired as it was asked for: it is wider than
+// a month, or files were merged meanwhile. The second passes.
+var ErrRepair = errors.New("the range cannot be repaired now")
+
+// RepairSource is where a repair gets a range from.
+type RepairSource interface {
+	// OpenRange gives what ExportRange writes for the shard and range elsewhere.
+	OpenRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64) (io.ReadCloser, error)
+	// AwaitApplied waits until this engine has applied an entry of the shard.
+	AwaitApplied(ctx context.Context, shard uint16, index uint64) error
+}
+
+// Repair says what a repair has brought.
+type Repair struct {
+	Shard        uint16
+	FromMs, ToMs int64 // what was replaced, both inclusive
+	Series       int64
+	Samples      int64
+	Excluded     int // segments whose part of the shard counts no more
+}
+
+// rangeRepair replaces what a shard has in a partition.
+//
+// A mark divides what is here: what lies in segments of generations before it, and what
+// comes later. All that lies before it comes from entries up to one index, and of each
+// series and time the later writes lie behind the earlier ones. So when samples that are
+// complete up to that index or a later one are put in the mark's place, and what was
+// before it is left out, the entries that lie behind are a suffix of the log that is
+// replayed over a later state, which is harmless: decision 3 of ARCHITECTURE.md.
+type rangeRepair struct {
+	engine     *Engine
+	shard      *shard
+	partition  segment.Partition
+	number     uint64 // of the shard's replica
+	generation uint32 // pages of earlier ones lie before the mark
+	sequence   uint64 // of what is put in the mark's place
+	index      uint64 // entries that may lie before the mark
+}
+
+// RepairRange replaces what a shard has in the day, or else the month, that has all of
+// [fromMs, toMs] in it by what another replica has, in one step; writes go on meanwhile.
+// After an error everything is as it was. Errors: ErrRepair; ErrStream; ErrStalled;
+// series.ErrUnavailable when the replica is gone, replaced or in doubt;
+// series.ErrOverloaded while another repair runs; those of the source and the disk.
+func (e *Engine) RepairRange(ctx context.Context, shard uint16, fromMs, toMs int64, from RepairSource) (Repair, error) {
+	ctx, leave, err := e.readers.enter(ctx)
+	if err != nil {
+		return Repair{}, err
+	}
+	defer leave()
+	if int(shard) >= len(e.shards) {
+		return Repair{}, fmt.Errorf("%w: shard %d of %d", series.ErrUnavailable, shard, len(e.shards))
+	}
+	if !e.repairing.TryLock() {
+		return Repair{}, fmt.Errorf("%w: another range is being repaired", series.ErrOverloaded)
+	}
+	defer e.repairing.Unlock()
+	r := &rangeRepair{engine: e, shard: e.shards[shard]}
+	done, err := r.run(ctx, fromMs, toMs, from)
+	if err != nil {
+		return Repair{}, fmt.Errorf("repair shard %d from %d to %d ms: %w", shard, fromMs, toMs, err)
+	}
+	return done, nil
+}
+
+func (r *rangeRepair) run(ctx context.Context, fromMs, toMs int64, from RepairSource) (done Repair, err error) {
+	if err = r.mark(fromMs, toMs); err != nil {
+		return done, err
+	}
+	shard := r.shard.number
+	done = Repair{Shard: shard, FromMs: r.partition.StartMs, ToMs: r.partition.EndMs - 1}
+	stream, err := from.OpenRange(ctx, shard, done.FromMs, done.ToMs, r.index)
+	if err != nil {
+		return done, err
+	}
+	metas, end, err := r.receive(ctx, stream)
+	if err = errors.Join(err, stream.Close()); err == nil && end.Index < r.index {
+		err = fmt.Errorf("%w: it is complete up to entry %d, not %d", ErrStream, end.Index, r.index)
+	}
+	if err == nil {
+		err = from.AwaitApplied(ctx, shard, end.Through)
+	}
+	if err != nil {
+		return done, errors.Join(err, r.engine.removeSegments(metas))
+	}
+	readers, err := r.engine.openNew(metas)
+	if err != nil {
+		return done, err
+	}
+	for _, reader := range readers {
+		if err = errors.Join(err, reader.Verify(ctx)); err != nil {
+			return done, errors.Join(err, discard(readers))
+		}
+	}
+	done.Series, done.Samples = end.Series, end.Samples
+	done.Excluded, err = r.publish(readers)
+	return done, err
+}
+
+// mark puts all that was applied before it into segments, and notes where they end.
+func (r *rangeRepair) mark(fromMs, toMs int64) error {
+	s, e := r.shard, r.engine
+	s.mu.Lock()
+	var err error
+	switch {
+	case s.absent.Load() || s.mu.doubtful != noDoubt:
+		err = fmt.Errorf("%w: there is no replica that could be repaired", series.ErrUnavailable)
+	case len(s.mu.backlog) > 0:
+		err = s.stalledLocked()
+	default:
+		if err = s.mu.set.SealAll(); err != nil {
+			err = stalled(err)
+		}
+	}
+	r.number = s.mu.number
+	s.mu.Unlock()
+	if err == nil {
+		err = e.Flush()
+	}
+	if err != nil {
+		return err
+	}
+	e.maintenance.Lock()
+	defer e.maintenance.Unlock()
+	v := e.versions.acquire()
+	r.generation = v.generationOldest
+	e.versions.release(v)
+	if r.partition, err = partitionAround(e.manifest.Segments, s.number, fromMs, toMs); err != nil {
+		return err
+	}
+	r.sequence = sequenceOf(r.generation-1) + 1
+	for i := range e.manifest.Segments {
+		if high := e.manifest.Segments[i].SequenceHigh; high < sequenceOf(r.generation) {
+			r.sequence = max(r.sequence, high+1)
+		}
+	}
+	if r.sequence >= sequenceOf(r.generation) {
+		return fmt.Errorf("%w: no room for a segment before the next flush", series.ErrOverloaded)
+	}
+	s.mu.Lock()
+	r.index = s.mu.applied
+	s.mu.Unlock()
+	return nil
+}
+
+// partitionAround gives the day, or else the month, that covers a range and all segments
+// of the shard that reach into it.
+func partitionAround(segments []segment.Meta, shard uint16, fromMs, toMs int64) (segment.Partition, error) {
+	for _, width := range [...]segment.Span{segment.SpanDay, segment.SpanMonth} {
+		p := segment.PartitionOf(fromMs, width)
+		if p.Has(toMs) && !slices.ContainsFunc(segments, func(m segment.Meta) bool {
+			return shard >= m.ShardLow && shard <= m.ShardHigh && m.Overlaps(p) && !p.Covers(m.Partition)
+		}) {
+			return p, nil
+		}
+	}
+	return segment.Partition{}, fmt.Errorf("%w: %d to %d ms of shard %d is in no day or month of its segments", ErrRepair, fromMs, toMs, shard)
+}
+
+// receive writes the stream to a segment; none, if it has no samples.
+func (r *rangeRepair) receive(ctx context.Context, stream io.Reader) (metas []segment.Meta, end rangeEnd, err error) {
+	e := r.engine
+	in := &rangeReader{frames: frameReader{r: stream}}
+	err = in.begin(rangeHeader{
+		Format: rangeFormat, Shards: len(e.shards), Shard: r.shard.number, FromMs: r.partition.StartMs, ToMs: r.partition.EndMs - 1,
+	})
+	if err != nil {
+		return nil, end, err
+	}
+	w, err := segment.Create(segment.Options{
+		FS: e.fs, Dir: path.Join(e.dir, dirSegments), Partition: r.partition, SequenceLow: r.sequence, SequenceHigh: r.sequence,
+	})
+	if err != nil {
+		return nil, end, err
+	}
+	err = in.each(func(id uint32, columns *codec.Columns) error {
+		if err := w.Add(r.shard.number, id, columns); err != nil {
+			if errors.Is(err, segment.ErrOrder) {
+				err = fmt.Errorf("%w: %w", ErrStream, err)
+			}
+			return err
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, end, errors.Join(err, w.Abort())
+	}
+	meta, err := w.Finish()
+	if errors.Is(err, segment.ErrEmpty) {
+		return nil, in.end, nil
+	}
+	if err != nil {
+		return nil, end, err
+	}
+	return []segment.Meta{meta}, in.end, nil
+}
+
+// publish puts what came in the place of what was. The files are gone after an error.
+func (r *rangeRepair) publish(readers []*segment.Reader) (excludedCount int, err error) {
+	e := r.engine
+	// No merge may be under way: its output would have what is left out now.
+	e.rewriting.Lock()
+	defer e.rewriting.Unlock()
+	e.maintenance.Lock()
+	defer e.maintenance.Unlock()
+	out, err := r.before(readers)
+	if err == nil {
+		err = e.settleManifest()
+	}
+	if err != nil {
+		return 0, errors.Join(err, discard(readers))
+	}
+	v := e.versions.acquire()
+	defer e.versions.release(v)
+	var dropped []missing
+	err = e.publishManifest(FailRepairPublish, func(m *manifest) {
+		m.Excluded = m.Excluded.with(out, r.shard.number)
+		m.Segments = slices.Clone(m.Segments)
+		for i := range m.Segments {
+			if slices.ContainsFunc(out, sameName(&m.Segments[i])) {
+				m.Segments[i].Damaged = false // should another shard's part be, a merge finds it
+			}
+		}
+		dropped = r.useless(v.missing, v.floors, m.Excluded)
+		m.Segments = slices.DeleteFunc(m.Segments, func(meta segment.Meta) bool {
+			return slices.ContainsFunc(dropped, func(d missing) bool { return d.meta.Name == meta.Name })
+		})
+		for _, reader := range readers {
+			m.Segments = append(m.Segments, *reader.Meta())
+		}
+		m.Excluded = m.Excluded.of(m.Segments)
+	})
+	if err != nil {
+		return 0, errors.Join(err, unpublished(err, readers))
+	}
+	r.show(readers)
+	for i := range dropped {
+		if err := e.removeSegments([]segment.Meta{dropped[i].meta}); err != nil {
+			e.log.Error("a damaged segment stays on disk until the next start", "segment", dropped[i].meta.Name, "error", err)
+		}
+	}
+	return len(out), nil
+}
+
+// before gives the segments whose part of the shard lies before the mark, and makes sure
+// that none lies on both sides. The caller holds the maintenance lock.
+func (r *rangeRepair) before(readers []*segment.Reader) (out []segment.Meta, err error) {
+	e, shard := r.engine, r.shard.number
+	if e.manifest.Floors[shard].Number != r.number || r.shard.absent.Load() {
+		return nil, errReplaced
+	}
+	for _, reader := range readers {
+		err := reader.EachSeries(shard, func(info segment.SeriesInfo) error {
+			if info.ID >= e.index.ShardSeries(shard) {
+				return fmt.Errorf("%w: samples of series %d of %d", ErrStream, info.ID, e.index.ShardSeries(shard))
+			}
+			r.shard.markActive(info.ID, r.partition.StartMs)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	end := sequenceOf(r.generation)
+	for i := range e.manifest.Segments {
+		m := &e.manifest.Segments[i]
+		switch {
+		case !m.Overlaps(r.partition) || m.SequenceLow >= end:
+		case m.SequenceHigh >= end || m.SequenceHigh >= r.sequence:
+			return nil, fmt.Errorf("%w: segment %s was made meanwhile", ErrRepair, m.Name)
+		case shard < m.ShardLow || shard > m.ShardHigh:
+		case !r.partition.Covers(m.Partition):
+			return nil, fmt.Errorf("%w: segment %s reaches out of it", ErrRepair, m.Name)
+		default:
+			out = append(out, *m)
+		}
+	}
+	return out, nil
+}
+
+// useless gives the missing segments of which no shard that is here counts any more.
+func (r *rangeRepair) useless(lost []missing, floors []floor, out excluded) (gone []missing) {
+	v := &version{floors: floors, excluded: out}
+	for i := range lost {
+		m := &lost[i].meta
+		needed := false
+		for shard := int(m.ShardLow); shard <= int(m.ShardHigh) && shard < len(r.engine.shards); shard++ {
+			needed = needed || !v.hides(m, uint16(shard)) && !r.engine.shards[shard].absent.Load()
+		}
+		if !needed {
+			gone = append(gone, lost[i])
+		}
+	}
+	return gone
+}
+
+// show lets scans see what the manifest says.
+func (r *rangeRepair) show(readers []*segment.Reader) {
+	e, s := r.engine, r.shard
+	s.mu.Lock()
+	s.mu.watches = watches{leastMs: s.mu.watches.leastMs} // other samples, without an entry
+	s.mu.Unlock()
+	e.changeVersion(func(v *version) {
+		v.segments = orderSegments(append(slices.Clone(v.segments), readers...))
+		v.excluded, v.missing = e.manifest.Excluded, stillMissing(v.missing, e.manifest.Segments)
+	})
+}
