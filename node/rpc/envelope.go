@@ -58,7 +58,8 @@ func exchangeMessage(m *nodev1.ExchangeRequest) *transport.Message {
 // readExchange sets m to what a message says; its envelopes point into the message.
 // Errors: wire.ErrInvalid.
 func readExchange(message []byte, m *nodev1.ExchangeRequest) error {
-	m.Envelopes, m.ClockMs = nil, nil // the ones before belong to the node
+	// Those before belong to the node; there will be about as many.
+	m.Envelopes, m.ClockMs = make([][]byte, 0, len(m.Envelopes)), nil
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 || !number.IsValid() {
