@@ -15,6 +15,7 @@ type storageSettings struct {
 	checkpointBytes             byteSize
 	flushInterval               span
 	walFileBytes, pageFileBytes byteSize
+	digestInterval              span
 }
 
 func (s *storageSettings) define(f *pflag.FlagSet) {
@@ -29,8 +30,10 @@ func (s *storageSettings) define(f *pflag.FlagSet) {
 	f.Var(&s.flushInterval, "flush-interval", "how often full pages are sorted into segments")
 	f.Var(&s.walFileBytes, "wal-file-bytes", "size of the log's files")
 	f.Var(&s.pageFileBytes, "page-file-bytes", "size of the page log's files")
+	s.digestInterval = span(24 * time.Hour)
+	f.Var(&s.digestInterval, "digest-interval", "rest between two readings of all closed days, which find what disks have lost and compare the copies; 0: never")
 	group(f, headingStorage, "data-dir", "retention", "wal-sync", "wal-sync-interval",
-		"checkpoint-bytes", "flush-interval", "wal-file-bytes", "page-file-bytes")
+		"checkpoint-bytes", "flush-interval", "wal-file-bytes", "page-file-bytes", "digest-interval")
 }
 
 // Bounds of settings. Files smaller than fileBytesMin hold no round of writes.

@@ -72,7 +72,7 @@ func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
 	})
 	options := o.node
 	options.NodeID, options.Peers, options.Files, options.Logger = o.id, m.peers, shardFiles{m.peers, o.moveRate, rpc.NewPace(o.moveRate)}, m.logger
-	options.Inquiry, options.BootID = groupInquiry{m.peers}, bootID()
+	options.Inquiry, options.Copies, options.BootID = groupInquiry{m.peers}, shardCopies{m.peers}, bootID()
 	if m.node, err = node.Open(options); err != nil {
 		return m, dataDirError(options.DataDir, err)
 	}

@@ -104,6 +104,9 @@ func (r *clusterRouter) Status(ctx context.Context, withoutShards bool) (*tickme
 		if n.GetRefusal() != "" {
 			status.Problems = append(status.Problems, fmt.Sprintf("node %s takes no writes: %s", n.GetNode(), n.GetRefusal()))
 		}
+		for _, problem := range reports[n.GetNode()].GetProblems() {
+			status.Problems = append(status.Problems, fmt.Sprintf("node %s: %s", n.GetNode(), problem))
+		}
 	}
 	status.Problems = append(status.Problems, recoveredProblems(m, time.Now())...)
 	return status, nil

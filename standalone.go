@@ -106,7 +106,7 @@ func (s *storageSettings) nodeOptions(plan memoryPlan, shards count, limits *ser
 	return node.Options{
 		FS: vfs.OS(), DataDir: s.dataDir, Shards: int(shards),
 		Sync: node.SyncMode(s.walSync.value), SyncInterval: time.Duration(s.walSyncInterval),
-		Retention: time.Duration(s.retention), FlushInterval: time.Duration(s.flushInterval),
+		Retention: time.Duration(s.retention), FlushInterval: time.Duration(s.flushInterval), DigestInterval: time.Duration(s.digestInterval),
 		CheckpointBytes: int64(s.checkpointBytes), LogFileBytes: int64(s.walFileBytes), ExtentBytes: int64(s.pageFileBytes),
 		GenerationBytesMax: plan.generationBytes,
 		Limits:             node.Limits{SeriesMax: int64(limits.seriesMax), SeriesPerSecondMax: int64(limits.seriesPerSecondMax)},

@@ -36,6 +36,7 @@ func (c *lonelyCluster) Status(_ context.Context, withoutShards bool) (*tickmesh
 		self.Refusal = err.Error()
 		status.Problems = []string{fmt.Sprintf("node %s takes no writes: %v", lonelyName, err)}
 	}
+	status.Problems = append(status.Problems, c.node.Problems()...)
 	if withoutShards {
 		return status, nil
 	}

@@ -34,6 +34,8 @@ type testCluster struct {
 	mode        SyncMode
 	boot        string // of all machines
 	logBytesMax int64
+	options     func(node string, o *Options)      // nil: none are changed
+	clock       func(node string) func() time.Time // nil: nodes do not tell their clocks
 	stop        chan struct{}
 	ended       sync.WaitGroup
 }
@@ -48,6 +50,9 @@ type testPeers struct {
 func (p testPeers) Send(to string, envelope []byte) {
 	if n := p.cluster.reach(p.self, to); n != nil && p.alive.Load() {
 		n.Receive(p.self, bytes.Clone(envelope))
+		if p.cluster.clock != nil {
+			n.HeardClock(p.self, p.cluster.clock(p.self)().UnixMilli())
+		}
 	}
 }
 
@@ -117,7 +122,10 @@ func (c *testCluster) open(name string) *Node {
 	peers := testPeers{c, name, &atomic.Bool{}}
 	peers.alive.Store(true)
 	c.lives[name] = peers.alive
-	o.Peers, o.Files, o.Inquiry = peers, peers, peers
+	o.Peers, o.Files, o.Inquiry, o.Copies = peers, peers, peers, peers
+	if c.options != nil {
+		c.options(name, &o)
+	}
 	n := mustOpen(c.t, o)
 	c.mu.Lock()
 	c.mu.nodes[name] = n

@@ -97,9 +97,22 @@ func (l *loop) adopt(m *shardmap.Map) {
 		return
 	}
 	l.rows = m.Rows
+	l.onNodes(l.othersIn(m))
 	l.placeAll()
 	l.lookAtAll()
 	l.stepAll()
+}
+
+// othersIn counts the nodes that a map names besides this one.
+func (l *loop) othersIn(m *shardmap.Map) int {
+	names := map[string]bool{}
+	for i := range m.Rows {
+		for _, member := range m.Rows[i].Members {
+			names[member.Node] = true
+		}
+	}
+	delete(names, l.node)
+	return len(names)
 }
 
 func (l *loop) placeAll() {

@@ -99,6 +99,7 @@ type loop struct {
 	onSnapshot func(replica.SnapshotNeed)
 	onRemoved  func(shard uint16)
 	onLeaving  func(question)
+	onNodes    func(others int)
 	refusals   refusals
 	stats      commitStats
 	counts     loopCounts
@@ -114,7 +115,7 @@ func (n *Node) newLoop(recovered *recoverer) (*loop, error) {
 		dispatched: n.AppliedIndexes(), cleaning: make([]bool, shards), installing: map[uint16]*installation{}, spent: make([]uint64, shards), newestMs: make([]int64, shards), relics: map[uint16]*relic{}, orphans: make([]bool, shards), waiting: waiting{shards: make([]shardQueue, shards)},
 		confirming: confirming{reads: map[uint64]readStart{}}, groups: make([]groupView, shards), applied: make([]appliedIndex, shards),
 		free: make(chan *round, roundsInFlight), ended: make(chan struct{}), unsettled: make(chan struct{}, 1),
-		onSnapshot: n.fetcher.want, onRemoved: n.janitor.want, onLeaving: n.leaver.want,
+		onSnapshot: n.fetcher.want, onRemoved: n.janitor.want, onLeaving: n.leaver.want, onNodes: n.clocks.expect,
 	}
 	if l.peers == nil {
 		l.peers = noPeers{}

@@ -142,6 +142,9 @@ func (f *flushedSegments) compactionDue(now, last time.Time) bool {
 // attempt runs a task that is due; one that fails waits twice as long each time.
 func (n *Node) attempt(ctx context.Context, t *task) {
 	now := n.options.Clock()
+	if now.Before(t.last) {
+		t.last = now // the clock was set back, perhaps by years
+	}
 	if now.Before(t.retry) && t.retry.Sub(now) <= failureDelayMax || !t.due(now, t.last) {
 		return
 	}
@@ -203,7 +206,7 @@ func (n *Node) Settle(ctx context.Context) error {
 
 func (n *Node) retain(ctx context.Context) error {
 	cutMs := retentionCut(n.options.Clock(), n.options.Retention)
-	if cutMs <= n.RetentionCut() {
+	if cutMs <= n.RetentionCut() || n.clocks.trust() != nil {
 		return n.Engine.Retain()
 	}
 	err := n.cut(ctx, cutMs)

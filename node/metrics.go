@@ -20,6 +20,8 @@ type figures struct {
 	loop     *loopCounts
 	recovery Recovery
 	groups   groupFigures
+	copies   copyFigures
+	clocks   *clocks
 
 	sinceCheckpoint int64
 }
@@ -54,6 +56,7 @@ func (n *Node) Collect(out chan<- prometheus.Metric) {
 		loop:   &n.loop.counts,
 		engine: n.Engine.Stats(), log: n.log.Stats(), commit: &n.loop.stats, rejected: n.loop.queue.rejected.Load(), dropped: n.loop.queue.dropped.Load(),
 		sinceCheckpoint: n.logSinceCheckpoint(), readOnly: n.loop.refusals.any() != nil, queue: n.loop.queue.writeBytes(), recovery: n.recovery, groups: n.groupFigures(),
+		copies: copyFigures{&n.checks, &n.repairer, len(n.Damages())}, clocks: &n.clocks,
 	}
 	for _, m := range n.metrics {
 		out <- prometheus.MustNewConstMetric(m.description, m.kind, m.read(f))
@@ -64,6 +67,8 @@ func nodeMetrics() []metric {
 	metrics := append(commitMetrics(), logMetrics()...)
 	metrics = append(metrics, groupMetrics()...)
 	metrics = append(metrics, loopMetrics()...)
+	metrics = append(metrics, copyMetrics()...)
+	metrics = append(metrics, clockMetrics()...)
 	metrics = append(metrics, memoryMetrics()...)
 	return append(metrics, fileMetrics()...)
 }

@@ -41,6 +41,11 @@ type Options struct {
 	Peers  Peers
 	// Files fetches the files of shards from other nodes.
 	Files Files
+	// Copies asks other nodes for digests and ranges of shards. Without it damage is
+	// reported and not mended.
+	Copies Copies
+	// DigestInterval is the rest between two comparisons of all copies; 0: none are made.
+	DigestInterval time.Duration
 	// Inquiry asks other nodes about groups. Without it a replica that the map does not
 	// name ends only when its own log says that its group goes on without it.
 	Inquiry Inquiry
@@ -98,6 +103,11 @@ type Node struct {
 	janitor janitor
 	leaver  leaver
 
+	reading  reading
+	repairer repairer
+	checks   checker
+	clocks   clocks
+
 	stop    chan struct{}
 	stopped sync.WaitGroup
 	quiet   struct { // of the loop of page tasks
@@ -120,12 +130,18 @@ func Open(o Options) (*Node, error) {
 	n.logger = n.options.Logger
 	n.fetcher.init()
 	n.leaver.init()
+	n.repairer.init()
+	n.reading = newReading()
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.closeParts())
 	}
 	n.stopped.Go(func() { n.maintain(n.pageTasks()) })
 	n.stopped.Go(func() { n.maintain(n.segmentTasks()) })
 	n.stopped.Go(n.sweep)
+	n.stopped.Go(n.repairRanges)
+	if n.options.DigestInterval > 0 {
+		n.stopped.Go(n.checkCopies)
+	}
 	for range questionsAsked {
 		n.stopped.Go(n.askMembers)
 	}

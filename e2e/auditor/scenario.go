@@ -37,6 +37,7 @@ func Scenarios() []Scenario {
 		{Name: "cut the power of all", Nodes: 3, Routers: 2, Replication: 2, WALSync: "always", Disks: true, play: cutPowerOfAll},
 		{Name: "cut the power of all, synced each second", Nodes: 3, Routers: 2, Replication: 2, WALSync: "interval", Disks: true, play: cutPowerOfAllUnsynced},
 		{Name: "cut the power of all, one stays away", Nodes: 3, Routers: 1, Replication: 2, WALSync: "interval", Disks: true, GRPC: true, play: cutPowerOneAway},
+		{Name: "damage segments", Nodes: 3, Routers: 2, Replication: 2, play: damageSegments},
 		{Name: "storm", Nodes: 4, Routers: 2, Replication: 3, play: storm},
 		{Name: "storm with witnesses", Nodes: 4, Routers: 2, Replication: 2, play: storm},
 		{Name: "storm with power cuts", Nodes: 4, Routers: 2, Replication: 3, WALSync: "always", Disks: true, play: storm},

@@ -56,6 +56,7 @@ type Stage struct {
 func smallFlags() []string {
 	return []string{
 		"--checkpoint-bytes", "256KiB", "--flush-interval", "300ms", "--wal-file-bytes", "128KiB", "--page-file-bytes", "64KiB",
+		"--digest-interval", "2s",
 	}
 }
 

@@ -35,6 +35,9 @@ func (s *Server) Exchange(stream grpc.BidiStreamingServer[nodev1.ExchangeRequest
 		if err := s.links.heard(from); err != nil {
 			return wire.Status(err)
 		}
+		if message.ClockMs != nil {
+			s.node.HeardClock(hello.Node, message.GetClockMs())
+		}
 		if len(message.Envelopes) == 0 {
 			continue
 		}

@@ -32,6 +32,7 @@ type fakeNode struct {
 	hello   handshake.Hello
 	admit   func(handshake.Hello) error
 	receive func(from string, envelopes [][]byte) error
+	clock   func(from string, timeMs int64)
 	write   func(ctx context.Context, frame *series.Frame) ([]wire.PartOutcome, error)
 	scan    func(ctx context.Context, r *ScanRequest, sink ScanSink) error
 	names   func(r *NamesRequest) ([]string, []ShardEnd, error)
@@ -165,9 +166,32 @@ func (r *failingReader) Read(p []byte) (int, error) {
 func (r *failingReader) WriteTo(io.Writer) (int64, error) { return 0, errors.New("not used") }
 func (r *failingReader) Close() error                     { return nil }
 
-func (n *fakeNode) Digest(_ context.Context, shard uint16, fromMs, toMs int64) (uint64, []byte, error) {
-	return uint64(shard), fmt.Append(nil, fromMs, toMs), nil
+func (n *fakeNode) Digest(_ context.Context, shard uint16, fromMs, toMs int64) (*Digest, error) {
+	return &Digest{AppliedIndex: uint64(shard), UnchangedSince: 2, Bytes: fmt.Append(nil, fromMs, toMs)}, nil
 }
+
+func (n *fakeNode) ExportRange(_ context.Context, shard uint16, fromMs, toMs int64, indexMin uint64, to io.Writer) error {
+	if indexMin > 5 {
+		return series.ErrUnavailable
+	}
+	_, err := to.Write(bytes.Repeat(fmt.Append(nil, shard, fromMs, toMs, indexMin, "|"), rangeRepeats))
+	return err
+}
+
+func (n *fakeNode) RepairShard(_ context.Context, shard uint16, _, _ int64) error {
+	if shard == 1 {
+		return wire.ErrNotFound
+	}
+	return nil
+}
+
+func (n *fakeNode) HeardClock(from string, timeMs int64) {
+	if n.clock != nil {
+		n.clock(from, timeMs)
+	}
+}
+
+const rangeRepeats = 50_000
 
 func (n *fakeNode) Report(context.Context, *nodev1.ReportRequest) (*nodev1.ReportResponse, error) {
 	return &nodev1.ReportResponse{MapEpoch: 5}, nil

@@ -25,6 +25,8 @@ type Node interface {
 	// Receive takes envelopes of Raft messages from a node, and owns them. It may
 	// block, which slows that node down. An error ends the stream.
 	Receive(from string, envelopes [][]byte) error
+	// HeardClock takes what another node's clock has just said. It does not block.
+	HeardClock(from string, timeMs int64)
 
 	// Write starts to write a frame, and waits for room if need be. done is called once,
 	// from any goroutine and perhaps before Write returns; it never blocks. Frames of one
@@ -50,7 +52,12 @@ type Node interface {
 	// new one when the name is empty. wire.ErrNotFound: it is gone, take a new one.
 	OpenExport(ctx context.Context, shard uint16, export string, offset int64) (*Export, error)
 	// Digest gives the digest of what the node itself has of a shard in a range.
-	Digest(ctx context.Context, shard uint16, fromMs, toMs int64) (appliedIndex uint64, digest []byte, err error)
+	Digest(ctx context.Context, shard uint16, fromMs, toMs int64) (*Digest, error)
+	// ExportRange writes what the node has of a shard in a range, with all entries up to
+	// indexMin at least.
+	ExportRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64, to io.Writer) error
+	// RepairShard has the node fetch a range of a shard from another node.
+	RepairShard(ctx context.Context, shard uint16, fromMs, toMs int64) error
 	// Report tells the state of the node. Its Hello is filled in by the server.
 	Report(ctx context.Context, request *nodev1.ReportRequest) (*nodev1.ReportResponse, error)
 	// AdoptMap takes an encoded shard map, unless it is older than the node's
@@ -116,6 +123,13 @@ type DeleteRequest struct {
 type ShardEnd struct {
 	Shard uint16
 	Err   error
+}
+
+// Digest is a digest of a range, which stands for all entries from UnchangedSince to
+// AppliedIndex.
+type Digest struct {
+	AppliedIndex, UnchangedSince uint64
+	Bytes                        []byte
 }
 
 // ShardDeleted is what a delete did to one shard.

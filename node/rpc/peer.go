@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/series"
@@ -18,6 +19,9 @@ import (
 
 // messageBytesMax is what one message carries of envelopes that wait.
 const messageBytesMax = 256 << 10
+
+// clockInterval is how often the others are told what this node's clock says.
+const clockInterval = 30 * time.Second
 
 // peer is one node to send to: a queue, and a goroutine that empties it.
 type peer struct {
@@ -168,18 +172,33 @@ func reason(err error) error {
 
 // send empties the queue into the stream until the context or the stream ends; its
 // error is nil when the receiving side has the reason. What waits goes as one
-// message, what comes alone goes at once.
+// message, what comes alone goes at once. The first message, and one in a while, tells
+// this node's clock.
 func (p *peer) send(ctx context.Context, stream grpc.BidiStreamingClient[nodev1.ExchangeRequest, nodev1.ExchangeResponse]) error {
 	var message nodev1.ExchangeRequest
-	for {
+	clocks := time.NewTicker(clockInterval)
+	defer clocks.Stop()
+	for tell := true; ; {
 		p.take(&message)
-		if len(message.Envelopes) == 0 {
+		select {
+		case <-clocks.C:
+			tell = true
+		default:
+		}
+		if len(message.Envelopes) == 0 && !tell {
 			select {
 			case <-p.wake:
 				continue
+			case <-clocks.C:
+				tell = true
 			case <-ctx.Done():
 				return nil
 			}
+		}
+		message.ClockMs = nil
+		if tell {
+			message.ClockMs = proto.Int64(p.options.Clock().UnixMilli())
+			tell = false
 		}
 		err := stream.SendMsg(exchangeMessage(&message))
 		if err == io.EOF { //nolint:errorlint // gRPC gives io.EOF itself

@@ -20,6 +20,8 @@ type PeersOptions struct {
 	// Up and Down are called when a peer has let this node in, and when that stream is
 	// lost, in turns for each peer, from its goroutine. They must not block for long.
 	Up, Down func(node string)
+	// Clock is told to the others when a stream begins, and once in a while.
+	Clock func() time.Time
 
 	QueueBytesMax     int           // of envelopes that wait for a peer; 8 MiB
 	DownQueueBytesMax int           // while it is down; 64 KiB
@@ -34,6 +36,9 @@ func (o PeersOptions) withDefaults() PeersOptions {
 	}
 	if o.Down == nil {
 		o.Down = func(string) {}
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
 	}
 	if o.QueueBytesMax == 0 {
 		o.QueueBytesMax = 8 << 20

@@ -130,11 +130,11 @@ func (s *Server) Digest(ctx context.Context, m *nodev1.DigestRequest) (*nodev1.D
 	if err != nil {
 		return nil, wire.Status(err)
 	}
-	index, digest, err := s.node.Digest(ctx, shard, m.GetFromMs(), m.GetToMs())
+	digest, err := s.node.Digest(ctx, shard, m.GetFromMs(), m.GetToMs())
 	if err != nil {
 		return nil, wire.Status(err)
 	}
-	return &nodev1.DigestResponse{AppliedIndex: index, Digest: digest}, nil
+	return &nodev1.DigestResponse{AppliedIndex: digest.AppliedIndex, UnchangedSinceIndex: digest.UnchangedSince, Digest: digest.Bytes}, nil
 }
 
 // Report tells what the node has and does.

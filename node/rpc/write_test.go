@@ -281,8 +281,14 @@ func TestSingleCalls(t *testing.T) {
 	if m, err := client.Report(t.Context(), &nodev1.ReportRequest{}); err != nil || m.GetMapEpoch() != 5 || m.GetHello().GetNode() != "a" {
 		t.Errorf("Report: %v, %v", m, err)
 	}
-	if m, err := client.Digest(t.Context(), &nodev1.DigestRequest{Shard: 3, FromMs: 1, ToMs: 2}); err != nil || m.GetAppliedIndex() != 3 || string(m.GetDigest()) != "1 2" {
+	if m, err := client.Digest(t.Context(), &nodev1.DigestRequest{Shard: 3, FromMs: 1, ToMs: 2}); err != nil || m.GetAppliedIndex() != 3 || string(m.GetDigest()) != "1 2" || m.GetUnchangedSinceIndex() != 2 {
 		t.Errorf("Digest: %v, %v", m, err)
+	}
+	if _, err := client.RepairShard(t.Context(), &nodev1.RepairShardRequest{Shard: 2, ToMs: 5}); err != nil {
+		t.Errorf("RepairShard: %v", err)
+	}
+	if _, err := client.RepairShard(t.Context(), &nodev1.RepairShardRequest{Shard: 1, ToMs: 5}); !errors.Is(wire.FromStatus(err), wire.ErrNotFound) {
+		t.Errorf("RepairShard: %v", err)
 	}
 	m, err := client.Delete(t.Context(), &nodev1.DeleteRequest{
 		Selector: wire.FromSelector(&scan.Selector{Metric: "m"}), Shards: []uint32{2, 13}, ToMs: 5,
@@ -299,6 +305,7 @@ func TestSingleCalls(t *testing.T) {
 		"no selector":     second(client.Delete(t.Context(), &nodev1.DeleteRequest{Shards: []uint32{1}})),
 		"no shards":       second(client.Delete(t.Context(), &nodev1.DeleteRequest{Selector: &tickmeshv1.Selector{}})),
 		"digest":          second(client.Digest(t.Context(), &nodev1.DigestRequest{Shard: 1 << 20})),
+		"repair":          second(client.RepairShard(t.Context(), &nodev1.RepairShardRequest{Shard: 1, FromMs: 5, ToMs: 4})),
 	} {
 		if !errors.Is(err, wire.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)

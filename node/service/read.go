@@ -3,7 +3,6 @@ package service
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -36,6 +35,9 @@ func (s *Service) livesOf(shards []uint16) lives {
 func (l lives) check(s *Service, shard uint16, err error) error {
 	if err == nil && l[shard] != s.node.Lives(shard) {
 		return fmt.Errorf("%w: the replica of shard %d was replaced while it was read", series.ErrUnavailable, shard)
+	}
+	if err != nil && s.node.HasCopies(shard) {
+		return ofDamage(err) // the shard is handed over, so the reader asks again
 	}
 	return err
 }
@@ -221,22 +223,4 @@ func (s *Service) Delete(ctx context.Context, request *rpc.DeleteRequest) ([]rpc
 		}
 	}
 	return out, nil
-}
-
-// Digest implements rpc.Node.
-func (s *Service) Digest(ctx context.Context, shard uint16, fromMs, toMs int64) (appliedIndex uint64, digest []byte, err error) {
-	const attempts = 5 // entries may be applied while the samples are read
-	for range attempts {
-		before := s.node.Applied(shard)
-		d, err := s.node.ShardDigest(ctx, shard, fromMs, toMs)
-		if err != nil {
-			return 0, nil, err
-		}
-		if s.node.Applied(shard) == before {
-			digest = binary.BigEndian.AppendUint64(nil, d.Sum)
-			digest = binary.BigEndian.AppendUint64(digest, uint64(d.Series))
-			return before, binary.BigEndian.AppendUint64(digest, uint64(d.Samples)), nil
-		}
-	}
-	return 0, nil, fmt.Errorf("%w: shard %d is being written", series.ErrUnavailable, shard)
 }

@@ -27,6 +27,7 @@ func (s *Service) Report(_ context.Context, request *nodev1.ReportRequest) (*nod
 	if err := s.node.Health(); err != nil {
 		r.Refusal = err.Error()
 	}
+	r.Problems = s.node.Problems()
 	r.CapacityBytes, r.UsedBytes = s.options.Disk()
 	r.MoveBytesPerSecond = s.options.MoveBytesPerSecond
 	if request.GetWithoutGroups() {

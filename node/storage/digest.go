@@ -1,14 +1,19 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
+	"slices"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
 // Digest stands for what a shard says about a range of time: the samples that a scan
@@ -20,6 +25,26 @@ type Digest struct {
 	Sum     uint64 // over all samples, modulo 2^64, of a hash of key, time and value
 	Series  int64  // that have samples
 	Samples int64
+}
+
+// digestBytes is the length of an encoded digest.
+const digestBytes = 24
+
+// AppendTo appends the digest as it travels: sum, series and samples, big endian.
+func (d Digest) AppendTo(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, d.Sum)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(d.Series))
+	return binary.BigEndian.AppendUint64(dst, uint64(d.Samples))
+}
+
+// ParseDigest reads what AppendTo gave. Error: ErrStream.
+func ParseDigest(b []byte) (Digest, error) {
+	if len(b) != digestBytes {
+		return Digest{}, fmt.Errorf("%w: a digest of %d bytes", ErrStream, len(b))
+	}
+	return Digest{
+		Sum: binary.BigEndian.Uint64(b), Series: int64(binary.BigEndian.Uint64(b[8:])), Samples: int64(binary.BigEndian.Uint64(b[16:])),
+	}, nil
 }
 
 // ShardDigest reads a shard's samples in [fromMs, toMs]. Errors: those of a scan;
@@ -53,6 +78,47 @@ func (e *Engine) RangeDigest(ctx context.Context, shard uint16, fromMs, toMs int
 		}
 	}
 	return RangeDigest{}, fmt.Errorf("%w: shard %d is being written before %d ms", series.ErrOverloaded, shard, toMs)
+}
+
+// monthsBeforeMs is how much younger than the latest range one may be to be a day.
+const monthsBeforeMs = 35 * segment.DayMs
+
+// DigestRanges cuts all of time before a moment into ranges of a shard to compare: days
+// that have samples here, or months if they are old, and what lies between them. Both ends
+// are inclusive.
+func (e *Engine) DigestRanges(shard uint16, beforeMs int64) (ranges []segment.TimeRange) {
+	e.maintenance.Lock()
+	segments := e.manifest.Segments
+	e.maintenance.Unlock()
+	lastMs := segment.PartitionOf(beforeMs, segment.SpanDay).StartMs
+	cells := map[segment.Partition]bool{}
+	for i := range segments {
+		m := &segments[i]
+		if shard < m.ShardLow || shard > m.ShardHigh {
+			continue
+		}
+		for at := m.MinMs; at <= m.MaxMs && at < lastMs; {
+			p := segment.PartitionOf(at, segment.SpanMonth)
+			if p.EndMs > lastMs-monthsBeforeMs {
+				p = segment.PartitionOf(at, segment.SpanDay)
+			}
+			cells[p] = true
+			at = p.EndMs
+		}
+	}
+	order := slices.SortedFunc(maps.Keys(cells), func(a, b segment.Partition) int { return cmp.Compare(a.StartMs, b.StartMs) })
+	fromMs := int64(scan.TimeMsMin)
+	for _, p := range order {
+		if p.StartMs > fromMs {
+			ranges = append(ranges, segment.TimeRange{FromMs: fromMs, ToMs: p.StartMs - 1})
+		}
+		ranges = append(ranges, segment.TimeRange{FromMs: p.StartMs, ToMs: p.EndMs - 1})
+		fromMs = p.EndMs
+	}
+	if fromMs < lastMs {
+		ranges = append(ranges, segment.TimeRange{FromMs: fromMs, ToMs: lastMs - 1})
+	}
+	return ranges
 }
 
 // UnchangedSince gives the entry of a shard from which on nothing at toMs or before has

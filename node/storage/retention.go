@@ -28,6 +28,9 @@ func (e *Engine) RetentionCut() int64 {
 	return cut
 }
 
+// ShardCut gives the time before which a shard has cut off everything.
+func (e *Engine) ShardCut(shard uint16) int64 { return e.shards[shard].cutMs.Load() }
+
 // Retain drops the segments of which all shards have cut off everything, and
 // forgets series that have no sample left.
 func (e *Engine) Retain() error {

@@ -1,0 +1,152 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Clocks of other nodes count as heard for clockFresh; those that are further apart than
+// clockDifferenceMax differ.
+const (
+	clockFresh         = 5 * time.Minute
+	clockDifferenceMax = time.Hour
+	clocksMax          = 4096
+)
+
+// clocks know what the clocks of other nodes say. Boards without a clock that runs
+// through power cuts may be years off, and a retention cut by such a clock would drop
+// everything. So a leader cuts only while most of the clocks that it hears agree with its
+// own: a cut is an entry that every replica applies, whatever its own clock says.
+type clocks struct {
+	mu struct {
+		sync.Mutex
+		heard  map[string]heardClock
+		others int // nodes that the map names besides this one
+		held   error
+	}
+}
+
+// heardClock is what a node's clock has said.
+type heardClock struct {
+	ahead time.Duration // of this node's
+	at    time.Time
+}
+
+// HeardClock takes what another node's clock has just said, in ms since 1970.
+func (n *Node) HeardClock(from string, timeMs int64) {
+	ahead := time.UnixMilli(timeMs).Sub(n.options.Clock())
+	c := &n.clocks
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.heard == nil {
+		c.mu.heard = map[string]heardClock{}
+	}
+	if _, known := c.mu.heard[from]; known || len(c.mu.heard) < clocksMax {
+		c.mu.heard[from] = heardClock{ahead, time.Now()}
+	}
+}
+
+// expect says how many other nodes there are.
+func (c *clocks) expect(others int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.others = others
+}
+
+// freshLocked forgets the clocks that were not heard for long, and gives how far the
+// others are ahead.
+func (c *clocks) freshLocked() (ahead []time.Duration) {
+	now := time.Now()
+	for name, h := range c.mu.heard {
+		if now.Sub(h.at) > clockFresh {
+			delete(c.mu.heard, name)
+			continue
+		}
+		ahead = append(ahead, h.ahead)
+	}
+	return ahead
+}
+
+// trust gives why this node's clock may not cut anything now; nil: it may.
+func (c *clocks) trust() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.held = judgeClocks(c.freshLocked(), c.mu.others)
+	return c.mu.held
+}
+
+// Why a clock is not trusted.
+var (
+	errClockAlone  = errors.New("the clock of no other node is known yet")
+	errClockDiffer = errors.New("this node's clock differs from most others by more than an hour")
+)
+
+// judgeClocks says whether a clock agrees with most: with more than half of those that
+// were heard, itself included. A node that knows of others waits for the first of them.
+func judgeClocks(ahead []time.Duration, others int) error {
+	if others == 0 {
+		return nil
+	}
+	if len(ahead) == 0 {
+		return errClockAlone
+	}
+	agree := 1
+	for _, d := range ahead {
+		if d.Abs() <= clockDifferenceMax {
+			agree++
+		}
+	}
+	if 2*agree > len(ahead)+1 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d of %d agree", errClockDiffer, agree, len(ahead)+1)
+}
+
+// difference gives the greatest difference to a clock that was heard.
+func (c *clocks) difference() (most time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range c.freshLocked() {
+		most = max(most, d.Abs())
+	}
+	return most
+}
+
+// holds says whether retention waited when it was due last.
+func (c *clocks) holds() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mu.held != nil
+}
+
+// problems tell of clocks that differ.
+func (c *clocks) problems() (list []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.freshLocked()
+	for name, h := range c.mu.heard {
+		if h.ahead.Abs() <= clockDifferenceMax {
+			continue
+		}
+		word := "ahead of"
+		if h.ahead < 0 {
+			word = "behind"
+		}
+		list = append(list, fmt.Sprintf("clocks differ: that of node %s is %v %s this node's", name, h.ahead.Abs().Round(time.Minute), word))
+	}
+	slices.Sort(list)
+	if c.mu.held != nil && errors.Is(c.mu.held, errClockDiffer) {
+		list = append(list, fmt.Sprintf("retention is held: %v", c.mu.held))
+	}
+	return list
+}
+
+func clockMetrics() []metric {
+	return []metric{
+		gauge("clock_difference_seconds", "The greatest difference between this node's clock and another one's.", func(f *figures) float64 { return f.clocks.difference().Seconds() }),
+		gauge("retention_held", "1 while retention waits, since this node's clock does not agree with most others.", func(f *figures) float64 { return oneIf(f.clocks.holds()) }),
+	}
+}

@@ -1,0 +1,244 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tickmesh/tickmesh/node/storage"
+)
+
+// checker compares copies: the leader of a shard asks the other full voters for digests
+// of each closed range and compares them with its own. A digest is made by reading, never
+// from a note of an earlier one, so that comparing is also what finds bits that a disk
+// has lost.
+type checker struct {
+	mu struct {
+		sync.Mutex
+		conflicts map[shardRange]string
+	}
+	ranges, mismatches, undecided, unreadable, samples, passes atomic.Int64
+	conflicts                                                  atomic.Int64
+}
+
+const (
+	// digestLag is how long after its end a day counts as closed: most late samples
+	// have come by then. Those that come later are compared like any others.
+	digestLag      = 2 * time.Hour
+	digestFirst    = 10 * time.Minute // from the start of a node to its first pass, at most
+	digestAttempts = 5
+	digestRetry    = 200 * time.Millisecond // doubled
+	digestWait     = 10 * time.Minute
+	conflictsMax   = 1024
+)
+
+// checkCopies makes one pass after the other until the node closes.
+func (n *Node) checkCopies() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	n.stopped.Go(func() { <-n.stop; cancel() })
+	for rest := min(n.options.DigestInterval, digestFirst); ; rest = n.options.DigestInterval {
+		select {
+		case <-n.stop:
+			return
+		case <-time.After(rest):
+		}
+		for shard := range uint16(n.Shards()) {
+			n.checkShard(ctx, shard)
+			if ctx.Err() != nil {
+				return
+			}
+		}
+		n.checks.passes.Add(1)
+	}
+}
+
+// checkShard compares all closed ranges of a shard that this node leads.
+func (n *Node) checkShard(ctx context.Context, shard uint16) {
+	closedMs := n.options.Clock().Add(-digestLag).UnixMilli()
+	for _, within := range n.DigestRanges(shard, closedMs) {
+		if !n.loop.groups[shard].leads.Load() || ctx.Err() != nil {
+			return
+		}
+		target := shardRange{shard, within.FromMs, within.ToMs}
+		bounded, cancel := context.WithTimeout(ctx, digestWait)
+		err := n.checkRange(bounded, target)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			n.logger.Debug("the copies of a range were not compared", "range", target, "error", err)
+		}
+	}
+}
+
+// checkRange compares the copies of a range.
+func (n *Node) checkRange(ctx context.Context, target shardRange) error {
+	delay := digestRetry
+	for range digestAttempts {
+		found, err := n.digests(ctx, target)
+		if err != nil {
+			n.checks.unreadable.Add(1)
+			return err
+		}
+		v := judgeCopies(found)
+		if v.decided {
+			n.checks.ranges.Add(1)
+			return n.settleRange(ctx, target, &v)
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		delay *= 2
+	}
+	n.checks.undecided.Add(1)
+	return errors.New("the copies stand at different entries, or not all answer")
+}
+
+// copyDigest is one copy's digest; the first of a list is this node's own.
+type copyDigest struct {
+	node string
+	storage.RangeDigest
+	err error // it is not known
+}
+
+// digests asks all copies. An error says that this node's own cannot be read.
+func (n *Node) digests(ctx context.Context, target shardRange) ([]copyDigest, error) {
+	status, err := n.groupStatus(target.shard)
+	if err != nil {
+		return nil, err
+	}
+	own, err := n.DigestRange(ctx, target.shard, target.fromMs, target.toMs)
+	if err != nil {
+		return nil, err
+	}
+	found := []copyDigest{{node: n.options.NodeID, RangeDigest: own}}
+	if n.options.Copies == nil {
+		return found, nil
+	}
+	for _, name := range otherCopies(&status) {
+		d, err := n.options.Copies.Digest(ctx, name, target.shard, target.fromMs, target.toMs)
+		found = append(found, copyDigest{name, d, err})
+	}
+	// The others were asked later: what has been applied here since then, without a change
+	// of the range, is what they may stand at.
+	if since, applied := n.UnchangedSince(target.shard, target.toMs); since == own.Since {
+		found[0].Applied = applied
+	}
+	return found, nil
+}
+
+// copyVerdict is what comparing copies has shown.
+type copyVerdict struct {
+	decided bool
+	bad     []string // nodes whose copies differ from those of a majority
+	differ  string   // not empty: copies differ, and nobody can say which is right
+}
+
+// judgeCopies compares digests. Copies that are equal need not stand at the same entry;
+// one that differs from this node's counts only when both stand for one entry.
+func judgeCopies(found []copyDigest) (v copyVerdict) {
+	own := &found[0]
+	votes := map[storage.Digest][]string{}
+	silent, apart := 0, 0
+	for i := range found {
+		d := &found[i]
+		switch {
+		case d.err != nil:
+			silent++
+		case d.Digest != own.Digest && max(d.Since, own.Since) > min(d.Applied, own.Applied):
+			apart++
+		default:
+			votes[d.Digest] = append(votes[d.Digest], d.node)
+		}
+	}
+	for digest, nodes := range votes {
+		if len(votes) > 1 && 2*len(nodes) > len(found) { // whatever the others say
+			for other, names := range votes {
+				if other != digest {
+					v.bad = append(v.bad, names...)
+				}
+			}
+			slices.Sort(v.bad)
+			v.decided = true
+			return v
+		}
+	}
+	// Who is silent may be the one that would decide between those that differ.
+	v.decided = apart == 0 && (len(votes) == 1 || silent == 0)
+	if v.decided && len(votes) > 1 {
+		v.differ = describeVotes(votes)
+	}
+	return v
+}
+
+func describeVotes(votes map[storage.Digest][]string) (text string) {
+	digests := slices.SortedFunc(maps.Keys(votes), func(a, b storage.Digest) int { return cmp.Compare(votes[a][0], votes[b][0]) })
+	for _, d := range digests {
+		text += fmt.Sprintf("; %v: %d samples of %d series, digest %016x", votes[d], d.Samples, d.Series, d.Sum)
+	}
+	return text[2:]
+}
+
+// settleRange does what a verdict asks for.
+func (n *Node) settleRange(ctx context.Context, target shardRange, v *copyVerdict) (err error) {
+	n.checks.note(target, v.differ)
+	if v.differ != "" {
+		n.checks.mismatches.Add(1)
+		n.logger.Error("copies of a range differ though the checksums of all hold; nothing is changed", "range", target, "copies", v.differ)
+	}
+	for _, name := range v.bad {
+		n.checks.mismatches.Add(1)
+		n.logger.Error("a copy of a range differs from those of the majority; it is going to be replaced", "range", target, "node", name)
+		if name == n.options.NodeID {
+			err = errors.Join(err, n.Suspect(target.shard, target.fromMs, target.toMs))
+		} else {
+			err = errors.Join(err, n.options.Copies.Repair(ctx, name, target.shard, target.fromMs, target.toMs))
+		}
+	}
+	return err
+}
+
+// note remembers, or forgets, that copies differ.
+func (c *checker) note(target shardRange, differ string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case differ == "":
+		delete(c.mu.conflicts, target)
+	case len(c.mu.conflicts) < conflictsMax:
+		if c.mu.conflicts == nil {
+			c.mu.conflicts = map[shardRange]string{}
+		}
+		c.mu.conflicts[target] = differ
+	}
+	c.conflicts.Store(int64(len(c.mu.conflicts)))
+}
+
+// problems tell where copies differ and nobody can say which is right.
+func (c *checker) problems() (list []string) {
+	const most = 8
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for target, differ := range c.mu.conflicts {
+		list = append(list, fmt.Sprintf("the copies of %s differ, and the checksums of all hold: %s", target, differ))
+	}
+	slices.Sort(list)
+	if len(list) > most {
+		list = append(list[:most], fmt.Sprintf("%d more ranges differ", len(list)-most))
+	}
+	return list
+}
+
+// Problems tell what a person should know of this node, the worst first.
+func (n *Node) Problems() []string {
+	list := n.repairer.problems(n.Damages())
+	list = append(list, n.checks.problems()...)
+	return append(list, n.clocks.problems()...)
+}

@@ -1,0 +1,116 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica"
+	"github.com/tickmesh/tickmesh/node/storage"
+)
+
+// Copies asks other nodes about their copies of shards.
+type Copies interface {
+	// Digest gives what the node's DigestRange gives.
+	Digest(ctx context.Context, node string, shard uint16, fromMs, toMs int64) (storage.RangeDigest, error)
+	// OpenRange gives what the node's GiveRange writes.
+	OpenRange(ctx context.Context, node string, shard uint16, fromMs, toMs int64, indexMin uint64) (io.ReadCloser, error)
+	// Repair tells the node that its copy of a range is a bad one, as its Suspect does.
+	Repair(ctx context.Context, node string, shard uint16, fromMs, toMs int64) error
+}
+
+// Bounds of what reading copies costs a node.
+const (
+	digestSamplesPerSecond = 4 << 20 // about 2 % of a core, and 3 MB/s of disk
+	digestsAtOnce          = 2
+	rangesAtOnce           = 2
+)
+
+// reading bounds the reading of copies: for digests here and for others, and for
+// repairs elsewhere.
+type reading struct {
+	pace    *rate.Limiter
+	digests *semaphore.Weighted
+	ranges  *semaphore.Weighted
+}
+
+func newReading() reading {
+	return reading{
+		pace:    rate.NewLimiter(digestSamplesPerSecond, digestSamplesPerSecond),
+		digests: semaphore.NewWeighted(digestsAtOnce), ranges: semaphore.NewWeighted(rangesAtOnce),
+	}
+}
+
+// DigestRange reads what this node has of a shard in [fromMs, toMs], at a bounded pace.
+// What it cannot read is mended from another copy. Errors: those of
+// storage.Engine.RangeDigest; series.ErrUnavailable without a full replica.
+func (n *Node) DigestRange(ctx context.Context, shard uint16, fromMs, toMs int64) (storage.RangeDigest, error) {
+	if status, err := n.groupStatus(shard); err != nil || status.Role != shardmap.Full || status.Installing {
+		return storage.RangeDigest{}, errors.Join(fmt.Errorf("%w: no full copy of shard %d is here", series.ErrUnavailable, shard), err)
+	}
+	if err := n.reading.digests.Acquire(ctx, 1); err != nil {
+		return storage.RangeDigest{}, err
+	}
+	defer n.reading.digests.Release(1)
+	d, err := n.Engine.RangeDigest(ctx, shard, fromMs, toMs, func(samples int) error {
+		n.checks.samples.Add(int64(samples))
+		return n.reading.pace.WaitN(ctx, min(samples, digestSamplesPerSecond))
+	})
+	return d, err
+}
+
+// GiveRange writes what this node has of a shard in [fromMs, toMs], for a repair
+// elsewhere. Errors: those of storage.Engine.ExportRange; series.ErrUnavailable without
+// a full replica, series.ErrOverloaded while too many ranges are given.
+func (n *Node) GiveRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64, to io.Writer) error {
+	if status, err := n.groupStatus(shard); err != nil || status.Role != shardmap.Full || status.Installing {
+		return errors.Join(fmt.Errorf("%w: no full copy of shard %d is here", series.ErrUnavailable, shard), err)
+	}
+	if !n.reading.ranges.TryAcquire(1) {
+		return fmt.Errorf("%w: %d ranges are being given", series.ErrOverloaded, rangesAtOnce)
+	}
+	defer n.reading.ranges.Release(1)
+	bounded, cancel := context.WithTimeout(ctx, rangeWait)
+	defer cancel()
+	return n.Engine.ExportRange(bounded, shard, fromMs, toMs, indexMin, to)
+}
+
+// rangeWait bounds the giving and the fetching of a range, which hold files and
+// generations of the page log.
+const rangeWait = 10 * time.Minute
+
+// HasCopies says whether other nodes have copies of a shard that this node has.
+func (n *Node) HasCopies(shard uint16) bool {
+	v := &n.loop.groups[shard]
+	return v.era.Load() != 0 && !v.lone.Load()
+}
+
+// groupStatus asks the loop. Errors: replica.ErrNoGroup, and why the loop does not run.
+func (n *Node) groupStatus(shard uint16) (status replica.GroupStatus, err error) {
+	if int(shard) >= n.Shards() {
+		return status, replica.ErrNoGroup
+	}
+	failed := n.loop.queue.do(func() { status, err = n.loop.host.Status(shard) })
+	return status, errors.Join(err, failed)
+}
+
+// otherCopies gives the nodes of the other full voters of a group, its leader first.
+func otherCopies(status *replica.GroupStatus) (names []string) {
+	for _, m := range status.Configuration.Members {
+		switch {
+		case m.RaftID == status.RaftID || m.Role != shardmap.Full:
+		case m.Node == status.Leader:
+			names = append([]string{m.Node}, names...)
+		default:
+			names = append(names, m.Node)
+		}
+	}
+	return names
+}

@@ -1,0 +1,394 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+var errOutOfReach = errors.New("not reachable")
+
+func (p testPeers) Digest(ctx context.Context, name string, shard uint16, fromMs, toMs int64) (storage.RangeDigest, error) {
+	n := p.cluster.reach(p.self, name)
+	if n == nil {
+		return storage.RangeDigest{}, errOutOfReach
+	}
+	return n.DigestRange(ctx, shard, fromMs, toMs)
+}
+
+func (p testPeers) OpenRange(ctx context.Context, name string, shard uint16, fromMs, toMs int64, indexMin uint64) (io.ReadCloser, error) {
+	n := p.cluster.reach(p.self, name)
+	if n == nil {
+		return nil, errOutOfReach
+	}
+	var b bytes.Buffer
+	if err := n.GiveRange(ctx, shard, fromMs, toMs, indexMin, &b); err != nil {
+		return nil, err
+	}
+	return io.NopCloser(&b), nil
+}
+
+func (p testPeers) Repair(_ context.Context, name string, shard uint16, fromMs, toMs int64) error {
+	n := p.cluster.reach(p.self, name)
+	if n == nil {
+		return errOutOfReach
+	}
+	return n.Suspect(shard, fromMs, toMs)
+}
+
+const oldMs = int64(1_700_000_000_000) // long closed
+
+// copyCluster is a cluster whose nodes compare copies all the time, with samples of old
+// days in segments.
+func copyCluster(t *testing.T, names []string, roles map[string]shardmap.Role) (c *testCluster, want map[string]float64) {
+	t.Helper()
+	c = newTestCluster(t)
+	c.options = func(_ string, o *Options) { o.DigestInterval = 50 * time.Millisecond }
+	for _, name := range names {
+		c.open(name)
+	}
+	c.create(roles, names...)
+	want = map[string]float64{}
+	for i := range 240 {
+		at := oldMs + int64(i)*600_000
+		c.write(testKey(i%12), at, int64(i), series.BatchID{})
+		want[fmt.Sprintf("%s@%d", testKey(i%12), at)] = float64(i)
+	}
+	for _, name := range names {
+		n := c.reach("", name)
+		c.await("all to be applied on "+name, func() bool { return c.caughtUp(n) })
+		if err := n.Settle(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c, want
+}
+
+// caughtUp says whether a node has applied all that it knows as committed, of groups that
+// have a leader.
+func (c *testCluster) caughtUp(n *Node) bool {
+	groups, err := n.Groups()
+	for i := range groups {
+		g := &groups[i]
+		if g.Leader == "" || g.Role == shardmap.Full && g.EngineApplied < g.Commit {
+			return false
+		}
+	}
+	return err == nil && len(groups) > 0
+}
+
+// TestDamagedCopiesAreMended damages segments of one of two copies, whether it leads or
+// not: readers get right answers or errors, the leader hands over, and what was lost is
+// fetched from the other copy without anybody asking for it.
+func TestDamagedCopiesAreMended(t *testing.T) {
+	t.Parallel()
+	names := []string{"a", "b", "c"}
+	c, want := copyCluster(t, names, roles2())
+	rng := rand.New(rand.NewPCG(1, 21))
+	var repairs int64
+	for round := range 4 {
+		name := names[round%2]
+		c.kill(name)
+		damageSegments(t, c, name, rng)
+		n := c.open(name)
+		for shard := range uint16(testShards) { // it leads, if it can
+			leader := c.reach("", names[1-round%2])
+			if leader.loop.groups[shard].leads.Load() {
+				_ = leader.TransferLeader(shard, name)
+			}
+		}
+		c.mustHave(want)
+		c.await(fmt.Sprintf("the damage of round %d to be found and mended", round), func() bool {
+			return n.repairer.repairs.Load() > 0 && len(n.Damages()) == 0 && len(n.Problems()) == 0
+		})
+		repairs += n.repairer.repairs.Load()
+		c.mustHave(want)
+		c.equalCopies("a", "b")
+		c.write(testKey(round), oldMs+int64(round), 77, series.BatchID{})
+		want[fmt.Sprintf("%s@%d", testKey(round), oldMs+int64(round))] = 77
+		c.mustHave(want)
+	}
+	t.Log(repairs, "repairs")
+}
+
+// damageSegments changes bytes in most segments of a node that does not run.
+func damageSegments(t *testing.T, c *testCluster, name string, rng *rand.Rand) {
+	t.Helper()
+	changed := 0
+	for _, file := range filesBelow(t, c.disks[name], "data") {
+		if path.Ext(file) == segment.FileSuffix && (changed == 0 || rng.IntN(3) > 0) {
+			for range 40 { // many of them meet rollups, which nobody reads
+				flip(t, c.disks[name], file, rng)
+			}
+			changed++
+		}
+	}
+	if changed == 0 {
+		t.Fatal("there are no segments")
+	}
+}
+
+// equalCopies waits until two nodes have the same of every shard.
+func (c *testCluster) equalCopies(one, other string) {
+	c.t.Helper()
+	for shard := range uint16(testShards) {
+		c.await(fmt.Sprintf("equal copies of shard %d", shard), func() bool {
+			a, err := c.reach("", one).DigestRange(context.Background(), shard, scan.TimeMsMin, scan.TimeMsMax)
+			if err != nil {
+				return false
+			}
+			b, err := c.reach("", other).DigestRange(context.Background(), shard, scan.TimeMsMin, scan.TimeMsMax)
+			return err == nil && a.Digest == b.Digest && a.Applied == b.Applied
+		})
+	}
+}
+
+// forge changes a sample in one copy alone, as a bug would.
+func forge(t *testing.T, n *Node, key series.Key, timeMs, value int64) {
+	t.Helper()
+	shard := key.Shard(testShards)
+	var e series.BatchEncoder
+	e.Append(e.Define(key), timeMs, value, 0)
+	batch := e.AppendTo(nil)
+	body := append(storage.AppendBatchHeader(storage.AppendEntryTime(nil, timeMs), series.BatchID{}, len(batch)), batch...)
+	entry := storage.Entry{Kind: storage.EntrySamples, Shard: shard, Term: 1, Index: n.Applied(shard), Body: body}
+	if err := n.Engine.Apply(0, &entry); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Settle(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOneCopyOfThreeDiffers: the two that agree are right, whoever leads.
+func TestOneCopyOfThreeDiffers(t *testing.T) {
+	t.Parallel()
+	names := []string{"a", "b", "d"}
+	c, want := copyCluster(t, names, roles2())
+	for i, name := range names {
+		forge(t, c.reach("", name), testKey(1), oldMs+600_000, int64(1000+i)) // each round another one
+		forge(t, c.reach("", name), testKey(2), oldMs+7, int64(1000+i))       // a sample that nobody else has
+		c.await("the copy of "+name+" to be mended", func() bool { return c.reach("", name).repairer.repairs.Load() > 0 })
+		for _, other := range names {
+			c.equalCopies(names[0], other)
+		}
+		c.mustHave(want)
+	}
+}
+
+// TestTwoCopiesDiffer: with two copies whose checksums hold nobody knows which one is
+// right. Nothing is changed, and a person is told.
+func TestTwoCopiesDiffer(t *testing.T) {
+	t.Parallel()
+	names := []string{"a", "b", "c"}
+	c, _ := copyCluster(t, names, roles2())
+	key := testKey(1)
+	forge(t, c.reach("", "a"), key, oldMs+600_000, 1000)
+	told := func() (text string) {
+		for _, name := range []string{"a", "b"} {
+			text += strings.Join(c.reach("", name).Problems(), "\n")
+		}
+		return text
+	}
+	c.await("the difference to be told", func() bool {
+		return strings.Contains(told(), fmt.Sprintf("the copies of shard %d from", key.Shard(testShards)))
+	})
+	passes := c.reach("", "a").checks.passes.Load() + c.reach("", "b").checks.passes.Load()
+	c.await("further passes", func() bool {
+		return c.reach("", "a").checks.passes.Load()+c.reach("", "b").checks.passes.Load() > passes+4
+	})
+	for _, name := range []string{"a", "b"} {
+		if n := c.reach("", name); n.repairer.repairs.Load() > 0 {
+			t.Errorf("node %s has replaced something", name)
+		}
+	}
+	// It is forgotten when the copies are equal again.
+	forge(t, c.reach("", "b"), key, oldMs+600_000, 1000)
+	c.await("the difference to be forgotten", func() bool { return told() == "" })
+}
+
+// TestJudgeCopies compares with rules that are written down one by one.
+func TestJudgeCopies(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		found := make([]copyDigest, rapid.IntRange(1, 3).Draw(t, "copies"))
+		for i := range found {
+			d := &found[i]
+			d.node = string(rune('a' + i))
+			d.Sum = rapid.Uint64Range(0, 1).Draw(t, "sum")
+			d.Since = rapid.Uint64Range(1, 3).Draw(t, "since")
+			d.Applied = d.Since + rapid.Uint64Range(0, 2).Draw(t, "length")
+			if i > 0 && rapid.IntRange(0, 4).Draw(t, "silent") == 0 {
+				d.err = errOutOfReach
+			}
+		}
+		v := judgeCopies(found)
+		equal := func(a, b *copyDigest) bool { return a.err == nil && b.err == nil && a.Digest == b.Digest }
+		apart := func(a, b *copyDigest) bool { // they differ, and need not stand at one entry
+			return a.err == nil && b.err == nil && a.Digest != b.Digest && (a.Since > b.Applied || b.Since > a.Applied)
+		}
+		for _, bad := range v.bad {
+			at := slices.IndexFunc(found, func(d copyDigest) bool { return d.node == bad })
+			others := 0
+			for i := range found {
+				if i != at && found[i].err == nil && found[i].Digest != found[at].Digest {
+					others++
+				}
+			}
+			if 2*others <= len(found) {
+				t.Fatalf("%s is said to be bad by %d of %d", bad, others, len(found))
+			}
+			if at > 0 && apart(&found[at], &found[0]) {
+				t.Fatalf("%s is said to be bad, and may stand at another entry", bad)
+			}
+		}
+		same := true
+		for i := range found {
+			same = same && (found[i].err != nil || equal(&found[i], &found[0]))
+		}
+		if same && (!v.decided || v.differ != "" || len(v.bad) > 0) {
+			t.Fatalf("all that answer are equal: %+v", v)
+		}
+		if !same && v.decided && v.differ == "" && len(v.bad) == 0 {
+			t.Fatalf("they differ, and it is said that they do not")
+		}
+		if v.differ != "" {
+			for i := range found {
+				if found[i].err != nil || apart(&found[i], &found[0]) {
+					t.Fatalf("it is said that nobody knows, and %s may", found[i].node)
+				}
+			}
+		}
+	})
+}
+
+// TestClocksOfMembers: a node whose clock is a year ahead cuts nothing, and the others cut
+// what is too old by theirs.
+func TestClocksOfMembers(t *testing.T) {
+	t.Parallel()
+	names := []string{"a", "b", "c"}
+	c := newTestCluster(t)
+	var wrong atomic.Int64
+	wrong.Store(int64(365 * 24 * time.Hour))
+	clock := func(name string) func() time.Time {
+		if name != "a" {
+			return time.Now
+		}
+		return func() time.Time { return time.Now().Add(time.Duration(wrong.Load())) }
+	}
+	c.clock = clock
+	c.options = func(name string, o *Options) {
+		o.Clock, o.Retention, o.FlushInterval = clock(name), 30*24*time.Hour, 20*time.Millisecond
+	}
+	for _, name := range names {
+		c.open(name)
+	}
+	c.create(roles2(), names...)
+	nowMs := time.Now().UnixMilli()
+	want := map[string]float64{}
+	put := func(i int, at int64) {
+		c.write(testKey(i), at, int64(i), series.BatchID{})
+		if at > nowMs-29*24*3600_000 {
+			want[fmt.Sprintf("%s@%d", testKey(i), at)] = float64(i)
+		}
+	}
+	for i := range 24 {
+		put(i, nowMs-int64(i)*1000)
+	}
+	a := c.reach("", "a")
+	c.await("a and b to lead a shard each", func() bool {
+		leads := 0
+		for shard, name := range []string{"a", "b"} {
+			for _, other := range names {
+				if n := c.reach("", other); other != name && n.loop.groups[shard].leads.Load() {
+					_ = n.TransferLeader(uint16(shard), name)
+				}
+			}
+			leads += countIf(c.reach("", name).loop.groups[shard].leads.Load())
+		}
+		return leads == 2
+	})
+	for i := range 24 {
+		put(i, nowMs-40*24*3600_000)
+	}
+	c.await("a to hold its retention", a.clocks.holds)
+	// What the others lead is cut by their clocks.
+	c.await("the others to cut", func() bool {
+		for shard := range uint16(testShards) {
+			if n := c.reach("", "b"); n.loop.groups[shard].leads.Load() && n.ShardStats(shard).CutMs > 0 {
+				return true
+			}
+		}
+		return false
+	})
+	for shard := range uint16(testShards) {
+		for _, name := range []string{"a", "b"} {
+			if cut := c.reach("", name).ShardStats(shard).CutMs; cut > nowMs-29*24*3600_000 {
+				t.Errorf("shard %d on %s is cut at %s", shard, name, time.UnixMilli(cut))
+			}
+		}
+	}
+	got := c.read()
+	for key, value := range want {
+		if got[key] != value {
+			t.Errorf("%s is %v, want %v", key, got[key], value)
+		}
+	}
+	for _, name := range names {
+		if text := strings.Join(c.reach("", name).Problems(), "\n"); !strings.Contains(text, "clocks differ") {
+			t.Errorf("node %s says %q", name, text)
+		}
+	}
+	wrong.Store(0)
+	c.await("a to cut once its clock is right", func() bool {
+		put(0, nowMs) // nodes that say nothing do not tell their clocks here
+		for shard := range uint16(testShards) {
+			if a.loop.groups[shard].leads.Load() && a.ShardStats(shard).CutMs > 0 {
+				return !a.clocks.holds()
+			}
+		}
+		return a.groupFigures().leading == 0 && !a.clocks.holds()
+	})
+}
+
+// TestJudgeClocks: a clock counts when more than half of those that were heard agree with
+// it, itself included.
+func TestJudgeClocks(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for _, test := range []struct {
+		ahead  []time.Duration
+		others int
+		want   error
+	}{
+		{nil, 0, nil},
+		{nil, 2, errClockAlone},
+		{[]time.Duration{0}, 2, nil},
+		{[]time.Duration{59 * time.Minute}, 1, nil},
+		{[]time.Duration{-61 * time.Minute}, 1, errClockDiffer},
+		{[]time.Duration{year, 0}, 2, nil},
+		{[]time.Duration{year, -year}, 2, errClockDiffer},
+		{[]time.Duration{year, year}, 2, errClockDiffer},
+		{[]time.Duration{year, year, 0, 0}, 4, nil},
+		{[]time.Duration{year, year, 0}, 4, errClockDiffer},
+	} {
+		if err := judgeClocks(test.ahead, test.others); !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
+			t.Errorf("%v of %d: %v, want %v", test.ahead, test.others, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/storage"
+)
+
+// shardRange is a closed range of time of a shard, in ms.
+type shardRange struct {
+	shard        uint16
+	fromMs, toMs int64
+}
+
+func (r shardRange) String() string {
+	return fmt.Sprintf("shard %d from %s to %s", r.shard, dayTime(r.fromMs), dayTime(r.toMs))
+}
+
+func dayTime(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04") }
+
+const (
+	repairLook     = 200 * time.Millisecond
+	repairDelayMin = time.Second
+	repairDelayMax = time.Minute
+	suspectsMax    = 1024
+	awaitWait      = time.Minute
+)
+
+// repairer mends ranges that cannot be read here, or that most other copies have
+// otherwise, one after the other, by what another node has.
+type repairer struct {
+	mu struct {
+		sync.Mutex
+		suspects map[shardRange]bool
+		tries    map[shardRange]*repairTry // of what is not mended yet
+	}
+	repairs, failures, series, samples atomic.Int64
+	pending                            atomic.Int64
+}
+
+// repairTry is what became of the attempts for one range.
+type repairTry struct {
+	next  time.Time
+	delay time.Duration
+	err   error
+}
+
+func (r *repairer) init() {
+	r.mu.suspects, r.mu.tries = map[shardRange]bool{}, map[shardRange]*repairTry{}
+}
+
+// Suspect says that what this node has of a shard in [fromMs, toMs] is not what most
+// other copies have: it is going to be fetched from one of them. Errors:
+// series.ErrUnavailable without a full replica, series.ErrOverloaded when much waits.
+func (n *Node) Suspect(shard uint16, fromMs, toMs int64) error {
+	if status, err := n.groupStatus(shard); err != nil || status.Role != shardmap.Full || status.Lone {
+		return errors.Join(fmt.Errorf("%w: shard %d cannot be repaired here", series.ErrUnavailable, shard), err)
+	}
+	targets := []shardRange{{shard, fromMs, toMs}}
+	if toMs-fromMs > repairWidthMax.Milliseconds() {
+		// What others have nothing in, and this node has something: day by day.
+		targets = targets[:0]
+		for _, within := range n.DigestRanges(shard, toMs) {
+			if within.FromMs >= fromMs && within.ToMs <= toMs && within.ToMs-within.FromMs <= repairWidthMax.Milliseconds() {
+				targets = append(targets, shardRange{shard, within.FromMs, within.ToMs})
+			}
+		}
+	}
+	r := &n.repairer
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.mu.suspects)+len(targets) > suspectsMax {
+		return fmt.Errorf("%w: %d ranges wait to be repaired", series.ErrOverloaded, len(r.mu.suspects))
+	}
+	for _, target := range targets {
+		r.mu.suspects[target] = true
+	}
+	return nil
+}
+
+// repairWidthMax is what can be repaired at once: a month.
+const repairWidthMax = 31 * 24 * time.Hour
+
+// repairRanges mends one range after the other until the node closes.
+func (n *Node) repairRanges() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	n.stopped.Go(func() { <-n.stop; cancel() })
+	ticker := time.NewTicker(repairLook)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-n.stop:
+			return
+		case <-ticker.C:
+		}
+		for _, target := range n.repairer.due(n.Damages(), time.Now()) {
+			if n.stopping() {
+				return
+			}
+			err := n.repair(ctx, target)
+			if ctx.Err() != nil {
+				return
+			}
+			n.repairer.ended(target, err, time.Now())
+		}
+	}
+}
+
+// due gives the ranges to try now, and forgets what is no more.
+func (r *repairer) due(damages []storage.Damage, now time.Time) (due []shardRange) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wanted := map[shardRange]bool{}
+	for target := range r.mu.suspects {
+		wanted[target] = true
+	}
+	for i := range damages {
+		wanted[shardRange{damages[i].Shard, damages[i].FromMs, damages[i].ToMs}] = true
+	}
+	for target := range r.mu.tries {
+		if !wanted[target] {
+			delete(r.mu.tries, target)
+		}
+	}
+	for target := range wanted {
+		if try := r.mu.tries[target]; try == nil || !now.Before(try.next) {
+			due = append(due, target)
+		}
+	}
+	r.pending.Store(int64(len(wanted)))
+	slices.SortFunc(due, func(a, b shardRange) int {
+		return cmp.Or(cmp.Compare(a.shard, b.shard), cmp.Compare(a.fromMs, b.fromMs))
+	})
+	return due
+}
+
+// ended notes what became of an attempt.
+func (r *repairer) ended(target shardRange, err error, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		delete(r.mu.suspects, target)
+		delete(r.mu.tries, target)
+		return
+	}
+	r.failures.Add(1)
+	try := r.mu.tries[target]
+	if try == nil {
+		try = &repairTry{}
+		r.mu.tries[target] = try
+	}
+	try.delay = min(max(2*try.delay, repairDelayMin), repairDelayMax)
+	try.next, try.err = now.Add(try.delay), err
+}
+
+// why gives the reason why a range is not mended yet; nil: it was not tried.
+func (r *repairer) why(target shardRange) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if try := r.mu.tries[target]; try != nil {
+		return try.err
+	}
+	return nil
+}
+
+// What keeps a range from being mended.
+var (
+	errNoCopy  = errors.New("there is no other copy")
+	errHanding = errors.New("the shard is being handed over to a good copy")
+)
+
+// repair mends one range. While this node leads the shard it hands that over first:
+// reads of what is damaged give errors here.
+func (n *Node) repair(ctx context.Context, target shardRange) error {
+	status, err := n.groupStatus(target.shard)
+	if err != nil {
+		return err
+	}
+	names := otherCopies(&status)
+	switch {
+	case len(names) == 0 || n.options.Copies == nil:
+		return errNoCopy
+	case status.Leads:
+		if err := n.TransferLeader(target.shard, ""); err != nil {
+			return fmt.Errorf("hand over the shard: %w", err)
+		}
+		n.logger.Warn("a shard is handed over, since a part of it is damaged here", "range", target)
+		return errHanding
+	}
+	start := time.Now()
+	var problems []error
+	for _, name := range names {
+		bounded, cancel := context.WithTimeout(ctx, rangeWait)
+		done, err := n.RepairRange(bounded, target.shard, target.fromMs, target.toMs, &copySource{n, name})
+		cancel()
+		if err == nil {
+			n.repairer.repairs.Add(1)
+			n.repairer.series.Add(done.Series)
+			n.repairer.samples.Add(done.Samples)
+			n.logger.Info("a range was repaired", "range", shardRange{done.Shard, done.FromMs, done.ToMs}, "from", name, "series", done.Series,
+				"samples", done.Samples, "segments", done.Excluded, "took_ms", time.Since(start).Milliseconds())
+			return nil
+		}
+		problems = append(problems, fmt.Errorf("from node %s: %w", name, err))
+	}
+	err = errors.Join(problems...)
+	n.logger.Warn("a range could not be repaired; it will be tried again", "range", target, "error", err)
+	return err
+}
+
+// copySource is another node's copy, as a source of ranges.
+type copySource struct {
+	node *Node
+	name string
+}
+
+// OpenRange implements storage.RepairSource.
+func (s *copySource) OpenRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64) (io.ReadCloser, error) {
+	return s.node.options.Copies.OpenRange(ctx, s.name, shard, fromMs, toMs, indexMin)
+}
+
+// AwaitApplied implements storage.RepairSource.
+func (s *copySource) AwaitApplied(ctx context.Context, shard uint16, index uint64) error {
+	bounded, cancel := context.WithTimeout(ctx, awaitWait)
+	defer cancel()
+	return s.node.loop.applied[shard].await(bounded, index)
+}
+
+// problems tell what a person should know of damage.
+func (r *repairer) problems(damages []storage.Damage) (list []string) {
+	const most = 8
+	for i := range damages {
+		if len(list) == most {
+			return append(list, fmt.Sprintf("%d more parts of segments are damaged", len(damages)-most))
+		}
+		d := &damages[i]
+		target := shardRange{d.Shard, d.FromMs, d.ToMs}
+		line := fmt.Sprintf("%s cannot be read (%s): it is fetched from another copy", target, d.Reason)
+		if err := r.why(target); err != nil {
+			line = fmt.Sprintf("%s cannot be read (%s), and is not repaired yet: %v", target, d.Reason, err)
+		}
+		list = append(list, line)
+	}
+	return list
+}

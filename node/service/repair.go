@@ -1,0 +1,41 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/rpc"
+	"github.com/tickmesh/tickmesh/node/storage"
+)
+
+// Digest implements rpc.Node.
+func (s *Service) Digest(ctx context.Context, shard uint16, fromMs, toMs int64) (*rpc.Digest, error) {
+	d, err := s.node.DigestRange(ctx, shard, fromMs, toMs)
+	if err != nil {
+		return nil, ofDamage(err)
+	}
+	return &rpc.Digest{AppliedIndex: d.Applied, UnchangedSince: d.Since, Bytes: d.AppendTo(nil)}, nil
+}
+
+// ExportRange implements rpc.Node.
+func (s *Service) ExportRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64, to io.Writer) error {
+	return ofDamage(s.node.GiveRange(ctx, shard, fromMs, toMs, indexMin, to))
+}
+
+// RepairShard implements rpc.Node.
+func (s *Service) RepairShard(_ context.Context, shard uint16, fromMs, toMs int64) error {
+	return s.node.Suspect(shard, fromMs, toMs)
+}
+
+// HeardClock implements rpc.Node.
+func (s *Service) HeardClock(from string, timeMs int64) { s.node.HeardClock(from, timeMs) }
+
+// ofDamage says that what cannot be read here may be read elsewhere, or later.
+func ofDamage(err error) error {
+	if storage.IsDamage(err) {
+		return fmt.Errorf("%w: %w", series.ErrUnavailable, err)
+	}
+	return err
+}
