@@ -18,6 +18,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdstore"
+	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/agent"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 )
@@ -144,15 +145,20 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 	}
 	plan := applyMemoryPlan(s.memoryLimit, s.pageFileBytes)
 	plan.log(logger)
+	ctx, unfit := context.WithCancelCause(ctx)
+	defer unfit(nil)
 	m, err := startMember(ctx, memberOptions{
 		id: s.nodeID, zone: s.zone, cluster: s.cluster, rpcAddr: string(s.rpcAddr), advertiseAddr: string(s.advertiseAddr), store: store,
 		node: s.nodeOptions(plan, shards, &s.seriesLimitSettings, logger, points), serverTLS: serverTLS, clientTLS: clientTLS, logger: logger,
-		moveRate: uint64(s.moveRate),
+		unfit: unfit, moveRate: uint64(s.moveRate),
 	})
 	if err != nil {
 		return err
 	}
 	err = s.watch(ctx, m, logger)
+	if cause := context.Cause(ctx); errors.Is(cause, node.ErrShards) {
+		err = dataDirError(s.dataDir, cause)
+	}
 	logger.Info("stopping: other nodes take over what this one leads")
 	return errors.Join(err, m.Close(ctx))
 }

@@ -35,6 +35,7 @@ type memberOptions struct {
 	moveRate               uint64       // bytes per second, to others and from them; 0: no bound
 	serverTLS, clientTLS   credentials.TransportCredentials
 	logger                 *slog.Logger
+	unfit                  func(error) // hears that the data folder can never take part; nil: nobody does
 }
 
 // member is a storage node of a cluster, with all that joins it to the others.
@@ -84,7 +85,7 @@ func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	m.cancel = cancel
 	m.agent, err = agent.Start(ctx, agent.Options{
-		Store: o.store, Node: m.node, DataDir: options.DataDir, Cluster: o.cluster, Info: m.info, Seen: m.seen, Logger: m.logger,
+		Store: o.store, Node: m.node, DataDir: options.DataDir, Cluster: o.cluster, Info: m.info, Seen: m.seen, Unfit: o.unfit, Logger: m.logger,
 	})
 	if err != nil {
 		return m, err
@@ -145,7 +146,7 @@ func (m *member) address() string {
 func (m *member) info() shardmap.NodeInfo {
 	capacity, used := diskOf(m.options.node.DataDir)
 	return shardmap.NodeInfo{
-		ID: m.options.id, Incarnation: m.node.Incarnation(), RPCAddress: m.address(), Zone: m.options.zone,
+		ID: m.options.id, Incarnation: m.node.Incarnation(), Former: m.node.FormerIncarnations(), RPCAddress: m.address(), Zone: m.options.zone,
 		CapacityBytes: int64(capacity), UsedBytes: int64(used), StartedMs: m.started.UnixMilli(), Version: programVersion,
 	}
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -91,29 +92,20 @@ func (l *loop) tick() {
 
 // adopt makes and ends replicas as the map says. The map is never older than the one
 // before.
-func (l *loop) adopt(m *shardmap.Map) {
+func (l *loop) adopt(m *shardmap.Map) error {
 	if len(m.Rows) != len(l.groups) {
-		l.logger.Error("a shard map does not fit the data folder", "map_shards", len(m.Rows), "folder_shards", len(l.groups))
-		return
+		return fmt.Errorf("%w: it has %d shards, cluster %q has %d; start the node on an empty data folder", ErrShards, len(l.groups), m.Cluster, len(m.Rows))
 	}
 	l.rows = m.Rows
-	l.onNodes(l.othersIn(m))
 	l.placeAll()
 	l.lookAtAll()
 	l.stepAll()
+	return nil
 }
 
-// othersIn counts the nodes that a map names besides this one.
-func (l *loop) othersIn(m *shardmap.Map) int {
-	names := map[string]bool{}
-	for i := range m.Rows {
-		for _, member := range m.Rows[i].Members {
-			names[member.Node] = true
-		}
-	}
-	delete(names, l.node)
-	return len(names)
-}
+// ErrShards says that a data folder was made for another number of shards than the
+// cluster has: before the cluster was. The node cannot take part with it.
+var ErrShards = errors.New("the data folder was made for another number of shards")
 
 func (l *loop) placeAll() {
 	for shard := range l.rows {

@@ -251,9 +251,12 @@ func (n *Node) aloneMap() *shardmap.Map {
 
 // AdoptMap gives the node a shard map, which must not be older than one before. It
 // returns when the replicas that the map asks for are there, or being made. An error
-// says that it was not adopted.
-func (n *Node) AdoptMap(m *shardmap.Map) error {
-	return n.loop.queue.do(func() { n.loop.adopt(m) })
+// says that it was not adopted: ErrShards for good.
+func (n *Node) AdoptMap(m *shardmap.Map) (err error) {
+	if failed := n.loop.queue.do(func() { err = n.loop.adopt(m) }); failed != nil {
+		return failed
+	}
+	return err
 }
 
 // recycledFiles is how many trimmed files of the log are kept to be written again:

@@ -17,6 +17,16 @@ type NodeInfo struct {
 	Version       string
 	ClusterID     string `json:",omitempty"` // Map.ID that it has seen; empty: none yet
 	Epoch         uint64 `json:",omitempty"` // newest epoch that it has seen
+	// Former are incarnations that the node's data folder had before. It is told to
+	// Register, and not kept.
+	Former []string `json:"-"`
+}
+
+// Succeeds says whether the process that says n takes the entry of another one over: it
+// is the same node at the same address, started again on the same data folder. That one
+// process only can use a folder says that the other one is gone.
+func (n NodeInfo) Succeeds(held NodeInfo) bool {
+	return held.RPCAddress == n.RPCAddress && (held.Incarnation == n.Incarnation || slices.Contains(n.Former, held.Incarnation))
 }
 
 // Validate checks the fields that others rely on. Errors: ErrNode.

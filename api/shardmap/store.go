@@ -124,8 +124,8 @@ type Store interface {
 	SetManager(ctx context.Context, manager string) error
 
 	// Register enters a node under a lease, and its incarnation among the known ones.
-	// A process with the same incarnation and address takes over at once: it is the
-	// same node, started again. Errors: ErrNodeHeld, ErrRetired, ErrNode.
+	// A process that succeeds the registered one takes over at once, see
+	// NodeInfo.Succeeds. Errors: ErrNodeHeld, ErrRetired, ErrNode.
 	Register(ctx context.Context, info NodeInfo) (Registration, error)
 
 	// Retire marks an incarnation so that it cannot register again. One that is

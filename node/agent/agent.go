@@ -34,7 +34,10 @@ type Options struct {
 	Info func() shardmap.NodeInfo
 	// Seen hears of every view of the store: addresses of nodes, and whether the
 	// store answers. It must not block.
-	Seen   func(view shardmap.View)
+	Seen func(view shardmap.View)
+	// Unfit hears that the node can never take part with its data folder, and why. nil:
+	// nobody does.
+	Unfit  func(error)
 	Logger *slog.Logger
 }
 
@@ -138,6 +141,9 @@ func (a *Agent) watch(ctx context.Context) {
 		if view.Map != nil {
 			if err := a.Adopt(view.Map); err != nil {
 				a.logger.Error("a shard map is refused", "epoch", view.Map.Epoch, "error", err)
+				if errors.Is(err, node.ErrShards) && a.options.Unfit != nil {
+					a.options.Unfit(err)
+				}
 			}
 			sleep(ctx, adoptInterval)
 		}

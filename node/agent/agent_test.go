@@ -8,16 +8,21 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/api/shardmap/memstore"
 	"github.com/tickmesh/tickmesh/node"
 )
 
 // fakeNode takes maps, or fails to.
 type fakeNode struct {
 	failing bool
+	unfit   bool
 	adopted []uint64 // epochs
 }
 
 func (n *fakeNode) AdoptMap(m *shardmap.Map) error {
+	if n.unfit {
+		return node.ErrShards
+	}
 	if n.failing {
 		return errors.New("the disk is full")
 	}
@@ -63,5 +68,25 @@ func TestMapIsNotLost(t *testing.T) {
 	}
 	if kept, err := ReadMap(a.options.DataDir); err != nil || kept == nil || kept.Epoch != 4 {
 		t.Errorf("kept %v, %v; want epoch 4", kept, err)
+	}
+}
+
+// TestUnfit ends a node whose data folder was made for another number of shards.
+func TestUnfit(t *testing.T) {
+	server := memstore.NewServer()
+	store := server.Open(shardmap.Seen{})
+	ctx, unfit := context.WithCancelCause(t.Context())
+	a, err := Start(ctx, Options{Store: store, Node: &fakeNode{unfit: true}, DataDir: t.TempDir(), Cluster: "c", Logger: slog.New(slog.DiscardHandler),
+		Info:  func() shardmap.NodeInfo { return shardmap.NodeInfo{ID: "a", Incarnation: strings.Repeat("ab", 16), RPCAddress: "a:1"} },
+		Unfit: unfit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.CompareAndSwap(ctx, 0, *testMap(1)); err != nil {
+		t.Fatal(err)
+	}
+	a.Run(ctx)
+	if cause := context.Cause(ctx); !errors.Is(cause, node.ErrShards) {
+		t.Errorf("it ended because of %v", cause)
 	}
 }

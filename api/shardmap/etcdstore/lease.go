@@ -171,7 +171,7 @@ func (s *Store) enter(ctx context.Context, client *clientv3.Client, info shardma
 		if slices.Contains(e.known, shardmap.Incarnation{ID: info.Incarnation, Retired: true}) {
 			return 0, fmt.Errorf("%w: incarnation %s of %s", shardmap.ErrRetired, info.Incarnation, info.ID)
 		}
-		if held, is := e.holder(); is && (held.Incarnation != info.Incarnation || held.RPCAddress != info.RPCAddress) {
+		if held, is := e.holder(); is && !info.Succeeds(held) {
 			return 0, fmt.Errorf("%w: %s at %s, incarnation %s", shardmap.ErrNodeHeld, info.ID, held.RPCAddress, held.Incarnation)
 		}
 		known, err := json.Marshal(shardmap.Newest(e.known, info.Incarnation))

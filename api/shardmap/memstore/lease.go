@@ -39,12 +39,13 @@ func (s *Store) Register(ctx context.Context, info shardmap.NodeInfo) (shardmap.
 		return nil, fmt.Errorf("%w: incarnation %s of %s", shardmap.ErrRetired, info.Incarnation, info.ID)
 	}
 	if held := s.server.mu.nodes[info.ID]; held != nil {
-		if held.info.Incarnation != info.Incarnation || held.info.RPCAddress != info.RPCAddress {
+		if !info.Succeeds(held.info) {
 			return nil, fmt.Errorf("%w: %s at %s, incarnation %s", shardmap.ErrNodeHeld, info.ID, held.info.RPCAddress, held.info.Incarnation)
 		}
 		s.server.dropLocked(held)
 	}
 	s.server.mu.incarnations[info.ID] = shardmap.Newest(known, info.Incarnation)
+	info.Former = nil // told, not kept
 	r := &registration{store: s, info: info, lost: make(chan struct{})}
 	s.server.mu.nodes[info.ID] = r
 	s.server.notifyLocked()
@@ -67,6 +68,7 @@ func (r *registration) Update(ctx context.Context, info shardmap.NodeInfo) error
 	if r.ended {
 		return fmt.Errorf("%w: the entry of %s is lost", shardmap.ErrNodeHeld, r.info.ID)
 	}
+	info.Former = nil
 	r.info = info
 	r.store.server.notifyLocked()
 	return nil

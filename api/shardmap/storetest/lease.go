@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"reflect"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -14,10 +15,10 @@ func testRegister(t *testing.T, b Backend) {
 	info := node("a", 1)
 	entry, err := store.Register(ctx, info)
 	must(t, err)
-	await(t, views, "the node", func(v shardmap.View) bool { return v.Nodes["a"] == info })
+	await(t, views, "the node", func(v shardmap.View) bool { return reflect.DeepEqual(v.Nodes["a"], info) })
 	info.UsedBytes, info.Epoch, info.ClusterID = 50, 3, Hex(77)
 	must(t, entry.Update(ctx, info))
-	view := await(t, views, "its use", func(v shardmap.View) bool { return v.Nodes["a"] == info })
+	view := await(t, views, "its use", func(v shardmap.View) bool { return reflect.DeepEqual(v.Nodes["a"], info) })
 	if known := view.Incarnations["a"]; len(known) != 1 || known[0].ID != Hex(1) || known[0].Retired {
 		t.Fatalf("known incarnations are %v", known)
 	}
@@ -62,6 +63,15 @@ func testTwin(t *testing.T, b Backend) {
 	if len(view.Nodes) != 1 {
 		t.Fatalf("nodes are %v", view.Nodes)
 	}
+	later := node("a", 3) // the same folder after a power cut, which made it another incarnation
+	later.Former = []string{Hex(7), Hex(1)}
+	moved := later
+	moved.RPCAddress = "elsewhere:6183"
+	_, err = one.Register(ctx, moved)
+	mustBe(t, err, shardmap.ErrNodeHeld)
+	_, err = one.Register(ctx, later)
+	must(t, err)
+	awaitClosed(t, again.Lost(), "the entry of the incarnation before ends")
 }
 
 func testLeaseEnds(t *testing.T, b Backend) {
