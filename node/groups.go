@@ -97,6 +97,7 @@ func (l *loop) adopt(m *shardmap.Map) error {
 		return fmt.Errorf("%w: it has %d shards, cluster %q has %d; start the node on an empty data folder", ErrShards, len(l.groups), m.Cluster, len(m.Rows))
 	}
 	l.rows = m.Rows
+	l.onNodes(l.othersIn(m))
 	l.placeAll()
 	l.lookAtAll()
 	l.stepAll()
@@ -106,6 +107,18 @@ func (l *loop) adopt(m *shardmap.Map) error {
 // ErrShards says that a data folder was made for another number of shards than the
 // cluster has: before the cluster was. The node cannot take part with it.
 var ErrShards = errors.New("the data folder was made for another number of shards")
+
+// othersIn counts the nodes that a map names besides this one.
+func (l *loop) othersIn(m *shardmap.Map) int {
+	names := map[string]bool{}
+	for i := range m.Rows {
+		for _, member := range m.Rows[i].Members {
+			names[member.Node] = true
+		}
+	}
+	delete(names, l.node)
+	return len(names)
+}
 
 func (l *loop) placeAll() {
 	for shard := range l.rows {
