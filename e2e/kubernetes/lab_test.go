@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -213,6 +214,49 @@ func testMachineLoss(t *testing.T, r *lab.Rack, hasSamples func(context.Context)
 			return err
 		}
 		return hasSamples(ctx)
+	})
+}
+
+// A board is replaced: a machine that was never there joins, and goes for good.
+func TestNewMachine(t *testing.T) {
+	r := needLab(t)
+	phase(t, "a new machine joins", func(ctx context.Context) error {
+		if err := r.PowerOn(ctx, "node4"); err != nil {
+			return err
+		}
+		return r.WaitNodes(ctx, 4)
+	})
+	phase(t, "it is taken away", func(ctx context.Context) error {
+		if err := r.PowerOff(ctx, "node4"); err != nil {
+			return err
+		}
+		if _, err := r.Kubectl(ctx, "delete", "node/node4"); err != nil {
+			return err
+		}
+		return r.WaitNodes(ctx, 3)
+	})
+}
+
+// The programs that the product's tests need are there: Envoy as an image, and helm.
+func TestPrograms(t *testing.T) {
+	r := needLab(t)
+	phase(t, "Envoy runs in a pod", func(ctx context.Context) error {
+		_, err := r.Kubectl(ctx, "run", "envoy", "--image=lab.local/envoy:1", "--image-pull-policy=Never", "--restart=Never", "--", "--version")
+		if err != nil {
+			return err
+		}
+		if err := r.WaitOutput(ctx, "Succeeded", "get", "pod/envoy", "--output=jsonpath={.status.phase}"); err != nil {
+			return err
+		}
+		output, err := r.Kubectl(ctx, "logs", "pod/envoy")
+		if err == nil && !strings.Contains(output, "/1.40.0/") {
+			err = fmt.Errorf("Envoy says %q", output)
+		}
+		_, deleted := r.Kubectl(ctx, "delete", "pod/envoy")
+		return errors.Join(err, deleted)
+	})
+	phase(t, "helm lists releases", func(ctx context.Context) error {
+		return r.Command(ctx, "helm", "list", "--all-namespaces").Run()
 	})
 }
 

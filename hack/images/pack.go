@@ -118,8 +118,8 @@ func cutMode(text string, otherwise fs.FileMode) (string, fs.FileMode, error) {
 		return path, otherwise, nil
 	}
 	bits, err := strconv.ParseUint(octal, 8, 12)
-	if err != nil {
-		return "", 0, fmt.Errorf("no mode: %q", text)
+	if err != nil || bits > 0o1777 {
+		return "", 0, fmt.Errorf("no mode up to 1777: %q", text)
 	}
 	mode := fs.FileMode(bits & 0o777)
 	if bits&0o1000 != 0 {
