@@ -64,22 +64,25 @@ func (n *Node) WriteParts(ctx context.Context, frame *series.Frame) ([]PartOutco
 	return w.outcomes, nil
 }
 
-// StartWrite is WriteParts for callers that have many frames under way: it waits for
-// room only. done is called once, perhaps before StartWrite returns, and must not block:
-// while it runs nothing else is applied. The frame's memory must not change until then.
+// StartWrite is WriteParts for callers that have many frames under way, of which they
+// bound the number: it does not wait. done is called once, perhaps before StartWrite
+// returns, and must not block: while it runs nothing else is applied. The frame's memory
+// must not change until then.
 func (n *Node) StartWrite(ctx context.Context, frame *series.Frame, done func([]PartOutcome, error)) {
+	bytes := int64(0)
+	for i := range frame.Parts {
+		bytes += int64(len(frame.Parts[i].Batch))
+	}
+	// Room is rarely missing, and a goroutine that waits costs as much as the rest.
+	if n.FlushLags() || !n.loop.queue.hasRoom(bytes) {
+		go func() { done(n.WriteParts(ctx, frame)) }()
+		return
+	}
 	w, err := n.prepare(ctx, frame)
 	if err == nil && len(w.write.proposals) > 0 {
 		w.write.done = func() {
 			w.end()
-			if frame.Level == series.LevelMajority {
-				done(w.outcomes, nil)
-				return
-			}
-			go func() {
-				w.hold(ctx, frame)
-				done(w.outcomes, nil)
-			}()
+			done(w.outcomes, nil)
 		}
 		if err = n.enqueue(ctx, w.write); err == nil {
 			return

@@ -28,8 +28,8 @@ type Node interface {
 	// HeardClock takes what another node's clock has just said. It does not block.
 	HeardClock(from string, timeMs int64)
 
-	// Write starts to write a frame, and waits for room if need be. done is called once,
-	// from any goroutine and perhaps before Write returns; it never blocks. Frames of one
+	// Write starts to write a frame, and does not wait for it. done is called once, from
+	// any goroutine and perhaps before Write returns; it never blocks. Frames of one
 	// caller may be in work at once, in any order. The frame stays as it is until done is
 	// called and the outcomes were asked for; the context ends after that or when its
 	// caller gives up.

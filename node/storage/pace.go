@@ -68,12 +68,15 @@ func (p *pace) next() <-chan struct{} {
 	return p.mu.fewer
 }
 
+// FlushLags says whether AwaitFlush may wait now.
+func (e *Engine) FlushLags() bool { return e.pace.waiting.Load() >= generationsWaitingMax }
+
 // AwaitFlush waits, for a few seconds at most, while so many generations of the page
 // log wait for a flush that the next writes might have to be refused. It does not wait
 // after a flush that failed. Who writes calls it before it takes any lock. The error is
 // that of the context.
 func (e *Engine) AwaitFlush(ctx context.Context) error {
-	if e.pace.waiting.Load() < generationsWaitingMax || e.pace.next() == nil {
+	if !e.FlushLags() || e.pace.next() == nil {
 		return nil
 	}
 	e.stats.flushWaits.Add(1)

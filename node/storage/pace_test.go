@@ -44,6 +44,9 @@ func TestWritersWaitForFlushes(t *testing.T) {
 	defer e.Close()
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
+	if !e.FlushLags() {
+		t.Fatal("the flush does not lag")
+	}
 	if err := e.AwaitFlush(cancelled); !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v; want that of the context", err)
 	}
@@ -71,7 +74,7 @@ func TestWritersWaitForFlushes(t *testing.T) {
 	if err := e.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if n := e.pace.waiting.Load(); n != 0 {
+	if n := e.pace.waiting.Load(); n != 0 || e.FlushLags() {
 		t.Fatalf("%d generations wait after a flush", n)
 	}
 }
