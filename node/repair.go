@@ -33,7 +33,7 @@ const (
 	repairDelayMin = time.Second
 	repairDelayMax = time.Minute
 	suspectsMax    = 1024
-	awaitWait      = time.Minute
+	awaitWait      = 15 * time.Second // for the log, which brings what the other copy has
 )
 
 // repairer mends ranges that cannot be read here, or that most other copies have
@@ -177,6 +177,7 @@ func (r *repairer) why(target shardRange) error {
 // What keeps a range from being mended.
 var (
 	errNoCopy  = errors.New("there is no other copy")
+	errNotFull = errors.New("this node has no full copy of the shard")
 	errHanding = errors.New("the shard is being handed over to a good copy")
 )
 
@@ -189,6 +190,8 @@ func (n *Node) repair(ctx context.Context, target shardRange) error {
 	}
 	names := otherCopies(&status)
 	switch {
+	case status.Role != shardmap.Full:
+		return errNotFull
 	case len(names) == 0 || n.options.Copies == nil:
 		return errNoCopy
 	case status.Leads:

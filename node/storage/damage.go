@@ -150,12 +150,19 @@ func (e *Engine) Damages() (found []Damage) {
 	}
 	found = slices.DeleteFunc(found, func(d Damage) bool {
 		s := e.shards[d.Shard]
-		return s.absent.Load() || d.ToMs < s.cutMs.Load() // nobody reads it, and retention drops it
+		return !s.here() || d.ToMs < s.cutMs.Load() // nobody reads it, and retention drops it
 	})
 	slices.SortFunc(found, func(a, b Damage) int {
 		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.FromMs, b.FromMs), cmp.Compare(a.File, b.File))
 	})
 	return found
+}
+
+// here says whether the shard has a replica that may have samples.
+func (s *shard) here() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.applied > 0 && !s.absent.Load()
 }
 
 // stillMissing gives those segments that are live.

@@ -303,7 +303,7 @@ func (r *rangeRepair) useless(lost []missing, floors []floor, out excluded) (gon
 		m := &lost[i].meta
 		needed := false
 		for shard := int(m.ShardLow); shard <= int(m.ShardHigh) && shard < len(r.engine.shards); shard++ {
-			needed = needed || !v.hides(m, uint16(shard)) && !r.engine.shards[shard].absent.Load()
+			needed = needed || !v.hides(m, uint16(shard)) && r.engine.shards[shard].here()
 		}
 		if !needed {
 			gone = append(gone, lost[i])

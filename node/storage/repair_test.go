@@ -108,7 +108,7 @@ func (n *labNode) examine(what string) (damaged bool) {
 // bit, also when entries were applied and files merged during the repair, and after the
 // next power cut.
 func TestRangesAreRepaired(t *testing.T) {
-	for seed := range uint64(seeds(4)) {
+	for seed := range uint64(seeds(2)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			repairRanges(t, seed)
@@ -126,7 +126,7 @@ func repairRanges(t *testing.T, seed uint64) {
 		nodes = append(nodes, n)
 	}
 	repairs, moments := 0, 0
-	for step := range 150 {
+	for step := range 100 {
 		what := fmt.Sprintf("seed %d, step %d", seed, step)
 		n, shard := nodes[rng.IntN(len(nodes))], rng.IntN(labShards)
 		switch k := rng.IntN(20); {
@@ -299,7 +299,7 @@ func TestRepairThatFails(t *testing.T) {
 			return bytes.NewReader(b[:at%len(b)])
 		}
 	}
-	for at := range 200 {
+	for at := range 40 {
 		if err := try(&labSource{way: flipped(at * 7919)}); err == nil {
 			t.Fatalf("a stream with a changed byte at %d was taken", at*7919)
 		}
@@ -443,4 +443,66 @@ func labDigest(m *slowShard, fromMs, toMs int64) (d Digest) {
 		d.Series += int64(countOf(found))
 	}
 	return d
+}
+
+// TestDamageOfShardsThatAreNotHere: a segment that cannot be opened is damage of the
+// shards that have a replica here, and is forgotten when these have been repaired.
+func TestDamageOfShardsThatAreNotHere(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 22))
+	logs := newLabLogs()
+	good, bad := newLabNode(t, logs), newLabNode(t, logs)
+	defer good.end()
+	for shard := range labShards {
+		for range 10 {
+			logs[shard].write(rng)
+		}
+		good.hosts[shard] = true
+		good.apply(shard, math.MaxInt)
+		if shard != 1 { // shards 0 and 2, so that segments seem to have shard 1
+			bad.hosts[shard] = true
+			bad.apply(shard, math.MaxInt)
+		}
+	}
+	for _, s := range bad.e.shards {
+		s.mu.Lock()
+		err := s.mu.set.SealAll()
+		s.mu.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := bad.e.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := bad.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	bad.end()
+	for _, name := range bad.segmentFiles() {
+		f, err := bad.fs.OpenReadWrite(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte("not a segment"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bad.open()
+	defer bad.end()
+	for len(bad.e.Damages()) > 0 {
+		d := bad.e.Damages()[0]
+		if d.Shard == 1 {
+			t.Fatalf("%+v is of a shard that is not here", d)
+		}
+		if _, err := bad.e.RepairRange(context.Background(), d.Shard, d.FromMs, d.ToMs, &labSource{from: good, to: bad}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bad.check("after all repairs")
+	if v := bad.e.versions.peek(); len(v.missing) > 0 {
+		t.Errorf("%d segments are still missed", len(v.missing))
+	}
 }
