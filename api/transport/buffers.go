@@ -45,5 +45,8 @@ func (p *Buffers) Put(b *[]byte) {
 	if at < 0 || at >= len(p.sizes) || size != 1<<(at+bufferBitsMin) {
 		return
 	}
+	if invariants {
+		clear((*b)[:size])
+	}
 	p.sizes[at].Put(b)
 }
