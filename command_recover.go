@@ -51,8 +51,9 @@ func newRecoverCommand() *cobra.Command {
 		Use: "recover", Short: "Let shards go on that have lost their majority", Args: cobra.NoArgs,
 		Long: `Lets shards go on that have neither a leader nor a majority, each from the best copy that is there.
 It is for nodes that will not come back: shards go on by themselves when all that may have data
-are there. What other copies have beyond the best one is lost, and it is dropped when their nodes
-come back. Without --yes the command only shows what is there.`,
+are there. A shard that has a majority, and gets no leader all the same, has to be named. What
+other copies have beyond the best one is lost, and it is dropped when their nodes come back.
+Without --yes the command only shows what is there.`,
 		Example: "  tickmesh recover --dry-run\n  tickmesh recover --shards 3,17 --yes",
 	})
 	cmd.Flags().UintSliceVar(&shards, "shards", nil, "`numbers` of the shards, with commas between; none: all that need it")

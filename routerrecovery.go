@@ -88,16 +88,21 @@ func (r *clusterRouter) Recover(ctx context.Context, request *tickmeshv1.Recover
 	return response, nil
 }
 
-// choose gives the recoveries of some shards; of all if none is named.
+// withoutMajority gives the recoveries of shards that wait for more than an election.
+func withoutMajority(found []shardmap.Recovery) []shardmap.Recovery {
+	return slices.DeleteFunc(slices.Clone(found), func(r shardmap.Recovery) bool { return r.Electable })
+}
+
+// choose gives the recoveries of some shards; if none is named, of all without a majority.
 func choose(found []shardmap.Recovery, shards []uint32) ([]shardmap.Recovery, error) {
 	if len(shards) == 0 {
-		return found, nil
+		return withoutMajority(found), nil
 	}
 	var chosen []shardmap.Recovery
 	for _, shard := range shards {
 		at := slices.IndexFunc(found, func(r shardmap.Recovery) bool { return uint32(r.Shard) == shard })
 		if at < 0 {
-			return nil, fmt.Errorf("%w: %w: shard %d has a leader, or a majority that can elect one", wire.ErrRefused, shardmap.ErrNotLost, shard)
+			return nil, fmt.Errorf("%w: %w: shard %d has a leader", wire.ErrRefused, shardmap.ErrNotLost, shard)
 		}
 		if !slices.ContainsFunc(chosen, func(r shardmap.Recovery) bool { return uint32(r.Shard) == shard }) {
 			chosen = append(chosen, found[at])
@@ -208,7 +213,7 @@ func recoveredProblems(m *shardmap.Map, now time.Time) (problems []string) {
 		if was == nil || now.Sub(time.UnixMilli(was.Ms)) > recoveredShown {
 			continue
 		}
-		text := fmt.Sprintf("on %s, from the copy of %s: lost is ", time.UnixMilli(was.Ms).UTC().Format(time.RFC3339), was.Node)
+		text := fmt.Sprintf("%s, from the copy of %s: lost is ", time.UnixMilli(was.Ms).UTC().Format(time.RFC3339), was.Node)
 		text += lossText(was.NewestMs, was.LossMsMax)
 		if shards[text] == nil {
 			texts = append(texts, text)
@@ -216,7 +221,7 @@ func recoveredProblems(m *shardmap.Map, now time.Time) (problems []string) {
 		shards[text] = append(shards[text], shard)
 	}
 	for _, text := range texts {
-		problems = append(problems, fmt.Sprintf("shards %s had lost their majority and went on %s", numbers(shards[text]), text))
+		problems = append(problems, fmt.Sprintf("shards %s had lost their majority and went on, %s", numbers(shards[text]), text))
 	}
 	return problems
 }

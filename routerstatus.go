@@ -72,7 +72,7 @@ func (r *clusterRouter) Status(ctx context.Context, withoutShards bool) (*tickme
 	led := leaders(reports)
 	status.Nodes = nodeStatuses(view, reports, led)
 	moves := newMovement(m, reports, led)
-	recoveries := shardmap.Recoveries(m, copiesOf(reports))
+	recoveries := withoutMajority(shardmap.Recoveries(m, copiesOf(reports)))
 	under, leaderless := 0, 0
 	for shard := range m.Rows {
 		row := &m.Rows[shard]

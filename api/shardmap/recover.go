@@ -50,8 +50,8 @@ type FoundCopy struct {
 	Copy
 }
 
-// Recovery says of a shard without a leader and without a majority that could elect
-// one what is left of it, and what going on from that would mean.
+// Recovery says of a shard without a leader what is left of it, and what going on from
+// that would mean.
 type Recovery struct {
 	Shard  uint16
 	Copies []FoundCopy // of the group, by node
@@ -60,6 +60,9 @@ type Recovery struct {
 	// Best is the copy to go on from: with the greatest era, term and index. nil: there
 	// is none with data.
 	Best *FoundCopy
+	// Electable says that a majority is there, so that a leader is to be expected. Only one
+	// who sees that none comes may let the shard go on all the same.
+	Electable bool
 	// Lost says that no majority can come back, whoever does: too many have lost their
 	// vote for ever.
 	Lost bool
@@ -77,11 +80,10 @@ type Recovery struct {
 // Automatic says whether the shard may go on from Best without a person's word: all
 // who may have data are there, and without a new era nobody could ever go on.
 func (r *Recovery) Automatic() bool {
-	return r.Lost && len(r.Missing) == 0 && (r.Best != nil || r.Empty)
+	return r.Lost && !r.Electable && len(r.Missing) == 0 && (r.Best != nil || r.Empty)
 }
 
-// Recoveries looks for the shards that have neither a leader nor a majority that is
-// there, by what all live nodes say. It is a pure function. Of a node that did not
+// Recoveries looks for the shards that have no leader, by what all live nodes say. It is a pure function. Of a node that did not
 // answer nothing is known, so its replicas count as missing.
 func Recoveries(m *Map, nodes []NodeCopies) []Recovery {
 	var out []Recovery
@@ -115,10 +117,7 @@ func (s *survey) recovery() (r Recovery, needed bool) {
 		return r, true
 	}
 	may, here := s.majorities()
-	if here {
-		return r, false // an election is due
-	}
-	r.Lost = !may
+	r.Lost, r.Electable = !may, here
 	r.Missing = s.missing()
 	r.Best = s.best()
 	if r.Best == nil && len(r.Missing) == 0 && s.row.Fresh && len(s.nodes) > 0 {

@@ -58,7 +58,7 @@ func TestRecoveries(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change  func(boards []board, row *Row) []board
-		needed  bool
+		needed  bool // and not only named by one who sees that no leader comes
 		auto    bool
 		best    string
 		missing []string
@@ -132,7 +132,7 @@ func TestRecoveries(t *testing.T) {
 			if err := m.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			found := Recoveries(m, saidBy(boards))
+			found := slices.DeleteFunc(Recoveries(m, saidBy(boards)), func(r Recovery) bool { return r.Electable })
 			if len(found) > 0 != c.needed {
 				t.Fatalf("%+v", found)
 			}

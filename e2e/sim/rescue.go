@@ -22,7 +22,7 @@ func (w *World) rescue() {
 	found := shardmap.Recoveries(view.Map, w.copies())
 	for i := range found {
 		r := &found[i]
-		if !r.Automatic() && !w.personKnows() {
+		if r.Electable || !r.Automatic() && !w.personKnows() {
 			continue
 		}
 		version := view.Map.Rows[r.Shard].Version

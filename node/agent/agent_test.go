@@ -77,7 +77,9 @@ func TestUnfit(t *testing.T) {
 	store := server.Open(shardmap.Seen{})
 	ctx, unfit := context.WithCancelCause(t.Context())
 	a, err := Start(ctx, Options{Store: store, Node: &fakeNode{unfit: true}, DataDir: t.TempDir(), Cluster: "c", Logger: slog.New(slog.DiscardHandler),
-		Info:  func() shardmap.NodeInfo { return shardmap.NodeInfo{ID: "a", Incarnation: strings.Repeat("ab", 16), RPCAddress: "a:1"} },
+		Info: func() shardmap.NodeInfo {
+			return shardmap.NodeInfo{ID: "a", Incarnation: strings.Repeat("ab", 16), RPCAddress: "a:1"}
+		},
 		Unfit: unfit})
 	if err != nil {
 		t.Fatal(err)

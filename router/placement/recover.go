@@ -23,7 +23,9 @@ func (l *Loop) recover(ctx context.Context, view shardmap.View, state shardmap.S
 	for i := range found {
 		r := &found[i]
 		if !r.Automatic() {
-			waiting++
+			if !r.Electable {
+				waiting++
+			}
 			continue
 		}
 		version := state.Map.Rows[r.Shard].Version
