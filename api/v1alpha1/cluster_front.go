@@ -131,6 +131,7 @@ type ServiceTLS struct {
 	// Service.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^((\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*|[0-9a-f]*:[0-9a-f:.]*)$`
 	// +listType=set
 	// +optional
 	Hosts []string `json:"hosts,omitempty"`

@@ -31,6 +31,7 @@ type NodesSpec struct {
 	// taken from this list.
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.all(n, n.matches('^[a-z][-a-z0-9]*-node-(0|[1-9][0-9]{0,2})$'))",message="nodes.drained takes names of nodes, such as demo-node-1: kubectl get pods -l app.kubernetes.io/component=node shows them"
 	// +listType=set
 	// +optional
 	Drained []string `json:"drained,omitempty"`
