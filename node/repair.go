@@ -108,6 +108,9 @@ func (n *Node) repairRanges() {
 			if n.stopping() {
 				return
 			}
+			if !n.repairer.wanted(n.Damages(), target) {
+				continue // the repair of another segment of the same day has mended it
+			}
 			err := n.repair(ctx, target)
 			if ctx.Err() != nil {
 				return
@@ -145,6 +148,15 @@ func (r *repairer) due(damages []storage.Damage, now time.Time) (due []shardRang
 	return due
 }
 
+// wanted says whether a range is still to be mended.
+func (r *repairer) wanted(damages []storage.Damage, target shardRange) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.suspects[target] || slices.ContainsFunc(damages, func(d storage.Damage) bool {
+		return shardRange{d.Shard, d.FromMs, d.ToMs} == target
+	})
+}
+
 // ended notes what became of an attempt.
 func (r *repairer) ended(target shardRange, err error, now time.Time) {
 	r.mu.Lock()
@@ -178,7 +190,7 @@ func (r *repairer) why(target shardRange) error {
 var (
 	errNoCopy  = errors.New("there is no other copy")
 	errNotFull = errors.New("this node has no full copy of the shard")
-	errHanding = errors.New("the shard is being handed over to a good copy")
+	errLeads   = errors.New("no other copy takes it")
 )
 
 // repair mends one range. While this node leads the shard it hands that over first:
@@ -195,11 +207,10 @@ func (n *Node) repair(ctx context.Context, target shardRange) error {
 	case len(names) == 0 || n.options.Copies == nil:
 		return errNoCopy
 	case status.Leads:
-		if err := n.TransferLeader(target.shard, ""); err != nil {
+		n.logger.Warn("a shard is handed over, since a part of it is damaged here", "range", target)
+		if err := n.handOver(ctx, target.shard); err != nil {
 			return fmt.Errorf("hand over the shard: %w", err)
 		}
-		n.logger.Warn("a shard is handed over, since a part of it is damaged here", "range", target)
-		return errHanding
 	}
 	start := time.Now()
 	var problems []error
@@ -221,6 +232,32 @@ func (n *Node) repair(ctx context.Context, target shardRange) error {
 	n.logger.Warn("a range could not be repaired; it will be tried again", "range", target, "error", err)
 	return err
 }
+
+// handOver waits until another node leads the shard. What is damaged is to be mended
+// right then: leaders are spread evenly again before long.
+func (n *Node) handOver(ctx context.Context, shard uint16) error {
+	err := n.TransferLeader(shard, "")
+	for deadline := time.Now().Add(handOverWait); err == nil; {
+		status, problem := n.groupStatus(shard)
+		switch {
+		case problem != nil:
+			return problem
+		case !status.Leads && status.Leader != "":
+			return nil
+		case time.Now().After(deadline):
+			return errLeads
+		}
+		select {
+		case <-time.After(tickInterval):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return err
+}
+
+// handOverWait is more than an election takes.
+const handOverWait = 3 * time.Second
 
 // copySource is another node's copy, as a source of ranges.
 type copySource struct {
