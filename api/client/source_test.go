@@ -24,7 +24,7 @@ func (r remote) Scan(ctx context.Context, q *scan.Request, visit scan.Visitor) e
 		}
 		err := visit(0, &scan.Chunk{
 			Key: chunk.Series.Key(), Times: chunk.TimesMs, Values: chunk.Values, Count: chunk.Count,
-			Sum: chunk.Sum, Min: chunk.Min, Max: chunk.Max, First: chunk.First, Last: chunk.Last,
+			Sum: chunk.Sum, Min: chunk.Min, Max: chunk.Max, First: chunk.First, Last: chunk.Last, Digest: chunk.Digest,
 		})
 		if errors.Is(err, scan.ErrStopped) {
 			return nil

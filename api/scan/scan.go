@@ -63,12 +63,15 @@ const (
 	AggregateMax
 	AggregateFirst
 	AggregateLast
+	// AggregateDigest is DigestSamples of the window's samples. It goes with AggregateCount
+	// only, and NaN counts for both.
+	AggregateDigest
 )
 
 // Windows asks for aggregates by fixed window instead of samples: window n is
 // [OriginMs+n·WidthMs, OriginMs+(n+1)·WidthMs), n may be negative. NaN samples
 // (any payload) are left out of every aggregate, the count included, and a
-// window that holds nothing else is not visited. Only samples in the request's
+// window that holds nothing else is not visited, but with AggregateDigest. Only samples in the request's
 // range count, so its ends may cut a window.
 type Windows struct {
 	OriginMs   int64
@@ -113,7 +116,7 @@ var ErrStopped = errors.New("scan stopped by its visitor")
 // In a Request for samples, Times and Values have the same length, times grow
 // strictly, deletes are applied and of equal times the later write has won.
 // In a Request for windows, Times holds the starts of the windows that have at
-// least one sample that is not NaN and each requested aggregate's slice has the same length; a
+// least one sample that counts and each requested aggregate's slice has the same length; a
 // window is never split over chunks.
 type Chunk struct {
 	Key    series.Key
@@ -123,6 +126,7 @@ type Chunk struct {
 
 	Sum, Min, Max, First, Last []float64
 	Count                      []int64
+	Digest                     []uint64
 }
 
 // Visitor receives chunks; worker is below Request.Parallel, and calls with the

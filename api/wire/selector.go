@@ -91,7 +91,7 @@ func FromWindows(w *scan.Windows) *tickmeshv1.Windows {
 
 // aggregatesCount is the number of functions that a window can carry; bit n of
 // scan.Aggregate is value n+1 of the message.
-const aggregatesCount = 6
+const aggregatesCount = 7
 
 // ToWindows gives the windows of a message; nil gives nil. Errors: ErrInvalid.
 func ToWindows(m *tickmeshv1.Windows) (*scan.Windows, error) {
@@ -110,6 +110,9 @@ func ToWindows(m *tickmeshv1.Windows) (*scan.Windows, error) {
 	}
 	if w.Aggregates == 0 {
 		return nil, fmt.Errorf("%w: windows without aggregates", ErrInvalid)
+	}
+	if w.Aggregates&scan.AggregateDigest != 0 && w.Aggregates&^(scan.AggregateDigest|scan.AggregateCount) != 0 {
+		return nil, fmt.Errorf("%w: digests of windows go with their numbers of samples only", ErrInvalid)
 	}
 	return w, nil
 }

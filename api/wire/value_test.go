@@ -72,7 +72,7 @@ func TestSelectorsSurvive(t *testing.T) {
 		}
 		windows := scan.Windows{
 			OriginMs: rapid.Int64().Draw(rt, "origin"), WidthMs: rapid.Int64Min(1).Draw(rt, "width"),
-			Aggregates: scan.Aggregate(rapid.IntRange(1, 63).Draw(rt, "aggregates")),
+			Aggregates: scan.Aggregate(rapid.OneOf(rapid.IntRange(1, 63), rapid.Just(64), rapid.Just(66)).Draw(rt, "aggregates")),
 		}
 		if got, err := ToWindows(over(rt, FromWindows(&windows), &tickmeshv1.Windows{})); err != nil || *got != windows {
 			rt.Fatalf("%+v became %+v, %v", windows, got, err)
@@ -90,6 +90,7 @@ func TestAggregatesAreInOrder(t *testing.T) {
 		scan.AggregateSum: tickmeshv1.Aggregate_AGGREGATE_SUM, scan.AggregateCount: tickmeshv1.Aggregate_AGGREGATE_COUNT,
 		scan.AggregateMin: tickmeshv1.Aggregate_AGGREGATE_MIN, scan.AggregateMax: tickmeshv1.Aggregate_AGGREGATE_MAX,
 		scan.AggregateFirst: tickmeshv1.Aggregate_AGGREGATE_FIRST, scan.AggregateLast: tickmeshv1.Aggregate_AGGREGATE_LAST,
+		scan.AggregateDigest: tickmeshv1.Aggregate_AGGREGATE_DIGEST,
 	} {
 		if got := FromWindows(&scan.Windows{Aggregates: aggregate}).GetAggregates(); !slices.Equal(got, []tickmeshv1.Aggregate{want}) {
 			t.Errorf("%v became %v", want, got)
@@ -136,6 +137,9 @@ func TestColumnsSurvive(t *testing.T) {
 		if rapid.Bool().Draw(rt, "count") {
 			want.Count = make([]int64, len(times))
 		}
+		if rapid.Bool().Draw(rt, "digest") {
+			want.Digest = rapid.SliceOfN(rapid.Uint64(), len(times), len(times)).Draw(rt, "digests")
+		}
 		SetColumns(message, &want)
 		if err := SetChunk(&reused, over(rt, message, &tickmeshv1.Columns{})); err != nil {
 			rt.Fatal(err)
@@ -145,7 +149,7 @@ func TestColumnsSurvive(t *testing.T) {
 				rt.Fatalf("column %d: %v became %v", i, c[0], c[1])
 			}
 		}
-		if !slices.Equal(times, reused.Times) || !slices.Equal(want.Count, reused.Count) {
+		if !slices.Equal(times, reused.Times) || !slices.Equal(want.Count, reused.Count) || !slices.Equal(want.Digest, reused.Digest) {
 			rt.Fatalf("%v became %v", times, reused.Times)
 		}
 	})

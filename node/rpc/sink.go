@@ -95,7 +95,7 @@ func (s *scanSink) Chunk(c *scan.Chunk) error {
 
 // columnsBytes is about the encoded size.
 func columnsBytes(c *tickmeshv1.Columns) int {
-	floats := len(c.GetValues()) + len(c.GetSums()) + len(c.GetMins()) + len(c.GetMaxs()) + len(c.GetFirsts()) + len(c.GetLasts())
+	floats := len(c.GetValues()) + len(c.GetSums()) + len(c.GetMins()) + len(c.GetMaxs()) + len(c.GetFirsts()) + len(c.GetLasts()) + len(c.GetDigests())
 	return 8*floats + 3*len(c.GetTimeDeltasMs()) + 2*len(c.GetCounts())
 }
 

@@ -21,6 +21,7 @@ type windower struct {
 	min     float64
 	max     float64
 	count   int64
+	digest  uint64
 }
 
 // windowsInChunkMax bounds the windows that are gathered before they are visited.
@@ -37,6 +38,7 @@ func (w *windower) clear() {
 	c := &w.chunk
 	c.Times, c.Count = c.Times[:0], c.Count[:0]
 	c.Sum, c.Min, c.Max, c.First, c.Last = c.Sum[:0], c.Min[:0], c.Max[:0], c.First[:0], c.Last[:0]
+	c.Digest = c.Digest[:0]
 }
 
 // full says that the closed windows should be visited before more is added.
@@ -51,7 +53,12 @@ func (w *windower) add(times []int64, values []float64) {
 			w.start(times[i])
 		}
 		end := i + countBefore(times[i:], w.endMs)
-		w.accumulate(values[i:end])
+		if w.spec.Aggregates&scan.AggregateDigest != 0 {
+			w.digest += scan.DigestSamples(times[i:end], values[i:end])
+			w.count += int64(end - i)
+		} else {
+			w.accumulate(values[i:end])
+		}
 		i = end
 	}
 }
@@ -63,7 +70,7 @@ func (w *windower) start(timeMs int64) {
 	}
 	w.startMs = timeMs - offset
 	w.endMs = w.startMs + w.spec.WidthMs
-	w.open, w.count, w.sum = true, 0, 0
+	w.open, w.count, w.sum, w.digest = true, 0, 0, 0
 	w.min, w.max = math.Inf(1), math.Inf(-1)
 }
 
@@ -152,5 +159,8 @@ func (w *windower) flush() {
 	}
 	if want&scan.AggregateLast != 0 {
 		c.Last = append(c.Last, w.last)
+	}
+	if want&scan.AggregateDigest != 0 {
+		c.Digest = append(c.Digest, w.digest)
 	}
 }

@@ -162,7 +162,7 @@ func stretchOf(c *scan.Chunk, from, to int) scan.Chunk {
 	return scan.Chunk{
 		Times: c.Times[from:to], Values: cut(c.Values, from, to), Count: cut(c.Count, from, to),
 		Sum: cut(c.Sum, from, to), Min: cut(c.Min, from, to), Max: cut(c.Max, from, to),
-		First: cut(c.First, from, to), Last: cut(c.Last, from, to),
+		First: cut(c.First, from, to), Last: cut(c.Last, from, to), Digest: cut(c.Digest, from, to),
 	}
 }
 

@@ -313,6 +313,7 @@ func (r *scanRun) complete(c *scan.Chunk) error {
 		}{
 			{scan.AggregateSum, len(c.Sum)}, {scan.AggregateCount, len(c.Count)}, {scan.AggregateMin, len(c.Min)},
 			{scan.AggregateMax, len(c.Max)}, {scan.AggregateFirst, len(c.First)}, {scan.AggregateLast, len(c.Last)},
+			{scan.AggregateDigest, len(c.Digest)},
 		} {
 			missing = missing || w.Aggregates&column.asked != 0 && column.length != n
 		}
@@ -337,5 +338,8 @@ func skip(c *scan.Chunk, timeMs int64) {
 	}
 	if c.Count != nil {
 		c.Count = c.Count[n:]
+	}
+	if c.Digest != nil {
+		c.Digest = c.Digest[n:]
 	}
 }

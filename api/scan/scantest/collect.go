@@ -83,6 +83,7 @@ func (c *collector) add(worker int, chunk *scan.Chunk) error {
 	have.First = append(have.First, chunk.First...)
 	have.Last = append(have.Last, chunk.Last...)
 	have.Count = append(have.Count, chunk.Count...)
+	have.Digest = append(have.Digest, chunk.Digest...)
 	return nil
 }
 
@@ -125,6 +126,7 @@ func checkWindows(c *scan.Chunk, w *scan.Windows) error {
 		{"sum", scan.AggregateSum, len(c.Sum)}, {"count", scan.AggregateCount, len(c.Count)},
 		{"min", scan.AggregateMin, len(c.Min)}, {"max", scan.AggregateMax, len(c.Max)},
 		{"first", scan.AggregateFirst, len(c.First)}, {"last", scan.AggregateLast, len(c.Last)},
+		{"digest", scan.AggregateDigest, len(c.Digest)},
 	} {
 		if w.Aggregates&column.wanted != 0 && column.length != len(c.Times) {
 			return fmt.Errorf("%w: %v: %d values of %s for %d windows", ErrChunk, c.Key, column.length, column.name, len(c.Times))

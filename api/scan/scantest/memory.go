@@ -213,6 +213,7 @@ func slice(c *scan.Chunk, from, to int) *scan.Chunk {
 		Times: c.Times[from:to], Values: part(c.Values, from, to),
 		Sum: part(c.Sum, from, to), Min: part(c.Min, from, to), Max: part(c.Max, from, to),
 		First: part(c.First, from, to), Last: part(c.Last, from, to), Count: part(c.Count, from, to),
+		Digest: part(c.Digest, from, to),
 	}
 }
 
@@ -244,13 +245,14 @@ func WindowStart(timeMs int64, w *scan.Windows) int64 {
 // windowChunk computes all aggregates of each window by its definition and
 // keeps the ones asked for. Samples are by time.
 func windowChunk(samples []series.Sample, w *scan.Windows) *scan.Chunk {
-	byWindow := map[int64][]float64{}
+	byWindow, digests := map[int64][]float64{}, map[int64]uint64{}
 	c := &scan.Chunk{}
 	for _, s := range samples {
-		if math.IsNaN(s.Value) {
+		if math.IsNaN(s.Value) && w.Aggregates&scan.AggregateDigest == 0 {
 			continue
 		}
 		start := WindowStart(s.TimeMs, w)
+		digests[start] += scan.DigestSamples([]int64{s.TimeMs}, []float64{s.Value})
 		if byWindow[start] == nil {
 			c.Times = append(c.Times, start)
 		}
@@ -268,6 +270,7 @@ func windowChunk(samples []series.Sample, w *scan.Windows) *scan.Chunk {
 		appendIf(&c.Max, w, scan.AggregateMax, slices.Max(values))
 		appendIf(&c.First, w, scan.AggregateFirst, values[0])
 		appendIf(&c.Last, w, scan.AggregateLast, values[len(values)-1])
+		appendIf(&c.Digest, w, scan.AggregateDigest, digests[start])
 	}
 	return c
 }

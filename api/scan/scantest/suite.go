@@ -34,6 +34,7 @@ func RunSourceTests(t *testing.T, open func(t *testing.T) Subject) {
 		{"range is inclusive", testRange},
 		{"windows", testWindows},
 		{"windows leave out NaN", testWindowsNaN},
+		{"windows have digests", testWindowsDigest},
 		{"negative windows", testWindowsNegative},
 		{"parallel", testParallel},
 		{"limits", testLimits},

@@ -58,6 +58,26 @@ func testWindowsNaN(t *testing.T, s Subject) {
 	}, allAggregates)
 }
 
+// testWindowsDigest: every bit counts, NaN's too, and parts add up.
+func testWindowsDigest(t *testing.T, s Subject) {
+	key := Key("", "m", "k", "v")
+	stale := math.Float64frombits(0x7ff0000000000002)
+	put(t, s, key,
+		series.Sample{TimeMs: 0, Value: 3}, series.Sample{TimeMs: 20, Value: stale},
+		series.Sample{TimeMs: 1000, Value: math.NaN()},
+		series.Sample{TimeMs: 2500, Value: math.Copysign(0, -1)})
+	r := everything(scan.Selector{Metric: "m"})
+	r.Windows = &scan.Windows{WidthMs: 1000, Aggregates: scan.AggregateDigest | scan.AggregateCount}
+	digest := func(ms int64, v float64) uint64 { return scan.DigestSamples([]int64{ms}, []float64{v}) }
+	wantWindows(t, collect(t, s, r)[string(key)], &scan.Chunk{
+		Times: []int64{0, 1000, 2000}, Count: []int64{2, 1, 1},
+		Digest: []uint64{digest(0, 3) + digest(20, stale), digest(1000, math.NaN()), digest(2500, math.Copysign(0, -1))},
+	}, r.Windows.Aggregates)
+	if digest(2500, 0) == digest(2500, math.Copysign(0, -1)) || digest(20, stale) == digest(20, math.NaN()) || digest(1, 2) == digest(2, 1) {
+		t.Error("different samples have the same digest")
+	}
+}
+
 func testWindowsNegative(t *testing.T, s Subject) {
 	key := Key("", "m", "k", "v")
 	put(t, s, key, series.Sample{TimeMs: -1001, Value: 1}, series.Sample{TimeMs: -1000, Value: 2},
@@ -99,6 +119,9 @@ func wantWindows(t reporter, got, want *scan.Chunk, asked scan.Aggregate) {
 	}
 	if asked&scan.AggregateCount != 0 && !slices.Equal(got.Count, want.Count) {
 		t.Errorf("count: %v, want %v", got.Count, want.Count)
+	}
+	if asked&scan.AggregateDigest != 0 && !slices.Equal(got.Digest, want.Digest) {
+		t.Errorf("digest: %x, want %x", got.Digest, want.Digest)
 	}
 }
 

@@ -112,6 +112,9 @@ func (r *randomRun) query(t *rapid.T) {
 			WidthMs:    rapid.SampledFrom([]int64{1, 10, 999, 1000, 60_000, 3_600_000}).Draw(t, "width"),
 			Aggregates: scan.Aggregate(rapid.IntRange(1, int(allAggregates)).Draw(t, "aggregates")),
 		}
+		if rapid.IntRange(0, 3).Draw(t, "digests") == 0 {
+			request.Windows.Aggregates = scan.AggregateDigest | request.Windows.Aggregates&scan.AggregateCount
+		}
 	}
 	got, err := Collect(context.Background(), r.subject.Source, request)
 	if err != nil {

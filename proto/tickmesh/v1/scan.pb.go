@@ -125,6 +125,9 @@ const (
 	Aggregate_AGGREGATE_FIRST Aggregate = 5
 	// The last in time.
 	Aggregate_AGGREGATE_LAST Aggregate = 6
+	// A digest of times and bits of all samples, NaN too; goes with COUNT only, which
+	// then counts NaN. Sums of digests of parts, modulo 2^64, are that of the whole.
+	Aggregate_AGGREGATE_DIGEST Aggregate = 7
 )
 
 // Enum value maps for Aggregate.
@@ -137,6 +140,7 @@ var (
 		4: "AGGREGATE_MAX",
 		5: "AGGREGATE_FIRST",
 		6: "AGGREGATE_LAST",
+		7: "AGGREGATE_DIGEST",
 	}
 	Aggregate_value = map[string]int32{
 		"AGGREGATE_UNSPECIFIED": 0,
@@ -146,6 +150,7 @@ var (
 		"AGGREGATE_MAX":         4,
 		"AGGREGATE_FIRST":       5,
 		"AGGREGATE_LAST":        6,
+		"AGGREGATE_DIGEST":      7,
 	}
 )
 
@@ -323,8 +328,8 @@ func (x *Selector) GetExact() bool {
 }
 
 // Windows asks for aggregates by fixed window instead of samples: window n is
-// [origin + n·width, origin + (n+1)·width), n may be negative. NaN is left out; a
-// window without any other sample is not given.
+// [origin + n·width, origin + (n+1)·width), n may be negative. NaN is left out, but of
+// digests; a window without any other sample is not given.
 type Windows struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Start of window 0, milliseconds since 1970 UTC.
@@ -472,7 +477,9 @@ type Columns struct {
 	// First values of windows.
 	Firsts []float64 `protobuf:"fixed64,7,rep,packed,name=firsts,proto3" json:"firsts,omitempty"`
 	// Last values of windows.
-	Lasts         []float64 `protobuf:"fixed64,8,rep,packed,name=lasts,proto3" json:"lasts,omitempty"`
+	Lasts []float64 `protobuf:"fixed64,8,rep,packed,name=lasts,proto3" json:"lasts,omitempty"`
+	// Digests of windows.
+	Digests       []uint64 `protobuf:"fixed64,9,rep,packed,name=digests,proto3" json:"digests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -559,6 +566,13 @@ func (x *Columns) GetFirsts() []float64 {
 func (x *Columns) GetLasts() []float64 {
 	if x != nil {
 		return x.Lasts
+	}
+	return nil
+}
+
+func (x *Columns) GetDigests() []uint64 {
+	if x != nil {
+		return x.Digests
 	}
 	return nil
 }
@@ -757,7 +771,7 @@ const file_tickmesh_v1_scan_proto_rawDesc = "" +
 	"series_max\x18\x01 \x01(\x03R\tseriesMax\x12\x1f\n" +
 	"\vsamples_max\x18\x02 \x01(\x03R\n" +
 	"samplesMax\x12\x1b\n" +
-	"\tbytes_max\x18\x03 \x01(\x03R\bbytesMax\"\xc9\x01\n" +
+	"\tbytes_max\x18\x03 \x01(\x03R\bbytesMax\"\xe3\x01\n" +
 	"\aColumns\x12$\n" +
 	"\x0etime_deltas_ms\x18\x01 \x03(\x12R\ftimeDeltasMs\x12\x16\n" +
 	"\x06values\x18\x02 \x03(\x01R\x06values\x12\x12\n" +
@@ -766,7 +780,8 @@ const file_tickmesh_v1_scan_proto_rawDesc = "" +
 	"\x04mins\x18\x05 \x03(\x01R\x04mins\x12\x12\n" +
 	"\x04maxs\x18\x06 \x03(\x01R\x04maxs\x12\x16\n" +
 	"\x06firsts\x18\a \x03(\x01R\x06firsts\x12\x14\n" +
-	"\x05lasts\x18\b \x03(\x01R\x05lasts\"/\n" +
+	"\x05lasts\x18\b \x03(\x01R\x05lasts\x12\x18\n" +
+	"\adigests\x18\t \x03(\x06R\adigests\"/\n" +
 	"\x03Tag\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\fR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\"b\n" +
@@ -788,7 +803,7 @@ const file_tickmesh_v1_scan_proto_rawDesc = "" +
 	"\x15MATCH_KIND_NOT_REGEXP\x10\b\x12\x16\n" +
 	"\x12MATCH_KIND_PRESENT\x10\t\x12\x15\n" +
 	"\x11MATCH_KIND_ABSENT\x10\n" +
-	"*\x9d\x01\n" +
+	"*\xb3\x01\n" +
 	"\tAggregate\x12\x19\n" +
 	"\x15AGGREGATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rAGGREGATE_SUM\x10\x01\x12\x13\n" +
@@ -796,7 +811,8 @@ const file_tickmesh_v1_scan_proto_rawDesc = "" +
 	"\rAGGREGATE_MIN\x10\x03\x12\x11\n" +
 	"\rAGGREGATE_MAX\x10\x04\x12\x13\n" +
 	"\x0fAGGREGATE_FIRST\x10\x05\x12\x12\n" +
-	"\x0eAGGREGATE_LAST\x10\x06B;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3"
+	"\x0eAGGREGATE_LAST\x10\x06\x12\x14\n" +
+	"\x10AGGREGATE_DIGEST\x10\aB;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3"
 
 var (
 	file_tickmesh_v1_scan_proto_rawDescOnce sync.Once
