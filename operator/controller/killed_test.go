@@ -1,0 +1,97 @@
+package controller_test
+
+import (
+	"fmt"
+	"testing"
+
+	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+)
+
+func request(w *world) ctrlreconcile.Request {
+	return ctrlreconcile.Request{NamespacedName: w.key(clusterName)}
+}
+
+// killAt runs an operator that is killed after n writes, and then another one, until
+// what was asked for is there. It says whether the first one was killed.
+func (w *world) killAt(n int) (killed bool) {
+	w.t.Helper()
+	w.newOperator(n)
+	for range stepsMax {
+		if w.step() {
+			killed = true
+			break
+		}
+		if w.complete() {
+			break
+		}
+	}
+	w.newOperator(0)
+	w.until(fmt.Sprintf("it is done after the operator was killed at write %d", n), w.complete)
+	return killed
+}
+
+// An operator can be killed between any two writes while it makes a cluster.
+func TestKilledWhileCreating(t *testing.T) {
+	t.Parallel()
+	const lanes = 4 // at a time
+	for lane := range lanes {
+		t.Run(fmt.Sprint(lane), func(t *testing.T) {
+			t.Parallel()
+			for n := 1 + lane; ; n += lanes {
+				w := newWorld(t, 3)
+				w.create(small)
+				if !w.killAt(n) {
+					return
+				}
+				if testing.Short() && n > lanes {
+					return
+				}
+			}
+		})
+	}
+}
+
+// An operator can be killed between any two writes while nodes come and go, are
+// restarted, and machines are lost.
+func TestKilledWhileChanging(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(w *world, round int)
+	}{
+		{"out and in", func(w *world, round int) { w.count(int32(3 + (round+1)%2*2)) }},
+		{"out and in, claims deleted", func(w *world, round int) {
+			w.change(func(s *v1alpha1.TickMeshClusterSpec) {
+				s.Nodes.Count, s.Nodes.Storage.DeletionPolicy = int32(3+(round+1)%2*2), v1alpha1.DeletionPolicyDelete
+			})
+		}},
+		{"upgrade", func(w *world, round int) {
+			w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Image = fmt.Sprintf("tickmesh:%d", round) })
+		}},
+		{"machine lost", func(w *world, round int) {
+			w.addMachine("z")
+			w.removeMachine(w.machineOf(fmt.Sprintf("demo-node-%d", round%3)))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 5)
+			w.create(small)
+			w.until("the cluster is made", w.complete)
+			survived := 0
+			for n := 1; survived < 2; n++ { // both directions were done without a death
+				c.change(w, n)
+				if w.killAt(n) {
+					survived = 0
+				} else {
+					survived++
+				}
+				if testing.Short() && n > 5 {
+					return
+				}
+			}
+		})
+	}
+}

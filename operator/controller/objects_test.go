@@ -1,0 +1,175 @@
+package controller_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+)
+
+func (w *world) deployment(name string) *appsv1.Deployment {
+	w.t.Helper()
+	d := &appsv1.Deployment{}
+	w.must(w.api.Get(w.t.Context(), w.key(name), d))
+	return d
+}
+
+func (w *world) statefulSet(name string) *appsv1.StatefulSet {
+	w.t.Helper()
+	s := &appsv1.StatefulSet{}
+	w.must(w.api.Get(w.t.Context(), w.key(name), s))
+	return s
+}
+
+// While a cluster is paused nothing is changed, and the status goes on.
+func TestPaused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 4)
+	w.create(small)
+	w.until("the cluster is made", w.complete)
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Paused, s.Nodes.Count, s.Image = true, 4, "tickmesh:next" })
+	for range 5 {
+		w.step()
+	}
+	c := w.cluster()
+	if replicas := *w.statefulSet("demo-node").Spec.Replicas; replicas != 3 || c.Status.Phase != v1alpha1.PhasePaused || w.condition(v1alpha1.ConditionProgressing).Reason != "Paused" {
+		t.Fatalf("%d replicas, %s", replicas, c.Status.Phase)
+	}
+	if c.Status.ObservedGeneration != c.Generation {
+		t.Fatal("the status does not go on")
+	}
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Paused = false })
+	w.until("what was asked for meanwhile is done", func() bool { return w.complete() && w.cluster().Status.Version == "next" })
+}
+
+// The conditions say what is broken, and that it is not any more.
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.create(small)
+	if w.pass(); w.condition(v1alpha1.ConditionAvailable).Reason != "NoShardMap" || w.condition(v1alpha1.ConditionProgressing).Reason != "Creating" ||
+		w.condition(v1alpha1.ConditionDegraded).Reason != "AsExpected" || w.condition(v1alpha1.ConditionRebalancing).Status != metav1.ConditionUnknown {
+		t.Fatalf("%+v", w.cluster().Status.Conditions)
+	}
+	w.until("the cluster is made", w.complete)
+
+	w.mesh.SetReachable(false)
+	w.step()
+	if c := w.condition(v1alpha1.ConditionDegraded); c.Reason != "EtcdUnavailable" {
+		t.Fatalf("%+v", c)
+	}
+	if c := w.condition(v1alpha1.ConditionAvailable); c.Status != metav1.ConditionTrue {
+		t.Fatalf("without etcd all but placement works: %+v", c)
+	}
+	w.mesh.SetReachable(true)
+	w.until("etcd is back", func() bool { return w.condition(v1alpha1.ConditionDegraded).Status == metav1.ConditionFalse })
+
+	w.routers = false
+	w.step()
+	if c := w.condition(v1alpha1.ConditionAvailable); c.Reason != "NoRouter" {
+		t.Fatalf("%+v", c)
+	}
+	w.routers = true
+	w.until("routers are back", w.complete)
+
+	machine := w.machineOf("demo-node-0")
+	w.setMachine(machine, false)
+	w.runMesh()
+	w.until("copies are missing", func() bool { return w.condition(v1alpha1.ConditionDegraded).Reason == "UnderReplicated" })
+	w.setMachine(machine, true)
+	w.until("they are back", func() bool {
+		return w.complete() && w.condition(v1alpha1.ConditionDegraded).Status == metav1.ConditionFalse && w.condition(v1alpha1.ConditionRebalancing).Reason == "Balanced"
+	})
+}
+
+// Certificates are renewed in time; one that has ended is told of.
+func TestCertificates(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.create(small)
+	w.until("the cluster is made", w.complete)
+	first := w.cluster().Status.Certificates.NotAfter
+	w.now = first.Add(-24 * time.Hour)
+	w.until("they are renewed", func() bool { return w.cluster().Status.Certificates.NotAfter.After(first.Time) })
+
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Paused = true })
+	w.now = w.cluster().Status.Certificates.NotAfter.Add(time.Hour)
+	w.until("it is told that they have ended", func() bool { return w.condition(v1alpha1.ConditionDegraded).Reason == "CertificateExpired" })
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Paused = false })
+	w.until("they are renewed", w.complete)
+}
+
+// A Secret under one of our names that is somebody else's is never written.
+func TestForeignSecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.must(w.api.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "demo-node-tls", Namespace: w.namespace}, Data: map[string][]byte{"mine": []byte("yes")},
+	}))
+	w.create(small)
+	if _, err := w.operator.Reconcile(t.Context(), request(w)); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
+		t.Fatal(err)
+	}
+	if c := w.condition(v1alpha1.ConditionDegraded); c.Reason != "CertificatesFailed" || !strings.Contains(c.Message, "demo-node-tls") {
+		t.Fatalf("%+v", c)
+	}
+	secret := &corev1.Secret{}
+	w.must(w.api.Get(t.Context(), w.key("demo-node-tls"), secret))
+	if len(secret.Data) != 1 {
+		t.Fatal("it was written")
+	}
+}
+
+// When a cluster is deleted, its volumes go or stay as the policy says.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicyRetain, v1alpha1.DeletionPolicyDelete} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 3)
+			w.create(small)
+			w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Nodes.Storage.DeletionPolicy = policy })
+			w.until("the cluster is made", w.complete)
+			w.must(w.api.Delete(t.Context(), w.cluster()))
+			gone := false
+			for range stepsMax {
+				w.pass()
+				if gone = !w.found(w.api.Get(t.Context(), w.key(clusterName), &v1alpha1.TickMeshCluster{})); gone {
+					break
+				}
+				w.controllers()
+			}
+			if !gone {
+				t.Fatal("it is still there")
+			}
+			w.must(w.api.DeleteAllOf(t.Context(), &appsv1.StatefulSet{}, client.InNamespace(w.namespace))) // as the collector of garbage does
+			w.controllers()
+			if left := len(w.claims()); policy == v1alpha1.DeletionPolicyDelete && left != 0 || policy == v1alpha1.DeletionPolicyRetain && left != 3 {
+				t.Fatalf("%d claims are left", left)
+			}
+		})
+	}
+}
+
+// Volumes grow with the spec, claim by claim.
+func TestVolumesGrow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.create("{shards: 6, nodes: {count: 3, storage: {size: 10Gi}}}")
+	w.until("the cluster is made", w.complete)
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Nodes.Storage.Size.Add(s.Nodes.Storage.Size) })
+	// Without a storage class that lets them, the API server refuses, and status says so.
+	_, err := w.operator.Reconcile(t.Context(), request(w))
+	if err == nil || !strings.Contains(err.Error(), "grow volume claim") {
+		t.Fatal(err)
+	}
+	if c := w.condition(v1alpha1.ConditionDegraded); c.Reason != "VolumesFailed" {
+		t.Fatalf("%+v", c)
+	}
+}

@@ -1,0 +1,158 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/tickmesh/tickmesh/operator/controller"
+)
+
+// server is a real API server with its etcd, shared by all tests of this package.
+type server struct {
+	once   sync.Once
+	config *rest.Config
+	client client.WithWatch
+	stop   func() error
+	err    error
+	names  atomic.Int64 // of namespaces
+}
+
+var apiServer server
+
+const (
+	assetsVariable = "KUBEBUILDER_ASSETS"
+	assetsFolder   = "../../.cache/kubernetes/bin" // where `hack/kubernetes/envtest.sh` puts them
+)
+
+var errNoAssets = errors.New("no kube-apiserver: run hack/kubernetes/envtest.sh, or set " + assetsVariable)
+
+func (s *server) start() error {
+	assets := os.Getenv(assetsVariable)
+	if assets == "" {
+		assets = assetsFolder
+	}
+	if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
+		return errNoAssets
+	}
+	environment := &envtest.Environment{
+		BinaryAssetsDirectory: assets, CRDDirectoryPaths: []string{"../../charts/tickmesh/crds"}, ErrorIfCRDPathMissing: true,
+	}
+	config, err := environment.Start()
+	if err != nil {
+		return err
+	}
+	config.QPS, config.Burst = -1, -1 // it is ours alone
+	s.config, s.stop = config, environment.Stop
+	scheme, err := controller.Scheme()
+	if err != nil {
+		return err
+	}
+	s.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme})
+	return err
+}
+
+// kubernetes gives the API server, or skips the test where there is none to be had.
+func kubernetes(t *testing.T) *server {
+	t.Helper()
+	apiServer.once.Do(func() { apiServer.err = apiServer.start() })
+	if errors.Is(apiServer.err, errNoAssets) && os.Getenv(assetsVariable) == "" {
+		t.Skip(apiServer.err)
+	}
+	if apiServer.err != nil {
+		t.Fatal(apiServer.err)
+	}
+	return &apiServer
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if apiServer.stop != nil {
+		if err := apiServer.stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the API server:", err)
+		}
+	}
+	os.Exit(code)
+}
+
+// namespace makes one for a test.
+func (s *server) namespace(t *testing.T) string {
+	t.Helper()
+	name := fmt.Sprintf("t%d", s.names.Add(1))
+	if err := s.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// errKilled is what an operator gets that was killed.
+var errKilled = errors.New("the operator was killed")
+
+// life counts what an operator writes, and ends it after so many writes.
+type life struct {
+	writes int // made
+	limit  int // 0: none
+}
+
+func (l *life) write() error {
+	if l.limit > 0 && l.writes >= l.limit {
+		return errKilled
+	}
+	l.writes++
+	return nil
+}
+
+// mortal gives a client of an operator that dies after some writes.
+func (l *life) mortal(inner client.WithWatch) client.Client {
+	return interceptor.NewClient(inner, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if err := l.write(); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if err := l.write(); err != nil {
+				return err
+			}
+			return c.Update(ctx, o, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if err := l.write(); err != nil {
+				return err
+			}
+			return c.Delete(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if err := l.write(); err != nil {
+				return err
+			}
+			return c.Patch(ctx, o, patch, opts...)
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			if err := l.write(); err != nil {
+				return err
+			}
+			return c.Apply(ctx, o, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			if err := l.write(); err != nil {
+				return err
+			}
+			return c.SubResource(sub).Patch(ctx, o, patch, opts...)
+		},
+	})
+}
