@@ -28,7 +28,7 @@ type Copies interface {
 
 // Bounds of what reading copies costs a node.
 const (
-	digestSamplesPerSecond = 4 << 20 // about 2 % of a core, and 3 MB/s of disk
+	digestSamplesPerSecond = 4 << 20 // a few per cent of a core: see BenchmarkMoveShard/digest
 	digestsAtOnce          = 2
 	rangesAtOnce           = 2
 )

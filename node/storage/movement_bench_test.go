@@ -70,6 +70,14 @@ func BenchmarkMoveShard(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.N)*seriesCount*samples/b.Elapsed().Seconds()/1e6, "Msamples/s")
 	})
+	b.Run("range", func(b *testing.B) {
+		for b.Loop() {
+			if err := from.ExportRange(context.Background(), 0, scan.TimeMsMin, scan.TimeMsMax, 0, io.Discard); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.N)*seriesCount*samples/b.Elapsed().Seconds()/1e6, "Msamples/s")
+	})
 	b.Run("digest", func(b *testing.B) {
 		for b.Loop() {
 			d, err := from.ShardDigest(context.Background(), 0, scan.TimeMsMin, scan.TimeMsMax)
