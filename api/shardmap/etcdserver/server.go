@@ -159,13 +159,33 @@ func configOf(o Options, stopping *atomic.Bool) (*embed.Config, error) {
 }
 
 // urlOf checks an address. The server listens where it advertises, so a port of 0 is
-// fine only because nobody asks it for its advertised address.
+// fine only because nobody asks it for its advertised address. No host means every
+// address of this machine, as everywhere; etcd wants it said in digits.
 func urlOf(address string, tls TLSFiles) (url.URL, error) {
-	if _, _, err := net.SplitHostPort(address); err != nil {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
 		return url.URL{}, fmt.Errorf("%w: address %q: %w", ErrStart, address, err)
 	}
-	if tls.Cert != "" {
-		return url.URL{Scheme: "https", Host: address}, nil
+	if host == "" {
+		if host, err = unspecified(); err != nil {
+			return url.URL{}, fmt.Errorf("%w: address %q: %w", ErrStart, address, err)
+		}
 	}
-	return url.URL{Scheme: "http", Host: address}, nil
+	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}
+	if tls.Cert != "" {
+		u.Scheme = "https"
+	}
+	return u, nil
+}
+
+// unspecified is the address that stands for every address of this machine: of both
+// families, or of IPv4 where the kernel has no other.
+func unspecified() (string, error) {
+	listener, err := net.Listen("tcp", ":0")
+	if err != nil {
+		return "", err
+	}
+	defer listener.Close()
+	host, _, err := net.SplitHostPort(listener.Addr().String())
+	return host, err
 }

@@ -106,3 +106,24 @@ func TestStopIsNoError(t *testing.T) {
 		t.Error(out.text.String())
 	}
 }
+
+// An address without a host is every address of this machine, as for all other ports.
+func TestNoHostIsEveryAddress(t *testing.T) {
+	server, err := Start(t.Context(), Options{DataDir: t.TempDir(), ClientAddress: ":0", PeerAddress: ":0", MetricsAddress: ":0", NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	for address, want := range map[string]string{"[::1]:7": "http://[::1]:7", "127.0.0.1:7": "http://127.0.0.1:7", "name:7": "http://name:7"} {
+		if u, err := urlOf(address, TLSFiles{}); err != nil || u.String() != want {
+			t.Errorf("%s: %s, %v; want %s", address, u.String(), err, want)
+		}
+	}
+	for _, address := range []string{"", "7", "a:b:c"} {
+		if u, err := urlOf(address, TLSFiles{}); !errors.Is(err, ErrStart) {
+			t.Errorf("%q: %s, %v", address, u.String(), err)
+		}
+	}
+}
