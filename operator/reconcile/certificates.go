@@ -11,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
@@ -37,7 +35,7 @@ func (p *pass) certificates(ctx context.Context) error {
 		return p.makeCertificates(ctx)
 	case v1alpha1.TLSModeCertManager:
 		for _, identity := range build.IdentitiesToMake(p.cluster) {
-			if err := p.apply(ctx, p.certificateRequest(identity)); err != nil {
+			if err := p.apply(ctx, build.CertificateRequest(p.cluster, identity)); err != nil {
 				return err
 			}
 		}
@@ -134,27 +132,6 @@ func (p *pass) writeSecret(ctx context.Context, name string, present *corev1.Sec
 		return fmt.Errorf("update secret %s: %w", name, err)
 	}
 	return nil
-}
-
-// certificateRequest is what cert-manager is asked for.
-func (p *pass) certificateRequest(identity string) *unstructured.Unstructured {
-	c := p.cluster
-	issuer := c.Spec.TLS.IssuerRef
-	names := make([]any, 0, len(build.DNSNames(c, identity)))
-	for _, name := range build.DNSNames(c, identity) {
-		names = append(names, name)
-	}
-	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"secretName": build.TLSSecret(c, identity), "dnsNames": names, "usages": []any{"server auth", "client auth", "digital signature"},
-		"privateKey": map[string]any{"algorithm": "ECDSA", "size": int64(256), "rotationPolicy": "Always"},
-		"issuerRef":  map[string]any{"name": issuer.Name, "kind": issuer.Kind, "group": issuer.Group},
-	}}}
-	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "cert-manager.io", Version: "v1", Kind: "Certificate"})
-	u.SetNamespace(c.Namespace)
-	u.SetName(build.TLSSecret(c, identity))
-	u.SetLabels(build.Labels(c, "tls"))
-	u.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(c, v1alpha1.GroupVersion().WithKind(v1alpha1.KindCluster))})
-	return u
 }
 
 // readCertificates finds out when certificates end, whoever made them.
