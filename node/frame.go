@@ -82,7 +82,14 @@ func (n *Node) StartWrite(ctx context.Context, frame *series.Frame, done func([]
 	if err == nil && len(w.write.proposals) > 0 {
 		w.write.done = func() {
 			w.end()
-			done(w.outcomes, nil)
+			if frame.Level == series.LevelMajority {
+				done(w.outcomes, nil)
+				return
+			}
+			go func() {
+				w.hold(ctx, frame)
+				done(w.outcomes, nil)
+			}()
 		}
 		if err = n.enqueue(ctx, w.write); err == nil {
 			return

@@ -126,3 +126,49 @@ func TestLevelAllEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestStartedLevelAll: a write that was started, as routers' writes are, waits for full
+// voters as well.
+func TestStartedLevelAll(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	for _, name := range []string{"a", "b", "c"} {
+		c.open(name)
+	}
+	c.create(roles2(), "a", "b", "c")
+	start := func(timeout time.Duration, timeMs int64) (o PartOutcome) {
+		var e series.BatchEncoder
+		e.Append(e.Define(testKey(1)), timeMs, 1, 0)
+		frame := series.Frame{
+			Parts: []series.Part{{Shard: testKey(1).Shard(testShards), Batch: e.AppendTo(nil)}}, Points: 1,
+			ID: series.BatchID{Session: 7, Counter: uint64(timeMs)}, Level: series.LevelAll, Timeout: timeout,
+		}
+		c.await("a leader", func() bool {
+			for _, name := range c.names() {
+				n := c.reach("", name)
+				if n == nil {
+					continue
+				}
+				ended := make(chan error, 1)
+				n.StartWrite(t.Context(), &frame, func(parts []PartOutcome, err error) {
+					if err == nil {
+						o, err = parts[0], parts[0].Err
+					}
+					ended <- err
+				})
+				if err := <-ended; err == nil {
+					return true
+				}
+			}
+			return false
+		})
+		return o
+	}
+	if o := start(0, 1); o.Level != series.LevelAll || o.Missing != 0 || o.Copies < 2 {
+		t.Fatalf("with all full voters: %+v", o)
+	}
+	c.kill("b") // a and the witness go on
+	if o := start(400*time.Millisecond, 2); o.Level == series.LevelAll || o.Missing != 1 || o.Copies < 2 {
+		t.Fatalf("with a full voter away: %+v", o)
+	}
+}
