@@ -28,6 +28,7 @@ func (w *world) killAt(n int) (killed bool) {
 		}
 	}
 	w.newOperator(0)
+	w.step() // the status of before may say that all is well
 	w.until(fmt.Sprintf("it is done after the operator was killed at write %d", n), w.complete)
 	return killed
 }

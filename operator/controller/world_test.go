@@ -263,7 +263,7 @@ func (w *world) runEtcd() {
 			if runs {
 				w.etcd.members[at].Name = name
 			}
-		case runs && c.Status.Etcd.ClusterID == "":
+		case runs && (c.Status.Etcd == nil || c.Status.Etcd.ClusterID == ""):
 			w.etcd.lastID++
 			w.etcd.members = append(w.etcd.members, etcd.Member{ID: w.etcd.lastID, Name: name, PeerURL: url, Healthy: true})
 		}

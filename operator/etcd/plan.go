@@ -89,6 +89,9 @@ func (d *decision) keep() {
 			return
 		}
 	}
+	if !d.well() || !d.ready() {
+		d.plan.Waiting = "not all of its members answer"
+	}
 }
 
 // fenced gives a list that a member with data reads nothing from, and with which one
@@ -164,6 +167,7 @@ func (d *decision) replaceLost() bool {
 	case !claim.Terminating:
 		d.do(Action{Kind: DeleteClaim, Ordinal: ordinal, Claim: claim.Name, UID: claim.UID, Why: why})
 	}
+	d.plan.Waiting = why + ", which are being replaced"
 	if pod == nil || pod.Machine == "" {
 		return true
 	}
@@ -189,7 +193,9 @@ func (d *decision) joinMissing() bool {
 			d.add(ordinal)
 			return true
 		}
-		d.plan.Meet = d.meet(ordinal)
+		if m.Name == "" { // once it has started, it needs no list any more
+			d.plan.Meet = d.meet(ordinal)
+		}
 		switch {
 		case m.Learner && m.Healthy:
 			d.do(Action{Kind: Promote, Ordinal: ordinal, MemberID: m.ID, Why: d.Names[ordinal] + " has caught up"})
