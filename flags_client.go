@@ -97,5 +97,6 @@ func clientCommands() []*cobra.Command {
 	return []*cobra.Command{
 		newQueryCommand(), newImportCommand(), newExportCommand(), newStatusCommand(), newNodesCommand(), newShardsCommand(),
 		newDrainCommand(), newUndrainCommand(), newRecoverCommand(), newBackupCommand(), newRestoreCommand(),
+		newCheckCommand(),
 	}
 }
