@@ -87,23 +87,30 @@ func get(ctx context.Context, c *http.Client, url, wanted string) error {
 	})
 }
 
-// post sends a body until it is taken with a status below 300.
+// post sends a body until it is taken.
 func post(ctx context.Context, c *http.Client, url, body string) error {
 	return lab.Wait(ctx, func() (bool, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
-		if err != nil {
-			return true, err
-		}
-		response, err := c.Do(request)
-		if err != nil {
-			return false, err
-		}
-		defer response.Body.Close()
-		if response.StatusCode >= 300 {
-			return false, fmt.Errorf("%s: %s", url, response.Status)
-		}
-		return true, nil
+		err := postOnce(ctx, c, url, body)
+		return err == nil, err
 	})
+}
+
+// postOnce sends a body. Any answer but that it was taken is an error.
+func postOnce(ctx context.Context, c *http.Client, url, body string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	response, err := c.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode >= 300 {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 300))
+		return fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return nil
 }
 
 // serversManifest is three standalone servers with a volume each: enough to prove of the
