@@ -1,0 +1,207 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// scene gives the facts of a cluster of n nodes with replication 2 that is well: shard i
+// has copies on nodes i and i+1, and a witness on i+2.
+func scene(n int) Facts {
+	f := Facts{
+		Name: "demo-node", NowMs: 1_000_000, Want: Want{Count: n, Drained: map[string]bool{}}, Replicas: n, Machines: map[string]Machine{},
+		Limits: shardmap.DefaultLimits(), EmptyForMs: map[string]int64{},
+	}
+	f.State = shardmap.State{
+		Nodes: map[string]shardmap.NodeState{}, Desired: map[string]shardmap.Desired{}, Incarnations: map[string][]shardmap.Incarnation{}, NowMs: f.NowMs,
+		Map: &shardmap.Map{Format: 1, Cluster: "demo", ID: folder(99), Epoch: 1, Settings: shardmap.Settings{Shards: n, Replication: 2}},
+	}
+	for i := range n {
+		machine := fmt.Sprintf("m%d", i)
+		f.Machines[machine] = Machine{}
+		f.Pods = append(f.Pods, Pod{Ordinal: i, UID: fmt.Sprintf("p%d", i), Machine: machine, Running: true, Ready: true})
+		f.Claims = append(f.Claims, Claim{Ordinal: i, Name: "data-" + f.NodeName(i), UID: fmt.Sprintf("c%d", i), Machine: machine})
+		f.State.Nodes[f.NodeName(i)] = shardmap.NodeState{NodeInfo: shardmap.NodeInfo{ID: f.NodeName(i), Incarnation: folder(i)}}
+		f.State.Incarnations[f.NodeName(i)] = []shardmap.Incarnation{{ID: folder(i)}}
+		var members []shardmap.Member
+		for j, role := range []shardmap.Role{shardmap.Full, shardmap.Full, shardmap.Witness} {
+			at := (i + j) % n
+			members = append(members, shardmap.Member{Node: f.NodeName(at), Incarnation: folder(at), RaftID: uint64(j + 1), Role: role})
+		}
+		f.State.Map.Rows = append(f.State.Map.Rows, shardmap.Row{Version: 1, RaftIDLast: 3, Era: 1, Members: members})
+		s := Shard{Leader: members[0].Node, CommitIndex: 1000}
+		for _, m := range members {
+			s.Members = append(s.Members, Replica{Member: m, MatchIndex: 1000, Active: true})
+		}
+		f.Shards = append(f.Shards, s)
+	}
+	return f
+}
+
+func folder(n int) string { return fmt.Sprintf("%032x", n+1) }
+
+// dead makes a node dead, its pod too.
+func (f *Facts) dead(ordinal int) {
+	node := f.NodeName(ordinal)
+	state := f.State.Nodes[node]
+	state.DeadSinceMs = 1
+	f.State.Nodes[node] = state
+	pod := f.pod(ordinal)
+	pod.Ready, pod.Running = false, false
+	for i := range f.Shards {
+		for j := range f.Shards[i].Members {
+			if m := &f.Shards[i].Members[j]; m.Node == node {
+				m.Active = false
+				if f.Shards[i].Leader == node {
+					f.Shards[i].Leader = f.Shards[i].Members[(j+1)%2].Node
+				}
+			}
+		}
+	}
+}
+
+func kinds(p Plan) (text []string) {
+	for _, a := range p.Actions {
+		text = append(text, strings.TrimSpace(fmt.Sprintf("%s %s %s", a.Kind, a.Node, a.Desired)))
+	}
+	return text
+}
+
+// What is decided in the situations that people ask about.
+func TestDecide(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		nodes  int
+		change func(*Facts)
+		want   []string
+		wait   string // part of a wait
+	}{
+		{name: "all is well", nodes: 4},
+		{name: "there is no StatefulSet", nodes: 4, change: func(f *Facts) { f.Replicas = -1 }, want: []string{"scale"}},
+		{name: "one more", nodes: 4, change: func(f *Facts) { f.Want.Count = 5 }, want: []string{"scale"}},
+		{name: "one less", nodes: 5, change: func(f *Facts) { f.Want.Count = 4 }, want: []string{"desire demo-node-4 draining"}},
+		{name: "one less while another one is down", nodes: 5, change: func(f *Facts) { f.Want.Count = 4; f.dead(0) }, wait: "demo-node-0 is down"},
+		{name: "the one that is down", nodes: 5, change: func(f *Facts) { f.Want.Count = 4; f.dead(4) }, want: []string{"desire demo-node-4 draining"}},
+		{name: "etcd is away", nodes: 5, change: func(f *Facts) { f.Want.Count, f.StoreErr = 4, shardmap.ErrUnavailable }, wait: "etcd does not answer"},
+		{name: "a new template", nodes: 4, change: func(f *Facts) { outdate(f) }, want: []string{"delete pod demo-node-3"}},
+		{name: "a new template, one pod is not ready", nodes: 4, change: func(f *Facts) { outdate(f); f.pod(0).Ready = false }, want: []string{"delete pod demo-node-0"}},
+		{name: "a new template, one does not come back from it", nodes: 4, change: func(f *Facts) {
+			outdate(f)
+			f.pod(3).Outdated = false
+			f.dead(3)
+		}, wait: "demo-node-3 is not ready after its restart"},
+		{name: "a new template, one of the old ones does not run", nodes: 4, change: func(f *Facts) { outdate(f); f.dead(1) }, want: []string{"delete pod demo-node-1"}},
+		{name: "a new template, a copy lags", nodes: 3, change: func(f *Facts) {
+			outdate(f)
+			for i := range f.Shards {
+				f.Shards[i].Members[1].MatchIndex = 0
+			}
+		}, wait: "no other copy of it is complete"},
+		{name: "a new template, no router answers", nodes: 4, change: func(f *Facts) { outdate(f); f.Shards = nil }, wait: "no router answers"},
+		{name: "a new template while a pod ends", nodes: 4, change: func(f *Facts) { outdate(f); f.pod(2).Terminating = true }, wait: "its pod is ending"},
+		{name: "a machine is off, not for long", nodes: 3, change: func(f *Facts) { f.dead(1); f.Machines["m1"] = Machine{NotReadySinceMs: f.NowMs - 1000} }},
+		{name: "a machine is off for long", nodes: 3, change: func(f *Facts) {
+			f.dead(1)
+			f.Machines["m1"] = Machine{NotReadySinceMs: f.NowMs - f.Limits.ReplaceAfterMs}
+		}, want: []string{"mark claim demo-node-1"}},
+		{name: "a machine is out of service", nodes: 3, change: func(f *Facts) {
+			f.dead(1)
+			f.Machines["m1"] = Machine{NotReadySinceMs: f.NowMs, OutOfService: true}
+			f.Claims[1].GivenUp = true
+		}, want: []string{"retire demo-node-1"}},
+		{name: "a machine is gone, its folder is retired", nodes: 3, change: func(f *Facts) {
+			f.dead(1)
+			delete(f.Machines, "m1")
+			f.Claims[1].GivenUp = true
+			f.State.Incarnations["demo-node-1"][0].Retired = true
+		}, want: []string{"delete claim demo-node-1", "delete pod demo-node-1"}},
+		{name: "a machine is gone, and another node is down", nodes: 3, change: func(f *Facts) {
+			f.dead(1)
+			f.dead(2)
+			delete(f.Machines, "m1")
+		}},
+		{name: "a machine looks gone, but its node holds its lease", nodes: 3, change: func(f *Facts) { delete(f.Machines, "m1") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := scene(c.nodes)
+			if c.change != nil {
+				c.change(&f)
+			}
+			plan := Decide(f)
+			if got := kinds(plan); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q: %+v", got, c.want, plan)
+			}
+			if c.wait != "" && !slices.ContainsFunc(plan.Waits, func(w Wait) bool { return strings.Contains(w.Node+" "+w.Why, c.wait) }) {
+				t.Errorf("waits %+v, want %q", plan.Waits, c.wait)
+			}
+		})
+	}
+}
+
+func outdate(f *Facts) {
+	for i := range f.Pods {
+		f.Pods[i].Outdated = true
+	}
+}
+
+// A scale-in is refused for witnesses as it is for copies.
+func TestRefusals(t *testing.T) {
+	f := scene(3)
+	f.Want.Count = 2
+	plan := Decide(f)
+	if len(plan.Actions) != 0 || len(plan.Refusals) != 1 || !plan.Refusals[0].Scale || !errors.Is(plan.Refusals[0].Err, shardmap.ErrDrainCopies) {
+		t.Fatalf("%+v", plan)
+	}
+	f = scene(4)
+	f.Want.Drained["demo-node-0"], f.Want.Drained["demo-node-1"], f.Want.Drained["else"] = true, true, true
+	plan = Decide(f)
+	if got := kinds(plan); !slices.Equal(got, []string{"desire demo-node-0 draining"}) || len(plan.Refusals) != 1 || plan.Refusals[0].Nodes[0] != "demo-node-1" {
+		t.Fatalf("%q %+v", got, plan)
+	}
+}
+
+// A loss says which shards wait for it.
+func TestLoss(t *testing.T) {
+	f := scene(3)
+	f.dead(1)
+	f.dead(2)
+	delete(f.Machines, "m1")
+	plan := Decide(f)
+	if len(plan.Losses) != 1 || plan.Losses[0].Machine != "m1" || len(plan.Losses[0].Shards) != 3 || plan.Losses[0].Named != 3 {
+		t.Fatalf("%+v", plan.Losses)
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	for _, n := range []int{16, 128, 1024} {
+		b.Run(fmt.Sprintf("shards=%d", n), func(b *testing.B) {
+			f := scene(5)
+			rows, shards := f.State.Map.Rows, f.Shards
+			for len(f.State.Map.Rows) < n {
+				f.State.Map.Rows, f.Shards = append(f.State.Map.Rows, rows...), append(f.Shards, shards...)
+			}
+			b.Run("quiet", func(b *testing.B) {
+				for b.Loop() {
+					Decide(f)
+				}
+			})
+			outdate(&f)
+			b.Run("update", func(b *testing.B) {
+				for b.Loop() {
+					Decide(f)
+				}
+			})
+			f.Want.Count = 4
+			b.Run("drain", func(b *testing.B) {
+				for b.Loop() {
+					Decide(f)
+				}
+			})
+		})
+	}
+}
