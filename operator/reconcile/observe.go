@@ -32,7 +32,9 @@ type observation struct {
 	lost           map[string]bool
 }
 
-// observe looks at a cluster.
+// observe looks at a cluster. StatefulSets, pods and claims are read as they are now: on
+// older ones a second node could be restarted while the first one is, or replicas be put
+// back to what they were.
 func (p *pass) observe(ctx context.Context) (err error) {
 	c, o := p.cluster, &p.seen
 	if o.nodeSet, err = p.statefulSet(ctx, build.Name(c, build.ComponentNode)); err != nil {
@@ -41,11 +43,8 @@ func (p *pass) observe(ctx context.Context) (err error) {
 	if o.etcdSet, err = p.statefulSet(ctx, build.Name(c, build.ComponentEtcd)); err != nil {
 		return err
 	}
-	o.router = &appsv1.Deployment{}
-	if found, err := p.get(ctx, build.Name(c, build.ComponentRouter), o.router); err != nil {
+	if o.router, err = p.deployment(ctx, build.Name(c, build.ComponentRouter)); err != nil {
 		return err
-	} else if !found {
-		o.router = nil
 	}
 	if o.nodePods, err = p.pods(ctx, build.ComponentNode); err != nil {
 		return err
@@ -65,8 +64,8 @@ func (p *pass) observe(ctx context.Context) (err error) {
 	return p.findVolumes(ctx)
 }
 
-func (p *pass) get(ctx context.Context, name string, into client.Object) (found bool, err error) {
-	err = p.Client.Get(ctx, types.NamespacedName{Namespace: p.cluster.Namespace, Name: name}, into)
+func (p *pass) get(ctx context.Context, from client.Reader, name string, into client.Object) (found bool, err error) {
+	err = from.Get(ctx, types.NamespacedName{Namespace: p.cluster.Namespace, Name: name}, into)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
@@ -75,11 +74,20 @@ func (p *pass) get(ctx context.Context, name string, into client.Object) (found 
 
 func (p *pass) statefulSet(ctx context.Context, name string) (*appsv1.StatefulSet, error) {
 	set := &appsv1.StatefulSet{}
-	found, err := p.get(ctx, name, set)
+	found, err := p.get(ctx, p.Reader, name, set)
 	if !found {
 		return nil, err
 	}
 	return set, nil
+}
+
+func (p *pass) deployment(ctx context.Context, name string) (*appsv1.Deployment, error) {
+	d := &appsv1.Deployment{}
+	found, err := p.get(ctx, p.Client, name, d)
+	if !found {
+		return nil, err
+	}
+	return d, nil
 }
 
 func (p *pass) selects(component string) []client.ListOption {
@@ -88,7 +96,7 @@ func (p *pass) selects(component string) []client.ListOption {
 
 func (p *pass) pods(ctx context.Context, component string) (map[int]*corev1.Pod, error) {
 	var list corev1.PodList
-	if err := p.Client.List(ctx, &list, p.selects(component)...); err != nil {
+	if err := p.Reader.List(ctx, &list, p.selects(component)...); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	pods := map[int]*corev1.Pod{}
@@ -102,7 +110,7 @@ func (p *pass) pods(ctx context.Context, component string) (map[int]*corev1.Pod,
 
 func (p *pass) claims(ctx context.Context, component string) (map[int]*corev1.PersistentVolumeClaim, error) {
 	var list corev1.PersistentVolumeClaimList
-	if err := p.Client.List(ctx, &list, p.selects(component)...); err != nil {
+	if err := p.Reader.List(ctx, &list, p.selects(component)...); err != nil {
 		return nil, fmt.Errorf("list volume claims: %w", err)
 	}
 	claims := map[int]*corev1.PersistentVolumeClaim{}
