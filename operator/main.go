@@ -114,6 +114,8 @@ func newCommand(log io.Writer) *cobra.Command {
 		},
 	}
 	s.define(cmd.Flags())
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.AddCommand(newDefinitionsCommand())
 	return cmd
 }
 

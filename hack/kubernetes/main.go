@@ -2,6 +2,7 @@
 // the end-to-end tests and for trying things by hand.
 //
 //	go run ./hack/kubernetes assets             compile what envtest needs, print the folder
+//	go run ./hack/kubernetes program NAME       compile one program, print its path
 //	go run ./hack/kubernetes build              compile and pack everything
 //	go run ./hack/kubernetes up [-machines 3] [-cpus 0,1]
 //	go run ./hack/kubernetes run COMMAND…       run kubectl, helm or anything in the lab's network
@@ -18,6 +19,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -41,7 +44,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("what? assets, build, up, run, load, off, on, cut, mend or down")
+		return errors.New("what? assets, program, build, up, run, load, off, on, cut, mend or down")
 	}
 	folders, err := lab.FindFolders()
 	if err != nil {
@@ -55,6 +58,8 @@ func run(ctx context.Context, args []string) error {
 		}
 		fmt.Println(folders.Bin)
 		return nil
+	case "program":
+		return program(ctx, folders, args)
 	case "build":
 		return folders.Prepare(ctx, report)
 	case "up":
@@ -69,6 +74,20 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	return ask(ctx, rack, command, args)
+}
+
+// program compiles one of the lab's programs, such as helm, unless it is there.
+func program(ctx context.Context, folders lab.Folders, args []string) error {
+	all := lab.Programs()
+	at := slices.IndexFunc(all, func(p lab.Program) bool { return len(args) == 1 && p.Name == args[0] })
+	if at < 0 {
+		return errors.New("which program?")
+	}
+	if err := folders.Build(ctx, all[at:at+1], report); err != nil {
+		return err
+	}
+	fmt.Println(filepath.Join(folders.Bin, all[at].Name))
+	return nil
 }
 
 func up(ctx context.Context, folders lab.Folders, args []string) error {
