@@ -13,15 +13,14 @@ import (
 // cgroupRoot is where the kernel's control groups are mounted.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// cgroupName is the lab's group in each hierarchy, with one group for each node in it.
-const cgroupName = "tickmesh-lab"
-
 // cgroupRemovalTime bounds the wait until the kernel has emptied groups whose
 // processes were killed.
 const cgroupRemovalTime = 20 * time.Second
 
-// cgroups is the machine's control groups, version 1: one folder for each controller.
-type cgroups struct{ root string }
+// cgroups is one lab's part of the machine's control groups, version 1, which have one
+// folder for each controller. In each, the lab has a group of its name, with one group
+// for each node in it.
+type cgroups struct{ root, name string }
 
 // hierarchies gives the folders of the controllers that kubelet and runc use.
 func (c cgroups) hierarchies() []string {
@@ -49,11 +48,11 @@ func (c cgroups) check() error {
 // create makes the group of one node in every hierarchy, empty of what a lost node
 // left: kubelet spends seconds on each group of a container that is no more.
 func (c cgroups) create(n node) error {
-	if err := c.removeBelow(filepath.Join(cgroupName, n.name())); err != nil {
+	if err := c.removeBelow(filepath.Join(c.name, n.name())); err != nil {
 		return err
 	}
 	for _, h := range c.hierarchies() {
-		dir := filepath.Join(h, cgroupName, n.name())
+		dir := filepath.Join(h, c.name, n.name())
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
@@ -78,7 +77,7 @@ func (c cgroups) create(n node) error {
 
 // remove removes the lab's groups from every hierarchy. Groups that are not there are
 // no error.
-func (c cgroups) remove() error { return c.removeBelow(cgroupName) }
+func (c cgroups) remove() error { return c.removeBelow(c.name) }
 
 // removeBelow removes the group of this name from all hierarchies, also those that only
 // runc uses.

@@ -82,5 +82,5 @@ evictionHard: {memory.available: "200Mi", nodefs.available: "1%%", imagefs.avail
 nodeStatusUpdateFrequency: 4s
 maxPods: 110
 `, m.node.address(), m.folders.pki("ca.crt"), m.folders.pki(m.node.name()+".crt"), m.folders.pki(m.node.name()+".key"),
-		runtimeSocket, cgroupName, m.node.name(), dnsService, m.dir("etc", "resolv.conf"))
+		runtimeSocket, m.folders.cgroups().name, m.node.name(), dnsService, m.dir("etc", "resolv.conf"))
 }

@@ -18,7 +18,7 @@
 // network. No namespace, bridge or route has a name outside; nothing can be left
 // behind but a folder and control groups, which Down removes.
 //
-//	machine ── run folder, control groups /tickmesh-lab
+//	machine ── run folder, control groups /tickmesh-lab-…
 //	└─ rack: bridge 10.99.0.1/24, etcd, API server, scheduler, …, control socket
 //	   ├─ node1: 10.99.0.11, pods 10.244.1.0/24
 //	   ├─ node2: 10.99.0.12, pods 10.244.2.0/24

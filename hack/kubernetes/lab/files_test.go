@@ -130,7 +130,7 @@ func TestConfigurations(t *testing.T) {
 		TLSCertFile  string            `yaml:"tlsCertFile"`
 	}
 	decodeYAML(t, m.kubeletConfiguration(), &kubelet)
-	if kubelet.CgroupRoot != "/tickmesh-lab/node3" || kubelet.EvictionHard["nodefs.available"] != "1%" || kubelet.TLSCertFile != f.pki("node3.crt") {
+	if kubelet.CgroupRoot != "/"+f.cgroups().name+"/node3" || kubelet.EvictionHard["nodefs.available"] != "1%" || kubelet.TLSCertFile != f.pki("node3.crt") {
 		t.Errorf("%+v", kubelet)
 	}
 	var proxy struct{ BindAddress string }
@@ -228,7 +228,7 @@ func TestSettings(t *testing.T) {
 // The kernel's files vanish with a group; here there are none but the marks that tell a
 // hierarchy.
 func TestControlGroups(t *testing.T) {
-	c := cgroups{t.TempDir()}
+	c := cgroups{t.TempDir(), "tickmesh-lab"}
 	for _, name := range []string{"cpu", "memory", "unified"} {
 		if err := os.MkdirAll(filepath.Join(c.root, name), 0o755); err != nil {
 			t.Fatal(err)
@@ -274,6 +274,9 @@ func TestFolders(t *testing.T) {
 	}
 	if _, err := foldersAt("/" + strings.Repeat("long/", 30)).socket(); err == nil {
 		t.Error("a socket with a path that is too long")
+	}
+	if f.cgroups().name == foldersAt("/elsewhere").cgroups().name {
+		t.Error("two checkouts share control groups")
 	}
 	nothing := foldersAt(t.TempDir())
 	if _, err := Find(nothing); !errors.Is(err, ErrNotRunning) {

@@ -3,6 +3,7 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 )
@@ -72,3 +73,8 @@ func (f Folders) owner() string { return filepath.Join(f.Run, "rack.owner") }
 
 // settings is the file with the kernel's settings before the lab.
 func (f Folders) settings() string { return filepath.Join(f.Run, "settings.json") }
+
+// cgroups gives the lab's control groups. Two checkouts may each have a lab.
+func (f Folders) cgroups() cgroups {
+	return cgroups{cgroupRoot, fmt.Sprintf("tickmesh-lab-%08x", crc32.ChecksumIEEE([]byte(f.Run)))}
+}

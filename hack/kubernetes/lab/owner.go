@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -87,14 +86,6 @@ func (o owner) kill(ctx context.Context) error {
 			return fmt.Errorf("process %d does not end: %w", o.pid, ctx.Err())
 		case <-time.After(20 * time.Millisecond):
 		}
-	}
-	return nil
-}
-
-// removeFile removes a file that may not be there.
-func removeFile(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func Possible(f Folders) error {
 	if _, err := os.Stat(filepath.Join(pluginFolder, "bridge")); err != nil {
 		return errors.New("the network plugins are missing: install the package containernetworking-plugins (make prepare)")
 	}
-	if err := (cgroups{cgroupRoot}).check(); err != nil {
+	if err := f.cgroups().check(); err != nil {
 		return err
 	}
 	probe := exec.Command("true")

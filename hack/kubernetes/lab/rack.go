@@ -43,7 +43,7 @@ func RunRack(folders Folders, machines int) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	r := &rack{folders: folders, log: log, tree: newTree(log), cgroups: cgroups{cgroupRoot}}
+	r := &rack{folders: folders, log: log, tree: newTree(log), cgroups: folders.cgroups()}
 	r.mu.power = map[node]powered{}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err

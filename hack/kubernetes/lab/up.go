@@ -142,7 +142,7 @@ func Down(ctx context.Context, f Folders) error {
 		return err
 	}
 	if err := errors.Join(
-		(cgroups{cgroupRoot}).remove(),
+		f.cgroups().remove(),
 		(settings{"/proc/sys"}).restore(f.settings()),
 		mountsBelow(f.Run),
 	); err != nil {
