@@ -114,6 +114,15 @@ func (c *testCluster) names() (names []string) {
 // open starts a node on its disk.
 func (c *testCluster) open(name string) *Node {
 	c.t.Helper()
+	c.mu.Lock()
+	m := c.mu.m
+	c.mu.Unlock()
+	return c.openWith(name, m)
+}
+
+// openWith starts a node that has kept a map, which may be old; nil: none.
+func (c *testCluster) openWith(name string, m *shardmap.Map) *Node {
+	c.t.Helper()
 	if c.disks[name] == nil {
 		c.disks[name] = vfs.NewMemFS()
 	}
@@ -129,7 +138,6 @@ func (c *testCluster) open(name string) *Node {
 	n := mustOpen(c.t, o)
 	c.mu.Lock()
 	c.mu.nodes[name] = n
-	m := c.mu.m
 	c.mu.Unlock()
 	if m != nil {
 		if err := n.AdoptMap(m); err != nil {

@@ -251,6 +251,46 @@ func TestPowerCutOfTwoBoards(t *testing.T) {
 	}
 }
 
+// TestRelicOutlivesAnOldMap starts a board after a power cut with the map that it had kept,
+// from before its replicas became members: that map does not name them, and they are all
+// that has some of what was answered.
+func TestRelicOutlivesAnOldMap(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	c.boot = "first"
+	for _, name := range []string{"a", "b", "c", "d"} {
+		c.open(name)
+	}
+	c.create(roles2(), "a", "b", "c")
+	want, at := map[string]float64{}, int64(1_700_000_000_000)
+	c.writeSome(want, &at, 20)
+	var kept shardmap.Map
+	c.place(func(m shardmap.Map) shardmap.Map {
+		kept = m.Clone()
+		return m
+	})
+	c.aim("b", "c", "d")
+	c.await("the end of the moves", c.settled)
+	c.close("b") // c and d go on
+	c.writeSome(want, &at, 20)
+	for _, name := range []string{"c", "d"} {
+		if _, err := c.reach("", name).log.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		c.crash(name, loseAll(1))
+	}
+	c.boot = "second"
+	c.openWith("d", &kept)
+	if n := c.relics("d"); n != testShards {
+		t.Fatalf("%d of %d relics are left", n, testShards)
+	}
+	c.open("b")
+	c.open("c")
+	c.place(func(m shardmap.Map) shardmap.Map { return m }) // d hears of it
+	c.recover()
+	c.mustHave(want)
+}
+
 // TestPowerCutBeforeTheFirstEntry lets groups go on of which no log has an entry.
 func TestPowerCutBeforeTheFirstEntry(t *testing.T) {
 	t.Parallel()

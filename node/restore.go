@@ -144,9 +144,7 @@ func (l *loop) placeRelic(shard uint16, row *shardmap.Row, r *relic) {
 	switch {
 	case settled && goesOnAlone(row, named, &r.state.Replica) && named.RaftID > l.spent[shard]:
 		l.resurrect(shard, row.Era, named.RaftID, r)
-	case row.Era == r.state.Era && !hasReplica(row.Members, self):
-		l.dismiss(shard)
-	default: // of a later era, too, somebody has to be seen: the one that the row names may never begin it
+	default: // the row may be older than the relic, and the one that a later era's names may never begin it: somebody has to be seen
 		l.onLeaving(question{shard: shard, raftID: self.RaftID, era: r.state.Era, index: r.state.Configuration.Index, members: row.Members,
 			relic: true, place: shardmap.Member{Node: l.node, Incarnation: l.incarnation}})
 	}
@@ -156,15 +154,6 @@ func (l *loop) placeRelic(shard uint16, row *shardmap.Row, r *relic) {
 // M6 of api/shardmap.
 func goesOnAlone(row *shardmap.Row, named shardmap.Member, is *replica.Replica) bool {
 	return row.Era > is.Era && len(row.Members) == 1 && !row.Fresh && named.RaftID != is.RaftID && is.Role != shardmap.Witness
-}
-
-func hasReplica(members []shardmap.Member, replica shardmap.Member) bool {
-	for _, m := range members {
-		if m.SameReplica(replica) {
-			return true
-		}
-	}
-	return false
 }
 
 // resurrect lets a group that has lost its majority for good go on from a relic: the
