@@ -41,6 +41,9 @@ func main() {
 	}
 }
 
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=tickmesh-system,resources=leases,verbs=get;create;update;patch
+// +kubebuilder:rbac:groups="",namespace=tickmesh-system,resources=events,verbs=create;patch
+
 // leaseName is the lease of the operator that acts, of all that run.
 const leaseName = "tickmesh-operator"
 
