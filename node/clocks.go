@@ -21,23 +21,34 @@ const (
 // everything. So a leader cuts only while most of the clocks that it hears agree with its
 // own: a cut is an entry that every replica applies, whatever its own clock says.
 type clocks struct {
-	mu struct {
+	clock func() time.Time // this node's
+	mu    struct {
 		sync.Mutex
 		heard  map[string]heardClock
-		others int // nodes that the map names besides this one
+		others int // nodes that the map names besides this one; othersUnknown: there is no map yet
 		held   error
 	}
 }
 
-// heardClock is what a node's clock has said.
-type heardClock struct {
-	ahead time.Duration // of this node's
-	at    time.Time
+// othersUnknown stands for the number of other nodes before the first map.
+const othersUnknown = -1
+
+func (c *clocks) init(clock func() time.Time) {
+	c.clock, c.mu.others = clock, othersUnknown
 }
+
+// heardClock is what a node's clock has said. The time since then is counted by the
+// monotonic clock: this node's own may be set at any time.
+type heardClock struct {
+	said time.Time
+	at   time.Time
+}
+
+// ahead gives how far the clock is ahead of a time by now.
+func (h heardClock) ahead(of time.Time) time.Duration { return h.said.Add(time.Since(h.at)).Sub(of) }
 
 // HeardClock takes what another node's clock has just said, in ms since 1970.
 func (n *Node) HeardClock(from string, timeMs int64) {
-	ahead := time.UnixMilli(timeMs).Sub(n.options.Clock())
 	c := &n.clocks
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +56,7 @@ func (n *Node) HeardClock(from string, timeMs int64) {
 		c.mu.heard = map[string]heardClock{}
 	}
 	if _, known := c.mu.heard[from]; known || len(c.mu.heard) < clocksMax {
-		c.mu.heard[from] = heardClock{ahead, time.Now()}
+		c.mu.heard[from] = heardClock{time.UnixMilli(timeMs), time.Now()}
 	}
 }
 
@@ -57,24 +68,24 @@ func (c *clocks) expect(others int) {
 }
 
 // freshLocked forgets the clocks that were not heard for long, and gives how far the
-// others are ahead.
-func (c *clocks) freshLocked() (ahead []time.Duration) {
-	now := time.Now()
+// others are ahead of a time.
+func (c *clocks) freshLocked(of time.Time) (ahead []time.Duration) {
 	for name, h := range c.mu.heard {
-		if now.Sub(h.at) > clockFresh {
+		if time.Since(h.at) > clockFresh {
 			delete(c.mu.heard, name)
 			continue
 		}
-		ahead = append(ahead, h.ahead)
+		ahead = append(ahead, h.ahead(of))
 	}
 	return ahead
 }
 
-// trust gives why this node's clock may not cut anything now; nil: it may.
-func (c *clocks) trust() error {
+// trust gives why nothing may be cut by a time that this node's clock has given; nil:
+// it may.
+func (c *clocks) trust(now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.held = judgeClocks(c.freshLocked(), c.mu.others)
+	c.mu.held = judgeClocks(c.freshLocked(now), c.mu.others)
 	return c.mu.held
 }
 
@@ -85,7 +96,8 @@ var (
 )
 
 // judgeClocks says whether a clock agrees with most: with more than half of those that
-// were heard, itself included. A node that knows of others waits for the first of them.
+// were heard, itself included. A node that knows of others waits for the first of them,
+// and one that does not know yet whether there are others waits for its map.
 func judgeClocks(ahead []time.Duration, others int) error {
 	if others == 0 {
 		return nil
@@ -109,7 +121,7 @@ func judgeClocks(ahead []time.Duration, others int) error {
 func (c *clocks) difference() (most time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, d := range c.freshLocked() {
+	for _, d := range c.freshLocked(c.clock()) {
 		most = max(most, d.Abs())
 	}
 	return most
@@ -126,16 +138,18 @@ func (c *clocks) holds() bool {
 func (c *clocks) problems() (list []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.freshLocked()
+	now := c.clock()
+	c.freshLocked(now)
 	for name, h := range c.mu.heard {
-		if h.ahead.Abs() <= clockDifferenceMax {
+		ahead := h.ahead(now)
+		if ahead.Abs() <= clockDifferenceMax {
 			continue
 		}
 		word := "ahead of"
-		if h.ahead < 0 {
+		if ahead < 0 {
 			word = "behind"
 		}
-		list = append(list, fmt.Sprintf("clocks differ: that of node %s is %v %s this node's", name, h.ahead.Abs().Round(time.Minute), word))
+		list = append(list, fmt.Sprintf("clocks differ: that of node %s is %v %s this node's", name, ahead.Abs().Round(time.Minute), word))
 	}
 	slices.Sort(list)
 	if c.mu.held != nil && errors.Is(c.mu.held, errClockDiffer) {

@@ -205,8 +205,9 @@ func (n *Node) Settle(ctx context.Context) error {
 }
 
 func (n *Node) retain(ctx context.Context) error {
-	cutMs := retentionCut(n.options.Clock(), n.options.Retention)
-	if cutMs <= n.RetentionCut() || n.clocks.trust() != nil {
+	now := n.options.Clock()
+	cutMs := retentionCut(now, n.options.Retention)
+	if cutMs <= n.RetentionCut() || n.clocks.trust(now) != nil {
 		return n.Engine.Retain()
 	}
 	err := n.cut(ctx, cutMs)

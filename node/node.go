@@ -131,6 +131,7 @@ func Open(o Options) (*Node, error) {
 	n.fetcher.init()
 	n.leaver.init()
 	n.repairer.init()
+	n.clocks.init(n.options.Clock)
 	n.reading = newReading()
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.closeParts())

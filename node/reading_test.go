@@ -377,6 +377,7 @@ func TestJudgeClocks(t *testing.T) {
 		want   error
 	}{
 		{nil, 0, nil},
+		{nil, othersUnknown, errClockAlone},
 		{nil, 2, errClockAlone},
 		{[]time.Duration{0}, 2, nil},
 		{[]time.Duration{59 * time.Minute}, 1, nil},
@@ -390,5 +391,34 @@ func TestJudgeClocks(t *testing.T) {
 		if err := judgeClocks(test.ahead, test.others); !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
 			t.Errorf("%v of %d: %v, want %v", test.ahead, test.others, err, test.want)
 		}
+	}
+}
+
+// TestClockThatIsSet sets a node's clock a year ahead just after it has agreed with the
+// others: what they have said by then does not make the new time right. What it has heard
+// it tells from the time that passed, and a node that has no map yet trusts no clock.
+func TestClockThatIsSet(t *testing.T) {
+	n := &Node{}
+	now := time.Now()
+	n.clocks.init(func() time.Time { return now })
+	if err := n.clocks.trust(now); !errors.Is(err, errClockAlone) {
+		t.Fatalf("without a map: %v", err)
+	}
+	n.clocks.expect(2)
+	n.HeardClock("b", now.UnixMilli())
+	n.HeardClock("c", now.UnixMilli())
+	if err := n.clocks.trust(now); err != nil {
+		t.Fatalf("all agree: %v", err)
+	}
+	now = now.Add(365 * 24 * time.Hour)
+	if err := n.clocks.trust(now); !errors.Is(err, errClockDiffer) {
+		t.Fatalf("after its clock was set: %v", err)
+	}
+	if text := strings.Join(n.clocks.problems(), "\n"); !strings.Contains(text, "node b is 8760h0m0s behind") || n.clocks.difference() < 364*24*time.Hour {
+		t.Errorf("it says %q", text)
+	}
+	now = now.Add(-365 * 24 * time.Hour)
+	if err := n.clocks.trust(now); err != nil {
+		t.Fatalf("it was set back: %v", err)
 	}
 }
