@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -28,10 +29,13 @@ const (
 // was read to its end is closed at once: a node that is rebuilt fetches many in a row.
 // Should its last bytes be lost on their way, the shard is fetched again.
 type exports struct {
-	now func() time.Time
-	mu  struct {
+	now     func() time.Time
+	idleMax time.Duration
+	logger  *slog.Logger
+	mu      struct {
 		sync.Mutex
 		byID   map[string]*export
+		timer  *time.Timer // looks for those that nobody comes back for; nil: there are none
 		closed bool
 	}
 }
@@ -44,24 +48,42 @@ type export struct {
 	last    time.Time // of use
 }
 
-func newExports(now func() time.Time) *exports {
-	e := &exports{now: now}
+func newExports(now func() time.Time, logger *slog.Logger) *exports {
+	e := &exports{now: now, idleMax: exportIdleMax, logger: logger}
 	e.mu.byID = map[string]*export{}
 	return e
 }
 
+// look closes what nobody has come back for, though nobody else wants an export: they
+// pin files that merges have given up.
+func (e *exports) look() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mu.timer = nil
+	if err := e.expireLocked(); err != nil {
+		e.logger.Warn("an export was not closed", "error", err)
+	}
+}
+
 // expireLocked closes what has been read, and what nobody has come back for.
 func (e *exports) expireLocked() error {
-	idleMax := exportIdleMax
+	idleMax, idle := e.idleMax, false
 	if len(e.mu.byID) >= exportsMax {
 		idleMax = exportYields
 	}
 	var problems []error
 	for id, x := range e.mu.byID {
-		if x.readers == 0 && (x.ended || e.mu.closed || e.now().Sub(x.last) >= idleMax) {
+		switch {
+		case x.readers > 0:
+		case x.ended || e.mu.closed || e.now().Sub(x.last) >= idleMax:
 			delete(e.mu.byID, id)
 			problems = append(problems, x.files.Close())
+		default:
+			idle = true
 		}
+	}
+	if idle && e.mu.timer == nil {
+		e.mu.timer = time.AfterFunc(e.idleMax, e.look)
 	}
 	return errors.Join(problems...)
 }
@@ -111,6 +133,9 @@ func (e *exports) close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.mu.closed = true
+	if e.mu.timer != nil {
+		e.mu.timer.Stop()
+	}
 	return e.expireLocked()
 }
 

@@ -96,3 +96,22 @@ func TestExportsThatWereNotReadWaitForTheirReaders(t *testing.T) {
 		t.Fatalf("an export is kept for ever: %v", err)
 	}
 }
+
+// An export that nobody comes back for is let go, though nothing else happens: it pins
+// files that merges have given up.
+func TestExportsEndByThemselves(t *testing.T) {
+	s, _ := openService(t)
+	s.exports.idleMax, s.exports.now = time.Millisecond, time.Now
+	closeExport(t, mustOpenExport(t, s, ""))
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		s.exports.mu.Lock()
+		open := len(s.exports.mu.byID)
+		s.exports.mu.Unlock()
+		if open == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d exports are kept open", open)
+		}
+	}
+}

@@ -48,7 +48,7 @@ var _ rpc.Node = (*Service)(nil)
 
 // New gives a service over a node. It must be closed before the node is.
 func New(o Options) *Service {
-	return &Service{options: o, node: o.Node, started: o.Now(), exports: newExports(o.Now)}
+	return &Service{options: o, node: o.Node, started: o.Now(), exports: newExports(o.Now, o.Logger)}
 }
 
 // Close lets go of what is open.
