@@ -318,13 +318,12 @@ func (w *walk) disturb() {
 		}
 	case 6: // somebody deletes a claim and its pod
 		if w.noted && w.pods[ordinal] != nil && w.claims[ordinal] != nil {
-			pod, claim := w.pods[ordinal], w.claims[ordinal]
+			pod := w.pods[ordinal]
 			w.spare(func() {
 				if pod.machine == "" || w.machines[pod.machine] {
 					delete(w.pods, ordinal)
 					delete(w.claims, ordinal)
 				}
-				_ = claim
 			})
 		}
 	}

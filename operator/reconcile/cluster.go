@@ -64,8 +64,7 @@ func Cluster(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 	return Result{After: intervalQuiet}, nil
 }
 
-// problem is the error of a pass: none for a conflict, or for what is being deleted,
-// after which the next pass sees what is there.
+// problem is the error of a pass; nil: none.
 func (f *failure) problem() error {
 	if f == nil {
 		return nil

@@ -116,7 +116,7 @@ func (p *pass) progressing() verdict {
 	switch {
 	case p.cluster.Spec.Paused:
 		return no(reasonPaused, "spec.paused is set: nothing is changed")
-	case p.failed != nil:
+	case p.failed != nil && !Conflict(p.failed.err):
 		return yes(p.failed.step+reasonFailed, "it is tried again: "+p.failed.err.Error())
 	}
 	for _, refusal := range plan.Refusals {

@@ -160,7 +160,9 @@ func (p *pass) nodeAction(ctx context.Context, a rollout.Action) error {
 		}
 		return nil
 	case rollout.Retire:
-		if err := p.nodes.mesh.Retire(ctx, a.Node, a.Incarnation); err != nil {
+		if err := p.nodes.mesh.Retire(ctx, a.Node, a.Incarnation); errors.Is(err, shardmap.ErrNodeHeld) {
+			return nil // it is alive after all: the next pass sees that
+		} else if err != nil {
 			return err
 		}
 		p.event(corev1.EventTypeNormal, string(a.Reason), "data folder %s of %s is retired", a.Incarnation, a.Node)

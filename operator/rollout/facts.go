@@ -15,8 +15,6 @@ const (
 	// LagEntriesMax is by how many entries a copy may be behind what is committed and
 	// still count as complete: under load the last few are always on their way.
 	LagEntriesMax = 256
-	// shownMax bounds the names and numbers that a message lists.
-	shownMax = 8
 )
 
 // Want is what the resource asks for.

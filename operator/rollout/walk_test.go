@@ -233,10 +233,9 @@ func (w *world) claimEnding() bool {
 
 func (w *world) powerOn(name string) {
 	w.machines[name].downSinceMs = 0
-	for ordinal, pod := range w.pods {
+	for _, pod := range w.pods {
 		if pod.machine == name {
 			pod.caughtUp = false
-			_ = ordinal
 		}
 	}
 }
@@ -385,9 +384,11 @@ func (w *world) checkSettled(plan Plan) {
 			w.t.Fatalf("shard %d has %d copies in the end\n%s", shard, fulls, w)
 		}
 	}
-	for _, loss := range plan.Losses {
-		if claim := w.claims[ordinalOf(loss.Node)]; !claim.terminating || !w.running(ordinalOf(loss.Node)) {
-			w.t.Fatalf("lost in the end: %+v", plan)
+	if len(plan.Losses) > 0 {
+		for _, loss := range plan.Losses {
+			if claim := w.claims[ordinalOf(loss.Node)]; !claim.terminating || !w.running(ordinalOf(loss.Node)) {
+				w.t.Fatalf("lost in the end: %+v", plan)
+			}
 		}
 		return // a person has to say that it may go
 	}
