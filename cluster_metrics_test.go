@@ -43,4 +43,7 @@ func TestGroupMetrics(t *testing.T) {
 	for name, want := range map[string]float64{"tickmesh_shards": 8, "tickmesh_shards_leading": 8, "tickmesh_store_available": -1} {
 		waitFor(t, name+" alone", func() bool { return figuresOf(t, alone, name) == want })
 	}
+	if size, used := figuresOf(t, alone, "tickmesh_disk_capacity_bytes"), figuresOf(t, alone, "tickmesh_disk_used_bytes"); used <= 0 || used > size {
+		t.Errorf("%v of %v bytes of the disk are used", used, size)
+	}
 }

@@ -256,6 +256,7 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, logger *slog.Logger
 	}
 	registry := newRegistry()
 	registry.MustRegister(m.node, storeGauge(m.storeTrouble))
+	registry.MustRegister(diskGauges(m.options.node.DataDir)...)
 	ready := &readiness{health: m.ready, details: m.details}
 	ready.set(true)
 	front := &frontSettings{operationSettings: s.operationSettings}

@@ -95,6 +95,7 @@ func dataDirError(dir string, err error) error {
 func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, logger *slog.Logger, stdout io.Writer) error {
 	registry := newRegistry()
 	registry.MustRegister(n)
+	registry.MustRegister(diskGauges(s.dataDir)...)
 	address := string(s.grpcAddr)
 	return s.serve(ctx, &backend{
 		writer: n, resolver: n, source: n, deleter: n, shards: n.Shards(), settler: n, health: n.Health,

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/node"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
@@ -49,17 +47,6 @@ func (c *lonelyCluster) Status(_ context.Context, withoutShards bool) (*tickmesh
 		})
 	}
 	return status, nil
-}
-
-// diskOf gives the size of a folder's disk and what is used of it; zeros where the
-// system does not say.
-func diskOf(dir string) (capacity, used uint64) {
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil || s.Bsize <= 0 {
-		return 0, 0
-	}
-	block := uint64(s.Bsize)
-	return s.Blocks * block, (s.Blocks - s.Bfree) * block
 }
 
 // Drain refuses: there is nowhere to move to.

@@ -1,12 +1,22 @@
 package build
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
 const monitoringVersion = "monitoring.coreos.com/v1"
+
+// MetricLabelCluster is the label that has the name of the cluster in the metrics that
+// the monitors find. "cluster" is often that of Kubernetes.
+const MetricLabelCluster = "tickmesh_cluster"
+
+// podLabelPrefix is before the labels of pods among those that Prometheus knows while
+// it looks for targets.
+const podLabelPrefix = "__meta_kubernetes_pod_label_"
 
 // Monitor makes the PodMonitor or ServiceMonitor of a component, as the kind says. They
 // are not typed, because the Prometheus operator's types are no dependency of ours.
@@ -24,6 +34,10 @@ func Monitor(c *v1alpha1.TickMeshCluster, kind, component string) *unstructured.
 		endpoint["path"] = "/stats/prometheus"
 	}
 	endpoint["port"] = port
+	// Alerts and dashboards go by it: etcd's metrics, above all, are those of any etcd.
+	endpoint["relabelings"] = []any{map[string]any{
+		"sourceLabels": []any{podLabelPrefix + strings.NewReplacer(".", "_", "/", "_").Replace(LabelCluster)}, "targetLabel": MetricLabelCluster,
+	}}
 	if c.Spec.Monitoring.Interval != "" {
 		endpoint["interval"] = string(c.Spec.Monitoring.Interval)
 	}
