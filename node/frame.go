@@ -125,10 +125,6 @@ func (n *Node) prepare(ctx context.Context, frame *series.Frame) (*frameWrite, e
 		if int(part.Shard) >= n.Shards() {
 			return w, fmt.Errorf("%w: shard %d of %d", series.ErrBatch, part.Shard, n.Shards())
 		}
-		if era := n.loop.groups[part.Shard].era.Load(); part.Era != 0 && part.Era != era {
-			outcomes[i].Err = fmt.Errorf("%w: era %d of shard %d, which is in era %d", series.ErrEra, part.Era, part.Shard, era)
-			continue
-		}
 		refused := len(a.refused)
 		batch, id, err := n.admitPart(frame, i, &a)
 		if errors.Is(err, series.ErrSeriesRate) {
@@ -140,7 +136,8 @@ func (n *Node) prepare(ctx context.Context, frame *series.Frame) (*frameWrite, e
 		}
 		outcomes[i].Refused = a.refused[refused:]
 		w.write.add(storage.EntrySamples, part.Shard, batch)
-		w.write.proposals[len(w.write.proposals)-1].id = id
+		added := &w.write.proposals[len(w.write.proposals)-1]
+		added.id, added.era = id, part.Era
 	}
 	w.outcomes = outcomes
 	return w, nil

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/replica"
@@ -131,6 +132,10 @@ func (l *loop) propose() {
 // takes no more of the shard before others have their outcome.
 func (l *loop) proposeEntry(shard uint16, q *shardQueue, timeMs int64) bool {
 	n := q.entry()
+	if era := l.host.Era(shard); slices.ContainsFunc(q.shares[:n], func(s share) bool { return !s.fits(era) }) {
+		l.refuseOthers(shard, q, era)
+		return true
+	}
 	entry := l.tokens.make(shard, q.shares[:n])
 	err := l.host.Propose(shard, uint8(entry.shares[0].kind()), l.entryParts(entry.shares, timeMs), entry.token)
 	if err == nil {
@@ -148,6 +153,27 @@ func (l *loop) proposeEntry(shard uint16, q *shardQueue, timeMs int64) bool {
 		s.finish(0, ofShard(shard, err))
 	}
 	return true
+}
+
+// refuseOthers answers the writes of a queue that name series by ids of another era than
+// the shard is in now: they may mean other series. It is looked at here and no sooner, as
+// an era may begin while writes wait. Only a leader knows the era of its shard.
+func (l *loop) refuseOthers(shard uint16, q *shardQueue, era uint32) {
+	err := fmt.Errorf("%w: shard %d is in era %d", series.ErrEra, shard, era)
+	if status, problem := l.host.Status(shard); problem != nil || !status.Leads {
+		err = &replica.NotLeaderError{Shard: shard, Leader: status.Leader}
+	}
+	kept := q.shares[:0]
+	for _, s := range q.shares {
+		if s.fits(era) {
+			kept = append(kept, s)
+			continue
+		}
+		q.bytes -= int64(len(s.body()))
+		s.finish(0, err)
+	}
+	clear(q.shares[len(kept):])
+	q.shares = kept
 }
 
 // ofShard says to callers that go by leaders that a shard without a replica here has

@@ -13,6 +13,7 @@ type proposal struct {
 	shard  uint16
 	body   []byte         // for samples one encoded batch, else the entry's body
 	id     series.BatchID // of samples; zero: that of the write
+	era    uint32         // in which the ids of samples were learnt; 0: they are named by keys, or any era will do
 	copies int
 	err    error
 }
@@ -60,6 +61,12 @@ func (s share) id() series.BatchID {
 	return s.write.id
 }
 func (s share) kind() storage.EntryKind { return s.write.proposals[s.proposal].kind }
+
+// fits says whether the share may be proposed in an era.
+func (s share) fits(era uint32) bool {
+	of := s.write.proposals[s.proposal].era
+	return of == 0 || of == era
+}
 
 // finish gives the proposal its outcome, once.
 func (s share) finish(copies int, err error) {

@@ -69,6 +69,14 @@ func (h *Host) Status(shard uint16) (GroupStatus, error) {
 	return s, nil
 }
 
+// Era gives the era of the shard's replica here; 0: there is none.
+func (h *Host) Era(shard uint16) uint32 {
+	if g := h.group(shard); g != nil {
+		return g.replica.Era
+	}
+	return 0
+}
+
 // Shards gives the shards that have a replica here, growing.
 func (h *Host) Shards() []uint16 {
 	out := make([]uint16, 0, len(h.order))
