@@ -355,7 +355,8 @@ func TestMoments(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
-	p := &progress{total: 200}
+	p := &progress{}
+	p.setTotal(200)
 	p.addDone(50)
 	p.addSamples(3000)
 	if got, want := p.line(2*time.Second), "[=======                       ]  25%  3000 samples, 1500/s"; got != want {

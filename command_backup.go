@@ -4,205 +4,90 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tickmesh/tickmesh/api/client"
-	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/archive"
 )
 
 func newBackupCommand() *cobra.Command {
-	fileBytes := byteSize(archive.FileBytesDefault)
+	objectBytes := byteSize(archive.ObjectBytesDefault)
+	var target targetSettings
+	var name string
+	var incremental bool
 	s := &clientCommand{run: func(cmd *cobra.Command, c *client.Client) error {
-		return runBackup(cmd, c, cmd.Flags().Arg(0), int64(fileBytes))
+		store, err := target.open(cmd.Flags().Arg(0))
+		if err != nil {
+			return withHelp(cmd, err)
+		}
+		m, err := runBackup(cmd, c, store, archive.WriterOptions{Name: name, Incremental: incremental, ObjectBytes: int64(objectBytes), Now: time.Now})
+		if err != nil {
+			return err
+		}
+		return target.writeReport(reportOf(m))
 	}}
-	s.check = func(v *validation) { v.sizeBetween("file-bytes", fileBytes, 1, 1<<40) }
+	s.check = func(v *validation) {
+		target.validate(v)
+		v.sizeBetween("object-bytes", objectBytes, 1, archive.ObjectBytesMax)
+		if name != "" && archive.CheckName(name) != nil {
+			v.refuse("name", name, "expected small letters, digits, and - . _ inside")
+		}
+	}
 	cmd := s.prepare(&cobra.Command{
-		Use: "backup DIR", Short: "Write all samples into a folder, for `tickmesh restore`", Args: cobra.ExactArgs(1),
-		Long: `Writes all samples of all databases into a folder, every bit of them, while the cluster works on.
-Every write that was acknowledged before the backup began is in it; of later ones, some may be. A
-backup that was cut short, however it was, goes on when the command is started again with the same
-folder.`,
-		Example: "  tickmesh backup --addr router:6183 /backups/2026-11-21",
+		Use: "backup TARGET", Short: "Write all samples to a folder or a bucket, for `tickmesh restore`", Args: cobra.ExactArgs(1),
+		Long: `Writes all samples of all databases to a target, every bit of them, while the cluster works on. The
+target is a folder, or s3://bucket/prefix of S3-compatible storage, and can have many backups, also
+of several clusters.
+Every write and delete that was acknowledged before the backup began is in it; of later ones, some
+may be. With --incremental only what has changed since the last complete backup is read and
+written; each backup stands for itself all the same, and others can be deleted.
+A backup that was cut short, however it was, goes on when the command is started again.
+
+` + "`tickmesh backup list`, `verify` and `prune`" + ` look at the backups of a target.`,
+		Example: `  tickmesh backup --addr router:6183 /backups
+  tickmesh backup --addr router:6183 --incremental --s3-endpoint https://s3:9000 s3://bucket/prefix`,
 	})
-	cmd.Flags().Var(&fileBytes, "file-bytes", "size from which on a new file is begun; what is in a complete file is not read again")
+	cmd.Flags().StringVar(&name, "name", "", "`name` of the backup (default: the time, as 20261121t164200z; or that of one that was cut short)")
+	cmd.Flags().BoolVar(&incremental, "incremental", false, "take what has not changed from the last complete backup")
+	cmd.Flags().Var(&objectBytes, "object-bytes", "size from which on a new object is begun; it is held in memory")
+	target.define(cmd.Flags())
+	cmd.AddCommand(newBackupListCommand(), newBackupVerifyCommand(), newBackupPruneCommand())
 	return cmd
 }
 
-// timeRange is a range of times in ms, both inclusive.
-type timeRange struct{ from, to int64 }
+const backupNameLayout = "20060102t150405z"
 
-// metricName is a metric of a database.
-type metricName struct{ database, metric string }
-
-// backup copies samples from a cluster into an archive.
-type backup struct {
-	client   *client.Client
-	archive  *archive.Writer
-	progress *progress
-}
-
-func runBackup(cmd *cobra.Command, c *client.Client, dir string, fileBytes int64) (err error) {
+// runBackup makes a backup, or goes on with one.
+func runBackup(cmd *cobra.Command, c *client.Client, store archive.Store, o archive.WriterOptions) (m *archive.Manifest, err error) {
 	ctx := cmd.Context()
-	start := time.Now() // before anything is read
 	status, err := c.Status(ctx, true)
-	if err != nil {
-		return err
-	}
-	w, err := archive.Create(dir, status.Cluster, start.UnixMilli(), fileBytes)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, w.Close()) }()
-	done := doneRanges(w.Manifest())
-	if len(done) > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "going on with the backup that was begun at %s\n", time.UnixMilli(w.Manifest().StartedMs).UTC().Format(time.RFC3339))
-	}
-	names, err := allMetrics(ctx, c)
-	if err != nil {
-		return err
-	}
-	b := &backup{client: c, archive: w, progress: startProgress(cmd.ErrOrStderr(), int64(len(names)))}
-	for _, name := range names {
-		if err = b.metric(ctx, name, done[name]); err != nil {
-			break
-		}
-		b.progress.addDone(1)
-	}
-	b.progress.end()
-	if err != nil {
-		return err
-	}
-	if err := w.Finish(time.Now().UnixMilli()); err != nil {
-		return err
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%d samples of %d metrics in %d files\n", w.Manifest().Samples(), len(names), len(w.Manifest().Files))
-	return nil
-}
-
-// allMetrics gives the metrics of all databases.
-func allMetrics(ctx context.Context, c *client.Client) (names []metricName, err error) {
-	databases, err := c.Databases(ctx, client.Names{})
 	if err != nil {
 		return nil, err
 	}
-	for _, database := range databases {
-		metrics, err := c.Metrics(ctx, database, client.Names{})
-		if err != nil {
+	o.Cluster = status.Cluster
+	if o.Name == "" {
+		if o.Name, err = archive.Unfinished(ctx, store, o.Cluster); err != nil {
 			return nil, err
 		}
-		for _, metric := range metrics {
-			names = append(names, metricName{database, metric})
-		}
 	}
-	return names, nil
-}
-
-// doneRanges gives what an archive has, in order of time.
-func doneRanges(m *archive.Manifest) map[metricName][]timeRange {
-	done := map[metricName][]timeRange{}
-	for _, f := range m.Files {
-		for _, u := range f.Units {
-			name := metricName{string(u.Database), string(u.Metric)}
-			done[name] = append(done[name], timeRange{u.FromMs, u.ToMs})
-		}
+	if o.Name == "" {
+		o.Name = strings.ToLower(o.Now().UTC().Format(backupNameLayout))
 	}
-	for _, ranges := range done {
-		slices.SortFunc(ranges, func(a, b timeRange) int {
-			if a.from < b.from {
-				return -1
-			}
-			return 1
-		})
+	start := o.Now() // before anything is read
+	w, err := archive.Begin(ctx, store, o)
+	if err != nil {
+		return nil, err
 	}
-	return done
-}
-
-// missing gives what is left of all times, without ranges that are in order and apart.
-func missing(done []timeRange) (left []timeRange) {
-	from := int64(scan.TimeMsMin)
-	for _, r := range done {
-		if r.from > from {
-			left = append(left, timeRange{from, r.from - 1})
-		}
-		if r.to == math.MaxInt64 || r.to >= scan.TimeMsMax {
-			return left
-		}
-		from = r.to + 1
+	b := &backup{client: c, archive: w, progress: startProgress(cmd.ErrOrStderr(), 0)}
+	m, taken, err := b.run(ctx, start.UnixMilli())
+	b.progress.end()
+	if err != nil {
+		return nil, errors.Join(err, w.Abandon(context.WithoutCancel(ctx)))
 	}
-	return append(left, timeRange{from, scan.TimeMsMax})
-}
-
-// metric copies what is missing of one metric. A query that meets a limit of the server
-// is asked again in halves.
-func (b *backup) metric(ctx context.Context, name metricName, done []timeRange) error {
-	left := missing(done)
-	slices.Reverse(left) // the earliest is at the end
-	for len(left) > 0 {
-		last := len(left) - 1
-		r := left[last]
-		left = left[:last]
-		err := b.rangeOf(ctx, name, r)
-		if tooLarge(ctx, err) && r.from < r.to {
-			middle := r.from + (r.to-r.from)/2
-			left = append(left, timeRange{middle + 1, r.to}, timeRange{r.from, middle})
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("metric %q of database %q: %w", name.metric, name.database, err)
-		}
-	}
-	return nil
-}
-
-// tooLarge says whether a smaller query could succeed.
-func tooLarge(ctx context.Context, err error) bool {
-	var limit *scan.LimitError
-	if errors.As(err, &limit) {
-		return limit.What != "series" // those are many at any time
-	}
-	return errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
-}
-
-const (
-	backupTries      = 5
-	backupRetryDelay = 500 * time.Millisecond // doubles
-)
-
-// rangeOf copies one range of time, again if the cluster had trouble in the middle.
-func (b *backup) rangeOf(ctx context.Context, name metricName, r timeRange) error {
-	delay := backupRetryDelay
-	for try := 1; ; try++ {
-		err := b.archive.Unit([]byte(name.database), []byte(name.metric), r.from, r.to, func(visit archive.Visitor) error {
-			return b.samples(ctx, name, r, visit)
-		})
-		passes := errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrOverloaded)
-		if !passes || try == backupTries {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(delay):
-		}
-		delay *= 2
-	}
-}
-
-func (b *backup) samples(ctx context.Context, name metricName, r timeRange, visit archive.Visitor) error {
-	query := client.Query{Selector: scan.Selector{Database: name.database, Metric: name.metric}, FromMs: r.from, ToMs: r.to}
-	for chunk, err := range b.client.Query(ctx, query) {
-		if err != nil {
-			return err
-		}
-		if err := visit(chunk.Series.Key(), chunk.TimesMs, chunk.Values); err != nil {
-			return err
-		}
-		b.progress.addSamples(int64(len(chunk.TimesMs)))
-	}
-	return nil
+	fmt.Fprintf(cmd.ErrOrStderr(), "backup %s: %d samples of %d series; %s written, %d of %d parts were there\n",
+		m.Name, m.Samples, m.Series, humanBytes(uint64(m.Written)), taken, m.Units)
+	return m, nil
 }

@@ -1,17 +1,23 @@
 package main
 
 import (
-	"errors"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"pgregory.net/rapid"
 
 	"github.com/tickmesh/tickmesh/api/client"
@@ -19,157 +25,350 @@ import (
 	"github.com/tickmesh/tickmesh/router/archive"
 )
 
-// TestBackupRestore backs a server up, with kills in between, restores that elsewhere, and
-// looks for each bit; and damages the backup.
-func TestBackupRestore(t *testing.T) {
+// backupTarget is a target, and the flags and the environment that lead there.
+type backupTarget struct {
+	name    string
+	flags   []string
+	environ []string
+	store   archive.Store
+}
+
+// backupTargets gives an empty folder, and a bucket of an S3 server in memory.
+func backupTargets(t *testing.T) map[string]backupTarget {
+	t.Helper()
+	backend := s3mem.New()
+	if err := backend.CreateBucket("backups"); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server())
+	t.Cleanup(server.Close)
+	dir := filepath.Join(t.TempDir(), "backups")
+	bucket, err := archive.Open("s3://backups/tick/mesh", archive.S3Options{Endpoint: server.URL, Region: "us-east-1", AccessKeyID: "id", SecretAccessKey: "key"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]backupTarget{
+		"folder": {name: dir, store: archive.NewFolder(dir)},
+		"s3": {
+			name: "s3://backups/tick/mesh", flags: []string{"--s3-endpoint", server.URL, "--s3-region", "us-east-1"}, store: bucket,
+			environ: []string{"TICKMESH_S3_ACCESS_KEY_ID=id", "TICKMESH_S3_SECRET_ACCESS_KEY=key"},
+		},
+	}
+}
+
+// run runs a command on the target, which has to succeed.
+func (b *backupTarget) run(t *testing.T, arguments ...string) (stdout, stderr string) {
+	t.Helper()
+	code, stdout, stderr := run(t, b.environ, append(append(slices.Clone(arguments), b.flags...), b.name)...)
+	if code != 0 {
+		t.Fatalf("%q: %d %q %q", arguments, code, stdout, stderr)
+	}
+	return stdout, stderr
+}
+
+// fails runs a command on the target, which has to fail and say so.
+func (b *backupTarget) fails(t *testing.T, text string, arguments ...string) {
+	t.Helper()
+	code, stdout, stderr := run(t, b.environ, append(append(slices.Clone(arguments), b.flags...), b.name)...)
+	if code != 1 || !strings.Contains(stdout+stderr, text) {
+		t.Errorf("%q: %d %q %q, want %q", arguments, code, stdout, stderr, text)
+	}
+}
+
+// model is what a server has: bits by database, series and time.
+type model map[string]map[string]uint64
+
+func (m model) put(t *testing.T, c *client.Client, list []client.Sample) {
+	t.Helper()
+	if err := c.Write(t.Context(), list...); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range list {
+		database := x.Series.Database()
+		if m[database] == nil {
+			m[database] = map[string]uint64{}
+		}
+		m[database][sampleName(x.Series, x.TimeMs)] = math.Float64bits(x.Value)
+	}
+}
+
+func (m model) clone() model {
+	other := model{}
+	for database, samples := range m {
+		other[database] = maps.Clone(samples)
+	}
+	return other
+}
+
+func (m model) compare(t *testing.T, c *client.Client) {
+	t.Helper()
+	for database, want := range m {
+		got := contents(t, c, database)
+		if !maps.Equal(got, want) {
+			t.Errorf("database %q has %d samples, want %d, or others", database, len(got), len(want))
+		}
+	}
+}
+
+// samples gives how many samples there are.
+func (m model) samples() (n int) {
+	for _, list := range m {
+		n += len(list)
+	}
+	return n
+}
+
+// TestBackups backs a server up while writes go on, deletes, overwrites, backs up what has
+// changed, with a kill in the middle, prunes, and restores each backup into an empty
+// server: it has what the server had.
+func TestBackups(t *testing.T) {
 	t.Parallel()
-	from, to := startServer(t, t.TempDir(), "--query-samples-max", "50"), startServer(t, t.TempDir())
-	source, target := connect(t, from), connect(t, to)
+	for kind, target := range backupTargets(t) {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testBackups(t, &target)
+		})
+	}
+}
+
+func testBackups(t *testing.T, target *backupTarget) {
+	server := startServer(t, t.TempDir(), "--query-samples-max", "200")
+	source := connect(t, server)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	databases := []string{"", "one", troublesome(random)}
-	want := map[string]map[string]uint64{}
-	total := 0
-	for _, database := range databases {
-		want[database] = map[string]uint64{}
-		list := randomSamples(t, random, database, 40)
-		if err := source.Write(t.Context(), list...); err != nil {
+	now, written := model{}, []client.Sample{}
+	for _, database := range []string{"", "one", troublesome(random)} {
+		list := randomSamples(t, random, database, 10)
+		now.put(t, source, list)
+		written = append(written, list...)
+	}
+	live := writeOn(t, source)
+	addr := []string{"--addr", server.addr["grpc"], "--object-bytes", "3000"}
+	back := func(arguments ...string) (jobReport, model, int64) {
+		acknowledged := live.acknowledged.Load()
+		report := filepath.Join(t.TempDir(), "report")
+		target.run(t, append(append([]string{"backup", "--report", report}, addr...), arguments...)...)
+		text, err := os.ReadFile(report)
+		if err != nil {
 			t.Fatal(err)
 		}
-		for _, x := range list {
-			want[database][sampleName(x.Series, x.TimeMs)] = math.Float64bits(x.Value)
+		var r jobReport
+		if err := json.Unmarshal(text, &r); err != nil {
+			t.Fatal(err)
 		}
-		total += len(want[database])
+		return r, now.clone(), acknowledged
 	}
-	dir := filepath.Join(t.TempDir(), "backup")
-	arguments := []string{"backup", "--addr", from.addr["grpc"], "--file-bytes", "2000", dir}
-	for range 4 {
-		killInTheMiddle(t, dir, arguments...)
+	first, _, _ := back("--name", "first")
+	if first.WrittenBytes < first.Bytes || first.Samples < int64(now.samples()) {
+		t.Fatalf("%+v, want %d samples", first, now.samples())
 	}
-	code, stdout, stderr := run(t, nil, arguments...)
-	m, err := archive.ReadManifest(dir)
-	if err != nil {
-		t.Fatal(err)
+	// Some samples get other values, those of one metric go, new ones come.
+	for i := range written {
+		if written[i].Value += 1.5; i%10 > 0 {
+			continue
+		}
+		now.put(t, source, written[i:i+1])
 	}
-	if m.FinishedMs == 0 || m.Samples() != int64(total) || len(m.Files) < 3 {
-		t.Fatalf("%d %s %s: %d samples in %d files, want %d", code, stdout, stderr, m.Samples(), len(m.Files), total)
+	deleteMetric(t, source, now, written[random.IntN(len(written))].Series)
+	now.put(t, source, randomSamples(t, random, "two", 3))
+	second, atSecond, liveAtSecond := back("--name", "second", "--incremental")
+	if second.WrittenBytes == 0 || second.WrittenBytes > first.WrittenBytes*2/3 {
+		t.Errorf("%d bytes were written at first, then %d", first.WrittenBytes, second.WrittenBytes)
 	}
-	if code, _, stderr := run(t, nil, arguments...); code != 1 || !strings.Contains(stderr, "complete backup") {
-		t.Errorf("into a complete backup: %d %s", code, stderr)
+	target.fails(t, "complete backup", append([]string{"backup", "--name", "second"}, addr...)...)
+	now.put(t, source, randomSamples(t, random, "one", 5))
+	killBackup(t, target, "third", append([]string{"backup", "--name", "third", "--incremental"}, addr...))
+	target.fails(t, "cut short", "restore", "--addr", server.addr["grpc"], "--name", "third")
+	_, stderr := target.run(t, "backup", "prune", "--name", "first", "--grace", "0s", "--running")
+	if !strings.Contains(stderr, "backup first deleted") {
+		t.Error(stderr)
 	}
+	_, atThird, liveAtThird := back("--incremental", "--name", "third")
+	live.stop()
 
-	restore := []string{"restore", "--addr", to.addr["grpc"], dir}
-	path := filepath.Join(dir, m.Files[1].Name)
-	intact, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+	listed, _ := target.run(t, "backup", "list", "--output", "json")
+	var list []listedBackup
+	if err := json.Unmarshal([]byte(listed), &list); err != nil || len(list) != 2 || list[0].Name != "second" || list[1].Name != "third" || !list[1].Complete {
+		t.Errorf("%v: %s", err, listed)
 	}
-	damaged := append([]byte{}, intact...)
-	damaged[len(damaged)/2] ^= 1
-	for _, content := range [][]byte{damaged, intact[:len(intact)-1], nil} {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
+	target.run(t, "backup", "verify", "--name", "second", "--restore", t.TempDir())
+	restoreInto(t, target, "second", atSecond, liveAtSecond)
+	restoreInto(t, target, "third", atThird, liveAtThird)
+	testDamagedBackup(t, target)
+}
+
+// restoreInto restores a backup into an empty server and compares it.
+func restoreInto(t *testing.T, target *backupTarget, name string, want model, live int64) {
+	t.Helper()
+	server := startServer(t, t.TempDir())
+	c := connect(t, server)
+	arguments := []string{"restore", "--addr", server.addr["grpc"], "--name", name}
+	target.fails(t, "differs from the backup", append(arguments, "--verify")...)
+	for n := range 2 {
+		_, stderr := target.run(t, arguments...)
+		if n == 1 && !strings.HasPrefix(stderr, "0 samples written") {
+			t.Errorf("again: %s", stderr)
 		}
-		code, stdout, stderr := run(t, nil, restore...)
-		if code != 1 || !strings.Contains(stderr, path) || !strings.Contains(stderr, "damaged") {
-			t.Errorf("a damaged backup: %d %q %q", code, stdout, stderr)
-		}
+		target.run(t, append(arguments, "--verify")...)
 	}
-	if list, err := target.Databases(t.Context(), client.Names{}); err != nil || len(list) > 0 {
-		t.Errorf("a damaged backup was written: %q %v", list, err)
-	}
-	if err := os.WriteFile(path, intact, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if code, stdout, _ := run(t, nil, append(restore, "--verify")...); code != 1 || !strings.Contains(stdout, "has 0 series and 0 samples") {
-		t.Errorf("an empty server is as the backup: %q", stdout)
-	}
-	for range 2 {
-		code, stdout, stderr := run(t, nil, restore...)
-		if code != 0 || stdout != "" || !strings.HasPrefix(stderr, fmt.Sprintf("%d samples written", total)) {
-			t.Fatalf("%d %q %q", code, stdout, stderr)
-		}
-		if code, stdout, stderr := run(t, nil, append(restore, "--verify")...); code != 0 {
-			t.Fatalf("verify: %d %q %q", code, stdout, stderr)
-		}
-	}
-	for _, database := range databases {
-		got := contents(t, target, database)
-		for name, bits := range want[database] {
-			if b, ok := got[name]; !ok || b != bits {
-				t.Fatalf("%q: %s is %x, %v; want %x", database, name, b, ok, bits)
-			}
-		}
-		if len(got) != len(want[database]) {
-			t.Errorf("%q: %d samples, want %d", database, len(got), len(want[database]))
+	want.compare(t, c)
+	got := contents(t, c, liveDatabase)
+	for n := range live {
+		if _, ok := got[sampleName(liveSeries(t), n)]; !ok {
+			t.Fatalf("write %d of %d that were acknowledged before backup %s is not in it", n, live, name)
 		}
 	}
 }
 
-// killInTheMiddle starts a backup and kills it when a file is complete that was not.
-func killInTheMiddle(t *testing.T, dir string, arguments ...string) {
+const liveDatabase = "live"
+
+func liveSeries(t *testing.T) *client.Series {
 	t.Helper()
-	before := 0
-	if m, err := archive.ReadManifest(dir); err == nil {
-		before = len(m.Files)
+	s, err := client.NewSeriesIn(liveDatabase, "n")
+	if err != nil {
+		t.Fatal(err)
 	}
-	cmd := exec.Command(binary, arguments...)
-	cmd.Env = cleanEnviron()
+	return s
+}
+
+// liveWrites are writes that go on while there are backups.
+type liveWrites struct {
+	acknowledged atomic.Int64 // sample n is at time n
+	end, ended   chan struct{}
+}
+
+func writeOn(t *testing.T, c *client.Client) *liveWrites {
+	l := &liveWrites{end: make(chan struct{}), ended: make(chan struct{})}
+	s := liveSeries(t)
+	go func() {
+		defer close(l.ended)
+		for n := int64(0); ; n++ {
+			select {
+			case <-l.end:
+				return
+			default:
+			}
+			if err := c.Write(t.Context(), client.Sample{Series: s, TimeMs: n, Value: float64(n)}); err != nil {
+				return // the next restore misses it
+			}
+			l.acknowledged.Store(n + 1)
+		}
+	}()
+	return l
+}
+
+func (l *liveWrites) stop() {
+	close(l.end)
+	<-l.ended
+}
+
+// deleteMetric deletes the metric of a series, from the model too.
+func deleteMetric(t *testing.T, c *client.Client, m model, s *client.Series) {
+	t.Helper()
+	selector := scan.Selector{Database: s.Database(), Metric: s.Metric()}
+	if _, err := c.Delete(t.Context(), selector, scan.TimeMsMin, scan.TimeMsMax); err != nil {
+		t.Fatal(err)
+	}
+	maps.DeleteFunc(m[s.Database()], func(name string, _ uint64) bool { return strings.HasPrefix(name, fmt.Sprintf("%q ", s.Metric())) })
+}
+
+// killBackup starts a backup and kills it once it has begun to write, until one was not
+// complete before that.
+func killBackup(t *testing.T, target *backupTarget, name string, arguments []string) {
+	t.Helper()
+	for range 10 {
+		if !completeBefore(t, target, name, arguments) {
+			return
+		}
+		target.run(t, "backup", "prune", "--name", name)
+	}
+	t.Fatal("each backup was complete before it was killed")
+}
+
+func completeBefore(t *testing.T, target *backupTarget, name string, arguments []string) bool {
+	t.Helper()
+	cmd := exec.Command(binary, append(append(slices.Clone(arguments), target.flags...), target.name)...)
+	cmd.Env = append(cleanEnviron(), target.environ...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = cmd.Wait() // it is killed, or quick
-	}()
-	defer func() { <-ended }()
-	waitFor(t, "a file", func() bool {
-		select {
-		case <-ended:
-			return true
-		default:
-		}
-		m, err := archive.ReadManifest(dir)
-		return err == nil && len(m.Files) > before
+	waitFor(t, "a backup that is begun", func() bool {
+		list, err := archive.List(t.Context(), target.store)
+		return err == nil && slices.ContainsFunc(list, func(e archive.Entry) bool { return e.Name == name })
 	})
-	if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	_ = cmd.Process.Kill() // it is quick, perhaps
+	_ = cmd.Wait()
+	list, err := archive.List(t.Context(), target.store)
+	if err != nil {
 		t.Fatal(err)
+	}
+	return slices.ContainsFunc(list, func(e archive.Entry) bool { return e.Name == name && e.Complete() })
+}
+
+// testDamagedBackup: a damaged backup is refused before anything is written, and pruned
+// backups leave nothing.
+func testDamagedBackup(t *testing.T, target *backupTarget) {
+	server := startServer(t, t.TempDir())
+	var objects []archive.Info
+	for info, err := range target.store.List(t.Context(), "objects/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, info)
+	}
+	for _, o := range objects { // what a killed backup left is among them
+		if err := target.store.Put(t.Context(), o.Key, []byte("damaged")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	target.fails(t, "damaged", "restore", "--addr", server.addr["grpc"], "--name", "second")
+	target.fails(t, "damaged", "backup", "verify")
+	if list, err := connect(t, server).Databases(t.Context(), client.Names{}); err != nil || len(list) > 0 {
+		t.Errorf("a damaged backup was written: %q %v", list, err)
+	}
+	target.run(t, "backup", "prune", "--name", "second,third", "--grace", "0s")
+	for info, err := range target.store.List(t.Context(), "") {
+		t.Fatalf("%v is left, %v", info, err)
 	}
 }
 
-// TestMissing compares what is left of all times with a look at single times.
-func TestMissing(t *testing.T) {
+// TestWanted compares the units of a backup with a look at single days.
+func TestWanted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var done []timeRange
-		from := int64(scan.TimeMsMin)
-		if rapid.Bool().Draw(t, "gap at the start") {
-			from += 5
+		recent := startOf(rapid.Int64Range(-1e12, 1e12).Draw(t, "recent"), periodMs)
+		d := &digests{days: map[int64]archive.Digest{}}
+		for range rapid.IntRange(0, 20).Draw(t, "days") {
+			near := rapid.Int64Range(recent-100*dayMs, recent+100*dayMs)
+			ms := rapid.OneOf(near, rapid.Int64Range(scan.TimeMsMin, scan.TimeMsMax)).Draw(t, "time")
+			d.days[startOf(ms, dayMs)] = archive.Digest{Samples: 1, Sum: archive.Sum(ms)}
 		}
-		for range rapid.IntRange(0, 4).Draw(t, "ranges") {
-			to := from + rapid.Int64Range(0, 5).Draw(t, "length")
-			done = append(done, timeRange{from, to})
-			from = to + 1 + rapid.Int64Range(0, 3).Draw(t, "gap")
-		}
-		if len(done) > 0 && rapid.Bool().Draw(t, "to the end") {
-			done[len(done)-1].to = scan.TimeMsMax
-		}
-		left := missing(done)
-		in := func(ranges []timeRange, ms int64) (n int) {
-			for _, r := range ranges {
-				if r.from <= ms && ms <= r.to {
+		list := d.wanted(metricName{"d", "m"}, recent)
+		for day, digest := range d.days {
+			n := 0
+			for _, w := range list {
+				if w.FromMs <= max(day, scan.TimeMsMin) && min(day+dayMs-1, scan.TimeMsMax) <= w.ToMs {
 					n++
+				} else if w.FromMs <= day+dayMs-1 && day <= w.ToMs {
+					t.Fatalf("day %d is cut by %+v", day, w)
+				}
+				if day >= recent && w.FromMs == day && w.Digest != digest {
+					t.Fatalf("day %d has %+v, want %+v", day, w.Digest, digest)
 				}
 			}
-			return n
+			if n != 1 {
+				t.Fatalf("day %d is in %d of %+v", day, n, list)
+			}
 		}
-		for _, first := range []int64{scan.TimeMsMin, scan.TimeMsMax - 50} {
-			for ms := first; ms <= first+50; ms++ {
-				if in(left, ms)+in(done, ms) != 1 {
-					t.Fatalf("%d is in %d of %v and %d of %v", ms, in(left, ms), left, in(done, ms), done)
-				}
-			}
+		var sum, want archive.Digest
+		for _, w := range list {
+			sum.Merge(w.Digest)
+		}
+		for _, digest := range d.days {
+			want.Merge(digest)
+		}
+		if sum != want {
+			t.Fatalf("%+v in all, want %+v", sum, want)
 		}
 	})
 }

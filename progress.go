@@ -14,7 +14,7 @@ import (
 // which stands for no terminal.
 type progress struct {
 	out     io.Writer
-	total   int64 // of done; 0: not known
+	total   atomic.Int64 // of done; 0: not known
 	done    atomic.Int64
 	samples atomic.Int64
 	start   time.Time
@@ -35,7 +35,8 @@ func startProgress(out io.Writer, total int64) *progress {
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return nil
 	}
-	p := &progress{out: out, total: total, start: time.Now(), stop: make(chan struct{})}
+	p := &progress{out: out, start: time.Now(), stop: make(chan struct{})}
+	p.total.Store(total)
 	p.stopped.Go(p.show)
 	return p
 }
@@ -61,13 +62,21 @@ func (p *progress) line(elapsed time.Duration) string {
 	if seconds := elapsed.Seconds(); seconds > 0 {
 		text += fmt.Sprintf(", %.0f/s", float64(samples)/seconds)
 	}
-	if p.total <= 0 {
+	total := p.total.Load()
+	if total <= 0 {
 		return text
 	}
 	const width = 30
-	part := min(1, max(0, float64(p.done.Load())/float64(p.total)))
+	part := min(1, max(0, float64(p.done.Load())/float64(total)))
 	full := int(part * width)
 	return fmt.Sprintf("[%s%s] %3.0f%%  %s", strings.Repeat("=", full), strings.Repeat(" ", width-full), 100*part, text)
+}
+
+// setTotal says how much there is, once that is known.
+func (p *progress) setTotal(n int64) {
+	if p != nil {
+		p.total.Store(n)
+	}
 }
 
 func (p *progress) addDone(n int64) {

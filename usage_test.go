@@ -40,6 +40,7 @@ func TestHelp(t *testing.T) {
 		"help.txt":            {"--help"},
 		"help_standalone.txt": {"standalone", "--help"}, "help_node.txt": {"node", "--help"}, "help_router.txt": {"router", "--help"},
 		"help_rescue_map.txt": {"rescue-map", "--help"}, "help_backup.txt": {"backup", "--help"}, "help_restore.txt": {"restore", "--help"},
+		"help_backup_list.txt": {"backup", "list", "--help"}, "help_backup_verify.txt": {"backup", "verify", "--help"}, "help_backup_prune.txt": {"backup", "prune", "--help"},
 		"help_query.txt": {"query", "--help"}, "help_import.txt": {"import", "--help"}, "help_export.txt": {"export", "--help"},
 		"help_status.txt": {"status", "--help"}, "help_nodes.txt": {"nodes", "--help"}, "help_shards.txt": {"shards", "--help"},
 		"help_drain.txt": {"drain", "--help"}, "help_undrain.txt": {"undrain", "--help"}, "help_recover.txt": {"recover", "--help"},

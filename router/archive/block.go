@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	fileMagic       = "TICKMESH ARCHIVE"
-	fileHeaderBytes = len(fileMagic) + 4
+	objectMagic       = "TICKMESH ARCHIVE"
+	nonceBytes        = 16
+	objectHeaderBytes = len(objectMagic) + 4 + nonceBytes
 
 	blockHeaderBytes = 8
 	payloadBytesMax  = 32 << 20

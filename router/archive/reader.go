@@ -1,15 +1,13 @@
 package archive
 
 import (
-	"bufio"
+	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
 	"hash/crc32"
-	"io"
-	"os"
-	"path/filepath"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -19,160 +17,189 @@ import (
 // Visitor takes samples of a series, whose slices it must not keep.
 type Visitor func(key series.Key, timesMs []int64, values []float64) error
 
-// Read gives the samples of a file of an archive, as far as the file is what the
-// manifest says. Errors: ErrDamaged, with the name of the file, those of the file
-// system and of visit. What was given before ErrDamaged may be wrong only where the
-// checksum of a block is right by chance: Check a file before its samples are used.
-func Read(dir string, f *File, visit Visitor) error {
-	file, err := os.Open(filepath.Join(dir, f.Name))
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s is %w: it is missing", filepath.Join(dir, f.Name), ErrDamaged)
-	}
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	r, err := newReader(file)
-	if err != nil {
-		return err
-	}
-	defer r.zstd.Close()
-	err = r.readAll(visit)
-	if err == nil && (r.bytes != f.Bytes || r.crc.Sum32() != f.CRC32C) {
-		err = fmt.Errorf("%w: it has %d bytes with checksum %08x, the manifest says %d with %08x", ErrDamaged, r.bytes, r.crc.Sum32(), f.Bytes, f.CRC32C)
-	}
-	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrFormat) {
-		return fmt.Errorf("%s: %w", file.Name(), err)
+// asDamage calls an object that is missing damaged, as something names it.
+func asDamage(err error, o *Object) error {
+	if errors.Is(err, ErrNone) {
+		return fmt.Errorf("%s is %w: it is missing", o.key(), ErrDamaged)
 	}
 	return err
 }
 
-// Check reads a file and compares it with the manifest: bytes, checksum, and number and
-// digest of the samples. Errors: those of Read.
-func Check(dir string, f *File) error {
-	var units []Summary
-	var d Digester
-	at := 0 // of f.Units
-	left := func() int64 {
-		if at < len(f.Units) {
-			return f.Units[at].Samples - d.samples
-		}
-		return 0
-	}
-	end := func() {
-		for at < len(f.Units) && left() == 0 {
-			units = append(units, d.Summary())
-			d, at = Digester{}, at+1
+// partOf is a part of a unit.
+type partOf struct {
+	unit int
+	Part
+}
+
+// partsByObject gives the parts in each object, in the order of their places.
+func (b *Backup) partsByObject() [][]partOf {
+	parts := make([][]partOf, len(b.index.Objects))
+	for i := range b.index.Units {
+		for _, p := range b.index.Units[i].Parts {
+			parts[p.Object] = append(parts[p.Object], partOf{i, p})
 		}
 	}
-	end()
-	err := Read(dir, f, func(key series.Key, timesMs []int64, values []float64) error {
-		if int64(len(timesMs)) > left() {
-			return fmt.Errorf("%s: %w: it has other samples than the manifest says", filepath.Join(dir, f.Name), ErrDamaged)
-		}
-		d.Add(key, timesMs, values)
-		end()
-		return nil
-	})
+	for _, list := range parts {
+		slices.SortFunc(list, func(a, b partOf) int { return cmp.Compare(a.Offset, b.Offset) })
+	}
+	return parts
+}
+
+// Read gives the samples of the units that are wanted, object by object: a unit may come in
+// several pieces, with others between. The checksum of each object is compared before its
+// samples are given, so what is given is what was written. Done, if not nil, is told of
+// the bytes of each object. Errors: ErrDamaged, those of the storage and of visit.
+func (b *Backup) Read(ctx context.Context, wanted func(*Unit) bool, visit func(*Unit) Visitor, done func(bytes int64)) error {
+	d, err := newDecoder()
 	if err != nil {
 		return err
 	}
-	for i := range f.Units {
-		if i >= len(units) || units[i] != f.Units[i].Summary {
-			return fmt.Errorf("%s: %w: metric %q is not what the manifest says", filepath.Join(dir, f.Name), ErrDamaged, f.Units[i].Metric)
+	defer d.close()
+	for i, parts := range b.partsByObject() {
+		parts = slices.DeleteFunc(parts, func(p partOf) bool { return !wanted(&b.index.Units[p.unit]) })
+		if err := b.readParts(ctx, d, i, parts, visit); err != nil {
+			return err
+		}
+		if done != nil {
+			done(b.index.Objects[i].Bytes)
 		}
 	}
 	return nil
 }
 
-type reader struct {
-	in    *bufio.Reader
-	zstd  *zstd.Decoder
-	crc   hash.Hash32
-	bytes int64
-
-	payload, block []byte
-	run            run
+func (b *Backup) readParts(ctx context.Context, d *decoder, object int, parts []partOf, visit func(*Unit) Visitor) error {
+	if len(parts) == 0 {
+		return ctx.Err()
+	}
+	o := &b.index.Objects[object]
+	content, err := readObject(ctx, b.store, o)
+	if err == nil {
+		err = checkHeader(content)
+	}
+	for _, p := range parts {
+		if err != nil {
+			break
+		}
+		err = d.blocks(content[p.Offset:p.Offset+p.Bytes], visit(&b.index.Units[p.unit]))
+	}
+	if errors.Is(err, ErrDamaged) || errors.Is(err, ErrFormat) {
+		return fmt.Errorf("%s: %s: %w", b.store, o.key(), err)
+	}
+	return err
 }
 
-func newReader(in io.Reader) (*reader, error) {
-	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(blockBytesMax))
+// damagesMax bounds the damages that are told one by one.
+const damagesMax = 20
+
+// Check reads all objects of the backup and compares checksums, and number and digest of
+// the samples of each unit. Errors: ErrDamaged, with the names of what is damaged, those of
+// the storage.
+func (b *Backup) Check(ctx context.Context, done func(bytes int64)) error {
+	d, err := newDecoder()
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	digests := make([]Digest, len(b.index.Units))
+	number := map[*Unit]int{}
+	for i := range b.index.Units {
+		number[&b.index.Units[i]] = i
+	}
+	var damages []error
+	for i, parts := range b.partsByObject() {
+		err := b.readParts(ctx, d, i, parts, func(u *Unit) Visitor {
+			return func(key series.Key, timesMs []int64, values []float64) error {
+				digests[number[u]].Add(key, timesMs, values)
+				return u.owns(key, timesMs)
+			}
+		})
+		switch {
+		case err != nil && !known(err):
+			return err
+		case err != nil && len(damages) < damagesMax:
+			damages = append(damages, err)
+		}
+		if done != nil {
+			done(b.index.Objects[i].Bytes)
+		}
+	}
+	if len(damages) > 0 {
+		return errors.Join(damages...)
+	}
+	for i := range b.index.Units {
+		if u := &b.index.Units[i]; digests[i] != u.Digest {
+			return fmt.Errorf("%s: backup %q is %w: metric %q of database %q has %+v, its index says %+v", b.store, b.Name, ErrDamaged, u.Metric, u.Database, digests[i], u.Digest)
+		}
+	}
+	return nil
+}
+
+// owns says whether samples belong to a unit. Errors: ErrDamaged.
+func (u *Unit) owns(key series.Key, timesMs []int64) error {
+	database, metric, _, err := key.Parts(nil)
+	if err != nil || string(database) != string(u.Database) || string(metric) != string(u.Metric) ||
+		slices.Min(timesMs) < u.FromMs || slices.Max(timesMs) > u.ToMs {
+		return fmt.Errorf("%w: samples of %q are in the unit of metric %q of database %q", ErrDamaged, key, u.Metric, u.Database)
+	}
+	return nil
+}
+
+// decoder reads blocks.
+type decoder struct {
+	zstd  *zstd.Decoder
+	block []byte
+	run   run
+}
+
+func newDecoder() (*decoder, error) {
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(blockBytesMax))
 	if err != nil {
 		return nil, err
 	}
-	return &reader{in: bufio.NewReaderSize(in, 256<<10), zstd: decoder, crc: crc32.New(castagnoli())}, nil
+	return &decoder{zstd: z}, nil
 }
 
-// take reads n bytes.
-func (r *reader) take(n int) ([]byte, error) {
-	if cap(r.payload) < n {
-		r.payload = make([]byte, n)
-	}
-	b := r.payload[:n]
-	got, err := io.ReadFull(r.in, b)
-	r.bytes += int64(got)
-	r.crc.Write(b[:got])
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("%w: it ends early", ErrDamaged)
-	}
-	return b, err
-}
+func (d *decoder) close() { d.zstd.Close() }
 
-func (r *reader) readAll(visit Visitor) error {
-	header, err := r.take(fileHeaderBytes)
-	if err != nil {
-		return err
+// checkHeader says whether an object has samples. Errors: ErrDamaged, ErrFormat.
+func checkHeader(content []byte) error {
+	if len(content) < objectHeaderBytes || string(content[:len(objectMagic)]) != objectMagic {
+		return fmt.Errorf("%w: it has no samples", ErrDamaged)
 	}
-	if string(header[:len(fileMagic)]) != fileMagic {
-		return fmt.Errorf("%w: it is no file of samples", ErrDamaged)
-	}
-	if version := binary.LittleEndian.Uint32(header[len(fileMagic):]); version != Format {
+	if version := binary.LittleEndian.Uint32(content[len(objectMagic):]); version != Format {
 		return fmt.Errorf("%w: version %d", ErrFormat, version)
-	}
-	for {
-		ended, err := r.readBlock(visit)
-		if err != nil {
-			return err
-		}
-		if ended {
-			break
-		}
-	}
-	if _, err := r.in.ReadByte(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: something follows its end", ErrDamaged)
 	}
 	return nil
 }
 
-func (r *reader) readBlock(visit Visitor) (ended bool, err error) {
-	header, err := r.take(blockHeaderBytes)
-	if err != nil {
-		return false, err
-	}
-	length, sum := binary.LittleEndian.Uint32(header), binary.LittleEndian.Uint32(header[4:])
-	if length == 0 && sum == 0 {
-		return true, nil
-	}
-	if length == 0 || length > payloadBytesMax {
-		return false, fmt.Errorf("%w: a block of %d bytes", ErrDamaged, length)
-	}
-	payload, err := r.take(int(length))
-	if err != nil {
-		return false, err
-	}
-	if crc32.Checksum(payload, castagnoli()) != sum {
-		return false, fmt.Errorf("%w: the checksum of a block does not fit", ErrDamaged)
-	}
-	if r.block, err = r.zstd.DecodeAll(payload, r.block[:0]); err != nil {
-		return false, fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	for rest := r.block; len(rest) > 0; {
-		if rest, err = r.run.next(rest); err != nil {
-			return false, err
+// blocks gives the samples of a row of blocks. Errors: ErrDamaged, those of visit.
+func (d *decoder) blocks(content []byte, visit Visitor) error {
+	for len(content) > 0 {
+		if len(content) < blockHeaderBytes {
+			return fmt.Errorf("%w: a block ends early", ErrDamaged)
 		}
-		if err := visit(r.run.key, r.run.timesMs, r.run.values); err != nil {
-			return false, err
+		length, sum := binary.LittleEndian.Uint32(content), binary.LittleEndian.Uint32(content[4:])
+		content = content[blockHeaderBytes:]
+		if length == 0 || length > payloadBytesMax || int64(length) > int64(len(content)) {
+			return fmt.Errorf("%w: a block of %d bytes", ErrDamaged, length)
+		}
+		payload := content[:length]
+		content = content[length:]
+		if crc32.Checksum(payload, castagnoli()) != sum {
+			return fmt.Errorf("%w: the checksum of a block does not fit", ErrDamaged)
+		}
+		var err error
+		if d.block, err = d.zstd.DecodeAll(payload, d.block[:0]); err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		for rest := d.block; len(rest) > 0; {
+			if rest, err = d.run.next(rest); err != nil {
+				return err
+			}
+			if err := visit(d.run.key, d.run.timesMs, d.run.values); err != nil {
+				return err
+			}
 		}
 	}
-	return false, nil
+	return nil
 }

@@ -1,181 +1,295 @@
 package archive
 
 import (
-	"bufio"
+	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
-	"os"
-	"path/filepath"
-	"strings"
+	"slices"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sys/unix"
 
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
 const (
-	partSuffix = ".part"
-	lockName   = "LOCK"
+	// ObjectBytesDefault is how large an object becomes, about. It is held in memory.
+	ObjectBytesDefault = 16 << 20
+	// ObjectBytesMax bounds it.
+	ObjectBytesMax = 256 << 20
 
-	// FileBytesDefault is how large a file becomes, about.
-	FileBytesDefault = 64 << 20
+	saveObjects  = 16               // objects after which the manifest is written anew
+	saveInterval = 30 * time.Second // and time
+	closeTimeout = 20 * time.Second // for what is left when a backup is cut short
 )
 
-// Writer writes an archive.
-type Writer struct {
-	dir       string
-	fileBytes int64
-	manifest  Manifest
-	lock      *os.File
-	zstd      *zstd.Encoder
-
-	file    *os.File // nil: none is begun
-	out     *bufio.Writer
-	written int64
-	crc     uint32
-	units   []Unit // of the file
-	block   []byte
-	payload []byte
+// WriterOptions say which backup is made.
+type WriterOptions struct {
+	Name    string
+	Cluster string
+	// Now gives the present time. Its first value is when the backup began.
+	Now func() time.Time
+	// Incremental lets it take units from the newest complete backup of the cluster.
+	// Those of its own that was cut short are taken anyway.
+	Incremental bool
+	// ObjectBytes is how large an object becomes, about.
+	ObjectBytes int64
 }
 
-// Create begins an archive in a folder, which is made if it is missing, or goes on with
-// one that was cut short. Errors: ErrUsed, ErrDamaged, those of the file system.
-func Create(dir, cluster string, nowMs, fileBytes int64) (w *Writer, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// Wanted is what the cluster has of one metric in [FromMs, ToMs], both inclusive.
+type Wanted struct {
+	Database, Metric string
+	FromMs, ToMs     int64
+	Digest
+}
+
+// Writer writes a backup.
+type Writer struct {
+	store    Store
+	options  WriterOptions
+	manifest Manifest
+	index    Index
+	objects  map[string]int // of the index, by checksum
+	sources  []*candidates
+	zstd     *zstd.Encoder
+
+	buffer  []byte // the object that is being made; empty: none is
+	open    []int  // units that have a part in it, as their last one
+	block   []byte
+	payload []byte
+
+	unsaved int // objects
+	savedAt time.Time
+}
+
+// Begin begins a backup, or goes on with one of this name that was cut short. Errors:
+// ErrUsed, ErrTarget, those of the storage.
+func Begin(ctx context.Context, s Store, o WriterOptions) (*Writer, error) {
+	if err := CheckName(o.Name); err != nil {
 		return nil, err
 	}
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
 	if err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
+	started := o.Now()
+	w := &Writer{
+		store: s, options: o, objects: map[string]int{}, zstd: encoder, savedAt: started,
+		manifest: Manifest{Format: Format, Name: o.Name, Cluster: o.Cluster, StartedMs: started.UnixMilli()},
+		index:    Index{Backup: o.Name},
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, lock.Close())
-		}
-	}()
-	w = &Writer{dir: dir, fileBytes: fileBytes, zstd: encoder, lock: lock}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("%s: %w: another process writes a backup there", dir, ErrUsed)
-	}
-	present, err := ReadManifest(dir)
-	switch {
-	case errors.Is(err, ErrNone):
-		w.manifest = Manifest{Format: Format, Cluster: cluster, StartedMs: nowMs}
-		if err := onlyOurs(dir); err != nil {
-			return nil, err
-		}
-		return w, writeManifest(dir, &w.manifest)
-	case err != nil:
-		return nil, err
-	case present.FinishedMs != 0:
-		return nil, fmt.Errorf("%s: %w: it has a complete backup; choose another folder", dir, ErrUsed)
-	case present.Cluster != cluster:
-		return nil, fmt.Errorf("%s: %w: it has a backup of cluster %q, not %q", dir, ErrUsed, present.Cluster, cluster)
-	}
-	w.manifest = *present
-	for i := range present.Files {
-		if err := Check(dir, &present.Files[i]); err != nil {
-			return nil, err
-		}
+	if err := w.findSources(ctx); err != nil {
+		return nil, errors.Join(err, encoder.Close())
 	}
 	return w, nil
 }
 
-// onlyOurs refuses a folder that has something else.
-func onlyOurs(dir string) error {
-	entries, err := os.ReadDir(dir)
+// findSources looks for backups to take units from, and holds their objects.
+func (w *Writer) findSources(ctx context.Context) error {
+	list, err := List(ctx, w.store)
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		if e.Name() != lockName && !strings.HasSuffix(e.Name(), partSuffix) {
-			return fmt.Errorf("%s: %w: it has %s; choose an empty folder", dir, ErrUsed, e.Name())
+	var from []*Entry
+	for i := range list {
+		e := &list[i]
+		switch {
+		case e.Name != w.options.Name:
+		case e.Complete():
+			return fmt.Errorf("%s: %w: %q is a complete backup; choose another name", w.store, ErrUsed, e.Name)
+		case e.Manifest != nil && e.Manifest.Cluster != w.options.Cluster:
+			return fmt.Errorf("%s: %w: %q is a backup of cluster %q, not %q", w.store, ErrUsed, e.Name, e.Manifest.Cluster, w.options.Cluster)
+		case e.Manifest != nil:
+			from = append(from, e)
 		}
 	}
-	return nil
+	if e := newest(list, w.options.Cluster, true); e != nil && w.options.Incremental {
+		from = append(from, e)
+	}
+	held := map[string]bool{}
+	for _, e := range from {
+		x, err := readIndex(ctx, w.store, e.Manifest)
+		if err != nil && !known(err) {
+			return err
+		}
+		if err == nil { // else the samples are read from the cluster
+			w.sources = append(w.sources, newCandidates(x))
+			for _, o := range slices.Concat(x.Objects, x.Held) {
+				if !held[o.SHA256] {
+					held[o.SHA256] = true
+					w.index.Held = append(w.index.Held, o)
+				}
+			}
+		}
+	}
+	if err := w.save(ctx); err != nil {
+		return err
+	}
+	return w.dropSources(ctx)
 }
 
-// Manifest gives what is complete.
-func (w *Writer) Manifest() *Manifest { return &w.manifest }
+// dropSources does without what was deleted before it was held.
+func (w *Writer) dropSources(ctx context.Context) error {
+	kept := w.sources[:0]
+	for _, c := range w.sources {
+		_, err := readManifest(ctx, w.store, c.backup)
+		if err != nil && !known(err) {
+			return err
+		}
+		if err == nil {
+			kept = append(kept, c)
+		}
+	}
+	w.sources = kept
+	if len(kept) == 0 {
+		return nil
+	}
+	present, err := objectsPresent(ctx, w.store)
+	for _, c := range kept {
+		c.keep(present)
+	}
+	return err
+}
 
-// Unit adds one unit: fill calls its argument with the samples, as a Digester takes
-// them. When fill fails, nothing of the unit stays. Errors: those of fill and of the
-// file system.
-func (w *Writer) Unit(database, metric []byte, fromMs, toMs int64, fill func(Visitor) error) error {
+// Take takes what it can of all that is wanted from earlier backups, and gives what is
+// left to be read, in the same order. It is called once, with digests that were made after
+// Begin.
+func (w *Writer) Take(wanted []Wanted) (left []Wanted) {
+	var all []taken
+	for i := range wanted {
+		for _, c := range w.sources {
+			if units := c.find(&wanted[i]); units != nil {
+				all = append(all, taken{i, c, units})
+				break
+			}
+		}
+	}
+	drop := sparse(all)
+	done := map[int]bool{}
+	for _, t := range all {
+		if t.uses(drop) {
+			continue
+		}
+		done[t.wanted] = true
+		for _, i := range t.units {
+			w.take(t.from.index, &t.from.index.Units[i])
+		}
+	}
+	for i := range wanted {
+		if !done[i] {
+			left = append(left, wanted[i])
+		}
+	}
+	return left
+}
+
+func (w *Writer) take(x *Index, u *Unit) {
+	own := *u
+	own.Parts = nil
+	for _, p := range u.Parts {
+		p.Object = w.object(x.Objects[p.Object])
+		own.Parts = append(own.Parts, p)
+	}
+	w.index.Units = append(w.index.Units, own)
+}
+
+// object gives the number of an object in the index.
+func (w *Writer) object(o Object) int {
+	number, ok := w.objects[o.SHA256]
+	if !ok {
+		number = len(w.index.Objects)
+		w.objects[o.SHA256] = number
+		w.index.Objects = append(w.index.Objects, o)
+	}
+	return number
+}
+
+// openObject is the number of the object that is being made.
+const openObject = -1
+
+// Unit adds a unit: fill calls its argument with the samples. One without samples is left
+// out. When fill fails, nothing of the unit stays. Errors: those of fill and of the
+// storage.
+func (w *Writer) Unit(ctx context.Context, database, metric string, fromMs, toMs int64, fill func(Visitor) error) error {
 	if err := w.begin(); err != nil {
 		return err
 	}
-	if err := w.out.Flush(); err != nil {
-		return err
-	}
-	written, crc := w.written, w.crc
-	var d Digester
+	u := &unitWriter{Writer: w, start: len(w.buffer), undo: len(w.buffer)}
+	u.Unit = Unit{Database: []byte(database), Metric: []byte(metric), FromMs: fromMs, ToMs: toMs}
 	err := fill(func(key series.Key, timesMs []int64, values []float64) error {
-		d.Add(key, timesMs, values)
-		return w.add(key, timesMs, values)
+		u.Add(key, timesMs, values)
+		return u.add(ctx, key, timesMs, values)
 	})
 	if err == nil {
 		err = w.flushBlock()
 	}
 	if err != nil {
-		w.block = w.block[:0]
-		w.out.Reset(w.file) // what it holds is of this unit
-		w.written, w.crc = written, crc
-		_, seekErr := w.file.Seek(written, io.SeekStart)
-		if undoErr := errors.Join(w.file.Truncate(written), seekErr); undoErr != nil {
-			return errors.Join(err, undoErr, w.abandon())
-		}
+		w.block, w.buffer = w.block[:0], w.buffer[:u.undo]
 		return err
 	}
-	w.units = append(w.units, Unit{Database: database, Metric: metric, FromMs: fromMs, ToMs: toMs, Summary: d.Summary()})
-	if w.written >= w.fileBytes {
-		return w.seal()
-	}
-	return nil
-}
-
-func (w *Writer) add(key series.Key, timesMs []int64, values []float64) error {
-	for len(timesMs) > 0 {
-		n := min(len(timesMs), runSamplesMax)
-		w.block = appendRun(w.block, key, timesMs[:n], values[:n])
-		timesMs, values = timesMs[n:], values[n:]
-		if len(w.block) >= blockBytes {
-			if err := w.flushBlock(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (w *Writer) begin() error {
-	if w.file != nil {
+	if u.Samples == 0 {
 		return nil
 	}
-	file, err := os.Create(w.path() + partSuffix)
-	if err != nil {
-		return err
+	if len(w.buffer) > u.start {
+		u.Parts = append(u.Parts, Part{openObject, int64(u.start), int64(len(w.buffer) - u.start)})
+		w.open = append(w.open, len(w.index.Units))
 	}
-	w.file, w.out, w.written, w.crc, w.units = file, bufio.NewWriterSize(file, 256<<10), 0, 0, nil
-	return w.write(binary.LittleEndian.AppendUint32([]byte(fileMagic), Format))
+	w.index.Units = append(w.index.Units, u.Unit)
+	if int64(len(w.buffer)) < w.options.ObjectBytes {
+		return nil
+	}
+	return w.seal(ctx)
 }
 
-func (w *Writer) path() string {
-	return filepath.Join(w.dir, fmt.Sprintf("samples-%06d.tma", len(w.manifest.Files)+1))
+// unitWriter is a unit that is being written.
+type unitWriter struct {
+	*Writer
+	Unit
+	start int // of the part in the present buffer
+	undo  int // length of the buffer without the unit
 }
 
-func (w *Writer) write(b []byte) error {
-	n, err := w.out.Write(b)
-	w.written += int64(n)
-	w.crc = crc32.Update(w.crc, castagnoli(), b[:n])
+func (u *unitWriter) add(ctx context.Context, key series.Key, timesMs []int64, values []float64) error {
+	for len(timesMs) > 0 {
+		n := min(len(timesMs), runSamplesMax)
+		u.block = appendRun(u.block, key, timesMs[:n], values[:n])
+		timesMs, values = timesMs[n:], values[n:]
+		if len(u.block) < blockBytes {
+			continue
+		}
+		if err := u.flushBlock(); err != nil {
+			return err
+		}
+		if int64(len(u.buffer)) < u.options.ObjectBytes {
+			continue
+		}
+		part := Part{openObject, int64(u.start), int64(len(u.buffer) - u.start)}
+		if err := u.seal(ctx); err != nil {
+			return err
+		}
+		part.Object = len(u.index.Objects) - 1
+		u.Parts = append(u.Parts, part)
+		if err := u.begin(); err != nil {
+			return err
+		}
+		u.start, u.undo = len(u.buffer), len(u.buffer)
+	}
+	return nil
+}
+
+// begin begins an object. Its nonce makes it another one than all before, so that nobody
+// deletes it as one that is no longer needed.
+func (w *Writer) begin() error {
+	if len(w.buffer) > 0 {
+		return nil
+	}
+	w.buffer = binary.LittleEndian.AppendUint32(append(w.buffer, objectMagic...), Format)
+	var nonce [nonceBytes]byte
+	_, err := rand.Read(nonce[:])
+	w.buffer = append(w.buffer, nonce[:]...)
 	return err
 }
 
@@ -185,67 +299,92 @@ func (w *Writer) flushBlock() error {
 	}
 	w.payload = w.zstd.EncodeAll(w.block, w.payload[:0])
 	w.block = w.block[:0]
-	header := binary.LittleEndian.AppendUint32(nil, uint32(len(w.payload)))
-	header = binary.LittleEndian.AppendUint32(header, crc32.Checksum(w.payload, castagnoli()))
-	if err := w.write(header); err != nil {
-		return err
-	}
-	return w.write(w.payload)
+	w.buffer = binary.LittleEndian.AppendUint32(w.buffer, uint32(len(w.payload)))
+	w.buffer = binary.LittleEndian.AppendUint32(w.buffer, crc32.Checksum(w.payload, castagnoli()))
+	w.buffer = append(w.buffer, w.payload...)
+	return nil
 }
 
-// seal ends the file and enters it into the manifest.
-func (w *Writer) seal() error {
-	if w.file == nil {
+// seal stores the object that is being made, and now and then what there is so far.
+func (w *Writer) seal(ctx context.Context) error {
+	if len(w.buffer) <= objectHeaderBytes {
 		return nil
 	}
-	path := w.path()
-	err := w.write(make([]byte, blockHeaderBytes))
-	if err == nil {
-		err = w.out.Flush()
+	o := objectOf(w.buffer)
+	if err := w.store.Put(ctx, o.key(), w.buffer); err != nil {
+		return err
 	}
-	if err == nil {
-		err = w.file.Sync()
+	number := w.object(o)
+	for _, i := range w.open {
+		parts := w.index.Units[i].Parts
+		parts[len(parts)-1].Object = number
 	}
-	err = errors.Join(err, w.file.Close())
-	w.file = nil
-	if err == nil {
-		err = os.Rename(path+partSuffix, path)
+	w.manifest.Written += o.Bytes
+	w.buffer, w.open = w.buffer[:0], w.open[:0]
+	if w.unsaved++; w.unsaved < saveObjects && w.options.Now().Sub(w.savedAt) < saveInterval {
+		return nil
 	}
-	if err == nil {
-		err = syncFolder(w.dir)
-	}
+	return w.save(ctx)
+}
+
+// save writes what there is so far: index, then manifest.
+func (w *Writer) save(ctx context.Context) error {
+	w.sum()
+	content, err := w.index.encode()
 	if err != nil {
 		return err
 	}
-	w.manifest.Files = append(w.manifest.Files, File{Name: filepath.Base(path), Bytes: w.written, CRC32C: w.crc, Units: w.units})
-	return writeManifest(w.dir, &w.manifest)
-}
-
-// Finish makes the archive complete. Close has to follow.
-func (w *Writer) Finish(nowMs int64) error {
-	if err := w.seal(); err != nil {
+	w.manifest.Index = objectOf(content)
+	if err := w.store.Put(ctx, w.manifest.Index.key(), content); err != nil {
 		return err
 	}
-	w.manifest.FinishedMs = nowMs
-	return writeManifest(w.dir, &w.manifest)
+	w.unsaved, w.savedAt = 0, w.options.Now()
+	return writeManifest(ctx, w.store, &w.manifest)
 }
 
-// Close lets go of the folder. Units that are written stay, so that another Writer goes
-// on after them.
-func (w *Writer) Close() error {
-	var problems []error
-	if w.file != nil && len(w.units) > 0 {
-		problems = append(problems, w.seal())
-	} else if w.file != nil {
-		problems = append(problems, w.abandon())
+func (w *Writer) sum() {
+	m := &w.manifest
+	m.Samples, m.Bytes, m.Units = 0, 0, int64(len(w.index.Units))
+	for i := range w.index.Units {
+		m.Samples += w.index.Units[i].Samples
 	}
-	return errors.Join(append(problems, w.lock.Close(), w.zstd.Close())...)
+	for _, o := range w.index.Objects {
+		m.Bytes += o.Bytes
+	}
 }
 
-// abandon drops the file that is being written.
-func (w *Writer) abandon() error {
-	name := w.file.Name()
-	err := errors.Join(w.file.Close(), os.Remove(name))
-	w.file, w.units = nil, nil
-	return err
+// Finish makes the backup complete, with so many series that have samples. Errors: those
+// of the storage; ErrDamaged when an object is missing.
+func (w *Writer) Finish(ctx context.Context, series int64) (*Manifest, error) {
+	if err := w.seal(ctx); err != nil {
+		return nil, err
+	}
+	present, err := objectsPresent(ctx, w.store)
+	if err != nil {
+		return nil, err
+	}
+	for i := range w.index.Objects {
+		o := &w.index.Objects[i]
+		if info, ok := present[o.SHA256]; !ok || info.Bytes != o.Bytes {
+			return nil, fmt.Errorf("%s: %s is %w or missing, though the backup that is being written needs it: start again", w.store, o.key(), ErrDamaged)
+		}
+	}
+	w.index.Held = nil
+	w.manifest.FinishedMs, w.manifest.Series = w.options.Now().UnixMilli(), series
+	if err := w.save(ctx); err != nil {
+		return nil, err
+	}
+	return &w.manifest, w.zstd.Close()
+}
+
+// Abandon ends a backup that cannot be finished, and keeps what there is, if it can, for
+// another Writer of this name.
+func (w *Writer) Abandon(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	err := w.seal(ctx)
+	if err == nil && w.unsaved > 0 {
+		err = w.save(ctx)
+	}
+	return errors.Join(err, w.zstd.Close())
 }

@@ -1,0 +1,138 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// GraceDefault is how old an object has to be that no backup names, to be deleted.
+const GraceDefault = 24 * time.Hour
+
+// PruneOptions say what is to be deleted.
+type PruneOptions struct {
+	// Names of backups to delete. One that is not there is no error.
+	Names []string
+	// Keep is how many complete backups of each cluster are kept, the newest; 0: all.
+	Keep int
+	// Grace is how old an object that no backup names, and a backup that was cut short,
+	// has to be to be deleted.
+	Grace time.Duration
+	// Running lets a backup be deleted by name though it may still be written.
+	Running bool
+	Now     time.Time
+}
+
+// Pruned says what was deleted.
+type Pruned struct {
+	Backups []string // names
+	Objects int64
+	Bytes   int64
+}
+
+// Prune deletes backups, and then the objects that none of the others names or holds. It
+// may be cut short, repeated, and run beside writers; see A1 to A4 in the package's doc.
+// Errors: ErrUsed for a backup that is being written; ErrDamaged and ErrFormat when nobody
+// can say what another backup needs: then no object is deleted.
+func Prune(ctx context.Context, s Store, o PruneOptions) (done Pruned, err error) {
+	list, err := List(ctx, s)
+	if err != nil {
+		return done, err
+	}
+	doomed, err := o.doomed(list)
+	if err != nil {
+		return done, fmt.Errorf("%s: %w", s, err)
+	}
+	for _, name := range doomed {
+		if err := s.Delete(ctx, manifestKey(name)); err != nil {
+			return done, err
+		}
+		done.Backups = append(done.Backups, name)
+	}
+	needed, err := neededObjects(ctx, s)
+	if err != nil {
+		return done, fmt.Errorf("no object is deleted: %w", err)
+	}
+	present, err := objectsPresent(ctx, s)
+	if err != nil {
+		return done, err
+	}
+	for sum, info := range present {
+		if needed[sum] || o.Now.Sub(info.ModifiedAt) < o.Grace {
+			continue
+		}
+		if err := s.Delete(ctx, info.Key); err != nil {
+			return done, err
+		}
+		done.Objects++
+		done.Bytes += info.Bytes
+	}
+	return done, nil
+}
+
+// doomed gives the names of the backups to delete.
+func (o *PruneOptions) doomed(list []Entry) (names []string, err error) {
+	kept := map[string]int{} // by cluster
+	for i := range slices.Backward(list) {
+		e := &list[i]
+		old := o.Now.Sub(e.ModifiedAt) >= o.Grace
+		named := slices.Contains(o.Names, e.Name)
+		switch {
+		case e.Complete():
+			kept[e.Manifest.Cluster]++
+			named = named || o.Keep > 0 && kept[e.Manifest.Cluster] > o.Keep
+		case named && e.Manifest != nil && !old && !o.Running:
+			return nil, fmt.Errorf("%w: backup %q may still be written", ErrUsed, e.Name)
+		case e.Manifest != nil:
+			named = named || old
+		}
+		if named {
+			names = append(names, e.Name)
+		}
+	}
+	return names, nil
+}
+
+// readsMax bounds how often a backup is read that is being written meanwhile.
+const readsMax = 5
+
+// neededObjects gives the checksums of all objects that backups name or hold.
+func neededObjects(ctx context.Context, s Store) (map[string]bool, error) {
+	list, err := List(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	needed := map[string]bool{}
+	for i := range list {
+		if err := need(ctx, s, list[i].Name, needed); err != nil {
+			return nil, err
+		}
+	}
+	return needed, nil
+}
+
+func need(ctx context.Context, s Store, name string, needed map[string]bool) (err error) {
+	for range readsMax {
+		m, manifestErr := readManifest(ctx, s, name)
+		if errors.Is(manifestErr, ErrNone) {
+			return nil // another one has deleted it
+		}
+		if manifestErr != nil {
+			return manifestErr
+		}
+		var x *Index
+		if x, err = readIndex(ctx, s, m); err != nil {
+			continue // it may have been replaced
+		}
+		needed[m.Index.SHA256] = true
+		for _, objects := range [][]Object{x.Objects, x.Held} {
+			for i := range objects {
+				needed[objects[i].SHA256] = true
+			}
+		}
+		return nil
+	}
+	return err
+}
