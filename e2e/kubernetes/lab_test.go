@@ -228,16 +228,16 @@ func testMachineLoss(t *testing.T, r *lab.Rack, hasSamples func(context.Context)
 func TestNewMachine(t *testing.T) {
 	r := needLab(t)
 	phase(t, "a new machine joins", func(ctx context.Context) error {
-		if err := r.PowerOn(ctx, "node4"); err != nil {
+		if err := r.PowerOn(ctx, "node6"); err != nil {
 			return err
 		}
 		return r.WaitNodes(ctx, 4)
 	})
 	phase(t, "it is taken away", func(ctx context.Context) error {
-		if err := r.PowerOff(ctx, "node4"); err != nil {
+		if err := r.PowerOff(ctx, "node6"); err != nil {
 			return err
 		}
-		if _, err := r.Kubectl(ctx, "delete", "node/node4"); err != nil {
+		if _, err := r.Kubectl(ctx, "delete", "node/node6"); err != nil {
 			return err
 		}
 		return r.WaitNodes(ctx, 3)
