@@ -155,7 +155,7 @@ func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reade
 			return slices.Contains(oldReaders, r)
 		})
 		v.segments = orderSegments(append(kept, readers...))
-		v.tombstones = v.tombstones.needed(e.manifest.Segments, e.manifest.Purged, v.generationOldest)
+		v.tombstones = v.tombstones.needed(e.manifest.Segments, e.manifest.Purged, v.generationOldest, e.coming)
 		v.excluded, v.missing = e.manifest.Excluded, stillMissing(v.missing, e.manifest.Segments)
 	}, func() {
 		if err := discard(oldReaders); err != nil {

@@ -65,11 +65,16 @@ const rangeDigestAttempts = 3
 
 // RangeDigest is ShardDigest with the entries that it stands for. Pace is called with
 // the number of samples that were read; it may wait, and an error ends the reading.
-// Errors: as ShardDigest; series.ErrOverloaded when the range is being written.
+// Errors: as ShardDigest; series.ErrOverloaded when the range is being written;
+// series.ErrUnavailable when the shard is not what its entries say: one of them stalls, or
+// was lost.
 func (e *Engine) RangeDigest(ctx context.Context, shard uint16, fromMs, toMs int64, pace func(samples int) error) (RangeDigest, error) {
 	for range rangeDigestAttempts {
 		since, _ := e.UnchangedSince(shard, toMs)
 		d, err := e.digest(ctx, shard, fromMs, toMs, pace)
+		if err == nil && !e.shards[shard].exact() {
+			err = fmt.Errorf("%w: shard %d is between two entries", series.ErrUnavailable, shard)
+		}
 		if err != nil {
 			return RangeDigest{}, err
 		}
@@ -78,6 +83,13 @@ func (e *Engine) RangeDigest(ctx context.Context, shard uint16, fromMs, toMs int
 		}
 	}
 	return RangeDigest{}, fmt.Errorf("%w: shard %d is being written before %d ms", series.ErrOverloaded, shard, toMs)
+}
+
+// exact says whether the shard is what its entries up to the one applied last have made.
+func (s *shard) exact() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.mu.backlog) == 0 && s.mu.doubtful == noDoubt
 }
 
 // monthsBeforeMs is how much younger than the latest range one may be to be a day.

@@ -68,6 +68,7 @@ type Engine struct {
 	update   sync.Mutex // serialises changes of the version
 	// The number of the latest tombstone; guarded by update.
 	tombstoneLast uint64
+	coming        awaited    // by the repair under way; guarded by update
 	rolling       sync.Mutex // serialises the rolls of full generations
 	pace          pace
 	scarcity      scarcity

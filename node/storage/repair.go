@@ -74,6 +74,8 @@ func (e *Engine) RepairRange(ctx context.Context, shard uint16, fromMs, toMs int
 	}
 	defer e.repairing.Unlock()
 	r := &rangeRepair{engine: e, shard: e.shards[shard]}
+	r.keepTombstones()
+	defer r.leaveTombstones()
 	done, err := r.run(ctx, fromMs, toMs, from)
 	if err != nil {
 		return Repair{}, fmt.Errorf("repair shard %d from %d to %d ms: %w", shard, fromMs, toMs, err)
@@ -113,6 +115,21 @@ func (r *rangeRepair) run(ctx context.Context, fromMs, toMs int64, from RepairSo
 	done.Series, done.Samples = end.Series, end.Samples
 	done.Excluded, err = r.publish(readers)
 	return done, err
+}
+
+// keepTombstones has all deletes from now on kept: the source may not have them yet, and
+// a flush would forget those that hide nothing of what is here now.
+func (r *rangeRepair) keepTombstones() {
+	e := r.engine
+	e.update.Lock()
+	defer e.update.Unlock()
+	e.coming = awaited{comes: true, shard: r.shard.number, after: e.tombstoneLast}
+}
+
+func (r *rangeRepair) leaveTombstones() {
+	r.engine.update.Lock()
+	defer r.engine.update.Unlock()
+	r.engine.coming = awaited{}
 }
 
 // mark puts all that was applied before it into segments, and notes where they end.

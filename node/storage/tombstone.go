@@ -99,13 +99,23 @@ func (ts tombstones) last() (number uint64) {
 	return number
 }
 
+// awaited are the tombstones that may hide what is on its way here: those of a shard
+// after a number. The zero value is of none.
+type awaited struct {
+	comes bool
+	shard uint16
+	after uint64
+}
+
+func (a awaited) has(t *Tombstone) bool { return a.comes && t.Shard == a.shard && t.Number > a.after }
+
 // needed gives the tombstones that still hide something: those in generations that
-// are not flushed yet, and those that a segment has samples for. Purged says up to
-// which number they have been worked into a segment.
-func (ts tombstones) needed(segments []segment.Meta, purged map[string]uint64, generationOldest uint32) (kept tombstones) {
+// are not flushed yet, those that a segment has samples for, and those that hide what
+// will come. Purged says up to which number they have been worked into a segment.
+func (ts tombstones) needed(segments []segment.Meta, purged map[string]uint64, generationOldest uint32, coming awaited) (kept tombstones) {
 	for i := range ts {
 		t := &ts[i]
-		if generationOldest <= t.Generation || slices.ContainsFunc(segments, func(m segment.Meta) bool {
+		if generationOldest <= t.Generation || coming.has(t) || slices.ContainsFunc(segments, func(m segment.Meta) bool {
 			return t.concerns(&m, purged)
 		}) {
 			kept = append(kept, *t)

@@ -82,11 +82,14 @@ func checkNeeded(t *rapid.T, ts tombstones, list []Tombstone) {
 	}
 	oldest := rapid.Uint32Range(1, 8).Draw(t, "oldest")
 	kept := map[uint64]bool{}
-	for _, s := range ts.needed(segments, purged, oldest) {
+	coming := awaited{
+		comes: rapid.Bool().Draw(t, "repair"), shard: rapid.Uint16Range(0, 4).Draw(t, "shard"), after: rapid.Uint64Range(0, 30).Draw(t, "after"),
+	}
+	for _, s := range ts.needed(segments, purged, oldest, coming) {
 		kept[s.Number] = true
 	}
 	for _, s := range list {
-		want := s.Generation >= oldest
+		want := s.Generation >= oldest || coming.comes && s.Shard == coming.shard && s.Number > coming.after
 		for _, m := range segments {
 			overlaps := m.MinMs <= s.ToMs && s.FromMs <= m.MaxMs && s.Shard <= m.ShardHigh
 			want = want || overlaps && m.SequenceLow < s.Sequence && s.Number > purged[m.Name]

@@ -1,0 +1,80 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// TestDeleteDuringRepair deletes, while a range is on its way, samples that only the
+// other copy has, and flushes: nothing here has what the delete hides, and still it
+// hides what comes.
+func TestDeleteDuringRepair(t *testing.T) {
+	logs := newLabLogs()
+	good, bad := newLabNode(t, logs), newLabNode(t, logs)
+	defer good.end()
+	defer bad.end()
+	log := logs[0]
+	dayMs := log.nowMs - log.nowMs%segment.DayMs
+	entry := func(at int64, value int64) *Entry {
+		var e series.BatchEncoder
+		e.Append(e.Define(log.keys[0]), at, value, 0)
+		batch := e.AppendTo(nil)
+		body := append(AppendBatchHeader(AppendEntryTime(nil, at), series.BatchID{}, len(batch)), batch...)
+		return &Entry{Kind: EntrySamples, Shard: 0, Term: 1, Index: 1, Body: body}
+	}
+	apply := func(n *labNode, e *Entry) {
+		t.Helper()
+		if err := n.e.Apply(n.epoch, e); err != nil {
+			t.Fatal(err)
+		}
+		s := n.e.shards[0]
+		s.mu.Lock()
+		err := s.mu.set.SealAll()
+		s.mu.Unlock()
+		if err = errors.Join(err, n.e.Flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(good, entry(dayMs, 1))
+	apply(bad, entry(dayMs, 1))
+	apply(good, entry(dayMs+3600_000, 2)) // a sample that the other copy has lost
+	remove := Entry{Kind: EntryDelete, Shard: 0, Term: 1, Index: 2, Body: DeleteBody([]uint32{0}, dayMs+3600_000, dayMs+3600_000)}
+	source := &labSource{from: good, to: bad, after: func() {
+		apply(bad, &remove)
+		other := entry(dayMs+7200_000, 3)
+		other.Index = 3
+		apply(bad, other)
+	}}
+	if _, err := bad.e.RepairRange(context.Background(), 0, dayMs, dayMs, source); err != nil {
+		t.Fatal(err)
+	}
+	apply(good, &remove)
+	other := entry(dayMs+7200_000, 3)
+	other.Index = 3
+	apply(good, other)
+	want, err := good.contents(0)
+	if err != nil || len(want[string(log.keys[0])]) != 2 {
+		t.Fatal(want, err)
+	}
+	for range 3 { // and still after what flushes and merges make of it
+		got, err := bad.contents(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := labDifference(want, got); diff != "series without samples" {
+			t.Fatalf("what was deleted is back: %s", diff)
+		}
+		if err := bad.e.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if _, err := bad.e.Compact(context.Background(), log.nowMs+40*segment.DayMs); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
