@@ -173,3 +173,32 @@ func TestVolumesGrow(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 }
+
+// The operator can write its status whatever somebody does to the spec meanwhile, and a
+// claim that somebody changes between a look and a write is looked at again.
+func TestConflictingEdits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 5)
+	w.create(small)
+	w.until("the cluster is made", w.complete)
+	w.count(5)
+	for n := range 40 {
+		w.step()
+		c := w.cluster()
+		c.Annotations = map[string]string{"edit": strings.Repeat("x", n)}
+		w.must(w.api.Update(t.Context(), c))
+		for _, name := range w.claims() {
+			claim := &corev1.PersistentVolumeClaim{}
+			w.must(w.api.Get(t.Context(), w.key(name), claim))
+			metav1.SetMetaDataAnnotation(&claim.ObjectMeta, "edit", c.Annotations["edit"])
+			w.must(w.api.Update(t.Context(), claim))
+		}
+		if n == 20 {
+			w.count(4)
+		}
+	}
+	w.until("it has four nodes", w.complete)
+	if edit := w.cluster().Annotations["edit"]; len(edit) != 39 {
+		t.Fatal("the edits of others are lost")
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,10 +36,19 @@ func (p *pass) etcdCreated() bool {
 // monitorGroup is the group of the Prometheus operator's kinds.
 const monitorGroup = "monitoring.coreos.com"
 
-// hasKind says whether Kubernetes has one of the Prometheus operator's kinds.
+// hasKind says whether Kubernetes has one of the Prometheus operator's kinds. To ask for
+// one that is not there costs a request, so it is asked once in a pass.
 func (p *pass) hasKind(kind string) bool {
-	_, err := p.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: monitorGroup, Kind: kind}, "v1")
-	return err == nil && !meta.IsNoMatchError(err)
+	has, asked := p.kinds[kind]
+	if !asked {
+		_, err := p.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: monitorGroup, Kind: kind}, "v1")
+		has = err == nil
+		if p.kinds == nil {
+			p.kinds = map[string]bool{}
+		}
+		p.kinds[kind] = has
+	}
+	return has
 }
 
 // objects applies what the cluster consists of, and deletes what other settings made.

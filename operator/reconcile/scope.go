@@ -59,6 +59,7 @@ type pass struct {
 	secrets secrets
 	etcd    etcdState
 	nodes   nodeState
+	kinds   map[string]bool // of monitors: whether Kubernetes has them
 	failed  *failure
 }
 
