@@ -4,6 +4,9 @@
 set -eu
 cd "$(dirname "$0")/../.."
 go build -trimpath -o bin/tickmesh .
+# The operator's tests want a real API server and etcd, compiled the first time.
+KUBEBUILDER_ASSETS=$(hack/kubernetes/envtest.sh)
+export KUBEBUILDER_ASSETS
 all=$(go list ./...)
 heavy=$(printf '%s\n' "$all" | grep '/e2e/' || true)
 light=$(printf '%s\n' "$all" | grep -v '/e2e/')
@@ -11,4 +14,6 @@ light=$(printf '%s\n' "$all" | grep -v '/e2e/')
 go test -race -tags invariants -timeout 20m $light
 # shellcheck disable=SC2086
 [ -z "$heavy" ] || go test -race -tags invariants -timeout 40m -p 1 $heavy
+go -C hack/images test ./...
 hack/scripts/python-test.sh
+hack/scripts/test-arm64.sh
