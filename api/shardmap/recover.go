@@ -60,8 +60,9 @@ type Recovery struct {
 	// Best is the copy to go on from: with the greatest era, term and index. nil: there
 	// is none with data.
 	Best *FoundCopy
-	// Electable says that a majority is there, so that a leader is to be expected. Only one
-	// who sees that none comes may let the shard go on all the same.
+	// Electable says that a majority is there, or the copy that a row names alone by M6, so
+	// that a leader is to be expected. Only one who sees that none comes may let the shard
+	// go on all the same.
 	Electable bool
 	// Lost says that no majority can come back, whoever does: too many have lost their
 	// vote for ever.
@@ -117,7 +118,7 @@ func (s *survey) recovery() (r Recovery, needed bool) {
 		return r, true
 	}
 	may, here := s.majorities()
-	r.Lost, r.Electable = !may, here
+	r.Lost, r.Electable = !may, here || s.begins()
 	r.Missing = s.missing()
 	r.Best = s.best()
 	if r.Best == nil && len(r.Missing) == 0 && s.row.Fresh && len(s.nodes) > 0 {
@@ -243,6 +244,15 @@ func (s *survey) majorities() (may, here bool) {
 		here = here && 2*present > len(voters)
 	}
 	return may, here
+}
+
+// begins says whether the row lets the shard go on from a copy that is there and has not
+// taken it up yet.
+func (s *survey) begins() bool {
+	return s.row.Era > s.era && len(s.row.Members) == 1 && slices.ContainsFunc(s.copies, func(c FoundCopy) bool {
+		m := &s.row.Members[0]
+		return c.Node == m.Node && c.Incarnation == m.Incarnation && c.Role != Witness && !c.Unclear && len(c.Members) > 0
+	})
 }
 
 // missing gives the members of the row, or of any configuration of the newest era, that

@@ -174,6 +174,34 @@ func TestRecoveries(t *testing.T) {
 	}
 }
 
+// TestRecoveryIsMadeOnce: while the copy that a row names has not taken the shard up, which
+// may take a while, no further era is begun; a third one would follow, and so on. Should its
+// board lose power before, or somebody name the shard, it is looked for anew.
+func TestRecoveryIsMadeOnce(t *testing.T) {
+	boards := []board{{"a", 1, false, []Copy{copyAt(1, Full, true, 4, 90)}}, {"b", 1, false, []Copy{copyAt(2, Full, true, 5, 80)}},
+		{"c", 1, false, []Copy{copyAt(3, Witness, true, 5, 99)}}}
+	m := mapOf(Row{Version: 3, RaftIDLast: 3, Era: 1, Members: members2()})
+	found := Recoveries(m, saidBy(boards))
+	if len(found) != 1 || !found[0].Automatic() {
+		t.Fatalf("%+v", found)
+	}
+	next, err := m.Recover(&found[0], 1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found = Recoveries(&next, saidBy(boards))
+	if len(found) != 1 || found[0].Automatic() || !found[0].Electable {
+		t.Fatalf("while b takes the shard up: %+v", found)
+	}
+	if again, err := next.Recover(&found[0], 2, false); err != nil || again.Rows[0].Era != 3 {
+		t.Fatalf("on a person's word: %v, %+v", err, again)
+	}
+	boards[1].life++
+	if found = Recoveries(&next, saidBy(boards)); len(found) != 1 || !found[0].Automatic() || found[0].Era != 3 {
+		t.Fatalf("after b has lost power again: %+v", found)
+	}
+}
+
 // TestRecoveryNeverOvertakes plays a group whose boards lose power, or are away, at random.
 // The oracle knows what was agreed on: an automatic recovery is never one that a majority
 // of votes could overtake, and its copy has all that any full voter has committed.
