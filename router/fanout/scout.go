@@ -171,7 +171,7 @@ func (c *Cluster) heard(ctx context.Context, silent, via *node, g *nodev1.GroupR
 	shard := uint16(g.GetShard())
 	switch {
 	case g.GetLeads():
-		if c.terms[shard].raise(g.GetTerm()) {
+		if c.terms[shard].raise(g.GetEra(), g.GetTerm()) {
 			c.leads(shard, via)
 		}
 	case g.GetLeader() == silent.id && g.GetRole() == tickmeshv1.ReplicaRole_REPLICA_ROLE_FULL && g.GetAppliedIndex() >= g.GetCommitIndex() &&
@@ -190,27 +190,34 @@ func (c *Cluster) heard(ctx context.Context, silent, via *node, g *nodev1.GroupR
 
 // shardTerm is what scouts know of a shard.
 type shardTerm struct {
-	term  atomic.Uint64 // the greatest in which a node said that it leads
-	asked atomic.Int64  // when another leader was asked for last, ns of Unix time
+	mu    sync.Mutex
+	era   uint32    // guarded by mu: the greatest in which a node said that it leads
+	term  uint64    // guarded by mu: the greatest of that era
+	asked time.Time // guarded by mu: when another leader was asked for last
 }
 
-// raise notes the term of a leader, and says whether none is known of a later one: two
-// nodes may both say that they lead.
-func (t *shardTerm) raise(term uint64) bool {
-	for known := t.term.Load(); ; known = t.term.Load() {
-		if term < known {
-			return false
-		}
-		if t.term.CompareAndSwap(known, term) {
-			return true
-		}
+// raise notes the era and term of a leader, and says whether none is known of a later one:
+// two nodes may both say that they lead. A shard that goes on in a new era may do so from
+// a replica that has missed terms.
+func (t *shardTerm) raise(era uint32, term uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if era < t.era || era == t.era && term < t.term {
+		return false
 	}
+	t.era, t.term = era, term
+	return true
 }
 
 // mayAsk says, once in a takeOverPause, that another leader may be asked for.
 func (t *shardTerm) mayAsk() bool {
-	last, now := t.asked.Load(), time.Now().UnixNano()
-	return now-last >= int64(takeOverPause) && t.asked.CompareAndSwap(last, now)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.asked.IsZero() && time.Since(t.asked) < takeOverPause {
+		return false
+	}
+	t.asked = time.Now()
+	return true
 }
 
 // pause gives false when ctx has ended.

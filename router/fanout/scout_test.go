@@ -177,15 +177,17 @@ func TestTooFewCopies(t *testing.T) {
 	}
 }
 
-// Of two nodes that say that they lead, the one of the later term does.
+// Of two nodes that say that they lead, the one of the later era does, then the one of the
+// later term.
 func TestTermsOnlyGrow(t *testing.T) {
 	var s shardTerm
 	for _, step := range []struct {
+		era  uint32
 		term uint64
 		want bool
-	}{{3, true}, {3, true}, {2, false}, {4, true}, {3, false}} {
-		if got := s.raise(step.term); got != step.want {
-			t.Errorf("term %d: %v", step.term, got)
+	}{{1, 3, true}, {1, 3, true}, {1, 2, false}, {1, 4, true}, {1, 3, false}, {2, 1, true}, {1, 5, false}, {2, 2, true}} {
+		if got := s.raise(step.era, step.term); got != step.want {
+			t.Errorf("era %d, term %d: %v", step.era, step.term, got)
 		}
 	}
 	if !s.mayAsk() || s.mayAsk() {
