@@ -14,8 +14,11 @@ import (
 const (
 	queueBytesMax = 64 << 20 // of writes
 	queueWaitMax  = 2 * time.Second
-	inboxBytesMax = 64 << 20 // of envelopes of other nodes
-	readsMax      = 1 << 16
+	inboxBytesMax = 64 << 20 // of envelopes of other nodes, with envelopeOverhead each
+	// envelopeOverhead is what an envelope costs besides its bytes: the bound is one of
+	// memory.
+	envelopeOverhead = 64
+	readsMax         = 1 << 16
 )
 
 // errClosed answers what comes after close.
@@ -200,13 +203,14 @@ func (q *queue) read(reads []readStart) error {
 func (q *queue) receive(from string, bytes []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	cost := int64(len(bytes)) + envelopeOverhead
 	// One larger envelope alone is taken: it would be sent for ever otherwise.
-	if q.mu.closed || q.mu.inboxBytes > 0 && q.mu.inboxBytes+int64(len(bytes)) > inboxBytesMax {
+	if q.mu.closed || q.mu.inboxBytes > 0 && q.mu.inboxBytes+cost > inboxBytesMax {
 		q.dropped.Add(1)
 		return
 	}
 	q.mu.envelopes = append(q.mu.envelopes, envelope{from, bytes})
-	q.mu.inboxBytes += int64(len(bytes))
+	q.mu.inboxBytes += cost
 	q.signal()
 }
 

@@ -130,6 +130,9 @@ func (s *Server) Digest(ctx context.Context, m *nodev1.DigestRequest) (*nodev1.D
 	if err != nil {
 		return nil, wire.Status(err)
 	}
+	if err := toRange(m.GetFromMs(), m.GetToMs()); err != nil {
+		return nil, wire.Status(err)
+	}
 	digest, err := s.node.Digest(ctx, shard, m.GetFromMs(), m.GetToMs())
 	if err != nil {
 		return nil, wire.Status(err)

@@ -22,6 +22,9 @@ const (
 	answerBytes = 32
 	// responseBytesMax is what one message has of answers that wait, but for a larger one.
 	responseBytesMax = 256 << 10
+	// requestFramesMax bounds the frames of one message: an empty one has 2 bytes, and
+	// takes a hundred times as many here.
+	requestFramesMax = 1024
 	// answerBytesMax bounds the answer to one frame.
 	answerBytesMax = transport.MessageBytesMax - responseBytesMax
 )
@@ -143,6 +146,9 @@ func (w *writeStream) take(request *writeRequest, reader *wire.RequestReader) er
 		if !reader.Next(&f.ReceivedFrame) {
 			w.server.spareFrames.Put(f)
 			break
+		}
+		if len(frames) == requestFramesMax {
+			return fmt.Errorf("%w: a request of more than %d frames", wire.ErrInvalid, requestFramesMax)
 		}
 		if timeoutMs = max(timeoutMs, f.TimeoutMs); f.TimeoutMs == 0 {
 			timeoutMs = ^uint32(0)

@@ -323,3 +323,31 @@ func TestServerWithoutHandshake(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestTooManyFrames: a message of empty frames is small, and still is refused when there
+// are more of them than anybody sends.
+func TestTooManyFrames(t *testing.T) {
+	address, _ := serve(t, &fakeNode{hello: nodeHello("a")}, Options{})
+	for _, extra := range []int{0, 1} {
+		stream, err := dial(t, address, nodeHello("b")).Write(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &nodev1.WriteRequest{}
+		for range requestFramesMax + extra {
+			m.Frames = append(m.Frames, &nodev1.Frame{})
+		}
+		if err := stream.Send(m); err != nil {
+			t.Fatal(err)
+		}
+		answers := 0
+		for err == nil && answers < requestFramesMax {
+			var response *nodev1.WriteResponse
+			response, err = stream.Recv()
+			answers += len(response.GetResults())
+		}
+		if extra == 0 && (err != nil || answers != requestFramesMax) || extra > 0 && !errors.Is(wire.FromStatus(err), wire.ErrInvalid) {
+			t.Errorf("%d frames too many: %d answers, %v", extra, answers, err)
+		}
+	}
+}
