@@ -132,13 +132,13 @@ func newBackupPruneCommand() *cobra.Command {
 	cmd := s.prepare(&cobra.Command{
 		Use: "prune TARGET", Short: "Delete backups, and what no other backup needs",
 		Long: `Deletes backups, those that were cut short long ago, and then all objects that no other backup
-needs. What is younger than --grace stays, as a backup that is being written may need it; it goes
-with a later prune. Backups may be made meanwhile.`,
+needs. Backups may be made meanwhile: then what is younger than --grace stays, as they may need
+it, and goes with a later prune.`,
 		Example: "  tickmesh backup prune /backups --keep 7\n  tickmesh backup prune s3://backups/tickmesh --name 20261121t164200z",
 	})
 	cmd.Flags().StringSliceVar(&names, "name", nil, "`names` of backups to delete, with commas between")
 	cmd.Flags().Var(&keep, "keep", "`number` of complete backups of each cluster to keep, the newest; 0: all")
-	cmd.Flags().Var(&grace, "grace", "how old an object that no backup needs has to be to be deleted")
+	cmd.Flags().Var(&grace, "grace", "how old a backup that was cut short has to be to be deleted, and, while there is a younger one, what no backup needs")
 	cmd.Flags().BoolVar(&running, "running", false, "delete a named backup though it may still be written")
 	s.define(cmd.Flags())
 	return cmd

@@ -180,7 +180,7 @@ func testBackups(t *testing.T, target *backupTarget) {
 	now.put(t, source, randomSamples(t, random, "one", 5))
 	killBackup(t, target, "third", append([]string{"backup", "--name", "third", "--incremental"}, addr...))
 	target.fails(t, "cut short", "restore", "--addr", server.addr["grpc"], "--name", "third")
-	_, stderr := target.run(t, "backup", "prune", "--name", "first", "--grace", "0s", "--running")
+	_, stderr := target.run(t, "backup", "prune", "--name", "first")
 	if !strings.Contains(stderr, "backup first deleted") {
 		t.Error(stderr)
 	}
@@ -327,7 +327,7 @@ func testDamagedBackup(t *testing.T, target *backupTarget) {
 	if list, err := connect(t, server).Databases(t.Context(), client.Names{}); err != nil || len(list) > 0 {
 		t.Errorf("a damaged backup was written: %q %v", list, err)
 	}
-	target.run(t, "backup", "prune", "--name", "second,third", "--grace", "0s")
+	target.run(t, "backup", "prune", "--name", "second,third")
 	for info, err := range target.store.List(t.Context(), "") {
 		t.Fatalf("%v is left, %v", info, err)
 	}

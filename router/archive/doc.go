@@ -21,9 +21,12 @@
 // either the writer finds the backup gone and does without it, or prune finds its objects
 // held.
 //
-// A3. Prune keeps an object that no manifest names until it is older than a grace, which
-// is longer than a writer takes from an object to the next manifest. A writer never relies
-// on an object that it has not held or written itself.
+// A3. A writer's manifest is there before its first object. Prune lists objects first, and
+// manifests after that. So when no manifest is that of an unfinished backup, whoever wrote
+// a listed object has finished, and the object is needed only if a manifest names it. Else
+// prune keeps an object that none names until it is older than a grace, which is longer
+// than a writer takes from an object to the next manifest. A writer never relies on an
+// object that it has not held or written itself, and no two write the same one.
 //
 // A4. Before a backup is complete its writer looks for all of its objects once more.
 package archive

@@ -291,6 +291,18 @@ func TestBackups(t *testing.T) {
 				for info, err := range w.store.List(context.Background(), "") {
 					t.Fatalf("%v is left, %v", info, err)
 				}
+				clear(w.backups)
+				// One that is deleted at once leaves nothing either.
+				w.back(t, "last")
+				if w.backups["last"] == nil {
+					return
+				}
+				if _, err := Prune(context.Background(), w.store, PruneOptions{Names: []string{"last"}, Grace: time.Hour, Now: w.now}); err != nil {
+					t.Fatal(err)
+				}
+				for info, err := range w.store.List(context.Background(), "") {
+					t.Fatalf("%v is left of the last, %v", info, err)
+				}
 			})
 		})
 	}

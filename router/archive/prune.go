@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// GraceDefault is how old an object has to be that no backup names, to be deleted.
+// GraceDefault is how old an object that no backup names has to be to be deleted while
+// another backup is being written.
 const GraceDefault = 24 * time.Hour
 
 // PruneOptions say what is to be deleted.
@@ -17,8 +18,8 @@ type PruneOptions struct {
 	Names []string
 	// Keep is how many complete backups of each cluster are kept, the newest; 0: all.
 	Keep int
-	// Grace is how old an object that no backup names, and a backup that was cut short,
-	// has to be to be deleted.
+	// Grace is how old a backup that was cut short has to be to be deleted, and, while
+	// there is a younger one, an object that no backup names.
 	Grace time.Duration
 	// Running lets a backup be deleted by name though it may still be written.
 	Running bool
@@ -51,16 +52,16 @@ func Prune(ctx context.Context, s Store, o PruneOptions) (done Pruned, err error
 		}
 		done.Backups = append(done.Backups, name)
 	}
-	needed, err := neededObjects(ctx, s)
-	if err != nil {
-		return done, fmt.Errorf("no object is deleted: %w", err)
-	}
-	present, err := objectsPresent(ctx, s)
+	present, err := objectsPresent(ctx, s) // before manifests are read, see A3
 	if err != nil {
 		return done, err
 	}
+	needed, writing, err := neededObjects(ctx, s)
+	if err != nil {
+		return done, fmt.Errorf("no object is deleted: %w", err)
+	}
 	for sum, info := range present {
-		if needed[sum] || o.Now.Sub(info.ModifiedAt) < o.Grace {
+		if needed[sum] || writing && o.Now.Sub(info.ModifiedAt) < o.Grace {
 			continue
 		}
 		if err := s.Delete(ctx, info.Key); err != nil {
@@ -98,29 +99,32 @@ func (o *PruneOptions) doomed(list []Entry) (names []string, err error) {
 // readsMax bounds how often a backup is read that is being written meanwhile.
 const readsMax = 5
 
-// neededObjects gives the checksums of all objects that backups name or hold.
-func neededObjects(ctx context.Context, s Store) (map[string]bool, error) {
+// neededObjects gives the checksums of all objects that backups name or hold, and whether
+// one of them is not complete.
+func neededObjects(ctx context.Context, s Store) (needed map[string]bool, writing bool, err error) {
 	list, err := List(ctx, s)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	needed := map[string]bool{}
+	needed = map[string]bool{}
 	for i := range list {
-		if err := need(ctx, s, list[i].Name, needed); err != nil {
-			return nil, err
+		complete, err := need(ctx, s, list[i].Name, needed)
+		if err != nil {
+			return nil, false, err
 		}
+		writing = writing || !complete
 	}
-	return needed, nil
+	return needed, writing, nil
 }
 
-func need(ctx context.Context, s Store, name string, needed map[string]bool) (err error) {
+func need(ctx context.Context, s Store, name string, needed map[string]bool) (complete bool, err error) {
 	for range readsMax {
 		m, manifestErr := readManifest(ctx, s, name)
 		if errors.Is(manifestErr, ErrNone) {
-			return nil // another one has deleted it
+			return true, nil // another one has deleted it
 		}
 		if manifestErr != nil {
-			return manifestErr
+			return false, manifestErr
 		}
 		var x *Index
 		if x, err = readIndex(ctx, s, m); err != nil {
@@ -132,7 +136,7 @@ func need(ctx context.Context, s Store, name string, needed map[string]bool) (er
 				needed[objects[i].SHA256] = true
 			}
 		}
-		return nil
+		return m.FinishedMs != 0, nil
 	}
-	return err
+	return false, err
 }
