@@ -57,6 +57,11 @@ func (c *lonelyCluster) Drain(_ context.Context, node string, _ bool) (*tickmesh
 	return nil, fmt.Errorf("%w: %s is the only node, its data has nowhere to go", wire.ErrRefused, lonelyName)
 }
 
+// Forecast refuses: there is one node only, ever.
+func (c *lonelyCluster) Forecast(context.Context, *tickmeshv1.ForecastRequest) (*tickmeshv1.ForecastResponse, error) {
+	return nil, fmt.Errorf("%w: a server of its own has one node only", wire.ErrRefused)
+}
+
 // Recover refuses: there are no copies to compare.
 func (c *lonelyCluster) Recover(context.Context, *tickmeshv1.RecoverRequest) (*tickmeshv1.RecoverResponse, error) {
 	return nil, fmt.Errorf("%w: a server of its own always goes on with what it has", wire.ErrRefused)

@@ -47,6 +47,21 @@ func (c *clusterService) Drain(ctx context.Context, m *tickmeshv1.DrainRequest) 
 	return response, nil
 }
 
+// forecastNodesMax bounds the nodes that a forecast names.
+const forecastNodesMax = 1024
+
+// Forecast says what a change of the nodes would do.
+func (c *clusterService) Forecast(ctx context.Context, m *tickmeshv1.ForecastRequest) (*tickmeshv1.ForecastResponse, error) {
+	if n := len(m.GetDrained()) + len(m.GetUndrained()) + len(m.GetAdded()); n > forecastNodesMax {
+		return nil, statusOf(fmt.Errorf("%w: a change of %d nodes, more than %d", wire.ErrInvalid, n, forecastNodesMax))
+	}
+	response, err := c.s.options.Cluster.Forecast(ctx, m)
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return response, nil
+}
+
 // Recover lets shards go on that have no majority.
 func (c *clusterService) Recover(ctx context.Context, m *tickmeshv1.RecoverRequest) (*tickmeshv1.RecoverResponse, error) {
 	response, err := c.s.options.Cluster.Recover(ctx, m)

@@ -34,6 +34,7 @@ type Cluster interface {
 	Status(ctx context.Context, withoutShards bool) (*tickmeshv1.GetStatusResponse, error)
 	Drain(ctx context.Context, node string, dryRun bool) (*tickmeshv1.DrainResponse, error)
 	Undrain(ctx context.Context, node string) error
+	Forecast(ctx context.Context, request *tickmeshv1.ForecastRequest) (*tickmeshv1.ForecastResponse, error)
 	Recover(ctx context.Context, request *tickmeshv1.RecoverRequest) (*tickmeshv1.RecoverResponse, error)
 }
 

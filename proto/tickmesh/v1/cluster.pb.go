@@ -1485,6 +1485,235 @@ func (*UndrainResponse) Descriptor() ([]byte, []int) {
 	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{14}
 }
 
+// ForecastRequest is a change of the nodes: all of it at once.
+type ForecastRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Nodes that would be drained.
+	Drained []string `protobuf:"bytes,1,rep,name=drained,proto3" json:"drained,omitempty"`
+	// Nodes whose drain would be taken back.
+	Undrained []string `protobuf:"bytes,2,rep,name=undrained,proto3" json:"undrained,omitempty"`
+	// Nodes that would be there, besides those that are known.
+	Added         []*NewNode `protobuf:"bytes,3,rep,name=added,proto3" json:"added,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForecastRequest) Reset() {
+	*x = ForecastRequest{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForecastRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForecastRequest) ProtoMessage() {}
+
+func (x *ForecastRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForecastRequest.ProtoReflect.Descriptor instead.
+func (*ForecastRequest) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ForecastRequest) GetDrained() []string {
+	if x != nil {
+		return x.Drained
+	}
+	return nil
+}
+
+func (x *ForecastRequest) GetUndrained() []string {
+	if x != nil {
+		return x.Undrained
+	}
+	return nil
+}
+
+func (x *ForecastRequest) GetAdded() []*NewNode {
+	if x != nil {
+		return x.Added
+	}
+	return nil
+}
+
+// NewNode is a node that is not there yet.
+type NewNode struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Where it would stand; empty: in a zone of its own.
+	Zone string `protobuf:"bytes,2,opt,name=zone,proto3" json:"zone,omitempty"`
+	// Size of its disk, bytes; 0: not known.
+	CapacityBytes uint64 `protobuf:"varint,3,opt,name=capacity_bytes,json=capacityBytes,proto3" json:"capacity_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NewNode) Reset() {
+	*x = NewNode{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NewNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NewNode) ProtoMessage() {}
+
+func (x *NewNode) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NewNode.ProtoReflect.Descriptor instead.
+func (*NewNode) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *NewNode) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NewNode) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *NewNode) GetCapacityBytes() uint64 {
+	if x != nil {
+		return x.CapacityBytes
+	}
+	return 0
+}
+
+// ForecastResponse says what would be done until nothing is left to do, moves that are
+// under way included, if nothing else happened.
+type ForecastResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Copies and witnesses that would be made. from_node is not told.
+	Moves []*Move `protobuf:"bytes,1,rep,name=moves,proto3" json:"moves,omitempty"`
+	// Bytes that they carry.
+	TotalBytes uint64 `protobuf:"varint,2,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
+	// How long they should take at the present bounds; 0: not known.
+	DurationMs uint64 `protobuf:"varint,3,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	// Why the drains would be refused, all together; empty: they would not.
+	Refusal string `protobuf:"bytes,4,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// Shards that are the reason, if it is shards.
+	RefusedShards []uint32 `protobuf:"varint,5,rep,packed,name=refused_shards,json=refusedShards,proto3" json:"refused_shards,omitempty"`
+	// Shards that would have fewer full copies than they should at the end.
+	UnderReplicated uint32 `protobuf:"varint,6,opt,name=under_replicated,json=underReplicated,proto3" json:"under_replicated,omitempty"`
+	// Shards of a cluster with two copies that would have no witness at the end.
+	WithoutWitness uint32 `protobuf:"varint,7,opt,name=without_witness,json=withoutWitness,proto3" json:"without_witness,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ForecastResponse) Reset() {
+	*x = ForecastResponse{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForecastResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForecastResponse) ProtoMessage() {}
+
+func (x *ForecastResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForecastResponse.ProtoReflect.Descriptor instead.
+func (*ForecastResponse) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ForecastResponse) GetMoves() []*Move {
+	if x != nil {
+		return x.Moves
+	}
+	return nil
+}
+
+func (x *ForecastResponse) GetTotalBytes() uint64 {
+	if x != nil {
+		return x.TotalBytes
+	}
+	return 0
+}
+
+func (x *ForecastResponse) GetDurationMs() uint64 {
+	if x != nil {
+		return x.DurationMs
+	}
+	return 0
+}
+
+func (x *ForecastResponse) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
+}
+
+func (x *ForecastResponse) GetRefusedShards() []uint32 {
+	if x != nil {
+		return x.RefusedShards
+	}
+	return nil
+}
+
+func (x *ForecastResponse) GetUnderReplicated() uint32 {
+	if x != nil {
+		return x.UnderReplicated
+	}
+	return 0
+}
+
+func (x *ForecastResponse) GetWithoutWitness() uint32 {
+	if x != nil {
+		return x.WithoutWitness
+	}
+	return 0
+}
+
 // RecoverRequest names shards.
 type RecoverRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1500,7 +1729,7 @@ type RecoverRequest struct {
 
 func (x *RecoverRequest) Reset() {
 	*x = RecoverRequest{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[15]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1741,7 @@ func (x *RecoverRequest) String() string {
 func (*RecoverRequest) ProtoMessage() {}
 
 func (x *RecoverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[15]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1754,7 @@ func (x *RecoverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoverRequest.ProtoReflect.Descriptor instead.
 func (*RecoverRequest) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RecoverRequest) GetShards() []uint32 {
@@ -1562,7 +1791,7 @@ type RecoverResponse struct {
 
 func (x *RecoverResponse) Reset() {
 	*x = RecoverResponse{}
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[16]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1574,7 +1803,7 @@ func (x *RecoverResponse) String() string {
 func (*RecoverResponse) ProtoMessage() {}
 
 func (x *RecoverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_tickmesh_v1_cluster_proto_msgTypes[16]
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1587,7 +1816,7 @@ func (x *RecoverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoverResponse.ProtoReflect.Descriptor instead.
 func (*RecoverResponse) Descriptor() ([]byte, []int) {
-	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RecoverResponse) GetRecoveries() []*ShardRecovery {
@@ -1726,7 +1955,25 @@ const file_tickmesh_v1_cluster_proto_rawDesc = "" +
 	"durationMs\"$\n" +
 	"\x0eUndrainRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"\x11\n" +
-	"\x0fUndrainResponse\"b\n" +
+	"\x0fUndrainResponse\"u\n" +
+	"\x0fForecastRequest\x12\x18\n" +
+	"\adrained\x18\x01 \x03(\tR\adrained\x12\x1c\n" +
+	"\tundrained\x18\x02 \x03(\tR\tundrained\x12*\n" +
+	"\x05added\x18\x03 \x03(\v2\x14.tickmesh.v1.NewNodeR\x05added\"X\n" +
+	"\aNewNode\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04zone\x18\x02 \x01(\tR\x04zone\x12%\n" +
+	"\x0ecapacity_bytes\x18\x03 \x01(\x04R\rcapacityBytes\"\x92\x02\n" +
+	"\x10ForecastResponse\x12'\n" +
+	"\x05moves\x18\x01 \x03(\v2\x11.tickmesh.v1.MoveR\x05moves\x12\x1f\n" +
+	"\vtotal_bytes\x18\x02 \x01(\x04R\n" +
+	"totalBytes\x12\x1f\n" +
+	"\vduration_ms\x18\x03 \x01(\x04R\n" +
+	"durationMs\x12\x18\n" +
+	"\arefusal\x18\x04 \x01(\tR\arefusal\x12%\n" +
+	"\x0erefused_shards\x18\x05 \x03(\rR\rrefusedShards\x12)\n" +
+	"\x10under_replicated\x18\x06 \x01(\rR\x0funderReplicated\x12'\n" +
+	"\x0fwithout_witness\x18\a \x01(\rR\x0ewithoutWitness\"b\n" +
 	"\x0eRecoverRequest\x12\x16\n" +
 	"\x06shards\x18\x01 \x03(\rR\x06shards\x12\x17\n" +
 	"\adry_run\x18\x02 \x01(\bR\x06dryRun\x12\x1f\n" +
@@ -1746,12 +1993,13 @@ const file_tickmesh_v1_cluster_proto_rawDesc = "" +
 	"\x18REPLICA_ROLE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REPLICA_ROLE_FULL\x10\x01\x12\x18\n" +
 	"\x14REPLICA_ROLE_WITNESS\x10\x02\x12\x18\n" +
-	"\x14REPLICA_ROLE_LEARNER\x10\x032\x80\x03\n" +
+	"\x14REPLICA_ROLE_LEARNER\x10\x032\xc9\x03\n" +
 	"\x0eClusterService\x12V\n" +
 	"\rGetServerInfo\x12!.tickmesh.v1.GetServerInfoRequest\x1a\".tickmesh.v1.GetServerInfoResponse\x12J\n" +
 	"\tGetStatus\x12\x1d.tickmesh.v1.GetStatusRequest\x1a\x1e.tickmesh.v1.GetStatusResponse\x12>\n" +
 	"\x05Drain\x12\x19.tickmesh.v1.DrainRequest\x1a\x1a.tickmesh.v1.DrainResponse\x12D\n" +
-	"\aUndrain\x12\x1b.tickmesh.v1.UndrainRequest\x1a\x1c.tickmesh.v1.UndrainResponse\x12D\n" +
+	"\aUndrain\x12\x1b.tickmesh.v1.UndrainRequest\x1a\x1c.tickmesh.v1.UndrainResponse\x12G\n" +
+	"\bForecast\x12\x1c.tickmesh.v1.ForecastRequest\x1a\x1d.tickmesh.v1.ForecastResponse\x12D\n" +
 	"\aRecover\x12\x1b.tickmesh.v1.RecoverRequest\x1a\x1c.tickmesh.v1.RecoverResponseB;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3"
 
 var (
@@ -1767,7 +2015,7 @@ func file_tickmesh_v1_cluster_proto_rawDescGZIP() []byte {
 }
 
 var file_tickmesh_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_tickmesh_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_tickmesh_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_tickmesh_v1_cluster_proto_goTypes = []any{
 	(DesiredState)(0),             // 0: tickmesh.v1.DesiredState
 	(ReplicaRole)(0),              // 1: tickmesh.v1.ReplicaRole
@@ -1786,8 +2034,11 @@ var file_tickmesh_v1_cluster_proto_goTypes = []any{
 	(*DrainResponse)(nil),         // 14: tickmesh.v1.DrainResponse
 	(*UndrainRequest)(nil),        // 15: tickmesh.v1.UndrainRequest
 	(*UndrainResponse)(nil),       // 16: tickmesh.v1.UndrainResponse
-	(*RecoverRequest)(nil),        // 17: tickmesh.v1.RecoverRequest
-	(*RecoverResponse)(nil),       // 18: tickmesh.v1.RecoverResponse
+	(*ForecastRequest)(nil),       // 17: tickmesh.v1.ForecastRequest
+	(*NewNode)(nil),               // 18: tickmesh.v1.NewNode
+	(*ForecastResponse)(nil),      // 19: tickmesh.v1.ForecastResponse
+	(*RecoverRequest)(nil),        // 20: tickmesh.v1.RecoverRequest
+	(*RecoverResponse)(nil),       // 21: tickmesh.v1.RecoverResponse
 }
 var file_tickmesh_v1_cluster_proto_depIdxs = []int32{
 	7,  // 0: tickmesh.v1.GetStatusResponse.nodes:type_name -> tickmesh.v1.NodeStatus
@@ -1802,22 +2053,26 @@ var file_tickmesh_v1_cluster_proto_depIdxs = []int32{
 	11, // 9: tickmesh.v1.ShardRecovery.copies:type_name -> tickmesh.v1.ShardCopy
 	1,  // 10: tickmesh.v1.ShardCopy.role:type_name -> tickmesh.v1.ReplicaRole
 	12, // 11: tickmesh.v1.DrainResponse.moves:type_name -> tickmesh.v1.Move
-	10, // 12: tickmesh.v1.RecoverResponse.recoveries:type_name -> tickmesh.v1.ShardRecovery
-	2,  // 13: tickmesh.v1.ClusterService.GetServerInfo:input_type -> tickmesh.v1.GetServerInfoRequest
-	4,  // 14: tickmesh.v1.ClusterService.GetStatus:input_type -> tickmesh.v1.GetStatusRequest
-	13, // 15: tickmesh.v1.ClusterService.Drain:input_type -> tickmesh.v1.DrainRequest
-	15, // 16: tickmesh.v1.ClusterService.Undrain:input_type -> tickmesh.v1.UndrainRequest
-	17, // 17: tickmesh.v1.ClusterService.Recover:input_type -> tickmesh.v1.RecoverRequest
-	3,  // 18: tickmesh.v1.ClusterService.GetServerInfo:output_type -> tickmesh.v1.GetServerInfoResponse
-	5,  // 19: tickmesh.v1.ClusterService.GetStatus:output_type -> tickmesh.v1.GetStatusResponse
-	14, // 20: tickmesh.v1.ClusterService.Drain:output_type -> tickmesh.v1.DrainResponse
-	16, // 21: tickmesh.v1.ClusterService.Undrain:output_type -> tickmesh.v1.UndrainResponse
-	18, // 22: tickmesh.v1.ClusterService.Recover:output_type -> tickmesh.v1.RecoverResponse
-	18, // [18:23] is the sub-list for method output_type
-	13, // [13:18] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	18, // 12: tickmesh.v1.ForecastRequest.added:type_name -> tickmesh.v1.NewNode
+	12, // 13: tickmesh.v1.ForecastResponse.moves:type_name -> tickmesh.v1.Move
+	10, // 14: tickmesh.v1.RecoverResponse.recoveries:type_name -> tickmesh.v1.ShardRecovery
+	2,  // 15: tickmesh.v1.ClusterService.GetServerInfo:input_type -> tickmesh.v1.GetServerInfoRequest
+	4,  // 16: tickmesh.v1.ClusterService.GetStatus:input_type -> tickmesh.v1.GetStatusRequest
+	13, // 17: tickmesh.v1.ClusterService.Drain:input_type -> tickmesh.v1.DrainRequest
+	15, // 18: tickmesh.v1.ClusterService.Undrain:input_type -> tickmesh.v1.UndrainRequest
+	17, // 19: tickmesh.v1.ClusterService.Forecast:input_type -> tickmesh.v1.ForecastRequest
+	20, // 20: tickmesh.v1.ClusterService.Recover:input_type -> tickmesh.v1.RecoverRequest
+	3,  // 21: tickmesh.v1.ClusterService.GetServerInfo:output_type -> tickmesh.v1.GetServerInfoResponse
+	5,  // 22: tickmesh.v1.ClusterService.GetStatus:output_type -> tickmesh.v1.GetStatusResponse
+	14, // 23: tickmesh.v1.ClusterService.Drain:output_type -> tickmesh.v1.DrainResponse
+	16, // 24: tickmesh.v1.ClusterService.Undrain:output_type -> tickmesh.v1.UndrainResponse
+	19, // 25: tickmesh.v1.ClusterService.Forecast:output_type -> tickmesh.v1.ForecastResponse
+	21, // 26: tickmesh.v1.ClusterService.Recover:output_type -> tickmesh.v1.RecoverResponse
+	21, // [21:27] is the sub-list for method output_type
+	15, // [15:21] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_tickmesh_v1_cluster_proto_init() }
@@ -1831,7 +2086,7 @@ func file_tickmesh_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tickmesh_v1_cluster_proto_rawDesc), len(file_tickmesh_v1_cluster_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   17,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const (
 	ClusterService_GetStatus_FullMethodName     = "/tickmesh.v1.ClusterService/GetStatus"
 	ClusterService_Drain_FullMethodName         = "/tickmesh.v1.ClusterService/Drain"
 	ClusterService_Undrain_FullMethodName       = "/tickmesh.v1.ClusterService/Undrain"
+	ClusterService_Forecast_FullMethodName      = "/tickmesh.v1.ClusterService/Forecast"
 	ClusterService_Recover_FullMethodName       = "/tickmesh.v1.ClusterService/Recover"
 )
 
@@ -42,6 +43,9 @@ type ClusterServiceClient interface {
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
 	// Undrain takes a drain back, also when it is under way.
 	Undrain(ctx context.Context, in *UndrainRequest, opts ...grpc.CallOption) (*UndrainResponse, error)
+	// Forecast says what a change of the nodes would do, and whether it is safe. Nothing
+	// is changed.
+	Forecast(ctx context.Context, in *ForecastRequest, opts ...grpc.CallOption) (*ForecastResponse, error)
 	// Recover lets shards go on that have neither a leader nor a majority, each from the
 	// best copy that is there. What other copies had beyond it is lost. Shards that can go
 	// on by themselves are refused.
@@ -96,6 +100,16 @@ func (c *clusterServiceClient) Undrain(ctx context.Context, in *UndrainRequest, 
 	return out, nil
 }
 
+func (c *clusterServiceClient) Forecast(ctx context.Context, in *ForecastRequest, opts ...grpc.CallOption) (*ForecastResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForecastResponse)
+	err := c.cc.Invoke(ctx, ClusterService_Forecast_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *clusterServiceClient) Recover(ctx context.Context, in *RecoverRequest, opts ...grpc.CallOption) (*RecoverResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RecoverResponse)
@@ -122,6 +136,9 @@ type ClusterServiceServer interface {
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
 	// Undrain takes a drain back, also when it is under way.
 	Undrain(context.Context, *UndrainRequest) (*UndrainResponse, error)
+	// Forecast says what a change of the nodes would do, and whether it is safe. Nothing
+	// is changed.
+	Forecast(context.Context, *ForecastRequest) (*ForecastResponse, error)
 	// Recover lets shards go on that have neither a leader nor a majority, each from the
 	// best copy that is there. What other copies had beyond it is lost. Shards that can go
 	// on by themselves are refused.
@@ -147,6 +164,9 @@ func (UnimplementedClusterServiceServer) Drain(context.Context, *DrainRequest) (
 }
 func (UnimplementedClusterServiceServer) Undrain(context.Context, *UndrainRequest) (*UndrainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Undrain not implemented")
+}
+func (UnimplementedClusterServiceServer) Forecast(context.Context, *ForecastRequest) (*ForecastResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Forecast not implemented")
 }
 func (UnimplementedClusterServiceServer) Recover(context.Context, *RecoverRequest) (*RecoverResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Recover not implemented")
@@ -244,6 +264,24 @@ func _ClusterService_Undrain_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_Forecast_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForecastRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).Forecast(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_Forecast_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).Forecast(ctx, req.(*ForecastRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ClusterService_Recover_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RecoverRequest)
 	if err := dec(in); err != nil {
@@ -284,6 +322,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Undrain",
 			Handler:    _ClusterService_Undrain_Handler,
+		},
+		{
+			MethodName: "Forecast",
+			Handler:    _ClusterService_Forecast_Handler,
 		},
 		{
 			MethodName: "Recover",

@@ -212,6 +212,22 @@ func (s *Storage) Drain(_ context.Context, node string, dryRun bool) (*tickmeshv
 	}, nil
 }
 
+// Forecast tells that of a drain as Drain does, and that a new node would get shard 0.
+func (s *Storage) Forecast(_ context.Context, request *tickmeshv1.ForecastRequest) (*tickmeshv1.ForecastResponse, error) {
+	m := &tickmeshv1.ForecastResponse{}
+	for _, n := range request.GetAdded() {
+		m.Moves = append(m.Moves, &tickmeshv1.Move{ToNode: n.GetNode(), TotalBytes: 10, Phase: "planned"})
+		m.TotalBytes, m.DurationMs = m.GetTotalBytes()+10, m.GetDurationMs()+7
+	}
+	for _, node := range request.GetDrained() {
+		if node != NodeName {
+			return nil, fmt.Errorf("%w: node %q", wire.ErrNotFound, node)
+		}
+		m.Refusal, m.RefusedShards, m.UnderReplicated = "it is the only node", []uint32{0, 1}, uint32(s.shards) //nolint:gosec // few
+	}
+	return m, nil
+}
+
 // Recover finds nothing to recover.
 func (s *Storage) Recover(_ context.Context, request *tickmeshv1.RecoverRequest) (*tickmeshv1.RecoverResponse, error) {
 	if len(request.GetShards()) > 0 {

@@ -264,6 +264,44 @@ class UndrainResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class ForecastRequest(_message.Message):
+    __slots__ = ("drained", "undrained", "added")
+    DRAINED_FIELD_NUMBER: _ClassVar[int]
+    UNDRAINED_FIELD_NUMBER: _ClassVar[int]
+    ADDED_FIELD_NUMBER: _ClassVar[int]
+    drained: _containers.RepeatedScalarFieldContainer[str]
+    undrained: _containers.RepeatedScalarFieldContainer[str]
+    added: _containers.RepeatedCompositeFieldContainer[NewNode]
+    def __init__(self, drained: _Optional[_Iterable[str]] = ..., undrained: _Optional[_Iterable[str]] = ..., added: _Optional[_Iterable[_Union[NewNode, _Mapping]]] = ...) -> None: ...
+
+class NewNode(_message.Message):
+    __slots__ = ("node", "zone", "capacity_bytes")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    zone: str
+    capacity_bytes: int
+    def __init__(self, node: _Optional[str] = ..., zone: _Optional[str] = ..., capacity_bytes: _Optional[int] = ...) -> None: ...
+
+class ForecastResponse(_message.Message):
+    __slots__ = ("moves", "total_bytes", "duration_ms", "refusal", "refused_shards", "under_replicated", "without_witness")
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_SHARDS_FIELD_NUMBER: _ClassVar[int]
+    UNDER_REPLICATED_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_WITNESS_FIELD_NUMBER: _ClassVar[int]
+    moves: _containers.RepeatedCompositeFieldContainer[Move]
+    total_bytes: int
+    duration_ms: int
+    refusal: str
+    refused_shards: _containers.RepeatedScalarFieldContainer[int]
+    under_replicated: int
+    without_witness: int
+    def __init__(self, moves: _Optional[_Iterable[_Union[Move, _Mapping]]] = ..., total_bytes: _Optional[int] = ..., duration_ms: _Optional[int] = ..., refusal: _Optional[str] = ..., refused_shards: _Optional[_Iterable[int]] = ..., under_replicated: _Optional[int] = ..., without_witness: _Optional[int] = ...) -> None: ...
+
 class RecoverRequest(_message.Message):
     __slots__ = ("shards", "dry_run", "begin_empty")
     SHARDS_FIELD_NUMBER: _ClassVar[int]

@@ -55,6 +55,11 @@ class ClusterServiceStub(object):
                 request_serializer=tickmesh_dot_v1_dot_cluster__pb2.UndrainRequest.SerializeToString,
                 response_deserializer=tickmesh_dot_v1_dot_cluster__pb2.UndrainResponse.FromString,
                 _registered_method=True)
+        self.Forecast = channel.unary_unary(
+                '/tickmesh.v1.ClusterService/Forecast',
+                request_serializer=tickmesh_dot_v1_dot_cluster__pb2.ForecastRequest.SerializeToString,
+                response_deserializer=tickmesh_dot_v1_dot_cluster__pb2.ForecastResponse.FromString,
+                _registered_method=True)
         self.Recover = channel.unary_unary(
                 '/tickmesh.v1.ClusterService/Recover',
                 request_serializer=tickmesh_dot_v1_dot_cluster__pb2.RecoverRequest.SerializeToString,
@@ -96,6 +101,14 @@ class ClusterServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Forecast(self, request, context):
+        """Forecast says what a change of the nodes would do, and whether it is safe. Nothing
+        is changed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Recover(self, request, context):
         """Recover lets shards go on that have neither a leader nor a majority, each from the
         best copy that is there. What other copies had beyond it is lost. Shards that can go
@@ -127,6 +140,11 @@ def add_ClusterServiceServicer_to_server(servicer, server):
                     servicer.Undrain,
                     request_deserializer=tickmesh_dot_v1_dot_cluster__pb2.UndrainRequest.FromString,
                     response_serializer=tickmesh_dot_v1_dot_cluster__pb2.UndrainResponse.SerializeToString,
+            ),
+            'Forecast': grpc.unary_unary_rpc_method_handler(
+                    servicer.Forecast,
+                    request_deserializer=tickmesh_dot_v1_dot_cluster__pb2.ForecastRequest.FromString,
+                    response_serializer=tickmesh_dot_v1_dot_cluster__pb2.ForecastResponse.SerializeToString,
             ),
             'Recover': grpc.unary_unary_rpc_method_handler(
                     servicer.Recover,
@@ -243,6 +261,33 @@ class ClusterService(object):
             '/tickmesh.v1.ClusterService/Undrain',
             tickmesh_dot_v1_dot_cluster__pb2.UndrainRequest.SerializeToString,
             tickmesh_dot_v1_dot_cluster__pb2.UndrainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Forecast(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tickmesh.v1.ClusterService/Forecast',
+            tickmesh_dot_v1_dot_cluster__pb2.ForecastRequest.SerializeToString,
+            tickmesh_dot_v1_dot_cluster__pb2.ForecastResponse.FromString,
             options,
             channel_credentials,
             insecure,
