@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
 // checker compares copies: the leader of a shard asks the other full voters for digests
@@ -61,8 +62,12 @@ func (n *Node) checkCopies() {
 
 // checkShard compares all closed ranges of a shard that this node leads.
 func (n *Node) checkShard(ctx context.Context, shard uint16) {
-	closedMs := n.options.Clock().Add(-digestLag).UnixMilli()
-	for _, within := range n.DigestRanges(shard, closedMs) {
+	var ranges []segment.TimeRange
+	if n.loop.groups[shard].leads.Load() {
+		ranges = n.DigestRanges(shard, n.options.Clock().Add(-digestLag).UnixMilli())
+	}
+	n.checks.keep(shard, ranges)
+	for _, within := range ranges {
 		if !n.loop.groups[shard].leads.Load() || ctx.Err() != nil {
 			return
 		}
@@ -218,6 +223,17 @@ func (c *checker) note(target shardRange, differ string) {
 		}
 		c.mu.conflicts[target] = differ
 	}
+	c.conflicts.Store(int64(len(c.mu.conflicts)))
+}
+
+// keep forgets what it knows of a shard's ranges but for those that are going to be
+// compared: days become months, and other nodes lead.
+func (c *checker) keep(shard uint16, ranges []segment.TimeRange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.mu.conflicts, func(target shardRange, _ string) bool {
+		return target.shard == shard && !slices.Contains(ranges, segment.TimeRange{FromMs: target.fromMs, ToMs: target.toMs})
+	})
 	c.conflicts.Store(int64(len(c.mu.conflicts)))
 }
 

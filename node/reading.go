@@ -67,8 +67,10 @@ func (n *Node) DigestRange(ctx context.Context, shard uint16, fromMs, toMs int64
 }
 
 // GiveRange writes what this node has of a shard in [fromMs, toMs], for a repair
-// elsewhere. Errors: those of storage.Engine.ExportRange; series.ErrUnavailable without
-// a full replica, series.ErrOverloaded while too many ranges are given.
+// elsewhere. For what it has not applied yet of the entries up to indexMin it waits a
+// while: who asks may be the leader. Errors: those of storage.Engine.ExportRange;
+// series.ErrUnavailable without a full replica, series.ErrOverloaded while too many ranges
+// are given.
 func (n *Node) GiveRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64, to io.Writer) error {
 	if status, err := n.groupStatus(shard); err != nil || status.Role != shardmap.Full || status.Installing {
 		return errors.Join(fmt.Errorf("%w: no full copy of shard %d is here", series.ErrUnavailable, shard), err)
@@ -79,8 +81,21 @@ func (n *Node) GiveRange(ctx context.Context, shard uint16, fromMs, toMs int64, 
 	defer n.reading.ranges.Release(1)
 	bounded, cancel := context.WithTimeout(ctx, rangeWait)
 	defer cancel()
+	if err := n.awaitApplied(bounded, shard, indexMin); err != nil {
+		return fmt.Errorf("%w: shard %d is not applied up to entry %d: %w", series.ErrUnavailable, shard, indexMin, err)
+	}
 	return n.Engine.ExportRange(bounded, shard, fromMs, toMs, indexMin, to)
 }
+
+// awaitApplied waits for entries that other nodes have.
+func (n *Node) awaitApplied(ctx context.Context, shard uint16, index uint64) error {
+	bounded, cancel := context.WithTimeout(ctx, awaitWait)
+	defer cancel()
+	return n.loop.applied[shard].await(bounded, index)
+}
+
+// awaitWait is more than the log takes to bring what another copy has.
+const awaitWait = 15 * time.Second
 
 // rangeWait bounds the giving and the fetching of a range, which hold files and
 // generations of the page log.

@@ -13,7 +13,9 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
 // shardRange is a closed range of time of a shard, in ms.
@@ -33,7 +35,6 @@ const (
 	repairDelayMin = time.Second
 	repairDelayMax = time.Minute
 	suspectsMax    = 1024
-	awaitWait      = 15 * time.Second // for the log, which brings what the other copy has
 )
 
 // repairer mends ranges that cannot be read here, or that most other copies have
@@ -50,9 +51,10 @@ type repairer struct {
 
 // repairTry is what became of the attempts for one range.
 type repairTry struct {
-	next  time.Time
-	delay time.Duration
-	err   error
+	next   time.Time
+	delay  time.Duration
+	err    error
+	handed time.Time // when the shard was handed over for it; zero: never
 }
 
 func (r *repairer) init() {
@@ -66,10 +68,10 @@ func (n *Node) Suspect(shard uint16, fromMs, toMs int64) error {
 	if status, err := n.groupStatus(shard); err != nil || status.Role != shardmap.Full || status.Lone {
 		return errors.Join(fmt.Errorf("%w: shard %d cannot be repaired here", series.ErrUnavailable, shard), err)
 	}
-	targets := []shardRange{{shard, fromMs, toMs}}
-	if toMs-fromMs > repairWidthMax.Milliseconds() {
-		// What others have nothing in, and this node has something: day by day.
-		targets = targets[:0]
+	var targets []shardRange
+	if toMs-fromMs <= repairWidthMax.Milliseconds() {
+		targets = byMonth(shard, fromMs, toMs)
+	} else { // what others have nothing in, and this node has something: day by day
 		for _, within := range n.DigestRanges(shard, toMs) {
 			if within.FromMs >= fromMs && within.ToMs <= toMs && within.ToMs-within.FromMs <= repairWidthMax.Milliseconds() {
 				targets = append(targets, shardRange{shard, within.FromMs, within.ToMs})
@@ -88,8 +90,19 @@ func (n *Node) Suspect(shard uint16, fromMs, toMs int64) error {
 	return nil
 }
 
-// repairWidthMax is what can be repaired at once: a month.
+// repairWidthMax is the widest range that is repaired whether or not this node has
+// anything in it.
 const repairWidthMax = 31 * 24 * time.Hour
+
+// byMonth cuts a range where months end: what can be repaired at once lies within one.
+func byMonth(shard uint16, fromMs, toMs int64) (targets []shardRange) {
+	for fromMs <= toMs {
+		endMs := min(toMs, segment.PartitionOf(fromMs, segment.SpanMonth).EndMs-1)
+		targets = append(targets, shardRange{shard, fromMs, endMs})
+		fromMs = endMs + 1
+	}
+	return targets
+}
 
 // repairRanges mends one range after the other until the node closes.
 func (n *Node) repairRanges() {
@@ -157,7 +170,26 @@ func (r *repairer) wanted(damages []storage.Damage, target shardRange) bool {
 	})
 }
 
-// ended notes what became of an attempt.
+// handsOver says whether a shard is to be handed over before an attempt, and notes that it
+// is. When no other copy has given the range, others can read it no better than this node:
+// they would only hand the shard back.
+func (r *repairer) handsOver(target shardRange, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	try := r.mu.tries[target]
+	if try == nil {
+		try = &repairTry{}
+		r.mu.tries[target] = try
+	}
+	if !try.handed.IsZero() && now.Sub(try.handed) < handOverAgain {
+		return false
+	}
+	try.handed = now
+	return true
+}
+
+// ended notes what became of an attempt. A copy that is not here any more, or is the only
+// one, is not suspected any more.
 func (r *repairer) ended(target shardRange, err error, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -167,6 +199,9 @@ func (r *repairer) ended(target shardRange, err error, now time.Time) {
 		return
 	}
 	r.failures.Add(1)
+	if errors.Is(err, errNotFull) || errors.Is(err, errNoCopy) || errors.Is(err, replica.ErrNoGroup) {
+		delete(r.mu.suspects, target)
+	}
 	try := r.mu.tries[target]
 	if try == nil {
 		try = &repairTry{}
@@ -193,8 +228,8 @@ var (
 	errLeads   = errors.New("no other copy takes it")
 )
 
-// repair mends one range. While this node leads the shard it hands that over first:
-// reads of what is damaged give errors here.
+// repair mends one range. While this node leads the shard it hands that over first, if
+// somebody takes it: reads of what is damaged give errors here.
 func (n *Node) repair(ctx context.Context, target shardRange) error {
 	status, err := n.groupStatus(target.shard)
 	if err != nil {
@@ -206,10 +241,10 @@ func (n *Node) repair(ctx context.Context, target shardRange) error {
 		return errNotFull
 	case len(names) == 0 || n.options.Copies == nil:
 		return errNoCopy
-	case status.Leads:
+	case status.Leads && n.repairer.handsOver(target, time.Now()):
 		n.logger.Warn("a shard is handed over, since a part of it is damaged here", "range", target)
 		if err := n.handOver(ctx, target.shard); err != nil {
-			return fmt.Errorf("hand over the shard: %w", err)
+			n.logger.Warn("the shard stays here while a part of it is repaired", "range", target, "error", err)
 		}
 	}
 	start := time.Now()
@@ -256,8 +291,10 @@ func (n *Node) handOver(ctx context.Context, shard uint16) error {
 	return err
 }
 
-// handOverWait is more than an election takes.
-const handOverWait = 3 * time.Second
+const (
+	handOverWait  = 3 * time.Second  // more than an election takes
+	handOverAgain = 10 * time.Minute // for the same range
+)
 
 // copySource is another node's copy, as a source of ranges.
 type copySource struct {
@@ -272,9 +309,7 @@ func (s *copySource) OpenRange(ctx context.Context, shard uint16, fromMs, toMs i
 
 // AwaitApplied implements storage.RepairSource.
 func (s *copySource) AwaitApplied(ctx context.Context, shard uint16, index uint64) error {
-	bounded, cancel := context.WithTimeout(ctx, awaitWait)
-	defer cancel()
-	return s.node.loop.applied[shard].await(bounded, index)
+	return s.node.awaitApplied(ctx, shard, index)
 }
 
 // problems tell what a person should know of damage.
