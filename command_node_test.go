@@ -65,9 +65,10 @@ func TestNodeRefusals(t *testing.T) {
 	}
 	again := startProcess(t, 2, c.nodeArguments("n3")...)
 	c.settled(r)
-	if status, body := get(t, again.url("/readyz")); status != http.StatusOK || body != "ready\n" {
-		t.Errorf("%d %q", status, body)
-	}
+	waitFor(t, "the node to be ready", func() bool { // leaders may be spread evenly just now
+		status, body := get(t, again.url("/readyz"))
+		return status == http.StatusOK && body == "ready\n"
+	})
 }
 
 // TestNodeHandsOver stops a node that leads: it ends well, nobody's write fails, and
