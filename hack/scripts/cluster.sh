@@ -17,7 +17,6 @@ port=${PORT:-6180}
 
 mkdir -p bin "$data"
 go build -trimpath -o bin/tickmesh .
-go build -trimpath -o bin/tickmesh-etcd ./e2e/cmd/etcd
 
 router_pid= node_pids= etcd_pid=
 stop() {
@@ -49,7 +48,7 @@ begin() {
 	setsid "$@" >>"$log" 2>&1 </dev/null &
 }
 
-begin etcd bin/tickmesh-etcd -data-dir "$data/etcd" -addr "$host:$((port + 99))"
+begin etcd bin/tickmesh etcd --data-dir "$data/etcd" --client-addr "$host:$((port + 99))" --peer-addr "$host:$((port + 98))"
 etcd_pid=$!
 i=1
 while [ "$i" -le "$nodes" ]; do
