@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/transport"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
@@ -131,7 +131,7 @@ func nodeDigests(ctx context.Context, m *shardmap.Map, cluster string, node Node
 func callDigest(ctx context.Context, client nodev1.NodeServiceClient, shard uint16) (*nodev1.DigestResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, digestTimeout)
 	defer cancel()
-	return client.Digest(ctx, &nodev1.DigestRequest{Shard: uint32(shard), FromMs: math.MinInt64, ToMs: math.MaxInt64})
+	return client.Digest(ctx, &nodev1.DigestRequest{Shard: uint32(shard), FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax})
 }
 
 // dialNode opens a connection as a tool of the cluster.
