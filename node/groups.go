@@ -138,8 +138,13 @@ func (l *loop) place(shard uint16) {
 	}
 	wanted, here := l.member(row)
 	status, err := l.host.Status(shard)
-	if named, settled := row.MemberOn(l.node, l.incarnation); err == nil && settled && goesOnAlone(row, named, &status.Replica) {
+	switch named, settled := row.MemberOn(l.node, l.incarnation); {
+	case err != nil || !settled:
+	case goesOnAlone(row, named, &status.Replica):
 		l.goOnAlone(shard, row, &status, named.RaftID)
+		return
+	case beginsAnew(row, &status.Replica):
+		l.remove(shard, status.RaftID)
 		return
 	}
 	if err == nil && (!here || status.RaftID != wanted.RaftID) {

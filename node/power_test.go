@@ -291,6 +291,50 @@ func TestRelicOutlivesAnOldMap(t *testing.T) {
 	c.mustHave(want)
 }
 
+// TestBeginEmptyWhereAWitnessIs loses both boards with data. The groups begin anew on the
+// only one that is left, on a person's word, be its witnesses alive or relics.
+func TestBeginEmptyWhereAWitnessIs(t *testing.T) {
+	t.Parallel()
+	for _, lostPower := range []bool{false, true} {
+		c := newTestCluster(t)
+		c.boot = "first"
+		for _, name := range []string{"a", "b", "c"} {
+			c.open(name)
+		}
+		c.create(roles2(), "a", "b", "c")
+		gone, at := map[string]float64{}, int64(1_700_000_000_000)
+		c.writeSome(gone, &at, 20)
+		c.close("a")
+		c.close("b")
+		if lostPower {
+			if _, err := c.reach("", "c").log.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			c.crash("c", loseAll(1))
+			c.boot = "second"
+			c.open("c")
+		}
+		var rs []shardmap.Recovery
+		c.await("all groups to be without a leader", func() bool {
+			rs = c.recoveries()
+			return len(rs) == testShards
+		})
+		c.place(func(m shardmap.Map) shardmap.Map {
+			for i := range rs {
+				next, err := m.Recover(&rs[i], 1, true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m = next
+			}
+			return m
+		})
+		want := map[string]float64{}
+		c.writeSome(want, &at, 20)
+		c.mustHave(want)
+	}
+}
+
 // TestPowerCutBeforeTheFirstEntry lets groups go on of which no log has an entry.
 func TestPowerCutBeforeTheFirstEntry(t *testing.T) {
 	t.Parallel()

@@ -144,6 +144,8 @@ func (l *loop) placeRelic(shard uint16, row *shardmap.Row, r *relic) {
 	switch {
 	case settled && goesOnAlone(row, named, &r.state.Replica) && named.RaftID > l.spent[shard]:
 		l.resurrect(shard, row.Era, named.RaftID, r)
+	case settled && beginsAnew(row, &r.state.Replica):
+		l.dismiss(shard)
 	default: // the row may be older than the relic, and the one that a later era's names may never begin it: somebody has to be seen
 		l.onLeaving(question{shard: shard, raftID: self.RaftID, era: r.state.Era, index: r.state.Configuration.Index, members: row.Members,
 			relic: true, place: shardmap.Member{Node: l.node, Incarnation: l.incarnation}})
@@ -154,6 +156,13 @@ func (l *loop) placeRelic(shard uint16, row *shardmap.Row, r *relic) {
 // M6 of api/shardmap.
 func goesOnAlone(row *shardmap.Row, named shardmap.Member, is *replica.Replica) bool {
 	return row.Era > is.Era && len(row.Members) == 1 && !row.Fresh && named.RaftID != is.RaftID && is.Role != shardmap.Witness
+}
+
+// beginsAnew says whether a row that names a place alone lets its group begin without
+// data there, in a later era, though it has a witness of an earlier one. No other replica
+// could tell that witness to end.
+func beginsAnew(row *shardmap.Row, is *replica.Replica) bool {
+	return row.Era > is.Era && len(row.Members) == 1 && row.Fresh && is.Role == shardmap.Witness
 }
 
 // resurrect lets a group that has lost its majority for good go on from a relic: the

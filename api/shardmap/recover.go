@@ -291,17 +291,23 @@ func (s *survey) best() *FoundCopy {
 	return best
 }
 
-// home gives the place of a group that begins empty: a full voter's, if one is there.
+// home gives the place of a group that begins empty: a full voter's, if one is there. A
+// node whose copy cannot be told yet, or ever, keeps that, so nothing begins there.
 func (s *survey) home() FoundCopy {
+	usable := func(n *NodeCopies) bool {
+		return !slices.ContainsFunc(n.Copies, func(c Copy) bool { return c.Shard == s.shard && c.Unclear })
+	}
 	for _, m := range s.row.Members {
-		if n := s.node(m.Node); n != nil && m.Role == Full {
+		if n := s.node(m.Node); n != nil && m.Role == Full && usable(n) {
 			return FoundCopy{Node: n.Node, Incarnation: n.Incarnation}
 		}
 	}
-	if len(s.nodes) == 0 {
-		return FoundCopy{}
+	for i := range s.nodes {
+		if n := &s.nodes[i]; usable(n) {
+			return FoundCopy{Node: n.Node, Incarnation: n.Incarnation}
+		}
 	}
-	return FoundCopy{Node: s.nodes[0].Node, Incarnation: s.nodes[0].Incarnation}
+	return FoundCopy{}
 }
 
 func (s *survey) raftIDLast() uint64 {

@@ -1,6 +1,7 @@
 package shardmap
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -199,6 +200,24 @@ func TestRecoveryIsMadeOnce(t *testing.T) {
 	boards[1].life++
 	if found = Recoveries(&next, saidBy(boards)); len(found) != 1 || !found[0].Automatic() || found[0].Era != 3 {
 		t.Fatalf("after b has lost power again: %+v", found)
+	}
+}
+
+// TestBeginEmptyBesideRemains: where the log has lost what a copy is, its data stays, so a
+// group that begins anew does so elsewhere, or not at all.
+func TestBeginEmptyBesideRemains(t *testing.T) {
+	m := mapOf(Row{Version: 3, RaftIDLast: 3, Era: 1, Members: members2()})
+	boards := []board{{"a", 1, false, []Copy{{Role: Full, Relic: true, Unclear: true}}}, {"b", 0, true, nil}, {"d", 0, false, nil}}
+	for _, want := range []string{"d", ""} {
+		found := Recoveries(m, saidBy(boards))
+		if len(found) != 1 || found[0].Best != nil {
+			t.Fatalf("%+v", found)
+		}
+		next, err := m.Recover(&found[0], 1, true)
+		if want == "" && !errors.Is(err, ErrNotLost) || want != "" && (err != nil || next.Rows[0].Members[0].Node != want) {
+			t.Fatalf("%v, %+v", err, next.Rows)
+		}
+		boards = boards[:2]
 	}
 }
 
