@@ -102,6 +102,10 @@ func (a *Audit) Stop() (Report, error) {
 // Report counts what was done so far.
 func (a *Audit) Report() Report { return a.tally.report(time.Now()) }
 
+// Gaps gives the longest times without an acknowledged write, and without an answered
+// query, of those that have ended since its last call.
+func (a *Audit) Gaps() (write, query time.Duration) { return a.tally.gaps() }
+
 // Err gives what was found so far to be wrong; nil: nothing. It wraps ErrBroken or
 // ErrRefused.
 func (a *Audit) Err() error { return a.tally.err() }

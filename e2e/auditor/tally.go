@@ -50,9 +50,10 @@ type tally struct {
 		sync.Mutex
 		sums                 Report
 		start                time.Time
-		lastWrite, lastQuery time.Time // answered, or when a check let the clients go on
-		answered             []int64   // requests by client: writers, then readers
-		failure              string    // the latest
+		lastWrite, lastQuery time.Time     // answered, or when a check let the clients go on
+		writeGap, queryGap   time.Duration // the longest since the last call of gaps
+		answered             []int64       // requests by client: writers, then readers
+		failure              string        // the latest
 		findings             []error
 	}
 }
@@ -82,6 +83,7 @@ func (t *tally) acknowledged(client int, o *operation, now time.Time) {
 		t.mu.sums.Deletes++
 	}
 	t.mu.sums.WriteGapMax = max(t.mu.sums.WriteGapMax, now.Sub(t.mu.lastWrite))
+	t.mu.writeGap = max(t.mu.writeGap, now.Sub(t.mu.lastWrite))
 	t.mu.lastWrite = now
 }
 
@@ -93,7 +95,17 @@ func (t *tally) answeredQuery(client int, compared int64, now time.Time) {
 	t.mu.sums.Queries++
 	t.mu.sums.Compared += compared
 	t.mu.sums.QueryGapMax = max(t.mu.sums.QueryGapMax, now.Sub(t.mu.lastQuery))
+	t.mu.queryGap = max(t.mu.queryGap, now.Sub(t.mu.lastQuery))
 	t.mu.lastQuery = now
+}
+
+// gaps gives the longest times without an answer that have ended since its last call.
+func (t *tally) gaps() (write, query time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	write, query = t.mu.writeGap, t.mu.queryGap
+	t.mu.writeGap, t.mu.queryGap = 0, 0
+	return write, query
 }
 
 // failed counts a request that was not served.

@@ -66,7 +66,10 @@ func start(folders lab.Folders) error {
 	}
 	report("lab built", time.Since(begin))
 	begin = time.Now()
-	if err := buildProduct(ctx, folders, productImages(folders), "e2e"); err != nil {
+	if err := buildProduct(ctx, folders, productImages(folders), firstTag); err != nil {
+		return err
+	}
+	if err := buildProduct(ctx, folders, filepath.Join(productImages(folders), nextFolder), nextTag); err != nil {
 		return err
 	}
 	report("product's images built", time.Since(begin))
@@ -81,6 +84,14 @@ func start(folders lab.Folders) error {
 	}
 	return up.Enter()
 }
+
+// Tags of the images under test: the one that is installed, and the one that an upgrade
+// brings. They have the same programs.
+const (
+	firstTag   = "e2e"
+	nextTag    = "e2e-next"
+	nextFolder = "next" // of productImages
+)
 
 // productImages is where the archives of the images under test are.
 func productImages(folders lab.Folders) string {

@@ -1,0 +1,137 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
+)
+
+// powerLoss takes the power of the machine of etcd's leader for a while.
+func (s *stage) powerLoss() {
+	var machine string
+	s.phase("the machine of etcd's leader loses its power", func(ctx context.Context) (err error) {
+		if machine, err = s.etcdLeader(ctx); err != nil {
+			return err
+		}
+		return errors.Join(s.rack.PowerOff(ctx, machine), s.rack.WaitNodes(ctx, 2), s.condition(ctx, "Degraded", "True"))
+	})
+	s.phase("power on: all copies whole again", func(ctx context.Context) error {
+		return errors.Join(s.rack.PowerOn(ctx, machine), s.rack.WaitNodes(ctx, 3), s.settled(ctx, 3))
+	})
+}
+
+// spareOf gives the name of a new machine in the same zone.
+func spareOf(machine string) (string, error) {
+	number, err := strconv.Atoi(strings.TrimPrefix(machine, "node"))
+	return fmt.Sprintf("node%d", number+6), err
+}
+
+// boardLoss loses a board for good: one with a node and etcd's leader. A new one takes
+// its place. Then the old one is found again, and switched on.
+func (s *stage) boardLoss() {
+	var old, spare, node string
+	s.phase("a board is lost for good: Degraded", func(ctx context.Context) (err error) {
+		if old, err = s.etcdLeader(ctx); err != nil {
+			return err
+		}
+		if node, err = s.nodeOn(ctx, old); err != nil {
+			return err
+		}
+		if spare, err = spareOf(old); err != nil {
+			return err
+		}
+		if err := s.rack.PowerOff(ctx, old); err != nil {
+			return err
+		}
+		_, err = s.rack.Kubectl(ctx, "delete", "node/"+old)
+		return errors.Join(err, s.condition(ctx, "Degraded", "True"))
+	})
+	s.phase("a new board takes its place", func(ctx context.Context) error {
+		if err := errors.Join(s.rack.PowerOn(ctx, spare), s.rack.WaitNodes(ctx, 3), s.settled(ctx, 3)); err != nil {
+			return err
+		}
+		return s.isOn(ctx, node, spare)
+	})
+	s.phase("the old board is switched on again", func(ctx context.Context) error {
+		if err := errors.Join(s.rack.PowerOn(ctx, old), s.rack.WaitNodes(ctx, 4)); err != nil {
+			return err
+		}
+		// What is on its disk belongs to pods that are gone, and to a volume that nobody
+		// claims: kubelet and the provisioner remove both.
+		err := s.rack.WaitOutput(ctx, "", "get", "persistentvolumes",
+			fmt.Sprintf(`--output=jsonpath={.items[?(@.spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].values[0]==%q)].metadata.name}`, old))
+		return errors.Join(err, s.settled(ctx, 3), s.isOn(ctx, node, spare))
+	})
+}
+
+// isOn says whether a pod is on a machine, and no other.
+func (s *stage) isOn(ctx context.Context, pod, machine string) error {
+	on, err := s.machineOf(ctx, pod)
+	if err == nil && on != machine {
+		err = fmt.Errorf("%s is on %s, not on %s", pod, on, machine)
+	}
+	return err
+}
+
+// volumeLoss deletes the volume of a node, with its pod, which uses it.
+func (s *stage) volumeLoss() {
+	s.phase("a volume is deleted: the node is rebuilt", func(ctx context.Context) error {
+		const claim = "pvc/data-demo-node-1"
+		identity := func() (string, error) { return s.kubectl(ctx, "get", claim, "--output=jsonpath={.metadata.uid}") }
+		before, err := identity()
+		if err != nil {
+			return err
+		}
+		if _, err := s.kubectl(ctx, "delete", claim, "--wait=false"); err != nil {
+			return err
+		}
+		if _, err := s.kubectl(ctx, "delete", "pod/demo-node-1", "--wait=false"); err != nil {
+			return err
+		}
+		err = lab.Wait(ctx, func() (bool, error) {
+			now, err := identity()
+			return err == nil && now != before, err
+		})
+		return errors.Join(err, s.podReady(ctx, "demo-node-1"), s.settled(ctx, 3))
+	})
+}
+
+// scaling scales out and in, changes its mind, and loses its operator while it does.
+func (s *stage) scaling() {
+	s.phase("a fifth machine joins", func(ctx context.Context) error {
+		return errors.Join(s.rack.PowerOn(ctx, "node4"), s.rack.WaitNodes(ctx, 5))
+	})
+	s.phase("scaled from 3 to 5", func(ctx context.Context) error {
+		return errors.Join(s.scale(ctx, 5), s.settled(ctx, 5))
+	})
+	s.phase("scaled from 5 to 3", func(ctx context.Context) error {
+		return errors.Join(s.scale(ctx, 3), s.settled(ctx, 3))
+	})
+	s.phase("3, 5, 4, 3, and the operator is killed each time", func(ctx context.Context) error {
+		for i, nodes := range []int{5, 4, 3} {
+			if err := s.scale(ctx, nodes); err != nil {
+				return err
+			}
+			// Each is killed at another moment of its work.
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Duration(i+1) * 700 * time.Millisecond):
+			}
+			if _, err := s.kubectl(ctx, "delete", "pod", "--selector=app.kubernetes.io/name=tickmesh-operator", "--force", "--grace-period=0"); err != nil {
+				return err
+			}
+		}
+		return s.settled(ctx, 3)
+	})
+}
+
+func (s *stage) scale(ctx context.Context, nodes int) error {
+	_, err := s.kubectl(ctx, "scale", "tmc/demo", fmt.Sprintf("--replicas=%d", nodes))
+	return err
+}

@@ -1,0 +1,174 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tickmesh/tickmesh/e2e/auditor"
+	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
+)
+
+// load is what writes to a cluster through its Service, and so through Envoy, for as
+// long as a test goes on: the auditor by HTTP, with overwrites and deletes, and a
+// journal for each other protocol.
+type load struct {
+	rack     *lab.Rack
+	client   *http.Client
+	address  atomic.Pointer[string] // of the Service
+	audit    *auditor.Audit
+	journals []*journal
+	before   totals // at the last lap
+}
+
+// totals are counts since the start.
+type totals struct {
+	samples int64 // acknowledged
+	failed  int64 // requests, whatever they wanted
+}
+
+// lap is what a phase cost its clients.
+type lap struct {
+	totals
+	writePause, queryPause time.Duration // the longest without an answer to any of the clients of one protocol
+}
+
+// Ports of the Service.
+const (
+	portLine = 6180
+	portPut  = 6181
+	portHTTP = 6182
+	portGRPC = 6183
+)
+
+// findDoor looks for the Service's address.
+func (l *load) findDoor(ctx context.Context) error {
+	address, err := l.rack.Kubectl(ctx, "--namespace="+namespace, "get", "service/demo", "--output=jsonpath={.spec.clusterIP}")
+	if err == nil && net.ParseIP(address) == nil {
+		err = fmt.Errorf("the Service has the address %q", address)
+	}
+	if err != nil {
+		return err
+	}
+	l.address.Store(&address)
+	return nil
+}
+
+// door gives the Service's address with a port.
+func (l *load) door(port int) string { return net.JoinHostPort(*l.address.Load(), fmt.Sprint(port)) }
+
+// Routers implements auditor.Target.
+func (l *load) Routers() []string { return []string{l.door(portHTTP)} }
+
+// startLoad begins to write. Stop ends it.
+func startLoad(ctx context.Context, r *lab.Rack) (*load, error) {
+	l := &load{rack: r, client: client(r)}
+	if err := l.findDoor(ctx); err != nil {
+		return nil, err
+	}
+	config := auditor.DefaultConfig()
+	config.Writers, config.Readers, config.Series = 3, 1, 8
+	config.WriteEvery, config.ReadEvery = 100*time.Millisecond, 200*time.Millisecond
+	running := context.WithoutCancel(ctx) // the phase ends before
+	audit, err := auditor.Start(running, config, l)
+	if err != nil {
+		return nil, err
+	}
+	l.audit = audit
+	dial := func(port int) func(context.Context) (net.Conn, error) {
+		dialer := net.Dialer{Timeout: 2 * time.Second}
+		return func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", l.door(port)) }
+	}
+	sdk, err := newClientSender("journal_grpc", l.door(portGRPC))
+	if err != nil {
+		_, _ = audit.Stop()
+		return nil, err
+	}
+	l.journals = []*journal{
+		startJournal(running, "journal_put", newPutSender("journal_put", dial(portPut))),
+		startJournal(running, "journal_line", newLineSender("journal_line", dial(portLine))),
+		startJournal(running, "journal_grpc", sdk),
+	}
+	return l, nil
+}
+
+// stop ends all clients, and gives what the auditor found. What was written can still
+// be checked.
+func (l *load) stop() error {
+	for _, j := range l.journals {
+		j.end()
+	}
+	_, err := l.audit.Stop()
+	return err
+}
+
+// progress waits until every client was answered again.
+func (l *load) progress(ctx context.Context) error {
+	errs := make(chan error, len(l.journals)+1)
+	go func() { errs <- l.audit.Progress(ctx) }()
+	for _, j := range l.journals {
+		go func() { errs <- j.grows(ctx, 2*journalBatch) }()
+	}
+	var all []error
+	for range cap(errs) {
+		all = append(all, <-errs)
+	}
+	return errors.Join(all...)
+}
+
+// check reads everything back and compares.
+func (l *load) check(ctx context.Context) error {
+	if err := l.audit.Check(ctx); err != nil {
+		return err
+	}
+	for _, j := range l.journals {
+		if err := j.check(ctx, l.client, "http://"+l.door(portHTTP)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// totals counts since the start.
+func (l *load) totals() totals {
+	report := l.audit.Report()
+	t := totals{report.Samples, report.Refusals + report.Unanswered + report.QueryErrors + report.QueriesLost}
+	for _, j := range l.journals {
+		acknowledged, failed, _ := j.state()
+		t.samples += int64(acknowledged)
+		t.failed += int64(failed)
+	}
+	return t
+}
+
+// lap gives what there was since its last call.
+func (l *load) lap() lap {
+	now := l.totals()
+	this := lap{totals: totals{now.samples - l.before.samples, now.failed - l.before.failed}}
+	l.before = now
+	this.writePause, this.queryPause = l.audit.Gaps()
+	for _, j := range l.journals {
+		this.writePause = max(this.writePause, j.lap())
+	}
+	return this
+}
+
+// describe tells how each client fared.
+func (l *load) describe() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "auditor: %s\n", l.audit.Report())
+	for _, j := range l.journals {
+		acknowledged, failed, last := j.state()
+		fmt.Fprintf(&text, "%s: %d samples acknowledged, %d batches failed", j.metric, acknowledged, failed)
+		if last != nil {
+			fmt.Fprintf(&text, ", the last: %v", last)
+		}
+		text.WriteByte('\n')
+	}
+	return text.String()
+}

@@ -1,0 +1,85 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
+)
+
+// stage is a cluster in the lab, with clients on it, and what its phases have cost.
+type stage struct {
+	*testing.T
+	rack *lab.Rack
+	load *load // nil: nobody writes yet
+	rows []row
+}
+
+// row is one phase.
+type row struct {
+	name          string
+	took, checked time.Duration
+	lap
+}
+
+// phase does something, waits until every client is served again, reads everything
+// back, and notes what it has cost. The reading is no part of its time.
+func (s *stage) phase(name string, do func(ctx context.Context) error) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), conditionTime)
+	defer cancel()
+	begin := time.Now()
+	fail := func(what string, err error) {
+		s.Helper()
+		logState(s.T)
+		s.Fatalf("%s: %s%v", name, what, err)
+	}
+	if err := do(ctx); err != nil {
+		fail("", err)
+	}
+	if s.load != nil {
+		if err := s.load.progress(ctx); err != nil {
+			fail("clients: ", err)
+		}
+	}
+	this := row{name: name, took: time.Since(begin)}
+	if s.load != nil {
+		this.lap = s.load.lap()
+		ctx, cancel := context.WithTimeout(s.Context(), conditionTime)
+		defer cancel()
+		begin = time.Now()
+		if err := s.load.check(ctx); err != nil {
+			fail("read back: ", err)
+		}
+		this.checked = time.Since(begin)
+	}
+	s.rows = append(s.rows, this)
+	fmt.Println(this)
+}
+
+func (r row) String() string {
+	return fmt.Sprintf("%-52s %7.1f s %8d %7d %8.1f s %8.1f s %6.1f s", r.name, r.took.Seconds(), r.samples, r.failed,
+		r.writePause.Seconds(), r.queryPause.Seconds(), r.checked.Seconds())
+}
+
+// printTable prints all phases with their sums.
+func (s *stage) printTable() {
+	fmt.Printf("\n%-52s %9s %8s %7s %10s %10s %8s\n", "phase", "time", "samples", "failed", "no write", "no query", "check")
+	sum := row{name: "all phases"}
+	for _, r := range s.rows {
+		fmt.Println(r)
+		sum.took += r.took
+		sum.checked += r.checked
+		sum.samples += r.samples
+		sum.failed += r.failed
+		sum.writePause = max(sum.writePause, r.writePause)
+		sum.queryPause = max(sum.queryPause, r.queryPause)
+	}
+	fmt.Println(sum)
+	fmt.Println("samples: acknowledged; failed: requests; no write, no query: the longest without an answer to any client of a protocol")
+	if s.load != nil {
+		fmt.Print(s.load.describe())
+	}
+}

@@ -1,0 +1,119 @@
+package kubernetes
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	meshclient "github.com/tickmesh/tickmesh/api/client"
+)
+
+// sendTime bounds one batch; it is longer than a router tries.
+const sendTime = 15 * time.Second
+
+// tcpSender sends lines over one connection, and after each batch a word that is
+// answered: the answer comes after everything before it was written.
+type tcpSender struct {
+	dial   func(ctx context.Context) (net.Conn, error)
+	line   func(n int) string
+	word   string // that asks for the answer
+	answer string // how its first line begins
+	more   int    // lines of the answer after that
+	conn   net.Conn
+	reader *bufio.Reader
+}
+
+// newPutSender writes by OpenTSDB's telnet protocol, whose command version is answered.
+func newPutSender(metric string, dial func(ctx context.Context) (net.Conn, error)) *tcpSender {
+	return &tcpSender{
+		dial: dial, word: "version", answer: "tickmesh ", more: 1,
+		line: func(n int) string { return fmt.Sprintf("put %s %d %d journal=put\n", metric, journalStart+n, n) },
+	}
+}
+
+// newLineSender writes line protocol, which has no commands: what is answered is a line
+// that is none.
+func newLineSender(metric string, dial func(ctx context.Context) (net.Conn, error)) *tcpSender {
+	return &tcpSender{
+		dial: dial, word: "version", answer: "unable to parse 'version'",
+		line: func(n int) string { return fmt.Sprintf("%s,journal=line value=%d %d\n", metric, n, journalStart+n) },
+	}
+}
+
+func (s *tcpSender) send(ctx context.Context, first, count int) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	defer cancel()
+	err := s.exchange(ctx, first, count)
+	if err != nil {
+		s.close() // what this connection still says is not known
+	}
+	return err
+}
+
+func (s *tcpSender) exchange(ctx context.Context, first, count int) error {
+	if s.conn == nil {
+		conn, err := s.dial(ctx)
+		if err != nil {
+			return err
+		}
+		s.conn, s.reader = conn, bufio.NewReader(conn)
+	}
+	deadline, _ := ctx.Deadline()
+	if err := s.conn.SetDeadline(deadline); err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = s.conn.SetDeadline(time.Now()) })()
+	var text strings.Builder
+	for n := first; n < first+count; n++ {
+		text.WriteString(s.line(n))
+	}
+	if _, err := s.conn.Write([]byte(text.String() + s.word + "\n")); err != nil {
+		return err
+	}
+	for i := 0; i <= s.more; i++ {
+		line, err := s.reader.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		if i == 0 && !strings.HasPrefix(line, s.answer) {
+			return fmt.Errorf("answered by %q", line)
+		}
+	}
+	return nil
+}
+
+func (s *tcpSender) close() {
+	if s.conn != nil {
+		_ = s.conn.Close() // nothing is waited for
+		s.conn = nil
+	}
+}
+
+// clientSender writes with the SDK, by gRPC.
+type clientSender struct {
+	client *meshclient.Client
+	series *meshclient.Series
+}
+
+func newClientSender(metric, address string) (*clientSender, error) {
+	series, err := meshclient.NewSeries(metric, meshclient.Tag{Name: "journal", Value: "grpc"})
+	if err != nil {
+		return nil, err
+	}
+	c, err := meshclient.New(meshclient.Options{Endpoints: []string{address}, AttemptTimeout: 5 * time.Second, WriteTimeout: sendTime})
+	return &clientSender{c, series}, err
+}
+
+func (s *clientSender) send(ctx context.Context, first, count int) error {
+	samples := make([]meshclient.Sample, count)
+	for i := range samples {
+		n := first + i
+		samples[i] = meshclient.Sample{Series: s.series, TimeMs: int64(journalStart+n) * 1000, Value: float64(n)}
+	}
+	return s.client.Write(ctx, samples...)
+}
+
+func (s *clientSender) close() { _ = s.client.Close() } // all that was sent is answered

@@ -1,0 +1,192 @@
+package kubernetes
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
+)
+
+// upgrade gives the cluster another image. Nodes are restarted one at a time.
+func (s *stage) upgrade() {
+	s.phase("the next image is loaded", func(ctx context.Context) error {
+		return s.rack.LoadImage(ctx, filepath.Join(productImages(s.rack.Folders), nextFolder, "tickmesh.tar"))
+	})
+	s.phase("helm upgrade: one node after the other", func(ctx context.Context) error {
+		w, err := s.watchNodes(ctx)
+		if err != nil {
+			return err
+		}
+		defer w.stop()
+		if err := s.helm(ctx, "upgrade", release, s.chart(), "--values="+filepath.Join("testdata", "values.yaml"), "--set=image.tag="+nextTag); err != nil {
+			return err
+		}
+		images := strings.TrimSpace(strings.Repeat("lab.local/tickmesh:"+nextTag+" ", 3))
+		err = s.rack.WaitOutput(ctx, images, "--namespace="+namespace, "get", "pods", "--selector=app.kubernetes.io/component=node", "--output=jsonpath={.items[*].spec.containers[0].image}")
+		return errors.Join(err, s.settled(ctx, 3), w.stop())
+	})
+}
+
+// nodeWatch follows the pods of nodes, and finds moments with more than one that is not
+// ready.
+type nodeWatch struct {
+	cmd   *exec.Cmd
+	end   context.CancelFunc
+	ended chan struct{}
+	once  sync.Once
+	found error
+}
+
+// watchNodes begins to follow the pods of nodes.
+func (s *stage) watchNodes(ctx context.Context) (*nodeWatch, error) {
+	ctx, end := context.WithCancel(ctx)
+	w := &nodeWatch{end: end, ended: make(chan struct{})}
+	w.cmd = s.rack.Command(ctx, "kubectl", "--namespace="+namespace, "get", "pods", "--selector=app.kubernetes.io/component=node", "--watch",
+		`--output=jsonpath={.metadata.name} {.status.conditions[?(@.type=="Ready")].status} deleted={.metadata.deletionTimestamp}{"\n"}`)
+	output, err := w.cmd.StdoutPipe()
+	if err == nil {
+		err = w.cmd.Start()
+	}
+	if err != nil {
+		end()
+		return nil, err
+	}
+	go w.run(output)
+	return w, nil
+}
+
+func (w *nodeWatch) run(output io.Reader) {
+	defer close(w.ended)
+	unready := map[string]bool{}
+	lines := bufio.NewScanner(output)
+	for lines.Scan() {
+		pod, state, _ := strings.Cut(lines.Text(), " ")
+		unready[pod] = state != "True deleted="
+		var now []string
+		for pod, yes := range unready {
+			if yes {
+				now = append(now, pod)
+			}
+		}
+		if len(now) > 1 && w.found == nil {
+			slices.Sort(now)
+			w.found = fmt.Errorf("not ready at the same time: %s", strings.Join(now, ", "))
+		}
+	}
+}
+
+// stop ends the watch and gives what was found. It can be called again.
+func (w *nodeWatch) stop() error {
+	w.once.Do(func() {
+		w.end()
+		<-w.ended
+		_ = w.cmd.Wait() // it was killed
+	})
+	return w.found
+}
+
+// certificates has all certificates made anew, by deleting their Secrets: every server
+// shows its new one without a restart.
+func (s *stage) certificates() {
+	s.phase("certificates are rotated, nobody restarts", func(ctx context.Context) error {
+		pods, err := s.processes(ctx)
+		if err != nil {
+			return err
+		}
+		for _, secret := range []string{"demo-node-tls", "demo-router-tls", "demo-etcd-tls", "demo-operator-tls"} {
+			before, err := s.certificate(ctx, secret)
+			if err != nil {
+				return err
+			}
+			if _, err := s.kubectl(ctx, "delete", "secret/"+secret); err != nil {
+				return err
+			}
+			if err := lab.Wait(ctx, func() (bool, error) {
+				now, err := s.certificate(ctx, secret)
+				return err == nil && !bytes.Equal(now, before), err
+			}); err != nil {
+				return fmt.Errorf("%s is not made anew: %w", secret, err)
+			}
+		}
+		for server, secret := range map[string]string{
+			"demo-node-0.demo-node:6190": "demo-node-tls", "demo-node-1.demo-node:6190": "demo-node-tls", "demo-node-2.demo-node:6190": "demo-node-tls",
+			"demo-etcd-0.demo-etcd:2379": "demo-etcd-tls", "demo-etcd-1.demo-etcd:2379": "demo-etcd-tls", "demo-etcd-2.demo-etcd:2379": "demo-etcd-tls",
+			"demo-router:6183": "demo-router-tls",
+		} {
+			if err := s.shows(ctx, server, secret); err != nil {
+				return err
+			}
+		}
+		now, err := s.processes(ctx)
+		if err == nil && now != pods {
+			err = fmt.Errorf("pods were %s, and are %s", pods, now)
+		}
+		return errors.Join(err, s.settled(ctx, 3))
+	})
+}
+
+// processes names all pods of the cluster, with how often each was restarted.
+func (s *stage) processes(ctx context.Context) (string, error) {
+	return s.kubectl(ctx, "get", "pods", "--selector=tickmesh.dev/cluster=demo", "--sort-by=.metadata.name",
+		`--output=jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.status.containerStatuses[0].restartCount}; {end}`)
+}
+
+// certificate gives the certificate of a Secret.
+func (s *stage) certificate(ctx context.Context, secret string) ([]byte, error) {
+	text, err := s.kubectl(ctx, "get", "secret/"+secret, `--output=jsonpath={.data.tls\.crt}`)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(chain)
+	if block == nil {
+		return nil, fmt.Errorf("secret %s has no certificate", secret)
+	}
+	return block.Bytes, nil
+}
+
+// shows waits until a server shows the certificate of a Secret.
+func (s *stage) shows(ctx context.Context, server, secret string) error {
+	wanted, err := s.certificate(ctx, secret)
+	if err != nil {
+		return err
+	}
+	name, port, err := net.SplitHostPort(server)
+	if err != nil {
+		return err
+	}
+	dialer := tls.Dialer{
+		NetDialer: &net.Dialer{Resolver: s.rack.Resolver(), Timeout: 2 * time.Second},
+		Config:    &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}}, //nolint:gosec // what is shown is compared
+	}
+	err = lab.Wait(ctx, func() (bool, error) {
+		conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(name+"."+namespace+".svc.cluster.local", port))
+		if err != nil {
+			return false, err
+		}
+		defer conn.Close()
+		shown := conn.(*tls.Conn).ConnectionState().PeerCertificates
+		return len(shown) > 0 && bytes.Equal(shown[0].Raw, wanted), nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s does not show the certificate of %s: %w", server, secret, err)
+	}
+	return nil
+}
