@@ -55,7 +55,7 @@ func (r *seriesReader) last(ref series.Ref, fromMs int64) (series.Sample, bool, 
 	if len(r.version.tombstones.of(ref.Shard, uint32(ref.ID))) == 0 {
 		s.mu.Lock()
 		timeMs, number, ok := s.mu.set.Last(uint32(ref.ID))
-		ok = ok && s.mu.number == r.version.floors[ref.Shard].Number
+		ok = ok && s.mu.number == r.version.floors[ref.Shard].Number && !s.mu.repaired.has(timeMs)
 		s.mu.Unlock()
 		if ok && timeMs >= s.cutMs.Load() && r.headIsNewest(timeMs) {
 			return series.Sample{TimeMs: timeMs, Value: number.Float64()}, timeMs >= fromMs, nil

@@ -78,3 +78,49 @@ func TestDeleteDuringRepair(t *testing.T) {
 		}
 	}
 }
+
+// TestLastAfterRepair repairs a copy whose newest samples are not what they should be:
+// what the memory still knows of them is not answered any more.
+func TestLastAfterRepair(t *testing.T) {
+	logs := newLabLogs()
+	good, bad := newLabNode(t, logs), newLabNode(t, logs)
+	defer good.end()
+	defer bad.end()
+	log := logs[0]
+	dayMs := log.nowMs - log.nowMs%segment.DayMs
+	entry := func(at int64, values ...int64) *Entry {
+		var e series.BatchEncoder
+		for i, value := range values {
+			e.Append(e.Define(log.keys[i]), at+int64(i)*1000, value, 0)
+		}
+		return &Entry{Kind: EntrySamples, Shard: 0, Term: 1, Index: 1, Body: samplesBody(e.AppendTo(nil))}
+	}
+	for _, n := range []*labNode{good, bad} {
+		if err := n.e.Apply(n.epoch, entry(dayMs, 1, 2, 3)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := bad.e.Apply(bad.epoch, entry(dayMs, 1, 7)); err != nil { // another value
+		t.Fatal(err)
+	}
+	if err := bad.e.Apply(bad.epoch, entry(dayMs+3600_000, 1)); err != nil { // a sample that is nowhere else
+		t.Fatal(err)
+	}
+	late := entry(dayMs-segment.DayMs, 4) // of the day before: the newest one stays
+	late.Index = 2
+	source := &labSource{from: good, to: bad, after: func() {
+		for _, n := range []*labNode{good, bad} {
+			if err := n.e.Apply(n.epoch, late); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}}
+	if _, err := bad.e.RepairRange(context.Background(), 0, dayMs, dayMs, source); err != nil {
+		t.Fatal(err)
+	}
+	want, err := good.contents(0)
+	if err != nil || len(want) != 3 {
+		t.Fatal(want, err)
+	}
+	bad.compareLast("after the repair", 0, want)
+}

@@ -50,6 +50,9 @@ type shard struct {
 		logPosition uint64
 
 		watches watches
+		// Repairs since the start have replaced samples from here to there: what the heads
+		// know of newest samples in it may be of what was replaced.
+		repaired span
 
 		doubtful uint32 // ids from here on are not what the log says: see DoubtIDs
 	}
@@ -72,6 +75,7 @@ func newShard(engine *Engine, number uint16, applied uint64, cutMs int64, batche
 	s.cutMs.Store(cutMs)
 	s.mu.applied, s.mu.doubtful = applied, noDoubt
 	s.mu.watches.leastMs = math.MaxInt64
+	s.mu.repaired = span{math.MaxInt64, math.MinInt64}
 	s.mu.ledger = newBatchLedger(batches, applied)
 	s.mu.set = page.NewSet(page.Options{Sealer: s, Arena: &engine.arena})
 	return s
