@@ -164,6 +164,11 @@ func (s *settings) run(ctx context.Context, config *rest.Config, log *slog.Logge
 	if err := controller.NewCluster(scope).SetUp(manager, s.concurrency); err != nil {
 		return fmt.Errorf("set up the controller of clusters: %w", err)
 	}
+	err = errors.Join(controller.NewBackup(scope).SetUp(manager, s.concurrency),
+		controller.NewRestore(scope).SetUp(manager, s.concurrency), controller.NewSchedule(scope).SetUp(manager, s.concurrency))
+	if err != nil {
+		return fmt.Errorf("set up the controllers of backups: %w", err)
+	}
 	if err := errors.Join(manager.AddHealthzCheck("ping", healthz.Ping), manager.AddReadyzCheck("ping", healthz.Ping)); err != nil {
 		return err
 	}

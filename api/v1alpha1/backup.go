@@ -44,10 +44,11 @@ type TickMeshBackupList struct {
 type TickMeshBackupSpec struct {
 	// The cluster, in the same namespace.
 	ClusterRef ClusterReference `json:"clusterRef"`
-	// Where it is written to: a folder below it has the name of the backup.
+	// Where it is written to. A target can have many backups, which share what is the same.
 	Target BackupTarget `json:"target"`
-	// Copy only what no earlier complete backup of the cluster at the same target has, and
-	// name the rest there. Default: false, everything is copied.
+	// Copy only what has changed since the last complete backup of the cluster at the same
+	// target. Each backup stands for itself all the same. Default: false, everything is
+	// copied.
 	// +kubebuilder:default=false
 	// +optional
 	Incremental bool `json:"incremental"`
@@ -174,7 +175,7 @@ type JobStatus struct {
 	// When it was complete or given up.
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
-	// Bytes that were written.
+	// Bytes of all of its objects, also of those that it shares with other backups.
 	// +optional
 	Bytes int64 `json:"bytes,omitempty"`
 	// Samples in it.
@@ -188,7 +189,7 @@ type JobStatus struct {
 // TickMeshBackupStatus tells what has become of a backup.
 type TickMeshBackupStatus struct {
 	JobStatus `json:",inline"`
-	// Where in the target it is: the name of its folder.
+	// Its name in the target.
 	// +optional
 	Position string `json:"position,omitempty"`
 	// Id of the cluster that it is of.

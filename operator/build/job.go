@@ -2,6 +2,7 @@ package build
 
 import (
 	"maps"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,26 +32,24 @@ const (
 	ReportFile = corev1.TerminationMessagePathDefault
 )
 
-// Place is where one backup is: a folder of a target.
+// Place is where one backup is.
 type Place struct {
 	Target v1alpha1.BackupTarget
-	// Position is the name of the folder, which is that of the backup.
+	// Position is the name of the backup in the target.
 	Position string
 }
 
-// URL gives the place as the commands take it: a folder of the pod, or s3://bucket/keys.
-func (p Place) URL() string {
-	if s3 := p.Target.S3; s3 != nil {
-		return "s3://" + s3.Bucket + "/" + joined(s3.Prefix, p.Position)
+// arguments name the place as the commands take it: the target, which is a folder of the
+// pod or s3://bucket/prefix, and the name of the backup.
+func (p Place) arguments() []string {
+	target := dirBackup
+	switch {
+	case p.Target.S3 != nil:
+		target = "s3://" + p.Target.S3.Bucket + "/" + p.Target.S3.Prefix
+	case p.Target.Volume.Path != "":
+		target += "/" + p.Target.Volume.Path
 	}
-	return dirBackup + "/" + joined(p.Target.Volume.Path, p.Position)
-}
-
-func joined(prefix, name string) string {
-	if prefix == "" {
-		return name
-	}
-	return prefix + "/" + name
+	return []string{target, "--name=" + p.Position}
 }
 
 // job is what the Jobs of backups and restores differ in.
@@ -71,7 +70,7 @@ type job struct {
 func BackupJob(c *v1alpha1.TickMeshCluster, f Facts, b *v1alpha1.TickMeshBackup) *batchv1.Job {
 	j := backupJob(b, "backup")
 	j.connects = true
-	j.args = append([]string{"backup", "--to=" + j.place.URL()}, accessArguments(c)...)
+	j.args = slices.Concat([]string{"backup"}, j.place.arguments(), accessArguments(c))
 	if b.Spec.Incremental {
 		j.args = append(j.args, "--incremental")
 	}
@@ -82,15 +81,16 @@ func BackupJob(c *v1alpha1.TickMeshCluster, f Facts, b *v1alpha1.TickMeshBackup)
 // compares.
 func VerifyJob(c *v1alpha1.TickMeshCluster, f Facts, b *v1alpha1.TickMeshBackup) *batchv1.Job {
 	j := backupJob(b, "verify")
-	j.args = []string{"restore", "--from=" + j.place.URL(), "--trial=" + dirScratch}
+	j.args = slices.Concat([]string{"backup", "verify"}, j.place.arguments(), []string{"--restore=" + dirScratch})
 	j.reads, j.scratch = true, true
 	return j.build(c, f)
 }
 
-// DeleteJob makes the Job that deletes the data of a backup.
+// DeleteJob makes the Job that deletes the data of a backup, which is not being written
+// any more.
 func DeleteJob(c *v1alpha1.TickMeshCluster, f Facts, b *v1alpha1.TickMeshBackup) *batchv1.Job {
 	j := backupJob(b, "delete")
-	j.args = []string{"backup", "--delete=" + j.place.URL()}
+	j.args = slices.Concat([]string{"backup", "prune"}, j.place.arguments(), []string{"--running"})
 	return j.build(c, f)
 }
 
@@ -104,14 +104,14 @@ func backupJob(b *v1alpha1.TickMeshBackup, action string) *job {
 // RestoreJob makes the Job that writes a backup into a cluster.
 func RestoreJob(c *v1alpha1.TickMeshCluster, f Facts, r *v1alpha1.TickMeshRestore, from Place) *batchv1.Job {
 	j := restoreJob(r, "restore", from)
-	j.args = append([]string{"restore", "--from=" + from.URL()}, accessArguments(c)...)
+	j.args = slices.Concat([]string{"restore"}, from.arguments(), accessArguments(c))
 	return j.build(c, f)
 }
 
 // CompareJob makes the Job that compares a cluster with a backup.
 func CompareJob(c *v1alpha1.TickMeshCluster, f Facts, r *v1alpha1.TickMeshRestore, from Place) *batchv1.Job {
 	j := restoreJob(r, "compare", from)
-	j.args = append([]string{"restore", "--verify", "--from=" + from.URL()}, accessArguments(c)...)
+	j.args = slices.Concat([]string{"restore", "--verify"}, from.arguments(), accessArguments(c))
 	return j.build(c, f)
 }
 

@@ -3,6 +3,7 @@ package controller
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -34,7 +35,7 @@ func CacheOptions(namespaces []string) cache.Options {
 	o := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&appsv1.StatefulSet{}: ours, &appsv1.Deployment{}: ours, &corev1.Service{}: ours, &corev1.ConfigMap{}: ours,
+			&batchv1.Job{}: ours, &appsv1.StatefulSet{}: ours, &appsv1.Deployment{}: ours, &corev1.Service{}: ours, &corev1.ConfigMap{}: ours,
 			&corev1.Secret{}: ours, &corev1.Pod{}: ours, &corev1.PersistentVolumeClaim{}: ours,
 			&policyv1.PodDisruptionBudget{}: ours, &networkingv1.NetworkPolicy{}: ours, &autoscalingv2.HorizontalPodAutoscaler{}: ours,
 			&corev1.Node{}: {Transform: stripMachine},
