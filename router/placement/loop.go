@@ -49,6 +49,7 @@ const (
 // Loop plans and acts when it is elected.
 type Loop struct {
 	options Options
+	start   time.Time
 	tracker shardmap.Tracker  // of the goroutine that runs Run
 	lost    map[uint16]uint64 // of the same: versions of rows that were lost at the last tick, by shard
 	mu      struct {
@@ -93,7 +94,7 @@ func New(o Options) (*Loop, error) {
 		}
 		o.Limits.Create.ID = hex.EncodeToString(id)
 	}
-	l := &Loop{options: o}
+	l := &Loop{options: o, start: o.Clock()}
 	l.mu.status.Steps = map[shardmap.Reason]uint64{}
 	return l, nil
 }
@@ -187,7 +188,7 @@ func resign(leadership shardmap.Leadership) {
 // act makes the steps that can be made now. It gives the view with what it changed.
 func (l *Loop) act(ctx context.Context, view shardmap.View, ticked bool) shardmap.View {
 	now := l.options.Clock()
-	state := l.tracker.Observe(view, now.UnixMilli())
+	state := l.tracker.Observe(view, l.elapsedMs(now))
 	waiting := view.Overtaken()
 	before := l.Status().Waiting
 	l.note(func(s *Status) { s.Summary, s.Err, s.Waiting = shardmap.Summarize(state), view.Err, waiting })
@@ -211,6 +212,13 @@ func (l *Loop) act(ctx context.Context, view shardmap.View, ticked bool) shardma
 		l.transferLeaders(ctx, state)
 	}
 	return view
+}
+
+// elapsedMs is the time as planning counts it: on from the start, by the monotonic clock.
+// A board without a clock of its own sets its time years ahead soon after it has started;
+// nodes that are starting, too, have not been dead for years then.
+func (l *Loop) elapsedMs(now time.Time) int64 {
+	return l.start.UnixMilli() + now.Sub(l.start).Milliseconds()
 }
 
 // logWaiting tells once that nothing is planned any more, and once that it is again.
