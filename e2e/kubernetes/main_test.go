@@ -69,7 +69,8 @@ func start(folders lab.Folders) error {
 	if err := buildProduct(ctx, folders, productImages(folders), firstTag); err != nil {
 		return err
 	}
-	if err := buildProduct(ctx, folders, filepath.Join(productImages(folders), nextFolder), nextTag); err != nil {
+	next := filepath.Join(productImages(folders), nextFolder)
+	if err := buildProduct(ctx, folders, next, nextTag, "-programs", "tickmesh", "-version", nextVersion); err != nil {
 		return err
 	}
 	report("product's images built", time.Since(begin))
@@ -86,11 +87,12 @@ func start(folders lab.Folders) error {
 }
 
 // Tags of the images under test: the one that is installed, and the one that an upgrade
-// brings. They have the same programs.
+// brings. They differ in what version they say.
 const (
-	firstTag   = "e2e"
-	nextTag    = "e2e-next"
-	nextFolder = "next" // of productImages
+	firstTag    = "e2e"
+	nextTag     = "e2e-next"
+	nextVersion = "0.1.1-e2e"
+	nextFolder  = "next" // of productImages
 )
 
 // productImages is where the archives of the images under test are.
@@ -99,10 +101,11 @@ func productImages(folders lab.Folders) string {
 }
 
 // buildProduct writes the product's images for this machine to dir, from the sources as
-// they are: lab.local/tickmesh:TAG and lab.local/tickmesh-operator:TAG.
-func buildProduct(ctx context.Context, folders lab.Folders, dir, tag string) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(folders.Bin, "images"), "product",
-		"-out", dir, "-tag", tag, "-architectures", architecture)
+// they are: lab.local/tickmesh:TAG and lab.local/tickmesh-operator:TAG. More are
+// further flags of hack/images.
+func buildProduct(ctx context.Context, folders lab.Folders, dir, tag string, more ...string) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(folders.Bin, "images"),
+		append([]string{"product", "-out", dir, "-tag", tag, "-architectures", architecture}, more...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = folders.Checkout, os.Stdout, os.Stderr
 	return cmd.Run()
 }

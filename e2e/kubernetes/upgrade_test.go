@@ -35,8 +35,7 @@ func (s *stage) upgrade() {
 		if err := s.helm(ctx, "upgrade", release, s.chart(), "--values="+filepath.Join("testdata", "values.yaml"), "--set=image.tag="+nextTag); err != nil {
 			return err
 		}
-		images := strings.TrimSpace(strings.Repeat("lab.local/tickmesh:"+nextTag+" ", 3))
-		err = s.rack.WaitOutput(ctx, images, "--namespace="+namespace, "get", "pods", "--selector=app.kubernetes.io/component=node", "--output=jsonpath={.items[*].spec.containers[0].image}")
+		err = s.rack.WaitOutput(ctx, nextVersion, "--namespace="+namespace, "get", "tmc/demo", "--output=jsonpath={.status.version}")
 		return errors.Join(err, s.settled(ctx, 3), w.stop())
 	})
 }

@@ -2,6 +2,7 @@
 // and those that the lab's Kubernetes needs.
 //
 //	images product -out DIR [-prefix PREFIX]          tickmesh and, if it is there, tickmesh-operator
+//	images product -out DIR -version VERSION          that say another version: for tests of upgrades
 //	images pack -out FILE.tar -name NAME [flags] SOURCE:PATH[:MODE]…
 //
 // An image is an OCI layout in one archive; containerd imports it, and skopeo, crane

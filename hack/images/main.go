@@ -48,6 +48,8 @@ func runProduct(ctx context.Context, args []string) error {
 	out := set.String("out", "", "folder for executables and archives")
 	prefix := set.String("prefix", "lab.local/", "of the images' names")
 	tag := set.String("tag", "", "of the images; empty for the version of the sources")
+	version := set.String("version", "", "that the programs say; empty for the version of the sources")
+	wanted := set.String("programs", "", "names with commas between; empty for all")
 	chosen := set.String("architectures", strings.Join(architectures, ","), "what the images are for")
 	if err := set.Parse(args); err != nil {
 		return err
@@ -59,9 +61,17 @@ func runProduct(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if *version != "" {
+		if s, err = s.as(*version, *out); err != nil {
+			return err
+		}
+	}
 	b := build{source: s, folder: *out, prefix: *prefix, tag: *tag, architectures: strings.Split(*chosen, ",")}
 	if b.tag == "" {
 		b.tag = s.version
+	}
+	if *wanted != "" {
+		b.programs = strings.Split(*wanted, ",")
 	}
 	return b.all(ctx, func(line string) { fmt.Println(line) })
 }

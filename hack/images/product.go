@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,9 +44,8 @@ type source struct {
 	version  string
 	revision string
 	time     time.Time // of the commit
+	overlay  string    // what the compiler is told to see in another way; empty: nothing
 }
-
-var versionLine = regexp.MustCompile(`(?m)^const programVersion = "([^"]+)"$`)
 
 func readSource(ctx context.Context) (source, error) {
 	git := func(args ...string) (string, error) {
@@ -69,15 +68,15 @@ func readSource(ctx context.Context) (source, error) {
 	if err != nil {
 		return source{}, fmt.Errorf("the commit's time: %w", err)
 	}
-	text, err := os.ReadFile(filepath.Join(root, "version.go"))
+	text, err := os.ReadFile(filepath.Join(root, versionFile))
 	if err != nil {
 		return source{}, err
 	}
 	version := versionLine.FindSubmatch(text)
 	if version == nil {
-		return source{}, fmt.Errorf("version.go names no programVersion")
+		return source{}, errVersion
 	}
-	return source{root, string(version[1]), revision, time.Unix(seconds, 0).UTC()}, nil
+	return source{root: root, version: string(version[1]), revision: revision, time: time.Unix(seconds, 0).UTC()}, nil
 }
 
 // build makes images of one source.
@@ -86,6 +85,7 @@ type build struct {
 	folder        string // for executables and archives
 	prefix, tag   string // of the images' names
 	architectures []string
+	programs      []string // names; empty: all
 }
 
 // all writes the image of every program that has sources.
@@ -94,6 +94,9 @@ func (b build) all(ctx context.Context, report func(string)) error {
 		return err
 	}
 	for _, p := range programs {
+		if len(b.programs) > 0 && !slices.Contains(b.programs, p.name) {
+			continue
+		}
 		sources, err := filepath.Glob(filepath.Join(b.source.root, p.folder, "*.go"))
 		if err != nil {
 			return err
@@ -139,7 +142,11 @@ func (b build) one(ctx context.Context, p program, report func(string)) error {
 // compile makes an executable that needs nothing of the system and says of which
 // commit it is.
 func (p program) compile(ctx context.Context, s source, architecture, executable string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", executable, "./"+p.folder)
+	args := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", executable}
+	if s.overlay != "" {
+		args = append(args, "-overlay", s.overlay)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, "./"+p.folder)...)
 	cmd.Dir = s.root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOFLAGS=-buildvcs=auto")
 	cmd.Stderr = os.Stderr

@@ -1,0 +1,82 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
+)
+
+// backup backs the cluster up, deletes it with its volumes, installs it again and
+// restores: all that was acknowledged must be there.
+func (s *stage) backup() {
+	s.phase("a backup while clients write, verified", func(ctx context.Context) error {
+		if err := s.apply(ctx, "backup-volume.yaml"); err != nil {
+			return err
+		}
+		return s.complete(ctx, "backup-first.yaml", "tickmeshbackup/first")
+	})
+	l := s.load
+	s.phase("clients stop, an incremental backup", func(ctx context.Context) error {
+		if err := l.stop(); err != nil {
+			return err
+		}
+		s.load = nil
+		// What was in doubt is settled by what is read now.
+		if err := l.check(ctx); err != nil {
+			return err
+		}
+		return s.complete(ctx, "backup-second.yaml", "tickmeshbackup/second")
+	})
+	s.phase("everything is deleted, with its volumes", func(ctx context.Context) error {
+		if err := s.helm(ctx, "uninstall", release, "--wait"); err != nil {
+			return err
+		}
+		if err := s.rack.WaitOutput(ctx, "", "--namespace="+namespace, "get", "pods", "--selector=tickmesh.dev/cluster=demo", "--output=name"); err != nil {
+			return err
+		}
+		_, err := s.kubectl(ctx, "delete", "pvc", "--selector=tickmesh.dev/cluster=demo")
+		return err
+	})
+	s.install()
+	s.phase("the backup is restored, and compared", func(ctx context.Context) error {
+		if err := l.findDoor(ctx); err != nil {
+			return err
+		}
+		if err := s.complete(ctx, "restore.yaml", "tickmeshrestore/again"); err != nil {
+			return err
+		}
+		return l.check(ctx)
+	})
+}
+
+func (s *stage) apply(ctx context.Context, file string) error {
+	text, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil {
+		return err
+	}
+	return s.rack.Apply(ctx, string(text))
+}
+
+// complete makes a backup or a restore, and waits until it is complete. It does not wait
+// for one that has failed.
+func (s *stage) complete(ctx context.Context, file, object string) error {
+	if err := s.apply(ctx, file); err != nil {
+		return err
+	}
+	return lab.Wait(ctx, func() (bool, error) {
+		text, err := s.kubectl(ctx, "get", object, `--output=jsonpath={range .status.conditions[*]}{.type}={.status} {.message}; {end}`)
+		switch {
+		case err != nil:
+			return false, err
+		case strings.Contains(text, "Failed=True"):
+			return true, fmt.Errorf("%s: %s", object, text)
+		case !strings.Contains(text, "Complete=True"):
+			return false, fmt.Errorf("%s: %s", object, text)
+		}
+		return true, nil
+	})
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// versionFile is the source that names the version, and versionLine where it does.
+const versionFile = "version.go"
+
+var versionLine = regexp.MustCompile(`(?m)^const programVersion = "([^"]+)"$`)
+
+// errVersion says that a version cannot be read or written.
+var errVersion = errors.New(versionFile + " names no programVersion")
+
+// versionPattern is what a version may be, so that it stays one constant.
+var versionPattern = regexp.MustCompile(`^[0-9A-Za-z.+-]+$`)
+
+// as gives a source whose programs say another version: the compiler is shown another
+// version.go, which is written to a folder. It is for tests of upgrades.
+func (s source) as(version, folder string) (source, error) {
+	if !versionPattern.MatchString(version) {
+		return s, fmt.Errorf("%q is no version", version)
+	}
+	original := filepath.Join(s.root, versionFile)
+	text, err := os.ReadFile(original)
+	if err != nil {
+		return s, err
+	}
+	if !versionLine.Match(text) {
+		return s, errVersion
+	}
+	if folder, err = filepath.Abs(folder); err != nil {
+		return s, err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return s, err
+	}
+	shown := filepath.Join(folder, versionFile+".txt")
+	changed := versionLine.ReplaceAllLiteral(text, fmt.Appendf(nil, "const programVersion = %q", version))
+	if err := os.WriteFile(shown, changed, 0o644); err != nil {
+		return s, err
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: shown}})
+	if err != nil {
+		return s, err
+	}
+	s.version, s.overlay = version, filepath.Join(folder, "overlay.json")
+	return s, os.WriteFile(s.overlay, overlay, 0o644)
+}
