@@ -45,6 +45,10 @@ cluster: ## start etcd, three nodes and a router as processes of their own, with
 audit: build ## play every fault on clusters of real processes, the long way, and look for lost samples
 	$(GO) test -count=1 -timeout 3h ./e2e/auditor -args -long
 
+.PHONY: plugin
+plugin: ## build bin/kubectl-tickmesh, which kubectl finds in PATH as `kubectl tickmesh`
+	$(GO) build -trimpath -o bin/kubectl-tickmesh ./operator/plugin/kubectl-tickmesh
+
 .PHONY: images
 images: ## write OCI images of the product for amd64 and arm64 to bin/images, without a container engine
 	$(GO) -C hack/images run . product -out ../../bin/images -prefix '$(IMAGE_PREFIX)'

@@ -54,6 +54,8 @@ var directions = []direction{
 	{"operator/etcd", []string{"api/shardmap", "api/v1alpha1"}, []string{"sigs.k8s.io/controller-runtime", "k8s.io/client-go"}, "membership of etcd knows no Kubernetes"},
 	{"operator/controller", []string{"api/v1alpha1", "operator/build", "operator/reconcile"}, []string{"go.etcd.io", "google.golang.org/grpc"},
 		"controllers watch and call reconcile; what a cluster is, they do not know"},
+	{"operator/plugin", []string{"api/client", "api/v1alpha1", "operator/build"}, []string{"go.etcd.io"},
+		"the plugin asks routers and Kubernetes, and changes resources only"},
 	{"operator/reconcile", []string{"api", "operator/build", "operator/envoy", "operator/pki", "operator/rollout", "operator/mesh", "operator/etcd"}, nil,
 		"a function for each concern; controllers call them, they call no controller"},
 	{"node", []string{"api/series", "api/scan", "api/shardmap"}, []string{module + "node/rpc", module + "node/service", module + "node/agent", "google.golang.org/grpc", "go.etcd.io/etcd"},
