@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -23,14 +24,15 @@ func (r *clusterRouter) reports(ctx context.Context) map[string]*nodev1.ReportRe
 	return r.fanout.Reports(bounded, &nodev1.ReportRequest{WithoutMap: true})
 }
 
-// leaders gives who leads each shard, as far as the leaders say so: the one with the
-// highest term where two do.
+// leaders gives who leads each shard, as far as the leaders say so: where two do, the one
+// of the later era, and in one era of the higher term. A new era may begin with a low term.
 func leaders(reports map[string]*nodev1.ReportResponse) map[uint16]*nodev1.GroupReport {
 	led := map[uint16]*nodev1.GroupReport{}
 	for _, id := range slices.Sorted(maps.Keys(reports)) {
 		for _, g := range reports[id].GetGroups() {
 			shard := uint16(g.GetShard())
-			if g.GetLeads() && (led[shard] == nil || led[shard].GetTerm() < g.GetTerm()) {
+			known := led[shard]
+			if g.GetLeads() && (known == nil || cmp.Or(cmp.Compare(g.GetEra(), known.GetEra()), cmp.Compare(g.GetTerm(), known.GetTerm())) > 0) {
 				g.Leader = id
 				led[shard] = g
 			}
