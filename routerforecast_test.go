@@ -74,7 +74,7 @@ func TestForecast(t *testing.T) {
 		}
 	}
 	after, err := c.Status(t.Context(), false)
-	if err != nil || after.MapEpoch != status.MapEpoch || fmt.Sprint(desiredStates(after)) != fmt.Sprint(desiredStates(status)) {
+	if err != nil || len(after.Moves) > 0 || fmt.Sprint(desiredStates(after)) != fmt.Sprint(desiredStates(status)) {
 		t.Errorf("a forecast has changed something: %+v, %v", after, err)
 	}
 }
