@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
 )
 
@@ -67,6 +70,68 @@ func (s *stage) boardLoss() {
 			fmt.Sprintf(`--output=jsonpath={.items[?(@.spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].values[0]==%q)].metadata.name}`, old))
 		return errors.Join(err, s.settled(ctx, 3), s.isOn(ctx, node, spare))
 	})
+}
+
+// cutOff gives a machine up whose cable is out, while everything on it goes on, and
+// plugs the cable in when its node has long been rebuilt elsewhere: there are two then
+// under one name, and the older one must be refused by all.
+func (s *stage) cutOff() {
+	const node = "demo-node-1"
+	var machine string
+	s.phase("a machine is cut off and given up", func(ctx context.Context) (err error) {
+		if machine, err = s.machineOf(ctx, node); err != nil {
+			return err
+		}
+		if err := s.rack.Cut(ctx, machine); err != nil {
+			return err
+		}
+		if err := s.condition(ctx, "Degraded", "True"); err != nil {
+			return err
+		}
+		if _, err := s.rack.Kubectl(ctx, "delete", "node/"+machine); err != nil {
+			return err
+		}
+		if err := lab.Wait(ctx, func() (bool, error) {
+			on, err := s.machineOf(ctx, node)
+			return err == nil && on != "" && on != machine, err
+		}); err != nil {
+			return err
+		}
+		return s.settled(ctx, 3)
+	})
+	s.phase("its cable is back: the old node is refused", func(ctx context.Context) error {
+		before, err := s.refusals(machine, node)
+		if err != nil {
+			return err
+		}
+		if err := s.rack.Mend(ctx, machine); err != nil {
+			return err
+		}
+		if err := lab.Wait(ctx, func() (bool, error) {
+			now, err := s.refusals(machine, node)
+			return err == nil && now > before, err
+		}); err != nil {
+			return fmt.Errorf("the old %s does not say that it is refused: %w", node, err)
+		}
+		if err := s.settled(ctx, 3); err != nil {
+			return err
+		}
+		return s.rack.PowerOff(ctx, machine)
+	})
+}
+
+// refusals counts how often a node that runs on a machine says in its log that the
+// cluster does not let it in.
+func (s *stage) refusals(machine, node string) (count int, err error) {
+	logs, err := filepath.Glob(filepath.Join(s.rack.Folders.Run, machine, "log", "pods", namespace+"_"+node+"_*", "*", "*.log"))
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			return 0, err
+		}
+		count += strings.Count(string(text), shardmap.ErrRetired.Error())
+	}
+	return count, err
 }
 
 // isOn says whether a pod is on a machine, and no other.

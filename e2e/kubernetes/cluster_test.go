@@ -38,8 +38,10 @@ func TestCluster(t *testing.T) {
 	s.boardLoss()
 	s.volumeLoss()
 	s.scaling()
+	s.cutOff()
 	s.upgrade()
 	s.certificates()
+	s.backup()
 }
 
 // install is what README says to type.
