@@ -28,6 +28,7 @@ import (
 // backupTarget is a target, and the flags and the environment that lead there.
 type backupTarget struct {
 	name    string
+	server  []string // flags of the server that is backed up
 	flags   []string
 	environ []string
 	store   archive.Store
@@ -48,7 +49,7 @@ func backupTargets(t *testing.T) map[string]backupTarget {
 		t.Fatal(err)
 	}
 	return map[string]backupTarget{
-		"folder": {name: dir, store: archive.NewFolder(dir)},
+		"folder": {name: dir, store: archive.NewFolder(dir), server: []string{"--nodes", "3", "--replication", "2", "--shards", "8"}},
 		"s3": {
 			name: "s3://backups/tick/mesh", flags: []string{"--s3-endpoint", server.URL, "--s3-region", "us-east-1"}, store: bucket,
 			environ: []string{"TICKMESH_S3_ACCESS_KEY_ID=id", "TICKMESH_S3_SECRET_ACCESS_KEY=key"},
@@ -132,7 +133,7 @@ func TestBackups(t *testing.T) {
 }
 
 func testBackups(t *testing.T, target *backupTarget) {
-	server := startServer(t, t.TempDir(), "--query-samples-max", "200")
+	server := startServer(t, t.TempDir(), append([]string{"--query-samples-max", "200"}, target.server...)...)
 	source := connect(t, server)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

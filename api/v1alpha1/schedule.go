@@ -96,5 +96,9 @@ type TickMeshBackupScheduleStatus struct {
 	Active string `json:"active,omitempty"`
 }
 
+// LabelSchedule of a TickMeshBackup names the schedule that made it. A schedule is no
+// owner, so that backups outlive it.
+const LabelSchedule = Group + "/schedule"
+
 // ConditionReady of a schedule: its times can be read.
 const ConditionReady = "Ready"

@@ -14,10 +14,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
-// LabelSchedule of a TickMeshBackup names the schedule that made it. It is no owner, so
-// that backups outlive their schedule.
-const LabelSchedule = v1alpha1.Group + "/schedule"
-
 // Reasons of a schedule's condition and events.
 const (
 	ReasonScheduled       = "Scheduled"
@@ -129,7 +125,7 @@ func made(s *v1alpha1.TickMeshBackupSchedule, due time.Time) *v1alpha1.TickMeshB
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[LabelSchedule] = s.Name
+	labels[v1alpha1.LabelSchedule] = s.Name
 	return &v1alpha1.TickMeshBackup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: fmt.Sprintf("%s-%d", s.Name, due.Unix()/60), Labels: labels},
 		Spec:       *s.Spec.Template.Spec.DeepCopy(),

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
-	"github.com/tickmesh/tickmesh/operator/backup"
 	reconcilers "github.com/tickmesh/tickmesh/operator/reconcile"
 )
 
@@ -97,7 +96,7 @@ func (s *Schedule) SetUp(manager ctrl.Manager, concurrency int) error {
 
 // scheduleOf gives the schedule that has made a backup, by its label.
 func scheduleOf(_ context.Context, object client.Object) []reconcile.Request {
-	name := object.GetLabels()[backup.LabelSchedule]
+	name := object.GetLabels()[v1alpha1.LabelSchedule]
 	if name == "" {
 		return nil
 	}

@@ -40,7 +40,8 @@ func (j *jobs) look(ctx context.Context, wanted *batchv1.Job) (*batchv1.Job, bac
 		return nil, backup.Job{State: backup.JobRunning}, nil
 	}
 	var pods corev1.PodList
-	if err := j.Client.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingLabels{labelJobName: job.Name}); err != nil {
+	// Of now: what the last pod said is taken once, when the Job has ended.
+	if err := j.Reader.List(ctx, &pods, client.InNamespace(job.Namespace), client.MatchingLabels{labelJobName: job.Name}); err != nil {
 		return nil, backup.Job{}, fmt.Errorf("list the pods of Job %s: %w", job.Name, err)
 	}
 	return job, backup.Observe(job, pods.Items), nil

@@ -23,7 +23,7 @@ func Schedule(ctx context.Context, s *Scope, schedule *v1alpha1.TickMeshBackupSc
 	}
 	j := &jobs{s, schedule}
 	var list v1alpha1.TickMeshBackupList
-	labels := client.MatchingLabels{backup.LabelSchedule: schedule.Name}
+	labels := client.MatchingLabels{v1alpha1.LabelSchedule: schedule.Name}
 	// Of now: a backup that the cache does not show yet would not count as one that runs.
 	if err := s.Reader.List(ctx, &list, client.InNamespace(schedule.Namespace), labels); err != nil {
 		return Result{}, fmt.Errorf("list backups: %w", err)
