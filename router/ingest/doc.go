@@ -46,7 +46,8 @@
 // # Reading the source
 //
 // Server.Start in server.go binds; listener.go accepts. An HTTP write goes through
-// front.serve (front.go), body.read (body.go), worker.write (piece.go) and an
+// front.serve (front.go), body.read (body.go), flight.write (piece.go) and an
 // answer in opentsdb.go, influx.go or prometheus.go. A TCP chunk goes through
-// stream.run (stream.go) into the same worker.write.
+// stream.run (stream.go) into the same flight.write. A flight is a write until its
+// answer; the worker that parses and splits it serves others by then (flight.go).
 package ingest

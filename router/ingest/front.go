@@ -37,10 +37,10 @@ type dialect struct {
 	protocol protocol
 	put      bool   // PUT is a way to say POST
 	encoding string // of bodies that do not name one
-	parse    func(request *fasthttp.RequestCtx, w *worker, body []byte) (database []byte, err error)
+	parse    func(request *fasthttp.RequestCtx, fl *flight, body []byte) (database []byte, err error)
 	// answer answers; err concerns the whole request: its body, the parser, or
 	// the Writer, in which case nothing was written.
-	answer func(request *fasthttp.RequestCtx, w *worker, r result, err error)
+	answer func(request *fasthttp.RequestCtx, fl *flight, r result, err error)
 }
 
 func newFront(base context.Context, o *Options, ws *workers, m *metrics, room *budget) *front {
@@ -159,30 +159,41 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect) {
 	start := time.Now()
 	pm := &f.metrics.protocols[d.protocol]
 	pm.bytes.Add(int64(b.sent))
-	w, err := f.workers.take(f.base)
+	fl, err := f.workers.take(f.base)
 	if err != nil {
 		d.answer(request, nil, result{}, err)
 		return
 	}
-	defer f.workers.rest(w)
+	defer f.workers.rest(fl)
 	var r result
-	var database []byte
-	if w.promise, err = promiseOf(request, content); err == nil {
-		database, err = d.parse(request, w, content)
+	if fl.promise, err = promiseOf(request, content); err == nil {
+		r, err = f.place(request, d, fl, content)
 	}
-	if err == nil {
-		timeout := f.options.Limits.WriteTimeout
-		if d.put {
-			timeout = putTimeout(request, timeout)
+	d.answer(request, fl, r, err)
+	pm.seconds.Observe(time.Since(start).Seconds())
+}
+
+// place parses a body and writes it.
+func (f *front) place(request *fasthttp.RequestCtx, d *dialect, fl *flight, content []byte) (result, error) {
+	timeout := f.options.Limits.WriteTimeout
+	if d.put {
+		timeout = putTimeout(request, timeout)
+	}
+	for {
+		database, err := d.parse(request, fl, content)
+		if err != nil {
+			return result{}, err
 		}
-		r, err = w.write(database, timeout)
-		pm.count(r)
+		r, err := fl.write(database, timeout)
+		if errors.Is(err, errParseAgain) {
+			continue
+		}
+		f.metrics.protocols[d.protocol].count(r)
 		if err != nil {
 			f.metrics.errors[errorKind(err)].Add(1)
 		}
+		return r, err
 	}
-	d.answer(request, w, r, err)
-	pm.seconds.Observe(time.Since(start).Seconds())
 }
 
 func (f *front) takeBody() *body { return f.bodies.Get().(*body) } //nolint:forcetypeassert // New makes no other

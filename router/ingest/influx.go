@@ -25,39 +25,39 @@ const (
 // missing; `rp` names a retention policy, of which there is one, and is ignored;
 // `consistency` is checked, "all" is LevelAll, and of the others none is less than a
 // majority.
-func (f *front) parseInflux1(request *fasthttp.RequestCtx, w *worker, body []byte) ([]byte, error) {
+func (f *front) parseInflux1(request *fasthttp.RequestCtx, fl *flight, body []byte) ([]byte, error) {
 	args := request.QueryArgs()
 	switch level := args.Peek("consistency"); string(bytes.ToLower(level)) {
 	case "", "any", "one", "quorum":
 	case "all":
-		w.promise.level = series.LevelAll
+		fl.promise.level = series.LevelAll
 	default:
 		return nil, fmt.Errorf("%w: invalid consistency level", errArgument)
 	}
-	return args.Peek("db"), f.parseLines(request, w, body, parse.PrecisionNs, "use n, u, ms, s, m or h")
+	return args.Peek("db"), f.parseLines(request, fl, body, parse.PrecisionNs, "use n, u, ms, s, m or h")
 }
 
 // parseInflux2 takes the body of /api/v2/write. The bucket is "database" or
 // "database/retention policy"; org and token are ignored.
-func (f *front) parseInflux2(request *fasthttp.RequestCtx, w *worker, body []byte) ([]byte, error) {
+func (f *front) parseInflux2(request *fasthttp.RequestCtx, fl *flight, body []byte) ([]byte, error) {
 	database, _, _ := bytes.Cut(request.QueryArgs().Peek("bucket"), []byte("/"))
-	return database, f.parseLines(request, w, body, parse.PrecisionNs, "use ns, us, ms or s")
+	return database, f.parseLines(request, fl, body, parse.PrecisionNs, "use ns, us, ms or s")
 }
 
 // parseTickTock takes the body of /api/write, whose unit of time is guessed from
 // each timestamp unless precision says it.
-func (f *front) parseTickTock(request *fasthttp.RequestCtx, w *worker, body []byte) ([]byte, error) {
-	return request.QueryArgs().Peek("db"), f.parseLines(request, w, body, parse.PrecisionGuess, "use ns, us, ms, s, m or h")
+func (f *front) parseTickTock(request *fasthttp.RequestCtx, fl *flight, body []byte) ([]byte, error) {
+	return request.QueryArgs().Peek("db"), f.parseLines(request, fl, body, parse.PrecisionGuess, "use ns, us, ms, s, m or h")
 }
 
-func (f *front) parseLines(request *fasthttp.RequestCtx, w *worker, body []byte, precision parse.Precision, hint string) error {
+func (f *front) parseLines(request *fasthttp.RequestCtx, fl *flight, body []byte, precision parse.Precision, hint string) error {
 	if text := request.QueryArgs().Peek("precision"); len(text) > 0 {
 		var ok bool
 		if precision, ok = parse.PrecisionOf(string(text)); !ok {
 			return fmt.Errorf("%w: invalid precision %q (%s)", errArgument, text, hint)
 		}
 	}
-	_, err := parse.Lines(&w.batch, body, parse.LineOptions{
+	_, err := parse.Lines(&fl.worker.batch, body, parse.LineOptions{
 		Limits: f.options.Limits.Line, Precision: precision, NowMs: f.options.Clock().UnixMilli(),
 	})
 	return err
@@ -107,11 +107,11 @@ func influxStatus(b *parse.Batch, err error) int {
 
 // answerLines answers a write of line protocol; fail words an answer that is no
 // success in the dialect of the path.
-func (f *front) answerLines(request *fasthttp.RequestCtx, w *worker, r result, err error, success int, fail func(status int, message string)) {
+func (f *front) answerLines(request *fasthttp.RequestCtx, fl *flight, r result, err error, success int, fail func(status int, message string)) {
 	f.setCopies(request, r)
 	var b *parse.Batch
-	if w != nil { // else err says why no worker was taken
-		b = &w.batch
+	if fl != nil { // else err says why there was no room
+		b = fl.batch()
 	}
 	if status := influxStatus(b, err); status != fasthttp.StatusNoContent {
 		fail(status, string(influxMessage(nil, b, r, err)))
@@ -121,23 +121,23 @@ func (f *front) answerLines(request *fasthttp.RequestCtx, w *worker, r result, e
 }
 
 // answerInflux1 answers as services/httpd/handler.go of InfluxDB 1.8.
-func (f *front) answerInflux1(request *fasthttp.RequestCtx, w *worker, r result, err error) {
+func (f *front) answerInflux1(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
 	request.Response.Header.Set(headerInfluxVersion, influxVersion)
-	f.answerLines(request, w, r, err, fasthttp.StatusNoContent, func(status int, message string) {
+	f.answerLines(request, fl, r, err, fasthttp.StatusNoContent, func(status int, message string) {
 		f.influxFail(request, status, message)
 	})
 }
 
 // answerTickTock is answerInflux1 with TickTock's status of success.
-func (f *front) answerTickTock(request *fasthttp.RequestCtx, w *worker, r result, err error) {
-	f.answerLines(request, w, r, err, fasthttp.StatusOK, func(status int, message string) {
+func (f *front) answerTickTock(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
+	f.answerLines(request, fl, r, err, fasthttp.StatusOK, func(status int, message string) {
 		f.influxFail(request, status, message)
 	})
 }
 
 // answerInflux2 answers as InfluxDB 2's http error encoder does.
-func (f *front) answerInflux2(request *fasthttp.RequestCtx, w *worker, r result, err error) {
-	f.answerLines(request, w, r, err, fasthttp.StatusNoContent, func(status int, message string) {
+func (f *front) answerInflux2(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
+	f.answerLines(request, fl, r, err, fasthttp.StatusNoContent, func(status int, message string) {
 		code := influx2Code(status)
 		request.Response.Header.Set("X-Platform-Error-Code", code)
 		body := appendJSONMember([]byte{'{'}, "code", code)

@@ -16,7 +16,7 @@ import (
 const contentJSON = "application/json; charset=UTF-8"
 
 // parsePut takes a JSON datapoint, an array of them, or put lines.
-func (f *front) parsePut(_ *fasthttp.RequestCtx, w *worker, body []byte) ([]byte, error) {
+func (f *front) parsePut(_ *fasthttp.RequestCtx, fl *flight, body []byte) ([]byte, error) {
 	start := 0
 	for start < len(body) && (body[start] == ' ' || body[start] == '\t' || body[start] == '\n' || body[start] == '\r') {
 		start++
@@ -25,9 +25,9 @@ func (f *front) parsePut(_ *fasthttp.RequestCtx, w *worker, body []byte) ([]byte
 		return nil, errNoContent
 	}
 	if body[start] == '{' || body[start] == '[' {
-		return nil, parse.JSON(&w.batch, body, f.options.Limits.Line)
+		return nil, parse.JSON(&fl.worker.batch, body, f.options.Limits.Line)
 	}
-	_, err := parse.Puts(&w.batch, body, parse.PutOptions{Limits: f.options.Limits.Line, PutsOnly: true})
+	_, err := parse.Puts(&fl.worker.batch, body, parse.PutOptions{Limits: f.options.Limits.Line, PutsOnly: true})
 	return nil, err
 }
 
@@ -55,7 +55,7 @@ func putTimeout(request *fasthttp.RequestCtx, timeout time.Duration) time.Durati
 // answerPut answers /api/put as OpenTSDB 2.4 does (PutDataPointRpc.java), but
 // for a write that timed out or was refused as a whole: that is 503, not 400, as
 // Telegraf and TCollector throw a batch away on 400.
-func (f *front) answerPut(request *fasthttp.RequestCtx, w *worker, r result, err error) {
+func (f *front) answerPut(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
 	args := request.QueryArgs()
 	details := args.Has("details")
 	withSummary := details || args.Has("summary")
@@ -63,8 +63,8 @@ func (f *front) answerPut(request *fasthttp.RequestCtx, w *worker, r result, err
 		f.answerPutError(request, r, err)
 		return
 	}
-	b := &w.batch
-	if err == nil && len(b.Lines) == 0 && b.ErrorsTotal == 0 {
+	b := fl.batch()
+	if err == nil && r.lines == 0 && b.ErrorsTotal == 0 {
 		respond(request, fasthttp.StatusBadRequest, contentJSON,
 			appendPutError(nil, fasthttp.StatusBadRequest, "No datapoints found in content", ""))
 		return
@@ -79,10 +79,10 @@ func (f *front) answerPut(request *fasthttp.RequestCtx, w *worker, r result, err
 	f.setCopies(request, r)
 	switch {
 	case withSummary:
-		w.text = appendPutSummary(w.text[:0], b, r, syncTimeoutMs(request) > 0, details)
-		respond(request, status, contentJSON, w.text)
+		fl.text = appendPutSummary(fl.text[:0], b, r, syncTimeoutMs(request) > 0, details)
+		respond(request, status, contentJSON, fl.text)
 	case r.refused > 0:
-		respond(request, status, contentJSON, appendPutError(w.text[:0], status, "One or more data points had errors",
+		respond(request, status, contentJSON, appendPutError(fl.text[:0], status, "One or more data points had errors",
 			`Please see the TSD logs or append "details" to the put request`))
 	default:
 		request.SetStatusCode(fasthttp.StatusNoContent)

@@ -73,7 +73,7 @@ type Limits struct {
 	BodyBytesDecodedMax  int           // of the body decompressed; default 64 MiB
 	ConnectionsMax       int           // per listener; default 10,000
 	InFlightBytesMax     int64         // of bodies and chunks being read or written, whose parsed form takes a few times that; a quarter of it for lines and replies that wait on TCP; default 128 MiB
-	WritesMax            int           // parsed and written at once, on all ports; each may hold about 1 MiB; default 128
+	WritesMax            int           // parsed and written at once, on all ports; default 256. One holds about 1 MiB while it is parsed and, if it has new series or lines that were left out, until its answer
 	HTTPReadTimeout      time.Duration // to receive one request; default 60 s
 	HTTPIdleTimeout      time.Duration // between two requests; default 3 min
 	HTTPAnswerTimeout    time.Duration // to send one answer, or one piece of a stream; default 60 s
@@ -145,7 +145,7 @@ func (o *Options) setDefaults() {
 	orDefault(&l.BodyBytesDecodedMax, 64<<20)
 	orDefault(&l.ConnectionsMax, 10_000)
 	orDefault(&l.InFlightBytesMax, 128<<20)
-	orDefault(&l.WritesMax, 128)
+	orDefault(&l.WritesMax, 256)
 	orDefault(&l.HTTPReadTimeout, time.Minute)
 	orDefault(&l.HTTPIdleTimeout, 3*time.Minute)
 	orDefault(&l.HTTPAnswerTimeout, time.Minute)

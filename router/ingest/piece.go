@@ -52,68 +52,82 @@ func pointsOf(lines []parse.Line) int {
 // write splits the parsed batch and writes it. The batch has the errors of all
 // lines that were left out, in the order of the lines. After an error the points
 // that failed may be written by the same call, made again; those that were accepted
-// before it come to no harm by that.
-func (w *worker) write(database []byte, timeout time.Duration) (result, error) {
-	b := &w.batch
-	r := result{refused: b.ErrorPoints, skipped: b.SkippedStrings}
+// before it come to no harm by that. After errParseAgain nothing was written, and the
+// call is to be made again once the input is parsed again.
+func (fl *flight) write(database []byte, timeout time.Duration) (result, error) {
+	b := &fl.worker.batch
+	r := result{lines: len(b.Lines), refused: b.ErrorPoints, skipped: b.SkippedStrings}
 	if len(b.Lines) == 0 {
 		return r, nil
 	}
+	if !fl.again {
+		fl.deadline.start(timeout)
+	}
+	err := fl.writeAll(database, &r)
+	if errors.Is(err, errParseAgain) {
+		return result{}, err
+	}
+	fl.endDeadline()
+	if err == nil && r.again > 0 {
+		err = fmt.Errorf("%w: %d points wait for theirs", series.ErrSeriesRate, r.again)
+	}
+	return r, err
+}
+
+// writeAll writes the batch piece by piece.
+func (fl *flight) writeAll(database []byte, r *result) error {
+	b := &fl.worker.batch
 	kept, total, lost := len(b.Errors), b.ErrorsTotal, b.ErrorPoints
-	w.deadline.start(timeout)
 	all := b.Lines
 	var err error
 	for rest := all; len(rest) > 0; {
 		n := pieceLines(b, rest)
 		first := len(all) - len(rest)
 		b.Lines, rest = rest[:n], rest[n:]
-		if err = w.writePiece(database, first, &r); err != nil {
+		err = fl.writePiece(database, first, n == len(all), r)
+		if fl.worker == nil || errors.Is(err, errParseAgain) {
+			return err // the batch is another flight's, or empty
+		}
+		if err != nil {
 			r.failed += pointsOf(rest)
 			break
 		}
 	}
 	b.Lines = all
-	if !w.deadline.rest() {
-		w.deadline.release()
-		w.deadline = newDeadline(w.deadline.parent)
-	}
 	if err != nil {
 		b.Errors, b.ErrorsTotal, b.ErrorPoints = b.Errors[:kept], total, lost
-		return r, err
+		return err
 	}
 	b.SortErrors()
-	if r.again > 0 {
-		return r, fmt.Errorf("%w: %d points wait for theirs", series.ErrSeriesRate, r.again)
-	}
-	return r, nil
+	return nil
 }
 
 // writePiece splits and writes the lines of the batch, of which the first one has a
-// number within the request.
-func (w *worker) writePiece(database []byte, first int, r *result) error {
+// number within the request; whole: they are all of it.
+func (fl *flight) writePiece(database []byte, first int, whole bool, r *result) error {
+	w := fl.worker
 	b := &w.batch
 	kept, total, lost := len(b.Errors), b.ErrorsTotal, b.ErrorPoints
-	frame := w.splitter.Split(b, database, w.resolver, w.generation())
+	frame := w.split(database)
 	if frame.Points == 0 {
 		r.refused += pointsOf(b.Lines)
 		return nil
 	}
-	w.promise.give(frame, first, len(b.Lines))
-	outcome, err := w.writer.Write(w.deadline, frame)
-	if errors.Is(err, series.ErrEra) {
+	if whole && fl.mayLeave() {
+		return fl.writeAlone(r)
+	}
+	fl.promise.give(frame, first, len(b.Lines))
+	outcome, err := fl.writer.Write(fl.deadline, frame)
+	if errors.Is(err, series.ErrEra) && !fl.again {
 		// The ids have been forgotten by now, so this time the keys go out.
 		b.Errors, b.ErrorsTotal, b.ErrorPoints = b.Errors[:kept], total, lost
-		frame = w.splitter.Split(b, database, w.resolver, w.generation())
-		w.promise.give(frame, first, len(b.Lines))
-		outcome, err = w.writer.Write(w.deadline, frame)
+		frame = w.split(database)
+		fl.promise.give(frame, first, len(b.Lines))
+		outcome, err = fl.writer.Write(fl.deadline, frame)
 	}
 	r.refused += pointsOf(b.Lines) - frame.Points
 	if err != nil {
-		r.failed += frame.Points
-		var copies *series.CopiesError
-		if errors.As(err, &copies) {
-			r.copies = copies.Copies
-		}
+		r.fail(frame.Points, err)
 		return err
 	}
 	left := w.splitter.Refused(b, outcome)

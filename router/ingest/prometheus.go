@@ -19,12 +19,12 @@ const (
 
 // parseRemoteWrite takes the body of /api/v1/write. `db` names a database, the
 // default one when it is missing.
-func (f *front) parseRemoteWrite(request *fasthttp.RequestCtx, w *worker, body []byte) ([]byte, error) {
+func (f *front) parseRemoteWrite(request *fasthttp.RequestCtx, fl *flight, body []byte) ([]byte, error) {
 	version, err := remoteWriteVersion(request.Request.Header.ContentType())
 	if err != nil {
 		return nil, err
 	}
-	return request.QueryArgs().Peek("db"), parse.RemoteWrite(&w.batch, body, version, f.options.Limits.Line)
+	return request.QueryArgs().Peek("db"), parse.RemoteWrite(&fl.worker.batch, body, version, f.options.Limits.Line)
 }
 
 // remoteWriteVersion reads a Content-Type. None means 1.0, as in Prometheus.
@@ -51,27 +51,29 @@ func remoteWriteVersion(contentType []byte) (parse.RemoteWriteVersion, error) {
 }
 
 // answerRemoteWrite answers with plain text; the counts are in headers.
-func (f *front) answerRemoteWrite(request *fasthttp.RequestCtx, w *worker, r result, err error) {
+func (f *front) answerRemoteWrite(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
 	header := &request.Response.Header
 	header.Set(headerSamplesWritten, strconv.Itoa(r.accepted))
 	header.Set(headerHistogramsWritten, "0")
 	header.Set(headerExemplarsWritten, "0")
 	f.setCopies(request, r)
 	const contentText = "text/plain; charset=utf-8"
-	switch {
-	case err != nil:
+	if err != nil {
 		respond(request, statusOf(err), contentText, append([]byte(messageOf(err)), '\n'))
-	case w.batch.ErrorsTotal == 0:
-		request.SetStatusCode(fasthttp.StatusNoContent)
-	default:
-		text := w.text[:0]
-		for i := range w.batch.Errors {
-			text = append(w.batch.Errors[i].AppendTo(text), '\n')
-		}
-		if more := w.batch.ErrorsTotal - len(w.batch.Errors); more > 0 {
-			text = fmt.Appendf(text, "and %d more series\n", more)
-		}
-		w.text = text
-		respond(request, fasthttp.StatusBadRequest, contentText, text)
+		return
 	}
+	b := fl.batch()
+	if b.ErrorsTotal == 0 {
+		request.SetStatusCode(fasthttp.StatusNoContent)
+		return
+	}
+	text := fl.text[:0]
+	for i := range b.Errors {
+		text = append(b.Errors[i].AppendTo(text), '\n')
+	}
+	if more := b.ErrorsTotal - len(b.Errors); more > 0 {
+		text = fmt.Appendf(text, "and %d more series\n", more)
+	}
+	fl.text = text
+	respond(request, fasthttp.StatusBadRequest, contentText, text)
 }

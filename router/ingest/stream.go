@@ -209,10 +209,10 @@ func (s *streams) writeUntilDone(a attempts) {
 	delay := s.options.TCP.RetryDelayMin
 	var end time.Time // set by the first failure
 	for {
-		w, err := s.workers.take(s.base)
+		fl, err := s.workers.take(s.base)
 		if err == nil {
-			ended := s.attempt(w, a, end)
-			s.workers.rest(w)
+			ended := s.attempt(fl, a, end)
+			s.workers.rest(fl)
 			if ended {
 				return
 			}
@@ -230,12 +230,15 @@ func (s *streams) writeUntilDone(a attempts) {
 }
 
 // attempt writes once and says whether that was the end of it.
-func (s *streams) attempt(w *worker, a attempts, end time.Time) (ended bool) {
-	if err := a.parse(&w.batch); err != nil { // what is read at once is never too large
+func (s *streams) attempt(fl *flight, a attempts, end time.Time) (ended bool) {
+	if err := a.parse(fl.batch()); err != nil { // what is read at once is never too large
 		s.log.warn("input not taken", "error", err)
 		return true
 	}
-	r, err := w.write(nil, s.options.Limits.WriteTimeout)
+	r, err := fl.write(nil, s.options.Limits.WriteTimeout)
+	if errors.Is(err, errParseAgain) {
+		return s.attempt(fl, a, end)
+	}
 	if err != nil {
 		s.metrics.errors[errorKind(err)].Add(1)
 		if retryable(err) && s.base.Err() == nil && (end.IsZero() || time.Now().Before(end)) {
@@ -245,7 +248,7 @@ func (s *streams) attempt(w *worker, a attempts, end time.Time) (ended bool) {
 		s.log.warn("points dropped: the storage did not take them", "points", r.failed+r.again, "error", err)
 	}
 	s.metrics.protocols[a.protocol].count(r)
-	a.done(&w.batch, r, err)
+	a.done(fl.batch(), r, err)
 	return true
 }
 

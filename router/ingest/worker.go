@@ -15,6 +15,7 @@ import (
 
 // result says what became of the points of one request or chunk.
 type result struct {
+	lines    int // that were parsed
 	accepted int // written
 	refused  int // bad lines, or series that storage refused
 	skipped  int // values that are text
@@ -23,20 +24,31 @@ type result struct {
 	copies   int
 }
 
-// worker is the memory of one write: the parsed batch, the splitter with its memo
-// of lines, the answer's text.
+// fail counts the points of a write that gave an error.
+func (r *result) fail(points int, err error) {
+	r.failed += points
+	var copies *series.CopiesError
+	if errors.As(err, &copies) {
+		r.copies = copies.Copies
+	}
+}
+
+// worker is the memory that parses and splits: the parsed batch, and the splitter with
+// its memo of lines.
 type worker struct {
 	resolver   split.Resolver
-	writer     Writer
 	generation func() uint64
 
 	batch    parse.Batch
 	splitter *split.Splitter
-	deadline *deadline
-	text     []byte
-
-	promise promise // of the request that is being written
 }
+
+// split encodes the parsed batch.
+func (w *worker) split(database []byte) *series.Frame {
+	return w.splitter.Split(&w.batch, database, w.resolver, w.generation())
+}
+
+func (w *worker) memoryBytes() int { return w.batch.MemoryBytes() + w.splitter.MemoryBytes() }
 
 // retryable says that an error may pass without the client's help, so that a
 // port without answers tries again.
@@ -95,15 +107,17 @@ func harmless(err error) string {
 
 // workers bounds the writes at work at once. Who waits is served in order of
 // arrival; of the workers at rest the one used last, with the warmest memory, is
-// taken first.
+// taken first. There are never more workers at work, or flights, than slots.
 type workers struct {
-	make    func() (*worker, error)
-	slots   chan struct{} // one for each write at work
-	waitMax time.Duration
+	make       func() (*worker, error)
+	makeFlight func() *flight
+	slots      chan struct{} // one for each write at work, until its answer
+	waitMax    time.Duration
 
 	mu struct {
 		sync.Mutex
 		resting []*worker
+		landed  []*flight
 		closed  bool
 	}
 }
@@ -118,10 +132,9 @@ func newWorkers(ctx context.Context, o *Options) (*workers, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 		}
-		return &worker{
-			resolver: o.Resolver, writer: o.Writer, generation: o.Generation, splitter: s, deadline: newDeadline(ctx),
-		}, nil
+		return &worker{resolver: o.Resolver, generation: o.Generation, splitter: s}, nil
 	}
+	ws.makeFlight = func() *flight { return &flight{workers: ws, writer: o.Writer, deadline: newDeadline(ctx)} }
 	first, err := ws.make() // so that wrong options show now
 	if err != nil {
 		return nil, err
@@ -130,9 +143,9 @@ func newWorkers(ctx context.Context, o *Options) (*workers, error) {
 	return ws, nil
 }
 
-// take waits for a slot, for a bounded time; errors are errWorkers or the end of
-// ctx.
-func (ws *workers) take(ctx context.Context) (*worker, error) {
+// take waits for a slot, for a bounded time, and gives a flight with a worker; errors
+// are errWorkers or the end of ctx.
+func (ws *workers) take(ctx context.Context) (*flight, error) {
 	select {
 	case ws.slots <- struct{}{}:
 	default:
@@ -141,18 +154,42 @@ func (ws *workers) take(ctx context.Context) (*worker, error) {
 		}
 	}
 	ws.mu.Lock()
-	if n := len(ws.mu.resting); n > 0 {
-		w := ws.mu.resting[n-1]
-		ws.mu.resting = ws.mu.resting[:n-1]
-		ws.mu.Unlock()
-		return w, nil
-	}
+	fl, w := pop(&ws.mu.landed), pop(&ws.mu.resting)
 	ws.mu.Unlock()
-	w, err := ws.make()
-	if err != nil {
-		<-ws.slots
+	if fl == nil {
+		fl = ws.makeFlight()
 	}
-	return w, err
+	if fl.worker = w; w != nil {
+		return fl, nil
+	}
+	if err := ws.equip(fl); err != nil {
+		ws.rest(fl)
+		return nil, err
+	}
+	return fl, nil
+}
+
+// equip gives a flight that has no worker one.
+func (ws *workers) equip(fl *flight) (err error) {
+	ws.mu.Lock()
+	fl.worker = pop(&ws.mu.resting)
+	ws.mu.Unlock()
+	if fl.worker == nil {
+		fl.worker, err = ws.make()
+	}
+	return err
+}
+
+// pop takes the last element, or nil.
+func pop[T any](stack *[]*T) *T {
+	n := len(*stack)
+	if n == 0 {
+		return nil
+	}
+	last := (*stack)[n-1]
+	(*stack)[n-1] = nil // who takes it may let it go
+	*stack = (*stack)[:n-1]
+	return last
 }
 
 func (ws *workers) wait(ctx context.Context) error {
@@ -168,40 +205,62 @@ func (ws *workers) wait(ctx context.Context) error {
 	}
 }
 
-// Bounds of what a worker at rest may hold.
+// Bounds of what is at rest.
 const (
-	restingBytesMax     = 8 << 20  // parsed and split: what a body of 1 MiB takes, some kinds of bodies aside
-	restingTextBytesMax = 64 << 10 // of its answers
+	restingMax           = 128      // workers
+	restingBytesMax      = 8 << 20  // of a worker, parsed and split: what a body of 1 MiB takes, some kinds of bodies aside
+	restingFrameBytesMax = 1 << 20  // of a flight's frames
+	restingTextBytesMax  = 64 << 10 // of a flight's answers
 )
 
-// rest gives a worker back. One that has grown goes with its memory: a short body
-// may become much, as each of a line's new series has all of its tags.
-func (ws *workers) rest(w *worker) {
-	large := w.batch.MemoryBytes()+w.splitter.MemoryBytes() > restingBytesMax
+// takeBack takes a flight's worker. One that has grown goes with its memory: a short
+// body may become much, as each of a line's new series has all of its tags.
+func (ws *workers) takeBack(fl *flight) {
+	w := fl.worker
+	fl.worker = nil
+	large := w.memoryBytes() > restingBytesMax
 	w.batch.Reset() // it owns no body
-	w.promise = promise{}
-	if cap(w.text) > restingTextBytesMax {
-		w.text = nil
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if !ws.mu.closed && !large && len(ws.mu.resting) < restingMax {
+		ws.mu.resting = append(ws.mu.resting, w)
+	}
+}
+
+// rest ends a flight.
+func (ws *workers) rest(fl *flight) {
+	if fl.worker != nil {
+		ws.takeBack(fl)
+	}
+	if fl.again { // it was given up in between
+		fl.endDeadline()
+	}
+	fl.promise = promise{}
+	if cap(fl.text) > restingTextBytesMax {
+		fl.text = nil
+	}
+	if fl.encoded.MemoryBytes() > restingFrameBytesMax {
+		fl.encoded = split.Encoded{}
 	}
 	ws.mu.Lock()
-	keep := !ws.mu.closed && !large
+	keep := !ws.mu.closed
 	if keep {
-		ws.mu.resting = append(ws.mu.resting, w)
+		ws.mu.landed = append(ws.mu.landed, fl)
 	}
 	ws.mu.Unlock()
 	if !keep {
-		w.deadline.release()
+		fl.deadline.release()
 	}
 	<-ws.slots
 }
 
-// close lets go of the workers at rest, and of the others as they come to rest.
+// close lets go of what is at rest, and of the others as they come to rest.
 func (ws *workers) close() {
 	ws.mu.Lock()
-	resting := ws.mu.resting
-	ws.mu.resting, ws.mu.closed = nil, true
+	landed := ws.mu.landed
+	ws.mu.resting, ws.mu.landed, ws.mu.closed = nil, nil, true
 	ws.mu.Unlock()
-	for _, w := range resting {
-		w.deadline.release()
+	for _, fl := range landed {
+		fl.deadline.release()
 	}
 }

@@ -1,6 +1,7 @@
 package split
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -180,6 +181,8 @@ func TestSplitAgainstKeys(t *testing.T) {
 		}
 		n := newNode(shards)
 		epoch := uint64(0)
+		var moved [2]Encoded
+		var copies [2][][]byte // of the moved frames
 		for range rapid.IntRange(1, 8).Draw(t, "batches") {
 			body, parser := drawBody(t)
 			database := rapid.SampledFrom([]string{"", "db"}).Draw(t, "database")
@@ -190,8 +193,20 @@ func TestSplitAgainstKeys(t *testing.T) {
 			want, failed := expected(&b, database, limits)
 			failed += b.ErrorsTotal
 			frame := s.Split(&b, []byte(database), n, epoch)
+			if i := rapid.IntRange(-2, 1).Draw(t, "move to"); i >= 0 {
+				s.Move(&moved[i])
+				frame, copies[i] = moved[i].Frame(), batches(moved[i].Frame())
+			}
+			for i := range moved {
+				if !slices.EqualFunc(copies[i], batches(moved[i].Frame()), bytes.Equal) {
+					t.Fatalf("%q: the frame that was moved to %d has changed", body, i)
+				}
+			}
 			if got := n.decode(t, frame); !sameSamples(got, want) {
 				t.Fatalf("%q: got %v, want %v", body, got, want)
+			}
+			if defines := len(n.unknown(want)) > 0; s.Defines() != defines {
+				t.Fatalf("%q: the frame defines series: %v, want %v", body, s.Defines(), defines)
 			}
 			if b.ErrorsTotal != failed {
 				t.Fatalf("%q: %d errors, want %d", body, b.ErrorsTotal, failed)
@@ -203,6 +218,24 @@ func TestSplitAgainstKeys(t *testing.T) {
 			}
 		}
 	})
+}
+
+// batches gives copies of a frame's batches, with their shards in front.
+func batches(frame *series.Frame) (copies [][]byte) {
+	for _, part := range frame.Parts {
+		copies = append(copies, append([]byte{byte(part.Shard), byte(part.Shard >> 8)}, part.Batch...))
+	}
+	return copies
+}
+
+// unknown gives those of the samples' keys that have no id.
+func (n *node) unknown(samples map[string][]sample) (keys []string) {
+	for key := range samples {
+		if _, known := n.refs[key]; !known {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // checkRefusals lets the node take some definitions and refuse the others.

@@ -1,0 +1,85 @@
+package ingest
+
+import (
+	"errors"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/parse"
+	"github.com/tickmesh/tickmesh/router/split"
+)
+
+// flight is one write from its parsing to its answer. It needs a worker only while it
+// is parsed and split, which takes microseconds; the answer takes as long as disks and
+// networks do. So it gives its worker back before it waits, wherever nothing of the
+// worker can be asked for any more. A few workers, whose memory the processors' caches
+// hold and whose memos know all lines, then serve all.
+type flight struct {
+	workers *workers
+	worker  *worker // nil: given back
+	writer  Writer
+
+	promise  promise
+	deadline *deadline
+	encoded  split.Encoded // the frame, once the worker is given back
+	// again: the worker was given back, but the input has to be parsed and split once
+	// more. Until that is written the deadline goes on.
+	again bool
+
+	text    []byte      // of the answer
+	nothing parse.Batch // see batch
+}
+
+// errParseAgain asks the caller of flight.write to parse the same input again, into the
+// worker that the flight has by now, and to call it once more. It does not come twice
+// for one input.
+var errParseAgain = errors.New("the ids of this input have been forgotten: it is to be parsed again")
+
+// batch gives the parsed batch with the errors of the lines that were left out. Without
+// a worker it is empty: none was.
+func (fl *flight) batch() *parse.Batch {
+	if fl.worker == nil {
+		return &fl.nothing
+	}
+	return &fl.worker.batch
+}
+
+// mayLeave says that the batch, which was split as a whole, is not needed for the answer: no line
+// was left out, no series can be refused, and there is no command to be answered.
+func (fl *flight) mayLeave() bool {
+	b := &fl.worker.batch
+	return !fl.again && b.ErrorsTotal == 0 && len(b.Commands) == 0 && !fl.worker.splitter.Defines()
+}
+
+// writeAlone gives the worker back and writes the frame that it has split, which is the
+// whole batch. The ids of another era need the worker, and the input, again.
+func (fl *flight) writeAlone(r *result) error {
+	lines := len(fl.worker.batch.Lines)
+	fl.worker.splitter.Move(&fl.encoded)
+	fl.workers.takeBack(fl)
+	frame := fl.encoded.Frame()
+	fl.promise.give(frame, 0, lines)
+	outcome, err := fl.writer.Write(fl.deadline, frame)
+	if errors.Is(err, series.ErrEra) {
+		if err := fl.workers.equip(fl); err != nil {
+			r.failed += frame.Points
+			return err
+		}
+		fl.again = true
+		return errParseAgain
+	}
+	if err != nil {
+		r.fail(frame.Points, err)
+		return err
+	}
+	r.accepted, r.copies = frame.Points, outcome.Copies
+	return nil
+}
+
+// endDeadline says that the write is over.
+func (fl *flight) endDeadline() {
+	fl.again = false
+	if !fl.deadline.rest() {
+		fl.deadline.release()
+		fl.deadline = newDeadline(fl.deadline.parent)
+	}
+}
