@@ -15,8 +15,8 @@ import (
 const behindWait = 500 * time.Millisecond
 
 // Behind gives the shards of which this node is a voter and has not caught up: it knows
-// no leader, or has not applied what it knew to be committed when it was asked, nor
-// within half a second. It is empty when the node is stopped.
+// no leader, or has not applied what it or its leader knew to be committed when it was
+// asked, nor within half a second. It is empty when the node is stopped.
 func (n *Node) Behind() (behind []uint16) {
 	if n.loop.allLone() {
 		return nil
@@ -30,8 +30,8 @@ func (n *Node) Behind() (behind []uint16) {
 			}
 			if status.Leader == "" || status.Installing {
 				behind = append(behind, shard)
-			} else if status.Role == shardmap.Full && n.Applied(shard) < status.Commit {
-				committed[shard] = status.Commit
+			} else if index := max(status.Commit, status.Told); status.Role == shardmap.Full && n.Applied(shard) < index {
+				committed[shard] = index
 			}
 		}
 	})

@@ -50,6 +50,7 @@ type group struct {
 	backlog      []sized // given out and not applied yet, by index
 	backlogBytes int
 
+	told       toldCommit
 	elapsed    int // ticks since the leader was heard, as a follower
 	timeout    int // of elapsed, for a campaign
 	hurries    int // campaigns that follow soon after a leader's loss
@@ -67,6 +68,20 @@ type group struct {
 	ownDurable uint64
 	trim       uint64 // entries up to here are needed by nobody, says the leader
 	strangers  []stranger
+}
+
+// toldCommit is what a leader has said is committed, which may be more than a follower
+// has in its log yet.
+type toldCommit struct{ term, index uint64 }
+
+// hear takes what the leader of a term has said.
+func (t *toldCommit) hear(term, index uint64) {
+	switch {
+	case term > t.term:
+		*t = toldCommit{term, index}
+	case term == t.term:
+		t.index = max(t.index, index)
+	}
 }
 
 type proposal struct {

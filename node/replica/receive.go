@@ -40,6 +40,9 @@ func (h *Host) take(g *group, m *message) {
 	if fromLeader && m.term >= g.term && g.state != raft.StateLeader {
 		g.elapsed = 0
 	}
+	if m.kind == typeApp {
+		g.told.hear(m.term, m.commit)
+	}
 	switch m.kind {
 	case typeQuiet:
 		h.takeQuiet(g, m)

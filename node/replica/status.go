@@ -17,6 +17,7 @@ type GroupStatus struct {
 	Fault         error // not nil: the replica has stopped and has to be replaced
 	Term          uint64
 	Commit        uint64
+	Told          uint64 // the leader of this term has said that entries up to here are committed; as a follower
 	Handed        uint64 // given out as Committed
 	Applied       uint64
 	Last          uint64 // entry in the log
@@ -53,6 +54,9 @@ func (h *Host) Status(shard uint16) (GroupStatus, error) {
 		Term: g.term, Commit: g.commit, Handed: g.handed, Applied: g.applied, Last: g.log.last, LastTerm: g.log.lastTerm(), Truncated: g.log.truncated,
 		Trim: g.trim, Installing: g.installing != nil, Transferring: g.transferee != raft.None,
 		Configuration: g.config.clone(),
+	}
+	if g.told.term == g.term && !s.Leads {
+		s.Told = g.told.index
 	}
 	switch at, known := h.findPeer(s.Leader); {
 	case s.Leads:

@@ -1,0 +1,45 @@
+package replica
+
+import "testing"
+
+// TestToldCommit: a follower whose log lacks what its leader has committed knows that it
+// does, until somebody else leads.
+func TestToldCommit(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	w.fresh(0, members(full, full, full))
+	leader := w.untilLed(0)
+	w.until("all to know the leader", func() bool {
+		for _, n := range w.nodes {
+			if n.host.group(0).lead != leader.host.group(0).lead {
+				return false
+			}
+		}
+		return true
+	})
+	for _, n := range w.nodes {
+		if n == leader {
+			continue
+		}
+		g := n.host.group(0)
+		last, term := g.log.last, g.term
+		told := func(term, commit uint64) uint64 {
+			n.host.take(g, &message{kind: typeApp, to: g.replica.RaftID, from: g.lead, term: term, logTerm: term, index: last + 50, commit: commit})
+			s, err := n.host.Status(0)
+			if err != nil || s.Commit > last {
+				t.Fatal(s.Commit, last, err)
+			}
+			return s.Told
+		}
+		for _, step := range []struct{ term, commit, want uint64 }{
+			{term, last + 40, last + 40}, {term, last + 30, last + 40}, {term - 1, last + 60, last + 40},
+		} {
+			if got := told(step.term, step.commit); got != step.want {
+				t.Errorf("%d is told in term %d, want %d", got, step.term, step.want)
+			}
+		}
+		if g.term++; told(g.term-1, last+70) != 0 { // somebody else leads by now
+			t.Error("what a leader that is gone has said counts")
+		}
+		return
+	}
+}
