@@ -14,6 +14,8 @@ var (
 	ErrDrainCopies = errors.New("there is no other place for its copies")   // shards would have fewer copies, or could not leave
 	ErrDrainSpace  = errors.New("the other nodes have too little space")    // a node would be fuller than UsedShareMax
 	ErrDrainStuck  = errors.New("the shards' groups cannot change members") // a majority, or who has the data, is not live
+	// ErrDrainWitness: with two copies and no witness a shard stands still when a node is lost.
+	ErrDrainWitness = errors.New("there is no other place for its witnesses, without which no node may be lost")
 )
 
 // DrainError says why a drain is refused.
@@ -93,27 +95,30 @@ func (r *Rates) seconds(moves []Move, senders, movesMax int) int64 {
 
 // Simulate forecasts what placement does from a state, if nothing else happens: every
 // group that can change reaches what is intended. The state's map must be there.
+//
+// It makes all steps of a plan, which are Limits.MovesMax moves at most, before it plans
+// again, where the loop plans after each. How many copies and witnesses nodes end with comes
+// out the same; which of several equal shards is moved, and to which of several equal
+// nodes, may not, and seldom there is a move more or less.
 func Simulate(s State, l Limits, r Rates) Forecast {
 	m := s.Map.Clone()
 	s.Map = &m
 	var f Forecast
 	senders := s.holders()
+	p := newPlaces(&s, &l)
 	for budget := simulationSteps * len(m.Rows); budget > 0; {
-		budget = intend(s, l, budget)
-		p := newPlaces(&s, &l)
-		t := &targets{places: p}
-		reached := false
-		for shard, row := range m.Rows {
-			if row.Intended == nil || !t.able(&row) || slices.ContainsFunc(row.Intended, func(m Member) bool { return !isMember(row, m) && !p.live(m) }) {
-				continue
-			}
-			f.add(uint16(shard), row, r)
-			m.Rows[shard], _ = row.Settled(row.Intended)
-			reached = true
+		t := newTargets(&m, p)
+		t.compute(true)
+		steps := t.steps(l.MovesMax)
+		for _, step := range steps {
+			row := &m.Rows[step.Shard]
+			*row = row.WithIntended(step.Intended)
 		}
-		if !reached {
+		reached := f.reach(&m, t, r)
+		if !reached && len(steps) == 0 {
 			break
 		}
+		budget -= max(len(steps), 1)
 	}
 	f.Result = m
 	for _, row := range m.Rows {
@@ -121,6 +126,20 @@ func Simulate(s State, l Limits, r Rates) Forecast {
 	}
 	f.Seconds = r.seconds(f.Moves, senders, l.MovesMax)
 	return f
+}
+
+// reach lets every group that can reach what is intended do so, and says whether one did.
+func (f *Forecast) reach(m *Map, t *targets, r Rates) bool {
+	reached := false
+	for shard, row := range m.Rows {
+		if row.Intended == nil || !t.able(&row) || slices.ContainsFunc(row.Intended, func(m Member) bool { return !isMember(row, m) && !t.live(m) }) {
+			continue
+		}
+		f.add(uint16(shard), row, r)
+		m.Rows[shard], _ = row.Settled(row.Intended)
+		reached = true
+	}
+	return reached
 }
 
 // holders counts the live nodes that have data.
@@ -138,20 +157,6 @@ func (s *State) holders() int {
 
 // simulationSteps bounds the steps of each row on its way.
 const simulationSteps = 16
-
-// intend makes steps in the map, planning anew after each, as the loop does.
-func intend(s State, l Limits, budget int) int {
-	for budget > 0 {
-		steps := Plan(s, l)
-		if len(steps) == 0 || steps[0].Kind != StepIntend {
-			return budget
-		}
-		row := &s.Map.Rows[steps[0].Shard]
-		*row = row.WithIntended(steps[0].Intended)
-		budget--
-	}
-	return budget
-}
 
 func isMember(row Row, m Member) bool {
 	return slices.ContainsFunc(row.Members, func(is Member) bool { return is.SameReplica(m) && is.Role.Votes() })
@@ -181,8 +186,8 @@ func (f *Forecast) count(row Row, replication int) {
 	f.WithoutWitness += oneIf(replication == 2 && witnesses == 0)
 }
 
-// CheckDrain forecasts a drain of nodes, and refuses one that would lose copies or
-// space. Errors: *DrainError.
+// CheckDrain forecasts a drain of nodes, and refuses one that would lose copies,
+// witnesses or space. Errors: *DrainError.
 func CheckDrain(s State, l Limits, r Rates, nodes ...string) (Forecast, error) {
 	if s.Map == nil {
 		return Forecast{}, &DrainError{Kind: ErrDrainNode, Nodes: nodes}
@@ -201,13 +206,16 @@ func CheckDrain(s State, l Limits, r Rates, nodes ...string) (Forecast, error) {
 	before := s.Map
 	s.Desired = desired
 	f := Simulate(s, l, r)
-	var left, stuck []uint16
+	var left, stuck, bare []uint16
 	p := newPlaces(&s, &l)
 	t := &targets{places: p}
 	for shard, row := range f.Result.Rows {
 		on := slices.ContainsFunc(row.Members, func(m Member) bool { return slices.Contains(nodes, m.Node) })
 		switch {
 		case !on && fullsOf(row) >= min(fullsOf(before.Rows[shard]), before.Settings.Replication):
+			if had := before.Rows[shard]; before.Settings.Replication == 2 && !hasWitness(row.Members) && (hasWitness(had.Members) || hasWitness(had.Intended)) {
+				bare = append(bare, uint16(shard))
+			}
 		case !t.able(&before.Rows[shard]):
 			stuck = append(stuck, uint16(shard))
 		default:
@@ -219,6 +227,8 @@ func CheckDrain(s State, l Limits, r Rates, nodes ...string) (Forecast, error) {
 		return f, &DrainError{ErrDrainStuck, nodes, stuck}
 	case len(left) > 0:
 		return f, &DrainError{ErrDrainCopies, nodes, left}
+	case len(bare) > 0:
+		return f, &DrainError{ErrDrainWitness, nodes, bare}
 	}
 	if full := overfilled(s, l, f); len(full) > 0 {
 		return f, &DrainError{ErrDrainSpace, full, nil}
@@ -232,6 +242,10 @@ func fullsOf(row Row) int {
 		fulls += oneIf(m.Role == Full)
 	}
 	return fulls
+}
+
+func hasWitness(members []Member) bool {
+	return slices.ContainsFunc(members, func(m Member) bool { return m.Role == Witness })
 }
 
 // overfilled gives the nodes that would be fuller than allowed. What leaves a node is

@@ -81,6 +81,15 @@ func nodesOf(s *State) map[string]bool {
 	return ids
 }
 
+// numbersOf gives the numbers of members' nodes, in their order.
+func (p *places) numbersOf(members []Member) []int {
+	nodes := make([]int, len(members))
+	for i, m := range members {
+		nodes[i] = p.byID[m.Node]
+	}
+	return nodes
+}
+
 func overfull(n NodeInfo, shareMax float64) bool {
 	return n.CapacityBytes > 0 && shareMax > 0 && float64(n.UsedBytes) > shareMax*float64(n.CapacityBytes)
 }

@@ -14,7 +14,8 @@ import (
 // witness too; in distinct zones where possible; on nodes that are wanted, and not
 // dead for longer than ReplaceAfterMs; evenly, within one shard for each of the two
 // roles. A replica that should go but cannot be replaced stays. A row whose group
-// could not change its configuration is left alone.
+// could not change its configuration is left alone, and no step leads a group from a
+// live majority to none: what would waits until nodes are back or replaced.
 func Plan(s State, l Limits) []Step {
 	p := newPlaces(&s, &l)
 	if s.Map == nil {
@@ -73,8 +74,7 @@ func (t *targets) moveOf(shard int) (move, bool) {
 	if !w.able {
 		return move{}, false
 	}
-	wanted := t.members(w)
-	next := t.towards(w, wanted)
+	next := t.nextAim(w)
 	if next == nil || sameMembers(next, w.row.Target()) {
 		return move{}, false
 	}
@@ -90,6 +90,38 @@ func (t *targets) moveOf(shard int) (move, bool) {
 		live += oneIf(member.Role == Full && t.live(member))
 	}
 	return move{shard, next, reason, w.row.Intended != nil, live, reason == ReasonBalance}, true
+}
+
+// nextAim gives what a row should aim at next; nil: what it aims at. No aim is one that
+// leaves the group without a live majority: a witness that is to make way stays while
+// another voter is dead, and a move that began before that is called off.
+func (t *targets) nextAim(w *wish) []Member {
+	next := t.towards(w, t.members(w))
+	if next != nil && t.sustained(w.row, next) {
+		return next
+	}
+	if target := w.row.Target(); t.sustained(w.row, target) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(w.row.Members), func(m Member) bool { return !m.Role.Votes() })
+}
+
+// sustained says whether a row's group, once it has such members, could go on with those
+// that are live. One that has no vote yet gets none before it is live and has caught up.
+func (p *places) sustained(row *Row, members []Member) bool {
+	voters, live, full := 0, 0, false
+	for _, m := range members {
+		if !m.Role.Votes() {
+			continue
+		}
+		voters++
+		comes := !isMember(*row, m) && p.awaited(m)
+		if comes || p.live(m) {
+			live++
+			full = full || m.Role == Full
+		}
+	}
+	return full && 2*live > voters
 }
 
 // towards gives what a row should aim at next on its way to the wanted members. A

@@ -8,8 +8,9 @@ const none = -1
 // wish is what planning wants of one row.
 type wish struct {
 	row     *Row
-	able    bool // a majority of its voters and a full one are live: it can change
-	pinned  bool // on its way to where it should be: not moved for balance
+	at      []int // nodes of the row's members, in their order
+	able    bool  // a majority of its voters and a full one are live: it can change
+	pinned  bool  // on its way to where it should be: not moved for balance
 	fulls   []int
 	witness int // none: without
 	reason  Reason
@@ -71,7 +72,7 @@ func (t *targets) compute(exists bool) {
 // begin gives a row's wish before anything is mended. A row that cannot change
 // keeps what it has.
 func (t *targets) begin(row *Row) wish {
-	w := wish{row: row, able: t.able(row), witness: none}
+	w := wish{row: row, at: t.numbersOf(row.Members), able: t.able(row), witness: none}
 	for _, member := range row.Target() {
 		if member.Role == Full && (!w.able || t.good(row, member)) {
 			w.fulls = append(w.fulls, t.byID[member.Node])
@@ -85,20 +86,7 @@ func (t *targets) begin(row *Row) wish {
 
 // able says whether a row's group can change its configuration, with someone live
 // who has all the data.
-func (t *targets) able(row *Row) bool {
-	voters, live, full := 0, 0, false
-	for _, member := range row.Members {
-		if !member.Role.Votes() {
-			continue
-		}
-		voters++
-		if t.live(member) {
-			live++
-			full = full || member.Role == Full
-		}
-	}
-	return full && 2*live > voters
-}
+func (t *targets) able(row *Row) bool { return t.sustained(row, row.Members) }
 
 // good says whether a member that the row has or intends needs no replacement.
 func (t *targets) good(row *Row, m Member) bool {
@@ -197,9 +185,13 @@ const (
 // moveCost tells what it costs to give the node a role in the row.
 func (t *targets) moveCost(w *wish, node int, role Role) int {
 	cost := costMove
-	for _, member := range w.row.Members {
+	for i, at := range w.at {
+		if at != node {
+			continue
+		}
+		member := w.row.Members[i]
 		switch {
-		case t.byID[member.Node] != node || !t.present(member):
+		case !t.present(member):
 		case member.Role == role:
 			return costFree
 		case !w.row.madeAs(member.as(role)):

@@ -157,6 +157,9 @@ func (w *world) checkIntended(s Step) {
 			fullsAfter++
 		}
 	}
+	if !w.sustained(row.WithIntended(s.Intended)) {
+		w.t.Fatalf("a step leaves no live majority: %+v\nof row %+v", s, row)
+	}
 	if fullsAfter < min(liveBefore, w.state.Map.Settings.Replication) {
 		w.t.Fatalf("a step gives up copies: %+v\nof row %+v", s, row)
 	}

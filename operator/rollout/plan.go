@@ -1,14 +1,8 @@
 package rollout
 
 import (
-	"errors"
-
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
-
-// ErrWitness refuses a drain that would take away the witnesses of shards. A
-// *shardmap.DrainError wraps it.
-var ErrWitness = errors.New("there is no other place for its witnesses, without which no node may be lost")
 
 // ActionKind says what an Action does.
 type ActionKind string

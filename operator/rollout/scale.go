@@ -101,10 +101,7 @@ func (d *decision) checkDrain(fresh []string) error {
 	state := d.State
 	state.Desired = d.desired
 	check := func(nodes []string) error {
-		forecast, err := shardmap.CheckDrain(state, d.Limits, d.rates(), nodes...)
-		if err == nil {
-			err = d.keepsWitnesses(&forecast.Result, nodes)
-		}
+		_, err := shardmap.CheckDrain(state, d.Limits, d.rates(), nodes...)
 		return err
 	}
 	begun := d.begun()
@@ -116,25 +113,6 @@ func (d *decision) checkDrain(fresh []string) error {
 		err = check(fresh)
 	}
 	return err
-}
-
-// keepsWitnesses refuses a drain after which shards would have two voters, of which none
-// may be lost.
-func (d *decision) keepsWitnesses(after *shardmap.Map, nodes []string) error {
-	var lose []uint16
-	for shard := range after.Rows {
-		if hasWitness(d.State.Map.Rows[shard].Target()) && !hasWitness(after.Rows[shard].Members) {
-			lose = append(lose, uint16(shard))
-		}
-	}
-	if len(lose) == 0 {
-		return nil
-	}
-	return &shardmap.DrainError{Kind: ErrWitness, Nodes: nodes, Shards: lose}
-}
-
-func hasWitness(members []shardmap.Member) bool {
-	return slices.ContainsFunc(members, func(m shardmap.Member) bool { return m.Role == shardmap.Witness })
 }
 
 // begun gives the nodes that are being drained and are not empty yet.
