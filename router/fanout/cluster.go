@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/transport"
@@ -22,10 +20,10 @@ type Cluster struct {
 	resolver *resolve.Resolver
 	metrics  *metrics
 	sessions sessions
-	writes   *semaphore.Weighted // frames in flight
-	bytes    *semaphore.Weighted // of frames in flight
-	sequence atomic.Uint64       // of the last attempt
-	buffers  transport.Buffers   // for requests
+	writes   room              // for frames in flight
+	waiting  room              // for those of them that wait for every full voter
+	sequence atomic.Uint64     // of the last attempt
+	buffers  transport.Buffers // for requests
 
 	current atomic.Pointer[view]
 	leaders [shardmap.ShardsMax]atomic.Pointer[string] // by shard: the node that is guessed to lead
@@ -40,7 +38,9 @@ func New(o Options) *Cluster {
 	o.setDefaults()
 	c := &Cluster{
 		options: o, resolver: resolve.New(shardmap.ShardsMax, o.Limits.ResolverBytesMax),
-		writes: semaphore.NewWeighted(int64(o.Limits.WritesMax)), bytes: semaphore.NewWeighted(o.Limits.WriteBytesMax),
+		writes: newRoom(o.Limits.WritesMax, o.Limits.WriteBytesMax),
+		// Of a stream, too, others have half.
+		waiting: newRoom(o.Limits.WritesMax/2, min(o.Limits.WriteBytesMax, o.Limits.StreamBytesMax)/2),
 	}
 	c.current.Store(&view{nodes: map[string]*node{}})
 	c.metrics = newMetrics(o.Registerer, c)

@@ -77,6 +77,7 @@ type fakeNode struct {
 	address  string
 	hung     atomic.Bool // scans and writes do not begin
 	frozen   atomic.Bool // the process is stopped: its connections live and nothing comes
+	waits    atomic.Bool // writes of level all wait for a full voter that does not come
 	served   atomic.Int64
 	stop     func()
 	onChunk  func()                                 // before each chunk of a scan; nil: nothing
@@ -287,6 +288,10 @@ func (n *fakeNode) writeFrame(ctx context.Context, frame *series.Frame) ([]wire.
 	}
 	if n.write != nil {
 		return n.write(frame), nil
+	}
+	if n.waits.Load() && frame.Level == series.LevelAll {
+		<-ctx.Done()
+		return nil, ctx.Err()
 	}
 	outcomes := make([]wire.PartOutcome, len(frame.Parts))
 	for i := range frame.Parts {

@@ -177,6 +177,42 @@ func TestTooFewCopies(t *testing.T) {
 	}
 }
 
+// However many writes of level all wait for a full voter that is away, there is room for
+// others.
+func TestLevelAllLeavesRoom(t *testing.T) {
+	w := newWorld(t, 1, testShards)
+	limits := patient()
+	limits.WritesMax = 8
+	c := w.open(limits)
+	w.nodes[0].waits.Store(true)
+	const waiting = 20
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, waiting)
+	for range waiting {
+		go func() {
+			frame := frameOfAll()
+			frame.Level = series.LevelAll
+			_, err := c.Write(ctx, frame)
+			ended <- err
+		}()
+	}
+	eventually(t, "writes of level all", func() bool { return valueOf(t, c.metrics.attempts) >= 4 })
+	for range 20 {
+		bounded, stop := context.WithTimeout(ctx, waitBound/2)
+		_, err := c.Write(bounded, frameOfAll())
+		stop()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	for range waiting {
+		if err := <-ended; err == nil {
+			t.Error("a write of level all has all copies")
+		}
+	}
+}
+
 // Of two nodes that say that they lead, the one of the later era does, then the one of the
 // later term.
 func TestTermsOnlyGrow(t *testing.T) {

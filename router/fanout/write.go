@@ -7,8 +7,6 @@ import (
 	"math"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
@@ -48,7 +46,7 @@ func (c *Cluster) write(ctx context.Context, frame *series.Frame, start time.Tim
 	if err != nil {
 		return series.Outcome{}, err
 	}
-	release, err := c.admit(ctx, bytes, deadline)
+	release, err := c.admit(ctx, frame.Level, bytes, deadline)
 	if err != nil {
 		return series.Outcome{}, err
 	}
@@ -62,29 +60,27 @@ func (c *Cluster) write(ctx context.Context, frame *series.Frame, start time.Tim
 	return w.run(ctx)
 }
 
-// admit waits for room for a frame. Errors: series.ErrOverloaded.
-func (c *Cluster) admit(ctx context.Context, bytes int64, deadline time.Time) (release func(), err error) {
-	bytes = min(bytes, c.options.Limits.WriteBytesMax)
-	if err := acquire(ctx, c.writes, 1, deadline); err != nil {
-		return nil, fmt.Errorf("%w: %d frames are in flight: %w", series.ErrOverloaded, c.options.Limits.WritesMax, err)
+// admit waits for room for a frame. One of level all may wait long for a full voter that is
+// away, so such frames never have more than half of the room, and do not wait long for that.
+// Errors: series.ErrOverloaded.
+func (c *Cluster) admit(ctx context.Context, level series.Level, bytes int64, deadline time.Time) (release func(), err error) {
+	if level != series.LevelAll {
+		return c.writes.enter(ctx, bytes, deadline)
 	}
-	if err := acquire(ctx, c.bytes, bytes, deadline); err != nil {
-		c.writes.Release(1)
-		return nil, fmt.Errorf("%w: %d bytes of frames are in flight: %w", series.ErrOverloaded, c.options.Limits.WriteBytesMax, err)
+	soon := time.Now().Add(c.options.Limits.Patience)
+	if soon.After(deadline) {
+		soon = deadline
 	}
-	return func() {
-		c.bytes.Release(bytes)
-		c.writes.Release(1)
-	}, nil
-}
-
-func acquire(ctx context.Context, s *semaphore.Weighted, n int64, deadline time.Time) error {
-	if s.TryAcquire(n) {
-		return nil
+	leave, err := c.waiting.enter(ctx, bytes, soon)
+	if err != nil {
+		return nil, fmt.Errorf("of level all: %w", err)
 	}
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	return s.Acquire(ctx, n)
+	done, err := c.writes.enter(ctx, bytes, deadline)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return func() { done(); leave() }, nil
 }
 
 // part is what is known of one part of a frame.
