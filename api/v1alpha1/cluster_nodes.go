@@ -49,9 +49,9 @@ type ZonesSpec struct {
 	// +kubebuilder:validation:MaxLength=317
 	// +optional
 	TopologyKey string `json:"topologyKey,omitempty"`
-	// Rather leave a node unscheduled than put two nodes on one machine, or spread them
-	// unevenly over zones; every machine then needs the label. Default: false, both are
-	// preferred only.
+	// Rather leave a node unscheduled than spread nodes unevenly over zones; every machine
+	// then needs the label. Two nodes are never on one machine. Default: false, an even
+	// spread is preferred only.
 	// +optional
 	Required bool `json:"required,omitempty"`
 }

@@ -29,7 +29,9 @@ func NodeStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 	nodes := &c.Spec.Nodes
 	p := pod{
 		component: ComponentNode, placement: nodes.Placement, graceSecs: nodeGraceSeconds, stays: true,
-		spread: spread{machinesRequired: nodes.Zones.Required, zonesRequired: nodes.Zones.Required, topologyKey: nodes.Zones.TopologyKey},
+		// Two nodes on one machine would be lost together. A volume may bind a pod to its
+		// machine for ever, so that it would stay there when there is another one again.
+		spread: spread{machinesRequired: true, zonesRequired: nodes.Zones.Required, topologyKey: nodes.Zones.TopologyKey},
 		container: corev1.Container{
 			Args: nodeArguments(c, f), Env: []corev1.EnvVar{envPodName()}, Resources: nodes.Resources,
 			Ports:        []corev1.ContainerPort{containerPort("rpc", PortNodeRPC), containerPort("http-metrics", PortNodeHTTP)},
