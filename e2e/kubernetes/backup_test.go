@@ -14,10 +14,17 @@ import (
 // restores: all that was acknowledged must be there.
 func (s *stage) backup() {
 	s.phase("a backup while clients write, verified", func(ctx context.Context) error {
-		if err := s.apply(ctx, "backup-volume.yaml"); err != nil {
+		if err := s.apply(ctx, "backup-volume.yaml", ""); err != nil {
 			return err
 		}
-		return s.complete(ctx, "backup-first.yaml", "tickmeshbackup/first")
+		return s.complete(ctx, "backup-first.yaml", "", "tickmeshbackup/first")
+	})
+	s.phase("a backup to S3-compatible storage, verified", func(ctx context.Context) error {
+		endpoint, err := s.startStorage(ctx)
+		if err != nil {
+			return err
+		}
+		return s.complete(ctx, "backup-s3.yaml", endpoint, "tickmeshbackup/elsewhere")
 	})
 	l := s.load
 	s.phase("clients stop, an incremental backup", func(ctx context.Context) error {
@@ -29,7 +36,7 @@ func (s *stage) backup() {
 		if err := l.check(ctx); err != nil {
 			return err
 		}
-		return s.complete(ctx, "backup-second.yaml", "tickmeshbackup/second")
+		return s.complete(ctx, "backup-second.yaml", "", "tickmeshbackup/second")
 	})
 	s.phase("everything is deleted, with its volumes", func(ctx context.Context) error {
 		if err := s.helm(ctx, "uninstall", release, "--wait"); err != nil {
@@ -46,25 +53,26 @@ func (s *stage) backup() {
 		if err := l.findDoor(ctx); err != nil {
 			return err
 		}
-		if err := s.complete(ctx, "restore.yaml", "tickmeshrestore/again"); err != nil {
+		if err := s.complete(ctx, "restore.yaml", "", "tickmeshrestore/again"); err != nil {
 			return err
 		}
 		return l.check(ctx)
 	})
 }
 
-func (s *stage) apply(ctx context.Context, file string) error {
+// apply creates the objects of a manifest, in which ENDPOINT stands for an address.
+func (s *stage) apply(ctx context.Context, file, endpoint string) error {
 	text, err := os.ReadFile(filepath.Join("testdata", file))
 	if err != nil {
 		return err
 	}
-	return s.rack.Apply(ctx, string(text))
+	return s.rack.Apply(ctx, strings.ReplaceAll(string(text), "ENDPOINT", endpoint))
 }
 
 // complete makes a backup or a restore, and waits until it is complete. It does not wait
 // for one that has failed.
-func (s *stage) complete(ctx context.Context, file, object string) error {
-	if err := s.apply(ctx, file); err != nil {
+func (s *stage) complete(ctx context.Context, file, endpoint, object string) error {
+	if err := s.apply(ctx, file, endpoint); err != nil {
 		return err
 	}
 	return lab.Wait(ctx, func() (bool, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -177,24 +178,49 @@ func (s *stage) scaling() {
 	s.phase("scaled from 5 to 3", func(ctx context.Context) error {
 		return errors.Join(s.scale(ctx, 3), s.settled(ctx, 3))
 	})
-	s.phase("3, 5, 4, 3, and the operator is killed each time", func(ctx context.Context) error {
-		for i, nodes := range []int{5, 4, 3} {
+	s.phase("3, 5, 4, 3, the operator ended in the middle of each", func(ctx context.Context) error {
+		for _, nodes := range []int{5, 4, 3} {
 			if err := s.scale(ctx, nodes); err != nil {
 				return err
 			}
-			// Each is killed at another moment of its work.
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(time.Duration(i+1) * 700 * time.Millisecond):
-			}
-			if _, err := s.kubectl(ctx, "delete", "pod", "--selector=app.kubernetes.io/name=tickmesh-operator", "--force", "--grace-period=0"); err != nil {
+			if err := s.endOperator(ctx); err != nil {
 				return err
 			}
 		}
 		return s.settled(ctx, 3)
 	})
 }
+
+// endOperator ends all operators at some moment after one of them has begun to act.
+func (s *stage) endOperator(ctx context.Context) error {
+	if err := lab.Wait(ctx, func() (bool, error) {
+		holder, err := s.kubectl(ctx, "get", "lease/tickmesh-operator", "--output=jsonpath={.spec.holderIdentity}")
+		if err != nil {
+			return false, err
+		}
+		pod, _, _ := strings.Cut(holder, "_")
+		if pod == "" {
+			return false, errors.New("no operator acts")
+		}
+		_, err = s.kubectl(ctx, "get", "pod/"+pod)
+		return err == nil, err
+	}); err != nil {
+		return err
+	}
+	moment := time.Duration(rand.Int64N(int64(operatorLife)))
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(moment):
+	}
+	fmt.Printf("the operators are ended after %.1f s\n", moment.Seconds())
+	_, err := s.kubectl(ctx, "delete", "pod", "--selector=app.kubernetes.io/name=tickmesh-operator", "--force", "--grace-period=0")
+	return err
+}
+
+// operatorLife bounds how long an operator that is to be ended acts: about as long as it
+// needs for what it is asked for.
+const operatorLife = 8 * time.Second
 
 func (s *stage) scale(ctx context.Context, nodes int) error {
 	_, err := s.kubectl(ctx, "scale", "tmc/demo", fmt.Sprintf("--replicas=%d", nodes))

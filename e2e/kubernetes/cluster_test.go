@@ -111,6 +111,9 @@ func (s *stage) remove() {
 			s.Error(err)
 		}
 	}
+	if err := s.rack.WaitNodes(ctx, firstMachines); err != nil {
+		s.Error(err)
+	}
 }
 
 // firstMachines is how many machines the lab starts with.
