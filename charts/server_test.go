@@ -162,7 +162,7 @@ func testObjects(t *testing.T, s *apiServer) {
 			}
 		}
 	}
-	for _, kind := range []string{"Deployment", "TickMeshCluster", "Pod", "Job", "ServiceMonitor", "PodMonitor", "NetworkPolicy"} {
+	for _, kind := range []string{"Deployment", "TickMeshCluster", "Pod", "Job", "ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap", "NetworkPolicy"} {
 		if !kinds[kind] {
 			t.Errorf("no %s was rendered", kind)
 		}

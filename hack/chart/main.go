@@ -44,6 +44,9 @@ func generate(root string) error {
 		if is, err := os.ReadFile(path); err == nil && bytes.Equal(is, f.content) {
 			continue
 		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
 		if err := os.WriteFile(path, f.content, 0o644); err != nil { //nolint:gosec // source text
 			return err
 		}
@@ -65,6 +68,7 @@ func files(root string) ([]file, error) {
 	definition := read(folder+"/crds/tickmesh.dev_tickmeshclusters.yaml", &problem)
 	values := read(folder+"/values.yaml", &problem)
 	page := read(folder+"/README.md", &problem)
+	boards := read("hack/chart/dashboards.yaml", &problem)
 	if problem != nil {
 		return nil, problem
 	}
@@ -80,5 +84,9 @@ func files(root string) ([]file, error) {
 	if err != nil {
 		return nil, fmt.Errorf("README.md: %w", err)
 	}
-	return []file{{folder + "/values.schema.json", schema}, {folder + "/README.md", readme}}, nil
+	made, err := dashboardFiles(boards)
+	if err != nil {
+		return nil, fmt.Errorf("dashboards.yaml: %w", err)
+	}
+	return append(made, []file{{folder + "/values.schema.json", schema}, {folder + "/README.md", readme}}...), nil
 }
