@@ -75,15 +75,15 @@ func (n *Node) GiveRange(ctx context.Context, shard uint16, fromMs, toMs int64, 
 	if status, err := n.groupStatus(shard); err != nil || status.Role != shardmap.Full || status.Installing {
 		return errors.Join(fmt.Errorf("%w: no full copy of shard %d is here", series.ErrUnavailable, shard), err)
 	}
+	if err := n.awaitApplied(ctx, shard, indexMin); err != nil {
+		return fmt.Errorf("%w: shard %d is not applied up to entry %d: %w", series.ErrUnavailable, shard, indexMin, err)
+	}
 	if !n.reading.ranges.TryAcquire(1) {
 		return fmt.Errorf("%w: %d ranges are being given", series.ErrOverloaded, rangesAtOnce)
 	}
 	defer n.reading.ranges.Release(1)
 	bounded, cancel := context.WithTimeout(ctx, rangeWait)
 	defer cancel()
-	if err := n.awaitApplied(bounded, shard, indexMin); err != nil {
-		return fmt.Errorf("%w: shard %d is not applied up to entry %d: %w", series.ErrUnavailable, shard, indexMin, err)
-	}
 	return n.Engine.ExportRange(bounded, shard, fromMs, toMs, indexMin, to)
 }
 

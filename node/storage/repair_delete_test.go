@@ -9,6 +9,16 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
+// samples gives an entry that is not in the log: a value for each of the first series, a
+// second apart.
+func (l *labLog) samples(index uint64, at int64, values ...int64) *Entry {
+	var e series.BatchEncoder
+	for i, value := range values {
+		e.Append(e.Define(l.keys[i]), at+int64(i)*1000, value, 0)
+	}
+	return &Entry{Kind: EntrySamples, Shard: l.shard, Term: 1, Index: index, Body: samplesBody(e.AppendTo(nil))}
+}
+
 // TestDeleteDuringRepair deletes, while a range is on its way, samples that only the
 // other copy has, and flushes: nothing here has what the delete hides, and still it
 // hides what comes.
@@ -19,13 +29,6 @@ func TestDeleteDuringRepair(t *testing.T) {
 	defer bad.end()
 	log := logs[0]
 	dayMs := log.nowMs - log.nowMs%segment.DayMs
-	entry := func(at int64, value int64) *Entry {
-		var e series.BatchEncoder
-		e.Append(e.Define(log.keys[0]), at, value, 0)
-		batch := e.AppendTo(nil)
-		body := append(AppendBatchHeader(AppendEntryTime(nil, at), series.BatchID{}, len(batch)), batch...)
-		return &Entry{Kind: EntrySamples, Shard: 0, Term: 1, Index: 1, Body: body}
-	}
 	apply := func(n *labNode, e *Entry) {
 		t.Helper()
 		if err := n.e.Apply(n.epoch, e); err != nil {
@@ -39,23 +42,19 @@ func TestDeleteDuringRepair(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	apply(good, entry(dayMs, 1))
-	apply(bad, entry(dayMs, 1))
-	apply(good, entry(dayMs+3600_000, 2)) // a sample that the other copy has lost
+	apply(good, log.samples(1, dayMs, 1))
+	apply(bad, log.samples(1, dayMs, 1))
+	apply(good, log.samples(1, dayMs+3600_000, 2)) // a sample that the other copy has lost
 	remove := Entry{Kind: EntryDelete, Shard: 0, Term: 1, Index: 2, Body: DeleteBody([]uint32{0}, dayMs+3600_000, dayMs+3600_000)}
 	source := &labSource{from: good, to: bad, after: func() {
 		apply(bad, &remove)
-		other := entry(dayMs+7200_000, 3)
-		other.Index = 3
-		apply(bad, other)
+		apply(bad, log.samples(3, dayMs+7200_000, 3))
 	}}
 	if _, err := bad.e.RepairRange(context.Background(), 0, dayMs, dayMs, source); err != nil {
 		t.Fatal(err)
 	}
 	apply(good, &remove)
-	other := entry(dayMs+7200_000, 3)
-	other.Index = 3
-	apply(good, other)
+	apply(good, log.samples(3, dayMs+7200_000, 3))
 	want, err := good.contents(0)
 	if err != nil || len(want[string(log.keys[0])]) != 2 {
 		t.Fatal(want, err)
@@ -88,26 +87,18 @@ func TestLastAfterRepair(t *testing.T) {
 	defer bad.end()
 	log := logs[0]
 	dayMs := log.nowMs - log.nowMs%segment.DayMs
-	entry := func(at int64, values ...int64) *Entry {
-		var e series.BatchEncoder
-		for i, value := range values {
-			e.Append(e.Define(log.keys[i]), at+int64(i)*1000, value, 0)
-		}
-		return &Entry{Kind: EntrySamples, Shard: 0, Term: 1, Index: 1, Body: samplesBody(e.AppendTo(nil))}
-	}
 	for _, n := range []*labNode{good, bad} {
-		if err := n.e.Apply(n.epoch, entry(dayMs, 1, 2, 3)); err != nil {
+		if err := n.e.Apply(n.epoch, log.samples(1, dayMs, 1, 2, 3)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := bad.e.Apply(bad.epoch, entry(dayMs, 1, 7)); err != nil { // another value
+	if err := bad.e.Apply(bad.epoch, log.samples(1, dayMs, 1, 7)); err != nil { // another value
 		t.Fatal(err)
 	}
-	if err := bad.e.Apply(bad.epoch, entry(dayMs+3600_000, 1)); err != nil { // a sample that is nowhere else
+	if err := bad.e.Apply(bad.epoch, log.samples(1, dayMs+3600_000, 1)); err != nil { // a sample that is nowhere else
 		t.Fatal(err)
 	}
-	late := entry(dayMs-segment.DayMs, 4) // of the day before: the newest one stays
-	late.Index = 2
+	late := log.samples(2, dayMs-segment.DayMs, 4) // of the day before: the newest one stays
 	source := &labSource{from: good, to: bad, after: func() {
 		for _, n := range []*labNode{good, bad} {
 			if err := n.e.Apply(n.epoch, late); err != nil {
