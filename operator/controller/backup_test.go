@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
 
@@ -353,4 +356,42 @@ func TestSchedule(t *testing.T) {
 	if s.Status.LastSuccess == "" || s.Status.Active != "" || s.Status.NextScheduledAt == nil || !meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionReady) {
 		t.Errorf("%+v", s.Status)
 	}
+}
+
+// The manager hears of backups and their Jobs by itself.
+func TestManagerOfBackups(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	scheme, err := controller.Scheme()
+	v.must(err)
+	manager, err := ctrl.NewManager(apiServer.config, ctrl.Options{
+		Scheme: scheme, Cache: controller.CacheOptions([]string{v.namespace}), Metrics: metricsserver.Options{BindAddress: "0"},
+	})
+	v.must(err)
+	scope := &reconcile.Scope{
+		Client: manager.GetClient(), Reader: manager.GetAPIReader(), Events: manager.GetEventRecorder(reconcile.FieldOwner), Now: time.Now,
+		Defaults: build.Facts{Image: "tickmesh:test", EnvoyImage: "envoy:test", OperatorNamespace: "operators"},
+	}
+	v.must(errors.Join(controller.NewBackup(scope).SetUp(manager, 1), controller.NewRestore(scope).SetUp(manager, 1), controller.NewSchedule(scope).SetUp(manager, 1)))
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- manager.Start(ctx) }()
+	v.makeBackup("monday", "verify: true\n")
+	r := &v1alpha1.TickMeshRestore{}
+	v.make(r, "back", "clusterRef: {name: demo}\nsource: {target: {volume: {claimName: backups}}, position: monday}\n", &r.Spec)
+	v.eventually("both end", func() bool {
+		v.runJobs()
+		v.must(v.api.Get(ctx, v.key("back"), r))
+		return v.ended("monday")() && backup.Ended(&r.Status.JobStatus)
+	})
+	if s := v.backup("monday").Status; s.Samples != 42 || s.Phase != v1alpha1.JobPhaseComplete {
+		t.Errorf("%+v", s)
+	}
+	v.must(v.api.Delete(ctx, v.backup("monday")))
+	v.eventually("the backup is gone", func() bool {
+		v.runJobs()
+		return v.backup("monday") == nil
+	})
+	cancel()
+	v.must(<-stopped)
 }
