@@ -1,6 +1,7 @@
 package build
 
 import (
+	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -55,7 +56,7 @@ func routerArguments(c *v1alpha1.TickMeshCluster, f Facts) []string {
 	args := []string{
 		"router", "--http-addr=" + hostPort("", PortHTTP), "--put-addr=" + hostPort("", PortPut),
 		"--line-addr=" + hostPort("", PortLine), "--grpc-addr=" + hostPort("", PortGRPC),
-		"--initial-nodes=" + strconv.Itoa(int(min(c.Spec.Nodes.Count, initialNodesMax))), "--replace-after=" + string(c.Spec.ReplaceAfter),
+		"--initial-nodes=" + strconv.Itoa(initialNodes(c)), "--replace-after=" + string(c.Spec.ReplaceAfter),
 		"--shutdown-delay=" + strconv.Itoa(shutdownDelaySeconds) + "s", "--shutdown-timeout=" + strconv.Itoa(shutdownSeconds) + "s",
 	}
 	args = append(args, clusterArguments(c, f, IdentityRouter)...)
@@ -64,6 +65,22 @@ func routerArguments(c *v1alpha1.TickMeshCluster, f Facts) []string {
 		args = append(args, "--tls-cert="+dir+"/"+corev1.TLSCertKey, "--tls-key="+dir+"/"+corev1.TLSPrivateKeyKey)
 	}
 	return args
+}
+
+// initialNodes gives how many nodes a new cluster waits for: of those that are to hold
+// shards, as one that is to be empty counts for nothing. Where all are to be empty it waits
+// for one that is not. Once the cluster is made the number means nothing, and a drain by
+// name is not to restart the routers.
+func initialNodes(c *v1alpha1.TickMeshCluster) int {
+	wanted := int(c.Spec.Nodes.Count)
+	if made := c.Status.Shards > 0; !made {
+		for _, name := range PodNames(c, ComponentNode, c.Spec.Nodes.Count) {
+			if slices.Contains(c.Spec.Nodes.Drained, name) {
+				wanted--
+			}
+		}
+	}
+	return max(1, min(wanted, initialNodesMax))
 }
 
 // frontTLSFolder gives the folder with the certificate of the ports for clients.

@@ -24,6 +24,7 @@ const (
 	reasonPaused          = "Paused"
 	reasonScaleRefused    = "ScaleRefused"
 	reasonDrainRefused    = "DrainRefused"
+	reasonUnknownNode     = "UnknownNode"
 	reasonStarting        = "Starting"
 	reasonEtcdMembers     = "EtcdMembers"
 	reasonAsExpected      = "AsExpected"
@@ -81,7 +82,7 @@ func setConditions(into *[]metav1.Condition, verdicts map[string]verdict, genera
 func (p *pass) available() verdict {
 	status := p.nodes.status
 	switch {
-	case p.nodes.view.Map == nil && status == nil:
+	case p.unmade():
 		return no(reasonNoShardMap, "the cluster is not made yet: "+p.whyNoMap())
 	case status == nil:
 		return no(reasonNoRouter, fmt.Sprintf("no router answers: %v", p.nodes.statusErr))
@@ -98,6 +99,12 @@ func (p *pass) available() verdict {
 		return no(reasonNoLeader, fmt.Sprintf("%d of %d shards have no leader that answers: %s", len(without), status.Shards, shortList(without)))
 	}
 	return yes(reasonServing, fmt.Sprintf("all %d shards take writes and answer", status.Shards))
+}
+
+// unmade says whether the cluster has no shard map yet. One that had a map has it still,
+// whoever cannot be asked for it now.
+func (p *pass) unmade() bool {
+	return p.nodes.view.Map == nil && p.nodes.status == nil && p.cluster.Status.Shards == 0
 }
 
 // whyNoMap says what a new cluster waits for.
@@ -138,8 +145,11 @@ func (p *pass) progressing() verdict {
 		p.seen.router.Status.ReadyReplicas == 0 {
 		return yes(reasonStarting, "the routers are starting")
 	}
-	if p.nodes.view.Map == nil && p.nodes.status == nil {
+	if p.unmade() {
 		return yes(string(rollout.ReasonCreating), "the cluster is not made yet: "+p.whyNoMap())
+	}
+	if len(plan.Unknown) > 0 {
+		return no(reasonUnknownNode, "spec.nodes.drained names "+strings.Join(plan.Unknown, ", ")+", and there is no such node; all else is as spec asks for")
 	}
 	return no(reasonComplete, "the cluster is as spec asks for")
 }

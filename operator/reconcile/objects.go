@@ -58,6 +58,9 @@ func (p *pass) objects(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := p.keepReplicas(ctx); err != nil {
+		return err
+	}
 	for _, object := range objects {
 		if err := p.apply(ctx, object); err != nil {
 			return err

@@ -45,7 +45,7 @@ func (p *pass) tell(changed []string) {
 	for _, kind := range changed {
 		condition := meta.FindStatusCondition(p.cluster.Status.Conditions, kind)
 		worse := kind == v1alpha1.ConditionDegraded && condition.Status == metav1.ConditionTrue ||
-			condition.Reason == reasonScaleRefused || condition.Reason == reasonDrainRefused
+			condition.Reason == reasonScaleRefused || condition.Reason == reasonDrainRefused || condition.Reason == reasonUnknownNode
 		event := corev1.EventTypeNormal
 		if worse {
 			event = corev1.EventTypeWarning

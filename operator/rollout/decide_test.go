@@ -125,6 +125,19 @@ func TestDecide(t *testing.T) {
 			f.dead(2)
 			delete(f.Machines, "m1")
 		}},
+		{name: "a claim is being deleted under its pod", nodes: 3, change: func(f *Facts) { f.claim(1).Terminating = true },
+			want: []string{"delete pod demo-node-1"}},
+		{name: "two claims are being deleted", nodes: 3, change: func(f *Facts) { f.claim(1).Terminating, f.claim(2).Terminating = true, true },
+			want: []string{"delete pod demo-node-1"}, wait: "demo-node-2 its volume claim"},
+		{name: "a claim is being deleted, and another node is not ready", nodes: 4, change: func(f *Facts) {
+			f.claim(1).Terminating, f.pod(2).Ready = true, false
+		}, wait: "demo-node-2 is not ready"},
+		{name: "a claim is being deleted, and another copy lags", nodes: 3, change: func(f *Facts) {
+			f.claim(1).Terminating = true
+			for shard := range f.Shards {
+				f.Shards[shard].CommitIndex += 1 << 20
+			}
+		}},
 		{name: "a machine looks gone, but its node holds its lease", nodes: 3, change: func(f *Facts) { delete(f.Machines, "m1") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -160,6 +173,9 @@ func TestRefusals(t *testing.T) {
 	f = scene(4)
 	f.Want.Drained["demo-node-0"], f.Want.Drained["demo-node-1"], f.Want.Drained["else"] = true, true, true
 	plan = Decide(f)
+	if !slices.Equal(plan.Unknown, []string{"else"}) {
+		t.Fatalf("%+v", plan.Unknown)
+	}
 	if got := kinds(plan); !slices.Equal(got, []string{"desire demo-node-0 draining"}) || len(plan.Refusals) != 1 || plan.Refusals[0].Nodes[0] != "demo-node-1" {
 		t.Fatalf("%q %+v", got, plan)
 	}

@@ -19,7 +19,9 @@
 //	R4  A volume is given up only when its claim or machine is lost, its node holds no
 //	    lease, every shard of it has a majority and a complete copy without it, and its
 //	    incarnations are retired. Its claim is marked before: so a machine that comes
-//	    back too late cannot keep it, and one that comes back in time does.
+//	    back too late cannot keep it, and one that comes back in time does. A node that
+//	    runs while its claim is being deleted is ended first, as by R3, once every shard
+//	    of it has a majority and a complete copy without it.
 //	R5  A volume that scaling has left over is deleted only where the policy says so, or
 //	    when its incarnation is retired and its ordinal is wanted again.
 //	R6  What is wanted can change at any moment: a node that is wanted again becomes

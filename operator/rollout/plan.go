@@ -79,6 +79,8 @@ type Plan struct {
 	Waits    []Wait
 	Losses   []Loss
 	Outdated int // pods made from an older template
+	// Unknown are the nodes that are to be kept empty by name and that there are not.
+	Unknown []string
 }
 
 // Decide gives the plan. It is a pure function. When a plan has no action and nothing

@@ -1,5 +1,11 @@
 package rollout
 
+import (
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
 // replace gives up volumes that are lost, once nothing of value is on them, so that the
 // StatefulSet makes new ones.
 func (d *decision) replace() {
@@ -17,14 +23,56 @@ func (d *decision) replace() {
 			loss.Unknown = d.Shards == nil && loss.Named > 0
 		}
 		d.plan.Losses = append(d.plan.Losses, loss)
-		if len(loss.Shards) == 0 && !loss.Unknown && !d.live(loss.Node) {
+		switch {
+		case len(loss.Shards) > 0 || loss.Unknown:
+		case d.live(loss.Node):
+			d.endLast(ordinal, loss.Reason)
+		default:
 			d.replaceVolume(ordinal, loss.Reason)
 		}
 	}
 }
 
-// loss says whether a node's volume is lost. While its process holds the lease it is
-// told, but nothing is done.
+// endLast ends the pod of a node that runs on a volume whose claim is being deleted: it
+// could never start again. Its shards are whole without it, and it is ended as one is that
+// is restarted: alone, and while all others are ready. No shard moves meanwhile, so none
+// comes to need it while it ends.
+func (d *decision) endLast(ordinal int, reason Reason) {
+	claim, pod := d.claim(ordinal), d.pod(ordinal)
+	if claim == nil || !claim.Terminating || claim.Lost || pod == nil || pod.Terminating || d.machineGone(pod.Machine) {
+		return
+	}
+	if d.State.Map == nil {
+		return // the first map may name it at any moment, and then it has the only data
+	}
+	why := d.unsettled(ordinal)
+	switch {
+	case len(d.plan.Actions) > 0:
+		why = "other changes come first"
+	case why == "" && d.shardsMove():
+		why = "shards are being moved, and may need it in the end"
+	}
+	for i := range d.Pods {
+		if d.Pods[i].Terminating {
+			why = d.NodeName(d.Pods[i].Ordinal) + " is ending"
+		}
+	}
+	if why != "" {
+		d.wait(reason, d.NodeName(ordinal), "its volume claim is being deleted, and it is replaced later: "+why)
+		return
+	}
+	d.do(Action{Kind: DeletePod, Reason: reason, Node: d.NodeName(ordinal), UID: pod.UID})
+}
+
+// shardsMove says whether placement moves shards, or is about to.
+func (d *decision) shardsMove() bool {
+	return d.State.Map.Moving() > 0 || slices.ContainsFunc(shardmap.Plan(d.State, d.Limits), func(s shardmap.Step) bool {
+		return s.Kind == shardmap.StepIntend
+	})
+}
+
+// loss says whether a node's volume is lost. While its process holds the lease nothing is
+// taken from it.
 func (d *decision) loss(ordinal int) (Loss, bool) {
 	node, claim, pod := d.NodeName(ordinal), d.claim(ordinal), d.pod(ordinal)
 	switch {

@@ -40,7 +40,7 @@ func (d *decision) desire() {
 		switch {
 		case !d.Want.Drained[node] || ours && ordinal >= d.Want.Count && ordinal < d.Replicas:
 		case !ours || ordinal >= d.Want.Count:
-			d.wait(ReasonDraining, node, "there is no such node")
+			d.plan.Unknown = append(d.plan.Unknown, node)
 		default:
 			d.drain([]string{node}, ReasonDraining)
 		}

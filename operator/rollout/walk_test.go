@@ -50,7 +50,9 @@ func (w *world) checkDeletePod(a Action) int {
 		}
 		return 0
 	}
-	if a.Reason != ReasonUpdating {
+	claim := w.claims[ordinal]
+	doomed := a.Reason == ReasonVolumeLost && claim != nil && claim.terminating
+	if a.Reason != ReasonUpdating && !doomed {
 		w.t.Fatalf("deletes a pod that runs: %+v", a)
 	}
 	for other := range w.replicas {
@@ -74,7 +76,7 @@ func (w *world) checkDeletePod(a Action) int {
 		if !concerned || w.whole(shard, a.Node) {
 			continue
 		}
-		if settings.Replication > 1 && holders > 2 {
+		if doomed || settings.Replication > 1 && holders > 2 {
 			w.t.Fatalf("shard %d needs %s, which is restarted: %+v", shard, a.Node, row)
 		}
 		if !w.whole(shard, "") {
