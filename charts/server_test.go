@@ -73,6 +73,7 @@ func TestServer(t *testing.T) {
 	// Install comes first: it makes the definitions.
 	t.Run("install", func(t *testing.T) { testInstall(t, s) })
 	t.Run("objects", func(t *testing.T) { testObjects(t, s) })
+	t.Run("pages", func(t *testing.T) { testPages(t, s) })
 }
 
 func (s *apiServer) helm(args ...string) string {
