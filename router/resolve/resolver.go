@@ -115,7 +115,7 @@ func stripeOf(hash uint64) int { return int(hash >> (64 - stripesBits)) }
 // Learn remembers the id that a key has in an era of its shard. An era that is newer
 // than the shard's last one ends that; an older one is not learnt.
 func (r *Resolver) Learn(key series.Key, shard uint16, id series.ID, era uint32) {
-	if id == 0 || id > series.IDMax || era == 0 || era == eraEnding || len(key) > series.KeyBytesMax {
+	if id > series.IDMax || era == 0 || era == eraEnding || len(key) > series.KeyBytesMax {
 		return
 	}
 	if now := uint32(r.eras[shard].Load()); now != era {

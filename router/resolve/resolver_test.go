@@ -56,7 +56,7 @@ func TestAgainstMap(t *testing.T) {
 					if rng.IntN(300) == 0 {
 						era += uint32(rng.IntN(3)) - 1
 					}
-					id := series.ID(1 + rng.IntN(1000))
+					id := series.ID(rng.IntN(1000))
 					r.Learn(key, shard, id, era)
 					if era >= max(1, eras[shard]) {
 						eras[shard] = era
@@ -243,7 +243,6 @@ func TestResolveDoesNotAllocate(t *testing.T) {
 // Keys and ids that no node gives are not learnt.
 func TestLearnOdd(t *testing.T) {
 	r := New(1, BytesMin)
-	r.Learn(keyOf(1, 8), 0, 0, 1)
 	r.Learn(keyOf(1, 8), 0, series.SlotBase, 1)
 	r.Learn(keyOf(1, 8), 0, 1, 0)
 	r.Learn(keyOf(1, 8), 0, 1, eraEnding)
@@ -255,6 +254,22 @@ func TestLearnOdd(t *testing.T) {
 	r.Learn(longest, 0, 7, 1)
 	if ref, ok := resolveOne(r, longest); !ok || ref.ID != 7 {
 		t.Errorf("the longest key: %+v, %v", ref, ok)
+	}
+}
+
+// A shard's first series has the id 0.
+func TestLearnFirstAndLast(t *testing.T) {
+	r := New(1, BytesMin)
+	for i, id := range []series.ID{0, 1, series.IDMax} {
+		r.Learn(keyOf(i, 8), 0, id, 1)
+		if ref, ok := resolveOne(r, keyOf(i, 8)); !ok || ref.ID != id {
+			t.Errorf("id %d: %+v, %v", id, ref, ok)
+		}
+		r.Learn(keyOf(i, 8), 0, 5, 1)
+		r.Learn(keyOf(i, 8), 0, id, 1)
+		if ref, ok := resolveOne(r, keyOf(i, 8)); !ok || ref.ID != id {
+			t.Errorf("id %d, again: %+v, %v", id, ref, ok)
+		}
 	}
 }
 

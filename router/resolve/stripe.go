@@ -48,7 +48,7 @@ func (s *stripe) find(which []uint16, hashes *[chunkKeys]uint64, keys []series.K
 			atomic.OrUint64(&t.slots[at], slotUsed)
 		}
 		record := t.ring[position(slot):]
-		refs[i] = series.Ref{ID: series.ID(binary.LittleEndian.Uint32(record)), Shard: binary.LittleEndian.Uint16(record[4:])}
+		refs[i] = series.Ref{ID: series.ID(binary.LittleEndian.Uint32(record) - 1), Shard: binary.LittleEndian.Uint16(record[4:])}
 		found++
 	}
 	return found
@@ -64,7 +64,7 @@ func (s *stripe) learn(hash uint64, key series.Key, shard uint16, id series.ID, 
 	t := &s.mu.table
 	if at := t.locate(hash, key); at >= 0 {
 		record := t.ring[position(t.slots[at]):]
-		binary.LittleEndian.PutUint32(record, uint32(id))
+		binary.LittleEndian.PutUint32(record, uint32(id)+1)
 		binary.LittleEndian.PutUint16(record[4:], shard)
 		return true
 	}

@@ -11,7 +11,7 @@ import (
 
 // A record of the ring, from a multiple of recordAlign on, in one piece:
 //
-//	id     uint32   0: the rest of the ring up to its end is not used
+//	id     uint32   plus 1; 0: the rest of the ring up to its end is not used
 //	shard  uint16
 //	length uint16   of the key
 //	key
@@ -101,7 +101,7 @@ func (t *table) append(hash uint64, key series.Key, shard uint16, id series.ID) 
 	t.makeRoom(n)
 	at := t.end()
 	record := t.ring[at : at+n]
-	binary.LittleEndian.PutUint32(record, uint32(id))
+	binary.LittleEndian.PutUint32(record, uint32(id)+1)
 	binary.LittleEndian.PutUint16(record[4:], shard)
 	binary.LittleEndian.PutUint16(record[6:], uint16(len(key)))
 	copy(record[recordHeaderBytes:], key)
