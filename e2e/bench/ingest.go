@@ -98,7 +98,8 @@ func ingestOnce(ctx context.Context, b *bench, server *target.Server, protocol t
 	if err := server.Publish(ctx, server); err != nil {
 		return 0, err
 	}
-	return (after.CPU - before.CPU) / time.Duration(max(1, result.Points/1_000_000)), checkRings(ctx, server, protocol.Form(), rings, result.Points)
+	perMillion := float64(after.CPU-before.CPU) * 1e6 / float64(max(1, result.Points))
+	return time.Duration(perMillion), checkRings(ctx, server, protocol.Form(), rings, result.Points)
 }
 
 // hourQuery asks for the mean of a series over its last hour.
