@@ -75,6 +75,15 @@ func TestConditions(t *testing.T) {
 	if c := w.condition(v1alpha1.ConditionAvailable); c.Reason != "NoRouter" {
 		t.Fatalf("%+v", c)
 	}
+	w.mesh.SetReachable(false)
+	w.step()
+	if c := w.condition(v1alpha1.ConditionAvailable); c.Reason != "NoRouter" {
+		t.Fatalf("a cluster that nobody can be asked about is not one that is not made yet: %+v", c)
+	}
+	if c := w.condition(v1alpha1.ConditionProgressing); c.Status != metav1.ConditionUnknown {
+		t.Fatalf("%+v", c)
+	}
+	w.mesh.SetReachable(true)
 	w.routers = true
 	w.until("routers are back", w.complete)
 

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -85,7 +86,7 @@ func (p *pass) available() verdict {
 	case p.unmade():
 		return no(reasonNoShardMap, "the cluster is not made yet: "+p.whyNoMap())
 	case status == nil:
-		return no(reasonNoRouter, fmt.Sprintf("no router answers: %v", p.nodes.statusErr))
+		return no(reasonNoRouter, fmt.Sprintf("no router answers: %v", cmp.Or(p.nodes.statusErr, p.nodes.viewErr)))
 	case len(status.ShardStatuses) == 0:
 		return no(reasonNoShardMap, "the routers have no shard map yet")
 	}
@@ -147,6 +148,9 @@ func (p *pass) progressing() verdict {
 	}
 	if p.unmade() {
 		return yes(string(rollout.ReasonCreating), "the cluster is not made yet: "+p.whyNoMap())
+	}
+	if p.nodes.viewErr != nil && p.nodes.status == nil {
+		return verdict{metav1.ConditionUnknown, reasonUnknown, "neither etcd nor a router answers"}
 	}
 	if len(plan.Unknown) > 0 {
 		return no(reasonUnknownNode, "spec.nodes.drained names "+strings.Join(plan.Unknown, ", ")+", and there is no such node; all else is as spec asks for")
@@ -232,7 +236,7 @@ func (p *pass) storeProblem() (message, reason string) {
 	case err == nil || !p.wasMade():
 		return "", ""
 	case errors.Is(err, shardmap.ErrRolledBack), errors.Is(err, shardmap.ErrWrongCluster):
-		return fmt.Sprintf("the placement store: %v; run `tickmesh rescue-map` in the cluster", err), reasonStoreLost
+		return fmt.Sprintf("the placement store: %v; %s", err, p.rescueText()), reasonStoreLost
 	}
 	return fmt.Sprintf("the placement store does not answer, all but placement works: %v", err), reasonEtcdUnavailable
 }
