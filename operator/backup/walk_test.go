@@ -21,7 +21,6 @@ type world struct {
 	cluster ClusterState
 	jobs    map[Action]*Job
 	data    bool // something may have been written
-	unsound bool // it was written while it was being deleted
 }
 
 func newWorld(t *rapid.T) *world {

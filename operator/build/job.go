@@ -27,6 +27,14 @@ const (
 	EnvAccessKeyID     = "TICKMESH_S3_ACCESS_KEY_ID"
 	EnvSecretAccessKey = "TICKMESH_S3_SECRET_ACCESS_KEY"
 
+	// LabelBackup and LabelRestore of a Job name what it is of, and LabelOwner has its UID.
+	LabelBackup  = v1alpha1.Group + "/backup"
+	LabelRestore = v1alpha1.Group + "/restore"
+	LabelOwner   = v1alpha1.Group + "/owner"
+
+	// deletedSeconds is how long a Job is kept that nobody owns, and that has ended.
+	deletedSeconds = 600
+
 	// ReportFile is where a Job's container writes, as JSON, what status tells of it; it
 	// becomes the termination message of the container.
 	ReportFile = corev1.TerminationMessagePathDefault
@@ -62,6 +70,7 @@ type job struct {
 	reads     bool // the place is only read
 	connects  bool // to the routers
 	scratch   bool // a server of its own is made
+	ownerless bool // it has to run while its owner is being deleted
 	resources corev1.ResourceRequirements
 	placement v1alpha1.Placement
 }
@@ -87,10 +96,12 @@ func VerifyJob(c *v1alpha1.TickMeshCluster, f Facts, b *v1alpha1.TickMeshBackup)
 }
 
 // DeleteJob makes the Job that deletes the data of a backup, which is not being written
-// any more.
+// any more. The backup is no owner of it: else Kubernetes would delete the Job first when
+// the backup is deleted with all that it owns.
 func DeleteJob(c *v1alpha1.TickMeshCluster, f Facts, b *v1alpha1.TickMeshBackup) *batchv1.Job {
 	j := backupJob(b, "delete")
 	j.args = slices.Concat([]string{"backup", "prune"}, j.place.arguments(), []string{"--running"})
+	j.ownerless = true
 	return j.build(c, f)
 }
 
@@ -156,20 +167,24 @@ func (j *job) build(c *v1alpha1.TickMeshCluster, f Facts) *batchv1.Job {
 	m := meta(c, ComponentBackup, j.name)
 	m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(j.owner, v1alpha1.GroupVersion().WithKind(j.ownerKind))}
 	m.Labels = maps.Clone(m.Labels)
-	m.Labels[labelOf(j.ownerKind)] = j.owner.GetName()
-	return &batchv1.Job{
+	m.Labels[labelOf(j.ownerKind)], m.Labels[LabelOwner] = j.owner.GetName(), string(j.owner.GetUID())
+	made := &batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
 		ObjectMeta: m,
 		Spec:       batchv1.JobSpec{BackoffLimit: ptr(int32(jobRetries)), Template: template},
 	}
+	if j.ownerless {
+		made.OwnerReferences, made.Spec.TTLSecondsAfterFinished = nil, ptr(int32(deletedSeconds))
+	}
+	return made
 }
 
 // labelOf gives the label that says which backup or restore a Job is of.
 func labelOf(kind string) string {
 	if kind == v1alpha1.KindRestore {
-		return v1alpha1.Group + "/restore"
+		return LabelRestore
 	}
-	return v1alpha1.Group + "/backup"
+	return LabelBackup
 }
 
 // addTarget gives a pod what it needs to reach a target.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/build"
 	reconcilers "github.com/tickmesh/tickmesh/operator/reconcile"
 )
 
@@ -77,7 +78,8 @@ func onePass[T client.Object](ctx context.Context, scope *reconcilers.Scope, req
 
 // SetUp makes a manager run the controller, over so many backups at a time.
 func (b *Backup) SetUp(manager ctrl.Manager, concurrency int) error {
-	return ctrl.NewControllerManagedBy(manager).For(&v1alpha1.TickMeshBackup{}).Owns(&batchv1.Job{}).
+	return ctrl.NewControllerManagedBy(manager).For(&v1alpha1.TickMeshBackup{}).
+		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(byLabel(build.LabelBackup))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).Complete(b)
 }
 
@@ -90,15 +92,17 @@ func (r *Restore) SetUp(manager ctrl.Manager, concurrency int) error {
 // SetUp makes a manager run the controller, over so many schedules at a time.
 func (s *Schedule) SetUp(manager ctrl.Manager, concurrency int) error {
 	return ctrl.NewControllerManagedBy(manager).For(&v1alpha1.TickMeshBackupSchedule{}).
-		Watches(&v1alpha1.TickMeshBackup{}, handler.EnqueueRequestsFromMapFunc(scheduleOf)).
+		Watches(&v1alpha1.TickMeshBackup{}, handler.EnqueueRequestsFromMapFunc(byLabel(v1alpha1.LabelSchedule))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).Complete(s)
 }
 
-// scheduleOf gives the schedule that has made a backup, by its label.
-func scheduleOf(_ context.Context, object client.Object) []reconcile.Request {
-	name := object.GetLabels()[v1alpha1.LabelSchedule]
-	if name == "" {
-		return nil
+// byLabel gives what a label of an object names.
+func byLabel(label string) handler.MapFunc {
+	return func(_ context.Context, object client.Object) []reconcile.Request {
+		name := object.GetLabels()[label]
+		if name == "" {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}}}
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}}}
 }

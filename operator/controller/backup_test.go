@@ -387,7 +387,19 @@ func TestManagerOfBackups(t *testing.T) {
 	if s := v.backup("monday").Status; s.Samples != 42 || s.Phase != v1alpha1.JobPhaseComplete {
 		t.Errorf("%+v", s)
 	}
-	v.must(v.api.Delete(ctx, v.backup("monday")))
+	v.must(v.api.Delete(ctx, v.backup("monday"), client.PropagationPolicy(metav1.DeletePropagationForeground)))
+	v.eventually("only the collector of garbage holds it", func() bool {
+		v.runJobs()
+		b := v.backup("monday")
+		return b == nil || len(b.Finalizers) == 1 && b.Finalizers[0] == metav1.FinalizerDeleteDependents
+	})
+	if last := v.ran[len(v.ran)-1]; last != "monday-delete" {
+		t.Errorf("Jobs: %v", v.ran)
+	}
+	if b := v.backup("monday"); b != nil { // there is no such collector here
+		b.Finalizers = nil
+		v.must(v.api.Update(ctx, b))
+	}
 	v.eventually("the backup is gone", func() bool {
 		v.runJobs()
 		return v.backup("monday") == nil

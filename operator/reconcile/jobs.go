@@ -36,7 +36,7 @@ func (j *jobs) look(ctx context.Context, wanted *batchv1.Job) (*batchv1.Job, bac
 		return nil, backup.Job{}, nil
 	case err != nil:
 		return nil, backup.Job{}, fmt.Errorf("look for Job %s: %w", wanted.Name, err)
-	case !metav1.IsControlledBy(job, j.owner):
+	case job.Labels[build.LabelOwner] != string(j.owner.GetUID()):
 		return nil, backup.Job{State: backup.JobRunning}, nil
 	}
 	var pods corev1.PodList
