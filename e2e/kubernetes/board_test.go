@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
 )
 
@@ -121,8 +121,8 @@ func (s *stage) cutOff() {
 	})
 }
 
-// refusals counts how often a node that runs on a machine says in its log that the
-// cluster does not let it in.
+// refusals counts how often a node that runs on a machine says in its log that others
+// have refused it.
 func (s *stage) refusals(machine, node string) (count int, err error) {
 	logs, err := filepath.Glob(filepath.Join(s.rack.Folders.Run, machine, "log", "pods", namespace+"_"+node+"_*", "*", "*.log"))
 	for _, log := range logs {
@@ -130,7 +130,7 @@ func (s *stage) refusals(machine, node string) (count int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		count += strings.Count(string(text), shardmap.ErrRetired.Error())
+		count += strings.Count(string(text), wire.ErrRetired.Error())
 	}
 	return count, err
 }

@@ -16,6 +16,8 @@ import (
 const (
 	// journalStart is the time of a journal's first sample, in seconds.
 	journalStart = 1_600_000_000
+	// journalPrefix is what the metrics of journals begin with.
+	journalPrefix = "journal_"
 	// journalBatch is how many samples are sent before their acknowledgement is waited for.
 	journalBatch = 5
 	// journalPause is between two batches: what is tested is not speed.

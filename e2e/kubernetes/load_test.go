@@ -35,8 +35,24 @@ type totals struct {
 // lap is what a phase cost its clients.
 type lap struct {
 	totals
-	writePause, queryPause time.Duration // the longest without an answer to any of the clients of one protocol
+	writePause, queryPause pause // the longest without an answer to any of the clients of one protocol
 }
+
+// pause is a time without an answer.
+type pause struct {
+	time.Duration
+	who string // protocol
+}
+
+// longer gives the longer one of two pauses.
+func (p pause) longer(other pause) pause {
+	if other.Duration > p.Duration {
+		return other
+	}
+	return p
+}
+
+func (p pause) String() string { return fmt.Sprintf("%6.1f s %-4s", p.Seconds(), p.who) }
 
 // Ports of the Service.
 const (
@@ -84,15 +100,15 @@ func startLoad(ctx context.Context, r *lab.Rack) (*load, error) {
 		dialer := net.Dialer{Timeout: 2 * time.Second}
 		return func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", l.door(port)) }
 	}
-	sdk, err := newClientSender("journal_grpc", l.door(portGRPC))
+	sdk, err := newClientSender(journalPrefix+"grpc", l.door(portGRPC))
 	if err != nil {
 		_, _ = audit.Stop()
 		return nil, err
 	}
 	l.journals = []*journal{
-		startJournal(running, "journal_put", newPutSender("journal_put", dial(portPut))),
-		startJournal(running, "journal_line", newLineSender("journal_line", dial(portLine))),
-		startJournal(running, "journal_grpc", sdk),
+		startJournal(running, journalPrefix+"put", newPutSender(journalPrefix+"put", dial(portPut))),
+		startJournal(running, journalPrefix+"line", newLineSender(journalPrefix+"line", dial(portLine))),
+		startJournal(running, journalPrefix+"grpc", sdk),
 	}
 	return l, nil
 }
@@ -151,9 +167,10 @@ func (l *load) lap() lap {
 	now := l.totals()
 	this := lap{totals: totals{now.samples - l.before.samples, now.failed - l.before.failed}}
 	l.before = now
-	this.writePause, this.queryPause = l.audit.Gaps()
+	write, query := l.audit.Gaps()
+	this.writePause, this.queryPause = pause{write, "http"}, pause{query, "http"}
 	for _, j := range l.journals {
-		this.writePause = max(this.writePause, j.lap())
+		this.writePause = this.writePause.longer(pause{j.lap(), strings.TrimPrefix(j.metric, journalPrefix)})
 	}
 	return this
 }

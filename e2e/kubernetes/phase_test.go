@@ -60,13 +60,13 @@ func (s *stage) phase(name string, do func(ctx context.Context) error) {
 }
 
 func (r row) String() string {
-	return fmt.Sprintf("%-52s %7.1f s %8d %7d %8.1f s %8.1f s %6.1f s", r.name, r.took.Seconds(), r.samples, r.failed,
-		r.writePause.Seconds(), r.queryPause.Seconds(), r.checked.Seconds())
+	return fmt.Sprintf("%-54s %7.1f s %8d %7d %s %s %6.1f s", r.name, r.took.Seconds(), r.samples, r.failed,
+		r.writePause, r.queryPause, r.checked.Seconds())
 }
 
 // printTable prints all phases with their sums.
 func (s *stage) printTable() {
-	fmt.Printf("\n%-52s %9s %8s %7s %10s %10s %8s\n", "phase", "time", "samples", "failed", "no write", "no query", "check")
+	fmt.Printf("\n%-54s %9s %8s %7s %13s %13s %8s\n", "phase", "time", "samples", "failed", "no write", "no query", "check")
 	sum := row{name: "all phases"}
 	for _, r := range s.rows {
 		fmt.Println(r)
@@ -74,8 +74,8 @@ func (s *stage) printTable() {
 		sum.checked += r.checked
 		sum.samples += r.samples
 		sum.failed += r.failed
-		sum.writePause = max(sum.writePause, r.writePause)
-		sum.queryPause = max(sum.queryPause, r.queryPause)
+		sum.writePause = sum.writePause.longer(r.writePause)
+		sum.queryPause = sum.queryPause.longer(r.queryPause)
 	}
 	fmt.Println(sum)
 	fmt.Println("samples: acknowledged; failed: requests; no write, no query: the longest without an answer to any client of a protocol")
