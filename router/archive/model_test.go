@@ -98,7 +98,7 @@ type world struct {
 	cluster content
 	metrics []string
 	backups map[string]content // complete ones
-	read    int                // units that were read from the cluster
+	aging   *aging
 }
 
 var errFill = errors.New("no more")
@@ -129,7 +129,11 @@ func (w *world) back(t *rapid.T, name string) {
 		Name: name, Cluster: "c", Now: w.clock, Incremental: rapid.IntRange(0, 3).Draw(t, "incremental") > 0,
 		ObjectBytes: rapid.Int64Range(1, 400).Draw(t, "object bytes"),
 	}
+	if rapid.IntRange(0, 2).Draw(t, "prune within") == 0 {
+		w.aging.beforePut = func() { w.prune(t) }
+	}
 	b, err := Begin(ctx, w.store, o)
+	w.aging.beforePut = nil
 	if w.backups[name] != nil {
 		if !errors.Is(err, ErrUsed) {
 			t.Fatalf("%s is complete: %v", name, err)
@@ -157,7 +161,6 @@ func (w *world) back(t *rapid.T, name string) {
 				t.Fatal(err)
 			}
 		}
-		w.read++
 		err := b.Unit(ctx, "db", u.Metric, u.FromMs, u.ToMs, func(visit Visitor) error {
 			return w.cluster.visit(u.Metric, u.FromMs, u.ToMs, visit)
 		})
@@ -239,9 +242,15 @@ type aging struct {
 	Store
 	now *time.Time
 	put map[string]time.Time
+
+	beforePut func() // runs once, before the next Put; nil: nothing does
 }
 
 func (a *aging) Put(ctx context.Context, key string, content []byte) error {
+	if run := a.beforePut; run != nil {
+		a.beforePut = nil
+		run()
+	}
 	a.put[key] = *a.now
 	return a.Store.Put(ctx, key, content)
 }
@@ -273,7 +282,8 @@ func TestBackups(t *testing.T) {
 					return
 				}
 				w := &world{now: time.Unix(1_700_000_000, 0), cluster: content{}, metrics: []string{"m", "n"}, backups: map[string]content{}}
-				w.store = &aging{Store: empty(), now: &w.now, put: map[string]time.Time{}}
+				w.aging = &aging{Store: empty(), now: &w.now, put: map[string]time.Time{}}
+				w.store = w.aging
 				for n := range rapid.IntRange(1, 8).Draw(t, "steps") {
 					w.now = w.now.Add(time.Duration(rapid.IntRange(1, 90).Draw(t, "minutes")) * time.Minute)
 					w.change(t)
