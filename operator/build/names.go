@@ -23,6 +23,7 @@ const (
 	ComponentRouter = "router"
 	ComponentEnvoy  = "envoy"
 	ComponentBackup = "backup"
+	ComponentRescue = "rescue"
 )
 
 // Labels and annotations.

@@ -29,11 +29,11 @@ func NetworkPolicy(c *v1alpha1.TickMeshCluster, f Facts, component string) *netw
 	switch component {
 	case ComponentNode:
 		p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{
-			ingress(own(ComponentNode, ComponentRouter), PortNodeRPC), ingress(anyPod(), PortNodeHTTP),
+			ingress(own(ComponentNode, ComponentRouter, ComponentRescue), PortNodeRPC), ingress(anyPod(), PortNodeHTTP),
 		}
 	case ComponentEtcd:
 		p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{
-			ingress(append(own(ComponentNode, ComponentRouter, ComponentEtcd), operatorPod(f)), PortEtcdClient),
+			ingress(append(own(ComponentNode, ComponentRouter, ComponentEtcd, ComponentRescue), operatorPod(f)), PortEtcdClient),
 			ingress(own(ComponentEtcd), PortEtcdPeer), ingress(anyPod(), PortEtcdMetrics),
 		}
 	case ComponentRouter:
@@ -50,7 +50,7 @@ func NetworkPolicy(c *v1alpha1.TickMeshCluster, f Facts, component string) *netw
 			ingress(nil, PortLine, PortPut, PortHTTP, PortGRPC), ingress(anyPod(), envoy.StatusPortDefault),
 		}
 	}
-	return p // nobody connects to the Jobs of backups
+	return p // nobody connects to Jobs
 }
 
 // ingress lets peers connect to ports; no peers: anybody.

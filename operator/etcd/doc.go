@@ -13,6 +13,8 @@
 //	    a member that has forgotten what it has promised.
 //	E4  A pod that finds its volume empty cannot start unless it is its turn: but while it
 //	    is to join, Plan.Meet names a member that there is not, and etcd refuses.
+//	    An etcd of one member begins anew when its claim is new, which is when its volume or
+//	    machine was lost for good; one of several never does so by itself.
 //	E5  A pod is restarted only while all members are healthy, one at a time; one that
 //	    does not run at any time.
 package etcd

@@ -90,6 +90,12 @@ func (f *Facts) machineGone(name string) bool {
 	return machine.NotReadySinceMs > 0 && f.NowMs-machine.NotReadySinceMs >= f.ReplaceAfterMs
 }
 
+// machineRemoved says whether a machine is gone for good: somebody has said so.
+func (f *Facts) machineRemoved(name string) bool {
+	machine, exists := f.Machines[name]
+	return !exists || machine.OutOfService
+}
+
 // others counts the voters but that of an ordinal, and those of them that are healthy.
 func (f *Facts) others(ordinal int) (voters, healthy int) {
 	without := f.member(ordinal)

@@ -42,6 +42,9 @@ type Plan struct {
 	Actions []Action
 	// Meet are the names of the members that one which starts without data is told of.
 	Meet []string
+	// Anew says that what starts without data makes a new etcd: all that the old one knew is
+	// lost.
+	Anew bool
 	// Waiting says why nothing is done though something should be; "": nothing should.
 	Waiting string
 	// Lost are the ordinals of the members whose volume or machine is lost.
@@ -64,7 +67,9 @@ func Decide(f Facts) Plan {
 		d.plan.Meet = d.fenced()
 		d.plan.Waiting = "it does not answer, or has no majority"
 		d.plan.Lost = d.lost()
-		d.restartBroken()
+		if !d.beginAnew() {
+			d.restartBroken()
+		}
 	default:
 		d.keep()
 	}
@@ -77,6 +82,36 @@ type decision struct {
 }
 
 func (d *decision) do(a Action) { d.plan.Actions = append(d.plan.Actions, a) }
+
+// beginAnew lets the only member of an etcd begin without data, when its data is lost for
+// good. It says whether that is so. A machine that only says nothing may come back with it,
+// and so may those of several members.
+func (d *decision) beginAnew() bool {
+	claim, pod := d.claim(0), d.pod(0)
+	if d.Replicas != 1 || claim == nil {
+		return false
+	}
+	gone := claim.Machine != "" && d.machineRemoved(claim.Machine)
+	switch {
+	case claim.Terminating:
+		d.plan.Waiting = "its volume is being deleted, and with it all that it knew"
+	case claim.Lost || gone:
+		d.plan.Waiting = "its only volume is lost; it begins anew"
+		d.do(Action{Kind: DeleteClaim, Claim: claim.Name, UID: claim.UID, Why: d.plan.Waiting})
+	case claim.MemberID == 0:
+		// No member ever ran on it, so it is new. If one did after all, it goes on with
+		// what it has and reads neither this list nor that it is to begin.
+		d.plan.Anew, d.plan.Meet = true, d.Names[:1]
+		d.plan.Waiting = "its only volume was lost; it begins anew"
+		return false
+	default:
+		return false
+	}
+	if force := pod != nil && pod.Machine != "" && d.machineRemoved(pod.Machine); pod != nil && pod.Machine != "" && (force || !pod.Terminating && !pod.Running) {
+		d.do(Action{Kind: DeletePod, UID: pod.UID, Force: force, Why: d.plan.Waiting})
+	}
+	return true
+}
 
 // keep keeps an etcd that answers as it should be. The first thing that is to be done
 // is done alone.

@@ -41,6 +41,7 @@ func Cluster(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 		{"Zones", true, p.zones},
 		{"Etcd", true, p.keepEtcd},
 		{"Nodes", true, p.keepNodes},
+		{"Rescue", true, p.rescue},
 	} {
 		if step.change && (c.Spec.Paused || p.failed != nil) {
 			continue

@@ -56,6 +56,9 @@ func (p *pass) lookAtNodes(ctx context.Context) {
 		s.view, s.viewErr = s.mesh.View(ctx)
 		s.status, s.statusErr = s.mesh.Status(ctx)
 	}
+	if s.viewErr == nil && s.view.Map == nil && p.wasMade() {
+		s.viewErr = shardmap.ErrRolledBack // and no node has come back yet that could say so
+	}
 	s.view.Err = s.viewErr
 	s.facts = p.nodeFacts()
 	s.plan = rollout.Decide(s.facts)

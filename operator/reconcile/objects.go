@@ -17,7 +17,7 @@ func (p *pass) facts() build.Facts {
 	f := p.Defaults
 	f.NodeReplicas, f.EtcdReplicas = int32(p.nodes.replicas), int32(p.etcd.replicas) //nolint:gosec // bounded by the schema
 	f.EtcdMembers = p.etcd.plan.Meet
-	f.EtcdExists = p.etcdCreated()
+	f.EtcdExists = p.etcdCreated() && !p.etcd.plan.Anew
 	if p.seen.nodeSet != nil {
 		f.NodeClaimSize = build.ClaimSize(p.seen.nodeSet)
 	}

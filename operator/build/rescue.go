@@ -1,0 +1,51 @@
+package build
+
+import (
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+)
+
+const (
+	// rescueKeptSeconds is for how long a Job that has ended can be looked at. Then
+	// Kubernetes deletes it, and it is made anew if it is still needed.
+	rescueKeptSeconds = 120
+	rescueRetries     = 2
+)
+
+// RescueJob makes the Job that builds the shard map anew from what all nodes know, and
+// writes it into an etcd that has lost it. It writes nothing when a node does not answer,
+// or when etcd has what the nodes have seen.
+func RescueJob(c *v1alpha1.TickMeshCluster, f Facts) *batchv1.Job {
+	nodes := make([]string, 0, f.NodeReplicas)
+	for _, name := range PodNames(c, ComponentNode, f.NodeReplicas) {
+		nodes = append(nodes, hostPort(PodAddress(c, ComponentNode, name), PortNodeRPC))
+	}
+	args := []string{
+		"rescue-map", "--write", "--nodes=" + strings.Join(nodes, ","),
+		"--cluster=" + StoreName(c), "--etcd-endpoints=" + strings.Join(EtcdEndpoints(c, f), ","),
+	}
+	if TLSSecret(c, IdentityRouter) != "" {
+		args = append(args, tlsArguments("rpc-tls", dirTLS)...)
+	}
+	if dir := etcdTLSFolder(c); dir != "" {
+		args = append(args, tlsArguments("etcd-tls", dir)...)
+	}
+	p := pod{
+		component: ComponentRescue, placement: c.Spec.Routers.Placement, graceSecs: jobGraceSeconds,
+		spread: spread{topologyKey: c.Spec.Nodes.Zones.TopologyKey}, container: corev1.Container{Args: args},
+	}
+	p.addPeerTLS(c, IdentityRouter)
+	template := p.template(c, f)
+	template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	template.Spec.Containers[0].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	return &batchv1.Job{
+		ObjectMeta: meta(c, ComponentRescue, Name(c, ComponentRescue)),
+		Spec: batchv1.JobSpec{
+			BackoffLimit: ptr(int32(rescueRetries)), TTLSecondsAfterFinished: ptr(int32(rescueKeptSeconds)), Template: template,
+		},
+	}
+}
