@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/tickmesh/tickmesh/operator/build"
 )
@@ -33,10 +34,12 @@ func TestFlagsExist(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range objects {
+		for _, o := range append(objects, build.RescueJob(c, facts(c), []string{"demo-node-0"})) {
 			var args []string
 			switch o := o.(type) {
 			case *appsv1.StatefulSet:
+				args = o.Spec.Template.Spec.Containers[0].Args
+			case *batchv1.Job:
 				args = o.Spec.Template.Spec.Containers[0].Args
 			case *appsv1.Deployment:
 				args = o.Spec.Template.Spec.Containers[0].Args

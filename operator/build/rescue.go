@@ -16,12 +16,13 @@ const (
 	rescueRetries     = 2
 )
 
-// RescueJob makes the Job that builds the shard map anew from what all nodes know, and
-// writes it into an etcd that has lost it. It writes nothing when a node does not answer,
-// or when etcd has what the nodes have seen.
-func RescueJob(c *v1alpha1.TickMeshCluster, f Facts) *batchv1.Job {
-	nodes := make([]string, 0, f.NodeReplicas)
-	for _, name := range PodNames(c, ComponentNode, f.NodeReplicas) {
+// RescueJob makes the Job that builds the shard map anew from what nodes know, and
+// writes it into an etcd that has lost it. It asks the nodes that are named, by pod, and
+// writes nothing when one of them or of the map does not answer, or when etcd has what the
+// nodes have seen.
+func RescueJob(c *v1alpha1.TickMeshCluster, f Facts, pods []string) *batchv1.Job {
+	nodes := make([]string, 0, len(pods))
+	for _, name := range pods {
 		nodes = append(nodes, hostPort(PodAddress(c, ComponentNode, name), PortNodeRPC))
 	}
 	args := []string{

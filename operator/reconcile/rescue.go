@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,13 +22,34 @@ func (p *pass) rescueDue() bool {
 	return managedEtcd(p.cluster) && p.etcd.err == nil && len(p.etcd.view.Members) > 0 && errors.Is(p.nodes.viewErr, shardmap.ErrRolledBack)
 }
 
-// rescue makes the Job that puts the shard map back, once all nodes can be asked. The Job
-// looks again: it writes only over what is older than the nodes have seen.
+// nodesToAsk gives the pods of nodes that are ready, and the nodes that are not though they
+// held shards when that was known last.
+func (p *pass) nodesToAsk() (ready, missing []string) {
+	isThere := map[string]bool{}
+	for _, ordinal := range slices.Sorted(maps.Keys(p.seen.nodePods)) {
+		if pod := p.seen.nodePods[ordinal]; isReady(pod) && pod.DeletionTimestamp == nil {
+			ready, isThere[pod.Name] = append(ready, pod.Name), true
+		}
+	}
+	for i := range p.cluster.Status.NodeStatuses {
+		if node := &p.cluster.Status.NodeStatuses[i]; node.Shards > 0 && !isThere[node.Name] {
+			missing = append(missing, node.Name)
+		}
+	}
+	return ready, missing
+}
+
+// rescue makes the Job that puts the shard map back, once all nodes with shards can be
+// asked. The Job looks again: it writes only over what is older than the nodes have seen.
 func (p *pass) rescue(ctx context.Context) error {
-	if !p.rescueDue() || p.readyNodes() < p.nodes.replicas {
+	if !p.rescueDue() {
 		return nil
 	}
-	job := build.RescueJob(p.cluster, p.facts())
+	ready, missing := p.nodesToAsk()
+	if len(ready) == 0 || len(missing) > 0 {
+		return nil // the condition says so
+	}
+	job := build.RescueJob(p.cluster, p.facts(), ready)
 	present := &batchv1.Job{}
 	if found, err := p.get(ctx, p.Reader, job.Name, present); err != nil || found {
 		return err // it runs, or Kubernetes deletes it soon
@@ -39,13 +63,13 @@ func (p *pass) rescue(ctx context.Context) error {
 
 // rescueText says what is done about a shard map that is lost.
 func (p *pass) rescueText() string {
-	job := build.Name(p.cluster, build.ComponentRescue)
-	switch {
-	case !p.rescueDue():
+	if !p.rescueDue() {
 		return "run `tickmesh rescue-map` in the cluster"
-	case p.readyNodes() < p.nodes.replicas:
-		return fmt.Sprintf("Job %s builds it anew when all %d nodes are ready, %d are; without those that are lost for good a person has to run `tickmesh rescue-map --allow-missing`",
-			job, p.nodes.replicas, p.readyNodes())
+	}
+	job := build.Name(p.cluster, build.ComponentRescue)
+	if _, missing := p.nodesToAsk(); len(missing) > 0 {
+		return fmt.Sprintf("Job %s builds it anew when all nodes with shards are ready, and %s is not; if that is lost for good, run `tickmesh rescue-map --write --allow-missing` in the cluster",
+			job, strings.Join(missing, ", "))
 	}
 	return fmt.Sprintf("Job %s builds it anew from what the nodes know", job)
 }
