@@ -42,7 +42,7 @@ func (s *stage) backup() {
 		if err := s.helm(ctx, "uninstall", release, "--wait"); err != nil {
 			return err
 		}
-		if err := s.rack.WaitOutput(ctx, "", "--namespace="+namespace, "get", "pods", "--selector=tickmesh.dev/cluster=demo", "--output=name"); err != nil {
+		if err := s.rack.WaitOutput(ctx, "", "--namespace="+namespace, "get", "pods", "--selector=tickmesh.dev/cluster=demo,app.kubernetes.io/component!=backup", "--output=name"); err != nil {
 			return err
 		}
 		_, err := s.kubectl(ctx, "delete", "pvc", "--selector=tickmesh.dev/cluster=demo")
