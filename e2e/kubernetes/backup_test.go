@@ -48,7 +48,7 @@ func (s *stage) backup() {
 		_, err := s.kubectl(ctx, "delete", "pvc", "--selector=tickmesh.dev/cluster=demo")
 		return err
 	})
-	s.install()
+	s.install() // and nobody writes before the restore, which compares
 	s.phase("the backup is restored, and compared", func(ctx context.Context) error {
 		if err := l.findDoor(ctx); err != nil {
 			return err
@@ -58,6 +58,7 @@ func (s *stage) backup() {
 		}
 		return l.check(ctx)
 	})
+	s.try()
 }
 
 // apply creates the objects of a manifest, in which ENDPOINT stands for an address.
