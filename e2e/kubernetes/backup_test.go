@@ -26,14 +26,13 @@ func (s *stage) backup() {
 		}
 		return s.complete(ctx, "backup-s3.yaml", endpoint, "tickmeshbackup/elsewhere")
 	})
-	l := s.load
+	s.writing = false
 	s.phase("clients stop, an incremental backup", func(ctx context.Context) error {
-		if err := l.stop(); err != nil {
+		if err := s.load.stop(); err != nil {
 			return err
 		}
-		s.load = nil
 		// What was in doubt is settled by what is read now.
-		if err := l.check(ctx); err != nil {
+		if err := s.load.check(ctx); err != nil {
 			return err
 		}
 		return s.complete(ctx, "backup-second.yaml", "", "tickmeshbackup/second")
@@ -50,13 +49,13 @@ func (s *stage) backup() {
 	})
 	s.install() // and nobody writes before the restore, which compares
 	s.phase("the backup is restored, and compared", func(ctx context.Context) error {
-		if err := l.findDoor(ctx); err != nil {
+		if err := s.load.findDoor(ctx); err != nil {
 			return err
 		}
 		if err := s.complete(ctx, "restore.yaml", "", "tickmeshrestore/again"); err != nil {
 			return err
 		}
-		return l.check(ctx)
+		return s.load.check(ctx)
 	})
 	s.try()
 }

@@ -68,6 +68,7 @@ func (s *stage) startLoad() {
 		s.load, err = startLoad(ctx, s.rack)
 		return err
 	})
+	s.writing = true
 	s.Cleanup(func() {
 		if err := s.load.stop(); err != nil {
 			s.Error(err)

@@ -13,8 +13,10 @@ import (
 type stage struct {
 	*testing.T
 	rack *lab.Rack
-	load *load // nil: nobody writes yet
-	rows []row
+	load *load // nil: not yet
+	// writing says that clients write: each phase waits for them and reads all back.
+	writing bool
+	rows    []row
 }
 
 // row is one phase.
@@ -39,13 +41,13 @@ func (s *stage) phase(name string, do func(ctx context.Context) error) {
 	if err := do(ctx); err != nil {
 		fail("", err)
 	}
-	if s.load != nil {
+	if s.writing {
 		if err := s.load.progress(ctx); err != nil {
 			fail("clients: ", err)
 		}
 	}
 	this := row{name: name, took: time.Since(begin)}
-	if s.load != nil {
+	if s.writing {
 		this.lap = s.load.lap()
 		ctx, cancel := context.WithTimeout(s.Context(), conditionTime)
 		defer cancel()
