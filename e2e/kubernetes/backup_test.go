@@ -58,6 +58,28 @@ func (s *stage) backup() {
 		return s.load.check(ctx)
 	})
 	s.try()
+	s.phase("the backups are deleted, with their data", func(ctx context.Context) error {
+		_, err := s.kubectl(ctx, "delete", "tickmeshbackups", "--all")
+		return err
+	})
+}
+
+// forgetBackups lets go of backups that a test has left because it failed: each waits
+// for its data to be deleted, and there may be nobody who does it.
+func (s *stage) forgetBackups(ctx context.Context) error {
+	text, err := s.kubectl(ctx, "get", "tickmeshbackups", "--output=name", "--ignore-not-found")
+	if err != nil {
+		return err
+	}
+	for name := range strings.FieldsSeq(text) {
+		if _, err := s.kubectl(ctx, "delete", name, "--wait=false"); err != nil {
+			return err
+		}
+		if _, err := s.kubectl(ctx, "patch", name, "--type=merge", `--patch={"metadata":{"finalizers":null}}`); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // apply creates the objects of a manifest, in which ENDPOINT stands for an address.

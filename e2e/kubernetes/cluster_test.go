@@ -66,9 +66,9 @@ func (s *stage) try() {
 func (s *stage) startLoad() {
 	s.phase("clients write by HTTP, put, lines and gRPC", func(ctx context.Context) (err error) {
 		s.load, err = startLoad(ctx, s.rack)
+		s.writing = err == nil
 		return err
 	})
-	s.writing = true
 	s.Cleanup(func() {
 		if err := s.load.stop(); err != nil {
 			s.Error(err)
@@ -92,6 +92,9 @@ func (s *stage) remove() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), conditionTime)
 	defer cancel()
+	if err := s.forgetBackups(ctx); err != nil {
+		s.Error(err)
+	}
 	if err := s.helm(ctx, "uninstall", release, "--ignore-not-found", "--wait"); err != nil {
 		s.Error(err)
 	}
