@@ -27,6 +27,7 @@ type Report struct {
 	QueryGapMax  time.Duration // longest time without an answer to any client
 	Duration     time.Duration
 	FirstFailure string // the first refusal or loss, for people
+	LastFailure  string
 }
 
 // String gives the report in two lines.
@@ -197,6 +198,6 @@ func (t *tally) report(now time.Time) Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	report := t.mu.sums
-	report.Duration = now.Sub(t.mu.start)
+	report.Duration, report.LastFailure = now.Sub(t.mu.start), t.mu.failure
 	return report
 }

@@ -28,8 +28,9 @@ type load struct {
 
 // totals are counts since the start.
 type totals struct {
-	samples int64 // acknowledged
-	failed  int64 // requests, whatever they wanted
+	samples int64  // acknowledged
+	failed  int64  // requests, whatever they wanted
+	last    string // of what failed, by each protocol
 }
 
 // lap is what a phase cost its clients.
@@ -153,11 +154,17 @@ func (l *load) check(ctx context.Context) error {
 // totals counts since the start.
 func (l *load) totals() totals {
 	report := l.audit.Report()
-	t := totals{report.Samples, report.Refusals + report.Unanswered + report.QueryErrors + report.QueriesLost}
+	t := totals{samples: report.Samples, failed: report.Refusals + report.Unanswered + report.QueryErrors + report.QueriesLost}
+	if report.LastFailure != "" {
+		t.last = "\n    the last so far by http: " + report.LastFailure
+	}
 	for _, j := range l.journals {
-		acknowledged, failed, _ := j.state()
+		acknowledged, failed, last := j.state()
 		t.samples += int64(acknowledged)
 		t.failed += int64(failed)
+		if last != nil {
+			t.last += fmt.Sprintf("\n    the last so far by %s: %v", strings.TrimPrefix(j.metric, journalPrefix), last)
+		}
 	}
 	return t
 }
@@ -165,7 +172,10 @@ func (l *load) totals() totals {
 // lap gives what there was since its last call.
 func (l *load) lap() lap {
 	now := l.totals()
-	this := lap{totals: totals{now.samples - l.before.samples, now.failed - l.before.failed}}
+	this := lap{totals: totals{samples: now.samples - l.before.samples, failed: now.failed - l.before.failed}}
+	if this.failed > 0 {
+		this.last = now.last
+	}
 	l.before = now
 	write, query := l.audit.Gaps()
 	this.writePause, this.queryPause = pause{write, "http"}, pause{query, "http"}

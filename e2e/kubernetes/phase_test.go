@@ -58,7 +58,7 @@ func (s *stage) phase(name string, do func(ctx context.Context) error) {
 		this.checked = time.Since(begin)
 	}
 	s.rows = append(s.rows, this)
-	fmt.Println(this)
+	fmt.Println(this.String() + this.last)
 }
 
 func (r row) String() string {
