@@ -113,7 +113,9 @@ func newCommand(log io.Writer) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("find Kubernetes: %w", err)
 			}
-			return s.run(cmd.Context(), config, s.logger(log))
+			logger := s.logger(log)
+			setLibraryLogger(logger)
+			return s.run(cmd.Context(), config, logger)
 		},
 	}
 	s.define(cmd.Flags())
@@ -132,11 +134,17 @@ func (s *settings) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// run runs the operator until ctx ends, or until another one was elected.
-func (s *settings) run(ctx context.Context, config *rest.Config, log *slog.Logger) error {
+// setLibraryLogger has the libraries write their lines as the operator does. They keep it
+// for the whole process, and nothing of them may run yet.
+func setLibraryLogger(log *slog.Logger) {
 	logger := logr.FromSlogHandler(log.Handler())
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
+}
+
+// run runs the operator until ctx ends, or until another one was elected.
+func (s *settings) run(ctx context.Context, config *rest.Config, log *slog.Logger) error {
+	logger := logr.FromSlogHandler(log.Handler())
 	scheme, err := controller.Scheme()
 	if err != nil {
 		return err
