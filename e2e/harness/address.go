@@ -2,16 +2,18 @@ package harness
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 )
 
-// FreeAddresses gives count addresses on the loopback interface that nothing
-// listens on. Another process may take one before it is used; who starts a
-// server on them tries again then.
+// FreeAddresses gives count addresses of the loopback interface that nothing listens on.
+// Each is on a host of its own, drawn from the sixteen million that the interface has: a
+// port of 127.0.0.1 may be given to another listener before it is used.
 func FreeAddresses(count int) ([]string, error) {
 	addresses := make([]string, 0, count)
 	for range count {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		host := net.IPv4(127, byte(1+rand.IntN(254)), byte(rand.IntN(256)), byte(1+rand.IntN(254))) //nolint:gosec // to differ, not to be secret
+		listener, err := net.Listen("tcp4", net.JoinHostPort(host.String(), "0"))
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
