@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -57,16 +58,20 @@ func runProduct(ctx context.Context, args []string) error {
 	if *out == "" {
 		return errors.New("-out is needed")
 	}
+	folder, err := filepath.Abs(*out) // programs are compiled in other folders
+	if err != nil {
+		return err
+	}
 	s, err := readSource(ctx)
 	if err != nil {
 		return err
 	}
 	if *version != "" {
-		if s, err = s.as(*version, *out); err != nil {
+		if s, err = s.as(*version, folder); err != nil {
 			return err
 		}
 	}
-	b := build{source: s, folder: *out, prefix: *prefix, tag: *tag, architectures: strings.Split(*chosen, ",")}
+	b := build{source: s, folder: folder, prefix: *prefix, tag: *tag, architectures: strings.Split(*chosen, ",")}
 	if b.tag == "" {
 		b.tag = s.version
 	}
