@@ -373,17 +373,3 @@ func TestProgress(t *testing.T) {
 		t.Error("progress on what is no terminal")
 	}
 }
-
-func TestHumanSizes(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536 << 20: "1.5 GiB", math.MaxUint64: "16.0 EiB"} {
-		if got := humanBytes(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
-	}
-	for ms, want := range map[uint64]string{0: "0s", 1500: "1.5s", 125_400: "2m5s"} {
-		if got := humanTime(ms); got != want {
-			t.Errorf("%d: %s, want %s", ms, got, want)
-		}
-	}
-	_ = humanTime(math.MaxUint64)
-}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/router/archive"
 )
 
@@ -88,6 +89,6 @@ func runBackup(cmd *cobra.Command, c *client.Client, store archive.Store, o arch
 		return nil, errors.Join(err, w.Abandon(context.WithoutCancel(ctx)))
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "backup %s: %d samples of %d series; %s written, %d of %d parts were there\n",
-		m.Name, m.Samples, m.Series, humanBytes(uint64(m.Written)), taken, m.Units)
+		m.Name, m.Samples, m.Series, display.Bytes(uint64(m.Written)), taken, m.Units)
 	return m, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/router/archive"
 )
 
@@ -40,13 +41,13 @@ func newBackupListCommand() *cobra.Command {
 			listed = append(listed, listedBackup{jobReport: reportOf(m), Complete: e.Complete()})
 			rows = append(rows, []string{
 				m.Name, m.Cluster, time.UnixMilli(m.StartedMs).UTC().Format(time.RFC3339), fmt.Sprint(m.Samples),
-				humanBytes(uint64(m.Bytes)), humanBytes(uint64(m.Written)), state,
+				display.Bytes(uint64(m.Bytes)), display.Bytes(uint64(m.Written)), state,
 			})
 		}
 		if o.isJSON() {
-			return writeJSON(cmd.OutOrStdout(), listed)
+			return display.JSON(cmd.OutOrStdout(), listed)
 		}
-		return writeTable(cmd.OutOrStdout(), "NAME CLUSTER BEGUN SAMPLES SIZE WRITTEN STATE", rows)
+		return display.Table(cmd.OutOrStdout(), "NAME CLUSTER BEGUN SAMPLES SIZE WRITTEN STATE", rows)
 	}}
 	cmd := s.prepare(&cobra.Command{
 		Use: "list TARGET", Short: "List backups, the oldest first",
@@ -126,7 +127,7 @@ func newBackupPruneCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d objects deleted, %s\n", done.Objects, humanBytes(uint64(done.Bytes)))
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d objects deleted, %s\n", done.Objects, display.Bytes(uint64(done.Bytes)))
 		return s.writeReport(prunedReport{append([]string{}, done.Backups...), done.Objects, done.Bytes})
 	}
 	cmd := s.prepare(&cobra.Command{

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/display"
 )
 
 func newDrainCommand() *cobra.Command {
@@ -19,17 +20,17 @@ func newDrainCommand() *cobra.Command {
 		}
 		w := cmd.OutOrStdout()
 		if o.isJSON() {
-			return writeJSON(w, plan)
+			return display.JSON(w, plan)
 		}
 		takes := ""
 		if plan.DurationMs > 0 {
-			takes = ", about " + humanTime(plan.DurationMs)
+			takes = ", about " + display.Time(plan.DurationMs)
 		}
 		verb := "is drained"
 		if dryRun {
 			verb = "would be drained"
 		}
-		fmt.Fprintf(w, "%s %s: %d moves, %s%s\n", node, verb, len(plan.Moves), humanBytes(plan.TotalBytes), takes)
+		fmt.Fprintf(w, "%s %s: %d moves, %s%s\n", node, verb, len(plan.Moves), display.Bytes(plan.TotalBytes), takes)
 		if len(plan.Moves) == 0 {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/display"
 )
 
 func newNodesCommand() *cobra.Command {
@@ -16,13 +17,13 @@ func newNodesCommand() *cobra.Command {
 			return err
 		}
 		if o.isJSON() {
-			return writeJSON(cmd.OutOrStdout(), status.Nodes)
+			return display.JSON(cmd.OutOrStdout(), status.Nodes)
 		}
 		var rows [][]string
 		for i := range status.Nodes {
 			rows = append(rows, nodeRow(&status.Nodes[i]))
 		}
-		return writeTable(cmd.OutOrStdout(), "NODE STATE ADDRESS ZONE LEADS FULL WITNESS LEARNER USED DISK VERSION WRITES", rows)
+		return display.Table(cmd.OutOrStdout(), "NODE STATE ADDRESS ZONE LEADS FULL WITNESS LEARNER USED DISK VERSION WRITES", rows)
 	}}
 	cmd := s.prepare(&cobra.Command{Use: "nodes", Short: "List the nodes", Args: cobra.NoArgs})
 	o.define(cmd.Flags())
@@ -32,7 +33,7 @@ func newNodesCommand() *cobra.Command {
 func nodeRow(n *client.Node) []string {
 	state := n.Desired
 	if !n.Alive {
-		state += ", dead for " + humanTime(n.DeadMs)
+		state += ", dead for " + display.Time(n.DeadMs)
 	}
 	writes := "ok"
 	if n.Refusal != "" {
@@ -40,7 +41,7 @@ func nodeRow(n *client.Node) []string {
 	}
 	count := func(v uint32) string { return strconv.Itoa(int(v)) }
 	return []string{
-		n.Node, state, orDash(n.Address), orDash(n.Zone), count(n.Leads), count(n.FullReplicas), count(n.Witnesses), count(n.Learners),
-		humanBytes(n.UsedBytes), humanBytes(n.CapacityBytes), orDash(n.Version), writes,
+		n.Node, state, display.OrDash(n.Address), display.OrDash(n.Zone), count(n.Leads), count(n.FullReplicas), count(n.Witnesses), count(n.Learners),
+		display.Bytes(n.UsedBytes), display.Bytes(n.CapacityBytes), display.OrDash(n.Version), writes,
 	}
 }

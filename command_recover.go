@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/display"
 )
 
 // errNotSaid ends a recovery that nobody has agreed to.
@@ -43,7 +44,7 @@ func newRecoverCommand() *cobra.Command {
 			err = errNotSaid
 		}
 		if o.isJSON() {
-			return errors.Join(writeJSON(cmd.OutOrStdout(), found), err)
+			return errors.Join(display.JSON(cmd.OutOrStdout(), found), err)
 		}
 		return errors.Join(showRecoveries(cmd.OutOrStdout(), found, done), err)
 	}}
@@ -72,10 +73,10 @@ func showRecoveries(w io.Writer, found []client.Recovery, done bool) error {
 	var rows [][]string
 	for _, r := range found {
 		rows = append(rows, []string{
-			strconv.Itoa(int(r.Shard)), copiesText(r.Copies), orDash(r.Best), orDash(strings.Join(r.WaitsFor, ",")), lossColumn(&r),
+			strconv.Itoa(int(r.Shard)), copiesText(r.Copies), display.OrDash(r.Best), display.OrDash(strings.Join(r.WaitsFor, ",")), lossColumn(&r),
 		})
 	}
-	if err := writeTable(w, "SHARD COPIES BEST WAITS-FOR LOST", rows); err != nil {
+	if err := display.Table(w, "SHARD COPIES BEST WAITS-FOR LOST", rows); err != nil {
 		return err
 	}
 	text := "\nA copy is told with the term and the number of its last entry; (r) never votes again, (w) has no data.\n"
@@ -104,7 +105,7 @@ func copiesText(copies []client.ShardCopy) string {
 		}
 		parts = append(parts, part)
 	}
-	return orDash(strings.Join(parts, ","))
+	return display.OrDash(strings.Join(parts, ","))
 }
 
 func lossColumn(r *client.Recovery) string {

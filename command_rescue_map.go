@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/transport"
@@ -144,7 +145,7 @@ func (s *rescueSettings) run(ctx context.Context, logger *slog.Logger, out io.Wr
 		r.Written = err == nil
 	}
 	if s.output.isJSON() {
-		return errors.Join(writeJSON(out, r), err)
+		return errors.Join(display.JSON(out, r), err)
 	}
 	return errors.Join(r.show(out), err)
 }
@@ -278,9 +279,9 @@ func (r *rescue) show(out io.Writer) error {
 		if n.Error != "" {
 			said = n.Error
 		}
-		nodes = append(nodes, []string{n.Address, orDash(n.Node), strconv.FormatUint(n.Epoch, 10), strconv.Itoa(n.Groups), said})
+		nodes = append(nodes, []string{n.Address, display.OrDash(n.Node), strconv.FormatUint(n.Epoch, 10), strconv.Itoa(n.Groups), said})
 	}
-	if err := writeTable(out, "ADDRESS NODE EPOCH GROUPS ANSWER", nodes); err != nil || r.Map == nil {
+	if err := display.Table(out, "ADDRESS NODE EPOCH GROUPS ANSWER", nodes); err != nil || r.Map == nil {
 		return err
 	}
 	var rows [][]string
@@ -292,7 +293,7 @@ func (r *rescue) show(out io.Writer) error {
 		rows = append(rows, []string{strconv.Itoa(shard), strconv.FormatUint(uint64(row.Era), 10), strings.Join(members, " ")})
 	}
 	fmt.Fprintf(out, "\nCluster %s, %s, epoch %d, %d shards with %d copies\n\n", r.Map.Cluster, r.Map.ID, r.Map.Epoch, r.Map.Settings.Shards, r.Map.Settings.Replication)
-	if err := writeTable(out, "SHARD ERA MEMBERS", rows); err != nil {
+	if err := display.Table(out, "SHARD ERA MEMBERS", rows); err != nil {
 		return err
 	}
 	if len(r.Absent) > 0 {

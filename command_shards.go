@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/display"
 )
 
 func newShardsCommand() *cobra.Command {
@@ -17,16 +18,16 @@ func newShardsCommand() *cobra.Command {
 			return err
 		}
 		if o.isJSON() {
-			return writeJSON(cmd.OutOrStdout(), append([]client.Shard{}, status.ShardStatuses...))
+			return display.JSON(cmd.OutOrStdout(), append([]client.Shard{}, status.ShardStatuses...))
 		}
 		var rows [][]string
 		for _, shard := range status.ShardStatuses {
 			rows = append(rows, []string{
-				strconv.Itoa(int(shard.Shard)), orDash(shard.Leader), replicas(shard.Members), replicas(shard.Intended),
-				strconv.FormatUint(shard.Term, 10), strconv.FormatUint(shard.CommitIndex, 10), humanBytes(shard.Bytes), strconv.Itoa(int(shard.LossesSurvived)),
+				strconv.Itoa(int(shard.Shard)), display.OrDash(shard.Leader), replicas(shard.Members), replicas(shard.Intended),
+				strconv.FormatUint(shard.Term, 10), strconv.FormatUint(shard.CommitIndex, 10), display.Bytes(shard.Bytes), strconv.Itoa(int(shard.LossesSurvived)),
 			})
 		}
-		return writeTable(cmd.OutOrStdout(), "SHARD LEADER MEMBERS INTENDED TERM COMMIT SIZE SPARE", rows)
+		return display.Table(cmd.OutOrStdout(), "SHARD LEADER MEMBERS INTENDED TERM COMMIT SIZE SPARE", rows)
 	}}
 	cmd := s.prepare(&cobra.Command{
 		Use: "shards", Short: "List the shards", Args: cobra.NoArgs,
@@ -54,5 +55,5 @@ func replicas(members []client.Replica) string {
 		}
 		names = append(names, name)
 	}
-	return orDash(strings.Join(names, ","))
+	return display.OrDash(strings.Join(names, ","))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/display"
 )
 
 // statusReport is what `tickmesh status --output json` writes.
@@ -37,7 +38,7 @@ func newStatusCommand() *cobra.Command {
 		}
 		status.ShardStatuses = nil // `tickmesh shards` has them
 		if o.isJSON() {
-			return writeJSON(cmd.OutOrStdout(), report)
+			return display.JSON(cmd.OutOrStdout(), report)
 		}
 		return report.write(cmd.OutOrStdout())
 	}}
@@ -84,10 +85,10 @@ func movesAhead(underWay int, a *client.Ahead) string {
 	}
 	text := fmt.Sprintf("%d of %d under way", underWay, max(int(a.Moves), underWay))
 	if a.TotalBytes > 0 {
-		text += fmt.Sprintf(", %s to copy", humanBytes(a.TotalBytes-min(a.DoneBytes, a.TotalBytes)))
+		text += fmt.Sprintf(", %s to copy", display.Bytes(a.TotalBytes-min(a.DoneBytes, a.TotalBytes)))
 	}
 	if a.RemainingMs > 0 {
-		text += ", about " + humanTime(a.RemainingMs)
+		text += ", about " + display.Time(a.RemainingMs)
 	}
 	return text
 }
@@ -97,14 +98,14 @@ func writeMoves(w io.Writer, moves []client.Move) error {
 	for _, m := range moves {
 		pace, remaining := "-", "-"
 		if m.BytesPerSecond > 0 {
-			pace = humanBytes(m.BytesPerSecond) + "/s"
+			pace = display.Bytes(m.BytesPerSecond) + "/s"
 		}
 		if m.RemainingMs > 0 {
-			remaining = humanTime(m.RemainingMs)
+			remaining = display.Time(m.RemainingMs)
 		}
 		rows = append(rows, []string{
-			strconv.Itoa(int(m.Shard)), orDash(m.FromNode), m.ToNode, orDash(m.Phase), humanBytes(m.DoneBytes), humanBytes(m.TotalBytes), pace, remaining,
+			strconv.Itoa(int(m.Shard)), display.OrDash(m.FromNode), m.ToNode, display.OrDash(m.Phase), display.Bytes(m.DoneBytes), display.Bytes(m.TotalBytes), pace, remaining,
 		})
 	}
-	return writeTable(w, "SHARD FROM TO PHASE DONE TOTAL PACE REMAINING", rows)
+	return display.Table(w, "SHARD FROM TO PHASE DONE TOTAL PACE REMAINING", rows)
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
@@ -91,7 +92,7 @@ acknowledged before it began.`,
 			}
 			if c.isJSON() {
 				b.SetManagedFields(nil)
-				return errors.Join(writeJSON(c.out, b), err)
+				return errors.Join(display.JSON(c.out, b), err)
 			}
 			if !s.follow {
 				_, err = fmt.Fprintf(c.out, "backup %s is made: kubectl get tmb %s shows how far it is\n", b.Name, b.Name)
@@ -139,7 +140,7 @@ func (c *command) follow(ctx context.Context, k *Kubernetes, b *v1alpha1.TickMes
 		}
 		if meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) {
 			if !c.isJSON() {
-				fmt.Fprintf(c.out, "%d series, %d samples, %s written\n", b.Status.Series, b.Status.Samples, humanBytes(uint64(max(0, b.Status.Bytes))))
+				fmt.Fprintf(c.out, "%d series, %d samples, %s written\n", b.Status.Series, b.Status.Samples, display.Bytes(uint64(max(0, b.Status.Bytes))))
 			}
 			return nil
 		}

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
@@ -81,7 +82,7 @@ func (c *command) newUndrain() *cobra.Command {
 			case err != nil:
 				return err
 			case c.isJSON():
-				return writeJSON(c.out, map[string]any{"cluster": cluster.Name, "drained": append([]string{}, cluster.Spec.Nodes.Drained...)})
+				return display.JSON(c.out, map[string]any{"cluster": cluster.Name, "drained": append([]string{}, cluster.Spec.Nodes.Drained...)})
 			}
 			_, err = fmt.Fprintf(c.out, "%s: drained are now: %s\n", cluster.Name, orNone(cluster.Spec.Nodes.Drained))
 			return err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	tickmesh "github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
@@ -96,7 +97,7 @@ func (r *planReport) problem() error {
 
 func (c *command) show(r *planReport) error {
 	if c.isJSON() {
-		return writeJSON(c.out, r)
+		return display.JSON(c.out, r)
 	}
 	return r.write(c.out)
 }
@@ -115,9 +116,9 @@ func (r *planReport) write(w io.Writer) error {
 			copies++
 		}
 	}
-	fmt.Fprintf(w, "\nMoves: %d, %d of them with data, %s", len(r.Moves), copies, humanBytes(r.TotalBytes))
+	fmt.Fprintf(w, "\nMoves: %d, %d of them with data, %s", len(r.Moves), copies, display.Bytes(r.TotalBytes))
 	if r.DurationMs > 0 {
-		fmt.Fprintf(w, ", about %s", humanTime(r.DurationMs))
+		fmt.Fprintf(w, ", about %s", display.Time(r.DurationMs))
 	}
 	fmt.Fprintf(w, "\nNow: %s\n", riskText(r.AtRisk))
 	fmt.Fprintln(w, "Meanwhile: as now, since new copies have votes before the old ones go")
@@ -152,7 +153,7 @@ func (r *planReport) rows() (rows [][]string) {
 	}
 	slices.SortFunc(names, compareNodes)
 	for _, name := range names {
-		rows = append(rows, []string{name, strconv.Itoa(sums[name].moves), humanBytes(sums[name].bytes)})
+		rows = append(rows, []string{name, strconv.Itoa(sums[name].moves), display.Bytes(sums[name].bytes)})
 	}
 	return rows
 }

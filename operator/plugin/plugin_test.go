@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -356,16 +355,6 @@ func TestWords(t *testing.T) {
 		cluster, ordinal, ok := splitNode(name)
 		if got := fmt.Sprint(cluster, " ", ordinal); ok != (want != "") || ok && got != want {
 			t.Errorf("%s: %s, %v; want %q", name, got, ok, want)
-		}
-	}
-	for bytes, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 3 << 29: "1.5 GiB", 1 << 63: "8.0 EiB"} {
-		if got := humanBytes(bytes); got != want {
-			t.Errorf("%d bytes: %s, want %s", bytes, got, want)
-		}
-	}
-	for ms, want := range map[uint64]string{0: "0s", 1234: "1.2s", 125_400: "2m5s", 1 << 63: time.Duration((1 << 43) * time.Millisecond).Round(time.Second).String()} {
-		if got := humanTime(ms); got != want {
-			t.Errorf("%d ms: %s, want %s", ms, got, want)
 		}
 	}
 	many := make([]uint32, 20)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	tickmesh "github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
@@ -50,7 +51,7 @@ func (c *command) newStatus() *cobra.Command {
 				r.Unreachable = err.Error() // what Kubernetes knows is worth showing
 			}
 			if c.isJSON() {
-				return writeJSON(c.out, r)
+				return display.JSON(c.out, r)
 			}
 			return r.write(c.out)
 		},
@@ -148,7 +149,7 @@ func (r *statusReport) nodeRows() (rows [][]string) {
 			}
 			rows = append(rows, []string{
 				n.Node, machines[n.Node].Machine, n.Zone, n.Desired, yesNo(n.Alive), strconv.Itoa(int(n.Leads)), strconv.Itoa(int(n.FullReplicas)),
-				strconv.Itoa(int(n.Witnesses)), strconv.Itoa(int(n.Learners)), humanBytes(n.UsedBytes), humanBytes(n.CapacityBytes), n.Version, writes,
+				strconv.Itoa(int(n.Witnesses)), strconv.Itoa(int(n.Learners)), display.Bytes(n.UsedBytes), display.Bytes(n.CapacityBytes), n.Version, writes,
 			})
 		}
 	}
@@ -186,10 +187,10 @@ func movesText(s *tickmesh.Status) string {
 	}
 	text := fmt.Sprintf("%d of %d under way", len(s.Moves), max(int(a.Moves), len(s.Moves)))
 	if a.TotalBytes > 0 {
-		text += fmt.Sprintf(", %s to copy", humanBytes(a.TotalBytes-min(a.DoneBytes, a.TotalBytes)))
+		text += fmt.Sprintf(", %s to copy", display.Bytes(a.TotalBytes-min(a.DoneBytes, a.TotalBytes)))
 	}
 	if a.RemainingMs > 0 {
-		text += ", about " + humanTime(a.RemainingMs)
+		text += ", about " + display.Time(a.RemainingMs)
 	}
 	return text
 }
@@ -199,12 +200,12 @@ func writeMoves(w io.Writer, moves []tickmesh.Move) error {
 	for _, m := range moves {
 		pace, remaining := "", ""
 		if m.BytesPerSecond > 0 {
-			pace = humanBytes(m.BytesPerSecond) + "/s"
+			pace = display.Bytes(m.BytesPerSecond) + "/s"
 		}
 		if m.RemainingMs > 0 {
-			remaining = humanTime(m.RemainingMs)
+			remaining = display.Time(m.RemainingMs)
 		}
-		rows = append(rows, []string{strconv.Itoa(int(m.Shard)), m.FromNode, m.ToNode, m.Phase, humanBytes(m.DoneBytes), humanBytes(m.TotalBytes), pace, remaining})
+		rows = append(rows, []string{strconv.Itoa(int(m.Shard)), m.FromNode, m.ToNode, m.Phase, display.Bytes(m.DoneBytes), display.Bytes(m.TotalBytes), pace, remaining})
 	}
 	return writeTable(w, "SHARD FROM TO PHASE DONE TOTAL PACE REMAINING", rows)
 }

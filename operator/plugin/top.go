@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	tickmesh "github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
@@ -59,7 +60,7 @@ func (c *command) top(ctx context.Context, cluster *v1alpha1.TickMeshCluster, me
 		case err != nil:
 			fmt.Fprintf(&screen, "%s: no router answers: %v\n", cluster.Name, err)
 		case c.isJSON():
-			err = writeJSON(&screen, status)
+			err = display.JSON(&screen, status)
 		default:
 			err = writeTop(&screen, cluster.Name, status)
 		}
@@ -88,7 +89,7 @@ func writeTop(w *bytes.Buffer, name string, s *tickmesh.Status) error {
 		}
 		rows = append(rows, []string{
 			n.Node, n.Zone, n.Desired, yesNo(n.Alive), strconv.Itoa(int(n.Leads)), strconv.Itoa(int(n.FullReplicas)), strconv.Itoa(int(n.Witnesses)),
-			strconv.Itoa(int(n.Learners)), humanBytes(n.UsedBytes), full, n.Refusal,
+			strconv.Itoa(int(n.Learners)), display.Bytes(n.UsedBytes), full, n.Refusal,
 		})
 	}
 	fmt.Fprintf(w, "%s: %d of %d nodes alive, %d shards in %d copies, moves: %s\n\n", name, alive, len(s.Nodes), s.Shards, s.Replication, movesText(s))

@@ -1,0 +1,59 @@
+package display
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// JSON writes a value for programs.
+func JSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// Table writes columns of one width below their headings, which have spaces between.
+func Table(w io.Writer, heading string, rows [][]string) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, strings.ReplaceAll(heading, " ", "\t"))
+	for _, row := range rows {
+		fmt.Fprintln(table, strings.Join(row, "\t"))
+	}
+	return table.Flush()
+}
+
+// OrDash stands for what is empty in a table.
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// Bytes gives a size for people: 1.5 GiB.
+func Bytes(n uint64) string {
+	const units = "KMGTPE"
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n)/(1<<10), 0
+	for v >= 1<<10 && unit < len(units)-1 {
+		v, unit = v/(1<<10), unit+1
+	}
+	return fmt.Sprintf("%.1f %ciB", v, units[unit])
+}
+
+// Time gives a length of time in milliseconds for people: 2m5s.
+func Time(ms uint64) string {
+	const msMax = 1 << 43 // what time.Duration holds
+	d := time.Duration(min(ms, msMax)) * time.Millisecond
+	if d >= time.Minute {
+		return d.Round(time.Second).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
