@@ -78,33 +78,34 @@ func TestNextStep(t *testing.T) {
 }
 
 // TestOnePlaceOneReplica holds what NextStep relies on: in a valid row nobody intends
-// another replica in the place of a member.
+// another replica in the place of a member. Its rows come from fixed seeds, so that how many
+// of each kind it has met does not depend on luck.
 func TestOnePlaceOneReplica(t *testing.T) {
+	members := rapid.Custom(func(t *rapid.T) []shardmap.Member {
+		members := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) shardmap.Member {
+			return shardmap.Member{Node: rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "node"), Incarnation: "00000000000000000000000000000001",
+				RaftID: rapid.Uint64Range(1, 6).Draw(t, "id"), Role: rapid.SampledFrom([]shardmap.Role{full, witness, learner}).Draw(t, "role")}
+		}), 1, 4, func(m shardmap.Member) uint64 { return m.RaftID }).Draw(t, "members")
+		shardmap.SortMembers(members)
+		return members
+	})
+	const rows = 10_000
 	met, valid := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
-		draw := func(name string) []shardmap.Member {
-			members := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) shardmap.Member {
-				m := shardmap.Member{Node: rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "node"), Incarnation: "00000000000000000000000000000001",
-					RaftID: rapid.Uint64Range(1, 6).Draw(t, "id"), Role: rapid.SampledFrom([]shardmap.Role{full, witness, learner}).Draw(t, "role")}
-				return m
-			}), 1, 4, func(m shardmap.Member) uint64 { return m.RaftID }).Draw(t, name)
-			shardmap.SortMembers(members)
-			return members
-		}
-		row := shardmap.Row{Version: 1, RaftIDLast: 6, Era: 1, Members: draw("members"), Intended: draw("intended")}
+	for seed := range rows {
+		row := shardmap.Row{Version: 1, RaftIDLast: 6, Era: 1, Members: members.Example(2 * seed), Intended: members.Example(2*seed + 1)}
 		other := slices.ContainsFunc(row.Members, func(m shardmap.Member) bool {
 			return slices.ContainsFunc(row.Intended, func(wanted shardmap.Member) bool { return wanted.SamePlace(m) && !wanted.SameReplica(m) })
 		})
 		met += int(boolBit(other))
 		if row.Validate() != nil {
-			return
+			continue
 		}
 		valid++
 		if other {
 			t.Fatalf("%+v", row)
 		}
-	})
-	if met == 0 || valid == 0 {
-		t.Fatalf("%d rows with two replicas of one place were drawn, %d valid ones", met, valid)
+	}
+	if met < 100 || valid < 100 {
+		t.Fatalf("%d of %d rows with two replicas of one place were drawn, %d valid ones", met, rows, valid)
 	}
 }
