@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -74,6 +75,10 @@ func save(archive, name, tag string, variants []variant) (v1.Hash, error) {
 	if err != nil {
 		return digest, err
 	}
+	full, err := fullName(name, tag)
+	if err != nil {
+		return digest, err
+	}
 	dir, err := os.MkdirTemp(filepath.Dir(archive), ".layout-")
 	if err != nil {
 		return digest, err
@@ -85,7 +90,7 @@ func save(archive, name, tag string, variants []variant) (v1.Hash, error) {
 		return digest, err
 	}
 	err = root.AppendIndex(index, layout.WithAnnotations(map[string]string{
-		"io.containerd.image.name": name + ":" + tag, "org.opencontainers.image.ref.name": tag,
+		"io.containerd.image.name": full, "org.opencontainers.image.ref.name": tag,
 	}))
 	if err != nil {
 		return digest, err
@@ -95,6 +100,21 @@ func save(archive, name, tag string, variants []variant) (v1.Hash, error) {
 		return digest, err
 	}
 	return digest, writeArchive(archive, files)
+}
+
+// fullName gives the name that kubelet looks an image up by: "name:tag" in a manifest of
+// Kubernetes stands for one with a host and a folder before it, and containerd keeps the
+// name of an archive's image as it is written.
+func fullName(name, tag string) (string, error) {
+	parsed, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	full, err := reference.WithTag(reference.TrimNamed(parsed), tag)
+	if err != nil {
+		return "", fmt.Errorf("%s:%s: %w", name, tag, err)
+	}
+	return full.String(), nil
 }
 
 // readTree reads the plain files of a folder.

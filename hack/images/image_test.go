@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,26 @@ func TestTree(t *testing.T) {
 	}
 	if err := files.copy(t.TempDir(), "/folder", 0); err == nil {
 		t.Error("a folder was copied as a file")
+	}
+}
+
+// An image is kept under the name that kubelet looks for: what "tickmesh:0.1.0" in a chart
+// stands for has a host, and a folder where there is none.
+func TestFullName(t *testing.T) {
+	for name, want := range map[string]*regexp.Regexp{
+		"tickmesh":             regexp.MustCompile(`^[a-z]+\.[a-z]+/library/tickmesh:1\.2$`),
+		"example/tickmesh":     regexp.MustCompile(`^[a-z]+\.[a-z]+/example/tickmesh:1\.2$`),
+		"lab.local/tickmesh":   regexp.MustCompile(`^lab\.local/tickmesh:1\.2$`),
+		"localhost:5000/a/b_c": regexp.MustCompile(`^localhost:5000/a/b_c:1\.2$`),
+	} {
+		if full, err := fullName(name, "1.2"); err != nil || !want.MatchString(full) {
+			t.Errorf("%s: %q, %v; want %v", name, full, err, want)
+		}
+	}
+	for _, bad := range [][2]string{{"Tickmesh", "1"}, {"", "1"}, {"tickmesh", ""}, {"tickmesh", "a b"}} {
+		if full, err := fullName(bad[0], bad[1]); err == nil {
+			t.Errorf("%q is taken as %q", bad, full)
+		}
 	}
 }
 
@@ -159,7 +180,7 @@ func TestProduct(t *testing.T) {
 		t.Error("the same files gave other bytes")
 	}
 	index, annotations := open(t, first)
-	if annotations["io.containerd.image.name"] != "example/tickmesh:1.2.3" {
+	if name := annotations["io.containerd.image.name"]; !strings.HasSuffix(name, "/example/tickmesh:1.2.3") {
 		t.Errorf("%v", annotations)
 	}
 	if err := validate.Index(index); err != nil {
