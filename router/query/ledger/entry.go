@@ -1,0 +1,157 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+)
+
+// Entry is one query in the book. Its methods are safe for concurrent use, but End, which
+// is called once, last. All methods of a nil Entry do nothing and allow everything, so
+// that code that reads can be used outside of a query.
+type Entry struct {
+	ledger      *Ledger
+	id          uint64
+	query       Query
+	limits      Limits
+	began       time.Time
+	ctx         context.Context //nolint:containedctx // to tell in the end why it ended
+	cancel      context.CancelCauseFunc
+	cancelTimer context.CancelFunc
+
+	series, samples atomic.Int64
+	bytes, most     atomic.Int64
+}
+
+// Of gives the entry of the query that a context belongs to, or nil.
+func Of(ctx context.Context) *Entry {
+	e, _ := ctx.Value(entryKey{}).(*Entry)
+	return e
+}
+
+// Take charges memory. Errors: a *scan.LimitError beyond the query's limit, a *BusyError
+// beyond that of all queries. It is charged all the same, until Give or End.
+func (e *Entry) Take(bytes int64) error {
+	if e == nil {
+		return nil
+	}
+	held, all := e.bytes.Add(bytes), e.ledger.bytes.Add(bytes)
+	for most := e.most.Load(); held > most && !e.most.CompareAndSwap(most, held); {
+		most = e.most.Load()
+	}
+	if e.limits.BytesMax > 0 && held > e.limits.BytesMax {
+		return &scan.LimitError{What: "bytes", Limit: e.limits.BytesMax}
+	}
+	if limit := e.ledger.options.BytesAllMax; limit > 0 && all > limit {
+		return e.ledger.refuse("memory", "the queries that are running hold all the memory that there is for queries")
+	}
+	return nil
+}
+
+// Give takes memory off the charge that is not held any more.
+func (e *Entry) Give(bytes int64) {
+	if e == nil {
+		return
+	}
+	e.bytes.Add(-bytes)
+	e.ledger.bytes.Add(-bytes)
+}
+
+// Count notes what was read. Error: a *scan.LimitError.
+func (e *Entry) Count(series, samples int64) error {
+	if e == nil {
+		return nil
+	}
+	if n := e.series.Add(series); e.limits.SeriesMax > 0 && n > e.limits.SeriesMax {
+		return &scan.LimitError{What: "series", Limit: e.limits.SeriesMax}
+	}
+	if n := e.samples.Add(samples); e.limits.SamplesMax > 0 && n > e.limits.SamplesMax {
+		return &scan.LimitError{What: "samples", Limit: e.limits.SamplesMax}
+	}
+	return nil
+}
+
+// Limits gives what is left of the query's limits, for one more scan. A limit that is used
+// up leaves 1, not 0, which would be none.
+func (e *Entry) Limits() scan.Limits {
+	if e == nil {
+		return scan.Limits{}
+	}
+	left := func(limit, used int64) int64 {
+		if limit == 0 {
+			return 0
+		}
+		return max(1, limit-used)
+	}
+	return scan.Limits{
+		SeriesMax: left(e.limits.SeriesMax, e.series.Load()), SamplesMax: left(e.limits.SamplesMax, e.samples.Load()),
+		BytesMax: left(e.limits.BytesMax, e.bytes.Load()),
+	}
+}
+
+// End closes the entry with the error of its answer, nil when it went well, gives back
+// what it holds, and remembers it when it was slow.
+func (e *Entry) End(err error) {
+	if e == nil {
+		return
+	}
+	l := e.ledger
+	if err == nil {
+		err = context.Cause(e.ctx)
+	}
+	report := e.report(l.options.Clock(), err)
+	l.bytes.Add(-e.bytes.Swap(0))
+	l.mu.Lock()
+	delete(l.mu.running, e.id)
+	l.mu.Unlock()
+	l.leaveDatabase(e.query.Database)
+	<-l.places
+
+	m, dialect := l.metrics, e.query.Dialect
+	m.ended.WithLabelValues(dialect, outcome(err, e.ctx)).Inc()
+	m.seconds.WithLabelValues(dialect).Observe(report.Took.Seconds())
+	m.samples.WithLabelValues(dialect).Add(float64(report.Samples))
+	if report.Took >= l.options.SlowerThan {
+		m.slow.WithLabelValues(dialect).Inc()
+		l.remember(report)
+		l.options.Logger.LogAttrs(e.ctx, slog.LevelWarn, "slow query", slog.String("dialect", dialect),
+			slog.String("database", e.query.Database), slog.String("user", e.query.User), slog.String("query", e.query.Text),
+			slog.Duration("took", report.Took), slog.Int64("series", report.Series), slog.Int64("samples", report.Samples),
+			slog.Int64("bytes", report.Bytes), slog.String("error", report.Err))
+	}
+	e.cancel(nil)
+	e.cancelTimer()
+}
+
+func (e *Entry) report(now time.Time, err error) Report {
+	r := Report{ID: e.id, Query: e.query, Began: e.began, Took: now.Sub(e.began),
+		Series: e.series.Load(), Samples: e.samples.Load(), Bytes: e.most.Load()}
+	if err != nil {
+		r.Err = err.Error()
+	}
+	return r
+}
+
+// outcome names how a query ended.
+func outcome(err error, ctx context.Context) string {
+	var limit *scan.LimitError
+	var busy *BusyError
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.As(err, &limit):
+		return "limit"
+	case errors.As(err, &busy):
+		return "busy"
+	case errors.Is(cause, ErrTimeout):
+		return "timeout"
+	case cause != nil:
+		return "canceled"
+	}
+	return "error"
+}

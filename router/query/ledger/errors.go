@@ -1,0 +1,17 @@
+package ledger
+
+import "errors"
+
+// BusyError says that a query cannot be served now and may be tried again: over HTTP it
+// is 503 with Retry-After.
+type BusyError struct{ Reason string }
+
+func (e *BusyError) Error() string { return e.Reason + ": try again later" }
+
+// Why a query's context ended, as context.Cause gives it.
+var (
+	// ErrTimeout: the query ran into its time limit.
+	ErrTimeout = errors.New("the query took longer than its time limit: narrow its time range or its filters, or raise the limit")
+	// ErrCanceled: somebody ended the query by Ledger.Cancel.
+	ErrCanceled = errors.New("the query was ended by an administrator")
+)

@@ -1,0 +1,58 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// Source gives a source whose scans are charged to the entry of their context, and end at
+// its limits.
+func (l *Ledger) Source(s scan.Source) scan.Source { return source{s} }
+
+type source struct{ scan.Source }
+
+// Scan implements scan.Source.
+func (s source) Scan(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
+	e := Of(ctx)
+	if e == nil {
+		return s.Source.Scan(ctx, request, visit)
+	}
+	bounded := *request
+	bounded.Limits = strictest(e.Limits(), request.Limits)
+	// A worker sees all chunks of a series, one after the other.
+	before := make([]series.Key, max(1, request.Parallel))
+	return s.Source.Scan(ctx, &bounded, func(worker int, chunk *scan.Chunk) error {
+		another := int64(0)
+		if !bytes.Equal(before[worker], chunk.Key) || before[worker] == nil {
+			before[worker] = append(before[worker][:0], chunk.Key...)
+			another = 1
+		}
+		if err := e.Count(another, int64(len(chunk.Times))); err != nil {
+			return err
+		}
+		return visit(worker, chunk)
+	})
+}
+
+// Last implements scan.Source.
+func (s source) Last(ctx context.Context, selector *scan.Selector, fromMs int64, limits scan.Limits, visit func(scan.Point) error) error {
+	e := Of(ctx)
+	if e == nil {
+		return s.Source.Last(ctx, selector, fromMs, limits, visit)
+	}
+	return s.Source.Last(ctx, selector, fromMs, strictest(e.Limits(), limits), func(p scan.Point) error {
+		if err := e.Count(1, 1); err != nil {
+			return err
+		}
+		return visit(p)
+	})
+}
+
+func strictest(a, b scan.Limits) scan.Limits {
+	return scan.Limits{
+		SeriesMax: stricter(a.SeriesMax, b.SeriesMax), SamplesMax: stricter(a.SamplesMax, b.SamplesMax), BytesMax: stricter(a.BytesMax, b.BytesMax),
+	}
+}

@@ -1,0 +1,70 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+const seriesMade, samplesEach = 10, 50
+
+func filled(t *testing.T) *scantest.Memory {
+	t.Helper()
+	m := scantest.NewMemory()
+	for i := range seriesMade {
+		for at := range samplesEach {
+			sample := series.Sample{TimeMs: int64(at), Value: 1}
+			if err := m.Put(scantest.Key("", "cpu", "host", fmt.Sprint(i)), sample); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return m
+}
+
+func TestSourceCounts(t *testing.T) {
+	for _, parallel := range []int{0, 1, 4} {
+		l := New(Options{})
+		s := l.Source(filled(t))
+		ctx, e := begin(t, l, Query{})
+		request := scan.Request{Selector: scan.Selector{Metric: "cpu"}, ToMs: 1000, Parallel: parallel}
+		for range 2 {
+			if err := s.Scan(ctx, &request, func(int, *scan.Chunk) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Last(ctx, &request.Selector, 0, scan.Limits{}, func(scan.Point) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if r := l.Running()[0]; r.Series != 3*seriesMade || r.Samples != 2*seriesMade*samplesEach+seriesMade {
+			t.Fatalf("%+v", r)
+		}
+		e.End(nil)
+	}
+}
+
+func TestSourceIsBounded(t *testing.T) {
+	for _, limits := range []Limits{{SeriesMax: 15}, {SamplesMax: seriesMade*samplesEach + 1}} {
+		l := New(Options{Limits: limits})
+		s := l.Source(filled(t))
+		ctx, e := begin(t, l, Query{})
+		request := scan.Request{Selector: scan.Selector{Metric: "cpu"}, ToMs: 1000}
+		ignore := func(int, *scan.Chunk) error { return nil }
+		if err := s.Scan(ctx, &request, ignore); err != nil {
+			t.Fatalf("%+v: the first: %v", limits, err)
+		}
+		var limit *scan.LimitError
+		if err := s.Scan(ctx, &request, ignore); !errors.As(err, &limit) {
+			t.Fatalf("%+v: the second: %v", limits, err)
+		}
+		e.End(limit)
+		// Outside of a query nothing is counted.
+		if err := s.Scan(t.Context(), &request, ignore); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
