@@ -8,17 +8,21 @@ import (
 
 // queryLimitSettings bound what one query may cost.
 type queryLimitSettings struct {
-	querySeriesMax, querySamplesMax count
-	queryMemory                     byteSize
-	queryTimeout                    span
+	querySeriesMax, querySamplesMax, queryRunningMax count
+	queryMemory, queryMemoryAll                      byteSize
+	queryTimeout, querySlow                          span
 }
 
 func (s *queryLimitSettings) define(f *pflag.FlagSet) {
 	s.querySeriesMax, s.querySamplesMax = 1_000_000, 1_000_000_000
 	f.Var(&s.querySeriesMax, "query-series-max", "series that one query reads")
 	f.Var(&s.querySamplesMax, "query-samples-max", "samples that one query reads")
-	s.queryMemory, s.queryTimeout = 512<<20, span(2*time.Minute)
+	s.queryMemory, s.queryMemoryAll, s.queryTimeout = 512<<20, 1<<30, span(2*time.Minute)
+	s.queryRunningMax, s.querySlow = 64, span(time.Second)
 	f.Var(&s.queryMemory, "query-memory", "memory of one query")
+	f.Var(&s.queryMemoryAll, "query-memory-all", "memory of all queries together")
 	f.Var(&s.queryTimeout, "query-timeout", "time of one query")
-	group(f, headingQueryLimits, "query-series-max", "query-samples-max", "query-memory", "query-timeout")
+	f.Var(&s.queryRunningMax, "query-running-max", "queries at once; others wait")
+	f.Var(&s.querySlow, "query-slow", "queries that take longer are logged, and told of by the page")
+	group(f, headingQueryLimits, "query-series-max", "query-samples-max", "query-memory", "query-memory-all", "query-timeout", "query-running-max", "query-slow")
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/parse"
-	"github.com/tickmesh/tickmesh/router/query/opentsdb"
 	"github.com/tickmesh/tickmesh/router/split"
 )
 
@@ -44,8 +43,8 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	if err != nil {
 		return err
 	}
-	queries := opentsdb.New(s.queryOptions(b, logger, registry))
-	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(queries, registry, ready, b.settler))
+	queries := s.newQueries(b, logger, registry)
+	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(queries.handler(), registry, ready, b.settler))
 	ingestOptions.TLS = secure.config
 	server, err := ingest.New(ingestOptions)
 	if err != nil {
@@ -115,28 +114,6 @@ func (s *frontSettings) listenError(err error) error {
 		return fmt.Errorf("--%s %s: %w; %s", l.flag, l.address, op.Err, advice)
 	}
 	return err
-}
-
-func (s *frontSettings) queryOptions(b *backend, logger *slog.Logger, registry *registry) opentsdb.Options {
-	return opentsdb.Options{
-		Source: b.source, Deleter: b.deleter, Relaxed: b.relaxed, Logger: logger, Registerer: registry,
-		Limits: opentsdb.Limits{
-			SeriesMax: unlimitedIfZero(int64(s.querySeriesMax)), SamplesMax: unlimitedIfZero(int64(s.querySamplesMax)),
-			BytesMax: unlimitedIfZero(int64(s.queryMemory)), Timeout: time.Duration(unlimitedIfZero(int64(s.queryTimeout))),
-		},
-		Version:     apiVersion(),
-		Config:      map[string]string{"tsd.core.auto_create_metrics": "true", "tsd.http.query.allow_delete": "true"},
-		Stats:       registry.stats,
-		CORSOrigins: s.corsOrigins,
-	}
-}
-
-// unlimitedIfZero gives the form in which the query limits say "none".
-func unlimitedIfZero(n int64) int64 {
-	if n == 0 {
-		return -1
-	}
-	return n
 }
 
 func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry *registry, other *mux) ingest.Options {

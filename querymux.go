@@ -1,0 +1,73 @@
+package main
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/opentsdb"
+)
+
+// queries are the query languages of a front. They share one ledger, and read through it.
+type queries struct {
+	settings *frontSettings
+	backend  *backend
+	logger   *slog.Logger
+	registry *registry
+	ledger   *ledger.Ledger
+	source   scan.Source
+}
+
+func (s *frontSettings) newQueries(b *backend, logger *slog.Logger, registry *registry) *queries {
+	q := &queries{settings: s, backend: b, logger: logger, registry: registry}
+	q.ledger = ledger.New(ledger.Options{
+		Limits: ledger.Limits{
+			SeriesMax: int64(s.querySeriesMax), SamplesMax: int64(s.querySamplesMax), BytesMax: int64(s.queryMemory), Timeout: time.Duration(s.queryTimeout),
+		},
+		RunningAllMax: int(s.queryRunningMax), BytesAllMax: int64(s.queryMemoryAll), SlowerThan: time.Duration(s.querySlow),
+		Logger: logger, Registerer: registry,
+	})
+	q.source = q.ledger.Source(b.source)
+	return q
+}
+
+// relaxed gives the source for the reads of one query that puts up with something.
+func (q *queries) relaxed(o scan.Relaxation) (source scan.Source, missing func() []uint16) {
+	if q.backend.relaxed == nil {
+		return q.source, func() []uint16 { return nil }
+	}
+	source, missing = q.backend.relaxed(o)
+	return q.ledger.Source(source), missing
+}
+
+// handler routes each dialect's paths to it. What nobody knows is answered in OpenTSDB's shape.
+func (q *queries) handler() http.Handler {
+	m := http.NewServeMux()
+	m.Handle("/", opentsdb.New(q.opentsdbOptions()))
+	return m
+}
+
+func (q *queries) opentsdbOptions() opentsdb.Options {
+	s := q.settings
+	return opentsdb.Options{
+		Source: q.source, Deleter: q.backend.deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
+		Limits: opentsdb.Limits{
+			SeriesMax: unlimitedIfZero(int64(s.querySeriesMax)), SamplesMax: unlimitedIfZero(int64(s.querySamplesMax)),
+			BytesMax: unlimitedIfZero(int64(s.queryMemory)), Timeout: time.Duration(unlimitedIfZero(int64(s.queryTimeout))),
+		},
+		Version:     apiVersion(),
+		Config:      map[string]string{"tsd.core.auto_create_metrics": "true", "tsd.http.query.allow_delete": "true"},
+		Stats:       q.registry.stats,
+		CORSOrigins: s.corsOrigins,
+	}
+}
+
+// unlimitedIfZero gives the form in which the query limits say "none".
+func unlimitedIfZero(n int64) int64 {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
