@@ -137,6 +137,7 @@ func nodeStatuses(view *shardmap.View, reports map[string]*nodev1.ReportResponse
 		n := &tickmeshv1.NodeStatus{
 			Node: id, Incarnation: info.Incarnation, Address: info.RPCAddress, Zone: info.Zone, Alive: alive, Desired: desiredOf(view.Desired[id]),
 			CapacityBytes: uint64(info.CapacityBytes), UsedBytes: uint64(info.UsedBytes), Version: info.Version, Refusal: reports[id].GetRefusal(),
+			SamplesApplied: reports[id].GetSamplesApplied(),
 		}
 		for _, g := range led {
 			if g.GetLeader() == id {

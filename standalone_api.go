@@ -26,6 +26,7 @@ func (c *lonelyCluster) Status(_ context.Context, withoutShards bool) (*tickmesh
 		Node: lonelyName, Incarnation: c.node.Incarnation(), Address: c.address,
 		Desired: tickmeshv1.DesiredState_DESIRED_STATE_ACTIVE, Alive: true,
 		CapacityBytes: capacity, UsedBytes: used, Version: build().Version, Leads: shards, FullReplicas: shards,
+		SamplesApplied: uint64(max(0, c.node.SamplesApplied())),
 	}
 	status := &tickmeshv1.GetStatusResponse{
 		Cluster: lonelyName, Shards: shards, Replication: 1, Nodes: []*tickmeshv1.NodeStatus{self}, StoreReachable: true,

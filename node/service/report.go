@@ -30,6 +30,7 @@ func (s *Service) Report(_ context.Context, request *nodev1.ReportRequest) (*nod
 	r.Problems = s.node.Problems()
 	r.CapacityBytes, r.UsedBytes = s.options.Disk()
 	r.MoveBytesPerSecond = s.options.MoveBytesPerSecond
+	r.SamplesApplied = uint64(max(0, s.node.SamplesApplied()))
 	if request.GetWithoutGroups() {
 		return r, nil
 	}

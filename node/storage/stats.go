@@ -90,3 +90,6 @@ func (e *Engine) Stats() Stats {
 
 // Tombstones gives the number of deletes that still hide something.
 func (e *Engine) Tombstones() int { return len(e.versions.peek().tombstones) }
+
+// SamplesApplied gives the number of samples that were applied since the start.
+func (e *Engine) SamplesApplied() int64 { return e.stats.samples.Load() }

@@ -568,9 +568,12 @@ type NodeStatus struct {
 	// Shards of which it is a learner.
 	Learners uint32 `protobuf:"varint,14,opt,name=learners,proto3" json:"learners,omitempty"`
 	// Why it takes no writes; empty: it does.
-	Refusal       string `protobuf:"bytes,15,opt,name=refusal,proto3" json:"refusal,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Refusal string `protobuf:"bytes,15,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// Samples that it has applied to its replicas since its process began; 0 when it does
+	// not answer.
+	SamplesApplied uint64 `protobuf:"varint,16,opt,name=samples_applied,json=samplesApplied,proto3" json:"samples_applied,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *NodeStatus) Reset() {
@@ -706,6 +709,13 @@ func (x *NodeStatus) GetRefusal() string {
 		return x.Refusal
 	}
 	return ""
+}
+
+func (x *NodeStatus) GetSamplesApplied() uint64 {
+	if x != nil {
+		return x.SamplesApplied
+	}
+	return 0
 }
 
 // ReplicaStatus is one member of a shard's group.
@@ -1872,7 +1882,7 @@ const file_tickmesh_v1_cluster_proto_rawDesc = "" +
 	"totalBytes\x12\x1d\n" +
 	"\n" +
 	"done_bytes\x18\x03 \x01(\x04R\tdoneBytes\x12!\n" +
-	"\fremaining_ms\x18\x04 \x01(\x04R\vremainingMs\"\xc3\x03\n" +
+	"\fremaining_ms\x18\x04 \x01(\x04R\vremainingMs\"\xec\x03\n" +
 	"\n" +
 	"NodeStatus\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
@@ -1891,7 +1901,8 @@ const file_tickmesh_v1_cluster_proto_rawDesc = "" +
 	"\rfull_replicas\x18\f \x01(\rR\ffullReplicas\x12\x1c\n" +
 	"\twitnesses\x18\r \x01(\rR\twitnesses\x12\x1a\n" +
 	"\blearners\x18\x0e \x01(\rR\blearners\x12\x18\n" +
-	"\arefusal\x18\x0f \x01(\tR\arefusal\"\xc5\x01\n" +
+	"\arefusal\x18\x0f \x01(\tR\arefusal\x12'\n" +
+	"\x0fsamples_applied\x18\x10 \x01(\x04R\x0esamplesApplied\"\xc5\x01\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\tR\vincarnation\x12\x17\n" +

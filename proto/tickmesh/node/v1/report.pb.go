@@ -110,8 +110,10 @@ type ReportResponse struct {
 	// Bound of what it sends to other nodes of its shards, and of what it fetches from them,
 	// each, bytes a second; 0: there is none.
 	MoveBytesPerSecond uint64 `protobuf:"varint,14,opt,name=move_bytes_per_second,json=moveBytesPerSecond,proto3" json:"move_bytes_per_second,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Samples that it has applied to its replicas since its process began.
+	SamplesApplied uint64 `protobuf:"varint,15,opt,name=samples_applied,json=samplesApplied,proto3" json:"samples_applied,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ReportResponse) Reset() {
@@ -238,6 +240,13 @@ func (x *ReportResponse) GetSyncMs() uint64 {
 func (x *ReportResponse) GetMoveBytesPerSecond() uint64 {
 	if x != nil {
 		return x.MoveBytesPerSecond
+	}
+	return 0
+}
+
+func (x *ReportResponse) GetSamplesApplied() uint64 {
+	if x != nil {
+		return x.SamplesApplied
 	}
 	return 0
 }
@@ -752,7 +761,7 @@ const file_tickmesh_node_v1_report_proto_rawDesc = "" +
 	"\rReportRequest\x12%\n" +
 	"\x0ewithout_groups\x18\x01 \x01(\bR\rwithoutGroups\x12\x1f\n" +
 	"\vwithout_map\x18\x02 \x01(\bR\n" +
-	"withoutMap\"\x8c\x04\n" +
+	"withoutMap\"\xb5\x04\n" +
 	"\x0eReportResponse\x12-\n" +
 	"\x05hello\x18\x01 \x01(\v2\x17.tickmesh.node.v1.HelloR\x05hello\x12\x1b\n" +
 	"\tmap_epoch\x18\x02 \x01(\x04R\bmapEpoch\x12\x10\n" +
@@ -769,7 +778,8 @@ const file_tickmesh_node_v1_report_proto_rawDesc = "" +
 	"\x06relics\x18\v \x03(\v2\x1d.tickmesh.node.v1.GroupReportR\x06relics\x12/\n" +
 	"\x13former_incarnations\x18\f \x03(\tR\x12formerIncarnations\x12\x17\n" +
 	"\async_ms\x18\r \x01(\x04R\x06syncMs\x121\n" +
-	"\x15move_bytes_per_second\x18\x0e \x01(\x04R\x12moveBytesPerSecond\"\xe5\x05\n" +
+	"\x15move_bytes_per_second\x18\x0e \x01(\x04R\x12moveBytesPerSecond\x12'\n" +
+	"\x0fsamples_applied\x18\x0f \x01(\x04R\x0esamplesApplied\"\xe5\x05\n" +
 	"\vGroupReport\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x17\n" +
 	"\araft_id\x18\x02 \x01(\x04R\x06raftId\x12,\n" +
