@@ -50,7 +50,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	if err != nil {
 		return err
 	}
-	clients, err := api.New(s.apiOptions(b, logger, registry))
+	clients, err := api.New(s.apiOptions(b, queries, logger, registry))
 	if err != nil {
 		return err
 	}
@@ -134,15 +134,13 @@ func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry 
 	}
 }
 
-func (s *frontSettings) apiOptions(b *backend, logger *slog.Logger, registry *registry) api.Options {
+func (s *frontSettings) apiOptions(b *backend, q *queries, logger *slog.Logger, registry *registry) api.Options {
 	return api.Options{
-		Writer: b.writer, Resolver: b.resolver, Generation: b.generation, Shards: b.shards, Source: b.source, Deleter: b.deleter, Relaxed: b.relaxed,
-		Cluster:     b.cluster,
+		Writer: b.writer, Resolver: b.resolver, Generation: b.generation, Shards: b.shards, Source: q.source, Deleter: b.deleter, Relaxed: q.relaxed,
+		Ledger: q.ledger, Cluster: b.cluster,
 		ClusterName: b.clusterName, Version: build().Version, Logger: logger, Registerer: registry,
 		Limits: api.Limits{
 			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: int64(s.inFlightBytesMax),
-			QueryTimeout: time.Duration(unlimitedIfZero(int64(s.queryTimeout))),
-			Query:        scan.Limits{SeriesMax: int64(s.querySeriesMax), SamplesMax: int64(s.querySamplesMax), BytesMax: int64(s.queryMemory)},
 		},
 	}
 }

@@ -39,10 +39,11 @@ func startTrial(ctx context.Context, dir string) (t *trial, err error) {
 		return t, err
 	}
 	n := t.node
-	service, err := api.New(s.apiOptions(&backend{
+	b, registry := &backend{
 		writer: n, resolver: n, source: n, deleter: n, shards: n.Shards(),
 		cluster: &lonelyCluster{node: n, dataDir: dir}, clusterName: lonelyName,
-	}, logger, newRegistry()))
+	}, newRegistry()
+	service, err := api.New(s.apiOptions(b, s.newQueries(b, logger, registry), logger, registry))
 	if err != nil {
 		return t, err
 	}

@@ -16,7 +16,7 @@
 // number of them; a client that needs an order between two batches waits for the
 // answer to the first.
 //
-// What is bounded, by Limits: messages, calls, queries, handles and their keys, and
-// the bytes of all sessions and batches together. Beyond the last bound batches are
-// refused with OVERLOADED, which clients repeat.
+// What is bounded, by Limits: messages, calls, handles and their keys, and the bytes of
+// all sessions and batches together; queries by the ledger. Beyond the last bound batches
+// are refused with OVERLOADED, which clients repeat.
 package api

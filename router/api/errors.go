@@ -19,7 +19,6 @@ const (
 
 var (
 	errCalls    = fmt.Errorf("%w: too many calls at once", series.ErrOverloaded)
-	errQueries  = fmt.Errorf("%w: too many queries at once", series.ErrOverloaded)
 	errMemory   = fmt.Errorf("%w: batches that are being written, and series that streams name, take all the memory that they may", series.ErrOverloaded)
 	errStopping = fmt.Errorf("%w: this server is stopping", series.ErrUnavailable)
 )

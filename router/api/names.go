@@ -12,16 +12,17 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // Last gives the newest sample of each series that matches.
 func (q *queryService) Last(m *tickmeshv1.LastRequest, stream grpc.ServerStreamingServer[tickmeshv1.LastResponse]) error {
-	return q.run(stream.Context(), func(ctx context.Context) error {
+	return q.run(stream.Context(), queryOf("Last", m.GetSelector()), func(ctx context.Context) error {
 		selector, err := selectorOf(m.GetSelector())
 		if err != nil {
 			return err
 		}
-		limits, err := q.limits(m.GetLimits())
+		limits, err := wire.ToLimits(m.GetLimits())
 		if err != nil {
 			return err
 		}
@@ -59,7 +60,7 @@ func seriesOf(k series.Key) (*tickmeshv1.Series, error) {
 
 // ListSeries gives the series that match.
 func (q *queryService) ListSeries(m *tickmeshv1.ListSeriesRequest, stream grpc.ServerStreamingServer[tickmeshv1.ListSeriesResponse]) error {
-	return q.run(stream.Context(), func(ctx context.Context) error {
+	return q.run(stream.Context(), queryOf("ListSeries", m.GetSelector()), func(ctx context.Context) error {
 		selector, err := selectorOf(m.GetSelector())
 		if err != nil {
 			return err
@@ -89,7 +90,7 @@ func (q *queryService) ListSeries(m *tickmeshv1.ListSeriesRequest, stream grpc.S
 
 // ListNames gives databases, metrics, names of tags or their values.
 func (q *queryService) ListNames(m *tickmeshv1.ListNamesRequest, stream grpc.ServerStreamingServer[tickmeshv1.ListNamesResponse]) error {
-	return q.run(stream.Context(), func(ctx context.Context) error {
+	return q.run(stream.Context(), ledger.Query{Database: string(m.GetDatabase()), Text: "ListNames " + m.GetKind().String()}, func(ctx context.Context) error {
 		names, err := q.names(ctx, m)
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // Writer takes frames. It keeps neither the frame nor the context after it has
@@ -56,6 +57,10 @@ type Options struct {
 	// answers these reads too, and nothing is missing.
 	Relaxed func(scan.Relaxation) (source scan.Source, missing func() []uint16)
 
+	// Ledger bounds queries. Nil: one of its own, with defaults. Source and what Relaxed
+	// gives should be read through it.
+	Ledger *ledger.Ledger
+
 	Cluster     Cluster
 	ClusterName string
 	Version     string // of the program, for people
@@ -73,12 +78,9 @@ type Limits struct {
 	StreamWritesMax  int           // batches of one stream that are written at once; default 8
 	InFlightBytesMax int64         // of all sessions and of batches being written; default 256 MiB
 	CallsMax         int           // at once, streams that wait too; default 4,096
-	QueriesMax       int           // at once; default 64
 	TagsMax          int           // of one series; default 64
 	KeyBytesMax      int           // of one series; default 8 KiB
 	WriteTimeout     time.Duration // of one batch; default 10 s
-	QueryTimeout     time.Duration // default 2 min; less than 0: none
-	Query            scan.Limits   // of one query; 0: none
 }
 
 // ErrOptions marks options that cannot work.
@@ -100,6 +102,9 @@ func (o *Options) setDefaults() {
 	if o.Generation == nil {
 		o.Generation = func() uint64 { return 0 }
 	}
+	if o.Ledger == nil {
+		o.Ledger = ledger.New(ledger.Options{})
+	}
 	l := &o.Limits
 	orDefault(&l.MessageBytesMax, 4<<20)
 	orDefault(&l.HandlesMax, 1<<16)
@@ -107,11 +112,9 @@ func (o *Options) setDefaults() {
 	orDefault(&l.StreamWritesMax, 8)
 	orDefault(&l.InFlightBytesMax, 256<<20)
 	orDefault(&l.CallsMax, 4096)
-	orDefault(&l.QueriesMax, 64)
 	orDefault(&l.TagsMax, 64)
 	orDefault(&l.KeyBytesMax, 8<<10)
 	orDefault(&l.WriteTimeout, 10*time.Second)
-	orDefault(&l.QueryTimeout, 2*time.Minute)
 }
 
 func (o *Options) check() error {
@@ -128,7 +131,7 @@ func (o *Options) check() error {
 	}
 	l := &o.Limits
 	for _, v := range []int64{int64(l.MessageBytesMax), int64(l.HandlesMax), int64(l.SessionKeysMax), int64(l.StreamWritesMax),
-		l.InFlightBytesMax, int64(l.CallsMax), int64(l.QueriesMax), int64(l.TagsMax), int64(l.KeyBytesMax), int64(l.WriteTimeout)} {
+		l.InFlightBytesMax, int64(l.CallsMax), int64(l.TagsMax), int64(l.KeyBytesMax), int64(l.WriteTimeout)} {
 		if v <= 0 {
 			return fmt.Errorf("%w: a limit is %d, want more than 0", ErrOptions, v)
 		}

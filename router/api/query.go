@@ -12,6 +12,8 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // queryService is the QueryService.
@@ -20,21 +22,19 @@ type queryService struct {
 	s *Server
 }
 
-// run runs one query within the bounds of number and time, and gives the error that
-// its handler returns.
-func (q *queryService) run(ctx context.Context, query func(context.Context) error) error {
-	if !q.s.queries.take(1) {
-		return statusOf(errQueries)
+// run runs one query as one of the ledger's, and gives the error that its handler returns.
+func (q *queryService) run(ctx context.Context, query ledger.Query, run func(context.Context) error) error {
+	query.Dialect, query.User = "grpc", access.Of(ctx).Name()
+	running, entry, err := q.s.options.Ledger.Begin(ctx, query)
+	if err == nil {
+		err = run(running)
+		if cause := running.Err(); err != nil && cause != nil && !errors.Is(err, cause) {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
+		entry.End(err)
 	}
-	defer q.s.queries.give(1)
-	if timeout := q.s.options.Limits.QueryTimeout; timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
-	err := query(ctx)
-	if cause := ctx.Err(); err != nil && cause != nil && !errors.Is(err, cause) {
-		err = fmt.Errorf("%w: %w", cause, err)
+	if busy := new(ledger.BusyError); errors.As(err, &busy) {
+		err = fmt.Errorf("%w: %w", series.ErrOverloaded, err)
 	}
 	q.s.metrics.answered(err)
 	return statusOf(err)
@@ -51,22 +51,6 @@ func (q *queryService) source(f *tickmeshv1.Freshness, partial bool) (source sca
 	return source, func() []uint32 { return wire.FromShards(shards()) }
 }
 
-// limits gives the stricter ones of the client's and the server's.
-func (q *queryService) limits(m *tickmeshv1.ScanLimits) (scan.Limits, error) {
-	l, err := wire.ToLimits(m)
-	own := &q.s.options.Limits.Query
-	return scan.Limits{
-		SeriesMax: stricter(l.SeriesMax, own.SeriesMax), SamplesMax: stricter(l.SamplesMax, own.SamplesMax), BytesMax: stricter(l.BytesMax, own.BytesMax),
-	}, err
-}
-
-func stricter(a, b int64) int64 {
-	if a <= 0 || b > 0 && b < a {
-		return b
-	}
-	return a
-}
-
 // clamp gives the nearest time that samples may have.
 func clamp(timeMs int64) int64 { return max(scan.TimeMsMin, min(timeMs, scan.TimeMsMax)) }
 
@@ -80,7 +64,7 @@ const (
 
 // Scan gives samples or windows.
 func (q *queryService) Scan(m *tickmeshv1.ScanRequest, stream grpc.ServerStreamingServer[tickmeshv1.ScanResponse]) error {
-	return q.run(stream.Context(), func(ctx context.Context) error {
+	return q.run(stream.Context(), queryOf("Scan", m.GetSelector()), func(ctx context.Context) error {
 		request, err := q.scanRequest(m)
 		if err != nil {
 			return err
@@ -104,7 +88,7 @@ func (q *queryService) scanRequest(m *tickmeshv1.ScanRequest) (*scan.Request, er
 	if request.Windows, err = wire.ToWindows(m.GetWindows()); err != nil {
 		return nil, err
 	}
-	if request.Limits, err = q.limits(m.GetLimits()); err != nil {
+	if request.Limits, err = wire.ToLimits(m.GetLimits()); err != nil {
 		return nil, err
 	}
 	return request, nil
@@ -175,7 +159,7 @@ func cut[T any](column []T, from, to int) []T {
 
 // Delete hides samples.
 func (q *queryService) Delete(ctx context.Context, m *tickmeshv1.DeleteRequest) (response *tickmeshv1.DeleteResponse, err error) {
-	err = q.run(ctx, func(ctx context.Context) error {
+	err = q.run(ctx, queryOf("Delete", m.GetSelector()), func(ctx context.Context) error {
 		selector, err := selectorOf(m.GetSelector())
 		if err != nil {
 			return err

@@ -3,10 +3,12 @@ package api
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // selectorOf gives the selector of a message, whose expressions can be compiled.
@@ -29,4 +31,21 @@ func selectorOf(m *tickmeshv1.Selector) (scan.Selector, error) {
 		}
 	}
 	return s, nil
+}
+
+// queryOf describes a query for the ledger.
+func queryOf(method string, m *tickmeshv1.Selector) ledger.Query {
+	metric := string(m.GetMetric())
+	if m.GetMetricAny() {
+		metric = "*"
+	}
+	text := append([]byte(method), ' ')
+	text = append(append(text, metric...), '{')
+	for i, matcher := range m.GetMatchers() {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = fmt.Appendf(text, "%s %s %q", matcher.GetName(), strings.TrimPrefix(matcher.GetKind().String(), "MATCH_KIND_"), matcher.GetValues())
+	}
+	return ledger.Query{Database: string(m.GetDatabase()), Text: string(append(text, '}'))}
 }

@@ -27,7 +27,6 @@ type Server struct {
 	metrics *metrics
 	memory  *budget // bytes of sessions and of batches being written
 	calls   *budget
-	queries *budget
 	frames  sync.Pool // of *outgoing
 
 	stop     sync.Once
@@ -44,7 +43,6 @@ func New(o Options) (*Server, error) {
 		options:  o,
 		memory:   newBudget(o.Limits.InFlightBytesMax),
 		calls:    newBudget(int64(o.Limits.CallsMax)),
-		queries:  newBudget(int64(o.Limits.QueriesMax)),
 		stopping: make(chan struct{}),
 	}
 	s.frames.New = func() any { return newOutgoing() }

@@ -23,6 +23,7 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/api/apitest"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -463,5 +464,37 @@ func TestOptions(t *testing.T) {
 		if _, err := api.New(o); !errors.Is(err, api.ErrOptions) {
 			t.Errorf("change %d: %v", i, err)
 		}
+	}
+}
+
+// TestLedger: queries are entered in the ledger, and refused as overload when it is full.
+func TestLedger(t *testing.T) {
+	o := apitest.Options(apitest.NewStorage(1))
+	o.Ledger = ledger.New(ledger.Options{Limits: ledger.Limits{RunningMax: 1}, SlowerThan: time.Nanosecond})
+	conn, _ := dial(t, o)
+	service := tickmeshv1.NewQueryServiceClient(conn)
+	ask := func() error {
+		stream, err := service.Scan(background(t), &tickmeshv1.ScanRequest{Selector: &tickmeshv1.Selector{
+			Metric: []byte("m"), Matchers: []*tickmeshv1.Matcher{{Name: []byte("k"), Kind: tickmeshv1.MatchKind_MATCH_KIND_EQUAL, Values: [][]byte{[]byte("v")}}},
+		}})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return err
+	}
+	if err := ask(); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	slow := o.Ledger.Slow()
+	if len(slow) != 1 || slow[0].Dialect != "grpc" || slow[0].Text != `Scan m{k EQUAL ["v"]}` {
+		t.Fatalf("%+v", slow)
+	}
+	_, entry, err := o.Ledger.Begin(t.Context(), ledger.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer entry.End(nil)
+	if err := ask(); status.Code(err) != codes.ResourceExhausted || !errors.Is(wire.FromStatus(err), series.ErrOverloaded) {
+		t.Fatal(err)
 	}
 }
