@@ -82,6 +82,11 @@ var workloads = [...]definition{
 		"128 shards over 3 nodes that hold 2,000 series and have nothing to do; then W1 for a while, SIGKILL, and a node starts again on an empty disk.",
 		true, true, runRest,
 	},
+	{
+		"queries", "W7 queries in PromQL",
+		"The same series by remote write and the same questions in PromQL for all servers; random hosts and times. Each question alone, and while half a million points a second are written to the largest set of series; one client for latencies, four for rates. Instants and windows are at times between samples, and answers are compared with the made data.",
+		true, false, runQueries,
+	},
 }
 
 func title(name string) string    { return find(name).title }
@@ -130,6 +135,10 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 			for _, target := range present {
 				b := &bench{config: config, results: report.Results, name: name, target: target.Name()}
 				b.logf("%s, %s, run %d of %d", title(name), target.Name(), run+1, runs)
+				if name != "queries" && !takesLines(target) {
+					b.note("%s: it takes remote write only, and is asked in workload queries", target.Name())
+					continue
+				}
 				err := find(name).run(ctx, b, target)
 				if ctx.Err() != nil {
 					return report, ctx.Err()
@@ -143,6 +152,9 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	}
 	return report, nil
 }
+
+// takesLines says whether the target takes the protocols of the other workloads.
+func takesLines(t target.Target) bool { return slices.ContainsFunc(target.Protocols(), t.Speaks) }
 
 func oneLine(err error) string {
 	return strings.Join(strings.Fields(err.Error()), " ")

@@ -38,6 +38,7 @@ type Scale struct {
 	MemoryPoints   int64         // most points written to exceed the limit
 	QueryDuration  time.Duration // of one kind of query at one concurrency
 	SettleDuration time.Duration // wait before memory is read a second time
+	Reads          ReadScale     // of workload queries
 }
 
 // Connections and series of the saturated workloads, as in the budgets.
@@ -63,11 +64,13 @@ var scales = [...]Scale{
 		Name: "small", Duration: 3 * time.Second, SeriesCounts: []int{100_000}, QueryRows: 7_200,
 		RestartSeries: []int{100_000}, DiskRows: 4_000, MemoryLimit: 64 << 20, MemoryPoints: 100_000_000,
 		QueryDuration: time.Second, SettleDuration: 2 * time.Second,
+		Reads: ReadScale{LongDays: 3, WideSeries: 10_000, ManySeries: 100_000, WriteRate: 100_000},
 	},
 	{
 		Name: "full", Duration: 12 * time.Second, SeriesCounts: []int{100_000, 1_000_000, 2_000_000}, QueryRows: 25_000,
 		RestartSeries: []int{100_000, 1_000_000}, DiskRows: 20_000, MemoryLimit: 128 << 20, MemoryPoints: 500_000_000,
 		QueryDuration: 5 * time.Second, SettleDuration: 8 * time.Second,
+		Reads: ReadScale{LongDays: 30, WideSeries: 100_000, ManySeries: 1_000_000, WriteRate: 500_000},
 	},
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/e2e/workload"
 )
 
-var targets = []Target{TickMesh{Binary: "tickmesh"}, VictoriaMetrics{}, InfluxDB{}}
+var targets = []Target{TickMesh{Binary: "tickmesh"}, VictoriaMetrics{}, InfluxDB{}, Prometheus{}}
 
 var (
 	oneLineSeries = Query{Kind: Mean, Form: workload.Line, Device: 3, Sensor: 4, FromS: 1_700_006_400, ToS: 1_700_010_000}

@@ -2,7 +2,6 @@ package target
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"os/exec"
@@ -146,33 +145,7 @@ func (VictoriaMetrics) selector(q Query) string {
 
 // Parse implements Target.
 func (VictoriaMetrics) Parse(q Query, body []byte) (Answer, error) {
-	var answer struct {
-		Data struct {
-			Result []struct {
-				Value  [2]any
-				Values [][2]any
-			}
-		}
-	}
-	if err := json.Unmarshal(body, &answer); err != nil {
-		return Answer{}, fmt.Errorf("%w in %.200q", err, body)
-	}
-	var values []float64
-	for _, result := range answer.Data.Result {
-		points := result.Values
-		if result.Value[1] != nil {
-			points = append(points, result.Value)
-		}
-		for _, point := range points {
-			text, _ := point[1].(string)
-			value, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				return Answer{}, err
-			}
-			values = append(values, value)
-		}
-	}
-	return answerOf(q.Kind, values), nil
+	return parsePrometheus(q.Kind, body)
 }
 
 // Settle implements Target: it merges all parts into one.

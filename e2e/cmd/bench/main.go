@@ -1,4 +1,4 @@
-// Command bench measures TickMesh beside VictoriaMetrics and InfluxDB on this
+// Command bench measures TickMesh beside VictoriaMetrics, InfluxDB and Prometheus on this
 // machine and prints a page of Markdown. See package e2e/bench for the workloads.
 //
 //	go run ./e2e/cmd/bench -target all -workload ingest,query -scale full -runs 3
@@ -46,7 +46,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	set := flag.NewFlagSet("bench", flag.ContinueOnError)
 	set.SetOutput(stderr)
-	set.StringVar(&o.targets, "target", "all", "servers to measure: all, or a list of tickmesh, victoria-metrics, influxdb")
+	set.StringVar(&o.targets, "target", "all", "servers to measure: all, or a list of tickmesh, victoria-metrics, influxdb, prometheus")
 	set.StringVar(&o.workloads, "workload", "all", "workloads: all, or a list of numbers or "+strings.Join(bench.Workloads(), ", "))
 	set.StringVar(&o.scale, "scale", "small", "size of the work: small or full")
 	set.DurationVar(&o.duration, "duration", 0, "of one saturated run (default: by scale)")
@@ -142,7 +142,7 @@ func configure(o options, stderr io.Writer) (bench.Config, error) {
 func targets(ctx context.Context, o options, dir string, clusters bool) ([]target.Target, error) {
 	list := o.targets
 	if list == "all" {
-		list = "tickmesh,victoria-metrics,influxdb"
+		list = "tickmesh,victoria-metrics,influxdb,prometheus"
 	}
 	var found []target.Target
 	for _, name := range strings.Split(list, ",") {
@@ -164,8 +164,10 @@ func targets(ctx context.Context, o options, dir string, clusters bool) ([]targe
 			found = append(found, target.VictoriaMetrics{})
 		case "influxdb":
 			found = append(found, target.InfluxDB{})
+		case "prometheus":
+			found = append(found, target.Prometheus{})
 		default:
-			return nil, fmt.Errorf("-target %q: want all, tickmesh, victoria-metrics or influxdb", name)
+			return nil, fmt.Errorf("-target %q: want all, tickmesh, victoria-metrics, influxdb or prometheus", name)
 		}
 	}
 	return found, nil

@@ -1,0 +1,292 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tickmesh/tickmesh/e2e/bench/load"
+	"github.com/tickmesh/tickmesh/e2e/bench/target"
+	"github.com/tickmesh/tickmesh/e2e/workload"
+)
+
+const (
+	queryClients    = 4
+	seriesInRequest = 2000
+	writeConns      = 10
+	readChecks      = 3 // answers of each kind whose values are compared
+)
+
+func runQueries(ctx context.Context, b *bench, t target.Target) error {
+	asked, ok := t.(target.PromQL)
+	if !ok {
+		b.note("%s: it answers no PromQL", t.Name())
+		return nil
+	}
+	data := makeReadData(b.config.Scale.Reads)
+	return b.with(ctx, t, nil, 0, func(server *target.Server) error {
+		q := &querying{bench: b, server: server, data: data, parameters: asked.APIParameters()}
+		start := time.Now()
+		points, err := q.load(ctx)
+		if err != nil {
+			return err
+		}
+		b.higher("load", "remote write", "M points/s", float64(points)/1e6/time.Since(start).Seconds())
+		if err := q.askAll(ctx, ", alone"); err != nil {
+			return err
+		}
+		if err := q.underWrite(ctx); err != nil {
+			return err
+		}
+		usage, err := server.Usage()
+		b.lower("after all", "VmRSS", "MB", float64(usage.RSSBytes)/1e6)
+		b.lower("after all", "RssAnon", "MB", float64(usage.RSSAnonBytes)/1e6)
+		return err
+	})
+}
+
+// querying is workload "queries" on one server.
+type querying struct {
+	bench      *bench
+	server     *target.Server
+	data       *readData
+	parameters string
+}
+
+// send runs feeds of remote write.
+func (q *querying) send(ctx context.Context, feeds []load.Feed, interval time.Duration) (*load.Result, error) {
+	result, err := load.HTTP(ctx, load.Options{Address: q.server.Addresses.HTTP, SendBytes: sendBufferBytes, Interval: interval}, feeds)
+	if err == nil && result.Errors > 0 {
+		err = fmt.Errorf("%d requests were refused; the first: %w", result.Errors, result.ErrorFirst)
+	}
+	return result, err
+}
+
+// load writes everything, older times first, as Prometheus takes no others.
+func (q *querying) load(ctx context.Context) (points int64, err error) {
+	stages := [][]load.Feed{{q.longFeed()}, {q.fleetFeed()}}
+	for _, timeS := range []int64{readEndS - readStepS, readEndS} {
+		stages = append(stages,
+			q.rounds("wide", q.data.scale.WideSeries, func(int) (int64, bool) { return timeS, true }, 1),
+			q.rounds("many", q.data.scale.ManySeries, func(int) (int64, bool) { return timeS, true }, 1))
+	}
+	for _, feeds := range stages {
+		result, err := q.send(ctx, feeds, 0)
+		if err != nil {
+			return points, err
+		}
+		points += result.Points
+	}
+	return points, q.server.Publish(ctx, q.server)
+}
+
+func (q *querying) item(w *load.RemoteWrite) load.Item {
+	return load.Item{Text: w.Request(q.server.Addresses.HTTP, target.RemoteWritePath), Points: w.Samples()}
+}
+
+func (q *querying) longFeed() load.Feed {
+	w, values, sent := &load.RemoteWrite{}, q.data.long, 0
+	const samples = 1080 // divides a day's
+	w.Append([]load.Label{{Name: "__name__", Value: "long"}, {Name: "host", Value: hostName(0)}}, samples)
+	fromS := baseSeconds - int64(len(values))*readStepS
+	return func() (load.Item, bool) {
+		if sent == len(values) {
+			return load.Item{}, false
+		}
+		for i := range samples {
+			w.Set(i, (fromS+int64(sent)*readStepS)*1000, values[sent])
+			sent++
+		}
+		return q.item(w), true
+	}
+}
+
+func (q *querying) fleetFeed() load.Feed {
+	w, row := messageOf("fleet", 0, len(q.data.fleet)), 0
+	return func() (load.Item, bool) {
+		if row == fleetSeconds/readStepS {
+			return load.Item{}, false
+		}
+		for i, values := range q.data.fleet {
+			w.Set(i, (baseSeconds+int64(row)*readStepS)*1000, values[row])
+		}
+		row++
+		return q.item(w), true
+	}
+}
+
+// messageOf has the series [from, to) of a metric with one sample each.
+func messageOf(metric string, from, to int) *load.RemoteWrite {
+	w := &load.RemoteWrite{}
+	for n := from; n < to; n++ {
+		w.Append([]load.Label{
+			{Name: "__name__", Value: metric}, {Name: "host", Value: hostName(n / workload.SensorCount)},
+			{Name: "sensor", Value: workload.SensorName(n % workload.SensorCount)},
+		}, 1)
+		w.Set(n-from, 0, lastValue(n))
+	}
+	return w
+}
+
+// rounds writes each series of a metric once in each round, at the time that timeS gives,
+// until it gives none or all rounds (0: without end) are done.
+func (q *querying) rounds(metric string, series int, timeS func(round int) (timeS int64, ok bool), rounds int) []load.Feed {
+	feeds := make([]load.Feed, writeConns)
+	for conn := range feeds {
+		var messages []*load.RemoteWrite
+		for from := conn * seriesInRequest; from < series; from += writeConns * seriesInRequest {
+			messages = append(messages, messageOf(metric, from, min(series, from+seriesInRequest)))
+		}
+		sent := 0
+		feeds[conn] = func() (load.Item, bool) {
+			if len(messages) == 0 || rounds > 0 && sent == rounds*len(messages) {
+				return load.Item{}, false
+			}
+			at, ok := timeS(sent / len(messages))
+			if !ok {
+				return load.Item{}, false
+			}
+			w := messages[sent%len(messages)]
+			w.SetTimes(at * 1000)
+			sent++
+			return q.item(w), true
+		}
+	}
+	return feeds
+}
+
+// underWrite asks while the series of "many" go on, each round readStepS later.
+func (q *querying) underWrite(ctx context.Context) error {
+	var stopped atomic.Bool
+	feeds := q.rounds("many", q.data.scale.ManySeries, func(round int) (int64, bool) {
+		return readEndS + int64(round+1)*readStepS, !stopped.Load()
+	}, 0)
+	interval := time.Second * seriesInRequest * writeConns / time.Duration(q.data.scale.WriteRate)
+	var result *load.Result
+	var failed error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		result, failed = q.send(ctx, feeds, interval)
+	}()
+	before, usageErr := q.server.Usage()
+	err := q.askAll(ctx, ", under write")
+	stopped.Store(true)
+	<-done
+	if err = errors.Join(err, failed, usageErr); err != nil {
+		return err
+	}
+	after, err := q.server.Usage()
+	const which = "writes meanwhile"
+	q.bench.higher(which, "rate", "k points/s", result.PointsPerSecond()/1e3)
+	q.bench.lower(which, "write P50", "ms", float64(result.Writes.ValueAtQuantile(50))/1000)
+	q.bench.lower(which, "write P99", "ms", float64(result.Writes.ValueAtQuantile(99))/1000)
+	q.bench.lower(which, "server cores used, with the queries", "cores", (after.CPU-before.CPU).Seconds()/result.Elapsed.Seconds())
+	return err
+}
+
+func (q *querying) askAll(ctx context.Context, label string) error {
+	for _, r := range q.data.readers() {
+		if err := q.measure(ctx, r, r.name+label); err != nil {
+			return fmt.Errorf("%s%s: %w", r.name, label, err)
+		}
+	}
+	return nil
+}
+
+// measure asks one kind of question with one client, for latencies, and with some, for
+// the rate. The values of the first answers, and the number of values in all, are checked.
+func (q *querying) measure(ctx context.Context, r reader, which string) error {
+	for _, clients := range []int{1, queryClients} {
+		times := make([]*hdrhistogram.Histogram, clients)
+		failures := make([]error, clients)
+		var group sync.WaitGroup
+		start := time.Now()
+		for client := range clients {
+			group.Go(func() {
+				random := rand.New(rand.NewPCG(seed, uint64(client+clients)))
+				times[client], failures[client] = q.repeat(ctx, r, random, q.bench.config.Scale.QueryDuration/time.Duration(1+min(1, client)))
+			})
+		}
+		group.Wait()
+		elapsed := time.Since(start)
+		if err := errors.Join(failures...); err != nil {
+			return err
+		}
+		if clients > 1 {
+			total := int64(0)
+			for _, t := range times {
+				total += t.TotalCount()
+			}
+			q.bench.higher(which, fmt.Sprintf("rate, %d clients", clients), "queries/s", float64(total)/elapsed.Seconds())
+			continue
+		}
+		for _, quantile := range []float64{50, 99, 99.9} {
+			q.bench.lower(which, fmt.Sprintf("P%g", quantile), "ms", float64(times[0].ValueAtQuantile(quantile))/1000)
+		}
+	}
+	return nil
+}
+
+// repeat asks for the duration, at least readChecks times.
+func (q *querying) repeat(ctx context.Context, r reader, random *rand.Rand, duration time.Duration) (*hdrhistogram.Histogram, error) {
+	times := hdrhistogram.New(1, 120_000_000, 3)
+	conn, err := load.Dial(ctx, q.server.Addresses.HTTP, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	for end := time.Now().Add(duration); times.TotalCount() < readChecks || time.Now().Before(end); {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		question := r.draw(q.data, random)
+		if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+			return nil, err
+		}
+		path := question.path
+		if q.parameters != "" {
+			path += "&" + q.parameters
+		}
+		request := load.AppendGet(nil, q.server.Addresses.HTTP, path)
+		start := time.Now()
+		status, body, err := conn.RoundTrip(request)
+		micros := time.Since(start).Microseconds()
+		if err == nil && status != 200 {
+			err = fmt.Errorf("status %d: %.300s", status, body)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		_ = times.RecordValue(min(max(micros, 1), 120_000_000))
+		if err := question.check(body, times.TotalCount() <= readChecks); err != nil {
+			return nil, err
+		}
+	}
+	return times, nil
+}
+
+// check compares the number of values of an answer, and with values also their mean.
+func (r read) check(body []byte, values bool) error {
+	got, err := target.ParseAPI(body)
+	if err != nil {
+		return err
+	}
+	if got.Points != r.points {
+		return fmt.Errorf("%w: %s gives %d values, want %d: %.300s", ErrCheck, r.path, got.Points, r.points, body)
+	}
+	if !values {
+		return nil
+	}
+	if want := r.want(); !(math.Abs(got.Value-want.Value) <= 1e-9*math.Max(1, math.Abs(want.Value))) {
+		return fmt.Errorf("%w: %s gives a mean of %v, want %v", ErrCheck, r.path, got.Value, want.Value)
+	}
+	return nil
+}
