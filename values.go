@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tickmesh/tickmesh/api/quantity"
 )
 
 // The kinds of values that flags take besides pflag's own.
@@ -15,53 +17,24 @@ import (
 // byteSize is a flag's number of bytes: 65536, 64KiB, 1.5GiB, 200MB.
 type byteSize int64
 
-var byteUnits = []struct { //nolint:gochecknoglobals // a constant table
-	suffix string
-	bytes  float64
-}{
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
-	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1},
-}
-
 // byteSizeMax leaves room to add two sizes.
-const byteSizeMax = 1 << 62
-
-var errByteSize = errors.New("expected a size such as 65536, 64KiB or 1.5GB")
+const byteSizeMax = quantity.BytesMax
 
 func (b *byteSize) Set(text string) error {
-	number, unit := text, 1.0
-	for _, u := range byteUnits {
-		if strings.HasSuffix(text, u.suffix) {
-			number, unit = strings.TrimSuffix(text, u.suffix), u.bytes
-			break
-		}
+	v, err := quantity.Bytes(text)
+	if err == nil {
+		*b = byteSize(v)
 	}
-	number = strings.TrimSpace(number)
-	if whole, err := strconv.ParseInt(number, 10, 64); err == nil && unit == 1 {
-		if whole < 0 || whole > byteSizeMax {
-			return errByteSize
-		}
-		*b = byteSize(whole) // exact, where a float64 is not
-		return nil
-	}
-	if strings.Trim(number, "0123456789.") != "" { // no exponents, hex, Inf, NaN
-		return errByteSize
-	}
-	v, err := strconv.ParseFloat(number, 64)
-	if err != nil || v*unit > byteSizeMax {
-		return errByteSize
-	}
-	*b = byteSize(v * unit)
-	return nil
+	return err
 }
 
 func (b *byteSize) Type() string { return "size" }
 
 func (b *byteSize) String() string {
 	v := int64(*b)
-	for i := 3; i >= 0; i-- {
-		if unit := int64(byteUnits[i].bytes); v >= unit && v%unit == 0 {
-			return strconv.FormatInt(v/unit, 10) + byteUnits[i].suffix
+	for _, u := range slices.Backward(quantity.Units()[:4]) {
+		if unit := int64(u.Bytes); v >= unit && v%unit == 0 {
+			return strconv.FormatInt(v/unit, 10) + u.Suffix
 		}
 	}
 	return strconv.FormatInt(v, 10)
@@ -88,43 +61,12 @@ func (c *count) String() string { return strconv.FormatInt(int64(*c), 10) }
 // besides Go's own units: 0, 90d, 2w, 1y, 36h, 1m30s.
 type span time.Duration
 
-// spanDaysMax keeps a span within time.Duration.
-const spanDaysMax = 100_000
-
-var errSpan = errors.New("expected a length of time with its unit, such as 30s, 36h, 90d, 2w or 1y")
-
 func (s *span) Set(text string) error {
-	if n := len(text) - 1; n > 0 {
-		if days := daysOf(text[n]); days != 0 {
-			v, err := strconv.ParseUint(text[:n], 10, 64)
-			if err != nil || v > spanDaysMax/days {
-				return errSpan
-			}
-			*s = span(time.Duration(v*days) * 24 * time.Hour)
-			return nil
-		}
+	d, err := quantity.Span(text)
+	if err == nil {
+		*s = span(d)
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return errSpan
-	}
-	*s = span(d)
-	return nil
-}
-
-// daysOf gives the days of a unit that time.ParseDuration does not know; 0: it
-// is no such unit.
-func daysOf(unit byte) uint64 {
-	switch unit {
-	case 'd':
-		return 1
-	case 'w':
-		return 7
-	case 'y':
-		return 365
-	default:
-		return 0
-	}
+	return err
 }
 
 func (s *span) Type() string { return "time" }

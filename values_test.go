@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"pgregory.net/rapid"
+
+	"github.com/tickmesh/tickmesh/api/quantity"
 )
 
 func TestByteSize(t *testing.T) {
@@ -101,7 +103,7 @@ func TestValuesKeepTheirText(t *testing.T) {
 		if unit := rapid.SampledFrom([]time.Duration{1, time.Second, time.Minute, time.Hour, 24 * time.Hour}).Draw(t, "unit"); unit > 1 {
 			s = span(time.Duration(s).Truncate(unit))
 		}
-		if time.Duration(s) > spanDaysMax*24*time.Hour {
+		if time.Duration(s) > quantity.SpanDaysMax*24*time.Hour {
 			s = 0
 		}
 		c := count(rapid.Int64Range(0, math.MaxInt64).Draw(t, "count"))

@@ -1,0 +1,150 @@
+package tenancy
+
+import (
+	"errors"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/rulefile"
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// Bounds of a file.
+const (
+	databasesMax      = 10_000
+	retentionRulesMax = 1_000
+	// RetentionMin is the shortest retention: that of nodes, which drop whole partitions.
+	RetentionMin = time.Hour
+)
+
+// Parse reads the text of a file of rules; the name is for messages. Errors:
+// rulefile.ErrFile, with all problems of the file.
+func Parse(name string, text []byte) (*Rules, error) {
+	top, err := rulefile.Parse(name, text)
+	if err != nil {
+		return nil, err
+	}
+	r := &Rules{databases: map[string]settings{}}
+	err = top.Fields(map[string]func(rulefile.Value) error{
+		"databases":       r.readDatabases,
+		"defaults":        func(v rulefile.Value) error { return r.defaults.read(v) },
+		"retention-rules": r.readRetention,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Rules) readDatabases(v rulefile.Value) error {
+	entries, err := v.Entries()
+	problems := []error{err}
+	if len(entries) > databasesMax {
+		return v.Errorf("there are %d databases, at most %d are taken", len(entries), databasesMax)
+	}
+	for _, e := range entries {
+		if err := series.ValidateDatabase(e.Key); err != nil || e.Key == "" {
+			problems = append(problems, e.Value.Errorf("%w; the default database is called %s", errors.Join(err, emptyName(e.Key)), defaultName))
+			continue
+		}
+		var s settings
+		problems = append(problems, s.read(e.Value))
+		r.databases[canonical(e.Key)] = s
+	}
+	return errors.Join(problems...)
+}
+
+func emptyName(name string) error {
+	if name == "" {
+		return errors.New("a database has a name")
+	}
+	return nil
+}
+
+// read reads what a file says of one database.
+func (s *settings) read(v rulefile.Value) error {
+	return v.Fields(map[string]func(rulefile.Value) error{
+		"retention":              func(v rulefile.Value) (err error) { s.retention, err = readSpan(v); return err },
+		"series-max":             countInto(&s.limits.SeriesMax),
+		"series-per-second-max":  countInto(&s.limits.SeriesPerSecondMax),
+		"samples-per-second-max": countInto(&s.limits.SamplesPerSecondMax),
+		"query": func(v rulefile.Value) error {
+			q := &s.limits.Query
+			return v.Fields(map[string]func(rulefile.Value) error{
+				"series-max":  countInto(&q.SeriesMax),
+				"samples-max": countInto(&q.SamplesMax),
+				"memory": func(v rulefile.Value) (err error) {
+					q.MemoryBytes, err = v.Bytes()
+					return orUnlimited(&q.MemoryBytes, err)
+				},
+				"running-max": countInto(&q.RunningMax),
+			})
+		},
+	})
+}
+
+func countInto(to *int64) func(rulefile.Value) error {
+	return func(v rulefile.Value) (err error) {
+		*to, err = v.Count()
+		return orUnlimited(to, err)
+	}
+}
+
+// orUnlimited makes Unlimited of 0, which is how files say it.
+func orUnlimited(n *int64, err error) error {
+	if *n == 0 && err == nil {
+		*n = Unlimited
+	}
+	return err
+}
+
+// readSpan reads a retention; 0 is for ever.
+func readSpan(v rulefile.Value) (time.Duration, error) {
+	d, err := v.Span()
+	switch {
+	case err != nil:
+		return 0, err
+	case d == 0:
+		return Unlimited, nil
+	case d < RetentionMin:
+		return 0, v.Errorf("%v is too short: write 0, for ever, or at least 1h", d)
+	}
+	return d, nil
+}
+
+func (r *Rules) readRetention(v rulefile.Value) error {
+	list, err := v.List()
+	problems := []error{err}
+	if len(list) > retentionRulesMax {
+		return v.Errorf("there are %d rules, at most %d are taken", len(list), retentionRulesMax)
+	}
+	for _, item := range list {
+		rule, err := readRetentionRule(item)
+		r.retention, problems = append(r.retention, rule), append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
+func readRetentionRule(v rulefile.Value) (retentionRule, error) {
+	rule := retentionRule{database: pattern{glob: "*"}, metric: pattern{glob: "*"}}
+	into := func(p *pattern) func(rulefile.Value) error {
+		return func(v rulefile.Value) error {
+			text, err := v.Text()
+			if err != nil {
+				return err
+			}
+			if *p, err = parsePattern(text); err != nil {
+				return v.Errorf("%w", err)
+			}
+			return nil
+		}
+	}
+	err := v.Fields(map[string]func(rulefile.Value) error{
+		"database":  into(&rule.database),
+		"metric":    into(&rule.metric),
+		"retention": func(v rulefile.Value) (err error) { rule.retention, err = readSpan(v); return err },
+	})
+	if err == nil && rule.retention == 0 {
+		err = v.Errorf("has no retention: add a line `retention: 30d`, or 0 for ever")
+	}
+	return rule, err
+}

@@ -1,0 +1,132 @@
+package tenancy
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Unlimited, in a Limits or as a retention, says that there is no bound, or no end.
+const Unlimited = -1
+
+// Limits bound one database. In each field 0 means that the rules say nothing, so that the
+// process's own setting holds, and Unlimited that there is no bound.
+type Limits struct {
+	SeriesMax           int64 // series
+	SeriesPerSecondMax  int64 // new series a second
+	SamplesPerSecondMax int64 // samples a second, through each router
+	Query               QueryLimits
+}
+
+// QueryLimits bound the queries of one database, with 0 and Unlimited as in Limits.
+type QueryLimits struct {
+	SeriesMax   int64 // that one query reads
+	SamplesMax  int64 // that one query reads
+	MemoryBytes int64 // of one query
+	RunningMax  int64 // queries at once, in each router
+}
+
+// Rules are all rules of a cluster. They do not change. The zero value, and nil, say nothing.
+type Rules struct {
+	defaults  settings
+	databases map[string]settings
+	retention []retentionRule
+}
+
+// settings are what a file says of one database, or of all others.
+type settings struct {
+	retention time.Duration // 0: not said; Unlimited: for ever
+	limits    Limits
+}
+
+// retentionRule is for the metrics that match.
+type retentionRule struct {
+	database, metric pattern
+	retention        time.Duration
+}
+
+// Databases gives the names of the databases that the rules name, sorted. Patterns of
+// retention rules name none.
+func (r *Rules) Databases() []string {
+	if r == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(r.databases))
+}
+
+// RetentionOf says how long samples of a metric are kept: by the first retention rule that
+// matches, else by the database's own setting, else by the one of all databases. 0: nothing
+// is said, and the node's --retention holds. Unlimited: for ever.
+func (r *Rules) RetentionOf(database, metric string) time.Duration {
+	if r == nil {
+		return 0
+	}
+	for i := range r.retention {
+		rule := &r.retention[i]
+		if rule.database.matches(display(database)) && rule.metric.matches(metric) {
+			return rule.retention
+		}
+	}
+	if own := r.databases[database].retention; own != 0 {
+		return own
+	}
+	return r.defaults.retention
+}
+
+// HasMetricRules says whether the retention of some metric of a database may differ from
+// that of the others, so that RetentionOf has to be asked for each.
+func (r *Rules) HasMetricRules(database string) bool {
+	return r != nil && slices.ContainsFunc(r.retention, func(rule retentionRule) bool { return rule.database.matches(display(database)) })
+}
+
+// SaysRetention says whether the rules name any retention.
+func (r *Rules) SaysRetention() bool {
+	return r != nil && (len(r.retention) > 0 || r.defaults.retention != 0 ||
+		slices.ContainsFunc(slices.Collect(maps.Values(r.databases)), func(s settings) bool { return s.retention != 0 }))
+}
+
+// LimitsOf gives the bounds of a database: each by its own setting, else by the one of all
+// databases.
+func (r *Rules) LimitsOf(database string) Limits {
+	if r == nil {
+		return Limits{}
+	}
+	own, all := r.databases[database].limits, r.defaults.limits
+	return Limits{
+		SeriesMax:           said(own.SeriesMax, all.SeriesMax),
+		SeriesPerSecondMax:  said(own.SeriesPerSecondMax, all.SeriesPerSecondMax),
+		SamplesPerSecondMax: said(own.SamplesPerSecondMax, all.SamplesPerSecondMax),
+		Query: QueryLimits{
+			SeriesMax:   said(own.Query.SeriesMax, all.Query.SeriesMax),
+			SamplesMax:  said(own.Query.SamplesMax, all.Query.SamplesMax),
+			MemoryBytes: said(own.Query.MemoryBytes, all.Query.MemoryBytes),
+			RunningMax:  said(own.Query.RunningMax, all.Query.RunningMax),
+		},
+	}
+}
+
+// said gives the first of two settings unless it says nothing.
+func said(own, all int64) int64 {
+	if own != 0 {
+		return own
+	}
+	return all
+}
+
+const defaultName = "default"
+
+// display gives the name that files have for a database.
+func display(database string) string {
+	if database == "" {
+		return defaultName
+	}
+	return database
+}
+
+// canonical gives the database of a name in a file.
+func canonical(name string) string {
+	if name == defaultName {
+		return ""
+	}
+	return name
+}
