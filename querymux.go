@@ -52,22 +52,10 @@ func (q *queries) handler() http.Handler {
 func (q *queries) opentsdbOptions() opentsdb.Options {
 	s := q.settings
 	return opentsdb.Options{
-		Source: q.source, Deleter: q.backend.deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
-		Limits: opentsdb.Limits{
-			SeriesMax: unlimitedIfZero(int64(s.querySeriesMax)), SamplesMax: unlimitedIfZero(int64(s.querySamplesMax)),
-			BytesMax: unlimitedIfZero(int64(s.queryMemory)), Timeout: time.Duration(unlimitedIfZero(int64(s.queryTimeout))),
-		},
+		Source: q.source, Ledger: q.ledger, Deleter: q.backend.deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
 		Version:     apiVersion(),
 		Config:      map[string]string{"tsd.core.auto_create_metrics": "true", "tsd.http.query.allow_delete": "true"},
 		Stats:       q.registry.stats,
 		CORSOrigins: s.corsOrigins,
 	}
-}
-
-// unlimitedIfZero gives the form in which the query limits say "none".
-func unlimitedIfZero(n int64) int64 {
-	if n == 0 {
-		return -1
-	}
-	return n
 }

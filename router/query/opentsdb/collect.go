@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // column is one series after downsampling, filling and rate.
@@ -27,27 +28,28 @@ type fetch struct {
 
 // run scans for one sub-query. Columns come in the order of their keys,
 // whatever the order in which the source visits them.
-func (h *handler) run(ctx context.Context, x *reader, q *dataQuery, sub *subQuery, memory *budget) (*fetch, error) {
+func (h *handler) run(ctx context.Context, x *reader, q *dataQuery, sub *subQuery) (*fetch, error) {
+	entry := ledger.Of(ctx)
 	f := &fetch{span: sub.span(q.fromMs, q.toMs)}
 	if f.span.empty {
 		return f, nil
 	}
-	if d := sub.downsample; d != nil && d.fill != fillNone && !d.whole && memory.limit > 0 {
+	if d, limit := sub.downsample, entry.Limits().BytesMax; d != nil && d.fill != fillNone && !d.whole && limit > 0 {
 		const windowBytes = 16
-		if (f.span.outTo-f.span.gridFrom)/d.widthMs > memory.limit/windowBytes {
-			return nil, &scan.LimitError{What: "bytes", Limit: memory.limit}
+		if (f.span.outTo-f.span.gridFrom)/d.widthMs > limit/windowBytes {
+			return nil, &scan.LimitError{What: "bytes", Limit: limit}
 		}
 	}
 	for i := range sub.selectors {
 		request := &scan.Request{
-			Selector: sub.selectors[i], FromMs: f.span.scanFrom, ToMs: f.span.scanTo, Limits: h.scanLimits(memory), Parallel: h.limits.Parallel,
+			Selector: sub.selectors[i], FromMs: f.span.scanFrom, ToMs: f.span.scanTo, Parallel: h.limits.Parallel,
 		}
 		if sub.downsample != nil {
 			request.Windows = sub.downsample.pushedWindows(f.span)
 		}
 		workers := make([]worker, max(1, h.limits.Parallel))
 		for w := range workers {
-			workers[w] = worker{ctx: ctx, sub: sub, span: f.span, pushed: request.Windows != nil, memory: memory}
+			workers[w] = worker{ctx: ctx, sub: sub, span: f.span, pushed: request.Windows != nil, entry: entry}
 		}
 		err := x.Scan(ctx, request, func(worker int, chunk *scan.Chunk) error { return workers[worker].visit(chunk) })
 		if err != nil {
@@ -68,21 +70,13 @@ func (h *handler) run(ctx context.Context, x *reader, q *dataQuery, sub *subQuer
 	return f, nil
 }
 
-func (h *handler) scanLimits(memory *budget) scan.Limits {
-	limits := scan.Limits{SeriesMax: h.limits.SeriesMax, SamplesMax: h.limits.SamplesMax}
-	if memory.limit > 0 {
-		limits.BytesMax = max(1, memory.limit-memory.used.Load())
-	}
-	return limits
-}
-
 // worker receives the chunks of one visitor and makes columns of them.
 type worker struct {
 	ctx    context.Context
 	sub    *subQuery
 	span   span
 	pushed bool // chunks are windows
-	memory *budget
+	entry  *ledger.Entry
 
 	key         series.Key // of the series that is being visited; empty before the first
 	times       []int64    // its points so far
@@ -123,7 +117,7 @@ func (w *worker) visit(chunk *scan.Chunk) error {
 	return w.charge()
 }
 
-// charge keeps the budget up with the slices that grow with a series.
+// charge keeps the ledger up with the slices that grow with a series.
 func (w *worker) charge() error {
 	held := int64(8 * (cap(w.times) + cap(w.values) + cap(w.window) + cap(w.spareTimes) + cap(w.spareValues)))
 	if held == w.charged {
@@ -131,7 +125,7 @@ func (w *worker) charge() error {
 	}
 	grown := held - w.charged
 	w.charged = held
-	return w.memory.take(grown)
+	return w.entry.Take(grown)
 }
 
 // appendPushed appends the function's value of each window of a chunk.
@@ -235,7 +229,7 @@ func (w *worker) keep(times []int64, values []float64) error {
 		copy(c.times, times)
 	}
 	w.columns = append(w.columns, c)
-	return w.memory.take(int64(grownKey + 8*grownTimes + 8*grownValues + columnBytes))
+	return w.entry.Take(int64(grownKey + 8*grownTimes + 8*grownValues + columnBytes))
 }
 
 // fill adds the windows without a sample, from the span's first window to its

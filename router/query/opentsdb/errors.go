@@ -8,6 +8,8 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // apiError is an error with its place in OpenTSDB's error shape.
@@ -33,12 +35,13 @@ func noSuchName(kind, name string, status int) *apiError {
 // client went away, in metrics and logs, as other servers have it.
 const statusClientGone = 499
 
-// toAPIError gives the answer for any error. Timeout is the limit that a
-// deadline stands for.
-func toAPIError(ctx context.Context, err error, limits Limits) *apiError {
+// toAPIError gives the answer for any error of a request with this context.
+func toAPIError(ctx context.Context, err error) *apiError {
 	var api *apiError
 	var limit *scan.LimitError
 	var tooLong *http.MaxBytesError
+	var denied *access.DeniedError
+	var busy *ledger.BusyError
 	switch {
 	case errors.As(err, &api):
 		return api
@@ -47,10 +50,16 @@ func toAPIError(ctx context.Context, err error, limits Limits) *apiError {
 	case errors.As(err, &tooLong):
 		return &apiError{status: http.StatusRequestEntityTooLarge,
 			message: fmt.Sprintf("the body of the request is longer than %d bytes", tooLong.Limit)}
-	case errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &apiError{status: http.StatusGatewayTimeout, message: fmt.Sprintf(
-			"Sorry, your query timed out. Time limit: %s. Please try filtering using more tags or decrease your time range.", limits.Timeout)}
-	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+	case errors.As(err, &denied):
+		return &apiError{status: http.StatusForbidden, message: denied.Error()}
+	case errors.As(err, &busy):
+		return &apiError{status: http.StatusServiceUnavailable, message: busy.Error()}
+	case errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), ledger.ErrTimeout):
+		return &apiError{status: http.StatusGatewayTimeout,
+			message: "Sorry, your query timed out. Please try filtering using more tags or decrease your time range.", details: ledger.ErrTimeout.Error()}
+	case errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), ledger.ErrCanceled):
+		return &apiError{status: http.StatusServiceUnavailable, message: ledger.ErrCanceled.Error()}
+	case (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) && ctx.Err() != nil:
 		return &apiError{status: statusClientGone, message: "the client went away"}
 	case errors.Is(err, series.ErrUnavailable), errors.Is(err, series.ErrOverloaded):
 		return &apiError{status: http.StatusServiceUnavailable, message: err.Error()}

@@ -25,8 +25,8 @@ const (
 // groupColumns splits columns, which are in the order of their keys, by the
 // values of the tags to group by; results are in the order of these values. For
 // functions that keep whole series every result has one member. What groups hold
-// is taken from the budget.
-func groupColumns(columns []column, sub *subQuery, memory *budget) ([]group, error) {
+// is charged to memory.
+func groupColumns(columns []column, sub *subQuery, memory *holding) ([]group, error) {
 	if sub.aggregator.selection == selectAll {
 		return singles(columns, memory)
 	}
@@ -117,7 +117,7 @@ func (g *group) aggregate(name []byte) {
 }
 
 // singles makes one result of each column.
-func singles(columns []column, memory *budget) ([]group, error) {
+func singles(columns []column, memory *holding) ([]group, error) {
 	groups := make([]group, len(columns))
 	for i := range columns {
 		_, _, tags, err := columns[i].key.Parts(nil)
@@ -137,7 +137,7 @@ const rankPoints = 3
 
 // keepSome keeps, of each group, the series with the largest (topN) or smallest
 // (bottomN) of their last points, best first; of equal ones the first by key.
-func keepSome(groups []group, a *aggregator, memory *budget) ([]group, error) {
+func keepSome(groups []group, a *aggregator, memory *holding) ([]group, error) {
 	var kept []column
 	for _, g := range groups {
 		ranks := make([]float64, len(g.members))

@@ -1,11 +1,7 @@
 package opentsdb
 
 import (
-	"compress/gzip"
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"runtime"
@@ -14,42 +10,42 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // handler serves the API. It is immutable but for its metrics.
 type handler struct {
-	source         scan.Source
-	relaxed        func(scan.Relaxation) (scan.Source, func() []uint16)
-	deleter        scan.Deleter
-	clock          func() time.Time
-	log            *slog.Logger
-	metrics        *metrics
-	limits         Limits
-	version        Version
-	config         map[string]string
-	stats          func() []Stat
-	notANumber     NotANumber
-	corsOrigins    []string
-	databaseHeader string
-	endpoints      map[string]endpoint
-	running        chan struct{} // one place for each query at once; nil: no bound
-	memory         sharedBudget
+	source      scan.Source
+	relaxed     func(scan.Relaxation) (scan.Source, func() []uint16)
+	deleter     scan.Deleter
+	clock       func() time.Time
+	log         *slog.Logger
+	metrics     *metrics
+	limits      Limits
+	version     Version
+	config      map[string]string
+	stats       func() []Stat
+	notANumber  NotANumber
+	corsOrigins []string
+	endpoints   map[string]endpoint
+	ledger      *ledger.Ledger
 }
 
 // endpoint is one path of the API.
 type endpoint struct {
 	methods []string
-	serve   func(*answer, *http.Request) error
+	reads   bool // it reads data: it is a query, for the rights and for the ledger
+	serve   func(*answer, *call) error
 }
 
 func newHandler(o Options) *handler {
 	h := &handler{
 		source: o.Source, relaxed: o.Relaxed, deleter: o.Deleter, clock: o.Clock, log: o.Logger, metrics: newMetrics(o.Registerer), limits: o.Limits.withDefaults(),
-		version: o.Version, config: o.Config, stats: o.Stats, notANumber: o.NotANumber, corsOrigins: o.CORSOrigins, databaseHeader: o.DatabaseHeader,
+		version: o.Version, config: o.Config, stats: o.Stats, notANumber: o.NotANumber, corsOrigins: o.CORSOrigins, ledger: o.Ledger,
 	}
-	h.memory.limit = h.limits.BytesAllMax
-	if h.limits.QueriesMax > 0 {
-		h.running = make(chan struct{}, h.limits.QueriesMax)
+	if h.ledger == nil {
+		h.ledger = ledger.New(ledger.Options{})
 	}
 	if h.clock == nil {
 		h.clock = time.Now
@@ -57,30 +53,27 @@ func newHandler(o Options) *handler {
 	if h.log == nil {
 		h.log = slog.New(slog.DiscardHandler)
 	}
-	if h.databaseHeader == "" {
-		h.databaseHeader = "X-Scope-OrgID"
-	}
 	if h.version.Version == "" {
 		h.version.Version = "2.4.0"
 	}
 	get := []string{http.MethodGet, http.MethodHead}
 	both := append(slices.Clone(get), http.MethodPost)
 	h.endpoints = map[string]endpoint{
-		"query":          {append(slices.Clone(both), http.MethodDelete), h.bounded(h.query)},
-		"query/last":     {both, h.bounded(h.last)},
-		"suggest":        {both, h.suggest},
-		"search/lookup":  {both, h.lookup},
-		"aggregators":    {get, h.aggregators},
-		"config":         {both, h.showConfig},
-		"config/filters": {both, h.showFilters},
-		"version":        {both, h.showVersion},
-		"stats":          {both, h.showStats},
-		"dropcaches":     {both, h.dropCaches},
+		"query":          {append(slices.Clone(both), http.MethodDelete), true, h.query},
+		"query/last":     {both, true, h.last},
+		"suggest":        {both, true, h.suggest},
+		"search/lookup":  {both, true, h.lookup},
+		"aggregators":    {get, false, h.aggregators},
+		"config":         {both, false, h.showConfig},
+		"config/filters": {both, false, h.showFilters},
+		"version":        {both, false, h.showVersion},
+		"stats":          {both, false, h.showStats},
+		"dropcaches":     {both, false, h.dropCaches},
 	}
 	for _, path := range []string{"query/exp", "query/gexp", "annotation", "annotations", "annotation/bulk", "histogram", "rollup", "tree",
 		"search/tsmeta", "search/tsmeta_summary", "search/tsuids", "search/uidmeta", "search/annotation", "search",
 		"uid/assign", "uid/rename", "uid/tsmeta", "uid/uidmeta", "stats/query", "stats/jvm", "stats/threads", "stats/region_clients", "serializers"} {
-		h.endpoints[path] = endpoint{append(slices.Clone(both), http.MethodPut, http.MethodDelete), notImplemented}
+		h.endpoints[path] = endpoint{append(slices.Clone(both), http.MethodPut, http.MethodDelete), false, notImplemented}
 	}
 	return h
 }
@@ -91,8 +84,7 @@ func (l Limits) withDefaults() Limits {
 		value        *int64
 		defaultValue int64
 	}{
-		{&l.SeriesMax, 1e6}, {&l.SamplesMax, 1e9}, {&l.BytesMax, 512 << 20}, {&l.PointsMax, 1e8},
-		{&l.BodyBytesMax, 4 << 20}, {&l.SubQueriesMax, 256}, {&l.NamesMax, 1e5}, {&l.QueriesMax, 64},
+		{&l.PointsMax, 1e8}, {&l.BodyBytesMax, 4 << 20}, {&l.SubQueriesMax, 256}, {&l.NamesMax, 1e5},
 	} {
 		switch {
 		case *field.value == 0:
@@ -100,13 +92,6 @@ func (l Limits) withDefaults() Limits {
 		case *field.value < 0:
 			*field.value = 0
 		}
-	}
-	if l.BytesAllMax == 0 {
-		l.BytesAllMax = 2 * l.BytesMax
-	}
-	l.BytesAllMax = max(0, l.BytesAllMax)
-	if l.Timeout == 0 {
-		l.Timeout = 2 * time.Minute
 	}
 	if l.Parallel <= 0 {
 		l.Parallel = runtime.GOMAXPROCS(0)
@@ -122,22 +107,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, known := h.endpoints[path]; !known {
 		name = "other"
 	}
-	ctx := r.Context()
-	if h.limits.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, h.limits.Timeout)
-		defer cancel()
-	}
 	h.metrics.inFlight.Inc()
 	defer h.metrics.inFlight.Dec()
-	r = r.WithContext(ctx)
 	a := newAnswer(w, r)
 	status := http.StatusOK
-	err := h.serve(a, r, path)
-	if err == nil {
-		err = a.close()
-	}
-	if err != nil {
+	if err := h.serve(a, r, path); err != nil {
 		status = h.fail(a, r, err)
 	}
 	h.metrics.observe(name, status, time.Since(started))
@@ -145,8 +119,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve finds the endpoint and runs it.
 func (h *handler) serve(a *answer, r *http.Request, path string) error {
-	if answered, err := h.cors(a.w, r); answered || err != nil {
+	if answered, err := h.cors(a.w, r); err != nil {
 		return err
+	} else if answered {
+		return a.close()
 	}
 	e, ok := h.endpoints[path]
 	if !ok {
@@ -158,26 +134,38 @@ func (h *handler) serve(a *answer, r *http.Request, path string) error {
 			details: fmt.Sprintf("The HTTP method [%s] is not permitted for this endpoint", m)}
 	}
 	if r.Method == http.MethodHead {
-		return nil
+		return a.close()
 	}
-	return e.serve(a, r)
+	c, err := h.newCall(r)
+	if err != nil {
+		return err
+	}
+	if e.reads {
+		return h.read(a, c, e)
+	}
+	if err := e.serve(a, c); err != nil {
+		return err
+	}
+	return a.close()
 }
 
-// bounded refuses requests beyond the number that may run at once, so that their
-// budgets of memory have a bound together.
-func (h *handler) bounded(serve func(*answer, *http.Request) error) func(*answer, *http.Request) error {
-	if h.running == nil {
-		return serve
+// read runs an endpoint as a query of the ledger.
+func (h *handler) read(a *answer, c *call, e endpoint) (err error) {
+	if err := access.Check(c.Context(), c.database, access.Read); err != nil {
+		return err
 	}
-	return func(a *answer, r *http.Request) error {
-		select {
-		case h.running <- struct{}{}:
-			defer func() { <-h.running }()
-			return serve(a, r)
-		default:
-			return &apiError{status: http.StatusServiceUnavailable, message: fmt.Sprintf("%d queries are running: try again later", cap(h.running))}
-		}
+	ctx, entry, err := h.ledger.Begin(c.Context(), ledger.Query{
+		Dialect: "opentsdb", Database: c.database, Text: c.text(), User: access.Of(c.Context()).Name(),
+	})
+	if err != nil {
+		return err
 	}
+	defer func() { entry.End(err) }()
+	c.Request, c.entry = c.WithContext(ctx), entry
+	if err := e.serve(a, c); err != nil {
+		return toAPIError(ctx, err)
+	}
+	return a.close()
 }
 
 // method gives the method of a request, or the one that the parameter
@@ -211,7 +199,7 @@ func (h *handler) cors(w http.ResponseWriter, r *http.Request) (answered bool, e
 	w.Header().Set("Access-Control-Expose-Headers", missingHeader)
 	w.Header().Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
 	w.Header().Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Origin, User-Agent, DNT, Cache-Control, "+
-		"X-Mx-ReqToken, Keep-Alive, X-Requested-With, If-Modified-Since, "+partialHeader+", "+staleHeader+", "+h.databaseHeader)
+		"X-Mx-ReqToken, Keep-Alive, X-Requested-With, If-Modified-Since, "+partialHeader+", "+staleHeader+", "+access.DatabaseHeader)
 	return options, nil
 }
 
@@ -219,7 +207,7 @@ func (h *handler) cors(w http.ResponseWriter, r *http.Request) (answered bool, e
 // out already, the connection is cut, or, behind a server of another kind, the
 // JSON ends where it is: a client must not take it for the whole.
 func (h *handler) fail(a *answer, r *http.Request, err error) int {
-	api := toAPIError(r.Context(), err, h.limits)
+	api := toAPIError(r.Context(), err)
 	if a.err != nil {
 		api = &apiError{status: statusClientGone, message: a.err.Error()}
 	}
@@ -263,51 +251,9 @@ func (h *handler) fail(a *answer, r *http.Request, err error) int {
 	return api.status
 }
 
-// database gives the database that a request is about.
-func (h *handler) database(r *http.Request) string {
-	if p := r.URL.Query(); p.Has("db") {
-		return p.Get("db")
-	}
-	return r.Header.Get(h.databaseHeader)
-}
-
-// body reads the body of a request, whatever its content type says, since some
-// clients call JSON a form.
-func (h *handler) body(r *http.Request) ([]byte, error) {
-	reader := io.Reader(r.Body)
-	if r.Body == nil {
-		reader = strings.NewReader("")
-	}
-	if strings.EqualFold(r.Header.Get("Content-Encoding"), "gzip") {
-		unpacked, err := gzip.NewReader(reader)
-		if err != nil {
-			return nil, &apiError{status: http.StatusBadRequest, message: "Unable to decompress the body", details: err.Error()}
-		}
-		reader = unpacked
-	}
-	limit := h.limits.BodyBytesMax
-	if limit > 0 {
-		reader = io.LimitReader(reader, limit+1)
-	}
-	body, err := io.ReadAll(reader)
-	switch {
-	case err != nil && r.Context().Err() != nil:
-		return nil, r.Context().Err()
-	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, &apiError{status: http.StatusBadRequest, message: "Unable to read the body", details: err.Error()}
-	case err != nil:
-		return nil, err
-	case limit > 0 && int64(len(body)) > limit:
-		return nil, &http.MaxBytesError{Limit: limit}
-	case len(body) == 0:
-		return nil, &apiError{status: http.StatusBadRequest, message: "Missing request content"}
-	}
-	return body, nil
-}
-
 // notImplemented answers for the parts of OpenTSDB's API that are about what
 // TickMesh does not have: ids of names, trees, annotations, histograms.
-func notImplemented(_ *answer, r *http.Request) error {
+func notImplemented(_ *answer, c *call) error {
 	return &apiError{status: http.StatusNotImplemented, message: "Not implemented",
-		details: fmt.Sprintf("TickMesh does not have what %s is about", r.URL.Path)}
+		details: fmt.Sprintf("TickMesh does not have what %s is about", c.URL.Path)}
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // now is the time of every test: 2023-11-14 22:13:20 UTC.
@@ -39,7 +41,16 @@ func newServer(t testing.TB, change ...func(*Options)) *server {
 	for _, c := range change {
 		c(&options)
 	}
+	if options.Ledger == nil {
+		bounded(ledger.Limits{BytesMax: 512 << 20})(&options)
+	}
+	options.Source = options.Ledger.Source(options.Source)
 	return &server{t: t, memory: memory, handler: New(options)}
+}
+
+// bounded gives each query these limits.
+func bounded(limits ledger.Limits) func(*Options) {
+	return func(o *Options) { o.Ledger = ledger.New(ledger.Options{Limits: limits}) }
 }
 
 // put writes points of one series: time in seconds, value, time, value, ….
@@ -157,15 +168,15 @@ func TestErrors(t *testing.T) {
 func TestLimits(t *testing.T) {
 	for _, test := range []struct {
 		what   string
-		change func(*Limits)
+		change func(*Options)
 	}{
-		{"series", func(l *Limits) { l.SeriesMax = 9 }},
-		{"samples", func(l *Limits) { l.SamplesMax = 500 }},
-		{"bytes", func(l *Limits) { l.BytesMax = 10_000 }},
-		{"points", func(l *Limits) { l.PointsMax = 99 }},
+		{"series", bounded(ledger.Limits{SeriesMax: 9})},
+		{"samples", bounded(ledger.Limits{SamplesMax: 500})},
+		{"bytes", bounded(ledger.Limits{BytesMax: 10_000})},
+		{"points", func(o *Options) { o.Limits.PointsMax = 99 }},
 	} {
 		t.Run(test.what, func(t *testing.T) {
-			s := newServer(t, func(o *Options) { test.change(&o.Limits) })
+			s := newServer(t, test.change)
 			for i := range 10 {
 				s.putSamples(scantest.Key("", "m", "n", string(rune('a'+i))), ramp(100))
 			}
@@ -193,9 +204,9 @@ func (slowSource) Scan(ctx context.Context, _ *scan.Request, _ scan.Visitor) err
 }
 
 func TestTimeout(t *testing.T) {
-	s := newServer(t, func(o *Options) { o.Source = slowSource{o.Source}; o.Limits.Timeout = time.Millisecond })
-	s.want("GET", "/api/query?start=0&m=sum:m", "", 504, `{"error":{"code":504,"message":"Sorry, your query timed out. Time limit: 1ms. `+
-		`Please try filtering using more tags or decrease your time range."}}`)
+	s := newServer(t, func(o *Options) { o.Source = slowSource{o.Source} }, bounded(ledger.Limits{Timeout: time.Millisecond}))
+	s.want("GET", "/api/query?start=0&m=sum:m", "", 504, `{"error":{"code":504,"message":"Sorry, your query timed out. `+
+		`Please try filtering using more tags or decrease your time range.","details":"`+ledger.ErrTimeout.Error()+`"}}`)
 }
 
 func TestClientGone(t *testing.T) {
@@ -229,7 +240,7 @@ func TestClientGone(t *testing.T) {
 // again when another has ended.
 func TestQueriesAtOnce(t *testing.T) {
 	inside, leave := make(chan struct{}), make(chan struct{})
-	s := newServer(t, func(o *Options) { o.Source = heldSource{o.Source, inside, leave}; o.Limits.QueriesMax = 1 })
+	s := newServer(t, func(o *Options) { o.Source = heldSource{o.Source, inside, leave} }, bounded(ledger.Limits{RunningMax: 1}))
 	s.put(scantest.Key("", "m"), 1, 1)
 	const target, answer = "/api/query?start=0&m=sum:m", `[{"metric":"m","tags":{},"aggregateTags":[],"dps":{"1":1}}]`
 	done := make(chan struct{})
@@ -238,12 +249,45 @@ func TestQueriesAtOnce(t *testing.T) {
 		s.want("GET", target, "", 200, answer)
 	}()
 	<-inside
-	s.want("GET", target, "", 503, `{"error":{"code":503,"message":"1 queries are running: try again later"}}`)
-	s.want("GET", "/api/suggest?type=metrics", "", 200, `["m"]`)
+	s.want("GET", target, "", 503, `{"error":{"code":503,"message":"1 queries of this database are running or waiting, the most that it may have: try again later"}}`)
+	s.want("GET", "/api/aggregators", "", 200, string(appendStrings(nil, aggregatorNames)))
 	leave <- struct{}{}
 	<-done
 	go func() { <-inside; leave <- struct{}{} }()
 	s.want("GET", target, "", 200, answer)
+}
+
+// friend may read the database a and administer b.
+type friend struct{}
+
+func (friend) Name() string { return "friend" }
+func (friend) May(database string, right access.Right) bool {
+	return database == "a" && right == access.Read || database == "b"
+}
+
+// TestRights: every endpoint that reads asks for the right to read, and who deletes has
+// to be an administrator.
+func TestRights(t *testing.T) {
+	s := newServer(t)
+	for _, database := range []string{"", "a", "b"} {
+		s.put(scantest.Key(database, "m"), 1, 1)
+	}
+	with := func(method, target string) int {
+		r := httptest.NewRequest(method, target, strings.NewReader(""))
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, r.WithContext(access.With(r.Context(), friend{})))
+		return w.Code
+	}
+	for _, path := range []string{"query?start=0&m=sum:m", "query/last?timeseries=m", "suggest?type=metrics", "search/lookup?m=m"} {
+		if with("GET", "/api/"+path) != 403 || with("GET", "/api/"+path+"&db=default") != 403 || with("GET", "/api/"+path+"&db=a") != 200 {
+			t.Error(path)
+		}
+	}
+	if with("DELETE", "/api/query?start=0&m=sum:m&db=a") != 403 || with("DELETE", "/api/query?start=0&m=sum:m&db=b") != 200 {
+		t.Error("delete")
+	}
+	s.want("GET", "/api/query?start=0&m=sum:m&db=a", "", 200, `[{"metric":"m","tags":{},"aggregateTags":[],"dps":{"1":1}}]`)
+	s.want("GET", "/api/query?start=0&m=sum:m&db=b", "", 200, `[]`)
 }
 
 // heldSource says when a scan has begun and waits before it goes on.

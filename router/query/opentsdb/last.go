@@ -30,15 +30,15 @@ type lastBody struct {
 }
 
 // last serves /api/query/last: the newest sample of each series that matches.
-func (h *handler) last(a *answer, r *http.Request) error {
-	q, err := h.parseLast(r)
+func (h *handler) last(a *answer, c *call) error {
+	q, err := c.parseLast()
 	if err != nil {
 		return err
 	}
 	if len(q.selectors) == 0 {
 		return invalid("Missing sub queries")
 	}
-	x, err := h.reader(r)
+	x, err := h.reader(c)
 	if err != nil {
 		return err
 	}
@@ -46,17 +46,15 @@ func (h *handler) last(a *answer, r *http.Request) error {
 	if q.backHours > 0 {
 		fromMs = floorTo(h.clock().UnixMilli(), hourMs) - q.backHours*hourMs
 	}
-	memory := h.newBudget()
-	defer memory.close()
 	var points []scan.Point
 	for i := range q.selectors {
 		found := 0
-		err := x.Last(r.Context(), &q.selectors[i], fromMs, h.scanLimits(memory), func(p scan.Point) error {
+		err := x.Last(c.Context(), &q.selectors[i], fromMs, scan.Limits{}, func(p scan.Point) error {
 			found++
 			p.Key = bytes.Clone(p.Key)
 			points = append(points, p)
 			const pointBytes = 64
-			return memory.take(pointBytes + int64(len(p.Key)))
+			return c.entry.Take(pointBytes + int64(len(p.Key)))
 		})
 		if err != nil {
 			return err
@@ -64,7 +62,7 @@ func (h *handler) last(a *answer, r *http.Request) error {
 		if found > 0 {
 			continue
 		}
-		known, err := x.knowsMetric(r.Context(), q.selectors[i].Database, q.selectors[i].Metric)
+		known, err := x.knowsMetric(c.Context(), q.selectors[i].Database, q.selectors[i].Metric)
 		if err != nil {
 			return err
 		}
@@ -112,17 +110,15 @@ func writeLast(a *answer, points []scan.Point, resolve bool) error {
 // backHoursMax is a hundred years.
 const backHoursMax = 100 * 366 * 24
 
-func (h *handler) parseLast(r *http.Request) (*lastQuery, error) {
-	database := h.database(r)
-	q := &lastQuery{}
-	if r.Method == http.MethodPost {
-		body, err := h.body(r)
+func (c *call) parseLast() (*lastQuery, error) {
+	q, database, p := &lastQuery{}, c.database, c.parameters
+	if c.Method == http.MethodPost {
+		body, err := c.content()
 		if err != nil {
 			return nil, err
 		}
 		return q, q.parseBody(body, database)
 	}
-	p := r.URL.Query()
 	q.resolve = flag(p, "resolve")
 	if text := p.Get("back_scan"); text != "" {
 		hours, err := strconv.ParseInt(text, 10, 64)

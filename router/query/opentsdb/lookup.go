@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // lookupQuery is a request of /api/search/lookup (net.opentsdb.search.SearchQuery).
@@ -38,19 +39,19 @@ type lookupBody struct {
 const lookupLimitDefault = 25
 
 // lookup serves /api/search/lookup: the series that have the tags, by key.
-func (h *handler) lookup(a *answer, r *http.Request) error {
+func (h *handler) lookup(a *answer, c *call) error {
 	started := time.Now()
-	q, err := h.parseLookup(r)
+	q, err := c.parseLookup()
 	if err != nil {
 		return err
 	}
-	x, err := h.reader(r)
+	x, err := h.reader(c)
 	if err != nil {
 		return err
 	}
-	selector, byValue := q.selector(h.database(r))
+	selector, byValue := q.selector(c.database)
 	if !selector.MetricAny {
-		known, err := x.knowsMetric(r.Context(), selector.Database, selector.Metric)
+		known, err := x.knowsMetric(c.Context(), selector.Database, selector.Metric)
 		if err != nil {
 			return err
 		}
@@ -59,7 +60,7 @@ func (h *handler) lookup(a *answer, r *http.Request) error {
 			return &apiError{status: e.status, message: "Unable to resolve one or more UIDs", details: e.message}
 		}
 	}
-	found, total, err := h.lookupKeys(r.Context(), x, q, &selector, byValue)
+	found, total, err := h.lookupKeys(c.Context(), x, q, &selector, byValue)
 	if err != nil {
 		return err
 	}
@@ -98,8 +99,7 @@ func (h *handler) lookupKeys(ctx context.Context, x *reader, q *lookupQuery, sel
 	if len(byValue) > 0 {
 		visitMax = 0
 	}
-	memory := h.newBudget()
-	defer memory.close()
+	entry := ledger.Of(ctx)
 	matched := int64(0)
 	var tags []series.Tag
 	total, err = x.Series(ctx, selector, visitMax, func(key series.Key) error {
@@ -115,7 +115,7 @@ func (h *handler) lookupKeys(ctx context.Context, x *reader, q *lookupQuery, sel
 			return nil
 		}
 		found = append(found, bytes.Clone(key))
-		return memory.take(int64(len(key)) + columnBytes)
+		return entry.Take(int64(len(key)) + columnBytes)
 	})
 	if err != nil {
 		return nil, 0, err
@@ -146,13 +146,13 @@ func (q *lookupQuery) selector(database string) (s scan.Selector, byValue []stri
 	return s, byValue
 }
 
-func (h *handler) parseLookup(r *http.Request) (*lookupQuery, error) {
+func (c *call) parseLookup() (*lookupQuery, error) {
 	q := &lookupQuery{limit: lookupLimitDefault}
-	p := r.URL.Query()
+	p := c.parameters
 	var err error
-	if r.Method == http.MethodPost {
+	if c.Method == http.MethodPost {
 		var body []byte
-		if body, err = h.body(r); err != nil {
+		if body, err = c.content(); err != nil {
 			return nil, err
 		}
 		err = q.parseBody(body)

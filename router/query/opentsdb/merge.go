@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sort"
+
+	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // merger turns the columns of a group into one list of points. It has what its
@@ -12,7 +14,7 @@ type merger struct {
 	ctx      context.Context
 	sub      *subQuery
 	from, to int64 // points of the answer, inclusive
-	memory   *budget
+	entry    *ledger.Entry
 	rows     []float64 // blockTimes rows with a place for each member
 	filled   []int     // places that are used in each row
 	cursors  []int     // by member: first point at or after the time that the block has come to
@@ -37,7 +39,7 @@ func (m *merger) merge(members []column, emit func(timeMs int64, value float64) 
 	if err != nil {
 		return err
 	}
-	defer m.memory.give(int64(8 * owned))
+	defer m.entry.Give(int64(8 * owned))
 	from, _ := slices.BinarySearch(times, m.from)
 	to, found := slices.BinarySearch(times, m.to)
 	if found {
@@ -47,10 +49,10 @@ func (m *merger) merge(members []column, emit func(timeMs int64, value float64) 
 		return nil
 	}
 	block := m.reserve(len(members), to-from)
-	if err := m.memory.take(int64(8 * (block*len(members) + block + len(members)))); err != nil {
+	if err := m.entry.Take(int64(8 * (block*len(members) + block + len(members)))); err != nil {
 		return err
 	}
-	defer m.memory.give(int64(8 * (block*len(members) + block + len(members))))
+	defer m.entry.Give(int64(8 * (block*len(members) + block + len(members))))
 	clear(m.cursors)
 	for ; from < to; from += block {
 		if err := m.ctx.Err(); err != nil {
@@ -155,7 +157,7 @@ func (m *merger) between(c *column, cursor int, timeMs int64) (v float64, ok boo
 
 // union gives the times of all members, sorted, each once. The slice may be one
 // of the members' own; owned is the number of elements that were made for it and
-// are counted in the budget.
+// are charged to the query.
 func (m *merger) union(members []column) (times []int64, owned int, err error) {
 	if len(members) == 1 {
 		return members[0].times, 0, nil
@@ -167,18 +169,18 @@ func (m *merger) union(members []column) (times []int64, owned int, err error) {
 	}
 	right, ownedRight, err := m.union(members[half:])
 	if err != nil {
-		m.memory.give(int64(8 * ownedLeft))
+		m.entry.Give(int64(8 * ownedLeft))
 		return nil, 0, err
 	}
 	if sameTimes(left, right) {
-		m.memory.give(int64(8 * ownedRight))
+		m.entry.Give(int64(8 * ownedRight))
 		return left, ownedLeft, nil
 	}
 	owned = len(left) + len(right)
-	if err = m.memory.take(int64(8 * owned)); err == nil {
+	if err = m.entry.Take(int64(8 * owned)); err == nil {
 		err = m.ctx.Err()
 	}
-	m.memory.give(int64(8 * (ownedLeft + ownedRight)))
+	m.entry.Give(int64(8 * (ownedLeft + ownedRight)))
 	if err != nil {
 		return nil, 0, err
 	}

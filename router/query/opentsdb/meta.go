@@ -2,25 +2,24 @@ package opentsdb
 
 import (
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 )
 
 // aggregators serves /api/aggregators.
-func (h *handler) aggregators(a *answer, _ *http.Request) error {
+func (h *handler) aggregators(a *answer, _ *call) error {
 	a.buf = appendStrings(a.buf, aggregatorNames)
 	return nil
 }
 
 // showConfig serves /api/config.
-func (h *handler) showConfig(a *answer, _ *http.Request) error {
+func (h *handler) showConfig(a *answer, _ *call) error {
 	a.buf = appendTexts(a.buf, h.config)
 	return nil
 }
 
 // showFilters serves /api/config/filters.
-func (h *handler) showFilters(a *answer, _ *http.Request) error {
+func (h *handler) showFilters(a *answer, _ *call) error {
 	a.buf = append(a.buf, '{')
 	for _, kind := range filterKinds {
 		a.buf = append(appendField(a.buf, kind.name), '{')
@@ -33,7 +32,7 @@ func (h *handler) showFilters(a *answer, _ *http.Request) error {
 }
 
 // showVersion serves /api/version.
-func (h *handler) showVersion(a *answer, _ *http.Request) error {
+func (h *handler) showVersion(a *answer, _ *call) error {
 	v := &h.version
 	a.buf = appendTexts(a.buf, map[string]string{
 		"version": v.Version, "short_revision": v.ShortRevision, "full_revision": v.FullRevision, "timestamp": v.Timestamp,
@@ -44,7 +43,7 @@ func (h *handler) showVersion(a *answer, _ *http.Request) error {
 
 // showStats serves /api/stats. Like OpenTSDB it writes values as strings, and
 // times in seconds.
-func (h *handler) showStats(a *answer, _ *http.Request) error {
+func (h *handler) showStats(a *answer, _ *call) error {
 	a.buf = append(a.buf, '[')
 	if h.stats != nil {
 		for i, s := range h.stats() {
@@ -67,7 +66,7 @@ func (h *handler) showStats(a *answer, _ *http.Request) error {
 }
 
 // dropCaches serves /api/dropcaches. There is no cache of names to drop.
-func (h *handler) dropCaches(a *answer, _ *http.Request) error {
+func (h *handler) dropCaches(a *answer, _ *call) error {
 	a.buf = append(a.buf, `{"message":"Caches dropped","status":"200"}`...)
 	return nil
 }

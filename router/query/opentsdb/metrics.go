@@ -12,7 +12,6 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	inFlight prometheus.Gauge
-	samples  prometheus.Counter
 	points   prometheus.Counter
 	cut      prometheus.Counter
 	partial  prometheus.Counter
@@ -27,8 +26,6 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Help: "Time from a request's arrival to the end of its answer.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9)}, []string{"endpoint"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "requests_in_flight",
 			Help: "Requests being answered."}),
-		samples: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: "samples_read_total",
-			Help: "Samples and windows that scans have visited."}),
 		points: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: "points_answered_total",
 			Help: "Points written into answers."}),
 		cut: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: "answers_cut_total",
@@ -37,7 +34,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Help: "Answers without shards that nobody answered for, to requests that put up with it."}),
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.requests, m.seconds, m.inFlight, m.samples, m.points, m.cut, m.partial)
+		registerer.MustRegister(m.requests, m.seconds, m.inFlight, m.points, m.cut, m.partial)
 	}
 	return m
 }

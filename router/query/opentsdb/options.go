@@ -8,12 +8,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // Options is what a Handler is made of. Only Source is needed; every other
 // field has a default.
 type Options struct {
-	Source  scan.Source
+	Source scan.Source // of Ledger.Source, so that scans are charged to their query
+	// Ledger lets queries in and bounds their time and memory. nil: one of its own,
+	// with its defaults.
+	Ledger  *ledger.Ledger
 	Deleter scan.Deleter // nil: requests that delete are refused
 	// Relaxed gives the source for the scans of one request that puts up with something
 	// (parameters partial and stale_ms, or headers X-Tickmesh-Partial and
@@ -37,9 +41,6 @@ type Options struct {
 	// CORSOrigins are the origins that browsers may call from ("*": all), as
 	// tsd.http.request.cors_domains. Empty: the header is not sent.
 	CORSOrigins []string
-	// DatabaseHeader names the header that holds the database; empty:
-	// X-Scope-OrgID. The parameter db wins over it.
-	DatabaseHeader string
 }
 
 // NotANumber says how NaN and infinities are written.
@@ -53,20 +54,14 @@ const (
 	NotANumberString
 )
 
-// Limits bound what one request may cost. 0 takes the default, a negative
-// number lifts the bound.
+// Limits bound what one request may ask for; what it may cost is the Ledger's concern. 0
+// takes the default, a negative number lifts the bound.
 type Limits struct {
-	SeriesMax     int64         // series that one sub-query matches; default 1,000,000
-	SamplesMax    int64         // samples that one sub-query decodes; default 1,000,000,000
-	BytesMax      int64         // memory that one request holds; default 512 MiB
-	BytesAllMax   int64         // memory that all requests hold together, beyond which they get 503; default twice BytesMax
-	PointsMax     int64         // points of one request's answer; default 100,000,000
-	BodyBytesMax  int64         // size of a request's body, decompressed; default 4 MiB
-	SubQueriesMax int64         // sub-queries of one request; default 256
-	NamesMax      int64         // names or series that suggest and lookup answer; default 100,000
-	QueriesMax    int64         // requests of query and query/last at once; more get 503; default 64
-	Timeout       time.Duration // of one request; default 2 minutes
-	Parallel      int           // visitors of one scan; default GOMAXPROCS
+	PointsMax     int64 // points of one request's answer; default 100,000,000
+	BodyBytesMax  int64 // size of a request's body, decompressed; default 4 MiB
+	SubQueriesMax int64 // sub-queries, or metrics and expressions, of one request; default 256
+	NamesMax      int64 // names or series that suggest and lookup answer; default 100,000
+	Parallel      int   // visitors of one scan; default GOMAXPROCS
 }
 
 // Version is what /api/version answers, with OpenTSDB's names.

@@ -4,17 +4,20 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // query serves /api/query: it reads the request, scans for all sub-queries,
 // deletes if asked to, and only then starts to answer, so that what goes wrong
 // in storage is still an error with its own status.
-func (h *handler) query(a *answer, r *http.Request) error {
-	q, err := h.parseQuery(r)
+func (h *handler) query(a *answer, c *call) error {
+	q, err := h.parseQuery(c)
 	if err != nil {
 		return err
 	}
-	x, err := h.reader(r)
+	x, err := h.reader(c)
 	if err != nil {
 		return err
 	}
@@ -22,33 +25,30 @@ func (h *handler) query(a *answer, r *http.Request) error {
 		return invalid("Data that is deleted is not read in part: use either delete or partial")
 	}
 	started := time.Now()
-	memory := h.newBudget()
-	defer memory.close()
 	fetches := make([]*fetch, len(q.subs))
 	samples := int64(0)
 	for i := range q.subs {
-		if fetches[i], err = h.run(r.Context(), x, q, &q.subs[i], memory); err != nil {
+		if fetches[i], err = h.run(c.Context(), x, q, &q.subs[i]); err != nil {
 			return err
 		}
 		if len(fetches[i].columns) == 0 {
-			if err := h.checkMetric(r.Context(), x, &q.subs[i]); err != nil {
+			if err := h.checkMetric(c.Context(), x, &q.subs[i]); err != nil {
 				return err
 			}
 		}
 		samples += fetches[i].samples
 	}
 	if q.delete {
-		if err := h.delete(r.Context(), q); err != nil {
+		if err := h.delete(c.Context(), q); err != nil {
 			return err
 		}
 	}
-	h.metrics.samples.Add(float64(samples))
 	h.tellMissing(a, x)
 	scanned := time.Now()
 	out := &pointWriter{answer: a, q: q, pointsMax: h.limits.PointsMax}
 	a.buf = append(a.buf, '[')
 	for i := range q.subs {
-		if err := h.writeSub(r.Context(), out, &q.subs[i], fetches[i], memory); err != nil {
+		if err := h.writeSub(c.Context(), out, &q.subs[i], fetches[i]); err != nil {
 			return err
 		}
 		fetches[i] = nil // for the garbage collector
@@ -63,14 +63,13 @@ func (h *handler) query(a *answer, r *http.Request) error {
 }
 
 // parseQuery reads and checks the request of /api/query.
-func (h *handler) parseQuery(r *http.Request) (*dataQuery, error) {
-	parameters := r.URL.Query()
-	database := h.database(r)
+func (h *handler) parseQuery(c *call) (*dataQuery, error) {
+	parameters, database := c.parameters, c.database
 	var q *dataQuery
 	var err error
-	if r.Method == http.MethodPost || r.Method == http.MethodDelete && r.ContentLength != 0 {
+	if c.Method == http.MethodPost || len(c.body) > 0 {
 		var body []byte
-		if body, err = h.body(r); err != nil {
+		if body, err = c.content(); err != nil {
 			return nil, err
 		}
 		q, err = parseBody(body, database, h.clock(), h.limits.SubQueriesMax)
@@ -81,21 +80,31 @@ func (h *handler) parseQuery(r *http.Request) (*dataQuery, error) {
 		return nil, err
 	}
 	q.arrays = q.arrays || flag(parameters, "arrays")
-	if method(r) == http.MethodDelete {
+	if method(c.Request) == http.MethodDelete {
 		q.delete = true
 	}
 	if q.delete && h.deleter == nil {
 		return nil, &apiError{status: http.StatusBadRequest, message: "Bad request",
 			details: "Deleting data is not enabled (tsd.http.query.allow_delete=false)"}
 	}
-	q.notANumber = h.notANumber
-	switch parameters.Get("nan") {
-	case "null":
-		q.notANumber = NotANumberNull
-	case "string":
-		q.notANumber = NotANumberString
+	if q.delete {
+		if err := access.Check(c.Context(), database, access.Admin); err != nil {
+			return nil, err
+		}
 	}
+	q.notANumber = h.notANumberOf(c)
 	return q, nil
+}
+
+// notANumberOf says how a request wants what JSON has no number for.
+func (h *handler) notANumberOf(c *call) NotANumber {
+	switch c.parameters.Get("nan") {
+	case "null":
+		return NotANumberNull
+	case "string":
+		return NotANumberString
+	}
+	return h.notANumber
 }
 
 // checkMetric tells an unknown metric from one without data in the range.
@@ -132,15 +141,15 @@ func (h *handler) delete(ctx context.Context, q *dataQuery) error {
 }
 
 // writeSub merges and writes the results of one sub-query.
-func (h *handler) writeSub(ctx context.Context, out *pointWriter, sub *subQuery, f *fetch, memory *budget) error {
-	before := memory.used.Load()
+func (h *handler) writeSub(ctx context.Context, out *pointWriter, sub *subQuery, f *fetch) error {
+	memory := &holding{entry: ledger.Of(ctx)}
+	defer memory.release()
 	groups, err := groupColumns(f.columns, sub, memory)
 	if err != nil {
 		return err
 	}
-	defer func() { memory.give(memory.used.Load() - before) }()
 	out.start(sub)
-	m := &merger{ctx: ctx, sub: sub, from: f.span.outFrom, to: f.span.outTo, memory: memory}
+	m := &merger{ctx: ctx, sub: sub, from: f.span.outFrom, to: f.span.outTo, entry: memory.entry}
 	for i := range groups {
 		out.open = false
 		emit := func(timeMs int64, value float64) error { return out.point(&groups[i], timeMs, value) }

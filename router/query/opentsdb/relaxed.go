@@ -1,7 +1,6 @@
 package opentsdb
 
 import (
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -30,8 +29,8 @@ type reader struct {
 }
 
 // reader gives the source that a request asks for.
-func (h *handler) reader(r *http.Request) (*reader, error) {
-	relaxation, err := relaxationOf(r)
+func (h *handler) reader(c *call) (*reader, error) {
+	relaxation, err := c.relaxation()
 	if err != nil {
 		return nil, err
 	}
@@ -42,17 +41,17 @@ func (h *handler) reader(r *http.Request) (*reader, error) {
 	return x, nil
 }
 
-// relaxationOf reads what a request puts up with.
-func relaxationOf(r *http.Request) (o scan.Relaxation, err error) {
-	p := r.URL.Query()
+// relaxation reads what a request puts up with.
+func (c *call) relaxation() (o scan.Relaxation, err error) {
+	p := c.parameters
 	if p.Has(partialParameter) {
 		o.Partial = flag(p, partialParameter)
-	} else if text := r.Header.Get(partialHeader); text != "" {
+	} else if text := c.Header.Get(partialHeader); text != "" {
 		o.Partial = text != "0" && !strings.EqualFold(text, "false")
 	}
 	name, text := staleParameter, p.Get(staleParameter)
 	if !p.Has(staleParameter) {
-		name, text = staleHeader, r.Header.Get(staleHeader)
+		name, text = staleHeader, c.Header.Get(staleHeader)
 	}
 	if text == "" {
 		return o, nil

@@ -16,11 +16,11 @@ type suggestBody struct {
 }
 
 // suggest serves /api/suggest: names that start with q.
-func (h *handler) suggest(a *answer, r *http.Request) error {
-	p := r.URL.Query()
+func (h *handler) suggest(a *answer, c *call) error {
+	p := c.parameters
 	b := suggestBody{Type: looseText(p.Get("type")), Q: looseText(p.Get("q")), Max: looseText(p.Get("max"))}
-	if r.Method == http.MethodPost {
-		body, err := h.body(r)
+	if c.Method == http.MethodPost {
+		body, err := c.content()
 		if err != nil {
 			return err
 		}
@@ -45,19 +45,19 @@ func (h *handler) suggest(a *answer, r *http.Request) error {
 		}
 	}
 	limit = h.boundNames(limit)
-	database, prefix := h.database(r), string(b.Q)
-	x, err := h.reader(r)
+	database, prefix := c.database, string(b.Q)
+	x, err := h.reader(c)
 	if err != nil {
 		return err
 	}
 	var names []string
 	switch b.Type {
 	case "metrics":
-		names, err = x.Metrics(r.Context(), database, prefix, limit)
+		names, err = x.Metrics(c.Context(), database, prefix, limit)
 	case "tagk":
-		names, err = x.TagNames(r.Context(), database, "", prefix, limit)
+		names, err = x.TagNames(c.Context(), database, "", prefix, limit)
 	case "tagv":
-		names, err = x.TagValues(r.Context(), database, "", "", prefix, limit)
+		names, err = x.TagValues(c.Context(), database, "", "", prefix, limit)
 	default:
 		return invalid("Invalid 'type' parameter:%s", b.Type)
 	}

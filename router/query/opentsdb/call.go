@@ -1,0 +1,81 @@
+package opentsdb
+
+import (
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+)
+
+// call is one request as its endpoint gets it. Its context is that of the query.
+type call struct {
+	*http.Request
+	parameters url.Values
+	database   string
+	body       []byte        // unpacked; empty when the request came without one
+	entry      *ledger.Entry // nil for endpoints that read no data
+}
+
+// newCall reads a request, with its body.
+func (h *handler) newCall(r *http.Request) (*call, error) {
+	c := &call{Request: r, parameters: r.URL.Query(), database: access.Database(r, nil)}
+	var err error
+	if r.Method != http.MethodGet && r.Body != nil {
+		c.body, err = h.body(r)
+	}
+	return c, err
+}
+
+// content gives the body of a request that has to have one.
+func (c *call) content() ([]byte, error) {
+	if len(c.body) == 0 {
+		return nil, &apiError{status: http.StatusBadRequest, message: "Missing request content"}
+	}
+	return c.body, nil
+}
+
+// text tells the request to people who look for slow queries.
+func (c *call) text() string {
+	text := c.URL.Path
+	if query, err := url.QueryUnescape(c.URL.RawQuery); err == nil && query != "" {
+		text += "?" + query
+	}
+	if len(c.body) > 0 {
+		text += " " + string(c.body)
+	}
+	return text
+}
+
+// body reads the body of a request, whatever its content type says, since some
+// clients call JSON a form.
+func (h *handler) body(r *http.Request) ([]byte, error) {
+	reader := io.Reader(r.Body)
+	if strings.EqualFold(r.Header.Get("Content-Encoding"), "gzip") {
+		unpacked, err := gzip.NewReader(reader)
+		if err != nil {
+			return nil, &apiError{status: http.StatusBadRequest, message: "Unable to decompress the body", details: err.Error()}
+		}
+		reader = unpacked
+	}
+	limit := h.limits.BodyBytesMax
+	if limit > 0 {
+		reader = io.LimitReader(reader, limit+1)
+	}
+	body, err := io.ReadAll(reader)
+	switch {
+	case err != nil && r.Context().Err() != nil:
+		return nil, r.Context().Err()
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, &apiError{status: http.StatusBadRequest, message: "Unable to read the body", details: err.Error()}
+	case err != nil:
+		return nil, err
+	case limit > 0 && int64(len(body)) > limit:
+		return nil, &http.MaxBytesError{Limit: limit}
+	}
+	return body, nil
+}

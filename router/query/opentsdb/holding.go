@@ -1,0 +1,22 @@
+package opentsdb
+
+import "github.com/tickmesh/tickmesh/router/query/ledger"
+
+// holding counts the memory that one stage of a request holds, so that it can be given
+// back when the stage ends. Not safe for concurrent use.
+type holding struct {
+	entry *ledger.Entry
+	bytes int64
+}
+
+// take charges memory. Errors are those of ledger.Entry.Take.
+func (h *holding) take(bytes int64) error {
+	h.bytes += bytes
+	return h.entry.Take(bytes)
+}
+
+// release gives everything back.
+func (h *holding) release() {
+	h.entry.Give(h.bytes)
+	h.bytes = 0
+}
