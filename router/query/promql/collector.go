@@ -1,0 +1,145 @@
+package promql
+
+import (
+	"bytes"
+	"slices"
+	"unsafe"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+)
+
+// collector receives the chunks of one visitor and makes columns of them.
+type collector struct {
+	entry *ledger.Entry
+	grid  grid
+	thin  bool // by the grid
+
+	key    series.Key // of the series that is being visited; empty before the first
+	times  []int64    // its samples so far
+	values []float64
+	next   int64 // state of the grid
+	held   int64 // bytes taken for the slices above
+
+	columns []column
+	naming  naming
+	stamps  slab[int64]
+	numbers slab[float64]
+}
+
+// columnBytes is what a column takes beside its samples and the text of its labels: in its
+// list and in a sorted copy of that.
+const columnBytes = 2 * 64
+
+// visit takes one chunk.
+func (c *collector) visit(chunk *scan.Chunk) error {
+	if !bytes.Equal(c.key, chunk.Key) {
+		if err := c.finish(); err != nil {
+			return err
+		}
+		c.key = append(c.key[:0], chunk.Key...)
+	}
+	if c.thin {
+		c.times, c.values = c.grid.thin(c.times, c.values, &c.next, chunk.Times, chunk.Values)
+	} else {
+		c.times, c.values = append(c.times, chunk.Times...), append(c.values, chunk.Values...)
+	}
+	if held := int64(8 * (cap(c.times) + cap(c.values))); held != c.held {
+		grown := held - c.held
+		c.held = held
+		return c.entry.Take(grown)
+	}
+	return nil
+}
+
+// finish makes a column of the series that has been visited, if any.
+func (c *collector) finish() error {
+	if len(c.key) == 0 || len(c.times) == 0 {
+		c.key = c.key[:0]
+		return nil
+	}
+	err := c.keep(c.key, c.times, c.values)
+	c.key, c.times, c.values, c.next = c.key[:0], c.times[:0], c.values[:0], 0
+	return err
+}
+
+// keep copies a series to where it stays.
+func (c *collector) keep(key series.Key, times []int64, values []float64) error {
+	named, err := c.naming.labels(key)
+	if err != nil {
+		return err
+	}
+	column := column{labels: named}
+	var grownTimes, grownValues int
+	column.values, grownValues = c.numbers.take(len(values))
+	copy(column.values, values)
+	if n := len(c.columns); n > 0 && slices.Equal(c.columns[n-1].times, times) {
+		column.times = c.columns[n-1].times
+	} else {
+		column.times, grownTimes = c.stamps.take(len(times))
+		copy(column.times, times)
+	}
+	c.columns = append(c.columns, column)
+	return c.entry.Take(int64(8*grownTimes+8*grownValues) + int64(named.ByteSize()) + columnBytes)
+}
+
+// naming turns keys into labels.
+type naming struct {
+	tags    []series.Tag
+	builder labels.ScratchBuilder
+}
+
+// labels gives the labels of a key. Tags are in order in a key; the metric goes to its
+// place among them. Tags that are empty are absent in Prometheus; one called __name__,
+// which other dialects may write, gives way to the metric.
+func (n *naming) labels(key series.Key) (labels.Labels, error) {
+	_, metric, tags, err := key.Parts(n.tags[:0])
+	n.tags = tags
+	if err != nil {
+		return labels.EmptyLabels(), err
+	}
+	n.builder.Reset()
+	n.builder.SetUnsafeAdd(true)
+	named := false
+	for _, tag := range tags {
+		if !named && string(tag.Name) >= nameLabel {
+			n.builder.Add(nameLabel, lent(metric))
+			named = true
+		}
+		if len(tag.Value) > 0 && string(tag.Name) != nameLabel {
+			n.builder.Add(lent(tag.Name), lent(tag.Value))
+		}
+	}
+	if !named {
+		n.builder.Add(nameLabel, lent(metric))
+	}
+	return n.builder.Labels(), nil
+}
+
+// lent gives bytes as a string that is read, and copied, before they change.
+func lent(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// slab hands out slices of large blocks, one block for many series.
+type slab[T any] struct {
+	block []T
+	size  int // elements of the last block
+}
+
+const (
+	slabElementsMin = 1 << 9
+	slabElementsMax = 1 << 15
+)
+
+// take gives a slice of n elements, and how many elements were newly held for it.
+func (s *slab[T]) take(n int) (slice []T, grown int) {
+	if n > len(s.block) {
+		s.size = max(n, min(max(2*s.size, slabElementsMin), slabElementsMax))
+		s.block = make([]T, s.size)
+		grown = s.size
+	}
+	slice, s.block = s.block[:n:n], s.block[n:]
+	return slice, grown
+}

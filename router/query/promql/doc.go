@@ -1,0 +1,30 @@
+// Package promql serves Prometheus' HTTP API over a scan.Source: Prometheus' own engine
+// (github.com/prometheus/prometheus/promql) evaluates, this package reads.
+//
+// A request goes through these steps:
+//
+//	handler.ServeHTTP       origins, the form, the database and the right to read it
+//	ledger.Begin            a place among the queries, limits, the time limit
+//	engine                  the expression is parsed and asks for series
+//	querier.Select          matchers become selectors (selectorsOf), scans become columns
+//	                        of labels and samples (collector), in the order of labels
+//	encoder                 the result becomes JSON, sent as it grows
+//
+// A series of TickMesh is one of Prometheus: the metric is the label __name__, tags are
+// labels. A tag that is empty counts as absent, as in Prometheus.
+//
+// What the package decides, because Prometheus leaves it open or cannot know it:
+//
+//   - What a selection reads is thinned while it is read to what the steps of the query
+//     can see (grid), where the expression lets that be known: the answer is the same.
+//   - An instant query of selectors without a range reads the newest sample of each series
+//     (scan.Source.Last). Only a series with a younger one than the query's time is read by
+//     its samples.
+//   - Staleness markers are samples with their own bits and hide a series from its marker
+//     on. They are never summed or taken for a value.
+//   - Lists of names and series know no time: what retention has not dropped is listed.
+//   - Who may not read a database gets 403 with errorType "forbidden", which Prometheus
+//     does not have. A query that finds no place, or data that cannot be reached, gets 503
+//     with errorType "unavailable" and Retry-After.
+//   - Native histograms cannot be stored, so none is answered.
+package promql

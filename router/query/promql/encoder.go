@@ -1,0 +1,225 @@
+package promql
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/prometheus/prometheus/model/labels"
+)
+
+// encoder writes an answer. Text is appended to buf and goes out when there is much of it,
+// so no answer is held as a whole. Before the first bytes are out the answer can still
+// become an error.
+type encoder struct {
+	w      http.ResponseWriter
+	buf    []byte
+	sent   bool // bytes are out
+	closed bool
+	err    error // of writing; later text is dropped
+}
+
+const (
+	encoderBytesFirst = 4 << 10
+	encoderBytesFlush = 64 << 10
+)
+
+func newEncoder(w http.ResponseWriter) *encoder {
+	return &encoder{w: w, buf: make([]byte, 0, encoderBytesFirst)}
+}
+
+const contentJSON = "application/json"
+
+// begin starts the answer of a success, up to its data.
+func (e *encoder) begin() {
+	e.w.Header().Set("Content-Type", contentJSON)
+	e.buf = append(e.buf, `{"status":"success","data":`...)
+}
+
+// end ends what begin has started, with what is to be said beside.
+func (e *encoder) end(warnings, infos []string) {
+	for _, list := range []struct {
+		name  string
+		texts []string
+	}{{"warnings", warnings}, {"infos", infos}} {
+		if len(list.texts) > 0 {
+			e.buf = append(append(append(e.buf, `,"`...), list.name...), `":`...)
+			e.texts(list.texts)
+		}
+	}
+	e.buf = append(e.buf, '}')
+}
+
+// value writes a success whose data encoding/json writes. It is for small answers.
+func (e *encoder) value(data any, warnings ...string) error {
+	e.begin()
+	if err := e.append(data); err != nil {
+		return err
+	}
+	e.end(warnings, nil)
+	return nil
+}
+
+// append writes what encoding/json makes of a value.
+func (e *encoder) append(data any) error {
+	text, err := json.Marshal(data)
+	e.buf = append(e.buf, text...)
+	return err
+}
+
+// fail writes an error in place of an answer of which nothing is out.
+func (e *encoder) fail(err *apiError) {
+	e.buf = append(e.buf[:0], `{"status":"error","errorType":`...)
+	e.text(err.kind)
+	e.buf = append(e.buf, `,"error":`...)
+	e.text(err.err.Error())
+	e.buf = append(e.buf, '}')
+	header := e.w.Header()
+	header.Set("Content-Type", contentJSON)
+	header.Del("Content-Encoding")
+	header.Set("Content-Length", strconv.Itoa(len(e.buf)))
+	e.w.WriteHeader(err.status)
+	e.sent = true
+	_, e.err = e.w.Write(e.buf)
+}
+
+// texts writes a list of strings.
+func (e *encoder) texts(list []string) {
+	e.buf = append(e.buf, '[')
+	for i, text := range list {
+		if i > 0 {
+			e.buf = append(e.buf, ',')
+		}
+		e.text(text)
+		e.flushIfLong()
+	}
+	e.buf = append(e.buf, ']')
+}
+
+// labels writes labels as an object.
+func (e *encoder) labels(l labels.Labels) {
+	e.buf = append(e.buf, '{')
+	first := true
+	l.Range(func(label labels.Label) {
+		if !first {
+			e.buf = append(e.buf, ',')
+		}
+		first = false
+		e.text(label.Name)
+		e.buf = append(e.buf, ':')
+		e.text(label.Value)
+	})
+	e.buf = append(e.buf, '}')
+}
+
+// point writes [time,"value"].
+func (e *encoder) point(timeMs int64, value float64) {
+	e.buf = appendTime(append(e.buf, '['), timeMs)
+	e.buf = appendFloat(append(e.buf, `,"`...), value)
+	e.buf = append(e.buf, `"]`...)
+}
+
+// appendTime writes seconds with the milliseconds that there are.
+func appendTime(b []byte, timeMs int64) []byte {
+	if timeMs < 0 {
+		b = append(b, '-')
+		timeMs = -timeMs
+	}
+	b = strconv.AppendInt(b, timeMs/1000, 10)
+	if fraction := timeMs % 1000; fraction != 0 {
+		b = append(b, '.', byte('0'+fraction/100), byte('0'+fraction/10%10), byte('0'+fraction%10))
+	}
+	return b
+}
+
+// appendFloat writes a value as Prometheus does: shortest, with an exponent only where
+// ECMAScript has one.
+func appendFloat(b []byte, v float64) []byte {
+	if v == math.Trunc(v) && math.Abs(v) < 1<<53 && (v != 0 || !math.Signbit(v)) {
+		return strconv.AppendInt(b, int64(v), 10) // the same text, faster
+	}
+	form := byte('f')
+	if size := math.Abs(v); size != 0 && (size < 1e-6 || size >= 1e21) {
+		form = 'e'
+	}
+	return strconv.AppendFloat(b, v, form, -1, 64)
+}
+
+// text writes a string. Bytes that are no UTF-8 become U+FFFD, as in encoding/json.
+func (e *encoder) text(s string) {
+	const hex = "0123456789abcdef"
+	e.buf = append(e.buf, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		size := 1
+		if c >= utf8.RuneSelf {
+			var r rune
+			if r, size = utf8.DecodeRuneInString(s[i:]); r != utf8.RuneError || size > 1 {
+				i += size
+				continue
+			}
+		}
+		e.buf = append(e.buf, s[from:i]...)
+		switch {
+		case c >= utf8.RuneSelf:
+			e.buf = append(e.buf, `\ufffd`...)
+		case c == '"' || c == '\\':
+			e.buf = append(e.buf, '\\', c)
+		case c == '\n':
+			e.buf = append(e.buf, '\\', 'n')
+		case c == '\r':
+			e.buf = append(e.buf, '\\', 'r')
+		case c == '\t':
+			e.buf = append(e.buf, '\\', 't')
+		default:
+			e.buf = append(e.buf, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
+		}
+		i += size
+		from = i
+	}
+	e.buf = append(append(e.buf, s[from:]...), '"')
+}
+
+// flushIfLong sends the text when there is much of it.
+func (e *encoder) flushIfLong() {
+	if len(e.buf) >= encoderBytesFlush {
+		e.flush()
+	}
+}
+
+func (e *encoder) flush() {
+	if e.err == nil && len(e.buf) > 0 {
+		e.sent = true
+		_, e.err = e.w.Write(e.buf)
+	}
+	e.buf = e.buf[:0]
+}
+
+// close sends the rest.
+func (e *encoder) close() error {
+	if e.closed {
+		return e.err
+	}
+	e.closed = true
+	if !e.sent && len(e.buf) > 0 {
+		e.w.Header().Set("Content-Length", strconv.Itoa(len(e.buf)))
+	}
+	e.flush()
+	return e.err
+}
+
+// cut ends the connection under an answer that cannot be completed, where the server lets
+// that be done.
+func (e *encoder) cut() {
+	connection, _, err := http.NewResponseController(e.w).Hijack()
+	if err == nil {
+		_ = connection.Close()
+	}
+}

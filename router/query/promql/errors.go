@@ -1,0 +1,102 @@
+package promql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/prometheus/prometheus/promql"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+)
+
+// statusClientGone is what nginx, and Prometheus, log for a client that went away.
+const statusClientGone = 499
+
+// apiError is an answer in Prometheus' error shape.
+type apiError struct {
+	status int
+	kind   string // errorType
+	err    error
+}
+
+func (e *apiError) Error() string { return e.err.Error() }
+func (e *apiError) Unwrap() error { return e.err }
+
+// Error types: Prometheus' own, in web/api/v1/api.go, and forbidden.
+const (
+	kindBadData     = "bad_data"
+	kindExecution   = "execution"
+	kindTimeout     = "timeout"
+	kindCanceled    = "canceled"
+	kindUnavailable = "unavailable"
+	kindInternal    = "internal"
+	kindNotFound    = "not_found"
+	kindForbidden   = "forbidden"
+)
+
+func badData(err error) error {
+	return &apiError{status: http.StatusBadRequest, kind: kindBadData, err: err}
+}
+
+// invalidParameter is how Prometheus names the parameter that is wrong.
+func invalidParameter(err error, name string) error {
+	return badData(fmt.Errorf("invalid parameter %q: %w", name, err))
+}
+
+// sourceError marks what the storage says, so that it is told from errors of evaluation.
+type sourceError struct{ err error }
+
+func (e *sourceError) Error() string { return e.err.Error() }
+func (e *sourceError) Unwrap() error { return e.err }
+
+func fromSource(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &sourceError{err}
+}
+
+// toAPIError says how an error is answered. The context is that of the query: its cause
+// tells why it was ended.
+func toAPIError(ctx context.Context, err error) *apiError {
+	var api *apiError
+	if errors.As(err, &api) {
+		return api
+	}
+	answer := func(status int, kind string) *apiError { return &apiError{status, kind, err} }
+	var (
+		limit    *scan.LimitError
+		busy     *ledger.BusyError
+		denied   *access.DeniedError
+		storage  *sourceError
+		tooMany  promql.ErrTooManySamples
+		canceled promql.ErrQueryCanceled
+		timeout  promql.ErrQueryTimeout
+	)
+	switch {
+	case errors.As(err, &denied):
+		return answer(http.StatusForbidden, kindForbidden)
+	case errors.As(err, &busy):
+		return answer(http.StatusServiceUnavailable, kindUnavailable)
+	case errors.As(err, &limit), errors.As(err, &tooMany):
+		return answer(http.StatusUnprocessableEntity, kindExecution)
+	case errors.Is(context.Cause(ctx), ledger.ErrTimeout):
+		return &apiError{http.StatusServiceUnavailable, kindTimeout, ledger.ErrTimeout}
+	case errors.Is(context.Cause(ctx), ledger.ErrCanceled):
+		return &apiError{http.StatusServiceUnavailable, kindCanceled, ledger.ErrCanceled}
+	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded):
+		return answer(http.StatusServiceUnavailable, kindTimeout)
+	case errors.As(err, &canceled), errors.Is(err, context.Canceled):
+		return answer(statusClientGone, kindCanceled)
+	case errors.Is(err, series.ErrUnavailable), errors.Is(err, series.ErrOverloaded):
+		return answer(http.StatusServiceUnavailable, kindUnavailable)
+	case errors.As(err, &storage):
+		return answer(http.StatusInternalServerError, kindInternal)
+	}
+	return answer(http.StatusUnprocessableEntity, kindExecution)
+}

@@ -1,0 +1,238 @@
+package promql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+)
+
+const pathPrefix = "/api/v1/"
+
+// handler serves the API. It is immutable but for what it counts.
+type handler struct {
+	options   Options
+	started   time.Time
+	engine    *promql.Engine
+	parser    parser.Parser
+	metrics   *metrics
+	endpoints map[string]endpoint
+	values    endpoint // label/NAME/values
+
+	cardinalities cardinalities
+}
+
+// endpoint is one path of the API.
+type endpoint struct {
+	methods []string
+	right   access.Right // on the database; 0: it tells of none
+	reads   bool         // it is a query: it takes a place in the ledger
+	serve   func(*exchange) error
+}
+
+// exchange is one request and its answer under way.
+type exchange struct {
+	ctx      context.Context //nolint:containedctx // of the request; of the query once it has begun
+	r        *http.Request
+	form     url.Values
+	database string
+	entry    *ledger.Entry
+	out      *encoder
+	reader   reader
+}
+
+func newHandler(o Options) *handler {
+	o.setDefaults()
+	h := &handler{options: o, started: o.Clock(), metrics: newMetrics(o.Registerer), cardinalities: cardinalities{kept: map[string]*cardinality{}}}
+	h.parser = parser.NewParser(parser.Options{
+		EnableExperimentalFunctions: o.Experimental, ExperimentalDurationExpr: o.Experimental,
+		EnableExtendedRangeSelectors: o.Experimental, EnableBinopFillModifiers: o.Experimental,
+	})
+	h.engine = promql.NewEngine(promql.EngineOpts{
+		Logger: o.Logger, MaxSamples: o.SamplesMax, LookbackDelta: o.LookbackDelta, Parser: h.parser,
+		Timeout:                  100 * 365 * 24 * time.Hour, // the ledger has the time limit
+		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+		EnableAtModifier:         true, EnableNegativeOffset: true, EnablePerStepStats: true,
+	})
+	get := []string{http.MethodGet, http.MethodHead}
+	both := []string{http.MethodGet, http.MethodHead, http.MethodPost}
+	query := func(serve func(*exchange) error) endpoint { return endpoint{both, access.Read, true, serve} }
+	told := func(serve func(*exchange) error) endpoint { return endpoint{get, access.Read, false, serve} }
+	h.endpoints = map[string]endpoint{
+		"query": query(h.query), "query_range": query(h.queryRange),
+		"series": query(h.series), "labels": query(h.labelNames), "status/tsdb": {get, access.Read, true, h.cardinality},
+		"read":            {[]string{http.MethodPost}, access.Read, true, h.remoteRead},
+		"query_exemplars": {both, access.Read, false, h.exemplars},
+		"format_query":    {both, 0, false, h.formatQuery}, "parse_query": {both, 0, false, h.parseQuery},
+		"metadata": told(h.metadata), "targets/metadata": told(h.targetMetadata), "targets": told(h.targets),
+		"rules": told(h.rules), "alerts": told(h.alerts), "alertmanagers": told(h.alertmanagers),
+		"status/buildinfo": {get, 0, false, h.buildInfo}, "status/runtimeinfo": {get, 0, false, h.runtimeInfo},
+		"status/config": {get, 0, false, h.showConfig}, "status/flags": {get, 0, false, h.showFlags},
+		"admin/tsdb/delete_series":    {[]string{http.MethodPost, http.MethodPut}, access.Admin, true, h.deleteSeries},
+		"admin/tsdb/clean_tombstones": {[]string{http.MethodPost, http.MethodPut}, access.Admin, false, h.cleanTombstones},
+	}
+	h.values = endpoint{get, access.Read, true, h.labelValues}
+	return h
+}
+
+// find gives the endpoint of a path, and the name by which it is counted.
+func (h *handler) find(path string) (name string, e endpoint, ok bool) {
+	path = strings.TrimSuffix(strings.TrimPrefix(path, pathPrefix), "/")
+	if e, ok = h.endpoints[path]; ok {
+		return path, e, true
+	}
+	if labelOf(path) != "" {
+		return "label", h.values, true
+	}
+	return "other", endpoint{}, false
+}
+
+// labelOf gives NAME of label/NAME/values; it may contain slashes.
+func labelOf(path string) string {
+	path = strings.TrimSuffix(strings.TrimPrefix(path, pathPrefix), "/")
+	rest, begins := strings.CutPrefix(path, "label/")
+	name, ends := strings.CutSuffix(rest, "/values")
+	if !begins || !ends {
+		return ""
+	}
+	return name
+}
+
+// ServeHTTP implements http.Handler.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	started := time.Now()
+	name, e, ok := h.find(r.URL.Path)
+	x := &exchange{ctx: r.Context(), r: r, out: newEncoder(w)}
+	h.cors(w, r)
+	status := http.StatusOK
+	var err error
+	switch {
+	case r.Method == http.MethodOptions:
+		status = http.StatusNoContent
+		w.WriteHeader(status)
+	case !ok:
+		err = &apiError{http.StatusNotFound, kindNotFound, fmt.Errorf("there is no %s", r.URL.Path)}
+	case !slices.Contains(e.methods, r.Method):
+		w.Header().Set("Allow", strings.Join(e.methods, ", "))
+		err = &apiError{http.StatusMethodNotAllowed, kindBadData, fmt.Errorf("%s takes no %s", r.URL.Path, r.Method)}
+	default:
+		err = h.serve(x, e)
+	}
+	if err == nil {
+		err = x.out.close()
+	}
+	if err != nil {
+		status = h.fail(x, err)
+	}
+	h.metrics.observe(name, status, time.Since(started))
+}
+
+// serve reads the parameters, asks for the right and, for queries, for a place.
+func (h *handler) serve(x *exchange, e endpoint) (err error) {
+	if x.form, err = readForm(x.r, h.options.BodyBytesMax); err != nil {
+		return err
+	}
+	x.database = access.Database(x.r, x.form)
+	if e.right != 0 {
+		if err := access.Check(x.ctx, x.database, e.right); err != nil {
+			return err
+		}
+	}
+	if x.reader, err = h.readerOf(x.r, x.form); err != nil {
+		return err
+	}
+	if !e.reads {
+		return e.serve(x)
+	}
+	timeout, err := durationParameter(x.form, "timeout")
+	if err != nil {
+		return err
+	}
+	ctx, entry, err := h.options.Ledger.Begin(x.ctx, ledger.Query{Dialect: "promql", Database: x.database, Text: textOf(x), User: access.Of(x.ctx).Name()})
+	if err != nil {
+		return err
+	}
+	x.ctx, x.entry = ctx, entry
+	defer func() {
+		if err == nil {
+			err = x.out.close()
+		}
+		entry.End(err)
+	}()
+	if timeout != 0 {
+		var cancel context.CancelFunc
+		x.ctx, cancel = context.WithTimeout(x.ctx, timeout)
+		defer cancel()
+	}
+	return e.serve(x)
+}
+
+// textOf says what a request asks for, for people.
+func textOf(x *exchange) string {
+	if text := x.form.Get("query"); text != "" {
+		return text
+	}
+	text := strings.TrimPrefix(x.r.URL.Path, pathPrefix)
+	if match := x.form["match[]"]; len(match) > 0 {
+		text += " " + strings.Join(match, " ")
+	}
+	return text
+}
+
+// fail answers with an error and gives its status. When a part of the answer is out, the
+// connection is cut, or, behind a server of another kind, the JSON ends where it is: a
+// client must not take it for the whole.
+func (h *handler) fail(x *exchange, err error) int {
+	api := toAPIError(x.ctx, err)
+	if x.out.err != nil {
+		api = &apiError{statusClientGone, kindCanceled, x.out.err}
+	}
+	level := slog.LevelDebug // what clients bring about is counted, and would fill a log
+	if api.status == http.StatusInternalServerError {
+		level = slog.LevelError
+	}
+	h.options.Logger.LogAttrs(x.r.Context(), level, "query failed", slog.String("path", x.r.URL.Path), slog.Int("status", api.status), slog.Any("err", api.err))
+	if x.out.sent {
+		x.out.cut()
+		return api.status
+	}
+	var busy *ledger.BusyError
+	if errors.As(err, &busy) || api.kind == kindUnavailable {
+		x.out.w.Header().Set("Retry-After", "1")
+	}
+	x.out.fail(api)
+	return api.status
+}
+
+// cors allows origins, with the headers that Prometheus sends.
+func (h *handler) cors(w http.ResponseWriter, r *http.Request) {
+	if len(h.options.CORSOrigins) == 0 {
+		return
+	}
+	header := w.Header()
+	header.Add("Vary", "Origin")
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return
+	}
+	header.Set("Access-Control-Allow-Headers", "Accept, Authorization, Content-Type, Origin, "+partialHeader+", "+staleHeader+", "+access.DatabaseHeader)
+	header.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+	header.Set("Access-Control-Expose-Headers", "Date, "+missingHeader)
+	switch {
+	case slices.Contains(h.options.CORSOrigins, "*"):
+		header.Set("Access-Control-Allow-Origin", "*")
+	case slices.ContainsFunc(h.options.CORSOrigins, func(o string) bool { return strings.EqualFold(o, origin) }):
+		header.Set("Access-Control-Allow-Origin", origin)
+	}
+}

@@ -1,0 +1,116 @@
+package promql
+
+import (
+	"log/slog"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+)
+
+// Options is what a handler is made of. Only Source is needed; every other field has a
+// default.
+type Options struct {
+	Source scan.Source
+	// Deleter removes series for /api/v1/admin/tsdb/delete_series; nil: refused, as
+	// Prometheus does without --web.enable-admin-api.
+	Deleter scan.Deleter
+	// Relaxed gives the source for one request that puts up with something (parameters
+	// partial and stale_ms, or headers X-Tickmesh-Partial and X-Tickmesh-Stale-Ms), and
+	// tells, once its scans have ended, the shards that are missing. The answer names them
+	// in a warning and in the header X-Tickmesh-Missing-Shards. Nil: Source answers these
+	// requests too, and nothing is missing.
+	Relaxed func(scan.Relaxation) (source scan.Source, missing func() []uint16)
+	Ledger  *ledger.Ledger // nil: one of its own, with default limits
+	// Metadata tells what metrics mean, by their names; nil: nothing is known.
+	Metadata   Metadata
+	Clock      func() time.Time      // nil: time.Now
+	Logger     *slog.Logger          // nil: nothing is logged
+	Registerer prometheus.Registerer // nil: metrics are not registered
+	Build      Build
+	Flags      map[string]string // what /api/v1/status/flags answers; nil: nothing
+
+	// CORSOrigins are the origins that browsers may call from ("*": all). Empty: the
+	// headers are not sent.
+	CORSOrigins []string
+
+	LookbackDelta time.Duration // how old a sample may be to count at a step; default 5 minutes
+	SamplesMax    int           // samples that the engine holds for one query at once; default 50,000,000
+	BodyBytesMax  int64         // size of a request's body; default 4 MiB, of remote read decompressed 32 MiB
+	NamesMax      int           // names or series that one request lists; default 1,000,000
+	Parallel      int           // visitors of one scan; default GOMAXPROCS
+	// Experimental lets expressions use what Prometheus has behind
+	// --enable-feature=promql-experimental-functions and its like.
+	Experimental bool
+}
+
+// Build is what /api/v1/status/buildinfo answers. Version is the one of the Prometheus API
+// that is served: clients take it for what they may ask.
+type Build struct {
+	Version   string // default APIVersion
+	Revision  string
+	Branch    string
+	BuildUser string
+	BuildDate string
+	GoVersion string // default that of the program
+}
+
+// APIVersion is the version of Prometheus whose engine answers.
+const APIVersion = "3.14.0"
+
+// Metadata tells what is known of metrics. Safe for concurrent use.
+type Metadata interface {
+	// Metadata gives what is known of one metric, or with an empty name of all, of at
+	// most limit metrics (0: all).
+	Metadata(database, metric string, limit int) []MetricMetadata
+}
+
+// MetricMetadata says what a metric means.
+type MetricMetadata struct {
+	Metric string
+	Type   string // counter, gauge, histogram, summary, … as in OpenMetrics
+	Help   string
+	Unit   string
+}
+
+// New gives the handler of every path below /api/v1 that reads, and of
+// admin/tsdb/delete_series. Any other path gets 404 in Prometheus' error shape. The engine's
+// metrics are registered as prometheus_engine_….
+func New(options Options) http.Handler { return newHandler(options) }
+
+func (o *Options) setDefaults() {
+	if o.Ledger == nil {
+		o.Ledger = ledger.New(ledger.Options{})
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.LookbackDelta <= 0 {
+		o.LookbackDelta = 5 * time.Minute
+	}
+	if o.SamplesMax <= 0 {
+		o.SamplesMax = 50_000_000
+	}
+	if o.BodyBytesMax <= 0 {
+		o.BodyBytesMax = 4 << 20
+	}
+	if o.NamesMax <= 0 {
+		o.NamesMax = 1_000_000
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = runtime.GOMAXPROCS(0)
+	}
+	if o.Build.Version == "" {
+		o.Build.Version = APIVersion
+	}
+	if o.Build.GoVersion == "" {
+		o.Build.GoVersion = runtime.Version()
+	}
+}

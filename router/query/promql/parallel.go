@@ -1,0 +1,44 @@
+package promql
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+)
+
+// inParallel does n things, some at a time, and gives an error of one. The first error
+// ends the others.
+func inParallel(ctx context.Context, workers, n int, do func(ctx context.Context, i int) error) error {
+	workers = min(max(1, workers), n)
+	failures := make([]error, workers)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for worker := range workers {
+		group.Go(func() {
+			for failures[worker] == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				failures[worker] = do(ctx, i)
+			}
+			cancel()
+		})
+	}
+	group.Wait()
+	return firstFailure(failures)
+}
+
+// firstFailure gives the error that is not just the end of the others.
+func firstFailure(failures []error) error {
+	var first error
+	for _, err := range failures {
+		if err != nil && (first == nil || errors.Is(first, context.Canceled)) {
+			first = err
+		}
+	}
+	return first
+}

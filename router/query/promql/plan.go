@@ -1,0 +1,103 @@
+package promql
+
+import (
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+)
+
+// plan is what the text of an expression says about how its series may be read.
+type plan struct {
+	lookbackMs int64
+	// gridKnown: the times at which selections are looked at follow from their hints.
+	gridKnown bool
+	// ordered: the answer may depend on the order of series, as sums of floats do, so they
+	// are put into one that does not depend on where they are stored.
+	ordered bool
+}
+
+// planOf reads an expression. Subqueries have steps of their own, smoothed and anchored
+// ranges look beyond the usual ones, and info selects by itself: their grid is not known.
+func planOf(expr parser.Expr, lookback time.Duration) plan {
+	p := plan{lookbackMs: lookback.Milliseconds(), gridKnown: true}
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		switch n := node.(type) {
+		case *parser.SubqueryExpr:
+			p.gridKnown = false
+		case *parser.VectorSelector:
+			if n.Anchored || n.Smoothed {
+				p.gridKnown = false
+			}
+		case *parser.AggregateExpr:
+			p.ordered = true
+		case *parser.Call:
+			switch n.Func.Name {
+			case "info":
+				p.gridKnown = false
+			case "sort", "sort_desc", "sort_by_label", "sort_by_label_desc", "scalar", "absent", "absent_over_time":
+				p.ordered = true
+			}
+		}
+		return nil
+	})
+	return p
+}
+
+// grid is the times at which a selection is looked at: firstMs, firstMs+stepMs, … up to
+// lastMs. At each time g the samples in (g-widthMs, g] can be seen, and with lastOnly just
+// the newest of these.
+type grid struct {
+	firstMs, lastMs, stepMs, widthMs int64
+	lastOnly                         bool
+}
+
+// grid gives the grid of a selection, or false where it is not known.
+func (p plan) grid(hints *storage.SelectHints) (grid, bool) {
+	if !p.gridKnown || hints == nil {
+		return grid{}, false
+	}
+	g := grid{widthMs: hints.Range, stepMs: max(1, hints.Step), lastMs: hints.End}
+	if g.widthMs == 0 {
+		g.widthMs, g.lastOnly = p.lookbackMs, true
+	}
+	g.firstMs = hints.Start + g.widthMs - 1
+	return g, g.firstMs <= g.lastMs && g.widthMs > 0
+}
+
+// single says whether there is one time only.
+func (g grid) single() bool { return g.firstMs+g.stepMs > g.lastMs }
+
+// at gives the first time of the grid at or after t, which may be behind its last.
+func (g grid) at(t int64) int64 {
+	if t <= g.firstMs {
+		return g.firstMs
+	}
+	return g.firstMs + (t-g.firstMs+g.stepMs-1)/g.stepMs*g.stepMs
+}
+
+// thin appends the samples that can be seen. Calls for the stretches of one series come in
+// the order of time; next is the state between them, 0 values before the first.
+func (g grid) thin(toTimes []int64, toValues []float64, next *int64, times []int64, values []float64) ([]int64, []float64) {
+	values = values[:len(times)]
+	at := *next
+	if len(toTimes) == 0 {
+		at = g.firstMs
+	}
+	for i, t := range times {
+		if t > at {
+			at = g.at(t)
+			if at > g.lastMs {
+				break
+			}
+		} else if n := len(toTimes); g.lastOnly && n > 0 && toTimes[n-1] > at-g.stepMs {
+			toTimes[n-1], toValues[n-1] = t, values[i]
+			continue
+		}
+		if t > at-g.widthMs {
+			toTimes, toValues = append(toTimes, t), append(toValues, values[i])
+		}
+	}
+	*next = at
+	return toTimes, toValues
+}

@@ -1,0 +1,141 @@
+package promql
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+)
+
+// queryable gives what one query reads of one database.
+type queryable struct {
+	source   scan.Source
+	database string
+	parallel int
+	plan     plan
+}
+
+// Querier implements storage.Queryable.
+func (q *queryable) Querier(fromMs, toMs int64) (storage.Querier, error) {
+	return &querier{queryable: q, fromMs: fromMs, toMs: toMs}, nil
+}
+
+// querier reads a range of time.
+type querier struct {
+	*queryable
+	fromMs, toMs int64
+}
+
+// Close implements storage.Querier.
+func (q *querier) Close() error { return nil }
+
+// Select implements storage.Querier. The series are read before it returns.
+func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	columns, err := q.read(ctx, sorted, hints, matchers)
+	if err != nil {
+		return storage.ErrSeriesSet(err)
+	}
+	return newColumnSet(columns)
+}
+
+func (q *querier) read(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers []*labels.Matcher) ([]column, error) {
+	selectors, err := selectorsOf(ctx, q.source, q.database, matchers)
+	if err != nil || len(selectors) == 0 {
+		return nil, err
+	}
+	r := reading{source: q.source, entry: ledger.Of(ctx), selectors: selectors, fromMs: q.fromMs, toMs: q.toMs, parallel: max(1, q.parallel)}
+	if hints != nil {
+		r.fromMs, r.toMs = hints.Start, hints.End
+	}
+	// What storage takes for the whole of time is narrower than what Prometheus does.
+	r.fromMs, r.toMs = max(r.fromMs, scan.TimeMsMin), min(r.toMs, scan.TimeMsMax)
+	r.grid, r.thin = q.plan.grid(hints)
+	runs, err := r.columns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return joinColumns(runs, sorted || q.plan.ordered), nil
+}
+
+// reading is one selection while it is read.
+type reading struct {
+	source       scan.Source
+	entry        *ledger.Entry
+	selectors    []scan.Selector
+	fromMs, toMs int64
+	parallel     int
+	grid         grid
+	thin         bool
+}
+
+// columns gives the series that were read, as lists without an order.
+func (r *reading) columns(ctx context.Context) ([][]column, error) {
+	if r.fromMs > r.toMs {
+		return nil, nil
+	}
+	if r.thin && r.grid.lastOnly && r.grid.single() {
+		runs, whole, err := r.newest(ctx)
+		if err != nil || whole {
+			return runs, err
+		}
+	}
+	if len(r.selectors) == 1 {
+		return r.scan(ctx, &r.selectors[0], r.parallel)
+	}
+	return r.each(ctx, func(ctx context.Context, selector *scan.Selector) ([][]column, error) {
+		return r.scan(ctx, selector, 1)
+	})
+}
+
+// scan reads the samples of one selector.
+func (r *reading) scan(ctx context.Context, selector *scan.Selector, parallel int) ([][]column, error) {
+	collectors := make([]collector, parallel)
+	for i := range collectors {
+		collectors[i] = collector{entry: r.entry, grid: r.grid, thin: r.thin}
+	}
+	request := &scan.Request{Selector: *selector, FromMs: r.fromMs, ToMs: r.toMs, Parallel: parallel}
+	if err := r.source.Scan(ctx, request, func(worker int, chunk *scan.Chunk) error { return collectors[worker].visit(chunk) }); err != nil {
+		return nil, fromSource(err)
+	}
+	runs := make([][]column, len(collectors))
+	for i := range collectors {
+		if err := collectors[i].finish(); err != nil {
+			return nil, err
+		}
+		runs[i] = collectors[i].columns
+	}
+	return runs, nil
+}
+
+// newest reads the newest sample of each series. Whole is false when one of them has a
+// younger sample than can be seen: what it hides has to be read by samples then.
+func (r *reading) newest(ctx context.Context) (runs [][]column, whole bool, err error) {
+	younger := atomic.Bool{}
+	runs, err = r.each(ctx, func(ctx context.Context, selector *scan.Selector) ([][]column, error) {
+		c := collector{entry: r.entry}
+		err := r.source.Last(ctx, selector, r.fromMs, scan.Limits{}, func(p scan.Point) error {
+			if p.TimeMs > r.toMs || younger.Load() {
+				younger.Store(true)
+				return scan.ErrStopped
+			}
+			return c.keep(p.Key, []int64{p.TimeMs}, []float64{p.Value})
+		})
+		return [][]column{c.columns}, fromSource(err)
+	})
+	return runs, !younger.Load(), err
+}
+
+// each reads several selectors, some at a time.
+func (r *reading) each(ctx context.Context, read func(context.Context, *scan.Selector) ([][]column, error)) ([][]column, error) {
+	results := make([][][]column, len(r.selectors))
+	err := inParallel(ctx, r.parallel, len(r.selectors), func(ctx context.Context, i int) (err error) {
+		results[i], err = read(ctx, &r.selectors[i])
+		return err
+	})
+	return slices.Concat(results...), err
+}

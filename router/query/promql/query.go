@@ -1,0 +1,221 @@
+package promql
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/prometheus/prometheus/util/stats"
+)
+
+// pointsMax is how many steps a range query may have, as in Prometheus.
+const pointsMax = 11000
+
+// truncatedText is Prometheus' warning where a limit has cut an answer.
+const truncatedText = "results truncated due to limit"
+
+// statsAll asks for statistics of each step too.
+const statsAll = "all"
+
+// query serves /api/v1/query.
+func (h *handler) query(x *exchange) error {
+	at, err := timeParameter(x.form, "time", h.options.Clock())
+	if err != nil {
+		return err
+	}
+	return h.evaluate(x, span{start: at, end: at})
+}
+
+// queryRange serves /api/v1/query_range.
+func (h *handler) queryRange(x *exchange) error {
+	s, err := spanOf(x.form)
+	if err != nil {
+		return err
+	}
+	return h.evaluate(x, s)
+}
+
+// span is when an expression is evaluated: at start, start+step, … up to end; at start only
+// when step is 0.
+type span struct {
+	start, end time.Time
+	step       time.Duration
+}
+
+// spanOf reads the span of a range query.
+func spanOf(form url.Values) (s span, err error) {
+	if s.start, err = parseTime(form.Get("start")); err != nil {
+		return s, invalidParameter(err, "start")
+	}
+	if s.end, err = parseTime(form.Get("end")); err != nil {
+		return s, invalidParameter(err, "end")
+	}
+	if s.end.Before(s.start) {
+		return s, invalidParameter(errors.New("end timestamp must not be before start time"), "end")
+	}
+	if s.step, err = parseDuration(form.Get("step")); err != nil {
+		return s, invalidParameter(err, "step")
+	}
+	if s.step <= 0 {
+		return s, invalidParameter(errors.New("zero or negative query resolution step widths are not accepted. Try a positive integer"), "step")
+	}
+	if s.step < time.Millisecond {
+		return s, invalidParameter(errors.New("a step is at least a millisecond"), "step")
+	}
+	if s.end.Sub(s.start)/s.step > pointsMax {
+		return s, badData(errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)"))
+	}
+	return s, nil
+}
+
+// evaluate runs an expression and writes its result.
+func (h *handler) evaluate(x *exchange, s span) error {
+	limit, err := limitParameter(x.form)
+	if err != nil {
+		return err
+	}
+	lookback := h.options.LookbackDelta
+	if text := x.form.Get("lookback_delta"); text != "" {
+		asked, err := parseDuration(text)
+		if err != nil {
+			return badData(fmt.Errorf("error parsing lookback delta duration: %w", err))
+		}
+		if asked > 0 {
+			lookback = asked
+		}
+	}
+	text, wanted := x.form.Get("query"), x.form.Get("stats")
+	expr, err := h.parser.ParseExpr(text)
+	if err != nil {
+		return invalidParameter(err, "query")
+	}
+	source := &queryable{source: x.reader.source, database: x.database, parallel: h.options.Parallel, plan: planOf(expr, lookback)}
+	opts := promql.NewPrometheusQueryOpts(wanted == statsAll, lookback)
+	var q promql.Query
+	if s.step == 0 {
+		q, err = h.engine.NewInstantQuery(x.ctx, source, opts, text, s.start)
+	} else {
+		q, err = h.engine.NewRangeQuery(x.ctx, source, opts, text, s.start, s.end, s.step)
+	}
+	if err != nil {
+		return invalidParameter(err, "query")
+	}
+	defer q.Close()
+	result := q.Exec(x.ctx)
+	if result.Err != nil {
+		return result.Err
+	}
+	warnings := result.Warnings
+	if limit > 0 && truncate(result, limit) {
+		warnings = warnings.Add(errors.New(truncatedText))
+	}
+	if wanted != "" && wanted != "true" && wanted != statsAll {
+		warnings = warnings.Add(fmt.Errorf("value %q for parameter \"stats\" is deprecated and will be rejected in the next major release, use %q or %q", wanted, "true", statsAll))
+	}
+	var statistics stats.QueryStats
+	if wanted != "" {
+		statistics = stats.NewQueryStats(q.Stats())
+	}
+	return h.writeResult(x, result, statistics, warnings, text)
+}
+
+// truncate cuts a result to limit series.
+func truncate(result *promql.Result, limit int) bool {
+	switch v := result.Value.(type) {
+	case promql.Matrix:
+		if len(v) > limit {
+			result.Value = v[:limit]
+			return true
+		}
+	case promql.Vector:
+		if len(v) > limit {
+			result.Value = v[:limit]
+			return true
+		}
+	}
+	return false
+}
+
+// writeResult writes the result of an expression.
+func (h *handler) writeResult(x *exchange, result *promql.Result, statistics stats.QueryStats, notes annotations.Annotations, text string) error {
+	warnings, infos := notes.AsStrings(text, 10, 10)
+	warnings = append(warnings, h.tellMissing(x)...)
+	e := x.out
+	e.begin()
+	e.buf = append(e.buf, `{"resultType":"`...)
+	e.buf = append(append(e.buf, result.Value.Type()...), `","result":`...)
+	e.result(result)
+	if statistics != nil {
+		e.buf = append(e.buf, `,"stats":`...)
+		if err := e.append(statistics); err != nil {
+			return err
+		}
+	}
+	e.buf = append(e.buf, '}')
+	e.end(warnings, infos)
+	return nil
+}
+
+// result writes the value of an expression. There are no histograms: none can be stored,
+// and no expression makes one of floats.
+func (e *encoder) result(result *promql.Result) {
+	switch v := result.Value.(type) {
+	case promql.Vector:
+		e.vector(v)
+	case promql.Matrix:
+		e.matrix(v)
+	case promql.Scalar:
+		e.buf = appendTime(append(e.buf, '['), v.T)
+		e.buf = strconv.AppendFloat(append(e.buf, `,"`...), v.V, 'f', -1, 64)
+		e.buf = append(e.buf, `"]`...)
+	case promql.String:
+		e.buf = append(appendTime(append(e.buf, '['), v.T), ',')
+		e.text(v.V)
+		e.buf = append(e.buf, ']')
+	}
+}
+
+func (e *encoder) vector(v promql.Vector) {
+	e.buf = append(e.buf, '[')
+	for i := range v {
+		if i > 0 {
+			e.buf = append(e.buf, ',')
+		}
+		e.buf = append(e.buf, `{"metric":`...)
+		e.labels(v[i].Metric)
+		e.buf = append(e.buf, `,"value":`...)
+		e.point(v[i].T, v[i].F)
+		e.buf = append(e.buf, '}')
+		e.flushIfLong()
+	}
+	e.buf = append(e.buf, ']')
+}
+
+func (e *encoder) matrix(m promql.Matrix) {
+	e.buf = append(e.buf, '[')
+	for i := range m {
+		if i > 0 {
+			e.buf = append(e.buf, ',')
+		}
+		e.buf = append(e.buf, `{"metric":`...)
+		e.labels(m[i].Metric)
+		if len(m[i].Floats) > 0 {
+			e.buf = append(e.buf, `,"values":[`...)
+			for j, p := range m[i].Floats {
+				if j > 0 {
+					e.buf = append(e.buf, ',')
+				}
+				e.point(p.T, p.F)
+				e.flushIfLong()
+			}
+			e.buf = append(e.buf, ']')
+		}
+		e.buf = append(e.buf, '}')
+		e.flushIfLong()
+	}
+	e.buf = append(e.buf, ']')
+}

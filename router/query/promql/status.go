@@ -1,0 +1,126 @@
+package promql
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// What a server that scrapes nothing and has no rules tells of these.
+
+func (h *handler) rules(x *exchange) error {
+	return x.out.value(map[string]any{"groups": []any{}})
+}
+
+func (h *handler) alerts(x *exchange) error {
+	return x.out.value(map[string]any{"alerts": []any{}})
+}
+
+func (h *handler) alertmanagers(x *exchange) error {
+	return x.out.value(map[string]any{"activeAlertmanagers": []any{}, "droppedAlertmanagers": []any{}})
+}
+
+func (h *handler) targets(x *exchange) error {
+	return x.out.value(map[string]any{"activeTargets": []any{}, "droppedTargets": []any{}, "droppedTargetCounts": map[string]int{}})
+}
+
+func (h *handler) targetMetadata(x *exchange) error { return x.out.value([]any{}) }
+
+// exemplars serves /api/v1/query_exemplars: none are stored.
+func (h *handler) exemplars(x *exchange) error {
+	start, err := timeParameter(x.form, "start", timeMin)
+	if err != nil {
+		return err
+	}
+	end, err := timeParameter(x.form, "end", timeMax)
+	if err != nil {
+		return err
+	}
+	if end.Before(start) {
+		return badData(errEndBeforeStart)
+	}
+	if _, err := h.parser.ParseExpr(x.form.Get("query")); err != nil {
+		return badData(err)
+	}
+	return x.out.value([]any{})
+}
+
+// buildInfo serves /api/v1/status/buildinfo. It tells of no features: Grafana would take a
+// server that does for Mimir.
+func (h *handler) buildInfo(x *exchange) error {
+	b := h.options.Build
+	return x.out.value(struct {
+		Version   string `json:"version"`
+		Revision  string `json:"revision"`
+		Branch    string `json:"branch"`
+		BuildUser string `json:"buildUser"`
+		BuildDate string `json:"buildDate"`
+		GoVersion string `json:"goVersion"`
+	}(b))
+}
+
+// runtimeInfo serves /api/v1/status/runtimeinfo.
+func (h *handler) runtimeInfo(x *exchange) error {
+	hostname, _ := os.Hostname() // without one the field is empty
+	now := h.options.Clock().UTC()
+	return x.out.value(map[string]any{
+		"startTime": h.started.UTC().Format(time.RFC3339Nano), "CWD": "", "hostname": hostname, "serverTime": now.Format(time.RFC3339Nano),
+		"reloadConfigSuccess": true, "lastConfigTime": h.started.UTC().Format(time.RFC3339Nano), "corruptionCount": 0,
+		"goroutineCount": runtime.NumGoroutine(), "GOMAXPROCS": runtime.GOMAXPROCS(0), "GOMEMLIMIT": debug.SetMemoryLimit(-1),
+		"GOGC": os.Getenv("GOGC"), "GODEBUG": os.Getenv("GODEBUG"), "storageRetention": h.options.Flags["retention"],
+	})
+}
+
+// showConfig serves /api/v1/status/config: the parts of Prometheus' configuration that
+// clients read. Grafana takes the interval of scraping from it where a person set none.
+func (h *handler) showConfig(x *exchange) error {
+	return x.out.value(map[string]string{"yaml": ""})
+}
+
+// showFlags serves /api/v1/status/flags.
+func (h *handler) showFlags(x *exchange) error {
+	flags := map[string]string{"query.lookback-delta": h.options.LookbackDelta.String(), "query.max-samples": strconv.Itoa(h.options.SamplesMax)}
+	for name, value := range h.options.Flags {
+		flags[name] = value
+	}
+	return x.out.value(flags)
+}
+
+// formatQuery serves /api/v1/format_query.
+func (h *handler) formatQuery(x *exchange) error {
+	expr, err := h.parser.ParseExpr(x.form.Get("query"))
+	if err != nil {
+		return invalidParameter(err, "query")
+	}
+	return x.out.value(expr.Pretty(0))
+}
+
+// parseQuery serves /api/v1/parse_query.
+func (h *handler) parseQuery(x *exchange) error {
+	expr, err := h.parser.ParseExpr(x.form.Get("query"))
+	if err != nil {
+		return invalidParameter(err, "query")
+	}
+	tree, err := treeOf(expr)
+	if err != nil {
+		return err
+	}
+	return x.out.value(tree)
+}
+
+// isNil says whether an optional part of an expression is not there.
+func isNil(expr parser.Expr) bool {
+	switch n := expr.(type) {
+	case nil:
+		return true
+	case *parser.DurationExpr:
+		return n == nil
+	case *parser.NumberLiteral:
+		return n == nil
+	}
+	return false
+}
