@@ -35,6 +35,7 @@ type rescueSettings struct {
 	peerTLSSettings
 	output              outputSetting
 	nodes               []string // addresses
+	lost                []string // names
 	write, allowMissing bool
 	timeout             span
 }
@@ -44,10 +45,11 @@ func (s *rescueSettings) define(f *pflag.FlagSet) {
 	f.StringSliceVar(&s.nodes, "nodes", nil, "`addresses` of the nodes (their --rpc-addr), with commas between: all that are alive")
 	f.BoolVar(&s.write, "write", false, "put the map into etcd; without it the map is only shown")
 	f.BoolVar(&s.allowMissing, "allow-missing", false, "go on though some nodes do not answer")
+	f.StringSliceVar(&s.lost, "lost", nil, "`names` of nodes that are lost for good, with commas between: these need not answer")
 	s.timeout = span(10 * time.Second)
 	f.Var(&s.timeout, "timeout", "how long a node may take to answer")
 	s.output.define(f)
-	group(f, headingRescue, "nodes", "write", "allow-missing", "timeout", "output")
+	group(f, headingRescue, "nodes", "write", "allow-missing", "lost", "timeout", "output")
 	s.defineStore(f)
 	s.peerTLSSettings.define(f)
 }
@@ -138,8 +140,8 @@ func (s *rescueSettings) run(ctx context.Context, logger *slog.Logger, out io.Wr
 	case rescueErr != nil:
 		err = rescueErr
 	case !s.write:
-	case (silent > 0 || len(r.Absent) > 0) && !s.allowMissing:
-		err = errors.New("nothing is written: not all nodes have reported; name those that are alive, and add --allow-missing if the others are not")
+	case (silent > 0 || s.misses(r.Absent)) && !s.allowMissing:
+		err = errors.New("nothing is written: not all nodes have reported; name those that are alive, and those that are lost for good with --lost, or add --allow-missing")
 	default:
 		err = s.put(ctx, rescued, newestEpoch(r.Reports), logger)
 		r.Written = err == nil
@@ -237,6 +239,11 @@ func absentOf(m *shardmap.Map, reports []shardmap.Report) []string {
 	}
 	slices.Sort(absent)
 	return absent
+}
+
+// misses says whether a node did not report that is not said to be lost.
+func (s *rescueSettings) misses(absent []string) bool {
+	return slices.ContainsFunc(absent, func(node string) bool { return !slices.Contains(s.lost, node) })
 }
 
 func newestEpoch(reports []nodeReport) (epoch uint64) {

@@ -2,6 +2,12 @@ package v1alpha1
 
 import corev1 "k8s.io/api/core/v1"
 
+// AnnotationRebuildEtcd of a TickMeshCluster is a person's word that the members of its
+// managed etcd do not come back: a new one may take their place, though the operator
+// cannot know. The value is the generation of the new one, status.etcd.generation + 1, so
+// that it is said once for each.
+const AnnotationRebuildEtcd = Group + "/rebuild-etcd"
+
 // EtcdSpec says where the shard map is kept.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.managed) != has(self.external)",message="set either etcd.managed or etcd.external, not both"

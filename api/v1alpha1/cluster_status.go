@@ -105,12 +105,32 @@ type EtcdStatus struct {
 	// Members that are healthy.
 	// +optional
 	ReadyMembers int32 `json:"readyMembers"`
-	// Its members.
+	// Its members, as they were when it answered last.
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	Members []EtcdMemberStatus `json:"members,omitempty"`
+	// Since when it has not answered; not set: it does.
+	// +optional
+	UnavailableSince *metav1.Time `json:"unavailableSince,omitempty"`
+	// How often a new etcd took the place of one that had lost its majority for good.
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+	// What is being done while a new etcd takes the place of such a one; empty: none does.
+	// +optional
+	Rebuild EtcdRebuildPhase `json:"rebuild,omitempty"`
 }
+
+// EtcdRebuildPhase is what is being done while a new etcd is made.
+//
+// +kubebuilder:validation:Enum=Clearing;Making
+type EtcdRebuildPhase string
+
+// Values of EtcdRebuildPhase.
+const (
+	EtcdRebuildClearing EtcdRebuildPhase = "Clearing" // pods and volumes of the old one go
+	EtcdRebuildMaking   EtcdRebuildPhase = "Making"   // none is left; the new one has not answered yet
+)
 
 // EtcdMemberStatus tells of a member of a managed etcd.
 type EtcdMemberStatus struct {
@@ -125,6 +145,9 @@ type EtcdMemberStatus struct {
 	// It has no vote yet.
 	// +optional
 	Learner bool `json:"learner,omitempty"`
+	// UID of the volume claim that has its data.
+	// +optional
+	ClaimUID string `json:"claimUID,omitempty"`
 }
 
 // NodeStatus tells of a storage node.

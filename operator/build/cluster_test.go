@@ -51,6 +51,7 @@ func facts(c *v1alpha1.TickMeshCluster) build.Facts {
 	}
 	if c.Spec.Etcd.Managed != nil {
 		f.EtcdReplicas = build.EtcdMembersWanted(c)
+		f.EtcdEndpoints = f.EtcdReplicas
 		f.EtcdMembers = build.PodNames(c, build.ComponentEtcd, f.EtcdReplicas)
 	}
 	return f

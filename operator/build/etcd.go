@@ -1,6 +1,7 @@
 package build
 
 import (
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -30,8 +31,8 @@ func EtcdEndpoints(c *v1alpha1.TickMeshCluster, f Facts) []string {
 	if c.Spec.Etcd.External != nil {
 		return c.Spec.Etcd.External.Endpoints
 	}
-	endpoints := make([]string, 0, f.EtcdReplicas)
-	for _, name := range PodNames(c, ComponentEtcd, f.EtcdReplicas) {
+	endpoints := make([]string, 0, f.EtcdEndpoints)
+	for _, name := range PodNames(c, ComponentEtcd, f.EtcdEndpoints) {
 		endpoints = append(endpoints, EtcdURL(c, name, PortEtcdClient))
 	}
 	return endpoints
@@ -46,6 +47,10 @@ func EtcdURL(c *v1alpha1.TickMeshCluster, podName string, port int) string {
 	return scheme + hostPort(PodAddress(c, ComponentEtcd, podName), port)
 }
 
+// AnnotationEtcdGeneration of the ConfigMap of a managed etcd has the generation that its
+// token is of, so that none is used again when a status is lost.
+const AnnotationEtcdGeneration = v1alpha1.Group + "/etcd-generation"
+
 // EtcdConfigMap makes what a member that starts without data goes by. It is no part of
 // the pod template: a change of members restarts nothing.
 func EtcdConfigMap(c *v1alpha1.TickMeshCluster, f Facts) *corev1.ConfigMap {
@@ -57,11 +62,13 @@ func EtcdConfigMap(c *v1alpha1.TickMeshCluster, f Facts) *corev1.ConfigMap {
 	if f.EtcdExists {
 		state = "existing"
 	}
+	m := meta(c, ComponentEtcd, Name(c, ComponentEtcd))
+	m.Annotations = map[string]string{AnnotationEtcdGeneration: strconv.FormatInt(f.EtcdGeneration, 10)}
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: meta(c, ComponentEtcd, Name(c, ComponentEtcd)),
+		ObjectMeta: m,
 		Data: map[string]string{
-			etcdConfigFile: "initial-state: " + state + "\ninitial-cluster: \"" + strings.Join(members, ",") + "\"\n",
+			etcdConfigFile: "initial-state: " + state + "\ninitial-cluster: \"" + strings.Join(members, ",") + "\"\ninitial-token: \"" + etcdToken(c, f) + "\"\n",
 		},
 	}
 }
@@ -92,7 +99,7 @@ func etcdArguments(c *v1alpha1.TickMeshCluster) []string {
 	args := []string{
 		"etcd", "--config=" + dirConfig + "/" + etcdConfigFile, "--data-dir=" + dirData, "--name=$(POD_NAME)",
 		"--client-addr=" + hostPort("", PortEtcdClient), "--peer-addr=" + hostPort("", PortEtcdPeer), "--metrics-addr=" + hostPort("", PortEtcdMetrics),
-		"--advertise-client=" + EtcdURL(c, "$(POD_NAME)", PortEtcdClient), "--initial-token=" + etcdToken(c), "--log-format=json",
+		"--advertise-client=" + EtcdURL(c, "$(POD_NAME)", PortEtcdClient), "--log-format=json",
 	}
 	if TLSSecret(c, IdentityEtcd) != "" {
 		args = append(args, tlsArguments("client-tls", dirTLS)...)
@@ -101,12 +108,17 @@ func etcdArguments(c *v1alpha1.TickMeshCluster) []string {
 	return args
 }
 
-// etcdToken tells the members of one cluster from those of another that had its names.
-func etcdToken(c *v1alpha1.TickMeshCluster) string {
-	if c.UID != "" {
-		return string(c.UID)
+// etcdToken tells the members of one cluster from those of another that had its names, and
+// from those of an etcd whose place it has taken: ids of members follow from it.
+func etcdToken(c *v1alpha1.TickMeshCluster, f Facts) string {
+	token := string(c.UID)
+	if token == "" {
+		token = c.Namespace + "-" + c.Name
 	}
-	return c.Namespace + "-" + c.Name
+	if f.EtcdGeneration > 0 {
+		token += "-" + strconv.FormatInt(f.EtcdGeneration, 10)
+	}
+	return token
 }
 
 func configVolume(configMap string) corev1.Volume {

@@ -17,9 +17,15 @@ type Facts struct {
 	// NodeReplicas is how many pods of nodes there are to be now: what the spec wants, or
 	// more while nodes are being emptied. At least 1.
 	NodeReplicas int32
-	// EtcdReplicas is how many pods of a managed etcd there are to be now. At least 1,
-	// if etcd is managed.
+	// EtcdReplicas is how many pods of a managed etcd there are to be now. None while one
+	// that has lost its majority for good is cleared away.
 	EtcdReplicas int32
+	// EtcdEndpoints is how many members of a managed etcd its clients are told of, those
+	// that are still to come among them: what is told does not change while it grows. At
+	// least 1, if etcd is managed.
+	EtcdEndpoints int32
+	// EtcdGeneration is how often a new etcd took the place of one that was lost.
+	EtcdGeneration int64
 	// EtcdMembers are the names of the pods that a member which starts without data is to
 	// meet, itself among them: all of a new etcd, or those that the running one has been
 	// told of. If etcd is managed.

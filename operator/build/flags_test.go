@@ -34,7 +34,7 @@ func TestFlagsExist(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range append(objects, build.RescueJob(c, facts(c), []string{"demo-node-0"})) {
+		for _, o := range append(objects, build.RescueJob(c, facts(c), []string{"demo-node-0"}, []string{"demo-node-1"})) {
 			var args []string
 			switch o := o.(type) {
 			case *appsv1.StatefulSet:

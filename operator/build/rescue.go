@@ -18,9 +18,9 @@ const (
 
 // RescueJob makes the Job that builds the shard map anew from what nodes know, and
 // writes it into an etcd that has lost it. It asks the nodes that are named, by pod, and
-// writes nothing when one of them or of the map does not answer, or when etcd has what the
-// nodes have seen.
-func RescueJob(c *v1alpha1.TickMeshCluster, f Facts, pods []string) *batchv1.Job {
+// writes nothing when one of them or of the map does not answer, but for those that are
+// lost for good, or when etcd has what the nodes have seen.
+func RescueJob(c *v1alpha1.TickMeshCluster, f Facts, pods, lost []string) *batchv1.Job {
 	nodes := make([]string, 0, len(pods))
 	for _, name := range pods {
 		nodes = append(nodes, hostPort(PodAddress(c, ComponentNode, name), PortNodeRPC))
@@ -28,6 +28,9 @@ func RescueJob(c *v1alpha1.TickMeshCluster, f Facts, pods []string) *batchv1.Job
 	args := []string{
 		"rescue-map", "--write", "--nodes=" + strings.Join(nodes, ","),
 		"--cluster=" + StoreName(c), "--etcd-endpoints=" + strings.Join(EtcdEndpoints(c, f), ","),
+	}
+	if len(lost) > 0 {
+		args = append(args, "--lost="+strings.Join(lost, ","))
 	}
 	if TLSSecret(c, IdentityRouter) != "" {
 		args = append(args, tlsArguments("rpc-tls", dirTLS)...)

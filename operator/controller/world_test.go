@@ -129,42 +129,6 @@ func (m *mortalMesh) Retire(ctx context.Context, node, incarnation string) error
 	return m.Mesh.Retire(ctx, node, incarnation)
 }
 
-// fakeEtcd is an etcd whose members are healthy when their pods are.
-type fakeEtcd struct {
-	members []etcd.Member
-	down    bool
-	lastID  uint64
-}
-
-func (e *fakeEtcd) View(context.Context) (etcd.View, error) {
-	if e.down || len(e.members) == 0 {
-		return etcd.View{}, etcd.ErrUnavailable
-	}
-	return etcd.View{ClusterID: "c1", Members: slices.Clone(e.members)}, nil
-}
-
-func (e *fakeEtcd) Add(_ context.Context, url string) error {
-	e.lastID++
-	e.members = append(e.members, etcd.Member{ID: e.lastID, PeerURL: url, Learner: true})
-	return nil
-}
-
-func (e *fakeEtcd) Remove(_ context.Context, id uint64) error {
-	e.members = slices.DeleteFunc(e.members, func(m etcd.Member) bool { return m.ID == id })
-	return nil
-}
-
-func (e *fakeEtcd) Promote(_ context.Context, id uint64) error {
-	for i := range e.members {
-		if e.members[i].ID == id {
-			e.members[i].Learner = false
-		}
-	}
-	return nil
-}
-
-func (e *fakeEtcd) Close() error { return nil }
-
 // create makes the cluster from YAML of its spec.
 func (w *world) create(spec string) {
 	w.t.Helper()
@@ -245,29 +209,6 @@ func (w *world) complete() bool {
 	progressing, available := w.condition(v1alpha1.ConditionProgressing), w.condition(v1alpha1.ConditionAvailable)
 	return progressing.Reason == "Complete" && progressing.ObservedGeneration == c.Generation && available.Status == metav1.ConditionTrue &&
 		c.Status.ShardsMoving == 0 && c.Status.ReadyNodes == c.Spec.Nodes.Count && c.Status.Nodes == c.Spec.Nodes.Count
-}
-
-// runEtcd makes members healthy whose pods run.
-func (w *world) runEtcd() {
-	w.t.Helper()
-	c := w.cluster()
-	for ordinal := range int32(3) {
-		name := build.PodName(c, build.ComponentEtcd, ordinal)
-		pod := &corev1.Pod{}
-		runs := w.found(w.api.Get(w.t.Context(), w.key(name), pod)) && pod.Spec.NodeName != "" && w.machines[pod.Spec.NodeName] && pod.DeletionTimestamp == nil
-		url := build.EtcdURL(c, name, build.PortEtcdPeer)
-		at := slices.IndexFunc(w.etcd.members, func(m etcd.Member) bool { return m.PeerURL == url })
-		switch {
-		case at >= 0:
-			w.etcd.members[at].Healthy = runs
-			if runs {
-				w.etcd.members[at].Name = name
-			}
-		case runs && (c.Status.Etcd == nil || c.Status.Etcd.ClusterID == ""):
-			w.etcd.lastID++
-			w.etcd.members = append(w.etcd.members, etcd.Member{ID: w.etcd.lastID, Name: name, PeerURL: url, Healthy: true})
-		}
-	}
 }
 
 // processReady says whether the process of a pod would be ready; a node's is started.

@@ -35,7 +35,7 @@ func TestBeginsAnew(t *testing.T) {
 		{name: "it answers", change: func(f *Facts) {
 			f.Claims[0].MemberID = 0
 			f.Members = []Member{{ID: 7, Name: f.Names[0], PeerURL: f.PeerURLs[0], Healthy: true}}
-		}},
+		}, want: []ActionKind{NoteMember}},
 		{name: "three, of which all volumes are new", change: func(f *Facts) {
 			f.Replicas, f.Wanted, f.Pods, f.Claims = 3, 3, nil, nil
 			for ordinal := range 3 {

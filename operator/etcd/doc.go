@@ -14,7 +14,14 @@
 //	E4  A pod that finds its volume empty cannot start unless it is its turn: but while it
 //	    is to join, Plan.Meet names a member that there is not, and etcd refuses.
 //	    An etcd of one member begins anew when its claim is new, which is when its volume or
-//	    machine was lost for good; one of several never does so by itself.
+//	    machine was lost for good; one of several never does.
 //	E5  A pod is restarted only while all members are healthy, one at a time; one that
 //	    does not run at any time.
+//	E6  When no majority can come back, because volumes or machines of the members are
+//	    gone for good, or when a person says so, a new etcd takes the place of the old one,
+//	    which has not answered for long then. It begins only when the nodes can give it the
+//	    shard map. First another generation is written down, which is in the token of the
+//	    new one, so that members of the two never talk to each other; then all pods and
+//	    claims of the old one go; the new one is made when none is left, of one member, and
+//	    grows. If the old one answers before it is gone, it stays.
 package etcd

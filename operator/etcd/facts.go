@@ -9,6 +9,23 @@ type Member struct {
 	Healthy bool // it answers
 }
 
+// Known is a member as it was when etcd answered last.
+type Known struct {
+	Ordinal  int
+	ClaimUID string // of the claim with its data; empty: it is not known
+	Learner  bool
+}
+
+// Phase is what is being done while a new etcd takes the place of a lost one.
+type Phase string
+
+// The phases. None: there is no such thing.
+const (
+	None     Phase = ""
+	Clearing Phase = "Clearing" // the pods and volumes of the old one go
+	Making   Phase = "Making"   // there are none left; the new one has not answered yet
+)
+
 // Pod is the pod of a member.
 type Pod struct {
 	Ordinal     int
@@ -47,7 +64,18 @@ type Facts struct {
 	// Names and PeerURLs of members, by ordinal; as many as there can be.
 	Names, PeerURLs []string
 	// Members of the etcd as it answers now; nil: it does not, or has no majority.
-	Members  []Member
+	Members []Member
+	// Known are the members of when it answered last. At most one change of them was made
+	// since, as they are written down before each.
+	Known         []Known
+	UnavailableMs int64 // for how long it has not answered
+	Generation    int64 // how often a new etcd took the place of one that was lost
+	// Asked is the generation that a person asks for; 0: none.
+	Asked   int64
+	Rebuild Phase
+	// Unrescuable says why the shard map could not be put into a new etcd now; "": it could.
+	Unrescuable string
+
 	Pods     []Pod
 	Claims   []Claim
 	Machines map[string]Machine // one that is not in it does not exist

@@ -18,6 +18,9 @@ const (
 	MarkClaim   ActionKind = "mark claim"   // write on the claim whether it is given up
 	DeleteClaim ActionKind = "delete claim" // with UID as the precondition
 	DeletePod   ActionKind = "delete pod"   // with UID as the precondition
+	// SetRebuild writes down, before anything else is done, what is being done: Phase, and
+	// when that is Clearing another generation.
+	SetRebuild ActionKind = "rebuild"
 )
 
 // Nobody is the name of a member that there never is.
@@ -35,6 +38,7 @@ type Action struct {
 	UID      string // of the claim, or of the pod
 	GivenUp  bool   // of MarkClaim
 	Force    bool   // of DeletePod: its machine cannot say that it has ended
+	Phase    Phase  // of SetRebuild
 }
 
 // Plan is what to do next.
@@ -49,15 +53,25 @@ type Plan struct {
 	Waiting string
 	// Lost are the ordinals of the members whose volume or machine is lost.
 	Lost []int
+	// QuorumLost says that it has lost its majority for good, or that a person says so, and
+	// what is done about it; "": it has not.
+	QuorumLost string
 }
 
 // Decide gives the plan. It is a pure function.
 func Decide(f Facts) Plan {
 	d := &decision{Facts: &f}
 	switch {
+	case f.Rebuild == Clearing:
+		d.clear()
+	case f.Rebuild == Making && len(f.Members) == 0:
+		d.makeNew()
 	case f.Replicas < 0:
 		d.plan.Meet = f.Names[:f.Wanted]
 		d.do(Action{Kind: Scale, Replicas: f.Wanted, Why: "a new etcd"})
+	case f.Replicas < f.size():
+		d.plan.Meet = d.fenced()
+		d.do(Action{Kind: Scale, Replicas: f.size(), Why: "it had as many members"})
 	case !f.Created && len(f.Members) == 0:
 		// It is being made: by its StatefulSet, which nobody changes meanwhile.
 		d.plan.Meet = f.Names[:min(f.Replicas, len(f.Names))]
@@ -67,7 +81,7 @@ func Decide(f Facts) Plan {
 		d.plan.Meet = d.fenced()
 		d.plan.Waiting = "it does not answer, or has no majority"
 		d.plan.Lost = d.lost()
-		if !d.beginAnew() {
+		if !d.beginAnew() && !d.beginRebuild() {
 			d.restartBroken()
 		}
 	default:
@@ -142,7 +156,7 @@ func (d *decision) note() {
 		if m == nil || claim == nil || pod == nil || claim.Terminating {
 			continue
 		}
-		own := m.Name != "" && m.Healthy && pod.Ready
+		own := m.Name != "" && m.Healthy && pod.Running
 		if own && claim.MemberID != m.ID {
 			d.do(Action{Kind: NoteMember, Ordinal: ordinal, MemberID: m.ID, Claim: claim.Name, UID: claim.UID})
 		}
@@ -232,6 +246,8 @@ func (d *decision) joinMissing() bool {
 			d.plan.Meet = d.meet(ordinal)
 		}
 		switch {
+		case m.Learner && m.Healthy && (claim == nil || claim.MemberID != m.ID):
+			d.plan.Waiting = d.Names[ordinal] + " gets a vote when it is known which volume has its data"
 		case m.Learner && m.Healthy:
 			d.do(Action{Kind: Promote, Ordinal: ordinal, MemberID: m.ID, Why: d.Names[ordinal] + " has caught up"})
 		default:

@@ -31,6 +31,7 @@ const (
 	reasonAsExpected      = "AsExpected"
 	reasonEtcdUnavailable = "EtcdUnavailable"
 	reasonEtcdMemberLost  = "EtcdMemberLost"
+	reasonEtcdQuorumLost  = "EtcdQuorumLost"
 	reasonStoreLost       = "ShardMapLost"
 	reasonUnderReplicated = "UnderReplicated"
 	reasonCertificates    = "CertificateExpired"
@@ -209,6 +210,9 @@ func (p *pass) degraded(summary shardmap.Summary) verdict {
 	}
 	if len(p.secrets.expired) > 0 {
 		add(reasonCertificates, "certificates have ended: secrets "+strings.Join(p.secrets.expired, ", "))
+	}
+	if text := p.etcd.plan.QuorumLost; text != "" {
+		add(reasonEtcdQuorumLost, "etcd: "+text+"; nodes and routers serve on")
 	}
 	for _, ordinal := range p.etcd.plan.Lost {
 		add(reasonEtcdMemberLost, p.etcdName(ordinal)+" has lost its volume or machine. "+p.etcd.plan.Waiting)

@@ -21,6 +21,8 @@ type etcdState struct {
 	err      error // why there is no view
 	plan     etcd.Plan
 	replicas int // of its StatefulSet, as it is now or is to be made
+	// endpoints is how many members its clients are told of.
+	endpoints int
 }
 
 // etcdMembersMax is how many members a managed etcd can have.
@@ -47,6 +49,7 @@ func (p *pass) lookAtEtcd(ctx context.Context) {
 		}
 	}
 	s.plan = etcd.Decide(facts)
+	s.endpoints = facts.Wanted
 	if s.replicas < 0 {
 		s.replicas = facts.Wanted
 	}
@@ -61,7 +64,7 @@ func (p *pass) askEtcd(ctx context.Context, replicas int) (etcd.View, error) {
 	if err != nil {
 		return etcd.View{}, err
 	}
-	endpoints := build.EtcdEndpoints(p.cluster, build.Facts{EtcdReplicas: int32(max(replicas, 1))}) //nolint:gosec // at most etcdMembersMax
+	endpoints := build.EtcdEndpoints(p.cluster, build.Facts{EtcdEndpoints: int32(max(replicas, 1))}) //nolint:gosec // at most etcdMembersMax
 	if p.etcd.admin, err = p.OpenEtcd(endpoints, secure); err != nil {
 		return etcd.View{}, err
 	}
@@ -78,6 +81,7 @@ func (p *pass) etcdFacts() etcd.Facts {
 		Created: c.Status.Etcd != nil && c.Status.Etcd.ClusterID != "" || p.etcdNoted(),
 	}
 	f.Wanted = max(f.Wanted, f.Replicas)
+	p.etcdHistory(&f)
 	for _, name := range build.PodNames(c, build.ComponentEtcd, etcdMembersMax) {
 		f.Names = append(f.Names, name)
 		f.PeerURLs = append(f.PeerURLs, build.EtcdURL(c, name, build.PortEtcdPeer))
@@ -116,10 +120,16 @@ func (p *pass) etcdNoted() bool {
 // keepEtcd makes the changes that were decided. Each can be made again.
 func (p *pass) keepEtcd(ctx context.Context) error {
 	for _, a := range p.etcd.plan.Actions {
+		if err := p.recordMembers(ctx, a.Kind); err != nil {
+			return fmt.Errorf("etcd: %w", err)
+		}
 		if err := p.etcdAction(ctx, a); err != nil {
 			return fmt.Errorf("etcd, %s %s: %w", a.Kind, p.etcdName(a.Ordinal), err)
 		}
-		if a.Why != "" && a.Kind != etcd.MarkClaim {
+		switch {
+		case a.Kind == etcd.SetRebuild:
+			p.event(corev1.EventTypeWarning, reasonEtcdQuorumLost, "etcd: %s", a.Why)
+		case a.Why != "" && a.Kind != etcd.MarkClaim:
 			p.event(corev1.EventTypeNormal, "EtcdMember", "%s %s: %s", a.Kind, p.etcdName(a.Ordinal), a.Why)
 		}
 	}
@@ -145,6 +155,8 @@ func (p *pass) etcdAction(ctx context.Context, a etcd.Action) error {
 		return p.deleteClaim(ctx, p.seen.etcdClaims[a.Ordinal])
 	case etcd.DeletePod:
 		return p.deletePod(ctx, p.seen.etcdPods[a.Ordinal], a.Force)
+	case etcd.SetRebuild:
+		return p.setRebuild(ctx, a.Phase)
 	case etcd.Add, etcd.Remove, etcd.Promote:
 	}
 	if p.etcd.admin == nil {

@@ -48,7 +48,7 @@ func (p *pass) lookAtNodes(ctx context.Context) {
 	s := &p.nodes
 	s.replicas = replicasOf(p.seen.nodeSet)
 	if s.replicas >= 0 {
-		s.mesh, s.viewErr = p.mesh(ctx, build.Facts{EtcdReplicas: int32(max(p.etcd.replicas, 1))}) //nolint:gosec // at most etcdMembersMax
+		s.mesh, s.viewErr = p.mesh(ctx, build.Facts{EtcdEndpoints: int32(max(p.etcd.replicas, 1))}) //nolint:gosec // at most etcdMembersMax
 	} else {
 		s.viewErr = errNotMade
 	}

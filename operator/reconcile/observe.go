@@ -30,6 +30,7 @@ type observation struct {
 	// name; lost has the claims whose volume does not exist any more.
 	volumeMachines map[string]string
 	lost           map[string]bool
+	etcdGeneration int64 // of the ConfigMap that members of etcd start with
 }
 
 // observe looks at a cluster. StatefulSets, pods and claims are read as they are now: on
@@ -61,7 +62,13 @@ func (p *pass) observe(ctx context.Context) (err error) {
 	if err := p.listMachines(ctx); err != nil {
 		return err
 	}
-	return p.findVolumes(ctx)
+	if err := p.findEtcdGeneration(ctx); err != nil {
+		return err
+	}
+	if err := p.findVolumes(ctx); err != nil {
+		return err
+	}
+	return p.checkRebuild(ctx)
 }
 
 func (p *pass) get(ctx context.Context, from client.Reader, name string, into client.Object) (found bool, err error) {

@@ -22,9 +22,10 @@ func (p *pass) rescueDue() bool {
 	return managedEtcd(p.cluster) && p.etcd.err == nil && len(p.etcd.view.Members) > 0 && errors.Is(p.nodes.viewErr, shardmap.ErrRolledBack)
 }
 
-// nodesToAsk gives the pods of nodes that are ready, and the nodes that are not though they
-// held shards when that was known last.
-func (p *pass) nodesToAsk() (ready, missing []string) {
+// nodesToAsk gives the pods of nodes that are ready, and those that are not though they held
+// shards when that was known last: those that may come back, and those whose data is gone
+// for good.
+func (p *pass) nodesToAsk() (ready, missing, lost []string) {
 	isThere := map[string]bool{}
 	for _, ordinal := range slices.Sorted(maps.Keys(p.seen.nodePods)) {
 		if pod := p.seen.nodePods[ordinal]; isReady(pod) && pod.DeletionTimestamp == nil {
@@ -32,11 +33,43 @@ func (p *pass) nodesToAsk() (ready, missing []string) {
 		}
 	}
 	for i := range p.cluster.Status.NodeStatuses {
-		if node := &p.cluster.Status.NodeStatuses[i]; node.Shards > 0 && !isThere[node.Name] {
+		node := &p.cluster.Status.NodeStatuses[i]
+		switch ordinal, ok := ordinalOf(node.Name, build.Name(p.cluster, build.ComponentNode)); {
+		case node.Shards == 0 || isThere[node.Name]:
+		case ok && p.dataGone(p.seen.nodeClaims[ordinal], p.seen.nodePods[ordinal]):
+			lost = append(lost, node.Name)
+		default:
 			missing = append(missing, node.Name)
 		}
 	}
-	return ready, missing
+	return ready, missing, lost
+}
+
+// dataGone says whether the data of a claim does not come back, as nobody can mount it
+// again.
+func (p *pass) dataGone(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool {
+	if claim == nil || p.seen.lost[claim.Name] {
+		return true
+	}
+	if name := p.seen.volumeMachines[claim.Name]; name != "" {
+		machine := p.seen.machines[name]
+		if machine == nil || isOutOfService(machine) {
+			return true
+		}
+	}
+	return claim.DeletionTimestamp != nil && (pod == nil || pod.Spec.NodeName == "")
+}
+
+// unrescuable says why the shard map could not be built anew from what the nodes know;
+// empty: it could.
+func (p *pass) unrescuable() string {
+	switch ready, missing, _ := p.nodesToAsk(); {
+	case len(ready) == 0:
+		return "no node is ready"
+	case len(missing) > 0:
+		return strings.Join(missing, ", ") + " is not ready, and may come back"
+	}
+	return ""
 }
 
 // rescue makes the Job that puts the shard map back, once all nodes with shards can be
@@ -45,11 +78,11 @@ func (p *pass) rescue(ctx context.Context) error {
 	if !p.rescueDue() {
 		return nil
 	}
-	ready, missing := p.nodesToAsk()
+	ready, missing, lost := p.nodesToAsk()
 	if len(ready) == 0 || len(missing) > 0 {
 		return nil // the condition says so
 	}
-	job := build.RescueJob(p.cluster, p.facts(), ready)
+	job := build.RescueJob(p.cluster, p.facts(), ready, lost)
 	present := &batchv1.Job{}
 	if found, err := p.get(ctx, p.Reader, job.Name, present); err != nil || found {
 		return err // it runs, or Kubernetes deletes it soon
@@ -67,7 +100,7 @@ func (p *pass) rescueText() string {
 		return "run `tickmesh rescue-map` in the cluster"
 	}
 	job := build.Name(p.cluster, build.ComponentRescue)
-	if _, missing := p.nodesToAsk(); len(missing) > 0 {
+	if _, missing, _ := p.nodesToAsk(); len(missing) > 0 {
 		return fmt.Sprintf("Job %s builds it anew when all nodes with shards are ready, and %s is not; if that is lost for good, run `tickmesh rescue-map --write --allow-missing` in the cluster",
 			job, strings.Join(missing, ", "))
 	}

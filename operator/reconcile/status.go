@@ -19,6 +19,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/etcd"
 	"github.com/tickmesh/tickmesh/operator/rollout"
 )
 
@@ -188,22 +189,64 @@ func (p *pass) etcdStatus() *v1alpha1.EtcdStatus {
 	if !managedEtcd(p.cluster) {
 		return nil
 	}
-	s := &v1alpha1.EtcdStatus{ClusterID: p.etcd.view.ClusterID}
-	if old := p.cluster.Status.Etcd; old != nil && s.ClusterID == "" {
-		s.ClusterID = old.ClusterID
+	s := &v1alpha1.EtcdStatus{}
+	if old := p.cluster.Status.Etcd; old != nil {
+		s = old.DeepCopy()
+	}
+	s.Generation = p.etcdGeneration()
+	if len(p.etcd.view.Members) == 0 {
+		p.etcdSilent(s)
+		return s
+	}
+	s.ClusterID, s.UnavailableSince, s.Members, s.ReadyMembers = p.etcd.view.ClusterID, nil, nil, 0
+	if s.Rebuild == v1alpha1.EtcdRebuildMaking {
+		s.Rebuild = "" // it is there
 	}
 	for i := range p.etcd.view.Members {
 		m := &p.etcd.view.Members[i]
 		if m.Name == "" {
 			continue // it has never started
 		}
-		s.Members = append(s.Members, v1alpha1.EtcdMemberStatus{Name: m.Name, ID: strconv.FormatUint(m.ID, 16), Healthy: m.Healthy, Learner: m.Learner})
+		s.Members = append(s.Members, v1alpha1.EtcdMemberStatus{
+			Name: m.Name, ID: strconv.FormatUint(m.ID, 16), Healthy: m.Healthy, Learner: m.Learner, ClaimUID: p.etcdClaimUID(m),
+		})
 		if m.Healthy && !m.Learner {
 			s.ReadyMembers++
 		}
 	}
 	slices.SortFunc(s.Members, func(a, b v1alpha1.EtcdMemberStatus) int { return strings.Compare(a.Name, b.Name) })
 	return s
+}
+
+// etcdSilent says that no member is known to be healthy, and since when.
+func (p *pass) etcdSilent(s *v1alpha1.EtcdStatus) {
+	s.ReadyMembers = 0
+	for i := range s.Members {
+		s.Members[i].Healthy = false
+	}
+	if s.UnavailableSince == nil && (s.ClusterID != "" || p.etcdNoted()) {
+		s.UnavailableSince = &metav1.Time{Time: p.now}
+	}
+}
+
+// etcdClaimUID gives the claim that has the data of a member: what is known of it stays
+// until it is known otherwise.
+func (p *pass) etcdClaimUID(m *etcd.Member) string {
+	ordinal, ok := ordinalOf(m.Name, build.Name(p.cluster, build.ComponentEtcd))
+	if !ok {
+		return ""
+	}
+	if claim := p.seen.etcdClaims[ordinal]; claim != nil && claim.Annotations[annotationEtcdMember] == strconv.FormatUint(m.ID, 16) {
+		return string(claim.UID)
+	}
+	if old := p.cluster.Status.Etcd; old != nil {
+		for i := range old.Members {
+			if old.Members[i].ID == strconv.FormatUint(m.ID, 16) {
+				return old.Members[i].ClaimUID
+			}
+		}
+	}
+	return ""
 }
 
 func (p *pass) certificatesStatus() *v1alpha1.CertificatesStatus {
