@@ -8,6 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 	"github.com/tickmesh/tickmesh/router/query/opentsdb"
+	"github.com/tickmesh/tickmesh/router/query/promql"
 )
 
 // queries are the query languages of a front. They share one ledger, and read through it.
@@ -46,6 +47,7 @@ func (q *queries) relaxed(o scan.Relaxation) (source scan.Source, missing func()
 func (q *queries) handler() http.Handler {
 	m := http.NewServeMux()
 	m.Handle("/", opentsdb.New(q.opentsdbOptions()))
+	m.Handle("/api/v1/", promql.New(q.promqlOptions()))
 	return m
 }
 
@@ -57,5 +59,14 @@ func (q *queries) opentsdbOptions() opentsdb.Options {
 		Config:      map[string]string{"tsd.core.auto_create_metrics": "true", "tsd.http.query.allow_delete": "true"},
 		Stats:       q.registry.stats,
 		CORSOrigins: s.corsOrigins,
+	}
+}
+
+func (q *queries) promqlOptions() promql.Options {
+	b := build()
+	return promql.Options{
+		Source: q.source, Ledger: q.ledger, Deleter: q.backend.deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
+		Build:       promql.Build{Revision: b.Revision, BuildDate: b.Date},
+		CORSOrigins: q.settings.corsOrigins,
 	}
 }

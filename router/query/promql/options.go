@@ -15,6 +15,7 @@ import (
 // Options is what a handler is made of. Only Source is needed; every other field has a
 // default.
 type Options struct {
+	// Source is what is read. It charges the entry of its context (ledger.Ledger.Source).
 	Source scan.Source
 	// Deleter removes series for /api/v1/admin/tsdb/delete_series; nil: refused, as
 	// Prometheus does without --web.enable-admin-api.
@@ -78,13 +79,13 @@ type MetricMetadata struct {
 }
 
 // New gives the handler of every path below /api/v1 that reads, and of
-// admin/tsdb/delete_series. Any other path gets 404 in Prometheus' error shape. The engine's
-// metrics are registered as prometheus_engine_….
+// admin/tsdb/delete_series. Any other path gets 404 in Prometheus' error shape.
 func New(options Options) http.Handler { return newHandler(options) }
 
 func (o *Options) setDefaults() {
 	if o.Ledger == nil {
 		o.Ledger = ledger.New(ledger.Options{})
+		o.Source = o.Ledger.Source(o.Source)
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now

@@ -37,7 +37,6 @@ func (h *handler) readerOf(r *http.Request, form url.Values) (reader, error) {
 	if err == nil && h.options.Relaxed != nil && relaxation != (scan.Relaxation{}) {
 		x.source, x.missing = h.options.Relaxed(relaxation)
 	}
-	x.source = h.options.Ledger.Source(x.source)
 	return x, err
 }
 
