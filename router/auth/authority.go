@@ -1,0 +1,299 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/tickmesh/tickmesh/api/rulefile"
+	"github.com/tickmesh/tickmesh/router/access"
+)
+
+// File follows a file of users.
+type File = rulefile.File[*Rules]
+
+// OpenFile reads a file of users for the first time; have its Run follow it. Errors: those
+// of reading the file, and of Parse.
+func OpenFile(path string, logger *slog.Logger) (*File, error) {
+	return rulefile.Open(rulefile.Options{Kind: "auth", Path: path, Logger: logger}, Parse)
+}
+
+// Bounds of what is remembered.
+const (
+	verifiedMax = 4096 // credentials
+	refusedMax  = 1024 // passwords
+)
+
+// Options of an Authority. Current is required.
+type Options struct {
+	// Current gives the rules of now, such as File.Current. Rules that have not changed are
+	// the same pointer.
+	Current func() *Rules
+	Logger  *slog.Logger     // nil: nothing is logged
+	Clock   func() time.Time // nil: time.Now
+}
+
+// Authority implements access.Authority. It is a prometheus.Collector.
+type Authority struct {
+	options Options
+	gate    *gate
+	seed    [sha256.Size]byte // so that what is remembered means nothing elsewhere
+	checks  singleflight.Group
+
+	memory struct {
+		sync.RWMutex
+		rules    *Rules // that the rest belongs to
+		verified map[key]*principal
+		refused  map[key]struct{} // passwords
+	}
+	log struct {
+		sync.Mutex
+		next    time.Time
+		leftOut int
+	}
+
+	checked, missing, refused, busy atomic.Int64
+	described                       *prometheus.Desc
+}
+
+// key is a keyed hash of credentials.
+type key [sha256.Size]byte
+
+// New makes an Authority.
+func New(o Options) *Authority {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	a := &Authority{options: o, gate: newGate(), described: prometheus.NewDesc("tickmesh_auth_total",
+		"Callers whose credentials had to be looked at, by what became of it; those that are remembered do not count.", []string{"outcome"}, nil)}
+	_, _ = rand.Read(a.seed[:]) // it never fails: see its documentation
+	return a
+}
+
+// Named implements access.Authority.
+func (a *Authority) Named(name string) (access.Principal, error) {
+	if a.options.Current().users[name] == nil {
+		return nil, fmt.Errorf("%w: there is no user %q", access.ErrUnauthenticated, name)
+	}
+	return a.principal(name, proof{kind: byNothing}), nil
+}
+
+func (a *Authority) principal(name string, p proof) *principal {
+	return &principal{current: a.options.Current, name: name, proof: p}
+}
+
+// Authenticate implements access.Authority.
+func (a *Authority) Authenticate(ctx context.Context, c *access.Credentials) (access.Principal, error) {
+	p, err := a.authenticate(ctx, c)
+	if err != nil {
+		a.failed(c, err)
+		return nil, err
+	}
+	return p, nil
+}
+
+func (a *Authority) authenticate(ctx context.Context, c *access.Credentials) (*principal, error) {
+	rules := a.options.Current()
+	switch {
+	case c.User != "":
+		return a.byPassword(ctx, rules, c.From, c.User, c.Password)
+	case c.Token != "":
+		return a.byToken(rules, c.Token)
+	case len(c.Authorization) > headerBytesMax:
+		return nil, access.ErrUnauthenticated
+	case len(c.Authorization) > 0:
+		k := a.key('h', c.Authorization, nil)
+		if p := a.remembered(rules, k); p != nil {
+			return p, nil
+		}
+		p, err := a.byHeader(ctx, rules, c.From, string(c.Authorization))
+		if err == nil {
+			a.remember(rules, k, p)
+		}
+		return p, err
+	case c.Certificate != nil:
+		u, name := rules.byCertificate(c.Certificate)
+		if u == nil {
+			return nil, access.ErrUnauthenticated
+		}
+		return a.principal(u.name, proof{kind: byTLSName, tlsName: name}), nil
+	}
+	return nil, access.ErrMissing
+}
+
+func (a *Authority) byHeader(ctx context.Context, rules *Rules, from, header string) (*principal, error) {
+	s, ok := parseHeader(header)
+	if !ok {
+		return nil, access.ErrUnauthenticated
+	}
+	if s.token != "" {
+		if p, err := a.byToken(rules, s.token); err == nil || s.user == "" {
+			return p, err
+		}
+	}
+	return a.byPassword(ctx, rules, from, s.user, s.password)
+}
+
+func (a *Authority) byToken(rules *Rules, token string) (*principal, error) {
+	u, sum := rules.byToken(token)
+	if u == nil {
+		return nil, access.ErrUnauthenticated
+	}
+	a.checked.Add(1)
+	return a.principal(u.name, proof{kind: byToken, token: sum}), nil
+}
+
+// byPassword checks a password, once for all who show it at the same time.
+func (a *Authority) byPassword(ctx context.Context, rules *Rules, from, name, password string) (*principal, error) {
+	if len(name) > nameBytesMax || len(password) > passwordBytesMax {
+		return nil, access.ErrUnauthenticated
+	}
+	k := a.key('p', []byte(name), []byte(password))
+	if p := a.remembered(rules, k); p != nil {
+		return p, nil
+	}
+	if a.isRefused(rules, k) {
+		return nil, access.ErrUnauthenticated
+	}
+	// The check goes on for the others when one of them gives up.
+	done := a.checks.DoChan(string(k[:]), func() (any, error) {
+		hash := ""
+		if u := rules.users[name]; u != nil {
+			hash = u.passwordHash
+		}
+		err := a.gate.check(context.WithoutCancel(ctx), from, hash, password)
+		if errors.Is(err, access.ErrUnauthenticated) {
+			a.refuse(rules, k)
+		}
+		if err != nil {
+			return nil, err
+		}
+		a.checked.Add(1)
+		p := a.principal(name, proof{kind: byPassword, hash: hash})
+		a.remember(rules, k, p)
+		return p, nil
+	})
+	select {
+	case r := <-done:
+		p, _ := r.Val.(*principal)
+		return p, r.Err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// keyBytesMax is what a key is made of at most: its seed, kind, length and parts.
+const keyBytesMax = sha256.Size + 1 + 8 + headerBytesMax
+
+func (a *Authority) key(kind byte, first, second []byte) key {
+	var room [keyBytesMax]byte
+	b := append(append(room[:0], a.seed[:]...), kind)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(first)))
+	return sha256.Sum256(append(append(b, first...), second...))
+}
+
+func (a *Authority) remembered(rules *Rules, k key) *principal {
+	a.memory.RLock()
+	defer a.memory.RUnlock()
+	if a.memory.rules != rules {
+		return nil
+	}
+	return a.memory.verified[k]
+}
+
+func (a *Authority) isRefused(rules *Rules, k key) bool {
+	a.memory.RLock()
+	defer a.memory.RUnlock()
+	_, refused := a.memory.refused[k]
+	return refused && a.memory.rules == rules
+}
+
+// keepLocked makes the memory that of some rules, and says whether it is: it never goes back
+// to older ones.
+func (a *Authority) keepLocked(rules *Rules) bool {
+	if a.memory.rules == rules {
+		return true
+	}
+	if rules != a.options.Current() {
+		return false
+	}
+	a.memory.rules, a.memory.verified, a.memory.refused = rules, map[key]*principal{}, map[key]struct{}{}
+	return true
+}
+
+func (a *Authority) remember(rules *Rules, k key, p *principal) {
+	a.memory.Lock()
+	defer a.memory.Unlock()
+	if !a.keepLocked(rules) {
+		return
+	}
+	if len(a.memory.verified) >= verifiedMax {
+		clear(a.memory.verified)
+	}
+	a.memory.verified[k] = p
+}
+
+func (a *Authority) refuse(rules *Rules, k key) {
+	a.memory.Lock()
+	defer a.memory.Unlock()
+	if !a.keepLocked(rules) {
+		return
+	}
+	if len(a.memory.refused) >= refusedMax {
+		clear(a.memory.refused)
+	}
+	a.memory.refused[k] = struct{}{}
+}
+
+// logInterval is between two log lines about who was refused.
+const logInterval = 10 * time.Second
+
+// failed counts and logs.
+func (a *Authority) failed(c *access.Credentials, err error) {
+	switch {
+	case errors.Is(err, access.ErrBusy):
+		a.busy.Add(1)
+	case errors.Is(err, access.ErrMissing):
+		a.missing.Add(1)
+		return // a browser or a probe that does not know yet
+	default:
+		a.refused.Add(1)
+	}
+	now := a.options.Clock()
+	a.log.Lock()
+	if now.Before(a.log.next) {
+		a.log.leftOut++
+		a.log.Unlock()
+		return
+	}
+	leftOut := a.log.leftOut
+	a.log.next, a.log.leftOut = now.Add(logInterval), 0
+	a.log.Unlock()
+	a.options.Logger.Warn("a caller is refused", "from", c.From, "error", err, "left_out", leftOut)
+}
+
+// Describe implements prometheus.Collector.
+func (a *Authority) Describe(to chan<- *prometheus.Desc) { to <- a.described }
+
+// Collect implements prometheus.Collector.
+func (a *Authority) Collect(to chan<- prometheus.Metric) {
+	for _, c := range []struct {
+		outcome string
+		count   *atomic.Int64
+	}{{"ok", &a.checked}, {"missing", &a.missing}, {"refused", &a.refused}, {"busy", &a.busy}} {
+		to <- prometheus.MustNewConstMetric(a.described, prometheus.CounterValue, float64(c.count.Load()), c.outcome)
+	}
+}

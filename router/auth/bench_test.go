@@ -1,0 +1,20 @@
+package auth
+
+import (
+	"testing"
+
+	"github.com/tickmesh/tickmesh/router/access"
+)
+
+// BenchmarkRemembered is what authentication adds to each request.
+func BenchmarkRemembered(b *testing.B) {
+	w := newWorld(b, people(b))
+	c := access.Credentials{Authorization: []byte(basic("ann", "ann's: word"))}
+	b.ReportAllocs()
+	for b.Loop() {
+		p, err := w.Authenticate(b.Context(), &c)
+		if err != nil || !p.May("metrics", access.Write) {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,22 @@
+// Package auth is the authority of a router: it knows users, their passwords, tokens and
+// certificates, and what each of them may do with which database.
+//
+// All of it comes from one YAML file (README.md), which is followed: see package rulefile.
+// Passwords are in it as bcrypt's hashes and tokens as their SHA-256, so that whoever reads
+// the file cannot enter with it.
+//
+// # Cost
+//
+// A password costs one bcrypt, some 50 ms, once: verified credentials are remembered, by a
+// keyed hash, until the file changes. Checks run one after the other on small machines
+// (gate.go), wait in a bounded queue of which one address gets a small part, and a wrong
+// password makes its slot rest three times as long as the check took. So guessing costs the
+// process a bounded part of its processors whatever is sent, and honest callers, who are
+// remembered, do not wait for it. A wrong password that comes again costs no check at all.
+//
+// # Taking back
+//
+// A Principal outlives its file: connections and streams last. It looks at the rules of the
+// day each time it is asked, and may do nothing once its user is gone or the very password
+// hash, token or certificate name that it came in by is not in the file any more.
+package auth

@@ -1,0 +1,76 @@
+package auth
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/router/access"
+)
+
+// proof is what somebody came in by. It is compared with later versions of the file.
+type proof struct {
+	kind    proofKind
+	hash    string // byPassword: bcrypt's
+	token   digest // byToken
+	tlsName string // byTLSName
+}
+
+type proofKind uint8
+
+const (
+	byNothing proofKind = iota // Authority.Named
+	byPassword
+	byToken
+	byTLSName
+)
+
+// holds says whether the user still has what was shown.
+func (p *proof) holds(u *user) bool {
+	switch p.kind {
+	case byPassword:
+		return u.passwordHash == p.hash
+	case byToken:
+		return slices.Contains(u.tokens, p.token)
+	case byTLSName:
+		return slices.Contains(u.tlsNames, p.tlsName)
+	default:
+		return true
+	}
+}
+
+// principal is a user who came in, whatever the file says later.
+type principal struct {
+	current func() *Rules
+	name    string
+	proof   proof
+	seen    atomic.Pointer[standing]
+}
+
+// standing is what one version of the file says of a principal.
+type standing struct {
+	rules *Rules
+	user  *user // nil: it may do nothing any more
+}
+
+// Name implements access.Principal.
+func (p *principal) Name() string { return p.name }
+
+// May implements access.Principal.
+func (p *principal) May(database string, right access.Right) bool {
+	u := p.user()
+	return u != nil && u.may(database, right)
+}
+
+// user gives the user by the rules of now; nil: it is none any more.
+func (p *principal) user() *user {
+	rules := p.current()
+	if s := p.seen.Load(); s != nil && s.rules == rules {
+		return s.user
+	}
+	u := rules.users[p.name]
+	if u != nil && !p.proof.holds(u) {
+		u = nil
+	}
+	p.seen.Store(&standing{rules, u})
+	return u
+}

@@ -1,0 +1,82 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/x509"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/router/access"
+)
+
+// Rules are the users of one version of the file. They do not change.
+type Rules struct {
+	users    map[string]*user
+	tokens   map[digest]*user
+	tlsNames map[string]*user
+}
+
+// digest is the SHA-256 of a token.
+type digest [sha256.Size]byte
+
+// user is one user of a file.
+type user struct {
+	name         string
+	passwordHash string // bcrypt's; empty: no password
+	tokens       []digest
+	tlsNames     []string
+	rights       map[string]access.Right // by database; 0: none
+	otherwise    access.Right            // on databases that rights does not name
+}
+
+// may says whether the user has a right. What the file says of a database itself counts,
+// not what it says of all.
+func (u *user) may(database string, right access.Right) bool {
+	own, ok := u.rights[database]
+	if !ok {
+		own = u.otherwise
+	}
+	return own >= right
+}
+
+// byToken gives the user of a token; nil: nobody's.
+func (r *Rules) byToken(token string) (*user, digest) {
+	sum := digest(sha256.Sum256([]byte(token)))
+	u := r.tokens[sum]
+	if u == nil {
+		return nil, sum
+	}
+	// The map compares hashes of what the caller cannot choose; this is what counts.
+	for i := range u.tokens {
+		if subtle.ConstantTimeCompare(u.tokens[i][:], sum[:]) == 1 {
+			return u, sum
+		}
+	}
+	return nil, sum
+}
+
+// byCertificate gives the user that a certificate names, and by which of its names: the
+// common name or an alternative one. A certificate that names two users is nobody's.
+func (r *Rules) byCertificate(c *x509.Certificate) (found *user, by string) {
+	take := func(name string) (ok bool) {
+		u := r.tlsNames[name]
+		if u == nil || name == "" {
+			return true
+		}
+		if found != nil && found != u {
+			return false
+		}
+		found, by = u, name
+		return true
+	}
+	names := slices.Concat([]string{c.Subject.CommonName}, c.DNSNames, c.EmailAddresses)
+	for _, uri := range c.URIs {
+		names = append(names, uri.String())
+	}
+	for _, name := range names {
+		if !take(name) {
+			return nil, ""
+		}
+	}
+	return found, by
+}
