@@ -24,6 +24,15 @@ func DrawPower(seed uint64) Options {
 	return o
 }
 
+// DrawFresh gives options of chance in which trouble comes while groups begin: nodes die
+// together and boards lose power before the first entries are everywhere.
+func DrawFresh(seed uint64) Options {
+	o := DrawPower(seed)
+	o.ActiveMs, o.Hurry, o.Replication = 1200, 3, 3
+	o.Faults = faultsOf(FaultKill, FaultPowerCut, FaultTogether)
+	return o
+}
+
 func faultsOf(list ...Fault) (set FaultSet) {
 	for _, f := range list {
 		set |= 1 << f

@@ -15,7 +15,7 @@ import (
 var (
 	seedsFlag = flag.Uint64("sim.seeds", 0, "seeds to run; 0: as many as fit into a test run")
 	startFlag = flag.Uint64("sim.start", 1, "first seed")
-	mixFlag   = flag.String("sim.mix", "draw", "options of a seed: draw, power, or the name of a variant for the trouble that shows it")
+	mixFlag   = flag.String("sim.mix", "draw", "options of a seed: draw, power, fresh, or the name of a variant for the trouble that shows it")
 )
 
 // workers is how many seeds are run at once. Each is a world of its own.
@@ -39,6 +39,8 @@ func optionsOf(mix string, seed uint64) (Options, error) {
 		return Draw(seed), nil
 	case "power":
 		return DrawPower(seed), nil
+	case "fresh":
+		return DrawFresh(seed), nil
 	}
 	for v := Sound; v < variants; v++ {
 		if v.String() == mix {
@@ -118,6 +120,12 @@ func TestPowerSeeds(t *testing.T) {
 	if count >= 20 && total.Eras == 0 || total.Stranded > 0 {
 		t.Fatalf("%d groups began an era, %d are stranded", total.Eras, total.Stranded)
 	}
+}
+
+// TestFreshSeeds plays trouble of the first second of clusters.
+func TestFreshSeeds(t *testing.T) {
+	count := seedCount(1000)
+	t.Logf("%d seeds: %+v", count, runSeeds(t, "fresh", 1, count))
 }
 
 // What shows a variant is the roughest trouble for the sound cluster, too.

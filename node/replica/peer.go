@@ -252,6 +252,9 @@ func (h *Host) route(g *group, from *pb.Message) {
 			h.sendSnapshot(g, m.to)
 			return
 		}
+		if m.index == 0 {
+			h.sendFirst(g, m.to)
+		}
 	case pb.MsgHeartbeat:
 		m.kind, early = typeHeartbeat, true
 	case pb.MsgSnap:

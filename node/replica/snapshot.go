@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -56,10 +57,47 @@ func (h *Host) sendSnapshot(g *group, to uint64) {
 		logTerm: at.Term, index: at.Index, context: meta.AppendTo(nil)}, false)
 }
 
+// sendFirst tells a voter, whose log is empty for all that is known, the configuration that
+// the group began with. No entry has it, and a member that came late does not know it; when
+// nothing is committed yet there are no files to learn it from either.
+func (h *Host) sendFirst(g *group, to uint64) {
+	if g.config.Index != 0 || g.log.truncated.Index != 0 || !slices.Contains(g.config.Voters, to) {
+		return
+	}
+	meta := SnapshotMeta{Era: g.replica.Era, Configuration: g.config}
+	h.send(g, &message{kind: typeSnapshot, shard: g.replica.Shard, to: to, from: g.replica.RaftID, term: g.term,
+		context: meta.AppendTo(nil)}, true)
+}
+
+// takeFirst takes the configuration that the group began with, as if this replica had been
+// made with it: its log is empty, and the entries come from the first one on.
+func (h *Host) takeFirst(g *group, meta *SnapshotMeta) {
+	c := &meta.Configuration
+	self, named := c.member(g.replica.RaftID)
+	if len(g.config.Voters) > 0 || g.log.last > 0 || g.handed > 0 || meta.Era != g.replica.Era || c.Index != 0 || c.Joint() ||
+		!named || self.Role != g.replica.Role {
+		return
+	}
+	add := func(kind pb.ConfChangeType, ids []uint64) {
+		for _, id := range ids {
+			g.node.ApplyConfChange(&pb.ConfChange{Type: kind.Enum(), NodeId: new(id)})
+		}
+	}
+	add(pb.ConfChangeAddNode, c.Voters)
+	add(pb.ConfChangeAddLearnerNode, c.Learners)
+	g.config = c.clone()
+	h.countPeers()
+	h.logState(g, true)
+}
+
 // takeSnapshot hears that the leader's log begins after index.
 func (h *Host) takeSnapshot(g *group, m *message) {
 	meta, err := ParseSnapshotMeta(m.context)
 	if err != nil || g.installing != nil {
+		return
+	}
+	if m.index == 0 {
+		h.takeFirst(g, &meta)
 		return
 	}
 	if len(g.config.Voters) > 0 && m.index <= g.commit {
