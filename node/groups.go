@@ -28,14 +28,17 @@ type groupView struct {
 func (l *loop) allLone() bool { return int(l.loneCount.Load()) == len(l.groups) }
 
 // look brings the views up to date after a round: a group comes and goes, and changes
-// between lone and not, only with a state in the log.
+// between lone and not, only with a state in the log, or when that is synced.
 func (l *loop) look(r *round) {
 	for i := range r.replica.States {
-		shard := r.replica.States[i].Shard
-		l.lookAt(shard)
-		if l.groups[shard].changing.Load() {
-			l.stepOne(shard) // its configuration may be another one now
-		}
+		l.lookAgain(r.replica.States[i].Shard)
+	}
+}
+
+func (l *loop) lookAgain(shard uint16) {
+	l.lookAt(shard)
+	if l.groups[shard].changing.Load() {
+		l.stepOne(shard) // its configuration may be another one now
 	}
 }
 
@@ -228,7 +231,11 @@ func (l *loop) goOnAlone(shard uint16, row *shardmap.Row, status *replica.GroupS
 	if status.Installing || l.installing[shard] != nil {
 		return
 	}
-	if err := l.host.Force(shard, raftID, row.Era); err != nil {
+	err := l.host.Force(shard, raftID, row.Era)
+	if errors.Is(err, replica.ErrBusy) {
+		return // a sync: the map is looked at again
+	}
+	if err != nil {
 		l.logger.Error("a group cannot go on from the replica here", "shard", shard, "error", err)
 		return
 	}
