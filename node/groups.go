@@ -226,16 +226,12 @@ func (l *loop) leave(shard uint16, row *shardmap.Row, status *replica.GroupStatu
 }
 
 // goOnAlone lets a group that has lost its majority go on from the replica here. One
-// whose files are being swapped is let go on when that has ended.
+// whose files are being swapped, or whose state is synced, goes on when that has ended.
 func (l *loop) goOnAlone(shard uint16, row *shardmap.Row, status *replica.GroupStatus, raftID uint64) {
-	if status.Installing || l.installing[shard] != nil {
+	if status.Installing || status.Syncing || l.installing[shard] != nil {
 		return
 	}
-	err := l.host.Force(shard, raftID, row.Era)
-	if errors.Is(err, replica.ErrBusy) {
-		return // a sync: the map is looked at again
-	}
-	if err != nil {
+	if err := l.host.Force(shard, raftID, row.Era); err != nil {
 		l.logger.Error("a group cannot go on from the replica here", "shard", shard, "error", err)
 		return
 	}

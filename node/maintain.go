@@ -207,7 +207,8 @@ func (n *Node) Settle(ctx context.Context) error {
 func (n *Node) retain(ctx context.Context) error {
 	now := n.options.Clock()
 	cutMs := retentionCut(now, n.options.Retention)
-	if cutMs <= n.RetentionCut() || n.clocks.trust(now) != nil {
+	untrusted := n.clocks.trust(now) // found out in any case: it is told to people
+	if cutMs <= n.RetentionCut() || untrusted != nil {
 		return n.Engine.Retain()
 	}
 	err := n.cut(ctx, cutMs)
