@@ -63,20 +63,12 @@ func syncing(t *testing.T, n *Node, shard uint16) bool {
 // startWrite writes a sample into a shard.
 func startWrite(n *Node, shard uint16) <-chan error {
 	done := make(chan error, 1)
-	for i := 0; ; i++ {
-		key := testKey(i)
-		if key.Shard(testShards) != shard {
-			continue
-		}
-		var e series.BatchEncoder
-		e.Append(e.Define(key), 1_700_000_000_000, 1, 0)
-		frame := series.Frame{Parts: []series.Part{{Shard: shard, Batch: e.AppendTo(nil)}}, Points: 1}
-		go func() {
-			_, err := n.Write(context.Background(), &frame)
-			done <- err
-		}()
-		return done
-	}
+	frame := frameOf(shard)
+	go func() {
+		_, err := n.Write(context.Background(), frame)
+		done <- err
+	}()
+	return done
 }
 
 func TestOtherGroupsDoNotWaitForASync(t *testing.T) {
