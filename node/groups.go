@@ -35,13 +35,6 @@ func (l *loop) look(r *round) {
 	}
 }
 
-func (l *loop) lookAgain(shard uint16) {
-	l.lookAt(shard)
-	if l.groups[shard].changing.Load() {
-		l.stepOne(shard) // its configuration may be another one now
-	}
-}
-
 func (l *loop) lookAt(shard uint16) {
 	v := &l.groups[shard]
 	status, err := l.host.Status(shard)

@@ -73,3 +73,11 @@ func (l *loop) goOn() {
 		}
 	}
 }
+
+// lookAgain looks at a shard whose state has changed, or was synced.
+func (l *loop) lookAgain(shard uint16) {
+	l.lookAt(shard)
+	if l.groups[shard].changing.Load() {
+		l.stepOne(shard) // its configuration may be another one now
+	}
+}
