@@ -28,14 +28,10 @@ type groupView struct {
 func (l *loop) allLone() bool { return int(l.loneCount.Load()) == len(l.groups) }
 
 // look brings the views up to date after a round: a group comes and goes, and changes
-// between lone and not, only with a state in the log.
+// between lone and not, only with a state in the log, or when that is synced.
 func (l *loop) look(r *round) {
 	for i := range r.replica.States {
-		shard := r.replica.States[i].Shard
-		l.lookAt(shard)
-		if l.groups[shard].changing.Load() {
-			l.stepOne(shard) // its configuration may be another one now
-		}
+		l.lookAgain(r.replica.States[i].Shard)
 	}
 }
 
@@ -223,9 +219,9 @@ func (l *loop) leave(shard uint16, row *shardmap.Row, status *replica.GroupStatu
 }
 
 // goOnAlone lets a group that has lost its majority go on from the replica here. One
-// whose files are being swapped is let go on when that has ended.
+// whose files are being swapped, or whose state is synced, goes on when that has ended.
 func (l *loop) goOnAlone(shard uint16, row *shardmap.Row, status *replica.GroupStatus, raftID uint64) {
-	if status.Installing || l.installing[shard] != nil {
+	if status.Installing || status.Syncing || l.installing[shard] != nil {
 		return
 	}
 	if err := l.host.Force(shard, raftID, row.Era); err != nil {

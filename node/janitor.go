@@ -43,6 +43,9 @@ func (n *Node) dropRemoved(shard uint16) error {
 		err = n.loop.queue.do(func() {})
 	}
 	if err == nil {
+		_, err = n.log.Sync() // a start must not find the replica without its data
+	}
+	if err == nil {
 		err = n.dropShard(shard)
 	}
 	if err != nil {

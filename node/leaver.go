@@ -2,9 +2,11 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
@@ -102,12 +104,19 @@ func (n *Node) hasLeft(ctx context.Context, q *question) bool {
 	return false
 }
 
+// errSyncing says that a configuration is not durable here yet.
+var errSyncing = fmt.Errorf("%w: the group's configuration is being synced", series.ErrUnavailable)
+
 // GroupView tells another node about the replica of a shard here. Errors: those of
 // replica.Host.Status, and series.ErrUnavailable.
 func (n *Node) GroupView(shard uint16) (view GroupView, err error) {
 	failed := n.loop.queue.do(func() {
 		status, problem := n.loop.host.Status(shard)
 		if err = problem; err != nil {
+			return
+		}
+		if status.Syncing { // the other one may drop its data on the ground of this
+			err = errSyncing
 			return
 		}
 		c := &status.Configuration

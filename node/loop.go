@@ -50,6 +50,7 @@ type Peers interface {
 type loop struct {
 	host       *replica.Host
 	log        *wal.Log
+	syncer     *syncer
 	engine     *storage.Engine
 	peers      Peers
 	mode       SyncMode
@@ -117,12 +118,14 @@ func (n *Node) newLoop(recovered *recoverer) (*loop, error) {
 		free: make(chan *round, roundsInFlight), ended: make(chan struct{}), unsettled: make(chan struct{}, 1),
 		onSnapshot: n.fetcher.want, onRemoved: n.janitor.want, onLeaving: n.leaver.want, onNodes: n.clocks.expect,
 	}
+	l.syncer = newSyncer(n.log, l.queue.signal)
 	if l.peers == nil {
 		l.peers = noPeers{}
 	}
 	var err error
 	l.host, err = replica.New(replica.Config{
 		Node: l.node, Incarnation: l.incarnation, Run: rand.Uint64(), Seed: rand.Uint64(), //nolint:gosec // to differ, not to be secret
+		SyncLater: l.mode != SyncAlways,
 	}, l.places)
 	if err != nil {
 		return nil, err
@@ -157,6 +160,7 @@ func (l *loop) start(appliers int) {
 	for i := range appliers {
 		l.stopped.Go(func() { l.applyRounds(i) })
 	}
+	l.stopped.Go(l.syncer.run)
 	l.stopped.Go(l.run)
 }
 
@@ -190,6 +194,7 @@ func (l *loop) turn() bool {
 	l.tokens.release(r.ended)
 	r.clear()
 	took := l.take(r)
+	l.goOn()
 	if l.failed || !l.host.Ready(&r.replica) && len(r.relogged) == 0 {
 		l.free <- r
 		return took
@@ -203,6 +208,7 @@ func (l *loop) end() {
 	for l.failed = true; l.take(nil); {
 	}
 	l.failAll(errClosed)
+	l.syncer.close()
 	for _, queue := range l.appliers {
 		close(queue)
 	}
@@ -331,10 +337,13 @@ func (l *loop) write(r *round) (err error) {
 	if err := l.failpoints.Hit(FailAfterLogWrite); err != nil {
 		return l.logFailed(err)
 	}
-	if l.mode == SyncAlways && len(r.replica.Appends) > 0 || r.replica.Sync {
+	switch {
+	case l.mode == SyncAlways && (len(r.replica.Appends) > 0 || r.replica.Sync):
 		if _, err := l.log.Sync(); err != nil {
 			return l.logFailed(err)
 		}
+	case r.replica.Sync:
+		l.syncer.want(r.replica.Number)
 	}
 	l.logTook()
 	return nil

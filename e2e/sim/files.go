@@ -151,7 +151,7 @@ func (p *process) install(shard uint16, state *shardState, encoded []byte, done 
 		done()
 		return
 	}
-	p.drain(func() {
+	p.preparing[shard] = func() {
 		if p.world.chance(12) {
 			p.command(func() { p.host.AbortSnapshot(shard); done() })
 			return
@@ -176,7 +176,7 @@ func (p *process) install(shard uint16, state *shardState, encoded []byte, done 
 				p.world.trace.note("install refused", p.node.id, int(shard))
 			}
 		})
-	})
+	}
 }
 
 // recovered is what the log has of one group.

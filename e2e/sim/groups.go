@@ -105,7 +105,7 @@ func (p *process) leave(shard uint16, row *shardmap.Row, status *replica.GroupSt
 		}
 		p.world.call(p, m.Node, func(q *process) bool {
 			its, err := q.host.Status(shard)
-			return err == nil && (its.Era > era || its.Era == era && its.Configuration.Index > index && !hasReplica(&its.Configuration, id))
+			return err == nil && !its.Syncing && (its.Era > era || its.Era == era && its.Configuration.Index > index && !hasReplica(&its.Configuration, id))
 		}, func(left bool) {
 			if now, err := p.host.Status(shard); left && err == nil && now.RaftID == id && !p.cleaning[shard] {
 				p.remove(shard)
@@ -135,13 +135,16 @@ func (p *process) remove(shard uint16) {
 		return
 	}
 	p.places[shard] = places{}
+	delete(p.preparing, shard)
 	p.cleaning[shard] = true
 	p.drain(func() {
-		p.drop(shard)
-		p.command(func() {
-			p.cleaning[shard] = false
-			p.dispatched[shard] = 0
-			p.place(shard)
+		p.syncStates(func() { // a start must not find the replica without its data
+			p.drop(shard)
+			p.command(func() {
+				p.cleaning[shard] = false
+				p.dispatched[shard] = 0
+				p.place(shard)
+			})
 		})
 	})
 }

@@ -12,6 +12,7 @@ func Draw(seed uint64) Options {
 			o.Faults |= 1 << f
 		}
 	}
+	o.StatesLater = rng.IntN(2) == 0
 	return o
 }
 
@@ -62,6 +63,9 @@ func DrawFor(v Variant, seed uint64) Options {
 	case EraIgnored:
 		o.Always, o.Rescue = false, true
 		o.Faults = faultsOf(FaultPowerCutAll, FaultKill)
+	case StatesNotHeld:
+		o.Always, o.StatesLater, o.Hurry = true, true, 4
+		o.Faults = faultsOf(FaultPowerCut, FaultTransfer, FaultPartition, FaultPause, FaultDesired)
 	case Sound, AnswerEarly, ApplyEarly, BatchIDsInMemory, WitnessServes, EpochsGoBack, LateBeforeSync, DeleteWithoutID, variants:
 	}
 	return o

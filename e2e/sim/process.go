@@ -46,6 +46,7 @@ type process struct {
 	dispatched []uint64
 	cleaning   []bool
 	fetching   []bool
+	preparing  map[uint16]func() // swaps of files that wait until the log says so
 	rows       []shardmap.Row
 	waiting    []shardQueue
 	tokens     map[uint64]inflight
@@ -223,15 +224,34 @@ func (p *process) written() {
 		p.note(record, start+i, true)
 	}
 	p.records = nil
-	if p.world.options.Always && len(p.round.Appends) > 0 || p.round.Sync {
-		end := p.folder.end()
-		p.after(p.world.between(50, 800), func() {
-			p.folder.sync(end)
-			p.finish()
-		})
+	o := &p.world.options
+	if o.Always && len(p.round.Appends) > 0 || p.round.Sync && !o.statesLater() {
+		p.sync(0, p.finish)
 		return
 	}
+	if p.round.Sync {
+		number := p.round.Number
+		p.syncStates(func() { p.command(func() { p.host.Synced(number) }) })
+	}
 	p.finish()
+}
+
+// sync makes durable what is written, and then does something.
+func (p *process) sync(delay int64, do func()) {
+	end := p.folder.end()
+	p.after(delay+p.world.between(50, 800), func() {
+		p.folder.sync(end)
+		do()
+	})
+}
+
+// syncStates is sync of states while the loop goes on.
+func (p *process) syncStates(do func()) {
+	if p.world.is(StatesNotHeld) {
+		do() // what is written becomes durable with an entry, or within a second
+		return
+	}
+	p.sync(max(0, p.slowUntil-p.world.now), do)
 }
 
 // note keeps the image of the log, for the checks; of records that are new, or read
@@ -285,6 +305,9 @@ func (p *process) finish() {
 		return
 	}
 	p.host.Advance(&p.round)
+	if p.world.options.Always && len(p.round.Appends) > 0 {
+		p.host.Synced(p.round.Number)
+	}
 	if !p.world.is(LateBeforeSync) {
 		p.send(p.round.Late)
 	}
@@ -298,6 +321,13 @@ func (p *process) finish() {
 		p.fetch(need)
 	}
 	p.dispatch()
+	for _, shard := range p.round.Prepared {
+		if swap := p.preparing[shard]; swap != nil {
+			delete(p.preparing, shard)
+			p.applies = append(p.applies, toApply{mark: swap})
+			p.applySoon()
+		}
+	}
 	p.wake()
 }
 

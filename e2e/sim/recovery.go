@@ -14,7 +14,7 @@ func (w *World) start(n *node) {
 	p := &process{world: w, node: n, folder: n.folder, places: make([]places, shards),
 		engine: make([]*shardState, shards), dispatched: make([]uint64, shards), cleaning: make([]bool, shards),
 		fetching: make([]bool, shards), waiting: make([]shardQueue, shards), tokens: map[uint64]inflight{},
-		reads: map[uint64]*readWait{}, awaiting: make([][]*readWait, shards), terms: make([]uint64, shards)}
+		preparing: map[uint16]func(){}, reads: map[uint64]*readWait{}, awaiting: make([][]*readWait, shards), terms: make([]uint64, shards)}
 	n.runs++
 	if n.folder.power && !w.options.Always && !w.is(VoteWithoutTail) {
 		w.reincarnate(n, p)
@@ -59,7 +59,7 @@ func (w *World) start(n *node) {
 
 func (p *process) newHost(run uint64) {
 	host, err := replica.New(replica.Config{Node: p.node.id, Incarnation: p.folder.incarnation, Run: run, Seed: p.world.rng.Uint64(),
-		QuietTicks: 8, MessageBytesMax: 512, InflightBytesMax: 4096, CacheBytesMax: 2048, ApplyBytesMax: 1024}, p)
+		SyncLater: p.world.options.statesLater(), QuietTicks: 8, MessageBytesMax: 512, InflightBytesMax: 4096, CacheBytesMax: 2048, ApplyBytesMax: 1024}, p)
 	if err != nil {
 		p.world.fail(0, "%s: %v", p.node.id, err)
 	}

@@ -128,7 +128,7 @@ func (p *process) goOnAlone(shard uint16, row *shardmap.Row, status *replica.Gro
 	if !settled || row.Era <= status.Era || len(row.Members) != 1 || row.Fresh || named.RaftID == status.RaftID || status.Role == shardmap.Witness {
 		return false
 	}
-	if status.Installing {
+	if status.Installing || status.Syncing {
 		return true
 	}
 	is := relic{era: status.Era, last: replica.Position{Index: status.Last, Term: status.LastTerm}}

@@ -21,6 +21,7 @@ const (
 	ReadBeforeApplied         // a confirmed read does not wait for what is applied
 	EraIgnored                // a node takes ids of series from an era that has ended
 	DeleteUnconfirmed         // a delete looks for its series without ReadIndex
+	StatesNotHeld             // groups go on before their states are durable
 	variants
 )
 
@@ -28,5 +29,6 @@ const (
 func (v Variant) String() string {
 	return [...]string{"Sound", "ReadUnconfirmed", "AnswerEarly", "ApplyEarly", "VoteWithoutTail", "RaftIDTwice",
 		"BatchIDsInMemory", "WitnessServes", "DropOnMap", "EpochsGoBack", "LateBeforeSync",
-		"DeleteWithoutID", "BatchIDsAhead", "ReadBeforeApplied", "EraIgnored", "DeleteUnconfirmed"}[v]
+		"DeleteWithoutID", "BatchIDsAhead", "ReadBeforeApplied", "EraIgnored", "DeleteUnconfirmed",
+		"StatesNotHeld"}[v]
 }

@@ -16,6 +16,7 @@ type Options struct {
 	Shards      int
 	Replication int
 	Always      bool // the log is synced before each answer; else once a second
+	StatesLater bool // states without entries are synced while the loop goes on, as is done anyway if not Always
 	Rescue      bool // groups that have lost their majority for good go on from the best log
 	Routers     int
 	Clients     int // of each router
@@ -25,6 +26,8 @@ type Options struct {
 	Variant     Variant
 	Trace       int // so many last events are kept as text
 }
+
+func (o *Options) statesLater() bool { return o.StatesLater || !o.Always }
 
 // World is a cluster and all around it.
 type World struct {

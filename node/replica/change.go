@@ -14,8 +14,8 @@ import (
 // Change asks the leader to bring its group to the configuration target: in one step
 // if at most one vote changes and nothing else, else through a joint configuration
 // that the leader leaves by itself. Nothing comes back: look at the Status. It may be
-// lost with the leader; repeat it. Errors: NotLeaderError, ErrBusy (another change or
-// a transfer is under way), ErrArgument, ErrNoGroup, ErrFault.
+// lost with the leader; repeat it. Errors: NotLeaderError, ErrBusy (another change, a
+// transfer or a sync is under way), ErrArgument, ErrNoGroup, ErrFault.
 func (h *Host) Change(shard uint16, target []shardmap.Member) error {
 	g, err := h.working(shard)
 	if err != nil {
@@ -24,7 +24,7 @@ func (h *Host) Change(shard uint16, target []shardmap.Member) error {
 	if !g.leads() {
 		return g.notLeader()
 	}
-	if g.config.Joint() || g.change != nil || g.transferee != raft.None {
+	if g.config.Joint() || g.change != nil || g.transferee != raft.None || g.hold.round != 0 {
 		return ErrBusy
 	}
 	target = slices.Clone(target)

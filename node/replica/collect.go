@@ -13,14 +13,8 @@ import (
 // collect puts what g has to do into the Round.
 func (h *Host) collect(g *group, round *Round) {
 	g.appended = 0
-	if g.lone && g.change != nil {
-		h.leave(g, round)
-	}
-	switch {
-	case g.lone:
-		h.collectLone(g, round)
-	case g.node != nil:
-		h.collectNode(g, round)
+	if g.hold.round == 0 {
+		h.collectWork(g, round)
 	}
 	if g.logDue {
 		state := g.durable()
@@ -30,11 +24,27 @@ func (h *Host) collect(g *group, round *Round) {
 		}
 		round.States = append(round.States, state)
 		round.Sync = round.Sync || g.syncDue
+		if h.config.SyncLater && g.syncDue {
+			h.holdFor(g, round.Number)
+		}
 		g.logDue, g.syncDue = false, false
-		if g.announce {
+		if g.announce && g.hold.round == 0 {
 			g.announce = false
 			round.Prepared = append(round.Prepared, g.replica.Shard)
 		}
+	}
+}
+
+// collectWork puts everything but g's state into the Round.
+func (h *Host) collectWork(g *group, round *Round) {
+	if g.lone && g.change != nil {
+		h.leave(g, round)
+	}
+	switch {
+	case g.lone:
+		h.collectLone(g, round)
+	case g.node != nil:
+		h.collectNode(g, round)
 	}
 }
 
@@ -66,11 +76,16 @@ func (h *Host) collectNode(g *group, round *Round) {
 		h.becameLeader(g)
 	}
 	h.noteEntries(g, ready.Entries, round)
+	given := len(round.Committed)
 	if h.handOut(g, ready.CommittedEntries, round) {
 		mustLog, sync = true, true
 	}
 	if mustLog {
 		g.logDue, g.syncDue = true, g.syncDue || sync
+	}
+	if h.holds(g) {
+		g.hold.committed = append(g.hold.committed, round.Committed[given:]...)
+		round.Committed = round.Committed[:given]
 	}
 	for _, state := range ready.ReadStates {
 		h.readConfirmed(g, state)

@@ -9,6 +9,9 @@ type Config struct {
 	Incarnation string // of its data folder
 	Run         uint64 // differs in each start of the node, so that peers notice one
 	Seed        uint64 // of election timeouts
+	// SyncLater says that the driver syncs the States of a Round after Advance, and tells
+	// by Host.Synced. Until then the groups whose States they are wait, and no others.
+	SyncLater bool
 
 	ElectionTicks  int // a leader unheard of for this long is given up; a campaign follows within twice of it
 	HeartbeatTicks int

@@ -16,6 +16,13 @@
 //		apply round.Committed, in order; answer round.Reads and round.Failed
 //	}
 //
+// With Config.SyncLater the fsync may come after Advance, from another goroutine, and is
+// told by Synced. Late, Committed, Reads and Prepared of the groups whose States are synced
+// wait for it and come with a later Round, and so does all that these groups do next;
+// other groups go on. What the driver itself does on the ground of States has to wait too:
+// dropping the data of a replica that was removed, and telling others of a configuration
+// while GroupStatus.Syncing.
+//
 // Between Ready and Advance every other method may be called; a second Ready gives
 // nothing until the first Round is advanced. If the log cannot be written, the Host
 // must not be used any more.

@@ -12,14 +12,14 @@ import (
 // era, with all that its log has, be it nothing. It is for a group that has lost its majority for
 // ever: the caller has made sure that no other replica goes on, and has chosen the
 // log with the greatest last (term, index). What other logs had beyond it is lost.
-// Errors: ErrNoGroup, ErrFault, ErrBusy (a Round is under way), ErrArgument (an era or
+// Errors: ErrNoGroup, ErrFault, ErrBusy (a Round is under way, or a sync that the group waits for), ErrArgument (an era or
 // a raft id that is not new, or a witness).
 func (h *Host) Force(shard uint16, raftID uint64, era uint32) error {
 	g, err := h.working(shard)
 	if err != nil {
 		return err
 	}
-	if h.waiting {
+	if h.waiting || g.hold.round != 0 {
 		return fmt.Errorf("%w: a round is under way", ErrBusy)
 	}
 	if era <= g.replica.Era || g.config.has(raftID) || raftID == 0 || g.witness() {

@@ -36,6 +36,7 @@ type group struct {
 
 	logDue, syncDue bool   // its state belongs into the next Round
 	appended        uint64 // first entry that the Round being collected appends; 0: none
+	hold            hold
 
 	// The lone path.
 	proposals []proposal // for the next Round

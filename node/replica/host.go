@@ -19,11 +19,15 @@ type Host struct {
 	dirty   []*group // may have something for the next Round
 	inRound []*group // have something in the Round that is under way
 	waiting bool     // a Round is under way
+	rounds  uint64   // number of the last Round
+	holding []*group // wait for a sync
 	peers   []*peer  // by name
 	ticks   int
 
 	// For the next Round.
 	removed   []GroupState
+	released  []Committed // what waited for a sync, in order
+	prepared  []uint16
 	failed    []Failure
 	reads     []ReadReady
 	snapshots []SnapshotNeed
@@ -91,6 +95,7 @@ func (h *Host) Remove(shard uint16) error {
 		return ErrNoGroup
 	}
 	h.failAll(g, &NotLeaderError{Shard: shard})
+	h.dropHeld(g, &NotLeaderError{Shard: shard})
 	h.byShard[shard] = nil
 	h.order = slices.DeleteFunc(h.order, func(other *group) bool { return other == g })
 	h.dirty = slices.DeleteFunc(h.dirty, func(other *group) bool { return other == g })
@@ -155,12 +160,13 @@ func (h *Host) fail(g *group, token uint64, err error) {
 	h.failed = append(h.failed, Failure{Shard: g.replica.Shard, Token: token, Err: err})
 }
 
-// Tick is the passing of one tick.
+// Tick is the passing of one tick. For groups that wait for a sync none passes: a slow
+// disk is no reason for a leader to think that nobody answers.
 func (h *Host) Tick() {
 	h.ticks++
 	h.tickPeers()
 	for _, g := range h.order {
-		if !g.lone && !g.quiet && g.fault == nil {
+		if !g.lone && !g.quiet && g.fault == nil && g.hold.round == 0 {
 			h.tickGroup(g)
 		}
 	}
@@ -173,16 +179,20 @@ func (h *Host) Ready(round *Round) bool {
 		return false
 	}
 	round.reset()
+	round.Number = h.rounds + 1
 	// A shard that was removed and made anew is logged in that order.
 	round.States = append(round.States, h.removed...)
 	round.Sync = len(h.removed) > 0
 	h.removed = h.removed[:0]
+	round.Committed = append(round.Committed, h.released...)
+	clear(h.released)
+	h.released = h.released[:0]
 	const passesMax = 8 // each ends what the one before has begun
 	for range passesMax {
 		h.collectDirty(round)
 		h.takeQueued(round)
 		if !round.empty() {
-			h.waiting = true
+			h.waiting, h.rounds = true, round.Number
 			return true
 		}
 		// What the library did needs nothing to be done, such as a commit at a witness.
@@ -211,12 +221,14 @@ func (h *Host) takeQueued(round *Round) {
 	round.Failed = append(round.Failed, h.failed...)
 	round.Reads = append(round.Reads, h.reads...)
 	round.Snapshots = append(round.Snapshots, h.snapshots...)
+	round.Prepared = append(round.Prepared, h.prepared...)
 	clear(h.failed)
-	h.failed, h.reads, h.snapshots = h.failed[:0], h.reads[:0], h.snapshots[:0]
+	h.failed, h.reads, h.snapshots, h.prepared = h.failed[:0], h.reads[:0], h.snapshots[:0], h.prepared[:0]
 	h.sealEnvelopes(round)
 }
 
-// Advance says that round's States and Appends are written.
+// Advance says that round's States and Appends are written, and States synced if
+// round.Sync, but for Config.SyncLater.
 func (h *Host) Advance(*Round) {
 	if !h.waiting {
 		return
@@ -228,7 +240,9 @@ func (h *Host) Advance(*Round) {
 func (h *Host) advanceAll() {
 	inRound := h.inRound
 	for _, g := range inRound {
-		h.advance(g)
+		if g.hold.round == 0 { // else when it is released
+			h.advance(g)
+		}
 	}
 	clear(inRound)
 	h.inRound = inRound[:0]

@@ -26,9 +26,10 @@ func (h *Host) proposeLone(g *group, kind uint8, parts [][]byte, token uint64) e
 	return nil
 }
 
-// collectLone puts the proposals into the Round.
+// collectLone puts the proposals into the Round. They wait for a state that has to be
+// durable first.
 func (h *Host) collectLone(g *group, round *Round) {
-	if len(g.proposals) == 0 {
+	if len(g.proposals) == 0 || h.holds(g) {
 		return
 	}
 	for i := range g.proposals {

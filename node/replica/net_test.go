@@ -69,6 +69,7 @@ type testNode struct {
 	files   map[uint16]*testFiles   // fetched
 	seen    map[uint16]shardmap.Row // of the map
 	gone    map[uint16]uint64       // the largest raft id that was removed here
+	late    *lateSync               // nil: states are synced with their Round
 }
 
 type testDisk struct {
@@ -88,13 +89,23 @@ type testEngine struct {
 	data    map[uint64]string
 }
 
-func newWorld(t testing.TB, seed uint64, nodes int) *world {
+func newWorld(t testing.TB, seed uint64, nodes int) *world { return makeWorld(t, seed, nodes, false) }
+
+// newLateWorld makes a world whose states are synced late.
+func newLateWorld(t testing.TB, seed uint64, nodes int) *world {
+	return makeWorld(t, seed, nodes, true)
+}
+
+func makeWorld(t testing.TB, seed uint64, nodes int, late bool) *world {
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 7)), cut: map[[2]string]bool{}, rows: map[uint16]shardmap.Row{},
 		content: map[place]string{}, leader: map[epoch]uint64{}, acked: map[uint16]uint64{}, ackedAt: map[place]uint64{},
 		readMin: map[uint64]uint64{}, spent: map[uint64]int{}}
 	for i := range nodes {
 		n := &testNode{name: fmt.Sprintf("n%d", i), disk: map[uint16]*testDisk{}, engine: map[uint16]*testEngine{},
 			files: map[uint16]*testFiles{}, seen: map[uint16]shardmap.Row{}, gone: map[uint16]uint64{}}
+		if late {
+			n.late = &lateSync{before: map[uint16]*testDisk{}}
+		}
 		w.nodes = append(w.nodes, n)
 		w.start(n)
 	}
@@ -119,7 +130,7 @@ func (n *testNode) Entries(shard uint16, lo, hi uint64, bytesMax int) ([]Entry, 
 
 func (w *world) start(n *testNode) {
 	n.starts++
-	host, err := New(Config{Node: n.name, Incarnation: "i", Run: n.starts, Seed: w.rng.Uint64(),
+	host, err := New(Config{Node: n.name, Incarnation: "i", Run: n.starts, Seed: w.rng.Uint64(), SyncLater: n.late != nil,
 		QuietTicks: 6, MessageBytesMax: 256, InflightBytesMax: 1024, CacheBytesMax: 1024, ApplyBytesMax: 512}, n)
 	if err != nil {
 		w.t.Fatal(err)
@@ -185,6 +196,9 @@ func (w *world) crash(n *testNode) {
 		records := len(n.round.States) + len(n.round.Appends)
 		w.write(n, w.rng.IntN(records+1))
 	}
+	if n.late != nil {
+		w.lose(n)
+	}
 	n.up, n.waiting = false, false
 	clear(n.files)
 }
@@ -203,6 +217,9 @@ func (w *world) write(n *testNode, records int) {
 		decoded, err := ParseGroupState(s.AppendTo(nil))
 		if err != nil {
 			w.t.Fatal(err)
+		}
+		if n.late != nil {
+			n.keep(s.Shard)
 		}
 		n.writeState(decoded)
 	}
@@ -229,6 +246,9 @@ func (n *testNode) writeState(s GroupState) {
 	if s.Removed {
 		delete(n.disk, s.Shard)
 		delete(n.engine, s.Shard)
+		if n.late != nil {
+			delete(n.late.before, s.Shard) // it is synced before the data goes
+		}
 		return
 	}
 	d := n.disk[s.Shard]
@@ -270,6 +290,9 @@ func (w *world) finish(n *testNode) {
 	w.write(n, len(n.round.States)+len(n.round.Appends))
 	n.waiting = false
 	n.host.Advance(&n.round)
+	if n.late != nil && n.round.Sync {
+		n.late.wanted = n.round.Number
+	}
 	w.sendAll(n, n.round.Late)
 	for _, c := range n.round.Committed {
 		w.apply(n, c)
@@ -441,6 +464,9 @@ func (w *world) step() {
 		}
 		if w.now%5 == 0 {
 			n.host.Tick()
+		}
+		if n.late != nil && w.rng.IntN(4) == 0 {
+			n.synced()
 		}
 		if w.placing && w.now%7 == 0 {
 			w.reconcile(n)

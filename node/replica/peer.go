@@ -285,11 +285,13 @@ func (h *Host) send(g *group, m *message, early bool) {
 	if node == "" || node == h.config.Node {
 		return
 	}
-	p := h.peer(node)
-	if early {
-		p.early.add(m, h.config.Run)
-	} else {
-		p.late.add(m, h.config.Run)
+	switch {
+	case early:
+		h.peer(node).early.add(m, h.config.Run)
+	case !h.holds(g):
+		h.peer(node).late.add(m, h.config.Run)
+	case len(g.hold.messages) < heldMessagesMax:
+		g.hold.messages = append(g.hold.messages, heldMessage{node, *m})
 	}
 }
 

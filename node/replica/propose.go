@@ -96,7 +96,7 @@ func (h *Host) Read(shard uint16, token uint64) error {
 		return g.notLeader()
 	}
 	if g.lone {
-		h.reads = append(h.reads, ReadReady{Shard: shard, Token: token, Index: g.log.last})
+		h.readReady(g, token, g.log.last)
 		return nil
 	}
 	if len(g.reading.tokens) >= h.config.ReadsMax {
@@ -106,6 +106,15 @@ func (h *Host) Read(shard uint16, token uint64) error {
 	h.wake(g)
 	h.nextRead(g)
 	return nil
+}
+
+func (h *Host) readReady(g *group, token, index uint64) {
+	ready := ReadReady{Shard: g.replica.Shard, Token: token, Index: index}
+	if h.holds(g) {
+		g.hold.reads = append(g.hold.reads, ready)
+	} else {
+		h.reads = append(h.reads, ready)
+	}
 }
 
 // nextRead starts a confirmation for all reads that wait, if none is under way.
@@ -132,7 +141,7 @@ func (h *Host) readConfirmed(g *group, state raft.ReadState) {
 		return // of an earlier leadership
 	}
 	for _, token := range q.tokens[:q.underWay] {
-		h.reads = append(h.reads, ReadReady{Shard: g.replica.Shard, Token: token, Index: state.Index})
+		h.readReady(g, token, state.Index)
 	}
 	q.tokens = append(q.tokens[:0], q.tokens[q.underWay:]...)
 	q.underWay = 0

@@ -11,8 +11,9 @@ const (
 // Round is what has to be done, and in which order: see the package's doc. Its slices
 // are used again by the next Ready; the bytes they point to are not.
 type Round struct {
+	Number    uint64         // grows by one from Round to Round
 	States    []GroupState   // to the log, before Appends
-	Sync      bool           // States must be fsynced before Advance, in every mode
+	Sync      bool           // States must be fsynced before Advance, in every mode; with Config.SyncLater soon after
 	Appends   []Append       // to the log, in order
 	Early     []Outgoing     // may be sent before States and Appends are written
 	Late      []Outgoing     // only after
@@ -91,5 +92,5 @@ func (r *Round) reset() {
 
 func (r *Round) empty() bool {
 	return len(r.States) == 0 && len(r.Appends) == 0 && len(r.Early) == 0 && len(r.Late) == 0 &&
-		len(r.Committed) == 0 && len(r.Reads) == 0 && len(r.Failed) == 0 && len(r.Snapshots) == 0
+		len(r.Committed) == 0 && len(r.Reads) == 0 && len(r.Failed) == 0 && len(r.Prepared) == 0 && len(r.Snapshots) == 0
 }

@@ -26,6 +26,7 @@ type GroupStatus struct {
 	Truncated     Position
 	Trim          uint64 // entries up to here are durable in the engines of all full voters
 	Installing    bool
+	Syncing       bool // what it tells is not durable yet
 	TookOver      bool // it leads because it has asked to, not long ago: a router did not reach the leader before
 	Transferring  bool
 	Configuration Configuration
@@ -52,7 +53,7 @@ func (h *Host) Status(shard uint16) (GroupStatus, error) {
 	s := GroupStatus{
 		Replica: g.replica, Leads: g.leads(), Leader: g.leaderNode(), Lone: g.lone, Quiet: g.quiet, Fault: g.fault,
 		Term: g.term, Commit: g.commit, Handed: g.handed, Applied: g.applied, Last: g.log.last, LastTerm: g.log.lastTerm(), Truncated: g.log.truncated,
-		Trim: g.trim, Installing: g.installing != nil, Transferring: g.transferee != raft.None,
+		Trim: g.trim, Installing: g.installing != nil, Syncing: h.holds(g), Transferring: g.transferee != raft.None,
 		Configuration: g.config.clone(),
 	}
 	if g.told.term == g.term && !s.Leads {
