@@ -93,7 +93,7 @@ func (h *handler) evaluate(x *exchange, s span) error {
 	if err != nil {
 		return invalidParameter(err, "query")
 	}
-	source := &queryable{source: x.reader.source, database: x.database, parallel: h.options.Parallel, plan: planOf(expr, lookback)}
+	source := Selection{Source: x.reader.source, Database: x.database, Expr: expr, Lookback: lookback, Parallel: h.options.Parallel}.Queryable()
 	opts := promql.NewPrometheusQueryOpts(wanted == statsAll, lookback)
 	var q promql.Query
 	if s.step == 0 {
