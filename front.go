@@ -44,7 +44,11 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 		return err
 	}
 	queries := s.newQueries(b, logger, registry)
-	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(queries.handler(), registry, ready, b.settler))
+	answers, err := queries.handler()
+	if err != nil {
+		return err
+	}
+	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(answers, registry, ready, b.settler))
 	ingestOptions.TLS = secure.config
 	server, err := ingest.New(ingestOptions)
 	if err != nil {

@@ -21,9 +21,6 @@ func (s *frontSettings) newMux(queries http.Handler, r *registry, ready *readine
 	m.Handle("GET /metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{Registry: r}))
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	m.HandleFunc("GET /readyz", ready.serve)
-	m.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, "TickMesh "+programVersion+": /write, /api/put and /api/v1/write take points, /api/query answers, /metrics and /readyz tell how it is.")
-	})
 	if s.admin && settler != nil {
 		m.HandleFunc("POST /admin/settle", func(w http.ResponseWriter, r *http.Request) {
 			if err := settler.Settle(r.Context()); err != nil {

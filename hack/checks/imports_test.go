@@ -95,7 +95,7 @@ var directions = []direction{
 	{"api/rulefile", []string{"api/quantity"}, []string{"net", "net/http", "google.golang.org/grpc"}, "files of rules know no rule"},
 	{"api/tenancy", []string{"api/rulefile", "api/series"}, []string{"net", "net/http", "google.golang.org/grpc"}, "rules of databases as a value"},
 	{"router/tenant", []string{"api/scan", "api/series", "api/shardmap", "api/tenancy", "router/access"}, []string{"go.etcd.io", "net/http", "google.golang.org/grpc"}, "the directory of databases and what they use"},
-	{"router/ui", []string{"api/scan", "api/display", "proto/tickmesh/v1", "router/access", "router/query/ledger"}, nil, "a page knows no storage"},
+	{"router/ui", []string{"api/series", "api/scan", "api/display", "proto/tickmesh/v1", "router/access", "router/query/ledger"}, nil, "a page knows no storage"},
 	{"router/query/ledger", []string{"api/series", "api/scan"}, []string{"net", "net/http", "os"}, "a book of queries, whatever their language"},
 	{"router/query", []string{"api/series", "api/scan", "router/query", "router/access"}, nil, "queries know no ingest"},
 }
