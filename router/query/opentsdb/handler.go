@@ -62,6 +62,7 @@ func newHandler(o Options) *handler {
 		"query":          {append(slices.Clone(both), http.MethodDelete), true, h.query},
 		"query/last":     {both, true, h.last},
 		"query/exp":      {[]string{http.MethodPost}, true, h.expressions},
+		"query/gexp":     {get, true, h.graphExpressions},
 		"suggest":        {both, true, h.suggest},
 		"search/lookup":  {both, true, h.lookup},
 		"aggregators":    {get, false, h.aggregators},
@@ -71,7 +72,7 @@ func newHandler(o Options) *handler {
 		"stats":          {both, false, h.showStats},
 		"dropcaches":     {both, false, h.dropCaches},
 	}
-	for _, path := range []string{"query/gexp", "annotation", "annotations", "annotation/bulk", "histogram", "rollup", "tree",
+	for _, path := range []string{"annotation", "annotations", "annotation/bulk", "histogram", "rollup", "tree",
 		"search/tsmeta", "search/tsmeta_summary", "search/tsuids", "search/uidmeta", "search/annotation", "search",
 		"uid/assign", "uid/rename", "uid/tsmeta", "uid/uidmeta", "stats/query", "stats/jvm", "stats/threads", "stats/region_clients", "serializers"} {
 		h.endpoints[path] = endpoint{append(slices.Clone(both), http.MethodPut, http.MethodDelete), false, notImplemented}

@@ -167,7 +167,7 @@ func nameJoined(j joinedLine, tables []*table) line {
 		}
 		of := &tables[v].lines[at]
 		if first {
-			l.tags, first = of.tags, false
+			l.tags, l.alias, l.sub, first = of.tags, of.name(), of.sub, false
 		} else {
 			l.tags = commonTags(l.tags, of.tags)
 		}

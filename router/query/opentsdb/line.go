@@ -10,9 +10,10 @@ import (
 
 // line is one result that is held in memory, to be computed with.
 type line struct {
-	group            // its tags and members
-	metrics []string // whose points it is made of, sorted
-	times   []int64  // milliseconds, strictly growing; may be shared
+	group             // its tags and members
+	sub     *subQuery // of an expression: that of its first input
+	metrics []string  // whose points it is made of, sorted
+	times   []int64   // milliseconds, strictly growing; may be shared
 	values  []float64
 }
 
@@ -29,7 +30,7 @@ func (h *handler) lines(ctx context.Context, sub *subQuery, f *fetch) ([]line, e
 	m := &merger{ctx: ctx, sub: sub, from: f.span.outFrom, to: f.span.outTo, entry: entry}
 	lines := make([]line, 0, len(groups))
 	for i := range groups {
-		l := line{group: groups[i]}
+		l := line{group: groups[i], sub: sub}
 		charged := 0
 		err := m.merge(l.members, func(timeMs int64, value float64) error {
 			l.times, l.values = append(l.times, timeMs), append(l.values, value)
