@@ -267,7 +267,8 @@ func TestExpressionsAgainstOracle(t *testing.T) {
 				t.Skip("a metric without points is an error")
 			}
 		}
-		text, compute := drawFormula(t, 3)
+		drawn, inner := drawFormula(t, 3)
+		text, compute := "a + "+drawn, func(of func(string) float64) float64 { return of("a") + inner(of) }
 		intersection := rapid.Bool().Draw(t, "intersection")
 		operator := map[bool]string{true: "intersection", false: "union"}[intersection]
 		status, answer := s.do("POST", "/api/query/exp", fmt.Sprintf(`{"time":{"start":"0","end":"100","aggregator":"sum"},`+
