@@ -100,7 +100,7 @@ type engineStats struct {
 	flushedSamples, compactedSamples        atomic.Int64
 	compactionFailures, corruptions         atomic.Int64
 	segmentsExpired, flushWaits             atomic.Int64
-	scans, scannedSamples                   atomic.Int64
+	scans, scannedSamples, scannedRollups   atomic.Int64
 }
 
 // Open opens a data folder and brings back the state at its last checkpoint. The

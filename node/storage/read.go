@@ -33,6 +33,7 @@ type seriesReader struct {
 	merged   codec.Points
 	scratch  codec.Points
 	order    []int32
+	rollup   rollupReader
 }
 
 // chainPage is a page of a series' chain.
