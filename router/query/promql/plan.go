@@ -12,9 +12,8 @@ type plan struct {
 	lookbackMs int64
 	// gridKnown: the times at which selections are looked at follow from their hints.
 	gridKnown bool
-	// ordered: the answer may depend on the order of series, as sums of floats do, so they
-	// are put into one that does not depend on where they are stored.
-	ordered bool
+	// order is fixed where the answer may depend on it, as sums of floats do.
+	order order
 }
 
 // planOf reads an expression. Subqueries have steps of their own, smoothed and anchored
@@ -30,13 +29,13 @@ func planOf(expr parser.Expr, lookback time.Duration) plan {
 				p.gridKnown = false
 			}
 		case *parser.AggregateExpr:
-			p.ordered = true
+			p.order = orderFixed
 		case *parser.Call:
 			switch n.Func.Name {
 			case "info":
 				p.gridKnown = false
 			case "sort", "sort_desc", "sort_by_label", "sort_by_label_desc", "scalar", "absent", "absent_over_time":
-				p.ordered = true
+				p.order = orderFixed
 			}
 		}
 		return nil
