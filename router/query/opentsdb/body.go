@@ -259,7 +259,7 @@ func (q *dataQuery) settle(start, end, zone string, useCalendar bool, database s
 	}
 	for i := range q.subs {
 		q.subs[i].index = i
-		if err := q.subs[i].settle(database, useCalendar, location); err != nil {
+		if err := q.subs[i].settle(database, useCalendar, location, q.fromMs); err != nil {
 			return err
 		}
 	}

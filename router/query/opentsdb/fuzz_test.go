@@ -35,7 +35,7 @@ func FuzzExpression(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := q.settle("", false, time.UTC); err != nil {
+		if err := q.settle("", false, time.UTC, 1_600_000_000_000); err != nil {
 			return
 		}
 		if shown := appendSubQuery(nil, &q); !json.Valid(shown) {
@@ -79,7 +79,7 @@ func FuzzDownsample(f *testing.F) {
 		f.Add(seed, int64(1_600_000_000_000))
 	}
 	f.Fuzz(func(t *testing.T, text string, at int64) {
-		d, err := parseDownsample(text, false, time.UTC)
+		d, err := parseDownsample(text, false, time.UTC, 1_600_000_000_000)
 		if err != nil || d.whole {
 			return
 		}
