@@ -80,13 +80,14 @@ func statusOf(err error) int {
 }
 
 // reading runs what reads a database, in the book of queries and with the caller's right.
-func (h *handler) reading(r *http.Request, f func(ctx context.Context, database string) (any, error)) (value any, err error) {
+// What is read is told for people.
+func (h *handler) reading(r *http.Request, what string, f func(ctx context.Context, database string) (any, error)) (value any, err error) {
 	database := access.Database(r, nil)
 	if err := access.Check(r.Context(), database, access.Read); err != nil {
 		return nil, err
 	}
 	ctx, entry, err := h.Ledger.Begin(r.Context(), ledger.Query{
-		Dialect: dialect, Database: database, Text: r.URL.Path + "?" + r.URL.RawQuery, User: access.Of(r.Context()).Name(),
+		Dialect: dialect, Database: database, Text: what, User: access.Of(r.Context()).Name(),
 	})
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -73,7 +74,7 @@ func (h *handler) databases(r *http.Request) (any, error) {
 // metrics lists metrics that begin with the parameter prefix, at most as many as the
 // parameter limit says.
 func (h *handler) metrics(r *http.Request) (any, error) {
-	return h.reading(r, func(ctx context.Context, database string) (any, error) {
+	return h.reading(r, fmt.Sprintf("metrics that begin with %q", r.URL.Query().Get("prefix")), func(ctx context.Context, database string) (any, error) {
 		limit, err := limitOf(r.URL.Query(), namesMax)
 		if err != nil {
 			return nil, err
@@ -86,8 +87,9 @@ func (h *handler) metrics(r *http.Request) (any, error) {
 // names completes what is being typed: kind is "metric", "tag" or "value", and metric and
 // tag narrow the latter two.
 func (h *handler) names(r *http.Request) (any, error) {
-	return h.reading(r, func(ctx context.Context, database string) (any, error) {
-		p := r.URL.Query()
+	p := r.URL.Query()
+	what := fmt.Sprintf("completion: %s that begins with %q", p.Get("kind"), p.Get("prefix"))
+	return h.reading(r, what, func(ctx context.Context, database string) (any, error) {
 		limit, err := limitOf(p, namesMax)
 		if err != nil {
 			return nil, err
@@ -127,8 +129,12 @@ type countsView struct {
 // counts tells how many series there are of each parameter metric or, with the parameters
 // of=METRIC and tag, of each parameter value.
 func (h *handler) counts(r *http.Request) (any, error) {
-	return h.reading(r, func(ctx context.Context, database string) (any, error) {
-		p := r.URL.Query()
+	p := r.URL.Query()
+	what := fmt.Sprintf("numbers of series of %d metrics", len(p["metric"]))
+	if p.Has("of") {
+		what = fmt.Sprintf("numbers of series of %s by %d values of %s", p.Get("of"), len(p["value"]), p.Get("tag"))
+	}
+	return h.reading(r, what, func(ctx context.Context, database string) (any, error) {
 		var selectors []scan.Selector
 		for _, metric := range p["metric"] {
 			selectors = append(selectors, scan.Selector{Database: database, Metric: metric})
@@ -189,8 +195,8 @@ type tagView struct {
 
 // tags tells of the tags of the parameter metric, with how many values each has.
 func (h *handler) tags(r *http.Request) (any, error) {
-	return h.reading(r, func(ctx context.Context, database string) (any, error) {
-		metric := r.URL.Query().Get("metric")
+	metric := r.URL.Query().Get("metric")
+	return h.reading(r, "tags of "+metric, func(ctx context.Context, database string) (any, error) {
 		if metric == "" {
 			return nil, badRequest("the parameter metric is missing")
 		}

@@ -19,7 +19,10 @@ export function formatNumber(value: number | null | undefined): string {
   }
   let power = 0;
   let scaled = value;
-  while (power < si.length - 1 && Math.abs(Number(scaled.toPrecision(4))) >= (power === 0 ? 1e5 : 1000)) {
+  while (
+    power < si.length - 1 &&
+    (power === 0 ? Math.round(Math.abs(scaled)) >= 1e5 : Number(Math.abs(scaled).toPrecision(4)) >= 1000)
+  ) {
     scaled /= 1000;
     power++;
   }
@@ -30,7 +33,7 @@ export function formatNumber(value: number | null | undefined): string {
 /** formatCount gives a whole number with thin spaces between thousands. */
 export function formatCount(value: number): string {
   const text = Math.round(value).toString();
-  return text.replace(/\B(?=(\d{3})+(?!\d))/g, " ");
+  return text.replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
 }
 
 function trimZeros(text: string): string {
@@ -43,7 +46,7 @@ const binary = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 export function formatBytes(bytes: number): string {
   let power = 0;
   let scaled = bytes;
-  while (power < binary.length - 1 && Number(scaled.toPrecision(3)) >= 1024) {
+  while (power < binary.length - 1 && Math.round(scaled) >= 1024) {
     scaled /= 1024;
     power++;
   }

@@ -69,3 +69,9 @@ export function shifted(range: Range, direction: -1 | 1): Range {
   const by = (direction * (range.toMs - range.fromMs)) / 2;
   return { fromMs: Math.max(0, Math.floor(range.fromMs + by)), toMs: Math.floor(range.toMs + by) };
 }
+
+/** onGrid moves both ends of a range back to whole steps, so that points of any two answers lie on one grid. */
+export function onGrid(range: Range, stepSeconds: number): Range {
+  const step = stepSeconds * 1000;
+  return { fromMs: Math.floor(range.fromMs / step) * step, toMs: Math.floor(range.toMs / step) * step };
+}

@@ -1,5 +1,5 @@
 import type { Range } from "../data/range";
-import { spanText } from "../data/range";
+import { onGrid, spanText } from "../data/range";
 import {
   asArray,
   asLabels,
@@ -23,12 +23,13 @@ export function promqlRequest(
     .replaceAll("$__rate_interval", spanText(Math.max(4 * stepSeconds, 60)))
     .replaceAll("$__interval", interval)
     .replaceAll("$__range", `${Math.ceil((range.toMs - range.fromMs) / 1000)}s`);
+  const { fromMs, toMs } = onGrid(range, stepSeconds);
   return {
     path: "api/v1/query_range",
     params: new URLSearchParams({
       query,
-      start: (range.fromMs / 1000).toFixed(3),
-      end: (range.toMs / 1000).toFixed(3),
+      start: String(fromMs / 1000),
+      end: String(toMs / 1000),
       step: String(stepSeconds),
     }),
   };

@@ -9,7 +9,7 @@ interface Props {
 }
 
 /** sides are the sizes of squares in a field of 10; what is not here is a dot. */
-const sides: Record<CellState, number> = { lead: 9, copy: 9, witness: 7, joining: 9, silent: 9, headless: 9, none: 2 };
+const sides: Record<CellState, number> = { lead: 9, copy: 9, witness: 7, joining: 9, silent: 9, headless: 9, none: 3 };
 
 /** Cells draws what a node is to each shard. One path for each state: a thousand shards cost no more elements. */
 export function Cells({ node, cells, shard, setShard }: Props) {

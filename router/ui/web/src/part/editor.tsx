@@ -160,7 +160,7 @@ export function Editor({ dialect, database, text, setText, run, wrong }: Props) 
     <div class="editor">
       <textarea
         ref={area}
-        class={wrong === null ? "" : "wrong"}
+        class={wrong === null ? "" : "invalid"}
         rows={2}
         spellcheck={false}
         autocapitalize="off"

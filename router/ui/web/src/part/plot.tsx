@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { aligned, type Columns, valueNear } from "../data/align";
+import { timeLabels } from "../data/axis";
 import { formatNumber, formatTime } from "../data/format";
 import type { Range } from "../data/range";
 import { type Series, seriesName } from "../dialect/result";
@@ -46,7 +47,7 @@ function options(props: {
     focus: { alpha: 0.35 },
     scales: { x: { time: true, range: [props.range.fromMs, props.range.toMs] } },
     axes: [
-      { ...axis, space: 70, size: 36 },
+      { ...axis, space: 70, size: 36, values: (_, splits, _axis, _space, incr) => timeLabels(splits, incr) },
       {
         ...axis,
         size: 62,

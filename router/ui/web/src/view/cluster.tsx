@@ -184,7 +184,7 @@ function Figures({ now }: { now: Seen }) {
       <Figure
         title="Disks"
         value={capacity === 0 ? "–" : formatBytes(used)}
-        detail={capacity === 0 ? "size not known" : `used of ${formatBytes(capacity)}`}
+        detail={capacity === 0 ? "size not known" : `used of ${formatBytes(capacity)}, all nodes`}
       />
       <Figure
         title="This process"

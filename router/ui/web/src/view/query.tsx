@@ -1,63 +1,18 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { formatBytes, formatCount, formatDuration } from "../data/format";
-import { ask, errorText, HTTPError, isAbort } from "../data/http";
+import { useLoaded } from "../data/hooks";
+import { askJSON } from "../data/http";
 import { type Past, readHistory, remembered, writeHistory } from "../data/kept";
-import { parseRange, type Range, stepFor } from "../data/range";
-import { type Dialect, type DialectName, dialectOf } from "../dialect/dialect";
-import { Failure, type Result } from "../dialect/result";
+import { parseRange } from "../data/range";
+import { type Outcome, runQuery } from "../data/run";
+import { type DialectName, dialectOf } from "../dialect/dialect";
+import type { Failure } from "../dialect/result";
 import { Editor } from "../part/editor";
 import { Notice } from "../part/notice";
-import { Plot } from "../part/plot";
 import { RangePicker } from "../part/rangepicker";
-import { PlainTable, SeriesTable } from "../part/tables";
+import { Answer, type Show, shows } from "./answer";
 import type { ViewProps } from "./context";
 
-const pointsMax = 600;
-const rawCharactersMax = 200_000;
 const refreshMs = 10_000;
-const shows = ["plot", "table", "raw"] as const;
-type Show = (typeof shows)[number];
-
-/** What came of a query. */
-interface Outcome {
-  result: Result | null;
-  failure: Failure | null;
-  raw: string;
-  bytes: number;
-  tookMs: number;
-  range: Range;
-}
-
-/** runQuery asks, and reads the answer. It gives no error but AbortError. */
-async function runQuery(
-  dialect: Dialect,
-  text: string,
-  database: string,
-  range: Range,
-  signal: AbortSignal,
-): Promise<Outcome> {
-  const stepSeconds = stepFor(range, pointsMax);
-  const { path, params } = dialect.request(text, range, stepSeconds);
-  if (database !== "") {
-    params.set("db", database);
-  }
-  const outcome: Outcome = { result: null, failure: null, raw: "", bytes: 0, tookMs: 0, range };
-  try {
-    const answer = await ask(path, params, { signal });
-    Object.assign(outcome, { raw: answer.text, bytes: answer.bytes, tookMs: answer.tookMs });
-    outcome.result = dialect.result(JSON.parse(answer.text), stepSeconds);
-    outcome.result.notes.unshift(...dialect.notes(text));
-  } catch (error) {
-    if (isAbort(error)) {
-      throw error;
-    }
-    if (error instanceof HTTPError) {
-      outcome.raw = error.body;
-    }
-    outcome.failure = error instanceof Failure ? error : dialect.failure(errorText(error));
-  }
-  return outcome;
-}
 
 /** QueryView is where queries are written, and their answers seen. */
 export function QueryView({ dialects, database, dark, route, go }: ViewProps) {
@@ -176,6 +131,7 @@ export function QueryView({ dialects, database, dark, route, go }: ViewProps) {
         </div>
       </section>
       <Answer
+        start={<Start database={database} pick={(metric) => change({ q: dialect.select(metric, {}) })} />}
         outcome={outcome}
         running={running}
         show={show}
@@ -267,113 +223,25 @@ function History({ past, pick, clear }: { past: Past[]; pick: (p: Past) => void;
   );
 }
 
-interface AnswerProps {
-  outcome: Outcome | null;
-  running: boolean;
-  show: Show;
-  dark: boolean;
-  setShow: (show: Show) => void;
-  zoom: (range: Range) => void;
-}
-
-const showTitles: Record<Show, string> = { plot: "Plot", table: "Table", raw: "Raw answer" };
-
-/** Answer shows what came of a query. */
-function Answer({ outcome, running, show, dark, setShow, zoom }: AnswerProps) {
-  const result = outcome?.result ?? null;
+/** Start is what is seen before the first query: how to begin, and metrics to begin with. */
+function Start({ database, pick }: { database: string; pick: (metric: string) => void }) {
+  const metrics = useLoaded(database, (signal) =>
+    askJSON<{ names: string[] }>("metrics", { db: database, limit: "24" }, { signal }),
+  );
   return (
-    <section class={`card answer ${running ? "running" : ""}`} aria-label="Answer" aria-busy={running}>
-      <div class="bar">
-        <div class="choices" role="group" aria-label="Form of the answer">
-          {shows.map((s) => (
-            <button type="button" key={s} aria-pressed={s === show} onClick={() => setShow(s)}>
-              {showTitles[s]}
+    <div class="empty">
+      <p>Write a query and press Ctrl-Enter. Names are completed while you type.</p>
+      {metrics.error !== null && <Notice kind="error">{metrics.error}</Notice>}
+      {metrics.value?.names.length === 0 && <p>This database has no metrics yet: write some points.</p>}
+      <ul class="chips" aria-label="Metrics to begin with">
+        {metrics.value?.names.map((name) => (
+          <li key={name}>
+            <button type="button" class="mono" onClick={() => pick(name)}>
+              {name}
             </button>
-          ))}
-        </div>
-        <p class="note" role="status">
-          {running ? "Running …" : outcome === null || outcome.failure !== null ? "" : facts(outcome)}
-        </p>
-      </div>
-      {result?.notes.map((note) => (
-        <Notice kind="warning" key={note}>
-          {note}
-        </Notice>
-      ))}
-      <div class="content">
-        {outcome === null ? (
-          <p class="empty">
-            {running
-              ? ""
-              : "Write a query and press Ctrl-Enter. Names are completed while you type; Explore lists what there is."}
-          </p>
-        ) : show === "raw" ? (
-          <Raw text={outcome.raw} />
-        ) : result === null ? (
-          <p class="empty">The query failed: the reason is beside it.</p>
-        ) : (
-          <Shown result={result} range={outcome.range} show={show} dark={dark} zoom={zoom} />
-        )}
-      </div>
-    </section>
-  );
-}
-
-function facts(outcome: Outcome): string {
-  const points = outcome.result?.series.reduce((sum, s) => sum + s.times.length, 0) ?? 0;
-  return `${formatCount(outcome.result?.series.length ?? 0)} series · ${formatCount(points)} points · ${formatBytes(outcome.bytes)} · ${formatDuration(outcome.tookMs)}`;
-}
-
-function Shown({
-  result,
-  range,
-  show,
-  dark,
-  zoom,
-}: {
-  result: Result;
-  range: Range;
-  show: Show;
-  dark: boolean;
-  zoom: (range: Range) => void;
-}) {
-  if (result.series.length === 0 && result.tables.length === 0) {
-    return <p class="empty">The answer is empty: no series match, or they have no points in this range of time.</p>;
-  }
-  return (
-    <>
-      {result.series.length > 0 &&
-        (show === "plot" ? (
-          <Plot series={result.series} range={range} dark={dark} zoom={zoom} />
-        ) : (
-          <SeriesTable series={result.series} />
+          </li>
         ))}
-      {result.tables.map((table, i) => (
-        <PlainTable key={i} table={table} />
-      ))}
-    </>
-  );
-}
-
-function Raw({ text }: { text: string }) {
-  let shown = text;
-  try {
-    if (text.length <= rawCharactersMax) {
-      shown = JSON.stringify(JSON.parse(text), null, 1);
-    }
-  } catch {
-    // It is no JSON: it is shown as it is.
-  }
-  return (
-    <>
-      {shown.length > rawCharactersMax && (
-        <p class="note">
-          The first {formatBytes(rawCharactersMax)} of {formatBytes(shown.length)}.
-        </p>
-      )}
-      <pre class="raw" tabIndex={0} role="region" aria-label="Raw answer">
-        {shown.slice(0, rawCharactersMax)}
-      </pre>
-    </>
+      </ul>
+    </div>
   );
 }
