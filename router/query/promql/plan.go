@@ -86,10 +86,12 @@ func (g grid) thin(toTimes []int64, toValues []float64, next *int64, times []int
 	for i, t := range times {
 		if t > at {
 			at = g.at(t)
-			if at > g.lastMs {
-				break
-			}
-		} else if n := len(toTimes); g.lastOnly && n > 0 && toTimes[n-1] > at-g.stepMs {
+		}
+		if at > g.lastMs {
+			break
+		}
+		n := len(toTimes)
+		if g.lastOnly && n > 0 && (at == g.firstMs || toTimes[n-1] > at-g.stepMs) {
 			toTimes[n-1], toValues[n-1] = t, values[i]
 			continue
 		}
