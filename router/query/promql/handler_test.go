@@ -97,6 +97,8 @@ func TestAnswers(t *testing.T) {
 		{"query_range?query=up&start=0&end=11001&step=1", 400, failure("bad_data", `exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)`)},
 		{"query_range?query=up[5m]&start=0&end=1&step=1", 400, failure("bad_data", `invalid parameter "query": invalid expression type "range vector" for range query, must be Scalar or instant Vector`)},
 		{"query?query=up%20%2B%20on(job)%20up&time=1749999940", 422, failure("execution", `found duplicate series for the match group {job="node"} on the right hand-side of the operation: [{__name__="up", instance="b:9100", job="node"}, {__name__="up", instance="a:9100", job="node"}];many-to-many matching not allowed: matching labels must be unique on one side`)},
+		{"query?query=up[1y:1ms]", 422, failure("execution", "a subquery has 2147483648 steps, more than 1000000: take a longer step or a shorter range")},
+		{"query_range?query=max_over_time(max_over_time(up[20d:1m])[700d:1m])&start=0&end=1&step=1", 422, failure("execution", "a subquery has 1036801 steps, more than 1000000: take a longer step or a shorter range")},
 		{"series", 400, failure("bad_data", `no match[] parameter provided`)},
 		{"series?match[]=%7B__name__=~%22.*%22%7D", 400, failure("bad_data", `match[] must contain at least one non-empty matcher`)},
 		{"label/a%FFb/values", 400, failure("bad_data", `invalid label name: "a\xffb"`)},

@@ -1,6 +1,7 @@
 package promql
 
 import (
+	"math"
 	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
@@ -41,6 +42,38 @@ func planOf(expr parser.Expr, lookback time.Duration) plan {
 		return nil
 	})
 	return p
+}
+
+// subqueryStepsMax bounds the steps of one subquery: the engine makes lists as long before
+// it looks at a sample.
+const subqueryStepsMax = 1_000_000
+
+// defaultStepMs is the step of a subquery that has none.
+const defaultStepMs = 60_000
+
+// subquerySteps gives the greatest number of steps that a subquery of an expression has
+// when it is evaluated over spanMs, each counted within those around it.
+func subquerySteps(expr parser.Expr, spanMs int64) int64 {
+	most := int64(0)
+	parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
+		inner, ok := node.(*parser.SubqueryExpr)
+		if !ok {
+			return nil
+		}
+		ms := float64(spanMs) // of years of years
+		for _, n := range append(path[:len(path):len(path)], inner) {
+			if s, ok := n.(*parser.SubqueryExpr); ok {
+				ms += float64(s.Range.Milliseconds())
+			}
+		}
+		step := inner.Step.Milliseconds()
+		if step <= 0 {
+			step = defaultStepMs
+		}
+		most = max(most, int64(min(ms/float64(step), math.MaxInt32))+1)
+		return nil
+	})
+	return most
 }
 
 // grid is the times at which a selection is looked at: firstMs, firstMs+stepMs, … up to
