@@ -60,7 +60,7 @@ var directions = []direction{
 		"the plugin asks routers and Kubernetes, and changes resources only"},
 	{"operator/reconcile", []string{"api", "operator/build", "operator/envoy", "operator/pki", "operator/rollout", "operator/mesh", "operator/etcd", "operator/backup"}, nil,
 		"a function for each concern; controllers call them, they call no controller"},
-	{"node", []string{"api/series", "api/scan", "api/shardmap"}, []string{module + "node/rpc", module + "node/service", module + "node/agent", "google.golang.org/grpc", "go.etcd.io/etcd"},
+	{"node", []string{"api/series", "api/scan", "api/shardmap", "api/tenancy"}, []string{module + "node/rpc", module + "node/service", module + "node/agent", "google.golang.org/grpc", "go.etcd.io/etcd"},
 		"a node sees its peers, routers and the placement store through interfaces"},
 	{"node/rpc", []string{"api/series", "api/scan", "api/wire", "api/handshake", "api/transport", "proto"}, []string{"go.etcd.io"}, "the node service sees a node through its interface"},
 	{"node/service", []string{"api/series", "api/scan", "api/shardmap", "api/wire", "api/handshake", "proto", "node"}, []string{"google.golang.org/grpc", "go.etcd.io/etcd"},
