@@ -50,10 +50,11 @@ type rollupReader struct {
 func (r *seriesReader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rollupPlan, emit func([]int64, []float64) error, emitRollups func([]segment.Rollup) error) error {
 	fromMs, toMs = max(fromMs, scan.TimeMsMin), min(toMs, scan.TimeMsMax)
 	s := r.engine.shards[ref.Shard]
-	if cut := s.cutMs.Load(); cut > fromMs {
-		fromMs = cut
+	cut, err := s.cutOf(uint32(ref.ID))
+	if err != nil {
+		return err
 	}
-	if fromMs > toMs {
+	if fromMs = max(fromMs, cut); fromMs > toMs {
 		return nil
 	}
 	if plan.widthMs == 0 || !r.rollupsLikely(ref.Shard, fromMs, toMs, plan.sums) {
@@ -63,7 +64,7 @@ func (r *seriesReader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rol
 	if err := r.readOverlay(s, uint32(ref.ID), stones, span{fromMs, toMs}); err != nil {
 		return err
 	}
-	err := r.engine.lacks(r.version, ref.Shard, span{fromMs, toMs})
+	err = r.engine.lacks(r.version, ref.Shard, span{fromMs, toMs})
 	if err == nil {
 		err = r.findClean(ref, stones, span{fromMs, toMs}, plan)
 	}

@@ -94,7 +94,12 @@ func (l *rollupLab) compact(days int64) {
 
 func (l *rollupLab) step() {
 	id := l.rng.IntN(2)
-	switch l.rng.IntN(6) {
+	switch l.rng.IntN(7) {
+	case 6: // in the middle of an hour, or where one begins
+		cutMs := rollupStartMs + l.rng.Int64N(2*segment.DayMs)
+		cutMs -= l.rng.Int64N(2) * (cutMs % segment.HourMs)
+		cuts := RuleCuts{Rules: []RuleCut{{Database: "^default$", Metric: "^cpu", CutMs: cutMs}}, OtherMs: NoCut}
+		l.apply(EntryRuleCuts, RuleCutsBody(&cuts))
 	case 0:
 		l.settle()
 	case 1: // late samples
