@@ -29,6 +29,7 @@ func (s *frontSettings) newQueries(b *backend, logger *slog.Logger, registry *re
 			SeriesMax: int64(s.querySeriesMax), SamplesMax: int64(s.querySamplesMax), BytesMax: int64(s.queryMemory), Timeout: time.Duration(s.queryTimeout),
 		},
 		RunningAllMax: int(s.queryRunningMax), BytesAllMax: int64(s.queryMemoryAll), SlowerThan: time.Duration(s.querySlow),
+		LimitsOf: b.access.queryLimits, Ended: b.access.queried,
 		Logger: logger, Registerer: registry,
 	})
 	q.source = q.ledger.Source(b.source)
