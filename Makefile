@@ -54,8 +54,7 @@ images: ## write OCI images of the product for amd64 and arm64 to bin/images, wi
 	$(GO) -C hack/images run . product -out ../../bin/images -prefix '$(IMAGE_PREFIX)'
 
 .PHONY: e2e
-e2e: ## start a real Kubernetes on this machine (root, Debian), run the end-to-end tests on it, leave nothing
-	hack/scripts/prepare.sh kubernetes
+e2e: ## all end-to-end tests, on a real Kubernetes on this machine (root, Debian); `make test` runs most of them
 	hack/kubernetes/e2e.sh
 
 .PHONY: lab-up

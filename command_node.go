@@ -262,7 +262,7 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, logger *slog.Logger
 	front := &frontSettings{operationSettings: s.operationSettings}
 	const headerTimeout = 10 * time.Second
 	server := &http.Server{
-		Handler: front.newMux(http.NotFoundHandler(), registry, ready, m.node), ReadHeaderTimeout: headerTimeout, TLSConfig: secure.config,
+		Handler: front.newMux(nodeRoot(), registry, ready, m.node), ReadHeaderTimeout: headerTimeout, TLSConfig: secure.config,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
 	logger.Info("listening", "port", "http", "address", listener.Addr().String())
@@ -280,4 +280,13 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, logger *slog.Logger
 	case err := <-failed:
 		return err
 	}
+}
+
+// nodeRoot tells at / where to go.
+func nodeRoot() http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "TickMesh "+programVersion+", a node: /metrics and /readyz tell how it is; routers take points, answer queries and have a page.")
+	})
+	return m
 }

@@ -33,6 +33,7 @@ func (s *routerSettings) define(f *pflag.FlagSet) {
 	group(f, headingCluster, "initial-nodes", "replace-after")
 	s.writeLimitSettings.define(f)
 	s.queryLimitSettings.define(f)
+	s.accessSettings.define(f)
 	s.clientTLSSettings.define(f)
 	s.peerTLSSettings.define(f)
 	s.operationSettings.define(f)
@@ -56,7 +57,7 @@ func newRouterCommand() *cobra.Command {
   tickmesh router --etcd-endpoints 127.0.0.1:2379 --replication 2 --initial-nodes 3`,
 		Args: cobra.NoArgs,
 	}
-	headings := []string{headingListeners, headingCluster, headingWriteLimits, headingQueryLimits, headingTLS, headingOperation}
+	headings := []string{headingListeners, headingCluster, headingWriteLimits, headingQueryLimits, headingAccess, headingTLS, headingOperation}
 	runWith(cmd, s, headings, func(ctx context.Context, logger *slog.Logger, stdout io.Writer) error {
 		return runRouter(ctx, s, logger, stdout)
 	})

@@ -20,6 +20,7 @@ type frontSettings struct {
 	listenerSettings
 	writeLimitSettings
 	queryLimitSettings
+	accessSettings
 	clientTLSSettings
 	operationSettings
 }
@@ -28,6 +29,7 @@ func (s *frontSettings) validate(v *validation) {
 	s.operationSettings.validate(v)
 	s.clientTLSSettings.validate(v)
 	s.writeLimitSettings.validate(v)
+	s.accessSettings.validate(v, s.udpAddr)
 	v.addresses(s.listeners())
 }
 
@@ -52,6 +54,7 @@ func (s *standaloneSettings) define(f *pflag.FlagSet) {
 	s.seriesLimitSettings.define(f)
 	s.writeLimitSettings.define(f)
 	s.queryLimitSettings.define(f)
+	s.accessSettings.define(f)
 	s.clientTLSSettings.define(f)
 	s.operationSettings.define(f)
 }

@@ -28,6 +28,8 @@ type backend struct {
 	relaxed    func(scan.Relaxation) (scan.Source, func() []uint16) // nil: source answers these reads, too
 	shards     int
 
+	access *frontAccess // set by serve; nil: nothing is said of callers and databases
+
 	cluster     api.Cluster
 	clusterName string
 	settler     settler      // nil: there is nothing to settle
@@ -43,14 +45,26 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	if err != nil {
 		return err
 	}
+	who, err := s.openAccess(ctx, registry, logger)
+	if err != nil {
+		return err
+	}
+	defer who.close()
+	b.access = who
 	queries := s.newQueries(b, logger, registry)
-	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(queries.handler(), registry, ready, b.settler))
-	ingestOptions.TLS = secure.config
+	answers, err := queries.handler()
+	if err != nil {
+		return err
+	}
+	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(answers, registry, ready, b.settler))
+	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.config, who.authority, who.meter
 	server, err := ingest.New(ingestOptions)
 	if err != nil {
 		return err
 	}
-	clients, err := api.New(s.apiOptions(b, queries, logger, registry))
+	apiOptions := s.apiOptions(b, queries, logger, registry)
+	apiOptions.Authority, apiOptions.Meter = who.authority, who.meter
+	clients, err := api.New(apiOptions)
 	if err != nil {
 		return err
 	}
@@ -62,6 +76,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	if err := server.Start(); err != nil {
 		return s.listenError(err)
 	}
+	who.countSeries(ctx, b.source)
 	ready.set(true)
 	health.serve(logger)
 	s.greet(stdout, b.about, server.Addresses(), health, secure.config != nil)
@@ -125,7 +140,8 @@ func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry 
 		HTTPAddress: string(s.httpAddr), PutAddress: string(s.putAddr), LineAddress: string(s.lineAddr), UDPAddress: string(s.udpAddr),
 		Writer: b.writer, Resolver: b.resolver, Shards: b.shards, Generation: b.generation, Databases: b.source.Databases, Other: other,
 		Logger: logger, Registerer: registry, Build: build(),
-		UDP: ingest.UDPOptions{Format: format},
+		UDP:         ingest.UDPOptions{Format: format, Database: s.udpDatabase, User: s.udpUser},
+		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase,
 		Limits: ingest.Limits{
 			Line:         parse.Limits{LineBytesMax: int(s.lineBytesMax), TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax)},
 			BodyBytesMax: int(s.bodyBytesMax), BodyBytesDecodedMax: int(s.bodyDecodedMax),

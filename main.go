@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -12,9 +13,12 @@ import (
 	_ "time/tzdata" // small images have no time zones, which queries may name
 
 	"github.com/spf13/cobra"
+
+	"github.com/tickmesh/tickmesh/api/transport"
 )
 
 func main() {
+	net.DefaultResolver = transport.NewResolver() // for all that resolves names, before it begins
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := newRootCommand().ExecuteContext(ctx); err != nil {

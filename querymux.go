@@ -9,6 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 	"github.com/tickmesh/tickmesh/router/query/opentsdb"
 	"github.com/tickmesh/tickmesh/router/query/promql"
+	"github.com/tickmesh/tickmesh/router/ui"
 )
 
 // queries are the query languages of a front. They share one ledger, and read through it.
@@ -28,6 +29,7 @@ func (s *frontSettings) newQueries(b *backend, logger *slog.Logger, registry *re
 			SeriesMax: int64(s.querySeriesMax), SamplesMax: int64(s.querySamplesMax), BytesMax: int64(s.queryMemory), Timeout: time.Duration(s.queryTimeout),
 		},
 		RunningAllMax: int(s.queryRunningMax), BytesAllMax: int64(s.queryMemoryAll), SlowerThan: time.Duration(s.querySlow),
+		LimitsOf: b.access.queryLimits, Ended: b.access.queried,
 		Logger: logger, Registerer: registry,
 	})
 	q.source = q.ledger.Source(b.source)
@@ -44,11 +46,17 @@ func (q *queries) relaxed(o scan.Relaxation) (source scan.Source, missing func()
 }
 
 // handler routes each dialect's paths to it. What nobody knows is answered in OpenTSDB's shape.
-func (q *queries) handler() http.Handler {
+func (q *queries) handler() (http.Handler, error) {
+	page, err := ui.New(q.pageOptions())
+	if err != nil {
+		return nil, err
+	}
 	m := http.NewServeMux()
+	m.Handle("GET /{$}", page)
+	m.Handle("/ui/", page)
 	m.Handle("/", opentsdb.New(q.opentsdbOptions()))
 	m.Handle("/api/v1/", promql.New(q.promqlOptions()))
-	return m
+	return m, nil
 }
 
 func (q *queries) opentsdbOptions() opentsdb.Options {
@@ -68,5 +76,15 @@ func (q *queries) promqlOptions() promql.Options {
 		Source: q.source, Ledger: q.ledger, Deleter: q.backend.deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
 		Build:       promql.Build{Revision: b.Revision, BuildDate: b.Date},
 		CORSOrigins: q.settings.corsOrigins,
+	}
+}
+
+// pageOptions are those of the page. Others than browsers get a line of text at its place.
+func (q *queries) pageOptions() ui.Options {
+	return ui.Options{
+		Source: q.backend.source, Status: q.backend.cluster.Status, Ledger: q.ledger, Gatherer: q.registry,
+		Version: programVersion, Dialects: []string{"promql", "opentsdb"}, Logger: q.logger,
+		Greeting: "TickMesh " + programVersion + ": /write, /api/put and /api/v1/write take points, /api/query and /api/v1/query answer, " +
+			"/metrics and /readyz tell how it is. Browsers get a page here.",
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // mux routes what is not a write.
@@ -18,30 +20,40 @@ type mux = http.ServeMux
 func (s *frontSettings) newMux(queries http.Handler, r *registry, ready *readiness, settler settler) *mux {
 	m := http.NewServeMux()
 	m.Handle("/api/", queries)
+	// With authentication on, nobody gets here who is not known; see router/auth.
 	m.Handle("GET /metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{Registry: r}))
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	m.HandleFunc("GET /readyz", ready.serve)
-	m.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, "TickMesh "+programVersion+": /write, /api/put and /api/v1/write take points, /api/query answers, /metrics and /readyz tell how it is.")
-	})
 	if s.admin && settler != nil {
-		m.HandleFunc("POST /admin/settle", func(w http.ResponseWriter, r *http.Request) {
+		m.HandleFunc("POST /admin/settle", onlyAdmins(func(w http.ResponseWriter, r *http.Request) {
 			if err := settler.Settle(r.Context()); err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
 				return
 			}
 			fmt.Fprintln(w, "settled")
-		})
+		}))
 	}
 	if s.pprof {
-		m.HandleFunc("/debug/pprof/", pprof.Index)
-		m.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-		m.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		m.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		m.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		for path, handler := range map[string]http.HandlerFunc{
+			"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline, "/debug/pprof/profile": pprof.Profile,
+			"/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
+		} {
+			m.HandleFunc(path, onlyAdmins(handler))
+		}
 	}
 	m.Handle("/", queries) // answers 404 in OpenTSDB's shape
 	return m
+}
+
+// onlyAdmins lets those call a handler who may change the whole.
+func onlyAdmins(handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := access.Check(r.Context(), access.Everything, access.Admin); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		handler(w, r)
+	}
 }
 
 // settler brings its data into the form that is smallest and fastest to read.

@@ -28,7 +28,7 @@ func newStandaloneCommand() *cobra.Command {
   TICKMESH_HTTP_ADDR=:8080 tickmesh standalone --config /etc/tickmesh.yaml`,
 		Args: cobra.NoArgs,
 	}
-	headings := []string{headingListeners, headingStorage, headingWriteLimits, headingQueryLimits, headingTLS, headingOperation}
+	headings := []string{headingListeners, headingStorage, headingWriteLimits, headingQueryLimits, headingAccess, headingTLS, headingOperation}
 	runWith(cmd, s, headings, func(ctx context.Context, logger *slog.Logger, stdout io.Writer) error {
 		return runStandalone(ctx, s, logger, stdout)
 	})

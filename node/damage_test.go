@@ -99,7 +99,7 @@ func filled(t *testing.T, seed uint64) (*vfs.MemFS, model) {
 	// The log's last records cannot be told from those that a power cut has torn: let
 	// them be ones that say nothing.
 	for range 2 {
-		if err := n.cut(context.Background(), scan.TimeMsMin); err != nil {
+		if err := n.cut(context.Background(), &retentionPlan{wholeMs: scan.TimeMsMin}); err != nil {
 			t.Fatal(err)
 		}
 	}

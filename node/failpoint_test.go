@@ -77,7 +77,7 @@ func failAt(t *testing.T, name, action string, seed uint64) (hits int64) {
 // expire runs the retention, once with nothing to drop and once with all.
 func expire(r *run) {
 	for _, cutMs := range []int64{r.now - 80*24*3600_000, r.now + 40*24*3600_000} {
-		err := r.node.cut(r.ctx(), cutMs)
+		err := r.node.cut(r.ctx(), &retentionPlan{wholeMs: cutMs})
 		r.oracle.cut(cutMs, err)
 		if err != nil {
 			r.errs = append(r.errs, err)

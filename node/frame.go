@@ -199,16 +199,3 @@ func (n *Node) propose(ctx context.Context, w *write) error {
 	}
 	return w.firstError()
 }
-
-// cut proposes a retention cut for all shards that this node leads and that have none, or
-// an earlier one.
-func (n *Node) cut(ctx context.Context, cutMs int64) error {
-	w := newWrite(series.BatchID{}, n.Shards())
-	body := storage.RetentionBody(cutMs)
-	for shard := range n.Shards() {
-		if n.loop.groups[shard].leads.Load() && n.ShardCut(uint16(shard)) < cutMs {
-			w.add(storage.EntryRetention, uint16(shard), body)
-		}
-	}
-	return n.propose(ctx, w)
-}

@@ -18,7 +18,7 @@ import (
 //     is written under an id of its own. While the limit stands a repetition leaves out
 //     the same and is skipped. Once there is room the part is another write.
 func (n *Node) admitKeyed(part *series.Part, index int, id series.BatchID, a *admission) (batch []byte, of series.BatchID, err error) {
-	if n.limiter.unlimited() {
+	if n.unlimited() {
 		return part.Batch, id, nil
 	}
 	var r series.BatchReader
@@ -27,7 +27,10 @@ func (n *Node) admitKeyed(part *series.Part, index int, id series.BatchID, a *ad
 	if err != nil || len(unknown) == 0 {
 		return part.Batch, id, err
 	}
-	err = n.limiter.admitAll(int64(len(unknown)), n.SeriesCount)
+	err = n.databases.admitAll(keys, unknown)
+	if err == nil {
+		err = n.limiter.admitAll(int64(len(unknown)), n.SeriesCount)
+	}
 	switch {
 	case err == nil:
 		a.admitted += int64(len(unknown))

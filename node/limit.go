@@ -108,10 +108,13 @@ type admission struct {
 	refused  []series.Refusal
 }
 
+// unlimited says whether anybody may make any series.
+func (n *Node) unlimited() bool { return n.limiter.unlimited() && n.rules() == nil }
+
 // admit checks the definitions of a part against the limits. Where some are refused
 // it gives a batch without their points.
 func (n *Node) admit(part *series.Part, index int, a *admission) (batch []byte, err error) {
-	if n.limiter.unlimited() {
+	if n.unlimited() {
 		return part.Batch, nil
 	}
 	var r series.BatchReader
@@ -122,7 +125,11 @@ func (n *Node) admit(part *series.Part, index int, a *admission) (batch []byte, 
 	}
 	out := map[int]bool{}
 	for _, definition := range unknown {
-		if err := n.limiter.admit(n.SeriesCount); err != nil {
+		err := n.databases.admit(keys[definition], 1)
+		if err == nil {
+			err = n.limiter.admit(n.SeriesCount)
+		}
+		if err != nil {
 			a.refused = append(a.refused, series.Refusal{Part: index, Definition: definition, Err: err})
 			out[definition] = true
 		} else {

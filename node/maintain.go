@@ -2,13 +2,9 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
 const (
@@ -73,7 +69,7 @@ func (n *Node) pageTasks() []task {
 func (n *Node) segmentTasks() []task {
 	return []task{
 		{name: "retention", due: func(now, last time.Time) bool {
-			return n.options.Retention > 0 && now.Sub(last) >= min(retentionInterval, n.options.FlushInterval)
+			return (n.options.Retention > 0 || n.rules().SaysRetention()) && now.Sub(last) >= min(retentionInterval, n.options.FlushInterval)
 		}, run: n.retain},
 		{name: "compaction", due: n.flushed.compactionDue, run: n.compact},
 	}
@@ -202,36 +198,6 @@ func (n *Node) Settle(ctx context.Context) error {
 		return err
 	}
 	return n.compact(ctx)
-}
-
-func (n *Node) retain(ctx context.Context) error {
-	now := n.options.Clock()
-	cutMs := retentionCut(now, n.options.Retention)
-	untrusted := n.clocks.trust(now) // found out in any case: it is told to people
-	if cutMs <= n.RetentionCut() || untrusted != nil {
-		return n.Engine.Retain()
-	}
-	err := n.cut(ctx, cutMs)
-	if err == nil {
-		return n.Engine.Retain()
-	}
-	if errors.Is(err, series.ErrReadOnly) {
-		// A full disk takes no entry, but what is too old must go to make room.
-		return errors.Join(err, n.DropBefore(cutMs))
-	}
-	return err
-}
-
-// retentionUnit is what cuts are rounded down to: the narrowest partition.
-const retentionUnit = 2 * segment.HourMs
-
-func retentionCut(now time.Time, retention time.Duration) int64 {
-	cutMs := now.Add(-retention).UnixMilli()
-	rest := cutMs % retentionUnit
-	if rest < 0 {
-		rest += retentionUnit
-	}
-	return cutMs - rest
 }
 
 func (n *Node) compact(ctx context.Context) error {

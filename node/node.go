@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/api/tenancy"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
@@ -25,6 +26,9 @@ type Options struct {
 	Sync      SyncMode
 	Retention time.Duration // 0: for ever
 	Limits    Limits
+	// Rules gives the rules of databases as they are now: retention and limits of series.
+	// Nil: there are none.
+	Rules func() *tenancy.Rules
 
 	// How often, and by how much, the engine is maintained; 0: the default.
 	CheckpointBytes    int64         // of the log between checkpoints
@@ -98,10 +102,12 @@ type Node struct {
 	log     *wal.Log
 	loop    *loop
 	limiter *limiter
-	logger  *slog.Logger
-	fetcher fetcher
-	janitor janitor
-	leaver  leaver
+	// databases bounds the series of each.
+	databases *databaseLimiter
+	logger    *slog.Logger
+	fetcher   fetcher
+	janitor   janitor
+	leaver    leaver
 
 	reading  reading
 	repairer repairer
@@ -205,6 +211,7 @@ func (n *Node) open() (err error) {
 	}
 	n.checkpoints.begin(wal.Position(n.Engine.LogPosition()), n.AppliedIndexes(), 0)
 	n.limiter = newLimiter(o.Limits, o.Clock)
+	n.databases = &databaseLimiter{rules: n.rules, clock: o.Clock, count: n.countLed, share: n.ledShare, counts: map[string]*databaseCount{}}
 	n.janitor.wants = make(chan uint16, n.Shards())
 	recovered, err := n.recover()
 	if err != nil {

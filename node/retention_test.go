@@ -90,7 +90,7 @@ func TestRetentionAgreesWithModel(t *testing.T) {
 				switch rng.IntN(8) {
 				case 0, 1:
 					cutMs = retentionCut(clock.now(), retention)
-					if err := n.cut(context.Background(), cutMs); err != nil {
+					if err := n.cut(context.Background(), &retentionPlan{wholeMs: cutMs}); err != nil {
 						t.Fatal(err)
 					}
 					if err := n.Retain(); err != nil {
@@ -204,7 +204,7 @@ func TestForgottenAfterRestart(t *testing.T) {
 	put(t, n, key, clock.ms.Add(dayMs), 2)
 	n = reopen(t, n, o)
 	defer func() { _ = n.Close() }()
-	if err := n.cut(context.Background(), clock.ms.Load()); err != nil {
+	if err := n.cut(context.Background(), &retentionPlan{wholeMs: clock.ms.Load()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Retain(); err != nil {
@@ -220,7 +220,7 @@ func TestForgottenAfterRestart(t *testing.T) {
 func TestSamplesBeyondRetentionDefineNothing(t *testing.T) {
 	fs := vfs.NewMemFS()
 	n := mustOpen(t, testOptions(fs, SyncOff))
-	if err := n.cut(context.Background(), 1_700_000_000_000); err != nil {
+	if err := n.cut(context.Background(), &retentionPlan{wholeMs: 1_700_000_000_000}); err != nil {
 		t.Fatal(err)
 	}
 	m := model{}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/operator/build"
 	"github.com/tickmesh/tickmesh/operator/controller"
 	"github.com/tickmesh/tickmesh/operator/etcd"
@@ -33,6 +35,7 @@ import (
 )
 
 func main() {
+	net.DefaultResolver = transport.NewResolver() // for all that resolves names, before it begins
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := newCommand(os.Stderr).ExecuteContext(ctx); err != nil {

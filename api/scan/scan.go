@@ -73,6 +73,10 @@ const (
 // (any payload) are left out of every aggregate, the count included, and a
 // window that holds nothing else is not visited, but with AggregateDigest. Only samples in the request's
 // range count, so its ends may cut a window.
+//
+// The sum of a window has the same bits wherever and however its samples are stored: those
+// of each hour of UTC are added to 0 in order of time, the sums of the hours of each day
+// in the same way, and then those of the days.
 type Windows struct {
 	OriginMs   int64
 	WidthMs    int64

@@ -174,3 +174,16 @@ func (k Key) String() string {
 	b.WriteByte('}')
 	return b.String()
 }
+
+// Head gives the database and the metric of the key, which point into it, and the length
+// of what they take of it. Not ok: the key is cut short.
+func (k Key) Head() (database, metric []byte, length int, ok bool) {
+	rest := []byte(k)
+	if database, rest, ok = cutPart(rest); !ok {
+		return nil, nil, 0, false
+	}
+	if metric, rest, ok = cutPart(rest); !ok {
+		return nil, nil, 0, false
+	}
+	return database, metric, len(k) - len(rest), true
+}

@@ -125,7 +125,7 @@ func (r *Rules) readRetention(v rulefile.Value) error {
 }
 
 func readRetentionRule(v rulefile.Value) (retentionRule, error) {
-	rule := retentionRule{database: pattern{glob: "*"}, metric: pattern{glob: "*"}}
+	rule := retentionRule{database: everything(), metric: everything()}
 	into := func(p *pattern) func(rulefile.Value) error {
 		return func(v rulefile.Value) error {
 			text, err := v.Text()

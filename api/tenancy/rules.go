@@ -73,6 +73,36 @@ func (r *Rules) RetentionOf(database, metric string) time.Duration {
 	return r.defaults.retention
 }
 
+// RetentionRule says how long the samples of series are kept whose database and metric match.
+type RetentionRule struct {
+	// Database and Metric are expressions (RE2), anchored at both ends. For Database the
+	// default database is called "default".
+	Database, Metric string
+	Retention        time.Duration // Unlimited: for ever
+}
+
+// RetentionRules gives all that the rules say of retention as one list, of which the first
+// rule that matches a series holds: rules of metrics, then databases, then the default of
+// all, if there is one. What none matches is left to the node's --retention.
+func (r *Rules) RetentionRules() []RetentionRule {
+	if !r.SaysRetention() {
+		return nil
+	}
+	var list []RetentionRule
+	for _, rule := range r.retention {
+		list = append(list, RetentionRule{Database: rule.database.expression.String(), Metric: rule.metric.expression.String(), Retention: rule.retention})
+	}
+	for _, name := range r.Databases() {
+		if own := r.databases[name].retention; own != 0 {
+			list = append(list, RetentionRule{Database: exactly(display(name)).expression.String(), Metric: everything().expression.String(), Retention: own})
+		}
+	}
+	if all := r.defaults.retention; all != 0 {
+		list = append(list, RetentionRule{Database: everything().expression.String(), Metric: everything().expression.String(), Retention: all})
+	}
+	return list
+}
+
 // HasMetricRules says whether the retention of some metric of a database may differ from
 // that of the others, so that RetentionOf has to be asked for each.
 func (r *Rules) HasMetricRules(database string) bool {

@@ -147,6 +147,43 @@ func TestReadmeExamples(t *testing.T) {
 	}
 }
 
+// The list of retention rules, of which the first that matches holds, says what RetentionOf
+// says.
+func TestRetentionRules(t *testing.T) {
+	rules, err := Parse("rules.yaml", []byte(`
+defaults: {retention: 90d}
+databases:
+  default: {retention: 30d}
+  short: {retention: 2h}
+  unsaid: {series-max: 5}
+retention-rules:
+  - {database: "s*", metric: cpu.*, retention: 1d}
+  - {metric: "/(mem|disk)\\..*/", retention: 0}
+  - {database: default, metric: "?", retention: 3h}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := rules.RetentionRules()
+	for _, database := range []string{"", "short", "s", "unsaid", "other"} {
+		for _, metric := range []string{"", "c", "cpu.user", "cpu", "mem.free", "disk.", "é", "xmem.free"} {
+			want, got := rules.RetentionOf(database, metric), time.Duration(0)
+			for _, rule := range list {
+				if regexp.MustCompile(rule.Database).MatchString(display(database)) && regexp.MustCompile(rule.Metric).MatchString(metric) {
+					got = rule.Retention
+					break
+				}
+			}
+			if got != want || want == 0 {
+				t.Errorf("%q %q: %v, want %v", database, metric, got, want)
+			}
+		}
+	}
+	if (*Rules)(nil).RetentionRules() != nil {
+		t.Error("no rules say something")
+	}
+}
+
 // A file is followed; a bad text changes nothing.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "databases.yaml")
@@ -170,6 +207,17 @@ func TestFile(t *testing.T) {
 	}
 }
 
+func globMatches(t interface{ Fatal(...any) }, glob, name string) bool {
+	if glob == "" {
+		return name == ""
+	}
+	p, err := parsePattern(glob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.matches(name)
+}
+
 // slowGlob is the definition of a glob.
 func slowGlob(glob, name string) bool {
 	switch {
@@ -187,7 +235,7 @@ func TestGlob(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		glob := rapid.StringMatching(`[ab*?]{0,8}`).Draw(t, "glob")
 		name := rapid.StringMatching(`[ab]{0,10}`).Draw(t, "name")
-		if got, want := matchGlob(glob, name), slowGlob(glob, name); got != want {
+		if got, want := globMatches(t, glob, name), slowGlob(glob, name); got != want {
 			t.Fatalf("%q %q: %v", glob, name, got)
 		}
 	})
@@ -195,7 +243,7 @@ func TestGlob(t *testing.T) {
 
 // A glob that would take a naive matcher for ever takes no time.
 func TestGlobOfManyStars(t *testing.T) {
-	if matchGlob(strings.Repeat("*a", 400)+"b", strings.Repeat("a", 4000)) {
+	if globMatches(t, strings.Repeat("*a", 400)+"b", strings.Repeat("a", 4000)) {
 		t.Error("it matches")
 	}
 }

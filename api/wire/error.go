@@ -20,6 +20,10 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrRefused: the cluster is not in a state in which this may be done.
 	ErrRefused = errors.New("refused")
+	// ErrUnauthenticated: nobody knows the caller's credentials, or there were none.
+	ErrUnauthenticated = errors.New("not authenticated")
+	// ErrDenied: the caller is known and has not the right.
+	ErrDenied = errors.New("permission denied")
 	// ErrInternal: a fault of the server; also all errors without a kind.
 	ErrInternal = errors.New("internal error")
 	// ErrVersion: the two sides speak versions that do not go together.
@@ -132,6 +136,8 @@ func kinds() []kindOf {
 		{series.ErrUnavailable, tickmeshv1.ErrorKind_ERROR_KIND_UNAVAILABLE},
 		{ErrInvalid, tickmeshv1.ErrorKind_ERROR_KIND_INVALID},
 		{ErrNotFound, tickmeshv1.ErrorKind_ERROR_KIND_NOT_FOUND},
+		{ErrUnauthenticated, tickmeshv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED},
+		{ErrDenied, tickmeshv1.ErrorKind_ERROR_KIND_DENIED},
 		{ErrVersion, tickmeshv1.ErrorKind_ERROR_KIND_VERSION},
 		{ErrWrongCluster, tickmeshv1.ErrorKind_ERROR_KIND_WRONG_CLUSTER},
 		{ErrWrongNode, tickmeshv1.ErrorKind_ERROR_KIND_WRONG_NODE},

@@ -34,7 +34,9 @@ func Code(kind tickmeshv1.ErrorKind) codes.Code {
 		return codes.NotFound
 	case tickmeshv1.ErrorKind_ERROR_KIND_VERSION:
 		return codes.Unimplemented
-	case tickmeshv1.ErrorKind_ERROR_KIND_WRONG_CLUSTER, tickmeshv1.ErrorKind_ERROR_KIND_WRONG_NODE,
+	case tickmeshv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED:
+		return codes.Unauthenticated
+	case tickmeshv1.ErrorKind_ERROR_KIND_DENIED, tickmeshv1.ErrorKind_ERROR_KIND_WRONG_CLUSTER, tickmeshv1.ErrorKind_ERROR_KIND_WRONG_NODE,
 		tickmeshv1.ErrorKind_ERROR_KIND_RETIRED, tickmeshv1.ErrorKind_ERROR_KIND_TWIN:
 		return codes.PermissionDenied
 	default:
@@ -59,7 +61,11 @@ func kindOfCode(code codes.Code) tickmeshv1.ErrorKind {
 		return tickmeshv1.ErrorKind_ERROR_KIND_NOT_FOUND
 	case codes.Unimplemented:
 		return tickmeshv1.ErrorKind_ERROR_KIND_VERSION
-	case codes.FailedPrecondition, codes.PermissionDenied, codes.Unauthenticated, codes.AlreadyExists, codes.Aborted:
+	case codes.Unauthenticated:
+		return tickmeshv1.ErrorKind_ERROR_KIND_UNAUTHENTICATED
+	case codes.PermissionDenied:
+		return tickmeshv1.ErrorKind_ERROR_KIND_DENIED
+	case codes.FailedPrecondition, codes.AlreadyExists, codes.Aborted:
 		return tickmeshv1.ErrorKind_ERROR_KIND_REFUSED
 	default:
 		return tickmeshv1.ErrorKind_ERROR_KIND_INTERNAL

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -49,14 +50,13 @@ func (s *stage) boardLoss() {
 		if spare, err = spareOf(old); err != nil {
 			return err
 		}
-		if err := s.rack.PowerOff(ctx, old); err != nil {
+		return errors.Join(s.rack.PowerOff(ctx, old), s.rack.WaitNodes(ctx, 2), s.condition(ctx, "Degraded", "True"))
+	})
+	s.phase("recipe replace-board: a new one takes its place", func(ctx context.Context) error {
+		if err := errors.Join(s.rack.PowerOn(ctx, spare), s.rack.WaitNodes(ctx, 3)); err != nil {
 			return err
 		}
-		_, err = s.rack.Kubectl(ctx, "delete", "node/"+old)
-		return errors.Join(err, s.condition(ctx, "Degraded", "True"))
-	})
-	s.phase("a new board takes its place", func(ctx context.Context) error {
-		if err := errors.Join(s.rack.PowerOn(ctx, spare), s.rack.WaitNodes(ctx, 3), s.settled(ctx, 3)); err != nil {
+		if err := s.recipeSettled(ctx, 3, "replace-board", anyMachine, old); err != nil {
 			return err
 		}
 		return s.isOn(ctx, node, spare)
@@ -101,18 +101,19 @@ func (s *stage) cutOff() {
 		return s.settled(ctx, 3)
 	})
 	s.phase("its cable is back: the old node is refused", func(ctx context.Context) error {
-		before, err := s.refusals(machine, node)
-		if err != nil {
-			return err
-		}
 		if err := s.rack.Mend(ctx, machine); err != nil {
 			return err
 		}
+		// Either it says so, or kubelet has ended it before anybody refused it, and has
+		// removed its log. What counts follows: all that is acknowledged is read back.
 		if err := lab.Wait(ctx, func() (bool, error) {
-			now, err := s.refusals(machine, node)
-			return err == nil && now > before, err
+			refused, there, err := s.refused(machine, node)
+			if refused || !there {
+				fmt.Printf("  the old %s was refused: %v; kubelet has ended it already: %v\n", node, refused, !there)
+			}
+			return err == nil && (refused || !there), err
 		}); err != nil {
-			return fmt.Errorf("the old %s does not say that it is refused: %w", node, err)
+			return fmt.Errorf("the old %s goes on, and does not say that it is refused: %w", node, err)
 		}
 		if err := s.settled(ctx, 3); err != nil {
 			return err
@@ -121,18 +122,22 @@ func (s *stage) cutOff() {
 	})
 }
 
-// refusals counts how often a node that runs on a machine says in its log that others
-// have refused it.
-func (s *stage) refusals(machine, node string) (count int, err error) {
+// refused says whether a node that runs on a machine has said in its log that others have
+// refused it, and whether it is there: kubelet removes logs with their pods.
+func (s *stage) refused(machine, node string) (refused, there bool, err error) {
 	logs, err := filepath.Glob(filepath.Join(s.rack.Folders.Run, machine, "log", "pods", namespace+"_"+node+"_*", "*", "*.log"))
 	for _, log := range logs {
 		text, err := os.ReadFile(log)
-		if err != nil {
-			return 0, err
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
-		count += strings.Count(string(text), wire.ErrRetired.Error())
+		if err != nil {
+			return refused, true, err
+		}
+		there = true
+		refused = refused || strings.Contains(string(text), wire.ErrRetired.Error())
 	}
-	return count, err
+	return refused, there, err
 }
 
 // isOn says whether a pod is on a machine, and no other.
@@ -167,17 +172,46 @@ func (s *stage) volumeLoss() {
 	})
 }
 
-// scaling scales out and in, changes its mind, and loses its operator while it does.
-func (s *stage) scaling() {
+// scaleOut adds two machines and two nodes.
+func (s *stage) scaleOut() {
 	s.phase("a fifth machine joins", func(ctx context.Context) error {
 		return errors.Join(s.rack.PowerOn(ctx, "node4"), s.rack.WaitNodes(ctx, 5))
 	})
-	s.phase("scaled from 3 to 5", func(ctx context.Context) error {
-		return errors.Join(s.scale(ctx, 5), s.settled(ctx, 5))
+	s.phase("recipe scale-out: from 3 to 5", func(ctx context.Context) error {
+		return s.recipeSettled(ctx, 5, "scale-out")
 	})
-	s.phase("scaled from 5 to 3", func(ctx context.Context) error {
-		return errors.Join(s.scale(ctx, 3), s.settled(ctx, 3))
+}
+
+// drain empties a node, and lets it take part again.
+func (s *stage) drain() {
+	s.phase("recipe drain: a node is empty", func(ctx context.Context) error {
+		return errors.Join(s.recipeSettled(ctx, 5, "drain"), s.shardsOn(ctx, "demo-node-1", false))
 	})
+	s.phase("recipe undrain: it has shards", func(ctx context.Context) error {
+		return errors.Join(s.recipeSettled(ctx, 5, "undrain"), s.shardsOn(ctx, "demo-node-1", true))
+	})
+}
+
+// shardsOn waits until a node has shards, or none.
+func (s *stage) shardsOn(ctx context.Context, node string, some bool) error {
+	return lab.Wait(ctx, func() (bool, error) {
+		shards, err := s.kubectl(ctx, "get", "tmc/demo", fmt.Sprintf(`--output=jsonpath={.status.nodeStatuses[?(@.name==%q)].shards}`, node))
+		if err == nil && (shards == "" || (shards != "0") != some) {
+			err = fmt.Errorf("%s has %q shards", node, shards)
+		}
+		return err == nil, err
+	})
+}
+
+// scaleIn takes the two nodes away.
+func (s *stage) scaleIn() {
+	s.phase("recipe scale-in: from 5 to 3", func(ctx context.Context) error {
+		return s.recipeSettled(ctx, 3, "scale-in")
+	})
+}
+
+// operatorLoss changes the mind about the size, and loses the operator in the middle.
+func (s *stage) operatorLoss() {
 	s.phase("3, 5, 4, 3, the operator ended in the middle of each", func(ctx context.Context) error {
 		for _, nodes := range []int{5, 4, 3} {
 			if err := s.scale(ctx, nodes); err != nil {

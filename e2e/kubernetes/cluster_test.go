@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,47 +21,80 @@ const (
 	release   = "tickmesh"
 )
 
+// scene is a part of TestCluster. Scenes follow each other on one cluster; each leaves it
+// whole.
+type scene struct {
+	name    string
+	play    func(*stage)
+	recipes []string // of OPERATING.md, that it types
+	long    bool     // left out with -short
+}
+
+func scenes() []scene {
+	return []scene{
+		{"install", (*stage).installFirst, []string{"install", "try", "look"}, false},
+		{"clients", (*stage).startLoad, nil, false},
+		{"pod loss", (*stage).podLoss, nil, false},
+		{"power loss", (*stage).powerLoss, nil, false},
+		{"board loss", (*stage).boardLoss, []string{"replace-board"}, false},
+		{"volume loss", (*stage).volumeLoss, nil, false},
+		{"scale out", (*stage).scaleOut, []string{"scale-out"}, false},
+		{"drain", (*stage).drain, []string{"drain", "undrain"}, true},
+		{"scale in", (*stage).scaleIn, []string{"scale-in"}, false},
+		{"operator loss", (*stage).operatorLoss, nil, true},
+		{"two under one name", (*stage).cutOff, nil, true},
+		{"upgrade", (*stage).upgrade, []string{"upgrade"}, false},
+		{"certificates", (*stage).certificates, []string{"rotate-certificates"}, false},
+		{"outside", (*stage).outside, []string{"load-balancer"}, false},
+		{"backup", (*stage).backup, []string{"backup-volume", "back-up", "back-up-to-s3", "back-up-incremental"}, false},
+		{"everything lost", (*stage).everythingLost, []string{"delete", "delete-volumes", "install", "restore", "restore-by-place", "try"}, false},
+	}
+}
+
 // A cluster that a person has installed lives through what happens to boards, under
 // writes of which none that was acknowledged may be lost.
 func TestCluster(t *testing.T) {
-	s := &stage{T: t, rack: needLab(t)}
+	s := newStage(t)
 	t.Cleanup(s.printTable)
-	s.phase("images loaded", func(ctx context.Context) error {
-		return errors.Join(
-			s.rack.LoadImage(ctx, filepath.Join(productImages(s.rack.Folders), "tickmesh.tar")),
-			s.rack.LoadImage(ctx, filepath.Join(productImages(s.rack.Folders), "tickmesh-operator.tar")),
-		)
-	})
+	s.phase("images copied to all machines", s.loadImages(productImages(s.rack.Folders)))
 	t.Cleanup(s.remove)
-	s.install()
-	s.try()
-	s.startLoad()
-	s.podLoss()
-	s.powerLoss()
-	s.boardLoss()
-	s.volumeLoss()
-	s.scaling()
-	s.cutOff()
-	s.upgrade()
-	s.certificates()
-	s.backup()
+	for _, scene := range scenes() {
+		if scene.long && testing.Short() {
+			continue
+		}
+		clear(s.typed)
+		scene.play(s)
+		if typed := slices.Sorted(maps.Keys(s.typed)); !slices.Equal(typed, slices.Sorted(slices.Values(scene.recipes))) {
+			t.Fatalf("scene %s typed the recipes %q, not %q", scene.name, typed, scene.recipes)
+		}
+	}
 }
 
-// install is what README says to type.
+// loadImages copies the product's images to all machines.
+func (s *stage) loadImages(folder string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return errors.Join(
+			s.rack.LoadImage(ctx, filepath.Join(folder, "tickmesh.tar")),
+			s.rack.LoadImage(ctx, filepath.Join(folder, "tickmesh-operator.tar")),
+		)
+	}
+}
+
+// installFirst is what README says to type, and what the chart says to type next.
+func (s *stage) installFirst() {
+	s.install()
+	s.try()
+	s.phase("recipe look", func(ctx context.Context) error { return s.recipe(ctx, "look") })
+}
+
 func (s *stage) install() {
-	s.phase("helm install, Available", func(ctx context.Context) error {
-		if err := s.helm(ctx, "install", release, s.chart(), "--create-namespace", "--values="+filepath.Join("testdata", "values.yaml")); err != nil {
-			return err
-		}
-		_, err := s.kubectl(ctx, "wait", "tmc/demo", "--for=condition=Available", "--timeout=5m")
-		return err
-	})
+	s.phase("recipe install: Available", func(ctx context.Context) error { return s.recipe(ctx, "install") })
 	s.phase("all 3 nodes, nothing moves", func(ctx context.Context) error { return s.settled(ctx, 3) })
 }
 
-// try is what the chart says to type next. It leaves a sample in a database of its own.
+// try leaves a sample in a database of its own.
 func (s *stage) try() {
-	s.phase("helm test", func(ctx context.Context) error { return s.helm(ctx, "test", release) })
+	s.phase("recipe try: a point goes in and out", func(ctx context.Context) error { return s.recipe(ctx, "try") })
 }
 
 // startLoad lets clients write from now on.
@@ -85,17 +120,24 @@ func (s *stage) podLoss() {
 	})
 }
 
-// remove removes what the test has made, and the machines that it has added.
+// remove removes what the test has made, and the machines that it has added, for the
+// tests after it. With -short nothing follows that would need it, and the lab ends.
 func (s *stage) remove() {
 	if s.Failed() {
 		s.logCluster()
+	}
+	if testing.Short() {
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), conditionTime)
 	defer cancel()
 	if err := s.forgetBackups(ctx); err != nil {
 		s.Error(err)
 	}
-	if err := s.helm(ctx, "uninstall", release, "--ignore-not-found", "--wait"); err != nil {
+	if _, err := s.kubectl(ctx, "delete", "tmc/demo", "--ignore-not-found"); err != nil {
+		s.Error(err)
+	}
+	if _, err := s.output(ctx, "helm", "uninstall", release, "--ignore-not-found"); err != nil {
 		s.Error(err)
 	}
 	if _, err := s.rack.Kubectl(ctx, "delete", "namespace/"+namespace, "--ignore-not-found"); err != nil {
@@ -140,18 +182,17 @@ func (s *stage) logCluster() {
 	}
 }
 
-func (s *stage) chart() string { return filepath.Join(s.rack.Folders.Checkout, "charts", "tickmesh") }
-
 func (s *stage) kubectl(ctx context.Context, args ...string) (string, error) {
 	return s.rack.Kubectl(ctx, append([]string{"--namespace=" + namespace}, args...)...)
 }
 
-func (s *stage) helm(ctx context.Context, args ...string) error {
-	output, err := s.rack.Command(ctx, "helm", append([]string{"--namespace=" + namespace}, args...)...).CombinedOutput()
+// output runs a program of the lab for the namespace of the cluster.
+func (s *stage) output(ctx context.Context, name string, args ...string) (string, error) {
+	output, err := s.rack.Command(ctx, name, append([]string{"--namespace=" + namespace}, args...)...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("helm %s: %w: %s", strings.Join(args, " "), err, output)
+		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, output)
 	}
-	return nil
+	return string(output), err
 }
 
 // settled waits until the cluster is as its resource asks for, with so many nodes.

@@ -32,6 +32,14 @@ func needLab(t *testing.T) *lab.Rack {
 	return rack
 }
 
+// skipShort skips a test of what the lab can, which the product's tests show, too.
+func skipShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("left out with -short: the scenes of TestCluster need the same of the lab")
+	}
+}
+
 // logState tells what the cluster looks like when a test fails.
 func logState(t *testing.T) {
 	t.Helper()
@@ -114,14 +122,18 @@ func postOnce(ctx context.Context, c *http.Client, url, body string) error {
 }
 
 // serversManifest is three standalone servers with a volume each: enough to prove of the
-// lab what the operator's clusters need of it.
+// lab what the operator's clusters need of it. IMAGE stands for the image under test.
 func serversManifest(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "servers.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
+	version, err := chartVersion(rack.Folders.Checkout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(text), "IMAGE", "tickmesh:"+version)
 }
 
 func serverURL(i int) string {
@@ -136,6 +148,7 @@ func sampleQuery(i int) string {
 // come back with their disks.
 func TestLab(t *testing.T) {
 	r := needLab(t)
+	skipShort(t)
 	c := client(r)
 	phase(t, "product's image loaded", func(ctx context.Context) error {
 		return r.LoadImage(ctx, filepath.Join(productImages(r.Folders), "tickmesh.tar"))
@@ -227,6 +240,7 @@ func testMachineLoss(t *testing.T, r *lab.Rack, hasSamples func(context.Context)
 // A board is replaced: a machine that was never there joins, and goes for good.
 func TestNewMachine(t *testing.T) {
 	r := needLab(t)
+	skipShort(t)
 	phase(t, "a new machine joins", func(ctx context.Context) error {
 		if err := r.PowerOn(ctx, "node6"); err != nil {
 			return err
@@ -248,7 +262,7 @@ func TestNewMachine(t *testing.T) {
 func TestPrograms(t *testing.T) {
 	r := needLab(t)
 	phase(t, "Envoy runs in a pod", func(ctx context.Context) error {
-		_, err := r.Kubectl(ctx, "run", "envoy", "--image=lab.local/envoy:1", "--image-pull-policy=Never", "--restart=Never", "--", "--version")
+		_, err := r.Kubectl(ctx, "run", "envoy", "--image="+lab.EnvoyImage, "--image-pull-policy=Never", "--restart=Never", "--", "--version")
 		if err != nil {
 			return err
 		}

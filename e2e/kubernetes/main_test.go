@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,9 +37,13 @@ func TestMain(m *testing.M) {
 		fail(err)
 	}
 	if os.Getenv(insideKey) == "" {
-		if err := lab.Possible(folders); err != nil {
-			skipReason = "this machine cannot run the lab: " + err.Error()
+		switch err := lab.Possible(folders); {
+		case errors.Is(err, lab.ErrMachine):
+			skipReason = err.Error()
+			fmt.Fprintln(os.Stderr, "e2e/kubernetes: SKIPPED, ALL OF IT:", skipReason)
 			os.Exit(m.Run())
+		case err != nil:
+			fail(err)
 		}
 		fail(start(folders)) // returns with an error only
 	}
@@ -66,14 +71,16 @@ func start(folders lab.Folders) error {
 	}
 	report("lab built", time.Since(begin))
 	begin = time.Now()
-	if err := buildProduct(ctx, folders, productImages(folders), firstTag); err != nil {
+	if err := buildProduct(ctx, folders, productImages(folders)); err != nil {
 		return err
 	}
-	next := filepath.Join(productImages(folders), nextFolder)
-	if err := buildProduct(ctx, folders, next, nextTag, "-programs", "tickmesh", "-version", nextVersion); err != nil {
+	if err := buildProduct(ctx, folders, nextImages(folders), "-version", nextVersion); err != nil {
 		return err
 	}
-	report("product's images built", time.Since(begin))
+	if err := buildPlugin(ctx, folders); err != nil {
+		return err
+	}
+	report("product's images and plugin built", time.Since(begin))
 	begin = time.Now()
 	up, err := lab.Up(ctx, folders, lab.Options{Machines: 3, CPUs: os.Getenv("TICKMESH_E2E_CPUS"), Report: report})
 	if err != nil {
@@ -86,27 +93,39 @@ func start(folders lab.Folders) error {
 	return up.Enter()
 }
 
-// Tags of the images under test: the one that is installed, and the one that an upgrade
-// brings. They differ in what version they say.
-const (
-	firstTag    = "e2e"
-	nextTag     = "e2e-next"
-	nextVersion = "0.1.1-e2e"
-	nextFolder  = "next" // of productImages
-)
+// nextVersion is what the release says that an upgrade brings; it is made of the same
+// sources.
+const nextVersion = "0.1.1-e2e"
 
-// productImages is where the archives of the images under test are.
+// productImages is where the archives of the images under test are; nextImages, those of
+// the next release.
 func productImages(folders lab.Folders) string {
 	return filepath.Join(filepath.Dir(folders.Images), "product")
 }
 
+func nextImages(folders lab.Folders) string { return filepath.Join(productImages(folders), "next") }
+
+// pluginFolder is where kubectl finds its plugin.
+func pluginFolder(folders lab.Folders) string { return filepath.Join(productImages(folders), "bin") }
+
 // buildProduct writes the product's images for this machine to dir, from the sources as
-// they are: lab.local/tickmesh:TAG and lab.local/tickmesh-operator:TAG. More are
-// further flags of hack/images.
-func buildProduct(ctx context.Context, folders lab.Folders, dir, tag string, more ...string) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(folders.Bin, "images"),
-		append([]string{"product", "-out", dir, "-tag", tag, "-architectures", architecture}, more...)...)
+// they are and under the names that `make images` gives them. More are further flags of
+// hack/images.
+func buildProduct(ctx context.Context, folders lab.Folders, dir string, more ...string) error {
+	return build(ctx, folders, filepath.Join(folders.Bin, "images"),
+		append([]string{"product", "-out", dir, "-prefix", "", "-architectures", architecture}, more...)...)
+}
+
+// buildPlugin compiles kubectl's plugin, in the way of the operator's image, with which it
+// shares most of its packages.
+func buildPlugin(ctx context.Context, folders lab.Folders) error {
+	return build(ctx, folders, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(pluginFolder(folders), "kubectl-tickmesh"), "./operator/plugin/kubectl-tickmesh")
+}
+
+func build(ctx context.Context, folders lab.Folders, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = folders.Checkout, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	return cmd.Run()
 }
 

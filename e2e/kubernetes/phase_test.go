@@ -17,6 +17,20 @@ type stage struct {
 	// writing says that clients write: each phase waits for them and reads all back.
 	writing bool
 	rows    []row
+	recipes map[string]string // scripts by name
+	release string            // folder that stands for a checkout of the release that is installed
+	typed   map[string]bool   // names of the recipes that the scene has typed
+}
+
+// newStage skips the test if there is no lab.
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	r := needLab(t)
+	scripts, err := readRecipes(r.Folders.Checkout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &stage{T: t, rack: r, recipes: scripts, release: r.Folders.Checkout, typed: map[string]bool{}}
 }
 
 // row is one phase.
@@ -38,6 +52,7 @@ func (s *stage) phase(name string, do func(ctx context.Context) error) {
 		logState(s.T)
 		s.Fatalf("%s: %s%v", name, what, err)
 	}
+	before := s.fronts(ctx)
 	if err := do(ctx); err != nil {
 		fail("", err)
 	}
@@ -59,6 +74,27 @@ func (s *stage) phase(name string, do func(ctx context.Context) error) {
 	}
 	s.rows = append(s.rows, this)
 	fmt.Println(this.String() + this.last)
+	if max(this.writePause.Duration, this.queryPause.Duration) > pauseNotable {
+		fmt.Printf("    clients' ways before: %s\n    and after: %s\n", before, s.fronts(s.Context()))
+	}
+}
+
+// pauseNotable is a time without an answer after which the way of clients is told: where
+// Envoy and the routers were.
+const pauseNotable = 10 * time.Second
+
+// fronts tells on which machines Envoy and the routers are, and whether they are ready;
+// nothing before clients write.
+func (s *stage) fronts(ctx context.Context) string {
+	if !s.writing {
+		return ""
+	}
+	text, err := s.kubectl(ctx, "get", "pods", "--selector=tickmesh.dev/cluster=demo,app.kubernetes.io/component in (envoy,router)",
+		`--output=jsonpath={range .items[*]}{.metadata.name} {.spec.nodeName} {.status.conditions[?(@.type=="Ready")].status}; {end}`)
+	if err != nil {
+		return err.Error()
+	}
+	return text
 }
 
 func (r row) String() string {

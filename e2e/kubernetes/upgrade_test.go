@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -21,23 +23,50 @@ import (
 	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
 )
 
-// upgrade gives the cluster another image. Nodes are restarted one at a time.
+// upgrade installs the next release: its images, and its chart, which asks for them.
+// Nodes are restarted one at a time.
 func (s *stage) upgrade() {
-	s.phase("the next image is loaded", func(ctx context.Context) error {
-		return s.rack.LoadImage(ctx, filepath.Join(productImages(s.rack.Folders), nextFolder, "tickmesh.tar"))
-	})
-	s.phase("helm upgrade: one node after the other", func(ctx context.Context) error {
+	s.phase("the next release's images are copied", s.loadImages(nextImages(s.rack.Folders)))
+	s.phase("recipe upgrade: one node after the other", func(ctx context.Context) (err error) {
+		if s.release, err = nextRelease(s.rack.Folders.Checkout, s.TempDir()); err != nil {
+			return err
+		}
 		w, err := s.watchNodes(ctx)
 		if err != nil {
 			return err
 		}
 		defer w.stop()
-		if err := s.helm(ctx, "upgrade", release, s.chart(), "--values="+filepath.Join("testdata", "values.yaml"), "--set=image.tag="+nextTag); err != nil {
-			return err
-		}
-		err = s.rack.WaitOutput(ctx, nextVersion, "--namespace="+namespace, "get", "tmc/demo", "--output=jsonpath={.status.version}")
-		return errors.Join(err, s.settled(ctx, 3), w.stop())
+		return errors.Join(s.recipeSettled(ctx, 3, "upgrade", anyVersion, nextVersion), w.stop())
 	})
+}
+
+var chartVersionLine = regexp.MustCompile(`(?m)^appVersion: "([^"]+)"$`)
+
+// chartVersion gives the version of the product that a checkout's chart installs.
+func chartVersion(checkout string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(checkout, "charts", "tickmesh", "Chart.yaml"))
+	if err != nil {
+		return "", err
+	}
+	version := chartVersionLine.FindSubmatch(text)
+	if version == nil {
+		return "", errors.New("the chart has no appVersion")
+	}
+	return string(version[1]), nil
+}
+
+// nextRelease makes a folder that has the chart as the next release will have it.
+func nextRelease(checkout, folder string) (string, error) {
+	chart := filepath.Join(folder, "charts", "tickmesh")
+	if err := os.CopyFS(chart, os.DirFS(filepath.Join(checkout, "charts", "tickmesh"))); err != nil {
+		return "", err
+	}
+	file := filepath.Join(chart, "Chart.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	return folder, os.WriteFile(file, chartVersionLine.ReplaceAllLiteral(text, fmt.Appendf(nil, "appVersion: %q", nextVersion)), 0o644)
 }
 
 // nodeWatch follows the pods of nodes, and finds moments with more than one that is not
@@ -101,22 +130,24 @@ func (w *nodeWatch) stop() error {
 // certificates has all certificates made anew, by deleting their Secrets: every server
 // shows its new one without a restart.
 func (s *stage) certificates() {
-	s.phase("certificates are rotated, nobody restarts", func(ctx context.Context) error {
+	s.phase("recipe rotate-certificates: nobody restarts", func(ctx context.Context) error {
 		pods, err := s.processes(ctx)
 		if err != nil {
 			return err
 		}
+		before := map[string][]byte{}
 		for _, secret := range []string{"demo-node-tls", "demo-router-tls", "demo-etcd-tls", "demo-operator-tls"} {
-			before, err := s.certificate(ctx, secret)
-			if err != nil {
+			if before[secret], err = s.certificate(ctx, secret); err != nil {
 				return err
 			}
-			if _, err := s.kubectl(ctx, "delete", "secret/"+secret); err != nil {
-				return err
-			}
+		}
+		if err := s.recipe(ctx, "rotate-certificates"); err != nil {
+			return err
+		}
+		for secret, old := range before {
 			if err := lab.Wait(ctx, func() (bool, error) {
 				now, err := s.certificate(ctx, secret)
-				return err == nil && !bytes.Equal(now, before), err
+				return err == nil && !bytes.Equal(now, old), err
 			}); err != nil {
 				return fmt.Errorf("%s is not made anew: %w", secret, err)
 			}

@@ -60,7 +60,7 @@ var directions = []direction{
 		"the plugin asks routers and Kubernetes, and changes resources only"},
 	{"operator/reconcile", []string{"api", "operator/build", "operator/envoy", "operator/pki", "operator/rollout", "operator/mesh", "operator/etcd", "operator/backup"}, nil,
 		"a function for each concern; controllers call them, they call no controller"},
-	{"node", []string{"api/series", "api/scan", "api/shardmap"}, []string{module + "node/rpc", module + "node/service", module + "node/agent", "google.golang.org/grpc", "go.etcd.io/etcd"},
+	{"node", []string{"api/series", "api/scan", "api/shardmap", "api/tenancy"}, []string{module + "node/rpc", module + "node/service", module + "node/agent", "google.golang.org/grpc", "go.etcd.io/etcd"},
 		"a node sees its peers, routers and the placement store through interfaces"},
 	{"node/rpc", []string{"api/series", "api/scan", "api/wire", "api/handshake", "api/transport", "proto"}, []string{"go.etcd.io"}, "the node service sees a node through its interface"},
 	{"node/service", []string{"api/series", "api/scan", "api/shardmap", "api/wire", "api/handshake", "proto", "node"}, []string{"google.golang.org/grpc", "go.etcd.io/etcd"},
@@ -95,7 +95,7 @@ var directions = []direction{
 	{"api/rulefile", []string{"api/quantity"}, []string{"net", "net/http", "google.golang.org/grpc"}, "files of rules know no rule"},
 	{"api/tenancy", []string{"api/rulefile", "api/series"}, []string{"net", "net/http", "google.golang.org/grpc"}, "rules of databases as a value"},
 	{"router/tenant", []string{"api/scan", "api/series", "api/shardmap", "api/tenancy", "router/access"}, []string{"go.etcd.io", "net/http", "google.golang.org/grpc"}, "the directory of databases and what they use"},
-	{"router/ui", []string{"api/scan", "api/display", "proto/tickmesh/v1", "router/access", "router/query/ledger"}, nil, "a page knows no storage"},
+	{"router/ui", []string{"api/series", "api/scan", "api/display", "proto/tickmesh/v1", "router/access", "router/query/ledger"}, nil, "a page knows no storage"},
 	{"router/query/ledger", []string{"api/series", "api/scan"}, []string{"net", "net/http", "os"}, "a book of queries, whatever their language"},
 	{"router/query", []string{"api/series", "api/scan", "router/query", "router/access"}, nil, "queries know no ingest"},
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # gofmt, vet and staticcheck over the whole module, with the tools pinned in
-# hack/tools; and that generated code is what the .proto files say.
+# hack/tools; that generated code is what the .proto files say, and that the page is what
+# its sources give.
 set -eu
 cd "$(dirname "$0")/../.."
 unformatted=$(git ls-files -z '*.go' | xargs -0 gofmt -l)
@@ -15,4 +16,5 @@ mkdir -p .cache
 (cd hack/tools && go build -o ../../.cache/staticcheck honnef.co/go/tools/cmd/staticcheck)
 .cache/staticcheck -tags invariants ./...
 hack/scripts/generate.sh check
+hack/scripts/page.sh check
 echo "lint: clean"

@@ -19,17 +19,19 @@ install() {
 
 case "${1:-test}" in
 kubernetes)
-	for program in containerd runc iptables conntrack ip nsenter busybox python3 /usr/lib/cni/bridge; do
-		command -v "$program" >/dev/null || {
-			[ "$(id -u)" = 0 ] || {
-				echo "not root: nothing is installed, and the tests on the lab will be skipped" >&2
-				exit 0
-			}
-			install containerd runc containernetworking-plugins iptables nftables conntrack ethtool ipset kmod \
-				iproute2 util-linux busybox-static python3-pip
-			break
-		}
-	done
+	complete() {
+		for program in containerd runc iptables conntrack ip nsenter busybox /usr/lib/cni/bridge; do
+			command -v "$program" >/dev/null || return 1
+		done
+		python3 -m pip --version >/dev/null 2>&1
+	}
+	complete && exit
+	[ "$(id -u)" = 0 ] || {
+		echo "not root: nothing is installed, and the tests on the lab will be skipped" >&2
+		exit
+	}
+	install containerd runc containernetworking-plugins iptables nftables conntrack ethtool ipset kmod \
+		iproute2 util-linux busybox-static python3-pip
 	exit
 	;;
 arm64)

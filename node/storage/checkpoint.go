@@ -188,10 +188,7 @@ func (e *Engine) replaceManifest(failBefore string, change func(*manifest)) erro
 	e.versions.release(v)
 	// Before the series table: what was written before a cut has its series there.
 	// A replay, which knows the cut from its beginning, would not define them.
-	cuts := make([]int64, len(e.shards))
-	for i, s := range e.shards {
-		cuts[i] = s.cutMs.Load()
-	}
+	cuts := e.shardCuts()
 	pages, err := e.pages.Sync()
 	if err != nil {
 		return fmt.Errorf("sync the page log: %w", err)
@@ -207,7 +204,7 @@ func (e *Engine) replaceManifest(failBefore string, change func(*manifest)) erro
 	// A generation that a scan still holds is on disk, but segments have its pages.
 	pages.Generations = slices.DeleteFunc(pages.Generations, func(g pagelog.GenerationState) bool { return g.Number < oldest })
 	m := *e.manifest
-	m.Pages, m.Index, m.Tombstones, m.RetentionCutMs = pages, state, stones, cuts
+	m.Pages, m.Index, m.Tombstones, m.RetentionCutMs, m.RuleCuts = pages, state, stones, cuts.wholeMs, cuts.lists()
 	change(&m)
 	if err := e.failpoints.Hit(failBefore); err != nil {
 		return err

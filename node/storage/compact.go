@@ -24,6 +24,9 @@ func (e *Engine) Compact(ctx context.Context, nowMs int64) (did bool, err error)
 		job, ok = e.planPurge()
 	}
 	if !ok {
+		job, ok = e.planRules()
+	}
+	if !ok {
 		job, ok = e.planReclaim()
 	}
 	e.maintenance.Unlock()
@@ -49,7 +52,8 @@ func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err e
 			return slices.ContainsFunc(inputs, func(r *segment.Reader) bool { return r.Meta().Name == m.Name })
 		}))
 	}
-	metas, err := segment.Merge(ctx, inputs, e.mergeOptions(job, v))
+	cuts := e.shardCuts() // as they are now: what is hidden must not change during the merge
+	metas, err := segment.Merge(ctx, inputs, e.mergeOptions(job, v, &cuts))
 	var corrupt *segment.CorruptError
 	if errors.As(err, &corrupt) {
 		e.stats.compactionFailures.Add(1)
@@ -63,7 +67,7 @@ func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err e
 		e.stats.compactionFailures.Add(1)
 		return false, err
 	}
-	if err := e.replaceSegments(job.Inputs, inputs, metas, v.tombstones.last(), FailCompactPublish); err != nil {
+	if err := e.replaceSegments(job.Inputs, inputs, metas, v.tombstones.last(), &cuts, FailCompactPublish); err != nil {
 		return false, err
 	}
 	e.stats.compactions.Add(1)
@@ -73,12 +77,7 @@ func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err e
 	return true, nil
 }
 
-func (e *Engine) mergeOptions(job *segment.Job, v *version) segment.MergeOptions {
-	// As they are now: what is hidden must not change during the merge.
-	cuts := make([]int64, len(e.shards))
-	for i, s := range e.shards {
-		cuts[i] = s.cutMs.Load()
-	}
+func (e *Engine) mergeOptions(job *segment.Job, v *version, cuts *shardCuts) segment.MergeOptions {
 	return segment.MergeOptions{
 		Options: segment.Options{
 			FS: e.fs, Dir: path.Join(e.dir, dirSegments), Partition: job.Partition, Level: job.Level,
@@ -88,8 +87,8 @@ func (e *Engine) mergeOptions(job *segment.Job, v *version) segment.MergeOptions
 		BytesMax:  e.options.SegmentBytesMax,
 		SkipShard: func(input *segment.Meta, shard uint16) bool { return v.hides(input, shard) },
 		Hidden: func(dst []segment.TimeRange, input *segment.Meta, shard uint16, id uint32) []segment.TimeRange {
-			if int(shard) < len(cuts) && cuts[shard] > input.MinMs {
-				dst = append(dst, segment.TimeRange{FromMs: input.MinMs, ToMs: cuts[shard] - 1})
+			if cut := cuts.of(e, shard, id); cut > input.MinMs {
+				dst = append(dst, segment.TimeRange{FromMs: input.MinMs, ToMs: cut - 1})
 			}
 			for _, hide := range hiddenInSegment(v.tombstones.of(shard, id), input.SequenceHigh) {
 				dst = append(dst, segment.TimeRange{FromMs: hide.fromMs, ToMs: hide.toMs})
@@ -130,9 +129,9 @@ func sameName(m *segment.Meta) func(segment.Meta) bool {
 	return func(other segment.Meta) bool { return other.Name == m.Name }
 }
 
-// replaceSegments publishes metas, into which the tombstones up to a number have
+// replaceSegments publishes metas, into which the tombstones up to a number and cuts have
 // been worked, in place of old; the old files go when no scan reads them.
-func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reader, metas []segment.Meta, purged uint64, failBefore string) error {
+func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reader, metas []segment.Meta, purged uint64, cuts *shardCuts, failBefore string) error {
 	readers, err := e.openNew(metas)
 	if err != nil {
 		return err
@@ -145,6 +144,7 @@ func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reade
 		})
 		m.Segments = append(m.Segments, metas...)
 		m.purge(metas, purged)
+		m.work(e, metas, cuts)
 		m.Excluded = m.Excluded.of(m.Segments)
 	})
 	if err != nil {

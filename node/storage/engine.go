@@ -100,7 +100,7 @@ type engineStats struct {
 	flushedSamples, compactedSamples        atomic.Int64
 	compactionFailures, corruptions         atomic.Int64
 	segmentsExpired, flushWaits             atomic.Int64
-	scans, scannedSamples                   atomic.Int64
+	scans, scannedSamples, scannedRollups   atomic.Int64
 }
 
 // Open opens a data folder and brings back the state at its last checkpoint. The
@@ -185,7 +185,11 @@ func (e *Engine) restore(m *manifest) (err error) {
 		return err
 	}
 	for i := range m.Shards {
-		s := newShard(e, uint16(i), m.Applied[i], m.RetentionCutMs[i], tables[i])
+		rules, err := newRuleTable(m.ruleCutsOf(i))
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrManifest, err)
+		}
+		s := newShard(e, uint16(i), m.Applied[i], m.RetentionCutMs[i], rules, tables[i])
 		s.mu.number, s.mu.logPosition = m.Floors[i].Number, m.Floors[i].LogPosition
 		s.absent.Store(m.Floors[i].Dropped && m.Applied[i] == 0)
 		e.shards = append(e.shards, s)

@@ -46,6 +46,7 @@ const (
 	EntryEmpty         EntryKind = 4  // of a new Raft leader; applying it changes nothing
 	EntryConfiguration EntryKind = 5  // a change of a Raft group; nothing to the engine
 	EntryNamedDelete   EntryKind = 6  // body: see NamedDeleteBody
+	EntryRuleCuts      EntryKind = 7  // body: see RuleCutsBody
 	EntryGroupState    EntryKind = 16 // no entry: what a Raft group must remember; its index is 0
 )
 

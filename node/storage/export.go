@@ -121,7 +121,8 @@ func (x *Export) takeLocked(s *shard) error {
 	case len(s.mu.backlog) > 0:
 		return s.stalledLocked()
 	}
-	x.Index, x.table, x.CutMs = s.mu.applied, s.mu.ledger.table.encode(), s.cutMs.Load()
+	x.Index, x.table = s.mu.applied, s.mu.ledger.table.encode()
+	x.CutMs, x.RuleCuts = s.cutMs.Load(), s.rules.Load().all()
 	return nil
 }
 

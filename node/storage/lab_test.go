@@ -191,12 +191,16 @@ func (n *labNode) contents(shard int) (found map[string]map[int64]uint64, err er
 // checkNames makes sure that the names are those of the shards that are here.
 func (n *labNode) checkNames(what string) {
 	n.t.Helper()
-	hosts, err := n.e.TagValues(context.Background(), "", "m", "h", "", 0)
+	hosts, err := n.e.TagValues(context.Background(), "", "", "h", "", 0)
 	if err != nil {
 		n.t.Fatal(what, err)
 	}
 	for _, host := range hosts {
-		key := series.Key(series.AppendKey(nil, nil, []byte("m"), []series.Tag{{Name: []byte("h"), Value: []byte(host)}}))
+		i, err := strconv.Atoi(host)
+		if err != nil {
+			n.t.Fatal(what, err)
+		}
+		key := labKey(i)
 		if shard := key.Shard(labShards); !n.hosts[shard] {
 			n.t.Fatalf("%s: the value %s is listed, but shard %d is not here", what, host, shard)
 		}
@@ -206,7 +210,7 @@ func (n *labNode) checkNames(what string) {
 		if err != nil {
 			n.t.Fatal(what, err)
 		}
-		one, err := n.e.NamesOf([]uint16{shard}).TagValues(context.Background(), "", "m", "h", "", 0)
+		one, err := n.e.NamesOf([]uint16{shard}).TagValues(context.Background(), "", "", "h", "", 0)
 		if err != nil || len(one) < len(got) || !n.hosts[shard] && len(one) > 0 {
 			n.t.Fatalf("%s: shard %d has samples of %d series and lists %d values, %v", what, shard, len(got), len(one), err)
 		}

@@ -21,7 +21,47 @@ type slowShard struct {
 	ids     []string // keys by id
 	samples map[string]map[int64]uint64
 	cutMs   int64
+	rules   []slowRules
 	batches slowTable
+}
+
+// slowRules is one entry of rule cuts, in the words of the lab's metrics.
+type slowRules struct {
+	first, second string // metrics that its rules match; "": all
+	cutsMs        [3]int64
+}
+
+// lists of rules that the lab draws from.
+var labRules = []struct {
+	rules []RuleCut
+	slowRules
+}{
+	{nil, slowRules{first: "none", second: "none"}},
+	{[]RuleCut{{Database: "^default$", Metric: "^m$"}, {Database: "^other$", Metric: ""}}, slowRules{first: "m", second: "none"}},
+	{[]RuleCut{{Database: "", Metric: `^n\..*$`}, {Database: "^(?:default|other)$", Metric: "^.*$"}}, slowRules{first: "n.x"}},
+	{[]RuleCut{{Database: "^other$", Metric: "^m$"}, {Database: "^default$", Metric: "^n"}}, slowRules{first: "none", second: "n.x"}},
+}
+
+func (r *slowRules) cut(metric string) int64 {
+	for i, of := range [...]string{r.first, r.second} {
+		if of == metric || of == "" {
+			return r.cutsMs[i]
+		}
+	}
+	return r.cutsMs[2]
+}
+
+// cutOf gives the time before which a series has nothing.
+func (m *slowShard) cutOf(key string) int64 {
+	_, metric, _, err := series.Key(key).Parts(nil)
+	if err != nil {
+		panic(err)
+	}
+	cut := m.cutMs
+	for i := range m.rules {
+		cut = max(cut, m.rules[i].cut(string(metric)))
+	}
+	return cut
 }
 
 func newSlowShard() *slowShard {
@@ -45,8 +85,9 @@ func (m *slowShard) put(key string, timeMs int64, v float64) {
 func (m *slowShard) contents() map[string]map[int64]uint64 {
 	found := map[string]map[int64]uint64{}
 	for key, samples := range m.samples {
+		cutMs := m.cutOf(key)
 		for at, v := range samples {
-			if at >= m.cutMs {
+			if at >= cutMs {
 				if found[key] == nil {
 					found[key] = map[int64]uint64{}
 				}
@@ -83,10 +124,16 @@ type labWrite struct {
 	play  func(*slowShard)
 }
 
+// labKey gives one of the lab's series, of two metrics.
+func labKey(i int) series.Key {
+	metric := [...]string{"m", "n.x"}[i%2]
+	return series.AppendKey(nil, nil, []byte(metric), []series.Tag{{Name: []byte("h"), Value: fmt.Append(nil, i)}})
+}
+
 func newLabLog(shard uint16) *labLog {
 	l := &labLog{shard: shard, head: newSlowShard(), nowMs: 1_700_000_000_000}
 	for i := 0; len(l.keys) < 12; i++ {
-		key := series.AppendKey(nil, nil, []byte("m"), []series.Tag{{Name: []byte("h"), Value: fmt.Append(nil, i)}})
+		key := labKey(i)
 		if key.Shard(labShards) == shard {
 			l.keys = append(l.keys, key)
 		}
@@ -119,11 +166,28 @@ func (l *labLog) grow(rng *rand.Rand) {
 	case k == 1 && rng.IntN(4) == 0:
 		cutMs := l.nowMs - rng.Int64N(3*3600_000)
 		l.add(EntryRetention, RetentionBody(cutMs), func(m *slowShard) { m.cutMs = max(m.cutMs, cutMs) })
+	case k == 2 && rng.IntN(4) == 0:
+		l.ruleCuts(rng)
 	case k < 5 && len(l.head.ids) > 0:
 		l.remove(rng)
 	default:
 		l.write(rng)
 	}
+}
+
+func (l *labLog) ruleCuts(rng *rand.Rand) {
+	of := labRules[rng.IntN(len(labRules))]
+	entry := RuleCuts{Rules: slices.Clone(of.rules)}
+	for i := range of.cutsMs {
+		if of.cutsMs[i] = NoCut; rng.IntN(3) > 0 {
+			of.cutsMs[i] = l.nowMs - rng.Int64N(4*3600_000)
+		}
+	}
+	for i := range entry.Rules {
+		entry.Rules[i].CutMs = of.cutsMs[i]
+	}
+	entry.OtherMs = of.cutsMs[2]
+	l.add(EntryRuleCuts, RuleCutsBody(&entry), func(m *slowShard) { m.rules = append(m.rules, of.slowRules) })
 }
 
 func (l *labLog) remove(rng *rand.Rand) {

@@ -57,7 +57,11 @@ func (r *seriesReader) last(ref series.Ref, fromMs int64) (series.Sample, bool, 
 		timeMs, number, ok := s.mu.set.Last(uint32(ref.ID))
 		ok = ok && s.mu.number == r.version.floors[ref.Shard].Number && !s.mu.repaired.has(timeMs)
 		s.mu.Unlock()
-		if ok && timeMs >= s.cutMs.Load() && r.headIsNewest(timeMs) {
+		cut, err := s.cutOf(uint32(ref.ID))
+		if err != nil {
+			return series.Sample{}, false, err
+		}
+		if ok && timeMs >= cut && r.headIsNewest(timeMs) {
 			return series.Sample{TimeMs: timeMs, Value: number.Float64()}, timeMs >= fromMs, nil
 		}
 	}

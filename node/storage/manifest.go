@@ -43,12 +43,16 @@ type manifest struct {
 	Segments       []segment.Meta `json:"segments"`
 	SegmentNext    uint64         `json:"segmentNext"`    // number of the next segment's file
 	RetentionCutMs []int64        `json:"retentionCutMs"` // by shard
-	Tombstones     tombstones     `json:"tombstones"`
-	Floors         []floor        `json:"floors"`              // by shard
-	BatchFile      string         `json:"batchFile,omitempty"` // of the batch ids after Applied; none: there are none
+	// RuleCuts are cuts of some series, by shard; none: there are none in any shard.
+	RuleCuts   [][]RuleCuts `json:"ruleCuts,omitempty"`
+	Tombstones tombstones   `json:"tombstones"`
+	Floors     []floor      `json:"floors"`              // by shard
+	BatchFile  string       `json:"batchFile,omitempty"` // of the batch ids after Applied; none: there are none
 	// Purged says for segments, by name, up to which number tombstones have been
 	// worked into them.
 	Purged map[string]uint64 `json:"purged,omitempty"`
+	// Worked says for segments, by name, which cuts of rules they were written with.
+	Worked map[string]worked `json:"worked,omitempty"`
 	// Excluded says of which shards segments do not count any more.
 	Excluded excluded `json:"excluded,omitempty"`
 }
@@ -77,6 +81,14 @@ func (m *manifest) tombstoneLast() uint64 {
 		last = max(last, n)
 	}
 	return last
+}
+
+// ruleCutsOf gives the cuts of some series of a shard.
+func (m *manifest) ruleCutsOf(shard int) []RuleCuts {
+	if m.RuleCuts == nil {
+		return nil
+	}
+	return m.RuleCuts[shard]
 }
 
 func newManifest(shards int) (*manifest, error) {
@@ -134,7 +146,8 @@ func decodeManifest(b []byte) (*manifest, error) {
 	if m.Format != manifestFormat {
 		return nil, fmt.Errorf("%w: format %d; this program reads format %d", ErrManifest, m.Format, manifestFormat)
 	}
-	if m.Shards < 1 || m.Shards > shardsMax || len(m.Applied) != m.Shards || len(m.RetentionCutMs) != m.Shards || len(m.Floors) != m.Shards {
+	if m.Shards < 1 || m.Shards > shardsMax || len(m.Applied) != m.Shards || len(m.RetentionCutMs) != m.Shards || len(m.Floors) != m.Shards ||
+		m.RuleCuts != nil && len(m.RuleCuts) != m.Shards {
 		return nil, fmt.Errorf("%w: it speaks of %d shards", ErrManifest, m.Shards)
 	}
 	return m, nil

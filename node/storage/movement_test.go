@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func send(from, to *labNode, shard int, way func(io.Reader) io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if info != x.ShardExport {
+	if !reflect.DeepEqual(info, x.ShardExport) {
 		return fmt.Errorf("%+v was installed, not %+v", info, x.ShardExport)
 	}
 	to.hosts[shard], to.through[shard] = true, info.Through

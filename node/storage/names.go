@@ -181,3 +181,13 @@ func (e *Engine) Resolve(hint uint32, keys []series.Key, refs []series.Ref) {
 
 // SeriesCount gives the number of series that were ever created.
 func (e *Engine) SeriesCount() int64 { return int64(e.index.Len()) }
+
+// Count gives the number of series of a database that have samples.
+func (n Names) Count(ctx context.Context, database string) (int64, error) {
+	ctx, leave, err := n.engine.readers.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	return n.engine.index.NamesOf(n.engine.hosted(&scan.Selector{Shards: n.shards}).Shards).Count(ctx, database)
+}

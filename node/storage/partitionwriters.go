@@ -104,7 +104,9 @@ func (w *partitionWriters) writer(p segment.Partition) (*segment.Writer, error) 
 		w.more = true
 		return nil, nil
 	}
-	writer, err := segment.Create(w.options(p))
+	options := w.options(p)
+	options.Rollups = w.span >= segment.SpanDay // no merge may come for days
+	writer, err := segment.Create(options)
 	if err != nil {
 		return nil, err
 	}

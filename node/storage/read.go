@@ -33,6 +33,7 @@ type seriesReader struct {
 	merged   codec.Points
 	scratch  codec.Points
 	order    []int32
+	rollup   rollupReader
 }
 
 // chainPage is a page of a series' chain.
@@ -76,17 +77,18 @@ func (r *seriesReader) readPage(ref pagelog.Ref) (pagelog.Page, error) {
 // them would look complete.
 func (r *seriesReader) read(ref series.Ref, fromMs, toMs int64, emit func([]int64, []float64) error) error {
 	s := r.engine.shards[ref.Shard]
-	if cut := s.cutMs.Load(); cut > fromMs {
-		fromMs = cut
+	cut, err := s.cutOf(uint32(ref.ID))
+	if err != nil {
+		return err
 	}
-	if fromMs > toMs {
+	if fromMs = max(fromMs, cut); fromMs > toMs {
 		return nil
 	}
 	stones := r.version.tombstones.of(ref.Shard, uint32(ref.ID))
 	if err := r.readOverlay(s, uint32(ref.ID), stones, span{fromMs, toMs}); err != nil {
 		return err
 	}
-	err := r.findBlocks(ref, stones, fromMs, toMs)
+	err = r.findBlocks(ref, stones, fromMs, toMs)
 	if err == nil {
 		err = r.mergeSources(span{fromMs, toMs}, emit)
 	}

@@ -16,6 +16,7 @@ import (
 type replacement struct {
 	applied     uint64
 	cutMs       int64
+	rules       *ruleTable
 	batches     batchTable
 	files       []string // paths of segments without a number, in the order of writing
 	stones      []streamTombstone
@@ -73,6 +74,7 @@ func (e *Engine) replaceShard(s *shard, r *replacement) error {
 		err = e.publishManifest(FailReplacePublish, func(m *manifest) {
 			m.Floors, m.Applied, m.RetentionCutMs = slices.Clone(m.Floors), slices.Clone(m.Applied), slices.Clone(m.RetentionCutMs)
 			m.Floors[s.number], m.Applied[s.number], m.RetentionCutMs[s.number] = below, r.applied, r.cutMs
+			m.RuleCuts = withRuleCuts(m.RuleCuts, len(e.shards), s.number, r.rules.all())
 			m.Tombstones = m.Tombstones.replaced(s.number, stones)
 			m.Segments = slices.Clone(m.Segments)
 			for _, reader := range readers {
@@ -100,6 +102,7 @@ func (e *Engine) swapReplica(s *shard, r *replacement, below *floor, readers []*
 	s.mu.number, s.mu.logPosition = below.Number, below.LogPosition
 	s.mu.watches = watches{leastMs: math.MaxInt64}
 	s.cutMs.Store(r.cutMs)
+	s.rules.Store(r.rules)
 	s.absent.Store(r.dropped)
 	e.changeVersion(func(v *version) {
 		v.floors = slices.Clone(v.floors)

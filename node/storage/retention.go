@@ -71,7 +71,7 @@ func (e *Engine) dropSegmentsBefore(cutOf func() int64) error {
 	v := e.versions.acquire()
 	readers := v.readersOf(expired)
 	e.versions.release(v) // nothing but Retain and Compact drops segments
-	if err := e.replaceSegments(expired, readers, nil, 0, FailRetentionPublish); err != nil {
+	if err := e.replaceSegments(expired, readers, nil, 0, nil, FailRetentionPublish); err != nil {
 		return fmt.Errorf("retention: %w", err)
 	}
 	e.stats.segmentsExpired.Add(int64(len(expired)))

@@ -12,6 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/index"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
 // The engine is the source of a node's scans.
@@ -27,7 +28,9 @@ type job struct {
 	next    atomic.Int64 // index into refs
 	inTurn  int          // refs that a worker takes at a time
 	scarce  bool         // memory does not hold the segments
+	rollup  rollupPlan
 	samples atomic.Int64
+	rollups atomic.Int64 // that stood for samples
 	stopped atomic.Bool
 }
 
@@ -53,10 +56,11 @@ func (e *Engine) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 	if err != nil {
 		return err
 	}
-	j := &job{engine: e, request: request, visit: visit, refs: refs, version: e.versions.acquire(), scarce: e.memoryIsScarce()}
+	j := &job{engine: e, request: request, visit: visit, refs: refs, version: e.versions.acquire(), scarce: e.memoryIsScarce(), rollup: planRollups(request.Windows)}
 	defer e.versions.release(j.version)
 	err = j.run(ctx)
 	e.stats.scannedSamples.Add(j.samples.Load())
+	e.stats.scannedRollups.Add(j.rollups.Load())
 	if errors.Is(err, scan.ErrStopped) {
 		return nil
 	}
@@ -174,7 +178,7 @@ func (j *job) work(ctx context.Context, worker int) error {
 				return nil
 			}
 			out.start(ctx, ref)
-			if err := r.read(ref, j.request.FromMs, j.request.ToMs, out.add); err != nil {
+			if err := r.readWindowed(ref, j.request.FromMs, j.request.ToMs, j.rollup, out.add, out.addRollups); err != nil {
 				return err
 			}
 			if err := out.finish(); err != nil {
@@ -227,6 +231,27 @@ func (m *emitter) add(times []int64, values []float64) error {
 		n := min(len(times), windowsInChunkMax)
 		m.windows.add(times[:n], values[:n])
 		times, values = times[n:], values[n:]
+		if m.windows.full() {
+			if err := m.sendWindows(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// addRollups takes the next rollups of the series. Each counts as one sample.
+func (m *emitter) addRollups(rollups []segment.Rollup) error {
+	if err := m.ctx.Err(); err != nil {
+		return err
+	}
+	total := m.job.samples.Add(int64(len(rollups)))
+	m.job.rollups.Add(int64(len(rollups)))
+	if limit := m.job.request.Limits.SamplesMax; limit > 0 && total > limit {
+		return &scan.LimitError{What: "samples", Limit: limit}
+	}
+	for i := range rollups {
+		m.windows.addRollup(&rollups[i])
 		if m.windows.full() {
 			if err := m.sendWindows(); err != nil {
 				return err

@@ -15,7 +15,7 @@ import (
 
 const (
 	shardsMax = 1 << 12
-	noCut     = math.MinInt64
+	noCut     = NoCut
 	noDoubt   = math.MaxUint32
 )
 
@@ -28,7 +28,8 @@ var ErrStalled = errors.New("storage has stalled")
 type shard struct {
 	number uint16
 	engine *Engine
-	cutMs  atomic.Int64 // samples before it are gone
+	cutMs  atomic.Int64              // samples before it are gone
+	rules  atomic.Pointer[ruleTable] // cuts of some series; nil: none
 	// A replica is being installed.
 	installing atomic.Bool
 	absent     atomic.Bool // it was dropped, and nothing has been applied since
@@ -70,9 +71,10 @@ type backlogEntry struct {
 	entry Entry
 }
 
-func newShard(engine *Engine, number uint16, applied uint64, cutMs int64, batches batchTable) *shard {
+func newShard(engine *Engine, number uint16, applied uint64, cutMs int64, rules *ruleTable, batches batchTable) *shard {
 	s := &shard{number: number, engine: engine}
 	s.cutMs.Store(cutMs)
+	s.rules.Store(rules)
 	s.mu.applied, s.mu.doubtful = applied, noDoubt
 	s.mu.watches.leastMs = math.MaxInt64
 	s.mu.repaired = span{math.MaxInt64, math.MinInt64}
@@ -149,6 +151,8 @@ func (s *shard) applyLocked(epoch uint16, e *Entry) error {
 		err = s.applyNamedDeleteLocked(epoch, e)
 	case EntryRetention:
 		err = s.applyRetentionLocked(e.Body)
+	case EntryRuleCuts:
+		err = s.applyRuleCutsLocked(e.Body)
 	case EntryEmpty, EntryConfiguration:
 	default:
 		err = fmt.Errorf("%w: kind %d", ErrEntry, e.Kind)

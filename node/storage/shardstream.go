@@ -42,10 +42,12 @@ type ShardExport struct {
 	// ever was, and nothing may be read from it.
 	Index   uint64 `json:"index"`
 	Through uint64 `json:"through"`
-	CutMs   int64  `json:"cutMs"`  // samples before it are gone
-	Series  uint32 `json:"series"` // ids that have been given
-	Samples int64  `json:"samples"`
-	Bytes   int64  `json:"bytes"` // of all frames but the first
+	CutMs   int64  `json:"cutMs"` // samples before it are gone
+	// RuleCuts are cuts of some series, see RuleCuts.
+	RuleCuts []RuleCuts `json:"ruleCuts,omitempty"`
+	Series   uint32     `json:"series"` // ids that have been given
+	Samples  int64      `json:"samples"`
+	Bytes    int64      `json:"bytes"` // of all frames but the first
 }
 
 // streamHeader begins a stream.

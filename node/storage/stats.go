@@ -23,6 +23,7 @@ type Stats struct {
 	CompactionFailures, Corruptions   int64
 	SegmentsExpired                   int64 // dropped by retention
 	Scans, ScannedSamples             int64
+	ScannedRollups                    int64 // hours and days of a series of which no sample was read
 
 	Index              index.Stats
 	Hot                page.Stats // of all shards together
@@ -52,7 +53,7 @@ func (e *Engine) Stats() Stats {
 		FlushedSamples: c.flushedSamples.Load(), CompactedSamples: c.compactedSamples.Load(), FlushWaits: c.flushWaits.Load(),
 		CompactionFailures: c.compactionFailures.Load(), Corruptions: c.corruptions.Load(),
 		SegmentsExpired: c.segmentsExpired.Load(),
-		Scans:           c.scans.Load(), ScannedSamples: c.scannedSamples.Load(),
+		Scans:           c.scans.Load(), ScannedSamples: c.scannedSamples.Load(), ScannedRollups: c.scannedRollups.Load(),
 		Index: e.index.Stats(),
 	}
 	for _, sh := range e.shards {

@@ -160,7 +160,8 @@ func (w *world) volumeMachine(claim *corev1.PersistentVolumeClaim) string {
 	return volume.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0]
 }
 
-// freeMachine gives a machine without a pod of a component, or with a volume of one.
+// freeMachine gives a machine without a pod of a component, or with a volume of one: etcd
+// gets the last ones, so that a test can take a machine of it away and of no node.
 func (w *world) freeMachine(component string) string {
 	var pods corev1.PodList
 	w.must(w.api.List(w.t.Context(), &pods, client.InNamespace(w.namespace), client.MatchingLabels{build.LabelComponent: component}))
@@ -181,6 +182,9 @@ func (w *world) freeMachine(component string) string {
 	}
 	if len(names) == 0 {
 		return ""
+	}
+	if component == build.ComponentEtcd {
+		return slices.Max(names)
 	}
 	return slices.Min(names)
 }

@@ -80,7 +80,7 @@ func (e *ensemble) start(ordinal int) {
 		DataDir: e.dirs[ordinal], ClientAddress: strings.TrimPrefix(e.clients[ordinal], "http://"),
 		PeerAddress: strings.TrimPrefix(e.facts.PeerURLs[ordinal], "http://"), NoSync: true,
 		Membership: &etcdserver.Membership{
-			Name: e.facts.Names[ordinal], AdvertiseClient: e.clients[ordinal], Members: members, Existing: e.facts.Created, Token: "test",
+			Name: e.facts.Names[ordinal], AdvertiseClient: e.clients[ordinal], Members: members, Existing: e.facts.Created, Token: fmt.Sprint("test-", e.facts.Generation),
 		},
 	})
 	if err != nil {
@@ -146,8 +146,13 @@ func (e *ensemble) machine(ordinal int) bool {
 func (e *ensemble) observe() {
 	view, err := e.admin.View(e.t.Context())
 	e.facts.Members = nil
+	e.facts.UnavailableMs = e.facts.ReplaceAfterMs
 	if err == nil {
-		e.facts.Members, e.facts.Created = view.Members, true
+		e.facts.Members, e.facts.Created, e.facts.UnavailableMs = view.Members, true, 0
+		e.facts.Known = e.known(view.Members)
+		if e.facts.Rebuild == Making {
+			e.facts.Rebuild = None
+		}
 	}
 	for i := range e.facts.Pods {
 		pod := &e.facts.Pods[i]
@@ -179,6 +184,8 @@ func (e *ensemble) act(plan Plan) {
 			e.facts.claim(a.Ordinal).Terminating = true
 		case DeletePod:
 			e.endPod(a.Ordinal)
+		case SetRebuild:
+			e.setRebuild(a.Phase)
 		}
 		if err != nil { // it is tried again: etcd wants its members connected for a while
 			e.t.Log(err)

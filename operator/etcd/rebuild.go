@@ -51,6 +51,7 @@ func (f *Facts) quorumGone() (gone []int, lost bool) {
 			voters = append(voters, k)
 		}
 	}
+	slices.Sort(gone)
 	lost = len(voters) > 0 && f.noMajority(voters)
 	for _, promoted := range learners {
 		lost = lost && f.noMajority(append(slices.Clone(voters), promoted))

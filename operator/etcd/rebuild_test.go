@@ -41,7 +41,9 @@ func TestBeginsRebuild(t *testing.T) {
 			}
 		}
 	}
-	silent := func(f *Facts) { f.Machines["m1"], f.Machines["m2"] = Machine{NotReadySinceMs: 1}, Machine{NotReadySinceMs: 1} }
+	silent := func(f *Facts) {
+		f.Machines["m1"], f.Machines["m2"] = Machine{NotReadySinceMs: 1}, Machine{NotReadySinceMs: 1}
+	}
 	for _, c := range []struct {
 		name   string
 		change func(*Facts)

@@ -25,6 +25,13 @@ type walk struct {
 	claims   map[int]*claimModel
 	machines map[string]bool // up; those that are not in it are gone
 	meet     []string
+	// What the status has, beside noted.
+	known      []Known
+	generation int64
+	rebuild    Phase
+	silentLong bool  // it has not answered for long
+	asked      int64 // what a person asks for
+	rebuilt    int   // new etcds that took the place of one that was lost
 }
 
 type memberModel struct {
@@ -83,6 +90,7 @@ func (w *walk) quorum() bool {
 
 func (w *walk) facts() Facts {
 	f := Facts{NowMs: w.nowMs, ReplaceAfterMs: 60_000, Wanted: max(w.wanted, w.replicas), Replicas: w.replicas, Created: w.noted, Machines: map[string]Machine{}}
+	f.Known, f.Generation, f.Rebuild, f.Asked = w.known, w.generation, w.rebuild, w.asked
 	f.Names, f.PeerURLs = names()
 	if w.quorum() {
 		for _, id := range slices.Sorted(maps.Keys(w.members)) {
@@ -93,6 +101,8 @@ func (w *walk) facts() Facts {
 			}
 			f.Members = append(f.Members, member)
 		}
+	} else if w.silentLong {
+		f.UnavailableMs = f.ReplaceAfterMs
 	}
 	for ordinal, pod := range w.pods {
 		runs := w.runs(ordinal) != 0
@@ -134,18 +144,23 @@ func (w *walk) decide() Plan {
 				w.t.Fatalf("removes a member that runs: %+v", a)
 			}
 		case DeleteClaim:
-			if claim := w.claims[a.Ordinal]; w.members[claim.data] != nil {
+			if claim := w.claims[a.Ordinal]; w.members[claim.data] != nil && w.rebuild != Clearing {
 				w.t.Fatalf("deletes the data of a member: %+v", a)
 			}
 		case DeletePod:
+			if w.rebuild == Clearing {
+				continue
+			}
 			if w.runs(a.Ordinal) != 0 && w.pods[a.Ordinal].revision == w.revision {
 				w.t.Fatalf("ends a member that runs for nothing: %+v", a)
 			}
 			w.checkRestart(a)
 		case Scale:
-			if a.Replicas < w.replicas {
+			if a.Replicas < w.replicas && w.rebuild != Clearing {
 				w.t.Fatalf("gets smaller: %+v", a)
 			}
+		case SetRebuild:
+			w.checkRebuild(a)
 		case Add, Promote, NoteMember, MarkClaim:
 		}
 	}
@@ -177,6 +192,8 @@ func (w *walk) checkRestart(a Action) {
 func (w *walk) act(a Action) {
 	claim, pod := w.claims[a.Ordinal], w.pods[a.Ordinal]
 	switch a.Kind {
+	case SetRebuild:
+		w.setRebuild(a.Phase)
 	case Scale:
 		w.replicas = a.Replicas
 	case Add:
@@ -222,6 +239,9 @@ func (w *walk) act(a Action) {
 // kubernetes makes pods and claims, and lets members start.
 func (w *walk) kubernetes() {
 	for ordinal := range 3 {
+		if pod := w.pods[ordinal]; pod != nil && ordinal >= w.replicas {
+			pod.terminating = true
+		}
 		if pod := w.pods[ordinal]; pod != nil && pod.terminating && (pod.machine == "" || w.machines[pod.machine]) {
 			delete(w.pods, ordinal)
 		}
@@ -303,7 +323,7 @@ func (w *walk) disturb() {
 	names := slices.Sorted(maps.Keys(w.machines))
 	machine := rapid.SampledFrom(names).Draw(w.t, "machine")
 	ordinal := rapid.IntRange(0, 2).Draw(w.t, "ordinal")
-	switch rapid.IntRange(0, 6).Draw(w.t, "event") {
+	switch rapid.IntRange(0, 9).Draw(w.t, "event") {
 	case 0:
 		w.wanted = rapid.SampledFrom([]int{1, 3}).Draw(w.t, "wanted")
 	case 1:
@@ -326,6 +346,13 @@ func (w *walk) disturb() {
 				}
 			})
 		}
+	case 7, 8: // a loss that the others cannot do without, perhaps
+		if w.replicas > 1 && w.noted && w.rebuild == None {
+			delete(w.machines, machine)
+			w.machines[fmt.Sprintf("n%s", w.uid())] = true
+		}
+	case 9:
+		w.silentLong = !w.quorum()
 	}
 }
 
@@ -349,27 +376,26 @@ func (w *walk) spare(lose func()) bool {
 // Whatever happens, and wherever the operator is killed: no plan does harm, no member
 // starts without its data, and in the end there are as many members as were wanted.
 func TestWalk(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := &walk{
-			t: t, nowMs: 1_000_000, wanted: rapid.SampledFrom([]int{1, 3}).Draw(t, "wanted"), replicas: -1, members: map[uint64]*memberModel{},
-			pods: map[int]*podModel{}, claims: map[int]*claimModel{}, machines: map[string]bool{"a": true, "b": true, "c": true, "d": true},
+	rapid.Check(t, func(t *rapid.T) { walkOnce(t) })
+}
+
+func walkOnce(t *rapid.T) *walk {
+	w := &walk{
+		t: t, nowMs: 1_000_000, wanted: rapid.SampledFrom([]int{1, 3}).Draw(t, "wanted"), replicas: -1, members: map[uint64]*memberModel{},
+		pods: map[int]*podModel{}, claims: map[int]*claimModel{}, machines: map[string]bool{"a": true, "b": true, "c": true, "d": true},
+	}
+	for range rapid.IntRange(0, 80).Draw(t, "steps") {
+		switch rapid.IntRange(0, 3).Draw(t, "turn") {
+		case 0:
+			w.disturb()
+		case 1, 2:
+			w.pass(w.decide(), rapid.IntRange(0, 3).Draw(t, "actions"))
+		case 3:
+			w.kubernetes()
 		}
-		for range rapid.IntRange(0, 60).Draw(t, "steps") {
-			switch rapid.IntRange(0, 3).Draw(t, "turn") {
-			case 0:
-				w.disturb()
-			case 1, 2:
-				plan := w.decide()
-				w.meet = plan.Meet
-				for _, a := range plan.Actions[:rapid.IntRange(0, len(plan.Actions)).Draw(t, "actions")] {
-					w.act(a)
-				}
-			case 3:
-				w.kubernetes()
-			}
-		}
-		w.settle()
-	})
+	}
+	w.settle()
+	return w
 }
 
 // settle lets everything go on until nothing changes any more, and checks the end.
@@ -379,11 +405,11 @@ func (w *walk) settle() {
 	}
 	for round := 0; ; round++ {
 		plan := w.decide()
-		w.meet = plan.Meet
-		for _, a := range plan.Actions {
-			w.act(a)
-		}
+		w.pass(plan, len(plan.Actions)+1)
 		w.kubernetes()
+		if w.silentLong = !w.quorum(); w.silentLong && round > 100 {
+			w.asked = w.generation + 1 // nobody else can know
+		}
 		if len(plan.Actions) == 0 && plan.Waiting == "" && w.quorum() {
 			break
 		}

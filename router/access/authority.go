@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 )
 
 // Everything stands for all databases where a right on the whole is asked for: changing the
@@ -34,9 +35,9 @@ type Credentials struct {
 	// Certificate is the one that the caller has shown by TLS and that was verified; nil:
 	// none.
 	Certificate *x509.Certificate
-	// From is where the caller is, without its port, so that one address cannot keep all
-	// others from being heard. Empty: not known.
-	From string
+	// From is where the caller is, so that one host cannot keep all others from being
+	// heard. Nil: not known.
+	From net.Addr
 }
 
 // Authority knows who calls. It is safe for concurrent use.
@@ -44,7 +45,7 @@ type Authority interface {
 	// Authenticate gives the one whom the credentials belong to. What the Principal may do
 	// follows the authority's rules for as long as it is used; one whose credentials
 	// are taken back may do nothing. Errors: ErrUnauthenticated, ErrBusy, and that of ctx.
-	Authenticate(ctx context.Context, c *Credentials) (Principal, error)
+	Authenticate(ctx context.Context, c Credentials) (Principal, error)
 	// Named gives a user without credentials, for ports whose protocol has none. Errors:
 	// ErrUnauthenticated.
 	Named(user string) (Principal, error)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // clusterService is the ClusterService.
@@ -37,6 +38,9 @@ func (c *clusterService) GetStatus(ctx context.Context, m *tickmeshv1.GetStatusR
 
 // Drain moves everything away from a node.
 func (c *clusterService) Drain(ctx context.Context, m *tickmeshv1.DrainRequest) (*tickmeshv1.DrainResponse, error) {
+	if err := access.Check(ctx, access.Everything, access.Admin); err != nil {
+		return nil, statusOf(err)
+	}
 	if m.GetNode() == "" {
 		return nil, statusOf(fmt.Errorf("%w: there is no node to drain", wire.ErrInvalid))
 	}
@@ -64,6 +68,9 @@ func (c *clusterService) Forecast(ctx context.Context, m *tickmeshv1.ForecastReq
 
 // Recover lets shards go on that have no majority.
 func (c *clusterService) Recover(ctx context.Context, m *tickmeshv1.RecoverRequest) (*tickmeshv1.RecoverResponse, error) {
+	if err := access.Check(ctx, access.Everything, access.Admin); err != nil {
+		return nil, statusOf(err)
+	}
 	response, err := c.s.options.Cluster.Recover(ctx, m)
 	if err != nil {
 		return nil, statusOf(err)
@@ -73,6 +80,9 @@ func (c *clusterService) Recover(ctx context.Context, m *tickmeshv1.RecoverReque
 
 // Undrain takes a drain back.
 func (c *clusterService) Undrain(ctx context.Context, m *tickmeshv1.UndrainRequest) (*tickmeshv1.UndrainResponse, error) {
+	if err := access.Check(ctx, access.Everything, access.Admin); err != nil {
+		return nil, statusOf(err)
+	}
 	if m.GetNode() == "" {
 		return nil, statusOf(fmt.Errorf("%w: there is no node to undrain", wire.ErrInvalid))
 	}

@@ -9,12 +9,14 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
 // When clients are told to come again.
 const (
 	retryAfter           = 50 * time.Millisecond // what hinders should pass soon
 	retryAfterSeriesRate = time.Second
+	retryAfterMax        = time.Hour
 )
 
 var (
@@ -29,6 +31,7 @@ const kindPublicMax = 31
 
 // messageOf gives the message of an error as clients may see it.
 func messageOf(err error) *tickmeshv1.Error {
+	err = withKind(err)
 	m := wire.FromError(err)
 	switch {
 	case m.GetKind() <= kindPublicMax:
@@ -40,7 +43,9 @@ func messageOf(err error) *tickmeshv1.Error {
 	if m.GetRetryAfterMs() > 0 {
 		return m
 	}
-	switch {
+	switch late := (*tenant.RateError)(nil); {
+	case errors.As(err, &late):
+		m.RetryAfterMs = uint32(min(max(late.RetryAfter, retryAfter), retryAfterMax).Milliseconds())
 	case errors.Is(err, series.ErrSeriesRate):
 		m.RetryAfterMs = uint32(retryAfterSeriesRate.Milliseconds())
 	case m.GetKind() == tickmeshv1.ErrorKind_ERROR_KIND_UNAVAILABLE, m.GetKind() == tickmeshv1.ErrorKind_ERROR_KIND_OVERLOADED:

@@ -12,12 +12,13 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // Last gives the newest sample of each series that matches.
 func (q *queryService) Last(m *tickmeshv1.LastRequest, stream grpc.ServerStreamingServer[tickmeshv1.LastResponse]) error {
-	return q.run(stream.Context(), queryOf("Last", m.GetSelector()), func(ctx context.Context) error {
+	return q.run(stream.Context(), queryOf("Last", m.GetSelector()), access.Read, func(ctx context.Context) error {
 		selector, err := selectorOf(m.GetSelector())
 		if err != nil {
 			return err
@@ -60,7 +61,7 @@ func seriesOf(k series.Key) (*tickmeshv1.Series, error) {
 
 // ListSeries gives the series that match.
 func (q *queryService) ListSeries(m *tickmeshv1.ListSeriesRequest, stream grpc.ServerStreamingServer[tickmeshv1.ListSeriesResponse]) error {
-	return q.run(stream.Context(), queryOf("ListSeries", m.GetSelector()), func(ctx context.Context) error {
+	return q.run(stream.Context(), queryOf("ListSeries", m.GetSelector()), access.Read, func(ctx context.Context) error {
 		selector, err := selectorOf(m.GetSelector())
 		if err != nil {
 			return err
@@ -90,7 +91,11 @@ func (q *queryService) ListSeries(m *tickmeshv1.ListSeriesRequest, stream grpc.S
 
 // ListNames gives databases, metrics, names of tags or their values.
 func (q *queryService) ListNames(m *tickmeshv1.ListNamesRequest, stream grpc.ServerStreamingServer[tickmeshv1.ListNamesResponse]) error {
-	return q.run(stream.Context(), ledger.Query{Database: string(m.GetDatabase()), Text: "ListNames " + m.GetKind().String()}, func(ctx context.Context) error {
+	right := access.Read
+	if m.GetKind() == tickmeshv1.NameKind_NAME_KIND_DATABASE {
+		right = 0 // each sees those that it may read
+	}
+	return q.run(stream.Context(), ledger.Query{Database: string(m.GetDatabase()), Text: "ListNames " + m.GetKind().String()}, right, func(ctx context.Context) error {
 		names, err := q.names(ctx, m)
 		if err != nil {
 			return err
@@ -116,11 +121,13 @@ func (q *queryService) ListNames(m *tickmeshv1.ListNamesRequest, stream grpc.Ser
 
 func (q *queryService) names(ctx context.Context, m *tickmeshv1.ListNamesRequest) ([]string, error) {
 	source, _ := q.source(m.GetFreshness(), false)
-	database, metric, prefix, limit := string(m.GetDatabase()), string(m.GetMetric()), string(m.GetPrefix()), int(m.GetLimit())
+	database, metric, prefix, limit := access.Canonical(string(m.GetDatabase())), string(m.GetMetric()), string(m.GetPrefix()), int(m.GetLimit())
 	switch m.GetKind() {
 	case tickmeshv1.NameKind_NAME_KIND_DATABASE:
 		all, err := source.Databases(ctx)
-		all = slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, prefix) })
+		all = slices.DeleteFunc(all, func(name string) bool {
+			return !strings.HasPrefix(name, prefix) || access.Check(ctx, name, access.Read) != nil
+		})
 		if limit > 0 && len(all) > limit {
 			all = all[:limit]
 		}

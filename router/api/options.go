@@ -13,7 +13,9 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
 // Writer takes frames. It keeps neither the frame nor the context after it has
@@ -61,6 +63,12 @@ type Options struct {
 	// gives should be read through it.
 	Ledger *ledger.Ledger
 
+	// Authority knows who calls. Nil: everybody may do everything.
+	Authority access.Authority
+	// Meter has the accounts of databases: their rates, and what they use. Nil: there are
+	// no rates.
+	Meter *tenant.Meter
+
 	Cluster     Cluster
 	ClusterName string
 	Version     string // of the program, for people
@@ -101,6 +109,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Generation == nil {
 		o.Generation = func() uint64 { return 0 }
+	}
+	if o.Meter == nil {
+		o.Meter = tenant.NewMeter(tenant.MeterOptions{})
 	}
 	if o.Ledger == nil {
 		o.Ledger = ledger.New(ledger.Options{})

@@ -14,6 +14,7 @@ type outgoing struct {
 	bytes       []byte
 	named       []namedSeries // in the order in which the batch met them
 	wrong       []wrongSeries // whose samples are left out
+	shares      []share       // what it has of each database, taken out of their rates
 }
 
 // namedSeries is a series of the batch. Keys do not change; what a handle names does.
@@ -40,7 +41,7 @@ func (o *outgoing) begin(id series.BatchID) {
 	o.restart()
 	clear(o.named)
 	clear(o.wrong)
-	o.named, o.wrong = o.named[:0], o.wrong[:0]
+	o.named, o.wrong, o.shares = o.named[:0], o.wrong[:0], o.shares[:0]
 	o.frame = series.Frame{Parts: o.frame.Parts[:0], ID: id}
 }
 
@@ -110,10 +111,10 @@ func (o *outgoing) encodeKeys(b *tickmeshv1.Batch) {
 }
 
 // leaveOut notes a handle whose samples are left out.
-func (o *outgoing) leaveOut(number uint32, h *handle) {
+func (o *outgoing) leaveOut(number uint32, h *handle, why error) {
 	if h.ref == refNone {
 		h.ref = 0
-		o.wrong = append(o.wrong, wrongSeries{number, h.wrong})
+		o.wrong = append(o.wrong, wrongSeries{number, why})
 	}
 }
 

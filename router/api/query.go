@@ -22,9 +22,14 @@ type queryService struct {
 	s *Server
 }
 
-// run runs one query as one of the ledger's, and gives the error that its handler returns.
-func (q *queryService) run(ctx context.Context, query ledger.Query, run func(context.Context) error) error {
-	query.Dialect, query.User = "grpc", access.Of(ctx).Name()
+// run runs one query as one of the ledger's, of a caller who has a right on its database, and
+// gives the error that its handler returns.
+func (q *queryService) run(ctx context.Context, query ledger.Query, right access.Right, run func(context.Context) error) error {
+	query.Dialect, query.User, query.Database = "grpc", access.Of(ctx).Name(), access.Canonical(query.Database)
+	if err := access.Check(ctx, query.Database, right); err != nil {
+		q.s.metrics.answered(err)
+		return statusOf(err)
+	}
 	running, entry, err := q.s.options.Ledger.Begin(ctx, query)
 	if err == nil {
 		err = run(running)
@@ -64,7 +69,7 @@ const (
 
 // Scan gives samples or windows.
 func (q *queryService) Scan(m *tickmeshv1.ScanRequest, stream grpc.ServerStreamingServer[tickmeshv1.ScanResponse]) error {
-	return q.run(stream.Context(), queryOf("Scan", m.GetSelector()), func(ctx context.Context) error {
+	return q.run(stream.Context(), queryOf("Scan", m.GetSelector()), access.Read, func(ctx context.Context) error {
 		request, err := q.scanRequest(m)
 		if err != nil {
 			return err
@@ -159,7 +164,7 @@ func cut[T any](column []T, from, to int) []T {
 
 // Delete hides samples.
 func (q *queryService) Delete(ctx context.Context, m *tickmeshv1.DeleteRequest) (response *tickmeshv1.DeleteResponse, err error) {
-	err = q.run(ctx, queryOf("Delete", m.GetSelector()), func(ctx context.Context) error {
+	err = q.run(ctx, queryOf("Delete", m.GetSelector()), access.Admin, func(ctx context.Context) error {
 		selector, err := selectorOf(m.GetSelector())
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
@@ -18,6 +19,7 @@ func selectorOf(m *tickmeshv1.Selector) (scan.Selector, error) {
 	if err != nil {
 		return s, err
 	}
+	s.Database = access.Canonical(s.Database)
 	for i := range s.Matchers {
 		matcher := &s.Matchers[i]
 		if matcher.Name == "" {

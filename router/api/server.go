@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -56,7 +55,7 @@ func New(o Options) (*Server, error) {
 func (s *Server) ServerOptions(c credentials.TransportCredentials) []grpc.ServerOption {
 	return append(transport.ServerOptions(c),
 		grpc.MaxRecvMsgSize(s.options.Limits.MessageBytesMax),
-		grpc.ChainUnaryInterceptor(s.boundUnary), grpc.ChainStreamInterceptor(s.boundStream))
+		grpc.ChainUnaryInterceptor(s.admitUnary), grpc.ChainStreamInterceptor(s.admitStream))
 }
 
 // Register adds the services to a gRPC server.
@@ -69,20 +68,3 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 // Shutdown ends the streams of writes: what was read is written and answered, what
 // is behind is not read. It does not wait. A second call does nothing.
 func (s *Server) Shutdown() { s.stop.Do(func() { close(s.stopping) }) }
-
-// boundUnary bounds the calls that run at once.
-func (s *Server) boundUnary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	if !s.calls.take(1) {
-		return nil, statusOf(errCalls)
-	}
-	defer s.calls.give(1)
-	return handler(ctx, request)
-}
-
-func (s *Server) boundStream(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if !s.calls.take(1) {
-		return statusOf(errCalls)
-	}
-	defer s.calls.give(1)
-	return handler(server, stream)
-}

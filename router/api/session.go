@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -13,9 +14,14 @@ import (
 // session is what a stream of writes names by handles. One goroutine uses it.
 type session struct {
 	s       *Server
-	handles []handle // by number
-	taken   int64    // of the server's memory
-	keys    int      // bytes of keys
+	ctx     context.Context //nolint:containedctx // of the call: it knows who writes
+	handles []handle        // by number
+	taken   int64           // of the server's memory
+	keys    int             // bytes of keys
+
+	databases    []sessionDatabase
+	databaseOf   map[string]uint32 // by name: index into databases
+	lastDatabase uint32
 
 	generation uint64 // in which the ids of handles were learnt
 	batch      uint64 // number of the batch being encoded, from 1
@@ -29,12 +35,13 @@ type session struct {
 
 // handle is a series by its short name.
 type handle struct {
-	key   series.Key // nil: not defined, or wrong
-	wrong error      // why its samples are left out; wire.ErrInvalid
-	shard uint16
-	known bool  // id is the series' id
-	scale uint8 // of its last value
-	id    series.ID
+	key      series.Key // nil: not defined, or wrong
+	wrong    error      // why its samples are left out; wire.ErrInvalid
+	shard    uint16
+	known    bool   // id is the series' id
+	database uint32 // index into the session's
+	scale    uint8  // of its last value
+	id       series.ID
 
 	// Of the batch in which it was met last.
 	batch uint64
@@ -42,10 +49,10 @@ type handle struct {
 	ref   series.ID // its id, or the definition in the part
 }
 
-const handleBytes = 72
+const handleBytes = 80
 
-func newSession(s *Server) *session {
-	return &session{s: s, hint: series.HintNone, generation: s.options.Generation()}
+func newSession(ctx context.Context, s *Server) *session {
+	return &session{s: s, ctx: ctx, hint: series.HintNone, generation: s.options.Generation(), databaseOf: map[string]uint32{}}
 }
 
 // close gives its memory back.
@@ -73,7 +80,11 @@ func (x *session) defineOne(d *tickmeshv1.SeriesHandle) error {
 	}
 	h := &x.handles[d.GetHandle()]
 	x.forget(h)
-	key, err := keyOf(d.GetSeries(), limits)
+	database, err := x.database(d.GetSeries())
+	var key series.Key
+	if err == nil {
+		key, err = keyOf(d.GetSeries(), limits)
+	}
 	switch {
 	case err != nil:
 		h.wrong = err
@@ -84,7 +95,7 @@ func (x *session) defineOne(d *tickmeshv1.SeriesHandle) error {
 		return errMemory
 	}
 	x.keys += len(key)
-	*h = handle{key: key, shard: key.Shard(x.s.options.Shards), scale: series.ScaleFloat}
+	*h = handle{key: key, shard: key.Shard(x.s.options.Shards), scale: series.ScaleFloat, database: database}
 	return nil
 }
 
@@ -142,7 +153,7 @@ func (x *session) grow(n int) error {
 }
 
 // encode checks the samples of a batch and encodes them by shard. Errors:
-// wire.ErrInvalid, naming the sample.
+// wire.ErrInvalid, naming the sample; *tenant.RateError.
 func (x *session) encode(b *tickmeshv1.Batch, out *outgoing) error {
 	handles, times, values := b.GetHandles(), b.GetTimeDeltasMs(), b.GetValues()
 	if len(times) != len(handles) || len(values) != len(handles) {
@@ -173,9 +184,18 @@ func (x *session) encode(b *tickmeshv1.Batch, out *outgoing) error {
 			return fmt.Errorf("%w: sample %d, of %s: its time is out of range", wire.ErrInvalid, i, h.key)
 		}
 		if h.wrong != nil {
-			out.leaveOut(number, h)
+			out.leaveOut(number, h, h.wrong)
 			continue
 		}
+		in := &x.databases[h.database]
+		if in.batch != x.batch {
+			x.enter(in)
+		}
+		if in.denied != nil {
+			out.leaveOut(number, h, in.denied)
+			continue
+		}
+		in.points++
 		if h.ref == refNone {
 			h.part, h.ref = out.reference(h, number)
 		}
@@ -185,7 +205,7 @@ func (x *session) encode(b *tickmeshv1.Batch, out *outgoing) error {
 		points++
 	}
 	out.finish(points)
-	return nil
+	return x.shares(out)
 }
 
 // addTime adds a difference to a time and says whether the sum is one.

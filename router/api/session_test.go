@@ -63,7 +63,7 @@ func FuzzBatches(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		s := newNowhere(t)
-		x := newSession(s)
+		x := newSession(t.Context(), s)
 		keys := map[uint32]series.Key{}
 		for _, text := range [][]byte{first, second} {
 			var b tickmeshv1.Batch
@@ -151,7 +151,7 @@ func BenchmarkEncode(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	x := newSession(s)
+	x := newSession(b.Context(), s)
 	batch := &tickmeshv1.Batch{}
 	for i := range count {
 		batch.Definitions = append(batch.Definitions, &tickmeshv1.SeriesHandle{Handle: uint32(i), Series: &tickmeshv1.Series{
@@ -184,7 +184,7 @@ func BenchmarkEncode(b *testing.B) {
 }
 
 func TestLevelsAndCounters(t *testing.T) {
-	x := newSession(newNowhere(t))
+	x := newSession(t.Context(), newNowhere(t))
 	batch := func(counter uint64, level tickmeshv1.WriteLevel) *tickmeshv1.Batch {
 		return &tickmeshv1.Batch{
 			BatchId:     &tickmeshv1.BatchId{Session: 1, Counter: counter},

@@ -31,7 +31,7 @@ type writeStreamServer = grpc.BidiStreamingServer[tickmeshv1.WriteStreamRequest,
 // WriteStream writes batches until the client ends the stream.
 func (w *writeService) WriteStream(stream writeStreamServer) error {
 	ws := &writeStream{
-		s: w.s, stream: stream, session: newSession(w.s),
+		s: w.s, stream: stream, session: newSession(stream.Context(), w.s),
 		slots: make(chan struct{}, w.s.options.Limits.StreamWritesMax),
 	}
 	defer ws.session.close()

@@ -19,7 +19,7 @@ type writeService struct {
 
 // Write writes one batch.
 func (w *writeService) Write(ctx context.Context, m *tickmeshv1.WriteRequest) (*tickmeshv1.WriteResponse, error) {
-	x := newSession(w.s)
+	x := newSession(ctx, w.s)
 	defer x.close()
 	p, failed := x.prepare(m.GetBatch())
 	if failed != nil {
@@ -90,8 +90,10 @@ func (p *pending) write(ctx context.Context, timeout time.Duration) (*tickmeshv1
 		outcome, err = p.s.options.Writer.Write(ctx, frame)
 	}
 	if err != nil {
+		p.out.failed()
 		return nil, p.s.metrics.failed(writeMessageOf(ctx, err))
 	}
+	p.out.wrote()
 	result.Copies, result.Level = uint32(max(0, outcome.Copies)), p.batch.GetLevel()
 	for i := range outcome.Refused {
 		r := &outcome.Refused[i]

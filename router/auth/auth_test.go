@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"regexp"
@@ -58,7 +59,7 @@ func newWorld(t testing.TB, text string) *world {
 
 func (w *world) header(t testing.TB, header string) (access.Principal, error) {
 	t.Helper()
-	return w.Authenticate(t.Context(), &access.Credentials{Authorization: []byte(header), From: "192.0.2.1"})
+	return w.Authenticate(t.Context(), access.Credentials{Authorization: []byte(header), From: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1}})
 }
 
 func basic(user, password string) string {
@@ -132,7 +133,7 @@ func TestAuthenticate(t *testing.T) {
 		"nothing":                 {access.Credentials{}, ""},
 	} {
 		for range 2 { // the second time from memory
-			p, err := w.Authenticate(t.Context(), &c.given)
+			p, err := w.Authenticate(t.Context(), c.given)
 			switch {
 			case c.want == "" && (p != nil || !errors.Is(err, access.ErrUnauthenticated)):
 				t.Errorf("%s: %v, %v", what, p, err)
@@ -141,7 +142,7 @@ func TestAuthenticate(t *testing.T) {
 			}
 		}
 	}
-	if _, err := w.Authenticate(t.Context(), &access.Credentials{}); !errors.Is(err, access.ErrMissing) {
+	if _, err := w.Authenticate(t.Context(), access.Credentials{}); !errors.Is(err, access.ErrMissing) {
 		t.Errorf("nothing: %v", err)
 	}
 	if p, err := w.Named("bob"); err != nil || p.Name() != "bob" || !p.May("", access.Write) {
@@ -184,7 +185,7 @@ func TestTakenBack(t *testing.T) {
 	var all []access.Principal
 	enter := func(c access.Credentials) {
 		t.Helper()
-		p, err := w.Authenticate(t.Context(), &c)
+		p, err := w.Authenticate(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -408,7 +409,7 @@ func TestReadme(t *testing.T) {
 			t.Errorf("%s may do something else", c.user)
 		}
 	}
-	if p, err := w.Authenticate(t.Context(), &access.Credentials{Certificate: &x509.Certificate{Subject: pkix.Name{CommonName: "tickmesh-operator"}}}); err != nil || !p.May(access.Everything, access.Admin) {
+	if p, err := w.Authenticate(t.Context(), access.Credentials{Certificate: &x509.Certificate{Subject: pkix.Name{CommonName: "tickmesh-operator"}}}); err != nil || !p.May(access.Everything, access.Admin) {
 		t.Errorf("the operator: %v, %v", p, err)
 	}
 }

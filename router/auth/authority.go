@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,7 +97,7 @@ func (a *Authority) principal(name string, p proof) *principal {
 }
 
 // Authenticate implements access.Authority.
-func (a *Authority) Authenticate(ctx context.Context, c *access.Credentials) (access.Principal, error) {
+func (a *Authority) Authenticate(ctx context.Context, c access.Credentials) (access.Principal, error) {
 	p, err := a.authenticate(ctx, c)
 	if err != nil {
 		a.failed(c, err)
@@ -105,7 +106,7 @@ func (a *Authority) Authenticate(ctx context.Context, c *access.Credentials) (ac
 	return p, nil
 }
 
-func (a *Authority) authenticate(ctx context.Context, c *access.Credentials) (*principal, error) {
+func (a *Authority) authenticate(ctx context.Context, c access.Credentials) (*principal, error) {
 	rules := a.options.Current()
 	switch {
 	case c.User != "":
@@ -134,7 +135,7 @@ func (a *Authority) authenticate(ctx context.Context, c *access.Credentials) (*p
 	return nil, access.ErrMissing
 }
 
-func (a *Authority) byHeader(ctx context.Context, rules *Rules, from, header string) (*principal, error) {
+func (a *Authority) byHeader(ctx context.Context, rules *Rules, from net.Addr, header string) (*principal, error) {
 	s, ok := parseHeader(header)
 	if !ok {
 		return nil, access.ErrUnauthenticated
@@ -157,7 +158,7 @@ func (a *Authority) byToken(rules *Rules, token string) (*principal, error) {
 }
 
 // byPassword checks a password, once for all who show it at the same time.
-func (a *Authority) byPassword(ctx context.Context, rules *Rules, from, name, password string) (*principal, error) {
+func (a *Authority) byPassword(ctx context.Context, rules *Rules, from net.Addr, name, password string) (*principal, error) {
 	if len(name) > nameBytesMax || len(password) > passwordBytesMax {
 		return nil, access.ErrUnauthenticated
 	}
@@ -174,7 +175,7 @@ func (a *Authority) byPassword(ctx context.Context, rules *Rules, from, name, pa
 		if u := rules.users[name]; u != nil {
 			hash = u.passwordHash
 		}
-		err := a.gate.check(context.WithoutCancel(ctx), from, hash, password)
+		err := a.gate.check(context.WithoutCancel(ctx), hostOf(from), hash, password)
 		if errors.Is(err, access.ErrUnauthenticated) {
 			a.refuse(rules, k)
 		}
@@ -262,7 +263,7 @@ func (a *Authority) refuse(rules *Rules, k key) {
 const logInterval = 10 * time.Second
 
 // failed counts and logs.
-func (a *Authority) failed(c *access.Credentials, err error) {
+func (a *Authority) failed(c access.Credentials, err error) {
 	switch {
 	case errors.Is(err, access.ErrBusy):
 		a.busy.Add(1)
@@ -282,7 +283,19 @@ func (a *Authority) failed(c *access.Credentials, err error) {
 	leftOut := a.log.leftOut
 	a.log.next, a.log.leftOut = now.Add(logInterval), 0
 	a.log.Unlock()
-	a.options.Logger.Warn("a caller is refused", "from", c.From, "error", err, "left_out", leftOut)
+	a.options.Logger.Warn("a caller is refused", "from", hostOf(c.From), "error", err, "left_out", leftOut)
+}
+
+// hostOf gives an address without its port; empty: it is not known.
+func hostOf(a net.Addr) string {
+	if a == nil {
+		return ""
+	}
+	host, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	return host
 }
 
 // Describe implements prometheus.Collector.

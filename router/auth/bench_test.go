@@ -12,7 +12,7 @@ func BenchmarkRemembered(b *testing.B) {
 	c := access.Credentials{Authorization: []byte(basic("ann", "ann's: word"))}
 	b.ReportAllocs()
 	for b.Loop() {
-		p, err := w.Authenticate(b.Context(), &c)
+		p, err := w.Authenticate(b.Context(), c)
 		if err != nil || !p.May("metrics", access.Write) {
 			b.Fatal(err)
 		}

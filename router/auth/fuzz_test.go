@@ -51,11 +51,12 @@ func FuzzAuthenticate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header, user, password string) {
 		a := New(Options{Current: func() *Rules { return rules }})
 		a.gate.compare = func([]byte, []byte) error { return errors.New("wrong") }
+		a.gate.dummy = []byte("nobody's")
 		for _, c := range []access.Credentials{{Authorization: []byte(header)}, {User: user, Password: password}, {Token: header + "t"}} {
 			if c.Token == "t" || strings.HasSuffix(strings.TrimSpace(header), " t") {
 				continue
 			}
-			p, err := a.Authenticate(t.Context(), &c)
+			p, err := a.Authenticate(t.Context(), c)
 			if p != nil || !errors.Is(err, access.ErrUnauthenticated) && !errors.Is(err, access.ErrBusy) {
 				t.Fatalf("%+v: %v, %v", c, p, err)
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/parse"
 	"github.com/tickmesh/tickmesh/router/split"
+	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
 // flight is one write from its parsing to its answer. It needs a worker only while it
@@ -73,6 +74,17 @@ func (fl *flight) writeAlone(r *result) error {
 	}
 	r.accepted, r.copies = frame.Points, outcome.Copies
 	return nil
+}
+
+// take takes the parsed batch's points out of a database's rate, all or none. Errors:
+// *tenant.RateError, with what becomes of the points.
+func (fl *flight) take(from *tenant.Account) (result, error) {
+	b := &fl.worker.batch
+	points := pointsOf(b.Lines)
+	if err := from.Take(points); err != nil {
+		return result{lines: len(b.Lines), failed: points, refused: b.ErrorPoints, skipped: b.SkippedStrings}, err
+	}
+	return result{}, nil
 }
 
 // endDeadline says that the write is over.

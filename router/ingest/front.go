@@ -14,7 +14,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/parse"
+	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
 // front serves HTTP: writes itself, every other path by Options.Other.
@@ -36,8 +38,9 @@ type front struct {
 type dialect struct {
 	protocol protocol
 	put      bool   // PUT is a way to say POST
+	bucket   bool   // the parameter bucket names the database
 	encoding string // of bodies that do not name one
-	parse    func(request *fasthttp.RequestCtx, fl *flight, body []byte) (database []byte, err error)
+	parse    func(request *fasthttp.RequestCtx, fl *flight, body []byte) error
 	// answer answers; err concerns the whole request: its body, the parser, or
 	// the Writer, in which case nothing was written.
 	answer func(request *fasthttp.RequestCtx, fl *flight, r result, err error)
@@ -51,8 +54,8 @@ func newFront(base context.Context, o *Options, ws *workers, m *metrics, room *b
 		"/api/put":      put,
 		"/api/put/":     put,
 		"/api/v1/put":   put, // OpenTSDB takes its API's version in the path
-		"/write":        {protocol: protocolInflux1, parse: f.parseInflux1, answer: f.answerInflux1},
-		"/api/v2/write": {protocol: protocolInflux2, parse: f.parseInflux2, answer: f.answerInflux2},
+		pathWrite:       {protocol: protocolInflux1, parse: f.parseInflux1, answer: f.answerInflux1},
+		"/api/v2/write": {protocol: protocolInflux2, bucket: true, parse: f.parseInflux2, answer: f.answerInflux2},
 		"/api/write":    {protocol: protocolTickTock, parse: f.parseTickTock, answer: f.answerTickTock},
 		"/api/v1/write": {protocol: protocolRemoteWrite, encoding: "snappy", parse: f.parseRemoteWrite, answer: f.answerRemoteWrite},
 	}
@@ -114,36 +117,67 @@ func (f *front) serveConn(c *conn) {
 	}
 }
 
-// serve routes one request.
+// Paths that more than one place knows.
+const (
+	pathWrite  = "/write"
+	pathQuery  = "/query"
+	pathPing   = "/ping"
+	pathHealth = "/health"
+)
+
+// serve answers one request.
 func (f *front) serve(request *fasthttp.RequestCtx) {
-	path := request.Path()
-	if d := f.dialects[string(path)]; d != nil {
-		f.write(request, d)
+	if c, err := f.admit(request); err != nil {
+		f.turnAway(request, err)
 	} else {
-		switch string(path) {
-		case "/ping":
-			f.ping(request)
-		case "/health":
-			f.health(request)
-		case "/query":
-			f.influxQuery(request)
-		default:
-			f.serveOther(request)
-		}
+		f.route(request, c)
 	}
 	if f.draining.Load() {
 		request.SetConnectionClose()
 	}
-	f.metrics.answered(request.Response.StatusCode())
+	status := request.Response.StatusCode()
+	if status == fasthttp.StatusUnauthorized {
+		challenge(request)
+	}
+	f.metrics.answered(status)
+}
+
+// route hands a request that was let in to who answers it.
+func (f *front) route(request *fasthttp.RequestCtx, c caller) {
+	path := request.Path()
+	if d := f.dialects[string(path)]; d != nil {
+		f.write(request, d, &c)
+		return
+	}
+	switch string(path) {
+	case pathPing:
+		f.ping(request)
+	case pathHealth:
+		f.health(request)
+	case pathQuery:
+		f.influxQuery(request, &c)
+	default:
+		f.serveOther(request, &c)
+	}
 }
 
 // write takes one write request of any dialect. The body is read before a worker
 // is taken, so that slow clients hold none.
-func (f *front) write(request *fasthttp.RequestCtx, d *dialect) {
+func (f *front) write(request *fasthttp.RequestCtx, d *dialect, c *caller) {
 	if !request.IsPost() && !(d.put && request.IsPut()) {
 		request.Response.Header.Set(fasthttp.HeaderAllow, "POST")
 		leaveBody(request)
 		d.answer(request, nil, result{}, errMethod)
+		return
+	}
+	database, err := f.databaseOf(request, d, c)
+	var account *tenant.Account
+	if err == nil {
+		account, err = f.account(c, database)
+	}
+	if err != nil {
+		leaveBody(request)
+		d.answer(request, nil, result{}, err)
 		return
 	}
 	b := f.takeBody()
@@ -166,30 +200,49 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect) {
 	}
 	defer f.workers.rest(fl)
 	var r result
-	if fl.promise, err = promiseOf(request, content); err == nil {
-		r, err = f.place(request, d, fl, content)
+	if fl.promise, err = promiseOf(request, c, content); err == nil {
+		r, err = f.place(request, d, fl, target{database, account}, content)
 	}
+	account.Wrote(r.accepted, r.refused, r.failed, b.sent)
 	d.answer(request, fl, r, err)
+	if err != nil {
+		setRetryAfter(request, err)
+	}
 	pm.seconds.Observe(time.Since(start).Seconds())
 }
 
+// target is where a write goes.
+type target struct {
+	database []byte
+	account  *tenant.Account
+}
+
 // place parses a body and writes it.
-func (f *front) place(request *fasthttp.RequestCtx, d *dialect, fl *flight, content []byte) (result, error) {
+func (f *front) place(request *fasthttp.RequestCtx, d *dialect, fl *flight, to target, content []byte) (result, error) {
 	timeout := f.options.Limits.WriteTimeout
 	if d.put {
 		timeout = putTimeout(request, timeout)
 	}
-	for {
-		database, err := d.parse(request, fl, content)
-		if err != nil {
+	pm := &f.metrics.protocols[d.protocol]
+	for taken := false; ; {
+		if err := d.parse(request, fl, content); err != nil {
 			return result{}, err
 		}
-		r, err := fl.write(database, timeout)
+		if !taken {
+			if late, err := fl.take(to.account); err != nil {
+				pm.count(late)
+				f.metrics.errors[errorKind(err)].Add(1)
+				return late, err
+			}
+			taken = true
+		}
+		r, err := fl.write(to.database, timeout)
 		if errors.Is(err, errParseAgain) {
 			continue
 		}
-		f.metrics.protocols[d.protocol].count(r)
+		pm.count(r)
 		if err != nil {
+			to.account.Give(r.failed)
 			f.metrics.errors[errorKind(err)].Add(1)
 		}
 		return r, err
@@ -232,7 +285,11 @@ var (
 // What another try may cure is 503: several clients throw away what they were
 // sending on any 4xx.
 func statusOf(err error) int {
-	switch {
+	switch denied := (*access.DeniedError)(nil); {
+	case errors.Is(err, access.ErrUnauthenticated):
+		return fasthttp.StatusUnauthorized
+	case errors.As(err, &denied):
+		return fasthttp.StatusForbidden
 	case errors.Is(err, errMethod):
 		return fasthttp.StatusMethodNotAllowed
 	case errors.Is(err, errBodyTooLarge), errors.Is(err, parse.ErrTooLarge):
@@ -286,9 +343,17 @@ func oneLine(text string) string {
 	}, text)
 }
 
-// expect answers a client that asks before it sends its body: one that is too large
-// need not come.
+// expect answers a client that asks before it sends its body: one that is too large,
+// or whose client is not let in, need not come.
 func (f *front) expect(request *fasthttp.RequestCtx) (status int) {
+	if _, err := f.admit(request); err != nil {
+		f.turnAway(request, err)
+		if status = request.Response.StatusCode(); status == fasthttp.StatusUnauthorized {
+			challenge(request)
+		}
+		f.metrics.answered(status)
+		return status
+	}
 	bytesMax := f.options.Limits.OtherBodyBytesMax
 	if f.dialects[string(request.Path())] != nil {
 		bytesMax = f.options.Limits.BodyBytesMax

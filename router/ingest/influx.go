@@ -21,33 +21,29 @@ const (
 	contentInflux       = "application/json"
 )
 
-// parseInflux1 takes the body of /write. `db` is the database, empty when it is
-// missing; `rp` names a retention policy, of which there is one, and is ignored;
-// `consistency` is checked, "all" is LevelAll, and of the others none is less than a
-// majority.
-func (f *front) parseInflux1(request *fasthttp.RequestCtx, fl *flight, body []byte) ([]byte, error) {
-	args := request.QueryArgs()
-	switch level := args.Peek("consistency"); string(bytes.ToLower(level)) {
+// parseInflux1 takes the body of /write. `rp` names a retention policy, of which there is
+// one, and is ignored; `consistency` is checked, "all" is LevelAll, and of the others none
+// is less than a majority.
+func (f *front) parseInflux1(request *fasthttp.RequestCtx, fl *flight, body []byte) error {
+	switch level := request.QueryArgs().Peek("consistency"); string(bytes.ToLower(level)) {
 	case "", "any", "one", "quorum":
 	case "all":
 		fl.promise.level = series.LevelAll
 	default:
-		return nil, fmt.Errorf("%w: invalid consistency level", errArgument)
+		return fmt.Errorf("%w: invalid consistency level", errArgument)
 	}
-	return args.Peek("db"), f.parseLines(request, fl, body, parse.PrecisionNs, "use n, u, ms, s, m or h")
+	return f.parseLines(request, fl, body, parse.PrecisionNs, "use n, u, ms, s, m or h")
 }
 
-// parseInflux2 takes the body of /api/v2/write. The bucket is "database" or
-// "database/retention policy"; org and token are ignored.
-func (f *front) parseInflux2(request *fasthttp.RequestCtx, fl *flight, body []byte) ([]byte, error) {
-	database, _, _ := bytes.Cut(request.QueryArgs().Peek("bucket"), []byte("/"))
-	return database, f.parseLines(request, fl, body, parse.PrecisionNs, "use ns, us, ms or s")
+// parseInflux2 takes the body of /api/v2/write; org is ignored.
+func (f *front) parseInflux2(request *fasthttp.RequestCtx, fl *flight, body []byte) error {
+	return f.parseLines(request, fl, body, parse.PrecisionNs, "use ns, us, ms or s")
 }
 
 // parseTickTock takes the body of /api/write, whose unit of time is guessed from
 // each timestamp unless precision says it.
-func (f *front) parseTickTock(request *fasthttp.RequestCtx, fl *flight, body []byte) ([]byte, error) {
-	return request.QueryArgs().Peek("db"), f.parseLines(request, fl, body, parse.PrecisionGuess, "use ns, us, ms, s, m or h")
+func (f *front) parseTickTock(request *fasthttp.RequestCtx, fl *flight, body []byte) error {
+	return f.parseLines(request, fl, body, parse.PrecisionGuess, "use ns, us, ms, s, m or h")
 }
 
 func (f *front) parseLines(request *fasthttp.RequestCtx, fl *flight, body []byte, precision parse.Precision, hint string) error {
@@ -138,12 +134,17 @@ func (f *front) answerTickTock(request *fasthttp.RequestCtx, fl *flight, r resul
 // answerInflux2 answers as InfluxDB 2's http error encoder does.
 func (f *front) answerInflux2(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
 	f.answerLines(request, fl, r, err, fasthttp.StatusNoContent, func(status int, message string) {
-		code := influx2Code(status)
-		request.Response.Header.Set("X-Platform-Error-Code", code)
-		body := appendJSONMember([]byte{'{'}, "code", code)
-		body = appendJSONMember(append(body, ','), "message", message)
-		respond(request, status, contentJSON, append(body, '}'))
+		influx2Fail(request, status, message)
 	})
+}
+
+// influx2Fail answers an error as InfluxDB 2 does.
+func influx2Fail(request *fasthttp.RequestCtx, status int, message string) {
+	code := influx2Code(status)
+	request.Response.Header.Set("X-Platform-Error-Code", code)
+	body := appendJSONMember([]byte{'{'}, "code", code)
+	body = appendJSONMember(append(body, ','), "message", message)
+	respond(request, status, contentJSON, append(body, '}'))
 }
 
 // influx2Code gives InfluxDB 2's name of a status (kit/platform/errors).
@@ -153,6 +154,10 @@ func influx2Code(status int) string {
 		return "method not allowed"
 	case fasthttp.StatusRequestEntityTooLarge:
 		return "request too large"
+	case fasthttp.StatusUnauthorized:
+		return "unauthorized"
+	case fasthttp.StatusForbidden:
+		return "forbidden"
 	case fasthttp.StatusServiceUnavailable:
 		return "unavailable"
 	default:

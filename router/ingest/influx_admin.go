@@ -1,9 +1,12 @@
 package ingest
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // ping answers /ping: 204, or 200 with the version for ?verbose.
@@ -47,7 +50,7 @@ func (f *front) influxMethod(request *fasthttp.RequestCtx, allowed string) {
 // influxQuery answers the statements that clients send before they write:
 // CREATE DATABASE, which succeeds, as a database exists once it has a series,
 // and SHOW DATABASES.
-func (f *front) influxQuery(request *fasthttp.RequestCtx) {
+func (f *front) influxQuery(request *fasthttp.RequestCtx, c *caller) {
 	request.Response.Header.Set(headerInfluxVersion, influxVersion)
 	if !request.IsGet() && !request.IsPost() {
 		f.influxMethod(request, "GET, POST")
@@ -75,7 +78,7 @@ func (f *front) influxQuery(request *fasthttp.RequestCtx) {
 		f.influxFail(request, fasthttp.StatusBadRequest, `missing required parameter "q"`)
 		return
 	}
-	f.answerStatements(request, text)
+	f.answerStatements(request, c, text)
 }
 
 func (f *front) influxFail(request *fasthttp.RequestCtx, status int, message string) {
@@ -83,7 +86,7 @@ func (f *front) influxFail(request *fasthttp.RequestCtx, status int, message str
 	respond(request, status, contentInflux, append(appendJSONMember([]byte{'{'}, "error", message), "}\n"...))
 }
 
-func (f *front) answerStatements(request *fasthttp.RequestCtx, text string) {
+func (f *front) answerStatements(request *fasthttp.RequestCtx, c *caller, text string) {
 	body := []byte(`{"results":[`)
 	for i, statement := range statements(text) {
 		if i > 0 {
@@ -93,13 +96,17 @@ func (f *front) answerStatements(request *fasthttp.RequestCtx, text string) {
 		words := strings.Fields(strings.ToUpper(statement))
 		switch {
 		case len(words) >= 3 && words[0] == "CREATE" && words[1] == "DATABASE":
+			if err := c.may(access.Everything, access.Admin); err != nil {
+				f.influxFail(request, statusOf(err), err.Error())
+				return
+			}
 		case len(words) == 2 && words[0] == "SHOW" && words[1] == "DATABASES":
 			names, err := f.options.Databases(f.base)
 			if err != nil {
 				f.influxFail(request, fasthttp.StatusServiceUnavailable, explain(err))
 				return
 			}
-			body = appendDatabases(body, names)
+			body = appendDatabases(body, slices.DeleteFunc(names, func(name string) bool { return c.may(name, access.Read) != nil }))
 		default:
 			f.influxFail(request, fasthttp.StatusBadRequest, "not supported: "+strings.TrimSpace(statement))
 			return

@@ -32,13 +32,15 @@ type dropCause uint8
 
 const (
 	dropWrite    dropCause = iota // points of a chunk or of datagrams, after all retries
+	dropRate                      // points of datagrams beyond their database's rate
+	dropDenied                    // points that the user of a port may not write any more
 	dropReply                     // reply bytes for a client that does not read
 	dropDatagram                  // datagrams that the kernel had no room for
 	dropCauses
 )
 
 var dropNames = [dropCauses][2]string{ //nolint:gochecknoglobals // a constant table
-	{"write", "points"}, {"slow_reader", "reply_bytes"}, {"kernel", "datagrams"},
+	{"write", "points"}, {"rate", "points"}, {"denied", "points"}, {"slow_reader", "reply_bytes"}, {"kernel", "datagrams"},
 }
 
 // writeError is the kind of an error of a write as a whole.
@@ -51,11 +53,12 @@ const (
 	writeSeriesLimit
 	writeSeriesRate
 	writeTimedOut
+	writeSampleRate
 	writeErrors
 )
 
 var writeErrorNames = [writeErrors]string{ //nolint:gochecknoglobals // a constant table
-	"unavailable", "overloaded", "read_only", "series_limit", "series_rate", "timeout",
+	"unavailable", "overloaded", "read_only", "series_limit", "series_rate", "timeout", "sample_rate",
 }
 
 // protocolMetrics count one way in. The four kinds of points add up to the

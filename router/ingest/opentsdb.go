@@ -16,19 +16,19 @@ import (
 const contentJSON = "application/json; charset=UTF-8"
 
 // parsePut takes a JSON datapoint, an array of them, or put lines.
-func (f *front) parsePut(_ *fasthttp.RequestCtx, fl *flight, body []byte) ([]byte, error) {
+func (f *front) parsePut(_ *fasthttp.RequestCtx, fl *flight, body []byte) error {
 	start := 0
 	for start < len(body) && (body[start] == ' ' || body[start] == '\t' || body[start] == '\n' || body[start] == '\r') {
 		start++
 	}
 	if start == len(body) {
-		return nil, errNoContent
+		return errNoContent
 	}
 	if body[start] == '{' || body[start] == '[' {
-		return nil, parse.JSON(&fl.worker.batch, body, f.options.Limits.Line)
+		return parse.JSON(&fl.worker.batch, body, f.options.Limits.Line)
 	}
 	_, err := parse.Puts(&fl.worker.batch, body, parse.PutOptions{Limits: f.options.Limits.Line, PutsOnly: true})
-	return nil, err
+	return err
 }
 
 // syncTimeoutMs gives the argument sync_timeout, 0 if there is none.

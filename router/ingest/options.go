@@ -12,8 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/parse"
 	"github.com/tickmesh/tickmesh/router/split"
+	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
 // Writer takes frames. A Writer keeps neither the frame nor the context after it
@@ -45,6 +47,15 @@ type Options struct {
 	// Databases gives the names of databases that have series, for InfluxDB's
 	// SHOW DATABASES. Nil: there are none.
 	Databases func(context.Context) ([]string, error)
+
+	// Authority knows who calls. Nil: everybody may do everything.
+	Authority access.Authority
+	// Meter has the accounts of databases: their rates, and what they use. Nil: there are
+	// no rates.
+	Meter *tenant.Meter
+	// PutDatabase and LineDatabase are the databases of the TCP ports; "default", or
+	// empty: the default one.
+	PutDatabase, LineDatabase string
 
 	// Other serves every HTTP path that is not a write. Nil: they are not found.
 	Other http.Handler
@@ -106,6 +117,8 @@ const (
 // UDPOptions tune the UDP port. Zero means the default.
 type UDPOptions struct {
 	Format             UDPFormat
+	Database           string        // of all datagrams; "default", or empty: the default one
+	User               string        // whose rights all datagrams have; needed where there is an Authority
 	ReceiveBufferBytes int           // SO_RCVBUF; default 4 MiB, as far as the kernel allows
 	BatchMax           int           // datagrams received by one system call; default 64
 	RetryTimeout       time.Duration // of an overloaded write, then the batch is dropped and counted; default 1 s
@@ -135,6 +148,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Databases == nil {
 		o.Databases = func(context.Context) ([]string, error) { return nil, nil }
+	}
+	if o.Meter == nil {
+		o.Meter = tenant.NewMeter(tenant.MeterOptions{})
 	}
 	if o.Build.Version == "" {
 		o.Build.Version = "unknown"
@@ -182,6 +198,8 @@ func (o *Options) check() error {
 	case o.Limits.InFlightBytesMax < o.largestInput():
 		return fmt.Errorf("%w: Limits.InFlightBytesMax is %d, but one largest input takes %d",
 			ErrOptions, o.Limits.InFlightBytesMax, o.largestInput())
+	case o.Authority != nil && o.UDPAddress != "" && o.UDP.User == "":
+		return fmt.Errorf("%w: UDP has no way to show who sends; name the user whose rights all datagrams have", ErrOptions)
 	case o.UDP.Format != UDPPut && o.UDP.Format != UDPLine:
 		return fmt.Errorf("%w: UDP.Format is %d", ErrOptions, o.UDP.Format)
 	}

@@ -20,7 +20,7 @@ import (
 // outgrows what is held, and the request's context ends when the client hangs
 // up, the answer cannot be sent or the server's time is up. Bodies are read
 // before the handler runs. Trailers and hijacking are not offered.
-func (f *front) serveOther(request *fasthttp.RequestCtx) {
+func (f *front) serveOther(request *fasthttp.RequestCtx, c *caller) {
 	handler := f.options.Other
 	if handler == nil {
 		leaveBody(request)
@@ -36,8 +36,8 @@ func (f *front) serveOther(request *fasthttp.RequestCtx) {
 		respond(request, statusOf(err), contentJSON, appendPutError(nil, statusOf(err), messageOf(err), ""))
 		return
 	}
-	ctx, cancel := context.WithCancelCause(f.base)
-	r, err := ordinaryRequest(ctx, request, content)
+	ctx, cancel := context.WithCancelCause(c.context(f.base))
+	r, err := ordinaryRequest(ctx, request, c.prefixed, content)
 	if err != nil {
 		cancel(nil)
 		held.release()
@@ -63,9 +63,16 @@ func (f *front) serveOther(request *fasthttp.RequestCtx) {
 
 var errHungUp = fmt.Errorf("the client has hung up: %w", context.Canceled)
 
-// ordinaryRequest makes the net/http form of a request.
-func ordinaryRequest(ctx context.Context, request *fasthttp.RequestCtx, body []byte) (*http.Request, error) {
+// ordinaryRequest makes the net/http form of a request; prefixed: of the target, the path
+// is the one that is left behind the database.
+func ordinaryRequest(ctx context.Context, request *fasthttp.RequestCtx, prefixed bool, body []byte) (*http.Request, error) {
 	target := string(request.RequestURI())
+	if prefixed {
+		target = string(request.URI().PathOriginal())
+		if query := request.URI().QueryString(); len(query) > 0 {
+			target += "?" + string(query)
+		}
+	}
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
 		return nil, err

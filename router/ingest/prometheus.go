@@ -17,14 +17,13 @@ const (
 	headerExemplarsWritten  = "X-Prometheus-Remote-Write-Exemplars-Written"
 )
 
-// parseRemoteWrite takes the body of /api/v1/write. `db` names a database, the
-// default one when it is missing.
-func (f *front) parseRemoteWrite(request *fasthttp.RequestCtx, fl *flight, body []byte) ([]byte, error) {
+// parseRemoteWrite takes the body of /api/v1/write.
+func (f *front) parseRemoteWrite(request *fasthttp.RequestCtx, fl *flight, body []byte) error {
 	version, err := remoteWriteVersion(request.Request.Header.ContentType())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return request.QueryArgs().Peek("db"), parse.RemoteWrite(&fl.worker.batch, body, version, f.options.Limits.Line)
+	return parse.RemoteWrite(&fl.worker.batch, body, version, f.options.Limits.Line)
 }
 
 // remoteWriteVersion reads a Content-Type. None means 1.0, as in Prometheus.

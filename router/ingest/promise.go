@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // Headers by which a request says how it is to be written.
@@ -28,7 +29,7 @@ type promise struct {
 
 // promiseOf reads the headers of a request with such a body, decoded. Errors:
 // errArgument.
-func promiseOf(request *fasthttp.RequestCtx, body []byte) (p promise, err error) {
+func promiseOf(request *fasthttp.RequestCtx, c *caller, body []byte) (p promise, err error) {
 	header := &request.Request.Header
 	if level := header.Peek(headerLevel); len(level) > 0 {
 		switch string(level) {
@@ -58,13 +59,21 @@ func promiseOf(request *fasthttp.RequestCtx, body []byte) (p promise, err error)
 	p.keyed = true
 	hash := sha256.New()
 	args := request.QueryArgs()
-	for _, part := range [...][]byte{
-		key, request.Path(), args.Peek("db"), args.Peek("bucket"), args.Peek("precision"), header.ContentType(), body,
-	} {
+	write := func(part []byte) {
 		var length [8]byte
 		binary.LittleEndian.PutUint64(length[:], uint64(len(part)))
 		hash.Write(length[:])
 		hash.Write(part)
+	}
+	for _, part := range [...][]byte{
+		key, request.Path(), args.Peek("db"), args.Peek("bucket"), args.Peek("precision"), header.ContentType(), body,
+	} {
+		write(part)
+	}
+	// Only where they are, so that the others' hashes are those of earlier versions.
+	if database := header.Peek(access.DatabaseHeader); c.prefixed || len(database) > 0 {
+		write(c.database)
+		write(database)
 	}
 	hash.Sum(p.request[:0])
 	return p, nil

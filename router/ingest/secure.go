@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -104,6 +105,18 @@ func (s *secureConn) readNow(p []byte) (n int, err error) {
 		return n, nil // the end comes next
 	}
 	return 0, err
+}
+
+// certificate gives the one that the client has shown and that was verified; nil: none.
+func (c *conn) certificate() *x509.Certificate {
+	if c.secure == nil {
+		return nil
+	}
+	state := c.secure.ConnectionState()
+	if len(state.PeerCertificates) == 0 {
+		return nil
+	}
+	return state.PeerCertificates[0]
 }
 
 // handshakeTimeout bounds how long a client may take to agree on TLS.

@@ -70,8 +70,14 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.front = newFront(s.base, &o, s.workers, s.metrics, s.room)
+	targets, err := o.targets()
+	if err != nil {
+		s.cancel(errStopped)
+		return nil, err
+	}
 	s.streams = &streams{
-		base: s.base, options: &o, workers: s.workers, metrics: s.metrics, room: s.room, front: s.front,
+		targets: targets,
+		base:    s.base, options: &o, workers: s.workers, metrics: s.metrics, room: s.room, front: s.front,
 		waiting: &waiting{bytesMax: o.Limits.InFlightBytesMax / waitingPart},
 		log:     &limitedLog{log: o.Logger, clock: o.Clock}, stats: s.statLines,
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/parse"
 )
 
@@ -25,7 +26,8 @@ type streams struct {
 	front   *front
 	log     *limitedLog
 	stats   func() string
-	chunks  sync.Pool // of *[]byte, ChunkBytes and the parser's slack
+	targets [protocols]target // of the ports without a way to name a database
+	chunks  sync.Pool         // of *[]byte, ChunkBytes and the parser's slack
 }
 
 func (s *streams) takeChunk() *[]byte {
@@ -42,6 +44,7 @@ type stream struct {
 	*streams
 	conn       *conn
 	protocol   protocol
+	principal  access.Principal // nil: not known yet, or there is no authority
 	replies    replies
 	unfinished []byte
 	waits      int  // bytes of unfinished that are charged to waiting
@@ -55,6 +58,7 @@ func (s *streams) serve(c *conn, p protocol) {
 	c.busy() // a drain does not close it: it reads what has arrived
 	st := &stream{streams: s, conn: c, protocol: p}
 	st.replies = replies{conn: c, bytesMax: s.options.TCP.ReplyBytesMax, waiting: s.waiting, dropped: &s.metrics.drops[dropReply]}
+	st.begin()
 	isHTTP := st.run()
 	s.waiting.giveBack(st.waits)
 	if isHTTP {
@@ -91,7 +95,20 @@ func (s *stream) run() (isHTTP bool) {
 		if (err != nil && !errors.Is(err, errWouldBlock)) || s.leaving || s.base.Err() != nil {
 			return false
 		}
+		s.slow()
 		runtime.Gosched() // other connections first: a turn each
+	}
+}
+
+// slowStep bounds how long a drain waits for a connection that is being slowed.
+const slowStep = 100 * time.Millisecond
+
+// slow waits while the port's database is ahead of its rate: what is not read slows the
+// client. In a drain it does not, as what has arrived is to be written.
+func (s *stream) slow() {
+	account := s.targets[s.protocol].account
+	for ahead := account.Ahead(); ahead > 0 && s.base.Err() == nil && !s.conn.listener.draining.Load(); ahead = account.Ahead() {
+		sleep(s.base, min(ahead, slowStep))
 	}
 }
 
@@ -121,6 +138,11 @@ func (s *stream) turn() (n int, err error) {
 		return n, nil
 	}
 	s.metrics.protocols[s.protocol].bytes.Add(int64(n))
+	if s.options.Authority != nil && s.principal == nil {
+		copy(buffer, s.unfinished)
+		s.introduce(buffer[:start+n], ended)
+		return n, err
+	}
 	if !ended && !s.insideLine && start+n <= s.options.Limits.Line.LineBytesMax && bytes.IndexByte(fresh, '\n') < 0 {
 		s.unfinished = append(s.unfinished, fresh...) // not parsed again and again
 	} else {
@@ -169,7 +191,8 @@ func (s *stream) process(chunk []byte, ended bool) {
 	nowMs := s.options.Clock().UnixMilli()
 	limits, insideLine := s.options.Limits.Line, s.insideLine
 	s.writeUntilDone(attempts{
-		timeout: s.options.TCP.RetryTimeout, protocol: s.protocol,
+		timeout: s.options.TCP.RetryTimeout, protocol: s.protocol, principal: s.principal, bytes: len(chunk),
+		denied: s.deny,
 		parse: func(b *parse.Batch) (err error) {
 			var rest parse.Rest
 			if s.protocol == protocolPutTCP {
@@ -195,9 +218,16 @@ const unfinishedBytesKept = 1 << 10
 
 // attempts is a write that is tried again until it is done or its time is up.
 type attempts struct {
+	timeout  time.Duration // from the first failure on
 	protocol protocol
-	timeout  time.Duration
-	parse    func(*parse.Batch) error
+	// principal writes; nil: everybody may. Denied hears that it may not any more.
+	principal access.Principal
+	denied    func(error)
+	// keep: no more points are taken than the database's rate lets through. Else the
+	// caller slows its client afterwards.
+	keep  bool
+	bytes int // as sent
+	parse func(*parse.Batch) error
 	// done hears what became of it; an error means that the points are dropped.
 	done func(b *parse.Batch, r result, err error)
 }
@@ -235,11 +265,31 @@ func (s *streams) attempt(fl *flight, a attempts, end time.Time) (ended bool) {
 		s.log.warn("input not taken", "error", err)
 		return true
 	}
-	r, err := fl.write(nil, s.options.Limits.WriteTimeout)
+	to := s.targets[a.protocol]
+	b := fl.batch()
+	points := pointsOf(b.Lines)
+	switch {
+	case !fl.again && a.principal != nil && !a.principal.May(to.account.Name(), access.Write):
+		s.drop(a, dropDenied, result{lines: len(b.Lines), failed: points, refused: b.ErrorPoints, skipped: b.SkippedStrings})
+		a.denied(&access.DeniedError{Principal: a.principal.Name(), Database: to.account.Name(), Right: access.Write})
+		return true
+	case fl.again: // it was charged before
+	case !a.keep:
+		to.account.Spend(points)
+	default:
+		if late, err := fl.take(to.account); err != nil {
+			s.metrics.errors[errorKind(err)].Add(1)
+			s.drop(a, dropRate, late)
+			s.log.warn("points dropped: the database's rate", "points", points, "error", err)
+			return true
+		}
+	}
+	r, err := fl.write(to.database, s.options.Limits.WriteTimeout)
 	if errors.Is(err, errParseAgain) {
 		return s.attempt(fl, a, end)
 	}
 	if err != nil {
+		to.account.Give(r.failed + r.again)
 		s.metrics.errors[errorKind(err)].Add(1)
 		if retryable(err) && s.base.Err() == nil && (end.IsZero() || time.Now().Before(end)) {
 			return false
@@ -248,8 +298,16 @@ func (s *streams) attempt(fl *flight, a attempts, end time.Time) (ended bool) {
 		s.log.warn("points dropped: the storage did not take them", "points", r.failed+r.again, "error", err)
 	}
 	s.metrics.protocols[a.protocol].count(r)
+	to.account.Wrote(r.accepted, r.refused, r.failed, a.bytes)
 	a.done(fl.batch(), r, err)
 	return true
+}
+
+// drop counts points that are dropped before they are written.
+func (s *streams) drop(a attempts, cause dropCause, r result) {
+	s.metrics.drops[cause].Add(int64(r.failed))
+	s.metrics.protocols[a.protocol].count(r)
+	s.targets[a.protocol].account.Wrote(0, r.refused, r.failed, a.bytes)
 }
 
 // sleep waits until ctx ends at most.

@@ -80,6 +80,11 @@ func (s *stream) appendAnswer(text, line []byte) []byte {
 	case "exit", "quit":
 		s.leaving = true
 		return text
+	case "auth":
+		if s.options.Authority == nil { // everybody may do everything
+			return append(text, authSuccess+"\n"...)
+		}
+		return append(text, authFail+": this connection has said already who it is\n"...)
 	case "dropcaches": // what is cached is bounded and checked: there is nothing to drop
 		return append(text, "Caches dropped.\n"...)
 	case "status":

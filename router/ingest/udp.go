@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/parse"
 )
 
@@ -23,7 +24,9 @@ type datagrams struct {
 	socket   *net.UDPConn
 	messages []ipv4.Message
 	together []byte // the datagrams of one system call, a line end after each
-	lost     uint32 // the kernel's count of dropped datagrams
+	// principal is whose rights all datagrams have; nil: there is no authority.
+	principal access.Principal
+	lost      uint32 // the kernel's count of dropped datagrams
 }
 
 const datagramBytesMax = 64 << 10
@@ -39,6 +42,12 @@ func listenUDP(address string, s *streams) (*datagrams, error) {
 		return nil, fmt.Errorf("udp listener: %w", err)
 	}
 	d := &datagrams{streams: s, socket: socket}
+	if s.options.Authority != nil {
+		if d.principal, err = s.options.Authority.Named(o.User); err != nil {
+			_ = socket.Close()
+			return nil, fmt.Errorf("udp listener: %w", err)
+		}
+	}
 	if err := d.configure(o.ReceiveBufferBytes); err != nil {
 		_ = socket.Close()
 		return nil, fmt.Errorf("udp listener: %w", err)
@@ -119,7 +128,8 @@ func (d *datagrams) write(lines []byte) {
 	pm.bytes.Add(int64(len(lines)))
 	nowMs, limits := d.options.Clock().UnixMilli(), d.options.Limits.Line
 	d.writeUntilDone(attempts{
-		timeout: d.options.UDP.RetryTimeout, protocol: protocolUDP,
+		timeout: d.options.UDP.RetryTimeout, protocol: protocolUDP, principal: d.principal, keep: true, bytes: len(lines),
+		denied: func(err error) { d.log.warn("datagrams dropped", "error", err) },
 		parse: func(b *parse.Batch) (err error) {
 			if d.options.UDP.Format == UDPLine {
 				_, err = parse.Lines(b, lines, parse.LineOptions{Limits: limits, Precision: parse.PrecisionGuess, NowMs: nowMs})

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/parse"
 	"github.com/tickmesh/tickmesh/router/split"
+	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
 // result says what became of the points of one request or chunk.
@@ -58,7 +60,9 @@ func retryable(err error) bool {
 
 // errorKind classifies an error of a write.
 func errorKind(err error) writeError {
-	switch {
+	switch late := (*tenant.RateError)(nil); {
+	case errors.As(err, &late):
+		return writeSampleRate
 	case errors.Is(err, series.ErrReadOnly):
 		return writeReadOnly
 	case errors.Is(err, series.ErrSeriesRate):
@@ -80,7 +84,12 @@ func explain(err error) string {
 	if copies := (*series.CopiesError)(nil); errors.As(err, &copies) {
 		return copies.Error() + "; sent again with the same Idempotency-Key it waits for them and writes nothing twice"
 	}
+	if errors.Is(err, access.ErrBusy) {
+		return err.Error()
+	}
 	switch errorKind(err) {
+	case writeSampleRate:
+		return "too fast: " + harmless(err) + "; please send this request again later"
 	case writeSeriesRate:
 		return "not all was taken: " + harmless(err) + ", please send this request again: the same points twice do no harm"
 	case writeReadOnly:

@@ -246,6 +246,7 @@ func WindowStart(timeMs int64, w *scan.Windows) int64 {
 // keeps the ones asked for. Samples are by time.
 func windowChunk(samples []series.Sample, w *scan.Windows) *scan.Chunk {
 	byWindow, digests := map[int64][]float64{}, map[int64]uint64{}
+	inWindow := map[int64][]series.Sample{}
 	c := &scan.Chunk{}
 	for _, s := range samples {
 		if math.IsNaN(s.Value) && w.Aggregates&scan.AggregateDigest == 0 {
@@ -257,14 +258,11 @@ func windowChunk(samples []series.Sample, w *scan.Windows) *scan.Chunk {
 			c.Times = append(c.Times, start)
 		}
 		byWindow[start] = append(byWindow[start], s.Value)
+		inWindow[start] = append(inWindow[start], s)
 	}
 	for _, start := range c.Times {
 		values := byWindow[start]
-		sum := 0.0
-		for _, v := range values {
-			sum += v
-		}
-		appendIf(&c.Sum, w, scan.AggregateSum, sum)
+		appendIf(&c.Sum, w, scan.AggregateSum, sumOf(inWindow[start]))
 		appendIf(&c.Count, w, scan.AggregateCount, int64(len(values)))
 		appendIf(&c.Min, w, scan.AggregateMin, slices.Min(values))
 		appendIf(&c.Max, w, scan.AggregateMax, slices.Max(values))
@@ -273,6 +271,28 @@ func windowChunk(samples []series.Sample, w *scan.Windows) *scan.Chunk {
 		appendIf(&c.Digest, w, scan.AggregateDigest, digests[start])
 	}
 	return c
+}
+
+// sumOf adds up samples as scan.Windows says: by hour, by day, and then all days.
+func sumOf(samples []series.Sample) float64 {
+	hours := collapse(samples, 3_600_000)
+	days := collapse(hours, 86_400_000)
+	return collapse(days, math.MaxInt64)[0].Value
+}
+
+// collapse adds up what lies in the same stretch of time, in order.
+func collapse(samples []series.Sample, widthMs int64) (sums []series.Sample) {
+	for _, s := range samples {
+		start := WindowStart(s.TimeMs, &scan.Windows{WidthMs: widthMs})
+		if widthMs == math.MaxInt64 {
+			start = 0
+		}
+		if n := len(sums); n == 0 || sums[n-1].TimeMs != start {
+			sums = append(sums, series.Sample{TimeMs: start})
+		}
+		sums[len(sums)-1].Value += s.Value
+	}
+	return sums
 }
 
 func appendIf[T any](column *[]T, w *scan.Windows, wanted scan.Aggregate, v T) {

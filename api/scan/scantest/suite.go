@@ -36,6 +36,7 @@ func RunSourceTests(t *testing.T, open func(t *testing.T) Subject) {
 		{"windows leave out NaN", testWindowsNaN},
 		{"windows have digests", testWindowsDigest},
 		{"negative windows", testWindowsNegative},
+		{"windows of hours", testWindowsOfHours},
 		{"parallel", testParallel},
 		{"limits", testLimits},
 		{"visitor stops", testVisitorErrors},

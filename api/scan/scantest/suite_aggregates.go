@@ -90,8 +90,63 @@ func testWindowsNegative(t *testing.T, s Subject) {
 	}, allAggregates)
 }
 
-// wantWindows compares the aggregates that were asked for. A sum may have been
-// built from parts, in another order, so it may differ in its last bits.
+// testWindowsOfHours has hours and days of many samples, late ones and deletes among
+// them, whose sums are wanted with every bit.
+func testWindowsOfHours(t *testing.T, s Subject) {
+	const hourMs, dayMs = 3_600_000, 86_400_000
+	oracle := NewMemory()
+	both := func(key series.Key, samples ...series.Sample) {
+		t.Helper()
+		put(t, s, key, samples...)
+		if err := oracle.Put(key, samples...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := Key("", "m", "k", "v")
+	compare := func(what string) {
+		t.Helper()
+		for _, width := range []int64{hourMs, 2 * hourMs, dayMs, 3 * dayMs, 30 * hourMs, hourMs + 1, 2*hourMs + 1, dayMs - 7} {
+			for _, origin := range []int64{0, hourMs, 1, -17} {
+				r := everything(scan.Selector{Metric: "m"})
+				r.Windows = &scan.Windows{OriginMs: origin, WidthMs: width, Aggregates: scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax}
+				if origin == 1 { // ends that cut hours
+					r.FromMs, r.ToMs = 3*hourMs+5, 2*dayMs+hourMs-2
+				}
+				want, err := Collect(t.Context(), oracle, r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%s: windows of %d ms from %d", what, width, origin)
+				wantWindows(t, collect(t, s, r)[string(key)], want[string(key)], r.Windows.Aggregates)
+			}
+		}
+	}
+	samples := ramp(-dayMs, 300_007, 900) // from the day before 1970 on: four days
+	for i := range samples {
+		samples[i].Value = float64(i*i%1009) / 100
+		if i%97 == 0 {
+			samples[i].Value = math.NaN()
+		}
+	}
+	both(key, samples...)
+	compare("in order")
+	both(key, series.Sample{TimeMs: 5*hourMs + 1, Value: 0.3}, series.Sample{TimeMs: samples[400].TimeMs, Value: 1e9})
+	compare("with late samples")
+	if s.Deleter == nil {
+		return
+	}
+	for _, d := range []scan.Deleter{s.Deleter, oracle} {
+		if _, err := d.Delete(t.Context(), &scan.Selector{Metric: "m"}, dayMs+hourMs/2, dayMs+5*hourMs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compare("with a delete")
+	both(key, series.Sample{TimeMs: dayMs + 2*hourMs, Value: 0.7})
+	compare("written again")
+}
+
+// wantWindows compares the aggregates that were asked for. The sums are compared by
+// their bits, as scan.Windows says in which order they are made.
 func wantWindows(t reporter, got, want *scan.Chunk, asked scan.Aggregate) {
 	t.Helper()
 	if got == nil {
@@ -107,7 +162,7 @@ func wantWindows(t reporter, got, want *scan.Chunk, asked scan.Aggregate) {
 		got, want []float64
 		same      func(a, b float64) bool
 	}{
-		{"sum", scan.AggregateSum, got.Sum, want.Sum, near},
+		{"sum", scan.AggregateSum, got.Sum, want.Sum, sameBits},
 		{"min", scan.AggregateMin, got.Min, want.Min, exact},
 		{"max", scan.AggregateMax, got.Max, want.Max, exact},
 		{"first", scan.AggregateFirst, got.First, want.First, exact},
@@ -125,8 +180,7 @@ func wantWindows(t reporter, got, want *scan.Chunk, asked scan.Aggregate) {
 	}
 }
 
-// near allows the rounding of sums of numbers below sumMagnitude.
-func near(a, b float64) bool {
-	const sumMagnitude = 1e6
-	return a == b || math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) <= 1e-9*math.Max(sumMagnitude, math.Abs(b))
+// sameBits takes all NaN for one.
+func sameBits(a, b float64) bool {
+	return math.Float64bits(a) == math.Float64bits(b) || math.IsNaN(a) && math.IsNaN(b)
 }

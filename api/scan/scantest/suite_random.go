@@ -19,7 +19,7 @@ func testRandom(t *testing.T, s Subject) {
 	runs := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		runs++
-		run := randomRun{subject: s, oracle: NewMemory(), database: fmt.Sprintf("run%d", runs)}
+		run := randomRun{subject: s, oracle: NewMemory(), database: fmt.Sprintf("run%d", runs), unitMs: rapid.SampledFrom([]int64{1, 1, 3600}).Draw(rt, "unit")}
 		for range rapid.IntRange(1, 12).Draw(rt, "operations") {
 			run.write(rt)
 		}
@@ -33,12 +33,13 @@ type randomRun struct {
 	subject  Subject
 	oracle   *Memory
 	database string
+	unitMs   int64 // by which all times are multiplied: seconds become hours
 }
 
 func (r *randomRun) write(t *rapid.T) {
 	if r.subject.Deleter != nil && rapid.IntRange(0, 9).Draw(t, "kind") == 0 {
 		selector := r.selector(t)
-		from, to := drawRange(t)
+		from, to := r.drawRange(t)
 		if _, err := r.subject.Deleter.Delete(context.Background(), &selector, from, to); err != nil {
 			t.Fatalf("delete: %v", err)
 		}
@@ -54,7 +55,7 @@ func (r *randomRun) write(t *rapid.T) {
 	seed := rapid.Uint64().Draw(t, "seed")
 	for i := range samples {
 		seed = seed*6364136223846793005 + 1442695040888963407
-		samples[i] = series.Sample{TimeMs: start + int64(i)*step, Value: float64(int32(seed>>33)%1000) / 4}
+		samples[i] = series.Sample{TimeMs: (start + int64(i)*step) * r.unitMs, Value: float64(int32(seed>>33)%1000) / 4}
 		if seed>>58 == 0 {
 			samples[i].Value = math.NaN()
 		}
@@ -98,18 +99,18 @@ func (r *randomRun) selector(t *rapid.T) scan.Selector {
 	return selector
 }
 
-func drawRange(t *rapid.T) (from, to int64) {
-	from = rapid.Int64Range(-6_000, 100_000).Draw(t, "from")
-	return from, from + rapid.Int64Range(0, 200_000).Draw(t, "length")
+func (r *randomRun) drawRange(t *rapid.T) (from, to int64) {
+	from = rapid.Int64Range(-6_000, 100_000).Draw(t, "from") * r.unitMs
+	return from, from + rapid.Int64Range(0, 200_000).Draw(t, "length")*r.unitMs
 }
 
 func (r *randomRun) query(t *rapid.T) {
 	request := &scan.Request{Selector: r.selector(t), Parallel: rapid.IntRange(0, 3).Draw(t, "parallel")}
-	request.FromMs, request.ToMs = drawRange(t)
+	request.FromMs, request.ToMs = r.drawRange(t)
 	if rapid.Bool().Draw(t, "windows") {
 		request.Windows = &scan.Windows{
-			OriginMs:   rapid.Int64Range(-10_000, 10_000).Draw(t, "origin"),
-			WidthMs:    rapid.SampledFrom([]int64{1, 10, 999, 1000, 60_000, 3_600_000}).Draw(t, "width"),
+			OriginMs:   rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(-10_000, 10_000)).Draw(t, "origin") * r.unitMs,
+			WidthMs:    rapid.SampledFrom([]int64{1, 10, 999, 1000, 24_000, 60_000, 3_600_000}).Draw(t, "width") * r.unitMs,
 			Aggregates: scan.Aggregate(rapid.IntRange(1, int(allAggregates)).Draw(t, "aggregates")),
 		}
 		if rapid.IntRange(0, 3).Draw(t, "digests") == 0 {

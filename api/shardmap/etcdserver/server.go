@@ -82,8 +82,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	etcd.Close()
-	return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	return nil, fmt.Errorf("%w: %w", ErrStart, errors.Join(err, end(etcd)))
 }
 
 // Endpoint gives the host:port at which clients reach the server.
@@ -98,10 +97,16 @@ func (s *Server) Close() error {
 	if s.stopping.Swap(true) {
 		return nil // it is being stopped, or was
 	}
+	return end(s.etcd)
+}
+
+// end stops an etcd. One that waits for others which do not know it may never end. Errors:
+// ErrStop.
+func end(etcd *embed.Etcd) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.etcd.Close()
+		etcd.Close()
 	}()
 	timeout := time.NewTimer(stopTimeout)
 	defer timeout.Stop()

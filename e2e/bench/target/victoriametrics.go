@@ -46,7 +46,7 @@ func (VictoriaMetrics) Command(dir string, addresses Addresses, memoryLimitBytes
 	args := []string{
 		"-storageDataPath=" + dir, "-httpListenAddr=" + addresses.HTTP, "-opentsdbListenAddr=" + addresses.Put,
 		"-retentionPeriod=100y", "-search.maxUniqueTimeseries=20000000", "-search.maxQueryDuration=5m",
-		"-search.disableCache", "-loggerLevel=WARN",
+		"-search.disableCache", "-loggerLevel=WARN", "-http.connTimeout=1h",
 	}
 	if memoryLimitBytes > 0 {
 		args = append(args, "-memory.allowedBytes="+strconv.FormatInt(memoryLimitBytes*6/10, 10))

@@ -16,10 +16,15 @@ import (
 // build, which is had by name.
 const envoyVersion = "1.40.0"
 
+// EnvoyImage is the name of the image with Envoy. It is that of Envoy's own image, which
+// the product's chart asks for; the lab's has the same program.
+const EnvoyImage = "envoyproxy/envoy:distroless-v" + envoyVersion
+
 // An image is one of those that the lab's pods run.
 type image struct {
-	name string   // of the archive, and lab.local/NAME:1
-	args []string // of hack/images pack
+	archive string   // its file, without the ending
+	name    string   // that manifests use
+	args    []string // of hack/images pack
 }
 
 // buildImages writes the archives that are older than what they are made of.
@@ -29,16 +34,16 @@ func (f Folders) buildImages(ctx context.Context, report func(name string, took 
 	}
 	for _, i := range f.images() {
 		start := time.Now()
-		archive := filepath.Join(f.Images, i.name+".tar")
+		archive := filepath.Join(f.Images, i.archive+".tar")
 		built, err := f.buildImage(ctx, i, archive)
 		if err != nil {
-			return fmt.Errorf("image %s: %w", i.name, err)
+			return fmt.Errorf("image %s: %w", i.archive, err)
 		}
 		took := time.Duration(0)
 		if built {
 			took = time.Since(start)
 		}
-		report("image "+i.name, took)
+		report("image "+i.archive, took)
 	}
 	return nil
 }
@@ -48,13 +53,14 @@ func (f Folders) images() []image {
 	for _, applet := range []string{"sh", "mkdir", "rm", "ls", "cat", "echo", "sleep", "wget", "nc", "test", "touch"} {
 		busybox = append(busybox, "-link", "/bin/"+applet+"=busybox")
 	}
-	own := func(name string) image {
-		return image{name, []string{"-entrypoint", "/" + name, f.program(name) + ":/" + name}}
+	name := func(archive string) string { return "lab.local/" + archive + ":1" }
+	own := func(program string) image {
+		return image{program, name(program), []string{"-entrypoint", "/" + program, f.program(program) + ":/" + program}}
 	}
 	return []image{
 		own("pause"), own("coredns"), own("local-path-provisioner"),
-		{"busybox", append(busybox, "/bin/busybox:/bin/busybox")},
-		{"envoy", []string{"-libraries", "-entrypoint", "/usr/local/bin/envoy", "-user", "65532:65532", "-folder", "/tmp:1777", f.program("envoy") + ":/usr/local/bin/envoy:755"}},
+		{"busybox", name("busybox"), append(busybox, "/bin/busybox:/bin/busybox")},
+		{"envoy", EnvoyImage, []string{"-libraries", "-entrypoint", "/usr/local/bin/envoy", "-user", "65532:65532", "-folder", "/tmp:1777", f.program("envoy") + ":/usr/local/bin/envoy:755"}},
 	}
 }
 
@@ -71,7 +77,7 @@ func (f Folders) buildImage(ctx context.Context, i image, archive string) (built
 	if younger(archive, content) && younger(archive, f.program("images")) {
 		return false, nil
 	}
-	args := append([]string{"pack", "-out", archive, "-name", "lab.local/" + i.name + ":1"}, i.args...)
+	args := append([]string{"pack", "-out", archive, "-name", i.name}, i.args...)
 	cmd := exec.CommandContext(ctx, f.program("images"), args...)
 	cmd.Stderr = os.Stderr
 	return true, cmd.Run()

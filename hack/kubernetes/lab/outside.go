@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -45,7 +44,7 @@ func Find(f Folders) (*Rack, error) {
 }
 
 // network is the path that stands for the rack's network.
-func (r *Rack) network() string { return "/proc/" + strconv.Itoa(r.pid) + "/ns/net" }
+func (r *Rack) network() string { return networkOf(r.pid) }
 
 // Kubeconfig is the path of the administrator's configuration; its server is reached
 // from the rack's network only.

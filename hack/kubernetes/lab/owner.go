@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -63,6 +64,56 @@ func readOwner(file string) (owner, error) {
 func (o owner) alive() bool {
 	now, err := ownerOf(o.pid)
 	return err == nil && now == o
+}
+
+// killGuests ends the processes in the network of this one that do not end with it, as
+// commands that were run there and are still at it. The calling process may be in it, too.
+func (o owner) killGuests() error {
+	if !o.alive() {
+		return nil
+	}
+	home, err := os.Stat(networkOf(o.pid))
+	if err != nil {
+		return ignoreEnded(err)
+	}
+	// A lab is in namespaces of its own, and who calls is not in that of its processes.
+	if same, err := sameFile(processesOf(o.pid), processesOf(os.Getpid())); same || err != nil {
+		return ignoreEnded(err)
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	var failures []error
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == o.pid || pid == os.Getpid() {
+			continue
+		}
+		process, err := os.FindProcess(pid) // holds on to it, so that what is asked below is asked of this one
+		if err != nil {
+			continue
+		}
+		if its, err := os.Stat(networkOf(pid)); err == nil && os.SameFile(home, its) {
+			failures = append(failures, ignoreEnded(process.Kill()))
+		}
+		failures = append(failures, process.Release())
+	}
+	return errors.Join(failures...)
+}
+
+// networkOf is the path that stands for the network of a process.
+func networkOf(pid int) string { return "/proc/" + strconv.Itoa(pid) + "/ns/net" }
+
+// processesOf is the path that stands for the namespace of processes that a process is in.
+func processesOf(pid int) string { return "/proc/" + strconv.Itoa(pid) + "/ns/pid" }
+
+// ignoreEnded leaves out that a process has ended meanwhile.
+func ignoreEnded(err error) error {
+	if errors.Is(err, os.ErrProcessDone) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return err
 }
 
 // kill ends the process and waits until it is gone, with all of its namespace.

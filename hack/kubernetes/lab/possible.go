@@ -21,10 +21,24 @@ var neededPrograms = map[string]string{
 // cannot be there.
 var hiddenFolders = []string{"/proc", "/run", "/sys", "/var/lib", "/var/log"}
 
+// ErrMachine marks what a machine lacks and no package can give it.
+var ErrMachine = errors.New("this machine cannot carry the lab")
+
+// probes are what the first process of new namespaces has to be able to do, each with
+// what is missing where it cannot.
+var probes = []struct{ script, missing string }{
+	{"true", "namespaces of processes, networks, mounts, names and IPC"},
+	{"mount -t tmpfs tmpfs /mnt && mkdir /mnt/a /mnt/b /mnt/c /mnt/d && mount -t overlay overlay -o lowerdir=/mnt/a,upperdir=/mnt/b,workdir=/mnt/c /mnt/d", "the file system overlay"},
+	{"ip link add name rack type bridge", "network bridges"},
+	{"ip link add name one type veth peer name two", "pairs of network devices (veth)"},
+	{"iptables --table nat --list-rules && iptables --append FORWARD --match conntrack --ctstate ESTABLISHED --jump ACCEPT", "the kernel's packet filter with NAT and connection tracking"},
+}
+
 // Possible says why the lab cannot run on this machine, or nil. It changes nothing.
+// Errors: ErrMachine for what no package can give it.
 func Possible(f Folders) error {
 	if os.Geteuid() != 0 {
-		return errors.New("only root can make the namespaces of machines")
+		return fmt.Errorf("%w: only root can make the namespaces of machines", ErrMachine)
 	}
 	for _, hidden := range hiddenFolders {
 		if strings.HasPrefix(f.Run+"/", hidden+"/") {
@@ -34,6 +48,9 @@ func Possible(f Folders) error {
 	if _, err := f.socket(); err != nil {
 		return err
 	}
+	if err := f.cgroups().check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrMachine, err)
+	}
 	for program, pack := range neededPrograms {
 		if _, err := exec.LookPath(program); err != nil {
 			return fmt.Errorf("%s is missing: install the package %s (make prepare)", program, pack)
@@ -42,13 +59,13 @@ func Possible(f Folders) error {
 	if _, err := os.Stat(filepath.Join(pluginFolder, "bridge")); err != nil {
 		return errors.New("the network plugins are missing: install the package containernetworking-plugins (make prepare)")
 	}
-	if err := f.cgroups().check(); err != nil {
-		return err
-	}
-	probe := exec.Command("true")
-	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
-	if err := probe.Run(); err != nil {
-		return fmt.Errorf("namespaces cannot be made here: %w", err)
+	for _, probe := range probes {
+		// No mount of the probe is to be seen outside.
+		cmd := exec.Command("sh", "-c", "mount --make-rprivate / && "+probe.script)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: it lacks %s: %w: %s", ErrMachine, probe.missing, err, lastLines(output, 1))
+		}
 	}
 	return nil
 }

@@ -133,6 +133,52 @@ func TestOwner(t *testing.T) {
 	}
 }
 
+// Commands that were run in a lab's network end with it; everything else is left alone.
+func TestGuests(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a network")
+	}
+	host := play(t, "wait")
+	host.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID}
+	if err := host.Start(); err != nil {
+		t.Skipf("no network can be made here: %v", err)
+	}
+	t.Cleanup(func() { _ = host.Process.Kill(); _ = host.Wait() })
+	outside := play(t, "wait")
+	guest := exec.CommandContext(t.Context(), "nsenter", "--net="+networkOf(host.Process.Pid), "--", os.Args[0])
+	guest.Env = outside.Env
+	if err := errors.Join(outside.Start(), guest.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = outside.Process.Kill(); _ = outside.Wait() })
+	t.Cleanup(func() { _ = guest.Process.Kill() })
+	owner, err := ownerOf(host.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), testTime)
+	defer cancel()
+	if err := Wait(ctx, func() (bool, error) { // until nsenter is there
+		return sameFile(networkOf(guest.Process.Pid), networkOf(host.Process.Pid))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.killGuests(); err != nil {
+		t.Fatal(err)
+	}
+	if err := guest.Wait(); err == nil || !owner.alive() {
+		t.Errorf("the guest ended with %v; its host lives: %v", err, owner.alive())
+	}
+	other, err := ownerOf(outside.Process.Pid)
+	if err != nil || !other.alive() {
+		t.Errorf("a process outside: %v", err)
+	}
+	// One in the machine's own network has no guests: all others would be.
+	if err := other.killGuests(); err != nil || !owner.alive() {
+		t.Errorf("%v; alive: %v", err, owner.alive())
+	}
+}
+
 func TestStartTime(t *testing.T) {
 	stat, err := os.ReadFile("/proc/self/stat")
 	if err != nil {

@@ -130,13 +130,14 @@ func (r *Rack) waitControl(ctx context.Context) error {
 }
 
 // Down ends the lab and removes all that it has left, whether it runs, has crashed or
-// was never there.
+// was never there. It ends what others have started in the lab's network, too, but not
+// the process that calls it.
 func Down(ctx context.Context, f Folders) error {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
 	o, err := readOwner(f.owner())
 	if err == nil {
-		err = o.kill(ctx)
+		err = errors.Join(o.killGuests(), o.kill(ctx))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -284,3 +284,29 @@ func (x *Index) TagCardinalities(ctx context.Context, database, metric string) (
 	}
 	return list, ctx.Err()
 }
+
+// Count gives the number of active series of a database.
+func (ns Names) Count(ctx context.Context, database string) (count int64, err error) {
+	n, parts, err := ns.list(ctx, "", 0)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range parts {
+		p.eachMetric(database, "", func(m *metricEntry) bool {
+			if n.shards == nil {
+				count += n.active.count(p.lo, m.series)
+				return ctx.Err() == nil
+			}
+			m.series.each(func(run []uint32) bool {
+				for _, rel := range run {
+					if local := p.lo + rel; n.active.has(local) && inShardSet(n.shards, n.keys.shard(local)) {
+						count++
+					}
+				}
+				return true
+			})
+			return ctx.Err() == nil
+		})
+	}
+	return count, ctx.Err()
+}

@@ -13,59 +13,73 @@ type ExactSpan struct {
 	Reader       int   // index into the list of segments
 }
 
-// ExactSpans appends to dst, in order of time, the stretches within which exactly
-// one of the segments has blocks of the series, and that one has rollups: there a
-// rollup is exact. Everything else in [fromMs, toMs] must be answered from
+// ExactSpans finds exact spans of one series after the other. Its memory is used
+// again. It is not safe for concurrent use.
+type ExactSpans struct {
+	touched []ExactSpan
+	edges   []edge
+}
+
+// edge is a moment at which the blocks of a segment begin or end.
+type edge struct {
+	atMs  int64
+	count int // of spans that begin, or −1 for one that ends
+	sum   int // of their readers' indexes, which is the index when there is one
+}
+
+// Find appends to dst, in order of time, the stretches within which exactly one of the
+// segments has blocks of the series, and that one has rollups, with scan sums if sums are
+// wanted: there a rollup is exact. Everything else in [fromMs, toMs] must be answered from
 // samples; so must what newer pages or tombstones touch, which only the caller
 // knows. The width is HourMs or DayMs; hours or days that lie partly in the range
-// count as a whole. Errors are those of Find.
-func ExactSpans(dst []ExactSpan, readers []*Reader, shard uint16, id uint32, fromMs, toMs, widthMs int64) ([]ExactSpan, error) {
+// count as a whole. Cursor gives the cursor to use for a reader. Errors are those of
+// Reader.Find.
+func (x *ExactSpans) Find(dst []ExactSpan, readers []*Reader, cursor func(reader int) *Cursor, shard uint16, id uint32, fromMs, toMs, widthMs int64, sums bool) ([]ExactSpan, error) {
 	if widthMs != HourMs && widthMs != DayMs {
 		return dst, ErrOptions
 	}
 	fromMs = floorTo(max(fromMs, math.MinInt64+DayMs), widthMs)
-	toMs = floorTo(min(toMs, math.MaxInt64-DayMs), widthMs) + widthMs - 1
-	var touched []ExactSpan
-	var c Cursor
+	toMs = floorTo(min(toMs, math.MaxInt64-2*DayMs), widthMs) + widthMs - 1
+	x.touched = x.touched[:0]
 	for i, r := range readers {
-		first := len(touched)
-		if err := r.Find(&c, shard, id, fromMs, toMs); err != nil {
+		first, c := len(x.touched), cursor(i)
+		if err := r.Find(c, shard, id, fromMs, toMs); err != nil {
 			return dst, err
 		}
 		for c.Next() {
 			b := c.Block()
 			from := max(fromMs, floorTo(b.MinMs, widthMs))
 			to := min(toMs+1, floorTo(b.MaxMs, widthMs)+widthMs)
-			if n := len(touched); n > first && from <= touched[n-1].ToMs {
-				touched[n-1].ToMs = to
+			if n := len(x.touched); n > first && from <= x.touched[n-1].ToMs {
+				x.touched[n-1].ToMs = to
 				continue
 			}
-			touched = append(touched, ExactSpan{from, to, i})
+			x.touched = append(x.touched, ExactSpan{from, to, i})
 		}
 		if err := c.Err(); err != nil {
 			return dst, err
 		}
 	}
-	return appendLone(dst, touched, readers), nil
+	return x.appendLone(dst, func(reader int) bool {
+		m := &readers[reader].meta
+		return m.Rollups && (m.ScanSums || !sums)
+	}), nil
 }
 
-// appendLone appends the parts of the spans that no other span overlaps.
-func appendLone(dst, spans []ExactSpan, readers []*Reader) []ExactSpan {
-	type edge struct {
-		atMs  int64
-		count int // of spans that begin, or −1 for one that ends
-		sum   int // of their readers' indexes, which is the index when there is one
-	}
-	edges := make([]edge, 0, 2*len(spans))
-	for _, s := range spans {
+// appendLone appends the parts of the touched spans that no other one overlaps, of the
+// readers that are of use.
+func (x *ExactSpans) appendLone(dst []ExactSpan, useful func(reader int) bool) []ExactSpan {
+	edges := x.edges[:0]
+	for _, s := range x.touched {
 		edges = append(edges, edge{s.FromMs, 1, s.Reader}, edge{s.ToMs, -1, -s.Reader})
 	}
+	x.edges = edges
 	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.atMs, b.atMs) })
 	count, reader, first := 0, 0, len(dst)
 	for i, e := range edges {
 		count += e.count
 		reader += e.sum
-		if count != 1 || edges[i+1].atMs == e.atMs || !readers[reader].meta.Rollups {
+		if count != 1 || edges[i+1].atMs == e.atMs || !useful(reader) {
 			continue
 		}
 		if n := len(dst); n > first && dst[n-1].ToMs == e.atMs && dst[n-1].Reader == reader {

@@ -74,7 +74,7 @@ func verifyRollups(s *section) error {
 		for ; ok; ok, reason = page.next() {
 			for _, width := range [...]int64{HourMs, DayMs} {
 				q := rollupQuery{toMs: -1, widthMs: width} // an empty range: nothing is kept
-				if reason = q.readBody(page.body, s.reader.meta.Partition); reason != "" {
+				if reason = q.readBody(page.body, &s.reader.meta); reason != "" {
 					return s.corrupt(PartRollups, page.id, e.offset, reason)
 				}
 			}

@@ -11,7 +11,8 @@ import (
 
 // The fixed parts of a file; FORMAT.md has their layout.
 const (
-	formatVersion   = 1
+	formatVersion   = 1 // of files without rollups, and of old ones with them
+	formatScanSums  = 2 // of files whose rollups tell the sums of floats
 	headerBytes     = 64
 	footerBytes     = 128
 	shardEntryBytes = 80
@@ -31,7 +32,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func appendHeader(dst []byte, m *Meta) []byte {
 	start := len(dst)
 	dst = append(dst, headerMagic...)
-	dst = binary.LittleEndian.AppendUint32(dst, formatVersion)
+	dst = binary.LittleEndian.AppendUint32(dst, versionOf(m))
 	dst = binary.LittleEndian.AppendUint32(dst, 0)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(m.StartMs))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(m.EndMs))
@@ -39,6 +40,14 @@ func appendHeader(dst []byte, m *Meta) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, m.SequenceHigh)
 	dst = append(dst, make([]byte, headerBytes-crcBytes-(len(dst)-start))...)
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+}
+
+// versionOf gives the version of a file's format.
+func versionOf(m *Meta) uint32 {
+	if m.ScanSums {
+		return formatScanSums
+	}
+	return formatVersion
 }
 
 // checkHeader says what is wrong with a header, given the meta of the footer.
@@ -80,7 +89,7 @@ func appendFooter(dst []byte, f *footer) []byte {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(v))
 	}
 	dst = binary.LittleEndian.AppendUint32(dst, f.directoryCRC)
-	dst = binary.LittleEndian.AppendUint32(dst, formatVersion)
+	dst = binary.LittleEndian.AppendUint32(dst, versionOf(&f.Meta))
 	dst = append(dst, 0, 0, 0, 0)
 	dst = binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 	return append(dst, footerMagic...)
@@ -95,9 +104,11 @@ func parseFooter(b []byte) (f footer, reason string, err error) {
 	if crc32.Checksum(b[:116], castagnoli) != binary.LittleEndian.Uint32(b[116:]) {
 		return f, "checksum of the footer", nil
 	}
-	if v := binary.LittleEndian.Uint32(b[108:]); v != formatVersion {
-		return f, "", fmt.Errorf("%w: %d, this program knows %d", ErrVersion, v, formatVersion)
+	version := binary.LittleEndian.Uint32(b[108:])
+	if version != formatVersion && version != formatScanSums {
+		return f, "", fmt.Errorf("%w: %d, this program knows %d and %d", ErrVersion, version, formatVersion, formatScanSums)
 	}
+	f.ScanSums = version == formatScanSums
 	i64 := func(at int) int64 { return int64(binary.LittleEndian.Uint64(b[at:])) }
 	f.StartMs, f.EndMs = i64(0), i64(8)
 	f.SequenceLow, f.SequenceHigh = uint64(i64(16)), uint64(i64(24))

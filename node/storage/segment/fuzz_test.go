@@ -196,26 +196,28 @@ func FuzzRollups(f *testing.F) {
 	p := testPartition(SpanDay)
 	number := func(m int64) series.Number { return series.Number{Mantissa: m, Scale: 2} }
 	f.Add(appendRollups(appendRollups(nil, []rollupRecord{
-		{p.StartMs, 360, number(5), number(900), number(70000)},
-		{p.StartMs + 2*HourMs, 360, number(-5), number(901), number(70001)},
+		{p.StartMs, 360, number(5), number(900), number(70000), 700.0000000000001},
+		{p.StartMs + 2*HourMs, 360, number(-5), number(901), number(70001), 700.01},
 	}, p.StartMs, HourMs), nil, p.StartMs, DayMs))
 	f.Add(appendRollups(appendRollups(nil, []rollupRecord{
-		{p.StartMs, 1, series.FloatNumber(math.Inf(1)), series.FloatNumber(math.Inf(1)), series.FloatNumber(math.Inf(1))},
+		{p.StartMs, 1, series.FloatNumber(math.Inf(1)), series.FloatNumber(math.Inf(1)), series.FloatNumber(math.Inf(1)), math.Inf(1)},
 	}, p.StartMs, HourMs), nil, p.StartMs, DayMs))
 	f.Fuzz(func(t *testing.T, body []byte) {
+		old := rollupQuery{toMs: -1, widthMs: HourMs}
+		_ = old.readBody(body, &Meta{Partition: p}) // no bytes make it panic
 		for _, width := range []int64{HourMs, DayMs} {
 			q := rollupQuery{fromMs: math.MinInt64, toMs: math.MaxInt64, widthMs: width}
-			if q.readBody(body, p) != "" || width == DayMs || len(q.dst) > pieceHours {
+			if q.readBody(body, &Meta{Partition: p, ScanSums: true}) != "" || width == DayMs || len(q.dst) > pieceHours {
 				continue
 			}
 			records := make([]rollupRecord, len(q.dst))
 			for i, r := range q.dst {
-				records[i] = rollupRecord{r.StartMs, r.Count, series.DecimalOf(r.Min, 0), series.DecimalOf(r.Max, 0), series.DecimalOf(r.Sum, 0)}
+				records[i] = rollupRecord{r.StartMs, r.Count, series.DecimalOf(r.Min, 0), series.DecimalOf(r.Max, 0), series.DecimalOf(r.Sum, 0), r.Sum}
 				if r.Min > r.Max || r.Count < 1 {
 					return // not what a writer makes
 				}
 			}
-			list, _, ok := cutRollups(appendRollups(nil, records, p.StartMs, HourMs), p.StartMs, HourMs)
+			list, _, ok := cutRollups(appendRollups(nil, records, p.StartMs, HourMs), p.StartMs, HourMs, true)
 			if !ok {
 				t.Fatal("what was written cannot be read")
 			}

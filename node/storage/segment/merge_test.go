@@ -254,7 +254,9 @@ func TestExactSpans(t *testing.T) {
 		defer release(t, readers...)
 		fromMs := day.StartMs + rapid.Int64Range(0, DayMs).Draw(t, "fromMs")
 		toMs := fromMs + rapid.Int64Range(0, DayMs).Draw(t, "toMs")
-		spans, err := ExactSpans(nil, readers, 1, 1, fromMs, toMs, HourMs)
+		var x ExactSpans
+		cursors := make([]Cursor, len(readers))
+		spans, err := x.Find(nil, readers, func(reader int) *Cursor { return &cursors[reader] }, 1, 1, fromMs, toMs, HourMs, true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,9 +10,10 @@ import (
 )
 
 // Rollup is the aggregate of the samples of one hour or day of a series, NaN
-// samples left out. Where all samples are decimals the sum is exact before it
-// becomes a float64, and the one next to it if its mantissa is within
-// series.MantissaMax.
+// samples left out. The sum of an hour is that of its samples as float64, added to 0
+// in order of time; that of a day is the sum of those of its hours, in the same way. So
+// has whoever adds up samples the same bits. In segments without Meta.ScanSums it is
+// exact where all samples are decimals, and may differ from these in its last bits.
 type Rollup struct {
 	StartMs       int64
 	Count         int64
@@ -48,6 +49,8 @@ type aggregate struct {
 	scale                        uint8
 	minNumber, maxNumber, total  int64
 	minFloat, maxFloat, sumFloat float64
+	// scanSum is the sum of an hour's samples, or a day's hours, one after the other.
+	scanSum float64
 }
 
 // aggregateRun bounds the samples that are added up before the sum is checked:
@@ -94,7 +97,7 @@ func (a *aggregate) merge(b aggregate) {
 	case b.count == 0:
 		return
 	case a.count == 0:
-		b.startMs = a.startMs
+		b.startMs, b.scanSum = a.startMs, a.scanSum
 		*a = b
 		return
 	}
@@ -184,10 +187,11 @@ func (a *aggregate) toFloat() {
 type rollupRecord struct {
 	startMs, count int64
 	min, max, sum  series.Number
+	scanSum        float64
 }
 
 func (a *aggregate) record() rollupRecord {
-	r := rollupRecord{startMs: a.startMs, count: a.count}
+	r := rollupRecord{startMs: a.startMs, count: a.count, scanSum: a.scanSum}
 	if a.scale > series.ScaleMax {
 		r.min, r.max = series.DecimalOf(a.minFloat, 0), series.DecimalOf(a.maxFloat, 0)
 		r.sum = series.FloatNumber(a.sumFloat)
@@ -242,7 +246,18 @@ func (b *rollupBuilder) fold(c *codec.Columns) (n int) {
 		b.hour.merge(aggregateOf(c.Mantissas[from:to], c.Scales[from]))
 		from = to
 	}
+	b.hour.scanSum = scanSum(b.hour.scanSum, c.Mantissas[:n], c.Scales[:n])
 	return n
+}
+
+// scanSum adds samples to a sum, in order.
+func scanSum(sum float64, mantissas []int64, scales []uint8) float64 {
+	for i, m := range mantissas {
+		if v := series.Float64(m, scales[i]); !math.IsNaN(v) {
+			sum += v
+		}
+	}
+	return sum
 }
 
 // hourEnd gives the number of times before endMs.
@@ -257,15 +272,16 @@ func (b *rollupBuilder) closeHour() {
 	if b.hour.count > 0 {
 		b.hours = append(b.hours, b.hour.record())
 		b.day.merge(b.hour)
+		b.day.scanSum += b.hour.scanSum
 	}
-	b.hour.count = 0
+	b.hour.count, b.hour.scanSum = 0, 0
 }
 
 func (b *rollupBuilder) closeDay() {
 	if b.day.count > 0 && b.withDays {
 		b.days = append(b.days, b.day.record())
 	}
-	b.day.count = 0
+	b.day.count, b.day.scanSum = 0, 0
 }
 
 // close ends the series.

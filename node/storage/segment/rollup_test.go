@@ -1,10 +1,14 @@
 package segment
 
 import (
+	"maps"
 	"math"
 	"math/big"
+	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
 	"pgregory.net/rapid"
 )
 
@@ -35,15 +39,33 @@ func exactSum(values []float64) (sum, magnitude float64, ok bool) {
 	return sum, magnitude, true
 }
 
+// orderedSums adds up the samples of each hour, and then the hours.
+func orderedSums(s samples, widthMs int64) map[int64]float64 {
+	hours := map[int64]float64{}
+	for _, t := range s.times() {
+		if v := math.Float64frombits(s[t]); !math.IsNaN(v) {
+			hours[floorTo(t, HourMs)] += v
+		}
+	}
+	sums := map[int64]float64{}
+	for _, hourMs := range slices.Sorted(maps.Keys(hours)) {
+		sums[floorTo(hourMs, widthMs)] += hours[hourMs]
+	}
+	return sums
+}
+
 func checkRollups(t fatal, got []Rollup, s samples, widthMs int64) {
 	t.Helper()
-	want := naiveRollups(s, widthMs)
+	want, sums := naiveRollups(s, widthMs), orderedSums(s, widthMs)
 	if len(got) != len(want) {
 		t.Fatalf("%d windows instead of %d", len(got), len(want))
 	}
 	last := int64(math.MinInt64)
 	for _, r := range got {
 		values, ok := want[r.StartMs]
+		if ordered := sums[r.StartMs]; math.Float64bits(r.Sum) != math.Float64bits(ordered) && !(math.IsNaN(r.Sum) && math.IsNaN(ordered)) {
+			t.Fatalf("window %+v: sum %v in order of time wanted", r, ordered)
+		}
 		if !ok || r.StartMs <= last || r.Count != int64(len(values)) {
 			t.Fatalf("window %+v: %d samples wanted", r, len(values))
 		}
@@ -123,19 +145,50 @@ func TestRollupsOfLongSeries(t *testing.T) {
 	}
 }
 
-// A sum of decimals is exact where a sum of their floats is not.
-func TestDecimalSumIsExact(t *testing.T) {
+// A sum is that of the floats, in order of time, and not that of the decimals.
+func TestRollupSumIsThatOfFloats(t *testing.T) {
 	fs, dir := memFS(t)
-	want := model{}
+	want, sum := model{}, 0.0
 	for i := range int64(1000) {
 		want.put(seriesKey{}, dayStart+i, 0.1)
+		sum += 0.1
 	}
 	meta := want.write(t, Options{FS: fs, Dir: dir, Partition: testPartition(SpanDay), Rollups: true}, 10)
 	r := openSegment(t, fs, dir, &meta)
 	defer release(t, r)
 	got, err := r.Rollups(nil, 0, 0, dayStart, dayStart, DayMs)
-	if err != nil || len(got) != 1 || got[0].Sum != 100 {
+	if err != nil || len(got) != 1 || got[0].Sum != sum || sum == 100 || !meta.ScanSums {
 		t.Fatalf("%+v, %v", got, err)
+	}
+}
+
+// A file that was written before rollups told the sums of floats is read, and says so.
+func TestRollupsOfVersionOne(t *testing.T) {
+	r, err := Open(vfs.OS(), filepath.Join("testdata", "version1.seg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release(t, r)
+	if err := r.Verify(t.Context()); err != nil || r.Meta().ScanSums || !r.Meta().Rollups {
+		t.Fatal(r.Meta(), err)
+	}
+	for id := range uint32(2) {
+		for _, width := range []int64{HourMs, DayMs} {
+			got, err := r.Rollups(nil, 1, id, math.MinInt64, math.MaxInt64, width)
+			if err != nil || int64(len(got)) != 2*DayMs/width {
+				t.Fatal(got, err)
+			}
+			for n, rollup := range got {
+				const stepMs = 600_000
+				hundredths := int64(0)
+				for i := int64(n) * width / stepMs; i < int64(n+1)*width/stepMs; i++ {
+					hundredths += i*i%977 + int64(id)
+				}
+				if want := float64(hundredths) / 100; rollup.Sum != want || rollup.Count != width/stepMs {
+					t.Fatalf("%+v, want a sum of %v", rollup, want)
+				}
+			}
+		}
 	}
 }
 

@@ -39,6 +39,8 @@ func appendRollups(dst []byte, records []rollupRecord, originMs, widthMs int64) 
 		dst = binary.AppendVarint(dst, least-low)
 		dst = binary.AppendUvarint(dst, uint64(most-least))
 		dst = binary.AppendVarint(dst, sum-predictedSum(count, least, most))
+		// How the sum of floats differs from that of decimals: mostly by a few last bits.
+		dst = binary.AppendVarint(dst, int64(math.Float64bits(r.scanSum)-math.Float64bits(series.Float64(sum, scale))))
 		low = least
 	}
 	binary.LittleEndian.PutUint16(dst[start-2:], uint16(len(dst)-start)) // pieceHours bounds it
@@ -46,8 +48,8 @@ func appendRollups(dst []byte, records []rollupRecord, originMs, widthMs int64) 
 }
 
 func appendFloats(dst []byte, r *rollupRecord) []byte {
-	for _, n := range [...]series.Number{r.min, r.max, r.sum} {
-		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(n.Float64()))
+	for _, v := range [...]float64{r.min.Float64(), r.max.Float64(), r.scanSum} {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 	}
 	return dst
 }
@@ -86,17 +88,18 @@ func rescaled(n series.Number, scale uint8) int64 {
 
 // rollupList reads one list of rollups.
 type rollupList struct {
-	rest    []byte
-	left    uint64
-	scale   uint8
-	startMs int64
-	widthMs int64
-	count   int64
-	low     int64
+	rest     []byte
+	left     uint64
+	scanSums bool // records tell the sums of floats
+	scale    uint8
+	startMs  int64
+	widthMs  int64
+	count    int64
+	low      int64
 }
 
 // cutRollups splits the first list from b.
-func cutRollups(b []byte, originMs, widthMs int64) (list rollupList, rest []byte, ok bool) {
+func cutRollups(b []byte, originMs, widthMs int64, scanSums bool) (list rollupList, rest []byte, ok bool) {
 	n, used := binary.Uvarint(b)
 	if used <= 0 {
 		return list, nil, false
@@ -114,7 +117,7 @@ func cutRollups(b []byte, originMs, widthMs int64) (list rollupList, rest []byte
 		return list, nil, false
 	}
 	return rollupList{
-		rest: b[1:length], left: n, scale: b[0], startMs: originMs - widthMs, widthMs: widthMs,
+		rest: b[1:length], left: n, scanSums: scanSums, scale: b[0], startMs: originMs - widthMs, widthMs: widthMs,
 	}, b[length:], b[0] <= series.ScaleMax || b[0] == series.ScaleFloat
 }
 
@@ -162,11 +165,20 @@ func (l *rollupList) next() (r Rollup, ok, whole bool) {
 	if n3 <= 0 {
 		return r, false, false
 	}
-	l.rest = b[n1+n2+n3:]
+	b = b[n1+n2+n3:]
+	var difference int64
+	if l.scanSums {
+		if difference, n = binary.Varint(b); n <= 0 {
+			return r, false, false
+		}
+		b = b[n:]
+	}
+	l.rest = b
 	l.low += least
 	most := l.low + int64(width)
 	r.Min, r.Max = series.Float64(l.low, l.scale), series.Float64(most, l.scale)
-	r.Sum = series.Float64(predictedSum(l.count, l.low, most)+residual, l.scale)
+	sum := series.Float64(predictedSum(l.count, l.low, most)+residual, l.scale)
+	r.Sum = math.Float64frombits(math.Float64bits(sum) + uint64(difference))
 	return r, true, true
 }
 

@@ -2,7 +2,7 @@ package segment
 
 // Rollups appends the rollups of a series whose start lies in [fromMs, toMs] to
 // dst, in order. The width is HourMs or DayMs; an hour without samples other than
-// NaN has none. They tell of the samples of this segment only: see ExactSpans. A
+// NaN has none. They tell of the samples of this segment only: see ExactSpans.Find. A
 // segment without rollups (Meta.Rollups) gives none. Errors are *CorruptError,
 // *vfs.FaultError and ErrOptions for another width; dst is then as before.
 func (r *Reader) Rollups(dst []Rollup, shard uint16, id uint32, fromMs, toMs, widthMs int64) ([]Rollup, error) {
@@ -49,7 +49,7 @@ func (q *rollupQuery) readPages(s *section) error {
 		}
 		ok, reason := page.seek(q.id)
 		for ok && page.id == q.id {
-			if reason = q.readBody(page.body, s.reader.meta.Partition); reason != "" {
+			if reason = q.readBody(page.body, &s.reader.meta); reason != "" {
 				break
 			}
 			ok, reason = page.next()
@@ -61,16 +61,16 @@ func (q *rollupQuery) readPages(s *section) error {
 	return nil
 }
 
-func (q *rollupQuery) readBody(body []byte, partition Partition) (reason string) {
-	origin := floorTo(partition.StartMs, HourMs)
-	hours, rest, ok := cutRollups(body, origin, HourMs)
+func (q *rollupQuery) readBody(body []byte, m *Meta) (reason string) {
+	origin := floorTo(m.StartMs, HourMs)
+	hours, rest, ok := cutRollups(body, origin, HourMs, m.ScanSums)
 	if !ok {
 		return "list of hours"
 	}
 	if q.widthMs == HourMs {
 		return q.take(&hours, HourMs)
 	}
-	days, rest, ok := cutRollups(rest, floorTo(origin, DayMs), DayMs)
+	days, rest, ok := cutRollups(rest, floorTo(origin, DayMs), DayMs, m.ScanSums)
 	if !ok || len(rest) > 0 {
 		return "list of days"
 	}

@@ -34,7 +34,7 @@ type Options struct {
 func (o *Options) meta() (Meta, error) {
 	m := Meta{
 		Partition: o.Partition, Level: o.Level, SequenceLow: o.SequenceLow, SequenceHigh: o.SequenceHigh,
-		BlockSamples: o.BlockSamples, Dense: o.Dense, Rollups: o.Rollups,
+		BlockSamples: o.BlockSamples, Dense: o.Dense, Rollups: o.Rollups, ScanSums: o.Rollups,
 	}
 	if m.BlockSamples == 0 {
 		m.BlockSamples = codec.BlockSamples

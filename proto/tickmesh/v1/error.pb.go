@@ -63,6 +63,10 @@ const (
 	ErrorKind_ERROR_KIND_KEY ErrorKind = 15
 	// Too many new series a second: try again later. (RESOURCE_EXHAUSTED)
 	ErrorKind_ERROR_KIND_SERIES_RATE ErrorKind = 16
+	// Nobody knows the caller's credentials, or there were none. (UNAUTHENTICATED)
+	ErrorKind_ERROR_KIND_UNAUTHENTICATED ErrorKind = 17
+	// The caller is known and has not the right. (PERMISSION_DENIED)
+	ErrorKind_ERROR_KIND_DENIED ErrorKind = 18
 	// Another node leads the shard. (UNAVAILABLE)
 	ErrorKind_ERROR_KIND_NOT_LEADER ErrorKind = 32
 	// Series ids of another era of the shard: forget them. (ABORTED)
@@ -100,6 +104,8 @@ var (
 		14: "ERROR_KIND_BATCH",
 		15: "ERROR_KIND_KEY",
 		16: "ERROR_KIND_SERIES_RATE",
+		17: "ERROR_KIND_UNAUTHENTICATED",
+		18: "ERROR_KIND_DENIED",
 		32: "ERROR_KIND_NOT_LEADER",
 		33: "ERROR_KIND_ERA",
 		34: "ERROR_KIND_WRONG_CLUSTER",
@@ -109,30 +115,32 @@ var (
 		38: "ERROR_KIND_STALE_MAP",
 	}
 	ErrorKind_value = map[string]int32{
-		"ERROR_KIND_UNSPECIFIED":   0,
-		"ERROR_KIND_UNAVAILABLE":   1,
-		"ERROR_KIND_OVERLOADED":    2,
-		"ERROR_KIND_READ_ONLY":     3,
-		"ERROR_KIND_SERIES_LIMIT":  4,
-		"ERROR_KIND_BATCH_OLD":     5,
-		"ERROR_KIND_INVALID":       6,
-		"ERROR_KIND_QUERY_LIMIT":   7,
-		"ERROR_KIND_CANCELLED":     8,
-		"ERROR_KIND_DEADLINE":      9,
-		"ERROR_KIND_NOT_FOUND":     10,
-		"ERROR_KIND_REFUSED":       11,
-		"ERROR_KIND_INTERNAL":      12,
-		"ERROR_KIND_VERSION":       13,
-		"ERROR_KIND_BATCH":         14,
-		"ERROR_KIND_KEY":           15,
-		"ERROR_KIND_SERIES_RATE":   16,
-		"ERROR_KIND_NOT_LEADER":    32,
-		"ERROR_KIND_ERA":           33,
-		"ERROR_KIND_WRONG_CLUSTER": 34,
-		"ERROR_KIND_WRONG_NODE":    35,
-		"ERROR_KIND_RETIRED":       36,
-		"ERROR_KIND_TWIN":          37,
-		"ERROR_KIND_STALE_MAP":     38,
+		"ERROR_KIND_UNSPECIFIED":     0,
+		"ERROR_KIND_UNAVAILABLE":     1,
+		"ERROR_KIND_OVERLOADED":      2,
+		"ERROR_KIND_READ_ONLY":       3,
+		"ERROR_KIND_SERIES_LIMIT":    4,
+		"ERROR_KIND_BATCH_OLD":       5,
+		"ERROR_KIND_INVALID":         6,
+		"ERROR_KIND_QUERY_LIMIT":     7,
+		"ERROR_KIND_CANCELLED":       8,
+		"ERROR_KIND_DEADLINE":        9,
+		"ERROR_KIND_NOT_FOUND":       10,
+		"ERROR_KIND_REFUSED":         11,
+		"ERROR_KIND_INTERNAL":        12,
+		"ERROR_KIND_VERSION":         13,
+		"ERROR_KIND_BATCH":           14,
+		"ERROR_KIND_KEY":             15,
+		"ERROR_KIND_SERIES_RATE":     16,
+		"ERROR_KIND_UNAUTHENTICATED": 17,
+		"ERROR_KIND_DENIED":          18,
+		"ERROR_KIND_NOT_LEADER":      32,
+		"ERROR_KIND_ERA":             33,
+		"ERROR_KIND_WRONG_CLUSTER":   34,
+		"ERROR_KIND_WRONG_NODE":      35,
+		"ERROR_KIND_RETIRED":         36,
+		"ERROR_KIND_TWIN":            37,
+		"ERROR_KIND_STALE_MAP":       38,
 	}
 )
 
@@ -303,7 +311,7 @@ const file_tickmesh_v1_error_proto_rawDesc = "" +
 	"\x05limit\x18\x04 \x01(\v2\x18.tickmesh.v1.Error.LimitR\x05limit\x1a1\n" +
 	"\x05Limit\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x14\n" +
-	"\x05limit\x18\x02 \x01(\x03R\x05limit*\xee\x04\n" +
+	"\x05limit\x18\x02 \x01(\x03R\x05limit*\xa5\x05\n" +
 	"\tErrorKind\x12\x1a\n" +
 	"\x16ERROR_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16ERROR_KIND_UNAVAILABLE\x10\x01\x12\x19\n" +
@@ -322,7 +330,9 @@ const file_tickmesh_v1_error_proto_rawDesc = "" +
 	"\x12ERROR_KIND_VERSION\x10\r\x12\x14\n" +
 	"\x10ERROR_KIND_BATCH\x10\x0e\x12\x12\n" +
 	"\x0eERROR_KIND_KEY\x10\x0f\x12\x1a\n" +
-	"\x16ERROR_KIND_SERIES_RATE\x10\x10\x12\x19\n" +
+	"\x16ERROR_KIND_SERIES_RATE\x10\x10\x12\x1e\n" +
+	"\x1aERROR_KIND_UNAUTHENTICATED\x10\x11\x12\x15\n" +
+	"\x11ERROR_KIND_DENIED\x10\x12\x12\x19\n" +
 	"\x15ERROR_KIND_NOT_LEADER\x10 \x12\x12\n" +
 	"\x0eERROR_KIND_ERA\x10!\x12\x1c\n" +
 	"\x18ERROR_KIND_WRONG_CLUSTER\x10\"\x12\x19\n" +

@@ -115,6 +115,9 @@ func (e *Entry) End(err error) {
 	m.ended.WithLabelValues(dialect, outcome(err, e.ctx)).Inc()
 	m.seconds.WithLabelValues(dialect).Observe(report.Took.Seconds())
 	m.samples.WithLabelValues(dialect).Add(float64(report.Samples))
+	if l.options.Ended != nil {
+		l.options.Ended(e.query, report.Took)
+	}
 	if report.Took >= l.options.SlowerThan {
 		m.slow.WithLabelValues(dialect).Inc()
 		l.remember(report)

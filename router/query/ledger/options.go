@@ -41,6 +41,9 @@ type Options struct {
 	WaitingMax    int   // queries that wait for a place; more are refused; default 256
 	BytesAllMax   int64 // memory of all queries together, beyond which a query that wants more is ended; 0: none
 
+	// Ended is told of each query that has ended, and of its time. Nil: nobody is.
+	Ended func(q Query, took time.Duration)
+
 	// LimitsOf gives the limits of a database. Those of Options hold beside them. Nil: none.
 	LimitsOf func(database string) Limits
 

@@ -162,40 +162,63 @@ func (b *subBody) parse() (subQuery, error) {
 	return q, nil
 }
 
-// parseParameters reads GET /api/query. A flag is set when its parameter is
-// there, whatever its value, but for the words false and 0.
+// parseParameters reads GET /api/query.
 func parseParameters(p url.Values, database string, now time.Time, subQueriesMax int64) (*dataQuery, error) {
-	if p.Get("start") == "" {
-		return nil, missing("start")
+	q, err := parseFlags(p)
+	if err != nil {
+		return nil, err
 	}
-	q := &dataQuery{
-		msResolution: flag(p, "ms") || flag(p, "msResolution"), showQuery: flag(p, "show_query"), showSummary: flag(p, "show_summary"),
-		showTSUIDs: flag(p, "show_tsuids"),
-	}
-	for _, source := range []struct {
-		name   string
-		tsuids bool
-	}{{"tsuid", true}, {"m", false}} {
-		texts := p[source.name]
-		for i, text := range texts {
-			if slices.Contains(texts[:i], text) {
-				continue
-			}
-			sub, err := parseExpression(text, source.tsuids)
-			if err != nil {
-				return nil, err
-			}
-			q.subs = append(q.subs, sub)
-		}
+	if q.subs, err = parseSubs(p); err != nil {
+		return nil, err
 	}
 	if len(q.subs) == 0 {
 		return nil, invalid("Missing sub queries")
 	}
+	return q, q.settleParameters(p, database, now, subQueriesMax)
+}
+
+// parseFlags reads what is said about a whole query. A flag is set when its parameter is
+// there, whatever its value, but for the words false and 0.
+func parseFlags(p url.Values) (*dataQuery, error) {
+	if p.Get("start") == "" {
+		return nil, missing("start")
+	}
+	return &dataQuery{
+		msResolution: flag(p, "ms") || flag(p, "msResolution"), showQuery: flag(p, "show_query"), showSummary: flag(p, "show_summary"),
+		showTSUIDs: flag(p, "show_tsuids"), arrays: flag(p, "arrays"),
+	}, nil
+}
+
+// settleParameters is settle with the times that the parameters hold.
+func (q *dataQuery) settleParameters(p url.Values, database string, now time.Time, subQueriesMax int64) error {
 	zone := p.Get("timezone")
 	if zone == "" {
 		zone = p.Get("tz")
 	}
-	return q, q.settle(p.Get("start"), p.Get("end"), zone, flag(p, "use_calendar"), database, now, subQueriesMax)
+	return q.settle(p.Get("start"), p.Get("end"), zone, flag(p, "use_calendar"), database, now, subQueriesMax)
+}
+
+// parseSubs reads the parameters tsuid and m.
+func parseSubs(p url.Values) ([]subQuery, error) {
+	var subs []subQuery
+	for _, source := range []struct {
+		name   string
+		tsuids bool
+	}{{"tsuid", true}, {"m", false}} {
+		seen := map[string]bool{}
+		for _, text := range p[source.name] {
+			if seen[text] {
+				continue
+			}
+			seen[text] = true
+			sub, err := parseExpression(text, source.tsuids)
+			if err != nil {
+				return nil, err
+			}
+			subs = append(subs, sub)
+		}
+	}
+	return subs, nil
 }
 
 func missing(parameter string) error {
@@ -236,7 +259,7 @@ func (q *dataQuery) settle(start, end, zone string, useCalendar bool, database s
 	}
 	for i := range q.subs {
 		q.subs[i].index = i
-		if err := q.subs[i].settle(database, useCalendar, location); err != nil {
+		if err := q.subs[i].settle(database, useCalendar, location, q.fromMs); err != nil {
 			return err
 		}
 	}

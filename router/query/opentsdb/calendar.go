@@ -2,15 +2,22 @@ package opentsdb
 
 import "time"
 
-// calendar cuts time at the calendar of a time zone. Units below a day start
-// at local midnight and start anew there; days and weeks are counted from the
-// first Sunday of 1970, months and years from January 1970. For numbers that
-// divide the next larger unit that is what OpenTSDB does, whose other windows
-// depend on where the data starts.
+// calendar cuts time at the calendar of a time zone, as DateTime.previousInterval does.
+// Windows whose number divides the next larger unit begin at local midnights, Sundays,
+// months of the year. Others are counted from the start of the larger unit that holds the
+// query's start, and on from there: seconds from its hour, minutes from its day, hours
+// from its month, days and months from its year, several weeks from its Sunday, and
+// several years from its year.
+//
+// OpenTSDB does the same where it fills windows. Where it does not, it takes the first
+// sample of each series for the query's start, and so may give series of one answer
+// windows that differ; that is not copied. Nor are windows of less than a day that go on
+// over a change of clocks: here these begin anew at midnight when they divide the day.
 type calendar struct {
 	n        int64
 	unit     string // of splitDuration
 	location *time.Location
+	originMs int64 // the query's start
 }
 
 // start gives the start of the window that holds timeMs.
@@ -28,19 +35,42 @@ func (c calendar) next(startMs int64) int64 {
 // window gives the start of the window that holds timeMs and of the one after it.
 func (c calendar) window(timeMs int64) (start, next int64) {
 	year, month, day := time.UnixMilli(timeMs).In(c.location).Date()
+	origin := time.UnixMilli(c.originMs).In(c.location)
 	switch c.unit {
 	case "d":
-		return windowOf(timeMs, floorTo(dayNumber(year, month, day), c.n), c.n, c.dayStart)
+		first := dayNumber(origin.Year(), time.January, 1)
+		return windowOf(timeMs, first+floorTo(dayNumber(year, month, day)-first, c.n), c.n, c.dayStart)
 	case "w":
-		return windowOf(timeMs, floorTo(dayNumber(year, month, day)-sunday, 7*c.n)+sunday, 7*c.n, c.dayStart)
+		first := floorTo(dayNumber(origin.Date())-sunday, 7) + sunday
+		return windowOf(timeMs, first+floorTo(dayNumber(year, month, day)-first, 7*c.n), 7*c.n, c.dayStart)
 	case "n":
-		return windowOf(timeMs, floorTo(int64(year-1970)*12+int64(month-1), c.n), c.n, c.monthStart)
+		first := int64(origin.Year()-1970) * 12
+		return windowOf(timeMs, first+floorTo(int64(year-1970)*12+int64(month-1)-first, c.n), c.n, c.monthStart)
 	case "y":
-		return windowOf(timeMs, floorTo(int64(year-1970), c.n)*12, c.n*12, c.monthStart)
+		first := int64(origin.Year())
+		return windowOf(timeMs, (first+floorTo(int64(year)-first, c.n)-1970)*12, c.n*12, c.monthStart)
+	}
+	if larger := map[string]int64{"ms": 1000, "s": 60, "m": 60, "h": 24}[c.unit]; larger%c.n != 0 {
+		top := c.top(origin)
+		start = top + floorTo(timeMs-top, c.stepMs())
+		return start, start + c.stepMs()
 	}
 	midnight, nextMidnight := windowOf(timeMs, dayNumber(year, month, day), 1, c.dayStart)
 	start = midnight + floorTo(timeMs-midnight, c.stepMs())
 	return start, min(start+c.stepMs(), nextMidnight)
+}
+
+// top gives the start of the larger unit that holds a time, for units below a day.
+func (c calendar) top(t time.Time) int64 {
+	switch c.unit {
+	case "ms":
+		return t.UnixMilli() - int64(t.Second())*secondMs - int64(t.Nanosecond())/int64(time.Millisecond)
+	case "s":
+		return t.UnixMilli() - int64(60*t.Minute()+t.Second())*secondMs - int64(t.Nanosecond())/int64(time.Millisecond)
+	case "m":
+		return c.dateStart(t.Date())
+	}
+	return c.dateStart(t.Year(), t.Month(), 1)
 }
 
 // windowOf gives the starts of the window that begins with unit number, or of the

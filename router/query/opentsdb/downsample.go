@@ -32,14 +32,15 @@ type downsample struct {
 
 // parseDownsample reads interval-function[-fill]: an interval like 5m, with the
 // suffix c for the calendar of location, or all; a fill policy none, nan, null,
-// zero or scalar(number). UseCalendar makes every interval one of the calendar.
-func parseDownsample(text string, useCalendar bool, location *time.Location) (*downsample, error) {
+// zero or scalar(number). UseCalendar makes every interval one of the calendar. OriginMs
+// is the query's start.
+func parseDownsample(text string, useCalendar bool, location *time.Location, originMs int64) (*downsample, error) {
 	parts := strings.SplitN(text, "-", 3)
 	if len(parts) < 2 {
 		return nil, invalid("Invalid downsampling specifier '%s': must provide at least interval and function", text)
 	}
 	d := &downsample{}
-	if err := d.parseInterval(parts[0], useCalendar, location); err != nil {
+	if err := d.parseInterval(parts[0], useCalendar, location, originMs); err != nil {
 		return nil, err
 	}
 	function, ok := findAggregator(parts[1])
@@ -58,7 +59,7 @@ func parseDownsample(text string, useCalendar bool, location *time.Location) (*d
 	return d, nil
 }
 
-func (d *downsample) parseInterval(text string, useCalendar bool, location *time.Location) error {
+func (d *downsample) parseInterval(text string, useCalendar bool, location *time.Location, originMs int64) error {
 	if before, ok := strings.CutSuffix(text, "all"); ok && strings.Trim(before, "0123456789") == "" {
 		d.whole = true
 		return nil
@@ -73,7 +74,7 @@ func (d *downsample) parseInterval(text string, useCalendar bool, location *time
 		return err
 	}
 	if ofCalendar || useCalendar {
-		d.calendar = &calendar{n: n, unit: unit, location: location}
+		d.calendar = &calendar{n: n, unit: unit, location: location, originMs: originMs}
 	}
 	d.widthMs = width
 	return nil

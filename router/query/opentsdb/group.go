@@ -10,6 +10,7 @@ import (
 
 // group is the columns that make one result.
 type group struct {
+	alias      string // a name that an expression gives; empty: the members' metric
 	members    []column
 	tags       []series.Tag // that all members have with one value, sorted by name
 	aggregated [][]byte     // names of tags whose values differ, sorted
@@ -78,6 +79,14 @@ func groupColumns(columns []column, sub *subQuery, memory *holding) ([]group, er
 		return keepSome(sorted, &sub.aggregator, memory)
 	}
 	return sorted, nil
+}
+
+// name gives the metric of a result.
+func (g *group) name() string {
+	if g.alias != "" || len(g.members) == 0 {
+		return g.alias
+	}
+	return string(metricOf(g.members[0].key))
 }
 
 func tagValue(tags []series.Tag, name string) []byte {

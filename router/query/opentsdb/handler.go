@@ -30,6 +30,7 @@ type handler struct {
 	corsOrigins []string
 	endpoints   map[string]endpoint
 	ledger      *ledger.Ledger
+	started     time.Time
 }
 
 // endpoint is one path of the API.
@@ -42,7 +43,7 @@ type endpoint struct {
 func newHandler(o Options) *handler {
 	h := &handler{
 		source: o.Source, relaxed: o.Relaxed, deleter: o.Deleter, clock: o.Clock, log: o.Logger, metrics: newMetrics(o.Registerer), limits: o.Limits.withDefaults(),
-		version: o.Version, config: o.Config, stats: o.Stats, notANumber: o.NotANumber, corsOrigins: o.CORSOrigins, ledger: o.Ledger,
+		version: o.Version, config: o.Config, stats: o.Stats, notANumber: o.NotANumber, corsOrigins: o.CORSOrigins, ledger: o.Ledger, started: time.Now(),
 	}
 	if h.ledger == nil {
 		h.ledger = ledger.New(ledger.Options{})
@@ -59,21 +60,23 @@ func newHandler(o Options) *handler {
 	get := []string{http.MethodGet, http.MethodHead}
 	both := append(slices.Clone(get), http.MethodPost)
 	h.endpoints = map[string]endpoint{
-		"query":          {append(slices.Clone(both), http.MethodDelete), true, h.query},
-		"query/last":     {both, true, h.last},
-		"suggest":        {both, true, h.suggest},
-		"search/lookup":  {both, true, h.lookup},
-		"aggregators":    {get, false, h.aggregators},
-		"config":         {both, false, h.showConfig},
-		"config/filters": {both, false, h.showFilters},
-		"version":        {both, false, h.showVersion},
-		"stats":          {both, false, h.showStats},
-		"dropcaches":     {both, false, h.dropCaches},
-	}
-	for _, path := range []string{"query/exp", "query/gexp", "annotation", "annotations", "annotation/bulk", "histogram", "rollup", "tree",
-		"search/tsmeta", "search/tsmeta_summary", "search/tsuids", "search/uidmeta", "search/annotation", "search",
-		"uid/assign", "uid/rename", "uid/tsmeta", "uid/uidmeta", "stats/query", "stats/jvm", "stats/threads", "stats/region_clients", "serializers"} {
-		h.endpoints[path] = endpoint{append(slices.Clone(both), http.MethodPut, http.MethodDelete), false, notImplemented}
+		"query":                {append(slices.Clone(both), http.MethodDelete), true, h.query},
+		"query/last":           {both, true, h.last},
+		"query/exp":            {[]string{http.MethodPost}, true, h.expressions},
+		"query/gexp":           {get, true, h.graphExpressions},
+		"suggest":              {both, true, h.suggest},
+		"search/lookup":        {both, true, h.lookup},
+		"aggregators":          {get, false, h.aggregators},
+		"config":               {both, false, h.showConfig},
+		"config/filters":       {both, false, h.showFilters},
+		"version":              {both, false, h.showVersion},
+		"stats":                {both, false, h.showStats},
+		"dropcaches":           {both, false, h.dropCaches},
+		"serializers":          {both, false, h.showSerializers},
+		"stats/query":          {both, false, h.showQueries},
+		"stats/jvm":            {both, false, h.showRuntime},
+		"stats/threads":        {both, false, h.showNothing},
+		"stats/region_clients": {both, false, h.showNothing},
 	}
 	return h
 }
@@ -126,6 +129,9 @@ func (h *handler) serve(a *answer, r *http.Request, path string) error {
 	}
 	e, ok := h.endpoints[path]
 	if !ok {
+		if err := refuse(path); err != nil {
+			return err
+		}
 		return &apiError{status: http.StatusNotFound, message: "Endpoint not found"}
 	}
 	if m := method(r); !slices.Contains(e.methods, m) {
@@ -249,11 +255,4 @@ func (h *handler) fail(a *answer, r *http.Request, err error) int {
 		return statusClientGone
 	}
 	return api.status
-}
-
-// notImplemented answers for the parts of OpenTSDB's API that are about what
-// TickMesh does not have: ids of names, trees, annotations, histograms.
-func notImplemented(_ *answer, c *call) error {
-	return &apiError{status: http.StatusNotImplemented, message: "Not implemented",
-		details: fmt.Sprintf("TickMesh does not have what %s is about", c.URL.Path)}
 }

@@ -86,9 +86,10 @@ type Stat struct {
 }
 
 // New gives the handler of every path below /api that reads or deletes:
-// query, query/last, suggest, search/lookup, aggregators, config,
-// config/filters, version, stats, dropcaches. Any other path gets 404 in
-// OpenTSDB's error shape.
+// query, query/last, query/exp, query/gexp, suggest, search/lookup,
+// aggregators, config, config/filters, version, stats and what is below it,
+// serializers, dropcaches. What OpenTSDB has beside these gets 501 and a
+// reason, any other path 404, both in OpenTSDB's error shape.
 func New(options Options) http.Handler {
 	return newHandler(options)
 }

@@ -99,7 +99,7 @@ func (o *pointWriter) end() error {
 func (o *pointWriter) head(g *group) {
 	o.separate()
 	o.buf = append(o.buf, `{"metric":`...)
-	o.buf = appendString(o.buf, metricOf(g.members[0].key))
+	o.buf = appendString(o.buf, g.name())
 	o.buf = append(o.buf, `,"tags":`...)
 	o.buf = appendTags(o.buf, g.tags)
 	o.buf = append(o.buf, `,"aggregateTags":`...)

@@ -79,7 +79,7 @@ func (h *handler) parseQuery(c *call) (*dataQuery, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.arrays = q.arrays || flag(parameters, "arrays")
+	q.arrays = q.arrays || flag(parameters, "arrays") // of a POST too
 	if method(c.Request) == http.MethodDelete {
 		q.delete = true
 	}

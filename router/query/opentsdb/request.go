@@ -44,7 +44,7 @@ type subQuery struct {
 }
 
 // settle checks a sub-query and fills in what follows from its text.
-func (q *subQuery) settle(database string, useCalendar bool, location *time.Location) error {
+func (q *subQuery) settle(database string, useCalendar bool, location *time.Location, fromMs int64) error {
 	if q.aggregatorName == "" {
 		return invalid("Missing the aggregation function")
 	}
@@ -57,7 +57,7 @@ func (q *subQuery) settle(database string, useCalendar bool, location *time.Loca
 	}
 	if q.downsampleText != "" {
 		var err error
-		if q.downsample, err = parseDownsample(q.downsampleText, useCalendar, location); err != nil {
+		if q.downsample, err = parseDownsample(q.downsampleText, useCalendar, location, fromMs); err != nil {
 			return err
 		}
 	}

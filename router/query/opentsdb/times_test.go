@@ -49,14 +49,14 @@ func TestCalendar(t *testing.T) {
 		{"UTC", "1n", "2024-02-29T10:00:00Z", "2024-02-01T00:00:00Z", "2024-03-01T00:00:00Z"},
 		{"Europe/Berlin", "3n", "2024-03-31T23:30:00+02:00", "2024-01-01T00:00:00+01:00", "2024-04-01T00:00:00+02:00"},
 		{"UTC", "1y", "2024-02-29T10:00:00Z", "2024-01-01T00:00:00Z", "2025-01-01T00:00:00Z"},
-		{"UTC", "5y", "2024-02-29T10:00:00Z", "2020-01-01T00:00:00Z", "2025-01-01T00:00:00Z"},
+		{"UTC", "5y", "2024-02-29T10:00:00Z", "2024-01-01T00:00:00Z", "2029-01-01T00:00:00Z"},
 		{"UTC", "30s", "2024-02-29T10:00:59.999Z", "2024-02-29T10:00:30Z", "2024-02-29T10:01:00Z"},
 		{"UTC", "250ms", "2024-02-29T10:00:59.999Z", "2024-02-29T10:00:59.750Z", "2024-02-29T10:01:00Z"},
 		{"America/Sao_Paulo", "1d", "2018-11-04T12:00:00-02:00", "2018-11-04T01:00:00-02:00", "2018-11-05T00:00:00-02:00"}, // no midnight
 		{"America/Sao_Paulo", "1d", "2018-11-03T12:00:00-03:00", "2018-11-03T00:00:00-03:00", "2018-11-04T01:00:00-02:00"},
 		{"Pacific/Apia", "1d", "2011-12-29T12:00:00-10:00", "2011-12-29T00:00:00-10:00", "2011-12-31T00:00:00+14:00"}, // without the 30th
 		{"Pacific/Apia", "1d", "2011-12-31T12:00:00+14:00", "2011-12-31T00:00:00+14:00", "2012-01-01T00:00:00+14:00"},
-		{"Pacific/Apia", "2d", "2011-12-31T12:00:00+14:00", "2011-12-31T00:00:00+14:00", "2012-01-01T00:00:00+14:00"},
+		{"Pacific/Apia", "2d", "2011-12-31T12:00:00+14:00", "2011-12-31T00:00:00+14:00", "2012-01-02T00:00:00+14:00"},
 		// Clocks went back over midnight: the first midnight begins the day, for good.
 		{"Asia/Gaza", "1n", "2004-10-01T00:30:00+03:00", "2004-10-01T00:00:00+03:00", "2004-11-01T00:00:00+02:00"},
 		{"Asia/Gaza", "3h", "2004-10-01T00:30:00+02:00", "2004-10-01T00:00:00+03:00", "2004-10-01T02:00:00+02:00"},
@@ -67,11 +67,11 @@ func TestCalendar(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := parseDownsample(test.interval+"c-sum", false, location)
+		at, err := time.Parse(time.RFC3339Nano, test.at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		at, err := time.Parse(time.RFC3339Nano, test.at)
+		d, err := parseDownsample(test.interval+"c-sum", false, location, at.UnixMilli())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,8 @@ func TestWindowsCoverTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &calendar{n: rapid.Int64Range(1, 40).Draw(t, "n"), unit: rapid.SampledFrom([]string{"s", "m", "h", "d", "w", "n", "y"}).Draw(t, "unit"), location: location}
+		c := &calendar{n: rapid.Int64Range(1, 40).Draw(t, "n"), unit: rapid.SampledFrom([]string{"s", "m", "h", "d", "w", "n", "y"}).Draw(t, "unit"), location: location,
+			originMs: rapid.Int64Range(0, 2e12).Draw(t, "origin")}
 		d := &downsample{calendar: c}
 		if rapid.IntRange(0, 7).Draw(t, "fixed") == 0 {
 			d = &downsample{widthMs: rapid.Int64Range(1, 1e10).Draw(t, "width")}
@@ -130,7 +131,7 @@ func TestWindowsCoverEveryChangeOfClocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range []calendar{{1, "d", location}, {2, "d", location}, {1, "w", location}, {1, "n", location}, {3, "h", location}, {30, "m", location}} {
+		for _, c := range []calendar{{1, "d", location, 0}, {2, "d", location, 1e12}, {1, "w", location, 0}, {1, "n", location, 0}, {3, "h", location, 0}, {30, "m", location, 0}, {5, "h", location, 1e12}, {7, "m", location, 1e12}} {
 			_, change := time.Unix(0, 0).In(location).ZoneBounds()
 			for ; !change.IsZero() && change.Year() < 2040; _, change = change.ZoneBounds() {
 				for apart := -25 * time.Hour; apart <= 25*time.Hour; apart += 29*time.Minute + 31*time.Second {
@@ -143,6 +144,62 @@ func TestWindowsCoverEveryChangeOfClocks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestCalendarOfOpenTSDB steps through windows from the place that
+// DateTime.previousInterval steps from, one after the other.
+func TestCalendarOfOpenTSDB(t *testing.T) {
+	larger := map[string]int{"ms": 1000, "s": 60, "m": 60, "h": 24, "d": 1, "w": 1, "n": 12, "y": 1}
+	rapid.Check(t, func(t *rapid.T) {
+		location, err := findLocation(rapid.SampledFrom([]string{"UTC", "America/New_York", "Asia/Kolkata"}).Draw(t, "zone"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		origin := time.UnixMilli(rapid.Int64Range(1e12, 2e12).Draw(t, "origin")).In(location)
+		unit := rapid.SampledFrom([]string{"ms", "s", "m", "h", "d", "w", "n", "y"}).Draw(t, "unit")
+		n := rapid.IntRange(1, 40).Draw(t, "n")
+		if unit == "ms" {
+			n *= 101 // or there are too many steps
+		}
+		year, month, day := origin.Date()
+		hour, minute, _ := origin.Clock()
+		var top time.Time
+		step := func(t time.Time) time.Time { return t.AddDate(0, 0, n) }
+		switch unit {
+		case "ms":
+			top, step = time.Date(year, month, day, hour, minute, 0, 0, location), func(t time.Time) time.Time { return t.Add(time.Duration(n) * time.Millisecond) }
+		case "s":
+			top, step = time.Date(year, month, day, hour, 0, 0, 0, location), func(t time.Time) time.Time { return t.Add(time.Duration(n) * time.Second) }
+		case "m":
+			top, step = time.Date(year, month, day, 0, 0, 0, 0, location), func(t time.Time) time.Time { return t.Add(time.Duration(n) * time.Minute) }
+		case "h":
+			top, step = time.Date(year, month, 1, 0, 0, 0, 0, location), func(t time.Time) time.Time { return t.Add(time.Duration(n) * time.Hour) }
+		case "d":
+			top = time.Date(year, time.January, 1, 0, 0, 0, 0, location)
+		case "w":
+			top, step = time.Date(year, month, day-int(origin.Weekday()), 0, 0, 0, 0, location), func(t time.Time) time.Time { return t.AddDate(0, 0, 7*n) }
+		case "n":
+			top, step = time.Date(year, time.January, 1, 0, 0, 0, 0, location), func(t time.Time) time.Time { return t.AddDate(0, n, 0) }
+		case "y":
+			top, step = time.Date(year, time.January, 1, 0, 0, 0, 0, location), func(t time.Time) time.Time { return t.AddDate(n, 0, 0) }
+		}
+		if larger[unit]%n == 0 && unit != "d" && unit != "w" && unit != "y" && unit != "n" && location != time.UTC {
+			t.Skip("these begin anew at midnight, which TestCalendar looks at")
+		}
+		d := &downsample{calendar: &calendar{n: int64(n), unit: unit, location: location, originMs: origin.UnixMilli()}}
+		at := origin.UnixMilli() + rapid.Int64Range(0, map[string]int64{"ms": 60_000, "s": hourMs, "m": dayMs, "h": 40 * dayMs}[unit]+1).Draw(t, "after")
+		if unit == "d" || unit == "w" || unit == "n" || unit == "y" {
+			at += rapid.Int64Range(0, 800*dayMs).Draw(t, "days after")
+		}
+		start, next := top, step(top)
+		for next.UnixMilli() <= at {
+			start, next = next, step(next)
+		}
+		if got := d.start(at); got != start.UnixMilli() || d.next(got) != next.UnixMilli() {
+			t.Fatalf("%d%s from %s at %s: [%s, %s), want [%s, %s)", n, unit, origin, time.UnixMilli(at).In(location),
+				time.UnixMilli(got).In(location), time.UnixMilli(d.next(got)).In(location), start, next)
+		}
+	})
 }
 
 func TestCalendarQuery(t *testing.T) {
@@ -162,7 +219,7 @@ func TestCalendarQuery(t *testing.T) {
 func TestParseDownsample(t *testing.T) {
 	for _, text := range []string{"", "1m", "1m-", "-sum", "1m-sum-", "1m-sum-half", "m-sum", "0m-sum", "1x-sum", "1m-nope", "xall-sum", "1m-sum-scalar",
 		"1m-sum-scalar(x)", "1m-sum-scalar(nan)x", "1m-top1", "1c-sum", "30001y-sum", "99999999999999999999s-sum"} {
-		if d, err := parseDownsample(text, false, time.UTC); err == nil {
+		if d, err := parseDownsample(text, false, time.UTC, 0); err == nil {
 			t.Errorf("%q: %+v, want an error", text, d)
 		}
 	}
@@ -171,7 +228,7 @@ func TestParseDownsample(t *testing.T) {
 		"all-sum": {whole: true}, "0all-sum-nan": {whole: true, fill: fillNaN}, "1w-p99-NULL": {widthMs: 604_800_000, fill: fillNull},
 		"10s-last-scalar(-2.5)": {widthMs: 10_000, fill: fillScalar, value: -2.5},
 	} {
-		d, err := parseDownsample(text, false, time.UTC)
+		d, err := parseDownsample(text, false, time.UTC, 0)
 		if err != nil || d.widthMs != want.widthMs || d.whole != want.whole || d.fill != want.fill || want.value != 0 && d.value != want.value {
 			t.Errorf("%q: %+v, %v", text, d, err)
 		}

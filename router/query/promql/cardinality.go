@@ -159,10 +159,12 @@ func (c *counting) labels(ctx context.Context) error {
 		names = names[:cardinalityNamesMax]
 		c.warn("labels", cardinalityNamesMax)
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == nameLabel })
 	values, bytes := make([]figure, len(names)), make([]figure, len(names))
 	few := make([][]string, len(names))
 	err = inParallel(ctx, c.parallel, len(names), func(ctx context.Context, i int) error {
 		found, err := c.source.TagValues(ctx, c.database, "", names[i], "", cardinalityValuesMax)
+		found = slices.DeleteFunc(found, func(value string) bool { return value == "" })
 		size := 0
 		for _, value := range found {
 			size += len(value)

@@ -24,15 +24,30 @@ type collector struct {
 	next   int64 // state of the grid
 	held   int64 // bytes taken for the slices above
 
-	columns []column
+	full    [][]column // blocks
+	columns []column   // the last one
 	naming  naming
 	stamps  slab[int64]
 	numbers slab[float64]
 }
 
-// columnBytes is what a column takes beside its samples and the text of its labels: in its
-// list and in a sorted copy of that.
-const columnBytes = 2 * 64
+// columnBytes is what a column takes beside its samples and the text of its labels: itself,
+// its rank, and the engine's reference.
+const columnBytes = 64 + 2*16 + 16
+
+// A block of columns grows no more: the next one is larger.
+const (
+	blockColumnsMin = 16
+	blockColumnsMax = 1 << 12
+)
+
+// runs gives the columns.
+func (c *collector) runs() [][]column {
+	if len(c.columns) == 0 {
+		return c.full
+	}
+	return append(c.full, c.columns)
+}
 
 // visit takes one chunk.
 func (c *collector) visit(chunk *scan.Chunk) error {
@@ -72,17 +87,23 @@ func (c *collector) keep(key series.Key, times []int64, values []float64) error 
 	if err != nil {
 		return err
 	}
-	column := column{labels: named}
+	kept := column{labels: named}
 	var grownTimes, grownValues int
-	column.values, grownValues = c.numbers.take(len(values))
-	copy(column.values, values)
+	kept.values, grownValues = c.numbers.take(len(values))
+	copy(kept.values, values)
 	if n := len(c.columns); n > 0 && slices.Equal(c.columns[n-1].times, times) {
-		column.times = c.columns[n-1].times
+		kept.times = c.columns[n-1].times
 	} else {
-		column.times, grownTimes = c.stamps.take(len(times))
-		copy(column.times, times)
+		kept.times, grownTimes = c.stamps.take(len(times))
+		copy(kept.times, times)
 	}
-	c.columns = append(c.columns, column)
+	if len(c.columns) == cap(c.columns) {
+		if len(c.columns) > 0 {
+			c.full = append(c.full, c.columns)
+		}
+		c.columns = make([]column, 0, min(max(2*cap(c.columns), blockColumnsMin), blockColumnsMax))
+	}
+	c.columns = append(c.columns, kept)
 	return c.entry.Take(int64(8*grownTimes+8*grownValues) + int64(named.ByteSize()) + columnBytes)
 }
 

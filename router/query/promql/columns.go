@@ -1,9 +1,6 @@
 package promql
 
 import (
-	"slices"
-	"sync"
-
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
@@ -101,20 +98,21 @@ func (it *iterator) Err() error { return nil }
 
 // columnSet is columns as a storage.SeriesSet.
 type columnSet struct {
-	columns []column
-	at      int // 1 + the current one
+	runs [][]column
+	at   int // in the first run, 1 + the current one
 }
-
-func newColumnSet(columns []column) storage.SeriesSet { return &columnSet{columns: columns} }
 
 // Next implements storage.SeriesSet.
 func (s *columnSet) Next() bool {
 	s.at++
-	return s.at <= len(s.columns)
+	for len(s.runs) > 0 && s.at > len(s.runs[0]) {
+		s.runs, s.at = s.runs[1:], 1
+	}
+	return len(s.runs) > 0
 }
 
 // At implements storage.SeriesSet.
-func (s *columnSet) At() storage.Series { return &s.columns[s.at-1] }
+func (s *columnSet) At() storage.Series { return &s.runs[0][s.at-1] }
 
 // Err implements storage.SeriesSet.
 func (s *columnSet) Err() error { return nil }
@@ -122,45 +120,23 @@ func (s *columnSet) Err() error { return nil }
 // Warnings implements storage.SeriesSet.
 func (s *columnSet) Warnings() annotations.Annotations { return nil }
 
-func compareColumns(a, b column) int { return labels.Compare(a.labels, b.labels) }
-
-// joinColumns makes one list of those of several workers. Ordered: in the order of labels,
-// sorted and merged by all processors.
-func joinColumns(runs [][]column, ordered bool) []column {
-	runs = slices.DeleteFunc(runs, func(run []column) bool { return len(run) == 0 })
-	switch {
-	case len(runs) == 0:
-		return nil
-	case !ordered && len(runs) == 1:
-		return runs[0]
-	case !ordered:
-		return slices.Concat(runs...)
-	}
-	var group sync.WaitGroup
-	for _, run := range runs {
-		group.Go(func() { slices.SortFunc(run, compareColumns) })
-	}
-	group.Wait()
-	for len(runs) > 1 {
-		half := (len(runs) + 1) / 2
-		for i := 0; i+half < len(runs); i++ {
-			group.Go(func() { runs[i] = mergeColumns(runs[i], runs[i+half]) })
-		}
-		group.Wait()
-		runs = runs[:half]
-	}
-	return runs[0]
+// rankedSet is columns in an order of their own.
+type rankedSet struct {
+	ranked []ranked
+	at     int // 1 + the current one
 }
 
-// mergeColumns merges two lists that are in order.
-func mergeColumns(a, b []column) []column {
-	merged := make([]column, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		if compareColumns(a[0], b[0]) <= 0 {
-			merged, a = append(merged, a[0]), a[1:]
-		} else {
-			merged, b = append(merged, b[0]), b[1:]
-		}
-	}
-	return append(append(merged, a...), b...)
+// Next implements storage.SeriesSet.
+func (s *rankedSet) Next() bool {
+	s.at++
+	return s.at <= len(s.ranked)
 }
+
+// At implements storage.SeriesSet.
+func (s *rankedSet) At() storage.Series { return s.ranked[s.at-1].column }
+
+// Err implements storage.SeriesSet.
+func (s *rankedSet) Err() error { return nil }
+
+// Warnings implements storage.SeriesSet.
+func (s *rankedSet) Warnings() annotations.Annotations { return nil }

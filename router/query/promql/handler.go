@@ -62,7 +62,7 @@ func newHandler(o Options) *handler {
 	h.engine = promql.NewEngine(promql.EngineOpts{
 		Logger: o.Logger, MaxSamples: o.SamplesMax, LookbackDelta: o.LookbackDelta, Parser: h.parser,
 		Timeout:                  100 * 365 * 24 * time.Hour, // the ledger has the time limit
-		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+		NoStepSubqueryIntervalFn: func(int64) int64 { return defaultStepMs },
 		EnableAtModifier:         true, EnableNegativeOffset: true, EnablePerStepStats: true,
 	})
 	get := []string{http.MethodGet, http.MethodHead}

@@ -1,6 +1,7 @@
 package promql
 
 import (
+	"math"
 	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
@@ -12,9 +13,8 @@ type plan struct {
 	lookbackMs int64
 	// gridKnown: the times at which selections are looked at follow from their hints.
 	gridKnown bool
-	// ordered: the answer may depend on the order of series, as sums of floats do, so they
-	// are put into one that does not depend on where they are stored.
-	ordered bool
+	// order is fixed where the answer may depend on it, as sums of floats do.
+	order order
 }
 
 // planOf reads an expression. Subqueries have steps of their own, smoothed and anchored
@@ -30,18 +30,50 @@ func planOf(expr parser.Expr, lookback time.Duration) plan {
 				p.gridKnown = false
 			}
 		case *parser.AggregateExpr:
-			p.ordered = true
+			p.order = orderFixed
 		case *parser.Call:
 			switch n.Func.Name {
 			case "info":
 				p.gridKnown = false
 			case "sort", "sort_desc", "sort_by_label", "sort_by_label_desc", "scalar", "absent", "absent_over_time":
-				p.ordered = true
+				p.order = orderFixed
 			}
 		}
 		return nil
 	})
 	return p
+}
+
+// subqueryStepsMax bounds the steps of one subquery: the engine makes lists as long before
+// it looks at a sample.
+const subqueryStepsMax = 1_000_000
+
+// defaultStepMs is the step of a subquery that has none.
+const defaultStepMs = 60_000
+
+// subquerySteps gives the greatest number of steps that a subquery of an expression has
+// when it is evaluated over spanMs, each counted within those around it.
+func subquerySteps(expr parser.Expr, spanMs int64) int64 {
+	most := int64(0)
+	parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
+		inner, ok := node.(*parser.SubqueryExpr)
+		if !ok {
+			return nil
+		}
+		ms := float64(spanMs) // of years of years
+		for _, n := range append(path[:len(path):len(path)], inner) {
+			if s, ok := n.(*parser.SubqueryExpr); ok {
+				ms += float64(s.Range.Milliseconds())
+			}
+		}
+		step := inner.Step.Milliseconds()
+		if step <= 0 {
+			step = defaultStepMs
+		}
+		most = max(most, int64(min(ms/float64(step), math.MaxInt32))+1)
+		return nil
+	})
+	return most
 }
 
 // grid is the times at which a selection is looked at: firstMs, firstMs+stepMs, … up to
@@ -87,10 +119,12 @@ func (g grid) thin(toTimes []int64, toValues []float64, next *int64, times []int
 	for i, t := range times {
 		if t > at {
 			at = g.at(t)
-			if at > g.lastMs {
-				break
-			}
-		} else if n := len(toTimes); g.lastOnly && n > 0 && toTimes[n-1] > at-g.stepMs {
+		}
+		if at > g.lastMs {
+			break
+		}
+		n := len(toTimes)
+		if g.lastOnly && n > 0 && (at == g.firstMs || toTimes[n-1] > at-g.stepMs) {
 			toTimes[n-1], toValues[n-1] = t, values[i]
 			continue
 		}

@@ -36,14 +36,20 @@ func (q *querier) Close() error { return nil }
 
 // Select implements storage.Querier. The series are read before it returns.
 func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-	columns, err := q.read(ctx, sorted, hints, matchers)
-	if err != nil {
+	runs, err := q.read(ctx, hints, matchers)
+	switch {
+	case err != nil:
 		return storage.ErrSeriesSet(err)
+	case sorted:
+		return &rankedSet{ranked: rank(runs, orderLabels, q.parallel)}
+	case q.plan.order != orderNone:
+		return &rankedSet{ranked: rank(runs, q.plan.order, q.parallel)}
 	}
-	return newColumnSet(columns)
+	return &columnSet{runs: runs}
 }
 
-func (q *querier) read(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers []*labels.Matcher) ([]column, error) {
+// read gives the series that match, as lists without an order.
+func (q *querier) read(ctx context.Context, hints *storage.SelectHints, matchers []*labels.Matcher) ([][]column, error) {
 	selectors, err := selectorsOf(ctx, q.source, q.database, matchers)
 	if err != nil || len(selectors) == 0 {
 		return nil, err
@@ -55,11 +61,7 @@ func (q *querier) read(ctx context.Context, sorted bool, hints *storage.SelectHi
 	// What storage takes for the whole of time is narrower than what Prometheus does.
 	r.fromMs, r.toMs = max(r.fromMs, scan.TimeMsMin), min(r.toMs, scan.TimeMsMax)
 	r.grid, r.thin = q.plan.grid(hints)
-	runs, err := r.columns(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return joinColumns(runs, sorted || q.plan.ordered), nil
+	return r.columns(ctx)
 }
 
 // reading is one selection while it is read.
@@ -102,12 +104,12 @@ func (r *reading) scan(ctx context.Context, selector *scan.Selector, parallel in
 	if err := r.source.Scan(ctx, request, func(worker int, chunk *scan.Chunk) error { return collectors[worker].visit(chunk) }); err != nil {
 		return nil, fromSource(err)
 	}
-	runs := make([][]column, len(collectors))
+	var runs [][]column
 	for i := range collectors {
 		if err := collectors[i].finish(); err != nil {
 			return nil, err
 		}
-		runs[i] = collectors[i].columns
+		runs = append(runs, collectors[i].runs()...)
 	}
 	return runs, nil
 }
@@ -116,16 +118,21 @@ func (r *reading) scan(ctx context.Context, selector *scan.Selector, parallel in
 // younger sample than can be seen: what it hides has to be read by samples then.
 func (r *reading) newest(ctx context.Context) (runs [][]column, whole bool, err error) {
 	younger := atomic.Bool{}
+	parallel := max(1, r.parallel/len(r.selectors))
 	runs, err = r.each(ctx, func(ctx context.Context, selector *scan.Selector) ([][]column, error) {
-		c := collector{entry: r.entry}
+		list := newPoints(r.entry, parallel)
 		err := r.source.Last(ctx, selector, r.fromMs, scan.Limits{}, func(p scan.Point) error {
 			if p.TimeMs > r.toMs || younger.Load() {
 				younger.Store(true)
 				return scan.ErrStopped
 			}
-			return c.keep(p.Key, []int64{p.TimeMs}, []float64{p.Value})
+			return list.add(p)
 		})
-		return [][]column{c.columns}, fromSource(err)
+		runs, wrong := list.wait()
+		if err != nil {
+			return nil, fromSource(err)
+		}
+		return runs, wrong
 	})
 	return runs, !younger.Load(), err
 }

@@ -3,6 +3,7 @@ package promql
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -93,7 +94,12 @@ func (h *handler) evaluate(x *exchange, s span) error {
 	if err != nil {
 		return invalidParameter(err, "query")
 	}
-	source := &queryable{source: x.reader.source, database: x.database, parallel: h.options.Parallel, plan: planOf(expr, lookback)}
+	if steps := subquerySteps(expr, s.end.Sub(s.start).Milliseconds()); steps > subqueryStepsMax {
+		return &apiError{http.StatusUnprocessableEntity, kindExecution, fmt.Errorf("a subquery has %d steps, more than %d: take a longer step or a shorter range", steps, subqueryStepsMax)}
+	} else if err := x.entry.Take(2 * 8 * steps); err != nil {
+		return err
+	}
+	source := Selection{Source: x.reader.source, Database: x.database, Expr: expr, Lookback: lookback, Parallel: h.options.Parallel}.Queryable()
 	opts := promql.NewPrometheusQueryOpts(wanted == statsAll, lookback)
 	var q promql.Query
 	if s.step == 0 {

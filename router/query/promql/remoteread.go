@@ -106,10 +106,11 @@ func matchersOfRead(list []*prompb.LabelMatcher) ([]*labels.Matcher, error) {
 
 // readQuery reads the series of one query, in the order of labels. The range of the query
 // holds, not that of its hints, which some readers send wider.
-func (h *handler) readQuery(x *exchange, query *prompb.Query, matchers []*labels.Matcher) ([]column, error) {
+func (h *handler) readQuery(x *exchange, query *prompb.Query, matchers []*labels.Matcher) ([]ranked, error) {
 	source := &queryable{source: x.reader.source, database: x.database, parallel: h.options.Parallel}
 	q := &querier{queryable: source, fromMs: query.StartTimestampMs, toMs: query.EndTimestampMs}
-	return q.read(x.ctx, true, nil, matchers)
+	runs, err := q.read(x.ctx, nil, matchers)
+	return rank(runs, orderLabels, h.options.Parallel), err
 }
 
 // readSamples answers with one message.
@@ -122,7 +123,8 @@ func (h *handler) readSamples(x *exchange, queries []*prompb.Query, sets [][]*la
 			return err
 		}
 		result := &prompb.QueryResult{Timeseries: make([]*prompb.TimeSeries, 0, len(columns))}
-		for _, c := range columns {
+		for _, r := range columns {
+			c := r.column
 			if samples += len(c.times); samples > readSamplesMax {
 				return badData(fmt.Errorf("exceeded sample limit (%d)", readSamplesMax))
 			}
@@ -152,7 +154,7 @@ func (h *handler) readSamples(x *exchange, queries []*prompb.Query, sets [][]*la
 // readChunks answers with frames: the length of a message as a varint, its CRC-32C, the
 // message (storage/remote/chunked.go of Prometheus). A frame has chunks of one series.
 func (h *handler) readChunks(x *exchange, queries []*prompb.Query, sets [][]*labels.Matcher) error {
-	results := make([][]column, len(queries))
+	results := make([][]ranked, len(queries))
 	for i, query := range queries { // all of them before the first byte is out, so that errors have a status
 		columns, err := h.readQuery(x, query, sets[i])
 		if err != nil {
@@ -165,7 +167,7 @@ func (h *handler) readChunks(x *exchange, queries []*prompb.Query, sets [][]*lab
 	frames := framer{out: x.out}
 	for i, columns := range results {
 		for j := range columns {
-			if err := errors.Join(x.ctx.Err(), frames.series(int64(i), &columns[j])); err != nil {
+			if err := errors.Join(x.ctx.Err(), frames.series(int64(i), columns[j].column)); err != nil {
 				return err
 			}
 		}

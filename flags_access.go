@@ -1,0 +1,65 @@
+package main
+
+import (
+	"net"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+const headingAccess = "Databases and access (files are read again when they change)"
+
+// databaseRuleSettings name the file of rules of databases.
+type databaseRuleSettings struct{ databasesFile string }
+
+func (s *databaseRuleSettings) define(f *pflag.FlagSet) {
+	f.StringVar(&s.databasesFile, "databases-file", "", "`file` with what holds for each database: retention, series, rates, queries; the same for all nodes and routers")
+	group(f, headingAccess, "databases-file")
+}
+
+// accessSettings say who may do what, and which databases ports mean.
+type accessSettings struct {
+	databaseRuleSettings
+	authFile                               string
+	putDatabase, lineDatabase, udpDatabase string
+	udpUser                                string
+}
+
+func (s *accessSettings) define(f *pflag.FlagSet) {
+	s.databaseRuleSettings.define(f)
+	f.StringVar(&s.authFile, "auth-file", "", "`file` with users, tokens and rights; empty: everybody may do everything")
+	f.StringVar(&s.udpUser, "udp-user", "", "`user` whose rights all datagrams have; needed for UDP with --auth-file")
+	f.StringVar(&s.putDatabase, "put-database", "default", "`name` of the database of put lines over TCP")
+	f.StringVar(&s.lineDatabase, "line-database", "default", "`name` of the database of line protocol over TCP")
+	f.StringVar(&s.udpDatabase, "udp-database", "default", "`name` of the database of datagrams")
+	group(f, headingAccess, "auth-file", "udp-user", "put-database", "line-database", "udp-database")
+}
+
+func (s *accessSettings) validate(v *validation, udp address) {
+	for flag, name := range map[string]string{"put-database": s.putDatabase, "line-database": s.lineDatabase, "udp-database": s.udpDatabase} {
+		if err := series.ValidateDatabase(name); err != nil {
+			v.refuse(flag, name, err.Error())
+		}
+	}
+	switch {
+	case s.authFile != "" && udp != "" && s.udpUser == "":
+		v.refuse("udp-addr", string(udp), "datagrams cannot show who sends them: name a user of --auth-file by --udp-user, or switch UDP off")
+	case s.authFile == "" && s.udpUser != "":
+		v.refuse("udp-user", s.udpUser, "expected --auth-file, too")
+	}
+}
+
+// exposed gives the addresses that others than this machine can reach.
+func (s *listenerSettings) exposed() (all []string) {
+	for _, l := range s.listeners() {
+		host, _, err := net.SplitHostPort(string(l.address))
+		if l.address == "" || err != nil || host == "localhost" {
+			continue
+		}
+		if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+			all = append(all, "--"+l.flag+" "+string(l.address))
+		}
+	}
+	return all
+}

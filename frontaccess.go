@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/tenancy"
+	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/auth"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/tenant"
+)
+
+// frontAccess is who may do what in a front, and what holds for its databases.
+type frontAccess struct {
+	authority access.Authority // nil: everybody may do everything
+	meter     *tenant.Meter
+	rules     func() *tenancy.Rules
+
+	running sync.WaitGroup // what follows the files
+	cancel  context.CancelFunc
+}
+
+// openAccess reads the files and follows them until close.
+func (s *frontSettings) openAccess(ctx context.Context, registry *registry, logger *slog.Logger) (*frontAccess, error) {
+	a := &frontAccess{meter: tenant.NewMeter(tenant.MeterOptions{}), rules: func() *tenancy.Rules { return nil }}
+	ctx, a.cancel = context.WithCancel(ctx)
+	registry.MustRegister(a.meter)
+	if s.authFile == "" {
+		if exposed := s.exposed(); len(exposed) > 0 {
+			logger.Warn("everybody who reaches this server may read, write and delete everything: name users by --auth-file, or listen on 127.0.0.1",
+				"listeners", strings.Join(exposed, " "))
+		}
+	} else {
+		file, err := auth.OpenFile(s.authFile, logger)
+		if err != nil {
+			a.cancel()
+			return nil, fmt.Errorf("--auth-file: %w", err)
+		}
+		authority := auth.New(auth.Options{Current: file.Current, Logger: logger})
+		if _, err := authority.Named(s.udpUser); s.udpUser != "" && err != nil {
+			a.cancel()
+			return nil, fmt.Errorf("--udp-user %s: %w", s.udpUser, err)
+		}
+		registry.MustRegister(file, authority)
+		a.running.Go(func() { file.Run(ctx) })
+		a.authority = authority
+	}
+	if s.databasesFile != "" {
+		file, err := s.openRules(logger)
+		if err != nil {
+			a.close()
+			return nil, err
+		}
+		registry.MustRegister(file)
+		a.rules = file.Current
+		file.OnChange(a.meter.SetRules)
+		a.running.Go(func() { file.Run(ctx) })
+	}
+	return a, nil
+}
+
+func (a *frontAccess) close() {
+	a.cancel()
+	a.running.Wait()
+}
+
+// openRules reads the rules of databases.
+func (s *databaseRuleSettings) openRules(logger *slog.Logger) (*tenancy.File, error) {
+	file, err := tenancy.OpenFile(s.databasesFile, logger)
+	if err != nil {
+		return nil, fmt.Errorf("--databases-file: %w", err)
+	}
+	return file, nil
+}
+
+// queryLimits gives what the rules say of a database's queries.
+func (a *frontAccess) queryLimits(database string) ledger.Limits {
+	if a == nil {
+		return ledger.Limits{}
+	}
+	q := a.rules().LimitsOf(database).Query
+	bound := func(n int64) int64 { return max(n, 0) } // what is unlimited is bounded by flags only
+	return ledger.Limits{
+		SeriesMax: bound(q.SeriesMax), SamplesMax: bound(q.SamplesMax), BytesMax: bound(q.MemoryBytes), RunningMax: int(bound(q.RunningMax)),
+	}
+}
+
+// queried notes a query that has ended.
+func (a *frontAccess) queried(q ledger.Query, took time.Duration) {
+	if a == nil {
+		return
+	}
+	account := a.meter.Find([]byte(q.Database))
+	if account == nil {
+		if series.ValidateDatabase(q.Database) != nil {
+			return
+		}
+		account = a.meter.Open(q.Database)
+	}
+	account.Queried(took)
+}
+
+// countSeries has the series of databases counted, for metrics.
+func (a *frontAccess) countSeries(ctx context.Context, source scan.Source) {
+	a.running.Go(func() {
+		a.meter.CountSeries(ctx, func(ctx context.Context, database string) (int64, error) {
+			const nobody = 1 // of whom the key is told; all are counted
+			return source.Series(ctx, &scan.Selector{Database: database, MetricAny: true}, nobody, func(series.Key) error { return nil })
+		})
+	})
+}

@@ -1,0 +1,129 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/tenancy"
+	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// retentionUnit is what cuts are rounded down to: the narrowest partition.
+const retentionUnit = 2 * segment.HourMs
+
+func retentionCut(now time.Time, retention time.Duration) int64 {
+	cutMs := now.Add(-retention).UnixMilli()
+	rest := cutMs % retentionUnit
+	if rest < 0 {
+		rest += retentionUnit
+	}
+	return cutMs - rest
+}
+
+// retentionPlan is what shards should have cut off by now.
+type retentionPlan struct {
+	wholeMs int64             // of all series, so that whole segments can go; NoCut: nothing
+	rules   *storage.RuleCuts // of some series; nil: there are no rules
+}
+
+// planRetention follows the first rule that matches a series, else the node's own
+// retention, 0 for ever.
+func planRetention(rules []tenancy.RetentionRule, otherwise time.Duration, now time.Time) retentionPlan {
+	cutOf := func(retention time.Duration) int64 {
+		if retention <= 0 {
+			return storage.NoCut
+		}
+		return retentionCut(now, retention)
+	}
+	plan := retentionPlan{wholeMs: cutOf(otherwise)}
+	if len(rules) == 0 {
+		return plan
+	}
+	plan.rules = &storage.RuleCuts{OtherMs: plan.wholeMs}
+	for _, r := range rules {
+		cutMs := cutOf(r.Retention)
+		plan.rules.Rules = append(plan.rules.Rules, storage.RuleCut{Database: r.Database, Metric: r.Metric, CutMs: cutMs})
+		plan.wholeMs = min(plan.wholeMs, cutMs)
+	}
+	return plan
+}
+
+// rules gives the rules of databases as they are now.
+func (n *Node) rules() *tenancy.Rules {
+	if n.options.Rules == nil {
+		return nil
+	}
+	return n.options.Rules()
+}
+
+// retain cuts off what retention, and rules, do not keep. A cut is an entry of each shard's
+// log, so that all replicas have the same, whatever rules their nodes know.
+func (n *Node) retain(ctx context.Context) error {
+	now := n.options.Clock()
+	plan := planRetention(n.rules().RetentionRules(), n.options.Retention, now)
+	if untrusted := n.clocks.trust(now); untrusted != nil { // found out in any case: it is told to people
+		return n.Engine.Retain()
+	}
+	err := n.cut(ctx, &plan)
+	if errors.Is(err, series.ErrReadOnly) && plan.wholeMs != storage.NoCut {
+		// A full disk takes no entry, but what is too old must go to make room.
+		return errors.Join(err, n.DropBefore(plan.wholeMs))
+	}
+	if err != nil {
+		return err
+	}
+	return n.Engine.Retain()
+}
+
+// cut proposes what is missing of a plan in the shards that this node leads.
+func (n *Node) cut(ctx context.Context, plan *retentionPlan) error {
+	w := newWrite(series.BatchID{}, 2*n.Shards())
+	var held []uint16
+	for _, shard := range n.led() {
+		if n.ShardCut(shard) < plan.wholeMs {
+			w.add(storage.EntryRetention, shard, storage.RetentionBody(plan.wholeMs))
+		}
+		if plan.rules == nil {
+			continue
+		}
+		latest, lists := n.ShardRuleCuts(shard)
+		switch due := ruleCutsDue(plan.rules, &latest, lists); {
+		case due && lists >= storage.RuleCutListsMax && !sameRules(plan.rules, &latest):
+			held = append(held, shard)
+		case due:
+			w.add(storage.EntryRuleCuts, shard, storage.RuleCutsBody(plan.rules))
+		}
+	}
+	if len(held) > 0 {
+		n.logger.Warn("the rules of retention have changed so often that the new ones wait until what earlier ones have cut is too old for all",
+			"shards", len(held), "lists", storage.RuleCutListsMax)
+	}
+	if len(w.proposals) == 0 {
+		return nil
+	}
+	return n.propose(ctx, w)
+}
+
+func sameRules(a, b *storage.RuleCuts) bool {
+	return slices.EqualFunc(a.Rules, b.Rules, func(a, b storage.RuleCut) bool { return a.Database == b.Database && a.Metric == b.Metric })
+}
+
+// ruleCutsDue says whether a shard would hide more by the wanted cuts than by its latest.
+func ruleCutsDue(wanted, latest *storage.RuleCuts, lists int) bool {
+	if lists == 0 || !sameRules(wanted, latest) {
+		return true
+	}
+	if wanted.OtherMs > latest.OtherMs {
+		return true
+	}
+	for i := range wanted.Rules {
+		if wanted.Rules[i].CutMs > latest.Rules[i].CutMs {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,206 @@
+package storage
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// rollupPlan says how windows are made of rollups. The zero value makes none of any.
+type rollupPlan struct {
+	widthMs int64 // of the rollups: segment.HourMs or segment.DayMs; 0: none are used
+	sums    bool  // sums are wanted
+	windows *scan.Windows
+}
+
+// planRollups gives the widest rollups that windows may be made of. Windows that are no
+// multiple of an hour are made of hours, but for those in which one begins.
+func planRollups(w *scan.Windows) rollupPlan {
+	const told = scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax
+	if w == nil || w.Aggregates&^told != 0 || w.WidthMs < segment.HourMs {
+		return rollupPlan{}
+	}
+	p := rollupPlan{sums: w.Aggregates&scan.AggregateSum != 0, windows: w}
+	switch {
+	case w.WidthMs%segment.DayMs == 0 && w.OriginMs%segment.DayMs == 0:
+		p.widthMs = segment.DayMs
+	case w.OriginMs%segment.HourMs == 0 && w.WidthMs%segment.HourMs == 0, w.WidthMs >= 2*segment.HourMs:
+		p.widthMs = segment.HourMs
+	}
+	return p
+}
+
+// rollupReader is a seriesReader's memory for rollups.
+type rollupReader struct {
+	readers []*segment.Reader
+	finder  segment.ExactSpans
+	exact   []segment.ExactSpan
+	clean   []segment.ExactSpan
+	dirty   []span
+	rollups []segment.Rollup
+}
+
+// readWindowed is read for windows: whole hours or days of which the rollups of one
+// segment tell everything are given as such to emitRollups, all else as samples. Both come
+// in order of time.
+func (r *seriesReader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rollupPlan, emit func([]int64, []float64) error, emitRollups func([]segment.Rollup) error) error {
+	fromMs, toMs = max(fromMs, scan.TimeMsMin), min(toMs, scan.TimeMsMax)
+	s := r.engine.shards[ref.Shard]
+	cut, err := s.cutOf(uint32(ref.ID))
+	if err != nil {
+		return err
+	}
+	if fromMs = max(fromMs, cut); fromMs > toMs {
+		return nil
+	}
+	if plan.widthMs == 0 || !r.rollupsLikely(ref.Shard, fromMs, toMs, plan.sums) {
+		return r.read(ref, fromMs, toMs, emit)
+	}
+	stones := r.version.tombstones.of(ref.Shard, uint32(ref.ID))
+	if err := r.readOverlay(s, uint32(ref.ID), stones, span{fromMs, toMs}); err != nil {
+		return err
+	}
+	err = r.engine.lacks(r.version, ref.Shard, span{fromMs, toMs})
+	if err == nil {
+		err = r.findClean(ref, stones, span{fromMs, toMs}, plan)
+	}
+	if err == nil {
+		err = r.readMixed(ref, stones, span{fromMs, toMs}, plan, emit, emitRollups)
+	}
+	if err != nil {
+		r.engine.noteDamage(ref.Shard, err)
+	}
+	return err
+}
+
+// rollupsLikely says whether a segment that may have the series has rollups.
+func (r *seriesReader) rollupsLikely(shard uint16, fromMs, toMs int64, sums bool) bool {
+	return slices.ContainsFunc(r.candidates(shard, fromMs, toMs), func(i int32) bool {
+		m := r.version.segments[i].Meta()
+		return m.Rollups && (m.ScanSums || !sums)
+	})
+}
+
+// findClean sets rollup.clean to the spans that are exact and in which nothing but one
+// segment tells of the series. Their Reader is that of the version.
+func (r *seriesReader) findClean(ref series.Ref, stones []*Tombstone, within span, plan rollupPlan) (err error) {
+	x := &r.rollup
+	candidates := r.candidates(ref.Shard, within.fromMs, within.toMs)
+	x.readers = x.readers[:0]
+	for _, i := range candidates {
+		x.readers = append(x.readers, r.version.segments[i])
+	}
+	cursor := func(reader int) *segment.Cursor { return &r.cursors[candidates[reader]] }
+	x.exact, err = x.finder.Find(x.exact[:0], x.readers, cursor, ref.Shard, uint32(ref.ID), within.fromMs, within.toMs, plan.widthMs, plan.sums)
+	if err != nil {
+		return err
+	}
+	for i := range x.exact {
+		x.exact[i].Reader = int(candidates[x.exact[i].Reader])
+	}
+	x.dirty = r.dirtySpans(x.dirty[:0], stones, within, plan)
+	x.clean = subtract(x.clean[:0], x.exact, x.dirty)
+	return nil
+}
+
+// dirtySpans gives the stretches that are to be read as samples whatever the segments
+// have: where pages or tombstones tell of the series, what the range cuts, and where
+// windows begin within a rollup. They are whole multiples of the rollups' width, sorted.
+func (r *seriesReader) dirtySpans(dst []span, stones []*Tombstone, within span, plan rollupPlan) []span {
+	width := plan.widthMs
+	whole := func(fromMs, toMs int64) span { return span{floorTo(fromMs, width), floorTo(toMs, width) + width - 1} }
+	for i, t := range r.overlay.Times {
+		if i == 0 || t > dst[len(dst)-1].toMs {
+			dst = append(dst, whole(t, t))
+		}
+	}
+	for _, t := range stones {
+		if from, to := max(t.FromMs, within.fromMs), min(t.ToMs, within.toMs); from <= to {
+			dst = append(dst, whole(from, to))
+		}
+	}
+	if floorTo(within.fromMs, width) != within.fromMs {
+		dst = append(dst, whole(within.fromMs, within.fromMs))
+	}
+	if floorTo(within.toMs+1, width) != within.toMs+1 {
+		dst = append(dst, whole(within.toMs, within.toMs))
+	}
+	w := plan.windows
+	if w.OriginMs%width != 0 || w.WidthMs%width != 0 {
+		for _, e := range r.rollup.exact {
+			at := w.OriginMs + floorTo(e.FromMs-w.OriginMs, w.WidthMs)
+			for ; at < e.ToMs; at += w.WidthMs {
+				if floorTo(at, width) != at {
+					dst = append(dst, whole(at, at))
+				}
+			}
+		}
+	}
+	slices.SortFunc(dst, func(a, b span) int { return cmp.Compare(a.fromMs, b.fromMs) })
+	return dst
+}
+
+// subtract appends what is left of spans without the dirty ones, which are sorted but may
+// overlap.
+func subtract(dst, spans []segment.ExactSpan, dirty []span) []segment.ExactSpan {
+	for _, s := range spans {
+		for len(dirty) > 0 && dirty[0].toMs < s.FromMs {
+			dirty = dirty[1:]
+		}
+		from := s.FromMs
+		for _, d := range dirty {
+			if d.fromMs >= s.ToMs {
+				break
+			}
+			if d.fromMs > from {
+				dst = append(dst, segment.ExactSpan{FromMs: from, ToMs: d.fromMs, Reader: s.Reader})
+			}
+			from = max(from, d.toMs+1)
+		}
+		if from < s.ToMs {
+			dst = append(dst, segment.ExactSpan{FromMs: from, ToMs: s.ToMs, Reader: s.Reader})
+		}
+	}
+	return dst
+}
+
+// readMixed reads clean spans as rollups and what lies between them as samples.
+func (r *seriesReader) readMixed(ref series.Ref, stones []*Tombstone, within span, plan rollupPlan, emit func([]int64, []float64) error, emitRollups func([]segment.Rollup) error) error {
+	overlay, at := r.overlay, within.fromMs
+	samples := func(toMs int64) error {
+		if at > toMs {
+			return nil
+		}
+		part := span{at, toMs}
+		at = toMs + 1
+		if err := r.findBlocks(ref, stones, part.fromMs, part.toMs); err != nil {
+			return err
+		}
+		r.overlay.Times, r.overlay.Values = clipSorted(&overlay, part)
+		return r.mergeSources(part, emit)
+	}
+	defer func() { r.overlay = overlay }() // with its memory
+	for _, s := range r.rollup.clean {
+		if err := samples(s.FromMs - 1); err != nil {
+			return err
+		}
+		rollups, err := r.version.segments[s.Reader].Rollups(r.rollup.rollups[:0], ref.Shard, uint32(ref.ID), s.FromMs, s.ToMs-1, plan.widthMs)
+		var corrupt *segment.CorruptError
+		if errors.As(err, &corrupt) {
+			r.engine.reportCorruption(err) // the samples are there
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r.rollup.rollups, at = rollups, s.ToMs
+		if err := emitRollups(rollups); err != nil {
+			return err
+		}
+	}
+	return samples(within.toMs)
+}

@@ -1,0 +1,269 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// rollupLab is an engine with two series over some days, written in and out of order,
+// deleted in parts, and merged at random.
+type rollupLab struct {
+	t       *testing.T
+	e       *Engine
+	rng     *rand.Rand
+	applied uint64
+}
+
+const (
+	rollupStartMs = 1_749_945_600_000 // a Sunday, 00:00
+	rollupDays    = 5
+)
+
+func newRollupLab(t *testing.T, seed uint64) *rollupLab {
+	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "/data", Shards: 1, ExtentBytes: 64 << 10, SyncLog: func() error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &rollupLab{t: t, e: e, rng: rand.New(rand.NewPCG(seed, 7))}
+}
+
+func (l *rollupLab) apply(kind EntryKind, body []byte) {
+	l.t.Helper()
+	l.applied++
+	if err := l.e.Apply(0, &Entry{Kind: kind, Term: 1, Index: l.applied, Body: body}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// write appends samples of a series: a stretch in order of time, somewhere.
+func (l *rollupLab) write(id int, fromMs, stepMs int64, count int) {
+	var batch series.BatchEncoder
+	at := batch.Define(benchKey(id))
+	for i := range int64(count) {
+		number := series.Number{Mantissa: l.rng.Int64N(20_000) - 5000, Scale: 2}
+		switch l.rng.IntN(30) {
+		case 0:
+			number = series.FloatNumber(math.NaN())
+		case 1:
+			number = series.FloatNumber(l.rng.NormFloat64())
+		case 2:
+			number = series.FloatNumber(math.Copysign(0, -1))
+		}
+		batch.Append(at, fromMs+i*stepMs, number.Mantissa, number.Scale)
+	}
+	l.apply(EntrySamples, samplesBody(batch.AppendTo(nil)))
+}
+
+func (l *rollupLab) someMs() int64 { return rollupStartMs + l.rng.Int64N(rollupDays*segment.DayMs) }
+
+func (l *rollupLab) settle() {
+	l.t.Helper()
+	if err := l.e.Checkpoint(Checkpoint{Applied: []uint64{l.applied}, SealAll: true}); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := l.e.Flush(); err != nil {
+		l.t.Fatal(err)
+	}
+	l.compact(l.rng.Int64N(2) * 60) // days, or months too
+}
+
+// compact merges what there is to merge so many days after the last one.
+func (l *rollupLab) compact(days int64) {
+	l.t.Helper()
+	nowMs := int64(rollupStartMs + (rollupDays+days)*segment.DayMs)
+	for more := true; more; {
+		var err error
+		if more, err = l.e.Compact(context.Background(), nowMs); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+func (l *rollupLab) step() {
+	id := l.rng.IntN(2)
+	switch l.rng.IntN(7) {
+	case 6: // in the middle of an hour, or where one begins
+		cutMs := rollupStartMs + l.rng.Int64N(2*segment.DayMs)
+		cutMs -= l.rng.Int64N(2) * (cutMs % segment.HourMs)
+		cuts := RuleCuts{Rules: []RuleCut{{Database: "^default$", Metric: "^cpu", CutMs: cutMs}}, OtherMs: NoCut}
+		l.apply(EntryRuleCuts, RuleCutsBody(&cuts))
+	case 0:
+		l.settle()
+	case 1: // late samples
+		l.write(id, l.someMs(), 1000, 1+l.rng.IntN(5))
+	case 2:
+		from := l.someMs()
+		l.apply(EntryDelete, DeleteBody([]uint32{uint32(id)}, from, from+l.rng.Int64N(segment.DayMs/4)))
+	default:
+		l.write(id, l.someMs(), 60_000, 200+l.rng.IntN(1000))
+	}
+}
+
+// scanned gives what a scan gives of each series, as one chunk.
+func (l *rollupLab) scanned(request *scan.Request) map[string]*scan.Chunk {
+	l.t.Helper()
+	found := map[string]*scan.Chunk{}
+	request.Selector = scan.Selector{Metric: "cpu.usage"}
+	err := l.e.Scan(context.Background(), request, func(_ int, c *scan.Chunk) error {
+		have := found[string(c.Key)]
+		if have == nil {
+			have = &scan.Chunk{}
+			found[string(c.Key)] = have
+		}
+		have.Times, have.Values = append(have.Times, c.Times...), append(have.Values, c.Values...)
+		have.Sum, have.Count = append(have.Sum, c.Sum...), append(have.Count, c.Count...)
+		have.Min, have.Max = append(have.Min, c.Min...), append(have.Max, c.Max...)
+		return nil
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return found
+}
+
+// windowsByHours is the definition: samples by hour, hours by day, days by window.
+func windowsByHours(w *scan.Windows, times []int64, values []float64) (out scan.Chunk) {
+	type sums struct{ window, day, hour float64 }
+	var s sums
+	startMs, hourMs, dayMs := int64(math.MinInt64), int64(math.MinInt64), int64(math.MinInt64)
+	last := func() int { return len(out.Times) - 1 }
+	for i, t := range times {
+		if math.IsNaN(values[i]) {
+			continue
+		}
+		start := w.OriginMs + int64(math.Floor(float64(t-w.OriginMs)/float64(w.WidthMs)))*w.WidthMs
+		hour := int64(math.Floor(float64(t)/3_600_000)) * 3_600_000
+		day := int64(math.Floor(float64(t)/86_400_000)) * 86_400_000
+		if start != startMs {
+			s, startMs, hourMs, dayMs = sums{}, start, hour, day
+			out.Times, out.Count, out.Sum = append(out.Times, start), append(out.Count, 0), append(out.Sum, 0)
+			out.Min, out.Max = append(out.Min, math.Inf(1)), append(out.Max, math.Inf(-1))
+		}
+		if hour != hourMs {
+			s.day, s.hour, hourMs = s.day+s.hour, 0, hour
+		}
+		if day != dayMs {
+			s.window, s.day, dayMs = s.window+s.day, 0, day
+		}
+		s.hour += values[i]
+		out.Count[last()]++
+		out.Sum[last()] = s.window + (s.day + s.hour)
+		out.Min[last()], out.Max[last()] = math.Min(out.Min[last()], values[i]), math.Max(out.Max[last()], values[i])
+	}
+	return out
+}
+
+// check asks for windows and compares every bit with those of the samples.
+func (l *rollupLab) check(what string) {
+	l.t.Helper()
+	fromMs := rollupStartMs + l.rng.Int64N(4)*segment.HourMs*7
+	toMs := fromMs + l.rng.Int64N(rollupDays*segment.DayMs)
+	if l.rng.IntN(2) == 0 {
+		fromMs, toMs = scan.TimeMsMin, scan.TimeMsMax
+	}
+	samples := l.scanned(&scan.Request{FromMs: fromMs, ToMs: toMs})
+	widths := []int64{segment.HourMs, 3 * segment.HourMs, segment.DayMs, 2 * segment.DayMs, 7 * segment.DayMs, 5*segment.HourMs + 1, segment.DayMs + 77, 90 * 60_000}
+	origins := []int64{0, rollupStartMs, rollupStartMs + 1, rollupStartMs + segment.HourMs, rollupStartMs - 1800_000}
+	for range 6 {
+		w := &scan.Windows{
+			WidthMs: widths[l.rng.IntN(len(widths))], OriginMs: origins[l.rng.IntN(len(origins))],
+			Aggregates: scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax,
+		}
+		got := l.scanned(&scan.Request{FromMs: fromMs, ToMs: toMs, Windows: w})
+		for key, of := range samples {
+			want := windowsByHours(w, of.Times, of.Values)
+			have := got[key]
+			if have == nil {
+				have = &scan.Chunk{}
+			}
+			if a, b := bitsOf(have), bitsOf(&want); a != b {
+				l.t.Fatalf("%s: %+v in [%d, %d]:\n got %s\nwant %s", what, *w, fromMs, toMs, a, b)
+			}
+			delete(got, key)
+		}
+		if len(got) > 0 {
+			l.t.Fatalf("%s: %d series have windows but no samples", what, len(got))
+		}
+	}
+}
+
+// bitsOf writes windows so that every bit of their sums shows.
+func bitsOf(c *scan.Chunk) (text string) {
+	for i := range c.Times {
+		text += fmt.Sprintf("%d: %d %x %v %v\n", c.Times[i], c.Count[i], math.Float64bits(c.Sum[i]), c.Min[i]+0, c.Max[i]+0)
+	}
+	return text
+}
+
+// TestRollupsHaveTheBitsOfSamples: whatever was written late, deleted or merged, windows
+// have the same bits; and rollups do stand for samples where nothing disturbs them.
+func TestRollupsHaveTheBitsOfSamples(t *testing.T) {
+	used := int64(0)
+	for seed := range uint64(seeds(12)) {
+		l := newRollupLab(t, seed)
+		for step := range 16 {
+			l.step()
+			l.check(fmt.Sprintf("seed %d, step %d", seed, step))
+		}
+		l.settle()
+		l.check(fmt.Sprintf("seed %d, settled", seed))
+		used += l.e.Stats().ScannedRollups
+	}
+	if used == 0 {
+		t.Error("no rollup was used")
+	}
+}
+
+// TestRollupsSpareSamples: in five settled days of which one hour has a late sample, only
+// that hour's samples are read, and those of windows that cut an hour.
+func TestRollupsSpareSamples(t *testing.T) {
+	l := newRollupLab(t, 1)
+	const perHour = 60
+	l.write(0, rollupStartMs, 60_000, rollupDays*24*perHour)
+	l.settle()
+	l.compact(2)
+	all := &scan.Windows{OriginMs: rollupStartMs, WidthMs: segment.HourMs, Aggregates: scan.AggregateMax | scan.AggregateSum}
+	read := func(w *scan.Windows) (samples, rollups int64) {
+		before := l.e.Stats()
+		l.scanned(&scan.Request{FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Windows: w})
+		after := l.e.Stats()
+		rollups = after.ScannedRollups - before.ScannedRollups
+		return after.ScannedSamples - before.ScannedSamples - rollups, rollups
+	}
+	if samples, rollups := read(all); samples != 0 || rollups != rollupDays*24 {
+		t.Errorf("%d samples and %d rollups of hours", samples, rollups)
+	}
+	days := &scan.Windows{OriginMs: rollupStartMs, WidthMs: segment.DayMs, Aggregates: scan.AggregateCount}
+	if samples, rollups := read(days); samples != 0 || rollups != rollupDays {
+		t.Errorf("%d samples and %d rollups of days", samples, rollups)
+	}
+	cut := &scan.Windows{OriginMs: rollupStartMs + 1, WidthMs: segment.DayMs, Aggregates: scan.AggregateMin}
+	if samples, rollups := read(cut); samples != rollupDays*perHour || rollups != rollupDays*23 {
+		t.Errorf("%d samples and %d rollups of days that cut hours", samples, rollups)
+	}
+	l.write(0, rollupStartMs+30*segment.HourMs+5, 1, 1)
+	if samples, rollups := read(all); samples != perHour+1 || rollups != rollupDays*24-1 {
+		t.Errorf("%d samples and %d rollups beside a late one", samples, rollups)
+	}
+	l.settle()
+	l.compact(60)
+	if samples, rollups := read(all); samples != 0 || rollups != rollupDays*24 {
+		t.Errorf("%d samples and %d rollups after the late one was merged", samples, rollups)
+	}
+	if samples, rollups := read(&scan.Windows{WidthMs: segment.HourMs, Aggregates: scan.AggregateLast}); rollups != 0 || samples == 0 {
+		t.Errorf("%d samples and %d rollups of last values", samples, rollups)
+	}
+}

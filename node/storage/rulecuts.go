@@ -1,0 +1,277 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"regexp"
+	"slices"
+	"sync"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// RuleCuts are the cuts of a list of rules, of which the first that matches a series
+// holds: samples before its cut are hidden, and go when their segment is written anew.
+type RuleCuts struct {
+	Rules   []RuleCut `json:"rules"`
+	OtherMs int64     `json:"otherMs"` // of series that no rule matches
+}
+
+// RuleCut is the cut of the series whose database and metric match. A cut of NoCut hides
+// nothing.
+type RuleCut struct {
+	// Database and Metric are expressions (RE2), anchored by whoever writes them. For
+	// Database the default database is called "default".
+	Database string `json:"database"`
+	Metric   string `json:"metric"`
+	CutMs    int64  `json:"cutMs"`
+}
+
+// NoCut is the cut that hides nothing.
+const NoCut = math.MinInt64
+
+// Bounds of what an entry may bring, and of what a shard keeps.
+const (
+	ruleCutsMax      = 1 << 10 // rules of a list
+	ruleCutBytesMax  = 4 << 10 // of an expression
+	RuleCutListsMax  = 8       // lists whose rules differ; a leader proposes no more, see ShardRuleCuts
+	ruleCutKnownMax  = 1 << 16 // metrics whose cut is remembered
+	defaultRulesName = "default"
+)
+
+// RuleCutsBody encodes RuleCuts: varint other, uvarint count, and for each rule uvarint
+// length and bytes of database and of metric, varint cut.
+func RuleCutsBody(c *RuleCuts) []byte {
+	b := binary.AppendVarint(nil, c.OtherMs)
+	b = binary.AppendUvarint(b, uint64(len(c.Rules)))
+	for i := range c.Rules {
+		r := &c.Rules[i]
+		for _, text := range [...]string{r.Database, r.Metric} {
+			b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+		}
+		b = binary.AppendVarint(b, r.CutMs)
+	}
+	return b
+}
+
+func parseRuleCutsBody(b []byte) (c RuleCuts, err error) {
+	bad := func(what string) (RuleCuts, error) {
+		return RuleCuts{}, fmt.Errorf("%w: rule cuts: %s", ErrEntry, what)
+	}
+	var used int
+	if c.OtherMs, used = binary.Varint(b); used <= 0 {
+		return bad("other")
+	}
+	b = b[used:]
+	n, used := binary.Uvarint(b)
+	if used <= 0 || n > ruleCutsMax {
+		return bad("count")
+	}
+	b = b[used:]
+	for range n {
+		var r RuleCut
+		for _, text := range [...]*string{&r.Database, &r.Metric} {
+			length, used := binary.Uvarint(b)
+			if used <= 0 || length > ruleCutBytesMax || length > uint64(len(b)-used) {
+				return bad("expression")
+			}
+			*text, b = string(b[used:used+int(length)]), b[used+int(length):]
+		}
+		if r.CutMs, used = binary.Varint(b); used <= 0 {
+			return bad("cut")
+		}
+		b = b[used:]
+		c.Rules = append(c.Rules, r)
+	}
+	if len(b) > 0 {
+		return bad("bytes behind its end")
+	}
+	return c, nil
+}
+
+// sameRules says whether two lists differ in their cuts only.
+func (c *RuleCuts) sameRules(other *RuleCuts) bool {
+	return slices.EqualFunc(c.Rules, other.Rules, func(a, b RuleCut) bool { return a.Database == b.Database && a.Metric == b.Metric })
+}
+
+// sum is a checksum of the rules, whatever their cuts.
+func (c *RuleCuts) sum() uint32 {
+	rules := RuleCuts{Rules: slices.Clone(c.Rules)}
+	for i := range rules.Rules {
+		rules.Rules[i].CutMs = 0
+	}
+	return crc32.Checksum(RuleCutsBody(&rules), castagnoli)
+}
+
+// bounds gives the earliest and the latest of its cuts.
+func (c *RuleCuts) bounds() (least, most int64) {
+	least, most = c.OtherMs, c.OtherMs
+	for i := range c.Rules {
+		least, most = min(least, c.Rules[i].CutMs), max(most, c.Rules[i].CutMs)
+	}
+	return least, most
+}
+
+// ruleTable is what a shard knows of rules: the list that holds now, behind earlier ones,
+// since what a rule has hidden stays hidden when rules change. It does not change itself.
+type ruleTable struct {
+	lists    []RuleCuts
+	matchers [][]ruleMatcher
+	sum      uint32 // checksum of the rules of the last list
+
+	mu    sync.RWMutex
+	known map[string]int64 // cuts by database and metric as they stand in keys
+}
+
+type ruleMatcher struct{ database, metric *regexp.Regexp }
+
+// newRuleTable compiles lists; none give nil, the table that hides nothing. Error: ErrEntry.
+func newRuleTable(lists []RuleCuts) (*ruleTable, error) {
+	if len(lists) == 0 {
+		return nil, nil
+	}
+	t := &ruleTable{lists: lists, known: map[string]int64{}, sum: lists[len(lists)-1].sum()}
+	for i := range lists {
+		matchers := make([]ruleMatcher, len(lists[i].Rules))
+		for j := range lists[i].Rules {
+			r := &lists[i].Rules[j]
+			var err error
+			if matchers[j].database, err = regexp.Compile(r.Database); err == nil {
+				matchers[j].metric, err = regexp.Compile(r.Metric)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%w: rule cuts: %w", ErrEntry, err)
+			}
+		}
+		t.matchers = append(t.matchers, matchers)
+	}
+	return t, nil
+}
+
+// all gives the lists of a table, which may be nil.
+func (t *ruleTable) all() []RuleCuts {
+	if t == nil {
+		return nil
+	}
+	return t.lists
+}
+
+// with gives the table after an entry. Lists that hide nothing beyond the last one, or
+// beyond the shard's own cut, are forgotten.
+func (t *ruleTable) with(c RuleCuts, shardCutMs int64) (*ruleTable, error) {
+	lists := slices.Clone(t.all())
+	if n := len(lists); n > 0 && lists[n-1].sameRules(&c) {
+		last := RuleCuts{Rules: slices.Clone(c.Rules), OtherMs: max(c.OtherMs, lists[n-1].OtherMs)}
+		for i := range last.Rules {
+			last.Rules[i].CutMs = max(last.Rules[i].CutMs, lists[n-1].Rules[i].CutMs)
+		}
+		lists[n-1] = last
+	} else {
+		lists = append(lists, c)
+	}
+	least, _ := lists[len(lists)-1].bounds()
+	kept := slices.DeleteFunc(lists[:len(lists)-1], func(old RuleCuts) bool {
+		_, most := old.bounds()
+		return most <= max(least, shardCutMs)
+	})
+	return newRuleTable(append(kept, lists[len(lists)-1]))
+}
+
+// of gives the cut of a series.
+func (t *ruleTable) of(key series.Key) int64 {
+	database, metric, length, ok := key.Head()
+	if !ok {
+		return NoCut
+	}
+	t.mu.RLock()
+	cut, known := t.known[string(key[:length])]
+	t.mu.RUnlock()
+	if known {
+		return cut
+	}
+	cut = t.cut(database, metric)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.known) >= ruleCutKnownMax {
+		clear(t.known)
+	}
+	t.known[string(key[:length])] = cut
+	return cut
+}
+
+// cut gives the latest of what the lists say.
+func (t *ruleTable) cut(database, metric []byte) int64 {
+	if len(database) == 0 {
+		database = []byte(defaultRulesName)
+	}
+	cut := int64(NoCut)
+	for i, matchers := range t.matchers {
+		of := t.lists[i].OtherMs
+		for j := range matchers {
+			if matchers[j].database.Match(database) && matchers[j].metric.Match(metric) {
+				of = t.lists[i].Rules[j].CutMs
+				break
+			}
+		}
+		cut = max(cut, of)
+	}
+	return cut
+}
+
+// passed counts the cuts of the last list that all samples up to a time lie before.
+func (t *ruleTable) passed(maxMs int64) (n int) {
+	last := &t.lists[len(t.lists)-1]
+	if last.OtherMs > maxMs {
+		n++
+	}
+	for i := range last.Rules {
+		if last.Rules[i].CutMs > maxMs {
+			n++
+		}
+	}
+	return n
+}
+
+// ShardRuleCuts gives the cuts of the rules that hold in a shard, and how many lists whose
+// rules differ it knows, the latest included.
+func (e *Engine) ShardRuleCuts(shard uint16) (latest RuleCuts, lists int) {
+	all := e.shards[shard].rules.Load().all()
+	if len(all) == 0 {
+		return RuleCuts{OtherMs: NoCut}, 0
+	}
+	return all[len(all)-1], len(all)
+}
+
+func (s *shard) applyRuleCutsLocked(body []byte) error {
+	c, err := parseRuleCutsBody(body)
+	if err != nil {
+		return err
+	}
+	table, err := s.rules.Load().with(c, s.cutMs.Load())
+	if err != nil {
+		return err
+	}
+	s.mu.watches.touch(noCut)
+	s.rules.Store(table)
+	return nil
+}
+
+// cutOf gives the time before which the samples of a series are gone.
+func (s *shard) cutOf(id uint32) (int64, error) {
+	cut, table := s.cutMs.Load(), s.rules.Load()
+	if table == nil {
+		return cut, nil
+	}
+	local, ok := s.engine.index.Local(s.number, series.ID(id))
+	if !ok {
+		return cut, nil
+	}
+	var room [256]byte
+	key, err := s.engine.index.Key(local, room[:0])
+	if err != nil {
+		return cut, err
+	}
+	return max(cut, table.of(key)), nil
+}

@@ -1,0 +1,123 @@
+package storage
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// segmentSamples counts what is in segments, hidden or not.
+func (n *labNode) segmentSamples() (samples int64) {
+	n.e.maintenance.Lock()
+	defer n.e.maintenance.Unlock()
+	for i := range n.e.manifest.Segments {
+		samples += n.e.manifest.Segments[i].Samples
+	}
+	return samples
+}
+
+// TestRuleCutsGiveSpaceBack: what a rule hides leaves segments that are wholly before its
+// cut, once, and what it does not hide stays.
+func TestRuleCutsGiveSpaceBack(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 14))
+	logs := newLabLogs()
+	n := newLabNode(t, logs)
+	for shard := range labShards {
+		n.hosts[shard] = true
+		for range 20 {
+			logs[shard].write(rng)
+		}
+		n.apply(shard, math.MaxInt)
+	}
+	n.seal()
+	n.compactAll()
+	before := n.segmentSamples()
+	cut := func(rules []RuleCut, slow slowRules) {
+		for shard := range labShards {
+			entry := RuleCuts{Rules: rules, OtherMs: NoCut}
+			logs[shard].add(EntryRuleCuts, RuleCutsBody(&entry), func(m *slowShard) { m.rules = append(m.rules, slow) })
+			n.apply(shard, math.MaxInt)
+		}
+		n.check("cut, before compaction")
+		n.compactAll()
+		n.check("cut, after compaction")
+	}
+	late := logs[0].nowMs + 365*24*3600_000 // everything is older
+	cut([]RuleCut{{Database: "^default$", Metric: "^m$", CutMs: late}}, slowRules{first: "m", second: "none", cutsMs: [3]int64{late, NoCut, NoCut}})
+	left := int64(0)
+	for shard := range labShards {
+		for _, samples := range logs[shard].head.contents() {
+			left += int64(len(samples))
+		}
+	}
+	if got := n.segmentSamples(); got != left || got >= before || got == 0 {
+		t.Fatalf("%d samples are on disk, %d are there, %d were", got, left, before)
+	}
+	compactions := n.e.Stats().Compactions
+	n.compactAll()
+	n.crash(rng)
+	n.check("after a crash")
+	n.compactAll()
+	if again := n.e.Stats().Compactions; again > compactions {
+		t.Fatalf("%d compactions for nothing", again-compactions)
+	}
+	// The rule is gone, and what it has hidden does not come back.
+	cut(nil, slowRules{first: "none", second: "none", cutsMs: [3]int64{NoCut, NoCut, NoCut}})
+	if _, lists := n.e.ShardRuleCuts(0); lists != 2 {
+		t.Errorf("%d lists are known", lists)
+	}
+	// A cut of all that is later than every rule makes earlier rules superfluous.
+	for shard := range labShards {
+		logs[shard].add(EntryRetention, RetentionBody(late), func(m *slowShard) { m.cutMs = late })
+		entry := RuleCuts{OtherMs: late + 1}
+		logs[shard].add(EntryRuleCuts, RuleCutsBody(&entry), func(m *slowShard) {
+			m.rules = append(m.rules, slowRules{first: "none", second: "none", cutsMs: [3]int64{NoCut, NoCut, late + 1}})
+		})
+		n.apply(shard, math.MaxInt)
+	}
+	if latest, lists := n.e.ShardRuleCuts(0); lists != 1 || latest.OtherMs != late+1 {
+		t.Errorf("%d lists are known, the last %+v", lists, latest)
+	}
+	n.check("all is cut")
+	n.end()
+}
+
+// A table remembers a bounded number of metrics.
+func TestRuleTableIsBounded(t *testing.T) {
+	table, err := newRuleTable([]RuleCuts{{Rules: []RuleCut{{Database: "^d$", Metric: "1$", CutMs: 7}}, OtherMs: 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range ruleCutKnownMax + 100 {
+		key := series.AppendKey(nil, []byte("d"), []byte{byte(i), byte(i >> 8), byte(i >> 16), '1'}, nil)
+		if got := table.of(key); got != 7 || len(table.known) > ruleCutKnownMax {
+			t.Fatal(got, len(table.known))
+		}
+	}
+	if got := table.of(series.AppendKey(nil, nil, []byte("1"), nil)); got != 3 {
+		t.Fatal(got)
+	}
+}
+
+func FuzzRuleCutsBody(f *testing.F) {
+	f.Add(RuleCutsBody(&RuleCuts{OtherMs: NoCut}))
+	f.Add(RuleCutsBody(&RuleCuts{Rules: []RuleCut{{"^a$", ".*", 5}, {"", "(", math.MaxInt64}}, OtherMs: -1}))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		c, err := parseRuleCutsBody(body)
+		if err != nil {
+			return
+		}
+		again, err := parseRuleCutsBody(RuleCutsBody(&c))
+		if err != nil || !reflect.DeepEqual(again, c) {
+			t.Fatalf("%+v, then %+v, %v", c, again, err)
+		}
+		table, err := (*ruleTable)(nil).with(c, NoCut)
+		if err != nil {
+			return
+		}
+		_ = table.of(series.AppendKey(nil, []byte("a"), []byte("b"), nil))
+	})
+}

@@ -1,0 +1,113 @@
+package api
+
+import (
+	"fmt"
+
+	"github.com/tickmesh/tickmesh/api/wire"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/tenant"
+)
+
+// databasesMax bounds the databases that one stream writes to.
+const databasesMax = 1024
+
+// sessionDatabase is a database that a stream's handles belong to.
+type sessionDatabase struct {
+	name    string
+	account *tenant.Account
+
+	// Of the batch in which it was met last.
+	batch  uint64
+	denied error // why its samples are left out; nil: they are not
+	points int
+}
+
+// share is what a batch has of one database.
+type share struct {
+	account *tenant.Account
+	points  int
+}
+
+// database gives the number of a series' database in the session, and makes the message
+// name it in its canonical form. Errors: wire.ErrInvalid.
+func (x *session) database(m *tickmeshv1.Series) (uint32, error) {
+	name, err := databaseOf(m.GetDatabase())
+	if err != nil {
+		return 0, err
+	}
+	if m != nil {
+		m.Database = []byte(name)
+	}
+	if n := len(x.databases); n > 0 && x.databases[x.lastDatabase].name == name {
+		return x.lastDatabase, nil
+	}
+	number, ok := x.databaseOf[name]
+	if !ok {
+		if len(x.databases) == databasesMax {
+			return 0, fmt.Errorf("%w: the stream writes to more than %d databases; open another one", wire.ErrInvalid, databasesMax)
+		}
+		number = uint32(len(x.databases))
+		x.databases = append(x.databases, sessionDatabase{name: name})
+		x.databaseOf[name] = number
+	}
+	x.lastDatabase = number
+	return number, nil
+}
+
+// enter begins a database's part of a batch: whether the caller may write to it is asked once.
+func (x *session) enter(d *sessionDatabase) {
+	d.batch, d.points, d.denied = x.batch, 0, access.Check(x.ctx, d.name, access.Write)
+	if d.denied != nil {
+		d.denied = withKind(d.denied)
+		return
+	}
+	if d.account == nil {
+		d.account = x.s.options.Meter.Open(d.name)
+	}
+}
+
+// shares takes the points of the batch out of the rates of their databases, all or none.
+// Errors: *tenant.RateError.
+func (x *session) shares(out *outgoing) error {
+	for i := range x.databases {
+		d := &x.databases[i]
+		if d.batch != x.batch || d.points == 0 {
+			continue
+		}
+		if err := d.account.Take(d.points); err != nil {
+			out.giveBack()
+			return err
+		}
+		out.shares = append(out.shares, share{d.account, d.points})
+	}
+	return nil
+}
+
+// giveBack gives back what was taken and is not written.
+func (o *outgoing) giveBack() {
+	for _, s := range o.shares {
+		s.account.Give(s.points)
+	}
+	o.shares = o.shares[:0]
+}
+
+// failed notes for each database that the batch was not written.
+func (o *outgoing) failed() {
+	for _, s := range o.shares {
+		s.account.Wrote(0, 0, s.points, 0)
+	}
+	o.giveBack()
+}
+
+// wrote notes for each database that its points are written; the bytes are those of the
+// encoded batch, in proportion.
+func (o *outgoing) wrote() {
+	for _, s := range o.shares {
+		bytes := 0
+		if o.frame.Points > 0 {
+			bytes = int(float64(len(o.bytes)) * float64(s.points) / float64(o.frame.Points))
+		}
+		s.account.Wrote(s.points, 0, 0, bytes)
+	}
+}

@@ -1,0 +1,227 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/tenant"
+)
+
+// caller is who sends a request.
+type caller struct {
+	principal access.Principal // nil: there is no authority, and everybody may do everything
+	database  []byte           // that the path named, canonical
+	prefixed  bool             // the path named one
+}
+
+// may says whether the caller has a right on a database; the error is a *access.DeniedError.
+func (c *caller) may(database string, right access.Right) error {
+	if c.principal == nil || c.principal.May(database, right) {
+		return nil
+	}
+	return &access.DeniedError{Principal: c.principal.Name(), Database: database, Right: right}
+}
+
+// context puts what is known of the caller into a context, for Options.Other.
+func (c *caller) context(ctx context.Context) context.Context {
+	if c.principal != nil {
+		ctx = access.With(ctx, c.principal)
+	}
+	if c.prefixed {
+		ctx = access.WithDatabase(ctx, string(c.database))
+	}
+	return ctx
+}
+
+// admit takes the database out of a request's path and finds out who calls. Errors:
+// errArgument, and those of access.Authority.
+func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {
+	open := f.options.Authority == nil || isOpen(request)
+	if original := request.URI().PathOriginal(); bytes.HasPrefix(original, []byte(databasePrefix)) {
+		name, rest, err := splitDatabase(original)
+		if err != nil {
+			return c, err
+		}
+		request.URI().SetPathBytes(rest)
+		c.database, c.prefixed = name, true
+	}
+	if open {
+		return c, nil
+	}
+	given := access.Credentials{
+		Authorization: request.Request.Header.Peek(fasthttp.HeaderAuthorization), From: request.RemoteAddr(),
+	}
+	switch string(request.Path()) {
+	case pathWrite, pathQuery: // InfluxDB 1 takes both
+		if args := request.QueryArgs(); args.Has("u") && args.Has("p") {
+			given.User, given.Password = string(args.Peek("u")), string(args.Peek("p"))
+		}
+	}
+	if own, ok := request.Conn().(*conn); ok {
+		given.Certificate = own.certificate()
+	}
+	c.principal, err = f.options.Authority.Authenticate(f.base, given)
+	return c, err
+}
+
+// isOpen says whether a request is one that everybody may make: it only asks how the server
+// is. The target counts as it was sent, so that nothing else can be reached under the name.
+func isOpen(request *fasthttp.RequestCtx) bool {
+	if !request.IsGet() && !request.IsHead() {
+		return false
+	}
+	path, _, _ := bytes.Cut(request.RequestURI(), []byte("?"))
+	switch string(path) {
+	case "/healthz", "/readyz", pathHealth, pathPing:
+		return true
+	}
+	return false
+}
+
+// databasePrefix begins a path that names a database: /db/NAME/…
+const databasePrefix = "/db/"
+
+// splitDatabase takes the database out of a path as it was sent, of which the rest is the path
+// in that database. The name is percent-decoded, once. A path that other servers on the way
+// might have read in another way is refused. Errors: errArgument.
+func splitDatabase(path []byte) (database, rest []byte, err error) {
+	name, rest, found := bytes.Cut(path[len(databasePrefix):], []byte("/"))
+	if !found || len(name) == 0 || bytes.HasPrefix(rest, []byte("/")) || bytes.Contains(rest, []byte("//")) {
+		return nil, nil, fmt.Errorf("%w: expected /db/NAME/ and a path behind it", errArgument)
+	}
+	for part := range bytes.SplitSeq(rest, []byte("/")) {
+		if decoded, ok := unescape(part); !ok || string(decoded) == "." || string(decoded) == ".." || bytes.ContainsAny(decoded, `/\`) {
+			return nil, nil, fmt.Errorf("%w: the path has the part %q, which is not taken behind /db/", errArgument, part)
+		}
+	}
+	database, ok := unescape(name)
+	if !ok {
+		return nil, nil, fmt.Errorf("%w: %q in the path is no percent-encoded name", errArgument, name)
+	}
+	if database, err = canonicalDatabase(database); err != nil {
+		return nil, nil, err
+	}
+	return database, append([]byte("/"), rest...), nil
+}
+
+// unescape decodes percent signs once. The result is not part of text.
+func unescape(text []byte) (decoded []byte, ok bool) {
+	decoded = make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		if text[i] != '%' {
+			decoded = append(decoded, text[i])
+			continue
+		}
+		if i+2 >= len(text) {
+			return nil, false
+		}
+		c, err := strconv.ParseUint(string(text[i+1:i+3]), 16, 8)
+		if err != nil {
+			return nil, false
+		}
+		decoded = append(decoded, byte(c))
+		i += 2
+	}
+	return decoded, true
+}
+
+// canonicalDatabase checks a name that a client gave; "default" is the default database,
+// which is empty. Errors: errArgument.
+func canonicalDatabase(name []byte) ([]byte, error) {
+	if string(name) == "default" {
+		return nil, nil
+	}
+	if err := series.ValidateDatabase(name); err != nil {
+		return nil, fmt.Errorf("%w: %w", errArgument, err)
+	}
+	return name, nil
+}
+
+// databaseOf gives the database of a write: of the dialect's parameter, else of the path,
+// else of the header. Errors: errArgument.
+func (f *front) databaseOf(request *fasthttp.RequestCtx, d *dialect, c *caller) ([]byte, error) {
+	args := request.QueryArgs()
+	switch {
+	case d.bucket && args.Has("bucket"):
+		name, _, _ := bytes.Cut(args.Peek("bucket"), []byte("/")) // behind it is a retention policy
+		return canonicalDatabase(name)
+	case args.Has("db"):
+		return canonicalDatabase(args.Peek("db"))
+	case c.prefixed:
+		return c.database, nil
+	}
+	return canonicalDatabase(request.Request.Header.Peek(access.DatabaseHeader))
+}
+
+// account gives the account of a database that the caller may write to. Errors:
+// *access.DeniedError.
+func (f *front) account(c *caller, database []byte) (*tenant.Account, error) {
+	account := f.options.Meter.Find(database)
+	if account != nil {
+		return account, c.may(account.Name(), access.Write)
+	}
+	name := string(database)
+	if err := c.may(name, access.Write); err != nil {
+		return nil, err // a name that nobody may write to gets no account
+	}
+	return f.options.Meter.Open(name), nil
+}
+
+// targets gives where the ports write whose protocols name no database. Errors: ErrOptions.
+func (o *Options) targets() (all [protocols]target, err error) {
+	for p, name := range map[protocol]string{protocolPutTCP: o.PutDatabase, protocolLineTCP: o.LineDatabase, protocolUDP: o.UDP.Database} {
+		database, err := canonicalDatabase([]byte(name))
+		if err != nil {
+			return all, fmt.Errorf("%w: %s: %w", ErrOptions, protocolNames[p], err)
+		}
+		all[p] = target{database, o.Meter.Open(string(database))}
+	}
+	return all, nil
+}
+
+// setRetryAfter tells the client of a database that is written too fast when to come back.
+func setRetryAfter(request *fasthttp.RequestCtx, err error) {
+	if late := (*tenant.RateError)(nil); errors.As(err, &late) {
+		seconds := max(1, int(math.Ceil(float64(late.RetryAfter)/float64(time.Second))))
+		request.Response.Header.Set(fasthttp.HeaderRetryAfter, strconv.Itoa(seconds))
+	}
+}
+
+// challenge tells a client that nobody knows how it may show itself.
+func challenge(request *fasthttp.RequestCtx) {
+	request.Response.Header.Add(fasthttp.HeaderWWWAuthenticate, `Basic realm="TickMesh", charset="UTF-8"`)
+	request.Response.Header.Add(fasthttp.HeaderWWWAuthenticate, "Bearer")
+}
+
+// turnAway answers a request that is not let in, in the words of the dialect of its path.
+func (f *front) turnAway(request *fasthttp.RequestCtx, err error) {
+	leaveBody(request)
+	path := request.Path()
+	if d := f.dialects[string(path)]; d != nil {
+		d.answer(request, nil, result{}, err)
+		return
+	}
+	status, message := statusOf(err), messageOf(err)
+	switch {
+	case string(path) == pathQuery:
+		f.influxFail(request, status, message)
+	case bytes.HasPrefix(path, []byte("/api/v1/")):
+		body := appendJSONMember([]byte(`{"status":"error",`), "errorType", influx2Code(status))
+		respond(request, status, contentInflux, append(appendJSONMember(append(body, ','), "error", message), '}'))
+	case bytes.HasPrefix(path, []byte("/api/v2/")):
+		influx2Fail(request, status, message)
+	case bytes.HasPrefix(path, []byte("/api/")):
+		respond(request, status, contentJSON, appendPutError(nil, status, message, ""))
+	default:
+		respond(request, status, "text/plain; charset=utf-8", append([]byte(message), '\n'))
+	}
+}

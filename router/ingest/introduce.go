@@ -1,0 +1,97 @@
+package ingest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tickmesh/tickmesh/router/access"
+)
+
+// Bounds of how long, and how much, a connection may send before it has said who it is.
+const (
+	introductionTimeout  = 30 * time.Second
+	introductionBytesMax = 1 << 10
+)
+
+// OpenTSDB's answers to the command auth (AuthenticationChannelHandler.java).
+const (
+	authSuccess = "AUTH_SUCCESS"
+	authFail    = "AUTH_FAIL"
+)
+
+const authAdvice = "the first line must be `auth USER PASSWORD` or `auth token TOKEN`"
+
+// begin finds out who connects, where the certificate says it; else the first line has to.
+func (s *stream) begin() {
+	if s.options.Authority == nil {
+		return
+	}
+	if certificate := s.conn.certificate(); certificate != nil {
+		p, err := s.options.Authority.Authenticate(s.base, access.Credentials{Certificate: certificate, From: s.conn.RemoteAddr()})
+		if err == nil {
+			s.principal = p
+			return
+		}
+	}
+	_ = s.conn.SetReadDeadline(time.Now().Add(introductionTimeout))
+}
+
+// introduce reads the first line of a connection, which says who it is, and then what is
+// behind it. A connection that does not say it is told so and closed.
+func (s *stream) introduce(chunk []byte, ended bool) {
+	line, rest, found := bytes.Cut(chunk, []byte("\n"))
+	if !found && !ended && len(chunk) <= introductionBytesMax {
+		s.unfinished = append(s.unfinished[:0], chunk...)
+		return
+	}
+	s.unfinished = nil
+	p, err := s.authenticate(line)
+	if err == nil && !p.May(s.targets[s.protocol].account.Name(), access.Write) {
+		err = &access.DeniedError{Principal: p.Name(), Database: s.targets[s.protocol].account.Name(), Right: access.Write}
+	}
+	if err != nil {
+		s.deny(err)
+		return
+	}
+	s.principal = p
+	_ = s.conn.SetReadDeadline(time.Time{})
+	if s.conn.listener.draining.Load() { // it has set its own meanwhile
+		_ = s.conn.SetReadDeadline(time.Unix(1, 0))
+	}
+	s.replies.send([]byte(authSuccess + "\n"))
+	if len(rest) > 0 {
+		s.process(rest, ended)
+	}
+	s.wait()
+}
+
+// authenticate reads the command auth: `auth USER PASSWORD`, `auth basic USER PASSWORD` as
+// OpenTSDB has it, or `auth token TOKEN`.
+func (s *stream) authenticate(line []byte) (access.Principal, error) {
+	if len(line) > introductionBytesMax {
+		return nil, errors.New(authAdvice)
+	}
+	given := access.Credentials{From: s.conn.RemoteAddr()}
+	words := strings.Fields(string(line))
+	switch {
+	case len(words) == 3 && words[0] == "auth" && words[1] == "token":
+		given.Token = words[2]
+	case len(words) == 3 && words[0] == "auth":
+		given.User, given.Password = words[1], words[2]
+	case len(words) == 4 && words[0] == "auth" && words[1] == "basic":
+		given.User, given.Password = words[2], words[3]
+	default:
+		return nil, fmt.Errorf("%w; %s", access.ErrMissing, authAdvice)
+	}
+	return s.options.Authority.Authenticate(s.base, given)
+}
+
+// deny tells the client why it is not let in, and ends the connection.
+func (s *stream) deny(err error) {
+	text := fmt.Appendf(nil, "%s: %v", authFail, err)
+	s.replies.send(append(oneLineInPlace(text, 0), '\n'))
+	s.leaving = true
+}

@@ -1,0 +1,205 @@
+package influxql
+
+import (
+	"slices"
+
+	ql "github.com/influxdata/influxql"
+)
+
+// aggregate answers calls.
+func (s *selection) aggregate(out sink) error {
+	reads := s.planReads()
+	by := newGrouper(s.by, len(reads))
+	for i, r := range reads {
+		tables, err := s.readFor(r)
+		if err != nil {
+			return err
+		}
+		for _, t := range tables {
+			by.add(i, t)
+		}
+	}
+	for _, g := range s.inOrder(by.sorted()) {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		held := &holding{}
+		err := s.answerGroup(g, held, out)
+		s.release(held)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// aggregateRead is one read of all sources, for the calls that are computed from the same span.
+type aggregateRead struct {
+	span  span
+	calls []*call // innermost ones
+}
+
+func (s *selection) planReads() []*aggregateRead {
+	var reads []*aggregateRead
+	for _, c := range s.calls {
+		c = c.base()
+		at := slices.IndexFunc(reads, func(r *aggregateRead) bool { return r.span == c.span })
+		if at < 0 {
+			at = len(reads)
+			reads = append(reads, &aggregateRead{span: c.span})
+		}
+		c.read = at
+		reads[at].calls = append(reads[at].calls, c)
+	}
+	return reads
+}
+
+// readFor reads windows where that is enough, else samples.
+func (s *selection) readFor(r *aggregateRead) ([]*table, error) {
+	loaders, read, err := s.planWindows(r)
+	if err != nil {
+		return nil, err
+	}
+	if read == nil {
+		return s.read(r.span)
+	}
+	var all []*table
+	onlyLast := s.interval.durationNs == 0 && !slices.ContainsFunc(r.calls, func(c *call) bool { return c.name != "last" })
+	for _, l := range loaders {
+		if onlyLast {
+			tables, ok, err := l.newest(r.span, read.fields)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				all = append(all, tables...)
+				continue
+			}
+		}
+		tables, err := l.windows(r.span, read)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, tables...)
+	}
+	return all, nil
+}
+
+// planWindows says which windows to read; a nil read: samples have to be read. That is so
+// where a field is compared or answered beside a point that was picked, where a source is
+// a subquery, and for functions of all values.
+func (s *selection) planWindows(r *aggregateRead) ([]*loader, *windowRead, error) {
+	read := &windowRead{interval: s.interval}
+	for _, c := range r.calls {
+		aggregates, ok := aggregatesOf(c.name)
+		if !ok {
+			return nil, nil, nil
+		}
+		read.aggregates |= aggregates
+		if name := s.inputs[c.input].Val; !slices.Contains(read.fields, name) {
+			read.fields = append(read.fields, name)
+		}
+		read.timed = read.timed || c.selector && s.interval.durationNs == 0
+	}
+	var loaders []*loader
+	for _, source := range s.stmt.Sources {
+		m, ok := source.(*ql.Measurement)
+		if !ok {
+			return nil, nil, nil
+		}
+		l, err := s.loader(m)
+		if err != nil {
+			return nil, nil, err
+		}
+		if l == nil {
+			continue
+		}
+		if len(l.condition.fields) > 0 || s.picksFields(l) {
+			return nil, nil, nil
+		}
+		if !s.groupedByAll(l) && slices.ContainsFunc(r.calls, func(c *call) bool { return c.name == "first" || c.name == "last" }) {
+			read.timed = true // of several series, the one that was first or last
+		}
+		loaders = append(loaders, l)
+	}
+	return loaders, read, nil
+}
+
+// picksFields says whether fields are answered beside calls.
+func (s *selection) picksFields(l *loader) bool {
+	return slices.ContainsFunc(s.auxiliary, func(a auxiliary) bool { return l.m.hasField(s.inputs[a.input].Val) })
+}
+
+// groupedByAll says whether each group is one series of each field.
+func (s *selection) groupedByAll(l *loader) bool {
+	return !slices.ContainsFunc(l.m.tags, func(name string) bool { return !slices.Contains(s.by, name) })
+}
+
+// answerGroup computes the calls of a group and answers its rows.
+func (s *selection) answerGroup(g *group, held *holding, out sink) error {
+	points := make([][]point, len(s.calls))
+	any := false
+	for i, c := range s.calls {
+		all, err := s.pointsOf(c, g, held)
+		if err != nil {
+			return err
+		}
+		all = all[min(s.offset, len(all)):]
+		if s.stmt.Limit > 0 {
+			all = all[:min(s.stmt.Limit, len(all))]
+		}
+		points[i] = all
+		any = any || len(all) > 0
+	}
+	if !any {
+		return nil
+	}
+	if err := out.series(s.head(g)); err != nil {
+		return err
+	}
+	symbols, values := s.newRow()
+	for {
+		t, ok := s.nextTime(points)
+		if !ok {
+			return nil
+		}
+		for i, c := range s.calls {
+			s.setSymbols(symbols, c, &points[i], t)
+		}
+		for i, of := range s.fields {
+			values[i] = of(symbols)
+		}
+		if err := out.row(t, values); err != nil {
+			return err
+		}
+	}
+}
+
+// nextTime gives the time of the next row.
+func (s *selection) nextTime(points [][]point) (t int64, ok bool) {
+	for _, all := range points {
+		if len(all) > 0 && (!ok || (all[0].time < t) == s.ascending && all[0].time != t) {
+			t, ok = all[0].time, true
+		}
+	}
+	return t, ok
+}
+
+// setSymbols takes the next point of a call if it is of a time.
+func (s *selection) setSymbols(symbols []value, c *call, points *[]point, t int64) {
+	if len(*points) == 0 || (*points)[0].time != t {
+		s.setDefault(symbols, c.place)
+		for _, a := range s.auxiliary {
+			s.setDefault(symbols, a.place)
+		}
+		return
+	}
+	p := &(*points)[0]
+	*points = (*points)[1:]
+	if v := c.valueOf(p); v.kind != kindNull {
+		symbols[c.place] = v
+	} else {
+		s.setDefault(symbols, c.place)
+	}
+	s.setAuxiliary(symbols, p.table, p.row)
+}

@@ -1,0 +1,142 @@
+package influxql
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// knownDatabases are the databases of a source: those that have series.
+type knownDatabases struct{ source scan.Source }
+
+// List implements Databases.
+func (d knownDatabases) List(ctx context.Context) ([]string, error) { return d.source.Databases(ctx) }
+
+// Create implements Databases.
+func (knownDatabases) Create(context.Context, string) error {
+	return errors.New("databases cannot be created here: one is there once it has a series")
+}
+
+// Drop implements Databases.
+func (knownDatabases) Drop(context.Context, string) error {
+	return errors.New("databases cannot be dropped here")
+}
+
+// checkDatabase gives an error when a database is not there.
+func (x *execution) checkDatabase(database string) error {
+	if database == "" {
+		return nil
+	}
+	names, err := x.databases.List(x.ctx)
+	if err == nil && !slices.Contains(names, database) {
+		err = databaseNotFound(database)
+	}
+	return err
+}
+
+// measurementNames gives the sorted names of the measurements of FROM, of all when there is
+// none. An error: the database is not there.
+func (x *execution) measurementNames(database string, sources ql.Sources) ([]string, error) {
+	all, err := x.source.Metrics(x.ctx, database, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, x.checkDatabase(database)
+	}
+	if len(sources) == 0 {
+		return all, nil
+	}
+	return slices.DeleteFunc(all, func(name string) bool {
+		return !slices.ContainsFunc(sources, func(source ql.Source) bool {
+			m, ok := source.(*ql.Measurement)
+			return ok && (m.Regex != nil && m.Regex.Val.MatchString(name) || m.Regex == nil && m.Name == name)
+		})
+	}), nil
+}
+
+// catalogue finds series by their tags. A name in its condition is always that of a tag.
+type catalogue struct {
+	x         *execution
+	database  string
+	condition condition
+	decide    evaluator
+	names     []string // symbols of decide
+}
+
+// newCatalogue takes a condition, of which time is left out.
+func (x *execution) newCatalogue(database string, where ql.Expr) (*catalogue, error) {
+	expr, _, err := ql.ConditionExpr(where, &ql.NowValuer{Now: x.now})
+	if err != nil {
+		return nil, err
+	}
+	if err := checkCondition(expr); err != nil {
+		return nil, err
+	}
+	c := &catalogue{x: x, database: database, condition: splitCondition(expr, &measurement{})}
+	if c.condition.rest == nil {
+		return c, nil
+	}
+	c.decide, err = newEvaluator(c.condition.rest, func(expr ql.Expr) (int, bool) {
+		ref, ok := expr.(*ql.VarRef)
+		if !ok {
+			return 0, false
+		}
+		at := slices.Index(c.names, ref.Val)
+		if at < 0 {
+			at = len(c.names)
+			c.names = append(c.names, ref.Val)
+		}
+		return at, true
+	})
+	return c, err
+}
+
+// isAll says whether the condition leaves nothing out.
+func (c *catalogue) isAll() bool { return len(c.condition.matchers) == 0 && c.decide == nil }
+
+// walk visits the series of a measurement, or of all when it is empty, as far as stop says.
+func (c *catalogue) walk(metric string, visit func(metric string, parts []series.Tag) error) error {
+	selector := scan.Selector{Database: c.database, Metric: metric, MetricAny: metric == "", Matchers: c.condition.matchers}
+	var parts []series.Tag
+	symbols := make([]value, len(c.names))
+	_, err := c.x.source.Series(c.x.ctx, &selector, 0, func(key series.Key) error {
+		var name []byte
+		var err error
+		if _, name, parts, err = key.Parts(parts[:0]); err != nil {
+			return err
+		}
+		if c.decide != nil {
+			for i, symbol := range c.names {
+				if symbol == "_name" {
+					symbols[i] = stringValue(string(name))
+				} else {
+					symbols[i] = stringValue(valueOfPart(parts, symbol))
+				}
+			}
+			if !c.decide(symbols).isTrue() {
+				return nil
+			}
+		}
+		return visit(string(name), parts)
+	})
+	if errors.Is(err, scan.ErrStopped) {
+		return nil
+	}
+	return err
+}
+
+// has says whether a measurement has a series that the condition wants.
+func (c *catalogue) has(metric string) (bool, error) {
+	found := false
+	err := c.walk(metric, func(string, []series.Tag) error {
+		found = true
+		return scan.ErrStopped
+	})
+	return found, err
+}

@@ -1,0 +1,76 @@
+package influxql
+
+// chunkedFormat writes a JSON document for each chunk of rows of one series, as soon as it
+// is known whether another one follows.
+type chunkedFormat struct {
+	page
+	rowsMax int
+
+	id      int
+	head    []byte // the open series as far as its values
+	rows    int    // of the chunk in text
+	open    bool   // a chunk is in text
+	written bool   // the statement has a document
+}
+
+func (f *chunkedFormat) begin() {}
+
+func (f *chunkedFormat) beginStatement(id int) { f.id, f.open, f.written = id, false, false }
+
+func (f *chunkedFormat) series(h *head) {
+	f.closeChunk(&ending{}, false, true)
+	f.head = appendHead(f.head[:0], h)
+	f.timed, f.zone = h.timed, h.zone
+	f.openChunk()
+}
+
+func (f *chunkedFormat) openChunk() {
+	f.text = appendInteger(append(f.text, `{"results":[{"statement_id":`...), int64(f.id))
+	f.text = append(append(f.text, `,"series":[`...), f.head...)
+	f.open, f.rows, f.written = true, 0, true
+}
+
+func (f *chunkedFormat) row(timeNs int64, values []value) {
+	if f.rows >= f.rowsMax {
+		f.closeChunk(&ending{}, true, true)
+		f.openChunk()
+	}
+	if f.rows > 0 {
+		f.text = append(f.text, ',')
+	} else {
+		f.text = append(f.text, `,"values":[`...)
+	}
+	f.rows++
+	f.appendRow(timeNs, values)
+}
+
+// closeChunk ends the document of the open chunk: the series goes on, or more chunks of
+// the statement follow.
+func (f *chunkedFormat) closeChunk(end *ending, goesOn, more bool) {
+	if !f.open {
+		return
+	}
+	f.open = false
+	if f.rows > 0 {
+		f.text = append(f.text, ']')
+	}
+	if goesOn {
+		f.text = append(f.text, `,"partial":true`...)
+	}
+	f.text = append(f.text, `}]`...)
+	f.text = appendEnding(f.text, &ending{warnings: end.warnings, partial: more})
+	f.text = append(f.text, "}]}\n"...)
+	f.push()
+}
+
+func (f *chunkedFormat) endStatement(end *ending) {
+	f.closeChunk(end, false, end.err != nil)
+	if end.err == nil && f.written {
+		return
+	}
+	f.text = appendInteger(append(f.text, `{"results":[{"statement_id":`...), int64(f.id))
+	f.text = append(appendEnding(f.text, end), "}]}\n"...)
+	f.push()
+}
+
+func (f *chunkedFormat) end() {}

@@ -1,0 +1,222 @@
+package influxql
+
+import (
+	"regexp/syntax"
+	"slices"
+	"strings"
+
+	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+)
+
+// condition is WHERE over one measurement, without time.
+type condition struct {
+	matchers []scan.Matcher // what the index can decide: all of them hold
+	rest     ql.Expr        // what is left; nil: nothing
+	fields   []string       // that rest compares
+}
+
+// splitCondition takes comparisons of tags with constants, joined by AND, out of a
+// condition. A name that is no field of the measurement is that of a tag.
+func splitCondition(expr ql.Expr, m *measurement) condition {
+	var c condition
+	c.take(expr, m)
+	seen := map[string]bool{}
+	if c.rest != nil {
+		ql.WalkFunc(c.rest, func(n ql.Node) {
+			if ref, ok := n.(*ql.VarRef); ok && m.hasField(ref.Val) && !seen[ref.Val] {
+				seen[ref.Val] = true
+				c.fields = append(c.fields, ref.Val)
+			}
+		})
+	}
+	return c
+}
+
+func (c *condition) take(expr ql.Expr, m *measurement) {
+	switch expr := expr.(type) {
+	case nil:
+		return
+	case *ql.ParenExpr:
+		c.take(expr.Expr, m)
+		return
+	case *ql.BooleanLiteral:
+		if expr.Val {
+			return
+		}
+	case *ql.BinaryExpr:
+		if expr.Op == ql.AND {
+			c.take(expr.LHS, m)
+			c.take(expr.RHS, m)
+			return
+		}
+		if matcher, ok := matcherOf(expr, m); ok {
+			c.matchers = append(c.matchers, matcher)
+			return
+		}
+	}
+	if c.rest == nil {
+		c.rest = expr
+	} else {
+		c.rest = &ql.BinaryExpr{Op: ql.AND, LHS: c.rest, RHS: expr}
+	}
+}
+
+// matcherOf gives the matcher of one comparison, or of equalities of one tag joined by OR.
+func matcherOf(expr *ql.BinaryExpr, m *measurement) (scan.Matcher, bool) {
+	if expr.Op == ql.OR {
+		return unionOf(expr, m)
+	}
+	ref, ok := unwrap(expr.LHS).(*ql.VarRef)
+	literal := unwrap(expr.RHS)
+	if !ok {
+		ref, ok = unwrap(expr.RHS).(*ql.VarRef)
+		literal = unwrap(expr.LHS)
+	}
+	if !ok || m.hasField(ref.Val) || ref.Val == "_name" {
+		return scan.Matcher{}, false
+	}
+	matcher := scan.Matcher{Name: ref.Val}
+	switch literal := literal.(type) {
+	case *ql.StringLiteral:
+		matcher.Values = []string{literal.Val}
+		switch expr.Op {
+		case ql.EQ:
+			matcher.Kind = scan.MatchEqual
+			return matcher, true
+		case ql.NEQ:
+			matcher.Kind = scan.MatchNotEqual
+			return matcher, true
+		}
+	case *ql.RegexLiteral:
+		if expr.Op == ql.EQREGEX || expr.Op == ql.NEQREGEX {
+			return regexMatcher(ref.Val, literal.Val.String(), expr.Op == ql.EQREGEX), true
+		}
+	}
+	return scan.Matcher{}, false
+}
+
+// unionOf joins comparisons of one tag with constants: a = 'x' OR a = 'y'.
+func unionOf(expr *ql.BinaryExpr, m *measurement) (scan.Matcher, bool) {
+	left, ok := unwrap(expr.LHS).(*ql.BinaryExpr)
+	if !ok {
+		return scan.Matcher{}, false
+	}
+	right, ok := unwrap(expr.RHS).(*ql.BinaryExpr)
+	if !ok {
+		return scan.Matcher{}, false
+	}
+	a, ok := matcherOf(left, m)
+	if !ok || a.Kind != scan.MatchEqual && a.Kind != scan.MatchIn {
+		return scan.Matcher{}, false
+	}
+	b, ok := matcherOf(right, m)
+	if !ok || b.Kind != scan.MatchEqual && b.Kind != scan.MatchIn || a.Name != b.Name {
+		return scan.Matcher{}, false
+	}
+	return scan.Matcher{Name: a.Name, Kind: scan.MatchIn, Values: append(a.Values, b.Values...)}, true
+}
+
+func unwrap(expr ql.Expr) ql.Expr {
+	for {
+		p, ok := expr.(*ql.ParenExpr)
+		if !ok {
+			return expr
+		}
+		expr = p.Expr
+	}
+}
+
+// regexMatcher gives the matcher of a regular expression, which need not be anchored. One
+// that says nothing but a list of texts, as Grafana writes it, becomes that list.
+func regexMatcher(name, pattern string, want bool) scan.Matcher {
+	if texts, ok := textsOf(pattern); ok {
+		kind := scan.MatchIn
+		if !want {
+			kind = scan.MatchNotIn
+		}
+		return scan.Matcher{Name: name, Kind: kind, Values: texts}
+	}
+	kind := scan.MatchRegexp
+	if !want {
+		kind = scan.MatchNotRegexp
+	}
+	return scan.Matcher{Name: name, Kind: kind, Values: []string{`(?s:.*)(?:` + pattern + `)(?s:.*)`}}
+}
+
+// textsMax bounds the texts that a regular expression is resolved into.
+const textsMax = 10_000
+
+// textsOf gives the texts that an anchored regular expression matches, where these are a list.
+func textsOf(pattern string) ([]string, bool) {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil || re.Op != syntax.OpConcat || len(re.Sub) < 2 ||
+		re.Sub[0].Op != syntax.OpBeginText || re.Sub[len(re.Sub)-1].Op != syntax.OpEndText {
+		return nil, false
+	}
+	texts := []string{""}
+	for _, part := range re.Sub[1 : len(re.Sub)-1] {
+		if texts = appendTexts(texts, part); texts == nil {
+			return nil, false
+		}
+	}
+	slices.Sort(texts)
+	return slices.Compact(texts), true
+}
+
+// appendTexts continues each text with all that a part matches; nil: that is no short list.
+func appendTexts(texts []string, part *syntax.Regexp) []string {
+	if part.Flags&syntax.FoldCase != 0 {
+		return nil
+	}
+	var next []string
+	switch part.Op {
+	case syntax.OpEmptyMatch:
+		return texts
+	case syntax.OpCapture:
+		return appendTexts(texts, part.Sub[0])
+	case syntax.OpConcat:
+		for _, sub := range part.Sub {
+			if texts = appendTexts(texts, sub); texts == nil {
+				return nil
+			}
+		}
+		return texts
+	case syntax.OpLiteral:
+		for _, text := range texts {
+			next = append(next, text+string(part.Rune))
+		}
+	case syntax.OpCharClass:
+		for i := 0; i < len(part.Rune); i += 2 {
+			for r := part.Rune[i]; r <= part.Rune[i+1]; r++ {
+				for _, text := range texts {
+					if next = append(next, text+string(r)); len(next) > textsMax {
+						return nil
+					}
+				}
+			}
+		}
+	case syntax.OpAlternate:
+		for _, sub := range part.Sub {
+			more := appendTexts(texts, sub)
+			if next = append(next, more...); more == nil || len(next) > textsMax {
+				return nil
+			}
+		}
+	default:
+		return nil
+	}
+	return next
+}
+
+// fieldMatcher restricts series to those of some fields. A series without the tag _field
+// holds the field value, and so does one that names it.
+func fieldMatcher(name string, fields []string) scan.Matcher {
+	values := slices.Clone(fields)
+	if slices.Contains(fields, valueField) {
+		values = append(values, "")
+	}
+	slices.SortFunc(values, strings.Compare)
+	return scan.Matcher{Name: name, Kind: scan.MatchIn, Values: values}
+}

@@ -1,0 +1,412 @@
+package influxql
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// span is a range of time in nanoseconds, both ends inclusive.
+type span struct{ from, to int64 }
+
+// holding is memory that a statement holds.
+type holding struct{ bytes atomic.Int64 }
+
+// take charges memory to the query.
+func (x *execution) take(h *holding, bytes int64) error {
+	h.bytes.Add(bytes)
+	return x.entry.Take(bytes)
+}
+
+// release gives all of it back.
+func (x *execution) release(h *holding) { x.entry.Give(h.bytes.Swap(0)) }
+
+// loader reads one measurement.
+type loader struct {
+	x         *execution
+	held      *holding
+	m         *measurement
+	inputs    []ql.VarRef // columns of the tables
+	condition condition
+	fields    []string // that are read: those among inputs, then those that are only compared
+	decide    evaluator
+	decideBy  []string // names of the symbols of decide
+}
+
+// newLoader prepares a read; nil: the measurement has none of the fields.
+func (x *execution) newLoader(held *holding, m *measurement, inputs []ql.VarRef, where ql.Expr) (*loader, error) {
+	l := &loader{x: x, held: held, m: m, inputs: inputs, condition: splitCondition(where, m)}
+	for _, ref := range inputs {
+		if m.hasField(ref.Val) && !slices.Contains(l.fields, ref.Val) {
+			l.fields = append(l.fields, ref.Val)
+		}
+	}
+	if len(l.fields) == 0 {
+		return nil, nil
+	}
+	for _, name := range l.condition.fields {
+		if !slices.Contains(l.fields, name) {
+			l.fields = append(l.fields, name)
+		}
+	}
+	if l.condition.rest == nil {
+		return l, nil
+	}
+	var err error
+	l.decide, err = newEvaluator(l.condition.rest, func(expr ql.Expr) (int, bool) {
+		ref, ok := expr.(*ql.VarRef)
+		if !ok {
+			return 0, false
+		}
+		at := slices.Index(l.decideBy, ref.Val)
+		if at < 0 {
+			at = len(l.decideBy)
+			l.decideBy = append(l.decideBy, ref.Val)
+		}
+		return at, true
+	})
+	return l, err
+}
+
+// selector picks the series of some fields.
+func (l *loader) selector(fields []string) scan.Selector {
+	return scan.Selector{Database: l.m.database, Metric: l.m.name, Matchers: append(slices.Clone(l.condition.matchers), fieldMatcher(series.FieldTagName, fields))}
+}
+
+// piece is one series as it was read.
+type piece struct {
+	id     string // of its tags without _field
+	tags   []tag
+	field  int // among the loader's fields
+	times  []int64
+	values []float64
+}
+
+// pieces collects the series that one visitor sees.
+type pieces struct {
+	loader *loader
+	key    []byte
+	parts  []series.Tag
+	skip   bool
+	times  []int64
+	values []float64
+	all    []piece
+	last   []int64 // times of the piece before
+}
+
+// tables reads samples and joins the fields of each set of tags.
+func (l *loader) tables(of span) ([]*table, error) {
+	request := &scan.Request{Selector: l.selector(l.fields), Limits: l.x.entry.Limits(), Parallel: l.x.limits.Parallel}
+	request.FromMs, request.ToMs = msRange(of.from, of.to)
+	if request.FromMs > request.ToMs {
+		return nil, nil
+	}
+	workers := make([]pieces, l.x.limits.Parallel)
+	for i := range workers {
+		workers[i].loader = l
+	}
+	err := l.x.source.Scan(l.x.ctx, request, func(worker int, c *scan.Chunk) error { return workers[worker].visit(c) })
+	if err != nil {
+		return nil, err
+	}
+	var all []piece
+	for i := range workers {
+		if err := workers[i].finish(); err != nil {
+			return nil, err
+		}
+		all = append(all, workers[i].all...)
+	}
+	return l.join(all)
+}
+
+// visit takes a stretch of a series.
+func (p *pieces) visit(c *scan.Chunk) error {
+	if string(c.Key) != string(p.key) {
+		if err := p.finish(); err != nil {
+			return err
+		}
+		p.key = append(p.key[:0], c.Key...)
+		var err error
+		if p.skip, err = p.begin(); err != nil {
+			return err
+		}
+	}
+	if p.skip {
+		return nil
+	}
+	grown := len(p.times)
+	for i, v := range c.Values {
+		if v == v {
+			p.times = append(p.times, c.Times[i]*nsPerMs)
+			p.values = append(p.values, v)
+		}
+	}
+	return p.loader.x.take(p.loader.held, 16*int64(len(p.times)-grown))
+}
+
+// begin looks at the key of a series: one that the condition leaves out by its tags is skipped.
+func (p *pieces) begin() (skip bool, err error) {
+	_, _, p.parts, err = series.Key(p.key).Parts(p.parts[:0])
+	if err != nil {
+		return false, err
+	}
+	l := p.loader
+	if l.decide == nil || len(l.condition.fields) > 0 {
+		return false, nil
+	}
+	symbols := make([]value, len(l.decideBy))
+	for i, name := range l.decideBy {
+		symbols[i] = stringValue(valueOfPart(p.parts, name))
+	}
+	return !l.decide(symbols).isTrue(), nil
+}
+
+func valueOfPart(parts []series.Tag, name string) string {
+	for _, t := range parts {
+		if string(t.Name) == name {
+			return string(t.Value)
+		}
+	}
+	return ""
+}
+
+// finish keeps the series that has been visited, if any.
+func (p *pieces) finish() error {
+	if len(p.key) == 0 {
+		return nil
+	}
+	if len(p.times) > 0 {
+		tags, field := splitTags(p.parts)
+		kept := piece{id: idOf(tags), tags: tags, field: slices.Index(p.loader.fields, field), values: slices.Clone(p.values)}
+		if !slices.Equal(p.last, p.times) {
+			p.last = slices.Clone(p.times)
+		}
+		kept.times = p.last
+		p.all = append(p.all, kept)
+		if err := p.loader.x.take(p.loader.held, int64(pieceBytes+2*len(p.key))); err != nil {
+			return err
+		}
+	}
+	p.key, p.times, p.values = p.key[:0], p.times[:0], p.values[:0]
+	return nil
+}
+
+// pieceBytes is about what a piece takes beside its samples: in its list, in the list of
+// all, and as a table.
+const pieceBytes = 400
+
+// splitTags gives the tags of a series without _field, and its field.
+func splitTags(parts []series.Tag) (tags []tag, field string) {
+	field = valueField
+	for _, t := range parts {
+		if string(t.Name) == series.FieldTagName {
+			field = string(t.Value)
+			continue
+		}
+		tags = append(tags, tag{string(t.Name), string(t.Value)})
+	}
+	return tags, field
+}
+
+// idOf gives a text that differs for different tags.
+func idOf(tags []tag) string {
+	var key []byte
+	for _, t := range tags {
+		key = series.AppendPart(series.AppendPart(key, []byte(t.key)), []byte(t.value))
+	}
+	return string(key)
+}
+
+// join makes one table of the pieces of each set of tags, in the order of the tags.
+func (l *loader) join(all []piece) ([]*table, error) {
+	slices.SortStableFunc(all, func(a, b piece) int { return cmp.Or(strings.Compare(a.id, b.id), cmp.Compare(a.field, b.field)) })
+	var tables []*table
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].id == all[0].id {
+			n++
+		}
+		t, err := l.joinOne(all[:n])
+		if err != nil {
+			return nil, err
+		}
+		if t != nil {
+			tables = append(tables, t)
+		}
+		clear(all[:n])
+		all = all[n:]
+		if len(tables)&(1<<10-1) == 0 {
+			if err := l.x.ctx.Err(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	slices.SortFunc(tables, compareTables)
+	return tables, nil
+}
+
+// joinOne makes a table; nil: the condition leaves nothing.
+func (l *loader) joinOne(parts []piece) (*table, error) {
+	times := parts[0].times
+	for _, p := range parts[1:] {
+		times = union(times, p.times)
+	}
+	numbers := make([][]float64, len(l.fields))
+	for _, p := range parts {
+		spread := spreadOver(times, &p)
+		if numbers[p.field] == nil {
+			numbers[p.field] = spread
+			continue
+		}
+		for i, v := range spread { // the same field by two names
+			if v == v {
+				numbers[p.field][i] = v
+			}
+		}
+	}
+	if err := l.x.take(l.held, int64(8*len(times)*(len(parts)-1))); err != nil {
+		return nil, err
+	}
+	t := &table{name: l.m.name, tags: parts[0].tags, times: times, columns: make([]column, len(l.inputs))}
+	l.filter(t, numbers)
+	if len(t.times) == 0 {
+		return nil, nil
+	}
+	for i, ref := range l.inputs {
+		t.columns[i] = l.columnOf(t, ref, numbers)
+	}
+	return t, nil
+}
+
+// columnOf gives the column of a variable: a field, or a tag that is there.
+func (l *loader) columnOf(t *table, ref ql.VarRef, numbers [][]float64) column {
+	if at := slices.Index(l.fields, ref.Val); at >= 0 {
+		return column{kind: kindFloat, numbers: numbers[at]}
+	}
+	return tagColumn(t, ref.Val)
+}
+
+// tagColumn gives the column of a tag: null where it is not there.
+func tagColumn(t *table, name string) column {
+	text := t.tagValue(name)
+	if text == "" {
+		return column{}
+	}
+	v := stringValue(text)
+	return column{kind: kindString, constant: &v}
+}
+
+// filter keeps the rows that the condition wants and that have a field that was asked for.
+func (l *loader) filter(t *table, numbers [][]float64) {
+	if l.decide == nil || len(l.condition.fields) == 0 {
+		return // each row has a field: nothing was read that is only compared
+	}
+	symbols := make([]value, len(l.decideBy))
+	var compared [][]float64 // of the symbols that are fields
+	for i, name := range l.decideBy {
+		at := slices.Index(l.fields, name)
+		if at < 0 {
+			symbols[i] = stringValue(t.tagValue(name))
+			compared = append(compared, nil)
+			continue
+		}
+		compared = append(compared, numbers[at])
+	}
+	asked := l.askedFields(numbers)
+	kept := 0
+	t.times = slices.Clone(t.times) // they may be shared
+	for row := range t.times {
+		for i, name := range l.decideBy {
+			switch {
+			case compared[i] != nil:
+				symbols[i] = floatValue(compared[i][row])
+			case slices.Contains(l.fields, name):
+				symbols[i] = value{}
+			}
+		}
+		if !anyAt(asked, row) || !l.decide(symbols).isTrue() {
+			continue
+		}
+		t.times[kept] = t.times[row]
+		for _, column := range numbers {
+			if column != nil {
+				column[kept] = column[row]
+			}
+		}
+		kept++
+	}
+	t.times = t.times[:kept]
+	for i, column := range numbers {
+		if column != nil {
+			numbers[i] = column[:kept]
+		}
+	}
+}
+
+// askedFields gives the columns of fields that are among the inputs.
+func (l *loader) askedFields(numbers [][]float64) [][]float64 {
+	var asked [][]float64
+	for i, name := range l.fields {
+		if numbers[i] != nil && placeOf(l.inputs, name) >= 0 {
+			asked = append(asked, numbers[i])
+		}
+	}
+	return asked
+}
+
+func anyAt(columns [][]float64, row int) bool {
+	for _, c := range columns {
+		if v := c[row]; v == v {
+			return true
+		}
+	}
+	return false
+}
+
+// union gives all times of two ascending lists, once each.
+func union(a, b []int64) []int64 {
+	if len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b)) {
+		return a
+	}
+	merged := make([]int64, 0, len(a)+len(b))
+	i, j := 0, 0
+	for i < len(a) && j < len(b) {
+		switch {
+		case a[i] < b[j]:
+			merged = append(merged, a[i])
+			i++
+		case a[i] > b[j]:
+			merged = append(merged, b[j])
+			j++
+		default:
+			merged = append(merged, a[i])
+			i++
+			j++
+		}
+	}
+	return append(append(merged, a[i:]...), b[j:]...)
+}
+
+// spreadOver puts the values of a piece at their places among times, which hold its own.
+func spreadOver(times []int64, p *piece) []float64 {
+	if len(times) == len(p.times) {
+		return p.values
+	}
+	spread := make([]float64, len(times))
+	at := 0
+	for i, t := range times {
+		spread[i] = math.NaN()
+		if at < len(p.times) && p.times[at] == t {
+			spread[i] = p.values[at]
+			at++
+		}
+	}
+	return spread
+}

@@ -1,0 +1,108 @@
+package influxql
+
+import (
+	"fmt"
+	"math"
+
+	ql "github.com/influxdata/influxql"
+)
+
+// mathArguments gives the number of arguments of a function of single values.
+func mathArguments(name string) (n int, ok bool) {
+	switch name {
+	case "abs", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "ln", "log2", "log10", "sqrt", "floor", "ceil", "round":
+		return 1, true
+	case "atan2", "pow", "log":
+		return 2, true
+	}
+	return 0, false
+}
+
+func isMath(call *ql.Call) bool {
+	_, ok := mathArguments(call.Name)
+	return ok
+}
+
+func newMathEvaluator(call *ql.Call, symbol symbolOf) (evaluator, error) {
+	n, ok := mathArguments(call.Name)
+	if !ok {
+		return nil, fmt.Errorf("undefined function %s()", call.Name)
+	}
+	if len(call.Args) != n {
+		return nil, fmt.Errorf("invalid number of arguments for %s, expected %d, got %d", call.Name, n, len(call.Args))
+	}
+	arguments := make([]evaluator, n)
+	for i, argument := range call.Args {
+		e, err := newEvaluator(argument, symbol)
+		if err != nil {
+			return nil, err
+		}
+		arguments[i] = e
+	}
+	if n == 1 {
+		of, x := mathOne(call.Name), arguments[0]
+		keeps := call.Name == "abs" || call.Name == "floor" || call.Name == "ceil" || call.Name == "round"
+		return func(s []value) value {
+			v := x(s)
+			if !v.isNumber() {
+				return value{}
+			}
+			if keeps {
+				return numberValue(of(v.number), v.kind)
+			}
+			return floatValue(of(v.number))
+		}, nil
+	}
+	of, x, y := mathTwo(call.Name), arguments[0], arguments[1]
+	return func(s []value) value {
+		a, b := x(s), y(s)
+		if !a.isNumber() || !b.isNumber() {
+			return value{}
+		}
+		return floatValue(of(a.number, b.number))
+	}, nil
+}
+
+func mathOne(name string) func(float64) float64 {
+	switch name {
+	case "abs":
+		return math.Abs
+	case "sin":
+		return math.Sin
+	case "cos":
+		return math.Cos
+	case "tan":
+		return math.Tan
+	case "asin":
+		return math.Asin
+	case "acos":
+		return math.Acos
+	case "atan":
+		return math.Atan
+	case "exp":
+		return math.Exp
+	case "ln":
+		return math.Log
+	case "log2":
+		return math.Log2
+	case "log10":
+		return math.Log10
+	case "sqrt":
+		return math.Sqrt
+	case "floor":
+		return math.Floor
+	case "ceil":
+		return math.Ceil
+	}
+	return math.Round // the last one; it rounds half away from zero
+}
+
+func mathTwo(name string) func(x, y float64) float64 {
+	switch name {
+	case "atan2":
+		return math.Atan2
+	case "pow":
+		return math.Pow
+	}
+	return func(x, base float64) float64 { return math.Log(x) / math.Log(base) }
+}

@@ -1,0 +1,61 @@
+package influxql
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+)
+
+// Databases knows the databases that there are. The default database is "" and always there.
+type Databases interface {
+	// List gives the sorted names of all databases.
+	List(ctx context.Context) ([]string, error)
+	// Create makes a database; one that is there already is a success.
+	Create(ctx context.Context, name string) error
+	// Drop deletes a database with all its series; one that is not there is a success.
+	Drop(ctx context.Context, name string) error
+}
+
+// Options is what a handler is made of. Only Source is needed; every other field has a
+// default.
+type Options struct {
+	Source    scan.Source
+	Deleter   scan.Deleter // nil: statements that delete are refused
+	Databases Databases    // nil: the databases of Source; CREATE and DROP are refused
+	// Relaxed gives the source for the reads of one request that puts up with something
+	// (parameters partial and stale_ms, or headers X-Tickmesh-Partial and
+	// X-Tickmesh-Stale-Ms), and tells, once they have ended, the shards that are missing.
+	// nil: Source answers these requests too.
+	Relaxed    func(scan.Relaxation) (source scan.Source, missing func() []uint16)
+	Ledger     *ledger.Ledger        // nil: one of its own, without limits
+	Clock      func() time.Time      // nil: time.Now
+	Logger     *slog.Logger          // nil: nothing is logged
+	Registerer prometheus.Registerer // nil: metrics are not registered
+
+	Limits Limits
+	// CORSOrigins are the origins that browsers may call from ("*": all). Empty: the
+	// header is not sent.
+	CORSOrigins []string
+}
+
+// Limits bound one request, beside those of the Ledger. 0 takes the default, a negative
+// number lifts the bound.
+type Limits struct {
+	RowsMax       int64 // rows of one answer that is not chunked; the rest is cut off and the answer marked as partial; default 10,000,000
+	WindowsMax    int64 // windows of one series of one SELECT, filled ones included; default 1,000,000
+	StatementsMax int64 // statements of one request; default 100
+	DepthMax      int64 // subqueries within subqueries; default 16
+	BodyBytesMax  int64 // size of a request's form; default 4 MiB
+	Parallel      int   // visitors of one scan; default GOMAXPROCS
+}
+
+// New gives the handler of /query.
+func New(options Options) http.Handler {
+	return newHandler(options)
+}

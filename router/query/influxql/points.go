@@ -1,0 +1,136 @@
+package influxql
+
+import (
+	"math"
+	"slices"
+
+	ql "github.com/influxdata/influxql"
+)
+
+// pointBytes is what a point takes.
+const pointBytes = 40
+
+// pointsOf computes a call for a group, in the order of the answer.
+func (s *selection) pointsOf(c *call, g *group, held *holding) (points []point, err error) {
+	switch {
+	case isTransform(c.name):
+		points, err = s.transformed(c, g, held)
+	case c.name == "integral":
+		points, err = s.integrated(c, g)
+	case c.inner != nil: // count(distinct(field))
+		points, err = s.pointsOf(c.inner, g, held)
+		if err == nil {
+			points, err = s.fillPoints(c, s.countPoints(points))
+		}
+	default:
+		points, err = s.reduced(c, g, held)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return points, s.take(held, int64(pointBytes*cap(points)))
+}
+
+// reduced computes a function of the values of each window.
+func (s *selection) reduced(c *call, g *group, held *holding) ([]point, error) {
+	tables := g.tables[c.read]
+	var points []point
+	if slices.ContainsFunc(tables, func(t *table) bool { return t.windows != nil }) {
+		points = s.combine(c, tables)
+	} else {
+		var err error
+		if points, err = s.reduceRows(c, tables, held); err != nil {
+			return nil, err
+		}
+	}
+	switch c.name {
+	case "top", "bottom", "sample":
+		return points, nil
+	case "distinct":
+		s.labelPoints(c, points)
+		return points, nil
+	}
+	if !c.selector || s.interval.durationNs != 0 {
+		s.labelPoints(c, points)
+	}
+	return s.fillPoints(c, points)
+}
+
+// labelPoints gives points the start of their window as their time.
+func (s *selection) labelPoints(c *call, points []point) {
+	for i := range points {
+		start := c.span.from
+		if s.interval.durationNs != 0 {
+			start, _ = s.interval.window(points[i].time)
+		}
+		if start == ql.MinTime {
+			start = 0
+		}
+		points[i].time = start
+	}
+}
+
+// countPoints counts the points of each window.
+func (s *selection) countPoints(in []point) []point {
+	var counted []point
+	for _, p := range in {
+		if n := len(counted); n > 0 && counted[n-1].time == p.time {
+			counted[n-1].number++
+			continue
+		}
+		counted = append(counted, point{time: p.time, number: 1})
+	}
+	return counted
+}
+
+// sample is a value that a function is computed from.
+type sample struct {
+	time   int64
+	number float64 // NaN: a text
+	table  *table
+	row    int
+}
+
+const sampleBytes = 32
+
+// reduceRows goes through the rows of tables, window by window.
+func (s *selection) reduceRows(c *call, tables []*table, held *holding) ([]point, error) {
+	w := newWalk(tables, c.span.from, c.span.to, !s.ascending)
+	start, end := int64(math.MaxInt64), int64(math.MinInt64)
+	var points []point
+	var buffer []sample
+	charged := 0
+	texts := c.name == "count" || c.name == "distinct" || c.name == "first" || c.name == "last" || c.name == "mode" || c.name == "sample"
+	for n := 0; ; n++ {
+		t, row := w.next()
+		if t == nil {
+			break
+		}
+		v := t.columns[c.input].number(row)
+		if v != v && (!texts || t.columns[c.input].isNull(row)) {
+			continue
+		}
+		at := t.times[row]
+		if at < start || at >= end {
+			points = s.reduce(c, buffer, points)
+			buffer = buffer[:0]
+			start, end = math.MinInt64, math.MaxInt64
+			if s.interval.durationNs != 0 {
+				start, end = s.interval.window(at)
+			}
+		}
+		buffer = append(buffer, sample{time: at, number: v, table: t, row: row})
+		if grown := cap(buffer) - charged; grown > 0 {
+			charged = cap(buffer)
+			if err := s.take(held, int64(sampleBytes*grown)); err != nil {
+				return nil, err
+			}
+		}
+		if n&(1<<12-1) == 0 {
+			if err := s.ctx.Err(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s.reduce(c, buffer, points), nil
+}

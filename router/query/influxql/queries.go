@@ -1,0 +1,39 @@
+package influxql
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+)
+
+// showQueries answers the queries of all dialects that are running on databases that the
+// caller administers.
+func (x *execution) showQueries(out sink) error {
+	who := access.Of(x.ctx)
+	var rows [][]value
+	for _, r := range x.ledger.Running() {
+		if !who.May(r.Database, access.Admin) {
+			continue
+		}
+		rows = append(rows, []value{
+			integerValue(float64(r.ID)), stringValue(r.Text), stringValue(access.Display(r.Database)),
+			stringValue(r.Took.Round(time.Microsecond).String()), stringValue("running"),
+		})
+	}
+	return listAll(out, &head{columns: []string{"qid", "query", "database", "duration", "status"}}, rows)
+}
+
+func (x *execution) killQuery(s *ql.KillQueryStatement) error {
+	who := access.Of(x.ctx)
+	running := x.ledger.Running()
+	at := slices.IndexFunc(running, func(r ledger.Report) bool { return r.ID == s.QueryID && who.May(r.Database, access.Admin) })
+	if at < 0 || !x.ledger.Cancel(s.QueryID) {
+		return fmt.Errorf("no such query id: %d", s.QueryID)
+	}
+	return nil
+}

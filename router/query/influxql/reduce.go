@@ -1,0 +1,197 @@
+package influxql
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// reduce appends what a function gives for the values of one window, which are in the
+// order of the answer and may be put into another one.
+func (s *selection) reduce(c *call, in []sample, points []point) []point {
+	if len(in) == 0 {
+		return points
+	}
+	one := func(v float64) []point { return append(points, point{time: in[0].time, number: v}) }
+	pick := func(a sample) []point {
+		return append(points, point{time: a.time, number: a.number, table: a.table, row: a.row})
+	}
+	switch c.name {
+	case "count":
+		return one(float64(len(in)))
+	case "sum":
+		return one(sumOf(in))
+	case "mean":
+		return one(sumOf(in) / float64(len(in)))
+	case "spread":
+		return one(slices.MaxFunc(in, byNumber).number - slices.MinFunc(in, byNumber).number)
+	case "min":
+		return pick(slices.MinFunc(in, func(a, b sample) int { return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.time, b.time)) }))
+	case "max":
+		return pick(slices.MinFunc(in, func(a, b sample) int { return cmp.Or(cmp.Compare(b.number, a.number), cmp.Compare(a.time, b.time)) }))
+	case "first":
+		return pick(slices.MinFunc(in, func(a, b sample) int { return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(b.number, a.number)) }))
+	case "last":
+		return pick(slices.MinFunc(in, func(a, b sample) int { return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(b.number, a.number)) }))
+	case "median":
+		return one(median(in))
+	case "mode":
+		p := mode(c, in)
+		return pick(p)
+	case "stddev":
+		return one(deviation(in))
+	case "percentile":
+		i := int(math.Floor(float64(len(in))*c.percentile/100+0.5)) - 1
+		if i < 0 || i >= len(in) {
+			return points
+		}
+		slices.SortFunc(in, func(a, b sample) int { return cmp.Or(byNumber(a, b), cmp.Compare(a.time, b.time)) })
+		return pick(in[i])
+	case "distinct":
+		return append(points, s.picked(distinct(c, in))...)
+	case "sample":
+		return append(points, s.picked(reservoir(c.n, in))...)
+	case "top", "bottom":
+		return append(points, s.picked(best(c, in))...)
+	}
+	return points
+}
+
+func byNumber(a, b sample) int { return cmp.Compare(a.number, b.number) }
+
+func sumOf(in []sample) (total float64) {
+	for i := range in {
+		total += in[i].number
+	}
+	return total
+}
+
+// picked gives samples as points in the order of the answer.
+func (s *selection) picked(in []sample) []point {
+	slices.SortStableFunc(in, func(a, b sample) int {
+		if !s.ascending {
+			a, b = b, a
+		}
+		return cmp.Compare(a.time, b.time)
+	})
+	points := make([]point, len(in))
+	for i, a := range in {
+		points[i] = point{time: a.time, number: a.number, table: a.table, row: a.row}
+	}
+	return points
+}
+
+func median(in []sample) float64 {
+	slices.SortFunc(in, byNumber)
+	n := len(in)
+	if n%2 == 1 {
+		return in[n/2].number
+	}
+	low, high := in[n/2-1].number, in[n/2].number
+	return low + (high-low)/2
+}
+
+// deviation gives the sample standard deviation; NaN for a single value.
+func deviation(in []sample) float64 {
+	if len(in) < 2 {
+		return math.NaN()
+	}
+	var mean, squares float64
+	for i, a := range in {
+		mean += (a.number - mean) / float64(i+1)
+	}
+	for _, a := range in {
+		squares += (a.number - mean) * (a.number - mean)
+	}
+	return math.Sqrt(squares / float64(len(in)-1))
+}
+
+// contents gives the value of a sample that is told apart from others: a number or a text.
+func contents(c *call, a *sample) value {
+	if a.number == a.number {
+		return floatValue(a.number)
+	}
+	return a.table.columns[c.input].at(a.row)
+}
+
+// mode gives the value that is there most often, of several the one that is there first.
+func mode(c *call, in []sample) sample {
+	type tally struct {
+		n     int
+		first sample
+	}
+	counts := map[value]*tally{}
+	var most *tally
+	for i := range in {
+		v := contents(c, &in[i])
+		t := counts[v]
+		if t == nil {
+			t = &tally{first: in[i]}
+			counts[v] = t
+		}
+		t.n++
+		if in[i].time < t.first.time {
+			t.first = in[i]
+		}
+	}
+	for _, t := range counts {
+		if most == nil || t.n > most.n || t.n == most.n && (t.first.time < most.first.time ||
+			t.first.time == most.first.time && t.first.number < most.first.number) {
+			most = t
+		}
+	}
+	return most.first
+}
+
+// distinct gives the first sample of each value, by time and value.
+func distinct(c *call, in []sample) []sample {
+	seen := make(map[value]struct{})
+	var kept []sample
+	for i := range in {
+		v := contents(c, &in[i])
+		if _, known := seen[v]; !known {
+			seen[v] = struct{}{}
+			kept = append(kept, in[i])
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b sample) int { return cmp.Or(cmp.Compare(a.time, b.time), byNumber(a, b)) })
+	return kept
+}
+
+// reservoir picks n samples at random, all with the same chance (Vitter, Random sampling
+// with a reservoir, 1985).
+func reservoir(n int, in []sample) []sample {
+	kept := slices.Clone(in[:min(n, len(in))])
+	for i := n; i < len(in); i++ {
+		if at := rand.IntN(i + 1); at < n {
+			kept[at] = in[i]
+		}
+	}
+	return kept
+}
+
+// best gives the n largest or least samples; of equal ones the oldest. With tags, one
+// sample at most counts for each of their values.
+func best(c *call, in []sample) []sample {
+	better := func(a, b sample) int { return cmp.Or(cmp.Compare(b.number, a.number), cmp.Compare(a.time, b.time)) }
+	if c.name == "bottom" {
+		better = func(a, b sample) int { return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.time, b.time)) }
+	}
+	in = slices.Clone(in)
+	slices.SortStableFunc(in, better)
+	if len(c.tags) > 0 {
+		seen := map[string]struct{}{}
+		in = slices.DeleteFunc(in, func(a sample) bool {
+			var tags []tag
+			for _, name := range c.tags {
+				tags = append(tags, tag{name, a.table.tagValue(name)})
+			}
+			id := idOf(tags)
+			_, known := seen[id]
+			seen[id] = struct{}{}
+			return known
+		})
+	}
+	return in[:min(c.n, len(in))]
+}

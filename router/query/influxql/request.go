@@ -1,0 +1,275 @@
+package influxql
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/access"
+)
+
+// request is what a client asks for.
+type request struct {
+	text       string
+	statements []ql.Statement
+	database   string // canonical
+	readOnly   bool   // a GET
+	epochNs    int64  // unit of times; 0: text
+	chunked    bool
+	chunkRows  int
+	pretty     bool
+	csv        bool
+	relaxation scan.Relaxation
+}
+
+// chunkRowsDefault is the size of a chunk, as in InfluxDB.
+const chunkRowsDefault = 10_000
+
+func (h *handler) readRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
+	form, err := h.readForm(w, r)
+	if err != nil {
+		return nil, err
+	}
+	q := &request{text: strings.TrimSpace(form.Get("q")), database: access.Database(r, form), readOnly: r.Method == http.MethodGet, chunkRows: chunkRowsDefault}
+	if q.text == "" {
+		return nil, invalid(`missing required parameter "q"`)
+	}
+	q.statements, err = h.parse(q.text, form.Get("params"))
+	if err != nil {
+		return nil, err
+	}
+	q.epochNs = epochUnit(strings.TrimSpace(form.Get("epoch")))
+	q.pretty = form.Get("pretty") == "true"
+	if q.chunked = form.Get("chunked") == "true"; q.chunked {
+		if n, err := strconv.ParseInt(form.Get("chunk_size"), 10, 32); err == nil && n > 0 {
+			q.chunkRows = int(n)
+		}
+	}
+	if q.csv, err = wantsCSV(r.Header.Values("Accept")); err != nil {
+		return nil, err
+	}
+	q.relaxation, err = relaxationOf(r, form)
+	return q, err
+}
+
+// readForm gives the parameters of URL and body; those of the body win. Clients post forms
+// under any content type.
+func (h *handler) readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
+	form := r.URL.Query()
+	if r.Method != http.MethodPost || r.Body == nil {
+		return form, nil
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, h.limits.BodyBytesMax)
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && kind == "multipart/form-data" {
+		return form, readMultipart(r, form)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, bodyError(err)
+	}
+	posted, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, invalid("the body is no form: %s", err)
+	}
+	for name, values := range posted {
+		form[name] = values
+	}
+	return form, nil
+}
+
+// readMultipart adds the parts of a body to a form; curl sends -F q=@file as a file.
+func readMultipart(r *http.Request, form url.Values) error {
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return invalid("the body is no form: %s", err)
+	}
+	for {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return bodyError(err)
+		}
+		text, err := io.ReadAll(part)
+		if err != nil {
+			return bodyError(err)
+		}
+		form.Set(part.FormName(), string(text))
+	}
+}
+
+func bodyError(err error) error {
+	var long *http.MaxBytesError
+	if errors.As(err, &long) {
+		return &requestError{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body of the request is longer than %d bytes", long.Limit)}
+	}
+	return invalid("the body cannot be read: %s", err)
+}
+
+// parse reads statements with their bound parameters.
+func (h *handler) parse(text, params string) ([]ql.Statement, error) {
+	if err := checkNesting(text); err != nil {
+		return nil, err
+	}
+	p := ql.NewParser(strings.NewReader(text))
+	if params != "" {
+		bound, err := parseParams(params)
+		if err != nil {
+			return nil, err
+		}
+		p.SetParams(bound)
+	}
+	q, err := p.ParseQuery()
+	if err != nil {
+		return nil, invalid("error parsing query: %s", err)
+	}
+	if n := int64(len(q.Statements)); n > h.limits.StatementsMax {
+		return nil, invalid("error parsing query: %d statements, at most %d can be sent at once", n, h.limits.StatementsMax)
+	}
+	for _, s := range q.Statements {
+		if depthOf(s) > expressionDepthMax {
+			return nil, invalid("error parsing query: an expression is nested more than %d levels deep", expressionDepthMax)
+		}
+	}
+	return q.Statements, nil
+}
+
+// Parser and evaluation call themselves, so that what is nested has to have a bound. A
+// chain of operators is as deep as it is long.
+const (
+	parenthesesMax     = 200
+	expressionDepthMax = 10_000
+)
+
+// checkNesting refuses text with too many open parentheses, before it is parsed.
+func checkNesting(text string) error {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '(':
+			if depth++; depth > parenthesesMax {
+				return invalid("error parsing query: parentheses are nested more than %d levels deep", parenthesesMax)
+			}
+		case ')':
+			depth = max(0, depth-1)
+		}
+	}
+	return nil
+}
+
+type depthVisitor struct{ depth, deepest *int }
+
+// Visit implements ql.Visitor.
+func (v depthVisitor) Visit(n ql.Node) ql.Visitor {
+	at := *v.depth + 1
+	*v.deepest = max(*v.deepest, at)
+	return depthVisitor{depth: &at, deepest: v.deepest}
+}
+
+func depthOf(n ql.Node) int {
+	var depth, deepest int
+	ql.Walk(depthVisitor{depth: &depth, deepest: &deepest}, n)
+	return deepest
+}
+
+// parseParams reads the values of bound parameters ($name in the text).
+func parseParams(text string) (map[string]any, error) {
+	var params map[string]any
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&params); err != nil {
+		return nil, invalid("error parsing query parameters: %s", err)
+	}
+	for name, v := range params {
+		number, ok := v.(json.Number)
+		if !ok {
+			continue
+		}
+		var err error
+		if strings.Contains(string(number), ".") {
+			params[name], err = number.Float64()
+		} else {
+			params[name], err = number.Int64()
+		}
+		if err != nil {
+			return nil, invalid("error parsing json value: %s", err)
+		}
+	}
+	return params, nil
+}
+
+// epochUnit gives the nanoseconds of a unit; one that is not known counts as nanoseconds.
+func epochUnit(unit string) int64 {
+	switch unit {
+	case "":
+		return 0
+	case "u", "µ":
+		return int64(time.Microsecond)
+	case "ms":
+		return int64(time.Millisecond)
+	case "s":
+		return int64(time.Second)
+	case "m":
+		return int64(time.Minute)
+	case "h":
+		return int64(time.Hour)
+	}
+	return 1
+}
+
+// wantsCSV chooses the first form that a client accepts and the server has; JSON if there
+// is none. MessagePack alone is refused, as its client could not read anything else.
+func wantsCSV(accepts []string) (bool, error) {
+	packed := false
+	for _, header := range accepts {
+		for part := range strings.SplitSeq(header, ",") {
+			kind, _, err := mime.ParseMediaType(part)
+			if err != nil {
+				continue
+			}
+			switch kind {
+			case "application/csv", "text/csv":
+				return true, nil
+			case "application/json", "application/*", "*/*", "*":
+				return false, nil
+			case "text/*":
+				return true, nil
+			case "application/x-msgpack":
+				packed = true
+			}
+		}
+	}
+	if packed {
+		return false, &requestError{status: http.StatusNotAcceptable, message: "application/x-msgpack is not supported: accept application/json or application/csv"}
+	}
+	return false, nil
+}
+
+// newFormat gives the form that the answer is written in.
+func (q *request) newFormat(w http.ResponseWriter) format {
+	contentType := "application/json"
+	p := page{w: w, per: q.epochNs, held: pageBytesHeld}
+	defer func() { w.Header().Set("Content-Type", contentType) }()
+	if q.csv {
+		contentType = "text/csv"
+		return &csvFormat{page: p}
+	}
+	if q.pretty {
+		p.w = &indenter{ResponseWriter: w}
+	}
+	if q.chunked {
+		return &chunkedFormat{page: p, rowsMax: q.chunkRows}
+	}
+	return &jsonFormat{page: p}
+}

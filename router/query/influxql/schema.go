@@ -1,0 +1,216 @@
+package influxql
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// valueField is the field of series without the tag _field.
+const valueField = "value"
+
+// measurement is what is known of a metric.
+type measurement struct {
+	database, name string
+	fields, tags   []string // sorted; tags without _field
+}
+
+func (m *measurement) hasField(name string) bool {
+	_, found := slices.BinarySearch(m.fields, name)
+	return found
+}
+
+func (m *measurement) hasTag(name string) bool {
+	_, found := slices.BinarySearch(m.tags, name)
+	return found
+}
+
+type measurementKey struct{ database, name string }
+
+// schema knows the measurements that a statement has asked for. It implements
+// ql.FieldMapper and ql.CallTypeMapper.
+type schema struct {
+	x     *execution
+	known map[measurementKey]*measurement
+}
+
+func (x *execution) newSchema() *schema {
+	return &schema{x: x, known: map[measurementKey]*measurement{}}
+}
+
+// measurement gives what is known of a metric. One that is not there has no fields.
+func (s *schema) measurement(database, name string) (*measurement, error) {
+	key := measurementKey{database, name}
+	if m := s.known[key]; m != nil {
+		return m, nil
+	}
+	m, err := s.x.readMeasurement(database, name)
+	if err == nil {
+		s.known[key] = m
+	}
+	return m, err
+}
+
+func (x *execution) readMeasurement(database, name string) (*measurement, error) {
+	m := &measurement{database: database, name: name}
+	first, err := x.source.Metrics(x.ctx, database, name, 1) // a name is the first of those that begin with it
+	if err != nil || len(first) == 0 || first[0] != name {
+		return m, err
+	}
+	if m.tags, err = x.source.TagNames(x.ctx, database, name, "", 0); err != nil {
+		return nil, err
+	}
+	at, named := slices.BinarySearch(m.tags, series.FieldTagName)
+	if !named {
+		m.fields = []string{valueField}
+		return m, nil
+	}
+	m.tags = slices.Delete(m.tags, at, at+1)
+	if m.fields, err = x.source.TagValues(x.ctx, database, name, series.FieldTagName, "", 0); err != nil {
+		return nil, err
+	}
+	unnamed := scan.Selector{Database: database, Metric: name, Matchers: []scan.Matcher{{Name: series.FieldTagName, Kind: scan.MatchAbsent}}}
+	total, err := x.source.Series(x.ctx, &unnamed, 1, func(series.Key) error { return scan.ErrStopped })
+	if err != nil && !errors.Is(err, scan.ErrStopped) {
+		return nil, err
+	}
+	if at, found := slices.BinarySearch(m.fields, valueField); total > 0 && !found {
+		m.fields = slices.Insert(m.fields, at, valueField)
+	}
+	return m, nil
+}
+
+// FieldDimensions implements ql.FieldMapper.
+func (s *schema) FieldDimensions(of *ql.Measurement) (fields map[string]ql.DataType, dimensions map[string]struct{}, err error) {
+	m, err := s.measurement(of.Database, of.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	fields, dimensions = make(map[string]ql.DataType, len(m.fields)), make(map[string]struct{}, len(m.tags))
+	for _, name := range m.fields {
+		fields[name] = ql.Float
+	}
+	for _, name := range m.tags {
+		dimensions[name] = struct{}{}
+	}
+	return fields, dimensions, nil
+}
+
+// MapType implements ql.TypeMapper. All measurements are known by then.
+func (s *schema) MapType(of *ql.Measurement, name string) ql.DataType {
+	m := s.known[measurementKey{of.Database, of.Name}]
+	switch {
+	case m == nil:
+		return ql.Unknown
+	case m.hasField(name):
+		return ql.Float
+	case m.hasTag(name):
+		return ql.Tag
+	}
+	return ql.Unknown
+}
+
+// CallType implements ql.CallTypeMapper.
+func (s *schema) CallType(name string, arguments []ql.DataType) (ql.DataType, error) {
+	return callType(name, arguments)
+}
+
+// callType gives the type of what a function gives.
+func callType(name string, arguments []ql.DataType) (ql.DataType, error) {
+	var first ql.DataType
+	if len(arguments) > 0 {
+		first = arguments[0]
+	}
+	if n, ok := mathArguments(name); ok {
+		for i := range min(n, len(arguments)) {
+			switch arguments[i] {
+			case ql.Float, ql.Integer, ql.Unsigned, ql.Unknown:
+			default:
+				return ql.Unknown, fmt.Errorf("invalid argument type for the %s argument in %s(): %s", []string{"first", "second"}[i], name, arguments[i])
+			}
+		}
+		switch name {
+		case "abs", "floor", "ceil", "round":
+			return first, nil
+		}
+		return ql.Float, nil
+	}
+	switch name {
+	case "count", "elapsed":
+		return ql.Integer, nil
+	case "mean", "median", "integral", "stddev", "derivative", "non_negative_derivative", "moving_average":
+		return ql.Float, nil
+	}
+	return first, nil
+}
+
+// typesOf evaluates types of expressions whose variables have their types already.
+func typesOf() *ql.TypeValuerEval { return &ql.TypeValuerEval{TypeMapper: callTypes{}} }
+
+// callTypes implements ql.CallTypeMapper without any variable.
+type callTypes struct{}
+
+// MapType implements ql.TypeMapper.
+func (callTypes) MapType(*ql.Measurement, string) ql.DataType { return ql.Unknown }
+
+// CallType implements ql.CallTypeMapper.
+func (callTypes) CallType(name string, arguments []ql.DataType) (ql.DataType, error) {
+	return callType(name, arguments)
+}
+
+// resolve puts measurements that are there in the place of the sources of a statement:
+// with their database, and those that a regular expression matches one by one.
+func (s *schema) resolve(stmt *ql.SelectStatement) error {
+	var all ql.Sources
+	for _, source := range stmt.Sources {
+		switch source := source.(type) {
+		case *ql.SubQuery:
+			if err := s.resolve(source.Statement); err != nil {
+				return err
+			}
+			all = append(all, source)
+		case *ql.Measurement:
+			found, err := s.find(source)
+			if err != nil {
+				return err
+			}
+			for _, m := range found {
+				all = append(all, m)
+			}
+		}
+	}
+	stmt.Sources = all
+	return nil
+}
+
+// find gives the measurements of a source that are there, sorted.
+func (s *schema) find(source *ql.Measurement) ([]*ql.Measurement, error) {
+	database := s.x.on(source.Database)
+	names := []string{source.Name}
+	if source.Regex != nil {
+		var err error
+		if names, err = s.x.source.Metrics(s.x.ctx, database, "", 0); err != nil {
+			return nil, err
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return !source.Regex.Val.MatchString(name) })
+	}
+	var found []*ql.Measurement
+	for _, name := range names {
+		m, err := s.measurement(database, name)
+		if err != nil {
+			return nil, err
+		}
+		if len(m.fields) > 0 {
+			found = append(found, &ql.Measurement{Database: database, Name: name})
+		}
+	}
+	if len(found) == 0 {
+		return nil, s.x.checkDatabase(database)
+	}
+	return found, nil
+}

@@ -1,0 +1,356 @@
+package influxql
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	ql "github.com/influxdata/influxql"
+)
+
+// scope is what holds for a SELECT beside its fields; a subquery takes some of it over
+// from the statement around.
+type scope struct {
+	span
+	interval        interval
+	ascending       bool
+	fill            ql.FillOption
+	fillValue       value
+	by              []string // names of tags to group by, sorted
+	limit, offset   int
+	slimit, soffset int
+	condition       ql.Expr
+}
+
+// selection is a SELECT that is ready to run. Its symbols are the values of calls and of
+// variables outside of calls, from which the fields of a row are computed.
+type selection struct {
+	*execution
+	scope
+	stmt    *ql.SelectStatement
+	schema  *schema
+	held    *holding
+	columns []string
+	fields  []evaluator
+	inputs  []ql.VarRef // variables that are read: the columns of tables
+	calls   []*call
+	// auxiliary are the inputs that are symbols themselves, with their places.
+	auxiliary []auxiliary
+	kinds     []kind // of the symbols
+}
+
+// auxiliary is a variable outside of any call.
+type auxiliary struct {
+	input int // its column in tables
+	place int // among the symbols
+}
+
+// selectRows runs a SELECT.
+func (x *execution) selectRows(stmt *ql.SelectStatement, out sink) error {
+	compiled, c, err := x.compile(stmt)
+	if err != nil {
+		return err
+	}
+	schema := x.newSchema()
+	if err := schema.resolve(compiled); err != nil {
+		return err
+	}
+	rewritten, err := compiled.RewriteFields(schema)
+	if err != nil {
+		return err
+	}
+	for _, f := range rewritten.Fields {
+		if _, err := typesOf().EvalType(f.Expr); err != nil {
+			return err
+		}
+	}
+	sc, err := x.topScope(rewritten, c)
+	if err != nil {
+		return err
+	}
+	held := &holding{}
+	defer x.release(held)
+	s, err := x.newSelection(rewritten, sc, schema, held)
+	if err != nil {
+		return err
+	}
+	return s.run(out)
+}
+
+// topScope gives the scope of a statement that is no subquery.
+func (x *execution) topScope(stmt *ql.SelectStatement, c *compiler) (scope, error) {
+	sc := ownScope(stmt)
+	sc.interval, sc.condition, sc.ascending = c.interval, stmt.Condition, c.ascending
+	sc.from, sc.to = c.times.MinTimeNano(), c.times.MaxTimeNano()
+	if c.times.Max.IsZero() && c.interval.durationNs != 0 {
+		sc.to = x.now.UnixNano()
+	}
+	return sc, nil
+}
+
+// ownScope gives what a statement says itself.
+func ownScope(stmt *ql.SelectStatement) scope {
+	sc := scope{fill: stmt.Fill, limit: stmt.Limit, offset: stmt.Offset, slimit: stmt.SLimit, soffset: stmt.SOffset, ascending: stmt.TimeAscending()}
+	switch v := stmt.FillValue.(type) {
+	case int64:
+		sc.fillValue = integerValue(float64(v))
+	case int:
+		sc.fillValue = integerValue(float64(v))
+	case float64:
+		sc.fillValue = floatValue(v)
+	}
+	for _, d := range stmt.Dimensions {
+		if ref, ok := d.Expr.(*ql.VarRef); ok {
+			sc.by = append(sc.by, ref.Val)
+		}
+	}
+	sc.by = sortedNames(sc.by)
+	return sc
+}
+
+func sortedNames(names []string) []string {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// subScope gives the scope of a subquery of a selection that reads a span.
+func (s *selection) subScope(stmt *ql.SelectStatement, of span) (scope, error) {
+	sc := ownScope(stmt)
+	condition, times, err := ql.ConditionExpr(stmt.Condition, &ql.NowValuer{Now: s.now, Location: stmt.Location})
+	if err != nil {
+		return sc, err
+	}
+	sc.condition, sc.ascending = condition, s.ascending
+	sc.from, sc.to = max(times.MinTimeNano(), of.from), min(times.MaxTimeNano(), of.to)
+	if sc.interval, err = intervalOf(stmt); err != nil {
+		return sc, err
+	}
+	if sc.interval.durationNs == 0 {
+		zone := sc.interval.location
+		sc.interval = s.interval
+		if zone != nil {
+			sc.interval.location = zone
+		}
+	} else if sc.to == ql.MaxTime {
+		sc.to = s.now.UnixNano()
+	}
+	sc.by = sortedNames(append(sc.by, s.by...))
+	sc.slimit += s.slimit
+	sc.soffset += s.soffset
+	if !stmt.IsRawQuery && sc.fill == ql.NullFill {
+		sc.fill = ql.NoFill
+	}
+	return sc, nil
+}
+
+// intervalOf gives the interval of GROUP BY time().
+func intervalOf(stmt *ql.SelectStatement) (interval, error) {
+	v := interval{location: zoneOf(stmt)}
+	duration, err := stmt.GroupByInterval()
+	if err != nil || duration <= 0 {
+		return v, err
+	}
+	offset, err := stmt.GroupByOffset()
+	v.durationNs, v.offsetNs = int64(duration), int64(offset)
+	return v, err
+}
+
+// newSelection plans a statement whose variables have their types.
+func (x *execution) newSelection(stmt *ql.SelectStatement, sc scope, schema *schema, held *holding) (*selection, error) {
+	s := &selection{execution: x, scope: sc, stmt: stmt, schema: schema, held: held, columns: stmt.ColumnNames()}
+	symbols := map[string]int{}
+	for _, f := range fieldsOf(stmt) {
+		if err := s.mapSymbols(f, symbols); err != nil {
+			return nil, err
+		}
+	}
+	selector := len(s.calls) == 1 && ql.IsSelector(s.calls[0].expr)
+	for _, c := range s.calls {
+		c.selector = selector
+		c.base().selector = selector
+	}
+	for _, f := range fieldsOf(stmt) {
+		e, err := newEvaluator(f, func(expr ql.Expr) (int, bool) {
+			place, ok := symbols[symbolKey(expr)]
+			return place, ok
+		})
+		if err != nil {
+			return nil, err
+		}
+		s.fields = append(s.fields, e)
+	}
+	return s, s.checkWindows()
+}
+
+// fieldsOf gives the expressions of the columns. The tags and fields that top() and
+// bottom() name have columns of their own.
+func fieldsOf(stmt *ql.SelectStatement) []ql.Expr {
+	var all []ql.Expr
+	for _, f := range stmt.Fields {
+		all = append(all, f.Expr)
+		if call, ok := f.Expr.(*ql.Call); ok && isTopBottom(call) {
+			all = append(all, call.Args[1:len(call.Args)-1]...)
+		}
+	}
+	return all
+}
+
+func isTopBottom(call *ql.Call) bool { return call.Name == "top" || call.Name == "bottom" }
+
+// symbolKey gives the text by which calls and variables are told apart; empty: the
+// expression is no symbol.
+func symbolKey(expr ql.Expr) string {
+	switch expr := expr.(type) {
+	case *ql.VarRef:
+		return expr.String()
+	case *ql.Call:
+		if !isMath(expr) {
+			return expr.String()
+		}
+	}
+	return ""
+}
+
+// mapSymbols gives places to the calls and variables of an expression.
+func (s *selection) mapSymbols(expr ql.Expr, symbols map[string]int) error {
+	if key := symbolKey(expr); key != "" {
+		if _, known := symbols[key]; known {
+			return nil
+		}
+		t, err := typesOf().EvalType(expr)
+		if err != nil {
+			return err
+		}
+		place := len(s.kinds)
+		symbols[key] = place
+		s.kinds = append(s.kinds, kindOf(t))
+		if ref, ok := expr.(*ql.VarRef); ok {
+			s.auxiliary = append(s.auxiliary, auxiliary{input: s.input(ref), place: place})
+			return nil
+		}
+		c, err := s.newCall(expr.(*ql.Call), s.span)
+		if err != nil {
+			return err
+		}
+		c.place = place
+		s.calls = append(s.calls, c)
+		return nil
+	}
+	switch expr := expr.(type) {
+	case *ql.ParenExpr:
+		return s.mapSymbols(expr.Expr, symbols)
+	case *ql.BinaryExpr:
+		if err := s.mapSymbols(expr.LHS, symbols); err != nil {
+			return err
+		}
+		return s.mapSymbols(expr.RHS, symbols)
+	case *ql.Call:
+		for _, argument := range expr.Args {
+			if err := s.mapSymbols(argument, symbols); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// input gives the column of a variable.
+func (s *selection) input(ref *ql.VarRef) int {
+	if at := placeOf(s.inputs, ref.Val); at >= 0 {
+		return at
+	}
+	s.inputs = append(s.inputs, *ref)
+	return len(s.inputs) - 1
+}
+
+// checkWindows refuses statements that answer too many windows for each series.
+func (s *selection) checkWindows() error {
+	d := s.interval.durationNs
+	if d == 0 || len(s.calls) == 0 || s.from == ql.MinTime || s.from > s.to {
+		return nil
+	}
+	n := uint64(s.to-s.from)/uint64(d) + 1 // the difference fits into 64 bits without a sign
+	if n > uint64(s.limits.WindowsMax) {
+		return fmt.Errorf("max-select-buckets limit exceeded: (%d/%d)", n, s.limits.WindowsMax)
+	}
+	return nil
+}
+
+// run answers the rows.
+func (s *selection) run(out sink) error {
+	if s.from > s.to || len(s.stmt.Sources) == 0 {
+		return nil
+	}
+	if len(s.calls) == 0 {
+		return s.raw(out)
+	}
+	return s.aggregate(out)
+}
+
+// read gives the tables of all sources within a span.
+func (s *selection) read(of span) ([]*table, error) {
+	var all []*table
+	for _, source := range s.stmt.Sources {
+		var tables []*table
+		var err error
+		switch source := source.(type) {
+		case *ql.Measurement:
+			tables, err = s.readMeasurement(source, of)
+		case *ql.SubQuery:
+			tables, err = s.readSubquery(source.Statement, of)
+		default:
+			err = errors.New("unsupported source")
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, tables...)
+	}
+	return all, nil
+}
+
+func (s *selection) loader(source *ql.Measurement) (*loader, error) {
+	m, err := s.schema.measurement(source.Database, source.Name)
+	if err != nil {
+		return nil, err
+	}
+	return s.newLoader(s.held, m, s.inputs, s.condition)
+}
+
+func (s *selection) readMeasurement(source *ql.Measurement, of span) ([]*table, error) {
+	l, err := s.loader(source)
+	if err != nil || l == nil {
+		return nil, err
+	}
+	return l.tables(of)
+}
+
+// head gives the beginning of a group's series.
+func (s *selection) head(g *group) *head {
+	h := &head{name: g.name, tags: g.tags, columns: s.columns, timed: !s.stmt.OmitTime, zone: s.stmt.Location}
+	if h.zone == time.Local {
+		h.zone = nil
+	}
+	return h
+}
+
+// hasMeasurement says whether a source is no subquery. Groups are cut by SLIMIT there.
+func (s *selection) hasMeasurement() bool {
+	return slices.ContainsFunc(s.stmt.Sources, func(source ql.Source) bool {
+		_, ok := source.(*ql.Measurement)
+		return ok
+	})
+}
+
+// inOrder gives groups as the answer has them.
+func (s *selection) inOrder(groups []*group) []*group {
+	if s.hasMeasurement() {
+		groups = cut(groups, s.slimit, s.soffset)
+	}
+	if !s.ascending {
+		slices.Reverse(groups)
+	}
+	return groups
+}

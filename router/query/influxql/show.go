@@ -1,0 +1,187 @@
+package influxql
+
+import (
+	"errors"
+	"slices"
+
+	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/router/access"
+)
+
+// showOf gives what answers a statement that shows something; nil: it is none of these.
+func (x *execution) showOf(statement ql.Statement) func(sink) error {
+	switch s := statement.(type) {
+	case *ql.ShowDatabasesStatement:
+		return x.showDatabases
+	case *ql.ShowMeasurementsStatement:
+		return func(out sink) error { return x.showMeasurements(s, out) }
+	case *ql.ShowRetentionPoliciesStatement:
+		return func(out sink) error { return x.showPolicies(s, out) }
+	case *ql.ShowTagKeysStatement:
+		return func(out sink) error { return x.showTagKeys(s, out) }
+	case *ql.ShowTagValuesStatement:
+		return func(out sink) error { return x.showTagValues(s, out) }
+	case *ql.ShowFieldKeysStatement:
+		return func(out sink) error { return x.showFieldKeys(s, out) }
+	case *ql.ShowSeriesStatement:
+		return func(out sink) error { return x.showSeries(s, out) }
+	case *ql.ShowContinuousQueriesStatement:
+		return x.showContinuousQueries
+	case *ql.ShowQueriesStatement:
+		return x.showQueries
+	case *ql.KillQueryStatement:
+		return func(sink) error { return x.killQuery(s) }
+	}
+	c, ok := cardinalityOf(statement)
+	if !ok {
+		return nil
+	}
+	return func(out sink) error { return x.showCardinality(c, out) }
+}
+
+// list writes one series of rows without time, with OFFSET and LIMIT; none when there are no rows.
+func list(out sink, h *head, rows [][]value, offset, limit int) error {
+	rows = rows[min(max(offset, 0), len(rows)):]
+	if limit > 0 {
+		rows = rows[:min(limit, len(rows))]
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return listAll(out, h, rows)
+}
+
+// listAll writes one series of rows without time, also without any row.
+func listAll(out sink, h *head, rows [][]value) error {
+	if err := out.series(h); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := out.row(0, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// textRows gives rows of one text each.
+func textRows(texts []string) [][]value {
+	rows := make([][]value, len(texts))
+	for i, text := range texts {
+		rows[i] = []value{stringValue(text)}
+	}
+	return rows
+}
+
+// readable gives the names of the databases that the caller may read, the default one too.
+func (x *execution) readable() ([]string, error) {
+	names, err := x.databases.List(x.ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(names, "") {
+		names = append([]string{""}, names...)
+	}
+	who := access.Of(x.ctx)
+	var all []string
+	for _, name := range names {
+		if who.May(name, access.Read) {
+			all = append(all, access.Display(name))
+		}
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+func (x *execution) showDatabases(out sink) error {
+	names, err := x.readable()
+	if err != nil {
+		return err
+	}
+	return listAll(out, &head{name: "databases", columns: []string{"name"}}, textRows(names))
+}
+
+func (x *execution) showPolicies(s *ql.ShowRetentionPoliciesStatement, out sink) error {
+	if err := x.checkDatabase(x.on(s.Database)); err != nil {
+		return err
+	}
+	row := []value{stringValue(policyName), stringValue("0s"), stringValue("168h0m0s"), integerValue(1), booleanValue(true)}
+	return listAll(out, &head{columns: []string{"name", "duration", "shardGroupDuration", "replicaN", "default"}}, [][]value{row})
+}
+
+func (x *execution) showContinuousQueries(out sink) error {
+	names, err := x.readable()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := listAll(out, &head{name: name, columns: []string{"name", "query"}}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *execution) showMeasurements(s *ql.ShowMeasurementsStatement, out sink) error {
+	if s.WildcardDatabase || s.WildcardRetentionPolicy {
+		return errors.New("not supported: SHOW MEASUREMENTS ON *: name one database")
+	}
+	if ql.HasTimeExpr(s.Condition) {
+		return errors.New("SHOW MEASUREMENTS doesn't support time in WHERE clause")
+	}
+	var sources ql.Sources
+	if s.Source != nil {
+		sources = ql.Sources{s.Source}
+	}
+	names, err := x.matchingMeasurements(x.on(s.Database), sources, s.Condition)
+	if err != nil {
+		return err
+	}
+	return list(out, &head{name: "measurements", columns: []string{"name"}}, textRows(names), s.Offset, s.Limit)
+}
+
+// matchingMeasurements gives the measurements of FROM that have a series that WHERE wants.
+func (x *execution) matchingMeasurements(database string, sources ql.Sources, where ql.Expr) ([]string, error) {
+	names, err := x.measurementNames(database, sources)
+	if err != nil {
+		return nil, err
+	}
+	c, err := x.newCatalogue(database, where)
+	if err != nil || c.isAll() {
+		return names, err
+	}
+	var kept []string
+	for _, name := range names {
+		found, err := c.has(name)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			kept = append(kept, name)
+		}
+	}
+	return kept, nil
+}
+
+func (x *execution) showFieldKeys(s *ql.ShowFieldKeysStatement, out sink) error {
+	database := x.on(s.Database)
+	names, err := x.measurementNames(database, s.Sources)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		m, err := x.readMeasurement(database, name)
+		if err != nil {
+			return err
+		}
+		rows := make([][]value, len(m.fields))
+		for i, field := range m.fields {
+			rows[i] = []value{stringValue(field), stringValue("float")}
+		}
+		if err := list(out, &head{name: name, columns: []string{"fieldKey", "fieldType"}}, rows, s.Offset, s.Limit); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package influxql
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+func (x *execution) showTagKeys(s *ql.ShowTagKeysStatement, out sink) error {
+	return x.eachMeasurement(s.Database, s.Sources, s.Condition, func(name string, c *catalogue) error {
+		keys, err := c.tagKeys(name)
+		if err != nil {
+			return err
+		}
+		return list(out, &head{name: name, columns: []string{"tagKey"}}, textRows(keys), s.Offset, s.Limit)
+	})
+}
+
+// eachMeasurement visits the measurements of FROM in the order of their names.
+func (x *execution) eachMeasurement(database string, sources ql.Sources, where ql.Expr, visit func(string, *catalogue) error) error {
+	database = x.on(database)
+	names, err := x.measurementNames(database, sources)
+	if err != nil {
+		return err
+	}
+	c, err := x.newCatalogue(database, where)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := visit(name, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tagKeys gives the sorted names of tags of a measurement.
+func (c *catalogue) tagKeys(metric string) ([]string, error) {
+	if c.isAll() {
+		keys, err := c.x.source.TagNames(c.x.ctx, c.database, metric, "", 0)
+		return slices.DeleteFunc(keys, func(key string) bool { return key == series.FieldTagName }), err
+	}
+	seen := map[string]struct{}{}
+	err := c.walk(metric, func(_ string, parts []series.Tag) error {
+		for _, t := range parts {
+			if string(t.Name) != series.FieldTagName {
+				seen[string(t.Name)] = struct{}{}
+			}
+		}
+		return nil
+	})
+	return slices.Sorted(maps.Keys(seen)), err
+}
+
+// keyFilter says which tags WITH KEY means.
+func keyFilter(s *ql.ShowTagValuesStatement) func(key string) bool {
+	return keysWanted(s.Op, s.TagKeyExpr)
+}
+
+func keysWanted(op ql.Token, expr ql.Literal) func(key string) bool {
+	switch expr := expr.(type) {
+	case *ql.ListLiteral:
+		return func(key string) bool { return slices.Contains(expr.Vals, key) }
+	case *ql.StringLiteral:
+		return func(key string) bool { return (key == expr.Val) == (op == ql.EQ) }
+	case *ql.RegexLiteral:
+		return func(key string) bool { return expr.Val.MatchString(key) == (op == ql.EQREGEX) }
+	}
+	return func(string) bool { return false }
+}
+
+func (x *execution) showTagValues(s *ql.ShowTagValuesStatement, out sink) error {
+	wanted := keyFilter(s)
+	return x.eachMeasurement(s.Database, s.Sources, s.Condition, func(name string, c *catalogue) error {
+		rows, err := c.tagValues(name, wanted)
+		if err != nil {
+			return err
+		}
+		return list(out, &head{name: name, columns: []string{"key", "value"}}, rows, s.Offset, s.Limit)
+	})
+}
+
+// tagValues gives rows of key and value, sorted.
+func (c *catalogue) tagValues(metric string, wanted func(string) bool) ([][]value, error) {
+	found := map[tag]struct{}{}
+	if c.isAll() {
+		keys, err := c.tagKeys(metric)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range keys {
+			if !wanted(key) {
+				continue
+			}
+			values, err := c.x.source.TagValues(c.x.ctx, c.database, metric, key, "", 0)
+			if err != nil {
+				return nil, err
+			}
+			for _, v := range values {
+				found[tag{key, v}] = struct{}{}
+			}
+		}
+	} else if err := c.walk(metric, func(_ string, parts []series.Tag) error {
+		for _, t := range parts {
+			if key := string(t.Name); key != series.FieldTagName && wanted(key) {
+				found[tag{key, string(t.Value)}] = struct{}{}
+			}
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	rows := make([][]value, 0, len(found))
+	for t := range found {
+		rows = append(rows, []value{stringValue(t.key), stringValue(t.value)})
+	}
+	slices.SortFunc(rows, func(a, b []value) int {
+		if c := strings.Compare(a[0].text, b[0].text); c != 0 {
+			return c
+		}
+		return strings.Compare(a[1].text, b[1].text)
+	})
+	return rows, nil
+}
+
+func (x *execution) showSeries(s *ql.ShowSeriesStatement, out sink) error {
+	var keys []string
+	held := &holding{}
+	defer x.release(held)
+	err := x.eachMeasurement(s.Database, s.Sources, s.Condition, func(name string, c *catalogue) error {
+		found, err := c.seriesKeys(held, name)
+		keys = append(keys, found...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return list(out, &head{columns: []string{"key"}}, textRows(keys), s.Offset, s.Limit)
+}
+
+// seriesKeys gives the sorted keys of the series of a measurement, as line protocol writes
+// them. The fields of a point share one.
+func (c *catalogue) seriesKeys(held *holding, metric string) ([]string, error) {
+	seen := map[string]struct{}{}
+	var key []byte
+	err := c.walk(metric, func(name string, parts []series.Tag) error {
+		key = append(key[:0], measurementEscaper.Replace(name)...)
+		for _, t := range parts {
+			if string(t.Name) != series.FieldTagName {
+				key = append(append(append(append(key, ','), escapeTag(string(t.Name))...), '='), escapeTag(string(t.Value))...)
+			}
+		}
+		if _, known := seen[string(key)]; known {
+			return nil
+		}
+		seen[string(key)] = struct{}{}
+		return c.x.take(held, int64(2*len(key)+100))
+	})
+	return slices.Sorted(maps.Keys(seen)), err
+}
+
+//nolint:gochecknoglobals // a constant table
+var measurementEscaper = strings.NewReplacer(",", `\,`, " ", `\ `)

@@ -1,0 +1,119 @@
+package influxql
+
+import (
+	"fmt"
+
+	ql "github.com/influxdata/influxql"
+
+	"github.com/tickmesh/tickmesh/router/access"
+)
+
+// dispatch runs a statement.
+func (x *execution) dispatch(statement ql.Statement, out sink) error {
+	switch s := statement.(type) {
+	case *ql.SelectStatement:
+		return x.selectRows(s, out)
+	case *ql.CreateDatabaseStatement, *ql.DropDatabaseStatement, *ql.DeleteSeriesStatement, *ql.DeleteStatement,
+		*ql.DropSeriesStatement, *ql.DropMeasurementStatement:
+		return x.change(statement)
+	case *ql.CreateRetentionPolicyStatement, *ql.AlterRetentionPolicyStatement, *ql.DropRetentionPolicyStatement:
+		return fmt.Errorf("retention policies cannot be changed by statements: each database has one, %q; retention is set when the server is started", policyName)
+	case *ql.CreateUserStatement, *ql.DropUserStatement, *ql.SetPasswordUserStatement, *ql.GrantStatement, *ql.GrantAdminStatement,
+		*ql.RevokeStatement, *ql.RevokeAdminStatement, *ql.ShowUsersStatement, *ql.ShowGrantsForUserStatement:
+		return fmt.Errorf("not supported: %s: users and their rights are set in a file when the server is started", commandOf(statement))
+	}
+	if show := x.showOf(statement); show != nil {
+		return show(out)
+	}
+	return fmt.Errorf("not supported: %s", commandOf(statement))
+}
+
+// commandOf names a statement without what may be secret in it.
+func commandOf(statement ql.Statement) string { return ql.Sanitize(statement.String()) }
+
+// policyName is the one retention policy of each database, InfluxDB's default one.
+const policyName = "autogen"
+
+// changes says whether a statement changes something.
+func changes(statement ql.Statement) bool {
+	switch statement.(type) {
+	case *ql.CreateDatabaseStatement, *ql.DropDatabaseStatement, *ql.DeleteSeriesStatement, *ql.DeleteStatement,
+		*ql.DropSeriesStatement, *ql.DropMeasurementStatement:
+		return true
+	}
+	return false
+}
+
+// need is a right that a statement needs.
+type need struct {
+	database string // canonical
+	right    access.Right
+}
+
+// needsOf gives what a statement needs, when it names no database that of the request.
+func needsOf(statement ql.Statement, database string) []need {
+	on := func(name string, right access.Right) []need {
+		if name == "" {
+			return []need{{database, right}}
+		}
+		return []need{{access.Canonical(name), right}}
+	}
+	switch s := statement.(type) {
+	case *ql.SelectStatement:
+		return selectNeeds(s, on)
+	case *ql.ExplainStatement:
+		return selectNeeds(s.Statement, on)
+	case *ql.ShowDatabasesStatement: // shows those that may be read
+		return nil
+	case *ql.CreateDatabaseStatement:
+		return on(s.Name, access.Admin)
+	case *ql.DropDatabaseStatement:
+		return on(s.Name, access.Admin)
+	case *ql.DeleteSeriesStatement:
+		return append(on("", access.Admin), sourceNeeds(s.Sources, access.Admin)...)
+	case *ql.DropSeriesStatement:
+		return append(on("", access.Admin), sourceNeeds(s.Sources, access.Admin)...)
+	case ql.HasDefaultDatabase:
+		if changesOrSecret(statement) {
+			return on(s.DefaultDatabase(), access.Admin)
+		}
+		return on(s.DefaultDatabase(), access.Read)
+	}
+	if changesOrSecret(statement) {
+		return on("", access.Admin)
+	}
+	return on("", access.Read)
+}
+
+func changesOrSecret(statement ql.Statement) bool {
+	switch statement.(type) {
+	case *ql.ShowUsersStatement, *ql.ShowGrantsForUserStatement, *ql.CreateRetentionPolicyStatement,
+		*ql.AlterRetentionPolicyStatement, *ql.DropRetentionPolicyStatement:
+		return true
+	}
+	return changes(statement)
+}
+
+// selectNeeds gives the databases that a SELECT reads.
+func selectNeeds(s *ql.SelectStatement, on func(string, access.Right) []need) []need {
+	var all []need
+	for _, source := range s.Sources {
+		switch source := source.(type) {
+		case *ql.Measurement:
+			all = append(all, on(source.Database, access.Read)...)
+		case *ql.SubQuery:
+			all = append(all, selectNeeds(source.Statement, on)...)
+		}
+	}
+	return all
+}
+
+func sourceNeeds(sources ql.Sources, right access.Right) []need {
+	var all []need
+	for _, source := range sources {
+		if m, ok := source.(*ql.Measurement); ok && m.Database != "" {
+			all = append(all, need{access.Canonical(m.Database), right})
+		}
+	}
+	return all
+}

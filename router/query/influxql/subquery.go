@@ -1,0 +1,196 @@
+package influxql
+
+import (
+	"math"
+	"slices"
+
+	ql "github.com/influxdata/influxql"
+)
+
+// readSubquery runs a subquery and gives its rows as tables.
+func (s *selection) readSubquery(stmt *ql.SelectStatement, of span) ([]*table, error) {
+	sc, err := s.subScope(stmt, of)
+	if err != nil {
+		return nil, err
+	}
+	inner, err := s.newSelection(stmt, sc, s.schema, s.held)
+	if err != nil {
+		return nil, err
+	}
+	c := &collector{selection: s, stmt: stmt}
+	if err := c.prepare(); err != nil {
+		return nil, err
+	}
+	if err := inner.run(c); err != nil {
+		return nil, err
+	}
+	if err := c.finish(); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(c.tables, compareTables)
+	return c.tables, nil
+}
+
+// collector makes tables of the rows of a subquery: those that the condition of the
+// statement around wants.
+type collector struct {
+	selection *selection
+	stmt      *ql.SelectStatement
+	decide    evaluator
+	decideBy  []string
+	symbols   []value
+
+	columns []int    // for each input the column of the rows; -1: none
+	keys    []string // for each input the tag, where it is one that is grouped by
+	now     *table
+	rows    []value // of the open table: the inputs of one row after the other
+	tables  []*table
+}
+
+// columnOfRows finds a name among the columns of the rows.
+func (c *collector) columnOfRows(name string) int {
+	at := 0
+	for _, f := range c.stmt.Fields {
+		if f.Name() == name {
+			return at
+		}
+		at++
+		call, ok := f.Expr.(*ql.Call)
+		if !ok || !isTopBottom(call) {
+			continue
+		}
+		for _, argument := range call.Args[1 : len(call.Args)-1] {
+			if ref, ok := argument.(*ql.VarRef); ok && ref.Val == name {
+				return at
+			}
+			at++
+		}
+	}
+	return -1
+}
+
+func (c *collector) prepare() error {
+	for _, ref := range c.selection.inputs {
+		column := c.columnOfRows(ref.Val)
+		key := ""
+		if column < 0 && slices.ContainsFunc(c.stmt.Dimensions, func(d *ql.Dimension) bool {
+			dimension, ok := d.Expr.(*ql.VarRef)
+			return ok && dimension.Val == ref.Val
+		}) {
+			key = ref.Val
+		}
+		c.columns, c.keys = append(c.columns, column), append(c.keys, key)
+	}
+	if c.selection.condition == nil {
+		return nil
+	}
+	var err error
+	c.decide, err = newEvaluator(c.selection.condition, func(expr ql.Expr) (int, bool) {
+		ref, ok := expr.(*ql.VarRef)
+		if !ok {
+			return 0, false
+		}
+		at := slices.Index(c.decideBy, ref.Val)
+		if at < 0 {
+			at = len(c.decideBy)
+			c.decideBy = append(c.decideBy, ref.Val)
+		}
+		return at, true
+	})
+	c.symbols = make([]value, len(c.decideBy))
+	return err
+}
+
+// series implements sink.
+func (c *collector) series(h *head) error {
+	if err := c.finish(); err != nil {
+		return err
+	}
+	c.now = &table{name: h.name, tags: slices.Clone(h.tags)}
+	return nil
+}
+
+// row implements sink.
+func (c *collector) row(timeNs int64, values []value) error {
+	if c.decide != nil {
+		for i, name := range c.decideBy {
+			if at := c.columnOfRows(name); at >= 0 {
+				c.symbols[i] = values[at]
+			} else {
+				c.symbols[i] = stringValue(c.now.tagValue(name))
+			}
+		}
+		if !c.decide(c.symbols).isTrue() {
+			return nil
+		}
+	}
+	c.now.times = append(c.now.times, timeNs)
+	for _, column := range c.columns {
+		var v value
+		if column >= 0 {
+			v = values[column]
+		}
+		c.rows = append(c.rows, v)
+	}
+	return c.selection.take(c.selection.held, int64(8+48*len(c.columns)))
+}
+
+// finish makes columns of the rows of the open table.
+func (c *collector) finish() error {
+	t := c.now
+	c.now = nil
+	if t == nil || len(t.times) == 0 {
+		return nil
+	}
+	n, width := len(t.times), len(c.columns)
+	if !c.selection.ascending {
+		slices.Reverse(t.times)
+	}
+	t.columns = make([]column, width)
+	for i := range t.columns {
+		if c.keys[i] != "" {
+			v := stringValue(t.tagValue(c.keys[i]))
+			t.columns[i] = column{kind: kindString, constant: &v}
+			continue
+		}
+		t.columns[i] = c.columnFrom(i, n, width)
+	}
+	c.rows = c.rows[:0]
+	c.tables = append(c.tables, t)
+	return c.selection.take(c.selection.held, t.bytes())
+}
+
+// columnFrom makes one column, of numbers if all of it are.
+func (c *collector) columnFrom(i, n, width int) column {
+	all := make([]value, n)
+	of := kindNull
+	mixed := false
+	for row := range n {
+		v := c.rows[row*width+i]
+		at := row
+		if !c.selection.ascending {
+			at = n - 1 - row
+		}
+		all[at] = v
+		switch {
+		case v.kind == kindNull || v.kind == of:
+		case of == kindNull:
+			of = v.kind
+		case v.isNumber() && (of == kindInteger || of == kindFloat):
+			of = kindFloat
+		default:
+			mixed = true
+		}
+	}
+	if mixed || of != kindFloat && of != kindInteger {
+		return column{kind: of, values: all}
+	}
+	numbers := make([]float64, n)
+	for row, v := range all {
+		numbers[row] = math.NaN()
+		if v.isNumber() {
+			numbers[row] = v.number
+		}
+	}
+	return column{kind: of, numbers: numbers}
+}

@@ -1,0 +1,243 @@
+package influxql
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+	"strings"
+
+	ql "github.com/influxdata/influxql"
+)
+
+// table is what a SELECT reads of one set of tags: of a measurement the fields joined by
+// time, of a subquery its rows.
+type table struct {
+	name    string
+	tags    []tag // by key; of a subquery what it is grouped by
+	times   []int64
+	columns []column // one for each of the selection's inputs
+	windows *windows // of a read of windows, which has no rows
+}
+
+// column is one field or tag of a table.
+type column struct {
+	kind     kind
+	numbers  []float64 // NaN is null
+	values   []value   // of rows that are not numbers
+	constant *value    // the same in all rows: a tag
+}
+
+func (c *column) at(row int) value {
+	switch {
+	case c.constant != nil:
+		return *c.constant
+	case c.values != nil:
+		return c.values[row]
+	case c.numbers != nil:
+		return numberValue(c.numbers[row], c.kind)
+	}
+	return value{}
+}
+
+// number gives the number of a row; NaN: it has none.
+func (c *column) number(row int) float64 {
+	if c.numbers != nil {
+		return c.numbers[row]
+	}
+	if v := c.at(row); v.isNumber() {
+		return v.number
+	}
+	return math.NaN()
+}
+
+// isNull says whether a row has no value.
+func (c *column) isNull(row int) bool {
+	if c.numbers != nil {
+		v := c.numbers[row]
+		return v != v
+	}
+	return c.at(row).kind == kindNull
+}
+
+// tagValue gives the value of a tag; a tag that is not there is the empty string.
+func (t *table) tagValue(key string) string {
+	for i := range t.tags {
+		if t.tags[i].key == key {
+			return t.tags[i].value
+		}
+	}
+	return ""
+}
+
+// bytes is about what a table holds.
+func (t *table) bytes() int64 {
+	n := int64(200 + 8*cap(t.times) + 64*len(t.tags))
+	for i := range t.columns {
+		n += int64(96 + 8*cap(t.columns[i].numbers) + 48*cap(t.columns[i].values))
+	}
+	return n
+}
+
+// compareTables puts tables into the order of their names and tags.
+func compareTables(a, b *table) int {
+	return cmp.Or(strings.Compare(a.name, b.name), slices.CompareFunc(a.tags, b.tags, func(x, y tag) int {
+		return cmp.Or(strings.Compare(x.key, y.key), strings.Compare(x.value, y.value))
+	}))
+}
+
+// group is the tables that one series of the answer is made from.
+type group struct {
+	name   string
+	tags   []tag
+	tables [][]*table // by read
+}
+
+// grouper puts tables into groups.
+type grouper struct {
+	by     []string // names of tags, sorted
+	reads  int
+	groups map[string]*group
+	key    []byte
+}
+
+func newGrouper(by []string, reads int) *grouper {
+	return &grouper{by: by, reads: reads, groups: map[string]*group{}}
+}
+
+func (g *grouper) add(read int, t *table) {
+	g.key = append(append(g.key[:0], t.name...), 0)
+	for _, name := range g.by {
+		g.key = append(append(g.key, t.tagValue(name)...), 0)
+	}
+	of := g.groups[string(g.key)]
+	if of == nil {
+		of = &group{name: t.name, tables: make([][]*table, g.reads)}
+		for _, name := range g.by {
+			of.tags = append(of.tags, tag{name, t.tagValue(name)})
+		}
+		g.groups[string(g.key)] = of
+	}
+	of.tables[read] = append(of.tables[read], t)
+}
+
+// sorted gives the groups by name and tags.
+func (g *grouper) sorted() []*group {
+	all := make([]*group, 0, len(g.groups))
+	for _, of := range g.groups {
+		all = append(all, of)
+	}
+	slices.SortFunc(all, func(a, b *group) int {
+		return cmp.Or(strings.Compare(a.name, b.name), slices.CompareFunc(a.tags, b.tags, func(x, y tag) int {
+			return strings.Compare(x.value, y.value)
+		}))
+	})
+	return all
+}
+
+// cut applies SLIMIT and SOFFSET: they count the groups of each measurement.
+func cut(groups []*group, limit, offset int) []*group {
+	if limit <= 0 && offset <= 0 {
+		return groups
+	}
+	var kept []*group
+	name, n := "", 0
+	for i, g := range groups {
+		if i == 0 || g.name != name {
+			name, n = g.name, 0
+		}
+		if n >= offset && (limit <= 0 || n < offset+limit) {
+			kept = append(kept, g)
+		}
+		n++
+	}
+	return kept
+}
+
+// walk goes through the rows of tables in the order of time; of equal times the table
+// that comes first is first. Backwards it goes from the newest to the oldest.
+type walk struct {
+	backwards bool
+	heads     []walkHead
+}
+
+// walkHead is where a walk is in one table.
+type walkHead struct {
+	table *table
+	order int
+	row   int // of the next one
+	end   int // one beyond the last row, in the direction of the walk
+}
+
+// newWalk begins a walk through the rows within [from, to].
+func newWalk(tables []*table, from, to int64, backwards bool) *walk {
+	w := &walk{backwards: backwards}
+	for i, t := range tables {
+		first, _ := slices.BinarySearch(t.times, from)
+		end := len(t.times)
+		if to < math.MaxInt64 {
+			end, _ = slices.BinarySearch(t.times, to+1)
+		}
+		if first >= end {
+			continue
+		}
+		h := walkHead{table: t, order: i, row: first, end: end}
+		if backwards {
+			h.row, h.end = end-1, first-1
+		}
+		w.heads = append(w.heads, h)
+	}
+	heap.Init(w)
+	return w
+}
+
+// next gives the next row; a nil table: there is none.
+func (w *walk) next() (*table, int) {
+	if len(w.heads) == 0 {
+		return nil, 0
+	}
+	h := &w.heads[0]
+	t, row := h.table, h.row
+	if w.backwards {
+		h.row--
+	} else {
+		h.row++
+	}
+	switch {
+	case h.row == h.end:
+		heap.Pop(w)
+	case len(w.heads) > 1:
+		heap.Fix(w, 0)
+	}
+	return t, row
+}
+
+// Len, Less, Swap, Push and Pop implement heap.Interface.
+func (w *walk) Len() int { return len(w.heads) }
+
+// Less implements heap.Interface.
+func (w *walk) Less(i, j int) bool {
+	a, b := &w.heads[i], &w.heads[j]
+	x, y := a.table.times[a.row], b.table.times[b.row]
+	if x == y {
+		return a.order < b.order
+	}
+	return (x < y) != w.backwards
+}
+
+// Swap implements heap.Interface.
+func (w *walk) Swap(i, j int) { w.heads[i], w.heads[j] = w.heads[j], w.heads[i] }
+
+// Push implements heap.Interface.
+func (w *walk) Push(any) {}
+
+// Pop implements heap.Interface.
+func (w *walk) Pop() any {
+	w.heads = w.heads[:len(w.heads)-1]
+	return nil
+}
+
+// placeOf gives the place of a variable among inputs.
+func placeOf(inputs []ql.VarRef, name string) int {
+	return slices.IndexFunc(inputs, func(ref ql.VarRef) bool { return ref.Val == name })
+}

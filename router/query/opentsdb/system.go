@@ -1,0 +1,101 @@
+package opentsdb
+
+import (
+	"net/http"
+	"runtime/debug"
+	runtimemetrics "runtime/metrics"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+)
+
+// refusals say, by the first part of a path, why OpenTSDB's other endpoints are not here.
+//
+//nolint:gochecknoglobals // a constant table
+var refusals = map[string]string{
+	"annotation":  "Annotations are not stored: keep them in Grafana, or as series of events",
+	"annotations": "Annotations are not stored: keep them in Grafana, or as series of events",
+	"histogram":   "Histograms are not stored: store their buckets or quantiles as series",
+	"rollup":      "Rollups are made by the server itself: put the samples",
+	"search":      "Names have no meta data of their own: use /api/search/lookup or /api/suggest",
+	"tree":        "There are no trees: group series by their tags",
+	"uid":         "Names have no ids and need no assignment: a name is there with its first sample",
+}
+
+// refuse answers for the parts of OpenTSDB's API that are about what TickMesh does not
+// have; nil for paths that OpenTSDB does not know either.
+func refuse(path string) error {
+	first, _, _ := strings.Cut(path, "/")
+	if why := refusals[first]; why != "" {
+		return &apiError{status: http.StatusNotImplemented, message: "Not implemented", details: why}
+	}
+	return nil
+}
+
+// showSerializers serves /api/serializers: JSON is the one form.
+func (h *handler) showSerializers(a *answer, _ *call) error {
+	a.buf = append(a.buf, `[{"serializer":"json","class":"json","request_content_type":"application/json",`+
+		`"response_content_type":"application/json; charset=UTF-8","formatters":["QueryV1","SuggestV1","SearchV1","LastPointQueryV1",`+
+		`"AggregatorsV1","ConfigV1","FilterConfigV1","SerializersV1","StatsV1","VersionV1"],"parsers":["PutV1","QueryV1","SuggestV1","SearchV1","LastPointQueryV1"]}]`...)
+	return nil
+}
+
+// showQueries serves /api/stats/query: the queries that run, and of those that have ended
+// the slow ones, in databases that the caller may read.
+func (h *handler) showQueries(a *answer, c *call) error {
+	caller := access.Of(c.Context())
+	hidden := func(r ledger.Report) bool { return !caller.May(r.Database, access.Read) }
+	a.buf = append(a.buf, '{')
+	for _, list := range []struct {
+		name    string
+		reports []ledger.Report
+	}{{"completed", h.ledger.Slow()}, {"running", h.ledger.Running()}} {
+		a.buf = append(appendField(a.buf, list.name), '[')
+		for i, r := range slices.DeleteFunc(list.reports, hidden) {
+			if i > 0 {
+				a.buf = append(a.buf, ',')
+			}
+			a.buf = appendString(append(a.buf, `{"query":`...), r.Text)
+			a.buf = appendString(appendField(a.buf, "dialect"), r.Dialect)
+			a.buf = appendString(appendField(a.buf, "database"), access.Display(r.Database))
+			a.buf = appendString(appendField(a.buf, "user"), r.User)
+			a.buf = strconv.AppendInt(appendField(a.buf, "queryStart"), r.Began.UnixMilli(), 10)
+			a.buf = appendFloat(appendField(a.buf, "elapsed"), milliseconds(r.Took), false)
+			a.buf = appendStringOrNull(appendField(a.buf, "exception"), r.Err)
+			a.buf = append(a.buf, '}')
+		}
+		a.buf = append(a.buf, ']')
+	}
+	a.buf = append(a.buf, '}')
+	return nil
+}
+
+// showRuntime serves /api/stats/jvm with what Go's runtime has of it.
+func (h *handler) showRuntime(a *answer, _ *call) error {
+	samples := []runtimemetrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
+	runtimemetrics.Read(samples)
+	version := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.GoVersion
+	}
+	a.buf = append(a.buf, `{"os":{},"pools":{},"runtime":{`...)
+	a.buf = strconv.AppendInt(appendField(a.buf, "startTime"), h.started.UnixMilli(), 10)
+	a.buf = strconv.AppendInt(appendField(a.buf, "uptime"), time.Since(h.started).Milliseconds(), 10)
+	a.buf = appendString(appendField(a.buf, "vmName"), "Go")
+	a.buf = appendString(appendField(a.buf, "vmVersion"), version)
+	a.buf = strconv.AppendUint(append(a.buf, `},"memory":{"heapMemoryUsage":{"used":`...), samples[0].Value.Uint64(), 10)
+	a.buf = strconv.AppendUint(append(a.buf, `,"committed":`...), samples[1].Value.Uint64(), 10)
+	a.buf = strconv.AppendUint(append(a.buf, `}},"gc":{"go":{"collectionCount":`...), samples[2].Value.Uint64(), 10)
+	a.buf = append(a.buf, `}}}`...)
+	return nil
+}
+
+// showNothing serves lists of what there is not: threads, and clients of HBase's regions.
+func (h *handler) showNothing(a *answer, _ *call) error {
+	a.buf = append(a.buf, '[', ']')
+	return nil
+}

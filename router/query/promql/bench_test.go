@@ -1,0 +1,137 @@
+package promql
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// The data of the benchmarks: many series for ten minutes, some for an hour.
+const (
+	benchEndMs   = 1_750_003_600_000
+	benchStepMs  = 10_000
+	benchMany    = 100_000
+	benchManyRow = 60
+	benchSome    = 2_000
+	benchSomeRow = 360
+)
+
+// discard is a ResponseWriter that counts.
+type discard struct {
+	header http.Header
+	status int
+	bytes  int64
+}
+
+func (d *discard) Header() http.Header { return d.header }
+func (d *discard) WriteHeader(s int)   { d.status = s }
+func (d *discard) Write(b []byte) (int, error) {
+	d.bytes += int64(len(b))
+	return len(b), nil
+}
+
+// benchNode is a node with the data, on disk, as it is while it is written: most of it in
+// pages, none sealed by hand.
+func benchNode(b *testing.B) *node.Node {
+	b.Helper()
+	n, err := node.Open(node.Options{FS: vfs.OS(), DataDir: filepath.Join(b.TempDir(), "data"), Shards: 16, Sync: node.SyncOff})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	many := make([]series.Key, benchMany)
+	for i := range many {
+		many[i] = benchKey("cpu_usage", i)
+	}
+	some := make([]series.Key, benchSome)
+	for i := range some {
+		some[i] = benchKey("requests_total", i)
+	}
+	fill(b, n, many, benchManyRow)
+	fill(b, n, some, benchSomeRow)
+	return n
+}
+
+func benchKey(metric string, i int) series.Key {
+	return series.AppendKey(nil, nil, []byte(metric), []series.Tag{
+		{Name: []byte("host"), Value: fmt.Appendf(nil, "host-%05d", i/10)},
+		{Name: []byte("job"), Value: []byte("node")},
+		{Name: []byte("region"), Value: fmt.Appendf(nil, "eu-%d", i/10%20)},
+		{Name: []byte("sensor"), Value: fmt.Appendf(nil, "s%d", i%10)},
+	})
+}
+
+// fill writes rows of one sample of each series.
+func fill(b *testing.B, n *node.Node, keys []series.Key, rows int) {
+	b.Helper()
+	const inFrame = 5000
+	for row := range rows {
+		at := int64(benchEndMs - (rows-1-row)*benchStepMs)
+		for from := 0; from < len(keys); from += inFrame {
+			part := keys[from:min(from+inFrame, len(keys))]
+			encoders := make([]series.BatchEncoder, n.Shards())
+			for i, key := range part {
+				e := &encoders[key.Shard(n.Shards())]
+				e.Append(e.Define(key), at, int64(row*100+(from+i)%97), 1)
+			}
+			frame := series.Frame{Points: len(part)}
+			for shard := range encoders {
+				frame.Parts = append(frame.Parts, series.Part{Shard: uint16(shard), Batch: encoders[shard].AppendTo(nil)})
+			}
+			if _, err := n.Write(context.Background(), &frame); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// ask runs one query and gives the size of the answer.
+func ask(b *testing.B, h http.Handler, path string, form url.Values) int64 {
+	r := httptest.NewRequest(http.MethodGet, pathPrefix+path+"?"+form.Encode(), nil)
+	w := &discard{header: http.Header{}, status: http.StatusOK}
+	h.ServeHTTP(w, r)
+	if w.status != http.StatusOK {
+		b.Fatalf("%s: status %d", form.Get("query"), w.status)
+	}
+	return w.bytes
+}
+
+func BenchmarkQueries(b *testing.B) {
+	h := New(Options{Source: scan.Source(benchNode(b))})
+	at, from := fmt.Sprint(benchEndMs/1000), fmt.Sprint(benchEndMs/1000-3600+300)
+	for _, q := range []struct {
+		name, path, query string
+	}{
+		{"last_100k", "query", `cpu_usage`},
+		{"sum_by_100k", "query", `sum by (region) (cpu_usage)`},
+		{"topk_100k", "query", `topk(10, cpu_usage)`},
+		{"regexp_100k", "query", `cpu_usage{host=~"host-0.*7"}`},
+		{"rate_2k_by_minute", "query_range", `rate(requests_total[5m])`},
+		{"sum_rate_2k_by_minute", "query_range", `sum by (region) (rate(requests_total[5m]))`},
+		{"plain_2k_by_minute", "query_range", `requests_total`},
+		{"max_over_time_2k", "query", `max_over_time(requests_total[1h])`},
+	} {
+		b.Run(q.name, func(b *testing.B) {
+			form := url.Values{"query": {q.query}, "time": {at}, "start": {from}, "end": {at}, "step": {"60"}}
+			var bytes int64
+			b.ReportAllocs()
+			for b.Loop() {
+				bytes = ask(b, h, q.path, form)
+			}
+			b.ReportMetric(float64(bytes), "answer-bytes")
+		})
+	}
+}

@@ -1,0 +1,89 @@
+package promql
+
+import (
+	"encoding/json"
+	"math"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	jsoniter "github.com/json-iterator/go"
+	"github.com/prometheus/prometheus/util/jsonutil"
+	"pgregory.net/rapid"
+)
+
+// TestPoints: times and values are written as Prometheus' own functions write them.
+func TestPoints(t *testing.T) {
+	check := func(timeMs int64, value float64) {
+		t.Helper()
+		stream := jsoniter.NewStream(jsoniter.ConfigDefault, nil, 64)
+		stream.WriteArrayStart()
+		jsonutil.MarshalTimestamp(timeMs, stream)
+		stream.WriteMore()
+		jsonutil.MarshalFloat(value, stream)
+		stream.WriteArrayEnd()
+		e := encoder{}
+		e.point(timeMs, value)
+		if string(e.buf) != string(stream.Buffer()) {
+			t.Errorf("%d %v (%x): %s, want %s", timeMs, value, math.Float64bits(value), e.buf, stream.Buffer())
+		}
+	}
+	for _, value := range []float64{0, math.Copysign(0, -1), 1, -1, 0.1, 1e-6, 9.9e-7, 1e20, 1e21, 1 << 53, 1<<53 - 1, -(1 << 53), 123456789.125, math.Inf(1), math.Inf(-1), math.NaN(), math.SmallestNonzeroFloat64, math.MaxFloat64} {
+		check(1_750_000_000_123, value)
+	}
+	for _, ms := range []int64{0, 1, -1, -1001, 10, 100, 999, 1000, 1010} {
+		check(ms, 1)
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		check(rapid.Int64Range(-1e15, 1e15).Draw(r, "ms"), math.Float64frombits(rapid.Uint64().Draw(r, "bits")))
+		check(0, float64(rapid.Int64().Draw(r, "whole")))
+	})
+}
+
+// FuzzText: any string becomes JSON that means it, with U+FFFD for what is no UTF-8.
+func FuzzText(f *testing.F) {
+	for _, s := range []string{"", "plain", "ä\"\\\n\r\t\x00\x1f", "\xff\xfe", "<script>", "\u2028", "a\xc3"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		e := encoder{}
+		e.text(s)
+		var got string
+		if err := json.Unmarshal(e.buf, &got); err != nil {
+			t.Fatalf("%q: %v: %s", s, err, e.buf)
+		}
+		want := s
+		if !utf8.ValidString(s) {
+			want = string([]rune(s))
+		}
+		if got != want {
+			t.Fatalf("%q became %q", s, got)
+		}
+	})
+}
+
+// TestStreamed: a long answer goes out in parts, and is whole.
+func TestStreamed(t *testing.T) {
+	w := httptest.NewRecorder()
+	e := newEncoder(w)
+	list := make([]string, 50_000)
+	for i := range list {
+		list[i] = strings.Repeat("x", i%7)
+	}
+	e.begin()
+	e.texts(list)
+	if !e.sent || len(e.buf) > 2*encoderBytesFlush {
+		t.Errorf("%d bytes wait", len(e.buf))
+	}
+	e.end(nil, []string{"told"})
+	if err := e.close(); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Data, Infos []string
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got.Data) != len(list) || len(got.Infos) != 1 {
+		t.Fatal(err, len(got.Data), got.Infos)
+	}
+}

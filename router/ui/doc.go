@@ -1,0 +1,15 @@
+// Package ui serves the page that people look at: at / for browsers, with its files
+// below /ui/assets/ and what only it needs as JSON below /ui/api/. Queries go to the
+// front ends of the dialects, as those of every other client.
+//
+//	h, err := ui.New(ui.Options{Source: …, Status: cluster.Status, Ledger: …, Gatherer: registry})
+//
+// The page itself is in web/ (TypeScript), and built into dist/, which is embedded: no
+// Node.js is needed to build the program. All its addresses are relative, so that it works
+// below any prefix of a path, also below /db/NAME/, where it shows that database.
+//
+// It loads nothing from elsewhere: its Content-Security-Policy says so to the browser. Who
+// may see what is as everywhere: names and counts of a database need its read right, the
+// state of the cluster the read right of any one of the databases that the caller names,
+// texts of queries the read right of their database, and to cancel a query its admin right.
+package ui

@@ -1,0 +1,79 @@
+package ui
+
+import (
+	"net/http"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+)
+
+// Paths below which New's handler wants to be mounted, besides "/" itself.
+const (
+	pathAssets = "/ui/assets/"
+	pathAPI    = "/ui/api/"
+)
+
+// handler is the page and its JSON.
+type handler struct {
+	Options
+	source    scan.Source // that counts what is read
+	files     *files
+	snapshots *snapshots
+	sameSite  *http.CrossOriginProtection
+}
+
+// New gives the handler of "/" and of all below "/ui/". Errors: ErrOptions.
+func New(o Options) (http.Handler, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	files, err := newFiles(embedded())
+	if err != nil {
+		return nil, err
+	}
+	h := &handler{
+		Options: o, source: o.Ledger.Source(o.Source), files: files,
+		snapshots: newSnapshots(o.Status, o.Gatherer, o.Clock), sameSite: http.NewCrossOriginProtection(),
+	}
+	m := http.NewServeMux()
+	m.HandleFunc("GET /{$}", h.page)
+	m.HandleFunc("GET /ui/{$}", toPage("../"))
+	m.HandleFunc("GET /ui", toPage("./"))
+	m.HandleFunc("GET "+pathAssets+"{name}", h.asset)
+	m.HandleFunc("GET "+pathAPI+"about", h.answering(h.about))
+	m.HandleFunc("GET "+pathAPI+"databases", h.answering(h.databases))
+	m.HandleFunc("GET "+pathAPI+"metrics", h.answering(h.metrics))
+	m.HandleFunc("GET "+pathAPI+"names", h.answering(h.names))
+	m.HandleFunc("GET "+pathAPI+"counts", h.answering(h.counts))
+	m.HandleFunc("GET "+pathAPI+"tags", h.answering(h.tags))
+	m.HandleFunc("GET "+pathAPI+"status", h.answering(h.status))
+	m.HandleFunc("GET "+pathAPI+"live", h.answering(h.live))
+	m.HandleFunc("GET "+pathAPI+"queries", h.answering(h.queries))
+	m.HandleFunc("POST "+pathAPI+"cancel", h.answering(h.cancel))
+	m.HandleFunc(pathAPI, h.answering(nowhere))
+	return protected(m), nil
+}
+
+// contentSecurityPolicy lets the page load from where it came only. Nothing may show it in
+// a frame, and it sends forms nowhere.
+const contentSecurityPolicy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
+
+// protected sets what every answer tells browsers.
+func protected(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Security-Policy", contentSecurityPolicy)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Referrer-Policy", "same-origin")
+		header.Set("Cross-Origin-Opener-Policy", "same-origin")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// toPage sends a browser to the page. The place is relative: only the browser knows which
+// prefixes stand before the path.
+func toPage(relative string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", relative)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	}
+}

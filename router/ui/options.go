@@ -1,0 +1,52 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+)
+
+// Options is what a Handler is made of. Source, Status, Ledger and Gatherer are required.
+type Options struct {
+	// Source answers what the page asks about names and numbers of series.
+	Source scan.Source
+	// Status tells of the cluster, as the Status of the public API.
+	Status func(ctx context.Context, withoutShards bool) (*tickmeshv1.GetStatusResponse, error)
+	// Ledger is the book of queries.
+	Ledger *ledger.Ledger
+	// Gatherer has the metrics of this process.
+	Gatherer prometheus.Gatherer
+
+	Version  string           // of the program, for people
+	Greeting string           // what / answers to others than browsers; a line of its own
+	Dialects []string         // query languages that are served here, of "promql", "opentsdb", "influxql"
+	Logger   *slog.Logger     // nil: nothing is logged
+	Clock    func() time.Time // nil: time.Now
+}
+
+// ErrOptions marks options that cannot work.
+var ErrOptions = errors.New("options of the page")
+
+func (o *Options) setDefaults() error {
+	switch {
+	case o.Source == nil || o.Status == nil:
+		return fmt.Errorf("%w: Source and Status are needed", ErrOptions)
+	case o.Ledger == nil || o.Gatherer == nil:
+		return fmt.Errorf("%w: Ledger and Gatherer are needed", ErrOptions)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package ui
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+)
+
+// queriesView is the book of queries as far as the caller may see it.
+type queriesView struct {
+	Running []queryView `json:"running"`
+	Slow    []queryView `json:"slow"`
+	Hidden  int         `json:"hidden"` // running or slow ones of databases that the caller may not read
+}
+
+// queryView is one query. Times are Unix milliseconds, durations milliseconds.
+type queryView struct {
+	ID        string  `json:"id"` // a number, too large for some readers of JSON
+	Dialect   string  `json:"dialect"`
+	Database  string  `json:"database"`
+	Text      string  `json:"text"`
+	User      string  `json:"user"`
+	BeganMs   int64   `json:"beganMs"`
+	TookMs    float64 `json:"tookMs"`
+	Series    int64   `json:"series"`
+	Samples   int64   `json:"samples"`
+	Bytes     int64   `json:"bytes"`
+	Error     string  `json:"error"`
+	MayCancel bool    `json:"mayCancel"`
+}
+
+// queries lists the queries that run and the slow ones.
+func (h *handler) queries(r *http.Request) (any, error) {
+	v := &queriesView{Running: []queryView{}, Slow: []queryView{}}
+	who := access.Of(r.Context())
+	add := func(to *[]queryView, reports []ledger.Report, running bool) {
+		for i := range reports {
+			report := &reports[i]
+			if !who.May(report.Database, access.Read) {
+				v.Hidden++
+				continue
+			}
+			view := viewQuery(report)
+			view.MayCancel = running && who.May(report.Database, access.Admin)
+			*to = append(*to, view)
+		}
+	}
+	add(&v.Running, h.Ledger.Running(), true)
+	add(&v.Slow, h.Ledger.Slow(), false)
+	return v, nil
+}
+
+func viewQuery(r *ledger.Report) queryView {
+	return queryView{
+		ID: strconv.FormatUint(r.ID, 10), Dialect: r.Dialect, Database: access.Display(r.Database), Text: r.Text, User: r.User,
+		BeganMs: r.Began.UnixMilli(), TookMs: float64(r.Took.Microseconds()) / 1000,
+		Series: r.Series, Samples: r.Samples, Bytes: r.Bytes, Error: r.Err,
+	}
+}
+
+// canceledView says what became of a cancellation.
+type canceledView struct {
+	Canceled bool `json:"canceled"` // false: the query had ended already
+}
+
+// cancel ends the query of the parameter id. A page of another origin cannot ask for it
+// with the rights of whoever looks at that page.
+func (h *handler) cancel(r *http.Request) (any, error) {
+	if err := h.sameSite.Check(r); err != nil {
+		return nil, &failure{http.StatusForbidden, err.Error()}
+	}
+	id, err := strconv.ParseUint(r.URL.Query().Get("id"), 10, 64)
+	if err != nil {
+		return nil, badRequest("id is %q, expected the number of a query", r.URL.Query().Get("id"))
+	}
+	running := h.Ledger.Running()
+	for i := range running {
+		if running[i].ID != id {
+			continue
+		}
+		if err := access.Check(r.Context(), running[i].Database, access.Admin); err != nil {
+			return nil, err
+		}
+		return &canceledView{Canceled: h.Ledger.Cancel(id)}, nil
+	}
+	return &canceledView{}, nil
+}

@@ -1,0 +1,71 @@
+import type { Range } from "../data/range";
+import { influxqlFailure, influxqlNotes, influxqlRequest, influxqlResult, influxqlSelect } from "./influxql";
+import { opentsdbExpression, opentsdbRequest, opentsdbResult } from "./opentsdb";
+import { promqlFailure, promqlRequest, promqlResult, promqlSelector } from "./promql";
+import { Failure, type Result } from "./result";
+
+export const dialectNames = ["promql", "opentsdb", "influxql"] as const;
+export type DialectName = (typeof dialectNames)[number];
+
+/** A query language as the page needs it. */
+export interface Dialect {
+  name: DialectName;
+  title: string;
+  /** What an empty editor shows. */
+  example: string;
+  hint: string;
+  request(text: string, range: Range, stepSeconds: number): { path: string; params: URLSearchParams };
+  /** result reads an answer. Errors: Failure. */
+  result(body: unknown, stepSeconds: number): Result;
+  /** failure gives a message its place. */
+  failure(message: string): Failure;
+  /** notes says what a person should know of the text before its answer. */
+  notes(text: string): string[];
+  /** select gives a query of the series of a metric that have the tags. */
+  select(metric: string, tags: Record<string, string>): string;
+}
+
+const all: Record<DialectName, Dialect> = {
+  promql: {
+    name: "promql",
+    title: "PromQL",
+    example: "sum by (host) (rate(http_requests_total[5m]))",
+    hint: "$__interval, $__rate_interval and $__range are put in.",
+    request: promqlRequest,
+    result: (body, stepSeconds) => promqlResult(body, stepSeconds * 1000),
+    failure: promqlFailure,
+    notes: () => [],
+    select: promqlSelector,
+  },
+  opentsdb: {
+    name: "opentsdb",
+    title: "OpenTSDB",
+    example: "avg:1m-avg:cpu{host=*}",
+    hint: "One expression a line: aggregator:[rate:][downsample:]metric{tag=value}. $__interval is put in.",
+    request: opentsdbRequest,
+    result: opentsdbResult,
+    failure: (message) => new Failure(message),
+    notes: () => [],
+    select: opentsdbExpression,
+  },
+  influxql: {
+    name: "influxql",
+    title: "InfluxQL",
+    example: 'SELECT mean("value") FROM "cpu" WHERE $timeFilter GROUP BY time($__interval), "host"',
+    hint: "$timeFilter is the range of time above, $__interval the time between points.",
+    request: influxqlRequest,
+    result: influxqlResult,
+    failure: influxqlFailure,
+    notes: influxqlNotes,
+    select: influxqlSelect,
+  },
+};
+
+export function dialectOf(name: DialectName): Dialect {
+  return all[name];
+}
+
+/** knownDialects keeps the names that this page knows, in its order. */
+export function knownDialects(names: string[]): DialectName[] {
+  return dialectNames.filter((name) => names.includes(name));
+}

@@ -1,0 +1,121 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { forInput, formatTime } from "../data/format";
+import { parseSpan, presets, type Range, shifted, widened } from "../data/range";
+
+interface Props {
+  /** As in the address: a span until now, or a moment. */
+  from: string;
+  to: string;
+  range: Range;
+  choose: (from: string, to: string) => void;
+}
+
+/** RangePicker chooses the range of time: until now, or between two moments. */
+export function RangePicker({ from, to, range, choose }: Props) {
+  const [open, setOpen] = useState(false);
+  const holder = useRef<HTMLDivElement>(null);
+  const relative = parseSpan(from) !== null;
+  const chosen = relative ? from : to === "" ? "1h" : "";
+  useEffect(() => {
+    if (!open) {
+      return;
+    }
+    const closeOutside = (event: Event) => {
+      if (event.target instanceof globalThis.Node && !holder.current?.contains(event.target)) {
+        setOpen(false);
+      }
+    };
+    addEventListener("pointerdown", closeOutside);
+    return () => removeEventListener("pointerdown", closeOutside);
+  }, [open]);
+  const absolute = (next: Range) => choose(String(next.fromMs), String(next.toMs));
+  return (
+    <div
+      class="range"
+      ref={holder}
+      onKeyDown={(event) => {
+        if (event.key === "Escape" && open) {
+          event.stopPropagation();
+          setOpen(false);
+        }
+      }}
+    >
+      <div class="choices" role="group" aria-label="Range of time until now">
+        {presets.map((preset) => (
+          <button type="button" key={preset} aria-pressed={chosen === preset} onClick={() => choose(preset, "")}>
+            {preset}
+          </button>
+        ))}
+      </div>
+      <div class="choices" role="group" aria-label="Move the range">
+        <button type="button" aria-label="Earlier" title="Earlier" onClick={() => absolute(shifted(range, -1))}>
+          ←
+        </button>
+        <button
+          type="button"
+          aria-label="Later"
+          title="Later"
+          disabled={relative}
+          onClick={() => absolute(shifted(range, 1))}
+        >
+          →
+        </button>
+        <button
+          type="button"
+          aria-label="Zoom out"
+          title="Zoom out"
+          onClick={() => absolute(widened(range, Date.now()))}
+        >
+          −
+        </button>
+        <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
+          From … to
+        </button>
+      </div>
+      {open && (
+        <Moments
+          range={range}
+          choose={(next) => {
+            absolute(next);
+            setOpen(false);
+          }}
+        />
+      )}
+      {!relative && to !== "" && (
+        <p class="note">
+          {formatTime(range.fromMs)} – {formatTime(range.toMs)}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** Moments chooses two moments in the browser's time zone. */
+function Moments({ range, choose }: { range: Range; choose: (range: Range) => void }) {
+  const [from, setFrom] = useState(forInput(range.fromMs));
+  const [to, setTo] = useState(forInput(range.toMs));
+  const [fromMs, toMs] = [new Date(from).getTime(), new Date(to).getTime()];
+  const right = fromMs < toMs;
+  return (
+    <form
+      class="popup"
+      onSubmit={(event) => {
+        event.preventDefault();
+        choose({ fromMs, toMs });
+      }}
+    >
+      <label>
+        From
+        <input type="datetime-local" step="1" value={from} onInput={(event) => setFrom(event.currentTarget.value)} />
+      </label>
+      <label>
+        To
+        <input type="datetime-local" step="1" value={to} onInput={(event) => setTo(event.currentTarget.value)} />
+      </label>
+      {!right && <p class="note">The second moment has to be after the first one.</p>}
+      <button type="submit" class="main" disabled={!right}>
+        Use
+      </button>
+    </form>
+  );
+}

@@ -1,0 +1,125 @@
+import type { ComponentChildren } from "preact";
+import { formatBytes, formatCount, formatDuration } from "../data/format";
+import type { Range } from "../data/range";
+import type { Outcome } from "../data/run";
+import type { Result } from "../dialect/result";
+import { Notice } from "../part/notice";
+import { Plot } from "../part/plot";
+import { PlainTable, SeriesTable } from "../part/tables";
+
+const rawCharactersMax = 200_000;
+
+/** The forms of an answer. */
+export const shows = ["plot", "table", "raw"] as const;
+export type Show = (typeof shows)[number];
+
+interface AnswerProps {
+  outcome: Outcome | null;
+  running: boolean;
+  /** What is shown before the first query. */
+  start: ComponentChildren;
+  show: Show;
+  dark: boolean;
+  setShow: (show: Show) => void;
+  zoom: (range: Range) => void;
+}
+
+const showTitles: Record<Show, string> = { plot: "Plot", table: "Table", raw: "Raw answer" };
+
+/** Answer shows what came of a query. */
+export function Answer({ outcome, running, start, show, dark, setShow, zoom }: AnswerProps) {
+  const result = outcome?.result ?? null;
+  return (
+    <section class={`card answer ${running ? "running" : ""}`} aria-label="Answer" aria-busy={running}>
+      <div class="bar">
+        <div class="choices" role="group" aria-label="Form of the answer">
+          {shows.map((s) => (
+            <button type="button" key={s} aria-pressed={s === show} onClick={() => setShow(s)}>
+              {showTitles[s]}
+            </button>
+          ))}
+        </div>
+        <p class="note" role="status">
+          {running ? "Running …" : outcome === null || outcome.failure !== null ? "" : facts(outcome)}
+        </p>
+      </div>
+      {result?.notes.map((note) => (
+        <Notice kind="warning" key={note}>
+          {note}
+        </Notice>
+      ))}
+      <div class="content">
+        {outcome === null ? (
+          running ? null : (
+            start
+          )
+        ) : show === "raw" ? (
+          <Raw text={outcome.raw} />
+        ) : result === null ? (
+          <p class="empty">The query failed: the reason is beside it.</p>
+        ) : (
+          <Shown result={result} range={outcome.range} show={show} dark={dark} zoom={zoom} />
+        )}
+      </div>
+    </section>
+  );
+}
+
+function facts(outcome: Outcome): string {
+  const points = outcome.result?.series.reduce((sum, s) => sum + s.times.length, 0) ?? 0;
+  return `${formatCount(outcome.result?.series.length ?? 0)} series · ${formatCount(points)} points · ${formatBytes(outcome.bytes)} · ${formatDuration(outcome.tookMs)}`;
+}
+
+function Shown({
+  result,
+  range,
+  show,
+  dark,
+  zoom,
+}: {
+  result: Result;
+  range: Range;
+  show: Show;
+  dark: boolean;
+  zoom: (range: Range) => void;
+}) {
+  if (result.series.length === 0 && result.tables.length === 0) {
+    return <p class="empty">The answer is empty: no series match, or they have no points in this range of time.</p>;
+  }
+  return (
+    <>
+      {result.series.length > 0 &&
+        (show === "plot" ? (
+          <Plot series={result.series} range={range} dark={dark} zoom={zoom} />
+        ) : (
+          <SeriesTable series={result.series} />
+        ))}
+      {result.tables.map((table, i) => (
+        <PlainTable key={i} table={table} />
+      ))}
+    </>
+  );
+}
+
+function Raw({ text }: { text: string }) {
+  let shown = text;
+  try {
+    if (text.length <= rawCharactersMax) {
+      shown = JSON.stringify(JSON.parse(text), null, 1);
+    }
+  } catch {
+    // It is no JSON: it is shown as it is.
+  }
+  return (
+    <>
+      {shown.length > rawCharactersMax && (
+        <p class="note">
+          The first {formatBytes(rawCharactersMax)} of {formatBytes(shown.length)}.
+        </p>
+      )}
+      <pre class="raw" tabIndex={0} role="region" aria-label="Raw answer">
+        {shown.slice(0, rawCharactersMax)}
+      </pre>
+    </>
+  );
+}
