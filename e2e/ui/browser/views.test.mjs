@@ -1,0 +1,297 @@
+// Every view, on a server with three nodes in its process.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { inked, launch, open, plotted, query, shoot, sideways, until } from "./page.mjs";
+
+const { PAGE, PREFIXED } = process.env;
+let browser;
+before(async () => {
+  browser = await launch();
+});
+after(() => browser.close());
+
+const editor = "textarea";
+const names = (page) => page.locator(".legend .name").allTextContents();
+
+test("begins with metrics, and a click asks for one", () =>
+  open(browser, PAGE, {}, async (page) => {
+    await page.getByRole("button", { name: "cpu_percent" }).click();
+    await plotted(page);
+    assert.equal((await names(page)).length, 6);
+    assert.match(page.url(), /q=cpu_percent/);
+  }));
+
+for (const [dialect, text, legend] of [
+  ["promql", "max by (rack) (cpu_percent)", ['{rack="r0"}', '{rack="r1"}']],
+  ["opentsdb", "none:1m-avg:cpu_percent{host=literal_or(web-1|web-2)}", ['cpu_percent{host="web-1", rack="r0"}', 'cpu_percent{host="web-2", rack="r1"}']],
+  ["influxql", `SELECT mean("value") FROM "cpu_percent" WHERE $timeFilter GROUP BY time($__interval), "rack"`, ['cpu_percent.mean{rack="r0"}', 'cpu_percent.mean{rack="r1"}']],
+]) {
+  test(`draws, lists and shows an answer of ${dialect}`, () =>
+    open(browser, PAGE + query(dialect, text), {}, async (page) => {
+      const ink = await plotted(page);
+      assert.ok(ink.colours >= 2, `${ink.colours} colours`);
+      assert.deepEqual(await names(page), legend);
+      await shoot(page, `query-${dialect}`);
+      await page.getByRole("button", { name: "Table" }).click();
+      const cells = await page.locator("table.series tbody tr").first().locator("td").allTextContents();
+      assert.equal(cells.length, 5);
+      assert.ok(cells.slice(0, 4).every((cell) => Number(cell) > 0 && Number(cell) < 100), `${cells}`);
+      await page.locator("table.series tbody button").first().click();
+      await page.locator(".points li").first().waitFor();
+      await shoot(page, `table-${dialect}`);
+      await page.getByRole("button", { name: "Raw answer" }).click();
+      assert.match(await page.locator("pre.raw").textContent(), /rack|host/);
+      // The address has all of it.
+      await page.reload();
+      assert.match(await page.locator("pre.raw").textContent(), /rack|host/);
+      assert.equal(await page.locator(editor).inputValue(), text);
+    }));
+}
+
+test("zooms where it is dragged, and out again", () =>
+  open(browser, PAGE + query("promql", "cpu_percent"), {}, async (page) => {
+    await plotted(page);
+    const box = await page.locator(".plot .u-over").boundingBox();
+    await page.mouse.move(box.x + box.width * 0.6, box.y + 100);
+    await until(page, "the legend says for when its values are", () => /^\d{4}-/.test(document.querySelector(".legend .note").textContent));
+    await shoot(page, "query-hover");
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.8, box.y + 120, { steps: 5 });
+    await page.mouse.up();
+    await page.waitForURL(/from=\d+&to=\d+/);
+    const range = () => {
+      const params = new URLSearchParams(new URL(page.url()).hash.split("?")[1]);
+      return params.get("to") - params.get("from");
+    };
+    const zoomed = range();
+    assert.ok(zoomed > 3600e3 * 0.15 && zoomed < 3600e3 * 0.25, `${zoomed} ms`);
+    await plotted(page);
+    await page.getByRole("button", { name: "Zoom out" }).click();
+    await until(page, "the range is wider", (was) => {
+      const params = new URLSearchParams(location.hash.split("?")[1]);
+      return params.get("to") - params.get("from") > 1.5 * was;
+    }, zoomed);
+    await page.goBack();
+    assert.equal(range(), zoomed);
+  }));
+
+test("hides lines, and shows one alone", () =>
+  open(browser, PAGE + query("promql", "cpu_percent"), {}, async (page) => {
+    const all = await plotted(page);
+    const first = page.locator(".legend button").first();
+    await first.click({ modifiers: ["Alt"] });
+    await until(page, "five are hidden", () => document.querySelectorAll('.legend [aria-pressed="false"]').length === 5);
+    const one = await inked(page);
+    assert.ok(one.points < all.points && one.points > 500, `${one.points} of ${all.points}`);
+    await first.click({ modifiers: ["Alt"] });
+    await until(page, "none is hidden", () => document.querySelectorAll('.legend [aria-pressed="false"]').length === 0);
+  }));
+
+test("says what is wrong, at its place", () =>
+  open(browser, PAGE + query("promql", "sum(cpu_percent"), { errorsExpected: true }, async (page) => {
+    const alert = page.getByRole("alert");
+    assert.match(await alert.textContent(), /parse error/);
+    await page.locator(".place").waitFor();
+    assert.equal(await page.locator(editor).getAttribute("aria-invalid"), "true");
+    await shoot(page, "query-error");
+    await page.locator(editor).fill("sum(cpu_percent)");
+    await page.keyboard.press("Control+Enter");
+    await plotted(page);
+    assert.equal(await alert.count(), 0);
+  }));
+
+test("completes metrics, tags, values and words with keys alone", () =>
+  open(browser, PAGE, {}, async (page) => {
+    await page.getByRole("button", { name: "cpu_percent" }).waitFor();
+    await page.keyboard.press("/");
+    await page.keyboard.type("sum by (rack) (cpu_p");
+    const chosen = (text) => page.locator('[role=option][aria-selected="true"]', { hasText: text }).waitFor();
+    await chosen("cpu_percent");
+    await page.keyboard.press("Tab");
+    await page.keyboard.type("{ho");
+    await chosen("host");
+    await page.keyboard.press("Tab");
+    await page.keyboard.type('="web-');
+    await chosen("web-1");
+    await shoot(page, "query-completion");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    assert.equal(await page.locator(editor).inputValue(), 'sum by (rack) (cpu_percent{host="web-2"');
+    await page.keyboard.type("})");
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Control+Enter");
+    await plotted(page);
+    assert.deepEqual(await names(page), ['{rack="r1"}']);
+    // It is remembered.
+    await page.getByRole("button", { name: "History" }).click();
+    await page.getByRole("button", { name: /promql sum by/ }).waitFor();
+  }));
+
+test("explores metrics and tags, and asks for a value that is pressed", () =>
+  open(browser, `${PAGE}#/explore`, {}, async (page) => {
+    await page.getByRole("searchbox").fill("sensor");
+    const metric = page.locator(".names button");
+    await until(page, "one metric is left, with its number of series", () => {
+      const all = [...document.querySelectorAll(".names .number")];
+      return all.length === 1 && all[0].textContent === "300";
+    });
+    await metric.click();
+    const tags = page.locator(".tag h3");
+    await tags.first().waitFor();
+    assert.deepEqual(await tags.allTextContents(), ["unit300 values", "room30 values"]);
+    await until(page, "values are counted", () => !document.querySelector(".metric").textContent.includes("…"));
+    await shoot(page, "explore");
+    await page.getByRole("button", { name: /^room-0\b/ }).click();
+    await until(page, "ten series are there", () => document.querySelectorAll(".legend li").length === 10);
+    assert.match(page.url(), /room-0/);
+  }));
+
+test("draws the cluster: three nodes with their shards, all well", () =>
+  open(browser, `${PAGE}#/cluster`, { height: 1000 }, async (page) => {
+    await until(page, "three nodes are drawn", () => document.querySelectorAll(".node").length === 3);
+    const counts = await page.evaluate(() =>
+      Object.fromEntries(
+        ["lead", "copy", "witness", "silent", "headless"].map((state) => [
+          state,
+          [...document.querySelectorAll(`.node .cell.${state}`)].reduce((sum, path) => sum + Number(path.dataset.count), 0),
+        ]),
+      ),
+    );
+    assert.deepEqual(counts, { lead: 128, copy: 128, witness: 128, silent: 0, headless: 0 });
+    assert.match(await page.locator(".notice.good").textContent(), /All is well/);
+    // Rates need two looks.
+    await until(page, "there is a rate of points", () => !document.querySelector(".figure .value").textContent.startsWith("–"));
+    await fetch(`${PAGE}write`, { method: "POST", body: Array.from({ length: 20000 }, (_, i) => `load,n=x value=${i} ${i + 1}000000000`).join("\n") });
+    await until(page, "points come in", () => !document.querySelector(".figure .value").textContent.startsWith("0/"));
+    await page.locator(".cells").first().focus();
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press("ArrowDown");
+    await until(page, "the shard is told of", () => document.querySelector(".facts").textContent.startsWith("Shard 16 "));
+    assert.equal(await page.locator(".ring").count(), 3);
+    await shoot(page, "cluster");
+  }));
+
+test("lists slow queries, and opens one again", () =>
+  open(browser, PAGE + query("promql", "count(cpu_percent)"), {}, async (page) => {
+    await plotted(page);
+    await page.keyboard.press("g");
+    await page.keyboard.press("s");
+    const book = page.locator(".book li", { hasText: "count(cpu_percent)" });
+    await book.first().waitFor();
+    await shoot(page, "queries");
+    await book.first().getByRole("button", { name: "Open" }).click();
+    await plotted(page);
+    assert.match(page.url(), /#\/query/);
+  }));
+
+test("goes everywhere by keys, and tells them", () =>
+  open(browser, PAGE, {}, async (page) => {
+    await page.locator(editor).waitFor();
+    for (const [key, heading] of [["e", "Metrics"], ["c", "Cluster"], ["s", "Running and slow queries"], ["q", "Query"]]) {
+      await page.keyboard.press("g");
+      await page.keyboard.press(key);
+      await page.getByRole("heading", { level: 1, name: heading }).waitFor({ state: "attached" });
+    }
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keys" }).waitFor();
+    await shoot(page, "keys");
+    await page.keyboard.press("Escape");
+    await until(page, "the dialog is closed", () => document.querySelector("dialog") === null);
+    // Everything that can be pressed can be reached, and shows that it is.
+    const seen = new Set();
+    for (let i = 0; i < 40; i++) {
+      await page.keyboard.press("Tab");
+      seen.add(await page.evaluate(() => {
+        const at = document.activeElement;
+        const outlined = getComputedStyle(at).outlineStyle !== "none";
+        return at === document.body ? "body" : `${at.textContent.trim() || at.getAttribute("aria-label") || at.tagName}${outlined ? "" : " WITHOUT OUTLINE"}`;
+      }));
+    }
+    for (const name of ["Query", "Cluster", "PromQL", "OpenTSDB", "1h", "Plot"]) {
+      assert.ok(seen.has(name), `${name} is not among ${[...seen].join(", ")}`);
+    }
+    assert.deepEqual([...seen].filter((name) => name.includes("WITHOUT")), []);
+  }));
+
+test("is dark when that is wanted, and stays so", () =>
+  open(browser, PAGE + query("promql", "cpu_percent"), { dark: true }, async (page) => {
+    const back = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    await plotted(page);
+    const dark = await back();
+    await shoot(page, "query-dark");
+    await page.getByRole("button", { name: "Light colours" }).click();
+    await until(page, "it is light", (was) => getComputedStyle(document.body).backgroundColor !== was, dark);
+    await plotted(page);
+    await page.reload();
+    await plotted(page);
+    assert.notEqual(await back(), dark);
+    await page.goto(`${PAGE}#/cluster`);
+    await page.getByRole("button", { name: "Dark colours" }).click();
+    await until(page, "three nodes are drawn", () => document.querySelectorAll(".node").length === 3);
+    assert.equal(await back(), dark);
+    await shoot(page, "cluster-dark");
+    await page.goto(`${PAGE}#/explore?metric=cpu_percent`);
+    await page.locator(".tag").first().waitFor();
+    await shoot(page, "explore-dark");
+  }));
+
+test("fits a phone", async () => {
+  for (const [name, hash, ready] of [
+    ["query", query("promql", "cpu_percent"), ".plot canvas"],
+    ["table", query("promql", "cpu_percent", { show: "table" }), "table.series"],
+    ["explore", "#/explore?metric=cpu_percent", ".tag"],
+    ["cluster", "#/cluster", ".node"],
+    ["queries", "#/queries", ".book li"],
+  ]) {
+    await open(browser, PAGE + hash, { width: 360, height: 740 }, async (page) => {
+      await page.locator(ready).first().waitFor();
+      assert.equal(await sideways(page), 0, `${name} is wider than the phone`);
+      await shoot(page, `phone-${name}`, true);
+    });
+  }
+});
+
+test("nothing moves while the cluster is looked at", () =>
+  open(browser, `${PAGE}#/cluster`, {}, async (page) => {
+    await until(page, "there is a rate of points", () => !document.querySelector(".figure .value")?.textContent.startsWith("–"));
+    const shift = await page.evaluate(
+      () =>
+        new Promise((resolve) => {
+          let sum = 0;
+          new PerformanceObserver((list) => {
+            for (const entry of list.getEntries()) {
+              sum += entry.value;
+            }
+          }).observe({ type: "layout-shift" });
+          // Two further looks, told by the time of what is shown.
+          let looks = 0;
+          const fetched = new PerformanceObserver((list) => {
+            looks += list.getEntries().filter((entry) => entry.name.includes("/ui/api/status")).length;
+            if (looks >= 2) {
+              requestAnimationFrame(() => requestAnimationFrame(() => resolve(sum)));
+            }
+          });
+          fetched.observe({ type: "resource" });
+        }),
+    );
+    assert.ok(shift < 0.01, `the page moved by ${shift}`);
+  }));
+
+test("works below a prefix of the path", () =>
+  open(browser, PREFIXED + query("promql", "cpu_percent"), {}, async (page) => {
+    await plotted(page);
+    await page.getByRole("link", { name: "Cluster" }).click();
+    await until(page, "three nodes are drawn", () => document.querySelectorAll(".node").length === 3);
+    assert.ok(page.url().startsWith(PREFIXED));
+  }));
+
+test("shows another database", () =>
+  open(browser, `${PAGE}#/explore`, {}, async (page) => {
+    await page.locator(".names li").first().waitFor();
+    await page.getByRole("combobox", { name: "Database" }).selectOption("other");
+    await until(page, "its metric is there alone", () => [...document.querySelectorAll(".names .name")].map((e) => e.textContent).join() === "elsewhere");
+    await page.locator(".names button").click();
+    await page.getByRole("button", { name: "Query", exact: true }).click();
+    await plotted(page).catch(() => {}); // one point makes no line; the legend has it
+    assert.deepEqual(await names(page), ['elsewhere{host="a"}']);
+  }));
