@@ -77,7 +77,7 @@ func subquerySteps(expr parser.Expr, spanMs int64) int64 {
 }
 
 // grid is the times at which a selection is looked at: firstMs, firstMs+stepMs, … up to
-// lastMs. At each time g the samples in (g-widthMs, g] can be seen, and with lastOnly just
+// lastMs, which is one of them. At each time g the samples in (g-widthMs, g] can be seen, and with lastOnly just
 // the newest of these.
 type grid struct {
 	firstMs, lastMs, stepMs, widthMs int64
@@ -94,7 +94,11 @@ func (p plan) grid(hints *storage.SelectHints) (grid, bool) {
 		g.widthMs, g.lastOnly = p.lookbackMs, true
 	}
 	g.firstMs = hints.Start + g.widthMs - 1
-	return g, g.firstMs <= g.lastMs && g.widthMs > 0
+	if g.firstMs > g.lastMs || g.widthMs <= 0 {
+		return grid{}, false
+	}
+	g.lastMs = g.firstMs + (g.lastMs-g.firstMs)/g.stepMs*g.stepMs // the end need not be a step
+	return g, true
 }
 
 // single says whether there is one time only.

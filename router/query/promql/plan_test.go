@@ -94,6 +94,9 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	g, ok := plan{lookbackMs: 300_000, gridKnown: true}.grid(&storage.SelectHints{Start: 1000_001, End: 1900_000, Step: 60_000})
+	if g, ok := (plan{lookbackMs: 300_000, gridKnown: true}).grid(&storage.SelectHints{Start: 1000_001, End: 1310_000, Step: 60_000}); !ok || g.lastMs != 1300_000 || !g.single() {
+		t.Errorf("the last step is %+v", g)
+	}
 	if want := (grid{firstMs: 1300_000, lastMs: 1900_000, stepMs: 60_000, widthMs: 300_000, lastOnly: true}); !ok || g != want || g.single() {
 		t.Errorf("%+v", g)
 	}

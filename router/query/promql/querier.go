@@ -60,7 +60,9 @@ func (q *querier) read(ctx context.Context, hints *storage.SelectHints, matchers
 	}
 	// What storage takes for the whole of time is narrower than what Prometheus does.
 	r.fromMs, r.toMs = max(r.fromMs, scan.TimeMsMin), min(r.toMs, scan.TimeMsMax)
-	r.grid, r.thin = q.plan.grid(hints)
+	if r.grid, r.thin = q.plan.grid(hints); r.thin {
+		r.toMs = min(r.toMs, r.grid.lastMs)
+	}
 	return r.columns(ctx)
 }
 
