@@ -95,6 +95,9 @@ func (s *selection) planWindows(r *aggregateRead) ([]*loader, *windowRead, error
 		if !ok {
 			return nil, nil, nil
 		}
+		if s.inputs[c.input].Type != ql.Float {
+			return nil, nil, nil
+		}
 		read.aggregates |= aggregates
 		if name := s.inputs[c.input].Val; !slices.Contains(read.fields, name) {
 			read.fields = append(read.fields, name)
@@ -196,10 +199,10 @@ func (s *selection) setSymbols(symbols []value, c *call, points *[]point, t int6
 	}
 	p := &(*points)[0]
 	*points = (*points)[1:]
-	if v := c.valueOf(p); v.kind != kindNull {
-		symbols[c.place] = v
-	} else {
+	if v := c.valueOf(p); p.empty {
 		s.setDefault(symbols, c.place)
+	} else {
+		symbols[c.place] = v
 	}
-	s.setAuxiliary(symbols, p.table, p.row)
+	s.setAuxiliary(symbols, p.table, int(p.row))
 }

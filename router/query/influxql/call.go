@@ -32,7 +32,8 @@ type point struct {
 	time   int64
 	number float64 // NaN: null, or a text
 	table  *table  // where it was picked; nil: nowhere
-	row    int
+	row    int32
+	empty  bool // there is no value, as fill() has put in nothing
 }
 
 // base gives the innermost call.
@@ -49,7 +50,7 @@ func (c *call) valueOf(p *point) value {
 		if p.table == nil {
 			return value{}
 		}
-		return p.table.columns[c.base().input].at(p.row)
+		return p.table.columns[c.base().input].at(int(p.row))
 	}
 	return numberValue(p.number, c.kind)
 }

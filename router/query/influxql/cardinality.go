@@ -61,6 +61,9 @@ func (x *execution) showCardinality(c *cardinality, out sink) error {
 		if c.whole {
 			return count(&head{columns: []string{"cardinality estimation"}}, int64(len(names)))
 		}
+		if len(names) == 0 {
+			return nil
+		}
 		return count(&head{columns: []string{"count"}}, int64(len(names)))
 	}
 	var total int64

@@ -75,17 +75,18 @@ func (f *filler) step() bool {
 
 // empty gives the point of a window that holds nothing.
 func (f *filler) empty() point {
-	p := point{time: f.at, number: f.number}
+	p := point{time: f.at, number: f.number, empty: f.number != f.number}
 	switch f.how {
 	case ql.PreviousFill:
 		if f.before != nil {
-			p.number = f.before.number
+			p.number, p.empty = f.before.number, f.before.empty
 		}
 	case ql.LinearFill:
 		if f.before == nil || len(f.in) == 0 {
 			break
 		}
 		d := f.interval.durationNs
+		p.empty = false
 		p.number = linear(f.at/d, f.before.time/d, f.in[0].time/d, f.before.number, f.in[0].number)
 		if f.call.kind == kindInteger {
 			p.number = math.Trunc(p.number)

@@ -126,8 +126,11 @@ func (c *compiler) checkSelection(call *ql.Call) error {
 	}
 	switch n := call.Args[1].(type) {
 	case *ql.IntegerLiteral:
-		if call.Name == "sample" && (n.Val <= 0 || n.Val > selectedMax) {
-			return fmt.Errorf("sample window must be from 1 to %d, got %d", selectedMax, n.Val)
+		if call.Name == "sample" && n.Val > selectedMax {
+			return tooMany(call, n.Val)
+		}
+		if call.Name == "sample" && n.Val <= 0 {
+			return fmt.Errorf("sample window must be greater than 1, got %d", n.Val)
 		}
 	case *ql.NumberLiteral:
 		if call.Name == "sample" {
@@ -145,6 +148,10 @@ func (c *compiler) checkSelection(call *ql.Call) error {
 // selectedMax bounds the points that top, bottom, sample and moving_average hold.
 const selectedMax = 1_000_000
 
+func tooMany(call *ql.Call, n int64) error {
+	return fmt.Errorf("%d is more points than %s() can hold: at most %d", n, call.Name, selectedMax)
+}
+
 // checkRate checks the functions of one field and a unit of time.
 func (c *compiler) checkRate(call *ql.Call) error {
 	if n := len(call.Args); n < 1 || n > 2 {
@@ -161,6 +168,9 @@ func checkUnit(call *ql.Call) error {
 		return nil
 	}
 	unit, ok := call.Args[1].(*ql.DurationLiteral)
+	if !ok && call.Name == "integral" {
+		return errors.New("second argument must be a duration")
+	}
 	if !ok {
 		return fmt.Errorf("second argument to %s must be a duration, got %T", call.Name, call.Args[1])
 	}
@@ -208,7 +218,10 @@ func (c *compiler) checkMovingAverage(call *ql.Call) error {
 	if !ok {
 		return fmt.Errorf("second argument for moving_average must be an integer, got %T", call.Args[1])
 	}
-	if n.Val <= 1 || n.Val > selectedMax {
+	if n.Val > selectedMax {
+		return tooMany(call, n.Val)
+	}
+	if n.Val <= 1 {
 		return fmt.Errorf("moving_average window must be greater than 1, got %d", n.Val)
 	}
 	return c.checkTransformed(call)
@@ -242,7 +255,7 @@ func (c *compiler) checkTopBottom(call *ql.Call) error {
 	case c.limit > 0 && limit.Val > int64(c.limit):
 		return fmt.Errorf("limit (%d) in %s function can not be larger than the LIMIT (%d) in the select statement", limit.Val, call.Name, c.limit)
 	case limit.Val > selectedMax:
-		return fmt.Errorf("limit (%d) in %s function must be at most %d", limit.Val, call.Name, selectedMax)
+		return tooMany(call, limit.Val)
 	}
 	if _, ok := call.Args[0].(*ql.VarRef); !ok {
 		return fmt.Errorf("expected first argument to be a field in %s(), found %s", call.Name, call.Args[0])

@@ -140,7 +140,7 @@ func (h *handler) run(ctx context.Context, entry *ledger.Entry, w http.ResponseW
 	}
 	out := q.newFormat(&missingTeller{ResponseWriter: w, missing: missing, count: h.metrics.partial.Inc})
 	x := &execution{
-		handler: h, ctx: ctx, entry: entry, source: h.ledger.Source(source), database: q.database, now: h.clock().UTC(),
+		handler: h, ctx: ctx, entry: entry, source: source, database: q.database, now: h.clock().UTC(),
 		rowsLeft: h.limits.RowsMax, readOnly: q.readOnly,
 	}
 	if q.chunked {

@@ -285,12 +285,27 @@ func (l *loader) joinOne(parts []piece) (*table, error) {
 	return t, nil
 }
 
-// columnOf gives the column of a variable: a field, or a tag that is there.
+// columnOf gives the column of a variable: a field, or a tag that is there. A field can be
+// cast to an integer; no field is anything else.
 func (l *loader) columnOf(t *table, ref ql.VarRef, numbers [][]float64) column {
-	if at := slices.Index(l.fields, ref.Val); at >= 0 {
-		return column{kind: kindFloat, numbers: numbers[at]}
+	at := slices.Index(l.fields, ref.Val)
+	if at < 0 || numbers[at] == nil {
+		if at < 0 && (ref.Type == ql.Tag || ref.Type == ql.Unknown) {
+			return tagColumn(t, ref.Val)
+		}
+		return column{}
 	}
-	return tagColumn(t, ref.Val)
+	switch ref.Type {
+	case ql.Float, ql.AnyField, ql.Unknown:
+		return column{kind: kindFloat, numbers: numbers[at]}
+	case ql.Integer, ql.Unsigned:
+		whole := make([]float64, len(numbers[at]))
+		for i, v := range numbers[at] {
+			whole[i] = math.Trunc(v)
+		}
+		return column{kind: kindInteger, numbers: whole}
+	}
+	return column{}
 }
 
 // tagColumn gives the column of a tag: null where it is not there.

@@ -25,7 +25,7 @@ type Databases interface {
 // Options is what a handler is made of. Only Source is needed; every other field has a
 // default.
 type Options struct {
-	Source    scan.Source
+	Source    scan.Source  // of the Ledger, where that is to count and bound what is read
 	Deleter   scan.Deleter // nil: statements that delete are refused
 	Databases Databases    // nil: the databases of Source; CREATE and DROP are refused
 	// Relaxed gives the source for the reads of one request that puts up with something

@@ -88,7 +88,7 @@ type sample struct {
 	time   int64
 	number float64 // NaN: a text
 	table  *table
-	row    int
+	row    int32
 }
 
 const sampleBytes = 32
@@ -119,7 +119,7 @@ func (s *selection) reduceRows(c *call, tables []*table, held *holding) ([]point
 				start, end = s.interval.window(at)
 			}
 		}
-		buffer = append(buffer, sample{time: at, number: v, table: t, row: row})
+		buffer = append(buffer, sample{time: at, number: v, table: t, row: int32(row)})
 		if grown := cap(buffer) - charged; grown > 0 {
 			charged = cap(buffer)
 			if err := s.take(held, int64(sampleBytes*grown)); err != nil {

@@ -37,10 +37,10 @@ func (s *selection) rawGroup(g *group, out sink) error {
 		if t == nil {
 			break
 		}
-		s.setAuxiliary(symbols, t, row)
 		if n <= s.offset {
 			continue
 		}
+		s.setAuxiliary(symbols, t, row)
 		if !begun {
 			begun = true
 			if err := out.series(s.head(g)); err != nil {

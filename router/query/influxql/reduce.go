@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 )
 
 // reduce appends what a function gives for the values of one window, which are in the
@@ -112,36 +113,31 @@ func contents(c *call, a *sample) value {
 	if a.number == a.number {
 		return floatValue(a.number)
 	}
-	return a.table.columns[c.input].at(a.row)
+	return a.table.columns[c.input].at(int(a.row))
 }
 
-// mode gives the value that is there most often, of several the one that is there first.
+// mode gives the value that is there most often. Of several, those of larger values win
+// whose first time is not after the last time of the one that was best before; where each
+// value is there once, the least one. That is what InfluxDB comes to.
 func mode(c *call, in []sample) sample {
-	type tally struct {
-		n     int
-		first sample
-	}
-	counts := map[value]*tally{}
-	var most *tally
-	for i := range in {
-		v := contents(c, &in[i])
-		t := counts[v]
-		if t == nil {
-			t = &tally{first: in[i]}
-			counts[v] = t
+	slices.SortStableFunc(in, func(a, b sample) int {
+		if a.number == a.number && b.number == b.number {
+			return byNumber(a, b)
 		}
-		t.n++
-		if in[i].time < t.first.time {
-			t.first = in[i]
+		return strings.Compare(contents(c, &a).text, contents(c, &b).text)
+	})
+	var best []sample
+	for len(in) > 0 {
+		n := 1
+		for n < len(in) && contents(c, &in[n]) == contents(c, &in[0]) {
+			n++
 		}
-	}
-	for _, t := range counts {
-		if most == nil || t.n > most.n || t.n == most.n && (t.first.time < most.first.time ||
-			t.first.time == most.first.time && t.first.number < most.first.number) {
-			most = t
+		if len(best) == 0 || n > len(best) || n > 1 && n == len(best) && in[0].time <= best[n-1].time {
+			best = in[:n]
 		}
+		in = in[n:]
 	}
-	return most.first
+	return best[0]
 }
 
 // distinct gives the first sample of each value, by time and value.

@@ -258,7 +258,7 @@ func (s *selection) mapSymbols(expr ql.Expr, symbols map[string]int) error {
 
 // input gives the column of a variable.
 func (s *selection) input(ref *ql.VarRef) int {
-	if at := placeOf(s.inputs, ref.Val); at >= 0 {
+	if at := slices.Index(s.inputs, *ref); at >= 0 {
 		return at
 	}
 	s.inputs = append(s.inputs, *ref)

@@ -12,6 +12,9 @@ import (
 func (x *execution) dispatch(statement ql.Statement, out sink) error {
 	switch s := statement.(type) {
 	case *ql.SelectStatement:
+		if err := checkSystemNames(s); err != nil {
+			return err
+		}
 		return x.selectRows(s, out)
 	case *ql.CreateDatabaseStatement, *ql.DropDatabaseStatement, *ql.DeleteSeriesStatement, *ql.DeleteStatement,
 		*ql.DropSeriesStatement, *ql.DropMeasurementStatement:
@@ -26,6 +29,31 @@ func (x *execution) dispatch(statement ql.Statement, out sink) error {
 		return show(out)
 	}
 	return fmt.Errorf("not supported: %s", commandOf(statement))
+}
+
+// checkSystemNames refuses to read what InfluxDB's own statements are made of.
+func checkSystemNames(s *ql.SelectStatement) error {
+	for _, source := range s.Sources {
+		m, ok := source.(*ql.Measurement)
+		if !ok || !ql.IsSystemName(m.Name) {
+			continue
+		}
+		command := "the appropriate meta command"
+		switch m.Name {
+		case "_fieldKeys":
+			command = "SHOW FIELD KEYS"
+		case "_measurements":
+			command = "SHOW MEASUREMENTS"
+		case "_series":
+			command = "SHOW SERIES"
+		case "_tagKeys":
+			command = "SHOW TAG KEYS"
+		case "_tags":
+			command = "SHOW TAG VALUES"
+		}
+		return fmt.Errorf("unable to use system source '%s': use %s instead", m.Name, command)
+	}
+	return nil
 }
 
 // commandOf names a statement without what may be secret in it.

@@ -135,23 +135,37 @@ func (g *grouper) sorted() []*group {
 	return all
 }
 
-// cut applies SLIMIT and SOFFSET: they count the groups of each measurement.
+// cut applies SLIMIT and SOFFSET: they count the groups of each measurement, in the order
+// of InfluxDB's index, where the names of the tags that a group has come before the values.
 func cut(groups []*group, limit, offset int) []*group {
 	if limit <= 0 && offset <= 0 {
 		return groups
 	}
-	var kept []*group
-	name, n := "", 0
-	for i, g := range groups {
-		if i == 0 || g.name != name {
-			name, n = g.name, 0
+	order := slices.Clone(groups)
+	slices.SortStableFunc(order, func(a, b *group) int {
+		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.indexKey(), b.indexKey()))
+	})
+	kept := make(map[*group]bool, len(order))
+	n := 0
+	for i, g := range order {
+		if i > 0 && g.name != order[i-1].name {
+			n = 0
 		}
-		if n >= offset && (limit <= 0 || n < offset+limit) {
-			kept = append(kept, g)
-		}
+		kept[g] = n >= offset && (limit <= 0 || n < offset+limit)
 		n++
 	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(groups), func(g *group) bool { return !kept[g] })
+}
+
+// indexKey gives names and values of the tags that are there.
+func (g *group) indexKey() string {
+	var names, values []string
+	for _, t := range g.tags {
+		if t.value != "" {
+			names, values = append(names, t.key), append(values, t.value)
+		}
+	}
+	return strings.Join(append(names, values...), "|")
 }
 
 // walk goes through the rows of tables in the order of time; of equal times the table

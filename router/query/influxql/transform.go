@@ -14,7 +14,7 @@ func (s *selection) streamOf(c *call, g *group, held *holding) (stream, error) {
 		return func() (point, bool) {
 			for at < len(points) {
 				at++
-				if p := points[at-1]; p.number == p.number {
+				if p := points[at-1]; !p.empty {
 					return p, true
 				}
 			}
@@ -83,7 +83,7 @@ func (s *selection) stepOf(c *call) step {
 	case "difference", "non_negative_difference":
 		return pairs(true, func(before, p point) (float64, bool) {
 			d := p.number - before.number
-			return d, c.name == "difference" || d >= 0
+			return d, c.name == "difference" || !(d < 0) // what is no number stays
 		})
 	}
 	return pairs(true, func(before, p point) (float64, bool) { // derivative
@@ -91,7 +91,7 @@ func (s *selection) stepOf(c *call) step {
 		if !s.ascending {
 			took = -took
 		}
-		return d / (float64(took) / float64(c.unitNs)), c.name == "derivative" || d >= 0
+		return d / (float64(took) / float64(c.unitNs)), c.name == "derivative" || !(d < 0)
 	})
 }
 

@@ -1,0 +1,148 @@
+package influxdiff
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/query/influxql"
+)
+
+var many = flag.Int("queries", 150, "random queries of each kind")
+var clipAt = flag.Int("clip", 1000, "bytes of an answer that are shown")
+var seedOf = flag.Uint64("seed", 1, "seed")
+
+// startOurs serves the points from memory.
+func startOurs(t *testing.T, points []point) string {
+	m := scantest.NewMemory()
+	for _, p := range points {
+		for name, v := range p.fields {
+			var tags []series.Tag
+			if name != "value" {
+				tags = append(tags, series.Tag{Name: []byte("_field"), Value: []byte(name)})
+			}
+			for k, v := range p.tags {
+				tags = append(tags, series.Tag{Name: []byte(k), Value: []byte(v)})
+			}
+			if err := m.Put(series.AppendKey(nil, []byte("d"), []byte(p.measurement), tags), series.Sample{TimeMs: p.timeMs, Value: v}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s := httptest.NewServer(influxql.New(influxql.Options{Source: m}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestRandomQueries compares answers.
+func TestRandomQueries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test starts an InfluxDB")
+	}
+	r := rand.New(rand.NewPCG(*seedOf, 2))
+	points := makePoints(r)
+	theirs := startInfluxd(t)
+	if status, body := ask(t, theirs, "CREATE DATABASE d", nil); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	var lines []byte
+	for i := range points {
+		lines = append(append(lines, points[i].line()...), '\n')
+	}
+	write(t, theirs, lines)
+	ours := startOurs(t, points)
+	m := maker{r}
+	for _, kind := range []struct {
+		name string
+		make func() string
+	}{
+		{"raw", m.raw}, {"windowed", m.windowed}, {"whole", m.whole}, {"single", m.single}, {"best", m.best}, {"transformed", m.transformed}, {"nested", m.nested}, {"limited", m.limited}, {"clocks", m.clocks}, {"wrong", m.wrong}, {"show", m.show},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			failures, empty := 0, 0
+			for range *many {
+				q := kind.make()
+				parameters := url.Values{"epoch": {[]string{"ns", "ms", ""}[m.IntN(3)]}}
+				wantStatus, want := ask(t, theirs, q, parameters)
+				gotStatus, got := ask(t, ours, q, parameters)
+				if strings.Contains(string(want), `{"results":[{"statement_id":0}]}`) {
+					empty++
+				}
+				if strings.Contains(string(want), "unsupported value: ") { // an infinity, which is null here
+					continue
+				}
+				got = []byte(strings.Replace(string(got), `["d"],["default"]`, `["d"]`, 1)) // that one is always there
+				if reason := compare(want, got); wantStatus != gotStatus || reason != "" {
+					if failures++; failures <= 5 {
+						t.Errorf("%s\n  %s\n  influxdb %d %s\n  tickmesh %d %s", q, reason, wantStatus, clip(want), gotStatus, clip(got))
+					}
+				}
+			}
+			t.Logf("%d failures, %d empty of %d", failures, empty, *many)
+		})
+	}
+}
+
+func clip(text []byte) string {
+	if len(text) > *clipAt {
+		return string(text[:*clipAt]) + "…"
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// compare gives where two answers differ; empty: they do not.
+func compare(want, got []byte) string {
+	var a, b any
+	if err := json.Unmarshal(want, &a); err != nil {
+		return "influxdb: " + err.Error()
+	}
+	if err := json.Unmarshal(got, &b); err != nil {
+		return "tickmesh: " + err.Error()
+	}
+	return difference("", a, b)
+}
+
+func difference(path string, a, b any) string {
+	switch x := a.(type) {
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		if !ok || len(x) != len(y) {
+			return fmt.Sprintf("%s: members", path)
+		}
+		for k := range x {
+			if d := difference(path+"."+k, x[k], y[k]); d != "" {
+				return d
+			}
+		}
+		return ""
+	case []any:
+		y, ok := b.([]any)
+		if !ok || len(x) != len(y) {
+			return fmt.Sprintf("%s: %d elements, not %d", path, len(y), len(x))
+		}
+		for i := range x {
+			if d := difference(fmt.Sprintf("%s[%d]", path, i), x[i], y[i]); d != "" {
+				return d
+			}
+		}
+		return ""
+	case float64:
+		if y, ok := b.(float64); ok && (x == y || math.Abs(x-y) <= 1e-9*math.Max(math.Abs(x), math.Abs(y)) || math.Abs(x-y) < 1e-12) {
+			return ""
+		}
+	default:
+		if reflect.DeepEqual(a, b) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%s: %v, not %v", path, b, a)
+}
