@@ -2,13 +2,18 @@ package storage
 
 import (
 	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
 // Last implements scan.Source. A series whose newest sample is in its head costs
-// one look; one that was not written since the start is read from its end.
+// one look; one that was not written since the start is read from its end. Points come
+// in no order, one after the other.
 func (e *Engine) Last(ctx context.Context, selector *scan.Selector, fromMs int64, limits scan.Limits, visit func(scan.Point) error) error {
 	ctx, leave, err := e.readers.enter(ctx)
 	if err != nil {
@@ -19,51 +24,145 @@ func (e *Engine) Last(ctx context.Context, selector *scan.Selector, fromMs int64
 	if err != nil {
 		return err
 	}
-	v := e.versions.acquire()
-	defer e.versions.release(v)
-	r := newSeriesReader(e, v, limits.BytesMax)
+	j := &lastJob{engine: e, refs: refs, fromMs: fromMs, bytesMax: limits.BytesMax, visit: visit, version: e.versions.acquire()}
+	defer e.versions.release(j.version)
+	workers := max(1, min(lastWorkersMax, runtime.GOMAXPROCS(0), len(refs)/lastInTurn))
+	if workers == 1 {
+		err = j.work(ctx)
+	} else {
+		failures := make([]error, workers)
+		var group sync.WaitGroup
+		for i := range workers {
+			group.Go(func() { failures[i] = j.work(ctx) })
+		}
+		group.Wait()
+		err = errors.Join(failures...)
+	}
+	if errors.Is(err, scan.ErrStopped) {
+		return nil
+	}
+	return err
+}
+
+const (
+	// lastInTurn are the series that a worker takes at a time. It looks at their heads
+	// with one turn of the lock of their shard.
+	lastInTurn = 256
+	// lastWorkersMax bounds the cores that one query takes.
+	lastWorkersMax = 4
+)
+
+// lastJob is one Last, shared by its workers.
+type lastJob struct {
+	engine   *Engine
+	refs     []series.Ref
+	fromMs   int64
+	bytesMax int64
+	version  *version
+	next     atomic.Int64 // index into refs
+	stopped  atomic.Bool
+
+	visiting sync.Mutex
+	visit    func(scan.Point) error // one at a time
+}
+
+// lastPoint is a point whose key is among those of its batch.
+type lastPoint struct {
+	series.Sample
+	keyEnd int
+}
+
+func (j *lastJob) work(ctx context.Context) (err error) {
+	r := newSeriesReader(j.engine, j.version, j.bytesMax)
 	defer r.close()
-	var key []byte
-	for _, ref := range refs {
-		if err := ctx.Err(); err != nil {
-			return err
+	var heads [lastInTurn]lastHead
+	var points [lastInTurn]lastPoint
+	var keys []byte
+	for !j.stopped.Load() {
+		from := int(j.next.Add(lastInTurn)) - lastInTurn
+		if from >= len(j.refs) {
+			return nil
 		}
-		sample, ok, err := r.last(ref, fromMs)
-		if err != nil {
-			return err
+		if err = ctx.Err(); err != nil {
+			break
 		}
-		if !ok {
-			continue
-		}
-		k, err := e.index.Key(ref.Hint, key[:0])
-		if err != nil {
-			return err
-		}
-		key = k
-		if err := visit(scan.Point{Key: k, Sample: sample}); err != nil {
-			if err == scan.ErrStopped { //nolint:errorlint // the visitor's own value
-				return nil
+		refs := j.refs[from:min(from+lastInTurn, len(j.refs))]
+		r.lastHeads(refs, heads[:len(refs)])
+		count := 0
+		keys = keys[:0]
+		for i, ref := range refs {
+			sample, ok, err := r.last(ref, &heads[i], j.fromMs)
+			if err == nil && ok {
+				keys, err = j.engine.index.Key(ref.Hint, keys)
 			}
+			if err != nil {
+				j.stopped.Store(true)
+				return err
+			}
+			if ok {
+				points[count] = lastPoint{sample, len(keys)}
+				count++
+			}
+		}
+		if err = j.give(points[:count], keys); err != nil {
+			break
+		}
+	}
+	j.stopped.Store(true)
+	return err
+}
+
+// give visits points.
+func (j *lastJob) give(points []lastPoint, keys []byte) error {
+	j.visiting.Lock()
+	defer j.visiting.Unlock()
+	at := 0
+	for i := range points {
+		if j.stopped.Load() {
+			return nil
+		}
+		p := &points[i]
+		if err := j.visit(scan.Point{Key: keys[at:p.keyEnd:p.keyEnd], Sample: p.Sample}); err != nil {
+			j.stopped.Store(true) // before others visit
 			return err
 		}
+		at = p.keyEnd
 	}
 	return nil
 }
 
-func (r *seriesReader) last(ref series.Ref, fromMs int64) (series.Sample, bool, error) {
-	s := r.engine.shards[ref.Shard]
-	if len(r.version.tombstones.of(ref.Shard, uint32(ref.ID))) == 0 {
+// lastHead is the newest sample of a series as its head has it. Known: there is nothing
+// newer that the head does not know of, among what its shard knows.
+type lastHead struct {
+	timeMs int64
+	number series.Number
+	known  bool
+}
+
+// lastHeads looks at the heads of series, which are in order of their shards.
+func (r *seriesReader) lastHeads(refs []series.Ref, heads []lastHead) {
+	for from := 0; from < len(refs); {
+		s := r.engine.shards[refs[from].Shard]
 		s.mu.Lock()
-		timeMs, number, ok := s.mu.set.Last(uint32(ref.ID))
-		ok = ok && s.mu.number == r.version.floors[ref.Shard].Number && !s.mu.repaired.has(timeMs)
+		current := s.mu.number == r.version.floors[s.number].Number
+		to := from
+		for ; to < len(refs) && refs[to].Shard == s.number; to++ {
+			h := &heads[to]
+			h.timeMs, h.number, h.known = s.mu.set.Last(uint32(refs[to].ID))
+			h.known = h.known && current && !s.mu.repaired.has(h.timeMs)
+		}
 		s.mu.Unlock()
-		cut, err := s.cutOf(uint32(ref.ID))
-		if err != nil {
-			return series.Sample{}, false, err
-		}
-		if ok && timeMs >= cut && r.headIsNewest(timeMs) {
-			return series.Sample{TimeMs: timeMs, Value: number.Float64()}, timeMs >= fromMs, nil
-		}
+		from = to
+	}
+}
+
+func (r *seriesReader) last(ref series.Ref, head *lastHead, fromMs int64) (series.Sample, bool, error) {
+	cut, err := r.engine.shards[ref.Shard].cutOf(uint32(ref.ID))
+	if err != nil {
+		return series.Sample{}, false, err
+	}
+	if head.known && head.timeMs >= cut && r.headIsNewest(head.timeMs) && len(r.version.tombstones.of(ref.Shard, uint32(ref.ID))) == 0 {
+		return series.Sample{TimeMs: head.timeMs, Value: head.number.Float64()}, head.timeMs >= fromMs, nil
 	}
 	// From newer times to older ones, a stretch at a time, so that a long history
 	// is not decoded for its last sample.

@@ -98,3 +98,31 @@ func scanAll(b *testing.B, e *Engine) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchSeries, "ns/series")
 }
+
+// BenchmarkLastManySeries gives the last sample of very many series, as
+// BenchmarkScanManySeries has them.
+func BenchmarkLastManySeries(b *testing.B) {
+	e := manySeries(b, 3)
+	last := func(b *testing.B) {
+		for b.Loop() {
+			count := 0
+			err := e.Last(context.Background(), &scan.Selector{Metric: "cpu.usage"}, 1_740_000_000_000, scan.Limits{}, func(scan.Point) error {
+				count++
+				return nil
+			})
+			if err != nil || count != benchSeries {
+				b.Fatal(count, err)
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchSeries, "ns/series")
+	}
+	b.Run("hot", last)
+	if err := e.Checkpoint(Checkpoint{Applied: make([]uint64, e.Shards()), SealAll: true}); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("pages", last)
+	if err := e.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("segments", last)
+}
