@@ -38,6 +38,8 @@ type View struct {
 	Nodes        map[string]NodeInfo      // the live ones, by id
 	Desired      map[string]Desired       // by node
 	Incarnations map[string][]Incarnation // by node, in the order in which they registered
+	// Databases are the names that somebody has created or dropped. Shared: not to be changed.
+	Databases map[string]DatabaseMark
 	// Manager alone may say what is desired, when it is not empty: the resource that a
 	// cluster was made from, as kind/namespace/name. Empty: the command line may.
 	Manager string
@@ -122,6 +124,11 @@ type Store interface {
 	// SetManager says who alone may say what is desired; "" that anybody may. It is a
 	// note for others: the store does not enforce it. Errors: ErrManager.
 	SetManager(ctx context.Context, manager string) error
+
+	// SetDatabase notes what somebody has said of a database; "" forgets the name. Errors:
+	// ErrDatabase; ErrDatabases for a new name beyond DatabasesMax, which several that come
+	// at the same time may pass by a few.
+	SetDatabase(ctx context.Context, name string, mark DatabaseMark) error
 
 	// Register enters a node under a lease, and its incarnation among the known ones.
 	// A process that succeeds the registered one takes over at once, see

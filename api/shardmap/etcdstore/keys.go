@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -21,6 +22,8 @@ func (k keys) desired(node string) string      { return k.prefix + "desired/" + 
 func (k keys) node(node string) string         { return k.prefix + "nodes/" + node }
 func (k keys) incarnations(node string) string { return k.prefix + "incarnations/" + node }
 func (k keys) manager() string                 { return k.prefix + "manager" }
+func (k keys) databases() string               { return k.prefix + "databases/" }
+func (k keys) database(name string) string     { return k.databases() + name }
 func (k keys) election() string                { return k.prefix + "elect/placement" }
 
 // contents are the keys of a cluster, decoded one by one as they change.
@@ -31,6 +34,7 @@ type contents struct {
 	desired      map[string]shardmap.Desired
 	incarnations map[string][]shardmap.Incarnation
 	manager      string
+	databases    map[string]shardmap.DatabaseMark // replaced, never changed in place
 }
 
 // load reads all keys, and gives the revision at which they were so.
@@ -44,9 +48,15 @@ func (c *contents) load(ctx context.Context, client *clientv3.Client, k keys) (i
 		desired:      map[string]shardmap.Desired{},
 		incarnations: map[string][]shardmap.Incarnation{},
 	}
+	databases := map[string]shardmap.DatabaseMark{}
 	for _, kv := range got.Kvs {
+		if name, ok := strings.CutPrefix(string(kv.Key), k.databases()); ok {
+			putDatabase(databases, name, kv.Value)
+			continue
+		}
 		c.put(k, string(kv.Key), kv.Value)
 	}
+	c.databases = databases
 	return got.Header.Revision, nil
 }
 
@@ -63,6 +73,9 @@ func (c *contents) put(k keys, key string, value []byte) bool {
 		if shardmap.ValidateManager(string(value)) == nil {
 			c.manager = string(value)
 		}
+	case kind == "databases":
+		c.databases = maps.Clone(c.databases)
+		putDatabase(c.databases, node, value)
 	case !shardmap.ValidName(node):
 		return false
 	case kind == "nodes":
@@ -90,6 +103,15 @@ func (c *contents) put(k keys, key string, value []byte) bool {
 	return true
 }
 
+func putDatabase(databases map[string]shardmap.DatabaseMark, name string, value []byte) {
+	mark := shardmap.DatabaseMark(value)
+	if shardmap.ValidateDatabase(name, mark) != nil || mark == "" {
+		delete(databases, name)
+		return
+	}
+	databases[name] = mark
+}
+
 func (c *contents) putMap(value []byte) {
 	c.shardMap, c.mapErr = nil, nil
 	if value == nil {
@@ -106,7 +128,7 @@ func (c *contents) putMap(value []byte) {
 // view is a copy of what is known.
 func (c *contents) view() shardmap.View {
 	view := shardmap.View{
-		Map: c.shardMap, Err: c.mapErr, Manager: c.manager,
+		Map: c.shardMap, Err: c.mapErr, Manager: c.manager, Databases: c.databases,
 		Nodes:        make(map[string]shardmap.NodeInfo, len(c.nodes)),
 		Desired:      make(map[string]shardmap.Desired, len(c.desired)),
 		Incarnations: make(map[string][]shardmap.Incarnation, len(c.incarnations)),

@@ -146,7 +146,7 @@ func (s *Store) request(ctx context.Context, call func(context.Context, *clientv
 		return ctx.Err()
 	}
 	for _, own := range []error{shardmap.ErrConflict, shardmap.ErrNodeHeld, shardmap.ErrRetired, shardmap.ErrNode,
-		shardmap.ErrMap, shardmap.ErrFormat, shardmap.ErrWrongCluster, shardmap.ErrRolledBack} {
+		shardmap.ErrMap, shardmap.ErrFormat, shardmap.ErrWrongCluster, shardmap.ErrRolledBack, shardmap.ErrDatabases} {
 		if errors.Is(err, own) {
 			return err
 		}
@@ -289,6 +289,35 @@ func (s *Store) SetManager(ctx context.Context, manager string) error {
 			return err
 		}
 		_, err := client.Put(ctx, s.keys.manager(), manager)
+		return err
+	})
+}
+
+// SetDatabase implements shardmap.Store.
+func (s *Store) SetDatabase(ctx context.Context, name string, mark shardmap.DatabaseMark) error {
+	if err := shardmap.ValidateDatabase(name, mark); err != nil {
+		return err
+	}
+	return s.request(ctx, func(ctx context.Context, client *clientv3.Client) error {
+		key := s.keys.database(name)
+		if mark == "" {
+			_, err := client.Delete(ctx, key)
+			return err
+		}
+		old, err := client.Get(ctx, key)
+		if err != nil {
+			return err
+		}
+		if len(old.Kvs) == 0 {
+			all, err := client.Get(ctx, s.keys.databases(), clientv3.WithPrefix(), clientv3.WithCountOnly())
+			if err != nil {
+				return err
+			}
+			if all.Count >= shardmap.DatabasesMax {
+				return shardmap.ErrDatabases
+			}
+		}
+		_, err = client.Put(ctx, key, string(mark))
 		return err
 	})
 }

@@ -26,6 +26,7 @@ type content struct {
 	desired      map[string]shardmap.Desired
 	incarnations map[string][]shardmap.Incarnation
 	manager      string
+	databases    map[string]shardmap.DatabaseMark // replaced, never changed in place
 }
 
 func (c content) clone() content {
@@ -48,6 +49,7 @@ func NewServer() *Server {
 	s.mu.desired = map[string]shardmap.Desired{}
 	s.mu.incarnations = map[string][]shardmap.Incarnation{}
 	s.mu.nodes = map[string]*registration{}
+	s.mu.databases = map[string]shardmap.DatabaseMark{}
 	return s
 }
 
@@ -135,6 +137,7 @@ func (s *Server) viewLocked() shardmap.View {
 	return shardmap.View{
 		Map: s.mu.shardMap, Nodes: nodes,
 		Manager:      s.mu.manager,
+		Databases:    s.mu.databases,
 		Desired:      maps.Clone(s.mu.desired),
 		Incarnations: cloneIncarnations(s.mu.incarnations),
 	}

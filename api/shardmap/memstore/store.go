@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -160,6 +161,31 @@ func (s *Store) SetManager(ctx context.Context, manager string) error {
 		return err
 	}
 	s.server.mu.manager = manager
+	s.server.notifyLocked()
+	return nil
+}
+
+// SetDatabase implements shardmap.Store.
+func (s *Store) SetDatabase(ctx context.Context, name string, mark shardmap.DatabaseMark) error {
+	if err := shardmap.ValidateDatabase(name, mark); err != nil {
+		return err
+	}
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	if err := s.usableLocked(ctx); err != nil {
+		return err
+	}
+	databases := maps.Clone(s.server.mu.databases)
+	_, known := databases[name]
+	switch {
+	case mark == "":
+		delete(databases, name)
+	case !known && len(databases) >= shardmap.DatabasesMax:
+		return shardmap.ErrDatabases
+	default:
+		databases[name] = mark
+	}
+	s.server.mu.databases = databases
 	s.server.notifyLocked()
 	return nil
 }

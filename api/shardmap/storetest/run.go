@@ -51,6 +51,7 @@ func Run(t *testing.T, open func(t testing.TB, own bool) Backend) {
 		{"Unreachable", false, testUnreachable},
 		{"Desired", false, testDesired},
 		{"Manager", false, testManager},
+		{"Databases", false, testDatabases},
 		{"Register", false, testRegister},
 		{"Twin", false, testTwin},
 		{"LeaseEnds", false, testLeaseEnds},

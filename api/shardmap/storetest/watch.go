@@ -86,6 +86,7 @@ func callAll(ctx context.Context, store shardmap.Store, cluster string) map[stri
 		"swap":     func() error { return store.CompareAndSwap(ctx, 1, Map(cluster, 2)) },
 		"desired":  func() error { return store.SetDesired(ctx, "a", shardmap.Draining) },
 		"manager":  func() error { return store.SetManager(ctx, "TickMeshCluster/lab/demo") },
+		"database": func() error { return store.SetDatabase(ctx, "metrics", shardmap.DatabaseCreated) },
 		"retire":   func() error { return store.Retire(ctx, "a", Hex(1)) },
 		"register": func() error { _, err := store.Register(ctx, node("a", 1)); return err },
 		"campaign": func() error { _, err := store.Campaign(ctx, "cut"); return err },
@@ -140,6 +141,32 @@ func testManager(t *testing.T, b Backend) {
 	await(t, views, "no manager", managedBy(""))
 	mustBe(t, store.SetManager(ctx, "two words"), shardmap.ErrManager)
 	mustBe(t, store.SetManager(ctx, strings.Repeat("m", 1000)), shardmap.ErrManager)
+}
+
+func testDatabases(t *testing.T, b Backend) {
+	ctx := contextOf(t)
+	store := b.Open(t, shardmap.Seen{})
+	views := b.Open(t, shardmap.Seen{}).Watch(ctx)
+	const odd = "wetter süd: 50 %"
+	must(t, store.SetDatabase(ctx, "metrics", shardmap.DatabaseCreated))
+	must(t, store.SetDatabase(ctx, odd, shardmap.DatabaseDropped))
+	await(t, views, "both", func(v shardmap.View) bool {
+		return len(v.Databases) == 2 && v.Databases["metrics"] == shardmap.DatabaseCreated && v.Databases[odd] == shardmap.DatabaseDropped
+	})
+	must(t, store.SetDatabase(ctx, odd, shardmap.DatabaseCreated))
+	await(t, views, "another mark", func(v shardmap.View) bool { return v.Databases[odd] == shardmap.DatabaseCreated })
+	must(t, store.SetDatabase(ctx, "metrics", ""))
+	must(t, store.SetDatabase(ctx, "never", ""))
+	await(t, views, "one forgotten", func(v shardmap.View) bool { return len(v.Databases) == 1 })
+	view, err := store.Load(ctx)
+	must(t, err)
+	if len(view.Databases) != 1 || view.Databases[odd] != shardmap.DatabaseCreated {
+		t.Fatalf("loaded %v", view.Databases)
+	}
+	for _, name := range []string{"", "a/b", "a\nb", strings.Repeat("x", 129)} {
+		mustBe(t, store.SetDatabase(ctx, name, shardmap.DatabaseCreated), shardmap.ErrDatabase)
+	}
+	mustBe(t, store.SetDatabase(ctx, "a", "gone"), shardmap.ErrDatabase)
 }
 
 func testClose(t *testing.T, b Backend) {

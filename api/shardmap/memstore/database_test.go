@@ -1,0 +1,29 @@
+package memstore
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+func TestDatabasesAreBounded(t *testing.T) {
+	store := NewServer().Open(shardmap.Seen{})
+	defer store.Close()
+	store.server.mu.databases = map[string]shardmap.DatabaseMark{}
+	for i := range shardmap.DatabasesMax - 1 {
+		store.server.mu.databases[fmt.Sprint("d", i)] = shardmap.DatabaseCreated
+	}
+	set := func(name string, mark shardmap.DatabaseMark, want error) {
+		t.Helper()
+		if err := store.SetDatabase(t.Context(), name, mark); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+	set("last", shardmap.DatabaseCreated, nil)
+	set("more", shardmap.DatabaseCreated, shardmap.ErrDatabases)
+	set("d1", shardmap.DatabaseDropped, nil)
+	set("d2", "", nil)
+	set("more", shardmap.DatabaseCreated, nil)
+}
