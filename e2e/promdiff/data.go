@@ -24,7 +24,10 @@ const ScrapeMs = 15_000
 // series that come late, pause, end with a staleness marker, or hold what is no number.
 // Values are whole, so that sums are the same in any order. Times are whole
 // milliseconds but never whole seconds: no sample lies at the edge of a range.
-func Data(rng *rand.Rand, fromMs, toMs int64) []Series {
+//
+// Portable counters begin far from zero and never again: how far a rate goes beyond the
+// samples of a counter that begins near zero has changed since Prometheus 2.42.
+func Data(rng *rand.Rand, fromMs, toMs int64, portable bool) []Series {
 	var all []Series
 	add := func(next func(i int) float64, l ...string) {
 		s := Series{Labels: labels.FromStrings(l...)}
@@ -62,12 +65,12 @@ func Data(rng *rand.Rand, fromMs, toMs int64) []Series {
 		add(func(int) float64 { return float64(min(1, rng.IntN(10))) }, "__name__", "up", "job", job, "instance", instance)
 		add(func(int) float64 { return float64(1 + rng.IntN(1_000_000)) }, "__name__", "memory_bytes", "job", job, "instance", instance, "kind", "used")
 		for _, code := range []string{"200", "404", "500"} {
-			add(counter(rng), "__name__", "http_requests_total", "job", job, "instance", instance, "code", code)
+			add(counter(rng, portable), "__name__", "http_requests_total", "job", job, "instance", instance, "code", code)
 		}
 	}
 	for i := range 4 {
 		add(odd(rng), "__name__", "temperature_celsius", "room", fmt.Sprintf("r%d", i))
-		buckets := histogramBuckets(rng)
+		buckets := histogramBuckets(rng, portable)
 		for j, le := range []string{"0.1", "0.5", "1", "2.5", "+Inf"} {
 			add(buckets(j), "__name__", "latency_seconds_bucket", "job", fmt.Sprintf("job%d", i), "le", le)
 		}
@@ -75,11 +78,17 @@ func Data(rng *rand.Rand, fromMs, toMs int64) []Series {
 	return all
 }
 
+// farFromZero is where portable counters begin.
+const farFromZero = 1e7
+
 // counter grows, and starts again now and then.
-func counter(rng *rand.Rand) func(int) float64 {
+func counter(rng *rand.Rand, portable bool) func(int) float64 {
 	total := float64(rng.IntN(1000))
+	if portable {
+		total += farFromZero
+	}
 	return func(int) float64 {
-		if rng.IntN(60) == 0 {
+		if rng.IntN(60) == 0 && !portable {
 			total = 0
 		}
 		total += float64(rng.IntN(200))
@@ -101,10 +110,13 @@ func odd(rng *rand.Rand) func(int) float64 {
 }
 
 // histogramBuckets gives the counters of its buckets, each of which has what the one before has.
-func histogramBuckets(rng *rand.Rand) func(bucket int) func(int) float64 {
+func histogramBuckets(rng *rand.Rand, portable bool) func(bucket int) func(int) float64 {
 	seed := rng.Uint64()
 	return func(bucket int) func(int) float64 {
 		total := 0.0
+		if portable {
+			total = farFromZero * float64(bucket+1)
+		}
 		return func(i int) float64 {
 			for b := range bucket + 1 {
 				total += float64(rand.New(rand.NewPCG(seed, uint64(i*10+b))).IntN(30)) //nolint:gosec // made data

@@ -178,7 +178,7 @@ const engineTolerance = 1e-12
 // one gives under the same engine.
 func TestEngine(t *testing.T) {
 	rng := rand.New(rand.NewPCG(*seed, 1))
-	data := Data(rng, dataFromMs, dataToMs)
+	data := Data(rng, dataFromMs, dataToMs, false)
 	h := promql.New(promql.Options{Source: load(t, data), Experimental: true, Parallel: 3})
 	options := parser.Options{EnableExperimentalFunctions: true}
 	engine := prom.NewEngine(prom.EngineOpts{MaxSamples: 50_000_000, Timeout: time.Hour, EnableAtModifier: true, EnableNegativeOffset: true,

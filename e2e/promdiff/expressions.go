@@ -88,7 +88,11 @@ func (g *Expressions) aggregation(depth int) string {
 	case 2:
 		return fmt.Sprintf(`count_values%s("value", up)`, g.grouping())
 	}
-	return fmt.Sprintf("%s%s(%s)", g.pick("sum", "avg", "min", "max", "count", "group", "stddev", "stdvar"), g.grouping(), of)
+	names := []string{"sum", "avg", "min", "max", "count", "group"}
+	if !g.Portable { // of one infinite value they are no number since 3.0
+		names = append(names, "stddev", "stdvar")
+	}
+	return fmt.Sprintf("%s%s(%s)", g.pick(names...), g.grouping(), of)
 }
 
 // overTime gives a function of a range.
@@ -98,7 +102,9 @@ func (g *Expressions) overTime() string {
 	case 0:
 		return fmt.Sprintf("quantile_over_time(%s, %s)", g.pick("0.5", "0.95"), ranged)
 	case 1:
-		return fmt.Sprintf("predict_linear(%s, 600)", ranged)
+		if !g.Portable { // with @ it looked from elsewhere
+			return fmt.Sprintf("predict_linear(%s, 600)", ranged)
+		}
 	case 2, 3, 4:
 		return fmt.Sprintf("%s(http_requests_total%s[%s]%s)", g.pick("rate", "increase", "irate"), g.pick("", `{code="200"}`), g.pick("1m", "3m", "5m"), g.shift())
 	}
@@ -133,7 +139,11 @@ func (g *Expressions) ofEach(depth int) string {
 // withScalar gives an operation with a number.
 func (g *Expressions) withScalar(depth int) string {
 	of := g.Vector(depth - 1)
-	op := g.pick("+", "-", "*", "/", "%", "^", ">", "<", "==", "!=", ">= bool", "< bool", "atan2")
+	ops := []string{"+", "-", "*", "/", "^", ">", "<", "==", "!=", ">= bool", "< bool"}
+	if !g.Portable { // atan2 kept the name; the remainder of a mean jumps where its last bit changes
+		ops = append(ops, "atan2", "%")
+	}
+	op := g.pick(ops...)
 	number := g.pick("1", "2", "0.5", "100", "time()", "scalar(sum(up))")
 	if g.RNG.IntN(3) == 0 {
 		return fmt.Sprintf("%s %s (%s)", number, op, of)
