@@ -298,3 +298,18 @@ func BenchmarkSelect(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkTagValues lists the 200,000 values of a tag of 2 M series.
+func BenchmarkTagValues(b *testing.B) {
+	x := benchOpen(b, b.TempDir(), State{})
+	defer x.Close()
+	createAll(b, x, benchSeries, benchFields, 2)
+	if err := settle(x); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if v, err := x.NamesOf(nil).TagValues(context.Background(), "", "m", "device", "", 0); err != nil || len(v) != benchSeries/benchFields {
+			b.Fatal(len(v), err)
+		}
+	}
+}

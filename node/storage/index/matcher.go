@@ -161,7 +161,11 @@ func (m *matcher) setRegexp(text string) error {
 			return ok && (!some || len(rest) > 0) && bytes.IndexByte(rest, '\n') < 0
 		}
 	default:
-		m.test = anchored.Match
+		// Looking for what must be there is far cheaper than the expression.
+		prefix, suffix, inside := []byte(shape.prefix), []byte(shape.suffix), []byte(shape.inside)
+		m.test = func(value []byte) bool {
+			return bytes.HasPrefix(value, prefix) && bytes.HasSuffix(value, suffix) && bytes.Contains(value, inside) && anchored.Match(value)
+		}
 	}
 	m.holdsEmpty = m.test(nil)
 	return nil

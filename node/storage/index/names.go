@@ -17,7 +17,10 @@ type nameList struct {
 	prefix string
 	limit  int // 0: all
 	list   []string
-	left   int // names that the current run may still give; -1: all
+	runs   []int // where runs begin in list
+	text   []byte
+	ends   []int // of the names of the current run, in text
+	left   int   // names that the current run may still give; -1: all
 	tried  int
 }
 
@@ -49,13 +52,29 @@ func (ns Names) list(ctx context.Context, prefix string, limit int) (*nameList, 
 }
 
 func (n *nameList) beginRun() {
+	n.endRun()
 	n.left = n.limit
 	if n.limit == 0 {
 		n.left = -1
 	}
 	if bound := max(namesHeld, 4*n.limit); len(n.list) >= bound && len(n.list) == cap(n.list) {
-		n.sort()
+		n.merge()
 	}
+}
+
+// endRun makes strings of the names of a run, which share their memory.
+func (n *nameList) endRun() {
+	if len(n.ends) == 0 {
+		return
+	}
+	text, from := string(n.text), 0
+	n.runs = append(n.runs, len(n.list))
+	n.list = slices.Grow(n.list, len(n.ends))
+	for _, end := range n.ends {
+		n.list = append(n.list, text[from:end])
+		from = end
+	}
+	n.text, n.ends = n.text[:0], n.ends[:0]
 }
 
 // add takes the next name of a run, and the series of part p that carry it. It
@@ -70,21 +89,63 @@ func (n *nameList) add(name []byte, p *part, series posting) bool {
 	if !n.hasAny(p.lo, series) {
 		return true
 	}
-	n.list = append(n.list, string(name))
+	n.text = append(n.text, name...)
+	n.ends = append(n.ends, len(n.text))
 	n.left--
 	return n.left != 0
 }
 
-func (n *nameList) sort() {
-	slices.Sort(n.list)
-	n.list = slices.Compact(n.list)
+// merge makes one run of all.
+func (n *nameList) merge() {
+	n.list = mergeRuns(n.list, n.runs)
+	n.runs = append(n.runs[:0], 0)
+}
+
+// mergeRuns merges sorted runs that begin at starts, and drops doubles.
+func mergeRuns(list []string, starts []int) []string {
+	starts = slices.Clone(starts)
+	var scratch []string
+	for len(starts) > 1 {
+		out, left := slices.Grow(scratch[:0], len(list)), 0
+		for i := 0; i < len(starts); i += 2 {
+			middle, end := len(list), len(list)
+			if i+1 < len(starts) {
+				middle = starts[i+1]
+			}
+			if i+2 < len(starts) {
+				end = starts[i+2]
+			}
+			a, b := list[starts[i]:middle], list[middle:end]
+			starts[left] = len(out)
+			left++
+			out = mergeNames(out, a, b)
+		}
+		list, scratch, starts = out, list, starts[:left]
+	}
+	return list
+}
+
+// mergeNames appends two sorted runs as one; a name that is in both comes once.
+func mergeNames(dst, a, b []string) []string {
+	for len(a) > 0 && len(b) > 0 {
+		switch order := strings.Compare(a[0], b[0]); {
+		case order < 0:
+			dst, a = append(dst, a[0]), a[1:]
+		case order > 0:
+			dst, b = append(dst, b[0]), b[1:]
+		default:
+			a = a[1:]
+		}
+	}
+	return append(append(dst, a...), b...)
 }
 
 func (n *nameList) result() ([]string, error) {
 	if err := n.ctx.Err(); err != nil {
 		return nil, err
 	}
-	n.sort()
+	n.endRun()
+	n.merge()
 	if n.limit > 0 && len(n.list) > n.limit {
 		n.list = n.list[:n.limit]
 	}
@@ -93,13 +154,18 @@ func (n *nameList) result() ([]string, error) {
 
 // hasAny says whether any series of a posting is active, and of the shards.
 func (n *nameList) hasAny(lo uint32, p posting) (found bool) {
+	if first, ok := p.first(); ok && n.has(lo+first) {
+		return true // nearly always
+	}
 	p.each(func(run []uint32) bool {
-		found = slices.ContainsFunc(run, func(rel uint32) bool {
-			return n.active.has(lo+rel) && (n.shards == nil || inShardSet(n.shards, n.keys.shard(lo+rel)))
-		})
+		found = slices.ContainsFunc(run, func(rel uint32) bool { return n.has(lo + rel) })
 		return !found
 	})
 	return found
+}
+
+func (n *nameList) has(local uint32) bool {
+	return n.active.has(local) && (n.shards == nil || inShardSet(n.shards, n.keys.shard(local)))
 }
 
 // count gives the number of active series of a posting.
@@ -136,10 +202,11 @@ func (ns Names) Databases(ctx context.Context) ([]string, error) {
 		n.beginRun()
 		for i := 0; i < len(p.metrics); {
 			m := p.entry(i)
+			before := len(n.ends)
 			if !n.add(m.database, p, m.series) {
 				break
 			}
-			if len(n.list) == 0 || n.list[len(n.list)-1] != string(m.database) {
+			if len(n.ends) == before {
 				i++ // its series are gone; perhaps another metric has some
 				continue
 			}

@@ -201,6 +201,18 @@ func (p posting) each(visit func([]uint32) bool) {
 	}
 }
 
+// first gives the least number, if that costs next to nothing.
+func (p posting) first() (first uint32, ok bool) {
+	switch p.kind {
+	case postingRun, postingList:
+		v, _ := binary.Uvarint(p.body)
+		return uint32(v), true
+	case postingSkip:
+		return p.blockFirst(0), true
+	}
+	return 0, false
+}
+
 // appendTo appends the numbers, each plus add.
 func (p posting) appendTo(dst []uint32, add uint32) []uint32 {
 	switch p.kind { // the kinds that most postings have

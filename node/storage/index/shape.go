@@ -15,6 +15,8 @@ type regexpShape struct {
 	literals []string // all of them, if few
 	prefix   string   // else: what they all begin with
 	rest     restKind // what follows the prefix
+	suffix   string   // what they all end with; it may overlap the prefix in no value
+	inside   string   // what is in them all, behind the prefix and before the suffix
 }
 
 type restKind uint8
@@ -31,23 +33,50 @@ func shapeOf(text string) regexpShape {
 	if err != nil {
 		return regexpShape{}
 	}
-	re = re.Simplify()
-	if literals, ok := spellOut(re); ok {
+	parts := partsOf(re.Simplify())
+	if literals, ok := spellOutAll(parts); ok {
 		return regexpShape{literals: literals}
 	}
+	var shape regexpShape
+	for len(parts) > 0 {
+		literal, ok := literalOf(parts[0])
+		if !ok {
+			break
+		}
+		shape.prefix += literal
+		parts = parts[1:]
+	}
+	shape.findRest(parts)
+	return shape
+}
+
+// partsOf gives what follows each other in an expression. It matches whole values, so
+// a begin of text at its begin and an end at its end mean nothing.
+func partsOf(re *syntax.Regexp) []*syntax.Regexp {
 	parts := []*syntax.Regexp{unwrap(re)}
 	if parts[0].Op == syntax.OpConcat {
 		parts = parts[0].Sub
 	}
-	var shape regexpShape
-	for len(parts) > 0 {
-		literals, ok := spellOut(parts[0])
-		if !ok || len(literals) != 1 {
-			break
-		}
-		shape.prefix += literals[0]
+	for len(parts) > 0 && parts[0].Op == syntax.OpBeginText {
 		parts = parts[1:]
 	}
+	for len(parts) > 0 && parts[len(parts)-1].Op == syntax.OpEndText {
+		parts = parts[:len(parts)-1]
+	}
+	return parts
+}
+
+// literalOf gives the one string that an expression matches.
+func literalOf(re *syntax.Regexp) (string, bool) {
+	literals, ok := spellOut(re)
+	if !ok || len(literals) != 1 {
+		return "", false
+	}
+	return literals[0], true
+}
+
+// findRest looks at what follows the prefix.
+func (shape *regexpShape) findRest(parts []*syntax.Regexp) {
 	if len(parts) == 1 {
 		switch last := unwrap(parts[0]); {
 		case last.Op == syntax.OpStar && last.Sub[0].Op == syntax.OpAnyCharNotNL:
@@ -56,7 +85,19 @@ func shapeOf(text string) regexpShape {
 			shape.rest = restSome
 		}
 	}
-	return shape
+	for len(parts) > 0 {
+		literal, ok := literalOf(parts[len(parts)-1])
+		if !ok {
+			break
+		}
+		shape.suffix = literal + shape.suffix
+		parts = parts[:len(parts)-1]
+	}
+	for _, part := range parts {
+		if literal, ok := literalOf(part); ok && len(literal) > len(shape.inside) {
+			shape.inside = literal
+		}
+	}
 }
 
 func unwrap(re *syntax.Regexp) *syntax.Regexp {
