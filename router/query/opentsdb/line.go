@@ -31,7 +31,11 @@ func (h *handler) lines(ctx context.Context, sub *subQuery, f *fetch) ([]line, e
 	lines := make([]line, 0, len(groups))
 	for i := range groups {
 		l := line{group: groups[i], sub: sub}
-		charged := 0
+		charged := len(l.members[0].times) // most groups have the times of each member
+		if err := entry.Take(int64(16*charged) + lineBytes); err != nil {
+			return nil, err
+		}
+		l.times, l.values = make([]int64, 0, charged), make([]float64, 0, charged)
 		err := m.merge(l.members, func(timeMs int64, value float64) error {
 			l.times, l.values = append(l.times, timeMs), append(l.values, value)
 			if len(l.times) <= charged {
@@ -41,9 +45,6 @@ func (h *handler) lines(ctx context.Context, sub *subQuery, f *fetch) ([]line, e
 			charged = cap(l.times)
 			return entry.Take(int64(16 * grown))
 		})
-		if err == nil {
-			err = entry.Take(lineBytes)
-		}
 		if err != nil {
 			return nil, err
 		}
