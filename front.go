@@ -138,7 +138,7 @@ func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry 
 	}
 	return ingest.Options{
 		HTTPAddress: string(s.httpAddr), PutAddress: string(s.putAddr), LineAddress: string(s.lineAddr), UDPAddress: string(s.udpAddr),
-		Writer: b.writer, Resolver: b.resolver, Shards: b.shards, Generation: b.generation, Databases: b.source.Databases, Other: other,
+		Writer: b.writer, Resolver: b.resolver, Shards: b.shards, Generation: b.generation, Other: other,
 		Logger: logger, Registerer: registry, Build: build(),
 		UDP:         ingest.UDPOptions{Format: format, Database: s.udpDatabase, User: s.udpUser},
 		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase,

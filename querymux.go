@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/query/influxql"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 	"github.com/tickmesh/tickmesh/router/query/opentsdb"
 	"github.com/tickmesh/tickmesh/router/query/promql"
@@ -56,6 +57,8 @@ func (q *queries) handler() (http.Handler, error) {
 	m.Handle("/ui/", page)
 	m.Handle("/", opentsdb.New(q.opentsdbOptions()))
 	m.Handle("/api/v1/", promql.New(q.promqlOptions()))
+	m.Handle("/query", influxql.New(q.influxqlOptions()))
+	m.HandleFunc("/api/v2/query", influxql.RefuseFlux)
 	return m, nil
 }
 
@@ -75,6 +78,13 @@ func (q *queries) promqlOptions() promql.Options {
 	return promql.Options{
 		Source: q.source, Ledger: q.ledger, Deleter: q.backend.deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
 		Build:       promql.Build{Revision: b.Revision, BuildDate: b.Date},
+		CORSOrigins: q.settings.corsOrigins,
+	}
+}
+
+func (q *queries) influxqlOptions() influxql.Options {
+	return influxql.Options{
+		Source: q.source, Ledger: q.ledger, Deleter: q.backend.deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
 		CORSOrigins: q.settings.corsOrigins,
 	}
 }

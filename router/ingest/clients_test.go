@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -36,14 +38,16 @@ func TestClientTCollector(t *testing.T) {
 	}
 }
 
-// Telegraf's outputs.influxdb creates the database, then posts gzip chunked.
+// Telegraf's outputs.influxdb creates the database, which /query answers, then posts gzip
+// chunked.
 func TestClientTelegrafInflux1(t *testing.T) {
-	r := start(t, nil)
+	const created = `{"results":[{"statement_id":0}]}` + "\n"
+	r := withOther(t, func(w http.ResponseWriter, q *http.Request) { _, _ = io.WriteString(w, created) })
 	c := dial(t, r.Addresses().HTTP)
 	from := bufio.NewReader(c)
 	send(t, c, request("/query", `q=CREATE+DATABASE+%22telegraf%22`,
 		"User-Agent: Telegraf/1.34.0 Go/1.24.1", "Content-Type: application/x-www-form-urlencoded", "Accept-Encoding: gzip"))
-	if response, body := readAnswer(t, from); response.StatusCode != 200 || body != `{"results":[{"statement_id":0}]}`+"\n" {
+	if response, body := readAnswer(t, from); response.StatusCode != 200 || body != created {
 		t.Fatalf("%d %s", response.StatusCode, body)
 	}
 	z := gzipped("cpu,cpu=cpu0,host=a usage_idle=98.5,usage_user=1i 1700000000000000000\nsystem,host=a uptime_format=\"1 day\" 1700000000000000000\n")

@@ -3,10 +3,10 @@
 //
 // # Ports
 //
-//   - HTTP: /api/put (OpenTSDB), /write, /api/v2/write, /ping, /health and the
-//     database statements of /query (InfluxDB), /api/write (TickTock),
-//     /api/v1/write (Prometheus remote write 1.0 and 2.0). Every other path goes
-//     to Options.Other, an ordinary net/http handler.
+//   - HTTP: /api/put (OpenTSDB), /write, /api/v2/write, /ping and /health
+//     (InfluxDB), /api/write (TickTock), /api/v1/write (Prometheus remote write
+//     1.0 and 2.0). Every other path goes to Options.Other, an ordinary net/http
+//     handler.
 //   - put: OpenTSDB's telnet style commands. A connection whose first byte is an
 //     upper-case letter speaks HTTP and is served as on the HTTP port.
 //   - line: InfluxDB line protocol, without answers but for errors.

@@ -7,10 +7,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-func fixedDatabases(names ...string) func(context.Context) ([]string, error) {
-	return func(context.Context) ([]string, error) { return names, nil }
-}
-
 func failing(kind error, text string) func(context.Context) error {
 	return func(context.Context) error { return fmt.Errorf("%w: %s", kind, text) }
 }

@@ -154,8 +154,6 @@ func (f *front) route(request *fasthttp.RequestCtx, c caller) {
 		f.ping(request)
 	case pathHealth:
 		f.health(request)
-	case pathQuery:
-		f.influxQuery(request, &c)
 	default:
 		f.serveOther(request, &c)
 	}

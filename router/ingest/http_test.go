@@ -133,19 +133,12 @@ var httpWrites = []struct {
 	{"ping verbose", "GET /ping?verbose=true HTTP/1.1\r\nHost: x\r\n\r\n", 200, nil, `{"version":"1.8.10"}`, nil},
 	{"health", "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 200, nil,
 		`{"checks":[],"message":"ready for queries and writes","name":"influxdb","status":"pass","version":"1.8.10"}`, nil},
-	{"create database", request("/query", `q=CREATE+DATABASE+%22telegraf%22`, "Content-Type: application/x-www-form-urlencoded"), 200, nil,
-		`{"results":[{"statement_id":0}]}` + "\n", nil},
-	{"create database by GET", "GET /query?q=create%20database%20x HTTP/1.1\r\nHost: x\r\n\r\n", 200, nil, `{"results":[{"statement_id":0}]}` + "\n", nil},
-	{"show databases", "GET /query?q=SHOW%20DATABASES%3B HTTP/1.1\r\nHost: x\r\n\r\n", 200, nil,
-		`{"results":[{"statement_id":0,"series":[{"name":"databases","columns":["name"],"values":[["a"],["b\"c"]]}]}]}` + "\n", nil},
-	{"other statement", "GET /query?q=SELECT%201 HTTP/1.1\r\nHost: x\r\n\r\n", 400, nil, `{"error":"not supported: SELECT 1"}` + "\n", nil},
-	{"no statement", "GET /query HTTP/1.1\r\nHost: x\r\n\r\n", 400, nil, `{"error":"missing required parameter \"q\""}` + "\n", nil},
 }
 
 func TestHTTPWrites(t *testing.T) {
 	for _, c := range httpWrites {
 		t.Run(c.name, func(t *testing.T) {
-			r := start(t, func(o *Options) { o.Databases = fixedDatabases("a", `b"c`) })
+			r := start(t, nil)
 			response, body := r.post(t, c.raw)
 			if response.StatusCode != c.status {
 				t.Errorf("status is %d, want %d; body %s", response.StatusCode, c.status, body)

@@ -44,10 +44,6 @@ type Options struct {
 	// hold. Nil: they hold for ever.
 	Generation func() uint64
 
-	// Databases gives the names of databases that have series, for InfluxDB's
-	// SHOW DATABASES. Nil: there are none.
-	Databases func(context.Context) ([]string, error)
-
 	// Authority knows who calls. Nil: everybody may do everything.
 	Authority access.Authority
 	// Meter has the accounts of databases: their rates, and what they use. Nil: there are
@@ -145,9 +141,6 @@ func (o *Options) setDefaults() {
 	}
 	if o.Generation == nil {
 		o.Generation = func() uint64 { return 0 }
-	}
-	if o.Databases == nil {
-		o.Databases = func(context.Context) ([]string, error) { return nil, nil }
 	}
 	if o.Meter == nil {
 		o.Meter = tenant.NewMeter(tenant.MeterOptions{})

@@ -38,40 +38,6 @@ func FuzzJSONString(f *testing.F) {
 	})
 }
 
-// Statements lose nothing but semicolons and blanks.
-func FuzzStatements(f *testing.F) {
-	for _, seed := range []string{"", ";", "a;b", `CREATE DATABASE "a;b"; SHOW DATABASES`, `'\';';x`, `"`} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		all := statements(text)
-		rest := text
-		for _, one := range all {
-			if strings.TrimSpace(one) == "" {
-				t.Fatalf("an empty statement in %q", text)
-			}
-			at := strings.Index(rest, one)
-			if at < 0 || strings.Trim(rest[:at], "; \t\n\v\f\r\u0085\u00a0") != strings.Trim(strings.TrimSpace(strings.ReplaceAll(rest[:at], ";", "")), " ") {
-				t.Fatalf("%q is not next in %q", one, rest)
-			}
-			rest = rest[at+len(one):]
-		}
-	})
-}
-
-func TestStatements(t *testing.T) {
-	got := statements(` CREATE DATABASE "a;b\";" ; ;SHOW DATABASES;'x;'`)
-	want := []string{` CREATE DATABASE "a;b\";" `, "SHOW DATABASES", "'x;'"}
-	if len(got) != len(want) {
-		t.Fatalf("%q, want %q", got, want)
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("%q, want %q", got[i], want[i])
-		}
-	}
-}
-
 func TestDeadline(t *testing.T) {
 	parent, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)

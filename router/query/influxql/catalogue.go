@@ -11,20 +11,25 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// knownDatabases are the databases of a source: those that have series.
-type knownDatabases struct{ source scan.Source }
+// knownDatabases are the databases of a source: one is there once it has a series.
+type knownDatabases struct {
+	source  scan.Source
+	deleter scan.Deleter
+}
 
 // List implements Databases.
 func (d knownDatabases) List(ctx context.Context) ([]string, error) { return d.source.Databases(ctx) }
 
 // Create implements Databases.
-func (knownDatabases) Create(context.Context, string) error {
-	return errors.New("databases cannot be created here: one is there once it has a series")
-}
+func (knownDatabases) Create(context.Context, string) error { return nil }
 
 // Drop implements Databases.
-func (knownDatabases) Drop(context.Context, string) error {
-	return errors.New("databases cannot be dropped here")
+func (d knownDatabases) Drop(ctx context.Context, name string) error {
+	if d.deleter == nil {
+		return errNoDeleter
+	}
+	_, err := d.deleter.Delete(ctx, &scan.Selector{Database: name, MetricAny: true}, scan.TimeMsMin, scan.TimeMsMax)
+	return err
 }
 
 // checkDatabase gives an error when a database is not there.

@@ -53,10 +53,12 @@ func (x *execution) createDatabase(s *ql.CreateDatabaseStatement) error {
 	return x.databases.Create(x.ctx, name)
 }
 
+var errNoDeleter = errors.New("deleting is not offered here")
+
 // remove hides samples.
 func (x *execution) remove(selector scan.Selector, fromMs, toMs int64) error {
 	if x.deleter == nil {
-		return errors.New("deleting is not offered here")
+		return errNoDeleter
 	}
 	_, err := x.deleter.Delete(x.ctx, &selector, fromMs, toMs)
 	return err

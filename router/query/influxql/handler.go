@@ -55,7 +55,7 @@ func newHandler(o Options) *handler {
 	}
 	h.source = o.Source
 	if h.databases == nil {
-		h.databases = knownDatabases{o.Source}
+		h.databases = knownDatabases{o.Source, o.Deleter}
 	}
 	return h
 }
