@@ -16,6 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/parse"
 	"github.com/tickmesh/tickmesh/router/split"
+	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
 // backend is what a front stands before: a node of its own, or a cluster.
@@ -28,6 +29,7 @@ type backend struct {
 	relaxed    func(scan.Relaxation) (scan.Source, func() []uint16) // nil: source answers these reads, too
 	shards     int
 
+	marks  tenant.Marks // what was said of databases by name; nil: nothing can be
 	access *frontAccess // set by serve; nil: nothing is said of callers and databases
 
 	cluster     api.Cluster
@@ -51,6 +53,9 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	}
 	defer who.close()
 	b.access = who
+	if b.marks != nil {
+		who.directory = tenant.NewDirectory(tenant.DirectoryOptions{Source: b.source, Deleter: b.deleter, Marks: b.marks, Rules: who.rules})
+	}
 	queries := s.newQueries(b, logger, registry)
 	answers, err := queries.handler()
 	if err != nil {

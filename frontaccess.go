@@ -22,6 +22,7 @@ type frontAccess struct {
 	authority access.Authority // nil: everybody may do everything
 	meter     *tenant.Meter
 	rules     func() *tenancy.Rules
+	directory *tenant.Directory // nil: databases cannot be made or dropped
 
 	running sync.WaitGroup // what follows the files
 	cancel  context.CancelFunc

@@ -17,6 +17,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/router/fanout"
 	"github.com/tickmesh/tickmesh/router/placement"
+	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
 // routerOptions say how a process stands before a cluster.
@@ -36,6 +37,7 @@ type clusterRouter struct {
 	fanout    *fanout.Cluster
 	placement *placement.Loop
 	limits    shardmap.Limits
+	marks     *tenant.Cluster
 	process   uint64
 	view      atomic.Pointer[shardmap.View] // the last one
 	mapped    chan struct{}                 // closed when there is a map
@@ -45,7 +47,7 @@ type clusterRouter struct {
 
 // startRouter begins to follow the cluster. It does not wait for it.
 func startRouter(ctx context.Context, o routerOptions) (*clusterRouter, error) {
-	r := &clusterRouter{options: o, process: rand.Uint64(), mapped: make(chan struct{})} //nolint:gosec // to differ, not to be secret
+	r := &clusterRouter{options: o, marks: tenant.NewCluster(o.store), process: rand.Uint64(), mapped: make(chan struct{})} //nolint:gosec // to differ, not to be secret
 	r.view.Store(&shardmap.View{})
 	r.fanout = fanout.New(fanout.Options{Self: r.hello, Credentials: o.clientTLS, Logger: o.logger, Registerer: o.registry})
 	r.limits = shardmap.DefaultLimits()
@@ -82,6 +84,7 @@ func (r *clusterRouter) follow(ctx context.Context) {
 	for view := range r.options.store.Watch(ctx) {
 		first := r.view.Load().Map == nil && view.Map != nil
 		r.view.Store(&view)
+		r.marks.See(view)
 		if view.Err != nil {
 			r.options.logger.Warn("the placement store cannot be relied on; the router goes on with its shard map", "error", view.Err)
 		}
@@ -127,6 +130,7 @@ func (r *clusterRouter) backend(shards int) *backend {
 			source := r.fanout.Source(o)
 			return source, source.Missing
 		},
+		marks:   r.marks,
 		cluster: r, clusterName: r.options.cluster, health: r.health, details: r.details,
 		about: fmt.Sprintf("is a router of cluster %q", r.options.cluster),
 	}

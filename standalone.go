@@ -16,6 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
+	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
 func newStandaloneCommand() *cobra.Command {
@@ -96,9 +97,13 @@ func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, logger
 	registry := newRegistry()
 	registry.MustRegister(n)
 	registry.MustRegister(diskGauges(s.dataDir)...)
+	marks, err := tenant.OpenFolder(s.dataDir)
+	if err != nil {
+		return dataDirError(s.dataDir, err)
+	}
 	address := string(s.grpcAddr)
 	return s.serve(ctx, &backend{
-		writer: n, resolver: n, source: n, deleter: n, shards: n.Shards(), settler: n, health: n.Health,
+		writer: n, resolver: n, source: n, deleter: n, shards: n.Shards(), settler: n, health: n.Health, marks: marks,
 		cluster: &lonelyCluster{node: n, dataDir: s.dataDir, address: address}, clusterName: lonelyName, about: "keeps its data in " + s.dataDir,
 	}, registry, logger, stdout)
 }
