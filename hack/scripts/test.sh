@@ -1,6 +1,7 @@
 #!/bin/sh
 # All tests: race detector on, assertions on. Packages that start processes and
-# load the machine run one at a time, after the others.
+# load the machine run one at a time, after the others; the end-to-end tests on
+# Kubernetes are the last.
 set -eu
 cd "$(dirname "$0")/../.."
 go build -trimpath -o bin/tickmesh .
@@ -17,3 +18,4 @@ go test -race -tags invariants -timeout 20m $light
 go -C hack/images test ./...
 hack/scripts/python-test.sh
 hack/scripts/test-arm64.sh
+exec hack/kubernetes/e2e.sh -test.short

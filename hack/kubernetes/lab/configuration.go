@@ -56,7 +56,8 @@ disabled_plugins = [
 }
 
 // kubeletConfiguration keeps images and pods while the disk has some room left: it is
-// shared with everything else of the machine.
+// shared with everything else of the machine. New Secrets are shown to pods after 10 s
+// instead of a minute: the tests would wait for nothing else.
 func (m machine) kubeletConfiguration() []byte {
 	return fmt.Appendf(nil, `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -80,6 +81,7 @@ failSwapOn: false
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: "200Mi", nodefs.available: "1%%", imagefs.available: "1%%"}
 nodeStatusUpdateFrequency: 4s
+syncFrequency: 10s
 maxPods: 110
 `, m.node.address(), m.folders.pki("ca.crt"), m.folders.pki(m.node.name()+".crt"), m.folders.pki(m.node.name()+".key"),
 		runtimeSocket, m.folders.cgroups().name, m.node.name(), dnsService, m.dir("etc", "resolv.conf"))
