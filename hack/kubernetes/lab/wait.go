@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// waitInterval is how often a condition is looked at.
-const waitInterval = 200 * time.Millisecond
+// waitInterval is how often a condition is looked at. Most conditions take a kubectl, which
+// takes a tenth of a second of a processor.
+const waitInterval = 500 * time.Millisecond
 
 // Wait asks until the answer is yes, or ctx ends; then its error holds the last answer's.
 // Errors with a no are asked again.
