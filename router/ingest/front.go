@@ -233,6 +233,7 @@ func (f *front) place(request *fasthttp.RequestCtx, d *dialect, fl *flight, to t
 				return late, err
 			}
 			taken = true
+			f.keepMetadata(to.database, &fl.worker.batch)
 		}
 		r, err := fl.write(to.database, timeout)
 		if errors.Is(err, errParseAgain) {

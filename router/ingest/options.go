@@ -25,6 +25,12 @@ type Writer interface {
 	Write(ctx context.Context, frame *series.Frame) (series.Outcome, error)
 }
 
+// MetadataKeeper remembers what metrics mean. It does not keep the slices. Safe for
+// concurrent use.
+type MetadataKeeper interface {
+	KeepMetadata(database, metric []byte, kind string, help, unit []byte)
+}
+
 // Options configure a Server. Writer, Resolver and Shards are required; an empty
 // address means no such listener.
 type Options struct {
@@ -52,6 +58,9 @@ type Options struct {
 	// PutDatabase and LineDatabase are the databases of the TCP ports; "default", or
 	// empty: the default one.
 	PutDatabase, LineDatabase string
+
+	// Metadata is told what remote writes say of metrics. Nil: nobody is.
+	Metadata MetadataKeeper
 
 	// Other serves every HTTP path that is not a write. Nil: they are not found.
 	Other http.Handler

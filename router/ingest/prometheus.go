@@ -76,3 +76,16 @@ func (f *front) answerRemoteWrite(request *fasthttp.RequestCtx, fl *flight, r re
 	fl.text = text
 	respond(request, fasthttp.StatusBadRequest, contentText, text)
 }
+
+// keepMetadata hands on what a body says of metrics. The writer of a database may say
+// what its metrics mean.
+func (f *front) keepMetadata(database []byte, b *parse.Batch) {
+	if f.options.Metadata == nil {
+		return
+	}
+	text := func(s parse.Span) []byte { return b.Body[s.Start:s.End] }
+	for i := range b.Metadata {
+		m := &b.Metadata[i]
+		f.options.Metadata.KeepMetadata(database, text(m.Metric), m.Type.String(), text(m.Help), text(m.Unit))
+	}
+}

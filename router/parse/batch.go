@@ -111,6 +111,7 @@ type Batch struct {
 	Points  []Point
 
 	Commands []Command
+	Metadata []Metadata // remote write: what is said of metrics, at most metadataMax
 
 	Errors      []LineError
 	ErrorsTotal int // with those that were only counted
@@ -118,7 +119,6 @@ type Batch struct {
 
 	SkippedStrings    int // line protocol fields that hold a string
 	SkippedExemplars  int // remote write
-	SkippedMetadata   int // remote write
 	SkippedHistograms int // remote write; each series that has some is also an error
 	Samples           int // remote write: samples in the body, refused ones too
 
@@ -135,6 +135,7 @@ func (b *Batch) Reset() {
 		Lines:    b.Lines[:0],
 		Points:   b.Points[:0],
 		Commands: b.Commands[:0],
+		Metadata: b.Metadata[:0],
 		Errors:   b.Errors[:0],
 		symbols:  b.symbols[:0],
 		refs:     b.refs[:0],

@@ -24,8 +24,8 @@ const scratchBytesMax = 256 << 20
 
 // RemoteWrite parses a decompressed remote write body. Each series is a Line of
 // FormLabels; labels need not be in order. The bits of every value are kept,
-// stale markers included. Exemplars and metadata are counted and left out. Native
-// histograms are counted and refused: each series that has some gets an error of
+// stale markers included. Metadata is in Batch.Metadata. Exemplars are counted and left
+// out. Native histograms are counted and refused: each series that has some gets an error of
 // KindUnsupported, and what else the body holds stays.
 //
 // Errors: ErrMalformed when the body is not the message (nothing of it is in the
@@ -81,7 +81,9 @@ func (p *remoteParser) request1(body []byte) error {
 			if !w.is(wireBytes) {
 				return w.fault()
 			}
-			p.b.SkippedMetadata++
+			if err := p.metadata1(w.span()); err != nil {
+				return err
+			}
 		}
 	}
 	return w.err
@@ -150,12 +152,15 @@ func (p *remoteParser) line(message Span) Line {
 	}
 }
 
+// histogramRemedy says what the sender, usually Prometheus, can do.
+const histogramRemedy = "set send_native_histograms: false for this remote_write, and always_scrape_classic_histograms: true where they are scraped"
+
 func (p *remoteParser) addLine(l *Line, histograms int) {
 	b := p.b
 	l.Count = uint32(len(b.Points)) - l.First
 	if histograms > 0 {
 		b.SkippedHistograms += histograms
-		b.AddError(l, histograms, KindUnsupported, "native histograms are not supported: "+strconv.Itoa(histograms)+" refused", p.errorsMax)
+		b.AddError(l, histograms, KindUnsupported, "native histograms are not stored: "+strconv.Itoa(histograms)+" refused; "+histogramRemedy, p.errorsMax)
 	}
 	if l.Count > 0 {
 		l.Tags = Span{l.Head.End, l.Head.End}
@@ -232,6 +237,7 @@ func (p *remoteParser) series2(message Span) error {
 	l := p.line(message)
 	p.refs = p.refs[:0]
 	histograms := 0
+	var metadata Span
 	w := wire{b: b.Body[:message.End], at: int(message.Start)}
 	for w.next() {
 		if w.field >= 2 && w.field <= 5 && !w.is(wireBytes) {
@@ -251,13 +257,16 @@ func (p *remoteParser) series2(message Span) error {
 		case 4:
 			b.SkippedExemplars++
 		case 5:
-			b.SkippedMetadata++
+			metadata = w.span()
 		}
 	}
 	if w.err != nil {
 		return w.err
 	}
 	b.refs = p.refs
+	if err := p.metadata2(metadata); err != nil {
+		return err
+	}
 	samples := len(b.Points) - int(l.First)
 	wrong := p.writeLabels(&l)
 	if wrong.detail == "" && samples == 0 && histograms == 0 {

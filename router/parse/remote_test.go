@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -221,10 +222,10 @@ func TestRemoteWriteCounts(t *testing.T) {
 	if err := RemoteWrite(&b, all[0], RemoteWrite1, Limits{}); err != nil {
 		t.Fatal(err)
 	}
-	if b.Samples != 7 || b.SkippedMetadata != 1 || b.SkippedExemplars != 1 || b.SkippedHistograms != 1 {
-		t.Errorf("1.0: %d samples, %d metadata, %d exemplars, %d histograms", b.Samples, b.SkippedMetadata, b.SkippedExemplars, b.SkippedHistograms)
+	if b.Samples != 7 || len(b.Metadata) != 1 || b.SkippedExemplars != 1 || b.SkippedHistograms != 1 {
+		t.Errorf("1.0: %d samples, %d metadata, %d exemplars, %d histograms", b.Samples, len(b.Metadata), b.SkippedExemplars, b.SkippedHistograms)
 	}
-	if len(b.Errors) != 1 || b.Errors[0].Error() != "series 2: native histograms are not supported: 1 refused" || b.Errors[0].Kind != KindUnsupported {
+	if len(b.Errors) != 1 || b.Errors[0].Error() != "series 2: native histograms are not stored: 1 refused; "+histogramRemedy || b.Errors[0].Kind != KindUnsupported {
 		t.Errorf("%q", messages(&b))
 	}
 	if got := uint64(b.Points[1].Mantissa); got != staleBits {
@@ -235,6 +236,45 @@ func TestRemoteWriteCounts(t *testing.T) {
 	}
 	if b.Samples != 6 || b.SkippedHistograms != 1 || b.ErrorsTotal != 4 {
 		t.Errorf("2.0: %d samples, %d histograms, errors %q", b.Samples, b.SkippedHistograms, messages(&b))
+	}
+}
+
+// TestRemoteWriteMetadata reads what is said of metrics, in both versions.
+func TestRemoteWriteMetadata(t *testing.T) {
+	one := &prompb.WriteRequest{Metadata: []prompb.MetricMetadata{
+		{MetricFamilyName: "up", Type: prompb.MetricMetadata_GAUGE, Help: "Is it?", Unit: "bool"}, {MetricFamilyName: "x_total", Type: 99}, {Help: "of nothing"},
+	}}
+	two := &writev2.Request{
+		Symbols: []string{"", "job", "node", "__name__", "up", "Is it?", "bool"},
+		Timeseries: []writev2.TimeSeries{
+			{LabelsRefs: []uint32{3, 4, 1, 2}, Samples: []writev2.Sample{{Value: 1}}, Metadata: writev2.Metadata{Type: writev2.Metadata_METRIC_TYPE_GAUGE, HelpRef: 5, UnitRef: 6}},
+			{LabelsRefs: []uint32{1, 2, 3, 4}, Samples: []writev2.Sample{{Value: 1}}, Metadata: writev2.Metadata{Type: writev2.Metadata_METRIC_TYPE_COUNTER, HelpRef: 99}},
+			{LabelsRefs: []uint32{3, 4}, Samples: []writev2.Sample{{Value: 1}}},
+		},
+	}
+	for version, c := range map[RemoteWriteVersion]struct {
+		message interface{ Marshal() ([]byte, error) }
+		want    []string
+	}{
+		RemoteWrite1: {one, []string{"up gauge Is it? bool", "x_total unknown  "}},
+		RemoteWrite2: {two, []string{"up gauge Is it? bool", "up counter  "}},
+	} {
+		body, err := c.message.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b Batch
+		if err := RemoteWrite(&b, body, version, Limits{}); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range b.Metadata {
+			text := func(s Span) string { return string(b.Body[s.Start:s.End]) }
+			got = append(got, text(m.Metric)+" "+m.Type.String()+" "+text(m.Help)+" "+text(m.Unit))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("version %d: %q, want %q", version, got, c.want)
+		}
 	}
 }
 
