@@ -21,6 +21,7 @@ type queries struct {
 	registry *registry
 	ledger   *ledger.Ledger
 	source   scan.Source
+	catalog  promql.Catalog // what writers say of metrics
 }
 
 func (s *frontSettings) newQueries(b *backend, logger *slog.Logger, registry *registry) *queries {
@@ -77,6 +78,7 @@ func (q *queries) promqlOptions() promql.Options {
 	b := build()
 	return promql.Options{
 		Source: q.source, Ledger: q.ledger, Deleter: q.backend.deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
+		Metadata:    &q.catalog,
 		Build:       promql.Build{Revision: b.Revision, BuildDate: b.Date},
 		CORSOrigins: q.settings.corsOrigins,
 	}
