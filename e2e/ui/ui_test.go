@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/bcrypt"
 
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
@@ -196,4 +199,46 @@ func TestNodeKilled(t *testing.T) {
 	}))
 	defer control.Close()
 	p.run(ctx, t, "killed.test.mjs", "PAGE="+address+"/", "CONTROL="+control.URL)
+}
+
+// users are those of TestSignIn: ann reads one database, with the password "secret".
+const users = `users:
+  - name: ann
+    password-hash: "%s"
+    tokens: [%x]
+    rights: {other: read}
+`
+
+// With authentication on, the browser's own question lets in, and the page's form when that
+// is not asked; a database that may not be read is not shown.
+func TestSignIn(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p := prepare(ctx, t)
+	dir := t.TempDir()
+	binary, err := harness.Build(ctx, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const token = "a-token-of-ann"
+	file := filepath.Join(dir, "auth.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, users, hash, sha256.Sum256([]byte(token))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addresses, err := harness.NewStandaloneAddresses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := harness.StartStandalone(ctx, harness.StandaloneOptions{
+		Binary: binary, DataDir: filepath.Join(dir, "data"), WALSync: "interval", Extra: []string{"--udp-addr", "", "--auth-file", file},
+	}, addresses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Kill()
+	p.run(ctx, t, "signin.test.mjs", "PAGE=http://"+server.HTTPAddr+"/", "PAGE_TOKEN="+token)
 }

@@ -9,7 +9,7 @@
 // below any prefix of a path, also below /db/NAME/, where it shows that database.
 //
 // It loads nothing from elsewhere: its Content-Security-Policy says so to the browser. Who
-// may see what is as everywhere: names and counts of a database need its read right, the
-// state of the cluster the read right of any one of the databases that the caller names,
-// texts of queries the read right of their database, and to cancel a query its admin right.
+// may see what is as everywhere: names and counts of a database, and texts of its queries, need
+// its read right, to cancel a query needs the admin right on its database, and the page and the
+// state of the cluster are for every user.
 package ui

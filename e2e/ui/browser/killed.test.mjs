@@ -28,6 +28,7 @@ test("a killed node is told of, in words and colours", async () => {
         return count("n2", "silent") === 128 && count("n1", "lead") + count("n3", "lead") === 128;
       });
       const problems = await page.locator(".notice.error .problems").textContent();
+      assert.match(problems, /node n2 is dead/);
       assert.match(problems, /fewer than 2 live copies/);
       await shoot(page, "cluster-node-killed");
     });

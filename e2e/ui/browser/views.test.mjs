@@ -295,3 +295,66 @@ test("shows another database", () =>
     await plotted(page).catch(() => {}); // one point makes no line; the legend has it
     assert.deepEqual(await names(page), ['elsewhere{host="a"}']);
   }));
+
+/** A state of a cluster in trouble, with everything that the picture can show. */
+function troubled() {
+  const roles = ["full", "full", "witness"];
+  const names = ["a1", "a2", "b1", "b2", "c1"];
+  const nodes = names.map((node, i) => ({
+    node,
+    zone: `zone-${node[0]}`,
+    address: `10.0.0.${i + 1}:6190`,
+    version: "0.1.0",
+    desired: node === "b2" ? "draining" : "active",
+    alive: node !== "c1",
+    deadMs: node === "c1" ? 95_000 : 0,
+    refusal: node === "a2" ? "the disk is full" : "",
+    capacityBytes: node === "c1" ? 0 : 500e9,
+    usedBytes: [120e9, 497e9, 300e9, 420e9, 0][i],
+    leads: 30,
+    fullReplicas: 50,
+    witnesses: 25,
+    learners: 0,
+    samplesApplied: 1000,
+  }));
+  const groups = Array.from({ length: 128 }, (_, shard) => {
+    const members = roles.map((role, k) => {
+      const node = names[(shard + k) % names.length];
+      return { node, role, active: node !== "c1", lag: node === "b1" ? 1234 : 0 };
+    });
+    const headless = shard % 40 === 7;
+    const leader = headless ? "" : (members.find((m) => m.active && m.role === "full")?.node ?? "");
+    const intended = shard % 9 === 0 ? [{ node: "a1", role: "full", active: true, lag: 0 }] : [];
+    return { shard, era: 1, term: 3, leader, commitIndex: 9, bytes: 3e9, lossesSurvived: headless ? 0 : 1, members, intended };
+  });
+  const move = (shard, done, remainingMs) => ({
+    shard, from: shard % 2 ? "b2" : "", to: "a1", phase: done ? "files" : "waiting", doneBytes: done, totalBytes: 3e9, remainingMs, bytesPerSecond: done ? 24e6 : 0,
+  });
+  return {
+    timeMs: Date.now(), cluster: "troubled", mapEpoch: 512, shards: 128, replication: 2, storeReachable: true,
+    problems: ["node a2 takes no writes: the disk is full", "3 shards have no leader that answers", "51 shards have fewer than 2 live copies"],
+    nodes, groups, moves: [move(9, 2.1e9, 38_000), move(18, 0.4e9, 108_000), move(27, 0, 0)],
+    movesAhead: { moves: 15, totalBytes: 45e9, doneBytes: 2.5e9, remainingMs: 1_900_000 },
+  };
+}
+
+test("shows trouble for what it is: zones, moves, a full disk, shards without leaders", async () => {
+  for (const [name, options] of [["cluster-troubled", { height: 1500 }], ["cluster-troubled-dark", { height: 1500, dark: true }], ["phone-cluster-troubled", { width: 360, height: 740 }]]) {
+    const context = { ...options };
+    await open(browser, PAGE, context, async (page) => {
+      await page.route("**/ui/api/status", (route) => route.fulfill({ json: troubled() }));
+      await page.goto(`${PAGE}#/cluster`);
+      await until(page, "five nodes are drawn", () => document.querySelectorAll(".node").length === 5);
+      assert.deepEqual(await page.locator(".zone > h3").allTextContents(), ["zone-a", "zone-b", "zone-c"]);
+      assert.deepEqual(
+        await page.locator(".node").evaluateAll((all) => all.map((node) => node.dataset.health)),
+        ["well", "refusing", "well", "leaving", "dead"],
+      );
+      assert.equal(await page.locator(".problems li").count(), 4);
+      assert.match(await page.locator(".moves li").first().textContent(), /shard 9.*b2 → a1.*files · 1\.96 GiB of 2\.79 GiB · 22\.9 MiB\/s · 38 s left/);
+      assert.ok((await page.locator('.node[data-node="a1"] .cell.joining').getAttribute("data-count")) > 0);
+      assert.equal(await sideways(page), 0);
+      await shoot(page, name, true);
+    });
+  }
+});

@@ -48,6 +48,14 @@ export function App() {
     askJSON<About>("about", database === "" ? {} : { db: database }, { signal }),
   );
   const databases = useLoaded(String(turn), (signal) => askJSON<{ names: string[] }>("databases", {}, { signal }));
+  // Who may not read the default database begins with the first one that may be read.
+  const readable = databases.value?.names ?? [];
+  useEffect(() => {
+    const [first] = readable;
+    if (database === "" && about.value !== null && first !== undefined && !readable.includes(about.value.database)) {
+      go({ view: route.view, params: { ...route.params, db: first } }, { replace: true });
+    }
+  }, [databases.value, about.value]);
   const open = (view: ViewName) => go({ view, params: { db: database } });
   useKeys({ open, help: () => setHelp(true), toggle });
   useEffect(() => {

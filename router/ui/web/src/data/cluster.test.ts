@@ -14,6 +14,7 @@ import {
   lagOf,
   type Member,
   type Node,
+  problemsOf,
   type Status,
   zonesOf,
 } from "./cluster";
@@ -111,6 +112,13 @@ describe("nodes", () => {
     expect(healthOf(node("a", { desired: "draining" }))).toBe("leaving");
     expect(healthOf(node("a", { desired: "draining", refusal: "disk full" }))).toBe("refusing");
     expect(healthOf(node("a", { alive: false, refusal: "x" }))).toBe("dead");
+  });
+});
+
+describe("problems", () => {
+  it("names dead nodes first, but not those that are to be gone", () => {
+    const nodes = [node("a"), node("b", { alive: false }), node("c", { alive: false, desired: "gone" })];
+    expect(problemsOf({ nodes, problems: ["x"] } as unknown as Status)).toEqual(["node b is dead", "x"]);
   });
 });
 

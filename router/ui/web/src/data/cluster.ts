@@ -187,3 +187,14 @@ export function crossPath(cells: CellState[], states: CellState[], columns: numb
   });
   return path;
 }
+
+/** isLost says whether a node is dead that should be there. */
+export function isLost(node: Node): boolean {
+  return !node.alive && node.desired !== "gone";
+}
+
+/** problemsOf says what is wrong: nodes that are dead first, then what the cluster tells of itself. */
+export function problemsOf(status: Status): string[] {
+  const dead = status.nodes.filter(isLost).map((node) => `node ${node.node} is dead`);
+  return [...dead, ...status.problems];
+}

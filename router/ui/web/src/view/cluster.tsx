@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { cellStates, cellTexts, lagOf, type Move, type Status, zonesOf } from "../data/cluster";
+import { cellStates, cellTexts, isLost, lagOf, type Move, problemsOf, type Status, zonesOf } from "../data/cluster";
 import { formatBytes, formatCount, formatDuration, formatNumber } from "../data/format";
 import { usePolled } from "../data/hooks";
 import { askJSON } from "../data/http";
@@ -119,20 +119,16 @@ export function ClusterView(_: ViewProps) {
 
 /** Problems says what is wrong, or that nothing is. */
 function Problems({ status }: { status: Status }) {
-  if (status.problems.length === 0) {
-    return (
-      <Notice kind="good">
-        All is well: every shard has a leader and{" "}
-        {status.replication === 1 ? "its copy" : `${status.replication} copies`}.
-      </Notice>
-    );
+  const problems = problemsOf(status);
+  if (problems.length === 0) {
+    const copies = status.replication === 1 ? "its copy" : `${status.replication} copies`;
+    return <Notice kind="good">All is well: every shard has a leader and {copies}.</Notice>;
   }
+  const severe = status.nodes.some(isLost) || status.groups.some((g) => g.leader === "");
   return (
-    <Notice
-      kind={status.nodes.every((n) => n.alive) && status.groups.every((g) => g.leader !== "") ? "warning" : "error"}
-    >
+    <Notice kind={severe ? "error" : "warning"}>
       <ul class="problems">
-        {status.problems.map((problem) => (
+        {problems.map((problem) => (
           <li key={problem}>{problem}</li>
         ))}
       </ul>
@@ -152,16 +148,16 @@ function Figures({ now }: { now: Seen }) {
   return (
     <section class="figures" aria-label="Figures">
       <Figure
-        title="Points in, this router"
+        title="Points in"
         value={`${formatNumber(newest(router.points))}/s`}
-        detail={`${formatNumber(newest(router.refused))}/s refused`}
+        detail={`this router, ${formatNumber(newest(router.refused))}/s refused`}
       >
         <Spark rates={router.points?.rates ?? []} label="Points a second that this router took, in the last minutes" />
       </Figure>
       <Figure
-        title="Queries, this router"
+        title="Queries"
         value={`${formatNumber(newest(router.queries))}/s`}
-        detail={`${live.queriesRunning} running`}
+        detail={`this router, ${live.queriesRunning} running`}
       >
         <Spark
           rates={router.queries?.rates ?? []}
