@@ -31,6 +31,8 @@ type pod struct {
 	annotations map[string]string
 	graceSecs   int64
 	spread      spread
+	// ender runs beside the container, which goes on until it has ended; nil: there is none.
+	ender *corev1.Container
 	// stays says that the pod is not deleted when its machine is lost, but by the operator.
 	stays bool
 }
@@ -47,18 +49,18 @@ func hostPort(host string, port int) string { return host + ":" + strconv.Itoa(p
 
 // template gives the pod template of a component.
 func (p pod) template(c *v1alpha1.TickMeshCluster, f Facts) corev1.PodTemplateSpec {
-	container := p.container
+	container := p.complete(c, f, p.container)
 	container.Name = p.component
-	if container.Image == "" {
-		container.Image = Image(c, f)
+	containers, sidecars := []corev1.Container{container}, []corev1.Container(nil)
+	if p.ender != nil {
+		container.RestartPolicy = ptr(corev1.ContainerRestartPolicyAlways)
+		containers, sidecars = []corev1.Container{p.complete(c, f, *p.ender)}, []corev1.Container{container}
 	}
-	container.ImagePullPolicy = c.Spec.ImagePullPolicy
-	container.SecurityContext = containerSecurity()
-	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: Labels(c, p.component), Annotations: p.annotations},
 		Spec: corev1.PodSpec{
-			Containers:                    []corev1.Container{container},
+			InitContainers:                sidecars,
+			Containers:                    containers,
 			Volumes:                       p.volumes,
 			ImagePullSecrets:              c.Spec.ImagePullSecrets,
 			SecurityContext:               podSecurity(c),
@@ -72,6 +74,17 @@ func (p pod) template(c *v1alpha1.TickMeshCluster, f Facts) corev1.PodTemplateSp
 			TopologySpreadConstraints:     p.zones(c),
 		},
 	}
+}
+
+// complete gives a container what all have.
+func (p pod) complete(c *v1alpha1.TickMeshCluster, f Facts, container corev1.Container) corev1.Container {
+	if container.Image == "" {
+		container.Image = Image(c, f)
+	}
+	container.ImagePullPolicy = c.Spec.ImagePullPolicy
+	container.SecurityContext = containerSecurity()
+	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	return container
 }
 
 func containerSecurity() *corev1.SecurityContext {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
@@ -16,10 +18,13 @@ import (
 )
 
 const (
-	// Envoy goes on for envoyDrainSeconds after it is told to stop, while Kubernetes sends
-	// new connections elsewhere.
-	envoyDrainSeconds = 15
-	envoyGraceSeconds = envoyDrainSeconds + 15
+	// An Envoy that is to end takes new connections for envoyAcceptSeconds more, while
+	// Kubernetes learns to send them elsewhere; those that there are have envoyDrainSeconds
+	// in all.
+	envoyAcceptSeconds = 5
+	envoyDrainSeconds  = 30
+	envoyGraceSeconds  = envoyDrainSeconds + 15
+	containerDrain     = "drain"
 
 	volumeEdge        = "edge-tls"
 	volumeAuthority   = "router-ca"
@@ -89,12 +94,12 @@ func EnvoyDeployment(c *v1alpha1.TickMeshCluster, f Facts, config *corev1.Config
 	p := pod{
 		component: ComponentEnvoy, placement: spec.Placement, graceSecs: envoyGraceSeconds,
 		spread:      spread{topologyKey: c.Spec.Nodes.Zones.TopologyKey},
-		annotations: map[string]string{AnnotationConfigHash: ConfigHash(config)},
+		annotations: map[string]string{AnnotationConfigHash: ConfigHash(config), annotationDefaultContainer: ComponentEnvoy},
+		ender:       envoyDrain(),
 		container: corev1.Container{
 			Image: image, Command: []string{"envoy"}, Args: []string{"--config-path", dirEnvoyConfig + "/" + bootstrapFile, "--disable-hot-restart"},
 			Resources: spec.Resources, Ports: append(frontPorts(), containerPort("http-metrics", envoy.StatusPortDefault)),
 			VolumeMounts: []corev1.VolumeMount{mount(volumeConfig, dirEnvoyConfig)},
-			Lifecycle:    &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: envoyDrainSeconds}}},
 		},
 		volumes: []corev1.Volume{configVolume(Name(c, ComponentEnvoy))},
 	}
@@ -103,6 +108,26 @@ func EnvoyDeployment(c *v1alpha1.TickMeshCluster, f Facts, config *corev1.Config
 	d := deployment(c, f, p)
 	d.Spec.Replicas = ptr(spec.Replicas)
 	return d
+}
+
+// annotationDefaultContainer names the container that kubectl means.
+const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
+
+// envoyDrain makes the container that drains Envoy when the pod is to end: Kubernetes ends
+// it first, and Envoy, which is a sidecar for that reason, when it has ended. It reaches
+// Envoy's admin interface on the loopback, where no other pod does.
+func envoyDrain() *corev1.Container {
+	return &corev1.Container{
+		Name: containerDrain,
+		Args: []string{
+			"drain-envoy", "--admin-addr=" + hostPort("127.0.0.1", envoy.AdminPortDefault),
+			"--accept=" + strconv.Itoa(envoyAcceptSeconds) + "s", "--timeout=" + strconv.Itoa(envoyDrainSeconds) + "s", "--log-format=json",
+		},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("24Mi")},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
+		},
+	}
 }
 
 // addEnvoyTLS mounts the certificate that clients see, the authority of theirs, and that

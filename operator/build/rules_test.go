@@ -224,11 +224,19 @@ func selected(t *rapid.T, name string, selector map[string]string, templates map
 	return found[0]
 }
 
+// served gives the ports of all containers of a pod.
+func served(template corev1.PodTemplateSpec) (ports []corev1.ContainerPort) {
+	for _, c := range slices.Concat(template.Spec.InitContainers, template.Spec.Containers) {
+		ports = append(ports, c.Ports...)
+	}
+	return ports
+}
+
 func checkService(t *rapid.T, name string, s *corev1.Service, templates map[string]corev1.PodTemplateSpec) {
 	template := selected(t, name, s.Spec.Selector, templates)
 	for _, port := range s.Spec.Ports {
-		has := slices.ContainsFunc(template.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool {
-			return p.Name == port.TargetPort.StrVal && p.ContainerPort == port.Port
+		has := slices.ContainsFunc(served(template), func(p corev1.ContainerPort) bool {
+			return p.Name == port.Name && p.ContainerPort == port.TargetPort.IntVal && p.ContainerPort == port.Port
 		})
 		if !has {
 			t.Fatalf("%s: no container has port %s %d", name, port.Name, port.Port)
@@ -244,7 +252,7 @@ func checkPolicy(t *rapid.T, name string, p *networkingv1.NetworkPolicy, templat
 			open[port.Port.IntVal] = true
 		}
 	}
-	for _, port := range template.Spec.Containers[0].Ports {
+	for _, port := range served(template) {
 		if !open[port.ContainerPort] {
 			t.Fatalf("%s: nobody may connect to port %d", name, port.ContainerPort)
 		}
@@ -271,21 +279,35 @@ func checkPod(t *rapid.T, name string, template corev1.PodTemplateSpec) {
 			t.Fatalf("%s: volume %+v", name, v)
 		}
 	}
-	used, paths := map[string]bool{}, map[string]bool{}
-	c := s.Containers[0]
-	for _, m := range c.VolumeMounts {
-		if !volumes[m.Name] && m.Name != "data" || paths[m.MountPath] {
-			t.Fatalf("%s: mount %+v", name, m)
+	used := map[string]bool{}
+	for _, c := range s.InitContainers {
+		if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+			t.Fatalf("%s: %s is no sidecar", name, c.Name)
 		}
-		used[m.Name], paths[m.MountPath] = true, true
+	}
+	if len(s.Containers) != 1 {
+		t.Fatalf("%s: %d containers", name, len(s.Containers))
+	}
+	for _, c := range slices.Concat(s.InitContainers, s.Containers) {
+		checkContainer(t, name, c, volumes, used)
 	}
 	for v := range volumes {
 		if !used[v] {
 			t.Fatalf("%s: volume %s is not mounted", name, v)
 		}
 	}
+}
+
+func checkContainer(t *rapid.T, name string, c corev1.Container, volumes, used map[string]bool) {
+	paths := map[string]bool{}
+	for _, m := range c.VolumeMounts {
+		if !volumes[m.Name] && m.Name != "data" || paths[m.MountPath] {
+			t.Fatalf("%s: mount %+v", name, m)
+		}
+		used[m.Name], paths[m.MountPath] = true, true
+	}
 	sc := c.SecurityContext
-	if len(s.Containers) != 1 || c.Image == "" || *sc.AllowPrivilegeEscalation || !*sc.ReadOnlyRootFilesystem || sc.Privileged != nil ||
+	if c.Image == "" || *sc.AllowPrivilegeEscalation || !*sc.ReadOnlyRootFilesystem || sc.Privileged != nil ||
 		!slices.Equal(sc.Capabilities.Drop, []corev1.Capability{"ALL"}) || sc.Capabilities.Add != nil {
 		t.Fatalf("%s: the container may do too much: %+v", name, sc)
 	}

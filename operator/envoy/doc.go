@@ -11,6 +11,8 @@
 //     that is how the cluster says that it is full, and the client has to wait.
 //   - A request is repeated only where it cannot have been read: a write that is sent
 //     twice may hide what another has written in between.
+//   - It is ended by operator/drain, which lets answers ask clients to connect anew, then
+//     closes the listeners, and waits for the connections that are left.
 //   - What one connection may have buffered is small, so that a router that stops
 //     reading slows its clients and not Envoy's memory.
 //

@@ -191,6 +191,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 type router struct {
 	ready    atomic.Bool
 	requests atomic.Int32
+	slow     chan struct{} // a slow request tells that it has come, and waits for leave to end
 }
 
 func (r *router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
@@ -203,6 +204,14 @@ func (r *router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		r.requests.Add(1)
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "full", http.StatusServiceUnavailable)
+	case "/slow":
+		_, _ = io.Copy(io.Discard, request.Body) // only then it is noticed that the client goes
+		r.slow <- struct{}{}
+		select {
+		case <-r.slow:
+			fmt.Fprintln(w, "slow")
+		case <-request.Context().Done():
+		}
 	default:
 		r.requests.Add(1)
 		_, _ = io.Copy(w, request.Body)

@@ -57,6 +57,10 @@ const (
 	ConnectionsMaxDefault = 10_000
 )
 
+// ClientListeners gives the names of the listeners for clients, which their statistics
+// have, too.
+func ClientListeners() []string { return []string{"http", "grpc", "put", "line"} }
+
 var hostname = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
 // Validate checks what goes into the text of the configuration. Errors: ErrOptions.
