@@ -51,7 +51,7 @@ func TestMetrics(t *testing.T) {
 	got := gather(t, n)
 	for name, want := range map[string]float64{
 		"series": 5, "samples_applied_total": 5, "samples_skipped_total": 1, "flushed_samples_total": 5, "segment_samples": 5,
-		"scans_total": 1, "scanned_samples_total": 5, "read_only": 0, "disk_full": 0, "entries_stalled": 0, "page_log_generations_max": 15,
+		"scans_total": 1, "scanned_samples_total": 5, "scanned_rollups_total": 0, "read_only": 0, "disk_full": 0, "entries_stalled": 0, "page_log_generations_max": 15,
 		"shards_relic": 0, "apply_lag_entries_max": 0, "inbox_dropped_total": 0,
 	} {
 		if v, ok := got["tickmesh_"+name]; !ok || v != want {

@@ -101,9 +101,10 @@ func (r *nameRun) askNode(ctx context.Context, o *group) error {
 func (r *nameRun) merge(names []string) error {
 	r.merging.Lock()
 	defer r.merging.Unlock()
-	all := append(r.names, names...)
-	slices.Sort(all)
-	all = slices.Compact(all)
+	if !slices.IsSorted(names) { // of several messages
+		slices.Sort(names)
+	}
+	all := mergeNames(r.names, names)
 	if r.limit > 0 && len(all) > r.limit {
 		all = all[:r.limit:r.limit]
 	}
@@ -115,4 +116,21 @@ func (r *nameRun) merge(names []string) error {
 		return &scan.LimitError{What: "bytes", Limit: most}
 	}
 	return nil
+}
+
+// mergeNames gives the names of two sorted lists, each once.
+func mergeNames(a, b []string) []string {
+	all := make([]string, 0, len(a)+len(b))
+	for len(a) > 0 || len(b) > 0 {
+		from := &a
+		if len(a) == 0 || len(b) > 0 && b[0] < a[0] {
+			from = &b
+		}
+		name := (*from)[0]
+		*from = (*from)[1:]
+		if n := len(all); n == 0 || all[n-1] != name {
+			all = append(all, name)
+		}
+	}
+	return all
 }
