@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,8 @@ type clientSettings struct {
 	tls       bool
 	files     tlsFiles
 	timeout   span
+
+	token, tokenFile, user string
 }
 
 func (s *clientSettings) define(f *pflag.FlagSet) {
@@ -27,12 +30,23 @@ func (s *clientSettings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.files.ca, "tls-ca", "", "`file` with the authorities of the servers' certificates")
 	f.StringVar(&s.files.cert, "tls-cert", "", "`file` with the certificate that servers are shown")
 	f.StringVar(&s.files.key, "tls-key", "", "`file` with its key")
+	f.StringVar(&s.token, "token", "", "`token` that says who calls; better in the environment, TICKMESH_TOKEN, or in a file, as others see a command's flags")
+	f.StringVar(&s.tokenFile, "token-file", "", "`file` with the token")
+	f.StringVar(&s.user, "user", "", "`name:password` that says who calls, instead of a token")
 	s.timeout = span(30 * time.Second)
 	f.Var(&s.timeout, "timeout", "how long to try what answers at once")
 }
 
 func (s *clientSettings) validate(v *validation) {
 	s.files.validate(v, "tls")
+	switch {
+	case s.token != "" && s.tokenFile != "":
+		v.refuse("token-file", s.tokenFile, "--token is set too")
+	case s.user != "" && (s.token != "" || s.tokenFile != ""):
+		v.refuse("user", "…", "a token is given too")
+	case s.user != "" && !strings.Contains(s.user, ":"):
+		v.refuse("user", "…", "expected name:password")
+	}
 	v.notZero("timeout", s.timeout)
 	for _, text := range s.addresses {
 		var a address
@@ -48,6 +62,15 @@ func (s *clientSettings) validate(v *validation) {
 // connect makes a client. Nothing is asked yet.
 func (s *clientSettings) connect() (*client.Client, error) {
 	o := client.Options{Endpoints: s.addresses, Name: "tickmesh " + programVersion, CallTimeout: time.Duration(s.timeout)}
+	o.Token = s.token
+	o.User, o.Password, _ = strings.Cut(s.user, ":")
+	if s.tokenFile != "" {
+		text, err := os.ReadFile(s.tokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-file: %w", err)
+		}
+		o.Token = strings.TrimSpace(string(text))
+	}
 	if s.tls || s.files.set() {
 		t, err := transport.NewTLS(transport.Files{Cert: s.files.cert, Key: s.files.key, CA: s.files.ca}, slog.New(slog.DiscardHandler), time.Now)
 		if err != nil {

@@ -49,6 +49,10 @@ var (
 	ErrRefused = wire.ErrRefused
 	// ErrVersion: client and server do not go together.
 	ErrVersion = wire.ErrVersion
+	// ErrUnauthenticated: the server does not know who calls.
+	ErrUnauthenticated = wire.ErrUnauthenticated
+	// ErrDenied: the caller is known and has not the right.
+	ErrDenied = wire.ErrDenied
 	// ErrInternal: a fault of the server.
 	ErrInternal = wire.ErrInternal
 )

@@ -19,6 +19,14 @@ type Options struct {
 	// Credentials are for TLS, as transport.NewTLS(…).Credentials() gives them from
 	// files that may be rotated. Nil: no TLS.
 	Credentials credentials.TransportCredentials
+	// Token, or User and Password, say who calls, where the server wants to know; a
+	// certificate of Credentials may say it, too. They cross the network as they are
+	// unless there is TLS.
+	Token          string
+	User, Password string
+	// TokenSource gives the token for each call, instead of Token: one that is rotated. It
+	// must not wait. Its error is that of the call.
+	TokenSource func() (string, error)
 	// Name says who asks, for the server's logs; default "tickmesh-go".
 	Name string
 	// AttemptTimeout bounds one attempt of a write, or of a call that answers at once;
@@ -72,6 +80,9 @@ func (o *Options) check() error {
 		if d < 0 {
 			return fmt.Errorf("%w: a time of %v", ErrOptions, d)
 		}
+	}
+	if err := o.checkCaller(); err != nil {
+		return err
 	}
 	if o.WriteLevel > series.LevelAll {
 		return fmt.Errorf("%w: WriteLevel is %d", ErrOptions, o.WriteLevel)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import random
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 import grpc
 
@@ -39,10 +40,63 @@ class TLS:
         return grpc.ssl_channel_credentials(read(self.ca), read(self.key), read(self.cert))
 
 
+class _CallDetails(NamedTuple):
+    """What gRPC calls ClientCallDetails, which is an interface only."""
+
+    method: str
+    timeout: Optional[float]
+    metadata: Any
+    credentials: Any
+    wait_for_ready: Any
+    compression: Any
+
+
+class _Caller(
+    grpc.UnaryUnaryClientInterceptor,  # type: ignore[misc]
+    grpc.UnaryStreamClientInterceptor,  # type: ignore[misc]
+    grpc.StreamStreamClientInterceptor,  # type: ignore[misc]
+):
+    """Shows the server who calls, with each call."""
+
+    def __init__(self, authorization: Callable[[], str]) -> None:
+        self._authorization = authorization
+
+    def _with(self, details: Any) -> _CallDetails:
+        metadata = [*(details.metadata or ()), ("authorization", self._authorization())]
+        return _CallDetails(details.method, details.timeout, metadata, details.credentials, details.wait_for_ready, details.compression)
+
+    def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        return continuation(self._with(details), request)
+
+    def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
+        return continuation(self._with(details), request)
+
+    def intercept_stream_stream(self, continuation: Any, details: Any, requests: Any) -> Any:
+        return continuation(self._with(details), requests)
+
+
+def _authorization(token: Union[str, Callable[[], str], None], user: Optional[str], password: str) -> Optional[Callable[[], str]]:
+    """Gives what says who calls, or None when nothing does."""
+    if token is not None and user is not None:
+        raise ValueError("token and user: there can be one")
+    if callable(token):
+        source = token
+        return lambda: "Bearer " + source().strip()
+    if token is not None:
+        value = "Bearer " + token.strip()
+        return lambda: value
+    if user is not None:
+        if ":" in user:
+            raise ValueError("the user's name has a colon")
+        basic = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+        return lambda: basic
+    return None
+
+
 class _Endpoint:
     """One router."""
 
-    def __init__(self, address: str, tls: Optional[TLS]) -> None:
+    def __init__(self, address: str, tls: Optional[TLS], authorization: Optional[Callable[[], str]] = None) -> None:
         options = [
             ("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX),
             ("grpc.max_send_message_length", _MESSAGE_BYTES_MAX),
@@ -58,9 +112,12 @@ class _Endpoint:
             self.channel = grpc.insecure_channel(address, options)
         else:
             self.channel = grpc.secure_channel(address, tls.credentials(), options)
-        self.write = write_pb2_grpc.WriteServiceStub(self.channel)  # type: ignore[no-untyped-call]
-        self.query = query_pb2_grpc.QueryServiceStub(self.channel)  # type: ignore[no-untyped-call]
-        self.cluster = cluster_pb2_grpc.ClusterServiceStub(self.channel)  # type: ignore[no-untyped-call]
+        calls = self.channel
+        if authorization is not None:
+            calls = grpc.intercept_channel(self.channel, _Caller(authorization))
+        self.write = write_pb2_grpc.WriteServiceStub(calls)  # type: ignore[no-untyped-call]
+        self.query = query_pb2_grpc.QueryServiceStub(calls)  # type: ignore[no-untyped-call]
+        self.cluster = cluster_pb2_grpc.ClusterServiceStub(calls)  # type: ignore[no-untyped-call]
         self.failures = 0
         self.rests_to = 0.0
         self.checked = False
@@ -89,6 +146,9 @@ class Client:
         endpoints: Sequence[str],
         *,
         tls: Optional[TLS] = None,
+        token: Union[str, Callable[[], str], None] = None,
+        user: Optional[str] = None,
+        password: str = "",
         attempt_timeout: float = 10.0,
         write_timeout: float = 60.0,
         call_timeout: float = 30.0,
@@ -96,10 +156,13 @@ class Client:
     ) -> None:
         """endpoints are the gRPC addresses, host:port, of routers or of one standalone server. With write_level_all a
         write waits for every full voter of its shards, not only for a majority. A batch that one of them does not have
-        within write_timeout seconds ends with Unavailable, though it is written and will not be undone."""
+        within write_timeout seconds ends with Unavailable, though it is written and will not be undone. A token (or what
+        gives it, for one that is rotated), or user and password, say who calls; they cross the network as they are
+        unless there is TLS."""
         if not endpoints:
             raise ValueError("no endpoints")
-        self._endpoints = [_Endpoint(address, tls) for address in endpoints]
+        authorization = _authorization(token, user, password)
+        self._endpoints = [_Endpoint(address, tls, authorization) for address in endpoints]
         self._next = random.randrange(len(endpoints))
         self._lock = threading.Lock()
         self._session = Session()

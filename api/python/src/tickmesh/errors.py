@@ -90,6 +90,14 @@ class Internal(TickmeshError):
     """A fault of the server."""
 
 
+class Unauthenticated(TickmeshError):
+    """The server does not know who calls."""
+
+
+class Denied(TickmeshError):
+    """The caller is known and has not the right."""
+
+
 class Closed(TickmeshError):
     """The client or the writer is closed."""
 
@@ -140,6 +148,8 @@ def _kinds() -> dict[int, Type[TickmeshError]]:
         e.ERROR_KIND_NOT_FOUND: NotFound,
         e.ERROR_KIND_REFUSED: Refused,
         e.ERROR_KIND_VERSION: VersionMismatch,
+        e.ERROR_KIND_UNAUTHENTICATED: Unauthenticated,
+        e.ERROR_KIND_DENIED: Denied,
     }
 
 
@@ -152,6 +162,8 @@ _CODES = {
     grpc.StatusCode.NOT_FOUND: NotFound,
     grpc.StatusCode.UNIMPLEMENTED: VersionMismatch,
     grpc.StatusCode.FAILED_PRECONDITION: Refused,
+    grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
+    grpc.StatusCode.PERMISSION_DENIED: Denied,
 }
 
 _DETAILS = "grpc-status-details-bin"

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19tickmesh/v1/cluster.proto\x12\x0btickmesh.v1\"9\n\x14GetServerInfoRequest\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\x12\x11\n\tapi_level\x18\x02 \x01(\r\"\xb2\x01\n\x15GetServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x11\n\tapi_level\x18\x03 \x01(\r\x12\x15\n\rapi_level_min\x18\x04 \x01(\r\x12\x19\n\x11message_bytes_max\x18\x05 \x01(\r\x12\x13\n\x0bhandles_max\x18\x06 \x01(\r\x12\x1d\n\x15\x62\x61tches_in_flight_max\x18\x07 \x01(\r\"*\n\x10GetStatusRequest\x12\x16\n\x0ewithout_shards\x18\x01 \x01(\x08\"\xb1\x02\n\x11GetStatusResponse\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tmap_epoch\x18\x02 \x01(\x04\x12\x0e\n\x06shards\x18\x03 \x01(\r\x12\x13\n\x0breplication\x18\x04 \x01(\r\x12&\n\x05nodes\x18\x05 \x03(\x0b\x32\x17.tickmesh.v1.NodeStatus\x12\x30\n\x0eshard_statuses\x18\x06 \x03(\x0b\x32\x18.tickmesh.v1.ShardStatus\x12 \n\x05moves\x18\x07 \x03(\x0b\x32\x11.tickmesh.v1.Move\x12\x10\n\x08problems\x18\x08 \x03(\t\x12\x17\n\x0fstore_reachable\x18\t \x01(\x08\x12,\n\x0bmoves_ahead\x18\n \x01(\x0b\x32\x17.tickmesh.v1.MovesAhead\"Z\n\nMovesAhead\x12\r\n\x05moves\x18\x01 \x01(\r\x12\x13\n\x0btotal_bytes\x18\x02 \x01(\x04\x12\x12\n\ndone_bytes\x18\x03 \x01(\x04\x12\x14\n\x0cremaining_ms\x18\x04 \x01(\x04\"\xb3\x02\n\nNodeStatus\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0c\n\x04zone\x18\x04 \x01(\t\x12*\n\x07\x64\x65sired\x18\x05 \x01(\x0e\x32\x19.tickmesh.v1.DesiredState\x12\r\n\x05\x61live\x18\x06 \x01(\x08\x12\x0f\n\x07\x64\x65\x61\x64_ms\x18\x07 \x01(\x04\x12\x16\n\x0e\x63\x61pacity_bytes\x18\x08 \x01(\x04\x12\x12\n\nused_bytes\x18\t \x01(\x04\x12\x0f\n\x07version\x18\n \x01(\t\x12\r\n\x05leads\x18\x0b \x01(\r\x12\x15\n\rfull_replicas\x18\x0c \x01(\r\x12\x11\n\twitnesses\x18\r \x01(\r\x12\x10\n\x08learners\x18\x0e \x01(\r\x12\x0f\n\x07refusal\x18\x0f \x01(\t\"\x90\x01\n\rReplicaStatus\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\x0f\n\x07raft_id\x18\x03 \x01(\x04\x12&\n\x04role\x18\x04 \x01(\x0e\x32\x18.tickmesh.v1.ReplicaRole\x12\x13\n\x0bmatch_index\x18\x05 \x01(\x04\x12\x0e\n\x06\x61\x63tive\x18\x06 \x01(\x08\"\xf1\x02\n\x0bShardStatus\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x0b\n\x03\x65ra\x18\x03 \x01(\r\x12\x0e\n\x06leader\x18\x04 \x01(\t\x12\x0c\n\x04term\x18\x05 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x06 \x01(\x04\x12+\n\x07members\x18\x07 \x03(\x0b\x32\x1a.tickmesh.v1.ReplicaStatus\x12,\n\x08intended\x18\x08 \x03(\x0b\x32\x1a.tickmesh.v1.ReplicaStatus\x12\r\n\x05\x62ytes\x18\t \x01(\x04\x12\x17\n\x0flosses_survived\x18\n \x01(\r\x12,\n\x08recovery\x18\x0b \x01(\x0b\x32\x1a.tickmesh.v1.ShardRecovery\x12\x14\n\x0crecovered_ms\x18\x0c \x01(\x03\x12\x1b\n\x13recovered_newest_ms\x18\r \x01(\x03\x12\x1d\n\x15recovered_loss_ms_max\x18\x0e \x01(\x03\"\xb0\x01\n\rShardRecovery\x12\r\n\x05shard\x18\x01 \x01(\r\x12&\n\x06\x63opies\x18\x02 \x03(\x0b\x32\x16.tickmesh.v1.ShardCopy\x12\x11\n\twaits_for\x18\x03 \x03(\t\x12\x0c\n\x04\x62\x65st\x18\x04 \x01(\t\x12\x11\n\tautomatic\x18\x05 \x01(\x08\x12\x0c\n\x04lost\x18\x06 \x01(\x08\x12\x11\n\tnewest_ms\x18\x07 \x01(\x03\x12\x13\n\x0bloss_ms_max\x18\x08 \x01(\x03\"\x8b\x01\n\tShardCopy\x12\x0c\n\x04node\x18\x01 \x01(\t\x12&\n\x04role\x18\x02 \x01(\x0e\x32\x18.tickmesh.v1.ReplicaRole\x12\r\n\x05relic\x18\x03 \x01(\x08\x12\x0b\n\x03\x65ra\x18\x04 \x01(\r\x12\x0c\n\x04term\x18\x05 \x01(\x04\x12\r\n\x05index\x18\x06 \x01(\x04\x12\x0f\n\x07unclear\x18\x07 \x01(\x08\"\xa1\x01\n\x04Move\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x11\n\tfrom_node\x18\x02 \x01(\t\x12\x0f\n\x07to_node\x18\x03 \x01(\t\x12\r\n\x05phase\x18\x04 \x01(\t\x12\x12\n\ndone_bytes\x18\x05 \x01(\x04\x12\x13\n\x0btotal_bytes\x18\x06 \x01(\x04\x12\x14\n\x0cremaining_ms\x18\x07 \x01(\x04\x12\x18\n\x10\x62ytes_per_second\x18\x08 \x01(\x04\"-\n\x0c\x44rainRequest\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"[\n\rDrainResponse\x12 \n\x05moves\x18\x01 \x03(\x0b\x32\x11.tickmesh.v1.Move\x12\x13\n\x0btotal_bytes\x18\x02 \x01(\x04\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x04\"\x1e\n\x0eUndrainRequest\x12\x0c\n\x04node\x18\x01 \x01(\t\"\x11\n\x0fUndrainResponse\"Z\n\x0f\x46orecastRequest\x12\x0f\n\x07\x64rained\x18\x01 \x03(\t\x12\x11\n\tundrained\x18\x02 \x03(\t\x12#\n\x05\x61\x64\x64\x65\x64\x18\x03 \x03(\x0b\x32\x14.tickmesh.v1.NewNode\"=\n\x07NewNode\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04zone\x18\x02 \x01(\t\x12\x16\n\x0e\x63\x61pacity_bytes\x18\x03 \x01(\x04\"\xba\x01\n\x10\x46orecastResponse\x12 \n\x05moves\x18\x01 \x03(\x0b\x32\x11.tickmesh.v1.Move\x12\x13\n\x0btotal_bytes\x18\x02 \x01(\x04\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x04\x12\x0f\n\x07refusal\x18\x04 \x01(\t\x12\x16\n\x0erefused_shards\x18\x05 \x03(\r\x12\x18\n\x10under_replicated\x18\x06 \x01(\r\x12\x17\n\x0fwithout_witness\x18\x07 \x01(\r\"F\n\x0eRecoverRequest\x12\x0e\n\x06shards\x18\x01 \x03(\r\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\x12\x13\n\x0b\x62\x65gin_empty\x18\x03 \x01(\x08\"T\n\x0fRecoverResponse\x12.\n\nrecoveries\x18\x01 \x03(\x0b\x32\x1a.tickmesh.v1.ShardRecovery\x12\x11\n\tmap_epoch\x18\x02 \x01(\x04*{\n\x0c\x44\x65siredState\x12\x1d\n\x19\x44\x45SIRED_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x44\x45SIRED_STATE_ACTIVE\x10\x01\x12\x1a\n\x16\x44\x45SIRED_STATE_DRAINING\x10\x02\x12\x16\n\x12\x44\x45SIRED_STATE_GONE\x10\x03*v\n\x0bReplicaRole\x12\x1c\n\x18REPLICA_ROLE_UNSPECIFIED\x10\x00\x12\x15\n\x11REPLICA_ROLE_FULL\x10\x01\x12\x18\n\x14REPLICA_ROLE_WITNESS\x10\x02\x12\x18\n\x14REPLICA_ROLE_LEARNER\x10\x03\x32\xc9\x03\n\x0e\x43lusterService\x12V\n\rGetServerInfo\x12!.tickmesh.v1.GetServerInfoRequest\x1a\".tickmesh.v1.GetServerInfoResponse\x12J\n\tGetStatus\x12\x1d.tickmesh.v1.GetStatusRequest\x1a\x1e.tickmesh.v1.GetStatusResponse\x12>\n\x05\x44rain\x12\x19.tickmesh.v1.DrainRequest\x1a\x1a.tickmesh.v1.DrainResponse\x12\x44\n\x07Undrain\x12\x1b.tickmesh.v1.UndrainRequest\x1a\x1c.tickmesh.v1.UndrainResponse\x12G\n\x08\x46orecast\x12\x1c.tickmesh.v1.ForecastRequest\x1a\x1d.tickmesh.v1.ForecastResponse\x12\x44\n\x07Recover\x12\x1b.tickmesh.v1.RecoverRequest\x1a\x1c.tickmesh.v1.RecoverResponseB;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19tickmesh/v1/cluster.proto\x12\x0btickmesh.v1\"9\n\x14GetServerInfoRequest\x12\x0e\n\x06\x63lient\x18\x01 \x01(\t\x12\x11\n\tapi_level\x18\x02 \x01(\r\"\xb2\x01\n\x15GetServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x11\n\tapi_level\x18\x03 \x01(\r\x12\x15\n\rapi_level_min\x18\x04 \x01(\r\x12\x19\n\x11message_bytes_max\x18\x05 \x01(\r\x12\x13\n\x0bhandles_max\x18\x06 \x01(\r\x12\x1d\n\x15\x62\x61tches_in_flight_max\x18\x07 \x01(\r\"*\n\x10GetStatusRequest\x12\x16\n\x0ewithout_shards\x18\x01 \x01(\x08\"\xb1\x02\n\x11GetStatusResponse\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x11\n\tmap_epoch\x18\x02 \x01(\x04\x12\x0e\n\x06shards\x18\x03 \x01(\r\x12\x13\n\x0breplication\x18\x04 \x01(\r\x12&\n\x05nodes\x18\x05 \x03(\x0b\x32\x17.tickmesh.v1.NodeStatus\x12\x30\n\x0eshard_statuses\x18\x06 \x03(\x0b\x32\x18.tickmesh.v1.ShardStatus\x12 \n\x05moves\x18\x07 \x03(\x0b\x32\x11.tickmesh.v1.Move\x12\x10\n\x08problems\x18\x08 \x03(\t\x12\x17\n\x0fstore_reachable\x18\t \x01(\x08\x12,\n\x0bmoves_ahead\x18\n \x01(\x0b\x32\x17.tickmesh.v1.MovesAhead\"Z\n\nMovesAhead\x12\r\n\x05moves\x18\x01 \x01(\r\x12\x13\n\x0btotal_bytes\x18\x02 \x01(\x04\x12\x12\n\ndone_bytes\x18\x03 \x01(\x04\x12\x14\n\x0cremaining_ms\x18\x04 \x01(\x04\"\xcc\x02\n\nNodeStatus\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0c\n\x04zone\x18\x04 \x01(\t\x12*\n\x07\x64\x65sired\x18\x05 \x01(\x0e\x32\x19.tickmesh.v1.DesiredState\x12\r\n\x05\x61live\x18\x06 \x01(\x08\x12\x0f\n\x07\x64\x65\x61\x64_ms\x18\x07 \x01(\x04\x12\x16\n\x0e\x63\x61pacity_bytes\x18\x08 \x01(\x04\x12\x12\n\nused_bytes\x18\t \x01(\x04\x12\x0f\n\x07version\x18\n \x01(\t\x12\r\n\x05leads\x18\x0b \x01(\r\x12\x15\n\rfull_replicas\x18\x0c \x01(\r\x12\x11\n\twitnesses\x18\r \x01(\r\x12\x10\n\x08learners\x18\x0e \x01(\r\x12\x0f\n\x07refusal\x18\x0f \x01(\t\x12\x17\n\x0fsamples_applied\x18\x10 \x01(\x04\"\x90\x01\n\rReplicaStatus\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\x0f\n\x07raft_id\x18\x03 \x01(\x04\x12&\n\x04role\x18\x04 \x01(\x0e\x32\x18.tickmesh.v1.ReplicaRole\x12\x13\n\x0bmatch_index\x18\x05 \x01(\x04\x12\x0e\n\x06\x61\x63tive\x18\x06 \x01(\x08\"\xf1\x02\n\x0bShardStatus\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x0b\n\x03\x65ra\x18\x03 \x01(\r\x12\x0e\n\x06leader\x18\x04 \x01(\t\x12\x0c\n\x04term\x18\x05 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x06 \x01(\x04\x12+\n\x07members\x18\x07 \x03(\x0b\x32\x1a.tickmesh.v1.ReplicaStatus\x12,\n\x08intended\x18\x08 \x03(\x0b\x32\x1a.tickmesh.v1.ReplicaStatus\x12\r\n\x05\x62ytes\x18\t \x01(\x04\x12\x17\n\x0flosses_survived\x18\n \x01(\r\x12,\n\x08recovery\x18\x0b \x01(\x0b\x32\x1a.tickmesh.v1.ShardRecovery\x12\x14\n\x0crecovered_ms\x18\x0c \x01(\x03\x12\x1b\n\x13recovered_newest_ms\x18\r \x01(\x03\x12\x1d\n\x15recovered_loss_ms_max\x18\x0e \x01(\x03\"\xb0\x01\n\rShardRecovery\x12\r\n\x05shard\x18\x01 \x01(\r\x12&\n\x06\x63opies\x18\x02 \x03(\x0b\x32\x16.tickmesh.v1.ShardCopy\x12\x11\n\twaits_for\x18\x03 \x03(\t\x12\x0c\n\x04\x62\x65st\x18\x04 \x01(\t\x12\x11\n\tautomatic\x18\x05 \x01(\x08\x12\x0c\n\x04lost\x18\x06 \x01(\x08\x12\x11\n\tnewest_ms\x18\x07 \x01(\x03\x12\x13\n\x0bloss_ms_max\x18\x08 \x01(\x03\"\x8b\x01\n\tShardCopy\x12\x0c\n\x04node\x18\x01 \x01(\t\x12&\n\x04role\x18\x02 \x01(\x0e\x32\x18.tickmesh.v1.ReplicaRole\x12\r\n\x05relic\x18\x03 \x01(\x08\x12\x0b\n\x03\x65ra\x18\x04 \x01(\r\x12\x0c\n\x04term\x18\x05 \x01(\x04\x12\r\n\x05index\x18\x06 \x01(\x04\x12\x0f\n\x07unclear\x18\x07 \x01(\x08\"\xa1\x01\n\x04Move\x12\r\n\x05shard\x18\x01 \x01(\r\x12\x11\n\tfrom_node\x18\x02 \x01(\t\x12\x0f\n\x07to_node\x18\x03 \x01(\t\x12\r\n\x05phase\x18\x04 \x01(\t\x12\x12\n\ndone_bytes\x18\x05 \x01(\x04\x12\x13\n\x0btotal_bytes\x18\x06 \x01(\x04\x12\x14\n\x0cremaining_ms\x18\x07 \x01(\x04\x12\x18\n\x10\x62ytes_per_second\x18\x08 \x01(\x04\"-\n\x0c\x44rainRequest\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"[\n\rDrainResponse\x12 \n\x05moves\x18\x01 \x03(\x0b\x32\x11.tickmesh.v1.Move\x12\x13\n\x0btotal_bytes\x18\x02 \x01(\x04\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x04\"\x1e\n\x0eUndrainRequest\x12\x0c\n\x04node\x18\x01 \x01(\t\"\x11\n\x0fUndrainResponse\"Z\n\x0f\x46orecastRequest\x12\x0f\n\x07\x64rained\x18\x01 \x03(\t\x12\x11\n\tundrained\x18\x02 \x03(\t\x12#\n\x05\x61\x64\x64\x65\x64\x18\x03 \x03(\x0b\x32\x14.tickmesh.v1.NewNode\"=\n\x07NewNode\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0c\n\x04zone\x18\x02 \x01(\t\x12\x16\n\x0e\x63\x61pacity_bytes\x18\x03 \x01(\x04\"\xba\x01\n\x10\x46orecastResponse\x12 \n\x05moves\x18\x01 \x03(\x0b\x32\x11.tickmesh.v1.Move\x12\x13\n\x0btotal_bytes\x18\x02 \x01(\x04\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x04\x12\x0f\n\x07refusal\x18\x04 \x01(\t\x12\x16\n\x0erefused_shards\x18\x05 \x03(\r\x12\x18\n\x10under_replicated\x18\x06 \x01(\r\x12\x17\n\x0fwithout_witness\x18\x07 \x01(\r\"F\n\x0eRecoverRequest\x12\x0e\n\x06shards\x18\x01 \x03(\r\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\x12\x13\n\x0b\x62\x65gin_empty\x18\x03 \x01(\x08\"T\n\x0fRecoverResponse\x12.\n\nrecoveries\x18\x01 \x03(\x0b\x32\x1a.tickmesh.v1.ShardRecovery\x12\x11\n\tmap_epoch\x18\x02 \x01(\x04*{\n\x0c\x44\x65siredState\x12\x1d\n\x19\x44\x45SIRED_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x44\x45SIRED_STATE_ACTIVE\x10\x01\x12\x1a\n\x16\x44\x45SIRED_STATE_DRAINING\x10\x02\x12\x16\n\x12\x44\x45SIRED_STATE_GONE\x10\x03*v\n\x0bReplicaRole\x12\x1c\n\x18REPLICA_ROLE_UNSPECIFIED\x10\x00\x12\x15\n\x11REPLICA_ROLE_FULL\x10\x01\x12\x18\n\x14REPLICA_ROLE_WITNESS\x10\x02\x12\x18\n\x14REPLICA_ROLE_LEARNER\x10\x03\x32\xc9\x03\n\x0e\x43lusterService\x12V\n\rGetServerInfo\x12!.tickmesh.v1.GetServerInfoRequest\x1a\".tickmesh.v1.GetServerInfoResponse\x12J\n\tGetStatus\x12\x1d.tickmesh.v1.GetStatusRequest\x1a\x1e.tickmesh.v1.GetStatusResponse\x12>\n\x05\x44rain\x12\x19.tickmesh.v1.DrainRequest\x1a\x1a.tickmesh.v1.DrainResponse\x12\x44\n\x07Undrain\x12\x1b.tickmesh.v1.UndrainRequest\x1a\x1c.tickmesh.v1.UndrainResponse\x12G\n\x08\x46orecast\x12\x1c.tickmesh.v1.ForecastRequest\x1a\x1d.tickmesh.v1.ForecastResponse\x12\x44\n\x07Recover\x12\x1b.tickmesh.v1.RecoverRequest\x1a\x1c.tickmesh.v1.RecoverResponseB;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,10 +32,10 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tickmesh.v1.cluster_pb2', _
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1'
-  _globals['_DESIREDSTATE']._serialized_start=2733
-  _globals['_DESIREDSTATE']._serialized_end=2856
-  _globals['_REPLICAROLE']._serialized_start=2858
-  _globals['_REPLICAROLE']._serialized_end=2976
+  _globals['_DESIREDSTATE']._serialized_start=2758
+  _globals['_DESIREDSTATE']._serialized_end=2881
+  _globals['_REPLICAROLE']._serialized_start=2883
+  _globals['_REPLICAROLE']._serialized_end=3001
   _globals['_GETSERVERINFOREQUEST']._serialized_start=42
   _globals['_GETSERVERINFOREQUEST']._serialized_end=99
   _globals['_GETSERVERINFORESPONSE']._serialized_start=102
@@ -47,35 +47,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MOVESAHEAD']._serialized_start=634
   _globals['_MOVESAHEAD']._serialized_end=724
   _globals['_NODESTATUS']._serialized_start=727
-  _globals['_NODESTATUS']._serialized_end=1034
-  _globals['_REPLICASTATUS']._serialized_start=1037
-  _globals['_REPLICASTATUS']._serialized_end=1181
-  _globals['_SHARDSTATUS']._serialized_start=1184
-  _globals['_SHARDSTATUS']._serialized_end=1553
-  _globals['_SHARDRECOVERY']._serialized_start=1556
-  _globals['_SHARDRECOVERY']._serialized_end=1732
-  _globals['_SHARDCOPY']._serialized_start=1735
-  _globals['_SHARDCOPY']._serialized_end=1874
-  _globals['_MOVE']._serialized_start=1877
-  _globals['_MOVE']._serialized_end=2038
-  _globals['_DRAINREQUEST']._serialized_start=2040
-  _globals['_DRAINREQUEST']._serialized_end=2085
-  _globals['_DRAINRESPONSE']._serialized_start=2087
-  _globals['_DRAINRESPONSE']._serialized_end=2178
-  _globals['_UNDRAINREQUEST']._serialized_start=2180
-  _globals['_UNDRAINREQUEST']._serialized_end=2210
-  _globals['_UNDRAINRESPONSE']._serialized_start=2212
-  _globals['_UNDRAINRESPONSE']._serialized_end=2229
-  _globals['_FORECASTREQUEST']._serialized_start=2231
-  _globals['_FORECASTREQUEST']._serialized_end=2321
-  _globals['_NEWNODE']._serialized_start=2323
-  _globals['_NEWNODE']._serialized_end=2384
-  _globals['_FORECASTRESPONSE']._serialized_start=2387
-  _globals['_FORECASTRESPONSE']._serialized_end=2573
-  _globals['_RECOVERREQUEST']._serialized_start=2575
-  _globals['_RECOVERREQUEST']._serialized_end=2645
-  _globals['_RECOVERRESPONSE']._serialized_start=2647
-  _globals['_RECOVERRESPONSE']._serialized_end=2731
-  _globals['_CLUSTERSERVICE']._serialized_start=2979
-  _globals['_CLUSTERSERVICE']._serialized_end=3436
+  _globals['_NODESTATUS']._serialized_end=1059
+  _globals['_REPLICASTATUS']._serialized_start=1062
+  _globals['_REPLICASTATUS']._serialized_end=1206
+  _globals['_SHARDSTATUS']._serialized_start=1209
+  _globals['_SHARDSTATUS']._serialized_end=1578
+  _globals['_SHARDRECOVERY']._serialized_start=1581
+  _globals['_SHARDRECOVERY']._serialized_end=1757
+  _globals['_SHARDCOPY']._serialized_start=1760
+  _globals['_SHARDCOPY']._serialized_end=1899
+  _globals['_MOVE']._serialized_start=1902
+  _globals['_MOVE']._serialized_end=2063
+  _globals['_DRAINREQUEST']._serialized_start=2065
+  _globals['_DRAINREQUEST']._serialized_end=2110
+  _globals['_DRAINRESPONSE']._serialized_start=2112
+  _globals['_DRAINRESPONSE']._serialized_end=2203
+  _globals['_UNDRAINREQUEST']._serialized_start=2205
+  _globals['_UNDRAINREQUEST']._serialized_end=2235
+  _globals['_UNDRAINRESPONSE']._serialized_start=2237
+  _globals['_UNDRAINRESPONSE']._serialized_end=2254
+  _globals['_FORECASTREQUEST']._serialized_start=2256
+  _globals['_FORECASTREQUEST']._serialized_end=2346
+  _globals['_NEWNODE']._serialized_start=2348
+  _globals['_NEWNODE']._serialized_end=2409
+  _globals['_FORECASTRESPONSE']._serialized_start=2412
+  _globals['_FORECASTRESPONSE']._serialized_end=2598
+  _globals['_RECOVERREQUEST']._serialized_start=2600
+  _globals['_RECOVERREQUEST']._serialized_end=2670
+  _globals['_RECOVERRESPONSE']._serialized_start=2672
+  _globals['_RECOVERRESPONSE']._serialized_end=2756
+  _globals['_CLUSTERSERVICE']._serialized_start=3004
+  _globals['_CLUSTERSERVICE']._serialized_end=3461
 # @@protoc_insertion_point(module_scope)

@@ -97,7 +97,7 @@ class MovesAhead(_message.Message):
     def __init__(self, moves: _Optional[int] = ..., total_bytes: _Optional[int] = ..., done_bytes: _Optional[int] = ..., remaining_ms: _Optional[int] = ...) -> None: ...
 
 class NodeStatus(_message.Message):
-    __slots__ = ("node", "incarnation", "address", "zone", "desired", "alive", "dead_ms", "capacity_bytes", "used_bytes", "version", "leads", "full_replicas", "witnesses", "learners", "refusal")
+    __slots__ = ("node", "incarnation", "address", "zone", "desired", "alive", "dead_ms", "capacity_bytes", "used_bytes", "version", "leads", "full_replicas", "witnesses", "learners", "refusal", "samples_applied")
     NODE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -113,6 +113,7 @@ class NodeStatus(_message.Message):
     WITNESSES_FIELD_NUMBER: _ClassVar[int]
     LEARNERS_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_APPLIED_FIELD_NUMBER: _ClassVar[int]
     node: str
     incarnation: str
     address: str
@@ -128,7 +129,8 @@ class NodeStatus(_message.Message):
     witnesses: int
     learners: int
     refusal: str
-    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[str] = ..., address: _Optional[str] = ..., zone: _Optional[str] = ..., desired: _Optional[_Union[DesiredState, str]] = ..., alive: bool = ..., dead_ms: _Optional[int] = ..., capacity_bytes: _Optional[int] = ..., used_bytes: _Optional[int] = ..., version: _Optional[str] = ..., leads: _Optional[int] = ..., full_replicas: _Optional[int] = ..., witnesses: _Optional[int] = ..., learners: _Optional[int] = ..., refusal: _Optional[str] = ...) -> None: ...
+    samples_applied: int
+    def __init__(self, node: _Optional[str] = ..., incarnation: _Optional[str] = ..., address: _Optional[str] = ..., zone: _Optional[str] = ..., desired: _Optional[_Union[DesiredState, str]] = ..., alive: bool = ..., dead_ms: _Optional[int] = ..., capacity_bytes: _Optional[int] = ..., used_bytes: _Optional[int] = ..., version: _Optional[str] = ..., leads: _Optional[int] = ..., full_replicas: _Optional[int] = ..., witnesses: _Optional[int] = ..., learners: _Optional[int] = ..., refusal: _Optional[str] = ..., samples_applied: _Optional[int] = ...) -> None: ...
 
 class ReplicaStatus(_message.Message):
     __slots__ = ("node", "incarnation", "raft_id", "role", "match_index", "active")

@@ -24,6 +24,8 @@ class ErrorKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_KIND_BATCH: _ClassVar[ErrorKind]
     ERROR_KIND_KEY: _ClassVar[ErrorKind]
     ERROR_KIND_SERIES_RATE: _ClassVar[ErrorKind]
+    ERROR_KIND_UNAUTHENTICATED: _ClassVar[ErrorKind]
+    ERROR_KIND_DENIED: _ClassVar[ErrorKind]
     ERROR_KIND_NOT_LEADER: _ClassVar[ErrorKind]
     ERROR_KIND_ERA: _ClassVar[ErrorKind]
     ERROR_KIND_WRONG_CLUSTER: _ClassVar[ErrorKind]
@@ -48,6 +50,8 @@ ERROR_KIND_VERSION: ErrorKind
 ERROR_KIND_BATCH: ErrorKind
 ERROR_KIND_KEY: ErrorKind
 ERROR_KIND_SERIES_RATE: ErrorKind
+ERROR_KIND_UNAUTHENTICATED: ErrorKind
+ERROR_KIND_DENIED: ErrorKind
 ERROR_KIND_NOT_LEADER: ErrorKind
 ERROR_KIND_ERA: ErrorKind
 ERROR_KIND_WRONG_CLUSTER: ErrorKind

@@ -1,0 +1,75 @@
+"""Who calls: tests against a server of their own that knows one token and one password."""
+
+import base64
+from concurrent import futures
+from typing import Any, Iterator
+
+import grpc
+import pytest
+
+from tickmesh import Client, Denied, Unauthenticated
+from tickmesh.v1 import cluster_pb2, cluster_pb2_grpc, query_pb2, query_pb2_grpc, write_pb2, write_pb2_grpc
+
+TOKEN = "tickmesh_of-bob"
+BASIC = "Basic " + base64.b64encode("ann:ann's: word".encode()).decode()
+
+
+def _check(context: grpc.ServicerContext) -> None:
+    shown = dict(context.invocation_metadata()).get("authorization")
+    if shown == BASIC:
+        return
+    if shown != "Bearer " + TOKEN:
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "authentication failed")
+
+
+class _Server(cluster_pb2_grpc.ClusterServiceServicer, query_pb2_grpc.QueryServiceServicer, write_pb2_grpc.WriteServiceServicer):
+    def GetServerInfo(self, request: Any, context: Any) -> Any:
+        _check(context)
+        return cluster_pb2.GetServerInfoResponse(api_level=1, api_level_min=1)
+
+    def ListNames(self, request: Any, context: Any) -> Iterator[Any]:
+        _check(context)
+        yield query_pb2.ListNamesResponse(names=[b"a"])
+
+    def Drain(self, request: Any, context: Any) -> Any:
+        _check(context)
+        context.abort(grpc.StatusCode.PERMISSION_DENIED, "not this one")
+
+    def Write(self, request: Any, context: Any) -> Any:
+        _check(context)
+        return write_pb2.WriteResponse(result=write_pb2.WriteResult(level=request.batch.level))
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    server = grpc.server(futures.ThreadPoolExecutor(4))
+    own = _Server()
+    cluster_pb2_grpc.add_ClusterServiceServicer_to_server(own, server)
+    query_pb2_grpc.add_QueryServiceServicer_to_server(own, server)
+    write_pb2_grpc.add_WriteServiceServicer_to_server(own, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"127.0.0.1:{port}"
+    server.stop(None)
+
+
+@pytest.mark.parametrize("caller", [{"token": TOKEN}, {"token": lambda: TOKEN + "\n"}, {"user": "ann", "password": "ann's: word"}])
+def test_known(address: str, caller: Any) -> None:
+    with Client([address], **caller) as c:
+        assert c.databases() == ["a"]
+        with pytest.raises(Denied):
+            c.drain("n1")
+
+
+@pytest.mark.parametrize("caller", [{}, {"token": "x"}, {"user": "ann", "password": "x"}])
+def test_unknown(address: str, caller: Any) -> None:
+    with Client([address], **caller) as c:
+        with pytest.raises(Unauthenticated):
+            c.databases()
+
+
+def test_contradictions() -> None:
+    with pytest.raises(ValueError):
+        Client(["127.0.0.1:1"], token="x", user="y")
+    with pytest.raises(ValueError):
+        Client(["127.0.0.1:1"], user="a:b")

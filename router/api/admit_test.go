@@ -1,0 +1,279 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/tenancy"
+	"github.com/tickmesh/tickmesh/api/wire"
+	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+	"github.com/tickmesh/tickmesh/router/api"
+	"github.com/tickmesh/tickmesh/router/api/apitest"
+	"github.com/tickmesh/tickmesh/router/auth"
+	"github.com/tickmesh/tickmesh/router/tenant"
+)
+
+// guarded gives options with users whose tokens are their names.
+func guarded(t *testing.T, storage *apitest.Storage) (api.Options, *atomic.Pointer[auth.Rules]) {
+	t.Helper()
+	rules := &atomic.Pointer[auth.Rules]{}
+	rules.Store(users(t, map[string]string{"reader": "a: read", "writer": "a: write, default: write", "admin": "'*': admin", "owner": "a: admin"}))
+	o := apitest.Options(storage)
+	o.Authority = auth.New(auth.Options{Current: rules.Load})
+	return o, rules
+}
+
+func users(t *testing.T, rights map[string]string) *auth.Rules {
+	t.Helper()
+	text := "users:\n"
+	for name, right := range rights {
+		text += fmt.Sprintf("  - {name: %s, tokens: [%s], rights: {%s}}\n", name, auth.DigestOf(name), right)
+	}
+	r, err := auth.Parse("auth.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func as(ctx context.Context, user string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+user)
+}
+
+// call makes a call of any method with an empty message, and gives how it ended.
+func call(ctx context.Context, conn *grpc.ClientConn, method protoreflect.MethodDescriptor) error {
+	name := fmt.Sprintf("/%s/%s", method.Parent().FullName(), method.Name())
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: method.IsStreamingClient(), ServerStreams: method.IsStreamingServer()}, name)
+	if err != nil {
+		return err
+	}
+	if err := stream.SendMsg(dynamicpb.NewMessage(method.Input())); err != nil {
+		return err
+	}
+	if err := stream.CloseSend(); err != nil {
+		return err
+	}
+	return stream.RecvMsg(dynamicpb.NewMessage(method.Output()))
+}
+
+// Nobody who is not known gets any answer but that, from any method.
+func TestEveryMethodWantsToKnowWhoCalls(t *testing.T) {
+	o, _ := guarded(t, apitest.NewStorage(4))
+	conn, _ := dial(t, o)
+	methods := 0
+	for _, file := range []protoreflect.FileDescriptor{tickmeshv1.File_tickmesh_v1_write_proto, tickmeshv1.File_tickmesh_v1_query_proto, tickmeshv1.File_tickmesh_v1_cluster_proto} {
+		for i := range file.Services().Len() {
+			service := file.Services().Get(i)
+			for j := range service.Methods().Len() {
+				method := service.Methods().Get(j)
+				methods++
+				for what, ctx := range map[string]context.Context{
+					"nothing": background(t), "a wrong token": as(background(t), "eve"),
+					"an empty one": metadata.AppendToOutgoingContext(background(t), "authorization", ""),
+				} {
+					if err := call(ctx, conn, method); status.Code(err) != codes.Unauthenticated || !errors.Is(wire.FromStatus(err), wire.ErrUnauthenticated) {
+						t.Errorf("%s with %s: %v", method.FullName(), what, err)
+					}
+				}
+				if err := call(as(background(t), "admin"), conn, method); status.Code(err) == codes.Unauthenticated || status.Code(err) == codes.PermissionDenied {
+					t.Errorf("%s by an admin: %v", method.FullName(), err)
+				}
+				administers := slices.Contains([]string{"Drain", "Undrain", "Recover"}, string(method.Name()))
+				if err := call(as(background(t), "owner"), conn, method); (status.Code(err) == codes.PermissionDenied) != administers &&
+					method.Parent().Name() == "ClusterService" {
+					t.Errorf("%s by who has rights on one database only: %v", method.FullName(), err)
+				}
+			}
+		}
+	}
+	if methods < 12 {
+		t.Errorf("only %d methods", methods)
+	}
+}
+
+func clientAs(t *testing.T, address, token string) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Options{Endpoints: []string{address}, Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func TestRights(t *testing.T) {
+	storage := apitest.NewStorage(4)
+	o, rules := guarded(t, storage)
+	_, server := dial(t, o)
+	admin, reader, writer, owner := clientAs(t, server.Address, "admin"), clientAs(t, server.Address, "reader"), clientAs(t, server.Address, "writer"), clientAs(t, server.Address, "owner")
+	in := func(database string) *client.Series {
+		t.Helper()
+		s, err := client.NewSeriesIn(database, "m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	write := func(c *client.Client, database string) error {
+		return c.Write(background(t), client.Sample{Series: in(database), TimeMs: 1, Value: 1})
+	}
+	for _, database := range []string{"a", "b", ""} {
+		if err := write(admin, database); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		what     string
+		client   *client.Client
+		database string
+		want     error
+	}{
+		{"reader", reader, "a", client.ErrDenied}, {"writer", writer, "a", nil}, {"writer", writer, "b", client.ErrDenied},
+		{"writer", writer, "default", nil}, {"writer", writer, "", nil}, {"owner", owner, "", client.ErrDenied}, {"admin", admin, "a/b", client.ErrInvalid},
+	} {
+		if err := write(c.client, c.database); !errors.Is(err, c.want) {
+			t.Errorf("%s writes to %q: %v, want %v", c.what, c.database, err, c.want)
+		}
+	}
+	names := func(c *client.Client) string {
+		t.Helper()
+		all, err := c.Databases(background(t), client.Names{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(all, ",")
+	}
+	if got := names(admin) + " " + names(reader) + " " + names(writer); got != ",a,b a ,a" {
+		t.Errorf("databases: %q", got)
+	}
+	read := func(c *client.Client, database string) error {
+		_, err := c.Metrics(background(t), database, client.Names{})
+		return err
+	}
+	if err := errors.Join(read(reader, "a"), read(writer, "default"), read(admin, "b")); err != nil {
+		t.Error(err)
+	}
+	if err := read(reader, "b"); !errors.Is(err, client.ErrDenied) {
+		t.Errorf("%v", err)
+	}
+	remove := func(c *client.Client, database string) error {
+		_, err := c.Delete(background(t), scan.Selector{Database: database, Metric: "m"}, 0, 10)
+		return err
+	}
+	if err := remove(writer, "a"); !errors.Is(err, client.ErrDenied) {
+		t.Errorf("%v", err)
+	}
+	if err := remove(owner, "a"); err != nil {
+		t.Error(err)
+	}
+	rules.Store(users(t, map[string]string{"writer": "a: read"}))
+	if err := write(writer, "a"); !errors.Is(err, client.ErrDenied) {
+		t.Errorf("a right that was taken back: %v", err)
+	}
+	if err := read(reader, "a"); !errors.Is(err, client.ErrUnauthenticated) {
+		t.Errorf("a user that is gone: %v", err)
+	}
+}
+
+// A stream goes on with the rights of the day.
+func TestRightsOfAnOpenStream(t *testing.T) {
+	storage := apitest.NewStorage(4)
+	o, rules := guarded(t, storage)
+	conn, _ := dial(t, o)
+	stream, err := tickmeshv1.NewWriteServiceClient(conn).WriteStream(as(background(t), "writer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(counter uint64, definitions ...*tickmeshv1.SeriesHandle) *tickmeshv1.WriteStreamResponse {
+		t.Helper()
+		err := stream.Send(&tickmeshv1.WriteStreamRequest{Sequence: counter, Batch: &tickmeshv1.Batch{
+			BatchId: &tickmeshv1.BatchId{Session: 1, Counter: counter}, Definitions: definitions, Handles: []uint32{1, 2}, TimeDeltasMs: []int64{1, 0}, Values: []float64{1, 2}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	in := func(handle uint32, database string) *tickmeshv1.SeriesHandle {
+		return &tickmeshv1.SeriesHandle{Handle: handle, Series: &tickmeshv1.Series{Database: []byte(database), Metric: []byte("m")}}
+	}
+	refused := func(a *tickmeshv1.WriteStreamResponse) (handles []uint32) {
+		for _, r := range a.GetResult().GetRefused() {
+			if r.GetError().GetKind() != tickmeshv1.ErrorKind_ERROR_KIND_DENIED {
+				t.Errorf("%v", r)
+			}
+			handles = append(handles, r.GetHandle())
+		}
+		return handles
+	}
+	if got := refused(send(1, in(1, "a"), in(2, "b"))); !slices.Equal(got, []uint32{2}) {
+		t.Errorf("%v", got)
+	}
+	rules.Store(users(t, map[string]string{"writer": "b: write"}))
+	if got := refused(send(2)); !slices.Equal(got, []uint32{1}) {
+		t.Errorf("%v", got)
+	}
+	rules.Store(users(t, map[string]string{"other": "b: write"}))
+	if got := refused(send(3)); !slices.Equal(got, []uint32{1, 2}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// What a database may have a second holds for all of a batch, and what is not written counts not.
+func TestRates(t *testing.T) {
+	storage := apitest.NewStorage(4)
+	o := apitest.Options(storage)
+	o.Meter = tenant.NewMeter(tenant.MeterOptions{})
+	rules, err := tenancy.Parse("f", []byte("databases: {slow: {samples-per-second-max: 1}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Meter.SetRules(rules)
+	conn, _ := dial(t, o)
+	service := tickmeshv1.NewWriteServiceClient(conn)
+	counter := uint64(0)
+	write := func(databases ...string) error {
+		counter++
+		b := &tickmeshv1.Batch{BatchId: &tickmeshv1.BatchId{Session: 1, Counter: counter}}
+		for i, database := range databases {
+			b.Definitions = append(b.Definitions, &tickmeshv1.SeriesHandle{Handle: uint32(i), Series: &tickmeshv1.Series{Database: []byte(database), Metric: []byte("m")}})
+			for range 1000 {
+				b.Handles, b.TimeDeltasMs, b.Values = append(b.GetHandles(), uint32(i)), append(b.GetTimeDeltasMs(), 1), append(b.GetValues(), 1)
+			}
+		}
+		_, err := service.Write(background(t), &tickmeshv1.WriteRequest{Batch: b})
+		return err
+	}
+	if err := write("slow", "other"); err != nil { // 1000 s ahead
+		t.Fatal(err)
+	}
+	err = write("slow", "other")
+	var e *wire.Error
+	if status.Code(err) != codes.ResourceExhausted || !errors.As(wire.FromStatus(err), &e) || !errors.Is(e, series.ErrOverloaded) || e.RetryAfterMs < 900_000 {
+		t.Fatalf("%v", err)
+	}
+	if err := write("other", "third"); err != nil {
+		t.Error(err)
+	}
+	if n := storage.Points(); n != 4000 {
+		t.Errorf("%d points", n)
+	}
+}
