@@ -201,16 +201,18 @@ func TestNodeKilled(t *testing.T) {
 	p.run(ctx, t, "killed.test.mjs", "PAGE="+address+"/", "CONTROL="+control.URL)
 }
 
-// users are those of TestSignIn: ann reads one database, with the password "secret".
+// users are those of TestSignIn: ann with a password has one database, root with a token all.
 const users = `users:
   - name: ann
     password-hash: "%s"
+    rights: {other: write}
+  - name: root
     tokens: [%x]
-    rights: {other: read}
+    rights: {"*": admin}
 `
 
-// With authentication on, the browser's own question lets in, and the page's form when that
-// is not asked; a database that may not be read is not shown.
+// With authentication on, the browser's own question lets in, and the page's form lets
+// somebody else in; a database that may not be read is not shown.
 func TestSignIn(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -224,7 +226,7 @@ func TestSignIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const token = "a-token-of-ann"
+	const token = "a-token-of-root"
 	file := filepath.Join(dir, "auth.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, users, hash, sha256.Sum256([]byte(token))), 0o600); err != nil {
 		t.Fatal(err)

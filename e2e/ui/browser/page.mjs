@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { chromium } from "playwright-core";
 
 /** How long anything may take. No result depends on it. */
-export const patienceMs = 120_000;
+export const patienceMs = Number(process.env.PATIENCE_MS ?? 120_000);
 
 const { CHROMIUM, SCREENSHOTS } = process.env;
 
@@ -28,11 +28,10 @@ export function launch() {
 /**
  * open opens a page of its own, runs the function with it, and closes it. An error of a
  * script, a request elsewhere, or anything that the Content-Security-Policy has refused fails
- * the test; so does an answer of an error, unless the test expects one. With elsewhere the
- * address is no page of the server yet.
+ * the test; so does an answer of an error, unless the test expects one.
  */
 export async function open(browser, address, options, f) {
-  const { width = 1280, height = 900, dark = false, errorsExpected = false, elsewhere = false, ...rest } = options;
+  const { width = 1280, height = 900, dark = false, errorsExpected = false, ...rest } = options;
   const context = await browser.newContext({
     viewport: { width, height },
     colorScheme: dark ? "dark" : "light",
@@ -51,7 +50,7 @@ export async function open(browser, address, options, f) {
     });
     const origin = new URL(address).origin;
     page.on("request", (request) => {
-      if (!elsewhere && new URL(request.url()).origin !== origin) {
+      if (new URL(request.url()).origin !== origin) {
         wrong.push(`request elsewhere: ${request.url()}`);
       }
     });

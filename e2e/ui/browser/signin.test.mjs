@@ -9,6 +9,8 @@ const basic = `Basic ${Buffer.from("ann:secret").toString("base64")}`;
 let browser;
 before(async () => {
   browser = await launch();
+  const written = await fetch(`${PAGE}write?db=other`, { method: "POST", headers: { Authorization: basic }, body: "elsewhere,host=a value=1" });
+  assert.equal(written.status, 204);
 });
 after(() => browser.close());
 
@@ -21,32 +23,43 @@ test("nothing of it is for nobody", async () => {
 });
 
 test("the browser's own question lets in, to the databases that may be read", () =>
-  open(browser, PAGE, { httpCredentials: ann }, async (page) => {
+  // What the default database answers at first is refused.
+  open(browser, PAGE, { httpCredentials: ann, errorsExpected: true }, async (page) => {
     await until(page, "the database that may be read is chosen", () => location.hash.includes("db=other"));
-    await page.getByText("This database has no metrics yet").waitFor();
+    await page.getByRole("button", { name: "elsewhere" }).waitFor();
     assert.equal(await page.getByRole("alert").count(), 0);
     await page.goto(`${PAGE}#/cluster`);
     await page.locator(".node").first().waitFor();
   }));
 
-for (const [name, fill] of [
-  ["password", async (page) => {
-    await page.getByLabel("User").fill(ann.username);
-    await page.getByLabel("Password").fill(ann.password);
-  }],
-  ["token", (page) => page.getByLabel("Token").fill(PAGE_TOKEN)],
-]) {
-  test(`the form takes a ${name} when the page is there and its requests are refused`, () =>
-    open(browser, "about:blank", { errorsExpected: true, elsewhere: true }, async (page) => {
-      // The page comes from the browser's store, or by another way: only its requests are asked.
-      await page.route(/\/(ui\/assets\/.*)?$/, (route) => route.continue({ headers: { ...route.request().headers(), authorization: basic } }));
-      await page.goto(PAGE);
-      await page.getByRole("dialog", { name: "Sign in" }).waitFor();
-      await shoot(page, "sign-in");
-      await fill(page);
-      await page.getByRole("button", { name: "Sign in" }).click();
-      await page.getByText("This database has no metrics yet").waitFor();
-      await page.getByRole("button", { name: "Sign out" }).click();
-      await page.getByRole("dialog", { name: "Sign in" }).waitFor();
-    }));
-}
+test("the form lets somebody else in, and asks again when that is refused", () =>
+  open(browser, `${PAGE}#/explore`, { httpCredentials: ann, errorsExpected: true }, async (page) => {
+    const form = page.getByRole("dialog", { name: "Sign in" });
+    const user = (name) => page.getByRole("button", { name, exact: true });
+    await user("ann").click();
+    await shoot(page, "sign-in");
+    await page.getByLabel("Token").fill("wrong");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("alert").first().waitFor();
+    await form.waitFor();
+    await page.getByLabel("Token").fill(PAGE_TOKEN);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await user("root").waitFor();
+    await form.waitFor({ state: "detached" });
+    const databases = page.getByRole("combobox", { name: "Database" });
+    await until(page, "all databases are there", () => document.querySelectorAll("header option").length === 2);
+    await databases.selectOption("other");
+    await page.getByRole("button", { name: /^elsewhere/ }).waitFor();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await user("ann").waitFor();
+    // With a password it is the same.
+    await user("ann").click();
+    await page.getByLabel("User").fill("ann");
+    await page.getByLabel("Password").fill("wrong");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("alert").first().waitFor();
+    await page.getByLabel("User").fill("ann");
+    await page.getByLabel("Password").fill("secret");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await user("ann").waitFor();
+  }));

@@ -42,6 +42,7 @@ export function App() {
     setTheme(next);
     writeTheme(next);
   };
+  const again = () => setTurn(turn + 1);
   useEffect(() => onRefused(() => setLogin(true)), []);
   const database = route.params.db ?? "";
   const about = useLoaded(`${turn} ${database}`, (signal) =>
@@ -70,17 +71,7 @@ export function App() {
           chosen={database === "" ? (about.value?.database ?? "default") : database}
           choose={(db) => go({ view: route.view, params: { ...route.params, metric: "", db } })}
         />
-        {isSignedIn() && (
-          <button
-            type="button"
-            onClick={() => {
-              signOut();
-              setTurn(turn + 1);
-            }}
-          >
-            Sign out
-          </button>
-        )}
+        <User name={about.value?.user ?? ""} signIn={() => setLogin(true)} signOut={again} />
       </Head>
       <main key={turn}>
         {about.error !== null && <Notice kind="error">{about.error}</Notice>}
@@ -101,7 +92,7 @@ export function App() {
           close={() => setLogin(false)}
           done={() => {
             setLogin(false);
-            setTurn(turn + 1);
+            again();
           }}
         />
       )}
@@ -177,5 +168,29 @@ function DatabaseSwitch({ names, chosen, choose }: { names: string[]; chosen: st
         </option>
       ))}
     </select>
+  );
+}
+
+/** User names who asks, where the server knows, and lets somebody else ask. */
+function User({ name, signIn, signOut: out }: { name: string; signIn: () => void; signOut: () => void }) {
+  return (
+    <>
+      {name !== "" && (
+        <button type="button" class="user" title={`${name}: sign in as somebody else`} onClick={signIn}>
+          {name}
+        </button>
+      )}
+      {isSignedIn() && (
+        <button
+          type="button"
+          onClick={() => {
+            signOut();
+            out();
+          }}
+        >
+          Sign out
+        </button>
+      )}
+    </>
   );
 }

@@ -77,7 +77,9 @@ export async function ask(
     response = await fetch(address(path, params), {
       method: options.method ?? "GET",
       headers,
-      credentials: "same-origin",
+      // Who has signed in here is not who the browser knows; and when that is refused, the
+      // browser is not to ask by itself.
+      credentials: authorization === null ? "same-origin" : "omit",
       signal: options.signal ?? null,
     });
   } catch (error) {
