@@ -30,6 +30,7 @@ type nodeSettings struct {
 	storageSettings
 	moveSettings
 	seriesLimitSettings
+	databaseRuleSettings
 	clientTLSSettings
 	peerTLSSettings
 	operationSettings
@@ -48,6 +49,7 @@ func (s *nodeSettings) define(f *pflag.FlagSet) {
 	f.Lookup("wal-sync").DefValue = "interval"
 	s.moveSettings.define(f)
 	s.seriesLimitSettings.define(f)
+	s.databaseRuleSettings.define(f)
 	s.clientTLSSettings.define(f)
 	s.peerTLSSettings.define(f)
 	s.operationSettings.define(f)
@@ -74,7 +76,7 @@ func newNodeCommand() *cobra.Command {
   tickmesh node --data-dir ./n2 --node-id n2 --rpc-addr 127.0.0.1:6290 --http-addr 127.0.0.1:6291`,
 		Args: cobra.NoArgs,
 	}
-	runWith(cmd, s, []string{headingCluster, headingStorage, headingMoves, headingWriteLimits, headingTLS, headingOperation}, func(ctx context.Context, logger *slog.Logger, _ io.Writer) error {
+	runWith(cmd, s, []string{headingCluster, headingStorage, headingMoves, headingWriteLimits, headingAccess, headingTLS, headingOperation}, func(ctx context.Context, logger *slog.Logger, _ io.Writer) error {
 		return runNode(ctx, s, logger)
 	})
 	return cmd
@@ -143,19 +145,24 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	rules, err := s.follow(ctx, logger)
+	if err != nil {
+		return err
+	}
+	defer rules.close()
 	plan := applyMemoryPlan(s.memoryLimit, s.pageFileBytes)
 	plan.log(logger)
 	ctx, unfit := context.WithCancelCause(ctx)
 	defer unfit(nil)
 	m, err := startMember(ctx, memberOptions{
 		id: s.nodeID, zone: s.zone, cluster: s.cluster, rpcAddr: string(s.rpcAddr), advertiseAddr: string(s.advertiseAddr), store: store,
-		node: s.nodeOptions(plan, shards, &s.seriesLimitSettings, logger, points), serverTLS: serverTLS, clientTLS: clientTLS, logger: logger,
+		node: s.nodeOptions(plan, shards, &s.seriesLimitSettings, rules, logger, points), serverTLS: serverTLS, clientTLS: clientTLS, logger: logger,
 		unfit: unfit, moveRate: uint64(s.moveRate),
 	})
 	if err != nil {
 		return err
 	}
-	err = s.watch(ctx, m, logger)
+	err = s.watch(ctx, m, rules, logger)
 	if cause := context.Cause(ctx); errors.Is(cause, node.ErrShards) {
 		err = dataDirError(s.dataDir, cause)
 	}
@@ -241,7 +248,7 @@ func (s *clusterSettings) check(m *shardmap.Map) error {
 }
 
 // watch serves metrics and health until the context ends.
-func (s *nodeSettings) watch(ctx context.Context, m *member, logger *slog.Logger) error {
+func (s *nodeSettings) watch(ctx context.Context, m *member, rules *databaseRules, logger *slog.Logger) error {
 	if s.httpAddr == "" {
 		<-ctx.Done()
 		return nil
@@ -256,6 +263,7 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, logger *slog.Logger
 	}
 	registry := newRegistry()
 	registry.MustRegister(m.node, storeGauge(m.storeTrouble))
+	rules.register(registry)
 	registry.MustRegister(diskGauges(m.options.node.DataDir)...)
 	ready := &readiness{health: m.ready, details: m.details}
 	ready.set(true)

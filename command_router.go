@@ -103,6 +103,11 @@ func runRouter(ctx context.Context, s *routerSettings, logger *slog.Logger, stdo
 		return err
 	}
 	defer r.close()
+	rules, err := s.follow(ctx, logger)
+	if err != nil {
+		return err
+	}
+	defer rules.close()
 	m, err := r.await(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // stopped before the cluster was there
@@ -110,5 +115,7 @@ func runRouter(ctx context.Context, s *routerSettings, logger *slog.Logger, stdo
 	if err := s.check(m); err != nil {
 		return err
 	}
-	return s.serve(ctx, r.backend(len(m.Rows)), registry, logger, stdout)
+	b := r.backend(len(m.Rows))
+	b.rules = rules
+	return s.serve(ctx, b, registry, logger, stdout)
 }

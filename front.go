@@ -29,6 +29,7 @@ type backend struct {
 	relaxed    func(scan.Relaxation) (scan.Source, func() []uint16) // nil: source answers these reads, too
 	shards     int
 
+	rules  *databaseRules
 	marks  tenant.Marks // what was said of databases by name; nil: nothing can be
 	access *frontAccess // set by serve; nil: nothing is said of callers and databases
 
@@ -47,14 +48,14 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	if err != nil {
 		return err
 	}
-	who, err := s.openAccess(ctx, registry, logger)
+	who, err := s.openAccess(ctx, b.rules, registry, logger)
 	if err != nil {
 		return err
 	}
 	defer who.close()
 	b.access = who
 	if b.marks != nil {
-		who.directory = tenant.NewDirectory(tenant.DirectoryOptions{Source: b.source, Deleter: b.deleter, Marks: b.marks, Rules: who.rules})
+		who.directory = tenant.NewDirectory(tenant.DirectoryOptions{Source: b.source, Deleter: b.deleter, Marks: b.marks, Rules: b.rules.current})
 	}
 	queries := s.newQueries(b, logger, registry)
 	answers, err := queries.handler()

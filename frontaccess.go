@@ -10,7 +10,6 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/api/tenancy"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/auth"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
@@ -21,16 +20,16 @@ import (
 type frontAccess struct {
 	authority access.Authority // nil: everybody may do everything
 	meter     *tenant.Meter
-	rules     func() *tenancy.Rules
+	rules     *databaseRules
 	directory *tenant.Directory // nil: databases cannot be made or dropped
 
 	running sync.WaitGroup // what follows the files
 	cancel  context.CancelFunc
 }
 
-// openAccess reads the files and follows them until close.
-func (s *frontSettings) openAccess(ctx context.Context, registry *registry, logger *slog.Logger) (*frontAccess, error) {
-	a := &frontAccess{meter: tenant.NewMeter(tenant.MeterOptions{}), rules: func() *tenancy.Rules { return nil }}
+// openAccess reads the file of users and follows it until close. Rules belong to the caller.
+func (s *frontSettings) openAccess(ctx context.Context, rules *databaseRules, registry *registry, logger *slog.Logger) (*frontAccess, error) {
+	a := &frontAccess{meter: tenant.NewMeter(tenant.MeterOptions{}), rules: rules}
 	ctx, a.cancel = context.WithCancel(ctx)
 	registry.MustRegister(a.meter)
 	if s.authFile == "" {
@@ -53,16 +52,9 @@ func (s *frontSettings) openAccess(ctx context.Context, registry *registry, logg
 		a.running.Go(func() { file.Run(ctx) })
 		a.authority = authority
 	}
-	if s.databasesFile != "" {
-		file, err := s.openRules(logger)
-		if err != nil {
-			a.close()
-			return nil, err
-		}
-		registry.MustRegister(file)
-		a.rules = file.Current
-		file.OnChange(a.meter.SetRules)
-		a.running.Go(func() { file.Run(ctx) })
+	rules.register(registry)
+	if rules != nil {
+		rules.file.OnChange(a.meter.SetRules)
 	}
 	return a, nil
 }
@@ -72,21 +64,12 @@ func (a *frontAccess) close() {
 	a.running.Wait()
 }
 
-// openRules reads the rules of databases.
-func (s *databaseRuleSettings) openRules(logger *slog.Logger) (*tenancy.File, error) {
-	file, err := tenancy.OpenFile(s.databasesFile, logger)
-	if err != nil {
-		return nil, fmt.Errorf("--databases-file: %w", err)
-	}
-	return file, nil
-}
-
 // queryLimits gives what the rules say of a database's queries.
 func (a *frontAccess) queryLimits(database string) ledger.Limits {
 	if a == nil {
 		return ledger.Limits{}
 	}
-	q := a.rules().LimitsOf(database).Query
+	q := a.rules.current().LimitsOf(database).Query
 	bound := func(n int64) int64 { return max(n, 0) } // what is unlimited is bounded by flags only
 	return ledger.Limits{
 		SeriesMax: bound(q.SeriesMax), SamplesMax: bound(q.SamplesMax), BytesMax: bound(q.MemoryBytes), RunningMax: int(bound(q.RunningMax)),

@@ -60,6 +60,11 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 		}
 		return store, err
 	}
+	rules, err := s.follow(ctx, logger)
+	if err != nil {
+		return err
+	}
+	defer rules.close()
 	registry := newRegistry()
 	settings := clusterSettings{cluster: lonelyName, shards: s.shards, replication: s.replication}
 	extent := int64(s.pageFileBytes)
@@ -74,7 +79,7 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 		local.dataDir = filepath.Join(s.dataDir, name)
 		m, err := startMember(ctx, memberOptions{
 			id: name, cluster: lonelyName, rpcAddr: localAddress, store: store,
-			node: local.nodeOptions(plan, s.shards, &s.seriesLimitSettings, logger, points), logger: logger,
+			node: local.nodeOptions(plan, s.shards, &s.seriesLimitSettings, rules, logger, points), logger: logger,
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -98,6 +103,7 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 		return nil //nolint:nilerr // stopped before the cluster was there
 	}
 	b := r.backend(len(m.Rows))
+	b.rules = rules
 	b.about = fmt.Sprintf("runs %d nodes with %d copies in %s", s.nodes, m.Settings.Replication, s.dataDir)
 	return s.serve(ctx, b, registry, logger, stdout)
 }

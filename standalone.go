@@ -50,7 +50,12 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 		return err
 	}
 	start := time.Now()
-	n, err := node.Open(s.nodeOptions(plan, s.shards, &s.seriesLimitSettings, logger, points))
+	rules, err := s.follow(ctx, logger)
+	if err != nil {
+		return err
+	}
+	defer rules.close()
+	n, err := node.Open(s.nodeOptions(plan, s.shards, &s.seriesLimitSettings, rules, logger, points))
 	if err != nil {
 		return dataDirError(s.dataDir, err)
 	}
@@ -58,7 +63,7 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 	recovery := n.Recovery()
 	logger.Info("opened the data folder", "dir", s.dataDir, "shards", n.Shards(), "series", n.SeriesCount(),
 		"replayed_entries", recovery.Entries, "replayed_bytes", recovery.Bytes, "took_ms", time.Since(start).Milliseconds())
-	err = serveAlone(ctx, s, n, logger, stdout)
+	err = serveAlone(ctx, s, n, rules, logger, stdout)
 	closeErr := n.Close()
 	if closeErr == nil {
 		logger.Info("stopped; the data folder is clean")
@@ -93,7 +98,7 @@ func dataDirError(dir string, err error) error {
 }
 
 // serveAlone serves one node of its own.
-func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, logger *slog.Logger, stdout io.Writer) error {
+func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, rules *databaseRules, logger *slog.Logger, stdout io.Writer) error {
 	registry := newRegistry()
 	registry.MustRegister(n)
 	registry.MustRegister(diskGauges(s.dataDir)...)
@@ -103,12 +108,12 @@ func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, logger
 	}
 	address := string(s.grpcAddr)
 	return s.serve(ctx, &backend{
-		writer: n, resolver: n, source: n, deleter: n, shards: n.Shards(), settler: n, health: n.Health, marks: marks,
+		writer: n, resolver: n, source: n, deleter: n, shards: n.Shards(), settler: n, health: n.Health, marks: marks, rules: rules,
 		cluster: &lonelyCluster{node: n, dataDir: s.dataDir, address: address}, clusterName: lonelyName, about: "keeps its data in " + s.dataDir,
 	}, registry, logger, stdout)
 }
 
-func (s *storageSettings) nodeOptions(plan memoryPlan, shards count, limits *seriesLimitSettings, logger *slog.Logger, points *failpoint.Set) node.Options {
+func (s *storageSettings) nodeOptions(plan memoryPlan, shards count, limits *seriesLimitSettings, rules *databaseRules, logger *slog.Logger, points *failpoint.Set) node.Options {
 	return node.Options{
 		FS: vfs.OS(), DataDir: s.dataDir, Shards: int(shards),
 		Sync: node.SyncMode(s.walSync.value), SyncInterval: time.Duration(s.walSyncInterval),
@@ -116,6 +121,7 @@ func (s *storageSettings) nodeOptions(plan memoryPlan, shards count, limits *ser
 		CheckpointBytes: int64(s.checkpointBytes), LogFileBytes: int64(s.walFileBytes), ExtentBytes: int64(s.pageFileBytes),
 		GenerationBytesMax: plan.generationBytes,
 		Limits:             node.Limits{SeriesMax: int64(limits.seriesMax), SeriesPerSecondMax: int64(limits.seriesPerSecondMax)},
+		Rules:              rules.current,
 		Logger:             logger, Failpoints: points,
 	}
 }

@@ -35,7 +35,7 @@ func startTrial(ctx context.Context, dir string) (t *trial, err error) {
 			err = errors.Join(err, t.close())
 		}
 	}()
-	if t.node, err = node.Open(s.nodeOptions(plan, s.shards, &s.seriesLimitSettings, logger, nil)); err != nil {
+	if t.node, err = node.Open(s.nodeOptions(plan, s.shards, &s.seriesLimitSettings, nil, logger, nil)); err != nil {
 		return t, err
 	}
 	n := t.node
