@@ -148,8 +148,8 @@ func (s *selection) answerGroup(g *group, held *holding, out sink) error {
 			return err
 		}
 		all = all[min(s.offset, len(all)):]
-		if s.stmt.Limit > 0 {
-			all = all[:min(s.stmt.Limit, len(all))]
+		if s.limit > 0 {
+			all = all[:min(s.limit, len(all))]
 		}
 		points[i] = all
 		any = any || len(all) > 0

@@ -36,6 +36,8 @@ type loader struct {
 	inputs    []ql.VarRef // columns of the tables
 	condition condition
 	fields    []string // that are read: those among inputs, then those that are only compared
+	rowsMax   int      // of each table, the first ones; 0: all
+	backwards bool     // the first ones are the newest
 	decide    evaluator
 	decideBy  []string // names of the symbols of decide
 }
@@ -148,7 +150,21 @@ func (p *pieces) visit(c *scan.Chunk) error {
 			p.values = append(p.values, v)
 		}
 	}
+	p.trim()
 	return p.loader.x.take(p.loader.held, 16*int64(len(p.times)-grown))
+}
+
+// trim drops what cannot be among the rows of the answer: a row stands behind all earlier
+// values of each of its fields.
+func (p *pieces) trim() {
+	most, n := p.loader.rowsMax, len(p.times)
+	switch {
+	case most == 0 || n <= most:
+	case !p.loader.backwards:
+		p.times, p.values = p.times[:most], p.values[:most]
+	case n > 2*most:
+		p.times, p.values = append(p.times[:0], p.times[n-most:]...), append(p.values[:0], p.values[n-most:]...)
+	}
 }
 
 // begin looks at the key of a series: one that the condition leaves out by its tags is skipped.

@@ -11,6 +11,9 @@ func (s *selection) raw(out sink) error {
 	if !typed {
 		return nil // nothing that was asked for is there
 	}
+	if s.isOneStream() {
+		return s.rawStream(out)
+	}
 	tables, err := s.read(s.span)
 	if err != nil {
 		return err
@@ -20,37 +23,53 @@ func (s *selection) raw(out sink) error {
 		by.add(0, t)
 	}
 	for _, g := range s.inOrder(by.sorted()) {
-		if err := s.rawGroup(g, out); err != nil {
+		if err := s.newRawSeries(g, out).answer(g.tables[0], s.span); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rawGroup answers the rows of one group, in the order of time.
-func (s *selection) rawGroup(g *group, out sink) error {
-	symbols, values := s.newRow()
-	w := newWalk(g.tables[0], s.from, s.to, !s.ascending)
-	begun := false
-	for n := 1; s.limit <= 0 || n <= s.offset+s.limit; n++ {
+// rawSeries answers the rows of one group, in the order of time.
+type rawSeries struct {
+	s               *selection
+	out             sink
+	group           *group
+	symbols, values []value
+	rows            int // that were there, those before OFFSET too
+}
+
+func (s *selection) newRawSeries(g *group, out sink) *rawSeries {
+	r := &rawSeries{s: s, out: out, group: g}
+	r.symbols, r.values = s.newRow()
+	return r
+}
+
+// isFull says whether LIMIT is reached.
+func (r *rawSeries) isFull() bool { return r.s.limit > 0 && r.rows >= r.s.offset+r.s.limit }
+
+// answer answers the rows of tables within a span.
+func (r *rawSeries) answer(tables []*table, of span) error {
+	s := r.s
+	w := newWalk(tables, of.from, of.to, !s.ascending)
+	for !r.isFull() {
 		t, row := w.next()
 		if t == nil {
 			break
 		}
-		if n <= s.offset {
+		if r.rows++; r.rows <= s.offset {
 			continue
 		}
-		s.setAuxiliary(symbols, t, row)
-		if !begun {
-			begun = true
-			if err := out.series(s.head(g)); err != nil {
+		if r.rows == s.offset+1 {
+			if err := r.out.series(s.head(r.group)); err != nil {
 				return err
 			}
 		}
+		s.setAuxiliary(r.symbols, t, row)
 		for i, of := range s.fields {
-			values[i] = of(symbols)
+			r.values[i] = of(r.symbols)
 		}
-		if err := out.row(t.times[row], values); err != nil {
+		if err := r.out.row(t.times[row], r.values); err != nil {
 			return err
 		}
 	}

@@ -89,9 +89,14 @@ func (x *execution) topScope(stmt *ql.SelectStatement, c *compiler) (scope, erro
 	return sc, nil
 }
 
+// countMax is the most that LIMIT and the like count: sums of a few of them fit into 64 bits.
+const countMax = 1 << 40
+
 // ownScope gives what a statement says itself.
 func ownScope(stmt *ql.SelectStatement) scope {
-	sc := scope{fill: stmt.Fill, limit: stmt.Limit, offset: stmt.Offset, slimit: stmt.SLimit, soffset: stmt.SOffset, ascending: stmt.TimeAscending()}
+	sc := scope{fill: stmt.Fill, ascending: stmt.TimeAscending()}
+	sc.limit, sc.offset = min(stmt.Limit, countMax), min(stmt.Offset, countMax)
+	sc.slimit, sc.soffset = min(stmt.SLimit, countMax), min(stmt.SOffset, countMax)
 	switch v := stmt.FillValue.(type) {
 	case int64:
 		sc.fillValue = integerValue(float64(v))
@@ -323,6 +328,9 @@ func (s *selection) readMeasurement(source *ql.Measurement, of span) ([]*table, 
 	l, err := s.loader(source)
 	if err != nil || l == nil {
 		return nil, err
+	}
+	if len(s.calls) == 0 && s.limit > 0 && len(l.condition.fields) == 0 {
+		l.rowsMax, l.backwards = s.offset+s.limit, !s.ascending
 	}
 	return l.tables(of)
 }

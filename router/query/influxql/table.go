@@ -2,7 +2,6 @@ package influxql
 
 import (
 	"cmp"
-	"container/heap"
 	"math"
 	"slices"
 	"strings"
@@ -166,89 +165,6 @@ func (g *group) indexKey() string {
 		}
 	}
 	return strings.Join(append(names, values...), "|")
-}
-
-// walk goes through the rows of tables in the order of time; of equal times the table
-// that comes first is first. Backwards it goes from the newest to the oldest.
-type walk struct {
-	backwards bool
-	heads     []walkHead
-}
-
-// walkHead is where a walk is in one table.
-type walkHead struct {
-	table *table
-	order int
-	row   int // of the next one
-	end   int // one beyond the last row, in the direction of the walk
-}
-
-// newWalk begins a walk through the rows within [from, to].
-func newWalk(tables []*table, from, to int64, backwards bool) *walk {
-	w := &walk{backwards: backwards}
-	for i, t := range tables {
-		first, _ := slices.BinarySearch(t.times, from)
-		end := len(t.times)
-		if to < math.MaxInt64 {
-			end, _ = slices.BinarySearch(t.times, to+1)
-		}
-		if first >= end {
-			continue
-		}
-		h := walkHead{table: t, order: i, row: first, end: end}
-		if backwards {
-			h.row, h.end = end-1, first-1
-		}
-		w.heads = append(w.heads, h)
-	}
-	heap.Init(w)
-	return w
-}
-
-// next gives the next row; a nil table: there is none.
-func (w *walk) next() (*table, int) {
-	if len(w.heads) == 0 {
-		return nil, 0
-	}
-	h := &w.heads[0]
-	t, row := h.table, h.row
-	if w.backwards {
-		h.row--
-	} else {
-		h.row++
-	}
-	switch {
-	case h.row == h.end:
-		heap.Pop(w)
-	case len(w.heads) > 1:
-		heap.Fix(w, 0)
-	}
-	return t, row
-}
-
-// Len, Less, Swap, Push and Pop implement heap.Interface.
-func (w *walk) Len() int { return len(w.heads) }
-
-// Less implements heap.Interface.
-func (w *walk) Less(i, j int) bool {
-	a, b := &w.heads[i], &w.heads[j]
-	x, y := a.table.times[a.row], b.table.times[b.row]
-	if x == y {
-		return a.order < b.order
-	}
-	return (x < y) != w.backwards
-}
-
-// Swap implements heap.Interface.
-func (w *walk) Swap(i, j int) { w.heads[i], w.heads[j] = w.heads[j], w.heads[i] }
-
-// Push implements heap.Interface.
-func (w *walk) Push(any) {}
-
-// Pop implements heap.Interface.
-func (w *walk) Pop() any {
-	w.heads = w.heads[:len(w.heads)-1]
-	return nil
 }
 
 // placeOf gives the place of a variable among inputs.

@@ -36,6 +36,7 @@ type windowWorker struct {
 	now    *windows
 	end    int64 // of the open window
 	result []*table
+	starts []int64 // of the open series, where windows come as they are
 	before []int64 // starts of the windows of the series before
 }
 
@@ -106,8 +107,9 @@ func (w *windowWorker) take(c *scan.Chunk) error {
 		if w.read.interval.durationNs == 0 {
 			start = w.span.from
 		}
-		n.starts = append(n.starts, start)
+		w.starts = append(w.starts, start)
 	}
+	n.starts = w.starts
 	n.counts = append(n.counts, c.Count...)
 	n.sums = append(n.sums, c.Sum...)
 	n.least, n.most = append(n.least, c.Min...), append(n.most, c.Max...)
@@ -179,10 +181,13 @@ func (w *windowWorker) close() error {
 	}
 	tags, field := splitTags(w.parts)
 	l := w.loader
-	if slices.Equal(w.before, w.now.starts) {
+	switch {
+	case slices.Equal(w.before, w.now.starts):
 		w.now.starts = w.before
+	case len(w.starts) > 0:
+		w.now.starts = slices.Clone(w.starts)
 	}
-	w.before = w.now.starts
+	w.before, w.starts = w.now.starts, w.starts[:0]
 	w.now.place = placeOf(l.inputs, field)
 	t := &table{name: l.m.name, tags: tags, windows: w.now, columns: make([]column, len(l.inputs))}
 	for i, ref := range l.inputs {

@@ -1,0 +1,289 @@
+package influxql
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+)
+
+const twoHosts = `
+cpu,host=a usage=1.5,idle=9 2000-01-01T00:00:00Z
+cpu,host=b usage=3 2000-01-01T00:00:01Z
+cpu,host=a usage=5 2000-01-01T00:01:00Z`
+
+func newTwoHosts(t *testing.T, change func(*Options)) http.Handler {
+	t.Helper()
+	m := stored(t, twoHosts)
+	o := Options{Source: m, Deleter: m, Clock: testClock}
+	if change != nil {
+		change(&o)
+	}
+	return New(o)
+}
+
+func TestParameters(t *testing.T) {
+	h := newTwoHosts(t, nil)
+	for _, c := range []struct {
+		query      string
+		parameters []string
+		status     int
+		want       string
+	}{
+		{"", nil, 400, `{"error":"missing required parameter \"q\""}`},
+		{"SELECT", nil, 400, `{"error":"error parsing query: found EOF, expected identifier, string, number, bool at line 1, char 8"}`},
+		{"SELECT usage FROM cpu LIMIT 1", []string{"epoch", "s"}, 200, `{"results":[{"statement_id":0,"series":[{"name":"cpu","columns":["time","usage"],"values":[[946684800,1.5]]}]}]}`},
+		{"SELECT usage FROM cpu LIMIT 1", []string{"epoch", "u"}, 200, `{"results":[{"statement_id":0,"series":[{"name":"cpu","columns":["time","usage"],"values":[[946684800000000,1.5]]}]}]}`},
+		{"SELECT usage FROM cpu LIMIT 1", []string{"epoch", "h"}, 200, `{"results":[{"statement_id":0,"series":[{"name":"cpu","columns":["time","usage"],"values":[[262968,1.5]]}]}]}`},
+		{"SELECT usage FROM cpu LIMIT 1", []string{"epoch", "ns"}, 200, `{"results":[{"statement_id":0,"series":[{"name":"cpu","columns":["time","usage"],"values":[[946684800000000000,1.5]]}]}]}`},
+		{"SELECT usage FROM cpu WHERE host = $h AND usage > $u", []string{"params", `{"h":"a","u":2}`}, 200, `{"results":[{"statement_id":0,"series":[{"name":"cpu","columns":["time","usage"],"values":[["2000-01-01T00:01:00Z",5]]}]}]}`},
+		{"SELECT usage FROM cpu WHERE usage < $u", []string{"params", `{"u":2.5}`}, 200, `{"results":[{"statement_id":0,"series":[{"name":"cpu","columns":["time","usage"],"values":[["2000-01-01T00:00:00Z",1.5]]}]}]}`},
+		{"SELECT usage FROM cpu WHERE usage < $u", []string{"params", `{"u":`}, 400, `{"error":"error parsing query parameters: unexpected EOF"}`},
+		{"SHOW MEASUREMENTS; SELECT nosuch(f) FROM cpu; SHOW MEASUREMENTS", nil, 200,
+			`{"results":[{"statement_id":0,"series":[{"name":"measurements","columns":["name"],"values":[["cpu"]]}]},{"statement_id":1,"error":"undefined function nosuch()"},{"statement_id":2,"error":"not executed"}]}`},
+		{"SELECT usage FROM nosuch", []string{"db", "absent"}, 200, `{"results":[{"statement_id":0,"error":"database not found: absent"}]}`},
+		{"SELECT usage FROM nosuch", []string{"db", "default"}, 200, `{"results":[{"statement_id":0}]}`},
+		{`SELECT usage FROM db0.autogen.cpu LIMIT 1`, []string{"db", ""}, 200, `{"results":[{"statement_id":0,"series":[{"name":"cpu","columns":["time","usage"],"values":[["2000-01-01T00:00:00Z",1.5]]}]}]}`},
+		{`SELECT usage INTO x FROM cpu`, nil, 200, `{"results":[{"statement_id":0,"error":"SELECT INTO is not supported: read with SELECT and write the rows to /write"}]}`},
+		{"SELECT holt_winters(mean(usage), 2, 2) FROM cpu WHERE time > 0 GROUP BY time(1d)", nil, 200, `{"results":[{"statement_id":0,"error":"function holt_winters() is not supported"}]}`},
+		{"SHOW USERS", nil, 200, `{"results":[{"statement_id":0,"error":"not supported: SHOW USERS: users and their rights are set in a file when the server is started"}]}`},
+		{`CREATE RETENTION POLICY two ON db0 DURATION 2d REPLICATION 1`, nil, 200, `{"results":[{"statement_id":0,"error":"retention policies cannot be changed by statements: each database has one, \"autogen\"; retention is set when the server is started"}]}`},
+		{`EXPLAIN SELECT usage FROM cpu`, nil, 200, `{"results":[{"statement_id":0,"error":"not supported: EXPLAIN SELECT usage FROM cpu"}]}`},
+		{strings.Repeat("(", 500), nil, 400, `{"error":"error parsing query: parentheses are nested more than 200 levels deep"}`},
+		{strings.Repeat("SHOW DATABASES;", 101), nil, 400, `{"error":"error parsing query: 101 statements, at most 100 can be sent at once"}`},
+	} {
+		status, got := get(t, h, c.query, c.parameters...)
+		if status != c.status || got != c.want {
+			t.Errorf("%.100s %q\n%d %s\nwant %d %s", c.query, c.parameters, status, got, c.status, c.want)
+		}
+	}
+}
+
+func TestForms(t *testing.T) {
+	h := newTwoHosts(t, nil)
+	const want = `{"results":[{"statement_id":0,"series":[{"name":"measurements","columns":["name"],"values":[["cpu"]]}]}]}` + "\n"
+	for name, r := range map[string]*http.Response{
+		"no type":   post(h, "/query?db=db0", "", "q=SHOW+MEASUREMENTS"),
+		"other":     post(h, "/query?db=db0", "text/plain", "q=SHOW+MEASUREMENTS"),
+		"in URL":    post(h, "/query?db=db0&q=SHOW+MEASUREMENTS", "application/x-www-form-urlencoded", ""),
+		"body wins": post(h, "/query?db=x&q=SHOW+DATABASES", "application/x-www-form-urlencoded", "db=db0&q=SHOW+MEASUREMENTS"),
+		"file": post(h, "/query?db=db0", "multipart/form-data; boundary=X",
+			"--X\r\nContent-Disposition: form-data; name=\"q\"; filename=\"f\"\r\n\r\nSHOW MEASUREMENTS\r\n--X--\r\n"),
+		"header": post(h, "/query", "", "q=SHOW+MEASUREMENTS", access.DatabaseHeader, "db0"),
+	} {
+		if got := bodyOf(t, r); r.StatusCode != 200 || got != want {
+			t.Errorf("%s: %d %s", name, r.StatusCode, got)
+		}
+		if r.Header.Get(headerVersion) != version || r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: header %v", name, r.Header)
+		}
+	}
+	if r := post(New(Options{Source: scantest.NewMemory(), Limits: Limits{BodyBytesMax: 10}}), "/query", "", "q=SHOW+DATABASES"); r.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("a long body: %d", r.StatusCode)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("DELETE", "/query", nil))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("DELETE: %d", w.Code)
+	}
+}
+
+func TestPretty(t *testing.T) {
+	_, got := get(t, newTwoHosts(t, nil), "SELECT usage FROM cpu LIMIT 1", "pretty", "true", "epoch", "s")
+	want := `{
+    "results": [
+        {
+            "statement_id": 0,
+            "series": [
+                {
+                    "name": "cpu",
+                    "columns": [
+                        "time",
+                        "usage"
+                    ],
+                    "values": [
+                        [
+                            946684800,
+                            1.5
+                        ]
+                    ]
+                }
+            ]
+        }
+    ]
+}`
+	if got != want {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestCSV(t *testing.T) {
+	h := newTwoHosts(t, nil)
+	q := url.Values{"q": {"SELECT * FROM cpu GROUP BY host; SELECT x(y) FROM cpu; SHOW MEASUREMENTS"}, "db": {"db0"}}.Encode()
+	r := post(h, "/query?"+q, "", "", "Accept", "application/csv")
+	want := `name,tags,time,idle,usage
+cpu,host=a,946684800000000000,9,1.5
+cpu,host=a,946684860000000000,,5
+cpu,host=b,946684801000000000,,3
+
+error
+undefined function x()
+
+error
+not executed
+`
+	if got := bodyOf(t, r); got != want || r.Header.Get("Content-Type") != "text/csv" {
+		t.Errorf("%s\n%s", r.Header.Get("Content-Type"), got)
+	}
+	for accept, status := range map[string]int{"application/x-msgpack": 406, "application/x-msgpack, */*": 200, "image/png": 200, "": 200} {
+		if r := post(h, "/query?"+q, "", "", "Accept", accept); r.StatusCode != status {
+			t.Errorf("%s: %d", accept, r.StatusCode)
+		}
+	}
+}
+
+func TestChunked(t *testing.T) {
+	h := newTwoHosts(t, nil)
+	_, got := get(t, h, "SELECT usage FROM cpu; SELECT usage FROM cpu GROUP BY host; SELECT usage FROM nosuch; SELECT x(y) FROM cpu", "chunked", "true", "chunk_size", "2", "epoch", "s")
+	want := `{"results":[{"statement_id":0,"series":[{"name":"cpu","columns":["time","usage"],"values":[[946684800,1.5],[946684801,3]],"partial":true}],"partial":true}]}
+{"results":[{"statement_id":0,"series":[{"name":"cpu","columns":["time","usage"],"values":[[946684860,5]]}]}]}
+{"results":[{"statement_id":1,"series":[{"name":"cpu","tags":{"host":"a"},"columns":["time","usage"],"values":[[946684800,1.5],[946684860,5]]}],"partial":true}]}
+{"results":[{"statement_id":1,"series":[{"name":"cpu","tags":{"host":"b"},"columns":["time","usage"],"values":[[946684801,3]]}]}]}
+{"results":[{"statement_id":2}]}
+{"results":[{"statement_id":3,"error":"undefined function x()"}]}`
+	if got != want {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestLongAnswer: an answer that is out in part tells its error all the same.
+func TestLongAnswer(t *testing.T) {
+	m := scantest.NewMemory()
+	var lines strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&lines, "long value=%d 2000-01-01T%02d:%02d:%02dZ\n", i, i/3600, i/60%60, i%60)
+	}
+	put(t, m, "db0", lines.String())
+	h := New(Options{Source: m, Limits: Limits{RowsMax: 15_000}})
+	_, got := get(t, h, "SELECT value FROM long", "epoch", "s")
+	if !strings.HasSuffix(got, `,[946699799,14999]]}],"partial":true}]}`) || strings.Count(got, "[9466") != 15_000 {
+		t.Errorf("… %s", got[max(0, len(got)-200):])
+	}
+	gone := &failingSource{Source: m, after: 1}
+	_, got = get(t, New(Options{Source: gone}), "SELECT value FROM long; SELECT value FROM long")
+	if !strings.Contains(got, `"error":"the disk is gone"},{"statement_id":1,"error":"not executed"}`) {
+		t.Errorf("… %s", got[max(0, len(got)-200):])
+	}
+}
+
+// failingSource fails the scans after the first ones.
+type failingSource struct {
+	scan.Source
+	after int
+}
+
+func (s *failingSource) Scan(ctx context.Context, r *scan.Request, visit scan.Visitor) error {
+	if s.after--; s.after < 0 {
+		return fmt.Errorf("the disk is gone")
+	}
+	return s.Source.Scan(ctx, r, visit)
+}
+
+func TestLimits(t *testing.T) {
+	l := ledger.New(ledger.Options{Limits: ledger.Limits{SamplesMax: 2, BytesMax: 1 << 20}})
+	m := stored(t, twoHosts)
+	h := New(Options{Source: l.Source(m), Ledger: l, Limits: Limits{WindowsMax: 10}, Clock: testClock})
+	for q, want := range map[string]string{
+		"SELECT usage FROM cpu": "the query needs more than 2 samples",
+		"SELECT mean(usage) FROM cpu WHERE time > '2000-01-01' AND time < '2000-01-02' GROUP BY time(1m)": "max-select-buckets limit exceeded: (1440/10)",
+		"SELECT mean(usage) FROM cpu WHERE host = 'b' GROUP BY time(1h)":                                  "max-select-buckets limit exceeded",
+	} {
+		if _, got := get(t, h, q); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", q, got)
+		}
+	}
+	small := ledger.New(ledger.Options{Limits: ledger.Limits{BytesMax: 100}})
+	if _, got := get(t, New(Options{Source: m, Ledger: small}), "SELECT usage FROM cpu GROUP BY host"); !strings.Contains(got, "the query needs more than 100 bytes") {
+		t.Errorf("%s", got)
+	}
+	if n := len(small.Running()); n != 0 {
+		t.Errorf("%d queries are left in the ledger", n)
+	}
+}
+
+// reader may read db0 and administer own.
+type reader struct{}
+
+func (reader) Name() string { return "ann" }
+func (reader) May(database string, right access.Right) bool {
+	return database == "own" || database == "db0" && right == access.Read
+}
+
+func TestRights(t *testing.T) {
+	m := stored(t, twoHosts)
+	h := New(Options{Source: m, Deleter: m})
+	for q, allowed := range map[string]bool{
+		"SELECT usage FROM cpu": true, "SELECT usage FROM other..cpu": false, "SELECT x FROM (SELECT usage AS x FROM other..cpu)": false,
+		"SHOW DATABASES": true, "SHOW TAG KEYS": true, "SHOW TAG KEYS ON other": false, "DROP MEASUREMENT cpu": false, "DELETE FROM cpu": false,
+		"CREATE DATABASE own": true, "CREATE DATABASE other": false, "DROP DATABASE db0": false, "SHOW USERS": false, "SHOW SERIES ON own": true,
+		"SHOW MEASUREMENTS; DROP SERIES FROM cpu": false,
+	} {
+		r := httptest.NewRequest("GET", "/query?db=db0&q="+url.QueryEscape(q), nil)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
+		if denied := w.Code == http.StatusForbidden && strings.HasPrefix(w.Body.String(), `{"error":"error authorizing query: user \"ann\" has no `); denied == allowed {
+			t.Errorf("%s: %d %s", q, w.Code, w.Body)
+		}
+	}
+	r := httptest.NewRequest("GET", "/query?q=SHOW+DATABASES", nil)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
+	if want := `"values":[["db0"]]`; !strings.Contains(w.Body.String(), want) {
+		t.Errorf("%s", w.Body)
+	}
+}
+
+func TestCORS(t *testing.T) {
+	h := newTwoHosts(t, func(o *Options) { o.CORSOrigins = []string{"https://ui"} })
+	for origin, want := range map[string]string{"https://ui": "https://ui", "https://other": ""} {
+		r := httptest.NewRequest("OPTIONS", "/query", nil)
+		r.Header.Set("Origin", origin)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := w.Header().Get("Access-Control-Allow-Origin"); got != want || w.Code != http.StatusNoContent {
+			t.Errorf("%s: %d %q", origin, w.Code, got)
+		}
+	}
+}
+
+func TestRelaxed(t *testing.T) {
+	m := stored(t, twoHosts)
+	var asked scan.Relaxation
+	h := New(Options{Source: m, Relaxed: func(o scan.Relaxation) (scan.Source, func() []uint16) {
+		asked = o
+		return m, func() []uint16 { return []uint16{3, 7} }
+	}})
+	r := post(h, "/query?db=db0&partial&stale_ms=1500", "", "q=SELECT+usage+FROM+cpu")
+	if !asked.Partial || asked.StalenessMax.Milliseconds() != 1500 || r.Header.Get(missingHeader) != "3,7" {
+		t.Errorf("%+v %v", asked, r.Header)
+	}
+	if r := post(h, "/query?db=db0&stale_ms=x", "", "q=SELECT+usage+FROM+cpu"); r.StatusCode != 400 {
+		t.Errorf("%d", r.StatusCode)
+	}
+}
+
+func TestRefuseFlux(t *testing.T) {
+	w := httptest.NewRecorder()
+	RefuseFlux(w, httptest.NewRequest("POST", "/api/v2/query", nil))
+	if w.Code != http.StatusNotImplemented || !strings.Contains(w.Body.String(), `"code":"not implemented"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
