@@ -85,17 +85,21 @@ func (q *queries) promqlOptions() promql.Options {
 }
 
 func (q *queries) influxqlOptions() influxql.Options {
-	return influxql.Options{
+	o := influxql.Options{
 		Source: q.source, Ledger: q.ledger, Deleter: q.backend.deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
 		CORSOrigins: q.settings.corsOrigins,
 	}
+	if who := q.backend.access; who != nil && who.directory != nil {
+		o.Databases = who.directory
+	}
+	return o
 }
 
 // pageOptions are those of the page. Others than browsers get a line of text at its place.
 func (q *queries) pageOptions() ui.Options {
 	return ui.Options{
 		Source: q.backend.source, Status: q.backend.cluster.Status, Ledger: q.ledger, Gatherer: q.registry,
-		Version: programVersion, Dialects: []string{"promql", "opentsdb"}, Logger: q.logger,
+		Version: programVersion, Dialects: []string{"promql", "opentsdb", "influxql"}, Logger: q.logger,
 		Greeting: "TickMesh " + programVersion + ": /write, /api/put and /api/v1/write take points, /api/query and /api/v1/query answer, " +
 			"/metrics and /readyz tell how it is. Browsers get a page here.",
 	}
