@@ -126,3 +126,43 @@ func BenchmarkLastManySeries(b *testing.B) {
 	}
 	b.Run("segments", last)
 }
+
+// BenchmarkScanHour reads an hour of 2,000 series with a sample each 10 s, of which
+// most is in the page log, by one worker.
+func BenchmarkScanHour(b *testing.B) {
+	const count, rows = 2000, 360
+	e, err := Open(Options{FS: vfs.OS(), Dir: filepath.Join(b.TempDir(), "data"), Shards: 1, SyncLog: func() error { return nil }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer e.Close()
+	for row := range int64(rows) {
+		var batch series.BatchEncoder
+		for i := range count {
+			batch.Append(batch.Define(benchKey(i)), 1_750_000_000_000+row*10_000, (int64(i)*31+row*row)%1009, 2)
+		}
+		if err := e.Apply(0, &Entry{Kind: EntrySamples, Term: 1, Index: uint64(row + 1), Body: samplesBody(batch.AppendTo(nil))}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	scanHour := func(b *testing.B, windows *scan.Windows) {
+		for b.Loop() {
+			request := &scan.Request{Selector: scan.Selector{Metric: "cpu.usage"}, FromMs: 0, ToMs: scan.TimeMsMax, Windows: windows}
+			if err := e.Scan(context.Background(), request, func(int, *scan.Chunk) error { return nil }); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/count/rows, "ns/sample")
+	}
+	minutes := &scan.Windows{WidthMs: 60_000, Aggregates: scan.AggregateSum | scan.AggregateCount}
+	b.Run("pages/samples", func(b *testing.B) { scanHour(b, nil) })
+	b.Run("pages/minutes", func(b *testing.B) { scanHour(b, minutes) })
+	if err := e.Checkpoint(Checkpoint{Applied: []uint64{rows}, SealAll: true}); err != nil {
+		b.Fatal(err)
+	}
+	if err := e.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("segments/samples", func(b *testing.B) { scanHour(b, nil) })
+	b.Run("segments/minutes", func(b *testing.B) { scanHour(b, minutes) })
+}

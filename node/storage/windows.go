@@ -37,7 +37,7 @@ const windowsInChunkMax = 4096
 func (w *windower) reset(spec *scan.Windows) {
 	w.spec = spec
 	w.open = false
-	w.hourEndMs, w.dayEndMs = math.MinInt64, math.MinInt64
+	w.endMs, w.hourEndMs, w.dayEndMs = math.MinInt64, math.MinInt64, math.MinInt64
 	if spec.Aggregates&scan.AggregateSum == 0 {
 		w.hourEndMs = math.MaxInt64
 	}
@@ -78,11 +78,11 @@ func (w *windower) add(times []int64, values []float64) {
 }
 
 func (w *windower) start(timeMs int64) {
-	offset := (timeMs - w.spec.OriginMs) % w.spec.WidthMs
-	if offset < 0 {
-		offset += w.spec.WidthMs
+	if next := w.endMs; timeMs >= next && next != math.MinInt64 && timeMs-next < w.spec.WidthMs {
+		w.startMs = next // mostly, and without a division
+	} else {
+		w.startMs = w.spec.OriginMs + floorTo(timeMs-w.spec.OriginMs, w.spec.WidthMs)
 	}
-	w.startMs = timeMs - offset
 	w.endMs = w.startMs + w.spec.WidthMs
 	w.open, w.count, w.digest = true, 0, 0
 	w.sum, w.daySum, w.hourSum = 0, 0, 0
