@@ -40,6 +40,11 @@ type TickMeshClusterStatus struct {
 	// Shards with fewer live complete copies than spec.replication.
 	// +optional
 	UnderReplicated int32 `json:"underReplicated"`
+	// Since when some shards have had no leader; not set: all have one. Available changes
+	// only when that has lasted 10 s, as a shard has none for a moment while its leadership
+	// moves.
+	// +optional
+	LeaderlessSince *metav1.Time `json:"leaderlessSince,omitempty"`
 	// Version that the nodes run; several, with commas between, during an upgrade.
 	// +optional
 	Version string `json:"version,omitempty"`

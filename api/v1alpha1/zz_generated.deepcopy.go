@@ -888,6 +888,10 @@ func (in *TickMeshClusterStatus) DeepCopyInto(out *TickMeshClusterStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.LeaderlessSince != nil {
+		in, out := &in.LeaderlessSince, &out.LeaderlessSince
+		*out = (*in).DeepCopy()
+	}
 	if in.Zones != nil {
 		in, out := &in.Zones, &out.Zones
 		*out = make([]ZoneStatus, len(*in))

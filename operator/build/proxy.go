@@ -124,7 +124,7 @@ func envoyDrain() *corev1.Container {
 			"--accept=" + strconv.Itoa(envoyAcceptSeconds) + "s", "--timeout=" + strconv.Itoa(envoyDrainSeconds) + "s", "--log-format=json",
 		},
 		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("24Mi")},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("40Mi")},
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
 		},
 	}

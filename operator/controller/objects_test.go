@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	meshclient "github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
@@ -95,6 +96,50 @@ func TestConditions(t *testing.T) {
 	w.until("they are back", func() bool {
 		return w.complete() && w.condition(v1alpha1.ConditionDegraded).Status == metav1.ConditionFalse && w.condition(v1alpha1.ConditionRebalancing).Reason == "Balanced"
 	})
+}
+
+// Shards that have no leader for a moment, as when leaderships move, change no condition;
+// those that have none for long do, whichever operator has seen it first.
+func TestLeadersAwayForAMoment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.create(small)
+	w.until("the cluster is made", w.complete)
+	before := w.condition(v1alpha1.ConditionAvailable)
+	leaderless := false
+	w.mesh.SetStatus(func() (*meshclient.Status, error) {
+		status, err := w.status()
+		if err == nil && leaderless {
+			status.ShardStatuses[1].Leader = ""
+		}
+		return status, err
+	})
+	leaderless = true
+	for range 3 { // 9 s
+		w.pass()
+	}
+	if c := w.condition(v1alpha1.ConditionAvailable); c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "1 of 6 shards have no leader that answers: 1;") {
+		t.Fatalf("%+v", c)
+	}
+	leaderless = false
+	w.pass()
+	if c := w.condition(v1alpha1.ConditionAvailable); c.LastTransitionTime != before.LastTransitionTime || c.Message != before.Message || w.cluster().Status.LeaderlessSince != nil {
+		t.Fatalf("%+v", c)
+	}
+	leaderless = true
+	for range 4 { // another operator for each pass
+		w.newOperator(0)
+		w.pass()
+	}
+	w.pass()
+	if c := w.condition(v1alpha1.ConditionAvailable); c.Status != metav1.ConditionFalse || c.Reason != "ShardsWithoutLeader" {
+		t.Fatalf("%+v", c)
+	}
+	leaderless = false
+	w.pass()
+	if c := w.condition(v1alpha1.ConditionAvailable); c.Status != metav1.ConditionTrue {
+		t.Fatalf("it is back at once: %+v", c)
+	}
 }
 
 // Certificates are renewed in time; one that has ended is told of.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,16 +92,48 @@ func (p *pass) available() verdict {
 	case len(status.ShardStatuses) == 0:
 		return no(reasonNoShardMap, "the routers have no shard map yet")
 	}
-	var without []uint16
-	for i := range status.ShardStatuses {
-		if status.ShardStatuses[i].Leader == "" {
-			without = append(without, uint16(status.ShardStatuses[i].Shard)) //nolint:gosec // at most shardmap.ShardsMax
+	without := p.leaderless()
+	if len(without) == 0 {
+		return yes(reasonServing, fmt.Sprintf("all %d shards take writes and answer", status.Shards))
+	}
+	text := fmt.Sprintf("%d of %d shards have no leader that answers: %s", len(without), status.Shards, shortList(without))
+	since := p.leaderlessSince()
+	if p.now.Sub(since.Time) < leaderlessGrace && meta.IsStatusConditionTrue(p.cluster.Status.Conditions, v1alpha1.ConditionAvailable) {
+		return yes(reasonServing, fmt.Sprintf("%s; since %s, which counts after %s", text, since.UTC().Format(time.RFC3339), leaderlessGrace))
+	}
+	return no(reasonNoLeader, text)
+}
+
+// leaderlessGrace is for how long shards may have no leader before the cluster is not
+// available: a leadership that moves leaves none for a moment, and many move when copies
+// were rebuilt. An election after a loss takes less, too.
+const leaderlessGrace = 10 * time.Second
+
+// leaderless gives the shards of which no leader answers; none, if nobody could be asked.
+func (p *pass) leaderless() (without []uint16) {
+	if p.nodes.status == nil {
+		return nil
+	}
+	for i := range p.nodes.status.ShardStatuses {
+		if shard := &p.nodes.status.ShardStatuses[i]; shard.Leader == "" {
+			without = append(without, uint16(shard.Shard)) //nolint:gosec // at most shardmap.ShardsMax
 		}
 	}
-	if len(without) > 0 {
-		return no(reasonNoLeader, fmt.Sprintf("%d of %d shards have no leader that answers: %s", len(without), status.Shards, shortList(without)))
+	return without
+}
+
+// leaderlessSince gives since when some shards have no leader, as the status says or from
+// now on; nil: all have one. While no router answers it stays.
+func (p *pass) leaderlessSince() *metav1.Time {
+	switch since := p.cluster.Status.LeaderlessSince; {
+	case p.nodes.status == nil:
+		return since
+	case len(p.leaderless()) == 0:
+		return nil
+	case since != nil:
+		return since
 	}
-	return yes(reasonServing, fmt.Sprintf("all %d shards take writes and answer", status.Shards))
+	return &metav1.Time{Time: p.now}
 }
 
 // unmade says whether the cluster has no shard map yet. One that had a map has it still,

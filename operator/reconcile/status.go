@@ -64,7 +64,7 @@ func (p *pass) status(summary shardmap.Summary) *v1alpha1.TickMeshClusterStatus 
 		Selector: labels.SelectorFromSet(build.Selector(c, build.ComponentNode)).String(),
 		Shards:   old.Shards, Version: old.Version, Zones: old.Zones, NodeStatuses: old.NodeStatuses,
 		ShardsMoving: old.ShardsMoving, UnderReplicated: old.UnderReplicated, BytesMoving: old.BytesMoving, ETA: old.ETA,
-		Etcd: p.etcdStatus(), Certificates: p.certificatesStatus(),
+		LeaderlessSince: p.leaderlessSince(), Etcd: p.etcdStatus(), Certificates: p.certificatesStatus(),
 	}
 	if m := p.nodes.view.Map; m != nil && p.nodes.viewErr == nil {
 		s.Shards = int32(len(m.Rows))                                                             //nolint:gosec // at most shardmap.ShardsMax
@@ -291,5 +291,6 @@ func (p *pass) phase(s *v1alpha1.TickMeshClusterStatus, summary shardmap.Summary
 func (p *pass) busy() bool {
 	progressing := meta.FindStatusCondition(p.cluster.Status.Conditions, v1alpha1.ConditionProgressing)
 	return progressing == nil || progressing.Status == metav1.ConditionTrue || p.nodes.viewErr != nil ||
+		p.cluster.Status.LeaderlessSince != nil ||
 		len(p.nodes.plan.Actions) > 0 || len(p.nodes.plan.Losses) > 0 || p.cluster.Status.ShardsMoving > 0
 }
