@@ -58,7 +58,8 @@ const (
 	clusterShards      = 128
 )
 
-// scales are a quick look, and what the budgets ask for.
+// scales are a quick look, what the budgets ask for, and that with reads among twice as
+// many series, which the peers take gigabytes for.
 var scales = [...]Scale{
 	{
 		Name: "small", Duration: 3 * time.Second, SeriesCounts: []int{100_000}, QueryRows: 7_200,
@@ -66,22 +67,28 @@ var scales = [...]Scale{
 		QueryDuration: time.Second, SettleDuration: 2 * time.Second,
 		Reads: ReadScale{LongDays: 3, WideSeries: 10_000, ManySeries: 100_000, WriteRate: 100_000},
 	},
-	{
-		Name: "full", Duration: 12 * time.Second, SeriesCounts: []int{100_000, 1_000_000, 2_000_000}, QueryRows: 25_000,
-		RestartSeries: []int{100_000, 1_000_000}, DiskRows: 20_000, MemoryLimit: 128 << 20, MemoryPoints: 500_000_000,
-		QueryDuration: 5 * time.Second, SettleDuration: 8 * time.Second,
-		Reads: ReadScale{LongDays: 30, WideSeries: 100_000, ManySeries: 1_000_000, WriteRate: 500_000},
-	},
+	full("full", 1_000_000),
+	full("large", 2_000_000),
 }
 
-// ScaleNamed gives a scale by its name, small or full.
+// full is the size of the budgets, with so many series to read among.
+func full(name string, manySeries int) Scale {
+	return Scale{
+		Name: name, Duration: 12 * time.Second, SeriesCounts: []int{100_000, 1_000_000, 2_000_000}, QueryRows: 25_000,
+		RestartSeries: []int{100_000, 1_000_000}, DiskRows: 20_000, MemoryLimit: 128 << 20, MemoryPoints: 500_000_000,
+		QueryDuration: 5 * time.Second, SettleDuration: 8 * time.Second,
+		Reads: ReadScale{LongDays: 30, WideSeries: 100_000, ManySeries: manySeries, WriteRate: 500_000},
+	}
+}
+
+// ScaleNamed gives a scale by its name: small, full or large.
 func ScaleNamed(name string) (Scale, error) {
 	for _, scale := range scales {
 		if scale.Name == name {
 			return scale, nil
 		}
 	}
-	return Scale{}, fmt.Errorf("scale %q: want small or full", name)
+	return Scale{}, fmt.Errorf("scale %q: want small, full or large", name)
 }
 
 // SelectWorkloads checks a comma-separated list of names or numbers; "all" is all.

@@ -48,7 +48,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	set.SetOutput(stderr)
 	set.StringVar(&o.targets, "target", "all", "servers to measure: all, or a list of tickmesh, victoria-metrics, influxdb, prometheus")
 	set.StringVar(&o.workloads, "workload", "all", "workloads: all, or a list of numbers or "+strings.Join(bench.Workloads(), ", "))
-	set.StringVar(&o.scale, "scale", "small", "size of the work: small or full")
+	set.StringVar(&o.scale, "scale", "small", "size of the work: small, full or large")
 	set.DurationVar(&o.duration, "duration", 0, "of one saturated run (default: by scale)")
 	set.IntVar(&o.runs, "runs", 1, "repetitions of the ingest, query and cluster workloads, 1 to 20")
 	set.IntVar(&o.serverCPUs, "server-cpus", 2, "cores that the server is pinned to; the client gets the others")
