@@ -6,49 +6,26 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"net/http/httptest"
 	"net/url"
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/tickmesh/tickmesh/api/scan/scantest"
-	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/query/influxql"
 )
 
-var many = flag.Int("queries", 150, "random queries of each kind")
-var clipAt = flag.Int("clip", 1000, "bytes of an answer that are shown")
-var seedOf = flag.Uint64("seed", 1, "seed")
-
-// startOurs serves the points from memory.
-func startOurs(t *testing.T, points []point) string {
-	m := scantest.NewMemory()
-	for _, p := range points {
-		for name, v := range p.fields {
-			var tags []series.Tag
-			if name != "value" {
-				tags = append(tags, series.Tag{Name: []byte("_field"), Value: []byte(name)})
-			}
-			for k, v := range p.tags {
-				tags = append(tags, series.Tag{Name: []byte(k), Value: []byte(v)})
-			}
-			if err := m.Put(series.AppendKey(nil, []byte("d"), []byte(p.measurement), tags), series.Sample{TimeMs: p.timeMs, Value: v}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	s := httptest.NewServer(influxql.New(influxql.Options{Source: m}))
-	t.Cleanup(s.Close)
-	return s.URL
-}
+//nolint:gochecknoglobals // flags of the test
+var (
+	many     = flag.Int("queries", 150, "random queries of each kind")
+	seed     = flag.Uint64("seed", 1, "of the points and the queries")
+	inMemory = flag.Bool("in-memory", false, "InfluxQL over points in memory, instead of a server")
+	clipAt   = flag.Int("clip", 1000, "bytes of an answer that are shown")
+)
 
 // TestRandomQueries compares answers.
 func TestRandomQueries(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test starts an InfluxDB")
 	}
-	r := rand.New(rand.NewPCG(*seedOf, 2))
+	r := rand.New(rand.NewPCG(*seed, 2))
 	points := makePoints(r)
 	theirs := startInfluxd(t)
 	if status, body := ask(t, theirs, "CREATE DATABASE d", nil); status != 200 {
@@ -59,7 +36,11 @@ func TestRandomQueries(t *testing.T) {
 		lines = append(append(lines, points[i].line()...), '\n')
 	}
 	write(t, theirs, lines)
-	ours := startOurs(t, points)
+	ours := startMemory
+	if !*inMemory {
+		ours = startServer
+	}
+	oursAt := ours(t, points, lines)
 	m := maker{r}
 	for _, kind := range []struct {
 		name string
@@ -73,7 +54,7 @@ func TestRandomQueries(t *testing.T) {
 				q := kind.make()
 				parameters := url.Values{"epoch": {[]string{"ns", "ms", ""}[m.IntN(3)]}}
 				wantStatus, want := ask(t, theirs, q, parameters)
-				gotStatus, got := ask(t, ours, q, parameters)
+				gotStatus, got := ask(t, oursAt, q, parameters)
 				if strings.Contains(string(want), `{"results":[{"statement_id":0}]}`) {
 					empty++
 				}

@@ -1,0 +1,66 @@
+package influxdiff
+
+import (
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/e2e/harness"
+	"github.com/tickmesh/tickmesh/router/query/influxql"
+)
+
+// startMemory serves the points from memory.
+func startMemory(t *testing.T, points []point, _ []byte) string {
+	t.Helper()
+	m := scantest.NewMemory()
+	for _, p := range points {
+		for name, v := range p.fields {
+			var tags []series.Tag
+			if name != "value" {
+				tags = append(tags, series.Tag{Name: []byte(series.FieldTagName), Value: []byte(name)})
+			}
+			for k, v := range p.tags {
+				tags = append(tags, series.Tag{Name: []byte(k), Value: []byte(v)})
+			}
+			if err := m.Put(series.AppendKey(nil, []byte("d"), []byte(p.measurement), tags), series.Sample{TimeMs: p.timeMs, Value: v}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s := httptest.NewServer(influxql.New(influxql.Options{Source: m}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// startServer builds and starts a server, and writes the points to it as InfluxDB's
+// clients do.
+func startServer(t *testing.T, _ []point, lines []byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	binary, err := harness.Build(t.Context(), dir, "-tags=invariants")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses, err := harness.NewStandaloneAddresses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := harness.StartStandalone(t.Context(), harness.StandaloneOptions{Binary: binary, DataDir: filepath.Join(dir, "data")}, addresses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Terminate(time.Minute); err != nil {
+			t.Errorf("the server did not end cleanly: %v\n%s", err, server.LogTail(4096))
+		}
+	})
+	base := "http://" + addresses.HTTP
+	if status, body := ask(t, base, "CREATE DATABASE d", nil); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	write(t, base, lines)
+	return base
+}
