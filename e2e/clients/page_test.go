@@ -3,6 +3,7 @@ package clients
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -99,20 +100,20 @@ func TestPages(t *testing.T) {
 
 func runExample(t *testing.T, path string, e *example, command string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
 	var answer, complaint bytes.Buffer
 	eventually(t, func() string {
 		answer.Reset()
 		complaint.Reset()
+		ctx, cancel := context.WithTimeout(t.Context(), patience/2)
+		defer cancel()
 		shell := exec.CommandContext(ctx, "bash", "-c", command)
 		shell.Stdout, shell.Stderr = &answer, &complaint
 		if err := shell.Run(); err != nil {
-			return err.Error() + ": " + complaint.String()
+			return command + ": " + err.Error() + ": " + complaint.String()
 		}
 		if e.matches(answer.String()) {
 			return ""
 		}
-		return filepath.Base(filepath.Dir(path)) + "/README.md:" + command + "\nanswers " + answer.String() + "\nwant    " + e.want
+		return fmt.Sprintf("%s:%d: %s\nanswers %s\nwant    %s", path, e.line, command, answer.String(), e.want)
 	})
 }
