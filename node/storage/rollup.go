@@ -144,6 +144,9 @@ func (r *seriesReader) dirtySpans(dst []span, stones []*Tombstone, within span, 
 	return dst
 }
 
+// rollupsAtOnce bounds the rollups that are held.
+const rollupsAtOnce = 1024
+
 // subtract appends what is left of spans without the dirty ones, which are sorted but may
 // overlap.
 func subtract(dst, spans []segment.ExactSpan, dirty []span) []segment.ExactSpan {
@@ -188,19 +191,32 @@ func (r *seriesReader) readMixed(ref series.Ref, stones []*Tombstone, within spa
 		if err := samples(s.FromMs - 1); err != nil {
 			return err
 		}
-		rollups, err := r.version.segments[s.Reader].Rollups(r.rollup.rollups[:0], ref.Shard, uint32(ref.ID), s.FromMs, s.ToMs-1, plan.widthMs)
-		var corrupt *segment.CorruptError
-		if errors.As(err, &corrupt) {
-			r.engine.reportCorruption(err) // the samples are there
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		r.rollup.rollups, at = rollups, s.ToMs
-		if err := emitRollups(rollups); err != nil {
+		if err := r.readRollups(ref, s, plan.widthMs, &at, emitRollups); err != nil {
 			return err
 		}
 	}
 	return samples(within.toMs)
+}
+
+// readRollups emits the rollups of a span, a few at a time, and moves at behind them. It
+// ends before those that are damaged: the samples are there.
+func (r *seriesReader) readRollups(ref series.Ref, s segment.ExactSpan, widthMs int64, at *int64, emit func([]segment.Rollup) error) error {
+	reader, x := r.version.segments[s.Reader], &r.rollup
+	for from := s.FromMs; from < s.ToMs; from = *at {
+		to := min(s.ToMs, from+rollupsAtOnce*widthMs)
+		rollups, err := reader.Rollups(x.rollups[:0], ref.Shard, uint32(ref.ID), from, to-1, widthMs)
+		var corrupt *segment.CorruptError
+		if errors.As(err, &corrupt) {
+			r.engine.reportCorruption(err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		x.rollups, *at = rollups, to
+		if err := emit(rollups); err != nil {
+			return err
+		}
+	}
+	return nil
 }

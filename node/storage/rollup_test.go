@@ -329,3 +329,24 @@ func TestDamagedRollups(t *testing.T) {
 		t.Error("no scan was answered in spite of damaged rollups")
 	}
 }
+
+// TestManyRollups: more hours than are held at once.
+func TestManyRollups(t *testing.T) {
+	l := newRollupLab(t, 5)
+	const hours = 2*rollupsAtOnce + 100
+	l.write(0, rollupStartMs, segment.HourMs/2, 2*hours)
+	l.settle()
+	l.compact(200)
+	w := &scan.Windows{WidthMs: segment.HourMs, Aggregates: scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax}
+	samples := l.scanned(&scan.Request{FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax})
+	got := l.scanned(&scan.Request{FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Windows: w})
+	for key, of := range samples {
+		want := windowsByHours(w, of.Times, of.Values)
+		if a, b := bitsOf(got[key]), bitsOf(&want); a != b || len(want.Times) < hours-100 {
+			t.Fatalf("%d windows differ from %d", len(got[key].Times), len(want.Times))
+		}
+	}
+	if n := l.e.Stats().ScannedRollups; n < hours-100 {
+		t.Errorf("%d rollups were read", n)
+	}
+}
