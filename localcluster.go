@@ -32,7 +32,7 @@ func refuseLocalCluster(dataDir string) error {
 
 // runLocalCluster runs etcd, nodes and a router in this process: the code of a real
 // cluster, over the loopback.
-func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan, logger *slog.Logger, stdout io.Writer) (err error) {
+func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan, rules *databaseRules, logger *slog.Logger, stdout io.Writer) (err error) {
 	points, err := failpoint.Parse(s.failpoints, failpointNames())
 	if err != nil {
 		return fmt.Errorf("--failpoints: %w", err)
@@ -60,11 +60,6 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 		}
 		return store, err
 	}
-	rules, err := s.follow(ctx, logger)
-	if err != nil {
-		return err
-	}
-	defer rules.close()
 	registry := newRegistry()
 	settings := clusterSettings{cluster: lonelyName, shards: s.shards, replication: s.replication}
 	extent := int64(s.pageFileBytes)

@@ -42,19 +42,19 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 	if err != nil {
 		return fmt.Errorf("--failpoints: %w", err)
 	}
-	plan := applyMemoryPlan(s.memoryLimit, s.pageFileBytes)
-	if s.nodes > 1 {
-		return runLocalCluster(ctx, s, plan, logger, stdout)
-	}
-	if err := refuseLocalCluster(s.dataDir); err != nil {
-		return err
-	}
-	start := time.Now()
 	rules, err := s.follow(ctx, logger)
 	if err != nil {
 		return err
 	}
 	defer rules.close()
+	plan := applyMemoryPlan(s.memoryLimit, s.pageFileBytes)
+	if s.nodes > 1 {
+		return runLocalCluster(ctx, s, plan, rules, logger, stdout)
+	}
+	if err := refuseLocalCluster(s.dataDir); err != nil {
+		return err
+	}
+	start := time.Now()
 	n, err := node.Open(s.nodeOptions(plan, s.shards, &s.seriesLimitSettings, rules, logger, points))
 	if err != nil {
 		return dataDirError(s.dataDir, err)
