@@ -2,6 +2,7 @@ package opentsdb
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -163,7 +164,7 @@ func (r *expRun) write(a *answer, o expOutput, asString bool, pointsMax int64) (
 			a.buf = appendFloat(append(a.buf, ','), value[0], asString)
 		}
 		a.buf = append(a.buf, ']')
-		if err := a.flushIfLong(); err != nil {
+		if err := errors.Join(r.ctx.Err(), a.flushIfLong()); err != nil {
 			return 0, err
 		}
 	}

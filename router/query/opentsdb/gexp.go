@@ -2,6 +2,7 @@ package opentsdb
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -33,7 +34,7 @@ func (h *handler) graphExpressions(a *answer, c *call) error {
 	a.buf = append(a.buf, '[')
 	for _, lines := range results {
 		for i := range lines {
-			if err := writeLine(out, &lines[i]); err != nil {
+			if err := errors.Join(r.ctx.Err(), writeLine(out, &lines[i])); err != nil {
 				return err
 			}
 		}

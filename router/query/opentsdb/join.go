@@ -30,8 +30,13 @@ type joinedLine struct {
 	at    []int    // by variable: its line, or -1
 }
 
-// join finds the lines that belong together (UnionIterator, IntersectionIterator).
-func join(names []string, tables []*table, rule joinRule) ([]joinedLine, error) {
+// joinedBytes is what a joinedLine takes, beside its parts and its place for each
+// variable: in a list, as a key of a map, and as lines of lists.
+const joinedBytes = 256 + lineBytes
+
+// join finds the lines that belong together (UnionIterator, IntersectionIterator). What it
+// makes is charged to the query.
+func join(entry *ledger.Entry, names []string, tables []*table, rule joinRule) ([]joinedLine, error) {
 	var found []joinedLine
 	places := map[string]int{}
 	for v, t := range tables {
@@ -42,6 +47,9 @@ func join(names []string, tables []*table, rule joinRule) ([]joinedLine, error) 
 				at = len(found)
 				places[key] = at
 				found = append(found, joinedLine{parts: parts, at: slices.Repeat([]int{-1}, len(tables))})
+				if err := entry.Take(int64(joinedBytes + len(key) + 24*len(parts) + 8*len(tables))); err != nil {
+					return nil, err
+				}
 			}
 			if found[at].at[v] >= 0 {
 				return nil, invalid("Several series of %s would be joined as one: group by more tags, or leave out useQueryTags", names[v])
@@ -85,7 +93,8 @@ func (r joinRule) key(l *line, queried []string) (parts [][]byte, key string) {
 // evaluate joins the tables of a formula's variables and computes it for each line that
 // comes of it, at each time at which one of the joined lines has a point.
 func (f *formula) evaluate(ctx context.Context, tables []*table, rule joinRule) ([]line, error) {
-	joined, err := join(f.variables, tables, rule)
+	entry := ledger.Of(ctx)
+	joined, err := join(entry, f.variables, tables, rule)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +110,6 @@ func (f *formula) evaluate(ctx context.Context, tables []*table, rule joinRule) 
 	if err != nil {
 		return nil, err
 	}
-	entry := ledger.Of(ctx)
 	if err := entry.Take(f.bytes()); err != nil {
 		return nil, err
 	}
