@@ -16,6 +16,7 @@ type Answer struct {
 	Type   string             // of the result; of an error the errorType
 	Text   string             // the error
 	Points map[string][]Point // by the labels
+	Notes  []string           // warnings and infos, in order; another version has others
 }
 
 // Point is a time in milliseconds and a value.
@@ -29,6 +30,7 @@ func ParseAnswer(status int, body []byte) (*Answer, error) {
 	type pair [2]any
 	var parsed struct {
 		Status, ErrorType, Error string
+		Warnings, Infos          []string
 		Data                     struct {
 			ResultType string
 			Result     json.RawMessage
@@ -37,7 +39,8 @@ func ParseAnswer(status int, body []byte) (*Answer, error) {
 	if err := json.Unmarshal(body, &parsed); err != nil {
 		return nil, fmt.Errorf("%w in %.300q", err, body)
 	}
-	a := &Answer{Status: status, Type: parsed.ErrorType, Text: parsed.Error, Points: map[string][]Point{}}
+	a := &Answer{Status: status, Type: parsed.ErrorType, Text: parsed.Error, Points: map[string][]Point{}, Notes: append(parsed.Warnings, parsed.Infos...)}
+	slices.Sort(a.Notes)
 	if parsed.Status != "success" {
 		return a, nil
 	}

@@ -198,6 +198,10 @@ func TestEngine(t *testing.T) {
 		if found := Difference(want, got, engineTolerance); found != "" {
 			t.Errorf("seed %d, expression %d, %+v: %s\n%s", *seed, i, m, text, found)
 		}
+		// Of more than nine notes of a kind only some are told, at random.
+		if !slices.Equal(want.Notes, got.Notes) && len(want.Notes) < 10 {
+			t.Errorf("seed %d, expression %d, %+v: notes %q, want %q\n%s", *seed, i, m, got.Notes, want.Notes, text)
+		}
 		if len(want.Points) > 0 {
 			full++
 		}
@@ -229,7 +233,9 @@ func evaluate(t *testing.T, engine *prom.Engine, q storage.Queryable, text strin
 	if result.Err != nil {
 		return &Answer{Status: http.StatusUnprocessableEntity, Type: "execution", Text: result.Err.Error()}
 	}
-	a := &Answer{Status: http.StatusOK, Type: string(result.Value.Type()), Points: map[string][]Point{}}
+	warnings, infos := result.Warnings.AsStrings(text, 10, 10)
+	a := &Answer{Status: http.StatusOK, Type: string(result.Value.Type()), Points: map[string][]Point{}, Notes: append(warnings, infos...)}
+	slices.Sort(a.Notes)
 	name := func(l labels.Labels) string { return labelsText(l.Map()) }
 	switch v := result.Value.(type) {
 	case prom.Vector:

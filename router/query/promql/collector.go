@@ -18,6 +18,8 @@ type collector struct {
 	grid  grid
 	thin  bool // by the grid
 
+	ranged *rangedWorker // nil: the samples are kept as they are
+
 	key    series.Key // of the series that is being visited; empty before the first
 	times  []int64    // its samples so far
 	values []float64
@@ -86,6 +88,11 @@ func (c *collector) keep(key series.Key, times []int64, values []float64) error 
 	named, err := c.naming.labels(key)
 	if err != nil {
 		return err
+	}
+	if c.ranged != nil {
+		if named, times, values = c.ranged.evaluate(named, times, values); len(times) == 0 {
+			return nil
+		}
 	}
 	kept := column{labels: named}
 	var grownTimes, grownValues int

@@ -98,8 +98,9 @@ func (it *iterator) Err() error { return nil }
 
 // columnSet is columns as a storage.SeriesSet.
 type columnSet struct {
-	runs [][]column
-	at   int // in the first run, 1 + the current one
+	runs  [][]column
+	at    int // in the first run, 1 + the current one
+	notes annotations.Annotations
 }
 
 // Next implements storage.SeriesSet.
@@ -118,12 +119,13 @@ func (s *columnSet) At() storage.Series { return &s.runs[0][s.at-1] }
 func (s *columnSet) Err() error { return nil }
 
 // Warnings implements storage.SeriesSet.
-func (s *columnSet) Warnings() annotations.Annotations { return nil }
+func (s *columnSet) Warnings() annotations.Annotations { return s.notes }
 
 // rankedSet is columns in an order of their own.
 type rankedSet struct {
 	ranked []ranked
 	at     int // 1 + the current one
+	notes  annotations.Annotations
 }
 
 // Next implements storage.SeriesSet.
@@ -139,4 +141,4 @@ func (s *rankedSet) At() storage.Series { return s.ranked[s.at-1].column }
 func (s *rankedSet) Err() error { return nil }
 
 // Warnings implements storage.SeriesSet.
-func (s *rankedSet) Warnings() annotations.Annotations { return nil }
+func (s *rankedSet) Warnings() annotations.Annotations { return s.notes }

@@ -25,7 +25,7 @@ type handler struct {
 	options   Options
 	started   time.Time
 	engine    *promql.Engine
-	parser    parser.Parser
+	parser    *prepared
 	metrics   *metrics
 	endpoints map[string]endpoint
 	values    endpoint // label/NAME/values
@@ -55,10 +55,10 @@ type exchange struct {
 func newHandler(o Options) *handler {
 	o.setDefaults()
 	h := &handler{options: o, started: o.Clock(), metrics: newMetrics(o.Registerer), cardinalities: cardinalities{kept: map[string]*cardinality{}}}
-	h.parser = parser.NewParser(parser.Options{
+	h.parser = &prepared{Parser: parser.NewParser(parser.Options{
 		EnableExperimentalFunctions: o.Experimental, ExperimentalDurationExpr: o.Experimental,
 		EnableExtendedRangeSelectors: o.Experimental, EnableBinopFillModifiers: o.Experimental,
-	})
+	})}
 	h.engine = promql.NewEngine(promql.EngineOpts{
 		Logger: o.Logger, MaxSamples: o.SamplesMax, LookbackDelta: o.LookbackDelta, Parser: h.parser,
 		Timeout:                  100 * 365 * 24 * time.Hour, // the ledger has the time limit

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
@@ -18,6 +19,7 @@ type queryable struct {
 	database string
 	parallel int
 	plan     plan
+	ranged   []*rangedCall // that were taken out of the expression
 }
 
 // Querier implements storage.Queryable.
@@ -36,16 +38,36 @@ func (q *querier) Close() error { return nil }
 
 // Select implements storage.Querier. The series are read before it returns.
 func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-	runs, err := q.read(ctx, hints, matchers)
+	var runs [][]column
+	var notes annotations.Annotations
+	var err error
+	if c := q.rangedOf(matchers); c != nil {
+		runs, notes, err = q.readRanged(ctx, c)
+	} else {
+		runs, err = q.read(ctx, hints, matchers)
+	}
 	switch {
 	case err != nil:
 		return storage.ErrSeriesSet(err)
 	case sorted:
-		return &rankedSet{ranked: rank(runs, orderLabels, q.parallel)}
+		return &rankedSet{ranked: rank(runs, orderLabels, q.parallel), notes: notes}
 	case q.plan.order != orderNone:
-		return &rankedSet{ranked: rank(runs, q.plan.order, q.parallel)}
+		return &rankedSet{ranked: rank(runs, q.plan.order, q.parallel), notes: notes}
 	}
-	return &columnSet{runs: runs}
+	return &columnSet{runs: runs, notes: notes}
+}
+
+// readRanged gives the values of a call at the steps.
+func (q *querier) readRanged(ctx context.Context, c *rangedCall) ([][]column, annotations.Annotations, error) {
+	selectors, err := selectorsOf(ctx, q.source, q.database, c.vector.LabelMatchers)
+	if err != nil || len(selectors) == 0 {
+		return nil, nil, err
+	}
+	r := reading{source: q.source, entry: ledger.Of(ctx), selectors: selectors, parallel: max(1, q.parallel), grid: c.grid, ranged: c,
+		fromMs: max(c.grid.firstMs-c.grid.widthMs+1, scan.TimeMsMin), toMs: min(c.grid.lastMs, scan.TimeMsMax)}
+	r.thin = c.grid.widthMs < c.grid.stepMs // else every sample is seen
+	runs, err := r.columns(ctx)
+	return runs, r.notes, err
 }
 
 // read gives the series that match, as lists without an order.
@@ -75,6 +97,8 @@ type reading struct {
 	parallel     int
 	grid         grid
 	thin         bool
+	ranged       *rangedCall // nil: samples are wanted as they are
+	notes        annotations.Annotations
 }
 
 // columns gives the series that were read, as lists without an order.
@@ -101,6 +125,9 @@ func (r *reading) scan(ctx context.Context, selector *scan.Selector, parallel in
 	collectors := make([]collector, parallel)
 	for i := range collectors {
 		collectors[i] = collector{entry: r.entry, grid: r.grid, thin: r.thin}
+		if r.ranged != nil {
+			collectors[i].ranged = newRangedWorker(r.ranged)
+		}
 	}
 	request := &scan.Request{Selector: *selector, FromMs: r.fromMs, ToMs: r.toMs, Parallel: parallel}
 	if err := r.source.Scan(ctx, request, func(worker int, chunk *scan.Chunk) error { return collectors[worker].visit(chunk) }); err != nil {
@@ -112,6 +139,9 @@ func (r *reading) scan(ctx context.Context, selector *scan.Selector, parallel in
 			return nil, err
 		}
 		runs = append(runs, collectors[i].runs()...)
+		if w := collectors[i].ranged; w != nil {
+			r.notes.Merge(w.notes)
+		}
 	}
 	return runs, nil
 }

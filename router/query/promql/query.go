@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/prometheus/prometheus/util/stats"
 )
@@ -99,14 +100,7 @@ func (h *handler) evaluate(x *exchange, s span) error {
 	} else if err := x.entry.Take(2 * 8 * steps); err != nil {
 		return err
 	}
-	source := Selection{Source: x.reader.source, Database: x.database, Expr: expr, Lookback: lookback, Parallel: h.options.Parallel}.Queryable()
-	opts := promql.NewPrometheusQueryOpts(wanted == statsAll, lookback)
-	var q promql.Query
-	if s.step == 0 {
-		q, err = h.engine.NewInstantQuery(x.ctx, source, opts, text, s.start)
-	} else {
-		q, err = h.engine.NewRangeQuery(x.ctx, source, opts, text, s.start, s.end, s.step)
-	}
+	q, err := h.newQuery(x, expr, text, wanted, lookback, s)
 	if err != nil {
 		return invalidParameter(err, "query")
 	}
@@ -127,6 +121,23 @@ func (h *handler) evaluate(x *exchange, s span) error {
 		statistics = stats.NewQueryStats(q.Stats())
 	}
 	return h.writeResult(x, result, statistics, warnings, text)
+}
+
+// newQuery gives the query of an expression. Statistics are the engine's own only where the
+// engine does everything.
+func (h *handler) newQuery(x *exchange, expr parser.Expr, text, statistics string, lookback time.Duration, s span) (promql.Query, error) {
+	source := &queryable{source: x.reader.source, database: x.database, parallel: h.options.Parallel, plan: planOf(expr, lookback)}
+	isVector := expr.Type() == parser.ValueTypeVector || expr.Type() == parser.ValueTypeScalar
+	if statistics == "" && isVector {
+		if expr, source.ranged = takeOut(expr, s); len(source.ranged) > 0 {
+			text = h.parser.put(expr)
+		}
+	}
+	opts := promql.NewPrometheusQueryOpts(statistics == statsAll, lookback)
+	if s.step == 0 {
+		return h.engine.NewInstantQuery(x.ctx, source, opts, text, s.start)
+	}
+	return h.engine.NewRangeQuery(x.ctx, source, opts, text, s.start, s.end, s.step)
 }
 
 // truncate cuts a result to limit series.
