@@ -83,7 +83,9 @@ func TestPages(t *testing.T) {
 	if _, err := harness.Install(t.Context(), "curl", "curl"); err != nil {
 		t.Fatal(err)
 	}
-	for path, examplesMin := range map[string]int{"../../router/query/opentsdb/README.md": 12, "../../router/ingest/README.md": 8} {
+	for path, examplesMin := range map[string]int{
+		"../../router/query/opentsdb/README.md": 12, "../../router/ingest/README.md": 8, "../../router/query/influxql/README.md": 12,
+	} {
 		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
 			s := newServer(t)
 			place := placer(t, s)

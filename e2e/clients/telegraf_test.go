@@ -18,54 +18,54 @@ import (
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
-// telegrafConfig is an agent as people configure it, but for the intervals. It reads lines
-// from a file and sends them to all outputs.
-const telegrafConfig = `[agent]
+// telegrafAgent reads lines from a file, and is quicker than people have it.
+const telegrafAgent = `[agent]
   interval = "1s"
   flush_interval = "200ms"
   omit_hostname = true
 
 [[inputs.tail]]
-  files = ["%[1]s"]
+  files = [%q]
   initial_read_offset = "beginning"
   path_tag = ""
   data_format = "influx"
 
-[[outputs.influxdb]]
-  urls = ["http://%[2]s"]
-  database = "telegraf"
-
-[[outputs.influxdb_v2]]
-  urls = ["http://%[2]s"]
-  token = "none"
-  organization = "none"
-  bucket = "bucket"
-
-[[outputs.opentsdb]]
-  alias = "telnet"
-  prefix = "telnet."
-  host = "%[3]s"
-  port = %[4]s
-
-[[outputs.opentsdb]]
-  alias = "web"
-  prefix = "web."
-  host = "http://%[5]s"
-  port = %[6]s
-  http_batch_size = 50
-
-[[outputs.http]]
-  url = "http://%[2]s/api/v1/write"
-  data_format = "prometheusremotewrite"
-  [outputs.http.headers]
-    Content-Type = "application/x-protobuf"
-    Content-Encoding = "snappy"
-    X-Prometheus-Remote-Write-Version = "0.1.0"
-    X-Scope-OrgID = "prometheus"
 `
 
-// telegrafOutputs are the outputs as Telegraf's log names them.
-var telegrafOutputs = []string{"influxdb", "influxdb_v2", "opentsdb::telnet", "opentsdb::web", "http"}
+// telegrafOutputs are the outputs of ingest's page as Telegraf's log names them.
+var telegrafOutputs = []string{"influxdb", "influxdb_v2", "opentsdb::lines", "opentsdb::json", "http"}
+
+// telegrafConfig is the agent with the outputs that ingest's page shows, which write to
+// these addresses in place of the usual ones.
+func telegrafConfig(t *testing.T, input, web, put string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../router/ingest/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := fmt.Sprintf(telegrafAgent, input)
+	for _, block := range strings.Split(string(page), "```toml\n")[1:] {
+		text, _, _ := strings.Cut(block, "```")
+		config += text
+	}
+	port := func(scheme, host, port string) string {
+		return fmt.Sprintf("host = \"%s%s\"\n  port = %s\n", scheme, host, port)
+	}
+	webHost, webPort, err := net.SplitHostPort(web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	putHost, putPort, err := net.SplitHostPort(put)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = strings.NewReplacer("localhost:6182", web, port("http://", "localhost", "6182"), port("http://", webHost, webPort),
+		port("", "localhost", "6181"), port("", putHost, putPort)).Replace(config)
+	if strings.Contains(config, "localhost") {
+		t.Fatalf("an address is left:\n%s", config)
+	}
+	return config
+}
 
 // buildTelegraf compiles Telegraf, which takes its time when nothing is cached.
 func buildTelegraf(t *testing.T) string {
@@ -158,13 +158,13 @@ func (g *telegraf) write(n int) {
 		open := float64(1 - i%2)
 		for field, value := range map[string]float64{"temp": temperature, "people": float64(people), "open": open} {
 			named := map[string]string{"n": tags["n"], "site": "lab", "_field": field}
-			for _, database := range []string{"telegraf", "bucket"} {
+			for _, database := range []string{"telegraf", "home"} {
 				g.expect(database, "room", named, timeMs, value)
 			}
-			g.expect("prometheus", "room_"+field, tags, timeMs, value)
+			g.expect("metrics", "room_"+field, tags, timeMs, value)
 			if field != "open" { // the output has numbers only
-				g.expect("", "telnet.room_"+field, tags, timeMs, value)
-				g.expect("", "web.room_"+field, tags, timeMs, value)
+				g.expect("", "lines.room_"+field, tags, timeMs, value)
+				g.expect("", "json.room_"+field, tags, timeMs, value)
 			}
 		}
 	}
@@ -233,21 +233,13 @@ func TestTelegraf(t *testing.T) {
 	defer input.Close()
 	g := &telegraf{t: t, server: s, log: filepath.Join(dir, "log"), input: input, want: map[string]map[string]stock{},
 		startMs: time.Now().Add(-30 * time.Minute).Truncate(time.Second).UnixMilli()}
-	webAddress := strings.TrimPrefix(web.URL, "http://")
-	putHost, putPort, err := net.SplitHostPort(s.addresses.Put)
-	if err != nil {
-		t.Fatal(err)
-	}
-	webHost, webPort, err := net.SplitHostPort(webAddress)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := filepath.Join(dir, "telegraf.conf")
-	if err := os.WriteFile(config, fmt.Appendf(nil, telegrafConfig, input.Name(), webAddress, putHost, putPort, webHost, webPort), 0o644); err != nil {
+	path := filepath.Join(dir, "telegraf.conf")
+	config := telegrafConfig(t, input.Name(), strings.TrimPrefix(web.URL, "http://"), s.addresses.Put)
+	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	g.write(20)
-	agent, err := harness.StartProcess(harness.ProcessOptions{Path: program, Args: []string{config}, LogPath: g.log})
+	agent, err := harness.StartProcess(harness.ProcessOptions{Path: program, Args: []string{path}, LogPath: g.log})
 	if err != nil {
 		t.Fatal(err)
 	}
