@@ -121,6 +121,8 @@ func BenchmarkQueries(b *testing.B) {
 		{"regexp_100k", "query", `cpu_usage{host=~"host-0.*7"}`},
 		{"rate_2k_by_minute", "query_range", `rate(requests_total[5m])`},
 		{"sum_rate_2k_by_minute", "query_range", `sum by (region) (rate(requests_total[5m]))`},
+		{"avg_2k_by_minute", "query_range", `avg(avg_over_time(requests_total[1m]))`},
+		{"topk_2k_by_minute", "query_range", `topk(10, max_over_time(requests_total[1m]))`},
 		{"plain_2k_by_minute", "query_range", `requests_total`},
 		{"max_over_time_2k", "query", `max_over_time(requests_total[1h])`},
 	} {
