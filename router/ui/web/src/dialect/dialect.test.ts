@@ -141,11 +141,18 @@ describe("influxql", () => {
       ],
     });
     expect(result.series).toEqual([
-      { name: "cpu.mean", labels: { host: "a" }, times: [1, 2], values: [null, 5] },
-      { name: "cpu.max", labels: { host: "a" }, times: [1, 2], values: [7, null] },
+      { name: "cpu.mean", labels: { host: "a" }, times: [2], values: [5] },
+      { name: "cpu.max", labels: { host: "a" }, times: [1], values: [7] },
     ]);
     expect(result.tables).toEqual([{ title: "databases", columns: ["name"], rows: [["a"], ["b"]] }]);
     expect(result.notes).toEqual(["careful"]);
+  });
+  it("leaves out windows without points, and knows what is missing for long", () => {
+    const values = [0, 10, 20, 30, 40, 50, 150, 160].map((time) => [time, time % 20 === 10 ? null : 1]);
+    const result = influxqlResult({ results: [{ series: [{ name: "a", columns: ["time", "x"], values }] }] });
+    expect(result.series).toEqual([
+      { name: "a.x", labels: {}, times: [0, 20, 40, 160], values: [1, 1, 1, 1], stepMs: 40 },
+    ]);
   });
   it("throws the errors of statements, with their place", () => {
     expect(() => influxqlResult({ results: [{ error: "no" }] })).toThrow("no");

@@ -74,11 +74,28 @@ function addSeries(result: Result, item: Record<string, unknown>): void {
     }
     const series: Series = { name: `${name}.${column}`, labels, times: [], values: [] };
     for (const row of ordered) {
-      series.times.push(Number(row[0]));
-      series.values.push(asNumber(row[c]));
+      const value = asNumber(row[c]);
+      if (value !== null) {
+        series.times.push(Number(row[0]));
+        series.values.push(value);
+      }
+    }
+    const apart = medianApart(series.times);
+    if (apart !== null) {
+      series.stepMs = 2 * apart;
     }
     result.series.push(series);
   });
+}
+
+/**
+ * medianApart gives how far apart points usually are; null: there are too few. A window
+ * without points is null in InfluxQL, also where windows are shorter than the time between
+ * points: only what is missing for much longer than usual is a gap.
+ */
+function medianApart(times: number[]): number | null {
+  const apart = times.slice(1).map((time, i) => time - (times[i] ?? time));
+  return apart.sort((a, b) => a - b)[Math.floor(apart.length / 2)] ?? null;
 }
 
 /** influxqlFailure finds the place that InfluxData's parser names: "… at line 1, char 8". */

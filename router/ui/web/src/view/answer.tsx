@@ -56,7 +56,7 @@ export function Answer({ outcome, running, start, show, dark, setShow, zoom }: A
         ) : show === "raw" ? (
           <Raw text={outcome.raw} />
         ) : result === null ? (
-          <p class="empty">The query failed: the reason is beside it.</p>
+          <p class="empty">The query failed: the reason is above, below its text.</p>
         ) : (
           <Shown result={result} range={outcome.range} show={show} dark={dark} zoom={zoom} />
         )}
