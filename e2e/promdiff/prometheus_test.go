@@ -42,7 +42,7 @@ func TestPrometheus(t *testing.T) {
 	fromMs := time.Now().Add(-2*time.Hour).UnixMilli() / 60_000 * 60_000
 	rng := rand.New(rand.NewPCG(*seed, 2))
 	data := Data(rng, fromMs, fromMs+3600_000, true)
-	ours, theirs := startOurs(ctx, t), startPrometheus(ctx, t)
+	ours, theirs := startOurs(ctx, t), startPrometheus(ctx, t, "")
 	for _, w := range Writes(data, 300_000) {
 		body, err := w.Marshal()
 		if err != nil {
@@ -78,6 +78,45 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
+// TestPrometheusReads: a real Prometheus that has nothing itself evaluates over what it
+// reads from our server, which gives the same when it is asked itself.
+func TestPrometheusReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test builds the server and runs Prometheus")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	rng := rand.New(rand.NewPCG(*seed, 3))
+	data := Data(rng, dataFromMs, dataToMs, true)
+	ours := startOurs(ctx, t)
+	for _, w := range Writes(data, 600_000) {
+		body, err := w.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, answer := send(ctx, t, ours, snappy.Encode(nil, body)); status/100 != 2 {
+			t.Fatalf("the write is answered by %d: %s", status, answer)
+		}
+	}
+	theirs := startPrometheus(ctx, t, "remote_read:\n  - url: http://"+ours+"/api/v1/read\n    read_recent: true\n")
+	expressions := &Expressions{RNG: rng, Portable: true, AtMs: dataFromMs + 1800_000}
+	full := 0
+	const reads = 100
+	for i := range reads {
+		text, m := expressions.Vector(2), moments(rng)
+		want, got := ask(ctx, t, theirs, text, m), ask(ctx, t, ours, text, m)
+		if found := Difference(want, got, portableTolerance); found != "" {
+			t.Errorf("seed %d, expression %d, %+v: %s\n%s", *seed, i, m, text, found)
+		}
+		if len(want.Points) > 0 {
+			full++
+		}
+	}
+	if full < reads/2 {
+		t.Errorf("only %d of %d expressions had a result", full, reads)
+	}
+}
+
 func startOurs(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -101,7 +140,8 @@ func startOurs(ctx context.Context, t *testing.T) string {
 	return server.HTTPAddr
 }
 
-func startPrometheus(ctx context.Context, t *testing.T) string {
+// startPrometheus starts one with a part of a configuration.
+func startPrometheus(ctx context.Context, t *testing.T, part string) string {
 	t.Helper()
 	program, err := harness.Install(ctx, "prometheus", "prometheus")
 	if err != nil {
@@ -113,7 +153,7 @@ func startPrometheus(ctx context.Context, t *testing.T) string {
 	}
 	address, dir := free[0], t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(config, []byte(prometheusConfig), 0o644); err != nil {
+	if err := os.WriteFile(config, []byte(prometheusConfig+part), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	server, err := harness.StartProcess(harness.ProcessOptions{
