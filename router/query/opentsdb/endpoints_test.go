@@ -1,13 +1,21 @@
 package opentsdb
 
 import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/api/series"
 )
 
 // grafanaServer has two hosts of one metric around t0.
@@ -163,6 +171,56 @@ func TestLookup(t *testing.T) {
 		}
 		if text != test.want {
 			t.Errorf("%s %s: %s\nwant %s", test.target, test.body, text, test.want)
+		}
+	}
+}
+
+// anyOrder visits keys in an order of its own, as storage may.
+type anyOrder struct{ scan.Source }
+
+func (s anyOrder) Series(ctx context.Context, selector *scan.Selector, limit int, visit func(series.Key) error) (int64, error) {
+	var keys []series.Key
+	if _, err := s.Source.Series(ctx, selector, 0, func(key series.Key) error {
+		keys = append(keys, bytes.Clone(key))
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	rand.New(rand.NewPCG(1, uint64(limit))).Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	for _, key := range keys[:min(len(keys), cmp.Or(limit, len(keys)))] {
+		if err := visit(key); err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(keys)), nil
+}
+
+// TestLookupPages: the pages of an answer hold every series once, in the order of keys,
+// whatever the order of storage. A test of the page's examples has found that they did not.
+func TestLookupPages(t *testing.T) {
+	s := newServer(t, func(o *Options) { o.Source = anyOrder{o.Source} })
+	var want []string
+	for i := range 50 {
+		s.put(scantest.Key("", "m", "host", fmt.Sprintf("h%02d", i)), t0, 1)
+		want = append(want, fmt.Sprintf("h%02d", i))
+	}
+	for _, page := range []int{1, 7, 25, 50, 60} {
+		var got []string
+		for start := 0; start < 50; start += page {
+			_, body := s.do("GET", fmt.Sprintf("/api/search/lookup?m=m{host=*}&limit=%d&start_index=%d", page, start), "")
+			var answer struct {
+				TotalResults int
+				Results      []struct{ Tags map[string]string }
+			}
+			if err := json.Unmarshal([]byte(body), &answer); err != nil || answer.TotalResults != 50 {
+				t.Fatalf("%v: %s", err, body)
+			}
+			for _, r := range answer.Results {
+				got = append(got, r.Tags["host"])
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("by %d: %v", page, got)
 		}
 	}
 }

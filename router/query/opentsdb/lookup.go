@@ -87,44 +87,72 @@ func (h *handler) lookup(a *answer, c *call) error {
 	return nil
 }
 
-// lookupKeys gives the keys to answer, and the number that match in all. Pairs
-// with any name are no matchers of a selector: for them all series that match
-// otherwise are looked at.
+// lookupKeys gives the keys to answer, the first ones in their order, and the number that
+// match in all. Storage knows no order, so all that match are looked at: the pages of an
+// answer have to follow each other.
 func (h *handler) lookupKeys(ctx context.Context, x *reader, q *lookupQuery, selector *scan.Selector, byValue []string) (found []series.Key, total int64, err error) {
 	end := h.boundNames(q.start + q.limit)
 	if q.limit <= 0 {
 		end = h.boundNames(int(^uint(0) >> 1))
 	}
-	visitMax := end
-	if len(byValue) > 0 {
-		visitMax = 0
-	}
-	entry := ledger.Of(ctx)
-	matched := int64(0)
+	first := firstKeys{entry: ledger.Of(ctx), max: end}
 	var tags []series.Tag
-	total, err = x.Series(ctx, selector, visitMax, func(key series.Key) error {
-		if _, _, tags, err = key.Parts(tags[:0]); err != nil {
-			return err
+	_, err = x.Series(ctx, selector, 0, func(key series.Key) error {
+		if len(byValue) > 0 { // pairs with any name are no matchers of a selector
+			if _, _, tags, err = key.Parts(tags[:0]); err != nil {
+				return err
+			}
 		}
 		for _, value := range byValue {
 			if !slices.ContainsFunc(tags, func(t series.Tag) bool { return string(t.Value) == value }) {
 				return nil
 			}
 		}
-		if matched++; matched > int64(end) {
-			return nil
-		}
-		found = append(found, bytes.Clone(key))
-		return entry.Take(int64(len(key)) + columnBytes)
+		total++
+		return first.add(key)
 	})
 	if err != nil {
 		return nil, 0, err
 	}
-	if len(byValue) > 0 {
-		total = matched
+	first.cut()
+	return first.keys[min(q.start, len(first.keys)):], total, nil
+}
+
+// firstKeys keeps the first keys in their order of those that are added, charged to a
+// query: twice as many at most, of which the rest is dropped now and then.
+type firstKeys struct {
+	entry *ledger.Entry
+	max   int
+	keys  []series.Key
+	last  series.Key // once there are max of them: keys from this one on are of no use
+}
+
+func (f *firstKeys) add(key series.Key) error {
+	if f.last != nil && bytes.Compare(key, f.last) >= 0 {
+		return nil
 	}
-	slices.SortFunc(found, func(x, y series.Key) int { return bytes.Compare(x, y) })
-	return found[min(q.start, len(found)):], total, nil
+	f.keys = append(f.keys, bytes.Clone(key))
+	if err := f.entry.Take(int64(len(key)) + columnBytes); err != nil {
+		return err
+	}
+	if len(f.keys)/2 >= f.max {
+		f.cut()
+	}
+	return nil
+}
+
+// cut sorts what is kept and drops what is too much.
+func (f *firstKeys) cut() {
+	slices.SortFunc(f.keys, func(x, y series.Key) int { return bytes.Compare(x, y) })
+	if len(f.keys) < f.max {
+		return
+	}
+	for _, key := range f.keys[f.max:] {
+		f.entry.Give(int64(len(key)) + columnBytes)
+	}
+	clear(f.keys[f.max:])
+	f.keys = f.keys[:f.max]
+	f.last = f.keys[f.max-1]
 }
 
 // selector gives what storage can match, and the values of pairs with any name.
