@@ -111,6 +111,14 @@ type TickMeshClusterSpec struct {
 	// +optional
 	ReplaceAfter Duration `json:"replaceAfter,omitempty"`
 
+	// What holds for each database, as text in YAML: retention, limits of series, rates and
+	// queries, and rules of retention by metric. Nodes and routers take a change without a
+	// restart; a text that is wrong changes nothing, and the condition Degraded says why.
+	// Empty: what is set above holds for all.
+	// +kubebuilder:validation:MaxLength=262144
+	// +optional
+	Databases string `json:"databases,omitempty"`
+
 	// The routers, which speak the protocols of clients.
 	// +kubebuilder:default={}
 	// +optional
@@ -162,6 +170,13 @@ type SecuritySpec struct {
 	// +kubebuilder:default=true
 	// +optional
 	NetworkPolicies *bool `json:"networkPolicies,omitempty"`
+	// Secret whose auth.yaml has users, tokens and rights: then nothing but health is answered
+	// to somebody who has not shown who it is. Changes are taken without a restart. The
+	// operator adds users of its own, for itself, for backups, and for metrics. Not set:
+	// everybody who reaches a router may do everything.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	AuthSecretName string `json:"authSecretName,omitempty"`
 	// Security settings of all pods, in place of user, group and fsGroup 65532 and the
 	// seccomp profile RuntimeDefault; runAsNonRoot stays.
 	// +optional

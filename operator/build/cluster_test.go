@@ -54,6 +54,9 @@ func facts(c *v1alpha1.TickMeshCluster) build.Facts {
 		f.EtcdEndpoints = f.EtcdReplicas
 		f.EtcdMembers = build.PodNames(c, build.ComponentEtcd, f.EtcdReplicas)
 	}
+	if c.Spec.Databases != "" {
+		f.Databases = build.DatabasesConfigMap(c).Name
+	}
 	return f
 }
 
@@ -101,7 +104,8 @@ var specs = map[string]string{
     tls: {hosts: [tickmesh.example.com, 10.1.2.3], clientCASecretName: clients}
   tls: {mode: CertManager, issuerRef: {name: ca, kind: ClusterIssuer}}
   monitoring: {podMonitor: true, serviceMonitor: true, interval: 15s, labels: {release: prometheus}}
-  security: {podSecurityContext: {fsGroup: 1000}}
+  security: {podSecurityContext: {fsGroup: 1000}, authSecretName: users}
+  databases: "defaults: {retention: 30d}"
 `,
 	"external": `  etcd: {external: {endpoints: ["https://etcd.infra.svc:2379"], tlsSecretName: etcd-client, clusterName: plant-7}}
   envoy: {enabled: false}

@@ -36,6 +36,9 @@ type Facts struct {
 	// StatefulSets that exist, which cannot be changed: see ClaimSize; nil: they do not
 	// exist yet. Claims themselves are made larger one by one.
 	NodeClaimSize, EtcdClaimSize *resource.Quantity
+	// Databases is the name of the ConfigMap with what holds for each database; empty: there
+	// is none yet, or none is wanted.
+	Databases string
 	// PodMonitors and ServiceMonitors say that the Prometheus operator's definitions are
 	// there.
 	PodMonitors, ServiceMonitors bool

@@ -151,6 +151,9 @@ func (j *job) build(c *v1alpha1.TickMeshCluster, f Facts) *batchv1.Job {
 			Args: append(j.args, "--report="+ReportFile), Resources: j.resources,
 		},
 	}
+	if j.connects {
+		p.addToken(AccessRouters(c))
+	}
 	if access := AccessRouters(c); j.connects && access.CASecret != "" {
 		volume := secretVolume(volumeTLS, access.CASecret)
 		volume.Secret.Items = []corev1.KeyToPath{{Key: keyAuthority, Path: keyAuthority}} // not the key

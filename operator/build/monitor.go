@@ -30,6 +30,9 @@ func Monitor(c *v1alpha1.TickMeshCluster, kind, component string) *unstructured.
 			endpoint["scheme"] = "https"
 			endpoint["tlsConfig"] = routerTLSConfig(c)
 		}
+		if AuthEnabled(c) {
+			endpoint["authorization"] = map[string]any{"credentials": map[string]any{"name": TokenSecret(c), "key": KeyMetricsToken}}
+		}
 	case ComponentEnvoy:
 		endpoint["path"] = "/stats/prometheus"
 	}

@@ -40,6 +40,7 @@ func NodeStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 		volumes: []corev1.Volume{zoneVolume()},
 	}
 	p.addPeerTLS(c, IdentityNode)
+	p.addDatabases(f)
 	probes(&p.container, PortNodeHTTP, false, "/healthz", "/readyz")
 	return statefulSet(c, f, p, f.NodeReplicas, claim{nodes.Storage.VolumeSpec, nodes.Storage.Size, f.NodeClaimSize})
 }

@@ -62,6 +62,9 @@ func Unwanted(c *v1alpha1.TickMeshCluster, f Facts) []Object {
 			&corev1.ConfigMap{ObjectMeta: meta(c, ComponentEnvoy, Name(c, ComponentEnvoy))},
 			&policyv1.PodDisruptionBudget{ObjectMeta: meta(c, ComponentEnvoy, Name(c, ComponentEnvoy))})
 	}
+	if c.Spec.Databases == "" {
+		objects = append(objects, DatabasesConfigMap(c))
+	}
 	if c.Spec.Routers.Autoscaling == nil {
 		objects = append(objects, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: meta(c, ComponentRouter, Name(c, ComponentRouter))})
 	}

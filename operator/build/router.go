@@ -44,6 +44,8 @@ func RouterDeployment(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.Deployment {
 	if front != "" && frontTLSFolder(c) == dirFrontTLS {
 		p.addSecret(volumeFrontTLS, front, dirFrontTLS)
 	}
+	p.addDatabases(f)
+	p.addAuth(c)
 	probes(&p.container, PortHTTP, front != "", "/healthz", "/readyz")
 	d := deployment(c, f, p)
 	if routers.Autoscaling == nil {

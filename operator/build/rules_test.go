@@ -39,7 +39,8 @@ var choices = [][]string{
 	{"tls: {mode: 'Off'}", "tls: {mode: CertManager, issuerRef: {name: ca}}",
 		"tls: {mode: Secrets, secretNames: {node: a, router: b, etcd: c, operator: d}}"},
 	{"monitoring: {podMonitor: true}", "monitoring: {serviceMonitor: true, labels: {a: b}}"},
-	{"security: {networkPolicies: false}", "security: {podSecurityContext: {runAsUser: 7, runAsNonRoot: false}}"},
+	{"databases: '{}'"},
+	{"security: {authSecretName: users}", "security: {networkPolicies: false}", "security: {podSecurityContext: {runAsUser: 7, runAsNonRoot: false}}"},
 }
 
 // drawn is a cluster as an API server keeps it, and the line of its spec of each of the

@@ -99,11 +99,17 @@ type RouterAccess struct {
 	// CASecret is the Secret whose ca.crt has the authority of the routers' certificates;
 	// empty: there is no TLS.
 	CASecret string
+	// TokenSecret is the Secret whose KeyToken has the token to show; empty: nobody asks for
+	// one.
+	TokenSecret string
 }
 
 // AccessRouters gives how the operator and the Jobs of backups reach the routers.
 func AccessRouters(c *v1alpha1.TickMeshCluster) RouterAccess {
 	access := RouterAccess{Address: hostPort(routerServerName(c), PortGRPC)}
+	if AuthEnabled(c) {
+		access.TokenSecret = TokenSecret(c)
+	}
 	switch {
 	case routerFrontSecret(c) == "":
 	case EnvoyEnabled(c):

@@ -50,7 +50,7 @@ func Connect(t Target) (Mesh, error) {
 		return nil, err
 	}
 	router, err := client.New(client.Options{
-		Endpoints: []string{t.Router}, Credentials: routerCredentials, Name: clientName,
+		Endpoints: []string{t.Router}, Credentials: routerCredentials, Name: clientName, Token: t.Token,
 		AttemptTimeout: statusTimeout, CallTimeout: statusTimeout,
 	})
 	if err != nil {

@@ -37,6 +37,7 @@ type Target struct {
 	EtcdTLS   TLS    // zero: without
 	Router    string // host:port of the gRPC API
 	RouterTLS TLS    // zero: without
+	Token     string // which routers are shown; empty: none
 }
 
 // Opener gives a Mesh. It does not wait for the cluster.

@@ -87,6 +87,9 @@ func (k *Kubernetes) dial(ctx context.Context, config *rest.Config, c *v1alpha1.
 	if options.Credentials, err = k.credentials(ctx, c); err != nil {
 		return nil, err
 	}
+	if options.Token, err = k.token(ctx, c); err != nil {
+		return nil, err
+	}
 	port, stop, err := forward(ctx, config, pod, build.PortGRPC)
 	if err != nil {
 		return nil, fmt.Errorf("forward a port to pod %s: %w", pod.Name, err)
@@ -136,6 +139,19 @@ func (k *Kubernetes) credentials(ctx context.Context, c *v1alpha1.TickMeshCluste
 		return nil, fmt.Errorf("secret %s has no certificates in ca.crt", access.CASecret)
 	}
 	return credentials.NewTLS(t), nil
+}
+
+// token gives what the routers are shown; empty: they ask for nothing.
+func (k *Kubernetes) token(ctx context.Context, c *v1alpha1.TickMeshCluster) (string, error) {
+	name := build.AccessRouters(c).TokenSecret
+	if name == "" {
+		return "", nil
+	}
+	secret := &corev1.Secret{}
+	if err := k.API.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, secret); err != nil {
+		return "", fmt.Errorf("the token that routers ask for: %w", err)
+	}
+	return string(secret.Data[build.KeyToken]), nil
 }
 
 // forward lets a port of this machine lead to one of a pod, until stop is called.

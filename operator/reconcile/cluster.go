@@ -42,6 +42,7 @@ func Cluster(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 		{"Etcd", true, p.keepEtcd},
 		{"Nodes", true, p.keepNodes},
 		{"Rescue", true, p.rescue},
+		{"Rules", true, func(context.Context) error { return p.rulesErr }},
 	} {
 		if step.change && (c.Spec.Paused || p.failed != nil) {
 			continue

@@ -50,8 +50,12 @@ func (p *pass) mesh(ctx context.Context, f build.Facts) (mesh.Mesh, error) {
 	if err != nil {
 		return nil, err
 	}
+	token, err := p.routerToken(ctx, access.TokenSecret)
+	if err != nil {
+		return nil, err
+	}
 	return p.Meshes.Get(p.meshKey(), mesh.Target{
 		Cluster: build.StoreName(p.cluster), Etcd: strings.Join(build.EtcdEndpoints(p.cluster, f), ","), EtcdTLS: etcdTLS,
-		Router: access.Address, RouterTLS: routerTLS,
+		Router: access.Address, RouterTLS: routerTLS, Token: token,
 	})
 }

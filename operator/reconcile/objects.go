@@ -19,6 +19,7 @@ func (p *pass) facts() build.Facts {
 	f.EtcdEndpoints, f.EtcdGeneration = int32(p.etcd.endpoints), p.etcdGeneration()  //nolint:gosec // at most etcdMembersMax
 	f.EtcdMembers = p.etcd.plan.Meet
 	f.EtcdExists = p.etcdCreated() && !p.etcd.plan.Anew
+	f.Databases = p.databases
 	if p.seen.nodeSet != nil {
 		f.NodeClaimSize = build.ClaimSize(p.seen.nodeSet)
 	}
@@ -54,6 +55,7 @@ func (p *pass) hasKind(kind string) bool {
 
 // objects applies what the cluster consists of, and deletes what other settings made.
 func (p *pass) objects(ctx context.Context) error {
+	p.rulesErr = p.rules(ctx)
 	f := p.facts()
 	objects, err := build.Objects(p.cluster, f)
 	if err != nil {

@@ -59,8 +59,11 @@ type pass struct {
 	secrets secrets
 	etcd    etcdState
 	nodes   nodeState
-	kinds   map[string]bool // of monitors: whether Kubernetes has them
-	failed  *failure
+	// databases is the ConfigMap with what holds for each database; empty: there is none.
+	databases string
+	rulesErr  error           // what is wrong with it, or with the users
+	kinds     map[string]bool // of monitors: whether Kubernetes has them
+	failed    *failure
 }
 
 // failure is a step that did not end well.

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"testing"
+
+	objects "github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/router/auth"
+)
+
+// Routers take the file of users that the operator makes.
+func TestOperatorsUsers(t *testing.T) {
+	_, operator := auth.NewToken()
+	_, metrics := auth.NewToken()
+	_, own := auth.NewToken()
+	for _, users := range []string{"", "users: []", "users: [{name: ann, tokens: [" + own + "], rights: {default: write}}]"} {
+		text, err := objects.AuthFile([]byte(users), operator, metrics)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := auth.Parse("auth.yaml", text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
