@@ -31,6 +31,7 @@ type nodeSettings struct {
 	moveSettings
 	seriesLimitSettings
 	databaseRuleSettings
+	authSettings
 	clientTLSSettings
 	peerTLSSettings
 	operationSettings
@@ -50,6 +51,8 @@ func (s *nodeSettings) define(f *pflag.FlagSet) {
 	s.moveSettings.define(f)
 	s.seriesLimitSettings.define(f)
 	s.databaseRuleSettings.define(f)
+	s.authSettings.define(f)
+	f.Lookup("auth-file").Usage = "`file` with users, tokens and rights, for the HTTP port; empty: everybody may ask there"
 	s.clientTLSSettings.define(f)
 	s.peerTLSSettings.define(f)
 	s.operationSettings.define(f)
@@ -61,7 +64,7 @@ func (s *nodeSettings) validate() error {
 	s.nodeIdentitySettings.validate(&v)
 	s.storageSettings.validate(&v)
 	s.moveSettings.validate(&v)
-	s.clientTLSSettings.validate(&v)
+	s.clientTLSSettings.validate(&v, s.authFile)
 	s.peerTLSSettings.validate(&v)
 	s.operationSettings.validate(&v)
 	return v.err()
@@ -264,13 +267,19 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, rules *databaseRule
 	registry := newRegistry()
 	registry.MustRegister(m.node, storeGauge(m.storeTrouble))
 	rules.register(registry)
+	users, err := s.openAuthority(ctx, logger)
+	if err != nil {
+		return err
+	}
+	defer users.close()
+	users.register(registry)
 	registry.MustRegister(diskGauges(m.options.node.DataDir)...)
 	ready := &readiness{health: m.ready, details: m.details}
 	ready.set(true)
 	front := &frontSettings{operationSettings: s.operationSettings}
 	const headerTimeout = 10 * time.Second
 	server := &http.Server{
-		Handler: front.newMux(nodeRoot(), registry, ready, m.node), ReadHeaderTimeout: headerTimeout, TLSConfig: secure.config,
+		Handler: users.guard(front.newMux(nodeRoot(), registry, ready, m.node)), ReadHeaderTimeout: headerTimeout, TLSConfig: secure.config,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
 	logger.Info("listening", "port", "http", "address", listener.Addr().String())

@@ -27,7 +27,7 @@ type frontSettings struct {
 
 func (s *frontSettings) validate(v *validation) {
 	s.operationSettings.validate(v)
-	s.clientTLSSettings.validate(v)
+	s.clientTLSSettings.validate(v, s.authFile)
 	s.writeLimitSettings.validate(v)
 	s.accessSettings.validate(v, s.udpAddr)
 	v.addresses(s.listeners())

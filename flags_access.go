@@ -21,19 +21,19 @@ func (s *databaseRuleSettings) define(f *pflag.FlagSet) {
 // accessSettings say who may do what, and which databases ports mean.
 type accessSettings struct {
 	databaseRuleSettings
-	authFile                               string
+	authSettings
 	putDatabase, lineDatabase, udpDatabase string
 	udpUser                                string
 }
 
 func (s *accessSettings) define(f *pflag.FlagSet) {
 	s.databaseRuleSettings.define(f)
-	f.StringVar(&s.authFile, "auth-file", "", "`file` with users, tokens and rights; empty: everybody may do everything")
+	s.authSettings.define(f)
 	f.StringVar(&s.udpUser, "udp-user", "", "`user` whose rights all datagrams have; needed for UDP with --auth-file")
 	f.StringVar(&s.putDatabase, "put-database", "default", "`name` of the database of put lines over TCP")
 	f.StringVar(&s.lineDatabase, "line-database", "default", "`name` of the database of line protocol over TCP")
 	f.StringVar(&s.udpDatabase, "udp-database", "default", "`name` of the database of datagrams")
-	group(f, headingAccess, "auth-file", "udp-user", "put-database", "line-database", "udp-database")
+	group(f, headingAccess, "udp-user", "put-database", "line-database", "udp-database")
 }
 
 func (s *accessSettings) validate(v *validation, udp address) {

@@ -33,16 +33,30 @@ func (t *tlsFiles) open(logger *slog.Logger) (*transport.TLS, error) {
 }
 
 // clientTLSSettings are for the ports that clients use.
-type clientTLSSettings struct{ clientTLS tlsFiles }
+type clientTLSSettings struct {
+	clientTLS  tlsFiles
+	clientAuth oneOf
+}
 
 func (s *clientTLSSettings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.clientTLS.cert, "tls-cert", "", "`file` with the certificate of the TCP ports for clients; empty: no TLS")
 	f.StringVar(&s.clientTLS.key, "tls-key", "", "`file` with its key")
 	f.StringVar(&s.clientTLS.ca, "tls-client-ca", "", "`file` with the authorities of clients, which then must show a certificate")
-	group(f, headingTLS, "tls-cert", "tls-key", "tls-client-ca")
+	s.clientAuth = oneOf{value: clientRequired, words: []string{clientRequired, clientOptional}}
+	f.Var(&s.clientAuth, "tls-client-auth", "whether clients must show a certificate of --tls-client-ca, or may show by --auth-file's other ways who they are")
+	group(f, headingTLS, "tls-cert", "tls-key", "tls-client-ca", "tls-client-auth")
 }
 
-func (s *clientTLSSettings) validate(v *validation) {
+// The words of --tls-client-auth.
+const (
+	clientRequired = "required"
+	clientOptional = "optional"
+)
+
+func (s *clientTLSSettings) validate(v *validation, authFile string) {
+	if s.clientAuth.value == clientOptional && authFile == "" {
+		v.refuse("tls-client-auth", clientOptional, "expected --auth-file, too: else everybody could come in")
+	}
 	s.clientTLS.validate(v, "tls")
 	if s.clientTLS.ca != "" && s.clientTLS.cert == "" {
 		v.refuse("tls-client-ca", s.clientTLS.ca, "expected --tls-cert and --tls-key, too")
@@ -57,8 +71,13 @@ type serverTLS struct {
 
 // serverTLS reads the files.
 func (s *clientTLSSettings) serverTLS(logger *slog.Logger) (t serverTLS, err error) {
-	files, err := s.clientTLS.open(logger)
-	if files == nil || err != nil {
+	if !s.clientTLS.set() {
+		return t, nil
+	}
+	files, err := transport.NewTLS(transport.Files{
+		Cert: s.clientTLS.cert, Key: s.clientTLS.key, CA: s.clientTLS.ca, Optional: s.clientAuth.value == clientOptional,
+	}, logger, time.Now)
+	if err != nil {
 		return t, err
 	}
 	if t.config, err = files.ServerConfig(); err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/access"
-	"github.com/tickmesh/tickmesh/router/auth"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
@@ -19,11 +18,12 @@ import (
 // frontAccess is who may do what in a front, and what holds for its databases.
 type frontAccess struct {
 	authority access.Authority // nil: everybody may do everything
+	users     *followedAuthority
 	meter     *tenant.Meter
 	rules     *databaseRules
 	directory *tenant.Directory // nil: databases cannot be made or dropped
 
-	running sync.WaitGroup // what follows the files
+	running sync.WaitGroup // what counts series
 	cancel  context.CancelFunc
 }
 
@@ -32,25 +32,22 @@ func (s *frontSettings) openAccess(ctx context.Context, rules *databaseRules, re
 	a := &frontAccess{meter: tenant.NewMeter(tenant.MeterOptions{}), rules: rules}
 	ctx, a.cancel = context.WithCancel(ctx)
 	registry.MustRegister(a.meter)
-	if s.authFile == "" {
-		if exposed := s.exposed(); len(exposed) > 0 {
-			logger.Warn("everybody who reaches this server may read, write and delete everything: name users by --auth-file, or listen on 127.0.0.1",
-				"listeners", strings.Join(exposed, " "))
-		}
-	} else {
-		file, err := auth.OpenFile(s.authFile, logger)
-		if err != nil {
-			a.cancel()
-			return nil, fmt.Errorf("--auth-file: %w", err)
-		}
-		authority := auth.New(auth.Options{Current: file.Current, Logger: logger})
+	authority, err := s.openAuthority(ctx, logger)
+	if err != nil {
+		a.close()
+		return nil, err
+	}
+	if authority != nil {
 		if _, err := authority.Named(s.udpUser); s.udpUser != "" && err != nil {
-			a.cancel()
+			authority.close()
+			a.close()
 			return nil, fmt.Errorf("--udp-user %s: %w", s.udpUser, err)
 		}
-		registry.MustRegister(file, authority)
-		a.running.Go(func() { file.Run(ctx) })
-		a.authority = authority
+		a.authority, a.users = authority, authority
+		authority.register(registry)
+	} else if exposed := s.exposed(); len(exposed) > 0 {
+		logger.Warn("everybody who reaches this server may read, write and delete everything: name users by --auth-file, or listen on 127.0.0.1",
+			"listeners", strings.Join(exposed, " "))
 	}
 	rules.register(registry)
 	if rules != nil {
@@ -60,6 +57,7 @@ func (s *frontSettings) openAccess(ctx context.Context, rules *databaseRules, re
 }
 
 func (a *frontAccess) close() {
+	a.users.close()
 	a.cancel()
 	a.running.Wait()
 }

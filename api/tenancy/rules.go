@@ -9,8 +9,8 @@ import (
 // Unlimited, in a Limits or as a retention, says that there is no bound, or no end.
 const Unlimited = -1
 
-// Limits bound one database. In each field 0 means that the rules say nothing, so that the
-// process's own setting holds, and Unlimited that there is no bound.
+// Limits bound one database. In each field 0 means that the rules say nothing, and Unlimited
+// that there is no bound of the database's own. The process's own settings hold beside them.
 type Limits struct {
 	SeriesMax           int64 // series
 	SeriesPerSecondMax  int64 // new series a second

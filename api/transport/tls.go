@@ -27,10 +27,13 @@ const fileBytesMax = 1 << 20
 // a server lets clients be without a certificate.
 type Files struct {
 	Cert, Key, CA string
+	// Optional lets clients of a server with CA be without a certificate, because they show
+	// otherwise who they are. One that is shown must come from the authorities all the same.
+	Optional bool
 }
 
 // Set says whether any file is named: whether there is to be TLS at all.
-func (f Files) Set() bool { return f != Files{} }
+func (f Files) Set() bool { return f.Cert != "" || f.Key != "" || f.CA != "" }
 
 // TLS gives TLS configurations that follow their files. Whoever starts a handshake
 // reads the files again, once in ReadInterval. Files that do not fit together, as
@@ -166,7 +169,7 @@ func sameContents(a, b [3][]byte) bool {
 }
 
 // ServerConfig gives the configuration of a listener. With CA, clients have to show
-// a certificate. Errors: ErrTLS without a certificate.
+// a certificate, unless that is Optional. Errors: ErrTLS without a certificate.
 func (t *TLS) ServerConfig() (*tls.Config, error) {
 	if t.files.Cert == "" {
 		return nil, fmt.Errorf("%w: a server needs a certificate", ErrTLS)
@@ -181,7 +184,13 @@ func (t *TLS) ServerConfig() (*tls.Config, error) {
 		// crypto/tls would verify by the authorities of the start. It calls
 		// VerifyConnection for resumed sessions too.
 		config.ClientAuth = tls.RequireAnyClientCert
+		if t.files.Optional {
+			config.ClientAuth = tls.RequestClientCert
+		}
 		config.VerifyConnection = func(state tls.ConnectionState) error {
+			if t.files.Optional && len(state.PeerCertificates) == 0 {
+				return nil
+			}
 			return verify(state, t.material().authorities, x509.ExtKeyUsageClientAuth)
 		}
 	}

@@ -37,6 +37,26 @@
 // full voter; when one does not follow in time it is 503, the points are written all the
 // same, and X-Tickmesh-Copies says in how many copies.
 //
+// # Databases
+//
+// A write goes to the database of its parameter db (bucket for InfluxDB 2), else of its path
+// /db/NAME/…, else of the header X-Scope-OrgID, else to the default one, which "default"
+// names, too. The put, line and UDP ports have one each, by Options. A path is read as it
+// was sent: its name is decoded once, and parts that another server might read otherwise are
+// refused. Handlers behind get the rest of the path, and the database in their context.
+//
+// Options.Meter has an account for each database. Beyond its rate HTTP is 503 with
+// Retry-After, TCP connections are not read on until the rate is met, and datagrams are
+// dropped and counted.
+//
+// # Callers
+//
+// With Options.Authority nothing is answered before it is known who calls, but GET and HEAD of
+// /healthz, /readyz, /health and /ping. 401 and 403 are worded in the dialect of their path.
+// A TCP connection says who it is by its certificate, or by a first line `auth USER PASSWORD`
+// or `auth token TOKEN`, within 30 s; else it is told so in one line and closed. Whether the
+// caller may write is asked for each request and each chunk.
+//
 // # Life
 //
 // New checks the options, Start binds every listener and serves, Shutdown drains:

@@ -39,7 +39,8 @@ type Options struct {
 	LineAddress string // host:port, TCP
 	UDPAddress  string // host:port
 
-	// TLS is for the HTTP, put and line ports. Nil: they are without.
+	// TLS is for the HTTP, put and line ports. Nil: they are without. A client's certificate
+	// that it lets in counts as verified.
 	TLS *tls.Config
 
 	Writer   Writer

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+
+	"github.com/tickmesh/tickmesh/router/auth"
+)
+
+// authSettings name the file of users.
+type authSettings struct{ authFile string }
+
+func (s *authSettings) define(f *pflag.FlagSet) {
+	f.StringVar(&s.authFile, "auth-file", "", "`file` with users, tokens and rights; empty: everybody may do everything")
+	group(f, headingAccess, "auth-file")
+}
+
+// followedAuthority is the authority of a process, whose file is followed. Its methods do
+// nothing on nil.
+type followedAuthority struct {
+	*auth.Authority
+	file    *auth.File
+	running sync.WaitGroup
+	cancel  context.CancelFunc
+}
+
+// openAuthority reads the file and follows it until close; nil: none is named.
+func (s *authSettings) openAuthority(ctx context.Context, logger *slog.Logger) (*followedAuthority, error) {
+	if s.authFile == "" {
+		return nil, nil //nolint:nilnil // everybody may do everything
+	}
+	file, err := auth.OpenFile(s.authFile, logger)
+	if err != nil {
+		return nil, fmt.Errorf("--auth-file: %w", err)
+	}
+	a := &followedAuthority{Authority: auth.New(auth.Options{Current: file.Current, Logger: logger}), file: file}
+	ctx, a.cancel = context.WithCancel(ctx)
+	a.running.Go(func() { file.Run(ctx) })
+	return a, nil
+}
+
+// register adds the metrics.
+func (a *followedAuthority) register(registry prometheus.Registerer) {
+	if a != nil {
+		registry.MustRegister(a.file, a.Authority)
+	}
+}
+
+// guard lets those reach a handler who are known.
+func (a *followedAuthority) guard(handler http.Handler) http.Handler {
+	if a == nil {
+		return handler
+	}
+	return a.Handler(handler)
+}
+
+func (a *followedAuthority) close() {
+	if a != nil {
+		a.cancel()
+		a.running.Wait()
+	}
+}
