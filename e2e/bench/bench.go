@@ -87,6 +87,11 @@ var workloads = [...]definition{
 		"The same series by remote write and the same questions in PromQL for all servers; random hosts and times. Each question alone, and while half a million points a second are written to the largest set of series; one client for latencies, four for rates. Instants and windows are at times between samples, and answers are compared with the made data.",
 		true, false, runQueries,
 	},
+	{
+		"cluster-queries", "C6 queries in PromQL to a cluster",
+		"As W7, to a router with 3 nodes behind it on the same cores, with 1 copy; 128 shards. Memory is that of all processes.",
+		true, true, runClusterQueries,
+	},
 }
 
 func title(name string) string    { return find(name).title }
@@ -135,7 +140,7 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 			for _, target := range present {
 				b := &bench{config: config, results: report.Results, name: name, target: target.Name()}
 				b.logf("%s, %s, run %d of %d", title(name), target.Name(), run+1, runs)
-				if name != "queries" && !takesLines(target) {
+				if name != "queries" && name != "cluster-queries" && !takesLines(target) {
 					b.note("%s: it takes remote write only, and is asked in workload queries", target.Name())
 					continue
 				}

@@ -33,22 +33,20 @@ func runQueries(ctx context.Context, b *bench, t target.Target) error {
 	data := makeReadData(b.config.Scale.Reads)
 	return b.with(ctx, t, nil, 0, func(server *target.Server) error {
 		q := &querying{bench: b, server: server, data: data, parameters: asked.APIParameters()}
-		start := time.Now()
-		points, err := q.load(ctx)
-		if err != nil {
-			return err
-		}
-		b.higher("load", "remote write", "M points/s", float64(points)/1e6/time.Since(start).Seconds())
-		if err := q.askAll(ctx, ", alone"); err != nil {
-			return err
-		}
-		if err := q.underWrite(ctx); err != nil {
-			return err
-		}
-		usage, err := server.Usage()
-		b.lower("after all", "VmRSS", "MB", float64(usage.RSSBytes)/1e6)
-		b.lower("after all", "RssAnon", "MB", float64(usage.RSSAnonBytes)/1e6)
-		return err
+		return q.run(ctx)
+	})
+}
+
+// runClusterQueries asks a router with three nodes behind it.
+func runClusterQueries(ctx context.Context, b *bench, t target.Target) error {
+	tickmesh, ok := b.clustered(t)
+	if !ok {
+		return nil
+	}
+	data := makeReadData(b.config.Scale.Reads)
+	return b.withCluster(ctx, tickmesh, clusterNodes, 1, func(c *target.Cluster) error {
+		q := &querying{bench: b, server: c.Router, data: data, parameters: tickmesh.APIParameters()}
+		return q.run(ctx)
 	})
 }
 
@@ -58,6 +56,27 @@ type querying struct {
 	server     *target.Server
 	data       *readData
 	parameters string
+}
+
+// run writes everything and asks all questions, alone and under write.
+func (q *querying) run(ctx context.Context) error {
+	b := q.bench
+	start := time.Now()
+	points, err := q.load(ctx)
+	if err != nil {
+		return err
+	}
+	b.higher("load", "remote write", "M points/s", float64(points)/1e6/time.Since(start).Seconds())
+	if err := q.askAll(ctx, ", alone"); err != nil {
+		return err
+	}
+	if err := q.underWrite(ctx); err != nil {
+		return err
+	}
+	usage, err := q.server.Usage()
+	b.lower("after all", "VmRSS", "MB", float64(usage.RSSBytes)/1e6)
+	b.lower("after all", "RssAnon", "MB", float64(usage.RSSAnonBytes)/1e6)
+	return err
 }
 
 // send runs feeds of remote write.
