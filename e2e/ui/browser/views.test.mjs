@@ -149,16 +149,11 @@ test("explores metrics and tags, and asks for a value that is pressed", () =>
 test("draws the cluster: three nodes with their shards, all well", () =>
   open(browser, `${PAGE}#/cluster`, { height: 1000 }, async (page) => {
     await until(page, "three nodes are drawn", () => document.querySelectorAll(".node").length === 3);
-    const counts = await page.evaluate(() =>
-      Object.fromEntries(
-        ["lead", "copy", "witness", "silent", "headless"].map((state) => [
-          state,
-          [...document.querySelectorAll(`.node .cell.${state}`)].reduce((sum, path) => sum + Number(path.dataset.count), 0),
-        ]),
-      ),
-    );
-    assert.deepEqual(counts, { lead: 128, copy: 128, witness: 128, silent: 0, headless: 0 });
-    assert.match(await page.locator(".notice.good").textContent(), /All is well/);
+    const wanted = { lead: 128, copy: 128, witness: 128, silent: 0, headless: 0 };
+    await until(page, "all replicas are where they should be", (all) =>
+      Object.entries(all).every(([state, n]) =>
+        n === [...document.querySelectorAll(`.node .cell.${state}`)].reduce((sum, path) => sum + Number(path.dataset.count), 0)), wanted);
+    await page.locator(".notice.good", { hasText: "All is well" }).waitFor();
     // Rates need two looks.
     await until(page, "there is a rate of points", () => !document.querySelector(".figure .value").textContent.startsWith("–"));
     await fetch(`${PAGE}write`, { method: "POST", body: Array.from({ length: 20000 }, (_, i) => `load,n=x value=${i} ${i + 1}000000000`).join("\n") });

@@ -9,6 +9,7 @@ export function useRoute(): [Route, (route: Route, options?: { replace?: boolean
     const follow = () => setRoute(parseHash(location.hash));
     addEventListener("popstate", follow);
     addEventListener("hashchange", follow);
+    follow(); // it may have changed before anybody listened
     return () => {
       removeEventListener("popstate", follow);
       removeEventListener("hashchange", follow);
