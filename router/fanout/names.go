@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"sync"
@@ -78,8 +79,8 @@ func (r *nameRun) askNode(ctx context.Context, o *group) error {
 			if bytes += int64(len(name)) + itemBytes; bytes > most {
 				return &scan.LimitError{What: "bytes", Limit: most}
 			}
-			names = append(names, string(name))
 		}
+		names = appendNames(names, m.GetNames())
 		if len(m.GetEnds()) == 0 {
 			continue
 		}
@@ -95,6 +96,16 @@ func (r *nameRun) askNode(ctx context.Context, o *group) error {
 			r.end(o, read, shardErr)
 		}
 	}
+}
+
+// appendNames appends names that share the memory of one string.
+func appendNames(names []string, list [][]byte) []string {
+	text := string(bytes.Join(list, nil))
+	for _, name := range list {
+		names = append(names, text[:len(name)])
+		text = text[len(name):]
+	}
+	return names
 }
 
 // merge adds names to those of other nodes.
