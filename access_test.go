@@ -321,3 +321,60 @@ func TestDatabases(t *testing.T) {
 		})
 	}
 }
+
+// Each dialect asks for the right to read the database that a request means.
+func TestRightsOfQueries(t *testing.T) {
+	t.Parallel()
+	users := filepath.Join(t.TempDir(), "auth.yaml")
+	authFile(t, users, map[string]string{"a": "a: read", "writer": "'*': write", "owner": "a: admin"})
+	s := startServer(t, t.TempDir(), "--auth-file", users, "--udp-user", "writer")
+	for _, database := range []string{"a", "b", "default"} {
+		if status, body := s.as("writer", "POST", "/write?db="+database, "m,h=x value=1"); status != 204 {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	for _, path := range []string{
+		"/api/v1/query?query=m", "/api/v1/query_range?query=m&start=0&end=10&step=1", "/api/v1/labels", "/api/v1/label/h/values", "/api/v1/series?match[]=m",
+		"/api/v1/metadata", "/api/v1/status/tsdb", "/api/query?start=1h-ago&m=sum:m", "/api/query/last?timeseries=m", "/api/suggest?type=metrics", "/api/search/lookup?m=m",
+		"/query?q=SELECT+value+FROM+m", "/query?q=SHOW+MEASUREMENTS", "/query?q=SHOW+SERIES", "/query?q=SHOW+TAG+VALUES+WITH+KEY=h",
+	} {
+		separator := "?"
+		if strings.Contains(path, "?") {
+			separator = "&"
+		}
+		for _, c := range []struct {
+			target string
+			want   bool
+		}{
+			{path, false}, {path + separator + "db=b", false}, {"/db/b" + path, false}, {"/db/default" + path, false}, {"/db/a" + path + separator + "db=b", false},
+			{path + separator + "db=a", true}, {"/db/a" + path, true}, {"/db/b" + path + separator + "db=a", true},
+		} {
+			status, body := s.as("a", "GET", c.target, "")
+			denied := status == 403 || strings.Contains(body, "has no read right")
+			if denied == c.want || c.want && status != 200 {
+				t.Errorf("%s: %d %s", c.target, status, body)
+			}
+		}
+	}
+	for _, statement := range []string{`DROP DATABASE "b"`, `DROP DATABASE "a"`, `CREATE DATABASE "c"`, "DROP MEASUREMENT m"} {
+		if status, body := s.statement("a", statement); status == 200 && !strings.Contains(body, "has no admin right") {
+			t.Errorf("%s: %d %s", statement, status, body)
+		}
+	}
+	if status, body := s.statement("a", "SHOW DATABASES"); status != 200 || !strings.Contains(body, `"values":[["a"]]`) {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := s.statement("owner", `DROP DATABASE "a"`); status != 200 || strings.Contains(body, "error") {
+		t.Errorf("%d %s", status, body)
+	}
+	for method, target := range map[string]string{
+		"DELETE": "/api/query?start=1h-ago&m=sum:m&db=b", "POST": "/api/v1/admin/tsdb/delete_series?match[]=m&db=b",
+	} {
+		if status, body := s.as("writer", method, target, ""); status < 400 {
+			t.Errorf("%s %s: %d %s", method, target, status, body)
+		}
+	}
+	if status, body := s.as("writer", "GET", "/db/b/api/query?start=1h-ago&m=sum:m", ""); status != 200 || !strings.Contains(body, `"metric":"m"`) {
+		t.Errorf("%d %s", status, body)
+	}
+}
