@@ -1,6 +1,7 @@
 package target
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -118,6 +119,31 @@ func ParseAPI(body []byte) (Answer, error) {
 		return Answer{}, fmt.Errorf("%w in %.200q", err, body)
 	}
 	return Answer{Points: len(names)}, nil
+}
+
+// CountAPI counts the samples or names of an answer that ParseAPI would read, by its bytes,
+// so that large answers cost the client little: names are between quotes and have none in
+// them, and a sample's value in quotes comes behind a time, which ends with a digit.
+func CountAPI(body []byte) (int, error) {
+	_, data, found := bytes.Cut(body, []byte(`"data":`))
+	if !found || len(data) == 0 {
+		return 0, fmt.Errorf("%w: %.200q", errNoData, body)
+	}
+	if data[0] == '[' {
+		list, _, _ := bytes.Cut(data, []byte("]"))
+		return bytes.Count(list, []byte(`"`)) / 2, nil
+	}
+	count := 0
+	for {
+		at := bytes.Index(data, []byte(`,"`))
+		if at < 0 {
+			return count, nil
+		}
+		if at > 0 && data[at-1] >= '0' && data[at-1] <= '9' {
+			count++
+		}
+		data = data[at+2:]
+	}
 }
 
 // parsePrometheus reads the answer to a query: a vector or a matrix.

@@ -67,6 +67,28 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestCountAPI: counting bytes gives what parsing gives.
+func TestCountAPI(t *testing.T) {
+	for _, body := range []string{
+		`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"m","host":"h_1"},"values":[[1700000000,"1"],[1700000010.5,"-2.5e3"]]},{"metric":{},"values":[[1700000000,"NaN"]]}]}}`,
+		`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"host":"h_1","sensor":"s_2"},"value":[1700000000,"3"]}]}}`,
+		`{"status":"success","isPartial":false,"data":{"resultType":"vector","result":[]},"stats":{"seriesFetched":"0"}}`,
+		`{"status":"success","data":["h_1","h_2"],"warnings":["one"]}`,
+		`{"status":"success","data":[]}`,
+	} {
+		want, err := ParseAPI([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := CountAPI([]byte(body)); err != nil || got != want.Points {
+			t.Errorf("%s: %d, %v, want %d", body, got, err, want.Points)
+		}
+	}
+	if _, err := CountAPI([]byte(`{"status":"error"}`)); err == nil {
+		t.Error("an error is taken as an answer")
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for _, target := range targets {
 		for _, body := range []string{"", "{", "no such thing"} {
