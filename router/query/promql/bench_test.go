@@ -15,7 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// The data of the benchmarks: many series for ten minutes, some for an hour.
+// The data of the benchmarks: many series for ten minutes, some for an hour, one for days.
 const (
 	benchEndMs   = 1_750_003_600_000
 	benchStepMs  = 10_000
@@ -23,6 +23,7 @@ const (
 	benchManyRow = 60
 	benchSome    = 2_000
 	benchSomeRow = 360
+	benchLongRow = 3 * 8640
 )
 
 // discard is a ResponseWriter that counts.
@@ -62,6 +63,7 @@ func benchNode(b *testing.B) *node.Node {
 	}
 	fill(b, n, many, benchManyRow)
 	fill(b, n, some, benchSomeRow)
+	fill(b, n, []series.Key{benchKey("long", 0)}, benchLongRow)
 	return n
 }
 
@@ -123,11 +125,16 @@ func BenchmarkQueries(b *testing.B) {
 		{"sum_rate_2k_by_minute", "query_range", `sum by (region) (rate(requests_total[5m]))`},
 		{"avg_2k_by_minute", "query_range", `avg(avg_over_time(requests_total[1m]))`},
 		{"topk_2k_by_minute", "query_range", `topk(10, max_over_time(requests_total[1m]))`},
+		{"days_by_hour", "query_range", `avg_over_time(long[1h])`},
 		{"plain_2k_by_minute", "query_range", `requests_total`},
 		{"max_over_time_2k", "query", `max_over_time(requests_total[1h])`},
 	} {
 		b.Run(q.name, func(b *testing.B) {
 			form := url.Values{"query": {q.query}, "time": {at}, "start": {from}, "end": {at}, "step": {"60"}}
+			if q.name == "days_by_hour" {
+				form.Set("start", fmt.Sprint(benchEndMs/1000-71*3600))
+				form.Set("step", "3600")
+			}
 			var bytes int64
 			b.ReportAllocs()
 			for b.Loop() {

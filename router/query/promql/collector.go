@@ -59,12 +59,17 @@ func (c *collector) visit(chunk *scan.Chunk) error {
 		}
 		c.key = append(c.key[:0], chunk.Key...)
 	}
-	if c.thin {
+	held := int64(0)
+	switch {
+	case c.ranged != nil:
+		c.ranged.add(chunk.Times, chunk.Values)
+		held = int64(c.ranged.bytes())
+	case c.thin:
 		c.times, c.values = c.grid.thin(c.times, c.values, &c.next, chunk.Times, chunk.Values)
-	} else {
+	default:
 		c.times, c.values = append(c.times, chunk.Times...), append(c.values, chunk.Values...)
 	}
-	if held := int64(8 * (cap(c.times) + cap(c.values))); held != c.held {
+	if held += int64(8 * (cap(c.times) + cap(c.values))); held != c.held {
 		grown := held - c.held
 		c.held = held
 		return c.entry.Take(grown)
@@ -74,11 +79,15 @@ func (c *collector) visit(chunk *scan.Chunk) error {
 
 // finish makes a column of the series that has been visited, if any.
 func (c *collector) finish() error {
-	if len(c.key) == 0 || len(c.times) == 0 {
-		c.key = c.key[:0]
-		return nil
+	times, values := c.times, c.values
+	if c.ranged != nil {
+		times, values = c.ranged.end()
+		defer c.ranged.begin()
 	}
-	err := c.keep(c.key, c.times, c.values)
+	var err error
+	if len(c.key) > 0 && len(times) > 0 {
+		err = c.keep(c.key, times, values)
+	}
 	c.key, c.times, c.values, c.next = c.key[:0], c.times[:0], c.values[:0], 0
 	return err
 }
@@ -90,9 +99,7 @@ func (c *collector) keep(key series.Key, times []int64, values []float64) error 
 		return err
 	}
 	if c.ranged != nil {
-		if named, times, values = c.ranged.evaluate(named, times, values); len(times) == 0 {
-			return nil
-		}
+		named = c.ranged.labels(named)
 	}
 	kept := column{labels: named}
 	var grownTimes, grownValues int

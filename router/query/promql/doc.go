@@ -6,8 +6,11 @@
 //	handler.ServeHTTP       origins, the form, the database and the right to read it
 //	ledger.Begin            a place among the queries, limits, the time limit
 //	engine                  the expression is parsed and asks for series
+//	takeOut                 functions of a range of one metric leave the expression: they
+//	                        are evaluated while series arrive (rangedWorker), by all
+//	                        processors and by the engine's own functions
 //	querier.Select          matchers become selectors (selectorsOf), scans become columns
-//	                        of labels and samples (collector), in the order of labels
+//	                        of labels and samples (collector)
 //	encoder                 the result becomes JSON, sent as it grows
 //
 // A series of TickMesh is one of Prometheus: the metric is the label __name__, tags are
@@ -20,8 +23,11 @@
 //   - An instant query of selectors without a range reads the newest sample of each series
 //     (scan.Source.Last). Only a series with a younger one than the query's time is read by
 //     its samples.
+//   - Series come to the engine in an order that does not depend on where they are stored
+//     (rank), wherever the answer may depend on it.
 //   - Staleness markers are samples with their own bits and hide a series from its marker
 //     on. They are never summed or taken for a value.
+//   - A subquery has a bound of its steps, as the engine makes lists as long.
 //   - Lists of names and series know no time: what retention has not dropped is listed.
 //   - Who may not read a database gets 403 with errorType "forbidden", which Prometheus
 //     does not have. A query that finds no place, or data that cannot be reached, gets 503

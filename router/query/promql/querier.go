@@ -65,7 +65,6 @@ func (q *querier) readRanged(ctx context.Context, c *rangedCall) ([][]column, an
 	}
 	r := reading{source: q.source, entry: ledger.Of(ctx), selectors: selectors, parallel: max(1, q.parallel), grid: c.grid, ranged: c,
 		fromMs: max(c.grid.firstMs-c.grid.widthMs+1, scan.TimeMsMin), toMs: min(c.grid.lastMs, scan.TimeMsMax)}
-	r.thin = c.grid.widthMs < c.grid.stepMs // else every sample is seen
 	runs, err := r.columns(ctx)
 	return runs, r.notes, err
 }

@@ -139,57 +139,102 @@ func (q *queryable) rangedOf(matchers []*labels.Matcher) *rangedCall {
 	return nil
 }
 
-// rangedWorker evaluates a call for one series after the other.
+// rangedWorker evaluates a call for one series after the other. It holds the samples that
+// the next step can see, and no others.
 type rangedWorker struct {
 	*rangedCall
 	helper promql.EvalNodeHelper
 	matrix promql.Matrix
-	points []promql.FPoint
+	notes  annotations.Annotations
+
+	points []promql.FPoint // from points[from] on they may be seen
+	from   int
+	at     int64 // end of the range of the next step
+	given  bool  // the step before has a value
+	any    bool  // a step has
 	times  []int64
 	values []float64
-	notes  annotations.Annotations
 }
 
 func newRangedWorker(c *rangedCall) *rangedWorker {
-	return &rangedWorker{rangedCall: c, helper: promql.EvalNodeHelper{Out: make(promql.Vector, 0, 1)}, matrix: make(promql.Matrix, 1)}
+	w := &rangedWorker{rangedCall: c, helper: promql.EvalNodeHelper{Out: make(promql.Vector, 0, 1)}, matrix: make(promql.Matrix, 1)}
+	w.begin()
+	return w
 }
 
-// evaluate gives the values of the call at the steps, of a series with its samples. Where a
-// step has none after one that has, there is a staleness marker. The slices are used again.
-func (w *rangedWorker) evaluate(metric labels.Labels, times []int64, values []float64) (labels.Labels, []int64, []float64) {
-	w.points = w.points[:0]
+// begin makes ready for another series.
+func (w *rangedWorker) begin() {
+	w.points, w.from, w.at = w.points[:0], 0, w.grid.firstMs
+	w.given, w.any, w.times, w.values = false, false, w.times[:0], w.values[:0]
+}
+
+// bytes is what the worker holds.
+func (w *rangedWorker) bytes() int { return 16 * (cap(w.points) + cap(w.times)) }
+
+// add takes the next samples of the series.
+func (w *rangedWorker) add(times []int64, values []float64) {
+	values = values[:len(times)]
 	for i, t := range times {
-		if !value.IsStaleNaN(values[i]) {
+		for t > w.at && w.at <= w.grid.lastMs {
+			if !w.given && w.from == len(w.points) {
+				w.at = w.grid.at(t) // steps that see nothing
+				break
+			}
+			w.step()
+		}
+		if w.at > w.grid.lastMs {
+			return
+		}
+		if t > w.at-w.grid.widthMs && !value.IsStaleNaN(values[i]) {
 			w.points = append(w.points, promql.FPoint{T: t, F: values[i]})
 		}
 	}
-	w.times, w.values = w.times[:0], w.values[:0]
-	w.matrix[0].Metric = metric
-	from, to, given, any := 0, 0, false, false
-	for at := w.grid.firstMs; at <= w.grid.lastMs; at += w.grid.stepMs {
-		for to < len(w.points) && w.points[to].T <= at {
-			to++
-		}
-		for from < to && w.points[from].T <= at-w.grid.widthMs {
-			from++
-		}
-		result, ok := w.call1(at+w.offsetMs, w.points[from:to:to])
-		switch {
-		case ok:
-			w.times, w.values = append(w.times, at+w.offsetMs), append(w.values, result)
-			any = true
-		case given:
-			w.times, w.values = append(w.times, at+w.offsetMs), append(w.values, math.Float64frombits(value.StaleNaN))
-		}
-		given = ok
+}
+
+// pointsKeptMax is how many samples that are seen no more may wait to be dropped, beside as
+// many as can be seen.
+const pointsKeptMax = 256
+
+// step evaluates the next step, whose samples have all been added.
+func (w *rangedWorker) step() {
+	for w.from < len(w.points) && w.points[w.from].T <= w.at-w.grid.widthMs {
+		w.from++
 	}
-	if any && (w.call.Func.Name == "rate" || w.call.Func.Name == "increase") {
+	if w.from > pointsKeptMax && w.from > len(w.points)/2 {
+		w.points = append(w.points[:0], w.points[w.from:]...)
+		w.from = 0
+	}
+	stepMs := w.at + w.offsetMs
+	result, ok := w.call1(stepMs, w.points[w.from:len(w.points):len(w.points)])
+	switch {
+	case ok:
+		w.times, w.values = append(w.times, stepMs), append(w.values, result)
+		w.any = true
+	case w.given:
+		w.times, w.values = append(w.times, stepMs), append(w.values, math.Float64frombits(value.StaleNaN))
+	}
+	w.given = ok
+	w.at += w.grid.stepMs
+}
+
+// end gives the values of the call at the steps. Where a step has none after one that has,
+// there is a staleness marker. The slices are used again.
+func (w *rangedWorker) end() ([]int64, []float64) {
+	for w.at <= w.grid.lastMs && (w.given || w.from < len(w.points)) {
+		w.step()
+	}
+	return w.times, w.values
+}
+
+// labels gives the labels of the result.
+func (w *rangedWorker) labels(metric labels.Labels) labels.Labels {
+	if w.any && (w.call.Func.Name == "rate" || w.call.Func.Name == "increase") {
 		w.noteCounter(metric.Get(nameLabel))
 	}
-	if !w.keepName {
-		metric = metric.DropReserved(schema.IsMetadataLabel)
+	if w.keepName {
+		return metric
 	}
-	return metric, w.times, w.values
+	return metric.DropReserved(schema.IsMetadataLabel)
 }
 
 // call1 calls the function for one step.
