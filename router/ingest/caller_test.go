@@ -61,6 +61,32 @@ func TestDatabaseOf(t *testing.T) {
 	}
 }
 
+// A client that asks before it sends its body is in the same database.
+func TestExpectKeepsTheDatabase(t *testing.T) {
+	for _, target := range []string{"/db/a/write", "/db/a/other"} {
+		var seen atomic.Pointer[string]
+		r := withOther(t, func(_ http.ResponseWriter, request *http.Request) {
+			text := request.URL.Path + " " + access.Database(request, nil)
+			seen.Store(&text)
+		})
+		c := dial(t, r.Addresses().HTTP)
+		send(t, c, "POST "+target+" HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\nExpect: 100-continue\r\n\r\n")
+		from := bufio.NewReader(c)
+		if answer, _ := readAnswer(t, from); answer.StatusCode != http.StatusContinue {
+			t.Fatal(answer.StatusCode)
+		}
+		send(t, c, "m value=1 1")
+		if answer, body := readAnswer(t, from); answer.StatusCode >= 300 {
+			t.Fatalf("%d %s", answer.StatusCode, body)
+		}
+		if target == "/db/a/write" {
+			equalLines(t, "stored", r.stored(), []string{"a/m{} 0 1"})
+		} else if text := *seen.Load(); text != "/other a" {
+			t.Errorf("%s", text)
+		}
+	}
+}
+
 // Other handlers get the path behind the database, and the database in their context.
 func TestOtherSeesTheDatabase(t *testing.T) {
 	type seen struct{ path, query, database string }

@@ -345,6 +345,9 @@ func oneLine(text string) string {
 // expect answers a client that asks before it sends its body: one that is too large,
 // or whose client is not let in, need not come.
 func (f *front) expect(request *fasthttp.RequestCtx) (status int) {
+	// The request comes again, to serve: its path has to be what it was.
+	original := append([]byte(nil), request.URI().PathOriginal()...)
+	defer request.URI().SetPathBytes(original)
 	if _, err := f.admit(request); err != nil {
 		f.turnAway(request, err)
 		if status = request.Response.StatusCode(); status == fasthttp.StatusUnauthorized {

@@ -53,7 +53,7 @@ type life struct {
 
 // Bounds of looking for samples of dropped databases.
 const (
-	lifeTimeout = 2 * time.Second
+	lifeTimeout = 2 * time.Second // of all in one list
 	lifeKept    = 10 * time.Second
 )
 
@@ -79,9 +79,11 @@ func (d *Directory) List(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	marks := d.options.Marks.All()
+	look, cancel := context.WithTimeout(ctx, lifeTimeout)
+	defer cancel()
 	all := map[string]bool{"": true}
 	for _, name := range withSeries {
-		if marks[name] != shardmap.DatabaseDropped || d.lives(ctx, name) {
+		if marks[name] != shardmap.DatabaseDropped || d.lives(look, name) {
 			all[name] = true
 		}
 	}
@@ -110,8 +112,6 @@ func (d *Directory) lives(ctx context.Context, name string) bool {
 	if ok && now.Before(known.until) {
 		return known.found
 	}
-	ctx, cancel := context.WithTimeout(ctx, lifeTimeout)
-	defer cancel()
 	err := d.options.Source.Last(ctx, &scan.Selector{Database: name, MetricAny: true}, scan.TimeMsMin, scan.Limits{}, func(scan.Point) error { return errFound })
 	d.mu.Lock()
 	defer d.mu.Unlock()
