@@ -55,6 +55,7 @@ func TestServer(t *testing.T) {
 	if _, err := k.Dial(t.Context(), c); err == nil || !strings.Contains(err.Error(), errNoRouter.Error()) {
 		t.Errorf("a cluster without routers: %v", err)
 	}
+	checkForward(t, k, "db")
 	w := &world{t: t, status: meshOf(3)}
 	if w.api, err = client.NewWithWatch(config, client.Options{Scheme: k.API.Scheme()}); err != nil {
 		t.Fatal(err)
