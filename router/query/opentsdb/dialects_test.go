@@ -165,6 +165,7 @@ func TestGrafanaBackend(t *testing.T) {
 	s := grafanaServer(t)
 	for name, queries := range map[string]string{
 		"plain":          `{"aggregator":"sum","downsample":"1m-avg","metric":"cpu.user"}`,
+		"no fill policy": `{"aggregator":"sum","downsample":"1m-avg-","metric":"cpu.user"}`,
 		"no downsample":  `{"aggregator":"avg","metric":"cpu.user"}`,
 		"fill":           `{"aggregator":"sum","downsample":"15s-avg-nan","metric":"cpu.user"}`,
 		"fill null":      `{"aggregator":"sum","downsample":"1500ms-avg-null","metric":"cpu.user"}`,

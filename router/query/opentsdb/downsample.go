@@ -82,7 +82,7 @@ func (d *downsample) parseInterval(text string, useCalendar bool, location *time
 
 func (d *downsample) parseFill(text string) error {
 	switch lower := strings.ToLower(text); {
-	case lower == "none":
+	case lower == "none", lower == "": // Grafana's backend writes 1m-avg- where a panel says nothing
 		d.fill = fillNone
 	case lower == "nan":
 		d.fill, d.value = fillNaN, math.NaN()

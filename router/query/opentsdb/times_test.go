@@ -217,14 +217,14 @@ func TestCalendarQuery(t *testing.T) {
 }
 
 func TestParseDownsample(t *testing.T) {
-	for _, text := range []string{"", "1m", "1m-", "-sum", "1m-sum-", "1m-sum-half", "m-sum", "0m-sum", "1x-sum", "1m-nope", "xall-sum", "1m-sum-scalar",
+	for _, text := range []string{"", "1m", "1m-", "-sum", "1m-sum--", "1m-sum-half", "m-sum", "0m-sum", "1x-sum", "1m-nope", "xall-sum", "1m-sum-scalar",
 		"1m-sum-scalar(x)", "1m-sum-scalar(nan)x", "1m-top1", "1c-sum", "30001y-sum", "99999999999999999999s-sum"} {
 		if d, err := parseDownsample(text, false, time.UTC, 0); err == nil {
 			t.Errorf("%q: %+v, want an error", text, d)
 		}
 	}
 	for text, want := range map[string]downsample{
-		"1m-sum": {widthMs: 60_000}, "2h-avg-none": {widthMs: 7_200_000}, "500ms-max-zero": {widthMs: 500, fill: fillZero},
+		"1m-sum": {widthMs: 60_000}, "1m-sum-": {widthMs: 60_000}, "2h-avg-none": {widthMs: 7_200_000}, "500ms-max-zero": {widthMs: 500, fill: fillZero},
 		"all-sum": {whole: true}, "0all-sum-nan": {whole: true, fill: fillNaN}, "1w-p99-NULL": {widthMs: 604_800_000, fill: fillNull},
 		"10s-last-scalar(-2.5)": {widthMs: 10_000, fill: fillScalar, value: -2.5},
 	} {
