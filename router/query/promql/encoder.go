@@ -5,8 +5,11 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync"
 	"unicode/utf8"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -19,12 +22,40 @@ type encoder struct {
 	sent   bool // bytes are out
 	closed bool
 	err    error // of writing; later text is dropped
+
+	zips *sync.Pool   // of *gzip.Writer; nil: the answer is not compressed
+	zip  *gzip.Writer // once bytes are out that are
 }
 
 const (
 	encoderBytesFirst = 4 << 10
 	encoderBytesFlush = 64 << 10
+	encoderBytesPlain = 2 << 10 // what is not longer is not worth compressing
 )
+
+// newZips gives writers that compress fast, not much.
+func newZips() *sync.Pool {
+	return &sync.Pool{New: func() any {
+		w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+		if err != nil {
+			panic("promql: " + err.Error()) // only for a level that there is not
+		}
+		return w
+	}}
+}
+
+// acceptsGzip says whether a client takes compressed answers.
+func acceptsGzip(r *http.Request) bool {
+	for clause := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		name, quality, _ := strings.Cut(clause, ";")
+		quality = strings.TrimSpace(quality)
+		refused := strings.HasPrefix(quality, "q=0") && strings.Trim(quality, "q=0.") == ""
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") && !refused {
+			return true
+		}
+	}
+	return false
+}
 
 func newEncoder(w http.ResponseWriter) *encoder {
 	return &encoder{w: w, buf: make([]byte, 0, encoderBytesFirst)}
@@ -196,10 +227,33 @@ func (e *encoder) flushIfLong() {
 
 func (e *encoder) flush() {
 	if e.err == nil && len(e.buf) > 0 {
+		if !e.sent {
+			e.beginZip()
+		}
 		e.sent = true
-		_, e.err = e.w.Write(e.buf)
+		if e.zip != nil {
+			_, e.err = e.zip.Write(e.buf)
+		} else {
+			_, e.err = e.w.Write(e.buf)
+		}
 	}
 	e.buf = e.buf[:0]
+}
+
+// beginZip begins to compress, where the client takes it and there is enough.
+func (e *encoder) beginZip() {
+	header := e.w.Header()
+	if e.zips == nil || header.Get("Content-Type") != contentJSON {
+		return
+	}
+	header.Add("Vary", "Accept-Encoding")
+	if len(e.buf) <= encoderBytesPlain {
+		return
+	}
+	e.zip, _ = e.zips.Get().(*gzip.Writer)
+	e.zip.Reset(e.w)
+	header.Del("Content-Length")
+	header.Set("Content-Encoding", "gzip")
 }
 
 // close sends the rest.
@@ -212,6 +266,13 @@ func (e *encoder) close() error {
 		e.w.Header().Set("Content-Length", strconv.Itoa(len(e.buf)))
 	}
 	e.flush()
+	if e.zip != nil {
+		if err := e.zip.Close(); e.err == nil {
+			e.err = err
+		}
+		e.zips.Put(e.zip)
+		e.zip = nil
+	}
 	return e.err
 }
 

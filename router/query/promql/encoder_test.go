@@ -2,15 +2,20 @@ package promql
 
 import (
 	"encoding/json"
+	"io"
 	"math"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	jsoniter "github.com/json-iterator/go"
+	"github.com/klauspost/compress/gzip"
 	"github.com/prometheus/prometheus/util/jsonutil"
 	"pgregory.net/rapid"
+
+	"github.com/tickmesh/tickmesh/api/scan/scantest"
 )
 
 // TestPoints: times and values are written as Prometheus' own functions write them.
@@ -85,5 +90,44 @@ func TestStreamed(t *testing.T) {
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got.Data) != len(list) || len(got.Infos) != 1 {
 		t.Fatal(err, len(got.Data), got.Infos)
+	}
+}
+
+// TestCompressed: long answers are compressed for those who take it, and mean the same.
+func TestCompressed(t *testing.T) {
+	o := labOptions(t)
+	memory := o.Source.(*scantest.Memory)
+	for i := range 3000 {
+		put(t, memory, "", "many", []float64{float64(i)}, "n", strconv.Itoa(i))
+	}
+	h := New(o)
+	for _, c := range []struct {
+		accept, query string
+		zipped        bool
+	}{
+		{"", "many", false}, {"deflate, gzip;q=1.0", "many", true}, {"gzip", "many", true}, {"gzip;q=0", "many", false}, {"gzip;q=0.000", "many", false}, {"br;q=0.5", "many", false}, {"br, GZIP;q=0.5", "many", true},
+		{"gzip", "up", false}, {"gzip", "up(", false},
+	} {
+		target := "query?query=sort(" + c.query + ")"
+		r := httptest.NewRequest("GET", pathPrefix+target, nil)
+		r.Header.Set("Accept-Encoding", c.accept)
+		got := do(h, r)
+		if (got.header.Get("Content-Encoding") == "gzip") != c.zipped {
+			t.Errorf("%q %s: %v", c.accept, c.query, got.header)
+		}
+		if c.zipped {
+			reader, err := gzip.NewReader(strings.NewReader(got.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(reader)
+			if err != nil || got.header.Get("Vary") != "Accept-Encoding" {
+				t.Fatal(err, got.header)
+			}
+			got.body = string(body)
+		}
+		if want := get(h, target); got.body != want.body || got.status != want.status {
+			t.Errorf("%q %s: %d %.200s", c.accept, c.query, got.status, got.body)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
@@ -31,6 +32,7 @@ type handler struct {
 	values    endpoint // label/NAME/values
 
 	cardinalities cardinalities
+	zips          *sync.Pool // of writers of compressed answers
 }
 
 // endpoint is one path of the API.
@@ -54,7 +56,7 @@ type exchange struct {
 
 func newHandler(o Options) *handler {
 	o.setDefaults()
-	h := &handler{options: o, started: o.Clock(), metrics: newMetrics(o.Registerer), cardinalities: cardinalities{kept: map[string]*cardinality{}}}
+	h := &handler{options: o, started: o.Clock(), metrics: newMetrics(o.Registerer), cardinalities: cardinalities{kept: map[string]*cardinality{}}, zips: newZips()}
 	h.parser = &prepared{Parser: parser.NewParser(parser.Options{
 		EnableExperimentalFunctions: o.Experimental, ExperimentalDurationExpr: o.Experimental,
 		EnableExtendedRangeSelectors: o.Experimental, EnableBinopFillModifiers: o.Experimental,
@@ -114,6 +116,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
 	name, e, ok := h.find(r.URL.Path)
 	x := &exchange{ctx: r.Context(), r: r, out: newEncoder(w)}
+	if acceptsGzip(r) {
+		x.out.zips = h.zips
+	}
 	h.cors(w, r)
 	status := http.StatusOK
 	var err error
