@@ -18,3 +18,17 @@ func BenchmarkRemembered(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPassword is what a password costs once.
+func BenchmarkPassword(b *testing.B) {
+	hash, err := Hash("pass word")
+	if err != nil {
+		b.Fatal(err)
+	}
+	g := newGate()
+	for b.Loop() {
+		if err := g.check(b.Context(), "", hash, "pass word"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

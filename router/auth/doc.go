@@ -7,7 +7,7 @@
 //
 // # Cost
 //
-// A password costs one bcrypt, some 50 ms, once: verified credentials are remembered, by a
+// A password costs one bcrypt, 50 to 150 ms, once: verified credentials are remembered, by a
 // keyed hash, until the file changes. Checks run one after the other on small machines
 // (gate.go), wait in a bounded queue of which one address gets a small part, and a wrong
 // password makes its slot rest three times as long as the check took. So guessing costs the
