@@ -43,6 +43,17 @@ func (s *readySource) Scan(_ context.Context, r *scan.Request, visit scan.Visito
 	return first
 }
 
+// Last visits the end of each chunk.
+func (s *readySource) Last(_ context.Context, _ *scan.Selector, _ int64, _ scan.Limits, visit func(scan.Point) error) error {
+	for i := range s.chunks {
+		c := &s.chunks[i]
+		if err := visit(scan.Point{Key: c.Key, Sample: series.Sample{TimeMs: c.Times[len(c.Times)-1], Value: c.Values[len(c.Values)-1]}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // discard is a client that reads and forgets.
 type discard struct {
 	header http.Header
@@ -108,4 +119,12 @@ func BenchmarkRaw(b *testing.B) {
 	b.Run("2000-series-limit", func(b *testing.B) {
 		benchmark(b, readyChunks(2000, 360, true), "SELECT value"+where+" ORDER BY time DESC LIMIT 10")
 	})
+}
+
+// BenchmarkLast is the newest value of 100,000 series, as one and by themselves.
+func BenchmarkLast(b *testing.B) {
+	s := readyChunks(100_000, 1, true)
+	s.Source = readyChunks(1, 1, true).Source // the names of one are enough
+	b.Run("one", func(b *testing.B) { benchmark(b, s, "SELECT last(value) FROM cpu") })
+	b.Run("by-host", func(b *testing.B) { benchmark(b, s, "SELECT last(value) FROM cpu GROUP BY hostname") })
 }

@@ -99,7 +99,7 @@ func (c *catalogue) count(held *holding, of *cardinality, metric string) (int64,
 		keys, err := c.tagKeys(metric)
 		return int64(len(keys)), err
 	case "TAG VALUES":
-		rows, err := c.tagValues(metric, of.wanted)
+		rows, err := c.tagValues(held, metric, of.wanted)
 		return int64(len(rows)), err
 	}
 	if c.decide == nil { // one field: the index knows

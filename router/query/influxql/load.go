@@ -85,6 +85,7 @@ func (l *loader) selector(fields []string) scan.Selector {
 // piece is one series as it was read.
 type piece struct {
 	id     string // of its tags without _field
+	order  string
 	tags   []tag
 	field  int // among the loader's fields
 	times  []int64
@@ -199,8 +200,8 @@ func (p *pieces) finish() error {
 		return nil
 	}
 	if len(p.times) > 0 {
-		tags, field := splitTags(p.parts)
-		kept := piece{id: idOf(tags), tags: tags, field: slices.Index(p.loader.fields, field), values: slices.Clone(p.values)}
+		tags, order, field := splitTags(p.parts)
+		kept := piece{id: idOf(tags), order: order, tags: tags, field: slices.Index(p.loader.fields, field), values: slices.Clone(p.values)}
 		if !slices.Equal(p.last, p.times) {
 			p.last = slices.Clone(p.times)
 		}
@@ -218,17 +219,33 @@ func (p *pieces) finish() error {
 // all, and as a table.
 const pieceBytes = 400
 
-// splitTags gives the tags of a series without _field, and its field.
-func splitTags(parts []series.Tag) (tags []tag, field string) {
+// splitTags gives the tags of a series without _field, a text by which tables of one
+// measurement are put into order, and the series' field.
+func splitTags(parts []series.Tag) (tags []tag, order, field string) {
 	field = valueField
+	var buffer [256]byte
+	text := buffer[:0]
+	n := 0
 	for _, t := range parts {
 		if string(t.Name) == series.FieldTagName {
 			field = string(t.Value)
 			continue
 		}
-		tags = append(tags, tag{string(t.Name), string(t.Value)})
+		text = append(append(append(append(text, t.Name...), 0), t.Value...), 0)
+		n++
 	}
-	return tags, field
+	order = string(text)
+	rest := order // the tags share its bytes
+	tags = make([]tag, 0, n)
+	for _, t := range parts {
+		if string(t.Name) == series.FieldTagName {
+			continue
+		}
+		name, value := len(t.Name), len(t.Name)+1+len(t.Value)
+		tags = append(tags, tag{rest[:name], rest[name+1 : value]})
+		rest = rest[value+1:]
+	}
+	return tags, order, field
 }
 
 // idOf gives a text that differs for different tags.
@@ -290,7 +307,7 @@ func (l *loader) joinOne(parts []piece) (*table, error) {
 	if err := l.x.take(l.held, int64(8*len(times)*(len(parts)-1))); err != nil {
 		return nil, err
 	}
-	t := &table{name: l.m.name, tags: parts[0].tags, times: times, columns: make([]column, len(l.inputs))}
+	t := &table{name: l.m.name, tags: parts[0].tags, order: parts[0].order, times: times, columns: make([]column, len(l.inputs))}
 	l.filter(t, numbers)
 	if len(t.times) == 0 {
 		return nil, nil

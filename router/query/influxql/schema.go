@@ -1,9 +1,10 @@
 package influxql
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 
 	ql "github.com/influxdata/influxql"
 
@@ -56,30 +57,32 @@ func (s *schema) measurement(database, name string) (*measurement, error) {
 	return m, err
 }
 
+// readMeasurement asks for names of tags, for fields that are named, and whether there are
+// series of the one that is not, all at once.
 func (x *execution) readMeasurement(database, name string) (*measurement, error) {
 	m := &measurement{database: database, name: name}
-	first, err := x.source.Metrics(x.ctx, database, name, 1) // a name is the first of those that begin with it
-	if err != nil || len(first) == 0 || first[0] != name {
-		return m, err
-	}
-	if m.tags, err = x.source.TagNames(x.ctx, database, name, "", 0); err != nil {
+	var unnamed bool
+	var failures [3]error
+	var asked sync.WaitGroup
+	asked.Go(func() { m.tags, failures[0] = x.source.TagNames(x.ctx, database, name, "", 0) })
+	asked.Go(func() {
+		m.fields, failures[1] = x.source.TagValues(x.ctx, database, name, series.FieldTagName, "", 0)
+	})
+	asked.Go(func() {
+		selector := scan.Selector{Database: database, Metric: name, Matchers: []scan.Matcher{{Name: series.FieldTagName, Kind: scan.MatchAbsent}}}
+		_, failures[2] = x.source.Series(x.ctx, &selector, 1, func(series.Key) error {
+			unnamed = true
+			return nil
+		})
+	})
+	asked.Wait()
+	if err := cmp.Or(failures[0], failures[1], failures[2]); err != nil {
 		return nil, err
 	}
-	at, named := slices.BinarySearch(m.tags, series.FieldTagName)
-	if !named {
-		m.fields = []string{valueField}
-		return m, nil
+	if at, found := slices.BinarySearch(m.tags, series.FieldTagName); found {
+		m.tags = slices.Delete(m.tags, at, at+1)
 	}
-	m.tags = slices.Delete(m.tags, at, at+1)
-	if m.fields, err = x.source.TagValues(x.ctx, database, name, series.FieldTagName, "", 0); err != nil {
-		return nil, err
-	}
-	unnamed := scan.Selector{Database: database, Metric: name, Matchers: []scan.Matcher{{Name: series.FieldTagName, Kind: scan.MatchAbsent}}}
-	total, err := x.source.Series(x.ctx, &unnamed, 1, func(series.Key) error { return scan.ErrStopped })
-	if err != nil && !errors.Is(err, scan.ErrStopped) {
-		return nil, err
-	}
-	if at, found := slices.BinarySearch(m.fields, valueField); total > 0 && !found {
+	if at, found := slices.BinarySearch(m.fields, valueField); unnamed && !found {
 		m.fields = slices.Insert(m.fields, at, valueField)
 	}
 	return m, nil

@@ -77,7 +77,9 @@ func keysWanted(op ql.Token, expr ql.Literal) func(key string) bool {
 func (x *execution) showTagValues(s *ql.ShowTagValuesStatement, out sink) error {
 	wanted := keyFilter(s)
 	return x.eachMeasurement(s.Database, s.Sources, s.Condition, func(name string, c *catalogue) error {
-		rows, err := c.tagValues(name, wanted)
+		held := &holding{}
+		defer x.release(held)
+		rows, err := c.tagValues(held, name, wanted)
 		if err != nil {
 			return err
 		}
@@ -86,8 +88,13 @@ func (x *execution) showTagValues(s *ql.ShowTagValuesStatement, out sink) error 
 }
 
 // tagValues gives rows of key and value, sorted.
-func (c *catalogue) tagValues(metric string, wanted func(string) bool) ([][]value, error) {
+func (c *catalogue) tagValues(held *holding, metric string, wanted func(string) bool) ([][]value, error) {
 	found := map[tag]struct{}{}
+	add := func(key, v string) error {
+		n := len(found)
+		found[tag{key, v}] = struct{}{}
+		return c.x.take(held, int64(len(found)-n)*int64(300+len(v))) // here, and as a row
+	}
 	if c.isAll() {
 		keys, err := c.tagKeys(metric)
 		if err != nil {
@@ -102,13 +109,17 @@ func (c *catalogue) tagValues(metric string, wanted func(string) bool) ([][]valu
 				return nil, err
 			}
 			for _, v := range values {
-				found[tag{key, v}] = struct{}{}
+				if err := add(key, v); err != nil {
+					return nil, err
+				}
 			}
 		}
 	} else if err := c.walk(metric, func(_ string, parts []series.Tag) error {
 		for _, t := range parts {
 			if key := string(t.Name); key != series.FieldTagName && wanted(key) {
-				found[tag{key, string(t.Value)}] = struct{}{}
+				if err := add(key, string(t.Value)); err != nil {
+					return err
+				}
 			}
 		}
 		return nil

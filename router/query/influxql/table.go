@@ -14,6 +14,7 @@ import (
 type table struct {
 	name    string
 	tags    []tag // by key; of a subquery what it is grouped by
+	order   string
 	times   []int64
 	columns []column // one for each of the selection's inputs
 	windows *windows // of a read of windows, which has no rows
@@ -80,13 +81,17 @@ func (t *table) bytes() int64 {
 
 // compareTables puts tables into the order of their names and tags.
 func compareTables(a, b *table) int {
-	return cmp.Or(strings.Compare(a.name, b.name), slices.CompareFunc(a.tags, b.tags, func(x, y tag) int {
+	if c := cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.order, b.order)); c != 0 {
+		return c
+	}
+	return slices.CompareFunc(a.tags, b.tags, func(x, y tag) int {
 		return cmp.Or(strings.Compare(x.key, y.key), strings.Compare(x.value, y.value))
-	}))
+	})
 }
 
 // group is the tables that one series of the answer is made from.
 type group struct {
+	key    string // by which groups are put into order: name and values
 	name   string
 	tags   []tag
 	tables [][]*table // by read
@@ -111,11 +116,11 @@ func (g *grouper) add(read int, t *table) {
 	}
 	of := g.groups[string(g.key)]
 	if of == nil {
-		of = &group{name: t.name, tables: make([][]*table, g.reads)}
-		for _, name := range g.by {
-			of.tags = append(of.tags, tag{name, t.tagValue(name)})
+		of = &group{key: string(g.key), name: t.name, tags: make([]tag, len(g.by)), tables: make([][]*table, g.reads)}
+		for i, name := range g.by {
+			of.tags[i] = tag{name, t.tagValue(name)}
 		}
-		g.groups[string(g.key)] = of
+		g.groups[of.key] = of
 	}
 	of.tables[read] = append(of.tables[read], t)
 }
@@ -126,11 +131,7 @@ func (g *grouper) sorted() []*group {
 	for _, of := range g.groups {
 		all = append(all, of)
 	}
-	slices.SortFunc(all, func(a, b *group) int {
-		return cmp.Or(strings.Compare(a.name, b.name), slices.CompareFunc(a.tags, b.tags, func(x, y tag) int {
-			return strings.Compare(x.value, y.value)
-		}))
-	})
+	slices.SortFunc(all, func(a, b *group) int { return strings.Compare(a.key, b.key) })
 	return all
 }
 

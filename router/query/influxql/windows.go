@@ -36,7 +36,7 @@ type windowWorker struct {
 	now    *windows
 	end    int64 // of the open window
 	result []*table
-	starts []int64 // of the open series, where windows come as they are
+	starts []int64 // of the windows of the open series
 	before []int64 // starts of the windows of the series before
 }
 
@@ -128,49 +128,63 @@ func (w *windowWorker) bytes() int64 {
 func (w *windowWorker) fold(c *scan.Chunk) error {
 	before := w.bytes()
 	for i, v := range c.Values {
-		if v != v {
-			continue
+		if v == v {
+			w.put(c.Times[i]*nsPerMs, v)
 		}
-		t := c.Times[i] * nsPerMs
-		if len(w.now.starts) == 0 || t >= w.end {
-			w.open(t)
-		}
-		w.now.add(t, v)
 	}
 	return w.loader.x.take(w.loader.held, w.bytes()-before)
 }
 
-// open begins the window of a time.
-func (w *windowWorker) open(t int64) {
-	start := w.span.from
-	w.end = math.MaxInt64
-	if w.read.interval.durationNs != 0 {
-		start, w.end = w.read.interval.window(t)
-	}
+// put adds a value to its window; times grow.
+func (w *windowWorker) put(t int64, v float64) {
 	n := w.now
-	n.starts = append(n.starts, start)
-	n.counts, n.sums = append(n.counts, 0), append(n.sums, 0)
-	n.least, n.most = append(n.least, 0), append(n.most, 0)
-	n.first, n.last = append(n.first, 0), append(n.last, 0)
-	n.leastAt, n.mostAt = append(n.leastAt, 0), append(n.mostAt, 0)
-	n.firstAt, n.lastAt = append(n.firstAt, 0), append(n.lastAt, 0)
+	fresh := len(n.starts) == 0 || t >= w.end
+	if fresh {
+		start := w.span.from
+		w.end = math.MaxInt64
+		if w.read.interval.durationNs != 0 {
+			start, w.end = w.read.interval.window(t)
+		}
+		w.starts = append(w.starts, start)
+		n.starts = w.starts
+	}
+	asked := w.read.aggregates
+	if asked&scan.AggregateCount != 0 {
+		if fresh {
+			n.counts = append(n.counts, 0)
+		}
+		n.counts[len(n.counts)-1]++
+	}
+	if asked&scan.AggregateSum != 0 {
+		if fresh {
+			n.sums = append(n.sums, 0)
+		}
+		n.sums[len(n.sums)-1] += v
+	}
+	if asked&scan.AggregateMin != 0 {
+		n.least, n.leastAt = replace(n.least, n.leastAt, t, v, fresh, func(now float64) bool { return v < now })
+	}
+	if asked&scan.AggregateMax != 0 {
+		n.most, n.mostAt = replace(n.most, n.mostAt, t, v, fresh, func(now float64) bool { return v > now })
+	}
+	if asked&scan.AggregateFirst != 0 {
+		n.first, n.firstAt = replace(n.first, n.firstAt, t, v, fresh, func(float64) bool { return false })
+	}
+	if asked&scan.AggregateLast != 0 {
+		n.last, n.lastAt = replace(n.last, n.lastAt, t, v, fresh, func(float64) bool { return true })
+	}
 }
 
-// add adds a value to the last window; times grow.
-func (n *windows) add(t int64, v float64) {
-	i := len(n.starts) - 1
-	if n.counts[i] == 0 {
-		n.first[i], n.firstAt[i] = v, t
+// replace puts a value and its time in the place of the last ones, or behind them when a
+// window is fresh.
+func replace(values []float64, times []int64, t int64, v float64, fresh bool, better func(now float64) bool) ([]float64, []int64) {
+	if fresh {
+		return append(values, v), append(times, t)
 	}
-	if n.counts[i] == 0 || v < n.least[i] {
-		n.least[i], n.leastAt[i] = v, t
+	if i := len(values) - 1; better(values[i]) {
+		values[i], times[i] = v, t
 	}
-	if n.counts[i] == 0 || v > n.most[i] {
-		n.most[i], n.mostAt[i] = v, t
-	}
-	n.last[i], n.lastAt[i] = v, t
-	n.counts[i]++
-	n.sums[i] += v
+	return values, times
 }
 
 // close keeps the windows of the series that has been visited, if any.
@@ -179,21 +193,25 @@ func (w *windowWorker) close() error {
 		w.key = w.key[:0]
 		return nil
 	}
-	tags, field := splitTags(w.parts)
+	tags, order, field := splitTags(w.parts)
 	l := w.loader
 	switch {
 	case slices.Equal(w.before, w.now.starts):
 		w.now.starts = w.before
-	case len(w.starts) > 0:
+	default:
 		w.now.starts = slices.Clone(w.starts)
 	}
 	w.before, w.starts = w.now.starts, w.starts[:0]
 	w.now.place = placeOf(l.inputs, field)
-	t := &table{name: l.m.name, tags: tags, windows: w.now, columns: make([]column, len(l.inputs))}
+	t := &table{name: l.m.name, tags: tags, order: order, windows: w.now}
 	for i, ref := range l.inputs {
-		if !l.m.hasField(ref.Val) {
-			t.columns[i] = tagColumn(t, ref.Val)
+		if l.m.hasField(ref.Val) {
+			continue
 		}
+		if t.columns == nil {
+			t.columns = make([]column, len(l.inputs))
+		}
+		t.columns[i] = tagColumn(t, ref.Val)
 	}
 	w.result = append(w.result, t)
 	w.key = w.key[:0]
@@ -205,7 +223,7 @@ func (w *windowWorker) close() error {
 func (l *loader) newest(of span, fields []string) (all []*table, ok bool, err error) {
 	from, to := msRange(of.from, of.to)
 	selector := l.selector(fields)
-	w := windowWorker{pieces: pieces{loader: l}, read: &windowRead{}, span: of}
+	w := windowWorker{pieces: pieces{loader: l}, read: &windowRead{aggregates: scan.AggregateLast}, span: of}
 	ok = true
 	err = l.x.source.Last(l.x.ctx, &selector, from, l.x.entry.Limits(), func(p scan.Point) error {
 		if p.TimeMs > to || p.Value != p.Value {
@@ -215,8 +233,7 @@ func (l *loader) newest(of span, fields []string) (all []*table, ok bool, err er
 		if err := w.start(p.Key); err != nil || w.skip {
 			return err
 		}
-		w.open(p.TimeMs * nsPerMs)
-		w.now.add(p.TimeMs*nsPerMs, p.Value)
+		w.put(p.TimeMs*nsPerMs, p.Value)
 		return nil
 	})
 	if err == nil {

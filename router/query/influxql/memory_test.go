@@ -1,0 +1,97 @@
+package influxql
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+)
+
+// manySamples gives a measurement with n samples, five seconds apart, in some series.
+func manySamples(t *testing.T, n, seriesCount int) *scantest.Memory {
+	t.Helper()
+	m := scantest.NewMemory()
+	for i := range seriesCount {
+		samples := make([]series.Sample, 0, n/seriesCount)
+		for k := i; k < n; k += seriesCount {
+			samples = append(samples, series.Sample{TimeMs: oracleStartMs + int64(k)*5_000, Value: float64(k)})
+		}
+		if err := m.Put(scantest.Key("db0", "big", "host", fmt.Sprint(i)), samples...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+// TestAnswerLongerThanMemory: rows that are one stream are read in stretches that fit.
+func TestAnswerLongerThanMemory(t *testing.T) {
+	const n = 20_000
+	m := manySamples(t, n, 4)
+	l := ledger.New(ledger.Options{Limits: ledger.Limits{BytesMax: 100_000}})
+	h := New(Options{Source: l.Source(m), Ledger: l, Clock: func() time.Time { return time.UnixMilli(oracleStartMs + 5_000*n) }})
+	for _, order := range []string{"", " ORDER BY time DESC"} {
+		for _, where := range []string{"", fmt.Sprintf(" WHERE time >= %dms", oracleStartMs), fmt.Sprintf(" WHERE time < %dms", oracleStartMs+5_000*n)} {
+			_, body := get(t, h, "SELECT value FROM big"+where+order, "epoch", "ms")
+			got := lines(t, body, nil)
+			if order != "" {
+				slices.Reverse(got)
+			}
+			if len(got) != n || got[0] != fmt.Sprintf(" %d 0.000000", int64(oracleStartMs)) || !slices.IsSorted(got) {
+				t.Errorf("%s%s: %d rows", where, order, len(got))
+			}
+		}
+	}
+	if _, body := get(t, h, "SELECT value FROM big GROUP BY host"); !strings.Contains(body, "the query needs more than 100000 bytes") {
+		t.Errorf("groups have to be held: %.200s", body)
+	}
+	if _, body := get(t, h, "SELECT median(value) FROM big"); !strings.Contains(body, "the query needs more than 100000 bytes") {
+		t.Errorf("all values have to be held: %.200s", body)
+	}
+	if _, body := get(t, h, "SELECT value FROM big GROUP BY host LIMIT 2", "epoch", "ms"); len(lines(t, body, []string{"host"})) != 8 {
+		t.Errorf("a LIMIT needs little: %.200s", body)
+	}
+	if _, body := get(t, h, "SELECT value FROM big GROUP BY host ORDER BY time DESC LIMIT 2", "epoch", "ms"); len(lines(t, body, []string{"host"})) != 8 {
+		t.Errorf("a LIMIT needs little: %.200s", body)
+	}
+	if _, body := get(t, h, "SELECT mean(value) FROM big GROUP BY host"); strings.Contains(body, "error") {
+		t.Errorf("windows need little: %.200s", body)
+	}
+}
+
+// TestStretches: stretches are next to each other and cover the span.
+func TestStretches(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	instants := []int64{-1 << 62, -1, 0, 1, oracleStartMs * nsPerMs, 1 << 62}
+	for range 2000 {
+		at := func() int64 { return instants[r.IntN(len(instants))] + r.Int64N(1<<uint(1+r.IntN(60))) }
+		s := &selection{execution: &execution{now: time.Unix(0, oracleStartMs*nsPerMs)}}
+		s.ascending = r.IntN(2) == 0
+		s.from, s.to = at(), at()
+		if r.IntN(3) == 0 {
+			s.from = -9223372036854775806
+		}
+		if r.IntN(3) == 0 {
+			s.to = 9223372036854775806
+		}
+		if s.from > s.to {
+			continue
+		}
+		all := s.stretches()
+		if !s.ascending {
+			slices.Reverse(all)
+		}
+		from := s.from
+		for i, stretch := range all {
+			if stretch.from != from || stretch.to < stretch.from || i == len(all)-1 && stretch.to != s.to || len(all) > 40 {
+				t.Fatalf("%d to %d: %v", s.from, s.to, all)
+			}
+			from = stretch.to + 1
+		}
+	}
+}
