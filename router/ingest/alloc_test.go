@@ -4,6 +4,7 @@ package ingest
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/valyala/fasthttp"
@@ -17,9 +18,15 @@ func TestWritesDoNotAllocate(t *testing.T) {
 		"/write?db=d&precision=ms": benchBody(1, false),
 		"/api/put":                 benchBody(1, true),
 		"/api/put?sync":            "[" + onePoint + "," + onePoint + "]",
+		"/write?db=a&as=writer":    benchBody(1, false),
 	} {
 		k := &known{refs: map[string]series.Ref{}}
-		s, err := New(Options{Writer: k, Resolver: k, Shards: 128})
+		o := Options{Writer: k, Resolver: k, Shards: 128}
+		authenticated := strings.HasSuffix(target, "as=writer")
+		if authenticated {
+			o.Authority, _ = users(t)
+		}
+		s, err := New(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,6 +38,9 @@ func TestWritesDoNotAllocate(t *testing.T) {
 			ctx.Response.Reset()
 			ctx.Request.Header.SetMethod("POST")
 			ctx.Request.SetRequestURI(target)
+			if authenticated {
+				ctx.Request.Header.Set("Authorization", "Bearer t-writer")
+			}
 			content.Reset(raw)
 			ctx.Request.SetBodyStream(content, len(body))
 			s.front.serve(&ctx)

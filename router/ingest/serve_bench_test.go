@@ -13,14 +13,19 @@ import (
 func BenchmarkServe(b *testing.B) {
 	for _, c := range []struct {
 		name, target string
-		put          bool
+		put, known   bool
 	}{
-		{"line", "/write?db=d&precision=ms", false},
-		{"put", "/api/put", true},
+		{"line", "/write?db=d&precision=ms", false, false},
+		{"put", "/api/put", true, false},
+		{"line_by_token", "/write?db=a&precision=ms", false, true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			k := &known{refs: map[string]series.Ref{}}
-			s, err := New(Options{Writer: k, Resolver: k, Shards: 128})
+			o := Options{Writer: k, Resolver: k, Shards: 128}
+			if c.known {
+				o.Authority, _ = users(b)
+			}
+			s, err := New(o)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -33,6 +38,9 @@ func BenchmarkServe(b *testing.B) {
 				request.Response.Reset()
 				request.Request.Header.SetMethod("POST")
 				request.Request.SetRequestURI(c.target)
+				if c.known {
+					request.Request.Header.Set("Authorization", "Bearer t-writer")
+				}
 				content.Reset(raw)
 				request.Request.SetBodyStream(content, len(raw))
 				s.front.serve(&request)
