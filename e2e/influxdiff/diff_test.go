@@ -20,8 +20,20 @@ var (
 	clipAt   = flag.Int("clip", 1000, "bytes of an answer that are shown")
 )
 
-// TestRandomQueries compares answers.
+// TestRandomQueries compares a server's answers.
 func TestRandomQueries(t *testing.T) {
+	start := startServer
+	if *inMemory {
+		start = startMemory
+	}
+	compareWith(t, start, *many)
+}
+
+// TestRandomQueriesOfCluster compares a cluster's answers, to fewer queries.
+func TestRandomQueriesOfCluster(t *testing.T) { compareWith(t, startCluster, *many/5) }
+
+func compareWith(t *testing.T, start func(t *testing.T, points []point, lines []byte) string, many int) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: this test starts an InfluxDB")
 	}
@@ -36,11 +48,7 @@ func TestRandomQueries(t *testing.T) {
 		lines = append(append(lines, points[i].line()...), '\n')
 	}
 	write(t, theirs, lines)
-	ours := startMemory
-	if !*inMemory {
-		ours = startServer
-	}
-	oursAt := ours(t, points, lines)
+	ours := start(t, points, lines)
 	m := maker{r}
 	for _, kind := range []struct {
 		name string
@@ -50,11 +58,11 @@ func TestRandomQueries(t *testing.T) {
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			failures, empty := 0, 0
-			for range *many {
+			for range many {
 				q := kind.make()
 				parameters := url.Values{"epoch": {[]string{"ns", "ms", ""}[m.IntN(3)]}}
 				wantStatus, want := ask(t, theirs, q, parameters)
-				gotStatus, got := ask(t, oursAt, q, parameters)
+				gotStatus, got := ask(t, ours, q, parameters)
 				if strings.Contains(string(want), `{"results":[{"statement_id":0}]}`) {
 					empty++
 				}
@@ -68,7 +76,7 @@ func TestRandomQueries(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%d failures, %d empty of %d", failures, empty, *many)
+			t.Logf("%d failures, %d empty of %d", failures, empty, many)
 		})
 	}
 }

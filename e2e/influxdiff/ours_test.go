@@ -35,6 +35,37 @@ func startMemory(t *testing.T, points []point, _ []byte) string {
 	return s.URL
 }
 
+// startCluster builds and starts a cluster of three nodes with two copies of each shard, and
+// writes the points to its router.
+func startCluster(t *testing.T, _ []point, lines []byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	binary, err := harness.Build(t.Context(), dir, "-tags=invariants")
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd, err := harness.BuildEtcd(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := harness.StartCluster(t.Context(), harness.ClusterOptions{
+		Binary: binary, EtcdBinary: etcd, Dir: filepath.Join(dir, "cluster"), Nodes: 3, Routers: 1, Shards: 8, Replication: 2,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	if err := cluster.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	base := "http://" + cluster.Servers(harness.RoleRouter)[0].HTTPAddr()
+	if status, body := ask(t, base, "CREATE DATABASE d", nil); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	write(t, base, lines)
+	return base
+}
+
 // startServer builds and starts a server, and writes the points to it as InfluxDB's
 // clients do.
 func startServer(t *testing.T, _ []point, lines []byte) string {
