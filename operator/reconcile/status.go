@@ -291,6 +291,8 @@ func (p *pass) phase(s *v1alpha1.TickMeshClusterStatus, summary shardmap.Summary
 func (p *pass) busy() bool {
 	progressing := meta.FindStatusCondition(p.cluster.Status.Conditions, v1alpha1.ConditionProgressing)
 	return progressing == nil || progressing.Status == metav1.ConditionTrue || p.nodes.viewErr != nil ||
+		// Nothing of Kubernetes tells when a router answers.
+		!meta.IsStatusConditionTrue(p.cluster.Status.Conditions, v1alpha1.ConditionAvailable) ||
 		p.cluster.Status.LeaderlessSince != nil ||
 		len(p.nodes.plan.Actions) > 0 || len(p.nodes.plan.Losses) > 0 || p.cluster.Status.ShardsMoving > 0
 }
