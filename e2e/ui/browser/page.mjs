@@ -1,5 +1,7 @@
 // What the browser's tests share: the browser, pages that tell of their errors, and waiting.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
@@ -110,4 +112,13 @@ export function sideways(page) {
 /** query gives the part of the address of a query. */
 export function query(dialect, text, more = {}) {
   return `#/query?${new URLSearchParams({ d: dialect, q: text, ...more })}`;
+}
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** barriers gives what axe finds that keeps people out: roles, names, contrast. */
+export async function barriers(page) {
+  await page.evaluate(axeSource);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  return violations.flatMap(({ id, nodes }) => nodes.slice(0, 3).map((node) => `${id}: ${node.target} ${node.failureSummary}`));
 }

@@ -1,7 +1,7 @@
 // Every view, on a server with three nodes in its process.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { inked, launch, open, plotted, query, shoot, sideways, until } from "./page.mjs";
+import { barriers, inked, launch, open, plotted, query, shoot, sideways, until } from "./page.mjs";
 
 const { PAGE, PREFIXED } = process.env;
 let browser;
@@ -353,3 +353,46 @@ test("shows trouble for what it is: zones, moves, a full disk, shards without le
     });
   }
 });
+
+test("keeps nobody out: roles, names and contrast of every view, in both colours", async () => {
+  const found = [];
+  for (const dark of [false, true]) {
+    for (const [name, hash, ready] of [
+      ["query", query("promql", "cpu_percent"), ".plot canvas"],
+      ["table", query("promql", "cpu_percent", { show: "table" }), "table.series"],
+      ["raw", query("opentsdb", "sum:cpu_percent", { show: "raw" }), "pre.raw"],
+      ["error", query("promql", "sum("), ".place"],
+      ["explore", "#/explore?metric=cpu_percent", ".tag"],
+      ["cluster", "#/cluster", ".node"],
+      ["trouble", "#/cluster", ".moves li"],
+      ["queries", "#/queries", ".book li"],
+    ]) {
+      await open(browser, PAGE, { dark, errorsExpected: name === "error" }, async (page) => {
+        if (name === "trouble") {
+          await page.route("**/ui/api/status", (route) => route.fulfill({ json: troubled() }));
+        }
+        await page.goto(PAGE + hash);
+        await page.locator(ready).first().waitFor();
+        await until(page, "nothing is asked any more", () => document.querySelector('[aria-busy="true"]') === null);
+        found.push(...(await barriers(page)).map((barrier) => `${name}, ${dark ? "dark" : "light"}: ${barrier}`));
+      });
+    }
+  }
+  assert.deepEqual(found, []);
+});
+
+test("cancels a query, when that may be", () =>
+  open(browser, `${PAGE}#/queries`, {}, async (page) => {
+    const running = { id: "424242", dialect: "promql", database: "default", text: "count(up)", user: "ann", beganMs: Date.now(), tookMs: 5000, series: 1, samples: 2, bytes: 3, error: "", mayCancel: true };
+    await page.route("**/ui/api/queries", (route) =>
+      route.fulfill({ json: { running: [running, { ...running, id: "424243", mayCancel: false }], slow: [], hidden: 2 } }),
+    );
+    const cancel = page.getByRole("button", { name: "Cancel" });
+    await until(page, "two are running", () => document.querySelectorAll(".acts button").length === 4);
+    assert.equal(await cancel.nth(1).isDisabled(), true);
+    const answer = page.waitForResponse("**/ui/api/cancel?id=424242");
+    await cancel.first().click();
+    assert.deepEqual(await (await answer).json(), { canceled: false });
+    assert.match(await page.locator("main").textContent(), /2 more are of databases that you may not read/);
+    await shoot(page, "queries-running");
+  }));

@@ -166,10 +166,9 @@ export function Editor({ dialect, database, text, setText, run, wrong }: Props) 
         autocapitalize="off"
         autocomplete="off"
         aria-label={`Query in ${dialect.title}`}
-        role="combobox"
         aria-autocomplete="list"
-        aria-expanded={open !== null}
-        aria-controls={`${id}-list`}
+        aria-haspopup="listbox"
+        aria-controls={open === null ? undefined : `${id}-list`}
         aria-activedescendant={open === null ? undefined : `${id}-${open.chosen}`}
         aria-invalid={wrong !== null}
         aria-keyshortcuts="Control+Enter"

@@ -202,7 +202,7 @@ interface FigureProps {
 function Figure({ title, value, detail, bad = false, children }: FigureProps) {
   return (
     <div class={`card figure ${bad ? "bad" : ""}`}>
-      <h3>{title}</h3>
+      <h2>{title}</h2>
       <p class="value">{value}</p>
       <p class="note">{detail}</p>
       {children}
