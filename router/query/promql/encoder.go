@@ -275,12 +275,3 @@ func (e *encoder) close() error {
 	}
 	return e.err
 }
-
-// cut ends the connection under an answer that cannot be completed, where the server lets
-// that be done.
-func (e *encoder) cut() {
-	connection, _, err := http.NewResponseController(e.w).Hijack()
-	if err == nil {
-		_ = connection.Close()
-	}
-}

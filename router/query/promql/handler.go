@@ -137,10 +137,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = x.out.close()
 	}
+	begun := x.out.sent
 	if err != nil {
 		status = h.fail(x, err)
 	}
 	h.metrics.observe(name, status, time.Since(started))
+	if err != nil && begun {
+		panic(http.ErrAbortHandler) // how net/http wants to be told to cut the connection
+	}
 }
 
 // serve reads the parameters, asks for the right and, for queries, for a place.
@@ -195,9 +199,8 @@ func textOf(x *exchange) string {
 	return text
 }
 
-// fail answers with an error and gives its status. When a part of the answer is out, the
-// connection is cut, or, behind a server of another kind, the JSON ends where it is: a
-// client must not take it for the whole.
+// fail answers with an error, unless a part of the answer is out, and gives its status. In
+// that case the connection is to be cut: a client must not take the part for the whole.
 func (h *handler) fail(x *exchange, err error) int {
 	api := toAPIError(x.ctx, err)
 	if x.out.err != nil {
@@ -209,7 +212,6 @@ func (h *handler) fail(x *exchange, err error) int {
 	}
 	h.options.Logger.LogAttrs(x.r.Context(), level, "query failed", slog.String("path", x.r.URL.Path), slog.Int("status", api.status), slog.Any("err", api.err))
 	if x.out.sent {
-		x.out.cut()
 		return api.status
 	}
 	var busy *ledger.BusyError

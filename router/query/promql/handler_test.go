@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -332,6 +333,61 @@ func TestMissing(t *testing.T) {
 		t.Error(got, asked)
 	}
 	if got := get(New(o), "query?query=up&stale_ms=-1"); got.status != 400 {
+		t.Error(got)
+	}
+}
+
+// broken is a ResponseWriter whose client goes away after some bytes.
+type broken struct {
+	http.ResponseWriter
+	left int
+}
+
+func (b *broken) Write(p []byte) (int, error) {
+	if b.left -= len(p); b.left < 0 {
+		return 0, errors.New("gone")
+	}
+	return b.ResponseWriter.Write(p)
+}
+
+// TestCut: an answer that cannot be completed ends the connection, so that nobody takes
+// the part for the whole.
+func TestCut(t *testing.T) {
+	o := labOptions(t)
+	memory := o.Source.(*scantest.Memory)
+	for i := range 5000 {
+		put(t, memory, "", "many", []float64{float64(i)}, "n", strings.Repeat("x", i%40)+strconv.Itoa(i))
+	}
+	defer func() {
+		if r := recover(); r != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+			t.Errorf("the handler ended with %v", r)
+		}
+		if running := o.Ledger.Running(); len(running) != 0 {
+			t.Error(running)
+		}
+	}()
+	o.Ledger = ledger.New(ledger.Options{})
+	New(o).ServeHTTP(&broken{httptest.NewRecorder(), 100_000}, httptest.NewRequest("GET", pathPrefix+"query?query=many", nil))
+}
+
+// TestNothingScraped: what a server answers that scrapes nothing and has no rules.
+func TestNothingScraped(t *testing.T) {
+	o := labOptions(t)
+	o.Deleter = o.Source.(*scantest.Memory)
+	h := New(o)
+	for target, want := range map[string]string{
+		"targets":          `{"activeTargets":[],"droppedTargetCounts":{},"droppedTargets":[]}`,
+		"targets/metadata": `[]`,
+		"alertmanagers":    `{"activeAlertmanagers":[],"droppedAlertmanagers":[]}`,
+	} {
+		if got := get(h, target); got.body != success(want) {
+			t.Errorf("%s: %s", target, got.body)
+		}
+	}
+	if got := get(h, "status/runtimeinfo"); got.status != 200 || !strings.Contains(got.body, `"serverTime":"2025-06-15T15:06:40Z"`) {
+		t.Error(got)
+	}
+	if got := do(h, httptest.NewRequest("POST", pathPrefix+"admin/tsdb/clean_tombstones", nil)); got.status != 204 {
 		t.Error(got)
 	}
 }
