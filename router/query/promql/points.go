@@ -18,6 +18,8 @@ type points struct {
 	group  sync.WaitGroup
 	block  *pointBlock
 	blocks []*pointBlock
+
+	keyBytes int // of the keys of the block before
 }
 
 // pointBlock is some points, and the columns that they become.
@@ -39,6 +41,10 @@ func (p *points) add(point scan.Point) error {
 	b := p.block
 	if b == nil {
 		b = &pointBlock{}
+		if len(p.blocks) > 0 { // the second block and later ones are likely to be full
+			b.keys = make([]byte, 0, p.keyBytes+p.keyBytes/8)
+			b.ends, b.times, b.values = make([]int, 0, pointsInBlock), make([]int64, 0, pointsInBlock), make([]float64, 0, pointsInBlock)
+		}
 		p.block, p.blocks = b, append(p.blocks, b)
 	}
 	b.keys = append(b.keys, point.Key...)
@@ -57,6 +63,7 @@ func (p *points) handOn() error {
 	if b == nil {
 		return nil
 	}
+	p.keyBytes = len(b.keys)
 	if err := p.entry.Take(int64(len(b.keys) + len(b.ends)*(columnBytes+16))); err != nil {
 		return err
 	}
