@@ -49,7 +49,6 @@ type ending struct {
 type page struct {
 	w    http.ResponseWriter
 	text []byte
-	sent bool           // something is out
 	err  error          // of writing; later text is dropped
 	held int            // text that is held back at most
 	zone *time.Location // of times as text; nil: UTC
@@ -66,7 +65,6 @@ const (
 // flush sends the text.
 func (p *page) flush() {
 	if p.err == nil && len(p.text) > 0 {
-		p.sent = true
 		_, p.err = p.w.Write(p.text)
 	}
 	p.text = p.text[:0]

@@ -145,8 +145,11 @@ func regexMatcher(name, pattern string, want bool) scan.Matcher {
 	return scan.Matcher{Name: name, Kind: kind, Values: []string{`(?s:.*)(?:` + pattern + `)(?s:.*)`}}
 }
 
-// textsMax bounds the texts that a regular expression is resolved into.
-const textsMax = 10_000
+// What a regular expression may be resolved into.
+const (
+	textsMax     = 10_000
+	textBytesMax = 4 << 20 // of all texts that are made on the way
+)
 
 // textsOf gives the texts that an anchored regular expression matches, where these are a list.
 func textsOf(pattern string) ([]string, bool) {
@@ -155,9 +158,10 @@ func textsOf(pattern string) ([]string, bool) {
 		re.Sub[0].Op != syntax.OpBeginText || re.Sub[len(re.Sub)-1].Op != syntax.OpEndText {
 		return nil, false
 	}
+	r := resolver{bytesLeft: textBytesMax}
 	texts := []string{""}
 	for _, part := range re.Sub[1 : len(re.Sub)-1] {
-		if texts = appendTexts(texts, part); texts == nil {
+		if texts = r.continued(texts, part); texts == nil {
 			return nil, false
 		}
 	}
@@ -165,49 +169,61 @@ func textsOf(pattern string) ([]string, bool) {
 	return slices.Compact(texts), true
 }
 
-// appendTexts continues each text with all that a part matches; nil: that is no short list.
-func appendTexts(texts []string, part *syntax.Regexp) []string {
+// resolver lists what parts of a regular expression match.
+type resolver struct{ bytesLeft int }
+
+// add appends each text, continued by a suffix; nil: that is no short list.
+func (r *resolver) add(to, texts []string, suffix string) []string {
+	for _, text := range texts {
+		r.bytesLeft -= len(text) + len(suffix) + 16
+		if len(to) == textsMax || r.bytesLeft < 0 {
+			return nil
+		}
+		to = append(to, text+suffix)
+	}
+	return to
+}
+
+// continued continues each text with all that a part matches; nil: that is no short list.
+func (r *resolver) continued(texts []string, part *syntax.Regexp) []string {
 	if part.Flags&syntax.FoldCase != 0 {
 		return nil
 	}
-	var next []string
+	next := []string{}
 	switch part.Op {
 	case syntax.OpEmptyMatch:
 		return texts
 	case syntax.OpCapture:
-		return appendTexts(texts, part.Sub[0])
+		return r.continued(texts, part.Sub[0])
 	case syntax.OpConcat:
 		for _, sub := range part.Sub {
-			if texts = appendTexts(texts, sub); texts == nil {
+			if texts = r.continued(texts, sub); texts == nil {
 				return nil
 			}
 		}
 		return texts
 	case syntax.OpLiteral:
-		for _, text := range texts {
-			next = append(next, text+string(part.Rune))
-		}
+		return r.add(next, texts, string(part.Rune))
 	case syntax.OpCharClass:
-		for i := 0; i < len(part.Rune); i += 2 {
-			for r := part.Rune[i]; r <= part.Rune[i+1]; r++ {
-				for _, text := range texts {
-					if next = append(next, text+string(r)); len(next) > textsMax {
-						return nil
-					}
-				}
+		for i := 0; i < len(part.Rune) && next != nil; i += 2 {
+			for c := part.Rune[i]; c <= part.Rune[i+1] && next != nil; c++ {
+				next = r.add(next, texts, string(c))
 			}
 		}
+		return next
 	case syntax.OpAlternate:
 		for _, sub := range part.Sub {
-			more := appendTexts(texts, sub)
-			if next = append(next, more...); more == nil || len(next) > textsMax {
+			more := r.continued(texts, sub)
+			if more == nil {
+				return nil
+			}
+			if next = r.add(next, more, ""); next == nil {
 				return nil
 			}
 		}
-	default:
-		return nil
+		return next
 	}
-	return next
+	return nil
 }
 
 // fieldMatcher restricts series to those of some fields. A series without the tag _field

@@ -140,7 +140,7 @@ undefined function x()
 error
 not executed
 `
-	if got := bodyOf(t, r); got != want || r.Header.Get("Content-Type") != "text/csv" {
+	if got := bodyOf(t, r); got != want || r.Header.Get("Content-Type") != "application/csv" {
 		t.Errorf("%s\n%s", r.Header.Get("Content-Type"), got)
 	}
 	for accept, status := range map[string]int{"application/x-msgpack": 406, "application/x-msgpack, */*": 200, "image/png": 200, "": 200} {

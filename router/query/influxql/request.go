@@ -28,7 +28,7 @@ type request struct {
 	chunked    bool
 	chunkRows  int
 	pretty     bool
-	csv        bool
+	csv        string // its content type; empty: JSON
 	relaxation scan.Relaxation
 }
 
@@ -55,7 +55,7 @@ func (h *handler) readRequest(w http.ResponseWriter, r *http.Request) (*request,
 			q.chunkRows = int(n)
 		}
 	}
-	if q.csv, err = wantsCSV(r.Header.Values("Accept")); err != nil {
+	if q.csv, err = csvType(r.Header.Values("Accept")); err != nil {
 		return nil, err
 	}
 	q.relaxation, err = relaxationOf(r, form)
@@ -228,9 +228,10 @@ func epochUnit(unit string) int64 {
 	return 1
 }
 
-// wantsCSV chooses the first form that a client accepts and the server has; JSON if there
-// is none. MessagePack alone is refused, as its client could not read anything else.
-func wantsCSV(accepts []string) (bool, error) {
+// csvType gives the content type of CSV if that is the first form that a client accepts
+// and the server has; empty: JSON. MessagePack alone is refused, as its client could not
+// read anything else.
+func csvType(accepts []string) (string, error) {
 	packed := false
 	for _, header := range accepts {
 		for part := range strings.SplitSeq(header, ",") {
@@ -240,20 +241,20 @@ func wantsCSV(accepts []string) (bool, error) {
 			}
 			switch kind {
 			case "application/csv", "text/csv":
-				return true, nil
-			case "application/json", "application/*", "*/*", "*":
-				return false, nil
+				return kind, nil
 			case "text/*":
-				return true, nil
+				return "text/csv", nil
+			case "application/json", "application/*", "*/*", "*":
+				return "", nil
 			case "application/x-msgpack":
 				packed = true
 			}
 		}
 	}
 	if packed {
-		return false, &requestError{status: http.StatusNotAcceptable, message: "application/x-msgpack is not supported: accept application/json or application/csv"}
+		return "", &requestError{status: http.StatusNotAcceptable, message: "application/x-msgpack is not supported: accept application/json or application/csv"}
 	}
-	return false, nil
+	return "", nil
 }
 
 // newFormat gives the form that the answer is written in.
@@ -261,8 +262,8 @@ func (q *request) newFormat(w http.ResponseWriter) format {
 	contentType := "application/json"
 	p := page{w: w, per: q.epochNs, held: pageBytesHeld}
 	defer func() { w.Header().Set("Content-Type", contentType) }()
-	if q.csv {
-		contentType = "text/csv"
+	if q.csv != "" {
+		contentType = q.csv
 		return &csvFormat{page: p}
 	}
 	if q.pretty {

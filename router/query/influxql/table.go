@@ -13,8 +13,8 @@ import (
 // time, of a subquery its rows.
 type table struct {
 	name    string
-	tags    []tag // by key; of a subquery what it is grouped by
-	order   string
+	tags    []tag  // by key; of a subquery what it is grouped by
+	order   string // its tags as one text, by which tables are put into order; empty: it has none
 	times   []int64
 	columns []column // one for each of the selection's inputs
 	windows *windows // of a read of windows, which has no rows
