@@ -81,9 +81,6 @@ func (a *frontAccess) queried(q ledger.Query, took time.Duration) {
 	}
 	account := a.meter.Find([]byte(q.Database))
 	if account == nil {
-		if series.ValidateDatabase(q.Database) != nil {
-			return
-		}
 		account = a.meter.Open(q.Database)
 	}
 	account.Queried(took)

@@ -94,11 +94,3 @@ func withKind(err error) error {
 	}
 	return err
 }
-
-// databaseOf gives the database of a name in a message. Errors: wire.ErrInvalid.
-func databaseOf(name []byte) (string, error) {
-	if err := series.ValidateDatabase(name); err != nil {
-		return "", fmt.Errorf("%w: %w", wire.ErrInvalid, err)
-	}
-	return access.Canonical(string(name)), nil
-}

@@ -30,12 +30,10 @@ type share struct {
 }
 
 // database gives the number of a series' database in the session, and makes the message
-// name it in its canonical form. Errors: wire.ErrInvalid.
+// name it in its canonical form. Any name is taken, as data that is restored may have names
+// that no other way in takes. Errors: wire.ErrInvalid.
 func (x *session) database(m *tickmeshv1.Series) (uint32, error) {
-	name, err := databaseOf(m.GetDatabase())
-	if err != nil {
-		return 0, err
-	}
+	name := access.Canonical(string(m.GetDatabase()))
 	if m != nil {
 		m.Database = []byte(name)
 	}

@@ -166,7 +166,7 @@ func (d *Directory) Drop(ctx context.Context, name string) error {
 	if slices.Contains(withSeries, name) {
 		mark = shardmap.DatabaseDropped
 	}
-	if d.options.Marks.All()[name] == mark {
+	if d.options.Marks.All()[name] == mark || shardmap.ValidateDatabase(name, mark) != nil { // no mark can have such a name
 		return nil
 	}
 	return d.options.Marks.Set(ctx, name, mark)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/tenancy"
 	"github.com/tickmesh/tickmesh/router/access"
 )
@@ -91,10 +92,13 @@ func (m *Meter) newAccount(name string) *Account {
 func (m *Meter) Find(database []byte) *Account { return (*m.accounts.Load())[string(database)] }
 
 // Open gives the account of a database, and makes it. Beyond AccountsMax all further
-// databases have one together.
+// databases have one together, as have those whose names no metric can have.
 func (m *Meter) Open(database string) *Account {
 	if a := (*m.accounts.Load())[database]; a != nil {
 		return a
+	}
+	if series.ValidateDatabase(database) != nil {
+		return m.rest
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

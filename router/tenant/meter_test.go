@@ -281,6 +281,9 @@ func TestAccountsAreBounded(t *testing.T) {
 	if m.Open("one more") != m.Open("another") || m.Open("one more").Name() != "*" || m.Find([]byte("one more")) != nil {
 		t.Error("databases beyond the bound have no account together")
 	}
+	if m.Open("a\xff").Name() != "*" {
+		t.Error("a name that no metric can have has an account")
+	}
 	m.SetRules(rules(t, "databases: {named: {}}"))
 	if m.Open("named").Name() != "named" {
 		t.Error("a named database has no account")
