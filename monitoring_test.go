@@ -125,7 +125,7 @@ func TestChartKnowsMetrics(t *testing.T) {
 	if status, body := get(t, r.url("/api/query?start=1h-ago&m=sum:cpu")); status != http.StatusOK {
 		t.Fatal(status, body)
 	}
-	etcd := startProcess(t, 1, "etcd", "--data-dir", filepath.Join(c.dir, "other"), "--client-addr", "127.0.0.1:0")
+	etcd := c.startMember("other")
 	there := scraped{}
 	there.scrape(t, "http://"+etcd.addr["client"]+"/metrics")
 	there.scrape(t, r.url("/metrics"))
