@@ -150,7 +150,8 @@ type moment struct{ startMs, endMs, stepMs int64 }
 
 // moments gives instants and ranges within the data and a little around it.
 func moments(rng *rand.Rand) moment {
-	start := dataFromMs/60_000*60_000 + offsetMs + rng.Int64N(60)*60_000
+	// Up to the lookback behind the data's end, where the newest samples are what is seen.
+	start := dataFromMs/60_000*60_000 + offsetMs + rng.Int64N(67)*60_000
 	if rng.IntN(2) == 0 {
 		return moment{start, start, 0}
 	}
