@@ -147,6 +147,24 @@ func FuzzUnescape(f *testing.F) {
 	})
 }
 
+// FuzzIntroduction: what is taken shows exactly one thing, all of it from the line.
+func FuzzIntroduction(f *testing.F) {
+	for _, line := range []string{"auth a b", "auth token t", "auth basic a b", "auth\ta\tb\r", "auth", "auth token", "AUTH a b", "put m 1 1", "auth a b c", "auth \x00 \xff"} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		c, ok := parseIntroduction(line)
+		if c.Authorization != nil || c.Certificate != nil || ok != (c.Token != "" || c.User != "") || c.Token != "" && c.User != "" || (c.User == "") != (c.Password == "") {
+			t.Fatalf("%q: %+v, %v", line, c, ok)
+		}
+		for _, word := range []string{c.Token, c.User, c.Password} {
+			if !strings.Contains(string(line), word) || strings.ContainsAny(word, " \n\r\t") {
+				t.Fatalf("%q: %q", line, word)
+			}
+		}
+	})
+}
+
 // users gives the authority of the tests: tokens are names of users, as are passwords.
 func users(t testing.TB) (*auth.Authority, *atomic.Pointer[auth.Rules]) {
 	t.Helper()

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -68,25 +67,37 @@ func (s *stream) introduce(chunk []byte, ended bool) {
 	s.wait()
 }
 
-// authenticate reads the command auth: `auth USER PASSWORD`, `auth basic USER PASSWORD` as
-// OpenTSDB has it, or `auth token TOKEN`.
+// authenticate finds out who sends a first line.
 func (s *stream) authenticate(line []byte) (access.Principal, error) {
-	if len(line) > introductionBytesMax {
-		return nil, errors.New(authAdvice)
-	}
-	given := access.Credentials{From: s.conn.RemoteAddr()}
-	words := strings.Fields(string(line))
-	switch {
-	case len(words) == 3 && words[0] == "auth" && words[1] == "token":
-		given.Token = words[2]
-	case len(words) == 3 && words[0] == "auth":
-		given.User, given.Password = words[1], words[2]
-	case len(words) == 4 && words[0] == "auth" && words[1] == "basic":
-		given.User, given.Password = words[2], words[3]
-	default:
+	given, ok := parseIntroduction(line)
+	if !ok {
 		return nil, fmt.Errorf("%w; %s", access.ErrMissing, authAdvice)
 	}
+	given.From = s.conn.RemoteAddr()
 	return s.options.Authority.Authenticate(s.base, given)
+}
+
+// parseIntroduction reads the command auth: `auth USER PASSWORD`, `auth basic USER PASSWORD` as
+// OpenTSDB has it, or `auth token TOKEN`. False: it is none of these.
+func parseIntroduction(line []byte) (given access.Credentials, ok bool) {
+	if len(line) > introductionBytesMax {
+		return given, false
+	}
+	words := strings.Fields(string(line))
+	if len(words) < 3 || words[0] != "auth" {
+		return given, false
+	}
+	switch {
+	case len(words) == 3 && words[1] == "token":
+		given.Token = words[2]
+	case len(words) == 3:
+		given.User, given.Password = words[1], words[2]
+	case len(words) == 4 && words[1] == "basic":
+		given.User, given.Password = words[2], words[3]
+	default:
+		return given, false
+	}
+	return given, true
 }
 
 // deny tells the client why it is not let in, and ends the connection.
