@@ -141,7 +141,7 @@ func (s *selection) groupedByAll(l *loader) bool {
 // answerGroup computes the calls of a group and answers its rows.
 func (s *selection) answerGroup(g *group, held *holding, out sink) error {
 	points := make([][]point, len(s.calls))
-	any := false
+	found := false
 	for i, c := range s.calls {
 		all, err := s.pointsOf(c, g, held)
 		if err != nil {
@@ -152,9 +152,9 @@ func (s *selection) answerGroup(g *group, held *holding, out sink) error {
 			all = all[:min(s.limit, len(all))]
 		}
 		points[i] = all
-		any = any || len(all) > 0
+		found = found || len(all) > 0
 	}
-	if !any {
+	if !found {
 		return nil
 	}
 	if err := out.series(s.head(g)); err != nil {

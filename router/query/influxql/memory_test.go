@@ -95,3 +95,35 @@ func TestStretches(t *testing.T) {
 		}
 	}
 }
+
+// TestParallelVisitors: answers are the same, to the last bit, however many visitors read.
+func TestParallelVisitors(t *testing.T) {
+	samples, windows := readyChunks(200, 60, true), readyChunks(200, 60, false)
+	for i := range samples.chunks { // sums of these differ by their order
+		for n := range samples.chunks[i].Values {
+			samples.chunks[i].Values[n] /= 7
+			windows.chunks[i].Sum[n] /= 7
+		}
+	}
+	for query, source := range map[string]*readySource{
+		"SELECT value, region FROM cpu": samples, "SELECT stddev(value) FROM cpu GROUP BY time(1m)": samples, "SELECT value FROM cpu WHERE value > 50 AND region != 'eu-3' GROUP BY region": samples,
+		"SELECT first(value) FROM cpu": samples, "SELECT mean(value) FROM cpu WHERE time >= 1600002000s AND time < 1600005600s GROUP BY time(1m), region": windows,
+	} {
+		if source == samples && strings.Contains(query, "time(1m)") {
+			query += " LIMIT 5"
+		}
+		var first string
+		for _, parallel := range []int{1, 4} {
+			status, body := get(t, New(Options{Source: source, Limits: Limits{Parallel: parallel}, Clock: func() time.Time { return time.UnixMilli(benchStartMs + 3_600_000) }}), query, "db", "")
+			if status != 200 || strings.Contains(body, "error") || !strings.Contains(body, `"values"`) {
+				t.Fatalf("%s: %d %.300s", query, status, body)
+			}
+			if first == "" {
+				first = body
+			}
+			if body != first {
+				t.Errorf("%s: %d visitors answer\n%.300s\none answers\n%.300s", query, parallel, body, first)
+			}
+		}
+	}
+}
