@@ -16,6 +16,7 @@ go test -race -tags invariants -timeout 20m $light
 # shellcheck disable=SC2086
 [ -z "$heavy" ] || go test -race -tags invariants -timeout 40m -p 1 $heavy
 go -C hack/images test ./...
+go -C e2e/promdiff/scripts test ./...
 hack/scripts/python-test.sh
 hack/scripts/test-arm64.sh
 exec hack/kubernetes/e2e.sh -test.short
