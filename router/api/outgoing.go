@@ -111,10 +111,10 @@ func (o *outgoing) encodeKeys(b *tickmeshv1.Batch) {
 }
 
 // leaveOut notes a handle whose samples are left out.
-func (o *outgoing) leaveOut(number uint32, h *handle, why error) {
+func (o *outgoing) leaveOut(number uint32, h *handle) {
 	if h.ref == refNone {
 		h.ref = 0
-		o.wrong = append(o.wrong, wrongSeries{number, why})
+		o.wrong = append(o.wrong, wrongSeries{number, h.wrong})
 	}
 }
 

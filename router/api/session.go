@@ -22,6 +22,7 @@ type session struct {
 	databases    []sessionDatabase
 	databaseOf   map[string]uint32 // by name: index into databases
 	lastDatabase uint32
+	met          []uint32 // databases of the batch being encoded
 
 	generation uint64 // in which the ids of handles were learnt
 	batch      uint64 // number of the batch being encoded, from 1
@@ -36,11 +37,11 @@ type session struct {
 // handle is a series by its short name.
 type handle struct {
 	key      series.Key // nil: not defined, or wrong
-	wrong    error      // why its samples are left out; wire.ErrInvalid
+	wrong    error      // why its samples are left out; wire.ErrInvalid, or with a key wire.ErrDenied
 	shard    uint16
 	known    bool   // id is the series' id
-	database uint32 // index into the session's
 	scale    uint8  // of its last value
+	database uint32 // index into the session's
 	id       series.ID
 
 	// Of the batch in which it was met last.
@@ -49,7 +50,7 @@ type handle struct {
 	ref   series.ID // its id, or the definition in the part
 }
 
-const handleBytes = 80
+const handleBytes = 72
 
 func newSession(ctx context.Context, s *Server) *session {
 	return &session{s: s, ctx: ctx, hint: series.HintNone, generation: s.options.Generation(), databaseOf: map[string]uint32{}}
@@ -184,18 +185,9 @@ func (x *session) encode(b *tickmeshv1.Batch, out *outgoing) error {
 			return fmt.Errorf("%w: sample %d, of %s: its time is out of range", wire.ErrInvalid, i, h.key)
 		}
 		if h.wrong != nil {
-			out.leaveOut(number, h, h.wrong)
+			out.leaveOut(number, h)
 			continue
 		}
-		in := &x.databases[h.database]
-		if in.batch != x.batch {
-			x.enter(in)
-		}
-		if in.denied != nil {
-			out.leaveOut(number, h, in.denied)
-			continue
-		}
-		in.points++
 		if h.ref == refNone {
 			h.part, h.ref = out.reference(h, number)
 		}
@@ -205,7 +197,7 @@ func (x *session) encode(b *tickmeshv1.Batch, out *outgoing) error {
 		points++
 	}
 	out.finish(points)
-	return x.shares(out)
+	return x.shares(out, handles)
 }
 
 // addTime adds a difference to a time and says whether the sum is one.
@@ -231,7 +223,8 @@ func (x *session) resolve(handles []uint32) error {
 		}
 	}
 	x.batch++
-	x.asked, x.names = x.asked[:0], x.names[:0]
+	x.asked, x.names, x.met = x.asked[:0], x.names[:0], x.met[:0]
+	entered, denied := uint32(noDatabase), error(nil)
 	for i, number := range handles {
 		if int(number) >= len(x.handles) || x.handles[number].key == nil && x.handles[number].wrong == nil {
 			return fmt.Errorf("%w: sample %d: handle %d is not defined", wire.ErrInvalid, i, number)
@@ -241,6 +234,14 @@ func (x *session) resolve(handles []uint32) error {
 			continue
 		}
 		h.batch, h.ref = x.batch, refNone
+		if h.key != nil {
+			if h.database != entered {
+				entered, denied = h.database, x.enter(h.database)
+			}
+			if denied != nil || h.wrong != nil { // it seldom changes
+				h.wrong = denied
+			}
+		}
 		if !h.known && h.wrong == nil {
 			x.asked, x.names = append(x.asked, number), append(x.names, h.key)
 		}

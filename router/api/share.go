@@ -12,6 +12,9 @@ import (
 // databasesMax bounds the databases that one stream writes to.
 const databasesMax = 1024
 
+// noDatabase is the number of none.
+const noDatabase = 1<<32 - 1
+
 // sessionDatabase is a database that a stream's handles belong to.
 type sessionDatabase struct {
 	name    string
@@ -53,26 +56,39 @@ func (x *session) database(m *tickmeshv1.Series) (uint32, error) {
 	return number, nil
 }
 
-// enter begins a database's part of a batch: whether the caller may write to it is asked once.
-func (x *session) enter(d *sessionDatabase) {
+// enter says why the samples of a database are left out of the batch, if so: whether the
+// caller may write to it is asked once for each batch.
+func (x *session) enter(number uint32) error {
+	d := &x.databases[number]
+	if d.batch == x.batch {
+		return d.denied
+	}
 	d.batch, d.points, d.denied = x.batch, 0, access.Check(x.ctx, d.name, access.Write)
 	if d.denied != nil {
 		d.denied = withKind(d.denied)
-		return
+		return d.denied
 	}
 	if d.account == nil {
 		d.account = x.s.options.Meter.Open(d.name)
 	}
+	x.met = append(x.met, number)
+	return nil
 }
 
 // shares takes the points of the batch out of the rates of their databases, all or none.
 // Errors: *tenant.RateError.
-func (x *session) shares(out *outgoing) error {
-	for i := range x.databases {
-		d := &x.databases[i]
-		if d.batch != x.batch || d.points == 0 {
-			continue
+func (x *session) shares(out *outgoing, handles []uint32) error {
+	if len(x.met) == 1 {
+		x.databases[x.met[0]].points = out.frame.Points
+	} else {
+		for _, number := range handles {
+			if h := &x.handles[number]; h.wrong == nil {
+				x.databases[h.database].points++
+			}
 		}
+	}
+	for _, number := range x.met {
+		d := &x.databases[number]
 		if err := d.account.Take(d.points); err != nil {
 			out.giveBack()
 			return err
