@@ -46,7 +46,7 @@ func (w *RemoteWrite) Append(labels []Label, samples int) {
 	for range samples {
 		b = append(b, 2<<3|2, sampleBytes, 1<<3|1)
 		w.samples = append(w.samples, len(b))
-		b = append(b, 0, 0, 0, 0, 0, 0, 0, 0, 2<<3|0, 0x80, 0x80, 0x80, 0x80, 0x80, 0)
+		b = append(b, 0, 0, 0, 0, 0, 0, 0, 0, 2<<3, 0x80, 0x80, 0x80, 0x80, 0x80, 0)
 	}
 	w.message = b
 }

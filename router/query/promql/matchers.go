@@ -4,13 +4,14 @@ import (
 	"context"
 	"slices"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
 // nameLabel is the label that holds a series' metric.
-const nameLabel = labels.MetricName
+const nameLabel = model.MetricNameLabel
 
 // selectorsOf gives selectors that together pick the series that all matchers match, none
 // of them twice. Matchers of the metric other than one equality are decided here, by the
