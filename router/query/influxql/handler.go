@@ -126,8 +126,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	err = h.run(ctx, entry, w, q)
-	entry.End(err)
+	var failed error
+	defer func() { entry.End(failed) }() // also when it panics, or its place would be taken for ever
+	failed = h.run(ctx, entry, w, q)
 	return nil
 }
 

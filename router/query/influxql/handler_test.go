@@ -219,6 +219,25 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// panickingSource has a bug.
+type panickingSource struct{ scan.Source }
+
+func (panickingSource) Scan(context.Context, *scan.Request, scan.Visitor) error { panic("a bug") }
+
+// A query that panics, which net/http survives, gives its place back.
+func TestPanicGivesThePlaceBack(t *testing.T) {
+	l := ledger.New(ledger.Options{})
+	h := New(Options{Source: panickingSource{stored(t, twoHosts)}, Ledger: l, Clock: testClock})
+	func() {
+		defer func() { _ = recover() }()
+		get(t, h, "SELECT usage FROM cpu")
+		t.Error("nothing panicked")
+	}()
+	if n := len(l.Running()); n != 0 {
+		t.Errorf("%d queries are left in the ledger", n)
+	}
+}
+
 // reader may read db0 and administer own.
 type reader struct{}
 

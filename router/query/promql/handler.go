@@ -173,18 +173,16 @@ func (h *handler) serve(x *exchange, e endpoint) (err error) {
 		return err
 	}
 	x.ctx, x.entry = ctx, entry
-	defer func() {
-		if err == nil {
-			err = x.out.close()
-		}
-		entry.End(err)
-	}()
+	defer func() { entry.End(err) }()
 	if timeout != 0 {
 		var cancel context.CancelFunc
 		x.ctx, cancel = context.WithTimeout(x.ctx, timeout)
 		defer cancel()
 	}
-	return e.serve(x)
+	if err := e.serve(x); err != nil {
+		return err
+	}
+	return x.out.close()
 }
 
 // textOf says what a request asks for, for people.

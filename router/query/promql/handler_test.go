@@ -204,6 +204,29 @@ func (blocked) Scan(ctx context.Context, _ *scan.Request, _ scan.Visitor) error 
 	return ctx.Err()
 }
 
+// panicking has a bug.
+type panicking struct{ failing }
+
+func (panicking) Series(context.Context, *scan.Selector, int, func(series.Key) error) (int64, error) {
+	panic("a bug")
+}
+
+// A query that panics, which net/http survives, gives its place back, and what it has so
+// far does not look like an answer.
+func TestPanicGivesThePlaceBack(t *testing.T) {
+	l := ledger.New(ledger.Options{})
+	h := New(Options{Source: panicking{}, Ledger: l})
+	w := httptest.NewRecorder()
+	func() {
+		defer func() { _ = recover() }()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/series?match[]=up", nil))
+		t.Error("nothing panicked")
+	}()
+	if n := len(l.Running()); n != 0 || w.Body.Len() > 0 {
+		t.Errorf("%d queries are left in the ledger; %d bytes of an answer", n, w.Body.Len())
+	}
+}
+
 // TestTimeout: the parameter and the ledger's limit end a query.
 func TestTimeout(t *testing.T) {
 	o := labOptions(t)
