@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"math"
 	"net/http"
 	"time"
 
@@ -30,12 +31,21 @@ func (s *frontSettings) newQueries(b *backend, logger *slog.Logger, registry *re
 		Limits: ledger.Limits{
 			SeriesMax: int64(s.querySeriesMax), SamplesMax: int64(s.querySamplesMax), BytesMax: int64(s.queryMemory), Timeout: time.Duration(s.queryTimeout),
 		},
-		RunningAllMax: int(s.queryRunningMax), BytesAllMax: int64(s.queryMemoryAll), SlowerThan: time.Duration(s.querySlow),
+		RunningAllMax: orNone(int(s.queryRunningMax)), BytesAllMax: int64(s.queryMemoryAll), SlowerThan: orNone(time.Duration(s.querySlow)),
 		LimitsOf: b.access.queryLimits, Ended: b.access.queried,
 		Logger: logger, Registerer: registry,
 	})
 	q.source = q.ledger.Source(b.source)
 	return q
+}
+
+// orNone gives the bound that nothing reaches for 0, which says on flags that there is none:
+// to the ledger 0 is its default.
+func orNone[T int | time.Duration](bound T) T {
+	if bound == 0 {
+		return math.MaxInt
+	}
+	return bound
 }
 
 // relaxed gives the source for the reads of one query that puts up with something.
