@@ -2,6 +2,7 @@ package tenancy
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/rulefile"
@@ -11,7 +12,10 @@ import (
 // Bounds of a file.
 const (
 	databasesMax      = 10_000
-	retentionRulesMax = 1_000
+	retentionRulesMax = 1_000 // with those that databases' own retention, and the default, are
+	// retentionBytesMax bounds the expressions of RetentionRules together: the list goes
+	// into the log of each shard whenever a cut moves on, and into manifests.
+	retentionBytesMax = 64 << 10
 	// RetentionMin is the shortest retention: that of nodes, which drop whole partitions.
 	RetentionMin = time.Hour
 )
@@ -32,7 +36,26 @@ func Parse(name string, text []byte) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.checkRetention(); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", rulefile.ErrFile, name, err)
+	}
 	return r, nil
+}
+
+// checkRetention bounds the list of all that is said of retention.
+func (r *Rules) checkRetention() error {
+	list, bytes := r.RetentionRules(), 0
+	for i := range list {
+		bytes += len(list[i].Database) + len(list[i].Metric)
+	}
+	const advice = "give databases that are kept equally long names that one pattern of retention-rules matches"
+	switch {
+	case len(list) > retentionRulesMax:
+		return fmt.Errorf("retention is said %d times, by rules, databases and defaults together; at most %d are taken: %s", len(list), retentionRulesMax, advice)
+	case bytes > retentionBytesMax:
+		return fmt.Errorf("the expressions of what is said of retention have %d bytes, at most %d are taken: %s", bytes, retentionBytesMax, advice)
+	}
+	return nil
 }
 
 func (r *Rules) readDatabases(v rulefile.Value) error {

@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 )
 
-// patternBytesMax bounds a pattern.
-const patternBytesMax = 1 << 10
+// Bounds of a pattern.
+const (
+	patternBytesMax = 1 << 10
+	patternStepsMax = 4 << 10 // instructions that it is compiled to
+)
 
 // pattern picks names, by an expression that a glob may have been written as.
 type pattern struct{ expression *regexp.Regexp }
@@ -39,11 +43,32 @@ func parsePattern(text string) (pattern, error) {
 	default:
 		expression = text[1 : len(text)-1]
 	}
+	// By itself first: "a)|(?:b" is none, but would become one within the anchors.
+	if err := checkExpression(expression); err != nil {
+		return pattern{}, fmt.Errorf("%s: %w", text, err)
+	}
 	compiled, err := regexp.Compile(anchored(expression))
 	if err != nil {
 		return pattern{}, fmt.Errorf("%s: %w", text, err)
 	}
 	return pattern{compiled}, nil
+}
+
+// checkExpression refuses what is no expression, and one that a repetition makes so large
+// that matching is slow, and takes much memory on every node.
+func checkExpression(expression string) error {
+	tree, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		return err
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return err
+	}
+	if n := len(program.Inst); n > patternStepsMax {
+		return fmt.Errorf("it takes %d steps, at most %d are taken: have it repeat less", n, patternStepsMax)
+	}
+	return nil
 }
 
 func (p pattern) matches(name string) bool { return p.expression.MatchString(name) }

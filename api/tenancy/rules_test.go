@@ -2,6 +2,7 @@ package tenancy
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -84,6 +85,15 @@ func TestNoRules(t *testing.T) {
 	}
 }
 
+// manyDatabases are n databases with a retention each.
+func manyDatabases(n int, name string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("%s%d: {retention: 1d}", name, i)
+	}
+	return strings.Join(list, ", ")
+}
+
 // What is wrong is told with its line and what to do, all at once.
 func TestParseErrors(t *testing.T) {
 	for text, wants := range map[string][]string{
@@ -94,20 +104,25 @@ func TestParseErrors(t *testing.T) {
 		"databases:\n  \"\": {}":           {"the default database is called default"},
 		"databases:\n  a: {series-max: -1}\n  b: {query: {memory: lots}}": {
 			`rules.yaml:2: databases.a.series-max: "-1": expected a whole number`, `rules.yaml:3: databases.b.query.memory: "lots": expected a size such as`},
-		"databases: {a: {}, a: {}}":                             {"rules.yaml:1: databases.a: is set in line 1 already"},
-		"retention-rules:\n  - {metric: /(/, retention: 1d}":    {"rules.yaml:2: retention-rules[0].metric:", "missing closing )"},
-		"retention-rules:\n  - {metric: /x, retention: 1d}":     {"an expression ends with a slash, too"},
-		"retention-rules:\n  - {metric: x}":                     {"rules.yaml:2: retention-rules[0]: has no retention: add a line `retention: 30d`"},
-		"retention-rules: {metric: x}":                          {"rules.yaml:1: retention-rules: expected a list"},
-		"retention-rules: [{metric: '', retention: 1d}]":        {`"*" matches everything`},
-		"databases: [a]":                                        {"rules.yaml:1: databases: expected lines of the form"},
-		"a: &x {}\ndatabases: {a: *x}":                          {"expected lines of the form", "there is no such key here"},
-		"databases:\n  a: {series-max}":                         {"has no value"},
-		"---\n---\n":                                            {"expected one document"},
-		"databases: {":                                          {"rules.yaml:"},
-		"databases: {a: {<<: {series-max: 1}}}":                 {"expected a single name before the colon"},
-		"databases: {? [a, b] : {}}":                            {"expected a single name before the colon"},
-		"databases: {a: {retention: 1d}, b: {series-max: [1]}}": {"databases.b.series-max: expected a single value"},
+		"databases: {a: {}, a: {}}":                                                     {"rules.yaml:1: databases.a: is set in line 1 already"},
+		"retention-rules:\n  - {metric: /(/, retention: 1d}":                            {"rules.yaml:2: retention-rules[0].metric:", "missing closing )"},
+		"retention-rules:\n  - {metric: /x, retention: 1d}":                             {"an expression ends with a slash, too"},
+		"retention-rules:\n  - {metric: x}":                                             {"rules.yaml:2: retention-rules[0]: has no retention: add a line `retention: 30d`"},
+		"retention-rules: {metric: x}":                                                  {"rules.yaml:1: retention-rules: expected a list"},
+		"retention-rules: [{metric: '', retention: 1d}]":                                {`"*" matches everything`},
+		"databases: [a]":                                                                {"rules.yaml:1: databases: expected lines of the form"},
+		"a: &x {}\ndatabases: {a: *x}":                                                  {"expected lines of the form", "there is no such key here"},
+		"databases:\n  a: {series-max}":                                                 {"has no value"},
+		"---\n---\n":                                                                    {"expected one document"},
+		"databases: {":                                                                  {"rules.yaml:"},
+		"databases: {a: {<<: {series-max: 1}}}":                                         {"expected a single name before the colon"},
+		"databases: {? [a, b] : {}}":                                                    {"expected a single name before the colon"},
+		"databases: {a: {retention: 1d}, b: {series-max: [1]}}":                         {"databases.b.series-max: expected a single value"},
+		"retention-rules: [{metric: '/a)|(?:b/', retention: 1d}]":                       {"unexpected )"},
+		"retention-rules: [{metric: '/(aaaaaaaaaa){900}/', retention: 1d}]":             {"at most 4096 are taken"},
+		"retention-rules: [{metric: '/(a{1000}){1000}/', retention: 1d}]":               {"repeat"},
+		"databases: {" + manyDatabases(1001, "d") + "}":                                 {"rules.yaml: retention is said 1001 times"},
+		"databases: {" + manyDatabases(900, strings.Repeat("d", 100)) + "}":             {"bytes, at most 65536 are taken"},
 		"retention-rules: [{metric: " + strings.Repeat("m", 1025) + ", retention: 1d}]": {"it has 1025 bytes, at most 1024 are taken"},
 	} {
 		_, err := Parse("rules.yaml", []byte(text))
