@@ -185,7 +185,7 @@ func (e *Engine) restore(m *manifest) (err error) {
 		return err
 	}
 	for i := range m.Shards {
-		rules, err := newRuleTable(m.ruleCutsOf(i))
+		rules, err := newRuleTable(m.ruleCutsOf(i), e.ruleTables())
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrManifest, err)
 		}

@@ -168,7 +168,7 @@ func (in *installer) receiveHeader(frames *frameReader) error {
 		return fmt.Errorf("%w: it stands for entry %d, the replica for %d", ErrBehind, h.Index, applied)
 	}
 	in.r.applied, in.r.cutMs = h.Index, h.CutMs
-	if in.r.rules, err = newRuleTable(h.RuleCuts); err != nil {
+	if in.r.rules, err = newRuleTable(h.RuleCuts, in.engine.ruleTables()); err != nil {
 		return fmt.Errorf("%w: header: %w", ErrStream, err)
 	}
 	return nil

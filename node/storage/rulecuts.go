@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
-	"regexp"
 	"slices"
-	"sync"
 
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -34,11 +32,9 @@ const NoCut = math.MinInt64
 
 // Bounds of what an entry may bring, and of what a shard keeps.
 const (
-	ruleCutsMax      = 1 << 10 // rules of a list
-	ruleCutBytesMax  = 4 << 10 // of an expression
-	RuleCutListsMax  = 8       // lists whose rules differ; a leader proposes no more, see ShardRuleCuts
-	ruleCutKnownMax  = 1 << 16 // metrics whose cut is remembered
-	defaultRulesName = "default"
+	ruleCutsMax     = 1 << 10 // rules of a list
+	ruleCutBytesMax = 4 << 10 // of an expression
+	RuleCutListsMax = 8       // lists whose rules differ; a leader proposes no more, see ShardRuleCuts
 )
 
 // RuleCutsBody encodes RuleCuts: varint other, uvarint count, and for each rule uvarint
@@ -96,6 +92,14 @@ func (c *RuleCuts) sameRules(other *RuleCuts) bool {
 	return slices.EqualFunc(c.Rules, other.Rules, func(a, b RuleCut) bool { return a.Database == b.Database && a.Metric == b.Metric })
 }
 
+// raise moves the cuts on to those of a list with the same rules where these are later.
+func (c *RuleCuts) raise(other *RuleCuts) {
+	c.OtherMs = max(c.OtherMs, other.OtherMs)
+	for i := range c.Rules {
+		c.Rules[i].CutMs = max(c.Rules[i].CutMs, other.Rules[i].CutMs)
+	}
+}
+
 // sum is a checksum of the rules, whatever their cuts.
 func (c *RuleCuts) sum() uint32 {
 	rules := RuleCuts{Rules: slices.Clone(c.Rules)}
@@ -118,37 +122,57 @@ func (c *RuleCuts) bounds() (least, most int64) {
 // since what a rule has hidden stays hidden when rules change. It does not change itself.
 type ruleTable struct {
 	lists    []RuleCuts
-	matchers [][]ruleMatcher
-	sum      uint32 // checksum of the rules of the last list
-
-	mu    sync.RWMutex
-	known map[string]int64 // cuts by database and metric as they stand in keys
+	matchers []*ruleMatchers // of the lists
 }
 
-type ruleMatcher struct{ database, metric *regexp.Regexp }
-
-// newRuleTable compiles lists; none give nil, the table that hides nothing. Error: ErrEntry.
-func newRuleTable(lists []RuleCuts) (*ruleTable, error) {
+// newRuleTable compiles lists, but for those whose rules one of other tables, which may be
+// nil, has too; none give nil, the table that hides nothing. Error: ErrEntry.
+func newRuleTable(lists []RuleCuts, others []*ruleTable) (*ruleTable, error) {
 	if len(lists) == 0 {
 		return nil, nil
 	}
-	t := &ruleTable{lists: lists, known: map[string]int64{}, sum: lists[len(lists)-1].sum()}
+	t := &ruleTable{lists: lists}
 	for i := range lists {
-		matchers := make([]ruleMatcher, len(lists[i].Rules))
-		for j := range lists[i].Rules {
-			r := &lists[i].Rules[j]
+		m := matchersAmong(others, &lists[i])
+		if m == nil {
 			var err error
-			if matchers[j].database, err = regexp.Compile(r.Database); err == nil {
-				matchers[j].metric, err = regexp.Compile(r.Metric)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("%w: rule cuts: %w", ErrEntry, err)
+			if m, err = newRuleMatchers(&lists[i]); err != nil {
+				return nil, err
 			}
 		}
-		t.matchers = append(t.matchers, matchers)
+		t.matchers = append(t.matchers, m)
 	}
 	return t, nil
 }
+
+// matchersAmong gives the matchers of a list's rules from a table that has them; nil: none
+// has.
+func matchersAmong(tables []*ruleTable, list *RuleCuts) *ruleMatchers {
+	sum := list.sum()
+	for _, t := range tables {
+		if t == nil {
+			continue
+		}
+		for i, m := range t.matchers {
+			if m.sum == sum && t.lists[i].sameRules(list) {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+// ruleTables gives the tables of all shards, some of them nil.
+func (e *Engine) ruleTables() []*ruleTable {
+	tables := make([]*ruleTable, len(e.shards))
+	for i, s := range e.shards {
+		tables[i] = s.rules.Load()
+	}
+	return tables
+}
+
+// sum is a checksum of the rules of the last list.
+func (t *ruleTable) sum() uint32 { return t.matchers[len(t.matchers)-1].sum }
 
 // all gives the lists of a table, which may be nil.
 func (t *ruleTable) all() []RuleCuts {
@@ -158,62 +182,38 @@ func (t *ruleTable) all() []RuleCuts {
 	return t.lists
 }
 
-// with gives the table after an entry. Lists that hide nothing beyond the last one, or
-// beyond the shard's own cut, are forgotten.
-func (t *ruleTable) with(c RuleCuts, shardCutMs int64) (*ruleTable, error) {
-	lists := slices.Clone(t.all())
-	if n := len(lists); n > 0 && lists[n-1].sameRules(&c) {
-		last := RuleCuts{Rules: slices.Clone(c.Rules), OtherMs: max(c.OtherMs, lists[n-1].OtherMs)}
-		for i := range last.Rules {
-			last.Rules[i].CutMs = max(last.Rules[i].CutMs, lists[n-1].Rules[i].CutMs)
+// with gives the table after an entry. Of lists with the same rules, which also come when
+// the log is replayed over a later manifest, one is enough. Lists that hide nothing beyond
+// the last one, or beyond the shard's own cut, are forgotten.
+func (t *ruleTable) with(c RuleCuts, shardCutMs int64, others []*ruleTable) (*ruleTable, error) {
+	last := RuleCuts{Rules: slices.Clone(c.Rules), OtherMs: c.OtherMs}
+	lists := slices.DeleteFunc(slices.Clone(t.all()), func(old RuleCuts) bool {
+		same := old.sameRules(&last)
+		if same {
+			last.raise(&old)
 		}
-		lists[n-1] = last
-	} else {
-		lists = append(lists, c)
-	}
-	least, _ := lists[len(lists)-1].bounds()
-	kept := slices.DeleteFunc(lists[:len(lists)-1], func(old RuleCuts) bool {
+		return same
+	})
+	least, _ := last.bounds()
+	lists = slices.DeleteFunc(lists, func(old RuleCuts) bool {
 		_, most := old.bounds()
 		return most <= max(least, shardCutMs)
 	})
-	return newRuleTable(append(kept, lists[len(lists)-1]))
+	return newRuleTable(append(lists, last), append([]*ruleTable{t}, others...))
 }
 
-// of gives the cut of a series.
+// of gives the cut of a series: the latest of what the lists say.
 func (t *ruleTable) of(key series.Key) int64 {
 	database, metric, length, ok := key.Head()
 	if !ok {
 		return NoCut
 	}
-	t.mu.RLock()
-	cut, known := t.known[string(key[:length])]
-	t.mu.RUnlock()
-	if known {
-		return cut
-	}
-	cut = t.cut(database, metric)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.known) >= ruleCutKnownMax {
-		clear(t.known)
-	}
-	t.known[string(key[:length])] = cut
-	return cut
-}
-
-// cut gives the latest of what the lists say.
-func (t *ruleTable) cut(database, metric []byte) int64 {
-	if len(database) == 0 {
-		database = []byte(defaultRulesName)
-	}
 	cut := int64(NoCut)
-	for i, matchers := range t.matchers {
-		of := t.lists[i].OtherMs
-		for j := range matchers {
-			if matchers[j].database.Match(database) && matchers[j].metric.Match(metric) {
-				of = t.lists[i].Rules[j].CutMs
-				break
-			}
+	for i, m := range t.matchers {
+		list := &t.lists[i]
+		of := list.OtherMs
+		if rule := m.of(key[:length], database, metric); rule != noRule {
+			of = list.Rules[rule].CutMs
 		}
 		cut = max(cut, of)
 	}
@@ -249,7 +249,7 @@ func (s *shard) applyRuleCutsLocked(body []byte) error {
 	if err != nil {
 		return err
 	}
-	table, err := s.rules.Load().with(c, s.cutMs.Load())
+	table, err := s.rules.Load().with(c, s.cutMs.Load(), s.engine.ruleTables())
 	if err != nil {
 		return err
 	}

@@ -60,6 +60,11 @@ func TestRuleCutsGiveSpaceBack(t *testing.T) {
 	n.compactAll()
 	n.crash(rng)
 	n.check("after a crash")
+	for shard, table := range n.e.ruleTables() {
+		if table.matchers[0] != n.e.ruleTables()[0].matchers[0] {
+			t.Errorf("shard %d has compiled the same rules once more", shard)
+		}
+	}
 	n.compactAll()
 	if again := n.e.Stats().Compactions; again > compactions {
 		t.Fatalf("%d compactions for nothing", again-compactions)
@@ -85,20 +90,49 @@ func TestRuleCutsGiveSpaceBack(t *testing.T) {
 	n.end()
 }
 
-// A table remembers a bounded number of metrics.
-func TestRuleTableIsBounded(t *testing.T) {
-	table, err := newRuleTable([]RuleCuts{{Rules: []RuleCut{{Database: "^d$", Metric: "1$", CutMs: 7}}, OtherMs: 3}})
+// Matchers remember a bounded number of metrics.
+func TestRuleMatchersAreBounded(t *testing.T) {
+	table, err := newRuleTable([]RuleCuts{{Rules: []RuleCut{{Database: "^d$", Metric: "1$", CutMs: 7}}, OtherMs: 3}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range ruleCutKnownMax + 100 {
+	for i := range ruleKnownMax + 100 {
 		key := series.AppendKey(nil, []byte("d"), []byte{byte(i), byte(i >> 8), byte(i >> 16), '1'}, nil)
-		if got := table.of(key); got != 7 || len(table.known) > ruleCutKnownMax {
-			t.Fatal(got, len(table.known))
+		if got := table.of(key); got != 7 || len(table.matchers[0].known) > ruleKnownMax {
+			t.Fatal(got, len(table.matchers[0].known))
 		}
 	}
 	if got := table.of(series.AppendKey(nil, nil, []byte("1"), nil)); got != 3 {
 		t.Fatal(got)
+	}
+}
+
+// Rules that go to and fro, or that are replayed over a later manifest, do not make a table
+// longer, and hide what all of their entries together do.
+func TestRuleTableHasEachListOnce(t *testing.T) {
+	of := func(metric string, cutMs, otherMs int64) RuleCuts {
+		return RuleCuts{Rules: []RuleCut{{Database: "^default$", Metric: metric, CutMs: cutMs}}, OtherMs: otherMs}
+	}
+	var table *ruleTable
+	for _, c := range []RuleCuts{of("^a$", 50, NoCut), of("^b$", 70, 5), of("^a$", 40, 7), of("^b$", 60, NoCut)} {
+		next, err := table.with(c, NoCut, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table = next
+	}
+	if want := []RuleCuts{of("^a$", 50, 7), of("^b$", 70, 5)}; !reflect.DeepEqual(table.lists, want) {
+		t.Fatalf("%+v", table.lists)
+	}
+	for metric, want := range map[string]int64{"a": 50, "b": 70, "c": 7} {
+		if got := table.of(series.AppendKey(nil, nil, []byte(metric), nil)); got != want {
+			t.Errorf("%s: %d, want %d", metric, got, want)
+		}
+	}
+	// Another shard, and a later cut, need no further compilation.
+	other, err := (*ruleTable)(nil).with(of("^b$", 90, 9), NoCut, []*ruleTable{nil, table})
+	if err != nil || other.matchers[0] != table.matchers[1] {
+		t.Errorf("compiled once more: %v", err)
 	}
 }
 
@@ -114,7 +148,7 @@ func FuzzRuleCutsBody(f *testing.F) {
 		if err != nil || !reflect.DeepEqual(again, c) {
 			t.Fatalf("%+v, then %+v, %v", c, again, err)
 		}
-		table, err := (*ruleTable)(nil).with(c, NoCut)
+		table, err := (*ruleTable)(nil).with(c, NoCut, nil)
 		if err != nil {
 			return
 		}

@@ -77,10 +77,10 @@ func (c *shardCuts) ofRules(e *Engine, m *segment.Meta) (w worked, ok bool) {
 			continue
 		}
 		table := c.rules[shard]
-		if table == nil || ok && table.sum != w.Rules {
+		if table == nil || ok && table.sum() != w.Rules {
 			return worked{}, false
 		}
-		w.Rules, w.Passed, ok = table.sum, min(w.Passed, table.passed(m.MaxMs)), true
+		w.Rules, w.Passed, ok = table.sum(), min(w.Passed, table.passed(m.MaxMs)), true
 	}
 	return w, ok
 }
