@@ -91,11 +91,11 @@ func (q *queryService) ListSeries(m *tickmeshv1.ListSeriesRequest, stream grpc.S
 
 // ListNames gives databases, metrics, names of tags or their values.
 func (q *queryService) ListNames(m *tickmeshv1.ListNamesRequest, stream grpc.ServerStreamingServer[tickmeshv1.ListNamesResponse]) error {
-	right := access.Read
+	right, database := access.Read, string(m.GetDatabase())
 	if m.GetKind() == tickmeshv1.NameKind_NAME_KIND_DATABASE {
-		right = 0 // each sees those that it may read
+		right, database = 0, access.Everything // each sees those that it may read
 	}
-	return q.run(stream.Context(), ledger.Query{Database: string(m.GetDatabase()), Text: "ListNames " + m.GetKind().String()}, right, func(ctx context.Context) error {
+	return q.run(stream.Context(), ledger.Query{Database: database, Text: "ListNames " + m.GetKind().String()}, right, func(ctx context.Context) error {
 		names, err := q.names(ctx, m)
 		if err != nil {
 			return err

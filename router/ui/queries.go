@@ -35,15 +35,18 @@ type queryView struct {
 func (h *handler) queries(r *http.Request) (any, error) {
 	v := &queriesView{Running: []queryView{}, Slow: []queryView{}}
 	who := access.Of(r.Context())
+	may := func(report *ledger.Report, right access.Right) bool {
+		return report.All(func(database string) bool { return who.May(database, right) })
+	}
 	add := func(to *[]queryView, reports []ledger.Report, running bool) {
 		for i := range reports {
 			report := &reports[i]
-			if !who.May(report.Database, access.Read) {
+			if !may(report, access.Read) {
 				v.Hidden++
 				continue
 			}
 			view := viewQuery(report)
-			view.MayCancel = running && who.May(report.Database, access.Admin)
+			view.MayCancel = running && may(report, access.Admin)
 			*to = append(*to, view)
 		}
 	}
@@ -80,8 +83,10 @@ func (h *handler) cancel(r *http.Request) (any, error) {
 		if running[i].ID != id {
 			continue
 		}
-		if err := access.Check(r.Context(), running[i].Database, access.Admin); err != nil {
-			return nil, err
+		for _, database := range append([]string{running[i].Database}, running[i].Others...) {
+			if err := access.Check(r.Context(), database, access.Admin); err != nil {
+				return nil, err
+			}
 		}
 		return &canceledView{Canceled: h.Ledger.Cancel(id)}, nil
 	}

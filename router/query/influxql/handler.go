@@ -113,15 +113,12 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	for _, statement := range q.statements {
-		for _, need := range needsOf(statement, q.database) {
-			if err := access.Check(r.Context(), need.database, need.right); err != nil {
-				return err
-			}
-		}
+	database, others, err := booked(r.Context(), q)
+	if err != nil {
+		return err
 	}
 	ctx, entry, err := h.ledger.Begin(r.Context(), ledger.Query{
-		Dialect: "influxql", Database: q.database, Text: ql.Sanitize(q.text), User: access.Of(r.Context()).Name(),
+		Dialect: "influxql", Database: database, Others: others, Text: ql.Sanitize(q.text), User: access.Of(r.Context()).Name(),
 	})
 	if err != nil {
 		return err

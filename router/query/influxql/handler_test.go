@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
@@ -267,6 +268,48 @@ func TestRights(t *testing.T) {
 	h.ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
 	if want := `"values":[["db0"]]`; !strings.Contains(w.Body.String(), want) {
 		t.Errorf("%s", w.Body)
+	}
+}
+
+// A query counts for what it reads, and is shown to who may read all of that, whatever
+// database the request names.
+func TestQueriesAreBookedUnderWhatTheyRead(t *testing.T) {
+	m := stored(t, twoHosts)
+	var last ledger.Query
+	h := New(Options{Source: m, Ledger: ledger.New(ledger.Options{Ended: func(q ledger.Query, _ time.Duration) { last = q }})})
+	for _, c := range []struct {
+		request, q string
+		want       string // databases, the one that is charged first
+	}{
+		{"db0", "SELECT usage FROM cpu", "db0"}, {"other", "SELECT usage FROM db0..cpu", "db0"}, {"db0", "SHOW SERIES ON own", "own"},
+		{"db0", "SHOW MEASUREMENTS; SELECT x FROM (SELECT usage AS x FROM own..cpu), cpu", "db0 own"}, {"db0", "SHOW DATABASES", "db0"}, {"other", "SHOW DATABASES", "*"},
+	} {
+		r := httptest.NewRequest("GET", "/query?db="+c.request+"&q="+url.QueryEscape(c.q), nil)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
+		if got := strings.Join(append([]string{last.Database}, last.Others...), " "); w.Code != http.StatusOK || got != c.want {
+			t.Errorf("%s: %d %q, want %q", c.q, w.Code, got, c.want)
+		}
+	}
+}
+
+// Who may not administer all that a query reads can neither see nor end it.
+func TestQueriesOfSeveralDatabases(t *testing.T) {
+	m := stored(t, twoHosts)
+	l := ledger.New(ledger.Options{})
+	h := New(Options{Source: m, Ledger: l})
+	ctx, entry, err := l.Begin(context.Background(), ledger.Query{Database: "own", Others: []string{"db0"}, Text: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer entry.End(nil)
+	for _, q := range []string{"SHOW QUERIES", fmt.Sprintf("KILL QUERY %d", l.Running()[0].ID)} {
+		r := httptest.NewRequest("POST", "/query?db=own&q="+url.QueryEscape(q), nil)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
+		if strings.Contains(w.Body.String(), "secret") || ctx.Err() != nil {
+			t.Errorf("%s: %s", q, w.Body)
+		}
 	}
 }
 

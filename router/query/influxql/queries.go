@@ -17,7 +17,7 @@ func (x *execution) showQueries(out sink) error {
 	who := access.Of(x.ctx)
 	var rows [][]value
 	for _, r := range x.ledger.Running() {
-		if !who.May(r.Database, access.Admin) {
+		if !mayAll(who, &r, access.Admin) {
 			continue
 		}
 		rows = append(rows, []value{
@@ -31,9 +31,14 @@ func (x *execution) showQueries(out sink) error {
 func (x *execution) killQuery(s *ql.KillQueryStatement) error {
 	who := access.Of(x.ctx)
 	running := x.ledger.Running()
-	at := slices.IndexFunc(running, func(r ledger.Report) bool { return r.ID == s.QueryID && who.May(r.Database, access.Admin) })
+	at := slices.IndexFunc(running, func(r ledger.Report) bool { return r.ID == s.QueryID && mayAll(who, &r, access.Admin) })
 	if at < 0 || !x.ledger.Cancel(s.QueryID) {
 		return fmt.Errorf("no such query id: %d", s.QueryID)
 	}
 	return nil
+}
+
+// mayAll says whether somebody has a right on all databases of a query.
+func mayAll(who access.Principal, r *ledger.Report, right access.Right) bool {
+	return r.All(func(database string) bool { return who.May(database, right) })
 }

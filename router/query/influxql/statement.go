@@ -1,7 +1,9 @@
 package influxql
 
 import (
+	"context"
 	"fmt"
+	"slices"
 
 	ql "github.com/influxdata/influxql"
 
@@ -111,6 +113,32 @@ func needsOf(statement ql.Statement, database string) []need {
 		return on("", access.Admin)
 	}
 	return on("", access.Read)
+}
+
+// booked checks that the caller has what the statements need, and gives the databases that
+// they stand for in the book of queries. These are what the statements read or change, not
+// what the request names: a caller neither uses up the limits of a database that he has no
+// right on, nor gets round those of his own. What needs no database, and names one that the
+// caller may not read, is of no single one. Errors: *access.DeniedError.
+func booked(ctx context.Context, q *request) (database string, others []string, err error) {
+	var all []string
+	for _, statement := range q.statements {
+		for _, need := range needsOf(statement, q.database) {
+			if err := access.Check(ctx, need.database, need.right); err != nil {
+				return "", nil, err
+			}
+			if !slices.Contains(all, need.database) {
+				all = append(all, need.database)
+			}
+		}
+	}
+	switch {
+	case len(all) > 0:
+		return all[0], all[1:], nil
+	case access.Check(ctx, q.database, access.Read) == nil:
+		return q.database, nil, nil
+	}
+	return access.Everything, nil, nil
 }
 
 func changesOrSecret(statement ql.Statement) bool {

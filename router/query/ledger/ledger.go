@@ -17,9 +17,17 @@ const textBytesMax = 4 << 10
 // Query describes what is to run.
 type Query struct {
 	Dialect  string // "promql", "influxql", "opentsdb"
-	Database string // "" is the default one
-	Text     string // as the client sent it; its first 4 KiB are kept
-	User     string // who asks; empty: unknown
+	Database string // whose limits hold, and whose use it is; "" is the default one
+	// Others are further databases that it reads or changes. Who may see or cancel the
+	// query has to have the right on them, too.
+	Others []string
+	Text   string // as the client sent it; its first 4 KiB are kept
+	User   string // who asks; empty: unknown
+}
+
+// All says whether something holds for each database of the query.
+func (q *Query) All(holds func(database string) bool) bool {
+	return holds(q.Database) && !slices.ContainsFunc(q.Others, func(database string) bool { return !holds(database) })
 }
 
 // Ledger is the book of queries. Safe for concurrent use.

@@ -48,7 +48,9 @@ func (h *handler) showSerializers(a *answer, _ *call) error {
 // the slow ones, in databases that the caller may read.
 func (h *handler) showQueries(a *answer, c *call) error {
 	caller := access.Of(c.Context())
-	hidden := func(r ledger.Report) bool { return !caller.May(r.Database, access.Read) }
+	hidden := func(r ledger.Report) bool {
+		return !r.All(func(database string) bool { return caller.May(database, access.Read) })
+	}
 	a.buf = append(a.buf, '{')
 	for _, list := range []struct {
 		name    string
