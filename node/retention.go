@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -90,9 +89,9 @@ func (n *Node) cut(ctx context.Context, plan *retentionPlan) error {
 		if plan.rules == nil {
 			continue
 		}
-		latest, lists := n.ShardRuleCuts(shard)
-		switch due := ruleCutsDue(plan.rules, &latest, lists); {
-		case due && lists >= storage.RuleCutListsMax && !sameRules(plan.rules, &latest):
+		known := n.ShardRuleCuts(shard)
+		switch due := ruleCutsDue(plan.rules, known); {
+		case due && !storage.RuleCutsFit(known, plan.rules):
 			held = append(held, shard)
 		case due:
 			w.add(storage.EntryRuleCuts, shard, storage.RuleCutsBody(plan.rules))
@@ -100,7 +99,7 @@ func (n *Node) cut(ctx context.Context, plan *retentionPlan) error {
 	}
 	if len(held) > 0 {
 		n.logger.Warn("the rules of retention have changed so often that the new ones wait until what earlier ones have cut is too old for all",
-			"shards", len(held), "lists", storage.RuleCutListsMax)
+			"shards", len(held))
 	}
 	if len(w.proposals) == 0 {
 		return nil
@@ -108,15 +107,13 @@ func (n *Node) cut(ctx context.Context, plan *retentionPlan) error {
 	return n.propose(ctx, w)
 }
 
-func sameRules(a, b *storage.RuleCuts) bool {
-	return slices.EqualFunc(a.Rules, b.Rules, func(a, b storage.RuleCut) bool { return a.Database == b.Database && a.Metric == b.Metric })
-}
-
-// ruleCutsDue says whether a shard would hide more by the wanted cuts than by its latest.
-func ruleCutsDue(wanted, latest *storage.RuleCuts, lists int) bool {
-	if lists == 0 || !sameRules(wanted, latest) {
+// ruleCutsDue says whether a shard would hide more by the wanted cuts than by the latest of
+// those it knows.
+func ruleCutsDue(wanted *storage.RuleCuts, known []storage.RuleCuts) bool {
+	if len(known) == 0 || !wanted.SameRules(&known[len(known)-1]) {
 		return true
 	}
+	latest := &known[len(known)-1]
 	if wanted.OtherMs > latest.OtherMs {
 		return true
 	}

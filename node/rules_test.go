@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,6 +102,64 @@ retention-rules: [{database: "*", metric: "debug.*", retention: 4h}]
 	clock.ms.Add(50 * 24 * hourMs)
 	retain()
 	want("one is kept for ever", map[string]map[string]int{"": {}, "short": {"cpu": 13, "debug.x": 3}})
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRulesChangeOften: whoever adds and removes databases and rules one by one is followed
+// each time, though one is kept for ever.
+func TestRulesChangeOften(t *testing.T) {
+	clock := newClock(1_700_006_400_000)
+	var rules *tenancy.Rules
+	o := testOptions(vfs.NewMemFS(), SyncOff)
+	o.Clock, o.Rules = clock.now, func() *tenancy.Rules { return rules }
+	n := mustOpen(t, o)
+	text := "databases:\n  audit: {retention: 0}\n"
+	for i := range 100 {
+		text += fmt.Sprintf("  d%d: {retention: %dh}\n", i, 24+(i*37)%100)
+		rules = rulesOf(t, text)
+		if i%10 == 9 { // a rule of metrics comes, and goes with the next change
+			rules = rulesOf(t, text+"retention-rules: [{metric: debug.*, retention: 4h}]\n")
+		}
+		if err := n.retain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		clock.ms.Add(3600_000)
+		wanted := planRetention(rules.RetentionRules(), o.Retention, clock.now())
+		known := n.ShardRuleCuts(0)
+		if latest := known[len(known)-1]; !latest.SameRules(wanted.rules) {
+			t.Fatalf("change %d waits: %d lists are known", i, len(known))
+		}
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLargestRules: the largest file that is taken is followed, in each shard and after a
+// restart.
+func TestLargestRules(t *testing.T) {
+	clock := newClock(1_700_006_400_000)
+	text := "retention-rules:\n"
+	for i := range 999 {
+		text += fmt.Sprintf("  - {database: \"db.%03d.%s*\", retention: 30d}\n", i, strings.Repeat("x", 20))
+	}
+	rules := rulesOf(t, text+"defaults: {retention: 100d}\n")
+	o := testOptions(vfs.NewMemFS(), SyncOff)
+	o.Clock, o.Rules = clock.now, func() *tenancy.Rules { return rules }
+	n := mustOpen(t, o)
+	if err := n.retain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for shard := range uint16(testShards) {
+			if known := n.ShardRuleCuts(shard); len(known) != 1 || len(known[0].Rules) != 1000 {
+				t.Fatalf("shard %d knows %d lists", shard, len(known))
+			}
+		}
+		n = reopen(t, n, o)
+	}
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,8 @@ const NoCut = math.MinInt64
 const (
 	ruleCutsMax     = 1 << 10 // rules of a list
 	ruleCutBytesMax = 4 << 10 // of an expression
-	RuleCutListsMax = 8       // lists whose rules differ; a leader proposes no more, see ShardRuleCuts
+	ruleCutListsMax = 64      // lists whose rules differ,
+	ruleCutsAllMax  = 8 << 10 // and their rules together; a leader proposes no more, see RuleCutsFit
 )
 
 // RuleCutsBody encodes RuleCuts: varint other, uvarint count, and for each rule uvarint
@@ -87,8 +88,8 @@ func parseRuleCutsBody(b []byte) (c RuleCuts, err error) {
 	return c, nil
 }
 
-// sameRules says whether two lists differ in their cuts only.
-func (c *RuleCuts) sameRules(other *RuleCuts) bool {
+// SameRules says whether two lists differ in their cuts only.
+func (c *RuleCuts) SameRules(other *RuleCuts) bool {
 	return slices.EqualFunc(c.Rules, other.Rules, func(a, b RuleCut) bool { return a.Database == b.Database && a.Metric == b.Metric })
 }
 
@@ -99,6 +100,56 @@ func (c *RuleCuts) raise(other *RuleCuts) {
 		c.Rules[i].CutMs = max(c.Rules[i].CutMs, other.Rules[i].CutMs)
 	}
 }
+
+// covers says whether a list hides all that an old one does, but for what lies before a cut
+// of the whole shard. It looks at which rules a series can follow in both: one that follows
+// a rule of the old list which stands in the other too follows that one or an earlier one
+// there, and the other way round. So a false answer may be wrong, a true one is not.
+func (c *RuleCuts) covers(old *RuleCuts, shardCutMs int64) bool {
+	here, there := c.positions(), old.positions()
+	before := make([]int, len(c.Rules)) // where the same rule stands in the old list
+	for j := range c.Rules {
+		before[j] = len(old.Rules) // none
+		if at, ok := there[c.Rules[j].expressions()]; ok {
+			before[j] = at
+		}
+	}
+	least, _ := c.bounds()
+	for i := 0; i <= len(old.Rules); i++ {
+		cutMs, end := old.OtherMs, len(c.Rules)
+		if i < len(old.Rules) {
+			cutMs = old.Rules[i].CutMs
+			if at, ok := here[old.Rules[i].expressions()]; ok {
+				end = at
+			}
+		}
+		if cutMs <= max(least, shardCutMs) {
+			continue
+		}
+		for j := range min(end+1, len(c.Rules)) {
+			if cutMs > c.Rules[j].CutMs && before[j] >= i {
+				return false
+			}
+		}
+		if end == len(c.Rules) && cutMs > c.OtherMs {
+			return false
+		}
+	}
+	return true
+}
+
+// positions says where rules stand first in a list.
+func (c *RuleCuts) positions() map[[2]string]int {
+	positions := make(map[[2]string]int, len(c.Rules))
+	for i := range c.Rules {
+		if _, ok := positions[c.Rules[i].expressions()]; !ok {
+			positions[c.Rules[i].expressions()] = i
+		}
+	}
+	return positions
+}
+
+func (r *RuleCut) expressions() [2]string { return [2]string{r.Database, r.Metric} }
 
 // sum is a checksum of the rules, whatever their cuts.
 func (c *RuleCuts) sum() uint32 {
@@ -154,7 +205,7 @@ func matchersAmong(tables []*ruleTable, list *RuleCuts) *ruleMatchers {
 			continue
 		}
 		for i, m := range t.matchers {
-			if m.sum == sum && t.lists[i].sameRules(list) {
+			if m.sum == sum && t.lists[i].SameRules(list) {
 				return m
 			}
 		}
@@ -188,7 +239,7 @@ func (t *ruleTable) all() []RuleCuts {
 func (t *ruleTable) with(c RuleCuts, shardCutMs int64, others []*ruleTable) (*ruleTable, error) {
 	last := RuleCuts{Rules: slices.Clone(c.Rules), OtherMs: c.OtherMs}
 	lists := slices.DeleteFunc(slices.Clone(t.all()), func(old RuleCuts) bool {
-		same := old.sameRules(&last)
+		same := old.SameRules(&last)
 		if same {
 			last.raise(&old)
 		}
@@ -197,7 +248,7 @@ func (t *ruleTable) with(c RuleCuts, shardCutMs int64, others []*ruleTable) (*ru
 	least, _ := last.bounds()
 	lists = slices.DeleteFunc(lists, func(old RuleCuts) bool {
 		_, most := old.bounds()
-		return most <= max(least, shardCutMs)
+		return most <= max(least, shardCutMs) || last.covers(&old, shardCutMs)
 	})
 	return newRuleTable(append(lists, last), append([]*ruleTable{t}, others...))
 }
@@ -234,14 +285,21 @@ func (t *ruleTable) passed(maxMs int64) (n int) {
 	return n
 }
 
-// ShardRuleCuts gives the cuts of the rules that hold in a shard, and how many lists whose
-// rules differ it knows, the latest included.
-func (e *Engine) ShardRuleCuts(shard uint16) (latest RuleCuts, lists int) {
-	all := e.shards[shard].rules.Load().all()
-	if len(all) == 0 {
-		return RuleCuts{OtherMs: NoCut}, 0
+// ShardRuleCuts gives the lists of cuts that a shard knows, whose rules differ. The last one
+// holds now. They must not be changed.
+func (e *Engine) ShardRuleCuts(shard uint16) []RuleCuts { return e.shards[shard].rules.Load().all() }
+
+// RuleCutsFit says whether a shard that knows some lists has room for one more. One whose
+// rules it knows takes none.
+func RuleCutsFit(known []RuleCuts, c *RuleCuts) bool {
+	rules := len(c.Rules)
+	for i := range known {
+		if known[i].SameRules(c) {
+			return true
+		}
+		rules += len(known[i].Rules)
 	}
-	return all[len(all)-1], len(all)
+	return len(known) < ruleCutListsMax && rules <= ruleCutsAllMax
 }
 
 func (s *shard) applyRuleCutsLocked(body []byte) error {

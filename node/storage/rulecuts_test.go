@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -71,8 +73,8 @@ func TestRuleCutsGiveSpaceBack(t *testing.T) {
 	}
 	// The rule is gone, and what it has hidden does not come back.
 	cut(nil, slowRules{first: "none", second: "none", cutsMs: [3]int64{NoCut, NoCut, NoCut}})
-	if _, lists := n.e.ShardRuleCuts(0); lists != 2 {
-		t.Errorf("%d lists are known", lists)
+	if lists := n.e.ShardRuleCuts(0); len(lists) != 2 {
+		t.Errorf("%d lists are known", len(lists))
 	}
 	// A cut of all that is later than every rule makes earlier rules superfluous.
 	for shard := range labShards {
@@ -83,8 +85,8 @@ func TestRuleCutsGiveSpaceBack(t *testing.T) {
 		})
 		n.apply(shard, math.MaxInt)
 	}
-	if latest, lists := n.e.ShardRuleCuts(0); lists != 1 || latest.OtherMs != late+1 {
-		t.Errorf("%d lists are known, the last %+v", lists, latest)
+	if lists := n.e.ShardRuleCuts(0); len(lists) != 1 || lists[0].OtherMs != late+1 {
+		t.Errorf("known is %+v", lists)
 	}
 	n.check("all is cut")
 	n.end()
@@ -133,6 +135,58 @@ func TestRuleTableHasEachListOnce(t *testing.T) {
 	other, err := (*ruleTable)(nil).with(of("^b$", 90, 9), NoCut, []*ruleTable{nil, table})
 	if err != nil || other.matchers[0] != table.matchers[1] {
 		t.Errorf("compiled once more: %v", err)
+	}
+}
+
+// A table hides what all of its entries together do, whichever lists it forgets.
+func TestRuleTableHidesWhatItsEntriesDo(t *testing.T) {
+	metrics := []string{"^a.$", "^.b$", "^ab$", "^b.$", ".*", "^c"}
+	forgotten, kept := 0, 0
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 59))
+		var table *ruleTable
+		naive := map[string]int64{}
+		var entry RuleCuts
+		shardCut := int64(0)
+		for range 2 + rng.IntN(4) {
+			// Rules come, go and change their places; cuts move.
+			entry.Rules = slices.Clone(entry.Rules)
+			if n := len(entry.Rules); n > 0 && rng.IntN(3) == 0 {
+				entry.Rules = slices.Delete(entry.Rules, n-1, n)
+			}
+			for range rng.IntN(3) {
+				entry.Rules = slices.Insert(entry.Rules, rng.IntN(len(entry.Rules)+1),
+					RuleCut{Database: ".*", Metric: metrics[rng.IntN(len(metrics))], CutMs: rng.Int64N(8)})
+			}
+			entry.OtherMs = rng.Int64N(8)
+			shardCut = max(shardCut, rng.Int64N(3))
+			next, err := table.with(entry, shardCut, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(next.lists) <= len(table.all()) {
+				forgotten++
+			} else {
+				kept++
+			}
+			table = next
+			for _, metric := range []string{"aa", "ab", "bb", "ba", "cb", "ca", "dd"} {
+				cut := entry.OtherMs
+				for _, r := range entry.Rules {
+					if regexp.MustCompile(r.Metric).MatchString(metric) {
+						cut = r.CutMs
+						break
+					}
+				}
+				naive[metric] = max(naive[metric], cut, shardCut)
+				if got := max(table.of(series.AppendKey(nil, nil, []byte(metric), nil)), shardCut); got != naive[metric] {
+					t.Fatalf("seed %d: %s is cut at %d, want %d: %+v", seed, metric, got, naive[metric], table.lists)
+				}
+			}
+		}
+	}
+	if forgotten < 100 || kept < 100 {
+		t.Errorf("%d lists were forgotten, %d kept", forgotten, kept)
 	}
 }
 
