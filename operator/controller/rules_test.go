@@ -1,6 +1,9 @@
 package controller_test
 
 import (
+	"cmp"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,71 +14,142 @@ import (
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
-// rules has a spec that breaks each rule of the definition, once, and what the API server
-// says then; before is the spec that it replaces, if the rule is about a change.
+// rules has an object that breaks each rule of the definitions, once, and what the API
+// server says then; before is the spec that it replaces, if the rule is about a change.
 var rules = []struct {
-	before, spec, want string
-	change             bool
+	kind, name, before, spec, want string
+	change                         bool
 }{
 	{spec: "nodes: {count: 1}", want: "raise nodes.count"},
 	{spec: "retention: 59m", want: "at least 1h"},
 	{spec: "replaceAfter: 29s", want: "at least 30s"},
 	{spec: "moveRate: -1", want: "moveRate must be 0"},
 	{spec: "moveRate: 100000001m", want: "whole number of bytes"},
-	{spec: "nodes: {storage: {size: 0}}", want: "more than 0"},
-	{spec: "etcd: {managed: {storage: {size: 0}}}", want: "more than 0"},
+	{spec: "nodes: {storage: {size: 0}}", want: "size must be more than 0"},
+	{spec: "nodes: {drained: [demo-1]}", want: "nodes.drained takes names of nodes"},
+	{spec: "etcd: {managed: {storage: {size: 0}}}", want: "size must be more than 0"},
 	{spec: "routers: {autoscaling: {min: 3, max: 2}}", want: "raise max, or lower min"},
-	{spec: "etcd: {managed: {}, external: {endpoints: ['http://e:2379']}}", want: "not both"},
-	{spec: "etcd: {external: {endpoints: ['https://e:2379']}}", want: "tlsSecretName"},
-	{spec: "tls: {mode: CertManager}", want: "issuerRef"},
-	{spec: "tls: {mode: Secrets}", want: "secretNames"},
-	{spec: "tls: {mode: Secrets, secretNames: {node: a, router: a, operator: a}}", want: "secretNames.etcd"},
-	{spec: "tls: {mode: 'Off'}\nservice: {tls: {}}", want: "needs a certificate"},
-	{spec: "service: {tls: {clientCASecretName: s}}\nenvoy: {enabled: false}", want: "needs Envoy"},
-	{spec: "service: {loadBalancerIP: 10.0.0.1}", want: "LoadBalancer"},
+	{spec: "etcd: {managed: {}, external: {endpoints: ['http://e:2379']}}", want: "set either etcd.managed or etcd.external, not both"},
+	{spec: "etcd: {external: {endpoints: ['https://e:2379']}}", want: "need etcd.external.tlsSecretName"},
+	{spec: "tls: {mode: CertManager}", want: "needs tls.issuerRef"},
+	{spec: "tls: {mode: Secrets}", want: "needs tls.secretNames:"},
+	{spec: "tls: {mode: Secrets, secretNames: {node: a, router: a, operator: a}}", want: "needs tls.secretNames.etcd"},
+	{spec: "tls: {mode: 'Off'}\nservice: {tls: {}}", want: "service.tls needs a certificate"},
+	{spec: "service: {tls: {clientCASecretName: s}}\nenvoy: {enabled: false}", want: "clientCASecretName needs Envoy"},
+	{spec: "service: {loadBalancerIP: 10.0.0.1}", want: "need service.type LoadBalancer"},
+	{name: strings.Repeat("a", 41), want: "at most 40 small letters, digits and inner hyphens that begins with a letter"},
 	{change: true, spec: "nodes: {count: 1}", want: "raise nodes.count"},
 	{change: true, spec: "replication: 3", want: "replication cannot be changed"},
 	{change: true, spec: "shards: 64", want: "shards cannot be changed"},
 	{change: true, spec: "tls: {mode: 'Off'}", want: "tls.mode cannot be changed"},
-	{change: true, spec: "nodes: {storage: {size: 9Gi}}", want: "size can only grow"},
+	{change: true, spec: "nodes: {storage: {size: 9Gi}}", want: "size can only grow: volumes do not shrink; add nodes"},
 	{change: true, spec: "nodes: {storage: {storageClassName: fast}}", want: "storageClassName cannot be changed"},
-	{change: true, spec: "etcd: {managed: {storage: {size: 1Mi}}}", want: "size can only grow"},
+	{change: true, spec: "etcd: {managed: {storage: {size: 1Mi}}}", want: "size can only grow: volumes do not shrink"},
 	{change: true, spec: "etcd: {managed: {storage: {storageClassName: fast}}}", want: "storageClassName cannot be changed"},
 	{change: true, spec: "etcd: {external: {endpoints: ['http://e:2379']}}", want: "between managed and external"},
 	{
 		change: true, before: "etcd: {external: {endpoints: ['http://e:2379']}}",
 		spec: "etcd: {external: {endpoints: ['http://e:2379'], clusterName: x}}", want: "clusterName cannot be changed",
 	},
+
+	{kind: v1alpha1.KindBackup, spec: "clusterRef: {name: demo}\ntarget: {}", want: "set either target.volume or target.s3"},
+	{kind: v1alpha1.KindBackup, name: strings.Repeat("a", 53), spec: target, want: "at most 52 small letters"},
+	{kind: v1alpha1.KindBackup, change: true, before: target, spec: target + "verify: true", want: "a backup cannot be changed"},
+	{kind: v1alpha1.KindRestore, spec: "clusterRef: {name: demo}\nsource: {}", want: "set either source.backupName"},
+	{kind: v1alpha1.KindRestore, spec: "clusterRef: {name: demo}\nsource: {target: {volume: {claimName: b}}}", want: "source.target and source.position go together"},
+	{kind: v1alpha1.KindRestore, name: strings.Repeat("a", 53), spec: restored, want: "at most 52 small letters"},
+	{kind: v1alpha1.KindRestore, change: true, before: restored, spec: restored + "verify: true", want: "a restore cannot be changed"},
+	{kind: v1alpha1.KindBackupSchedule, spec: "schedule: daily\n" + scheduled, want: "five fields of cron"},
+	{kind: v1alpha1.KindBackupSchedule, name: strings.Repeat("a", 41), spec: "schedule: '@daily'\n" + scheduled, want: "becomes part of the names of backups: choose one of at most 40"},
 }
+
+const (
+	restored  = "clusterRef: {name: demo}\nsource: {backupName: monday}\n"
+	scheduled = "template: {spec: {clusterRef: {name: demo}, target: {volume: {claimName: backups}}}}\n"
+)
 
 // The API server refuses what breaks a rule, and says what to do.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	s := kubernetes(t)
 	namespace := s.namespace(t)
-	raw := func(name, spec string) *rawCluster { return newRaw(t, namespace, name, spec) }
-	if err := s.client.Create(t.Context(), raw("demo-", "{}").object(), client.DryRunAll); err == nil || !strings.Contains(err.Error(), "DNS-1123") && !strings.Contains(err.Error(), "RFC 1123") {
-		t.Error(err)
-	}
-	if err := s.client.Create(t.Context(), raw(strings.Repeat("a", 41), "{}").object(), client.DryRunAll); err == nil || !strings.Contains(err.Error(), "at most 40") {
+	if err := s.client.Create(t.Context(), newRaw(t, "", namespace, "demo-", "{}"), client.DryRunAll); err == nil || !strings.Contains(err.Error(), "DNS-1123") && !strings.Contains(err.Error(), "RFC 1123") {
 		t.Error(err)
 	}
 	for _, rule := range rules {
+		name, what := cmp.Or(rule.name, "demo"), rule.kind+" "+rule.spec
 		if !rule.change {
-			check(t, rule.spec, s.client.Create(t.Context(), raw("demo", rule.spec).object(), client.DryRunAll), rule.want)
+			check(t, what, s.client.Create(t.Context(), newRaw(t, rule.kind, namespace, name, rule.spec), client.DryRunAll), rule.want)
 			continue
 		}
-		before := raw("demo", rule.before).object()
+		before := newRaw(t, rule.kind, namespace, name, rule.before)
 		if err := s.client.Create(t.Context(), before); err != nil {
 			t.Fatal(err)
 		}
-		after := raw("demo", rule.spec).object()
+		after := newRaw(t, rule.kind, namespace, name, rule.spec)
 		after.SetResourceVersion(before.GetResourceVersion())
-		check(t, rule.spec, s.client.Update(t.Context(), after), rule.want)
+		check(t, what, s.client.Update(t.Context(), after), rule.want)
 		if err := s.client.Delete(t.Context(), before); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// No rule of the definitions is left out above.
+func TestRulesAreAllBroken(t *testing.T) {
+	files, err := filepath.Glob("../../charts/tickmesh/crds/*.yaml")
+	if err != nil || len(files) != 4 {
+		t.Fatal(files, err)
+	}
+	found := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		definition := map[string]any{}
+		if err := yaml.Unmarshal(text, &definition); err != nil {
+			t.Fatal(err)
+		}
+		names, _, _ := unstructured.NestedMap(definition, "spec", "names")
+		for _, message := range messages(definition) {
+			found++
+			broken := false
+			for _, rule := range rules {
+				broken = broken || cmp.Or(rule.kind, v1alpha1.KindCluster) == names["kind"] && strings.Contains(message, rule.want)
+			}
+			// The target's rule is the same one in each kind that names a target.
+			if !broken && !strings.HasPrefix(message, "set either target.volume or target.s3") {
+				t.Errorf("%s: no rule above is broken with %q", names["kind"], message)
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("only %d rules were found", found)
+	}
+}
+
+// messages gives the messages of all rules below a place of a definition.
+func messages(at any) (all []string) {
+	switch at := at.(type) {
+	case map[string]any:
+		for key, value := range at {
+			list, is := value.([]any)
+			if key != "x-kubernetes-validations" || !is {
+				all = append(all, messages(value)...)
+				continue
+			}
+			for _, rule := range list {
+				message, _ := rule.(map[string]any)["message"].(string) // one without would be in no case
+				all = append(all, message)
+			}
+		}
+	case []any:
+		for _, value := range at {
+			all = append(all, messages(value)...)
+		}
+	}
+	return all
 }
 
 func check(t *testing.T, what string, err error, want string) {
@@ -100,21 +174,16 @@ func TestScaleSubresource(t *testing.T) {
 	}
 }
 
-// rawCluster is a cluster as somebody wrote it: without the zero values of its type.
-type rawCluster struct{ content map[string]any }
-
-func newRaw(t *testing.T, namespace, name, spec string) *rawCluster {
+// newRaw makes an object, a cluster unless a kind is named, as somebody wrote it: without
+// the zero values of its type.
+func newRaw(t *testing.T, kind, namespace, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	content := map[string]any{}
 	if err := yaml.Unmarshal([]byte(spec), &content); err != nil {
 		t.Fatal(err)
 	}
-	return &rawCluster{map[string]any{
-		"apiVersion": v1alpha1.GroupVersion().String(), "kind": v1alpha1.KindCluster,
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupVersion().String(), "kind": cmp.Or(kind, v1alpha1.KindCluster),
 		"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": content,
 	}}
-}
-
-func (r *rawCluster) object() *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: r.content}
 }
