@@ -86,7 +86,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	who.countSeries(ctx, b.source)
 	ready.set(true)
 	health.serve(logger)
-	s.greet(stdout, b.about, server.Addresses(), health, secure.config != nil)
+	s.greet(stdout, greeting{about: b.about, secure: secure.config != nil, users: who.authority != nil}, server.Addresses(), health)
 	<-ctx.Done()
 	ready.set(false)
 	health.refuse()
@@ -104,11 +104,9 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	return nil
 }
 
-func (s *frontSettings) greet(stdout io.Writer, about string, at ingest.Addresses, health *grpcServer, secure bool) {
-	g := greeting{
-		version: programVersion, about: about, udpFormat: s.udpFormat.value,
-		http: at.HTTP, put: at.Put, line: at.Line, udp: at.UDP, grpc: health.address(), secure: secure,
-	}
+func (s *frontSettings) greet(stdout io.Writer, g greeting, at ingest.Addresses, health *grpcServer) {
+	g.version, g.udpFormat = programVersion, s.udpFormat.value
+	g.http, g.put, g.line, g.udp, g.grpc = at.HTTP, at.Put, at.Line, at.UDP, health.address()
 	g.write(stdout)
 }
 
@@ -145,7 +143,7 @@ func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry 
 	}
 	return ingest.Options{
 		HTTPAddress: string(s.httpAddr), PutAddress: string(s.putAddr), LineAddress: string(s.lineAddr), UDPAddress: string(s.udpAddr),
-		Writer: b.writer, Resolver: b.resolver, Shards: b.shards, Generation: b.generation, Other: other,
+		Writer: b.writer, Resolver: b.resolver, Shards: b.shards, Generation: b.generation, Other: other, Origins: s.corsOrigins,
 		Logger: logger, Registerer: registry, Build: build(),
 		UDP:         ingest.UDPOptions{Format: format, Database: s.udpDatabase, User: s.udpUser},
 		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase,

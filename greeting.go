@@ -14,6 +14,7 @@ type greeting struct {
 	http, put, line, udp, grpc net.Addr
 	udpFormat                  string
 	secure                     bool // the TCP ports speak TLS
+	users                      bool // callers have to say who they are
 }
 
 // write prints the greeting. On IPv4 its lines fit 100 columns.
@@ -24,9 +25,13 @@ func (g *greeting) write(w io.Writer) {
 		http, tcp = "https://", "tls://"
 	}
 	if g.http != nil {
-		url := http + typable(g.http)
-		fmt.Fprintf(w, "  Try    curl -d 'cpu,host=a value=0.64' %s/write\n", url)
-		fmt.Fprintf(w, "         curl '%s/api/query?start=1h-ago&m=none:cpu'\n\n", url)
+		url, curl := http+typable(g.http), "curl"
+		if g.users {
+			curl += " -u USER"
+		}
+		fmt.Fprintf(w, "  Try    %s -d 'cpu,host=a value=0.64' %s/write\n", curl, url)
+		fmt.Fprintf(w, "         %s '%s/api/v1/query?query=cpu'\n", curl, url)
+		fmt.Fprintf(w, "         %s/ in a browser: queries, metrics, the cluster\n\n", url)
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	title := "Send"
@@ -49,6 +54,8 @@ func (g *greeting) write(w io.Writer) {
 		row("udp://", g.udp, "", put)
 	}
 	title = "Ask"
+	row(http, g.http, "/api/v1/query", "PromQL, for Grafana too")
+	row(http, g.http, "/query", "InfluxQL")
 	row(http, g.http, "/api/query", "OpenTSDB queries")
 	title = "Watch"
 	row(http, g.http, "/metrics", "metrics; health is at /readyz and /healthz")

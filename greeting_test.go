@@ -10,9 +10,10 @@ func TestGreeting(t *testing.T) {
 	everywhere := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv6zero, Port: port} }
 	long := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 168, 100, 200), Port: port} }
 	for file, g := range map[string]greeting{
-		"greeting.txt":     {http: everywhere(6182), put: everywhere(6181), line: everywhere(6180), grpc: everywhere(6183)},
-		"greeting_udp.txt": {http: long(56182), put: long(56181), line: long(56180), udp: long(56181), grpc: long(56183), udpFormat: "line"},
-		"greeting_tcp.txt": {put: everywhere(6181), udp: &net.UDPAddr{IP: net.IPv4zero, Port: 6181}, udpFormat: "put"},
+		"greeting.txt":       {http: everywhere(6182), put: everywhere(6181), line: everywhere(6180), grpc: everywhere(6183)},
+		"greeting_udp.txt":   {http: long(56182), put: long(56181), line: long(56180), udp: long(56181), grpc: long(56183), udpFormat: "line"},
+		"greeting_tcp.txt":   {put: everywhere(6181), udp: &net.UDPAddr{IP: net.IPv4zero, Port: 6181}, udpFormat: "put"},
+		"greeting_users.txt": {http: everywhere(6182), secure: true, users: true},
 	} {
 		g.version, g.about = "1.2.3", "./data"
 		var text strings.Builder

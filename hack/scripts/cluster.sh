@@ -79,7 +79,10 @@ The cluster is ready: etcd, $nodes nodes, a router; $replication copies of every
   InfluxDB line protocol   http://$host:$((port + 2))/write   TCP $host:$port
   OpenTSDB put             http://$host:$((port + 2))/api/put   TCP $host:$((port + 1))
   Prometheus remote write  http://$host:$((port + 2))/api/v1/write
-  queries                  http://$host:$((port + 2))/api/query
+  PromQL, Grafana          http://$host:$((port + 2))/api/v1/query
+  InfluxQL                 http://$host:$((port + 2))/query
+  OpenTSDB queries         http://$host:$((port + 2))/api/query
+  a page for browsers      http://$host:$((port + 2))/
   status                   bin/tickmesh status --addr $host:$((port + 3))
   processes                etcd $etcd_pid, nodes$node_pids, router $router_pid (kill one and see)
   data and logs            $data
