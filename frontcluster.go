@@ -38,6 +38,7 @@ type clusterRouter struct {
 	placement *placement.Loop
 	limits    shardmap.Limits
 	marks     *tenant.Cluster
+	lost      *lostNodes
 	process   uint64
 	view      atomic.Pointer[shardmap.View] // the last one
 	mapped    chan struct{}                 // closed when there is a map
@@ -55,6 +56,7 @@ func startRouter(ctx context.Context, o routerOptions) (*clusterRouter, error) {
 	if o.replaceAfter > 0 {
 		r.limits.ReplaceAfterMs = o.replaceAfter.Milliseconds()
 	}
+	r.lost = newLostNodes(o.logger, time.Duration(r.limits.ReplaceAfterMs)*time.Millisecond)
 	var err error
 	r.placement, err = placement.New(placement.Options{
 		Store: o.store, Name: o.name, Limits: r.limits, Log: o.logger, Leaders: r.leaderNames, Transfer: r.transfer, Copies: r.copies,
@@ -85,6 +87,7 @@ func (r *clusterRouter) follow(ctx context.Context) {
 		first := r.view.Load().Map == nil && view.Map != nil
 		r.view.Store(&view)
 		r.marks.See(view)
+		r.lost.see(view)
 		if view.Err != nil {
 			r.options.logger.Warn("the placement store cannot be relied on; the router goes on with its shard map", "error", view.Err)
 		}

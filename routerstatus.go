@@ -72,7 +72,7 @@ func (r *clusterRouter) Status(ctx context.Context, withoutShards bool) (*tickme
 	status.MapEpoch, status.Shards, status.Replication = m.Epoch, uint32(m.Settings.Shards), uint32(m.Settings.Replication)
 	reports := r.reports(ctx)
 	led := leaders(reports)
-	status.Nodes = nodeStatuses(view, reports, led)
+	status.Nodes = nodeStatuses(view, reports, led, r.lost.deadMs)
 	moves := newMovement(m, reports, led)
 	recoveries := withoutMajority(shardmap.Recoveries(m, copiesOf(reports)))
 	under, leaderless := 0, 0
@@ -95,6 +95,7 @@ func (r *clusterRouter) Status(ctx context.Context, withoutShards bool) (*tickme
 		status.Moves = append(status.Moves, moves.of(uint16(shard), row)...)
 	}
 	status.MovesAhead = moves.ahead(view, r.limits)
+	status.Problems = append(status.Problems, lostProblems(status.Nodes, reports, r.limits.ReplaceAfterMs)...)
 	status.Problems = append(status.Problems, recoveryProblems(recoveries)...)
 	if leaderless > 0 {
 		status.Problems = append(status.Problems, fmt.Sprintf("%d shards have no leader that answers", leaderless))
@@ -124,7 +125,7 @@ func fulls(members []*tickmeshv1.ReplicaStatus) (n int) {
 	return n
 }
 
-func nodeStatuses(view *shardmap.View, reports map[string]*nodev1.ReportResponse, led map[uint16]*nodev1.GroupReport) (out []*tickmeshv1.NodeStatus) {
+func nodeStatuses(view *shardmap.View, reports map[string]*nodev1.ReportResponse, led map[uint16]*nodev1.GroupReport, deadMs func(node string) uint64) (out []*tickmeshv1.NodeStatus) {
 	names := map[string]bool{}
 	for id := range view.Nodes {
 		names[id] = true
@@ -138,6 +139,9 @@ func nodeStatuses(view *shardmap.View, reports map[string]*nodev1.ReportResponse
 			Node: id, Incarnation: info.Incarnation, Address: info.RPCAddress, Zone: info.Zone, Alive: alive, Desired: desiredOf(view.Desired[id]),
 			CapacityBytes: uint64(info.CapacityBytes), UsedBytes: uint64(info.UsedBytes), Version: info.Version, Refusal: reports[id].GetRefusal(),
 			SamplesApplied: reports[id].GetSamplesApplied(),
+		}
+		if !alive {
+			n.DeadMs = deadMs(id)
 		}
 		for _, g := range led {
 			if g.GetLeader() == id {
