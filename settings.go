@@ -59,12 +59,17 @@ func settingsOfEnvironment(flags *pflag.FlagSet, environ []string) (values map[s
 	// Kubernetes gives every pod variables about services: one called tickmesh
 	// makes TICKMESH_SERVICE_HOST and TICKMESH_PORT_6182_TCP.
 	ofService := regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT|PORT)(_|$)`)
+	// A shell that has them for the commands starts servers, too.
+	ofCommands := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(clientSettings).define(ofCommands)
+	known := map[string]bool{}
+	ofCommands.VisitAll(func(f *pflag.Flag) { known[environmentName(f.Name)] = true })
 	values = map[string]string{}
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
 		if flag, ok := flagOf[name]; ok {
 			values[flag] = value
-		} else if strings.HasPrefix(name, environmentPrefix) && !ofService.MatchString(name) {
+		} else if strings.HasPrefix(name, environmentPrefix) && !ofService.MatchString(name) && !known[name] {
 			strange = append(strange, name)
 		}
 	}

@@ -201,13 +201,14 @@ func TestMissingSettingsFile(t *testing.T) {
 	}
 }
 
-// TestStrangeEnvironment has what Kubernetes sets for services of some names.
+// TestStrangeEnvironment has what Kubernetes sets for services of some names, and what the
+// commands of a client are told.
 func TestStrangeEnvironment(t *testing.T) {
 	_, flags := newFlags()
 	strange, err := loadSettings(flags, []string{
 		"TICKMESH_SHARD=3", "TICKMESH_HELP=true", "TICKMESHX=1", "PATH=/bin", "tickmesh_shards=7", "odd",
 		"TICKMESH_SERVICE_HOST=10.0.0.1", "TICKMESH_PORT=tcp://10.0.0.1:6182", "TICKMESH_PORT_6182_TCP_ADDR=10.0.0.1",
-		"TICKMESH_HTTP_SERVICE_PORT_WEB=6182", "TICKMESH_SHARDS=5",
+		"TICKMESH_HTTP_SERVICE_PORT_WEB=6182", "TICKMESH_SHARDS=5", "TICKMESH_ADDR=router:6183", "TICKMESH_TOKEN=x",
 	})
 	if err != nil || !slices.Equal(strange, []string{"TICKMESH_HELP", "TICKMESH_SHARD"}) {
 		t.Error(strange, err)
