@@ -43,7 +43,7 @@ func (c *caller) context(ctx context.Context) context.Context {
 }
 
 // admit takes the database out of a request's path and finds out who calls. Errors:
-// errArgument, and those of access.Authority.
+// errArgument, errOrigin, and those of access.Authority.
 func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {
 	open := f.options.Authority == nil || isOpen(request)
 	if original := request.URI().PathOriginal(); bytes.HasPrefix(original, []byte(databasePrefix)) {
@@ -69,8 +69,10 @@ func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {
 	if own, ok := request.Conn().(*conn); ok {
 		given.Certificate = own.certificate()
 	}
-	c.principal, err = f.options.Authority.Authenticate(f.base, given)
-	return c, err
+	if c.principal, err = f.options.Authority.Authenticate(f.base, given); err != nil {
+		return c, err
+	}
+	return c, f.checkOrigin(request)
 }
 
 // isOpen says whether a request is one that everybody may make: it only asks how the server

@@ -287,7 +287,7 @@ func statusOf(err error) int {
 	switch denied := (*access.DeniedError)(nil); {
 	case errors.Is(err, access.ErrUnauthenticated):
 		return fasthttp.StatusUnauthorized
-	case errors.As(err, &denied):
+	case errors.As(err, &denied), errors.Is(err, errOrigin):
 		return fasthttp.StatusForbidden
 	case errors.Is(err, errMethod):
 		return fasthttp.StatusMethodNotAllowed

@@ -53,6 +53,10 @@ type Options struct {
 
 	// Authority knows who calls. Nil: everybody may do everything.
 	Authority access.Authority
+	// Origins are those whose pages browsers may send requests for with the rights of their
+	// users, such as "https://grafana.example"; "*" is all. Without an Authority it does not
+	// matter.
+	Origins []string
 	// Meter has the accounts of databases: their rates, and what they use. Nil: there are
 	// no rates.
 	Meter *tenant.Meter
