@@ -20,7 +20,13 @@ func TestCheck(t *testing.T) {
 	if err := Check(ctx, "any", Admin); err != nil {
 		t.Fatalf("with authentication off: %v", err)
 	}
+	if Known(ctx) {
+		t.Error("nobody is known")
+	}
 	ctx = With(ctx, reader{})
+	if !Known(ctx) {
+		t.Error("not known")
+	}
 	if err := Check(ctx, "metrics", Read); err != nil {
 		t.Fatal(err)
 	}

@@ -60,6 +60,12 @@ func Of(ctx context.Context) Principal {
 	return Anyone()
 }
 
+// Known says whether it is known who calls: authentication is on.
+func Known(ctx context.Context) bool {
+	_, ok := ctx.Value(principalKey{}).(Principal)
+	return ok
+}
+
 // DeniedError says that a principal lacks a right. Over HTTP it is 403.
 type DeniedError struct {
 	Principal string

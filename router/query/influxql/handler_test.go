@@ -256,15 +256,22 @@ func TestRights(t *testing.T) {
 		"CREATE DATABASE own": true, "CREATE DATABASE other": false, "DROP DATABASE db0": false, "SHOW USERS": false, "SHOW SERIES ON own": true,
 		"SHOW MEASUREMENTS; DROP SERIES FROM cpu": false,
 	} {
-		r := httptest.NewRequest("GET", "/query?db=db0&q="+url.QueryEscape(q), nil)
+		r := httptest.NewRequest("POST", "/query?db=db0&q="+url.QueryEscape(q), nil)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
 		if denied := w.Code == http.StatusForbidden && strings.HasPrefix(w.Body.String(), `{"error":"error authorizing query: user \"ann\" has no `); denied == allowed {
 			t.Errorf("%s: %d %s", q, w.Code, w.Body)
 		}
 	}
-	r := httptest.NewRequest("GET", "/query?q=SHOW+DATABASES", nil)
+	r := httptest.NewRequest("GET", "/query?db=own&q=SHOW+TAG+KEYS;DROP+MEASUREMENT+cpu", nil)
+	r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, ";", "%3B")
 	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("a link deletes: %d %s", w.Code, w.Body)
+	}
+	r = httptest.NewRequest("GET", "/query?q=SHOW+DATABASES", nil)
+	w = httptest.NewRecorder()
 	h.ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
 	if want := `"values":[["db0"]]`; !strings.Contains(w.Body.String(), want) {
 		t.Errorf("%s", w.Body)

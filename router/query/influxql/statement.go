@@ -3,6 +3,7 @@ package influxql
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 
 	ql "github.com/influxdata/influxql"
@@ -115,14 +116,21 @@ func needsOf(statement ql.Statement, database string) []need {
 	return on("", access.Read)
 }
 
+// errChangeByGet: browsers follow any link with the password that they keep, so a link must
+// not be enough to delete. With authentication off InfluxDB's warning is all.
+var errChangeByGet = &requestError{status: http.StatusMethodNotAllowed, message: "statements that change something want a POST request"}
+
 // booked checks that the caller has what the statements need, and gives the databases that
 // they stand for in the book of queries. These are what the statements read or change, not
 // what the request names: a caller neither uses up the limits of a database that he has no
 // right on, nor gets round those of his own. What needs no database, and names one that the
-// caller may not read, is of no single one. Errors: *access.DeniedError.
+// caller may not read, is of no single one. Errors: *access.DeniedError, errChangeByGet.
 func booked(ctx context.Context, q *request) (database string, others []string, err error) {
 	var all []string
 	for _, statement := range q.statements {
+		if q.readOnly && changes(statement) && access.Known(ctx) {
+			return "", nil, errChangeByGet
+		}
 		for _, need := range needsOf(statement, q.database) {
 			if err := access.Check(ctx, need.database, need.right); err != nil {
 				return "", nil, err

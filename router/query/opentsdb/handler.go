@@ -127,6 +127,10 @@ func (h *handler) serve(a *answer, r *http.Request, path string) error {
 	} else if answered {
 		return a.close()
 	}
+	if a.suffix != "" && access.Known(r.Context()) {
+		return &apiError{status: http.StatusForbidden, message: "Forbidden",
+			details: "jsonp is off where users are known: pages of all origins could read what a browser's password opens"}
+	}
 	e, ok := h.endpoints[path]
 	if !ok {
 		if err := refuse(path); err != nil {

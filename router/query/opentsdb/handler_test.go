@@ -289,6 +289,12 @@ func TestRights(t *testing.T) {
 	if with("DELETE", "/api/query?start=0&m=sum:m&db=a") != 403 || with("DELETE", "/api/query?start=0&m=sum:m&db=b") != 200 {
 		t.Error("delete")
 	}
+	if with("GET", "/api/query?start=0&m=sum:m&db=b&method_override=delete") != 405 {
+		t.Error("delete by a link")
+	}
+	if with("GET", "/api/query?start=0&m=sum:m&db=a&jsonp=f") != 403 {
+		t.Error("read by a script")
+	}
 	s.want("GET", "/api/query?start=0&m=sum:m&db=a", "", 200, `[{"metric":"m","tags":{},"aggregateTags":[],"dps":{"1":1}}]`)
 	s.want("GET", "/api/query?start=0&m=sum:m&db=b", "", 200, `[]`)
 }
