@@ -101,56 +101,6 @@ func (c *RuleCuts) raise(other *RuleCuts) {
 	}
 }
 
-// covers says whether a list hides all that an old one does, but for what lies before a cut
-// of the whole shard. It looks at which rules a series can follow in both: one that follows
-// a rule of the old list which stands in the other too follows that one or an earlier one
-// there, and the other way round. So a false answer may be wrong, a true one is not.
-func (c *RuleCuts) covers(old *RuleCuts, shardCutMs int64) bool {
-	here, there := c.positions(), old.positions()
-	before := make([]int, len(c.Rules)) // where the same rule stands in the old list
-	for j := range c.Rules {
-		before[j] = len(old.Rules) // none
-		if at, ok := there[c.Rules[j].expressions()]; ok {
-			before[j] = at
-		}
-	}
-	least, _ := c.bounds()
-	for i := 0; i <= len(old.Rules); i++ {
-		cutMs, end := old.OtherMs, len(c.Rules)
-		if i < len(old.Rules) {
-			cutMs = old.Rules[i].CutMs
-			if at, ok := here[old.Rules[i].expressions()]; ok {
-				end = at
-			}
-		}
-		if cutMs <= max(least, shardCutMs) {
-			continue
-		}
-		for j := range min(end+1, len(c.Rules)) {
-			if cutMs > c.Rules[j].CutMs && before[j] >= i {
-				return false
-			}
-		}
-		if end == len(c.Rules) && cutMs > c.OtherMs {
-			return false
-		}
-	}
-	return true
-}
-
-// positions says where rules stand first in a list.
-func (c *RuleCuts) positions() map[[2]string]int {
-	positions := make(map[[2]string]int, len(c.Rules))
-	for i := range c.Rules {
-		if _, ok := positions[c.Rules[i].expressions()]; !ok {
-			positions[c.Rules[i].expressions()] = i
-		}
-	}
-	return positions
-}
-
-func (r *RuleCut) expressions() [2]string { return [2]string{r.Database, r.Metric} }
-
 // sum is a checksum of the rules, whatever their cuts.
 func (c *RuleCuts) sum() uint32 {
 	rules := RuleCuts{Rules: slices.Clone(c.Rules)}

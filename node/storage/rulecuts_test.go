@@ -140,7 +140,7 @@ func TestRuleTableHasEachListOnce(t *testing.T) {
 
 // A table hides what all of its entries together do, whichever lists it forgets.
 func TestRuleTableHidesWhatItsEntriesDo(t *testing.T) {
-	metrics := []string{"^a.$", "^.b$", "^ab$", "^b.$", ".*", "^c"}
+	metrics := []string{"^a.$", "^.b$", "^(?s:ab)$", "^(?s:bb)$", "^b.$", ".*", "^c"}
 	forgotten, kept := 0, 0
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 59))
@@ -187,6 +187,19 @@ func TestRuleTableHidesWhatItsEntriesDo(t *testing.T) {
 	}
 	if forgotten < 100 || kept < 100 {
 		t.Errorf("%d lists were forgotten, %d kept", forgotten, kept)
+	}
+}
+
+func TestNameOf(t *testing.T) {
+	for _, name := range []string{"", "a", "a.b", "a*b", `a\b`, "é", "^(?s:a)$", "a|b"} {
+		if got, ok := nameOf("^(?s:" + regexp.QuoteMeta(name) + ")$"); !ok || got != name {
+			t.Errorf("%q: %q, %v", name, got, ok)
+		}
+	}
+	for _, expression := range []string{"a", "^a$", "^(?s:a)", "^(?s:a.)$", "^(?s:a|b)$", `^(?s:\d)$`, `^(?s:\)$`, `^(?s:a\)$`, `^(?s:(?i)a)$`} {
+		if got, ok := nameOf(expression); ok {
+			t.Errorf("%q matches more than %q", expression, got)
+		}
 	}
 }
 
