@@ -346,6 +346,21 @@ func TestGate(t *testing.T) {
 	}
 }
 
+// One host has many IPv6 addresses, and none of them more than the others.
+func TestNetworkOf(t *testing.T) {
+	for of, want := range map[string]string{
+		"192.0.2.7:80": "192.0.2.7", "[::ffff:192.0.2.7]:80": "::ffff:192.0.2.7", "[2001:db8:1:2:3::4]:80": "2001:db8:1:2::/64",
+		"[2001:db8:1:2::1]:99": "2001:db8:1:2::/64", "[fe80::1%eth0]:1": "fe80::/64", "pipe": "pipe", "": "",
+	} {
+		if got := networkOf(address(of)); got != want {
+			t.Errorf("%q: %q, want %q", of, got, want)
+		}
+	}
+	if got := networkOf(nil); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
 // What is remembered is bounded, whatever is sent.
 func TestMemoryIsBounded(t *testing.T) {
 	w := newWorld(t, people(t))

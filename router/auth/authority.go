@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -175,7 +176,7 @@ func (a *Authority) byPassword(ctx context.Context, rules *Rules, from net.Addr,
 		if u := rules.users[name]; u != nil {
 			hash = u.passwordHash
 		}
-		err := a.gate.check(context.WithoutCancel(ctx), hostOf(from), hash, password)
+		err := a.gate.check(context.WithoutCancel(ctx), networkOf(from), hash, password)
 		if errors.Is(err, access.ErrUnauthenticated) {
 			a.refuse(rules, k)
 		}
@@ -296,6 +297,22 @@ func hostOf(a net.Addr) string {
 		return a.String()
 	}
 	return host
+}
+
+// networkOf gives what counts as one address where a flood is bounded: the host, and of IPv6
+// its /64, all of which one host may use.
+func networkOf(a net.Addr) string {
+	host := hostOf(a)
+	ip, err := netip.ParseAddr(host)
+	if err != nil || ip.Unmap().Is4() {
+		return host
+	}
+	const hostBits = 64
+	network, err := ip.WithZone("").Prefix(hostBits)
+	if err != nil {
+		return host
+	}
+	return network.String()
 }
 
 // Describe implements prometheus.Collector.
