@@ -20,13 +20,19 @@ import (
 // server is.
 const openMethods = "/grpc.health.v1.Health/"
 
+// watchesMax bounds the calls of openMethods that wait, as health's Watch does. They have a
+// bound of their own: callers whom nobody knows must not take the places of those who are known.
+const watchesMax = 1024
+
+func isOpen(method string) bool { return strings.HasPrefix(method, openMethods) }
+
 // metadataAuthorization has a caller's credentials, as HTTP's header of the name.
 const metadataAuthorization = "authorization"
 
 // admit gives the context of a call, which knows who calls. Errors: those of statusOf.
 func (s *Server) admit(ctx context.Context, method string) (context.Context, error) {
 	authority := s.options.Authority
-	if authority == nil || strings.HasPrefix(method, openMethods) {
+	if authority == nil || isOpen(method) {
 		return ctx, nil
 	}
 	var given access.Credentials
@@ -48,6 +54,9 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 
 // admitUnary bounds the calls that run at once, and finds out who calls.
 func (s *Server) admitUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if isOpen(info.FullMethod) { // it does not wait
+		return handler(ctx, request)
+	}
 	if !s.calls.take(1) {
 		return nil, statusOf(errCalls)
 	}
@@ -61,10 +70,14 @@ func (s *Server) admitUnary(ctx context.Context, request any, info *grpc.UnarySe
 
 // admitStream is admitUnary for streams.
 func (s *Server) admitStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if !s.calls.take(1) {
+	calls := s.calls
+	if isOpen(info.FullMethod) {
+		calls = s.watches
+	}
+	if !calls.take(1) {
 		return statusOf(errCalls)
 	}
-	defer s.calls.give(1)
+	defer calls.give(1)
 	ctx, err := s.admit(stream.Context(), info.FullMethod)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -20,6 +23,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/tenancy"
+	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 	"github.com/tickmesh/tickmesh/router/api"
@@ -187,6 +191,42 @@ func TestRights(t *testing.T) {
 	}
 	if err := read(reader, "a"); !errors.Is(err, client.ErrUnauthenticated) {
 		t.Errorf("a user that is gone: %v", err)
+	}
+}
+
+// Who is not known may watch the health, and takes no place of those who are known by that.
+func TestWatchersTakeNoPlaces(t *testing.T) {
+	o, _ := guarded(t, apitest.NewStorage(1))
+	o.Limits.CallsMax = 1
+	a, err := api.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(a.ServerOptions(nil)...)
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	a.Register(server)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	conn, err := grpc.NewClient(listener.Addr().String(), transport.DialOptions(nil)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	for range 3 {
+		watch, err := healthpb.NewHealthClient(conn).Watch(background(t), &healthpb.HealthCheckRequest{})
+		if err == nil {
+			_, err = watch.Recv()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := tickmeshv1.NewClusterServiceClient(conn).GetServerInfo(as(background(t), "reader"), &tickmeshv1.GetServerInfoRequest{ApiLevel: api.Level}); err != nil {
+		t.Error(err)
 	}
 }
 

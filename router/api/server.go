@@ -26,6 +26,7 @@ type Server struct {
 	metrics *metrics
 	memory  *budget // bytes of sessions and of batches being written
 	calls   *budget
+	watches *budget
 	frames  sync.Pool // of *outgoing
 
 	stop     sync.Once
@@ -42,6 +43,7 @@ func New(o Options) (*Server, error) {
 		options:  o,
 		memory:   newBudget(o.Limits.InFlightBytesMax),
 		calls:    newBudget(int64(o.Limits.CallsMax)),
+		watches:  newBudget(watchesMax),
 		stopping: make(chan struct{}),
 	}
 	s.frames.New = func() any { return newOutgoing() }
