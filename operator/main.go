@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=tickmesh-system,resources=leases,verbs=get;create;update;patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=tickmesh-system,resources=leases,verbs=get;create;update
 // +kubebuilder:rbac:groups="",namespace=tickmesh-system,resources=events,verbs=create;patch
 
 // leaseName is the lease of the operator that acts, of all that run.

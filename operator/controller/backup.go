@@ -16,8 +16,8 @@ import (
 	reconcilers "github.com/tickmesh/tickmesh/operator/reconcile"
 )
 
-// +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshbackups,verbs=get;list;watch;create;patch;update;delete
-// +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshbackups/status;tickmeshbackupschedules/status;tickmeshrestores/status,verbs=get;patch;update
+// +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshbackups,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshbackups/status;tickmeshbackupschedules/status;tickmeshrestores/status,verbs=patch
 // +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshbackups/finalizers;tickmeshrestores/finalizers,verbs=update
 // +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshbackupschedules;tickmeshrestores,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete

@@ -53,7 +53,7 @@ func newVault(t *testing.T) *vault {
 func (v *vault) operate(writes int) {
 	v.life = &life{limit: writes}
 	scope := &reconcile.Scope{
-		Client: v.life.mortal(v.api), Reader: v.api, Events: v.recorded, Now: func() time.Time { return v.now },
+		Client: v.life.mortal(apiServer.operatorClient), Reader: apiServer.operatorClient, Events: v.recorded, Now: func() time.Time { return v.now },
 		Defaults: build.Facts{Image: "tickmesh:test", EnvoyImage: "envoy:test", OperatorNamespace: "operators"},
 	}
 	v.backups, v.restores, v.schedules = controller.NewBackup(scope), controller.NewRestore(scope), controller.NewSchedule(scope)
@@ -364,7 +364,7 @@ func TestManagerOfBackups(t *testing.T) {
 	v := newVault(t)
 	scheme, err := controller.Scheme()
 	v.must(err)
-	manager, err := ctrl.NewManager(apiServer.config, ctrl.Options{
+	manager, err := ctrl.NewManager(apiServer.operatorConfig, ctrl.Options{
 		Scheme: scheme, Cache: controller.CacheOptions([]string{v.namespace}), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	v.must(err)

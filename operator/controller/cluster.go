@@ -30,8 +30,8 @@ import (
 // The operator reads Secrets that users name, and so of any name; it lists and watches
 // only its own.
 //
-// +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshclusters,verbs=get;list;watch;patch;update
-// +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshclusters/status,verbs=get;patch;update
+// +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshclusters,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=tickmesh.dev,resources=tickmeshclusters/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=statefulsets;deployments,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;list;watch;create;patch;delete

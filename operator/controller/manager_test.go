@@ -41,9 +41,10 @@ func TestManager(t *testing.T) {
 	w := newWorld(t, 3)
 	scheme, err := controller.Scheme()
 	w.must(err)
-	manager, err := ctrl.NewManager(apiServer.config, ctrl.Options{
+	manager, err := ctrl.NewManager(apiServer.operatorConfig, ctrl.Options{
 		Scheme: scheme, Cache: controller.CacheOptions([]string{w.namespace}), Metrics: metricsserver.Options{BindAddress: "0"},
 		LeaderElection: true, LeaderElectionID: "operator", LeaderElectionNamespace: w.namespace, LeaderElectionReleaseOnCancel: true,
+		LeaderElectionConfig: apiServer.config, // those rights are of another role
 	})
 	w.must(err)
 	metrics, err := reconcile.NewMetrics(prometheus.NewRegistry())

@@ -6,18 +6,24 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
 
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/controller"
 )
 
@@ -25,10 +31,14 @@ import (
 type server struct {
 	once   sync.Once
 	config *rest.Config
-	client client.WithWatch
+	client client.WithWatch // may do everything
 	stop   func() error
 	err    error
 	names  atomic.Int64 // of namespaces
+
+	// What operators connect with: they may do what their markers say, and nothing else.
+	operatorConfig *rest.Config
+	operatorClient client.WithWatch
 }
 
 var apiServer server
@@ -61,8 +71,46 @@ func (s *server) start() error {
 	if err != nil {
 		return err
 	}
-	s.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme})
-	return err
+	if s.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	return s.startOperatorClient(environment, scheme)
+}
+
+// startOperatorClient makes a user with the role that is generated from the markers.
+func (s *server) startOperatorClient(environment *envtest.Environment, scheme *runtime.Scheme) error {
+	text, err := os.ReadFile("../../charts/tickmesh/files/role.yaml")
+	if err != nil {
+		return err
+	}
+	role := &rbacv1.ClusterRole{}
+	document, _, _ := strings.Cut(strings.TrimPrefix(string(text), "---\n"), "\n---\n") // the other one is for elections
+	if err := yaml.UnmarshalStrict([]byte(document), role); err != nil {
+		return err
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "operator"}},
+	}
+	ctx := context.Background()
+	if err := errors.Join(s.client.Create(ctx, role), s.client.Create(ctx, binding)); err != nil {
+		return err
+	}
+	user, err := environment.AddUser(envtest.User{Name: "operator"}, nil)
+	if err != nil {
+		return err
+	}
+	s.operatorConfig = user.Config()
+	s.operatorConfig.QPS, s.operatorConfig.Burst = -1, -1
+	if s.operatorClient, err = client.NewWithWatch(s.operatorConfig, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) { // the API server hears of the role a little later
+		err := s.operatorClient.List(ctx, &v1alpha1.TickMeshClusterList{})
+		if !apierrors.IsForbidden(err) || time.Since(began) > waitMax {
+			return err
+		}
+	}
 }
 
 // kubernetes gives the API server, or skips the test where there is none to be had.

@@ -92,9 +92,9 @@ func (w *world) newOperator(writes int) {
 	w.life = &life{limit: writes}
 	metrics, err := reconcile.NewMetrics(prometheus.NewRegistry())
 	w.must(err)
-	mortal := w.life.mortal(w.api)
+	mortal := w.life.mortal(apiServer.operatorClient)
 	w.operator = controller.NewCluster(&reconcile.Scope{
-		Client: mortal, Reader: w.api, Events: w.recorded, Now: func() time.Time { return w.now }, PKI: pki.Defaults(), Metrics: metrics,
+		Client: mortal, Reader: apiServer.operatorClient, Events: w.recorded, Now: func() time.Time { return w.now }, PKI: pki.Defaults(), Metrics: metrics,
 		Meshes: mesh.NewPool(func(target mesh.Target) (mesh.Mesh, error) {
 			w.target = target
 			inner, err := w.mesh.Open(target)
