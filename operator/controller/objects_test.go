@@ -7,6 +7,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -96,6 +98,19 @@ func TestConditions(t *testing.T) {
 	w.until("they are back", func() bool {
 		return w.complete() && w.condition(v1alpha1.ConditionDegraded).Status == metav1.ConditionFalse && w.condition(v1alpha1.ConditionRebalancing).Reason == "Balanced"
 	})
+}
+
+// Monitors that Kubernetes has no kind for are told of, and keep nothing from being done.
+func TestMonitorsLeftOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.create("{shards: 6, replication: 2, nodes: {count: 3}, monitoring: {podMonitor: true}}")
+	w.until("it is told", func() bool { return w.condition(v1alpha1.ConditionProgressing).Reason == "MonitorsLeftOut" })
+	if c := w.condition(v1alpha1.ConditionProgressing); c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "asks for a PodMonitor,") || len(w.events("MonitorsLeftOut")) != 1 {
+		t.Fatalf("%+v, %q", c, w.events("MonitorsLeftOut"))
+	}
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Monitoring.PodMonitor = false })
+	w.until("all is as asked for", w.complete)
 }
 
 // Shards that have no leader for a moment, as when leaderships move, change no condition;
@@ -211,14 +226,36 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// Volumes grow with the spec, claim by claim.
+// Volumes grow with the spec, claim by claim, where their storage class lets them.
 func TestVolumesGrow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.must(w.api.Create(t.Context(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "grows"}, Provisioner: "example.com/disks", AllowVolumeExpansion: new(true)}))
+	w.create("{shards: 6, nodes: {count: 3, storage: {size: 10Gi, storageClassName: grows}}}")
+	w.until("the cluster is made", w.complete)
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Nodes.Storage.Size = resource.MustParse("20Gi") })
+	asked := func(claim string) string {
+		c := &corev1.PersistentVolumeClaim{}
+		w.must(w.api.Get(t.Context(), w.key(claim), c))
+		return c.Spec.Resources.Requests.Storage().String()
+	}
+	w.until("all claims ask for more", func() bool {
+		return asked("data-demo-node-0") == "20Gi" && asked("data-demo-node-1") == "20Gi" && asked("data-demo-node-2") == "20Gi"
+	})
+	w.until("all is as asked for", w.complete)
+	if told := w.events("VolumeGrows"); len(told) != 3 {
+		t.Errorf("told: %q", told)
+	}
+}
+
+// Where the storage class does not let a volume grow, the API server refuses, and the
+// status says so.
+func TestVolumesDoNotGrow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
 	w.create("{shards: 6, nodes: {count: 3, storage: {size: 10Gi}}}")
 	w.until("the cluster is made", w.complete)
 	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Nodes.Storage.Size.Add(s.Nodes.Storage.Size) })
-	// Without a storage class that lets them, the API server refuses, and status says so.
 	_, err := w.operator.Reconcile(t.Context(), request(w))
 	if err == nil || !strings.Contains(err.Error(), "grow volume claim") {
 		t.Fatal(err)

@@ -27,6 +27,7 @@ const (
 	reasonScaleRefused    = "ScaleRefused"
 	reasonDrainRefused    = "DrainRefused"
 	reasonUnknownNode     = "UnknownNode"
+	reasonNoMonitors      = "MonitorsLeftOut"
 	reasonStarting        = "Starting"
 	reasonEtcdMembers     = "EtcdMembers"
 	reasonAsExpected      = "AsExpected"
@@ -188,6 +189,10 @@ func (p *pass) progressing() verdict {
 	}
 	if len(plan.Unknown) > 0 {
 		return no(reasonUnknownNode, "spec.nodes.drained names "+strings.Join(plan.Unknown, ", ")+", and there is no such node; all else is as spec asks for")
+	}
+	if kinds := p.monitorsLeftOut(); len(kinds) > 0 {
+		return no(reasonNoMonitors, fmt.Sprintf("spec.monitoring asks for a %s, and Kubernetes has no such kind: install the Prometheus operator, or do not ask; all else is as spec asks for",
+			strings.Join(kinds, " and a ")))
 	}
 	return no(reasonComplete, "the cluster is as spec asks for")
 }

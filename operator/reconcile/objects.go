@@ -53,6 +53,18 @@ func (p *pass) hasKind(kind string) bool {
 	return has
 }
 
+// monitorsLeftOut gives the kinds of monitors that are asked for and that Kubernetes does
+// not have.
+func (p *pass) monitorsLeftOut() (kinds []string) {
+	if p.cluster.Spec.Monitoring.PodMonitor && !p.hasKind(build.KindPodMonitor) {
+		kinds = append(kinds, build.KindPodMonitor)
+	}
+	if p.cluster.Spec.Monitoring.ServiceMonitor && !p.hasKind(build.KindServiceMonitor) {
+		kinds = append(kinds, build.KindServiceMonitor)
+	}
+	return kinds
+}
+
 // objects applies what the cluster consists of, and deletes what other settings made.
 func (p *pass) objects(ctx context.Context) error {
 	p.rulesErr = p.rules(ctx)

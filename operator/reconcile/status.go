@@ -46,7 +46,7 @@ func (p *pass) tell(changed []string) {
 	for _, kind := range changed {
 		condition := meta.FindStatusCondition(p.cluster.Status.Conditions, kind)
 		worse := kind == v1alpha1.ConditionDegraded && condition.Status == metav1.ConditionTrue ||
-			condition.Reason == reasonScaleRefused || condition.Reason == reasonDrainRefused || condition.Reason == reasonUnknownNode
+			condition.Reason == reasonScaleRefused || condition.Reason == reasonDrainRefused || condition.Reason == reasonUnknownNode || condition.Reason == reasonNoMonitors
 		event := corev1.EventTypeNormal
 		if worse {
 			event = corev1.EventTypeWarning
