@@ -159,21 +159,31 @@ func TestVolumeDeletedWithTheOnlyCopy(t *testing.T) {
 	}
 }
 
-// A member of etcd on a machine that is gone is replaced.
+// A member of etcd on a machine that is gone is replaced; until then that is told, beside
+// the node that was there, too.
 func TestEtcdMemberLost(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 4)
-	w.create("{shards: 6, replication: 2, nodes: {count: 3}}")
-	w.until("the cluster is made", w.complete)
-	machine := w.machineOf("demo-etcd-2")
-	before := slices.Clone(w.etcd.members)
-	w.removeMachine(machine)
-	w.until("another one has its place", func() bool {
-		c := w.cluster()
-		return w.complete() && c.Status.Etcd.ReadyMembers == 3 && w.machineOf("demo-etcd-2") != machine
-	})
-	if slices.Equal(before, w.etcd.members) {
-		t.Fatal("the members are the same")
+	for member, reason := range map[string]string{"demo-etcd-0": "EtcdMemberLost", "demo-etcd-2": "MachineLost"} {
+		t.Run(member, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 4)
+			w.create("{shards: 6, replication: 2, nodes: {count: 3}}")
+			w.until("the cluster is made", w.complete)
+			machine := w.machineOf(member)
+			before := slices.Clone(w.etcd.members)
+			w.removeMachine(machine)
+			w.until("it is told", func() bool {
+				c := w.condition(v1alpha1.ConditionDegraded)
+				return c.Reason == reason && strings.Contains(c.Message, member+" has lost its volume or machine")
+			})
+			w.until("another one has its place", func() bool {
+				c := w.cluster()
+				return w.complete() && c.Status.Etcd.ReadyMembers == 3 && w.machineOf(member) != machine
+			})
+			if slices.Equal(before, w.etcd.members) {
+				t.Fatal("the members are the same")
+			}
+		})
 	}
 }
 

@@ -75,7 +75,14 @@ func TestScale(t *testing.T) {
 	}
 
 	w.count(5)
+	w.until("copies move", func() bool {
+		c := w.condition(v1alpha1.ConditionRebalancing)
+		return c.Status == metav1.ConditionTrue && c.Reason == "Moving" && w.cluster().Status.ShardsMoving > 0
+	})
 	w.until("it has five nodes", w.complete)
+	if c := w.condition(v1alpha1.ConditionRebalancing); c.Reason != "Balanced" {
+		t.Fatalf("%+v", c)
+	}
 	for ordinal := range 5 {
 		if len(w.view().Map.MembersOn(fmt.Sprintf("demo-node-%d", ordinal))) == 0 {
 			t.Fatalf("node %d holds nothing", ordinal)
