@@ -119,6 +119,9 @@ describe("problems", () => {
   it("names dead nodes first, but not those that are to be gone", () => {
     const nodes = [node("a"), node("b", { alive: false }), node("c", { alive: false, desired: "gone" })];
     expect(problemsOf({ nodes, problems: ["x"] } as unknown as Status)).toEqual(["node b is dead", "x"]);
+    expect(problemsOf({ nodes, problems: ["node b is dead; and more"] } as unknown as Status)).toEqual([
+      "node b is dead; and more",
+    ]);
   });
 });
 

@@ -193,8 +193,14 @@ export function isLost(node: Node): boolean {
   return !node.alive && node.desired !== "gone";
 }
 
-/** problemsOf says what is wrong: nodes that are dead first, then what the cluster tells of itself. */
+/**
+ * problemsOf says what is wrong: nodes that are dead first, then what the cluster tells of itself,
+ * those among them of which it has more to say.
+ */
 export function problemsOf(status: Status): string[] {
-  const dead = status.nodes.filter(isLost).map((node) => `node ${node.node} is dead`);
+  const dead = status.nodes
+    .filter(isLost)
+    .map((node) => `node ${node.node} is dead`)
+    .filter((text) => !status.problems.some((problem) => problem.startsWith(`${text};`)));
   return [...dead, ...status.problems];
 }

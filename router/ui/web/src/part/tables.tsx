@@ -9,9 +9,9 @@ type Column = "name" | "count" | "last" | "min" | "mean" | "max";
 const columns: { key: Column; title: string }[] = [
   { key: "name", title: "Series" },
   { key: "last", title: "Newest" },
-  { key: "min", title: "Least" },
+  { key: "min", title: "Min" },
   { key: "mean", title: "Mean" },
-  { key: "max", title: "Most" },
+  { key: "max", title: "Max" },
   { key: "count", title: "Points" },
 ];
 

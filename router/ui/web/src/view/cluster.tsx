@@ -185,7 +185,7 @@ function Figures({ now }: { now: Seen }) {
       <Figure
         title="This process"
         value={formatBytes(live.residentBytes)}
-        detail={cpu === null ? "memory" : `memory, ${formatNumber(Number(cpu.toPrecision(3)))} processors`}
+        detail={cpu === null ? "memory" : `memory, ${cpu.toFixed(2)} processors`}
       />
     </section>
   );
