@@ -378,3 +378,23 @@ func TestRightsOfQueries(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 }
+
+// Whoever comes to the page by a shorter path stays in the database of the path.
+func TestPageKeepsTheDatabase(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, t.TempDir())
+	for _, path := range []string{"/db/a/ui", "/db/a/ui/"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url(path), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := (&http.Client{Timeout: patience}).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if got := response.Request.URL.Path; response.StatusCode != http.StatusOK || got != "/db/a/" {
+			t.Errorf("%s: %d at %s", path, response.StatusCode, got)
+		}
+	}
+}

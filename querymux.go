@@ -66,6 +66,7 @@ func (q *queries) handler() (http.Handler, error) {
 	m := http.NewServeMux()
 	m.Handle("GET /{$}", page)
 	m.Handle("/ui/", page)
+	m.Handle("GET /ui", page) // or the mux would send it to the page of the default database
 	m.Handle("/", opentsdb.New(q.opentsdbOptions()))
 	m.Handle("/api/v1/", promql.New(q.promqlOptions()))
 	m.Handle("/query", influxql.New(q.influxqlOptions()))
