@@ -163,7 +163,7 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 		unfit: unfit, moveRate: uint64(s.moveRate),
 	})
 	if err != nil {
-		return err
+		return listenErrorOf("rpc-addr", string(s.rpcAddr), err)
 	}
 	err = s.watch(ctx, m, rules, logger)
 	if cause := context.Cause(ctx); errors.Is(cause, node.ErrShards) {
@@ -262,7 +262,7 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, rules *databaseRule
 	}
 	listener, err := net.Listen("tcp", string(s.httpAddr))
 	if err != nil {
-		return fmt.Errorf("--http-addr %s: %w", s.httpAddr, err)
+		return listenErrorOf("http-addr", string(s.httpAddr), err)
 	}
 	registry := newRegistry()
 	registry.MustRegister(m.node, storeGauge(m.storeTrouble))

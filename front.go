@@ -122,16 +122,7 @@ func (s *frontSettings) listenError(err error) error {
 		if l.address == "" || resolveErr != nil || !strings.HasPrefix(op.Net, l.network) || op.Addr.String() != resolved {
 			continue
 		}
-		advice := "choose another address"
-		switch {
-		case errors.Is(err, syscall.EADDRINUSE):
-			advice = "stop the program that listens there, or choose another address"
-		case errors.Is(err, syscall.EACCES):
-			advice = "choose a port above 1023, or give the program CAP_NET_BIND_SERVICE"
-		case errors.Is(err, syscall.EADDRNOTAVAIL):
-			advice = "choose an address of this machine"
-		}
-		return fmt.Errorf("--%s %s: %w; %s", l.flag, l.address, op.Err, advice)
+		return listenErrorOf(l.flag, string(l.address), err)
 	}
 	return err
 }
@@ -164,4 +155,23 @@ func (s *frontSettings) apiOptions(b *backend, q *queries, logger *slog.Logger, 
 			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: int64(s.inFlightBytesMax),
 		},
 	}
+}
+
+// listenErrorOf says of which flag an address is that cannot be listened on, and what to do
+// where that is known. Other errors are given back as they are.
+func listenErrorOf(flag, address string, err error) error {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Op != "listen" {
+		return err
+	}
+	advice := "choose another address"
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		advice = "stop the program that listens there, or choose another address"
+	case errors.Is(err, syscall.EACCES):
+		advice = "choose a port above 1023, or give the program CAP_NET_BIND_SERVICE"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		advice = "choose an address of this machine"
+	}
+	return fmt.Errorf("--%s %s: %w; %s", flag, address, op.Err, advice)
 }

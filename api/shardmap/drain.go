@@ -29,7 +29,12 @@ type DrainError struct {
 func (e *DrainError) Error() string {
 	text := fmt.Sprintf("drain %s: %v", strings.Join(e.Nodes, ", "), e.Kind)
 	if len(e.Shards) > 0 {
-		text += fmt.Sprintf(" (%d shards: %v)", len(e.Shards), e.Shards[:min(len(e.Shards), shardsShown)])
+		text += fmt.Sprintf(" (%d shards: %s)", len(e.Shards), shardsText(e.Shards))
+	}
+	for _, kind := range []error{ErrDrainCopies, ErrDrainWitness, ErrDrainSpace} {
+		if errors.Is(e.Kind, kind) {
+			return text + "; another node has to join first"
+		}
 	}
 	return text
 }
@@ -38,6 +43,15 @@ func (e *DrainError) Error() string {
 func (e *DrainError) Unwrap() error { return e.Kind }
 
 const shardsShown = 8
+
+// shardsText names the first of some shards.
+func shardsText(shards []uint16) string {
+	text := strings.Trim(fmt.Sprint(shards[:min(len(shards), shardsShown)]), "[]")
+	if len(shards) > shardsShown {
+		text += " …"
+	}
+	return text
+}
 
 // Move is a replica that is to be built.
 type Move struct {

@@ -244,3 +244,17 @@ func TestTracker(t *testing.T) {
 		}
 	}
 }
+
+// TestDrainErrorText: a refusal says how many shards it is about, and what helps.
+func TestDrainErrorText(t *testing.T) {
+	for want, e := range map[string]DrainError{
+		"drain n2: there is no other place for its copies (2 shards: 3 7); another node has to join first": {ErrDrainCopies, []string{"n2"}, []uint16{3, 7}},
+		"drain n2: the shards' groups cannot change members (9 shards: 0 1 2 3 4 5 6 7 …)":                 {ErrDrainStuck, []string{"n2"}, []uint16{0, 1, 2, 3, 4, 5, 6, 7, 8}},
+		"drain n1, n2: the other nodes have too little space; another node has to join first":              {ErrDrainSpace, []string{"n1", "n2"}, nil},
+		"drain n9: no such node": {ErrDrainNode, []string{"n9"}, nil},
+	} {
+		if got := e.Error(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
