@@ -195,7 +195,7 @@ func TestClientCommands(t *testing.T) {
 		{"query cpu{host=~a|x} --start 0 --window 1d --aggregate max,avg,count", "cpu{host=a}|TIME COUNT AVG MAX|2023-11-14T00:00:00.000Z 1 1 1"},
 		{"query cpu{host} --start 2024-01-01", ""},
 		{"export --format csv", "metric,tags,time_ms,value|cpu,host=a,1700000000000,1|cpu,host=b,1700000060000,3"},
-		{"status", "Cluster standalone|Nodes 1, 1 alive|Shards 4 in 1 copies, 0 without a leader"},
+		{"status", "Cluster standalone|Nodes 1, 1 alive|Shards 4 in 1 copy, 0 without a leader"},
 		{"nodes", "NODE STATE ADDRESS|standalone active"},
 		{"shards", "SHARD LEADER|0 standalone|3 standalone"},
 		{"undrain standalone", "standalone takes part again"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/archive"
 )
 
@@ -171,7 +172,7 @@ func (r *restore) verify() error {
 			break
 		}
 		fmt.Fprintf(r.cmd.OutOrStdout(), "metric %q of database %q has %d samples in the 32 days from %s on, the backup has %d; digests %016x and %016x\n",
-			at.metric, at.database, d.cluster.Samples, time.UnixMilli(at.startMs).UTC().Format(time.DateOnly), d.backup.Samples, uint64(d.cluster.Sum), uint64(d.backup.Sum))
+			at.metric, access.Display(at.database), d.cluster.Samples, time.UnixMilli(at.startMs).UTC().Format(time.DateOnly), d.backup.Samples, uint64(d.cluster.Sum), uint64(d.backup.Sum))
 	}
 	if len(differ) > 0 {
 		return fmt.Errorf("the cluster differs from the backup in %d metrics and periods of 32 days", len(differ))

@@ -58,7 +58,7 @@ func (r *statusReport) write(w io.Writer) error {
 	for _, row := range [][2]string{
 		{"Cluster", r.Cluster},
 		{"Nodes", fmt.Sprintf("%d, %d alive", len(r.Nodes), r.NodesAlive)},
-		{"Shards", fmt.Sprintf("%d in %d copies, %d without a leader", r.Shards, r.Replication, r.Leaderless)},
+		{"Shards", fmt.Sprintf("%d in %s, %d without a leader", r.Shards, copiesOfEach(r.Replication), r.Leaderless)},
 		{"Map", "epoch " + strconv.FormatUint(r.MapEpoch, 10)},
 		{"Store", store},
 		{"Moves", movesAhead(len(r.Moves), &r.MovesAhead)},
@@ -75,6 +75,13 @@ func (r *statusReport) write(w io.Writer) error {
 		fmt.Fprintln(w, "\nProblem: "+problem)
 	}
 	return nil
+}
+
+func copiesOfEach(n uint32) string {
+	if n == 1 {
+		return "1 copy"
+	}
+	return strconv.FormatUint(uint64(n), 10) + " copies"
 }
 
 // movesAhead says in a line what moves and what is left of it: 4 of 57 under way, 1.2 GiB

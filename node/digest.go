@@ -200,7 +200,7 @@ func (n *Node) settleRange(ctx context.Context, target shardRange, v *copyVerdic
 	}
 	for _, name := range v.bad {
 		n.checks.mismatches.Add(1)
-		n.logger.Error("a copy of a range differs from those of the majority; it is going to be replaced", "range", target, "node", name)
+		n.logger.Error("a copy of a range differs from those of the majority; it is going to be replaced", "range", target, "holder", name)
 		if name == n.options.NodeID {
 			err = errors.Join(err, n.Suspect(target.shard, target.fromMs, target.toMs))
 		} else {

@@ -239,7 +239,7 @@ func (l *loop) take(r *round) bool {
 	}
 	for i := range t.envelopes {
 		if err := l.host.Receive(t.envelopes[i].from, t.envelopes[i].bytes); err != nil {
-			l.logger.Warn("an envelope cannot be read", "node", t.envelopes[i].from, "error", err)
+			l.logger.Warn("an envelope cannot be read", "peer", t.envelopes[i].from, "error", err)
 		}
 	}
 	for range t.ticks {

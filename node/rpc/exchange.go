@@ -16,7 +16,7 @@ func (s *Server) Exchange(stream grpc.BidiStreamingServer[nodev1.ExchangeRequest
 	}
 	from, err := s.links.open(hello)
 	if err != nil {
-		s.options.Logger.Warn("a node is refused", "node", hello.Node, "incarnation", hello.Incarnation, "error", err)
+		s.options.Logger.Warn("a node is refused", "peer", hello.Node, "incarnation", hello.Incarnation, "error", err)
 		return wire.Status(err)
 	}
 	defer s.links.close(from)
@@ -42,7 +42,7 @@ func (s *Server) Exchange(stream grpc.BidiStreamingServer[nodev1.ExchangeRequest
 			continue
 		}
 		if err := s.node.Receive(hello.Node, message.Envelopes); err != nil {
-			s.options.Logger.Warn("a node's envelope is not usable; its stream is closed", "node", hello.Node, "error", err)
+			s.options.Logger.Warn("a node's envelope is not usable; its stream is closed", "peer", hello.Node, "error", err)
 			return wire.Status(err)
 		}
 	}

@@ -93,7 +93,7 @@ func (p *peer) run(ctx context.Context) {
 			attempts, logged = 1, ""
 		}
 		if text := err.Error(); text != logged {
-			p.options.Logger.Warn("no stream to a node; trying again", "node", p.target.Node, "address", p.target.Address, "error", text)
+			p.options.Logger.Warn("no stream to a node; trying again", "peer", p.target.Node, "address", p.target.Address, "error", text)
 			logged = text
 		}
 		timer := time.NewTimer(p.options.Backoff.wait(attempts))
