@@ -7,12 +7,13 @@ import (
 	"text/template"
 )
 
-//go:embed bootstrap.yaml.tmpl edge.yaml.tmpl upstream.yaml.tmpl
+//go:embed bootstrap.yaml.tmpl edge.yaml.tmpl clients.yaml.tmpl upstream.yaml.tmpl
 var files embed.FS
 
-// Names of the files that Secrets gives.
+// Names of the files that Secrets gives. Envoy takes a file only if it has one secret.
 const (
 	edgeFile     = "edge.yaml"
+	clientsFile  = "clients.yaml"
 	upstreamFile = "upstream.yaml"
 )
 
@@ -34,6 +35,11 @@ func Secrets(o Options) (map[string][]byte, error) {
 	var err error
 	if o.Edge != nil {
 		if secrets[edgeFile], err = execute("edge.yaml.tmpl", o); err != nil {
+			return nil, err
+		}
+	}
+	if o.Edge != nil && o.Edge.ClientCA {
+		if secrets[clientsFile], err = execute("clients.yaml.tmpl", o); err != nil {
 			return nil, err
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -147,16 +148,45 @@ func freePorts(t *testing.T, ports ...*int) {
 	}
 }
 
+// output is what a process writes, while it does.
+type output struct {
+	sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.Lock()
+	defer o.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.Lock()
+	defer o.Unlock()
+	return o.text.String()
+}
+
 // start runs Envoy on the loopback until the test ends. It listens on another address of
-// the loopback than the router, because both have the same ports.
-func start(t *testing.T, o *Options) {
+// the loopback than the router, because both have the same ports. Edits change the text of
+// its configuration: what the loopback cannot give, such as a name with two addresses.
+func start(t *testing.T, o *Options, edits ...func(string) string) *output {
 	t.Helper()
 	envoy := program(t)
 	freePorts(t, &o.AdminPort, &o.StatusPort)
-	cmd := exec.Command(envoy, "--config-path", place(t, o), "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning") //nolint:gosec // of this project
+	path := place(t, o)
+	for _, edit := range edits {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(edit(string(text))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(envoy, "--config-path", path, "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning", "--file-flush-interval-msec", "100") //nolint:gosec // of this project
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var output strings.Builder
-	cmd.Stdout, cmd.Stderr = &output, &output
+	output := &output{}
+	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -175,11 +205,12 @@ func start(t *testing.T, o *Options) {
 		response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	})
+	return output
 }
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !holds(); {
+	for end := time.Now().Add(time.Minute); !holds(); {
 		if time.Now().After(end) {
 			t.Fatal("never: ", what)
 		}
@@ -221,13 +252,28 @@ func (r *router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 func (r *router) start(t *testing.T, o *Options) {
 	t.Helper()
 	freePorts(t, &o.HTTPPort, &o.GRPCPort, &o.PutPort, &o.LinePort)
+	serve(t, r, fmt.Sprintf("127.0.0.1:%d", o.HTTPPort))
+	startEcho(t, listen(t, o.PutPort))
+}
+
+// serve serves HTTP at an address until the test ends.
+func serve(t *testing.T, r *router, address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := httptest.NewUnstartedServer(r)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	_ = server.Listener.Close()
-	server.Listener = listen(t, o.HTTPPort)
+	server.Listener = listener
 	server.Start()
 	t.Cleanup(server.Close)
-	echo := listen(t, o.PutPort)
+}
+
+// startEcho sends back what comes in, until the test ends.
+func startEcho(t *testing.T, echo net.Listener) {
+	t.Helper()
 	t.Cleanup(func() { echo.Close() })
 	go func() {
 		for {

@@ -1,0 +1,164 @@
+package envoy
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// echoes says whether a line comes back on a connection, which it closes.
+func echoes(connection net.Conn, err error) bool {
+	if err != nil {
+		return false
+	}
+	defer connection.Close()
+	_ = connection.SetDeadline(time.Now().Add(30 * time.Second))
+	fmt.Fprintln(connection, "put a 1 2 b=c")
+	line, _ := bufio.NewReader(connection).ReadString('\n')
+	return line == "put a 1 2 b=c\n"
+}
+
+// TestRealEnvoyAtTheEdge asks clients of all kinds for certificates, and writes of each
+// request and connection into the log.
+func TestRealEnvoyAtTheEdge(t *testing.T) {
+	r, o := &router{}, plain()
+	r.ready.Store(true)
+	o.Router, o.Address, o.AccessLog, o.Edge = "localhost", "127.0.0.2", true, &Edge{ClientCA: true}
+	r.start(t, &o)
+	startEcho(t, listen(t, o.LinePort))
+	output := start(t, &o)
+	pair, err := tls.LoadX509KeyPair(filepath.Join(o.Edge.Folder, "tls.crt"), filepath.Join(o.Edge.Folder, "tls.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}} //nolint:gosec // the client's certificate is what is looked at
+	unknown := &tls.Config{InsecureSkipVerify: true}                                      //nolint:gosec // as above
+	dial := func(port int, config *tls.Config) (net.Conn, error) {
+		connection, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.2:%d", port), config)
+		if err != nil {
+			return nil, err
+		}
+		return connection, nil
+	}
+	post := func(config *tls.Config) (int, error) {
+		c := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+		response, err := c.Post(fmt.Sprintf("https://127.0.0.2:%d/write", o.HTTPPort), "text/plain", strings.NewReader("x"))
+		if err != nil {
+			return 0, err
+		}
+		return response.StatusCode, response.Body.Close()
+	}
+	eventually(t, "an answer", func() bool { status, err := post(known); return err == nil && status == http.StatusOK })
+	if status, err := post(unknown); err == nil {
+		t.Errorf("a client without a certificate is answered %d", status)
+	}
+	for name, port := range map[string]int{"put": o.PutPort, "line": o.LinePort} {
+		eventually(t, name, func() bool { return echoes(dial(port, known)) })
+		if echoes(dial(port, unknown)) {
+			t.Errorf("%s: a client without a certificate is let in", name)
+		}
+		if echoes(net.Dial("tcp", fmt.Sprintf("127.0.0.2:%d", port))) {
+			t.Errorf("%s: a client without TLS is let in", name)
+		}
+	}
+	eventually(t, "a line of the log for a request, and one for each connection of lines", func() bool {
+		requests, connections := 0, map[string]bool{}
+		for line := range strings.Lines(output.String()) {
+			var entry struct {
+				Client, Method, Path, Router string
+				Status                       int
+				ReceivedBytes                int `json:"received_bytes"`
+			}
+			if json.Unmarshal([]byte(line), &entry) != nil || entry.Client != "127.0.0.1" {
+				continue // a line of Envoy's own
+			}
+			switch {
+			case entry.Method == http.MethodPost && entry.Path == "/write" && entry.Status == http.StatusOK:
+				requests++
+			case entry.Method == "" && entry.ReceivedBytes == len("put a 1 2 b=c\n"):
+				connections[entry.Router] = true
+			}
+		}
+		return requests > 0 && connections[fmt.Sprintf("127.0.0.1:%d", o.PutPort)] && connections[fmt.Sprintf("127.0.0.1:%d", o.LinePort)]
+	})
+}
+
+// TestRealEnvoyLeavesRoutersOut has two routers: one that takes no connections of lines is
+// left out of them, and one that says that it is not ready of everything.
+func TestRealEnvoyLeavesRoutersOut(t *testing.T) {
+	r, o := &router{}, plain()
+	r.ready.Store(true)
+	o.Router, o.Address = "127.0.0.1", "127.0.0.2" // localhost may have two addresses
+	r.start(t, &o)
+	startEcho(t, listen(t, o.LinePort))
+	// The other one has nobody at its port for lines.
+	other := &router{}
+	other.ready.Store(true)
+	serve(t, other, fmt.Sprintf("127.0.0.3:%d", o.HTTPPort))
+	start(t, &o, func(text string) string {
+		for _, port := range []int{o.LinePort, o.HTTPPort} {
+			first := fmt.Sprintf("address: {socket_address: {address: 127.0.0.1, port_value: %d}}", port)
+			second := strings.Replace(first, "127.0.0.1", "127.0.0.3", 1)
+			if port == o.HTTPPort {
+				text = strings.Replace(text, "{endpoint: {"+first+"}}", "{endpoint: {"+first+"}}, {endpoint: {"+second+"}}", 1)
+				continue
+			}
+			health := fmt.Sprintf("        - endpoint:\n            health_check_config: {port_value: %d}\n            ", o.HTTPPort)
+			text = strings.Replace(text, first+"\n", first+"\n"+health+second+"\n", 1)
+		}
+		return text
+	})
+	stat := func(name, cluster string) string {
+		response, err := http.Get(fmt.Sprintf("http://127.0.0.2:%d/stats/prometheus", o.StatusPort))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(`(?m)^` + name + `\{envoy_cluster_name="` + cluster + `"\} (\d+)$`).FindSubmatch(text)
+		if found == nil {
+			return ""
+		}
+		return string(found[1])
+	}
+	eventually(t, "both routers are asked whether they are ready, and are", func() bool { return stat("envoy_cluster_membership_healthy", "router_http") == "2" })
+	line := func() bool { return echoes(net.Dial("tcp", fmt.Sprintf("127.0.0.2:%d", o.LinePort))) }
+	eventually(t, "the router without lines is left out", func() bool {
+		for range 10 { // in turns, so every second one would fail
+			if !line() {
+				return false
+			}
+		}
+		return true
+	})
+	if ejected := stat("envoy_cluster_outlier_detection_ejections_enforced_total", "router_line"); ejected == "" || ejected == "0" {
+		t.Errorf("ejected: %q", ejected)
+	}
+	other.ready.Store(false)
+	eventually(t, "the router that is not ready is left out", func() bool { return stat("envoy_cluster_membership_healthy", "router_http") == "1" })
+	before := other.requests.Load()
+	for range 10 {
+		response, err := http.Post(fmt.Sprintf("http://127.0.0.2:%d/write", o.HTTPPort), "text/plain", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+	}
+	if sent := other.requests.Load() - before; sent != 0 {
+		t.Errorf("%d of 10 requests were sent to it", sent)
+	}
+	other.ready.Store(true)
+	eventually(t, "it is back", func() bool { return stat("envoy_cluster_membership_healthy", "router_http") == "2" })
+}
