@@ -27,6 +27,25 @@ func echoes(connection net.Conn, err error) bool {
 	return line == "put a 1 2 b=c\n"
 }
 
+// clusterStat gives a number that Envoy tells of a cluster of routers; empty: none.
+func clusterStat(t *testing.T, o *Options, name, cluster string) string {
+	t.Helper()
+	response, err := http.Get(fmt.Sprintf("http://127.0.0.2:%d/stats/prometheus", o.StatusPort))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^` + name + `\{envoy_cluster_name="` + cluster + `"\} (\d+)$`).FindSubmatch(text)
+	if found == nil {
+		return ""
+	}
+	return string(found[1])
+}
+
 // TestRealEnvoyAtTheEdge asks clients of all kinds for certificates, and writes of each
 // request and connection into the log.
 func TestRealEnvoyAtTheEdge(t *testing.T) {
@@ -117,22 +136,7 @@ func TestRealEnvoyLeavesRoutersOut(t *testing.T) {
 		}
 		return text
 	})
-	stat := func(name, cluster string) string {
-		response, err := http.Get(fmt.Sprintf("http://127.0.0.2:%d/stats/prometheus", o.StatusPort))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := regexp.MustCompile(`(?m)^` + name + `\{envoy_cluster_name="` + cluster + `"\} (\d+)$`).FindSubmatch(text)
-		if found == nil {
-			return ""
-		}
-		return string(found[1])
-	}
+	stat := func(name, cluster string) string { return clusterStat(t, &o, name, cluster) }
 	eventually(t, "both routers are asked whether they are ready, and are", func() bool { return stat("envoy_cluster_membership_healthy", "router_http") == "2" })
 	line := func() bool { return echoes(net.Dial("tcp", fmt.Sprintf("127.0.0.2:%d", o.LinePort))) }
 	eventually(t, "the router without lines is left out", func() bool {
@@ -161,4 +165,45 @@ func TestRealEnvoyLeavesRoutersOut(t *testing.T) {
 	}
 	other.ready.Store(true)
 	eventually(t, "it is back", func() bool { return stat("envoy_cluster_membership_healthy", "router_http") == "2" })
+}
+
+// TestRealEnvoyEncrypts has the connections to routers encrypted, too, and no router that
+// shows another name taken for one.
+func TestRealEnvoyEncrypts(t *testing.T) {
+	for name, shown := range map[string]string{"router": "router.test", "somebody else": "other.test"} {
+		t.Run(name, func(t *testing.T) {
+			r, o := &router{}, plain()
+			r.ready.Store(true)
+			o.Router, o.Address, o.Upstream = "127.0.0.1", "127.0.0.2", &Upstream{ServerName: "router.test"}
+			freePorts(t, &o.HTTPPort, &o.GRPCPort, &o.PutPort, &o.LinePort)
+			start(t, &o)
+			writePair(t, o.Upstream.Folder, shown, 3) // Envoy follows it, and trusts who signed it
+			pair, err := tls.LoadX509KeyPair(filepath.Join(o.Upstream.Folder, "tls.crt"), filepath.Join(o.Upstream.Folder, "tls.key"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+			serveOn(t, r, tls.NewListener(listen(t, o.HTTPPort), config))
+			startEcho(t, tls.NewListener(listen(t, o.PutPort), config))
+			answered := func() bool {
+				response, err := http.Post(fmt.Sprintf("http://127.0.0.2:%d/write", o.HTTPPort), "text/plain", strings.NewReader("x"))
+				if err != nil {
+					return false
+				}
+				return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+			}
+			if shown == o.Upstream.ServerName {
+				eventually(t, "an answer", answered)
+				eventually(t, "an echo", func() bool { return echoes(net.Dial("tcp", fmt.Sprintf("127.0.0.2:%d", o.PutPort))) })
+				return
+			}
+			eventually(t, "the name is looked at", func() bool {
+				if answered() || echoes(net.Dial("tcp", fmt.Sprintf("127.0.0.2:%d", o.PutPort))) {
+					t.Fatal("a router with another name is taken for one")
+				}
+				refused := clusterStat(t, &o, "envoy_cluster_ssl_fail_verify_san", "router_put")
+				return refused != "" && refused != "0"
+			})
+		})
+	}
 }

@@ -263,6 +263,11 @@ func serve(t *testing.T, r *router, address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	serveOn(t, r, listener)
+}
+
+func serveOn(t *testing.T, r *router, listener net.Listener) {
+	t.Helper()
 	server := httptest.NewUnstartedServer(r)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	_ = server.Listener.Close()
