@@ -66,7 +66,7 @@ func TestRealEnvoyDrains(t *testing.T) {
 	left := make(chan int, 1)
 	go func() {
 		n, err := drain.Envoy(t.Context(), drain.Options{
-			Address: fmt.Sprintf("127.0.0.1:%d", o.AdminPort), Listeners: ClientListeners(), Accept: 2 * time.Second, Timeout: time.Minute, Poll: 20 * time.Millisecond,
+			Address: fmt.Sprintf("127.0.0.1:%d", o.AdminPort), Listeners: ClientListeners(), Accept: 6 * time.Second, Timeout: time.Minute, Poll: 20 * time.Millisecond,
 		})
 		if err != nil {
 			t.Error(err)
@@ -130,6 +130,19 @@ func TestRealEnvoyDrainIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer keeps.Close()
+	eventually(t, "Envoy to have taken both connections", func() bool {
+		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/stats?filter=downstream_cx_active$", o.AdminPort))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := drain.Connections(string(text), ClientListeners())
+		return err == nil && n == 2
+	})
 	left, err := drain.Envoy(t.Context(), drain.Options{
 		Address: fmt.Sprintf("127.0.0.1:%d", o.AdminPort), Listeners: ClientListeners(), Timeout: 2 * time.Second, Poll: 20 * time.Millisecond,
 	})
