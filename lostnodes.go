@@ -71,6 +71,8 @@ func lostProblems(nodes []*tickmeshv1.NodeStatus, reports map[string]*nodev1.Rep
 		case n.GetDesired() == tickmeshv1.DesiredState_DESIRED_STATE_GONE || replicas == 0:
 		case n.GetAlive() && reports[n.GetNode()] == nil:
 			problems = append(problems, fmt.Sprintf("node %s does not answer", n.GetNode()))
+		case !n.GetAlive() && n.GetFullReplicas()+n.GetLearners() == 0:
+			problems = append(problems, fmt.Sprintf("node %s is dead; its copies are on other nodes, and the witnesses that it had (%d) are missing", n.GetNode(), n.GetWitnesses()))
 		case !n.GetAlive():
 			problems = append(problems, fmt.Sprintf("node %s is dead; when it has been so for %s, its copies are rebuilt on other nodes",
 				n.GetNode(), display.Time(uint64(replaceAfterMs)))) //nolint:gosec // a length of time

@@ -71,10 +71,12 @@ func TestLostProblems(t *testing.T) {
 		{Node: "b", Alive: true, Witnesses: 1},
 		{Node: "c", FullReplicas: 1},
 		{Node: "d"},
+		{Node: "f", Witnesses: 42},
 		{Node: "e", FullReplicas: 1, Desired: tickmeshv1.DesiredState_DESIRED_STATE_GONE},
 	}
 	got := lostProblems(nodes, map[string]*nodev1.ReportResponse{"a": {}}, 600_000)
-	want := []string{"node b does not answer", "node c is dead; when it has been so for 10m0s, its copies are rebuilt on other nodes"}
+	want := []string{"node b does not answer", "node c is dead; when it has been so for 10m0s, its copies are rebuilt on other nodes",
+		"node f is dead; its copies are on other nodes, and the witnesses that it had (42) are missing"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
