@@ -15,6 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/relax"
 )
 
 // Headers of every answer, with which clients tell what they speak to.
@@ -189,8 +190,8 @@ func (h *handler) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
 		w.Header().Set("Access-Control-Allow-Origin", origin)
 		w.Header().Set("Access-Control-Allow-Methods", "GET, OPTIONS, POST")
 		w.Header().Set("Access-Control-Allow-Headers", "Accept, Accept-Encoding, Authorization, Content-Type, "+
-			partialHeader+", "+staleHeader+", "+access.DatabaseHeader)
-		w.Header().Set("Access-Control-Expose-Headers", headerVersion+", "+headerError+", "+missingHeader)
+			relax.PartialHeader+", "+relax.StaleHeader+", "+access.DatabaseHeader)
+		w.Header().Set("Access-Control-Expose-Headers", headerVersion+", "+headerError+", "+relax.MissingHeader)
 	}
 	if r.Method == http.MethodOptions {
 		w.WriteHeader(http.StatusNoContent)

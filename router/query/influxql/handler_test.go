@@ -14,6 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/relax"
 )
 
 const twoHosts = `
@@ -341,7 +342,7 @@ func TestRelaxed(t *testing.T) {
 		return m, func() []uint16 { return []uint16{3, 7} }
 	}})
 	r := post(h, "/query?db=db0&partial&stale_ms=1500", "", "q=SELECT+usage+FROM+cpu")
-	if !asked.Partial || asked.StalenessMax.Milliseconds() != 1500 || r.Header.Get(missingHeader) != "3,7" {
+	if !asked.Partial || asked.StalenessMax.Milliseconds() != 1500 || r.Header.Get(relax.MissingHeader) != "3,7" {
 		t.Errorf("%+v %v", asked, r.Header)
 	}
 	if r := post(h, "/query?db=db0&stale_ms=x", "", "q=SELECT+usage+FROM+cpu"); r.StatusCode != 400 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/query/relax"
 )
 
 // request is what a client asks for.
@@ -58,7 +59,9 @@ func (h *handler) readRequest(w http.ResponseWriter, r *http.Request) (*request,
 	if q.csv, err = csvType(r.Header.Values("Accept")); err != nil {
 		return nil, err
 	}
-	q.relaxation, err = relaxationOf(r, form)
+	if q.relaxation, err = relax.Of(r.Header, form); err != nil {
+		err = invalid("%s", err)
+	}
 	return q, err
 }
 

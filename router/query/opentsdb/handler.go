@@ -12,6 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/relax"
 )
 
 // handler serves the API. It is immutable but for its metrics.
@@ -206,10 +207,10 @@ func (h *handler) cors(w http.ResponseWriter, r *http.Request) (answered bool, e
 			details: fmt.Sprintf("The domain [%s] is not permitted access", origin)}
 	}
 	w.Header().Set("Access-Control-Allow-Origin", origin)
-	w.Header().Set("Access-Control-Expose-Headers", missingHeader)
+	w.Header().Set("Access-Control-Expose-Headers", relax.MissingHeader)
 	w.Header().Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
 	w.Header().Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Origin, User-Agent, DNT, Cache-Control, "+
-		"X-Mx-ReqToken, Keep-Alive, X-Requested-With, If-Modified-Since, "+partialHeader+", "+staleHeader+", "+access.DatabaseHeader)
+		"X-Mx-ReqToken, Keep-Alive, X-Requested-With, If-Modified-Since, "+relax.PartialHeader+", "+relax.StaleHeader+", "+access.DatabaseHeader)
 	return options, nil
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/relax"
 )
 
 const pathPrefix = "/api/v1/"
@@ -231,9 +232,9 @@ func (h *handler) cors(w http.ResponseWriter, r *http.Request) {
 	if origin == "" {
 		return
 	}
-	header.Set("Access-Control-Allow-Headers", "Accept, Authorization, Content-Type, Origin, "+partialHeader+", "+staleHeader+", "+access.DatabaseHeader)
+	header.Set("Access-Control-Allow-Headers", "Accept, Authorization, Content-Type, Origin, "+relax.PartialHeader+", "+relax.StaleHeader+", "+access.DatabaseHeader)
 	header.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
-	header.Set("Access-Control-Expose-Headers", "Date, "+missingHeader)
+	header.Set("Access-Control-Expose-Headers", "Date, "+relax.MissingHeader)
 	switch {
 	case slices.Contains(h.options.CORSOrigins, "*"):
 		header.Set("Access-Control-Allow-Origin", "*")

@@ -17,6 +17,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/relax"
 )
 
 func success(data string) string { return `{"status":"success","data":` + data + `}` }
@@ -351,7 +352,7 @@ func TestMissing(t *testing.T) {
 		return o.Source, func() []uint16 { return []uint16{3, 7} }
 	}
 	got := get(New(o), "query?query=sum(up)&partial&stale_ms=1500")
-	if got.header.Get(missingHeader) != "3,7" || !strings.HasSuffix(got.body, `"warnings":["the answer is partial: nobody answers for shards 3,7"]}`) ||
+	if got.header.Get(relax.MissingHeader) != "3,7" || !strings.HasSuffix(got.body, `"warnings":["the answer is partial: nobody answers for shards 3,7"]}`) ||
 		asked != (scan.Relaxation{Partial: true, StalenessMax: 1500 * time.Millisecond}) {
 		t.Error(got, asked)
 	}
