@@ -172,7 +172,7 @@ func (s *stage) certificates() {
 // processes names all pods of the cluster, with how often each was restarted.
 func (s *stage) processes(ctx context.Context) (string, error) {
 	return s.kubectl(ctx, "get", "pods", "--selector=tickmesh.dev/cluster=demo", "--sort-by=.metadata.name",
-		`--output=jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.status.containerStatuses[0].restartCount}; {end}`)
+		`--output=go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{.metadata.uid}} {{(index .status.containerStatuses 0).restartCount}}; {{end}}{{end}}`)
 }
 
 // certificate gives the certificate of a Secret.
