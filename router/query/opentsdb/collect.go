@@ -10,6 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/slab"
 )
 
 // column is one series after downsampling, filling and rate.
@@ -89,9 +90,9 @@ type worker struct {
 	charged     int64 // bytes taken for the five slices above
 
 	columns []column
-	bytes   slab[byte]
-	stamps  slab[int64]
-	numbers slab[float64]
+	bytes   slab.Slab[byte]
+	stamps  slab.Slab[int64]
+	numbers slab.Slab[float64]
 	samples int64
 }
 
@@ -218,14 +219,14 @@ const columnBytes = 2*72 + 16
 func (w *worker) keep(times []int64, values []float64) error {
 	c := column{}
 	var grownKey, grownTimes, grownValues int
-	c.key, grownKey = w.bytes.take(len(w.key))
+	c.key, grownKey = w.bytes.Take(len(w.key))
 	copy(c.key, w.key)
-	c.values, grownValues = w.numbers.take(len(values))
+	c.values, grownValues = w.numbers.Take(len(values))
 	copy(c.values, values)
 	if n := len(w.columns); n > 0 && slices.Equal(w.columns[n-1].times, times) {
 		c.times = w.columns[n-1].times
 	} else {
-		c.times, grownTimes = w.stamps.take(len(times))
+		c.times, grownTimes = w.stamps.Take(len(times))
 		copy(c.times, times)
 	}
 	w.columns = append(w.columns, c)

@@ -10,6 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/slab"
 )
 
 // collector receives the chunks of one visitor and makes columns of them.
@@ -29,8 +30,8 @@ type collector struct {
 	full    [][]column // blocks
 	columns []column   // the last one
 	naming  naming
-	stamps  slab[int64]
-	numbers slab[float64]
+	stamps  slab.Slab[int64]
+	numbers slab.Slab[float64]
 }
 
 // columnBytes is what a column takes beside its samples and the text of its labels: itself,
@@ -103,12 +104,12 @@ func (c *collector) keep(key series.Key, times []int64, values []float64) error 
 	}
 	kept := column{labels: named}
 	var grownTimes, grownValues int
-	kept.values, grownValues = c.numbers.take(len(values))
+	kept.values, grownValues = c.numbers.Take(len(values))
 	copy(kept.values, values)
 	if n := len(c.columns); n > 0 && slices.Equal(c.columns[n-1].times, times) {
 		kept.times = c.columns[n-1].times
 	} else {
-		kept.times, grownTimes = c.stamps.take(len(times))
+		kept.times, grownTimes = c.stamps.Take(len(times))
 		copy(kept.times, times)
 	}
 	if len(c.columns) == cap(c.columns) {
@@ -156,25 +157,3 @@ func (n *naming) labels(key series.Key) (labels.Labels, error) {
 
 // lent gives bytes as a string that is read, and copied, before they change.
 func lent(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-// slab hands out slices of large blocks, one block for many series.
-type slab[T any] struct {
-	block []T
-	size  int // elements of the last block
-}
-
-const (
-	slabElementsMin = 1 << 9
-	slabElementsMax = 1 << 15
-)
-
-// take gives a slice of n elements, and how many elements were newly held for it.
-func (s *slab[T]) take(n int) (slice []T, grown int) {
-	if n > len(s.block) {
-		s.size = max(n, min(max(2*s.size, slabElementsMin), slabElementsMax))
-		s.block = make([]T, s.size)
-		grown = s.size
-	}
-	slice, s.block = s.block[:n:n], s.block[n:]
-	return slice, grown
-}
