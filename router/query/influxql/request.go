@@ -270,7 +270,7 @@ func (q *request) newFormat(w http.ResponseWriter) format {
 		return &csvFormat{page: p}
 	}
 	if q.pretty {
-		p.w = &indenter{ResponseWriter: w}
+		p.w = newIndenter(w)
 	}
 	if q.chunked {
 		return &chunkedFormat{page: p, rowsMax: q.chunkRows}

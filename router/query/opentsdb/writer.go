@@ -1,10 +1,11 @@
 package opentsdb
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"strconv"
+
+	"github.com/tickmesh/tickmesh/router/query/indent"
 )
 
 // answer is a response under way. Text is appended to buf and goes out when
@@ -13,7 +14,7 @@ import (
 type answer struct {
 	w      http.ResponseWriter
 	buf    []byte
-	out    io.Writer // w, or an indenter before it
+	out    io.Writer // w, or what indents before it
 	suffix string    // after the text: the end of a jsonp call
 	sent   bool      // bytes are out
 	err    error     // of writing; later text is dropped
@@ -35,7 +36,7 @@ func newAnswer(w http.ResponseWriter, r *http.Request) *answer {
 		a.suffix = ")"
 	}
 	if flag(p, "pretty") {
-		a.out = &indenter{out: w}
+		a.out = indent.New(w, "  ")
 	}
 	w.Header().Set("Content-Type", contentType)
 	return a
@@ -78,68 +79,4 @@ func (a *answer) close() error {
 		a.w.Header().Set("Content-Length", strconv.Itoa(len(a.buf)))
 	}
 	return a.flush()
-}
-
-// indenter writes JSON with line ends and two spaces for each level. Its input
-// has no white space outside of strings.
-type indenter struct {
-	out      io.Writer
-	depth    int
-	inString bool
-	escaped  bool
-	opened   bool // the last character opened an object or array
-	text     bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (n *indenter) Write(p []byte) (int, error) {
-	n.text.Reset()
-	for _, c := range p {
-		n.add(c)
-	}
-	if _, err := n.out.Write(n.text.Bytes()); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-func (n *indenter) add(c byte) {
-	if n.inString {
-		n.text.WriteByte(c)
-		switch {
-		case n.escaped:
-			n.escaped = false
-		case c == '\\':
-			n.escaped = true
-		case c == '"':
-			n.inString = false
-		}
-		return
-	}
-	closes := c == '}' || c == ']'
-	if closes {
-		n.depth--
-	}
-	if n.opened != closes && (n.opened || closes) {
-		n.line()
-	}
-	n.opened = c == '{' || c == '['
-	n.text.WriteByte(c)
-	switch c {
-	case '{', '[':
-		n.depth++
-	case ',':
-		n.line()
-	case ':':
-		n.text.WriteByte(' ')
-	case '"':
-		n.inString = true
-	}
-}
-
-func (n *indenter) line() {
-	n.text.WriteByte('\n')
-	for range n.depth {
-		n.text.WriteString("  ")
-	}
 }
