@@ -125,6 +125,12 @@ func (w *testWriter) add(key series.Key, timeMs int64, v float64) {
 }
 
 func (w *testWriter) send(ctx context.Context) error {
+	_, err := w.node.Write(ctx, w.take())
+	return err
+}
+
+// take gives what was added as a frame.
+func (w *testWriter) take() *series.Frame {
 	w.frame = series.Frame{ID: w.id}
 	for shard := range w.encoders {
 		if e := &w.encoders[shard]; e.Points() > 0 {
@@ -133,8 +139,7 @@ func (w *testWriter) send(ctx context.Context) error {
 			e.Reset()
 		}
 	}
-	_, err := w.node.Write(ctx, &w.frame)
-	return err
+	return &w.frame
 }
 
 func testOptions(fs vfs.FS, sync SyncMode) Options {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -282,8 +284,15 @@ func TestExtremeTimes(t *testing.T) {
 // TestRetentionFreesAFullDisk has a disk on which not even the entry of the cut
 // can be logged.
 func TestRetentionFreesAFullDisk(t *testing.T) {
+	var full atomic.Bool
+	rule := func(op vfs.Op) error {
+		if full.Load() && (op.Kind == vfs.OpCreate || op.Kind == vfs.OpPreallocate) && filepath.Base(filepath.Dir(op.Name)) == "log" {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
 	clock := newClock(1_700_000_000_000)
-	o := testOptions(vfs.NewMemFS(), SyncOff)
+	o := testOptions(vfs.Faults(vfs.NewMemFS(), rule), SyncOff)
 	o.Clock, o.Retention = clock.now, 5*24*time.Hour
 	n := mustOpen(t, o)
 	defer n.Close()
@@ -292,18 +301,42 @@ func TestRetentionFreesAFullDisk(t *testing.T) {
 	if err := n.Settle(ctx); err != nil {
 		t.Fatal(err)
 	}
-	clock.ms.Add(30 * dayMs)
-	full := fmt.Errorf("%w: as on a full disk", series.ErrReadOnly)
-	n.loop.refusals.stall(full)
+	full.Store(true)
+	fillLog(t, n, clock.ms.Load())
 	before := n.Engine.Stats().Segments
+	clock.ms.Add(30 * dayMs)
 	if err := n.retain(ctx); !errors.Is(err, series.ErrReadOnly) {
 		t.Fatal(err)
 	}
 	if after := n.Engine.Stats().Segments; before == 0 || after != 0 {
 		t.Errorf("%d segments before, %d after", before, after)
 	}
-	if err := n.heal(ctx); err != nil {
-		t.Fatal(err)
+	full.Store(false)
+	w := &testWriter{node: n}
+	w.add(testKey(1), clock.ms.Load(), 1)
+	frame := w.take()
+	// A write may still meet the last try that found no room.
+	for refused := errors.New(""); refused != nil; {
+		if _, refused = n.Write(ctx, frame); refused != nil && !errors.Is(refused, series.ErrReadOnly) {
+			t.Fatal(refused)
+		}
 	}
-	put(t, n, testKey(1), clock.ms.Load(), 1)
+}
+
+// fillLog writes until the log takes no more.
+func fillLog(t *testing.T, n *Node, timeMs int64) {
+	t.Helper()
+	for range 100 {
+		w := &testWriter{node: n}
+		for i := range int64(5000) {
+			w.add(testKey(1), timeMs+i, float64(i))
+		}
+		switch err := w.send(t.Context()); {
+		case errors.Is(err, series.ErrReadOnly):
+			return
+		case err != nil:
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the log is never full")
 }

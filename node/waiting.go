@@ -185,8 +185,8 @@ func ofShard(shard uint16, err error) error {
 	return err
 }
 
-// entryParts gives the pieces of an entry's body. They are used until its round is
-// framed; what grows meanwhile leaves old pieces where they are.
+// entryParts gives the pieces of an entry's body. They are used until the next round is
+// framed, see replica.Host.Propose; what grows meanwhile leaves old pieces where they are.
 func (l *loop) entryParts(shares []share, timeMs int64) [][]byte {
 	from := len(l.parts)
 	if shares[0].kind() != storage.EntrySamples {

@@ -33,6 +33,9 @@ func (h *Host) collect(g *group, round *Round) {
 			round.Prepared = append(round.Prepared, g.replica.Shard)
 		}
 	}
+	for i := range g.proposals {
+		g.proposals[i].own() // it waits, and the driver uses its memory for the next ones
+	}
 }
 
 // collectWork puts everything but g's state into the Round.

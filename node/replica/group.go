@@ -90,6 +90,14 @@ type proposal struct {
 	token uint64
 	term  uint64 // when it was given to the library
 	parts [][]byte
+	owned bool // parts are a copy
+}
+
+// own makes the parts a copy.
+func (p *proposal) own() {
+	if !p.owned {
+		p.parts, p.owned = [][]byte{slices.Concat(p.parts...)}, true
+	}
 }
 
 type sized struct {

@@ -142,6 +142,47 @@ func TestOneGroupWaitsAndOthersGoOn(t *testing.T) {
 	}
 }
 
+// What waits for a sync keeps what it was proposed with, though the driver's memory is
+// used again for what comes next.
+func TestHeldProposalsKeepTheirBytes(t *testing.T) {
+	_, n := lonely(t)
+	for n.host.Ready(&n.round) {
+		n.host.Advance(&n.round)
+	}
+	if err := n.host.Create(Replica{Shard: 5, RaftID: 1, Era: 1, Role: full}, members(full)); err != nil {
+		t.Fatal(err)
+	}
+	if !n.host.Ready(&n.round) || !n.round.Sync {
+		t.Fatalf("%+v", n.round)
+	}
+	number := n.round.Number
+	n.host.Advance(&n.round)
+	scratch, parts := make([]byte, 2), make([][]byte, 2)
+	for i := range 3 {
+		scratch[0], scratch[1] = byte('a'+i), byte('x'+i)
+		parts[0], parts[1] = scratch[:1], scratch[1:]
+		if err := n.host.Propose(5, 100, parts, uint64(1000+i)); err != nil {
+			t.Fatal(err)
+		}
+		if n.host.Ready(&n.round) {
+			t.Fatalf("%+v", n.round)
+		}
+	}
+	clear(parts)
+	clear(scratch)
+	n.host.Synced(number)
+	if !n.host.Ready(&n.round) {
+		t.Fatal("nothing to do")
+	}
+	var got []string
+	for _, a := range n.round.Appends {
+		got = append(got, string(slices.Concat(a.Parts...)))
+	}
+	if want := []string{"ax", "by", "cz"}; !slices.Equal(got, want) {
+		t.Fatalf("%q, want %q", got, want)
+	}
+}
+
 // A log that is shortened says so also while the group waits: the driver drops records
 // on the ground of that.
 func TestTruncationIsLoggedMeanwhile(t *testing.T) {

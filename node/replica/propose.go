@@ -11,7 +11,8 @@ import (
 )
 
 // Propose asks for an entry. The token, not 0, comes back in Committed or in Failed.
-// The parts must not change until then. Errors, after which nothing is proposed:
+// The parts must not change until Ready has been called and its Round, if it gave one,
+// is over: what has to wait longer is copied. Errors, after which nothing is proposed:
 // NotLeaderError, series.ErrOverloaded (too much without an outcome), ErrBusy (the
 // leadership is being transferred), ErrNoGroup, ErrFault, ErrArgument.
 func (h *Host) Propose(shard uint16, kind uint8, parts [][]byte, token uint64) error {
