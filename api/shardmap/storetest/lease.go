@@ -174,3 +174,25 @@ func testLeaderCut(t *testing.T, b Backend) {
 	awaitClosed(t, first.Lost(), "the leader notices that it is cut off")
 	must(t, (<-second).err)
 }
+
+// A candidate waits through all that happens to what is stored meanwhile.
+func testCampaignAfterCompaction(t *testing.T, b Backend) {
+	ctx := contextOf(t)
+	one, two := b.Open(t, shardmap.Seen{}), b.Open(t, shardmap.Seen{})
+	first, err := one.Campaign(ctx, "one")
+	must(t, err)
+	second := campaign(ctx, two, "two")
+	for range 20 { // whenever it begins to wait, most of them come later
+		must(t, one.SetDesired(ctx, "b", shardmap.Draining))
+		must(t, one.SetDesired(ctx, "b", ""))
+		b.Compact(t)
+		b.Drop(two)
+	}
+	select {
+	case r := <-second:
+		t.Fatalf("the wait ends: %v", r.err)
+	default:
+	}
+	must(t, first.Resign(ctx))
+	must(t, (<-second).err)
+}

@@ -58,6 +58,7 @@ func Run(t *testing.T, open func(t testing.TB, own bool) Backend) {
 		{"Retire", false, testRetire},
 		{"Campaign", false, testCampaign},
 		{"LeaderCut", false, testLeaderCut},
+		{"CampaignAfterCompaction", false, testCampaignAfterCompaction},
 		{"Close", false, testClose},
 		{"Restart", true, testRestart},
 		{"RolledBack", true, testRolledBack},
