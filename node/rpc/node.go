@@ -45,6 +45,9 @@ type Node interface {
 	// ListNames gives sorted names over all shards of the request whose end has no
 	// error.
 	ListNames(ctx context.Context, request *NamesRequest) (names []string, ends []ShardEnd, err error)
+	// History tells what has become of shards since marks, sorted by shard, each of which
+	// names one to read; of shards whose end has an error it has nothing.
+	History(ctx context.Context, since []scan.Mark) (changes []scan.Change, ends []ShardEnd, err error)
 	// Delete hides samples and gives what became of each shard.
 	Delete(ctx context.Context, request *DeleteRequest) ([]ShardDeleted, error)
 

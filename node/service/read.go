@@ -212,6 +212,37 @@ func (s *Service) ListNames(ctx context.Context, request *rpc.NamesRequest) (nam
 	return names, ends, nil
 }
 
+// History implements rpc.Node.
+func (s *Service) History(ctx context.Context, since []scan.Mark) (changes []scan.Change, ends []rpc.ShardEnd, err error) {
+	shards := make([]uint16, len(since))
+	for i, m := range since {
+		shards[i] = m.Shard
+	}
+	before := s.livesOf(shards)
+	_, err = s.confirm(ctx, shards, rpc.Freshness{}, func(shard uint16, err error) error {
+		ends = append(ends, rpc.ShardEnd{Shard: shard, Err: err})
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	refused := ends
+	ends = nil
+	for _, m := range since {
+		end := rpc.ShardEnd{Shard: m.Shard}
+		if len(refused) > 0 && refused[0].Shard == m.Shard {
+			end, refused = refused[0], refused[1:]
+		} else {
+			change := s.node.Engine.History(m)
+			if end.Err = before.check(s, m.Shard, nil); end.Err == nil {
+				changes = append(changes, change)
+			}
+		}
+		ends = append(ends, end)
+	}
+	return changes, ends, nil
+}
+
 // Delete implements rpc.Node.
 func (s *Service) Delete(ctx context.Context, request *rpc.DeleteRequest) ([]rpc.ShardDeleted, error) {
 	outcomes, err := s.node.DeleteParts(ctx, request.ID, &request.Selector, request.FromMs, request.ToMs)

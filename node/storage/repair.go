@@ -333,9 +333,9 @@ func (r *rangeRepair) useless(lost []missing, floors []floor, out excluded) (gon
 func (r *rangeRepair) show(readers []*segment.Reader) {
 	e, s := r.engine, r.shard
 	s.mu.Lock()
-	s.mu.watches = watches{leastMs: s.mu.watches.leastMs} // other samples, without an entry
+	defer s.mu.Unlock()
+	s.mu.watches.restart(s.mu.watches.leastMs)
 	s.mu.repaired = span{min(s.mu.repaired.fromMs, r.partition.StartMs), max(s.mu.repaired.toMs, r.partition.EndMs-1)}
-	s.mu.Unlock()
 	e.changeVersion(func(v *version) {
 		v.segments = orderSegments(append(slices.Clone(v.segments), readers...))
 		v.excluded, v.missing = e.manifest.Excluded, stillMissing(v.missing, e.manifest.Segments)

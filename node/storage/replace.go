@@ -100,7 +100,7 @@ func (e *Engine) swapReplica(s *shard, r *replacement, below *floor, readers []*
 	s.mu.applied, s.mu.backlog, s.mu.stall, s.mu.doubtful = r.applied, nil, nil, noDoubt
 	s.mu.ledger = newBatchLedger(r.batches, r.applied)
 	s.mu.number, s.mu.logPosition = below.Number, below.LogPosition
-	s.mu.watches = watches{leastMs: math.MaxInt64}
+	s.mu.watches.restart(math.MaxInt64)
 	s.cutMs.Store(r.cutMs)
 	s.rules.Store(r.rules)
 	s.absent.Store(r.dropped)

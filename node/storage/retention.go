@@ -55,6 +55,8 @@ func (e *Engine) Retain() error {
 func (e *Engine) DropBefore(cutMs int64) error {
 	e.rewriting.Lock()
 	defer e.rewriting.Unlock()
+	e.suspendHistories(true)
+	defer e.suspendHistories(false)
 	return e.dropSegmentsBefore(func() int64 { return cutMs })
 }
 

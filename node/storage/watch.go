@@ -10,6 +10,7 @@ type watches struct {
 	clock uint64 // grows with each use
 	// The least time that the present entry has touched; math.MaxInt64 if it has none.
 	leastMs int64
+	history history
 }
 
 // watchesMax bounds the watches of a shard; of too many, the one that was asked for
@@ -40,12 +41,18 @@ func (w *watches) since(toMs int64, applied uint64) uint64 {
 	return applied
 }
 
+// restart forgets all that was: samples have changed without an entry. Of the present
+// entry leastMs is kept.
+func (w *watches) restart(leastMs int64) {
+	*w = watches{leastMs: leastMs, history: history{suspended: w.history.suspended}}
+}
+
 // touch notes that the present entry changes something at a time, or later.
 func (w *watches) touch(timeMs int64) { w.leastMs = min(w.leastMs, timeMs) }
 
 // touchAll is touch for each of some times.
 func (w *watches) touchAll(times []int64) {
-	if w.clock == 0 {
+	if w.clock == 0 && w.history.run == 0 {
 		return
 	}
 	least := w.leastMs
@@ -62,5 +69,6 @@ func (w *watches) finish(entry uint64) {
 			w.list[i].since = entry
 		}
 	}
+	w.history.finish(entry, w.leastMs)
 	w.leastMs = math.MaxInt64
 }

@@ -24,7 +24,8 @@ var File_tickmesh_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_tickmesh_node_v1_node_proto_rawDesc = "" +
 	"\n" +
-	"\x1btickmesh/node/v1/node.proto\x12\x10tickmesh.node.v1\x1a\x1dtickmesh/node/v1/digest.proto\x1a\x1ftickmesh/node/v1/exchange.proto\x1a\x1ctickmesh/node/v1/fetch.proto\x1a\x1btickmesh/node/v1/read.proto\x1a\x1dtickmesh/node/v1/repair.proto\x1a\x1dtickmesh/node/v1/report.proto\x1a\x1ctickmesh/node/v1/write.proto2\xfe\t\n" +
+	"\x1btickmesh/node/v1/node.proto\x12\x10tickmesh.node.v1\x1a\x1dtickmesh/node/v1/digest.proto\x1a\x1ftickmesh/node/v1/exchange.proto\x1a\x1ctickmesh/node/v1/fetch.proto\x1a\x1btickmesh/node/v1/read.proto\x1a\x1dtickmesh/node/v1/repair.proto\x1a\x1dtickmesh/node/v1/report.proto\x1a\x1ctickmesh/node/v1/write.proto2\xce\n" +
+	"\n" +
 	"\vNodeService\x12T\n" +
 	"\tHandshake\x12\".tickmesh.node.v1.HandshakeRequest\x1a#.tickmesh.node.v1.HandshakeResponse\x12U\n" +
 	"\bExchange\x12!.tickmesh.node.v1.ExchangeRequest\x1a\".tickmesh.node.v1.ExchangeResponse(\x010\x01\x12L\n" +
@@ -33,7 +34,8 @@ const file_tickmesh_node_v1_node_proto_rawDesc = "" +
 	"\x04Last\x12\x1d.tickmesh.node.v1.LastRequest\x1a\x1e.tickmesh.node.v1.LastResponse0\x01\x12Y\n" +
 	"\n" +
 	"ListSeries\x12#.tickmesh.node.v1.ListSeriesRequest\x1a$.tickmesh.node.v1.ListSeriesResponse0\x01\x12V\n" +
-	"\tListNames\x12\".tickmesh.node.v1.ListNamesRequest\x1a#.tickmesh.node.v1.ListNamesResponse0\x01\x12K\n" +
+	"\tListNames\x12\".tickmesh.node.v1.ListNamesRequest\x1a#.tickmesh.node.v1.ListNamesResponse0\x01\x12N\n" +
+	"\aHistory\x12 .tickmesh.node.v1.HistoryRequest\x1a!.tickmesh.node.v1.HistoryResponse\x12K\n" +
 	"\x06Delete\x12\x1f.tickmesh.node.v1.DeleteRequest\x1a .tickmesh.node.v1.DeleteResponse\x12Y\n" +
 	"\n" +
 	"FetchShard\x12#.tickmesh.node.v1.FetchShardRequest\x1a$.tickmesh.node.v1.FetchShardResponse0\x01\x12K\n" +
@@ -53,29 +55,31 @@ var file_tickmesh_node_v1_node_proto_goTypes = []any{
 	(*LastRequest)(nil),            // 4: tickmesh.node.v1.LastRequest
 	(*ListSeriesRequest)(nil),      // 5: tickmesh.node.v1.ListSeriesRequest
 	(*ListNamesRequest)(nil),       // 6: tickmesh.node.v1.ListNamesRequest
-	(*DeleteRequest)(nil),          // 7: tickmesh.node.v1.DeleteRequest
-	(*FetchShardRequest)(nil),      // 8: tickmesh.node.v1.FetchShardRequest
-	(*DigestRequest)(nil),          // 9: tickmesh.node.v1.DigestRequest
-	(*FetchRangeRequest)(nil),      // 10: tickmesh.node.v1.FetchRangeRequest
-	(*RepairShardRequest)(nil),     // 11: tickmesh.node.v1.RepairShardRequest
-	(*ReportRequest)(nil),          // 12: tickmesh.node.v1.ReportRequest
-	(*AdoptMapRequest)(nil),        // 13: tickmesh.node.v1.AdoptMapRequest
-	(*TransferLeaderRequest)(nil),  // 14: tickmesh.node.v1.TransferLeaderRequest
-	(*HandshakeResponse)(nil),      // 15: tickmesh.node.v1.HandshakeResponse
-	(*ExchangeResponse)(nil),       // 16: tickmesh.node.v1.ExchangeResponse
-	(*WriteResponse)(nil),          // 17: tickmesh.node.v1.WriteResponse
-	(*ScanResponse)(nil),           // 18: tickmesh.node.v1.ScanResponse
-	(*LastResponse)(nil),           // 19: tickmesh.node.v1.LastResponse
-	(*ListSeriesResponse)(nil),     // 20: tickmesh.node.v1.ListSeriesResponse
-	(*ListNamesResponse)(nil),      // 21: tickmesh.node.v1.ListNamesResponse
-	(*DeleteResponse)(nil),         // 22: tickmesh.node.v1.DeleteResponse
-	(*FetchShardResponse)(nil),     // 23: tickmesh.node.v1.FetchShardResponse
-	(*DigestResponse)(nil),         // 24: tickmesh.node.v1.DigestResponse
-	(*FetchRangeResponse)(nil),     // 25: tickmesh.node.v1.FetchRangeResponse
-	(*RepairShardResponse)(nil),    // 26: tickmesh.node.v1.RepairShardResponse
-	(*ReportResponse)(nil),         // 27: tickmesh.node.v1.ReportResponse
-	(*AdoptMapResponse)(nil),       // 28: tickmesh.node.v1.AdoptMapResponse
-	(*TransferLeaderResponse)(nil), // 29: tickmesh.node.v1.TransferLeaderResponse
+	(*HistoryRequest)(nil),         // 7: tickmesh.node.v1.HistoryRequest
+	(*DeleteRequest)(nil),          // 8: tickmesh.node.v1.DeleteRequest
+	(*FetchShardRequest)(nil),      // 9: tickmesh.node.v1.FetchShardRequest
+	(*DigestRequest)(nil),          // 10: tickmesh.node.v1.DigestRequest
+	(*FetchRangeRequest)(nil),      // 11: tickmesh.node.v1.FetchRangeRequest
+	(*RepairShardRequest)(nil),     // 12: tickmesh.node.v1.RepairShardRequest
+	(*ReportRequest)(nil),          // 13: tickmesh.node.v1.ReportRequest
+	(*AdoptMapRequest)(nil),        // 14: tickmesh.node.v1.AdoptMapRequest
+	(*TransferLeaderRequest)(nil),  // 15: tickmesh.node.v1.TransferLeaderRequest
+	(*HandshakeResponse)(nil),      // 16: tickmesh.node.v1.HandshakeResponse
+	(*ExchangeResponse)(nil),       // 17: tickmesh.node.v1.ExchangeResponse
+	(*WriteResponse)(nil),          // 18: tickmesh.node.v1.WriteResponse
+	(*ScanResponse)(nil),           // 19: tickmesh.node.v1.ScanResponse
+	(*LastResponse)(nil),           // 20: tickmesh.node.v1.LastResponse
+	(*ListSeriesResponse)(nil),     // 21: tickmesh.node.v1.ListSeriesResponse
+	(*ListNamesResponse)(nil),      // 22: tickmesh.node.v1.ListNamesResponse
+	(*HistoryResponse)(nil),        // 23: tickmesh.node.v1.HistoryResponse
+	(*DeleteResponse)(nil),         // 24: tickmesh.node.v1.DeleteResponse
+	(*FetchShardResponse)(nil),     // 25: tickmesh.node.v1.FetchShardResponse
+	(*DigestResponse)(nil),         // 26: tickmesh.node.v1.DigestResponse
+	(*FetchRangeResponse)(nil),     // 27: tickmesh.node.v1.FetchRangeResponse
+	(*RepairShardResponse)(nil),    // 28: tickmesh.node.v1.RepairShardResponse
+	(*ReportResponse)(nil),         // 29: tickmesh.node.v1.ReportResponse
+	(*AdoptMapResponse)(nil),       // 30: tickmesh.node.v1.AdoptMapResponse
+	(*TransferLeaderResponse)(nil), // 31: tickmesh.node.v1.TransferLeaderResponse
 }
 var file_tickmesh_node_v1_node_proto_depIdxs = []int32{
 	0,  // 0: tickmesh.node.v1.NodeService.Handshake:input_type -> tickmesh.node.v1.HandshakeRequest
@@ -85,31 +89,33 @@ var file_tickmesh_node_v1_node_proto_depIdxs = []int32{
 	4,  // 4: tickmesh.node.v1.NodeService.Last:input_type -> tickmesh.node.v1.LastRequest
 	5,  // 5: tickmesh.node.v1.NodeService.ListSeries:input_type -> tickmesh.node.v1.ListSeriesRequest
 	6,  // 6: tickmesh.node.v1.NodeService.ListNames:input_type -> tickmesh.node.v1.ListNamesRequest
-	7,  // 7: tickmesh.node.v1.NodeService.Delete:input_type -> tickmesh.node.v1.DeleteRequest
-	8,  // 8: tickmesh.node.v1.NodeService.FetchShard:input_type -> tickmesh.node.v1.FetchShardRequest
-	9,  // 9: tickmesh.node.v1.NodeService.Digest:input_type -> tickmesh.node.v1.DigestRequest
-	10, // 10: tickmesh.node.v1.NodeService.FetchRange:input_type -> tickmesh.node.v1.FetchRangeRequest
-	11, // 11: tickmesh.node.v1.NodeService.RepairShard:input_type -> tickmesh.node.v1.RepairShardRequest
-	12, // 12: tickmesh.node.v1.NodeService.Report:input_type -> tickmesh.node.v1.ReportRequest
-	13, // 13: tickmesh.node.v1.NodeService.AdoptMap:input_type -> tickmesh.node.v1.AdoptMapRequest
-	14, // 14: tickmesh.node.v1.NodeService.TransferLeader:input_type -> tickmesh.node.v1.TransferLeaderRequest
-	15, // 15: tickmesh.node.v1.NodeService.Handshake:output_type -> tickmesh.node.v1.HandshakeResponse
-	16, // 16: tickmesh.node.v1.NodeService.Exchange:output_type -> tickmesh.node.v1.ExchangeResponse
-	17, // 17: tickmesh.node.v1.NodeService.Write:output_type -> tickmesh.node.v1.WriteResponse
-	18, // 18: tickmesh.node.v1.NodeService.Scan:output_type -> tickmesh.node.v1.ScanResponse
-	19, // 19: tickmesh.node.v1.NodeService.Last:output_type -> tickmesh.node.v1.LastResponse
-	20, // 20: tickmesh.node.v1.NodeService.ListSeries:output_type -> tickmesh.node.v1.ListSeriesResponse
-	21, // 21: tickmesh.node.v1.NodeService.ListNames:output_type -> tickmesh.node.v1.ListNamesResponse
-	22, // 22: tickmesh.node.v1.NodeService.Delete:output_type -> tickmesh.node.v1.DeleteResponse
-	23, // 23: tickmesh.node.v1.NodeService.FetchShard:output_type -> tickmesh.node.v1.FetchShardResponse
-	24, // 24: tickmesh.node.v1.NodeService.Digest:output_type -> tickmesh.node.v1.DigestResponse
-	25, // 25: tickmesh.node.v1.NodeService.FetchRange:output_type -> tickmesh.node.v1.FetchRangeResponse
-	26, // 26: tickmesh.node.v1.NodeService.RepairShard:output_type -> tickmesh.node.v1.RepairShardResponse
-	27, // 27: tickmesh.node.v1.NodeService.Report:output_type -> tickmesh.node.v1.ReportResponse
-	28, // 28: tickmesh.node.v1.NodeService.AdoptMap:output_type -> tickmesh.node.v1.AdoptMapResponse
-	29, // 29: tickmesh.node.v1.NodeService.TransferLeader:output_type -> tickmesh.node.v1.TransferLeaderResponse
-	15, // [15:30] is the sub-list for method output_type
-	0,  // [0:15] is the sub-list for method input_type
+	7,  // 7: tickmesh.node.v1.NodeService.History:input_type -> tickmesh.node.v1.HistoryRequest
+	8,  // 8: tickmesh.node.v1.NodeService.Delete:input_type -> tickmesh.node.v1.DeleteRequest
+	9,  // 9: tickmesh.node.v1.NodeService.FetchShard:input_type -> tickmesh.node.v1.FetchShardRequest
+	10, // 10: tickmesh.node.v1.NodeService.Digest:input_type -> tickmesh.node.v1.DigestRequest
+	11, // 11: tickmesh.node.v1.NodeService.FetchRange:input_type -> tickmesh.node.v1.FetchRangeRequest
+	12, // 12: tickmesh.node.v1.NodeService.RepairShard:input_type -> tickmesh.node.v1.RepairShardRequest
+	13, // 13: tickmesh.node.v1.NodeService.Report:input_type -> tickmesh.node.v1.ReportRequest
+	14, // 14: tickmesh.node.v1.NodeService.AdoptMap:input_type -> tickmesh.node.v1.AdoptMapRequest
+	15, // 15: tickmesh.node.v1.NodeService.TransferLeader:input_type -> tickmesh.node.v1.TransferLeaderRequest
+	16, // 16: tickmesh.node.v1.NodeService.Handshake:output_type -> tickmesh.node.v1.HandshakeResponse
+	17, // 17: tickmesh.node.v1.NodeService.Exchange:output_type -> tickmesh.node.v1.ExchangeResponse
+	18, // 18: tickmesh.node.v1.NodeService.Write:output_type -> tickmesh.node.v1.WriteResponse
+	19, // 19: tickmesh.node.v1.NodeService.Scan:output_type -> tickmesh.node.v1.ScanResponse
+	20, // 20: tickmesh.node.v1.NodeService.Last:output_type -> tickmesh.node.v1.LastResponse
+	21, // 21: tickmesh.node.v1.NodeService.ListSeries:output_type -> tickmesh.node.v1.ListSeriesResponse
+	22, // 22: tickmesh.node.v1.NodeService.ListNames:output_type -> tickmesh.node.v1.ListNamesResponse
+	23, // 23: tickmesh.node.v1.NodeService.History:output_type -> tickmesh.node.v1.HistoryResponse
+	24, // 24: tickmesh.node.v1.NodeService.Delete:output_type -> tickmesh.node.v1.DeleteResponse
+	25, // 25: tickmesh.node.v1.NodeService.FetchShard:output_type -> tickmesh.node.v1.FetchShardResponse
+	26, // 26: tickmesh.node.v1.NodeService.Digest:output_type -> tickmesh.node.v1.DigestResponse
+	27, // 27: tickmesh.node.v1.NodeService.FetchRange:output_type -> tickmesh.node.v1.FetchRangeResponse
+	28, // 28: tickmesh.node.v1.NodeService.RepairShard:output_type -> tickmesh.node.v1.RepairShardResponse
+	29, // 29: tickmesh.node.v1.NodeService.Report:output_type -> tickmesh.node.v1.ReportResponse
+	30, // 30: tickmesh.node.v1.NodeService.AdoptMap:output_type -> tickmesh.node.v1.AdoptMapResponse
+	31, // 31: tickmesh.node.v1.NodeService.TransferLeader:output_type -> tickmesh.node.v1.TransferLeaderResponse
+	16, // [16:32] is the sub-list for method output_type
+	0,  // [0:16] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

@@ -26,6 +26,7 @@ const (
 	NodeService_Last_FullMethodName           = "/tickmesh.node.v1.NodeService/Last"
 	NodeService_ListSeries_FullMethodName     = "/tickmesh.node.v1.NodeService/ListSeries"
 	NodeService_ListNames_FullMethodName      = "/tickmesh.node.v1.NodeService/ListNames"
+	NodeService_History_FullMethodName        = "/tickmesh.node.v1.NodeService/History"
 	NodeService_Delete_FullMethodName         = "/tickmesh.node.v1.NodeService/Delete"
 	NodeService_FetchShard_FullMethodName     = "/tickmesh.node.v1.NodeService/FetchShard"
 	NodeService_Digest_FullMethodName         = "/tickmesh.node.v1.NodeService/Digest"
@@ -63,6 +64,8 @@ type NodeServiceClient interface {
 	ListSeries(ctx context.Context, in *ListSeriesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListSeriesResponse], error)
 	// ListNames gives databases, metrics, names of tags or their values.
 	ListNames(ctx context.Context, in *ListNamesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListNamesResponse], error)
+	// History tells which times of some shards have changed.
+	History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error)
 	// Delete hides samples of some shards.
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
 	// FetchShard gives the files of a shard.
@@ -202,6 +205,16 @@ func (c *nodeServiceClient) ListNames(ctx context.Context, in *ListNamesRequest,
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type NodeService_ListNamesClient = grpc.ServerStreamingClient[ListNamesResponse]
 
+func (c *nodeServiceClient) History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HistoryResponse)
+	err := c.cc.Invoke(ctx, NodeService_History_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeServiceClient) Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteResponse)
@@ -327,6 +340,8 @@ type NodeServiceServer interface {
 	ListSeries(*ListSeriesRequest, grpc.ServerStreamingServer[ListSeriesResponse]) error
 	// ListNames gives databases, metrics, names of tags or their values.
 	ListNames(*ListNamesRequest, grpc.ServerStreamingServer[ListNamesResponse]) error
+	// History tells which times of some shards have changed.
+	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
 	// Delete hides samples of some shards.
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
 	// FetchShard gives the files of a shard.
@@ -374,6 +389,9 @@ func (UnimplementedNodeServiceServer) ListSeries(*ListSeriesRequest, grpc.Server
 }
 func (UnimplementedNodeServiceServer) ListNames(*ListNamesRequest, grpc.ServerStreamingServer[ListNamesResponse]) error {
 	return status.Error(codes.Unimplemented, "method ListNames not implemented")
+}
+func (UnimplementedNodeServiceServer) History(context.Context, *HistoryRequest) (*HistoryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method History not implemented")
 }
 func (UnimplementedNodeServiceServer) Delete(context.Context, *DeleteRequest) (*DeleteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Delete not implemented")
@@ -495,6 +513,24 @@ func _NodeService_ListNames_Handler(srv interface{}, stream grpc.ServerStream) e
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type NodeService_ListNamesServer = grpc.ServerStreamingServer[ListNamesResponse]
+
+func _NodeService_History_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServiceServer).History(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: NodeService_History_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServiceServer).History(ctx, req.(*HistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
 
 func _NodeService_Delete_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DeleteRequest)
@@ -636,6 +672,10 @@ var NodeService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Handshake",
 			Handler:    _NodeService_Handshake_Handler,
+		},
+		{
+			MethodName: "History",
+			Handler:    _NodeService_History_Handler,
 		},
 		{
 			MethodName: "Delete",

@@ -1096,6 +1096,228 @@ func (x *DeleteResponse) GetSeriesTouched() []int64 {
 	return nil
 }
 
+// ShardMark names a state of a shard: all entries up to an index, as one run of a replica has
+// applied them.
+type ShardMark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The shard.
+	Shard uint32 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
+	// Of which process and replica; 0: nothing can be said about what comes after.
+	Run uint64 `protobuf:"fixed64,2,opt,name=run,proto3" json:"run,omitempty"`
+	// The last entry.
+	Index         uint64 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShardMark) Reset() {
+	*x = ShardMark{}
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShardMark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShardMark) ProtoMessage() {}
+
+func (x *ShardMark) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShardMark.ProtoReflect.Descriptor instead.
+func (*ShardMark) Descriptor() ([]byte, []int) {
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ShardMark) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *ShardMark) GetRun() uint64 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *ShardMark) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+// HistoryRequest asks what has become of shards since earlier marks.
+type HistoryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The shards, in growing order, each with an earlier mark, or run 0; at least one.
+	Since         []*ShardMark `protobuf:"bytes,1,rep,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryRequest) Reset() {
+	*x = HistoryRequest{}
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryRequest) ProtoMessage() {}
+
+func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
+func (*HistoryRequest) Descriptor() ([]byte, []int) {
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *HistoryRequest) GetSince() []*ShardMark {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+// HistoryResponse has a change for each shard that could be read.
+type HistoryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What has become of shards, in growing order.
+	Changes []*ShardChange `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
+	// All shards of the request, in growing order.
+	Ends          []*ShardEnd `protobuf:"bytes,2,rep,name=ends,proto3" json:"ends,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryResponse) Reset() {
+	*x = HistoryResponse{}
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryResponse) ProtoMessage() {}
+
+func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
+func (*HistoryResponse) Descriptor() ([]byte, []int) {
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *HistoryResponse) GetChanges() []*ShardChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *HistoryResponse) GetEnds() []*ShardEnd {
+	if x != nil {
+		return x.Ends
+	}
+	return nil
+}
+
+// ShardChange is what has become of a shard since a mark.
+type ShardChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The state of now: it has every write that was answered before the call.
+	Mark *ShardMark `protobuf:"bytes,1,opt,name=mark,proto3" json:"mark,omitempty"`
+	// No sample before it has come, changed or gone since, milliseconds since 1970 UTC; the
+	// least number: that is not known; the greatest: none has at all.
+	LeastMs       int64 `protobuf:"fixed64,2,opt,name=least_ms,json=leastMs,proto3" json:"least_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShardChange) Reset() {
+	*x = ShardChange{}
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShardChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShardChange) ProtoMessage() {}
+
+func (x *ShardChange) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_node_v1_read_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShardChange.ProtoReflect.Descriptor instead.
+func (*ShardChange) Descriptor() ([]byte, []int) {
+	return file_tickmesh_node_v1_read_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ShardChange) GetMark() *ShardMark {
+	if x != nil {
+		return x.Mark
+	}
+	return nil
+}
+
+func (x *ShardChange) GetLeastMs() int64 {
+	if x != nil {
+		return x.LeastMs
+	}
+	return 0
+}
+
 var File_tickmesh_node_v1_read_proto protoreflect.FileDescriptor
 
 const file_tickmesh_node_v1_read_proto_rawDesc = "" +
@@ -1173,7 +1395,19 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\bbatch_id\x18\x05 \x01(\v2\x14.tickmesh.v1.BatchIdR\abatchId\"g\n" +
 	"\x0eDeleteResponse\x12.\n" +
 	"\x04ends\x18\x01 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\x12%\n" +
-	"\x0eseries_touched\x18\x02 \x03(\x03R\rseriesTouchedB<Z:github.com/tickmesh/tickmesh/proto/tickmesh/node/v1;nodev1b\x06proto3"
+	"\x0eseries_touched\x18\x02 \x03(\x03R\rseriesTouched\"I\n" +
+	"\tShardMark\x12\x14\n" +
+	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x10\n" +
+	"\x03run\x18\x02 \x01(\x06R\x03run\x12\x14\n" +
+	"\x05index\x18\x03 \x01(\x04R\x05index\"C\n" +
+	"\x0eHistoryRequest\x121\n" +
+	"\x05since\x18\x01 \x03(\v2\x1b.tickmesh.node.v1.ShardMarkR\x05since\"z\n" +
+	"\x0fHistoryResponse\x127\n" +
+	"\achanges\x18\x01 \x03(\v2\x1d.tickmesh.node.v1.ShardChangeR\achanges\x12.\n" +
+	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\"Y\n" +
+	"\vShardChange\x12/\n" +
+	"\x04mark\x18\x01 \x01(\v2\x1b.tickmesh.node.v1.ShardMarkR\x04mark\x12\x19\n" +
+	"\bleast_ms\x18\x02 \x01(\x10R\aleastMsB<Z:github.com/tickmesh/tickmesh/proto/tickmesh/node/v1;nodev1b\x06proto3"
 
 var (
 	file_tickmesh_node_v1_read_proto_rawDescOnce sync.Once
@@ -1187,7 +1421,7 @@ func file_tickmesh_node_v1_read_proto_rawDescGZIP() []byte {
 	return file_tickmesh_node_v1_read_proto_rawDescData
 }
 
-var file_tickmesh_node_v1_read_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_tickmesh_node_v1_read_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_tickmesh_node_v1_read_proto_goTypes = []any{
 	(*ShardEnd)(nil),           // 0: tickmesh.node.v1.ShardEnd
 	(*ShardFrom)(nil),          // 1: tickmesh.node.v1.ShardFrom
@@ -1204,45 +1438,53 @@ var file_tickmesh_node_v1_read_proto_goTypes = []any{
 	(*ListNamesResponse)(nil),  // 12: tickmesh.node.v1.ListNamesResponse
 	(*DeleteRequest)(nil),      // 13: tickmesh.node.v1.DeleteRequest
 	(*DeleteResponse)(nil),     // 14: tickmesh.node.v1.DeleteResponse
-	(*v1.Error)(nil),           // 15: tickmesh.v1.Error
-	(*v1.Selector)(nil),        // 16: tickmesh.v1.Selector
-	(*v1.Windows)(nil),         // 17: tickmesh.v1.Windows
-	(*v1.ScanLimits)(nil),      // 18: tickmesh.v1.ScanLimits
-	(*v1.Freshness)(nil),       // 19: tickmesh.v1.Freshness
-	(*v1.Columns)(nil),         // 20: tickmesh.v1.Columns
-	(v1.NameKind)(0),           // 21: tickmesh.v1.NameKind
-	(*v1.BatchId)(nil),         // 22: tickmesh.v1.BatchId
+	(*ShardMark)(nil),          // 15: tickmesh.node.v1.ShardMark
+	(*HistoryRequest)(nil),     // 16: tickmesh.node.v1.HistoryRequest
+	(*HistoryResponse)(nil),    // 17: tickmesh.node.v1.HistoryResponse
+	(*ShardChange)(nil),        // 18: tickmesh.node.v1.ShardChange
+	(*v1.Error)(nil),           // 19: tickmesh.v1.Error
+	(*v1.Selector)(nil),        // 20: tickmesh.v1.Selector
+	(*v1.Windows)(nil),         // 21: tickmesh.v1.Windows
+	(*v1.ScanLimits)(nil),      // 22: tickmesh.v1.ScanLimits
+	(*v1.Freshness)(nil),       // 23: tickmesh.v1.Freshness
+	(*v1.Columns)(nil),         // 24: tickmesh.v1.Columns
+	(v1.NameKind)(0),           // 25: tickmesh.v1.NameKind
+	(*v1.BatchId)(nil),         // 26: tickmesh.v1.BatchId
 }
 var file_tickmesh_node_v1_read_proto_depIdxs = []int32{
-	15, // 0: tickmesh.node.v1.ShardEnd.error:type_name -> tickmesh.v1.Error
-	16, // 1: tickmesh.node.v1.ScanRequest.selector:type_name -> tickmesh.v1.Selector
+	19, // 0: tickmesh.node.v1.ShardEnd.error:type_name -> tickmesh.v1.Error
+	20, // 1: tickmesh.node.v1.ScanRequest.selector:type_name -> tickmesh.v1.Selector
 	1,  // 2: tickmesh.node.v1.ScanRequest.shards:type_name -> tickmesh.node.v1.ShardFrom
-	17, // 3: tickmesh.node.v1.ScanRequest.windows:type_name -> tickmesh.v1.Windows
-	18, // 4: tickmesh.node.v1.ScanRequest.limits:type_name -> tickmesh.v1.ScanLimits
-	19, // 5: tickmesh.node.v1.ScanRequest.freshness:type_name -> tickmesh.v1.Freshness
-	20, // 6: tickmesh.node.v1.Chunk.columns:type_name -> tickmesh.v1.Columns
+	21, // 3: tickmesh.node.v1.ScanRequest.windows:type_name -> tickmesh.v1.Windows
+	22, // 4: tickmesh.node.v1.ScanRequest.limits:type_name -> tickmesh.v1.ScanLimits
+	23, // 5: tickmesh.node.v1.ScanRequest.freshness:type_name -> tickmesh.v1.Freshness
+	24, // 6: tickmesh.node.v1.Chunk.columns:type_name -> tickmesh.v1.Columns
 	3,  // 7: tickmesh.node.v1.ScanResponse.chunks:type_name -> tickmesh.node.v1.Chunk
 	0,  // 8: tickmesh.node.v1.ScanResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	16, // 9: tickmesh.node.v1.LastRequest.selector:type_name -> tickmesh.v1.Selector
-	18, // 10: tickmesh.node.v1.LastRequest.limits:type_name -> tickmesh.v1.ScanLimits
-	19, // 11: tickmesh.node.v1.LastRequest.freshness:type_name -> tickmesh.v1.Freshness
+	20, // 9: tickmesh.node.v1.LastRequest.selector:type_name -> tickmesh.v1.Selector
+	22, // 10: tickmesh.node.v1.LastRequest.limits:type_name -> tickmesh.v1.ScanLimits
+	23, // 11: tickmesh.node.v1.LastRequest.freshness:type_name -> tickmesh.v1.Freshness
 	6,  // 12: tickmesh.node.v1.LastResponse.points:type_name -> tickmesh.node.v1.LastPoint
 	0,  // 13: tickmesh.node.v1.LastResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	16, // 14: tickmesh.node.v1.ListSeriesRequest.selector:type_name -> tickmesh.v1.Selector
-	19, // 15: tickmesh.node.v1.ListSeriesRequest.freshness:type_name -> tickmesh.v1.Freshness
+	20, // 14: tickmesh.node.v1.ListSeriesRequest.selector:type_name -> tickmesh.v1.Selector
+	23, // 15: tickmesh.node.v1.ListSeriesRequest.freshness:type_name -> tickmesh.v1.Freshness
 	9,  // 16: tickmesh.node.v1.ListSeriesResponse.keys:type_name -> tickmesh.node.v1.ShardKeys
 	0,  // 17: tickmesh.node.v1.ListSeriesResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	21, // 18: tickmesh.node.v1.ListNamesRequest.kind:type_name -> tickmesh.v1.NameKind
-	19, // 19: tickmesh.node.v1.ListNamesRequest.freshness:type_name -> tickmesh.v1.Freshness
+	25, // 18: tickmesh.node.v1.ListNamesRequest.kind:type_name -> tickmesh.v1.NameKind
+	23, // 19: tickmesh.node.v1.ListNamesRequest.freshness:type_name -> tickmesh.v1.Freshness
 	0,  // 20: tickmesh.node.v1.ListNamesResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	16, // 21: tickmesh.node.v1.DeleteRequest.selector:type_name -> tickmesh.v1.Selector
-	22, // 22: tickmesh.node.v1.DeleteRequest.batch_id:type_name -> tickmesh.v1.BatchId
+	20, // 21: tickmesh.node.v1.DeleteRequest.selector:type_name -> tickmesh.v1.Selector
+	26, // 22: tickmesh.node.v1.DeleteRequest.batch_id:type_name -> tickmesh.v1.BatchId
 	0,  // 23: tickmesh.node.v1.DeleteResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	15, // 24: tickmesh.node.v1.HistoryRequest.since:type_name -> tickmesh.node.v1.ShardMark
+	18, // 25: tickmesh.node.v1.HistoryResponse.changes:type_name -> tickmesh.node.v1.ShardChange
+	0,  // 26: tickmesh.node.v1.HistoryResponse.ends:type_name -> tickmesh.node.v1.ShardEnd
+	15, // 27: tickmesh.node.v1.ShardChange.mark:type_name -> tickmesh.node.v1.ShardMark
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_tickmesh_node_v1_read_proto_init() }
@@ -1256,7 +1498,7 @@ func file_tickmesh_node_v1_read_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tickmesh_node_v1_read_proto_rawDesc), len(file_tickmesh_node_v1_read_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
