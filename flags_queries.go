@@ -9,7 +9,7 @@ import (
 // queryLimitSettings bound what one query may cost.
 type queryLimitSettings struct {
 	querySeriesMax, querySamplesMax, queryRunningMax count
-	queryMemory, queryMemoryAll                      byteSize
+	queryMemory, queryMemoryAll, queryCache          byteSize
 	queryTimeout, querySlow                          span
 }
 
@@ -21,8 +21,10 @@ func (s *queryLimitSettings) define(f *pflag.FlagSet) {
 	s.queryRunningMax, s.querySlow = 64, span(time.Second)
 	f.Var(&s.queryMemory, "query-memory", "memory of one query")
 	f.Var(&s.queryMemoryAll, "query-memory-all", "memory of all queries together")
+	s.queryCache = 64 << 20
+	f.Var(&s.queryCache, "query-cache", "memory for windows of time that is over, so that a dashboard that is drawn again reads only what is new")
 	f.Var(&s.queryTimeout, "query-timeout", "time of one query")
 	f.Var(&s.queryRunningMax, "query-running-max", "queries at once; others wait")
 	f.Var(&s.querySlow, "query-slow", "queries that take longer are logged, and told of by the page")
-	group(f, headingQueryLimits, "query-series-max", "query-samples-max", "query-memory", "query-memory-all", "query-timeout", "query-running-max", "query-slow")
+	group(f, headingQueryLimits, "query-series-max", "query-samples-max", "query-memory", "query-memory-all", "query-cache", "query-timeout", "query-running-max", "query-slow")
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/query/cache"
 	"github.com/tickmesh/tickmesh/router/query/influxql"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 	"github.com/tickmesh/tickmesh/router/query/opentsdb"
@@ -35,7 +36,11 @@ func (s *frontSettings) newQueries(b *backend, logger *slog.Logger, registry *re
 		LimitsOf: b.access.queryLimits, Ended: b.access.queried,
 		Logger: logger, Registerer: registry,
 	})
-	q.source = q.ledger.Source(b.source)
+	source := b.source
+	if s.queryCache > 0 {
+		source = cache.New(cache.Options{Bytes: int64(s.queryCache), Registerer: registry}).Source(source)
+	}
+	q.source = q.ledger.Source(source) // what comes from the cache counts, too
 	return q
 }
 
@@ -48,7 +53,8 @@ func orNone[T int | time.Duration](bound T) T {
 	return bound
 }
 
-// relaxed gives the source for the reads of one query that puts up with something.
+// relaxed gives the source for the reads of one query that puts up with something. It knows
+// no cache: what such reads give may be old, or not all.
 func (q *queries) relaxed(o scan.Relaxation) (source scan.Source, missing func() []uint16) {
 	if q.backend.relaxed == nil {
 		return q.source, func() []uint16 { return nil }

@@ -166,6 +166,19 @@ func (r *failingReader) Read(p []byte) (int, error) {
 func (r *failingReader) WriteTo(io.Writer) (int64, error) { return 0, errors.New("not used") }
 func (r *failingReader) Close() error                     { return nil }
 
+func (n *fakeNode) History(_ context.Context, since []scan.Mark) (changes []scan.Change, ends []ShardEnd, err error) {
+	for _, m := range since {
+		if end := (ShardEnd{Shard: m.Shard}); m.Index > 5 {
+			end.Err = series.ErrUnavailable
+			ends = append(ends, end)
+		} else {
+			ends = append(ends, end)
+			changes = append(changes, scan.Change{Mark: scan.Mark{Shard: m.Shard, Run: m.Run + 1, Index: m.Index + 1}, LeastMs: -int64(m.Index)})
+		}
+	}
+	return changes, ends, nil
+}
+
 func (n *fakeNode) Digest(_ context.Context, shard uint16, fromMs, toMs int64) (*Digest, error) {
 	return &Digest{AppliedIndex: uint64(shard), UnchangedSince: 2, Bytes: fmt.Append(nil, fromMs, toMs)}, nil
 }

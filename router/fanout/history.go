@@ -3,6 +3,7 @@ package fanout
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -46,7 +47,7 @@ func (r *historyRun) askNode(ctx context.Context, o *group) error {
 		request.Since = append(request.Since, mark)
 	}
 	m, err := await(o.patience, func() (*nodev1.HistoryResponse, error) { return o.node.client.History(ctx, request) })
-	if status.Code(err) == codes.Unimplemented {
+	if status.Code(err) == codes.Unimplemented || errors.Is(err, wire.ErrVersion) {
 		for _, read := range o.reads {
 			r.add(scan.Change{Mark: scan.Mark{Shard: read.shard}, LeastMs: scan.ChangedAll})
 			r.end(o, read, nil)

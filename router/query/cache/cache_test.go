@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
@@ -107,4 +110,13 @@ func TestSourceKeepsThePromises(t *testing.T) {
 			return scantest.Subject{Source: repeated{c.Source(m), now, random, &sync.Mutex{}}, Deleter: m, Put: m.Put}
 		})
 	}
+}
+
+// counted gives the value of a counter.
+func counted(c prometheus.Counter) float64 {
+	var m dto.Metric
+	if err := c.Write(&m); err != nil {
+		return -1
+	}
+	return m.GetCounter().GetValue()
 }
