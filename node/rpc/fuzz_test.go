@@ -29,6 +29,7 @@ func FuzzRequests(f *testing.F) {
 		&nodev1.ListSeriesRequest{Selector: selector, Shards: []uint32{1}, Limit: 5},
 		&nodev1.ListNamesRequest{Kind: tickmeshv1.NameKind_NAME_KIND_METRIC, Shards: []uint32{0, 65535}},
 		&nodev1.DeleteRequest{Selector: selector, Shards: []uint32{1}, FromMs: -5},
+		&nodev1.HistoryRequest{Since: []*nodev1.ShardMark{{Shard: 1, Run: 7, Index: 9}, {Shard: 4}}},
 	} {
 		b, err := proto.Marshal(m)
 		if err != nil {
@@ -60,6 +61,14 @@ func FuzzRequests(f *testing.F) {
 		if m := new(nodev1.ListNamesRequest); proto.Unmarshal(b, m) == nil {
 			r, err := toNamesRequest(m)
 			check(shardsOf(r, err, func() []uint16 { return r.Shards }), err)
+		}
+		if m := new(nodev1.HistoryRequest); proto.Unmarshal(b, m) == nil {
+			marks, err := toMarks(m.GetSince())
+			shards := make([]uint16, len(marks))
+			for i, mark := range marks {
+				shards[i] = mark.Shard
+			}
+			check(shards, err)
 		}
 		if m := new(nodev1.DeleteRequest); proto.Unmarshal(b, m) == nil {
 			r, err := toDeleteRequest(m)

@@ -61,6 +61,7 @@ type fakeShard struct {
 	sessions map[uint64]*fakeSession
 	applied  map[string]int // key and time → how often it was applied
 	deleted  map[series.BatchID]bool
+	least    []int64 // the first time that each change has touched
 }
 
 // fakeSession is a session's past, with the nodes' window.
@@ -81,6 +82,7 @@ type fakeNode struct {
 	served   atomic.Int64
 	stop     func()
 	onChunk  func()                                 // before each chunk of a scan; nil: nothing
+	old      atomic.Bool                            // of a version without History
 	stale    atomic.Bool                            // answers reads that accept staleness
 	write    func(*series.Frame) []wire.PartOutcome // instead of the memory; nil: not
 	deleted  func(shard uint16) error               // after a delete was done; nil: nothing
@@ -357,6 +359,7 @@ func (s *fakeShard) write(id series.BatchID, p *series.Part) (o wire.PartOutcome
 		}
 		key := s.keys[ref-1]
 		s.applied[fmt.Sprint(key, r.TimeMs)]++
+		s.least = append(s.least, r.TimeMs)
 		if err := s.memory.Put(series.Key(key), series.Sample{TimeMs: r.TimeMs, Value: series.Float64(r.Mantissa, r.Scale)}); err != nil {
 			return wire.PartOutcome{Err: err}
 		}
@@ -529,6 +532,7 @@ func (s *fakeShard) remove(ctx context.Context, r *rpc.DeleteRequest) (touched i
 		return s.memory.Series(ctx, &r.Selector, 1, func(series.Key) error { return nil })
 	}
 	s.deleted[r.ID] = !r.ID.IsZero()
+	s.least = append(s.least, r.FromMs)
 	return s.memory.Delete(ctx, &r.Selector, r.FromMs, r.ToMs)
 }
 

@@ -8,9 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
@@ -47,7 +44,7 @@ func (r *historyRun) askNode(ctx context.Context, o *group) error {
 		request.Since = append(request.Since, mark)
 	}
 	m, err := await(o.patience, func() (*nodev1.HistoryResponse, error) { return o.node.client.History(ctx, request) })
-	if status.Code(err) == codes.Unimplemented || errors.Is(err, wire.ErrVersion) {
+	if errors.Is(err, wire.ErrVersion) { // it does not know the call
 		for _, read := range o.reads {
 			r.add(scan.Change{Mark: scan.Mark{Shard: read.shard}, LeastMs: scan.ChangedAll})
 			r.end(o, read, nil)

@@ -22,9 +22,9 @@ type chronicle struct {
 	run atomic.Uint64
 
 	mu    sync.Mutex
-	least []int64 // guarded by mu, by change
-	asked int     // guarded by mu: calls of History
-	scans atomic.Int64
+	least []int64             // guarded by mu, by change
+	asked int                 // guarded by mu: calls of History
+	seen  func(*scan.Request) // before each scan; nil: nothing
 }
 
 func newChronicle() *chronicle {
@@ -50,7 +50,9 @@ func (c *chronicle) Delete(ctx context.Context, selector *scan.Selector, fromMs,
 }
 
 func (c *chronicle) Scan(ctx context.Context, r *scan.Request, visit scan.Visitor) error {
-	c.scans.Add(1)
+	if c.seen != nil {
+		c.seen(r)
+	}
 	return c.Memory.Scan(ctx, r, visit)
 }
 
@@ -96,7 +98,7 @@ func (r repeated) Scan(ctx context.Context, request *scan.Request, visit scan.Vi
 func opened(o Options) (*Cache, *atomic.Int64) {
 	now := &atomic.Int64{}
 	now.Store(1 << 50)
-	o.Clock = func() time.Time { return time.UnixMilli(now.Load()) }
+	o.Clock = func() time.Time { return time.UnixMilli(now.Load()).Add(time.Nanosecond) }
 	o.Settle = time.Nanosecond
 	return New(o), now
 }
