@@ -121,6 +121,11 @@ func TestHistoryOfReplacedReplicas(t *testing.T) {
 	if c := e.History(mark); c.Index != 2 || c.Run != mark.Run || c.LeastMs > dayMs+61_000 || c.LeastMs <= dayMs {
 		t.Fatalf("%+v", c)
 	}
+	e.shards[0].mu.watches.touch(dayMs - 7) // an entry stalls halfway
+	if c := e.History(e.History(mark).Mark); c.LeastMs != dayMs-7 {
+		t.Fatalf("%+v", c)
+	}
+	e.shards[0].mu.watches.leastMs = math.MaxInt64
 	unknown := func(what string) {
 		t.Helper()
 		c := e.History(mark)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
@@ -99,7 +101,8 @@ func TestCacheOverCluster(t *testing.T) {
 	w := newWorld(t, 3, testShards)
 	c := w.open(Limits{BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond, ReadTimeout: waitBound, WriteTimeout: waitBound})
 	nowMs := &atomic.Int64{}
-	kept := cache.New(cache.Options{Bytes: 1 << 20, Settle: time.Nanosecond, WindowsMin: 2, Clock: func() time.Time { return time.UnixMilli(nowMs.Load()) }})
+	registry := prometheus.NewRegistry()
+	kept := cache.New(cache.Options{Registerer: registry, Bytes: 1 << 20, Settle: time.Nanosecond, WindowsMin: 2, Clock: func() time.Time { return time.UnixMilli(nowMs.Load()) }})
 	cached, memory := kept.Source(c.Source(scan.Relaxation{})), scantest.NewMemory()
 	ctx := context.Background()
 	for round := range 120 {
@@ -135,6 +138,15 @@ func TestCacheOverCluster(t *testing.T) {
 			if g := got[key]; g == nil || !slices.Equal(g.Times, chunk.Times) || !slices.Equal(g.Sum, chunk.Sum) || !slices.Equal(g.Count, chunk.Count) {
 				t.Fatalf("round %d, %v: %+v, want %+v", round, series.Key(key), g, chunk)
 			}
+		}
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if n := family.GetMetric()[0].GetCounter().GetValue(); family.GetName() == "tickmesh_query_cache_hits_total" && n < 20 {
+			t.Fatalf("%g hits: the test tests little", n)
 		}
 	}
 }
