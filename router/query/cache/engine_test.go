@@ -168,7 +168,7 @@ func TestEngineAnswersAreTheSame(t *testing.T) {
 		l.open()
 		c, clock := opened(Options{Bytes: []int64{1 << 30, 60_000}[seed%2]})
 		cached := c.Source(l)
-		for range 120 {
+		for range 80 {
 			l.step()
 			clock.Store(l.nowMs - 30_000)
 			r := l.request()
@@ -181,7 +181,7 @@ func TestEngineAnswersAreTheSame(t *testing.T) {
 		hits, changed = hits+counted(c.metrics.hits), changed+counted(c.metrics.changed)
 		l.must(l.Close())
 	}
-	if hits < 30 || changed < 50 {
+	if hits < 20 || changed < 40 {
 		t.Fatalf("%g hits, %g changed: the test tests little", hits, changed)
 	}
 	t.Logf("%g hits, %g changed", hits, changed)
@@ -190,7 +190,7 @@ func TestEngineAnswersAreTheSame(t *testing.T) {
 // TestEachChangeIsSeen: an answer is kept, one thing changes it, and the next answer is the
 // engine's.
 func TestEachChangeIsSeen(t *testing.T) {
-	const hours = 5
+	const hours = 3
 	fromMs := labBaseMs - labBaseMs%(2*hourMs)
 	cutMs := fromMs + 2*hourMs
 	for name, change := range map[string]func(*lab){
@@ -216,7 +216,7 @@ func TestEachChangeIsSeen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := &lab{t: t, fs: vfs.NewMemFS(), random: rand.New(rand.NewPCG(1, 7))}
 			l.open()
-			for timeMs := fromMs; timeMs < fromMs+hours*hourMs; timeMs += 60_000 {
+			for timeMs := fromMs; timeMs < fromMs+hours*hourMs; timeMs += 120_000 {
 				for i := range labSeries {
 					l.write(i, timeMs)
 				}
