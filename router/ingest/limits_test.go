@@ -59,7 +59,8 @@ func TestTooLargeIsHeard(t *testing.T) {
 // is free in time; a client that sends its body slowly holds none.
 func TestWritesMax(t *testing.T) {
 	gate := make(chan struct{})
-	r := start(t, func(o *Options) { o.Limits.WritesMax = 1; o.Limits.WriteTimeout = 100 * time.Millisecond })
+	r := start(t, func(o *Options) { o.Limits.WritesMax = 1; o.Limits.WriteTimeout = testTimeout })
+	r.workers.waitMax = 100 * time.Millisecond // but a write that has a worker has all the time
 	slow := dial(t, r.Addresses().HTTP)
 	send(t, slow, "POST /write?db=d&precision=s HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\nm value=")
 	if response, body := r.post(t, request("/write?db=d&precision=s", "m value=1 1700000000")); response.StatusCode != 204 {
@@ -114,8 +115,9 @@ func TestInFlightLimit(t *testing.T) {
 	r := start(t, func(o *Options) {
 		o.Limits.BodyBytesMax, o.Limits.BodyBytesDecodedMax, o.Limits.InFlightBytesMax = 30_000, 30_000, 60_064
 		o.Limits.OtherBodyBytesMax, o.Limits.Line.LineBytesMax, o.TCP.ChunkBytes = 1000, 1000, 1000
-		o.Limits.WriteTimeout = 100 * time.Millisecond
+		o.Limits.WriteTimeout = testTimeout
 	})
+	r.room.waitMax = 100 * time.Millisecond // but a write that has room has all the time
 	r.beforeWrites(gated(gate))
 	line := "m value=1 1700000000000000000\n"
 	large := request("/write?db=d", strings.Repeat(line, 30_000/len(line)))
@@ -131,9 +133,9 @@ func TestInFlightLimit(t *testing.T) {
 		t.Errorf("%d %s", response.StatusCode, body)
 	}
 	close(gate)
-	for _, c := range held { // their writes may have timed out
-		if response, _ := readAnswer(t, bufio.NewReader(c)); response.StatusCode != 204 && response.StatusCode != 503 {
-			t.Errorf("the first: %d", response.StatusCode)
+	for _, c := range held {
+		if response, body := readAnswer(t, bufio.NewReader(c)); response.StatusCode != 204 {
+			t.Errorf("the first: %d %s", response.StatusCode, body)
 		}
 	}
 	eventually(t, "nothing in flight", func() bool { return r.room.used.Load() == 0 })
@@ -149,9 +151,13 @@ func TestWriteTimeout(t *testing.T) {
 		}
 	}
 	r.beforeWrites(nil)
-	if response, body := r.post(t, request("/write?db=d", "m value=1")); response.StatusCode != 204 {
-		t.Errorf("after the timeouts: %d %s", response.StatusCode, body)
-	}
+	eventually(t, "a write in time", func() bool { // a busy machine may need more for one
+		response, body := r.post(t, request("/write?db=d", "m value=1"))
+		if response.StatusCode != 204 && (response.StatusCode != 503 || !strings.Contains(body, "too long")) {
+			t.Fatalf("after the timeouts: %d %s", response.StatusCode, body)
+		}
+		return response.StatusCode == 204
+	})
 }
 
 func TestPutSyncTimeout(t *testing.T) {
@@ -188,7 +194,7 @@ func TestHTTPGarbage(t *testing.T) {
 
 // A body that comes too slowly is no reason to throw it away.
 func TestSlowBody(t *testing.T) {
-	r := start(t, func(o *Options) { o.Limits.HTTPReadTimeout = 50 * time.Millisecond })
+	r := start(t, func(o *Options) { o.Limits.HTTPReadTimeout = 500 * time.Millisecond })
 	for _, announced := range []int{100, 100_000} { // read ahead by fasthttp, and by this package
 		raw := fmt.Sprintf("POST /write?db=d HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", announced, strings.Repeat("m value=1\n", announced/20))
 		response, body := r.post(t, raw)

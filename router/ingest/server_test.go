@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 const (
 	testShards  = 8
-	testTimeout = 20 * time.Second // a test that waits that long has failed
+	testTimeout = 60 * time.Second // a test that waits that long has failed
 )
 
 var testNow = time.UnixMilli(1_700_000_123_456)
