@@ -97,7 +97,7 @@ func TestOtherSeesTheDatabase(t *testing.T) {
 	for target, want := range map[string]seen{
 		"/db/a/api/query?m=x&start=1": {"/api/query", "m=x&start=1", "a"}, "/db/a%20b/ui/": {"/ui/", "", "a b"}, "/db/a/": {"/", "", "a"},
 		"/db/a/db/b/x": {"/db/b/x", "", "a"}, "/api/query?db=c": {"/api/query", "db=c", "c"}, "/db/default/x": {"/x", "", ""}, "/dbx/y": {"/dbx/y", "", ""},
-		"/db/a/p%2525": {"/p%25", "", "a"},
+		"/db/a/p%2525": {"/p%25", "", "a"}, "/api/query?db=c;d&m=x": {"/api/query", "db=c%3Bd&m=x", "c;d"}, "/db/a/query?db=c;d": {"/query", "db=c%3Bd", "c;d"},
 	} {
 		answer, body := r.post(t, "GET "+target+" HTTP/1.1\r\nHost: x\r\nX-Scope-OrgID: default\r\n\r\n")
 		if got := last.Load(); answer.StatusCode != http.StatusOK || *got != want {

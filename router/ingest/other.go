@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -77,6 +78,9 @@ func ordinaryRequest(ctx context.Context, request *fasthttp.RequestCtx, prefixed
 	if err != nil {
 		return nil, err
 	}
+	// Go leaves out parameters with a semicolon; writes take it as a character of their
+	// database, and so do the readers of that database.
+	u.RawQuery = strings.ReplaceAll(u.RawQuery, ";", "%3B")
 	r := &http.Request{
 		Method: string(request.Method()), URL: u, RequestURI: target,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

@@ -88,6 +88,13 @@ func TestForms(t *testing.T) {
 			t.Errorf("%s: header %v", name, r.Header)
 		}
 	}
+	for name, r := range map[string]*http.Response{
+		"typed": post(h, "/query?db=db0", "", "q=SHOW MEASUREMENTS; SHOW MEASUREMENTS"), "escaped": post(h, "/query?db=db0", "", "q=SHOW+MEASUREMENTS%3BSHOW+MEASUREMENTS"),
+	} {
+		if got := bodyOf(t, r); strings.Count(got, `["cpu"]`) != 2 {
+			t.Errorf("two statements, %s: %d %s", name, r.StatusCode, got)
+		}
+	}
 	if r := post(New(Options{Source: scantest.NewMemory(), Limits: Limits{BodyBytesMax: 10}}), "/query", "", "q=SHOW+DATABASES"); r.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("a long body: %d", r.StatusCode)
 	}

@@ -80,7 +80,8 @@ func (h *handler) readForm(w http.ResponseWriter, r *http.Request) (url.Values, 
 	if err != nil {
 		return nil, bodyError(err)
 	}
-	posted, err := url.ParseQuery(string(body))
+	// Semicolons stand between statements, and people type them as they are.
+	posted, err := url.ParseQuery(strings.ReplaceAll(string(body), ";", "%3B"))
 	if err != nil {
 		return nil, invalid("the body is no form: %s", err)
 	}
