@@ -127,10 +127,11 @@ const (
 
 // serve answers one request.
 func (f *front) serve(request *fasthttp.RequestCtx) {
-	if c, err := f.admit(request); err != nil {
-		f.turnAway(request, err)
-	} else {
+	if c, err := f.admit(request); err == nil {
 		f.route(request, c)
+	} else if !errors.Is(err, access.ErrUnauthenticated) || !f.answerPreflight(request) {
+		f.turnAway(request, err)
+		f.nameOrigin(request)
 	}
 	if f.draining.Load() {
 		request.SetConnectionClose()

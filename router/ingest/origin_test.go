@@ -54,6 +54,42 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	}
 }
 
+// A page of an origin that is let in may ask whether it may send a request, without saying who
+// it is; no other may, nothing runs, and writes are not for pages. What the page is refused
+// later it can read.
+func TestPreflight(t *testing.T) {
+	authority, _ := users(t)
+	var reached atomic.Int64
+	r := start(t, func(o *Options) {
+		o.Authority, o.Origins = authority, []string{"https://grafana.example"}
+		o.Other = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) })
+	})
+	const let, asks = "Origin: https://Grafana.example\r\n", "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization,x-scope-orgid\r\n"
+	for _, c := range []struct {
+		line, headers string
+		status        int
+	}{
+		{"OPTIONS /api/v1/query", let + asks, http.StatusNoContent}, {"OPTIONS /db/a/query?q=x", let + asks, http.StatusNoContent}, {"OPTIONS /api/query", let + asks, http.StatusNoContent},
+		{"OPTIONS /api/v1/query", "Origin: https://evil.example\r\n" + asks, http.StatusUnauthorized}, {"OPTIONS /api/v1/query", asks, http.StatusUnauthorized},
+		{"OPTIONS /api/v1/query", let, http.StatusUnauthorized}, {"GET /api/v1/query", let + asks, http.StatusUnauthorized}, {"POST /api/v1/query", let + asks, http.StatusUnauthorized},
+		{"OPTIONS /write", let + asks, http.StatusUnauthorized}, {"OPTIONS /db/a/write", let + asks, http.StatusUnauthorized}, {"OPTIONS /api/v1/write", let + asks, http.StatusUnauthorized},
+		{"OPTIONS /db/../query", let + asks, http.StatusBadRequest},
+	} {
+		answer, body := r.post(t, c.line+" HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n"+c.headers+"\r\n")
+		origin := ""
+		if strings.HasPrefix(c.headers, let) {
+			origin = "https://Grafana.example"
+		}
+		if h := answer.Header; answer.StatusCode != c.status || h.Get("Access-Control-Allow-Origin") != origin || origin != "" && h.Get("Vary") != "Origin" ||
+			c.status == http.StatusNoContent && (h.Get("Access-Control-Allow-Methods") != "POST" || h.Get("Access-Control-Allow-Headers") != "authorization,x-scope-orgid") {
+			t.Errorf("%s %q: %d %v %s", c.line, c.headers, answer.StatusCode, answer.Header, body)
+		}
+	}
+	if n := reached.Load(); n != 0 {
+		t.Errorf("%d requests of nobody have reached a handler", n)
+	}
+}
+
 // BenchmarkCheckOrigin is what each request of a known caller that is no browser pays.
 func BenchmarkCheckOrigin(b *testing.B) {
 	f := &front{options: &Options{}}
