@@ -84,6 +84,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 		return s.listenError(err)
 	}
 	who.countSeries(ctx, b.source)
+	who.running.Go(func() { queries.page.Watch(ctx) })
 	ready.set(true)
 	health.serve(logger)
 	s.greet(stdout, greeting{about: b.about, secure: secure.config != nil, users: who.authority != nil}, server.Addresses(), health)

@@ -24,6 +24,7 @@ type queries struct {
 	ledger   *ledger.Ledger
 	source   scan.Source
 	catalog  promql.Catalog // what writers say of metrics
+	page     *ui.Page
 }
 
 func (s *frontSettings) newQueries(b *backend, logger *slog.Logger, registry *registry) *queries {
@@ -69,6 +70,7 @@ func (q *queries) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	q.page = page
 	m := http.NewServeMux()
 	m.Handle("GET /{$}", page)
 	m.Handle("/ui/", page)
@@ -114,10 +116,14 @@ func (q *queries) influxqlOptions() influxql.Options {
 
 // pageOptions are those of the page. Others than browsers get a line of text at its place.
 func (q *queries) pageOptions() ui.Options {
-	return ui.Options{
+	o := ui.Options{
 		Source: q.backend.source, Status: q.backend.cluster.Status, Ledger: q.ledger, Gatherer: q.registry,
 		Version: programVersion, Dialects: []string{"promql", "opentsdb", "influxql"}, Logger: q.logger,
 		Greeting: "TickMesh " + programVersion + ": /write, /api/put and /api/v1/write take points, /api/query and /api/v1/query answer, " +
 			"/metrics and /readyz tell how it is. Browsers get a page here.",
 	}
+	if who := q.backend.access; who != nil && who.directory != nil {
+		o.Databases = who.directory.List
+	}
+	return o
 }

@@ -57,7 +57,7 @@ func (h *handler) about(r *http.Request) (any, error) {
 
 // databases lists the databases that the caller may read.
 func (h *handler) databases(r *http.Request) (any, error) {
-	all, err := h.source.Databases(r.Context())
+	all, err := h.Databases(r.Context())
 	if err != nil {
 		return nil, err
 	}

@@ -18,11 +18,18 @@ type handler struct {
 	source    scan.Source // that counts what is read
 	files     *files
 	snapshots *snapshots
+	history   history
 	sameSite  *http.CrossOriginProtection
 }
 
-// New gives the handler of "/" and of all below "/ui/". Errors: ErrOptions.
-func New(o Options) (http.Handler, error) {
+// Page is the handler of "/" and of all below "/ui/".
+type Page struct {
+	http.Handler
+	handler *handler
+}
+
+// New makes a Page. Errors: ErrOptions.
+func New(o Options) (*Page, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
@@ -47,10 +54,11 @@ func New(o Options) (http.Handler, error) {
 	m.HandleFunc("GET "+pathAPI+"tags", h.answering(h.tags))
 	m.HandleFunc("GET "+pathAPI+"status", h.answering(h.status))
 	m.HandleFunc("GET "+pathAPI+"live", h.answering(h.live))
+	m.HandleFunc("GET "+pathAPI+"history", h.answering(h.past))
 	m.HandleFunc("GET "+pathAPI+"queries", h.answering(h.queries))
 	m.HandleFunc("POST "+pathAPI+"cancel", h.answering(h.cancel))
 	m.HandleFunc(pathAPI, h.answering(nowhere))
-	return protected(m), nil
+	return &Page{protected(m), h}, nil
 }
 
 // contentSecurityPolicy lets the page load from where it came only. Nothing may show it in

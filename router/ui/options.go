@@ -25,6 +25,10 @@ type Options struct {
 	// Gatherer has the metrics of this process.
 	Gatherer prometheus.Gatherer
 
+	// Databases gives the sorted names of all databases, "" for the default one, those without
+	// series among them. Nil: those of Source, which have series.
+	Databases func(ctx context.Context) ([]string, error)
+
 	Version  string           // of the program, for people
 	Greeting string           // what / answers to others than browsers; a line of its own
 	Dialects []string         // query languages that are served here, of "promql", "opentsdb", "influxql"
@@ -41,6 +45,9 @@ func (o *Options) setDefaults() error {
 		return fmt.Errorf("%w: Source and Status are needed", ErrOptions)
 	case o.Ledger == nil || o.Gatherer == nil:
 		return fmt.Errorf("%w: Ledger and Gatherer are needed", ErrOptions)
+	}
+	if o.Databases == nil {
+		o.Databases = o.Source.Databases
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

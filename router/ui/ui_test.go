@@ -23,11 +23,13 @@ import (
 // page is a handler over a storage in memory.
 type page struct {
 	http.Handler
+	page     *Page
 	t        *testing.T
 	ledger   *ledger.Ledger
 	registry *prometheus.Registry
 	status   *tickmeshv1.GetStatusResponse
-	asked    int // how often the cluster was asked
+	failing  error // what the cluster answers instead
+	asked    int   // how often the cluster was asked
 	now      time.Time
 }
 
@@ -50,14 +52,14 @@ func newPage(t *testing.T, keys ...series.Key) *page {
 				t.Error("the page needs shards")
 			}
 			p.asked++
-			return p.status, nil
+			return p.status, p.failing
 		},
 		Clock: func() time.Time { return p.now },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Handler = handler
+	p.Handler, p.page = handler, handler
 	return p
 }
 
@@ -146,6 +148,19 @@ func TestNames(t *testing.T) {
 	}
 	if running := p.ledger.Running(); len(running) != 0 {
 		t.Fatal("queries were not ended", running)
+	}
+}
+
+// Databases that were made and have no series yet are listed, too.
+func TestDatabasesMade(t *testing.T) {
+	p := newPage(t, keys("cpu", 1)...)
+	p.page.handler.Databases = func(context.Context) ([]string, error) { return []string{"", "made"}, nil }
+	var got json.RawMessage
+	if p.get("/ui/api/databases", nil, &got); string(got) != `{"names":["default","made"],"more":false}` {
+		t.Errorf("%s", got)
+	}
+	if p.get("/ui/api/databases", somebody{"made", access.Read}, &got); string(got) != `{"names":["made"],"more":false}` {
+		t.Errorf("%s", got)
 	}
 }
 
