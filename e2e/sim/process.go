@@ -52,6 +52,7 @@ type process struct {
 	tokens     map[uint64]inflight
 	reads      map[uint64]*readWait
 	lastToken  uint64
+	lent       [][]byte // bodies of proposals since the last round
 	ticks      int
 	terms      []uint64 // greatest seen, for the checks
 
@@ -134,6 +135,7 @@ func (p *process) turn() {
 	}
 	p.take()
 	if !p.host.Ready(&p.round) && len(p.relogging) == 0 {
+		p.reuse()
 		return
 	}
 	p.world.trace.hashed("round", p.node.id, len(p.round.States), len(p.round.Appends), len(p.round.Committed))
@@ -321,6 +323,7 @@ func (p *process) finish() {
 		p.fetch(need)
 	}
 	p.dispatch()
+	p.reuse()
 	for _, shard := range p.round.Prepared {
 		if swap := p.preparing[shard]; swap != nil {
 			delete(p.preparing, shard)
@@ -329,6 +332,14 @@ func (p *process) finish() {
 		}
 	}
 	p.wake()
+}
+
+// reuse overwrites what was proposed, as a node does that uses its memory again.
+func (p *process) reuse() {
+	for _, body := range p.lent {
+		clear(body)
+	}
+	p.lent = nil
 }
 
 func (p *process) send(out []replica.Outgoing) {
@@ -409,6 +420,7 @@ func (p *process) propose() {
 				}
 				continue
 			}
+			p.lent = append(p.lent, body)
 			q.underWay++
 			p.tokens[p.lastToken] = inflight{uint16(shard), requests}
 			if p.world.is(AnswerEarly) {

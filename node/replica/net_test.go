@@ -70,6 +70,16 @@ type testNode struct {
 	seen    map[uint16]shardmap.Row // of the map
 	gone    map[uint16]uint64       // the largest raft id that was removed here
 	late    *lateSync               // nil: states are synced with their Round
+	lent    [2][][]byte             // parts of proposals: of before the last Ready, and since
+}
+
+// reuse overwrites what was proposed before the last Ready, as a driver does that uses
+// its memory again.
+func (n *testNode) reuse() {
+	for i := range n.lent[0] {
+		clear(n.lent[0][i])
+	}
+	n.lent[0] = nil
 }
 
 type testDisk struct {
@@ -272,7 +282,12 @@ func (n *testNode) writeState(s GroupState) {
 
 // ready fetches a Round; finish writes it and does what it says.
 func (w *world) ready(n *testNode) bool {
-	if n.waiting || !n.host.Ready(&n.round) {
+	if n.waiting {
+		return false
+	}
+	n.lent = [2][][]byte{n.lent[1], nil}
+	if !n.host.Ready(&n.round) {
+		n.reuse()
 		return false
 	}
 	n.waiting = true
@@ -316,6 +331,7 @@ func (w *world) finish(n *testNode) {
 			w.swap(n, shard)
 		}
 	}
+	n.reuse()
 }
 
 func (w *world) apply(n *testNode, c Committed) {
@@ -486,10 +502,12 @@ func (w *world) step() {
 
 func (w *world) propose(n *testNode, shard uint16) bool {
 	w.tokens++
-	if n.host.Propose(shard, 1, [][]byte{[]byte("t"), fmt.Appendf(nil, "%d", w.tokens)}, w.tokens) != nil {
+	parts := [][]byte{[]byte("t"), fmt.Appendf(nil, "%d", w.tokens)}
+	if n.host.Propose(shard, 1, parts, w.tokens) != nil {
 		w.tokens--
 		return false
 	}
+	n.lent[1] = append(n.lent[1], parts...)
 	return true
 }
 
