@@ -1,26 +1,21 @@
 package promql
 
 import (
-	"math"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/schema"
-	"github.com/prometheus/prometheus/util/annotations"
 )
 
 // The engine evaluates with one processor, after all samples have been read. A function of
 // a range of one metric, like rate(x[5m]), needs but one series at a time. Such calls are
 // taken out of the expression and evaluated by all processors while series arrive, by the
-// engine's own functions; what is left in their place is a selector that finds their
-// results, as samples at the times of the steps.
+// engine's own functions or the same over columns (windowfunctions.go); what is left in
+// their place is a selector that finds their results, as samples at the times of the steps.
 
 // rangedLabel is in the selector that stands for a call, for people who debug: the call
 // knows the selector by its matcher, so that nobody can write such a selector.
@@ -38,13 +33,15 @@ var rangedFunctions = map[string]bool{
 
 // rangedCall is a call that was taken out.
 type rangedCall struct {
-	call     *parser.Call
-	function promql.FunctionCall
-	vector   *parser.VectorSelector
-	offsetMs int64
-	grid     grid // of the range's ends: the steps less the offset
-	keepName bool
-	mark     *labels.Matcher // of the selector in its place
+	call      *parser.Call
+	function  promql.FunctionCall
+	window    windowFunction // the same over columns, or nil
+	perSecond float64        // what the function divides by: the range of a rate, or 0
+	vector    *parser.VectorSelector
+	offsetMs  int64
+	grid      grid // of the range's ends: the steps less the offset
+	keepName  bool
+	mark      *labels.Matcher // of the selector in its place
 }
 
 // takeOut takes the calls out of an expression, which it changes, and gives them. None:
@@ -113,7 +110,11 @@ func (t *taking) rangedCall(call *parser.Call) *rangedCall {
 		return nil
 	}
 	vector.Offset = vector.OriginalOffset // what the engine does before it evaluates
-	c := &rangedCall{call: call, function: promql.FunctionCalls[call.Func.Name], vector: vector, offsetMs: vector.OriginalOffset.Milliseconds(), keepName: keepName}
+	name := call.Func.Name
+	c := &rangedCall{call: call, function: promql.FunctionCalls[name], window: windowFunctionOf(name), vector: vector, offsetMs: vector.OriginalOffset.Milliseconds(), keepName: keepName}
+	if name == "rate" {
+		c.perSecond = matrix.Range.Seconds()
+	}
 	c.grid = grid{stepMs: max(1, t.span.step.Milliseconds()), widthMs: matrix.Range.Milliseconds()}
 	c.grid.firstMs = t.span.start.UnixMilli() - c.offsetMs
 	c.grid.lastMs = c.grid.firstMs + (t.span.end.UnixMilli()-t.span.start.UnixMilli())/c.grid.stepMs*c.grid.stepMs
@@ -137,133 +138,6 @@ func (q *queryable) rangedOf(matchers []*labels.Matcher) *rangedCall {
 		}
 	}
 	return nil
-}
-
-// rangedWorker evaluates a call for one series after the other. It holds the samples that
-// the next step can see, and no others.
-type rangedWorker struct {
-	*rangedCall
-	helper promql.EvalNodeHelper
-	matrix promql.Matrix
-	notes  annotations.Annotations
-
-	points []promql.FPoint // from points[from] on they may be seen
-	from   int
-	at     int64 // end of the range of the next step
-	given  bool  // the step before has a value
-	any    bool  // a step has
-	times  []int64
-	values []float64
-}
-
-func newRangedWorker(c *rangedCall) *rangedWorker {
-	w := &rangedWorker{rangedCall: c, helper: promql.EvalNodeHelper{Out: make(promql.Vector, 0, 1)}, matrix: make(promql.Matrix, 1)}
-	w.begin()
-	return w
-}
-
-// begin makes ready for another series.
-func (w *rangedWorker) begin() {
-	w.points, w.from, w.at = w.points[:0], 0, w.grid.firstMs
-	w.given, w.any, w.times, w.values = false, false, w.times[:0], w.values[:0]
-}
-
-// bytes is what the worker holds.
-func (w *rangedWorker) bytes() int { return 16 * (cap(w.points) + cap(w.times)) }
-
-// add takes the next samples of the series.
-func (w *rangedWorker) add(times []int64, values []float64) {
-	values = values[:len(times)]
-	for i, t := range times {
-		for t > w.at && w.at <= w.grid.lastMs {
-			if !w.given && w.from == len(w.points) {
-				w.at = w.grid.at(t) // steps that see nothing
-				break
-			}
-			w.step()
-		}
-		if w.at > w.grid.lastMs {
-			return
-		}
-		if t > w.at-w.grid.widthMs && !value.IsStaleNaN(values[i]) {
-			w.points = append(w.points, promql.FPoint{T: t, F: values[i]})
-		}
-	}
-}
-
-// pointsKeptMax is how many samples that are seen no more may wait to be dropped, beside as
-// many as can be seen.
-const pointsKeptMax = 256
-
-// step evaluates the next step, whose samples have all been added.
-func (w *rangedWorker) step() {
-	for w.from < len(w.points) && w.points[w.from].T <= w.at-w.grid.widthMs {
-		w.from++
-	}
-	if w.from > pointsKeptMax && w.from > len(w.points)/2 {
-		w.points = append(w.points[:0], w.points[w.from:]...)
-		w.from = 0
-	}
-	stepMs := w.at + w.offsetMs
-	result, ok := w.call1(stepMs, w.points[w.from:len(w.points):len(w.points)])
-	switch {
-	case ok:
-		w.times, w.values = append(w.times, stepMs), append(w.values, result)
-		w.any = true
-	case w.given:
-		w.times, w.values = append(w.times, stepMs), append(w.values, math.Float64frombits(value.StaleNaN))
-	}
-	w.given = ok
-	w.at += w.grid.stepMs
-}
-
-// end gives the values of the call at the steps. Where a step has none after one that has,
-// there is a staleness marker. The slices are used again.
-func (w *rangedWorker) end() ([]int64, []float64) {
-	for w.at <= w.grid.lastMs && (w.given || w.from < len(w.points)) {
-		w.step()
-	}
-	return w.times, w.values
-}
-
-// labels gives the labels of the result.
-func (w *rangedWorker) labels(metric labels.Labels) labels.Labels {
-	if w.any && (w.call.Func.Name == "rate" || w.call.Func.Name == "increase") {
-		w.noteCounter(metric.Get(nameLabel))
-	}
-	if w.keepName {
-		return metric
-	}
-	return metric.DropReserved(schema.IsMetadataLabel)
-}
-
-// call1 calls the function for one step.
-func (w *rangedWorker) call1(stepMs int64, points []promql.FPoint) (result float64, ok bool) {
-	if len(points) == 0 {
-		return 0, false
-	}
-	w.matrix[0].Floats = points
-	w.helper.Ts = stepMs
-	out, notes := w.function(nil, w.matrix, w.call.Args, &w.helper)
-	w.notes.Merge(notes)
-	w.helper.Out = out[:0]
-	if len(out) == 0 {
-		return 0, false
-	}
-	if result = out[0].F; value.IsStaleNaN(result) {
-		result = math.NaN()
-	}
-	return result, true
-}
-
-// noteCounter adds the engine's note on what may be no counter.
-func (w *rangedWorker) noteCounter(metric string) {
-	for _, suffix := range []string{"_total", "_sum", "_count", "_bucket"} {
-		if strings.HasSuffix(metric, suffix) {
-			return
-		}
-	}
-	w.notes.Add(annotations.NewPossibleNonCounterInfo(metric, w.call.Args[0].PositionRange()))
 }
 
 // prepared is a parser for the engine: some texts stand for expressions that were parsed
