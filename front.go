@@ -65,6 +65,9 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(answers, registry, ready, b.settler))
 	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.config, who.authority, who.meter
 	ingestOptions.Metadata = &queries.catalog
+	if ingestOptions.Door, err = newDoor(); err != nil {
+		return err
+	}
 	server, err := ingest.New(ingestOptions)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/query/cache"
 	"github.com/tickmesh/tickmesh/router/query/influxql"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
@@ -126,4 +127,10 @@ func (q *queries) pageOptions() ui.Options {
 		o.Databases = who.directory.List
 	}
 	return o
+}
+
+// newDoor gives what the page's browsers get while nobody knows who is there.
+func newDoor() (*ingest.Door, error) {
+	body, policy, err := ui.Door()
+	return &ingest.Door{Body: body, Policy: policy}, err
 }

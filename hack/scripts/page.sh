@@ -26,6 +26,7 @@ npm ci --silent --no-progress
 case "${1:-build}" in
 build)
 	npx --no-install vite build
+	npx --no-install vite build --mode signin
 	;;
 check)
 	npx --no-install tsc --noEmit
@@ -34,6 +35,7 @@ check)
 	out=$(mktemp -d)
 	trap 'rm -rf "$out"' EXIT
 	npx --no-install vite build --logLevel error --outDir "$out/dist" --emptyOutDir
+	npx --no-install vite build --logLevel error --outDir "$out/dist" --mode signin
 	# What is compressed may differ in form: it has to give the same.
 	node --input-type=module - "$out/dist" ../dist <<'NODE'
 import { readdirSync, readFileSync } from "node:fs";

@@ -198,12 +198,6 @@ func setRetryAfter(request *fasthttp.RequestCtx, err error) {
 	}
 }
 
-// challenge tells a client that nobody knows how it may show itself.
-func challenge(request *fasthttp.RequestCtx) {
-	request.Response.Header.Add(fasthttp.HeaderWWWAuthenticate, `Basic realm="TickMesh", charset="UTF-8"`)
-	request.Response.Header.Add(fasthttp.HeaderWWWAuthenticate, "Bearer")
-}
-
 // turnAway answers a request that is not let in, in the words of the dialect of its path.
 func (f *front) turnAway(request *fasthttp.RequestCtx, err error) {
 	leaveBody(request)
@@ -223,6 +217,8 @@ func (f *front) turnAway(request *fasthttp.RequestCtx, err error) {
 		influx2Fail(request, status, message)
 	case bytes.HasPrefix(path, []byte("/api/")):
 		respond(request, status, contentJSON, appendPutError(nil, status, message, ""))
+	case status == fasthttp.StatusUnauthorized && f.wantsDoor(request):
+		f.showDoor(request)
 	default:
 		respond(request, status, "text/plain; charset=utf-8", append([]byte(message), '\n'))
 	}

@@ -138,7 +138,7 @@ func (f *front) serve(request *fasthttp.RequestCtx) {
 	}
 	status := request.Response.StatusCode()
 	if status == fasthttp.StatusUnauthorized {
-		challenge(request)
+		f.challenge(request)
 	}
 	f.metrics.answered(status)
 }
@@ -352,7 +352,7 @@ func (f *front) expect(request *fasthttp.RequestCtx) (status int) {
 	if _, err := f.admit(request); err != nil {
 		f.turnAway(request, err)
 		if status = request.Response.StatusCode(); status == fasthttp.StatusUnauthorized {
-			challenge(request)
+			f.challenge(request)
 		}
 		f.metrics.answered(status)
 		return status

@@ -67,6 +67,10 @@ type Options struct {
 	// Metadata is told what remote writes say of metrics. Nil: nobody is.
 	Metadata MetadataKeeper
 
+	// Door is what a browser gets that asks for the page and has not shown who is there. Nil: a
+	// line of text.
+	Door *Door
+
 	// Other serves every HTTP path that is not a write. Nil: they are not found.
 	Other http.Handler
 

@@ -1,6 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
+import { keepAuthorization, readAuthorization } from "./data/credentials";
 import { type Loaded, useLoaded, useRoute } from "./data/hooks";
-import { askJSON, isSignedIn, onRefused, signOut } from "./data/http";
+import { askJSON, onRefused } from "./data/http";
 import { readTheme, type Theme, writeTheme } from "./data/kept";
 import type { ViewName } from "./data/route";
 import { knownDialects } from "./dialect/dialect";
@@ -71,7 +72,7 @@ export function App() {
           chosen={database === "" ? (about.value?.database ?? "default") : database}
           choose={(db) => go({ view: route.view, params: { ...route.params, metric: "", db } })}
         />
-        <User name={about.value?.user ?? ""} signIn={() => setLogin(true)} signOut={again} />
+        <User name={about.value?.user ?? ""} signIn={() => setLogin(true)} />
       </Head>
       <main key={turn}>
         {about.error !== null && <Notice kind="error">{about.error}</Notice>}
@@ -172,7 +173,7 @@ function DatabaseSwitch({ names, chosen, choose }: { names: string[]; chosen: st
 }
 
 /** User names who asks, where the server knows, and lets somebody else ask. */
-function User({ name, signIn, signOut: out }: { name: string; signIn: () => void; signOut: () => void }) {
+function User({ name, signIn }: { name: string; signIn: () => void }) {
   return (
     <>
       {name !== "" && (
@@ -180,12 +181,12 @@ function User({ name, signIn, signOut: out }: { name: string; signIn: () => void
           {name}
         </button>
       )}
-      {isSignedIn() && (
+      {readAuthorization() !== null && (
         <button
           type="button"
           onClick={() => {
-            signOut();
-            out();
+            keepAuthorization(null);
+            location.reload();
           }}
         >
           Sign out

@@ -2,8 +2,9 @@ import { describe, expect, it } from "vitest";
 import type { Series } from "../dialect/result";
 import { aligned, summary, valueNear, withGaps } from "./align";
 import { timeLabels } from "./axis";
+import { authorizationOf } from "./credentials";
 import { forInput, formatBytes, formatCount, formatDuration, formatNumber, formatTime } from "./format";
-import { basicAuthorization, messageOf } from "./http";
+import { messageOf } from "./http";
 import { remembered } from "./kept";
 import { onGrid, parseRange, parseSpan, shifted, spanText, stepFor, widened } from "./range";
 import { newCounter, newest, observed, observedAll, samplesMax } from "./rates";
@@ -209,7 +210,8 @@ describe("http", () => {
     expect(messageOf(500, "")).toBe("The server answered with status 500.");
   });
   it("writes credentials in UTF-8", () => {
-    expect(basicAuthorization("ann", "pässwort")).toBe("Basic YW5uOnDDpHNzd29ydA==");
+    expect(authorizationOf("ann", "pässwort", " ")).toBe("Basic YW5uOnDDpHNzd29ydA==");
+    expect(authorizationOf("ann", "x", " a-token ")).toBe("Bearer a-token");
   });
 });
 

@@ -1,9 +1,8 @@
 /** Requests to the server that the page came from, below whatever prefix it has. */
+import { readAuthorization } from "./credentials";
 
 /** An answer longer than this is not read to its end. */
 export const answerBytesMax = 64 * 1024 * 1024;
-
-const credentialsKey = "tickmesh.authorization";
 
 /** Why a request gave no answer, with the HTTP status; 0: there was no answer at all. */
 export class HTTPError extends Error {
@@ -23,25 +22,6 @@ const refused = new Set<Listener>();
 export function onRefused(listener: Listener): () => void {
   refused.add(listener);
   return () => refused.delete(listener);
-}
-
-/** signIn keeps what says who asks, until the tab is closed. */
-export function signIn(authorization: string): void {
-  sessionStorage.setItem(credentialsKey, authorization);
-}
-
-export function signOut(): void {
-  sessionStorage.removeItem(credentialsKey);
-}
-
-export function isSignedIn(): boolean {
-  return sessionStorage.getItem(credentialsKey) !== null;
-}
-
-/** basicAuthorization gives the header's value for a user and a password, in UTF-8 (RFC 7617). */
-export function basicAuthorization(user: string, password: string): string {
-  const bytes = new TextEncoder().encode(`${user}:${password}`);
-  return `Basic ${btoa(String.fromCharCode(...bytes))}`;
 }
 
 /** address gives the full address of a path such as "api/query". */
@@ -67,7 +47,7 @@ export async function ask(
   options: { signal?: AbortSignal; method?: string } = {},
 ): Promise<Answer> {
   const headers: Record<string, string> = { Accept: "application/json" };
-  const authorization = sessionStorage.getItem(credentialsKey);
+  const authorization = readAuthorization();
   if (authorization !== null) {
     headers.Authorization = authorization;
   }

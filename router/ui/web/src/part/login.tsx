@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { basicAuthorization, signIn } from "../data/http";
+import { authorizationOf, keepAuthorization } from "../data/credentials";
 import { Dialog } from "./dialog";
 
 /** Login asks who is there: a user with a password, or a token. */
@@ -13,7 +13,7 @@ export function Login({ close, done }: { close: () => void; done: () => void }) 
         class="login"
         onSubmit={(event) => {
           event.preventDefault();
-          signIn(token.trim() === "" ? basicAuthorization(user, password) : `Bearer ${token.trim()}`);
+          keepAuthorization(authorizationOf(user, password, token));
           done();
         }}
       >
