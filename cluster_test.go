@@ -15,6 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
+	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
 // testCluster is etcd in this process, and nodes and routers in their own.
@@ -32,9 +33,12 @@ const testClusterShards = 8
 // newTestCluster starts etcd only.
 func newTestCluster(t *testing.T) *testCluster {
 	t.Helper()
-	c := &testCluster{t: t, dir: t.TempDir(), address: "127.0.0.1:0"}
+	free, err := harness.FreeAddresses(1) // etcd comes back there
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &testCluster{t: t, dir: t.TempDir(), address: free[0]}
 	c.startEtcd("etcd")
-	c.address = c.etcd.Endpoint()
 	c.flags = []string{"--etcd-endpoints", c.address, "--shards", fmt.Sprint(testClusterShards), "--replication", "2"}
 	t.Cleanup(func() {
 		if c.etcd != nil {

@@ -23,7 +23,7 @@ import (
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
-const waitBound = 30 * time.Second // far above what any condition needs
+const waitBound = time.Minute // far above what any condition needs
 
 func identity(digit string) string { return strings.Repeat(digit, 32) }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -110,7 +111,8 @@ func TestPeersKeepOrder(t *testing.T) {
 func TestPeersReconnect(t *testing.T) {
 	var in inbox
 	node := &fakeNode{hello: nodeHello("b"), receive: in.receive}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	// Nobody else takes a port on this host of the loopback while the node is down.
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func (r *rule) check(op vfs.Op) error {
 // waitForNext waits until the background has made the next file.
 func waitForNext(t testing.TB, l *Log) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		l.mu.Lock()
 		there := l.mu.next != nil
 		l.mu.Unlock()

@@ -1,6 +1,8 @@
 package apitest
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 
@@ -22,14 +24,15 @@ func Options(s *Storage) api.Options {
 	return api.Options{Writer: s, Resolver: s, Generation: s.Generation, Shards: s.shards, Source: s, Deleter: s, Cluster: s, ClusterName: "test", Version: "test"}
 }
 
-// Start starts a server; an empty address is any free port.
+// Start starts a server; an empty address is any free port, on a host of the loopback
+// where nobody else takes it while the server is down.
 func Start(o api.Options, address string) (*Server, error) {
 	a, err := api.New(o)
 	if err != nil {
 		return nil, err
 	}
 	if address == "" {
-		address = "127.0.0.1:0"
+		address = fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
