@@ -4,21 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
 )
 
-// freeAddress gives a port of the loopback that was free a moment ago.
+// freeAddress gives a port that was free a moment ago, on a host of the loopback that
+// nobody else draws: a port of 127.0.0.1 may be given to another listener before it is used.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +37,7 @@ func newSite(t *testing.T) site { return site{t.TempDir(), freeAddress(t), freeA
 
 func start(t *testing.T, s site, m etcdserver.Membership) *etcdserver.Server {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	m.AdvertiseClient = "http://" + s.client
 	server, err := etcdserver.Start(ctx, etcdserver.Options{DataDir: s.dir, ClientAddress: s.client, PeerAddress: s.peer, NoSync: true, Membership: &m})
@@ -74,20 +78,18 @@ func TestMembersTakeEachOthersPlace(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
 	client := connect(t, sites[0].client)
 	put := func(value string) {
 		t.Helper()
-		if _, err := client.Put(ctx, "key", value); err != nil {
-			t.Fatal(err)
-		}
+		eventually(t, func(ctx context.Context) error { _, err := client.Put(ctx, "key", value); return err })
 	}
 	read := func(at site, want string) {
 		t.Helper()
-		got, err := connect(t, at.client).Get(ctx, "key")
-		if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != want {
-			t.Fatalf("%v %v, want %q", got, err, want)
+		var got *clientv3.GetResponse
+		reader := connect(t, at.client)
+		eventually(t, func(ctx context.Context) (err error) { got, err = reader.Get(ctx, "key"); return err })
+		if len(got.Kvs) != 1 || string(got.Kvs[0].Value) != want {
+			t.Fatalf("%v, want %q", got, want)
 		}
 	}
 	put("of three")
@@ -98,25 +100,42 @@ func TestMembersTakeEachOthersPlace(t *testing.T) {
 	read(sites[2], "of two")
 
 	must(t, servers[1].Close())
-	listed, err := client.MemberList(ctx)
-	must(t, err)
-	for _, m := range listed.Members {
-		if m.Name == "e1" {
-			_, err := client.MemberRemove(ctx, m.ID)
-			must(t, err)
+	eventually(t, func(ctx context.Context) error {
+		listed, err := client.MemberList(ctx)
+		if err != nil {
+			return err
 		}
-	}
+		for _, m := range listed.Members {
+			if m.Name == "e1" {
+				_, err = client.MemberRemove(ctx, m.ID)
+			}
+		}
+		return err
+	})
 	next := newSite(t)
-	// The members refuse while they have not seen each other for a while.
-	for _, err = client.MemberAdd(ctx, []string{"http://" + next.peer}); err != nil; _, err = client.MemberAdd(ctx, []string{"http://" + next.peer}) {
+	eventually(t, func(ctx context.Context) error { // the members refuse while they have not seen each other for a while
+		_, err := client.MemberAdd(ctx, []string{"http://" + next.peer})
+		if errors.Is(err, rpctypes.ErrPeerURLExist) { // an earlier answer was lost
+			return nil
+		}
+		return err
+	})
+	members[1].Peer = "http://" + next.peer
+	start(t, next, etcdserver.Membership{Name: "e1", Members: members, Existing: true, Token: "one"})
+	read(next, "of two")
+}
+
+// eventually repeats what fails while the members elect a leader.
+func eventually(t *testing.T, do func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	for err := do(ctx); err != nil; err = do(ctx) {
 		if ctx.Err() != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	members[1].Peer = "http://" + next.peer
-	start(t, next, etcdserver.Membership{Name: "e1", Members: members, Existing: true, Token: "one"})
-	read(next, "of two")
 }
 
 func must(t *testing.T, err error) {

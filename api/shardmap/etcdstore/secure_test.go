@@ -79,7 +79,7 @@ func TestTLS(t *testing.T) {
 		}
 	}()
 	address := listener.Addr().String()
-	store := openAt(t, Options{Endpoints: []string{address}, Cluster: "tls", Credentials: credentials.NewTLS(&tls.Config{RootCAs: pool, Certificates: []tls.Certificate{own}})})
+	store := openAt(t, Options{Endpoints: []string{address}, Cluster: "tls", RequestTimeout: time.Minute, Credentials: credentials.NewTLS(&tls.Config{RootCAs: pool, Certificates: []tls.Certificate{own}})})
 	if err := store.SetDesired(context.Background(), "a", shardmap.Draining); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,8 @@ func TestPassword(t *testing.T) {
 		}
 	}
 	endpoints := []string{server.Endpoint()}
-	store := openAt(t, Options{Endpoints: endpoints, Cluster: "auth", User: "root", Password: "a password"})
+	// To look at a password takes a busy machine seconds.
+	store := openAt(t, Options{Endpoints: endpoints, Cluster: "auth", User: "root", Password: "a password", RequestTimeout: time.Minute})
 	if err := store.SetDesired(ctx, "a", shardmap.Draining); err != nil {
 		t.Fatal(err)
 	}

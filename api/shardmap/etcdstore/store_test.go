@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	testLeaseTTL       = 5 * time.Second
-	testRequestTimeout = 4 * time.Second
+	testLeaseTTL       = 10 * time.Second // longer than a busy machine lets a test wait
+	testRequestTimeout = 10 * time.Second
 	testProbeInterval  = 500 * time.Millisecond
 )
 

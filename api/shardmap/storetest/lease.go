@@ -28,7 +28,7 @@ func testRegister(t *testing.T, b Backend) {
 	mustBe(t, entry.Update(ctx, node("b", 1)), shardmap.ErrNode)
 	_, err = store.Register(ctx, shardmap.NodeInfo{ID: "a"})
 	mustBe(t, err, shardmap.ErrNode)
-	must(t, entry.Close(ctx))
+	giveBack(t, ctx, entry.Close)
 	awaitClosed(t, entry.Lost(), "the entry ends")
 	view = await(t, views, "no node", func(v shardmap.View) bool { return len(v.Nodes) == 0 })
 	if len(view.Incarnations["a"]) != 1 {
@@ -58,7 +58,7 @@ func testTwin(t *testing.T, b Backend) {
 	must(t, err)
 	awaitClosed(t, entry.Lost(), "the former process' entry ends")
 	mustBe(t, entry.Update(ctx, node("a", 1)), shardmap.ErrNodeHeld)
-	must(t, entry.Close(ctx)) // does not touch the new one
+	giveBack(t, ctx, entry.Close) // does not touch the new one
 	must(t, again.Update(ctx, node("a", 1)))
 	view, err := one.Load(ctx)
 	must(t, err)
@@ -103,7 +103,7 @@ func testRetire(t *testing.T, b Backend) {
 	entry, err := store.Register(ctx, node("a", 1))
 	must(t, err)
 	mustBe(t, store.Retire(ctx, "a", Hex(1)), shardmap.ErrNodeHeld)
-	must(t, entry.Close(ctx))
+	giveBack(t, ctx, entry.Close)
 	must(t, store.Retire(ctx, "a", Hex(1)))
 	must(t, store.Retire(ctx, "a", Hex(1)))
 	must(t, store.Retire(ctx, "a", Hex(9))) // never registered
@@ -122,6 +122,12 @@ func testRetire(t *testing.T, b Backend) {
 		}
 	}
 	mustBe(t, store.Retire(ctx, "a", "short"), shardmap.ErrNode)
+}
+
+// giveBack ends a registration or a leadership. A store does not wait for that for long.
+func giveBack(t testing.TB, ctx context.Context, end func(context.Context) error) {
+	t.Helper()
+	eventually(t, "the lease is given back", func() error { return end(ctx) })
 }
 
 // campaign campaigns aside, and sends the outcome.
@@ -155,12 +161,12 @@ func testCampaign(t *testing.T, b Backend) {
 		t.Fatalf("two are elected: %v", r.err)
 	default:
 	}
-	must(t, first.Resign(ctx))
+	giveBack(t, ctx, first.Resign)
 	awaitClosed(t, first.Lost(), "the leadership ends")
-	must(t, first.Resign(ctx))
+	giveBack(t, ctx, first.Resign)
 	r := <-third
 	must(t, r.err)
-	must(t, r.leadership.Resign(ctx))
+	giveBack(t, ctx, r.leadership.Resign)
 	_, err = two.Campaign(ctx, "two")
 	must(t, err)
 }
@@ -195,7 +201,7 @@ func testCampaignAfterCompaction(t *testing.T, b Backend) {
 		t.Fatalf("the wait ends: %v", r.err)
 	default:
 	}
-	must(t, first.Resign(ctx))
+	giveBack(t, ctx, first.Resign)
 	must(t, (<-second).err)
 }
 
