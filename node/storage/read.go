@@ -85,12 +85,25 @@ func (r *seriesReader) read(ref series.Ref, fromMs, toMs int64, emit func([]int6
 		return nil
 	}
 	stones := r.version.tombstones.of(ref.Shard, uint32(ref.ID))
-	if err := r.readOverlay(s, uint32(ref.ID), stones, span{fromMs, toMs}); err != nil {
+	within := span{fromMs, toMs}
+	ordered, err := r.readPages(s, uint32(ref.ID), within)
+	if err != nil {
 		return err
 	}
-	err = r.findBlocks(ref, stones, fromMs, toMs)
-	if err == nil {
-		err = r.mergeSources(span{fromMs, toMs}, emit)
+	if err = r.findBlocks(ref, stones, fromMs, toMs); err != nil {
+		r.engine.noteDamage(ref.Shard, err)
+		return err
+	}
+	if ordered && r.pagesAreLater() {
+		r.overlay.Reset()
+		if err = r.mergeSources(within, emit); err == nil {
+			return r.streamPages(s, uint32(ref.ID), stones, within, emit)
+		}
+	} else {
+		if err := r.decodeOverlay(s, uint32(ref.ID), stones, within); err != nil {
+			return err
+		}
+		err = r.mergeSources(within, emit)
 	}
 	if err != nil {
 		r.engine.noteDamage(ref.Shard, err)
@@ -100,15 +113,30 @@ func (r *seriesReader) read(ref series.Ref, fromMs, toMs int64, emit func([]int6
 
 // readOverlay gathers what the hot pages and the page log have.
 func (r *seriesReader) readOverlay(s *shard, id uint32, stones []*Tombstone, within span) error {
-	ordered, err := r.snapshot(s, id)
-	if err != nil {
+	if _, err := r.readPages(s, id, within); err != nil {
 		return err
 	}
-	if err := r.readChain(ordered, within); err != nil {
-		return fmt.Errorf("series %d of shard %d: %w", id, s.number, err)
+	return r.decodeOverlay(s, id, stones, within)
+}
+
+// readPages copies the hot pages and those of the page log. Ordered: the latter are in
+// order of time.
+func (r *seriesReader) readPages(s *shard, id uint32, within span) (ordered bool, err error) {
+	if ordered, err = r.snapshot(s, id); err != nil {
+		return false, err
 	}
-	if err := r.decodeChain(stones); err != nil {
-		return fmt.Errorf("page of series %d of shard %d: %w", id, s.number, err)
+	if err := r.readChain(ordered, within); err != nil {
+		return false, fmt.Errorf("series %d of shard %d: %w", id, s.number, err)
+	}
+	return ordered, nil
+}
+
+// decodeOverlay decodes what readPages has copied.
+func (r *seriesReader) decodeOverlay(s *shard, id uint32, stones []*Tombstone, within span) error {
+	for _, c := range slices.Backward(r.chain) {
+		if err := r.decodePage(c, stones); err != nil {
+			return fmt.Errorf("page of series %d of shard %d: %w", id, s.number, err)
+		}
 	}
 	for _, payload := range [][]byte{r.hot.Main, r.hot.OutOfOrder} {
 		if len(payload) == 0 {
@@ -177,20 +205,17 @@ func (r *seriesReader) readChain(ordered bool, within span) error {
 	return nil
 }
 
-// decodeChain decodes the pages of readChain, oldest first.
-func (r *seriesReader) decodeChain(stones []*Tombstone) error {
-	for _, c := range slices.Backward(r.chain) {
-		before := r.overlay.Len()
-		if err := codec.DecodePagePoints(r.payloads[c.from:c.to], &r.overlay); err != nil {
-			return err
-		}
-		if err := r.checkBytes(); err != nil {
-			return err
-		}
-		if len(stones) > 0 {
-			hide := hiddenInPage(stones, c.generation, c.ref.Offset())
-			hidePoints(&r.overlay, before, hide)
-		}
+// decodePage decodes a page of readChain behind those before it.
+func (r *seriesReader) decodePage(c chainPage, stones []*Tombstone) error {
+	before := r.overlay.Len()
+	if err := codec.DecodePagePoints(r.payloads[c.from:c.to], &r.overlay); err != nil {
+		return err
+	}
+	if err := r.checkBytes(); err != nil {
+		return err
+	}
+	if len(stones) > 0 {
+		hidePoints(&r.overlay, before, hiddenInPage(stones, c.generation, c.ref.Offset()))
 	}
 	return nil
 }

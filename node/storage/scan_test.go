@@ -90,8 +90,9 @@ func TestWindowsOfAnyWidth(t *testing.T) {
 	}
 }
 
-// TestScanHoldsBytes: a series of which pages have much is refused before the scan
-// holds more than it may, and is read where the range is narrow.
+// TestScanHoldsBytes: a series of which pages have much, out of the order of time, is
+// refused before the scan holds more than it may, and is read where the range is narrow or
+// where the pages are in order.
 func TestScanHoldsBytes(t *testing.T) {
 	const samples, bytesMax = 50_000, 256 << 10
 	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "/data", Shards: 1, SyncLog: func() error { return nil }})
@@ -100,19 +101,21 @@ func TestScanHoldsBytes(t *testing.T) {
 	}
 	defer e.Close()
 	const startMs = 1_750_000_000_000
-	var batch series.BatchEncoder
-	only := batch.Define(benchKey(0))
-	for i := range int64(samples) {
-		batch.Append(only, startMs+i*1000, i%97, 1)
+	index := uint64(0)
+	write := func(fromMs int64, count int) {
+		var batch series.BatchEncoder
+		only := batch.Define(benchKey(0))
+		for i := range int64(count) {
+			batch.Append(only, fromMs+i*1000, i%97, 1)
+		}
+		index++
+		if err := e.Apply(0, &Entry{Kind: EntrySamples, Term: 1, Index: index, Body: samplesBody(batch.AppendTo(nil))}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := e.Apply(0, &Entry{Kind: EntrySamples, Term: 1, Index: 1, Body: samplesBody(batch.AppendTo(nil))}); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct{ seconds, bytesMax, want int64 }{
-		{samples, 0, samples}, {samples, 1 << 30, samples}, {samples, bytesMax, -1}, {1000, bytesMax, 1000},
-	} {
-		request := &scan.Request{Selector: scan.Selector{Metric: "cpu.usage"}, Limits: scan.Limits{BytesMax: c.bytesMax}}
-		request.FromMs, request.ToMs = startMs+(samples-c.seconds)*1000, startMs+samples*1000
+	check := func(seconds, bytesMax, want int64) {
+		request := &scan.Request{Selector: scan.Selector{Metric: "cpu.usage"}, Limits: scan.Limits{BytesMax: bytesMax}}
+		request.FromMs, request.ToMs = startMs+(samples-seconds)*1000, startMs+samples*1000
 		count := int64(0)
 		err := e.Scan(context.Background(), request, func(_ int, chunk *scan.Chunk) error {
 			count += int64(len(chunk.Times))
@@ -124,8 +127,17 @@ func TestScanHoldsBytes(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if count != c.want || limit != nil && limit.What != "bytes" {
-			t.Errorf("%d s within %d bytes: %d samples, %v", c.seconds, c.bytesMax, count, err)
+		if count != want || limit != nil && limit.What != "bytes" {
+			t.Errorf("%d s within %d bytes: %d samples, %v", seconds, bytesMax, count, err)
 		}
 	}
+	write(startMs, samples)
+	check(samples, 0, samples)
+	check(samples, bytesMax, samples)
+	check(samples, bytesMax/16, -1) // not even the pages
+	write(startMs+500, 1)
+	check(samples, 0, samples+1)
+	check(samples, 1<<30, samples+1)
+	check(samples, bytesMax, -1)
+	check(1000, bytesMax, 1000)
 }
