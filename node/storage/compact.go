@@ -43,9 +43,8 @@ func (e *Engine) Compact(ctx context.Context, nowMs int64) (did bool, err error)
 }
 
 func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err error) {
-	v := e.versions.acquire()
-	defer e.versions.release(v)
-	inputs := v.readersOf(job.Inputs)
+	v, inputs := e.holdInputs(job.Inputs)
+	defer e.letGo(inputs)
 	if len(inputs) != len(job.Inputs) { // some could not be opened
 		e.stats.compactionFailures.Add(1)
 		return true, e.markDamaged(slices.DeleteFunc(slices.Clone(job.Inputs), func(m segment.Meta) bool {
@@ -75,6 +74,30 @@ func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err e
 		e.stats.compactedSamples.Add(metas[i].Samples)
 	}
 	return true, nil
+}
+
+// holdInputs gives the present version, and holds of it only the segments of a job: a
+// merge may take long, and with the version it would hold generations of the page log
+// that are flushed meanwhile, until there are too many and writes are refused.
+func (e *Engine) holdInputs(metas []segment.Meta) (*version, []*segment.Reader) {
+	v := e.versions.acquire()
+	defer e.versions.release(v)
+	inputs := v.readersOf(metas)
+	for _, r := range inputs {
+		if !r.Acquire() {
+			panic("BUG: a segment of a version that is held was given up")
+		}
+	}
+	return v, inputs
+}
+
+// letGo releases segments, which may be the end of them.
+func (e *Engine) letGo(readers []*segment.Reader) {
+	for _, r := range readers {
+		if err := r.Release(); err != nil {
+			e.log.Error("a replaced segment stays on disk until the next start", "error", err)
+		}
+	}
 }
 
 func (e *Engine) mergeOptions(job *segment.Job, v *version, cuts *shardCuts) segment.MergeOptions {
