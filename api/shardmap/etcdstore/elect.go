@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/client/v3/concurrency"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
@@ -23,7 +26,7 @@ func (s *Store) Campaign(ctx context.Context, name string) (shardmap.Leadership,
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.session.Ctx(), cancel)()
-	err = stand(waiting, concurrency.NewElection(l.session, s.keys.election()), name)
+	err = s.stand(waiting, concurrency.NewElection(l.session, s.keys.election()), name)
 	if err == nil && l.session.Ctx().Err() == nil {
 		return &leadership{l}, nil
 	}
@@ -39,15 +42,32 @@ func (s *Store) Campaign(ctx context.Context, name string) (shardmap.Leadership,
 	return nil, fmt.Errorf("campaign of %s: %w", name, err)
 }
 
-// stand waits until the election is won. A candidate may wait for months: when its watch
-// breaks off it goes on from a revision that was compacted long ago, and has to look anew.
-// It keeps its place meanwhile. Each round takes another compaction.
-func stand(ctx context.Context, election *concurrency.Election, name string) error {
+// stand waits until the election is won. A candidate may wait for months: connections break,
+// and a watch that goes on after that may ask for a revision that was compacted long ago.
+// The candidate keeps its place as long as its lease, which ends ctx, and looks anew.
+func (s *Store) stand(ctx context.Context, election *concurrency.Election, name string) error {
 	for {
-		if err := election.Campaign(ctx, name); !errors.Is(err, rpctypes.ErrCompacted) {
+		err := election.Campaign(ctx, name)
+		if err == nil || !errors.Is(err, rpctypes.ErrCompacted) && !isUnavailable(err) {
+			return err
+		}
+		again := time.NewTimer(s.options.ProbeInterval)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
 			return err
 		}
 	}
+}
+
+// isUnavailable says whether an answer of etcd, or of gRPC for it, is that it cannot be reached now.
+func isUnavailable(err error) bool {
+	var etcd interface{ Code() codes.Code }
+	if errors.As(err, &etcd) {
+		return etcd.Code() == codes.Unavailable
+	}
+	return status.Code(err) == codes.Unavailable
 }
 
 // Resign implements shardmap.Leadership.
