@@ -193,6 +193,12 @@ func (e *Engine) replaceManifest(failBefore string, change func(*manifest)) erro
 	if err != nil {
 		return fmt.Errorf("sync the page log: %w", err)
 	}
+	if emptied := e.index.EmptiedNow(); emptied.Any() {
+		if err := e.options.SyncLog(); err != nil {
+			return fmt.Errorf("sync the log: %w", err)
+		}
+		e.index.SettleEmptied(emptied)
+	}
 	// After the pages: every series that a page names is in the table by now.
 	state, err := e.index.Sync()
 	if err != nil {

@@ -127,7 +127,7 @@ func (f *flusher) writeStretch(k seriesKey, pages []sealedPage, within span) err
 	shard, id := k.shard(), k.id()
 	return f.out.add(shard, id, &f.sorted, func(p segment.Partition) {
 		if local, ok := f.engine.index.Local(shard, series.ID(id)); ok {
-			f.engine.index.MarkActive(index.MonthOf(p.StartMs), local)
+			f.engine.index.MarkStored(index.MonthOf(p.StartMs), local)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -199,6 +200,9 @@ func (l *labLog) remove(rng *rand.Rand) {
 	}
 	fromMs := l.nowMs - rng.Int64N(4*3600_000)
 	toMs := fromMs + rng.Int64N(3*3600_000)
+	if rng.IntN(3) == 0 {
+		fromMs, toMs = scan.TimeMsMin, scan.TimeMsMax // so that queries pass over the series
+	}
 	d := labDelete{body: DeleteBody(ids, fromMs, toMs), play: func(m *slowShard) {
 		for _, id := range ids {
 			maps.DeleteFunc(m.samples[m.ids[id]], func(at int64, _ uint64) bool { return at >= fromMs && at <= toMs })

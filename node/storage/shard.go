@@ -334,7 +334,25 @@ func (s *shard) applyDeleteLocked(entry uint64, body []byte) error {
 		s.markDisorderLocked(id)
 	}
 	s.engine.addTombstone(Tombstone{Shard: s.number, IDs: ids, FromMs: fromMs, ToMs: toMs, Entry: entry})
+	if fromMs <= scan.TimeMsMin && toMs >= scan.TimeMsMax {
+		s.emptyLocked(ids)
+	}
 	return nil
+}
+
+// emptyLocked lets queries pass over series of which a delete has taken all samples. The next
+// one marks them again, as their heads know nothing: see appendLocked.
+func (s *shard) emptyLocked(ids []uint32) {
+	locals := make([]uint32, 0, len(ids))
+	for _, id := range ids {
+		if _, _, known := s.mu.set.Last(id); known {
+			continue // a head that could not forget would not mark them
+		}
+		if local, ok := s.engine.index.Local(s.number, series.ID(id)); ok {
+			locals = append(locals, local)
+		}
+	}
+	s.engine.index.Empty(locals)
 }
 
 func (s *shard) applyRetentionLocked(body []byte) error {

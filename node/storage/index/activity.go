@@ -35,6 +35,7 @@ type activity struct {
 	failpoints *failpoint.Set
 	months     atomic.Pointer[[]*monthMarks] // newest first; replaced on change
 	full       *marks                        // shared; never written
+	emptied    emptied
 
 	mu      sync.Mutex // guards every change but the setting of a bit
 	removed []Month    // their files are still there
@@ -73,6 +74,9 @@ func (c *marks) has(local uint32) bool {
 }
 
 func (a *activity) active(month Month, local uint32) bool {
+	if a.emptied.has(local) {
+		return false
+	}
 	m := a.find(month)
 	if m == nil {
 		return false
@@ -116,6 +120,10 @@ func (a *activity) set(m *monthMarks, c *marks, local uint32) bool {
 func (a *activity) markSlowly(month Month, local uint32) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.markLocked(month, local)
+}
+
+func (a *activity) markLocked(month Month, local uint32) {
 	m := a.find(month)
 	if m == nil {
 		m = &monthMarks{month: month}
@@ -164,20 +172,26 @@ func (a *activity) dropBefore(month Month) {
 }
 
 // view is the activity of a range of months as a query sees it.
-type view []*monthMarks
+type view struct {
+	emptied *emptied
+	months  []*monthMarks
+}
 
 func (a *activity) view(months Months) view {
-	var v view
+	v := view{emptied: &a.emptied}
 	for _, m := range *a.months.Load() {
 		if m.month >= months.From && m.month <= months.To {
-			v = append(v, m)
+			v.months = append(v.months, m)
 		}
 	}
 	return v
 }
 
 func (v view) has(local uint32) bool {
-	for _, m := range v {
+	if v.emptied.has(local) {
+		return false
+	}
+	for _, m := range v.months {
 		if c := m.chunk(local); c != nil && c.has(local) {
 			return true
 		}
@@ -187,7 +201,8 @@ func (v view) has(local uint32) bool {
 
 // word gives the marks of the 64 series from local on, a multiple of 64.
 func (v view) word(local uint32) (w uint64) {
-	for _, m := range v {
+	gone := v.emptied.word(local)
+	for _, m := range v.months {
 		if c := m.chunk(local); c != nil {
 			w |= c.words[local%markBits/64].Load()
 			if w == ^uint64(0) {
@@ -195,7 +210,7 @@ func (v view) word(local uint32) (w uint64) {
 			}
 		}
 	}
-	return w
+	return w &^ gone
 }
 
 // bytes gives the memory of all marks.

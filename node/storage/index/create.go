@@ -69,7 +69,7 @@ func (x *Index) Create(shard uint16, id series.ID, key series.Key, month Month) 
 	if err != nil {
 		return 0, err
 	}
-	x.activity.mark(min(month, MonthMax), local)
+	x.activity.revive(min(month, MonthMax), local)
 	if added {
 		x.parts.added(local)
 	}

@@ -13,8 +13,8 @@
 // part covers a range of local ids and is never changed, only replaced by one
 // that covers more. New series go without until a part is built for them, by the
 // background worker or by the first query that needs it. Activity says which
-// series had samples in which month; a series that has none left is no longer
-// found.
+// series had samples in which month; a series that has none left, as retention has
+// dropped them or a delete has taken them all, is no longer found.
 //
 // Only the key file and the activity are on disk (FORMAT.md). All else is built
 // when the index is opened.

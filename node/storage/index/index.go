@@ -185,11 +185,12 @@ func (x *Index) Active(month Month, local uint32) bool {
 	return x.activity.active(min(month, MonthMax), local)
 }
 
-// MarkActive notes that a series has samples in a month. It costs a few
-// nanoseconds when that is known.
+// MarkActive notes that a series has got samples in a month. It costs a few
+// nanoseconds when that is known. The caller holds the lock of its shard, or nobody else
+// writes to that.
 func (x *Index) MarkActive(month Month, local uint32) {
 	if local < x.keys.count.Load() {
-		x.activity.mark(min(month, MonthMax), local)
+		x.activity.revive(min(month, MonthMax), local)
 	}
 }
 

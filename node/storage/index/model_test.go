@@ -24,6 +24,7 @@ type modelSeries struct {
 	shard            uint16
 	id               series.ID
 	months           map[Month]bool
+	emptied          bool // and not settled: no query finds it, and its months are still on disk
 	cached           series.Key
 }
 
@@ -49,6 +50,9 @@ func (s *modelSeries) clone() *modelSeries {
 }
 
 func (s *modelSeries) activeIn(r Months) bool {
+	if s.emptied {
+		return false
+	}
 	for m := range s.months {
 		if m >= r.From && m <= r.To {
 			return true
@@ -202,6 +206,9 @@ type machine struct {
 	m     *model
 	saved *model // as of the last Sync
 	state State
+
+	taken   Emptied // as of a moment, to be settled
+	takenOf map[*modelSeries]bool
 }
 
 func (w *machine) open(t *rapid.T) {
@@ -226,7 +233,7 @@ func (w *machine) create(t *rapid.T) {
 			w.m.series = append(w.m.series, s)
 			w.m.next[s.shard]++
 		}
-		s.months[month] = true
+		s.months[month], s.emptied = true, false
 		got, err := w.x.Create(s.shard, s.id, s.key(), month)
 		if err != nil || got != uint32(local) {
 			t.Fatalf("create %v: %d, %v, want %d", s.key(), got, err, local)
@@ -260,11 +267,46 @@ func (w *machine) mark(t *rapid.T) {
 	}
 	local := rapid.IntRange(0, len(w.m.series)-1).Draw(t, "local")
 	month := monthGen.Draw(t, "month")
-	if got, want := w.x.Active(month, uint32(local)), w.m.series[local].months[month]; got != want {
+	s := w.m.series[local]
+	if got, want := w.x.Active(month, uint32(local)), s.months[month] && !s.emptied; got != want {
 		t.Fatalf("active is %v, want %v", got, want)
 	}
+	s.months[month] = true
+	if rapid.Bool().Draw(t, "stored") {
+		w.x.MarkStored(month, uint32(local))
+		return
+	}
 	w.x.MarkActive(month, uint32(local))
-	w.m.series[local].months[month] = true
+	s.emptied = false
+}
+
+func (w *machine) empty(t *rapid.T) {
+	var locals []uint32
+	for local, s := range w.m.series {
+		if rapid.IntRange(0, 2).Draw(t, "empty") == 0 {
+			locals, s.emptied = append(locals, uint32(local)), true
+		}
+	}
+	w.x.Empty(append(locals, uint32(len(w.m.series)))) // one that is not known is passed over
+}
+
+func (w *machine) take(*rapid.T) {
+	w.taken, w.takenOf = w.x.EmptiedNow(), map[*modelSeries]bool{}
+	for _, s := range w.m.series {
+		if s.emptied {
+			w.takenOf[s] = true
+		}
+	}
+}
+
+func (w *machine) settle(*rapid.T) {
+	w.x.SettleEmptied(w.taken)
+	for s := range w.takenOf {
+		if s.emptied {
+			s.months, s.emptied = map[Month]bool{}, false
+		}
+	}
+	w.taken, w.takenOf = Emptied{}, nil
 }
 
 func (w *machine) drop(t *rapid.T) {
@@ -305,6 +347,10 @@ func (w *machine) crash(t *rapid.T) {
 	lost := w.m
 	w.m = w.saved.clone()
 	w.open(t)
+	w.taken, w.takenOf = Emptied{}, nil
+	for _, s := range w.m.series {
+		s.emptied = false
+	}
 	// Marks may survive that were made after the Sync; drops may be undone. The
 	// log says both again, and the model takes what came back as it is.
 	for local, s := range w.m.series {
@@ -491,6 +537,7 @@ func TestAgainstModel(t *testing.T) {
 		defer func() { w.x.Close() }()
 		t.Repeat(map[string]func(*rapid.T){
 			"create": w.create, "create more": w.create, "create wrongly": w.createWrongly, "mark": w.mark, "drop": w.drop,
+			"empty": w.empty, "take": w.take, "settle": w.settle,
 			"sync": w.sync, "crash": w.crash, "query": w.query, "query more": w.query, "suggest": w.suggest, "cardinality": w.cardinality,
 			"":      func(t *rapid.T) {},
 			"check": w.check,

@@ -1,0 +1,208 @@
+package index
+
+import "sync/atomic"
+
+// emptied are the series of which a delete has taken every sample, and that got none since.
+// Queries pass over them at once. Their marks go only when the log has the delete for good
+// (settleEmptied): a mark that is missing on disk would hide the samples of a series whose
+// delete was lost with the end of the log.
+//
+// A bit is set, and taken back when a sample comes, by who holds the lock of the series'
+// shard. Readers take no lock. They look here before they look at the marks, which are
+// changed first whenever a series leaves.
+type emptied struct {
+	chunks atomic.Pointer[[]*marks] // nil chunks: none; guarded by activity.mu
+	some   atomic.Bool              // may have any
+}
+
+func (e *emptied) chunk(local uint32) *marks {
+	if !e.some.Load() {
+		return nil
+	}
+	if chunks := *e.chunks.Load(); int(local/markBits) < len(chunks) {
+		return chunks[local/markBits]
+	}
+	return nil
+}
+
+func (e *emptied) has(local uint32) bool {
+	c := e.chunk(local)
+	return c != nil && c.has(local)
+}
+
+// word gives the bits of the 64 series from local on, a multiple of 64.
+func (e *emptied) word(local uint32) uint64 {
+	if c := e.chunk(local); c != nil {
+		return c.words[local%markBits/64].Load()
+	}
+	return 0
+}
+
+// empty notes that series have no samples.
+func (a *activity) empty(locals []uint32) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var chunks []*marks
+	if of := a.emptied.chunks.Load(); of != nil {
+		chunks = *of
+	}
+	chunks = append([]*marks(nil), chunks...)
+	for _, local := range locals {
+		n := int(local / markBits)
+		for n >= len(chunks) {
+			chunks = append(chunks, nil)
+		}
+		if chunks[n] == nil {
+			chunks[n] = new(marks)
+		}
+		chunks[n].words[local%markBits/64].Or(1 << (local % 64))
+	}
+	a.emptied.chunks.Store(&chunks)
+	a.emptied.some.Store(len(chunks) > 0)
+}
+
+// revive marks a series that has got a sample. The bit is looked at before the mark: settle
+// may be taking both away, in the other order.
+func (a *activity) revive(month Month, local uint32) {
+	if !a.emptied.has(local) {
+		a.mark(month, local)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.markLocked(month, local)
+	if c := a.emptied.chunk(local); c != nil {
+		c.words[local%markBits/64].And(^(uint64(1) << (local % 64)))
+	}
+}
+
+// emptiedSet is what emptied had at a moment: bits by chunk.
+type emptiedSet map[int]*[markWords]uint64
+
+// emptiedNow copies what there is; nil: nothing.
+func (a *activity) emptiedNow() emptiedSet {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.emptied.some.Load() {
+		return nil
+	}
+	set := emptiedSet{}
+	for n, c := range *a.emptied.chunks.Load() {
+		if c == nil {
+			continue
+		}
+		words, any := new([markWords]uint64), uint64(0)
+		for i := range words {
+			words[i] = c.words[i].Load()
+			any |= words[i]
+		}
+		if any != 0 {
+			set[n] = words
+		}
+	}
+	return set
+}
+
+// settle takes the marks of those of a set that are still empty.
+func (a *activity) settle(set emptiedSet) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	chunks := append([]*marks(nil), *a.emptied.chunks.Load()...)
+	left := false
+	for n, c := range chunks {
+		words := set[n]
+		if c == nil {
+			continue
+		}
+		rest := uint64(0)
+		for i := range c.words {
+			gone := c.words[i].Load()
+			if words != nil {
+				if still := gone & words[i]; still != 0 {
+					a.clearLocked(n, i, still)
+					c.words[i].And(^still)
+				}
+			}
+			rest |= c.words[i].Load()
+		}
+		if rest == 0 {
+			chunks[n] = nil
+		}
+		left = left || rest != 0
+	}
+	a.emptied.chunks.Store(&chunks)
+	a.emptied.some.Store(left)
+}
+
+// clearLocked takes the marks of a word's series in all months.
+func (a *activity) clearLocked(n, word int, gone uint64) {
+	for _, m := range *a.months.Load() {
+		chunks := *m.chunks.Load()
+		if n >= len(chunks) || chunks[n] == nil || chunks[n].words[word].Load()&gone == 0 {
+			continue
+		}
+		c := chunks[n]
+		if c == a.full { // it is shared: the month gets one of its own again
+			c = a.copyOfFull()
+			next := append([]*marks(nil), chunks...)
+			next[n] = c
+			m.chunks.Store(&next)
+		}
+		for rest := gone & c.words[word].Load(); rest != 0; rest &= rest - 1 {
+			bit := rest & -rest
+			if c.words[word].And(^bit)&bit != 0 {
+				c.ones.Add(-1)
+			}
+		}
+		m.dirty.Store(true)
+	}
+}
+
+func (a *activity) copyOfFull() *marks {
+	c := new(marks)
+	for i := range c.words {
+		c.words[i].Store(^uint64(0))
+	}
+	c.ones.Store(markBits)
+	return c
+}
+
+// Empty says that a delete has taken all samples of series, of which there is none: until
+// they are marked again by MarkActive or Create they are not found by queries. The caller
+// holds the lock of their shard.
+func (x *Index) Empty(locals []uint32) {
+	if count := x.keys.count.Load(); len(locals) > 0 {
+		known := locals[:0:0]
+		for _, local := range locals {
+			if local < count {
+				known = append(known, local)
+			}
+		}
+		x.activity.empty(known)
+	}
+}
+
+// Emptied is what Empty has said until a moment.
+type Emptied struct{ set emptiedSet }
+
+// Any says whether there is any.
+func (e Emptied) Any() bool { return len(e.set) > 0 }
+
+// EmptiedNow gives what Empty has said, for SettleEmptied.
+func (x *Index) EmptiedNow() Emptied { return Emptied{x.activity.emptiedNow()} }
+
+// SettleEmptied is told that the log has what Empty was called for until EmptiedNow, for good:
+// the next Sync forgets the activity of those that are still empty.
+func (x *Index) SettleEmptied(e Emptied) {
+	if e.Any() {
+		x.activity.settle(e.set)
+	}
+}
+
+// MarkStored notes that files have samples of a month of a series. It does not say that a
+// series has some again: they may be from before a delete.
+func (x *Index) MarkStored(month Month, local uint32) {
+	if local < x.keys.count.Load() {
+		x.activity.mark(min(month, MonthMax), local)
+	}
+}
