@@ -39,8 +39,10 @@ already send and answers OpenTSDB queries.
 Start with:  tickmesh standalone --data-dir ./data`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          knownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		SuggestionsMinimumDistance: 2,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -51,6 +53,18 @@ Start with:  tickmesh standalone --data-dir ./data`,
 		root.AddCommand(wrapUsage(cmd))
 	}
 	return root
+}
+
+// knownCommand refuses the name of a command that there is not, and says what it may have meant.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	err := cobra.NoArgs(cmd, args)
+	if err == nil {
+		return nil
+	}
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		err = fmt.Errorf("%w, did you mean %s?", err, strings.Join(like, " or "))
+	}
+	return withHelp(cmd, err)
 }
 
 // withHelp says where the help is.

@@ -280,7 +280,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{nil, []string{"standalone", "--shards=0", "--tags-max=5000"},
 			"tickmesh: --shards: invalid value \"0\": expected 1 to 4096\n          --tags-max: invalid value \"5000\": expected 1 to 1024" + help},
 		{nil, []string{"standalone", "more"}, "tickmesh: unknown command \"more\" for \"tickmesh standalone\"\n"},
-		{nil, []string{"standalon"}, "tickmesh: unknown command \"standalon\" for \"tickmesh\"\n"},
+		{nil, []string{"standalon"}, "tickmesh: unknown command \"standalon\" for \"tickmesh\", did you mean standalone?\n          see `tickmesh --help`\n"},
+		{nil, []string{"frobnicate"}, "tickmesh: unknown command \"frobnicate\" for \"tickmesh\"\n          see `tickmesh --help`\n"},
 		{nil, []string{"standalone", "--failpoints", "nowhere=kill@1"}, "tickmesh: --failpoints: "},
 		{nil, []string{"standalone", "--data-dir", file}, "tickmesh: --data-dir " + file + ": make the data folder: "},
 	} {
