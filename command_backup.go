@@ -61,6 +61,26 @@ A backup that was cut short, however it was, goes on when the command is started
 
 const backupNameLayout = "20060102t150405z"
 
+// beginBackup begins a backup, named after the second if it has no name yet. Of those that
+// begin in the same second, the later ones are numbered.
+func beginBackup(ctx context.Context, store archive.Store, o archive.WriterOptions) (*archive.Writer, error) {
+	if o.Name != "" {
+		return archive.Begin(ctx, store, o)
+	}
+	const inSecondMax = 100
+	second := strings.ToLower(o.Now().UTC().Format(backupNameLayout))
+	for n := 1; ; n++ {
+		o.Name = second
+		if n > 1 {
+			o.Name = fmt.Sprintf("%s-%d", second, n)
+		}
+		w, err := archive.Begin(ctx, store, o)
+		if !errors.Is(err, archive.ErrUsed) || n == inSecondMax {
+			return w, err
+		}
+	}
+}
+
 // runBackup makes a backup, or goes on with one.
 func runBackup(cmd *cobra.Command, c *client.Client, store archive.Store, o archive.WriterOptions) (m *archive.Manifest, err error) {
 	ctx := cmd.Context()
@@ -74,11 +94,8 @@ func runBackup(cmd *cobra.Command, c *client.Client, store archive.Store, o arch
 			return nil, err
 		}
 	}
-	if o.Name == "" {
-		o.Name = strings.ToLower(o.Now().UTC().Format(backupNameLayout))
-	}
 	start := o.Now() // before anything is read
-	w, err := archive.Begin(ctx, store, o)
+	w, err := beginBackup(ctx, store, o)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,9 @@ func newBackupListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if len(list) == 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "there are no backups in %s\n", store)
+		}
 		listed, rows := []listedBackup{}, [][]string{}
 		for i := range list {
 			e := &list[i]

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -331,6 +332,25 @@ func testDamagedBackup(t *testing.T, target *backupTarget) {
 	target.run(t, "backup", "prune", "--name", "second,third")
 	for info, err := range target.store.List(t.Context(), "") {
 		t.Fatalf("%v is left, %v", info, err)
+	}
+}
+
+func TestBackupsOfOneSecond(t *testing.T) {
+	store := archive.NewFolder(t.TempDir())
+	o := archive.WriterOptions{Cluster: "c", Now: func() time.Time { return time.UnixMilli(1_700_000_000_999) }}
+	for _, want := range []string{"20231114t221320z", "20231114t221320z-2", "20231114t221320z-3"} {
+		w, err := beginBackup(t.Context(), store, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := w.Finish(t.Context(), 0)
+		if err != nil || m.Name != want {
+			t.Fatalf("%v, %v, want %s", m, err, want)
+		}
+	}
+	o.Name = "20231114t221320z"
+	if _, err := beginBackup(t.Context(), store, o); !errors.Is(err, archive.ErrUsed) {
+		t.Fatal(err)
 	}
 }
 
