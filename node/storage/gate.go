@@ -17,6 +17,7 @@ type gate struct {
 	closing context.Context //nolint:containedctx // ends with the gate
 	end     context.CancelFunc
 	inside  sync.WaitGroup
+	idle    sync.Pool // of *readerMemory, of readers that have left
 
 	mu struct {
 		sync.Mutex

@@ -20,20 +20,12 @@ type seriesReader struct {
 	version  *version
 	bytesMax int64 // of payloads and overlay; 0: no bound
 
-	hot      page.Hot
-	pin      *pagelog.Pin
-	payload  []byte
-	chain    []chainPage
-	payloads []byte
-	overlay  codec.Points // what is not in segments: sorted, unique
-	likely   likelySegments
-	cursors  []segment.Cursor
-	active   []cursorState
-	cluster  cluster
-	merged   codec.Points
-	scratch  codec.Points
-	order    []int32
-	rollup   rollupReader
+	pin     *pagelog.Pin
+	likely  likelySegments
+	cursors []*segment.Cursor // by segment; nil: not used yet
+	active  []cursorState
+	rollup  rollupReader
+	readerMemory
 }
 
 // chainPage is a page of a series' chain.
@@ -52,10 +44,25 @@ type cursorState struct {
 }
 
 func newSeriesReader(e *Engine, v *version, bytesMax int64) *seriesReader {
-	return &seriesReader{engine: e, version: v, bytesMax: bytesMax, cursors: make([]segment.Cursor, len(v.segments)), pin: e.pages.Pin()}
+	return &seriesReader{
+		engine: e, version: v, bytesMax: bytesMax, cursors: make([]*segment.Cursor, len(v.segments)), pin: e.pages.Pin(), readerMemory: e.readers.memory(),
+	}
 }
 
-func (r *seriesReader) close() { _ = r.pin.Close() }
+func (r *seriesReader) close() {
+	_ = r.pin.Close()
+	r.engine.readers.keep(&r.readerMemory)
+}
+
+// cursor gives the cursor of a segment.
+func (r *seriesReader) cursor(segmentAt int32) *segment.Cursor {
+	c := r.cursors[segmentAt]
+	if c == nil {
+		c = &segment.Cursor{}
+		r.cursors[segmentAt] = c
+	}
+	return c
+}
 
 // readPage reads a page of a generation that the version holds. One that began
 // after the pin was taken needs a new pin.
@@ -243,7 +250,7 @@ func (r *seriesReader) findBlocks(ref series.Ref, stones []*Tombstone, fromMs, t
 	r.active = r.active[:0]
 	for _, i := range r.candidates(ref.Shard, fromMs, toMs) {
 		reader := r.version.segments[i]
-		c := &r.cursors[i]
+		c := r.cursor(i)
 		if err := reader.Find(c, ref.Shard, uint32(ref.ID), fromMs, toMs); err != nil {
 			return err
 		}

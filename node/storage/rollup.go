@@ -94,7 +94,7 @@ func (r *seriesReader) findClean(ref series.Ref, stones []*Tombstone, within spa
 	for _, i := range candidates {
 		x.readers = append(x.readers, r.version.segments[i])
 	}
-	cursor := func(reader int) *segment.Cursor { return &r.cursors[candidates[reader]] }
+	cursor := func(reader int) *segment.Cursor { return r.cursor(candidates[reader]) }
 	x.exact, err = x.finder.Find(x.exact[:0], x.readers, cursor, ref.Shard, uint32(ref.ID), within.fromMs, within.toMs, plan.widthMs, plan.sums)
 	if err != nil {
 		return err

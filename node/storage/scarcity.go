@@ -43,7 +43,7 @@ func (r *seriesReader) prefetch(refs []series.Ref, fromMs, toMs int64) {
 	for _, ref := range refs {
 		for _, i := range r.candidates(ref.Shard, fromMs, toMs) {
 			reader := r.version.segments[i]
-			if c := &r.cursors[i]; reader.Find(c, ref.Shard, uint32(ref.ID), fromMs, toMs) == nil {
+			if c := r.cursor(i); reader.Find(c, ref.Shard, uint32(ref.ID), fromMs, toMs) == nil {
 				c.Prefetch()
 			}
 		}
