@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -139,12 +140,17 @@ func BenchmarkQueries(b *testing.B) {
 		{"days_by_hour", "query_range", `avg_over_time(long[1h])`},
 		{"plain_2k_by_minute", "query_range", `requests_total`},
 		{"max_over_time_2k", "query", `max_over_time(requests_total[1h])`},
+		{"hour_of_one", "query_range", `requests_total{host="host-00007",sensor="s3"}`},
+		{"hour_of_ten", "query_range", `requests_total{host="host-00007"}`},
 	} {
 		b.Run(q.name, func(b *testing.B) {
 			form := url.Values{"query": {q.query}, "time": {at}, "start": {from}, "end": {at}, "step": {"60"}}
 			if q.name == "days_by_hour" {
 				form.Set("start", fmt.Sprint(benchEndMs/1000-71*3600))
 				form.Set("step", "3600")
+			}
+			if strings.HasPrefix(q.name, "hour") {
+				form.Set("step", "10")
 			}
 			var bytes int64
 			b.ReportAllocs()

@@ -66,6 +66,10 @@ func (c *collector) visit(chunk *scan.Chunk) error {
 		c.ranged.add(chunk.Times, chunk.Values)
 		held = int64(c.ranged.bytes())
 	case c.thin:
+		if len(c.times) == 0 {
+			n := c.grid.likely(len(chunk.Times))
+			c.times, c.values = slices.Grow(c.times, n), slices.Grow(c.values, n)
+		}
 		c.times, c.values = c.grid.thin(c.times, c.values, &c.next, chunk.Times, chunk.Values)
 	default:
 		c.times, c.values = append(c.times, chunk.Times...), append(c.values, chunk.Values...)

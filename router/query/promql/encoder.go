@@ -2,7 +2,6 @@ package promql
 
 import (
 	"encoding/json"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -59,6 +58,21 @@ func acceptsGzip(r *http.Request) bool {
 
 func newEncoder(w http.ResponseWriter) *encoder {
 	return &encoder{w: w, buf: make([]byte, 0, encoderBytesFirst)}
+}
+
+// newEncoders gives encoders with the memory of answers before.
+func newEncoders() *sync.Pool { return &sync.Pool{New: func() any { return newEncoder(nil) }} }
+
+// encoderBytesKept bounds the memory that is used again.
+const encoderBytesKept = 2 * encoderBytesFlush
+
+// reuse makes an encoder ready for another answer.
+func (e *encoder) reuse(w http.ResponseWriter) {
+	buf := e.buf
+	if cap(buf) > encoderBytesKept {
+		buf = nil
+	}
+	*e = encoder{w: w, buf: buf[:0]}
 }
 
 const contentJSON = "application/json"
@@ -150,32 +164,6 @@ func (e *encoder) point(timeMs int64, value float64) {
 	e.buf = appendTime(append(e.buf, '['), timeMs)
 	e.buf = appendFloat(append(e.buf, `,"`...), value)
 	e.buf = append(e.buf, `"]`...)
-}
-
-// appendTime writes seconds with the milliseconds that there are.
-func appendTime(b []byte, timeMs int64) []byte {
-	if timeMs < 0 {
-		b = append(b, '-')
-		timeMs = -timeMs
-	}
-	b = strconv.AppendInt(b, timeMs/1000, 10)
-	if fraction := timeMs % 1000; fraction != 0 {
-		b = append(b, '.', byte('0'+fraction/100), byte('0'+fraction/10%10), byte('0'+fraction%10))
-	}
-	return b
-}
-
-// appendFloat writes a value as Prometheus does: shortest, with an exponent only where
-// ECMAScript has one.
-func appendFloat(b []byte, v float64) []byte {
-	if v == math.Trunc(v) && math.Abs(v) < 1<<53 && (v != 0 || !math.Signbit(v)) {
-		return strconv.AppendInt(b, int64(v), 10) // the same text, faster
-	}
-	form := byte('f')
-	if size := math.Abs(v); size != 0 && (size < 1e-6 || size >= 1e21) {
-		form = 'e'
-	}
-	return strconv.AppendFloat(b, v, form, -1, 64)
 }
 
 // text writes a string. Bytes that are no UTF-8 become U+FFFD, as in encoding/json.

@@ -43,6 +43,11 @@ func TestPoints(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		check(rapid.Int64Range(-1e15, 1e15).Draw(r, "ms"), math.Float64frombits(rapid.Uint64().Draw(r, "bits")))
 		check(0, float64(rapid.Int64().Draw(r, "whole")))
+		decimals := math.Pow(10, float64(rapid.IntRange(1, 6).Draw(r, "decimals")))
+		decimal := float64(rapid.Int64Range(-1e17, 1e17).Draw(r, "mantissa")) / decimals
+		check(0, decimal)
+		check(0, math.Nextafter(decimal, 0))
+		check(0, float64(rapid.Int64Range(-100_000, 100_000).Draw(r, "small"))/decimals)
 	})
 }
 

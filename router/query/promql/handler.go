@@ -34,6 +34,7 @@ type handler struct {
 
 	cardinalities cardinalities
 	zips          *sync.Pool // of writers of compressed answers
+	encoders      *sync.Pool // of *encoder
 }
 
 // endpoint is one path of the API.
@@ -57,7 +58,7 @@ type exchange struct {
 
 func newHandler(o Options) *handler {
 	o.setDefaults()
-	h := &handler{options: o, started: o.Clock(), metrics: newMetrics(o.Registerer), cardinalities: cardinalities{kept: map[string]*cardinality{}}, zips: newZips()}
+	h := &handler{options: o, started: o.Clock(), metrics: newMetrics(o.Registerer), cardinalities: cardinalities{kept: map[string]*cardinality{}}, zips: newZips(), encoders: newEncoders()}
 	h.parser = &prepared{Parser: parser.NewParser(parser.Options{
 		EnableExperimentalFunctions: o.Experimental, ExperimentalDurationExpr: o.Experimental,
 		EnableExtendedRangeSelectors: o.Experimental, EnableBinopFillModifiers: o.Experimental,
@@ -116,7 +117,9 @@ func labelOf(path string) string {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
 	name, e, ok := h.find(r.URL.Path)
-	x := &exchange{ctx: r.Context(), r: r, out: newEncoder(w)}
+	out, _ := h.encoders.Get().(*encoder)
+	out.reuse(w)
+	x := &exchange{ctx: r.Context(), r: r, out: out}
 	if acceptsGzip(r) {
 		x.out.zips = h.zips
 	}
@@ -138,10 +141,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = x.out.close()
 	}
-	begun := x.out.sent
+	begun := out.sent
 	if err != nil {
 		status = h.fail(x, err)
 	}
+	out.reuse(nil)
+	h.encoders.Put(out)
 	h.metrics.observe(name, status, time.Since(started))
 	if err != nil && begun {
 		panic(http.ErrAbortHandler) // how net/http wants to be told to cut the connection

@@ -112,6 +112,14 @@ func (g grid) at(t int64) int64 {
 	return g.firstMs + (t-g.firstMs+g.stepMs-1)/g.stepMs*g.stepMs
 }
 
+// likely gives how many of some samples are likely to be kept.
+func (g grid) likely(samples int) int {
+	if g.lastOnly {
+		return int(min(int64(samples), (g.lastMs-g.firstMs)/g.stepMs+1))
+	}
+	return samples
+}
+
 // thin appends the samples that can be seen. Calls for the stretches of one series come in
 // the order of time; next is the state between them, 0 values before the first.
 func (g grid) thin(toTimes []int64, toValues []float64, next *int64, times []int64, values []float64) ([]int64, []float64) {

@@ -100,7 +100,7 @@ func (h *handler) evaluate(x *exchange, s span) error {
 	} else if err := x.entry.Take(2 * 8 * steps); err != nil {
 		return err
 	}
-	q, err := h.newQuery(x, expr, text, wanted, lookback, s)
+	q, err := h.newQuery(x, expr, wanted, lookback, s)
 	if err != nil {
 		return invalidParameter(err, "query")
 	}
@@ -125,14 +125,13 @@ func (h *handler) evaluate(x *exchange, s span) error {
 
 // newQuery gives the query of an expression. Statistics are the engine's own only where the
 // engine does everything.
-func (h *handler) newQuery(x *exchange, expr parser.Expr, text, statistics string, lookback time.Duration, s span) (promql.Query, error) {
+func (h *handler) newQuery(x *exchange, expr parser.Expr, statistics string, lookback time.Duration, s span) (promql.Query, error) {
 	source := &queryable{source: x.reader.source, database: x.database, parallel: h.options.Parallel, plan: planOf(expr, lookback)}
 	isVector := expr.Type() == parser.ValueTypeVector || expr.Type() == parser.ValueTypeScalar
 	if statistics == "" && isVector {
-		if expr, source.ranged = takeOut(expr, s); len(source.ranged) > 0 {
-			text = h.parser.put(expr)
-		}
+		expr, source.ranged = takeOut(expr, s)
 	}
+	text := h.parser.put(expr)
 	opts := promql.NewPrometheusQueryOpts(statistics == statsAll, lookback)
 	if s.step == 0 {
 		return h.engine.NewInstantQuery(x.ctx, source, opts, text, s.start)

@@ -54,7 +54,7 @@ func (w *rangedWorker) bytes() int {
 
 // pieceSamplesMax is how many samples are taken at a time, so that what is held follows
 // from the range, and not from how the samples come.
-const pieceSamplesMax = 4096
+const pieceSamplesMax = 1024
 
 // add takes the next samples of the series.
 func (w *rangedWorker) add(times []int64, values []float64) {
@@ -81,7 +81,7 @@ func (w *rangedWorker) take(times []int64, values []float64) {
 	}
 }
 
-func isStale(v float64) bool { return v != v && value.IsStaleNaN(v) }
+func isStale(v float64) bool { return math.Float64bits(v) == value.StaleNaN }
 
 // advance evaluates the steps whose samples have all been added: one is known that is
 // younger.
