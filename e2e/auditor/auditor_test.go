@@ -25,7 +25,7 @@ func auditFake(t *testing.T, d defect, rounds int) (Report, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	for range rounds {
 		if err := audit.Progress(ctx); err != nil {
