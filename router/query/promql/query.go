@@ -125,11 +125,14 @@ func (h *handler) evaluate(x *exchange, s span) error {
 
 // newQuery gives the query of an expression. Statistics are the engine's own only where the
 // engine does everything.
-func (h *handler) newQuery(x *exchange, expr parser.Expr, statistics string, lookback time.Duration, s span) (promql.Query, error) {
+func (h *handler) newQuery(x *exchange, expr parser.Expr, statistics string, lookback time.Duration, s span) (query, error) {
 	source := &queryable{source: x.reader.source, database: x.database, parallel: h.options.Parallel, plan: planOf(expr, lookback)}
 	isVector := expr.Type() == parser.ValueTypeVector || expr.Type() == parser.ValueTypeScalar
 	if statistics == "" && isVector {
 		expr, source.ranged = takeOut(expr, s)
+		if direct := source.direct(expr, s, h.options.SamplesMax); direct != nil {
+			return direct, nil
+		}
 	}
 	text := h.parser.put(expr)
 	opts := promql.NewPrometheusQueryOpts(statistics == statsAll, lookback)

@@ -1,0 +1,112 @@
+package promql
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql"
+	"pgregory.net/rapid"
+
+	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// randomSeries are some series of metric m with samples at random times up to 100 s.
+func randomSeries(t *rapid.T) *scantest.Memory {
+	m := scantest.NewMemory()
+	for i := range rapid.IntRange(0, 4).Draw(t, "series") {
+		key := series.AppendKey(nil, nil, []byte("m"), []series.Tag{{Name: []byte("n"), Value: fmt.Append(nil, i)}})
+		times := rapid.SliceOfNDistinct(rapid.Int64Range(0, 100), 0, 40, rapid.ID[int64]).Draw(t, "times")
+		for _, at := range times {
+			v := rapid.SampledFrom([]float64{1, 2.5, -3, math.NaN(), math.Inf(1), math.Float64frombits(value.StaleNaN)}).Draw(t, "value")
+			if err := m.Put(key, series.Sample{TimeMs: at * 1000, Value: v}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return m
+}
+
+// evaluated gives the result of an expression as text, and says whether it was direct.
+// Statistics are wanted of the engine only.
+func evaluated(t interface{ Fatal(...any) }, h *handler, text, statistics string, lookback time.Duration, s span) (result string, direct bool) {
+	expr, err := h.parser.ParseExpr(text)
+	if err != nil {
+		t.Fatal(text, err)
+	}
+	x := &exchange{ctx: context.Background(), reader: reader{source: h.options.Source}}
+	q, err := h.newQuery(x, expr, statistics, lookback, s)
+	if err != nil {
+		t.Fatal(text, err)
+	}
+	defer q.Close()
+	_, direct = q.(*directQuery)
+	r := q.Exec(context.Background())
+	if r.Err != nil {
+		return r.Err.Error(), direct
+	}
+	if v, ok := r.Value.(promql.Vector); ok { // comes in no order
+		slices.SortFunc(v, func(a, b promql.Sample) int { return labels.Compare(a.Metric, b.Metric) })
+	}
+	return fmt.Sprint(r.Value.Type(), r.Value.String(), r.Warnings), direct
+}
+
+// TestDirect: what is evaluated without the engine has the engine's result.
+func TestDirect(t *testing.T) {
+	texts := []string{
+		"m", "(m)", "((m offset 7s))", "m offset -3s", `{__name__=~"m|n"}`, "absent_metric",
+		"avg_over_time(m[20s])", "(rate(m[30s] offset 5s))", "last_over_time(m[3s])", "deriv(m[40s])",
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		h := newHandler(Options{Source: randomSeries(t), SamplesMax: rapid.SampledFrom([]int{20, 1000}).Draw(t, "samples max"), Parallel: 2})
+		text := rapid.SampledFrom(texts).Draw(t, "text")
+		lookback := time.Duration(rapid.IntRange(1, 30_000).Draw(t, "lookback")) * time.Millisecond
+		start := time.UnixMilli(rapid.Int64Range(-10_000, 120_000).Draw(t, "start"))
+		s := span{start: start, end: start}
+		if rapid.Bool().Draw(t, "range") {
+			s.step = time.Duration(rapid.IntRange(1, 50_000).Draw(t, "step")) * time.Millisecond
+			s.end = start.Add(min(100*s.step, time.Duration(rapid.IntRange(0, 150_000).Draw(t, "length"))*time.Millisecond))
+		}
+		got, direct := evaluated(t, h, text, "", lookback, s)
+		want, engines := evaluated(t, h, text, "true", lookback, s)
+		if !direct || engines {
+			t.Fatal(text, direct, engines)
+		}
+		if strings.Contains(want, "too many samples") { // of which the engine counts those of ranges, too
+			return
+		}
+		if got != want {
+			t.Fatalf("%s over %+v, lookback %v:\n%s\nwant\n%s", text, s, lookback, got, want)
+		}
+	})
+}
+
+// TestNotDirect: what only the engine understands.
+func TestNotDirect(t *testing.T) {
+	h := newHandler(labOptions(t))
+	for _, text := range []string{"up @ 100", "up @ end()", "-up", "sum(up)", "1", "up[1m]", "rate(up[1m:10s])", "up + up", "abs(up)"} {
+		if _, direct := evaluated(t, h, text, "", time.Minute, span{start: time.UnixMilli(labMs), end: time.UnixMilli(labMs)}); direct {
+			t.Error(text)
+		}
+	}
+}
+
+// TestDirectSamplesMax: the bound on the samples of a result holds without the engine.
+func TestDirectSamplesMax(t *testing.T) {
+	o := labOptions(t)
+	o.SamplesMax = 5
+	h := newHandler(o)
+	s := span{start: time.UnixMilli(labMs - 240_000), end: time.UnixMilli(labMs), step: time.Minute}
+	for text, want := range map[string]string{`up{instance="a:9100"}`: "a:9100", "up": "too many samples", "count_over_time(up[2m])": "too many samples"} {
+		if got, direct := evaluated(t, h, text, "", time.Minute, s); !direct || !strings.Contains(got, want) {
+			t.Errorf("%s: %v %s", text, direct, got)
+		}
+	}
+}
