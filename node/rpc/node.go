@@ -104,6 +104,8 @@ type SeriesRequest struct {
 	Selector  scan.Selector
 	Limit     int // 0: all
 	Freshness Freshness
+	// Series without samples in [FromMs, ToMs] need not be given: see scan.Dated.
+	FromMs, ToMs int64
 }
 
 // NamesRequest asks for names of all series of some shards.
@@ -113,6 +115,8 @@ type NamesRequest struct {
 	Database, Metric, Tag, StartWith string
 	Limit                            int // 0: all
 	Freshness                        Freshness
+	// Names of series without samples in [FromMs, ToMs] need not be given: see scan.Dated.
+	FromMs, ToMs int64
 }
 
 // DeleteRequest hides samples in [FromMs, ToMs]. Selector.Shards is never empty.

@@ -273,7 +273,7 @@ func TestListings(t *testing.T) {
 		names = append(names, fmt.Sprintf("name %06d", i))
 	}
 	node.names = func(r *NamesRequest) ([]string, []ShardEnd, error) {
-		if r.Kind != tickmeshv1.NameKind_NAME_KIND_TAG_VALUE || r.Tag != "t" || r.StartWith != "na" || r.Limit != 7 {
+		if r.Kind != tickmeshv1.NameKind_NAME_KIND_TAG_VALUE || r.Tag != "t" || r.StartWith != "na" || r.Limit != 7 || r.FromMs != -5 || r.ToMs != scan.TimeMsMax {
 			return nil, nil, wire.ErrInvalid
 		}
 		return names, []ShardEnd{{Shard: 8}}, nil
@@ -296,6 +296,9 @@ func TestListings(t *testing.T) {
 	}); err != nil || points != 10_000 || ends != 2 {
 		t.Errorf("%d points, %d ends, %v", points, ends, err)
 	}
+	if from, to := toListedRange(0, 0); from != scan.TimeMsMin || to != scan.TimeMsMax {
+		t.Errorf("a list of all of time is from %d to %d", from, to)
+	}
 	list, err := client.ListSeries(t.Context(), &nodev1.ListSeriesRequest{Selector: &tickmeshv1.Selector{}, Shards: shards})
 	if err != nil {
 		t.Fatal(err)
@@ -315,7 +318,7 @@ func TestListings(t *testing.T) {
 func checkNames(t *testing.T, client nodev1.NodeServiceClient, names []string, shards []uint32) {
 	t.Helper()
 	stream, err := client.ListNames(t.Context(), &nodev1.ListNamesRequest{
-		Kind: tickmeshv1.NameKind_NAME_KIND_TAG_VALUE, TagName: []byte("t"), Prefix: []byte("na"), Limit: 7, Shards: shards,
+		Kind: tickmeshv1.NameKind_NAME_KIND_TAG_VALUE, TagName: []byte("t"), Prefix: []byte("na"), Limit: 7, Shards: shards, FromMs: -5, ToMs: math.MaxInt64,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -76,6 +76,7 @@ func toLastRequest(m *nodev1.LastRequest) (*LastRequest, error) {
 
 func toSeriesRequest(m *nodev1.ListSeriesRequest) (*SeriesRequest, error) {
 	r := &SeriesRequest{Limit: limitOf(m.GetLimit()), Freshness: toFreshness(m.GetFreshness())}
+	r.FromMs, r.ToMs = toListedRange(m.GetFromMs(), m.GetToMs())
 	var err error
 	r.Selector, err = toSelector(m.GetSelector(), m.GetShards())
 	return r, err
@@ -89,9 +90,18 @@ func toNamesRequest(m *nodev1.ListNamesRequest) (*NamesRequest, error) {
 	if r.Kind < tickmeshv1.NameKind_NAME_KIND_DATABASE || r.Kind > tickmeshv1.NameKind_NAME_KIND_TAG_VALUE {
 		return nil, fmt.Errorf("%w: names of kind %d", wire.ErrInvalid, r.Kind)
 	}
+	r.FromMs, r.ToMs = toListedRange(m.GetFromMs(), m.GetToMs())
 	var err error
 	r.Shards, err = wire.ToShards(m.GetShards())
 	return r, err
+}
+
+// toListedRange gives the range of time of a list.
+func toListedRange(fromMs, toMs int64) (int64, int64) {
+	if fromMs == 0 && toMs == 0 {
+		return scan.TimeMsMin, scan.TimeMsMax
+	}
+	return max(fromMs, scan.TimeMsMin), min(toMs, scan.TimeMsMax)
 }
 
 func toDeleteRequest(m *nodev1.DeleteRequest) (*DeleteRequest, error) {

@@ -168,7 +168,7 @@ func (s *Service) ListSeries(ctx context.Context, request *rpc.SeriesRequest, si
 	selector := request.Selector
 	for i, shard := range good {
 		selector.Shards = good[i : i+1]
-		total, err := s.node.Series(ctx, &selector, request.Limit, func(key series.Key) error { return sink.Key(shard, key) })
+		total, err := s.node.SeriesBetween(ctx, &selector, request.FromMs, request.ToMs, request.Limit, func(key series.Key) error { return sink.Key(shard, key) })
 		if err != nil && ofRequest(ctx, err) {
 			return err
 		}
@@ -189,7 +189,7 @@ func (s *Service) ListNames(ctx context.Context, request *rpc.NamesRequest) (nam
 	if err != nil {
 		return nil, nil, err
 	}
-	of := s.node.NamesOf(slices.Concat([]uint16{}, good)) // none of them is none, not all
+	of := s.node.NamesOf(slices.Concat([]uint16{}, good)).Between(request.FromMs, request.ToMs) // none of them is none, not all
 	switch r := request; r.Kind {
 	case tickmeshv1.NameKind_NAME_KIND_DATABASE:
 		names, err = of.Databases(ctx)

@@ -12,12 +12,17 @@ import (
 
 // Series implements scan.Source.
 func (e *Engine) Series(ctx context.Context, selector *scan.Selector, limit int, visit func(series.Key) error) (total int64, err error) {
+	return e.SeriesBetween(ctx, selector, scan.TimeMsMin, scan.TimeMsMax, limit, visit)
+}
+
+// SeriesBetween is Series of scan.Dated's Between.
+func (e *Engine) SeriesBetween(ctx context.Context, selector *scan.Selector, fromMs, toMs int64, limit int, visit func(series.Key) error) (total int64, err error) {
 	ctx, leave, err := e.readers.enter(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer leave()
-	locals, err := e.index.Select(ctx, e.hosted(selector), index.AllMonths(), 0, nil)
+	locals, err := e.index.SelectWithin(ctx, e.hosted(selector), e.within(fromMs, toMs), 0, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -44,13 +49,23 @@ func (e *Engine) Series(ctx context.Context, selector *scan.Selector, limit int,
 
 // Names lists names that series of some shards carry.
 type Names struct {
-	engine *Engine
-	shards []uint16 // nil: all that have a replica here
+	engine       *Engine
+	shards       []uint16 // nil: all that have a replica here
+	fromMs, toMs int64    // see scan.Dated
 }
 
 // NamesOf gives the names of the series of some shards. Of a shard whose replica was
 // dropped there are none.
-func (e *Engine) NamesOf(shards []uint16) Names { return Names{e, shards} }
+func (e *Engine) NamesOf(shards []uint16) Names {
+	return Names{e, shards, scan.TimeMsMin, scan.TimeMsMax}
+}
+
+// Between gives the names of series with samples in a range of time, as scan.Dated says; those
+// of databases are all the same.
+func (n Names) Between(fromMs, toMs int64) Names {
+	n.fromMs, n.toMs = fromMs, toMs
+	return n
+}
 
 // list lists names while the index is open.
 func (n Names) list(ctx context.Context, do func(ctx context.Context, names index.Names) ([]string, error)) ([]string, error) {
@@ -59,7 +74,7 @@ func (n Names) list(ctx context.Context, do func(ctx context.Context, names inde
 		return nil, err
 	}
 	defer leave()
-	return do(ctx, n.engine.index.NamesOf(n.engine.hosted(&scan.Selector{Shards: n.shards}).Shards))
+	return do(ctx, n.engine.index.NamesOf(n.engine.hosted(&scan.Selector{Shards: n.shards}).Shards).Within(n.engine.within(n.fromMs, n.toMs)))
 }
 
 // Databases gives the sorted names of databases.

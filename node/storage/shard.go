@@ -50,7 +50,8 @@ type shard struct {
 		number      uint64
 		logPosition uint64
 
-		watches watches
+		watches   watches
+		unflushed unflushed
 		// Repairs since the start have replaced samples from here to there: what the heads
 		// know of newest samples in it may be of what was replaced.
 		repaired span
@@ -77,6 +78,7 @@ func newShard(engine *Engine, number uint16, applied uint64, cutMs int64, rules 
 	s.rules.Store(rules)
 	s.mu.applied, s.mu.doubtful = applied, noDoubt
 	s.mu.watches.leastMs = math.MaxInt64
+	s.mu.unflushed.fromMs = math.MaxInt64
 	s.mu.repaired = span{math.MaxInt64, math.MinInt64}
 	s.mu.ledger = newBatchLedger(batches, applied)
 	s.mu.set = page.NewSet(page.Options{Sealer: s, Arena: &engine.arena})
@@ -281,6 +283,9 @@ func (s *shard) appendLocked() error {
 	p, set := &s.mu.points, s.mu.set
 	set.Warm(p.ids[:p.count])
 	s.mu.watches.touchAll(p.times[:p.count])
+	for _, timeMs := range p.times[:p.count] {
+		s.mu.unflushed.fromMs = min(s.mu.unflushed.fromMs, timeMs)
+	}
 	heads := set.Series()
 	var err error
 	for i := 0; i < p.count && err == nil; i++ {
@@ -326,9 +331,13 @@ func (s *shard) applyDeleteLocked(entry uint64, body []byte) error {
 		return err
 	}
 	s.mu.watches.touch(fromMs)
+	var hot page.Hot
 	for _, id := range ids {
 		if err := s.mu.set.SealSeries(id); err != nil {
 			return stalled(err)
+		}
+		if s.mu.set.Snapshot(id, &hot); hot.Sealed != page.NoPage {
+			s.mu.unflushed.through, _ = s.engine.pages.End()
 		}
 		s.mu.set.ForgetLast(id) // it may be among the deleted
 		s.markDisorderLocked(id)

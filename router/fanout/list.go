@@ -168,6 +168,11 @@ func unlessStopped(err error) error {
 
 // Series implements scan.Source.
 func (s *Source) Series(ctx context.Context, selector *scan.Selector, limit int, visit func(series.Key) error) (int64, error) {
+	return s.series(ctx, &nodev1.ListSeriesRequest{}, selector, limit, visit)
+}
+
+// series lists series; the request says of which time.
+func (s *Source) series(ctx context.Context, of *nodev1.ListSeriesRequest, selector *scan.Selector, limit int, visit func(series.Key) error) (int64, error) {
 	total, visited, stopped := int64(0), 0, false
 	l := newShardList(s, func(lists []*nodev1.ShardKeys) error {
 		for _, list := range lists {
@@ -192,6 +197,7 @@ func (s *Source) Series(ctx context.Context, selector *scan.Selector, limit int,
 		stream, err := await(o.patience, func() (nodev1.NodeService_ListSeriesClient, error) {
 			return o.node.client.ListSeries(ctx, &nodev1.ListSeriesRequest{
 				Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), Limit: limitOf(limit), Freshness: s.freshness(),
+				FromMs: of.GetFromMs(), ToMs: of.GetToMs(),
 			})
 		})
 		if err != nil {

@@ -13,22 +13,34 @@ import (
 
 // Metrics implements scan.Source.
 func (s *Source) Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error) {
-	return s.names(ctx, limit, &nodev1.ListNamesRequest{Kind: tickmeshv1.NameKind_NAME_KIND_METRIC, Database: []byte(database), Prefix: []byte(prefix)})
+	return s.names(ctx, limit, metricsRequest(database, prefix))
 }
 
 // TagNames implements scan.Source.
 func (s *Source) TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
-	return s.names(ctx, limit, &nodev1.ListNamesRequest{
-		Kind: tickmeshv1.NameKind_NAME_KIND_TAG_NAME, Database: []byte(database), Metric: []byte(metric), Prefix: []byte(prefix),
-	})
+	return s.names(ctx, limit, tagNamesRequest(database, metric, prefix))
 }
 
 // TagValues implements scan.Source.
 func (s *Source) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
-	return s.names(ctx, limit, &nodev1.ListNamesRequest{
+	return s.names(ctx, limit, tagValuesRequest(database, metric, name, prefix))
+}
+
+func metricsRequest(database, prefix string) *nodev1.ListNamesRequest {
+	return &nodev1.ListNamesRequest{Kind: tickmeshv1.NameKind_NAME_KIND_METRIC, Database: []byte(database), Prefix: []byte(prefix)}
+}
+
+func tagNamesRequest(database, metric, prefix string) *nodev1.ListNamesRequest {
+	return &nodev1.ListNamesRequest{
+		Kind: tickmeshv1.NameKind_NAME_KIND_TAG_NAME, Database: []byte(database), Metric: []byte(metric), Prefix: []byte(prefix),
+	}
+}
+
+func tagValuesRequest(database, metric, name, prefix string) *nodev1.ListNamesRequest {
+	return &nodev1.ListNamesRequest{
 		Kind:     tickmeshv1.NameKind_NAME_KIND_TAG_VALUE,
 		Database: []byte(database), Metric: []byte(metric), TagName: []byte(name), Prefix: []byte(prefix),
-	})
+	}
 }
 
 // Databases implements scan.Source.
@@ -63,6 +75,7 @@ func (r *nameRun) askNode(ctx context.Context, o *group) error {
 		return o.node.client.ListNames(ctx, &nodev1.ListNamesRequest{
 			Kind: r.request.Kind, Shards: shardsOf(o.reads), Database: r.request.Database, Metric: r.request.Metric,
 			TagName: r.request.TagName, Prefix: r.request.Prefix, Limit: r.request.Limit, Freshness: r.request.Freshness,
+			FromMs: r.request.FromMs, ToMs: r.request.ToMs,
 		})
 	})
 	if err != nil {

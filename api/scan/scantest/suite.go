@@ -44,6 +44,7 @@ func RunSourceTests(t *testing.T, open func(t *testing.T) Subject) {
 		{"last", testLast},
 		{"series", testSeries},
 		{"names", testNames},
+		{"lists of a range", testBetween},
 		{"bad requests", testBadRequests},
 		{"delete", testDelete},
 		{"random", testRandom},

@@ -3,6 +3,7 @@ package scantest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -121,6 +122,43 @@ func testNames(t *testing.T, s Subject) {
 	} {
 		if got, err := test.got(); err != nil || !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, %v; want %q", test.name, got, err, test.want)
+		}
+	}
+}
+
+// testBetween: a series with a sample in a range is in the lists of it; one without may be.
+func testBetween(t *testing.T, s Subject) {
+	const dayMs = 24 * 3600_000
+	ctx := context.Background()
+	times := []int64{-400 * dayMs, -1, 0, 5, 31 * dayMs, 365*dayMs - 1, 365 * dayMs, 20_000 * dayMs}
+	for i, at := range times {
+		put(t, s, Key("", fmt.Sprint("m", i), "host", fmt.Sprint("h", i), fmt.Sprint("t", i), "x"), series.Sample{TimeMs: at, Value: 1})
+	}
+	ends := append([]int64{scan.TimeMsMin, -1000 * dayMs, 1, 100 * dayMs, 30_000 * dayMs, scan.TimeMsMax}, times...)
+	for _, from := range ends {
+		for _, to := range ends {
+			dated := scan.Between(s.Source, from, to)
+			keys := map[string]bool{}
+			_, err := dated.Series(ctx, &scan.Selector{MetricAny: true}, 0, func(key series.Key) error {
+				_, metric, _, err := key.Parts(nil)
+				keys[string(metric)] = true
+				return err
+			})
+			metrics, err1 := dated.Metrics(ctx, "", "", 0)
+			names, err2 := dated.TagNames(ctx, "", "", "t", 0)
+			values, err3 := dated.TagValues(ctx, "", "", "host", "", 0)
+			databases, err4 := dated.Databases(ctx)
+			if err := errors.Join(err, err1, err2, err3, err4); err != nil || len(databases) != 1 {
+				t.Fatal(databases, err)
+			}
+			for i, at := range times {
+				if at < from || at > to {
+					continue
+				}
+				if n := fmt.Sprint(i); !keys["m"+n] || !slices.Contains(metrics, "m"+n) || !slices.Contains(names, "t"+n) || !slices.Contains(values, "h"+n) {
+					t.Errorf("from %d to %d the sample at %d is not listed: %v, %q, %q, %q", from, to, at, keys, metrics, names, values)
+				}
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -173,8 +174,9 @@ func (a *activity) dropBefore(month Month) {
 
 // view is the activity of a range of months as a query sees it.
 type view struct {
-	emptied *emptied
-	months  []*monthMarks
+	emptied  *emptied
+	months   []*monthMarks
+	unmarked func(local uint32) bool // whether one without a mark counts; nil: none does
 }
 
 func (a *activity) view(months Months) view {
@@ -182,6 +184,36 @@ func (a *activity) view(months Months) view {
 	for _, m := range *a.months.Load() {
 		if m.month >= months.From && m.month <= months.To {
 			v.months = append(v.months, m)
+		}
+	}
+	return v
+}
+
+// Within is a range of time that a query asks about.
+type Within struct {
+	Months Months
+	// Unmarked says whether a series may have samples in the range though it is not marked in
+	// one of its months; nil: none has.
+	Unmarked func(ref series.Ref) bool
+}
+
+func (x *Index) viewWithin(w Within) view {
+	v := x.activity.view(w.Months)
+	if w.Unmarked != nil {
+		all := x.activity.view(AllMonths())
+		v.unmarked = func(local uint32) bool {
+			if !all.has(local) {
+				return false
+			}
+			var ref series.Ref
+			err := vfs.Guard(func() error {
+				record, err := x.keys.intact(local)
+				if err == nil {
+					ref = recordRef(record)
+				}
+				return err
+			})
+			return err != nil || w.Unmarked(ref)
 		}
 	}
 	return v
@@ -196,7 +228,7 @@ func (v view) has(local uint32) bool {
 			return true
 		}
 	}
-	return false
+	return v.unmarked != nil && v.unmarked(local)
 }
 
 // word gives the marks of the 64 series from local on, a multiple of 64.

@@ -107,8 +107,8 @@ func FuzzActivityFile(f *testing.F) {
 		n := &monthMarks{}
 		n.chunks.Store(&chunks2)
 		for local := range min(uint64(len(chunks)+1)*markBits, uint64(count)+200) {
-			v := view{&a.emptied, []*monthMarks{m}}
-			if v.has(uint32(local)) != (view{&a.emptied, []*monthMarks{n}}).has(uint32(local)) {
+			v := view{emptied: &a.emptied, months: []*monthMarks{m}}
+			if v.has(uint32(local)) != (view{emptied: &a.emptied, months: []*monthMarks{n}}).has(uint32(local)) {
 				t.Fatalf("mark of %d changed", local)
 			}
 			if local >= uint64(count) && v.has(uint32(local)) {

@@ -33,21 +33,29 @@ const (
 type Names struct {
 	index  *Index
 	shards []uint64 // a set; nil: all
+	within Within
 }
 
 // NamesOf gives the names of the series of some shards; nil: of all.
 func (x *Index) NamesOf(shards []uint16) Names {
-	if shards == nil {
-		return Names{index: x}
+	ns := Names{index: x, within: Within{Months: AllMonths()}}
+	if shards != nil {
+		ns.shards = shardSet(shards)
 	}
-	return Names{x, shardSet(shards)}
+	return ns
+}
+
+// Within gives the names of series that have samples in a range of time.
+func (ns Names) Within(w Within) Names {
+	ns.within = w
+	return ns
 }
 
 // list prepares a collection, and gives the parts to collect from.
 func (ns Names) list(ctx context.Context, prefix string, limit int) (*nameList, []*part, error) {
 	parts, err := ns.index.parts.current()
 	return &nameList{
-		ctx: ctx, keys: ns.index.keys, active: ns.index.activity.view(AllMonths()), shards: ns.shards, prefix: prefix, limit: max(limit, 0),
+		ctx: ctx, keys: ns.index.keys, active: ns.index.viewWithin(ns.within), shards: ns.shards, prefix: prefix, limit: max(limit, 0),
 	}, parts, err
 }
 
@@ -192,8 +200,9 @@ func (p *part) eachMetric(database, metric string, visit func(m *metricEntry) bo
 	}
 }
 
-// Databases gives the sorted names of the databases that have active series.
+// Databases gives the sorted names of the databases that have active series, at any time.
 func (ns Names) Databases(ctx context.Context) ([]string, error) {
+	ns.within = Within{Months: AllMonths()}
 	n, parts, err := ns.list(ctx, "", 0)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,12 @@ import (
 //
 // Errors besides: ErrRegexp, ErrMatcher, ctx.Err(), *CorruptError, *vfs.FaultError.
 func (x *Index) Select(ctx context.Context, selector *scan.Selector, months Months, seriesMax int64, dst []uint32) ([]uint32, error) {
+	return x.SelectWithin(ctx, selector, Within{Months: months}, seriesMax, dst)
+}
+
+// SelectWithin is Select of the series that are active in months, or may be though no mark
+// says so yet.
+func (x *Index) SelectWithin(ctx context.Context, selector *scan.Selector, within Within, seriesMax int64, dst []uint32) ([]uint32, error) {
 	matchers, err := compileMatchers(selector.Matchers)
 	if err != nil {
 		return dst, err
@@ -26,7 +32,7 @@ func (x *Index) Select(ctx context.Context, selector *scan.Selector, months Mont
 	if err != nil {
 		return dst, err
 	}
-	s := &selection{ctx: ctx, keys: x.keys, selector: selector, matchers: matchers, active: x.activity.view(months)}
+	s := &selection{ctx: ctx, keys: x.keys, selector: selector, matchers: matchers, active: x.viewWithin(within)}
 	if selector.Shards != nil {
 		s.shards = shardSet(selector.Shards)
 	}
@@ -104,7 +110,7 @@ func (s *selection) appendActive(dst []uint32, lo uint32, found []uint32) []uint
 			at = uint64(local / 64)
 			word = s.active.word(local &^ 63)
 		}
-		if word&(1<<(local%64)) != 0 && s.inShards(local) {
+		if (word&(1<<(local%64)) != 0 || s.active.unmarked != nil && s.active.has(local)) && s.inShards(local) {
 			dst = append(dst, local)
 		}
 	}

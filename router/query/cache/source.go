@@ -26,6 +26,9 @@ type source struct {
 	historian scan.Historian
 }
 
+// Between implements scan.Dated, where what is below does: lists are not cached.
+func (s *source) Between(fromMs, toMs int64) scan.Source { return scan.Between(s.Source, fromMs, toMs) }
+
 // question is a request that may be answered from the cache.
 type question struct {
 	request *scan.Request

@@ -14,6 +14,11 @@ func (l *Ledger) Source(s scan.Source) scan.Source { return source{s} }
 
 type source struct{ scan.Source }
 
+// Between implements scan.Dated, where what is below does.
+func (s source) Between(fromMs, toMs int64) scan.Source {
+	return source{scan.Between(s.Source, fromMs, toMs)}
+}
+
 // Scan implements scan.Source.
 func (s source) Scan(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
 	e := Of(ctx)

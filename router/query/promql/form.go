@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/tickmesh/tickmesh/api/scan"
 )
 
 // readForm reads the parameters of a request: those of a form in its body first, then those
@@ -99,13 +101,15 @@ func timeParameter(form url.Values, name string, missing time.Time) (time.Time, 
 	return t, nil
 }
 
-// rangeParameters checks start and end of requests that list.
-func rangeParameters(form url.Values) error {
-	if _, err := timeParameter(form, "start", timeMin); err != nil {
-		return err
+// rangeParameters gives start and end of requests that list, in milliseconds; what is not
+// there does not bound.
+func rangeParameters(form url.Values) (fromMs, toMs int64, err error) {
+	start, err := timeParameter(form, "start", timeMin)
+	if err != nil {
+		return 0, 0, err
 	}
-	_, err := timeParameter(form, "end", timeMax)
-	return err
+	end, err := timeParameter(form, "end", timeMax)
+	return max(start.UnixMilli(), scan.TimeMsMin), min(end.UnixMilli(), scan.TimeMsMax), err
 }
 
 // parseDuration reads seconds, with a fraction, or Prometheus' durations like 5m.

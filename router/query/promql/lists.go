@@ -10,25 +10,29 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
+
+	"github.com/tickmesh/tickmesh/api/scan"
 )
 
 // querier gives the querier of a request that asks for no samples.
-func (h *handler) querier(x *exchange) *querier {
-	return &querier{queryable: &queryable{source: x.reader.source, database: x.database, parallel: h.options.Parallel}}
+func (h *handler) querier(x *exchange, l *listing) *querier {
+	source := scan.Between(x.reader.source, l.fromMs, l.toMs)
+	return &querier{queryable: &queryable{source: source, database: x.database, parallel: h.options.Parallel}}
 }
 
 // listing is what the requests for names and series share.
 type listing struct {
-	limit    int // 0: none but the handler's
-	more     int // one more than may be answered, to see that there are more
-	matchers [][]*labels.Matcher
+	limit        int // 0: none but the handler's
+	more         int // one more than may be answered, to see that there are more
+	matchers     [][]*labels.Matcher
+	fromMs, toMs int64
 }
 
 func (h *handler) listing(x *exchange) (l listing, err error) {
 	if l.limit, err = limitParameter(x.form); err != nil {
 		return l, err
 	}
-	if err = rangeParameters(x.form); err != nil {
+	if l.fromMs, l.toMs, err = rangeParameters(x.form); err != nil {
 		return l, err
 	}
 	if l.limit == 0 || l.limit > h.options.NamesMax {
@@ -48,7 +52,7 @@ func (h *handler) series(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	found, err := h.querier(x).series(x.ctx, l.matchers, l.more)
+	found, err := h.querier(x, &l).series(x.ctx, l.matchers, l.more)
 	if err != nil {
 		return err
 	}
@@ -78,7 +82,7 @@ func (h *handler) labelNames(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	q := h.querier(x)
+	q := h.querier(x, &l)
 	return h.answerNames(x, l, func(hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, error) {
 		names, _, err := q.LabelNames(x.ctx, hints, matchers...)
 		return names, err
@@ -98,7 +102,7 @@ func (h *handler) labelValues(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	q := h.querier(x)
+	q := h.querier(x, &l)
 	return h.answerNames(x, l, func(hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, error) {
 		values, _, err := q.LabelValues(x.ctx, name, hints, matchers...)
 		return values, err

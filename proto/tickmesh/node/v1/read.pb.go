@@ -610,7 +610,12 @@ type ListSeriesRequest struct {
 	// At most so many keys; 0: all.
 	Limit uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	// How new the answer has to be.
-	Freshness     *v1.Freshness `protobuf:"bytes,4,opt,name=freshness,proto3" json:"freshness,omitempty"`
+	Freshness *v1.Freshness `protobuf:"bytes,4,opt,name=freshness,proto3" json:"freshness,omitempty"`
+	// First and last time, milliseconds since 1970 UTC: series of which it is known that they
+	// have no sample between are left out. Both 0: all of time.
+	FromMs int64 `protobuf:"varint,5,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`
+	// Last time; see from_ms.
+	ToMs          int64 `protobuf:"varint,6,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -671,6 +676,20 @@ func (x *ListSeriesRequest) GetFreshness() *v1.Freshness {
 		return x.Freshness
 	}
 	return nil
+}
+
+func (x *ListSeriesRequest) GetFromMs() int64 {
+	if x != nil {
+		return x.FromMs
+	}
+	return 0
+}
+
+func (x *ListSeriesRequest) GetToMs() int64 {
+	if x != nil {
+		return x.ToMs
+	}
+	return 0
 }
 
 // ShardKeys are keys of one shard.
@@ -811,7 +830,12 @@ type ListNamesRequest struct {
 	// At most so many; 0: all.
 	Limit uint32 `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`
 	// How new the answer has to be.
-	Freshness     *v1.Freshness `protobuf:"bytes,8,opt,name=freshness,proto3" json:"freshness,omitempty"`
+	Freshness *v1.Freshness `protobuf:"bytes,8,opt,name=freshness,proto3" json:"freshness,omitempty"`
+	// First and last time, milliseconds since 1970 UTC: names of series of which it is known
+	// that they have no sample between are left out; not used for DATABASE. Both 0: all of time.
+	FromMs int64 `protobuf:"varint,9,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`
+	// Last time; see from_ms.
+	ToMs          int64 `protobuf:"varint,10,opt,name=to_ms,json=toMs,proto3" json:"to_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -900,6 +924,20 @@ func (x *ListNamesRequest) GetFreshness() *v1.Freshness {
 		return x.Freshness
 	}
 	return nil
+}
+
+func (x *ListNamesRequest) GetFromMs() int64 {
+	if x != nil {
+		return x.FromMs
+	}
+	return 0
+}
+
+func (x *ListNamesRequest) GetToMs() int64 {
+	if x != nil {
+		return x.ToMs
+	}
+	return 0
 }
 
 // ListNamesResponse is a part of the answer.
@@ -1362,19 +1400,21 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\x05value\x18\x04 \x01(\x01R\x05value\"s\n" +
 	"\fLastResponse\x123\n" +
 	"\x06points\x18\x01 \x03(\v2\x1b.tickmesh.node.v1.LastPointR\x06points\x12.\n" +
-	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\"\xaa\x01\n" +
+	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\"\xd8\x01\n" +
 	"\x11ListSeriesRequest\x121\n" +
 	"\bselector\x18\x01 \x01(\v2\x15.tickmesh.v1.SelectorR\bselector\x12\x16\n" +
 	"\x06shards\x18\x02 \x03(\rR\x06shards\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\x124\n" +
-	"\tfreshness\x18\x04 \x01(\v2\x16.tickmesh.v1.FreshnessR\tfreshness\"K\n" +
+	"\tfreshness\x18\x04 \x01(\v2\x16.tickmesh.v1.FreshnessR\tfreshness\x12\x17\n" +
+	"\afrom_ms\x18\x05 \x01(\x03R\x06fromMs\x12\x13\n" +
+	"\x05to_ms\x18\x06 \x01(\x03R\x04toMs\"K\n" +
 	"\tShardKeys\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\fR\x04keys\x12\x14\n" +
 	"\x05total\x18\x03 \x01(\x03R\x05total\"u\n" +
 	"\x12ListSeriesResponse\x12/\n" +
 	"\x04keys\x18\x01 \x03(\v2\x1b.tickmesh.node.v1.ShardKeysR\x04keys\x12.\n" +
-	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\"\x88\x02\n" +
+	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\"\xb6\x02\n" +
 	"\x10ListNamesRequest\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.tickmesh.v1.NameKindR\x04kind\x12\x16\n" +
 	"\x06shards\x18\x02 \x03(\rR\x06shards\x12\x1a\n" +
@@ -1383,7 +1423,10 @@ const file_tickmesh_node_v1_read_proto_rawDesc = "" +
 	"\btag_name\x18\x05 \x01(\fR\atagName\x12\x16\n" +
 	"\x06prefix\x18\x06 \x01(\fR\x06prefix\x12\x14\n" +
 	"\x05limit\x18\a \x01(\rR\x05limit\x124\n" +
-	"\tfreshness\x18\b \x01(\v2\x16.tickmesh.v1.FreshnessR\tfreshness\"Y\n" +
+	"\tfreshness\x18\b \x01(\v2\x16.tickmesh.v1.FreshnessR\tfreshness\x12\x17\n" +
+	"\afrom_ms\x18\t \x01(\x03R\x06fromMs\x12\x13\n" +
+	"\x05to_ms\x18\n" +
+	" \x01(\x03R\x04toMs\"Y\n" +
 	"\x11ListNamesResponse\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\fR\x05names\x12.\n" +
 	"\x04ends\x18\x02 \x03(\v2\x1a.tickmesh.node.v1.ShardEndR\x04ends\"\xb9\x01\n" +

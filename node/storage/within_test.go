@@ -1,0 +1,171 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+)
+
+// removeSome adds an entry that takes some samples of some series.
+func (l *labLog) removeSome(keys []series.Key, fromMs, toMs int64) {
+	var ids []uint32
+	for _, key := range keys {
+		ids = append(ids, uint32(slices.Index(l.head.ids, string(key))))
+	}
+	slices.Sort(ids)
+	l.add(EntryDelete, DeleteBody(ids, fromMs, toMs), func(m *slowShard) {
+		for _, key := range keys {
+			maps.DeleteFunc(m.samples[string(key)], func(at int64, _ uint64) bool { return at >= fromMs && at <= toMs })
+		}
+	})
+}
+
+// checkBetween makes sure that all series with samples in a range of time are listed.
+func (n *labNode) checkBetween(what string, fromMs, toMs int64) {
+	n.t.Helper()
+	ctx, want, hosts := context.Background(), map[string]bool{}, map[string]bool{}
+	for shard := range labShards {
+		for key, samples := range n.logs[shard].at(n.appliedTo(shard)).contents() {
+			for at := range samples {
+				if at >= fromMs && at <= toMs {
+					_, _, tags, err := series.Key(key).Parts(nil)
+					if err != nil {
+						n.t.Fatal(err)
+					}
+					want[key], hosts[string(tags[0].Value)] = true, true
+					break
+				}
+			}
+		}
+	}
+	dated := scan.Between(n.e, fromMs, toMs)
+	got := map[string]bool{}
+	if _, err := dated.Series(ctx, &scan.Selector{MetricAny: true}, 0, func(key series.Key) error {
+		got[string(key)] = true
+		return nil
+	}); err != nil {
+		n.t.Fatal(what, err)
+	}
+	values, err := dated.TagValues(ctx, "", "", "h", "", 0)
+	if err != nil {
+		n.t.Fatal(what, err)
+	}
+	names, err := dated.TagNames(ctx, "", "", "", 0)
+	if err != nil {
+		n.t.Fatal(what, err)
+	}
+	metrics, err := dated.Metrics(ctx, "", "", 0)
+	if err != nil {
+		n.t.Fatal(what, err)
+	}
+	for key := range want {
+		if !got[key] {
+			n.t.Fatalf("%s: %s has samples from %d to %d and is not listed", what, series.Key(key), fromMs, toMs)
+		}
+	}
+	for host := range hosts {
+		if !slices.Contains(values, host) {
+			n.t.Fatalf("%s: the value %s is not listed", what, host)
+		}
+	}
+	if listed := len(got) > 0; len(values) != len(got) || (len(names) > 0) != listed || (len(metrics) > 0) != listed {
+		n.t.Fatalf("%s: %d series, but values %q, names %q, metrics %q", what, len(got), values, names, metrics)
+	}
+}
+
+// TestListsOfARange: series with samples in a range of time are listed for it, whatever has
+// been flushed, deleted or lost; and once all is flushed, none is for a month that has no
+// samples.
+func TestListsOfARange(t *testing.T) {
+	const dayMs = 24 * 3600_000
+	spared := 0
+	for seed := range uint64(seeds(12)) {
+		rng := rand.New(rand.NewPCG(seed, 9))
+		logs := newLabLogs()
+		n := newLabNode(t, logs)
+		n.hosts = [labShards]bool{true, true, true}
+		nowMs := int64(1_700_000_000_000)
+		ranges := func(what string) {
+			for range 6 {
+				fromMs := nowMs - rng.Int64N(300*dayMs)
+				toMs := min(fromMs+rng.Int64N(100*dayMs), scan.TimeMsMax)
+				if rng.IntN(4) == 0 {
+					toMs = scan.TimeMsMax
+				}
+				n.checkBetween(what, fromMs, toMs)
+			}
+		}
+		for round := range 30 {
+			l := logs[rng.IntN(labShards)]
+			nowMs += rng.Int64N(10 * dayMs)
+			first := rng.IntN(len(l.keys))
+			some := l.keys[first : first+1+rng.IntN(len(l.keys)-first)]
+			switch {
+			case rng.IntN(4) > 0:
+				l.put(some, nowMs)
+			case rng.IntN(2) == 0:
+				l.put(some, nowMs-rng.Int64N(100*dayMs)) // late
+			default:
+				known := slices.DeleteFunc(slices.Clone(some), func(key series.Key) bool { return !slices.Contains(l.head.ids, string(key)) })
+				if len(known) > 0 {
+					l.removeSome(known, nowMs-rng.Int64N(90*dayMs), nowMs)
+				}
+			}
+			for shard := range logs {
+				n.apply(shard, 100)
+			}
+			what := fmt.Sprintf("seed %d, round %d", seed, round)
+			ranges(what)
+			switch rng.IntN(8) {
+			case 0:
+				n.crash(rng)
+				for shard := range logs {
+					n.apply(shard, 100)
+				}
+			case 1, 2:
+				if err := n.checkpoint(); err != nil {
+					t.Fatal(err)
+				}
+			case 3, 4:
+				if err := n.e.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ranges(what + ", later")
+		}
+		spared += n.settled(func() { ranges(fmt.Sprintf("seed %d, settled", seed)) })
+		n.end()
+	}
+	if spared == 0 {
+		t.Error("no list was any shorter")
+	}
+}
+
+// settled brings all samples into segments, and gives for how many series a list of a month
+// without samples was shorter.
+func (n *labNode) settled(check func()) (spared int) {
+	n.t.Helper()
+	for range 3 {
+		n.end()
+		n.open()
+		if err := n.checkpoint(); err != nil {
+			n.t.Fatal(err)
+		}
+		if err := n.e.Flush(); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	check()
+	all, _ := n.e.Series(context.Background(), &scan.Selector{MetricAny: true}, 0, func(series.Key) error { return nil })
+	none, err := scan.Between(n.e, 0, 1).Series(context.Background(), &scan.Selector{MetricAny: true}, 0, func(series.Key) error { return nil })
+	if err != nil || none != 0 && all > 0 {
+		n.t.Fatalf("%d of %d series are listed for 1970, %v", none, all, err)
+	}
+	return int(all - none)
+}
