@@ -12,7 +12,12 @@
 // Append may be called by many goroutines and gives a Ref at once; the page can
 // be read from then on, first from a buffer, later through the mapping of its
 // extent. Reads need a Pin, which holds the generations that were live when it
-// was made: what it holds stays readable even if it is dropped meanwhile.
+// was made, or with PinFrom the younger of them: what it holds stays readable even if it
+// is dropped meanwhile.
+//
+// Append only fills buffers. WriteFull writes those that are full, and so do Flush, Sync and
+// Roll; only when there are BuffersMax does Append write itself. So who calls WriteFull
+// before it takes a lock waits for no disk while it holds it.
 //
 // # Durability
 //

@@ -22,7 +22,7 @@ type Options struct {
 	// GenerationBytesMax. 0 means GenerationBytesDefault.
 	GenerationBytes int64
 	// BufferBytes is what is written at once: at least BufferBytesMin, 0 means
-	// BufferBytesDefault. There are two such buffers.
+	// BufferBytesDefault. There are up to BuffersMax such buffers.
 	BufferBytes int
 	// Failpoints may be nil.
 	Failpoints *failpoint.Set
@@ -37,6 +37,7 @@ const (
 	GenerationBytesDefault = 1 << 30
 	BufferBytesDefault     = 256 << 10
 	BufferBytesMin         = 8 << 10
+	BuffersMax             = 8
 )
 
 // Names of the failpoints.
@@ -88,21 +89,12 @@ type Log struct {
 	}
 
 	counters counters
+	full     atomic.Int32 // buffers that WriteFull would write
+	ending   atomic.Bool  // see Ending
 
 	kick    chan struct{}
 	stop    chan struct{}
 	stopped sync.WaitGroup
-}
-
-// buffers hold the pages of the current generation that are not written yet.
-// They are guarded by Log.mu, but flushing's bytes do not change.
-type buffers struct {
-	active   []byte
-	start    int64 // offset of active in the generation
-	flushing []byte
-	before   int64  // offset of flushing
-	spare    []byte // for active, while nothing is flushing
-	done     *sync.Cond
 }
 
 type counters struct {
@@ -149,6 +141,9 @@ func (l *Log) Append(shard uint16, id uint32, previous Ref, payload []byte) (Ref
 	putHeader(b.active[n:], g.number, offset, &page, sum)
 	copy(b.active[n+pageHeaderBytes:], payload)
 	l.counters.pages.Add(1)
+	if offset >= g.ending() {
+		l.ending.Store(true)
+	}
 	return makeRef(g.number, offset), nil
 }
 
@@ -169,13 +164,13 @@ func (l *Log) roomLocked(need int) (bool, error) {
 		if len(b.active)+need <= cap(b.active) {
 			return true, nil
 		}
-		return false, l.flushLocked()
+		return false, l.handOverLocked()
 	}
 	if index+1 >= len(g.extents) {
 		return false, fmt.Errorf("generation %d: %w", g.number, ErrGenerationFull)
 	}
-	if len(b.active) > 0 || b.flushing != nil {
-		return false, l.flushLocked()
+	if len(b.active) > 0 {
+		return false, l.handOverLocked()
 	}
 	if g.extents[index+1].Load() == nil {
 		l.counters.extentWaits.Add(1)
@@ -185,7 +180,6 @@ func (l *Log) roomLocked(need int) (bool, error) {
 		return false, err
 	}
 	b.start = int64(index+1)<<g.shift + extentHeaderBytes
-	g.flushed.Store(b.start)
 	return false, nil
 }
 
@@ -233,81 +227,6 @@ func (l *Log) ensureExtent(g *generation, index int) error {
 	defer l.mu.Unlock()
 	l.mu.namesDirty = true
 	g.extents[index].Store(e)
-	return nil
-}
-
-// flushLocked writes the active buffer, or waits for the write that is under way.
-// It drops and re-takes mu.
-func (l *Log) flushLocked() error {
-	b := &l.mu.buffers
-	if l.mu.broken != nil {
-		return l.mu.broken
-	}
-	if b.flushing != nil {
-		b.done.Wait()
-		return l.mu.broken
-	}
-	if len(b.active) == 0 {
-		return nil
-	}
-	g := l.currentLocked()
-	b.flushing, b.before = b.active, b.start
-	b.active, b.start = b.spare[:0], b.start+int64(len(b.active))
-	b.spare = nil
-	index, inExtent := g.locate(b.before)
-	e := g.extents[index].Load()
-	flushing := b.flushing
-	l.mu.Unlock()
-	err := l.writeOut(e, flushing, inExtent)
-	l.mu.Lock()
-	b.done.Broadcast()
-	if err != nil { // flushing stays, for readers
-		return l.breakLocked(e.file.Name(), err)
-	}
-	g.flushed.Store(b.before + int64(len(flushing)))
-	b.flushing, b.spare = nil, flushing
-	return nil
-}
-
-func (l *Log) writeOut(e *extent, b []byte, offset int64) error {
-	if err := l.options.Failpoints.Hit(FailpointBeforeFlush); err != nil {
-		return err
-	}
-	if _, err := e.file.WriteAt(b, offset); err != nil {
-		return err
-	}
-	l.counters.flushes.Add(1)
-	l.counters.bytesWritten.Add(int64(len(b)))
-	return l.options.Failpoints.Hit(FailpointAfterFlush)
-}
-
-func (l *Log) breakLocked(name string, cause error) error {
-	if l.mu.broken == nil {
-		l.mu.broken = &vfs.BrokenError{Kind: ErrBroken, File: name, Cause: cause}
-	}
-	return l.mu.broken
-}
-
-// Flush gives all pages appended so far to the operating system. Errors:
-// ErrBroken, ErrClosed.
-func (l *Log) Flush() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.writableLocked(); err != nil {
-		return err
-	}
-	return l.flushAllLocked()
-}
-
-// flushAllLocked writes what there is when it is called; mu is dropped meanwhile.
-func (l *Log) flushAllLocked() error {
-	g := l.currentLocked()
-	target := l.mu.buffers.start + int64(len(l.mu.buffers.active))
-	for g == l.currentLocked() && g.flushed.Load() < target {
-		if err := l.flushLocked(); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -420,7 +339,7 @@ func (l *Log) Stats() Stats {
 			}
 		}
 	}
-	s.Bytes += int64(len(l.mu.buffers.active) + len(l.mu.buffers.flushing))
+	s.Bytes += l.mu.buffers.bytes()
 	return s
 }
 

@@ -30,7 +30,6 @@ func Open(options Options, state State, visit func(ref Ref, shard uint16, id uin
 	}
 	l := &Log{options: options, kick: make(chan struct{}, 1), stop: make(chan struct{})}
 	l.mu.buffers.active = make([]byte, 0, options.BufferBytes)
-	l.mu.buffers.spare = make([]byte, 0, options.BufferBytes)
 	l.mu.buffers.done = sync.NewCond(&l.mu)
 	err := l.load(state)
 	if err == nil {

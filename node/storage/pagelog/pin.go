@@ -19,18 +19,28 @@ type Pin struct {
 
 // Pin holds the generations that are live now, the current one included. Pages
 // that are appended to that one later can be read too.
-func (l *Log) Pin() *Pin {
+func (l *Log) Pin() *Pin { return l.pin(func(uint32) bool { return true }) }
+
+// PinFrom is Pin without the generations before oldest, so that who needs none of them is
+// never the one that gives up their files.
+func (l *Log) PinFrom(oldest uint32) *Pin {
+	return l.pin(func(number uint32) bool { return int32(number-oldest) >= 0 })
+}
+
+func (l *Log) pin(wanted func(number uint32) bool) *Pin {
 	p := &Pin{log: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.closed {
 		return p
 	}
-	p.numbers = make([]uint32, len(l.mu.generations))
-	for i, g := range l.mu.generations {
-		g.holders++
-		p.generations[g.number%(GenerationsMax+1)] = g
-		p.numbers[i] = g.number
+	p.numbers = make([]uint32, 0, len(l.mu.generations))
+	for _, g := range l.mu.generations {
+		if wanted(g.number) {
+			g.holders++
+			p.generations[g.number%(GenerationsMax+1)] = g
+			p.numbers = append(p.numbers, g.number)
+		}
 	}
 	return p
 }
@@ -119,14 +129,8 @@ func (l *Log) readBuffered(g *generation, offset int64, dst []byte) (Page, bool)
 	if l.currentLocked() != g {
 		return Page{}, false
 	}
-	b := &l.mu.buffers
-	from := b.active
-	switch {
-	case offset >= b.start && offset-b.start < int64(len(b.active)):
-		from = from[offset-b.start:]
-	case b.flushing != nil && offset >= b.before && offset-b.before < int64(len(b.flushing)):
-		from = b.flushing[offset-b.before:]
-	default:
+	from, ok := l.mu.buffers.at(offset)
+	if !ok {
 		return Page{}, false
 	}
 	// A reference into the middle of a page fails here.

@@ -57,8 +57,8 @@ func (l *Log) replaceCurrent(old, next *generation) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := &l.mu.buffers
-	for len(b.active) > 0 || b.flushing != nil {
-		if err := l.flushLocked(); err != nil {
+	for b.bytes() > 0 {
+		if err := l.flushAllLocked(); err != nil {
 			return err
 		}
 	}
@@ -69,8 +69,22 @@ func (l *Log) replaceCurrent(old, next *generation) error {
 	b.start = extentHeaderBytes
 	l.mu.namesDirty = true
 	l.mu.generations = append(slices.Clip(l.mu.generations), next)
+	l.ending.Store(false)
 	return nil
 }
+
+// endingShare is the part of a generation that is left when it is ending.
+const endingShare = 32
+
+// ending gives the offset from which on a generation is ending.
+func (g *generation) ending() int64 {
+	bound := int64(len(g.extents)) << g.shift
+	return bound - bound/endingShare
+}
+
+// Ending says that the current generation has little room left, so that who must not wait
+// later does well to Roll now.
+func (l *Log) Ending() bool { return l.ending.Load() }
 
 // discard closes and removes the files of a generation that nobody else knows.
 func (l *Log) discard(g *generation) error {
