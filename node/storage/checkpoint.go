@@ -137,6 +137,7 @@ func (e *Engine) appliedAt(c *Checkpoint) []uint64 {
 
 func (s *shard) seal(epoch uint16, all bool) error {
 	for {
+		s.engine.makeRoom()
 		s.mu.Lock()
 		if len(s.mu.backlog) > 0 {
 			s.mu.Unlock()

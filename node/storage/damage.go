@@ -124,7 +124,7 @@ func (e *Engine) noteDamage(shard uint16, err error) {
 // Damages gives what cannot be read of the shards that are here, by shard and time.
 func (e *Engine) Damages() (found []Damage) {
 	v := e.versions.acquire()
-	defer e.versions.release(v)
+	defer e.versions.leave(v)
 	e.damages.mu.Lock()
 	if len(e.damages.known) > 0 {
 		live := map[string]*segment.Meta{}

@@ -155,7 +155,7 @@ func (e *Engine) digest(ctx context.Context, shard uint16, fromMs, toMs int64, p
 		return Digest{}, fmt.Errorf("%w: shard %d of %d", series.ErrUnavailable, shard, len(e.shards))
 	}
 	v := e.versions.acquire()
-	defer e.versions.release(v)
+	defer e.versions.leave(v)
 	if err := e.lacks(v, shard, span{fromMs, toMs}); err != nil {
 		return Digest{}, err
 	}
@@ -253,7 +253,7 @@ func (e *Engine) ShardStats(shard uint16) (stats ShardStats) {
 	s.mu.Unlock()
 	stats.Series = e.index.ShardSeries(shard)
 	v := e.versions.acquire()
-	defer e.versions.release(v)
+	defer e.versions.leave(v)
 	for _, r := range v.segments {
 		if v.hides(r.Meta(), shard) {
 			continue

@@ -73,6 +73,7 @@ type Engine struct {
 	pace          pace
 	scarcity      scarcity
 	readers       gate
+	spawn         func(func()) // begins a helper of a read; tests have their own
 	damages       damages
 	repairing     sync.Mutex    // held by RepairRange
 	exports       atomic.Uint64 // ever begun, which tells their scratch files apart
@@ -107,6 +108,7 @@ type engineStats struct {
 // caller then applies the log from LogPosition on.
 func Open(o Options) (*Engine, error) {
 	e := &Engine{fs: o.FS, dir: o.Dir, options: withDefaults(o), log: o.Logger, failpoints: o.Failpoints}
+	e.spawn = func(help func()) { go help() }
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -285,6 +287,7 @@ func (e *Engine) Close() error {
 	defer e.rewriting.Unlock()
 	e.maintenance.Lock()
 	defer e.maintenance.Unlock()
+	e.versions.sweeper.wait()
 	return e.close()
 }
 
@@ -373,6 +376,22 @@ func (e *Engine) Resume() error {
 	return nil
 }
 
+// makeRoom does what appends of pages would else have to wait for. Who will seal pages
+// under the lock of a shard, for which readers wait, calls it before it takes the lock. What
+// fails shows at the next append.
+func (e *Engine) makeRoom() {
+	e.pages.WriteFull()
+	if !e.pages.Ending() || !e.rolling.TryLock() {
+		return // who holds the lock rolls
+	}
+	defer e.rolling.Unlock()
+	if e.pages.Ending() {
+		if _, err := e.pages.Roll(); err == nil {
+			e.pace.ended()
+		}
+	}
+}
+
 func (e *Engine) appendPage(shard uint16, id uint32, previous pagelog.Ref, payload []byte) (pagelog.Ref, error) {
 	ref, err := e.pages.Append(shard, id, previous, payload)
 	if !errors.Is(err, pagelog.ErrGenerationFull) {
@@ -435,8 +454,8 @@ func (e *Engine) addTombstone(t Tombstone) {
 }
 
 // changeVersion publishes a changed copy of the current version. The actions run
-// as soon as no scan can see what came before, in this call or in the release of
-// a scan, without any lock but those of this call's caller.
+// as soon as no scan can see what came before, in this call or by the sweeper, without
+// any lock but those of this call's caller.
 func (e *Engine) changeVersion(change func(*version), after ...func()) {
 	e.update.Lock()
 	current := e.versions.peek()

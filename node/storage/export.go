@@ -93,7 +93,7 @@ func (x *Export) pin(s *shard) error {
 // hold takes all samples that were applied before it is called.
 func (x *Export) hold(s *shard, number uint64) error {
 	v := x.engine.versions.acquire()
-	defer x.engine.versions.release(v)
+	defer x.engine.versions.leave(v)
 	if v.floors[s.number].Number != number {
 		return errReplaced
 	}

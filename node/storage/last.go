@@ -25,19 +25,10 @@ func (e *Engine) Last(ctx context.Context, selector *scan.Selector, fromMs int64
 		return err
 	}
 	j := &lastJob{engine: e, refs: refs, fromMs: fromMs, bytesMax: limits.BytesMax, visit: visit, version: e.versions.acquire()}
-	defer e.versions.release(j.version)
+	defer e.versions.leave(j.version)
 	workers := max(1, min(lastWorkersMax, runtime.GOMAXPROCS(0), len(refs)/lastInTurn))
-	if workers == 1 {
-		err = j.work(ctx)
-	} else {
-		failures := make([]error, workers)
-		var group sync.WaitGroup
-		for i := range workers {
-			group.Go(func() { failures[i] = j.work(ctx) })
-		}
-		group.Wait()
-		err = errors.Join(failures...)
-	}
+	var c crew
+	err = c.run(workers, e.spawn, func(int) error { return j.work(ctx) })
 	if errors.Is(err, scan.ErrStopped) {
 		return nil
 	}

@@ -45,7 +45,7 @@ func (e *Engine) ExportRange(ctx context.Context, shard uint16, fromMs, toMs int
 
 func (e *Engine) exportSamples(ctx context.Context, h *rangeHeader, w *rangeWriter) error {
 	v := e.versions.acquire()
-	defer e.versions.release(v)
+	defer e.versions.leave(v)
 	if err := e.lacks(v, h.Shard, span{h.FromMs, h.ToMs}); err != nil {
 		return err
 	}

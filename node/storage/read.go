@@ -45,7 +45,7 @@ type cursorState struct {
 
 func newSeriesReader(e *Engine, v *version, bytesMax int64) *seriesReader {
 	return &seriesReader{
-		engine: e, version: v, bytesMax: bytesMax, cursors: make([]*segment.Cursor, len(v.segments)), pin: e.pages.Pin(), readerMemory: e.readers.memory(),
+		engine: e, version: v, bytesMax: bytesMax, cursors: make([]*segment.Cursor, len(v.segments)), pin: e.pages.PinFrom(v.generationOldest), readerMemory: e.readers.memory(),
 	}
 }
 
@@ -70,7 +70,7 @@ func (r *seriesReader) readPage(ref pagelog.Ref) (pagelog.Page, error) {
 	p, err := r.pin.Read(ref, r.payload[:0])
 	if errors.Is(err, pagelog.ErrNoPage) {
 		_ = r.pin.Close()
-		r.pin = r.engine.pages.Pin()
+		r.pin = r.engine.pages.PinFrom(r.version.generationOldest)
 		p, err = r.pin.Read(ref, r.payload[:0])
 	}
 	if err == nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -57,7 +56,7 @@ func (e *Engine) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 		return err
 	}
 	j := &job{engine: e, request: request, visit: visit, refs: refs, version: e.versions.acquire(), scarce: e.memoryIsScarce(), rollup: planRollups(request.Windows)}
-	defer e.versions.release(j.version)
+	defer e.versions.leave(j.version)
 	err = j.run(ctx)
 	e.stats.scannedSamples.Add(j.samples.Load())
 	e.stats.scannedRollups.Add(j.rollups.Load())
@@ -140,21 +139,14 @@ func sortRefs(refs []series.Ref, shards int) []series.Ref {
 func (j *job) run(ctx context.Context) error {
 	workers := max(1, min(j.request.Parallel, (len(j.refs)+1)/2))
 	j.inTurn = max(1, min(refsInTurnMax, (len(j.refs)+workers-1)/workers))
-	if workers <= 1 {
-		return j.work(ctx, 0)
-	}
-	failures := make([]error, workers)
-	var group sync.WaitGroup
-	for i := range workers {
-		group.Go(func() {
-			failures[i] = j.work(ctx, i)
-			if failures[i] != nil {
-				j.stopped.Store(true)
-			}
-		})
-	}
-	group.Wait()
-	return errors.Join(failures...)
+	var c crew
+	return c.run(workers, j.engine.spawn, func(worker int) error {
+		err := j.work(ctx, worker)
+		if err != nil {
+			j.stopped.Store(true)
+		}
+		return err
+	})
 }
 
 func (j *job) work(ctx context.Context, worker int) error {

@@ -77,7 +77,7 @@ func (e *Engine) Stats() Stats {
 	s.Generations, s.PageLogBytes = e.Generations()
 	s.Pages = e.pages.Stats()
 	v := e.versions.acquire()
-	defer e.versions.release(v)
+	defer e.versions.leave(v)
 	s.Segments, s.Tombstones = len(v.segments), len(v.tombstones)
 	for _, r := range v.segments {
 		s.SegmentBytes += r.Meta().Bytes

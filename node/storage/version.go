@@ -32,9 +32,10 @@ type versions struct {
 	mu      sync.Mutex
 	oldest  *version
 	current *version
+	sweeper sweeper
 }
 
-// acquire gives the current version. The caller releases it.
+// acquire gives the current version. The caller gives it back, by leave or release.
 func (vs *versions) acquire() *version {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
@@ -42,17 +43,24 @@ func (vs *versions) acquire() *version {
 	return vs.current
 }
 
+// release gives a version back and does what waited for that. It is for maintenance.
 func (vs *versions) release(v *version) {
+	for _, act := range vs.giveBack(v) {
+		act()
+	}
+}
+
+// leave is release for readers: what waited for it is left to the sweeper.
+func (vs *versions) leave(v *version) { vs.sweeper.add(vs.giveBack(v)) }
+
+func (vs *versions) giveBack(v *version) (actions []func()) {
 	vs.mu.Lock()
+	defer vs.mu.Unlock()
 	v.refs--
 	if v.refs < 0 {
 		panic("BUG: a version of the storage was released twice")
 	}
-	actions := vs.collectLocked()
-	vs.mu.Unlock()
-	for _, act := range actions {
-		act()
-	}
+	return vs.collectLocked()
 }
 
 // peek gives the current version to who keeps others from replacing it, and only
@@ -64,8 +72,8 @@ func (vs *versions) peek() *version {
 }
 
 // publish replaces the current version. It gives the actions that the caller
-// runs: after, unless a scan still sees what came before v. Then the release of
-// the last such scan runs it.
+// runs: after, unless a scan still sees what came before v. Then the last such scan leaves
+// it to the sweeper.
 func (vs *versions) publish(v *version, after ...func()) (actions []func()) {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
