@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -110,9 +111,39 @@ func (s *clientCommand) prepare(cmd *cobra.Command) *cobra.Command {
 			return fmt.Errorf("connect: %w", err)
 		}
 		defer c.Close()
-		return s.run(cmd, c)
+		if err := c.Reach(cmd.Context()); err != nil {
+			return s.explain(err)
+		}
+		return s.explain(s.run(cmd, c))
 	}
 	return cmd
+}
+
+// dialFailure is how gRPC says that it could not connect.
+var dialFailure = regexp.MustCompile(`connection error: desc = "transport: (?:Error while dialing: )?(.*)"`)
+
+// unreachedError is an error of a command that nobody has answered.
+type unreachedError struct {
+	addresses []string
+	cause     string
+	err       error
+}
+
+func (e *unreachedError) Error() string {
+	return fmt.Sprintf("no server could be reached at %s: %s\nis one running there? --addr, or TICKMESH_ADDR, names others", strings.Join(e.addresses, ", "), e.cause)
+}
+
+func (e *unreachedError) Unwrap() error { return e.err }
+
+// explain says of an error of a connection what people can do.
+func (s *clientSettings) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if found := dialFailure.FindStringSubmatch(err.Error()); found != nil {
+		return &unreachedError{s.addresses, strings.ReplaceAll(found[1], `\"`, `"`), err}
+	}
+	return err
 }
 
 // clientCommands are the commands that ask a cluster.

@@ -281,6 +281,8 @@ func TestWrongCommandLines(t *testing.T) {
 			"tickmesh: --shards: invalid value \"0\": expected 1 to 4096\n          --tags-max: invalid value \"5000\": expected 1 to 1024" + help},
 		{nil, []string{"standalone", "more"}, "tickmesh: unknown command \"more\" for \"tickmesh standalone\"\n"},
 		{nil, []string{"standalon"}, "tickmesh: unknown command \"standalon\" for \"tickmesh\", did you mean standalone?\n          see `tickmesh --help`\n"},
+		{nil, []string{"status", "--addr", "127.0.0.1:1,127.0.0.1:2", "--timeout", "1s"}, "tickmesh: no server could be reached at 127.0.0.1:1, 127.0.0.1:2: dial tcp 127.0.0.1:"},
+		{nil, []string{"export", "--addr", "127.0.0.1:1", "--timeout", "1s"}, "tickmesh: no server could be reached at 127.0.0.1:1: dial tcp 127.0.0.1:"},
 		{nil, []string{"frobnicate"}, "tickmesh: unknown command \"frobnicate\" for \"tickmesh\"\n          see `tickmesh --help`\n"},
 		{nil, []string{"standalone", "--failpoints", "nowhere=kill@1"}, "tickmesh: --failpoints: "},
 		{nil, []string{"standalone", "--data-dir", file}, "tickmesh: --data-dir " + file + ": make the data folder: "},

@@ -198,3 +198,10 @@ func (c *Client) callOnce(ctx context.Context, attempt func(context.Context, *en
 	}
 	return c.call(ctx, c.options.AttemptTimeout, attempt)
 }
+
+// Reach waits until a server has said who it is. What streams goes on trying as long as its
+// context lasts; this tells sooner that nobody is there. It ends within CallTimeout where the
+// context has no deadline. Errors: the kinds of this package, or the context's.
+func (c *Client) Reach(ctx context.Context) error {
+	return c.callOnce(ctx, func(context.Context, *endpoint) error { return nil })
+}

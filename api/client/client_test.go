@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -69,4 +70,21 @@ func samples(ctx context.Context, t *testing.T, c *client.Client) map[string]map
 		}
 	}
 	return all
+}
+
+func TestReach(t *testing.T) {
+	c, servers := start(t, apitest.NewStorage(4), 2, func(o *client.Options) { o.CallTimeout = 2 * time.Second })
+	servers[0].Kill()
+	if err := c.Reach(t.Context()); err != nil {
+		t.Fatalf("one of two answers: %v", err)
+	}
+	servers[1].Kill()
+	none, err := client.New(client.Options{Endpoints: []string{servers[0].Address}, CallTimeout: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer none.Close()
+	if err := none.Reach(t.Context()); !errors.Is(err, client.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("nobody answers: %v", err)
+	}
 }
