@@ -21,6 +21,7 @@ type encoder struct {
 	sent   bool // bytes are out
 	closed bool
 	err    error // of writing; later text is dropped
+	points pointWriter
 
 	zips *sync.Pool   // of *gzip.Writer; nil: the answer is not compressed
 	zip  *gzip.Writer // once bytes are out that are
@@ -161,9 +162,7 @@ func (e *encoder) labels(l labels.Labels) {
 
 // point writes [time,"value"].
 func (e *encoder) point(timeMs int64, value float64) {
-	e.buf = appendTime(append(e.buf, '['), timeMs)
-	e.buf = appendFloat(append(e.buf, `,"`...), value)
-	e.buf = append(e.buf, `"]`...)
+	e.buf = e.points.appendPoint(e.buf, timeMs, value)
 }
 
 // text writes a string. Bytes that are no UTF-8 become U+FFFD, as in encoding/json.

@@ -20,6 +20,7 @@ import (
 
 // TestPoints: times and values are written as Prometheus' own functions write them.
 func TestPoints(t *testing.T) {
+	e := encoder{} // times come after others, as in an answer
 	check := func(timeMs int64, value float64) {
 		t.Helper()
 		stream := jsoniter.NewStream(jsoniter.ConfigDefault, nil, 64)
@@ -28,7 +29,7 @@ func TestPoints(t *testing.T) {
 		stream.WriteMore()
 		jsonutil.MarshalFloat(value, stream)
 		stream.WriteArrayEnd()
-		e := encoder{}
+		e.buf = e.buf[:0]
 		e.point(timeMs, value)
 		if string(e.buf) != string(stream.Buffer()) {
 			t.Errorf("%d %v (%x): %s, want %s", timeMs, value, math.Float64bits(value), e.buf, stream.Buffer())
@@ -37,7 +38,7 @@ func TestPoints(t *testing.T) {
 	for _, value := range []float64{0, math.Copysign(0, -1), 1, -1, 0.1, 1e-6, 9.9e-7, 1e20, 1e21, 1 << 53, 1<<53 - 1, -(1 << 53), 123456789.125, math.Inf(1), math.Inf(-1), math.NaN(), math.SmallestNonzeroFloat64, math.MaxFloat64} {
 		check(1_750_000_000_123, value)
 	}
-	for _, ms := range []int64{0, 1, -1, -1001, 10, 100, 999, 1000, 1010} {
+	for _, ms := range []int64{0, 1, -1, -1001, 10, 100, 999, 1000, 1010, 1e7 - 1, 1e7, 1e7 + 1, 1e10 - 1, 1e10, 1_700_000_000_000, 1_700_009_999_999, 1_700_010_000_000, 2e13} {
 		check(ms, 1)
 	}
 	rapid.Check(t, func(r *rapid.T) {

@@ -214,6 +214,25 @@ func (e *encoder) vector(v promql.Vector) {
 	e.buf = append(e.buf, ']')
 }
 
+// floats writes points with commas between them.
+func (e *encoder) floats(points []promql.FPoint) {
+	for from := 0; from < len(points); from += pointsInFlush {
+		b := e.buf // a variable costs less than a field
+		for i, p := range points[from:min(from+pointsInFlush, len(points))] {
+			if from+i > 0 {
+				b = append(b, ',')
+			}
+			b = e.points.appendPoint(b, p.T, p.F)
+		}
+		e.buf = b
+		e.flushIfLong()
+	}
+}
+
+// pointsInFlush is how many points are written before somebody looks whether the text is
+// long.
+const pointsInFlush = 256
+
 func (e *encoder) matrix(m promql.Matrix) {
 	e.buf = append(e.buf, '[')
 	for i := range m {
@@ -224,13 +243,7 @@ func (e *encoder) matrix(m promql.Matrix) {
 		e.labels(m[i].Metric)
 		if len(m[i].Floats) > 0 {
 			e.buf = append(e.buf, `,"values":[`...)
-			for j, p := range m[i].Floats {
-				if j > 0 {
-					e.buf = append(e.buf, ',')
-				}
-				e.point(p.T, p.F)
-				e.flushIfLong()
-			}
+			e.floats(m[i].Floats)
 			e.buf = append(e.buf, ']')
 		}
 		e.buf = append(e.buf, '}')
