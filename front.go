@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/tenancy"
 	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/parse"
@@ -29,9 +30,10 @@ type backend struct {
 	relaxed    func(scan.Relaxation) (scan.Source, func() []uint16) // nil: source answers these reads, too
 	shards     int
 
-	rules  *databaseRules
-	marks  tenant.Marks // what was said of databases by name; nil: nothing can be
-	access *frontAccess // set by serve; nil: nothing is said of callers and databases
+	rules     *databaseRules
+	retention time.Duration // of what rules say nothing of, where that is known; 0: for ever
+	marks     tenant.Marks  // what was said of databases by name; nil: nothing can be
+	access    *frontAccess  // set by serve; nil: nothing is said of callers and databases
 
 	cluster     api.Cluster
 	clusterName string
@@ -39,6 +41,19 @@ type backend struct {
 	health      func() error // why no writes are taken, or nil
 	details     func() []string
 	about       string // what the greeting says of it
+}
+
+// retentionOf says how long samples of a database are kept, metrics with rules of their own
+// aside; 0: for ever.
+func (b *backend) retentionOf(database string) time.Duration {
+	switch kept := b.rules.current().RetentionOf(database, ""); kept {
+	case 0:
+		return b.retention
+	case tenancy.Unlimited:
+		return 0
+	default:
+		return kept
+	}
 }
 
 // serve listens until the context ends, then drains.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
@@ -98,7 +99,7 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 		return nil //nolint:nilerr // stopped before the cluster was there
 	}
 	b := r.backend(len(m.Rows))
-	b.rules = rules
+	b.rules, b.retention = rules, time.Duration(s.retention)
 	b.about = fmt.Sprintf("runs %d nodes with %d copies in %s", s.nodes, m.Settings.Replication, s.dataDir)
 	return s.serve(ctx, b, registry, logger, stdout)
 }

@@ -107,7 +107,7 @@ func (q *queries) promqlOptions() promql.Options {
 func (q *queries) influxqlOptions() influxql.Options {
 	o := influxql.Options{
 		Source: q.source, Ledger: q.ledger, Deleter: q.backend.deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
-		CORSOrigins: q.settings.corsOrigins,
+		CORSOrigins: q.settings.corsOrigins, Retention: q.backend.retentionOf,
 	}
 	if who := q.backend.access; who != nil && who.directory != nil {
 		o.Databases = who.directory

@@ -2,6 +2,8 @@ package main
 
 import (
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -24,5 +26,25 @@ func TestQueryLimitsOfZero(t *testing.T) {
 	}
 	if orNone(3) != 3 || orNone(time.Duration(0)) < 290*365*24*time.Hour {
 		t.Error("bounds are not what they are")
+	}
+}
+
+// What rules say of a database comes before what the process was started with.
+func TestRetentionOfDatabases(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "databases.yaml")
+	text := "defaults: {}\ndatabases: {a: {retention: 2h}, b: {retention: 0}}\nretention-rules: [{database: c, retention: 3h}, {metric: 'x*', retention: 4h}]\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rules, err := (&databaseRuleSettings{databasesFile: path}).follow(t.Context(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rules.close()
+	b := &backend{rules: rules, retention: 5 * time.Hour}
+	for name, want := range map[string]time.Duration{"": 5 * time.Hour, "a": 2 * time.Hour, "b": 0, "c": 3 * time.Hour} {
+		if got := b.retentionOf(name); got != want {
+			t.Errorf("samples of %q are kept for %v, want %v", name, got, want)
+		}
 	}
 }

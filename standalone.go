@@ -109,7 +109,8 @@ func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, rules 
 	address := string(s.grpcAddr)
 	return s.serve(ctx, &backend{
 		writer: n, resolver: n, source: n, deleter: n, shards: n.Shards(), settler: n, health: n.Health, marks: marks, rules: rules,
-		cluster: &lonelyCluster{node: n, dataDir: s.dataDir, address: address}, clusterName: lonelyName, about: "keeps its data in " + s.dataDir,
+		retention: time.Duration(s.retention),
+		cluster:   &lonelyCluster{node: n, dataDir: s.dataDir, address: address}, clusterName: lonelyName, about: "keeps its data in " + s.dataDir,
 	}, registry, logger, stdout)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 )
@@ -115,8 +116,16 @@ func (d *directory) Drop(_ context.Context, name string) error {
 
 func TestDatabases(t *testing.T) {
 	d := &directory{names: []string{"db0", "kept"}}
-	h := New(Options{Source: stored(t, changeLines), Databases: d})
+	h := New(Options{Source: stored(t, changeLines), Databases: d, Retention: func(name string) time.Duration {
+		return map[string]time.Duration{"": 36 * time.Hour, "kept": 90 * time.Minute}[name]
+	}})
+	policy := func(kept string) string {
+		return one(`{"columns":["name","duration","shardGroupDuration","replicaN","default"],"values":[["autogen","` + kept + `","168h0m0s",1,true]]}`)
+	}
 	for _, c := range [][2]string{
+		{"SHOW RETENTION POLICIES ON kept", policy("1h30m0s")},
+		{`SHOW RETENTION POLICIES ON "default"`, policy("36h0m0s")},
+		{"SHOW RETENTION POLICIES", policy("0s")}, // of db0
 		{"CREATE DATABASE fresh", ""},
 		{"CREATE DATABASE fresh", ""},
 		{"SHOW DATABASES", one(`{"name":"databases","columns":["name"],"values":[["db0"],["default"],["fresh"],["kept"]]}`)},

@@ -32,6 +32,7 @@ type handler struct {
 	relaxed     func(scan.Relaxation) (scan.Source, func() []uint16)
 	deleter     scan.Deleter
 	databases   Databases
+	retention   func(database string) time.Duration
 	ledger      *ledger.Ledger
 	clock       func() time.Time
 	log         *slog.Logger
@@ -42,7 +43,7 @@ type handler struct {
 
 func newHandler(o Options) *handler {
 	h := &handler{
-		relaxed: o.Relaxed, deleter: o.Deleter, databases: o.Databases, ledger: o.Ledger, clock: o.Clock, log: o.Logger,
+		relaxed: o.Relaxed, deleter: o.Deleter, databases: o.Databases, retention: o.Retention, ledger: o.Ledger, clock: o.Clock, log: o.Logger,
 		metrics: newMetrics(o.Registerer), limits: o.Limits.withDefaults(), corsOrigins: o.CORSOrigins,
 	}
 	if h.ledger == nil {

@@ -32,7 +32,10 @@ type Options struct {
 	// (parameters partial and stale_ms, or headers X-Tickmesh-Partial and
 	// X-Tickmesh-Stale-Ms), and tells, once they have ended, the shards that are missing.
 	// nil: Source answers these requests too.
-	Relaxed    func(scan.Relaxation) (source scan.Source, missing func() []uint16)
+	Relaxed func(scan.Relaxation) (source scan.Source, missing func() []uint16)
+	// Retention says how long samples of a database are kept, for SHOW RETENTION POLICIES; 0: for
+	// ever, or nothing is known of it. Nil: 0 for all.
+	Retention  func(database string) time.Duration
 	Ledger     *ledger.Ledger        // nil: one of its own, without limits
 	Clock      func() time.Time      // nil: time.Now
 	Logger     *slog.Logger          // nil: nothing is logged

@@ -3,6 +3,7 @@ package influxql
 import (
 	"errors"
 	"slices"
+	"time"
 
 	ql "github.com/influxdata/influxql"
 
@@ -103,10 +104,15 @@ func (x *execution) showDatabases(out sink) error {
 }
 
 func (x *execution) showPolicies(s *ql.ShowRetentionPoliciesStatement, out sink) error {
-	if err := x.checkDatabase(x.on(s.Database)); err != nil {
+	database := x.on(s.Database)
+	if err := x.checkDatabase(database); err != nil {
 		return err
 	}
-	row := []value{stringValue(policyName), stringValue("0s"), stringValue("168h0m0s"), integerValue(1), booleanValue(true)}
+	kept := time.Duration(0)
+	if x.retention != nil {
+		kept = x.retention(database)
+	}
+	row := []value{stringValue(policyName), stringValue(kept.String()), stringValue("168h0m0s"), integerValue(1), booleanValue(true)}
 	return listAll(out, &head{columns: []string{"name", "duration", "shardGroupDuration", "replicaN", "default"}}, [][]value{row})
 }
 
