@@ -133,6 +133,24 @@ func prefixed(t *testing.T, server string) string {
 	return proxy.URL + prefix
 }
 
+// vouching serves a server, and says who is there for whoever does not say it.
+func vouching(t *testing.T, server, user, password string) string {
+	t.Helper()
+	target, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := httputil.NewSingleHostReverseProxy(target)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "" {
+			r.SetBasicAuth(user, password)
+		}
+		to.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	return proxy.URL + "/"
+}
+
 // Every view shows what is there, on a server that runs three nodes in its process.
 func TestViews(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -211,8 +229,8 @@ const users = `users:
     rights: {"*": admin}
 `
 
-// With authentication on, the browser's own question lets in, and the page's form lets
-// somebody else in; a database that may not be read is not shown.
+// With authentication on, the form in place of the page lets in users and tokens; a database
+// that may not be read is not shown.
 func TestSignIn(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -242,5 +260,6 @@ func TestSignIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Kill()
-	p.run(ctx, t, "signin.test.mjs", "PAGE=http://"+server.HTTPAddr+"/", "PAGE_TOKEN="+token)
+	address := "http://" + server.HTTPAddr
+	p.run(ctx, t, "signin.test.mjs", "PAGE="+address+"/", "VOUCHED="+vouching(t, address, "ann", "secret"), "PAGE_TOKEN="+token)
 }

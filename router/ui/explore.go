@@ -15,7 +15,7 @@ import (
 
 // What one request may ask for.
 const (
-	namesMax      = 1000 // names of metrics, tags or values in one answer
+	namesMax      = 5000 // names of metrics, tags or values in one answer
 	namesDefault  = 50
 	countsMax     = 64   // numbers of series in one answer
 	countsAtOnce  = 4    // of these, asked for at the same time
@@ -127,15 +127,21 @@ type countsView struct {
 }
 
 // counts tells how many series there are of each parameter metric or, with the parameters
-// of=METRIC and tag, of each parameter value.
+// of=METRIC and tag, of each parameter value; with the parameter all, of the whole database.
 func (h *handler) counts(r *http.Request) (any, error) {
 	p := r.URL.Query()
 	what := fmt.Sprintf("numbers of series of %d metrics", len(p["metric"]))
-	if p.Has("of") {
+	switch {
+	case p.Has("all"):
+		what = "number of series of the database"
+	case p.Has("of"):
 		what = fmt.Sprintf("numbers of series of %s by %d values of %s", p.Get("of"), len(p["value"]), p.Get("tag"))
 	}
 	return h.reading(r, what, func(ctx context.Context, database string) (any, error) {
 		var selectors []scan.Selector
+		if p.Has("all") {
+			selectors = append(selectors, scan.Selector{Database: database, MetricAny: true})
+		}
 		for _, metric := range p["metric"] {
 			selectors = append(selectors, scan.Selector{Database: database, Metric: metric})
 		}

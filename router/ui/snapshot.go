@@ -1,7 +1,9 @@
 package ui
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -66,7 +68,26 @@ type snapshots struct {
 	live   *snapshot[*liveView]
 }
 
+// remembered is what nodes last told of themselves. Who is dead tells nothing, but is drawn
+// where it was.
+type remembered map[string]nodeView
+
+// fill adds what is remembered of nodes that tell nothing, and remembers the others.
+func (r remembered) fill(v *statusView) {
+	present := make(remembered, len(v.Nodes))
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		if before, ok := r[n.Node]; ok && !n.Alive {
+			n.Zone, n.Address, n.Version = cmp.Or(n.Zone, before.Zone), cmp.Or(n.Address, before.Address), cmp.Or(n.Version, before.Version)
+		}
+		present[n.Node] = *n
+	}
+	clear(r) // nodes that are no more are forgotten
+	maps.Copy(r, present)
+}
+
 func newSnapshots(status func(context.Context, bool) (*tickmeshv1.GetStatusResponse, error), metrics prometheus.Gatherer, clock func() time.Time) *snapshots {
+	nodes := remembered{} // of the one that makes the status
 	return &snapshots{
 		status: newSnapshot(clock, func(ctx context.Context) (*statusView, error) {
 			bounded, cancel := context.WithTimeout(ctx, statusTimeout)
@@ -76,7 +97,9 @@ func newSnapshots(status func(context.Context, bool) (*tickmeshv1.GetStatusRespo
 			if err != nil {
 				return nil, err
 			}
-			return viewStatus(s, at), nil
+			v := viewStatus(s, at)
+			nodes.fill(v)
+			return v, nil
 		}),
 		live: newSnapshot(clock, func(context.Context) (*liveView, error) { return viewLive(metrics, clock) }),
 	}

@@ -128,6 +128,8 @@ func TestNames(t *testing.T) {
 		"counts?metric=memory&metric=cpu":        `{"series":[1,12]}`,
 		"counts?of=cpu&tag=zone&value=z1":        `{"series":[4]}`,
 		"counts":                                 `{"series":[]}`,
+		"counts?all=1":                           `{"series":[13]}`,
+		"counts?all=1&db=other&metric=secret":    `{"series":[1,1]}`,
 		"about":                                  `{"version":"1.2.3","dialects":["opentsdb"],"database":"default","user":"","admin":true}`,
 		"tags?metric=memory":                     `{"metric":"memory","series":1,"tags":[{"name":"host","values":1,"more":false,"first":["h001"]}],"more":false}`,
 		"names?kind=value&metric=none&tag=other": `{"names":[],"more":false}`,
@@ -138,7 +140,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for path, status := range map[string]int{
-		"metrics?limit=0": 400, "metrics?limit=x": 400, "metrics?limit=1001": 400, "names?kind=x": 400, "tags": 400, "nothing": 404,
+		"metrics?limit=0": 400, "metrics?limit=x": 400, "metrics?limit=5001": 400, "names?kind=x": 400, "tags": 400, "nothing": 404,
 		"counts?" + strings.Repeat("metric=cpu&", countsMax+1): 400,
 	} {
 		var got struct{ Error string }
@@ -266,6 +268,31 @@ func TestStatus(t *testing.T) {
 	p.now = p.now.Add(1)
 	if p.get("/ui/api/status", nil, &got); p.asked != 2 || got.TimeMs != p.now.UnixMilli() {
 		t.Errorf("asked %d times, told of %d", p.asked, got.TimeMs)
+	}
+}
+
+// A node that dies stays where it was drawn; one that is gone is forgotten.
+func TestDeadNodeStaysInItsZone(t *testing.T) {
+	p := newPage(t)
+	look := func(nodes ...*tickmeshv1.NodeStatus) []nodeView {
+		p.status, p.now = &tickmeshv1.GetStatusResponse{Nodes: nodes}, p.now.Add(snapshotAgeMax)
+		var got statusView
+		p.get("/ui/api/status", nil, &got)
+		return got.Nodes
+	}
+	alive := &tickmeshv1.NodeStatus{Node: "n1", Alive: true, Zone: "z", Address: "a", Version: "1", CapacityBytes: 9}
+	dead := &tickmeshv1.NodeStatus{Node: "n1"}
+	look(alive, &tickmeshv1.NodeStatus{Node: "n2", Alive: true, Zone: "y"})
+	for range 2 {
+		if n := look(dead)[0]; n.Zone != "z" || n.Address != "a" || n.Version != "1" || n.Alive || n.CapacityBytes != 0 {
+			t.Fatalf("%+v", n)
+		}
+	}
+	if n := look(&tickmeshv1.NodeStatus{Node: "n1", Alive: true})[0]; n.Zone != "" {
+		t.Fatalf("what a live node tells counts: %+v", n)
+	}
+	if n := look(&tickmeshv1.NodeStatus{Node: "n2"})[0]; n.Zone != "" {
+		t.Fatalf("it was gone in the meantime: %+v", n)
 	}
 }
 

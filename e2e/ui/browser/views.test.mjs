@@ -141,9 +141,23 @@ test("explores metrics and tags, and asks for a value that is pressed", () =>
     assert.deepEqual(await tags.allTextContents(), ["unit300 values", "room30 values"]);
     await until(page, "values are counted", () => !document.querySelector(".metric").textContent.includes("…"));
     await shoot(page, "explore");
+    // Of a tag with many values more can be seen, and those that begin somehow.
+    await page.locator(".tag").first().getByRole("button", { name: "More" }).click();
+    await until(page, "a hundred are listed", () => document.querySelectorAll(".tag")[0].querySelectorAll(".chips small").length === 100);
+    await page.getByLabel("Values of unit that begin with").fill("u29");
+    await until(page, "those are listed", () => [...document.querySelectorAll(".tag")[0].querySelectorAll(".chips .mono")].map((e) => e.textContent).join() === "u29,u290,u291,u292,u293,u294,u295,u296,u297,u298,u299");
     await page.getByRole("button", { name: /^room-0\b/ }).click();
     await until(page, "ten series are there", () => document.querySelectorAll(".legend li").length === 10);
     assert.match(page.url(), /room-0/);
+  }));
+
+test("lists metrics by their numbers of series", () =>
+  open(browser, `${PAGE}#/explore`, {}, async (page) => {
+    await page.getByRole("button", { name: "Most series first" }).click();
+    await until(page, "the largest is the first", () => document.querySelector(".names .name")?.textContent === "sensor_temperature");
+    const numbers = (await page.locator(".names .number").allTextContents()).map(Number);
+    assert.deepEqual(numbers, numbers.toSorted((a, b) => b - a));
+    await page.locator(".metrics .note", { hasText: /series in all/ }).waitFor();
   }));
 
 test("draws the cluster: three nodes with their shards, all well", () =>
@@ -174,10 +188,62 @@ test("lists slow queries, and opens one again", () =>
     const book = page.locator(".book li", { hasText: "count(cpu_percent)" });
     await book.first().waitFor();
     await shoot(page, "queries");
+    await page.getByRole("button", { name: "Newest" }).click();
+    await page.waitForURL(/sort=newest/);
     await book.first().getByRole("button", { name: "Open" }).click();
     await plotted(page);
     assert.match(page.url(), /#\/query/);
   }));
+
+test("opens a slow query of any language as it was written, in its range of time", async () => {
+  for (const [dialect, text] of [
+    ["opentsdb", "max:1m-avg:cpu_percent{host=literal_or(web-1|web-2)}"],
+    ["influxql", `SELECT max("value") FROM "cpu_percent" WHERE $timeFilter GROUP BY time($__interval)`],
+  ]) {
+    await open(browser, PAGE + query(dialect, text), {}, async (page) => {
+      await plotted(page);
+      await page.goto(`${PAGE}#/queries?sort=newest`);
+      await page.locator(".book li", { hasText: dialect }).first().getByRole("button", { name: "Open" }).click();
+      await plotted(page);
+      assert.equal(await page.locator(editor).inputValue(), text.replace("$__interval", "10s"));
+      assert.match(page.url(), /from=\d+&to=\d+/);
+    });
+  }
+});
+
+test("what is known stays while the server does not answer", () =>
+  open(browser, PAGE + query("promql", "cpu_percent"), { errorsExpected: true }, async (page) => {
+    await plotted(page);
+    await page.route("**/api/v1/query_range*", (route) => route.abort());
+    await page.getByRole("button", { name: "Run" }).click();
+    await page.getByRole("alert").filter({ hasText: "The server does not answer." }).waitFor();
+    await page.getByText("What is shown is what was known before").waitFor();
+    assert.equal((await names(page)).length, 6);
+    await shoot(page, "query-cut-off");
+    await page.unroute("**/api/v1/query_range*");
+    await page.getByRole("button", { name: "Run" }).click();
+    await until(page, "the error is gone", () => document.querySelector("[role=alert]") === null);
+    await page.goto(`${PAGE}#/cluster`);
+    await until(page, "three nodes are drawn", () => document.querySelectorAll(".node").length === 3);
+    await page.route("**/ui/api/**", (route) => route.abort());
+    await page.getByRole("alert").filter({ hasText: "What is shown is what was known before." }).waitFor();
+    assert.equal(await page.locator(".node").count(), 3);
+  }));
+
+test("has rates as soon as the cluster is looked at", async () => {
+  // The router has kept two moments at least, with nobody looking.
+  for (let moments = 0; moments < 3; ) {
+    moments = (await (await fetch(`${PAGE}ui/api/history`)).json()).moments.length;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+  await open(browser, PAGE, {}, async (page) => {
+    let looks = 0;
+    await page.route("**/ui/api/status", (route) => (looks++ === 0 ? route.continue() : undefined));
+    await page.getByRole("link", { name: "Cluster" }).click();
+    await until(page, "three nodes have rates", () => [...document.querySelectorAll(".node .spark .rate")].filter((path) => /L/.test(path.getAttribute("d"))).length === 3);
+    assert.ok(!(await page.locator(".figure .value").first().textContent()).startsWith("–"));
+  });
+});
 
 test("goes everywhere by keys, and tells them", () =>
   open(browser, PAGE, {}, async (page) => {
@@ -348,6 +414,9 @@ test("shows trouble for what it is: zones, moves, a full disk, shards without le
       assert.equal(await page.locator(".problems li").count(), 4);
       assert.match(await page.locator(".moves li").first().textContent(), /shard 9.*b2 → a1.*files · 1\.96 GiB of 2\.79 GiB · 22\.9 MiB\/s · 38 s left/);
       assert.ok((await page.locator('.node[data-node="a1"] .cell.joining').getAttribute("data-count")) > 0);
+      // Cells fill as data comes, and those that it leaves are marked.
+      assert.equal((await page.locator('.node[data-node="a1"] .arrived').getAttribute("d")).match(/M/g).length, 2);
+      assert.equal((await page.locator('.node[data-node="b2"] .leaving').getAttribute("d")).match(/M/g).length, 2);
       assert.equal(await sideways(page), 0);
       await shoot(page, name, true);
     });
@@ -390,9 +459,15 @@ test("cancels a query, when that may be", () =>
     const cancel = page.getByRole("button", { name: "Cancel" });
     await until(page, "two are running", () => document.querySelectorAll(".acts button").length === 4);
     assert.equal(await cancel.nth(1).isDisabled(), true);
-    const answer = page.waitForResponse("**/ui/api/cancel?id=424242");
+    const answer = new Promise((resolve) =>
+      page.route("**/ui/api/cancel?id=424242", async (route) => {
+        const response = await route.fetch();
+        resolve(await response.json());
+        await route.fulfill({ response });
+      }),
+    );
     await cancel.first().click();
-    assert.deepEqual(await (await answer).json(), { canceled: false });
+    assert.deepEqual(await answer, { canceled: false });
     assert.match(await page.locator("main").textContent(), /2 more are of databases that you may not read/);
     await shoot(page, "queries-running");
   }));

@@ -157,7 +157,7 @@ function Head({ view, open, dark, toggle, help, about, children }: HeadProps) {
 }
 
 function DatabaseSwitch({ names, chosen, choose }: { names: string[]; chosen: string; choose: (db: string) => void }) {
-  if (names.length < 2 && (names[0] ?? chosen) === chosen) {
+  if (names.length < 2 && chosen === "default" && (names[0] ?? chosen) === chosen) {
     return null;
   }
   const all = names.includes(chosen) ? names : [chosen, ...names];

@@ -92,7 +92,7 @@ if (door && form && wrong && button) {
       wrong.textContent = error instanceof TypeError ? "The server does not answer." : (error as Error).message;
       door.hidden = false;
       button.disabled = !mayEnter();
-      field("user").focus();
+      field(field("token").value === "" ? "user" : "token").focus();
     });
   };
   form.addEventListener("input", () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { sparkPath } from "../part/spark";
 import {
+  arrivedPath,
   type CellState,
   cellOf,
   cellStates,
@@ -12,7 +13,9 @@ import {
   gridPath,
   healthOf,
   lagOf,
+  leavingPath,
   type Member,
+  type Move,
   type Node,
   problemsOf,
   type Status,
@@ -48,6 +51,26 @@ const node = (name: string, changes: Partial<Node> = {}): Node => ({
   learners: 0,
   samplesApplied: 0,
   ...changes,
+});
+
+describe("moves", () => {
+  const move = (shard: number, from: string, to: string, doneBytes: number, totalBytes: number): Move => ({
+    shard,
+    from,
+    to,
+    phase: "files",
+    doneBytes,
+    totalBytes,
+    remainingMs: 0,
+    bytesPerSecond: 0,
+  });
+  const moves = [move(0, "a", "b", 1, 2), move(17, "a", "c", 0, 0), move(2, "", "b", 9, 8)];
+  it("fill the cells they go to, and mark those they leave", () => {
+    expect(arrivedPath(moves, "b", 16)).toBe("M1 9h8v-4.0h-8zM21 9h8v-8.0h-8z");
+    expect(arrivedPath(moves, "c", 16)).toBe("");
+    expect(leavingPath(moves, "a", 16)).toBe("M4 0.5h5.5v5.5zM14 10.5h5.5v5.5z");
+    expect(leavingPath(moves, "b", 16)).toBe("");
+  });
 });
 
 describe("cells", () => {
@@ -127,8 +150,10 @@ describe("problems", () => {
 
 describe("spark", () => {
   it("ends at the right edge, and is interrupted by gaps", () => {
-    expect(sparkPath([0, 10], 10)).toMatch(/^M[\d.]+ 26\.0L120\.0 2\.0$/);
-    expect(sparkPath([1, null, 1], 1).match(/M/g)).toHaveLength(2);
+    const rates = (values: (number | null)[]) => values.map((value, i) => ({ timeMs: i * 150e3, value }));
+    expect(sparkPath(rates([9, 0, 10]), 10)).toBe("M0.0 4.4L60.0 26.0L120.0 2.0");
+    expect(sparkPath(rates([5, 0, 0, 10]), 10)).toBe("M0.0 26.0L60.0 26.0L120.0 2.0");
+    expect(sparkPath(rates([1, null, 1]), 1).match(/M/g)).toHaveLength(2);
     expect(sparkPath([], 0)).toBe("");
   });
 });

@@ -71,7 +71,7 @@ export const cellTexts: Record<CellState, { name: string; means: string }> = {
   lead: { name: "Leader", means: "takes the shard's writes" },
   copy: { name: "Copy", means: "has all of the shard's data, and votes" },
   witness: { name: "Witness", means: "votes, and keeps the log only" },
-  joining: { name: "Joining", means: "gets the shard's data now" },
+  joining: { name: "Joining", means: "gets the shard's data now: filled as far as it has come" },
   silent: { name: "Silent", means: "the shard's leader does not hear it" },
   headless: { name: "No leader", means: "nobody leads the shard: it takes no writes" },
   none: { name: "Not here", means: "the shard has no replica on this node" },
@@ -185,6 +185,31 @@ export function crossPath(cells: CellState[], states: CellState[], columns: numb
       path += `M${x} ${y}l4 4${cell === "silent" ? `M${x + 4} ${y}l-4 4` : ""}`;
     }
   });
+  return path;
+}
+
+/** arrivedPath fills cells of shards that move to a node, from below, as far as their data has come. */
+export function arrivedPath(moves: Move[], node: string, columns: number): string {
+  let path = "";
+  for (const move of moves) {
+    const height = 8 * (move.totalBytes === 0 ? 0 : Math.min(1, move.doneBytes / move.totalBytes));
+    if (move.to === node && height > 0) {
+      const x = (move.shard % columns) * 10 + 1;
+      const y = Math.floor(move.shard / columns) * 10 + 9;
+      path += `M${x} ${y}h8v-${height.toFixed(1)}h-8z`;
+    }
+  }
+  return path;
+}
+
+/** leavingPath marks the upper right corner of cells of shards that move away from a node. */
+export function leavingPath(moves: Move[], node: string, columns: number): string {
+  let path = "";
+  for (const { shard, from } of moves) {
+    if (from === node) {
+      path += `M${(shard % columns) * 10 + 4} ${Math.floor(shard / columns) * 10 + 0.5}h5.5v5.5z`;
+    }
+  }
   return path;
 }
 

@@ -2,12 +2,14 @@ import { describe, expect, it } from "vitest";
 import type { Series } from "../dialect/result";
 import { aligned, summary, valueNear, withGaps } from "./align";
 import { timeLabels } from "./axis";
+import type { Status } from "./cluster";
 import { authorizationOf } from "./credentials";
-import { forInput, formatBytes, formatCount, formatDuration, formatNumber, formatTime } from "./format";
+import { forInput, formatBytes, formatCount, formatDuration, formatNumber, formatRate, formatTime } from "./format";
 import { messageOf } from "./http";
 import { remembered } from "./kept";
+import { recalled, seen } from "./live";
 import { onGrid, parseRange, parseSpan, shifted, spanText, stepFor, widened } from "./range";
-import { newCounter, newest, observed, observedAll, samplesMax } from "./rates";
+import { keptMs, newCounter, newest, observed, observedAll, summed } from "./rates";
 import { formatHash, parseHash } from "./route";
 
 describe("route", () => {
@@ -41,6 +43,9 @@ describe("format", () => {
     [Number.NaN, "NaN"],
     [null, "–"],
   ])("%s is %s", (value, text) => expect(formatNumber(value)).toBe(text));
+  it("writes rates no finer than they are", () => {
+    expect([237.14, 0.99163, 1234.5, 0, null].map(formatRate)).toEqual(["237", "0.992", "1230", "0", "–"]);
+  });
   it("writes sizes", () => {
     expect([0, 1023, 1024, 1536, 1023.9 * 1024, 3.5 * 2 ** 40].map(formatBytes)).toEqual([
       "0 B",
@@ -133,17 +138,60 @@ describe("rates", () => {
     ] as const) {
       counter = observed(counter, { timeMs, value });
     }
-    expect(counter.rates).toEqual([100, 0, null, 10]);
+    expect(counter.rates.map((rate) => rate.value)).toEqual([100, 0, null, 10]);
+    expect(counter.rates.map((rate) => rate.timeMs)).toEqual([2000, 4000, 6000, 8000]);
     expect(newest(counter)).toBe(10);
     expect(newest(undefined)).toBeNull();
   });
-  it("keeps a bounded number, and forgets counters that are gone", () => {
+  it("keeps them for a while, and forgets counters that are gone", () => {
     let board = observedAll({}, 0, { a: 0, b: 0 });
-    for (let i = 1; i <= 2 * samplesMax; i++) {
+    for (let i = 1; i <= (2 * keptMs) / 1000; i++) {
       board = observedAll(board, i * 1000, { a: i });
     }
-    expect(board.a?.rates).toHaveLength(samplesMax);
+    expect(board.a?.rates).toHaveLength(keptMs / 1000);
     expect(board.b).toBeUndefined();
+  });
+  it("adds counters up at each moment", () => {
+    let board = observedAll({}, 0, { a: 0, b: 0 });
+    board = observedAll(board, 1000, { a: 1, b: 10 });
+    board = observedAll(board, 2000, { a: 3, b: 9, c: 5 });
+    board = observedAll(board, 3000, { a: 3, b: 10, c: 9 });
+    expect(summed(board)).toEqual([
+      { timeMs: 1000, value: 11 },
+      { timeMs: 2000, value: 2 },
+      { timeMs: 3000, value: 5 },
+    ]);
+    expect(summed({})).toEqual([]);
+  });
+  it("go on from what the router has kept", () => {
+    const at = (timeMs: number, points: number, nodes: Record<string, number>) => ({
+      timeMs,
+      points,
+      refused: 0,
+      cpuSeconds: 0,
+      queries: 0,
+      nodesTimeMs: timeMs - 10,
+      nodes,
+    });
+    const kept = recalled({ moments: [at(1000, 0, { a: 5 }), at(6000, 10, {}), at(11000, 10, { a: 25 })] });
+    expect(kept.router.points?.rates.map((rate) => rate.value)).toEqual([2, 0]);
+    expect(kept.nodes.a?.rates).toEqual([{ timeMs: 10990, value: 2 }]);
+    const live = {
+      points: { x: 4, y: 10 },
+      refused: 0,
+      cpuSeconds: 0,
+      residentBytes: 0,
+      queriesRunning: 0,
+      queriesEnded: 0,
+    };
+    const nodes = [
+      { node: "a", alive: true, samplesApplied: 27 },
+      { node: "b", alive: false, samplesApplied: 1 },
+    ];
+    const now = seen(kept, { timeMs: 12990, nodes } as unknown as Status, { ...live, timeMs: 13000 });
+    expect(newest(now.router.points)).toBe(2);
+    expect(newest(now.nodes.a)).toBe(1);
+    expect(now.nodes.b).toBeUndefined();
   });
 });
 

@@ -30,6 +30,11 @@ export function formatNumber(value: number | null | undefined): string {
   return power === 0 ? text : `${text} ${si[power]}`;
 }
 
+/** formatRate gives a number with at most 3 significant digits: what changes every moment needs no more. */
+export function formatRate(value: number | null | undefined): string {
+  return formatNumber(value === null || value === undefined ? value : Number(value.toPrecision(3)));
+}
+
 /** formatCount gives a whole number with thin spaces between thousands. */
 export function formatCount(value: number): string {
   const text = Math.round(value).toString();

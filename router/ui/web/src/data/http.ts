@@ -131,7 +131,10 @@ export function messageOf(status: number, body: string): string {
   return plain === "" ? `The server answered with status ${status}.` : plain;
 }
 
-/** askJSON asks for one of the page's own answers. The server that made the page makes them, so the type is trusted. */
+/**
+ * askJSON asks for one of the page's own answers; an empty db is that of the path. The server that made the page makes
+ * them, so the type is trusted.
+ */
 export async function askJSON<T>(
   path: string,
   params: Record<string, string | string[]> = {},
@@ -139,6 +142,9 @@ export async function askJSON<T>(
 ): Promise<T> {
   const search = new URLSearchParams();
   for (const [key, value] of Object.entries(params)) {
+    if (key === "db" && value === "") {
+      continue;
+    }
     for (const one of Array.isArray(value) ? value : [value]) {
       search.append(key, one);
     }

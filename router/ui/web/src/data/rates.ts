@@ -1,18 +1,23 @@
 /** Rates of counters that the page has asked for again and again. */
 
-/** How many rates are kept: five minutes of one every two seconds. */
-export const samplesMax = 150;
+/** How long rates are kept, and drawn. */
+export const keptMs = 5 * 60e3;
 
 export interface Sample {
   timeMs: number;
   value: number;
 }
 
+/** A Rate is what came a second until a moment; null where the counter began anew. */
+export interface Rate {
+  timeMs: number;
+  value: number | null;
+}
+
 /** A Counter remembers its last value and the rates before. */
 export interface Counter {
   last: Sample | null;
-  /** Per second; null where the counter began anew. */
-  rates: (number | null)[];
+  rates: Rate[];
 }
 
 export function newCounter(): Counter {
@@ -29,13 +34,14 @@ export function observed(counter: Counter, sample: Sample): Counter {
   if (seconds <= 0) {
     return counter;
   }
-  const rate = sample.value < last.value ? null : (sample.value - last.value) / seconds;
-  return { last: sample, rates: [...counter.rates, rate].slice(-samplesMax) };
+  const value = sample.value < last.value ? null : (sample.value - last.value) / seconds;
+  const kept = counter.rates.filter((rate) => rate.timeMs > sample.timeMs - keptMs);
+  return { last: sample, rates: [...kept, { timeMs: sample.timeMs, value }] };
 }
 
 /** newest gives the last rate; null: there is none yet. */
 export function newest(counter: Counter | undefined): number | null {
-  return counter?.rates.at(-1) ?? null;
+  return counter?.rates.at(-1)?.value ?? null;
 }
 
 /** A Board is counters by name. */
@@ -48,4 +54,15 @@ export function observedAll(board: Board, timeMs: number, values: Record<string,
     next[name] = observed(board[name] ?? newCounter(), { timeMs, value });
   }
   return next;
+}
+
+/** summed gives the rates of all counters together, at each moment of which any of them knows. */
+export function summed(board: Board): Rate[] {
+  const sums = new Map<number, number>();
+  for (const { rates } of Object.values(board)) {
+    for (const { timeMs, value } of rates) {
+      sums.set(timeMs, (sums.get(timeMs) ?? 0) + (value ?? 0));
+    }
+  }
+  return [...sums].map(([timeMs, value]) => ({ timeMs, value })).sort((a, b) => a.timeMs - b.timeMs);
 }

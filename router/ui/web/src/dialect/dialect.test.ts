@@ -182,3 +182,33 @@ describe("dialects", () => {
     expect(seriesName({ name: "up", labels: { a: "b" } })).toBe('up{a="b"}');
   });
 });
+
+describe("what the book of queries tells", () => {
+  const { promql, opentsdb, influxql } = Object.fromEntries(dialectNames.map((name) => [name, dialectOf(name)])) as {
+    [name in (typeof dialectNames)[number]]: ReturnType<typeof dialectOf>;
+  };
+  const lately = { fromMs: 1_795_295_052_603, toMs: 1_795_298_652_603 };
+  it("is asked again as the page asked it", () => {
+    const influx = 'SELECT mean("v") FROM "m" WHERE $timeFilter AND "a" = \'$&\' GROUP BY time(10s)';
+    const asked = influxqlRequest(influx, lately, 10).params.get("q") ?? "";
+    expect(influxql.reopened(asked)).toEqual({ text: influx, range: lately });
+    const lines = "sum:1m-avg:cpu{host=literal_or(a|b)}\nnone:rate{counter,,1}:x.y{k=v&w,z=*}\ntsuid=sum:0102";
+    const request = `/api/query?${decodeURIComponent(opentsdbRequest(lines, lately, 10).params.toString())}`;
+    expect(opentsdb.reopened(request)?.range).toEqual(lately);
+    expect(opentsdb.reopened(request)?.text.split("\n").sort()).toEqual(lines.split("\n").sort());
+    expect(promql.reopened("up")).toEqual({ text: "up" });
+  });
+  it("is left as it is where something else asked", () => {
+    expect(influxql.reopened("SHOW DATABASES")).toEqual({ text: "SHOW DATABASES" });
+    expect(opentsdb.reopened("/api/query?start=1h-ago&m=sum:x")).toEqual({ text: "sum:x" });
+    for (const told of [
+      "/api/query",
+      '/api/query {"start":1}',
+      '/api/query?ms&m=sum:x {"start":1}',
+      "/api/search/lookup?m=x",
+      "sum:x",
+    ]) {
+      expect(opentsdb.reopened(told)).toBeNull();
+    }
+  });
+});

@@ -1,11 +1,24 @@
 import type { Range } from "../data/range";
-import { influxqlFailure, influxqlNotes, influxqlRequest, influxqlResult, influxqlSelect } from "./influxql";
-import { opentsdbExpression, opentsdbRequest, opentsdbResult } from "./opentsdb";
+import {
+  influxqlFailure,
+  influxqlNotes,
+  influxqlReopened,
+  influxqlRequest,
+  influxqlResult,
+  influxqlSelect,
+} from "./influxql";
+import { opentsdbExpression, opentsdbReopened, opentsdbRequest, opentsdbResult } from "./opentsdb";
 import { promqlFailure, promqlRequest, promqlResult, promqlSelector } from "./promql";
 import { Failure, type Result } from "./result";
 
 export const dialectNames = ["promql", "opentsdb", "influxql"] as const;
 export type DialectName = (typeof dialectNames)[number];
+
+/** A query as it is written, and its range of time where it is known. */
+export interface Reopened {
+  text: string;
+  range?: Range;
+}
 
 /** A query language as the page needs it. */
 export interface Dialect {
@@ -21,6 +34,8 @@ export interface Dialect {
   failure(message: string): Failure;
   /** notes says what a person should know of the text before its answer. */
   notes(text: string): string[];
+  /** reopened gives what to write to ask again what the book of queries tells of; null: nothing asks so. */
+  reopened(told: string): Reopened | null;
   /** select gives a query of the series of a metric that have the tags. */
   select(metric: string, tags: Record<string, string>): string;
 }
@@ -35,6 +50,7 @@ const all: Record<DialectName, Dialect> = {
     result: (body, stepSeconds) => promqlResult(body, stepSeconds * 1000),
     failure: promqlFailure,
     notes: () => [],
+    reopened: (told) => ({ text: told }),
     select: promqlSelector,
   },
   opentsdb: {
@@ -46,6 +62,7 @@ const all: Record<DialectName, Dialect> = {
     result: opentsdbResult,
     failure: (message) => new Failure(message),
     notes: () => [],
+    reopened: opentsdbReopened,
     select: opentsdbExpression,
   },
   influxql: {
@@ -57,6 +74,7 @@ const all: Record<DialectName, Dialect> = {
     result: influxqlResult,
     failure: influxqlFailure,
     notes: influxqlNotes,
+    reopened: influxqlReopened,
     select: influxqlSelect,
   },
 };

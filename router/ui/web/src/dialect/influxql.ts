@@ -23,6 +23,15 @@ export function influxqlRequest(
   return { path: "query", params: new URLSearchParams({ q: query, epoch: "ms" }) };
 }
 
+/** influxqlReopened takes out the range of time that influxqlRequest put in. */
+export function influxqlReopened(told: string): { text: string; range?: Range } {
+  const put = /\(time >= (\d+)ms AND time <= (\d+)ms\)/g;
+  const first = put.exec(told);
+  return first === null
+    ? { text: told }
+    : { text: told.replace(put, "$$timeFilter"), range: { fromMs: Number(first[1]), toMs: Number(first[2]) } };
+}
+
 /** influxqlNotes says what a query leaves out that the page offers. */
 export function influxqlNotes(text: string): string[] {
   return /\bselect\b/i.test(text) && !text.includes("$timeFilter")

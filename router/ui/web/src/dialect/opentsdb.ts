@@ -35,6 +35,28 @@ export function opentsdbRequest(
   return { path: "api/query", params };
 }
 
+/**
+ * opentsdbReopened reads the line of a request, decoded: /api/query?start=…&m=…. Other requests, as those with a body,
+ * are not what the page asks.
+ */
+export function opentsdbReopened(told: string): { text: string; range?: Range } | null {
+  const [path, query] = [told.slice(0, told.indexOf("?")), told.slice(told.indexOf("?") + 1)];
+  if (!path.endsWith("/api/query")) {
+    return null;
+  }
+  const parts = query.split(/&(?=\w+(?:=|&|$))/);
+  const parameter = (name: string) => parts.find((part) => part.startsWith(`${name}=`))?.slice(name.length + 1) ?? "";
+  const lines = parts
+    .map((part) => (part.startsWith("m=") ? part.slice(2) : part.startsWith("tsuid=") ? part : ""))
+    .filter((line) => line !== "");
+  if (lines.length === 0 || /\s\{"/.test(query)) {
+    return null;
+  }
+  const text = lines.join("\n");
+  const [fromMs, toMs] = [Number(parameter("start")), Number(parameter("end"))];
+  return fromMs > 1e11 && toMs > fromMs ? { text, range: { fromMs, toMs } } : { text };
+}
+
 /** opentsdbResult reads the answer of /api/query, with points as pairs or as an object. */
 export function opentsdbResult(body: unknown): Result {
   const result = emptyResult();

@@ -1,18 +1,30 @@
 import { useId, useRef } from "preact/hooks";
-import { type CellState, cellStates, cellTexts, columnsFor, countsOf, crossPath, gridPath } from "../data/cluster";
+import {
+  arrivedPath,
+  type CellState,
+  cellStates,
+  cellTexts,
+  columnsFor,
+  countsOf,
+  crossPath,
+  gridPath,
+  leavingPath,
+  type Move,
+} from "../data/cluster";
 
 interface Props {
   node: string;
   cells: CellState[];
+  moves: Move[];
   shard: number | null;
   setShard: (shard: number | null) => void;
 }
 
 /** sides are the sizes of squares in a field of 10; what is not here is a dot. */
-const sides: Record<CellState, number> = { lead: 9, copy: 9, witness: 7, joining: 9, silent: 9, headless: 9, none: 3 };
+const sides: Record<CellState, number> = { lead: 9, copy: 9, witness: 7, joining: 8, silent: 9, headless: 9, none: 3 };
 
 /** Cells draws what a node is to each shard. One path for each state: a thousand shards cost no more elements. */
-export function Cells({ node, cells, shard, setShard }: Props) {
+export function Cells({ node, cells, moves, shard, setShard }: Props) {
   const id = useId();
   const picture = useRef<SVGSVGElement>(null);
   const columns = columnsFor(cells.length);
@@ -66,7 +78,9 @@ export function Cells({ node, cells, shard, setShard }: Props) {
             d={gridPath(cells, state, columns, sides[state])}
           />
         ))}
+        <path class="arrived" d={arrivedPath(moves, node, columns)} />
         <path class="cross" d={crossPath(cells, ["silent", "headless"], columns)} />
+        <path class="leaving" d={leavingPath(moves, node, columns)} />
         {shard !== null && shard < cells.length && (
           <rect class="ring" x={(shard % columns) * 10} y={Math.floor(shard / columns) * 10} width="10" height="10" />
         )}
@@ -80,6 +94,7 @@ export function CellMark({ state }: { state: CellState }) {
   return (
     <svg class="mark" viewBox="0 0 10 10" width="14" height="14" aria-hidden="true">
       <path class={`cell ${state}`} d={gridPath([state], state, 1, sides[state])} />
+      {state === "joining" && <path class="arrived" d="M1 5h8v4h-8z" />}
       <path class="cross" d={crossPath([state], ["silent", "headless"], 1)} />
     </svg>
   );

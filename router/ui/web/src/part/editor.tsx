@@ -10,6 +10,8 @@ interface Props {
   dialect: Dialect;
   database: string;
   text: string;
+  /** The text that was asked last: with another one comes nothing to complete. */
+  asked: string;
   setText: (text: string) => void;
   run: () => void;
   /** The line and column of what is wrong, from 1. */
@@ -43,7 +45,7 @@ function caretPlace(text: string, cursor: number): { line: number; column: numbe
 }
 
 /** Editor is where a query is written, with completion of names and words. */
-export function Editor({ dialect, database, text, setText, run, wrong }: Props) {
+export function Editor({ dialect, database, text, asked, setText, run, wrong }: Props) {
   const id = useId();
   const area = useRef<HTMLTextAreaElement>(null);
   const [open, setOpen] = useState<Open | null>(null);
@@ -56,7 +58,7 @@ export function Editor({ dialect, database, text, setText, run, wrong }: Props) 
     setOpen(null);
   };
   useEffect(() => close, []);
-  useEffect(close, [dialect, database]);
+  useEffect(close, [dialect, database, asked]);
 
   useLayoutEffect(() => {
     const element = area.current;

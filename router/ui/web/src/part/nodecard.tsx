@@ -1,5 +1,5 @@
 import { cellsOf, healthOf, lagOf, type Node, type NodeHealth, type Status } from "../data/cluster";
-import { formatBytes, formatCount, formatDuration, formatNumber } from "../data/format";
+import { formatBytes, formatCount, formatDuration, formatRate } from "../data/format";
 import { type Counter, newest } from "../data/rates";
 import { Cells } from "./cells";
 import { Spark } from "./spark";
@@ -46,7 +46,13 @@ export function NodeCard({ node, status, counter, shard, setShard }: Props) {
         </span>
       </header>
       {node.refusal !== "" && <p class="wrong">{node.refusal}</p>}
-      <Cells node={node.node} cells={cellsOf(status, node.node)} shard={shard} setShard={setShard} />
+      <Cells
+        node={node.node}
+        cells={cellsOf(status, node.node)}
+        moves={status.moves}
+        shard={shard}
+        setShard={setShard}
+      />
       <dl>
         <div>
           <dt>Leads</dt>
@@ -68,7 +74,7 @@ export function NodeCard({ node, status, counter, shard, setShard }: Props) {
       <div class="rate">
         <Spark rates={counter?.rates ?? []} label={`Samples a second that ${node.node} applies, in the last minutes`} />
         <span>
-          <b>{formatNumber(newest(counter))}</b>/s <span class="note">applied</span>
+          <b>{formatRate(newest(counter))}</b>/s <span class="note">applied</span>
         </span>
       </div>
       <div class="disk">

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { aligned, type Columns, valueNear } from "../data/align";
 import { timeLabels } from "../data/axis";
@@ -47,7 +47,7 @@ function options(props: {
     focus: { alpha: 0.35 },
     scales: { x: { time: true, range: [props.range.fromMs, props.range.toMs] } },
     axes: [
-      { ...axis, space: 70, size: 36, values: (_, splits, _axis, _space, incr) => timeLabels(splits, incr) },
+      { ...axis, space: 70, size: 44, values: (_, splits, _axis, _space, incr) => timeLabels(splits, incr) },
       {
         ...axis,
         size: 62,
@@ -98,7 +98,7 @@ export function Plot({ series, range, dark, zoom }: Props) {
   latestZoom.current = zoom;
 
   useEffect(() => setHidden(new Set()), [series]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = holder.current;
     if (element === null) {
       return;

@@ -1,36 +1,33 @@
-import { samplesMax } from "../data/rates";
+import { keptMs, type Rate } from "../data/rates";
 
 const width = 120;
 const height = 28;
 
-/** sparkPath gives the line of rates, the newest at the right edge. A gap is a gap. */
-export function sparkPath(rates: (number | null)[], most: number): string {
+/** sparkPath gives the line of rates by time, the newest at the right edge. A gap is a gap. */
+export function sparkPath(rates: Rate[], most: number): string {
+  const end = rates.at(-1)?.timeMs ?? 0;
   let path = "";
   let pen = false;
-  rates.forEach((rate, i) => {
-    if (rate === null) {
+  for (const { timeMs, value } of rates) {
+    const x = width - ((end - timeMs) * width) / keptMs;
+    if (value === null || x < 0) {
       pen = false;
-      return;
+      continue;
     }
-    const x = width - ((rates.length - 1 - i) * width) / (samplesMax / 2 - 1);
-    if (x < 0) {
-      return;
-    }
-    const y = height - 2 - (most === 0 ? 0 : (rate / most) * (height - 4));
+    const y = height - 2 - (most === 0 ? 0 : (value / most) * (height - 4));
     path += `${pen ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
     pen = true;
-  });
+  }
   return path;
 }
 
 /** Spark draws the rates of the last minutes. */
-export function Spark({ rates, label }: { rates: (number | null)[]; label: string }) {
-  const shown = rates.slice(-samplesMax / 2);
-  const most = Math.max(0, ...shown.map((rate) => rate ?? 0));
+export function Spark({ rates, label }: { rates: Rate[]; label: string }) {
+  const most = Math.max(0, ...rates.map((rate) => rate.value ?? 0));
   return (
     <svg class="spark" viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img" aria-label={label}>
       <path class="base" d={`M0 ${height - 2}H${width}`} />
-      <path class="rate" d={sparkPath(shown, most)} />
+      <path class="rate" d={sparkPath(rates, most)} />
     </svg>
   );
 }

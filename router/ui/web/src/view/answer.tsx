@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { formatBytes, formatCount, formatDuration } from "../data/format";
+import { formatBytes, formatCount, formatDuration, formatTime } from "../data/format";
 import type { Range } from "../data/range";
 import type { Outcome } from "../data/run";
 import type { Result } from "../dialect/result";
@@ -40,7 +40,7 @@ export function Answer({ outcome, running, start, show, dark, setShow, zoom }: A
           ))}
         </div>
         <p class="note" role="status">
-          {running ? "Running …" : outcome === null || outcome.failure !== null ? "" : facts(outcome)}
+          {running ? "Running …" : outcome === null ? "" : facts(outcome)}
         </p>
       </div>
       {result?.notes.map((note) => (
@@ -66,6 +66,11 @@ export function Answer({ outcome, running, start, show, dark, setShow, zoom }: A
 }
 
 function facts(outcome: Outcome): string {
+  if (outcome.failure !== null) {
+    return outcome.result === null
+      ? ""
+      : `What is shown is what was known before, until ${formatTime(outcome.range.toMs)}.`;
+  }
   const points = outcome.result?.series.reduce((sum, s) => sum + s.times.length, 0) ?? 0;
   return `${formatCount(outcome.result?.series.length ?? 0)} series · ${formatCount(points)} points · ${formatBytes(outcome.bytes)} · ${formatDuration(outcome.tookMs)}`;
 }

@@ -1,9 +1,10 @@
 import { useState } from "preact/hooks";
 import { cellStates, cellTexts, isLost, lagOf, type Move, problemsOf, type Status, zonesOf } from "../data/cluster";
-import { formatBytes, formatCount, formatDuration, formatNumber } from "../data/format";
+import { formatBytes, formatCount, formatDuration, formatRate } from "../data/format";
 import { usePolled } from "../data/hooks";
 import { askJSON } from "../data/http";
-import { type Board, newest, observedAll } from "../data/rates";
+import { type History, type Live, recalled, type Seen, seen } from "../data/live";
+import { newest, summed } from "../data/rates";
 import { CellMark } from "../part/cells";
 import { NodeCard } from "../part/nodecard";
 import { Notice } from "../part/notice";
@@ -12,57 +13,22 @@ import type { ViewProps } from "./context";
 
 const periodMs = 2000;
 const movesShown = 50;
-
-interface Live {
-  timeMs: number;
-  points: Record<string, number>;
-  refused: number;
-  bytes: number;
-  requests: number;
-  cpuSeconds: number;
-  residentBytes: number;
-  queriesRunning: number;
-  queriesEnded: number;
-}
-
-/** What is known now, with the rates since the view was opened. */
-interface Seen {
-  status: Status;
-  live: Live;
-  nodes: Board;
-  router: Board;
-}
-
-/** seen joins what was known with what came now. */
-export function seen(before: Seen | null, status: Status, live: Live): Seen {
-  return {
-    status,
-    live,
-    nodes: observedAll(
-      before?.nodes ?? {},
-      status.timeMs,
-      Object.fromEntries(status.nodes.filter((n) => n.alive).map((n) => [n.node, n.samplesApplied])),
-    ),
-    router: observedAll(before?.router ?? {}, live.timeMs, {
-      points: Object.values(live.points).reduce((sum, n) => sum + n, 0),
-      refused: live.refused,
-      bytes: live.bytes,
-      cpu: live.cpuSeconds,
-      queries: live.queriesEnded,
-    }),
-  };
-}
+/** After so long a rest the rates of the meantime are asked for. */
+const restMs = 15e3;
 
 /** ClusterView draws nodes in their zones, with what each is to every shard. */
 export function ClusterView(_: ViewProps) {
-  const [state] = useState<{ seen: Seen | null }>(() => ({ seen: null }));
+  const [state] = useState<{ seen: Seen | null; at: number }>(() => ({ seen: null, at: 0 }));
   const [shard, setShard] = useState<number | null>(null);
   const polled = usePolled(periodMs, async (signal) => {
-    const [status, live] = await Promise.all([
+    const rested = state.seen === null || Date.now() - state.at > restMs;
+    const [status, live, history] = await Promise.all([
       askJSON<Status>("status", {}, { signal }),
       askJSON<Live>("live", {}, { signal }),
+      rested ? askJSON<History>("history", {}, { signal }) : null,
     ]);
-    state.seen = seen(state.seen, status, live);
+    state.at = Date.now();
+    state.seen = seen(history === null ? (state.seen ?? recalled({ moments: [] })) : recalled(history), status, live);
     return state.seen;
   });
   const now = polled.value;
@@ -91,7 +57,9 @@ export function ClusterView(_: ViewProps) {
                   aria-label={zone.zone === "" ? "Nodes without a zone" : `Zone ${zone.zone}`}
                 >
                   {(zone.zone !== "" || now.status.nodes.length > 1) && (
-                    <h3>{zone.zone === "" ? "No zone" : zone.zone}</h3>
+                    <h3>
+                      {zone.zone !== "" ? zone.zone : zone.nodes.some((n) => n.alive) ? "No zone" : "Zone not known"}
+                    </h3>
                   )}
                   <div class="nodes">
                     {zone.nodes.map((node) => (
@@ -110,7 +78,7 @@ export function ClusterView(_: ViewProps) {
             </div>
             <ShardFacts status={now.status} shard={shard} />
           </section>
-          <Moves status={now.status} />
+          <Moves status={now.status} shard={shard} setShard={setShard} />
         </>
       )}
     </div>
@@ -144,25 +112,40 @@ function Figures({ now }: { now: Seen }) {
   const used = alive.reduce((sum, n) => sum + n.usedBytes, 0);
   const capacity = alive.reduce((sum, n) => sum + n.capacityBytes, 0);
   const lag = Math.max(0, ...status.nodes.map((n) => lagOf(status, n.node).entries));
+  const applied = summed(now.nodes);
   const cpu = newest(router.cpu);
   return (
     <section class="figures" aria-label="Figures">
       <Figure
         title="Points in"
-        value={`${formatNumber(newest(router.points))}/s`}
-        detail={`this router, ${formatNumber(newest(router.refused))}/s refused`}
+        value={`${formatRate(newest(router.points))}/s`}
+        detail={`by this router, ${formatRate(newest(router.refused))}/s refused`}
       >
         <Spark rates={router.points?.rates ?? []} label="Points a second that this router took, in the last minutes" />
       </Figure>
       <Figure
+        title="Applied"
+        value={`${formatRate(applied.at(-1)?.value)}/s`}
+        detail="samples, by all nodes in every copy"
+      >
+        <Spark rates={applied} label="Samples a second that all nodes applied, in the last minutes" />
+      </Figure>
+      <Figure
         title="Queries"
-        value={`${formatNumber(newest(router.queries))}/s`}
-        detail={`this router, ${live.queriesRunning} running`}
+        value={`${formatRate(newest(router.queries))}/s`}
+        detail={`by this router, ${live.queriesRunning} running`}
       >
         <Spark
           rates={router.queries?.rates ?? []}
           label="Queries a second that ended on this router, in the last minutes"
         />
+      </Figure>
+      <Figure
+        title="This router"
+        value={formatBytes(live.residentBytes)}
+        detail={`memory, ${cpu === null ? "–" : cpu.toFixed(2)} processors`}
+      >
+        <Spark rates={router.cpu?.rates ?? []} label="Processors that this process uses, in the last minutes" />
       </Figure>
       <Figure
         title="Nodes alive"
@@ -176,16 +159,11 @@ function Figures({ now }: { now: Seen }) {
         detail={`${status.replication} ${status.replication === 1 ? "copy" : "copies"} each`}
         bad={led < status.shards}
       />
-      <Figure title="Lag at most" value={`${formatCount(lag)}`} detail="entries that a live replica is behind" />
+      <Figure title="Lag at most" value={formatCount(lag)} detail="entries that a live replica is behind" />
       <Figure
         title="Disks"
         value={capacity === 0 ? "–" : formatBytes(used)}
         detail={capacity === 0 ? "size not known" : `used of ${formatBytes(capacity)}, all nodes`}
-      />
-      <Figure
-        title="This process"
-        value={formatBytes(live.residentBytes)}
-        detail={cpu === null ? "memory" : `memory, ${cpu.toFixed(2)} processors`}
       />
     </section>
   );
@@ -250,26 +228,26 @@ function ShardFacts({ status, shard }: { status: Status; shard: number | null })
 }
 
 /** Moves lists the replicas that are on their way. */
-function Moves({ status }: { status: Status }) {
+function Moves({ status, shard, setShard }: { status: Status } & ShardChoice) {
   const ahead = status.movesAhead;
   return (
     <section class="card" aria-label="Moves">
-      <h2>Moves</h2>
-      {ahead !== undefined && (
+      <div class="bar">
+        <h2>Moves</h2>
         <p class="note">
-          {formatCount(ahead.moves)} to make, {formatBytes(ahead.doneBytes)} of {formatBytes(ahead.totalBytes)}
-          {ahead.remainingMs > 0
-            ? `, done in about ${formatDuration(ahead.remainingMs)}`
-            : ", nobody can say yet for how long"}
-          .
+          {ahead === undefined
+            ? status.moves.length === 0 && "No data is on the move."
+            : `${formatCount(ahead.moves)} to make, ${formatBytes(ahead.doneBytes)} of ${formatBytes(ahead.totalBytes)}, ${
+                ahead.remainingMs > 0
+                  ? `done in about ${formatDuration(ahead.remainingMs)}`
+                  : "nobody can say yet for how long"
+              }`}
         </p>
-      )}
-      {status.moves.length === 0 ? (
-        <p class="empty">No data is on the move.</p>
-      ) : (
+      </div>
+      {status.moves.length > 0 && (
         <ul class="moves">
           {status.moves.slice(0, movesShown).map((move) => (
-            <MoveRow key={`${move.shard}-${move.to}`} move={move} />
+            <MoveRow key={`${move.shard}-${move.to}`} move={move} chosen={move.shard === shard} setShard={setShard} />
           ))}
         </ul>
       )}
@@ -278,20 +256,30 @@ function Moves({ status }: { status: Status }) {
   );
 }
 
-function MoveRow({ move }: { move: Move }) {
+interface ShardChoice {
+  shard: number | null;
+  setShard: (shard: number | null) => void;
+}
+
+function MoveRow({ move, chosen, setShard }: { move: Move; chosen: boolean; setShard: ShardChoice["setShard"] }) {
   return (
-    <li>
+    <li
+      class={chosen ? "chosen" : ""}
+      onPointerEnter={() => setShard(move.shard)}
+      onPointerLeave={() => setShard(null)}
+    >
       <span class="mono">shard {move.shard}</span>
       <span class="mono">
         {move.from === "" ? "lost copy" : move.from} → {move.to}
       </span>
-      <progress
-        max={Math.max(move.totalBytes, 1)}
-        value={move.doneBytes}
-        aria-label={`Shard ${move.shard} to ${move.to}`}
-      />
+      {move.totalBytes === 0 ? (
+        <span />
+      ) : (
+        <progress max={move.totalBytes} value={move.doneBytes} aria-label={`Shard ${move.shard} to ${move.to}`} />
+      )}
       <span class="note">
-        {move.phase} · {formatBytes(move.doneBytes)} of {formatBytes(move.totalBytes)}
+        {move.phase}
+        {move.totalBytes > 0 && ` · ${formatBytes(move.doneBytes)} of ${formatBytes(move.totalBytes)}`}
         {move.bytesPerSecond > 0 && ` · ${formatBytes(move.bytesPerSecond)}/s`}
         {move.remainingMs > 0 && ` · ${formatDuration(move.remainingMs)} left`}
       </span>

@@ -8,6 +8,10 @@ import type { ViewProps } from "./context";
 
 const pageSize = 50;
 const metricsMax = 1000;
+/** So many metrics are counted to find those with the most series, and so many of them are listed. */
+const rankedMax = 5000;
+const rankedShown = 200;
+const valuesMax = 500;
 const debounceMs = 150;
 
 interface Names {
@@ -44,7 +48,9 @@ export function ExploreView({ dialects, database, route, go }: ViewProps) {
   const { prefix = "", metric = "" } = route.params;
   const [typed, setTyped] = useState(prefix);
   const settled = useSettled(typed);
-  const [limit, setLimit] = useState(pageSize);
+  const largest = route.params.sort === "series";
+  const [shown, setLimit] = useState(pageSize);
+  const limit = largest ? rankedMax : shown;
   useEffect(() => {
     if (settled !== prefix) {
       setLimit(pageSize);
@@ -54,6 +60,9 @@ export function ExploreView({ dialects, database, route, go }: ViewProps) {
   const metrics = useLoaded(JSON.stringify([database, prefix, limit]), (signal) =>
     askJSON<Names>("metrics", { db: database, prefix, limit: String(limit) }, { signal }),
   );
+  const total = useLoaded(database, (signal) =>
+    askJSON<{ series: number[] }>("counts", { db: database, all: "1" }, { signal }),
+  ).value?.series[0];
   const dialect = dialects.find((d) => d === route.params.d) ?? dialects[0] ?? "opentsdb";
   const query = (name: string, tags: Record<string, string>) =>
     go({ view: "query", params: { db: database, d: dialect, q: dialectOf(dialect).select(name, tags) } });
@@ -61,7 +70,12 @@ export function ExploreView({ dialects, database, route, go }: ViewProps) {
   return (
     <div class="explore">
       <section class="card metrics" aria-label="Metrics" aria-busy={metrics.loading}>
-        <h1>Metrics</h1>
+        <div class="bar">
+          <h1>Metrics</h1>
+          <span class="note" role="status">
+            {total === undefined ? "" : `${formatCount(total)} series in all`}
+          </span>
+        </div>
         <input
           type="search"
           class="wide"
@@ -71,6 +85,18 @@ export function ExploreView({ dialects, database, route, go }: ViewProps) {
           onInput={(event) => setTyped(event.currentTarget.value)}
           data-focus="main"
         />
+        <div class="choices" role="group" aria-label="Order of the metrics">
+          {(["", "series"] as const).map((sort) => (
+            <button
+              type="button"
+              key={sort}
+              aria-pressed={largest === (sort !== "")}
+              onClick={() => go({ view: "explore", params: { ...route.params, sort } }, { replace: true })}
+            >
+              {sort === "" ? "By name" : "Most series first"}
+            </button>
+          ))}
+        </div>
         {metrics.error !== null && <Notice kind="error">{metrics.error}</Notice>}
         {metrics.value !== null && list.length === 0 && (
           <p class="empty">
@@ -79,17 +105,21 @@ export function ExploreView({ dialects, database, route, go }: ViewProps) {
         )}
         <MetricList
           names={list}
+          largest={largest}
           database={database}
           chosen={metric}
           choose={(name) => go({ view: "explore", params: { ...route.params, metric: name } })}
         />
         {metrics.value?.more &&
-          (limit < metricsMax ? (
+          (!largest && limit < metricsMax ? (
             <button type="button" onClick={() => setLimit(Math.min(2 * limit, metricsMax))}>
               More
             </button>
           ) : (
-            <p class="note">There are more than {metricsMax}: type how they begin.</p>
+            <p class="note">
+              There are more than {formatCount(limit)}
+              {largest && ", of which the first by name were counted"}: type how they begin.
+            </p>
           ))}
       </section>
       <section class="card metric" aria-label="Metric">
@@ -117,34 +147,49 @@ const countsPerRequest = 64;
 /** MetricList shows each metric with its number of series, as a bar beside the largest one. */
 function MetricList({
   names,
+  largest,
   database,
   chosen,
   choose,
 }: {
   names: string[];
+  largest: boolean;
   database: string;
   chosen: string;
   choose: (name: string) => void;
 }) {
   const counts = useCounts(names, (some) => ({ db: database, metric: some }), JSON.stringify([database, names]));
   const most = Math.max(1, ...names.map((name) => counts[name] ?? 0));
+  // Those whose numbers are not known yet come last, in their order.
+  const ordered = largest
+    ? names.toSorted((a, b) => (counts[b] ?? -1) - (counts[a] ?? -1)).slice(0, rankedShown)
+    : names;
+  const counted = Object.keys(counts).length;
   return (
-    <ul class="names">
-      {names.map((name) => (
-        <li key={name}>
-          <button
-            type="button"
-            class="plain"
-            aria-current={name === chosen ? "true" : undefined}
-            onClick={() => choose(name)}
-          >
-            <span class="name mono">{name}</span>
-            <span class="number">{counts[name] === undefined ? "…" : formatCount(counts[name])}</span>
-            <Bar share={(counts[name] ?? 0) / most} />
-          </button>
-        </li>
-      ))}
-    </ul>
+    <>
+      {largest && counted < names.length && (
+        <p class="note">
+          {formatCount(counted)} of {formatCount(names.length)} counted …
+        </p>
+      )}
+      <ul class="names">
+        {ordered.map((name) => (
+          <li key={name}>
+            <button
+              type="button"
+              class="plain"
+              aria-current={name === chosen ? "true" : undefined}
+              onClick={() => choose(name)}
+            >
+              <span class="name mono">{name}</span>
+              <span class="number">{counts[name] === undefined ? "…" : formatCount(counts[name])}</span>
+              <Bar share={(counts[name] ?? 0) / most} />
+            </button>
+          </li>
+        ))}
+      </ul>
+      {largest && names.length > rankedShown && <p class="note">The first {rankedShown} are listed.</p>}
+    </>
   );
 }
 
@@ -243,26 +288,36 @@ function MetricDetails({ metric, database, dialects, dialect, setDialect, query 
   );
 }
 
-function TagDetails({
-  tag,
-  metric,
-  database,
-  most,
-  pick,
-}: {
+interface TagProps {
   tag: Tag;
   metric: string;
   database: string;
   most: number;
   pick: (value: string) => void;
-}) {
+}
+
+/** TagDetails shows values of a tag: the first ones, or those that begin as a person types. */
+function TagDetails({ tag, metric, database, most, pick }: TagProps) {
+  const [typed, setTyped] = useState("");
+  const prefix = useSettled(typed);
+  const [limit, setLimit] = useState(tag.first.length);
+  const asked = prefix !== "" || limit > tag.first.length;
+  const found = useLoaded(asked ? JSON.stringify([prefix, limit]) : null, (signal) =>
+    askJSON<Names>(
+      "names",
+      { db: database, kind: "value", metric, tag: tag.name, prefix, limit: String(limit) },
+      { signal },
+    ),
+  );
+  const values = asked ? (found.value?.names ?? []) : tag.first;
+  const more = asked ? (found.value?.more ?? false) : tag.values > tag.first.length;
   const counts = useCounts(
-    tag.first,
+    values,
     (some) => ({ db: database, of: metric, tag: tag.name, value: some }),
-    JSON.stringify([database, metric, tag.name]),
+    JSON.stringify([database, metric, tag.name, values]),
   );
   return (
-    <section class="tag">
+    <section class="tag" aria-busy={found.loading}>
       <h3>
         <span class="mono">{tag.name}</span>
         <span class="note">
@@ -271,8 +326,22 @@ function TagDetails({
         </span>
         <Bar share={tag.values / most} />
       </h3>
+      {tag.values > tag.first.length && (
+        <input
+          type="search"
+          class="values"
+          placeholder="Values that begin with …"
+          aria-label={`Values of ${tag.name} that begin with`}
+          value={typed}
+          onInput={(event) => {
+            setTyped(event.currentTarget.value);
+            setLimit(tag.first.length);
+          }}
+        />
+      )}
+      {found.error !== null && <Notice kind="error">{found.error}</Notice>}
       <ul class="chips">
-        {tag.first.map((value) => (
+        {values.map((value) => (
           <li key={value}>
             <button type="button" onClick={() => pick(value)} title={`Query ${tag.name}=${value}`}>
               <span class="mono">{value === "" ? '""' : value}</span>{" "}
@@ -280,9 +349,15 @@ function TagDetails({
             </button>
           </li>
         ))}
-        {tag.values > tag.first.length && (
-          <li class="note">and {tag.more ? "more" : formatCount(tag.values - tag.first.length)}</li>
+        {asked && found.value !== null && values.length === 0 && <li class="note">No value begins so.</li>}
+        {more && limit < valuesMax && (
+          <li>
+            <button type="button" onClick={() => setLimit(Math.min(5 * limit, valuesMax))}>
+              More
+            </button>
+          </li>
         )}
+        {more && limit >= valuesMax && <li class="note">and more: type how they begin.</li>}
       </ul>
     </section>
   );

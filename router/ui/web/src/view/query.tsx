@@ -26,6 +26,7 @@ export function QueryView({ dialects, database, dark, route, go }: ViewProps) {
   const [turn, setTurn] = useState(0);
   const [past, setPast] = useState<Past[]>(readHistory);
   const stop = useRef<AbortController>(new AbortController());
+  const shown = useRef<{ key: string; outcome: Outcome } | null>(null);
   const show: Show = shows.find((s) => s === params.show) ?? "plot";
   const live = params.live === "1";
 
@@ -46,7 +47,14 @@ export function QueryView({ dialects, database, dark, route, go }: ViewProps) {
     runQuery(dialect, asked, database, range, mine.signal).then(
       (next) => {
         if (!mine.signal.aborted) {
-          setOutcome(next);
+          // What is asked again and again stays while it fails.
+          const key = JSON.stringify([name, asked, database, params.from, params.to]);
+          const stays = next.result === null && shown.current?.key === key && shown.current.outcome.result !== null;
+          shown.current = {
+            key,
+            outcome: stays && shown.current !== null ? { ...shown.current.outcome, failure: next.failure } : next,
+          };
+          setOutcome(shown.current.outcome);
           setRunning(false);
         }
       },
@@ -99,7 +107,15 @@ export function QueryView({ dialects, database, dark, route, go }: ViewProps) {
             }}
           />
         </div>
-        <Editor dialect={dialect} database={database} text={text} setText={setText} run={run} wrong={wrong} />
+        <Editor
+          dialect={dialect}
+          database={database}
+          text={text}
+          asked={asked}
+          setText={setText}
+          run={run}
+          wrong={wrong}
+        />
         {failure !== null && <FailureNotice failure={failure} text={asked} />}
         <p class="note hint">{dialect.hint}</p>
         <div class="bar">
