@@ -149,11 +149,6 @@ func TestShardWithoutLeader(t *testing.T) {
 	if _, err := scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), request); !errors.Is(err, series.ErrUnavailable) {
 		t.Errorf("a shard without a leader: %v", err)
 	}
-	partial := c.Source(scan.Relaxation{Partial: true})
-	got, err := scantest.Collect(context.Background(), partial, request)
-	if err != nil || !slices.Equal(partial.Missing(), []uint16{lost}) {
-		t.Fatalf("missing %v, %v", partial.Missing(), err)
-	}
 	rest := map[string][]series.Sample{}
 	for key, list := range all {
 		if series.Key(key).Shard(testShards) != lost {
@@ -163,17 +158,34 @@ func TestShardWithoutLeader(t *testing.T) {
 	if len(rest) == len(all) {
 		t.Fatal("the test has no series in the lost shard")
 	}
-	wantAll(t, got, rest)
-	// The other reads of the same answer are without the same shards, and wait for none.
-	w.lead(lost, 0)
-	for range 2 {
-		if n, err := partial.Series(context.Background(), &request.Selector, 1, func(series.Key) error { return nil }); err != nil || n != int64(len(rest)) {
-			t.Errorf("%d series, %v; want %d", n, err, len(rest))
+	eventually(t, "no other shard to be late", func() bool { // on a busy machine some are
+		w.lead(lost, -1)
+		partial := c.Source(scan.Relaxation{Partial: true})
+		got, err := scantest.Collect(context.Background(), partial, request)
+		if err != nil || !slices.Contains(partial.Missing(), lost) {
+			t.Fatalf("missing %v, %v", partial.Missing(), err)
 		}
-	}
+		// The other reads of the same answer are without the same shards, and wait for none.
+		w.lead(lost, 0)
+		var counts [2]int64
+		for i := range counts {
+			if counts[i], err = partial.Series(context.Background(), &request.Selector, 1, func(series.Key) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(partial.Missing(), []uint16{lost}) {
+			return false
+		}
+		wantAll(t, got, rest)
+		if want := int64(len(rest)); counts != [2]int64{want, want} {
+			t.Errorf("%d series; want %d", counts, want)
+		}
+		return true
+	})
 	w.lead(lost, -1)
 	w.nodes[1].stale.Store(true)
-	got, err = scantest.Collect(context.Background(), c.Source(scan.Relaxation{StalenessMax: time.Minute}), request)
+	patient := w.open(Limits{BackoffMin: time.Microsecond, BackoffMax: time.Millisecond, ReadTimeout: waitBound})
+	got, err := scantest.Collect(context.Background(), patient.Source(scan.Relaxation{StalenessMax: time.Minute}), request)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func (n *fakeNode) TransferLeader(_ context.Context, shard uint16, toNode string
 // take longer than the test may.
 func patient() Limits {
 	return Limits{
-		Patience: 20 * time.Millisecond, AttemptTimeout: waitBound, ProbeTimeout: waitBound, WriteTimeout: waitBound, ReadTimeout: waitBound,
+		Patience: 100 * time.Millisecond, AttemptTimeout: waitBound, ProbeTimeout: waitBound, WriteTimeout: waitBound, ReadTimeout: waitBound,
 		BackoffMin: time.Millisecond, BackoffMax: 10 * time.Millisecond,
 	}
 }
@@ -65,6 +65,9 @@ func TestScoutsFindTheNextLeader(t *testing.T) {
 		w.lead(shard, 0)
 	}
 	w.guessAll(c, 0)
+	for shard := range testShards {
+		w.lead(shard, -1) // as the others say
+	}
 	w.nodes[0].frozen.Store(true)
 	results := make(chan error, 2)
 	go func() {
@@ -150,7 +153,9 @@ func frameOfAll() *series.Frame {
 // written again, and the frame ends with how many there are.
 func TestTooFewCopies(t *testing.T) {
 	w := newWorld(t, 3, testShards)
-	c := w.open(patient())
+	limits := patient()
+	limits.Patience = waitBound // a busy machine must not look for another leader
+	c := w.open(limits)
 	for i, n := range w.nodes {
 		n.write = func(frame *series.Frame) []wire.PartOutcome {
 			if frame.Level != series.LevelAll || frame.Timeout <= 0 {

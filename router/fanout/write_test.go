@@ -155,10 +155,11 @@ func TestHungLeader(t *testing.T) {
 // Errors keep their kind, and the time is bounded.
 func TestWriteErrors(t *testing.T) {
 	w := newWorld(t, 3, 1)
-	c := w.open(Limits{BackoffMin: time.Microsecond, BackoffMax: time.Millisecond, WriteTimeout: 20 * time.Millisecond})
+	c := w.open(Limits{BackoffMin: time.Microsecond, BackoffMax: time.Millisecond, WriteTimeout: waitBound})
+	hasty := w.open(Limits{BackoffMin: time.Microsecond, BackoffMax: time.Millisecond, WriteTimeout: 20 * time.Millisecond})
 	samples := map[string][]series.Sample{string(scantest.Key("", "m")): {{TimeMs: 1, Value: 1}}}
 	w.lead(0, -1)
-	if _, err := c.Write(context.Background(), frameOf(c, 1, samples)); !errors.Is(err, series.ErrUnavailable) {
+	if _, err := hasty.Write(context.Background(), frameOf(c, 1, samples)); !errors.Is(err, series.ErrUnavailable) {
 		t.Errorf("no leader: %v", err)
 	}
 	cancelled, cancel := context.WithCancel(context.Background())
@@ -184,8 +185,8 @@ func TestWriteErrors(t *testing.T) {
 			t.Errorf("a bad %s: %v", name, err)
 		}
 	}
-	c.Close()
-	if _, err := c.Write(context.Background(), frameOf(c, 1, samples)); !errors.Is(err, series.ErrUnavailable) {
+	hasty.Close()
+	if _, err := hasty.Write(context.Background(), frameOf(hasty, 1, samples)); !errors.Is(err, series.ErrUnavailable) {
 		t.Errorf("closed: %v", err)
 	}
 }
