@@ -2,11 +2,15 @@ package auditor
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"regexp"
+	"slices"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
@@ -183,6 +187,9 @@ func (s *Stage) recover(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, progressBound)
 	defer cancel()
 	for {
+		if err := s.hearNodes(bounded); err != nil {
+			return err
+		}
 		out, err := exec.CommandContext(bounded, s.options.Binary, "recover", "--yes", "--addr", s.grpc).CombinedOutput()
 		s.logf("recover: %s", out)
 		if err != nil {
@@ -197,6 +204,25 @@ func (s *Stage) recover(ctx context.Context) error {
 		}
 		if !wait(bounded, settlePause) {
 			return fmt.Errorf("%w: shards have no majority: %s", ErrStalled, status)
+		}
+	}
+}
+
+// hearNodes waits until all nodes that run have said what they have: on a busy machine one
+// may be late, and a person who sees that waits for it.
+func (s *Stage) hearNodes(ctx context.Context) error {
+	runs := func(node string) bool {
+		return slices.ContainsFunc(s.nodes(), func(n Node) bool { return n.ID == node })
+	}
+	for {
+		out, err := exec.CommandContext(ctx, s.options.Binary, "recover", "--dry-run", "--output", "json", "--addr", s.grpc).Output()
+		var found []client.Recovery
+		if err = errors.Join(err, json.Unmarshal(out, &found)); err == nil &&
+			!slices.ContainsFunc(found, func(r client.Recovery) bool { return slices.ContainsFunc(r.WaitsFor, runs) }) {
+			return nil
+		}
+		if !wait(ctx, settlePause) {
+			return fmt.Errorf("%w: nodes do not say what they have: %v: %s", ErrStalled, err, out)
 		}
 	}
 }
