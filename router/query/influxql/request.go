@@ -56,9 +56,7 @@ func (h *handler) readRequest(w http.ResponseWriter, r *http.Request) (*request,
 			q.chunkRows = int(n)
 		}
 	}
-	if q.csv, err = csvType(r.Header.Values("Accept")); err != nil {
-		return nil, err
-	}
+	q.csv = csvType(r.Header.Values("Accept"))
 	if q.relaxation, err = relax.Of(r.Header, form); err != nil {
 		err = invalid("%s", err)
 	}
@@ -233,10 +231,9 @@ func epochUnit(unit string) int64 {
 }
 
 // csvType gives the content type of CSV if that is the first form that a client accepts
-// and the server has; empty: JSON. MessagePack alone is refused, as its client could not
-// read anything else.
-func csvType(accepts []string) (string, error) {
-	packed := false
+// and the server has; empty: JSON, whatever else it accepts, as InfluxDB does. Its client for
+// Python asks for MessagePack alone, and reads what Content-Type says.
+func csvType(accepts []string) string {
 	for _, header := range accepts {
 		for part := range strings.SplitSeq(header, ",") {
 			kind, _, err := mime.ParseMediaType(part)
@@ -245,20 +242,15 @@ func csvType(accepts []string) (string, error) {
 			}
 			switch kind {
 			case "application/csv", "text/csv":
-				return kind, nil
+				return kind
 			case "text/*":
-				return "text/csv", nil
+				return "text/csv"
 			case "application/json", "application/*", "*/*", "*":
-				return "", nil
-			case "application/x-msgpack":
-				packed = true
+				return ""
 			}
 		}
 	}
-	if packed {
-		return "", &requestError{status: http.StatusNotAcceptable, message: "application/x-msgpack is not supported: accept application/json or application/csv"}
-	}
-	return "", nil
+	return ""
 }
 
 // newFormat gives the form that the answer is written in.
