@@ -290,6 +290,18 @@ func BenchmarkSelect(b *testing.B) {
 			b.ReportMetric(float64(len(found)), "series")
 		})
 	}
+	b.Run("regexp-new", func(b *testing.B) { // never the same expression
+		var found []uint32
+		var err error
+		for i := 0; b.Loop(); i++ {
+			matchers := []scan.Matcher{device(scan.MatchRegexp, fmt.Sprintf("d_[0-9]*%03d%s", i%1000, strings.Repeat("(?:)", i/1000))), field(scan.MatchEqual, "s_3")}
+			found, err = x.Select(context.Background(), &scan.Selector{Metric: "m", Matchers: matchers}, AllMonths(), 0, found[:0])
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(len(found)), "series")
+	})
 	b.Run("tag-values-prefix", func(b *testing.B) {
 		for b.Loop() {
 			if v, err := x.NamesOf(nil).TagValues(context.Background(), "", "m", "device", "d_19", 25); err != nil || len(v) != 25 {

@@ -12,7 +12,8 @@
 // The postings say which series carry a tag's value. They are kept in parts: a
 // part covers a range of local ids and is never changed, only replaced by one
 // that covers more. New series go without until a part is built for them, by the
-// background worker or by the first query that needs it. Activity says which
+// background worker or by the first query that needs it. A part remembers what the
+// expressions asked for last pick of it (valueMemo). Activity says which
 // series had samples in which month; a series that has none left, as retention has
 // dropped them or a delete has taken them all, is no longer found.
 //

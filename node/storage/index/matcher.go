@@ -15,6 +15,7 @@ import (
 // negate it; a tag that a series lacks has the empty value.
 type matcher struct {
 	name     string
+	regexp   string // the expression that test stands for; "": test is no expression
 	negate   bool
 	presence bool // the predicate is that the series has the tag
 
@@ -149,7 +150,7 @@ func (m *matcher) setRegexp(text string) error {
 		return fmt.Errorf("%w: %w", ErrRegexp, err)
 	}
 	shape := shapeOf(text)
-	m.prefix = shape.prefix
+	m.prefix, m.regexp = shape.prefix, text
 	switch {
 	case shape.literals != nil:
 		m.setLiterals(shape.literals)

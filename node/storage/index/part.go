@@ -28,6 +28,7 @@ type part struct {
 	metrics []uint32 // where the entries are, in order
 	values  int      // in all tags of all metrics
 	busy    bool     // being merged; guarded by partList.mu
+	memo    valueMemo
 }
 
 const (

@@ -215,6 +215,7 @@ func (p posting) first() (first uint32, ok bool) {
 
 // appendTo appends the numbers, each plus add.
 func (p posting) appendTo(dst []uint32, add uint32) []uint32 {
+	dst = slices.Grow(dst, int(p.count))
 	switch p.kind { // the kinds that most postings have
 	case postingRun:
 		first, last := p.run()
@@ -225,7 +226,7 @@ func (p posting) appendTo(dst []uint32, add uint32) []uint32 {
 	case postingList:
 		first, n := binary.Uvarint(p.body)
 		start, end := len(dst), len(dst)+int(p.count)
-		dst = slices.Grow(dst, int(p.count))[:end]
+		dst = dst[:end]
 		expand(dst[start:], uint32(first)+add, p.body[n:])
 		return dst
 	}

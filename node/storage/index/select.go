@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -58,10 +59,10 @@ type selection struct {
 	selector *scan.Selector
 	matchers []matcher
 	active   view
-	shards   []uint64 // a set; nil: all
-	found    []uint32 // scratch: the candidates of a metric
-	set      []uint64 // scratch: a set of a part
-	values   []posting
+	shards   []uint64     // a set; nil: all
+	found    []uint32     // scratch: the candidates of a metric
+	set      []uint64     // scratch: a set of a part
+	values   []*[]posting // scratch: of each step
 	finder   finder
 	tags     []series.Tag
 }
@@ -77,7 +78,7 @@ func (s *selection) part(p *part, dst []uint32) ([]uint32, error) {
 		if i%256 == 255 && s.ctx.Err() != nil {
 			return dst, s.ctx.Err()
 		}
-		found, err := s.metric(p, &m)
+		found, err := s.metric(p, i, &m)
 		if err != nil {
 			return dst, err
 		}
@@ -144,20 +145,31 @@ type step struct {
 	known   bool      // values is filled
 	values  []posting // the union
 	count   int       // series in it, if known
+	scratch *[]posting
 }
 
-// metric gives the candidates of one metric. The result is reused by the next call.
-func (s *selection) metric(p *part, m *metricEntry) ([]uint32, error) {
+// metric gives the candidates of metric number of a part. The result is reused by the next call.
+func (s *selection) metric(p *part, number int, m *metricEntry) ([]uint32, error) {
 	steps, empty := s.plan(m)
 	if empty {
 		return nil, nil
+	}
+	for i := range steps {
+		if i == len(s.values) {
+			s.values = append(s.values, new([]posting))
+		}
+		steps[i].scratch = s.values[i]
+	}
+	if err := s.collectEarly(p, number, steps); err != nil {
+		return nil, err
 	}
 	started := false
 	s.found = s.found[:0]
 	for i := range steps {
 		st := &steps[i]
-		if started && len(s.found) == 0 {
-			break
+		if started && len(s.found) == 0 || st.known && st.keep && st.count == 0 {
+			s.found = s.found[:0]
+			return s.found, nil
 		}
 		if started && !st.known && len(s.found) < st.tag.values/4 {
 			if err := s.checkKeys(p, st.matcher); err != nil {
@@ -165,7 +177,7 @@ func (s *selection) metric(p *part, m *metricEntry) ([]uint32, error) {
 			}
 			continue
 		}
-		if err := s.collect(st); err != nil {
+		if err := s.collect(p, number, st); err != nil {
 			return nil, err
 		}
 		if !started && st.keep {
@@ -263,30 +275,74 @@ func (st *step) hasValue(value string) bool {
 // valuesChecked is how many values are tried between looks at the context.
 const valuesChecked = 1 << 12
 
+// collectEarly collects what will have to be collected whatever comes before it, and then
+// puts the steps in order again: few hosts that an expression picks come before the many
+// series that a known value has.
+func (s *selection) collectEarly(p *part, number int, steps []step) error {
+	least := math.MaxInt
+	for i := range steps {
+		if st := &steps[i]; st.known && st.keep {
+			least = min(least, st.count)
+		}
+	}
+	early := false
+	for i := range steps {
+		st := &steps[i]
+		if st.known || !st.keep || least < st.tag.values/4 {
+			continue
+		}
+		if err := s.collect(p, number, st); err != nil {
+			return err
+		}
+		least, early = min(least, st.count), true
+	}
+	if early {
+		slices.SortStableFunc(steps, func(x, y step) int { return cmp.Compare(x.cost(), y.cost()) })
+	}
+	return nil
+}
+
 // collect fills values: those for which the predicate is not what it is for a
 // series without the tag. Their union is then kept, or left out.
-func (s *selection) collect(st *step) error {
+func (s *selection) collect(p *part, number int, st *step) error {
 	if st.known {
 		return nil
 	}
+	c := st.matcher
+	remembered, ok := p.memo.find(number, c)
+	if !ok {
+		var err error
+		if *st.scratch, err = s.tryValues(st, (*st.scratch)[:0]); err != nil {
+			return err
+		}
+		remembered = *st.scratch
+		p.memo.keep(number, c, st.tag.values, remembered)
+	}
+	st.known, st.values, st.count = true, remembered, 0
+	for _, v := range st.values {
+		st.count += int(v.count)
+	}
+	return nil
+}
+
+// tryValues appends the postings that collect is to fill in.
+func (s *selection) tryValues(st *step, dst []posting) ([]posting, error) {
 	c := st.matcher
 	from := ""
 	if !c.holdsEmpty {
 		from = c.prefix
 	}
-	s.values = s.values[:0]
 	for values := st.tag.cursor(from); values.next(); {
 		if c.holds(values.value) != c.holdsEmpty {
-			s.values = append(s.values, values.posting)
+			dst = append(dst, values.posting)
 		} else if from != "" && string(values.value) > from && !bytes.HasPrefix(values.value, []byte(from)) {
 			break
 		}
 		if values.at%valuesChecked == 0 && s.ctx.Err() != nil {
-			return s.ctx.Err()
+			return dst, s.ctx.Err()
 		}
 	}
-	st.values = s.values
-	return nil
+	return dst, nil
 }
 
 // union makes the candidates the union of postings.
