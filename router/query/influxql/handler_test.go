@@ -219,6 +219,10 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %s", q, got)
 		}
 	}
+	const sparse = "SELECT mean(usage) FROM cpu WHERE host = 'b' AND time > '1970-01-02' AND time < '2000-01-02' GROUP BY time(1s) fill(none)"
+	if _, got := get(t, h, sparse); !strings.Contains(got, `,3]]`) {
+		t.Errorf("windows that nobody fills: %s", got)
+	}
 	small := ledger.New(ledger.Options{Limits: ledger.Limits{BytesMax: 100}})
 	if _, got := get(t, New(Options{Source: m, Ledger: small}), "SELECT usage FROM cpu GROUP BY host"); !strings.Contains(got, "the query needs more than 100 bytes") {
 		t.Errorf("%s", got)

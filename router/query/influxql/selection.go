@@ -270,10 +270,11 @@ func (s *selection) input(ref *ql.VarRef) int {
 	return len(s.inputs) - 1
 }
 
-// checkWindows refuses statements that answer too many windows for each series.
+// checkWindows refuses statements that answer too many windows for each series. Without a
+// fill there are no more than samples, which have bounds of their own.
 func (s *selection) checkWindows() error {
 	d := s.interval.durationNs
-	if d == 0 || len(s.calls) == 0 || s.from == ql.MinTime || s.from > s.to {
+	if d == 0 || s.fill == ql.NoFill || len(s.calls) == 0 || s.from == ql.MinTime || s.from > s.to {
 		return nil
 	}
 	n := uint64(s.to-s.from)/uint64(d) + 1 // the difference fits into 64 bits without a sign
