@@ -32,7 +32,7 @@ func runQueries(ctx context.Context, b *bench, t target.Target) error {
 	}
 	data := makeReadData(b.config.Scale.Reads)
 	return b.with(ctx, t, nil, 0, func(server *target.Server) error {
-		q := &querying{bench: b, server: server, data: data, parameters: asked.APIParameters()}
+		q := &querying{bench: b, server: server, alone: true, data: data, parameters: asked.APIParameters()}
 		return q.run(ctx)
 	})
 }
@@ -54,6 +54,7 @@ func runClusterQueries(ctx context.Context, b *bench, t target.Target) error {
 type querying struct {
 	bench      *bench
 	server     *target.Server
+	alone      bool // the server is one process
 	data       *readData
 	parameters string
 }
@@ -196,18 +197,26 @@ func (q *querying) underWrite(ctx context.Context) error {
 		result, failed = q.send(ctx, feeds, interval)
 	}()
 	before, usageErr := q.server.Usage()
+	waited, waitErr := coreWait(q.server.PID())
 	err := q.askAll(ctx, ", under write")
 	stopped.Store(true)
 	<-done
-	if err = errors.Join(err, failed, usageErr); err != nil {
+	if err = errors.Join(err, failed, usageErr, waitErr); err != nil {
 		return err
 	}
 	after, err := q.server.Usage()
+	if err != nil {
+		return err
+	}
+	waitedAfter, err := coreWait(q.server.PID())
 	const which = "writes meanwhile"
 	q.bench.higher(which, "rate", "k points/s", result.PointsPerSecond()/1e3)
 	q.bench.lower(which, "write P50", "ms", float64(result.Writes.ValueAtQuantile(50))/1000)
 	q.bench.lower(which, "write P99", "ms", float64(result.Writes.ValueAtQuantile(99))/1000)
 	q.bench.lower(which, "server cores used, with the queries", "cores", (after.CPU-before.CPU).Seconds()/result.Elapsed.Seconds())
+	if q.alone {
+		q.bench.lower(which, "server waits for a core", "threads", max(0, waitedAfter-waited).Seconds()/result.Elapsed.Seconds())
+	}
 	return err
 }
 
@@ -244,12 +253,16 @@ func (q *querying) measure(ctx context.Context, r reader, which string) error {
 		if err := errors.Join(failures...); err != nil {
 			return err
 		}
+		total := int64(0)
+		for _, t := range times {
+			total += t.TotalCount()
+		}
+		unit := "clients"
+		if clients == 1 {
+			unit = "client" // which also says of how many queries the tail is
+		}
+		q.bench.higher(which, fmt.Sprintf("rate, %d %s", clients, unit), "queries/s", float64(total)/elapsed.Seconds())
 		if clients > 1 {
-			total := int64(0)
-			for _, t := range times {
-				total += t.TotalCount()
-			}
-			q.bench.higher(which, fmt.Sprintf("rate, %d clients", clients), "queries/s", float64(total)/elapsed.Seconds())
 			continue
 		}
 		for _, quantile := range []float64{50, 99, 99.9} {
