@@ -77,6 +77,7 @@ func TestAnswers(t *testing.T) {
 		{"metadata", 200, success(`{}`)},
 		{"query_exemplars?query=up&start=0&end=1", 200, success(`[]`)},
 		{"rules?type=alert", 200, success(`{"groups":[]}`)},
+		{"rules?type=Bad", 400, `{"status":"error","errorType":"bad_data","error":"invalid parameter \"type\": not supported value \"bad\""}`},
 		{"alerts", 200, success(`{"alerts":[]}`)},
 		{"format_query?query=sum(up)by(job)", 200, success(`"sum by (job) (up)"`)},
 		{"parse_query?query=1", 200, success(`{"type":"numberLiteral","val":"1"}`)},

@@ -1,10 +1,12 @@
 package promql
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
@@ -13,6 +15,11 @@ import (
 // What a server that scrapes nothing and has no rules tells of these.
 
 func (h *handler) rules(x *exchange) error {
+	switch kind := strings.ToLower(x.form.Get("type")); kind {
+	case "", "alert", "record":
+	default:
+		return invalidParameter(fmt.Errorf("not supported value %q", kind), "type")
+	}
 	return x.out.value(map[string]any{"groups": []any{}})
 }
 
