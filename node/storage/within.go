@@ -23,7 +23,7 @@ func (e *Engine) within(fromMs, toMs int64) index.Within {
 	}
 	v := e.versions.acquire()
 	oldest := v.generationOldest
-	e.versions.release(v)
+	e.versions.leave(v)
 	if oldest <= e.generationAtOpen {
 		return index.Within{Months: index.AllMonths()}
 	}
