@@ -56,10 +56,15 @@ func sortPoints(p *codec.Points, scratch *codec.Points, order *[]int32) {
 }
 
 func strictlyGrowing(times []int64) bool {
-	for i := 1; i < len(times); i++ {
-		if times[i] <= times[i-1] {
+	if len(times) == 0 {
+		return true
+	}
+	before := times[0]
+	for _, t := range times[1:] {
+		if t <= before {
 			return false
 		}
+		before = t
 	}
 	return true
 }

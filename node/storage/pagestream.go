@@ -12,7 +12,7 @@ import (
 // and a long series needs no more memory than a short one.
 const (
 	streamPagesMin = 64
-	streamSamples  = 4096
+	streamSamples  = 1024
 )
 
 var errPagesOutOfOrder = errors.New("pages out of the order of time")

@@ -99,13 +99,13 @@ func (l *pageStreamLab) check(fromMs, toMs int64) (chunks int) {
 // begins, late samples, deletes, segments before it and beside it.
 func TestPageStream(t *testing.T) {
 	streamed, whole := 0, 0
-	for seed := range uint64(seeds(9)) {
+	for seed := range uint64(seeds(6)) {
 		e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "/data", Shards: 1, SyncLog: func() error { return nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		l := &pageStreamLab{t: t, e: e, rng: rand.New(rand.NewPCG(seed, 1)), timeMs: 1_000_000, has: map[int64]float64{}}
-		for range 8 {
+		for range 6 {
 			switch {
 			case seed%2 == 0: // in order only
 			case l.rng.IntN(3) == 0:
@@ -121,7 +121,7 @@ func TestPageStream(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			l.write(1 + l.rng.IntN(8_000))
+			l.write(1 + l.rng.IntN(6_000))
 			if chunks := l.check(0, l.timeMs); seed%3 == 0 {
 				// segments come in chunks, too
 			} else if chunks > 1 {

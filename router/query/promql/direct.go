@@ -112,7 +112,7 @@ func (d *directQuery) matrix(ctx context.Context, g grid, runs [][]column) (prom
 		return nil, err
 	}
 	matrix := make(promql.Matrix, 0, count)
-	var points []promql.FPoint
+	points := make([]promql.FPoint, 0, g.steps())
 	var kept slab.Slab[promql.FPoint]
 	total, offsetMs := 0, d.offsetMs()
 	for _, run := range runs {

@@ -112,10 +112,13 @@ func (g grid) at(t int64) int64 {
 	return g.firstMs + (t-g.firstMs+g.stepMs-1)/g.stepMs*g.stepMs
 }
 
+// steps is how many times there are, at most some more than a query may have.
+func (g grid) steps() int { return int(min((g.lastMs-g.firstMs)/g.stepMs, pointsMax)) + 1 }
+
 // likely gives how many of some samples are likely to be kept.
 func (g grid) likely(samples int) int {
 	if g.lastOnly {
-		return int(min(int64(samples), (g.lastMs-g.firstMs)/g.stepMs+1))
+		return min(samples, g.steps())
 	}
 	return samples
 }

@@ -71,14 +71,21 @@ func (w *rangedWorker) add(times []int64, values []float64) {
 // take appends samples that are no staleness markers.
 func (w *rangedWorker) take(times []int64, values []float64) {
 	for len(times) > 0 {
-		n := 0
-		for n < len(values) && !isStale(values[n]) {
-			n++
-		}
+		n := staleAt(values)
 		w.times, w.values = append(w.times, times[:n]...), append(w.values, values[:n]...)
 		n = min(n+1, len(times))
 		times, values = times[n:], values[n:]
 	}
+}
+
+// staleAt gives the index of the first staleness marker, or the length.
+func staleAt(values []float64) int {
+	for i, v := range values {
+		if isStale(v) {
+			return i
+		}
+	}
+	return len(values)
 }
 
 func isStale(v float64) bool { return math.Float64bits(v) == value.StaleNaN }
