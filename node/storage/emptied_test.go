@@ -88,7 +88,7 @@ func (n *labNode) checkLists(what string) {
 // TestDeletedSeriesAreNotListed: whose samples a delete has taken is not listed from then on,
 // through checkpoints, flushes, ends and power cuts, until it has a sample again.
 func TestDeletedSeriesAreNotListed(t *testing.T) {
-	for seed := range uint64(seeds(12)) {
+	for seed := range uint64(seeds(5)) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		logs := newLabLogs()
 		n := newLabNode(t, logs)

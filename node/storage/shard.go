@@ -78,7 +78,7 @@ func newShard(engine *Engine, number uint16, applied uint64, cutMs int64, rules 
 	s.rules.Store(rules)
 	s.mu.applied, s.mu.doubtful = applied, noDoubt
 	s.mu.watches.leastMs = math.MaxInt64
-	s.mu.unflushed.fromMs = math.MaxInt64
+	s.mu.unflushed.fromMs, s.mu.unflushed.toMs = math.MaxInt64, math.MinInt64
 	s.mu.repaired = span{math.MaxInt64, math.MinInt64}
 	s.mu.ledger = newBatchLedger(batches, applied)
 	s.mu.set = page.NewSet(page.Options{Sealer: s, Arena: &engine.arena})
@@ -284,9 +284,7 @@ func (s *shard) appendLocked() error {
 	p, set := &s.mu.points, s.mu.set
 	set.Warm(p.ids[:p.count])
 	s.mu.watches.touchAll(p.times[:p.count])
-	for _, timeMs := range p.times[:p.count] {
-		s.mu.unflushed.fromMs = min(s.mu.unflushed.fromMs, timeMs)
-	}
+	s.mu.unflushed.add(p.times[:p.count])
 	heads := set.Series()
 	var err error
 	for i := 0; i < p.count && err == nil; i++ {

@@ -12,8 +12,17 @@ import (
 // a series is marked in the month of the first sample that its head gets, and in all others
 // when they are flushed. Guarded by the shard's lock.
 type unflushed struct {
-	fromMs  int64  // the oldest sample since the start is not older
-	through uint32 // heads do not tell of samples in the page log's generations up to this one
+	fromMs, toMs int64  // the samples since the start are not older, nor newer
+	through      uint32 // heads do not tell of samples in the page log's generations up to this one
+}
+
+// add notes samples.
+func (u *unflushed) add(timesMs []int64) {
+	from, to := u.fromMs, u.toMs
+	for _, timeMs := range timesMs {
+		from, to = min(from, timeMs), max(to, timeMs)
+	}
+	u.fromMs, u.toMs = from, to
 }
 
 // within gives what index of a range of time to ask.
@@ -27,9 +36,26 @@ func (e *Engine) within(fromMs, toMs int64) index.Within {
 	if oldest <= e.generationAtOpen {
 		return index.Within{Months: index.AllMonths()}
 	}
-	return index.Within{Months: index.MonthsOf(fromMs, toMs), Unmarked: func(ref series.Ref) bool {
-		return e.shards[ref.Shard].mayHave(uint32(ref.ID), fromMs, toMs, oldest)
-	}}
+	return index.Within{
+		Months: index.MonthsOf(fromMs, toMs),
+		Shards: e.shardsWithin(fromMs, toMs, oldest),
+		Unmarked: func(ref series.Ref) bool {
+			return e.shards[ref.Shard].mayHave(uint32(ref.ID), fromMs, toMs, oldest)
+		},
+	}
+}
+
+// shardsWithin says of which shards series may have samples in a range of time that are not
+// flushed.
+func (e *Engine) shardsWithin(fromMs, toMs int64, oldest uint32) []bool {
+	of := make([]bool, len(e.shards))
+	for i, s := range e.shards {
+		s.mu.Lock()
+		u := &s.mu.unflushed
+		of[i] = oldest <= u.through || u.fromMs <= toMs && u.toMs >= fromMs
+		s.mu.Unlock()
+	}
+	return of
 }
 
 // mayHave says whether a series may have samples in a range of time that are not flushed;

@@ -193,8 +193,9 @@ func (a *activity) view(months Months) view {
 type Within struct {
 	Months Months
 	// Unmarked says whether a series may have samples in the range though it is not marked in
-	// one of its months; nil: none has.
+	// one of its months; nil: none has. It is asked for series of Shards only, by number.
 	Unmarked func(ref series.Ref) bool
+	Shards   []bool
 }
 
 func (x *Index) viewWithin(w Within) view {
@@ -202,18 +203,16 @@ func (x *Index) viewWithin(w Within) view {
 	if w.Unmarked != nil {
 		all := x.activity.view(AllMonths())
 		v.unmarked = func(local uint32) bool {
-			if !all.has(local) {
+			shard := x.keys.shard(local)
+			if int(shard) >= len(w.Shards) || !w.Shards[shard] || !all.has(local) {
 				return false
 			}
-			var ref series.Ref
-			err := vfs.Guard(func() error {
-				record, err := x.keys.intact(local)
-				if err == nil {
-					ref = recordRef(record)
-				}
-				return err
-			})
-			return err != nil || w.Unmarked(ref)
+			ref := series.Ref{Shard: shard, Hint: local}
+			ids, known := x.shards.get(shard), false
+			if ids != nil {
+				ref.ID, known = ids.find(local)
+			}
+			return !known || w.Unmarked(ref)
 		}
 	}
 	return v

@@ -378,8 +378,14 @@ func (w *machine) check(t *rapid.T) {
 		}
 	}
 	var keys []series.Key
-	for _, s := range w.m.series {
+	for local, s := range w.m.series {
 		keys = append(keys, s.key())
+		if id, ok := w.x.shards.get(s.shard).find(uint32(local)); !ok || id != s.id {
+			t.Fatalf("series %d has id %d, %v, want %d", local, id, ok, s.id)
+		}
+		if _, ok := w.x.shards.get(s.shard).find(uint32(len(w.m.series))); ok {
+			t.Fatal("a series that is not there has an id")
+		}
 	}
 	for i := range keys {
 		j := rapid.IntRange(0, i).Draw(t, "swap") // mostly near its place, or a run is rare

@@ -165,6 +165,9 @@ func (n *nameList) hasAny(lo uint32, p posting) (found bool) {
 	if first, ok := p.first(); ok && n.has(lo+first) {
 		return true // nearly always
 	}
+	if p.count == 1 {
+		return false
+	}
 	p.each(func(run []uint32) bool {
 		found = slices.ContainsFunc(run, func(rel uint32) bool { return n.has(lo + rel) })
 		return !found

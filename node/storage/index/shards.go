@@ -74,6 +74,24 @@ func (s *shardIDs) local(id series.ID) (uint32, bool) {
 	return entry - 1, entry != 0
 }
 
+// find gives the id of a local id. It does not look far: series are made in the order of their
+// ids, but for those whose records were lost. Then ok is false.
+func (s *shardIDs) find(local uint32) (id series.ID, ok bool) {
+	from, to := uint32(0), s.next.Load()
+	for from < to {
+		middle := from + (to-from)/2
+		switch found, ok := s.local(series.ID(middle)); {
+		case ok && found == local:
+			return series.ID(middle), true
+		case ok && found > local:
+			to = middle
+		default:
+			from = middle + 1
+		}
+	}
+	return 0, false
+}
+
 // growLocked makes room for ids below end.
 func (s *shardIDs) growLocked(end uint32) {
 	var chunks []*idChunk
