@@ -179,7 +179,7 @@ func (r *seriesReader) readChain(ordered bool, within span) error {
 	if r.hot.Sealed == page.NoPage {
 		return nil
 	}
-	newest, _ := r.engine.pages.End()
+	newest := r.engine.pages.Current()
 	for ref := pagelog.Ref(r.hot.Sealed); ref != 0; {
 		generation := generationBefore(newest, ref)
 		if int32(generation-r.version.generationOldest) < 0 {

@@ -149,3 +149,27 @@ func TestPinFrom(t *testing.T) {
 		t.Errorf("the dropped generation has %d holders", g.holders)
 	}
 }
+
+// TestWrittenPagesAreReadWithoutTheLock, which appends hold.
+func TestWrittenPagesAreReadWithoutTheLock(t *testing.T) {
+	l, err := Open(small(vfs.NewMemFS()), State{}, nil)
+	must(t, err)
+	defer l.Close()
+	for range 3 {
+		_, err = l.Roll()
+		must(t, err)
+		ref, err := l.Append(1, 7, 0, payloadOf(1, 10))
+		must(t, err)
+		must(t, l.Flush())
+		pin := l.Pin()
+		number, _ := l.End()
+		l.mu.Lock()
+		current := l.Current()
+		page, err := pin.Read(ref, nil)
+		l.mu.Unlock()
+		if err != nil || page.ID != 7 || current != number || current%Slots != ref.Slot() {
+			t.Errorf("page %+v of generation %d, want %d, %v", page, current, number, err)
+		}
+		must(t, pin.Close())
+	}
+}

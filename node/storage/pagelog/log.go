@@ -88,6 +88,7 @@ type Log struct {
 		closed      bool
 	}
 
+	current  atomic.Uint32 // number of the current generation
 	counters counters
 	full     atomic.Int32 // buffers that WriteFull would write
 	ending   atomic.Bool  // see Ending

@@ -92,6 +92,7 @@ func (l *Log) load(state State) error {
 		l.mu.generations = []*generation{g}
 		l.mu.namesDirty = true
 	}
+	l.current.Store(l.currentLocked().number)
 	l.mu.buffers.start = l.currentLocked().flushed.Load()
 	return nil
 }

@@ -19,6 +19,10 @@ func (l *Log) End() (generation, offset uint32) {
 	return l.currentLocked().number, uint32((l.mu.buffers.start + int64(len(l.mu.buffers.active))) / pageAlign)
 }
 
+// Current gives the number of the current generation without a lock. It is never older
+// than that of a page whose Ref the caller knows.
+func (l *Log) Current() uint32 { return l.current.Load() }
+
 // GenerationSize says how much a live generation holds.
 type GenerationSize struct {
 	Number uint32

@@ -69,6 +69,7 @@ func (l *Log) replaceCurrent(old, next *generation) error {
 	b.start = extentHeaderBytes
 	l.mu.namesDirty = true
 	l.mu.generations = append(slices.Clip(l.mu.generations), next)
+	l.current.Store(next.number)
 	l.ending.Store(false)
 	return nil
 }
