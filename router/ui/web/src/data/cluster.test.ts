@@ -13,12 +13,14 @@ import {
   gridPath,
   healthOf,
   lagOf,
+  lagOfMove,
   leavingPath,
   type Member,
   type Move,
   type Node,
   problemsOf,
   type Status,
+  shareOfMove,
   zonesOf,
 } from "./cluster";
 
@@ -65,9 +67,23 @@ describe("moves", () => {
     bytesPerSecond: 0,
   });
   const moves = [move(0, "a", "b", 1, 2), move(17, "a", "c", 0, 0), move(2, "", "b", 9, 8)];
+  it("go on by the log when the files are there", () => {
+    const log = { ...move(1, "a", "b", 0, 9), phase: "log" };
+    const groups = [0, 1].map((shard) => ({
+      ...group(shard, "a", [member("b", "learner", true, 30)]),
+      commitIndex: 40,
+    }));
+    expect([lagOfMove(log, groups), shareOfMove(log, groups)]).toEqual([30, 0.25]);
+    expect([lagOfMove(log, []), shareOfMove(log, [])]).toEqual([null, 0]);
+    expect([lagOfMove(move(1, "a", "b", 3, 9), groups), shareOfMove(move(1, "a", "b", 3, 9), groups)]).toEqual([
+      null,
+      1 / 3,
+    ]);
+    expect(shareOfMove({ ...log, to: "nobody" }, groups)).toBe(0);
+  });
   it("fill the cells they go to, and mark those they leave", () => {
-    expect(arrivedPath(moves, "b", 16)).toBe("M1 9h8v-4.0h-8zM21 9h8v-8.0h-8z");
-    expect(arrivedPath(moves, "c", 16)).toBe("");
+    expect(arrivedPath({ moves, groups: [] }, "b", 16)).toBe("M1 9h8v-4.0h-8zM21 9h8v-8.0h-8z");
+    expect(arrivedPath({ moves, groups: [] }, "c", 16)).toBe("");
     expect(leavingPath(moves, "a", 16)).toBe("M4 0.5h5.5v5.5zM14 10.5h5.5v5.5z");
     expect(leavingPath(moves, "b", 16)).toBe("");
   });

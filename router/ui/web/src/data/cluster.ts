@@ -188,11 +188,30 @@ export function crossPath(cells: CellState[], states: CellState[], columns: numb
   return path;
 }
 
-/** arrivedPath fills cells of shards that move to a node, from below, as far as their data has come. */
-export function arrivedPath(moves: Move[], node: string, columns: number): string {
+/** What is drawn of moves. */
+export type Moving = Pick<Status, "moves" | "groups">;
+
+/** lagOfMove gives how many entries a copy that has its files is behind; null: it is not that far, or nobody knows. */
+export function lagOfMove(move: Move, groups: Group[]): number | null {
+  const member = groups[move.shard]?.members.find((m) => m.node === move.to);
+  return move.phase === "log" ? (member?.lag ?? null) : null;
+}
+
+/** shareOfMove gives how far a move has come, from 0 to 1: by files, and behind them by entries of the log. */
+export function shareOfMove(move: Move, groups: Group[]): number {
+  const lag = lagOfMove(move, groups);
+  const entries = groups[move.shard]?.commitIndex ?? 0;
+  if (lag !== null) {
+    return entries === 0 ? 0 : Math.max(0, 1 - lag / entries);
+  }
+  return move.totalBytes === 0 ? 0 : Math.min(1, move.doneBytes / move.totalBytes);
+}
+
+/** arrivedPath fills cells of shards that move to a node, from below, as far as they have come. */
+export function arrivedPath({ moves, groups }: Moving, node: string, columns: number): string {
   let path = "";
   for (const move of moves) {
-    const height = 8 * (move.totalBytes === 0 ? 0 : Math.min(1, move.doneBytes / move.totalBytes));
+    const height = 8 * shareOfMove(move, groups);
     if (move.to === node && height > 0) {
       const x = (move.shard % columns) * 10 + 1;
       const y = Math.floor(move.shard / columns) * 10 + 9;

@@ -3,7 +3,7 @@ import { dialectNames, dialectOf, knownDialects } from "./dialect";
 import { influxqlFailure, influxqlNotes, influxqlRequest, influxqlResult } from "./influxql";
 import { opentsdbRequest, opentsdbResult } from "./opentsdb";
 import { promqlFailure, promqlRequest, promqlResult } from "./promql";
-import { asNumber, Failure, seriesName } from "./result";
+import { apart, asNumber, Failure, seriesName } from "./result";
 
 const range = { fromMs: 1_000_000, toMs: 4_600_123 };
 
@@ -180,6 +180,24 @@ describe("dialects", () => {
     expect(["1.5", 2, "NaN", "-Inf", "", null, "x"].map(asNumber)).toEqual([1.5, 2, null, -Infinity, null, null, null]);
     expect(seriesName({ name: "", labels: {} })).toBe("{}");
     expect(seriesName({ name: "up", labels: { a: "b" } })).toBe('up{a="b"}');
+  });
+});
+
+describe("labels", () => {
+  const of = (labels: Record<string, string>) => ({ name: "m", labels, times: [1], values: [1] });
+  it("are told once where all series have them alike", () => {
+    const { common, series } = apart([
+      of({ a: "1", b: "x", c: "" }),
+      of({ b: "y", a: "1" }),
+      of({ a: "1", b: "x", c: "2" }),
+    ]);
+    expect(common).toEqual({ a: "1" });
+    expect(series.map(seriesName)).toEqual(['m{b="x", c=""}', 'm{b="y"}', 'm{b="x", c="2"}']);
+  });
+  it("stay where there is one series, or none is alike", () => {
+    for (const all of [[], [of({ a: "1" })], [of({ a: "1" }), of({ a: "2" })]]) {
+      expect(apart(all)).toEqual({ common: {}, series: all });
+    }
   });
 });
 

@@ -47,6 +47,21 @@ export function seriesName(s: { name: string; labels: Record<string, string> }):
   return labels.length === 0 ? s.name || "{}" : `${s.name}{${labels.join(", ")}}`;
 }
 
+/** apart takes from several series the labels that all of them have alike, which tell none of them from another. */
+export function apart(series: Series[]): { common: Record<string, string>; series: Series[] } {
+  const [first, ...others] = series;
+  if (first === undefined || others.length === 0) {
+    return { common: {}, series };
+  }
+  const alike = Object.entries(first.labels).filter(([name, value]) => others.every((s) => s.labels[name] === value));
+  const common = Object.fromEntries(alike);
+  if (alike.length === 0) {
+    return { common, series };
+  }
+  const left = (labels: Record<string, string>) => Object.entries(labels).filter(([name]) => !(name in common));
+  return { common, series: series.map((s) => ({ ...s, labels: Object.fromEntries(left(s.labels)) })) };
+}
+
 /** isObject narrows what JSON gave. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);

@@ -9,13 +9,13 @@ import {
   crossPath,
   gridPath,
   leavingPath,
-  type Move,
+  type Moving,
 } from "../data/cluster";
 
 interface Props {
   node: string;
   cells: CellState[];
-  moves: Move[];
+  moving: Moving;
   shard: number | null;
   setShard: (shard: number | null) => void;
 }
@@ -24,7 +24,7 @@ interface Props {
 const sides: Record<CellState, number> = { lead: 9, copy: 9, witness: 7, joining: 8, silent: 9, headless: 9, none: 3 };
 
 /** Cells draws what a node is to each shard. One path for each state: a thousand shards cost no more elements. */
-export function Cells({ node, cells, moves, shard, setShard }: Props) {
+export function Cells({ node, cells, moving, shard, setShard }: Props) {
   const id = useId();
   const picture = useRef<SVGSVGElement>(null);
   const columns = columnsFor(cells.length);
@@ -78,9 +78,9 @@ export function Cells({ node, cells, moves, shard, setShard }: Props) {
             d={gridPath(cells, state, columns, sides[state])}
           />
         ))}
-        <path class="arrived" d={arrivedPath(moves, node, columns)} />
+        <path class="arrived" d={arrivedPath(moving, node, columns)} />
         <path class="cross" d={crossPath(cells, ["silent", "headless"], columns)} />
-        <path class="leaving" d={leavingPath(moves, node, columns)} />
+        <path class="leaving" d={leavingPath(moving.moves, node, columns)} />
         {shard !== null && shard < cells.length && (
           <rect class="ring" x={(shard % columns) * 10} y={Math.floor(shard / columns) * 10} width="10" height="10" />
         )}

@@ -46,13 +46,7 @@ export function NodeCard({ node, status, counter, shard, setShard }: Props) {
         </span>
       </header>
       {node.refusal !== "" && <p class="wrong">{node.refusal}</p>}
-      <Cells
-        node={node.node}
-        cells={cellsOf(status, node.node)}
-        moves={status.moves}
-        shard={shard}
-        setShard={setShard}
-      />
+      <Cells node={node.node} cells={cellsOf(status, node.node)} moving={status} shard={shard} setShard={setShard} />
       <dl>
         <div>
           <dt>Leads</dt>

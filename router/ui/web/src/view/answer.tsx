@@ -1,8 +1,9 @@
 import type { ComponentChildren } from "preact";
+import { useMemo } from "preact/hooks";
 import { formatBytes, formatCount, formatDuration, formatTime } from "../data/format";
 import type { Range } from "../data/range";
 import type { Outcome } from "../data/run";
-import type { Result } from "../dialect/result";
+import { apart, type Result, seriesName } from "../dialect/result";
 import { Notice } from "../part/notice";
 import { Plot } from "../part/plot";
 import { PlainTable, SeriesTable } from "../part/tables";
@@ -71,8 +72,15 @@ function facts(outcome: Outcome): string {
       ? ""
       : `What is shown is what was known before, until ${formatTime(outcome.range.toMs)}.`;
   }
-  const points = outcome.result?.series.reduce((sum, s) => sum + s.times.length, 0) ?? 0;
-  return `${formatCount(outcome.result?.series.length ?? 0)} series · ${formatCount(points)} points · ${formatBytes(outcome.bytes)} · ${formatDuration(outcome.tookMs)}`;
+  const { series, tables } = outcome.result ?? { series: [], tables: [] };
+  const points = series.reduce((sum, s) => sum + s.times.length, 0);
+  const rows = tables.reduce((sum, table) => sum + table.rows.length, 0);
+  const counts =
+    series.length === 0 && rows > 0 ? [] : [`${formatCount(series.length)} series`, `${formatCount(points)} points`];
+  if (rows > 0) {
+    counts.push(`${formatCount(rows)} rows`);
+  }
+  return [...counts, formatBytes(outcome.bytes), formatDuration(outcome.tookMs)].join(" · ");
 }
 
 function Shown({
@@ -88,16 +96,22 @@ function Shown({
   dark: boolean;
   zoom: (range: Range) => void;
 }) {
+  const { common, series } = useMemo(() => apart(result.series), [result]);
   if (result.series.length === 0 && result.tables.length === 0) {
     return <p class="empty">The answer is empty: no series match, or they have no points in this range of time.</p>;
   }
   return (
     <>
-      {result.series.length > 0 &&
+      {Object.keys(common).length > 0 && (
+        <p class="note">
+          All series have <span class="mono">{seriesName({ name: "", labels: common })}</span>
+        </p>
+      )}
+      {series.length > 0 &&
         (show === "plot" ? (
-          <Plot series={result.series} range={range} dark={dark} zoom={zoom} />
+          <Plot series={series} range={range} dark={dark} zoom={zoom} />
         ) : (
-          <SeriesTable series={result.series} />
+          <SeriesTable series={series} />
         ))}
       {result.tables.map((table, i) => (
         <PlainTable key={i} table={table} />

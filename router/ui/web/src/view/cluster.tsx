@@ -1,5 +1,17 @@
 import { useState } from "preact/hooks";
-import { cellStates, cellTexts, isLost, lagOf, type Move, problemsOf, type Status, zonesOf } from "../data/cluster";
+import {
+  cellStates,
+  cellTexts,
+  type Group,
+  isLost,
+  lagOf,
+  lagOfMove,
+  type Move,
+  problemsOf,
+  type Status,
+  shareOfMove,
+  zonesOf,
+} from "../data/cluster";
 import { formatBytes, formatCount, formatDuration, formatRate } from "../data/format";
 import { usePolled } from "../data/hooks";
 import { askJSON } from "../data/http";
@@ -247,7 +259,13 @@ function Moves({ status, shard, setShard }: { status: Status } & ShardChoice) {
       {status.moves.length > 0 && (
         <ul class="moves">
           {status.moves.slice(0, movesShown).map((move) => (
-            <MoveRow key={`${move.shard}-${move.to}`} move={move} chosen={move.shard === shard} setShard={setShard} />
+            <MoveRow
+              key={`${move.shard}-${move.to}`}
+              move={move}
+              groups={status.groups}
+              chosen={move.shard === shard}
+              setShard={setShard}
+            />
           ))}
         </ul>
       )}
@@ -261,7 +279,14 @@ interface ShardChoice {
   setShard: (shard: number | null) => void;
 }
 
-function MoveRow({ move, chosen, setShard }: { move: Move; chosen: boolean; setShard: ShardChoice["setShard"] }) {
+interface MoveProps extends Pick<ShardChoice, "setShard"> {
+  move: Move;
+  groups: Group[];
+  chosen: boolean;
+}
+
+function MoveRow({ move, groups, chosen, setShard }: MoveProps) {
+  const lag = lagOfMove(move, groups);
   return (
     <li
       class={chosen ? "chosen" : ""}
@@ -272,14 +297,12 @@ function MoveRow({ move, chosen, setShard }: { move: Move; chosen: boolean; setS
       <span class="mono">
         {move.from === "" ? "lost copy" : move.from} → {move.to}
       </span>
-      {move.totalBytes === 0 ? (
-        <span />
-      ) : (
-        <progress max={move.totalBytes} value={move.doneBytes} aria-label={`Shard ${move.shard} to ${move.to}`} />
-      )}
+      <progress max={1} value={shareOfMove(move, groups)} aria-label={`Shard ${move.shard} to ${move.to}`} />
       <span class="note">
         {move.phase}
-        {move.totalBytes > 0 && ` · ${formatBytes(move.doneBytes)} of ${formatBytes(move.totalBytes)}`}
+        {lag !== null
+          ? ` · ${formatCount(lag)} entries behind`
+          : move.totalBytes > 0 && ` · ${formatBytes(move.doneBytes)} of ${formatBytes(move.totalBytes)}`}
         {move.bytesPerSecond > 0 && ` · ${formatBytes(move.bytesPerSecond)}/s`}
         {move.remainingMs > 0 && ` · ${formatDuration(move.remainingMs)} left`}
       </span>

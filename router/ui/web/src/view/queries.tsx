@@ -9,6 +9,8 @@ import type { ViewProps } from "./context";
 
 const periodMs = 2000;
 const pageSize = 50;
+/** As the book names what the page itself asks. */
+const ownDialect = "ui";
 
 const orderTitles: Record<Order, string> = { longest: "Longest", newest: "Newest", often: "Most often" };
 
@@ -33,7 +35,10 @@ export function QueriesView({ go, dialects, route }: ViewProps) {
     return () => go({ view: "query", params: { db: q.database, d: q.dialect, q: text, ...moments } });
   };
   const running = polled.value?.running ?? [];
-  const slow = grouped(polled.value?.slow ?? [], order);
+  const own = route.params.own === "1";
+  const all = polled.value?.slow ?? [];
+  const ofPeople = all.filter((q) => q.dialect !== ownDialect);
+  const slow = grouped(own ? all : ofPeople, order);
   return (
     <div class="queries">
       <h1 class="unseen">Running and slow queries</h1>
@@ -70,9 +75,23 @@ export function QueriesView({ go, dialects, route }: ViewProps) {
             ))}
           </div>
         </div>
-        <p class="note">
-          The newest that took longer than --query-slow, since this router began; what asks the same is one entry.
-        </p>
+        <div class="bar">
+          <p class="note">
+            The newest that took longer than --query-slow, since this router began; what asks the same is one entry.
+          </p>
+          {all.length > ofPeople.length && (
+            <label class="check">
+              <input
+                type="checkbox"
+                checked={own}
+                onChange={() =>
+                  go({ view: "queries", params: { ...route.params, own: own ? "" : "1" } }, { replace: true })
+                }
+              />
+              with {formatCount(all.length - ofPeople.length)} of this page
+            </label>
+          )}
+        </div>
         {polled.value !== null && slow.length === 0 && <p class="empty">No query was slow.</p>}
         <ul class="book">
           {slow.slice(0, limit).map(({ longest, times, newestMs }) => (
