@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -66,7 +67,7 @@ func call(ctx context.Context, conn *grpc.ClientConn, method protoreflect.Method
 	if err != nil {
 		return err
 	}
-	if err := stream.SendMsg(dynamicpb.NewMessage(method.Input())); err != nil {
+	if err := stream.SendMsg(dynamicpb.NewMessage(method.Input())); err != nil && !errors.Is(err, io.EOF) { // how it ended is told by RecvMsg
 		return err
 	}
 	if err := stream.CloseSend(); err != nil {
