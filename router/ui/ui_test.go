@@ -173,7 +173,7 @@ func TestRights(t *testing.T) {
 	var got json.RawMessage
 	for path, status := range map[string]int{
 		"metrics": 403, "names?kind=metric": 403, "counts?metric=cpu": 403, "tags?metric=cpu": 403,
-		"metrics?db=other": 200, "status": 200, "live": 200, "about": 200, "databases": 200, "queries": 200,
+		"metrics?db=other": 200, "status": 200, "live": 200, "history": 200, "about": 200, "databases": 200, "queries": 200,
 	} {
 		if code := p.get("/ui/api/"+path, ann, &got); code != status {
 			t.Errorf("%s: %d %s", path, code, got)
