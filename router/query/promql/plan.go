@@ -94,7 +94,7 @@ func (p plan) grid(hints *storage.SelectHints) (grid, bool) {
 		g.widthMs, g.lastOnly = p.lookbackMs, true
 	}
 	g.firstMs = hints.Start + g.widthMs - 1
-	if g.firstMs > g.lastMs || g.widthMs <= 0 {
+	if g.firstMs > g.lastMs || g.widthMs <= 0 || g.lastMs-g.firstMs < 0 { // more than can be counted
 		return grid{}, false
 	}
 	g.lastMs = g.firstMs + (g.lastMs-g.firstMs)/g.stepMs*g.stepMs // the end need not be a step

@@ -3,6 +3,7 @@ package promql
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -48,6 +49,15 @@ type span struct {
 	step       time.Duration
 }
 
+// stepsMore gives how many steps there are after the first.
+func (s span) stepsMore() uint64 {
+	if length := s.end.Sub(s.start); length < math.MaxInt64 {
+		return uint64(length / s.step)
+	}
+	// Of more than 292 years there is no Duration.
+	return uint64(s.end.UnixMilli()-s.start.UnixMilli()) / uint64(s.step.Milliseconds())
+}
+
 // spanOf reads the span of a range query.
 func spanOf(form url.Values) (s span, err error) {
 	if s.start, err = parseTime(form.Get("start")); err != nil {
@@ -68,7 +78,7 @@ func spanOf(form url.Values) (s span, err error) {
 	if s.step < time.Millisecond {
 		return s, invalidParameter(errors.New("a step is at least a millisecond"), "step")
 	}
-	if s.end.Sub(s.start)/s.step > pointsMax {
+	if s.stepsMore() > pointsMax {
 		return s, badData(errors.New("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)"))
 	}
 	return s, nil
