@@ -130,6 +130,7 @@ func (c *collector) keep(key series.Key, times []int64, values []float64) error 
 type naming struct {
 	tags    []series.Tag
 	builder labels.ScratchBuilder
+	lossy   bool // a key had a tag that may be lost: others may have the same labels
 }
 
 // labels gives the labels of a key. Tags are in order in a key; the metric goes to its
@@ -152,12 +153,18 @@ func (n *naming) labels(key series.Key) (labels.Labels, error) {
 		if len(tag.Value) > 0 && string(tag.Name) != nameLabel {
 			n.builder.Add(lent(tag.Name), lent(tag.Value))
 		}
+		n.lossy = n.lossy || len(tag.Value) == 0 || bytes.HasPrefix(tag.Name, reservedPrefix)
 	}
 	if !named {
 		n.builder.Add(nameLabel, lent(metric))
 	}
 	return n.builder.Labels(), nil
 }
+
+// reservedPrefix is what the names of labels have that functions drop.
+//
+//nolint:gochecknoglobals // a constant
+var reservedPrefix = []byte("__")
 
 // lent gives bytes as a string that is read, and copied, before they change.
 func lent(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -2,6 +2,7 @@ package promql
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 
@@ -66,7 +67,28 @@ func (q *querier) readRanged(ctx context.Context, c *rangedCall) ([][]column, an
 	r := reading{source: q.source, entry: ledger.Of(ctx), selectors: selectors, parallel: max(1, q.parallel), grid: c.grid, ranged: c,
 		fromMs: max(c.grid.firstMs-c.grid.widthMs+1, scan.TimeMsMin), toMs: min(c.grid.lastMs, scan.TimeMsMax)}
 	runs, err := r.columns(ctx)
+	if err == nil && r.lossy && sameLabels(runs) {
+		err = errSameLabels
+	}
 	return runs, r.notes, err
+}
+
+// errSameLabels has the engine's words.
+var errSameLabels = errors.New("vector cannot contain metrics with the same labelset")
+
+// sameLabels says whether two columns have the same labels.
+func sameLabels(runs [][]column) bool {
+	known := map[uint64]struct{}{}
+	for _, run := range runs {
+		for i := range run {
+			hash := run[i].labels.Hash()
+			if _, found := known[hash]; found {
+				return true
+			}
+			known[hash] = struct{}{}
+		}
+	}
+	return false
 }
 
 // read gives the series that match, as lists without an order.
@@ -98,6 +120,7 @@ type reading struct {
 	thin         bool
 	ranged       *rangedCall // nil: samples are wanted as they are
 	notes        annotations.Annotations
+	lossy        bool // of a call: see naming
 }
 
 // columns gives the series that were read, as lists without an order.
@@ -140,6 +163,7 @@ func (r *reading) scan(ctx context.Context, selector *scan.Selector, parallel in
 		runs = append(runs, collectors[i].runs()...)
 		if w := collectors[i].ranged; w != nil {
 			r.notes.Merge(w.notes)
+			r.lossy = r.lossy || collectors[i].naming.lossy
 		}
 	}
 	return runs, nil

@@ -1,11 +1,14 @@
 package promql
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/tickmesh/tickmesh/api/scan/scantest"
 )
 
 // TestTakeOut: which calls are evaluated while series arrive. That their answers are the
@@ -60,6 +63,29 @@ func TestTakenOutNotes(t *testing.T) {
 	for _, target := range []string{"query?query=%7B" + rangedLabel + "=%22rate(up[4m])%22%7D", "query?query=rate(up[4m])%20%2B%20%7B" + rangedLabel + "=%22rate(up[4m])%22%7D"} {
 		if got := get(h, target); got.status != 200 || !strings.Contains(got.body, `"result":[]`) {
 			t.Error(target, got)
+		}
+	}
+}
+
+// TestSameLabels: keys of other dialects may differ by what is no label here, and then a
+// function has the engine's error, whoever evaluates it.
+func TestSameLabels(t *testing.T) {
+	for _, other := range []string{"empty", "__name__", "__type__"} {
+		o, m := labOptions(t), scantest.NewMemory()
+		put(t, m, "", "m", []float64{1, 2, 3}, "a", "1")
+		put(t, m, "", "m", []float64{4, 5, 6}, "a", "1", other, map[bool]string{false: "x"}[other == "empty"])
+		o.Source = m
+		h := newHandler(o)
+		for _, text := range []string{"rate(m[5m])", "sum(rate(m[5m]))", "1 + increase(m[5m])"} {
+			for _, statistics := range []string{"", "true"} { // of which the engine does all
+				got := get(h, "query?query="+url.QueryEscape(text)+"&stats="+statistics)
+				if got.status != 422 || !strings.Contains(got.body, errSameLabels.Error()) {
+					t.Errorf("%s with %s, statistics %q: %d %s", text, other, statistics, got.status, got.body)
+				}
+			}
+		}
+		if got := get(h, "query?query=rate(m%7Ba!=%221%22%7D[5m])"); got.status != 200 {
+			t.Error(got)
 		}
 	}
 }
