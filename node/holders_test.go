@@ -12,7 +12,7 @@ import (
 
 // writeAll writes one sample of LevelAll through whoever leads, and gives what the
 // leader says in the end.
-func (c *testCluster) writeAll(ctx context.Context, key series.Key, timeMs, value int64, id series.BatchID) (outcome series.Outcome, err error) {
+func (c *testCluster) writeAll(ctx context.Context, each time.Duration, key series.Key, timeMs, value int64, id series.BatchID) (outcome series.Outcome, err error) {
 	c.t.Helper()
 	var e series.BatchEncoder
 	e.Append(e.Define(key), timeMs, value, 0)
@@ -26,7 +26,9 @@ func (c *testCluster) writeAll(ctx context.Context, key series.Key, timeMs, valu
 				continue
 			}
 			var copies *series.CopiesError
-			outcome, err = n.Write(ctx, &frame)
+			bounded, cancel := context.WithTimeout(ctx, each) // of an attempt: there may be no leader yet
+			outcome, err = n.Write(bounded, &frame)
+			cancel()
 			if err == nil || errors.As(err, &copies) {
 				return true
 			}
@@ -47,26 +49,24 @@ func TestLevelAll(t *testing.T) {
 	c.create(roles2(), "a", "b", "c")
 	want, at := map[string]float64{}, int64(1_700_000_000_000)
 	ctx := context.Background()
-	next := func(ctx context.Context, id series.BatchID) error {
+	next := func(each time.Duration, id series.BatchID) error {
 		at++
 		key := testKey(int(at % 12))
 		want[fmt.Sprintf("%s@%d", key, at)] = float64(at % 1000)
-		outcome, err := c.writeAll(ctx, key, at, at%1000, id)
+		outcome, err := c.writeAll(ctx, each, key, at, at%1000, id)
 		if err == nil && outcome.Copies < 2 {
 			t.Errorf("%d copies", outcome.Copies)
 		}
 		return err
 	}
 	for range 24 {
-		if err := next(ctx, series.BatchID{}); err != nil {
+		if err := next(time.Minute, series.BatchID{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c.kill("b") // a and the witness go on
 	for range 3 {
-		short, cancel := context.WithTimeout(ctx, 400*time.Millisecond)
-		err := next(short, series.KeyedID(uint64(at)))
-		cancel()
+		err := next(400*time.Millisecond, series.KeyedID(uint64(at)))
 		var copies *series.CopiesError
 		if !errors.As(err, &copies) || copies.Missing != 1 || copies.Copies < 2 || !errors.Is(err, series.ErrUnavailable) {
 			t.Fatalf("with a full voter away: %v", err)
@@ -76,7 +76,7 @@ func TestLevelAll(t *testing.T) {
 	// Repeated, they wait until the voter is there, and are not applied again.
 	again := make(chan error, 1)
 	go func() {
-		_, err := c.writeAll(ctx, testKey(int(at%12)), at, at%1000, series.KeyedID(uint64(at-1)))
+		_, err := c.writeAll(ctx, time.Minute, testKey(int(at%12)), at, at%1000, series.KeyedID(uint64(at-1)))
 		again <- err
 	}()
 	c.await("the wait", func() bool {
@@ -90,7 +90,7 @@ func TestLevelAll(t *testing.T) {
 	if err := <-again; err != nil {
 		t.Fatal(err)
 	}
-	if err := next(ctx, series.BatchID{}); err != nil {
+	if err := next(time.Minute, series.BatchID{}); err != nil {
 		t.Fatal(err)
 	}
 	c.mustHave(want)
@@ -105,7 +105,7 @@ func TestLevelAllEnds(t *testing.T) {
 	}
 	c.create(roles2(), "a", "b", "c")
 	key := testKey(1)
-	if _, err := c.writeAll(context.Background(), key, 1, 1, series.BatchID{}); err != nil {
+	if _, err := c.writeAll(context.Background(), time.Minute, key, 1, 1, series.BatchID{}); err != nil {
 		t.Fatal(err)
 	}
 	c.kill("b")
