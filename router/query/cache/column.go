@@ -189,7 +189,7 @@ func (c *column) part(within span) *column {
 	out := &column{ref: c.ref, windows: j - i, everyone: c.everyone}
 	n := c.everyone
 	out.values = c.values[i*n : j*n : j*n]
-	if i > 0 { // what is left out should not be kept
+	if i > 0 || cap(c.values) > len(out.values)+len(out.values)/8 { // what is left out should not be kept
 		out.values = append([]float64(nil), out.values...)
 	}
 	for r := range c.runs {

@@ -186,3 +186,24 @@ func TestKeys(t *testing.T) {
 		seen[k] = name
 	}
 }
+
+// TestPartsHoldWhatTheyCount: a small part does not keep the memory of the whole column,
+// wherever it lies; one that is nearly all of it is no copy.
+func TestPartsHoldWhatTheyCount(t *testing.T) {
+	asked, g := scan.AggregateSum, grid{0, 10}
+	var chunk scan.Chunk
+	for i := range int64(1000) {
+		chunk.Times, chunk.Sum = append(chunk.Times, g.startMs(i)), append(chunk.Sum, float64(i))
+	}
+	c := newColumn(asked, series.Ref{})
+	c.appendChunk(g, asked, &chunk, 0, len(chunk.Times))
+	for _, one := range []struct {
+		within span
+		shared bool
+	}{{span{0, 10}, false}, {span{0, 500}, false}, {span{400, 410}, false}, {span{0, 990}, true}, {span{10, 1000}, false}} {
+		part := c.part(one.within)
+		if shared := &part.values[0] == &c.values[one.within.from]; shared != one.shared {
+			t.Errorf("%+v: shared is %v", one.within, shared)
+		}
+	}
+}
