@@ -47,6 +47,9 @@ func (l *loader) windows(of span, read *windowRead) ([]*table, error) {
 	if request.FromMs > request.ToMs {
 		return nil, nil
 	}
+	if tables, ok, err := l.search(of, read, request); err != nil || ok {
+		return tables, err
+	}
 	pushed := !read.timed && (read.interval.durationNs == 0 || read.interval.isPlain())
 	if pushed {
 		w := scan.Windows{OriginMs: request.FromMs, WidthMs: request.ToMs - request.FromMs + 1, Aggregates: read.aggregates}

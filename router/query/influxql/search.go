@@ -1,0 +1,151 @@
+package influxql
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+)
+
+// The time of a least or greatest value, of the first or the last, is in no window that the
+// storage gives. Of few series it is looked for in two steps: windows of days, of which
+// rollups tell, say on which days these values are, and only the samples of these are read.
+const (
+	searchSeriesMax = 16 // of more, the days would be most of all days
+	searchDayMs     = 24 * 3600_000
+	searchRangeMin  = 3 * searchDayMs
+)
+
+const searchable = scan.AggregateMin | scan.AggregateMax | scan.AggregateFirst | scan.AggregateLast
+
+// found is what the days of one series say.
+type found struct {
+	worker          *windowWorker
+	begun           bool
+	first, last     int64 // days
+	least, most     float64
+	leastAt, mostAt int64 // days
+}
+
+// errManySeries ends a search.
+var errManySeries = errors.New("too many series to search")
+
+// search reads windows over all of a span; ok is false when that is to be done by reading all
+// samples.
+func (l *loader) search(of span, read *windowRead, all *scan.Request) (tables []*table, ok bool, err error) {
+	if !read.timed || read.interval.durationNs != 0 || read.aggregates&^searchable != 0 || uint64(all.ToMs-all.FromMs) < searchRangeMin {
+		return nil, false, nil
+	}
+	series, err := l.searchDays(of, read, all)
+	if err != nil {
+		if errors.Is(err, errManySeries) {
+			err = nil
+		}
+		return nil, false, err
+	}
+	for _, day := range daysOf(series, read.aggregates) {
+		request := *all
+		request.Parallel = 1
+		request.FromMs, request.ToMs = max(all.FromMs, day), min(all.ToMs, day+searchDayMs-1)
+		err := l.x.source.Scan(l.x.ctx, &request, func(_ int, c *scan.Chunk) error {
+			if f := series[string(c.Key)]; f != nil && !f.worker.skip {
+				return f.worker.fold(c)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	for _, f := range series {
+		if !f.agrees(read.aggregates) { // it was written or deleted meanwhile
+			return nil, false, nil
+		}
+		if err := f.worker.close(); err != nil {
+			return nil, false, err
+		}
+		tables = append(tables, f.worker.result...)
+	}
+	slices.SortStableFunc(tables, func(a, b *table) int {
+		return cmp.Or(compareTables(a, b), cmp.Compare(a.windows.place, b.windows.place))
+	})
+	return tables, true, nil
+}
+
+// searchDays reads windows of days. Errors: errManySeries, and those of scan.Source.Scan.
+func (l *loader) searchDays(of span, read *windowRead, all *scan.Request) (map[string]*found, error) {
+	request := *all
+	request.Parallel = 1
+	request.Windows = &scan.Windows{WidthMs: searchDayMs, Aggregates: read.aggregates&(scan.AggregateMin|scan.AggregateMax) | scan.AggregateCount}
+	series := map[string]*found{}
+	err := l.x.source.Scan(l.x.ctx, &request, func(_ int, c *scan.Chunk) error {
+		f := series[string(c.Key)]
+		if f == nil {
+			if len(series) == searchSeriesMax {
+				return errManySeries
+			}
+			f = &found{worker: &windowWorker{pieces: pieces{loader: l}, read: read, span: of}}
+			if err := f.worker.start(c.Key); err != nil {
+				return err
+			}
+			series[string(c.Key)] = f
+		}
+		if !f.worker.skip {
+			f.add(c)
+		}
+		return nil
+	})
+	return series, err
+}
+
+// add takes windows of days, which come in order.
+func (f *found) add(c *scan.Chunk) {
+	for i, day := range c.Times {
+		fresh := !f.begun
+		if fresh {
+			f.first, f.begun = day, true
+		}
+		f.last = day
+		if len(c.Min) > 0 && (fresh || c.Min[i] < f.least) {
+			f.least, f.leastAt = c.Min[i], day
+		}
+		if len(c.Max) > 0 && (fresh || c.Max[i] > f.most) {
+			f.most, f.mostAt = c.Max[i], day
+		}
+	}
+}
+
+// daysOf gives the days of which samples are needed, in order.
+func daysOf(series map[string]*found, asked scan.Aggregate) (days []int64) {
+	for _, f := range series {
+		if !f.begun {
+			continue
+		}
+		for aggregate, day := range map[scan.Aggregate]int64{
+			scan.AggregateMin: f.leastAt, scan.AggregateMax: f.mostAt, scan.AggregateFirst: f.first, scan.AggregateLast: f.last,
+		} {
+			if asked&aggregate != 0 {
+				days = append(days, day)
+			}
+		}
+	}
+	slices.Sort(days)
+	return slices.Compact(days)
+}
+
+// agrees says whether the samples have what the days have promised, on these days.
+func (f *found) agrees(asked scan.Aggregate) bool {
+	if !f.begun {
+		return true
+	}
+	n := f.worker.now
+	if len(n.starts) != 1 {
+		return false
+	}
+	on := func(day int64, atNs []int64) bool { return atNs[0]/nsPerMs >= day && atNs[0]/nsPerMs < day+searchDayMs }
+	return (asked&scan.AggregateMin == 0 || n.least[0] == f.least && on(f.leastAt, n.leastAt)) &&
+		(asked&scan.AggregateMax == 0 || n.most[0] == f.most && on(f.mostAt, n.mostAt)) &&
+		(asked&scan.AggregateFirst == 0 || on(f.first, n.firstAt)) &&
+		(asked&scan.AggregateLast == 0 || on(f.last, n.lastAt))
+}
