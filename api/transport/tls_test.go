@@ -375,7 +375,7 @@ func check(t *testing.T, address string, c credentials.TransportCredentials) err
 		return err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	response, err := healthv1.NewHealthClient(conn).Check(ctx, &healthv1.HealthCheckRequest{})
 	if err == nil && response.GetStatus() != healthv1.HealthCheckResponse_SERVING {

@@ -89,7 +89,7 @@ func TestCollectd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 30*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		return compareCollectd(t, server, want, startMs)
 	})
 	total := 0

@@ -21,7 +21,7 @@ func echoes(connection net.Conn, err error) bool {
 		return false
 	}
 	defer connection.Close()
-	_ = connection.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = connection.SetDeadline(time.Now().Add(time.Minute))
 	fmt.Fprintln(connection, "put a 1 2 b=c")
 	line, _ := bufio.NewReader(connection).ReadString('\n')
 	return line == "put a 1 2 b=c\n"
