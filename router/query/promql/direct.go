@@ -23,10 +23,11 @@ type query interface {
 }
 
 // directQuery evaluates an expression that is but a selector, or a function of a range that
-// was taken out. Then the series that are read are the answer, and the engine would look at
-// each of their samples through an iterator only to copy it.
+// was taken out, or a simple aggregation of one of these. The engine would look at each
+// sample that was read through an iterator only to copy it.
 type directQuery struct {
 	queryable  *queryable
+	aggregate  *parser.AggregateExpr // of the selector, or nil
 	selector   *parser.VectorSelector
 	ranged     *rangedCall // that the selector stands for, or nil
 	span       span
@@ -35,18 +36,29 @@ type directQuery struct {
 
 // direct gives the direct query of an expression, or nil: it is one for the engine.
 func (q *queryable) direct(expr parser.Expr, s span, samplesMax int) *directQuery {
-	for {
-		p, ok := expr.(*parser.ParenExpr)
-		if !ok {
-			break
+	expr = withoutParens(expr)
+	a, ok := expr.(*parser.AggregateExpr)
+	if ok {
+		if !aggregates(a) {
+			return nil
 		}
-		expr = p.Expr
+		expr = withoutParens(a.Expr)
 	}
 	v, ok := expr.(*parser.VectorSelector)
 	if !ok || v.Timestamp != nil || v.StartOrEnd != 0 || v.Anchored || v.Smoothed || v.OriginalOffsetExpr != nil {
 		return nil
 	}
-	return &directQuery{queryable: q, selector: v, ranged: q.rangedOf(v.LabelMatchers), span: s, samplesMax: samplesMax}
+	return &directQuery{queryable: q, aggregate: a, selector: v, ranged: q.rangedOf(v.LabelMatchers), span: s, samplesMax: samplesMax}
+}
+
+func withoutParens(expr parser.Expr) parser.Expr {
+	for {
+		p, ok := expr.(*parser.ParenExpr)
+		if !ok {
+			return expr
+		}
+		expr = p.Expr
+	}
 }
 
 // Stats gives none: an expression whose statistics are wanted is one for the engine.
@@ -75,8 +87,15 @@ func (d *directQuery) Exec(ctx context.Context) *promql.Result {
 		result.Err = fmt.Errorf("expanding series: %w", err) // the engine's words
 		return result
 	}
-	matrix, err := d.matrix(ctx, g, runs)
+	list, err := d.values(ctx, g, d.ordered(runs))
 	if err != nil {
+		result.Err = err
+		return result
+	}
+	var matrix promql.Matrix
+	if d.aggregate != nil {
+		matrix = aggregate(d.aggregate, list, d.span.start.UnixMilli(), g.stepMs, g.steps())
+	} else if matrix, err = matrixOf(ledger.Of(ctx), list); err != nil {
 		result.Err = err
 		return result
 	}
@@ -98,62 +117,68 @@ func (d *directQuery) grid() grid {
 	return g
 }
 
+// ordered gives the columns in the order in which the engine would see them.
+func (d *directQuery) ordered(runs [][]column) []ranked {
+	return rank(runs, d.queryable.plan.order, d.queryable.parallel)
+}
+
 func (d *directQuery) offsetMs() int64 { return d.selector.OriginalOffset.Milliseconds() }
 
-// matrix gives the series that have a value at one of the steps, with these.
-func (d *directQuery) matrix(ctx context.Context, g grid, runs [][]column) (promql.Matrix, error) {
-	count := 0
-	for _, run := range runs {
-		count += len(run)
-	}
-	const pointBytes, seriesBytes = 16, 96
+// values gives the series that have a value at one of the steps, with these. There may be
+// staleness markers among them.
+func (d *directQuery) values(ctx context.Context, g grid, series []ranked) ([]column, error) {
 	entry := ledger.Of(ctx)
-	if err := entry.Take(int64(seriesBytes * count)); err != nil {
+	if err := entry.Take(int64(columnBytes * len(series))); err != nil {
 		return nil, err
 	}
-	matrix := make(promql.Matrix, 0, count)
-	points := make([]promql.FPoint, 0, g.steps())
-	var kept slab.Slab[promql.FPoint]
-	total, offsetMs := 0, d.offsetMs()
-	for _, run := range runs {
-		for i := range run {
-			if d.ranged != nil {
-				points = appendValues(points[:0], &run[i])
-			} else {
-				points = g.appendPoints(points[:0], &run[i], offsetMs)
-			}
-			if len(points) == 0 {
+	list := make([]column, 0, len(series))
+	var stamps slab.Slab[int64]
+	var numbers slab.Slab[float64]
+	var times []int64 // of one series
+	var values []float64
+	if d.ranged == nil {
+		times, values = make([]int64, 0, g.steps()), make([]float64, 0, g.steps())
+	}
+	total := 0
+	for i := range series {
+		c := *series[i].column
+		if d.ranged == nil {
+			if times, values = g.appendSteps(times[:0], values[:0], &c, d.offsetMs()); len(times) == 0 {
 				continue
 			}
-			if total += len(points); total > d.samplesMax {
-				return nil, promql.ErrTooManySamples("query execution")
-			}
-			slice, grown := kept.Take(len(points))
-			copy(slice, points)
-			if grown > 0 {
-				if err := entry.Take(int64(pointBytes * grown)); err != nil {
+			var grownTimes, grownValues int
+			c.times, grownTimes = stamps.Take(len(times))
+			c.values, grownValues = numbers.Take(len(times))
+			copy(c.times, times)
+			copy(c.values, values)
+			if grown := grownTimes + grownValues; grown > 0 {
+				if err := entry.Take(int64(8 * grown)); err != nil {
 					return nil, err
 				}
 			}
-			matrix = append(matrix, promql.Series{Metric: run[i].labels, Floats: slice})
 		}
+		if total += c.present(); total > d.samplesMax {
+			return nil, promql.ErrTooManySamples("query execution")
+		}
+		list = append(list, c)
 	}
-	return matrix, nil
+	return list, nil
 }
 
-// appendValues appends the values of a column, which are at steps, but staleness markers.
-func appendValues(points []promql.FPoint, c *column) []promql.FPoint {
-	for i, t := range c.times {
-		if v := c.values[i]; !isStale(v) {
-			points = append(points, promql.FPoint{T: t, F: v})
+// present counts the values that are no staleness markers.
+func (c *column) present() int {
+	n := 0
+	for _, v := range c.values {
+		if !isStale(v) {
+			n++
 		}
 	}
-	return points
+	return n
 }
 
-// appendPoints appends what a selector gives at the times of the grid, as points that are
-// offsetMs later: the newest sample that can be seen, if it is no staleness marker.
-func (g grid) appendPoints(points []promql.FPoint, c *column, offsetMs int64) []promql.FPoint {
+// appendSteps appends what a selector gives at the times of the grid, offsetMs later: the
+// newest sample that can be seen, if it is no staleness marker.
+func (g grid) appendSteps(times []int64, values []float64, c *column, offsetMs int64) ([]int64, []float64) {
 	next := 0 // sample: those before are not younger than the time
 	for at := g.firstMs; at <= g.lastMs; at += g.stepMs {
 		for next < len(c.times) && c.times[next] <= at {
@@ -167,10 +192,35 @@ func (g grid) appendPoints(points []promql.FPoint, c *column, offsetMs int64) []
 			continue
 		}
 		if v := c.values[next-1]; !isStale(v) {
-			points = append(points, promql.FPoint{T: at + offsetMs, F: v})
+			times, values = append(times, at+offsetMs), append(values, v)
 		}
 	}
-	return points
+	return times, values
+}
+
+// matrixOf gives series with their values but staleness markers.
+func matrixOf(entry *ledger.Entry, list []column) (promql.Matrix, error) {
+	const pointBytes = 16
+	matrix := make(promql.Matrix, len(list))
+	var kept slab.Slab[promql.FPoint]
+	for i := range list {
+		c := &list[i]
+		points, grown := kept.Take(len(c.times))
+		if grown > 0 {
+			if err := entry.Take(int64(pointBytes * grown)); err != nil {
+				return nil, err
+			}
+		}
+		n := 0
+		for j, t := range c.times {
+			if v := c.values[j]; !isStale(v) {
+				points[n] = promql.FPoint{T: t, F: v}
+				n++
+			}
+		}
+		matrix[i] = promql.Series{Metric: c.labels, Floats: points[:n]}
+	}
+	return matrix, nil
 }
 
 // vectorOf gives a matrix of single points as the vector of a time.

@@ -21,11 +21,13 @@ import (
 // randomSeries are some series of metric m with samples at random times up to 100 s.
 func randomSeries(t *rapid.T) *scantest.Memory {
 	m := scantest.NewMemory()
-	for i := range rapid.IntRange(0, 4).Draw(t, "series") {
-		key := series.AppendKey(nil, nil, []byte("m"), []series.Tag{{Name: []byte("n"), Value: fmt.Append(nil, i)}})
+	for i := range rapid.IntRange(0, 6).Draw(t, "series") {
+		key := series.AppendKey(nil, nil, []byte("m"), []series.Tag{
+			{Name: []byte("g"), Value: fmt.Append(nil, i%2)}, {Name: []byte("n"), Value: fmt.Append(nil, i)},
+		})
 		times := rapid.SliceOfNDistinct(rapid.Int64Range(0, 100), 0, 40, rapid.ID[int64]).Draw(t, "times")
 		for _, at := range times {
-			v := rapid.SampledFrom([]float64{1, 2.5, -3, math.NaN(), math.Inf(1), math.Float64frombits(value.StaleNaN)}).Draw(t, "value")
+			v := rapid.SampledFrom([]float64{1, 2.5, -3, math.NaN(), math.Inf(1), 1e308, -1e308, 1e-9, math.Float64frombits(value.StaleNaN)}).Draw(t, "value")
 			if err := m.Put(key, series.Sample{TimeMs: at * 1000, Value: v}); err != nil {
 				t.Fatal(err)
 			}
@@ -62,6 +64,8 @@ func evaluated(t interface{ Fatal(...any) }, h *handler, text, statistics string
 func TestDirect(t *testing.T) {
 	texts := []string{
 		"m", "(m)", "((m offset 7s))", "m offset -3s", `{__name__=~"m|n"}`, "absent_metric",
+		"sum(m)", "avg by (g) (m)", "min without (n) ((m offset 7s))", "max by (__name__, none) (m)", "count(m)", "group by (n, g) (m)",
+		"(sum without (g) (rate(m[30s])))", "avg(avg_over_time(m[20s]))", "count by (g) (last_over_time(m[3s]))", "sum(absent_metric)",
 		"avg_over_time(m[20s])", "(rate(m[30s] offset 5s))", "last_over_time(m[3s])", "deriv(m[40s])",
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -91,7 +95,7 @@ func TestDirect(t *testing.T) {
 // TestNotDirect: what only the engine understands.
 func TestNotDirect(t *testing.T) {
 	h := newHandler(labOptions(t))
-	for _, text := range []string{"up @ 100", "up @ end()", "-up", "sum(up)", "1", "up[1m]", "rate(up[1m:10s])", "up + up", "abs(up)"} {
+	for _, text := range []string{"up @ 100", "up @ end()", "-up", "sum(-up)", "topk(1, up)", "quantile(0.5, up)", "stddev(up)", "sum(up) + 1", "1", "up[1m]", "rate(up[1m:10s])", "up + up", "abs(up)"} {
 		if _, direct := evaluated(t, h, text, "", time.Minute, span{start: time.UnixMilli(labMs), end: time.UnixMilli(labMs)}); direct {
 			t.Error(text)
 		}

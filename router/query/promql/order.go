@@ -34,8 +34,7 @@ func compareRanked(a, b ranked) int {
 	return labels.Compare(a.column.labels, b.column.labels)
 }
 
-// rank puts the columns of some runs into an order other than orderNone. It sorts and merges
-// with all processors.
+// rank puts the columns of some runs into an order. It sorts and merges with all processors.
 func rank(runs [][]column, by order, parallel int) []ranked {
 	total := 0
 	for _, run := range runs {
@@ -46,6 +45,9 @@ func rank(runs [][]column, by order, parallel int) []ranked {
 		for i := range run {
 			all = append(all, ranked{column: &run[i]})
 		}
+	}
+	if by == orderNone {
+		return all
 	}
 	const inPartMin = 1 << 10 // fewer are not worth a goroutine
 	inPart := max(inPartMin, (total+parallel-1)/max(1, parallel))

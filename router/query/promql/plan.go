@@ -112,8 +112,8 @@ func (g grid) at(t int64) int64 {
 	return g.firstMs + (t-g.firstMs+g.stepMs-1)/g.stepMs*g.stepMs
 }
 
-// steps is how many times there are, at most some more than a query may have.
-func (g grid) steps() int { return int(min((g.lastMs-g.firstMs)/g.stepMs, pointsMax)) + 1 }
+// steps is how many times there are.
+func (g grid) steps() int { return int((g.lastMs-g.firstMs)/g.stepMs) + 1 }
 
 // likely gives how many of some samples are likely to be kept.
 func (g grid) likely(samples int) int {

@@ -1,0 +1,176 @@
+package promql
+
+import (
+	"math"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/kahansum"
+)
+
+// The engine aggregates step by step and looks for the next value of each series at each
+// step. Here series come one after the other and add their values to the cells of all steps.
+// A cell gets its values in the order of the series, as in the engine (aggregation in
+// promql/engine.go of the pinned version), so that the bits of the results are the same.
+
+// aggregates says whether an aggregation is one of those without a parameter that can be
+// done in one pass over the series.
+func aggregates(e *parser.AggregateExpr) bool {
+	switch e.Op {
+	case parser.SUM, parser.AVG, parser.MIN, parser.MAX, parser.COUNT, parser.GROUP:
+		return e.Param == nil
+	}
+	return false
+}
+
+// cell is one group at one step.
+type cell struct {
+	value, mean, compensation, count float64
+	seen, incremental                bool
+}
+
+// add takes the value of another series.
+func (c *cell) add(op parser.ItemType, v float64) {
+	if !c.seen {
+		*c = cell{value: v, mean: v, count: 1, seen: true}
+		if op == parser.GROUP {
+			c.value = 1
+		}
+		return
+	}
+	switch op {
+	case parser.SUM:
+		c.value, c.compensation = kahansum.Inc(v, c.value, c.compensation)
+	case parser.AVG:
+		c.addToMean(v)
+	case parser.MAX:
+		if c.value < v || math.IsNaN(c.value) {
+			c.value = v
+		}
+	case parser.MIN:
+		if c.value > v || math.IsNaN(c.value) {
+			c.value = v
+		}
+	case parser.COUNT:
+		c.count++
+	}
+}
+
+// addToMean adds to the sum, or to the mean once the sum would overflow.
+func (c *cell) addToMean(v float64) {
+	c.count++
+	if !c.incremental {
+		sum, compensation := kahansum.Inc(v, c.value, c.compensation)
+		if !math.IsInf(sum, 0) {
+			c.value, c.compensation = sum, compensation
+			return
+		}
+		c.incremental = true
+		c.mean = c.value / (c.count - 1)
+		c.compensation /= c.count - 1
+	}
+	q := (c.count - 1) / c.count
+	c.mean, c.compensation = kahansum.Inc(v/c.count, q*c.mean, q*c.compensation)
+}
+
+// result gives the value of the group.
+func (c *cell) result(op parser.ItemType) float64 {
+	switch {
+	case op == parser.COUNT:
+		return c.count
+	case op == parser.SUM:
+		return c.value + c.compensation
+	case op == parser.AVG && c.incremental:
+		return c.mean + c.compensation
+	case op == parser.AVG:
+		return c.value/c.count + c.compensation/c.count
+	}
+	return c.value
+}
+
+// cellsMax bounds the cells at work: all groups for some steps, but at least one step.
+const cellsMax = 1 << 16
+
+// aggregate gives the groups of series whose values are at some of the steps. Staleness
+// markers are no values.
+func aggregate(e *parser.AggregateExpr, input []column, startMs, stepMs int64, steps int) promql.Matrix {
+	groups, of := groupsOf(e, input)
+	if len(groups) == 0 {
+		return groups
+	}
+	inBlock := max(1, min(steps, cellsMax/len(groups)))
+	cells := make([]cell, inBlock*len(groups))
+	next := make([]int, len(input)) // value of each series
+	for from := 0; from < steps; from += inBlock {
+		clear(cells)
+		fromMs := startMs + int64(from)*stepMs
+		for i := range input {
+			at := cells[of[i]*inBlock:][:inBlock]
+			next[i] = addValues(at, e.Op, &input[i], next[i], fromMs, stepMs)
+		}
+		for i := range groups {
+			at := cells[i*inBlock:][:inBlock]
+			for step := range at {
+				if at[step].seen {
+					groups[i].Floats = append(groups[i].Floats, promql.FPoint{T: fromMs + int64(step)*stepMs, F: at[step].result(e.Op)})
+				}
+			}
+		}
+	}
+	return groups
+}
+
+// addValues adds the values of a series, from one on, to the cells of some steps, and gives
+// the first that is behind these.
+func addValues(cells []cell, op parser.ItemType, c *column, from int, fromMs, stepMs int64) (next int) {
+	step, atMs := 0, fromMs
+	for i := from; i < len(c.times); i++ {
+		if t := c.times[i]; t != atMs {
+			step, atMs = int((t-fromMs)/stepMs), t
+		}
+		if step >= len(cells) {
+			return i
+		}
+		if v := c.values[i]; !isStale(v) {
+			cells[step].add(op, v)
+		}
+		step, atMs = step+1, atMs+stepMs
+	}
+	return len(c.times)
+}
+
+// groupsOf gives the groups, without points, in the order of their first series, and the
+// group of each series.
+func groupsOf(e *parser.AggregateExpr, input []column) (groups promql.Matrix, of []int) {
+	grouping := slices.Sorted(slices.Values(e.Grouping))
+	builder := labels.NewBuilder(labels.EmptyLabels())
+	known := map[uint64]int{}
+	of = make([]int, len(input))
+	var hash uint64
+	var buf []byte
+	for i := range input {
+		metric := input[i].labels
+		switch {
+		case e.Without:
+			hash, buf = metric.HashWithoutLabels(buf, grouping...)
+		case len(grouping) > 0:
+			hash, buf = metric.HashForLabels(buf, grouping...)
+		}
+		at, ok := known[hash]
+		if !ok {
+			at = len(groups)
+			known[hash] = at
+			builder.Reset(metric)
+			if e.Without {
+				builder.Del(grouping...).Del(nameLabel)
+			} else {
+				builder.Keep(grouping...)
+			}
+			groups = append(groups, promql.Series{Metric: builder.Labels()})
+		}
+		of[i] = at
+	}
+	return groups, of
+}
