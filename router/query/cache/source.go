@@ -40,7 +40,8 @@ type question struct {
 // ask gives the question of a request; nil if nothing of it can be kept.
 func (c *Cache) ask(r *scan.Request) *question {
 	w := r.Windows
-	if w == nil || w.WidthMs <= 0 || w.WidthMs > widthMsMax || w.Aggregates == 0 || w.Aggregates&scan.AggregateDigest != 0 || r.FromMs > r.ToMs {
+	if w == nil || w.WidthMs <= 0 || w.WidthMs > widthMsMax || w.Aggregates == 0 || w.Aggregates&scan.AggregateDigest != 0 ||
+		r.FromMs > r.ToMs || r.ToMs < scan.TimeMsMin || r.FromMs > scan.TimeMsMax {
 		return nil
 	}
 	q := &question{request: r, grid: gridOf(w)}
