@@ -30,7 +30,12 @@ func (e *Engine) flushLocked() error {
 	var rollErr error
 	sizes := e.pages.Sizes()
 	if sizes[len(sizes)-1].Bytes > 0 {
-		if _, rollErr = e.pages.Roll(); rollErr != nil {
+		_, rollErr = e.pages.Roll()
+		if errors.Is(rollErr, pagelog.ErrTooManyGenerations) {
+			e.versions.sweeper.wait() // it may have some that readers have left
+			_, rollErr = e.pages.Roll()
+		}
+		if rollErr != nil {
 			rollErr = fmt.Errorf("flush: %w", rollErr)
 		} else {
 			e.pace.ended()

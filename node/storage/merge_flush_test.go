@@ -3,6 +3,7 @@ package storage
 import (
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,4 +41,43 @@ func TestFlushesGoOnDuringAMerge(t *testing.T) {
 		t.Fatal("nothing was merged")
 	}
 	n.check("merged")
+}
+
+// TestFlushWaitsForTheSweeper: generations that readers have left, and nobody has given
+// up yet, are no reason to refuse a flush.
+func TestFlushWaitsForTheSweeper(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 2))
+	logs := newLabLogs()
+	n := newLabNode(t, logs)
+	defer n.end()
+	n.hosts[0] = true
+	held := n.e.versions.acquire()
+	for len(n.e.pages.Sizes()) < pagelog.GenerationsMax {
+		logs[0].write(rng)
+		n.apply(0, math.MaxInt)
+		n.seal()
+	}
+	for n.e.pages.Sizes()[pagelog.GenerationsMax-1].Bytes == 0 {
+		logs[0].write(rng)
+		n.apply(0, math.MaxInt)
+		if err := n.checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sweeper, late := &n.e.versions.sweeper, make(chan struct{})
+	sweeper.add([]func(){func() { <-late }})
+	n.e.versions.leave(held)
+	flushed := make(chan error, 1)
+	go func() { flushed <- n.e.Flush() }()
+	for waits := false; !waits && len(flushed) == 0; {
+		sweeper.mu.Lock()
+		waits = sweeper.mu.rest != nil
+		sweeper.mu.Unlock()
+		runtime.Gosched()
+	}
+	close(late)
+	if err := <-flushed; err != nil {
+		t.Fatal(err)
+	}
+	n.check("flushed")
 }
