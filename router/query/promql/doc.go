@@ -5,10 +5,13 @@
 //
 //	handler.ServeHTTP       origins, the form, the database and the right to read it
 //	ledger.Begin            a place among the queries, limits, the time limit
-//	engine                  the expression is parsed and asks for series
 //	takeOut                 functions of a range of one metric leave the expression: they
 //	                        are evaluated while series arrive (rangedWorker), by all
-//	                        processors and by the engine's own functions
+//	                        processors, by the engine's own functions or the same over
+//	                        columns (windowFunction)
+//	direct                  what is left is but a selector, or a simple aggregation of one:
+//	                        it is answered from the columns that are read
+//	engine                  else the expression is evaluated and asks for series
 //	querier.Select          matchers become selectors (selectorsOf), scans become columns
 //	                        of labels and samples (collector)
 //	encoder                 the result becomes JSON, sent as it grows
