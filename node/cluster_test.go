@@ -21,7 +21,11 @@ import (
 // testCluster is nodes in one process, whose envelopes and files travel by function
 // calls. The test is its placement store.
 type testCluster struct {
-	t  *testing.T
+	t *testing.T
+	// adopting is held, before mu, while nodes are given a map: none gets an older one
+	// after a newer one.
+	adopting sync.Mutex
+
 	mu struct {
 		sync.Mutex
 		nodes map[string]*Node
@@ -117,7 +121,16 @@ func (c *testCluster) open(name string) *Node {
 	c.mu.Lock()
 	m := c.mu.m
 	c.mu.Unlock()
-	return c.openWith(name, m)
+	n := c.openWith(name, m)
+	c.adopting.Lock()
+	defer c.adopting.Unlock()
+	c.mu.Lock()
+	newer := c.mu.m // than m, if there was another one before the node could hear of it
+	c.mu.Unlock()
+	if newer != m {
+		_ = n.AdoptMap(newer)
+	}
+	return n
 }
 
 // openWith starts a node that has kept a map, which may be old; nil: none.
@@ -136,6 +149,8 @@ func (c *testCluster) openWith(name string, m *shardmap.Map) *Node {
 		c.options(name, &o)
 	}
 	n := mustOpen(c.t, o)
+	c.adopting.Lock()
+	defer c.adopting.Unlock()
 	c.mu.Lock()
 	c.mu.nodes[name] = n
 	c.mu.Unlock()
@@ -179,6 +194,8 @@ func (c *testCluster) crash(name string, options vfs.CrashOptions) {
 
 // place publishes a map.
 func (c *testCluster) place(change func(m shardmap.Map) shardmap.Map) {
+	c.adopting.Lock()
+	defer c.adopting.Unlock()
 	c.mu.Lock()
 	var next shardmap.Map
 	if c.mu.m != nil {
