@@ -1,6 +1,7 @@
 package influxql
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"slices"
@@ -44,11 +45,12 @@ func (l *loader) search(of span, read *windowRead, all *scan.Request) (tables []
 		}
 		return nil, false, err
 	}
+	samples := int64(0)
 	for _, day := range daysOf(series, read.aggregates) {
 		request := *all
-		request.Parallel = 1
 		request.FromMs, request.ToMs = max(all.FromMs, day), min(all.ToMs, day+searchDayMs-1)
-		err := l.x.source.Scan(l.x.ctx, &request, func(_ int, c *scan.Chunk) error {
+		err := l.scanOften(&request, func(_ int, c *scan.Chunk) error {
+			samples += int64(len(c.Times))
 			if f := series[string(c.Key)]; f != nil && !f.worker.skip {
 				return f.worker.fold(c)
 			}
@@ -70,16 +72,32 @@ func (l *loader) search(of span, read *windowRead, all *scan.Request) (tables []
 	slices.SortStableFunc(tables, func(a, b *table) int {
 		return cmp.Or(compareTables(a, b), cmp.Compare(a.windows.place, b.windows.place))
 	})
-	return tables, true, nil
+	return tables, true, l.x.entry.Count(int64(len(series)), samples)
+}
+
+// scanOften is a scan, by one visitor, of which nothing counts for the limits of the query in
+// the end: a search reads the same series more than once, and one that is given up for nothing.
+func (l *loader) scanOften(request *scan.Request, visit scan.Visitor) error {
+	request.Parallel = 1
+	var key []byte
+	var series, samples int64
+	err := l.x.source.Scan(l.x.ctx, request, func(worker int, c *scan.Chunk) error {
+		if series == 0 || !bytes.Equal(key, c.Key) {
+			key, series = append(key[:0], c.Key...), series+1
+		}
+		samples += int64(len(c.Times))
+		return visit(worker, c)
+	})
+	l.x.entry.Uncount(series, samples)
+	return err
 }
 
 // searchDays reads windows of days. Errors: errManySeries, and those of scan.Source.Scan.
 func (l *loader) searchDays(of span, read *windowRead, all *scan.Request) (map[string]*found, error) {
 	request := *all
-	request.Parallel = 1
 	request.Windows = &scan.Windows{WidthMs: searchDayMs, Aggregates: read.aggregates&(scan.AggregateMin|scan.AggregateMax) | scan.AggregateCount}
 	series := map[string]*found{}
-	err := l.x.source.Scan(l.x.ctx, &request, func(_ int, c *scan.Chunk) error {
+	err := l.scanOften(&request, func(_ int, c *scan.Chunk) error {
 		f := series[string(c.Key)]
 		if f == nil {
 			if len(series) == searchSeriesMax {

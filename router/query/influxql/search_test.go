@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // searchPoint is a value of one of a few hosts.
@@ -150,6 +151,40 @@ func TestSearch(t *testing.T) {
 			}
 			if read := s.samples.Load() - before; !between && toMs-fromMs > 10*dayMs && read > 12*60 {
 				t.Errorf("seed %d, %s: %d samples were read", seed, query, read)
+			}
+		}
+	}
+}
+
+// TestSearchWithinLimits: a query of as many series and samples as it may read is answered,
+// though a search reads some of them more than once, or is given up.
+func TestSearchWithinLimits(t *testing.T) {
+	const days = 20
+	for _, hosts := range []int64{1, 10, searchSeriesMax, searchSeriesMax + 1, 40} {
+		m := scantest.NewMemory()
+		for i := range hosts {
+			key := series.AppendKey(nil, []byte("db0"), []byte("m"), []series.Tag{{Name: []byte("_field"), Value: []byte("f")}, {Name: []byte("host"), Value: fmt.Append(nil, i)}})
+			for day := range int64(days) {
+				if err := m.Put(key, series.Sample{TimeMs: oracleStartMs + day*searchDayMs, Value: float64((day*7 + i*3) % days)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, function := range []string{"min", "max", "first", "last"} {
+			query := fmt.Sprintf("SELECT %s(f) FROM m WHERE time >= %dms AND time <= %dms GROUP BY host", function, oracleStartMs, oracleStartMs+days*searchDayMs)
+			ask := func(limits ledger.Limits) string {
+				l := ledger.New(ledger.Options{Limits: limits})
+				_, got := get(t, New(Options{Source: l.Source(m), Ledger: l, Clock: testClock}), query)
+				return got
+			}
+			want := ask(ledger.Limits{})
+			if got := ask(ledger.Limits{SeriesMax: hosts, SamplesMax: hosts * days}); got != want {
+				t.Errorf("%s of %d series: %s", function, hosts, got)
+			}
+			if hosts > 1 {
+				if got := ask(ledger.Limits{SeriesMax: hosts - 1}); !strings.Contains(got, "series") || got == want {
+					t.Errorf("%s of %d series: %s", function, hosts, got)
+				}
 			}
 		}
 	}

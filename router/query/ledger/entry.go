@@ -75,6 +75,25 @@ func (e *Entry) Count(series, samples int64) error {
 	return nil
 }
 
+// Uncount takes off what Count has noted of reads that are made once more, or were for nothing.
+func (e *Entry) Uncount(series, samples int64) {
+	if e == nil {
+		return
+	}
+	takeOff(&e.series, series)
+	takeOff(&e.samples, samples)
+}
+
+// takeOff leaves 0 where there is not as much.
+func takeOff(from *atomic.Int64, n int64) {
+	for {
+		has := from.Load()
+		if from.CompareAndSwap(has, max(0, has-n)) {
+			return
+		}
+	}
+}
+
 // Limits gives what is left of the query's limits, for one more scan. A limit that is used
 // up leaves 1, not 0, which would be none.
 func (e *Entry) Limits() scan.Limits {

@@ -201,5 +201,26 @@ func TestNilEntry(t *testing.T) {
 		t.Fatal("outside of a query nothing is counted")
 	}
 	e.Give(1)
+	e.Uncount(1, 1)
 	e.End(nil)
+}
+
+// TestUncount: what is taken off can be read again, and there is never less than nothing.
+func TestUncount(t *testing.T) {
+	l := New(Options{Limits: Limits{SeriesMax: 3, SamplesMax: 30}})
+	_, e, err := l.Begin(t.Context(), Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.End(nil)
+	e.Uncount(5, 5)
+	for range 3 {
+		if err := e.Count(2, 20); err != nil {
+			t.Fatal(err)
+		}
+		e.Uncount(2, 20)
+	}
+	if err := e.Count(3, 30); err != nil || e.Count(1, 0) == nil || e.Count(0, 1) == nil {
+		t.Fatal("the limits do not hold", err)
+	}
 }
