@@ -1,6 +1,7 @@
 package promql
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -8,6 +9,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/kahansum"
+
+	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // The engine aggregates step by step and looks for the next value of each series at each
@@ -94,32 +97,45 @@ func (c *cell) result(op parser.ItemType) float64 {
 const cellsMax = 1 << 16
 
 // aggregate gives the groups of series whose values are at some of the steps. Staleness
-// markers are no values.
-func aggregate(e *parser.AggregateExpr, input []column, startMs, stepMs int64, steps int) promql.Matrix {
+// markers are no values. Errors: that of the context, and what the ledger refuses.
+func aggregate(ctx context.Context, e *parser.AggregateExpr, input []column, startMs, stepMs int64, steps int) (promql.Matrix, error) {
 	groups, of := groupsOf(e, input)
 	if len(groups) == 0 {
-		return groups
+		return groups, nil
 	}
 	inBlock := max(1, min(steps, cellsMax/len(groups)))
+	const seriesBytes, groupBytes, cellBytes, pointBytes = 16, 96, 48, 16
+	entry := ledger.Of(ctx)
+	if err := entry.Take(int64(seriesBytes*len(input) + (groupBytes+cellBytes*inBlock)*len(groups))); err != nil {
+		return nil, err
+	}
 	cells := make([]cell, inBlock*len(groups))
 	next := make([]int, len(input)) // value of each series
 	for from := 0; from < steps; from += inBlock {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		clear(cells)
 		fromMs := startMs + int64(from)*stepMs
 		for i := range input {
 			at := cells[of[i]*inBlock:][:inBlock]
 			next[i] = addValues(at, e.Op, &input[i], next[i], fromMs, stepMs)
 		}
+		grown := 0
 		for i := range groups {
-			at := cells[i*inBlock:][:inBlock]
+			at, before := cells[i*inBlock:][:inBlock], cap(groups[i].Floats)
 			for step := range at {
 				if at[step].seen {
 					groups[i].Floats = append(groups[i].Floats, promql.FPoint{T: fromMs + int64(step)*stepMs, F: at[step].result(e.Op)})
 				}
 			}
+			grown += cap(groups[i].Floats) - before
+		}
+		if err := entry.Take(int64(pointBytes * grown)); err != nil {
+			return nil, err
 		}
 	}
-	return groups
+	return groups, nil
 }
 
 // addValues adds the values of a series, from one on, to the cells of some steps, and gives

@@ -94,8 +94,11 @@ func (d *directQuery) Exec(ctx context.Context) *promql.Result {
 	}
 	var matrix promql.Matrix
 	if d.aggregate != nil {
-		matrix = aggregate(d.aggregate, list, d.span.start.UnixMilli(), g.stepMs, g.steps())
-	} else if matrix, err = matrixOf(ledger.Of(ctx), list); err != nil {
+		matrix, err = aggregate(ctx, d.aggregate, list, d.span.start.UnixMilli(), g.stepMs, g.steps())
+	} else {
+		matrix, err = matrixOf(ledger.Of(ctx), list)
+	}
+	if err != nil {
 		result.Err = err
 		return result
 	}
@@ -124,6 +127,9 @@ func (d *directQuery) ordered(runs [][]column) []ranked {
 
 func (d *directQuery) offsetMs() int64 { return d.selector.OriginalOffset.Milliseconds() }
 
+// seriesChecked is how many series are taken between looks at the context.
+const seriesChecked = 64
+
 // values gives the series that have a value at one of the steps, with these. There may be
 // staleness markers among them.
 func (d *directQuery) values(ctx context.Context, g grid, series []ranked) ([]column, error) {
@@ -141,6 +147,9 @@ func (d *directQuery) values(ctx context.Context, g grid, series []ranked) ([]co
 	}
 	total := 0
 	for i := range series {
+		if i%seriesChecked == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		c := *series[i].column
 		if d.ranged == nil {
 			if times, values = g.appendSteps(times[:0], values[:0], &c, d.offsetMs()); len(times) == 0 {
