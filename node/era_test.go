@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
@@ -18,7 +19,8 @@ func frameOfEra(shard uint16, timeMs int64) *series.Frame {
 }
 
 // TestWriteIsOfTheEraThatItIsProposedIn lets a group go on in a new era between the check
-// of a write and its proposal: its ids may mean other series then.
+// of a write and its proposal: its ids may mean other series then. What was known of the
+// history of shards is not either.
 func TestWriteIsOfTheEraThatItIsProposedIn(t *testing.T) {
 	t.Parallel()
 	c := newTestCluster(t)
@@ -32,6 +34,17 @@ func TestWriteIsOfTheEraThatItIsProposedIn(t *testing.T) {
 	checked, err := a.prepare(context.Background(), frameOfEra(shard, at+1))
 	if err != nil {
 		t.Fatal(err)
+	}
+	b := c.reach("", "b")
+	var known []scan.Change
+	c.await("a to lead shard 0, and to know its history", func() bool {
+		_ = b.TransferLeader(0, "a") // it leads already, or will be asked again
+		known, err = a.History(t.Context(), []uint16{0}, nil)
+		return err == nil && known[0].Run != 0
+	})
+	again, err := a.History(t.Context(), []uint16{0}, []scan.Mark{known[0].Mark})
+	if err != nil || again[0].LeastMs != scan.ChangedNothing {
+		t.Errorf("%+v, then %+v, %v", known, again, err)
 	}
 	c.kill("b")
 	c.kill("c")
@@ -56,6 +69,10 @@ func TestWriteIsOfTheEraThatItIsProposedIn(t *testing.T) {
 		}
 		return true
 	})
+	later, err := a.History(t.Context(), []uint16{0}, []scan.Mark{again[0].Mark})
+	if err != nil || later[0].LeastMs != scan.ChangedAll {
+		t.Errorf("of an era that is over: %+v, %v", later, err)
+	}
 	err = a.submit(context.Background(), checked.write)
 	if checked.end(); err != nil || !errors.Is(checked.outcomes[0].Err, series.ErrEra) {
 		t.Errorf("a write with ids of a lost era: %v, %+v", err, checked.outcomes[0])

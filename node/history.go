@@ -26,7 +26,19 @@ func (n *Node) History(ctx context.Context, shards []uint16, since []scan.Mark) 
 		if at, found := slices.BinarySearchFunc(since, shard, func(m scan.Mark, shard uint16) int { return cmp.Compare(m.Shard, shard) }); found {
 			mark = since[at]
 		}
-		changes[i] = n.Engine.History(mark)
+		era := n.Era(shard)
+		changes[i] = n.Engine.History(ofEra(mark, era))
+		changes[i].Mark = ofEra(changes[i].Mark, era)
 	}
 	return changes, nil
+}
+
+// ofEra makes a run within an era of the run of a replica, and the other way round. What a
+// router was told by the leader of a lost era says nothing of entries that were written again.
+func ofEra(m scan.Mark, era uint32) scan.Mark {
+	const spread = 0x9e3779b97f4a7c15 // odd, so that each era has another pattern of bits
+	if m.Run != 0 {
+		m.Run ^= uint64(era) * spread
+	}
+	return m
 }
