@@ -61,11 +61,40 @@ func (w *rangedWorker) add(times []int64, values []float64) {
 	values = values[:len(times)]
 	for len(times) > 0 && w.at <= w.grid.lastMs {
 		n := min(len(times), pieceSamplesMax)
-		w.take(times[:n], values[:n])
+		if staleAt(values[:n]) == n {
+			w.see(times[:n], values[:n])
+		} else if w.take(times[:n], values[:n]); len(w.times) > 0 {
+			w.advance(w.times[len(w.times)-1])
+			w.drop()
+		}
 		times, values = times[n:], values[n:]
-		w.advance()
-		w.drop()
 	}
+}
+
+// see takes samples of which none is a staleness marker. Steps that see nothing older are
+// evaluated where the samples lie, and only what later steps can see is copied.
+func (w *rangedWorker) see(times []int64, values []float64) {
+	if len(w.times) > 0 {
+		n := indexAfter(times, 0, w.at, w.seen)
+		w.times, w.values = append(w.times, times[:n]...), append(w.values, values[:n]...)
+		if times, values = times[n:], values[n:]; len(times) == 0 {
+			w.drop()
+			return
+		}
+		w.advance(times[0])
+		if last := len(w.times) - 1; w.times[last] > w.at-w.grid.widthMs {
+			w.times, w.values = append(w.times, times...), append(w.values, values...)
+			w.advance(times[len(times)-1])
+			w.drop()
+			return
+		}
+	}
+	keptTimes, keptValues := w.times[:0], w.values[:0]
+	w.times, w.values, w.from, w.to = times, values, 0, 0
+	w.advance(times[len(times)-1])
+	next := indexAfter(times, w.from, w.at-w.grid.widthMs, w.seen)
+	w.times, w.values = append(keptTimes, times[next:]...), append(keptValues, values[next:]...)
+	w.from, w.to = 0, max(0, w.to-next)
 }
 
 // take appends samples that are no staleness markers.
@@ -90,20 +119,20 @@ func staleAt(values []float64) int {
 
 func isStale(v float64) bool { return math.Float64bits(v) == value.StaleNaN }
 
-// advance evaluates the steps whose samples have all been added: one is known that is
-// younger.
-func (w *rangedWorker) advance() {
-	n := len(w.times)
-	if n == 0 {
-		return
-	}
-	for youngest := w.times[n-1]; youngest > w.at && w.at <= w.grid.lastMs; {
+// advance evaluates the steps whose samples have all been added: the youngest sample that is
+// known, which may be the one after those, is younger.
+func (w *rangedWorker) advance(youngest int64) {
+	for youngest > w.at && w.at <= w.grid.lastMs {
 		before := w.to
 		w.to = indexAfter(w.times, before, w.at, w.seen)
 		w.from = indexAfter(w.times, w.from, w.at-w.grid.widthMs, w.seen)
 		w.seen = w.to - before
 		if w.from == w.to && !w.given {
-			w.at = w.grid.at(w.times[w.to]) // steps that see nothing
+			next := youngest
+			if w.to < len(w.times) {
+				next = w.times[w.to]
+			}
+			w.at = w.grid.at(next) // steps between see nothing
 			continue
 		}
 		w.step()
