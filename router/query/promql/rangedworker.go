@@ -76,14 +76,14 @@ func (w *rangedWorker) add(times []int64, values []float64) {
 func (w *rangedWorker) see(times []int64, values []float64) {
 	if len(w.times) > 0 {
 		n := indexAfter(times, 0, w.at, w.seen)
-		w.times, w.values = append(w.times, times[:n]...), append(w.values, values[:n]...)
+		w.keep(times[:n], values[:n])
 		if times, values = times[n:], values[n:]; len(times) == 0 {
 			w.drop()
 			return
 		}
 		w.advance(times[0])
 		if last := len(w.times) - 1; w.times[last] > w.at-w.grid.widthMs {
-			w.times, w.values = append(w.times, times...), append(w.values, values...)
+			w.keep(times, values)
 			w.advance(times[len(times)-1])
 			w.drop()
 			return
@@ -93,15 +93,20 @@ func (w *rangedWorker) see(times []int64, values []float64) {
 	w.times, w.values, w.from, w.to = times, values, 0, 0
 	w.advance(times[len(times)-1])
 	next := indexAfter(times, w.from, w.at-w.grid.widthMs, w.seen)
-	w.times, w.values = append(keptTimes, times[next:]...), append(keptValues, values[next:]...)
-	w.from, w.to = 0, max(0, w.to-next)
+	w.times, w.values, w.from, w.to = keptTimes, keptValues, 0, max(0, w.to-next)
+	w.keep(times[next:], values[next:])
+}
+
+// keep copies samples behind those that are held.
+func (w *rangedWorker) keep(times []int64, values []float64) {
+	w.times, w.values = append(w.times, times...), append(w.values, values...)
 }
 
 // take appends samples that are no staleness markers.
 func (w *rangedWorker) take(times []int64, values []float64) {
 	for len(times) > 0 {
 		n := staleAt(values)
-		w.times, w.values = append(w.times, times[:n]...), append(w.values, values[:n]...)
+		w.keep(times[:n], values[:n])
 		n = min(n+1, len(times))
 		times, values = times[n:], values[n:]
 	}
