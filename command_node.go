@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/tickmesh/tickmesh/api/endpoint"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdstore"
 	"github.com/tickmesh/tickmesh/node"
@@ -300,8 +301,8 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, rules *databaseRule
 }
 
 // nodeRoot tells at / where to go.
-func nodeRoot() http.Handler {
-	m := http.NewServeMux()
+func nodeRoot() *mux {
+	m := &endpoint.Mux{}
 	m.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "TickMesh "+programVersion+", a node: /metrics and /readyz tell how it is; routers take points, answer queries and have a page.")
 	})

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/endpoint"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/query/cache"
@@ -72,7 +73,7 @@ func (q *queries) handler() (http.Handler, error) {
 		return nil, err
 	}
 	q.page = page
-	m := http.NewServeMux()
+	m := &endpoint.Mux{}
 	m.Handle("GET /{$}", page)
 	m.Handle("/ui/", page)
 	m.Handle("GET /ui", page) // or the mux would send it to the page of the default database

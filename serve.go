@@ -11,14 +11,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/tickmesh/tickmesh/api/endpoint"
 	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // mux routes what is not a write.
-type mux = http.ServeMux
+type mux = endpoint.Mux
 
 func (s *frontSettings) newMux(queries http.Handler, r *registry, ready *readiness, settler settler) *mux {
-	m := http.NewServeMux()
+	m := &endpoint.Mux{}
 	m.Handle("/api/", queries)
 	// With authentication on, nobody gets here who is not known; see router/auth.
 	m.Handle("GET /metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{Registry: r}))

@@ -81,7 +81,7 @@ var directions = []direction{
 	{"node/storage/index", []string{"api/series", "api/scan", "node/storage/vfs", "node/storage/failpoint"}, nil, "the index knows no engine"},
 	{"router/parse", []string{"api/series"}, []string{"net/http", "os"}, "parsers are pure"},
 	{"router/split", []string{"api/series", "router/parse"}, []string{"net/http", "os"}, "splitting is pure"},
-	{"router/ingest", []string{"api/series", "router/access", "router/parse", "router/split", "router/tenant"}, nil, "ingest knows no query"},
+	{"router/ingest", []string{"api/endpoint", "api/series", "router/access", "router/parse", "router/split", "router/tenant"}, nil, "ingest knows no query"},
 	{"router/resolve", []string{"api/series"}, []string{".", "net", "os"}, "a cache of ids in memory"},
 	{"router/fanout", []string{"api/series", "api/scan", "api/shardmap", "api/wire", "api/handshake", "api/transport", "proto", "router/resolve"}, []string{"go.etcd.io"},
 		"knows nodes by their service and the store by its views; knows no client"},
@@ -91,13 +91,14 @@ var directions = []direction{
 	{"router/placement", []string{"api/shardmap"}, []string{"go.etcd.io", "net", "net/http"}, "placement sees the store through its interface"},
 	{"router/access", nil, []string{"os"}, "rights know no files and no users"},
 	{"router/auth", []string{"api/rulefile", "api/series", "router/access"}, []string{"google.golang.org/grpc"}, "who may do what, from a file"},
+	{"api/endpoint", nil, []string{"."}, "routing knows no role"},
 	{"api/quantity", nil, []string{"."}, "sizes and times as people write them"},
 	{"api/rulefile", []string{"api/quantity"}, []string{"net", "net/http", "google.golang.org/grpc"}, "files of rules know no rule"},
 	{"api/tenancy", []string{"api/rulefile", "api/series"}, []string{"net", "net/http", "google.golang.org/grpc"}, "rules of databases as a value"},
 	{"router/tenant", []string{"api/scan", "api/series", "api/shardmap", "api/tenancy", "router/access"}, []string{"go.etcd.io", "net/http", "google.golang.org/grpc"}, "the directory of databases and what they use"},
-	{"router/ui", []string{"api/series", "api/scan", "api/display", "proto/tickmesh/v1", "router/access", "router/query/ledger"}, nil, "a page knows no storage"},
+	{"router/ui", []string{"api/endpoint", "api/series", "api/scan", "api/display", "proto/tickmesh/v1", "router/access", "router/query/ledger"}, nil, "a page knows no storage"},
 	{"router/query/ledger", []string{"api/series", "api/scan"}, []string{"net", "net/http", "os"}, "a book of queries, whatever their language"},
-	{"router/query", []string{"api/series", "api/scan", "router/query", "router/access"}, nil, "queries know no ingest"},
+	{"router/query", []string{"api/endpoint", "api/series", "api/scan", "router/query", "router/access"}, nil, "queries know no ingest"},
 }
 
 func TestImportDirections(t *testing.T) {

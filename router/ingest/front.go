@@ -29,7 +29,8 @@ type front struct {
 	room     *budget
 	bodies   sync.Pool // of *body
 	draining atomic.Bool
-	dialects map[string]*dialect
+	dialects map[string]*dialect                // of writes, by path
+	probes   map[string]fasthttp.RequestHandler // of clients that ask whether somebody is there, by path
 	// elsewhere names the ports that take what is not HTTP; set before serving.
 	elsewhere string
 }
@@ -59,6 +60,7 @@ func newFront(base context.Context, o *Options, ws *workers, m *metrics, room *b
 		"/api/write":    {protocol: protocolTickTock, parse: f.parseTickTock, answer: f.answerTickTock},
 		"/api/v1/write": {protocol: protocolRemoteWrite, encoding: "snappy", parse: f.parseRemoteWrite, answer: f.answerRemoteWrite},
 	}
+	f.probes = map[string]fasthttp.RequestHandler{pathPing: f.ping, pathHealth: f.health}
 	f.server = &fasthttp.Server{
 		Handler:                      f.serve,
 		ErrorHandler:                 f.refuse,
@@ -150,14 +152,11 @@ func (f *front) route(request *fasthttp.RequestCtx, c caller) {
 		f.write(request, d, &c)
 		return
 	}
-	switch string(path) {
-	case pathPing:
-		f.ping(request)
-	case pathHealth:
-		f.health(request)
-	default:
-		f.serveOther(request, &c)
+	if probe := f.probes[string(path)]; probe != nil {
+		probe(request)
+		return
 	}
+	f.serveOther(request, &c)
 }
 
 // write takes one write request of any dialect. The body is read before a worker

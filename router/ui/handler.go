@@ -3,6 +3,7 @@ package ui
 import (
 	"net/http"
 
+	"github.com/tickmesh/tickmesh/api/endpoint"
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
@@ -25,8 +26,12 @@ type handler struct {
 // Page is the handler of "/" and of all below "/ui/".
 type Page struct {
 	http.Handler
-	handler *handler
+	handler   *handler
+	endpoints []string
 }
+
+// Endpoints implements endpoint.Lister.
+func (p *Page) Endpoints() []string { return p.endpoints }
 
 // New makes a Page. Errors: ErrOptions.
 func New(o Options) (*Page, error) {
@@ -41,7 +46,7 @@ func New(o Options) (*Page, error) {
 		Options: o, source: o.Ledger.Source(o.Source), files: files,
 		snapshots: newSnapshots(o.Status, o.Gatherer, o.Clock), sameSite: http.NewCrossOriginProtection(),
 	}
-	m := http.NewServeMux()
+	m := &endpoint.Mux{}
 	m.HandleFunc("GET /{$}", h.page)
 	m.HandleFunc("GET /ui/{$}", toPage("../"))
 	m.HandleFunc("GET /ui", toPage("./"))
@@ -58,7 +63,7 @@ func New(o Options) (*Page, error) {
 	m.HandleFunc("GET "+pathAPI+"queries", h.answering(h.queries))
 	m.HandleFunc("POST "+pathAPI+"cancel", h.answering(h.cancel))
 	m.HandleFunc(pathAPI, h.answering(nowhere))
-	return &Page{protected(m), h}, nil
+	return &Page{protected(m), h, m.Endpoints()}, nil
 }
 
 // contentSecurityPolicy lets the page load from where it came only. Nothing may show it in
