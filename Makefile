@@ -13,16 +13,25 @@ build: ## build bin/tickmesh
 run: build ## build and start a standalone server with its data in ./data
 	./bin/tickmesh standalone --data-dir $(DATA_DIR) $(FLAGS)
 
+.PHONY: check
+check: ## format, vet, staticcheck and the fast tests: two minutes on two cores
+	hack/scripts/lint.sh source
+	hack/scripts/test.sh check
+
 .PHONY: test
-test: prepare ## install what the tests need and run all of them, race detector and assertions on
-	hack/scripts/test.sh
+test: prepare ## install what the tests need and run all that proves a change
+	hack/scripts/test.sh test
+
+.PHONY: test-all
+test-all: prepare ## all of `make test`, every scenario, the peers, arm64, long fuzzing: hours
+	hack/scripts/test.sh all
 
 .PHONY: prepare
 prepare:
 	hack/scripts/prepare.sh
 
 .PHONY: lint
-lint: ## gofmt, vet, staticcheck
+lint: ## gofmt, vet, staticcheck, generated files, the page
 	hack/scripts/lint.sh
 
 .PHONY: fuzz
@@ -54,7 +63,7 @@ images: ## write OCI images of the product for amd64 and arm64 to bin/images, wi
 	$(GO) -C hack/images run . product -out ../../bin/images -prefix '$(IMAGE_PREFIX)'
 
 .PHONY: e2e
-e2e: ## all end-to-end tests, on a real Kubernetes on this machine (root, Debian); `make test` runs most of them
+e2e: ## all end-to-end tests on a real Kubernetes on this machine (root, Debian); `make test` runs some of them
 	hack/kubernetes/e2e.sh
 
 .PHONY: lab-up

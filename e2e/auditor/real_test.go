@@ -11,6 +11,7 @@ import (
 )
 
 var (
+	every   = flag.Bool("every", false, "play every scenario, not only the core ones")
 	long    = flag.Bool("long", false, "play every scenario, in full length")
 	seed    = flag.Uint64("seed", 1, "what is written, and which process is hit")
 	dataDir = flag.String("data-dir", "", "keep data folders and logs here (default: a folder that is kept on failure only)")
@@ -35,10 +36,10 @@ func TestScenarios(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, scenario := range Scenarios() {
+		if !scenario.Core && !*every && !*long {
+			continue
+		}
 		t.Run(scenario.Name, func(t *testing.T) {
-			if scenario.LongOnly && !*long {
-				t.Skip("only with -long")
-			}
 			dir, err := os.MkdirTemp(*dataDir, "tickmesh-auditor-")
 			if err != nil {
 				t.Fatal(err)

@@ -13,33 +13,33 @@ type Scenario struct {
 	Replication int
 	WALSync     string // "" leaves the default
 	Disks       bool   // it cuts the power of nodes
-	LongOnly    bool
-	GRPC        bool // its one router serves the command line
+	Core        bool   // played by `make test`; the others by `make test-all`
+	GRPC        bool   // its one router serves the command line
 	play        func(ctx context.Context, s *Stage) error
 }
 
 // Scenarios gives all of them.
 func Scenarios() []Scenario {
 	return []Scenario{
-		{Name: "kill each in turn", Nodes: 3, Routers: 2, Replication: 2, play: killEach},
+		{Name: "kill each in turn", Core: true, Nodes: 3, Routers: 2, Replication: 2, play: killEach},
 		{Name: "kill at random", Nodes: 3, Routers: 2, Replication: 3, play: killAtRandom},
-		{Name: "repeat after a kill", Nodes: 3, Routers: 2, Replication: 2, play: repeatAfterKill},
+		{Name: "repeat after a kill", Core: true, Nodes: 3, Routers: 2, Replication: 2, play: repeatAfterKill},
 		{Name: "suspend a leader", Nodes: 3, Routers: 2, Replication: 2, play: suspendLeader},
 		{Name: "cut pairs of nodes", Nodes: 3, Routers: 2, Replication: 2, play: cutPairs},
 		{Name: "isolate a leader", Nodes: 3, Routers: 2, Replication: 3, play: isolateLeader},
 		{Name: "cut from etcd", Nodes: 3, Routers: 2, Replication: 2, play: cutFromEtcd},
 		{Name: "kill etcd", Nodes: 3, Routers: 2, Replication: 2, play: killEtcd},
-		{Name: "roll etcd back", Nodes: 3, Routers: 2, Replication: 2, play: rollEtcdBack},
-		{Name: "scale 3 5 3", Nodes: 3, Routers: 2, Replication: 2, play: scale},
+		{Name: "roll etcd back", Core: true, Nodes: 3, Routers: 2, Replication: 2, play: rollEtcdBack},
+		{Name: "scale 3 5 3", Core: true, Nodes: 3, Routers: 2, Replication: 2, play: scale},
 		{Name: "empty disk and twin", Nodes: 3, Routers: 2, Replication: 2, play: replaceDisk},
 		{Name: "roll all processes", Nodes: 3, Routers: 2, Replication: 2, play: rollAll},
 		{Name: "cut the power of one", Nodes: 3, Routers: 2, Replication: 2, WALSync: "interval", Disks: true, play: cutPowerOfOne},
-		{Name: "cut the power of all", Nodes: 3, Routers: 2, Replication: 2, WALSync: "always", Disks: true, play: cutPowerOfAll},
+		{Name: "cut the power of all", Core: true, Nodes: 3, Routers: 2, Replication: 2, WALSync: "always", Disks: true, play: cutPowerOfAll},
 		{Name: "cut the power of all, synced each second", Nodes: 3, Routers: 2, Replication: 2, WALSync: "interval", Disks: true, play: cutPowerOfAllUnsynced},
 		{Name: "cut the power of all, one stays away", Nodes: 3, Routers: 1, Replication: 2, WALSync: "interval", Disks: true, GRPC: true, play: cutPowerOneAway},
-		{Name: "damage segments", Nodes: 3, Routers: 2, Replication: 2, play: damageSegments},
+		{Name: "damage segments", Core: true, Nodes: 3, Routers: 2, Replication: 2, play: damageSegments},
 		{Name: "storm", Nodes: 4, Routers: 2, Replication: 3, play: storm},
-		{Name: "storm with witnesses", Nodes: 4, Routers: 2, Replication: 2, play: storm},
+		{Name: "storm with witnesses", Core: true, Nodes: 4, Routers: 2, Replication: 2, play: storm},
 		{Name: "storm with power cuts", Nodes: 4, Routers: 2, Replication: 3, WALSync: "always", Disks: true, play: storm},
 	}
 }

@@ -10,23 +10,36 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 var (
 	seedsFlag = flag.Uint64("sim.seeds", 0, "seeds to run; 0: as many as fit into a test run")
 	startFlag = flag.Uint64("sim.start", 1, "first seed")
+	freshFlag = flag.Uint64("sim.fresh", 0, "first seed of TestUnseenSeeds; 0: the clock's")
 	mixFlag   = flag.String("sim.mix", "draw", "options of a seed: draw, power, fresh, or the name of a variant for the trouble that shows it")
 )
 
 // workers is how many seeds are run at once. Each is a world of its own.
 const workers = 2
 
+// freshStart returns the first of the seeds that no run has played before: those of the
+// clock, printed, so that a failure can be played again by -sim.start.
+func freshStart(t *testing.T) uint64 {
+	start := *freshFlag
+	if start == 0 {
+		start = uint64(time.Now().UnixMilli())
+	}
+	t.Logf("fresh seeds from %d on", start)
+	return start
+}
+
 // seedCount is how many seeds a test runs.
 func seedCount(most uint64) uint64 {
 	switch {
 	case *seedsFlag > 0:
 		return *seedsFlag
-	case raceDetector || testing.Short():
+	case testing.Short():
 		return most / 20
 	}
 	return most
@@ -128,6 +141,14 @@ func TestFreshSeeds(t *testing.T) {
 	t.Logf("%d seeds: %+v", count, runSeeds(t, "fresh", 1, count))
 }
 
+// Each run plays seeds that no run has played before, in every mix.
+func TestUnseenSeeds(t *testing.T) {
+	start := freshStart(t)
+	for _, mix := range []string{"draw", "power", "fresh"} {
+		runSeeds(t, mix, start, seedCount(500))
+	}
+}
+
 // What shows a variant is the roughest trouble for the sound cluster, too.
 func TestRoughSeeds(t *testing.T) {
 	for v := Sound + 1; v < variants; v++ {
@@ -153,9 +174,6 @@ func TestSameSeedSameTrace(t *testing.T) {
 const variantSeeds = 4000
 
 func TestVariantsAreCaught(t *testing.T) {
-	if raceDetector {
-		t.Skip("what is caught is the same without the race detector")
-	}
 	for v := Sound + 1; v < variants; v++ {
 		t.Run(v.String(), func(t *testing.T) {
 			t.Parallel()

@@ -26,7 +26,16 @@ mkdir -p .cache/kubernetes
 go test -c -o "$program" ./e2e/kubernetes
 # The shell hears of signals while it waits for a child in the background, and only then.
 # The bound is for a machine that does not get on at all: each phase has its own.
-(cd e2e/kubernetes && TICKMESH_E2E=kubernetes exec "../../$program" -test.v -test.timeout=40m "$@") &
+events=$PWD/.cache/tests/kubernetes
+mkdir -p "$(dirname "$events")"
+rm -f "$events.pipe"
+mkfifo "$events.pipe"
+tee "$events.log" <"$events.pipe" &
+(cd e2e/kubernetes && TICKMESH_E2E=kubernetes exec "../../$program" -test.v -test.timeout=40m "$@") >"$events.pipe" 2>&1 &
 tests=$!
-wait "$tests"
+code=0
+wait "$tests" || code=$?
 tests=
+rm -f "$events.pipe"
+go tool test2json -p github.com/tickmesh/tickmesh/e2e/kubernetes <"$events.log" >"$events.json"
+exit "$code"

@@ -17,9 +17,10 @@ if ! modern && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm; } >/dev/null || true
 fi
 modern || {
-	echo "page.sh: SKIPPED: there is no Node.js 20 or later with npm (apt-get install nodejs npm)" >&2
-	[ "${1:-build}" = check ]
-	exit
+	echo "page.sh: there is no Node.js 20 or later with npm (apt-get install nodejs npm)" >&2
+	[ "${1:-build}" = check ] || exit 1
+	cd ../../..
+	exec go run ./hack/skips -script page
 }
 
 npm ci --silent --no-progress

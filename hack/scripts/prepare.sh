@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the tests need and the machine lacks: a C compiler for the race
-# detector; and Python's venv, without which the Python client's tests are skipped.
+# detector, and Python's venv for the tests of the Python client.
 # The end-to-end tests install their collectors themselves.
 #
 #	hack/scripts/prepare.sh              for `make test`
@@ -27,7 +27,7 @@ kubernetes)
 	}
 	complete && exit
 	[ "$(id -u)" = 0 ] || {
-		echo "not root: nothing is installed, and the tests on the lab will be skipped" >&2
+		echo "not root: nothing is installed, and the tests on the lab cannot run" >&2
 		exit
 	}
 	install containerd runc containernetworking-plugins iptables nftables conntrack ethtool ipset kmod \
@@ -42,4 +42,4 @@ esac
 
 command -v gcc >/dev/null || install gcc libc6-dev
 python3 -c 'import ensurepip, venv' 2>/dev/null || install python3-venv ||
-	echo "python3-venv cannot be installed: the Python client's tests will be skipped" >&2
+	echo "python3-venv cannot be installed: the Python client's tests cannot run" >&2

@@ -5,8 +5,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 python3 -c 'import ensurepip, venv' 2>/dev/null || {
-	echo "python-test: SKIPPED: python3-venv is not installed (apt-get install python3-venv)" >&2
-	exit 0
+	echo "python-test: python3-venv is not installed (apt-get install python3-venv)" >&2
+	exec go run ./hack/skips -script python
 }
 venv=$PWD/.cache/python
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"

@@ -1,22 +1,97 @@
 #!/bin/sh
-# All tests: race detector on, assertions on. Packages that start processes and
-# load the machine run one at a time, after the others; the end-to-end tests on
-# Kubernetes are the last.
+# Runs the tests, by tier; CONTRIBUTING.md says what each tier is for.
+#
+#	test.sh check  fast tests, without the race detector
+#	test.sh test   what proves a change: race detector and assertions on, real processes,
+#	               a real Kubernetes
+#	test.sh all    every scenario, the peers, arm64, long fuzzing
+#
+# A stage that fails does not end the run, so that one run tells all. What was skipped must
+# be on the list of hack/skips. Events of all tests are kept in .cache/tests.
 set -eu
 cd "$(dirname "$0")/../.."
-go build -trimpath -o bin/tickmesh .
+tier=${1:-test}
+case "$tier" in
+check | test | all) ;;
+*)
+	echo "usage: test.sh [check|test|all]" >&2
+	exit 2
+	;;
+esac
+
+events=$PWD/.cache/tests
+rm -rf "$events"
+mkdir -p "$events/binaries"
+# Programs under test are built once for all packages; see e2e/harness/build.go.
+E2E_BINARIES=$events/binaries
+export E2E_BINARIES
+# Without the paths of this checkout in them, compiled packages are shared by checkouts.
+GOFLAGS="-trimpath ${GOFLAGS:-}"
+export GOFLAGS
+(cd hack/tools && go build -o ../../.cache/gotestsum gotest.tools/gotestsum)
+
+failed=
+# stage NAME COMMAND… runs a part of the tier and prints how long it took.
+stage() {
+	name=$1
+	shift
+	begin=$(date +%s)
+	echo "== $name"
+	"$@" || failed="$failed $name"
+	echo "== $name took $(($(date +%s) - begin)) s"
+}
+
+# go_test NAME FLAGS… runs `go test` and keeps its events.
+go_test() {
+	file=$events/$1.json
+	shift
+	.cache/gotestsum --format pkgname --hide-summary=skipped --jsonfile "$file" -- "$@"
+}
+
+# finish counts all tests, looks for skips that are not listed, and ends the run.
+finish() {
+	go run ./hack/skips "$events"/*.json || failed="$failed skips"
+	if [ -n "$failed" ]; then
+		echo "failed:$failed" >&2
+		exit 1
+	fi
+	exit 0
+}
+
+all=$(go list ./...)
+light=$(printf '%s\n' "$all" | grep -v '/e2e/')
+processes=$(printf '%s\n' "$all" | grep '/e2e/' | grep -Ev '/e2e/(kubernetes|sim|influxdiff|promdiff|clients|realinput|ui)$')
+peers=$(printf '%s\n' "$all" | grep -E '/e2e/(influxdiff|promdiff|clients|realinput|ui)$')
+
+if [ "$tier" = check ]; then
+	# shellcheck disable=SC2046,SC2086 # lists of packages
+	stage fast go_test fast -short -timeout 5m $(printf '%s\n' "$light" | grep -v '^github.com/tickmesh/tickmesh$') ./e2e/harness ./e2e/workload
+	finish
+fi
+
 # The operator's tests want a real API server and etcd, compiled the first time.
 KUBEBUILDER_ASSETS=$(hack/kubernetes/envtest.sh)
 export KUBEBUILDER_ASSETS
-all=$(go list ./...)
-heavy=$(printf '%s\n' "$all" | grep '/e2e/' || true)
-light=$(printf '%s\n' "$all" | grep -v '/e2e/')
-# shellcheck disable=SC2086 # lists of packages
-go test -race -tags invariants -timeout 20m $light
 # shellcheck disable=SC2086
-[ -z "$heavy" ] || go test -race -tags invariants -timeout 40m -p 1 $heavy
-go -C hack/images test ./...
-go -C e2e/promdiff/scripts test ./...
-hack/scripts/python-test.sh
-hack/scripts/test-arm64.sh
-exec hack/kubernetes/e2e.sh -test.short
+stage packages go_test packages -race -tags invariants -timeout 20m $light
+# What the race detector cannot see, or would only slow: allocations, and the simulator,
+# which is one goroutine for each world.
+stage alloc go_test alloc -count=1 -run 'Alloc' ./router/ingest
+stage simulator go_test simulator -count=1 -timeout 20m ./e2e/sim
+# These start processes and load the machine, so they run one at a time.
+# shellcheck disable=SC2086
+stage processes go_test processes -count=1 -race -tags invariants -timeout 40m -p 1 $processes
+stage images go_test images -C hack/images ./...
+stage prometheus-scripts go_test prometheus-scripts -C e2e/promdiff/scripts ./...
+stage python hack/scripts/python-test.sh
+if [ "$tier" = all ]; then
+	# shellcheck disable=SC2086
+	stage peers go_test peers -count=1 -race -tags invariants -timeout 40m -p 1 $peers
+	stage scenarios go_test scenarios -count=1 -timeout 2h -run TestScenarios ./e2e/auditor -args -every
+	stage fuzz hack/scripts/fuzz.sh
+	stage arm64 hack/scripts/test-arm64.sh
+	stage kubernetes hack/kubernetes/e2e.sh
+else
+	stage kubernetes hack/kubernetes/e2e.sh -test.short
+fi
+finish
