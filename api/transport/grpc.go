@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"context"
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
@@ -27,18 +29,26 @@ const (
 	connectionWindowBytes = 4 << 20
 
 	// A side that hears nothing for keepaliveTime asks, and takes the other for dead
-	// when it does not answer in keepaliveTimeout. gRPC allows no shorter time.
+	// when it does not answer in keepaliveTimeout. gRPC allows no shorter time. Nothing
+	// waits for it: Raft and routers notice a silent process within a second. A process
+	// that only gets little of a busy machine must not lose its connections to it, as
+	// making them again is what it can afford least.
 	keepaliveTime    = 10 * time.Second
-	keepaliveTimeout = 3 * time.Second
+	keepaliveTimeout = 10 * time.Second
 	keepaliveTimeMin = 5 * time.Second // servers take more frequent questions as an attack
 
-	handshakeTimeout = 10 * time.Second
+	// unacknowledgedTimeout is how long the kernel of a peer may leave bytes without an
+	// acknowledgement, which needs no process: then its machine is gone.
+	unacknowledgedTimeout = 3 * time.Second
+
+	// handshakeTimeout is what a server allows a client, which is as busy as itself: longer
+	// than any client waits (connectTimes), or the work of both would be thrown away.
+	handshakeTimeout = 25 * time.Second
 
 	backoffBase   = 50 * time.Millisecond
 	backoffMax    = time.Second
 	backoffFactor = 1.6
 	backoffJitter = 0.2
-	dialTimeout   = 2 * time.Second
 )
 
 // ServerOptions are for gRPC servers; nil credentials: no TLS.
@@ -65,14 +75,22 @@ func ServerOptions(c credentials.TransportCredentials) []grpc.ServerOption {
 
 // DialOptions are for gRPC clients; nil credentials: no TLS. gRPC itself never
 // repeats a call that may have reached the server: whoever calls knows what may be
-// repeated.
+// repeated. How long a connection may take to make adapts to each address.
 func DialOptions(c credentials.TransportCredentials) []grpc.DialOption {
+	return dialOptions(c, connectTimesDefault)
+}
+
+func dialOptions(c credentials.TransportCredentials, times connectTimes) []grpc.DialOption {
 	if c == nil {
 		c = insecure.NewCredentials()
 	}
 	buffers := new(Buffers)
+	dialer := &net.Dialer{Timeout: times.dial}
 	return []grpc.DialOption{
-		grpc.WithTransportCredentials(c),
+		grpc.WithTransportCredentials(newGreeter(c, &times)),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", address)
+		}),
 		experimental.WithBufferPool(buffers),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newCodec(buffers)), grpc.MaxCallRecvMsgSize(MessageBytesMax), grpc.MaxCallSendMsgSize(MessageBytesMax)),
 		grpc.WithMaxHeaderListSize(HeaderBytesMax),
@@ -85,7 +103,7 @@ func DialOptions(c credentials.TransportCredentials) []grpc.DialOption {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout, PermitWithoutStream: true}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: backoffBase, Multiplier: backoffFactor, Jitter: backoffJitter, MaxDelay: backoffMax},
-			MinConnectTimeout: dialTimeout,
+			MinConnectTimeout: times.total(),
 		}),
 	}
 }

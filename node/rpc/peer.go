@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tickmesh/tickmesh/api/deadline"
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
@@ -31,6 +32,7 @@ type peer struct {
 	cancel  context.CancelFunc
 	ended   chan struct{}
 	wake    chan struct{} // has one element when the queue may have something
+	admit   *deadline.Adaptive
 
 	mu struct {
 		sync.Mutex
@@ -49,6 +51,7 @@ func startPeer(t Target, o *PeersOptions) (*peer, error) {
 	p := &peer{
 		target: t, options: o, conn: conn, cancel: cancel,
 		ended: make(chan struct{}), wake: make(chan struct{}, 1),
+		admit: deadline.New(o.AdmitTimeout, admitFactorMax*o.AdmitTimeout),
 	}
 	p.mu.queue.bytesLimit = o.DownQueueBytesMax
 	p.mu.stats.Target = t
@@ -135,10 +138,16 @@ func (p *peer) session(ctx context.Context) (admitted bool, err error) {
 	return true, err
 }
 
-// open opens a stream and waits until the peer lets this node in.
+// admitFactorMax is how many times AdmitTimeout a slow peer is allowed at most.
+const admitFactorMax = 6
+
+// open opens a stream and waits until the peer lets this node in. A peer that took too
+// long is allowed longer the next time.
 func (p *peer) open(ctx context.Context, cancel context.CancelCauseFunc) (grpc.BidiStreamingClient[nodev1.ExchangeRequest, nodev1.ExchangeResponse], error) {
-	timer := time.AfterFunc(p.options.AdmitTimeout, func() {
-		cancel(fmt.Errorf("%w: it did not answer in %v", series.ErrUnavailable, p.options.AdmitTimeout))
+	limit, start := p.admit.Allowed(), time.Now()
+	timer := time.AfterFunc(limit, func() {
+		p.admit.Expired(limit)
+		cancel(fmt.Errorf("%w: it did not answer in %v", series.ErrUnavailable, limit))
 	})
 	defer timer.Stop()
 	stream, err := nodev1.NewNodeServiceClient(p.conn).Exchange(ctx)
@@ -151,6 +160,7 @@ func (p *peer) open(ctx context.Context, cancel context.CancelCauseFunc) (grpc.B
 	if !timer.Stop() {
 		return nil, context.Cause(ctx)
 	}
+	p.admit.Took(time.Since(start))
 	return stream, nil
 }
 

@@ -25,7 +25,7 @@ type PeersOptions struct {
 
 	QueueBytesMax     int           // of envelopes that wait for a peer; 8 MiB
 	DownQueueBytesMax int           // while it is down; 64 KiB
-	AdmitTimeout      time.Duration // for the peer to let this node in; 5 s
+	AdmitTimeout      time.Duration // for the peer to let this node in, at first; 5 s
 	Backoff           Backoff
 	Logger            *slog.Logger
 }

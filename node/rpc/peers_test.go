@@ -307,3 +307,21 @@ func TestPeersBadAddress(t *testing.T) {
 		}
 	}
 }
+
+// A peer that lets others in, but later than they wait at first, gets its stream all the
+// same: the time grows with each attempt that was given up.
+func TestPeersSlowAdmission(t *testing.T) {
+	const first = 20 * time.Millisecond
+	var asked atomic.Int64
+	node := &fakeNode{hello: nodeHello("b"), admit: func(handshake.Hello) error {
+		asked.Add(1)
+		time.Sleep(3 * first)
+		return nil
+	}}
+	address, _ := serve(t, node, Options{})
+	_, e := peersOf(t, nodeHello("a"), PeersOptions{AdmitTimeout: first}, targetOf(node, address))
+	eventually(t, "up", e.up.Load)
+	if asked.Load() < 2 {
+		t.Errorf("it was let in by attempt %d: it was not slow", asked.Load())
+	}
+}

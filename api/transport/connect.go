@@ -1,0 +1,111 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/tickmesh/tickmesh/api/deadline"
+)
+
+// connectTimes bound the phases of making a connection.
+type connectTimes struct {
+	// dial is for the name and for TCP. The kernel of a machine that is there answers
+	// however busy its processes are, so it needs no adapting, and a machine that is gone
+	// costs no more than this.
+	dial time.Duration
+	// greetMin and greetMax bound what the process of the peer is allowed for the rest: the
+	// TLS handshake and the first frame of HTTP/2. How long that takes depends on the load
+	// of both machines. An attempt that is given up is work of both sides thrown away, and
+	// made again at once, so the time adapts.
+	greetMin, greetMax time.Duration
+}
+
+// connectTimesDefault are those of DialOptions.
+var connectTimesDefault = connectTimes{dial: 2 * time.Second, greetMin: 2 * time.Second, greetMax: 20 * time.Second}
+
+// total returns a time within which each attempt ends by itself. gRPC's own bound must not
+// come first: it knows no phases.
+func (t *connectTimes) total() time.Duration { return t.dial + 2*t.greetMax }
+
+// peersMax bounds the addresses whose times are kept.
+const peersMax = 1024
+
+// greeter is the credentials of a client that wait for the greeting of each peer as long
+// as that peer's last greetings suggest.
+type greeter struct {
+	credentials.TransportCredentials
+	allowed *deadline.Set // by address
+}
+
+func newGreeter(c credentials.TransportCredentials, t *connectTimes) *greeter {
+	return &greeter{c, deadline.NewSet(t.greetMin, t.greetMax, peersMax)}
+}
+
+// ClientHandshake performs the handshake, and hands on a connection on which the first
+// frame of the peer has to come within the same time. Errors: os.ErrDeadlineExceeded when
+// the peer took longer, and those of the handshake.
+func (g *greeter) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if err := boundUnacknowledged(raw, unacknowledgedTimeout); err != nil {
+		return nil, nil, err
+	}
+	allowed := g.allowed.For(raw.RemoteAddr().String())
+	limit, start := allowed.Allowed(), time.Now()
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	conn, info, err := g.TransportCredentials.ClientHandshake(bounded, authority, raw)
+	if err != nil {
+		if ctx.Err() == nil && bounded.Err() != nil {
+			err = expired(allowed, limit, "the TLS handshake")
+		}
+		return nil, nil, err
+	}
+	if err := conn.SetReadDeadline(start.Add(limit)); err != nil {
+		_ = conn.Close() // of no use
+		return nil, nil, err
+	}
+	return &greetedConn{Conn: conn, allowed: allowed, limit: limit, start: start}, info, nil
+}
+
+// Clone returns a copy that shares what is known of peers.
+func (g *greeter) Clone() credentials.TransportCredentials {
+	return &greeter{g.TransportCredentials.Clone(), g.allowed}
+}
+
+// expired records an attempt that ran out of its time, and returns its error.
+func expired(allowed *deadline.Adaptive, limit time.Duration, what string) error {
+	allowed.Expired(limit)
+	return fmt.Errorf("%w: the peer has accepted the connection, but %s took longer than %v; the next attempt has %v",
+		os.ErrDeadlineExceeded, what, limit, allowed.Allowed())
+}
+
+// greetedConn is a connection whose first bytes have to come in time.
+type greetedConn struct {
+	net.Conn
+	allowed *deadline.Adaptive
+	limit   time.Duration
+	start   time.Time
+	greeted bool // of the reader alone
+}
+
+// Read reads, the first time within the limit.
+func (c *greetedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.greeted {
+		return n, err
+	}
+	if err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = expired(c.allowed, c.limit, "its first frame")
+		}
+		return n, err
+	}
+	c.greeted = true
+	c.allowed.Took(time.Since(c.start))
+	return n, c.SetReadDeadline(time.Time{})
+}
