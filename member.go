@@ -177,14 +177,15 @@ func (m *member) storeTrouble() error {
 	return nil
 }
 
-// ready says why the node is not, if so: it takes no writes, or has not caught up.
-// Whether the placement store answers does not count.
+// ready returns why the process cannot serve, if so: it takes no writes, or has not caught
+// up since it was started. Whether the placement store answers does not count, nor how far
+// the node falls behind others later, which the leaders of its shards tell.
 func (m *member) ready() error {
 	if err := m.node.Health(); err != nil {
 		return err
 	}
-	if behind := m.node.Behind(); len(behind) > 0 {
-		return fmt.Errorf("%d shards have not caught up with their leaders, the first is %d", len(behind), behind[0])
+	if behind := m.node.Starting(); len(behind) > 0 {
+		return fmt.Errorf("%d shards have not caught up with their leaders since the start, the first is %d", len(behind), behind[0])
 	}
 	return nil
 }

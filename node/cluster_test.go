@@ -452,23 +452,3 @@ func TestMoveOfShards(t *testing.T) {
 	c.kill("b")
 	c.mustHave(want)
 }
-
-// TestBehind asks a node whether it has caught up, while its group has no majority and
-// after that.
-func TestBehind(t *testing.T) {
-	t.Parallel()
-	c := newTestCluster(t)
-	for _, name := range []string{"a", "b", "c"} {
-		c.open(name)
-	}
-	c.create(roles2(), "a", "b", "c")
-	behind := func(name string) int { return len(c.reach("", name).Behind()) }
-	caughtUp := func() bool { return behind("a")+behind("b")+behind("c") == 0 }
-	c.await("all to have caught up", caughtUp)
-	c.kill("a")
-	c.kill("b")
-	c.await("the last one to be behind", func() bool { return behind("c") == testShards })
-	c.open("a")
-	c.open("b")
-	c.await("all to have caught up again", caughtUp)
-}

@@ -108,6 +108,7 @@ type Node struct {
 	fetcher   fetcher
 	janitor   janitor
 	leaver    leaver
+	startup   startup
 
 	reading  reading
 	repairer repairer

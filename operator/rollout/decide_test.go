@@ -101,7 +101,21 @@ func TestDecide(t *testing.T) {
 			for i := range f.Shards {
 				f.Shards[i].Members[1].MatchIndex = 0
 			}
-		}, wait: "no other copy of it is complete"},
+		}, wait: "have not caught up"},
+		{name: "a new template, the restarted node is ready and has not caught up", nodes: 4, change: func(f *Facts) {
+			outdate(f)
+			f.pod(3).Outdated = false
+			f.Shards[2].Members[1].MatchIndex = f.Shards[2].CommitIndex - LagEntriesMax - 1
+		}, wait: "1 shards of demo-node-3 have not caught up, the first is 2"},
+		{name: "a new template, the restarted node has all but the last entries", nodes: 4, change: func(f *Facts) {
+			outdate(f)
+			f.pod(3).Outdated = false
+			f.Shards[2].Members[1].MatchIndex = f.Shards[2].CommitIndex - LagEntriesMax
+		}, want: []string{"delete pod demo-node-2"}},
+		{name: "a new template, the one that has not caught up is restarted itself", nodes: 4, change: func(f *Facts) {
+			outdate(f)
+			f.Shards[2].Members[1].MatchIndex = 0
+		}, want: []string{"delete pod demo-node-3"}},
 		{name: "a new template, no router answers", nodes: 4, change: func(f *Facts) { outdate(f); f.Shards = nil }, wait: "no router answers"},
 		{name: "a new template while a pod ends", nodes: 4, change: func(f *Facts) { outdate(f); f.pod(2).Terminating = true }, wait: "its pod is ending"},
 		{name: "a machine is off, not for long", nodes: 3, change: func(f *Facts) { f.dead(1); f.Machines["m1"] = Machine{NotReadySinceMs: f.NowMs - 1000} }},

@@ -90,7 +90,12 @@ func (d *decision) unsettled(restarted int) string {
 	for ordinal := range d.Replicas {
 		node, pod := d.NodeName(ordinal), d.pod(ordinal)
 		switch {
-		case ordinal == restarted || pod != nil && pod.Ready && d.live(node):
+		case ordinal == restarted:
+		case pod != nil && pod.Ready && d.live(node):
+			// Readiness tells that the process serves; what its copies lack, the leaders tell.
+			if shards := d.lagging(node); len(shards) > 0 {
+				return fmt.Sprintf("%d shards of %s have not caught up, the first is %d", len(shards), node, shards[0])
+			}
 		case pod != nil && !pod.Outdated && pod.Machine != "":
 			return node + " is not ready after its restart"
 		case d.named(node):

@@ -67,6 +67,26 @@ func (s *Shard) complete(m shardmap.Member) bool {
 	return r != nil && r.Active && r.Role == shardmap.Full && r.MatchIndex+LagEntriesMax >= s.CommitIndex
 }
 
+// lagging returns the shards of which a node has a full copy that votes and is not
+// complete, as their leaders say. A shard without a leader is not among them.
+func (f *Facts) lagging(node string) (shards []uint16) {
+	if f.State.Map == nil {
+		return nil
+	}
+	for shard := range f.State.Map.Rows {
+		leader := f.leader(shard)
+		if leader == nil {
+			continue
+		}
+		for i := range leader.Members {
+			if m := leader.Members[i].Member; m.Node == node && m.Role == shardmap.Full && !leader.complete(m) {
+				shards = append(shards, uint16(shard)) //nolint:gosec // at most shardmap.ShardsMax
+			}
+		}
+	}
+	return shards
+}
+
 // majority says whether most of the voters are active without a node.
 func majority(members []shardmap.Member, leader *Shard, node string) bool {
 	voters, active := 0, 0
