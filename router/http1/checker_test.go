@@ -193,6 +193,22 @@ func FuzzChecker(f *testing.F) {
 	})
 }
 
+// A control character is found wherever it stands among all other bytes.
+func TestFindControl(t *testing.T) {
+	for b := range 256 {
+		for length := 1; length <= 20; length++ {
+			for at := range length {
+				text := bytes.Repeat([]byte("\xffa \t~"), 4)[:length]
+				text[at] = byte(b)
+				want := (b < ' ' || b == 0x7f) && b != '\t'
+				if got, found := findControl(text); found != want || found && got != byte(b) {
+					t.Fatalf("%q: %q, %v", text, got, found)
+				}
+			}
+		}
+	}
+}
+
 func BenchmarkChecker(b *testing.B) {
 	text := []byte("POST /write?db=telegraf&precision=ns HTTP/1.1\r\nHost: tickmesh.example:6182\r\nUser-Agent: Telegraf/1.34.0 Go/1.24.1\r\n" +
 		"Authorization: Token 0123456789abcdef0123456789abcdef\r\nContent-Type: text/plain; charset=utf-8\r\nAccept-Encoding: gzip\r\nContent-Length: 10\r\n\r\n0123456789")

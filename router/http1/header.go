@@ -2,6 +2,7 @@ package http1
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net/http"
 	"strconv"
 )
@@ -124,12 +125,35 @@ func cutField(line []byte) (name, value []byte, err *Error) {
 	for len(value) > 0 && (value[len(value)-1] == ' ' || value[len(value)-1] == '\t') {
 		value = value[:len(value)-1]
 	}
-	for _, b := range value {
-		if class[b]&isControl != 0 {
-			return nil, nil, refuse("the value of header %.40q has the control character %#02x (RFC 9110, 5.5)", name, b)
-		}
+	if b, found := findControl(value); found {
+		return nil, nil, refuse("the value of header %.40q has the control character %#02x (RFC 9110, 5.5)", name, b)
 	}
 	return name, value, nil
+}
+
+// findControl returns the first control character of text but tabs. Values are most of a
+// header, so it looks at eight bytes at once, and at single ones where one of the eight may
+// be a control character.
+func findControl(text []byte) (b byte, found bool) {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	for len(text) > 0 {
+		n := min(len(text), 8)
+		if n == 8 {
+			w := binary.LittleEndian.Uint64(text)
+			deleted := w ^ 0x7f*each
+			if ((w-' '*each)&^w|(deleted-each)&^deleted)&high == 0 {
+				text = text[8:]
+				continue
+			}
+		}
+		for _, b := range text[:n] {
+			if class[b]&isControl != 0 {
+				return b, true
+			}
+		}
+		text = text[n:]
+	}
+	return 0, false
 }
 
 // isHost reports whether text can be the host of an address, with or without a port.

@@ -81,6 +81,9 @@ func (b *body) readRaw(ctx context.Context, request *fasthttp.RequestCtx, bytesM
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", errBodyTooLarge, announced, bytesMax)
 	}
 	raw, err := b.fill(ctx, b.raw, stream, announced, bytesMax, errBodyRead)
+	if own, ok := request.Conn().(*conn); ok && own.cut && err == nil { // fasthttp takes the end for that of the body
+		err = fmt.Errorf("%w: %w", errBodyRead, io.ErrUnexpectedEOF)
+	}
 	b.raw, b.sent, b.whole = raw[:0], len(raw), err == nil
 	return raw, err
 }

@@ -302,10 +302,10 @@ func TestIntroductions(t *testing.T) {
 	for _, c := range []struct{ in, out, stored string }{
 		{"auth token t-writer\nput m 1700000000 1 a=b\n", "AUTH_SUCCESS\n", "m{a=b} 1700000000000 1"},
 		{"auth writer writer\r\nput m 1700000000 1 a=b\r\nversion\r\n", "AUTH_SUCCESS\n" + versionAnswer, "m{a=b} 1700000000000 1"},
-		{"auth basic writer writer\nput m 1700000000 1 a=b", "AUTH_SUCCESS\n", "m{a=b} 1700000000000 1"},
+		{"auth basic writer writer\nput m 1700000000 1 a=b\nput m 1700000001 2", "AUTH_SUCCESS\nput: the last line is dropped: …\n", "m{a=b} 1700000000000 1"},
 		{"auth token t-writer\n\nauth token x\nput m 1700000000 1 a=b\n", "AUTH_SUCCESS\nAUTH_FAIL: …\n", "m{a=b} 1700000000000 1"},
 		{"auth token t-writer\n", "AUTH_SUCCESS\n", ""},
-		{"auth token t-writer", "AUTH_SUCCESS\n", ""},
+		{"auth token t-writer", fail, ""}, // perhaps there was more
 		{"auth token wrong\nput m 1700000000 1 a=b\n", fail, ""},
 		{"auth writer wrong\nversion\n", fail, ""},
 		{"auth token t-reader\nput m 1700000000 1 a=b\n", fail, ""}, // may not write

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/tickmesh/tickmesh/router/http1"
 )
 
 // A connection is idle when nothing of a request has been read, so that closing
@@ -31,6 +33,8 @@ type conn struct {
 	linger   atomic.Bool   // the client may still be sending what nobody reads
 	prefix   []byte        // what the put port read before it saw that this is HTTP
 	taken    chan struct{} // closed when an answer that took the connection over has ended
+	checker  http1.Checker // of what is read as HTTP
+	cut      bool          // the client has gone in the middle of a request
 }
 
 func newConn(tcp *net.TCPConn, l *listener) (*conn, error) {
@@ -38,7 +42,7 @@ func newConn(tcp *net.TCPConn, l *listener) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: tcp, tcp: tcp, raw: raw, listener: l}
+	c := &conn{Conn: tcp, tcp: tcp, raw: raw, listener: l, checker: http1.NewChecker(l.headerBytesMax)}
 	if l.tls != nil {
 		c.secure = newSecureConn(tcp, raw, l.tls)
 		c.Conn = c.secure
@@ -46,9 +50,27 @@ func newConn(tcp *net.TCPConn, l *listener) (*conn, error) {
 	return c, nil
 }
 
-// Read gives the prefix first. In a drain an idle connection that has nothing to
-// read looks as if its client had closed it, so that no new request begins.
+// Read reads HTTP: what it returns has been checked, and the end of the connection in the
+// middle of a request is io.ErrUnexpectedEOF. Errors are *http1.Error, too.
 func (c *conn) Read(p []byte) (int, error) {
+	for {
+		if err := c.checker.Err(); err != nil {
+			return 0, err
+		}
+		n, err := c.readBytes(p)
+		passed := c.checker.Check(p[:n])
+		if errors.Is(err, io.EOF) && c.checker.Unfinished() {
+			c.cut, err = true, io.ErrUnexpectedEOF
+		}
+		if passed > 0 || err != nil || len(p) == 0 {
+			return passed, err
+		}
+	}
+}
+
+// readBytes reads the prefix first. In a drain an idle connection that has nothing to
+// read looks as if its client had closed it, so that no new request begins.
+func (c *conn) readBytes(p []byte) (int, error) {
 	if len(c.prefix) > 0 {
 		n := copy(p, c.prefix)
 		if c.prefix = c.prefix[n:]; len(c.prefix) == 0 {

@@ -1,9 +1,11 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -15,6 +17,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/router/http1"
 	"github.com/tickmesh/tickmesh/router/parse"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
@@ -135,7 +138,7 @@ func (f *front) serve(request *fasthttp.RequestCtx) {
 		f.turnAway(request, err)
 		f.nameOrigin(request)
 	}
-	if f.draining.Load() {
+	if f.draining.Load() || wantsClose(request) {
 		request.SetConnectionClose()
 	}
 	status := request.Response.StatusCode()
@@ -143,6 +146,20 @@ func (f *front) serve(request *fasthttp.RequestCtx) {
 		f.challenge(request)
 	}
 	f.metrics.answered(status)
+}
+
+// wantsClose reports whether a client has asked for the end of its connection among other
+// things, or in capitals; fasthttp knows the lone word.
+func wantsClose(request *fasthttp.RequestCtx) bool {
+	options := request.Request.Header.Peek(fasthttp.HeaderConnection)
+	for len(options) >= len("close") {
+		var option []byte
+		option, options, _ = bytes.Cut(options, []byte(","))
+		if bytes.EqualFold(bytes.Trim(option, " \t"), []byte("close")) {
+			return true
+		}
+	}
+	return false
 }
 
 // route hands a request that was let in to who answers it.
@@ -374,9 +391,14 @@ func (f *front) expect(request *fasthttp.RequestCtx) (status int) {
 func (f *front) refuse(request *fasthttp.RequestCtx, err error) {
 	lingerAfter(request)
 	status, message, details := fasthttp.StatusBadRequest, "Bad request", "This is no HTTP request: "+err.Error()+f.elsewhere
+	var refused *http1.Error
 	var small *fasthttp.ErrSmallBuffer
 	var network net.Error
 	switch {
+	case errors.As(err, &refused):
+		status, message, details = refused.Status, fasthttp.StatusMessage(refused.Status), "This is no HTTP request: "+refused.Reason+f.elsewhere
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		details = "The connection ended in the middle of the request"
 	case errors.As(err, &small):
 		status, message, details = fasthttp.StatusRequestHeaderFieldsTooLarge, "Request headers too large",
 			fmt.Sprintf("At most %d bytes", f.options.Limits.HTTPHeaderBytesMax)

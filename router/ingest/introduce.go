@@ -40,9 +40,9 @@ func (s *stream) begin() {
 
 // introduce reads the first line of a connection, which says who it is, and then what is
 // behind it. A connection that does not say it is told so and closed.
-func (s *stream) introduce(chunk []byte, ended bool) {
+func (s *stream) introduce(chunk []byte) {
 	line, rest, found := bytes.Cut(chunk, []byte("\n"))
-	if !found && !ended && len(chunk) <= introductionBytesMax {
+	if !found && len(chunk) <= introductionBytesMax {
 		s.unfinished = append(s.unfinished[:0], chunk...)
 		return
 	}
@@ -62,7 +62,7 @@ func (s *stream) introduce(chunk []byte, ended bool) {
 	}
 	s.replies.send([]byte(authSuccess + "\n"))
 	if len(rest) > 0 {
-		s.process(rest, ended)
+		s.process(rest)
 	}
 	s.wait()
 }

@@ -15,18 +15,20 @@ import (
 // listener accepts the connections of one port, bounds their number and knows
 // each of them.
 type listener struct {
-	port     port
-	socket   *net.TCPListener
-	max      int
-	tls      *tls.Config // nil: without TLS
-	refusal  []byte      // what a connection beyond max is told
-	serve    func(*conn)
-	metrics  *portMetrics
-	log      *slog.Logger
-	strange  *limitedLog   // of handshakes that fail
-	period   time.Duration // of TCP keep-alive
-	draining atomic.Bool
-	refusing chan struct{} // bounds the refusals under way
+	port    port
+	socket  *net.TCPListener
+	max     int
+	tls     *tls.Config // nil: without TLS
+	refusal []byte      // what a connection beyond max is told
+	serve   func(*conn)
+	metrics *portMetrics
+	log     *slog.Logger
+	strange *limitedLog   // of handshakes that fail
+	period  time.Duration // of TCP keep-alive
+	// headerBytesMax bounds a line of a request's header.
+	headerBytesMax int
+	draining       atomic.Bool
+	refusing       chan struct{} // bounds the refusals under way
 
 	mu struct {
 		sync.Mutex
@@ -43,7 +45,7 @@ func listen(p port, address string, o *Options, m *metrics) (*listener, error) {
 	l := &listener{
 		port: p, socket: socket.(*net.TCPListener), max: o.Limits.ConnectionsMax, metrics: &m.ports[p],
 		log: o.Logger.With("port", portNames[p]), period: o.TCP.KeepAlivePeriod, tls: o.TLS,
-		refusing: make(chan struct{}, refusalsMax),
+		refusing: make(chan struct{}, refusalsMax), headerBytesMax: o.Limits.HTTPHeaderBytesMax,
 	}
 	l.strange = &limitedLog{log: l.log, clock: o.Clock}
 	l.mu.conns = make(map[*conn]struct{})

@@ -36,11 +36,13 @@ const (
 	dropDenied                    // points that the user of a port may not write any more
 	dropReply                     // reply bytes for a client that does not read
 	dropDatagram                  // datagrams that the kernel had no room for
+	dropUnended                   // lines of TCP connections that ended before the line did
 	dropCauses
 )
 
 var dropNames = [dropCauses][2]string{ //nolint:gochecknoglobals // a constant table
 	{"write", "points"}, {"rate", "points"}, {"denied", "points"}, {"slow_reader", "reply_bytes"}, {"kernel", "datagrams"},
+	{"unended", "lines"},
 }
 
 // writeError is the kind of an error of a write as a whole.

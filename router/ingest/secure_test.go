@@ -123,13 +123,13 @@ func TestSecureStreams(t *testing.T) {
 		}
 		equalLines(t, "stored at the answer to version", s.stored(), want)
 		line := s.dial(t, s.Addresses().Line)
-		send(t, line, "bad\nm,a=b x=1 1700000000") // the end ends the last line
+		send(t, line, "bad\nm,a=b x=1 1700000000\nm,a=b x=2 17000000")
 		_ = line.CloseWrite()
-		if answer, err := io.ReadAll(line); err != nil || string(answer) != "unable to parse 'bad': missing fields\n" {
+		if answer, err := io.ReadAll(line); err != nil || string(answer) != "unable to parse 'bad': missing fields\n"+unendedAnswer {
 			t.Fatalf("line: %q, %v", answer, err)
 		}
 		if got := s.value("m{_field=x,a=b}", 1_700_000_000_000); got != 1 {
-			t.Errorf("the last line is not stored: %v", got)
+			t.Errorf("the line is not stored: %v", got)
 		}
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"runtime"
 	"slices"
 	"strconv"
@@ -60,6 +60,7 @@ func (s *streams) serve(c *conn, p protocol) {
 	st.replies = replies{conn: c, bytesMax: s.options.TCP.ReplyBytesMax, waiting: s.waiting, dropped: &s.metrics.drops[dropReply]}
 	st.begin()
 	isHTTP := st.run()
+	st.dropUnended()
 	s.waiting.giveBack(st.waits)
 	if isHTTP {
 		c.http.Store(true)
@@ -128,11 +129,11 @@ func (s *stream) turn() (n int, err error) {
 		buffer = make([]byte, size)
 	}
 	n, err = s.conn.readNow(buffer[start : len(buffer)-parserSlack])
-	fresh, ended := buffer[start:start+n], errors.Is(err, io.EOF)
+	fresh := buffer[start : start+n]
 	switch {
-	case n == 0 && (!ended || start == 0):
+	case n == 0:
 		return n, err
-	case n > 0 && s.isHTTP(fresh[0]):
+	case s.isHTTP(fresh[0]):
 		s.conn.prefix = slices.Clone(fresh)
 		s.conn.http.Store(true)
 		return n, nil
@@ -140,14 +141,14 @@ func (s *stream) turn() (n int, err error) {
 	s.metrics.protocols[s.protocol].bytes.Add(int64(n))
 	if s.options.Authority != nil && s.principal == nil {
 		copy(buffer, s.unfinished)
-		s.introduce(buffer[:start+n], ended)
+		s.introduce(buffer[:start+n])
 		return n, err
 	}
-	if !ended && !s.insideLine && start+n <= s.options.Limits.Line.LineBytesMax && bytes.IndexByte(fresh, '\n') < 0 {
+	if !s.insideLine && start+n <= s.options.Limits.Line.LineBytesMax && bytes.IndexByte(fresh, '\n') < 0 {
 		s.unfinished = append(s.unfinished, fresh...) // not parsed again and again
 	} else {
 		copy(buffer, s.unfinished)
-		s.process(buffer[:start+n], ended)
+		s.process(buffer[:start+n])
 	}
 	s.wait()
 	return n, err
@@ -185,8 +186,26 @@ func (s *stream) isHTTP(first byte) bool {
 	return !started && s.protocol == protocolPutTCP && first >= 'A' && first <= 'Z'
 }
 
-// process parses a chunk, writes it and replies.
-func (s *stream) process(chunk []byte, ended bool) {
+// dropUnended drops a line that has no end when its connection has: nobody knows whether the
+// rest of a number is missing. The client is told, if it still listens.
+func (s *stream) dropUnended() {
+	if s.leaving || len(bytes.TrimRight(s.unfinished, "\r")) == 0 {
+		return
+	}
+	if s.options.Authority != nil && s.principal == nil {
+		s.deny(fmt.Errorf("%w; %s", access.ErrMissing, authAdvice))
+		return
+	}
+	s.metrics.drops[dropUnended].Add(1)
+	text := "the last line is dropped: the connection ended without a newline behind it"
+	if s.protocol == protocolPutTCP {
+		text = "put: " + text
+	}
+	s.replies.send([]byte(text + "\n"))
+}
+
+// process parses the lines of a chunk that have ended, writes them and replies.
+func (s *stream) process(chunk []byte) {
 	start := time.Now()
 	nowMs := s.options.Clock().UnixMilli()
 	limits, insideLine := s.options.Limits.Line, s.insideLine
@@ -196,10 +215,10 @@ func (s *stream) process(chunk []byte, ended bool) {
 		parse: func(b *parse.Batch) (err error) {
 			var rest parse.Rest
 			if s.protocol == protocolPutTCP {
-				rest, err = parse.Puts(b, chunk, parse.PutOptions{Limits: limits, Partial: !ended, InsideLine: insideLine})
+				rest, err = parse.Puts(b, chunk, parse.PutOptions{Limits: limits, Partial: true, InsideLine: insideLine})
 			} else {
 				rest, err = parse.Lines(b, chunk, parse.LineOptions{
-					Limits: limits, Partial: !ended, InsideLine: insideLine, Precision: parse.PrecisionGuess, NowMs: nowMs,
+					Limits: limits, Partial: true, InsideLine: insideLine, Precision: parse.PrecisionGuess, NowMs: nowMs,
 				})
 			}
 			s.insideLine = rest.InsideLine

@@ -45,7 +45,7 @@ func TestTelnet(t *testing.T) {
 		{"silence", "put m 1700000000 1.5 host=a\n", "", []string{"m{host=a} 1700000000000 1.5"}},
 		{"milliseconds", "put m 1700000000123 1 a=b\r\nput m 1700000001.250 2 a=b\r\n", "", []string{"m{a=b} 1700000000123 1", "m{a=b} 1700000001250 2"}},
 		{"no tags", "put m 1700000000 1\n", "", []string{"m{} 1700000000000 1"}},
-		{"last line without an end", "put m 1700000000 1 a=b\nput m 1700000001 2 a=b", "", []string{"m{a=b} 1700000000000 1", "m{a=b} 1700000001000 2"}},
+		{"last line without an end", "put m 1700000000 1 a=b\nput m 1700000001 2 a=b", "put: " + unendedAnswer, []string{"m{a=b} 1700000000000 1"}},
 		{"version", "version\n", versionAnswer, nil},
 		{"version after puts", "put m 1700000000 1 a=b\nversion\n", versionAnswer, []string{"m{a=b} 1700000000000 1"}},
 		{"help", "help\n", "available commands: dropcaches exit help put quit stats status version \n", nil},
@@ -101,10 +101,12 @@ func TestTelnetStats(t *testing.T) {
 	}
 }
 
+const unendedAnswer = "the last line is dropped: the connection ended without a newline behind it\n"
+
 func TestLinePort(t *testing.T) {
 	r := start(t, nil)
-	in := "m,a=b x=1 1700000000\nm,a=b x=2 1700000001000000000\nbad\n# comment\n\nm,a=b s=\"text\",x=3 1700000002000"
-	if out := exchange(t, r.Addresses().Line, in); out != "unable to parse 'bad': missing fields\n" {
+	in := "m,a=b x=1 1700000000\nm,a=b x=2 1700000001000000000\nbad\n# comment\n\nm,a=b s=\"text\",x=3 1700000002000\nm,a=b x=4 1700000003"
+	if out := exchange(t, r.Addresses().Line, in); out != "unable to parse 'bad': missing fields\n"+unendedAnswer {
 		t.Errorf("answer: %q", out)
 	}
 	equalLines(t, "stored", r.stored(), []string{
@@ -114,6 +116,9 @@ func TestLinePort(t *testing.T) {
 		if got := r.metric(t, "tickmesh_ingest_points_total", "protocol=tcp_line", "outcome="+outcome); got != want {
 			t.Errorf("%v points %s, want %v", got, outcome, want)
 		}
+	}
+	if got := r.metric(t, "tickmesh_ingest_dropped_total", "cause=unended"); got != 1 {
+		t.Errorf("%v lines without an end are counted, want 1", got)
 	}
 }
 
