@@ -20,6 +20,7 @@ type routerSettings struct {
 	clusterSettings
 	peerTLSSettings
 	initialNodes count
+	initialWait  span
 	replaceAfter span
 }
 
@@ -27,10 +28,11 @@ func (s *routerSettings) define(f *pflag.FlagSet) {
 	f.SortFlags = false
 	s.listenerSettings.define(f)
 	s.clusterSettings.define(f)
-	s.initialNodes, s.replaceAfter = 0, span(10*time.Minute)
-	f.Var(&s.initialNodes, "initial-nodes", "nodes that a new cluster waits for; 0: enough for --replication")
+	s.initialNodes, s.initialWait, s.replaceAfter = 0, span(time.Minute), span(10*time.Minute)
+	f.Var(&s.initialNodes, "initial-nodes", "nodes that a new cluster waits for; 0: enough for copies and witness, see --initial-wait")
+	f.Var(&s.initialWait, "initial-wait", "without --initial-nodes: how long after the first node a witness is waited for; copies always are")
 	f.Var(&s.replaceAfter, "replace-after", "a node that is dead for so long has its copies rebuilt elsewhere")
-	group(f, headingCluster, "initial-nodes", "replace-after")
+	group(f, headingCluster, "initial-nodes", "initial-wait", "replace-after")
 	s.writeLimitSettings.define(f)
 	s.queryLimitSettings.define(f)
 	s.accessSettings.define(f)
@@ -64,18 +66,22 @@ func newRouterCommand() *cobra.Command {
 	return cmd
 }
 
-// creation is what a new cluster is made with.
-func (s *clusterSettings) creation(initialNodes count) shardmap.Creation {
+// creation returns what a new cluster is made with. Without a number of nodes it waits for
+// those that copies and witness need, and after a while does without the witness: shards
+// that are placed on the first nodes that come have to move at once, and a node that is lost
+// meanwhile takes their majority with it.
+func (s *clusterSettings) creation(initialNodes count, wait span) shardmap.Creation {
 	replication := s.replication
 	if replication == 0 {
 		replication = replicationDefault
 	}
-	if initialNodes == 0 {
-		initialNodes = replication
-	}
-	return shardmap.Creation{
+	c := shardmap.Creation{
 		Cluster: s.cluster, Settings: shardmap.Settings{Shards: int(s.newShards()), Replication: int(replication)}, InitialNodes: int(initialNodes),
 	}
+	if initialNodes == 0 {
+		c.InitialNodes, c.LeastNodes, c.WaitMs = shardmap.VotersNeeded(int(replication)), int(replication), time.Duration(wait).Milliseconds()
+	}
+	return c
 }
 
 func runRouter(ctx context.Context, s *routerSettings, logger *slog.Logger, stdout io.Writer) error {
@@ -96,7 +102,7 @@ func runRouter(ctx context.Context, s *routerSettings, logger *slog.Logger, stdo
 		name = "router"
 	}
 	r, err := startRouter(ctx, routerOptions{
-		name: fmt.Sprintf("%s-%d", name, os.Getpid()), cluster: s.cluster, store: store, create: s.creation(s.initialNodes),
+		name: fmt.Sprintf("%s-%d", name, os.Getpid()), cluster: s.cluster, store: store, create: s.creation(s.initialNodes, s.initialWait),
 		replaceAfter: time.Duration(s.replaceAfter), clientTLS: clientTLS, logger: logger, registry: registry,
 	})
 	if err != nil {

@@ -88,7 +88,7 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 		return err
 	}
 	r, err := startRouter(ctx, routerOptions{
-		name: "router", cluster: lonelyName, store: store, create: settings.creation(s.nodes), logger: logger, registry: registry,
+		name: "router", cluster: lonelyName, store: store, create: settings.creation(s.nodes, 0), logger: logger, registry: registry,
 	})
 	if err != nil {
 		return err

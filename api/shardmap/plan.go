@@ -183,7 +183,11 @@ func planCreation(s *State, p *places) []Step {
 		}
 		ready += oneIf(at.take)
 	}
-	if ready < max(c.InitialNodes, 1) {
+	wanted := max(c.InitialNodes, 1)
+	if waited := s.FirstNodeMs > 0 && s.NowMs-s.FirstNodeMs >= c.WaitMs; waited && c.LeastNodes > 0 {
+		wanted = min(wanted, c.LeastNodes)
+	}
+	if ready < wanted {
 		return nil
 	}
 	m := &Map{Format: Format, Cluster: c.Cluster, ID: c.ID, Epoch: 1, Settings: c.Settings, Rows: make([]Row, c.Settings.Shards)}

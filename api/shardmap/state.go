@@ -9,6 +9,9 @@ type State struct {
 	Desired      map[string]Desired       // a node that is not named is active
 	Incarnations map[string][]Incarnation // the last one of a node registered last
 	NowMs        int64
+	// FirstNodeMs is since when there has been a live node without a map; 0: there is a map,
+	// or no node.
+	FirstNodeMs int64
 }
 
 // NodeState is what is known of a node.
@@ -32,7 +35,15 @@ type Creation struct {
 	ID           string // Map.ID to be
 	Settings     Settings
 	InitialNodes int // so many must be live first; 0: one
+	// LeastNodes are enough once WaitMs have passed since the first node came: nobody may
+	// ever start more. 0: InitialNodes are waited for without an end.
+	LeastNodes int
+	WaitMs     int64
 }
+
+// VotersNeeded returns how many nodes a shard's copies need, and the witness that an even
+// number of them needs for a majority without one.
+func VotersNeeded(replication int) int { return replication + oneIf(replication%2 == 0) }
 
 // Defaults of Limits.
 const (
@@ -53,7 +64,10 @@ func DefaultLimits() Limits {
 
 // Tracker turns a sequence of Views into States: it remembers nodes that are gone,
 // and since when. After a start it counts from the first View.
-type Tracker struct{ nodes map[string]NodeState }
+type Tracker struct {
+	nodes       map[string]NodeState
+	firstNodeMs int64
+}
 
 // Observe gives the State at a moment. Of a View with Err, which says nothing of
 // liveness, it gives the nodes as they were known.
@@ -64,11 +78,19 @@ func (t *Tracker) Observe(view View, nowMs int64) State {
 	if view.Err == nil {
 		t.enter(view, nowMs)
 	}
+	switch {
+	case view.Map != nil || view.Err == nil && len(view.Nodes) == 0:
+		t.firstNodeMs = 0
+	case view.Err == nil && t.firstNodeMs == 0:
+		t.firstNodeMs = max(nowMs, 1)
+	}
 	nodes := make(map[string]NodeState, len(t.nodes))
 	for id, node := range t.nodes {
 		nodes[id] = node
 	}
-	return State{Map: view.Map, Nodes: nodes, Desired: view.Desired, Incarnations: view.Incarnations, NowMs: nowMs}
+	return State{
+		Map: view.Map, Nodes: nodes, Desired: view.Desired, Incarnations: view.Incarnations, NowMs: nowMs, FirstNodeMs: t.firstNodeMs,
+	}
 }
 
 func (t *Tracker) enter(view View, nowMs int64) {
