@@ -37,7 +37,7 @@ func newExportCommand() *cobra.Command {
 		}
 		w := cmd.OutOrStdout()
 		if out != "" {
-			file, err := os.Create(out)
+			file, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 			if err != nil {
 				return err
 			}

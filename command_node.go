@@ -158,6 +158,7 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 	plan.log(logger)
 	ctx, unfit := context.WithCancelCause(ctx)
 	defer unfit(nil)
+	makePrivate(s.dataDir, logger)
 	m, err := startMember(ctx, memberOptions{
 		id: s.nodeID, zone: s.zone, cluster: s.cluster, rpcAddr: string(s.rpcAddr), advertiseAddr: string(s.advertiseAddr), store: store,
 		node: s.nodeOptions(plan, shards, &s.seriesLimitSettings, rules, logger, points), serverTLS: serverTLS, clientTLS: clientTLS, logger: logger,

@@ -121,7 +121,11 @@ func runRouter(ctx context.Context, s *routerSettings, logger *slog.Logger, stdo
 	if err := s.check(m); err != nil {
 		return err
 	}
-	b := r.backend(len(m.Rows))
+	shards, err := shardingOf(m)
+	if err != nil {
+		return err
+	}
+	b := r.backend(shards)
 	b.rules = rules
 	return s.serve(ctx, b, registry, logger, stdout)
 }

@@ -64,7 +64,7 @@ func (s *targetSettings) writeReport(v any) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(s.report, append(text, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(s.report, append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("--report: %w", err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/tenancy"
 	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/ingest"
@@ -28,7 +29,7 @@ type backend struct {
 	source     scan.Source
 	deleter    scan.Deleter
 	relaxed    func(scan.Relaxation) (scan.Source, func() []uint16) // nil: source answers these reads, too
-	shards     int
+	shards     series.Sharding
 
 	rules     *databaseRules
 	retention time.Duration // of what rules say nothing of, where that is known; 0: for ever
@@ -153,7 +154,7 @@ func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry 
 	}
 	return ingest.Options{
 		HTTPAddress: string(s.httpAddr), PutAddress: string(s.putAddr), LineAddress: string(s.lineAddr), UDPAddress: string(s.udpAddr),
-		Writer: b.writer, Resolver: b.resolver, Shards: b.shards, Generation: b.generation, Other: other, Origins: s.corsOrigins,
+		Writer: b.writer, Resolver: b.resolver, Shards: b.shards.Shards, ShardKey: b.shards.Key, Generation: b.generation, Other: other, Origins: s.corsOrigins,
 		Logger: logger, Registerer: registry, Build: build(),
 		UDP:         ingest.UDPOptions{Format: format, Database: s.udpDatabase, User: s.udpUser},
 		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase,
@@ -167,7 +168,7 @@ func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry 
 
 func (s *frontSettings) apiOptions(b *backend, q *queries, logger *slog.Logger, registry *registry) api.Options {
 	return api.Options{
-		Writer: b.writer, Resolver: b.resolver, Generation: b.generation, Shards: b.shards, Source: q.source, Deleter: b.deleter, Relaxed: q.relaxed,
+		Writer: b.writer, Resolver: b.resolver, Generation: b.generation, Shards: b.shards.Shards, ShardKey: b.shards.Key, Source: q.source, Deleter: b.deleter, Relaxed: q.relaxed,
 		Ledger: q.ledger, Cluster: b.cluster,
 		ClusterName: b.clusterName, Version: build().Version, Logger: logger, Registerer: registry,
 		Limits: api.Limits{

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/router/fanout"
 	"github.com/tickmesh/tickmesh/router/placement"
@@ -124,8 +125,14 @@ func (r *clusterRouter) close() {
 	r.fanout.Close()
 }
 
+// shardingOf returns how a map chooses the shards of series. Errors: series.ErrShardKey.
+func shardingOf(m *shardmap.Map) (series.Sharding, error) {
+	key, err := series.ParseShardKey(m.Settings.ShardKey)
+	return series.Sharding{Shards: len(m.Rows), Key: key}, err
+}
+
 // backend is the cluster as a front sees it.
-func (r *clusterRouter) backend(shards int) *backend {
+func (r *clusterRouter) backend(shards series.Sharding) *backend {
 	return &backend{
 		writer: r.fanout, resolver: r.fanout.Resolver(), generation: r.fanout.Generation,
 		source: r.fanout.Source(scan.Relaxation{}), deleter: r.fanout, shards: shards,

@@ -98,7 +98,16 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 	if err != nil {
 		return nil //nolint:nilerr // stopped before the cluster was there
 	}
-	b := r.backend(len(m.Rows))
+	return s.serveCluster(ctx, r, m, rules, registry, logger, stdout)
+}
+
+// serveCluster serves the router of a cluster in this process.
+func (s *standaloneSettings) serveCluster(ctx context.Context, r *clusterRouter, m *shardmap.Map, rules *databaseRules, registry *registry, logger *slog.Logger, stdout io.Writer) error {
+	shards, err := shardingOf(m)
+	if err != nil {
+		return err
+	}
+	b := r.backend(shards)
 	b.rules, b.retention = rules, time.Duration(s.retention)
 	b.about = fmt.Sprintf("runs %d nodes with %d copies in %s", s.nodes, m.Settings.Replication, s.dataDir)
 	return s.serve(ctx, b, registry, logger, stdout)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
@@ -48,6 +49,7 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 	}
 	defer rules.close()
 	plan := applyMemoryPlan(s.memoryLimit, s.pageFileBytes)
+	makePrivate(s.dataDir, logger)
 	if s.nodes > 1 {
 		return runLocalCluster(ctx, s, plan, rules, logger, stdout)
 	}
@@ -55,7 +57,7 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 		return err
 	}
 	start := time.Now()
-	n, err := node.Open(s.nodeOptions(plan, s.shards, &s.seriesLimitSettings, rules, logger, points))
+	n, err := openAlone(s.nodeOptions(plan, s.shards, &s.seriesLimitSettings, rules, logger, points))
 	if err != nil {
 		return dataDirError(s.dataDir, err)
 	}
@@ -97,6 +99,15 @@ func dataDirError(dir string, err error) error {
 	return fmt.Errorf("--data-dir %s: %w", dir, err)
 }
 
+// openAlone opens the data folder of a node that is in no cluster. A new folder gets a
+// shard key; a used one keeps what it has.
+func openAlone(o node.Options) (n *node.Node, err error) {
+	if o.ShardKey, err = series.NewShardKey(); err != nil {
+		return nil, err
+	}
+	return node.Open(o)
+}
+
 // serveAlone serves one node of its own.
 func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, rules *databaseRules, logger *slog.Logger, stdout io.Writer) error {
 	registry := newRegistry()
@@ -108,7 +119,7 @@ func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, rules 
 	}
 	address := string(s.grpcAddr)
 	return s.serve(ctx, &backend{
-		writer: n, resolver: n, source: n, deleter: n, shards: n.Shards(), settler: n, health: n.Health, marks: marks, rules: rules,
+		writer: n, resolver: n, source: n, deleter: n, shards: n.Sharding(), settler: n, health: n.Health, marks: marks, rules: rules,
 		retention: time.Duration(s.retention),
 		cluster:   &lonelyCluster{node: n, dataDir: s.dataDir, address: address}, clusterName: lonelyName, about: "keeps its data in " + s.dataDir,
 	}, registry, logger, stdout)

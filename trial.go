@@ -35,12 +35,12 @@ func startTrial(ctx context.Context, dir string) (t *trial, err error) {
 			err = errors.Join(err, t.close())
 		}
 	}()
-	if t.node, err = node.Open(s.nodeOptions(plan, s.shards, &s.seriesLimitSettings, nil, logger, nil)); err != nil {
+	if t.node, err = openAlone(s.nodeOptions(plan, s.shards, &s.seriesLimitSettings, nil, logger, nil)); err != nil {
 		return t, err
 	}
 	n := t.node
 	b, registry := &backend{
-		writer: n, resolver: n, source: n, deleter: n, shards: n.Shards(),
+		writer: n, resolver: n, source: n, deleter: n, shards: n.Sharding(),
 		cluster: &lonelyCluster{node: n, dataDir: dir}, clusterName: lonelyName,
 	}, newRegistry()
 	service, err := api.New(s.apiOptions(b, s.newQueries(b, logger, registry), logger, registry))

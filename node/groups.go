@@ -2,7 +2,6 @@ package node
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -89,8 +88,8 @@ func (l *loop) tick() {
 // adopt makes and ends replicas as the map says. The map is never older than the one
 // before.
 func (l *loop) adopt(m *shardmap.Map) error {
-	if len(m.Rows) != len(l.groups) {
-		return fmt.Errorf("%w: it has %d shards, cluster %q has %d; start the node on an empty data folder", ErrShards, len(l.groups), m.Cluster, len(m.Rows))
+	if err := l.adoptSharding(m); err != nil {
+		return err
 	}
 	l.rows = m.Rows
 	l.onNodes(l.othersIn(m))
@@ -99,10 +98,6 @@ func (l *loop) adopt(m *shardmap.Map) error {
 	l.stepAll()
 	return nil
 }
-
-// ErrShards says that a data folder was made for another number of shards than the
-// cluster has: before the cluster was. The node cannot take part with it.
-var ErrShards = errors.New("the data folder was made for another number of shards")
 
 // othersIn counts the nodes that a map names besides this one.
 func (l *loop) othersIn(m *shardmap.Map) int {

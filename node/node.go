@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/tenancy"
 	"github.com/tickmesh/tickmesh/node/storage"
@@ -20,9 +21,12 @@ import (
 
 // Options of a Node.
 type Options struct {
-	FS        vfs.FS
-	DataDir   string
-	Shards    int // of a new data folder; 0: 128
+	FS      vfs.FS
+	DataDir string
+	Shards  int // of a new data folder; 0: 128
+	// ShardKey keys the choice of shards in a new data folder; of a node in a cluster the
+	// map says it.
+	ShardKey  series.ShardKey
 	Sync      SyncMode
 	Retention time.Duration // 0: for ever
 	Limits    Limits
@@ -191,7 +195,7 @@ func (n *Node) open() (err error) {
 		o.NodeID = aloneID
 	}
 	n.Engine, err = storage.Open(storage.Options{
-		FS: o.FS, Dir: o.DataDir, Shards: o.Shards, ExtentBytes: o.ExtentBytes,
+		FS: o.FS, Dir: o.DataDir, Shards: o.Shards, ShardKey: o.ShardKey, ExtentBytes: o.ExtentBytes,
 		GenerationBytesMax: o.GenerationBytesMax, Compaction: o.Compaction,
 		Logger: o.Logger, Failpoints: o.Failpoints,
 		SyncLog: func() error { _, err := n.log.Sync(); return err },
@@ -247,10 +251,8 @@ func (l *loop) aloneMember() shardmap.Member {
 
 // aloneMap is the map of a node that is in no cluster: it has every shard.
 func (n *Node) aloneMap() *shardmap.Map {
-	m := &shardmap.Map{
-		Format: shardmap.Format, Cluster: aloneID, ID: n.Incarnation(), Epoch: 1,
-		Settings: shardmap.Settings{Shards: n.Shards(), Replication: 1},
-	}
+	settings := shardmap.Settings{Shards: n.Shards(), Replication: 1, ShardKey: n.Sharding().Key.String()}
+	m := &shardmap.Map{Format: settings.Format(), Cluster: aloneID, ID: n.Incarnation(), Epoch: 1, Settings: settings}
 	self := n.loop.aloneMember()
 	for range n.Shards() {
 		m.Rows = append(m.Rows, shardmap.Row{Version: 1, RaftIDLast: 1, Era: aloneEra, Fresh: true, Members: []shardmap.Member{self}})

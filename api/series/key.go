@@ -149,7 +149,7 @@ func (k Key) ShardHash() uint64 {
 	return h
 }
 
-// Shard gives the shard of a key among shards.
+// Shard returns the shard of a key by the hash without a ShardKey; see Sharding.
 func (k Key) Shard(shards int) uint16 {
 	return uint16(k.ShardHash() % uint64(shards))
 }

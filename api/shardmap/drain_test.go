@@ -59,7 +59,7 @@ func TestCheckDrain(t *testing.T) {
 		}, []string{"node-0"}, ErrDrainSpace},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := grown(t, c.nodes, Settings{16, c.replication})
+			s := grown(t, c.nodes, Settings{Shards: 16, Replication: c.replication})
 			delete(s.Nodes, fmt.Sprintf("node-%d", c.nodes))
 			if c.change != nil {
 				c.change(&s)
@@ -179,7 +179,7 @@ func TestDrainKeepsWitnesses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := rapid.IntRange(3, 6).Draw(t, "nodes")
 		zoneOf := rapid.SliceOfN(rapid.SampledFrom([]string{"", "z0", "z1", "z2"}), nodes, nodes).Draw(t, "zones")
-		w := settledWorld(t, nodes, Settings{rapid.IntRange(1, 16).Draw(t, "shards"), 2}, func(i int) string { return zoneOf[i] })
+		w := settledWorld(t, nodes, Settings{Shards: rapid.IntRange(1, 16).Draw(t, "shards"), Replication: 2}, func(i int) string { return zoneOf[i] })
 		drained := rapid.SliceOfNDistinct(rapid.SampledFrom(w.usable()), 1, nodes-1, rapid.ID[string]).Draw(t, "drained")
 		f, err := CheckDrain(w.state, w.limits, Rates{}, drained...)
 		if room := nodes - len(drained); room >= 3 != (err == nil) {
@@ -194,7 +194,7 @@ func TestDrainKeepsWitnesses(t *testing.T) {
 }
 
 func TestSummarize(t *testing.T) {
-	s := grown(t, 3, Settings{6, 2})
+	s := grown(t, 3, Settings{Shards: 6, Replication: 2})
 	if got := Summarize(s); got != (Summary{NodesLive: 4}) {
 		t.Fatalf("%+v", got)
 	}
@@ -216,7 +216,7 @@ func TestSummarize(t *testing.T) {
 }
 
 func TestTracker(t *testing.T) {
-	m := created(t, 2, Settings{1, 2})
+	m := created(t, 2, Settings{Shards: 1, Replication: 2})
 	info := NodeInfo{ID: "node-0", Incarnation: incarnation(1), Zone: "z"}
 	var tracker Tracker
 	steps := []struct {

@@ -79,7 +79,7 @@ func (w *world) executeNext() {
 // TestWitnessStays: a witness that is to become the second copy leaves first, but not
 // while the other copy's node is dead and may come back.
 func TestWitnessStays(t *testing.T) {
-	m := created(t, 3, Settings{1, 2})
+	m := created(t, 3, Settings{Shards: 1, Replication: 2})
 	row := m.Rows[0]
 	var fulls []string
 	witness := ""

@@ -15,10 +15,12 @@ var ErrMap = errors.New("not a valid shard map")
 // ErrFormat marks a map of a format that this program does not know.
 var ErrFormat = errors.New("shard map of an unknown format")
 
-// Format is the format of the maps that this package writes. A map with a field
-// more has another format: a program that does not know the field must not write
-// the map.
-const Format = 1
+// Formats of maps. A map with a field more has another format: a program that does not
+// know the field must not write the map.
+const (
+	Format      = 1 // of a map without Settings.ShardKey, as clusters of earlier versions have
+	FormatKeyed = 2 // of a map with it
+)
 
 // Bounds of a map.
 const (
@@ -44,6 +46,17 @@ type Map struct {
 type Settings struct {
 	Shards      int // number of shards
 	Replication int // copies of the data: full voters of each group
+	// ShardKey keys the hash that chooses the shard of a series (series.ShardKey), as 32
+	// hexadecimal digits. Empty: the hash has no key. It is a secret of routers and nodes.
+	ShardKey string `json:",omitempty"`
+}
+
+// Format returns the format of a map with these settings.
+func (s Settings) Format() int {
+	if s.ShardKey == "" {
+		return Format
+	}
+	return FormatKeyed
 }
 
 // Row says who holds one shard.
@@ -75,8 +88,8 @@ func Decode(encoded []byte) (Map, error) {
 	if err := json.Unmarshal(encoded, &version); err != nil {
 		return Map{}, fmt.Errorf("%w: %w", ErrMap, err)
 	}
-	if version.Format != Format {
-		return Map{}, fmt.Errorf("%w: %d, this program knows %d", ErrFormat, version.Format, Format)
+	if version.Format < Format || version.Format > FormatKeyed {
+		return Map{}, fmt.Errorf("%w: %d, this program knows %d to %d", ErrFormat, version.Format, Format, FormatKeyed)
 	}
 	var m Map
 	decoder := json.NewDecoder(bytes.NewReader(encoded))

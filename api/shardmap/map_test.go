@@ -25,8 +25,36 @@ func created(t testing.TB, nodes int, settings Settings) Map {
 	return *steps[0].Map
 }
 
+// testShardKey keys the choice of shards.
+const testShardKey = "00112233445566778899aabbccddeeff"
+
+// TestShardKeyIsRescued builds a map from what nodes keep: the key comes with it.
+func TestShardKeyIsRescued(t *testing.T) {
+	m := created(t, 3, Settings{Shards: 4, Replication: 3, ShardKey: testShardKey})
+	if m.Format != FormatKeyed {
+		t.Errorf("format %d", m.Format)
+	}
+	encoded, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := Decode(encoded) // as a node keeps it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rescued, err := Rescue([]Report{{Node: "node-0", Map: &kept}}); err != nil || rescued.Settings != m.Settings || rescued.Format != m.Format {
+		t.Errorf("%+v, %v", rescued.Settings, err)
+	}
+	for _, key := range []string{"00", testShardKey + "00", "00112233445566778899AABBCCDDEEFF"} {
+		m.Settings.ShardKey = key
+		if _, err := m.Encode(); !errors.Is(err, ErrMap) {
+			t.Errorf("key %q: %v", key, err)
+		}
+	}
+}
+
 func TestEncoding(t *testing.T) {
-	for _, settings := range []Settings{{1, 1}, {128, 2}, {128, 3}, {ShardsMax, 3}} {
+	for _, settings := range []Settings{{1, 1, ""}, {128, 2, ""}, {128, 3, ""}, {ShardsMax, 3, ""}, {128, 3, testShardKey}} {
 		m := created(t, 5, settings)
 		m.Rows[0] = m.Rows[0].WithIntended(append([]Member{{Node: "new", Incarnation: incarnation(50), Role: Full}}, m.Rows[0].Members...))
 		encoded, err := m.Encode()
@@ -42,7 +70,7 @@ func TestEncoding(t *testing.T) {
 }
 
 func TestDecodeRefuses(t *testing.T) {
-	valid, err := created(t, 3, Settings{4, 3}).Encode()
+	valid, err := created(t, 3, Settings{Shards: 4, Replication: 3}).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +79,8 @@ func TestDecodeRefuses(t *testing.T) {
 		want     error
 	}{
 		{`"Format":1`, `"Format":2`, ErrFormat},
-		{`"Format":1`, `"Format":2,"New":1`, ErrFormat},
+		{`"Format":1`, `"Format":3,"New":1`, ErrFormat},
+		{`"Replication":3`, `"Replication":3,"ShardKey":"` + testShardKey + `"`, ErrFormat}, // of format 2
 		{`"Format":1`, `"Format":1,"New":1`, ErrMap},
 		{`"Epoch":1`, `"Epoch":0`, ErrMap},
 		{`"Epoch":1`, `"Epoch":-1`, ErrMap},
@@ -81,7 +110,7 @@ func TestDecodeRefuses(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, settings := range []Settings{{1, 1}, {2, 2}, {2, 3}} {
+	for _, settings := range []Settings{{1, 1, ""}, {2, 2, ""}, {2, 3, ""}} {
 		m := created(f, 3, settings)
 		encoded, err := m.Encode()
 		if err != nil {
@@ -145,7 +174,7 @@ func planAnything(t *testing.T, m Map) {
 }
 
 func TestCloneSharesNothing(t *testing.T) {
-	m := created(t, 3, Settings{2, 3})
+	m := created(t, 3, Settings{Shards: 2, Replication: 3})
 	before, err := json.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +190,7 @@ func TestCloneSharesNothing(t *testing.T) {
 }
 
 func TestMembersOn(t *testing.T) {
-	m := created(t, 3, Settings{2, 3})
+	m := created(t, 3, Settings{Shards: 2, Replication: 3})
 	row := m.Rows[1]
 	b := Member{Node: "new", Incarnation: incarnation(9), Role: Full}
 	m.Rows[1] = row.WithIntended(append([]Member{b}, row.Members[1:]...))
@@ -231,7 +260,7 @@ func TestNewestIncarnations(t *testing.T) {
 
 // TestLargestMapFits checks the promise of ShardsMax.
 func TestLargestMapFits(t *testing.T) {
-	m := created(t, 3, Settings{ShardsMax, ReplicationMax})
+	m := created(t, 3, Settings{Shards: ShardsMax, Replication: ReplicationMax})
 	for shard := range m.Rows {
 		row := &m.Rows[shard]
 		row.Version, row.RaftIDLast, row.Era = 1<<40, 1<<40, 1<<20

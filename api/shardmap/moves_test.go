@@ -23,7 +23,7 @@ func settledWorld(t *rapid.T, nodes int, settings Settings, zone func(int) strin
 // TestJoinMovesLeast: a node that joins gets its share and nothing else moves.
 func TestJoinMovesLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		settings := Settings{rapid.IntRange(1, 32).Draw(t, "shards"), rapid.SampledFrom([]int{1, 3}).Draw(t, "replication")}
+		settings := Settings{Shards: rapid.IntRange(1, 32).Draw(t, "shards"), Replication: rapid.SampledFrom([]int{1, 3}).Draw(t, "replication")}
 		nodes := rapid.IntRange(settings.Replication, 8).Draw(t, "nodes")
 		w := settledWorld(t, nodes, settings, func(int) string { return "" })
 		w.start("joins", "", false)
@@ -39,7 +39,7 @@ func TestJoinMovesLeast(t *testing.T) {
 // too long, or comes back with an empty disk.
 func TestLeaveMovesLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		settings := Settings{rapid.IntRange(1, 32).Draw(t, "shards"), rapid.SampledFrom([]int{1, 3}).Draw(t, "replication")}
+		settings := Settings{Shards: rapid.IntRange(1, 32).Draw(t, "shards"), Replication: rapid.SampledFrom([]int{1, 3}).Draw(t, "replication")}
 		nodes := rapid.IntRange(settings.Replication+1, 8).Draw(t, "nodes")
 		w := settledWorld(t, nodes, settings, func(int) string { return "" })
 		held := w.loads(Full, nil)["n1"]
@@ -66,7 +66,7 @@ func TestLeaveMovesLeast(t *testing.T) {
 // moves are bounded, not least.
 func TestWitnessesMoveLittle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		settings := Settings{rapid.IntRange(1, 32).Draw(t, "shards"), 2}
+		settings := Settings{Shards: rapid.IntRange(1, 32).Draw(t, "shards"), Replication: 2}
 		nodes := rapid.IntRange(3, 8).Draw(t, "nodes")
 		w := settledWorld(t, nodes, settings, func(int) string { return "" })
 		w.start("joins", "", false)
@@ -82,7 +82,7 @@ func TestWitnessesMoveLittle(t *testing.T) {
 // in distinct zones and nodes are balanced all the same.
 func TestZonesBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		settings := Settings{rapid.IntRange(1, 24).Draw(t, "shards"), rapid.IntRange(1, 3).Draw(t, "replication")}
+		settings := Settings{Shards: rapid.IntRange(1, 24).Draw(t, "shards"), Replication: rapid.IntRange(1, 3).Draw(t, "replication")}
 		zones, size := rapid.IntRange(3, 4).Draw(t, "zones"), rapid.IntRange(1, 3).Draw(t, "size")
 		zone := func(i int) string { return fmt.Sprintf("z%d", i%zones) }
 		w := settledWorld(t, zones*size, settings, zone)
@@ -167,7 +167,7 @@ func TestLeadersSpread(t *testing.T) {
 
 // TestBoundedMoves plans for a big cluster of which half is drained.
 func TestBoundedMoves(t *testing.T) {
-	m := created(t, 10, Settings{ShardsDefault, 2})
+	m := created(t, 10, Settings{Shards: ShardsDefault, Replication: 2})
 	s := State{Map: &m, Nodes: map[string]NodeState{}, Desired: map[string]Desired{}, NowMs: 1}
 	for i := range 10 {
 		id := fmt.Sprintf("node-%d", i)
@@ -200,7 +200,7 @@ func grown(tb testing.TB, nodes int, settings Settings) State {
 func BenchmarkPlan(b *testing.B) {
 	for _, c := range []struct{ nodes, shards int }{{3, 128}, {12, 128}, {30, 1024}, {100, 2048}} {
 		b.Run(fmt.Sprintf("nodes=%d/shards=%d", c.nodes, c.shards), func(b *testing.B) {
-			s := grown(b, c.nodes, Settings{c.shards, 3})
+			s := grown(b, c.nodes, Settings{Shards: c.shards, Replication: 3})
 			l := DefaultLimits()
 			for b.Loop() {
 				if len(Plan(s, l)) == 0 {
@@ -212,7 +212,7 @@ func BenchmarkPlan(b *testing.B) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	m := created(b, 5, Settings{ShardsDefault, 3})
+	m := created(b, 5, Settings{Shards: ShardsDefault, Replication: 3})
 	for b.Loop() {
 		encoded, err := m.Encode()
 		if err != nil {
@@ -223,7 +223,7 @@ func BenchmarkEncode(b *testing.B) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	m := created(b, 5, Settings{ShardsDefault, 3})
+	m := created(b, 5, Settings{Shards: ShardsDefault, Replication: 3})
 	encoded, err := m.Encode()
 	if err != nil {
 		b.Fatal(err)

@@ -190,7 +190,7 @@ func planCreation(s *State, p *places) []Step {
 	if ready < wanted {
 		return nil
 	}
-	m := &Map{Format: Format, Cluster: c.Cluster, ID: c.ID, Epoch: 1, Settings: c.Settings, Rows: make([]Row, c.Settings.Shards)}
+	m := &Map{Format: c.Settings.Format(), Cluster: c.Cluster, ID: c.ID, Epoch: 1, Settings: c.Settings, Rows: make([]Row, c.Settings.Shards)}
 	t := &targets{places: p, replication: c.Settings.Replication, wishes: make([]wish, c.Settings.Shards), fullLoads: make([]int, len(p.all))}
 	for shard := range m.Rows {
 		t.wishes[shard] = wish{row: &m.Rows[shard], able: true, witness: none}

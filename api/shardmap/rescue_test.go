@@ -75,7 +75,7 @@ func TestRescue(t *testing.T) {
 }
 
 func TestRescueRefuses(t *testing.T) {
-	m, other := created(t, 3, Settings{2, 3}), created(t, 3, Settings{2, 3})
+	m, other := created(t, 3, Settings{Shards: 2, Replication: 3}), created(t, 3, Settings{Shards: 2, Replication: 3})
 	other.ID = incarnation(55)
 	stray := GroupReport{Shard: 9, Era: 1, RaftID: 1, Members: m.Rows[0].Members}
 	for name, reports := range map[string][]Report{
@@ -92,7 +92,7 @@ func TestRescueRefuses(t *testing.T) {
 }
 
 func TestOvertaken(t *testing.T) {
-	m := created(t, 3, Settings{4, 3})
+	m := created(t, 3, Settings{Shards: 4, Replication: 3})
 	m.Epoch = 7
 	view := func(m *Map, id string, epoch uint64) View {
 		return View{Map: m, Nodes: map[string]NodeInfo{"a": {}, "b": {ClusterID: id, Epoch: epoch}}}

@@ -11,8 +11,8 @@ const IncarnationBytes = 32
 
 // Validate checks the map and each row. Errors: ErrMap, ErrFormat.
 func (m Map) Validate() error {
-	if m.Format != Format {
-		return fmt.Errorf("%w: %d, this program knows %d", ErrFormat, m.Format, Format)
+	if m.Format != m.Settings.Format() {
+		return fmt.Errorf("%w: %d, expected %d", ErrFormat, m.Format, m.Settings.Format())
 	}
 	switch {
 	case !ValidName(m.Cluster):
@@ -42,6 +42,9 @@ func (s Settings) Validate() error {
 	}
 	if s.Replication < 1 || s.Replication > ReplicationMax {
 		return fmt.Errorf("%w: replication %d, not 1 to %d", ErrMap, s.Replication, ReplicationMax)
+	}
+	if s.ShardKey != "" && !ValidIncarnation(s.ShardKey) {
+		return fmt.Errorf("%w: the shard key is not %d hexadecimal digits", ErrMap, IncarnationBytes)
 	}
 	return nil
 }

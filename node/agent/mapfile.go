@@ -38,7 +38,7 @@ func writeMap(dataDir string, m *shardmap.Map) (err error) {
 		return err
 	}
 	name := filepath.Join(dataDir, mapFileName)
-	file, err := os.Create(name + ".new")
+	file, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("write the shard map: %w", err)
 	}

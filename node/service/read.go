@@ -139,8 +139,9 @@ func (s *Service) Last(ctx context.Context, request *rpc.LastRequest, sink rpc.L
 	}
 	selector := request.Selector
 	selector.Shards = good
+	sharding := s.node.Sharding()
 	err = s.node.Last(ctx, &selector, request.FromMs, request.Limits, func(p scan.Point) error {
-		return sink.Point(p.Key.Shard(s.node.Shards()), p)
+		return sink.Point(sharding.Of(p.Key), p)
 	})
 	if err != nil && ofRequest(ctx, err) {
 		return err

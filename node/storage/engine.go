@@ -23,11 +23,12 @@ import (
 // Options of an Engine.
 type Options struct {
 	FS                 vfs.FS
-	Dir                string // the data folder, made if missing
-	Shards             int    // of a new data folder; a used one keeps its own
-	ExtentBytes        int64  // of the page log's files; 0: its default
-	GenerationBytesMax int64  // of the page log; 0: 128 MiB
-	SegmentBytesMax    int64  // a merge splits larger outputs; 0: 1 GiB
+	Dir                string          // the data folder, made if missing
+	Shards             int             // of a new data folder; a used one keeps its own
+	ShardKey           series.ShardKey // likewise; a folder of a cluster has none, see AdoptShardKey
+	ExtentBytes        int64           // of the page log's files; 0: its default
+	GenerationBytesMax int64           // of the page log; 0: 128 MiB
+	SegmentBytesMax    int64           // a merge splits larger outputs; 0: 1 GiB
 	Compaction         segment.Settings
 	// SyncLog makes durable what has been applied. It is called before a manifest
 	// counts pages, which may hold samples of entries that only the operating
@@ -75,6 +76,7 @@ type Engine struct {
 	readers       gate
 	spawn         func(func()) // begins a helper of a read; tests have their own
 	damages       damages
+	shardKey      atomic.Pointer[series.ShardKey]
 	repairing     sync.Mutex    // held by RepairRange
 	exports       atomic.Uint64 // ever begun, which tells their scratch files apart
 
@@ -149,7 +151,7 @@ func (e *Engine) open() error {
 	e.lock = lock
 	m, err := readManifest(e.fs, e.dir)
 	if isNew(err) {
-		if m, err = newManifest(e.options.Shards); err != nil {
+		if m, err = newManifest(e.options.Shards, e.options.ShardKey); err != nil {
 			return err
 		}
 		if err = e.refuseForeignFiles(); err == nil {
@@ -159,6 +161,7 @@ func (e *Engine) open() error {
 	if err != nil {
 		return err
 	}
+	e.shardKey.Store(&m.ShardKey)
 	e.setManifest(m)
 	return e.restore(m)
 }
@@ -318,6 +321,26 @@ func (e *Engine) close() error {
 
 // Shards gives the number of shards.
 func (e *Engine) Shards() int { return len(e.shards) }
+
+// Sharding returns how the shards of series are chosen.
+func (e *Engine) Sharding() series.Sharding {
+	return series.Sharding{Shards: len(e.shards), Key: *e.shardKey.Load()}
+}
+
+// ErrShardKey marks a data folder whose series were placed under another shard key.
+var ErrShardKey = errors.New("the data folder has another shard key")
+
+// AdoptShardKey takes the key of a cluster, whose map keeps it. Errors: ErrShardKey when
+// the folder was made with a key of its own that differs.
+func (e *Engine) AdoptShardKey(key series.ShardKey) error {
+	e.maintenance.Lock()
+	defer e.maintenance.Unlock()
+	if own := e.manifest.ShardKey; own != (series.ShardKey{}) && own != key {
+		return ErrShardKey
+	}
+	e.shardKey.Store(&key)
+	return nil
+}
 
 // Incarnation identifies the data folder.
 func (e *Engine) Incarnation() string {

@@ -134,7 +134,7 @@ func FuzzDeleteBody(f *testing.F) {
 
 func FuzzDecodeManifest(f *testing.F) {
 	for _, shards := range []int{1, 3} {
-		m, err := newManifest(shards)
+		m, err := newManifest(shards, series.ShardKey{})
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func FuzzDecodeManifest(f *testing.F) {
 
 // TestManifestNoticesAnyChange flips every bit of a manifest.
 func TestManifestNoticesAnyChange(t *testing.T) {
-	m, err := newManifest(2)
+	m, err := newManifest(2, series.ShardKey{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -278,7 +278,7 @@ func (in *installer) checkKey(id series.ID, key series.Key) error {
 	if _, _, _, err := key.Parts(nil); err != nil {
 		return fmt.Errorf("%w: key of series %d: %w", ErrStream, id, err)
 	}
-	if shard := key.Shard(len(in.engine.shards)); shard != in.shard.number {
+	if shard := in.engine.Sharding().Of(key); shard != in.shard.number {
 		return fmt.Errorf("%w: series %s belongs to shard %d", ErrStream, key, shard)
 	}
 	known := x.ShardSeries(in.shard.number)

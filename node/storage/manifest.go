@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"path"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
@@ -24,7 +25,8 @@ const (
 	manifestName      = "MANIFEST"
 	manifestTemporary = "MANIFEST.new"
 	manifestMagic     = "tickmesh-manifest"
-	manifestFormat    = 2
+	manifestFormat    = 2 // of a folder without a shard key
+	manifestKeyed     = 3 // of one with it: a program that does not know it would misplace series
 )
 
 // manifest says what of the data folder counts. See FORMAT.md.
@@ -32,6 +34,8 @@ type manifest struct {
 	Format      int    `json:"format"`
 	Incarnation string `json:"incarnation"` // of the data folder, random
 	Shards      int    `json:"shards"`
+	// ShardKey keys the choice of shards; zero: the choice has no key, or is a cluster's.
+	ShardKey series.ShardKey `json:"shardKey,omitzero"`
 
 	// Entries before LogPosition are in pages and segments. Applied holds each
 	// shard's last entry before it.
@@ -91,19 +95,27 @@ func (m *manifest) ruleCutsOf(shard int) []RuleCuts {
 	return m.RuleCuts[shard]
 }
 
-func newManifest(shards int) (*manifest, error) {
+func newManifest(shards int, key series.ShardKey) (*manifest, error) {
 	incarnation, err := newIncarnation()
 	if err != nil {
 		return nil, err
 	}
 	m := &manifest{
-		Format: manifestFormat, Incarnation: incarnation, Shards: shards,
+		Format: formatOf(key), Incarnation: incarnation, Shards: shards, ShardKey: key,
 		Applied: make([]uint64, shards), RetentionCutMs: make([]int64, shards), Floors: make([]floor, shards),
 	}
 	for i := range m.RetentionCutMs {
 		m.RetentionCutMs[i] = noCut
 	}
 	return m, nil
+}
+
+// formatOf returns the format of a manifest with a shard key.
+func formatOf(key series.ShardKey) int {
+	if key == (series.ShardKey{}) {
+		return manifestFormat
+	}
+	return manifestKeyed
 }
 
 func newIncarnation() (string, error) {
@@ -143,8 +155,8 @@ func decodeManifest(b []byte) (*manifest, error) {
 	if err := json.Unmarshal(body, m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrManifest, err)
 	}
-	if m.Format != manifestFormat {
-		return nil, fmt.Errorf("%w: format %d; this program reads format %d", ErrManifest, m.Format, manifestFormat)
+	if m.Format != formatOf(m.ShardKey) {
+		return nil, fmt.Errorf("%w: format %d; this program reads formats %d and %d", ErrManifest, m.Format, manifestFormat, manifestKeyed)
 	}
 	if m.Shards < 1 || m.Shards > shardsMax || len(m.Applied) != m.Shards || len(m.RetentionCutMs) != m.Shards || len(m.Floors) != m.Shards ||
 		m.RuleCuts != nil && len(m.RuleCuts) != m.Shards {

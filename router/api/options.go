@@ -46,8 +46,10 @@ type Cluster interface {
 type Options struct {
 	Writer   Writer
 	Resolver Resolver
-	// Shards is the number of shards of the cluster, 1 to 65,536.
-	Shards int
+	// Shards is the number of shards of the cluster, 1 to 65,536, and ShardKey keys their
+	// choice.
+	Shards   int
+	ShardKey series.ShardKey
 	// Generation changes when references that Resolver gave before may no longer
 	// hold. Nil: they hold for ever.
 	Generation func() uint64

@@ -96,7 +96,7 @@ func (x *session) defineOne(d *tickmeshv1.SeriesHandle) error {
 		return errMemory
 	}
 	x.keys += len(key)
-	*h = handle{key: key, shard: key.Shard(x.s.options.Shards), scale: series.ScaleFloat, database: database}
+	*h = handle{key: key, shard: series.Sharding{Shards: x.s.options.Shards, Key: x.s.options.ShardKey}.Of(key), scale: series.ScaleFloat, database: database}
 	return nil
 }
 

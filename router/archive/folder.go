@@ -37,14 +37,12 @@ func (f *Folder) Put(ctx context.Context, key string, content []byte) error {
 	if err := makeFolders(filepath.Dir(path)); err != nil {
 		return err
 	}
+	// CreateTemp makes files for the owner alone.
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+partSuffix)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(content)
-	if err == nil {
-		err = file.Chmod(0o644)
-	}
 	if err == nil {
 		err = file.Sync()
 	}
@@ -67,7 +65,7 @@ func makeFolders(dir string) error {
 			return err
 		}
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return syncFolder(filepath.Dir(dir))

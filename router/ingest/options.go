@@ -45,8 +45,9 @@ type Options struct {
 
 	Writer   Writer
 	Resolver split.Resolver // safe for concurrent use
-	// Shards is the number of shards of the cluster.
-	Shards int
+	// Shards is the number of shards of the cluster, and ShardKey keys their choice.
+	Shards   int
+	ShardKey series.ShardKey
 	// Generation changes when references that Resolver gave before may no longer
 	// hold. Nil: they hold for ever.
 	Generation func() uint64

@@ -137,7 +137,7 @@ var errWorkers = fmt.Errorf("%w: too many writes at work", series.ErrOverloaded)
 func newWorkers(ctx context.Context, o *Options) (*workers, error) {
 	ws := &workers{slots: make(chan struct{}, o.Limits.WritesMax), waitMax: o.Limits.WriteTimeout}
 	ws.make = func() (*worker, error) {
-		s, err := split.New(split.Options{Shards: o.Shards, Limits: o.Limits.Line})
+		s, err := split.New(split.Options{Shards: o.Shards, ShardKey: o.ShardKey, Limits: o.Limits.Line})
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 		}

@@ -87,12 +87,15 @@ func New(o Options) (*Loop, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	if o.Limits.Create.Cluster != "" && o.Limits.Create.ID == "" {
-		id := make([]byte, shardmap.IncarnationBytes/2)
-		if _, err := rand.Read(id); err != nil {
-			return nil, fmt.Errorf("make a cluster's id: %w", err)
+	if c := &o.Limits.Create; c.Cluster != "" && c.ID == "" {
+		// A new cluster always has a shard key: only those of earlier versions have none.
+		for _, drawn := range []*string{&c.ID, &c.Settings.ShardKey} {
+			random := make([]byte, shardmap.IncarnationBytes/2)
+			if _, err := rand.Read(random); err != nil {
+				return nil, fmt.Errorf("make a cluster's id and shard key: %w", err)
+			}
+			*drawn = hex.EncodeToString(random)
 		}
-		o.Limits.Create.ID = hex.EncodeToString(id)
 	}
 	l := &Loop{options: o, start: o.Clock()}
 	l.mu.status.Steps = map[shardmap.Reason]uint64{}

@@ -151,6 +151,9 @@ func TestLoopPlacesNodes(t *testing.T) {
 	if !shardmap.ValidIncarnation(view.Map.ID) || view.Map.Cluster != "test" {
 		t.Fatalf("a map of %q, id %q", view.Map.Cluster, view.Map.ID)
 	}
+	if key := view.Map.Settings.ShardKey; !shardmap.ValidIncarnation(key) || key == view.Map.ID || view.Map.Format != shardmap.FormatKeyed {
+		t.Fatalf("a new cluster has the shard key %q in format %d", key, view.Map.Format)
+	}
 	c.startNode("d", 4)
 	c.await("a map on four nodes", on("a", "b", "c", "d"))
 	if err := c.store.SetDesired(c.ctx, "a", shardmap.Draining); err != nil {

@@ -21,8 +21,14 @@ type Resolver interface {
 
 // Options of a Splitter.
 type Options struct {
-	Shards int          // number of shards of the cluster, 1 to 65,536
-	Limits parse.Limits // the same as the parser's
+	Shards   int             // number of shards of the cluster, 1 to 65,536
+	ShardKey series.ShardKey // of the cluster, keys the choice of shards
+	Limits   parse.Limits    // the same as the parser's
+}
+
+// sharding returns how shards are chosen.
+func (o *Options) sharding() series.Sharding {
+	return series.Sharding{Shards: o.Shards, Key: o.ShardKey}
 }
 
 // ErrOptions marks options that cannot be used.
@@ -231,7 +237,7 @@ func (s *Splitter) define(key series.Key, line uint32, points int) (part int, id
 	hash := hashText(d.seed, key)
 	index, found := d.find(hash, key)
 	if !found {
-		part = s.part(key.Shard(s.options.Shards))
+		part = s.part(s.options.sharding().Of(key))
 		index = d.add(hash, key, part, s.encoders[part].Define(key))
 	}
 	d.uses = append(d.uses, use{uint32(index), line, uint32(points)})

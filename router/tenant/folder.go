@@ -105,7 +105,7 @@ func (f *Folder) write(marks map[string]shardmap.DatabaseMark) error {
 		return err
 	}
 	temporary := f.path + ".new"
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

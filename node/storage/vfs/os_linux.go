@@ -12,6 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Modes of what is made: measurements, keys of clusters and names of users are for the
+// owner alone. A umask can only take rights away.
+const (
+	FileMode   fs.FileMode = 0o600
+	FolderMode fs.FileMode = 0o700
+)
+
 // OS gives the operating system's files.
 func OS() FS { return osFS{} }
 
@@ -33,7 +40,7 @@ func (osFS) MkdirAll(dir string) error {
 		missing = append(missing, at)
 	}
 	for _, at := range slices.Backward(missing) {
-		if err := os.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Mkdir(at, FolderMode); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		if err := (osFS{}).SyncDir(filepath.Dir(at)); err != nil {
@@ -52,7 +59,7 @@ func (osFS) Open(name string) (File, error) { return openOS(name, os.O_RDONLY) }
 func (osFS) OpenReadWrite(name string) (File, error) { return openOS(name, os.O_RDWR) }
 
 func openOS(name string, flag int) (File, error) {
-	f, err := os.OpenFile(name, flag, 0o644)
+	f, err := os.OpenFile(name, flag, FileMode)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +99,7 @@ func (osFS) SyncDir(dir string) error {
 }
 
 func (osFS) Lock(name string) (io.Closer, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, FileMode)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,90 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+func openSharded(t *testing.T, key series.ShardKey) *Engine {
+	t.Helper()
+	e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "data", Shards: 4, ShardKey: key, SyncLog: func() error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// TestInstallUnderAShardKey installs a shard into a folder that has adopted the key under
+// which its series were placed, and into folders with another one or none.
+func TestInstallUnderAShardKey(t *testing.T) {
+	key := series.ShardKey{1, 2, 3}
+	from := openSharded(t, key)
+	var batch series.BatchEncoder
+	for i, placed := 0, 0; placed < 20; i++ {
+		k := series.AppendKey(nil, nil, fmt.Appendf(nil, "m%d", i), nil)
+		if from.Sharding().Of(k) == 2 {
+			batch.Append(batch.Define(k), 1_700_000_000_000, 1, 0)
+			placed++
+		}
+	}
+	encoded := batch.AppendTo(nil)
+	body := append(AppendBatchHeader(AppendEntryTime(nil, 0), series.BatchID{}, len(encoded)), encoded...)
+	if err := from.Apply(0, &Entry{Kind: EntrySamples, Shard: 2, Index: 1, Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	x, err := from.ExportShard(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	for _, test := range []struct {
+		adopted series.ShardKey
+		want    error
+	}{{key, nil}, {series.ShardKey{9}, ErrStream}, {series.ShardKey{}, ErrStream}} {
+		to := openSharded(t, series.ShardKey{})
+		if err := to.AdoptShardKey(test.adopted); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := to.InstallShard(context.Background(), 2, 0, x.OpenAt(0)); !errors.Is(err, test.want) {
+			t.Errorf("key %v: %v, want %v", test.adopted, err, test.want)
+		}
+	}
+	if err := from.AdoptShardKey(series.ShardKey{9}); !errors.Is(err, ErrShardKey) {
+		t.Errorf("a folder with a key of its own took another one: %v", err)
+	}
+}
+
+// TestManifestOfAShardKey holds formats to keys: a program that does not know the key
+// refuses the folder, and folders without one stay readable for it.
+func TestManifestOfAShardKey(t *testing.T) {
+	for key, format := range map[series.ShardKey]int{{}: 2, {7}: 3} {
+		m, err := newManifest(3, key)
+		if err != nil || m.Format != format {
+			t.Fatalf("format %d, %v; want %d", m.Format, err, format)
+		}
+		encoded, err := m.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := decodeManifest(encoded); err != nil || again.ShardKey != key {
+			t.Errorf("%v, %v", again, err)
+		}
+		m.Format = 5 - format
+		if encoded, err = m.encode(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decodeManifest(encoded); !errors.Is(err, ErrManifest) {
+			t.Errorf("a key of %q in format %d: %v", key, m.Format, err)
+		}
+	}
+}
