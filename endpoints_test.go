@@ -69,7 +69,7 @@ func registeredEndpoints(t *testing.T) []string {
 	}
 	t.Cleanup(func() { n.Close() })
 	b, registry := &backend{
-		writer: n, resolver: n, source: n, deleter: n, shards: n.Shards(), settler: n, health: n.Health,
+		writer: n, resolver: n, source: n, deleter: n, shards: n.Sharding(), settler: n, health: n.Health,
 		cluster: &lonelyCluster{node: n, dataDir: s.dataDir}, clusterName: lonelyName,
 	}, newRegistry()
 	ready := &readiness{health: b.health}
