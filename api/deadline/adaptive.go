@@ -57,6 +57,9 @@ func (a *Adaptive) Took(d time.Duration) {
 	})
 }
 
+// Reset forgets what is known, as of a peer that has not been asked for long.
+func (a *Adaptive) Reset() { a.allowed.Store(int64(a.min)) }
+
 func (a *Adaptive) update(next func(now time.Duration) time.Duration) {
 	for {
 		now := a.allowed.Load()

@@ -114,6 +114,9 @@ func (w *call) expire(v *view, now time.Time) {
 		n := p.current.node
 		if !p.current.givenUp {
 			p.current.givenUp = true
+			if !now.Before(p.current.expires) && w.frame.Level != series.LevelAll {
+				n.attempts.Expired(p.current.allowed)
+			}
 			w.flying.Add(-1) // and again should it be delivered: then the call is woken too often
 		}
 		p.current = nil

@@ -23,11 +23,13 @@ type attempt struct {
 	call      *call
 	node      *node
 	sequence  uint64
-	parts     []int     // indices into the frame's parts
-	shards    []uint16  // of the parts
-	bytes     int64     // at most, as it is sent
-	expires   time.Time // then another node is asked, though this one may still answer
-	doubts    time.Time // then it is asked whether the node is there
+	parts     []int    // indices into the frame's parts
+	shards    []uint16 // of the parts
+	bytes     int64    // at most, as it is sent
+	began     time.Time
+	allowed   time.Duration // until expires, but for level all
+	expires   time.Time     // then another node is asked, though this one may still answer
+	doubts    time.Time     // then it is asked whether the node is there
 	timeoutMs uint32
 	givenUp   bool // it has expired; for the call alone
 

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc"
 
+	"github.com/tickmesh/tickmesh/api/deadline"
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/transport"
@@ -27,6 +28,10 @@ type node struct {
 	run    sync.WaitGroup
 	probes singleflight.Group
 	scout  scout
+
+	presence presence
+	reports  *deadline.Adaptive // of who leads, to scouts
+	attempts *deadline.Adaptive // of writes, before another node is asked
 }
 
 func (c *Cluster) connect(info shardmap.NodeInfo) (*node, error) {
@@ -40,7 +45,11 @@ func (c *Cluster) connect(info shardmap.NodeInfo) (*node, error) {
 		id: info.ID, incarnation: info.Incarnation, address: info.RPCAddress,
 		conn: conn, client: nodev1.NewNodeServiceClient(conn), life: ctx, cancel: cancel,
 	}
-	for range c.options.Limits.Streams {
+	l := &c.options.Limits
+	n.presence.limit = deadline.New(l.ProbeTimeout, presenceFactorMax*l.ProbeTimeout)
+	n.reports = deadline.New(l.ProbeTimeout, presenceFactorMax*l.ProbeTimeout)
+	n.attempts = deadline.New(l.AttemptTimeout, l.WriteTimeout)
+	for range l.Streams {
 		l := newLink(n, c)
 		n.links = append(n.links, l)
 		n.run.Go(func() { l.run(ctx) })

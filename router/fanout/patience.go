@@ -7,11 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
-	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
 // patience watches one call to a node. A process that was stopped, or a machine that
@@ -71,18 +68,18 @@ func (p *patience) waiting() time.Time {
 func (p *patience) run(ctx context.Context) {
 	limits := &p.cluster.options.Limits
 	var (
-		probe  <-chan singleflight.Result // nil: none is under way
-		probed time.Time                  // what the call waited for when the probe began
-		calm   time.Duration              // after a probe that was answered
+		probe  <-chan error  // nil: none is under way
+		probed time.Time     // what the call waited for when the probe began
+		calm   time.Duration // after a probe that was answered
 	)
 	for timer := time.NewTimer(p.cluster.patienceWith(p.node)); ; {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
-		case answer := <-probe:
+		case err := <-probe:
 			probe = nil
-			if isAbsence(answer.Err) && ctx.Err() == nil && p.giveUp(probed, wire.FromStatus(answer.Err)) {
+			if isAbsence(err) && ctx.Err() == nil && p.giveUp(probed, wire.FromStatus(err)) {
 				timer.Stop()
 				return
 			}
@@ -93,13 +90,13 @@ func (p *patience) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		since := p.waiting()
-		waited, silent := time.Since(since), p.node.scout.silent.Load()
+		waited, patience := time.Since(since), p.cluster.patienceWith(p.node)
 		switch {
 		case since.IsZero():
 			timer.Reset(limits.Patience)
 			continue
-		case waited < limits.Patience && !silent:
-			timer.Reset(limits.Patience - waited)
+		case waited < patience && !p.node.scout.silent.Load():
+			timer.Reset(patience - waited)
 			continue
 		}
 		p.cluster.doubt(p.node, p.shards...)
@@ -107,7 +104,7 @@ func (p *patience) run(ctx context.Context) {
 			return
 		}
 		if probe == nil {
-			probe, probed = p.node.probe(p.cluster), since
+			probe, probed = p.node.present(p.cluster), since
 		}
 		timer.Reset(min(scoutPause, limits.Patience))
 	}
@@ -127,17 +124,6 @@ func (p *patience) giveUp(since time.Time, err error) bool {
 	p.err = fmt.Errorf("%w: node %s has said nothing for %v: %w", series.ErrUnavailable, p.node.id, time.Since(since).Round(time.Millisecond), err)
 	p.cancel()
 	return true
-}
-
-// probe asks the node whether it is there. Calls at the same time ask once.
-func (n *node) probe(c *Cluster) <-chan singleflight.Result {
-	return n.probes.DoChan("", func() (any, error) {
-		c.metrics.probes.Inc()
-		ctx, cancel := context.WithTimeout(n.life, c.options.Limits.ProbeTimeout)
-		defer cancel()
-		_, err := n.client.Handshake(ctx, &nodev1.HandshakeRequest{})
-		return nil, err
-	})
 }
 
 // isAbsence says whether the answer to a probe is that the node does not answer; what

@@ -114,7 +114,7 @@ func (c *Cluster) scout(n *node) {
 		s.mu.Unlock()
 	}()
 	since := time.Now()
-	if n.hello(n.life, c.options.Limits.Patience) {
+	if n.hello(n.life, c, n.presence.patience(&c.options.Limits, since)) {
 		return
 	}
 	s.silent.Store(true)
@@ -126,7 +126,7 @@ func (c *Cluster) scout(n *node) {
 			others.Go(func() { c.scoutVia(ctx, n, other, since) })
 		}
 	}
-	for s.wantsAny() && !n.hello(ctx, c.options.Limits.ProbeTimeout) && pause(ctx, scoutPause) {
+	for s.wantsAny() && !n.hello(ctx, c, n.presence.allowed(time.Now())) && pause(ctx, scoutPause) {
 	}
 	cancel()
 	others.Wait()
@@ -137,29 +137,28 @@ func (c *Cluster) patienceWith(n *node) time.Duration {
 	if n.scout.silent.Load() {
 		return min(scoutPause, c.options.Limits.Patience)
 	}
-	return c.options.Limits.Patience
+	return n.presence.patience(&c.options.Limits, time.Now())
 }
 
-// hello says whether a node answers within a time.
-func (n *node) hello(ctx context.Context, timeout time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	_, err := n.client.Handshake(ctx, &nodev1.HandshakeRequest{})
-	return !isAbsence(err)
-}
-
-// scoutVia asks another node, again and again, about the shards that calls wait for.
+// scoutVia asks another node, again and again, about the shards that calls wait for. One
+// that is busy is given longer, and is left alone for as long as it took.
 func (c *Cluster) scoutVia(ctx context.Context, silent, via *node, since time.Time) {
 	for ctx.Err() == nil {
-		asked, cancel := context.WithTimeout(ctx, c.options.Limits.ProbeTimeout)
+		limit, start := via.reports.Allowed(), time.Now()
+		asked, cancel := context.WithTimeout(ctx, limit)
 		report, err := via.client.Report(asked, &nodev1.ReportRequest{WithoutMap: true})
+		took := time.Since(start)
+		if err != nil && asked.Err() != nil && ctx.Err() == nil {
+			via.reports.Expired(limit)
+		}
 		cancel()
 		if err == nil {
+			via.reports.Took(took)
 			for _, g := range report.GetGroups() {
 				c.heard(ctx, silent, via, g, since)
 			}
 		}
-		pause(ctx, scoutPause)
+		pause(ctx, max(scoutPause, took))
 	}
 }
 

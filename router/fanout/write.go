@@ -181,7 +181,8 @@ func (w *call) join(groups []*attempt, n *node, i int) []*attempt {
 func (w *call) begin(a *attempt, now time.Time) {
 	w.cluster.metrics.attempts.Inc()
 	a.sequence = w.cluster.sequence.Add(1)
-	a.expires = now.Add(w.cluster.options.Limits.AttemptTimeout)
+	a.began, a.allowed = now, a.node.attempts.Allowed()
+	a.expires = now.Add(a.allowed)
 	if w.frame.Level == series.LevelAll { // the node waits for others
 		a.expires = w.deadline
 	}
@@ -209,6 +210,7 @@ func (w *call) encode(a *attempt, dst []byte, scratch *wire.Frame) (_ []byte, wa
 // take notes what became of an attempt. A part that an earlier attempt wrote is
 // written, though a later one is still waited for; only the last one's error counts.
 func (w *call) take(v *view, a *attempt, now time.Time) {
+	wrote := false
 	for k, i := range a.parts {
 		p := &w.parts[i]
 		if p.settled {
@@ -220,12 +222,16 @@ func (w *call) take(v *view, a *attempt, now time.Time) {
 		}
 		if err == nil {
 			w.wrote(i, a, &o)
+			wrote = true
 			continue
 		}
 		if p.current == a {
 			p.current = nil
 			w.failed(v, i, a.node, err, now)
 		}
+	}
+	if wrote && w.frame.Level != series.LevelAll { // that one waits for other nodes
+		a.node.attempts.Took(now.Sub(a.began))
 	}
 }
 
