@@ -84,18 +84,42 @@ func (l *Ledger) Begin(ctx context.Context, q Query) (context.Context, *Entry, e
 	return ctx, e, nil
 }
 
-// enter waits for a place.
+// Prepare runs what a query needs before it can be described to Begin, such as parsing a text
+// that names its databases, in a place of the ledger and no longer than it takes. Errors:
+// *BusyError, the context's, or what run returns.
+func (l *Ledger) Prepare(ctx context.Context, run func() error) error {
+	if timeout := l.options.Limits.Timeout; timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, ErrTimeout)
+		defer cancel()
+	}
+	if err := l.enterPlace(ctx); err != nil {
+		return err
+	}
+	defer func() { <-l.places }()
+	return run()
+}
+
+// enter waits for a place, as a query of a database.
 func (l *Ledger) enter(ctx context.Context, database string, runningMax int) error {
 	if err := l.enterDatabase(database, runningMax); err != nil {
 		return err
 	}
+	err := l.enterPlace(ctx)
+	if err != nil {
+		l.leaveDatabase(database)
+	}
+	return err
+}
+
+// enterPlace waits for a place.
+func (l *Ledger) enterPlace(ctx context.Context) error {
 	select {
 	case l.places <- struct{}{}:
 		return nil
 	default:
 	}
 	if !l.wait(1) {
-		l.leaveDatabase(database)
 		return l.refuse("waiting", fmt.Sprintf("%d queries are running and %d wait", cap(l.places), l.options.WaitingMax))
 	}
 	defer l.wait(-1)
@@ -103,7 +127,6 @@ func (l *Ledger) enter(ctx context.Context, database string, runningMax int) err
 	case l.places <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		l.leaveDatabase(database)
 		if context.Cause(ctx) == ErrTimeout { //nolint:errorlint // the cause is this very value
 			return l.refuse("waiting", fmt.Sprintf("%d queries are running, and none of them ended in time", cap(l.places)))
 		}

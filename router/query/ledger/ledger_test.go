@@ -63,6 +63,29 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
+// TestPrepareTakesAPlace: what comes before a query waits like one, and leaves its place.
+func TestPrepareTakesAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(Options{RunningAllMax: 1, WaitingMax: 1, Limits: Limits{Timeout: time.Minute}})
+		_, first := begin(t, l, Query{})
+		var busy *BusyError
+		if err := l.Prepare(t.Context(), func() error { t.Error("it has no place"); return nil }); !errors.As(err, &busy) {
+			t.Fatal(err)
+		}
+		first.End(nil)
+		failure := errors.New("cannot be parsed")
+		err := l.Prepare(t.Context(), func() error {
+			if len(l.places) != 1 {
+				t.Error(len(l.places))
+			}
+			return failure
+		})
+		if !errors.Is(err, failure) || len(l.places) != 0 {
+			t.Fatal(err, len(l.places))
+		}
+	})
+}
+
 func TestDatabaseHasItsShare(t *testing.T) {
 	l := New(Options{LimitsOf: func(database string) Limits {
 		if database == "small" {
