@@ -31,7 +31,7 @@ func (h *handler) deleteSeries(x *exchange) error {
 	if end.Before(start) {
 		return badData(errEndBeforeStart)
 	}
-	sets, err := matchersParameter(h.parser, x.form)
+	sets, err := h.selectors(x)
 	if err != nil {
 		return err
 	}

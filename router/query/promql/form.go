@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 )
@@ -159,10 +158,17 @@ func limitParameter(form url.Values) (int, error) {
 // errNoMatcher is how Prometheus refuses to pick everything.
 var errNoMatcher = errors.New("match[] must contain at least one non-empty matcher")
 
-// matchersParameter reads the selectors match[]. Each needs a matcher that not every value
-// matches.
-func matchersParameter(p parser.Parser, form url.Values) ([][]*labels.Matcher, error) {
-	sets, err := p.ParseMetricSelectors(form["match[]"])
+// selectors reads the parameters match[]. Each needs a matcher that not every value matches.
+func (h *handler) selectors(x *exchange) ([][]*labels.Matcher, error) {
+	texts := x.form["match[]"]
+	m, err := measure(texts...)
+	if err != nil {
+		return nil, badData(err)
+	}
+	if err := x.entry.Take(m.Bytes()); err != nil {
+		return nil, err
+	}
+	sets, err := h.parser.ParseMetricSelectors(texts)
 	if err != nil {
 		return nil, badData(err)
 	}

@@ -27,7 +27,8 @@ type handler struct {
 	options   Options
 	started   time.Time
 	engine    *promql.Engine
-	parser    *prepared
+	parser    parser.Parser // of what clients send
+	prepared  *prepared     // of the engine
 	metrics   *metrics
 	endpoints map[string]endpoint
 	values    endpoint // label/NAME/values
@@ -59,12 +60,13 @@ type exchange struct {
 func newHandler(o Options) *handler {
 	o.setDefaults()
 	h := &handler{options: o, started: o.Clock(), metrics: newMetrics(o.Registerer), cardinalities: cardinalities{kept: map[string]*cardinality{}}, zips: newZips(), encoders: newEncoders()}
-	h.parser = &prepared{Parser: parser.NewParser(parser.Options{
+	h.parser = parser.NewParser(parser.Options{
 		EnableExperimentalFunctions: o.Experimental, ExperimentalDurationExpr: o.Experimental,
 		EnableExtendedRangeSelectors: o.Experimental, EnableBinopFillModifiers: o.Experimental,
-	})}
+	})
+	h.prepared = &prepared{Parser: h.parser}
 	h.engine = promql.NewEngine(promql.EngineOpts{
-		Logger: o.Logger, MaxSamples: o.SamplesMax, LookbackDelta: o.LookbackDelta, Parser: h.parser,
+		Logger: o.Logger, MaxSamples: o.SamplesMax, LookbackDelta: o.LookbackDelta, Parser: h.prepared,
 		Timeout:                  100 * 365 * 24 * time.Hour, // the ledger has the time limit
 		NoStepSubqueryIntervalFn: func(int64) int64 { return defaultStepMs },
 		EnableAtModifier:         true, EnableNegativeOffset: true, EnablePerStepStats: true,
@@ -77,8 +79,8 @@ func newHandler(o Options) *handler {
 		"query": query(h.query), "query_range": query(h.queryRange),
 		"series": query(h.series), "labels": query(h.labelNames), "status/tsdb": {get, access.Read, true, h.cardinality},
 		"read":            {[]string{http.MethodPost}, access.Read, true, h.remoteRead},
-		"query_exemplars": {both, access.Read, false, h.exemplars},
-		"format_query":    {both, 0, false, h.formatQuery}, "parse_query": {both, 0, false, h.parseQuery},
+		"query_exemplars": query(h.exemplars),
+		"format_query":    query(h.formatQuery), "parse_query": query(h.parseQuery),
 		"metadata": told(h.metadata), "targets/metadata": told(h.targetMetadata), "targets": told(h.targets),
 		"rules": told(h.rules), "alerts": told(h.alerts), "alertmanagers": told(h.alertmanagers),
 		"status/buildinfo": {get, 0, false, h.buildInfo}, "status/runtimeinfo": {get, 0, false, h.runtimeInfo},
@@ -174,21 +176,42 @@ func (h *handler) serve(x *exchange, e endpoint) (err error) {
 	if err != nil {
 		return err
 	}
+	if timeout != 0 { // of the wait for a place, too
+		var cancel context.CancelFunc
+		x.ctx, cancel = context.WithTimeoutCause(x.ctx, timeout, ledger.ErrTimeout)
+		defer cancel()
+	}
 	ctx, entry, err := h.options.Ledger.Begin(x.ctx, ledger.Query{Dialect: "promql", Database: x.database, Text: textOf(x), User: access.Of(x.ctx).Name()})
 	if err != nil {
 		return err
 	}
 	x.ctx, x.entry = ctx, entry
 	defer func() { entry.End(err) }()
-	if timeout != 0 {
-		var cancel context.CancelFunc
-		x.ctx, cancel = context.WithTimeout(x.ctx, timeout)
-		defer cancel()
-	}
 	if err := e.serve(x); err != nil {
 		return err
 	}
 	return x.out.close()
+}
+
+// invalidQuery is how Prometheus answers an expression that it does not take.
+func invalidQuery(err error) error { return invalidParameter(err, "query") }
+
+// expression parses the parameter query, which a client sent; refuse makes the answer to one that
+// is not taken.
+func (h *handler) expression(x *exchange, refuse func(error) error) (parser.Expr, error) {
+	text := x.form.Get("query")
+	m, err := measure(text)
+	if err != nil {
+		return nil, refuse(err)
+	}
+	if err := x.entry.Take(m.Bytes()); err != nil {
+		return nil, err
+	}
+	expr, err := h.parser.ParseExpr(text)
+	if err != nil {
+		return nil, refuse(err)
+	}
+	return expr, x.ctx.Err()
 }
 
 // textOf says what a request asks for, for people.

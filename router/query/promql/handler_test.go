@@ -250,7 +250,7 @@ func TestLimits(t *testing.T) {
 		limits ledger.Limits
 		what   string
 	}{
-		{ledger.Limits{BytesMax: 1000}, "bytes"}, {ledger.Limits{SeriesMax: 1}, "series"}, {ledger.Limits{SamplesMax: 8}, "samples"},
+		{ledger.Limits{BytesMax: 6000}, "bytes"}, {ledger.Limits{SeriesMax: 1}, "series"}, {ledger.Limits{SamplesMax: 8}, "samples"},
 	} {
 		o := labOptions(t)
 		o.Ledger = ledger.New(ledger.Options{Limits: c.limits})

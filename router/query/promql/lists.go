@@ -39,7 +39,7 @@ func (h *handler) listing(x *exchange) (l listing, err error) {
 		l.limit = h.options.NamesMax
 	}
 	l.more = min(l.limit, math.MaxInt-1) + 1
-	l.matchers, err = matchersParameter(h.parser, x.form)
+	l.matchers, err = h.selectors(x)
 	return l, err
 }
 

@@ -101,9 +101,9 @@ func (h *handler) evaluate(x *exchange, s span) error {
 		}
 	}
 	text, wanted := x.form.Get("query"), x.form.Get("stats")
-	expr, err := h.parser.ParseExpr(text)
+	expr, err := h.expression(x, invalidQuery)
 	if err != nil {
-		return invalidParameter(err, "query")
+		return err
 	}
 	if steps := subquerySteps(expr, s.end.Sub(s.start).Milliseconds()); steps > subqueryStepsMax {
 		return &apiError{http.StatusUnprocessableEntity, kindExecution, fmt.Errorf("a subquery has %d steps, more than %d: take a longer step or a shorter range", steps, subqueryStepsMax)}
@@ -144,7 +144,8 @@ func (h *handler) newQuery(x *exchange, expr parser.Expr, statistics string, loo
 			return direct, nil
 		}
 	}
-	text := h.parser.put(expr)
+	text := h.prepared.put(expr)
+	defer h.prepared.forget(text)
 	opts := promql.NewPrometheusQueryOpts(statistics == statsAll, lookback)
 	if s.step == 0 {
 		return h.engine.NewInstantQuery(x.ctx, source, opts, text, s.start)

@@ -1,6 +1,7 @@
 package promql
 
 import (
+	"errors"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -140,25 +141,32 @@ func (q *queryable) rangedOf(matchers []*labels.Matcher) *rangedCall {
 	return nil
 }
 
-// prepared is a parser for the engine: some texts stand for expressions that were parsed
-// and changed before.
+// prepared is the parser of the engine. It parses nothing: it hands out expressions that were
+// measured, parsed and changed before. No text of a client gets here, so none can name the
+// expression of another.
 type prepared struct {
 	parser.Parser
 	next atomic.Uint64
 	list sync.Map // of parser.Expr, by text
 }
 
-// put gives a text that stands for an expression until take.
+// put returns a text that stands for an expression until it is parsed or forgotten.
 func (p *prepared) put(expr parser.Expr) (text string) {
-	text = "\x00" + strconv.FormatUint(p.next.Add(1), 10) // no expression begins so
+	text = strconv.FormatUint(p.next.Add(1), 10)
 	p.list.Store(text, expr)
 	return text
 }
 
+// forget drops the expression of a text that the engine may not have asked for.
+func (p *prepared) forget(text string) { p.list.Delete(text) }
+
+var errNotPrepared = errors.New("no expression was prepared under this text")
+
 // ParseExpr implements parser.Parser.
 func (p *prepared) ParseExpr(text string) (parser.Expr, error) {
-	if expr, ok := p.list.LoadAndDelete(text); ok {
-		return expr.(parser.Expr), nil //nolint:forcetypeassert // put stores no others
+	expr, ok := p.list.LoadAndDelete(text)
+	if !ok {
+		return nil, errNotPrepared
 	}
-	return p.Parser.ParseExpr(text)
+	return expr.(parser.Expr), nil //nolint:forcetypeassert // put stores no others
 }

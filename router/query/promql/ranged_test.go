@@ -53,7 +53,7 @@ func TestTakenOutNotes(t *testing.T) {
 	if !strings.Contains(got.body, `\"up\" (1:20)`) {
 		t.Error(got.body)
 	}
-	h.parser.list.Range(func(text, _ any) bool {
+	h.prepared.list.Range(func(text, _ any) bool {
 		t.Errorf("%q is left", text)
 		return true
 	})

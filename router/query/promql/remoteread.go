@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/tickmesh/tickmesh/api/guard"
 )
 
 // Bounds of remote read, https://prometheus.io/docs/prometheus/latest/querying/remote_read_api/
@@ -38,10 +40,14 @@ func (h *handler) remoteRead(x *exchange) error {
 		return badData(err)
 	}
 	sets := make([][]*labels.Matcher, len(request.Queries))
+	var m guard.Meter
 	for i, query := range request.Queries {
-		if sets[i], err = matchersOfRead(query.Matchers); err != nil {
+		if sets[i], err = matchersOfRead(&m, query.Matchers); err != nil {
 			return badData(err)
 		}
+	}
+	if err := x.entry.Take(m.Bytes()); err != nil {
+		return err
 	}
 	for _, accepted := range request.AcceptedResponseTypes {
 		switch accepted {
@@ -83,19 +89,27 @@ func decodeRead(body []byte) (*prompb.ReadRequest, error) {
 	return request, nil
 }
 
-// matchersOfRead reads matchers.
-func matchersOfRead(list []*prompb.LabelMatcher) ([]*labels.Matcher, error) {
+// matchersOfRead reads matchers, which m measures first.
+func matchersOfRead(m *guard.Meter, list []*prompb.LabelMatcher) ([]*labels.Matcher, error) {
 	kinds := map[prompb.LabelMatcher_Type]labels.MatchType{
 		prompb.LabelMatcher_EQ: labels.MatchEqual, prompb.LabelMatcher_NEQ: labels.MatchNotEqual,
 		prompb.LabelMatcher_RE: labels.MatchRegexp, prompb.LabelMatcher_NRE: labels.MatchNotRegexp,
 	}
 	matchers := make([]*labels.Matcher, 0, len(list))
-	for _, m := range list {
-		kind, ok := kinds[m.GetType()]
-		if !ok || m == nil {
+	for _, sent := range list {
+		kind, ok := kinds[sent.GetType()]
+		if !ok || sent == nil {
 			return nil, errors.New("invalid matcher type")
 		}
-		matcher, err := labels.NewMatcher(kind, m.Name, m.Value)
+		if err := m.Token(); err != nil {
+			return nil, err
+		}
+		if kind == labels.MatchRegexp || kind == labels.MatchNotRegexp {
+			if err := m.Regexp(sent.Value); err != nil {
+				return nil, err
+			}
+		}
+		matcher, err := labels.NewMatcher(kind, sent.Name, sent.Value)
 		if err != nil {
 			return nil, err
 		}

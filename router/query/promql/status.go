@@ -50,8 +50,8 @@ func (h *handler) exemplars(x *exchange) error {
 	if end.Before(start) {
 		return badData(errEndBeforeStart)
 	}
-	if _, err := h.parser.ParseExpr(x.form.Get("query")); err != nil {
-		return badData(err)
+	if _, err := h.expression(x, badData); err != nil {
+		return err
 	}
 	return x.out.value([]any{})
 }
@@ -99,18 +99,22 @@ func (h *handler) showFlags(x *exchange) error {
 
 // formatQuery serves /api/v1/format_query.
 func (h *handler) formatQuery(x *exchange) error {
-	expr, err := h.parser.ParseExpr(x.form.Get("query"))
+	expr, err := h.expression(x, invalidQuery)
 	if err != nil {
-		return invalidParameter(err, "query")
+		return err
 	}
-	return x.out.value(expr.Pretty(0))
+	text, err := formatted(x.ctx, expr)
+	if err != nil {
+		return err
+	}
+	return x.out.value(text)
 }
 
 // parseQuery serves /api/v1/parse_query.
 func (h *handler) parseQuery(x *exchange) error {
-	expr, err := h.parser.ParseExpr(x.form.Get("query"))
+	expr, err := h.expression(x, invalidQuery)
 	if err != nil {
-		return invalidParameter(err, "query")
+		return err
 	}
 	tree, err := treeOf(expr)
 	if err != nil {
