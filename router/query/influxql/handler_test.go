@@ -59,7 +59,7 @@ func TestParameters(t *testing.T) {
 		{"SHOW USERS", nil, 200, `{"results":[{"statement_id":0,"error":"not supported: SHOW USERS: users and their rights are set in a file when the server is started"}]}`},
 		{`CREATE RETENTION POLICY two ON db0 DURATION 2d REPLICATION 1`, nil, 200, `{"results":[{"statement_id":0,"error":"retention policies cannot be changed by statements: each database has one, \"autogen\"; retention is set when the server is started"}]}`},
 		{`EXPLAIN SELECT usage FROM cpu`, nil, 200, `{"results":[{"statement_id":0,"error":"not supported: EXPLAIN SELECT usage FROM cpu"}]}`},
-		{strings.Repeat("(", 500), nil, 400, `{"error":"error parsing query: parentheses are nested more than 200 levels deep"}`},
+		{strings.Repeat("(", 500), nil, 400, `{"error":"error parsing query: the query is too large: its brackets are nested more than 128 levels deep"}`},
 		{strings.Repeat("SHOW DATABASES;", 101), nil, 400, `{"error":"error parsing query: 101 statements, at most 100 can be sent at once"}`},
 	} {
 		status, got := get(t, h, c.query, c.parameters...)

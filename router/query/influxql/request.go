@@ -1,6 +1,7 @@
 package influxql
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func (h *handler) readRequest(w http.ResponseWriter, r *http.Request) (*request,
 	if q.text == "" {
 		return nil, invalid(`missing required parameter "q"`)
 	}
-	q.statements, err = h.parse(q.text, form.Get("params"))
+	q.statements, err = h.parse(r.Context(), q.text, form.Get("params"))
 	if err != nil {
 		return nil, err
 	}
@@ -119,70 +120,32 @@ func bodyError(err error) error {
 	return invalid("the body cannot be read: %s", err)
 }
 
-// parse reads statements with their bound parameters.
-func (h *handler) parse(text, params string) ([]ql.Statement, error) {
-	if err := checkNesting(text); err != nil {
-		return nil, err
-	}
-	p := ql.NewParser(strings.NewReader(text))
-	if params != "" {
-		bound, err := parseParams(params)
-		if err != nil {
-			return nil, err
-		}
-		p.SetParams(bound)
-	}
-	q, err := p.ParseQuery()
-	if err != nil {
-		return nil, invalid("error parsing query: %s", err)
-	}
-	if n := int64(len(q.Statements)); n > h.limits.StatementsMax {
-		return nil, invalid("error parsing query: %d statements, at most %d can be sent at once", n, h.limits.StatementsMax)
-	}
-	for _, s := range q.Statements {
-		if depthOf(s) > expressionDepthMax {
-			return nil, invalid("error parsing query: an expression is nested more than %d levels deep", expressionDepthMax)
-		}
-	}
-	return q.Statements, nil
-}
-
-// Parser and evaluation call themselves, so that what is nested has to have a bound. A
-// chain of operators is as deep as it is long.
-const (
-	parenthesesMax     = 200
-	expressionDepthMax = 10_000
-)
-
-// checkNesting refuses text with too many open parentheses, before it is parsed.
-func checkNesting(text string) error {
-	depth := 0
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '(':
-			if depth++; depth > parenthesesMax {
-				return invalid("error parsing query: parentheses are nested more than %d levels deep", parenthesesMax)
+// parse reads statements with their bound parameters. It runs in a place of the ledger: which
+// databases a query is of, and so what it may cost, is known only when it is parsed.
+func (h *handler) parse(ctx context.Context, text, params string) (statements []ql.Statement, err error) {
+	err = h.ledger.Prepare(ctx, func() error {
+		var bound map[string]any
+		if params != "" {
+			if bound, err = parseParams(params); err != nil {
+				return err
 			}
-		case ')':
-			depth = max(0, depth-1)
 		}
-	}
-	return nil
-}
-
-type depthVisitor struct{ depth, deepest *int }
-
-// Visit implements ql.Visitor.
-func (v depthVisitor) Visit(n ql.Node) ql.Visitor {
-	at := *v.depth + 1
-	*v.deepest = max(*v.deepest, at)
-	return depthVisitor{depth: &at, deepest: v.deepest}
-}
-
-func depthOf(n ql.Node) int {
-	var depth, deepest int
-	ql.Walk(depthVisitor{depth: &depth, deepest: &deepest}, n)
-	return deepest
+		if err := measure(text, bound); err != nil {
+			return invalid("error parsing query: %s", err)
+		}
+		p := ql.NewParser(strings.NewReader(text))
+		p.SetParams(bound)
+		q, err := p.ParseQuery()
+		if err != nil {
+			return invalid("error parsing query: %s", err)
+		}
+		if n := int64(len(q.Statements)); n > h.limits.StatementsMax {
+			return invalid("error parsing query: %d statements, at most %d can be sent at once", n, h.limits.StatementsMax)
+		}
+		statements = q.Statements
+		return nil
+	})
+	return statements, err
 }
 
 // parseParams reads the values of bound parameters ($name in the text).
