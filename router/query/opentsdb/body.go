@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tickmesh/tickmesh/api/guard"
 )
 
 // queryBody is the JSON body of POST /api/query. Unknown fields are ignored and
@@ -257,9 +259,10 @@ func (q *dataQuery) settle(start, end, zone string, useCalendar bool, database s
 	if subQueriesMax > 0 && int64(len(q.subs)) > subQueriesMax {
 		return invalid("%d sub queries are more than %d", len(q.subs), subQueriesMax)
 	}
+	var meter guard.Meter
 	for i := range q.subs {
 		q.subs[i].index = i
-		if err := q.subs[i].settle(database, useCalendar, location, q.fromMs); err != nil {
+		if err := q.subs[i].settle(&meter, database, useCalendar, location, q.fromMs); err != nil {
 			return err
 		}
 	}

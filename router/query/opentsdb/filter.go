@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tickmesh/tickmesh/api/guard"
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
@@ -70,8 +71,8 @@ func parseTagFilter(tag, value string, groupBy bool) (filter, error) {
 
 // matchers gives what a scan has to match for the filter to accept a series.
 // Every kind but not_key needs the tag to be there, as OpenTSDB's row key
-// expression does. Errors are about the filter's text.
-func (f *filter) matchers() ([]scan.Matcher, error) {
+// expression does. Errors are about the filter's text; m measures all filters of the request.
+func (f *filter) matchers(m *guard.Meter) ([]scan.Matcher, error) {
 	if f.tag == "" {
 		return nil, invalid("Filter must have a tagk")
 	}
@@ -100,12 +101,12 @@ func (f *filter) matchers() ([]scan.Matcher, error) {
 			return []scan.Matcher{present}, nil
 		}
 		expression := wildcardExpression(f.text, f.fold || f.kind == "iwildcard")
-		if err := checkExpression(f.text, expression); err != nil {
+		if err := checkExpression(m, f.text, expression); err != nil {
 			return nil, err
 		}
 		return []scan.Matcher{{Name: f.tag, Kind: scan.MatchRegexp, Values: []string{expression}}, present}, nil
 	case "regexp":
-		expression, err := anywhereExpression(f.text)
+		expression, err := anywhereExpression(m, f.text)
 		if err != nil {
 			return nil, err
 		}
@@ -136,11 +137,11 @@ func wildcardExpression(pattern string, fold bool) string {
 
 // anywhereExpression turns an expression that may be found anywhere in a value
 // into one for the whole value.
-func anywhereExpression(text string) (string, error) {
+func anywhereExpression(m *guard.Meter, text string) (string, error) {
 	if text == "" {
 		return "", invalid("Filter cannot be null or empty")
 	}
-	if err := checkExpression(text, text); err != nil {
+	if err := checkExpression(m, text, text); err != nil {
 		return "", err
 	}
 	before, after := "(?s:.*)", "(?s:.*)"
@@ -153,12 +154,19 @@ func anywhereExpression(text string) (string, error) {
 		}
 	}
 	expression := before + "(?:" + text + ")" + after
-	return expression, checkExpression(text, expression)
+	return expression, compiles(text, expression)
 }
 
-// checkExpression refuses what a source could not compile, such as text that is
-// not UTF-8.
-func checkExpression(text, expression string) error {
+// checkExpression refuses what is too large to be compiled, or cannot be.
+func checkExpression(m *guard.Meter, text, expression string) error {
+	if err := m.Regexp(expression); err != nil {
+		return invalid("Invalid filter: %v", err)
+	}
+	return compiles(text, expression)
+}
+
+// compiles refuses what a source could not compile, such as text that is not UTF-8.
+func compiles(text, expression string) error {
 	if _, err := regexp.Compile(expression); err != nil {
 		return invalid("Invalid regular expression '%s': %v", text, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tickmesh/tickmesh/api/guard"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
@@ -35,7 +36,7 @@ func FuzzExpression(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := q.settle("", false, time.UTC, 1_600_000_000_000); err != nil {
+		if err := q.settle(&guard.Meter{}, "", false, time.UTC, 1_600_000_000_000); err != nil {
 			return
 		}
 		if shown := appendSubQuery(nil, &q); !json.Valid(shown) {

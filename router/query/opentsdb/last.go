@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tickmesh/tickmesh/api/guard"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -17,6 +18,7 @@ type lastQuery struct {
 	resolve   bool  // answer names, not only tsuids
 	backHours int64 // how far to look back; 0: all of time
 	selectors []scan.Selector
+	meter     guard.Meter // of the filters
 }
 
 type lastBody struct {
@@ -182,7 +184,10 @@ func (q *lastQuery) add(database, metric string, filters []filter) error {
 	}
 	selector := scan.Selector{Database: database, Metric: metric}
 	for i := range filters {
-		matchers, err := filters[i].matchers()
+		if err := q.meter.Token(); err != nil {
+			return invalid("%v", err)
+		}
+		matchers, err := filters[i].matchers(&q.meter)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/guard"
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
@@ -43,8 +44,9 @@ type subQuery struct {
 	groupBy    []string // names of tags, sorted
 }
 
-// settle checks a sub-query and fills in what follows from its text.
-func (q *subQuery) settle(database string, useCalendar bool, location *time.Location, fromMs int64) error {
+// settle checks a sub-query and fills in what follows from its text. Meter measures the filters
+// of all sub-queries of the request.
+func (q *subQuery) settle(meter *guard.Meter, database string, useCalendar bool, location *time.Location, fromMs int64) error {
 	if q.aggregatorName == "" {
 		return invalid("Missing the aggregation function")
 	}
@@ -65,15 +67,18 @@ func (q *subQuery) settle(database string, useCalendar bool, location *time.Loca
 		q.rateOptions = &rateOptions{counterMax: counterMaxDefault}
 	}
 	for _, f := range q.filters {
+		if err := meter.Token(); err != nil {
+			return invalid("%v", err)
+		}
 		if f.groupBy && !slices.Contains(q.groupBy, f.tag) {
 			q.groupBy = append(q.groupBy, f.tag)
 		}
 	}
 	slices.Sort(q.groupBy)
-	return q.settleSelectors(database)
+	return q.settleSelectors(meter, database)
 }
 
-func (q *subQuery) settleSelectors(database string) error {
+func (q *subQuery) settleSelectors(meter *guard.Meter, database string) error {
 	for _, tsuid := range q.tsuids {
 		selector, err := selectorOfTSUID(tsuid, database)
 		if err != nil {
@@ -86,7 +91,7 @@ func (q *subQuery) settleSelectors(database string) error {
 	}
 	selector := scan.Selector{Database: database, Metric: q.metric, Exact: q.explicitTags}
 	for i := range q.filters {
-		matchers, err := q.filters[i].matchers()
+		matchers, err := q.filters[i].matchers(meter)
 		if err != nil {
 			return err
 		}
