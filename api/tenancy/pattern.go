@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
+
+	"github.com/tickmesh/tickmesh/api/guard"
 )
 
 // Bounds of a pattern.
@@ -57,6 +59,9 @@ func parsePattern(text string) (pattern, error) {
 // checkExpression refuses what is no expression, and one that a repetition makes so large
 // that matching is slow, and takes much memory on every node.
 func checkExpression(expression string) error {
+	if err := guard.Regexp(expression); err != nil { // before patternStepsMax can be known
+		return err
+	}
 	tree, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
 		return err

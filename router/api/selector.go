@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/tickmesh/tickmesh/api/guard"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
@@ -20,13 +21,20 @@ func selectorOf(m *tickmeshv1.Selector) (scan.Selector, error) {
 		return s, err
 	}
 	s.Database = access.Canonical(s.Database)
+	var meter guard.Meter
 	for i := range s.Matchers {
 		matcher := &s.Matchers[i]
+		if err := meter.Token(); err != nil {
+			return s, fmt.Errorf("%w: %w", wire.ErrInvalid, err)
+		}
 		if matcher.Name == "" {
 			return s, fmt.Errorf("%w: matcher %d names no tag", wire.ErrInvalid, i)
 		}
 		if matcher.Kind != scan.MatchRegexp && matcher.Kind != scan.MatchNotRegexp {
 			continue
+		}
+		if err := meter.Regexp(matcher.Values[0]); err != nil {
+			return s, fmt.Errorf("%w: matcher %d, of tag %q: %w", wire.ErrInvalid, i, matcher.Name, err)
 		}
 		if _, err := regexp.Compile(matcher.Values[0]); err != nil {
 			return s, fmt.Errorf("%w: matcher %d, of tag %q: %w", wire.ErrInvalid, i, matcher.Name, err)

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/tickmesh/tickmesh/api/guard"
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
@@ -139,6 +140,9 @@ func appendFolded(dst, value []byte) []byte {
 }
 
 func (m *matcher) setRegexp(text string) error {
+	if err := guard.Regexp(text); err != nil {
+		return fmt.Errorf("%w: %w", ErrRegexp, err)
+	}
 	if _, err := regexp.Compile(text); err != nil {
 		return fmt.Errorf("%w: %w", ErrRegexp, err)
 	}

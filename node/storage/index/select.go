@@ -275,6 +275,10 @@ func (st *step) hasValue(value string) bool {
 // valuesChecked is how many values are tried between looks at the context.
 const valuesChecked = 1 << 12
 
+// expressionsChecked is the same for values that an expression is tried on: a large one takes up
+// to milliseconds for each.
+const expressionsChecked = 1 << 6
+
 // collectEarly collects what will have to be collected whatever comes before it, and then
 // puts the steps in order again: few hosts that an expression picks come before the many
 // series that a known value has.
@@ -338,7 +342,7 @@ func (s *selection) tryValues(st *step, dst []posting) ([]posting, error) {
 		} else if from != "" && string(values.value) > from && !bytes.HasPrefix(values.value, []byte(from)) {
 			break
 		}
-		if values.at%valuesChecked == 0 && s.ctx.Err() != nil {
+		if (values.at%valuesChecked == 0 || c.regexp != "" && values.at%expressionsChecked == 0) && s.ctx.Err() != nil {
 			return dst, s.ctx.Err()
 		}
 	}
