@@ -37,8 +37,8 @@ func TestFiltersAreMeasured(t *testing.T) {
 		"exp":             {"/api/query/exp", exp(filter("regexp", large))},
 		"last":            {"/api/query/last", `{"queries":[{"metric":"m","tags":{"host":"regexp(` + large + `)"}}]}`},
 		"last, together":  {"/api/query/last", `{"queries":[` + strings.TrimSuffix(strings.Repeat(`{"metric":"m","tags":{"host":"regexp(`+half+`)"}},`, 10), ",") + `]}`},
-		"short form":      {"/api/query?start=1&m=" + "sum:m{host=regexp("+large+")}", ""},
-		"gexp":            {"/api/query/gexp?start=1&exp=" + "scale(sum:m{host=regexp("+large+")},1)", ""},
+		"short form":      {"/api/query?start=1&m=" + "sum:m{host=regexp(" + large + ")}", ""},
+		"gexp":            {"/api/query/gexp?start=1&exp=" + "scale(sum:m{host=regexp(" + large + ")},1)", ""},
 		"query, together": {"/api/query", `{"start":1,"queries":[` + strings.TrimSuffix(strings.Repeat(`{"aggregator":"sum","metric":"m","filters":[`+filter("regexp", half)+`]},`, 10), ",") + `]}`},
 	} {
 		method := http.MethodPost
