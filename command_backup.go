@@ -32,6 +32,7 @@ func newBackupCommand() *cobra.Command {
 	}}
 	s.check = func(v *validation) {
 		target.validate(v)
+		target.keySettings.validate(v, incremental)
 		v.sizeBetween("object-bytes", objectBytes, 1, archive.ObjectBytesMax)
 		if name != "" && archive.CheckName(name) != nil {
 			v.refuse("name", name, "expected small letters, digits, and - . _ inside")
@@ -47,13 +48,19 @@ may be. With --incremental only what has changed since the last complete backup 
 written; each backup stands for itself all the same, and others can be deleted.
 A backup that was cut short, however it was, goes on when the command is started again.
 
+With --encrypt-to all of it can be read only with an identity of one of the recipients; to go on
+with one, or --incremental, needs --identity too. With --sign-key, whoever reads it with
+--verify-key notices every change, also by others who can write to the target.
+
 ` + "`tickmesh backup list`, `verify` and `prune`" + ` look at the backups of a target.`,
 		Example: `  tickmesh backup --addr router:6183 /backups
-  tickmesh backup --addr router:6183 --incremental --s3-endpoint https://s3:9000 s3://bucket/prefix`,
+  tickmesh backup --addr router:6183 --incremental --s3-endpoint https://s3:9000 s3://bucket/prefix
+  tickmesh backup --addr router:6183 --encrypt-to age1… --sign-key backup.pem /backups`,
 	})
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the backup (default: the time, as 20261121t164200z; or that of one that was cut short)")
 	cmd.Flags().BoolVar(&incremental, "incremental", false, "take what has not changed from the last complete backup")
 	cmd.Flags().Var(&objectBytes, "object-bytes", "size from which on a new object is begun; it is held in memory")
+	target.defineWriting(cmd.Flags())
 	target.define(cmd.Flags())
 	cmd.AddCommand(newBackupListCommand(), newBackupVerifyCommand(), newBackupPruneCommand())
 	return cmd

@@ -15,6 +15,7 @@ import (
 
 // targetSettings say where backups are, beside the argument that names the target.
 type targetSettings struct {
+	keySettings
 	endpoint, region, ca            string
 	accessKeyID, secret, secretFile string
 	report                          string
@@ -29,6 +30,7 @@ func (s *targetSettings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.accessKeyID, "s3-access-key-id", "", "`id` of the key that requests are signed with")
 	f.StringVar(&s.secret, "s3-secret-access-key", "", "the `key`; better in the environment, or in a file, as others see a command's flags")
 	f.StringVar(&s.secretFile, "s3-secret-access-key-file", "", "`file` with the key")
+	s.defineReading(f)
 	f.StringVar(&s.report, "report", "", "`file` that is told, as JSON, what was done")
 }
 
@@ -41,7 +43,7 @@ func (s *targetSettings) validate(v *validation) {
 	}
 }
 
-// open gives the store of a target.
+// open returns the store of a target, with the keys of its backups.
 func (s *targetSettings) open(target string) (archive.Store, error) {
 	o := archive.S3Options{Endpoint: s.endpoint, Region: s.region, AccessKeyID: s.accessKeyID, SecretAccessKey: s.secret, CAFile: s.ca}
 	if s.secretFile != "" {
@@ -51,7 +53,15 @@ func (s *targetSettings) open(target string) (archive.Store, error) {
 		}
 		o.SecretAccessKey = strings.TrimSpace(string(text))
 	}
-	return archive.Open(target, o)
+	store, err := archive.Open(target, o)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := s.keys()
+	if err != nil {
+		return nil, err
+	}
+	return archive.WithKeys(store, keys), nil
 }
 
 // writeReport tells the file of --report what was done. It is written in place: in

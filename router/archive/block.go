@@ -11,6 +11,7 @@ import (
 
 const (
 	objectMagic       = "TICKMESH ARCHIVE"
+	objectVersion     = 2
 	nonceBytes        = 16
 	objectHeaderBytes = len(objectMagic) + 4 + nonceBytes
 

@@ -51,7 +51,8 @@ func List(ctx context.Context, s Store) ([]Entry, error) {
 
 // known says whether an error tells of the content of the target, not of its storage.
 func known(err error) bool {
-	return errors.Is(err, ErrNone) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrFormat)
+	return errors.Is(err, ErrNone) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrFormat) ||
+		errors.Is(err, ErrEncrypted) || errors.Is(err, ErrSignature)
 }
 
 func b2i(b bool) int {
@@ -101,6 +102,9 @@ func Load(ctx context.Context, s Store, name string) (*Backup, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := doubts(list, keysOf(s)); err != nil {
+			return nil, err
+		}
 		e := newest(list, "", true)
 		if e == nil {
 			return nil, fmt.Errorf("%s: %w that is complete", s, errors.Join(append(problemsOf(list), ErrNone)...))
@@ -121,6 +125,19 @@ func Load(ctx context.Context, s Store, name string) (*Backup, error) {
 		return nil, err
 	}
 	return &Backup{Manifest: *m, store: s, index: x}, nil
+}
+
+// doubts refuses to call a backup the newest while one that cannot be read may be newer:
+// else whoever spoils the newest could have an older one restored. Errors: ErrEncrypted,
+// ErrSignature; with trusted keys ErrDamaged and ErrFormat, too.
+func doubts(list []Entry, k *Keys) error {
+	for i := range list {
+		err := list[i].Err
+		if errors.Is(err, ErrEncrypted) || errors.Is(err, ErrSignature) || err != nil && len(k.trusted) > 0 {
+			return fmt.Errorf("%w; it may be the newest backup: name the one that is meant with --name", err)
+		}
+	}
+	return nil
 }
 
 // problemsOf gives what is wrong with backups that cannot be read.

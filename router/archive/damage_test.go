@@ -89,7 +89,7 @@ func TestPruneRefuses(t *testing.T) {
 	sampleBackup(t, s)
 	manifest := s[manifestKey("b")]
 	later := time.Now().Add(100 * time.Hour)
-	for name, content := range map[string][]byte{"damaged": manifest[1:], "of later": []byte(`{"format":3}` + "\n")} {
+	for name, content := range map[string][]byte{"damaged": manifest[1:], "of later": []byte(`{"format":4}` + "\n")} {
 		s[manifestKey("b")] = content
 		objects := len(s)
 		if _, err := Prune(t.Context(), s, PruneOptions{Grace: time.Hour, Now: later}); !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrFormat) {

@@ -1,6 +1,7 @@
 // Package archive keeps backups of a cluster at a target: a folder, or a bucket of
 // S3-compatible storage. What was written comes back bit by bit, NaN with its payload
-// too. FORMAT.md has the bytes.
+// too. FORMAT.md has the bytes. WithKeys encrypts
+// and signs them.
 //
 // All backups of a target share objects, whose names are their checksums. A backup is a
 // manifest that names an index, which says which parts of which objects are samples of

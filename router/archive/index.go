@@ -36,14 +36,31 @@ func objectOf(content []byte) Object {
 	return Object{SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(content))}
 }
 
-// readObject reads an object and compares it with its name. Errors: ErrDamaged.
-func readObject(ctx context.Context, s Store, o *Object) ([]byte, error) {
+// putObject stores an object and names it.
+func putObject(ctx context.Context, s Store, content []byte) (Object, error) {
+	stored, err := keysOf(s).seal(content)
+	if err != nil {
+		return Object{}, err
+	}
+	o := objectOf(stored)
+	return o, s.Put(ctx, o.key(), stored)
+}
+
+// readObject reads an object, compares it with its name and decrypts it. Errors:
+// ErrDamaged, ErrEncrypted.
+func readObject(ctx context.Context, s Store, o *Object, encrypted bool) ([]byte, error) {
 	content, err := readAll(ctx, s, o.key(), o.Bytes)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s, asDamage(err, o))
 	}
 	if objectOf(content) != *o {
 		return nil, fmt.Errorf("%s: %s is %w: it is not what was written", s, o.key(), ErrDamaged)
+	}
+	if !encrypted {
+		return content, nil
+	}
+	if content, err = keysOf(s).open(content); err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", s, o.key(), err)
 	}
 	return content, nil
 }
@@ -136,7 +153,7 @@ func (x *Index) check() error {
 
 // readIndex reads the index of a backup. Errors: ErrDamaged.
 func readIndex(ctx context.Context, s Store, m *Manifest) (*Index, error) {
-	content, err := readObject(ctx, s, &m.Index)
+	content, err := readObject(ctx, s, &m.Index, len(m.Recipients) > 0)
 	if err != nil {
 		return nil, fmt.Errorf("the index of backup %q: %w", m.Name, err)
 	}

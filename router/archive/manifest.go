@@ -3,6 +3,7 @@ package archive
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,13 +12,17 @@ import (
 	"strings"
 )
 
-// Format is the format of the backups that this package writes, and reads.
-const Format = 2
+// Formats of backups. FormatKeyed is written only for what is encrypted or signed, so that
+// programs that do not know it go on with all others.
+const (
+	Format      = 2
+	FormatKeyed = 3
+)
 
 const (
 	backupsPrefix    = "backups/"
 	manifestName     = "/manifest.json"
-	manifestBytesMax = 64 << 10
+	manifestBytesMax = 128 << 10 // as it is stored
 	// NameBytesMax bounds the name of a backup.
 	NameBytesMax = 128
 )
@@ -35,7 +40,11 @@ type Manifest struct {
 	Bytes      int64  `json:"bytes"`         // of all of its objects, those that it shares with others too
 	Written    int64  `json:"written_bytes"` // of those that were written for it
 	Index      Object `json:"index"`
-	CRC32C     uint32 `json:"crc32c"` // of the manifest with 0 in this field
+	// Recipients tell the sets of recipients apart for whom its objects, its index and the
+	// manifest are encrypted; none: they are not.
+	Recipients []string `json:"recipients,omitempty"`
+	Signature  []byte   `json:"signature,omitempty"` // Ed25519, of the manifest without it and with 0 in the next field
+	CRC32C     uint32   `json:"crc32c"`              // of the manifest with 0 in this field
 }
 
 var backupName = regexp.MustCompile(`^[a-z0-9]([-._a-z0-9]*[a-z0-9])?$`)
@@ -58,6 +67,19 @@ func nameOf(key string) (name string, ok bool) {
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) } // made once, by the library
 
+func (m Manifest) format() int {
+	if len(m.Recipients) > 0 || len(m.Signature) > 0 {
+		return FormatKeyed
+	}
+	return Format
+}
+
+// unsigned returns what a signature is of.
+func (m Manifest) unsigned() ([]byte, error) {
+	m.CRC32C, m.Signature = 0, nil
+	return json.Marshal(m)
+}
+
 func (m Manifest) encode() ([]byte, error) {
 	m.CRC32C = 0
 	text, err := json.Marshal(m)
@@ -74,8 +96,8 @@ func decodeManifest(name string, text []byte) (*Manifest, error) {
 	if err := json.Unmarshal(text, &m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if m.Format != Format {
-		return nil, fmt.Errorf("%w: format %d, not %d", ErrFormat, m.Format, Format)
+	if m.Format < Format || m.Format > FormatKeyed {
+		return nil, fmt.Errorf("%w: format %d, not %d or %d", ErrFormat, m.Format, Format, FormatKeyed)
 	}
 	again, err := m.encode()
 	if err != nil || !bytes.Equal(again, text) {
@@ -84,13 +106,17 @@ func decodeManifest(name string, text []byte) (*Manifest, error) {
 	if m.Name != name {
 		return nil, fmt.Errorf("%w: it is that of backup %q", ErrDamaged, m.Name)
 	}
+	if m.Format != m.format() {
+		return nil, fmt.Errorf("%w: its format is %d, though it is not encrypted or signed accordingly", ErrDamaged, m.Format)
+	}
 	if !m.Index.valid() {
 		return nil, fmt.Errorf("%w: its index is %+v", ErrDamaged, m.Index)
 	}
 	return &m, nil
 }
 
-// readManifest reads the manifest of a backup. Errors: ErrNone, ErrDamaged, ErrFormat.
+// readManifest reads the manifest of a backup. Errors: ErrNone, ErrDamaged, ErrFormat,
+// ErrEncrypted, ErrSignature.
 func readManifest(ctx context.Context, s Store, name string) (*Manifest, error) {
 	text, err := readAll(ctx, s, manifestKey(name), manifestBytesMax)
 	if errors.Is(err, ErrNone) {
@@ -99,16 +125,52 @@ func readManifest(ctx context.Context, s Store, name string) (*Manifest, error) 
 	if err != nil {
 		return nil, err
 	}
-	m, err := decodeManifest(name, text)
+	m, err := openManifest(keysOf(s), name, text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", s, manifestKey(name), err)
 	}
 	return m, nil
 }
 
+// openManifest decrypts, reads and verifies a manifest.
+func openManifest(k *Keys, name string, text []byte) (m *Manifest, err error) {
+	encrypted := bytes.HasPrefix(text, []byte(ageHeader))
+	if encrypted {
+		if text, err = k.open(text); err != nil {
+			return nil, err
+		}
+	}
+	if m, err = decodeManifest(name, text); err != nil {
+		return nil, err
+	}
+	if encrypted != (len(m.Recipients) > 0) {
+		return nil, fmt.Errorf("%w: it was encrypted, and is not, or the other way round", ErrDamaged)
+	}
+	unsigned, err := m.unsigned()
+	if err != nil {
+		return nil, err
+	}
+	return m, k.verify(unsigned, m.Signature)
+}
+
 func writeManifest(ctx context.Context, s Store, m *Manifest) error {
+	k := keysOf(s)
+	m.Recipients, m.Signature, m.Format = k.marks, nil, Format
+	if k.Encrypts() || k.sign != nil {
+		m.Format = FormatKeyed
+	}
+	if k.sign != nil {
+		unsigned, err := m.unsigned()
+		if err != nil {
+			return err
+		}
+		m.Signature = ed25519.Sign(k.sign, signedBytes(unsigned))
+	}
 	text, err := m.encode()
 	if err != nil {
+		return err
+	}
+	if text, err = k.seal(text); err != nil {
 		return err
 	}
 	return s.Put(ctx, manifestKey(m.Name), text)

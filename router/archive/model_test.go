@@ -274,6 +274,8 @@ const slowTurns = 4
 func TestBackups(t *testing.T) {
 	all := stores(t)
 	all["memory"] = func() Store { return memory{} }
+	all["encrypted and signed"] = all["memory"]
+	keys := newTestKeys(t)
 	for name, empty := range all {
 		t.Run(name, func(t *testing.T) {
 			turns := 0
@@ -284,6 +286,9 @@ func TestBackups(t *testing.T) {
 				w := &world{now: time.Unix(1_700_000_000, 0), cluster: content{}, metrics: []string{"m", "n"}, backups: map[string]content{}}
 				w.aging = &aging{Store: empty(), now: &w.now, put: map[string]time.Time{}}
 				w.store = w.aging
+				if name == "encrypted and signed" {
+					w.store = WithKeys(w.aging, keys.both())
+				}
 				for n := range rapid.IntRange(1, 8).Draw(t, "steps") {
 					w.now = w.now.Add(time.Duration(rapid.IntRange(1, 90).Draw(t, "minutes")) * time.Minute)
 					w.change(t)

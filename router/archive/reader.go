@@ -72,11 +72,14 @@ func (b *Backup) readParts(ctx context.Context, d *decoder, object int, parts []
 		return ctx.Err()
 	}
 	o := &b.index.Objects[object]
-	content, err := readObject(ctx, b.store, o)
+	content, err := readObject(ctx, b.store, o, len(b.Recipients) > 0)
 	if err == nil {
 		err = checkHeader(content)
 	}
 	for _, p := range parts {
+		if err == nil && p.Offset+p.Bytes > int64(len(content)) {
+			err = fmt.Errorf("%w: it ends before a part of it", ErrDamaged)
+		}
 		if err != nil {
 			break
 		}
@@ -166,7 +169,7 @@ func checkHeader(content []byte) error {
 	if len(content) < objectHeaderBytes || string(content[:len(objectMagic)]) != objectMagic {
 		return fmt.Errorf("%w: it has no samples", ErrDamaged)
 	}
-	if version := binary.LittleEndian.Uint32(content[len(objectMagic):]); version != Format {
+	if version := binary.LittleEndian.Uint32(content[len(objectMagic):]); version != objectVersion {
 		return fmt.Errorf("%w: version %d", ErrFormat, version)
 	}
 	return nil

@@ -78,7 +78,7 @@ func Begin(ctx context.Context, s Store, o WriterOptions) (*Writer, error) {
 	started := o.Now()
 	w := &Writer{
 		store: s, options: o, objects: map[string]int{}, zstd: encoder, savedAt: started,
-		manifest: Manifest{Format: Format, Name: o.Name, Cluster: o.Cluster, StartedMs: started.UnixMilli()},
+		manifest: Manifest{Name: o.Name, Cluster: o.Cluster, StartedMs: started.UnixMilli()},
 		index:    Index{Backup: o.Name},
 	}
 	if err := w.findSources(ctx); err != nil {
@@ -98,6 +98,8 @@ func (w *Writer) findSources(ctx context.Context) error {
 		e := &list[i]
 		switch {
 		case e.Name != w.options.Name:
+		case errors.Is(e.Err, ErrEncrypted) || errors.Is(e.Err, ErrSignature):
+			return fmt.Errorf("%s: %w: there is a backup %q of others: %w", w.store, ErrUsed, e.Name, e.Err)
 		case e.Complete():
 			return fmt.Errorf("%s: %w: %q is a complete backup; choose another name", w.store, ErrUsed, e.Name)
 		case e.Manifest != nil && e.Manifest.Cluster != w.options.Cluster:
@@ -110,6 +112,8 @@ func (w *Writer) findSources(ctx context.Context) error {
 		from = append(from, e)
 	}
 	held := map[string]bool{}
+	// What is taken stays encrypted as it is, so it must be so for the same recipients.
+	from = slices.DeleteFunc(from, func(e *Entry) bool { return !slices.Equal(e.Manifest.Recipients, keysOf(w.store).marks) })
 	for _, e := range from {
 		x, err := readIndex(ctx, w.store, e.Manifest)
 		if err != nil && !known(err) {
@@ -286,7 +290,7 @@ func (w *Writer) begin() error {
 	if len(w.buffer) > 0 {
 		return nil
 	}
-	w.buffer = binary.LittleEndian.AppendUint32(append(w.buffer, objectMagic...), Format)
+	w.buffer = binary.LittleEndian.AppendUint32(append(w.buffer, objectMagic...), objectVersion)
 	var nonce [nonceBytes]byte
 	_, err := rand.Read(nonce[:])
 	w.buffer = append(w.buffer, nonce[:]...)
@@ -310,8 +314,8 @@ func (w *Writer) seal(ctx context.Context) error {
 	if len(w.buffer) <= objectHeaderBytes {
 		return nil
 	}
-	o := objectOf(w.buffer)
-	if err := w.store.Put(ctx, o.key(), w.buffer); err != nil {
+	o, err := putObject(ctx, w.store, w.buffer)
+	if err != nil {
 		return err
 	}
 	number := w.object(o)
@@ -334,8 +338,7 @@ func (w *Writer) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.manifest.Index = objectOf(content)
-	if err := w.store.Put(ctx, w.manifest.Index.key(), content); err != nil {
+	if w.manifest.Index, err = putObject(ctx, w.store, content); err != nil {
 		return err
 	}
 	w.unsaved, w.savedAt = 0, w.options.Now()
