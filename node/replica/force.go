@@ -42,7 +42,7 @@ func (h *Host) Force(shard uint16, raftID uint64, era uint32) error {
 		h.beLone(g)
 	} else {
 		h.startNode(g, g.cursor)
-		g.elapsed = g.timeout // it campaigns with the next tick, and wins
+		g.elapsed = g.timeout + h.slowest // it campaigns with the next tick, and wins
 	}
 	h.countPeers()
 	h.logState(g, true)

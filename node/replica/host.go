@@ -23,6 +23,7 @@ type Host struct {
 	holding []*group // wait for a sync
 	peers   []*peer  // by name
 	ticks   int
+	slowest int // ticks beyond an election timeout that some peer may be silent
 
 	// For the next Round.
 	removed   []GroupState
@@ -165,6 +166,7 @@ func (h *Host) fail(g *group, token uint64, err error) {
 func (h *Host) Tick() {
 	h.ticks++
 	h.tickPeers()
+	h.learnSlowness()
 	for _, g := range h.order {
 		if !g.lone && !g.quiet && g.fault == nil && g.hold.round == 0 {
 			h.tickGroup(g)

@@ -21,6 +21,7 @@ type world struct {
 	cut   map[[2]string]bool // from, to
 	now   int
 	loss  float64 // of packets
+	slow  int     // ticks between two looks of a node at what came; 0: it looks at once
 	rows  map[uint16]shardmap.Row
 
 	content map[place]string // committed, first seen
@@ -437,11 +438,21 @@ func (w *world) sendAll(n *testNode, out []Outgoing) {
 		if w.cut[[2]string{n.name, o.To}] || w.rng.Float64() < w.loss {
 			continue
 		}
-		w.net = append(w.net, packet{n.name, o.To, slices.Clone(o.Bytes), w.now + w.rng.IntN(3)})
+		w.net = append(w.net, packet{n.name, o.To, slices.Clone(o.Bytes), w.looks(o.To, w.now+w.rng.IntN(3))})
 		if w.loss > 0 && w.rng.IntN(20) == 0 {
 			w.net = append(w.net, packet{n.name, o.To, slices.Clone(o.Bytes), w.now + w.rng.IntN(60)})
 		}
 	}
+}
+
+// looks returns when a node takes what comes at a time.
+func (w *world) looks(node string, at int) int {
+	if w.slow == 0 {
+		return at
+	}
+	period := 5 * w.slow
+	phase := int(node[len(node)-1]) * 7 // each node at other times
+	return at + (period-(at+phase)%period)%period
 }
 
 // deliver hands over what is due, in an order of chance while the network is bad.

@@ -16,6 +16,7 @@ type peer struct {
 	groups int // shared, not lone
 	heard  int // ticks since its last envelope
 	silent bool
+	slow   slowness
 	run    uint64 // of its present start; 0: not known
 	beat   bool   // an envelope is due, even an empty one
 	early  outbox
@@ -110,7 +111,7 @@ func (h *Host) countPeers() {
 func (h *Host) tickPeers() {
 	for _, p := range h.peers {
 		p.beat = p.beat || p.groups > 0 && h.ticks%h.config.HeartbeatTicks == 0
-		if p.heard++; p.heard >= h.config.ElectionTicks && !p.silent {
+		if p.heard++; p.heard >= h.config.ElectionTicks+p.slow.extra && !p.silent {
 			p.silent = true
 			h.wakeWith(p.name)
 		}
@@ -129,9 +130,10 @@ func (h *Host) wakeWith(node string) {
 			}
 		case g.leaderNode() == node:
 			h.wake(g)
-			g.elapsed = max(g.elapsed, h.config.ElectionTicks)
-			g.timeout, g.hurries = g.elapsed+h.succession(g, node), hurriesMax
+			g.elapsed = max(g.elapsed, h.config.ElectionTicks+h.extraTicks(g))
+			g.hurries = hurriesMax
 			h.forgetIfDue(g)
+			g.timeout = g.elapsed - h.extraTicks(g) + h.succession(g, node)
 		}
 	}
 }
@@ -161,6 +163,9 @@ func (g *group) on(node string) bool {
 
 // heardFrom notes an envelope. A peer that was started anew leads nothing any more.
 func (h *Host) heardFrom(p *peer, run uint64) {
+	if p.run == run {
+		p.slow.heard(p.heard, h.config.ElectionTicks)
+	}
 	p.heard, p.silent = 0, false
 	if p.run != run {
 		known := p.run != 0

@@ -24,7 +24,7 @@ func (h *Host) tickGroup(g *group) {
 	}
 	g.elapsed++
 	h.forgetIfDue(g)
-	if g.elapsed >= g.timeout {
+	if g.elapsed >= g.timeout+h.extraTicks(g) {
 		h.campaign(g)
 	}
 }
@@ -32,7 +32,7 @@ func (h *Host) tickGroup(g *group) {
 // forgetIfDue gives up a leader that has been silent for an election timeout, so that
 // this replica may vote for another.
 func (h *Host) forgetIfDue(g *group) {
-	if g.elapsed >= h.config.ElectionTicks && g.lead != raft.None {
+	if g.lead != raft.None && g.elapsed >= h.config.ElectionTicks+h.extraTicks(g) {
 		h.forgetLeader(g)
 	}
 }
@@ -70,6 +70,7 @@ const snapshotTicks = 4
 
 func (h *Host) tickLeader(g *group) {
 	defer h.contain(g)
+	h.vouch(g)
 	g.node.Tick()
 	g.idle++
 	h.mark(g)

@@ -1,0 +1,90 @@
+package replica
+
+import (
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+)
+
+// On a machine whose processor others have, a node that lives may be heard only once in
+// more than an election timeout. With a fixed timeout its leads are then given up and won
+// again for ever, and nothing is committed. So a Host learns for each peer how long it may
+// be silent: the gap before an envelope of the same start of the peer is proof that the peer
+// lived through it. A peer that is dead proves nothing, and is given up after what was
+// learnt before; where peers are quick that is ElectionTicks.
+const (
+	slowFactorMax = 8  // a peer may be silent for so many times ElectionTicks at most
+	slowWindow    = 20 // ticks (1 s) over which the longest gap is looked for
+	slowMargin    = 2  // the silence that is allowed, in longest gaps
+)
+
+// slowness is how long a peer may be silent.
+type slowness struct {
+	extra int // ticks beyond ElectionTicks
+	worst int // the longest gap of this window
+}
+
+// heard takes the gap that an envelope has ended. The time allowed at most doubles each
+// time: one pause is no proof of more.
+func (s *slowness) heard(gap, election int) {
+	if gap > slowFactorMax*election {
+		return // the peer, or the network, was away
+	}
+	s.worst = max(s.worst, gap)
+	if allowed := min(slowMargin*gap, 2*(election+s.extra), slowFactorMax*election); allowed > election+s.extra {
+		s.extra = allowed - election
+	}
+}
+
+// endWindow approaches what the longest gap of the window needs, by half of the
+// difference. Gap is the silence that goes on.
+func (s *slowness) endWindow(gap, election int) {
+	if gap <= slowFactorMax*election {
+		s.worst = max(s.worst, gap)
+	}
+	if target := max(slowMargin*s.worst-election, 0); target < s.extra {
+		s.extra -= (s.extra - target + 1) / 2
+	}
+	s.worst = 0
+}
+
+// learnSlowness ends windows, and finds the slowest peer.
+func (h *Host) learnSlowness() {
+	h.slowest = 0
+	for _, p := range h.peers {
+		if h.ticks%slowWindow == 0 {
+			p.slow.endWindow(p.heard, h.config.ElectionTicks)
+		}
+		h.slowest = max(h.slowest, p.slow.extra)
+	}
+}
+
+// extraTicks returns by how much an election timeout of g is longer than on quick
+// machines: for its leader, or for votes of anybody.
+func (h *Host) extraTicks(g *group) int {
+	if h.slowest == 0 || g.lead == raft.None {
+		return h.slowest
+	}
+	if at, known := h.findPeer(g.leaderNode()); known {
+		return h.peers[at].slow.extra
+	}
+	return h.slowest
+}
+
+// vouch tells the library of a leader which members count as heard though their answers
+// are not here yet: it asks after a fixed time whether a majority is, and would step down.
+// It changes nothing of what is committed or read, which needs the answers themselves.
+func (h *Host) vouch(g *group) {
+	if h.slowest == 0 || h.ticks%(h.config.ElectionTicks/2) != 0 {
+		return
+	}
+	for _, m := range g.config.Members {
+		at, known := h.findPeer(m.Node)
+		if m.RaftID == g.replica.RaftID || m.Role == shardmap.Learner || !known || h.peers[at].silent || h.peers[at].slow.extra == 0 {
+			continue
+		}
+		// It is refused for who is no member any more; there is nothing to do then.
+		_ = g.node.Step(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), To: new(g.replica.RaftID), From: new(m.RaftID), Term: new(g.term)})
+	}
+}
