@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
@@ -22,6 +23,9 @@ func CertificateRequest(c *v1alpha1.TickMeshCluster, identity string) *unstructu
 	spec := map[string]any{
 		"secretName": TLSSecret(c, identity), "dnsNames": names, "usages": []any{"digital signature", "server auth", "client auth"},
 		"privateKey": map[string]any{"algorithm": "ECDSA", "encoding": "PKCS8", "size": int64(256), "rotationPolicy": "Always"},
+	}
+	if name := PeerName(c, identity); name != (certificate.Name{}) {
+		spec["uris"] = []any{name.String()}
 	}
 	if addresses != nil {
 		spec["ipAddresses"] = addresses

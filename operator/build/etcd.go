@@ -90,6 +90,8 @@ func EtcdStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 	}
 	if secret := TLSSecret(c, IdentityEtcd); secret != "" {
 		p.addSecret(volumeTLS, secret, dirTLS)
+	} else {
+		p.container.Env = append(p.container.Env, corev1.EnvVar{Name: "TICKMESH_INSECURE", Value: "true"})
 	}
 	probes(&p.container, PortEtcdMetrics, false, "/livez", "/readyz")
 	return statefulSet(c, f, p, f.EtcdReplicas, claim{managed.Storage.VolumeSpec, managed.Storage.Size, f.EtcdClaimSize})

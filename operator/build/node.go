@@ -33,7 +33,7 @@ func NodeStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 		// machine for ever, so that it would stay there when there is another one again.
 		spread: spread{machinesRequired: true, zonesRequired: nodes.Zones.Required, topologyKey: nodes.Zones.TopologyKey},
 		container: corev1.Container{
-			Args: nodeArguments(c, f), Env: []corev1.EnvVar{envPodName()}, Resources: nodes.Resources,
+			Args: nodeArguments(c, f), Env: append(peerEnvironment(c), envPodName()), Resources: nodes.Resources,
 			Ports:        []corev1.ContainerPort{containerPort("rpc", PortNodeRPC), containerPort("http-metrics", PortNodeHTTP)},
 			VolumeMounts: []corev1.VolumeMount{{Name: volumeData, MountPath: dirData}, mount(volumePod, dirPod)},
 		},
@@ -73,6 +73,21 @@ func clusterArguments(c *v1alpha1.TickMeshCluster, f Facts, identity string) []s
 		args = append(args, tlsArguments("etcd-tls", dir)...)
 	}
 	return args
+}
+
+// peerEnvironment says, where TLS is, that certificates of an authority of an older
+// version need not name their process: it is replaced by one that names what it signs (see
+// operator/pki). Where spec has no TLS it says that this is wanted. It is no argument,
+// because older images of spec.image do not know the flags.
+func peerEnvironment(c *v1alpha1.TickMeshCluster) []corev1.EnvVar {
+	var env []corev1.EnvVar
+	if TLSEnabled(c) {
+		env = append(env, corev1.EnvVar{Name: "TICKMESH_RPC_TLS_NAMES", Value: "optional"})
+	}
+	if !TLSEnabled(c) || etcdTLSFolder(c) == "" {
+		env = append(env, corev1.EnvVar{Name: "TICKMESH_INSECURE", Value: "true"})
+	}
+	return env
 }
 
 func tlsArguments(prefix, dir string) []string {

@@ -3,6 +3,7 @@ package build
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
@@ -81,6 +82,26 @@ func DNSNames(c *v1alpha1.TickMeshCluster, identity string) []string {
 		return append(names, c.Spec.Service.TLS.Hosts...)
 	}
 	return []string{ServiceAddress(c, Name(c, identity))}
+}
+
+// PeerName returns what an identity's certificate says to the other processes of the
+// cluster. All nodes share a certificate, so it is for any of them. The edge has no name:
+// what clients see opens nothing inside.
+func PeerName(c *v1alpha1.TickMeshCluster, identity string) certificate.Name {
+	n := certificate.Name{Cluster: StoreName(c)}
+	switch identity {
+	case IdentityNode:
+		n.Role, n.ID = certificate.RoleNode, certificate.AnyID
+	case IdentityRouter:
+		n.Role = certificate.RoleRouter
+	case IdentityEtcd:
+		n.Role = certificate.RoleEtcd
+	case IdentityOperator:
+		n.Role = certificate.RoleOperator
+	default:
+		return certificate.Name{}
+	}
+	return n
 }
 
 func hostNames(service string) []string { return []string{service, service + ".cluster.local"} }

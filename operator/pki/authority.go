@@ -1,15 +1,13 @@
 package pki
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/tickmesh/tickmesh/api/certificate"
 )
 
 // Settings are the lengths of time that certificates go by.
@@ -44,24 +42,14 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// backdate is how long before they are made certificates are valid: clocks of boards
-// differ.
-const backdate = 24 * time.Hour
-
 // ErrNoKey: the key of the authority is lost, and the next one does not sign yet.
 var ErrNoKey = errors.New("the authority's key is lost; the next authority signs as soon as all trust it")
-
-// Pair is a certificate with its key.
-type Pair struct {
-	Certificate *x509.Certificate
-	Key         *ecdsa.PrivateKey // nil: it is lost
-}
 
 // Authority is what signs the leaves of a cluster, and whom they trust. It is a value:
 // its methods give another one.
 type Authority struct {
-	Signer Pair
-	Next   *Pair               // trusted already, signs soon; nil: none
+	Signer certificate.Pair
+	Next   *certificate.Pair   // trusted already, signs soon; nil: none
 	Old    []*x509.Certificate // trusted still, signed leaves that may be in use
 	// Rotation is the word that the last replacement was asked for with; see Plan.
 	Rotation string
@@ -80,7 +68,7 @@ func NewAuthority(s Settings, name string, leaves []*Leaf, now time.Time) (*Auth
 	if len(trusted) == 0 {
 		return &Authority{Signer: *pair}, nil
 	}
-	return &Authority{Signer: Pair{Certificate: trusted[0]}, Next: pair, Old: trusted[1:]}, nil
+	return &Authority{Signer: certificate.Pair{Certificate: trusted[0]}, Next: pair, Old: trusted[1:]}, nil
 }
 
 // trustedBy gives the authorities that leaves trust, each once, those that have signed
@@ -102,30 +90,9 @@ func trustedBy(leaves []*Leaf) []*x509.Certificate {
 	return unique(append(signers, others...))
 }
 
-func newAuthorityPair(s Settings, name string, now time.Time) (*Pair, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("key of an authority: %w", err)
-	}
-	template := &x509.Certificate{
-		Subject:   pkix.Name{CommonName: name + " authority of " + now.UTC().Format(time.RFC3339)},
-		NotBefore: now.Add(-backdate), NotAfter: now.Add(s.AuthorityValidity),
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
-	}
-	certificate, err := sign(template, template, key, key)
-	if err != nil {
-		return nil, err
-	}
-	return &Pair{Certificate: certificate, Key: key}, nil
-}
-
-// sign makes the certificate of a key.
-func sign(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) (*x509.Certificate, error) {
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		return nil, fmt.Errorf("certificate of %s: %w", template.Subject.CommonName, err)
-	}
-	return x509.ParseCertificate(der)
+func newAuthorityPair(s Settings, name string, now time.Time) (*certificate.Pair, error) {
+	commonName := name + " authority of " + now.UTC().Format(time.RFC3339)
+	return certificate.NewAuthority(name, commonName, s.AuthorityValidity, now)
 }
 
 // Bundle gives the authorities that are trusted, each once: the signer, the next, the
@@ -190,10 +157,12 @@ func Plan(s Settings, a *Authority, leaves []*Leaf, rotation string, now time.Ti
 	return StepWait
 }
 
-// due says whether an authority's time is nearly over. Leaves end with it, so it is
-// replaced before it would shorten theirs.
+// due reports whether an authority is to be replaced: its time is nearly over, so that it
+// would shorten that of its leaves, or it is of a version that did not name what it signs.
+// While it is trusted nodes let in callers without a name.
 func (a *Authority) due(s Settings, now time.Time) bool {
-	return a.Signer.Certificate.NotAfter.Sub(now) < 2*s.LeafValidity+2*s.Settle
+	name, err := certificate.NameOf(a.Signer.Certificate)
+	return err != nil || name.Role != certificate.RoleAuthority || a.Signer.Certificate.NotAfter.Sub(now) < 2*s.LeafValidity+2*s.Settle
 }
 
 // Introduce gives an authority that has a next one. Errors: those of the random source.

@@ -1,28 +1,16 @@
 package pki
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"fmt"
-	"net/netip"
 	"slices"
 	"time"
-)
 
-// Identity is what a certificate says of its holder.
-type Identity struct {
-	// Name is the common name, for people.
-	Name string
-	// Hosts are the names and IP addresses that it is valid for.
-	Hosts []string
-}
+	"github.com/tickmesh/tickmesh/api/certificate"
+)
 
 // Leaf is the certificate of an identity, and the authorities that its holder trusts.
 type Leaf struct {
-	Pair
+	certificate.Pair
 	Bundle []*x509.Certificate
 	// ChangedAt is when its Secret was written last; zero: nobody knows.
 	ChangedAt time.Time
@@ -30,51 +18,15 @@ type Leaf struct {
 
 // Issue makes a leaf, as server and client, that trusts whom the authority trusts.
 // Errors: ErrNoKey, those of the random source.
-func (a *Authority) Issue(s Settings, identity Identity, now time.Time) (*Leaf, error) {
+func (a *Authority) Issue(s Settings, identity certificate.Identity, now time.Time) (*Leaf, error) {
 	if a.Signer.Key == nil {
 		return nil, ErrNoKey
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("key of %s: %w", identity.Name, err)
-	}
-	template := &x509.Certificate{
-		Subject:   pkix.Name{CommonName: commonName(identity.Name)},
-		NotBefore: now.Add(-backdate), NotAfter: earlier(now.Add(s.LeafValidity), a.Signer.Certificate.NotAfter),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		BasicConstraintsValid: true,
-	}
-	for _, host := range identity.hosts() {
-		if ip, err := netip.ParseAddr(host); err == nil {
-			template.IPAddresses = append(template.IPAddresses, ip.AsSlice())
-		} else {
-			template.DNSNames = append(template.DNSNames, host)
-		}
-	}
-	certificate, err := sign(template, a.Signer.Certificate, key, a.Signer.Key)
+	pair, err := a.Signer.Issue(identity, s.LeafValidity, now)
 	if err != nil {
 		return nil, err
 	}
-	return &Leaf{Pair: Pair{Certificate: certificate, Key: key}, Bundle: a.Bundle(), ChangedAt: now}, nil
-}
-
-// commonNameMax is the longest common name of X.509 (RFC 5280, ub-common-name).
-const commonNameMax = 64
-
-func commonName(name string) string { return name[:min(len(name), commonNameMax)] }
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-// hosts gives the hosts in order, each once.
-func (i Identity) hosts() []string {
-	hosts := slices.Clone(i.Hosts)
-	slices.Sort(hosts)
-	return slices.Compact(hosts)
+	return &Leaf{Pair: *pair, Bundle: a.Bundle(), ChangedAt: now}, nil
 }
 
 // Trust gives a leaf that trusts whom an authority trusts now.
@@ -97,8 +49,8 @@ const clockSlack = 5 * time.Minute
 
 // DueOf says what is to be done with a leaf; nil: it is not there. Without the signer's
 // key it is never made anew.
-func DueOf(a *Authority, l *Leaf, identity Identity, now time.Time) Due {
-	renew := l == nil || l.Key == nil || !l.valid(identity, now) || l.Certificate.CheckSignatureFrom(a.Signer.Certificate) != nil
+func DueOf(a *Authority, l *Leaf, identity certificate.Identity, now time.Time) Due {
+	renew := l == nil || l.Key == nil || !identity.Fits(l.Certificate) || !certificate.Fresh(l.Certificate, now) || l.Certificate.CheckSignatureFrom(a.Signer.Certificate) != nil
 	switch {
 	case l == nil || renew && a.Signer.Key != nil:
 		return DueIssue
@@ -106,31 +58,4 @@ func DueOf(a *Authority, l *Leaf, identity Identity, now time.Time) Due {
 		return DueTrust
 	}
 	return DueNothing
-}
-
-// valid says whether a leaf is for an identity, and two thirds of its time are not over.
-func (l *Leaf) valid(identity Identity, now time.Time) bool {
-	c := l.Certificate
-	hosts := slices.Clone(c.DNSNames)
-	for _, ip := range c.IPAddresses {
-		if address, ok := netip.AddrFromSlice(ip); ok {
-			hosts = append(hosts, address.Unmap().String())
-		}
-	}
-	slices.Sort(hosts)
-	wanted := Identity{Hosts: normal(identity.Hosts)}
-	return slices.Equal(hosts, wanted.hosts()) && c.Subject.CommonName == commonName(identity.Name) &&
-		now.After(c.NotBefore) && c.NotAfter.Sub(now) > c.NotAfter.Sub(c.NotBefore)/3
-}
-
-// normal gives hosts as a certificate has them.
-func normal(hosts []string) []string {
-	same := make([]string, 0, len(hosts))
-	for _, host := range hosts {
-		if ip, err := netip.ParseAddr(host); err == nil {
-			host = ip.Unmap().String()
-		}
-		same = append(same, host)
-	}
-	return same
 }

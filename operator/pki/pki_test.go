@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/operator/pki"
 )
 
@@ -24,7 +25,7 @@ func authority(t testing.TB) *pki.Authority {
 	return a
 }
 
-func leaf(t testing.TB, a *pki.Authority, identity pki.Identity) *pki.Leaf {
+func leaf(t testing.TB, a *pki.Authority, identity certificate.Identity) *pki.Leaf {
 	t.Helper()
 	l, err := a.Issue(pki.Defaults(), identity, epoch)
 	if err != nil {
@@ -35,7 +36,7 @@ func leaf(t testing.TB, a *pki.Authority, identity pki.Identity) *pki.Leaf {
 
 func TestLeafIsValidForItsHosts(t *testing.T) {
 	a := authority(t)
-	l := leaf(t, a, pki.Identity{Name: "node", Hosts: []string{"demo-node.ns.svc", "*.demo-node.ns.svc", "localhost", "127.0.0.1", "::1"}})
+	l := leaf(t, a, certificate.Identity{CommonName: "node", Hosts: []string{"demo-node.ns.svc", "*.demo-node.ns.svc", "localhost", "127.0.0.1", "::1"}})
 	for host, valid := range map[string]bool{
 		"demo-node.ns.svc": true, "demo-node-0.demo-node.ns.svc": true, "demo-node-17.demo-node.ns.svc": true, "localhost": true,
 		"127.0.0.1": true, "::1": true, "demo-router.ns.svc": false, "a.b.demo-node.ns.svc": false, "127.0.0.2": false,
@@ -59,7 +60,7 @@ func TestLeafIsValidForItsHosts(t *testing.T) {
 // leafSignsOthers says whether what a leaf signs is trusted.
 func leafSignsOthers(t *testing.T, l *pki.Leaf) bool {
 	t.Helper()
-	forged, err := (&pki.Authority{Signer: l.Pair}).Issue(pki.Defaults(), pki.Identity{Name: "x", Hosts: []string{"x"}}, epoch)
+	forged, err := (&pki.Authority{Signer: l.Pair}).Issue(pki.Defaults(), certificate.Identity{CommonName: "x", Hosts: []string{"x"}}, epoch)
 	if err != nil {
 		return false
 	}
@@ -75,7 +76,7 @@ func TestSecretsMakeConnections(t *testing.T) {
 	a := authority(t)
 	read := func(name string) *tls.Config {
 		secret := &corev1.Secret{}
-		if err := leaf(t, a, pki.Identity{Name: name, Hosts: []string{name + ".ns.svc"}}).Write(secret); err != nil {
+		if err := leaf(t, a, certificate.Identity{CommonName: name, Hosts: []string{name + ".ns.svc"}}).Write(secret); err != nil {
 			t.Fatal(err)
 		}
 		certificate, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
@@ -111,13 +112,13 @@ func TestSecretsMakeConnections(t *testing.T) {
 func TestDueOf(t *testing.T) {
 	a := authority(t)
 	other := authority(t)
-	identity := pki.Identity{Name: "node", Hosts: []string{"b", "a", "10.0.0.1", "::1", "a"}}
+	identity := certificate.Identity{CommonName: "node", Hosts: []string{"b", "a", "10.0.0.1", "::1", "a"}}
 	l := leaf(t, a, identity)
 	later := func(d time.Duration) time.Time { return epoch.Add(d) }
 	const day = 24 * time.Hour
 	unknown, ahead, keyless := *l, *l, *l
 	unknown.ChangedAt, ahead.ChangedAt, keyless.Key = time.Time{}, later(time.Hour), nil
-	lost := &pki.Authority{Signer: pki.Pair{Certificate: a.Signer.Certificate}}
+	lost := &pki.Authority{Signer: certificate.Pair{Certificate: a.Signer.Certificate}}
 	introduced, err := a.Introduce(pki.Defaults(), "demo", "", epoch)
 	if err != nil {
 		t.Fatal(err)
@@ -125,25 +126,25 @@ func TestDueOf(t *testing.T) {
 	for name, test := range map[string]struct {
 		authority *pki.Authority
 		leaf      *pki.Leaf
-		identity  pki.Identity
+		identity  certificate.Identity
 		at        time.Time
 		want      pki.Due
 	}{
 		"nothing":                   {a, l, identity, epoch, pki.DueNothing},
-		"other order":               {a, l, pki.Identity{Name: "node", Hosts: []string{"a", "b", "0:0::1", "10.0.0.1"}}, epoch, pki.DueNothing},
+		"other order":               {a, l, certificate.Identity{CommonName: "node", Hosts: []string{"a", "b", "0:0::1", "10.0.0.1"}}, epoch, pki.DueNothing},
 		"missing":                   {a, nil, identity, epoch, pki.DueIssue},
 		"two thirds":                {a, l, identity, later(59 * day), pki.DueNothing},
 		"over two thirds":           {a, l, identity, later(61 * day), pki.DueIssue},
 		"before its time":           {a, l, identity, later(-2 * day), pki.DueIssue},
-		"another host":              {a, l, pki.Identity{Name: "node", Hosts: []string{"a"}}, epoch, pki.DueIssue},
-		"another name":              {a, l, pki.Identity{Name: "n", Hosts: identity.Hosts}, epoch, pki.DueIssue},
+		"another host":              {a, l, certificate.Identity{CommonName: "node", Hosts: []string{"a"}}, epoch, pki.DueIssue},
+		"another name":              {a, l, certificate.Identity{CommonName: "n", Hosts: identity.Hosts}, epoch, pki.DueIssue},
 		"another authority":         {other, l, identity, epoch, pki.DueIssue},
 		"key lost":                  {a, &keyless, identity, epoch, pki.DueIssue},
 		"no time":                   {a, &unknown, identity, epoch, pki.DueTrust},
 		"time ahead":                {a, &ahead, identity, epoch, pki.DueTrust},
 		"introduced":                {introduced, l, identity, epoch, pki.DueTrust},
 		"nearly over, but no key":   {lost, l, identity, later(61 * day), pki.DueNothing},
-		"another authority, no key": {&pki.Authority{Signer: pki.Pair{Certificate: other.Signer.Certificate}}, l, identity, epoch, pki.DueTrust},
+		"another authority, no key": {&pki.Authority{Signer: certificate.Pair{Certificate: other.Signer.Certificate}}, l, identity, epoch, pki.DueTrust},
 	} {
 		if got := pki.DueOf(test.authority, test.leaf, test.identity, test.at); got != test.want {
 			t.Errorf("%s: %v, expected %v", name, got, test.want)
@@ -171,7 +172,7 @@ func TestSecretsAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, before := range []*pki.Authority{a, a.Promote(), a.Promote().Retire(), {Signer: pki.Pair{Certificate: a.Signer.Certificate}, Next: a.Next}} {
+	for _, before := range []*pki.Authority{a, a.Promote(), a.Promote().Retire(), {Signer: certificate.Pair{Certificate: a.Signer.Certificate}, Next: a.Next}} {
 		secret := &corev1.Secret{}
 		if err := before.Write(secret); err != nil {
 			t.Fatal(err)
@@ -198,11 +199,11 @@ func TestSecretsAreRead(t *testing.T) {
 func TestBadSecretsAreRefused(t *testing.T) {
 	a := authority(t)
 	good := &corev1.Secret{}
-	if err := leaf(t, a, pki.Identity{Name: "node"}).Write(good); err != nil {
+	if err := leaf(t, a, certificate.Identity{CommonName: "node"}).Write(good); err != nil {
 		t.Fatal(err)
 	}
 	stranger := &corev1.Secret{}
-	if err := leaf(t, a, pki.Identity{Name: "node"}).Write(stranger); err != nil {
+	if err := leaf(t, a, certificate.Identity{CommonName: "node"}).Write(stranger); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(map[string][]byte){

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/operator/pki"
 )
 
@@ -15,8 +16,8 @@ func TestPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	promoted := introduced.Promote()
-	keyless := &pki.Authority{Signer: pki.Pair{Certificate: first.Signer.Certificate}, Next: introduced.Next}
-	identity := pki.Identity{Name: "node", Hosts: []string{"a"}}
+	keyless := &pki.Authority{Signer: certificate.Pair{Certificate: first.Signer.Certificate}, Next: introduced.Next}
+	identity := certificate.Identity{CommonName: "node", Hosts: []string{"a"}}
 	old := leaf(t, first, identity)
 	trusting := old.Trust(introduced, epoch)
 	unknown := old.Trust(introduced, time.Time{})

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/operator/pki"
 )
 
@@ -18,7 +19,7 @@ import (
 // write.
 type world struct {
 	settings   pki.Settings
-	identities map[string]pki.Identity
+	identities map[string]certificate.Identity
 	now        time.Time
 	rotation   string
 	// What the API server has: Secrets as they were written, by identity; "": the authority's.
@@ -34,10 +35,10 @@ func newWorld(now time.Time) *world {
 	return &world{
 		settings: pki.Defaults(), now: now, secrets: map[string]*corev1.Secret{}, used: map[string]*pki.Leaf{}, later: map[string][]*pki.Leaf{},
 		checked: map[[2]*pki.Leaf]int64{},
-		identities: map[string]pki.Identity{
-			"node":   {Name: "node", Hosts: []string{"*.demo-node.ns.svc", "localhost", "127.0.0.1"}},
-			"router": {Name: "router", Hosts: []string{"demo-router.ns.svc"}},
-			"etcd":   {Name: "etcd", Hosts: []string{"*.demo-etcd.ns.svc"}},
+		identities: map[string]certificate.Identity{
+			"node":   {CommonName: "node", Hosts: []string{"*.demo-node.ns.svc", "localhost", "127.0.0.1"}},
+			"router": {CommonName: "router", Hosts: []string{"demo-router.ns.svc"}},
+			"etcd":   {CommonName: "etcd", Hosts: []string{"*.demo-etcd.ns.svc"}},
 		},
 	}
 }
@@ -182,7 +183,7 @@ func TestPodsTrustEachOther(t *testing.T) {
 				w.reconcile(t, 4)
 			case 9:
 				w.lose(t, rapid.SampledFrom([]string{"none", "", "node"}).Draw(t, "lose"))
-				w.identities["node"] = pki.Identity{Name: "node", Hosts: []string{"*.demo-node.ns.svc", fmt.Sprintf("10.0.0.%d", rapid.IntRange(1, 3).Draw(t, "host"))}}
+				w.identities["node"] = certificate.Identity{CommonName: "node", Hosts: []string{"*.demo-node.ns.svc", fmt.Sprintf("10.0.0.%d", rapid.IntRange(1, 3).Draw(t, "host"))}}
 				w.reconcile(t, 4)
 			}
 			w.connect(t)
@@ -244,7 +245,7 @@ func TestLostAuthority(t *testing.T) {
 	w := newWorld(epoch)
 	w.reconcile(t, 10)
 	delete(w.secrets, "")
-	w.identities["edge"] = pki.Identity{Name: "edge", Hosts: []string{"demo.ns.svc"}}
+	w.identities["edge"] = certificate.Identity{CommonName: "edge", Hosts: []string{"demo.ns.svc"}}
 	w.reconcile(t, 10)
 	if _, err := w.state(t).Authority.Issue(w.settings, w.identities["edge"], w.now); err != pki.ErrNoKey { //nolint:errorlint // as documented
 		t.Fatalf("an authority without its key: %v", err)

@@ -1,15 +1,14 @@
 package pki
 
 import (
-	"bytes"
-	"crypto/ecdsa"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tickmesh/tickmesh/api/certificate"
 )
 
 // Keys of Secrets. Those of leaves have tls.crt, tls.key and ca.crt; that of the
@@ -28,46 +27,25 @@ const AnnotationChangedAt = "tickmesh.dev/changed-at"
 // ErrSecret marks a Secret that cannot be read.
 var ErrSecret = errors.New("not a Secret with certificates")
 
-// bundleMax bounds the certificates of a bundle.
-const bundleMax = 16
-
-const (
-	pemCertificate = "CERTIFICATE"
-	pemKey         = "PRIVATE KEY"
-)
-
 // Write puts an authority into a Secret. Errors: a key that cannot be encoded.
 func (a *Authority) Write(s *corev1.Secret) error {
-	s.Data = map[string][]byte{KeyAuthorities: encode(a.Bundle()...), keyRotation: []byte(a.Rotation)}
-	if err := a.Signer.put(s.Data, corev1.TLSCertKey, corev1.TLSPrivateKeyKey); err != nil {
+	s.Data = map[string][]byte{KeyAuthorities: certificate.EncodeCertificates(a.Bundle()...), keyRotation: []byte(a.Rotation)}
+	if err := put(s.Data, a.Signer, corev1.TLSCertKey, corev1.TLSPrivateKeyKey); err != nil {
 		return err
 	}
 	if a.Next != nil {
-		return a.Next.put(s.Data, keyNext, keyNextKey)
+		return put(s.Data, *a.Next, keyNext, keyNextKey)
 	}
 	return nil
 }
 
 // put adds a pair; without its key, none is added but an empty one.
-func (p *Pair) put(data map[string][]byte, certificate, key string) error {
-	data[certificate], data[key] = encode(p.Certificate), []byte{}
-	if p.Key == nil {
-		return nil
+func put(data map[string][]byte, p certificate.Pair, certificateName, keyName string) (err error) {
+	data[certificateName], data[keyName] = certificate.EncodeCertificates(p.Certificate), []byte{}
+	if p.Key != nil {
+		data[keyName], err = p.EncodeKey()
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(p.Key)
-	if err != nil {
-		return fmt.Errorf("key of %s: %w", p.Certificate.Subject.CommonName, err)
-	}
-	data[key] = pem.EncodeToMemory(&pem.Block{Type: pemKey, Bytes: der})
-	return nil
-}
-
-func encode(certificates ...*x509.Certificate) []byte {
-	var text bytes.Buffer
-	for _, c := range certificates {
-		_ = pem.Encode(&text, &pem.Block{Type: pemCertificate, Bytes: c.Raw}) // a buffer takes it
-	}
-	return text.Bytes()
+	return err
 }
 
 // ReadAuthority reads what Write wrote. Errors: ErrSecret.
@@ -102,12 +80,12 @@ func ReadAuthority(s *corev1.Secret) (*Authority, error) {
 
 // Write puts a leaf into a Secret. Errors: a key that cannot be encoded.
 func (l *Leaf) Write(s *corev1.Secret) error {
-	s.Data = map[string][]byte{KeyAuthorities: encode(l.Bundle...)}
+	s.Data = map[string][]byte{KeyAuthorities: certificate.EncodeCertificates(l.Bundle...)}
 	if s.Annotations == nil {
 		s.Annotations = map[string]string{}
 	}
 	s.Annotations[AnnotationChangedAt] = l.ChangedAt.UTC().Format(time.RFC3339Nano)
-	return l.put(s.Data, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
+	return put(s.Data, l.Pair, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 }
 
 // ReadLeaf reads what Write wrote, or cert-manager or a person did. Errors: ErrSecret.
@@ -137,63 +115,19 @@ func NotAfter(s *corev1.Secret) (time.Time, error) {
 }
 
 // pair reads a certificate and its key; an empty key is one that is lost.
-func pair(data map[string][]byte, certificate, key string) (*Pair, error) {
-	chain, err := certificates(data, certificate)
+func pair(data map[string][]byte, certificateName, keyName string) (*certificate.Pair, error) {
+	p, err := certificate.DecodePair(data[certificateName], data[keyName])
 	if err != nil {
-		return nil, err
-	}
-	p := &Pair{Certificate: chain[0]}
-	if len(data[key]) == 0 {
-		return p, nil
-	}
-	if p.Key, err = privateKey(data[key]); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrSecret, key, err)
-	}
-	if !p.Key.PublicKey.Equal(p.Certificate.PublicKey) {
-		return nil, fmt.Errorf("%w: %s is not the key of %s", ErrSecret, key, certificate)
+		return nil, fmt.Errorf("%w: %s and %s: %w", ErrSecret, certificateName, keyName, err)
 	}
 	return p, nil
 }
 
-var errKey = errors.New("expected one ECDSA key in PEM")
-
-func privateKey(text []byte) (*ecdsa.PrivateKey, error) {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, errKey
-	}
-	if block.Type == "EC PRIVATE KEY" { // as cert-manager writes it
-		return x509.ParseECPrivateKey(block.Bytes)
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	key, ok := parsed.(*ecdsa.PrivateKey)
-	if !ok {
-		return nil, errKey
-	}
-	return key, nil
-}
-
 // certificates reads the certificates of a key: at least one.
-func certificates(data map[string][]byte, key string) (all []*x509.Certificate, err error) {
-	rest := data[key]
-	for {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil || block.Type != pemCertificate {
-			return nil, fmt.Errorf("%w: %s has something that is no certificate: %v", ErrSecret, key, err)
-		}
-		if all = append(all, c); len(all) > bundleMax {
-			return nil, fmt.Errorf("%w: %s has more than %d certificates", ErrSecret, key, bundleMax)
-		}
-	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%w: %s has no certificate", ErrSecret, key)
+func certificates(data map[string][]byte, key string) ([]*x509.Certificate, error) {
+	all, err := certificate.DecodeCertificates(data[key])
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrSecret, key, err)
 	}
 	return all, nil
 }

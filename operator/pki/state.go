@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/tickmesh/tickmesh/api/certificate"
 )
 
 // State is what the Secrets of a cluster have.
@@ -17,7 +19,7 @@ type State struct {
 // any Secret: the next Advance goes on from what is there. Identities are by the names
 // that Leaves has; leaves of others are left out of it. Rotation: see Plan. Errors:
 // ErrSettings, those of the random source.
-func Advance(s Settings, name string, identities map[string]Identity, state State, rotation string, now time.Time) (State, error) {
+func Advance(s Settings, name string, identities map[string]certificate.Identity, state State, rotation string, now time.Time) (State, error) {
 	if err := s.Validate(); err != nil {
 		return State{}, err
 	}
@@ -61,7 +63,7 @@ func advanceAuthority(s Settings, name string, a *Authority, leaves []*Leaf, rot
 
 // advanceLeaf gives a leaf as it is to be now; nil: it has to wait for an authority with
 // a key.
-func advanceLeaf(s Settings, a *Authority, l *Leaf, identity Identity, now time.Time) (*Leaf, error) {
+func advanceLeaf(s Settings, a *Authority, l *Leaf, identity certificate.Identity, now time.Time) (*Leaf, error) {
 	switch DueOf(a, l, identity, now) {
 	case DueIssue:
 		if a.Signer.Key == nil {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
 	"github.com/tickmesh/tickmesh/operator/pki"
@@ -46,10 +47,12 @@ func (p *pass) certificates(ctx context.Context) error {
 
 func (p *pass) makeCertificates(ctx context.Context) error {
 	c := p.cluster
-	identities, state := map[string]pki.Identity{}, pki.State{Leaves: map[string]*pki.Leaf{}}
+	identities, state := map[string]certificate.Identity{}, pki.State{Leaves: map[string]*pki.Leaf{}}
 	present := map[string]*corev1.Secret{}
 	for _, identity := range build.IdentitiesToMake(c) {
-		identities[identity] = pki.Identity{Name: c.Name + "-" + identity, Hosts: build.DNSNames(c, identity)}
+		identities[identity] = certificate.Identity{
+			CommonName: c.Name + "-" + identity, Hosts: build.DNSNames(c, identity), Name: build.PeerName(c, identity),
+		}
 		secret, err := p.secret(ctx, build.TLSSecret(c, identity))
 		if err != nil {
 			return err
