@@ -20,6 +20,8 @@ var (
 	ErrRolledBack = errors.New("the placement store was lost or rolled back")
 	// ErrWrongCluster: the store's map belongs to another cluster than the one seen before.
 	ErrWrongCluster = errors.New("the shard map is of another cluster")
+	// ErrJump: the map follows the present one by no change that a cluster makes.
+	ErrJump = errors.New("the shard map jumps")
 	// ErrNode: what a node says about itself is not valid.
 	ErrNode = errors.New("not a valid description of a node")
 	// ErrNodeHeld: another process is registered under the node's id.
@@ -80,6 +82,25 @@ func (s Seen) Check(m *Map) error {
 		return ErrWrongCluster
 	case m.Epoch < s.Epoch:
 		return ErrRolledBack
+	}
+	return nil
+}
+
+// epochJumpMax is how many changes a node may have missed. A rescue adds a million, and
+// half a billion a year are 50 in a second at all times: a node may be away for ever, and
+// a map whose epoch was made up to be the last one is refused.
+const epochJumpMax = 1 << 40
+
+// CheckSuccessor returns ErrJump when next cannot have followed m in the life of a cluster:
+// its settings are others, or its epoch is further ahead than changes can have taken it.
+// Seen.Check refuses older maps, and those of other clusters.
+func (m *Map) CheckSuccessor(next *Map) error {
+	switch {
+	case next.Settings != m.Settings:
+		return fmt.Errorf("%w: %d shards with %d copies after %d with %d, which never change",
+			ErrJump, next.Settings.Shards, next.Settings.Replication, m.Settings.Shards, m.Settings.Replication)
+	case next.Epoch > m.Epoch && next.Epoch-m.Epoch > epochJumpMax:
+		return fmt.Errorf("%w: epoch %d after %d", ErrJump, next.Epoch, m.Epoch)
 	}
 	return nil
 }

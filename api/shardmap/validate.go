@@ -9,6 +9,10 @@ import (
 // hexadecimal digits.
 const IncarnationBytes = 32
 
+// epochMax bounds an epoch, so that a map always has room for changes after it: it is
+// millions of jumps of epochJumpMax away.
+const epochMax = 1 << 62
+
 // Validate checks the map and each row. Errors: ErrMap, ErrFormat.
 func (m Map) Validate() error {
 	if m.Format != m.Settings.Format() {
@@ -19,8 +23,8 @@ func (m Map) Validate() error {
 		return fmt.Errorf("%w: cluster name %q", ErrMap, m.Cluster)
 	case !ValidIncarnation(m.ID):
 		return fmt.Errorf("%w: cluster id %q", ErrMap, m.ID)
-	case m.Epoch == 0:
-		return fmt.Errorf("%w: epoch 0", ErrMap)
+	case m.Epoch == 0 || m.Epoch > epochMax:
+		return fmt.Errorf("%w: epoch %d, not 1 to %d", ErrMap, m.Epoch, uint64(epochMax))
 	case len(m.Rows) != m.Settings.Shards:
 		return fmt.Errorf("%w: %d rows for %d shards", ErrMap, len(m.Rows), m.Settings.Shards)
 	}

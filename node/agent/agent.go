@@ -151,8 +151,8 @@ func (a *Agent) watch(ctx context.Context) {
 }
 
 // Adopt takes a map that is newer than the present one, and keeps it in the data
-// folder. Errors: shardmap.ErrRolledBack, shardmap.ErrWrongCluster, and those of the
-// data folder, after which the present map stays.
+// folder. Errors: shardmap.ErrRolledBack, shardmap.ErrWrongCluster, shardmap.ErrJump, and
+// those of the data folder, after which the present map stays.
 func (a *Agent) Adopt(m *shardmap.Map) error {
 	a.adopting.Lock()
 	defer a.adopting.Unlock()
@@ -161,6 +161,9 @@ func (a *Agent) Adopt(m *shardmap.Map) error {
 	}
 	if present := a.newest.Load(); present != nil {
 		if err := (shardmap.Seen{ClusterID: present.ID, Epoch: present.Epoch}).Check(m); err != nil {
+			return err
+		}
+		if err := present.CheckSuccessor(m); err != nil {
 			return err
 		}
 		if m.Epoch == present.Epoch && !a.behind {

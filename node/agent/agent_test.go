@@ -71,6 +71,43 @@ func TestMapIsNotLost(t *testing.T) {
 	}
 }
 
+// TestMapsThatJumpAreRefused: a map that no change of the cluster can have led to does not
+// replace the present one, neither in memory nor on disk, so that later maps still count.
+func TestMapsThatJumpAreRefused(t *testing.T) {
+	n := &fakeNode{}
+	a := &Agent{options: Options{Node: n, DataDir: t.TempDir(), Cluster: "c"}, logger: slog.New(slog.DiscardHandler)}
+	if err := a.Adopt(testMap(3)); err != nil {
+		t.Fatal(err)
+	}
+	far := testMap(3 + 1<<40 + 1)
+	last := testMap(1 << 63)
+	copies := testMap(4)
+	copies.Settings.Replication = 2
+	shards := testMap(4)
+	shards.Settings.Shards, shards.Rows = 2, append(shards.Rows, shards.Rows[0])
+	other := testMap(4)
+	other.ID = strings.Repeat("cd", 16)
+	for name, m := range map[string]*shardmap.Map{"far": far, "last": last, "copies": copies, "shards": shards, "another cluster": other} {
+		if err := a.Adopt(m); !errors.Is(err, shardmap.ErrJump) && !errors.Is(err, shardmap.ErrWrongCluster) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if kept, err := ReadMap(a.options.DataDir); err != nil || kept.Epoch != 3 || a.Map().Epoch != 3 {
+		t.Errorf("kept %v, %v; want epoch 3", kept, err)
+	}
+	// What a rescue makes, thousands of times while the node was away, is taken.
+	rescued := testMap(3 + 5_000*1_000_000)
+	if err := a.Adopt(rescued); err != nil {
+		t.Error(err)
+	}
+	if err := a.Adopt(testMap(rescued.Epoch + 1)); err != nil {
+		t.Error(err)
+	}
+	if _, err := last.Encode(); !errors.Is(err, shardmap.ErrMap) {
+		t.Errorf("a map after which there is no room for another is valid: %v", err)
+	}
+}
+
 // TestUnfit ends a node whose data folder was made for another number of shards.
 func TestUnfit(t *testing.T) {
 	server := memstore.NewServer()

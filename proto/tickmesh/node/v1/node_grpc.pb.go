@@ -78,8 +78,7 @@ type NodeServiceClient interface {
 	RepairShard(ctx context.Context, in *RepairShardRequest, opts ...grpc.CallOption) (*RepairShardResponse, error)
 	// Report tells what the node has and does.
 	Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error)
-	// AdoptMap gives the node a shard map, which it takes if it is not older than
-	// the one it has.
+	// AdoptMap is not served: nodes take maps from the placement store only.
 	AdoptMap(ctx context.Context, in *AdoptMapRequest, opts ...grpc.CallOption) (*AdoptMapResponse, error)
 	// TransferLeader asks the node to hand over a shard that it leads.
 	TransferLeader(ctx context.Context, in *TransferLeaderRequest, opts ...grpc.CallOption) (*TransferLeaderResponse, error)
@@ -354,8 +353,7 @@ type NodeServiceServer interface {
 	RepairShard(context.Context, *RepairShardRequest) (*RepairShardResponse, error)
 	// Report tells what the node has and does.
 	Report(context.Context, *ReportRequest) (*ReportResponse, error)
-	// AdoptMap gives the node a shard map, which it takes if it is not older than
-	// the one it has.
+	// AdoptMap is not served: nodes take maps from the placement store only.
 	AdoptMap(context.Context, *AdoptMapRequest) (*AdoptMapResponse, error)
 	// TransferLeader asks the node to hand over a shard that it leads.
 	TransferLeader(context.Context, *TransferLeaderRequest) (*TransferLeaderResponse, error)
