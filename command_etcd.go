@@ -23,7 +23,8 @@ type etcdSettings struct {
 	quota                                  byteSize
 	config                                 string
 	logFormat, logLevel                    oneOf
-	members                                []etcdserver.Member // of initialCluster
+	insecureSetting
+	members []etcdserver.Member // of initialCluster
 }
 
 func (s *etcdSettings) define(f *pflag.FlagSet) {
@@ -49,6 +50,7 @@ func (s *etcdSettings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.peerTLS.key, "peer-tls-key", "", "`file` with its key")
 	f.StringVar(&s.peerTLS.ca, "peer-tls-ca", "", "`file` with the authority of the members' certificates")
 	group(f, headingTLS, "client-tls-cert", "client-tls-key", "client-tls-ca", "peer-tls-cert", "peer-tls-key", "peer-tls-ca")
+	s.insecureSetting.define(f)
 	f.StringVar(&s.config, flagConfig, "", "YAML `file` with settings")
 	s.logFormat = oneOf{value: "text", words: []string{"text", "json"}}
 	f.Var(&s.logFormat, "log-format", "form of the log on standard error")
@@ -64,6 +66,12 @@ func (s *etcdSettings) validate() error {
 	}
 	s.clientTLS.validate(&v, "client-tls")
 	s.peerTLS.validate(&v, "peer-tls")
+	if s.clientTLS.cert == "" || s.clientTLS.ca == "" {
+		s.expose(&v, "client-addr", string(s.clientAddr), "client-tls")
+	}
+	if s.peerTLS.cert == "" || s.peerTLS.ca == "" {
+		s.expose(&v, "peer-addr", string(s.peerAddr), "peer-tls")
+	}
 	v.sizeBetween("quota", s.quota, 16<<20, 8<<30)
 	if s.initialCluster != "" {
 		var err error
@@ -86,9 +94,12 @@ func newEtcdCommand() *cobra.Command {
 		Short: "Run a member of the placement store",
 		Long: `Runs etcd, the store of the shard map, from its own library: one program is enough for a whole
 cluster. An etcd that is there already does as well.`,
-		Example: `  tickmesh etcd --data-dir /var/lib/etcd --client-addr :2379
-  tickmesh etcd --name e1 --peer-addr :2380 --client-addr :2379 --advertise-client http://e1:2379 \
-    --initial-cluster e1=http://e1:2380,e2=http://e2:2380,e3=http://e3:2380`,
+		Example: `  tickmesh etcd --data-dir /var/lib/etcd
+  T=certs/etcd-e1    # of: tickmesh certs etcd/e1=e1 etcd/e2=e2 etcd/e3=e3
+  tickmesh etcd --name e1 --peer-addr :2380 --client-addr :2379 --advertise-client https://e1:2379 \
+    --client-tls-cert $T.crt --client-tls-key $T.key --client-tls-ca certs/ca.crt \
+    --peer-tls-cert $T.crt --peer-tls-key $T.key --peer-tls-ca certs/ca.crt \
+    --initial-cluster e1=https://e1:2380,e2=https://e2:2380,e3=https://e3:2380`,
 		Args: cobra.NoArgs,
 	}
 	runWith(cmd, s, []string{headingCluster, headingTLS, headingOperation}, func(ctx context.Context, logger *slog.Logger, _ io.Writer) error {
@@ -98,6 +109,7 @@ cluster. An etcd that is there already does as well.`,
 }
 
 func (s *etcdSettings) run(ctx context.Context, logger *slog.Logger) error {
+	s.warn(logger)
 	options, err := s.options(logger)
 	if err != nil {
 		return err

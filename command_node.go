@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"google.golang.org/grpc/credentials"
 
+	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/endpoint"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdstore"
@@ -66,7 +66,8 @@ func (s *nodeSettings) validate() error {
 	s.storageSettings.validate(&v)
 	s.moveSettings.validate(&v)
 	s.clientTLSSettings.validate(&v, s.authFile)
-	s.peerTLSSettings.validate(&v)
+	s.peerTLSSettings.validate(&v, s.etcdEndpoints)
+	s.exposeRPC(&v, "rpc-addr", string(s.rpcAddr))
 	s.operationSettings.validate(&v)
 	return v.err()
 }
@@ -76,8 +77,11 @@ func newNodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
 		Short: "Run a storage node of a cluster",
-		Example: `  tickmesh node --data-dir /var/lib/tickmesh --node-id n1 --etcd-endpoints etcd:2379
-  tickmesh node --data-dir ./n2 --node-id n2 --rpc-addr 127.0.0.1:6290 --http-addr 127.0.0.1:6291`,
+		Example: `  tickmesh node --data-dir ./n2 --node-id n2 --rpc-addr 127.0.0.1:6290 --http-addr 127.0.0.1:6291
+  T=certs/node-n1    # of: tickmesh certs node/n1
+  tickmesh node --data-dir /var/lib/tickmesh --node-id n1 --etcd-endpoints https://etcd:2379 \
+    --rpc-tls-cert $T.crt --rpc-tls-key $T.key --rpc-tls-ca certs/ca.crt \
+    --etcd-tls-cert $T.crt --etcd-tls-key $T.key --etcd-tls-ca certs/ca.crt`,
 		Args: cobra.NoArgs,
 	}
 	runWith(cmd, s, []string{headingCluster, headingStorage, headingMoves, headingWriteLimits, headingAccess, headingTLS, headingOperation}, func(ctx context.Context, logger *slog.Logger, _ io.Writer) error {
@@ -145,7 +149,7 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	serverTLS, clientTLS, err := s.rpcCredentials(logger)
+	peers, err := s.rpcCredentials(s.cluster, certificate.RoleNode, s.nodeID, logger)
 	if err != nil {
 		return err
 	}
@@ -161,7 +165,7 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 	makePrivate(s.dataDir, logger)
 	m, err := startMember(ctx, memberOptions{
 		id: s.nodeID, zone: s.zone, cluster: s.cluster, rpcAddr: string(s.rpcAddr), advertiseAddr: string(s.advertiseAddr), store: store,
-		node: s.nodeOptions(plan, shards, &s.seriesLimitSettings, rules, logger, points), serverTLS: serverTLS, clientTLS: clientTLS, logger: logger,
+		node: s.nodeOptions(plan, shards, &s.seriesLimitSettings, rules, logger, points), peers: peers, logger: logger,
 		unfit: unfit, moveRate: uint64(s.moveRate),
 	})
 	if err != nil {
@@ -194,17 +198,6 @@ func (s *clusterSettings) openStore(t *peerTLSSettings, seen shardmap.Seen, logg
 		o.Credentials = files.Credentials()
 	}
 	return etcdstore.Open(o)
-}
-
-// rpcCredentials gives the credentials of both sides of connections in the cluster;
-// nil: no TLS.
-func (t *peerTLSSettings) rpcCredentials(logger *slog.Logger) (server, client credentials.TransportCredentials, err error) {
-	files, err := t.rpcTLS.open(logger)
-	if files == nil || err != nil {
-		return nil, nil, err
-	}
-	server, err = files.ServerCredentials()
-	return server, files.Credentials(), err
 }
 
 const storeRetry = 2 * time.Second

@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
+	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -57,7 +57,7 @@ func (s *rescueSettings) define(f *pflag.FlagSet) {
 func (s *rescueSettings) validate() error {
 	var v validation
 	s.clusterSettings.validate(&v)
-	s.peerTLSSettings.validate(&v)
+	s.peerTLSSettings.validate(&v, s.etcdEndpoints)
 	v.notZero("timeout", s.timeout)
 	if len(s.nodes) == 0 {
 		v.refuse("nodes", "", "expected the addresses of the nodes")
@@ -66,7 +66,9 @@ func (s *rescueSettings) validate() error {
 		var a address
 		if err := a.Set(text); err != nil || text == "" {
 			v.refuse("nodes", text, "expected host:port")
+			continue
 		}
+		s.exposeRPC(&v, "nodes", text)
 	}
 	return v.err()
 }
@@ -79,7 +81,10 @@ func newRescueMapCommand() *cobra.Command {
 and with --write puts it into etcd. The cluster serves on meanwhile; only placement waits. What else
 etcd knew is lost: which nodes are being drained, and which data folders were given up. Drain again,
 and do not start a node on a folder that was replaced.`,
-		Example: "  tickmesh rescue-map --nodes n1:6190,n2:6190,n3:6190\n  tickmesh rescue-map --nodes n1:6190,n2:6190,n3:6190 --etcd-endpoints etcd:2379 --write",
+		Example: `  T=certs/operator    # of: tickmesh certs operator
+  tickmesh rescue-map --nodes n1:6190,n2:6190,n3:6190 \
+    --rpc-tls-cert $T.crt --rpc-tls-key $T.key --rpc-tls-ca certs/ca.crt
+  tickmesh rescue-map --nodes 127.0.0.1:6190,127.0.0.1:6290,127.0.0.1:6390 --write`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if _, err := loadSettings(cmd.Flags(), os.Environ()); err != nil {
@@ -118,11 +123,11 @@ type nodeReport struct {
 }
 
 func (s *rescueSettings) run(ctx context.Context, logger *slog.Logger, out io.Writer) error {
-	_, secure, err := s.rpcCredentials(logger)
+	peers, err := s.rpcCredentials(s.cluster, certificate.RoleOperator, "", logger)
 	if err != nil {
 		return err
 	}
-	r := &rescue{Reports: s.ask(ctx, secure)}
+	r := &rescue{Reports: s.ask(ctx, peers)}
 	var reports []shardmap.Report
 	silent := 0
 	for _, n := range r.Reports {
@@ -153,7 +158,7 @@ func (s *rescueSettings) run(ctx context.Context, logger *slog.Logger, out io.Wr
 }
 
 // ask asks all nodes at once.
-func (s *rescueSettings) ask(ctx context.Context, secure credentials.TransportCredentials) []nodeReport {
+func (s *rescueSettings) ask(ctx context.Context, peers peerCredentials) []nodeReport {
 	self := handshake.New(s.cluster, "", "", "", rand.Uint64()) //nolint:gosec // to differ, not to be secret
 	reports := make([]nodeReport, len(s.nodes))
 	var asked sync.WaitGroup
@@ -162,7 +167,7 @@ func (s *rescueSettings) ask(ctx context.Context, secure credentials.TransportCr
 			bounded, cancel := context.WithTimeout(ctx, time.Duration(s.timeout))
 			defer cancel()
 			reports[i] = nodeReport{Address: to}
-			if err := reports[i].ask(bounded, self, secure); err != nil {
+			if err := reports[i].ask(bounded, self, peers); err != nil {
 				reports[i].Error = err.Error()
 			}
 		})
@@ -171,8 +176,8 @@ func (s *rescueSettings) ask(ctx context.Context, secure credentials.TransportCr
 	return reports
 }
 
-func (n *nodeReport) ask(ctx context.Context, self handshake.Hello, secure credentials.TransportCredentials) error {
-	options := append(transport.DialOptions(secure), handshake.DialOptions(func() handshake.Hello { return self }, "", "")...)
+func (n *nodeReport) ask(ctx context.Context, self handshake.Hello, peers peerCredentials) error {
+	options := append(transport.DialOptions(peers.names.Credentials(peers.client, "")), handshake.DialOptions(func() handshake.Hello { return self }, "", "")...)
 	conn, err := grpc.NewClient(n.Address, options...)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
@@ -45,7 +46,7 @@ func (s *routerSettings) validate() error {
 	var v validation
 	s.clusterSettings.validate(&v)
 	s.frontSettings.validate(&v)
-	s.peerTLSSettings.validate(&v)
+	s.peerTLSSettings.validate(&v, s.etcdEndpoints)
 	v.notZero("replace-after", s.replaceAfter)
 	return v.err()
 }
@@ -55,8 +56,11 @@ func newRouterCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "router",
 		Short: "Run a router: the protocols of clients before a cluster",
-		Example: `  tickmesh router --etcd-endpoints etcd:2379
-  tickmesh router --etcd-endpoints 127.0.0.1:2379 --replication 2 --initial-nodes 3`,
+		Example: `  tickmesh router --etcd-endpoints 127.0.0.1:2379 --replication 2 --initial-nodes 3
+  T=certs/router-r1    # of: tickmesh certs router/r1
+  tickmesh router --etcd-endpoints https://etcd:2379 \
+    --rpc-tls-cert $T.crt --rpc-tls-key $T.key --rpc-tls-ca certs/ca.crt \
+    --etcd-tls-cert $T.crt --etcd-tls-key $T.key --etcd-tls-ca certs/ca.crt`,
 		Args: cobra.NoArgs,
 	}
 	headings := []string{headingListeners, headingCluster, headingWriteLimits, headingQueryLimits, headingAccess, headingTLS, headingOperation}
@@ -90,7 +94,7 @@ func runRouter(ctx context.Context, s *routerSettings, logger *slog.Logger, stdo
 		return err
 	}
 	defer store.Close()
-	_, clientTLS, err := s.rpcCredentials(logger)
+	peers, err := s.rpcCredentials(s.cluster, certificate.RoleRouter, "", logger)
 	if err != nil {
 		return err
 	}
@@ -103,7 +107,7 @@ func runRouter(ctx context.Context, s *routerSettings, logger *slog.Logger, stdo
 	}
 	r, err := startRouter(ctx, routerOptions{
 		name: fmt.Sprintf("%s-%d", name, os.Getpid()), cluster: s.cluster, store: store, create: s.creation(s.initialNodes, s.initialWait),
-		replaceAfter: time.Duration(s.replaceAfter), clientTLS: clientTLS, logger: logger, registry: registry,
+		replaceAfter: time.Duration(s.replaceAfter), peers: peers, logger: logger, registry: registry,
 	})
 	if err != nil {
 		return err

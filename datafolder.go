@@ -11,7 +11,7 @@ import (
 // this program makes.
 func ofDataFolder(name string) bool {
 	switch name {
-	case "LOCK", "RUN", "log", "series", "pages", "segments", "etcd":
+	case "LOCK", "RUN", "log", "series", "pages", "segments", localEtcdDir, localTLSDir:
 		return true
 	}
 	for _, prefix := range []string{"MANIFEST", "MAP", "RUN.", "DATABASES", "batches-", "node-"} {

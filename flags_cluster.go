@@ -31,6 +31,7 @@ const (
 	shardsDefault      = 128
 	replicationDefault = 2
 	replicationMax     = 3
+	clusterDefault     = "tickmesh"
 )
 
 func (s *clusterSettings) define(f *pflag.FlagSet) {
@@ -42,7 +43,7 @@ func (s *clusterSettings) define(f *pflag.FlagSet) {
 
 // defineStore defines the flags that say where the cluster's map is.
 func (s *clusterSettings) defineStore(f *pflag.FlagSet) {
-	f.StringVar(&s.cluster, "cluster", "tickmesh", "`name` of the cluster; one etcd can hold several")
+	f.StringVar(&s.cluster, "cluster", clusterDefault, "`name` of the cluster; one etcd can hold several")
 	f.StringSliceVar(&s.etcdEndpoints, "etcd-endpoints", []string{"127.0.0.1:2379"}, "`addresses` of etcd, with commas between")
 	group(f, headingCluster, "cluster", "etcd-endpoints")
 }
@@ -80,7 +81,7 @@ type nodeIdentitySettings struct {
 func (s *nodeIdentitySettings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.nodeID, "node-id", "", "`name` of this node, unique in the cluster (default: the host's name)")
 	s.rpcAddr = ":6190"
-	f.Var(&s.rpcAddr, "rpc-addr", "where other nodes and routers connect")
+	f.Var(&s.rpcAddr, "rpc-addr", "where other nodes and routers connect; beyond the loopback it needs --rpc-tls-cert, or --insecure")
 	f.Var(&s.advertiseAddr, "advertise-addr", "the address that they are told (default: the host's name and the port of --rpc-addr)")
 	f.StringVar(&s.zone, "zone", "", "`name` of the place that fails together: a rack, a power strip, a zone")
 	f.StringVar(&s.zoneFile, "zone-file", "", "`file` with the zone, instead of --zone; the node waits until it has text")

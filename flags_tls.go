@@ -86,25 +86,3 @@ func (s *clientTLSSettings) serverTLS(logger *slog.Logger) (t serverTLS, err err
 	t.credentials, err = files.ServerCredentials()
 	return t, err
 }
-
-// peerTLSSettings are for connections inside the cluster. Both sides show a
-// certificate of the authority.
-type peerTLSSettings struct{ rpcTLS, etcdTLS tlsFiles }
-
-func (s *peerTLSSettings) define(f *pflag.FlagSet) {
-	f.StringVar(&s.rpcTLS.cert, "rpc-tls-cert", "", "`file` with the certificate for connections between nodes and routers; empty: no TLS")
-	f.StringVar(&s.rpcTLS.key, "rpc-tls-key", "", "`file` with its key")
-	f.StringVar(&s.rpcTLS.ca, "rpc-tls-ca", "", "`file` with the authority of both sides' certificates")
-	f.StringVar(&s.etcdTLS.cert, "etcd-tls-cert", "", "`file` with the certificate that etcd is shown")
-	f.StringVar(&s.etcdTLS.key, "etcd-tls-key", "", "`file` with its key")
-	f.StringVar(&s.etcdTLS.ca, "etcd-tls-ca", "", "`file` with the authority of etcd's certificate; empty: no TLS")
-	group(f, headingTLS, "rpc-tls-cert", "rpc-tls-key", "rpc-tls-ca", "etcd-tls-cert", "etcd-tls-key", "etcd-tls-ca")
-}
-
-func (s *peerTLSSettings) validate(v *validation) {
-	s.rpcTLS.validate(v, "rpc-tls")
-	s.etcdTLS.validate(v, "etcd-tls")
-	if s.rpcTLS.set() && (s.rpcTLS.ca == "" || s.rpcTLS.cert == "") {
-		v.refuse("rpc-tls-ca", s.rpcTLS.ca, "expected --rpc-tls-cert, --rpc-tls-key and --rpc-tls-ca together")
-	}
-}

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc/credentials"
-
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
@@ -27,7 +25,7 @@ type routerOptions struct {
 	store         shardmap.Store
 	create        shardmap.Creation
 	replaceAfter  time.Duration
-	clientTLS     credentials.TransportCredentials
+	peers         peerCredentials
 	logger        *slog.Logger
 	registry      *registry
 }
@@ -51,7 +49,7 @@ type clusterRouter struct {
 func startRouter(ctx context.Context, o routerOptions) (*clusterRouter, error) {
 	r := &clusterRouter{options: o, marks: tenant.NewCluster(o.store), process: rand.Uint64(), mapped: make(chan struct{})} //nolint:gosec // to differ, not to be secret
 	r.view.Store(&shardmap.View{})
-	r.fanout = fanout.New(fanout.Options{Self: r.hello, Credentials: o.clientTLS, Logger: o.logger, Registerer: o.registry})
+	r.fanout = fanout.New(fanout.Options{Self: r.hello, Credentials: o.peers.client, Names: o.peers.names, Logger: o.logger, Registerer: o.registry})
 	r.limits = shardmap.DefaultLimits()
 	r.limits.Create = o.create
 	if o.replaceAfter > 0 {

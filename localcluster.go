@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdstore"
@@ -19,6 +20,7 @@ import (
 // The folders of a cluster in one process, below the data folder.
 const (
 	localEtcdDir  = "etcd"
+	localTLSDir   = "etcd-tls"
 	localNodeName = "node-%d"
 	localAddress  = "127.0.0.1:0"
 )
@@ -31,18 +33,32 @@ func refuseLocalCluster(dataDir string) error {
 	return fmt.Errorf("--data-dir %s: this folder has a cluster of several nodes; start it with --nodes", dataDir)
 }
 
+// refuseSingleNode guards against starting several nodes in the folder of one.
+func refuseSingleNode(dataDir string) error {
+	if _, err := os.Stat(filepath.Join(dataDir, "MANIFEST")); err == nil {
+		return fmt.Errorf("--data-dir %s: this folder has a single node; start it without --nodes", dataDir)
+	}
+	return nil
+}
+
 // runLocalCluster runs etcd, nodes and a router in this process: the code of a real
-// cluster, over the loopback.
+// cluster, over the loopback, where no other process can call them: the authority of their
+// certificates lives in this process only.
 func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan, rules *databaseRules, logger *slog.Logger, stdout io.Writer) (err error) {
 	points, err := failpoint.Parse(s.failpoints, failpointNames())
 	if err != nil {
 		return fmt.Errorf("--failpoints: %w", err)
 	}
-	if _, err := os.Stat(filepath.Join(s.dataDir, "MANIFEST")); err == nil {
-		return fmt.Errorf("--data-dir %s: this folder has a single node; start it without --nodes", s.dataDir)
+	if err := refuseSingleNode(s.dataDir); err != nil {
+		return err
 	}
 	plan.log(logger)
-	etcd, err := etcdserver.Start(ctx, etcdserver.Options{DataDir: filepath.Join(s.dataDir, localEtcdDir), ClientAddress: localAddress, Log: logger})
+	closed, err := newClosedDoors(filepath.Join(s.dataDir, localTLSDir), time.Now())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closed.remove()) }()
+	etcd, router, err := startLocalEtcd(ctx, s.dataDir, closed, logger)
 	if err != nil {
 		return err
 	}
@@ -55,28 +71,23 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 		}
 	}()
 	open := func() (shardmap.Store, error) {
-		store, err := etcdstore.Open(etcdstore.Options{Endpoints: []string{etcd.Endpoint()}, Cluster: lonelyName})
+		store, err := etcdstore.Open(etcdstore.Options{Endpoints: []string{etcd.Endpoint()}, Cluster: lonelyName, Credentials: router.client})
 		if err == nil {
 			stores = append(stores, store)
 		}
 		return store, err
 	}
 	registry := newRegistry()
-	settings := clusterSettings{cluster: lonelyName, shards: s.shards, replication: s.replication}
-	extent := int64(s.pageFileBytes)
-	plan.generationBytes = max(plan.generationBytes/int64(s.nodes)/extent, 1) * extent
+	plan.share(int64(s.nodes), int64(s.pageFileBytes))
 	for i := range int(s.nodes) {
 		store, err := open()
 		if err != nil {
 			return err
 		}
-		local := s.storageSettings
 		name := fmt.Sprintf(localNodeName, i+1)
-		local.dataDir = filepath.Join(s.dataDir, name)
-		m, err := startMember(ctx, memberOptions{
-			id: name, cluster: lonelyName, rpcAddr: localAddress, store: store,
-			node: local.nodeOptions(plan, s.shards, &s.seriesLimitSettings, rules, logger, points), logger: logger,
-		})
+		options := s.nodeOptions(plan, s.shards, &s.seriesLimitSettings, rules, logger, points)
+		options.DataDir = filepath.Join(s.dataDir, name)
+		m, err := startLocalNode(ctx, closed, memberOptions{id: name, store: store, node: options, logger: logger})
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -87,8 +98,9 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 	if err != nil {
 		return err
 	}
+	created := clusterSettings{cluster: lonelyName, shards: s.shards, replication: s.replication}
 	r, err := startRouter(ctx, routerOptions{
-		name: "router", cluster: lonelyName, store: store, create: settings.creation(s.nodes, 0), logger: logger, registry: registry,
+		name: "router", peers: router, cluster: lonelyName, store: store, create: created.creation(s.nodes, 0), logger: logger, registry: registry,
 	})
 	if err != nil {
 		return err
@@ -111,4 +123,26 @@ func (s *standaloneSettings) serveCluster(ctx context.Context, r *clusterRouter,
 	b.rules, b.retention = rules, time.Duration(s.retention)
 	b.about = fmt.Sprintf("runs %d nodes with %d copies in %s", s.nodes, m.Settings.Replication, s.dataDir)
 	return s.serve(ctx, b, registry, logger, stdout)
+}
+
+// startLocalNode starts a node that only this process can call.
+func startLocalNode(ctx context.Context, closed *closedDoors, o memberOptions) (m *member, err error) {
+	o.cluster, o.rpcAddr = lonelyName, localAddress
+	if o.peers, err = closed.process(certificate.RoleNode, o.id); err != nil {
+		return nil, err
+	}
+	return startMember(ctx, o)
+}
+
+// startLocalEtcd starts an etcd that only this process can call, and returns the
+// credentials of the router, with which it is called.
+func startLocalEtcd(ctx context.Context, dataDir string, closed *closedDoors, logger *slog.Logger) (*etcdserver.Server, peerCredentials, error) {
+	router, err := closed.process(certificate.RoleRouter, "")
+	if err != nil {
+		return nil, router, err
+	}
+	etcd, err := etcdserver.Start(ctx, etcdserver.Options{
+		DataDir: filepath.Join(dataDir, localEtcdDir), ClientAddress: localAddress, Log: logger, ClientTLS: closed.etcd, PeerTLS: closed.etcd,
+	})
+	return etcd, router, err
 }

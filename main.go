@@ -48,7 +48,7 @@ Start with:  tickmesh standalone --data-dir ./data`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return withHelp(cmd, flagError(err))
 	})
-	root.AddCommand(newStandaloneCommand(), newNodeCommand(), newRouterCommand(), newEtcdCommand(), newRescueMapCommand(), newAuthCommand(), newVersionCommand(), newFailpointsCommand(), newDrainEnvoyCommand())
+	root.AddCommand(newStandaloneCommand(), newNodeCommand(), newRouterCommand(), newEtcdCommand(), newCertsCommand(), newRescueMapCommand(), newAuthCommand(), newVersionCommand(), newFailpointsCommand(), newDrainEnvoyCommand())
 	for _, cmd := range clientCommands() {
 		root.AddCommand(wrapUsage(cmd))
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -33,7 +32,7 @@ type memberOptions struct {
 	store                  shardmap.Store
 	node                   node.Options // without what the cluster gives it
 	moveRate               uint64       // bytes per second, to others and from them; 0: no bound
-	serverTLS, clientTLS   credentials.TransportCredentials
+	peers                  peerCredentials
 	logger                 *slog.Logger
 	unfit                  func(error) // hears that the data folder can never take part; nil: nobody does
 }
@@ -68,7 +67,7 @@ func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
 		return m, err
 	}
 	m.peers = rpc.NewPeers(rpc.PeersOptions{
-		Self: m.hello, DialOptions: transport.DialOptions(o.clientTLS), Logger: m.logger,
+		Self: m.hello, Credentials: o.peers.client, Names: o.peers.names, Logger: m.logger,
 		Up: func(name string) { m.node.PeerUp(name) }, Down: func(name string) { m.node.PeerDown(name) },
 	})
 	options := o.node
@@ -78,7 +77,7 @@ func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
 		return m, dataDirError(options.DataDir, err)
 	}
 	m.service = service.New(service.Options{
-		Node: m.node, Hello: m.hello, Map: m.shardMap, Adopt: func(next *shardmap.Map) error { return m.agent.Adopt(next) },
+		Node: m.node, Hello: m.hello, Map: m.shardMap,
 		Disk: func() (uint64, uint64) { return diskOf(options.DataDir) }, Version: programVersion, Now: time.Now, Logger: m.logger,
 		MoveBytesPerSecond: o.moveRate,
 	})
@@ -96,8 +95,8 @@ func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
 }
 
 func (m *member) serve() {
-	internal := rpc.NewServer(m.service, rpc.Options{Logger: m.logger, SendPace: rpc.NewPace(m.options.moveRate)})
-	m.server = grpc.NewServer(append(transport.ServerOptions(m.options.serverTLS), internal.GRPCOptions()...)...)
+	internal := rpc.NewServer(m.service, rpc.Options{Names: m.options.peers.names, Logger: m.logger, SendPace: rpc.NewPace(m.options.moveRate)})
+	m.server = grpc.NewServer(append(transport.ServerOptions(m.options.peers.server), internal.GRPCOptions()...)...)
 	internal.Register(m.server)
 	m.logger.Info("listening", "port", "rpc", "address", m.listener.Addr().String(), "advertised", m.address())
 	m.running.Go(func() {

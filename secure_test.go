@@ -16,6 +16,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,8 +58,9 @@ func newAuthority(t *testing.T, name string) *authority {
 	return a
 }
 
-// sign makes a certificate of 127.0.0.1 for both sides of connections.
-func (a *authority) sign(t *testing.T) (certificate, key []byte) {
+// sign makes a certificate of 127.0.0.1 for both sides of connections, with the name of a
+// process; empty: it names none.
+func (a *authority) sign(t *testing.T, name string) (certificate, key []byte) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -68,6 +70,13 @@ func (a *authority) sign(t *testing.T) (certificate, key []byte) {
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "tickmesh"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if name != "" {
+		u, err := url.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template.URIs = []*url.URL{u}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &k.PublicKey, a.key)
 	if err != nil {
@@ -92,12 +101,15 @@ func replaceFile(t *testing.T, name string, content []byte) {
 }
 
 // identityFiles are a certificate, its key and authorities.
-type identityFiles struct{ transport.Files }
+type identityFiles struct {
+	transport.Files
+	name string
+}
 
-func newIdentity(t *testing.T, of *authority, trusted ...*authority) identityFiles {
+func newIdentity(t *testing.T, name string, of *authority, trusted ...*authority) identityFiles {
 	t.Helper()
 	dir := t.TempDir()
-	f := identityFiles{transport.Files{Cert: filepath.Join(dir, "crt.pem"), Key: filepath.Join(dir, "key.pem"), CA: filepath.Join(dir, "ca.pem")}}
+	f := identityFiles{transport.Files{Cert: filepath.Join(dir, "crt.pem"), Key: filepath.Join(dir, "key.pem"), CA: filepath.Join(dir, "ca.pem")}, name}
 	f.certify(t, of)
 	f.trust(t, trusted...)
 	return f
@@ -105,7 +117,7 @@ func newIdentity(t *testing.T, of *authority, trusted ...*authority) identityFil
 
 func (f identityFiles) certify(t *testing.T, by *authority) {
 	t.Helper()
-	certificate, key := by.sign(t)
+	certificate, key := by.sign(t, f.name)
 	replaceFile(t, f.Cert, certificate)
 	replaceFile(t, f.Key, key)
 }
@@ -198,23 +210,50 @@ func (p *tlsProxy) cut() {
 // secureCluster is a cluster all of whose connections are mutual TLS.
 type secureCluster struct {
 	*testCluster
-	files  identityFiles // of everyone
-	proxy  *tlsProxy     // before etcd
+	files  identityFiles            // of all other connections
+	peers  map[string]identityFiles // of nodes and "router", for those between them
+	proxy  *tlsProxy                // before etcd
 	router *server
+}
+
+// trust and certify change the files of all.
+func (c *secureCluster) trust(authorities ...*authority) {
+	c.t.Helper()
+	c.files.trust(c.t, authorities...)
+	for _, f := range c.peers {
+		f.trust(c.t, authorities...)
+	}
+}
+
+func (c *secureCluster) certify(by *authority) {
+	c.t.Helper()
+	c.files.certify(c.t, by)
+	for _, f := range c.peers {
+		f.certify(c.t, by)
+	}
+}
+
+// peerFlags name the files that a process shows nodes and routers.
+func (c *secureCluster) peerFlags(process string) []string {
+	return c.peers[process].flags("rpc-tls", "rpc-tls-ca")
 }
 
 func startSecureCluster(t *testing.T, a *authority) *secureCluster {
 	t.Helper()
-	c := &secureCluster{testCluster: newTestCluster(t), files: newIdentity(t, a, a)}
+	c := &secureCluster{testCluster: newTestCluster(t), files: newIdentity(t, "", a, a), peers: map[string]identityFiles{}}
+	for _, node := range []string{"n1", "n2", "n3"} {
+		c.peers[node] = newIdentity(t, "tickmesh://tickmesh/node/"+node, a, a)
+	}
+	c.peers["router"] = newIdentity(t, "tickmesh://tickmesh/router", a, a)
 	c.proxy = startTLSProxy(t, c.files, c.address)
 	c.flags[1] = c.proxy.listener.Addr().String()
-	c.flags = append(c.flags, c.files.flags("rpc-tls", "rpc-tls-ca")...)
 	c.flags = append(c.flags, c.files.flags("etcd-tls", "etcd-tls-ca")...)
 	c.flags = append(c.flags, c.files.flags("tls", "tls-client-ca")...)
 	for i := range 3 {
-		c.startNode(fmt.Sprintf("n%d", i+1))
+		id := fmt.Sprintf("n%d", i+1)
+		c.startNode(id, c.peerFlags(id)...)
 	}
-	c.router = c.startRouter("--initial-nodes", "3")
+	c.router = c.startRouter(append(c.peerFlags("router"), "--initial-nodes", "3")...)
 	waitFor(t, "a settled cluster", func() bool {
 		status, err := c.connect().Status(t.Context(), false)
 		return err == nil && len(status.Problems) == 0
@@ -299,17 +338,17 @@ func TestSecureCluster(t *testing.T) {
 	old, young, foreign := newAuthority(t, "old"), newAuthority(t, "young"), newAuthority(t, "foreign")
 	c := startSecureCluster(t, old)
 	c.works(1)
-	c.refusesStrangers(newIdentity(t, foreign, old))
+	c.refusesStrangers(newIdentity(t, "tickmesh://tickmesh/router", foreign, old))
 
 	// To another authority, as one does it: trust both, change certificates, drop the old.
 	reread := func() { time.Sleep(transport.ReadInterval) } // from then on each handshake reads them
-	c.files.trust(t, old, young)
+	c.trust(old, young)
 	reread()
 	c.works(2)
-	c.files.certify(t, young)
+	c.certify(young)
 	reread()
 	c.works(3)
-	c.files.trust(t, young)
+	c.trust(young)
 	reread()
 	c.works(4)
 	// Each node in turn: those that run since the start make new connections to it, and
@@ -318,7 +357,8 @@ func TestSecureCluster(t *testing.T) {
 	for i, n := range c.nodes {
 		n.signal(os.Interrupt)
 		n.wait()
-		c.nodes[i] = startProcess(t, 2, c.nodeArguments(fmt.Sprintf("n%d", i+1), c.flags...)...)
+		id := fmt.Sprintf("n%d", i+1)
+		c.nodes[i] = startProcess(t, 2, c.nodeArguments(id, c.peerFlags(id)...)...)
 		cl := c.connect()
 		waitFor(t, "a cluster without problems", func() bool {
 			status, err := cl.Status(t.Context(), false)
@@ -331,7 +371,7 @@ func TestSecureCluster(t *testing.T) {
 		t.Errorf("a drain, which asks etcd: %d %s", code, stderr)
 	}
 	// Who has the certificate of the old authority is a stranger now.
-	c.refusesStrangers(newIdentity(t, old, young))
+	c.refusesStrangers(newIdentity(t, "tickmesh://tickmesh/router", old, young))
 }
 
 // refusesStrangers shows a certificate that nobody knows, and none, to all ports.

@@ -86,6 +86,11 @@ func applyMemoryPlan(memoryLimit, pageFileBytes byteSize) memoryPlan {
 	return plan
 }
 
+// share makes the plan that of one of several nodes in this process.
+func (p *memoryPlan) share(nodes, extentBytes int64) {
+	p.generationBytes = max(p.generationBytes/nodes/extentBytes, 1) * extentBytes
+}
+
 func (p *memoryPlan) log(logger *slog.Logger) {
 	logger.Info("memory", "available_bytes", p.availableBytes, "go_limit_bytes", debug.SetMemoryLimit(-1), "page_log_generation_bytes", p.generationBytes)
 }

@@ -16,13 +16,15 @@ import (
 type Server struct {
 	self  func() Hello
 	admit func(Hello) error
+	names Names
 }
 
 // NewServer gives a check for the process self, which may learn its cluster's
 // identity later. Admit may refuse what Check lets pass: retired data folders,
-// twins. Both may be called at once from many goroutines.
-func NewServer(self func() Hello, admit func(Hello) error) *Server {
-	return &Server{self: self, admit: admit}
+// twins. Both may be called at once from many goroutines. Names say how certificates
+// are checked, where there is TLS.
+func NewServer(self func() Hello, admit func(Hello) error, names Names) *Server {
+	return &Server{self: self, admit: admit, names: names}
 }
 
 // Options are the interceptors for a gRPC server.
@@ -46,7 +48,7 @@ func (s *Server) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 	if !concerns(info.FullMethod) {
 		return handle(ctx, request)
 	}
-	caller, answer, err := s.check(ctx)
+	caller, answer, err := s.check(ctx, info.FullMethod)
 	if answer != nil {
 		if setErr := grpc.SetHeader(ctx, answer); setErr != nil {
 			return nil, setErr
@@ -62,7 +64,7 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	if !concerns(info.FullMethod) {
 		return handle(srv, stream)
 	}
-	caller, answer, err := s.check(stream.Context())
+	caller, answer, err := s.check(stream.Context(), info.FullMethod)
 	if answer != nil {
 		if setErr := stream.SetHeader(answer); setErr != nil {
 			return setErr
@@ -76,7 +78,7 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 
 // check gives the caller and the response header, which goes out with a refusal
 // too: it says who refuses.
-func (s *Server) check(ctx context.Context) (Hello, metadata.MD, error) {
+func (s *Server) check(ctx context.Context, method string) (Hello, metadata.MD, error) {
 	self := s.self()
 	encoded, err := self.Encode()
 	if err != nil {
@@ -89,6 +91,9 @@ func (s *Server) check(ctx context.Context) (Hello, metadata.MD, error) {
 	}
 	caller, err := Decode(headers[0])
 	if err != nil {
+		return Hello{}, answer, err
+	}
+	if err := s.names.admit(ctx, method, caller); err != nil {
 		return Hello{}, answer, err
 	}
 	if err := Check(self, caller); err != nil {

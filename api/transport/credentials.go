@@ -3,10 +3,12 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // Credentials gives what a gRPC client dials with. Each handshake goes by the files
@@ -57,4 +59,29 @@ func (c *clientCredentials) ClientHandshake(ctx context.Context, authority strin
 // Clone gives a copy.
 func (c *clientCredentials) Clone() credentials.TransportCredentials {
 	return &clientCredentials{tls: c.tls, TransportCredentials: c.TransportCredentials.Clone()}
+}
+
+// Loopback returns credentials of a client without TLS that makes connections to this
+// machine only.
+func Loopback() credentials.TransportCredentials {
+	return loopbackCredentials{insecure.NewCredentials()}
+}
+
+type loopbackCredentials struct {
+	credentials.TransportCredentials
+}
+
+// ClientHandshake refuses connections that leave this machine. Errors: ErrTLS.
+func (c loopbackCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	address, ok := conn.RemoteAddr().(*net.TCPAddr)
+	if ok && !address.IP.IsLoopback() {
+		_ = conn.Close() // the reason counts
+		return nil, nil, fmt.Errorf("%w: %s is beyond the loopback: mutual TLS is needed, or --insecure by name", ErrTLS, address)
+	}
+	return c.TransportCredentials.ClientHandshake(ctx, authority, conn)
+}
+
+// Clone returns a copy.
+func (c loopbackCredentials) Clone() credentials.TransportCredentials {
+	return loopbackCredentials{c.TransportCredentials.Clone()}
 }

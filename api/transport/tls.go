@@ -30,6 +30,9 @@ type Files struct {
 	// Optional lets clients of a server with CA be without a certificate, because they show
 	// otherwise who they are. One that is shown must come from the authorities all the same.
 	Optional bool
+	// VerifyClient, if set, may refuse a client whose certificate comes from the authorities,
+	// by the chains that show it.
+	VerifyClient func(chains [][]*x509.Certificate) error
 }
 
 // Set says whether any file is named: whether there is to be TLS at all.
@@ -191,15 +194,19 @@ func (t *TLS) ServerConfig() (*tls.Config, error) {
 			if t.files.Optional && len(state.PeerCertificates) == 0 {
 				return nil
 			}
-			return verify(state, t.material().authorities, x509.ExtKeyUsageClientAuth)
+			chains, err := verify(state, t.material().authorities, x509.ExtKeyUsageClientAuth)
+			if err == nil && t.files.VerifyClient != nil {
+				err = t.files.VerifyClient(chains)
+			}
+			return err
 		}
 	}
 	return config, nil
 }
 
-func verify(state tls.ConnectionState, roots *x509.CertPool, usage x509.ExtKeyUsage) error {
+func verify(state tls.ConnectionState, roots *x509.CertPool, usage x509.ExtKeyUsage) ([][]*x509.Certificate, error) {
 	if len(state.PeerCertificates) == 0 {
-		return fmt.Errorf("%w: the other side has no certificate", ErrTLS)
+		return nil, fmt.Errorf("%w: the other side has no certificate", ErrTLS)
 	}
 	options := x509.VerifyOptions{
 		Roots: roots, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{usage},
@@ -207,8 +214,15 @@ func verify(state tls.ConnectionState, roots *x509.CertPool, usage x509.ExtKeyUs
 	for _, c := range state.PeerCertificates[1:] {
 		options.Intermediates.AddCert(c)
 	}
-	_, err := state.PeerCertificates[0].Verify(options)
-	return err
+	return state.PeerCertificates[0].Verify(options)
+}
+
+// Certificate returns the certificate of now; nil: the files have none.
+func (t *TLS) Certificate() *x509.Certificate {
+	if c := t.material().certificate; c != nil {
+		return c.Leaf
+	}
+	return nil
 }
 
 // ClientConfig gives the configuration of one connection to a server that has to

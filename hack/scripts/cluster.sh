@@ -14,6 +14,10 @@ nodes=${NODES:-3}
 replication=${REPLICATION:-2}
 shards=${SHARDS:-128}
 port=${PORT:-6180}
+case $host in
+127.* | localhost) open= ;;
+*) open=--insecure ;; # HOST was chosen; each process warns of it
+esac
 
 mkdir -p bin "$data"
 go build -trimpath -o bin/tickmesh .
@@ -48,19 +52,19 @@ begin() {
 	setsid "$@" >>"$log" 2>&1 </dev/null &
 }
 
-begin etcd bin/tickmesh etcd --data-dir "$data/etcd" --client-addr "$host:$((port + 99))" --peer-addr "$host:$((port + 98))"
+begin etcd bin/tickmesh etcd --data-dir "$data/etcd" --client-addr "$host:$((port + 99))" --peer-addr "$host:$((port + 98))" ${open:+"$open"}
 etcd_pid=$!
 i=1
 while [ "$i" -le "$nodes" ]; do
 	begin "n$i" bin/tickmesh node --node-id "n$i" --data-dir "$data/n$i" --etcd-endpoints "$host:$((port + 99))" \
 		--rpc-addr "$host:$((port + 10 * i))" --advertise-addr "$host:$((port + 10 * i))" \
-		--http-addr "$host:$((port + 10 * i + 1))" --shards "$shards" --replication "$replication"
+		--http-addr "$host:$((port + 10 * i + 1))" --shards "$shards" --replication "$replication" ${open:+"$open"}
 	node_pids="$node_pids $!"
 	i=$((i + 1))
 done
 begin router bin/tickmesh router --etcd-endpoints "$host:$((port + 99))" --initial-nodes "$nodes" \
 	--shards "$shards" --replication "$replication" --line-addr "$host:$port" --put-addr "$host:$((port + 1))" \
-	--http-addr "$host:$((port + 2))" --grpc-addr "$host:$((port + 3))"
+	--http-addr "$host:$((port + 2))" --grpc-addr "$host:$((port + 3))" ${open:+"$open"}
 router_pid=$!
 
 # Wait until the router is ready, as long as all processes live.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/handshake"
-	"github.com/tickmesh/tickmesh/api/transport"
 )
 
 // pair is two nodes that talk to each other. Node b sends every envelope back.
@@ -37,7 +36,7 @@ func connect(b *testing.B, number int, received func(envelopes [][]byte)) *pair 
 	}}
 	peersFor := func(node *fakeNode) *Peers {
 		peers := NewPeers(PeersOptions{
-			Self: node.Hello, DialOptions: transport.DialOptions(nil), QueueBytesMax: 64 << 20,
+			Self: node.Hello, QueueBytesMax: 64 << 20,
 		})
 		b.Cleanup(peers.Close)
 		return peers

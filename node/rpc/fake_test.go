@@ -210,13 +210,6 @@ func (n *fakeNode) Report(context.Context, *nodev1.ReportRequest) (*nodev1.Repor
 	return &nodev1.ReportResponse{MapEpoch: 5}, nil
 }
 
-func (n *fakeNode) AdoptMap(_ context.Context, encoded []byte) (uint64, error) {
-	if string(encoded) == "old" {
-		return 0, fmt.Errorf("%w: epoch 3, not 5", wire.ErrStaleMap)
-	}
-	return 6, nil
-}
-
 func (n *fakeNode) TransferLeader(_ context.Context, shard uint16, _ string) error {
 	return &wire.NotLeaderError{Shard: shard, Leader: "c"}
 }

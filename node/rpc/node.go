@@ -63,9 +63,6 @@ type Node interface {
 	RepairShard(ctx context.Context, shard uint16, fromMs, toMs int64) error
 	// Report tells the state of the node. Its Hello is filled in by the server.
 	Report(ctx context.Context, request *nodev1.ReportRequest) (*nodev1.ReportResponse, error)
-	// AdoptMap takes an encoded shard map, unless it is older than the node's
-	// (wire.ErrStaleMap), and gives the epoch of the node's map then.
-	AdoptMap(ctx context.Context, encoded []byte) (epoch uint64, err error)
 	// TransferLeader starts to hand over a shard; an empty node means any.
 	TransferLeader(ctx context.Context, shard uint16, toNode string) error
 }

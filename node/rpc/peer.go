@@ -14,6 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/deadline"
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
@@ -42,7 +43,7 @@ type peer struct {
 }
 
 func startPeer(t Target, o *PeersOptions) (*peer, error) {
-	options := append(append([]grpc.DialOption{}, o.DialOptions...), handshake.DialOptions(o.Self, t.Node, t.Incarnation)...)
+	options := append(transport.DialOptions(o.Names.Credentials(o.Credentials, t.Node)), handshake.DialOptions(o.Self, t.Node, t.Incarnation)...)
 	conn, err := grpc.NewClient("passthrough:///"+t.Address, options...)
 	if err != nil {
 		return nil, fmt.Errorf("node %s at %q: %w", t.Node, t.Address, err)

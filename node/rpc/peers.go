@@ -7,16 +7,18 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/tickmesh/tickmesh/api/handshake"
 )
 
-// PeersOptions say how Peers talk. Self and DialOptions are needed; zero values of
-// the others mean the defaults.
+// PeersOptions say how Peers talk. Self is needed; zero values of the others mean the
+// defaults.
 type PeersOptions struct {
 	Self func() handshake.Hello
-	// DialOptions are those of transport.DialOptions, with or without TLS.
-	DialOptions []grpc.DialOption
+	// Credentials are for connections to nodes, whose certificates Names checks; nil: no TLS.
+	Credentials credentials.TransportCredentials
+	Names       handshake.Names
 	// Up and Down are called when a peer has let this node in, and when that stream is
 	// lost, in turns for each peer, from its goroutine. They must not block for long.
 	Up, Down func(node string)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/handshake"
-	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
 )
 
@@ -70,7 +69,6 @@ func peersOf(t testing.TB, self handshake.Hello, o PeersOptions, targets ...Targ
 	t.Helper()
 	e := &events{t: t}
 	o.Self = func() handshake.Hello { return self }
-	o.DialOptions = transport.DialOptions(nil)
 	o.Up, o.Down = e.onUp, e.onDown
 	o.Backoff = Backoff{Base: time.Millisecond, Max: 20 * time.Millisecond}
 	p := NewPeers(o)

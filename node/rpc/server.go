@@ -19,11 +19,12 @@ import (
 
 // Options of a Server. Zero values mean the defaults.
 type Options struct {
-	WriteBytesMax   int64         // of frames in work, over all streams; 64 MiB
-	WritesMax       int           // frames in work on one stream; 256
-	WriteTimeoutMax time.Duration // for a frame; 30 s
-	FetchesMax      int64         // exports being sent at once; 4
-	SendPace        *Pace         // of all exports together; nil: no bound
+	WriteBytesMax   int64           // of frames in work, over all streams; 64 MiB
+	WritesMax       int             // frames in work on one stream; 256
+	WriteTimeoutMax time.Duration   // for a frame; 30 s
+	FetchesMax      int64           // exports being sent at once; 4
+	SendPace        *Pace           // of all exports together; nil: no bound
+	Names           handshake.Names // of callers, where there is TLS
 	Now             func() time.Time
 	Logger          *slog.Logger
 }
@@ -77,7 +78,7 @@ func NewServer(node Node, o Options) *Server {
 // GRPCOptions are what the gRPC server has to be made with, besides
 // transport.ServerOptions: without them every call is refused.
 func (s *Server) GRPCOptions() []grpc.ServerOption {
-	return handshake.NewServer(s.node.Hello, s.node.Admit).Options()
+	return handshake.NewServer(s.node.Hello, s.node.Admit, s.options.Names).Options()
 }
 
 // Register adds the service to a gRPC server.
@@ -151,18 +152,6 @@ func (s *Server) Report(ctx context.Context, m *nodev1.ReportRequest) (*nodev1.R
 	}
 	response.Hello = s.node.Hello().Message()
 	return response, nil
-}
-
-// AdoptMap gives the node a shard map.
-func (s *Server) AdoptMap(ctx context.Context, m *nodev1.AdoptMapRequest) (*nodev1.AdoptMapResponse, error) {
-	if _, err := caller(ctx); err != nil {
-		return nil, err
-	}
-	epoch, err := s.node.AdoptMap(ctx, m.GetMap())
-	if err != nil {
-		return nil, wire.Status(err)
-	}
-	return &nodev1.AdoptMapResponse{MapEpoch: epoch}, nil
 }
 
 // TransferLeader asks the node to hand over a shard.

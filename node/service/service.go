@@ -17,14 +17,12 @@ import (
 	"github.com/tickmesh/tickmesh/node/rpc"
 )
 
-// Options of a Service. All but Adopt are needed.
+// Options of a Service. All are needed.
 type Options struct {
 	Node  *node.Node
 	Hello func() handshake.Hello
 	// Map gives the shard map that the node goes by; nil: none yet.
 	Map func() *shardmap.Map
-	// Adopt takes a map; shardmap.ErrRolledBack when it is older than the node's.
-	Adopt func(m *shardmap.Map) error
 	// Disk gives the size of the data folder's disk and what is used of it, in bytes.
 	Disk    func() (capacity, used uint64)
 	Version string
@@ -153,25 +151,6 @@ func ofShard(shard uint16, err error) error {
 		return &wire.NotLeaderError{Shard: shard, Leader: other.Leader}
 	}
 	return err
-}
-
-// AdoptMap implements rpc.Node.
-func (s *Service) AdoptMap(_ context.Context, encoded []byte) (epoch uint64, err error) {
-	m, err := shardmap.Decode(encoded)
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", wire.ErrInvalid, err)
-	}
-	err = s.options.Adopt(&m)
-	switch {
-	case errors.Is(err, shardmap.ErrRolledBack):
-		err = fmt.Errorf("%w: epoch %d", wire.ErrStaleMap, m.Epoch)
-	case errors.Is(err, shardmap.ErrWrongCluster):
-		err = fmt.Errorf("%w: %w", wire.ErrWrongCluster, err)
-	}
-	if present := s.options.Map(); present != nil {
-		epoch = present.Epoch
-	}
-	return epoch, err
 }
 
 // TransferLeader implements rpc.Node.

@@ -35,7 +35,7 @@ type node struct {
 }
 
 func (c *Cluster) connect(info shardmap.NodeInfo) (*node, error) {
-	options := append(transport.DialOptions(c.options.Credentials), handshake.DialOptions(c.options.Self, info.ID, info.Incarnation)...)
+	options := append(transport.DialOptions(c.options.Names.Credentials(c.options.Credentials, info.ID)), handshake.DialOptions(c.options.Self, info.ID, info.Incarnation)...)
 	conn, err := grpc.NewClient(target(info.RPCAddress), options...)
 	if err != nil {
 		return nil, err

@@ -14,8 +14,9 @@ import (
 type Options struct {
 	// Self says who this process is, now: it may learn its cluster's identity later.
 	Self func() handshake.Hello
-	// Credentials are for connections to nodes; nil: no TLS.
+	// Credentials are for connections to nodes, whose certificates Names checks; nil: no TLS.
 	Credentials credentials.TransportCredentials
+	Names       handshake.Names
 	Logger      *slog.Logger          // nil: nothing is logged
 	Registerer  prometheus.Registerer // nil: metrics are kept but not exported
 	Limits      Limits
