@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"golang.org/x/sys/unix"
 )
 
 // serveOther serves a request by Options.Other, with the semantics of net/http:
@@ -112,7 +113,10 @@ func (c *conn) watchHangUp(hungUp func()) (stop func()) {
 	go func() {
 		defer close(ended)
 		more, err := c.awaitMore()
-		if err == nil && !more { // with more the next request is here already
+		if err == nil && more { // bytes of the next request hide the end behind them
+			err = c.awaitEnd()
+		}
+		if err == nil {
 			hungUp()
 		}
 		if err != nil && !errors.Is(err, errDeadline) {
@@ -139,6 +143,15 @@ func (c *conn) awaitMore() (more bool, err error) {
 		return err == nil || !wouldBlock(err)
 	})
 	return more, err
+}
+
+// awaitEnd waits until the client has closed its side, whatever is to be read before that.
+func (c *conn) awaitEnd() error {
+	return c.raw.Read(func(fd uintptr) bool {
+		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		_, err := unix.Poll(polled, 0)
+		return err == nil && polled[0].Revents != 0
+	})
 }
 
 // answer is the http.ResponseWriter of one request. Its handler runs beside the

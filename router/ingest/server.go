@@ -43,6 +43,12 @@ const (
 // ErrState marks a call out of order.
 var ErrState = errors.New("ingest server: call out of order")
 
+// ErrAbandoned says that Shutdown has returned while requests were running.
+var ErrAbandoned = errors.New("requests did not end when they were canceled, and are not waited for")
+
+// abandonAfter is how long requests have to see that their context has ended.
+const abandonAfter = 250 * time.Millisecond
+
 var errStopped = fmt.Errorf("the server has stopped: %w", context.Canceled)
 
 // New checks the options; errors are ErrOptions.
@@ -188,7 +194,8 @@ func (s *Server) Addresses() Addresses {
 // Shutdown drains: it stops accepting, closes idle connections, lets requests
 // finish, and writes what TCP connections have sent already. When ctx ends, the
 // contexts of the requests that are left end and their connections are closed;
-// the error says how many. It returns after the last Write and handler have.
+// the error says how many. It returns after the last Write and handler have, or
+// abandonAfter later with ErrAbandoned: what does not look at its context is not waited for.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	state := s.mu.state
@@ -210,16 +217,21 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if s.udp != nil {
 		_ = s.udp.socket.SetReadDeadline(time.Unix(1, 0))
 	}
-	stop := context.AfterFunc(ctx, func() { s.cancel(errStopped) })
+	abandon, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		s.cancel(errStopped)
+		time.AfterFunc(abandonAfter, cancel)
+	})
 	defer stop()
 	var failed []error
 	for _, l := range s.listeners {
 		if l != nil {
-			failed = append(failed, l.wait(ctx))
+			failed = append(failed, l.wait(ctx, abandon))
 		}
 	}
 	if s.udp != nil {
-		failed = append(failed, s.udp.wait(ctx, s.udpEnded))
+		failed = append(failed, s.udp.wait(ctx, abandon, s.udpEnded))
 	}
 	s.stop()
 	return errors.Join(failed...)
