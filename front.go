@@ -117,10 +117,13 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	logger.Info("stopping: no new connections, running requests end; a second signal stops at once", "timeout", s.shutdownTimeout.String())
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(s.shutdownTimeout))
 	defer cancel()
-	if err := server.Shutdown(drain); err != nil {
+	err = server.Shutdown(drain)
+	if err != nil {
 		logger.Warn("not every request ended in time", "error", err)
 	}
-	health.stop(drain)
+	if ended := health.stop(drain); !ended || errors.Is(err, ingest.ErrAbandoned) {
+		exitAfter(closingMax, logger)
+	}
 	return nil
 }
 

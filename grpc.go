@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"time"
 
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
@@ -73,10 +74,13 @@ func (g *grpcServer) refuse() {
 	}
 }
 
-// stop lets running calls end until ctx does. It may be called again.
-func (g *grpcServer) stop(ctx context.Context) {
+// abandonAfter is how long calls have to see that their context has ended.
+const abandonAfter = 250 * time.Millisecond
+
+// stop lets running calls end until ctx does, and reports whether all have. It may be called again.
+func (g *grpcServer) stop(ctx context.Context) (ended bool) {
 	if g == nil {
-		return
+		return true
 	}
 	g.health.Shutdown()
 	g.api.Shutdown()
@@ -85,8 +89,14 @@ func (g *grpcServer) stop(ctx context.Context) {
 	go func() { g.server.GracefulStop(); close(done) }()
 	select {
 	case <-done:
+		return true
 	case <-ctx.Done():
-		g.server.Stop()
-		<-done
+	}
+	g.server.Stop()
+	select {
+	case <-done:
+		return true
+	case <-time.After(abandonAfter): // a call that does not look at its context is not waited for
+		return false
 	}
 }
