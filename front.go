@@ -7,13 +7,16 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/tenancy"
+	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/parse"
@@ -81,6 +84,9 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(answers, registry, ready, b.settler))
 	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.config, who.authority, who.meter
 	ingestOptions.Metadata = &queries.catalog
+	budgets := ingest.NewBudgets(ingestOptions.Limits)
+	ingestOptions.Budgets = budgets
+	registry.MustRegister(budget.NewCollector(map[string]*budget.Pool{"writes": budgets.Writes, "reads": budgets.Reads}))
 	if ingestOptions.Door, err = newDoor(); err != nil {
 		return err
 	}
@@ -90,6 +96,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	}
 	apiOptions := s.apiOptions(b, queries, logger, registry)
 	apiOptions.Authority, apiOptions.Meter = who.authority, who.meter
+	apiOptions.Writes, apiOptions.Reads = budgets.Writes, budgets.Reads
 	clients, err := api.New(apiOptions)
 	if err != nil {
 		return err
@@ -155,6 +162,7 @@ func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry 
 	if s.udpFormat.value == "line" {
 		format = ingest.UDPLine
 	}
+	inFlight := s.inFlight(debug.SetMemoryLimit(-1))
 	return ingest.Options{
 		HTTPAddress: string(s.httpAddr), PutAddress: string(s.putAddr), LineAddress: string(s.lineAddr), UDPAddress: string(s.udpAddr),
 		Writer: b.writer, Resolver: b.resolver, Shards: b.shards.Shards, ShardKey: b.shards.Key, Generation: b.generation, Other: other, Origins: s.corsOrigins,
@@ -164,18 +172,21 @@ func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry 
 		Limits: ingest.Limits{
 			Line:         parse.Limits{LineBytesMax: int(s.lineBytesMax), TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax)},
 			BodyBytesMax: int(s.bodyBytesMax), BodyBytesDecodedMax: int(s.bodyDecodedMax),
-			ConnectionsMax: int(s.connectionsMax), InFlightBytesMax: int64(s.inFlightBytesMax),
+			ConnectionsMax: int(s.connectionsMax), InFlightBytesMax: inFlight,
+			WritesMax: int(min(max(inFlight/writeBytes, writesMin), writesMax)),
 		},
 	}
 }
 
 func (s *frontSettings) apiOptions(b *backend, q *queries, logger *slog.Logger, registry *registry) api.Options {
+	inFlight := s.inFlight(debug.SetMemoryLimit(-1))
 	return api.Options{
 		Writer: b.writer, Resolver: b.resolver, Generation: b.generation, Shards: b.shards.Shards, ShardKey: b.shards.Key, Source: q.source, Deleter: b.deleter, Relaxed: q.relaxed,
 		Ledger: q.ledger, Cluster: b.cluster,
 		ClusterName: b.clusterName, Version: build().Version, Logger: logger, Registerer: registry,
 		Limits: api.Limits{
-			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: int64(s.inFlightBytesMax),
+			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: inFlight,
+			CallsMax: int(min(max(inFlight/transport.PublicStreamWindowBytes, callsMin), callsMax)),
 		},
 	}
 }

@@ -14,6 +14,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/router/api"
 )
 
@@ -43,9 +44,17 @@ func listenGRPC(address string, connectionsMax int, a *api.Server, c credentials
 		api:      a,
 	}
 	a.Register(g.server)
-	healthpb.RegisterHealthServer(g.server, g.health)
-	reflection.Register(g.server)
+	healthpb.RegisterHealthServer(streamed{g.server}, g.health)
+	reflection.Register(g.server) // its methods are streams
 	return g, nil
+}
+
+// streamed registers services as the public API needs them.
+type streamed struct{ *grpc.Server }
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (s streamed) RegisterService(d *grpc.ServiceDesc, service any) {
+	s.Server.RegisterService(transport.Streamed(d), service)
 }
 
 func (g *grpcServer) address() net.Addr {

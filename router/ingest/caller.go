@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/tenant"
@@ -40,6 +41,15 @@ func (c *caller) context(ctx context.Context) context.Context {
 		ctx = access.WithDatabase(ctx, string(c.database))
 	}
 	return ctx
+}
+
+// owner returns whom the memory of a request is charged to.
+func (c *caller) owner(request *fasthttp.RequestCtx) budget.Owner {
+	o := budget.Owner{Address: budget.AddressOf(request.RemoteAddr())}
+	if c.principal != nil {
+		o.Tenant = c.principal.Name()
+	}
+	return o
 }
 
 // admit takes the database out of a request's path and finds out who calls. Errors:

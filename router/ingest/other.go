@@ -21,7 +21,7 @@ import (
 // the handler runs until it returns, its answer streams once it is flushed or
 // outgrows what is held, and the request's context ends when the client hangs
 // up, the answer cannot be sent or the server's time is up. Bodies are read
-// before the handler runs. Trailers and hijacking are not offered.
+// before the handler runs; they and what is held of answers are charged to the budget of reads. Trailers and hijacking are not offered.
 func (f *front) serveOther(request *fasthttp.RequestCtx, c *caller) {
 	handler := f.options.Other
 	if handler == nil {
@@ -30,8 +30,11 @@ func (f *front) serveOther(request *fasthttp.RequestCtx, c *caller) {
 			appendPutError(nil, fasthttp.StatusNotFound, "Endpoint not found", "The requested endpoint was not found"))
 		return
 	}
-	held := &body{room: f.room, limits: &f.options.Limits}
+	held := &body{base: f.base, limits: &f.options.Limits, lease: f.budgets.Reads.Lease(c.owner(request))}
 	content, err := held.readOther(f.base, request)
+	if err == nil && !isOpen(request) { // whoever asks how the server is waits for nobody
+		err = held.charge(f.base, f.options.Limits.answerBytes())
+	}
 	if err != nil {
 		held.release()
 		leaveBody(request)

@@ -15,7 +15,7 @@ type Server struct {
 	options *Options
 	host    string
 	metrics *metrics
-	room    *budget
+	budgets Budgets
 	workers *workers
 	front   *front
 	streams *streams
@@ -63,8 +63,10 @@ func New(o Options) (*Server, error) {
 	} else {
 		s.host = "unknown"
 	}
-	s.room = newBudget(o.Limits.InFlightBytesMax, o.Limits.WriteTimeout)
-	s.metrics = newMetrics(s.room)
+	if s.budgets = o.Budgets; s.budgets.Writes == nil || s.budgets.Reads == nil {
+		s.budgets = NewBudgets(o.Limits)
+	}
+	s.metrics = newMetrics(s.budgets.Writes)
 	s.base, s.cancel = context.WithCancelCause(context.Background())
 	var err error
 	if s.workers, err = newWorkers(s.base, &o); err != nil {
@@ -75,7 +77,7 @@ func New(o Options) (*Server, error) {
 		s.cancel(errStopped)
 		return nil, err
 	}
-	s.front = newFront(s.base, &o, s.workers, s.metrics, s.room)
+	s.front = newFront(s.base, &o, s.workers, s.metrics, s.budgets)
 	targets, err := o.targets()
 	if err != nil {
 		s.cancel(errStopped)
@@ -83,7 +85,8 @@ func New(o Options) (*Server, error) {
 	}
 	s.streams = &streams{
 		targets: targets,
-		base:    s.base, options: &o, workers: s.workers, metrics: s.metrics, room: s.room, front: s.front,
+		base:    s.base, options: &o, workers: s.workers, metrics: s.metrics, front: s.front,
+		budget:  s.budgets.Writes,
 		waiting: &waiting{bytesMax: o.Limits.InFlightBytesMax / waitingPart},
 		log:     &limitedLog{log: o.Logger, clock: o.Clock}, stats: s.statLines,
 	}
