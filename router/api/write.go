@@ -37,12 +37,11 @@ type pending struct {
 	s     *Server
 	batch *tickmeshv1.Batch
 	out   *outgoing
-	// memory is that of the encoded batch; its message is charged to the call.
-	memory memory
+	taken int64
 }
 
-// sampleBytes is what a sample takes when it is encoded.
-const sampleBytes = 20
+// A sample takes so many bytes of memory: three columns and its encoding.
+const sampleBytes = 4 + 8 + 8 + 20
 
 // prepare takes a batch's definitions in and encodes its samples.
 func (x *session) prepare(b *tickmeshv1.Batch) (*pending, *tickmeshv1.Error) {
@@ -51,8 +50,8 @@ func (x *session) prepare(b *tickmeshv1.Batch) (*pending, *tickmeshv1.Error) {
 		return nil, x.s.metrics.failed(messageOf(definedErr))
 	}
 	samples := len(b.GetHandles())
-	p := &pending{s: x.s, batch: b, memory: x.s.writes(x.ctx)}
-	if !p.memory.take(sampleBytes*int64(samples) + namedSeriesBytes*int64(min(samples, len(x.handles)))) {
+	p := &pending{s: x.s, batch: b, taken: sampleBytes*int64(samples) + namedSeriesBytes*int64(min(samples, len(x.handles)))}
+	if !x.s.memory.take(p.taken) {
 		return nil, x.s.metrics.failed(messageOf(errMemory))
 	}
 	p.out = x.s.frames.Get().(*outgoing)
@@ -65,7 +64,7 @@ func (x *session) prepare(b *tickmeshv1.Batch) (*pending, *tickmeshv1.Error) {
 
 // release gives back what a batch takes.
 func (p *pending) release() {
-	p.memory.close()
+	p.s.memory.give(p.taken)
 	if !p.out.isLarge() {
 		p.s.frames.Put(p.out)
 	}
