@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -23,6 +24,7 @@ type clientSettings struct {
 	timeout   span
 
 	token, tokenFile, user string
+	insecureCredentials    bool
 }
 
 func (s *clientSettings) define(f *pflag.FlagSet) {
@@ -34,6 +36,7 @@ func (s *clientSettings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.token, "token", "", "`token` that says who calls; better in the environment, TICKMESH_TOKEN, or in a file, as others see a command's flags")
 	f.StringVar(&s.tokenFile, "token-file", "", "`file` with the token")
 	f.StringVar(&s.user, "user", "", "`name:password` that says who calls, instead of a token")
+	f.BoolVar(&s.insecureCredentials, "insecure-credentials", false, "send a token or password without TLS beyond this machine, too")
 	s.timeout = span(30 * time.Second)
 	f.Var(&s.timeout, "timeout", "how long to try what answers at once")
 }
@@ -63,7 +66,7 @@ func (s *clientSettings) validate(v *validation) {
 // connect makes a client. Nothing is asked yet.
 func (s *clientSettings) connect() (*client.Client, error) {
 	o := client.Options{Endpoints: s.addresses, Name: "tickmesh " + programVersion, CallTimeout: time.Duration(s.timeout)}
-	o.Token = s.token
+	o.Token, o.InsecureCredentials = s.token, s.insecureCredentials
 	o.User, o.Password, _ = strings.Cut(s.user, ":")
 	if s.tokenFile != "" {
 		text, err := os.ReadFile(s.tokenFile)
@@ -79,7 +82,11 @@ func (s *clientSettings) connect() (*client.Client, error) {
 		}
 		o.Credentials = t.Credentials()
 	}
-	return client.New(o)
+	c, err := client.New(o)
+	if errors.Is(err, client.ErrInsecure) {
+		return nil, fmt.Errorf("a token or password would cross the network for everybody to read: use --tls, or allow it with --insecure-credentials")
+	}
+	return c, err
 }
 
 // clientCommand is a command that asks a cluster.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"net"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -69,6 +70,26 @@ func (o *Options) checkCaller() error {
 		return fmt.Errorf("%w: the token has spaces", ErrOptions)
 	case strings.Contains(o.User, ":"):
 		return fmt.Errorf("%w: the user's name has a colon", ErrOptions)
+	case ways == 0 || o.Credentials != nil || o.InsecureCredentials:
+		return nil
+	}
+	for _, address := range o.Endpoints {
+		if !onLoopback(address) {
+			return fmt.Errorf("%w: a token or password would cross the network to %s for everybody to read: use TLS, or allow it with InsecureCredentials", ErrInsecure, address)
+		}
 	}
 	return nil
 }
+
+// onLoopback reports whether an address is of this machine alone.
+func onLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// ErrInsecure: a token or password would be sent without TLS beyond the loopback.
+var ErrInsecure = fmt.Errorf("%w: refused", ErrOptions)

@@ -48,3 +48,36 @@ func TestCallerCredentials(t *testing.T) {
 		}
 	}
 }
+
+// TestCredentialsNeedTLS refuses to show a token or password without TLS to another machine,
+// unless told.
+func TestCredentialsNeedTLS(t *testing.T) {
+	for what, callers := range map[string]Options{
+		"token": {Token: "x"}, "password": {User: "a", Password: "b"}, "source": {TokenSource: func() (string, error) { return "", nil }},
+	} {
+		for address, allowed := range map[string]bool{
+			"127.0.0.1:1": true, "127.8.9.10:1": true, "[::1]:1": true, "localhost:1": true,
+			"10.0.0.1:1": false, "router:1": false, "localhost.example:1": false, "[2001:db8::1]:1": false, "0.0.0.0:1": false,
+		} {
+			o := callers
+			o.Endpoints = []string{"127.0.0.1:1", address}
+			for _, told := range []bool{false, true} {
+				o.InsecureCredentials = told
+				c, err := New(o)
+				if (err == nil) != (allowed || told) || err != nil && !errors.Is(err, ErrInsecure) {
+					t.Errorf("%s to %s, told %v: %v", what, address, told, err)
+				}
+				if c != nil {
+					_ = c.Close()
+				}
+			}
+		}
+	}
+	c, err := New(Options{Endpoints: []string{"router:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -20,10 +20,13 @@ type Options struct {
 	// files that may be rotated. Nil: no TLS.
 	Credentials credentials.TransportCredentials
 	// Token, or User and Password, say who calls, where the server wants to know; a
-	// certificate of Credentials may say it, too. They cross the network as they are
-	// unless there is TLS.
+	// certificate of Credentials may say it, too. New refuses to send them without TLS
+	// beyond the loopback, unless InsecureCredentials is set.
 	Token          string
 	User, Password string
+	// InsecureCredentials lets them cross the network as they are, for everybody on the way
+	// to read.
+	InsecureCredentials bool
 	// TokenSource gives the token for each call, instead of Token: one that is rotated. It
 	// must not wait. Its error is that of the call.
 	TokenSource func() (string, error)

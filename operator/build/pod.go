@@ -101,6 +101,9 @@ func podSecurity(c *v1alpha1.TickMeshCluster) *corev1.PodSecurityContext {
 	if own := c.Spec.Security.PodSecurityContext; own != nil {
 		s := own.DeepCopy()
 		s.RunAsNonRoot = ptr(true)
+		if s.SeccompProfile == nil {
+			s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+		}
 		return s
 	}
 	return &corev1.PodSecurityContext{

@@ -112,6 +112,9 @@ func (p *pod) addAuth(c *v1alpha1.TickMeshCluster) {
 	p.container.Args = append(p.container.Args, "--auth-file="+dirAuth+"/"+KeyAuth)
 }
 
+// envInsecureCredentials allows tokens without TLS.
+const envInsecureCredentials = "TICKMESH_INSECURE_CREDENTIALS"
+
 // addToken gives a Job the operator's token.
 func (p *pod) addToken(access RouterAccess) {
 	if access.TokenSecret == "" {
@@ -122,4 +125,8 @@ func (p *pod) addToken(access RouterAccess) {
 	p.volumes = append(p.volumes, volume)
 	p.container.VolumeMounts = append(p.container.VolumeMounts, mount(volumeToken, dirToken))
 	p.container.Args = append(p.container.Args, "--token-file="+dirToken+"/"+KeyToken)
+	if access.CASecret == "" {
+		// The resource has no TLS. In the environment, older images pass over it.
+		p.container.Env = append(p.container.Env, corev1.EnvVar{Name: envInsecureCredentials, Value: "true"})
+	}
 }

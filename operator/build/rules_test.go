@@ -270,6 +270,9 @@ func checkPod(t *rapid.T, name string, template corev1.PodTemplateSpec) {
 		s.SecurityContext.RunAsNonRoot == nil || !*s.SecurityContext.RunAsNonRoot {
 		t.Fatalf("%s: the pod may do too much: %+v", name, s.SecurityContext)
 	}
+	if p := s.SecurityContext.SeccompProfile; p == nil || p.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Fatalf("%s: the pod has no default seccomp profile: %+v", name, p)
+	}
 	volumes := map[string]bool{}
 	for _, v := range s.Volumes {
 		if volumes[v.Name] {

@@ -50,7 +50,9 @@ func Connect(t Target) (Mesh, error) {
 		return nil, err
 	}
 	router, err := client.New(client.Options{
-		Endpoints: []string{t.Router}, Credentials: routerCredentials, Name: clientName, Token: t.Token,
+		// A resource without TLS has said that everybody in the cluster's network may know it.
+		InsecureCredentials: true,
+		Endpoints:           []string{t.Router}, Credentials: routerCredentials, Name: clientName, Token: t.Token,
 		AttemptTimeout: statusTimeout, CallTimeout: statusTimeout,
 	})
 	if err != nil {

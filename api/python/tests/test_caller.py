@@ -73,3 +73,14 @@ def test_contradictions() -> None:
         Client(["127.0.0.1:1"], token="x", user="y")
     with pytest.raises(ValueError):
         Client(["127.0.0.1:1"], user="a:b")
+
+
+@pytest.mark.parametrize("who", [{"token": "x"}, {"token": lambda: "x"}, {"user": "a", "password": "b"}])
+def test_credentials_need_tls(who: Any) -> None:
+    for address in ["127.0.0.1:1", "[::1]:1", "localhost:1"]:
+        Client([address], **who).close()
+    for address in ["10.0.0.1:1", "router:1", "localhost.example:1"]:
+        with pytest.raises(ValueError, match="insecure_credentials"):
+            Client(["127.0.0.1:1", address], **who)
+        Client([address], insecure_credentials=True, **who).close()
+        Client([address]).close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
 import random
 import threading
 import time
@@ -93,6 +94,17 @@ def _authorization(token: Union[str, Callable[[], str], None], user: Optional[st
     return None
 
 
+def _on_loopback(address: str) -> bool:
+    """Says whether an address, host:port, is of this machine alone."""
+    host = address.rsplit(":", 1)[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 class _Endpoint:
     """One router."""
 
@@ -153,15 +165,23 @@ class Client:
         write_timeout: float = 60.0,
         call_timeout: float = 30.0,
         write_level_all: bool = False,
+        insecure_credentials: bool = False,
     ) -> None:
         """endpoints are the gRPC addresses, host:port, of routers or of one standalone server. With write_level_all a
         write waits for every full voter of its shards, not only for a majority. A batch that one of them does not have
         within write_timeout seconds ends with Unavailable, though it is written and will not be undone. A token (or what
-        gives it, for one that is rotated), or user and password, say who calls; they cross the network as they are
-        unless there is TLS."""
+        gives it, for one that is rotated), or user and password, say who calls; without TLS they are not sent
+        beyond the loopback, where everybody on the way could read them, unless insecure_credentials is set."""
         if not endpoints:
             raise ValueError("no endpoints")
         authorization = _authorization(token, user, password)
+        if authorization is not None and tls is None and not insecure_credentials:
+            for address in endpoints:
+                if not _on_loopback(address):
+                    raise ValueError(
+                        f"a token or password would cross the network to {address} for everybody to read: "
+                        "use tls, or allow it with insecure_credentials=True"
+                    )
         self._endpoints = [_Endpoint(address, tls, authorization) for address in endpoints]
         self._next = random.randrange(len(endpoints))
         self._lock = threading.Lock()
