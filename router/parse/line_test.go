@@ -93,7 +93,7 @@ func (r *refLine) parse(text string) (points []resultPoint, skipped int, ok bool
 		}
 		// The first character of a value may be an =, as InfluxDB looks at the
 		// second one first.
-		if _, _, second := refCut("x"+value[1:], "="); second && len(value) > 1 {
+		if _, _, second := refCut(strings.TrimPrefix(value, "="), "="); second && len(value) > 1 {
 			return nil, 0, false
 		}
 		name, value = refUnescape(name, ", ="), refUnescape(value, ", =")
