@@ -137,12 +137,17 @@ func (h *handler) serve(a *answer, r *http.Request, path string) error {
 		return &apiError{status: http.StatusMethodNotAllowed, message: "Method not allowed",
 			details: fmt.Sprintf("The HTTP method [%s] is not permitted for this endpoint", m)}
 	}
-	if r.Method == http.MethodHead {
-		return a.close()
-	}
 	c, err := h.newCall(r)
 	if err != nil {
 		return err
+	}
+	if r.Method == http.MethodHead {
+		if e.reads {
+			if err := access.Check(c.Context(), c.database, access.Read); err != nil {
+				return err
+			}
+		}
+		return a.close()
 	}
 	if e.reads {
 		return h.read(a, c, e)
