@@ -84,10 +84,12 @@ stage processes go_test processes -count=1 -race -tags invariants -timeout 40m -
 stage images go_test images -C hack/images ./...
 stage prometheus-scripts go_test prometheus-scripts -C e2e/promdiff/scripts ./...
 stage python hack/scripts/python-test.sh
+stage fuzz-short hack/scripts/fuzz.sh short
 if [ "$tier" = all ]; then
 	# shellcheck disable=SC2086
 	stage peers go_test peers -count=1 -race -tags invariants -timeout 40m -p 1 $peers
 	stage scenarios go_test scenarios -count=1 -timeout 2h -run TestScenarios ./e2e/auditor -args -every
+	stage attack go_test attack -count=1 -timeout 2h ./e2e/attack -args -long
 	stage fuzz hack/scripts/fuzz.sh
 	stage arm64 hack/scripts/test-arm64.sh
 	stage kubernetes hack/kubernetes/e2e.sh
