@@ -1,0 +1,259 @@
+package attack
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/snappy"
+)
+
+// bomb is a small request that asks for much.
+type bomb struct {
+	name   string
+	method string
+	target string
+	header http.Header
+	body   func() string // made when it is thrown: some are large
+	times  int           // thrown at once; 0: 8
+	// works: it is a question that may be answered, and must end by a limit of queries if not.
+	works bool
+}
+
+// bombMax is the time in which a server must have said no to a bomb, or have answered it.
+const bombMax = 20 * time.Second
+
+func text(s string) func() string { return func() string { return s } }
+
+func again(prefix, part string, count int, suffix string) func() string {
+	return func() string { return prefix + strings.Repeat(part, count) + suffix }
+}
+
+func nested(prefix, open, middle, shut string, depth int, suffix string) func() string {
+	return func() string {
+		return prefix + strings.Repeat(open, depth) + middle + strings.Repeat(shut, depth) + suffix
+	}
+}
+
+func zipped(content func() []byte) func() string {
+	return func() string {
+		var b bytes.Buffer
+		z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+		_, _ = z.Write(content())
+		_ = z.Close()
+		return b.String()
+	}
+}
+
+func spaces(n int) func() []byte { return func() []byte { return bytes.Repeat([]byte{' '}, n) } }
+
+func snapped(content func() []byte) func() string {
+	return func() string { return string(snappy.Encode(nil, content())) }
+}
+
+// inOrder goes through a map in the order of its names, so that a seed tells of all that is sent.
+func inOrder[V any](m map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			if !yield(name, m[name]) {
+				return
+			}
+		}
+	}
+}
+
+// posted is a form with one parameter.
+func posted(name string, value func() string) func() string {
+	return func() string { return name + "=" + url.QueryEscape(value()) }
+}
+
+var (
+	asForm   = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	asJSON   = http.Header{"Content-Type": {"application/json"}}
+	asRemote = http.Header{"Content-Type": {"application/x-protobuf"}, "Content-Encoding": {"snappy"}}
+	asSecond = http.Header{
+		"Content-Type": {"application/x-protobuf;proto=io.prometheus.write.v2.Request"}, "Content-Encoding": {"snappy"},
+		"X-Prometheus-Remote-Write-Version": {"2.0.0"},
+	}
+)
+
+func asGzip(h http.Header) http.Header {
+	h = h.Clone()
+	if h == nil {
+		h = http.Header{}
+	}
+	h.Set("Content-Encoding", "gzip")
+	return h
+}
+
+func bombs() []bomb {
+	all := append(compressionBombs(), promqlBombs()...)
+	all = append(all, influxqlBombs()...)
+	return append(append(all, opentsdbBombs()...), wideBombs()...)
+}
+
+func compressionBombs() []bomb {
+	const target = "/write?db=evil"
+	return []bomb{
+		{name: "gzip of 1 GiB in a write", method: "POST", target: target, header: asGzip(nil), body: func() string { return strings.Repeat(zipped(spaces(64<<20))(), 16) }, times: 4},
+		{name: "gzip of just what is taken", method: "POST", target: target, header: asGzip(nil), body: zipped(spaces(63 << 20))},
+		{name: "gzip in gzip", method: "POST", target: target, header: asGzip(nil), body: zipped(func() []byte { return []byte(zipped(spaces(256 << 20))()) })},
+		{name: "gzip in put", method: "POST", target: "/api/put", header: asGzip(asJSON), body: zipped(func() []byte { return bytes.Repeat([]byte("["), 63<<20) })},
+		{name: "snappy that claims 4 GiB", method: "POST", target: "/api/v1/write?db=evil", header: asRemote, body: func() string {
+			return string(append(binary.AppendUvarint(nil, 1<<32-1), 0xfe, 0, 0))
+		}},
+		{name: "snappy of just what is taken", method: "POST", target: "/api/v1/write?db=evil", header: asRemote, body: snapped(spaces(63 << 20))},
+		{name: "remote read of 1 GiB", method: "POST", target: "/api/v1/read?db=evil", header: asRemote, body: snapped(spaces(256 << 20))},
+		{name: "symbols that come again", method: "POST", target: "/api/v1/write?db=evil", header: asSecond, body: symbols(8<<10, 2000, 32), times: 10},
+		{name: "one symbol for many series", method: "POST", target: "/api/v1/write?db=evil", header: asSecond, body: symbols(100, 200_000, 2), times: 10},
+	}
+}
+
+// symbols is a remote write 2.0 whose series refer to the same long symbols over and over.
+func symbols(bytesEach, series, labels int) func() string {
+	return snapped(func() []byte {
+		field := func(b []byte, number int, content []byte) []byte {
+			b = binary.AppendUvarint(b, uint64(number<<3|2))
+			b = binary.AppendUvarint(b, uint64(len(content)))
+			return append(b, content...)
+		}
+		message := field(nil, 4, nil)
+		message = field(message, 4, []byte("__name__"))
+		message = field(message, 4, bytes.Repeat([]byte("v"), bytesEach))
+		for label := range labels {
+			message = field(message, 4, fmt.Appendf(nil, "l%04d", label))
+		}
+		var refs []byte
+		refs = append(refs, 1, 2)
+		for label := range labels {
+			refs = binary.AppendUvarint(refs, uint64(3+label))
+			refs = append(refs, 2)
+		}
+		sample := append([]byte{0x09}, binary.LittleEndian.AppendUint64(nil, 0x3ff0000000000000)...)
+		sample = binary.AppendUvarint(append(sample, 0x10), 1_700_000_000_000)
+		one := field(field(nil, 1, refs), 2, sample)
+		for range series {
+			message = field(message, 5, one)
+		}
+		return message
+	})
+}
+
+func promqlBombs() []bomb {
+	var all []bomb
+	for _, path := range []string{"parse_query", "format_query", "query"} {
+		for name, body := range inOrder(map[string]func() string{
+			"functions in functions": nested("", "ln(", "x", ")", 400_000, ""), "functions of abs": nested("", "abs(", "x", ")", 800_000, ""),
+			"parentheses": nested("", "(", "x", ")", 100_000, ""), "few parentheses": nested("", "(", "1", ")", 2000, ""),
+			"flat sum": again("", "x+", 1000, "x"), "long flat sum": again("", "x+", 200_000, "x"), "signs": again("", "-", 500_000, "1"),
+			"regular expression": text(`x{a=~"` + strings.Repeat("(a{1000})", 3300) + `"}`), "repeats of repeats": text(`x{a=~"((((a{30}){30}){30}){30})"}`),
+			"many matchers": again("x{", `a!="b",`, 100_000, "}"), "zero byte": text("\x00N"), "not UTF-8": again("", "\xff", 100_000, ""),
+			"subqueries": nested("", "max_over_time(", "x", "[1h:1s])", 300, ""),
+		}) {
+			all = append(all, bomb{name: "promql " + path + " " + name, method: "POST", target: "/api/v1/" + path + "?db=evil", header: asForm, body: posted("query", body)})
+		}
+	}
+	now := time.Now().Unix()
+	return append(all,
+		bomb{name: "promql steps", method: "GET", target: "/api/v1/query_range?db=evil&query=wide&start=0&end=4000000000&step=0.001", body: text("")},
+		bomb{name: "promql subquery of all time", method: "POST", target: "/api/v1/query?db=evil", header: asForm, body: posted("query", text("max_over_time(wide[100y:1ms])")), works: true},
+		bomb{name: "promql matchers in series", method: "POST", target: "/api/v1/series?db=evil", header: asForm, body: again("", "match[]=x&", 200_000, "match[]=x")},
+		bomb{name: "promql product", method: "GET", target: fmt.Sprintf("/api/v1/query?db=evil&time=%d&query=", now) + url.QueryEscape("wide * on() group_left() wide"), body: text(""), works: true},
+		bomb{name: "promql label_replace", method: "POST", target: "/api/v1/query?db=evil", header: asForm,
+			body: posted("query", text(`label_replace(wide, "x", "`+strings.Repeat("$1", 5000)+`", "a", "(`+strings.Repeat("(.*)", 500)+`)")`)), works: true},
+	)
+}
+
+func influxqlBombs() []bomb {
+	var all []bomb
+	for name, body := range inOrder(map[string]func() string{
+		"parentheses": nested("select ", "(", "value", ")", 200_000, " from wide"), "signs": again("select ", "-", 300_000, "value from wide"),
+		"flat sum": again("select ", "value+", 100_000, "value from wide"), "conditions": again("select value from wide where ", "a='b' and ", 100_000, "a='b'"),
+		"nested conditions": nested("select value from wide where ", "(", "a='b'", ")", 200_000, ""),
+		"subqueries":        nested("", "select value from (", "select value from wide", ")", 10_000, ""),
+		"statements":        again("", "show databases;", 100_000, ""), "regular expression": text("select value from wide where a =~ /" + strings.Repeat("(a{1000})", 3300) + "/"),
+		"repeats of repeats": text("show tag values from /((((a{30}){30}){30}){30})/ with key = a"), "fields": again("select ", "value,", 100_000, "value from wide"),
+		"windows": text("select count(value) from wide where time > 0 group by time(1ns)"), "quotes": again("select \"", "\\\"", 500_000, "\" from wide"),
+		"groups": text("select count(value) from wide where time > now() - 1h group by *, time(1ms)"),
+	}) {
+		all = append(all, bomb{name: "influxql " + name, method: "POST", target: "/query?db=evil", header: asForm, body: posted("q", body), works: name == "groups"})
+	}
+	return all
+}
+
+func opentsdbBombs() []bomb {
+	body := func(filter string) string {
+		return `{"start":"1h-ago","queries":[{"aggregator":"sum","metric":"wide","filters":[{"type":"regexp","tagk":"a","groupBy":true,"filter":"` + filter + `"}]}]}`
+	}
+	return []bomb{
+		{name: "opentsdb regexp", method: "POST", target: "/api/query?db=evil", header: asJSON, body: text(body(strings.Repeat("(a{1000})", 3300)))},
+		{name: "opentsdb repeats", method: "POST", target: "/api/query?db=evil", header: asJSON, body: text(body("((((a{30}){30}){30}){30})"))},
+		{name: "opentsdb many queries", method: "GET", target: "/api/query?db=evil&start=1h-ago" + strings.Repeat("&m=sum:wide", 250), body: text(""), works: true},
+		{name: "opentsdb more queries", method: "POST", target: "/api/query?db=evil", header: asJSON,
+			body: again(`{"start":"1h-ago","queries":[`, `{"aggregator":"sum","metric":"wide"},`, 50_000, `{"aggregator":"sum","metric":"wide"}]}`)},
+		{name: "opentsdb small windows", method: "GET", target: "/api/query?db=evil&start=1970/01/01&m=sum:1ms-sum-zero:wide", body: text(""), works: true},
+		{name: "opentsdb JSON depth", method: "POST", target: "/api/query?db=evil", header: asJSON, body: again("", `{"a":`, 500_000, "")},
+		{name: "opentsdb put depth", method: "POST", target: "/api/put", header: asJSON, body: again("", "[", 4<<20, "")},
+		{name: "opentsdb put width", method: "POST", target: "/api/put", header: asJSON, body: again("[", "{},", 4<<20, "{}]"), times: 4},
+		{name: "opentsdb put tags", method: "POST", target: "/api/put", header: asJSON, body: again(`[{"metric":"a","timestamp":1,"value":1,"tags":{`, `"a":"b",`, 1<<20, `"a":"b"}}]`), times: 4},
+		{name: "page names", method: "GET", target: "/ui/api/names?db=evil&metric=" + strings.Repeat("%2A", 1000), body: text("")},
+	}
+}
+
+// wideBombs ask for all that there is, many times at once. They may be answered.
+func wideBombs() []bomb {
+	var all []bomb
+	for name, target := range inOrder(map[string]string{
+		"promql": "/api/v1/query?db=evil&query=" + url.QueryEscape(`{__name__=~".+"}`), "series": "/api/v1/series?db=evil&match[]=" + url.QueryEscape(`{__name__=~".+"}`),
+		"influxql": "/query?db=evil&q=" + url.QueryEscape("select * from /.*/ group by *"), "opentsdb": "/api/query?db=evil&start=1h-ago&m=none:wide",
+		"lookup": "/api/search/lookup?db=evil&m=wide&limit=1000000", "cardinality": "/api/v1/status/tsdb?db=evil&limit=10000",
+	}) {
+		all = append(all, bomb{name: "wide " + name, method: "GET", target: target, body: text(""), times: 16, works: true})
+	}
+	return all
+}
+
+// throw sends a bomb several times at once and judges the answers.
+func (g *ground) throw(t *testing.T, b bomb) {
+	t.Helper()
+	content := b.body()
+	times := b.times
+	if times == 0 {
+		times = 8
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), bombMax+10*time.Second)
+	defer cancel()
+	begin := time.Now()
+	answers := make([]answer, times)
+	var all sync.WaitGroup
+	for n := range times {
+		all.Go(func() { answers[n] = g.call(ctx, attacker(n), userOther, b.method, b.target, b.header, content) })
+	}
+	all.Wait()
+	took := time.Since(begin)
+	for _, a := range answers {
+		g.spy.seeAnswer("bomb "+b.name, "", a)
+		// A server that does not read the rest of a body may cut the connection.
+		if a.err != nil && ctx.Err() != nil || a.status == http.StatusInternalServerError {
+			t.Errorf("%s: %d %v %.300s", b.name, a.status, a.err, a.body)
+			break
+		}
+	}
+	if took > bombMax {
+		t.Errorf("%s: %d bytes, %d at once, took %v", b.name, len(content), times, took)
+	}
+	if took > bombMax/8 {
+		t.Logf("%s: %v, status %d %.100s", b.name, took.Round(time.Millisecond), answers[0].status, answers[0].body)
+	}
+}
