@@ -30,10 +30,10 @@ func (s *writeLimitSettings) define(f *pflag.FlagSet) {
 	f.Var(&s.keyBytesMax, "key-bytes-max", "length of a series' key: database, metric and tags")
 	s.tagsMax, s.connectionsMax = 64, 10_000
 	f.Var(&s.tagsMax, "tags-max", "tags of a series")
-	s.bodyBytesMax, s.bodyDecodedMax, s.inFlightBytesMax = 32<<20, 64<<20, 256<<20
+	s.bodyBytesMax, s.bodyDecodedMax = 32<<20, 64<<20
 	f.Var(&s.bodyBytesMax, "body-bytes-max", "body of an HTTP request as sent")
 	f.Var(&s.bodyDecodedMax, "body-decoded-bytes-max", "body of an HTTP request, decompressed")
-	f.Var(&s.inFlightBytesMax, "in-flight-bytes-max", "memory of all requests that are being read or written")
+	f.Var(&s.inFlightBytesMax, "in-flight-bytes-max", "memory of all requests that are being read or written; 0: a quarter of Go's memory, 256MiB at most")
 	f.Var(&s.connectionsMax, "connections-max", "connections of each listener")
 	group(f, headingWriteLimits, "line-bytes-max", "key-bytes-max", "tags-max", "body-bytes-max",
 		"body-decoded-bytes-max", "in-flight-bytes-max", "connections-max")
@@ -56,8 +56,32 @@ func (s *writeLimitSettings) validate(v *validation) {
 	v.sizeBetween("body-decoded-bytes-max", s.bodyDecodedMax, 1, textBytesMax)
 	v.between("tags-max", s.tagsMax, 1, series.TagsMax)
 	v.between("connections-max", s.connectionsMax, 1, connectionsMax)
-	if need := max(s.bodyBytesMax+s.bodyDecodedMax+inFlightSlack, s.lineBytesMax+inFlightSlack, inFlightMin); s.inFlightBytesMax < need {
+	if need := s.inFlightNeed(); s.inFlightBytesMax > 0 && s.inFlightBytesMax < need {
 		v.refuse("in-flight-bytes-max", s.inFlightBytesMax.String(), fmt.Sprintf(
 			"expected %d or more, room for one request of --body-bytes-max and --body-decoded-bytes-max or one line of --line-bytes-max", need))
 	}
+}
+
+// inFlightNeed returns the room that one largest request takes.
+func (s *writeLimitSettings) inFlightNeed() byteSize {
+	return max(s.bodyBytesMax+s.bodyDecodedMax+inFlightSlack, s.lineBytesMax+inFlightSlack, inFlightMin)
+}
+
+// Bounds of requests in flight, and what each may take before anybody has asked for it.
+const (
+	inFlightDefaultMax = 256 << 20
+	inFlightPart       = 4 // of Go's memory, by default
+	writesMin          = 16
+	writesMax          = 256
+	writeBytes         = 1 << 20
+	callsMin           = 256
+	callsMax           = 4096
+)
+
+// inFlight returns the bytes that requests may hold, where Go may use so many.
+func (s *writeLimitSettings) inFlight(goBytes int64) int64 {
+	if s.inFlightBytesMax > 0 {
+		return int64(s.inFlightBytesMax)
+	}
+	return max(int64(s.inFlightNeed()), min(goBytes/inFlightPart, inFlightDefaultMax))
 }

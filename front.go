@@ -7,13 +7,16 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/tenancy"
+	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/parse"
@@ -81,6 +84,9 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(answers, registry, ready, b.settler))
 	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.config, who.authority, who.meter
 	ingestOptions.Metadata = &queries.catalog
+	budgets := ingest.NewBudgets(ingestOptions.Limits)
+	ingestOptions.Budgets = budgets
+	registry.MustRegister(budget.NewCollector(map[string]*budget.Pool{"writes": budgets.Writes, "reads": budgets.Reads}))
 	if ingestOptions.Door, err = newDoor(); err != nil {
 		return err
 	}
@@ -90,6 +96,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	}
 	apiOptions := s.apiOptions(b, queries, logger, registry)
 	apiOptions.Authority, apiOptions.Meter = who.authority, who.meter
+	apiOptions.Writes, apiOptions.Reads = budgets.Writes, budgets.Reads
 	clients, err := api.New(apiOptions)
 	if err != nil {
 		return err
@@ -117,10 +124,13 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	logger.Info("stopping: no new connections, running requests end; a second signal stops at once", "timeout", s.shutdownTimeout.String())
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(s.shutdownTimeout))
 	defer cancel()
-	if err := server.Shutdown(drain); err != nil {
+	err = server.Shutdown(drain)
+	if err != nil {
 		logger.Warn("not every request ended in time", "error", err)
 	}
-	health.stop(drain)
+	if ended := health.stop(drain); !ended || errors.Is(err, ingest.ErrAbandoned) {
+		exitAfter(closingMax, logger)
+	}
 	return nil
 }
 
@@ -152,29 +162,31 @@ func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry 
 	if s.udpFormat.value == "line" {
 		format = ingest.UDPLine
 	}
-	pages, _ := s.pages() // validate has said what is wrong
+	inFlight := s.inFlight(debug.SetMemoryLimit(-1))
 	return ingest.Options{
-		Pages:       pages,
 		HTTPAddress: string(s.httpAddr), PutAddress: string(s.putAddr), LineAddress: string(s.lineAddr), UDPAddress: string(s.udpAddr),
-		Writer: b.writer, Resolver: b.resolver, Shards: b.shards.Shards, ShardKey: b.shards.Key, Generation: b.generation, Other: other,
+		Writer: b.writer, Resolver: b.resolver, Shards: b.shards.Shards, ShardKey: b.shards.Key, Generation: b.generation, Other: other, Origins: s.corsOrigins,
 		Logger: logger, Registerer: registry, Build: build(),
 		UDP:         ingest.UDPOptions{Format: format, Database: s.udpDatabase, User: s.udpUser},
 		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase,
 		Limits: ingest.Limits{
 			Line:         parse.Limits{LineBytesMax: int(s.lineBytesMax), TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax)},
 			BodyBytesMax: int(s.bodyBytesMax), BodyBytesDecodedMax: int(s.bodyDecodedMax),
-			ConnectionsMax: int(s.connectionsMax), InFlightBytesMax: int64(s.inFlightBytesMax),
+			ConnectionsMax: int(s.connectionsMax), InFlightBytesMax: inFlight,
+			WritesMax: int(min(max(inFlight/writeBytes, writesMin), writesMax)),
 		},
 	}
 }
 
 func (s *frontSettings) apiOptions(b *backend, q *queries, logger *slog.Logger, registry *registry) api.Options {
+	inFlight := s.inFlight(debug.SetMemoryLimit(-1))
 	return api.Options{
 		Writer: b.writer, Resolver: b.resolver, Generation: b.generation, Shards: b.shards.Shards, ShardKey: b.shards.Key, Source: q.source, Deleter: b.deleter, Relaxed: q.relaxed,
 		Ledger: q.ledger, Cluster: b.cluster,
 		ClusterName: b.clusterName, Version: build().Version, Logger: logger, Registerer: registry,
 		Limits: api.Limits{
-			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: int64(s.inFlightBytesMax),
+			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: inFlight,
+			CallsMax: int(min(max(inFlight/transport.PublicStreamWindowBytes, callsMin), callsMax)),
 		},
 	}
 }

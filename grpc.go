@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"time"
 
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
@@ -13,6 +14,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/router/api"
 )
 
@@ -42,9 +44,17 @@ func listenGRPC(address string, connectionsMax int, a *api.Server, c credentials
 		api:      a,
 	}
 	a.Register(g.server)
-	healthpb.RegisterHealthServer(g.server, g.health)
-	reflection.Register(g.server)
+	healthpb.RegisterHealthServer(streamed{g.server}, g.health)
+	reflection.Register(g.server) // its methods are streams
 	return g, nil
+}
+
+// streamed registers services as the public API needs them.
+type streamed struct{ *grpc.Server }
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (s streamed) RegisterService(d *grpc.ServiceDesc, service any) {
+	s.Server.RegisterService(transport.Streamed(d), service)
 }
 
 func (g *grpcServer) address() net.Addr {
@@ -73,10 +83,13 @@ func (g *grpcServer) refuse() {
 	}
 }
 
-// stop lets running calls end until ctx does. It may be called again.
-func (g *grpcServer) stop(ctx context.Context) {
+// abandonAfter is how long calls have to see that their context has ended.
+const abandonAfter = 250 * time.Millisecond
+
+// stop lets running calls end until ctx does, and reports whether all have. It may be called again.
+func (g *grpcServer) stop(ctx context.Context) (ended bool) {
 	if g == nil {
-		return
+		return true
 	}
 	g.health.Shutdown()
 	g.api.Shutdown()
@@ -85,8 +98,14 @@ func (g *grpcServer) stop(ctx context.Context) {
 	go func() { g.server.GracefulStop(); close(done) }()
 	select {
 	case <-done:
+		return true
 	case <-ctx.Done():
-		g.server.Stop()
-		<-done
+	}
+	g.server.Stop()
+	select {
+	case <-done:
+		return true
+	case <-time.After(abandonAfter): // a call that does not look at its context is not waited for
+		return false
 	}
 }

@@ -25,7 +25,14 @@ const (
 
 	// A stream's sender may be so far ahead of its reader. They are fixed, because
 	// gRPC's estimate starts low and pauses streams that begin.
-	streamWindowBytes     = 1 << 20
+	streamWindowBytes = 1 << 20
+	// PublicStreamWindowBytes is how far clients of the public API may be ahead, whoever
+	// they are: it is held before anybody asks for room. gRPC has no smaller one. For a
+	// larger message the sender is allowed more as soon as its reader asks for it.
+	PublicStreamWindowBytes = 64 << 10
+	// PublicStreamsMax is StreamsMax for clients of the public API.
+	PublicStreamsMax = 100
+
 	connectionWindowBytes = 4 << 20
 
 	// A side that hears nothing for keepaliveTime asks, and takes the other for dead

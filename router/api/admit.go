@@ -10,7 +10,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/tap"
 
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/router/access"
@@ -29,13 +31,28 @@ func isOpen(method string) bool { return strings.HasPrefix(method, openMethods) 
 // metadataAuthorization has a caller's credentials, as HTTP's header of the name.
 const metadataAuthorization = "authorization"
 
-// admit gives the context of a call, which knows who calls. Errors: those of statusOf.
-func (s *Server) admit(ctx context.Context, method string) (context.Context, error) {
-	authority := s.options.Authority
-	if authority == nil || isOpen(method) {
+// tap refuses callers by the headers of a call, before anything is kept of it. It holds the
+// connection meanwhile: passwords, which are slow to check, are left to admitStream, which
+// comes before the first message too.
+func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if s.options.Authority == nil || isOpen(info.FullMethodName) {
 		return ctx, nil
 	}
-	var given access.Credentials
+	given := s.credentials(ctx)
+	if isPassword(given.Authorization) {
+		return ctx, nil
+	}
+	return s.authenticate(ctx, given)
+}
+
+// isPassword reports whether the value of an authorization header has a password.
+func isPassword(authorization []byte) bool {
+	const basic = "basic "
+	return len(authorization) > len(basic) && strings.EqualFold(string(authorization[:len(basic)]), basic)
+}
+
+// credentials returns what a caller shows.
+func (s *Server) credentials(ctx context.Context) (given access.Credentials) {
 	if values := metadata.ValueFromIncomingContext(ctx, metadataAuthorization); len(values) > 0 {
 		given.Authorization = []byte(values[0])
 	}
@@ -45,54 +62,52 @@ func (s *Server) admit(ctx context.Context, method string) (context.Context, err
 			given.Certificate = tls.State.PeerCertificates[0] // the handshake has verified it
 		}
 	}
-	principal, err := authority.Authenticate(ctx, given)
+	return given
+}
+
+// authenticate returns the context of a call, which knows who calls. Errors: those of statusOf.
+func (s *Server) authenticate(ctx context.Context, given access.Credentials) (context.Context, error) {
+	principal, err := s.options.Authority.Authenticate(ctx, given)
 	if err != nil {
-		return nil, statusOf(err)
+		return ctx, statusOf(err)
 	}
 	return access.With(ctx, principal), nil
 }
 
-// admitUnary bounds the calls that run at once, and finds out who calls.
-func (s *Server) admitUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	if isOpen(info.FullMethod) { // it does not wait
-		return handler(ctx, request)
-	}
-	if !s.calls.take(1) {
-		return nil, statusOf(errCalls)
-	}
-	defer s.calls.give(1)
-	ctx, err := s.admit(ctx, info.FullMethod)
-	if err != nil {
-		return nil, err
-	}
-	return handler(ctx, request)
+// refuseUnary is not reached: all services are of streams.
+func refuseUnary(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
+	return nil, statusOf(fmt.Errorf("%w: the service was not registered by transport.Streamed", wire.ErrInternal))
 }
 
-// admitStream is admitUnary for streams.
+// admitStream bounds the calls that run at once, and finds out who calls.
 func (s *Server) admitStream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	calls := s.calls
-	if isOpen(info.FullMethod) {
+	ctx := stream.Context()
+	owner := budget.Owner{}
+	if p, ok := peer.FromContext(ctx); ok {
+		owner.Address = budget.AddressOf(p.Addr)
+	}
+	calls, open := s.calls, isOpen(info.FullMethod)
+	if open {
 		calls = s.watches
 	}
-	if !calls.take(1) {
+	place := calls.Lease(owner)
+	if !place.TryAcquire(1) {
 		return statusOf(errCalls)
 	}
-	defer calls.give(1)
-	ctx, err := s.admit(stream.Context(), info.FullMethod)
-	if err != nil {
-		return err
+	defer place.Close()
+	if s.options.Authority != nil && !open && !access.Known(ctx) {
+		var err error
+		if ctx, err = s.authenticate(ctx, s.credentials(ctx)); err != nil {
+			return err
+		}
 	}
-	return handler(server, &admitted{stream, ctx})
+	if access.Known(ctx) {
+		owner.Tenant = access.Of(ctx).Name()
+	}
+	c := s.newCall(owner, info, open)
+	defer c.memory.close()
+	return handler(server, &admitted{ServerStream: stream, ctx: context.WithValue(ctx, callKey{}, c), call: c})
 }
-
-// admitted is a stream of a caller who is known.
-type admitted struct {
-	grpc.ServerStream
-	ctx context.Context //nolint:containedctx // it is a stream's
-}
-
-// Context gives the context that knows who calls.
-func (a *admitted) Context() context.Context { return a.ctx }
 
 // withKind gives an error of package access the kind that clients are told.
 func withKind(err error) error {

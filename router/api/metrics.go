@@ -18,8 +18,8 @@ type metrics struct {
 }
 
 func newMetrics(s *Server) *metrics {
-	gauge := func(name, help string, b *budget) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(b.used.Load()) })
+	gauge := func(name, help string, value func() int64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
 	}
 	return &metrics{
 		points: prometheus.NewCounter(prometheus.CounterOpts{
@@ -31,8 +31,8 @@ func newMetrics(s *Server) *metrics {
 		queries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tickmesh_api_queries_total", Help: "Calls of the gRPC query service by what became of them: ok, or the kind of error."}, []string{"outcome"}),
 		gauges: []prometheus.Collector{
-			gauge("tickmesh_api_calls", "gRPC calls that run.", s.calls),
-			gauge("tickmesh_api_memory_bytes", "Memory of gRPC write sessions and of their batches.", s.memory),
+			gauge("tickmesh_api_calls", "gRPC calls that run.", func() int64 { return s.calls.Stats().Used }),
+			gauge("tickmesh_api_memory_bytes", "Memory of gRPC write sessions, of their messages and batches.", s.held.Load),
 		},
 	}
 }

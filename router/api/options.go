@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
@@ -75,6 +76,10 @@ type Options struct {
 	ClusterName string
 	Version     string // of the program, for people
 
+	// Writes and Reads bound the memory of messages and of what they become. Nil: pools of
+	// Limits.InFlightBytesMax.
+	Writes, Reads *budget.Pool
+
 	Logger     *slog.Logger          // nil: nothing is logged
 	Registerer prometheus.Registerer // nil: metrics are kept but not exported
 	Limits     Limits
@@ -86,7 +91,8 @@ type Limits struct {
 	HandlesMax       int           // of one stream; default 65,536
 	SessionKeysMax   int           // bytes of the keys of one stream's handles; default wire.SessionKeyBytesMax
 	StreamWritesMax  int           // batches of one stream that are written at once; default 8
-	InFlightBytesMax int64         // of all sessions and of batches being written; default 256 MiB
+	MessageTimeout   time.Duration // for the bytes of one message; default 60 s
+	InFlightBytesMax int64         // of messages, sessions and batches being written, and as many of other messages, where Options has no pools; default 256 MiB
 	CallsMax         int           // at once, streams that wait too; default 4,096
 	TagsMax          int           // of one series; default 64
 	KeyBytesMax      int           // of one series; default 8 KiB
@@ -123,11 +129,18 @@ func (o *Options) setDefaults() {
 	orDefault(&l.HandlesMax, 1<<16)
 	orDefault(&l.SessionKeysMax, wire.SessionKeyBytesMax)
 	orDefault(&l.StreamWritesMax, 8)
+	orDefault(&l.MessageTimeout, time.Minute)
 	orDefault(&l.InFlightBytesMax, 256<<20)
 	orDefault(&l.CallsMax, 4096)
 	orDefault(&l.TagsMax, 64)
 	orDefault(&l.KeyBytesMax, 8<<10)
 	orDefault(&l.WriteTimeout, 10*time.Second)
+	if o.Writes == nil {
+		o.Writes = budget.New(l.InFlightBytesMax, l.WriteTimeout)
+	}
+	if o.Reads == nil {
+		o.Reads = budget.New(l.InFlightBytesMax, l.WriteTimeout)
+	}
 }
 
 func (o *Options) check() error {
@@ -144,7 +157,7 @@ func (o *Options) check() error {
 	}
 	l := &o.Limits
 	for _, v := range []int64{int64(l.MessageBytesMax), int64(l.HandlesMax), int64(l.SessionKeysMax), int64(l.StreamWritesMax),
-		l.InFlightBytesMax, int64(l.CallsMax), int64(l.TagsMax), int64(l.KeyBytesMax), int64(l.WriteTimeout)} {
+		l.InFlightBytesMax, int64(l.MessageTimeout), int64(l.CallsMax), int64(l.TagsMax), int64(l.KeyBytesMax), int64(l.WriteTimeout)} {
 		if v <= 0 {
 			return fmt.Errorf("%w: a limit is %d, want more than 0", ErrOptions, v)
 		}

@@ -2,10 +2,12 @@ package api
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/transport"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
@@ -24,9 +26,10 @@ const BatchesInFlightMax = 128
 type Server struct {
 	options Options
 	metrics *metrics
-	memory  *budget // bytes of sessions and of batches being written
-	calls   *budget
-	watches *budget
+	held    atomic.Int64 // bytes of writes: messages, sessions, and batches being written
+	calls   *budget.Pool // in calls
+	watches *budget.Pool // in calls
+	buffers *transport.Buffers
 	frames  sync.Pool // of *outgoing
 
 	stop     sync.Once
@@ -41,9 +44,9 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		options:  o,
-		memory:   newBudget(o.Limits.InFlightBytesMax),
-		calls:    newBudget(int64(o.Limits.CallsMax)),
-		watches:  newBudget(watchesMax),
+		calls:    budget.New(int64(o.Limits.CallsMax), 0),
+		watches:  budget.New(watchesMax, 0),
+		buffers:  new(transport.Buffers),
 		stopping: make(chan struct{}),
 	}
 	s.frames.New = func() any { return newOutgoing() }
@@ -53,18 +56,21 @@ func New(o Options) (*Server, error) {
 }
 
 // ServerOptions are for the gRPC server that Register is given; nil credentials: no
-// TLS.
+// TLS. All services of that server have to be registered by transport.Streamed.
 func (s *Server) ServerOptions(c credentials.TransportCredentials) []grpc.ServerOption {
 	return append(transport.ServerOptions(c),
 		grpc.MaxRecvMsgSize(s.options.Limits.MessageBytesMax),
-		grpc.ChainUnaryInterceptor(s.admitUnary), grpc.ChainStreamInterceptor(s.admitStream))
+		grpc.MaxConcurrentStreams(transport.PublicStreamsMax),
+		grpc.InitialWindowSize(transport.PublicStreamWindowBytes),
+		grpc.InTapHandle(s.tap),
+		grpc.ChainUnaryInterceptor(refuseUnary), grpc.ChainStreamInterceptor(s.admitStream))
 }
 
 // Register adds the services to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
-	tickmeshv1.RegisterWriteServiceServer(r, &writeService{s: s})
-	tickmeshv1.RegisterQueryServiceServer(r, &queryService{s: s})
-	tickmeshv1.RegisterClusterServiceServer(r, &clusterService{s: s})
+	r.RegisterService(transport.Streamed(&tickmeshv1.WriteService_ServiceDesc), &writeService{s: s})
+	r.RegisterService(transport.Streamed(&tickmeshv1.QueryService_ServiceDesc), &queryService{s: s})
+	r.RegisterService(transport.Streamed(&tickmeshv1.ClusterService_ServiceDesc), &clusterService{s: s})
 }
 
 // Shutdown ends the streams of writes: what was read is written and answered, what

@@ -317,7 +317,7 @@ func TestIDsOfAnotherEra(t *testing.T) {
 func TestBounds(t *testing.T) {
 	storage := apitest.NewStorage(1)
 	o := apitest.Options(storage)
-	o.Limits = api.Limits{CallsMax: 2, InFlightBytesMax: 10_000}
+	o.Limits = api.Limits{CallsMax: 3, InFlightBytesMax: 16_000} // of calls one address gets two
 	conn, _ := dial(t, o)
 	service := tickmeshv1.NewWriteServiceClient(conn)
 	overloaded := func(what string, err error) {

@@ -16,8 +16,8 @@ type session struct {
 	s       *Server
 	ctx     context.Context //nolint:containedctx // of the call: it knows who writes
 	handles []handle        // by number
-	taken   int64           // of the server's memory
-	keys    int             // bytes of keys
+	memory  memory
+	keys    int // bytes of keys
 
 	databases    []sessionDatabase
 	databaseOf   map[string]uint32 // by name: index into databases
@@ -53,11 +53,11 @@ type handle struct {
 const handleBytes = 72
 
 func newSession(ctx context.Context, s *Server) *session {
-	return &session{s: s, ctx: ctx, hint: series.HintNone, generation: s.options.Generation(), databaseOf: map[string]uint32{}}
+	return &session{s: s, ctx: ctx, memory: s.writes(ctx), hint: series.HintNone, generation: s.options.Generation(), databaseOf: map[string]uint32{}}
 }
 
 // close gives its memory back.
-func (x *session) close() { x.s.memory.give(x.taken) }
+func (x *session) close() { x.memory.close() }
 
 // define takes definitions in. Samples of a series that is not legal are left out
 // later. Errors, after which the definitions before the wrong one hold:
@@ -92,7 +92,7 @@ func (x *session) defineOne(d *tickmeshv1.SeriesHandle) error {
 		return nil
 	case x.keys+len(key) > limits.SessionKeysMax:
 		return fmt.Errorf("%w: the stream names series of more than %d bytes; open another one", wire.ErrInvalid, limits.SessionKeysMax)
-	case !x.take(int64(len(key))):
+	case !x.memory.take(int64(len(key))):
 		return errMemory
 	}
 	x.keys += len(key)
@@ -120,21 +120,11 @@ func keyOf(m *tickmeshv1.Series, limits *Limits) (series.Key, error) {
 	return key, err
 }
 
-// take takes from the server's memory.
-func (x *session) take(n int64) bool {
-	if !x.s.memory.take(n) {
-		return false
-	}
-	x.taken += n
-	return true
-}
-
 // forget makes a handle undefined.
 func (x *session) forget(h *handle) {
 	n := len(h.key)
 	x.keys -= n
-	x.taken -= int64(n)
-	x.s.memory.give(int64(n))
+	x.memory.release(int64(n))
 	*h = handle{}
 }
 
@@ -144,7 +134,7 @@ func (x *session) grow(n int) error {
 		return nil
 	}
 	n = min(max(n, 2*len(x.handles), 16), x.s.options.Limits.HandlesMax)
-	if !x.take(int64(n-len(x.handles)) * handleBytes) {
+	if !x.memory.take(int64(n-len(x.handles)) * handleBytes) {
 		return errMemory
 	}
 	grown := make([]handle, n)

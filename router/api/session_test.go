@@ -86,7 +86,7 @@ func FuzzBatches(f *testing.F) {
 			p.release()
 		}
 		x.close()
-		if used := s.memory.used.Load(); used != 0 {
+		if used := s.held.Load(); used != 0 {
 			t.Fatalf("%d bytes stay taken", used)
 		}
 	})

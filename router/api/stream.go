@@ -43,6 +43,7 @@ func (w *writeService) WriteStream(stream writeStreamServer) error {
 // received is what a Recv gave.
 type received struct {
 	request *tickmeshv1.WriteStreamRequest
+	charge  int64 // of the call's memory
 	err     error
 }
 
@@ -63,7 +64,7 @@ func (ws *writeStream) run() error {
 			if r.err != nil {
 				return r.err
 			}
-			if err := ws.take(ctx, r.request); err != nil {
+			if err := ws.take(ctx, r); err != nil {
 				return err
 			}
 		}
@@ -76,7 +77,7 @@ func (ws *writeStream) receive(ctx context.Context, requests chan<- received) {
 	for {
 		request, err := ws.stream.Recv()
 		select {
-		case requests <- received{request, err}:
+		case requests <- received{request, callOf(ctx).takeCharge(), err}:
 		case <-ctx.Done():
 			return
 		}
@@ -87,7 +88,8 @@ func (ws *writeStream) receive(ctx context.Context, requests chan<- received) {
 }
 
 // take starts to write a batch, waiting while too many others are being written.
-func (ws *writeStream) take(ctx context.Context, m *tickmeshv1.WriteStreamRequest) error {
+func (ws *writeStream) take(ctx context.Context, r received) error {
+	m, c := r.request, callOf(ctx)
 	select {
 	case ws.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -100,11 +102,11 @@ func (ws *writeStream) take(ctx context.Context, m *tickmeshv1.WriteStreamReques
 	sequence := m.GetSequence()
 	p, failed := ws.session.prepare(m.GetBatch())
 	if failed != nil {
-		defer func() { <-ws.slots }()
+		defer func() { c.release(r.charge); <-ws.slots }()
 		return ws.answer(&tickmeshv1.WriteStreamResponse{Sequence: sequence, Outcome: &tickmeshv1.WriteStreamResponse_Error{Error: failed}})
 	}
 	ws.writing.Go(func() {
-		defer func() { <-ws.slots }()
+		defer func() { c.release(r.charge); <-ws.slots }()
 		answer := &tickmeshv1.WriteStreamResponse{Sequence: sequence}
 		if result, failed := p.write(ctx, timeout); failed != nil {
 			answer.Outcome = &tickmeshv1.WriteStreamResponse_Error{Error: failed}

@@ -37,11 +37,12 @@ type pending struct {
 	s     *Server
 	batch *tickmeshv1.Batch
 	out   *outgoing
-	taken int64
+	// memory is that of the encoded batch; its message is charged to the call.
+	memory memory
 }
 
-// A sample takes so many bytes of memory: three columns and its encoding.
-const sampleBytes = 4 + 8 + 8 + 20
+// sampleBytes is what a sample takes when it is encoded.
+const sampleBytes = 20
 
 // prepare takes a batch's definitions in and encodes its samples.
 func (x *session) prepare(b *tickmeshv1.Batch) (*pending, *tickmeshv1.Error) {
@@ -50,8 +51,8 @@ func (x *session) prepare(b *tickmeshv1.Batch) (*pending, *tickmeshv1.Error) {
 		return nil, x.s.metrics.failed(messageOf(definedErr))
 	}
 	samples := len(b.GetHandles())
-	p := &pending{s: x.s, batch: b, taken: sampleBytes*int64(samples) + namedSeriesBytes*int64(min(samples, len(x.handles)))}
-	if !x.s.memory.take(p.taken) {
+	p := &pending{s: x.s, batch: b, memory: x.s.writes(x.ctx)}
+	if !p.memory.take(sampleBytes*int64(samples) + namedSeriesBytes*int64(min(samples, len(x.handles)))) {
 		return nil, x.s.metrics.failed(messageOf(errMemory))
 	}
 	p.out = x.s.frames.Get().(*outgoing)
@@ -64,7 +65,7 @@ func (x *session) prepare(b *tickmeshv1.Batch) (*pending, *tickmeshv1.Error) {
 
 // release gives back what a batch takes.
 func (p *pending) release() {
-	p.s.memory.give(p.taken)
+	p.memory.close()
 	if !p.out.isLarge() {
 		p.s.frames.Put(p.out)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zlib"
 	"github.com/valyala/fasthttp"
+
+	"github.com/tickmesh/tickmesh/api/budget"
 )
 
 // Kinds of errors of a request's body.
@@ -24,11 +26,11 @@ var (
 // body reads the bodies of requests, one at a time, into buffers that are used
 // again. What the buffers take is charged to the server's budget.
 type body struct {
-	room    *budget
-	limits  *Limits
-	charged int
-	sent    int  // bytes of the last body, as sent
-	whole   bool // all of it was read, so that the connection can go on
+	lease  budget.Lease    // of its request
+	base   context.Context //nolint:containedctx // the server's: Grow has none
+	limits *Limits
+	sent   int  // bytes of the last body, as sent
+	whole  bool // all of it was read, so that the connection can go on
 
 	raw     []byte // as sent
 	decoded []byte
@@ -206,17 +208,18 @@ func (b *body) charge(ctx context.Context, n int) error {
 	if n <= 0 {
 		return nil
 	}
-	if err := b.room.take(ctx, n); err != nil {
-		return err
+	if err := b.lease.Acquire(ctx, int64(n)); err != nil {
+		return budgetError(err)
 	}
-	b.charged += n
 	return nil
 }
 
+// Grow implements parse.Memory: what a body becomes is charged to its request.
+func (b *body) Grow(n int) error { return b.charge(b.base, n) }
+
 // release gives back the budget, and buffers that are too large to keep.
 func (b *body) release() {
-	b.room.giveBack(b.charged)
-	b.charged = 0
+	b.lease.Close()
 	b.source.Reset(nil) // it may refer to a body that is not kept
 	if cap(b.raw) > bodyBytesKept {
 		b.raw = nil

@@ -1,48 +1,40 @@
 package ingest
 
 import (
-	"context"
+	"errors"
 	"fmt"
-	"sync/atomic"
-	"time"
 
-	"golang.org/x/sync/semaphore"
-
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
 // errBudget: all in-flight bytes are taken.
 var errBudget = fmt.Errorf("%w: too many bytes in flight", series.ErrOverloaded)
 
-// budget bounds the bytes that requests hold at once. Who waits is served in
-// order of arrival.
-type budget struct {
-	room    *semaphore.Weighted
-	waitMax time.Duration
-	used    atomic.Int64
-}
-
-func newBudget(bytesMax int64, waitMax time.Duration) *budget {
-	return &budget{room: semaphore.NewWeighted(bytesMax), waitMax: waitMax}
-}
-
-// take waits for n bytes, until ctx ends and waitMax at most. Requests that grow
-// while they hold some may wait for each other; then waitMax ends one of them.
-func (b *budget) take(ctx context.Context, n int) error {
-	if !b.room.TryAcquire(int64(n)) {
-		ctx, cancel := context.WithTimeout(ctx, b.waitMax)
-		defer cancel()
-		if b.room.Acquire(ctx, int64(n)) != nil {
-			return errBudget
-		}
+// budgetError words an error of a lease for clients: what another try may cure is an
+// overload, what none does is a body that is too large.
+func budgetError(err error) error {
+	if errors.Is(err, budget.ErrTooLarge) {
+		return fmt.Errorf("%w: %w", errBodyTooLarge, err)
 	}
-	b.used.Add(int64(n))
-	return nil
+	return errBudget
 }
 
-func (b *budget) giveBack(n int) {
-	if n > 0 {
-		b.used.Add(-int64(n))
-		b.room.Release(int64(n))
-	}
+// readsPart is the part of Limits.InFlightBytesMax that bodies and answers of
+// Options.Other may take beside it.
+const readsPart = 4
+
+// Budgets are the memory that requests may hold: those that write, and all others. They
+// are apart, so that queries do not keep writes out.
+type Budgets struct{ Writes, Reads *budget.Pool }
+
+// NewBudgets returns budgets by limits.
+func NewBudgets(l Limits) Budgets {
+	l.setDefaults()
+	reads := max(l.InFlightBytesMax/readsPart, int64(l.OtherBodyBytesMax+2*parserSlack+l.answerBytes()))
+	return Budgets{Writes: budget.New(l.InFlightBytesMax, l.WriteTimeout), Reads: budget.New(reads, l.WriteTimeout)}
 }
+
+// answerBytes is what an answer of Options.Other takes before it streams, or while it
+// does: it is held once by its handler, and once on its way.
+func (l *Limits) answerBytes() int { return 2 * l.OtherAnswerBytesHeld }

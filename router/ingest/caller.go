@@ -11,7 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/tickmesh/tickmesh/api/origin"
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/tenant"
@@ -22,7 +22,6 @@ type caller struct {
 	principal access.Principal // nil: there is no authority, and everybody may do everything
 	database  []byte           // that the path named, canonical
 	prefixed  bool             // the path named one
-	sender    origin.Sender    // whose page, if any, may have sent the request
 }
 
 // may says whether the caller has a right on a database; the error is a *access.DeniedError.
@@ -44,12 +43,18 @@ func (c *caller) context(ctx context.Context) context.Context {
 	return ctx
 }
 
-// admit takes the database out of a request's path and finds out who calls. Errors:
-// errArgument, those of origin.Policy, and those of access.Authority.
-func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {
-	if c.sender, err = f.senderOf(request); err != nil {
-		return c, err
+// owner returns whom the memory of a request is charged to.
+func (c *caller) owner(request *fasthttp.RequestCtx) budget.Owner {
+	o := budget.Owner{Address: budget.AddressOf(request.RemoteAddr())}
+	if c.principal != nil {
+		o.Tenant = c.principal.Name()
 	}
+	return o
+}
+
+// admit takes the database out of a request's path and finds out who calls. Errors:
+// errArgument, errOrigin, and those of access.Authority.
+func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {
 	open := f.options.Authority == nil || isOpen(request)
 	if original := request.URI().PathOriginal(); bytes.HasPrefix(original, []byte(databasePrefix)) {
 		name, rest, err := splitDatabase(original)
@@ -59,13 +64,7 @@ func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {
 		request.URI().SetPathBytes(rest)
 		c.database, c.prefixed = name, true
 	}
-	if err := f.checkRead(request, c.sender); err != nil {
-		return c, err
-	}
 	if open {
-		if c.sender == origin.Any {
-			c.principal = access.ReadOnly(access.Anyone())
-		}
 		return c, nil
 	}
 	given := access.Credentials{
@@ -83,10 +82,7 @@ func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {
 	if c.principal, err = f.options.Authority.Authenticate(f.base, given); err != nil {
 		return c, err
 	}
-	if c.sender == origin.Any {
-		c.principal = access.ReadOnly(c.principal)
-	}
-	return c, nil
+	return c, f.checkOrigin(request)
 }
 
 // isOpen says whether a request is one that everybody may make: it only asks how the server

@@ -148,7 +148,7 @@ func FuzzHTTPWrite(f *testing.F) {
 		default:
 			t.Fatalf("status %d: %s", ctx.Response.StatusCode(), ctx.Response.Body())
 		}
-		if used := s.room.used.Load(); used != 0 {
+		if used := s.budgets.Writes.Stats().Used; used != 0 {
 			t.Fatalf("%d bytes still in flight", used)
 		}
 		if len(m.bad) > 0 {

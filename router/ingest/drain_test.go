@@ -152,3 +152,43 @@ func TestDrainDeadline(t *testing.T) {
 		t.Errorf("%d points stored", got)
 	}
 }
+
+// TestDrainAbandons: a handler that does not look at its context does not keep Shutdown.
+func TestDrainAbandons(t *testing.T) {
+	gate, entered := make(chan struct{}), make(chan struct{})
+	defer close(gate)
+	r := start(t, func(o *Options) {
+		o.Other = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			close(entered)
+			<-gate
+		})
+	})
+	send(t, dial(t, r.Addresses().HTTP), "GET /stuck HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-entered
+	if err := <-r.shutdown(10 * time.Millisecond); !errors.Is(err, ErrAbandoned) {
+		t.Fatal(err)
+	}
+}
+
+// TestHangUpBehindMore: a client that has sent more than one request, and closes, ends the first.
+func TestHangUpBehindMore(t *testing.T) {
+	canceled, entered := make(chan struct{}), make(chan struct{})
+	r := start(t, func(o *Options) {
+		o.Other = http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+			close(entered)
+			<-request.Context().Done()
+			close(canceled)
+		})
+	})
+	c := dial(t, r.Addresses().HTTP)
+	send(t, c, "GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-entered
+	send(t, c, "GET /next")
+	select {
+	case <-canceled:
+		t.Fatal("more of the client ended its request")
+	case <-time.After(20 * time.Millisecond):
+	}
+	_ = c.Close()
+	<-canceled
+}

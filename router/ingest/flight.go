@@ -26,6 +26,10 @@ type flight struct {
 	// more. Until that is written the deadline goes on.
 	again bool
 
+	// memory pays for what the input becomes; nil: it is small.
+	memory    parse.Memory
+	piecePaid int // bytes paid for the largest piece
+
 	text    []byte      // of the answer
 	nothing parse.Batch // see batch
 }

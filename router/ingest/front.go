@@ -16,7 +16,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/tickmesh/tickmesh/api/origin"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/http1"
 	"github.com/tickmesh/tickmesh/router/parse"
@@ -30,7 +29,7 @@ type front struct {
 	options  *Options
 	workers  *workers
 	metrics  *metrics
-	room     *budget
+	budgets  Budgets
 	bodies   sync.Pool // of *body
 	draining atomic.Bool
 	dialects map[string]*dialect                // of writes, by path
@@ -51,9 +50,9 @@ type dialect struct {
 	answer func(request *fasthttp.RequestCtx, fl *flight, r result, err error)
 }
 
-func newFront(base context.Context, o *Options, ws *workers, m *metrics, room *budget) *front {
-	f := &front{base: base, options: o, workers: ws, metrics: m, room: room}
-	f.bodies.New = func() any { return &body{room: room, limits: &o.Limits} }
+func newFront(base context.Context, o *Options, ws *workers, m *metrics, budgets Budgets) *front {
+	f := &front{base: base, options: o, workers: ws, metrics: m, budgets: budgets}
+	f.bodies.New = func() any { return &body{base: base, limits: &o.Limits} }
 	put := &dialect{protocol: protocolPutHTTP, put: true, parse: f.parsePut, answer: f.answerPut}
 	f.dialects = map[string]*dialect{
 		"/api/put":      put,
@@ -133,14 +132,11 @@ const (
 
 // serve answers one request.
 func (f *front) serve(request *fasthttp.RequestCtx) {
-	c, err := f.admit(request)
-	f.nameOrigin(request, c.sender)
-	switch {
-	case (err == nil || errors.Is(err, access.ErrUnauthenticated)) && f.answerPreflight(request, c.sender):
-	case err == nil:
+	if c, err := f.admit(request); err == nil {
 		f.route(request, c)
-	default:
+	} else if !errors.Is(err, access.ErrUnauthenticated) || !f.answerPreflight(request) {
 		f.turnAway(request, err)
+		f.nameOrigin(request)
 	}
 	if f.draining.Load() || wantsClose(request) {
 		request.SetConnectionClose()
@@ -199,7 +195,7 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect, c *caller) {
 		d.answer(request, nil, result{}, err)
 		return
 	}
-	b := f.takeBody()
+	b := f.takeBody(request, c)
 	defer f.restBody(b)
 	content, err := b.read(f.base, request, d.encoding)
 	if err != nil {
@@ -218,6 +214,7 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect, c *caller) {
 		return
 	}
 	defer f.workers.rest(fl)
+	fl.memory = b
 	var r result
 	if fl.promise, err = promiseOf(request, c, content); err == nil {
 		r, err = f.place(request, d, fl, target{database, account}, content)
@@ -244,6 +241,7 @@ func (f *front) place(request *fasthttp.RequestCtx, d *dialect, fl *flight, to t
 	}
 	pm := &f.metrics.protocols[d.protocol]
 	for taken := false; ; {
+		fl.worker.batch.Memory = fl.memory
 		if err := d.parse(request, fl, content); err != nil {
 			return result{}, err
 		}
@@ -269,7 +267,11 @@ func (f *front) place(request *fasthttp.RequestCtx, d *dialect, fl *flight, to t
 	}
 }
 
-func (f *front) takeBody() *body { return f.bodies.Get().(*body) } //nolint:forcetypeassert // New makes no other
+func (f *front) takeBody(request *fasthttp.RequestCtx, c *caller) *body {
+	b := f.bodies.Get().(*body) //nolint:forcetypeassert // New makes no other
+	b.lease = f.budgets.Writes.Lease(c.owner(request))
+	return b
+}
 
 func (f *front) restBody(b *body) {
 	b.release()
@@ -305,13 +307,10 @@ var (
 // What another try may cure is 503: several clients throw away what they were
 // sending on any 4xx.
 func statusOf(err error) int {
-	if status := origin.StatusOf(err); status != 0 {
-		return status
-	}
 	switch denied := (*access.DeniedError)(nil); {
 	case errors.Is(err, access.ErrUnauthenticated):
 		return fasthttp.StatusUnauthorized
-	case errors.As(err, &denied):
+	case errors.As(err, &denied), errors.Is(err, errOrigin):
 		return fasthttp.StatusForbidden
 	case errors.Is(err, errMethod):
 		return fasthttp.StatusMethodNotAllowed

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -34,7 +35,7 @@ func TestBodyLimits(t *testing.T) {
 		}
 	}
 	equalLines(t, "stored", r.stored(), nil)
-	if got := r.room.used.Load(); got != 0 {
+	if got := r.budgets.Writes.Stats().Used; got != 0 {
 		t.Errorf("%d bytes still in flight", got)
 	}
 }
@@ -99,7 +100,7 @@ func TestAnnouncedBodiesCostNothing(t *testing.T) {
 		send(t, c, "POST /write?db=d HTTP/1.1\r\nHost: x\r\nContent-Length: 30000000\r\n\r\nm value=1")
 	}
 	eventually(t, "all requests being read", func() bool { return r.metric(t, "tickmesh_ingest_connections", "port=http") == 20 })
-	if got := r.room.used.Load(); got > 20*8*bodyBytesFirst {
+	if got := r.budgets.Writes.Stats().Used; got > 20*8*bodyBytesFirst {
 		t.Errorf("%d bytes in flight for 20 announced bodies", got)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -115,9 +116,9 @@ func TestInFlightLimit(t *testing.T) {
 	r := start(t, func(o *Options) {
 		o.Limits.BodyBytesMax, o.Limits.BodyBytesDecodedMax, o.Limits.InFlightBytesMax = 30_000, 30_000, 60_064
 		o.Limits.OtherBodyBytesMax, o.Limits.Line.LineBytesMax, o.TCP.ChunkBytes = 1000, 1000, 1000
-		o.Limits.WriteTimeout = testTimeout
+		o.Limits.WriteTimeout = testTimeout // but what has no room is told so soon
+		o.Budgets = Budgets{Writes: budget.New(260_000, 100*time.Millisecond), Reads: budget.New(1<<20, time.Second)}
 	})
-	r.room.waitMax = 100 * time.Millisecond // but a write that has room has all the time
 	r.beforeWrites(gated(gate))
 	line := "m value=1 1700000000000000000\n"
 	large := request("/write?db=d", strings.Repeat(line, 30_000/len(line)))
@@ -127,7 +128,8 @@ func TestInFlightLimit(t *testing.T) {
 		send(t, c, large)
 		held = append(held, c)
 	}
-	eventually(t, "two bodies read", func() bool { return r.room.used.Load() >= 60_000 })
+	// Each has its body, and lines and points three times as large.
+	eventually(t, "two bodies parsed", func() bool { return r.budgets.Writes.Stats().Used >= 190_000 })
 	response, body := r.post(t, large)
 	if response.StatusCode != 503 || response.Header.Get("Retry-After") == "" {
 		t.Errorf("%d %s", response.StatusCode, body)
@@ -138,7 +140,7 @@ func TestInFlightLimit(t *testing.T) {
 			t.Errorf("the first: %d %s", response.StatusCode, body)
 		}
 	}
-	eventually(t, "nothing in flight", func() bool { return r.room.used.Load() == 0 })
+	eventually(t, "nothing in flight", func() bool { return r.budgets.Writes.Stats().Used == 0 })
 }
 
 func TestWriteTimeout(t *testing.T) {

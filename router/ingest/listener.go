@@ -174,8 +174,8 @@ func (l *listener) connections() []*conn {
 }
 
 // wait waits until every connection has ended, and closes those that are left
-// when ctx ends.
-func (l *listener) wait(ctx context.Context) error {
+// when ctx ends. Requests that go on all the same are waited for until abandon ends.
+func (l *listener) wait(ctx, abandon context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		l.running.Wait()
@@ -190,7 +190,11 @@ func (l *listener) wait(ctx context.Context) error {
 	for _, c := range left {
 		_ = c.tcp.Close()
 	}
-	<-ended
+	select {
+	case <-ended:
+	case <-abandon.Done():
+		return fmt.Errorf("%s listener: %w: %w", portNames[l.port], ErrAbandoned, context.Cause(ctx))
+	}
 	if len(left) == 0 {
 		return nil
 	}

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tickmesh/tickmesh/api/budget"
 )
 
 // protocol is a way in, as the metrics name it.
@@ -103,7 +105,7 @@ type metrics struct {
 	drops     [dropCauses]atomic.Int64
 	errors    [writeErrors]atomic.Int64
 	codes     [600]atomic.Int64 // HTTP answers by status
-	room      *budget
+	writes    *budget.Pool
 	seconds   *prometheus.HistogramVec
 	described metricDescriptions
 }
@@ -112,11 +114,11 @@ type metricDescriptions struct {
 	points, bytes, connections, connectionsTotal, drops, errors, requests, inFlight *prometheus.Desc
 }
 
-func newMetrics(room *budget) *metrics {
+func newMetrics(writes *budget.Pool) *metrics {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("tickmesh_ingest_"+name, help, labels, nil)
 	}
-	m := &metrics{room: room, described: metricDescriptions{
+	m := &metrics{writes: writes, described: metricDescriptions{
 		points:           describe("points_total", "Points read, by what became of them; the outcomes add up to the points read.", "protocol", "outcome"),
 		bytes:            describe("bytes_total", "Bytes of bodies, chunks and datagrams, as sent.", "protocol"),
 		connections:      describe("connections", "Open connections.", "port"),
@@ -185,7 +187,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 			counter(d.requests, &m.codes[code], strconv.Itoa(code))
 		}
 	}
-	to <- prometheus.MustNewConstMetric(d.inFlight, prometheus.GaugeValue, float64(m.room.used.Load()))
+	to <- prometheus.MustNewConstMetric(d.inFlight, prometheus.GaugeValue, float64(m.writes.Stats().Used))
 	m.seconds.Collect(to)
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tickmesh/tickmesh/api/origin"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/parse"
@@ -55,8 +54,10 @@ type Options struct {
 
 	// Authority knows who calls. Nil: everybody may do everything.
 	Authority access.Authority
-	// Pages decides which requests of browsers are taken. Nil: those of pages of this server.
-	Pages *origin.Policy
+	// Origins are those whose pages browsers may send requests for with the rights of their
+	// users, such as "https://grafana.example"; "*" is all. Without an Authority it does not
+	// matter.
+	Origins []string
 	// Meter has the accounts of databases: their rates, and what they use. Nil: there are
 	// no rates.
 	Meter *tenant.Meter
@@ -79,6 +80,9 @@ type Options struct {
 	Clock      func() time.Time      // nil: time.Now
 	Build      Build
 
+	// Budgets bound the memory of requests. Nil pools: by Limits.
+	Budgets Budgets
+
 	Limits Limits
 	TCP    TCPOptions
 	UDP    UDPOptions
@@ -97,7 +101,7 @@ type Limits struct {
 	BodyBytesMax         int           // of a request's body as sent; default 32 MiB
 	BodyBytesDecodedMax  int           // of the body decompressed; default 64 MiB
 	ConnectionsMax       int           // per listener; default 10,000
-	InFlightBytesMax     int64         // of bodies and chunks being read or written, whose parsed form takes a few times that; a quarter of it for lines and replies that wait on TCP; default 128 MiB
+	InFlightBytesMax     int64         // of bodies and chunks being read or written, and of what large ones become when they are parsed and encoded; a quarter of it each for lines and replies that wait on TCP, and for bodies and answers of other requests; half of it for memory that is used again; default 128 MiB
 	WritesMax            int           // parsed and written at once, on all ports; default 256. One holds about 1 MiB while it is parsed and, if it has new series or lines that were left out, until its answer
 	HTTPReadTimeout      time.Duration // to receive one request; default 60 s
 	HTTPIdleTimeout      time.Duration // between two requests; default 3 min
@@ -157,9 +161,6 @@ func (o *Options) setDefaults() {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	if o.Pages == nil {
-		o.Pages, _ = origin.New(origin.Options{}) // without names there is no wrong one
-	}
 	if o.Generation == nil {
 		o.Generation = func() uint64 { return 0 }
 	}
@@ -169,7 +170,22 @@ func (o *Options) setDefaults() {
 	if o.Build.Version == "" {
 		o.Build.Version = "unknown"
 	}
-	l := &o.Limits
+	o.Limits.setDefaults()
+	t := &o.TCP
+	orDefault(&t.ChunkBytes, 64<<10)
+	orDefault(&t.ReplyBytesMax, 64<<10)
+	orDefault(&t.RetryDelayMin, 5*time.Millisecond)
+	orDefault(&t.RetryDelayMax, time.Second)
+	orDefault(&t.RetryTimeout, 30*time.Second)
+	orDefault(&t.DrainBytesMax, 4<<20)
+	orDefault(&t.KeepAlivePeriod, time.Minute)
+	u := &o.UDP
+	orDefault(&u.ReceiveBufferBytes, 4<<20)
+	orDefault(&u.BatchMax, 64)
+	orDefault(&u.RetryTimeout, time.Second)
+}
+
+func (l *Limits) setDefaults() {
 	l.Line = l.Line.WithDefaults()
 	orDefault(&l.BodyBytesMax, 32<<20)
 	orDefault(&l.BodyBytesDecodedMax, 64<<20)
@@ -183,18 +199,6 @@ func (o *Options) setDefaults() {
 	orDefault(&l.HTTPHeaderBytesMax, 16<<10)
 	orDefault(&l.OtherBodyBytesMax, 16<<20)
 	orDefault(&l.OtherAnswerBytesHeld, 64<<10)
-	t := &o.TCP
-	orDefault(&t.ChunkBytes, 64<<10)
-	orDefault(&t.ReplyBytesMax, 64<<10)
-	orDefault(&t.RetryDelayMin, 5*time.Millisecond)
-	orDefault(&t.RetryDelayMax, time.Second)
-	orDefault(&t.RetryTimeout, 30*time.Second)
-	orDefault(&t.DrainBytesMax, 4<<20)
-	orDefault(&t.KeepAlivePeriod, time.Minute)
-	u := &o.UDP
-	orDefault(&u.ReceiveBufferBytes, 4<<20)
-	orDefault(&u.BatchMax, 64)
-	orDefault(&u.RetryTimeout, time.Second)
 }
 
 func (o *Options) check() error {

@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"golang.org/x/sys/unix"
 )
 
 // serveOther serves a request by Options.Other, with the semantics of net/http:
 // the handler runs until it returns, its answer streams once it is flushed or
 // outgrows what is held, and the request's context ends when the client hangs
 // up, the answer cannot be sent or the server's time is up. Bodies are read
-// before the handler runs. Trailers and hijacking are not offered.
+// before the handler runs; they and what is held of answers are charged to the budget of reads. Trailers and hijacking are not offered.
 func (f *front) serveOther(request *fasthttp.RequestCtx, c *caller) {
 	handler := f.options.Other
 	if handler == nil {
@@ -29,8 +30,11 @@ func (f *front) serveOther(request *fasthttp.RequestCtx, c *caller) {
 			appendPutError(nil, fasthttp.StatusNotFound, "Endpoint not found", "The requested endpoint was not found"))
 		return
 	}
-	held := &body{room: f.room, limits: &f.options.Limits}
+	held := &body{base: f.base, limits: &f.options.Limits, lease: f.budgets.Reads.Lease(c.owner(request))}
 	content, err := held.readOther(f.base, request)
+	if err == nil && !isOpen(request) { // whoever asks how the server is waits for nobody
+		err = held.charge(f.base, f.options.Limits.answerBytes())
+	}
 	if err != nil {
 		held.release()
 		leaveBody(request)
@@ -112,7 +116,10 @@ func (c *conn) watchHangUp(hungUp func()) (stop func()) {
 	go func() {
 		defer close(ended)
 		more, err := c.awaitMore()
-		if err == nil && !more { // with more the next request is here already
+		if err == nil && more { // bytes of the next request hide the end behind them
+			err = c.awaitEnd()
+		}
+		if err == nil {
 			hungUp()
 		}
 		if err != nil && !errors.Is(err, errDeadline) {
@@ -139,6 +146,15 @@ func (c *conn) awaitMore() (more bool, err error) {
 		return err == nil || !wouldBlock(err)
 	})
 	return more, err
+}
+
+// awaitEnd waits until the client has closed its side, whatever is to be read before that.
+func (c *conn) awaitEnd() error {
+	return c.raw.Read(func(fd uintptr) bool {
+		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		_, err := unix.Poll(polled, 0)
+		return err == nil && polled[0].Revents != 0
+	})
 }
 
 // answer is the http.ResponseWriter of one request. Its handler runs beside the

@@ -19,10 +19,22 @@ const (
 	pieceKeyBytesMax = 8 << 20 // were all of its series new; a single line may have more
 )
 
-// pieceLines gives how many of the lines, at least one, are the next piece.
-func pieceLines(b *parse.Batch, lines []parse.Line) int {
-	if n := pointsOf(lines); n <= piecePointsMax && n*(len(b.Body)+len(b.Scratch)) <= pieceKeyBytesMax {
-		return len(lines)
+// Memory of a piece while it is encoded: for each point, and as a multiple of its keys,
+// which are copied, encoded and put together. A piece of pieceBytesFree costs nothing.
+const (
+	piecePointBytes  = 24
+	pieceKeyMultiple = 3
+	pieceBytesFree   = 1 << 20
+)
+
+// pieceLines returns how many of the lines, at least one, are the next piece, and about how
+// many bytes it takes beyond those that are free.
+func pieceLines(b *parse.Batch, lines []parse.Line) (n, bytes int) {
+	cost := func(points, keyBytes int) int {
+		return max(0, piecePointBytes*points+pieceKeyMultiple*keyBytes-pieceBytesFree)
+	}
+	if n := pointsOf(lines); n*(piecePointBytes+pieceKeyMultiple*(len(b.Body)+len(b.Scratch))) <= pieceBytesFree {
+		return len(lines), 0
 	}
 	points, keyBytes := 0, 0
 	for i := range lines {
@@ -31,13 +43,26 @@ func pieceLines(b *parse.Batch, lines []parse.Line) int {
 		if l.Form == parse.FormLine { // one for each field
 			keys = int(l.Count)
 		}
-		points += int(l.Count)
-		keyBytes += keys * (l.Head.Len() + l.Tags.Len())
-		if i > 0 && (points > piecePointsMax || keyBytes > pieceKeyBytesMax) {
-			return i
+		morePoints, moreKeyBytes := points+int(l.Count), keyBytes+keys*(l.Head.Len()+l.Tags.Len())
+		if i > 0 && (morePoints > piecePointsMax || moreKeyBytes > pieceKeyBytesMax) {
+			return i, cost(points, keyBytes)
 		}
+		points, keyBytes = morePoints, moreKeyBytes
 	}
-	return len(lines)
+	return len(lines), cost(points, keyBytes)
+}
+
+// payPiece takes the memory for a piece, unless that of one before is enough.
+func (fl *flight) payPiece(bytes int) error {
+	more := bytes - fl.piecePaid
+	if fl.memory == nil || more <= 0 {
+		return nil
+	}
+	if err := fl.memory.Grow(more); err != nil {
+		return err
+	}
+	fl.piecePaid = bytes
+	return nil
 }
 
 // pointsOf gives the number of points of neighbouring lines.
@@ -81,7 +106,11 @@ func (fl *flight) writeAll(database []byte, r *result) error {
 	all := b.Lines
 	var err error
 	for rest := all; len(rest) > 0; {
-		n := pieceLines(b, rest)
+		n, bytes := pieceLines(b, rest)
+		if err = fl.payPiece(bytes); err != nil {
+			r.failed += pointsOf(rest)
+			break
+		}
 		first := len(all) - len(rest)
 		b.Lines, rest = rest[:n], rest[n:]
 		err = fl.writePiece(database, first, n == len(all), r)

@@ -86,7 +86,7 @@ func TestPieceLines(t *testing.T) {
 		}
 		lines := 0
 		for rest := b.Lines; len(rest) > 0; {
-			n := pieceLines(&b, rest)
+			n, _ := pieceLines(&b, rest)
 			if n < 1 || n > len(rest) {
 				t.Fatalf("a piece of %d lines of %d", n, len(rest))
 			}

@@ -15,7 +15,7 @@ type Server struct {
 	options *Options
 	host    string
 	metrics *metrics
-	room    *budget
+	budgets Budgets
 	workers *workers
 	front   *front
 	streams *streams
@@ -43,6 +43,12 @@ const (
 // ErrState marks a call out of order.
 var ErrState = errors.New("ingest server: call out of order")
 
+// ErrAbandoned says that Shutdown has returned while requests were running.
+var ErrAbandoned = errors.New("requests did not end when they were canceled, and are not waited for")
+
+// abandonAfter is how long requests have to see that their context has ended.
+const abandonAfter = 250 * time.Millisecond
+
 var errStopped = fmt.Errorf("the server has stopped: %w", context.Canceled)
 
 // New checks the options; errors are ErrOptions.
@@ -57,8 +63,10 @@ func New(o Options) (*Server, error) {
 	} else {
 		s.host = "unknown"
 	}
-	s.room = newBudget(o.Limits.InFlightBytesMax, o.Limits.WriteTimeout)
-	s.metrics = newMetrics(s.room)
+	if s.budgets = o.Budgets; s.budgets.Writes == nil || s.budgets.Reads == nil {
+		s.budgets = NewBudgets(o.Limits)
+	}
+	s.metrics = newMetrics(s.budgets.Writes)
 	s.base, s.cancel = context.WithCancelCause(context.Background())
 	var err error
 	if s.workers, err = newWorkers(s.base, &o); err != nil {
@@ -69,7 +77,7 @@ func New(o Options) (*Server, error) {
 		s.cancel(errStopped)
 		return nil, err
 	}
-	s.front = newFront(s.base, &o, s.workers, s.metrics, s.room)
+	s.front = newFront(s.base, &o, s.workers, s.metrics, s.budgets)
 	targets, err := o.targets()
 	if err != nil {
 		s.cancel(errStopped)
@@ -77,7 +85,8 @@ func New(o Options) (*Server, error) {
 	}
 	s.streams = &streams{
 		targets: targets,
-		base:    s.base, options: &o, workers: s.workers, metrics: s.metrics, room: s.room, front: s.front,
+		base:    s.base, options: &o, workers: s.workers, metrics: s.metrics, front: s.front,
+		budget:  s.budgets.Writes,
 		waiting: &waiting{bytesMax: o.Limits.InFlightBytesMax / waitingPart},
 		log:     &limitedLog{log: o.Logger, clock: o.Clock}, stats: s.statLines,
 	}
@@ -188,7 +197,8 @@ func (s *Server) Addresses() Addresses {
 // Shutdown drains: it stops accepting, closes idle connections, lets requests
 // finish, and writes what TCP connections have sent already. When ctx ends, the
 // contexts of the requests that are left end and their connections are closed;
-// the error says how many. It returns after the last Write and handler have.
+// the error says how many. It returns after the last Write and handler have, or
+// abandonAfter later with ErrAbandoned: what does not look at its context is not waited for.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	state := s.mu.state
@@ -210,16 +220,21 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if s.udp != nil {
 		_ = s.udp.socket.SetReadDeadline(time.Unix(1, 0))
 	}
-	stop := context.AfterFunc(ctx, func() { s.cancel(errStopped) })
+	abandon, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		s.cancel(errStopped)
+		time.AfterFunc(abandonAfter, cancel)
+	})
 	defer stop()
 	var failed []error
 	for _, l := range s.listeners {
 		if l != nil {
-			failed = append(failed, l.wait(ctx))
+			failed = append(failed, l.wait(ctx, abandon))
 		}
 	}
 	if s.udp != nil {
-		failed = append(failed, s.udp.wait(ctx, s.udpEnded))
+		failed = append(failed, s.udp.wait(ctx, abandon, s.udpEnded))
 	}
 	s.stop()
 	return errors.Join(failed...)

@@ -74,7 +74,7 @@ func (r *running) stop(t *testing.T) {
 	if err := r.Shutdown(ctx); err != nil {
 		t.Error("shutdown:", err)
 	}
-	if room, waiting := r.room.used.Load(), r.streams.waiting.used.Load(); room != 0 || waiting != 0 {
+	if room, waiting := r.budgets.Writes.Stats().Used, r.streams.waiting.used.Load(); room != 0 || waiting != 0 {
 		t.Errorf("after the end %d bytes are in flight and %d wait", room, waiting)
 	}
 }

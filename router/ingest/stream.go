@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/parse"
 )
@@ -21,7 +22,7 @@ type streams struct {
 	options *Options
 	workers *workers
 	metrics *metrics
-	room    *budget
+	budget  *budget.Pool
 	waiting *waiting
 	front   *front
 	log     *limitedLog
@@ -43,6 +44,7 @@ func (s *streams) takeChunk() *[]byte {
 type stream struct {
 	*streams
 	conn       *conn
+	lease      budget.Lease // of the chunk that is being read and written
 	protocol   protocol
 	principal  access.Principal // nil: not known yet, or there is no authority
 	replies    replies
@@ -56,7 +58,7 @@ type stream struct {
 
 func (s *streams) serve(c *conn, p protocol) {
 	c.busy() // a drain does not close it: it reads what has arrived
-	st := &stream{streams: s, conn: c, protocol: p}
+	st := &stream{streams: s, conn: c, protocol: p, lease: s.budget.Lease(budget.Owner{Address: budget.AddressOf(c.RemoteAddr())})}
 	st.replies = replies{conn: c, bytesMax: s.options.TCP.ReplyBytesMax, waiting: s.waiting, dropped: &s.metrics.drops[dropReply]}
 	st.begin()
 	isHTTP := st.run()
@@ -116,12 +118,13 @@ func (s *stream) slow() {
 // turn reads one chunk and writes it before it returns.
 func (s *stream) turn() (n int, err error) {
 	size := len(s.unfinished) + s.options.TCP.ChunkBytes + parserSlack
-	for s.room.take(s.base, size) != nil {
+	for s.lease.Acquire(s.base, int64(size)) != nil {
 		if s.base.Err() != nil {
 			return 0, s.base.Err()
 		}
+		sleep(s.base, s.options.TCP.RetryDelayMin) // too many wait
 	}
-	defer s.room.giveBack(size)
+	defer s.lease.Close()
 	pooled := s.takeChunk()
 	defer s.chunks.Put(pooled)
 	buffer, start := *pooled, len(s.unfinished)

@@ -166,14 +166,18 @@ func (d *datagrams) countLost(oob []byte) {
 }
 
 // wait waits for run to end, until ctx ends.
-func (d *datagrams) wait(ctx context.Context, ended <-chan struct{}) error {
+func (d *datagrams) wait(ctx, abandon context.Context, ended <-chan struct{}) error {
 	defer d.socket.Close()
 	select {
 	case <-ended:
 		return nil
 	case <-ctx.Done():
 		_ = d.socket.Close()
-		<-ended
+		select {
+		case <-ended:
+		case <-abandon.Done():
+			return fmt.Errorf("udp listener: %w: %w", ErrAbandoned, context.Cause(ctx))
+		}
 		return fmt.Errorf("udp listener: stopped in the middle of a write: %w", context.Cause(ctx))
 	}
 }

@@ -43,6 +43,8 @@ type worker struct {
 
 	batch    parse.Batch
 	splitter *split.Splitter
+	// kept is the memory that it had when it came to rest last, which no request pays for.
+	kept int
 }
 
 // split encodes the parsed batch.
@@ -122,10 +124,12 @@ type workers struct {
 	makeFlight func() *flight
 	slots      chan struct{} // one for each write at work, until its answer
 	waitMax    time.Duration
+	keptMax    int // of mu.kept
 
 	mu struct {
 		sync.Mutex
 		resting []*worker
+		kept    int // bytes that no request pays for: those of workers at rest, or taken from there
 		landed  []*flight
 		closed  bool
 	}
@@ -135,7 +139,8 @@ type workers struct {
 var errWorkers = fmt.Errorf("%w: too many writes at work", series.ErrOverloaded)
 
 func newWorkers(ctx context.Context, o *Options) (*workers, error) {
-	ws := &workers{slots: make(chan struct{}, o.Limits.WritesMax), waitMax: o.Limits.WriteTimeout}
+	ws := &workers{slots: make(chan struct{}, o.Limits.WritesMax), waitMax: o.Limits.WriteTimeout,
+		keptMax: int(o.Limits.InFlightBytesMax / keptPart)}
 	ws.make = func() (*worker, error) {
 		s, err := split.New(split.Options{Shards: o.Shards, ShardKey: o.ShardKey, Limits: o.Limits.Line})
 		if err != nil {
@@ -222,16 +227,23 @@ const (
 	restingTextBytesMax  = 64 << 10 // of a flight's answers
 )
 
+// keptPart is the part of Limits.InFlightBytesMax that workers keep beside it.
+const keptPart = 2
+
 // takeBack takes a flight's worker. One that has grown goes with its memory: a short
 // body may become much, as each of a line's new series has all of its tags.
 func (ws *workers) takeBack(fl *flight) {
 	w := fl.worker
 	fl.worker = nil
-	large := w.memoryBytes() > restingBytesMax
+	bytes := w.memoryBytes()
+	w.batch.Memory = nil
 	w.batch.Reset() // it owns no body
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if !ws.mu.closed && !large && len(ws.mu.resting) < restingMax {
+	ws.mu.kept -= w.kept
+	if !ws.mu.closed && bytes <= restingBytesMax && ws.mu.kept+bytes <= ws.keptMax && len(ws.mu.resting) < restingMax {
+		w.kept = bytes
+		ws.mu.kept += bytes
 		ws.mu.resting = append(ws.mu.resting, w)
 	}
 }
@@ -244,7 +256,7 @@ func (ws *workers) rest(fl *flight) {
 	if fl.again { // it was given up in between
 		fl.endDeadline()
 	}
-	fl.promise = promise{}
+	fl.promise, fl.memory, fl.piecePaid = promise{}, nil, 0
 	if cap(fl.text) > restingTextBytesMax {
 		fl.text = nil
 	}

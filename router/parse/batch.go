@@ -125,6 +125,10 @@ type Batch struct {
 	symbols []Span   // remote write 2.0: the symbols table
 	refs    []uint64 // remote write 2.0: the labels of the current series
 
+	// Memory is asked before the batch grows; nil: it may. It stays until it is set anew.
+	Memory Memory
+	paid   int // bytes that Memory knows of, and those that were there before
+
 	keys KeyBuilder // checks the heads of line protocol
 }
 
@@ -140,6 +144,7 @@ func (b *Batch) Reset() {
 		symbols:  b.symbols[:0],
 		refs:     b.refs[:0],
 		keys:     b.keys,
+		Memory:   b.Memory,
 	}
 }
 
@@ -147,13 +152,12 @@ func (b *Batch) Reset() {
 // pool lets go of batches that have grown beyond its bound.
 func (b *Batch) MemoryBytes() int {
 	const (
-		lineBytes, pointBytes       = int(unsafe.Sizeof(Line{})), int(unsafe.Sizeof(Point{}))
-		commandBytes, errorBytes    = int(unsafe.Sizeof(Command{})), int(unsafe.Sizeof(LineError{}))
-		symbolBytes, referenceBytes = int(unsafe.Sizeof(Span{})), 8
+		commandBytes, errorBytes = int(unsafe.Sizeof(Command{})), int(unsafe.Sizeof(LineError{}))
+		referenceBytes           = 8
 	)
 	return cap(b.Scratch) + lineBytes*cap(b.Lines) + pointBytes*cap(b.Points) +
 		commandBytes*cap(b.Commands) + errorBytes*cap(b.Errors) +
-		symbolBytes*cap(b.symbols) + referenceBytes*cap(b.refs) + b.keys.memoryBytes()
+		spanBytes*cap(b.symbols) + referenceBytes*cap(b.refs) + b.keys.memoryBytes()
 }
 
 // Head gives the first part of a line's identity text.
@@ -182,6 +186,9 @@ func (b *Batch) reset(body []byte) error {
 		return ErrTooLarge
 	}
 	b.Body = body
+	if b.Memory != nil {
+		b.paid = b.MemoryBytes()
+	}
 	return nil
 }
 

@@ -19,7 +19,7 @@ import (
 // A datapoint that is well-formed JSON but cannot be stored is an error of its
 // own, in OpenTSDB's words, and the others stay. A body that is not JSON, or
 // holds something else than datapoints, is ErrMalformed, and the batch holds
-// nothing of it.
+// nothing of it. Nor does it after an error of b.Memory.
 func JSON(b *Batch, body []byte, limits Limits) error {
 	if err := b.reset(body); err != nil {
 		return err
@@ -59,6 +59,10 @@ type jsonParser struct {
 // datapoint reads one element of the body.
 func (p *jsonParser) datapoint() {
 	s := &p.scan
+	if err := p.b.room(); err != nil {
+		s.err = err
+		return
+	}
 	p.number++
 	c := s.peek()
 	start := s.at

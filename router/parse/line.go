@@ -35,7 +35,7 @@ type Rest struct {
 //     only counts commas, and takes some
 //   - a tag named _field is refused, as it would be confused with a field
 //
-// Its only error is ErrTooLarge; errors of lines are in b.Errors.
+// Its errors are ErrTooLarge and those of b.Memory; errors of lines are in b.Errors.
 func Lines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 	if err := b.reset(body); err != nil {
 		return Rest{}, err
@@ -52,6 +52,10 @@ func Lines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 	stream := stream{body: body, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax}
 	at := stream.start()
 	for at < p.end {
+		if err := p.room(); err != nil {
+			b.Reset()
+			return Rest{}, err
+		}
 		stream.number++
 		p.number = stream.number
 		if next, ok := p.fast(at); ok {
@@ -132,6 +136,18 @@ func (p *lineParser) addLine(head, text Span, first int, same bool) {
 	p.guess, p.guessCount = first, p.count-first
 }
 
+// room is Batch.room; the points are in p while lines are read.
+func (p *lineParser) room() error {
+	if len(p.b.Lines) < cap(p.b.Lines) && len(p.points)-p.count >= pointsAhead {
+		return nil
+	}
+	p.b.Points = p.points[:p.count]
+	err := p.b.makeRoom()
+	p.points = p.b.Points[:cap(p.b.Points)]
+	return err
+}
+
+// growPoints is for lines of more points than room has made room for.
 func (p *lineParser) growPoints() {
 	p.points = append(p.points, make([]Point, 256+len(p.points))...)
 	p.points = p.points[:cap(p.points)]

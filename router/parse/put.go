@@ -28,7 +28,7 @@ type PutOptions struct {
 // spaces count as one, integers beyond 64 bits are rounded as floats are, and
 // text is UTF-8.
 //
-// Its only error is ErrTooLarge; errors of lines are in b.Errors.
+// Its errors are ErrTooLarge and those of b.Memory; errors of lines are in b.Errors.
 func Puts(b *Batch, body []byte, o PutOptions) (Rest, error) {
 	if err := b.reset(body); err != nil {
 		return Rest{}, err
@@ -37,6 +37,10 @@ func Puts(b *Batch, body []byte, o PutOptions) (Rest, error) {
 	stream := stream{body: body, inside: o.InsideLine, lineBytesMax: p.limits.LineBytesMax}
 	at := stream.start()
 	for at < p.end {
+		if err := b.room(); err != nil {
+			b.Reset()
+			return Rest{}, err
+		}
 		stream.number++
 		p.number = stream.number
 		if next, ok := p.fast(at); ok {

@@ -28,8 +28,8 @@ const scratchBytesMax = 256 << 20
 // out. Native histograms are counted and refused: each series that has some gets an error of
 // KindUnsupported, and what else the body holds stays.
 //
-// Errors: ErrMalformed when the body is not the message (nothing of it is in the
-// batch then), ErrTooLarge.
+// Errors: ErrMalformed when the body is not the message, ErrTooLarge, those of b.Memory.
+// Nothing of the body is in the batch then.
 //
 // The messages are described in the Prometheus remote write specifications 1.0
 // and 2.0.
@@ -122,15 +122,20 @@ func (p *remoteParser) series1(message Span) error {
 		return w.err
 	}
 	if scattered {
-		p.gatherLabels(&l, message)
+		if err := p.gatherLabels(&l, message); err != nil {
+			return err
+		}
 	}
 	p.addLine(&l, histograms)
 	return nil
 }
 
 // gatherLabels copies labels that other fields stand between.
-func (p *remoteParser) gatherLabels(l *Line, message Span) {
+func (p *remoteParser) gatherLabels(l *Line, message Span) error {
 	b := p.b
+	if err := b.scratchRoom(message.Len()); err != nil {
+		return err
+	}
 	l.InScratch = true
 	l.Head.Start = uint32(len(b.Scratch))
 	w := wire{b: b.Body[:message.End], at: int(message.Start)}
@@ -140,6 +145,7 @@ func (p *remoteParser) gatherLabels(l *Line, message Span) {
 		}
 	}
 	l.Head.End = uint32(len(b.Scratch))
+	return nil
 }
 
 func (p *remoteParser) line(message Span) Line {
@@ -196,6 +202,9 @@ func (p *remoteParser) sample(message Span) error {
 	} else {
 		n.Mantissa = int64(bits) // as sent, whatever the processor does to a NaN
 	}
+	if err := p.b.room(); err != nil {
+		return err
+	}
 	p.b.Samples++
 	p.b.Points = append(p.b.Points, Point{TimeMs: timeMs, Mantissa: n.Mantissa, Scale: n.Scale})
 	return nil
@@ -204,17 +213,19 @@ func (p *remoteParser) sample(message Span) error {
 // request2 reads Request: symbols = 4, timeseries = 5. The symbols may come
 // behind the series.
 func (p *remoteParser) request2(body []byte) error {
-	p.symbols = p.b.symbols[:0]
 	w := wire{b: body}
 	for w.next() {
 		if (w.field == 4 || w.field == 5) && !w.is(wireBytes) {
 			return w.fault()
 		}
 		if w.field == 4 {
-			p.symbols = append(p.symbols, w.span())
+			if err := p.b.symbolRoom(); err != nil {
+				return err
+			}
+			p.b.symbols = append(p.b.symbols, w.span())
 		}
 	}
-	p.b.symbols, p.refs = p.symbols, p.b.refs
+	p.symbols, p.refs = p.b.symbols, p.b.refs
 	if w.err != nil {
 		return w.err
 	}
@@ -268,6 +279,9 @@ func (p *remoteParser) series2(message Span) error {
 		return err
 	}
 	samples := len(b.Points) - int(l.First)
+	if err := b.scratchRoom(p.labelBytes()); err != nil {
+		return err
+	}
 	wrong := p.writeLabels(&l)
 	if wrong.detail == "" && samples == 0 && histograms == 0 {
 		wrong = syntaxFault("TimeSeries must contain at least one sample or histogram")
@@ -314,6 +328,21 @@ func (p *remoteParser) addRef(ref uint64) {
 	if len(p.refs) <= refsMax {
 		p.refs = append(p.refs, uint64(uint32(ref)))
 	}
+}
+
+// labelBytes returns a bound of what writeLabels writes.
+func (p *remoteParser) labelBytes() int {
+	const frameBytes = 16 // of a label: three tags and three lengths
+	n := 0
+	for i, ref := range p.refs {
+		if ref < uint64(len(p.symbols)) {
+			n += p.symbols[ref].Len()
+		}
+		if i%2 == 0 {
+			n += frameBytes
+		}
+	}
+	return min(n, p.keyBytesMax+p.keyBytesMax/2+frameBytes*len(p.refs))
 }
 
 // writeLabels writes the labels of a series to Scratch as protobuf Label fields,

@@ -40,8 +40,9 @@ type format interface {
 
 // ending is how a statement ended.
 type ending struct {
-	err     error
-	partial bool // rows were left out because there were too many
+	err      error
+	warnings []string
+	partial  bool // rows were left out because there were too many
 }
 
 // page is the text of an answer as it grows: it goes out when there is much of it.

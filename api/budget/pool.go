@@ -1,0 +1,227 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Errors of Lease.Acquire, besides the end of its context.
+var (
+	// ErrFull: there was no room in time. The same again may pass.
+	ErrFull = errors.New("too many bytes are held by requests; try again later")
+	// ErrTooLarge: the request would hold more than the whole pool.
+	ErrTooLarge = errors.New("the request needs more memory than all requests together may hold; send it in smaller parts")
+)
+
+// waitersMax bounds the requests that wait for a pool. The next one is refused at once.
+const waitersMax = 1024
+
+// Pool is a bound of bytes. It is safe for concurrent use.
+type Pool struct {
+	waitMax time.Duration
+
+	mu sync.Mutex // guards the rest
+	// shares are what is held, waiting who wants more, in order of arrival.
+	shares  shares
+	waiting []*waiter
+	refused int64
+}
+
+// waiter is a request that waits.
+type waiter struct {
+	lease   *Lease
+	bytes   int64
+	granted chan struct{} // closed when it has its bytes
+}
+
+// New returns a pool of so many bytes, for which requests wait waitMax at most.
+func New(bytesMax int64, waitMax time.Duration) *Pool {
+	return &Pool{shares: newShares(bytesMax), waitMax: waitMax}
+}
+
+// BytesMax returns the size of the pool.
+func (p *Pool) BytesMax() int64 { return p.shares.bytesMax }
+
+// Stats is what a pool tells of itself.
+type Stats struct {
+	Used    int64 // bytes
+	Waiting int   // requests
+	Refused int64 // requests that got no room, since the start
+}
+
+// Stats returns the state of the pool.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Stats{Used: p.shares.used, Waiting: len(p.waiting), Refused: p.refused}
+}
+
+// Lease is what one request holds of a pool. The goroutines of a request may share it. A
+// nil Lease is of a pool without bounds.
+type Lease struct {
+	pool  *Pool
+	owner Owner
+	held  int64 // guarded by pool.mu
+}
+
+// Lease returns a lease that holds nothing.
+func (p *Pool) Lease(o Owner) Lease { return Lease{pool: p, owner: o} }
+
+// TryAcquire takes n bytes more, if there is room for them now.
+func (l *Lease) TryAcquire(n int64) bool {
+	if l == nil || n <= 0 {
+		return true
+	}
+	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
+	return l.pool.takeLocked(l, n)
+}
+
+// Acquire takes n bytes more, and waits for them until ctx ends and for the pool's bound of
+// time at most. Requests that want more while they hold some may wait for each other; the
+// bound of time ends that. Errors: ErrFull, ErrTooLarge.
+func (l *Lease) Acquire(ctx context.Context, n int64) error {
+	if l == nil || n <= 0 {
+		return nil
+	}
+	p := l.pool
+	p.mu.Lock()
+	if p.takeLocked(l, n) {
+		p.mu.Unlock()
+		return nil
+	}
+	w, err := p.enqueueLocked(l, n)
+	p.grantAllLocked() // it may pass others of its owner, as the one that holds most
+	p.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(p.waitMax)
+	defer timer.Stop()
+	select {
+	case <-w.granted:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return p.giveUp(w)
+}
+
+// Release gives n bytes back.
+func (l *Lease) Release(n int64) {
+	if l == nil || n <= 0 {
+		return
+	}
+	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
+	l.pool.releaseLocked(l, n)
+}
+
+// Close gives back all that the lease holds. The lease can be used again.
+func (l *Lease) Close() {
+	if l == nil || l.pool == nil {
+		return
+	}
+	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
+	if l.held > 0 {
+		l.pool.releaseLocked(l, l.held)
+	}
+}
+
+// Held returns the bytes that the lease holds.
+func (l *Lease) Held() int64 {
+	if l == nil || l.pool == nil {
+		return 0
+	}
+	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
+	return l.held
+}
+
+// takeLocked takes n bytes for a lease unless they are refused or others of its address
+// wait before it.
+func (p *Pool) takeLocked(l *Lease, n int64) bool {
+	if !p.shares.allows(&l.owner, l.held, n) || p.awaitsLocked(&l.owner) {
+		return false
+	}
+	l.held += n
+	p.shares.add(&l.owner, n)
+	return true
+}
+
+// awaitsLocked reports whether a request of the owner waits.
+func (p *Pool) awaitsLocked(o *Owner) bool {
+	return slices.ContainsFunc(p.waiting, func(w *waiter) bool {
+		return w.lease.owner.Address == o.Address && w.lease.owner.Tenant == o.Tenant
+	})
+}
+
+func (p *Pool) enqueueLocked(l *Lease, n int64) (*waiter, error) {
+	switch {
+	case l.held+n > p.shares.bytesMax:
+		p.refused++
+		return nil, ErrTooLarge
+	case len(p.waiting) == waitersMax:
+		p.refused++
+		return nil, ErrFull
+	}
+	w := &waiter{lease: l, bytes: n, granted: make(chan struct{})}
+	p.waiting = append(p.waiting, w)
+	return w, nil
+}
+
+// giveUp ends a wait, unless it has ended well in the meantime.
+func (p *Pool) giveUp(w *waiter) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := slices.Index(p.waiting, w)
+	if at < 0 {
+		return nil
+	}
+	p.waiting = slices.Delete(p.waiting, at, at+1)
+	p.refused++
+	return ErrFull
+}
+
+func (p *Pool) releaseLocked(l *Lease, n int64) {
+	if l.held < n {
+		panic("BUG: budget: a lease gives back more than it holds")
+	}
+	l.held -= n
+	p.shares.add(&l.owner, -n)
+	p.grantAllLocked()
+}
+
+func (p *Pool) grantAllLocked() {
+	for len(p.waiting) > 0 && p.grantLocked() {
+	}
+}
+
+// grantLocked serves the one who waits, may have what it wants, and whose owner holds least;
+// among equals the one that holds most itself, as it ends soonest, and then in order of
+// arrival. It reports whether there was one.
+func (p *Pool) grantLocked() bool {
+	best, least := -1, int64(0)
+	for i, w := range p.waiting {
+		if !p.shares.allows(&w.lease.owner, w.lease.held, w.bytes) {
+			continue
+		}
+		held := p.shares.heldBy(&w.lease.owner)
+		if best < 0 || held < least || held == least && w.lease.held > p.waiting[best].lease.held {
+			best, least = i, held
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	w := p.waiting[best]
+	p.waiting = slices.Delete(p.waiting, best, best+1)
+	w.lease.held += w.bytes
+	p.shares.add(&w.lease.owner, w.bytes)
+	close(w.granted)
+	return true
+}

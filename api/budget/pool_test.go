@@ -1,0 +1,262 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// model is what a pool should be, kept by lease: sums are taken anew at every question.
+type model struct {
+	bytesMax int64
+	leases   []*Lease
+	held     map[*Lease]int64
+}
+
+func (m *model) sum(of func(*Owner) bool) (n int64) {
+	for _, l := range m.leases {
+		if of(&l.owner) {
+			n += m.held[l]
+		}
+	}
+	return n
+}
+
+// allows is the rule of the package's documentation in other words.
+func (m *model) allows(l *Lease, n int64) bool {
+	all := m.sum(func(*Owner) bool { return true })
+	address := m.sum(func(o *Owner) bool { return o.Address == l.owner.Address }) + n
+	tenant := m.sum(func(o *Owner) bool { return o.Tenant == l.owner.Tenant }) + n
+	free := m.bytesMax - all - n
+	switch {
+	case free < 0:
+		return false
+	case all == m.held[l]:
+		return true
+	case l.owner.Address.IsValid() && address > 4*free:
+		return false
+	case l.owner.Tenant != "" && tenant > free:
+		return false
+	}
+	return true
+}
+
+// A pool is compared with a model through random requests, without goroutines: what is
+// granted is allowed, what waits is not, and nothing is lost.
+func TestPoolModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const bytesMax = 1000
+		p := New(bytesMax, time.Hour)
+		m := &model{bytesMax: bytesMax, held: map[*Lease]int64{}}
+		waiters := map[*Lease]*waiter{}
+		settle := func() { // what was granted meanwhile
+			for l, w := range waiters {
+				select {
+				case <-w.granted:
+					m.held[l] += w.bytes
+					delete(waiters, l)
+				default:
+				}
+			}
+		}
+		owner := rapid.Custom(func(t *rapid.T) Owner {
+			o := Owner{Tenant: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "tenant")}
+			if n := rapid.IntRange(0, 3).Draw(t, "address"); n > 0 {
+				o.Address = netip.AddrFrom4([4]byte{10, 0, 0, byte(n)})
+			}
+			return o
+		})
+		begin := func(t *rapid.T) *Lease {
+			l := p.Lease(owner.Draw(t, "owner"))
+			m.leases = append(m.leases, &l)
+			return &l
+		}
+		pick := func(t *rapid.T) *Lease {
+			if len(m.leases) == 0 {
+				t.Skip("no leases")
+			}
+			return rapid.SampledFrom(m.leases).Draw(t, "lease")
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"begin": func(t *rapid.T) { begin(t) },
+			"acquire": func(t *rapid.T) {
+				l, n := pick(t), rapid.Int64Range(1, bytesMax+10).Draw(t, "bytes")
+				if waiters[l] != nil {
+					t.Skip("it waits")
+				}
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				if p.takeLocked(l, n) {
+					if !m.allows(l, n) {
+						t.Fatalf("%d bytes are not to be had", n)
+					}
+					m.held[l] += n
+					return
+				}
+				w, err := p.enqueueLocked(l, n)
+				if (err != nil) != (m.held[l]+n > bytesMax) {
+					t.Fatal(err)
+				}
+				if err == nil {
+					waiters[l] = w
+				}
+				p.grantAllLocked()
+			},
+			"release": func(t *rapid.T) {
+				l := pick(t)
+				if m.held[l] == 0 {
+					t.Skip("it holds nothing")
+				}
+				n := rapid.Int64Range(1, m.held[l]).Draw(t, "bytes")
+				m.held[l] -= n
+				l.Release(n)
+			},
+			"give up": func(t *rapid.T) {
+				l := pick(t)
+				if w := waiters[l]; w != nil {
+					delete(waiters, l)
+					if err := p.giveUp(w); !errors.Is(err, ErrFull) {
+						t.Fatal(err)
+					}
+				}
+			},
+			"": func(t *rapid.T) {
+				settle()
+				all := m.sum(func(*Owner) bool { return true })
+				if s := p.Stats(); s.Used != all || s.Used > bytesMax || s.Waiting != len(waiters) {
+					t.Fatalf("%+v, want %d used and %d waiting", s, all, len(waiters))
+				}
+				for l, w := range waiters {
+					if l.held != m.held[l] {
+						t.Fatalf("a lease of %d holds %d", m.held[l], l.held)
+					}
+					if m.allows(l, w.bytes) {
+						t.Fatalf("%d bytes could be granted and wait", w.bytes)
+					}
+				}
+			},
+		})
+		for p.Stats().Used > 0 { // what is closed is granted to others, once each
+			for _, l := range m.leases {
+				l.Close()
+			}
+		}
+		if s := p.Stats(); s.Waiting != 0 || len(p.shares.addresses)+len(p.shares.tenants) != 0 {
+			t.Fatalf("at the end %+v", s)
+		}
+	})
+}
+
+// Addresses, or tenants, that take all they can together leave room for one that comes next.
+func TestShares(t *testing.T) {
+	const bytesMax = 1 << 20
+	for _, c := range []struct{ addresses, tenants int }{{1, 0}, {2, 0}, {8, 0}, {0, 1}, {0, 3}} {
+		t.Run(fmt.Sprintf("%d addresses, %d tenants", c.addresses, c.tenants), func(t *testing.T) {
+			p := New(bytesMax, time.Hour)
+			var busy []*Lease
+			add := func(o Owner) {
+				for range 2 { // not one alone, who may have all
+					l := p.Lease(o)
+					busy = append(busy, &l)
+				}
+			}
+			for i := range c.addresses {
+				add(Owner{Address: netip.AddrFrom4([4]byte{10, 0, 1, byte(i)})})
+			}
+			for i := range c.tenants {
+				add(Owner{Address: netip.AddrFrom4([4]byte{10, 0, 2, byte(i)}), Tenant: fmt.Sprint(i)})
+			}
+			for more := true; more; {
+				more = false
+				for _, l := range busy {
+					more = l.TryAcquire(1<<8) || more
+				}
+			}
+			newcomer := p.Lease(Owner{Address: netip.AddrFrom4([4]byte{10, 9, 9, 9}), Tenant: "new"})
+			left := int64(bytesMax / (1 + addressMultiple*c.addresses + tenantMultiple*c.tenants))
+			if n := left/2 - 1<<9; !newcomer.TryAcquire(n) {
+				t.Errorf("no room for %d of the %d bytes that are left: %+v", n, left, p.Stats())
+			}
+		})
+	}
+}
+
+// What is alone may take all, and what waits gets its bytes when they are free.
+func TestAcquireWaits(t *testing.T) {
+	p := New(100, time.Hour)
+	ctx := context.Background()
+	large := p.Lease(Owner{Address: netip.AddrFrom4([4]byte{10, 0, 0, 1})})
+	if err := large.Acquire(ctx, 60); err != nil {
+		t.Fatal(err)
+	}
+	if err := large.Acquire(ctx, 40); err != nil {
+		t.Fatal(err)
+	}
+	small := p.Lease(Owner{Address: netip.AddrFrom4([4]byte{10, 0, 0, 2})})
+	acquired := make(chan error)
+	go func() { acquired <- small.Acquire(ctx, 10) }()
+	for p.Stats().Waiting == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	large.Close()
+	if err := <-acquired; err != nil || small.Held() != 10 {
+		t.Fatalf("%v, %d bytes", err, small.Held())
+	}
+	if err := large.Acquire(ctx, 101); !errors.Is(err, ErrTooLarge) {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := large.Acquire(ended, 95); !errors.Is(err, ErrFull) {
+		t.Fatal(err)
+	}
+	short := New(10, time.Millisecond)
+	a, b := short.Lease(Owner{}), short.Lease(Owner{})
+	if err := errors.Join(a.Acquire(ctx, 10), a.Acquire(ctx, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Acquire(ctx, 1); !errors.Is(err, ErrFull) {
+		t.Fatal(err)
+	}
+	if s := short.Stats(); s.Refused != 1 || s.Waiting != 0 {
+		t.Fatalf("%+v", s)
+	}
+	var unbounded *Lease
+	if unbounded.Acquire(ctx, 1<<40) != nil || !unbounded.TryAcquire(1) || unbounded.Held() != 0 {
+		t.Fatal("nil is without bounds")
+	}
+}
+
+func TestAddressOf(t *testing.T) {
+	for _, c := range []struct {
+		remote net.Addr
+		want   string
+	}{
+		{&net.TCPAddr{IP: net.ParseIP("10.1.2.3"), Port: 9}, "10.1.2.3"},
+		{&net.UDPAddr{IP: net.ParseIP("::ffff:10.1.2.3"), Port: 9}, "10.1.2.3"},
+		{&net.TCPAddr{IP: net.ParseIP("2001:db8:1:2:3:4:5:6"), Port: 9}, "2001:db8:1:2::"},
+		{&net.UnixAddr{Name: "x"}, "invalid IP"},
+		{nil, "invalid IP"},
+	} {
+		if got := AddressOf(c.remote).String(); got != c.want {
+			t.Errorf("%v: %s, want %s", c.remote, got, c.want)
+		}
+	}
+}
+
+func BenchmarkAcquire(b *testing.B) {
+	p := New(1<<30, time.Second)
+	owner := Owner{Address: netip.AddrFrom4([4]byte{10, 0, 0, 1}), Tenant: "a"}
+	b.ReportAllocs()
+	for b.Loop() {
+		l := p.Lease(owner)
+		_ = l.Acquire(context.Background(), 1<<10)
+		l.Close()
+	}
+}
