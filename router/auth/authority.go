@@ -111,21 +111,13 @@ func (a *Authority) authenticate(ctx context.Context, c access.Credentials) (*pr
 	rules := a.options.Current()
 	switch {
 	case c.User != "":
-		return a.byPassword(ctx, rules, c.From, c.User, c.Password)
+		return a.byPassword(ctx, rules, c.From, []byte(c.User), []byte(c.Password))
 	case c.Token != "":
-		return a.byToken(rules, c.Token)
+		return a.byToken(rules, []byte(c.Token))
 	case len(c.Authorization) > headerBytesMax:
 		return nil, access.ErrUnauthenticated
 	case len(c.Authorization) > 0:
-		k := a.key('h', c.Authorization, nil)
-		if p := a.remembered(rules, k); p != nil {
-			return p, nil
-		}
-		p, err := a.byHeader(ctx, rules, c.From, string(c.Authorization))
-		if err == nil {
-			a.remember(rules, k, p)
-		}
-		return p, err
+		return a.byHeader(ctx, rules, c.From, c.Authorization)
 	case c.Certificate != nil:
 		u, name := rules.byCertificate(c.Certificate)
 		if u == nil {
@@ -136,47 +128,56 @@ func (a *Authority) authenticate(ctx context.Context, c access.Credentials) (*pr
 	return nil, access.ErrMissing
 }
 
-func (a *Authority) byHeader(ctx context.Context, rules *Rules, from net.Addr, header string) (*principal, error) {
-	s, ok := parseHeader(header)
+func (a *Authority) byHeader(ctx context.Context, rules *Rules, from net.Addr, header []byte) (*principal, error) {
+	var room [basicBytesMax]byte
+	s, ok := parseHeader(header, &room)
 	if !ok {
 		return nil, access.ErrUnauthenticated
 	}
-	if s.token != "" {
-		if p, err := a.byToken(rules, s.token); err == nil || s.user == "" {
+	if len(s.token) > 0 {
+		if p, err := a.byToken(rules, s.token); err == nil || len(s.user) == 0 {
 			return p, err
 		}
 	}
 	return a.byPassword(ctx, rules, from, s.user, s.password)
 }
 
-func (a *Authority) byToken(rules *Rules, token string) (*principal, error) {
+func (a *Authority) byToken(rules *Rules, token []byte) (*principal, error) {
 	u, sum := rules.byToken(token)
 	if u == nil {
 		return nil, access.ErrUnauthenticated
 	}
+	k := a.key('t', sum[:], nil)
+	if p := a.remembered(rules, k); p != nil {
+		return p, nil
+	}
 	a.checked.Add(1)
-	return a.principal(u.name, proof{kind: byToken, token: sum}), nil
+	p := a.principal(u.name, proof{kind: byToken, token: sum})
+	a.remember(rules, k, p)
+	return p, nil
 }
 
-// byPassword checks a password, once for all who show it at the same time.
-func (a *Authority) byPassword(ctx context.Context, rules *Rules, from net.Addr, name, password string) (*principal, error) {
-	if len(name) > nameBytesMax || len(password) > passwordBytesMax {
+// byPassword checks a password, once for all who show it at the same time. What is
+// remembered goes by name and password, so that no variant of a header is another entry.
+func (a *Authority) byPassword(ctx context.Context, rules *Rules, from net.Addr, user, secret []byte) (*principal, error) {
+	if len(user) > nameBytesMax || len(secret) > passwordBytesMax {
 		return nil, access.ErrUnauthenticated
 	}
-	k := a.key('p', []byte(name), []byte(password))
+	k := a.key('p', user, secret)
 	if p := a.remembered(rules, k); p != nil {
 		return p, nil
 	}
 	if a.isRefused(rules, k) {
 		return nil, access.ErrUnauthenticated
 	}
+	name, password := string(user), string(secret)
 	// The check goes on for the others when one of them gives up.
 	done := a.checks.DoChan(string(k[:]), func() (any, error) {
 		hash := ""
 		if u := rules.users[name]; u != nil {
 			hash = u.passwordHash
 		}
-		err := a.gate.check(context.WithoutCancel(ctx), networkOf(from), hash, password)
+		err := a.gate.check(context.WithoutCancel(ctx), networkOf(from), hash, password, rules.costMax)
 		if errors.Is(err, access.ErrUnauthenticated) {
 			a.refuse(rules, k)
 		}
@@ -198,7 +199,7 @@ func (a *Authority) byPassword(ctx context.Context, rules *Rules, from net.Addr,
 }
 
 // keyBytesMax is what a key is made of at most: its seed, kind, length and parts.
-const keyBytesMax = sha256.Size + 1 + 8 + headerBytesMax
+const keyBytesMax = sha256.Size + 1 + 8 + nameBytesMax + passwordBytesMax
 
 func (a *Authority) key(kind byte, first, second []byte) key {
 	var room [keyBytesMax]byte
@@ -242,9 +243,7 @@ func (a *Authority) remember(rules *Rules, k key, p *principal) {
 	if !a.keepLocked(rules) {
 		return
 	}
-	if len(a.memory.verified) >= verifiedMax {
-		clear(a.memory.verified)
-	}
+	dropOne(a.memory.verified, verifiedMax)
 	a.memory.verified[k] = p
 }
 
@@ -254,10 +253,19 @@ func (a *Authority) refuse(rules *Rules, k key) {
 	if !a.keepLocked(rules) {
 		return
 	}
-	if len(a.memory.refused) >= refusedMax {
-		clear(a.memory.refused)
-	}
+	dropOne(a.memory.refused, refusedMax)
 	a.memory.refused[k] = struct{}{}
+}
+
+// dropOne makes room in a map that is full; which entry goes is left to chance.
+func dropOne[V any](m map[key]V, most int) {
+	if len(m) < most {
+		return
+	}
+	for k := range m {
+		delete(m, k)
+		return
+	}
 }
 
 // logInterval is between two log lines about who was refused.

@@ -27,7 +27,7 @@ func BenchmarkPassword(b *testing.B) {
 	}
 	g := newGate()
 	for b.Loop() {
-		if err := g.check(b.Context(), "", hash, "pass word"); err != nil {
+		if err := g.check(b.Context(), "", hash, "pass word", 10); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,11 +8,12 @@
 // # Cost
 //
 // A password costs one bcrypt, 50 to 150 ms, once: verified credentials are remembered, by a
-// keyed hash, until the file changes. Checks run one after the other on small machines
-// (gate.go), wait in a bounded queue of which one address gets a small part, and a wrong
-// password makes its slot rest three times as long as the check took. So guessing costs the
-// process a bounded part of its processors whatever is sent, and honest callers, who are
-// remembered, do not wait for it. A wrong password that comes again costs no check at all.
+// keyed hash of name and password, until the file changes. Checks run one after the other on
+// small machines and wait in a bounded queue (gate.go) in which addresses that have shown a
+// right password come first and those that failed last; after a wrong password these wait
+// three times as long as the check took. So guessing costs the process a bounded part of its
+// processors whatever is sent, and honest callers do not wait for it. A wrong password that
+// comes again costs no check at all.
 //
 // # Taking back
 //

@@ -43,7 +43,10 @@ func TestHandler(t *testing.T) {
 			t.Errorf("%s %s %q %q: %d, want %d", c.method, c.target, c.header, c.certificate, out.Code, c.want)
 		}
 	}
-	w.gate.mu.waiting = waitingMax
+	for range waitingFailedMax {
+		w.gate.book.failed("192.0.2.1")
+		w.gate.mu.waiting[failed] = append(w.gate.mu.waiting[failed], &waiter{from: "192.0.2.9"})
+	}
 	r := httptest.NewRequest("GET", "/metrics", nil)
 	r.Header.Set("Authorization", basic("ann", "not seen before"))
 	out := httptest.NewRecorder()

@@ -1,8 +1,8 @@
 package auth
 
 import (
+	"bytes"
 	"encoding/base64"
-	"strings"
 )
 
 // Words of the command `auth`, which are no names of users.
@@ -12,40 +12,54 @@ const (
 )
 
 // headerBytesMax bounds a header Authorization.
-const headerBytesMax = 1 << 10
+const headerBytesMax = 8 << 10
 
-// shown is what a header says.
+// shown is what a header says, whatever way of saying it the client chose.
 type shown struct {
-	token          string // empty: none
-	user, password string // empty user: none
+	token          []byte // empty: none
+	user, password []byte // empty user: none
 }
 
 // parseHeader reads a header Authorization: Basic (RFC 7617), Bearer (RFC 6750), or
-// InfluxDB's Token, whose text is a token or user:password. False: it is none of these.
-func parseHeader(header string) (s shown, ok bool) {
-	scheme, rest, _ := strings.Cut(strings.TrimSpace(header), " ")
-	rest = strings.TrimLeft(rest, " ")
-	if rest == "" || strings.ContainsAny(rest, " \t") {
+// InfluxDB's Token, whose text is a token or user:password. What it returns lies in the
+// header or in room. False: it is none of these.
+func parseHeader(header []byte, room *[basicBytesMax]byte) (s shown, ok bool) {
+	scheme, rest, _ := bytes.Cut(bytes.TrimSpace(header), []byte(" "))
+	rest = bytes.TrimLeft(rest, " ")
+	if len(rest) == 0 || bytes.ContainsAny(rest, " \t") {
 		return s, false
 	}
 	switch {
-	case strings.EqualFold(scheme, "Basic"):
-		text, err := base64.StdEncoding.Strict().DecodeString(rest)
-		if err != nil {
+	case bytes.EqualFold(scheme, []byte("Basic")):
+		if base64.StdEncoding.DecodedLen(len(rest)) > len(room) {
 			return s, false
 		}
-		s.user, s.password, ok = strings.Cut(string(text), ":")
-		return s, ok && s.user != ""
-	case strings.EqualFold(scheme, "Bearer"):
+		n, err := base64.StdEncoding.Decode(room[:], rest)
+		if err != nil || !canonical(room[:n], rest) {
+			return s, false
+		}
+		s.user, s.password, ok = bytes.Cut(room[:n], []byte(":"))
+		return s, ok && len(s.user) > 0
+	case bytes.EqualFold(scheme, []byte("Bearer")):
 		s.token = rest
 		return s, true
-	case strings.EqualFold(scheme, "Token"):
+	case bytes.EqualFold(scheme, []byte("Token")):
 		s.token = rest
-		s.user, s.password, _ = strings.Cut(rest, ":")
-		if s.user == rest {
-			s.user = ""
+		if user, password, found := bytes.Cut(rest, []byte(":")); found {
+			s.user, s.password = user, password
 		}
 		return s, true
 	}
 	return s, false
+}
+
+// basicBytesMax bounds what Basic has: a name, a colon and a password, with room to spare.
+const basicBytesMax = 512
+
+// canonical reports whether a text is the one way to write bytes in base64.
+func canonical(decoded, text []byte) bool {
+	var again [(basicBytesMax + 2) / 3 * 4]byte
+	n := base64.StdEncoding.EncodedLen(len(decoded))
+	base64.StdEncoding.Encode(again[:n], decoded)
+	return bytes.Equal(again[:n], text)
 }

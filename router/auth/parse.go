@@ -27,7 +27,7 @@ func Parse(name string, text []byte) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rules{users: map[string]*user{}, tokens: map[digest]*user{}, tlsNames: map[string]*user{}}
+	r := &Rules{users: map[string]*user{}, tokens: map[digest]*user{}, tlsNames: map[string]*user{}, costMax: bcrypt.DefaultCost}
 	err = top.Fields(map[string]func(rulefile.Value) error{"users": r.readUsers})
 	if err == nil && len(r.users) == 0 {
 		err = top.Errorf("there are no users, so nobody could enter: add a list `users:`")
@@ -68,6 +68,9 @@ func (r *Rules) readUser(v rulefile.Value) error {
 		return v.Errorf("the user %q is there already", u.name)
 	}
 	r.users[u.name] = u
+	if cost, err := bcrypt.Cost([]byte(u.passwordHash)); err == nil {
+		r.costMax = max(r.costMax, cost)
+	}
 	return nil
 }
 

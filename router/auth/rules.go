@@ -14,6 +14,7 @@ type Rules struct {
 	users    map[string]*user
 	tokens   map[digest]*user
 	tlsNames map[string]*user
+	costMax  int // the highest cost of a password's hash, at least bcrypt's default
 }
 
 // digest is the SHA-256 of a token.
@@ -40,8 +41,8 @@ func (u *user) may(database string, right access.Right) bool {
 }
 
 // byToken gives the user of a token; nil: nobody's.
-func (r *Rules) byToken(token string) (*user, digest) {
-	sum := digest(sha256.Sum256([]byte(token)))
+func (r *Rules) byToken(token []byte) (*user, digest) {
+	sum := digest(sha256.Sum256(token))
 	u := r.tokens[sum]
 	if u == nil {
 		return nil, sum
