@@ -346,13 +346,17 @@ func TestRightsOfQueries(t *testing.T) {
 			target string
 			want   bool
 		}{
-			{path, false}, {path + separator + "db=b", false}, {"/db/b" + path, false}, {"/db/default" + path, false}, {"/db/a" + path + separator + "db=b", false},
-			{path + separator + "db=a", true}, {"/db/a" + path, true}, {"/db/b" + path + separator + "db=a", true},
+			{path, false}, {path + separator + "db=b", false}, {"/db/b" + path, false}, {"/db/default" + path, false}, {path + separator + "db=a", true}, {"/db/a" + path, true},
 		} {
 			status, body := s.as("a", "GET", c.target, "")
 			denied := status == 403 || strings.Contains(body, "has no read right")
 			if denied == c.want || c.want && status != 200 {
 				t.Errorf("%s: %d %s", c.target, status, body)
+			}
+		}
+		for _, target := range []string{"/db/a" + path + separator + "db=b", "/db/b" + path + separator + "db=a"} {
+			if status, body := s.as("a", "GET", target, ""); status != 400 || !strings.Contains(body, "name one") {
+				t.Errorf("%s: %d %s", target, status, body)
 			}
 		}
 	}

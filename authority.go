@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/auth"
 )
 
@@ -52,10 +53,10 @@ func (a *followedAuthority) register(registry prometheus.Registerer) {
 	}
 }
 
-// guard lets those reach a handler who are known.
+// guard lets those reach a handler who are known; without users that is everybody.
 func (a *followedAuthority) guard(handler http.Handler) http.Handler {
 	if a == nil {
-		return handler
+		return access.Open(handler)
 	}
 	return a.Handler(handler)
 }

@@ -21,13 +21,18 @@ import (
 // meanwhile may be in it, or not.
 type backup struct {
 	client   *client.Client
+	named    []string // databases; empty: all
 	archive  *archive.Writer
 	progress *progress
 }
 
 // run copies everything, and gives how many units were taken from earlier backups.
 func (b *backup) run(ctx context.Context, startedMs int64) (m *archive.Manifest, taken int, err error) {
-	names, err := allMetrics(ctx, b.client)
+	databases, err := databasesToBackUp(ctx, b.client, b.named)
+	if err != nil {
+		return nil, 0, err
+	}
+	names, err := metricsOf(ctx, b.client, databases)
 	if err != nil {
 		return nil, 0, err
 	}

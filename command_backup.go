@@ -19,12 +19,13 @@ func newBackupCommand() *cobra.Command {
 	var target targetSettings
 	var name string
 	var incremental bool
+	var databases []string
 	s := &clientCommand{run: func(cmd *cobra.Command, c *client.Client) error {
 		store, err := target.open(cmd.Flags().Arg(0))
 		if err != nil {
 			return withHelp(cmd, err)
 		}
-		m, err := runBackup(cmd, c, store, archive.WriterOptions{Name: name, Incremental: incremental, ObjectBytes: int64(objectBytes), Now: time.Now})
+		m, err := runBackup(cmd, c, store, databases, archive.WriterOptions{Name: name, Incremental: incremental, ObjectBytes: int64(objectBytes), Now: time.Now})
 		if err != nil {
 			return err
 		}
@@ -60,6 +61,7 @@ with one, or --incremental, needs --identity too. With --sign-key, whoever reads
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the backup (default: the time, as 20261121t164200z; or that of one that was cut short)")
 	cmd.Flags().BoolVar(&incremental, "incremental", false, "take what has not changed from the last complete backup")
 	cmd.Flags().Var(&objectBytes, "object-bytes", "size from which on a new object is begun; it is held in memory")
+	cmd.Flags().StringSliceVar(&databases, "databases", nil, "`names` of the databases to back up, with commas between (default: all, each of which has to be readable)")
 	target.defineWriting(cmd.Flags())
 	target.define(cmd.Flags())
 	cmd.AddCommand(newBackupListCommand(), newBackupVerifyCommand(), newBackupPruneCommand())
@@ -89,13 +91,11 @@ func beginBackup(ctx context.Context, store archive.Store, o archive.WriterOptio
 }
 
 // runBackup makes a backup, or goes on with one.
-func runBackup(cmd *cobra.Command, c *client.Client, store archive.Store, o archive.WriterOptions) (m *archive.Manifest, err error) {
+func runBackup(cmd *cobra.Command, c *client.Client, store archive.Store, databases []string, o archive.WriterOptions) (m *archive.Manifest, err error) {
 	ctx := cmd.Context()
-	status, err := c.Status(ctx, true)
-	if err != nil {
+	if o.Cluster, err = c.ClusterName(ctx); err != nil {
 		return nil, err
 	}
-	o.Cluster = status.Cluster
 	if o.Name == "" {
 		if o.Name, err = archive.Unfinished(ctx, store, o.Cluster); err != nil {
 			return nil, err
@@ -106,7 +106,7 @@ func runBackup(cmd *cobra.Command, c *client.Client, store archive.Store, o arch
 	if err != nil {
 		return nil, err
 	}
-	b := &backup{client: c, archive: w, progress: startProgress(cmd.ErrOrStderr(), 0)}
+	b := &backup{client: c, named: databases, archive: w, progress: startProgress(cmd.ErrOrStderr(), 0)}
 	m, taken, err := b.run(ctx, start.UnixMilli())
 	b.progress.end()
 	if err != nil {

@@ -393,3 +393,31 @@ func TestWanted(t *testing.T) {
 		}
 	})
 }
+
+// A backup of all databases by a user who may not read them all fails and says so; one of
+// databases that it may read works, and one of others fails.
+func TestBackupOfReadableDatabases(t *testing.T) {
+	t.Parallel()
+	users := filepath.Join(t.TempDir(), "auth.yaml")
+	authFile(t, users, map[string]string{"some": "a: read", "admin": "'*': admin"})
+	s := startServer(t, t.TempDir(), "--auth-file", users, "--udp-user", "admin")
+	for _, database := range []string{"a", "b"} {
+		if status, body := s.as("admin", "POST", "/write?db="+database, "m value=1"); status != 204 {
+			t.Fatalf("%d %s", status, body)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "backups")
+	for _, c := range []struct {
+		user string
+		more []string
+		text string // of the failure; empty: it works
+	}{
+		{"some", nil, "may not read"}, {"some", []string{"--databases", "a,b"}, `database "b" has no series, or may not be read`},
+		{"some", []string{"--databases", "a"}, ""}, {"admin", []string{"--name", "all"}, ""},
+	} {
+		code, stdout, stderr := run(t, nil, append([]string{"backup", "--addr", s.addr["grpc"], "--token", c.user, dir}, c.more...)...)
+		if (code == 0) != (c.text == "") || !strings.Contains(stdout+stderr, c.text) {
+			t.Errorf("%s %v: %d %s %s", c.user, c.more, code, stdout, stderr)
+		}
+	}
+}

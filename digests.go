@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/archive"
 )
 
@@ -127,12 +129,34 @@ func sortWanted(list []archive.Wanted) {
 	})
 }
 
-// allMetrics gives the metrics of all databases.
-func allMetrics(ctx context.Context, c *client.Client) (names []metricName, err error) {
-	databases, err := c.Databases(ctx, client.Names{})
-	if err != nil {
+// errLeftOut: a backup of all databases would silently lack some.
+var errLeftOut = errors.New("there are databases that this user or token may not read, so the backup would not be of all: " +
+	"use one with the right read on each database, or name the databases to back up by --databases")
+
+// databasesToBackUp returns the databases that were named, each of which has to be there, or all.
+func databasesToBackUp(ctx context.Context, c *client.Client, named []string) ([]string, error) {
+	all, leftOut, err := c.ReadableDatabases(ctx, client.Names{})
+	switch {
+	case err != nil:
 		return nil, err
+	case len(named) == 0 && leftOut:
+		return nil, errLeftOut
+	case len(named) == 0:
+		return all, nil
 	}
+	var wanted []string
+	for _, name := range named {
+		if name = access.Canonical(name); !slices.Contains(all, name) {
+			return nil, fmt.Errorf("--databases: database %q has no series, or may not be read by this user or token", access.Display(name))
+		}
+		wanted = append(wanted, name)
+	}
+	slices.Sort(wanted)
+	return slices.Compact(wanted), nil
+}
+
+// metricsOf returns the metrics of databases.
+func metricsOf(ctx context.Context, c *client.Client, databases []string) (names []metricName, err error) {
 	for _, database := range databases {
 		metrics, err := c.Metrics(ctx, database, client.Names{})
 		if err != nil {

@@ -24,16 +24,22 @@ type accessSettings struct {
 	authSettings
 	putDatabase, lineDatabase, udpDatabase string
 	udpUser                                string
+	databaseFrom                           oneOf
 }
+
+// fromHeader reports whether only the header names databases.
+func (s *accessSettings) fromHeader() bool { return s.databaseFrom.value == "header" }
 
 func (s *accessSettings) define(f *pflag.FlagSet) {
 	s.databaseRuleSettings.define(f)
 	s.authSettings.define(f)
 	f.StringVar(&s.udpUser, "udp-user", "", "`user` whose rights all datagrams have; needed for UDP with --auth-file")
+	s.databaseFrom = oneOf{value: "any", words: []string{"any", "header"}}
+	f.Var(&s.databaseFrom, "database-from", "what names the database of a request: parameter, path and header, which must agree, or the header X-Scope-OrgID only")
 	f.StringVar(&s.putDatabase, "put-database", "default", "`name` of the database of put lines over TCP")
 	f.StringVar(&s.lineDatabase, "line-database", "default", "`name` of the database of line protocol over TCP")
 	f.StringVar(&s.udpDatabase, "udp-database", "default", "`name` of the database of datagrams")
-	group(f, headingAccess, "udp-user", "put-database", "line-database", "udp-database")
+	group(f, headingAccess, "udp-user", "database-from", "put-database", "line-database", "udp-database")
 }
 
 func (s *accessSettings) validate(v *validation, udp address) {

@@ -83,6 +83,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	}
 	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(answers, registry, ready, b.settler))
 	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.config, who.authority, who.meter
+	ingestOptions.DatabaseFromHeader = s.fromHeader()
 	ingestOptions.Metadata = &queries.catalog
 	budgets := ingest.NewBudgets(ingestOptions.Limits)
 	ingestOptions.Budgets = budgets
@@ -95,7 +96,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 		return err
 	}
 	apiOptions := s.apiOptions(b, queries, logger, registry)
-	apiOptions.Authority, apiOptions.Meter = who.authority, who.meter
+	apiOptions.Authority, apiOptions.Meter, apiOptions.DatabaseFromHeader = who.authority, who.meter, s.fromHeader()
 	apiOptions.Writes, apiOptions.Reads = budgets.Writes, budgets.Reads
 	clients, err := api.New(apiOptions)
 	if err != nil {

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"context"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/opentsdb"
 )
 
@@ -29,10 +34,36 @@ func buildInfo() prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
+// labelDatabase is the label of metrics that are of one database.
+const labelDatabase = "database"
+
+// visible returns the metrics without those of databases that the caller may not read: their
+// labels name other tenants and tell what they do.
+func (r *registry) visible(who access.Principal) prometheus.Gatherer {
+	hidden := func(m *dto.Metric) bool {
+		return slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool {
+			return l.GetName() == labelDatabase && !who.May(access.Canonical(l.GetValue()), access.Read)
+		})
+	}
+	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		families, err := r.Gather()
+		for _, f := range families {
+			f.Metric = slices.DeleteFunc(f.Metric, hidden)
+		}
+		return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return len(f.GetMetric()) == 0 }), err
+	})
+}
+
+// serve answers with the metrics that the caller may see.
+func (r *registry) serve(w http.ResponseWriter, request *http.Request) {
+	promhttp.HandlerFor(r.visible(access.Of(request.Context())), promhttp.HandlerOpts{Registry: r}).ServeHTTP(w, request)
+}
+
 // stats gives all counters and gauges as OpenTSDB's /api/stats names them: dots
-// for underscores. Histograms are told by their count and sum.
-func (r *registry) stats() []opentsdb.Stat {
-	families, err := r.Gather()
+// for underscores. Histograms are told by their count and sum. The caller gets those that it
+// may see.
+func (r *registry) stats(ctx context.Context) []opentsdb.Stat {
+	families, err := r.visible(access.Of(ctx)).Gather()
 	if err != nil && len(families) == 0 {
 		return nil
 	}

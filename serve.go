@@ -9,8 +9,6 @@ import (
 	"net/http/pprof"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/tickmesh/tickmesh/api/endpoint"
 	"github.com/tickmesh/tickmesh/router/access"
 )
@@ -22,7 +20,7 @@ func (s *frontSettings) newMux(queries http.Handler, r *registry, ready *readine
 	m := &endpoint.Mux{}
 	m.Handle("/api/", queries)
 	// With authentication on, nobody gets here who is not known; see router/auth.
-	m.Handle("GET /metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{Registry: r}))
+	m.HandleFunc("GET /metrics", r.serve)
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	m.HandleFunc("GET /readyz", ready.serve)
 	if s.admin && settler != nil {
@@ -65,14 +63,15 @@ type settler interface {
 // readiness says whether the server takes writes and answers queries.
 type readiness struct {
 	health func() error // why no writes are taken, or nil
-	// What else a person should know; it does not make the process unready. May be nil.
+	// What else a person should know; it does not make the process unready, and names nodes, so
+	// those hear it who may read everything. May be nil.
 	details func() []string
 	serving atomic.Bool
 }
 
 func (r *readiness) set(serving bool) { r.serving.Store(serving) }
 
-func (r *readiness) serve(w http.ResponseWriter, _ *http.Request) {
+func (r *readiness) serve(w http.ResponseWriter, request *http.Request) {
 	if !r.serving.Load() {
 		http.Error(w, "not ready: starting or stopping", http.StatusServiceUnavailable)
 		return
@@ -82,7 +81,7 @@ func (r *readiness) serve(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ready")
-	if r.details != nil {
+	if r.details != nil && access.Check(request.Context(), access.Everything, access.Read) == nil {
 		for _, line := range r.details() {
 			fmt.Fprintln(w, line)
 		}

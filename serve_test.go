@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 func TestReadiness(t *testing.T) {
@@ -51,10 +53,10 @@ func TestMux(t *testing.T) {
 	for _, profiles := range []bool{false, true} {
 		s := frontSettings{operationSettings: operationSettings{pprof: profiles, admin: profiles}}
 		settled := 0
-		m := s.newMux(queries, newRegistry(), &readiness{health: func() error { return nil }}, settlerFunc(func() error {
+		m := access.Open(s.newMux(queries, newRegistry(), &readiness{health: func() error { return nil }}, settlerFunc(func() error {
 			settled++
 			return nil
-		}))
+		})))
 		m.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/admin/settle", nil))
 		if (settled == 1) != profiles {
 			t.Errorf("admin %v: settled %d times", profiles, settled)
@@ -107,7 +109,7 @@ func TestStats(t *testing.T) {
 	histogram.Observe(1)
 	r.MustRegister(counter, histogram)
 	got := map[string]float64{}
-	for _, s := range r.stats() {
+	for _, s := range r.stats(access.With(t.Context(), access.Anyone())) {
 		if s.TimeMs <= 0 {
 			t.Errorf("%+v", s)
 		}

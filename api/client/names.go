@@ -42,9 +42,16 @@ type Names struct {
 	Limit  uint32 // at most so many, the first in order of their bytes; 0: all
 }
 
-// Databases gives the databases that have series.
+// Databases returns the databases that have series and that the caller may read.
 func (c *Client) Databases(ctx context.Context, n Names) ([]string, error) {
-	return c.names(ctx, n, &tickmeshv1.ListNamesRequest{Kind: tickmeshv1.NameKind_NAME_KIND_DATABASE})
+	names, _, err := c.ReadableDatabases(ctx, n)
+	return names, err
+}
+
+// ReadableDatabases is Databases. LeftOut reports whether there are others that the caller may
+// not read.
+func (c *Client) ReadableDatabases(ctx context.Context, n Names) (names []string, leftOut bool, err error) {
+	return c.namesOf(ctx, n, &tickmeshv1.ListNamesRequest{Kind: tickmeshv1.NameKind_NAME_KIND_DATABASE})
 }
 
 // Metrics gives the metrics of a database.
@@ -68,8 +75,12 @@ func (c *Client) TagValues(ctx context.Context, database, metric, tag string, n 
 }
 
 func (c *Client) names(ctx context.Context, n Names, request *tickmeshv1.ListNamesRequest) ([]string, error) {
+	names, _, err := c.namesOf(ctx, n, request)
+	return names, err
+}
+
+func (c *Client) namesOf(ctx context.Context, n Names, request *tickmeshv1.ListNamesRequest) (names []string, leftOut bool, err error) {
 	request.Prefix, request.Limit, request.Freshness = []byte(n.Prefix), n.Limit, (&Read{}).freshness()
-	var names []string
 	var failed error
 	stream(ctx, c, func(name string, err error) bool {
 		if err != nil {
@@ -81,6 +92,7 @@ func (c *Client) names(ctx context.Context, n Names, request *tickmeshv1.ListNam
 	}, func(ctx context.Context, s tickmeshv1.QueryServiceClient) (grpc.ServerStreamingClient[tickmeshv1.ListNamesResponse], error) {
 		return s.ListNames(ctx, request)
 	}, func(m *tickmeshv1.ListNamesResponse, yield func(string) bool) ([]uint32, error) {
+		leftOut = leftOut || m.GetLeftOut()
 		for _, name := range m.GetNames() {
 			if !yield(string(name)) {
 				return nil, nil
@@ -89,7 +101,7 @@ func (c *Client) names(ctx context.Context, n Names, request *tickmeshv1.ListNam
 		return nil, nil
 	})
 	if failed != nil {
-		return nil, failed
+		return nil, false, failed
 	}
-	return names, nil
+	return names, leftOut, nil
 }

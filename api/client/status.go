@@ -92,6 +92,16 @@ type DrainPlan struct {
 	DurationMs uint64 `json:"duration_ms"` // 0: not known
 }
 
+// ClusterName returns the name of the cluster.
+func (c *Client) ClusterName(ctx context.Context) (name string, err error) {
+	err = c.callOnce(ctx, func(ctx context.Context, e *endpoint) error {
+		info, err := e.serverInfo(ctx, c.options.Name)
+		name = info.GetCluster()
+		return err
+	})
+	return name, err
+}
+
 // Status tells of nodes and moves, and of shards unless they are left out.
 func (c *Client) Status(ctx context.Context, withoutShards bool) (*Status, error) {
 	var m *tickmeshv1.GetStatusResponse

@@ -9,6 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/e2e/harness"
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/influxql"
 )
 
@@ -30,7 +31,7 @@ func startMemory(t *testing.T, points []point, _ []byte) string {
 			}
 		}
 	}
-	s := httptest.NewServer(influxql.New(influxql.Options{Source: m}))
+	s := httptest.NewServer(access.Open(influxql.New(influxql.Options{Source: m})))
 	t.Cleanup(s.Close)
 	return s.URL
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/parse"
 	"github.com/tickmesh/tickmesh/router/query/promql"
 	"github.com/tickmesh/tickmesh/router/split"
@@ -191,7 +192,7 @@ func TestEngine(t *testing.T) {
 		want := evaluate(t, engine, slow{data}, text, m)
 		path, form := m.form(text)
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/"+path+"?"+form.Encode(), nil))
+		access.Open(h).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/"+path+"?"+form.Encode(), nil))
 		got, err := ParseAnswer(w.Code, w.Body.Bytes())
 		if err != nil {
 			t.Fatalf("%s %+v: %v", text, m, err)

@@ -17,11 +17,12 @@ func (reader) May(database string, right Right) bool {
 
 func TestCheck(t *testing.T) {
 	ctx := context.Background()
-	if err := Check(ctx, "any", Admin); err != nil {
-		t.Fatalf("with authentication off: %v", err)
+	var denied *DeniedError
+	if err := Check(ctx, "any", Read); !errors.As(err, &denied) || Of(ctx).May("", Read) || Of(ctx).May(Everything, Read) {
+		t.Fatalf("nobody may read: %v", err)
 	}
-	if Known(ctx) {
-		t.Error("nobody is known")
+	if anyone := With(ctx, Anyone()); Check(anyone, "any", Admin) != nil || Known(ctx) || Known(anyone) {
+		t.Fatal("with authentication off")
 	}
 	ctx = With(ctx, reader{})
 	if !Known(ctx) {
@@ -30,7 +31,6 @@ func TestCheck(t *testing.T) {
 	if err := Check(ctx, "metrics", Read); err != nil {
 		t.Fatal(err)
 	}
-	var denied *DeniedError
 	if err := Check(ctx, "", Write); !errors.As(err, &denied) || denied.Principal != "ann" ||
 		denied.Error() != `user "ann" has no write right on database "default": ask an administrator for it` {
 		t.Fatal(err)
@@ -39,32 +39,67 @@ func TestCheck(t *testing.T) {
 
 func TestDatabase(t *testing.T) {
 	for _, c := range []struct {
-		target, header, path string
-		form                 url.Values
-		want                 string
+		target, header string
+		place          Place
+		form           url.Values
+		want           string
+		refused        bool
 	}{
 		{target: "/q"},
 		{target: "/q", header: "tenant", want: "tenant"},
-		{target: "/q", header: "tenant", path: "prefix", want: "prefix"},
-		{target: "/q?db=url", header: "tenant", path: "prefix", want: "url"},
-		{target: "/q?db=url", form: url.Values{"db": {"form"}}, want: "form"},
+		{target: "/q", place: Place{Path: "prefix", Prefixed: true}, want: "prefix"},
+		{target: "/q?db=url", want: "url"},
 		{target: "/q?db=url", form: url.Values{"q": {"x"}}, want: "url"},
-		{target: "/q?db=default", header: "tenant"},
-		{target: "/q?db=", header: "tenant"},
-		{target: "/q", path: "default"},
+		{target: "/q?db=a", header: "a", place: Place{Path: "a", Prefixed: true}, form: url.Values{"db": {"a"}}, want: "a"},
+		{target: "/q?db=default", place: Place{Prefixed: true}, form: url.Values{"db": {""}}},
+		{target: "/q?db=url", header: "tenant", refused: true},
+		{target: "/q?db=a&db=b", refused: true},
+		{target: "/q?db=a", form: url.Values{"db": {"b"}}, refused: true},
+		{target: "/q?db=a", place: Place{Path: "b", Prefixed: true}, refused: true},
+		{target: "/q", header: "a", place: Place{Path: "b", Prefixed: true}, refused: true},
+		{target: "/q?db=default", header: "tenant", refused: true},
+		{target: "/q?db=", header: "tenant", refused: true},
+		{target: "/q", place: Place{HeaderOnly: true}, refused: true},
+		{target: "/q?db=a", place: Place{HeaderOnly: true}, refused: true},
+		{target: "/q", header: "a", place: Place{HeaderOnly: true, Tenanted: true, Tenant: "a"}, want: "a"},
+		{target: "/q?db=a", place: Place{HeaderOnly: true, Tenanted: true, Tenant: "a"}, want: "a"},
+		{target: "/q?db=b", place: Place{HeaderOnly: true, Tenanted: true, Tenant: "a"}, refused: true},
 	} {
 		r := httptest.NewRequest("GET", c.target, nil)
 		if c.header != "" {
 			r.Header.Set(DatabaseHeader, c.header)
 		}
-		if c.path != "" {
-			r = r.WithContext(WithDatabase(r.Context(), c.path))
+		if c.place != (Place{}) {
+			r = r.WithContext(WithPlace(r.Context(), c.place))
 		}
-		if got := Database(r, c.form); got != c.want {
-			t.Errorf("%+v: %q", c, got)
+		got, err := Database(r, c.form)
+		if got != c.want && !c.refused || errors.Is(err, ErrDatabase) != c.refused {
+			t.Errorf("%+v: %q, %v", c, got, err)
 		}
 	}
 	if Display(Canonical("default")) != "default" || Display("a") != "a" {
 		t.Error("names for people")
+	}
+}
+
+// A confined principal has no right but its own on the one database.
+func TestConfine(t *testing.T) {
+	one := Confine(Anyone(), "a")
+	if !one.May("a", Admin) || one.May("b", Read) || one.May("", Read) || one.May(Everything, Read) {
+		t.Error("confined to a database")
+	}
+	if p := Confine(reader{}, "a"); p.May("a", Read) || p.May("metrics", Read) || p.Name() != "ann" {
+		t.Error("confining gives rights")
+	}
+	if p := WithoutDatabases(Anyone()); p.May("", Read) || p.May("a", Read) || !p.May(Everything, Admin) {
+		t.Error("no database")
+	}
+	ctx := With(context.Background(), one)
+	var denied *DeniedError
+	if err := Check(ctx, "b", Read); !errors.As(err, &denied) || !denied.Confined || Known(ctx) {
+		t.Errorf("%v", err)
+	}
+	if name, ok := Only(one); name != "a" || !ok {
+		t.Error("it has one database")
 	}
 }

@@ -2,7 +2,7 @@
 // authority that knows users (router/auth) and everything that serves them: front ends
 // ask Check, and know neither users nor files nor transports.
 //
-// Without a Principal in its context a caller is Anyone, who may do everything: that is a
-// server with authentication off. A server with authentication on lets no request reach a
-// front end without one.
+// A caller without a Principal in its context is nobody, who may do nothing. A server with
+// authentication off gives every request Anyone, who may do everything; one with it on lets
+// no request but those for its health reach a front end without a user's.
 package access

@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"fmt"
+	"net/http"
 )
 
 // Right is what may be done with a database. Each right includes the ones before it.
@@ -39,49 +40,85 @@ type Principal interface {
 
 type anyone struct{}
 
-// Anyone may do everything: the principal of every caller while authentication is off.
+// Anyone returns the principal of every caller of a server without authentication: it may
+// do everything. What lets requests in sets it by name, as no principal means nobody.
 func Anyone() Principal { return anyone{} }
 
 func (anyone) Name() string           { return "" }
 func (anyone) May(string, Right) bool { return true }
 
+type nobody struct{}
+
+func (nobody) Name() string           { return "" }
+func (nobody) May(string, Right) bool { return false }
+
 type principalKey struct{}
 
-// With gives a context that carries who calls.
+// With returns a context that carries who calls.
 func With(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// Of gives who calls; Anyone when the context does not say.
+// Of returns who calls. A context that does not tell is of nobody, who may do nothing: a
+// handler that is reached without a check of the caller refuses, whoever forgot the check.
 func Of(ctx context.Context) Principal {
 	if p, ok := ctx.Value(principalKey{}).(Principal); ok {
 		return p
 	}
-	return Anyone()
+	return nobody{}
 }
 
-// Known says whether it is known who calls: authentication is on.
+// Known reports whether the caller is one particular user: authentication is on.
 func Known(ctx context.Context) bool {
-	_, ok := ctx.Value(principalKey{}).(Principal)
-	return ok
+	p, ok := ctx.Value(principalKey{}).(Principal)
+	if c, is := p.(*confined); is {
+		p = c.Principal
+	}
+	return ok && p != Anyone()
+}
+
+// Open returns a handler for servers without authentication: callers of whom nothing is
+// known are Anyone.
+func Open(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := r.Context().Value(principalKey{}).(Principal); !ok {
+			r = r.WithContext(With(r.Context(), Anyone()))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // DeniedError says that a principal lacks a right. Over HTTP it is 403.
 type DeniedError struct {
-	Principal string
+	Principal string // "": nobody
 	Database  string // "" is the default one
 	Right     Right
+	Confined  bool // the request is for another database
 }
 
 func (e *DeniedError) Error() string {
+	if e.Confined {
+		return fmt.Sprintf("%s says that this request is for another database than %q, or for none: name it there", DatabaseHeader, Display(e.Database))
+	}
+	if e.Principal == "" {
+		return fmt.Sprintf("nobody is signed in, and database %q needs the %s right: sign in", Display(e.Database), e.Right)
+	}
 	return fmt.Sprintf("user %q has no %s right on database %q: ask an administrator for it", e.Principal, e.Right, Display(e.Database))
 }
 
-// Check gives a *DeniedError when the caller has not the right on the database.
+// Check returns a *DeniedError when the caller has not the right on the database.
 func Check(ctx context.Context, database string, right Right) error {
-	p := Of(ctx)
+	return May(Of(ctx), database, right)
+}
+
+// May returns a *DeniedError when a principal has not the right on the database.
+func May(p Principal, database string, right Right) error {
 	if p.May(database, right) {
 		return nil
 	}
-	return &DeniedError{Principal: p.Name(), Database: database, Right: right}
+	e := &DeniedError{Principal: p.Name(), Database: database, Right: right}
+	if c, ok := p.(*confined); ok {
+		e.Confined = c.Principal.May(database, right)
+	}
+	return e
 }

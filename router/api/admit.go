@@ -71,7 +71,32 @@ func (s *Server) authenticate(ctx context.Context, given access.Credentials) (co
 	if err != nil {
 		return ctx, statusOf(err)
 	}
-	return access.With(ctx, principal), nil
+	return s.confine(ctx, principal)
+}
+
+// confine returns the context of a call with its principal. Metadata that names a database
+// takes the rights on all others away. Where only the header counts, a call without it is
+// for the only database of its user, else of an administrator of all, else of no database.
+// Errors: those of statusOf.
+func (s *Server) confine(ctx context.Context, p access.Principal) (context.Context, error) {
+	names := metadata.ValueFromIncomingContext(ctx, access.DatabaseHeader)
+	for _, name := range names {
+		if access.Canonical(name) != access.Canonical(names[0]) {
+			err := access.Disagreement(access.DatabaseHeader, names[0], access.DatabaseHeader, name)
+			return ctx, statusOf(fmt.Errorf("%w: %w", wire.ErrInvalid, err))
+		}
+	}
+	known := access.With(ctx, p)
+	if len(names) > 0 {
+		return access.With(ctx, access.Confine(p, access.Canonical(names[0]))), nil
+	}
+	if !s.options.DatabaseFromHeader || access.Known(known) && p.May(access.Everything, access.Admin) {
+		return known, nil
+	}
+	if only, single := access.Only(p); single {
+		return access.With(ctx, access.Confine(p, only)), nil
+	}
+	return access.With(ctx, access.WithoutDatabases(p)), nil
 }
 
 // refuseUnary is not reached: all services are of streams.
@@ -95,11 +120,16 @@ func (s *Server) admitStream(server any, stream grpc.ServerStream, info *grpc.St
 		return statusOf(errCalls)
 	}
 	defer place.Close()
-	if s.options.Authority != nil && !open && !access.Known(ctx) {
-		var err error
-		if ctx, err = s.authenticate(ctx, s.credentials(ctx)); err != nil {
-			return err
-		}
+	var err error
+	switch {
+	case open:
+	case s.options.Authority == nil:
+		ctx, err = s.confine(ctx, access.Anyone())
+	case !access.Known(ctx):
+		ctx, err = s.authenticate(ctx, s.credentials(ctx))
+	}
+	if err != nil {
+		return err
 	}
 	if access.Known(ctx) {
 		owner.Tenant = access.Of(ctx).Name()

@@ -98,8 +98,8 @@ func TestEveryMethodWantsToKnowWhoCalls(t *testing.T) {
 				if err := call(as(background(t), "admin"), conn, method); status.Code(err) == codes.Unauthenticated || status.Code(err) == codes.PermissionDenied {
 					t.Errorf("%s by an admin: %v", method.FullName(), err)
 				}
-				administers := slices.Contains([]string{"Drain", "Undrain", "Recover"}, string(method.Name()))
-				if err := call(as(background(t), "owner"), conn, method); (status.Code(err) == codes.PermissionDenied) != administers &&
+				ofTheWhole := slices.Contains([]string{"Drain", "Undrain", "Recover", "GetStatus", "Forecast"}, string(method.Name()))
+				if err := call(as(background(t), "owner"), conn, method); (status.Code(err) == codes.PermissionDenied) != ofTheWhole &&
 					method.Parent().Name() == "ClusterService" {
 					t.Errorf("%s by who has rights on one database only: %v", method.FullName(), err)
 				}
@@ -316,5 +316,60 @@ func TestRates(t *testing.T) {
 	}
 	if n := storage.Points(); n != 4000 {
 		t.Errorf("%d points", n)
+	}
+}
+
+// Databases that a caller may not read are left out of lists, which say so; metadata that
+// names a database takes the rights on others away; where only it counts, nothing else does.
+func TestDatabasesOfCallers(t *testing.T) {
+	storage := apitest.NewStorage(4)
+	o, _ := guarded(t, storage)
+	list := func(o api.Options, user, header string) (names string, leftOut bool, err error) {
+		t.Helper()
+		conn, _ := dial(t, o)
+		ctx := as(background(t), user)
+		if header != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, "x-scope-orgid", header)
+		}
+		stream, err := tickmeshv1.NewQueryServiceClient(conn).ListNames(ctx, &tickmeshv1.ListNamesRequest{Kind: tickmeshv1.NameKind_NAME_KIND_DATABASE})
+		for err == nil {
+			var m *tickmeshv1.ListNamesResponse
+			if m, err = stream.Recv(); err == nil {
+				leftOut = leftOut || m.GetLeftOut()
+				for _, name := range m.GetNames() {
+					names += "," + string(name)
+				}
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return names, leftOut, err
+	}
+	conn, _ := dial(t, o)
+	for _, database := range []string{"a", "b"} {
+		_, err := tickmeshv1.NewWriteServiceClient(conn).Write(as(background(t), "admin"), &tickmeshv1.WriteRequest{Batch: &tickmeshv1.Batch{
+			Definitions: []*tickmeshv1.SeriesHandle{{Handle: 1, Series: &tickmeshv1.Series{Database: []byte(database), Metric: []byte("m")}}},
+			Handles:     []uint32{1}, TimeDeltasMs: []int64{1}, Values: []float64{1},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	fromHeader := o
+	fromHeader.DatabaseFromHeader = true
+	for _, c := range []struct {
+		o            api.Options
+		user, header string
+		names        string
+		leftOut      bool
+	}{
+		{o, "admin", "", ",a,b", false}, {o, "reader", "", ",a", true}, {o, "admin", "b", ",b", true}, {o, "reader", "b", "", true},
+		{fromHeader, "admin", "", ",a,b", false}, {fromHeader, "admin", "a", ",a", true}, {fromHeader, "reader", "", ",a", true}, {fromHeader, "writer", "", "", true},
+	} {
+		c.o.Registerer = nil
+		if names, leftOut, err := list(c.o, c.user, c.header); names != c.names || leftOut != c.leftOut || err != nil {
+			t.Errorf("%s with %q, from the header only %v: %q %v %v", c.user, c.header, c.o.DatabaseFromHeader, names, leftOut, err)
+		}
 	}
 }

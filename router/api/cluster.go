@@ -27,8 +27,11 @@ func (c *clusterService) GetServerInfo(_ context.Context, m *tickmeshv1.GetServe
 	}, nil
 }
 
-// GetStatus tells of nodes, shards and moves.
+// GetStatus tells of nodes, shards and moves, whoever may read all databases.
 func (c *clusterService) GetStatus(ctx context.Context, m *tickmeshv1.GetStatusRequest) (*tickmeshv1.GetStatusResponse, error) {
+	if err := access.Check(ctx, access.Everything, access.Read); err != nil {
+		return nil, statusOf(err)
+	}
 	status, err := c.s.options.Cluster.Status(ctx, m.GetWithoutShards())
 	if err != nil {
 		return nil, statusOf(err)
@@ -54,10 +57,13 @@ func (c *clusterService) Drain(ctx context.Context, m *tickmeshv1.DrainRequest) 
 // forecastNodesMax bounds the nodes that a forecast names.
 const forecastNodesMax = 1024
 
-// Forecast says what a change of the nodes would do.
+// Forecast tells whoever may read all databases what a change of the nodes would do.
 func (c *clusterService) Forecast(ctx context.Context, m *tickmeshv1.ForecastRequest) (*tickmeshv1.ForecastResponse, error) {
 	if n := len(m.GetDrained()) + len(m.GetUndrained()) + len(m.GetAdded()); n > forecastNodesMax {
 		return nil, statusOf(fmt.Errorf("%w: a change of %d nodes, more than %d", wire.ErrInvalid, n, forecastNodesMax))
+	}
+	if err := access.Check(ctx, access.Everything, access.Read); err != nil {
+		return nil, statusOf(err)
 	}
 	response, err := c.s.options.Cluster.Forecast(ctx, m)
 	if err != nil {

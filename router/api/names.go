@@ -96,7 +96,7 @@ func (q *queryService) ListNames(m *tickmeshv1.ListNamesRequest, stream grpc.Ser
 		right, database = 0, access.Everything // each sees those that it may read
 	}
 	return q.run(stream.Context(), ledger.Query{Database: database, Text: "ListNames " + m.GetKind().String()}, right, func(ctx context.Context) error {
-		names, err := q.names(ctx, m)
+		names, leftOut, err := q.names(ctx, m)
 		if err != nil {
 			return err
 		}
@@ -112,33 +112,38 @@ func (q *queryService) ListNames(m *tickmeshv1.ListNamesRequest, stream grpc.Ser
 			}
 			list, size = nil, 0
 		}
-		if len(list) == 0 {
+		if len(list) == 0 && !leftOut {
 			return nil
 		}
-		return stream.Send(&tickmeshv1.ListNamesResponse{Names: list})
+		return stream.Send(&tickmeshv1.ListNamesResponse{Names: list, LeftOut: leftOut})
 	})
 }
 
-func (q *queryService) names(ctx context.Context, m *tickmeshv1.ListNamesRequest) ([]string, error) {
+// names returns the names that are asked for, and whether names were left out because the
+// caller may not read what they are of.
+func (q *queryService) names(ctx context.Context, m *tickmeshv1.ListNamesRequest) (names []string, leftOut bool, err error) {
 	source, _ := q.source(m.GetFreshness(), false)
 	database, metric, prefix, limit := access.Canonical(string(m.GetDatabase())), string(m.GetMetric()), string(m.GetPrefix()), int(m.GetLimit())
 	switch m.GetKind() {
 	case tickmeshv1.NameKind_NAME_KIND_DATABASE:
 		all, err := source.Databases(ctx)
 		all = slices.DeleteFunc(all, func(name string) bool {
-			return !strings.HasPrefix(name, prefix) || access.Check(ctx, name, access.Read) != nil
+			denied := access.Check(ctx, name, access.Read) != nil
+			leftOut = leftOut || denied
+			return denied || !strings.HasPrefix(name, prefix)
 		})
 		if limit > 0 && len(all) > limit {
 			all = all[:limit]
 		}
-		return all, err
+		return all, leftOut, err
 	case tickmeshv1.NameKind_NAME_KIND_METRIC:
-		return source.Metrics(ctx, database, prefix, limit)
+		names, err = source.Metrics(ctx, database, prefix, limit)
 	case tickmeshv1.NameKind_NAME_KIND_TAG_NAME:
-		return source.TagNames(ctx, database, metric, prefix, limit)
+		names, err = source.TagNames(ctx, database, metric, prefix, limit)
 	case tickmeshv1.NameKind_NAME_KIND_TAG_VALUE:
-		return source.TagValues(ctx, database, metric, string(m.GetTagName()), prefix, limit)
+		names, err = source.TagValues(ctx, database, metric, string(m.GetTagName()), prefix, limit)
 	default:
-		return nil, fmt.Errorf("%w: unknown kind of names %d", wire.ErrInvalid, m.GetKind())
+		err = fmt.Errorf("%w: unknown kind of names %d", wire.ErrInvalid, m.GetKind())
 	}
+	return names, false, err
 }

@@ -68,6 +68,9 @@ type Options struct {
 
 	// Authority knows who calls. Nil: everybody may do everything.
 	Authority access.Authority
+	// DatabaseFromHeader: only the metadata access.DatabaseHeader names the database of a call,
+	// or the rights of a user who has some on one database only.
+	DatabaseFromHeader bool
 	// Meter has the accounts of databases: their rates, and what they use. Nil: there are
 	// no rates.
 	Meter *tenant.Meter

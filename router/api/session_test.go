@@ -12,6 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // nowhere is every border of a server that is asked to encode only.
@@ -63,7 +64,7 @@ func FuzzBatches(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		s := newNowhere(t)
-		x := newSession(t.Context(), s)
+		x := newSession(access.With(t.Context(), access.Anyone()), s)
 		keys := map[uint32]series.Key{}
 		for _, text := range [][]byte{first, second} {
 			var b tickmeshv1.Batch

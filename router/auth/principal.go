@@ -61,6 +61,22 @@ func (p *principal) May(database string, right access.Right) bool {
 	return u != nil && u.may(database, right)
 }
 
+// OnlyDatabase implements access.Single.
+func (p *principal) OnlyDatabase() (string, bool) {
+	u := p.user()
+	if u == nil || u.otherwise != 0 {
+		return "", false
+	}
+	only, found := "", 0
+	for database, right := range u.rights {
+		if right != 0 {
+			only = database
+			found++
+		}
+	}
+	return only, found == 1
+}
+
 // user gives the user by the rules of now; nil: it is none any more.
 func (p *principal) user() *user {
 	rules := p.current()

@@ -19,26 +19,33 @@ import (
 
 // caller is who sends a request.
 type caller struct {
-	principal access.Principal // nil: there is no authority, and everybody may do everything
+	principal access.Principal // nil: nobody was asked who it is, as only the health was asked for
 	database  []byte           // that the path named, canonical
 	prefixed  bool             // the path named one
+	// Where only the header counts: the database that it, or the caller's rights, name. The
+	// principal has no rights on others then.
+	tenant   []byte
+	tenanted bool
 }
 
 // may says whether the caller has a right on a database; the error is a *access.DeniedError.
 func (c *caller) may(database string, right access.Right) error {
-	if c.principal == nil || c.principal.May(database, right) {
-		return nil
+	if c.principal == nil {
+		return &access.DeniedError{Database: database, Right: right}
 	}
-	return &access.DeniedError{Principal: c.principal.Name(), Database: database, Right: right}
+	return access.May(c.principal, database, right)
 }
 
 // context puts what is known of the caller into a context, for Options.Other.
-func (c *caller) context(ctx context.Context) context.Context {
+func (f *front) context(ctx context.Context, c *caller) context.Context {
 	if c.principal != nil {
 		ctx = access.With(ctx, c.principal)
 	}
-	if c.prefixed {
-		ctx = access.WithDatabase(ctx, string(c.database))
+	if c.prefixed || f.options.DatabaseFromHeader {
+		ctx = access.WithPlace(ctx, access.Place{
+			Path: string(c.database), Prefixed: c.prefixed,
+			HeaderOnly: f.options.DatabaseFromHeader, Tenanted: c.tenanted, Tenant: string(c.tenant),
+		})
 	}
 	return ctx
 }
@@ -55,7 +62,7 @@ func (c *caller) owner(request *fasthttp.RequestCtx) budget.Owner {
 // admit takes the database out of a request's path and finds out who calls. Errors:
 // errArgument, errOrigin, and those of access.Authority.
 func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {
-	open := f.options.Authority == nil || isOpen(request)
+	open := isOpen(request) // of the path as it was sent
 	if original := request.URI().PathOriginal(); bytes.HasPrefix(original, []byte(databasePrefix)) {
 		name, rest, err := splitDatabase(original)
 		if err != nil {
@@ -64,7 +71,11 @@ func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {
 		request.URI().SetPathBytes(rest)
 		c.database, c.prefixed = name, true
 	}
-	if open {
+	switch {
+	case f.options.Authority == nil:
+		c.principal = access.Anyone()
+		return c, f.confine(request, &c)
+	case open:
 		return c, nil
 	}
 	given := access.Credentials{
@@ -82,7 +93,39 @@ func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {
 	if c.principal, err = f.options.Authority.Authenticate(f.base, given); err != nil {
 		return c, err
 	}
+	if err = f.confine(request, &c); err != nil {
+		return c, err
+	}
 	return c, f.checkOrigin(request)
+}
+
+// confine finds the one database of a request where only the header counts, and takes the
+// caller's rights on others away for its time. Errors: errArgument, access.ErrDatabase.
+func (f *front) confine(request *fasthttp.RequestCtx, c *caller) (err error) {
+	if !f.options.DatabaseFromHeader {
+		return nil
+	}
+	for _, name := range request.Request.Header.PeekAll(access.DatabaseHeader) {
+		if len(name) == 0 {
+			continue
+		}
+		if name, err = canonicalDatabase(name); err != nil {
+			return err
+		}
+		if c.tenanted && !bytes.Equal(c.tenant, name) {
+			return access.Disagreement(placeHeader, string(c.tenant), placeHeader, string(name))
+		}
+		c.tenant, c.tenanted = name, true
+	}
+	if only, single := access.Only(c.principal); !c.tenanted && single {
+		c.tenant, c.tenanted = []byte(only), true
+	}
+	if c.tenanted {
+		c.principal = access.Confine(c.principal, string(c.tenant))
+	} else {
+		c.principal = access.WithoutDatabases(c.principal)
+	}
+	return nil
 }
 
 // isOpen says whether a request is one that everybody may make: it only asks how the server
@@ -158,20 +201,74 @@ func canonicalDatabase(name []byte) ([]byte, error) {
 	return name, nil
 }
 
-// databaseOf gives the database of a write: of the dialect's parameter, else of the path,
-// else of the header. Errors: errArgument.
-func (f *front) databaseOf(request *fasthttp.RequestCtx, d *dialect, c *caller) ([]byte, error) {
-	args := request.QueryArgs()
+// Places of a request that may name its database, as messages name them.
+const (
+	placeBucket = "the parameter bucket"
+	placeDB     = "the parameter db"
+	placePath   = "the path"
+	placeHeader = "the header " + access.DatabaseHeader
+	placeTenant = placeHeader + ", or the user's only database,"
+)
+
+// databaseChoice is the one database that all places of a request name.
+type databaseChoice struct {
+	name []byte
+	by   string // empty: none has named one yet
+}
+
+// take takes what one place names. Errors: errArgument, access.ErrDatabase.
+func (c *databaseChoice) take(by string, name []byte) error {
+	name, err := canonicalDatabase(name)
 	switch {
-	case d.bucket && args.Has("bucket"):
-		name, _, _ := bytes.Cut(args.Peek("bucket"), []byte("/")) // behind it is a retention policy
-		return canonicalDatabase(name)
-	case args.Has("db"):
-		return canonicalDatabase(args.Peek("db"))
-	case c.prefixed:
-		return c.database, nil
+	case err != nil:
+		return err
+	case c.by == "":
+		c.name, c.by = name, by
+	case !bytes.Equal(c.name, name):
+		return access.Disagreement(c.by, string(c.name), by, string(name))
 	}
-	return canonicalDatabase(request.Request.Header.Peek(access.DatabaseHeader))
+	return nil
+}
+
+// databaseOf returns the database of a write: what the dialect's parameter, the path and the
+// header name, which must agree. Errors: errArgument, access.ErrDatabase.
+func (f *front) databaseOf(request *fasthttp.RequestCtx, d *dialect, c *caller) ([]byte, error) {
+	var choice databaseChoice
+	if f.options.DatabaseFromHeader {
+		if !c.tenanted {
+			return nil, access.ErrDatabaseHeader
+		}
+		choice.name, choice.by = c.tenant, placeTenant
+	}
+	for key, value := range request.QueryArgs().All() {
+		by := ""
+		switch {
+		case string(key) == "db":
+			by = placeDB
+		case d.bucket && string(key) == "bucket":
+			by = placeBucket
+			value, _, _ = bytes.Cut(value, []byte("/")) // behind it is a retention policy
+		default:
+			continue
+		}
+		if err := choice.take(by, value); err != nil {
+			return nil, err
+		}
+	}
+	if c.prefixed {
+		if err := choice.take(placePath, c.database); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range request.Request.Header.PeekAll(access.DatabaseHeader) {
+		if len(name) == 0 {
+			continue
+		}
+		if err := choice.take(placeHeader, name); err != nil {
+			return nil, err
+		}
+	}
+	return choice.name, nil
 }
 
 // account gives the account of a database that the caller may write to. Errors:

@@ -29,10 +29,12 @@ func TestDatabaseOf(t *testing.T) {
 		target, header, body string
 		want                 string // of the database; "?": 400
 	}{
-		{"/write", "", line, ""}, {"/write?db=a", "", line, "a"}, {"/write?db=default", "", line, ""}, {"/write?db=", "tenant", line, ""},
-		{"/write", "tenant", line, "tenant"}, {"/write", "default", line, ""}, {"/db/p/write", "tenant", line, "p"}, {"/db/p/write?db=a", "tenant", line, "a"},
-		{"/db/default/write", "tenant", line, ""}, {"/db/default/write?db=default", "", line, ""},
-		{"/api/v2/write?bucket=b/autogen", "tenant", line, "b"}, {"/api/v2/write?bucket=default/autogen", "", line, ""}, {"/db/p/api/v2/write?bucket=b", "", line, "b"},
+		{"/write", "", line, ""}, {"/write?db=a", "", line, "a"}, {"/write?db=default", "", line, ""}, {"/write?db=", "tenant", line, "?"}, {"/write?db=", "", line, ""},
+		{"/write", "tenant", line, "tenant"}, {"/write", "default", line, ""}, {"/db/p/write", "tenant", line, "?"}, {"/db/p/write?db=a", "", line, "?"},
+		{"/write?db=a", "tenant", line, "?"}, {"/write?db=a&db=b", "", line, "?"}, {"/db/a/write?db=a&db=a", "a", line, "a"}, {"/api/v2/write?bucket=a&db=b", "", line, "?"},
+		{"/api/put?db=a", "tenant", put, "?"}, {"/api/v2/write?bucket=a", "tenant", line, "?"}, {"/api/write?db=a", "tenant", line, "?"}, {"/api/v1/write?db=a", "tenant", line, "?"},
+		{"/db/default/write", "tenant", line, "?"}, {"/db/default/write?db=default", "", line, ""},
+		{"/api/v2/write?bucket=b/autogen", "b", line, "b"}, {"/api/v2/write?bucket=default/autogen", "", line, ""}, {"/db/p/api/v2/write?bucket=b", "", line, "?"},
 		{"/api/v2/write", "tenant", line, "tenant"}, {"/db/p/api/v2/write", "", line, "p"},
 		{"/api/write?db=a", "", line, "a"}, {"/db/p/api/write", "", line, "p"}, {"/api/write", "tenant", line, "tenant"},
 		{"/api/put", "", put, ""}, {"/api/put?db=a", "", put, "a"}, {"/api/put", "tenant", put, "tenant"}, {"/db/p/api/put", "", put, "p"}, {"/db/p/api/v1/put", "", put, "p"},
@@ -66,7 +68,8 @@ func TestExpectKeepsTheDatabase(t *testing.T) {
 	for _, target := range []string{"/db/a/write", "/db/a/other"} {
 		var seen atomic.Pointer[string]
 		r := withOther(t, func(_ http.ResponseWriter, request *http.Request) {
-			text := request.URL.Path + " " + access.Database(request, nil)
+			database, err := access.Database(request, nil)
+			text := fmt.Sprint(request.URL.Path, " ", database, err)
 			seen.Store(&text)
 		})
 		c := dial(t, r.Addresses().HTTP)
@@ -81,7 +84,7 @@ func TestExpectKeepsTheDatabase(t *testing.T) {
 		}
 		if target == "/db/a/write" {
 			equalLines(t, "stored", r.stored(), []string{"a/m{} 0 1"})
-		} else if text := *seen.Load(); text != "/other a" {
+		} else if text := *seen.Load(); text != "/other a<nil>" {
 			t.Errorf("%s", text)
 		}
 	}
@@ -92,16 +95,56 @@ func TestOtherSeesTheDatabase(t *testing.T) {
 	type seen struct{ path, query, database string }
 	var last atomic.Pointer[seen]
 	r := withOther(t, func(_ http.ResponseWriter, request *http.Request) {
-		last.Store(&seen{request.URL.Path, request.URL.RawQuery, access.Database(request, nil)})
+		database, err := access.Database(request, nil)
+		if err != nil {
+			database = "?"
+		}
+		last.Store(&seen{request.URL.Path, request.URL.RawQuery, database})
 	})
 	for target, want := range map[string]seen{
 		"/db/a/api/query?m=x&start=1": {"/api/query", "m=x&start=1", "a"}, "/db/a%20b/ui/": {"/ui/", "", "a b"}, "/db/a/": {"/", "", "a"},
 		"/db/a/db/b/x": {"/db/b/x", "", "a"}, "/api/query?db=c": {"/api/query", "db=c", "c"}, "/db/default/x": {"/x", "", ""}, "/dbx/y": {"/dbx/y", "", ""},
-		"/db/a/p%2525": {"/p%25", "", "a"}, "/api/query?db=c;d&m=x": {"/api/query", "db=c%3Bd&m=x", "c;d"}, "/db/a/query?db=c;d": {"/query", "db=c%3Bd", "c;d"},
+		"/db/a/p%2525": {"/p%25", "", "a"}, "/api/query?db=c;d&m=x": {"/api/query", "db=c%3Bd&m=x", "c;d"}, "/db/a/query?db=c;d": {"/query", "db=c%3Bd", "?"},
 	} {
-		answer, body := r.post(t, "GET "+target+" HTTP/1.1\r\nHost: x\r\nX-Scope-OrgID: default\r\n\r\n")
+		answer, body := r.post(t, "GET "+target+" HTTP/1.1\r\nHost: x\r\n\r\n")
 		if got := last.Load(); answer.StatusCode != http.StatusOK || *got != want {
 			t.Errorf("%s: %d %s, %+v, want %+v", target, answer.StatusCode, body, got, want)
+		}
+	}
+}
+
+// Where only the header counts, nothing else names a database, and what names another one is refused.
+func TestDatabaseFromHeader(t *testing.T) {
+	var seen atomic.Pointer[string]
+	r := start(t, func(o *Options) {
+		o.DatabaseFromHeader = true
+		o.Other = http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+			database, err := access.Database(request, nil)
+			text := fmt.Sprint(database, err == nil, access.Of(request.Context()).May("b", access.Read), access.Of(request.Context()).May(access.Everything, access.Admin))
+			seen.Store(&text)
+		})
+	})
+	const line = "m value=1 1700000000000000000"
+	for _, c := range []struct {
+		target, header string
+		status         int
+	}{
+		{"/write", "a", 204}, {"/write?db=a", "a", 204}, {"/db/a/write", "a", 204}, {"/write", "", 400}, {"/write?db=a", "", 400}, {"/db/a/write", "", 400},
+		{"/write?db=b", "a", 400}, {"/db/b/write", "a", 400}, {"/api/v2/write?bucket=b", "a", 400}, {"/write", "../a", 400},
+	} {
+		var headers []string
+		if c.header != "" {
+			headers = []string{"X-Scope-OrgID: " + c.header}
+		}
+		answer, body := r.post(t, request(c.target, line, headers...))
+		if answer.StatusCode != c.status {
+			t.Errorf("%s, %q: %d %s", c.target, c.header, answer.StatusCode, body)
+		}
+	}
+	for header, want := range map[string]string{"": "false false true", "X-Scope-OrgID: b\r\n": "btrue true false", "X-Scope-OrgID: a\r\n": "atrue false false"} {
+		r.post(t, "GET /x HTTP/1.1\r\nHost: x\r\n"+header+"\r\n")
+		if got := *seen.Load(); got != want {
+			t.Errorf("%q: %s, want %s", header, got, want)
 		}
 	}
 }
@@ -269,7 +312,7 @@ func TestRightsOfWrites(t *testing.T) {
 		want           int
 	}{
 		{"/write", bearer("writer"), 204}, {"/write?db=a", bearer("writer"), 204}, {"/write?db=b", bearer("writer"), 403}, {"/db/b/write", bearer("writer"), 403},
-		{"/db/b/write?db=a", bearer("writer"), 204}, {"/write?db=default", bearer("writer"), 204}, {"/write", bearer("reader"), 403}, {"/write?db=b", bearer("admin"), 204},
+		{"/db/a/write?db=a", bearer("writer"), 204}, {"/write?db=default", bearer("writer"), 204}, {"/write", bearer("reader"), 403}, {"/write?db=b", bearer("admin"), 204},
 		{"/write?db=a", "Authorization: Token t-writer", 204}, {"/write?db=a", "Authorization: Token writer:writer", 204}, {"/write?db=a", basic("writer", "writer"), 204},
 		{"/write?db=a", basic("writer", "x"), 401}, {"/write?u=writer&p=writer", "A: b", 204}, {"/write?u=writer&p=x", bearer("writer"), 401},
 		{"/db/a/write?u=writer&p=writer", "A: b", 204}, {"/api/v2/write?u=writer&p=writer", "A: b", 401}, {"/api/v2/write?bucket=a", bearer("writer"), 204},

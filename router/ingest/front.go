@@ -321,7 +321,7 @@ func statusOf(err error) int {
 	case errors.Is(err, errBodyRead) && errors.Is(err, os.ErrDeadlineExceeded):
 		return fasthttp.StatusServiceUnavailable // a slow network may be faster next time
 	case errors.Is(err, errBodyRead), errors.Is(err, errBodyCorrupt), errors.Is(err, parse.ErrMalformed),
-		errors.Is(err, errArgument), errors.Is(err, errNoContent):
+		errors.Is(err, errArgument), errors.Is(err, errNoContent), errors.Is(err, access.ErrDatabase):
 		return fasthttp.StatusBadRequest
 	default:
 		return fasthttp.StatusServiceUnavailable

@@ -26,6 +26,7 @@ const authAdvice = "the first line must be `auth USER PASSWORD` or `auth token T
 // begin finds out who connects, where the certificate says it; else the first line has to.
 func (s *stream) begin() {
 	if s.options.Authority == nil {
+		s.principal = access.Anyone()
 		return
 	}
 	if certificate := s.conn.certificate(); certificate != nil {
@@ -48,8 +49,8 @@ func (s *stream) introduce(chunk []byte) {
 	}
 	s.unfinished = nil
 	p, err := s.authenticate(line)
-	if err == nil && !p.May(s.targets[s.protocol].account.Name(), access.Write) {
-		err = &access.DeniedError{Principal: p.Name(), Database: s.targets[s.protocol].account.Name(), Right: access.Write}
+	if err == nil {
+		err = access.May(p, s.targets[s.protocol].account.Name(), access.Write)
 	}
 	if err != nil {
 		s.deny(err)

@@ -54,6 +54,9 @@ type Options struct {
 
 	// Authority knows who calls. Nil: everybody may do everything.
 	Authority access.Authority
+	// DatabaseFromHeader: over HTTP only access.DatabaseHeader names the database, or the rights
+	// of a user who has some on one database only; requests that name another are refused.
+	DatabaseFromHeader bool
 	// Origins are those whose pages browsers may send requests for with the rights of their
 	// users, such as "https://grafana.example"; "*" is all. Without an Authority it does not
 	// matter.

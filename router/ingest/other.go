@@ -41,7 +41,7 @@ func (f *front) serveOther(request *fasthttp.RequestCtx, c *caller) {
 		respond(request, statusOf(err), contentJSON, appendPutError(nil, statusOf(err), messageOf(err), ""))
 		return
 	}
-	ctx, cancel := context.WithCancelCause(c.context(f.base))
+	ctx, cancel := context.WithCancelCause(f.context(f.base, c))
 	r, err := ordinaryRequest(ctx, request, c.prefixed, content)
 	if err != nil {
 		cancel(nil)

@@ -46,7 +46,7 @@ type stream struct {
 	conn       *conn
 	lease      budget.Lease // of the chunk that is being read and written
 	protocol   protocol
-	principal  access.Principal // nil: not known yet, or there is no authority
+	principal  access.Principal // nil: not known yet
 	replies    replies
 	unfinished []byte
 	waits      int  // bytes of unfinished that are charged to waiting
@@ -142,7 +142,7 @@ func (s *stream) turn() (n int, err error) {
 		return n, nil
 	}
 	s.metrics.protocols[s.protocol].bytes.Add(int64(n))
-	if s.options.Authority != nil && s.principal == nil {
+	if s.principal == nil {
 		copy(buffer, s.unfinished)
 		s.introduce(buffer[:start+n])
 		return n, err
@@ -242,7 +242,7 @@ const unfinishedBytesKept = 1 << 10
 type attempts struct {
 	timeout  time.Duration // from the first failure on
 	protocol protocol
-	// principal writes; nil: everybody may. Denied hears that it may not any more.
+	// principal writes. Denied hears that it may not any more.
 	principal access.Principal
 	denied    func(error)
 	// keep: no more points are taken than the database's rate lets through. Else the
@@ -291,7 +291,7 @@ func (s *streams) attempt(fl *flight, a attempts, end time.Time) (ended bool) {
 	b := fl.batch()
 	points := pointsOf(b.Lines)
 	switch {
-	case !fl.again && a.principal != nil && !a.principal.May(to.account.Name(), access.Write):
+	case !fl.again && !a.principal.May(to.account.Name(), access.Write):
 		s.drop(a, dropDenied, result{lines: len(b.Lines), failed: points, refused: b.ErrorPoints, skipped: b.SkippedStrings})
 		a.denied(&access.DeniedError{Principal: a.principal.Name(), Database: to.account.Name(), Right: access.Write})
 		return true

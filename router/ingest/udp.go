@@ -24,7 +24,7 @@ type datagrams struct {
 	socket   *net.UDPConn
 	messages []ipv4.Message
 	together []byte // the datagrams of one system call, a line end after each
-	// principal is whose rights all datagrams have; nil: there is no authority.
+	// principal is whose rights all datagrams have.
 	principal access.Principal
 	lost      uint32 // the kernel's count of dropped datagrams
 }
@@ -41,7 +41,7 @@ func listenUDP(address string, s *streams) (*datagrams, error) {
 	if err != nil {
 		return nil, fmt.Errorf("udp listener: %w", err)
 	}
-	d := &datagrams{streams: s, socket: socket}
+	d := &datagrams{streams: s, socket: socket, principal: access.Anyone()}
 	if s.options.Authority != nil {
 		if d.principal, err = s.options.Authority.Named(o.User); err != nil {
 			_ = socket.Close()

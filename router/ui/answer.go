@@ -82,7 +82,10 @@ func statusOf(err error) int {
 // reading runs what reads a database, in the book of queries and with the caller's right.
 // What is read is told for people.
 func (h *handler) reading(r *http.Request, what string, f func(ctx context.Context, database string) (any, error)) (value any, err error) {
-	database := access.Database(r, nil)
+	database, err := access.Database(r, nil)
+	if err != nil {
+		return nil, badRequest("%s", err)
+	}
 	if err := access.Check(r.Context(), database, access.Read); err != nil {
 		return nil, err
 	}

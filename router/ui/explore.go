@@ -48,7 +48,11 @@ type aboutView struct {
 
 // about tells what is served here and who asks.
 func (h *handler) about(r *http.Request) (any, error) {
-	database, who := access.Database(r, nil), access.Of(r.Context())
+	who := access.Of(r.Context())
+	database, err := access.Database(r, nil)
+	if err != nil {
+		return nil, badRequest("%s", err)
+	}
 	return &aboutView{
 		Version: h.Version, Dialects: append([]string{}, h.Dialects...), Database: access.Display(database),
 		User: who.Name(), Admin: who.May(database, access.Admin),

@@ -89,5 +89,13 @@ func (h *handler) note(ctx context.Context) {
 	h.history.add(m)
 }
 
-// past serves the history.
-func (h *handler) past(*http.Request) (any, error) { return h.history.view(), nil }
+// past serves the history, of nodes to whom may see them.
+func (h *handler) past(r *http.Request) (any, error) {
+	v := h.history.view()
+	if !seesNodes(r) {
+		for i := range v.Moments {
+			v.Moments[i].Nodes = map[string]uint64{}
+		}
+	}
+	return v, nil
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // statusView is the state of the cluster as the page draws it. Times are Unix
@@ -79,9 +80,22 @@ type aheadView struct {
 	RemainingMs uint64 `json:"remainingMs"` // 0: not known
 }
 
-// status serves the state of the cluster.
+// status serves the state of the cluster. Who may not read all databases gets no nodes and
+// groups.
 func (h *handler) status(r *http.Request) (any, error) {
-	return h.snapshots.status.get(r.Context())
+	v, err := h.snapshots.status.get(r.Context())
+	if err != nil || seesNodes(r) {
+		return v, err
+	}
+	return &statusView{
+		TimeMs: v.TimeMs, Cluster: v.Cluster, StoreReachable: v.StoreReachable,
+		Problems: []string{}, Nodes: []nodeView{}, Groups: []groupView{}, Moves: []moveView{},
+	}, nil
+}
+
+// seesNodes reports whether the caller may see what the cluster is made of.
+func seesNodes(r *http.Request) bool {
+	return access.Check(r.Context(), access.Everything, access.Read) == nil
 }
 
 func viewStatus(s *tickmeshv1.GetStatusResponse, at time.Time) *statusView {

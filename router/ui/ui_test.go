@@ -65,7 +65,7 @@ func newPage(t *testing.T, keys ...series.Key) *page {
 
 func (p *page) do(r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	p.ServeHTTP(w, r)
+	access.Open(p).ServeHTTP(w, r)
 	return w
 }
 

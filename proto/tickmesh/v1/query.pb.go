@@ -737,7 +737,10 @@ func (x *ListNamesRequest) GetFreshness() *Freshness {
 type ListNamesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names, each once, in order of their bytes over the whole answer.
-	Names         [][]byte `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	Names [][]byte `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	// With the last message only: there are databases that are not named, as the caller may
+	// not read them.
+	LeftOut       bool `protobuf:"varint,2,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -777,6 +780,13 @@ func (x *ListNamesResponse) GetNames() [][]byte {
 		return x.Names
 	}
 	return nil
+}
+
+func (x *ListNamesResponse) GetLeftOut() bool {
+	if x != nil {
+		return x.LeftOut
+	}
+	return false
 }
 
 // DeleteRequest hides the samples in [from_ms, to_ms], both inclusive, that were
@@ -938,9 +948,10 @@ const file_tickmesh_v1_query_proto_rawDesc = "" +
 	"\btag_name\x18\x04 \x01(\fR\atagName\x12\x16\n" +
 	"\x06prefix\x18\x05 \x01(\fR\x06prefix\x12\x14\n" +
 	"\x05limit\x18\x06 \x01(\rR\x05limit\x124\n" +
-	"\tfreshness\x18\a \x01(\v2\x16.tickmesh.v1.FreshnessR\tfreshness\")\n" +
+	"\tfreshness\x18\a \x01(\v2\x16.tickmesh.v1.FreshnessR\tfreshness\"D\n" +
 	"\x11ListNamesResponse\x12\x14\n" +
-	"\x05names\x18\x01 \x03(\fR\x05names\"p\n" +
+	"\x05names\x18\x01 \x03(\fR\x05names\x12\x19\n" +
+	"\bleft_out\x18\x02 \x01(\bR\aleftOut\"p\n" +
 	"\rDeleteRequest\x121\n" +
 	"\bselector\x18\x01 \x01(\v2\x15.tickmesh.v1.SelectorR\bselector\x12\x17\n" +
 	"\afrom_ms\x18\x02 \x01(\x03R\x06fromMs\x12\x13\n" +

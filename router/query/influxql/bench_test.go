@@ -11,6 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // readySource visits chunks that were made before, so that a benchmark measures what comes
@@ -71,7 +72,7 @@ func benchmark(b *testing.B, source scan.Source, query string) {
 	b.ReportAllocs()
 	for b.Loop() {
 		d = discard{header: http.Header{}}
-		h.ServeHTTP(&d, httptest.NewRequest("GET", target, nil))
+		access.Open(h).ServeHTTP(&d, httptest.NewRequest("GET", target, nil))
 	}
 	b.ReportMetric(float64(d.bytes), "answer-bytes")
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
@@ -52,7 +53,7 @@ func FuzzQuery(f *testing.F) {
 			r.Header.Set("Accept", "text/csv")
 		}
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
+		access.Open(h).ServeHTTP(w, r)
 		if n := len(l.Running()); n != 0 {
 			t.Fatalf("%d queries are left in the ledger", n)
 		}

@@ -76,7 +76,7 @@ func TestForms(t *testing.T) {
 		"no type":   post(h, "/query?db=db0", "", "q=SHOW+MEASUREMENTS"),
 		"other":     post(h, "/query?db=db0", "text/plain", "q=SHOW+MEASUREMENTS"),
 		"in URL":    post(h, "/query?db=db0&q=SHOW+MEASUREMENTS", "application/x-www-form-urlencoded", ""),
-		"body wins": post(h, "/query?db=x&q=SHOW+DATABASES", "application/x-www-form-urlencoded", "db=db0&q=SHOW+MEASUREMENTS"),
+		"body wins": post(h, "/query?q=SHOW+DATABASES", "application/x-www-form-urlencoded", "db=db0&q=SHOW+MEASUREMENTS"),
 		"file": post(h, "/query?db=db0", "multipart/form-data; boundary=X",
 			"--X\r\nContent-Disposition: form-data; name=\"q\"; filename=\"f\"\r\n\r\nSHOW MEASUREMENTS\r\n--X--\r\n"),
 		"header": post(h, "/query", "", "q=SHOW+MEASUREMENTS", access.DatabaseHeader, "db0"),
@@ -99,7 +99,7 @@ func TestForms(t *testing.T) {
 		t.Errorf("a long body: %d", r.StatusCode)
 	}
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("DELETE", "/query", nil))
+	access.Open(h).ServeHTTP(w, httptest.NewRequest("DELETE", "/query", nil))
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("DELETE: %d", w.Code)
 	}
@@ -270,7 +270,7 @@ func TestRights(t *testing.T) {
 	} {
 		r := httptest.NewRequest("POST", "/query?db=db0&q="+url.QueryEscape(q), nil)
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
+		access.Open(h).ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
 		if denied := w.Code == http.StatusForbidden && strings.HasPrefix(w.Body.String(), `{"error":"error authorizing query: user \"ann\" has no `); denied == allowed {
 			t.Errorf("%s: %d %s", q, w.Code, w.Body)
 		}
@@ -278,13 +278,13 @@ func TestRights(t *testing.T) {
 	r := httptest.NewRequest("GET", "/query?db=own&q=SHOW+TAG+KEYS;DROP+MEASUREMENT+cpu", nil)
 	r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, ";", "%3B")
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
+	access.Open(h).ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("a link deletes: %d %s", w.Code, w.Body)
 	}
 	r = httptest.NewRequest("GET", "/query?q=SHOW+DATABASES", nil)
 	w = httptest.NewRecorder()
-	h.ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
+	access.Open(h).ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
 	if want := `"values":[["db0"]]`; !strings.Contains(w.Body.String(), want) {
 		t.Errorf("%s", w.Body)
 	}
@@ -305,7 +305,7 @@ func TestQueriesAreBookedUnderWhatTheyRead(t *testing.T) {
 	} {
 		r := httptest.NewRequest("GET", "/query?db="+c.request+"&q="+url.QueryEscape(c.q), nil)
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
+		access.Open(h).ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
 		if got := strings.Join(append([]string{last.Database}, last.Others...), " "); w.Code != http.StatusOK || got != c.want {
 			t.Errorf("%s: %d %q, want %q", c.q, w.Code, got, c.want)
 		}
@@ -325,7 +325,7 @@ func TestQueriesOfSeveralDatabases(t *testing.T) {
 	for _, q := range []string{"SHOW QUERIES", fmt.Sprintf("KILL QUERY %d", l.Running()[0].ID)} {
 		r := httptest.NewRequest("POST", "/query?db=own&q="+url.QueryEscape(q), nil)
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
+		access.Open(h).ServeHTTP(w, r.WithContext(access.With(r.Context(), reader{})))
 		if strings.Contains(w.Body.String(), "secret") || ctx.Err() != nil {
 			t.Errorf("%s: %s", q, w.Body)
 		}
@@ -338,7 +338,7 @@ func TestCORS(t *testing.T) {
 		r := httptest.NewRequest("OPTIONS", "/query", nil)
 		r.Header.Set("Origin", origin)
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
+		access.Open(h).ServeHTTP(w, r)
 		if got := w.Header().Get("Access-Control-Allow-Origin"); got != want || w.Code != http.StatusNoContent {
 			t.Errorf("%s: %d %q", origin, w.Code, got)
 		}

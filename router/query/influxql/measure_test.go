@@ -12,6 +12,7 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/api/guard"
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // TestMeasure has a text on each side of each limit.
@@ -97,7 +98,7 @@ func TestTooLargeIsAnswered(t *testing.T) {
 	h := newTwoHosts(t, func(*Options) {})
 	text := "SELECT x FROM m WHERE a =~ /" + strings.Repeat("(a{1000})", 30<<10/10) + "/"
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/query", strings.NewReader(url.Values{"q": {text}}.Encode())))
+	access.Open(h).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/query", strings.NewReader(url.Values{"q": {text}}.Encode())))
 	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), guard.ErrTooLarge.Error()+":") {
 		t.Error(w.Code, w.Body)
 	}

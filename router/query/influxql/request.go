@@ -42,7 +42,11 @@ func (h *handler) readRequest(w http.ResponseWriter, r *http.Request) (*request,
 	if err != nil {
 		return nil, err
 	}
-	q := &request{text: strings.TrimSpace(form.Get("q")), database: access.Database(r, form), readOnly: r.Method == http.MethodGet, chunkRows: chunkRowsDefault}
+	database, err := access.Database(r, form)
+	if err != nil {
+		return nil, invalid("%s", err)
+	}
+	q := &request{text: strings.TrimSpace(form.Get("q")), database: database, readOnly: r.Method == http.MethodGet, chunkRows: chunkRowsDefault}
 	if q.text == "" {
 		return nil, invalid(`missing required parameter "q"`)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // put stores lines "measurement,tag=value field=1,field=2 2000-01-01T00:00:00Z" in a database.
@@ -68,7 +69,7 @@ func get(t testing.TB, h http.Handler, query string, parameters ...string) (int,
 		form.Set(parameters[i], parameters[i+1])
 	}
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("GET", "/query?"+form.Encode(), nil))
+	access.Open(h).ServeHTTP(w, httptest.NewRequest("GET", "/query?"+form.Encode(), nil))
 	return w.Code, strings.TrimSuffix(w.Body.String(), "\n")
 }
 
@@ -82,7 +83,7 @@ func post(h http.Handler, target, contentType, body string, header ...string) *h
 		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
+	access.Open(h).ServeHTTP(w, r)
 	return w.Result()
 }
 

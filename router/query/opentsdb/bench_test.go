@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // readySource visits chunks that were made before, so that a benchmark measures
@@ -65,7 +66,7 @@ func benchmarkBody(b *testing.B, source scan.Source, target, body string) {
 		if body != "" {
 			r = httptest.NewRequest("POST", target, strings.NewReader(body))
 		}
-		h.ServeHTTP(&d, r)
+		access.Open(h).ServeHTTP(&d, r)
 	}
 	b.ReportMetric(float64(d.bytes), "answer-bytes")
 }

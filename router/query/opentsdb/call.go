@@ -21,13 +21,17 @@ type call struct {
 	entry      *ledger.Entry // nil for endpoints that read no data
 }
 
-// newCall reads a request, with its body.
-func (h *handler) newCall(r *http.Request) (*call, error) {
-	c := &call{Request: r, parameters: r.URL.Query(), database: access.Database(r, nil)}
-	var err error
-	if r.Method != http.MethodGet && r.Body != nil {
-		c.body, err = h.body(r)
+// newCall reads a request, with its body; reads: of an endpoint that reads a database.
+func (h *handler) newCall(r *http.Request, reads bool) (*call, error) {
+	database, err := access.Database(r, nil)
+	if err != nil && reads {
+		return nil, invalid("%s", err)
 	}
+	c := &call{Request: r, parameters: r.URL.Query(), database: database}
+	if r.Method == http.MethodGet || r.Body == nil {
+		return c, nil
+	}
+	c.body, err = h.body(r)
 	return c, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // grafanaServer has two hosts of one metric around t0.
@@ -109,10 +110,12 @@ func TestDatabases(t *testing.T) {
 		{"", "", `"tags":{},"aggregateTags":[],"dps":` + dps(0, 1)},
 		{"&db=lab", "", `"tags":{"k":"v"},"aggregateTags":[],"dps":` + dps(0, 2)},
 		{"", "lab", `"tags":{"k":"v"},"aggregateTags":[],"dps":` + dps(0, 2)},
-		{"&db=", "lab", `"tags":{},"aggregateTags":[],"dps":` + dps(0, 1)},
+		{"&db=lab", "lab", `"tags":{"k":"v"},"aggregateTags":[],"dps":` + dps(0, 2)},
 	} {
 		s.want("GET", fmt.Sprintf("/api/query?start=%d&m=sum:m%s", t0, test.parameter), "", 200, `[{"metric":"m",`+test.want+`}]`, "X-Scope-OrgID", test.header)
 	}
+	s.want("GET", fmt.Sprintf("/api/query?start=%d&m=sum:m&db=", t0), "", 400, `{"error":{"code":400,"message":"which database is meant is not clear: `+
+		`the parameter db of the URL says \"default\" and the header X-Scope-OrgID says \"lab\"; name one"}}`, "X-Scope-OrgID", "lab")
 	s.want("GET", "/api/suggest?type=tagk&db=lab", "", 200, `["k"]`)
 	s.want("GET", "/api/suggest?type=tagk", "", 200, `[]`)
 	// A tsuid of one database names nothing in another.
@@ -244,7 +247,7 @@ func TestMeta(t *testing.T) {
 	s := newServer(t, func(o *Options) {
 		o.Config = map[string]string{"tsd.core.auto_create_metrics": "true"}
 		o.Version = Version{Version: "0.1.0", FullRevision: "abc", Timestamp: "1600000000"}
-		o.Stats = func() []Stat {
+		o.Stats = func(context.Context) []Stat {
 			return []Stat{{Metric: "tsd.rpc.received", TimeMs: t0*1000 + 999, Value: 12, Tags: map[string]string{"type": "put"}}}
 		}
 	})
@@ -254,7 +257,7 @@ func TestMeta(t *testing.T) {
 	s.want("GET", "/api/dropcaches", "", 200, `{"message":"Caches dropped","status":"200"}`)
 	s.want("GET", "/api/Version/", "", 200, `{"branch":"","full_revision":"abc","host":"","repo":"","repo_status":"","short_revision":"","timestamp":"1600000000","user":"","version":"0.1.0"}`)
 	w := httptest.NewRecorder()
-	s.handler.ServeHTTP(w, httptest.NewRequest("GET", "/api/version", nil))
+	access.Open(s.handler).ServeHTTP(w, httptest.NewRequest("GET", "/api/version", nil))
 	if got := w.Header().Get("Content-Type"); got != "application/json; charset=UTF-8" || w.Header().Get("Content-Length") != fmt.Sprint(w.Body.Len()) {
 		t.Errorf("header %v", w.Header())
 	}

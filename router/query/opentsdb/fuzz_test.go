@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/guard"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
@@ -108,7 +109,7 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, path := range []string{"/api/query", "/api/query/last", "/api/search/lookup", "/api/suggest"} {
 			w := httptest.NewRecorder()
-			s.handler.ServeHTTP(w, httptest.NewRequest("POST", path, strings.NewReader(body)))
+			access.Open(s.handler).ServeHTTP(w, httptest.NewRequest("POST", path, strings.NewReader(body)))
 			if w.Code == 500 || w.Body.Len() < 30_000 && !json.Valid(w.Body.Bytes()) {
 				t.Fatalf("%s: %d %s", path, w.Code, w.Body)
 			}
@@ -174,7 +175,7 @@ func FuzzExpBody(f *testing.F) {
 	s.put(scantest.Key("", "m", "a", "c"), 1, 5, 3, 2)
 	f.Fuzz(func(t *testing.T, body string) {
 		w := httptest.NewRecorder()
-		s.handler.ServeHTTP(w, httptest.NewRequest("POST", "/api/query/exp", strings.NewReader(body)))
+		access.Open(s.handler).ServeHTTP(w, httptest.NewRequest("POST", "/api/query/exp", strings.NewReader(body)))
 		if w.Code == 500 || w.Body.Len() < 30_000 && !json.Valid(w.Body.Bytes()) {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
@@ -193,7 +194,7 @@ func FuzzGraph(f *testing.F) {
 	s.put(scantest.Key("", "m", "a", "c"), 1, 5, 3, 2)
 	f.Fuzz(func(t *testing.T, text string) {
 		w := httptest.NewRecorder()
-		s.handler.ServeHTTP(w, httptest.NewRequest("GET", "/api/query/gexp?start=0&exp="+url.QueryEscape(text), nil))
+		access.Open(s.handler).ServeHTTP(w, httptest.NewRequest("GET", "/api/query/gexp?start=0&exp="+url.QueryEscape(text), nil))
 		if w.Code == 500 || w.Body.Len() < 30_000 && !json.Valid(w.Body.Bytes()) {
 			t.Fatalf("%q: %d %s", text, w.Code, w.Body)
 		}

@@ -1,6 +1,7 @@
 package opentsdb
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -26,7 +27,7 @@ type handler struct {
 	limits      Limits
 	version     Version
 	config      map[string]string
-	stats       func() []Stat
+	stats       func(context.Context) []Stat
 	notANumber  NotANumber
 	corsOrigins []string
 	endpoints   map[string]endpoint
@@ -144,7 +145,7 @@ func (h *handler) serve(a *answer, r *http.Request, path string) error {
 		return &apiError{status: http.StatusMethodNotAllowed, message: "Method not allowed",
 			details: fmt.Sprintf("The HTTP method [%s] is not permitted for this endpoint", m)}
 	}
-	c, err := h.newCall(r)
+	c, err := h.newCall(r, e.reads)
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (s *server) do(method, target, body string, headers ...string) (int, string
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	s.handler.ServeHTTP(w, r)
+	access.Open(s.handler).ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 
@@ -220,7 +220,7 @@ func TestClientGone(t *testing.T) {
 	w := httptest.NewRecorder()
 	go func() {
 		defer close(done)
-		s.handler.ServeHTTP(w, httptest.NewRequest("GET", "/api/query?start=0&m=sum:m", nil).WithContext(ctx))
+		access.Open(s.handler).ServeHTTP(w, httptest.NewRequest("GET", "/api/query?start=0&m=sum:m", nil).WithContext(ctx))
 	}()
 	cancel()
 	<-done
@@ -278,7 +278,7 @@ func TestRights(t *testing.T) {
 	with := func(method, target string) int {
 		r := httptest.NewRequest(method, target, strings.NewReader(""))
 		w := httptest.NewRecorder()
-		s.handler.ServeHTTP(w, r.WithContext(access.With(r.Context(), friend{})))
+		access.Open(s.handler).ServeHTTP(w, r.WithContext(access.With(r.Context(), friend{})))
 		return w.Code
 	}
 	for _, path := range []string{"query?start=0&m=sum:m", "query/last?timeseries=m", "suggest?type=metrics", "search/lookup?m=m"} {
@@ -315,7 +315,7 @@ func (s heldSource) Scan(ctx context.Context, r *scan.Request, visit scan.Visito
 func TestCutAnswer(t *testing.T) {
 	s := newServer(t, func(o *Options) { o.Limits.PointsMax = 50_000 })
 	s.putSamples(scantest.Key("", "m"), ramp(30_000))
-	web := httptest.NewServer(s.handler)
+	web := httptest.NewServer(access.Open(s.handler))
 	defer web.Close()
 	response, err := http.Get(web.URL + "/api/query?start=0&m=sum:m&m=avg:m")
 	if err != nil {
@@ -405,7 +405,7 @@ func TestCORS(t *testing.T) {
 		r := httptest.NewRequest(test.method, "/api/aggregators", nil)
 		r.Header.Set("Origin", test.origin)
 		w := httptest.NewRecorder()
-		s.handler.ServeHTTP(w, r)
+		access.Open(s.handler).ServeHTTP(w, r)
 		if got := w.Header().Get("Access-Control-Allow-Origin"); w.Code != test.status || got != test.allowed {
 			t.Errorf("%s from %q: %d, allowed %q", test.method, test.origin, w.Code, got)
 		}
@@ -446,7 +446,7 @@ func TestClientGoneWhileAnswering(t *testing.T) {
 	s := newServer(t)
 	s.putSamples(scantest.Key("", "m"), ramp(20_000))
 	w := &failingWriter{ResponseWriter: httptest.NewRecorder(), left: 50_000}
-	s.handler.ServeHTTP(w, httptest.NewRequest("GET", "/api/query?start=0&m=sum:m", nil))
+	access.Open(s.handler).ServeHTTP(w, httptest.NewRequest("GET", "/api/query?start=0&m=sum:m", nil))
 	if w.left < -2*answerBytesFlush {
 		t.Errorf("%d bytes were written to a client that had gone", -w.left)
 	}

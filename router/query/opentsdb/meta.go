@@ -43,10 +43,10 @@ func (h *handler) showVersion(a *answer, _ *call) error {
 
 // showStats serves /api/stats. Like OpenTSDB it writes values as strings, and
 // times in seconds.
-func (h *handler) showStats(a *answer, _ *call) error {
+func (h *handler) showStats(a *answer, c *call) error {
 	a.buf = append(a.buf, '[')
 	if h.stats != nil {
-		for i, s := range h.stats() {
+		for i, s := range h.stats(c.Context()) {
 			if i > 0 {
 				a.buf = append(a.buf, ',')
 			}

@@ -1,6 +1,7 @@
 package opentsdb
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"time"
@@ -32,8 +33,8 @@ type Options struct {
 
 	Limits  Limits
 	Version Version
-	Config  map[string]string // what /api/config answers; nil: an empty object
-	Stats   func() []Stat     // what /api/stats answers; nil: an empty list
+	Config  map[string]string            // what /api/config answers; nil: an empty object
+	Stats   func(context.Context) []Stat // what /api/stats answers a caller; nil: an empty list
 
 	// NotANumber says how a result that JSON has no number for is written. A
 	// request overrides it by the parameter nan=null or nan=string.

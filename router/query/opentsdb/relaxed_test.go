@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // TestRelaxed: what a request puts up with reaches the source, once for all its scans;
@@ -31,7 +32,7 @@ func TestRelaxed(t *testing.T) {
 			r.Header.Set(headers[i], headers[i+1])
 		}
 		w := httptest.NewRecorder()
-		s.handler.ServeHTTP(w, r)
+		access.Open(s.handler).ServeHTTP(w, r)
 		return w
 	}
 	const query = "/api/query?start=1&m=sum:m&m=max:m"

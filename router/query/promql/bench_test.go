@@ -16,6 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // The data of the benchmarks: many series for ten minutes, some for an hour, one for days.
@@ -107,7 +108,7 @@ func fill(b *testing.B, n *node.Node, keys []series.Key, rows int) {
 func ask(b *testing.B, h http.Handler, path string, form url.Values) int64 {
 	r := httptest.NewRequest(http.MethodGet, pathPrefix+path+"?"+form.Encode(), nil)
 	w := &discard{header: http.Header{}, status: http.StatusOK}
-	h.ServeHTTP(w, r)
+	access.Open(h).ServeHTTP(w, r)
 	if w.status != http.StatusOK {
 		b.Fatalf("%s: status %d", form.Get("query"), w.status)
 	}

@@ -8,14 +8,18 @@ import (
 
 // Bounds of a Catalog. What is longer than a text's bound is cut.
 const (
-	catalogMetricsMax   = 50_000 // of all databases; later ones are not kept
+	catalogMetricsMax   = 50_000 // of all databases
+	catalogDatabaseMax  = 10_000 // metrics of one database; later ones are not kept
+	catalogDatabasesMax = 4096   // with metadata; later ones are not kept
 	catalogTextBytesMax = 1024   // of a help; a name or unit beyond it is not kept at all
 )
 
 // Catalog remembers what writers have said of metrics, the latest for each, in the memory
 // of one process: it knows nothing after a start until they say it again, as Prometheus
-// does every minute, and knows what came through this process only. It is a Metadata, and
-// a keeper for the ingest of remote writes. The zero value is ready.
+// does every minute, and knows what came through this process only. When it is full, a
+// database that has less than others takes the place of a metric of the one that has most,
+// so that no database can keep the others out. It is a Metadata, and a keeper for the
+// ingest of remote writes. The zero value is ready.
 type Catalog struct {
 	mu      sync.RWMutex
 	known   map[string]map[string]MetricMetadata // by database and metric
@@ -29,20 +33,18 @@ func (c *Catalog) KeepMetadata(database, metric []byte, kind string, help, unit 
 	}
 	help = help[:min(len(help), catalogTextBytesMax)]
 	c.mu.RLock()
-	m, found := c.known[string(database)][string(metric)]
-	full := c.metrics >= catalogMetricsMax
+	of := c.known[string(database)]
+	m, found := of[string(metric)]
+	room := len(of) < catalogDatabaseMax && (c.metrics < catalogMetricsMax || len(of) <= catalogMetricsMax/len(c.known))
 	c.mu.RUnlock()
-	if found && m.Type == kind && m.Help == string(help) && m.Unit == string(unit) || !found && full {
+	if found && m.Type == kind && m.Help == string(help) && m.Unit == string(unit) || !found && !room {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	of := c.known[string(database)]
-	if _, found := of[string(metric)]; !found {
-		if c.metrics >= catalogMetricsMax {
-			return
-		}
-		c.metrics++
+	of = c.known[string(database)]
+	if _, found := of[string(metric)]; !found && !c.makeRoomLocked(len(of)) {
+		return
 	}
 	if of == nil {
 		if c.known == nil {
@@ -51,7 +53,35 @@ func (c *Catalog) KeepMetadata(database, metric []byte, kind string, help, unit 
 		of = map[string]MetricMetadata{}
 		c.known[string(database)] = of
 	}
+	before := len(of)
 	of[string(metric)] = MetricMetadata{Metric: string(metric), Type: kind, Help: string(help), Unit: string(unit)}
+	c.metrics += len(of) - before
+}
+
+// makeRoomLocked reports whether a database that has so many metrics may have one more, and
+// makes room for it at the cost of the database that has most.
+func (c *Catalog) makeRoomLocked(has int) bool {
+	switch {
+	case has >= catalogDatabaseMax || has == 0 && len(c.known) >= catalogDatabasesMax:
+		return false
+	case c.metrics < catalogMetricsMax:
+		return true
+	}
+	var largest map[string]MetricMetadata
+	for _, of := range c.known {
+		if len(of) > len(largest) {
+			largest = of
+		}
+	}
+	if len(largest) <= has+1 {
+		return false
+	}
+	for metric := range largest {
+		delete(largest, metric)
+		c.metrics--
+		return true
+	}
+	return false
 }
 
 // Metadata implements Metadata, in the order of names.

@@ -160,7 +160,9 @@ func (h *handler) serve(x *exchange, e endpoint) (err error) {
 	if x.form, err = readForm(x.r, h.options.BodyBytesMax); err != nil {
 		return err
 	}
-	x.database = access.Database(x.r, x.form)
+	if x.database, err = access.Database(x.r, x.form); err != nil && e.right != 0 {
+		return badData(err)
+	}
 	if e.right != 0 {
 		if err := access.Check(x.ctx, x.database, e.right); err != nil {
 			return err

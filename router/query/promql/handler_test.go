@@ -221,7 +221,7 @@ func TestPanicGivesThePlaceBack(t *testing.T) {
 	w := httptest.NewRecorder()
 	func() {
 		defer func() { _ = recover() }()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/series?match[]=up", nil))
+		access.Open(h).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/series?match[]=up", nil))
 		t.Error("nothing panicked")
 	}()
 	if n := len(l.Running()); n != 0 || w.Body.Len() > 0 {
@@ -392,7 +392,7 @@ func TestCut(t *testing.T) {
 		}
 	}()
 	o.Ledger = ledger.New(ledger.Options{})
-	New(o).ServeHTTP(&broken{httptest.NewRecorder(), 100_000}, httptest.NewRequest("GET", pathPrefix+"query?query=many", nil))
+	access.Open(New(o)).ServeHTTP(&broken{httptest.NewRecorder(), 100_000}, httptest.NewRequest("GET", pathPrefix+"query?query=many", nil))
 }
 
 // TestNothingScraped: what a server answers that scrapes nothing and has no rules.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // labMs is the time of the lab: 2025-06-15T15:06:40Z.
@@ -74,7 +75,7 @@ func post(h http.Handler, path string, form url.Values) answered {
 
 func do(h http.Handler, r *http.Request) answered {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
+	access.Open(h).ServeHTTP(w, r)
 	body, _ := io.ReadAll(w.Result().Body) // of a recorder: it does not fail
 	return answered{w.Code, string(body), w.Header()}
 }
