@@ -175,7 +175,8 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 	if cause := context.Cause(ctx); errors.Is(cause, node.ErrShards) {
 		err = dataDirError(s.dataDir, cause)
 	}
-	logger.Info("stopping: other nodes take over what this one leads")
+	logger.Info("stopping: other nodes take over what this one leads", "timeout", s.shutdownTimeout.String())
+	defer exitAfter(time.Duration(s.shutdownTimeout)+closingMax, logger).Stop()
 	return errors.Join(err, m.Close(ctx))
 }
 

@@ -12,8 +12,8 @@
 //	for each token { err = m.Open(), m.Token(), m.Close() or m.Regexp(expression) }
 //
 // The limits were chosen so that the worst text that is let pass takes less than 100 ms of one
-// core and a few tens of megabytes in all that runs without looking at a context; limits_test.go
+// core and a few tens of megabytes in all that runs without looking at a context; measure_test.go
 // of each dialect tries the worst shapes that are known. They lie far above what people and
-// generators of dashboards write: the longest expression of the Kubernetes mixin has about 3 KB,
-// 200 tokens and 15 levels.
+// generators of dashboards write, of which few have more than some kilobytes, a hundred operators and
+// twenty levels.
 package guard

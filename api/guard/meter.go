@@ -71,7 +71,7 @@ func (m *Meter) Close() error {
 	return m.Token()
 }
 
-// Costs of what is made of a text, as measured by limits_test.go of router/query/promql.
+// Costs of what is made of a text, as measured by measure_test.go of router/query/promql.
 const (
 	tokenBytes = 512 // of the tree and what is made beside it
 	stepBytes  = 160 // of a step of a regular expression: tree, simplified tree, program
