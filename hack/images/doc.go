@@ -8,5 +8,6 @@
 // An image is an OCI layout in one archive; containerd imports it, and skopeo, crane
 // and podman copy it to a registry. The same sources and the same compiler give the
 // same bytes: files are sorted, belong to fixed users, and carry the time of the
-// commit or none.
+// commit or none. Beside each executable NAME-ARCHITECTURE stands NAME-ARCHITECTURE.cdx.json,
+// the list of its modules in CycloneDX.
 package main

@@ -120,6 +120,9 @@ func (b build) one(ctx context.Context, p program, report func(string)) error {
 		if err := p.compile(ctx, b.source, architecture, executable); err != nil {
 			return err
 		}
+		if err := writeBill(executable, executable+".cdx.json", p.name, b.source); err != nil {
+			return err
+		}
 		v, err := p.variant(b.source, architecture, executable)
 		if err != nil {
 			return err
