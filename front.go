@@ -83,10 +83,8 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	}
 	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(answers, registry, ready, b.settler))
 	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.config, who.authority, who.meter
-	ingestOptions.DatabaseFromHeader = s.fromHeader()
-	ingestOptions.Metadata = &queries.catalog
 	budgets := ingest.NewBudgets(ingestOptions.Limits)
-	ingestOptions.Budgets = budgets
+	ingestOptions.Metadata, ingestOptions.Budgets = &queries.catalog, budgets
 	registry.MustRegister(budget.NewCollector(map[string]*budget.Pool{"writes": budgets.Writes, "reads": budgets.Reads}))
 	if ingestOptions.Door, err = newDoor(); err != nil {
 		return err
@@ -96,8 +94,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 		return err
 	}
 	apiOptions := s.apiOptions(b, queries, logger, registry)
-	apiOptions.Authority, apiOptions.Meter, apiOptions.DatabaseFromHeader = who.authority, who.meter, s.fromHeader()
-	apiOptions.Writes, apiOptions.Reads = budgets.Writes, budgets.Reads
+	apiOptions.Authority, apiOptions.Meter, apiOptions.Writes, apiOptions.Reads = who.authority, who.meter, budgets.Writes, budgets.Reads
 	clients, err := api.New(apiOptions)
 	if err != nil {
 		return err
@@ -169,7 +166,7 @@ func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry 
 		Writer: b.writer, Resolver: b.resolver, Shards: b.shards.Shards, ShardKey: b.shards.Key, Generation: b.generation, Other: other, Origins: s.corsOrigins,
 		Logger: logger, Registerer: registry, Build: build(),
 		UDP:         ingest.UDPOptions{Format: format, Database: s.udpDatabase, User: s.udpUser},
-		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase,
+		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase, DatabaseFromHeader: s.fromHeader(),
 		Limits: ingest.Limits{
 			Line:         parse.Limits{LineBytesMax: int(s.lineBytesMax), TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax)},
 			BodyBytesMax: int(s.bodyBytesMax), BodyBytesDecodedMax: int(s.bodyDecodedMax),
@@ -184,7 +181,8 @@ func (s *frontSettings) apiOptions(b *backend, q *queries, logger *slog.Logger, 
 	return api.Options{
 		Writer: b.writer, Resolver: b.resolver, Generation: b.generation, Shards: b.shards.Shards, ShardKey: b.shards.Key, Source: q.source, Deleter: b.deleter, Relaxed: q.relaxed,
 		Ledger: q.ledger, Cluster: b.cluster,
-		ClusterName: b.clusterName, Version: build().Version, Logger: logger, Registerer: registry,
+		DatabaseFromHeader: s.fromHeader(),
+		ClusterName:        b.clusterName, Version: build().Version, Logger: logger, Registerer: registry,
 		Limits: api.Limits{
 			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: inFlight,
 			CallsMax: int(min(max(inFlight/transport.PublicStreamWindowBytes, callsMin), callsMax)),

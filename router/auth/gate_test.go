@@ -143,6 +143,8 @@ func TestGateLeft(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		time.Sleep(time.Second)
+		g.mu.Lock()
+		defer g.mu.Unlock()
 		if g.mu.running != 0 || len(g.mu.of) != 0 {
 			t.Errorf("%d run, %v", g.mu.running, g.mu.of)
 		}
