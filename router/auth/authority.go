@@ -170,7 +170,11 @@ func (a *Authority) byPassword(ctx context.Context, rules *Rules, from net.Addr,
 	if a.isRefused(rules, k) {
 		return nil, access.ErrUnauthenticated
 	}
-	name, password := string(user), string(secret)
+	return a.checkPassword(ctx, rules, from, k, string(user), string(secret))
+}
+
+// checkPassword checks a password that is not remembered under its key.
+func (a *Authority) checkPassword(ctx context.Context, rules *Rules, from net.Addr, k key, name, password string) (*principal, error) {
 	// The check goes on for the others when one of them gives up.
 	done := a.checks.DoChan(string(k[:]), func() (any, error) {
 		hash := ""
