@@ -272,10 +272,14 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, rules *databaseRule
 	registry.MustRegister(diskGauges(m.options.node.DataDir)...)
 	ready := &readiness{health: m.ready, details: m.details}
 	ready.set(true)
+	pages, err := s.pages()
+	if err != nil {
+		return err
+	}
 	front := &frontSettings{operationSettings: s.operationSettings}
 	const headerTimeout = 10 * time.Second
 	server := &http.Server{
-		Handler: users.guard(front.newMux(nodeRoot(), registry, ready, m.node)), ReadHeaderTimeout: headerTimeout, TLSConfig: secure.config,
+		Handler: pages.Handler(users.guard(front.newMux(nodeRoot(), registry, ready, m.node))), ReadHeaderTimeout: headerTimeout, TLSConfig: secure.config,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
 	logger.Info("listening", "port", "http", "address", listener.Addr().String())

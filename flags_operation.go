@@ -1,9 +1,13 @@
 package main
 
 import (
+	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/tickmesh/tickmesh/api/origin"
 )
 
 // operationSettings say how a process is run and watched.
@@ -11,7 +15,7 @@ type operationSettings struct {
 	config                         string
 	logFormat, logLevel            oneOf
 	pprof, admin                   bool
-	corsOrigins                    []string
+	corsOrigins, httpHosts         []string
 	shutdownDelay, shutdownTimeout span
 	memoryLimit                    byteSize
 	failpoints                     string
@@ -25,15 +29,27 @@ func (s *operationSettings) define(f *pflag.FlagSet) {
 	f.Var(&s.logLevel, "log-level", "least important kind of log line")
 	f.BoolVar(&s.pprof, "pprof", false, "serve Go's profiles below /debug/pprof/")
 	f.BoolVar(&s.admin, "admin", false, "serve POST /admin/settle: seal, sort and merge everything now")
-	f.StringSliceVar(&s.corsOrigins, "cors-origins", nil, "`origins` whose pages may query, with commas between; * for all")
+	f.StringSliceVar(&s.corsOrigins, "cors-origins", nil, "`origins` whose pages may ask, with commas between; * lets all read")
+	f.StringSliceVar(&s.httpHosts, "http-hosts", nil, "`names` by which HTTP may be asked, with commas between, *.NAME for all below, * for any; besides addresses, localhost, names without a dot and of Kubernetes' services")
 	f.Var(&s.shutdownDelay, "shutdown-delay", "how long to serve on after SIGTERM, as not ready, so that balancers look elsewhere (default 0)")
 	s.shutdownTimeout = span(30 * time.Second)
 	f.Var(&s.shutdownTimeout, "shutdown-timeout", "how long running requests may take to end then")
 	f.Var(&s.memoryLimit, "memory-limit", "soft limit of the memory of Go's runtime; 0: what GOMEMLIMIT says, or half of what there is")
 	f.StringVar(&s.failpoints, "failpoints", "", "for tests: where to fail, as name=kill@n;…")
 	_ = f.MarkHidden("failpoints") // the flag is there: defined one line above
-	group(f, headingOperation, flagConfig, "log-format", "log-level", "pprof", "admin", "cors-origins",
+	group(f, headingOperation, flagConfig, "log-format", "log-level", "pprof", "admin", "cors-origins", "http-hosts",
 		"shutdown-delay", "shutdown-timeout", "memory-limit", "failpoints")
 }
 
-func (s *operationSettings) validate(v *validation) { v.notZero("shutdown-timeout", s.shutdownTimeout) }
+func (s *operationSettings) validate(v *validation) {
+	v.notZero("shutdown-timeout", s.shutdownTimeout)
+	if _, err := s.pages(); err != nil {
+		v.refuse("http-hosts", strings.Join(s.httpHosts, ","), err.Error())
+	}
+}
+
+// pages decides which requests of browsers the HTTP port takes.
+func (s *operationSettings) pages() (*origin.Policy, error) {
+	host, _ := os.Hostname() // then it is not known
+	return origin.New(origin.Options{Hosts: s.httpHosts, Origins: s.corsOrigins, Hostname: host})
+}

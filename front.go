@@ -161,9 +161,11 @@ func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry 
 		format = ingest.UDPLine
 	}
 	inFlight := s.inFlight(debug.SetMemoryLimit(-1))
+	pages, _ := s.pages() // validate has said what is wrong
 	return ingest.Options{
+		Pages:       pages,
 		HTTPAddress: string(s.httpAddr), PutAddress: string(s.putAddr), LineAddress: string(s.lineAddr), UDPAddress: string(s.udpAddr),
-		Writer: b.writer, Resolver: b.resolver, Shards: b.shards.Shards, ShardKey: b.shards.Key, Generation: b.generation, Other: other, Origins: s.corsOrigins,
+		Writer: b.writer, Resolver: b.resolver, Shards: b.shards.Shards, ShardKey: b.shards.Key, Generation: b.generation, Other: other,
 		Logger: logger, Registerer: registry, Build: build(),
 		UDP:         ingest.UDPOptions{Format: format, Database: s.udpDatabase, User: s.udpUser},
 		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase, DatabaseFromHeader: s.fromHeader(),

@@ -85,13 +85,11 @@ func (q *queries) handler() (http.Handler, error) {
 }
 
 func (q *queries) opentsdbOptions() opentsdb.Options {
-	s := q.settings
 	return opentsdb.Options{
 		Source: q.source, Ledger: q.ledger, Deleter: q.backend.deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
-		Version:     apiVersion(),
-		Config:      map[string]string{"tsd.core.auto_create_metrics": "true", "tsd.http.query.allow_delete": "true"},
-		Stats:       q.registry.stats,
-		CORSOrigins: s.corsOrigins,
+		Version: apiVersion(),
+		Config:  map[string]string{"tsd.core.auto_create_metrics": "true", "tsd.http.query.allow_delete": "true"},
+		Stats:   q.registry.stats,
 	}
 }
 
@@ -99,16 +97,15 @@ func (q *queries) promqlOptions() promql.Options {
 	b := build()
 	return promql.Options{
 		Source: q.source, Ledger: q.ledger, Deleter: q.backend.deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
-		Metadata:    &q.catalog,
-		Build:       promql.Build{Revision: b.Revision, BuildDate: b.Date},
-		CORSOrigins: q.settings.corsOrigins,
+		Metadata: &q.catalog,
+		Build:    promql.Build{Revision: b.Revision, BuildDate: b.Date},
 	}
 }
 
 func (q *queries) influxqlOptions() influxql.Options {
 	o := influxql.Options{
 		Source: q.source, Ledger: q.ledger, Deleter: q.backend.deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
-		CORSOrigins: q.settings.corsOrigins, Retention: q.backend.retentionOf,
+		Retention: q.backend.retentionOf,
 	}
 	if who := q.backend.access; who != nil && who.directory != nil {
 		o.Databases = who.directory

@@ -25,7 +25,7 @@ func flagValues() map[string][2]string {
 		"query-series-max": {"1", "2"}, "query-samples-max": {"1", "2"}, "query-memory": {"1MiB", "2MiB"}, "query-timeout": {"1s", "3s"},
 		"query-memory-all": {"1MiB", "2MiB"}, "query-running-max": {"1", "2"}, "query-slow": {"1s", "3s"}, "query-cache": {"0", "2MiB"},
 		"log-format": {"json", "text"}, "log-level": {"debug", "warn"}, "pprof": {"true", "false"}, "admin": {"true", "false"},
-		"cors-origins": {"a,b", "c"}, "shutdown-delay": {"1s", "2s"}, "shutdown-timeout": {"1s", "2s"},
+		"cors-origins": {"a,b", "c"}, "http-hosts": {"a,b", "c"}, "shutdown-delay": {"1s", "2s"}, "shutdown-timeout": {"1s", "2s"},
 		"memory-limit": {"1GiB", "2GiB"}, "failpoints": {"a=kill@1", "b=kill@2"},
 		"databases-file": {"a.yaml", "b.yaml"}, "auth-file": {"c.yaml", "d.yaml"}, "udp-user": {"a", "b"}, "put-database": {"a", "b"},
 		"line-database": {"a", "b"}, "udp-database": {"a", "b"},
@@ -35,7 +35,7 @@ func flagValues() map[string][2]string {
 
 // shown is how a flag tells a value that was set.
 func shown(name, value string) string {
-	if name == "cors-origins" {
+	if name == "cors-origins" || name == "http-hosts" {
 		return "[" + value + "]"
 	}
 	return value

@@ -1,8 +1,10 @@
 package build
 
 import (
+	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -61,12 +63,30 @@ func routerArguments(c *v1alpha1.TickMeshCluster, f Facts) []string {
 		"--initial-nodes=" + strconv.Itoa(initialNodes(c)), "--replace-after=" + string(c.Spec.ReplaceAfter),
 		"--shutdown-delay=" + strconv.Itoa(shutdownDelaySeconds) + "s", "--shutdown-timeout=" + strconv.Itoa(shutdownSeconds) + "s",
 	}
+	args = append(args, "--http-hosts="+strings.Join(httpHosts(c), ","))
 	args = append(args, clusterArguments(c, f, IdentityRouter)...)
 	if routerFrontSecret(c) != "" {
 		dir := frontTLSFolder(c)
 		args = append(args, "--tls-cert="+dir+"/"+corev1.TLSCertKey, "--tls-key="+dir+"/"+corev1.TLSPrivateKeyKey)
 	}
 	return args
+}
+
+// httpHosts returns the names by which the door is asked over HTTP, besides those that routers
+// take by themselves. Of a door outside Kubernetes the names are not known here, so any is taken.
+func httpHosts(c *v1alpha1.TickMeshCluster) []string {
+	hosts := []string{DoorName(c) + "." + c.Namespace}
+	if c.Spec.Service.Type != corev1.ServiceTypeClusterIP {
+		hosts = append(hosts, "*")
+	}
+	if t := c.Spec.Service.TLS; t != nil {
+		for _, host := range t.Hosts {
+			if _, err := netip.ParseAddr(host); err != nil { // addresses are taken as they are
+				hosts = append(hosts, host)
+			}
+		}
+	}
+	return hosts
 }
 
 // initialNodes gives how many nodes a new cluster waits for: of those that are to hold

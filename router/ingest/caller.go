@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/api/origin"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/tenant"
@@ -26,6 +27,7 @@ type caller struct {
 	// principal has no rights on others then.
 	tenant   []byte
 	tenanted bool
+	sender   origin.Sender // whose page, if any, may have sent the request
 }
 
 // may says whether the caller has a right on a database; the error is a *access.DeniedError.
@@ -60,8 +62,11 @@ func (c *caller) owner(request *fasthttp.RequestCtx) budget.Owner {
 }
 
 // admit takes the database out of a request's path and finds out who calls. Errors:
-// errArgument, errOrigin, and those of access.Authority.
+// errArgument, those of origin.Policy, and those of access.Authority.
 func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {
+	if c.sender, err = f.senderOf(request); err != nil {
+		return c, err
+	}
 	open := isOpen(request) // of the path as it was sent
 	if original := request.URI().PathOriginal(); bytes.HasPrefix(original, []byte(databasePrefix)) {
 		name, rest, err := splitDatabase(original)
@@ -71,10 +76,14 @@ func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {
 		request.URI().SetPathBytes(rest)
 		c.database, c.prefixed = name, true
 	}
+	if err := f.checkRead(request, c.sender); err != nil {
+		return c, err
+	}
 	switch {
 	case f.options.Authority == nil:
 		c.principal = access.Anyone()
-		return c, f.confine(request, &c)
+		err = f.confine(request, &c)
+		return c, err
 	case open:
 		return c, nil
 	}
@@ -93,15 +102,17 @@ func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {
 	if c.principal, err = f.options.Authority.Authenticate(f.base, given); err != nil {
 		return c, err
 	}
-	if err = f.confine(request, &c); err != nil {
-		return c, err
-	}
-	return c, f.checkOrigin(request)
+	err = f.confine(request, &c)
+	return c, err
 }
 
 // confine finds the one database of a request where only the header counts, and takes the
-// caller's rights on others away for its time. Errors: errArgument, access.ErrDatabase.
+// caller's rights on others away for its time; those that change data, too, where a page asks
+// that is let in for reading. Errors: errArgument, access.ErrDatabase.
 func (f *front) confine(request *fasthttp.RequestCtx, c *caller) (err error) {
+	if c.sender == origin.Any {
+		defer func() { c.principal = access.ReadOnly(c.principal) }()
+	}
 	if !f.options.DatabaseFromHeader {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/tickmesh/tickmesh/api/origin"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/http1"
 	"github.com/tickmesh/tickmesh/router/parse"
@@ -132,11 +133,14 @@ const (
 
 // serve answers one request.
 func (f *front) serve(request *fasthttp.RequestCtx) {
-	if c, err := f.admit(request); err == nil {
+	c, err := f.admit(request)
+	f.nameOrigin(request, c.sender)
+	switch {
+	case (err == nil || errors.Is(err, access.ErrUnauthenticated)) && f.answerPreflight(request, c.sender):
+	case err == nil:
 		f.route(request, c)
-	} else if !errors.Is(err, access.ErrUnauthenticated) || !f.answerPreflight(request) {
+	default:
 		f.turnAway(request, err)
-		f.nameOrigin(request)
 	}
 	if f.draining.Load() || wantsClose(request) {
 		request.SetConnectionClose()
@@ -307,10 +311,13 @@ var (
 // What another try may cure is 503: several clients throw away what they were
 // sending on any 4xx.
 func statusOf(err error) int {
+	if status := origin.StatusOf(err); status != 0 {
+		return status
+	}
 	switch denied := (*access.DeniedError)(nil); {
 	case errors.Is(err, access.ErrUnauthenticated):
 		return fasthttp.StatusUnauthorized
-	case errors.As(err, &denied), errors.Is(err, errOrigin):
+	case errors.As(err, &denied):
 		return fasthttp.StatusForbidden
 	case errors.Is(err, errMethod):
 		return fasthttp.StatusMethodNotAllowed

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tickmesh/tickmesh/api/origin"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/parse"
@@ -57,10 +58,8 @@ type Options struct {
 	// DatabaseFromHeader: over HTTP only access.DatabaseHeader names the database, or the rights
 	// of a user who has some on one database only; requests that name another are refused.
 	DatabaseFromHeader bool
-	// Origins are those whose pages browsers may send requests for with the rights of their
-	// users, such as "https://grafana.example"; "*" is all. Without an Authority it does not
-	// matter.
-	Origins []string
+	// Pages decides which requests of browsers are taken. Nil: those of pages of this server.
+	Pages *origin.Policy
 	// Meter has the accounts of databases: their rates, and what they use. Nil: there are
 	// no rates.
 	Meter *tenant.Meter
@@ -163,6 +162,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now
+	}
+	if o.Pages == nil {
+		o.Pages, _ = origin.New(origin.Options{}) // without names there is no wrong one
 	}
 	if o.Generation == nil {
 		o.Generation = func() uint64 { return 0 }

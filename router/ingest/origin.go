@@ -1,74 +1,49 @@
 package ingest
 
 import (
-	"bytes"
-	"errors"
-	"slices"
-	"strings"
-
 	"github.com/valyala/fasthttp"
+
+	"github.com/tickmesh/tickmesh/api/origin"
 )
 
-// Headers by which browsers say which page sends a request. No script of a page can set them,
-// nor, without being asked for by a preflight, headerForwardedHost.
-const (
-	headerFetchSite     = "Sec-Fetch-Site"
-	headerFetchMode     = "Sec-Fetch-Mode"
-	headerFetchDest     = "Sec-Fetch-Dest"
-	headerForwardedHost = "X-Forwarded-Host" // what the browser asked for, before a proxy changed it
-)
-
-var errOrigin = errors.New("a page of another origin may not use the rights that a browser keeps for this server: name the origin by --cors-origins")
-
-// checkOrigin refuses what a browser sends for a page of another origin. Browsers add the
-// password or the certificate of this server to it by themselves, so any page could write,
-// delete, or read by jsonp with the rights of whoever looks at it. Pages of Options.Origins
-// are let in, and so is a click that leads here, which shows the page nothing. Errors:
-// errOrigin.
-func (f *front) checkOrigin(request *fasthttp.RequestCtx) error {
+// senderOf returns whose page, if any, may have sent a request. Errors: origin.ErrHost,
+// origin.ErrPage.
+func (f *front) senderOf(request *fasthttp.RequestCtx) (origin.Sender, error) {
 	header := &request.Request.Header
-	origin := header.Peek(fasthttp.HeaderOrigin)
-	if f.isTrusted(origin) {
-		return nil
+	own, _ := request.Conn().(*conn)
+	r := origin.Request{
+		Reads: request.IsGet() || request.IsHead(), Secure: own != nil && own.secure != nil, Host: header.Host(),
+		Origin: header.Peek(fasthttp.HeaderOrigin), FetchSite: header.Peek(origin.HeaderFetchSite),
 	}
-	switch string(header.Peek(headerFetchSite)) {
-	case "same-origin", "none":
-		return nil
-	case "": // no browser, an old one, or one that does without where there is no TLS
-		if len(origin) == 0 || isHost(origin, header.Host()) || isHost(origin, header.Peek(headerForwardedHost)) {
-			return nil
-		}
-		return errOrigin
+	if target := header.RequestURI(); len(target) > 0 && target[0] != '/' {
+		r.Target = request.URI().Host()
 	}
-	if (request.IsGet() || request.IsHead()) && string(header.Peek(headerFetchMode)) == "navigate" && string(header.Peek(headerFetchDest)) == "document" {
-		return nil
+	if len(r.Origin) > 0 || len(r.FetchSite) > 0 { // only browsers send them
+		r.ForwardedHost, r.FetchMode, r.FetchDest = header.Peek(origin.HeaderForwardedHost), header.Peek(origin.HeaderFetchMode), header.Peek(origin.HeaderFetchDest)
 	}
-	return errOrigin
-}
-
-// isTrusted says whether an origin is one of Options.Origins.
-func (f *front) isTrusted(origin []byte) bool {
-	return len(origin) > 0 && slices.ContainsFunc(f.options.Origins, func(o string) bool { return o == "*" || strings.EqualFold(o, string(origin)) })
+	return f.options.Pages.Check(&r)
 }
 
 // preflightSeconds is how long a browser may keep the answer to a preflight.
 const preflightSeconds = "600"
 
 // answerPreflight answers what a browser asks before it sends a request for a page of another
-// origin, and says whether it has. Such a question can have no credentials (WHATWG Fetch,
-// CORS-preflight fetch), so it is answered to who is not known: for pages of Options.Origins
+// origin, and reports whether it has. Such a question can have no credentials (WHATWG Fetch,
+// CORS-preflight fetch), so it is answered to who is not known: for pages that are let in
 // only, and no more than that the request may be sent, which has to show who calls then, as
 // any other. Writes are not for pages.
-func (f *front) answerPreflight(request *fasthttp.RequestCtx) bool {
+func (f *front) answerPreflight(request *fasthttp.RequestCtx, sender origin.Sender) bool {
 	header := &request.Request.Header
-	origin, wanted := header.Peek(fasthttp.HeaderOrigin), header.Peek(fasthttp.HeaderAccessControlRequestMethod)
-	if !request.IsOptions() || len(wanted) == 0 || !f.isTrusted(origin) || f.dialects[string(request.Path())] != nil {
+	wanted := header.Peek(fasthttp.HeaderAccessControlRequestMethod)
+	if sender == origin.Own || !request.IsOptions() || len(wanted) == 0 || f.dialects[string(request.Path())] != nil {
 		return false
 	}
 	leaveBody(request)
 	respond(request, fasthttp.StatusNoContent, "", nil)
-	f.nameOrigin(request)
 	answer := &request.Response.Header
+	if sender == origin.Any { // of which nothing is let through that changes data
+		wanted = []byte("GET, HEAD, POST")
+	}
 	answer.SetBytesV(fasthttp.HeaderAccessControlAllowMethods, wanted)
 	if headers := header.Peek(fasthttp.HeaderAccessControlRequestHeaders); len(headers) > 0 {
 		answer.SetBytesV(fasthttp.HeaderAccessControlAllowHeaders, headers)
@@ -77,16 +52,26 @@ func (f *front) answerPreflight(request *fasthttp.RequestCtx) bool {
 	return true
 }
 
-// nameOrigin lets a page of Options.Origins read an answer that no handler has made.
-func (f *front) nameOrigin(request *fasthttp.RequestCtx) {
-	if origin := request.Request.Header.Peek(fasthttp.HeaderOrigin); f.isTrusted(origin) {
-		request.Response.Header.Add(fasthttp.HeaderVary, fasthttp.HeaderOrigin)
-		request.Response.Header.SetBytesV(fasthttp.HeaderAccessControlAllowOrigin, origin)
+// exposedHeaders are those of answers that pages of other origins may look at.
+const exposedHeaders = "Date, " + headerInfluxVersion + ", X-Influxdb-Error, X-Tickmesh-Missing-Shards"
+
+// nameOrigin lets a page that was let in read the answer. Answers to requests to which the
+// browser added credentials by itself stay closed to it: nothing says that it may see them.
+func (f *front) nameOrigin(request *fasthttp.RequestCtx, sender origin.Sender) {
+	if sender == origin.Own {
+		return
 	}
+	header := &request.Response.Header
+	header.Add(fasthttp.HeaderVary, fasthttp.HeaderOrigin)
+	header.SetBytesV(fasthttp.HeaderAccessControlAllowOrigin, request.Request.Header.Peek(fasthttp.HeaderOrigin))
+	header.Set(fasthttp.HeaderAccessControlExposeHeaders, exposedHeaders)
 }
 
-// isHost says whether an origin is of a host, which may have a port.
-func isHost(origin, host []byte) bool {
-	_, of, ok := bytes.Cut(origin, []byte("://"))
-	return ok && len(of) > 0 && bytes.EqualFold(of, host)
+// checkRead refuses a write by a page that may read only. What else changes data looks at the
+// rights of the principal, which are cut to reading.
+func (f *front) checkRead(request *fasthttp.RequestCtx, sender origin.Sender) error {
+	if sender == origin.Any && f.dialects[string(request.Path())] != nil {
+		return origin.ErrReadOnly
+	}
+	return nil
 }

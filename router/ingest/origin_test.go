@@ -1,12 +1,16 @@
 package ingest
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/tickmesh/tickmesh/api/origin"
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // What browsers send for pages of other origins is refused, whatever credentials they add.
@@ -14,7 +18,7 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	authority, _ := users(t)
 	var reached atomic.Int64
 	r := start(t, func(o *Options) {
-		o.Authority, o.Origins = authority, []string{"https://grafana.example"}
+		o.Authority, o.Pages = authority, pagesOf("https://grafana.example")
 		o.Other = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) })
 	})
 	for _, c := range []struct {
@@ -44,14 +48,6 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 			}
 		}
 	}
-	// Who is not known hears that first, and without an authority everybody may do everything.
-	if answer, _ := r.post(t, "POST /write HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: cross-site\r\nContent-Length: 0\r\n\r\n"); answer.StatusCode != http.StatusUnauthorized {
-		t.Errorf("%d", answer.StatusCode)
-	}
-	r = start(t, nil)
-	if answer, body := r.post(t, request("/write", "m value=1 1", "Sec-Fetch-Site: cross-site")); answer.StatusCode != http.StatusNoContent {
-		t.Errorf("%d %s", answer.StatusCode, body)
-	}
 }
 
 // A page of an origin that is let in may ask whether it may send a request, without saying who
@@ -61,7 +57,7 @@ func TestPreflight(t *testing.T) {
 	authority, _ := users(t)
 	var reached atomic.Int64
 	r := start(t, func(o *Options) {
-		o.Authority, o.Origins = authority, []string{"https://grafana.example"}
+		o.Authority, o.Pages = authority, pagesOf("https://grafana.example")
 		o.Other = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) })
 	})
 	const let, asks = "Origin: https://Grafana.example\r\n", "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization,x-scope-orgid\r\n"
@@ -70,7 +66,7 @@ func TestPreflight(t *testing.T) {
 		status        int
 	}{
 		{"OPTIONS /api/v1/query", let + asks, http.StatusNoContent}, {"OPTIONS /db/a/query?q=x", let + asks, http.StatusNoContent}, {"OPTIONS /api/query", let + asks, http.StatusNoContent},
-		{"OPTIONS /api/v1/query", "Origin: https://evil.example\r\n" + asks, http.StatusUnauthorized}, {"OPTIONS /api/v1/query", asks, http.StatusUnauthorized},
+		{"OPTIONS /api/v1/query", "Origin: https://evil.example\r\n" + asks, http.StatusForbidden}, {"OPTIONS /api/v1/query", asks, http.StatusUnauthorized},
 		{"OPTIONS /api/v1/query", let, http.StatusUnauthorized}, {"GET /api/v1/query", let + asks, http.StatusUnauthorized}, {"POST /api/v1/query", let + asks, http.StatusUnauthorized},
 		{"OPTIONS /write", let + asks, http.StatusUnauthorized}, {"OPTIONS /db/a/write", let + asks, http.StatusUnauthorized}, {"OPTIONS /api/v1/write", let + asks, http.StatusUnauthorized},
 		{"OPTIONS /db/../query", let + asks, http.StatusBadRequest},
@@ -90,17 +86,105 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
-// BenchmarkCheckOrigin is what each request of a known caller that is no browser pays.
-func BenchmarkCheckOrigin(b *testing.B) {
-	f := &front{options: &Options{}}
+// BenchmarkSenderOf is what each request pays that is of no browser.
+func BenchmarkSenderOf(b *testing.B) {
+	f := &front{options: &Options{Pages: pagesOf()}}
 	var request fasthttp.RequestCtx
-	for _, name := range []string{"Host", "User-Agent", "Authorization", "Content-Type", "Accept-Encoding", "X-Scope-Orgid"} {
+	for _, name := range []string{"User-Agent", "Authorization", "Content-Type", "Accept-Encoding", "X-Scope-Orgid"} {
 		request.Request.Header.Set(name, "some value")
 	}
+	request.Request.Header.Set("Host", "127.0.0.1:6182")
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := f.checkOrigin(&request); err != nil {
+		if _, err := f.senderOf(&request); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// pagesOf lets in pages of origins, and takes "tick.example" for this server.
+func pagesOf(origins ...string) *origin.Policy {
+	p, err := origin.New(origin.Options{Origins: origins, Hosts: []string{"tick.example"}})
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// Without users, too, a page of another origin neither writes nor deletes nor reads, and a
+// name that a stranger has pointed at this server is not answered, whatever is asked.
+func TestStrangersWithoutUsers(t *testing.T) {
+	var reached atomic.Int64
+	r := start(t, func(o *Options) {
+		o.Pages = pagesOf()
+		o.Other = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) })
+	})
+	for _, target := range []string{
+		"/write", "/api/v2/write", "/api/put", "/api/v1/write", "/db/a/write", "/query?q=DROP+DATABASE+x", "/api/query?method_override=delete", "/api/v1/admin/tsdb/delete_series",
+		"/metrics", "/healthz", "/ping", "/health", "/", "/nowhere", "/admin/settle",
+	} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"} {
+			for headers, want := range map[string]int{
+				"Host: localhost\r\nOrigin: https://evil.example\r\nContent-Type: text/plain": 403, "Host: localhost\r\nSec-Fetch-Site: cross-site\r\nContent-Type: text/plain": 403,
+				"Host: localhost\r\nOrigin: null\r\nSec-Fetch-Site: cross-site": 403, "Host: evil.example:6182": 421, "Host: evil.example\r\nOrigin: http://evil.example\r\nSec-Fetch-Site: same-origin": 421,
+			} {
+				c := dial(t, r.Addresses().HTTP)
+				answer, err := sendAll(c, method+" "+target+" HTTP/1.1\r\n"+headers+"\r\nContent-Length: 20\r\n\r\nm value=1 1700000000")
+				if err != nil || !strings.HasPrefix(string(answer), fmt.Sprintf("HTTP/1.1 %d ", want)) || strings.Contains(string(answer), "Access-Control") {
+					t.Errorf("%s %s with %q: %q, %v", method, target, headers, answer, err)
+				}
+			}
+		}
+	}
+	if answer, _ := r.post(t, "GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"); answer.StatusCode != 421 {
+		t.Errorf("a target in absolute form: %d", answer.StatusCode)
+	}
+	equalLines(t, "stored", r.stored(), nil)
+	if n := reached.Load(); n > 0 {
+		t.Errorf("%d requests have reached a handler", n)
+	}
+	// A page of this server, and what is no browser, are served as ever.
+	for _, headers := range []string{"A: b", "Origin: http://localhost:6182\r\nSec-Fetch-Site: same-origin", "Origin: http://x"} {
+		if answer, body := r.post(t, request("/write", "m value=1 1", headers)); answer.StatusCode != http.StatusNoContent {
+			t.Errorf("%s: %d %s", headers, answer.StatusCode, body)
+		}
+	}
+}
+
+// "*" lets every page read what needs no credentials, or such as the page itself has, and
+// never write or delete, whatever the browser adds.
+func TestAnyOriginOnlyReads(t *testing.T) {
+	authority, _ := users(t)
+	for _, known := range []access.Authority{nil, authority} {
+		var may, mayNot atomic.Int64
+		r := start(t, func(o *Options) {
+			o.Authority, o.Pages = known, pagesOf("*")
+			o.Other = http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+				if access.Check(q.Context(), "", access.Read) == nil {
+					may.Add(1)
+				}
+				for _, right := range []access.Right{access.Write, access.Admin} {
+					if access.Check(q.Context(), "", right) == nil || access.Check(q.Context(), access.Everything, right) == nil {
+						mayNot.Add(1)
+					}
+				}
+			})
+		})
+		const page = "Origin: https://evil.example\r\nSec-Fetch-Site: cross-site\r\n"
+		for _, target := range []string{"/write", "/db/a/write", "/api/put", "/api/v1/write", "/api/v2/write", "/api/write"} {
+			if answer, body := r.post(t, request(target, "m value=1 1", page+bearer("admin"))); answer.StatusCode != 403 || !strings.Contains(body, "cors-origins") {
+				t.Errorf("%s: %d %s", target, answer.StatusCode, body)
+			}
+		}
+		for _, method := range []string{"GET", "POST", "DELETE", "PUT"} {
+			answer, body := r.post(t, method+" /query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n"+page+bearer("admin")+"\r\n\r\n")
+			if answer.StatusCode != 200 || answer.Header.Get("Access-Control-Allow-Origin") != "https://evil.example" || answer.Header.Get("Access-Control-Allow-Credentials") != "" {
+				t.Errorf("%s: %d %v %s", method, answer.StatusCode, answer.Header, body)
+			}
+		}
+		if may.Load() != 4 || mayNot.Load() != 0 {
+			t.Errorf("of 4 requests %d may read, and %d more than that", may.Load(), mayNot.Load())
+		}
+		equalLines(t, "stored", r.stored(), nil)
 	}
 }

@@ -40,9 +40,8 @@ type format interface {
 
 // ending is how a statement ended.
 type ending struct {
-	err      error
-	warnings []string
-	partial  bool // rows were left out because there were too many
+	err     error
+	partial bool // rows were left out because there were too many
 }
 
 // page is the text of an answer as it grows: it goes out when there is much of it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
+	"github.com/tickmesh/tickmesh/router/access"
 )
 
 const changeLines = `
@@ -85,10 +87,12 @@ func TestDeletes(t *testing.T) {
 		}
 	}
 	m := stored(t, changeLines)
-	if _, got := get(t, New(Options{Source: m}), "DELETE FROM cpu"); !strings.Contains(got, "deleting is not offered here") {
+	w := httptest.NewRecorder()
+	access.Open(New(Options{Source: m})).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/query?db=db0&q=DELETE+FROM+cpu", nil))
+	if got := w.Body.String(); !strings.Contains(got, "deleting is not offered here") {
 		t.Errorf("without a deleter: %s", got)
 	}
-	if _, got := get(t, New(Options{Source: m, Deleter: m}), "CREATE DATABASE x"); got != `{"results":[{"statement_id":0,"messages":[{"level":"warning","text":"deprecated use of 'CREATE DATABASE x' in a read only context, please use a POST request instead"}]}]}` {
+	if _, got := get(t, New(Options{Source: m, Deleter: m}), "SHOW DATABASES; DELETE FROM cpu"); got != `{"error":"statements that change something want a POST request"}` {
 		t.Errorf("by GET: %s", got)
 	}
 }

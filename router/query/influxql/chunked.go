@@ -58,7 +58,7 @@ func (f *chunkedFormat) closeChunk(end *ending, goesOn, more bool) {
 		f.text = append(f.text, `,"partial":true`...)
 	}
 	f.text = append(f.text, `}]`...)
-	f.text = appendEnding(f.text, &ending{warnings: end.warnings, partial: more})
+	f.text = appendEnding(f.text, &ending{partial: more})
 	f.text = append(f.text, "}]}\n"...)
 	f.push()
 }

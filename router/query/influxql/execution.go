@@ -3,7 +3,6 @@ package influxql
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	ql "github.com/influxdata/influxql"
@@ -21,7 +20,6 @@ type execution struct {
 	source   scan.Source
 	database string    // of statements that name none; canonical
 	now      time.Time // the one moment that the whole request means by now()
-	readOnly bool
 	rowsLeft int64
 	rows     int64
 }
@@ -59,9 +57,6 @@ func (s *limitedSink) row(timeNs int64, values []value) error {
 
 // execute runs one statement and writes its rows.
 func (x *execution) execute(statement ql.Statement, out format) (end ending) {
-	if changes(statement) && x.readOnly {
-		end.warnings = append(end.warnings, fmt.Sprintf("deprecated use of '%s' in a read only context, please use a POST request instead", statement))
-	}
 	end.err = x.dispatch(statement, &limitedSink{format: out, x: x})
 	if errors.Is(end.err, errRowsEnough) {
 		end.err, end.partial = nil, true

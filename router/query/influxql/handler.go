@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
-	"github.com/tickmesh/tickmesh/router/query/relax"
 )
 
 // Headers of every answer, with which clients tell what they speak to.
@@ -28,23 +26,22 @@ const (
 
 // handler serves /query. It is immutable but for its metrics.
 type handler struct {
-	source      scan.Source
-	relaxed     func(scan.Relaxation) (scan.Source, func() []uint16)
-	deleter     scan.Deleter
-	databases   Databases
-	retention   func(database string) time.Duration
-	ledger      *ledger.Ledger
-	clock       func() time.Time
-	log         *slog.Logger
-	metrics     *metrics
-	limits      Limits
-	corsOrigins []string
+	source    scan.Source
+	relaxed   func(scan.Relaxation) (scan.Source, func() []uint16)
+	deleter   scan.Deleter
+	databases Databases
+	retention func(database string) time.Duration
+	ledger    *ledger.Ledger
+	clock     func() time.Time
+	log       *slog.Logger
+	metrics   *metrics
+	limits    Limits
 }
 
 func newHandler(o Options) *handler {
 	h := &handler{
 		relaxed: o.Relaxed, deleter: o.Deleter, databases: o.Databases, retention: o.Retention, ledger: o.Ledger, clock: o.Clock, log: o.Logger,
-		metrics: newMetrics(o.Registerer), limits: o.Limits.withDefaults(), corsOrigins: o.CORSOrigins,
+		metrics: newMetrics(o.Registerer), limits: o.Limits.withDefaults(),
 	}
 	if h.ledger == nil {
 		h.ledger = ledger.New(ledger.Options{})
@@ -88,7 +85,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
 	w.Header().Set(headerVersion, version)
 	w.Header().Set(headerBuild, "OSS")
-	if h.cors(w, r) {
+	if r.Method == http.MethodOptions { // preflights are answered before
+		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	h.metrics.inFlight.Inc()
@@ -141,7 +139,7 @@ func (h *handler) run(ctx context.Context, entry *ledger.Entry, w http.ResponseW
 	out := q.newFormat(&missingTeller{ResponseWriter: w, missing: missing, count: h.metrics.partial.Inc})
 	x := &execution{
 		handler: h, ctx: ctx, entry: entry, source: source, database: q.database, now: h.clock().UTC(),
-		rowsLeft: h.limits.RowsMax, readOnly: q.readOnly,
+		rowsLeft: h.limits.RowsMax,
 	}
 	if q.chunked {
 		x.rowsLeft = 1 << 62
@@ -180,22 +178,4 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) int {
 	w.WriteHeader(e.status)
 	_, _ = w.Write(append(appendString([]byte(`{"error":`), e.message), "}\n"...))
 	return e.status
-}
-
-// cors answers preflight requests and allows origins; it says whether that was all.
-func (h *handler) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
-	origin := r.Header.Get("Origin")
-	allowed := origin != "" && slices.ContainsFunc(h.corsOrigins, func(o string) bool { return o == "*" || strings.EqualFold(o, origin) })
-	if allowed {
-		w.Header().Add("Vary", "Origin")
-		w.Header().Set("Access-Control-Allow-Origin", origin)
-		w.Header().Set("Access-Control-Allow-Methods", "GET, OPTIONS, POST")
-		w.Header().Set("Access-Control-Allow-Headers", "Accept, Accept-Encoding, Authorization, Content-Type, "+
-			relax.PartialHeader+", "+relax.StaleHeader+", "+access.DatabaseHeader)
-		w.Header().Set("Access-Control-Expose-Headers", headerVersion+", "+headerError+", "+relax.MissingHeader)
-	}
-	if r.Method == http.MethodOptions {
-		w.WriteHeader(http.StatusNoContent)
-	}
-	return r.Method == http.MethodOptions
 }

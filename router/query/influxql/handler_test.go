@@ -332,19 +332,6 @@ func TestQueriesOfSeveralDatabases(t *testing.T) {
 	}
 }
 
-func TestCORS(t *testing.T) {
-	h := newTwoHosts(t, func(o *Options) { o.CORSOrigins = []string{"https://ui"} })
-	for origin, want := range map[string]string{"https://ui": "https://ui", "https://other": ""} {
-		r := httptest.NewRequest("OPTIONS", "/query", nil)
-		r.Header.Set("Origin", origin)
-		w := httptest.NewRecorder()
-		access.Open(h).ServeHTTP(w, r)
-		if got := w.Header().Get("Access-Control-Allow-Origin"); got != want || w.Code != http.StatusNoContent {
-			t.Errorf("%s: %d %q", origin, w.Code, got)
-		}
-	}
-}
-
 func TestRelaxed(t *testing.T) {
 	m := stored(t, twoHosts)
 	var asked scan.Relaxation

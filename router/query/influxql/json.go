@@ -144,17 +144,6 @@ func (f *jsonFormat) endStatement(end *ending) {
 
 // appendEnding appends the members of a result that follow its series.
 func appendEnding(dst []byte, end *ending) []byte {
-	for i, text := range end.warnings {
-		if i == 0 {
-			dst = append(dst, `,"messages":[`...)
-		} else {
-			dst = append(dst, ',')
-		}
-		dst = append(appendString(append(dst, `{"level":"warning","text":`...), text), '}')
-		if i == len(end.warnings)-1 {
-			dst = append(dst, ']')
-		}
-	}
 	if end.partial {
 		dst = append(dst, `,"partial":true`...)
 	}

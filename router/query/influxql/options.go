@@ -42,9 +42,6 @@ type Options struct {
 	Registerer prometheus.Registerer // nil: metrics are not registered
 
 	Limits Limits
-	// CORSOrigins are the origins that browsers may call from ("*": all). Empty: the
-	// header is not sent.
-	CORSOrigins []string
 }
 
 // Limits bound one request, beside those of the Ledger. 0 takes the default, a negative

@@ -13,26 +13,24 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
-	"github.com/tickmesh/tickmesh/router/query/relax"
 )
 
 // handler serves the API. It is immutable but for its metrics.
 type handler struct {
-	source      scan.Source
-	relaxed     func(scan.Relaxation) (scan.Source, func() []uint16)
-	deleter     scan.Deleter
-	clock       func() time.Time
-	log         *slog.Logger
-	metrics     *metrics
-	limits      Limits
-	version     Version
-	config      map[string]string
-	stats       func(context.Context) []Stat
-	notANumber  NotANumber
-	corsOrigins []string
-	endpoints   map[string]endpoint
-	ledger      *ledger.Ledger
-	started     time.Time
+	source     scan.Source
+	relaxed    func(scan.Relaxation) (scan.Source, func() []uint16)
+	deleter    scan.Deleter
+	clock      func() time.Time
+	log        *slog.Logger
+	metrics    *metrics
+	limits     Limits
+	version    Version
+	config     map[string]string
+	stats      func(context.Context) []Stat
+	notANumber NotANumber
+	endpoints  map[string]endpoint
+	ledger     *ledger.Ledger
+	started    time.Time
 }
 
 // endpoint is one path of the API.
@@ -45,7 +43,7 @@ type endpoint struct {
 func newHandler(o Options) *handler {
 	h := &handler{
 		source: o.Source, relaxed: o.Relaxed, deleter: o.Deleter, clock: o.Clock, log: o.Logger, metrics: newMetrics(o.Registerer), limits: o.Limits.withDefaults(),
-		version: o.Version, config: o.Config, stats: o.Stats, notANumber: o.NotANumber, corsOrigins: o.CORSOrigins, ledger: o.Ledger, started: time.Now(),
+		version: o.Version, config: o.Config, stats: o.Stats, notANumber: o.NotANumber, ledger: o.Ledger, started: time.Now(),
 	}
 	if h.ledger == nil {
 		h.ledger = ledger.New(ledger.Options{})
@@ -124,14 +122,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve finds the endpoint and runs it.
 func (h *handler) serve(a *answer, r *http.Request, path string) error {
-	if answered, err := h.cors(a.w, r); err != nil {
-		return err
-	} else if answered {
-		return a.close()
-	}
-	if a.suffix != "" && access.Known(r.Context()) {
-		return &apiError{status: http.StatusForbidden, message: "Forbidden",
-			details: "jsonp is off where users are known: pages of all origins could read what a browser's password opens"}
+	if r.Method == http.MethodOptions {
+		return &apiError{status: http.StatusMethodNotAllowed, message: "Method not allowed",
+			details: fmt.Sprintf("The HTTP method [%s] is not permitted", r.Method)}
 	}
 	e, ok := h.endpoints[path]
 	if !ok {
@@ -195,31 +188,6 @@ func method(r *http.Request) string {
 	return strings.ToUpper(override)
 }
 
-// cors answers preflight requests and allows origins, as RpcHandler.applyCorsConfig does.
-func (h *handler) cors(w http.ResponseWriter, r *http.Request) (answered bool, err error) {
-	origin := r.Header.Get("Origin")
-	options := r.Method == http.MethodOptions
-	if !options && (len(h.corsOrigins) == 0 || origin == "") {
-		return false, nil
-	}
-	if len(h.corsOrigins) == 0 || origin == "" {
-		return false, &apiError{status: http.StatusMethodNotAllowed, message: "Method not allowed",
-			details: fmt.Sprintf("The HTTP method [%s] is not permitted", r.Method)}
-	}
-	w.Header().Add("Vary", "Origin")
-	allowed := slices.ContainsFunc(h.corsOrigins, func(o string) bool { return o == "*" || strings.EqualFold(o, origin) })
-	if !allowed {
-		return false, &apiError{status: http.StatusOK, message: "CORS domain not allowed",
-			details: fmt.Sprintf("The domain [%s] is not permitted access", origin)}
-	}
-	w.Header().Set("Access-Control-Allow-Origin", origin)
-	w.Header().Set("Access-Control-Expose-Headers", relax.MissingHeader)
-	w.Header().Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
-	w.Header().Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Origin, User-Agent, DNT, Cache-Control, "+
-		"X-Mx-ReqToken, Keep-Alive, X-Requested-With, If-Modified-Since, "+relax.PartialHeader+", "+relax.StaleHeader+", "+access.DatabaseHeader)
-	return options, nil
-}
-
 // fail answers with an error and gives its status. When a part of the answer is
 // out already, the connection is cut, or, behind a server of another kind, the
 // JSON ends where it is: a client must not take it for the whole.
@@ -245,9 +213,6 @@ func (h *handler) fail(a *answer, r *http.Request, err error) int {
 		return api.status
 	}
 	text := a.buf[:0]
-	if a.suffix != "" {
-		text = append(append(text, r.URL.Query().Get("jsonp")...), '(')
-	}
 	text = append(text, `{"error":{`...)
 	text = appendFloat(appendField(text, "code"), float64(api.status), false)
 	text = appendString(appendField(text, "message"), api.message)
@@ -258,8 +223,6 @@ func (h *handler) fail(a *answer, r *http.Request, err error) int {
 	if api.status == http.StatusServiceUnavailable {
 		a.w.Header().Set("Retry-After", "1")
 	}
-	a.buf = append(a.buf, a.suffix...)
-	a.suffix = ""
 	a.sent = true // the header that follows is the last
 	a.w.WriteHeader(api.status)
 	if err := a.close(); err != nil {

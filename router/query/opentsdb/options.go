@@ -39,9 +39,6 @@ type Options struct {
 	// NotANumber says how a result that JSON has no number for is written. A
 	// request overrides it by the parameter nan=null or nan=string.
 	NotANumber NotANumber
-	// CORSOrigins are the origins that browsers may call from ("*": all), as
-	// tsd.http.request.cors_domains. Empty: the header is not sent.
-	CORSOrigins []string
 }
 
 // NotANumber says how NaN and infinities are written.

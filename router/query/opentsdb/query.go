@@ -88,9 +88,9 @@ func (h *handler) parseQuery(c *call) (*dataQuery, error) {
 			details: "Deleting data is not enabled (tsd.http.query.allow_delete=false)"}
 	}
 	if q.delete {
-		if c.Method == http.MethodGet && access.Known(c.Context()) {
+		if c.Method == http.MethodGet {
 			return nil, &apiError{status: http.StatusMethodNotAllowed, message: "Method not allowed",
-				details: "Whoever is known by a password or token deletes by DELETE or POST: browsers follow any link with the password that they keep"}
+				details: "Data is deleted by DELETE or POST: browsers follow any link, with the password that they keep"}
 		}
 		if err := access.Check(c.Context(), database, access.Admin); err != nil {
 			return nil, err

@@ -12,12 +12,11 @@ import (
 // there is much of it, so no answer is held as a whole. Before the first bytes
 // are out the answer can still become an error.
 type answer struct {
-	w      http.ResponseWriter
-	buf    []byte
-	out    io.Writer // w, or what indents before it
-	suffix string    // after the text: the end of a jsonp call
-	sent   bool      // bytes are out
-	err    error     // of writing; later text is dropped
+	w    http.ResponseWriter
+	buf  []byte
+	out  io.Writer // w, or what indents before it
+	sent bool      // bytes are out
+	err  error     // of writing; later text is dropped
 }
 
 const (
@@ -29,30 +28,11 @@ const (
 func newAnswer(w http.ResponseWriter, r *http.Request) *answer {
 	a := &answer{w: w, out: w, buf: make([]byte, 0, answerBytesFirst)}
 	p := r.URL.Query()
-	contentType := "application/json; charset=UTF-8"
-	if name := p.Get("jsonp"); isFunctionName(name) {
-		contentType = "text/javascript; charset=UTF-8"
-		a.buf = append(append(a.buf, name...), '(')
-		a.suffix = ")"
-	}
 	if flag(p, "pretty") {
 		a.out = indent.New(w, "  ")
 	}
-	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	return a
-}
-
-// isFunctionName keeps jsonp from becoming a way to put scripts into answers.
-func isFunctionName(name string) bool {
-	const max = 100
-	for i := range len(name) {
-		c := name[i]
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '$'
-		if !letter && (i == 0 || (c < '0' || c > '9') && c != '.') {
-			return false
-		}
-	}
-	return name != "" && len(name) <= max
 }
 
 // flushIfLong sends the text when there is much of it.
@@ -74,7 +54,6 @@ func (a *answer) flush() error {
 
 // close sends the rest.
 func (a *answer) close() error {
-	a.buf = append(a.buf, a.suffix...)
 	if !a.sent && a.out == io.Writer(a.w) {
 		a.w.Header().Set("Content-Length", strconv.Itoa(len(a.buf)))
 	}

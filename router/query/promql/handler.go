@@ -17,7 +17,6 @@ import (
 
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
-	"github.com/tickmesh/tickmesh/router/query/relax"
 )
 
 const pathPrefix = "/api/v1/"
@@ -125,7 +124,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if acceptsGzip(r) {
 		x.out.zips = h.zips
 	}
-	h.cors(w, r)
 	status := http.StatusOK
 	var err error
 	switch {
@@ -249,26 +247,4 @@ func (h *handler) fail(x *exchange, err error) int {
 	}
 	x.out.fail(api)
 	return api.status
-}
-
-// cors allows origins, with the headers that Prometheus sends.
-func (h *handler) cors(w http.ResponseWriter, r *http.Request) {
-	if len(h.options.CORSOrigins) == 0 {
-		return
-	}
-	header := w.Header()
-	header.Add("Vary", "Origin")
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return
-	}
-	header.Set("Access-Control-Allow-Headers", "Accept, Authorization, Content-Type, Origin, "+relax.PartialHeader+", "+relax.StaleHeader+", "+access.DatabaseHeader)
-	header.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
-	header.Set("Access-Control-Expose-Headers", "Date, "+relax.MissingHeader)
-	switch {
-	case slices.Contains(h.options.CORSOrigins, "*"):
-		header.Set("Access-Control-Allow-Origin", "*")
-	case slices.ContainsFunc(h.options.CORSOrigins, func(o string) bool { return strings.EqualFold(o, origin) }):
-		header.Set("Access-Control-Allow-Origin", origin)
-	}
 }

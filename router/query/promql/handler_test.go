@@ -328,22 +328,6 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-func TestCORS(t *testing.T) {
-	o := labOptions(t)
-	o.CORSOrigins = []string{"http://grafana"}
-	h := New(o)
-	r := httptest.NewRequest("OPTIONS", pathPrefix+"query", nil)
-	r.Header.Set("Origin", "http://grafana")
-	got := do(h, r)
-	if got.status != 204 || got.header.Get("Access-Control-Allow-Origin") != "http://grafana" || got.header.Get("Vary") != "Origin" {
-		t.Error(got)
-	}
-	r.Header.Set("Origin", "http://else")
-	if got := do(h, r); got.header.Get("Access-Control-Allow-Origin") != "" {
-		t.Error(got)
-	}
-}
-
 // TestMissing: an answer without some shards says so.
 func TestMissing(t *testing.T) {
 	o := labOptions(t)

@@ -35,10 +35,6 @@ type Options struct {
 	Build      Build
 	Flags      map[string]string // what /api/v1/status/flags answers; nil: nothing
 
-	// CORSOrigins are the origins that browsers may call from ("*": all). Empty: the
-	// headers are not sent.
-	CORSOrigins []string
-
 	LookbackDelta time.Duration // how old a sample may be to count at a step; default 5 minutes
 	SamplesMax    int           // samples that the engine holds for one query at once; default 50,000,000
 	BodyBytesMax  int64         // size of a request's body; default 4 MiB, of remote read decompressed 32 MiB
