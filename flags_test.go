@@ -57,7 +57,7 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: %v, want %s", bad, err, want)
 		}
 	}
-	err := settingsOf(t, "--body-bytes-max=1GiB", "--retention=1s", "--shards=0").validate()
+	err := settingsOf(t, "--body-bytes-max=1GiB", "--in-flight-bytes-max=256MiB", "--retention=1s", "--shards=0").validate()
 	if lines := strings.Split(err.Error(), "\n"); len(lines) != 3 {
 		t.Errorf("%d problems told of three: %q", len(lines), lines)
 	}
