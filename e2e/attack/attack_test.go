@@ -101,7 +101,11 @@ func siege(t *testing.T, users bool) {
 	}
 	step("pages", g.tryPages)
 	step("streams of nobody", func(t *testing.T) { g.floodStreams(t, "/tickmesh.v1.WriteService/Write") })
-	for _, b := range bombs() {
+	for i, b := range bombs() {
+		// Without users, bombs fall on the same code: a third of them is enough for a short run.
+		if !users && !*long && i%3 != int(*seed%3) {
+			continue
+		}
 		step("bomb "+b.name, func(t *testing.T) { g.throw(t, b) })
 	}
 	clients.stop()

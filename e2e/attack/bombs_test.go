@@ -31,8 +31,14 @@ type bomb struct {
 	works bool
 }
 
-// bombMax is the time in which a server must have said no to a bomb, or have answered it.
-const bombMax = 20 * time.Second
+// Bounds of a bomb. Who throws it may be kept waiting, for memory or a place: that is its own
+// matter, so it hangs up after a while. What nobody waits for any more has to end soon.
+const (
+	throwMax = 1500 * time.Millisecond
+	idleMax  = 15 * time.Second
+	// idleShare is how much of one core a server may use that only has the good clients.
+	idleShare = 0.5
+)
 
 func text(s string) func() string { return func() string { return s } }
 
@@ -232,7 +238,7 @@ func (g *ground) throw(t *testing.T, b bomb) {
 	if times == 0 {
 		times = 8
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), bombMax+10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), scaled(throwMax))
 	defer cancel()
 	begin := time.Now()
 	answers := make([]answer, times)
@@ -243,17 +249,35 @@ func (g *ground) throw(t *testing.T, b bomb) {
 	all.Wait()
 	took := time.Since(begin)
 	for _, a := range answers {
-		g.spy.seeAnswer("bomb "+b.name, "", a)
-		// A server that does not read the rest of a body may cut the connection.
-		if a.err != nil && ctx.Err() != nil || a.status == http.StatusInternalServerError {
-			t.Errorf("%s: %d %v %.300s", b.name, a.status, a.err, a.body)
+		g.spy.seeAnswer("bomb "+b.name, "", a) // a server that does not read the rest of a body may cut the connection
+		if a.status == http.StatusInternalServerError {
+			t.Errorf("%s: %d %.300s", b.name, a.status, a.body)
 			break
 		}
 	}
-	if took > bombMax {
-		t.Errorf("%s: %d bytes, %d at once, took %v", b.name, len(content), times, took)
+	if took > throwMax/3 {
+		t.Logf("%s: %d bytes, %d at once, %v, status %d %.100s", b.name, len(content), times, took.Round(time.Millisecond), answers[0].status, answers[0].body)
+		g.awaitIdle(t)
 	}
-	if took > bombMax/8 {
-		t.Logf("%s: %v, status %d %.100s", b.name, took.Round(time.Millisecond), answers[0].status, answers[0].body)
+}
+
+// awaitIdle waits until the server does not work at what was left behind.
+func (g *ground) awaitIdle(t *testing.T) {
+	t.Helper()
+	const window = 300 * time.Millisecond
+	for begin := time.Now(); ; {
+		before, err := g.server.Usage()
+		start := time.Now()
+		pause(t, window)
+		after, errAfter := g.server.Usage()
+		share := float64(after.CPU-before.CPU) / float64(time.Since(start))
+		if err != nil || errAfter != nil || share < idleShare { // one that has ended is told of elsewhere
+			t.Logf("idle after %v", time.Since(begin).Round(time.Millisecond))
+			return
+		}
+		if time.Since(begin) > idleMax {
+			t.Errorf("%v after the last request has gone, the server still uses %.1f cores", idleMax, share)
+			return
+		}
 	}
 }
