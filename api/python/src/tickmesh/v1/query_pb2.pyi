@@ -127,10 +127,12 @@ class ListNamesRequest(_message.Message):
     def __init__(self, kind: _Optional[_Union[NameKind, str]] = ..., database: _Optional[bytes] = ..., metric: _Optional[bytes] = ..., tag_name: _Optional[bytes] = ..., prefix: _Optional[bytes] = ..., limit: _Optional[int] = ..., freshness: _Optional[_Union[_scan_pb2.Freshness, _Mapping]] = ...) -> None: ...
 
 class ListNamesResponse(_message.Message):
-    __slots__ = ("names",)
+    __slots__ = ("names", "left_out")
     NAMES_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     names: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, names: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    left_out: bool
+    def __init__(self, names: _Optional[_Iterable[bytes]] = ..., left_out: bool = ...) -> None: ...
 
 class DeleteRequest(_message.Message):
     __slots__ = ("selector", "from_ms", "to_ms")
