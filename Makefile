@@ -31,7 +31,7 @@ prepare:
 	hack/scripts/prepare.sh
 
 .PHONY: lint
-lint: ## gofmt, vet, staticcheck, generated files, the page
+lint: ## gofmt, vet, staticcheck, generated files, the page, known vulnerabilities
 	hack/scripts/lint.sh
 
 .PHONY: fuzz

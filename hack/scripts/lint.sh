@@ -1,7 +1,7 @@
 #!/bin/sh
 # gofmt, vet and staticcheck over the whole module, with the tools pinned in
-# hack/tools; that generated code is what the .proto files say, and that the page is what
-# its sources give.
+# hack/tools; that generated code is what the .proto files say, that the page is what its
+# sources give, and that nothing is called that is known to be vulnerable (vuln.sh).
 #
 #	lint.sh          all of it
 #	lint.sh source   gofmt, vet and staticcheck only
@@ -24,4 +24,5 @@ mkdir -p .cache
 [ "${1:-}" != source ] || exit 0
 hack/scripts/generate.sh check
 hack/scripts/page.sh check
+hack/scripts/vuln.sh
 echo "lint: clean"
