@@ -24,7 +24,7 @@ type TickMeshBackup struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// What is wanted. Cannot be changed.
-	// +kubebuilder:validation:XValidation:rule="self.clusterRef == oldSelf.clusterRef && self.target == oldSelf.target && self.incremental == oldSelf.incremental && self.verify == oldSelf.verify",message="a backup cannot be changed after it was made: create another one"
+	// +kubebuilder:validation:XValidation:rule="self.clusterRef == oldSelf.clusterRef && self.target == oldSelf.target && self.incremental == oldSelf.incremental && self.verify == oldSelf.verify && has(self.encryption) == has(oldSelf.encryption) && (!has(self.encryption) || self.encryption == oldSelf.encryption) && has(self.signing) == has(oldSelf.signing) && (!has(self.signing) || self.signing == oldSelf.signing)",message="a backup cannot be changed after it was made: create another one"
 	Spec TickMeshBackupSpec `json:"spec"`
 	// What has become of it.
 	// +optional
@@ -41,6 +41,8 @@ type TickMeshBackupList struct {
 }
 
 // TickMeshBackupSpec says what to back up and where to.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.encryption) || has(self.encryption.identitySecretName) || !self.incremental && !self.verify",message="incremental and verify read what is encrypted: set encryption.identitySecretName"
 type TickMeshBackupSpec struct {
 	// The cluster, in the same namespace.
 	ClusterRef ClusterReference `json:"clusterRef"`
@@ -62,6 +64,12 @@ type TickMeshBackupSpec struct {
 	// +kubebuilder:default="0"
 	// +optional
 	TTL Duration `json:"ttl,omitempty"`
+	// Encrypts the backup. Default: it is not encrypted.
+	// +optional
+	Encryption *BackupEncryption `json:"encryption,omitempty"`
+	// Signs the backup. Default: it is not signed.
+	// +optional
+	Signing *BackupSigning `json:"signing,omitempty"`
 	// Processor and memory of the Job. Default: requests of 100m and 128Mi, a limit of 512Mi.
 	// +kubebuilder:default={requests: {cpu: "100m", memory: "128Mi"}, limits: {memory: "512Mi"}}
 	// +optional
@@ -69,6 +77,42 @@ type TickMeshBackupSpec struct {
 	// Where the pod of the Job may run.
 	// +optional
 	Placement Placement `json:"placement,omitzero"`
+}
+
+// BackupEncryption says for whom a backup is encrypted, with age.
+type BackupEncryption struct {
+	// Recipients of age (age1…): who has an identity of one of them can read the backup.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=2048
+	// +kubebuilder:validation:items:Pattern=`^age1[0-9a-z]+$`
+	// +listType=set
+	Recipients []string `json:"recipients"`
+	// Secret whose identities.txt has identities of age (AGE-SECRET-KEY-1…), in the same
+	// namespace. Incremental backups and verify need it, so does a backup that goes on after
+	// its pod was lost, and the deletion of data while the target has encrypted backups.
+	// Restores take it unless they name another.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	IdentitySecretName string `json:"identitySecretName,omitempty"`
+}
+
+// BackupSigning says which key signs a backup, and which keys are trusted.
+type BackupSigning struct {
+	// Secret whose signing.pem has an Ed25519 private key, in the same namespace. Only Jobs
+	// that write backups have it.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	SecretName string `json:"secretName"`
+	// Secret whose verify.pem has Ed25519 public keys, that of the private key among them: a
+	// backup that none of them has signed is neither built upon, verified nor restored.
+	// Default: signatures are not looked at when the backup is verified or restored. Restores
+	// take it unless they name another.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	VerifySecretName string `json:"verifySecretName,omitempty"`
 }
 
 // ClusterReference names a TickMeshCluster in the same namespace.

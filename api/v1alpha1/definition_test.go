@@ -200,6 +200,7 @@ func TestBackupsAreChecked(t *testing.T) {
 		volume  = cluster + "target: {volume: {claimName: backups, path: a/b}}"
 		s3      = cluster + "target: {s3: {endpoint: 'https://s3.example.com', bucket: demo, prefix: a, secretName: s}}"
 	)
+	const keyed = volume + ", incremental: true, verify: true, encryption: {recipients: [age1a], identitySecretName: i}, signing: {secretName: s, verifySecretName: v}"
 	for _, test := range []struct{ plural, kind, spec, after, want string }{
 		{"tickmeshbackups", v1alpha1.KindBackup, volume, "", ""},
 		{"tickmeshbackups", v1alpha1.KindBackup, s3, "", ""},
@@ -211,6 +212,18 @@ func TestBackupsAreChecked(t *testing.T) {
 		{"tickmeshbackups", v1alpha1.KindBackup, volume, volume + ", verify: true", "create another one"},
 		{"tickmeshbackups", v1alpha1.KindBackup, volume, s3, "create another one"},
 		{"tickmeshbackups", v1alpha1.KindBackup, volume, volume + ", ttl: 30d", ""},
+		{"tickmeshbackups", v1alpha1.KindBackup, keyed, keyed + ", ttl: 30d", ""},
+		{"tickmeshbackups", v1alpha1.KindBackup, keyed, volume + ", incremental: true, verify: true", "create another one"},
+		{"tickmeshbackups", v1alpha1.KindBackup, volume + ", signing: {secretName: a}", volume + ", signing: {secretName: b}", "create another one"},
+		{"tickmeshbackups", v1alpha1.KindBackup, volume + ", encryption: {recipients: [age1a]}", "", ""},
+		{"tickmeshbackups", v1alpha1.KindBackup, volume + ", encryption: {recipients: [age1a]}, incremental: true", "", "set encryption.identitySecretName"},
+		{"tickmeshbackups", v1alpha1.KindBackup, volume + ", encryption: {recipients: [age1a]}, verify: true", "", "set encryption.identitySecretName"},
+		{"tickmeshbackups", v1alpha1.KindBackup, volume + ", encryption: {recipients: []}", "", "recipients"},
+		{"tickmeshbackups", v1alpha1.KindBackup, volume + ", encryption: {recipients: [/etc/passwd]}", "", "recipients"},
+		{"tickmeshbackups", v1alpha1.KindBackup, volume + ", encryption: {recipients: ['age1a,age1b']}", "", "recipients"},
+		{"tickmeshbackups", v1alpha1.KindBackup, volume + ", signing: {verifySecretName: v}", "", "secretName"},
+		{"tickmeshrestores", v1alpha1.KindRestore, cluster + "source: {backupName: b, identitySecretName: i, verifySecretName: v}", "", ""},
+		{"tickmeshrestores", v1alpha1.KindRestore, cluster + "source: {backupName: b, verifySecretName: v}", cluster + "source: {backupName: b}", "create another one"},
 		{"tickmeshrestores", v1alpha1.KindRestore, cluster + "source: {backupName: b}", "", ""},
 		{"tickmeshrestores", v1alpha1.KindRestore, cluster + "source: {}", "", "either source.backupName"},
 		{"tickmeshrestores", v1alpha1.KindRestore, cluster + "source: {target: {volume: {claimName: b}}}", "", "go together"},
@@ -220,6 +233,7 @@ func TestBackupsAreChecked(t *testing.T) {
 		{"tickmeshbackupschedules", v1alpha1.KindBackupSchedule, "schedule: '30 2 * * *', template: {spec: {" + volume + "}}", "", ""},
 		{"tickmeshbackupschedules", v1alpha1.KindBackupSchedule, "schedule: '@daily', template: {spec: {" + s3 + "}}",
 			"schedule: '@hourly', template: {spec: {" + volume + "}}", ""},
+		{"tickmeshbackupschedules", v1alpha1.KindBackupSchedule, "schedule: '@daily', template: {spec: {" + keyed + "}}", "", ""},
 		{"tickmeshbackupschedules", v1alpha1.KindBackupSchedule, "schedule: daily, template: {spec: {" + volume + "}}", "", "five fields"},
 		{"tickmeshbackupschedules", v1alpha1.KindBackupSchedule, "schedule: '@daily', keep: 0, template: {spec: {" + volume + "}}", "", "keep"},
 	} {

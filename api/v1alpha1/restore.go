@@ -78,6 +78,18 @@ type RestoreSource struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +optional
 	Position string `json:"position,omitempty"`
+	// Secret whose identities.txt has identities of age that decrypt the backup. Default: that
+	// of the TickMeshBackup.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	IdentitySecretName string `json:"identitySecretName,omitempty"`
+	// Secret whose verify.pem has Ed25519 public keys: a backup that none of them has signed is
+	// not restored. Default: that of the TickMeshBackup.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	VerifySecretName string `json:"verifySecretName,omitempty"`
 }
 
 // TickMeshRestoreStatus tells what has become of a restore.

@@ -34,6 +34,8 @@ func TestFlagsExist(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		keyed := backup(t, toVolume+"  encryption: {recipients: [age1a], identitySecretName: i}\n  signing: {secretName: s, verifySecretName: v}\n")
+		objects = append(objects, build.BackupJob(c, facts(c), keyed))
 		for _, o := range append(objects, build.RescueJob(c, facts(c), []string{"demo-node-0"}, []string{"demo-node-1"})) {
 			var args []string
 			switch o := o.(type) {

@@ -145,6 +145,17 @@ func TestGoldenJobs(t *testing.T) {
 	})
 	golden(t, "jobs", made)
 	checkKinds(t, made)
+
+	// Each Job has the keys that it needs, and no other: what only reads cannot sign, and
+	// what deletes does not look at signatures.
+	keyed := backup(t, toVolume+"  incremental: true\n  verify: true\n"+
+		"  encryption: {recipients: [age1one, age1two], identitySecretName: identities}\n  signing: {secretName: sign, verifySecretName: trust}\n")
+	keys := documents(t, []build.Object{
+		build.BackupJob(c, facts(c), keyed), build.VerifyJob(c, facts(c), keyed), build.DeleteJob(c, facts(c), keyed),
+		build.RestoreJob(c, facts(c), r, build.PlaceOf(keyed)), build.CompareJob(c, facts(c), r, build.PlaceOf(keyed)),
+	})
+	golden(t, "jobs-keys", keys)
+	checkKinds(t, keys)
 }
 
 // The same cluster gives the same objects, and is left as it was.

@@ -15,9 +15,11 @@ const (
 	volumeBackup  = "backup"
 	volumeS3CA    = "s3-ca"
 	volumeScratch = "scratch"
+	volumeKeys    = "keys-" // and what the key does
 	dirBackup     = "/backup"
 	dirS3CA       = "/etc/tickmesh/s3"
 	dirScratch    = "/scratch"
+	dirKeys       = "/etc/tickmesh/keys"
 
 	jobGraceSeconds = 60
 	// jobRetries is how often a Job's pod is made anew. A backup goes on where it was.
@@ -40,11 +42,25 @@ const (
 	ReportFile = corev1.TerminationMessagePathDefault
 )
 
-// Place is where one backup is.
+// Place is where one backup is, and the Secrets of the keys that it is read with.
 type Place struct {
 	Target v1alpha1.BackupTarget
 	// Position is the name of the backup in the target.
 	Position string
+	// IdentitySecret and VerifySecret have the keys to read it; empty: there are none.
+	IdentitySecret, VerifySecret string
+}
+
+// PlaceOf returns where a backup of this namespace is.
+func PlaceOf(b *v1alpha1.TickMeshBackup) Place {
+	p := Place{Target: b.Spec.Target, Position: b.Name}
+	if e := b.Spec.Encryption; e != nil {
+		p.IdentitySecret = e.IdentitySecretName
+	}
+	if s := b.Spec.Signing; s != nil {
+		p.VerifySecret = s.VerifySecretName
+	}
+	return p
 }
 
 // arguments name the place as the commands take it: the target, which is a folder of the
@@ -67,10 +83,11 @@ type job struct {
 	ownerKind string
 	args      []string
 	place     Place
-	reads     bool // the place is only read
-	connects  bool // to the routers
-	scratch   bool // a server of its own is made
-	ownerless bool // it has to run while its owner is being deleted
+	sign      string // Secret of the key that signs
+	reads     bool   // the place is only read
+	connects  bool   // to the routers
+	scratch   bool   // a server of its own is made
+	ownerless bool   // it has to run while its owner is being deleted
 	resources corev1.ResourceRequirements
 	placement v1alpha1.Placement
 }
@@ -82,6 +99,14 @@ func BackupJob(c *v1alpha1.TickMeshCluster, f Facts, b *v1alpha1.TickMeshBackup)
 	j.args = slices.Concat([]string{"backup"}, j.place.arguments(), accessArguments(c))
 	if b.Spec.Incremental {
 		j.args = append(j.args, "--incremental")
+	}
+	if e := b.Spec.Encryption; e != nil {
+		for _, recipient := range e.Recipients {
+			j.args = append(j.args, "--encrypt-to="+recipient)
+		}
+	}
+	if s := b.Spec.Signing; s != nil {
+		j.sign = s.SecretName
 	}
 	return j.build(c, f)
 }
@@ -102,12 +127,15 @@ func DeleteJob(c *v1alpha1.TickMeshCluster, f Facts, b *v1alpha1.TickMeshBackup)
 	j := backupJob(b, "delete")
 	j.args = slices.Concat([]string{"backup", "prune"}, j.place.arguments(), []string{"--running"})
 	j.ownerless = true
+	// A target may have backups of other keys, and one without a signature holds no other
+	// backup's data back.
+	j.place.VerifySecret = ""
 	return j.build(c, f)
 }
 
 func backupJob(b *v1alpha1.TickMeshBackup, action string) *job {
 	return &job{
-		name: b.Name + "-" + action, owner: b, ownerKind: v1alpha1.KindBackup, place: Place{Target: b.Spec.Target, Position: b.Name},
+		name: b.Name + "-" + action, owner: b, ownerKind: v1alpha1.KindBackup, place: PlaceOf(b),
 		resources: b.Spec.Resources, placement: b.Spec.Placement,
 	}
 }
@@ -161,6 +189,9 @@ func (j *job) build(c *v1alpha1.TickMeshCluster, f Facts) *batchv1.Job {
 		p.container.VolumeMounts = append(p.container.VolumeMounts, mount(volumeTLS, dirTLS))
 	}
 	p.addTarget(j.place.Target, j.reads)
+	p.addKey("identity", j.place.IdentitySecret, keyIdentities)
+	p.addKey("sign-key", j.sign, keySigning)
+	p.addKey("verify-key", j.place.VerifySecret, keyVerify)
 	if j.scratch {
 		p.volumes = append(p.volumes, corev1.Volume{Name: volumeScratch, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 		p.container.VolumeMounts = append(p.container.VolumeMounts, corev1.VolumeMount{Name: volumeScratch, MountPath: dirScratch})
@@ -188,6 +219,18 @@ func labelOf(kind string) string {
 		return LabelRestore
 	}
 	return LabelBackup
+}
+
+// addKey mounts one key of a Secret and names its file by a flag; no Secret: nothing.
+func (p *pod) addKey(flag, secret, key string) {
+	if secret == "" {
+		return
+	}
+	volume := secretVolume(volumeKeys+flag, secret)
+	volume.Secret.Items = []corev1.KeyToPath{{Key: key, Path: key}} // a Secret may have more than this Job needs
+	p.volumes = append(p.volumes, volume)
+	p.container.VolumeMounts = append(p.container.VolumeMounts, mount(volumeKeys+flag, dirKeys+"/"+flag))
+	p.container.Args = append(p.container.Args, "--"+flag+"="+dirKeys+"/"+flag+"/"+key)
 }
 
 // addTarget gives a pod what it needs to reach a target.

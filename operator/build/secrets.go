@@ -111,6 +111,9 @@ const (
 	keyAuthority       = "ca.crt"
 	keyAccessKeyID     = "accessKeyID"
 	keySecretAccessKey = "secretAccessKey"
+	keyIdentities      = "identities.txt"
+	keySigning         = "signing.pem"
+	keyVerify          = "verify.pem"
 )
 
 // RouterAccess is how the operator and the Jobs of backups reach the routers.

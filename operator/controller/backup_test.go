@@ -320,6 +320,37 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// A restore has the keys of its backup, unless it names others.
+func TestRestoreTakesTheKeysOfItsBackup(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	v.makeBackup("monday", "encryption: {recipients: [age1a], identitySecretName: mine}\nsigning: {secretName: sign, verifySecretName: trust}\n")
+	for name, source := range map[string]string{
+		"same":  "{backupName: monday}",
+		"other": "{backupName: monday, identitySecretName: yours}",
+		"place": "{target: {volume: {claimName: backups}}, position: monday, identitySecretName: yours, verifySecretName: known}",
+	} {
+		r := &v1alpha1.TickMeshRestore{}
+		v.make(r, name, "clusterRef: {name: demo}\nsource: "+source+"\n", &r.Spec)
+		v.until(name+" is complete", func() bool {
+			v.must(v.api.Get(t.Context(), v.key(name), r))
+			return backup.Ended(&r.Status.JobStatus)
+		})
+		job := &batchv1.Job{}
+		v.must(v.api.Get(t.Context(), v.key(name+"-restore"), job))
+		var secrets []string
+		for _, volume := range job.Spec.Template.Spec.Volumes {
+			if volume.Secret != nil && strings.HasPrefix(volume.Name, "keys-") {
+				secrets = append(secrets, volume.Secret.SecretName)
+			}
+		}
+		want := map[string]string{"same": "mine trust", "other": "yours trust", "place": "yours known"}[name]
+		if got := strings.Join(secrets, " "); got != want {
+			t.Errorf("%s: Secrets %q, expected %q", name, got, want)
+		}
+	}
+}
+
 // A schedule makes backups at their times, keeps some, and catches up once.
 func TestSchedule(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -110,7 +111,10 @@ func Restore(ctx context.Context, s *Scope, r *v1alpha1.TickMeshRestore) (Result
 func (j *jobs) source(ctx context.Context, r *v1alpha1.TickMeshRestore, f *backup.RestoreFacts) (*build.Place, error) {
 	source := &r.Spec.Source
 	if source.Target != nil {
-		return &build.Place{Target: *source.Target, Position: source.Position}, nil
+		return &build.Place{
+			Target: *source.Target, Position: source.Position,
+			IdentitySecret: source.IdentitySecretName, VerifySecret: source.VerifySecretName,
+		}, nil
 	}
 	b := &v1alpha1.TickMeshBackup{}
 	err := j.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: source.BackupName}, b)
@@ -121,6 +125,8 @@ func (j *jobs) source(ctx context.Context, r *v1alpha1.TickMeshRestore, f *backu
 		return nil, fmt.Errorf("look for TickMeshBackup %s: %w", source.BackupName, err)
 	}
 	f.Source = b
-	place := placeOf(b)
+	place := build.PlaceOf(b)
+	place.IdentitySecret = cmp.Or(source.IdentitySecretName, place.IdentitySecret)
+	place.VerifySecret = cmp.Or(source.VerifySecretName, place.VerifySecret)
 	return &place, nil
 }

@@ -118,8 +118,3 @@ func (j *jobs) tell(e *backup.Event) {
 		j.Events.Eventf(j.owner, nil, e.Kind, e.Reason, "Reconcile", "%s", e.Note)
 	}
 }
-
-// placeOf gives where a backup of this namespace is.
-func placeOf(b *v1alpha1.TickMeshBackup) build.Place {
-	return build.Place{Target: b.Spec.Target, Position: b.Name}
-}
