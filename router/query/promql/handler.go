@@ -211,6 +211,13 @@ func (h *handler) expression(x *exchange, refuse func(error) error) (parser.Expr
 	if err != nil {
 		return nil, refuse(err)
 	}
+	taken := m.Bytes()
+	if err := measureLabels(m, expr); err != nil {
+		return nil, refuse(err)
+	}
+	if err := x.entry.Take(m.Bytes() - taken); err != nil {
+		return nil, err
+	}
 	return expr, x.ctx.Err()
 }
 
