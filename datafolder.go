@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
@@ -22,9 +25,27 @@ func ofDataFolder(name string) bool {
 	return false
 }
 
+// isDataFolder reports whether a folder is empty, or has a manifest of a node, or of the
+// first of several. Only then its files are this program's: a folder named by mistake,
+// such as /var, may have a log of its own.
+func isDataFolder(dir string) bool {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) == 0 {
+		return true
+	}
+	for _, manifest := range []string{"MANIFEST", filepath.Join(fmt.Sprintf(localNodeName, 1), "MANIFEST")} {
+		if _, err := os.Stat(filepath.Join(dir, manifest)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // makePrivate takes the rights of others from a data folder of an earlier version. A file
 // system that does not let it is no reason not to serve.
 func makePrivate(dir string, logger *slog.Logger) {
+	if !isDataFolder(dir) {
+		return
+	}
 	changed, err := vfs.MakePrivate(dir, ofDataFolder)
 	if changed > 0 {
 		logger.Info("the data folder is for its owner alone now", "dir", dir, "changed", changed)

@@ -110,3 +110,25 @@ func TestOldFolderIsClosed(t *testing.T) {
 		t.Errorf("open to others:\n%s", strings.Join(open, "\n"))
 	}
 }
+
+// TestForeignFolderStaysAsItIs starts on a folder of others that has a log, as /var has.
+func TestForeignFolderStaysAsItIs(t *testing.T) {
+	dir := t.TempDir()
+	inside := filepath.Join(dir, "log", "text")
+	if err := os.MkdirAll(inside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, filepath.Dir(inside), inside} {
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, _, stderr := run(t, nil, "standalone", "--data-dir", dir, "--http-addr", "127.0.0.1:0", "--grpc-addr", ""); code == 0 || !strings.Contains(stderr, "no manifest") {
+		t.Fatal(code, stderr)
+	}
+	for _, path := range []string{dir, filepath.Dir(inside), inside} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o755 {
+			t.Error(path, info.Mode(), err)
+		}
+	}
+}
