@@ -71,6 +71,9 @@ func (s *certsSettings) validate(args []string) error {
 	return v.err()
 }
 
+// clientNameBytesMax is the longest common name of X.509.
+const clientNameBytesMax = 64
+
 // identityOf reads ROLE[/NAME][=HOST,HOST...]; named reports whether it has hosts.
 func (s *certsSettings) identityOf(text string) (i certificate.Identity, named bool, err error) {
 	holder, hosts, named := strings.Cut(text, "=")
@@ -81,7 +84,10 @@ func (s *certsSettings) identityOf(text string) (i certificate.Identity, named b
 	}
 	i.CommonName = fileOf(i.Name)
 	if i.Name.Role == certificate.RoleClient && id != "" {
-		i.CommonName = id // what --auth-file goes by
+		// What --auth-file goes by: were it cut short, two users could be one.
+		if i.CommonName = id; len(id) > clientNameBytesMax {
+			return i, false, fmt.Errorf("%q: the name of a client has at most %d bytes", text, clientNameBytesMax)
+		}
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
 		if host = strings.TrimSpace(host); host != "" {
