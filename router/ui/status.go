@@ -18,6 +18,7 @@ type statusView struct {
 	Replication    uint32      `json:"replication"`
 	StoreReachable bool        `json:"storeReachable"`
 	Problems       []string    `json:"problems"`
+	Restricted     bool        `json:"restricted"` // the caller may not see nodes, groups, moves and problems
 	Nodes          []nodeView  `json:"nodes"`
 	Groups         []groupView `json:"groups"` // by shard
 	Moves          []moveView  `json:"moves"`
@@ -88,7 +89,7 @@ func (h *handler) status(r *http.Request) (any, error) {
 		return v, err
 	}
 	return &statusView{
-		TimeMs: v.TimeMs, Cluster: v.Cluster, StoreReachable: v.StoreReachable,
+		TimeMs: v.TimeMs, Cluster: v.Cluster, StoreReachable: v.StoreReachable, Restricted: true,
 		Problems: []string{}, Nodes: []nodeView{}, Groups: []groupView{}, Moves: []moveView{},
 	}, nil
 }

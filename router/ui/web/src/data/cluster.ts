@@ -57,6 +57,8 @@ export interface Status {
   replication: number;
   storeReachable: boolean;
   problems: string[];
+  /** Nodes, groups, moves and problems are not for who asked. */
+  restricted: boolean;
   nodes: Node[];
   groups: Group[];
   moves: Move[];

@@ -52,7 +52,10 @@ export function ClusterView(_: ViewProps) {
           {polled.error} {now !== null && "What is shown is what was known before."}
         </Notice>
       )}
-      {now !== null && (
+      {now?.status.restricted && (
+        <Notice kind="warning">Nodes and shards are shown to users who may read all databases.</Notice>
+      )}
+      {now !== null && !now.status.restricted && (
         <>
           <Problems status={now.status} />
           <Figures now={now} />
