@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -22,25 +21,47 @@ var licences = map[string]string{
 	"Unlicense":  "this is free and unencumbered software released into the public domain",
 }
 
-// TestLicences looks at the licence of every module that the programs are built of.
+// TestLicences looks at the licence of every module that the programs, and the tool that
+// makes their images, are built of: the images have certificates of one of its modules.
 func TestLicences(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}",
-		".", "./operator/...", "./api/...")
-	cmd.Dir = "../.."
+	for _, program := range []struct {
+		folder     string
+		packages   []string
+		modulesMin int
+	}{
+		{"../..", []string{".", "./operator/...", "./api/..."}, 20},
+		{"../images", []string{"./..."}, 5},
+	} {
+		modules := modulesOf(t, program.folder, program.packages)
+		if len(modules) < program.modulesMin {
+			t.Fatalf("%s: only %d modules", program.folder, len(modules))
+		}
+		for path, dir := range modules {
+			if licence := licenceOf(t, dir); licence == "" {
+				t.Errorf("%s: module %s has no licence that is allowed; see %s", program.folder, path, dir)
+			}
+		}
+	}
+}
+
+// modulesOf returns the folders of the modules that packages are built of, by module path.
+func modulesOf(t *testing.T, folder string, packages []string) map[string]string {
+	t.Helper()
+	args := []string{"list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}"}
+	cmd := exec.CommandContext(t.Context(), "go", append(args, packages...)...)
+	cmd.Dir = folder
+	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	modules := slices.Compact(slices.Sorted(strings.Lines(string(out))))
-	if len(modules) < 20 {
-		t.Fatalf("only %d modules", len(modules))
-	}
-	for _, line := range modules {
-		path, dir, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if licence := licenceOf(t, dir); licence == "" {
-			t.Errorf("module %s has no licence that is allowed; see %s", path, dir)
+	modules := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		if path, dir, found := strings.Cut(strings.TrimSpace(line), " "); found {
+			modules[path] = dir
 		}
 	}
+	return modules
 }
 
 // licenceOf returns the allowed licence of a module, or nothing.
