@@ -43,6 +43,7 @@ func (s *authSettings) openAuthority(ctx context.Context, logger *slog.Logger) (
 	a := &followedAuthority{Authority: auth.New(auth.Options{Current: file.Current, Logger: logger}), file: file}
 	ctx, a.cancel = context.WithCancel(ctx)
 	a.running.Go(func() { file.Run(ctx) })
+	a.running.Go(func() { a.Authority.Run(ctx) })
 	return a, nil
 }
 

@@ -230,7 +230,7 @@ func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":          "auth.yaml:1: there are no users",
 		"users: []": "there are no users",
-		"user: []":  "auth.yaml:1: user: there is no such key here; use one of users",
+		"user: []":  "auth.yaml:1: user: there is no such key here; use one of oidc, users",
 		"users: [{password-hash: '" + hash + "'}]":                                  "users[0]: has no name",
 		"users:\n- {name: a}\n- {name: a}":                                          `auth.yaml:3: users[1]: the user "a" is there already`,
 		"users: [{name: 'a b'}]":                                                    `"a b" has " "`,
@@ -345,17 +345,21 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// The README's example means what its text says.
+// The README's examples, which are parts of one file, mean what its text says.
 func TestReadme(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(blocks) != 1 {
+	if len(blocks) != 2 {
 		t.Fatalf("%d examples", len(blocks))
 	}
-	w := newWorld(t, blocks[0][1])
+	w := newWorld(t, blocks[0][1]+blocks[1][1])
+	corp := w.rules.Load().issuers["https://login.example.com/corp"]
+	if corp == nil || corp.name != "corp" || len(corp.grants) != 2 || !corp.grants[1].rights.may("metrics", access.Write) || corp.grants[1].rights.may("", access.Read) {
+		t.Errorf("%+v", corp)
+	}
 	for _, c := range []struct {
 		header, user  string
 		reads, writes string

@@ -51,6 +51,7 @@ type Authority struct {
 	gate    *gate
 	seed    [sha256.Size]byte // so that what is remembered means nothing elsewhere
 	checks  singleflight.Group
+	issuers issuers
 
 	memory struct {
 		sync.RWMutex
@@ -66,6 +67,7 @@ type Authority struct {
 
 	checked, missing, refused, busy atomic.Int64
 	described                       *prometheus.Desc
+	issuerMetrics                   issuerMetrics
 }
 
 // key is a keyed hash of credentials.
@@ -79,7 +81,7 @@ func New(o Options) *Authority {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	a := &Authority{options: o, gate: newGate(), described: prometheus.NewDesc("tickmesh_auth_total",
+	a := &Authority{options: o, gate: newGate(), issuerMetrics: newIssuerMetrics(), described: prometheus.NewDesc("tickmesh_auth_total",
 		"Callers whose credentials had to be looked at, by what became of it; those that are remembered do not count.", []string{"outcome"}, nil)}
 	_, _ = rand.Read(a.seed[:]) // it never fails: see its documentation
 	return a
@@ -113,7 +115,7 @@ func (a *Authority) authenticate(ctx context.Context, c access.Credentials) (*pr
 	case c.User != "":
 		return a.byPassword(ctx, rules, c.From, []byte(c.User), []byte(c.Password))
 	case c.Token != "":
-		return a.byToken(rules, []byte(c.Token))
+		return a.byToken(ctx, rules, []byte(c.Token))
 	case len(c.Authorization) > headerBytesMax:
 		return nil, access.ErrUnauthenticated
 	case len(c.Authorization) > 0:
@@ -135,17 +137,17 @@ func (a *Authority) byHeader(ctx context.Context, rules *Rules, from net.Addr, h
 		return nil, access.ErrUnauthenticated
 	}
 	if len(s.token) > 0 {
-		if p, err := a.byToken(rules, s.token); err == nil || len(s.user) == 0 {
+		if p, err := a.byToken(ctx, rules, s.token); err == nil || len(s.user) == 0 {
 			return p, err
 		}
 	}
 	return a.byPassword(ctx, rules, from, s.user, s.password)
 }
 
-func (a *Authority) byToken(rules *Rules, token []byte) (*principal, error) {
+func (a *Authority) byToken(ctx context.Context, rules *Rules, token []byte) (*principal, error) {
 	u, sum := rules.byToken(token)
 	if u == nil {
-		return nil, access.ErrUnauthenticated
+		return a.byJWT(ctx, rules, token, sum)
 	}
 	k := a.key('t', sum[:], nil)
 	if p := a.remembered(rules, k); p != nil {
@@ -328,7 +330,11 @@ func networkOf(a net.Addr) string {
 }
 
 // Describe implements prometheus.Collector.
-func (a *Authority) Describe(to chan<- *prometheus.Desc) { to <- a.described }
+func (a *Authority) Describe(to chan<- *prometheus.Desc) {
+	to <- a.described
+	to <- a.issuerMetrics.keys
+	to <- a.issuerMetrics.fetches
+}
 
 // Collect implements prometheus.Collector.
 func (a *Authority) Collect(to chan<- prometheus.Metric) {
@@ -338,4 +344,5 @@ func (a *Authority) Collect(to chan<- prometheus.Metric) {
 	}{{"ok", &a.checked}, {"missing", &a.missing}, {"refused", &a.refused}, {"busy", &a.busy}} {
 		to <- prometheus.MustNewConstMetric(a.described, prometheus.CounterValue, float64(c.count.Load()), c.outcome)
 	}
+	a.collectIssuers(to)
 }

@@ -20,4 +20,10 @@
 // A Principal outlives its file: connections and streams last. It looks at the rules of the
 // day each time it is asked, and may do nothing once its user is gone or the very password
 // hash, token or certificate name that it came in by is not in the file any more.
+//
+// # Issuers
+//
+// Tokens of OpenID Connect issuers are verified by package oidc; the file maps their claims to
+// rights. A verified token is remembered as the file's are, and its expiry and key are looked at
+// each time its Principal is asked.
 package auth

@@ -27,10 +27,10 @@ func Parse(name string, text []byte) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rules{users: map[string]*user{}, tokens: map[digest]*user{}, tlsNames: map[string]*user{}, costMax: bcrypt.DefaultCost}
-	err = top.Fields(map[string]func(rulefile.Value) error{"users": r.readUsers})
-	if err == nil && len(r.users) == 0 {
-		err = top.Errorf("there are no users, so nobody could enter: add a list `users:`")
+	r := &Rules{users: map[string]*user{}, tokens: map[digest]*user{}, tlsNames: map[string]*user{}, issuers: map[string]*issuerRule{}, costMax: bcrypt.DefaultCost}
+	err = top.Fields(map[string]func(rulefile.Value) error{"users": r.readUsers, "oidc": r.readIssuers})
+	if err == nil && len(r.users) == 0 && len(r.issuers) == 0 {
+		err = top.Errorf("there are no users, so nobody could enter: add a list `users:` or `oidc:`")
 	}
 	if err != nil {
 		return nil, err

@@ -4,15 +4,17 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/tickmesh/tickmesh/api/oidc"
 	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // proof is what somebody came in by. It is compared with later versions of the file.
 type proof struct {
 	kind    proofKind
-	hash    string // byPassword: bcrypt's
-	token   digest // byToken
-	tlsName string // byTLSName
+	hash    string       // byPassword: bcrypt's
+	token   digest       // byToken
+	tlsName string       // byTLSName
+	claims  *oidc.Claims // byClaims
 }
 
 type proofKind uint8
@@ -22,6 +24,7 @@ const (
 	byPassword
 	byToken
 	byTLSName
+	byClaims
 )
 
 // holds says whether the user still has what was shown.
@@ -80,13 +83,27 @@ func (p *principal) OnlyDatabase() (string, bool) {
 // user gives the user by the rules of now; nil: it is none any more.
 func (p *principal) user() *user {
 	rules := p.current()
+	if p.proof.kind == byClaims && !p.proof.claims.Valid() {
+		return nil
+	}
 	if s := p.seen.Load(); s != nil && s.rules == rules {
 		return s.user
 	}
-	u := rules.users[p.name]
-	if u != nil && !p.proof.holds(u) {
-		u = nil
-	}
+	u := p.userBy(rules)
 	p.seen.Store(&standing{rules, u})
 	return u
+}
+
+// userBy returns the user by some rules; nil: it is none by them.
+func (p *principal) userBy(rules *Rules) *user {
+	if p.proof.kind == byClaims {
+		if u := rules.userOf(p.proof.claims); u != nil && u.name == p.name {
+			return u
+		}
+		return nil
+	}
+	if u := rules.users[p.name]; u != nil && p.proof.holds(u) {
+		return u
+	}
+	return nil
 }

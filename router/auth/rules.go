@@ -14,7 +14,8 @@ type Rules struct {
 	users    map[string]*user
 	tokens   map[digest]*user
 	tlsNames map[string]*user
-	costMax  int // the highest cost of a password's hash, at least bcrypt's default
+	issuers  map[string]*issuerRule // by URL
+	costMax  int                    // the highest cost of a password's hash, at least bcrypt's default
 }
 
 // digest is the SHA-256 of a token.
@@ -32,12 +33,15 @@ type user struct {
 
 // may says whether the user has a right. What the file says of a database itself counts,
 // not what it says of all.
-func (u *user) may(database string, right access.Right) bool {
+func (u *user) may(database string, right access.Right) bool { return u.on(database) >= right }
+
+// on returns the user's right on a database; 0: none.
+func (u *user) on(database string) access.Right {
 	own, ok := u.rights[database]
 	if !ok {
-		own = u.otherwise
+		return u.otherwise
 	}
-	return own >= right
+	return own
 }
 
 // byToken gives the user of a token; nil: nobody's.

@@ -349,12 +349,13 @@ func TestIntroductions(t *testing.T) {
 		{"auth token t-writer\n\nauth token x\nput m 1700000000 1 a=b\n", "AUTH_SUCCESS\nAUTH_FAIL: …\n", "m{a=b} 1700000000000 1"},
 		{"auth token t-writer\n", "AUTH_SUCCESS\n", ""},
 		{"auth token t-writer", fail, ""}, // perhaps there was more
+		{"auth token " + strings.Repeat("x", 5000) + "\n", fail, ""},
 		{"auth token wrong\nput m 1700000000 1 a=b\n", fail, ""},
 		{"auth writer wrong\nversion\n", fail, ""},
 		{"auth token t-reader\nput m 1700000000 1 a=b\n", fail, ""}, // may not write
 		{"put m 1700000000 1 a=b\n", fail, ""},
 		{"version\n", fail, ""}, {"stats\n", fail, ""}, {"\n", fail, ""}, {"auth\n", fail, ""}, {"auth token\n", fail, ""},
-		{strings.Repeat("x", 5000) + "\n", fail, ""},
+		{strings.Repeat("x", 50_000) + "\n", fail, ""},
 		{strings.Repeat("x", 200), fail, ""},
 		{"", "", ""},
 	} {

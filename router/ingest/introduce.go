@@ -12,7 +12,7 @@ import (
 // Bounds of how long, and how much, a connection may send before it has said who it is.
 const (
 	introductionTimeout  = 30 * time.Second
-	introductionBytesMax = 1 << 10
+	introductionBytesMax = 9 << 10 // a token of an OpenID Connect issuer has up to 8 KiB
 )
 
 // OpenTSDB's answers to the command auth (AuthenticationChannelHandler.java).
@@ -45,6 +45,8 @@ func (s *stream) introduce(chunk []byte) {
 	line, rest, found := bytes.Cut(chunk, []byte("\n"))
 	if !found && len(chunk) <= introductionBytesMax {
 		s.unfinished = append(s.unfinished[:0], chunk...)
+		s.wait()
+		s.leaving = s.insideLine // there is no room for it
 		return
 	}
 	s.unfinished = nil
