@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/endpoint"
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -261,7 +262,7 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, rules *databaseRule
 		return listenErrorOf("http-addr", string(s.httpAddr), err)
 	}
 	registry := newRegistry()
-	registry.MustRegister(m.node, storeGauge(m.storeTrouble))
+	registry.MustRegister(m.node, storeGauge(m.storeTrouble), budget.NewCollector(m.budgets))
 	rules.register(registry)
 	users, err := s.openAuthority(ctx, logger)
 	if err != nil {

@@ -187,7 +187,7 @@ func (s *frontSettings) apiOptions(b *backend, q *queries, logger *slog.Logger, 
 		ClusterName:        b.clusterName, Version: build().Version, Logger: logger, Registerer: registry,
 		Limits: api.Limits{
 			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: inFlight,
-			CallsMax: int(min(max(inFlight/transport.PublicStreamWindowBytes, callsMin), callsMax)),
+			CallsMax: int(min(max(inFlight/transport.ServerStreamWindowBytes, callsMin), callsMax)),
 		},
 	}
 }

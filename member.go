@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/transport"
@@ -46,6 +48,7 @@ type member struct {
 	peers    *rpc.Peers
 	agent    *agent.Agent
 	server   *grpc.Server
+	budgets  map[string]*budget.Pool // of what callers hold
 	listener net.Listener
 	process  uint64
 	started  time.Time
@@ -94,13 +97,18 @@ func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
 	return m, nil
 }
 
+// rpcConnectionsMax bounds the connections of other processes to a node: a few of each node and
+// router of the largest cluster.
+const rpcConnectionsMax = 4096
+
 func (m *member) serve() {
 	internal := rpc.NewServer(m.service, rpc.Options{Names: m.options.peers.names, Logger: m.logger, SendPace: rpc.NewPace(m.options.moveRate)})
 	m.server = grpc.NewServer(append(transport.ServerOptions(m.options.peers.server), internal.GRPCOptions()...)...)
 	internal.Register(m.server)
+	m.budgets = internal.Pools()
 	m.logger.Info("listening", "port", "rpc", "address", m.listener.Addr().String(), "advertised", m.address())
 	m.running.Go(func() {
-		if err := m.server.Serve(m.listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := m.server.Serve(netutil.LimitListener(m.listener, rpcConnectionsMax)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			m.logger.Error("other nodes and routers are served no more", "error", err)
 		}
 	})

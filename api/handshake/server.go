@@ -27,9 +27,10 @@ func NewServer(self func() Hello, admit func(Hello) error, names Names) *Server 
 	return &Server{self: self, admit: admit, names: names}
 }
 
-// Options are the interceptors for a gRPC server.
+// Options are the interceptors for a gRPC server. The node service has to be registered by
+// transport.Streamed, so that callers are judged before a message of theirs is read.
 func (s *Server) Options() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream)}
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(refuseUnary), grpc.ChainStreamInterceptor(s.stream)}
 }
 
 type callerKey struct{}
@@ -44,20 +45,12 @@ func concerns(method string) bool {
 	return strings.HasPrefix(method, "/"+nodev1.NodeService_ServiceDesc.ServiceName+"/")
 }
 
-func (s *Server) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+// refuseUnary refuses calls whose message was read before it was known who calls.
+func refuseUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if !concerns(info.FullMethod) {
 		return handle(ctx, request)
 	}
-	caller, answer, err := s.check(ctx, info.FullMethod)
-	if answer != nil {
-		if setErr := grpc.SetHeader(ctx, answer); setErr != nil {
-			return nil, setErr
-		}
-	}
-	if err != nil {
-		return nil, wire.Status(err)
-	}
-	return handle(context.WithValue(ctx, callerKey{}, caller), request)
+	return nil, wire.Status(fmt.Errorf("%w: the service was not registered by transport.Streamed", wire.ErrInternal))
 }
 
 func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {

@@ -18,18 +18,22 @@ const (
 	// MessageBytesMax is the largest message that is read. Frames, chunks and pieces
 	// of files are made much smaller.
 	MessageBytesMax = 32 << 20
-	// StreamsMax bounds the calls of one connection that run at once.
-	StreamsMax = 1024
+	// StreamsMax bounds the calls of one connection that run at once. It is what a router needs
+	// of a node: 64 queries (--query-running-max), each of which makes up to 16 calls
+	// (fanout.Limits.ReadCallsMax) to two nodes or more, and a dozen of others. Probes of a
+	// node that is there must not wait for reads. What calls hold is bounded by
+	// rpc.Options, whatever the number of connections.
+	StreamsMax = 512
 	// HeaderBytesMax bounds the headers of a call.
 	HeaderBytesMax = 32 << 10
 
-	// A stream's sender may be so far ahead of its reader. They are fixed, because
-	// gRPC's estimate starts low and pauses streams that begin.
-	streamWindowBytes = 1 << 20
-	// PublicStreamWindowBytes is how far clients of the public API may be ahead, whoever
-	// they are: it is held before anybody asks for room. gRPC has no smaller one. For a
-	// larger message the sender is allowed more as soon as its reader asks for it.
-	PublicStreamWindowBytes = 64 << 10
+	// clientStreamWindowBytes is how far a server may be ahead of a client that reads. It is
+	// fixed, because gRPC's estimate starts low and pauses streams that begin.
+	clientStreamWindowBytes = 1 << 20
+	// ServerStreamWindowBytes is how far callers may be ahead of a server, whoever they are:
+	// it is held before anybody asks for room. gRPC has no smaller one. For a larger message
+	// the sender is allowed more as soon as its reader asks for it.
+	ServerStreamWindowBytes = 64 << 10
 	// PublicStreamsMax is StreamsMax for clients of the public API.
 	PublicStreamsMax = 100
 
@@ -72,7 +76,7 @@ func ServerOptions(c credentials.TransportCredentials) []grpc.ServerOption {
 		grpc.MaxSendMsgSize(MessageBytesMax),
 		grpc.MaxConcurrentStreams(StreamsMax),
 		grpc.MaxHeaderListSize(HeaderBytesMax),
-		grpc.InitialWindowSize(streamWindowBytes),
+		grpc.InitialWindowSize(ServerStreamWindowBytes),
 		grpc.InitialConnWindowSize(connectionWindowBytes),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
@@ -101,7 +105,7 @@ func dialOptions(c credentials.TransportCredentials, times connectTimes) []grpc.
 		experimental.WithBufferPool(buffers),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newCodec(buffers)), grpc.MaxCallRecvMsgSize(MessageBytesMax), grpc.MaxCallSendMsgSize(MessageBytesMax)),
 		grpc.WithMaxHeaderListSize(HeaderBytesMax),
-		grpc.WithInitialWindowSize(streamWindowBytes),
+		grpc.WithInitialWindowSize(clientStreamWindowBytes),
 		grpc.WithInitialConnWindowSize(connectionWindowBytes),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),

@@ -19,6 +19,12 @@ type Message struct {
 	Keep bool
 
 	buffer mem.Buffer
+	freed  func()
+}
+
+// Received sets what a Receiver has received; free is called by Free.
+func (m *Message) Received(content *[]byte, free func()) {
+	m.Bytes, m.freed = *content, free
 }
 
 // Free gives the received bytes back. Without it they are left to the collector.
@@ -26,7 +32,10 @@ func (m *Message) Free() {
 	if m.buffer != nil {
 		m.buffer.Free()
 	}
-	m.buffer, m.Bytes = nil, nil
+	if m.freed != nil {
+		m.freed()
+	}
+	m.buffer, m.freed, m.Bytes = nil, nil, nil
 }
 
 // codec takes a *Message as it is, and any other message as gRPC does.

@@ -39,7 +39,7 @@ const (
 // Receiver reads the messages of one call after it has asked whether there is room for them.
 // One goroutine uses it.
 type Receiver struct {
-	Buffers  *Buffers
+	Buffers  *Buffers      // nil: each message is put into memory of its own
 	BytesMax int           // of a message
 	Timeout  time.Duration // for the bytes of one message, from its length on
 	// Reserve is asked before so many bytes more are held; its error is returned.
@@ -47,7 +47,7 @@ type Receiver struct {
 }
 
 // Receive reads the next message of the call that ctx is of. The buffer belongs to the
-// caller, who gives it back to Buffers; its bytes were reserved. Errors: io.EOF behind the
+// caller, who gives it back to Buffers, if these are set; its bytes were reserved. Errors: io.EOF behind the
 // last message, those of Reserve, and statuses.
 func (r *Receiver) Receive(ctx context.Context) (*[]byte, error) {
 	source, ok := grpc.ServerTransportStreamFromContext(ctx).(messageSource)
@@ -69,7 +69,9 @@ func (r *Receiver) Receive(ctx context.Context) (*[]byte, error) {
 	if err != nil || head[0] == 0 {
 		return buffer, err
 	}
-	defer r.Buffers.Put(buffer)
+	if r.Buffers != nil {
+		defer r.Buffers.Put(buffer)
+	}
 	return r.decompress(*buffer, source.RecvCompress())
 }
 
@@ -87,8 +89,8 @@ func statusOf(err error) error {
 // read reads the bytes of a message. What fits into the stream's window is waited for as long
 // as the call lasts.
 func (r *Receiver) read(source messageSource, length int) (*[]byte, error) {
-	buffer := r.Buffers.Get(length)
-	if length <= PublicStreamWindowBytes {
+	buffer := r.get(length)
+	if length <= ServerStreamWindowBytes {
 		return buffer, r.fill(source, *buffer)
 	}
 	ended := make(chan error, 1)
@@ -103,6 +105,15 @@ func (r *Receiver) read(source messageSource, length int) (*[]byte, error) {
 		// left to the collector.
 		return nil, status.Errorf(codes.DeadlineExceeded, "the message did not arrive within %v", r.Timeout)
 	}
+}
+
+// get returns a buffer of the length.
+func (r *Receiver) get(length int) *[]byte {
+	if r.Buffers == nil {
+		b := make([]byte, length)
+		return &b
+	}
+	return r.Buffers.Get(length)
 }
 
 func (r *Receiver) fill(source messageSource, into []byte) error {

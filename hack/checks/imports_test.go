@@ -67,7 +67,7 @@ var directions = []direction{
 		"a function for each concern; controllers call them, they call no controller"},
 	{"node", []string{"api/series", "api/scan", "api/shardmap", "api/tenancy"}, []string{module + "node/rpc", module + "node/service", module + "node/agent", "google.golang.org/grpc", "go.etcd.io/etcd"},
 		"a node sees its peers, routers and the placement store through interfaces"},
-	{"node/rpc", []string{"api/deadline", "api/series", "api/scan", "api/wire", "api/handshake", "api/transport", "proto"}, []string{"go.etcd.io"}, "the node service sees a node through its interface"},
+	{"node/rpc", []string{"api/budget", "api/deadline", "api/series", "api/scan", "api/wire", "api/handshake", "api/transport", "proto"}, []string{"go.etcd.io"}, "the node service sees a node through its interface"},
 	{"node/service", []string{"api/series", "api/scan", "api/shardmap", "api/wire", "api/handshake", "proto", "node"}, []string{"google.golang.org/grpc", "go.etcd.io/etcd"},
 		"joins a node to the interface of the node service; nobody connects here"},
 	{"node/agent", []string{"api/shardmap", "node"}, []string{"google.golang.org/grpc", "go.etcd.io"}, "the placement store is an interface"},

@@ -39,9 +39,12 @@ func (s *Server) Exchange(stream grpc.BidiStreamingServer[nodev1.ExchangeRequest
 			s.node.HeardClock(hello.Node, message.GetClockMs())
 		}
 		if len(message.Envelopes) == 0 {
+			received.Free()
 			continue
 		}
-		if err := s.node.Receive(hello.Node, message.Envelopes); err != nil {
+		err := s.node.Receive(hello.Node, message.Envelopes)
+		received.Free() // the node's bound counts them now
+		if err != nil {
 			s.options.Logger.Warn("a node's envelope is not usable; its stream is closed", "peer", hello.Node, "error", err)
 			return wire.Status(err)
 		}

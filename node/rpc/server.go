@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -19,7 +20,18 @@ import (
 
 // Options of a Server. Zero values mean the defaults.
 type Options struct {
-	WriteBytesMax   int64           // of frames in work, over all streams; 64 MiB
+	// Bounds of bytes that callers hold, by kind of call; 64 MiB each. A message is charged
+	// before it is read.
+	WriteBytesMax   int64 // of frames in work, over all streams
+	ControlBytesMax int64 // of what keeps the cluster together, as envelopes
+	RequestBytesMax int64 // of all other calls
+	// Bounds of calls at once, each of which may hold a window (transport.ServerStreamWindowBytes)
+	// that is not charged.
+	WriteCallsMax   int           // 256
+	ControlCallsMax int           // 512
+	RequestCallsMax int           // 1024
+	MessageTimeout  time.Duration // in which a message has to arrive, from its length on; 30 s
+
 	WritesMax       int             // frames in work on one stream; 256
 	WriteTimeoutMax time.Duration   // for a frame; 30 s
 	FetchesMax      int64           // exports being sent at once; 4
@@ -30,9 +42,14 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.WriteBytesMax == 0 {
-		o.WriteBytesMax = 64 << 20
-	}
+	const bytesMax = 2 * transport.MessageBytesMax
+	o.WriteBytesMax = cmp.Or(o.WriteBytesMax, bytesMax)
+	o.ControlBytesMax = cmp.Or(o.ControlBytesMax, bytesMax)
+	o.RequestBytesMax = cmp.Or(o.RequestBytesMax, bytesMax)
+	o.WriteCallsMax = cmp.Or(o.WriteCallsMax, 256)
+	o.ControlCallsMax = cmp.Or(o.ControlCallsMax, 512)
+	o.RequestCallsMax = cmp.Or(o.RequestCallsMax, 1024)
+	o.MessageTimeout = cmp.Or(o.MessageTimeout, 30*time.Second)
 	if o.WritesMax == 0 {
 		o.WritesMax = 256
 	}
@@ -56,7 +73,7 @@ type Server struct {
 	nodev1.UnimplementedNodeServiceServer
 	node        Node
 	options     Options
-	writeBytes  *semaphore.Weighted
+	bounds      [kinds]bound // by kind of call
 	fetches     *semaphore.Weighted
 	buffers     *transport.Buffers
 	spareFrames sync.Pool // of *writeFrame
@@ -67,22 +84,23 @@ type Server struct {
 func NewServer(node Node, o Options) *Server {
 	o = o.withDefaults()
 	return &Server{
-		node: node, options: o,
-		writeBytes: semaphore.NewWeighted(o.WriteBytesMax),
-		fetches:    semaphore.NewWeighted(o.FetchesMax),
-		buffers:    new(transport.Buffers),
-		links:      newLinks(o.Now),
+		node: node, options: o, bounds: newBounds(&o),
+		fetches: semaphore.NewWeighted(o.FetchesMax),
+		buffers: new(transport.Buffers),
+		links:   newLinks(o.Now),
 	}
 }
 
 // GRPCOptions are what the gRPC server has to be made with, besides
 // transport.ServerOptions: without them every call is refused.
 func (s *Server) GRPCOptions() []grpc.ServerOption {
-	return handshake.NewServer(s.node.Hello, s.node.Admit, s.options.Names).Options()
+	return append(handshake.NewServer(s.node.Hello, s.node.Admit, s.options.Names).Options(), grpc.ChainStreamInterceptor(s.admit))
 }
 
 // Register adds the service to a gRPC server.
-func (s *Server) Register(g grpc.ServiceRegistrar) { nodev1.RegisterNodeServiceServer(g, s) }
+func (s *Server) Register(g grpc.ServiceRegistrar) {
+	g.RegisterService(transport.Streamed(&nodev1.NodeService_ServiceDesc), s)
+}
 
 // caller gives the Hello that the handshake let pass.
 func caller(ctx context.Context) (handshake.Hello, error) {

@@ -47,7 +47,6 @@ type writeStream struct {
 type writeRequest struct {
 	message transport.Message
 	left    atomic.Int32 // frames that are not answered, and one while it is read
-	weight  int64
 	cancel  context.CancelFunc
 }
 
@@ -131,11 +130,6 @@ func (w *writeStream) read() error {
 // take gives the node the frames of a request. Errors are those of the stream.
 func (w *writeStream) take(request *writeRequest, reader *wire.RequestReader) error {
 	ctx := w.stream.Context()
-	weight := min(int64(len(request.message.Bytes)), w.server.options.WriteBytesMax)
-	if err := w.server.writeBytes.Acquire(ctx, weight); err != nil {
-		return err
-	}
-	request.weight = weight
 	request.left.Store(1)
 	defer w.release(request)
 	var frames []*writeFrame
@@ -185,7 +179,6 @@ func (w *writeStream) release(request *writeRequest) {
 	}
 	request.cancel()
 	request.message.Free()
-	w.server.writeBytes.Release(request.weight)
 }
 
 // send answers frames until the stream is closed. An answer that cannot be sent has no

@@ -116,9 +116,9 @@ func TestWriteAnswersEachPart(t *testing.T) {
 }
 
 // TestWriteBounds: no more frames are in work than the bounds allow, by number and
-// by bytes, and all are answered in the end.
+// by bytes, of which one caller has half, and all are answered in the end.
 func TestWriteBounds(t *testing.T) {
-	for i, o := range []Options{{WritesMax: 5}, {WriteBytesMax: 200}, {WritesMax: 5}} {
+	for i, o := range []Options{{WritesMax: 5}, {WriteBytesMax: 400}, {WritesMax: 5}} {
 		var inWork, most atomic.Int64
 		release := make(chan struct{})
 		node := &fakeNode{hello: nodeHello("a")}

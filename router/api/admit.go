@@ -135,7 +135,7 @@ func (s *Server) admitStream(server any, stream grpc.ServerStream, info *grpc.St
 		owner.Tenant = access.Of(ctx).Name()
 	}
 	c := s.newCall(owner, info, open)
-	defer c.memory.close()
+	defer c.end()
 	return handler(server, &admitted{ServerStream: stream, ctx: context.WithValue(ctx, callKey{}, c), call: c})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -73,6 +74,11 @@ type call struct {
 	receiver transport.Receiver
 	unary    bool  // the client sends one message
 	charged  int64 // for the last message; see takeCharge
+
+	// mu guards the memory's end: who receives for a stream may still do so when its handler
+	// has returned, as only that ends the receiving.
+	mu    sync.Mutex
+	ended bool
 }
 
 type callKey struct{}
@@ -121,21 +127,43 @@ func (c *call) takeCharge() int64 {
 
 // release releases a charge that was taken.
 func (c *call) release(charge int64) {
-	if c != nil {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended { // else it was released with all
 		c.memory.release(charge)
 	}
+}
+
+// end releases all that the call holds. It holds nothing from then on.
+func (c *call) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	c.memory.close()
+}
+
+// reserve charges the message that is being received.
+func (c *call) reserve(ctx context.Context, bytes int) error {
+	if err := c.memory.acquire(ctx, int64(bytes)); err != nil {
+		return statusOf(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		c.memory.close() // end may have come before or behind the bytes
+		return status.Error(codes.Canceled, "the call has ended")
+	}
+	c.charged += int64(bytes)
+	return nil
 }
 
 // receive reads the next message. What it takes is charged before.
 func (c *call) receive(ctx context.Context, m proto.Message) error {
 	c.charged = 0
-	c.receiver.Reserve = func(bytes int) error {
-		if err := c.memory.acquire(ctx, int64(bytes)); err != nil {
-			return statusOf(err)
-		}
-		c.charged += int64(bytes)
-		return nil
-	}
+	c.receiver.Reserve = func(bytes int) error { return c.reserve(ctx, bytes) }
 	buffer, err := c.receiver.Receive(ctx)
 	if err != nil {
 		c.release(c.takeCharge())
@@ -143,7 +171,7 @@ func (c *call) receive(ctx context.Context, m proto.Message) error {
 	}
 	defer c.s.buffers.Put(buffer)
 	sent := c.charged // of the buffers, which are not needed behind this
-	if err = c.receiver.Reserve(decodedBytes(m.ProtoReflect().Descriptor(), *buffer)); err == nil {
+	if err = c.receiver.Reserve(transport.DecodedBytes(m.ProtoReflect().Descriptor(), *buffer)); err == nil {
 		if err = proto.Unmarshal(*buffer, m); err != nil {
 			err = status.Errorf(codes.Internal, "the message cannot be read: %v", err)
 		}

@@ -61,7 +61,6 @@ func (s *Server) ServerOptions(c credentials.TransportCredentials) []grpc.Server
 	return append(transport.ServerOptions(c),
 		grpc.MaxRecvMsgSize(s.options.Limits.MessageBytesMax),
 		grpc.MaxConcurrentStreams(transport.PublicStreamsMax),
-		grpc.InitialWindowSize(transport.PublicStreamWindowBytes),
 		grpc.InTapHandle(s.tap),
 		grpc.ChainUnaryInterceptor(refuseUnary), grpc.ChainStreamInterceptor(s.admitStream))
 }

@@ -1,4 +1,4 @@
-package api
+package transport
 
 import (
 	"google.golang.org/protobuf/encoding/protowire"
@@ -18,9 +18,9 @@ const (
 	depthMax = 8
 )
 
-// decodedBytes returns a bound of the memory that a message takes when it is decoded: two
+// DecodedBytes returns a bound of the memory that a message takes when it is decoded: two
 // bytes may be a message of their own, and one byte a number of eight.
-func decodedBytes(d protoreflect.MessageDescriptor, b []byte) int {
+func DecodedBytes(d protoreflect.MessageDescriptor, b []byte) int {
 	if len(b) <= smallBytes {
 		return messageBytes + smallMultiple*len(b)
 	}
