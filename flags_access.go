@@ -25,6 +25,8 @@ type accessSettings struct {
 	putDatabase, lineDatabase, udpDatabase string
 	udpUser                                string
 	databaseFrom                           oneOf
+	auditLog                               string
+	auditLevel                             oneOf
 }
 
 // fromHeader reports whether only the header names databases.
@@ -36,10 +38,13 @@ func (s *accessSettings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.udpUser, "udp-user", "", "`user` whose rights all datagrams have; needed for UDP with --auth-file")
 	s.databaseFrom = oneOf{value: "any", words: []string{"any", "header"}}
 	f.Var(&s.databaseFrom, "database-from", "what names the database of a request: parameter, path and header, which must agree, or the header X-Scope-OrgID only")
+	f.StringVar(&s.auditLog, "audit-log", "", "`file` for lines of JSON about who did what, or stderr; opened anew at SIGHUP")
+	s.auditLevel = oneOf{value: "changes", words: []string{"changes", "all"}}
+	f.Var(&s.auditLevel, "audit-level", "what the audit log has: refusals, deletes and administration, or queries too")
 	f.StringVar(&s.putDatabase, "put-database", "default", "`name` of the database of put lines over TCP")
 	f.StringVar(&s.lineDatabase, "line-database", "default", "`name` of the database of line protocol over TCP")
 	f.StringVar(&s.udpDatabase, "udp-database", "default", "`name` of the database of datagrams")
-	group(f, headingAccess, "udp-user", "database-from", "put-database", "line-database", "udp-database")
+	group(f, headingAccess, "udp-user", "database-from", "put-database", "line-database", "udp-database", "audit-log", "audit-level")
 }
 
 func (s *accessSettings) validate(v *validation, udp address) {

@@ -73,9 +73,15 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	}
 	defer who.close()
 	b.access = who
+	trail, err := s.openAudit(registry, logger)
+	if err != nil {
+		return err
+	}
+	defer trail.close()
 	if b.marks != nil {
 		who.directory = tenant.NewDirectory(tenant.DirectoryOptions{Source: b.source, Deleter: b.deleter, Marks: b.marks, Rules: b.rules.current})
 	}
+	b.deleter = auditedDeleter{b.deleter}
 	queries := s.newQueries(b, logger, registry)
 	answers, err := queries.handler()
 	if err != nil {
@@ -83,6 +89,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	}
 	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(answers, registry, ready, b.settler))
 	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.config, who.authority, who.meter
+	ingestOptions.Audit = trail.log()
 	budgets := ingest.NewBudgets(ingestOptions.Limits)
 	ingestOptions.Metadata, ingestOptions.Budgets = &queries.catalog, budgets
 	registry.MustRegister(budget.NewCollector(map[string]*budget.Pool{"writes": budgets.Writes, "reads": budgets.Reads}))
@@ -94,6 +101,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 		return err
 	}
 	apiOptions := s.apiOptions(b, queries, logger, registry)
+	apiOptions.Audit = trail.log()
 	apiOptions.Authority, apiOptions.Meter, apiOptions.Writes, apiOptions.Reads = who.authority, who.meter, budgets.Writes, budgets.Reads
 	clients, err := api.New(apiOptions)
 	if err != nil {

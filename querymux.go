@@ -43,7 +43,7 @@ func (s *frontSettings) newQueries(b *backend, logger *slog.Logger, registry *re
 	if s.queryCache > 0 {
 		source = cache.New(cache.Options{Bytes: int64(s.queryCache), Registerer: registry}).Source(source)
 	}
-	q.source = q.ledger.Source(source) // what comes from the cache counts, too
+	q.source = q.ledger.Source(auditedSource{source}) // what comes from the cache counts, too
 	return q
 }
 
@@ -63,7 +63,7 @@ func (q *queries) relaxed(o scan.Relaxation) (source scan.Source, missing func()
 		return q.source, func() []uint16 { return nil }
 	}
 	source, missing = q.backend.relaxed(o)
-	return q.ledger.Source(source), missing
+	return q.ledger.Source(auditedSource{source}), missing
 }
 
 // handler routes each dialect's paths to it. What nobody knows is answered in OpenTSDB's shape.
@@ -108,7 +108,7 @@ func (q *queries) influxqlOptions() influxql.Options {
 		Retention: q.backend.retentionOf,
 	}
 	if who := q.backend.access; who != nil && who.directory != nil {
-		o.Databases = who.directory
+		o.Databases = auditedDatabases{who.directory}
 	}
 	return o
 }

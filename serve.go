@@ -9,6 +9,7 @@ import (
 	"net/http/pprof"
 	"sync/atomic"
 
+	"github.com/tickmesh/tickmesh/api/audit"
 	"github.com/tickmesh/tickmesh/api/endpoint"
 	"github.com/tickmesh/tickmesh/router/access"
 )
@@ -47,6 +48,7 @@ func (s *frontSettings) newMux(queries http.Handler, r *registry, ready *readine
 // onlyAdmins lets those call a handler who may change the whole.
 func onlyAdmins(handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		audit.Of(r.Context()).Did(audit.Deed{Do: "administration"}, nil)
 		if err := access.Check(r.Context(), access.Everything, access.Admin); err != nil {
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
@@ -81,7 +83,7 @@ func (r *readiness) serve(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ready")
-	if r.details != nil && access.Check(request.Context(), access.Everything, access.Read) == nil {
+	if r.details != nil && access.Of(request.Context()).May(access.Everything, access.Read) {
 		for _, line := range r.details() {
 			fmt.Fprintln(w, line)
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+
+	"github.com/tickmesh/tickmesh/api/audit"
 )
 
 // DatabaseHeader names the header that holds the database in dialects that have no place
@@ -104,6 +106,9 @@ func Database(r *http.Request, form url.Values) (string, error) {
 		if name != "" {
 			c.take("the header "+DatabaseHeader, name)
 		}
+	}
+	if c.err == nil {
+		audit.Of(r.Context()).In(Display(c.name))
 	}
 	return c.name, c.err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+
+	"github.com/tickmesh/tickmesh/api/audit"
 )
 
 // Right is what may be done with a database. Each right includes the ones before it.
@@ -106,9 +108,17 @@ func (e *DeniedError) Error() string {
 	return fmt.Sprintf("user %q has no %s right on database %q: ask an administrator for it", e.Principal, e.Right, Display(e.Database))
 }
 
-// Check returns a *DeniedError when the caller has not the right on the database.
+// Check returns a *DeniedError when the caller has not the right on the database, and notes it
+// for the audit log: it is for requests that are refused then. What only chooses what to show
+// asks Of(ctx).May.
 func Check(ctx context.Context, database string, right Right) error {
-	return May(Of(ctx), database, right)
+	err := May(Of(ctx), database, right)
+	if err != nil {
+		r := audit.Of(ctx)
+		r.In(Display(database))
+		r.Refuse(err)
+	}
+	return err
 }
 
 // May returns a *DeniedError when a principal has not the right on the database.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
 
+	"github.com/tickmesh/tickmesh/api/audit"
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
@@ -42,7 +44,12 @@ func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	if isPassword(given.Authorization) {
 		return ctx, nil
 	}
-	return s.authenticate(ctx, given)
+	start := time.Now()
+	known, err := s.authenticate(ctx, given)
+	if err != nil {
+		s.audit(ctx, info.FullMethodName, nil, start, err)
+	}
+	return known, err
 }
 
 // isPassword reports whether the value of an authorization header has a password.
@@ -69,7 +76,7 @@ func (s *Server) credentials(ctx context.Context) (given access.Credentials) {
 func (s *Server) authenticate(ctx context.Context, given access.Credentials) (context.Context, error) {
 	principal, err := s.options.Authority.Authenticate(ctx, given)
 	if err != nil {
-		return ctx, statusOf(err)
+		return ctx, statusOfSignIn(err)
 	}
 	return s.confine(ctx, principal)
 }
@@ -121,6 +128,7 @@ func (s *Server) admitStream(server any, stream grpc.ServerStream, info *grpc.St
 	}
 	defer place.Close()
 	var err error
+	start := time.Now()
 	switch {
 	case open:
 	case s.options.Authority == nil:
@@ -129,6 +137,7 @@ func (s *Server) admitStream(server any, stream grpc.ServerStream, info *grpc.St
 		ctx, err = s.authenticate(ctx, s.credentials(ctx))
 	}
 	if err != nil {
+		s.audit(ctx, info.FullMethod, nil, start, err)
 		return err
 	}
 	if access.Known(ctx) {
@@ -136,7 +145,14 @@ func (s *Server) admitStream(server any, stream grpc.ServerStream, info *grpc.St
 	}
 	c := s.newCall(owner, info, open)
 	defer c.end()
-	return handler(server, &admitted{ServerStream: stream, ctx: context.WithValue(ctx, callKey{}, c), call: c})
+	ctx = context.WithValue(ctx, callKey{}, c)
+	if open || s.options.Audit == nil {
+		return handler(server, &admitted{ServerStream: stream, ctx: ctx, call: c})
+	}
+	gathered := s.gather(ctx, info.FullMethod, start)
+	err = handler(server, &admitted{ServerStream: stream, ctx: audit.With(ctx, gathered), call: c})
+	s.audit(ctx, info.FullMethod, gathered, start, err)
+	return err
 }
 
 // withKind gives an error of package access the kind that clients are told.

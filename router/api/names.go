@@ -128,7 +128,7 @@ func (q *queryService) names(ctx context.Context, m *tickmeshv1.ListNamesRequest
 	case tickmeshv1.NameKind_NAME_KIND_DATABASE:
 		all, err := source.Databases(ctx)
 		all = slices.DeleteFunc(all, func(name string) bool {
-			denied := access.Check(ctx, name, access.Read) != nil
+			denied := !access.Of(ctx).May(name, access.Read)
 			leftOut = leftOut || denied
 			return denied || !strings.HasPrefix(name, prefix)
 		})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tickmesh/tickmesh/api/audit"
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
@@ -82,6 +83,9 @@ type Options struct {
 	// Writes and Reads bound the memory of messages and of what they become. Nil: pools of
 	// Limits.InFlightBytesMax.
 	Writes, Reads *budget.Pool
+
+	// Audit is told of calls that are refused and of what others than writes do. Nil: nobody is.
+	Audit *audit.Log
 
 	Logger     *slog.Logger          // nil: nothing is logged
 	Registerer prometheus.Registerer // nil: metrics are kept but not exported

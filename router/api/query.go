@@ -74,6 +74,7 @@ func (q *queryService) Scan(m *tickmeshv1.ScanRequest, stream grpc.ServerStreami
 		if err != nil {
 			return err
 		}
+		q.s.auditBulkRead(ctx, request)
 		source, missing := q.source(m.GetFreshness(), m.GetAllowPartial())
 		a := &scanAnswer{send: stream.Send}
 		if err := source.Scan(ctx, request, a.visit); err != nil {

@@ -30,6 +30,7 @@ type Server struct {
 	calls   *budget.Pool // in calls
 	watches *budget.Pool // in calls
 	buffers *transport.Buffers
+	bulk    bulkReads
 	frames  sync.Pool // of *outgoing
 
 	stop     sync.Once

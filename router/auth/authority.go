@@ -103,6 +103,7 @@ func (a *Authority) principal(name string, p proof) *principal {
 func (a *Authority) Authenticate(ctx context.Context, c access.Credentials) (access.Principal, error) {
 	p, err := a.authenticate(ctx, c)
 	if err != nil {
+		err = a.tried(c, err)
 		a.failed(c, err)
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"encoding/hex"
 	"slices"
 	"sync/atomic"
 
@@ -57,6 +58,23 @@ type standing struct {
 
 // Name implements access.Principal.
 func (p *principal) Name() string { return p.name }
+
+// tokenIDBytes of a token's digest are its id: enough to find it in the file of users.
+const tokenIDBytes = 6
+
+// Proof implements access.Proven.
+func (p *principal) Proof() (kind, id string) {
+	switch p.proof.kind {
+	case byPassword:
+		return "password", ""
+	case byToken:
+		return "token", hex.EncodeToString(p.proof.token[:tokenIDBytes])
+	case byTLSName:
+		return "certificate", p.proof.tlsName
+	default:
+		return "", ""
+	}
+}
 
 // May implements access.Principal.
 func (p *principal) May(database string, right access.Right) bool {

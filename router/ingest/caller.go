@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/tickmesh/tickmesh/api/audit"
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/origin"
 	"github.com/tickmesh/tickmesh/api/series"
@@ -28,6 +29,9 @@ type caller struct {
 	tenant   []byte
 	tenanted bool
 	sender   origin.Sender // whose page, if any, may have sent the request
+
+	refusal error          // why the request was refused, for the audit log
+	request *audit.Request // of Options.Other; nil: it has not come so far, or nothing is gathered
 }
 
 // may says whether the caller has a right on a database; the error is a *access.DeniedError.
@@ -42,6 +46,10 @@ func (c *caller) may(database string, right access.Right) error {
 func (f *front) context(ctx context.Context, c *caller) context.Context {
 	if c.principal != nil {
 		ctx = access.With(ctx, c.principal)
+	}
+	if f.options.Audit != nil {
+		c.request = new(audit.Request)
+		ctx = audit.With(ctx, c.request)
 	}
 	if c.prefixed || f.options.DatabaseFromHeader {
 		ctx = access.WithPlace(ctx, access.Place{

@@ -133,12 +133,13 @@ const (
 
 // serve answers one request.
 func (f *front) serve(request *fasthttp.RequestCtx) {
+	start := f.auditStart()
 	c, err := f.admit(request)
 	f.nameOrigin(request, c.sender)
 	switch {
 	case (err == nil || errors.Is(err, access.ErrUnauthenticated)) && f.answerPreflight(request, c.sender):
 	case err == nil:
-		f.route(request, c)
+		f.route(request, &c)
 	default:
 		f.turnAway(request, err)
 	}
@@ -150,6 +151,7 @@ func (f *front) serve(request *fasthttp.RequestCtx) {
 		f.challenge(request)
 	}
 	f.metrics.answered(status)
+	f.audit(request, &c, err, start)
 }
 
 // wantsClose reports whether a client has asked for the end of its connection among other
@@ -167,17 +169,17 @@ func wantsClose(request *fasthttp.RequestCtx) bool {
 }
 
 // route hands a request that was let in to who answers it.
-func (f *front) route(request *fasthttp.RequestCtx, c caller) {
+func (f *front) route(request *fasthttp.RequestCtx, c *caller) {
 	path := request.Path()
 	if d := f.dialects[string(path)]; d != nil {
-		f.write(request, d, &c)
+		f.write(request, d, c)
 		return
 	}
 	if probe := f.probes[string(path)]; probe != nil {
 		probe(request)
 		return
 	}
-	f.serveOther(request, &c)
+	f.serveOther(request, c)
 }
 
 // write takes one write request of any dialect. The body is read before a worker
@@ -195,6 +197,7 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect, c *caller) {
 		account, err = f.account(c, database)
 	}
 	if err != nil {
+		c.refusal = err
 		leaveBody(request)
 		d.answer(request, nil, result{}, err)
 		return
@@ -378,12 +381,14 @@ func (f *front) expect(request *fasthttp.RequestCtx) (status int) {
 	// The request comes again, to serve: its path has to be what it was.
 	original := append([]byte(nil), request.URI().PathOriginal()...)
 	defer request.URI().SetPathBytes(original)
-	if _, err := f.admit(request); err != nil {
+	start := f.auditStart()
+	if c, err := f.admit(request); err != nil {
 		f.turnAway(request, err)
 		if status = request.Response.StatusCode(); status == fasthttp.StatusUnauthorized {
 			f.challenge(request)
 		}
 		f.metrics.answered(status)
+		f.audit(request, &c, err, start)
 		return status
 	}
 	bytesMax := f.options.Limits.OtherBodyBytesMax

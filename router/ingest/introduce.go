@@ -2,10 +2,12 @@ package ingest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/audit"
 	"github.com/tickmesh/tickmesh/router/access"
 )
 
@@ -108,4 +110,13 @@ func (s *stream) deny(err error) {
 	text := fmt.Appendf(nil, "%s: %v", authFail, err)
 	s.replies.send(append(oneLineInPlace(text, 0), '\n'))
 	s.leaving = true
+	e := audit.Event{Time: time.Now(), From: s.conn.RemoteAddr().String(), Protocol: protocolNames[s.protocol], Action: "auth", Outcome: audit.Refused, Error: err.Error(), User: audit.Tried(err)}
+	if denied := (*access.DeniedError)(nil); errors.As(err, &denied) {
+		e.User, e.Database = denied.Principal, access.Display(denied.Database)
+	}
+	if s.principal != nil {
+		e.Action = "write"
+		e.By, e.Credential = access.ProofOf(s.principal)
+	}
+	s.options.Audit.Record(e)
 }

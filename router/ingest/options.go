@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tickmesh/tickmesh/api/audit"
 	"github.com/tickmesh/tickmesh/api/origin"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/access"
@@ -69,6 +70,9 @@ type Options struct {
 
 	// Metadata is told what remote writes say of metrics. Nil: nobody is.
 	Metadata MetadataKeeper
+
+	// Audit is told of requests that are refused and of what others than writes do. Nil: nobody is.
+	Audit *audit.Log
 
 	// Door is what a browser gets that asks for the page and has not shown who is there. Nil: a
 	// line of text.

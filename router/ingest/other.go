@@ -50,6 +50,7 @@ func (f *front) serveOther(request *fasthttp.RequestCtx, c *caller) {
 			appendPutError(nil, fasthttp.StatusBadRequest, "Bad request", err.Error()))
 		return
 	}
+	audited := f.auditOther(request, c)
 	a := newAnswer(request, f.options, cancel)
 	watch := func() {}
 	if c, ok := request.Conn().(*conn); ok {
@@ -60,6 +61,7 @@ func (f *front) serveOther(request *fasthttp.RequestCtx, c *caller) {
 		watch()
 		cancel(nil)
 		held.release()
+		audited(a)
 	}
 	go a.run(handler, r, f)
 	<-a.ready

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/tickmesh/tickmesh/api/audit"
 	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
@@ -88,6 +89,7 @@ func (h *handler) cancel(r *http.Request) (any, error) {
 				return nil, err
 			}
 		}
+		audit.Of(r.Context()).Did(audit.Deed{Do: "cancel query", On: strconv.FormatUint(id, 10)}, nil)
 		return &canceledView{Canceled: h.Ledger.Cancel(id)}, nil
 	}
 	return &canceledView{}, nil

@@ -96,7 +96,7 @@ func (h *handler) status(r *http.Request) (any, error) {
 
 // seesNodes reports whether the caller may see what the cluster is made of.
 func seesNodes(r *http.Request) bool {
-	return access.Check(r.Context(), access.Everything, access.Read) == nil
+	return access.Of(r.Context()).May(access.Everything, access.Read)
 }
 
 func viewStatus(s *tickmeshv1.GetStatusResponse, at time.Time) *statusView {

@@ -143,7 +143,7 @@ func booked(ctx context.Context, q *request) (database string, others []string, 
 	switch {
 	case len(all) > 0:
 		return all[0], all[1:], nil
-	case access.Check(ctx, q.database, access.Read) == nil:
+	case access.Of(ctx).May(q.database, access.Read):
 		return q.database, nil, nil
 	}
 	return access.Everything, nil, nil

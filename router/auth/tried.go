@@ -1,0 +1,27 @@
+package auth
+
+import (
+	"errors"
+
+	"github.com/tickmesh/tickmesh/api/audit"
+	"github.com/tickmesh/tickmesh/router/access"
+)
+
+// tried adds to the error of wrong credentials whose password was wrong, for the audit log. A
+// name that no user has is left out: people type passwords there.
+func (a *Authority) tried(c access.Credentials, err error) error {
+	if !errors.Is(err, access.ErrUnauthenticated) {
+		return err
+	}
+	name := []byte(c.User)
+	if len(name) == 0 && len(c.Authorization) > 0 && len(c.Authorization) <= headerBytesMax {
+		var room [basicBytesMax]byte
+		if s, ok := parseHeader(c.Authorization, &room); ok {
+			name = s.user
+		}
+	}
+	if u := a.options.Current().users[string(name)]; u != nil {
+		return &audit.SignInError{User: u.name, Err: err}
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+package ingest
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/tickmesh/tickmesh/api/audit"
+	"github.com/tickmesh/tickmesh/router/access"
+)
+
+const auditHTTP = "http"
+
+// auditStart returns when a request begins, where there is an audit log.
+func (f *front) auditStart() (start time.Time) {
+	if f.options.Audit != nil {
+		start = time.Now()
+	}
+	return start
+}
+
+// audit tells the audit log of a request that was not handed to Options.Other: those that were
+// refused, and others that are neither writes nor probes where all are wanted. Err is that of admit.
+func (f *front) audit(request *fasthttp.RequestCtx, c *caller, err error, start time.Time) {
+	if f.options.Audit == nil || c.request != nil {
+		return
+	}
+	status := request.Response.StatusCode()
+	refused := status == fasthttp.StatusUnauthorized || status == fasthttp.StatusForbidden
+	if !refused && (!f.options.Audit.Wants() || f.dialects[string(request.Path())] != nil || isOpen(request)) {
+		return
+	}
+	if err == nil {
+		err = c.refusal
+	}
+	e := auditEvent(request, c, start)
+	if c.principal == nil {
+		e.User = audit.Tried(err)
+	}
+	if err != nil {
+		e.Error = err.Error()
+	}
+	if denied := (*access.DeniedError)(nil); errors.As(err, &denied) {
+		e.Database = access.Display(denied.Database)
+	}
+	f.options.Audit.Finish(nil, ended(e, status))
+}
+
+// auditOther returns what tells the audit log of the end of a request of Options.Other.
+func (f *front) auditOther(request *fasthttp.RequestCtx, c *caller) func(*answer) {
+	if f.options.Audit == nil || isOpen(request) {
+		return func(*answer) {}
+	}
+	e, gathered := auditEvent(request, c, time.Now()), c.request
+	return func(a *answer) {
+		status := a.status
+		switch {
+		case a.panicked:
+			status = http.StatusInternalServerError
+		case status == 0:
+			status = http.StatusOK
+		}
+		f.options.Audit.Finish(gathered, ended(e, status))
+	}
+}
+
+// auditEvent returns the event of a request that has not ended. The target counts as it was sent,
+// without its parameters.
+func auditEvent(request *fasthttp.RequestCtx, c *caller, start time.Time) audit.Event {
+	e := audit.Event{
+		Time: start, From: request.RemoteAddr().String(), Protocol: auditHTTP,
+		Action: string(request.Method()) + " " + string(request.Path()),
+	}
+	if c.principal != nil {
+		e.User = c.principal.Name()
+		e.By, e.Credential = access.ProofOf(c.principal)
+	}
+	if c.prefixed {
+		e.Database = access.Display(string(c.database))
+	}
+	return e
+}
+
+// ended completes an event by the status of its answer.
+func ended(e audit.Event, status int) audit.Event {
+	e.Status, e.DurationMs = strconv.Itoa(status), float64(time.Since(e.Time))/float64(time.Millisecond)
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		e.Outcome = audit.Refused
+	case status >= http.StatusBadRequest:
+		e.Outcome = audit.Failed
+	default:
+		e.Outcome = audit.OK
+	}
+	return e
+}
