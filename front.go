@@ -121,6 +121,12 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	health.serve(logger)
 	s.greet(stdout, greeting{about: b.about, secure: secure.config != nil, users: who.authority != nil}, server.Addresses(), health)
 	<-ctx.Done()
+	s.drain(ctx, ready, server, health, logger)
+	return nil
+}
+
+// drain ends what runs, within --shutdown-timeout.
+func (s *frontSettings) drain(ctx context.Context, ready *readiness, server *ingest.Server, health *grpcServer, logger *slog.Logger) {
 	ready.set(false)
 	health.refuse()
 	if s.shutdownDelay > 0 {
@@ -130,14 +136,13 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	logger.Info("stopping: no new connections, running requests end; a second signal stops at once", "timeout", s.shutdownTimeout.String())
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(s.shutdownTimeout))
 	defer cancel()
-	err = server.Shutdown(drain)
+	err := server.Shutdown(drain)
 	if err != nil {
 		logger.Warn("not every request ended in time", "error", err)
 	}
 	if ended := health.stop(drain); !ended || errors.Is(err, ingest.ErrAbandoned) {
 		exitAfter(closingMax, logger)
 	}
-	return nil
 }
 
 func (s *frontSettings) greet(stdout io.Writer, g greeting, at ingest.Addresses, health *grpcServer) {
