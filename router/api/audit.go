@@ -138,4 +138,3 @@ func (s *Server) auditBulkRead(ctx context.Context, r *scan.Request) {
 		gathered.Did(audit.Deed{Do: "bulk read", On: r.Selector.Metric, Database: database}, nil)
 	}
 }
-
