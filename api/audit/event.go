@@ -23,8 +23,8 @@ type Event struct {
 	// User is the name of who called; of a sign-in that failed, the user whose password was
 	// wrong, where there is such a user.
 	User       string `json:"user,omitempty"`
-	By         string `json:"by,omitempty"`         // password, token or certificate
-	Credential string `json:"credential,omitempty"` // the id of the token, or the name in the certificate
+	By         string `json:"by,omitempty"`         // password, token, certificate or oidc
+	Credential string `json:"credential,omitempty"` // the id of the token, the name in the certificate, or the issuer
 	From       string `json:"from,omitempty"`       // address and port
 	Protocol   string `json:"protocol"`             // http, grpc, tcp_put, …
 	Action     string `json:"action"`               // method and path, without parameters

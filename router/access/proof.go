@@ -2,8 +2,8 @@ package access
 
 // Proven is implemented by principals that know what they were authenticated by.
 type Proven interface {
-	// Proof returns password, token or certificate, and the token's id or the certificate's
-	// name. Neither is a secret. Empty: it is not known.
+	// Proof returns password, token, certificate or oidc, and the token's id, the certificate's
+	// name or the issuer. None is a secret. Empty: it is not known.
 	Proof() (kind, id string)
 }
 

@@ -71,6 +71,8 @@ func (p *principal) Proof() (kind, id string) {
 		return "token", hex.EncodeToString(p.proof.token[:tokenIDBytes])
 	case byTLSName:
 		return "certificate", p.proof.tlsName
+	case byClaims:
+		return "oidc", p.proof.claims.Issuer()
 	default:
 		return "", ""
 	}
