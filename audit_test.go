@@ -78,10 +78,21 @@ func TestAuditLog(t *testing.T) {
 			t.Errorf("%s: %d %s", c, code, stderr)
 		}
 	}
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGHUP)
+	eventually(t, "the file is made anew", func() bool { _, err := os.Stat(path); return err == nil })
+	s.as("wrong-secret", "GET", "/metrics", "")
 	s.signal(syscall.SIGTERM)
 	s.wait()
 
-	events, text := readAudit(t, path)
+	events, text := readAudit(t, path+".1")
+	behind, more := readAudit(t, path)
+	if len(behind) != 1 {
+		t.Errorf("behind the rotation: %s", more)
+	}
+	events, text = append(events, behind...), text+more
 	reader := auth.DigestOf("reader-secret")[:12]
 	seen := map[string]int{}
 	for _, e := range events {
@@ -107,7 +118,7 @@ func TestAuditLog(t *testing.T) {
 		"|http|GET /api/v1/query|||refused", who + "|http|POST /write|||refused", "|tcp_put|auth|||refused",
 		admin + "|grpc|/tickmesh.v1.QueryService/Scan|a|bulk read a,|ok",
 		who + "|grpc|/tickmesh.v1.ClusterService/Drain|*|administration ,|refused",
-		"|grpc|/tickmesh.v1.ClusterService/GetServerInfo|||refused",
+		"|grpc|/tickmesh.v1.ClusterService/GetServerInfo|||refused", "|http|GET /metrics|||refused",
 	} {
 		if seen[want] != 1 {
 			t.Errorf("%d times %s", seen[want], want)
