@@ -80,6 +80,10 @@ func (i *Issuer) fetch(ctx context.Context) error {
 	if i.round == nil {
 		i.round = make(chan struct{})
 	}
+	select {
+	case <-i.wanted: // by callers who wait for this round: the timer may have been taken first
+	default:
+	}
 	i.mu.Unlock()
 	defer i.endRound()
 	bounded, cancel := context.WithTimeout(ctx, fetchTimeout)
