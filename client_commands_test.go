@@ -194,7 +194,9 @@ func TestClientCommands(t *testing.T) {
 		{"query cpu{!rack,host!=a} --start 1700000000 --end 1700000060000", "cpu{host=b}|TIME VALUE|2023-11-14T22:14:20.000Z 3"},
 		{"query cpu{host=~a|x} --start 0 --window 1d --aggregate max,avg,count", "cpu{host=a}|TIME COUNT AVG MAX|2023-11-14T00:00:00.000Z 1 1 1"},
 		{"query cpu{host} --start 2024-01-01", ""},
-		{"export --format csv", "metric,tags,time_ms,value|cpu,host=a,1700000000000,1|cpu,host=b,1700000060000,3"},
+		// Series come by shard, and which one each has is drawn with the folder's key.
+		{"export --format csv", "metric,tags,time_ms,value|cpu,host=a,1700000000000,1"},
+		{"export --format csv", "metric,tags,time_ms,value|cpu,host=b,1700000060000,3"},
 		{"status", "Cluster standalone|Nodes 1, 1 alive|Shards 4 in 1 copy, 0 without a leader"},
 		{"nodes", "NODE STATE ADDRESS|standalone active"},
 		{"shards", "SHARD LEADER|0 standalone|3 standalone"},

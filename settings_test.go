@@ -29,6 +29,7 @@ func flagValues() map[string][2]string {
 		"memory-limit": {"1GiB", "2GiB"}, "failpoints": {"a=kill@1", "b=kill@2"},
 		"databases-file": {"a.yaml", "b.yaml"}, "auth-file": {"c.yaml", "d.yaml"}, "udp-user": {"a", "b"}, "put-database": {"a", "b"},
 		"line-database": {"a", "b"}, "udp-database": {"a", "b"}, "database-from": {"header", "any"},
+		"audit-log": {"a.json", "b.json"}, "audit-level": {"all", "changes"},
 		"tls-cert": {"a.pem", "b.pem"}, "tls-key": {"a.key", "b.key"}, "tls-client-ca": {"c.pem", "d.pem"}, "tls-client-auth": {"optional", "required"},
 	}
 }
