@@ -54,12 +54,17 @@ var rules = []struct {
 
 	{kind: v1alpha1.KindBackup, spec: "clusterRef: {name: demo}\ntarget: {}", want: "set either target.volume or target.s3"},
 	{kind: v1alpha1.KindBackup, name: strings.Repeat("a", 53), spec: target, want: "at most 52 small letters"},
+	{kind: v1alpha1.KindBackup, spec: target + "verify: true\nencryption: {recipients: [age1a]}", want: "set encryption.identitySecretName"},
 	{kind: v1alpha1.KindBackup, change: true, before: target, spec: target + "verify: true", want: "a backup cannot be changed"},
 	{kind: v1alpha1.KindRestore, spec: "clusterRef: {name: demo}\nsource: {}", want: "set either source.backupName"},
 	{kind: v1alpha1.KindRestore, spec: "clusterRef: {name: demo}\nsource: {target: {volume: {claimName: b}}}", want: "source.target and source.position go together"},
 	{kind: v1alpha1.KindRestore, name: strings.Repeat("a", 53), spec: restored, want: "at most 52 small letters"},
 	{kind: v1alpha1.KindRestore, change: true, before: restored, spec: restored + "verify: true", want: "a restore cannot be changed"},
 	{kind: v1alpha1.KindBackupSchedule, spec: "schedule: daily\n" + scheduled, want: "five fields of cron"},
+	{
+		kind: v1alpha1.KindBackupSchedule, want: "set encryption.identitySecretName",
+		spec: "schedule: '@daily'\n" + strings.Replace(scheduled, "target:", "incremental: true, encryption: {recipients: [age1a]}, target:", 1),
+	},
 	{kind: v1alpha1.KindBackupSchedule, name: strings.Repeat("a", 41), spec: "schedule: '@daily'\n" + scheduled, want: "becomes part of the names of backups: choose one of at most 40"},
 }
 

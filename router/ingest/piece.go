@@ -33,7 +33,7 @@ func pieceLines(b *parse.Batch, lines []parse.Line) (n, bytes int) {
 	cost := func(points, keyBytes int) int {
 		return max(0, piecePointBytes*points+pieceKeyMultiple*keyBytes-pieceBytesFree)
 	}
-	if n := pointsOf(lines); n*(piecePointBytes+pieceKeyMultiple*(len(b.Body)+len(b.Scratch))) <= pieceBytesFree {
+	if n := pointsOf(lines); n*piecePointBytes+pieceKeyMultiple*keyBytesMax(b, lines) <= pieceBytesFree {
 		return len(lines), 0
 	}
 	points, keyBytes := 0, 0
@@ -50,6 +50,17 @@ func pieceLines(b *parse.Batch, lines []parse.Line) (n, bytes int) {
 		points, keyBytes = morePoints, moreKeyBytes
 	}
 	return len(lines), cost(points, keyBytes)
+}
+
+// keyBytesMax returns at least the bytes of the keys of all points of the lines, without
+// looking at each. Lines of the line protocol have a point each, and share no text, so that only
+// further fields of a line repeat it; elsewhere each point may have all of it.
+func keyBytesMax(b *parse.Batch, lines []parse.Line) int {
+	repeats := pointsOf(lines)
+	if len(lines) > 0 && lines[0].Form == parse.FormLine {
+		repeats -= len(lines) - 1
+	}
+	return repeats * (len(b.Body) + len(b.Scratch))
 }
 
 // payPiece takes the memory for a piece, unless that of one before is enough.

@@ -80,13 +80,14 @@ func TestPieceLines(t *testing.T) {
 		strings.Repeat("m,t=x a=1\n", 2*piecePointsMax+5),
 		strings.Repeat("m,t="+strings.Repeat("x", 10_000)+" "+strings.Repeat("a=1,", 1000)+"b=1\n", 20),
 		strings.Repeat("m a=1\n", 10),
+		"m,t=" + strings.Repeat("x", 1000) + " " + strings.Repeat("a=1,", 500) + "b=1\n" + strings.Repeat("m a=1\nm b=\"x\"\n", 2000),
 	} {
 		if _, err := parse.Lines(&b, []byte(body), parse.LineOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		lines := 0
 		for rest := b.Lines; len(rest) > 0; {
-			n, _ := pieceLines(&b, rest)
+			n, bytes := pieceLines(&b, rest)
 			if n < 1 || n > len(rest) {
 				t.Fatalf("a piece of %d lines of %d", n, len(rest))
 			}
@@ -94,6 +95,12 @@ func TestPieceLines(t *testing.T) {
 			for i := range rest[:n] {
 				points += int(rest[i].Count)
 				keyBytes += int(rest[i].Count) * rest[i].Head.Len()
+			}
+			if need := piecePointBytes*points + pieceKeyMultiple*keyBytes - pieceBytesFree; bytes < need {
+				t.Fatalf("%d lines need %d bytes, %d are paid for", n, need, bytes)
+			}
+			if bound := keyBytesMax(&b, rest[:n]); bound < keyBytes {
+				t.Fatalf("%d lines have %d bytes of keys, more than the bound of %d", n, keyBytes, bound)
 			}
 			if points != pointsOf(rest[:n]) || n > 1 && (points > piecePointsMax || keyBytes > pieceKeyBytesMax) {
 				t.Fatalf("%d lines: %d points, %d bytes of keys", n, points, keyBytes)
