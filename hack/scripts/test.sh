@@ -19,7 +19,8 @@ check | test | all) ;;
 	;;
 esac
 
-events=$PWD/.cache/tests
+root=$PWD
+events=$root/.cache/tests
 rm -rf "$events"
 mkdir -p "$events/binaries"
 # Programs under test are built once for all packages; see e2e/harness/build.go.
@@ -45,7 +46,12 @@ stage() {
 go_test() {
 	file=$events/$1.json
 	shift
-	.cache/gotestsum --format pkgname --hide-summary=skipped --jsonfile "$file" -- "$@"
+	"$root/.cache/gotestsum" --format pkgname --hide-summary=skipped --jsonfile "$file" -- "$@"
+}
+
+# module_test NAME FOLDER runs the tests of another module.
+module_test() {
+	(cd "$2" && go_test "$1" ./...)
 }
 
 # finish counts all tests, looks for skips that are not listed, and ends the run.
@@ -81,8 +87,8 @@ stage simulator go_test simulator -count=1 -timeout 20m ./e2e/sim
 # These start processes and load the machine, so they run one at a time.
 # shellcheck disable=SC2086
 stage processes go_test processes -count=1 -race -tags invariants -timeout 40m -p 1 $processes
-stage images go_test images -C hack/images ./...
-stage prometheus-scripts go_test prometheus-scripts -C e2e/promdiff/scripts ./...
+stage images module_test images hack/images
+stage prometheus-scripts module_test prometheus-scripts e2e/promdiff/scripts
 stage python hack/scripts/python-test.sh
 stage fuzz-short hack/scripts/fuzz.sh short
 if [ "$tier" = all ]; then

@@ -42,7 +42,11 @@ func startTime(stat []byte) (uint64, error) {
 	if fields[0] == "Z" || fields[0] == "X" {
 		return 0, errEnded
 	}
-	return strconv.ParseUint(fields[19], 10, 64)
+	start, err := strconv.ParseUint(fields[19], 10, 64)
+	if err != nil {
+		return 0, err // ParseUint has a value where one is out of range
+	}
+	return start, nil
 }
 
 func (o owner) write(file string) error {
