@@ -247,7 +247,11 @@ func (r *refLine) time(s string) (int64, bool) {
 	u := unit[r.o.Precision]
 	if r.o.Precision == PrecisionGuess {
 		u = 1
-		switch size := math.Abs(float64(t)); {
+		size := t // of integers: as a float, what is just below a bound is the bound
+		if t < 0 {
+			size = -t
+		}
+		switch {
 		case size < 1e11:
 			u = 1e9
 		case size < 1e14:

@@ -174,18 +174,24 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// ordinary says whether the restarts of a page are at every 16th entry, which a
-// search relies on.
+// ordinary reports whether the restarts of a page are at every 16th entry and have its id,
+// which a search relies on and every page that was written has.
 func ordinary(p *pageReader) bool {
 	walk := pageReader{entries: p.entries, restarts: p.restarts}
 	for n := 0; ; n++ {
-		if n%restartEntries == 0 && n/restartEntries*restartBytes < len(p.restarts) {
-			if _, at := p.restart(n / restartEntries); at != walk.at {
+		restarts := n%restartEntries == 0 && n/restartEntries*restartBytes < len(p.restarts)
+		var id uint32
+		if restarts {
+			var at int
+			if id, at = p.restart(n / restartEntries); at != walk.at {
 				return false
 			}
 		}
 		if ok, reason := walk.next(); !ok {
 			return reason == "" && (n+restartEntries-1)/restartEntries*restartBytes == len(p.restarts)
+		}
+		if restarts && walk.id != id {
+			return false
 		}
 	}
 }
