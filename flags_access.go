@@ -1,8 +1,6 @@
 package main
 
 import (
-	"net"
-
 	"github.com/spf13/pflag"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -64,11 +62,7 @@ func (s *accessSettings) validate(v *validation, udp address) {
 // exposed gives the addresses that others than this machine can reach.
 func (s *listenerSettings) exposed() (all []string) {
 	for _, l := range s.listeners() {
-		host, _, err := net.SplitHostPort(string(l.address))
-		if l.address == "" || err != nil || host == "localhost" {
-			continue
-		}
-		if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		if l.address != "" && !isLoopback(string(l.address)) {
 			all = append(all, "--"+l.flag+" "+string(l.address))
 		}
 	}
