@@ -33,7 +33,7 @@ func (n *Node) checkpoint() error {
 	c := &n.checkpoints
 	c.Lock()
 	defer c.Unlock()
-	err := n.Engine.Checkpoint(storage.Checkpoint{
+	err := n.engine.Checkpoint(storage.Checkpoint{
 		Position: uint64(c.position), Applied: c.applied, SealThrough: c.epoch - 1,
 	})
 	if err == nil {
@@ -56,7 +56,7 @@ func (n *Node) sealEverything() error {
 	defer c.Unlock()
 	position, applied, epoch, err := n.loop.nextEpoch()
 	if err == nil {
-		err = n.Engine.Checkpoint(storage.Checkpoint{Position: uint64(position), Applied: applied, SealThrough: epoch - 1})
+		err = n.engine.Checkpoint(storage.Checkpoint{Position: uint64(position), Applied: applied, SealThrough: epoch - 1})
 	}
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (n *Node) trim(checkpoint wal.Position) error {
 	force := int64(n.log.End()-n.log.First()) > n.options.LogBytesMax
 	// What the engine says, and not what the checkpoint was to say: shards may have other
 	// replicas since.
-	if err := n.loop.queue.do(func() { n.loop.durable(n.DurableIndexes(), force) }); err != nil {
+	if err := n.loop.queue.do(func() { n.loop.durable(n.engine.DurableIndexes(), force) }); err != nil {
 		return err
 	}
 	// A second command: what the first one made the host say is in the log then.
@@ -92,7 +92,7 @@ func (n *Node) trim(checkpoint wal.Position) error {
 
 // finalCheckpoint seals everything, so that the next start replays nothing.
 func (n *Node) finalCheckpoint() error {
-	if err := n.Engine.Resume(); err != nil {
+	if err := n.engine.Resume(); err != nil {
 		return err
 	}
 	return n.sealAll()
@@ -103,7 +103,7 @@ func (n *Node) sealAll() error {
 	if n.loop.broken != nil {
 		return n.loop.broken
 	}
-	applied := n.AppliedIndexes()
+	applied := n.engine.AppliedIndexes()
 	position := n.loop.after(applied)
 	n.loop.durable(applied, false)
 	states, err := n.loop.logStates()
@@ -114,7 +114,7 @@ func (n *Node) sealAll() error {
 		return err
 	}
 	position = min(position, states)
-	err = n.Engine.Checkpoint(storage.Checkpoint{Position: uint64(position), Applied: applied, SealAll: true})
+	err = n.engine.Checkpoint(storage.Checkpoint{Position: uint64(position), Applied: applied, SealAll: true})
 	if err != nil {
 		return err
 	}

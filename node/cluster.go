@@ -79,13 +79,13 @@ func (n *Node) Groups() ([]GroupStatus, error) {
 			}
 		}
 	})
-	_, pageBytes := n.Generations()
+	_, pageBytes := n.engine.Generations()
 	full, now := int64(0), n.options.Clock()
 	for i := range out {
 		full += oneOf(out[i].Role == shardmap.Full)
 	}
 	for i := range out {
-		out[i].Bytes = n.ShardStats(out[i].Shard).SegmentBytes
+		out[i].Bytes = n.engine.ShardStats(out[i].Shard).SegmentBytes
 		if out[i].Role == shardmap.Full {
 			out[i].Bytes += pageBytes / full
 		}

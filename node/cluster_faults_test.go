@@ -266,7 +266,7 @@ func (r *faultRun) mustBeEqual(shard uint16, members []shardmap.Member) {
 			}
 			n := r.reach("", m.Node)
 			before := n.Applied(shard)
-			d, err := n.ShardDigest(context.Background(), shard, scan.TimeMsMin, scan.TimeMsMax)
+			d, err := n.engine.ShardDigest(context.Background(), shard, scan.TimeMsMin, scan.TimeMsMax)
 			if err != nil || n.Applied(shard) != before || len(digests) > 0 && at != before {
 				return false
 			}

@@ -132,7 +132,7 @@ func upkeep(ctx context.Context, n *Node, nowMs func() int64, fail func(error)) 
 		case 1:
 			err = n.flush()
 		case 3:
-			_, err = n.Compact(context.Background(), nowMs())
+			_, err = n.engine.Compact(context.Background(), nowMs())
 		}
 		if err != nil {
 			fail(fmt.Errorf("upkeep: %w", err))

@@ -11,7 +11,7 @@ import (
 // Copies tells of all replicas in the data folder, of those too that take no part: what a
 // shard whose group has lost its majority may go on from. Error: series.ErrUnavailable.
 func (n *Node) Copies() (shardmap.NodeCopies, error) {
-	out := shardmap.NodeCopies{Node: n.options.NodeID, Incarnation: n.Incarnation(), Former: n.FormerIncarnations(), SyncMs: n.syncMs()}
+	out := shardmap.NodeCopies{Node: n.options.NodeID, Incarnation: n.engine.Incarnation(), Former: n.FormerIncarnations(), SyncMs: n.syncMs()}
 	err := n.loop.queue.do(func() { out.Copies = n.loop.copies() })
 	return out, err
 }
@@ -30,7 +30,7 @@ func (n *Node) syncMs() int64 {
 
 // FormerIncarnations gives what the data folder was before: the last ones.
 func (n *Node) FormerIncarnations() []string {
-	return slices.DeleteFunc(slices.Clone(n.former), func(id string) bool { return id == n.Incarnation() })
+	return slices.DeleteFunc(slices.Clone(n.former), func(id string) bool { return id == n.engine.Incarnation() })
 }
 
 func (l *loop) copies() (out []shardmap.Copy) {

@@ -238,7 +238,7 @@ func checkReadable(t *testing.T, n *Node, name string, m model) {
 			}
 		}
 	}
-	s := n.Engine.Stats()
+	s := n.engine.Stats()
 	reported := s.Corruptions + n.log.Stats().Corruptions + n.log.Stats().TornBytes
 	if missing > 0 && len(failures) == 0 && reported == 0 {
 		t.Fatalf("damage in %s: %d samples are missing without a word", name, missing)

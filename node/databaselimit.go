@@ -139,8 +139,8 @@ func displayOf(name []byte) string {
 
 // led gives the shards that this node leads.
 func (n *Node) led() []uint16 {
-	led := make([]uint16, 0, n.Shards())
-	for shard := range uint16(n.Shards()) {
+	led := make([]uint16, 0, n.engine.Shards())
+	for shard := range uint16(n.engine.Shards()) {
 		if n.loop.groups[shard].leads.Load() {
 			led = append(led, shard)
 		}
@@ -150,7 +150,7 @@ func (n *Node) led() []uint16 {
 
 // countLed counts the series of a database in the shards that this node leads.
 func (n *Node) countLed(database string) (int64, error) {
-	return n.NamesOf(n.led()).Count(context.Background(), database)
+	return n.engine.NamesOf(n.led()).Count(context.Background(), database)
 }
 
-func (n *Node) ledShare() float64 { return float64(len(n.led())) / float64(n.Shards()) }
+func (n *Node) ledShare() float64 { return float64(len(n.led())) / float64(n.engine.Shards()) }

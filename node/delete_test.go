@@ -56,7 +56,7 @@ func TestDeletesAreWorkedIn(t *testing.T) {
 				t.Fatalf("after a kill: %q", diff)
 			}
 		}
-		most = max(most, n.Tombstones())
+		most = max(most, n.engine.Tombstones())
 	}
 	if diff := differences(m, contents(t, n)); len(diff) > 0 {
 		t.Fatalf("%q", diff)
@@ -69,7 +69,7 @@ func TestDeletesAreWorkedIn(t *testing.T) {
 	if diff := differences(m, contents(t, n)); len(diff) > 0 {
 		t.Fatalf("after compaction: %q", diff)
 	}
-	if left := n.Tombstones(); most <= 1024 || left > 1024 {
+	if left := n.engine.Tombstones(); most <= 1024 || left > 1024 {
 		t.Errorf("%d tombstones are left of %d", left, most)
 	}
 	n = reopen(t, n, testOptions(fs, SyncAlways))

@@ -48,7 +48,7 @@ func (n *Node) DeleteParts(ctx context.Context, id series.BatchID, selector *sca
 	if err := n.loop.refusals.ofWrites(); err != nil {
 		return nil, err
 	}
-	if n.Tombstones() >= storage.TombstonesMax {
+	if n.engine.Tombstones() >= storage.TombstonesMax {
 		return nil, fmt.Errorf("%w: %d deletes wait for compaction", series.ErrOverloaded, storage.TombstonesMax)
 	}
 	led := *selector
@@ -56,8 +56,8 @@ func (n *Node) DeleteParts(ctx context.Context, id series.BatchID, selector *sca
 		led.Shards = n.allShards()
 	}
 	for _, shard := range led.Shards {
-		if int(shard) >= n.Shards() {
-			return nil, fmt.Errorf("%w: shard %d of %d", series.ErrBatch, shard, n.Shards())
+		if int(shard) >= n.engine.Shards() {
+			return nil, fmt.Errorf("%w: shard %d of %d", series.ErrBatch, shard, n.engine.Shards())
 		}
 	}
 	outcomes := make([]DeleteOutcome, len(led.Shards))
@@ -72,7 +72,7 @@ func (n *Node) DeleteParts(ctx context.Context, id series.BatchID, selector *sca
 		return outcomes, nil
 	}
 	led.Shards = confirmed
-	byShard, _, err := n.SelectIDs(ctx, &led)
+	byShard, _, err := n.engine.SelectIDs(ctx, &led)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (n *Node) DeleteParts(ctx context.Context, id series.BatchID, selector *sca
 }
 
 func (n *Node) allShards() []uint16 {
-	shards := make([]uint16, n.Shards())
+	shards := make([]uint16, n.engine.Shards())
 	for i := range shards {
 		shards[i] = uint16(i)
 	}

@@ -50,7 +50,7 @@ func (n *Node) checkCopies() {
 			return
 		case <-time.After(rest):
 		}
-		for shard := range uint16(n.Shards()) {
+		for shard := range uint16(n.engine.Shards()) {
 			n.checkShard(ctx, shard)
 			if ctx.Err() != nil {
 				return
@@ -64,7 +64,7 @@ func (n *Node) checkCopies() {
 func (n *Node) checkShard(ctx context.Context, shard uint16) {
 	var ranges []segment.TimeRange
 	if n.loop.groups[shard].leads.Load() {
-		ranges = n.DigestRanges(shard, n.options.Clock().Add(-digestLag).UnixMilli())
+		ranges = n.engine.DigestRanges(shard, n.options.Clock().Add(-digestLag).UnixMilli())
 	}
 	n.checks.keep(shard, ranges)
 	for _, within := range ranges {
@@ -133,7 +133,7 @@ func (n *Node) digests(ctx context.Context, target shardRange) ([]copyDigest, er
 	}
 	// The others were asked later: what has been applied here since then, without a change
 	// of the range, is what they may stand at.
-	if since, applied := n.UnchangedSince(target.shard, target.toMs); since == own.Since {
+	if since, applied := n.engine.UnchangedSince(target.shard, target.toMs); since == own.Since {
 		found[0].Applied = applied
 	}
 	return found, nil
@@ -254,7 +254,7 @@ func (c *checker) problems() (list []string) {
 
 // Problems tell what a person should know of this node, the worst first.
 func (n *Node) Problems() []string {
-	list := n.repairer.problems(n.Damages())
+	list := n.repairer.problems(n.engine.Damages())
 	list = append(list, n.checks.problems()...)
 	return append(list, n.clocks.problems()...)
 }

@@ -84,7 +84,7 @@ func expire(r *run) {
 			continue
 		}
 		for range 2 { // the first one may fail, or drop only what is flushed
-			if err := r.node.Retain(); err != nil {
+			if err := r.node.engine.Retain(); err != nil {
 				r.errs = append(r.errs, err)
 			}
 			if err := r.node.checkpoint(); err != nil {

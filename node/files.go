@@ -64,7 +64,7 @@ func (n *Node) OpenShardFiles(shard uint16) (*ShardFiles, error) {
 }
 
 func (n *Node) openShardFiles(shard uint16) (*ShardFiles, error) {
-	export, err := n.Engine.ExportShard(shard)
+	export, err := n.engine.ExportShard(shard)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (n *Node) fetchShard(ctx context.Context, need replica.SnapshotNeed) (got s
 		err = ctx.Err()
 	}
 	if err == nil && !i.witness {
-		got, err = n.Engine.InstallShard(ctx, need.Shard, uint64(n.log.End()), in)
+		got, err = n.engine.InstallShard(ctx, need.Shard, uint64(n.log.End()), in)
 	}
 	if err == nil && !i.witness && got.Index != i.meta.Index {
 		err = fmt.Errorf("%w: files of entry %d with a meta of entry %d", replica.ErrSnapshot, got.Index, i.meta.Index)

@@ -74,7 +74,7 @@ func (n *Node) StartWrite(ctx context.Context, frame *series.Frame, done func([]
 		bytes += int64(len(frame.Parts[i].Batch))
 	}
 	// Room is rarely missing, and a goroutine that waits costs as much as the rest.
-	if n.FlushLags() || !n.loop.queue.hasRoom(bytes) {
+	if n.engine.FlushLags() || !n.loop.queue.hasRoom(bytes) {
 		go func() { done(n.WriteParts(ctx, frame)) }()
 		return
 	}
@@ -113,7 +113,7 @@ type frameWrite struct {
 // prepare checks a frame against the limits. The result has to be ended in any case.
 func (n *Node) prepare(ctx context.Context, frame *series.Frame) (*frameWrite, error) {
 	w := &frameWrite{node: n}
-	if err := n.AwaitFlush(ctx); err != nil {
+	if err := n.engine.AwaitFlush(ctx); err != nil {
 		return w, err
 	}
 	var a admission
@@ -122,8 +122,8 @@ func (n *Node) prepare(ctx context.Context, frame *series.Frame) (*frameWrite, e
 	w.write = newWrite(frame.ID, len(frame.Parts))
 	for i := range frame.Parts {
 		part := &frame.Parts[i]
-		if int(part.Shard) >= n.Shards() {
-			return w, fmt.Errorf("%w: shard %d of %d", series.ErrBatch, part.Shard, n.Shards())
+		if int(part.Shard) >= n.engine.Shards() {
+			return w, fmt.Errorf("%w: shard %d of %d", series.ErrBatch, part.Shard, n.engine.Shards())
 		}
 		refused := len(a.refused)
 		batch, id, err := n.admitPart(frame, i, &a)

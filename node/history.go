@@ -12,7 +12,7 @@ import (
 // History implements scan.Historian for the shards that this node may answer for.
 func (n *Node) History(ctx context.Context, shards []uint16, since []scan.Mark) ([]scan.Change, error) {
 	if shards == nil {
-		shards = make([]uint16, n.Shards())
+		shards = make([]uint16, n.engine.Shards())
 		for i := range shards {
 			shards[i] = uint16(i)
 		}
@@ -27,7 +27,7 @@ func (n *Node) History(ctx context.Context, shards []uint16, since []scan.Mark) 
 			mark = since[at]
 		}
 		era := n.Era(shard)
-		changes[i] = n.Engine.History(ofEra(mark, era))
+		changes[i] = n.engine.History(ofEra(mark, era))
 		changes[i].Mark = ofEra(changes[i].Mark, era)
 	}
 	return changes, nil

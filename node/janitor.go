@@ -56,5 +56,5 @@ func (n *Node) dropRemoved(shard uint16) error {
 }
 
 func (n *Node) dropShard(shard uint16) error {
-	return n.Engine.DropShard(shard, uint64(n.log.End()))
+	return n.engine.DropShard(shard, uint64(n.log.End()))
 }

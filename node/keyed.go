@@ -29,7 +29,7 @@ func (n *Node) admitKeyed(part *series.Part, index int, id series.BatchID, a *ad
 	}
 	err = n.databases.admitAll(keys, unknown)
 	if err == nil {
-		err = n.limiter.admitAll(int64(len(unknown)), n.SeriesCount)
+		err = n.limiter.admitAll(int64(len(unknown)), n.engine.SeriesCount)
 	}
 	switch {
 	case err == nil:

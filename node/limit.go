@@ -127,7 +127,7 @@ func (n *Node) admit(part *series.Part, index int, a *admission) (batch []byte, 
 	for _, definition := range unknown {
 		err := n.databases.admit(keys[definition], 1)
 		if err == nil {
-			err = n.limiter.admit(n.SeriesCount)
+			err = n.limiter.admit(n.engine.SeriesCount)
 		}
 		if err != nil {
 			a.refused = append(a.refused, series.Refusal{Part: index, Definition: definition, Err: err})
@@ -149,7 +149,7 @@ func (n *Node) definitions(r *series.BatchReader) (keys []series.Key, unknown []
 		if !ok {
 			return keys, unknown, r.Err()
 		}
-		_, known, err := n.LookupSeries(key)
+		_, known, err := n.engine.LookupSeries(key)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w: %w", series.ErrReadOnly, err)
 		}

@@ -109,11 +109,11 @@ type loop struct {
 // newLoop makes the loop with the groups that the log knows. It does not run yet.
 func (n *Node) newLoop(recovered *recoverer) (*loop, error) {
 	o := &n.options
-	shards := n.Shards()
+	shards := n.engine.Shards()
 	l := &loop{
-		log: n.log, engine: n.Engine, peers: o.Peers, mode: o.Sync, failpoints: o.Failpoints, clock: o.Clock, logger: o.Logger,
-		node: o.NodeID, incarnation: n.Incarnation(), queue: newQueue(), places: recovered.places,
-		dispatched: n.AppliedIndexes(), cleaning: make([]bool, shards), installing: map[uint16]*installation{}, spent: make([]uint64, shards), newestMs: make([]int64, shards), relics: map[uint16]*relic{}, orphans: make([]bool, shards), waiting: waiting{shards: make([]shardQueue, shards)},
+		log: n.log, engine: n.engine, peers: o.Peers, mode: o.Sync, failpoints: o.Failpoints, clock: o.Clock, logger: o.Logger,
+		node: o.NodeID, incarnation: n.engine.Incarnation(), queue: newQueue(), places: recovered.places,
+		dispatched: n.engine.AppliedIndexes(), cleaning: make([]bool, shards), installing: map[uint16]*installation{}, spent: make([]uint64, shards), newestMs: make([]int64, shards), relics: map[uint16]*relic{}, orphans: make([]bool, shards), waiting: waiting{shards: make([]shardQueue, shards)},
 		confirming: confirming{reads: map[uint64]readStart{}}, groups: make([]groupView, shards), applied: make([]appliedIndex, shards),
 		free: make(chan *round, roundsInFlight), ended: make(chan struct{}), unsettled: make(chan struct{}, 1),
 		onSnapshot: n.fetcher.want, onRemoved: n.janitor.want, onLeaving: n.leaver.want, onNodes: n.clocks.expect,

@@ -83,7 +83,7 @@ const (
 )
 
 func (n *Node) flushDue(now, last time.Time) bool {
-	count, bytes := n.Generations()
+	count, bytes := n.engine.Generations()
 	if bytes != n.quiet.bytes {
 		n.quiet.bytes, n.quiet.since = bytes, now
 	}
@@ -92,8 +92,8 @@ func (n *Node) flushDue(now, last time.Time) bool {
 }
 
 func (n *Node) flush() error {
-	count, _ := n.Generations()
-	if err := n.Engine.Flush(); err != nil {
+	count, _ := n.engine.Generations()
+	if err := n.engine.Flush(); err != nil {
 		return err
 	}
 	n.flushed.add(int64(count), n.options.Clock())
@@ -202,7 +202,7 @@ func (n *Node) Settle(ctx context.Context) error {
 
 func (n *Node) compact(ctx context.Context) error {
 	for !n.stopping() {
-		did, err := n.Engine.Compact(ctx, n.options.Clock().UnixMilli())
+		did, err := n.engine.Compact(ctx, n.options.Clock().UnixMilli())
 		if err != nil || !did {
 			return err
 		}
@@ -212,7 +212,7 @@ func (n *Node) compact(ctx context.Context) error {
 
 // heal applies what has stalled, and takes writes again if that was all.
 func (n *Node) heal(context.Context) error {
-	if err := n.Engine.Resume(); err != nil {
+	if err := n.engine.Resume(); err != nil {
 		return err
 	}
 	if n.logIsLong() {
@@ -222,7 +222,7 @@ func (n *Node) heal(context.Context) error {
 	}
 	n.loop.refusals.stalled.Store(nil)
 	// An entry may have stalled since Resume, when the refusal was there still.
-	if err := n.Engine.Resume(); err != nil {
+	if err := n.engine.Resume(); err != nil {
 		n.loop.refusals.stall(err)
 		return err
 	}

@@ -54,9 +54,9 @@ func (n *Node) Describe(out chan<- *prometheus.Desc) {
 func (n *Node) Collect(out chan<- prometheus.Metric) {
 	f := &figures{
 		loop:   &n.loop.counts,
-		engine: n.Engine.Stats(), log: n.log.Stats(), commit: &n.loop.stats, rejected: n.loop.queue.rejected.Load(), dropped: n.loop.queue.dropped.Load(),
+		engine: n.engine.Stats(), log: n.log.Stats(), commit: &n.loop.stats, rejected: n.loop.queue.rejected.Load(), dropped: n.loop.queue.dropped.Load(),
 		sinceCheckpoint: n.logSinceCheckpoint(), readOnly: n.loop.refusals.any() != nil, queue: n.loop.queue.writeBytes(), recovery: n.recovery, groups: n.groupFigures(),
-		copies: copyFigures{&n.checks, &n.repairer, len(n.Damages())}, clocks: &n.clocks,
+		copies: copyFigures{&n.checks, &n.repairer, len(n.engine.Damages())}, clocks: &n.clocks,
 	}
 	for _, m := range n.metrics {
 		out <- prometheus.MustNewConstMetric(m.description, m.kind, m.read(f))

@@ -200,11 +200,11 @@ func act(t *testing.T, rng *rand.Rand, n *Node, m model, now int64) {
 			t.Fatal(err)
 		}
 	case k < 94:
-		if err := n.Flush(); err != nil {
+		if err := n.engine.Flush(); err != nil {
 			t.Fatal(err)
 		}
 	default:
-		if _, err := n.Compact(ctx, now+rng.Int64N(3*24*3600_000)); err != nil {
+		if _, err := n.engine.Compact(ctx, now+rng.Int64N(3*24*3600_000)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -101,7 +101,7 @@ func Failpoints() []string {
 
 // Node is one storage node. All methods may be called from many goroutines.
 type Node struct {
-	*storage.Engine
+	engine  *storage.Engine
 	options Options
 	log     *wal.Log
 	loop    *loop
@@ -194,7 +194,7 @@ func (n *Node) open() (err error) {
 	if alone {
 		o.NodeID = aloneID
 	}
-	n.Engine, err = storage.Open(storage.Options{
+	n.engine, err = storage.Open(storage.Options{
 		FS: o.FS, Dir: o.DataDir, Shards: o.Shards, ShardKey: o.ShardKey, ExtentBytes: o.ExtentBytes,
 		GenerationBytesMax: o.GenerationBytesMax, Compaction: o.Compaction,
 		Logger: o.Logger, Failpoints: o.Failpoints,
@@ -214,10 +214,10 @@ func (n *Node) open() (err error) {
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
-	n.checkpoints.begin(wal.Position(n.Engine.LogPosition()), n.AppliedIndexes(), 0)
+	n.checkpoints.begin(wal.Position(n.engine.LogPosition()), n.engine.AppliedIndexes(), 0)
 	n.limiter = newLimiter(o.Limits, o.Clock)
 	n.databases = &databaseLimiter{rules: n.rules, clock: o.Clock, count: n.countLed, share: n.ledShare, counts: map[string]*databaseCount{}}
-	n.janitor.wants = make(chan uint16, n.Shards())
+	n.janitor.wants = make(chan uint16, n.engine.Shards())
 	recovered, err := n.recover()
 	if err != nil {
 		return err
@@ -251,10 +251,10 @@ func (l *loop) aloneMember() shardmap.Member {
 
 // aloneMap is the map of a node that is in no cluster: it has every shard.
 func (n *Node) aloneMap() *shardmap.Map {
-	settings := shardmap.Settings{Shards: n.Shards(), Replication: 1, ShardKey: n.Sharding().Key.String()}
-	m := &shardmap.Map{Format: settings.Format(), Cluster: aloneID, ID: n.Incarnation(), Epoch: 1, Settings: settings}
+	settings := shardmap.Settings{Shards: n.engine.Shards(), Replication: 1, ShardKey: n.engine.Sharding().Key.String()}
+	m := &shardmap.Map{Format: settings.Format(), Cluster: aloneID, ID: n.engine.Incarnation(), Epoch: 1, Settings: settings}
 	self := n.loop.aloneMember()
-	for range n.Shards() {
+	for range n.engine.Shards() {
 		m.Rows = append(m.Rows, shardmap.Row{Version: 1, RaftIDLast: 1, Era: aloneEra, Fresh: true, Members: []shardmap.Member{self}})
 	}
 	return m
@@ -300,8 +300,8 @@ func (n *Node) closeParts() error {
 	if n.log != nil {
 		problems = append(problems, n.log.Close())
 	}
-	if n.Engine != nil {
-		problems = append(problems, n.Engine.Close())
+	if n.engine != nil {
+		problems = append(problems, n.engine.Close())
 	}
 	return errors.Join(problems...)
 }

@@ -126,7 +126,7 @@ func TestStartFailsHalfWay(t *testing.T) {
 			if _, failures := readable(t, n, scan.TimeMsMin); len(failures) == 0 {
 				// A segment that cannot be opened is left out, and told.
 				got := contents(t, n)
-				if diff := differences(m, got); len(diff) > 0 && n.Engine.Stats().Corruptions == 0 {
+				if diff := differences(m, got); len(diff) > 0 && n.engine.Stats().Corruptions == 0 {
 					t.Errorf("operation %d failed: %q", at, diff)
 				}
 			}
@@ -204,7 +204,7 @@ func TestCloseEndsScans(t *testing.T) {
 			t.Errorf("question %d after Close: %v", i, err)
 		}
 	}
-	if s := n.Engine.Stats(); s.Samples != 0 {
+	if s := n.engine.Stats(); s.Samples != 0 {
 		t.Errorf("%v", s)
 	}
 }

@@ -144,9 +144,9 @@ func (r *run) step() {
 	case k < 78:
 		err = r.node.checkpoint()
 	case k < 90:
-		err = r.node.Flush()
+		err = r.node.engine.Flush()
 	default:
-		_, err = r.node.Compact(ctx, r.now+r.rng.Int64N(3*24*3600_000))
+		_, err = r.node.engine.Compact(ctx, r.now+r.rng.Int64N(3*24*3600_000))
 	}
 	if err != nil {
 		r.errs = append(r.errs, err)

@@ -36,7 +36,7 @@ func TestLongOverlaps(t *testing.T) {
 			t.Fatal(err)
 		}
 		if layer < layers-1 { // the last one stays in the page log
-			if err := n.Flush(); err != nil {
+			if err := n.engine.Flush(); err != nil {
 				t.Fatal(err)
 			}
 		}

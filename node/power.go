@@ -135,7 +135,7 @@ func (n *Node) renewIfLost(r *recoverer) error {
 		lost = errors.New("the machine was started anew, and the last run had not synced its log")
 	case n.damaged:
 		lost = errors.New("a part of it is damaged")
-	case n.log.End() < wal.Position(n.LogPosition()):
+	case n.log.End() < wal.Position(n.engine.LogPosition()):
 		lost = errors.New("it ends before the last checkpoint")
 	}
 	r.tailLost = lost != nil
@@ -143,17 +143,17 @@ func (n *Node) renewIfLost(r *recoverer) error {
 		return nil
 	}
 	r.doubted = true
-	old := n.Incarnation()
+	old := n.engine.Incarnation()
 	n.former = append(n.former, old)
 	last.former = n.former // known before the folder is another one
 	if err := writeRun(n.options.FS, n.options.DataDir, &last); err != nil {
 		return err
 	}
-	if err := n.RenewIncarnation(); err != nil {
+	if err := n.engine.RenewIncarnation(); err != nil {
 		return err
 	}
 	n.logger.Error("the log may lack what replicas here have acknowledged; the data folder becomes another incarnation", "reason", lost,
-		"incarnation", n.Incarnation(), "former", old)
+		"incarnation", n.engine.Incarnation(), "former", old)
 	return nil
 }
 

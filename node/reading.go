@@ -59,7 +59,7 @@ func (n *Node) DigestRange(ctx context.Context, shard uint16, fromMs, toMs int64
 		return storage.RangeDigest{}, err
 	}
 	defer n.reading.digests.Release(1)
-	d, err := n.Engine.RangeDigest(ctx, shard, fromMs, toMs, func(samples int) error {
+	d, err := n.engine.RangeDigest(ctx, shard, fromMs, toMs, func(samples int) error {
 		n.checks.samples.Add(int64(samples))
 		return n.reading.pace.WaitN(ctx, min(samples, digestSamplesPerSecond))
 	})
@@ -84,7 +84,7 @@ func (n *Node) GiveRange(ctx context.Context, shard uint16, fromMs, toMs int64, 
 	defer n.reading.ranges.Release(1)
 	bounded, cancel := context.WithTimeout(ctx, rangeWait)
 	defer cancel()
-	return n.Engine.ExportRange(bounded, shard, fromMs, toMs, indexMin, to)
+	return n.engine.ExportRange(bounded, shard, fromMs, toMs, indexMin, to)
 }
 
 // awaitApplied waits for entries that other nodes have.
@@ -109,7 +109,7 @@ func (n *Node) HasCopies(shard uint16) bool {
 
 // groupStatus asks the loop. Errors: replica.ErrNoGroup, and why the loop does not run.
 func (n *Node) groupStatus(shard uint16) (status replica.GroupStatus, err error) {
-	if int(shard) >= n.Shards() {
+	if int(shard) >= n.engine.Shards() {
 		return status, replica.ErrNoGroup
 	}
 	failed := n.loop.queue.do(func() { status, err = n.loop.host.Status(shard) })

@@ -116,7 +116,7 @@ func TestDamagedCopiesAreMended(t *testing.T) {
 		}
 		c.mustHave(want)
 		c.await(fmt.Sprintf("the damage of round %d to be found and mended", round), func() bool {
-			return n.repairer.repairs.Load() > 0 && len(n.Damages()) == 0 && len(n.Problems()) == 0
+			return n.repairer.repairs.Load() > 0 && len(n.engine.Damages()) == 0 && len(n.Problems()) == 0
 		})
 		repairs += n.repairer.repairs.Load()
 		c.mustHave(want)
@@ -169,7 +169,7 @@ func forge(t *testing.T, n *Node, key series.Key, timeMs, value int64) {
 	batch := e.AppendTo(nil)
 	body := append(storage.AppendBatchHeader(storage.AppendEntryTime(nil, timeMs), series.BatchID{}, len(batch)), batch...)
 	entry := storage.Entry{Kind: storage.EntrySamples, Shard: shard, Term: 1, Index: n.Applied(shard), Body: body}
-	if err := n.Engine.Apply(0, &entry); err != nil {
+	if err := n.engine.Apply(0, &entry); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Settle(context.Background()); err != nil {
@@ -331,7 +331,7 @@ func TestClocksOfMembers(t *testing.T) {
 	// What the others lead is cut by their clocks.
 	c.await("the others to cut", func() bool {
 		for shard := range uint16(testShards) {
-			if n := c.reach("", "b"); n.loop.groups[shard].leads.Load() && n.ShardStats(shard).CutMs > 0 {
+			if n := c.reach("", "b"); n.loop.groups[shard].leads.Load() && n.engine.ShardStats(shard).CutMs > 0 {
 				return true
 			}
 		}
@@ -339,7 +339,7 @@ func TestClocksOfMembers(t *testing.T) {
 	})
 	for shard := range uint16(testShards) {
 		for _, name := range []string{"a", "b"} {
-			if cut := c.reach("", name).ShardStats(shard).CutMs; cut > nowMs-29*24*3600_000 {
+			if cut := c.reach("", name).engine.ShardStats(shard).CutMs; cut > nowMs-29*24*3600_000 {
 				t.Errorf("shard %d on %s is cut at %s", shard, name, time.UnixMilli(cut))
 			}
 		}
@@ -359,7 +359,7 @@ func TestClocksOfMembers(t *testing.T) {
 	c.await("a to cut once its clock is right", func() bool {
 		put(0, nowMs) // nodes that say nothing do not tell their clocks here
 		for shard := range uint16(testShards) {
-			if a.loop.groups[shard].leads.Load() && a.ShardStats(shard).CutMs > 0 {
+			if a.loop.groups[shard].leads.Load() && a.engine.ShardStats(shard).CutMs > 0 {
 				return !a.clocks.holds()
 			}
 		}

@@ -61,7 +61,7 @@ type pendingRecord struct {
 // be needed by other members of a group.
 func (n *Node) recover() (*recoverer, error) {
 	start := n.options.Clock()
-	r := &recoverer{node: n, applied: n.AppliedIndexes(), places: newPlaces(n.log, n.Shards()), groups: make([]recoveredGroup, n.Shards())}
+	r := &recoverer{node: n, applied: n.engine.AppliedIndexes(), places: newPlaces(n.log, n.engine.Shards()), groups: make([]recoveredGroup, n.engine.Shards())}
 	records := 0
 	err := n.log.Replay(0, func(at, _ wal.Position, record []byte) error {
 		if err := r.take(at, record); err != nil {
@@ -220,7 +220,7 @@ func (r *recoverer) apply(at wal.Position, e *storage.Entry) error {
 		n.recovery.Entries++
 		n.recovery.Bytes += int64(len(e.Body))
 	}
-	err := n.Engine.Replay(uint64(at), e)
+	err := n.engine.Replay(uint64(at), e)
 	if errors.Is(err, storage.ErrStalled) {
 		return n.makeRoom(err)
 	}
@@ -244,25 +244,25 @@ func (n *Node) checkOwner(state *replica.GroupState) error {
 // makeRoom flushes the page log, whose generations may have run out, and goes on.
 // A log with gaps must not be flushed in the middle: see Engine.Replay.
 func (n *Node) makeRoom(cause error) error {
-	if n.DoubtsIDs() {
+	if n.engine.DoubtsIDs() {
 		return cause
 	}
-	if err := n.Engine.Flush(); err != nil {
+	if err := n.engine.Flush(); err != nil {
 		return errors.Join(cause, err)
 	}
-	return n.Resume()
+	return n.engine.Resume()
 }
 
 // settleDoubts makes sure that a log with gaps is never replayed again: with the
 // ids that series get now, its entries would mean others.
 func (n *Node) settleDoubts() error {
-	if !n.DoubtsIDs() {
+	if !n.engine.DoubtsIDs() {
 		return nil
 	}
 	if err := n.sealAll(); err != nil {
 		return err
 	}
-	n.checkpoints.begin(n.log.End(), n.AppliedIndexes(), 0)
-	n.TrustIDs()
+	n.checkpoints.begin(n.log.End(), n.engine.AppliedIndexes(), 0)
+	n.engine.TrustIDs()
 	return nil
 }

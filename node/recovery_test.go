@@ -124,7 +124,7 @@ func TestRecoveredHistory(t *testing.T) {
 		{"ended and come again", []*storage.Entry{state(1, 1, replica.Position{}, true), state(7, 1, replica.Position{}, false), entry(5, 1, 0)}, true, 1, 1, 1},
 		{"forced to go on", []*storage.Entry{state(7, 2, replica.Position{}, false), entry(5, 5, 0)}, true, 5, 0, 5},
 	} {
-		r := &recoverer{node: n, applied: n.AppliedIndexes(), places: newPlaces(n.log, testShards), groups: make([]recoveredGroup, testShards)}
+		r := &recoverer{node: n, applied: n.engine.AppliedIndexes(), places: newPlaces(n.log, testShards), groups: make([]recoveredGroup, testShards)}
 		at := wal.Position(1 << 40)
 		for _, e := range append(tail(), c.more...) {
 			at += 64
@@ -179,7 +179,7 @@ func TestWitnessAppliesNothing(t *testing.T) {
 		}
 		c.kill("c")
 		w := c.open("c")
-		if s := w.Engine.Stats(); s.Samples > 0 || s.Corruptions > 0 {
+		if s := w.engine.Stats(); s.Samples > 0 || s.Corruptions > 0 {
 			t.Fatalf("round %d: the witness applied %d samples and found %d things damaged", round, s.Samples, s.Corruptions)
 		}
 	}

@@ -72,7 +72,7 @@ func (n *Node) Suspect(shard uint16, fromMs, toMs int64) error {
 	if toMs-fromMs <= repairWidthMax.Milliseconds() {
 		targets = byMonth(shard, fromMs, toMs)
 	} else { // what others have nothing in, and this node has something: day by day
-		for _, within := range n.DigestRanges(shard, toMs) {
+		for _, within := range n.engine.DigestRanges(shard, toMs) {
 			if within.FromMs >= fromMs && within.ToMs <= toMs && within.ToMs-within.FromMs <= repairWidthMax.Milliseconds() {
 				targets = append(targets, shardRange{shard, within.FromMs, within.ToMs})
 			}
@@ -117,11 +117,11 @@ func (n *Node) repairRanges() {
 			return
 		case <-ticker.C:
 		}
-		for _, target := range n.repairer.due(n.Damages(), time.Now()) {
+		for _, target := range n.repairer.due(n.engine.Damages(), time.Now()) {
 			if n.stopping() {
 				return
 			}
-			if !n.repairer.wanted(n.Damages(), target) {
+			if !n.repairer.wanted(n.engine.Damages(), target) {
 				continue // the repair of another segment of the same day has mended it
 			}
 			err := n.repair(ctx, target)
@@ -251,7 +251,7 @@ func (n *Node) repair(ctx context.Context, target shardRange) error {
 	var problems []error
 	for _, name := range names {
 		bounded, cancel := context.WithTimeout(ctx, rangeWait)
-		done, err := n.RepairRange(bounded, target.shard, target.fromMs, target.toMs, &copySource{n, name})
+		done, err := n.engine.RepairRange(bounded, target.shard, target.fromMs, target.toMs, &copySource{n, name})
 		cancel()
 		if err == nil {
 			n.repairer.repairs.Add(1)

@@ -45,7 +45,7 @@ func (r *recoverer) doubts(lost error) error {
 	for shard := range r.groups {
 		g := &r.groups[shard]
 		switch {
-		case !g.known && g.spent == 0 && r.node.AppliedIndexes()[shard] > 0:
+		case !g.known && g.spent == 0 && r.node.engine.AppliedIndexes()[shard] > 0:
 			return fmt.Errorf("it has data of shard %d, and not what its group has agreed on", shard)
 		case !g.known || decidesAlone(&g.state):
 		case lost != nil:

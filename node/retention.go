@@ -65,31 +65,31 @@ func (n *Node) retain(ctx context.Context) error {
 	now := n.options.Clock()
 	plan := planRetention(n.rules().RetentionRules(), n.options.Retention, now)
 	if untrusted := n.clocks.trust(now); untrusted != nil { // found out in any case: it is told to people
-		return n.Engine.Retain()
+		return n.engine.Retain()
 	}
 	err := n.cut(ctx, &plan)
 	if errors.Is(err, series.ErrReadOnly) && plan.wholeMs != storage.NoCut {
 		// A full disk takes no entry, but what is too old must go to make room.
-		return errors.Join(err, n.DropBefore(plan.wholeMs))
+		return errors.Join(err, n.engine.DropBefore(plan.wholeMs))
 	}
 	if err != nil {
 		return err
 	}
-	return n.Engine.Retain()
+	return n.engine.Retain()
 }
 
 // cut proposes what is missing of a plan in the shards that this node leads.
 func (n *Node) cut(ctx context.Context, plan *retentionPlan) error {
-	w := newWrite(series.BatchID{}, 2*n.Shards())
+	w := newWrite(series.BatchID{}, 2*n.engine.Shards())
 	var held []uint16
 	for _, shard := range n.led() {
-		if n.ShardCut(shard) < plan.wholeMs {
+		if n.engine.ShardCut(shard) < plan.wholeMs {
 			w.add(storage.EntryRetention, shard, storage.RetentionBody(plan.wholeMs))
 		}
 		if plan.rules == nil {
 			continue
 		}
-		known := n.ShardRuleCuts(shard)
+		known := n.engine.ShardRuleCuts(shard)
 		switch due := ruleCutsDue(plan.rules, known); {
 		case due && !storage.RuleCutsFit(known, plan.rules):
 			held = append(held, shard)

@@ -95,12 +95,12 @@ func TestRetentionAgreesWithModel(t *testing.T) {
 					if err := n.cut(context.Background(), &retentionPlan{wholeMs: cutMs}); err != nil {
 						t.Fatal(err)
 					}
-					if err := n.Retain(); err != nil {
+					if err := n.engine.Retain(); err != nil {
 						t.Fatal(err)
 					}
 					m.before(cutMs)
 				case 2:
-					if err := n.Flush(); err != nil {
+					if err := n.engine.Flush(); err != nil {
 						t.Fatal(err)
 					}
 				case 3:
@@ -108,7 +108,7 @@ func TestRetentionAgreesWithModel(t *testing.T) {
 						t.Fatal(err)
 					}
 				case 4:
-					if _, err := n.Compact(context.Background(), now); err != nil {
+					if _, err := n.engine.Compact(context.Background(), now); err != nil {
 						t.Fatal(err)
 					}
 				case 5:
@@ -163,13 +163,13 @@ func TestRetentionDropsFilesAndSeries(t *testing.T) {
 	if err := n.retain(ctx); err != nil {
 		t.Fatal(err)
 	}
-	s := n.Engine.Stats()
+	s := n.engine.Stats()
 	if s.SegmentsExpired == 0 {
 		t.Error("no segment was dropped")
 	}
 	skipped := s.SamplesSkipped
 	put(t, n, alive, clock.ms.Load()-11*dayMs, 4)
-	if got := n.Engine.Stats().SamplesSkipped - skipped; got != 1 {
+	if got := n.engine.Stats().SamplesSkipped - skipped; got != 1 {
 		t.Errorf("%d late samples were counted, want 1", got)
 	}
 	seriesOf := func() (keys []string) {
@@ -209,7 +209,7 @@ func TestForgottenAfterRestart(t *testing.T) {
 	if err := n.cut(context.Background(), &retentionPlan{wholeMs: clock.ms.Load()}); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Retain(); err != nil {
+	if err := n.engine.Retain(); err != nil {
 		t.Fatal(err)
 	}
 	if got := contents(t, n)[string(key)]; len(got) != 1 {
@@ -269,7 +269,7 @@ func TestExtremeTimes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := n.Compact(context.Background(), 1<<60); err != nil {
+	if _, err := n.engine.Compact(context.Background(), 1<<60); err != nil {
 		t.Fatal(err)
 	}
 	n = reopen(t, n, testOptions(fs, SyncOff))
@@ -303,12 +303,12 @@ func TestRetentionFreesAFullDisk(t *testing.T) {
 	}
 	full.Store(true)
 	fillLog(t, n, clock.ms.Load())
-	before := n.Engine.Stats().Segments
+	before := n.engine.Stats().Segments
 	clock.ms.Add(30 * dayMs)
 	if err := n.retain(ctx); !errors.Is(err, series.ErrReadOnly) {
 		t.Fatal(err)
 	}
-	if after := n.Engine.Stats().Segments; before == 0 || after != 0 {
+	if after := n.engine.Stats().Segments; before == 0 || after != 0 {
 		t.Errorf("%d segments before, %d after", before, after)
 	}
 	full.Store(false)

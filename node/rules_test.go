@@ -131,7 +131,7 @@ func TestRulesChangeOften(t *testing.T) {
 			if err := n.retain(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			known := n.ShardRuleCuts(0)
+			known := n.engine.ShardRuleCuts(0)
 			return known[len(known)-1].SameRules(wanted.rules)
 		}
 		// Maintenance that began with the rules before may come in between, once.
@@ -139,7 +139,7 @@ func TestRulesChangeOften(t *testing.T) {
 			if attempt < 3 {
 				continue
 			}
-			t.Fatalf("change %d waits: %d lists are known", i, len(n.ShardRuleCuts(0)))
+			t.Fatalf("change %d waits: %d lists are known", i, len(n.engine.ShardRuleCuts(0)))
 		}
 	}
 	if err := n.Close(); err != nil {
@@ -164,7 +164,7 @@ func TestLargestRules(t *testing.T) {
 	}
 	for range 2 {
 		for shard := range uint16(testShards) {
-			if known := n.ShardRuleCuts(shard); len(known) != 1 || len(known[0].Rules) != 1000 {
+			if known := n.engine.ShardRuleCuts(shard); len(known) != 1 || len(known[0].Rules) != 1000 {
 				t.Fatalf("shard %d knows %d lists", shard, len(known))
 			}
 		}

@@ -22,7 +22,7 @@ func TestNodeIsASource(t *testing.T) {
 			if err := flushAll(n); err != nil {
 				return err
 			}
-			_, err := n.Compact(context.Background(), 1<<50)
+			_, err := n.engine.Compact(context.Background(), 1<<50)
 			return err
 		},
 	}
@@ -54,12 +54,12 @@ func TestNodeIsASource(t *testing.T) {
 }
 
 func sealAll(n *Node) error {
-	return n.Checkpoint(storage.Checkpoint{Position: n.LogPosition(), Applied: make([]uint64, testShards), SealAll: true})
+	return n.engine.Checkpoint(storage.Checkpoint{Position: n.engine.LogPosition(), Applied: make([]uint64, testShards), SealAll: true})
 }
 
 func flushAll(n *Node) error {
 	if err := sealAll(n); err != nil {
 		return err
 	}
-	return n.Flush()
+	return n.engine.Flush()
 }

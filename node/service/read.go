@@ -234,7 +234,7 @@ func (s *Service) History(ctx context.Context, since []scan.Mark) (changes []sca
 		if len(refused) > 0 && refused[0].Shard == m.Shard {
 			end, refused = refused[0], refused[1:]
 		} else {
-			change := s.node.Engine.History(m)
+			change := s.node.ChangesSince(m)
 			if end.Err = before.check(s, m.Shard, nil); end.Err == nil {
 				changes = append(changes, change)
 			}
