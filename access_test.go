@@ -20,7 +20,7 @@ import (
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
-	"github.com/tickmesh/tickmesh/router/auth"
+	"github.com/tickmesh/tickmesh/api/auth"
 )
 
 // authFile writes a file of users whose tokens are their names; rights by name.

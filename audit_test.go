@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/audit"
-	"github.com/tickmesh/tickmesh/router/auth"
+	"github.com/tickmesh/tickmesh/api/auth"
 )
 
 // readAudit reads an audit log.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/cli/archive"
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/router/archive"
 )
 
 // backup copies samples from a cluster into an archive.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tickmesh/tickmesh/router/auth"
+	"github.com/tickmesh/tickmesh/api/auth"
 )
 
 // newAuthCommand makes what a file of users has.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tickmesh/tickmesh/api/cli/archive"
 	"github.com/tickmesh/tickmesh/api/display"
-	"github.com/tickmesh/tickmesh/router/archive"
 )
 
 // listedBackup is a backup in a list for programs.

@@ -21,9 +21,9 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"pgregory.net/rapid"
 
+	"github.com/tickmesh/tickmesh/api/cli/archive"
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/router/archive"
 )
 
 // backupTarget is a target, and the flags and the environment that lead there.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tickmesh/tickmesh/api/cli/interchange"
 	"github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/interchange"
-	"github.com/tickmesh/tickmesh/router/parse"
 )
 
 // formatSetting names a form of text.

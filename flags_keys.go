@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tickmesh/tickmesh/router/archive"
+	"github.com/tickmesh/tickmesh/api/cli/archive"
 )
 
 // keySettings say how backups are encrypted and signed.

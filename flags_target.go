@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tickmesh/tickmesh/router/archive"
+	"github.com/tickmesh/tickmesh/api/cli/archive"
 )
 
 // targetSettings say where backups are, beside the argument that names the target.

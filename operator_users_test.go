@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/auth"
 	objects "github.com/tickmesh/tickmesh/operator/build"
-	"github.com/tickmesh/tickmesh/router/auth"
 )
 
 // Routers take the file of users that the operator makes.

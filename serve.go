@@ -9,9 +9,9 @@ import (
 	"net/http/pprof"
 	"sync/atomic"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/audit"
 	"github.com/tickmesh/tickmesh/api/endpoint"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // mux routes what is not a write.
@@ -20,7 +20,7 @@ type mux = endpoint.Mux
 func (s *frontSettings) newMux(queries http.Handler, r *registry, ready *readiness, settler settler) *mux {
 	m := &endpoint.Mux{}
 	m.Handle("/api/", queries)
-	// With authentication on, nobody gets here who is not known; see router/auth.
+	// With authentication on, nobody gets here who is not known; see api/auth.
 	m.HandleFunc("GET /metrics", r.serve)
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	m.HandleFunc("GET /readyz", ready.serve)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // clusterService is the ClusterService.

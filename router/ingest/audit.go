@@ -8,8 +8,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/audit"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 const auditHTTP = "http"

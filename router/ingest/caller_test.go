@@ -15,10 +15,10 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/auth"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/tenancy"
-	"github.com/tickmesh/tickmesh/router/access"
-	"github.com/tickmesh/tickmesh/router/auth"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
 

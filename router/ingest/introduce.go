@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/audit"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // Bounds of how long, and how much, a connection may send before it has said who it is.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/tickmesh/tickmesh/router/parse"
+	"github.com/tickmesh/tickmesh/api/parse"
 )
 
 const contentJSON = "application/json; charset=UTF-8"

@@ -9,8 +9,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/origin"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // What browsers send for pages of other origins is refused, whatever credentials they add.

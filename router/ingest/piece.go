@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/parse"
 )
 
 // A piece is the part of a batch that is split and written at once. A body of a few

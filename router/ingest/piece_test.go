@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/parse"
 )
 
 // longBody is a body of lines of which each would be much as new series: a field's

@@ -7,7 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/tickmesh/tickmesh/router/parse"
+	"github.com/tickmesh/tickmesh/api/parse"
 )
 
 // Headers of remote write 2.0: https://prometheus.io/docs/specs/prw/remote_write_spec_2_0/

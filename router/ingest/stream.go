@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/budget"
-	"github.com/tickmesh/tickmesh/router/access"
-	"github.com/tickmesh/tickmesh/router/parse"
+	"github.com/tickmesh/tickmesh/api/parse"
 )
 
 // streams is what the connections of the put and line ports share.

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/tickmesh/tickmesh/router/parse"
+	"github.com/tickmesh/tickmesh/api/parse"
 )
 
 // reply sends the errors of a chunk, one line each, and the answers to its

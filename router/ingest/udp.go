@@ -12,8 +12,8 @@ import (
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 
-	"github.com/tickmesh/tickmesh/router/access"
-	"github.com/tickmesh/tickmesh/router/parse"
+	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/parse"
 )
 
 // datagrams takes UDP datagrams: put lines or line protocol, one or more in each.

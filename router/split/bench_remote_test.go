@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
 
-	"github.com/tickmesh/tickmesh/router/parse"
+	"github.com/tickmesh/tickmesh/api/parse"
 )
 
 // remoteLabels are the labels of a series as a scrape of a small cluster has them.

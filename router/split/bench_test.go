@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/parse"
 )
 
 const benchShards = 128

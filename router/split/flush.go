@@ -1,8 +1,8 @@
 package split
 
 import (
+	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/parse"
 )
 
 // addNew adds a line that the memo does not know to the stretch. It gives the

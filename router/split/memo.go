@@ -1,8 +1,8 @@
 package split
 
 import (
+	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/parse"
 )
 
 // Bounds of a memo. A connection that cycles through more lines than fit is

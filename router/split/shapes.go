@@ -1,6 +1,6 @@
 package split
 
-import "github.com/tickmesh/tickmesh/router/parse"
+import "github.com/tickmesh/tickmesh/api/parse"
 
 // shapesMax bounds the sets of field names that a splitter tells apart; with one
 // more it forgets all, and the memo with them.

@@ -3,8 +3,8 @@ package split
 import (
 	"unsafe"
 
+	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/parse"
 )
 
 // Bounds of a stretch. It ends behind a line that makes it long; within a line

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // Burst is how far an account may be ahead of its rate and still take more.

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/tenancy"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // Marks keeps what somebody has said of databases by name. It is safe for concurrent use.

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // statusView is the state of the cluster as the page draws it. Times are Unix

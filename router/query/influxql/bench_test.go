@@ -8,10 +8,10 @@ import (
 	"net/url"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // readySource visits chunks that were made before, so that a benchmark measures what comes

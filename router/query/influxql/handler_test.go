@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
-	"github.com/tickmesh/tickmesh/router/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 	"github.com/tickmesh/tickmesh/router/query/relax"
 )

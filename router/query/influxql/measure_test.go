@@ -11,8 +11,8 @@ import (
 
 	ql "github.com/influxdata/influxql"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/guard"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // TestMeasure has a text on each side of each limit.

@@ -7,7 +7,7 @@ import (
 
 	ql "github.com/influxdata/influxql"
 
-	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	ql "github.com/influxdata/influxql"
 
-	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/api/access"
 )
 
 // showOf gives what answers a statement that shows something; nil: it is none of these.

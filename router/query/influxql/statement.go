@@ -8,7 +8,7 @@ import (
 
 	ql "github.com/influxdata/influxql"
 
-	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/api/access"
 )
 
 // dispatch runs a statement.

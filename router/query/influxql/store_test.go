@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // put stores lines "measurement,tag=value field=1,field=2 2000-01-01T00:00:00Z" in a database.

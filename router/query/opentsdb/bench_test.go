@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // readySource visits chunks that were made before, so that a benchmark measures

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // grafanaServer has two hosts of one metric around t0.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // TestRelaxed: what a request puts up with reaches the source, once for all its scans;

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 

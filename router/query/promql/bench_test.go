@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // The data of the benchmarks: many series for ten minutes, some for an hour, one for days.

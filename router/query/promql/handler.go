@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 

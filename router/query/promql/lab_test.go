@@ -12,9 +12,9 @@ import (
 
 	"github.com/prometheus/prometheus/model/value"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // labMs is the time of the lab: 2025-06-15T15:06:40Z.

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/parse"
 )
 
 // Writer writes samples as text.

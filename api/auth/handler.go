@@ -6,7 +6,7 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/api/access"
 )
 
 // Handler serves an ordinary HTTP port by next, once it is known who calls: that of a node, which

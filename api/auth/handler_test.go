@@ -8,7 +8,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/api/access"
 )
 
 func TestHandler(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/parse"
 )
 
 // ReadOptions say how text is read.

@@ -3,8 +3,8 @@ package auth
 import (
 	"errors"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/audit"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // tried adds to the error of wrong credentials whose password was wrong, for the audit log. A

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/oidc"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // proof is what somebody came in by. It is compared with later versions of the file.

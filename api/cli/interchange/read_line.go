@@ -8,8 +8,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/parse"
 )
 
 // Bounds of what is held of line protocol.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/rulefile"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // A header Basic is read as net/http reads it, but for names that are empty.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/oidc/oidctest"
 	"github.com/tickmesh/tickmesh/api/rulefile"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // issuerText is a file of one issuer, whose name and audience are given.

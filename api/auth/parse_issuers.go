@@ -4,9 +4,9 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/oidc"
 	"github.com/tickmesh/tickmesh/api/rulefile"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // Bounds of what a file says of issuers.

@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/rulefile"
-	"github.com/tickmesh/tickmesh/router/access"
 )
 
 // cheap gives a hash of a password that costs little.

@@ -3,7 +3,7 @@ package auth
 import (
 	"testing"
 
-	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/api/access"
 )
 
 // BenchmarkRemembered is what authentication adds to each request.

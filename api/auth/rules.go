@@ -6,7 +6,7 @@ import (
 	"crypto/x509"
 	"slices"
 
-	"github.com/tickmesh/tickmesh/router/access"
+	"github.com/tickmesh/tickmesh/api/access"
 )
 
 // Rules are the users of one version of the file. They do not change.
