@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node"
+	"github.com/tickmesh/tickmesh/node/limits"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 	"github.com/tickmesh/tickmesh/router/tenant"
@@ -130,14 +131,14 @@ func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, rules 
 	}, registry, logger, stdout)
 }
 
-func (s *storageSettings) nodeOptions(plan memoryPlan, shards count, limits *seriesLimitSettings, rules *databaseRules, logger *slog.Logger, points *failpoint.Set) node.Options {
+func (s *storageSettings) nodeOptions(plan memoryPlan, shards count, bounds *seriesLimitSettings, rules *databaseRules, logger *slog.Logger, points *failpoint.Set) node.Options {
 	return node.Options{
 		FS: vfs.OS(), DataDir: s.dataDir, Shards: int(shards),
 		Sync: node.SyncMode(s.walSync.value), SyncInterval: time.Duration(s.walSyncInterval),
 		Retention: time.Duration(s.retention), FlushInterval: time.Duration(s.flushInterval), DigestInterval: time.Duration(s.digestInterval),
 		CheckpointBytes: int64(s.checkpointBytes), LogFileBytes: int64(s.walFileBytes), ExtentBytes: int64(s.pageFileBytes),
 		GenerationBytesMax: plan.generationBytes,
-		Limits:             node.Limits{SeriesMax: int64(limits.seriesMax), SeriesPerSecondMax: int64(limits.seriesPerSecondMax)},
+		Limits:             limits.Bounds{SeriesMax: int64(bounds.seriesMax), SeriesPerSecondMax: int64(bounds.seriesPerSecondMax)},
 		Rules:              rules.current,
 		Logger:             logger, Failpoints: points,
 	}

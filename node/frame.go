@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/limits"
 	"github.com/tickmesh/tickmesh/node/storage"
 )
 
@@ -104,10 +105,10 @@ func (n *Node) StartWrite(ctx context.Context, frame *series.Frame, done func([]
 
 // frameWrite is a frame on its way through the log.
 type frameWrite struct {
-	node     *Node
-	write    *write
-	outcomes []PartOutcome // complete when it has ended
-	admitted int64         // new series, to be released at the end
+	node      *Node
+	write     *write
+	outcomes  []PartOutcome // complete when it has ended
+	admission limits.Admission
 }
 
 // prepare checks a frame against the limits. The result has to be ended in any case.
@@ -116,8 +117,7 @@ func (n *Node) prepare(ctx context.Context, frame *series.Frame) (*frameWrite, e
 	if err := n.engine.AwaitFlush(ctx); err != nil {
 		return w, err
 	}
-	var a admission
-	defer func() { w.admitted = a.admitted }()
+	a := &w.admission
 	outcomes := make([]PartOutcome, len(frame.Parts))
 	w.write = newWrite(frame.ID, len(frame.Parts))
 	for i := range frame.Parts {
@@ -125,8 +125,8 @@ func (n *Node) prepare(ctx context.Context, frame *series.Frame) (*frameWrite, e
 		if int(part.Shard) >= n.engine.Shards() {
 			return w, fmt.Errorf("%w: shard %d of %d", series.ErrBatch, part.Shard, n.engine.Shards())
 		}
-		refused := len(a.refused)
-		batch, id, err := n.admitPart(frame, i, &a)
+		refused := len(a.Refused)
+		batch, id, err := n.limiter.Admit(frame, i, a)
 		if errors.Is(err, series.ErrSeriesRate) {
 			outcomes[i].Err = err
 			continue
@@ -134,7 +134,7 @@ func (n *Node) prepare(ctx context.Context, frame *series.Frame) (*frameWrite, e
 		if err != nil {
 			return w, err
 		}
-		outcomes[i].Refused = a.refused[refused:]
+		outcomes[i].Refused = a.Refused[refused:]
 		w.write.add(storage.EntrySamples, part.Shard, batch)
 		added := &w.write.proposals[len(w.write.proposals)-1]
 		added.id, added.era = id, part.Era
@@ -143,19 +143,9 @@ func (n *Node) prepare(ctx context.Context, frame *series.Frame) (*frameWrite, e
 	return w, nil
 }
 
-// admitPart checks a part against the limits, and gives the batch and the id with which
-// it is proposed.
-func (n *Node) admitPart(frame *series.Frame, i int, a *admission) (batch []byte, id series.BatchID, err error) {
-	if frame.ID.IsKeyed() {
-		return n.admitKeyed(&frame.Parts[i], i, frame.ID, a)
-	}
-	batch, err = n.admit(&frame.Parts[i], i, a)
-	return batch, frame.ID, err
-}
-
 // end fills in the outcomes and lets go of what was admitted.
 func (w *frameWrite) end() {
-	w.node.limiter.release(w.admitted)
+	w.node.limiter.Release(&w.admission)
 	for i, next := 0, 0; i < len(w.outcomes); i++ {
 		if o := &w.outcomes[i]; o.Err == nil {
 			o.Err, o.Copies = w.write.proposals[next].err, w.write.proposals[next].copies

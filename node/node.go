@@ -12,6 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/tenancy"
+	"github.com/tickmesh/tickmesh/node/limits"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
@@ -29,7 +30,7 @@ type Options struct {
 	ShardKey  series.ShardKey
 	Sync      SyncMode
 	Retention time.Duration // 0: for ever
-	Limits    Limits
+	Limits    limits.Bounds
 	// Rules gives the rules of databases as they are now: retention and limits of series.
 	// Nil: there are none.
 	Rules func() *tenancy.Rules
@@ -72,12 +73,6 @@ type Options struct {
 // aloneID is the node id of a node that is in no cluster.
 const aloneID = "standalone"
 
-// Limits of a node. 0 means no limit.
-type Limits struct {
-	SeriesMax          int64 // in all
-	SeriesPerSecondMax int64 // new ones; bursts of one second are allowed
-}
-
 const (
 	dirLog                 = "log"
 	checkpointBytesDefault = 64 << 20
@@ -105,14 +100,12 @@ type Node struct {
 	options Options
 	log     *wal.Log
 	loop    *loop
-	limiter *limiter
-	// databases bounds the series of each.
-	databases *databaseLimiter
-	logger    *slog.Logger
-	fetcher   fetcher
-	janitor   janitor
-	leaver    leaver
-	startup   startup
+	limiter *limits.Limiter
+	logger  *slog.Logger
+	fetcher fetcher
+	janitor janitor
+	leaver  leaver
+	startup startup
 
 	reading  reading
 	repairer repairer
@@ -215,8 +208,7 @@ func (n *Node) open() (err error) {
 		return fmt.Errorf("open the log: %w", err)
 	}
 	n.checkpoints.begin(wal.Position(n.engine.LogPosition()), n.engine.AppliedIndexes(), 0)
-	n.limiter = newLimiter(o.Limits, o.Clock)
-	n.databases = &databaseLimiter{rules: n.rules, clock: o.Clock, count: n.countLed, share: n.ledShare, counts: map[string]*databaseCount{}}
+	n.limiter = limits.New(limits.Options{Bounds: o.Limits, Rules: o.Rules, Index: n.engine, Led: led{n}, Clock: o.Clock})
 	n.janitor.wants = make(chan uint16, n.engine.Shards())
 	recovered, err := n.recover()
 	if err != nil {

@@ -221,7 +221,7 @@ func TestRulesOfSeries(t *testing.T) {
 	if count, err := n.NamesOf(nil).Count(t.Context(), "few"); err != nil || count != 5 {
 		t.Fatal(count, err)
 	}
-	if count, err := n.countLed("free"); err != nil || count != 20 {
+	if count, err := (led{n}).SeriesLed("free"); err != nil || count != 20 {
 		t.Fatal(count, err)
 	}
 	if err := n.Close(); err != nil {

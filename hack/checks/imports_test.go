@@ -75,6 +75,7 @@ var directions = []direction{
 	{"node/service", []string{"api/series", "api/scan", "api/shardmap", "api/wire", "api/handshake", "proto", "node"}, []string{"google.golang.org/grpc", "go.etcd.io/etcd"},
 		"joins a node to the interface of the node service; nobody connects here"},
 	{"node/agent", []string{"api/shardmap", "node"}, []string{"google.golang.org/grpc", "go.etcd.io"}, "the placement store is an interface"},
+	{"node/limits", []string{"api/series", "api/tenancy"}, []string{"os", "net", "google.golang.org/grpc", "go.etcd.io"}, "limits read batches; they know neither logs nor groups"},
 	{"node/replica", []string{"api/series", "api/shardmap"}, []string{"os", "net", "time", "sync", "google.golang.org/grpc", "go.etcd.io/etcd"},
 		"replication is step functions: no clock, no I/O, no goroutine"},
 	{"node/storage", []string{"api/guard", "api/series", "api/scan"}, []string{"google.golang.org/grpc", "go.etcd.io", "github.com/prometheus", "net", "net/http"},

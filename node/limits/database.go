@@ -1,7 +1,6 @@
-package node
+package limits
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -16,10 +15,7 @@ import (
 type databaseLimiter struct {
 	rules func() *tenancy.Rules
 	clock func() time.Time
-	// count gives the series of a database in the shards that this node leads; share the
-	// part that these are of all shards.
-	count func(database string) (int64, error)
-	share func() float64
+	led   Led
 
 	mu     sync.Mutex
 	counts map[string]*databaseCount
@@ -43,7 +39,11 @@ const (
 	databaseCountsMax = 1 << 12
 )
 
-// admit says why no n further series of a key's database may be made, or nil.
+func newDatabaseLimiter(o *Options) *databaseLimiter {
+	return &databaseLimiter{rules: o.Rules, clock: o.Clock, led: o.Led, counts: map[string]*databaseCount{}}
+}
+
+// admit returns why no n further series of a key's database may be made, or nil.
 func (l *databaseLimiter) admit(key series.Key, n int64) error {
 	rules := l.rules()
 	if rules == nil {
@@ -121,8 +121,8 @@ func (l *databaseLimiter) refreshLocked(name string, c *databaseCount, count boo
 		return nil
 	}
 	began := time.Now()
-	if c.share = l.share(); count {
-		if c.series, err = l.count(name); err != nil {
+	if c.share = l.led.ShareLed(); count {
+		if c.series, err = l.led.SeriesLed(name); err != nil {
 			return fmt.Errorf("%w: %w", series.ErrUnavailable, err)
 		}
 	}
@@ -136,21 +136,3 @@ func displayOf(name []byte) string {
 	}
 	return string(name)
 }
-
-// led gives the shards that this node leads.
-func (n *Node) led() []uint16 {
-	led := make([]uint16, 0, n.engine.Shards())
-	for shard := range uint16(n.engine.Shards()) {
-		if n.loop.groups[shard].leads.Load() {
-			led = append(led, shard)
-		}
-	}
-	return led
-}
-
-// countLed counts the series of a database in the shards that this node leads.
-func (n *Node) countLed(database string) (int64, error) {
-	return n.engine.NamesOf(n.led()).Count(context.Background(), database)
-}
-
-func (n *Node) ledShare() float64 { return float64(len(n.led())) / float64(n.engine.Shards()) }
