@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+	_ "time/tzdata" // the image has no time zones, which schedules may name
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
