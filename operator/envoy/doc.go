@@ -5,12 +5,15 @@
 //
 // What Envoy does here:
 //
-//   - A router is asked whether it is ready; one that is not gets nothing new. So a
-//     router that stops says that it is not ready first, and loses no request.
+//   - A router is asked whether it is ready; one that is not gets nothing new, even if
+//     none is: then Envoy answers 503 itself. So a router that stops says that it is not
+//     ready first, and loses no request.
 //   - A router whose connections break is left out for a while. Its 503 does not count:
 //     that is how the cluster says that it is full, and the client has to wait.
 //   - A request is repeated only where it cannot have been read: a write that is sent
 //     twice may hide what another has written in between.
+//   - With TLS each side is offered the protocols of its port: h2 and HTTP/1.1 for HTTP,
+//     h2 for gRPC, none for lines.
 //   - It is ended by operator/drain, which lets answers ask clients to connect anew, then
 //     closes the listeners, and waits for the connections that are left.
 //   - What one connection may have buffered is small, so that a router that stops

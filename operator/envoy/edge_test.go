@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
 // echoes says whether a line comes back on a connection, which it closes.
@@ -206,4 +212,95 @@ func TestRealEnvoyEncrypts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRealEnvoyNegotiates has clients with TLS at Envoy, and routers with TLS behind it, as
+// their libraries demand it: gRPC refuses connections on which HTTP/2 was not agreed upon.
+func TestRealEnvoyNegotiates(t *testing.T) {
+	r, o := &router{}, plain()
+	r.ready.Store(true)
+	o.Router, o.Address, o.Edge, o.Upstream = "127.0.0.1", "127.0.0.2", &Edge{}, &Upstream{ServerName: "router.test"}
+	freePorts(t, &o.HTTPPort, &o.GRPCPort, &o.PutPort, &o.LinePort)
+	start(t, &o)
+	pair, err := tls.LoadX509KeyPair(filepath.Join(o.Upstream.Folder, "tls.crt"), filepath.Join(o.Upstream.Folder, "tls.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	serveOn(t, r, tls.NewListener(listen(t, o.HTTPPort), config))
+	startEcho(t, tls.NewListener(listen(t, o.PutPort), config))
+	startEcho(t, tls.NewListener(listen(t, o.LinePort), config))
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	listener := listen(t, o.GRPCPort)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+
+	anybody := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // what is agreed upon is looked at, not who it is
+	client, err := grpc.NewClient(fmt.Sprintf("127.0.0.2:%d", o.GRPCPort), grpc.WithTransportCredentials(credentials.NewTLS(anybody)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, cluster := range []string{"router_http", "router_grpc", "router_put", "router_line"} {
+		eventually(t, cluster+" is healthy", func() bool {
+			return clusterStat(t, &o, "envoy_cluster_membership_healthy", cluster) == "1"
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := healthpb.NewHealthClient(client).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true)); err != nil {
+		t.Error("gRPC: ", err)
+	}
+	for _, c := range []struct {
+		name    string
+		port    int
+		offered []string
+		agreed  string
+	}{
+		{"http", o.HTTPPort, []string{"h2", "http/1.1"}, "h2"}, {"http", o.HTTPPort, []string{"http/1.1"}, "http/1.1"},
+		{"http", o.HTTPPort, nil, ""}, {"grpc", o.GRPCPort, []string{"h2", "http/1.1"}, "h2"}, {"put", o.PutPort, nil, ""}, {"line", o.LinePort, nil, ""},
+	} {
+		offer := anybody.Clone()
+		offer.NextProtos = c.offered
+		connection, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.2:%d", c.port), offer)
+		if err != nil {
+			t.Errorf("%s, offered %q: %v", c.name, c.offered, err)
+			continue
+		}
+		if got := connection.ConnectionState().NegotiatedProtocol; got != c.agreed {
+			t.Errorf("%s, offered %q: agreed on %q, want %q", c.name, c.offered, got, c.agreed)
+		}
+		connection.Close()
+	}
+}
+
+// TestRealEnvoyDoesNotPanic has no router that is ready: none is sent anything, where Envoy
+// would otherwise send it to all of them.
+func TestRealEnvoyDoesNotPanic(t *testing.T) {
+	r, o := &router{}, plain()
+	o.Router, o.Address = "127.0.0.1", "127.0.0.2"
+	r.start(t, &o)
+	start(t, &o)
+	post := func() int {
+		response, err := http.Post(fmt.Sprintf("http://127.0.0.2:%d/write", o.HTTPPort), "text/plain", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		return response.StatusCode
+	}
+	for range 10 {
+		if status := post(); status != http.StatusServiceUnavailable {
+			t.Errorf("answered %d", status)
+		}
+	}
+	if echoes(net.Dial("tcp", fmt.Sprintf("127.0.0.2:%d", o.PutPort))) {
+		t.Error("a connection of lines is carried to it")
+	}
+	if sent := r.requests.Load(); sent != 0 {
+		t.Errorf("%d of 10 requests were sent to a router that is not ready", sent)
+	}
+	r.ready.Store(true)
+	eventually(t, "it is ready", func() bool { return post() == http.StatusOK })
 }
