@@ -24,7 +24,7 @@ func (c shardCopies) conn(name string) (grpc.ClientConnInterface, error) {
 	return nil, fmt.Errorf("%w: node %s is not known", series.ErrUnavailable, name)
 }
 
-// Digest implements node.Copies.
+// Digest implements repair.Copies.
 func (c shardCopies) Digest(ctx context.Context, name string, shard uint16, fromMs, toMs int64) (d storage.RangeDigest, err error) {
 	conn, err := c.conn(name)
 	if err != nil {
@@ -42,7 +42,7 @@ func (c shardCopies) Digest(ctx context.Context, name string, shard uint16, from
 	return d, err
 }
 
-// OpenRange implements node.Copies.
+// OpenRange implements repair.Copies.
 func (c shardCopies) OpenRange(ctx context.Context, name string, shard uint16, fromMs, toMs int64, indexMin uint64) (io.ReadCloser, error) {
 	conn, err := c.conn(name)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c shardCopies) OpenRange(ctx context.Context, name string, shard uint16, f
 	return rpc.OpenRange(ctx, conn, shard, fromMs, toMs, indexMin)
 }
 
-// Repair implements node.Copies.
+// Repair implements repair.Copies.
 func (c shardCopies) Repair(ctx context.Context, name string, shard uint16, fromMs, toMs int64) error {
 	conn, err := c.conn(name)
 	if err != nil {

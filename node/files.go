@@ -149,13 +149,10 @@ func (f *fetcher) progress(shard uint16, now time.Time) *FetchProgress {
 }
 
 // fetchFiles meets one need after the other until the node closes.
-func (n *Node) fetchFiles() {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	n.stopped.Go(func() { <-n.stop; cancel() })
+func (n *Node) fetchFiles(ctx context.Context) {
 	for {
 		select {
-		case <-n.stop:
+		case <-ctx.Done():
 			return
 		case need := <-n.fetcher.wants:
 			start := n.options.Clock()
@@ -192,9 +189,9 @@ func (n *Node) fetchShard(ctx context.Context, need replica.SnapshotNeed) (got s
 	if n.options.Files == nil {
 		return got, errors.New("this node has no way to fetch files")
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	installing, cancel := context.WithCancel(ctx) // ends with the replica, too
 	defer cancel()
-	opened, err := n.options.Files.Fetch(ctx, need.Leader, need.Shard)
+	opened, err := n.options.Files.Fetch(installing, need.Leader, need.Shard)
 	if err != nil {
 		return got, err
 	}
@@ -215,29 +212,29 @@ func (n *Node) fetchShard(ctx context.Context, need replica.SnapshotNeed) (got s
 	select { // the log has to say first that files are swapped
 	case <-i.prepared:
 		err = n.loop.drain() // nothing of the shard is on its way to the engine then
-	case <-ctx.Done():
-		err = ctx.Err()
+	case <-installing.Done():
+		err = installing.Err()
 	}
 	if err == nil && !i.witness {
-		got, err = n.engine.InstallShard(ctx, need.Shard, uint64(n.log.End()), in)
+		got, err = n.engine.InstallShard(installing, need.Shard, uint64(n.log.End()), in)
 	}
 	if err == nil && !i.witness && got.Index != i.meta.Index {
 		err = fmt.Errorf("%w: files of entry %d with a meta of entry %d", replica.ErrSnapshot, got.Index, i.meta.Index)
 	}
-	failed = n.insist(func() { err = n.loop.installed(need.Shard, i, err) })
+	failed = n.insist(ctx, func() { err = n.loop.installed(need.Shard, i, err) })
 	return got, errors.Join(err, failed)
 }
 
 // insist has the loop run a command, also when the disk is full for a while. An error
 // says that it never will: the node closes, or its log is broken.
-func (n *Node) insist(run func()) error {
+func (n *Node) insist(ctx context.Context, run func()) error {
 	for {
 		err := n.loop.queue.do(run)
-		if err == nil || n.stopping() || n.loop.refusals.broken.Load() != nil {
+		if err == nil || ctx.Err() != nil || n.loop.refusals.broken.Load() != nil {
 			return err
 		}
 		select {
-		case <-n.stop:
+		case <-ctx.Done():
 		case <-time.After(spaceRetry):
 		}
 	}

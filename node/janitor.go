@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -19,15 +20,15 @@ const sweepRetryDelay = time.Second
 
 // sweep drops the data of one shard after the other until the node closes. What is
 // left then is dropped by the next start.
-func (n *Node) sweep() {
+func (n *Node) sweep(ctx context.Context) {
 	for {
 		select {
-		case <-n.stop:
+		case <-ctx.Done():
 			return
 		case shard := <-n.janitor.wants:
 			for n.dropRemoved(shard) != nil {
 				select {
-				case <-n.stop:
+				case <-ctx.Done():
 					return
 				case <-time.After(sweepRetryDelay):
 				}

@@ -69,13 +69,10 @@ func (v *leaver) init() {
 }
 
 // askMembers asks one question after the other until the node closes.
-func (n *Node) askMembers() {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	n.stopped.Go(func() { <-n.stop; cancel() })
+func (n *Node) askMembers(ctx context.Context) {
 	for {
 		select {
-		case <-n.stop:
+		case <-ctx.Done():
 			return
 		case q := <-n.leaver.wants:
 			if n.hasLeft(ctx, &q) {

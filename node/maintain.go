@@ -17,27 +17,18 @@ const (
 // maintain does what of its tasks is due, one thing after the other. There are
 // two such loops: merging segments may take minutes, and neither the log nor the
 // page log may wait for it.
-func (n *Node) maintain(tasks []task) {
+func (n *Node) maintain(ctx context.Context, tasks []task) {
 	ticker := time.NewTicker(maintainInterval)
 	defer ticker.Stop()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	n.stopped.Go(func() {
-		select {
-		case <-n.stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
 	for {
 		for i := range tasks {
-			if n.stopping() {
+			if ctx.Err() != nil {
 				return
 			}
 			n.attempt(ctx, &tasks[i])
 		}
 		select {
-		case <-n.stop:
+		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
@@ -157,14 +148,8 @@ func (n *Node) attempt(ctx context.Context, t *task) {
 	n.logger.Error("maintenance failed and will be tried again", "task", t.name, "after", t.delay, "error", err)
 }
 
-func (n *Node) stopping() bool {
-	select {
-	case <-n.stop:
-		return true
-	default:
-		return false
-	}
-}
+// stopping reports whether the node closes.
+func (n *Node) stopping() bool { return n.running.Err() != nil }
 
 // logCheckpointsMax bounds the log, and so the time of a restart: with so many
 // times CheckpointBytes since the last checkpoint, writes wait for the next one.
@@ -232,12 +217,12 @@ func (n *Node) heal(context.Context) error {
 }
 
 // syncLog makes the log durable once in a while.
-func (n *Node) syncLog() {
+func (n *Node) syncLog(ctx context.Context) {
 	ticker := time.NewTicker(n.options.SyncInterval)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-n.stop:
+		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}

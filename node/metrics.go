@@ -3,6 +3,7 @@ package node
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tickmesh/tickmesh/node/repair"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
@@ -20,7 +21,7 @@ type figures struct {
 	loop     *loopCounts
 	recovery Recovery
 	groups   groupFigures
-	copies   copyFigures
+	copies   repair.Figures
 	clocks   *clocks
 
 	sinceCheckpoint int64
@@ -56,7 +57,7 @@ func (n *Node) Collect(out chan<- prometheus.Metric) {
 		loop:   &n.loop.counts,
 		engine: n.engine.Stats(), log: n.log.Stats(), commit: &n.loop.stats, rejected: n.loop.queue.rejected.Load(), dropped: n.loop.queue.dropped.Load(),
 		sinceCheckpoint: n.logSinceCheckpoint(), readOnly: n.loop.refusals.any() != nil, queue: n.loop.queue.writeBytes(), recovery: n.recovery, groups: n.groupFigures(),
-		copies: copyFigures{&n.checks, &n.repairer, len(n.engine.Damages())}, clocks: &n.clocks,
+		copies: n.repair.Figures(), clocks: &n.clocks,
 	}
 	for _, m := range n.metrics {
 		out <- prometheus.MustNewConstMetric(m.description, m.kind, m.read(f))

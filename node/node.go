@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/tenancy"
 	"github.com/tickmesh/tickmesh/node/limits"
+	"github.com/tickmesh/tickmesh/node/repair"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
@@ -52,7 +54,7 @@ type Options struct {
 	Files Files
 	// Copies asks other nodes for digests and ranges of shards. Without it damage is
 	// reported and not mended.
-	Copies Copies
+	Copies repair.Copies
 	// DigestInterval is the rest between two comparisons of all copies; 0: none are made.
 	DigestInterval time.Duration
 	// Inquiry asks other nodes about groups. Without it a replica that the map does not
@@ -107,14 +109,13 @@ type Node struct {
 	leaver  leaver
 	startup startup
 
-	reading  reading
-	repairer repairer
-	checks   checker
-	clocks   clocks
+	repair *repair.Service
+	clocks clocks
 
-	stop    chan struct{}
-	stopped sync.WaitGroup
-	quiet   struct { // of the loop of page tasks
+	running context.Context // ends when the node closes
+	stop    context.CancelFunc
+	stopped sync.WaitGroup // of all that goes on by itself
+	quiet   struct {       // of the loop of page tasks
 		bytes int64 // of the page log
 		since time.Time
 	}
@@ -130,33 +131,35 @@ type Node struct {
 
 // Open opens the data folder, replays the log and starts to take writes.
 func Open(o Options) (*Node, error) {
-	n := &Node{options: withDefaults(o), stop: make(chan struct{}), metrics: nodeMetrics()}
+	n := &Node{options: withDefaults(o), metrics: nodeMetrics()}
 	n.logger = n.options.Logger
 	n.fetcher.init()
 	n.leaver.init()
-	n.repairer.init()
 	n.clocks.init(n.options.Clock)
-	n.reading = newReading()
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.closeParts())
 	}
-	n.stopped.Go(func() { n.maintain(n.pageTasks()) })
-	n.stopped.Go(func() { n.maintain(n.segmentTasks()) })
-	n.stopped.Go(n.sweep)
-	n.stopped.Go(n.repairRanges)
-	if n.options.DigestInterval > 0 {
-		n.stopped.Go(n.checkCopies)
-	}
+	n.begin()
+	return n, nil
+}
+
+// begin starts all that goes on by itself until the node closes.
+func (n *Node) begin() {
+	n.running, n.stop = context.WithCancel(context.Background())
+	run := func(work func(context.Context)) { n.stopped.Go(func() { work(n.running) }) }
+	run(func(ctx context.Context) { n.maintain(ctx, n.pageTasks()) })
+	run(func(ctx context.Context) { n.maintain(ctx, n.segmentTasks()) })
+	run(n.sweep)
+	run(n.repair.Run)
 	for range questionsAsked {
-		n.stopped.Go(n.askMembers)
+		run(n.askMembers)
 	}
 	for range fetchesMax {
-		n.stopped.Go(n.fetchFiles)
+		run(n.fetchFiles)
 	}
 	if n.options.Sync == SyncInterval {
-		n.stopped.Go(n.syncLog)
+		run(n.syncLog)
 	}
-	return n, nil
 }
 
 func withDefaults(o Options) Options {
@@ -209,6 +212,9 @@ func (n *Node) open() (err error) {
 	}
 	n.checkpoints.begin(wal.Position(n.engine.LogPosition()), n.engine.AppliedIndexes(), 0)
 	n.limiter = limits.New(limits.Options{Bounds: o.Limits, Rules: o.Rules, Index: n.engine, Led: led{n}, Clock: o.Clock})
+	n.repair = repair.New(repair.Options{
+		Node: o.NodeID, Engine: n.engine, Groups: groups{n}, Copies: o.Copies, DigestInterval: o.DigestInterval, Clock: o.Clock, Logger: o.Logger,
+	})
 	n.janitor.wants = make(chan uint16, n.engine.Shards())
 	recovered, err := n.recover()
 	if err != nil {
@@ -276,7 +282,7 @@ func recycledFiles(checkpointBytes, fileBytes int64) int {
 // data folder that starts without replaying anything. A second call does nothing.
 func (n *Node) Close() (err error) {
 	n.closing.Do(func() {
-		close(n.stop)
+		n.stop()
 		n.stopped.Wait()
 		n.loop.close()
 		if err = n.finalCheckpoint(); err == nil {

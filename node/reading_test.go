@@ -8,13 +8,11 @@ import (
 	"io"
 	"math/rand/v2"
 	"path"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
@@ -30,7 +28,7 @@ func (p testPeers) Digest(ctx context.Context, name string, shard uint16, fromMs
 	if n == nil {
 		return storage.RangeDigest{}, errOutOfReach
 	}
-	return n.DigestRange(ctx, shard, fromMs, toMs)
+	return n.repair.DigestRange(ctx, shard, fromMs, toMs)
 }
 
 func (p testPeers) OpenRange(ctx context.Context, name string, shard uint16, fromMs, toMs int64, indexMin uint64) (io.ReadCloser, error) {
@@ -39,7 +37,7 @@ func (p testPeers) OpenRange(ctx context.Context, name string, shard uint16, fro
 		return nil, errOutOfReach
 	}
 	var b bytes.Buffer
-	if err := n.GiveRange(ctx, shard, fromMs, toMs, indexMin, &b); err != nil {
+	if err := n.repair.GiveRange(ctx, shard, fromMs, toMs, indexMin, &b); err != nil {
 		return nil, err
 	}
 	return io.NopCloser(&b), nil
@@ -50,7 +48,7 @@ func (p testPeers) Repair(_ context.Context, name string, shard uint16, fromMs, 
 	if n == nil {
 		return errOutOfReach
 	}
-	return n.Suspect(shard, fromMs, toMs)
+	return n.repair.Suspect(shard, fromMs, toMs)
 }
 
 const oldMs = int64(1_700_000_000_000) // long closed
@@ -116,9 +114,9 @@ func TestDamagedCopiesAreMended(t *testing.T) {
 		}
 		c.mustHave(want)
 		c.await(fmt.Sprintf("the damage of round %d to be found and mended", round), func() bool {
-			return n.repairer.repairs.Load() > 0 && len(n.engine.Damages()) == 0 && len(n.Problems()) == 0
+			return n.repair.Figures().Repairs > 0 && len(n.engine.Damages()) == 0 && len(n.Problems()) == 0
 		})
-		repairs += n.repairer.repairs.Load()
+		repairs += n.repair.Figures().Repairs
 		c.mustHave(want)
 		c.equalCopies("a", "b")
 		c.write(testKey(round), oldMs+int64(round), 77, series.BatchID{})
@@ -150,11 +148,11 @@ func (c *testCluster) equalCopies(one, other string) {
 	c.t.Helper()
 	for shard := range uint16(testShards) {
 		c.await(fmt.Sprintf("equal copies of shard %d", shard), func() bool {
-			a, err := c.reach("", one).DigestRange(context.Background(), shard, scan.TimeMsMin, scan.TimeMsMax)
+			a, err := c.reach("", one).repair.DigestRange(context.Background(), shard, scan.TimeMsMin, scan.TimeMsMax)
 			if err != nil {
 				return false
 			}
-			b, err := c.reach("", other).DigestRange(context.Background(), shard, scan.TimeMsMin, scan.TimeMsMax)
+			b, err := c.reach("", other).repair.DigestRange(context.Background(), shard, scan.TimeMsMin, scan.TimeMsMax)
 			return err == nil && a.Digest == b.Digest && a.Applied == b.Applied
 		})
 	}
@@ -185,7 +183,7 @@ func TestOneCopyOfThreeDiffers(t *testing.T) {
 	for i, name := range names {
 		forge(t, c.reach("", name), testKey(1), oldMs+600_000, int64(1000+i)) // each round another one
 		forge(t, c.reach("", name), testKey(2), oldMs+7, int64(1000+i))       // a sample that nobody else has
-		c.await("the copy of "+name+" to be mended", func() bool { return c.reach("", name).repairer.repairs.Load() > 0 })
+		c.await("the copy of "+name+" to be mended", func() bool { return c.reach("", name).repair.Figures().Repairs > 0 })
 		for _, other := range names {
 			c.equalCopies(names[0], other)
 		}
@@ -210,72 +208,18 @@ func TestTwoCopiesDiffer(t *testing.T) {
 	c.await("the difference to be told", func() bool {
 		return strings.Contains(told(), fmt.Sprintf("the copies of shard %d from", key.Shard(testShards)))
 	})
-	passes := c.reach("", "a").checks.passes.Load() + c.reach("", "b").checks.passes.Load()
+	passes := c.reach("", "a").repair.Figures().Passes + c.reach("", "b").repair.Figures().Passes
 	c.await("further passes", func() bool {
-		return c.reach("", "a").checks.passes.Load()+c.reach("", "b").checks.passes.Load() > passes+4
+		return c.reach("", "a").repair.Figures().Passes+c.reach("", "b").repair.Figures().Passes > passes+4
 	})
 	for _, name := range []string{"a", "b"} {
-		if n := c.reach("", name); n.repairer.repairs.Load() > 0 {
+		if n := c.reach("", name); n.repair.Figures().Repairs > 0 {
 			t.Errorf("node %s has replaced something", name)
 		}
 	}
 	// It is forgotten when the copies are equal again.
 	forge(t, c.reach("", "b"), key, oldMs+600_000, 1000)
 	c.await("the difference to be forgotten", func() bool { return told() == "" })
-}
-
-// TestJudgeCopies compares with rules that are written down one by one.
-func TestJudgeCopies(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		found := make([]copyDigest, rapid.IntRange(1, 3).Draw(t, "copies"))
-		for i := range found {
-			d := &found[i]
-			d.node = string(rune('a' + i))
-			d.Sum = rapid.Uint64Range(0, 1).Draw(t, "sum")
-			d.Since = rapid.Uint64Range(1, 3).Draw(t, "since")
-			d.Applied = d.Since + rapid.Uint64Range(0, 2).Draw(t, "length")
-			if i > 0 && rapid.IntRange(0, 4).Draw(t, "silent") == 0 {
-				d.err = errOutOfReach
-			}
-		}
-		v := judgeCopies(found)
-		equal := func(a, b *copyDigest) bool { return a.err == nil && b.err == nil && a.Digest == b.Digest }
-		apart := func(a, b *copyDigest) bool { // they differ, and need not stand at one entry
-			return a.err == nil && b.err == nil && a.Digest != b.Digest && (a.Since > b.Applied || b.Since > a.Applied)
-		}
-		for _, bad := range v.bad {
-			at := slices.IndexFunc(found, func(d copyDigest) bool { return d.node == bad })
-			others := 0
-			for i := range found {
-				if i != at && found[i].err == nil && found[i].Digest != found[at].Digest {
-					others++
-				}
-			}
-			if 2*others <= len(found) {
-				t.Fatalf("%s is said to be bad by %d of %d", bad, others, len(found))
-			}
-			if at > 0 && apart(&found[at], &found[0]) {
-				t.Fatalf("%s is said to be bad, and may stand at another entry", bad)
-			}
-		}
-		same := true
-		for i := range found {
-			same = same && (found[i].err != nil || equal(&found[i], &found[0]))
-		}
-		if same && (!v.decided || v.differ != "" || len(v.bad) > 0) {
-			t.Fatalf("all that answer are equal: %+v", v)
-		}
-		if !same && v.decided && v.differ == "" && len(v.bad) == 0 {
-			t.Fatalf("they differ, and it is said that they do not")
-		}
-		if v.differ != "" {
-			for i := range found {
-				if found[i].err != nil || apart(&found[i], &found[0]) {
-					t.Fatalf("it is said that nobody knows, and %s may", found[i].node)
-				}
-			}
-		}
-	})
 }
 
 // TestClocksOfMembers: a node whose clock is a year ahead cuts nothing, and the others cut

@@ -53,7 +53,7 @@ func addLearner(n *Node, shard uint16) error {
 
 func syncing(t *testing.T, n *Node, shard uint16) bool {
 	t.Helper()
-	status, err := n.groupStatus(shard)
+	status, err := (groups{n}).Status(shard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // Digest implements rpc.Node.
 func (s *Service) Digest(ctx context.Context, shard uint16, fromMs, toMs int64) (*rpc.Digest, error) {
-	d, err := s.node.DigestRange(ctx, shard, fromMs, toMs)
+	d, err := s.node.Repair().DigestRange(ctx, shard, fromMs, toMs)
 	if err != nil {
 		return nil, ofDamage(err)
 	}
@@ -21,12 +21,12 @@ func (s *Service) Digest(ctx context.Context, shard uint16, fromMs, toMs int64) 
 
 // ExportRange implements rpc.Node.
 func (s *Service) ExportRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64, to io.Writer) error {
-	return ofDamage(s.node.GiveRange(ctx, shard, fromMs, toMs, indexMin, to))
+	return ofDamage(s.node.Repair().GiveRange(ctx, shard, fromMs, toMs, indexMin, to))
 }
 
 // RepairShard implements rpc.Node.
 func (s *Service) RepairShard(_ context.Context, shard uint16, fromMs, toMs int64) error {
-	return s.node.Suspect(shard, fromMs, toMs)
+	return s.node.Repair().Suspect(shard, fromMs, toMs)
 }
 
 // HeardClock implements rpc.Node.

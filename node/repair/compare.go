@@ -1,4 +1,4 @@
-package node
+package repair
 
 import (
 	"cmp"
@@ -39,61 +39,58 @@ const (
 	conflictsMax   = 1024
 )
 
-// checkCopies makes one pass after the other until the node closes.
-func (n *Node) checkCopies() {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	n.stopped.Go(func() { <-n.stop; cancel() })
-	for rest := min(n.options.DigestInterval, digestFirst); ; rest = n.options.DigestInterval {
+// compareCopies makes one pass after the other until ctx ends.
+func (s *Service) compareCopies(ctx context.Context) {
+	for rest := min(s.options.DigestInterval, digestFirst); ; rest = s.options.DigestInterval {
 		select {
-		case <-n.stop:
+		case <-ctx.Done():
 			return
 		case <-time.After(rest):
 		}
-		for shard := range uint16(n.engine.Shards()) {
-			n.checkShard(ctx, shard)
+		for shard := range uint16(s.options.Engine.Shards()) {
+			s.checkShard(ctx, shard)
 			if ctx.Err() != nil {
 				return
 			}
 		}
-		n.checks.passes.Add(1)
+		s.checks.passes.Add(1)
 	}
 }
 
 // checkShard compares all closed ranges of a shard that this node leads.
-func (n *Node) checkShard(ctx context.Context, shard uint16) {
+func (s *Service) checkShard(ctx context.Context, shard uint16) {
 	var ranges []segment.TimeRange
-	if n.loop.groups[shard].leads.Load() {
-		ranges = n.engine.DigestRanges(shard, n.options.Clock().Add(-digestLag).UnixMilli())
+	if s.options.Groups.Leads(shard) {
+		ranges = s.options.Engine.DigestRanges(shard, s.options.Clock().Add(-digestLag).UnixMilli())
 	}
-	n.checks.keep(shard, ranges)
+	s.checks.keep(shard, ranges)
 	for _, within := range ranges {
-		if !n.loop.groups[shard].leads.Load() || ctx.Err() != nil {
+		if !s.options.Groups.Leads(shard) || ctx.Err() != nil {
 			return
 		}
 		target := shardRange{shard, within.FromMs, within.ToMs}
 		bounded, cancel := context.WithTimeout(ctx, digestWait)
-		err := n.checkRange(bounded, target)
+		err := s.checkRange(bounded, target)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			n.logger.Debug("the copies of a range were not compared", "range", target, "error", err)
+			s.options.Logger.Debug("the copies of a range were not compared", "range", target, "error", err)
 		}
 	}
 }
 
 // checkRange compares the copies of a range.
-func (n *Node) checkRange(ctx context.Context, target shardRange) error {
+func (s *Service) checkRange(ctx context.Context, target shardRange) error {
 	delay := digestRetry
 	for range digestAttempts {
-		found, err := n.digests(ctx, target)
+		found, err := s.digests(ctx, target)
 		if err != nil {
-			n.checks.unreadable.Add(1)
+			s.checks.unreadable.Add(1)
 			return err
 		}
-		v := judgeCopies(found)
+		v := judge(found)
 		if v.decided {
-			n.checks.ranges.Add(1)
-			return n.settleRange(ctx, target, &v)
+			s.checks.ranges.Add(1)
+			return s.enforce(ctx, target, &v)
 		}
 		select {
 		case <-time.After(delay):
@@ -102,7 +99,7 @@ func (n *Node) checkRange(ctx context.Context, target shardRange) error {
 		}
 		delay *= 2
 	}
-	n.checks.undecided.Add(1)
+	s.checks.undecided.Add(1)
 	return errors.New("the copies stand at different entries, or not all answer")
 }
 
@@ -114,41 +111,41 @@ type copyDigest struct {
 }
 
 // digests asks all copies. An error says that this node's own cannot be read.
-func (n *Node) digests(ctx context.Context, target shardRange) ([]copyDigest, error) {
-	status, err := n.groupStatus(target.shard)
+func (s *Service) digests(ctx context.Context, target shardRange) ([]copyDigest, error) {
+	status, err := s.status(target.shard)
 	if err != nil {
 		return nil, err
 	}
-	own, err := n.DigestRange(ctx, target.shard, target.fromMs, target.toMs)
+	own, err := s.DigestRange(ctx, target.shard, target.fromMs, target.toMs)
 	if err != nil {
 		return nil, err
 	}
-	found := []copyDigest{{node: n.options.NodeID, RangeDigest: own}}
-	if n.options.Copies == nil {
+	found := []copyDigest{{node: s.options.Node, RangeDigest: own}}
+	if s.options.Copies == nil {
 		return found, nil
 	}
 	for _, name := range otherCopies(&status) {
-		d, err := n.options.Copies.Digest(ctx, name, target.shard, target.fromMs, target.toMs)
+		d, err := s.options.Copies.Digest(ctx, name, target.shard, target.fromMs, target.toMs)
 		found = append(found, copyDigest{name, d, err})
 	}
 	// The others were asked later: what has been applied here since then, without a change
 	// of the range, is what they may stand at.
-	if since, applied := n.engine.UnchangedSince(target.shard, target.toMs); since == own.Since {
+	if since, applied := s.options.Engine.UnchangedSince(target.shard, target.toMs); since == own.Since {
 		found[0].Applied = applied
 	}
 	return found, nil
 }
 
-// copyVerdict is what comparing copies has shown.
-type copyVerdict struct {
+// verdict is what comparing copies has shown.
+type verdict struct {
 	decided bool
 	bad     []string // nodes whose copies differ from those of a majority
 	differ  string   // not empty: copies differ, and nobody can say which is right
 }
 
-// judgeCopies compares digests. Copies that are equal need not stand at the same entry;
+// judge compares digests. Copies that are equal need not stand at the same entry;
 // one that differs from this node's counts only when both stand for one entry.
-func judgeCopies(found []copyDigest) (v copyVerdict) {
+func judge(found []copyDigest) (v verdict) {
 	own := &found[0]
 	votes := map[storage.Digest][]string{}
 	silent, apart := 0, 0
@@ -191,20 +188,20 @@ func describeVotes(votes map[storage.Digest][]string) (text string) {
 	return text[2:]
 }
 
-// settleRange does what a verdict asks for.
-func (n *Node) settleRange(ctx context.Context, target shardRange, v *copyVerdict) (err error) {
-	n.checks.note(target, v.differ)
+// enforce has bad copies replaced, and reports those that nobody can judge.
+func (s *Service) enforce(ctx context.Context, target shardRange, v *verdict) (err error) {
+	s.checks.note(target, v.differ)
 	if v.differ != "" {
-		n.checks.mismatches.Add(1)
-		n.logger.Error("copies of a range differ though the checksums of all hold; nothing is changed", "range", target, "copies", v.differ)
+		s.checks.mismatches.Add(1)
+		s.options.Logger.Error("copies of a range differ though the checksums of all hold; nothing is changed", "range", target, "copies", v.differ)
 	}
 	for _, name := range v.bad {
-		n.checks.mismatches.Add(1)
-		n.logger.Error("a copy of a range differs from those of the majority; it is going to be replaced", "range", target, "holder", name)
-		if name == n.options.NodeID {
-			err = errors.Join(err, n.Suspect(target.shard, target.fromMs, target.toMs))
+		s.checks.mismatches.Add(1)
+		s.options.Logger.Error("a copy of a range differs from those of the majority; it is going to be replaced", "range", target, "holder", name)
+		if name == s.options.Node {
+			err = errors.Join(err, s.Suspect(target.shard, target.fromMs, target.toMs))
 		} else {
-			err = errors.Join(err, n.options.Copies.Repair(ctx, name, target.shard, target.fromMs, target.toMs))
+			err = errors.Join(err, s.options.Copies.Repair(ctx, name, target.shard, target.fromMs, target.toMs))
 		}
 	}
 	return err
@@ -237,7 +234,7 @@ func (c *checker) keep(shard uint16, ranges []segment.TimeRange) {
 	c.conflicts.Store(int64(len(c.mu.conflicts)))
 }
 
-// problems tell where copies differ and nobody can say which is right.
+// problems lists where copies differ and nobody can say which is right.
 func (c *checker) problems() (list []string) {
 	const most = 8
 	c.mu.Lock()
@@ -250,11 +247,4 @@ func (c *checker) problems() (list []string) {
 		list = append(list[:most], fmt.Sprintf("%d more ranges differ", len(list)-most))
 	}
 	return list
-}
-
-// Problems tell what a person should know of this node, the worst first.
-func (n *Node) Problems() []string {
-	list := n.repairer.problems(n.engine.Damages())
-	list = append(list, n.checks.problems()...)
-	return append(list, n.clocks.problems()...)
 }

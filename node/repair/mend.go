@@ -1,4 +1,4 @@
-package node
+package repair
 
 import (
 	"cmp"
@@ -64,21 +64,21 @@ func (r *repairer) init() {
 // Suspect says that what this node has of a shard in [fromMs, toMs] is not what most
 // other copies have: it is going to be fetched from one of them. Errors:
 // series.ErrUnavailable without a full replica, series.ErrOverloaded when much waits.
-func (n *Node) Suspect(shard uint16, fromMs, toMs int64) error {
-	if status, err := n.groupStatus(shard); err != nil || status.Role != shardmap.Full || status.Lone {
+func (s *Service) Suspect(shard uint16, fromMs, toMs int64) error {
+	if status, err := s.status(shard); err != nil || status.Role != shardmap.Full || status.Lone {
 		return errors.Join(fmt.Errorf("%w: shard %d cannot be repaired here", series.ErrUnavailable, shard), err)
 	}
 	var targets []shardRange
 	if toMs-fromMs <= repairWidthMax.Milliseconds() {
 		targets = byMonth(shard, fromMs, toMs)
 	} else { // what others have nothing in, and this node has something: day by day
-		for _, within := range n.engine.DigestRanges(shard, toMs) {
+		for _, within := range s.options.Engine.DigestRanges(shard, toMs) {
 			if within.FromMs >= fromMs && within.ToMs <= toMs && within.ToMs-within.FromMs <= repairWidthMax.Milliseconds() {
 				targets = append(targets, shardRange{shard, within.FromMs, within.ToMs})
 			}
 		}
 	}
-	r := &n.repairer
+	r := &s.repairer
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.mu.suspects)+len(targets) > suspectsMax {
@@ -104,31 +104,25 @@ func byMonth(shard uint16, fromMs, toMs int64) (targets []shardRange) {
 	return targets
 }
 
-// repairRanges mends one range after the other until the node closes.
-func (n *Node) repairRanges() {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	n.stopped.Go(func() { <-n.stop; cancel() })
+// mendRanges mends one range after the other until ctx ends.
+func (s *Service) mendRanges(ctx context.Context) {
 	ticker := time.NewTicker(repairLook)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-n.stop:
+		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		for _, target := range n.repairer.due(n.engine.Damages(), time.Now()) {
-			if n.stopping() {
-				return
-			}
-			if !n.repairer.wanted(n.engine.Damages(), target) {
+		for _, target := range s.repairer.due(s.options.Engine.Damages(), time.Now()) {
+			if !s.repairer.wanted(s.options.Engine.Damages(), target) {
 				continue // the repair of another segment of the same day has mended it
 			}
-			err := n.repair(ctx, target)
+			err := s.repair(ctx, target)
 			if ctx.Err() != nil {
 				return
 			}
-			n.repairer.ended(target, err, time.Now())
+			s.repairer.ended(target, err, time.Now())
 		}
 	}
 }
@@ -230,8 +224,8 @@ var (
 
 // repair mends one range. While this node leads the shard it hands that over first, if
 // somebody takes it: reads of what is damaged give errors here.
-func (n *Node) repair(ctx context.Context, target shardRange) error {
-	status, err := n.groupStatus(target.shard)
+func (s *Service) repair(ctx context.Context, target shardRange) error {
+	status, err := s.status(target.shard)
 	if err != nil {
 		return err
 	}
@@ -239,41 +233,41 @@ func (n *Node) repair(ctx context.Context, target shardRange) error {
 	switch {
 	case status.Role != shardmap.Full:
 		return errNotFull
-	case len(names) == 0 || n.options.Copies == nil:
+	case len(names) == 0 || s.options.Copies == nil:
 		return errNoCopy
-	case status.Leads && n.repairer.handsOver(target, time.Now()):
-		n.logger.Warn("a shard is handed over, since a part of it is damaged here", "range", target)
-		if err := n.handOver(ctx, target.shard); err != nil {
-			n.logger.Warn("the shard stays here while a part of it is repaired", "range", target, "error", err)
+	case status.Leads && s.repairer.handsOver(target, time.Now()):
+		s.options.Logger.Warn("a shard is handed over, since a part of it is damaged here", "range", target)
+		if err := s.handOver(ctx, target.shard); err != nil {
+			s.options.Logger.Warn("the shard stays here while a part of it is repaired", "range", target, "error", err)
 		}
 	}
 	start := time.Now()
 	var problems []error
 	for _, name := range names {
 		bounded, cancel := context.WithTimeout(ctx, rangeWait)
-		done, err := n.engine.RepairRange(bounded, target.shard, target.fromMs, target.toMs, &copySource{n, name})
+		done, err := s.options.Engine.RepairRange(bounded, target.shard, target.fromMs, target.toMs, &copySource{s, name})
 		cancel()
 		if err == nil {
-			n.repairer.repairs.Add(1)
-			n.repairer.series.Add(done.Series)
-			n.repairer.samples.Add(done.Samples)
-			n.logger.Info("a range was repaired", "range", shardRange{done.Shard, done.FromMs, done.ToMs}, "from", name, "series", done.Series,
+			s.repairer.repairs.Add(1)
+			s.repairer.series.Add(done.Series)
+			s.repairer.samples.Add(done.Samples)
+			s.options.Logger.Info("a range was repaired", "range", shardRange{done.Shard, done.FromMs, done.ToMs}, "from", name, "series", done.Series,
 				"samples", done.Samples, "segments", done.Excluded, "took_ms", time.Since(start).Milliseconds())
 			return nil
 		}
 		problems = append(problems, fmt.Errorf("from node %s: %w", name, err))
 	}
 	err = errors.Join(problems...)
-	n.logger.Warn("a range could not be repaired; it will be tried again", "range", target, "error", err)
+	s.options.Logger.Warn("a range could not be repaired; it will be tried again", "range", target, "error", err)
 	return err
 }
 
 // handOver waits until another node leads the shard. What is damaged is to be mended
 // right then: leaders are spread evenly again before long.
-func (n *Node) handOver(ctx context.Context, shard uint16) error {
-	err := n.TransferLeader(shard, "")
+func (s *Service) handOver(ctx context.Context, shard uint16) error {
+	err := s.options.Groups.TransferLeader(shard, "")
 	for deadline := time.Now().Add(handOverWait); err == nil; {
-		status, problem := n.groupStatus(shard)
+		status, problem := s.status(shard)
 		switch {
 		case problem != nil:
 			return problem
@@ -283,7 +277,7 @@ func (n *Node) handOver(ctx context.Context, shard uint16) error {
 			return errLeads
 		}
 		select {
-		case <-time.After(tickInterval):
+		case <-time.After(handOverLook):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -292,24 +286,25 @@ func (n *Node) handOver(ctx context.Context, shard uint16) error {
 }
 
 const (
+	handOverLook  = 50 * time.Millisecond
 	handOverWait  = 3 * time.Second  // more than an election takes
 	handOverAgain = 10 * time.Minute // for the same range
 )
 
 // copySource is another node's copy, as a source of ranges.
 type copySource struct {
-	node *Node
-	name string
+	service *Service
+	name    string
 }
 
 // OpenRange implements storage.RepairSource.
 func (s *copySource) OpenRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64) (io.ReadCloser, error) {
-	return s.node.options.Copies.OpenRange(ctx, s.name, shard, fromMs, toMs, indexMin)
+	return s.service.options.Copies.OpenRange(ctx, s.name, shard, fromMs, toMs, indexMin)
 }
 
 // AwaitApplied implements storage.RepairSource.
 func (s *copySource) AwaitApplied(ctx context.Context, shard uint16, index uint64) error {
-	return s.node.awaitApplied(ctx, shard, index)
+	return s.service.awaitApplied(ctx, shard, index)
 }
 
 // problems tell what a person should know of damage.

@@ -1,4 +1,4 @@
-package node
+package repair
 
 import (
 	"context"
@@ -15,16 +15,6 @@ import (
 	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
 )
-
-// Copies asks other nodes about their copies of shards.
-type Copies interface {
-	// Digest gives what the node's DigestRange gives.
-	Digest(ctx context.Context, node string, shard uint16, fromMs, toMs int64) (storage.RangeDigest, error)
-	// OpenRange gives what the node's GiveRange writes.
-	OpenRange(ctx context.Context, node string, shard uint16, fromMs, toMs int64, indexMin uint64) (io.ReadCloser, error)
-	// Repair tells the node that its copy of a range is a bad one, as its Suspect does.
-	Repair(ctx context.Context, node string, shard uint16, fromMs, toMs int64) error
-}
 
 // Bounds of what reading copies costs a node.
 const (
@@ -51,17 +41,17 @@ func newReading() reading {
 // DigestRange reads what this node has of a shard in [fromMs, toMs], at a bounded pace.
 // What it cannot read is mended from another copy. Errors: those of
 // storage.Engine.RangeDigest; series.ErrUnavailable without a full replica.
-func (n *Node) DigestRange(ctx context.Context, shard uint16, fromMs, toMs int64) (storage.RangeDigest, error) {
-	if status, err := n.groupStatus(shard); err != nil || status.Role != shardmap.Full || status.Installing {
+func (s *Service) DigestRange(ctx context.Context, shard uint16, fromMs, toMs int64) (storage.RangeDigest, error) {
+	if status, err := s.status(shard); err != nil || status.Role != shardmap.Full || status.Installing {
 		return storage.RangeDigest{}, errors.Join(fmt.Errorf("%w: no full copy of shard %d is here", series.ErrUnavailable, shard), err)
 	}
-	if err := n.reading.digests.Acquire(ctx, 1); err != nil {
+	if err := s.reading.digests.Acquire(ctx, 1); err != nil {
 		return storage.RangeDigest{}, err
 	}
-	defer n.reading.digests.Release(1)
-	d, err := n.engine.RangeDigest(ctx, shard, fromMs, toMs, func(samples int) error {
-		n.checks.samples.Add(int64(samples))
-		return n.reading.pace.WaitN(ctx, min(samples, digestSamplesPerSecond))
+	defer s.reading.digests.Release(1)
+	d, err := s.options.Engine.RangeDigest(ctx, shard, fromMs, toMs, func(samples int) error {
+		s.checks.samples.Add(int64(samples))
+		return s.reading.pace.WaitN(ctx, min(samples, digestSamplesPerSecond))
 	})
 	return d, err
 }
@@ -71,27 +61,27 @@ func (n *Node) DigestRange(ctx context.Context, shard uint16, fromMs, toMs int64
 // while: who asks may be the leader. Errors: those of storage.Engine.ExportRange;
 // series.ErrUnavailable without a full replica, series.ErrOverloaded while too many ranges
 // are given.
-func (n *Node) GiveRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64, to io.Writer) error {
-	if status, err := n.groupStatus(shard); err != nil || status.Role != shardmap.Full || status.Installing {
+func (s *Service) GiveRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64, to io.Writer) error {
+	if status, err := s.status(shard); err != nil || status.Role != shardmap.Full || status.Installing {
 		return errors.Join(fmt.Errorf("%w: no full copy of shard %d is here", series.ErrUnavailable, shard), err)
 	}
-	if err := n.awaitApplied(ctx, shard, indexMin); err != nil {
+	if err := s.awaitApplied(ctx, shard, indexMin); err != nil {
 		return fmt.Errorf("%w: shard %d is not applied up to entry %d: %w", series.ErrUnavailable, shard, indexMin, err)
 	}
-	if !n.reading.ranges.TryAcquire(1) {
+	if !s.reading.ranges.TryAcquire(1) {
 		return fmt.Errorf("%w: %d ranges are being given", series.ErrOverloaded, rangesAtOnce)
 	}
-	defer n.reading.ranges.Release(1)
+	defer s.reading.ranges.Release(1)
 	bounded, cancel := context.WithTimeout(ctx, rangeWait)
 	defer cancel()
-	return n.engine.ExportRange(bounded, shard, fromMs, toMs, indexMin, to)
+	return s.options.Engine.ExportRange(bounded, shard, fromMs, toMs, indexMin, to)
 }
 
 // awaitApplied waits for entries that other nodes have.
-func (n *Node) awaitApplied(ctx context.Context, shard uint16, index uint64) error {
+func (s *Service) awaitApplied(ctx context.Context, shard uint16, index uint64) error {
 	bounded, cancel := context.WithTimeout(ctx, awaitWait)
 	defer cancel()
-	return n.loop.applied[shard].await(bounded, index)
+	return s.options.Groups.AwaitApplied(bounded, shard, index)
 }
 
 // awaitWait is more than the log takes to bring what another copy has.
@@ -100,21 +90,6 @@ const awaitWait = 15 * time.Second
 // rangeWait bounds the giving and the fetching of a range, which hold files and
 // generations of the page log.
 const rangeWait = 10 * time.Minute
-
-// HasCopies says whether other nodes have copies of a shard that this node has.
-func (n *Node) HasCopies(shard uint16) bool {
-	v := &n.loop.groups[shard]
-	return v.era.Load() != 0 && !v.lone.Load()
-}
-
-// groupStatus asks the loop. Errors: replica.ErrNoGroup, and why the loop does not run.
-func (n *Node) groupStatus(shard uint16) (status replica.GroupStatus, err error) {
-	if int(shard) >= n.engine.Shards() {
-		return status, replica.ErrNoGroup
-	}
-	failed := n.loop.queue.do(func() { status, err = n.loop.host.Status(shard) })
-	return status, errors.Join(err, failed)
-}
 
 // otherCopies gives the nodes of the other full voters of a group, its leader first.
 func otherCopies(status *replica.GroupStatus) (names []string) {
