@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
