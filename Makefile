@@ -14,7 +14,7 @@ run: build ## build and start a standalone server with its data in ./data
 	./bin/tickmesh standalone --data-dir $(DATA_DIR) $(FLAGS)
 
 .PHONY: check
-check: ## format, vet, staticcheck and the fast tests: two minutes on two cores
+check: ## format, linters and the fast tests: two minutes on two cores
 	hack/scripts/lint.sh source
 	hack/scripts/test.sh check
 
@@ -31,7 +31,7 @@ prepare:
 	hack/scripts/prepare.sh
 
 .PHONY: lint
-lint: ## gofmt, vet, staticcheck, generated files, the page, known vulnerabilities
+lint: ## gofmt, golangci-lint, generated files, the page, known vulnerabilities
 	hack/scripts/lint.sh
 
 .PHONY: fuzz

@@ -34,7 +34,7 @@ type followedAuthority struct {
 // openAuthority reads the file and follows it until close; nil: none is named.
 func (s *authSettings) openAuthority(ctx context.Context, logger *slog.Logger) (*followedAuthority, error) {
 	if s.authFile == "" {
-		return nil, nil //nolint:nilnil // everybody may do everything
+		return nil, nil
 	}
 	file, err := auth.OpenFile(s.authFile, logger)
 	if err != nil {

@@ -54,7 +54,7 @@ func newAuthCommand() *cobra.Command {
 func readPassword(from io.Reader) (string, error) {
 	const bytesMax = 4 << 10
 	line, err := bufio.NewReader(io.LimitReader(from, bytesMax)).ReadString('\n')
-	if err != nil && (err != io.EOF || line == "") { //nolint:errorlint // readers give io.EOF as it is
+	if err != nil && (err != io.EOF || line == "") {
 		return "", fmt.Errorf("expected a password, one line, on standard input: %w", err)
 	}
 	return strings.TrimRight(line, "\r\n"), nil

@@ -272,7 +272,7 @@ func (f *certsFolder) path(file string) string { return filepath.Join(f.dir, fil
 func (f *certsFolder) read(name string) (*certificate.Pair, error) {
 	text, err := os.ReadFile(f.path(name + crtSuffix))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil //nolint:nilnil // it is not there
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err

@@ -117,7 +117,7 @@ func (s *etcdSettings) run(ctx context.Context, logger *slog.Logger) error {
 	server, err := etcdserver.Start(ctx, options)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // it was asked to end before it was ready
+			return nil //nolint:nilerr // it was asked to end before it was ready
 		}
 		return err
 	}

@@ -159,7 +159,7 @@ func (s *rescueSettings) run(ctx context.Context, logger *slog.Logger, out io.Wr
 
 // ask asks all nodes at once.
 func (s *rescueSettings) ask(ctx context.Context, peers peerCredentials) []nodeReport {
-	self := handshake.New(s.cluster, "", "", "", rand.Uint64()) //nolint:gosec // to differ, not to be secret
+	self := handshake.New(s.cluster, "", "", "", rand.Uint64())
 	reports := make([]nodeReport, len(s.nodes))
 	var asked sync.WaitGroup
 	for i, to := range s.nodes {

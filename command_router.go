@@ -120,7 +120,7 @@ func runRouter(ctx context.Context, s *routerSettings, logger *slog.Logger, stdo
 	defer rules.close()
 	m, err := r.await(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // stopped before the cluster was there
+		return nil
 	}
 	if err := s.check(m); err != nil {
 		return err

@@ -27,7 +27,7 @@ func (t *tlsFiles) validate(v *validation, prefix string) {
 // open reads the files; nil: none are named.
 func (t *tlsFiles) open(logger *slog.Logger) (*transport.TLS, error) {
 	if !t.set() {
-		return nil, nil //nolint:nilnil // without TLS
+		return nil, nil
 	}
 	return transport.NewTLS(transport.Files{Cert: t.cert, Key: t.key, CA: t.ca}, logger, time.Now)
 }

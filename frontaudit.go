@@ -31,7 +31,7 @@ type followedAudit struct {
 // openAudit opens the audit log; nil: none is named.
 func (s *accessSettings) openAudit(registry *registry, logger *slog.Logger) (*followedAudit, error) {
 	if s.auditLog == "" {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil
 	}
 	log, err := audit.Open(audit.Options{Path: s.auditLog, All: s.auditLevel.value == "all", Logger: logger})
 	if err != nil {

@@ -47,7 +47,7 @@ type clusterRouter struct {
 
 // startRouter begins to follow the cluster. It does not wait for it.
 func startRouter(ctx context.Context, o routerOptions) (*clusterRouter, error) {
-	r := &clusterRouter{options: o, marks: tenant.NewCluster(o.store), process: rand.Uint64(), mapped: make(chan struct{})} //nolint:gosec // to differ, not to be secret
+	r := &clusterRouter{options: o, marks: tenant.NewCluster(o.store), process: rand.Uint64(), mapped: make(chan struct{})}
 	r.view.Store(&shardmap.View{})
 	r.fanout = fanout.New(fanout.Options{Self: r.hello, Credentials: o.peers.client, Names: o.peers.names, Logger: o.logger, Registerer: o.registry})
 	r.limits = shardmap.DefaultLimits()

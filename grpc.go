@@ -31,7 +31,7 @@ type grpcServer struct {
 // mean no TLS.
 func listenGRPC(address string, connectionsMax int, a *api.Server, c credentials.TransportCredentials) (*grpcServer, error) {
 	if address == "" {
-		return nil, nil //nolint:nilnil // no listener
+		return nil, nil
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

@@ -236,10 +236,10 @@ func TestLocalClusterIsClosed(t *testing.T) {
 	s := startProcess(t, 3, "standalone", "--data-dir", dir, "--nodes", "2", "--shards", "4", "--http-addr", "127.0.0.1:0", "--put-addr", "", "--line-addr", "", "--grpc-addr", "127.0.0.1:0")
 	tool := handshake.New(lonelyName, "", "", "", rand.Uint64())
 	own := filesOf(certs(t, "--cluster", lonelyName, "router/r1"), "router-r1").open(t).ClientConfig("127.0.0.1")
-	own.InsecureSkipVerify = true //nolint:gosec // an attacker does not care
+	own.InsecureSkipVerify = true
 	for _, m := range nodeMethods() {
 		for who, secure := range map[string]credentials.TransportCredentials{
-			"nobody": nil, "anybody": credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}), "own": credentials.NewTLS(own), //nolint:gosec // an attacker does not care
+			"nobody": nil, "anybody": credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}), "own": credentials.NewTLS(own),
 		} {
 			if err := m.call(t, s.addr["rpc"], secure, tool); status.Code(err) != codes.Unavailable {
 				t.Errorf("%s calls %s: %v", who, m.full, err)
@@ -283,7 +283,7 @@ func TestLocalEtcdIsClosed(t *testing.T) {
 		secure credentials.TransportCredentials
 		want   bool
 	}{
-		"its own": {router.client, true}, "plain": {nil, false}, "anybody": {credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}), false}, //nolint:gosec // an attacker does not care
+		"its own": {router.client, true}, "plain": {nil, false}, "anybody": {credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}), false},
 	} {
 		store, err := etcdstore.Open(etcdstore.Options{Endpoints: []string{etcd.Endpoint()}, Cluster: lonelyName, Credentials: test.secure})
 		if err != nil {

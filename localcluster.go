@@ -108,7 +108,7 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 	defer r.close()
 	m, err := r.await(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // stopped before the cluster was there
+		return nil
 	}
 	return s.serveCluster(ctx, r, m, rules, registry, logger, stdout)
 }

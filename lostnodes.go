@@ -56,7 +56,7 @@ func (l *lostNodes) deadMs(node string) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if since := l.mu.nodes[node].DeadSinceMs; since != 0 {
-		return uint64(max(l.nowMs()-since, 1)) //nolint:gosec // at least 1
+		return uint64(max(l.nowMs()-since, 1))
 	}
 	return 0
 }
@@ -75,7 +75,7 @@ func lostProblems(nodes []*tickmeshv1.NodeStatus, reports map[string]*nodev1.Rep
 			problems = append(problems, fmt.Sprintf("node %s is dead; its copies are on other nodes, and the witnesses that it had (%d) are missing", n.GetNode(), n.GetWitnesses()))
 		case !n.GetAlive():
 			problems = append(problems, fmt.Sprintf("node %s is dead; when it has been so for %s, its copies are rebuilt on other nodes",
-				n.GetNode(), display.Time(uint64(replaceAfterMs)))) //nolint:gosec // a length of time
+				n.GetNode(), display.Time(uint64(replaceAfterMs))))
 		}
 	}
 	return problems

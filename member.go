@@ -59,7 +59,7 @@ type member struct {
 
 // startMember opens the data folder and joins the cluster. Close leaves it.
 func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
-	m = &member{options: o, logger: o.logger.With("node", o.id), process: rand.Uint64(), started: time.Now()} //nolint:gosec // to differ, not to be secret
+	m = &member{options: o, logger: o.logger.With("node", o.id), process: rand.Uint64(), started: time.Now()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.Close(ctx))

@@ -23,7 +23,7 @@ import (
 )
 
 // binary is the program under test, built once by TestMain.
-var binary string //nolint:gochecknoglobals // set once, before any test
+var binary string
 
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 

@@ -49,7 +49,7 @@ func changeNodes(s *shardmap.State, request *tickmeshv1.ForecastRequest) error {
 	}
 	for i, n := range request.GetAdded() {
 		info := shardmap.NodeInfo{
-			ID: n.GetNode(), Zone: n.GetZone(), CapacityBytes: int64(n.GetCapacityBytes()), //nolint:gosec // a size
+			ID: n.GetNode(), Zone: n.GetZone(), CapacityBytes: int64(n.GetCapacityBytes()),
 			Incarnation: fmt.Sprintf("%032x", i+1), RPCAddress: "new:1",
 		}
 		if err := info.Validate(); err != nil {
@@ -79,7 +79,7 @@ func forecastOf(s shardmap.State, l shardmap.Limits, r shardmap.Rates, drained [
 		}
 	}
 	response.TotalBytes, response.DurationMs = uint64(forecast.Bytes), uint64(forecast.Seconds)*1000
-	response.UnderReplicated, response.WithoutWitness = uint32(forecast.UnderReplicated), uint32(forecast.WithoutWitness) //nolint:gosec // at most shardmap.ShardsMax
+	response.UnderReplicated, response.WithoutWitness = uint32(forecast.UnderReplicated), uint32(forecast.WithoutWitness)
 	for _, m := range forecast.Moves {
 		response.Moves = append(response.Moves, &tickmeshv1.Move{Shard: uint32(m.Shard), ToNode: m.Member.Node, TotalBytes: uint64(m.Bytes), Phase: "planned"})
 	}

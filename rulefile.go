@@ -22,7 +22,7 @@ type databaseRules struct {
 // follow reads the file and follows it until close; nil: none is named.
 func (s *databaseRuleSettings) follow(ctx context.Context, logger *slog.Logger) (*databaseRules, error) {
 	if s.databasesFile == "" {
-		return nil, nil //nolint:nilnil // there are no rules
+		return nil, nil
 	}
 	file, err := tenancy.OpenFile(s.databasesFile, logger)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the files in testdata anew") //nolint:gochecknoglobals // a flag of the test
+var rewrite = flag.Bool("rewrite", false, "write the files in testdata anew")
 
 // golden compares with a file in testdata.
 func golden(t *testing.T, name, got string) {

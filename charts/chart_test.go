@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files in testdata anew") //nolint:gochecknoglobals // a flag of the test
+var rewrite = flag.Bool("rewrite", false, "write the golden files in testdata anew")
 
 // sets are values that charts are rendered with: files in testdata.
 func sets() []string { return []string{"default", "operator", "full"} }
@@ -24,7 +24,7 @@ func sets() []string { return []string{"default", "operator", "full"} }
 func valuesOf(set string) string { return filepath.Join("testdata", set+".values.yaml") }
 
 // program gives the real helm, which a script of the project compiles.
-var program = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // compiled once
+var program = sync.OnceValues(func() (string, error) {
 	cmd := exec.Command("../hack/scripts/helm.sh")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -52,7 +53,7 @@ func flip(t *testing.T, fs vfs.FS, name string, rng *rand.Rand) {
 	var at int64
 	for range 1000 { // files may be preallocated, and zeros are nobody's data
 		at = rng.Int64N(size)
-		if _, err := f.ReadAt(b[:], at); err != nil && err != io.EOF {
+		if _, err := f.ReadAt(b[:], at); err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
 		if b[0] != 0 {

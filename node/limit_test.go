@@ -174,7 +174,7 @@ func TestBadBatchHurtsNobodyElse(t *testing.T) {
 		go n.loop.queue.do(func() { <-hold }) // so that the three wait together
 		for i, b := range [][]byte{batch(at + 1), body, batch(at + 2)} {
 			go func() {
-				_, err := n.Write(ctx, &series.Frame{Parts: []series.Part{{Shard: uint16(shard), Batch: b}}})
+				_, err := n.Write(ctx, &series.Frame{Parts: []series.Part{{Shard: shard, Batch: b}}})
 				if want := i == 1; want != errors.Is(err, series.ErrBatch) || !want && err != nil {
 					errs <- fmt.Errorf("%s: write %d: %v", name, i, err)
 					return

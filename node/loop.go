@@ -124,7 +124,7 @@ func (n *Node) newLoop(recovered *recoverer) (*loop, error) {
 	}
 	var err error
 	l.host, err = replica.New(replica.Config{
-		Node: l.node, Incarnation: l.incarnation, Run: rand.Uint64(), Seed: rand.Uint64(), //nolint:gosec // to differ, not to be secret
+		Node: l.node, Incarnation: l.incarnation, Run: rand.Uint64(), Seed: rand.Uint64(),
 		SyncLater: l.mode != SyncAlways,
 	}, l.places)
 	if err != nil {

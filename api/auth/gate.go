@@ -256,9 +256,9 @@ func (g *gate) demoteLocked(from string) {
 
 // startLocked lets those run whose turn it is.
 func (g *gate) startLocked() {
-	for class, factor := range [classes]time.Duration{known: 0, unknown: unknownRestFactor, failed: failedRestFactor} {
+	for class, factor := range [classes]int64{known: 0, unknown: unknownRestFactor, failed: failedRestFactor} {
 		for len(g.mu.waiting[class]) > 0 && g.mu.running < g.slots {
-			if left := factor*g.mu.rest - time.Since(g.mu.restAt); left > 0 {
+			if left := time.Duration(factor)*g.mu.rest - time.Since(g.mu.restAt); left > 0 {
 				g.wakeLocked(left)
 				return
 			}

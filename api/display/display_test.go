@@ -18,7 +18,7 @@ func TestBytes(t *testing.T) {
 
 func TestTime(t *testing.T) {
 	for ms, want := range map[uint64]string{
-		0: "0s", 1234: "1.2s", 1500: "1.5s", 125_400: "2m5s", 1 << 63: time.Duration((1 << 43) * time.Millisecond).Round(time.Second).String(),
+		0: "0s", 1234: "1.2s", 1500: "1.5s", 125_400: "2m5s", 1 << 63: ((1 << 43) * time.Millisecond).Round(time.Second).String(),
 	} {
 		if got := Time(ms); got != want {
 			t.Errorf("%d ms: %s, want %s", ms, got, want)

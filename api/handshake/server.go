@@ -97,7 +97,7 @@ func (s *Server) check(ctx context.Context, method string) (Hello, metadata.MD, 
 
 type serverStream struct {
 	grpc.ServerStream
-	ctx context.Context //nolint:containedctx // gRPC's streams carry their context
+	ctx context.Context
 }
 
 // Context has the caller.

@@ -1,6 +1,7 @@
 package parse
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -204,10 +205,10 @@ func (p *jsonParser) valueNumber() (series.Number, fault) {
 		}
 	}
 	n, err := numberOf(text)
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		return n, fault{}
-	case errNumberRange:
+	case errors.Is(err, errNumberRange):
 		return n, valueFault("value is NaN or Infinite: " + string(text))
 	}
 	return n, valueFault("Unable to parse value to a number")

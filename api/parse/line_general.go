@@ -2,6 +2,7 @@ package parse
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"strconv"
 
@@ -239,10 +240,10 @@ func lineNumber(text []byte) (series.Number, fault) {
 		return unsignedNumber(v), fault{}
 	}
 	n, err := numberOf(text)
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		return n, fault{}
-	case errNumberRange:
+	case errors.Is(err, errNumberRange):
 		return n, valueFault("invalid float")
 	}
 	if bytes.ContainsAny(text, "eE") && len(bytes.Trim(text, "0123456789.-+eE")) == 0 {
@@ -254,7 +255,7 @@ func lineNumber(text []byte) (series.Number, fault) {
 // integerFault words the error as InfluxDB does: only what has the form of an
 // integer is out of range.
 func integerFault(what string, digits []byte, err error) fault {
-	if number, ok := err.(*strconv.NumError); ok && number.Err == strconv.ErrRange {
+	if errors.Is(err, strconv.ErrRange) {
 		return valueFault("unable to parse " + what + " " + string(digits) + ": " + err.Error())
 	}
 	return valueFault("invalid number")

@@ -2,6 +2,7 @@ package parse
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -316,7 +317,7 @@ func putNumber(word []byte) (series.Number, fault) {
 	switch {
 	case err == nil:
 		return n, fault{}
-	case err == errNumberRange:
+	case errors.Is(err, errNumberRange):
 		return n, syntaxFault("value is NaN or Infinite: " + string(word))
 	case bytes.ContainsAny(word, ".eE"):
 		return n, valueFault("For input string: \"" + string(word) + "\"")

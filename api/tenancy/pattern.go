@@ -32,7 +32,7 @@ func exactly(name string) pattern {
 // parsePattern reads a pattern: /RE2/, which must match the whole name, or a glob, in which
 // * stands for any characters and ? for one.
 func parsePattern(text string) (pattern, error) {
-	expression := text
+	var expression string
 	switch {
 	case text == "":
 		return pattern{}, errors.New(`expected a name, a glob such as cpu.*, or /an expression/; "*" matches everything`)

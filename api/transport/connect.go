@@ -26,8 +26,10 @@ type connectTimes struct {
 	greetMin, greetMax time.Duration
 }
 
-// connectTimesDefault are those of DialOptions.
-var connectTimesDefault = connectTimes{dial: 2 * time.Second, greetMin: 2 * time.Second, greetMax: 20 * time.Second}
+// defaultConnectTimes returns those of DialOptions.
+func defaultConnectTimes() connectTimes {
+	return connectTimes{dial: 2 * time.Second, greetMin: 2 * time.Second, greetMax: 20 * time.Second}
+}
 
 // total returns a time within which each attempt ends by itself. gRPC's own bound must not
 // come first: it knows no phases.

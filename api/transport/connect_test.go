@@ -139,7 +139,8 @@ func TestSlowGreeting(t *testing.T) {
 // What is learnt of a peer is kept for its address alone, and a peer that greets at once
 // is not waited for longer.
 func TestGreetingByAddress(t *testing.T) {
-	g := newGreeter(insecure.NewCredentials(), &connectTimesDefault)
+	times := defaultConnectTimes()
+	g := newGreeter(insecure.NewCredentials(), &times)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -155,8 +156,8 @@ func TestGreetingByAddress(t *testing.T) {
 	}
 	defer server.Close()
 	key := raw.RemoteAddr().String()
-	g.allowed.For(key).Expired(connectTimesDefault.greetMax)
-	if other := g.allowed.For("127.0.0.1:1").Allowed(); other != connectTimesDefault.greetMin {
+	g.allowed.For(key).Expired(times.greetMax)
+	if other := g.allowed.For("127.0.0.1:1").Allowed(); other != times.greetMin {
 		t.Errorf("another address is allowed %v", other)
 	}
 	conn, _, err := g.ClientHandshake(t.Context(), "", raw)
@@ -170,7 +171,7 @@ func TestGreetingByAddress(t *testing.T) {
 	if _, err := io.ReadFull(conn, make([]byte, 5)); err != nil {
 		t.Fatal(err)
 	}
-	if now := g.allowed.For(key).Allowed(); now >= connectTimesDefault.greetMax {
+	if now := g.allowed.For(key).Allowed(); now >= times.greetMax {
 		t.Errorf("%v is allowed after a quick greeting", now)
 	}
 }

@@ -88,7 +88,7 @@ func ServerOptions(c credentials.TransportCredentials) []grpc.ServerOption {
 // repeats a call that may have reached the server: whoever calls knows what may be
 // repeated. How long a connection may take to make adapts to each address.
 func DialOptions(c credentials.TransportCredentials) []grpc.DialOption {
-	return dialOptions(c, connectTimesDefault)
+	return dialOptions(c, defaultConnectTimes())
 }
 
 func dialOptions(c credentials.TransportCredentials, times connectTimes) []grpc.DialOption {

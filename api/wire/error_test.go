@@ -65,7 +65,7 @@ func TestOtherErrors(t *testing.T) {
 	if Status(nil) != nil || FromStatus(nil) != nil || FromError(nil) != nil || ToError(nil) != nil {
 		t.Error("nil is an error")
 	}
-	if err := FromStatus(io.EOF); err != io.EOF {
+	if err := FromStatus(io.EOF); !errors.Is(err, io.EOF) {
 		t.Errorf("io.EOF became %v", err)
 	}
 	unknown := errors.New("unknown")

@@ -209,7 +209,7 @@ func (r *RequestReader) frame(message []byte, f *ReceivedFrame) bool {
 			f.TimeoutMs = uint32(v.value)
 			f.Frame.Timeout = time.Duration(f.TimeoutMs) * time.Millisecond
 		case v.number == frameLevel && v.kind == protowire.VarintType:
-			level = tickmeshv1.WriteLevel(int32(v.value)) //nolint:gosec // as protobuf reads it
+			level = tickmeshv1.WriteLevel(int32(v.value))
 		case v.number == frameBatchID && v.kind == protowire.BytesType:
 			r.batchID(v.bytes, &f.Frame.ID)
 		case v.number == frameParts && v.kind == protowire.BytesType:

@@ -96,7 +96,7 @@ const aggregatesCount = 7
 // ToWindows gives the windows of a message; nil gives nil. Errors: ErrInvalid.
 func ToWindows(m *tickmeshv1.Windows) (*scan.Windows, error) {
 	if m == nil {
-		return nil, nil //nolint:nilnil // no windows are no error
+		return nil, nil
 	}
 	w := &scan.Windows{OriginMs: m.GetOriginMs(), WidthMs: m.GetWidthMs()}
 	if w.WidthMs < 1 {

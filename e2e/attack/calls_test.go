@@ -2,6 +2,7 @@ package attack
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ func methodOf(t *testing.T, path string) protoreflect.MethodDescriptor {
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
-	return found.(protoreflect.ServiceDescriptor).Methods().ByName(protoreflect.Name(method)) //nolint:forcetypeassert // the name is of a service
+	return found.(protoreflect.ServiceDescriptor).Methods().ByName(protoreflect.Name(method))
 }
 
 // requestOf fills the message of a method so that it is about the victim's database.
@@ -74,7 +75,7 @@ func invoke(ctx context.Context, conn *grpc.ClientConn, path string, method prot
 	for range 3 {
 		answer := dynamicpb.NewMessage(method.Output())
 		if err := stream.RecvMsg(answer); err != nil {
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return received, nil
 			}
 			return append(received, err.Error()...), err

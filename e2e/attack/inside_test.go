@@ -95,9 +95,9 @@ func (g *ground) strangers(t *testing.T) map[string]credentials.TransportCredent
 	forged := forgedCertificate(t)
 	return map[string]credentials.TransportCredentials{
 		"a stranger without TLS":              nil,
-		"a stranger without a certificate":    credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}),                                                             //nolint:gosec // an attacker does not care
-		"a stranger with its own authority":   credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{forged}}),                    //nolint:gosec // the same
-		"a stranger with the oldest protocol": credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}), //nolint:gosec // the same
+		"a stranger without a certificate":    credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}),
+		"a stranger with its own authority":   credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{forged}}),
+		"a stranger with the oldest protocol": credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}),
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 func FreeAddresses(count int) ([]string, error) {
 	addresses := make([]string, 0, count)
 	for range count {
-		host := net.IPv4(127, byte(1+rand.IntN(254)), byte(rand.IntN(256)), byte(1+rand.IntN(254))) //nolint:gosec // to differ, not to be secret
+		host := net.IPv4(127, byte(1+rand.IntN(254)), byte(rand.IntN(256)), byte(1+rand.IntN(254)))
 		listener, err := net.Listen("tcp4", net.JoinHostPort(host.String(), "0"))
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)

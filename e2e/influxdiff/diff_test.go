@@ -12,7 +12,6 @@ import (
 	"testing"
 )
 
-//nolint:gochecknoglobals // flags of the test
 var (
 	many     = flag.Int("queries", 150, "random queries of each kind")
 	seed     = flag.Uint64("seed", 1, "of the points and the queries")

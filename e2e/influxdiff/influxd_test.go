@@ -71,7 +71,7 @@ func waitFor(t *testing.T, address string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
-		if r, err := http.Get(address); err == nil { //nolint:noctx // bounded by the loop
+		if r, err := http.Get(address); err == nil {
 			_ = r.Body.Close()
 			if r.StatusCode < 300 {
 				return
@@ -92,7 +92,7 @@ func ask(t *testing.T, base, query string, parameters url.Values) (int, []byte) 
 	for name, values := range parameters {
 		form[name] = values
 	}
-	r, err := http.PostForm(base+"/query", form) //nolint:noctx // a test's own server
+	r, err := http.PostForm(base+"/query", form)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func ask(t *testing.T, base, query string, parameters url.Values) (int, []byte) 
 // write sends lines of line protocol, with times in milliseconds.
 func write(t *testing.T, base string, lines []byte) {
 	t.Helper()
-	r, err := http.Post(base+"/write?db=d&precision=ms", "text/plain", bytes.NewReader(lines)) //nolint:noctx // a test's own server
+	r, err := http.Post(base+"/write?db=d&precision=ms", "text/plain", bytes.NewReader(lines))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -166,7 +166,7 @@ func startPrometheus(ctx context.Context, t *testing.T, part string) string {
 	t.Cleanup(server.Kill)
 	deadline := time.Now().Add(bound)
 	for {
-		response, err := http.Get("http://" + address + "/-/ready") //nolint:noctx // within the deadline
+		response, err := http.Get("http://" + address + "/-/ready")
 		if err == nil {
 			response.Body.Close()
 			if response.StatusCode == http.StatusOK {

@@ -1,6 +1,9 @@
 package sim
 
-import "math/rand/v2"
+import (
+	"errors"
+	"math/rand/v2"
+)
 
 // Draw gives options of chance for a seed.
 func Draw(seed uint64) Options {
@@ -75,7 +78,8 @@ func DrawFor(v Variant, seed uint64) Options {
 // clients, routers and shards, and a shorter time.
 func Shrink(o Options) Options {
 	invariant := func(o Options) int {
-		if v, ok := Run(o).Err.(*Violation); ok {
+		var v *Violation
+		if errors.As(Run(o).Err, &v) {
 			return v.Invariant
 		}
 		return -1

@@ -47,7 +47,7 @@ func generate(root string) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(path, f.content, 0o644); err != nil { //nolint:gosec // source text
+		if err := os.WriteFile(path, f.content, 0o644); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // kept are the words of a definition's schema that mean the same in JSON Schema, and
 // that helm can check. Rules in CEL are left to the API server, and so are descriptions,
 // which `kubectl explain` has.
-var kept = []string{ //nolint:gochecknoglobals // a constant
+var kept = []string{
 	"type", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "minItems", "maxItems", "minProperties", "maxProperties", "required",
 }
 

@@ -1,10 +1,10 @@
 #!/bin/sh
-# gofmt, vet and staticcheck over the whole module, with the tools pinned in
-# hack/tools; that generated code is what the .proto files say, that the page is what its
+# gofmt and the linters of .golangci.yml over the whole module, with the golangci-lint pinned
+# in hack/lint; that generated code is what the .proto files say, that the page is what its
 # sources give, and that nothing is called that is known to be vulnerable (vuln.sh).
 #
 #	lint.sh          all of it
-#	lint.sh source   gofmt, vet and staticcheck only
+#	lint.sh source   gofmt and golangci-lint only
 set -eu
 cd "$(dirname "$0")/../.."
 # Without the paths of this checkout in them, compiled packages are shared by checkouts.
@@ -16,11 +16,9 @@ if [ -n "$unformatted" ]; then
 	echo "$unformatted" >&2
 	exit 1
 fi
-go vet ./...
-go vet -tags invariants ./...
 mkdir -p .cache
-(cd hack/tools && go build -o ../../.cache/staticcheck honnef.co/go/tools/cmd/staticcheck)
-.cache/staticcheck -tags invariants ./...
+(cd hack/lint && go build -o ../../.cache/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+GOLANGCI_LINT_CACHE=$PWD/.cache/golangci .cache/golangci-lint run ./...
 [ "${1:-}" != source ] || exit 0
 hack/scripts/generate.sh check
 hack/scripts/page.sh check

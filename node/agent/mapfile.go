@@ -18,7 +18,7 @@ const mapFileName = "MAP"
 func ReadMap(dataDir string) (*shardmap.Map, error) {
 	text, err := os.ReadFile(filepath.Join(dataDir, mapFileName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // none was seen
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the shard map: %w", err)

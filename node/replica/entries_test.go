@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -96,7 +97,7 @@ func checkLog(t *rapid.T, log *entryLog, slow *slowLog) {
 			t.Fatalf("term of %d: %d, %v, want %d", i, term, err, want.Term)
 		case i == slow.truncated.Index && (err != nil || term != slow.truncated.Term):
 			t.Fatalf("term of the truncation: %d, %v", term, err)
-		case i < slow.truncated.Index && err != raft.ErrCompacted, i > slow.last && err != raft.ErrUnavailable:
+		case i < slow.truncated.Index && !errors.Is(err, raft.ErrCompacted), i > slow.last && !errors.Is(err, raft.ErrUnavailable):
 			t.Fatalf("term of %d, which is not there: %v", i, err)
 		}
 		if !there {

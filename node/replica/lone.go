@@ -84,6 +84,6 @@ func (h *Host) leave(g *group, round *Round) {
 	change := g.change
 	g.change = nil
 	if change != nil && g.node != nil {
-		h.proposeChange(g, change)
+		_ = h.proposeChange(g, change) // who wants it asks again while the members differ
 	}
 }

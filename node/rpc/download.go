@@ -33,7 +33,7 @@ type DownloadRequest struct {
 // after lost connections and damaged pieces. Its reader is one goroutine; Progress
 // may be called by any.
 type Download struct {
-	ctx     context.Context //nolint:containedctx // a reader has no context of its own
+	ctx     context.Context
 	client  nodev1.NodeServiceClient
 	request DownloadRequest
 	export  Export // Bytes unset

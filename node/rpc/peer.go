@@ -86,7 +86,7 @@ func (p *peer) stats() PeerStats {
 // run opens one stream after the other until the peer is closed.
 func (p *peer) run(ctx context.Context) {
 	defer close(p.ended)
-	defer p.conn.Close() //nolint:errcheck // it fails only when it is closed already
+	defer p.conn.Close()
 	logged := ""
 	for attempts := 1; ; attempts++ {
 		admitted, err := p.session(ctx)

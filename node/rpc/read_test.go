@@ -34,7 +34,7 @@ func everything[M any](t testing.TB, stream grpc.ServerStreamingClient[M], visit
 	t.Helper()
 	for {
 		m, err := stream.Recv()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

@@ -110,7 +110,7 @@ func TestWriteAnswersEachPart(t *testing.T) {
 	if err := stream.CloseSend(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stream.Recv(); err != io.EOF {
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Fatalf("the stream ended with %v", err)
 	}
 }

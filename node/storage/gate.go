@@ -14,7 +14,7 @@ var ErrClosed = fmt.Errorf("%w: the storage is closed", series.ErrUnavailable)
 // gate counts who reads the engine's files, so that Close can end them and wait
 // before it unmaps anything.
 type gate struct {
-	closing context.Context //nolint:containedctx // ends with the gate
+	closing context.Context
 	end     context.CancelFunc
 	inside  sync.WaitGroup
 	idle    sync.Pool // of *readerMemory, of readers that have left

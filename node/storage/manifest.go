@@ -126,7 +126,7 @@ func newIncarnation() (string, error) {
 	return hex.EncodeToString(id), nil
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var castagnoli = crc32.MakeTable(crc32.Castagnoli) //nolint:gochecknoglobals // a constant table
 
 // encode gives the file's bytes: a line with magic and the checksum of the rest,
 // then JSON.

@@ -85,7 +85,7 @@ func (l *rollupLab) settle() {
 // compact merges what there is to merge so many days after the last one.
 func (l *rollupLab) compact(days int64) {
 	l.t.Helper()
-	nowMs := int64(rollupStartMs + (rollupDays+days)*segment.DayMs)
+	nowMs := rollupStartMs + (rollupDays+days)*segment.DayMs
 	for more := true; more; {
 		var err error
 		if more, err = l.e.Compact(context.Background(), nowMs); err != nil {

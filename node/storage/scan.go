@@ -184,7 +184,7 @@ func (j *job) work(ctx context.Context, worker int) error {
 type emitter struct {
 	job     *job
 	worker  int
-	ctx     context.Context //nolint:containedctx // of the scan that the emitter is part of
+	ctx     context.Context
 	ref     series.Ref
 	key     []byte
 	keyRead bool

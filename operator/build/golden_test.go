@@ -47,7 +47,7 @@ func golden(t *testing.T, name string, text []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".yaml")
 	if *update {
-		if err := os.WriteFile(path, text, 0o644); err != nil { //nolint:gosec // not a secret
+		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -57,7 +57,7 @@ func NetworkPolicy(c *v1alpha1.TickMeshCluster, f Facts, component string) *netw
 func ingress(peers []networkingv1.NetworkPolicyPeer, ports ...int) networkingv1.NetworkPolicyIngressRule {
 	rule := networkingv1.NetworkPolicyIngressRule{From: peers}
 	for _, port := range ports {
-		rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Protocol: ptr(corev1.ProtocolTCP), Port: ptr(intstr.FromInt32(int32(port)))}) //nolint:gosec // a port
+		rule.Ports = append(rule.Ports, networkingv1.NetworkPolicyPort{Protocol: ptr(corev1.ProtocolTCP), Port: ptr(intstr.FromInt32(int32(port)))})
 	}
 	return rule
 }

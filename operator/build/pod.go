@@ -173,7 +173,7 @@ const (
 // something is alive.
 func probes(container *corev1.Container, port int, secure bool, livePath, readyPath string) {
 	probe := func(path string, period, failures int32) *corev1.Probe {
-		get := &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(int32(port)), Scheme: corev1.URISchemeHTTP} //nolint:gosec // a port
+		get := &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(int32(port)), Scheme: corev1.URISchemeHTTP}
 		if secure {
 			get.Scheme = corev1.URISchemeHTTPS
 		}
@@ -188,7 +188,7 @@ func probes(container *corev1.Container, port int, secure bool, livePath, readyP
 }
 
 func containerPort(name string, port int) corev1.ContainerPort {
-	return corev1.ContainerPort{Name: name, ContainerPort: int32(port), Protocol: corev1.ProtocolTCP} //nolint:gosec // a port
+	return corev1.ContainerPort{Name: name, ContainerPort: int32(port), Protocol: corev1.ProtocolTCP}
 }
 
 func mount(name, path string) corev1.VolumeMount {

@@ -74,5 +74,5 @@ func doorPorts() []corev1.ServicePort {
 // servicePort leads to the container's port of the same number. Names of ports of sidecars
 // are not known to all versions of Kubernetes.
 func servicePort(name string, port int) corev1.ServicePort {
-	return corev1.ServicePort{Name: name, Port: int32(port), TargetPort: intstr.FromInt32(int32(port)), Protocol: corev1.ProtocolTCP} //nolint:gosec // a port
+	return corev1.ServicePort{Name: name, Port: int32(port), TargetPort: intstr.FromInt32(int32(port)), Protocol: corev1.ProtocolTCP}
 }

@@ -42,7 +42,7 @@ func TestGolden(t *testing.T) {
 		for file, text := range texts {
 			golden := filepath.Join("testdata", name+"-"+file)
 			if *update {
-				if err := os.WriteFile(golden, text, 0o644); err != nil { //nolint:gosec // not a secret
+				if err := os.WriteFile(golden, text, 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -65,8 +65,8 @@ func TestRealEnvoyAtTheEdge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}} //nolint:gosec // the client's certificate is what is looked at
-	unknown := &tls.Config{InsecureSkipVerify: true}                                      //nolint:gosec // as above
+	known := &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}
+	unknown := &tls.Config{InsecureSkipVerify: true}
 	dial := func(port int, config *tls.Config) (net.Conn, error) {
 		connection, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.2:%d", port), config)
 		if err != nil {

@@ -143,7 +143,7 @@ func freePorts(t *testing.T, ports ...*int) {
 	t.Helper()
 	for _, port := range ports {
 		for *port = 0; *port == 0; {
-			drawn := 10_000 + mathrand.IntN(20_000) //nolint:gosec // to differ, not to be secret
+			drawn := 10_000 + mathrand.IntN(20_000)
 			free := true
 			for _, host := range []string{"127.0.0.1", "127.0.0.2"} {
 				l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", host, drawn))
@@ -193,7 +193,7 @@ func start(t *testing.T, o *Options, edits ...func(string) string) *output {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(envoy, "--config-path", path, "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning", "--file-flush-interval-msec", "100") //nolint:gosec // of this project
+	cmd := exec.Command(envoy, "--config-path", path, "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "warning", "--file-flush-interval-msec", "100")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	output := &output{}
 	cmd.Stdout, cmd.Stderr = output, output
@@ -383,7 +383,7 @@ func TestRealEnvoyFollowsCertificates(t *testing.T) {
 	r.start(t, &o)
 	start(t, &o)
 	shown := func() int64 {
-		connection, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.2:%d", o.HTTPPort), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // only its number is looked at
+		connection, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.2:%d", o.HTTPPort), &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
 			return -1
 		}

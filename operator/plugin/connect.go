@@ -123,7 +123,7 @@ func (k *Kubernetes) router(ctx context.Context, c *v1alpha1.TickMeshCluster) (*
 func (k *Kubernetes) credentials(ctx context.Context, c *v1alpha1.TickMeshCluster) (credentials.TransportCredentials, error) {
 	access := build.AccessRouters(c)
 	if access.CASecret == "" {
-		return nil, nil //nolint:nilnil // without TLS
+		return nil, nil
 	}
 	secret := &corev1.Secret{}
 	if err := k.API.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: access.CASecret}, secret); err != nil {
@@ -173,7 +173,7 @@ func forward(ctx context.Context, config *rest.Config, pod *corev1.Pod, to int) 
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- forwarder.ForwardPorts() }()
-	stop = func() { close(stopped); <-ended }
+	stop = func() { close(stopped); <-ended } //nolint:errcheck // it ends because it is told to
 	select {
 	case <-ready:
 	case err := <-ended:

@@ -158,7 +158,7 @@ func (f *fakeKubelet) throughAPI(t *testing.T, api client.Client, c *v1alpha1.Ti
 		}
 	}
 	machine.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
-	machine.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(port) //nolint:gosec // a port
+	machine.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(port)
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	for _, o := range []client.Object{machine, pod} {

@@ -47,7 +47,7 @@ func (c *command) top(ctx context.Context, cluster *v1alpha1.TickMeshCluster, me
 	for {
 		status, err := mesh.Status(ctx, true)
 		if ctx.Err() != nil {
-			return nil // the person has seen enough
+			return nil //nolint:nilerr // the person has seen enough
 		}
 		if once && err != nil {
 			return err

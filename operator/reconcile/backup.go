@@ -119,7 +119,7 @@ func (j *jobs) source(ctx context.Context, r *v1alpha1.TickMeshRestore, f *backu
 	b := &v1alpha1.TickMeshBackup{}
 	err := j.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: source.BackupName}, b)
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // the decision tells of it
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look for TickMeshBackup %s: %w", source.BackupName, err)

@@ -100,7 +100,7 @@ func (p *pass) secret(ctx context.Context, name string) (*corev1.Secret, error) 
 	err := p.Reader.Get(ctx, types.NamespacedName{Namespace: p.cluster.Namespace, Name: name}, s)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read secret %s: %w", name, err)
 	}

@@ -117,7 +117,7 @@ func (p *pass) leaderless() (without []uint16) {
 	}
 	for i := range p.nodes.status.ShardStatuses {
 		if shard := &p.nodes.status.ShardStatuses[i]; shard.Leader == "" {
-			without = append(without, uint16(shard.Shard)) //nolint:gosec // at most shardmap.ShardsMax
+			without = append(without, uint16(shard.Shard))
 		}
 	}
 	return without

@@ -64,7 +64,7 @@ func (p *pass) askEtcd(ctx context.Context, replicas int) (etcd.View, error) {
 	if err != nil {
 		return etcd.View{}, err
 	}
-	endpoints := build.EtcdEndpoints(p.cluster, build.Facts{EtcdEndpoints: int32(max(replicas, 1))}) //nolint:gosec // at most etcdMembersMax
+	endpoints := build.EtcdEndpoints(p.cluster, build.Facts{EtcdEndpoints: int32(max(replicas, 1))})
 	if p.etcd.admin, err = p.OpenEtcd(endpoints, secure); err != nil {
 		return etcd.View{}, err
 	}
@@ -137,7 +137,7 @@ func (p *pass) keepEtcd(ctx context.Context) error {
 }
 
 func (p *pass) etcdName(ordinal int) string {
-	return build.PodName(p.cluster, build.ComponentEtcd, int32(ordinal)) //nolint:gosec // at most etcdMembersMax
+	return build.PodName(p.cluster, build.ComponentEtcd, int32(ordinal))
 }
 
 var errNotConnected = errors.New("not connected to etcd")

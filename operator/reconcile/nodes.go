@@ -48,7 +48,7 @@ func (p *pass) lookAtNodes(ctx context.Context) {
 	s := &p.nodes
 	s.replicas = replicasOf(p.seen.nodeSet)
 	if s.replicas >= 0 {
-		s.mesh, s.viewErr = p.mesh(ctx, build.Facts{EtcdEndpoints: int32(max(p.etcd.replicas, 1))}) //nolint:gosec // at most etcdMembersMax
+		s.mesh, s.viewErr = p.mesh(ctx, build.Facts{EtcdEndpoints: int32(max(p.etcd.replicas, 1))})
 	} else {
 		s.viewErr = errNotMade
 	}
@@ -116,7 +116,7 @@ func shardsOf(status *meshclient.Status) []rollout.Shard {
 		if int(is.Shard) >= len(shards) {
 			continue
 		}
-		shard := rollout.Shard{Leader: is.Leader, CommitIndex: is.CommitIndex, Bytes: int64(is.Bytes)} //nolint:gosec // of a disk
+		shard := rollout.Shard{Leader: is.Leader, CommitIndex: is.CommitIndex, Bytes: int64(is.Bytes)}
 		for _, m := range is.Members {
 			var role shardmap.Role
 			if role.UnmarshalText([]byte(m.Role)) != nil {

@@ -15,8 +15,8 @@ import (
 // facts are what the objects of the cluster depend on now.
 func (p *pass) facts() build.Facts {
 	f := p.Defaults
-	f.NodeReplicas, f.EtcdReplicas = int32(p.nodes.replicas), int32(p.etcd.replicas) //nolint:gosec // bounded by the schema
-	f.EtcdEndpoints, f.EtcdGeneration = int32(p.etcd.endpoints), p.etcdGeneration()  //nolint:gosec // at most etcdMembersMax
+	f.NodeReplicas, f.EtcdReplicas = int32(p.nodes.replicas), int32(p.etcd.replicas)
+	f.EtcdEndpoints, f.EtcdGeneration = int32(p.etcd.endpoints), p.etcdGeneration()
 	f.EtcdMembers = p.etcd.plan.Meet
 	f.EtcdExists = p.etcdCreated() && !p.etcd.plan.Anew
 	f.Databases = p.databases

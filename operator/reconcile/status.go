@@ -60,15 +60,15 @@ func (p *pass) status(summary shardmap.Summary) *v1alpha1.TickMeshClusterStatus 
 	c, old := p.cluster, &p.cluster.Status
 	s := &v1alpha1.TickMeshClusterStatus{
 		ObservedGeneration: c.Generation, Conditions: slices.Clone(old.Conditions),
-		Nodes: int32(len(p.seen.nodePods)), ReadyNodes: int32(p.readyNodes()), //nolint:gosec // bounded by the schema
+		Nodes: int32(len(p.seen.nodePods)), ReadyNodes: int32(p.readyNodes()),
 		Selector: labels.SelectorFromSet(build.Selector(c, build.ComponentNode)).String(),
 		Shards:   old.Shards, Version: old.Version, Zones: old.Zones, NodeStatuses: old.NodeStatuses,
 		ShardsMoving: old.ShardsMoving, UnderReplicated: old.UnderReplicated, BytesMoving: old.BytesMoving, ETA: old.ETA,
 		LeaderlessSince: p.leaderlessSince(), Etcd: p.etcdStatus(), Certificates: p.certificatesStatus(),
 	}
 	if m := p.nodes.view.Map; m != nil && p.nodes.viewErr == nil {
-		s.Shards = int32(len(m.Rows))                                                             //nolint:gosec // at most shardmap.ShardsMax
-		s.ShardsMoving, s.UnderReplicated = int32(summary.Moving), int32(summary.UnderReplicated) //nolint:gosec // as above
+		s.Shards = int32(len(m.Rows))
+		s.ShardsMoving, s.UnderReplicated = int32(summary.Moving), int32(summary.UnderReplicated)
 	}
 	if p.nodes.viewErr == nil {
 		s.NodeStatuses = p.nodeStatuses()
@@ -96,7 +96,7 @@ func (p *pass) moves() (bytes int64, eta v1alpha1.Duration) {
 	for i := range p.nodes.status.Moves {
 		move := &p.nodes.status.Moves[i]
 		if move.TotalBytes > move.DoneBytes {
-			bytes += int64(move.TotalBytes - move.DoneBytes) //nolint:gosec // of disks
+			bytes += int64(move.TotalBytes - move.DoneBytes)
 		}
 		longestMs = max(longestMs, move.RemainingMs)
 	}
@@ -105,7 +105,7 @@ func (p *pass) moves() (bytes int64, eta v1alpha1.Duration) {
 	}
 	const hoursMax = 99_999 // five digits
 	seconds := min((longestMs+999)/1000, hoursMax*3600)
-	left := time.Duration(seconds) * time.Second //nolint:gosec // bounded above
+	left := time.Duration(seconds) * time.Second
 	return bytes, v1alpha1.Duration(fmt.Sprintf("%dh%dm%ds", int(left.Hours()), int(left.Minutes())%60, int(left.Seconds())%60))
 }
 
@@ -149,12 +149,12 @@ func (p *pass) nodeStatus(name string, pod *corev1.Pod) v1alpha1.NodeStatus {
 		}
 	}
 	if view.Map != nil {
-		s.Shards = int32(len(view.Map.MembersOn(name))) //nolint:gosec // at most shardmap.ShardsMax
+		s.Shards = int32(len(view.Map.MembersOn(name)))
 	}
 	if p.nodes.status != nil {
 		for i := range p.nodes.status.Nodes {
 			if n := &p.nodes.status.Nodes[i]; n.Node == name {
-				s.Leads = int32(n.Leads) //nolint:gosec // as above
+				s.Leads = int32(n.Leads)
 			}
 		}
 	}

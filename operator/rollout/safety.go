@@ -80,7 +80,7 @@ func (f *Facts) lagging(node string) (shards []uint16) {
 		}
 		for i := range leader.Members {
 			if m := leader.Members[i].Member; m.Node == node && m.Role == shardmap.Full && !leader.complete(m) {
-				shards = append(shards, uint16(shard)) //nolint:gosec // at most shardmap.ShardsMax
+				shards = append(shards, uint16(shard))
 			}
 		}
 	}

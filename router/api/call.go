@@ -188,7 +188,7 @@ func (c *call) receive(ctx context.Context, m proto.Message) error {
 // admitted is a stream of a caller who is known.
 type admitted struct {
 	grpc.ServerStream
-	ctx  context.Context //nolint:containedctx // it is a stream's
+	ctx  context.Context
 	call *call
 }
 

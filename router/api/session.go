@@ -14,8 +14,8 @@ import (
 // session is what a stream of writes names by handles. One goroutine uses it.
 type session struct {
 	s       *Server
-	ctx     context.Context //nolint:containedctx // of the call: it knows who writes
-	handles []handle        // by number
+	ctx     context.Context
+	handles []handle // by number
 	memory  memory
 	keys    int // bytes of keys
 
@@ -89,7 +89,7 @@ func (x *session) defineOne(d *tickmeshv1.SeriesHandle) error {
 	switch {
 	case err != nil:
 		h.wrong = err
-		return nil
+		return nil //nolint:nilerr // the samples of the series are refused with it
 	case x.keys+len(key) > limits.SessionKeysMax:
 		return fmt.Errorf("%w: the stream names series of more than %d bytes; open another one", wire.ErrInvalid, limits.SessionKeysMax)
 	case !x.memory.take(int64(len(key))):

@@ -241,7 +241,7 @@ var (
 
 func newClasses() (table [256]uint8) {
 	for b := range table {
-		c := byte(b) //nolint:gosec // below 256
+		c := byte(b)
 		alphanumeric := c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 		if alphanumeric || bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), c) >= 0 {
 			table[b] |= isTokenByte
@@ -261,7 +261,7 @@ func newHexValues() (table [256]int8) {
 		table[b] = -1
 	}
 	for i, c := range []byte("0123456789abcdef") {
-		table[c], table[bytes.ToUpper([]byte{c})[0]] = int8(i), int8(i) //nolint:gosec // below 16
+		table[c], table[bytes.ToUpper([]byte{c})[0]] = int8(i), int8(i)
 	}
 	return table
 }

@@ -26,8 +26,8 @@ var (
 // body reads the bodies of requests, one at a time, into buffers that are used
 // again. What the buffers take is charged to the server's budget.
 type body struct {
-	lease  budget.Lease    // of its request
-	base   context.Context //nolint:containedctx // the server's: Grow has none
+	lease  budget.Lease // of its request
+	base   context.Context
 	limits *Limits
 	sent   int  // bytes of the last body, as sent
 	whole  bool // all of it was read, so that the connection can go on

@@ -52,7 +52,7 @@ func TestDatabaseOf(t *testing.T) {
 			headers = []string{"X-Scope-OrgID: " + c.header}
 		}
 		answer, body := r.post(t, request(c.target, c.body, headers...))
-		want := []string{string(series.AppendKey(nil, []byte(c.want), []byte("m"), nil).String()) + " 1700000000000 1"}
+		want := []string{series.AppendKey(nil, []byte(c.want), []byte("m"), nil).String() + " 1700000000000 1"}
 		if c.want == "?" {
 			want = nil
 			if answer.StatusCode != http.StatusBadRequest {

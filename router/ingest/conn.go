@@ -110,8 +110,8 @@ func (c *conn) closeWrite() error {
 	return c.tcp.CloseWrite()
 }
 
-// busy says that a request has begun. It is false when a drain came first.
-func (c *conn) busy() bool { return c.state.CompareAndSwap(connIdle, connBusy) }
+// busy says that a request has begun, unless a drain came first.
+func (c *conn) busy() { c.state.CompareAndSwap(connIdle, connBusy) }
 
 // idle says that the last request has been answered.
 func (c *conn) idle() { c.state.CompareAndSwap(connBusy, connIdle) }

@@ -9,7 +9,7 @@ import (
 // deadline is a context for one write at a time that costs no allocation: the
 // channel and the timer are used again as long as the timer has not fired.
 type deadline struct {
-	parent context.Context //nolint:containedctx // it is a context
+	parent context.Context
 	timer  *time.Timer
 	done   chan struct{}
 	at     time.Time

@@ -26,7 +26,7 @@ import (
 // front serves HTTP: writes itself, every other path by Options.Other.
 type front struct {
 	server   *fasthttp.Server
-	base     context.Context //nolint:containedctx // ends when a drain's time is up
+	base     context.Context
 	options  *Options
 	workers  *workers
 	metrics  *metrics
@@ -275,7 +275,7 @@ func (f *front) place(request *fasthttp.RequestCtx, d *dialect, fl *flight, to t
 }
 
 func (f *front) takeBody(request *fasthttp.RequestCtx, c *caller) *body {
-	b := f.bodies.Get().(*body) //nolint:forcetypeassert // New makes no other
+	b := f.bodies.Get().(*body)
 	b.lease = f.budgets.Writes.Lease(c.owner(request))
 	return b
 }

@@ -71,7 +71,7 @@ func (s *secureConn) Read(p []byte) (int, error) {
 // waitReadable waits until there is something to read, the end included.
 func (s *secureConn) waitReadable() error {
 	if s.peeked.Load() || s.end != nil {
-		return nil
+		return nil //nolint:nilerr // the end is for the reader
 	}
 	n, err := s.Conn.Read(s.peek[:])
 	switch {

@@ -19,7 +19,7 @@ type Server struct {
 	workers *workers
 	front   *front
 	streams *streams
-	base    context.Context //nolint:containedctx // the life of requests; ends after a drain
+	base    context.Context
 	cancel  context.CancelCauseFunc
 
 	listeners [portUDP]*listener // nil where there is none
@@ -163,10 +163,10 @@ func (s *Server) bind() error {
 func (s *Server) elsewhere() string {
 	text := ""
 	if put := s.Addresses().Put; put != nil {
-		text = fmt.Sprintf("; put lines go to TCP port %d", put.(*net.TCPAddr).Port) //nolint:forcetypeassert // a TCP listener's
+		text = fmt.Sprintf("; put lines go to TCP port %d", put.(*net.TCPAddr).Port)
 	}
 	if line := s.Addresses().Line; line != nil {
-		text += fmt.Sprintf("; line protocol goes to TCP port %d", line.(*net.TCPAddr).Port) //nolint:forcetypeassert // a TCP listener's
+		text += fmt.Sprintf("; line protocol goes to TCP port %d", line.(*net.TCPAddr).Port)
 	}
 	return text
 }

@@ -18,7 +18,7 @@ import (
 
 // streams is what the connections of the put and line ports share.
 type streams struct {
-	base    context.Context //nolint:containedctx // ends when a drain's time is up
+	base    context.Context
 	options *Options
 	workers *workers
 	metrics *metrics

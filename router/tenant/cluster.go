@@ -67,7 +67,7 @@ func (c *Cluster) Set(ctx context.Context, name string, mark shardmap.DatabaseMa
 		case <-timer.C:
 			return nil
 		case <-ctx.Done():
-			return nil //nolint:nilerr // it is stored
+			return nil
 		}
 	}
 }

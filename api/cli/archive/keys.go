@@ -94,7 +94,7 @@ func (k *Keys) SignWith(pemText []byte) error {
 		return fmt.Errorf("%w: it is a %T, not an Ed25519 key", ErrKeys, parsed)
 	}
 	k.sign = key
-	k.trusted = append(k.trusted, key.Public().(ed25519.PublicKey)) //nolint:errcheck,forcetypeassert // always that type
+	k.trusted = append(k.trusted, key.Public().(ed25519.PublicKey))
 	return nil
 }
 

@@ -59,7 +59,7 @@ func (l *lease) keep() error {
 		<-l.session.Done()
 		l.end()
 		if l.store.ctx.Err() != nil {
-			l.revoke(context.Background())
+			_ = l.revoke(context.Background()) // else it ends by its time
 		}
 	}()
 	return nil

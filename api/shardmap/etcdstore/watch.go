@@ -162,7 +162,7 @@ func (w *watch) send() {
 
 // fail tells of trouble, once.
 func (w *watch) fail(err error) {
-	if w.err != nil && kindOf(w.err) == kindOf(err) {
+	if w.err != nil && kindOf(w.err) == kindOf(err) { //nolint:errorlint // kinds are sentinels
 		return
 	}
 	w.replace(w.store.lastWith(err))

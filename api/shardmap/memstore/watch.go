@@ -38,7 +38,7 @@ func (s *Store) Watch(ctx context.Context) <-chan shardmap.View {
 // send replaces the view that waits by the newest one. Trouble is told once.
 func (w *watch) send() {
 	view := w.store.viewLocked()
-	if view.Err != nil && view.Err == w.err {
+	if view.Err != nil && view.Err == w.err { //nolint:errorlint // the same trouble, not one like it
 		return
 	}
 	w.err = view.Err

@@ -154,7 +154,7 @@ func (e engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts pro
 // appender gathers floats until they are committed.
 type appender struct {
 	*store
-	ctx     context.Context //nolint:containedctx // of the appender, as its interface has it
+	ctx     context.Context
 	beside  storage.AppenderV2
 	request prompb.WriteRequest
 }

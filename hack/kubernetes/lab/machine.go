@@ -126,7 +126,7 @@ func forwardPackets() error {
 	}
 	const bridged = "/proc/sys/net/bridge/bridge-nf-call-iptables"
 	if _, err := os.Stat(bridged); err != nil {
-		return nil // the kernel has no such module loaded
+		return nil //nolint:nilerr // the kernel has no such module loaded
 	}
 	return os.WriteFile(bridged, []byte("1"), 0o644)
 }

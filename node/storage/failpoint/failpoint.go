@@ -47,7 +47,7 @@ type point struct {
 // configuration gives nil. Names that the catalogue does not have are refused.
 func Parse(configuration string, catalogue []string) (*Set, error) {
 	if strings.TrimSpace(configuration) == "" {
-		return nil, nil //nolint:nilnil // a nil set is the empty one
+		return nil, nil
 	}
 	s := &Set{kill: killSelf}
 	s.mu.points = map[string]*point{}

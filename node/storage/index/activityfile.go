@@ -30,7 +30,7 @@ const (
 	chunkBits = 2
 )
 
-var errActivityFile = errors.New("not an activity file") //nolint:gochecknoglobals // a sentinel
+var errActivityFile = errors.New("not an activity file")
 
 func activityName(m Month) string { return activityPrefix + m.String() }
 
@@ -186,7 +186,7 @@ func readFile(fsys vfs.FS, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // nothing was written
+	defer f.Close()
 	size, err := f.Size()
 	if err != nil || size == 0 {
 		return nil, err

@@ -29,7 +29,7 @@ func change(t rapid.TB, fs vfs.FS, name string, f func(b []byte)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close() //nolint:errcheck // a test
+	defer file.Close()
 	size, err := file.Size()
 	if err != nil {
 		t.Fatal(err)

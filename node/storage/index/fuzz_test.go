@@ -46,7 +46,7 @@ func FuzzKeyFile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		defer x.Close() //nolint:errcheck // a test
+		defer x.Close()
 		lost := int64(0)
 		for local := range count {
 			record := x.keys.record(local)

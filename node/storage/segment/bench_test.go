@@ -35,7 +35,7 @@ func shape(dst *codec.Columns, id uint32, startMs int64, n int) {
 		case 2:
 			m = int64(math.Round(5000 * math.Sin(float64(at)/3.6e6)))
 		case 3:
-			m, scale = int64(at/(20*HourMs)), 0
+			m, scale = at/(20*HourMs), 0
 		}
 		dst.Times = append(dst.Times, at)
 		dst.Mantissas = append(dst.Mantissas, m)

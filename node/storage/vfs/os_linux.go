@@ -119,7 +119,7 @@ func (osFS) Free(dir string) (int64, error) {
 	if err != nil {
 		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	return int64(s.Bavail) * s.Bsize, nil //nolint:unconvert // the type of Bsize depends on the architecture
+	return int64(s.Bavail) * s.Bsize, nil
 }
 
 // control runs a system call on f's descriptor and keeps it open meanwhile.

@@ -62,7 +62,8 @@ func newReader(file vfs.File, start, limit int64, holes bool) *reader {
 			b = b[:min(size, limit-at)]
 			err := readFull(file, b, at)
 			if err != nil && holes {
-				err = readBlocks(file, b, at)
+				readBlocks(file, b, at)
+				err = nil
 			}
 			select {
 			case r.ahead <- chunk{b, err}:
@@ -90,7 +91,7 @@ func readFull(file vfs.File, b []byte, at int64) error {
 }
 
 // readBlocks reads what it can, block by block, with zeros for the rest.
-func readBlocks(file vfs.File, b []byte, at int64) error {
+func readBlocks(file vfs.File, b []byte, at int64) {
 	for len(b) > 0 {
 		n := min(vfs.BlockBytes-int(at%vfs.BlockBytes), len(b))
 		if err := readFull(file, b[:n], at); err != nil {
@@ -98,7 +99,6 @@ func readBlocks(file vfs.File, b []byte, at int64) error {
 		}
 		b, at = b[n:], at+int64(n)
 	}
-	return nil
 }
 
 // at gives n bytes at offset, which must not go back by more than a chunk nor
@@ -129,7 +129,8 @@ func (r *reader) at(offset int64, n int) ([]byte, error) {
 	b := r.spill[:n]
 	err := readFull(r.file, b, offset)
 	if err != nil && r.holes {
-		err = readBlocks(r.file, b, offset)
+		readBlocks(r.file, b, offset)
+		err = nil
 	}
 	return b, err
 }

@@ -223,7 +223,7 @@ func (s *Storage) Forecast(_ context.Context, request *tickmeshv1.ForecastReques
 		if node != NodeName {
 			return nil, fmt.Errorf("%w: node %q", wire.ErrNotFound, node)
 		}
-		m.Refusal, m.RefusedShards, m.UnderReplicated = "it is the only node", []uint32{0, 1}, uint32(s.shards) //nolint:gosec // few
+		m.Refusal, m.RefusedShards, m.UnderReplicated = "it is the only node", []uint32{0, 1}, uint32(s.shards)
 	}
 	return m, nil
 }

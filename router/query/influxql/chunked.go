@@ -18,7 +18,7 @@ func (f *chunkedFormat) begin() {}
 func (f *chunkedFormat) beginStatement(id int) { f.id, f.open, f.written = id, false, false }
 
 func (f *chunkedFormat) series(h *head) {
-	f.closeChunk(&ending{}, false, true)
+	f.closeChunk(false, true)
 	f.head = appendHead(f.head[:0], h)
 	f.timed, f.zone = h.timed, h.zone
 	f.openChunk()
@@ -32,7 +32,7 @@ func (f *chunkedFormat) openChunk() {
 
 func (f *chunkedFormat) row(timeNs int64, values []value) {
 	if f.rows >= f.rowsMax {
-		f.closeChunk(&ending{}, true, true)
+		f.closeChunk(true, true)
 		f.openChunk()
 	}
 	if f.rows > 0 {
@@ -46,7 +46,7 @@ func (f *chunkedFormat) row(timeNs int64, values []value) {
 
 // closeChunk ends the document of the open chunk: the series goes on, or more chunks of
 // the statement follow.
-func (f *chunkedFormat) closeChunk(end *ending, goesOn, more bool) {
+func (f *chunkedFormat) closeChunk(goesOn, more bool) {
 	if !f.open {
 		return
 	}
@@ -64,7 +64,7 @@ func (f *chunkedFormat) closeChunk(end *ending, goesOn, more bool) {
 }
 
 func (f *chunkedFormat) endStatement(end *ending) {
-	f.closeChunk(end, false, end.err != nil)
+	f.closeChunk(false, end.err != nil)
 	if end.err == nil && f.written {
 		return
 	}

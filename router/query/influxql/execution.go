@@ -15,7 +15,7 @@ import (
 // execution is one request while its statements run.
 type execution struct {
 	*handler
-	ctx      context.Context //nolint:containedctx // of the request that the execution is
+	ctx      context.Context
 	entry    *ledger.Entry
 	source   scan.Source
 	database string    // of statements that name none; canonical

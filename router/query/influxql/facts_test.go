@@ -56,7 +56,6 @@ m0 f2=4,f3=2 2000-01-01T00:00:00Z
 m0 f1=5,f3=8 2000-01-01T00:00:10Z
 m0 f1=5,f2=3,f3=6 2000-01-01T00:00:20Z`
 
-//nolint:gochecknoglobals // a constant table
 var facts = map[string][]fact{
 	cutoffs: {
 		{`SELECT SUM(value) FROM cpu`, one(`{"name":"cpu","columns":["time","sum"],"values":[["1970-01-01T00:00:00Z",21]]}`)},

@@ -68,7 +68,6 @@ type oracleCondition struct {
 	keep func(p row) bool
 }
 
-//nolint:gochecknoglobals // a constant table
 var oracleConditions = []oracleCondition{
 	{"", func(row) bool { return true }},
 	{" AND host = 'a'", func(p row) bool { return p.host == "a" }},

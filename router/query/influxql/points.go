@@ -16,7 +16,7 @@ func (s *selection) pointsOf(c *call, g *group, held *holding) (points []point, 
 	case isTransform(c.name):
 		points, err = s.transformed(c, g, held)
 	case c.name == "integral":
-		points, err = s.integrated(c, g)
+		points = s.integrated(c, g)
 	case c.inner != nil: // count(distinct(field))
 		points, err = s.pointsOf(c.inner, g, held)
 		if err == nil {

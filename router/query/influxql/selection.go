@@ -65,13 +65,9 @@ func (x *execution) selectRows(stmt *ql.SelectStatement, out sink) error {
 			return err
 		}
 	}
-	sc, err := x.topScope(rewritten, c)
-	if err != nil {
-		return err
-	}
 	held := &holding{}
 	defer x.release(held)
-	s, err := x.newSelection(rewritten, sc, schema, held)
+	s, err := x.newSelection(rewritten, x.topScope(rewritten, c), schema, held)
 	if err != nil {
 		return err
 	}
@@ -79,14 +75,14 @@ func (x *execution) selectRows(stmt *ql.SelectStatement, out sink) error {
 }
 
 // topScope gives the scope of a statement that is no subquery.
-func (x *execution) topScope(stmt *ql.SelectStatement, c *compiler) (scope, error) {
+func (x *execution) topScope(stmt *ql.SelectStatement, c *compiler) scope {
 	sc := ownScope(stmt)
 	sc.interval, sc.condition, sc.ascending = c.interval, stmt.Condition, c.ascending
 	sc.from, sc.to = c.times.MinTimeNano(), c.times.MaxTimeNano()
 	if c.times.Max.IsZero() && c.interval.durationNs != 0 {
 		sc.to = x.now.UnixNano()
 	}
-	return sc, nil
+	return sc
 }
 
 // countMax is the most that LIMIT and the like count: sums of a few of them fit into 64 bits.

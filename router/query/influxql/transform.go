@@ -133,7 +133,7 @@ func movingAverage(n int) step {
 
 // integrated computes the area under a field by trapezia. At the border of two windows the
 // value is interpolated, and the area divided.
-func (s *selection) integrated(c *call, g *group) ([]point, error) {
+func (s *selection) integrated(c *call, g *group) []point {
 	w := newWalk(g.tables[c.read], c.span.from, c.span.to, !s.ascending)
 	var points []point
 	var before point
@@ -179,7 +179,7 @@ func (s *selection) integrated(c *call, g *group) ([]point, error) {
 	if begun && before.time != start {
 		points = append(points, point{time: start, number: sum})
 	}
-	return points, nil
+	return points
 }
 
 // linear gives the value at a time on the line through two points.

@@ -19,7 +19,7 @@ type Entry struct {
 	query       Query
 	limits      Limits
 	began       time.Time
-	ctx         context.Context //nolint:containedctx // to tell in the end why it ended
+	ctx         context.Context
 	cancel      context.CancelCauseFunc
 	cancelTimer context.CancelFunc
 

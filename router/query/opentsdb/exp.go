@@ -53,7 +53,7 @@ func (h *handler) expressions(a *answer, c *call) error {
 // expRun is the evaluation of one request.
 type expRun struct {
 	*handler
-	ctx    context.Context //nolint:containedctx // of the one request that it is made for
+	ctx    context.Context
 	source *reader
 	query  *expQuery
 	tables []*table // by place in expQuery.ids; nil: not needed yet

@@ -95,7 +95,7 @@ func (h *handler) parseGraph(c *call) (*dataQuery, []*graphCall, error) {
 // graphRun is the evaluation of one request.
 type graphRun struct {
 	*handler
-	ctx     context.Context //nolint:containedctx // of the one request that it is made for
+	ctx     context.Context
 	source  *reader
 	query   *dataQuery
 	read    [][]line // by sub-query; nil: not read yet

@@ -29,7 +29,7 @@ func readForm(r *http.Request, bytesMax int64) (url.Values, error) {
 	}
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/x-www-form-urlencoded" {
-		return form, nil
+		return form, nil //nolint:nilerr // another kind of body has no parameters
 	}
 	body, err := readBody(r, bytesMax)
 	if err != nil {

@@ -26,7 +26,7 @@ func formatted(ctx context.Context, expr parser.Expr) (string, error) {
 }
 
 type formatter struct {
-	ctx  context.Context //nolint:containedctx // of one call
+	ctx  context.Context
 	long map[parser.Node]bool
 	out  strings.Builder
 	// joins: what is written next follows a sign, so that the space before it falls away.

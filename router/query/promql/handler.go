@@ -47,7 +47,7 @@ type endpoint struct {
 
 // exchange is one request and its answer under way.
 type exchange struct {
-	ctx      context.Context //nolint:containedctx // of the request; of the query once it has begun
+	ctx      context.Context
 	r        *http.Request
 	form     url.Values
 	database string

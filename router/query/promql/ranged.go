@@ -168,5 +168,5 @@ func (p *prepared) ParseExpr(text string) (parser.Expr, error) {
 	if !ok {
 		return nil, errNotPrepared
 	}
-	return expr.(parser.Expr), nil //nolint:forcetypeassert // put stores no others
+	return expr.(parser.Expr), nil
 }

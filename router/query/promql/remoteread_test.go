@@ -137,7 +137,7 @@ func TestRemoteRead(t *testing.T) {
 	if fmt.Sprint(samples) != fmt.Sprint(chunks) {
 		t.Fatalf("samples %s\nchunks %s", samples, chunks)
 	}
-	if len(samples[0]) != 2 || !strings.HasSuffix(samples[0][1], fmt.Sprintf(" %d:%x", int64(labMs), uint64(value.StaleNaN))) ||
+	if len(samples[0]) != 2 || !strings.HasSuffix(samples[0][1], fmt.Sprintf(" %d:%x", int64(labMs), value.StaleNaN)) ||
 		strings.Count(samples[1][0], ":") != len(long) || len(samples[2]) != 0 ||
 		fmt.Sprint(samples[3]) != fmt.Sprintf("[__name__=up,instance=b:9100,job=node, %d:%x]", int64(labMs-60_000), math.Float64bits(1)) {
 		t.Error(samples[0], samples[2:])

@@ -27,7 +27,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := os.WriteFile("unpack_kernels.go", source, 0o644); err != nil {
+	if err := os.WriteFile("unpack_kernels.go", source, 0o644); err != nil { //nolint:gosec // source text
 		log.Fatal(err)
 	}
 }
