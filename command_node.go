@@ -273,7 +273,7 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, rules *databaseRule
 	registry.MustRegister(diskGauges(m.options.node.DataDir)...)
 	ready := &readiness{health: m.ready, details: m.details}
 	ready.set(true)
-	pages, err := s.pages()
+	pages, err := s.pages(secure.certificate)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/pflag"
 
+	"github.com/tickmesh/tickmesh/api/loopback"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -62,7 +63,7 @@ func (s *accessSettings) validate(v *validation, udp address) {
 // exposed gives the addresses that others than this machine can reach.
 func (s *listenerSettings) exposed() (all []string) {
 	for _, l := range s.listeners() {
-		if l.address != "" && !isLoopback(string(l.address)) {
+		if l.address != "" && !loopback.IsAddress(string(l.address)) {
 			all = append(all, "--"+l.flag+" "+string(l.address))
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/x509"
 	"os"
 	"strings"
 	"time"
@@ -43,13 +44,14 @@ func (s *operationSettings) define(f *pflag.FlagSet) {
 
 func (s *operationSettings) validate(v *validation) {
 	v.notZero("shutdown-timeout", s.shutdownTimeout)
-	if _, err := s.pages(); err != nil {
+	if _, err := s.pages(nil); err != nil {
 		v.refuse("http-hosts", strings.Join(s.httpHosts, ","), err.Error())
 	}
 }
 
-// pages decides which requests of browsers the HTTP port takes.
-func (s *operationSettings) pages() (*origin.Policy, error) {
+// pages decides which requests of browsers the HTTP port takes, whose certificate is given;
+// nil: it has none.
+func (s *operationSettings) pages(certificate func() *x509.Certificate) (*origin.Policy, error) {
 	host, _ := os.Hostname() // then it is not known
-	return origin.New(origin.Options{Hosts: s.httpHosts, Origins: s.corsOrigins, Hostname: host})
+	return origin.New(origin.Options{Hosts: s.httpHosts, Origins: s.corsOrigins, Hostname: host, Certificate: certificate})
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/loopback"
 	"github.com/tickmesh/tickmesh/api/transport"
 )
 
@@ -76,7 +76,7 @@ func (s *insecureSetting) define(f *pflag.FlagSet) {
 // expose notes an address that is used without mutual TLS: refused beyond the loopback
 // unless --insecure allows it.
 func (s *insecureSetting) expose(v *validation, flag, address, prefix string) {
-	if address == "" || isLoopback(address) {
+	if address == "" || loopback.IsAddress(address) {
 		return
 	}
 	if !s.insecure {
@@ -94,16 +94,6 @@ func (s *insecureSetting) warn(logger *slog.Logger) {
 		logger.Warn("open to everybody who can reach it, without TLS, as --insecure allows: they can read, change and delete everything; `tickmesh certs` makes certificates",
 			"open", strings.Join(s.open, ", "))
 	}
-}
-
-// isLoopback reports whether an address of the form host:port is for this machine only.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // peerCredentials are for the connections between nodes and routers.

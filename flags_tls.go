@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
 	"time"
 
@@ -66,6 +67,7 @@ func (s *clientTLSSettings) validate(v *validation, authFile string) {
 // serverTLS is what the ports for clients are served with.
 type serverTLS struct {
 	config      *tls.Config                      // nil: without TLS
+	certificate func() *x509.Certificate         // the one of now; nil: without TLS
 	credentials credentials.TransportCredentials // of gRPC; nil: without TLS
 }
 
@@ -83,6 +85,7 @@ func (s *clientTLSSettings) serverTLS(logger *slog.Logger) (t serverTLS, err err
 	if t.config, err = files.ServerConfig(); err != nil {
 		return t, err
 	}
+	t.certificate = files.Certificate
 	t.credentials, err = files.ServerCredentials()
 	return t, err
 }

@@ -88,6 +88,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 		return err
 	}
 	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(answers, registry, ready, b.settler))
+	ingestOptions.Pages, _ = s.pages(secure.certificate) // validate has said what is wrong
 	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.config, who.authority, who.meter
 	ingestOptions.Audit = trail.log()
 	budgets := ingest.NewBudgets(ingestOptions.Limits)
@@ -174,9 +175,7 @@ func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry 
 		format = ingest.UDPLine
 	}
 	inFlight := s.inFlight(debug.SetMemoryLimit(-1))
-	pages, _ := s.pages() // validate has said what is wrong
 	return ingest.Options{
-		Pages:       pages,
 		HTTPAddress: string(s.httpAddr), PutAddress: string(s.putAddr), LineAddress: string(s.lineAddr), UDPAddress: string(s.udpAddr),
 		Writer: b.writer, Resolver: b.resolver, Shards: b.shards.Shards, ShardKey: b.shards.Key, Generation: b.generation, Other: other,
 		Logger: logger, Registerer: registry, Build: build(),

@@ -58,6 +58,9 @@ func newAuthority(t *testing.T, name string) *authority {
 	return a
 }
 
+// certifiedHost is a name of servers in the certificates of tests, besides 127.0.0.1.
+const certifiedHost = "tsdb.example.com"
+
 // sign makes a certificate of 127.0.0.1 for both sides of connections, with the name of a
 // process; empty: it names none.
 func (a *authority) sign(t *testing.T, name string) (certificate, key []byte) {
@@ -67,7 +70,7 @@ func (a *authority) sign(t *testing.T, name string) (certificate, key []byte) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "tickmesh"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "tickmesh"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{certifiedHost},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}

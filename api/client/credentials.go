@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"net"
 	"strings"
 
 	"google.golang.org/grpc"
+
+	"github.com/tickmesh/tickmesh/api/loopback"
 )
 
 // callerCredentials show the server who calls, with each call. They implement gRPC's
@@ -74,21 +75,11 @@ func (o *Options) checkCaller() error {
 		return nil
 	}
 	for _, address := range o.Endpoints {
-		if !onLoopback(address) {
+		if !loopback.IsAddress(address) {
 			return fmt.Errorf("%w: a token or password would cross the network to %s for everybody to read: use TLS, or allow it with InsecureCredentials", ErrInsecure, address)
 		}
 	}
 	return nil
-}
-
-// onLoopback reports whether an address is of this machine alone.
-func onLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = address
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // ErrInsecure: a token or password would be sent without TLS beyond the loopback.

@@ -8,10 +8,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/tickmesh/tickmesh/api/loopback"
 )
 
 // Bounds of what is fetched of an issuer.
@@ -29,16 +30,10 @@ func ValidateURL(text string) error {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(text, "?#") || len(text) > urlBytesMax:
 		return errors.New("expected a URL such as https://issuer.example.com, without user, query and fragment")
-	case u.Scheme == "https" || u.Scheme == "http" && isLoopback(u):
+	case u.Scheme == "https" || u.Scheme == "http" && loopback.IsHost(u.Hostname()):
 		return nil
 	}
 	return errors.New("expected https (http only for an issuer on the loopback)")
-}
-
-func isLoopback(u *url.URL) bool {
-	host := u.Hostname()
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // newHTTPClient returns a client that follows no redirect, so that what was checked of a URL holds.
@@ -75,7 +70,7 @@ func fetchKeys(ctx context.Context, client *http.Client, issuer string) (keys []
 	}
 	u, err := url.Parse(about.Keys)
 	own, _ := url.Parse(issuer)
-	if err != nil || u.Host == "" || len(about.Keys) > urlBytesMax || u.Scheme != "https" && (u.Scheme != "http" || own.Scheme != "http" || !isLoopback(u)) {
+	if err != nil || u.Host == "" || len(about.Keys) > urlBytesMax || u.Scheme != "https" && (u.Scheme != "http" || own.Scheme != "http" || !loopback.IsHost(u.Hostname())) {
 		return nil, 0, errors.New("its jwks_uri is no https URL")
 	}
 	if text, err = get(ctx, client, about.Keys); err != nil {

@@ -31,7 +31,7 @@ func (p *Policy) Handler(next http.Handler) http.Handler {
 		header := func(name string) []byte { return []byte(r.Header.Get(name)) }
 		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 		sender, err := p.Check(&Request{
-			Reads: reads, Secure: r.TLS != nil, Host: []byte(r.Host), Target: []byte(r.URL.Host), Origin: header("Origin"),
+			Reads: reads, Host: []byte(r.Host), Target: []byte(r.URL.Host), Origin: header("Origin"),
 			ForwardedHost: header(HeaderForwardedHost), FetchSite: header(HeaderFetchSite), FetchMode: header(HeaderFetchMode), FetchDest: header(HeaderFetchDest),
 		})
 		if err == nil && sender == Any && !reads {

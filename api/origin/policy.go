@@ -7,7 +7,8 @@
 //     127.0.0.1, is of the same origin as the server to the browser. Its Host still says
 //     evil.example. Taken are addresses, localhost, names that nobody can register in the
 //     public DNS (without a dot, and those of Kubernetes' services), the machine's own name,
-//     and what the operator names.
+//     those of the server's certificate, and what the operator names. Over TLS, too: a client
+//     may verify no certificate, or reach another server by a connection that it has.
 //   - Sec-Fetch-Site and Origin, against pages of other origins. Scripts cannot set either.
 //
 // What is no browser sends neither header of the second kind, and is taken if its Host is.
@@ -17,6 +18,7 @@ package origin
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"strings"
@@ -44,15 +46,19 @@ type Options struct {
 	Origins []string
 	// Hostname is the name of the machine; empty: not known.
 	Hostname string
+	// Certificate returns the certificate by which the server is known now, whose names are taken
+	// as well; nil: without TLS. It is asked where no other rule takes a name.
+	Certificate func() *x509.Certificate
 }
 
 // Policy is immutable.
 type Policy struct {
-	hosts     []string // in lower case
-	suffixes  []string // in lower case, with the dot
-	anyHost   bool
-	origins   []string
-	anyOrigin bool
+	hosts       []string // in lower case
+	suffixes    []string // in lower case, with the dot
+	anyHost     bool
+	certificate func() *x509.Certificate // nil: without TLS
+	origins     []string
+	anyOrigin   bool
 }
 
 // suffixesAlways are of names that the public DNS cannot have.
@@ -60,7 +66,7 @@ var suffixesAlways = []string{".localhost", ".svc", ".svc.cluster.local"} //noli
 
 // New makes a Policy. Errors: ErrOptions.
 func New(o Options) (*Policy, error) {
-	p := &Policy{suffixes: suffixesAlways}
+	p := &Policy{suffixes: suffixesAlways, certificate: o.Certificate}
 	if o.Hostname != "" {
 		p.hosts = append(p.hosts, strings.ToLower(o.Hostname))
 	}
@@ -89,10 +95,9 @@ func New(o Options) (*Policy, error) {
 }
 
 // Request is what a policy looks at. The fields are those of the headers but for the first
-// three; empty: there is none.
+// two; empty: there is none.
 type Request struct {
-	Reads  bool // by GET or HEAD, by which nothing is changed
-	Secure bool // over TLS: the browser has held the name against the certificate
+	Reads bool // by GET or HEAD, by which nothing is changed
 	// Target is the host of a target in absolute form, which counts beside Host.
 	Target        []byte
 	Host          []byte
@@ -115,7 +120,7 @@ const (
 
 // Check returns who may have sent a request. Errors: ErrHost, ErrPage.
 func (p *Policy) Check(r *Request) (Sender, error) {
-	if !r.Secure && !(p.isHost(r.Host) && p.isHost(r.Target)) {
+	if !p.isHost(r.Host) || !p.isHost(r.Target) {
 		return Own, ErrHost
 	}
 	if len(r.Origin) == 0 && len(r.FetchSite) == 0 {
@@ -175,7 +180,11 @@ func (p *Policy) isHost(host []byte) bool {
 			return true
 		}
 	}
-	return false
+	if p.certificate == nil {
+		return false
+	}
+	c := p.certificate()
+	return c != nil && c.VerifyHostname(string(host)) == nil
 }
 
 // endsInNumber reports whether a host whose last label this is is an address of IPv4 to

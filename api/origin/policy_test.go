@@ -1,8 +1,11 @@
 package origin_test
 
 import (
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -39,12 +42,35 @@ func TestHosts(t *testing.T) {
 			t.Errorf("%s with *: %v", host, err)
 		}
 	}
-	if _, err := p.Check(&origin.Request{Host: []byte("evil.example"), Secure: true}); err != nil {
-		t.Errorf("over TLS: %v", err) // the browser would not have taken the certificate
-	}
 	for _, wrong := range []string{"", "a:80", "http://a", "*a", "a.*", "*.", "*.*"} {
 		if _, err := origin.New(origin.Options{Hosts: []string{wrong}}); !errors.Is(err, origin.ErrOptions) && wrong != "*." {
 			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}
+
+// Over the server's own TLS its certificate's names are taken, those of now, and no others.
+func TestHostsOfCertificate(t *testing.T) {
+	var now *x509.Certificate
+	p := policy(t, origin.Options{Hosts: []string{"flag.example"}, Certificate: func() *x509.Certificate { return now }})
+	first := &x509.Certificate{Subject: pkix.Name{CommonName: "common.example"}, DNSNames: []string{"tsdb.example.com", "*.wild.example"}, IPAddresses: []net.IP{net.IPv4(10, 0, 0, 1)}}
+	for _, c := range []struct {
+		certificate *x509.Certificate
+		host        string
+		want        bool
+	}{
+		{first, "tsdb.example.com", true}, {first, "TSDB.example.com:6182", true}, {first, "tsdb.example.com.", true}, {first, "a.wild.example:443", true}, {first, "flag.example", true},
+		{first, "localhost:6182", true}, {first, "10.9.9.9", true}, {first, "[2001:db8::1]:6182", true}, {first, "", true},
+		{first, "evil.example", false}, {first, "wild.example", false}, {first, "a.b.wild.example", false}, {first, "x.tsdb.example.com", false}, {first, "common.example", false},
+		{first, "tsdb.example.com.evil.example", false},
+		{&x509.Certificate{DNSNames: []string{"next.example"}}, "next.example", true}, {&x509.Certificate{DNSNames: []string{"next.example"}}, "tsdb.example.com", false},
+		{nil, "tsdb.example.com", false}, {nil, "flag.example", true},
+	} {
+		now = c.certificate
+		for _, r := range []origin.Request{{Host: []byte(c.host)}, {Host: []byte("localhost"), Target: []byte(c.host)}} {
+			if _, err := p.Check(&r); (err == nil) != c.want || err != nil && !errors.Is(err, origin.ErrHost) {
+				t.Errorf("%s, %s: %v, want taken %v", r.Host, r.Target, err, c.want)
+			}
 		}
 	}
 }

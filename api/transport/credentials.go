@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/tickmesh/tickmesh/api/loopback"
 )
 
 // Credentials gives what a gRPC client dials with. Each handshake goes by the files
@@ -73,8 +75,7 @@ type loopbackCredentials struct {
 
 // ClientHandshake refuses connections that leave this machine. Errors: ErrTLS.
 func (c loopbackCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	address, ok := conn.RemoteAddr().(*net.TCPAddr)
-	if ok && !address.IP.IsLoopback() {
+	if address := conn.RemoteAddr(); loopback.IsRemote(address) {
 		_ = conn.Close() // the reason counts
 		return nil, nil, fmt.Errorf("%w: %s is beyond the loopback: mutual TLS is needed, or --insecure by name", ErrTLS, address)
 	}

@@ -10,9 +10,8 @@ import (
 // origin.ErrPage.
 func (f *front) senderOf(request *fasthttp.RequestCtx) (origin.Sender, error) {
 	header := &request.Request.Header
-	own, _ := request.Conn().(*conn)
 	r := origin.Request{
-		Reads: request.IsGet() || request.IsHead(), Secure: own != nil && own.secure != nil, Host: header.Host(),
+		Reads: request.IsGet() || request.IsHead(), Host: header.Host(),
 		Origin: header.Peek(fasthttp.HeaderOrigin), FetchSite: header.Peek(origin.HeaderFetchSite),
 	}
 	if target := header.RequestURI(); len(target) > 0 && target[0] != '/' {

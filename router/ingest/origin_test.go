@@ -39,7 +39,7 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 		{"POST", "Origin: http://tick.example", true}, {"POST", "Origin: http://evil.example", true}, {"POST", "Origin: null", true}, {"POST", "Origin: http://", true},
 		{"POST", "Origin: https://front.example;X-Forwarded-Host: front.example", false},
 	} {
-		for _, path := range []string{"/write", "/query", "/api/query", "/db/a/api/put"} {
+		for _, path := range []string{"/write", "/query", "/api/query", "/db/a/api/put", "/ui/api/cancel"} {
 			before := reached.Load()
 			answer, body := r.post(t, c.method+" "+path+" HTTP/1.1\r\nHost: tick.example:6182\r\n"+bearer("admin")+"\r\n"+
 				strings.ReplaceAll(c.headers, ";", "\r\n")+"\r\nContent-Length: 0\r\n\r\n")

@@ -20,7 +20,6 @@ type handler struct {
 	files     *files
 	snapshots *snapshots
 	history   history
-	sameSite  *http.CrossOriginProtection
 }
 
 // Page is the handler of "/" and of all below "/ui/".
@@ -44,7 +43,7 @@ func New(o Options) (*Page, error) {
 	}
 	h := &handler{
 		Options: o, source: o.Ledger.Source(o.Source), files: files,
-		snapshots: newSnapshots(o.Status, o.Gatherer, o.Clock), sameSite: http.NewCrossOriginProtection(),
+		snapshots: newSnapshots(o.Status, o.Gatherer, o.Clock),
 	}
 	m := &endpoint.Mux{}
 	m.HandleFunc("GET /{$}", h.page)
