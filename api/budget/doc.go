@@ -23,4 +23,8 @@
 // of a busy neighbour; of one owner's to the one that holds most already, as it ends soonest,
 // and then in order of arrival. A newcomer passes those who wait if none of them is of its
 // owner.
+//
+// Requests that grow hold bytes while they wait for more. Where all that hold bytes of an owner,
+// or of the pool, do so, nothing would be released before their time is up, and whoever comes
+// next waits behind them: the one that holds least is refused at once, until another can go on.
 package budget

@@ -10,7 +10,7 @@ import (
 
 // Errors of Lease.Acquire, besides the end of its context.
 var (
-	// ErrFull: there was no room in time. The same again may pass.
+	// ErrFull: there was no room in time, or none would have come. The same again may pass.
 	ErrFull = errors.New("too many bytes are held by requests; try again later")
 	// ErrTooLarge: the request would hold more than the whole pool.
 	ErrTooLarge = errors.New("the request needs more memory than all requests together may hold; send it in smaller parts")
@@ -24,22 +24,24 @@ type Pool struct {
 	waitMax time.Duration
 
 	mu sync.Mutex // guards the rest
-	// shares are what is held, waiting who wants more, in order of arrival.
-	shares  shares
-	waiting []*waiter
-	refused int64
+	// shares are what is held, waiting who wants more, in order of arrival; stalled are the
+	// shares of leases that wait for more.
+	shares, stalled shares
+	waiting         []*waiter
+	refused         int64
 }
 
 // waiter is a request that waits.
 type waiter struct {
 	lease   *Lease
 	bytes   int64
-	granted chan struct{} // closed when it has its bytes
+	ended   chan struct{} // closed when it has its bytes, or is refused
+	refused bool          // valid once ended is closed
 }
 
 // New returns a pool of so many bytes, for which requests wait waitMax at most.
 func New(bytesMax int64, waitMax time.Duration) *Pool {
-	return &Pool{shares: newShares(bytesMax), waitMax: waitMax}
+	return &Pool{shares: newShares(bytesMax), stalled: newShares(bytesMax), waitMax: waitMax}
 }
 
 // BytesMax returns the size of the pool.
@@ -65,6 +67,7 @@ type Lease struct {
 	pool  *Pool
 	owner Owner
 	held  int64 // guarded by pool.mu
+	waits int   // how many of its goroutines wait; the same
 }
 
 // Lease returns a lease that holds nothing.
@@ -81,8 +84,8 @@ func (l *Lease) TryAcquire(n int64) bool {
 }
 
 // Acquire takes n bytes more, and waits for them until ctx ends and for the pool's bound of
-// time at most. Requests that want more while they hold some may wait for each other; the
-// bound of time ends that. Errors: ErrFull, ErrTooLarge.
+// time at most. Of requests that want more while they hold some, and wait for each other, one
+// is refused at once. Errors: ErrFull, ErrTooLarge.
 func (l *Lease) Acquire(ctx context.Context, n int64) error {
 	if l == nil || n <= 0 {
 		return nil
@@ -94,7 +97,6 @@ func (l *Lease) Acquire(ctx context.Context, n int64) error {
 		return nil
 	}
 	w, err := p.enqueueLocked(l, n)
-	p.grantAllLocked() // it may pass others of its owner, as the one that holds most
 	p.mu.Unlock()
 	if err != nil {
 		return err
@@ -102,8 +104,8 @@ func (l *Lease) Acquire(ctx context.Context, n int64) error {
 	timer := time.NewTimer(p.waitMax)
 	defer timer.Stop()
 	select {
-	case <-w.granted:
-		return nil
+	case <-w.ended:
+		return w.result()
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -148,8 +150,7 @@ func (p *Pool) takeLocked(l *Lease, n int64) bool {
 	if !p.shares.allows(&l.owner, l.held, n) || p.awaitsLocked(&l.owner) {
 		return false
 	}
-	l.held += n
-	p.shares.add(&l.owner, n)
+	p.chargeLocked(l, n)
 	return true
 }
 
@@ -169,9 +170,41 @@ func (p *Pool) enqueueLocked(l *Lease, n int64) (*waiter, error) {
 		p.refused++
 		return nil, ErrFull
 	}
-	w := &waiter{lease: l, bytes: n, granted: make(chan struct{})}
+	w := &waiter{lease: l, bytes: n, ended: make(chan struct{})}
 	p.waiting = append(p.waiting, w)
+	if l.waits++; l.waits == 1 {
+		p.stalled.add(&l.owner, l.held)
+	}
+	p.grantAllLocked() // it may pass others of its owner, as the one that holds most
+	p.breakDeadlockLocked(&l.owner)
 	return w, nil
+}
+
+// removeLocked takes the waiter at an index out of the queue.
+func (p *Pool) removeLocked(at int) *waiter {
+	w := p.waiting[at]
+	p.waiting = slices.Delete(p.waiting, at, at+1)
+	if w.lease.waits--; w.lease.waits == 0 {
+		p.stalled.add(&w.lease.owner, -w.lease.held)
+	}
+	return w
+}
+
+// chargeLocked adds n bytes, which are negative when they are released, to what a lease holds.
+func (p *Pool) chargeLocked(l *Lease, n int64) {
+	l.held += n
+	p.shares.add(&l.owner, n)
+	if l.waits > 0 {
+		p.stalled.add(&l.owner, n)
+	}
+}
+
+// result returns how a wait that has ended did.
+func (w *waiter) result() error {
+	if w.refused {
+		return ErrFull
+	}
+	return nil
 }
 
 // giveUp ends a wait, unless it has ended well in the meantime.
@@ -180,9 +213,9 @@ func (p *Pool) giveUp(w *waiter) error {
 	defer p.mu.Unlock()
 	at := slices.Index(p.waiting, w)
 	if at < 0 {
-		return nil
+		return w.result()
 	}
-	p.waiting = slices.Delete(p.waiting, at, at+1)
+	p.removeLocked(at)
 	p.refused++
 	return ErrFull
 }
@@ -191,9 +224,9 @@ func (p *Pool) releaseLocked(l *Lease, n int64) {
 	if l.held < n {
 		panic("BUG: budget: a lease gives back more than it holds")
 	}
-	l.held -= n
-	p.shares.add(&l.owner, -n)
+	p.chargeLocked(l, -n)
 	p.grantAllLocked()
+	p.breakDeadlockLocked(&l.owner)
 }
 
 func (p *Pool) grantAllLocked() {
@@ -218,10 +251,8 @@ func (p *Pool) grantLocked() bool {
 	if best < 0 {
 		return false
 	}
-	w := p.waiting[best]
-	p.waiting = slices.Delete(p.waiting, best, best+1)
-	w.lease.held += w.bytes
-	p.shares.add(&w.lease.owner, w.bytes)
-	close(w.granted)
+	w := p.removeLocked(best)
+	p.chargeLocked(w.lease, w.bytes)
+	close(w.ended)
 	return true
 }

@@ -47,6 +47,14 @@ func (m *model) allows(l *Lease, n int64) bool {
 	return true
 }
 
+// stalled returns what those who wait hold.
+func (m *model) stalled(waiters map[*Lease]*waiter) (n int64) {
+	for l := range waiters {
+		n += m.held[l]
+	}
+	return n
+}
+
 // A pool is compared with a model through random requests, without goroutines: what is
 // granted is allowed, what waits is not, and nothing is lost.
 func TestPoolModel(t *testing.T) {
@@ -58,8 +66,10 @@ func TestPoolModel(t *testing.T) {
 		settle := func() { // what was granted meanwhile
 			for l, w := range waiters {
 				select {
-				case <-w.granted:
-					m.held[l] += w.bytes
+				case <-w.ended:
+					if !w.refused {
+						m.held[l] += w.bytes
+					}
 					delete(waiters, l)
 				default:
 				}
@@ -106,7 +116,6 @@ func TestPoolModel(t *testing.T) {
 				if err == nil {
 					waiters[l] = w
 				}
-				p.grantAllLocked()
 			},
 			"release": func(t *rapid.T) {
 				l := pick(t)
@@ -120,6 +129,10 @@ func TestPoolModel(t *testing.T) {
 			"give up": func(t *rapid.T) {
 				l := pick(t)
 				if w := waiters[l]; w != nil {
+					settle()
+					if waiters[l] == nil {
+						t.Skip("its wait has ended")
+					}
 					delete(waiters, l)
 					if err := p.giveUp(w); !errors.Is(err, ErrFull) {
 						t.Fatal(err)
@@ -139,6 +152,9 @@ func TestPoolModel(t *testing.T) {
 					if m.allows(l, w.bytes) {
 						t.Fatalf("%d bytes could be granted and wait", w.bytes)
 					}
+				}
+				if all > 0 && len(waiters) > 0 && m.sum(func(o *Owner) bool { return true }) == m.stalled(waiters) {
+					t.Fatalf("%d requests wait for each other", len(waiters))
 				}
 			},
 		})
@@ -230,6 +246,45 @@ func TestAcquireWaits(t *testing.T) {
 	var unbounded *Lease
 	if unbounded.Acquire(ctx, 1<<40) != nil || !unbounded.TryAcquire(1) || unbounded.Held() != 0 {
 		t.Fatal("nil is without bounds")
+	}
+}
+
+// Requests of one tenant that grow at once do not wait for each other until their time is up:
+// some are refused, the others end, and who comes next is served.
+func TestGrowingTogether(t *testing.T) {
+	const step, steps, bytesMax = 1 << 10, 16, 40 << 10 // two can be whole, the tenant may hold half
+	p := New(bytesMax, time.Hour)
+	whole := make(chan bool)
+	for n := range 8 {
+		l := p.Lease(Owner{Tenant: "busy", Address: netip.AddrFrom4([4]byte{10, 0, 0, byte(n)})})
+		if err := l.Acquire(t.Context(), 2*step); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			var err error
+			for held := 2; err == nil && held < steps; held++ {
+				err = l.Acquire(t.Context(), step)
+			}
+			l.Close()
+			whole <- err == nil
+		}()
+	}
+	ended, served := 0, 0
+	for range 8 {
+		select {
+		case ok := <-whole:
+			if ended++; ok {
+				served++
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%d of 8 have ended: %+v", ended, p.Stats())
+		}
+	}
+	if served == 0 {
+		t.Error("all are refused")
+	}
+	if s := p.Stats(); s.Used != 0 || s.Waiting != 0 || p.stalled.used != 0 || len(p.stalled.tenants)+len(p.stalled.addresses) != 0 {
+		t.Errorf("at the end %+v", s)
 	}
 }
 
