@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/node"
+	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/rpc"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
@@ -15,30 +15,30 @@ import (
 // groupInquiry asks other nodes about groups over the connections to them.
 type groupInquiry struct{ peers *rpc.Peers }
 
-// Group implements node.Inquiry.
-func (q groupInquiry) Group(ctx context.Context, name string, shard uint16) (node.GroupView, error) {
+// Group implements transfer.Inquiry.
+func (q groupInquiry) Group(ctx context.Context, name string, shard uint16) (commit.GroupView, error) {
 	conn := q.peers.Conn(name)
 	if conn == nil {
-		return node.GroupView{}, fmt.Errorf("%w: node %s is not known", series.ErrUnavailable, name)
+		return commit.GroupView{}, fmt.Errorf("%w: node %s is not known", series.ErrUnavailable, name)
 	}
 	report, err := nodev1.NewNodeServiceClient(conn).Report(ctx, &nodev1.ReportRequest{WithoutMap: true})
 	if err != nil {
-		return node.GroupView{}, err
+		return commit.GroupView{}, err
 	}
 	for _, g := range report.GetGroups() {
 		if g.GetShard() != uint32(shard) {
 			continue
 		}
 		if g.GetJoint() {
-			return node.GroupView{}, fmt.Errorf("%w: the group of shard %d is between two configurations", series.ErrUnavailable, shard)
+			return commit.GroupView{}, fmt.Errorf("%w: the group of shard %d is between two configurations", series.ErrUnavailable, shard)
 		}
-		view := node.GroupView{Era: g.GetEra(), Index: g.GetMembersIndex(), Members: groupOf(g).Members}
+		view := commit.GroupView{Era: g.GetEra(), Index: g.GetMembersIndex(), Members: groupOf(g).Members}
 		for _, m := range g.GetMembers() {
 			view.RaftIDs = append(view.RaftIDs, m.GetRaftId())
 		}
 		return view, nil
 	}
-	return node.GroupView{}, fmt.Errorf("%w: node %s has no replica of shard %d", series.ErrUnavailable, name, shard)
+	return commit.GroupView{}, fmt.Errorf("%w: node %s has no replica of shard %d", series.ErrUnavailable, name, shard)
 }
 
 // bootID is different after each start of the machine; empty: it is not known.

@@ -1,8 +1,14 @@
 package node
 
 import (
+	"fmt"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/replica"
+	"github.com/tickmesh/tickmesh/node/transfer"
 )
 
 // Receive takes an envelope from another node, and owns it. It does not block; what
@@ -66,7 +72,7 @@ type GroupStatus struct {
 	// Bytes of the shard's segments, and the shard's part of the page log if all shards
 	// with data have as much of it: about what a copy has to carry.
 	Bytes int64
-	Fetch *FetchProgress // of files on their way here; nil: none are
+	Fetch *transfer.Progress // of files on their way here; nil: none are
 }
 
 // Groups gives the status of all groups, by shard.
@@ -89,7 +95,7 @@ func (n *Node) Groups() ([]GroupStatus, error) {
 		if out[i].Role == shardmap.Full {
 			out[i].Bytes += pageBytes / full
 		}
-		out[i].Fetch = n.fetcher.progress(out[i].Shard, now)
+		out[i].Fetch = n.transfer.Progress(out[i].Shard, now)
 	}
 	return out, err
 }
@@ -110,4 +116,25 @@ func (n *Node) Resign() (left int) {
 		}
 	})
 	return left
+}
+
+// errSyncing says that a configuration is not durable here yet.
+var errSyncing = fmt.Errorf("%w: the group's configuration is being synced", series.ErrUnavailable)
+
+// GroupView tells another node about the replica of a shard here. Errors: those of
+// replica.Host.Status, and series.ErrUnavailable.
+func (n *Node) GroupView(shard uint16) (view commit.GroupView, err error) {
+	status, err := (groups{n}).Status(shard)
+	if err != nil {
+		return view, err
+	}
+	if status.Syncing { // the other one may drop its data on the ground of this
+		return view, errSyncing
+	}
+	c := &status.Configuration
+	view = commit.GroupView{Era: status.Era, Index: c.Index, Members: slices.Clone(c.Members)}
+	for _, list := range [4][]uint64{c.Voters, c.Outgoing, c.Learners, c.LearnersNext} {
+		view.RaftIDs = append(view.RaftIDs, list...)
+	}
+	return view, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -65,7 +66,7 @@ func (p testPeers) Fetch(_ context.Context, from string, shard uint16) (io.ReadC
 	if n == nil {
 		return nil, errors.New("not reachable")
 	}
-	files, err := n.OpenShardFiles(shard)
+	files, err := n.transfer.Open(shard)
 	if err != nil {
 		return nil, err
 	}
@@ -75,10 +76,10 @@ func (p testPeers) Fetch(_ context.Context, from string, shard uint16) (io.ReadC
 	}{files.OpenAt(0), files}, nil
 }
 
-func (p testPeers) Group(_ context.Context, name string, shard uint16) (GroupView, error) {
+func (p testPeers) Group(_ context.Context, name string, shard uint16) (commit.GroupView, error) {
 	n := p.cluster.reach(p.self, name)
 	if n == nil {
-		return GroupView{}, errors.New("not reachable")
+		return commit.GroupView{}, errors.New("not reachable")
 	}
 	return n.GroupView(shard)
 }

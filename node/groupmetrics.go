@@ -20,7 +20,7 @@ func (n *Node) groupFigures() (f groupFigures) {
 		f.learners += countIf(v.learner.Load())
 		f.changing += countIf(v.changing.Load())
 	}
-	f.fetching = n.fetcher.count()
+	f.fetching = n.transfer.Fetching()
 	return f
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
@@ -209,7 +210,7 @@ func (l *loop) leave(shard uint16, row *shardmap.Row, status *replica.GroupStatu
 	case empty && (other || row.Era > status.Era) || !empty && !names(&status.Configuration, status.RaftID):
 		l.remove(shard, status.RaftID)
 	case !empty:
-		l.onLeaving(question{shard: shard, raftID: status.RaftID, era: status.Era, index: status.Configuration.Index, members: row.Members})
+		l.onLeaving(commit.Question{Shard: shard, RaftID: status.RaftID, Era: status.Era, Index: status.Configuration.Index, Members: row.Members})
 	}
 }
 
@@ -228,17 +229,17 @@ func (l *loop) goOnAlone(shard uint16, row *shardmap.Row, status *replica.GroupS
 }
 
 // left ends a replica of which another member has said that the group is without it.
-func (l *loop) left(q *question) {
-	if r := l.relics[q.shard]; r != nil && q.relic && r.state.RaftID == q.raftID {
-		l.dismiss(q.shard)
+func (l *loop) left(q *commit.Question) {
+	if r := l.relics[q.Shard]; r != nil && q.Quarantined && r.state.RaftID == q.RaftID {
+		l.dismiss(q.Shard)
 		return
 	}
-	status, err := l.host.Status(q.shard)
-	if err != nil || status.RaftID != q.raftID || l.cleaning[q.shard] || l.rows == nil {
+	status, err := l.host.Status(q.Shard)
+	if err != nil || status.RaftID != q.RaftID || l.cleaning[q.Shard] || l.rows == nil {
 		return
 	}
-	if wanted, here := l.member(&l.rows[q.shard]); !here || wanted.RaftID != q.raftID {
-		l.remove(q.shard, q.raftID)
+	if wanted, here := l.member(&l.rows[q.Shard]); !here || wanted.RaftID != q.RaftID {
+		l.remove(q.Shard, q.RaftID)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
@@ -99,7 +100,7 @@ type loop struct {
 
 	onSnapshot func(replica.SnapshotNeed)
 	onRemoved  func(shard uint16)
-	onLeaving  func(question)
+	onLeaving  func(commit.Question)
 	onNodes    func(others int)
 	refusals   refusals
 	stats      commitStats
@@ -116,7 +117,7 @@ func (n *Node) newLoop(recovered *recoverer) (*loop, error) {
 		dispatched: n.engine.AppliedIndexes(), cleaning: make([]bool, shards), installing: map[uint16]*installation{}, spent: make([]uint64, shards), newestMs: make([]int64, shards), relics: map[uint16]*relic{}, orphans: make([]bool, shards), waiting: waiting{shards: make([]shardQueue, shards)},
 		confirming: confirming{reads: map[uint64]readStart{}}, groups: make([]groupView, shards), applied: make([]appliedIndex, shards),
 		free: make(chan *round, roundsInFlight), ended: make(chan struct{}), unsettled: make(chan struct{}, 1),
-		onSnapshot: n.fetcher.want, onRemoved: n.janitor.want, onLeaving: n.leaver.want, onNodes: n.clocks.expect,
+		onSnapshot: n.transfer.Fetch, onRemoved: n.transfer.Drop, onLeaving: n.transfer.Ask, onNodes: n.clocks.expect,
 	}
 	l.syncer = newSyncer(n.log, l.queue.signal)
 	if l.peers == nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
+	"github.com/tickmesh/tickmesh/node/transfer"
 )
 
 // Options of a Node.
@@ -51,7 +52,7 @@ type Options struct {
 	NodeID string
 	Peers  Peers
 	// Files fetches the files of shards from other nodes.
-	Files Files
+	Files transfer.Files
 	// Copies asks other nodes for digests and ranges of shards. Without it damage is
 	// reported and not mended.
 	Copies repair.Copies
@@ -59,7 +60,7 @@ type Options struct {
 	DigestInterval time.Duration
 	// Inquiry asks other nodes about groups. Without it a replica that the map does not
 	// name ends only when its own log says that its group goes on without it.
-	Inquiry Inquiry
+	Inquiry transfer.Inquiry
 	// LogBytesMax bounds the log that is kept for members that lag; 0: the default.
 	LogBytesMax int64
 
@@ -104,13 +105,11 @@ type Node struct {
 	loop    *loop
 	limiter *limits.Limiter
 	logger  *slog.Logger
-	fetcher fetcher
-	janitor janitor
-	leaver  leaver
 	startup startup
 
-	repair *repair.Service
-	clocks clocks
+	repair   *repair.Service
+	transfer *transfer.Service
+	clocks   clocks
 
 	running context.Context // ends when the node closes
 	stop    context.CancelFunc
@@ -133,8 +132,6 @@ type Node struct {
 func Open(o Options) (*Node, error) {
 	n := &Node{options: withDefaults(o), metrics: nodeMetrics()}
 	n.logger = n.options.Logger
-	n.fetcher.init()
-	n.leaver.init()
 	n.clocks.init(n.options.Clock)
 	if err := n.open(); err != nil {
 		return nil, errors.Join(err, n.closeParts())
@@ -149,14 +146,8 @@ func (n *Node) begin() {
 	run := func(work func(context.Context)) { n.stopped.Go(func() { work(n.running) }) }
 	run(func(ctx context.Context) { n.maintain(ctx, n.pageTasks()) })
 	run(func(ctx context.Context) { n.maintain(ctx, n.segmentTasks()) })
-	run(n.sweep)
 	run(n.repair.Run)
-	for range questionsAsked {
-		run(n.askMembers)
-	}
-	for range fetchesMax {
-		run(n.fetchFiles)
-	}
+	run(n.transfer.Run)
 	if n.options.Sync == SyncInterval {
 		run(n.syncLog)
 	}
@@ -215,7 +206,9 @@ func (n *Node) open() (err error) {
 	n.repair = repair.New(repair.Options{
 		Node: o.NodeID, Engine: n.engine, Groups: groups{n}, Copies: o.Copies, DigestInterval: o.DigestInterval, Clock: o.Clock, Logger: o.Logger,
 	})
-	n.janitor.wants = make(chan uint16, n.engine.Shards())
+	n.transfer = transfer.New(transfer.Options{
+		Node: o.NodeID, Engine: n.engine, Loop: groups{n}, Files: o.Files, Inquiry: o.Inquiry, Clock: o.Clock, Logger: o.Logger,
+	})
 	recovered, err := n.recover()
 	if err != nil {
 		return err
@@ -239,6 +232,9 @@ func (n *Node) open() (err error) {
 	}
 	return nil
 }
+
+// ErrForeign: the data folder was written by another node.
+var ErrForeign = errors.New("the data folder belongs to another node")
 
 // aloneEra is the era of all groups of a node that is in no cluster.
 const aloneEra = 1

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/replica"
 )
 
@@ -114,7 +115,7 @@ func (l *loop) restoreUnknown(n *Node, r *recoverer, shard uint16) error {
 	switch {
 	case l.dispatched[shard] == 0:
 	case l.spent[shard] > 0:
-		if err := n.dropShard(shard); err != nil {
+		if err := n.engine.DropShard(shard, uint64(n.log.End())); err != nil {
 			return err
 		}
 		l.dispatched[shard] = 0
@@ -147,8 +148,8 @@ func (l *loop) placeRelic(shard uint16, row *shardmap.Row, r *relic) {
 	case settled && beginsAnew(row, &r.state.Replica):
 		l.dismiss(shard)
 	default: // the row may be older than the relic, and the one that a later era's names may never begin it: somebody has to be seen
-		l.onLeaving(question{shard: shard, raftID: self.RaftID, era: r.state.Era, index: r.state.Configuration.Index, members: row.Members,
-			relic: true, place: shardmap.Member{Node: l.node, Incarnation: l.incarnation}})
+		l.onLeaving(commit.Question{Shard: shard, RaftID: self.RaftID, Era: r.state.Era, Index: r.state.Configuration.Index, Members: row.Members,
+			Quarantined: true, Place: shardmap.Member{Node: l.node, Incarnation: l.incarnation}})
 	}
 }
 

@@ -77,6 +77,8 @@ var directions = []direction{
 		"joins a node to the interface of the node service; nobody connects here"},
 	{"node/agent", []string{"api/shardmap", "node"}, []string{"google.golang.org/grpc", "go.etcd.io"}, "the placement store is an interface"},
 	{"node/limits", []string{"api/series", "api/tenancy"}, []string{"os", "net", "google.golang.org/grpc", "go.etcd.io"}, "limits read batches; they know neither logs nor groups"},
+	{"node/commit", []string{"api/series", "api/shardmap", "node/replica", "node/storage"}, []string{"os", "net", "time", "google.golang.org/grpc", "go.etcd.io"}, "what the node does next is a function of what it is told: no clock, no I/O, no goroutine"},
+	{"node/transfer", []string{"node/commit", "node/replica", "node/storage"}, []string{module + "node/storage/wal", "os", "net", "google.golang.org/grpc", "go.etcd.io"}, "transfer decides nothing about groups; it sees the loop and other nodes through interfaces"},
 	{"node/repair", []string{"api/series", "api/shardmap", "node/replica", "node/storage"}, []string{module + "node/storage/wal", "os", "net", "google.golang.org/grpc", "go.etcd.io"}, "repair knows no log; it sees other nodes through an interface"},
 	{"node/replica", []string{"api/series", "api/shardmap"}, []string{"os", "net", "time", "sync", "google.golang.org/grpc", "go.etcd.io/etcd"},
 		"replication is step functions: no clock, no I/O, no goroutine"},

@@ -13,8 +13,8 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
-	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/rpc"
+	"github.com/tickmesh/tickmesh/node/transfer"
 )
 
 const (
@@ -41,7 +41,7 @@ type exports struct {
 }
 
 type export struct {
-	files   *node.ShardFiles
+	files   *transfer.ShardFiles
 	shard   uint16
 	readers int
 	ended   bool      // somebody has read to the end
@@ -89,7 +89,7 @@ func (e *exports) expireLocked() error {
 }
 
 // add keeps an export, with one reader.
-func (e *exports) add(shard uint16, files *node.ShardFiles) (id string, err error) {
+func (e *exports) add(shard uint16, files *transfer.ShardFiles) (id string, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	err = e.expireLocked()
@@ -105,7 +105,7 @@ func (e *exports) add(shard uint16, files *node.ShardFiles) (id string, err erro
 }
 
 // enter gives an export another reader.
-func (e *exports) enter(shard uint16, id string) (*node.ShardFiles, error) {
+func (e *exports) enter(shard uint16, id string) (*transfer.ShardFiles, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	x := e.mu.byID[id]
@@ -141,10 +141,10 @@ func (e *exports) close() error {
 
 // OpenExport implements rpc.Node.
 func (s *Service) OpenExport(_ context.Context, shard uint16, id string, offset int64) (*rpc.Export, error) {
-	var files *node.ShardFiles
+	var files *transfer.ShardFiles
 	var err error
 	if id == "" {
-		if files, err = s.node.OpenShardFiles(shard); err == nil {
+		if files, err = s.node.Transfer().Open(shard); err == nil {
 			if id, err = s.exports.add(shard, files); id == "" {
 				err = errors.Join(err, files.Close())
 			}
