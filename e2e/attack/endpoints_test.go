@@ -80,8 +80,6 @@ func bodyOf(e expectation, method string) (header http.Header, body string) {
 		return asJSON, `{"start":"2h-ago","queries":[{"aggregator":"sum","metric":"canary","tags":{"host":"*"}}]}`
 	case "/api/query/last":
 		return asJSON, `{"queries":[{"metric":"canary"}],"resolveNames":true}`
-	case "/api/query/exp":
-		return asJSON, `{"time":{"start":"2h-ago","aggregator":"sum"},"metrics":[{"id":"a","metric":"canary","aggregator":"sum"}],"expressions":[{"id":"e","expr":"a+1"}]}`
 	case "/api/search/lookup":
 		return asJSON, `{"metric":"canary"}`
 	case "/api/v1/write":

@@ -93,7 +93,7 @@ func ways() []way {
 			open := []string{"[", "{\"a\":", "(", "%28", "a=", "\x0a\xff\xff\x03"}[rng.IntN(6)]
 			body := strings.Repeat(open, 100_000)
 			if bytes.Contains(sample, []byte("HTTP/1")) {
-				path := []string{"/api/put", "/api/query", "/api/query/exp", "/query", "/api/v1/query", "/ui/api/cancel"}[rng.IntN(6)]
+				path := []string{"/api/put", "/api/query", "/api/query/last", "/query", "/api/v1/query", "/ui/api/cancel"}[rng.IntN(6)]
 				return write(c, fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body))
 			}
 			return write(c, []byte(body))

@@ -119,36 +119,3 @@ func BenchmarkOneSeries(b *testing.B) {
 	b.Run("dev-1m", func(b *testing.B) { benchmark(b, s, span+"sum:1m-dev:m") })
 	b.Run("point", func(b *testing.B) { benchmark(b, s, "/api/query?start=1600002000&end=1600002000&m=sum:m") })
 }
-
-// BenchmarkExpressions is an hour by the minute of 2,000 series: a formula over two
-// variables for each, and a moving average of each.
-func BenchmarkExpressions(b *testing.B) {
-	source := windows(2000, 60, true)
-	b.Run("exp", func(b *testing.B) {
-		benchmarkBody(b, source, "/api/query/exp", `{"time":{"start":"1600002000","end":"1600005599","aggregator":"sum","downsampler":{"interval":"1m","aggregator":"avg"}},`+
-			`"filters":[{"id":"f","tags":[{"type":"wildcard","tagk":"hostname","filter":"*","groupBy":true}]}],`+
-			`"metrics":[{"id":"a","metric":"cpu.usage_user","filter":"f"},{"id":"b","metric":"cpu.usage_user","filter":"f"}],"expressions":[{"id":"e","expr":"100 * a / (b + 1)"}]}`)
-	})
-	b.Run("gexp", func(b *testing.B) {
-		benchmark(b, source, "/api/query/gexp?start=1600002000&end=1600005599&exp=movingAverage(sum:1m-avg:cpu.usage_user%7Bhostname=*%7D,10)")
-	})
-	b.Run("query", func(b *testing.B) {
-		benchmark(b, source, "/api/query?start=1600002000&end=1600005599&m=sum:1m-avg:cpu.usage_user%7Bhostname=*%7D")
-	})
-}
-
-// BenchmarkFormula computes 512 points of a formula with four operations.
-func BenchmarkFormula(b *testing.B) {
-	f, err := parseFormula("a > 0 ? 100 * a / (b + 1) : 0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	e := newEvaluation(f)
-	for i := range formulaBlock {
-		e.variables[0][i], e.variables[1][i] = float64(i), float64(i%7)
-	}
-	for b.Loop() {
-		e.compute(formulaBlock)
-	}
-	b.ReportMetric(float64(b.N)*formulaBlock/b.Elapsed().Seconds(), "points/s")
-}

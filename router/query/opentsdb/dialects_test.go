@@ -69,8 +69,12 @@ func TestWireFacts(t *testing.T) {
 		{"globalAnnotations and noAnnotations", "POST", "/api/query", `{"start":0,"end":15,"globalAnnotations":true,"noAnnotations":false,"queries":[{"metric":"m","aggregator":"sum","tags":{"host":"a"}}]}`,
 			200, head + `"10":1` + tail},
 		{"dropcaches", "GET", "/api/dropcaches", "", 200, `{"message":"Caches dropped","status":"200"}`},
-		{"stats/threads", "GET", "/api/stats/threads", "", 200, `[]`},
-		{"stats/region_clients", "GET", "/api/stats/region_clients", "", 200, `[]`},
+		{"query/exp", "POST", "/api/query/exp", "{}", 404, `{"error":{"code":404,"message":"Endpoint not found",` +
+			`"details":"Expressions are not served here: write them in PromQL, at /api/v1/query_range, over the same series"}}`},
+		{"query/gexp", "GET", "/api/query/gexp?start=0&exp=scale(sum:m,2)", "", 404, `{"error":{"code":404,"message":"Endpoint not found",` +
+			`"details":"Functions over series are not served here: write them in PromQL, at /api/v1/query_range, over the same series"}}`},
+		{"stats/jvm", "GET", "/api/stats/jvm", "", 404, `{"error":{"code":404,"message":"Endpoint not found",` +
+			`"details":"There is no JVM: /metrics tells of memory and garbage collection"}}`},
 	} {
 		t.Run(fact.name, func(t *testing.T) {
 			s := newServer(t)
@@ -129,12 +133,7 @@ func TestStatsOfQueries(t *testing.T) {
 	if got := list(); !slices.Equal(got["completed"], []string{text}) || len(got["running"]) > 0 {
 		t.Errorf("%q", got)
 	}
-	_, body := s.do("GET", "/api/stats/jvm", "")
-	var jvm map[string]map[string]any
-	if err := json.Unmarshal([]byte(body), &jvm); err != nil || jvm["runtime"]["vmName"] != "Go" {
-		t.Errorf("%v: %s", err, body)
-	}
-	_, body = s.do("GET", "/api/serializers", "")
+	_, body := s.do("GET", "/api/serializers", "")
 	var serializers []map[string]any
 	if err := json.Unmarshal([]byte(body), &serializers); err != nil || serializers[0]["serializer"] != "json" {
 		t.Errorf("%v: %s", err, body)

@@ -12,12 +12,6 @@
 //	merger.merge                 a group becomes points, interpolated and merged
 //	pointWriter                  points become JSON, sent as it grows
 //
-// Both kinds of expressions do the same up to groups, and keep what they merge as lines:
-// /api/query/exp parses its body (parseExp) and its formulas (parseFormula), joins the
-// lines of a formula's variables by their tags (join), and computes blocks of points at
-// once (evaluation); /api/query/gexp parses calls of functions (graphParser), each of
-// which makes lines of lines.
-//
 // A request that reads is a query of the ledger, which bounds its time, what it reads and
 // the memory that it is charged for. All scans of a request end before its answer begins,
 // so their errors have a status. Because columns are
@@ -53,14 +47,6 @@
 //   - The percentiles epNNr3 and epNNr7 are what they are called.
 //   - wildcard is anchored on both sides whatever its form; regexp is RE2.
 //   - Windows of a calendar never depend on where the data starts: see calendar.
-//   - In /api/query/exp what a variable has no value for is its fill policy, also
-//     where a union lacks the whole series and in an output of a metric, as
-//     documented (the code takes 0 there); tags are those that all joined series
-//     have; points are joined by their times also in nested expressions; an output
-//     that names nothing, and series that a join cannot tell apart, are errors.
-//   - In /api/query/gexp points are joined by their times, not by their places;
-//     alias leaves values as they are; ranks are those of the series, negative
-//     ones too.
 //   - The fill policy scalar takes its number: 1m-avg-scalar(5).
 //   - A filter on an unknown tag name or value gives an empty answer; an unknown
 //     metric is an error, as in OpenTSDB.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"net/http/httptest"
-	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -134,69 +133,6 @@ func FuzzJSON(f *testing.F) {
 		}
 		if (number == nil) != (math.IsNaN(v) || math.IsInf(v, 0)) || number != nil && math.Float64bits(*number) != math.Float64bits(v) {
 			t.Fatalf("%v is read as %v", v, number)
-		}
-	})
-}
-
-// FuzzFormula: no text breaks the parser, and what it takes can be computed.
-func FuzzFormula(f *testing.F) {
-	for _, seed := range []string{"a + b * 2", "(a > 1 && b <= 2.5) ? -a : !b", "a ?: (1 / 2) % c", "a mod 2 eq 1 or not b", "1e5d*a", "((a", "a..b", "\xff"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		parsed, err := parseFormula(text)
-		if err != nil {
-			return
-		}
-		e := newEvaluation(parsed)
-		for i := range e.variables {
-			e.variables[i][0], e.variables[i][1] = 2, math.NaN()
-		}
-		if got := e.compute(2); len(got) != 2 {
-			t.Fatalf("%q: %v", text, got)
-		}
-	})
-}
-
-// FuzzExpBody: any body of /api/query/exp gets an answer that is JSON.
-func FuzzExpBody(f *testing.F) {
-	for _, seed := range []string{
-		`{"time":{"start":1,"end":"9","timezone":"UTC","aggregator":"sum","rate":false,"downsampler":{"interval":"1s","aggregator":"avg","fillPolicy":{"policy":"scalar","value":1}}},` +
-			`"filters":[{"id":"f","tags":[{"type":"wildcard","tagk":"a","filter":"*","groupBy":true}],"explicitTags":true}],` +
-			`"metrics":[{"id":"a","metric":"m","filter":"f","aggregator":"none","fillPolicy":{"policy":"nan"}}],` +
-			`"expressions":[{"id":"e","expr":"a + 1","join":{"operator":"union","useQueryTags":true,"includeAggTags":false},"fillPolicy":{"value":3}},{"id":"g","expr":"e*a"}],` +
-			`"outputs":[{"id":"g","alias":"x"},{"id":"a"}]}`,
-		`{"time":{"start":1,"aggregator":"sum"},"metrics":[{"id":"a","metric":"m"}]}`, `{"time":null}`, `[]`,
-	} {
-		f.Add(seed)
-	}
-	s := newServer(f, bounded(ledger.Limits{BytesMax: 1 << 20}), func(o *Options) { o.Limits.PointsMax = 1000 })
-	s.put(scantest.Key("", "m", "a", "b"), 1, 1, 2, 2, 1_699_999_000, 3)
-	s.put(scantest.Key("", "m", "a", "c"), 1, 5, 3, 2)
-	f.Fuzz(func(t *testing.T, body string) {
-		w := httptest.NewRecorder()
-		access.Open(s.handler).ServeHTTP(w, httptest.NewRequest("POST", "/api/query/exp", strings.NewReader(body)))
-		if w.Code == 500 || w.Body.Len() < 30_000 && !json.Valid(w.Body.Bytes()) {
-			t.Fatalf("%d %s", w.Code, w.Body)
-		}
-	})
-}
-
-// FuzzGraph: any expression of /api/query/gexp gets an answer that is JSON.
-func FuzzGraph(f *testing.F) {
-	for _, seed := range []string{
-		"scale(sum:m,2)", "alias(diffSeries(sum:m{a=*},avg:1s-avg:rate:m{a=b}),@a x,y)", "movingAverage(highestMax(none:m,3),'5s')", "timeShift(firstDiff(absolute(sum:m)),'1sec')", "f(", "sum(((",
-	} {
-		f.Add(seed)
-	}
-	s := newServer(f, bounded(ledger.Limits{BytesMax: 1 << 20}), func(o *Options) { o.Limits.PointsMax = 1000 })
-	s.put(scantest.Key("", "m", "a", "b"), 1, 1, 2, 2, 1_699_999_000, 3)
-	s.put(scantest.Key("", "m", "a", "c"), 1, 5, 3, 2)
-	f.Fuzz(func(t *testing.T, text string) {
-		w := httptest.NewRecorder()
-		access.Open(s.handler).ServeHTTP(w, httptest.NewRequest("GET", "/api/query/gexp?start=0&exp="+url.QueryEscape(text), nil))
-		if w.Code == 500 || w.Body.Len() < 30_000 && !json.Valid(w.Body.Bytes()) {
-			t.Fatalf("%q: %d %s", text, w.Code, w.Body)
 		}
 	})
 }

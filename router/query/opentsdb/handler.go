@@ -30,7 +30,6 @@ type handler struct {
 	notANumber NotANumber
 	endpoints  map[string]endpoint
 	ledger     *ledger.Ledger
-	started    time.Time
 }
 
 // endpoint is one path of the API.
@@ -43,7 +42,7 @@ type endpoint struct {
 func newHandler(o Options) *handler {
 	h := &handler{
 		source: o.Source, relaxed: o.Relaxed, deleter: o.Deleter, clock: o.Clock, log: o.Logger, metrics: newMetrics(o.Registerer), limits: o.Limits.withDefaults(),
-		version: o.Version, config: o.Config, stats: o.Stats, notANumber: o.NotANumber, ledger: o.Ledger, started: time.Now(),
+		version: o.Version, config: o.Config, stats: o.Stats, notANumber: o.NotANumber, ledger: o.Ledger,
 	}
 	if h.ledger == nil {
 		h.ledger = ledger.New(ledger.Options{})
@@ -60,23 +59,18 @@ func newHandler(o Options) *handler {
 	get := []string{http.MethodGet, http.MethodHead}
 	both := append(slices.Clone(get), http.MethodPost)
 	h.endpoints = map[string]endpoint{
-		"query":                {append(slices.Clone(both), http.MethodDelete), true, h.query},
-		"query/last":           {both, true, h.last},
-		"query/exp":            {[]string{http.MethodPost}, true, h.expressions},
-		"query/gexp":           {get, true, h.graphExpressions},
-		"suggest":              {both, true, h.suggest},
-		"search/lookup":        {both, true, h.lookup},
-		"aggregators":          {get, false, h.aggregators},
-		"config":               {both, false, h.showConfig},
-		"config/filters":       {both, false, h.showFilters},
-		"version":              {both, false, h.showVersion},
-		"stats":                {both, false, h.showStats},
-		"dropcaches":           {both, false, h.dropCaches},
-		"serializers":          {both, false, h.showSerializers},
-		"stats/query":          {both, false, h.showQueries},
-		"stats/jvm":            {both, false, h.showRuntime},
-		"stats/threads":        {both, false, h.showNothing},
-		"stats/region_clients": {both, false, h.showNothing},
+		"query":          {append(slices.Clone(both), http.MethodDelete), true, h.query},
+		"query/last":     {both, true, h.last},
+		"suggest":        {both, true, h.suggest},
+		"search/lookup":  {both, true, h.lookup},
+		"aggregators":    {get, false, h.aggregators},
+		"config":         {both, false, h.showConfig},
+		"config/filters": {both, false, h.showFilters},
+		"version":        {both, false, h.showVersion},
+		"stats":          {both, false, h.showStats},
+		"dropcaches":     {both, false, h.dropCaches},
+		"serializers":    {both, false, h.showSerializers},
+		"stats/query":    {both, false, h.showQueries},
 	}
 	return h
 }
@@ -131,7 +125,7 @@ func (h *handler) serve(a *answer, r *http.Request, path string) error {
 		if err := refuse(path); err != nil {
 			return err
 		}
-		return &apiError{status: http.StatusNotFound, message: "Endpoint not found"}
+		return &apiError{status: http.StatusNotFound, message: "Endpoint not found", details: remedies[path]}
 	}
 	if m := method(r); !slices.Contains(e.methods, m) {
 		a.w.Header().Set("Allow", strings.Join(e.methods, ", "))

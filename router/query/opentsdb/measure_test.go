@@ -24,9 +24,6 @@ func TestFiltersAreMeasured(t *testing.T) {
 	query := func(filters string) string {
 		return `{"start":1,"queries":[{"aggregator":"sum","metric":"m","filters":[` + filters + `]}]}`
 	}
-	exp := func(filters string) string {
-		return `{"time":{"start":"1","aggregator":"sum"},"filters":[{"id":"f","tags":[` + filters + `]}],"metrics":[{"id":"a1","metric":"m","filter":"f"}],"expressions":[{"id":"e1","expr":"a1"}]}`
-	}
 	h := newServer(t)
 	for name, c := range map[string]struct{ path, body string }{
 		"regexp":          {"/api/query", query(filter("regexp", large))},
@@ -34,11 +31,9 @@ func TestFiltersAreMeasured(t *testing.T) {
 		"wildcard":        {"/api/query", query(filter("wildcard", wild))},
 		"iwildcard":       {"/api/query", query(filter("iwildcard", wild))},
 		"countless":       {"/api/query", query(countless)},
-		"exp":             {"/api/query/exp", exp(filter("regexp", large))},
 		"last":            {"/api/query/last", `{"queries":[{"metric":"m","tags":{"host":"regexp(` + large + `)"}}]}`},
 		"last, together":  {"/api/query/last", `{"queries":[` + strings.TrimSuffix(strings.Repeat(`{"metric":"m","tags":{"host":"regexp(`+half+`)"}},`, 10), ",") + `]}`},
 		"short form":      {"/api/query?start=1&m=" + "sum:m{host=regexp(" + large + ")}", ""},
-		"gexp":            {"/api/query/gexp?start=1&exp=" + "scale(sum:m{host=regexp(" + large + ")},1)", ""},
 		"query, together": {"/api/query", `{"start":1,"queries":[` + strings.TrimSuffix(strings.Repeat(`{"aggregator":"sum","metric":"m","filters":[`+filter("regexp", half)+`]},`, 10), ",") + `]}`},
 	} {
 		method := http.MethodPost

@@ -57,7 +57,7 @@ const (
 type Limits struct {
 	PointsMax     int64 // points of one request's answer; default 100,000,000
 	BodyBytesMax  int64 // size of a request's body, decompressed; default 4 MiB
-	SubQueriesMax int64 // sub-queries, or metrics and expressions, of one request; default 256
+	SubQueriesMax int64 // sub-queries of one request; default 256
 	NamesMax      int64 // names or series that suggest and lookup answer; default 100,000
 	Parallel      int   // visitors of one scan; default GOMAXPROCS
 }
@@ -83,11 +83,11 @@ type Stat struct {
 	Tags   map[string]string
 }
 
-// New gives the handler of every path below /api that reads or deletes:
-// query, query/last, query/exp, query/gexp, suggest, search/lookup,
-// aggregators, config, config/filters, version, stats and what is below it,
-// serializers, dropcaches. What OpenTSDB has beside these gets 501 and a
-// reason, any other path 404, both in OpenTSDB's error shape.
+// New returns the handler of every path below /api that reads or deletes:
+// query, query/last, suggest, search/lookup, aggregators, config,
+// config/filters, version, stats, stats/query, serializers, dropcaches. What
+// OpenTSDB has beside these gets 501 or 404 and a reason, any other path 404,
+// all in OpenTSDB's error shape.
 func New(options Options) http.Handler {
 	return newHandler(options)
 }

@@ -2,12 +2,9 @@ package opentsdb
 
 import (
 	"net/http"
-	"runtime/debug"
-	runtimemetrics "runtime/metrics"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
@@ -24,6 +21,17 @@ var refusals = map[string]string{
 	"search":      "Names have no meta data of their own: use /api/search/lookup or /api/suggest",
 	"tree":        "There are no trees: group series by their tags",
 	"uid":         "Names have no ids and need no assignment: a name is there with its first sample",
+}
+
+// remedies name, for endpoints of OpenTSDB that one of this server serves as well, that one.
+//
+//nolint:gochecknoglobals // a constant table
+var remedies = map[string]string{
+	"query/exp":            "Expressions are not served here: write them in PromQL, at /api/v1/query_range, over the same series",
+	"query/gexp":           "Functions over series are not served here: write them in PromQL, at /api/v1/query_range, over the same series",
+	"stats/jvm":            "There is no JVM: /metrics tells of memory and garbage collection",
+	"stats/threads":        "There is no JVM: /metrics tells of goroutines and threads",
+	"stats/region_clients": "There is no HBase: tickmesh status tells of nodes and shards",
 }
 
 // refuse answers for the parts of OpenTSDB's API that are about what TickMesh does not
@@ -73,31 +81,5 @@ func (h *handler) showQueries(a *answer, c *call) error {
 		a.buf = append(a.buf, ']')
 	}
 	a.buf = append(a.buf, '}')
-	return nil
-}
-
-// showRuntime serves /api/stats/jvm with what Go's runtime has of it.
-func (h *handler) showRuntime(a *answer, _ *call) error {
-	samples := []runtimemetrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
-	runtimemetrics.Read(samples)
-	version := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.GoVersion
-	}
-	a.buf = append(a.buf, `{"os":{},"pools":{},"runtime":{`...)
-	a.buf = strconv.AppendInt(appendField(a.buf, "startTime"), h.started.UnixMilli(), 10)
-	a.buf = strconv.AppendInt(appendField(a.buf, "uptime"), time.Since(h.started).Milliseconds(), 10)
-	a.buf = appendString(appendField(a.buf, "vmName"), "Go")
-	a.buf = appendString(appendField(a.buf, "vmVersion"), version)
-	a.buf = strconv.AppendUint(append(a.buf, `},"memory":{"heapMemoryUsage":{"used":`...), samples[0].Value.Uint64(), 10)
-	a.buf = strconv.AppendUint(append(a.buf, `,"committed":`...), samples[1].Value.Uint64(), 10)
-	a.buf = strconv.AppendUint(append(a.buf, `}},"gc":{"go":{"collectionCount":`...), samples[2].Value.Uint64(), 10)
-	a.buf = append(a.buf, `}}}`...)
-	return nil
-}
-
-// showNothing serves lists of what there is not: threads, and clients of HBase's regions.
-func (h *handler) showNothing(a *answer, _ *call) error {
-	a.buf = append(a.buf, '[', ']')
 	return nil
 }
