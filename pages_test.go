@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -16,15 +17,18 @@ import (
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
-// block is one fenced block of README.md.
+// pages are those whose examples and names are tested.
+var pages = []string{"README.md", "GUIDE.md"}
+
+// block is one fenced block of a page.
 type block struct {
-	language, text string
-	line           int // of its first line
+	page, language, text string
+	line                 int // of its first line
 }
 
-func readmeBlocks(t *testing.T) []block {
+func blocksOf(t *testing.T, page string) []block {
 	t.Helper()
-	text, err := os.ReadFile("README.md")
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +38,7 @@ func readmeBlocks(t *testing.T) []block {
 		fence, isFence := strings.CutPrefix(line, "```")
 		switch {
 		case isFence && open == nil:
-			open = &block{language: fence, line: i + 2}
+			open = &block{page: page, language: fence, line: i + 2}
 		case isFence:
 			blocks = append(blocks, *open)
 			open = nil
@@ -43,7 +47,7 @@ func readmeBlocks(t *testing.T) []block {
 		}
 	}
 	if open != nil {
-		t.Fatalf("README.md:%d: the block is not closed", open.line)
+		t.Fatalf("%s:%d: the block is not closed", page, open.line)
 	}
 	return blocks
 }
@@ -51,18 +55,18 @@ func readmeBlocks(t *testing.T) []block {
 // example is a command of a block, and the standard output that stands below it.
 type example struct {
 	command, want string
-	line          int
+	place         string // page and line
 }
 
-// examples gives the commands of a console block: lines that begin with "$ ".
+// examples returns the commands of a console block: lines that begin with "$ ".
 func (b *block) examples(t *testing.T) []example {
 	t.Helper()
 	var all []example
 	for i, line := range strings.Split(strings.TrimSuffix(b.text, "\n"), "\n") {
 		if command, ok := strings.CutPrefix(line, "$ "); ok {
-			all = append(all, example{command: command, line: b.line + i})
+			all = append(all, example{command: command, place: fmt.Sprintf("%s:%d", b.page, b.line+i)})
 		} else if len(all) == 0 {
-			t.Fatalf("README.md:%d: an answer without a command", b.line+i)
+			t.Fatalf("%s:%d: an answer without a command", b.page, b.line+i)
 		} else {
 			all[len(all)-1].want += line + "\n"
 		}
@@ -79,32 +83,37 @@ func (e *example) matches(got string) bool {
 	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(strings.TrimSpace(got))
 }
 
-// TestReadmeExamples runs the commands of README.md in their order against one
-// server. Those that only ask are asked again until the answer is as shown, as
+// TestPageExamples runs the commands of each page in their order against a server of
+// its own. Those that only ask are asked again until the answer is as shown, as
 // points sent by TCP are silent on their way.
-func TestReadmeExamples(t *testing.T) {
+func TestPageExamples(t *testing.T) {
 	t.Parallel()
 	if _, err := harness.Install(t.Context(), "curl", "curl"); err != nil {
 		t.Fatal(err)
 	}
-	s := startServer(t, t.TempDir())
-	place := placer(t, s)
-	count := 0
-	for _, b := range readmeBlocks(t) {
-		if b.language != "console" {
-			continue
-		}
-		for _, e := range b.examples(t) {
-			count++
-			runExample(t, &e, place(e.command))
-		}
-	}
-	if count < 10 {
-		t.Errorf("only %d examples", count)
+	for _, page := range pages {
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t, t.TempDir())
+			place := placer(t, s)
+			count := 0
+			for _, b := range blocksOf(t, page) {
+				if b.language != "console" {
+					continue
+				}
+				for _, e := range b.examples(t) {
+					count++
+					runExample(t, &e, place(e.command))
+				}
+			}
+			if count < 7 {
+				t.Errorf("only %d examples", count)
+			}
+		})
 	}
 }
 
-// placer gives a function that puts a server's addresses in the place of the
+// placer returns a function that puts a server's addresses in the place of the
 // default ones.
 func placer(t *testing.T, s *server) func(string) string {
 	t.Helper()
@@ -125,18 +134,18 @@ func runExample(t *testing.T, e *example, command string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for asks := strings.Contains(command, "/api/query"); ; {
+	for asks := strings.Contains(command, "query"); ; {
 		shell := exec.CommandContext(ctx, "bash", "-c", command)
 		var answer, complaint bytes.Buffer
 		shell.Stdout, shell.Stderr = &answer, &complaint
 		if err := shell.Run(); err != nil {
-			t.Fatalf("README.md:%d: %s: %v\n%s", e.line, command, err, complaint.String())
+			t.Fatalf("%s: %s: %v\n%s", e.place, command, err, complaint.String())
 		}
 		if e.matches(answer.String()) {
 			return
 		}
 		if !asks || ctx.Err() != nil {
-			t.Fatalf("README.md:%d: %s\nanswers %s\nwant    %s", e.line, command, answer.String(), e.want)
+			t.Fatalf("%s: %s\nanswers %s\nwant    %s", e.place, command, answer.String(), e.want)
 		}
 		select {
 		case <-ctx.Done():
@@ -145,20 +154,20 @@ func runExample(t *testing.T, e *example, command string) {
 	}
 }
 
-// TestReadmeSettings loads the file of settings that README.md shows.
-func TestReadmeSettings(t *testing.T) {
+// TestPageSettings loads the file of settings that the guide shows.
+func TestPageSettings(t *testing.T) {
 	found := false
-	for _, b := range readmeBlocks(t) {
+	for _, b := range blocksOf(t, "GUIDE.md") {
 		if b.language != "yaml" || !strings.Contains(b.text, "data-dir:") {
 			continue
 		}
 		found = true
 		s, flags := newFlags()
 		if err := loadSettingsFile(flags, writeFile(t, b.text)); err != nil {
-			t.Errorf("README.md:%d: %v", b.line, err)
+			t.Errorf("%s:%d: %v", b.page, b.line, err)
 		}
 		if err := s.validate(); err != nil {
-			t.Errorf("README.md:%d: %v", b.line, err)
+			t.Errorf("%s:%d: %v", b.page, b.line, err)
 		}
 	}
 	if !found {
@@ -166,13 +175,17 @@ func TestReadmeSettings(t *testing.T) {
 	}
 }
 
-// TestReadmeNames holds that the metrics and flags that README.md names, and the
-// files that it links to, are there.
-func TestReadmeNames(t *testing.T) {
+// TestPageNames holds that the metrics and flags that the pages name, and the files and
+// headings that they link to, exist.
+func TestPageNames(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	for _, page := range pages {
+		content, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, content...)
 	}
 	_, metrics := get(t, startServer(t, t.TempDir()).url("/metrics"))
 	_, ofCluster := get(t, startServer(t, t.TempDir(), "--nodes", "2", "--shards", "4").url("/metrics"))
@@ -193,9 +206,15 @@ func TestReadmeNames(t *testing.T) {
 			t.Errorf("there is no flag --%s", name)
 		}
 	}
-	for _, match := range regexp.MustCompile(`\]\(([^):#]+)\)`).FindAllSubmatch(text, -1) {
+	for _, match := range regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`).FindAllSubmatch(text, -1) {
 		if _, err := os.Stat(string(match[1])); err != nil {
 			t.Error(err)
+		}
+	}
+	for _, match := range regexp.MustCompile(`\]\((?:GUIDE\.md)?#([^)]+)\)`).FindAllSubmatch(text, -1) {
+		heading := regexp.MustCompile(`(?mi)^#+ ` + strings.ReplaceAll(string(match[1]), "-", "[ -]") + `$`)
+		if !heading.Match([]byte(strings.ReplaceAll(string(text), ",", ""))) {
+			t.Errorf("there is no heading %s", match[1])
 		}
 	}
 }
