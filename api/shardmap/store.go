@@ -42,6 +42,8 @@ type View struct {
 	Incarnations map[string][]Incarnation // by node, in the order in which they registered
 	// Databases are the names that somebody has created or dropped. Shared: not to be changed.
 	Databases map[string]DatabaseMark
+	// Tokens are the records of tokens by id. Shared: not to be changed.
+	Tokens map[string]string
 	// Manager alone may say what is desired, when it is not empty: the resource that a
 	// cluster was made from, as kind/namespace/name. Empty: the command line may.
 	Manager string
@@ -150,6 +152,11 @@ type Store interface {
 	// ErrDatabase; ErrDatabases for a new name beyond DatabasesMax, which several that come
 	// at the same time may pass by a few.
 	SetDatabase(ctx context.Context, name string, mark DatabaseMark) error
+
+	// SwapToken replaces the record of a token by next; "" stands for a token that is not there.
+	// Errors: ErrToken; ErrTokenChanged where the record is not old; ErrTokens for a new token
+	// beyond TokensMax, which several that come at the same time may pass by a few.
+	SwapToken(ctx context.Context, id, old, next string) error
 
 	// Register enters a node under a lease, and its incarnation among the known ones.
 	// A process that succeeds the registered one takes over at once, see

@@ -5,6 +5,7 @@
 //	desired/<node>           active, draining or gone
 //	manager                  who alone may say what is desired; not there: anybody
 //	databases/<name>         created or dropped
+//	tokens/<id>              the record of a token, JSON
 //	nodes/<node>             what a live node says of itself, JSON, under its lease
 //	incarnations/<node>      its known data folders, JSON
 //	elect/placement/<lease>  those who campaign to run placement

@@ -24,6 +24,8 @@ func (k keys) incarnations(node string) string { return k.prefix + "incarnations
 func (k keys) manager() string                 { return k.prefix + "manager" }
 func (k keys) databases() string               { return k.prefix + "databases/" }
 func (k keys) database(name string) string     { return k.databases() + name }
+func (k keys) tokens() string                  { return k.prefix + "tokens/" }
+func (k keys) token(id string) string          { return k.tokens() + id }
 func (k keys) election() string                { return k.prefix + "elect/placement" }
 
 // contents are the keys of a cluster, decoded one by one as they change.
@@ -35,6 +37,7 @@ type contents struct {
 	incarnations map[string][]shardmap.Incarnation
 	manager      string
 	databases    map[string]shardmap.DatabaseMark // replaced, never changed in place
+	tokens       map[string]string                // by id; the same
 }
 
 // load reads all keys, and gives the revision at which they were so.
@@ -48,15 +51,19 @@ func (c *contents) load(ctx context.Context, client *clientv3.Client, k keys) (i
 		desired:      map[string]shardmap.Desired{},
 		incarnations: map[string][]shardmap.Incarnation{},
 	}
-	databases := map[string]shardmap.DatabaseMark{}
+	databases, tokens := map[string]shardmap.DatabaseMark{}, map[string]string{}
 	for _, kv := range got.Kvs {
 		if name, ok := strings.CutPrefix(string(kv.Key), k.databases()); ok {
 			putDatabase(databases, name, kv.Value)
 			continue
 		}
+		if id, ok := strings.CutPrefix(string(kv.Key), k.tokens()); ok {
+			putToken(tokens, id, kv.Value)
+			continue
+		}
 		c.put(k, string(kv.Key), kv.Value)
 	}
-	c.databases = databases
+	c.databases, c.tokens = databases, tokens
 	return got.Header.Revision, nil
 }
 
@@ -76,6 +83,9 @@ func (c *contents) put(k keys, key string, value []byte) bool {
 	case kind == "databases":
 		c.databases = maps.Clone(c.databases)
 		putDatabase(c.databases, node, value)
+	case kind == "tokens":
+		c.tokens = maps.Clone(c.tokens)
+		putToken(c.tokens, node, value)
 	case !shardmap.ValidName(node):
 		return false
 	case kind == "nodes":
@@ -112,6 +122,14 @@ func putDatabase(databases map[string]shardmap.DatabaseMark, name string, value 
 	databases[name] = mark
 }
 
+func putToken(tokens map[string]string, id string, value []byte) {
+	if record := string(value); shardmap.ValidateToken(id, record) != nil || record == "" {
+		delete(tokens, id)
+	} else {
+		tokens[id] = record
+	}
+}
+
 func (c *contents) putMap(value []byte) {
 	c.shardMap, c.mapErr = nil, nil
 	if value == nil {
@@ -128,7 +146,7 @@ func (c *contents) putMap(value []byte) {
 // view is a copy of what is known.
 func (c *contents) view() shardmap.View {
 	view := shardmap.View{
-		Map: c.shardMap, Err: c.mapErr, Manager: c.manager, Databases: c.databases,
+		Map: c.shardMap, Err: c.mapErr, Manager: c.manager, Databases: c.databases, Tokens: c.tokens,
 		Nodes:        make(map[string]shardmap.NodeInfo, len(c.nodes)),
 		Desired:      make(map[string]shardmap.Desired, len(c.desired)),
 		Incarnations: make(map[string][]shardmap.Incarnation, len(c.incarnations)),

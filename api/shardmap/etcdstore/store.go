@@ -146,7 +146,8 @@ func (s *Store) request(ctx context.Context, call func(context.Context, *clientv
 		return ctx.Err()
 	}
 	for _, own := range []error{shardmap.ErrConflict, shardmap.ErrNodeHeld, shardmap.ErrRetired, shardmap.ErrNode,
-		shardmap.ErrMap, shardmap.ErrFormat, shardmap.ErrWrongCluster, shardmap.ErrRolledBack, shardmap.ErrDatabases} {
+		shardmap.ErrMap, shardmap.ErrFormat, shardmap.ErrWrongCluster, shardmap.ErrRolledBack, shardmap.ErrDatabases,
+		shardmap.ErrTokens, shardmap.ErrTokenChanged} {
 		if errors.Is(err, own) {
 			return err
 		}
@@ -309,17 +310,47 @@ func (s *Store) SetDatabase(ctx context.Context, name string, mark shardmap.Data
 			return err
 		}
 		if len(old.Kvs) == 0 {
-			all, err := client.Get(ctx, s.keys.databases(), clientv3.WithPrefix(), clientv3.WithCountOnly())
-			if err != nil {
+			if err := checkRoom(ctx, client, s.keys.databases(), shardmap.DatabasesMax, shardmap.ErrDatabases); err != nil {
 				return err
-			}
-			if all.Count >= shardmap.DatabasesMax {
-				return shardmap.ErrDatabases
 			}
 		}
 		_, err = client.Put(ctx, key, string(mark))
 		return err
 	})
+}
+
+// SwapToken implements shardmap.Store.
+func (s *Store) SwapToken(ctx context.Context, id, old, next string) error {
+	if err := shardmap.ValidateToken(id, next); err != nil {
+		return err
+	}
+	return s.request(ctx, func(ctx context.Context, client *clientv3.Client) error {
+		key := s.keys.token(id)
+		unchanged, change := clientv3.Compare(clientv3.Value(key), "=", old), clientv3.OpPut(key, next)
+		if old == "" {
+			unchanged = clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
+			if err := checkRoom(ctx, client, s.keys.tokens(), shardmap.TokensMax, shardmap.ErrTokens); err != nil {
+				return err
+			}
+		}
+		if next == "" {
+			change = clientv3.OpDelete(key)
+		}
+		done, err := client.Txn(ctx).If(unchanged).Then(change).Commit()
+		if err == nil && !done.Succeeded {
+			return shardmap.ErrTokenChanged
+		}
+		return err
+	})
+}
+
+// checkRoom returns errFull when there are as many keys below a prefix as there may be.
+func checkRoom(ctx context.Context, client *clientv3.Client, prefix string, most int64, errFull error) error {
+	all, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err == nil && all.Count >= most {
+		return errFull
+	}
+	return err
 }
 
 // Close implements shardmap.Store. It takes leases back where etcd answers at once.

@@ -8,6 +8,26 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
+func TestTokensAreBounded(t *testing.T) {
+	store := NewServer().Open(shardmap.Seen{})
+	defer store.Close()
+	id := func(n int) string { return fmt.Sprintf("%016x", n) }
+	for n := range shardmap.TokensMax {
+		if err := store.SwapToken(t.Context(), id(n), "", "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.SwapToken(t.Context(), id(shardmap.TokensMax), "", "a"); !errors.Is(err, shardmap.ErrTokens) {
+		t.Error(err)
+	}
+	if err := store.SwapToken(t.Context(), id(0), "a", ""); err != nil {
+		t.Error(err)
+	}
+	if err := store.SwapToken(t.Context(), id(shardmap.TokensMax), "", "a"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDatabasesAreBounded(t *testing.T) {
 	store := NewServer().Open(shardmap.Seen{})
 	defer store.Close()

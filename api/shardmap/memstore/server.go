@@ -27,6 +27,7 @@ type content struct {
 	incarnations map[string][]shardmap.Incarnation
 	manager      string
 	databases    map[string]shardmap.DatabaseMark // replaced, never changed in place
+	tokens       map[string]string                // by id; the same
 }
 
 func (c content) clone() content {
@@ -50,6 +51,7 @@ func NewServer() *Server {
 	s.mu.incarnations = map[string][]shardmap.Incarnation{}
 	s.mu.nodes = map[string]*registration{}
 	s.mu.databases = map[string]shardmap.DatabaseMark{}
+	s.mu.tokens = map[string]string{}
 	return s
 }
 
@@ -138,6 +140,7 @@ func (s *Server) viewLocked() shardmap.View {
 		Map: s.mu.shardMap, Nodes: nodes,
 		Manager:      s.mu.manager,
 		Databases:    s.mu.databases,
+		Tokens:       s.mu.tokens,
 		Desired:      maps.Clone(s.mu.desired),
 		Incarnations: cloneIncarnations(s.mu.incarnations),
 	}

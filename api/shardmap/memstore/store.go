@@ -190,6 +190,32 @@ func (s *Store) SetDatabase(ctx context.Context, name string, mark shardmap.Data
 	return nil
 }
 
+// SwapToken implements shardmap.Store.
+func (s *Store) SwapToken(ctx context.Context, id, old, next string) error {
+	if err := shardmap.ValidateToken(id, next); err != nil {
+		return err
+	}
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	if err := s.usableLocked(ctx); err != nil {
+		return err
+	}
+	tokens := maps.Clone(s.server.mu.tokens)
+	switch {
+	case old == "" && len(tokens) >= shardmap.TokensMax:
+		return shardmap.ErrTokens
+	case tokens[id] != old:
+		return shardmap.ErrTokenChanged
+	case next == "":
+		delete(tokens, id)
+	default:
+		tokens[id] = next
+	}
+	s.server.mu.tokens = tokens
+	s.server.notifyLocked()
+	return nil
+}
+
 // Retire implements shardmap.Store.
 func (s *Store) Retire(ctx context.Context, node, incarnation string) error {
 	if !shardmap.ValidName(node) || !shardmap.ValidIncarnation(incarnation) {

@@ -52,6 +52,8 @@ func Run(t *testing.T, open func(t testing.TB, own bool) Backend) {
 		{"Desired", false, testDesired},
 		{"Manager", false, testManager},
 		{"Databases", false, testDatabases},
+		{"Tokens", false, testTokens},
+		{"TokenRace", false, testTokenRace},
 		{"Register", false, testRegister},
 		{"Twin", false, testTwin},
 		{"LeaseEnds", false, testLeaseEnds},
