@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -188,7 +189,15 @@ func TestFolder(t *testing.T) {
 	for i := range shardmap.DatabasesMax {
 		full[fmt.Sprint(i)] = shardmap.DatabaseCreated
 	}
-	f.mu.marks = full
+	err = f.file.Change(func(all map[string]shardmap.DatabaseMark) error {
+		maps.Copy(all, full)
+		delete(all, "a")
+		delete(all, "wetter süd")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := f.Set(t.Context(), "more", shardmap.DatabaseCreated); !errors.Is(err, shardmap.ErrDatabases) {
 		t.Errorf("%v", err)
 	}
