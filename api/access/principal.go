@@ -21,6 +21,8 @@ const (
 // String gives the right as files and messages name it.
 func (r Right) String() string {
 	switch r {
+	case 0:
+		return "none"
 	case Read:
 		return "read"
 	case Write:
@@ -29,6 +31,16 @@ func (r Right) String() string {
 		return "admin"
 	}
 	return fmt.Sprintf("right %d", uint8(r))
+}
+
+// ParseRight returns the right of a word, of which none is 0, and whether it is one.
+func ParseRight(word string) (Right, bool) {
+	for r := range Admin + 1 {
+		if word == r.String() {
+			return r, true
+		}
+	}
+	return 0, false
 }
 
 // Principal is somebody who was authenticated. Safe for concurrent use.

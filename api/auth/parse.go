@@ -177,15 +177,9 @@ func readRight(v rulefile.Value) (access.Right, error) {
 	if err != nil {
 		return 0, err
 	}
-	const none = "none"
-	for _, r := range []access.Right{access.Read, access.Write, access.Admin} {
-		if text == r.String() {
-			return r, nil
-		}
-	}
-	if text == none {
-		return 0, nil
+	if right, ok := access.ParseRight(text); ok {
+		return right, nil
 	}
 	words := strings.Join([]string{access.Read.String(), access.Write.String(), access.Admin.String()}, ", ")
-	return 0, v.Errorf("%q: expected %s", text, fmt.Sprintf("one of %s, %s", words, none))
+	return 0, v.Errorf("%q: expected %s", text, fmt.Sprintf("one of %s, %s", words, access.Right(0)))
 }
