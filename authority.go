@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/auth"
+	"github.com/tickmesh/tickmesh/api/token"
 )
 
 // authSettings name the file of users.
@@ -27,12 +28,14 @@ func (s *authSettings) define(f *pflag.FlagSet) {
 type followedAuthority struct {
 	*auth.Authority
 	file    *auth.File
+	tokens  *token.Registry // nil: callers cannot make any
 	running sync.WaitGroup
 	cancel  context.CancelFunc
 }
 
-// openAuthority reads the file and follows it until close; nil: none is named.
-func (s *authSettings) openAuthority(ctx context.Context, logger *slog.Logger) (*followedAuthority, error) {
+// openAuthority reads the file and follows it until close; nil: none is named. A store of
+// tokens lets callers make some; nil: they cannot.
+func (s *authSettings) openAuthority(ctx context.Context, tokens token.Store, logger *slog.Logger) (*followedAuthority, error) {
 	if s.authFile == "" {
 		return nil, nil
 	}
@@ -40,10 +43,17 @@ func (s *authSettings) openAuthority(ctx context.Context, logger *slog.Logger) (
 	if err != nil {
 		return nil, fmt.Errorf("--auth-file: %w", err)
 	}
-	a := &followedAuthority{Authority: auth.New(auth.Options{Current: file.Current, Logger: logger}), file: file}
+	a := &followedAuthority{file: file}
+	if tokens != nil {
+		a.tokens = token.New(token.Options{Store: tokens, Logger: logger})
+	}
+	a.Authority = auth.New(auth.Options{Current: file.Current, Tokens: a.tokens, Logger: logger})
 	ctx, a.cancel = context.WithCancel(ctx)
 	a.running.Go(func() { file.Run(ctx) })
 	a.running.Go(func() { a.Authority.Run(ctx) })
+	if a.tokens != nil {
+		a.running.Go(func() { a.tokens.Run(ctx) })
+	}
 	return a, nil
 }
 
@@ -51,6 +61,9 @@ func (s *authSettings) openAuthority(ctx context.Context, logger *slog.Logger) (
 func (a *followedAuthority) register(registry prometheus.Registerer) {
 	if a != nil {
 		registry.MustRegister(a.file, a.Authority)
+		if a.tokens != nil {
+			registry.MustRegister(a.tokens)
+		}
 	}
 }
 

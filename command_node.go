@@ -264,7 +264,7 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, rules *databaseRule
 	registry := newRegistry()
 	registry.MustRegister(m.node, storeGauge(m.storeTrouble), budget.NewCollector(m.budgets))
 	rules.register(registry)
-	users, err := s.openAuthority(ctx, logger)
+	users, err := s.openAuthority(ctx, nil, logger)
 	if err != nil {
 		return err
 	}

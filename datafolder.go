@@ -17,7 +17,7 @@ func ofDataFolder(name string) bool {
 	case "LOCK", "RUN", "log", "series", "pages", "segments", localEtcdDir, localTLSDir:
 		return true
 	}
-	for _, prefix := range []string{"MANIFEST", "MAP", "RUN.", "DATABASES", "batches-", "node-"} {
+	for _, prefix := range []string{"MANIFEST", "MAP", "RUN.", "DATABASES", "TOKENS", "batches-", "node-"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/tenancy"
+	"github.com/tickmesh/tickmesh/api/token"
 	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/ingest"
@@ -37,6 +38,7 @@ type backend struct {
 	rules     *databaseRules
 	retention time.Duration // of what rules say nothing of, where that is known; 0: for ever
 	marks     tenant.Marks  // what was said of databases by name; nil: nothing can be
+	tokens    token.Store   // of those that callers make; nil: they cannot
 	access    *frontAccess  // set by serve; nil: nothing is said of callers and databases
 
 	cluster     api.Cluster
@@ -67,7 +69,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	if err != nil {
 		return err
 	}
-	who, err := s.openAccess(ctx, b.rules, registry, logger)
+	who, err := s.openAccess(ctx, b.rules, b.tokens, registry, logger)
 	if err != nil {
 		return err
 	}
@@ -104,6 +106,9 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	apiOptions := s.apiOptions(b, queries, logger, registry)
 	apiOptions.Audit = trail.log()
 	apiOptions.Authority, apiOptions.Meter, apiOptions.Writes, apiOptions.Reads = who.authority, who.meter, budgets.Writes, budgets.Reads
+	if who.users != nil && who.users.tokens != nil {
+		apiOptions.Tokens = who.users
+	}
 	clients, err := api.New(apiOptions)
 	if err != nil {
 		return err

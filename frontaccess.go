@@ -11,6 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/token"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
@@ -28,11 +29,11 @@ type frontAccess struct {
 }
 
 // openAccess reads the file of users and follows it until close. Rules belong to the caller.
-func (s *frontSettings) openAccess(ctx context.Context, rules *databaseRules, registry *registry, logger *slog.Logger) (*frontAccess, error) {
+func (s *frontSettings) openAccess(ctx context.Context, rules *databaseRules, tokens token.Store, registry *registry, logger *slog.Logger) (*frontAccess, error) {
 	a := &frontAccess{meter: tenant.NewMeter(tenant.MeterOptions{}), rules: rules}
 	ctx, a.cancel = context.WithCancel(ctx)
 	registry.MustRegister(a.meter)
-	authority, err := s.openAuthority(ctx, logger)
+	authority, err := s.openAuthority(ctx, tokens, logger)
 	if err != nil {
 		a.close()
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/api/token"
 	"github.com/tickmesh/tickmesh/router/fanout"
 	"github.com/tickmesh/tickmesh/router/placement"
 	"github.com/tickmesh/tickmesh/router/tenant"
@@ -37,6 +38,7 @@ type clusterRouter struct {
 	placement *placement.Loop
 	limits    shardmap.Limits
 	marks     *tenant.Cluster
+	tokens    *token.Cluster
 	lost      *lostNodes
 	process   uint64
 	view      atomic.Pointer[shardmap.View] // the last one
@@ -47,7 +49,7 @@ type clusterRouter struct {
 
 // startRouter begins to follow the cluster. It does not wait for it.
 func startRouter(ctx context.Context, o routerOptions) (*clusterRouter, error) {
-	r := &clusterRouter{options: o, marks: tenant.NewCluster(o.store), process: rand.Uint64(), mapped: make(chan struct{})}
+	r := &clusterRouter{options: o, marks: tenant.NewCluster(o.store), tokens: token.NewCluster(o.store), process: rand.Uint64(), mapped: make(chan struct{})}
 	r.view.Store(&shardmap.View{})
 	r.fanout = fanout.New(fanout.Options{Self: r.hello, Credentials: o.peers.client, Names: o.peers.names, Logger: o.logger, Registerer: o.registry})
 	r.limits = shardmap.DefaultLimits()
@@ -86,6 +88,7 @@ func (r *clusterRouter) follow(ctx context.Context) {
 		first := r.view.Load().Map == nil && view.Map != nil
 		r.view.Store(&view)
 		r.marks.See(view)
+		r.tokens.See(view)
 		r.lost.see(view)
 		if view.Err != nil {
 			r.options.logger.Warn("the placement store cannot be relied on; the router goes on with its shard map", "error", view.Err)
@@ -138,7 +141,7 @@ func (r *clusterRouter) backend(shards series.Sharding) *backend {
 			source := r.fanout.Source(o)
 			return source, source.Missing
 		},
-		marks:   r.marks,
+		marks: r.marks, tokens: r.tokens,
 		cluster: r, clusterName: r.options.cluster, health: r.health, details: r.details,
 		about: fmt.Sprintf("is a router of cluster %q", r.options.cluster),
 	}

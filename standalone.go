@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/token"
 	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/limits"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
@@ -123,9 +124,13 @@ func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, rules 
 	if err != nil {
 		return dataDirError(s.dataDir, err)
 	}
+	tokens, err := token.OpenFolder(s.dataDir)
+	if err != nil {
+		return dataDirError(s.dataDir, err)
+	}
 	address := string(s.grpcAddr)
 	return s.serve(ctx, &backend{
-		writer: n, resolver: n, source: n, deleter: n, shards: n.Sharding(), settler: n, health: n.Health, marks: marks, rules: rules,
+		writer: n, resolver: n, source: n, deleter: n, shards: n.Sharding(), settler: n, health: n.Health, marks: marks, tokens: tokens, rules: rules,
 		retention: time.Duration(s.retention),
 		cluster:   &lonelyCluster{node: n, dataDir: s.dataDir, address: address}, clusterName: lonelyName, about: "keeps its data in " + s.dataDir,
 	}, registry, logger, stdout)

@@ -21,7 +21,7 @@ const (
 type Event struct {
 	Time time.Time `json:"time"` // of its begin, in UTC
 	// User is the name of who called; of a sign-in that failed, the user whose password was
-	// wrong, where there is such a user.
+	// wrong, where there is such a user, or who made the token that was refused.
 	User       string `json:"user,omitempty"`
 	By         string `json:"by,omitempty"`         // password, token, certificate or oidc
 	Credential string `json:"credential,omitempty"` // the id of the token, the name in the certificate, or the issuer
@@ -155,11 +155,13 @@ func (r *Request) finish(e *Event) bool {
 	return len(r.deeds) > 0 || r.refused != nil && r.OnRefusal == nil
 }
 
-// SignInError is the error of a sign-in whose user exists and whose password is wrong. Callers
-// hear the error behind it, which does not tell that.
+// SignInError is the error of a sign-in of which it is known whose it would have been: the
+// password of a user that exists is wrong, or a token is refused. Callers hear the error behind
+// it, which does not tell that.
 type SignInError struct {
-	User string
-	Err  error
+	User           string
+	By, Credential string // as Event has them
+	Err            error
 }
 
 // Error implements error.
@@ -168,12 +170,11 @@ func (e *SignInError) Error() string { return e.Err.Error() }
 // Unwrap returns the error behind it.
 func (e *SignInError) Unwrap() error { return e.Err }
 
-// Tried returns the name of the user whose password was wrong, where there is such a user.
-func Tried(err error) string {
+// Tried notes whose a sign-in that failed would have been, where the error tells.
+func (e *Event) Tried(err error) {
 	if failed := (*SignInError)(nil); errors.As(err, &failed) {
-		return failed.User
+		e.User, e.By, e.Credential = failed.User, failed.By, failed.Credential
 	}
-	return ""
 }
 
 func cut(text string) string {

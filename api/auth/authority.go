@@ -19,6 +19,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/rulefile"
+	"github.com/tickmesh/tickmesh/api/token"
 )
 
 // File follows a file of users.
@@ -41,6 +42,7 @@ type Options struct {
 	// Current gives the rules of now, such as File.Current. Rules that have not changed are
 	// the same pointer.
 	Current func() *Rules
+	Tokens  *token.Registry  // tokens that are made while the process runs; nil: none are
 	Logger  *slog.Logger     // nil: nothing is logged
 	Clock   func() time.Time // nil: time.Now
 }
@@ -96,7 +98,7 @@ func (a *Authority) Named(name string) (access.Principal, error) {
 }
 
 func (a *Authority) principal(name string, p proof) *principal {
-	return &principal{current: a.options.Current, name: name, proof: p}
+	return &principal{current: a.options.Current, tokens: a.options.Tokens, name: name, proof: p}
 }
 
 // Authenticate implements access.Authority.
@@ -116,7 +118,7 @@ func (a *Authority) authenticate(ctx context.Context, c access.Credentials) (*pr
 	case c.User != "":
 		return a.byPassword(ctx, rules, c.From, []byte(c.User), []byte(c.Password))
 	case c.Token != "":
-		return a.byToken(ctx, rules, []byte(c.Token))
+		return a.byToken(ctx, rules, c.From, []byte(c.Token))
 	case len(c.Authorization) > headerBytesMax:
 		return nil, access.ErrUnauthenticated
 	case len(c.Authorization) > 0:
@@ -138,17 +140,20 @@ func (a *Authority) byHeader(ctx context.Context, rules *Rules, from net.Addr, h
 		return nil, access.ErrUnauthenticated
 	}
 	if len(s.token) > 0 {
-		if p, err := a.byToken(ctx, rules, s.token); err == nil || len(s.user) == 0 {
+		if p, err := a.byToken(ctx, rules, from, s.token); err == nil || len(s.user) == 0 {
 			return p, err
 		}
 	}
 	return a.byPassword(ctx, rules, from, s.user, s.password)
 }
 
-func (a *Authority) byToken(ctx context.Context, rules *Rules, token []byte) (*principal, error) {
-	u, sum := rules.byToken(token)
+func (a *Authority) byToken(ctx context.Context, rules *Rules, from net.Addr, secret []byte) (*principal, error) {
+	u, sum := rules.byToken(secret)
 	if u == nil {
-		return a.byJWT(ctx, rules, token, sum)
+		if id, ok := token.ParseID(secret); ok && a.options.Tokens != nil {
+			return a.byMadeToken(rules, from, id, sum)
+		}
+		return a.byJWT(ctx, rules, secret, sum)
 	}
 	k := a.key('t', sum[:], nil)
 	if p := a.remembered(rules, k); p != nil {

@@ -230,6 +230,14 @@ func (g *gate) leave(from string, right bool, took time.Duration) {
 	g.startLocked()
 }
 
+// failed notes that an address has shown what nobody was given, without a check of a password.
+func (g *gate) failed(from string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.book.failed(from)
+	g.demoteLocked(from)
+}
+
 // demoteLocked moves what an address that has failed has waiting behind the others, as far as
 // there is room.
 func (g *gate) demoteLocked(from string) {

@@ -44,21 +44,33 @@ func (r *Rules) userOf(c *oidc.Claims) *user {
 	if len(subject) != 1 || !isSubject(subject[0]) {
 		return nil
 	}
-	var fit []*user
-	for _, g := range rule.grants {
+	return userWith("oidc:"+rule.name+"/"+subject[0], rule.grantsOf(c))
+}
+
+// grantsOf returns the grants that fit claims.
+func (i *issuerRule) grantsOf(c *oidc.Claims) (fit []grant) {
+	if i == nil {
+		return nil
+	}
+	for _, g := range i.grants {
 		if slices.Contains(c.Texts(g.claim), g.value) {
-			fit = append(fit, g.rights)
+			fit = append(fit, g)
 		}
 	}
+	return fit
+}
+
+// userWith returns a user with the highest of the rights of grants; nil: there are none.
+func userWith(name string, fit []grant) *user {
 	if len(fit) == 0 {
 		return nil
 	}
-	u := &user{name: "oidc:" + rule.name + "/" + subject[0], rights: map[string]access.Right{}}
+	u := &user{name: name, rights: map[string]access.Right{}}
 	for _, one := range fit {
-		u.otherwise = max(u.otherwise, one.otherwise)
-		for database := range one.rights {
+		u.otherwise = max(u.otherwise, one.rights.otherwise)
+		for database := range one.rights.rights {
 			for _, other := range fit {
-				u.rights[database] = max(u.rights[database], other.on(database))
+				u.rights[database] = max(u.rights[database], other.rights.on(database))
 			}
 		}
 	}

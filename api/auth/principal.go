@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/oidc"
+	"github.com/tickmesh/tickmesh/api/token"
 )
 
 // proof is what somebody came in by. It is compared with later versions of the file.
@@ -16,6 +17,7 @@ type proof struct {
 	token   digest       // byToken
 	tlsName string       // byTLSName
 	claims  *oidc.Claims // byClaims
+	made    *token.Token // byMadeToken
 }
 
 type proofKind uint8
@@ -26,6 +28,7 @@ const (
 	byToken
 	byTLSName
 	byClaims
+	byMadeToken
 )
 
 // holds says whether the user still has what was shown.
@@ -45,15 +48,17 @@ func (p *proof) holds(u *user) bool {
 // principal is a user who came in, whatever the file says later.
 type principal struct {
 	current func() *Rules
+	tokens  *token.Registry // nil: none are made
 	name    string
 	proof   proof
 	seen    atomic.Pointer[standing]
 }
 
-// standing is what one version of the file says of a principal.
+// standing is what one version of the file, and of the tokens that are made, says of a principal.
 type standing struct {
 	rules *Rules
-	user  *user // nil: it may do nothing any more
+	made  *token.View // nil: it did not come in by such a token
+	user  *user       // nil: it may do nothing any more
 }
 
 // Name implements access.Principal.
@@ -62,15 +67,20 @@ func (p *principal) Name() string { return p.name }
 // tokenIDBytes of a token's digest are its id: enough to find it in the file of users.
 const tokenIDBytes = 6
 
+// proofToken is the kind of proof of tokens, as Proof and the audit log call it.
+const proofToken = "token"
+
 // Proof implements access.Proven.
 func (p *principal) Proof() (kind, id string) {
 	switch p.proof.kind {
 	case byPassword:
 		return "password", ""
 	case byToken:
-		return "token", hex.EncodeToString(p.proof.token[:tokenIDBytes])
+		return proofToken, hex.EncodeToString(p.proof.token[:tokenIDBytes])
 	case byTLSName:
 		return "certificate", p.proof.tlsName
+	case byMadeToken:
+		return proofToken, p.proof.made.ID
 	case byClaims:
 		return "oidc", p.proof.claims.Issuer()
 	default:
@@ -106,16 +116,25 @@ func (p *principal) user() *user {
 	if p.proof.kind == byClaims && !p.proof.claims.Valid() {
 		return nil
 	}
-	if s := p.seen.Load(); s != nil && s.rules == rules {
+	var made *token.View
+	if p.proof.kind == byMadeToken {
+		if made = p.tokens.Current(); p.tokens.Holds(made, p.proof.made.ID) != nil {
+			return nil
+		}
+	}
+	if s := p.seen.Load(); s != nil && s.rules == rules && s.made == made {
 		return s.user
 	}
 	u := p.userBy(rules)
-	p.seen.Store(&standing{rules, u})
+	p.seen.Store(&standing{rules, made, u})
 	return u
 }
 
 // userBy returns the user by some rules; nil: it is none by them.
 func (p *principal) userBy(rules *Rules) *user {
+	if p.proof.kind == byMadeToken {
+		return rules.userOfToken(p.proof.made)
+	}
 	if p.proof.kind == byClaims {
 		if u := rules.userOf(p.proof.claims); u != nil && u.name == p.name {
 			return u

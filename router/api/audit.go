@@ -38,7 +38,8 @@ func (s *Server) audit(ctx context.Context, method string, gathered *audit.Reque
 	if s.options.Audit == nil {
 		return
 	}
-	e := audit.Event{Time: start, Protocol: auditGRPC, Action: method, User: audit.Tried(err), Outcome: audit.OK, Status: status.Code(err).String()}
+	e := audit.Event{Time: start, Protocol: auditGRPC, Action: method, Outcome: audit.OK, Status: status.Code(err).String()}
+	e.Tried(err)
 	e.DurationMs = float64(time.Since(start)) / float64(time.Millisecond)
 	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
 		e.From = p.Addr.String()

@@ -69,6 +69,8 @@ type Options struct {
 
 	// Authority knows who calls. Nil: everybody may do everything.
 	Authority access.Authority
+	// Tokens keeps the tokens that callers make. Nil: there are no users, and no tokens.
+	Tokens Tokens
 	// DatabaseFromHeader: only the metadata access.DatabaseHeader names the database of a call,
 	// or the rights of a user who has some on one database only.
 	DatabaseFromHeader bool

@@ -38,7 +38,7 @@ func (f *front) audit(request *fasthttp.RequestCtx, c *caller, err error, start 
 	}
 	e := auditEvent(request, c, start)
 	if c.principal == nil {
-		e.User = audit.Tried(err)
+		e.Tried(err)
 	}
 	if err != nil {
 		e.Error = err.Error()

@@ -110,7 +110,8 @@ func (s *stream) deny(err error) {
 	text := fmt.Appendf(nil, "%s: %v", authFail, err)
 	s.replies.send(append(oneLineInPlace(text, 0), '\n'))
 	s.leaving = true
-	e := audit.Event{Time: time.Now(), From: s.conn.RemoteAddr().String(), Protocol: protocolNames[s.protocol], Action: "auth", Outcome: audit.Refused, Error: err.Error(), User: audit.Tried(err)}
+	e := audit.Event{Time: time.Now(), From: s.conn.RemoteAddr().String(), Protocol: protocolNames[s.protocol], Action: "auth", Outcome: audit.Refused, Error: err.Error()}
+	e.Tried(err)
 	if denied := (*access.DeniedError)(nil); errors.As(err, &denied) {
 		e.User, e.Database = denied.Principal, access.Display(denied.Database)
 	}

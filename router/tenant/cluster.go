@@ -3,8 +3,8 @@ package tenant
 import (
 	"context"
 
-	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/kept"
+	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
 // Cluster keeps marks in the placement store of a cluster.

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/kept"
+	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
 // FolderFile is the file of marks in a data folder: a JSON object of names and marks.

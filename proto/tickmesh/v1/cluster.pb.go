@@ -135,6 +135,63 @@ func (ReplicaRole) EnumDescriptor() ([]byte, []int) {
 	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{1}
 }
 
+// AccessRight is what may be done with a database. Each right includes those before it.
+type AccessRight int32
+
+const (
+	// Nothing, also where there is a right on all databases.
+	AccessRight_ACCESS_RIGHT_UNSPECIFIED AccessRight = 0
+	// Query, list names.
+	AccessRight_ACCESS_RIGHT_READ AccessRight = 1
+	// Add samples.
+	AccessRight_ACCESS_RIGHT_WRITE AccessRight = 2
+	// Delete samples, make and drop databases; on "*", change the cluster.
+	AccessRight_ACCESS_RIGHT_ADMIN AccessRight = 3
+)
+
+// Enum value maps for AccessRight.
+var (
+	AccessRight_name = map[int32]string{
+		0: "ACCESS_RIGHT_UNSPECIFIED",
+		1: "ACCESS_RIGHT_READ",
+		2: "ACCESS_RIGHT_WRITE",
+		3: "ACCESS_RIGHT_ADMIN",
+	}
+	AccessRight_value = map[string]int32{
+		"ACCESS_RIGHT_UNSPECIFIED": 0,
+		"ACCESS_RIGHT_READ":        1,
+		"ACCESS_RIGHT_WRITE":       2,
+		"ACCESS_RIGHT_ADMIN":       3,
+	}
+)
+
+func (x AccessRight) Enum() *AccessRight {
+	p := new(AccessRight)
+	*p = x
+	return p
+}
+
+func (x AccessRight) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AccessRight) Descriptor() protoreflect.EnumDescriptor {
+	return file_tickmesh_v1_cluster_proto_enumTypes[2].Descriptor()
+}
+
+func (AccessRight) Type() protoreflect.EnumType {
+	return &file_tickmesh_v1_cluster_proto_enumTypes[2]
+}
+
+func (x AccessRight) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AccessRight.Descriptor instead.
+func (AccessRight) EnumDescriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{2}
+}
+
 // GetServerInfoRequest says who asks.
 type GetServerInfoRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1843,6 +1900,491 @@ func (x *RecoverResponse) GetMapEpoch() uint64 {
 	return 0
 }
 
+// DatabaseRight is a right on one database.
+type DatabaseRight struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the database; "default", or "*" for all that have no line of their own.
+	Database string `protobuf:"bytes,1,opt,name=database,proto3" json:"database,omitempty"`
+	// What may be done with it.
+	Right         AccessRight `protobuf:"varint,2,opt,name=right,proto3,enum=tickmesh.v1.AccessRight" json:"right,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DatabaseRight) Reset() {
+	*x = DatabaseRight{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DatabaseRight) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DatabaseRight) ProtoMessage() {}
+
+func (x *DatabaseRight) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DatabaseRight.ProtoReflect.Descriptor instead.
+func (*DatabaseRight) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *DatabaseRight) GetDatabase() string {
+	if x != nil {
+		return x.Database
+	}
+	return ""
+}
+
+func (x *DatabaseRight) GetRight() AccessRight {
+	if x != nil {
+		return x.Right
+	}
+	return AccessRight_ACCESS_RIGHT_UNSPECIFIED
+}
+
+// CreateTokenRequest says what a token is to be.
+type CreateTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is for, one word, for people: it is told in lists and logs.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What it may do, at most what its creator may do.
+	Rights []*DatabaseRight `protobuf:"bytes,2,rep,name=rights,proto3" json:"rights,omitempty"`
+	// For how long it holds, milliseconds: from a minute to 366 days.
+	LifetimeMs    int64 `protobuf:"varint,3,opt,name=lifetime_ms,json=lifetimeMs,proto3" json:"lifetime_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateTokenRequest) Reset() {
+	*x = CreateTokenRequest{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateTokenRequest) ProtoMessage() {}
+
+func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
+func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *CreateTokenRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CreateTokenRequest) GetRights() []*DatabaseRight {
+	if x != nil {
+		return x.Rights
+	}
+	return nil
+}
+
+func (x *CreateTokenRequest) GetLifetimeMs() int64 {
+	if x != nil {
+		return x.LifetimeMs
+	}
+	return 0
+}
+
+// CreateTokenResponse has the token.
+type CreateTokenResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the program shows. It is told this once and kept nowhere.
+	Secret string `protobuf:"bytes,1,opt,name=secret,proto3" json:"secret,omitempty"`
+	// What is known of it.
+	Token         *Token `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateTokenResponse) Reset() {
+	*x = CreateTokenResponse{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateTokenResponse) ProtoMessage() {}
+
+func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
+func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *CreateTokenResponse) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+func (x *CreateTokenResponse) GetToken() *Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+// ListTokensRequest asks for all tokens.
+type ListTokensRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTokensRequest) Reset() {
+	*x = ListTokensRequest{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTokensRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTokensRequest) ProtoMessage() {}
+
+func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
+func (*ListTokensRequest) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{23}
+}
+
+// ListTokensResponse has them.
+type ListTokensResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order in which they were made.
+	Tokens        []*Token `protobuf:"bytes,1,rep,name=tokens,proto3" json:"tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTokensResponse) Reset() {
+	*x = ListTokensResponse{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTokensResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTokensResponse) ProtoMessage() {}
+
+func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
+func (*ListTokensResponse) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ListTokensResponse) GetTokens() []*Token {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+// RevokeTokenRequest names a token.
+type RevokeTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeTokenRequest) Reset() {
+	*x = RevokeTokenRequest{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeTokenRequest) ProtoMessage() {}
+
+func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
+func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *RevokeTokenRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// RevokeTokenResponse has the token as it is now.
+type RevokeTokenResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// It is revoked.
+	Token         *Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeTokenResponse) Reset() {
+	*x = RevokeTokenResponse{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeTokenResponse) ProtoMessage() {}
+
+func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
+func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *RevokeTokenResponse) GetToken() *Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+// Token is what is known of a token. None of it opens anything.
+type Token struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 16 hexadecimal digits, a part of the token.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// What it is for.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// The user who made it, whose rights bound its own.
+	Creator string `protobuf:"bytes,3,opt,name=creator,proto3" json:"creator,omitempty"`
+	// Id of the token that it was made with, without which it does not hold; empty: none.
+	Parent string `protobuf:"bytes,4,opt,name=parent,proto3" json:"parent,omitempty"`
+	// What it may do, as far as its creator may.
+	Rights []*DatabaseRight `protobuf:"bytes,5,rep,name=rights,proto3" json:"rights,omitempty"`
+	// When it was made, Unix time.
+	CreatedMs int64 `protobuf:"varint,6,opt,name=created_ms,json=createdMs,proto3" json:"created_ms,omitempty"`
+	// Until when it holds, Unix time.
+	ExpiresMs int64 `protobuf:"varint,7,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	// The hour, Unix time, in which it was used last; 0: it was not.
+	LastUsedMs int64 `protobuf:"varint,8,opt,name=last_used_ms,json=lastUsedMs,proto3" json:"last_used_ms,omitempty"`
+	// When it was revoked, Unix time; 0: it was not.
+	RevokedMs int64 `protobuf:"varint,9,opt,name=revoked_ms,json=revokedMs,proto3" json:"revoked_ms,omitempty"`
+	// The user who revoked it.
+	RevokedBy string `protobuf:"bytes,10,opt,name=revoked_by,json=revokedBy,proto3" json:"revoked_by,omitempty"`
+	// Why it is refused; empty: it is taken.
+	Refusal       string `protobuf:"bytes,11,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Token) Reset() {
+	*x = Token{}
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Token) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Token) ProtoMessage() {}
+
+func (x *Token) ProtoReflect() protoreflect.Message {
+	mi := &file_tickmesh_v1_cluster_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Token.ProtoReflect.Descriptor instead.
+func (*Token) Descriptor() ([]byte, []int) {
+	return file_tickmesh_v1_cluster_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Token) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Token) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Token) GetCreator() string {
+	if x != nil {
+		return x.Creator
+	}
+	return ""
+}
+
+func (x *Token) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *Token) GetRights() []*DatabaseRight {
+	if x != nil {
+		return x.Rights
+	}
+	return nil
+}
+
+func (x *Token) GetCreatedMs() int64 {
+	if x != nil {
+		return x.CreatedMs
+	}
+	return 0
+}
+
+func (x *Token) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+func (x *Token) GetLastUsedMs() int64 {
+	if x != nil {
+		return x.LastUsedMs
+	}
+	return 0
+}
+
+func (x *Token) GetRevokedMs() int64 {
+	if x != nil {
+		return x.RevokedMs
+	}
+	return 0
+}
+
+func (x *Token) GetRevokedBy() string {
+	if x != nil {
+		return x.RevokedBy
+	}
+	return ""
+}
+
+func (x *Token) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
+}
+
 var File_tickmesh_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_tickmesh_v1_cluster_proto_rawDesc = "" +
@@ -1994,7 +2536,43 @@ const file_tickmesh_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"recoveries\x18\x01 \x03(\v2\x1a.tickmesh.v1.ShardRecoveryR\n" +
 	"recoveries\x12\x1b\n" +
-	"\tmap_epoch\x18\x02 \x01(\x04R\bmapEpoch*{\n" +
+	"\tmap_epoch\x18\x02 \x01(\x04R\bmapEpoch\"[\n" +
+	"\rDatabaseRight\x12\x1a\n" +
+	"\bdatabase\x18\x01 \x01(\tR\bdatabase\x12.\n" +
+	"\x05right\x18\x02 \x01(\x0e2\x18.tickmesh.v1.AccessRightR\x05right\"}\n" +
+	"\x12CreateTokenRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
+	"\x06rights\x18\x02 \x03(\v2\x1a.tickmesh.v1.DatabaseRightR\x06rights\x12\x1f\n" +
+	"\vlifetime_ms\x18\x03 \x01(\x03R\n" +
+	"lifetimeMs\"W\n" +
+	"\x13CreateTokenResponse\x12\x16\n" +
+	"\x06secret\x18\x01 \x01(\tR\x06secret\x12(\n" +
+	"\x05token\x18\x02 \x01(\v2\x12.tickmesh.v1.TokenR\x05token\"\x13\n" +
+	"\x11ListTokensRequest\"@\n" +
+	"\x12ListTokensResponse\x12*\n" +
+	"\x06tokens\x18\x01 \x03(\v2\x12.tickmesh.v1.TokenR\x06tokens\"$\n" +
+	"\x12RevokeTokenRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"?\n" +
+	"\x13RevokeTokenResponse\x12(\n" +
+	"\x05token\x18\x01 \x01(\v2\x12.tickmesh.v1.TokenR\x05token\"\xc9\x02\n" +
+	"\x05Token\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\acreator\x18\x03 \x01(\tR\acreator\x12\x16\n" +
+	"\x06parent\x18\x04 \x01(\tR\x06parent\x122\n" +
+	"\x06rights\x18\x05 \x03(\v2\x1a.tickmesh.v1.DatabaseRightR\x06rights\x12\x1d\n" +
+	"\n" +
+	"created_ms\x18\x06 \x01(\x03R\tcreatedMs\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\a \x01(\x03R\texpiresMs\x12 \n" +
+	"\flast_used_ms\x18\b \x01(\x03R\n" +
+	"lastUsedMs\x12\x1d\n" +
+	"\n" +
+	"revoked_ms\x18\t \x01(\x03R\trevokedMs\x12\x1d\n" +
+	"\n" +
+	"revoked_by\x18\n" +
+	" \x01(\tR\trevokedBy\x12\x18\n" +
+	"\arefusal\x18\v \x01(\tR\arefusal*{\n" +
 	"\fDesiredState\x12\x1d\n" +
 	"\x19DESIRED_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14DESIRED_STATE_ACTIVE\x10\x01\x12\x1a\n" +
@@ -2004,14 +2582,23 @@ const file_tickmesh_v1_cluster_proto_rawDesc = "" +
 	"\x18REPLICA_ROLE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REPLICA_ROLE_FULL\x10\x01\x12\x18\n" +
 	"\x14REPLICA_ROLE_WITNESS\x10\x02\x12\x18\n" +
-	"\x14REPLICA_ROLE_LEARNER\x10\x032\xc9\x03\n" +
+	"\x14REPLICA_ROLE_LEARNER\x10\x03*r\n" +
+	"\vAccessRight\x12\x1c\n" +
+	"\x18ACCESS_RIGHT_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11ACCESS_RIGHT_READ\x10\x01\x12\x16\n" +
+	"\x12ACCESS_RIGHT_WRITE\x10\x02\x12\x16\n" +
+	"\x12ACCESS_RIGHT_ADMIN\x10\x032\xbc\x05\n" +
 	"\x0eClusterService\x12V\n" +
 	"\rGetServerInfo\x12!.tickmesh.v1.GetServerInfoRequest\x1a\".tickmesh.v1.GetServerInfoResponse\x12J\n" +
 	"\tGetStatus\x12\x1d.tickmesh.v1.GetStatusRequest\x1a\x1e.tickmesh.v1.GetStatusResponse\x12>\n" +
 	"\x05Drain\x12\x19.tickmesh.v1.DrainRequest\x1a\x1a.tickmesh.v1.DrainResponse\x12D\n" +
 	"\aUndrain\x12\x1b.tickmesh.v1.UndrainRequest\x1a\x1c.tickmesh.v1.UndrainResponse\x12G\n" +
 	"\bForecast\x12\x1c.tickmesh.v1.ForecastRequest\x1a\x1d.tickmesh.v1.ForecastResponse\x12D\n" +
-	"\aRecover\x12\x1b.tickmesh.v1.RecoverRequest\x1a\x1c.tickmesh.v1.RecoverResponseB;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3"
+	"\aRecover\x12\x1b.tickmesh.v1.RecoverRequest\x1a\x1c.tickmesh.v1.RecoverResponse\x12P\n" +
+	"\vCreateToken\x12\x1f.tickmesh.v1.CreateTokenRequest\x1a .tickmesh.v1.CreateTokenResponse\x12M\n" +
+	"\n" +
+	"ListTokens\x12\x1e.tickmesh.v1.ListTokensRequest\x1a\x1f.tickmesh.v1.ListTokensResponse\x12P\n" +
+	"\vRevokeToken\x12\x1f.tickmesh.v1.RevokeTokenRequest\x1a .tickmesh.v1.RevokeTokenResponseB;Z9github.com/tickmesh/tickmesh/proto/tickmesh/v1;tickmeshv1b\x06proto3"
 
 var (
 	file_tickmesh_v1_cluster_proto_rawDescOnce sync.Once
@@ -2025,65 +2612,86 @@ func file_tickmesh_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_tickmesh_v1_cluster_proto_rawDescData
 }
 
-var file_tickmesh_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_tickmesh_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_tickmesh_v1_cluster_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_tickmesh_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_tickmesh_v1_cluster_proto_goTypes = []any{
 	(DesiredState)(0),             // 0: tickmesh.v1.DesiredState
 	(ReplicaRole)(0),              // 1: tickmesh.v1.ReplicaRole
-	(*GetServerInfoRequest)(nil),  // 2: tickmesh.v1.GetServerInfoRequest
-	(*GetServerInfoResponse)(nil), // 3: tickmesh.v1.GetServerInfoResponse
-	(*GetStatusRequest)(nil),      // 4: tickmesh.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),     // 5: tickmesh.v1.GetStatusResponse
-	(*MovesAhead)(nil),            // 6: tickmesh.v1.MovesAhead
-	(*NodeStatus)(nil),            // 7: tickmesh.v1.NodeStatus
-	(*ReplicaStatus)(nil),         // 8: tickmesh.v1.ReplicaStatus
-	(*ShardStatus)(nil),           // 9: tickmesh.v1.ShardStatus
-	(*ShardRecovery)(nil),         // 10: tickmesh.v1.ShardRecovery
-	(*ShardCopy)(nil),             // 11: tickmesh.v1.ShardCopy
-	(*Move)(nil),                  // 12: tickmesh.v1.Move
-	(*DrainRequest)(nil),          // 13: tickmesh.v1.DrainRequest
-	(*DrainResponse)(nil),         // 14: tickmesh.v1.DrainResponse
-	(*UndrainRequest)(nil),        // 15: tickmesh.v1.UndrainRequest
-	(*UndrainResponse)(nil),       // 16: tickmesh.v1.UndrainResponse
-	(*ForecastRequest)(nil),       // 17: tickmesh.v1.ForecastRequest
-	(*NewNode)(nil),               // 18: tickmesh.v1.NewNode
-	(*ForecastResponse)(nil),      // 19: tickmesh.v1.ForecastResponse
-	(*RecoverRequest)(nil),        // 20: tickmesh.v1.RecoverRequest
-	(*RecoverResponse)(nil),       // 21: tickmesh.v1.RecoverResponse
+	(AccessRight)(0),              // 2: tickmesh.v1.AccessRight
+	(*GetServerInfoRequest)(nil),  // 3: tickmesh.v1.GetServerInfoRequest
+	(*GetServerInfoResponse)(nil), // 4: tickmesh.v1.GetServerInfoResponse
+	(*GetStatusRequest)(nil),      // 5: tickmesh.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),     // 6: tickmesh.v1.GetStatusResponse
+	(*MovesAhead)(nil),            // 7: tickmesh.v1.MovesAhead
+	(*NodeStatus)(nil),            // 8: tickmesh.v1.NodeStatus
+	(*ReplicaStatus)(nil),         // 9: tickmesh.v1.ReplicaStatus
+	(*ShardStatus)(nil),           // 10: tickmesh.v1.ShardStatus
+	(*ShardRecovery)(nil),         // 11: tickmesh.v1.ShardRecovery
+	(*ShardCopy)(nil),             // 12: tickmesh.v1.ShardCopy
+	(*Move)(nil),                  // 13: tickmesh.v1.Move
+	(*DrainRequest)(nil),          // 14: tickmesh.v1.DrainRequest
+	(*DrainResponse)(nil),         // 15: tickmesh.v1.DrainResponse
+	(*UndrainRequest)(nil),        // 16: tickmesh.v1.UndrainRequest
+	(*UndrainResponse)(nil),       // 17: tickmesh.v1.UndrainResponse
+	(*ForecastRequest)(nil),       // 18: tickmesh.v1.ForecastRequest
+	(*NewNode)(nil),               // 19: tickmesh.v1.NewNode
+	(*ForecastResponse)(nil),      // 20: tickmesh.v1.ForecastResponse
+	(*RecoverRequest)(nil),        // 21: tickmesh.v1.RecoverRequest
+	(*RecoverResponse)(nil),       // 22: tickmesh.v1.RecoverResponse
+	(*DatabaseRight)(nil),         // 23: tickmesh.v1.DatabaseRight
+	(*CreateTokenRequest)(nil),    // 24: tickmesh.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),   // 25: tickmesh.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),     // 26: tickmesh.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),    // 27: tickmesh.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),    // 28: tickmesh.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),   // 29: tickmesh.v1.RevokeTokenResponse
+	(*Token)(nil),                 // 30: tickmesh.v1.Token
 }
 var file_tickmesh_v1_cluster_proto_depIdxs = []int32{
-	7,  // 0: tickmesh.v1.GetStatusResponse.nodes:type_name -> tickmesh.v1.NodeStatus
-	9,  // 1: tickmesh.v1.GetStatusResponse.shard_statuses:type_name -> tickmesh.v1.ShardStatus
-	12, // 2: tickmesh.v1.GetStatusResponse.moves:type_name -> tickmesh.v1.Move
-	6,  // 3: tickmesh.v1.GetStatusResponse.moves_ahead:type_name -> tickmesh.v1.MovesAhead
+	8,  // 0: tickmesh.v1.GetStatusResponse.nodes:type_name -> tickmesh.v1.NodeStatus
+	10, // 1: tickmesh.v1.GetStatusResponse.shard_statuses:type_name -> tickmesh.v1.ShardStatus
+	13, // 2: tickmesh.v1.GetStatusResponse.moves:type_name -> tickmesh.v1.Move
+	7,  // 3: tickmesh.v1.GetStatusResponse.moves_ahead:type_name -> tickmesh.v1.MovesAhead
 	0,  // 4: tickmesh.v1.NodeStatus.desired:type_name -> tickmesh.v1.DesiredState
 	1,  // 5: tickmesh.v1.ReplicaStatus.role:type_name -> tickmesh.v1.ReplicaRole
-	8,  // 6: tickmesh.v1.ShardStatus.members:type_name -> tickmesh.v1.ReplicaStatus
-	8,  // 7: tickmesh.v1.ShardStatus.intended:type_name -> tickmesh.v1.ReplicaStatus
-	10, // 8: tickmesh.v1.ShardStatus.recovery:type_name -> tickmesh.v1.ShardRecovery
-	11, // 9: tickmesh.v1.ShardRecovery.copies:type_name -> tickmesh.v1.ShardCopy
+	9,  // 6: tickmesh.v1.ShardStatus.members:type_name -> tickmesh.v1.ReplicaStatus
+	9,  // 7: tickmesh.v1.ShardStatus.intended:type_name -> tickmesh.v1.ReplicaStatus
+	11, // 8: tickmesh.v1.ShardStatus.recovery:type_name -> tickmesh.v1.ShardRecovery
+	12, // 9: tickmesh.v1.ShardRecovery.copies:type_name -> tickmesh.v1.ShardCopy
 	1,  // 10: tickmesh.v1.ShardCopy.role:type_name -> tickmesh.v1.ReplicaRole
-	12, // 11: tickmesh.v1.DrainResponse.moves:type_name -> tickmesh.v1.Move
-	18, // 12: tickmesh.v1.ForecastRequest.added:type_name -> tickmesh.v1.NewNode
-	12, // 13: tickmesh.v1.ForecastResponse.moves:type_name -> tickmesh.v1.Move
-	10, // 14: tickmesh.v1.RecoverResponse.recoveries:type_name -> tickmesh.v1.ShardRecovery
-	2,  // 15: tickmesh.v1.ClusterService.GetServerInfo:input_type -> tickmesh.v1.GetServerInfoRequest
-	4,  // 16: tickmesh.v1.ClusterService.GetStatus:input_type -> tickmesh.v1.GetStatusRequest
-	13, // 17: tickmesh.v1.ClusterService.Drain:input_type -> tickmesh.v1.DrainRequest
-	15, // 18: tickmesh.v1.ClusterService.Undrain:input_type -> tickmesh.v1.UndrainRequest
-	17, // 19: tickmesh.v1.ClusterService.Forecast:input_type -> tickmesh.v1.ForecastRequest
-	20, // 20: tickmesh.v1.ClusterService.Recover:input_type -> tickmesh.v1.RecoverRequest
-	3,  // 21: tickmesh.v1.ClusterService.GetServerInfo:output_type -> tickmesh.v1.GetServerInfoResponse
-	5,  // 22: tickmesh.v1.ClusterService.GetStatus:output_type -> tickmesh.v1.GetStatusResponse
-	14, // 23: tickmesh.v1.ClusterService.Drain:output_type -> tickmesh.v1.DrainResponse
-	16, // 24: tickmesh.v1.ClusterService.Undrain:output_type -> tickmesh.v1.UndrainResponse
-	19, // 25: tickmesh.v1.ClusterService.Forecast:output_type -> tickmesh.v1.ForecastResponse
-	21, // 26: tickmesh.v1.ClusterService.Recover:output_type -> tickmesh.v1.RecoverResponse
-	21, // [21:27] is the sub-list for method output_type
-	15, // [15:21] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	13, // 11: tickmesh.v1.DrainResponse.moves:type_name -> tickmesh.v1.Move
+	19, // 12: tickmesh.v1.ForecastRequest.added:type_name -> tickmesh.v1.NewNode
+	13, // 13: tickmesh.v1.ForecastResponse.moves:type_name -> tickmesh.v1.Move
+	11, // 14: tickmesh.v1.RecoverResponse.recoveries:type_name -> tickmesh.v1.ShardRecovery
+	2,  // 15: tickmesh.v1.DatabaseRight.right:type_name -> tickmesh.v1.AccessRight
+	23, // 16: tickmesh.v1.CreateTokenRequest.rights:type_name -> tickmesh.v1.DatabaseRight
+	30, // 17: tickmesh.v1.CreateTokenResponse.token:type_name -> tickmesh.v1.Token
+	30, // 18: tickmesh.v1.ListTokensResponse.tokens:type_name -> tickmesh.v1.Token
+	30, // 19: tickmesh.v1.RevokeTokenResponse.token:type_name -> tickmesh.v1.Token
+	23, // 20: tickmesh.v1.Token.rights:type_name -> tickmesh.v1.DatabaseRight
+	3,  // 21: tickmesh.v1.ClusterService.GetServerInfo:input_type -> tickmesh.v1.GetServerInfoRequest
+	5,  // 22: tickmesh.v1.ClusterService.GetStatus:input_type -> tickmesh.v1.GetStatusRequest
+	14, // 23: tickmesh.v1.ClusterService.Drain:input_type -> tickmesh.v1.DrainRequest
+	16, // 24: tickmesh.v1.ClusterService.Undrain:input_type -> tickmesh.v1.UndrainRequest
+	18, // 25: tickmesh.v1.ClusterService.Forecast:input_type -> tickmesh.v1.ForecastRequest
+	21, // 26: tickmesh.v1.ClusterService.Recover:input_type -> tickmesh.v1.RecoverRequest
+	24, // 27: tickmesh.v1.ClusterService.CreateToken:input_type -> tickmesh.v1.CreateTokenRequest
+	26, // 28: tickmesh.v1.ClusterService.ListTokens:input_type -> tickmesh.v1.ListTokensRequest
+	28, // 29: tickmesh.v1.ClusterService.RevokeToken:input_type -> tickmesh.v1.RevokeTokenRequest
+	4,  // 30: tickmesh.v1.ClusterService.GetServerInfo:output_type -> tickmesh.v1.GetServerInfoResponse
+	6,  // 31: tickmesh.v1.ClusterService.GetStatus:output_type -> tickmesh.v1.GetStatusResponse
+	15, // 32: tickmesh.v1.ClusterService.Drain:output_type -> tickmesh.v1.DrainResponse
+	17, // 33: tickmesh.v1.ClusterService.Undrain:output_type -> tickmesh.v1.UndrainResponse
+	20, // 34: tickmesh.v1.ClusterService.Forecast:output_type -> tickmesh.v1.ForecastResponse
+	22, // 35: tickmesh.v1.ClusterService.Recover:output_type -> tickmesh.v1.RecoverResponse
+	25, // 36: tickmesh.v1.ClusterService.CreateToken:output_type -> tickmesh.v1.CreateTokenResponse
+	27, // 37: tickmesh.v1.ClusterService.ListTokens:output_type -> tickmesh.v1.ListTokensResponse
+	29, // 38: tickmesh.v1.ClusterService.RevokeToken:output_type -> tickmesh.v1.RevokeTokenResponse
+	30, // [30:39] is the sub-list for method output_type
+	21, // [21:30] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_tickmesh_v1_cluster_proto_init() }
@@ -2096,8 +2704,8 @@ func file_tickmesh_v1_cluster_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tickmesh_v1_cluster_proto_rawDesc), len(file_tickmesh_v1_cluster_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   20,
+			NumEnums:      3,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,128 @@
+package token
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/access"
+)
+
+// format is the version of records that this program writes and reads.
+const format = 1
+
+// ErrFormat marks a record, or a file of records, that cannot be read.
+var ErrFormat = errors.New("not a record of a token")
+
+// record is a token as it is kept: see FORMAT.md.
+type record struct {
+	Format    int               `json:"format"`
+	Digest    string            `json:"digest"`
+	Name      string            `json:"name"`
+	Creator   string            `json:"creator"`
+	Issuer    string            `json:"issuer,omitempty"`
+	Claims    [][2]string       `json:"claims,omitempty"`
+	Lineage   []string          `json:"lineage,omitempty"`
+	Rights    map[string]string `json:"rights"`
+	CreatedMs int64             `json:"created_ms"`
+	ExpiresMs int64             `json:"expires_ms"`
+	UsedMs    int64             `json:"used_ms,omitempty"`
+	RevokedMs int64             `json:"revoked_ms,omitempty"`
+	RevokedBy string            `json:"revoked_by,omitempty"`
+}
+
+// encode returns the record of a token.
+func (t *Token) encode() (string, error) {
+	r := record{
+		Format: format, Digest: hex.EncodeToString(t.Digest[:]), Name: t.Name, Creator: t.Creator.User, Issuer: t.Creator.Issuer, Lineage: t.Lineage,
+		Rights: map[string]string{}, CreatedMs: t.Created.UnixMilli(), ExpiresMs: t.Expires.UnixMilli(), RevokedBy: t.RevokedBy,
+	}
+	for _, c := range t.Creator.Claims {
+		r.Claims = append(r.Claims, [2]string{c.Name, c.Value})
+	}
+	for database, right := range t.Rights {
+		r.Rights[access.Display(database)] = right.String()
+	}
+	if !t.Used.IsZero() {
+		r.UsedMs = t.Used.UnixMilli()
+	}
+	if !t.Revoked.IsZero() {
+		r.RevokedMs = t.Revoked.UnixMilli()
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(r)
+	return string(bytes.TrimSpace(text.Bytes())), err
+}
+
+// timeMsMax bounds the times of a record: the year 9999.
+const timeMsMax = 253_402_300_799_000
+
+// decode reads the record of a token. Errors: ErrFormat.
+func decode(id, text string) (*Token, error) {
+	r, err := decodeRecord(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, id, err)
+	}
+	t := &Token{
+		ID: id, Name: r.Name, Creator: Creator{User: r.Creator, Issuer: r.Issuer}, Lineage: r.Lineage, Rights: Rights{},
+		Created: time.UnixMilli(r.CreatedMs).UTC(), Expires: time.UnixMilli(r.ExpiresMs).UTC(), RevokedBy: r.RevokedBy,
+	}
+	for _, c := range r.Claims {
+		t.Creator.Claims = append(t.Creator.Claims, Claim{c[0], c[1]})
+	}
+	if r.UsedMs > 0 {
+		t.Used = time.UnixMilli(r.UsedMs).UTC()
+	}
+	if r.RevokedMs > 0 {
+		t.Revoked = time.UnixMilli(r.RevokedMs).UTC()
+	}
+	if n, err := hex.Decode(t.Digest[:], []byte(r.Digest)); err != nil || n != len(t.Digest) {
+		return nil, fmt.Errorf("%w: %s: the digest has not %d hexadecimal digits", ErrFormat, id, 2*len(t.Digest))
+	}
+	for database, word := range r.Rights {
+		right, ok := access.ParseRight(word)
+		if !ok {
+			return nil, fmt.Errorf("%w: %s: the right %q", ErrFormat, id, word)
+		}
+		t.Rights[access.Canonical(database)] = right
+	}
+	if err := t.validate(); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, id, err)
+	}
+	return t, nil
+}
+
+func decodeRecord(text string) (r record, err error) {
+	var head struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal([]byte(text), &head); err != nil {
+		return r, err
+	}
+	if head.Format != format {
+		return r, fmt.Errorf("its format is %d, this version reads %d", head.Format, format)
+	}
+	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&r); err != nil {
+		return r, err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return r, errors.New("there is something behind it")
+	}
+	if len(r.Digest) != 2*len(Digest{}) {
+		return r, fmt.Errorf("the digest has %d hexadecimal digits", len(r.Digest))
+	}
+	for _, ms := range []int64{r.CreatedMs, r.ExpiresMs, r.UsedMs, r.RevokedMs} {
+		if ms < 0 || ms > timeMsMax {
+			return r, fmt.Errorf("the time %d", ms)
+		}
+	}
+	return r, nil
+}
