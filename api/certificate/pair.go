@@ -115,15 +115,31 @@ func sign(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) (*x
 
 // Fits reports whether a certificate says of its holder what an identity does.
 func (i Identity) Fits(c *x509.Certificate) bool {
+	hosts := hostsOf(c)
+	slices.Sort(hosts)
+	name, err := NameOf(c)
+	return err == nil && name == i.Name && slices.Equal(hosts, i.hosts()) && c.Subject.CommonName == i.shortName()
+}
+
+// IdentityOf returns what a certificate says of its holder, for a renewal that changes
+// nothing; otherwise, if its name cannot be read.
+func IdentityOf(c *x509.Certificate, otherwise Identity) Identity {
+	name, err := NameOf(c)
+	if err != nil {
+		return otherwise
+	}
+	return Identity{CommonName: c.Subject.CommonName, Hosts: hostsOf(c), Name: name}
+}
+
+// hostsOf returns the hosts that a certificate is valid for.
+func hostsOf(c *x509.Certificate) []string {
 	hosts := slices.Clone(c.DNSNames)
 	for _, ip := range c.IPAddresses {
 		if address, ok := netip.AddrFromSlice(ip); ok {
 			hosts = append(hosts, address.Unmap().String())
 		}
 	}
-	slices.Sort(hosts)
-	name, err := NameOf(c)
-	return err == nil && name == i.Name && slices.Equal(hosts, i.hosts()) && c.Subject.CommonName == i.shortName()
+	return hosts
 }
 
 // Fresh reports whether a certificate is valid and at least a third of its time is left:

@@ -22,6 +22,8 @@ import (
 // +kubebuilder:printcolumn:name="ETA",type=string,priority=1,JSONPath=`.status.eta`,description="How long the moves will still take"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="the name becomes part of the names of pods and services: choose one of at most 40 small letters, digits and inner hyphens that begins with a letter"
+// +kubebuilder:validation:XValidation:rule="quantity(string(self.spec.nodes.storage.size)).compareTo(quantity(string(oldSelf.spec.nodes.storage.size))) >= 0 || (has(self.status) && has(self.status.volumeSizes) && has(self.status.volumeSizes.node) && quantity(string(self.spec.nodes.storage.size)).compareTo(quantity(string(self.status.volumeSizes.node))) >= 0)",message="nodes.storage.size can only grow: volumes do not shrink below status.volumeSizes.node; add nodes with smaller volumes in another cluster, or keep the size"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.etcd.managed) || !has(oldSelf.spec.etcd.managed) || quantity(string(self.spec.etcd.managed.storage.size)).compareTo(quantity(string(oldSelf.spec.etcd.managed.storage.size))) >= 0 || (has(self.status) && has(self.status.volumeSizes) && has(self.status.volumeSizes.etcd) && quantity(string(self.spec.etcd.managed.storage.size)).compareTo(quantity(string(self.status.volumeSizes.etcd))) >= 0)",message="etcd.managed.storage.size can only grow: volumes do not shrink below status.volumeSizes.etcd; keep the size"
 type TickMeshCluster struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -146,7 +148,8 @@ type TickMeshClusterSpec struct {
 	// +kubebuilder:default={}
 	// +optional
 	Security SecuritySpec `json:"security,omitzero"`
-	// While true the operator changes nothing; status goes on. Default: false.
+	// While true the operator changes nothing that this spec asks for. Status goes on,
+	// certificates are renewed, and pods that Kubernetes makes anew start. Default: false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 }

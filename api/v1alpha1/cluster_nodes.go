@@ -86,10 +86,10 @@ type VolumeSpec struct {
 // NodeStorage describes the volume of a storage node.
 type NodeStorage struct {
 	VolumeSpec `json:",inline"`
-	// Size in bytes. It can only grow, if the storage class allows it. Default: 10Gi.
+	// Size in bytes. It can only grow, if the storage class allows it; what it does not
+	// allow can be taken back, to status.volumeSizes. Default: 10Gi.
 	// +kubebuilder:default="10Gi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be more than 0"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",message="size can only grow: volumes do not shrink; add nodes with smaller volumes in another cluster, or keep the size"
 	// +optional
 	Size resource.Quantity `json:"size,omitzero"`
 }
@@ -97,10 +97,10 @@ type NodeStorage struct {
 // EtcdStorage describes the volume of a member of etcd.
 type EtcdStorage struct {
 	VolumeSpec `json:",inline"`
-	// Size in bytes. It can only grow, if the storage class allows it. Default: 1Gi.
+	// Size in bytes. It can only grow, if the storage class allows it; what it does not
+	// allow can be taken back, to status.volumeSizes. Default: 1Gi.
 	// +kubebuilder:default="1Gi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be more than 0"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",message="size can only grow: volumes do not shrink"
 	// +optional
 	Size resource.Quantity `json:"size,omitzero"`
 }

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // TickMeshClusterStatus is what the operator has seen last.
 type TickMeshClusterStatus struct {
@@ -61,6 +64,9 @@ type TickMeshClusterStatus struct {
 	// +listMapKey=name
 	// +optional
 	NodeStatuses []NodeStatus `json:"nodeStatuses,omitempty"`
+	// Sizes of the volumes, which those of the spec may go back to.
+	// +optional
+	VolumeSizes *VolumeSizes `json:"volumeSizes,omitempty"`
 	// The certificates inside the cluster.
 	// +optional
 	Certificates *CertificatesStatus `json:"certificates,omitempty"`
@@ -183,6 +189,16 @@ type NodeStatus struct {
 	// Version that it runs.
 	// +optional
 	Version string `json:"version,omitempty"`
+}
+
+// VolumeSizes tells what the largest volume claim of each component asks for.
+type VolumeSizes struct {
+	// Of the nodes.
+	// +optional
+	Node *resource.Quantity `json:"node,omitempty"`
+	// Of the members of a managed etcd.
+	// +optional
+	Etcd *resource.Quantity `json:"etcd,omitempty"`
 }
 
 // CertificatesStatus tells of the certificates inside a cluster.

@@ -13,6 +13,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,7 @@ import (
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors;servicemonitors,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get
 // +kubebuilder:rbac:groups="",resources=configmaps;services,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;patch;delete
@@ -68,6 +70,17 @@ func NewCluster(scope *reconcilers.Scope) *Cluster {
 	c := &Cluster{scope: scope}
 	c.mu.memories = map[types.NamespacedName]*memory{}
 	return c
+}
+
+// Delays after passes with a step that failed. They grow to what they are without one, so
+// that what the other steps wait for is seen in time.
+const (
+	failureDelayMin = 200 * time.Millisecond
+	failureDelayMax = 30 * time.Second
+)
+
+func passDelays() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](failureDelayMin, failureDelayMax)
 }
 
 // conflictDelay is after a pass that somebody else was faster than.
@@ -125,7 +138,7 @@ func (c *Cluster) SetUp(manager ctrl.Manager, concurrency int) error {
 		Owns(&policyv1.PodDisruptionBudget{}).Owns(&networkingv1.NetworkPolicy{}).Owns(&autoscalingv2.HorizontalPodAutoscaler{}).
 		Watches(&corev1.Pod{}, ofCluster).Watches(&corev1.PersistentVolumeClaim{}, ofCluster).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(c.allClusters), builder.WithPredicates(machineChanged())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, RateLimiter: passDelays()}).
 		Complete(c)
 }
 

@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +13,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tickmesh/tickmesh/api/certificate"
 	meshclient "github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/pki"
 )
+
+func (w *world) pod(name string) *corev1.Pod {
+	w.t.Helper()
+	pod := &corev1.Pod{}
+	w.must(w.api.Get(w.t.Context(), w.key(name), pod))
+	return pod
+}
 
 func (w *world) deployment(name string) *appsv1.Deployment {
 	w.t.Helper()
@@ -30,7 +40,8 @@ func (w *world) statefulSet(name string) *appsv1.StatefulSet {
 	return s
 }
 
-// While a cluster is paused nothing is changed, and the status goes on.
+// While a cluster is paused nothing is changed, and the status goes on. A pod that Kubernetes
+// makes anew starts all the same.
 func TestPaused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 4)
@@ -46,6 +57,12 @@ func TestPaused(t *testing.T) {
 	}
 	if c.Status.ObservedGeneration != c.Generation {
 		t.Fatal("the status does not go on")
+	}
+	w.must(w.api.Delete(t.Context(), w.pod("demo-node-1"), client.GracePeriodSeconds(0)))
+	w.stopProcess("demo-node-1")
+	w.until("the pod that was made anew is ready", func() bool { return w.cluster().Status.ReadyNodes == 3 && w.processes["demo-node-1"] != nil })
+	if version := w.pod("demo-node-0").Spec.Containers[0].Image; version == "tickmesh:next" {
+		t.Fatal("a pod that ran was restarted")
 	}
 	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Paused = false })
 	w.until("what was asked for meanwhile is done", func() bool { return w.complete() && w.cluster().Status.Version == "next" })
@@ -161,17 +178,83 @@ func TestLeadersAwayForAMoment(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
-	w.create(small)
+	w.create("{shards: 6, replication: 2, nodes: {count: 3}, service: {tls: {}}}")
 	w.until("the cluster is made", w.complete)
 	first := w.cluster().Status.Certificates.NotAfter
 	w.now = first.Add(-24 * time.Hour)
 	w.until("they are renewed", func() bool { return w.cluster().Status.Certificates.NotAfter.After(first.Time) })
 
-	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Paused = true })
-	w.now = w.cluster().Status.Certificates.NotAfter.Add(time.Hour)
-	w.until("it is told that they have ended", func() bool { return w.condition(v1alpha1.ConditionDegraded).Reason == "CertificateExpired" })
+	// A pause stops what is asked for meanwhile, and no renewal.
+	names := func() []string {
+		secret := &corev1.Secret{}
+		w.must(w.api.Get(t.Context(), w.key("demo-edge-tls"), secret))
+		leaf, err := pki.ReadLeaf(secret)
+		w.must(err)
+		return leaf.Certificate.DNSNames
+	}
+	before := names()
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) {
+		s.Paused, s.Service.TLS.Hosts = true, []string{"new.example.com"}
+	})
+	second := w.cluster().Status.Certificates.NotAfter
+	w.now = second.Add(-24 * time.Hour)
+	w.until("they are renewed in a pause", func() bool { return w.cluster().Status.Certificates.NotAfter.After(second.Time) })
+	if after := names(); !slices.Equal(before, after) {
+		t.Fatalf("%q became %q in a pause", before, after)
+	}
 	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Paused = false })
-	w.until("they are renewed", w.complete)
+	w.until("what was asked for is done", func() bool { return w.complete() && slices.Contains(names(), "new.example.com") })
+}
+
+// A certificate that has ended, and that somebody else has to renew, is told of.
+func TestCertificateExpired(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	authority, err := pki.NewAuthority(pki.Defaults(), clusterName, nil, w.now)
+	w.must(err)
+	leaf, err := authority.Issue(pki.Defaults(), certificate.Identity{CommonName: "all", Hosts: []string{"localhost"}}, w.now)
+	w.must(err)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: w.namespace}}
+	w.must(leaf.Write(secret))
+	w.must(w.api.Create(t.Context(), secret))
+	w.create("{shards: 6, nodes: {count: 3}, tls: {mode: Secrets, secretNames: {node: mine, router: mine, etcd: mine, operator: mine}}}")
+	w.until("the cluster is made", w.complete)
+	w.now = leaf.Certificate.NotAfter.Add(time.Hour)
+	w.until("it is told that it has ended", func() bool {
+		c := w.condition(v1alpha1.ConditionDegraded)
+		return c.Reason == "CertificateExpired" && strings.Contains(c.Message, "mine")
+	})
+}
+
+// What is refused of one step keeps no other from going on: here the routers are to run where
+// the API server lets nobody run, and a node is lost meanwhile.
+func TestStepsDoNotStopOneAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 4)
+	w.create(small)
+	w.until("the cluster is made", w.complete)
+	w.failing = "Objects"
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) {
+		s.Routers.Placement.NodeSelector = map[string]string{"no label": "x"}
+		s.Retention = "90d"
+	})
+	w.until("it is told", func() bool { return w.condition(v1alpha1.ConditionDegraded).Reason == "ObjectsFailed" })
+	if c := w.condition(v1alpha1.ConditionDegraded); !strings.Contains(c.Message, "apply Deployment demo-router") {
+		t.Fatalf("%+v", c)
+	}
+	machine := w.machineOf("demo-node-0")
+	w.removeMachine(machine)
+	w.runMesh()
+	w.until("the lost node is on another machine, and all nodes run as they are to", func() bool {
+		c, pod := w.cluster(), &corev1.Pod{}
+		if !w.found(w.api.Get(t.Context(), w.key("demo-node-0"), pod)) || pod.Spec.NodeName == machine || c.Status.ReadyNodes != 3 || c.Status.UnderReplicated != 0 {
+			return false
+		}
+		return w.found(w.api.Get(t.Context(), w.key("demo-node-2"), pod)) && slices.Contains(pod.Spec.Containers[0].Args, "--retention=90d")
+	})
+	w.failing = ""
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Routers.Placement.NodeSelector = nil })
+	w.until("all is as asked for", w.complete)
 }
 
 // A Secret under one of our names that is somebody else's is never written.
@@ -248,20 +331,29 @@ func TestVolumesGrow(t *testing.T) {
 	}
 }
 
-// Where the storage class does not let a volume grow, the API server refuses, and the
-// status says so.
+// Where the storage class does not let a volume grow, the status says so and what to do, all
+// else goes on, and the size can be set back to that of the volumes.
 func TestVolumesDoNotGrow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
-	w.create("{shards: 6, nodes: {count: 3, storage: {size: 10Gi}}}")
+	w.must(w.api.Create(t.Context(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fixed"}, Provisioner: "example.com/folders"}))
+	w.create("{shards: 6, nodes: {count: 3, storage: {size: 10Gi, storageClassName: fixed}}}")
 	w.until("the cluster is made", w.complete)
 	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Nodes.Storage.Size.Add(s.Nodes.Storage.Size) })
-	_, err := w.operator.Reconcile(t.Context(), request(w))
-	if err == nil || !strings.Contains(err.Error(), "grow volume claim") {
-		t.Fatal(err)
+	w.until("it is told", func() bool { return w.condition(v1alpha1.ConditionProgressing).Reason == "VolumesCannotGrow" })
+	if c := w.condition(v1alpha1.ConditionProgressing); c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "nodes.storage.size asks for 20Gi") ||
+		!strings.Contains(c.Message, "data-demo-node-0, data-demo-node-1, data-demo-node-2") || len(w.events("VolumesCannotGrow")) != 1 {
+		t.Fatalf("%+v %q", c, w.events("VolumesCannotGrow"))
 	}
-	if c := w.condition(v1alpha1.ConditionDegraded); c.Reason != "VolumesFailed" {
-		t.Fatalf("%+v", c)
+	w.must(w.api.Delete(t.Context(), w.pod("demo-node-1"), client.GracePeriodSeconds(0)))
+	w.stopProcess("demo-node-1")
+	w.until("a pod that is made anew is ready", func() bool { return w.cluster().Status.ReadyNodes == 3 && w.processes["demo-node-1"] != nil })
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Nodes.Storage.Size = resource.MustParse("10Gi") })
+	w.until("the size is that of the volumes again", w.complete)
+	c := w.cluster()
+	c.Spec.Nodes.Storage.Size = resource.MustParse("9Gi")
+	if err := w.api.Update(t.Context(), c); err == nil || !strings.Contains(err.Error(), "volumes do not shrink below status.volumeSizes.node") {
+		t.Fatal(err)
 	}
 }
 

@@ -42,9 +42,9 @@ var rules = []struct {
 	{change: true, spec: "replication: 3", want: "replication cannot be changed"},
 	{change: true, spec: "shards: 64", want: "shards cannot be changed"},
 	{change: true, spec: "tls: {mode: 'Off'}", want: "tls.mode cannot be changed"},
-	{change: true, spec: "nodes: {storage: {size: 9Gi}}", want: "size can only grow: volumes do not shrink; add nodes"},
+	{change: true, spec: "nodes: {storage: {size: 9Gi}}", want: "nodes.storage.size can only grow: volumes do not shrink below"},
 	{change: true, spec: "nodes: {storage: {storageClassName: fast}}", want: "storageClassName cannot be changed"},
-	{change: true, spec: "etcd: {managed: {storage: {size: 1Mi}}}", want: "size can only grow: volumes do not shrink"},
+	{change: true, spec: "etcd: {managed: {storage: {size: 1Mi}}}", want: "etcd.managed.storage.size can only grow: volumes do not shrink below"},
 	{change: true, spec: "etcd: {managed: {storage: {storageClassName: fast}}}", want: "storageClassName cannot be changed"},
 	{change: true, spec: "etcd: {external: {endpoints: ['http://e:2379']}}", want: "between managed and external"},
 	{

@@ -35,6 +35,9 @@ func (p *pass) certificates(ctx context.Context) error {
 	case v1alpha1.TLSModeOperator:
 		return p.makeCertificates(ctx)
 	case v1alpha1.TLSModeCertManager:
+		if p.cluster.Spec.Paused {
+			return nil // cert-manager renews them
+		}
 		for _, identity := range build.IdentitiesToMake(p.cluster) {
 			if err := p.apply(ctx, build.CertificateRequest(p.cluster, identity)); err != nil {
 				return err
@@ -73,7 +76,16 @@ func (p *pass) makeCertificates(ctx context.Context) error {
 			return fmt.Errorf("secret %s: %w; delete it to have a new authority made, or put it back", build.AuthoritySecret(c), err)
 		}
 	}
-	next, err := pki.Advance(p.PKI, c.Name, identities, state, c.Annotations[AnnotationRotate], p.now)
+	rotation := c.Annotations[AnnotationRotate]
+	if c.Spec.Paused { // renewals go on, as what they are
+		if rotation = ""; state.Authority != nil {
+			rotation = state.Authority.Rotation
+		}
+		for identity, leaf := range state.Leaves {
+			identities[identity] = certificate.IdentityOf(leaf.Certificate, identities[identity])
+		}
+	}
+	next, err := pki.Advance(p.PKI, c.Name, identities, state, rotation, p.now)
 	if err != nil {
 		return fmt.Errorf("make certificates: %w", err)
 	}

@@ -25,39 +25,38 @@ func Cluster(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 	if c.DeletionTimestamp != nil {
 		return p.finish(ctx)
 	}
+	if err := p.observe(ctx); err != nil {
+		return Result{}, fmt.Errorf("Observe: %w", err) // nothing can be said of the cluster
+	}
+	// No step waits for another to end well: what is refused here must not keep a lost node
+	// from being replaced there. A pause stops what the spec asks for, and nothing that
+	// pods live by.
 	for _, step := range []struct {
 		name   string
-		change bool // it may change something
+		change bool // it stops while the cluster is paused
 		run    func(context.Context) error
 	}{
-		{"Observe", false, p.observe},
 		{"Finalizer", true, p.finalizer},
-		{"Certificates", true, p.certificates},
+		{"Certificates", false, p.certificates},
 		{"Certificates", false, p.readCertificates},
 		{"Etcd", false, func(ctx context.Context) error { p.lookAtEtcd(ctx); return nil }},
 		{"Nodes", false, func(ctx context.Context) error { p.lookAtNodes(ctx); return nil }},
 		{"Objects", true, p.objects},
 		{"Volumes", true, p.volumes},
-		{"Zones", true, p.zones},
+		{"Zones", false, p.zones},
 		{"Etcd", true, p.keepEtcd},
 		{"Nodes", true, p.keepNodes},
 		{"Rescue", true, p.rescue},
 		{"Rules", true, func(context.Context) error { return p.rulesErr }},
 	} {
-		if step.change && (c.Spec.Paused || p.failed != nil) {
+		if step.change && c.Spec.Paused {
 			continue
 		}
-		if err := step.run(ctx); err != nil && p.failed == nil {
-			p.failed = &failure{step.name, err}
-			if step.name == "Observe" {
-				return Result{}, p.failed.problem() // nothing can be said of the cluster
-			}
+		if err := step.run(ctx); err != nil {
+			p.failures = append(p.failures, failure{step.name, err})
 		}
 	}
-	if err := p.writeStatus(ctx); err != nil {
-		return Result{}, errors.Join(err, p.failed.problem())
-	}
-	if err := p.failed.problem(); err != nil {
+	if err := errors.Join(p.writeStatus(ctx), problem(p.failures)); err != nil {
 		return Result{}, err
 	}
 	if p.busy() {
@@ -66,12 +65,27 @@ func Cluster(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 	return Result{After: intervalQuiet}, nil
 }
 
-// problem is the error of a pass; nil: none.
-func (f *failure) problem() error {
-	if f == nil {
-		return nil
+// broken returns the failures that are no conflicts.
+func broken(failures []failure) (all []failure) {
+	for _, f := range failures {
+		if !Conflict(f.err) {
+			all = append(all, f)
+		}
 	}
-	return fmt.Errorf("%s: %w", f.step, f.err)
+	return all
+}
+
+// problem is the error of a pass; nil: none. It is a conflict only if nothing else failed.
+func problem(failures []failure) error {
+	told := broken(failures)
+	if len(told) == 0 {
+		told = failures[:min(1, len(failures))]
+	}
+	all := make([]error, 0, len(told))
+	for _, f := range told {
+		all = append(all, fmt.Errorf("%s: %w", f.step, f.err))
+	}
+	return errors.Join(all...)
 }
 
 // Conflict says whether an error of Cluster says only that somebody else was faster.

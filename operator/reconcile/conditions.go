@@ -28,6 +28,7 @@ const (
 	reasonDrainRefused    = "DrainRefused"
 	reasonUnknownNode     = "UnknownNode"
 	reasonNoMonitors      = "MonitorsLeftOut"
+	reasonVolumesRefused  = "VolumesCannotGrow"
 	reasonStarting        = "Starting"
 	reasonEtcdMembers     = "EtcdMembers"
 	reasonAsExpected      = "AsExpected"
@@ -156,11 +157,11 @@ func (p *pass) whyNoMap() string {
 
 func (p *pass) progressing() verdict {
 	plan := &p.nodes.plan
-	switch {
-	case p.cluster.Spec.Paused:
-		return no(reasonPaused, "spec.paused is set: nothing is changed")
-	case p.failed != nil && !Conflict(p.failed.err):
-		return yes(p.failed.step+reasonFailed, "it is tried again: "+p.failed.err.Error())
+	if p.cluster.Spec.Paused {
+		return no(reasonPaused, "spec.paused is set: nothing is changed; certificates are renewed, and pods that are made anew start")
+	}
+	if failures := broken(p.failures); len(failures) > 0 {
+		return yes(failures[0].step+reasonFailed, "it is tried again: "+problem(failures).Error())
 	}
 	for _, refusal := range plan.Refusals {
 		return p.refused(refusal)
@@ -189,6 +190,9 @@ func (p *pass) progressing() verdict {
 	}
 	if len(plan.Unknown) > 0 {
 		return no(reasonUnknownNode, "spec.nodes.drained names "+strings.Join(plan.Unknown, ", ")+", and there is no such node; all else is as spec asks for")
+	}
+	if len(p.volumesRefused) > 0 {
+		return no(reasonVolumesRefused, strings.Join(p.volumesRefused, "; ")+"; all else is as spec asks for")
 	}
 	if kinds := p.monitorsLeftOut(); len(kinds) > 0 {
 		return no(reasonNoMonitors, fmt.Sprintf("spec.monitoring asks for a %s, and Kubernetes has no such kind: install the Prometheus operator, or do not ask; all else is as spec asks for",
@@ -243,8 +247,8 @@ func (p *pass) degraded(summary shardmap.Summary) verdict {
 	for _, loss := range p.nodes.plan.Losses {
 		add(string(loss.Reason), lossText(loss))
 	}
-	if p.failed != nil && !Conflict(p.failed.err) {
-		add(p.failed.step+reasonFailed, p.failed.err.Error())
+	for _, f := range broken(p.failures) {
+		add(f.step+reasonFailed, f.err.Error())
 	}
 	if len(p.secrets.expired) > 0 {
 		add(reasonCertificates, "certificates have ended: secrets "+strings.Join(p.secrets.expired, ", "))

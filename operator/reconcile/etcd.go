@@ -119,6 +119,9 @@ func (p *pass) etcdNoted() bool {
 
 // keepEtcd makes the changes that were decided. Each can be made again.
 func (p *pass) keepEtcd(ctx context.Context) error {
+	if managedEtcd(p.cluster) && !p.etcdConfigured {
+		return nil // a member that is made now would begin as what it is not to be; Objects has failed and says why
+	}
 	for _, a := range p.etcd.plan.Actions {
 		if err := p.recordMembers(ctx, a.Kind); err != nil {
 			return fmt.Errorf("etcd: %w", err)

@@ -51,7 +51,7 @@ func (m *Metrics) Forget(namespace, name string) {
 	}
 }
 
-func (m *Metrics) observe(c *v1alpha1.TickMeshCluster, plan rollout.Plan, failed *failure) {
+func (m *Metrics) observe(c *v1alpha1.TickMeshCluster, plan rollout.Plan, failures []failure) {
 	set := func(v *prometheus.GaugeVec, value float64, labels ...string) {
 		v.WithLabelValues(append([]string{c.Namespace, c.Name}, labels...)...).Set(value)
 	}
@@ -71,8 +71,8 @@ func (m *Metrics) observe(c *v1alpha1.TickMeshCluster, plan rollout.Plan, failed
 	if end := c.Status.Certificates; end != nil && end.NotAfter != nil {
 		set(m.certificateEnd, float64(end.NotAfter.Unix()))
 	}
-	if failed != nil {
-		m.failures.WithLabelValues(c.Namespace, c.Name, failed.step).Inc()
+	for _, f := range failures {
+		m.failures.WithLabelValues(c.Namespace, c.Name, f.step).Inc()
 	}
 }
 

@@ -132,20 +132,28 @@ func shardsOf(status *meshclient.Status) []rollout.Shard {
 	return shards
 }
 
-// keepNodes makes the changes that were decided. Each can be made again.
+// keepNodes makes the changes that were decided. Each can be made again. One that fails ends
+// those of the same node, which build on it, and no others.
 func (p *pass) keepNodes(ctx context.Context) error {
 	if p.nodes.viewErr == nil && p.nodes.view.Manager != p.manager() {
 		if err := p.nodes.mesh.SetManager(ctx, p.manager()); err != nil {
 			return fmt.Errorf("tell the store who manages the cluster: %w", err)
 		}
 	}
+	var failed []error
+	stopped := map[string]bool{} // by node; "" is the StatefulSet
 	for _, a := range p.nodes.plan.Actions {
+		if stopped[a.Node] {
+			continue
+		}
 		if err := p.nodeAction(ctx, a); err != nil {
-			return fmt.Errorf("%s %s: %w", a.Kind, a.Node, err)
+			stopped[a.Node] = true
+			failed = append(failed, fmt.Errorf("%s %s: %w", a.Kind, a.Node, err))
+			continue
 		}
 		p.Metrics.acted(p.cluster, a.Kind)
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 func (p *pass) nodeAction(ctx context.Context, a rollout.Action) error {

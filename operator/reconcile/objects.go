@@ -2,11 +2,18 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tickmesh/tickmesh/operator/build"
@@ -73,45 +80,95 @@ func (p *pass) objects(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// What is refused of one component ends what comes after it of the same one: pods do not
+	// start without what they need.
+	var failed []error
+	stopped := map[string]bool{}
 	if err := p.keepReplicas(ctx); err != nil {
-		return err
+		stopped[build.ComponentRouter], failed = true, append(failed, err)
 	}
 	for _, object := range objects {
+		component := object.GetLabels()[build.LabelComponent]
+		if stopped[component] {
+			continue
+		}
 		if err := p.apply(ctx, object); err != nil {
-			return err
+			stopped[component], failed = true, append(failed, err)
+		} else if _, is := object.(*corev1.ConfigMap); is && component == build.ComponentEtcd {
+			p.etcdConfigured = true
 		}
 	}
 	for _, object := range build.Unwanted(p.cluster, f) {
 		if err := p.remove(ctx, object); err != nil {
-			return err
+			failed = append(failed, err)
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // volumes lets claims grow to the size that is asked for.
 func (p *pass) volumes(ctx context.Context) error {
-	for _, claim := range p.seen.nodeClaims {
-		if err := p.growClaim(ctx, claim, p.cluster.Spec.Nodes.Storage.Size); err != nil {
-			return err
+	failed := []error{p.growClaims(ctx, "nodes.storage", p.seen.nodeClaims, p.cluster.Spec.Nodes.Storage.Size)}
+	if managedEtcd(p.cluster) {
+		failed = append(failed, p.growClaims(ctx, "etcd.managed.storage", p.seen.etcdClaims, p.cluster.Spec.Etcd.Managed.Storage.Size))
+	}
+	return errors.Join(failed...)
+}
+
+// growClaims lets the claims of a component grow, where their storage class lets them.
+// What does not grow is told in a condition: to ask all the same would fail for ever.
+func (p *pass) growClaims(ctx context.Context, field string, claims map[int]*corev1.PersistentVolumeClaim, size resource.Quantity) error {
+	var failed []error
+	fixed := map[string][]string{} // names of claims by class
+	for _, ordinal := range slices.Sorted(maps.Keys(claims)) {
+		claim := claims[ordinal]
+		if claim.Status.Phase != corev1.ClaimBound || claim.DeletionTimestamp != nil || size.Cmp(sizeOf(claim)) <= 0 {
+			continue
+		}
+		class := ""
+		if claim.Spec.StorageClassName != nil {
+			class = *claim.Spec.StorageClassName
+		}
+		expands, err := p.expands(ctx, class)
+		switch {
+		case err != nil:
+			failed = append(failed, err)
+		case expands:
+			failed = append(failed, p.growClaim(ctx, claim, size))
+		default:
+			fixed[class] = append(fixed[class], claim.Name)
 		}
 	}
-	if !managedEtcd(p.cluster) {
-		return nil
+	for _, class := range slices.Sorted(maps.Keys(fixed)) {
+		p.volumesRefused = append(p.volumesRefused, fmt.Sprintf(
+			"spec.%s.size asks for %s, and storage class %q does not let volumes grow (allowVolumeExpansion), so these stay as they are: %s; set the size back to that of the volumes, let the class grow them, or move the data to a cluster with another class",
+			field, size.String(), class, strings.Join(fixed[class], ", ")))
 	}
-	for _, claim := range p.seen.etcdClaims {
-		if err := p.growClaim(ctx, claim, p.cluster.Spec.Etcd.Managed.Storage.Size); err != nil {
-			return err
-		}
+	return errors.Join(failed...)
+}
+
+func sizeOf(claim *corev1.PersistentVolumeClaim) resource.Quantity {
+	return claim.Spec.Resources.Requests[corev1.ResourceStorage]
+}
+
+// expands reports whether a storage class lets volumes grow. One that is not there does not.
+func (p *pass) expands(ctx context.Context, name string) (bool, error) {
+	if name == "" {
+		return false, nil
 	}
-	return nil
+	class := &storagev1.StorageClass{}
+	err := p.Reader.Get(ctx, types.NamespacedName{Name: name}, class)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look at storage class %s: %w", name, err)
+	}
+	return class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion, nil
 }
 
 func (p *pass) growClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim, size resource.Quantity) error {
-	asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	if claim.Status.Phase != corev1.ClaimBound || claim.DeletionTimestamp != nil || size.Cmp(asked) <= 0 {
-		return nil
-	}
+	asked := sizeOf(claim)
 	changed := claim.DeepCopy()
 	changed.Spec.Resources.Requests[corev1.ResourceStorage] = size
 	if err := p.Client.Patch(ctx, changed, client.MergeFrom(claim)); client.IgnoreNotFound(err) != nil {

@@ -32,11 +32,10 @@ func (p *pass) databaseRules(ctx context.Context) error {
 	config := build.DatabasesConfigMap(p.cluster)
 	_, wrong := tenancy.Parse("spec.databases", []byte(text))
 	if wrong == nil {
-		if err := p.apply(ctx, config); err != nil {
-			return err
+		if wrong = p.apply(ctx, config); wrong == nil {
+			p.databases = config.Name
+			return nil
 		}
-		p.databases = config.Name
-		return nil
 	}
 	found, err := p.get(ctx, p.Client, config.Name, &corev1.ConfigMap{})
 	if found {

@@ -63,7 +63,10 @@ type pass struct {
 	databases string
 	rulesErr  error           // what is wrong with it, or with the users
 	kinds     map[string]bool // of monitors: whether Kubernetes has them
-	failed    *failure
+	// etcdConfigured: what new members of etcd start with is as decided.
+	etcdConfigured bool
+	volumesRefused []string // why volumes do not get the size that is asked for
+	failures       []failure
 }
 
 // failure is a step that did not end well.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,7 +38,7 @@ func (p *pass) writeStatus(ctx context.Context) error {
 		}
 		p.tell(changed)
 	}
-	p.Metrics.observe(p.cluster, p.nodes.plan, p.failed)
+	p.Metrics.observe(p.cluster, p.nodes.plan, p.failures)
 	return nil
 }
 
@@ -46,7 +47,7 @@ func (p *pass) tell(changed []string) {
 	for _, kind := range changed {
 		condition := meta.FindStatusCondition(p.cluster.Status.Conditions, kind)
 		worse := kind == v1alpha1.ConditionDegraded && condition.Status == metav1.ConditionTrue ||
-			condition.Reason == reasonScaleRefused || condition.Reason == reasonDrainRefused || condition.Reason == reasonUnknownNode || condition.Reason == reasonNoMonitors
+			condition.Reason == reasonScaleRefused || condition.Reason == reasonDrainRefused || condition.Reason == reasonUnknownNode || condition.Reason == reasonNoMonitors || condition.Reason == reasonVolumesRefused
 		event := corev1.EventTypeNormal
 		if worse {
 			event = corev1.EventTypeWarning
@@ -64,7 +65,7 @@ func (p *pass) status(summary shardmap.Summary) *v1alpha1.TickMeshClusterStatus 
 		Selector: labels.SelectorFromSet(build.Selector(c, build.ComponentNode)).String(),
 		Shards:   old.Shards, Version: old.Version, Zones: old.Zones, NodeStatuses: old.NodeStatuses,
 		ShardsMoving: old.ShardsMoving, UnderReplicated: old.UnderReplicated, BytesMoving: old.BytesMoving, ETA: old.ETA,
-		LeaderlessSince: p.leaderlessSince(), Etcd: p.etcdStatus(), Certificates: p.certificatesStatus(),
+		VolumeSizes: p.volumeSizes(), LeaderlessSince: p.leaderlessSince(), Etcd: p.etcdStatus(), Certificates: p.certificatesStatus(),
 	}
 	if m := p.nodes.view.Map; m != nil && p.nodes.viewErr == nil {
 		s.Shards = int32(len(m.Rows))
@@ -78,6 +79,23 @@ func (p *pass) status(summary shardmap.Summary) *v1alpha1.TickMeshClusterStatus 
 		s.BytesMoving, s.ETA = p.moves()
 	}
 	return s
+}
+
+// volumeSizes returns the largest size of the claims of each component; nil: there are none.
+func (p *pass) volumeSizes() *v1alpha1.VolumeSizes {
+	largest := func(claims map[int]*corev1.PersistentVolumeClaim) (size *resource.Quantity) {
+		for _, claim := range claims {
+			if is := sizeOf(claim); size == nil || is.Cmp(*size) > 0 {
+				size = &is
+			}
+		}
+		return size
+	}
+	sizes := v1alpha1.VolumeSizes{Node: largest(p.seen.nodeClaims), Etcd: largest(p.seen.etcdClaims)}
+	if sizes == (v1alpha1.VolumeSizes{}) {
+		return nil
+	}
+	return &sizes
 }
 
 func (p *pass) readyNodes() int {

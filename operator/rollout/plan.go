@@ -74,7 +74,7 @@ type Loss struct {
 
 // Plan is what to do next.
 type Plan struct {
-	Actions  []Action // in this order; the first that fails ends the pass
+	Actions  []Action // in this order; one that fails ends those of its node
 	Refusals []Refusal
 	Waits    []Wait
 	Losses   []Loss
