@@ -12,15 +12,16 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/auth"
+	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/token"
 )
 
 // authSettings name the file of users.
 type authSettings struct{ authFile string }
 
-func (s *authSettings) define(f *pflag.FlagSet) {
+func (s *authSettings) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.authFile, "auth-file", "", "`file` with users, tokens and rights; empty: everybody may do everything")
-	group(f, headingAccess, "auth-file")
+	settings.Group(f, settings.HeadingAccess, "auth-file")
 }
 
 // followedAuthority is the authority of a process, whose file is followed. Its methods do

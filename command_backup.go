@@ -12,10 +12,11 @@ import (
 	"github.com/tickmesh/tickmesh/api/cli/archive"
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/display"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 func newBackupCommand() *cobra.Command {
-	objectBytes := byteSize(archive.ObjectBytesDefault)
+	objectBytes := settings.Bytes(archive.ObjectBytesDefault)
 	var target targetSettings
 	var name string
 	var incremental bool
@@ -23,7 +24,7 @@ func newBackupCommand() *cobra.Command {
 	s := &clientCommand{run: func(cmd *cobra.Command, c *client.Client) error {
 		store, err := target.open(cmd.Flags().Arg(0))
 		if err != nil {
-			return withHelp(cmd, err)
+			return settings.WithHelp(cmd, err)
 		}
 		m, err := runBackup(cmd, c, store, databases, archive.WriterOptions{Name: name, Incremental: incremental, ObjectBytes: int64(objectBytes), Now: time.Now})
 		if err != nil {
@@ -31,12 +32,12 @@ func newBackupCommand() *cobra.Command {
 		}
 		return target.writeReport(reportOf(m))
 	}}
-	s.check = func(v *validation) {
-		target.validate(v)
-		target.keySettings.validate(v, incremental)
-		v.sizeBetween("object-bytes", objectBytes, 1, archive.ObjectBytesMax)
+	s.check = func(v *settings.Validation) {
+		target.Validate(v)
+		target.keySettings.Validate(v, incremental)
+		v.SizeBetween("object-bytes", objectBytes, 1, archive.ObjectBytesMax)
 		if name != "" && archive.CheckName(name) != nil {
-			v.refuse("name", name, "expected small letters, digits, and - . _ inside")
+			v.Refuse("name", name, "expected small letters, digits, and - . _ inside")
 		}
 	}
 	cmd := s.prepare(&cobra.Command{
@@ -63,7 +64,7 @@ with one, or --incremental, needs --identity too. With --sign-key, whoever reads
 	cmd.Flags().Var(&objectBytes, "object-bytes", "size from which on a new object is begun; it is held in memory")
 	cmd.Flags().StringSliceVar(&databases, "databases", nil, "`names` of the databases to back up, with commas between (default: all, each of which has to be readable)")
 	target.defineWriting(cmd.Flags())
-	target.define(cmd.Flags())
+	target.Define(cmd.Flags())
 	cmd.AddCommand(newBackupListCommand(), newBackupVerifyCommand(), newBackupPruneCommand())
 	return cmd
 }

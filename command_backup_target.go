@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/cli/archive"
 	"github.com/tickmesh/tickmesh/api/display"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 // listedBackup is a backup in a list for programs.
@@ -20,7 +21,7 @@ type listedBackup struct {
 }
 
 func newBackupListCommand() *cobra.Command {
-	var o outputSetting
+	var o settings.Output
 	s := &targetCommand{run: func(cmd *cobra.Command, store archive.Store) error {
 		list, err := archive.List(cmd.Context(), store)
 		if err != nil {
@@ -47,7 +48,7 @@ func newBackupListCommand() *cobra.Command {
 				display.Bytes(uint64(m.Bytes)), display.Bytes(uint64(m.Written)), state,
 			})
 		}
-		if o.isJSON() {
+		if o.IsJSON() {
 			return display.JSON(cmd.OutOrStdout(), listed)
 		}
 		return display.Table(cmd.OutOrStdout(), "NAME CLUSTER BEGUN SAMPLES SIZE WRITTEN STATE", rows)
@@ -56,8 +57,8 @@ func newBackupListCommand() *cobra.Command {
 		Use: "list TARGET", Short: "List backups, the oldest first",
 		Example: "  tickmesh backup list /backups\n  tickmesh backup list s3://backups/tickmesh --output json",
 	})
-	o.define(cmd.Flags())
-	s.define(cmd.Flags())
+	o.Define(cmd.Flags())
+	s.Define(cmd.Flags())
 	return cmd
 }
 
@@ -89,7 +90,7 @@ in a folder and deleted again, and what that server then has is compared with th
 	})
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the backup (default: the newest that is complete)")
 	cmd.Flags().StringVar(&trial, "restore", "", "`folder` to make an empty server in")
-	s.define(cmd.Flags())
+	s.Define(cmd.Flags())
 	return cmd
 }
 
@@ -109,14 +110,14 @@ type prunedReport struct {
 
 func newBackupPruneCommand() *cobra.Command {
 	var names []string
-	var keep count
+	var keep settings.Count
 	var running bool
-	grace := span(archive.GraceDefault)
-	s := &targetCommand{check: func(v *validation) {
-		v.between("keep", keep, 0, 1<<20)
+	grace := settings.Duration(archive.GraceDefault)
+	s := &targetCommand{check: func(v *settings.Validation) {
+		v.Between("keep", keep, 0, 1<<20)
 		for _, name := range names {
 			if archive.CheckName(name) != nil {
-				v.refuse("name", name, "expected names of backups")
+				v.Refuse("name", name, "expected names of backups")
 			}
 		}
 	}}
@@ -144,7 +145,7 @@ it, and goes with a later prune.`,
 	cmd.Flags().Var(&keep, "keep", "`number` of complete backups of each cluster to keep, the newest; 0: all")
 	cmd.Flags().Var(&grace, "grace", "how old a backup that was cut short has to be to be deleted, and, while there is a younger one, what no backup needs")
 	cmd.Flags().BoolVar(&running, "running", false, "delete a named backup though it may still be written")
-	s.define(cmd.Flags())
+	s.Define(cmd.Flags())
 	return cmd
 }
 

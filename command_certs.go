@@ -14,12 +14,13 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/display"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 // certsSettings are the flags of `tickmesh certs`.
 type certsSettings struct {
 	dir, cluster string
-	validity     span
+	validity     settings.Duration
 	renew        bool
 }
 
@@ -29,7 +30,7 @@ const (
 )
 
 func newCertsCommand() *cobra.Command {
-	s := &certsSettings{validity: span(certsValidity)}
+	s := &certsSettings{validity: settings.Duration(certsValidity)}
 	cmd := &cobra.Command{
 		Use:   "certs [flags] ROLE[/NAME][=HOST,HOST...]...",
 		Short: "Make an authority, and certificates for the processes of a cluster",
@@ -42,8 +43,8 @@ certificates.`,
 		Example: `  tickmesh certs node/n1=10.0.0.1 node/n2=10.0.0.2 router/r1=10.0.0.4,r1.lan etcd/e1=10.0.0.5
   tickmesh certs --renew    # all of which less than a third of the time is left`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := s.validate(args); err != nil {
-				return withHelp(cmd, err)
+			if err := s.Validate(args); err != nil {
+				return settings.WithHelp(cmd, err)
 			}
 			return s.run(args, time.Now(), cmd.OutOrStdout())
 		},
@@ -51,24 +52,24 @@ certificates.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&s.dir, "dir", "certs", "`folder` of the certificates and keys; made if missing")
-	f.StringVar(&s.cluster, "cluster", clusterDefault, "`name` of the cluster, as nodes and routers have it")
+	f.StringVar(&s.cluster, "cluster", settings.ClusterNameDefault, "`name` of the cluster, as nodes and routers have it")
 	f.Var(&s.validity, "validity", "how long a certificate is valid; the authority is for ten years")
 	f.BoolVar(&s.renew, "renew", false, "make certificates anew of which less than a third of the time is left, or whose hosts are named and differ")
-	return wrapUsage(cmd)
+	return settings.WrapUsage(cmd)
 }
 
-func (s *certsSettings) validate(args []string) error {
-	var v validation
-	if !clusterName.MatchString(s.cluster) {
-		v.refuse("cluster", s.cluster, "expected up to 63 small letters, digits and inner hyphens")
+func (s *certsSettings) Validate(args []string) error {
+	var v settings.Validation
+	if !settings.ValidName(s.cluster) {
+		v.Refuse("cluster", s.cluster, "expected up to 63 small letters, digits and inner hyphens")
 	}
 	if validity := time.Duration(s.validity); validity < time.Hour || validity > authorityValidity {
-		v.refuse("validity", s.validity.String(), "expected 1h to 10y")
+		v.Refuse("validity", s.validity.String(), "expected 1h to 10y")
 	}
 	if len(args) == 0 && !s.renew {
 		return errors.New("expected at least one ROLE/NAME, such as node/n1=10.0.0.1, or --renew")
 	}
-	return v.err()
+	return v.Err()
 }
 
 // clientNameBytesMax is the longest common name of X.509.

@@ -23,7 +23,7 @@ func newCheckCommand() *cobra.Command {
 	var database string
 	s := &clientCommand{}
 	s.run = func(cmd *cobra.Command, c *client.Client) error {
-		ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(s.timeout))
+		ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(s.Timeout))
 		defer cancel()
 		took, err := checkOnce(ctx, c, database, time.Now().UnixMilli(), float64(rand.Uint32()))
 		if err != nil {

@@ -7,10 +7,11 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/display"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 func newDrainCommand() *cobra.Command {
-	var o outputSetting
+	var o settings.Output
 	var dryRun bool
 	s := &clientCommand{run: func(cmd *cobra.Command, c *client.Client) error {
 		node := cmd.Flags().Arg(0)
@@ -19,7 +20,7 @@ func newDrainCommand() *cobra.Command {
 			return err
 		}
 		w := cmd.OutOrStdout()
-		if o.isJSON() {
+		if o.IsJSON() {
 			return display.JSON(w, plan)
 		}
 		takes := ""
@@ -44,6 +45,6 @@ far it is. It is refused, with the reason, where copies or space would be lost.`
 		Example: "  tickmesh drain node-3 --dry-run\n  tickmesh drain node-3",
 	})
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be done")
-	o.define(cmd.Flags())
+	o.Define(cmd.Flags())
 	return cmd
 }

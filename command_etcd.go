@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
 )
 
@@ -16,18 +17,17 @@ import (
 type etcdSettings struct {
 	dataDir                                string
 	name                                   string
-	clientAddr, peerAddr, metricsAddr      address
+	clientAddr, peerAddr, metricsAddr      settings.Address
 	advertiseClient, initialCluster, token string
-	state                                  oneOf
-	clientTLS, peerTLS                     tlsFiles
-	quota                                  byteSize
-	config                                 string
-	logFormat, logLevel                    oneOf
-	insecureSetting
+	state                                  settings.Choice
+	clientTLS, peerTLS                     settings.TLSFiles
+	quota                                  settings.Bytes
+	settings.Insecure
+	settings.Log
 	members []etcdserver.Member // of initialCluster
 }
 
-func (s *etcdSettings) define(f *pflag.FlagSet) {
+func (s *etcdSettings) Define(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.StringVar(&s.dataDir, "data-dir", "etcd-data", "`folder` for its data; made if missing")
 	s.clientAddr, s.peerAddr = "127.0.0.1:2379", "127.0.0.1:2380"
@@ -37,55 +37,48 @@ func (s *etcdSettings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.name, "name", "", "`name` of this member (default: the host's name)")
 	f.StringVar(&s.initialCluster, "initial-cluster", "", "all `members`, as name=URL with commas between; empty: this one alone")
 	f.StringVar(&s.advertiseClient, "advertise-client", "", "`URL` at which nodes and routers reach this member; needed with --initial-cluster")
-	s.state = oneOf{value: "new", words: []string{"new", "existing"}}
+	s.state = settings.Choice{Value: "new", Words: []string{"new", "existing"}}
 	f.Var(&s.state, "initial-state", "new: all members make the cluster together; existing: it runs, and has been told of this member")
 	f.StringVar(&s.token, "initial-token", "tickmesh", "`word` that tells this cluster from others")
 	s.quota = etcdserver.QuotaBytesDefault
 	f.Var(&s.quota, "quota", "size of the database, at most")
-	group(f, headingCluster, "data-dir", "client-addr", "peer-addr", "metrics-addr", "name", "initial-cluster", "advertise-client", "initial-state", "initial-token", "quota")
-	f.StringVar(&s.clientTLS.cert, "client-tls-cert", "", "`file` with the certificate of --client-addr; empty: no TLS")
-	f.StringVar(&s.clientTLS.key, "client-tls-key", "", "`file` with its key")
-	f.StringVar(&s.clientTLS.ca, "client-tls-ca", "", "`file` with the authorities of clients, which then must show a certificate")
-	f.StringVar(&s.peerTLS.cert, "peer-tls-cert", "", "`file` with the certificate for connections between members; empty: no TLS")
-	f.StringVar(&s.peerTLS.key, "peer-tls-key", "", "`file` with its key")
-	f.StringVar(&s.peerTLS.ca, "peer-tls-ca", "", "`file` with the authority of the members' certificates")
-	group(f, headingTLS, "client-tls-cert", "client-tls-key", "client-tls-ca", "peer-tls-cert", "peer-tls-key", "peer-tls-ca")
-	s.insecureSetting.define(f)
-	f.StringVar(&s.config, flagConfig, "", "YAML `file` with settings")
-	s.logFormat = oneOf{value: "text", words: []string{"text", "json"}}
-	f.Var(&s.logFormat, "log-format", "form of the log on standard error")
-	s.logLevel = oneOf{value: "info", words: []string{"debug", "info", "warn", "error"}}
-	f.Var(&s.logLevel, "log-level", "least important kind of log line")
-	group(f, headingOperation, flagConfig, "log-format", "log-level")
+	settings.Group(f, settings.HeadingCluster, "data-dir", "client-addr", "peer-addr", "metrics-addr", "name", "initial-cluster", "advertise-client", "initial-state", "initial-token", "quota")
+	f.StringVar(&s.clientTLS.Cert, "client-tls-cert", "", "`file` with the certificate of --client-addr; empty: no TLS")
+	f.StringVar(&s.clientTLS.Key, "client-tls-key", "", "`file` with its key")
+	f.StringVar(&s.clientTLS.CA, "client-tls-ca", "", "`file` with the authorities of clients, which then must show a certificate")
+	f.StringVar(&s.peerTLS.Cert, "peer-tls-cert", "", "`file` with the certificate for connections between members; empty: no TLS")
+	f.StringVar(&s.peerTLS.Key, "peer-tls-key", "", "`file` with its key")
+	f.StringVar(&s.peerTLS.CA, "peer-tls-ca", "", "`file` with the authority of the members' certificates")
+	settings.Group(f, settings.HeadingTLS, "client-tls-cert", "client-tls-key", "client-tls-ca", "peer-tls-cert", "peer-tls-key", "peer-tls-ca")
+	s.Insecure.Define(f)
+	s.Log.Define(f)
 }
 
-func (s *etcdSettings) validate() error {
-	var v validation
+func (s *etcdSettings) Validate() error {
+	var v settings.Validation
 	if s.dataDir == "" {
-		v.refuse("data-dir", "", "expected the name of a folder")
+		v.Refuse("data-dir", "", "expected the name of a folder")
 	}
-	s.clientTLS.validate(&v, "client-tls")
-	s.peerTLS.validate(&v, "peer-tls")
-	if s.clientTLS.cert == "" || s.clientTLS.ca == "" {
-		s.expose(&v, "client-addr", string(s.clientAddr), "client-tls")
+	s.clientTLS.Validate(&v, "client-tls")
+	s.peerTLS.Validate(&v, "peer-tls")
+	if s.clientTLS.Cert == "" || s.clientTLS.CA == "" {
+		s.Expose(&v, "client-addr", string(s.clientAddr), "client-tls")
 	}
-	if s.peerTLS.cert == "" || s.peerTLS.ca == "" {
-		s.expose(&v, "peer-addr", string(s.peerAddr), "peer-tls")
+	if s.peerTLS.Cert == "" || s.peerTLS.CA == "" {
+		s.Expose(&v, "peer-addr", string(s.peerAddr), "peer-tls")
 	}
-	v.sizeBetween("quota", s.quota, 16<<20, 8<<30)
+	v.SizeBetween("quota", s.quota, 16<<20, 8<<30)
 	if s.initialCluster != "" {
 		var err error
 		if s.members, err = etcdserver.ParseMembers(s.initialCluster); err != nil {
-			v.refuse("initial-cluster", s.initialCluster, "expected name=URL with commas between, each name once")
+			v.Refuse("initial-cluster", s.initialCluster, "expected name=URL with commas between, each name once")
 		}
 		if s.advertiseClient == "" {
-			v.refuse("advertise-client", "", "expected a URL, as --initial-cluster is given")
+			v.Refuse("advertise-client", "", "expected a URL, as --initial-cluster is given")
 		}
 	}
-	return v.err()
+	return v.Err()
 }
-
-func (s *etcdSettings) log() (format, level string) { return s.logFormat.value, s.logLevel.value }
 
 func newEtcdCommand() *cobra.Command {
 	s := &etcdSettings{}
@@ -102,14 +95,14 @@ cluster. An etcd that is there already does as well.`,
     --initial-cluster e1=https://e1:2380,e2=https://e2:2380,e3=https://e3:2380`,
 		Args: cobra.NoArgs,
 	}
-	runWith(cmd, s, []string{headingCluster, headingTLS, headingOperation}, func(ctx context.Context, logger *slog.Logger, _ io.Writer) error {
+	settings.Bind(cmd, s, []string{settings.HeadingCluster, settings.HeadingTLS, settings.HeadingOperation}, func(ctx context.Context, logger *slog.Logger, _ io.Writer) error {
 		return s.run(ctx, logger)
 	})
 	return cmd
 }
 
 func (s *etcdSettings) run(ctx context.Context, logger *slog.Logger) error {
-	s.warn(logger)
+	s.Warn(logger)
 	options, err := s.options(logger)
 	if err != nil {
 		return err
@@ -135,7 +128,7 @@ func (s *etcdSettings) run(ctx context.Context, logger *slog.Logger) error {
 func (s *etcdSettings) options(logger *slog.Logger) (o etcdserver.Options, err error) {
 	o = etcdserver.Options{
 		DataDir: s.dataDir, ClientAddress: string(s.clientAddr), PeerAddress: string(s.peerAddr), MetricsAddress: string(s.metricsAddr),
-		QuotaBytes: int64(s.quota), Log: logger, ClientTLS: s.clientTLS.ofEtcd(), PeerTLS: s.peerTLS.ofEtcd(),
+		QuotaBytes: int64(s.quota), Log: logger, ClientTLS: etcdserver.TLSFiles(s.clientTLS), PeerTLS: etcdserver.TLSFiles(s.peerTLS),
 	}
 	if len(s.members) == 0 {
 		return o, nil
@@ -147,11 +140,7 @@ func (s *etcdSettings) options(logger *slog.Logger) (o etcdserver.Options, err e
 		}
 	}
 	o.Membership = &etcdserver.Membership{
-		Name: name, AdvertiseClient: s.advertiseClient, Members: s.members, Existing: s.state.value == "existing", Token: s.token,
+		Name: name, AdvertiseClient: s.advertiseClient, Members: s.members, Existing: s.state.Value == "existing", Token: s.token,
 	}
 	return o, nil
-}
-
-func (t *tlsFiles) ofEtcd() etcdserver.TLSFiles {
-	return etcdserver.TLSFiles{Cert: t.cert, Key: t.key, CA: t.ca}
 }

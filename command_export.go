@@ -12,15 +12,16 @@ import (
 	"github.com/tickmesh/tickmesh/api/cli/interchange"
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 // rangeSettings say which samples of which series.
 type rangeSettings struct {
 	database   string
-	start, end moment
+	start, end settings.Time
 }
 
-func (s *rangeSettings) define(cmd *cobra.Command, otherwise string) {
+func (s *rangeSettings) Define(cmd *cobra.Command, otherwise string) {
 	cmd.Flags().StringVar(&s.database, "db", "", "`database` to read from (default: the default one)")
 	cmd.Flags().Var(&s.start, "start", "first time: now, 1h-ago, 2026-01-31, 2026-01-31T12:00:00Z, or seconds or milliseconds since 1970 (default: "+otherwise+")")
 	cmd.Flags().Var(&s.end, "end", "last time (default: the end of time)")
@@ -33,7 +34,7 @@ func newExportCommand() *cobra.Command {
 	s := &clientCommand{run: func(cmd *cobra.Command, c *client.Client) (err error) {
 		selector, err := parseSelector(cmd.Flags().Arg(0), r.database)
 		if err != nil {
-			return withHelp(cmd, err)
+			return settings.WithHelp(cmd, err)
 		}
 		w := cmd.OutOrStdout()
 		if out != "" {
@@ -46,9 +47,9 @@ func newExportCommand() *cobra.Command {
 		}
 		now := time.Now()
 		e := &exporter{cmd: cmd, client: c, query: client.Query{
-			Selector: selector, FromMs: r.start.ms(now, scan.TimeMsMin), ToMs: r.end.ms(now, scan.TimeMsMax),
+			Selector: selector, FromMs: r.start.UnixMilli(now, scan.TimeMsMin), ToMs: r.end.UnixMilli(now, scan.TimeMsMax),
 		}}
-		return e.run(interchange.Format(format.format.value), w)
+		return e.run(interchange.Format(format.format.Value), w)
 	}}
 	cmd := s.prepare(&cobra.Command{
 		Use: "export [SELECTOR]", Short: "Write samples to a file, or standard output", Args: cobra.MaximumNArgs(1),
@@ -57,8 +58,8 @@ func newExportCommand() *cobra.Command {
 without an escape) is a comment there, which other programs pass over.`,
 		Example: "  tickmesh export --format csv 'cpu{host=a}' --start 7d-ago --out cpu.csv\n  tickmesh export --db home > home.line",
 	})
-	format.define(cmd)
-	r.define(cmd, "the beginning of time")
+	format.Define(cmd)
+	r.Define(cmd, "the beginning of time")
 	cmd.Flags().StringVar(&out, "out", "", "`file` to write (default: standard output)")
 	return cmd
 }

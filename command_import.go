@@ -13,22 +13,23 @@ import (
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 // formatSetting names a form of text.
-type formatSetting struct{ format oneOf }
+type formatSetting struct{ format settings.Choice }
 
-func (s *formatSetting) define(cmd *cobra.Command) {
-	s.format = oneOf{value: string(interchange.Line), words: []string{string(interchange.Line), string(interchange.CSV), string(interchange.JSON)}}
+func (s *formatSetting) Define(cmd *cobra.Command) {
+	s.format = settings.Choice{Value: string(interchange.Line), Words: []string{string(interchange.Line), string(interchange.CSV), string(interchange.JSON)}}
 	cmd.Flags().Var(&s.format, "format", "InfluxDB line protocol, CSV, or OpenTSDB JSON")
 }
 
 func newImportCommand() *cobra.Command {
 	var format formatSetting
 	var database string
-	var precision oneOf
+	var precision settings.Choice
 	s := &clientCommand{run: func(cmd *cobra.Command, c *client.Client) error {
-		unit, _ := parse.PrecisionOf(precision.value) // the flag takes only its words
+		unit, _ := parse.PrecisionOf(precision.Value) // the flag takes only its words
 		in, size, err := openInput(cmd)
 		if err != nil {
 			return err
@@ -36,7 +37,7 @@ func newImportCommand() *cobra.Command {
 		defer in.Close()
 		p := startProgress(cmd.ErrOrStderr(), size)
 		i := &importer{cmd: cmd, client: c, progress: p, known: map[string]*client.Series{}}
-		count, err := i.run(interchange.Format(format.format.value), &progressReader{in, p}, interchange.ReadOptions{
+		count, err := i.run(interchange.Format(format.format.Value), &progressReader{in, p}, interchange.ReadOptions{
 			Database: database, Precision: unit, NowMs: time.Now().UnixMilli(),
 		})
 		p.end()
@@ -50,9 +51,9 @@ bit. The first line that cannot be read ends the import; what came before it is 
 can be repeated: samples that are there already stay what they are.`,
 		Example: "  tickmesh import --format csv weather.csv\n  tickmesh export --addr old:6183 | tickmesh import --addr new:6183",
 	})
-	format.define(cmd)
+	format.Define(cmd)
 	cmd.Flags().StringVar(&database, "db", "", "`database` to write to (default: the default one)")
-	precision = oneOf{value: "ns", words: []string{"ns", "us", "ms", "s", "m", "h"}}
+	precision = settings.Choice{Value: "ns", Words: []string{"ns", "us", "ms", "s", "m", "h"}}
 	cmd.Flags().Var(&precision, "precision", "unit of the times of line protocol")
 	return cmd
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 // TestJobsOfTheOperator: the program takes the command lines of the operator's Jobs.
@@ -45,7 +47,7 @@ func TestJobsOfTheOperator(t *testing.T) {
 			t.Errorf("%q: %v", container.Args, err)
 		}
 		for _, variable := range container.Env {
-			if _, strange := settingsOfEnvironment(cmd.Flags(), []string{variable.Name + "=x"}); len(strange) > 0 {
+			if strange, _ := settings.Load(cmd.Flags(), []string{variable.Name + "=x"}); len(strange) > 0 {
 				t.Errorf("%s does not know %s", cmd.CommandPath(), variable.Name)
 			}
 		}

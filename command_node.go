@@ -18,8 +18,8 @@ import (
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/endpoint"
+	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
-	"github.com/tickmesh/tickmesh/api/shardmap/etcdstore"
 	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/agent"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
@@ -27,50 +27,50 @@ import (
 
 // nodeSettings are the flags of `tickmesh node`.
 type nodeSettings struct {
-	clusterSettings
+	settings.Cluster
 	nodeIdentitySettings
 	storageSettings
 	moveSettings
 	seriesLimitSettings
 	databaseRuleSettings
 	authSettings
-	clientTLSSettings
-	peerTLSSettings
-	operationSettings
-	httpAddr address
+	settings.PublicTLS
+	settings.PeerTLS
+	settings.Operation
+	httpAddr settings.Address
 }
 
-func (s *nodeSettings) define(f *pflag.FlagSet) {
+func (s *nodeSettings) Define(f *pflag.FlagSet) {
 	f.SortFlags = false
-	s.clusterSettings.define(f)
-	s.nodeIdentitySettings.define(f)
+	s.Cluster.Define(f)
+	s.nodeIdentitySettings.Define(f)
 	s.httpAddr = ":6191"
 	f.Var(&s.httpAddr, "http-addr", "HTTP: metrics and health; empty: off")
-	group(f, headingCluster, "http-addr")
-	s.storageSettings.define(f)
-	s.walSync.value = "interval"
+	settings.Group(f, settings.HeadingCluster, "http-addr")
+	s.storageSettings.Define(f)
+	s.walSync.Value = "interval"
 	f.Lookup("wal-sync").DefValue = "interval"
-	s.moveSettings.define(f)
-	s.seriesLimitSettings.define(f)
-	s.databaseRuleSettings.define(f)
-	s.authSettings.define(f)
+	s.moveSettings.Define(f)
+	s.seriesLimitSettings.Define(f)
+	s.databaseRuleSettings.Define(f)
+	s.authSettings.Define(f)
 	f.Lookup("auth-file").Usage = "`file` with users, tokens and rights, for the HTTP port; empty: everybody may ask there"
-	s.clientTLSSettings.define(f)
-	s.peerTLSSettings.define(f)
-	s.operationSettings.define(f)
+	s.PublicTLS.Define(f)
+	s.PeerTLS.Define(f)
+	s.Operation.Define(f)
 }
 
-func (s *nodeSettings) validate() error {
-	var v validation
-	s.clusterSettings.validate(&v)
-	s.nodeIdentitySettings.validate(&v)
-	s.storageSettings.validate(&v)
-	s.moveSettings.validate(&v)
-	s.clientTLSSettings.validate(&v, s.authFile)
-	s.peerTLSSettings.validate(&v, s.etcdEndpoints)
-	s.exposeRPC(&v, "rpc-addr", string(s.rpcAddr))
-	s.operationSettings.validate(&v)
-	return v.err()
+func (s *nodeSettings) Validate() error {
+	var v settings.Validation
+	s.Cluster.Validate(&v)
+	s.nodeIdentitySettings.Validate(&v)
+	s.storageSettings.Validate(&v)
+	s.moveSettings.Validate(&v)
+	s.PublicTLS.Validate(&v, s.authFile)
+	s.PeerTLS.Validate(&v, s.EtcdEndpoints)
+	s.ExposeRPC(&v, "rpc-addr", string(s.rpcAddr))
+	s.Operation.Validate(&v)
+	return v.Err()
 }
 
 func newNodeCommand() *cobra.Command {
@@ -85,47 +85,14 @@ func newNodeCommand() *cobra.Command {
     --etcd-tls-cert $T.crt --etcd-tls-key $T.key --etcd-tls-ca certs/ca.crt`,
 		Args: cobra.NoArgs,
 	}
-	runWith(cmd, s, []string{headingCluster, headingStorage, headingMoves, headingWriteLimits, headingAccess, headingTLS, headingOperation}, func(ctx context.Context, logger *slog.Logger, _ io.Writer) error {
+	settings.Bind(cmd, s, []string{settings.HeadingCluster, settings.HeadingStorage, settings.HeadingMoves, settings.HeadingWriteLimits, settings.HeadingAccess, settings.HeadingTLS, settings.HeadingOperation}, func(ctx context.Context, logger *slog.Logger, _ io.Writer) error {
 		return runNode(ctx, s, logger)
 	})
 	return cmd
 }
 
-// settings are the flags of a role.
-type settings interface {
-	define(f *pflag.FlagSet)
-	validate() error
-	log() (format, level string)
-}
-
-func (s *operationSettings) log() (format, level string) { return s.logFormat.value, s.logLevel.value }
-
-// runWith gives a command the flags of a role, and has it run with them.
-func runWith(cmd *cobra.Command, s settings, headings []string, run func(context.Context, *slog.Logger, io.Writer) error) {
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		strange, err := loadSettings(cmd.Flags(), os.Environ())
-		if err == nil {
-			err = s.validate()
-		}
-		if err != nil {
-			return withHelp(cmd, err)
-		}
-		format, level := s.log()
-		logger := newLogger(cmd.ErrOrStderr(), format, level)
-		if len(strange) > 0 {
-			logger.Warn("the environment has variables that look like settings and are none", "names", strings.Join(strange, " "))
-		}
-		return run(cmd.Context(), logger, cmd.OutOrStdout())
-	}
-	s.define(cmd.Flags())
-	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
-		writeUsage(cmd, cmd.OutOrStderr(), headings)
-		return nil
-	})
-}
-
 func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
-	points, err := failpoint.Parse(s.failpoints, failpointNames())
+	points, err := failpoint.Parse(s.Failpoints, failpointNames())
 	if err != nil {
 		return fmt.Errorf("--failpoints: %w", err)
 	}
@@ -141,7 +108,7 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	store, err := s.openStore(&s.peerTLSSettings, seen, logger)
+	store, err := s.OpenStore(&s.PeerTLS, seen, logger)
 	if err != nil {
 		return err
 	}
@@ -150,7 +117,7 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	peers, err := s.rpcCredentials(s.cluster, certificate.RoleNode, s.nodeID, logger)
+	peers, err := s.RPCCredentials(s.Cluster.Name, certificate.RoleNode, s.nodeID, logger)
 	if err != nil {
 		return err
 	}
@@ -159,13 +126,13 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 		return err
 	}
 	defer rules.close()
-	plan := applyMemoryPlan(s.memoryLimit, s.pageFileBytes)
+	plan := applyMemoryPlan(s.MemoryLimit, s.pageFileBytes)
 	plan.log(logger)
 	ctx, unfit := context.WithCancelCause(ctx)
 	defer unfit(nil)
 	makePrivate(s.dataDir, logger)
 	m, err := startMember(ctx, memberOptions{
-		id: s.nodeID, zone: s.zone, cluster: s.cluster, rpcAddr: string(s.rpcAddr), advertiseAddr: string(s.advertiseAddr), store: store,
+		id: s.nodeID, zone: s.zone, cluster: s.Cluster.Name, rpcAddr: string(s.rpcAddr), advertiseAddr: string(s.advertiseAddr), store: store,
 		node: s.nodeOptions(plan, shards, &s.seriesLimitSettings, rules, logger, points), peers: peers, logger: logger,
 		unfit: unfit, moveRate: uint64(s.moveRate),
 	})
@@ -176,8 +143,8 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 	if cause := context.Cause(ctx); errors.Is(cause, node.ErrShards) {
 		err = dataDirError(s.dataDir, cause)
 	}
-	logger.Info("stopping: other nodes take over what this one leads", "timeout", s.shutdownTimeout.String())
-	defer exitAfter(time.Duration(s.shutdownTimeout)+closingMax, logger).Stop()
+	logger.Info("stopping: other nodes take over what this one leads", "timeout", s.ShutdownTimeout.String())
+	defer exitAfter(time.Duration(s.ShutdownTimeout)+closingMax, logger).Stop()
 	return errors.Join(err, m.Close(ctx))
 }
 
@@ -190,36 +157,24 @@ func seenBy(dataDir string) (shardmap.Seen, error) {
 	return shardmap.Seen{ClusterID: m.ID, Epoch: m.Epoch}, nil
 }
 
-func (s *clusterSettings) openStore(t *peerTLSSettings, seen shardmap.Seen, logger *slog.Logger) (shardmap.Store, error) {
-	o := etcdstore.Options{Endpoints: s.etcdEndpoints, Cluster: s.cluster, Seen: seen}
-	files, err := t.etcdTLS.open(logger)
-	if err != nil {
-		return nil, err
-	}
-	if files != nil {
-		o.Credentials = files.Credentials()
-	}
-	return etcdstore.Open(o)
-}
-
 const storeRetry = 2 * time.Second
 
 // shardsOf gives the number of shards of the cluster; 0: the data folder knows. While
 // the store does not answer, a node that knows its cluster goes on without it.
-func (s *clusterSettings) shardsOf(ctx context.Context, store shardmap.Store, seen shardmap.Seen, logger *slog.Logger) (count, error) {
+func (s *nodeSettings) shardsOf(ctx context.Context, store shardmap.Store, seen shardmap.Seen, logger *slog.Logger) (settings.Count, error) {
 	for {
 		view, err := store.Load(ctx)
 		switch {
 		case err == nil && view.Map != nil:
-			return count(view.Map.Settings.Shards), s.check(view.Map)
+			return settings.Count(view.Map.Settings.Shards), s.Check(view.Map)
 		case seen.Epoch > 0:
 			return 0, nil
 		case err == nil:
-			return s.newShards(), nil
+			return s.NewShards(), nil
 		case !errors.Is(err, shardmap.ErrUnavailable):
 			return 0, err
 		}
-		logger.Warn("the placement store does not answer, and this node is new; waiting for it", "endpoints", strings.Join(s.etcdEndpoints, ","), "error", err)
+		logger.Warn("the placement store does not answer, and this node is new; waiting for it", "endpoints", strings.Join(s.EtcdEndpoints, ","), "error", err)
 		select {
 		case <-ctx.Done():
 			return 0, ctx.Err()
@@ -228,32 +183,13 @@ func (s *clusterSettings) shardsOf(ctx context.Context, store shardmap.Store, se
 	}
 }
 
-// newShards gives the number of shards of a cluster that is made.
-func (s *clusterSettings) newShards() count {
-	if s.shards == 0 {
-		return shardsDefault
-	}
-	return s.shards
-}
-
-// check refuses settings that differ from those of the cluster.
-func (s *clusterSettings) check(m *shardmap.Map) error {
-	if s.shards != 0 && int(s.shards) != m.Settings.Shards {
-		return fmt.Errorf("--shards %d: cluster %q has %d shards, which cannot be changed; leave the flag out", s.shards, s.cluster, m.Settings.Shards)
-	}
-	if s.replication != 0 && int(s.replication) != m.Settings.Replication {
-		return fmt.Errorf("--replication %d: cluster %q was made with %d; leave the flag out", s.replication, s.cluster, m.Settings.Replication)
-	}
-	return nil
-}
-
 // watch serves metrics and health until the context ends.
 func (s *nodeSettings) watch(ctx context.Context, m *member, rules *databaseRules, logger *slog.Logger) error {
 	if s.httpAddr == "" {
 		<-ctx.Done()
 		return nil
 	}
-	secure, err := s.serverTLS(logger)
+	secure, err := s.Server(logger)
 	if err != nil {
 		return err
 	}
@@ -273,20 +209,20 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, rules *databaseRule
 	registry.MustRegister(diskGauges(m.options.node.DataDir)...)
 	ready := &readiness{health: m.ready, details: m.details}
 	ready.set(true)
-	pages, err := s.pages(secure.certificate)
+	pages, err := s.OriginPolicy(secure.Certificate)
 	if err != nil {
 		return err
 	}
-	front := &frontSettings{operationSettings: s.operationSettings}
+	front := &frontSettings{Operation: s.Operation}
 	const headerTimeout = 10 * time.Second
 	server := &http.Server{
-		Handler: pages.Handler(users.guard(front.newMux(nodeRoot(), registry, ready, m.node))), ReadHeaderTimeout: headerTimeout, TLSConfig: secure.config,
+		Handler: pages.Handler(users.guard(front.newMux(nodeRoot(), registry, ready, m.node))), ReadHeaderTimeout: headerTimeout, TLSConfig: secure.Config,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
 	logger.Info("listening", "port", "http", "address", listener.Addr().String())
 	failed := make(chan error, 1)
 	go func() {
-		if secure.config != nil {
+		if secure.Config != nil {
 			failed <- server.ServeTLS(listener, "", "")
 			return
 		}

@@ -7,16 +7,17 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/display"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 func newNodesCommand() *cobra.Command {
-	var o outputSetting
+	var o settings.Output
 	s := &clientCommand{run: func(cmd *cobra.Command, c *client.Client) error {
 		status, err := c.Status(cmd.Context(), true)
 		if err != nil {
 			return err
 		}
-		if o.isJSON() {
+		if o.IsJSON() {
 			return display.JSON(cmd.OutOrStdout(), status.Nodes)
 		}
 		var rows [][]string
@@ -26,7 +27,7 @@ func newNodesCommand() *cobra.Command {
 		return display.Table(cmd.OutOrStdout(), "NODE STATE ADDRESS ZONE LEADS FULL WITNESS LEARNER USED DISK VERSION WRITES", rows)
 	}}
 	cmd := s.prepare(&cobra.Command{Use: "nodes", Short: "List the nodes", Args: cobra.NoArgs})
-	o.define(cmd.Flags())
+	o.Define(cmd.Flags())
 	return cmd
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 // aggregate is a function that `tickmesh query` knows.
@@ -56,30 +57,30 @@ func aggregateNames() (names []string) {
 }
 
 func newQueryCommand() *cobra.Command {
-	var o outputSetting
+	var o settings.Output
 	var r rangeSettings
-	var window span
+	var window settings.Duration
 	var functions []string
-	var staleness span
+	var staleness settings.Duration
 	s := &clientCommand{
-		check: func(v *validation) {
+		check: func(v *settings.Validation) {
 			for _, name := range functions {
 				if !slices.Contains(aggregateNames(), name) {
-					v.refuse("aggregate", name, "expected some of "+strings.Join(aggregateNames(), ", "))
+					v.Refuse("aggregate", name, "expected some of "+strings.Join(aggregateNames(), ", "))
 				}
 			}
 			if window != 0 && time.Duration(window) < time.Millisecond {
-				v.refuse("window", window.String(), "expected at least 1ms")
+				v.Refuse("window", window.String(), "expected at least 1ms")
 			}
 		},
 		run: func(cmd *cobra.Command, c *client.Client) error {
 			selector, err := parseSelector(cmd.Flags().Arg(0), r.database)
 			if err != nil {
-				return withHelp(cmd, err)
+				return settings.WithHelp(cmd, err)
 			}
 			now := time.Now()
 			q := client.Query{
-				Selector: selector, FromMs: r.start.ms(now, now.Add(-time.Hour).UnixMilli()), ToMs: r.end.ms(now, scan.TimeMsMax),
+				Selector: selector, FromMs: r.start.UnixMilli(now, now.Add(-time.Hour).UnixMilli()), ToMs: r.end.UnixMilli(now, scan.TimeMsMax),
 				Read: client.Read{StalenessMax: time.Duration(staleness)},
 			}
 			columns := []aggregate{{"value", 0, func(c *client.Chunk) []float64 { return c.Values }}}
@@ -92,7 +93,7 @@ func newQueryCommand() *cobra.Command {
 			}
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			w := seriesWriter(&tableSeries{out: out, columns: columns})
-			if o.isJSON() {
+			if o.IsJSON() {
 				w = &jsonSeries{out: out, columns: columns}
 			}
 			for chunk, err := range c.Query(cmd.Context(), q) {
@@ -114,11 +115,11 @@ func newQueryCommand() *cobra.Command {
 		Example: `  tickmesh query 'cpu{host=a}' --start 15m-ago
   tickmesh query 'cpu{host=~"web-.*",!test}' --start 7d-ago --window 1h --aggregate max`,
 	})
-	r.define(cmd, "1h-ago")
+	r.Define(cmd, "1h-ago")
 	cmd.Flags().Var(&window, "window", "one row for each window of this length, from 1970 on (default: the samples)")
 	cmd.Flags().StringSliceVar(&functions, "aggregate", []string{"avg"}, "`functions` of a window: "+strings.Join(aggregateNames(), ", "))
 	cmd.Flags().Var(&staleness, "staleness", "let copies answer that are at most so far behind (default: none)")
-	o.define(cmd.Flags())
+	o.Define(cmd.Flags())
 	return cmd
 }
 

@@ -12,13 +12,14 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/display"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 // errNotSaid ends a recovery that nobody has agreed to.
 var errNotSaid = errors.New("nothing was changed; add --yes if the nodes that are waited for will not come back")
 
 func newRecoverCommand() *cobra.Command {
-	var o outputSetting
+	var o settings.Output
 	var dryRun, yes, beginEmpty bool
 	var shards []uint
 	s := &clientCommand{run: func(cmd *cobra.Command, c *client.Client) error {
@@ -43,7 +44,7 @@ func newRecoverCommand() *cobra.Command {
 		if !dryRun && !yes && len(found) > 0 {
 			err = errNotSaid
 		}
-		if o.isJSON() {
+		if o.IsJSON() {
 			return errors.Join(display.JSON(cmd.OutOrStdout(), found), err)
 		}
 		return errors.Join(showRecoveries(cmd.OutOrStdout(), found, done), err)
@@ -61,7 +62,7 @@ Without --yes the command only shows what is there.`,
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be done")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
 	cmd.Flags().BoolVar(&beginEmpty, "begin-empty", false, "shards of which no copy with data is there begin anew, empty")
-	o.define(cmd.Flags())
+	o.Define(cmd.Flags())
 	return cmd
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/display"
 	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/transport"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
@@ -31,46 +32,46 @@ const headingRescue = "Rescue"
 
 // rescueSettings are the flags of `tickmesh rescue-map`.
 type rescueSettings struct {
-	clusterSettings
-	peerTLSSettings
-	output              outputSetting
+	settings.Cluster
+	settings.PeerTLS
+	output              settings.Output
 	nodes               []string // addresses
 	lost                []string // names
 	write, allowMissing bool
-	timeout             span
+	timeout             settings.Duration
 }
 
-func (s *rescueSettings) define(f *pflag.FlagSet) {
+func (s *rescueSettings) Define(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.StringSliceVar(&s.nodes, "nodes", nil, "`addresses` of the nodes (their --rpc-addr), with commas between: all that are alive")
 	f.BoolVar(&s.write, "write", false, "put the map into etcd; without it the map is only shown")
 	f.BoolVar(&s.allowMissing, "allow-missing", false, "go on though some nodes do not answer")
 	f.StringSliceVar(&s.lost, "lost", nil, "`names` of nodes that are lost for good, with commas between: these need not answer")
-	s.timeout = span(10 * time.Second)
+	s.timeout = settings.Duration(10 * time.Second)
 	f.Var(&s.timeout, "timeout", "how long a node may take to answer")
-	s.output.define(f)
-	group(f, headingRescue, "nodes", "write", "allow-missing", "lost", "timeout", "output")
-	s.defineStore(f)
-	s.peerTLSSettings.define(f)
+	s.output.Define(f)
+	settings.Group(f, headingRescue, "nodes", "write", "allow-missing", "lost", "timeout", "output")
+	s.DefineStore(f)
+	s.PeerTLS.Define(f)
 }
 
-func (s *rescueSettings) validate() error {
-	var v validation
-	s.clusterSettings.validate(&v)
-	s.peerTLSSettings.validate(&v, s.etcdEndpoints)
-	v.notZero("timeout", s.timeout)
+func (s *rescueSettings) Validate() error {
+	var v settings.Validation
+	s.Cluster.Validate(&v)
+	s.PeerTLS.Validate(&v, s.EtcdEndpoints)
+	v.NotZero("timeout", s.timeout)
 	if len(s.nodes) == 0 {
-		v.refuse("nodes", "", "expected the addresses of the nodes")
+		v.Refuse("nodes", "", "expected the addresses of the nodes")
 	}
 	for _, text := range s.nodes {
-		var a address
+		var a settings.Address
 		if err := a.Set(text); err != nil || text == "" {
-			v.refuse("nodes", text, "expected host:port")
+			v.Refuse("nodes", text, "expected host:port")
 			continue
 		}
-		s.exposeRPC(&v, "nodes", text)
+		s.ExposeRPC(&v, "nodes", text)
 	}
-	return v.err()
+	return v.Err()
 }
 
 func newRescueMapCommand() *cobra.Command {
@@ -87,17 +88,17 @@ and do not start a node on a folder that was replaced.`,
   tickmesh rescue-map --nodes 127.0.0.1:6190,127.0.0.1:6290,127.0.0.1:6390 --write`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if _, err := loadSettings(cmd.Flags(), os.Environ()); err != nil {
-			return withHelp(cmd, err)
+		if _, err := settings.Load(cmd.Flags(), os.Environ()); err != nil {
+			return settings.WithHelp(cmd, err)
 		}
-		if err := s.validate(); err != nil {
-			return withHelp(cmd, err)
+		if err := s.Validate(); err != nil {
+			return settings.WithHelp(cmd, err)
 		}
-		return s.run(cmd.Context(), newLogger(cmd.ErrOrStderr(), "text", "warn"), cmd.OutOrStdout())
+		return s.run(cmd.Context(), slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})), cmd.OutOrStdout())
 	}
-	s.define(cmd.Flags())
+	s.Define(cmd.Flags())
 	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
-		writeUsage(cmd, cmd.OutOrStderr(), []string{headingRescue, headingCluster, headingTLS})
+		settings.WriteUsage(cmd, cmd.OutOrStderr(), []string{headingRescue, settings.HeadingCluster, settings.HeadingTLS})
 		return nil
 	})
 	return cmd
@@ -123,7 +124,7 @@ type nodeReport struct {
 }
 
 func (s *rescueSettings) run(ctx context.Context, logger *slog.Logger, out io.Writer) error {
-	peers, err := s.rpcCredentials(s.cluster, certificate.RoleOperator, "", logger)
+	peers, err := s.RPCCredentials(s.Cluster.Name, certificate.RoleOperator, "", logger)
 	if err != nil {
 		return err
 	}
@@ -151,15 +152,15 @@ func (s *rescueSettings) run(ctx context.Context, logger *slog.Logger, out io.Wr
 		err = s.put(ctx, rescued, newestEpoch(r.Reports), logger)
 		r.Written = err == nil
 	}
-	if s.output.isJSON() {
+	if s.output.IsJSON() {
 		return errors.Join(display.JSON(out, r), err)
 	}
 	return errors.Join(r.show(out), err)
 }
 
 // ask asks all nodes at once.
-func (s *rescueSettings) ask(ctx context.Context, peers peerCredentials) []nodeReport {
-	self := handshake.New(s.cluster, "", "", "", rand.Uint64())
+func (s *rescueSettings) ask(ctx context.Context, peers settings.PeerCredentials) []nodeReport {
+	self := handshake.New(s.Cluster.Name, "", "", "", rand.Uint64())
 	reports := make([]nodeReport, len(s.nodes))
 	var asked sync.WaitGroup
 	for i, to := range s.nodes {
@@ -176,8 +177,8 @@ func (s *rescueSettings) ask(ctx context.Context, peers peerCredentials) []nodeR
 	return reports
 }
 
-func (n *nodeReport) ask(ctx context.Context, self handshake.Hello, peers peerCredentials) error {
-	options := append(transport.DialOptions(peers.names.Credentials(peers.client, "")), handshake.DialOptions(func() handshake.Hello { return self }, "", "")...)
+func (n *nodeReport) ask(ctx context.Context, self handshake.Hello, peers settings.PeerCredentials) error {
+	options := append(transport.DialOptions(peers.Names.Credentials(peers.Client, "")), handshake.DialOptions(func() handshake.Hello { return self }, "", "")...)
 	conn, err := grpc.NewClient(n.Address, options...)
 	if err != nil {
 		return err
@@ -261,7 +262,7 @@ func newestEpoch(reports []nodeReport) (epoch uint64) {
 // put replaces what etcd has, if that is older than what the nodes have seen. The store is opened as if no map had been seen, else it
 // would refuse the older one that is there.
 func (s *rescueSettings) put(ctx context.Context, m shardmap.Map, newest uint64, logger *slog.Logger) error {
-	store, err := s.openStore(&s.peerTLSSettings, shardmap.Seen{}, logger)
+	store, err := s.OpenStore(&s.PeerTLS, shardmap.Seen{}, logger)
 	if err != nil {
 		return err
 	}

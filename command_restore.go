@@ -12,16 +12,17 @@ import (
 	"github.com/tickmesh/tickmesh/api/cli/archive"
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 func newRestoreCommand() *cobra.Command {
 	var verify bool
 	var name string
 	var target targetSettings
-	s := &clientCommand{check: target.validate, run: func(cmd *cobra.Command, c *client.Client) error {
+	s := &clientCommand{check: target.Validate, run: func(cmd *cobra.Command, c *client.Client) error {
 		store, err := target.open(cmd.Flags().Arg(0))
 		if err != nil {
-			return withHelp(cmd, err)
+			return settings.WithHelp(cmd, err)
 		}
 		b, err := archive.Load(cmd.Context(), store, name)
 		if err != nil {
@@ -51,7 +52,7 @@ compared with those of the backup. They are the same after a restore into an emp
 	})
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the backup (default: the newest that is complete)")
 	cmd.Flags().BoolVar(&verify, "verify", false, "write nothing; compare the cluster with the backup")
-	target.define(cmd.Flags())
+	target.Define(cmd.Flags())
 	return cmd
 }
 

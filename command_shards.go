@@ -8,16 +8,17 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/display"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 func newShardsCommand() *cobra.Command {
-	var o outputSetting
+	var o settings.Output
 	s := &clientCommand{run: func(cmd *cobra.Command, c *client.Client) error {
 		status, err := c.Status(cmd.Context(), false)
 		if err != nil {
 			return err
 		}
-		if o.isJSON() {
+		if o.IsJSON() {
 			return display.JSON(cmd.OutOrStdout(), append([]client.Shard{}, status.ShardStatuses...))
 		}
 		var rows [][]string
@@ -35,7 +36,7 @@ func newShardsCommand() *cobra.Command {
 member is followed by (w) when it is a witness, by (l) when it is a learner, and by ? when
 its leader does not hear from it.`,
 	})
-	o.define(cmd.Flags())
+	o.Define(cmd.Flags())
 	return cmd
 }
 

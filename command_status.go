@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/display"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 // statusReport is what `tickmesh status --output json` writes.
@@ -19,7 +20,7 @@ type statusReport struct {
 }
 
 func newStatusCommand() *cobra.Command {
-	var o outputSetting
+	var o settings.Output
 	s := &clientCommand{run: func(cmd *cobra.Command, c *client.Client) error {
 		status, err := c.Status(cmd.Context(), false)
 		if err != nil {
@@ -37,7 +38,7 @@ func newStatusCommand() *cobra.Command {
 			}
 		}
 		status.ShardStatuses = nil // `tickmesh shards` has them
-		if o.isJSON() {
+		if o.IsJSON() {
 			return display.JSON(cmd.OutOrStdout(), report)
 		}
 		return report.write(cmd.OutOrStdout())
@@ -46,7 +47,7 @@ func newStatusCommand() *cobra.Command {
 		Use: "status", Short: "Say how the cluster is", Args: cobra.NoArgs,
 		Example: "  tickmesh status\n  tickmesh status --addr router-1:6183,router-2:6183 --output json",
 	})
-	o.define(cmd.Flags())
+	o.Define(cmd.Flags())
 	return cmd
 }
 

@@ -59,8 +59,8 @@ func TestEveryEndpointIsAttacked(t *testing.T) {
 func registeredEndpoints(t *testing.T) []string {
 	t.Helper()
 	s := &standaloneSettings{}
-	s.define(pflag.NewFlagSet("endpoints", pflag.ContinueOnError))
-	s.dataDir, s.admin, s.pprof = t.TempDir(), true, true
+	s.Define(pflag.NewFlagSet("endpoints", pflag.ContinueOnError))
+	s.dataDir, s.Admin, s.Pprof = t.TempDir(), true, true
 	s.httpAddr, s.putAddr, s.lineAddr, s.udpAddr = "127.0.0.1:0", "", "", ""
 	logger := slog.New(slog.DiscardHandler)
 	n, err := node.Open(s.nodeOptions(memoryPlan{generationBytes: 64 << 20}, s.shards, &s.seriesLimitSettings, nil, logger, nil))

@@ -5,16 +5,15 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/loopback"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
-
-const headingAccess = "Databases and access (files are read again when they change)"
 
 // databaseRuleSettings name the file of rules of databases.
 type databaseRuleSettings struct{ databasesFile string }
 
-func (s *databaseRuleSettings) define(f *pflag.FlagSet) {
+func (s *databaseRuleSettings) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.databasesFile, "databases-file", "", "`file` with what holds for each database: retention, series, rates, queries; the same for all nodes and routers")
-	group(f, headingAccess, "databases-file")
+	settings.Group(f, settings.HeadingAccess, "databases-file")
 }
 
 // accessSettings say who may do what, and which databases ports mean.
@@ -23,40 +22,40 @@ type accessSettings struct {
 	authSettings
 	putDatabase, lineDatabase, udpDatabase string
 	udpUser                                string
-	databaseFrom                           oneOf
+	databaseFrom                           settings.Choice
 	auditLog                               string
-	auditLevel                             oneOf
+	auditLevel                             settings.Choice
 }
 
 // fromHeader reports whether only the header names databases.
-func (s *accessSettings) fromHeader() bool { return s.databaseFrom.value == "header" }
+func (s *accessSettings) fromHeader() bool { return s.databaseFrom.Value == "header" }
 
-func (s *accessSettings) define(f *pflag.FlagSet) {
-	s.databaseRuleSettings.define(f)
-	s.authSettings.define(f)
+func (s *accessSettings) Define(f *pflag.FlagSet) {
+	s.databaseRuleSettings.Define(f)
+	s.authSettings.Define(f)
 	f.StringVar(&s.udpUser, "udp-user", "", "`user` whose rights all datagrams have; needed for UDP with --auth-file")
-	s.databaseFrom = oneOf{value: "any", words: []string{"any", "header"}}
+	s.databaseFrom = settings.Choice{Value: "any", Words: []string{"any", "header"}}
 	f.Var(&s.databaseFrom, "database-from", "what names the database of a request: parameter, path and header, which must agree, or the header X-Scope-OrgID only")
 	f.StringVar(&s.auditLog, "audit-log", "", "`file` for lines of JSON about who did what, or stderr; opened anew at SIGHUP")
-	s.auditLevel = oneOf{value: "changes", words: []string{"changes", "all"}}
+	s.auditLevel = settings.Choice{Value: "changes", Words: []string{"changes", "all"}}
 	f.Var(&s.auditLevel, "audit-level", "what the audit log has: refusals, deletes and administration, or queries too")
 	f.StringVar(&s.putDatabase, "put-database", "default", "`name` of the database of put lines over TCP")
 	f.StringVar(&s.lineDatabase, "line-database", "default", "`name` of the database of line protocol over TCP")
 	f.StringVar(&s.udpDatabase, "udp-database", "default", "`name` of the database of datagrams")
-	group(f, headingAccess, "udp-user", "database-from", "put-database", "line-database", "udp-database", "audit-log", "audit-level")
+	settings.Group(f, settings.HeadingAccess, "udp-user", "database-from", "put-database", "line-database", "udp-database", "audit-log", "audit-level")
 }
 
-func (s *accessSettings) validate(v *validation, udp address) {
+func (s *accessSettings) Validate(v *settings.Validation, udp settings.Address) {
 	for flag, name := range map[string]string{"put-database": s.putDatabase, "line-database": s.lineDatabase, "udp-database": s.udpDatabase} {
 		if err := series.ValidateDatabase(name); err != nil {
-			v.refuse(flag, name, err.Error())
+			v.Refuse(flag, name, err.Error())
 		}
 	}
 	switch {
 	case s.authFile != "" && udp != "" && s.udpUser == "":
-		v.refuse("udp-addr", string(udp), "datagrams cannot show who sends them: name a user of --auth-file by --udp-user, or switch UDP off")
+		v.Refuse("udp-addr", string(udp), "datagrams cannot show who sends them: name a user of --auth-file by --udp-user, or switch UDP off")
 	case s.authFile == "" && s.udpUser != "":
-		v.refuse("udp-user", s.udpUser, "expected --auth-file, too")
+		v.Refuse("udp-user", s.udpUser, "expected --auth-file, too")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tickmesh/tickmesh/api/cli/archive"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 // keySettings say how backups are encrypted and signed.
@@ -28,10 +29,10 @@ func (s *keySettings) defineWriting(f *pflag.FlagSet) {
 	f.StringVar(&s.signKey, "sign-key", "", "`file` with an Ed25519 key in PEM (`openssl genpkey -algorithm ed25519`) that signs the backup")
 }
 
-// validate refuses what cannot work together.
-func (s *keySettings) validate(v *validation, incremental bool) {
+// Validate refuses what cannot work together.
+func (s *keySettings) Validate(v *settings.Validation, incremental bool) {
 	if incremental && len(s.encryptTo) > 0 && len(s.identities) == 0 {
-		v.refuse("encrypt-to", strings.Join(s.encryptTo, ","), "--incremental reads earlier backups; give --identity, or leave --incremental out")
+		v.Refuse("encrypt-to", strings.Join(s.encryptTo, ","), "--incremental reads earlier backups; give --identity, or leave --incremental out")
 	}
 }
 

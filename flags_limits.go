@@ -6,25 +6,26 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 // seriesLimitSettings bound the series of a node.
-type seriesLimitSettings struct{ seriesMax, seriesPerSecondMax count }
+type seriesLimitSettings struct{ seriesMax, seriesPerSecondMax settings.Count }
 
-func (s *seriesLimitSettings) define(f *pflag.FlagSet) {
+func (s *seriesLimitSettings) Define(f *pflag.FlagSet) {
 	f.Var(&s.seriesMax, "series-max", "series in all; 0: no limit")
 	f.Var(&s.seriesPerSecondMax, "series-per-second-max", "new series a second; 0: no limit")
-	group(f, headingWriteLimits, "series-max", "series-per-second-max")
+	settings.Group(f, settings.HeadingWriteLimits, "series-max", "series-per-second-max")
 }
 
 // writeLimitSettings bound what one client may send.
 type writeLimitSettings struct {
-	lineBytesMax, keyBytesMax                      byteSize
-	tagsMax, connectionsMax                        count
-	bodyBytesMax, bodyDecodedMax, inFlightBytesMax byteSize
+	lineBytesMax, keyBytesMax                      settings.Bytes
+	tagsMax, connectionsMax                        settings.Count
+	bodyBytesMax, bodyDecodedMax, inFlightBytesMax settings.Bytes
 }
 
-func (s *writeLimitSettings) define(f *pflag.FlagSet) {
+func (s *writeLimitSettings) Define(f *pflag.FlagSet) {
 	s.lineBytesMax, s.keyBytesMax = 64<<10, 8<<10
 	f.Var(&s.lineBytesMax, "line-bytes-max", "length of a line")
 	f.Var(&s.keyBytesMax, "key-bytes-max", "length of a series' key: database, metric and tags")
@@ -35,7 +36,7 @@ func (s *writeLimitSettings) define(f *pflag.FlagSet) {
 	f.Var(&s.bodyDecodedMax, "body-decoded-bytes-max", "body of an HTTP request, decompressed")
 	f.Var(&s.inFlightBytesMax, "in-flight-bytes-max", "memory of all requests that are being read or written; 0: a quarter of Go's memory, 256MiB at most")
 	f.Var(&s.connectionsMax, "connections-max", "connections of each listener")
-	group(f, headingWriteLimits, "line-bytes-max", "key-bytes-max", "tags-max", "body-bytes-max",
+	settings.Group(f, settings.HeadingWriteLimits, "line-bytes-max", "key-bytes-max", "tags-max", "body-bytes-max",
 		"body-decoded-bytes-max", "in-flight-bytes-max", "connections-max")
 }
 
@@ -49,21 +50,21 @@ const (
 	inFlightMin   = 16<<20 + inFlightSlack
 )
 
-func (s *writeLimitSettings) validate(v *validation) {
-	v.sizeBetween("line-bytes-max", s.lineBytesMax, 1, textBytesMax)
-	v.sizeBetween("key-bytes-max", s.keyBytesMax, 1, series.KeyBytesMax)
-	v.sizeBetween("body-bytes-max", s.bodyBytesMax, 1, textBytesMax)
-	v.sizeBetween("body-decoded-bytes-max", s.bodyDecodedMax, 1, textBytesMax)
-	v.between("tags-max", s.tagsMax, 1, series.TagsMax)
-	v.between("connections-max", s.connectionsMax, 1, connectionsMax)
+func (s *writeLimitSettings) Validate(v *settings.Validation) {
+	v.SizeBetween("line-bytes-max", s.lineBytesMax, 1, textBytesMax)
+	v.SizeBetween("key-bytes-max", s.keyBytesMax, 1, series.KeyBytesMax)
+	v.SizeBetween("body-bytes-max", s.bodyBytesMax, 1, textBytesMax)
+	v.SizeBetween("body-decoded-bytes-max", s.bodyDecodedMax, 1, textBytesMax)
+	v.Between("tags-max", s.tagsMax, 1, series.TagsMax)
+	v.Between("connections-max", s.connectionsMax, 1, connectionsMax)
 	if need := s.inFlightNeed(); s.inFlightBytesMax > 0 && s.inFlightBytesMax < need {
-		v.refuse("in-flight-bytes-max", s.inFlightBytesMax.String(), fmt.Sprintf(
+		v.Refuse("in-flight-bytes-max", s.inFlightBytesMax.String(), fmt.Sprintf(
 			"expected %d or more, room for one request of --body-bytes-max and --body-decoded-bytes-max or one line of --line-bytes-max", need))
 	}
 }
 
 // inFlightNeed returns the room that one largest request takes.
-func (s *writeLimitSettings) inFlightNeed() byteSize {
+func (s *writeLimitSettings) inFlightNeed() settings.Bytes {
 	return max(s.bodyBytesMax+s.bodyDecodedMax+inFlightSlack, s.lineBytesMax+inFlightSlack, inFlightMin)
 }
 

@@ -5,30 +5,32 @@ import (
 	"net"
 
 	"github.com/spf13/pflag"
+
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 // listenerSettings say where clients are served.
 type listenerSettings struct {
-	httpAddr, putAddr, lineAddr, udpAddr, grpcAddr address
-	udpFormat                                      oneOf
+	httpAddr, putAddr, lineAddr, udpAddr, grpcAddr settings.Address
+	udpFormat                                      settings.Choice
 }
 
-func (s *listenerSettings) define(f *pflag.FlagSet) {
+func (s *listenerSettings) Define(f *pflag.FlagSet) {
 	s.httpAddr, s.putAddr, s.lineAddr, s.grpcAddr = ":6182", ":6181", ":6180", ":6183"
 	f.Var(&s.httpAddr, "http-addr", "HTTP: writes, queries, metrics, health")
 	f.Var(&s.putAddr, "put-addr", "TCP: OpenTSDB put lines")
 	f.Var(&s.lineAddr, "line-addr", "TCP: InfluxDB line protocol")
 	f.Var(&s.udpAddr, "udp-addr", "UDP: lines, one or more in a datagram (default off)")
-	s.udpFormat = oneOf{value: "put", words: []string{"put", "line"}}
+	s.udpFormat = settings.Choice{Value: "put", Words: []string{"put", "line"}}
 	f.Var(&s.udpFormat, "udp-format", "what the lines on the UDP port are")
 	f.Var(&s.grpcAddr, "grpc-addr", "gRPC: the API of the client libraries and commands, health")
-	group(f, headingListeners, "http-addr", "put-addr", "line-addr", "udp-addr", "udp-format", "grpc-addr")
+	settings.Group(f, settings.HeadingListeners, "http-addr", "put-addr", "line-addr", "udp-addr", "udp-format", "grpc-addr")
 }
 
 // listenerFlag is a flag that names an address.
 type listenerFlag struct {
 	flag, network string
-	address       address
+	address       settings.Address
 }
 
 func (s *listenerSettings) listeners() []listenerFlag {
@@ -38,9 +40,9 @@ func (s *listenerSettings) listeners() []listenerFlag {
 	}
 }
 
-// addresses resolves the addresses and looks for one that is used twice.
-func (v *validation) addresses(listeners []listenerFlag) {
-	problems := len(v.problems)
+// validateListeners resolves the addresses and looks for one that is used twice.
+func validateListeners(v *settings.Validation, listeners []listenerFlag) {
+	wrong := false
 	flagOf := map[string]string{}
 	for _, l := range listeners {
 		if l.address == "" {
@@ -48,17 +50,18 @@ func (v *validation) addresses(listeners []listenerFlag) {
 		}
 		resolved, port, err := l.resolve()
 		if err != nil {
-			v.refuse(l.flag, string(l.address), err.Error())
+			v.Refuse(l.flag, string(l.address), err.Error())
+			wrong = true
 			continue
 		}
 		key := l.network + " " + resolved
 		if before, ok := flagOf[key]; ok && port != 0 {
-			v.refuse(l.flag, string(l.address), "--"+before+" listens there")
+			v.Refuse(l.flag, string(l.address), "--"+before+" listens there")
 		}
 		flagOf[key] = l.flag
 	}
-	if len(flagOf) == 0 && len(v.problems) == problems {
-		v.problems = append(v.problems, errors.New("every listener is switched off: set --http-addr or another address"))
+	if len(flagOf) == 0 && !wrong {
+		v.Add(errors.New("every listener is switched off: set --http-addr or another address"))
 	}
 }
 

@@ -4,21 +4,23 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 // queryLimitSettings bound what one query may cost.
 type queryLimitSettings struct {
-	querySeriesMax, querySamplesMax, queryRunningMax count
-	queryMemory, queryMemoryAll, queryCache          byteSize
-	queryTimeout, querySlow                          span
+	querySeriesMax, querySamplesMax, queryRunningMax settings.Count
+	queryMemory, queryMemoryAll, queryCache          settings.Bytes
+	queryTimeout, querySlow                          settings.Duration
 }
 
-func (s *queryLimitSettings) define(f *pflag.FlagSet) {
+func (s *queryLimitSettings) Define(f *pflag.FlagSet) {
 	s.querySeriesMax, s.querySamplesMax = 1_000_000, 1_000_000_000
 	f.Var(&s.querySeriesMax, "query-series-max", "series that one query reads")
 	f.Var(&s.querySamplesMax, "query-samples-max", "samples that one query reads")
-	s.queryMemory, s.queryMemoryAll, s.queryTimeout = 512<<20, 1<<30, span(2*time.Minute)
-	s.queryRunningMax, s.querySlow = 64, span(time.Second)
+	s.queryMemory, s.queryMemoryAll, s.queryTimeout = 512<<20, 1<<30, settings.Duration(2*time.Minute)
+	s.queryRunningMax, s.querySlow = 64, settings.Duration(time.Second)
 	f.Var(&s.queryMemory, "query-memory", "memory of one query")
 	f.Var(&s.queryMemoryAll, "query-memory-all", "memory of all queries together")
 	s.queryCache = 64 << 20
@@ -26,5 +28,5 @@ func (s *queryLimitSettings) define(f *pflag.FlagSet) {
 	f.Var(&s.queryTimeout, "query-timeout", "time of one query")
 	f.Var(&s.queryRunningMax, "query-running-max", "queries at once; others wait")
 	f.Var(&s.querySlow, "query-slow", "queries that take longer are logged, and told of by the page")
-	group(f, headingQueryLimits, "query-series-max", "query-samples-max", "query-memory", "query-memory-all", "query-cache", "query-timeout", "query-running-max", "query-slow")
+	settings.Group(f, settings.HeadingQueryLimits, "query-series-max", "query-samples-max", "query-memory", "query-memory-all", "query-cache", "query-timeout", "query-running-max", "query-slow")
 }

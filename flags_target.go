@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tickmesh/tickmesh/api/cli/archive"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 // targetSettings say where backups are, beside the argument that names the target.
@@ -23,7 +24,7 @@ type targetSettings struct {
 
 const endpointDefault = "https://s3.amazonaws.com"
 
-func (s *targetSettings) define(f *pflag.FlagSet) {
+func (s *targetSettings) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.endpoint, "s3-endpoint", endpointDefault, "`address` of S3-compatible storage: https://host or http://host:port")
 	f.StringVar(&s.region, "s3-region", "", "`region` of the bucket (default: what the storage says)")
 	f.StringVar(&s.ca, "s3-ca", "", "`file` with the authorities of the storage's certificate")
@@ -34,12 +35,12 @@ func (s *targetSettings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.report, "report", "", "`file` that is told, as JSON, what was done")
 }
 
-func (s *targetSettings) validate(v *validation) {
+func (s *targetSettings) Validate(v *settings.Validation) {
 	if s.secret != "" && s.secretFile != "" {
-		v.refuse("s3-secret-access-key-file", s.secretFile, "--s3-secret-access-key is set too")
+		v.Refuse("s3-secret-access-key-file", s.secretFile, "--s3-secret-access-key is set too")
 	}
 	if (s.accessKeyID == "") != (s.secret == "" && s.secretFile == "") {
-		v.refuse("s3-access-key-id", s.accessKeyID, "id and key go together")
+		v.Refuse("s3-access-key-id", s.accessKeyID, "id and key go together")
 	}
 }
 
@@ -102,7 +103,7 @@ func reportOf(m *archive.Manifest) jobReport {
 // targetCommand is a command that looks at a target only.
 type targetCommand struct {
 	targetSettings
-	check func(*validation) // of its own flags; nil: nothing
+	check func(*settings.Validation) // of its own flags; nil: nothing
 	run   func(cmd *cobra.Command, store archive.Store) error
 }
 
@@ -111,18 +112,18 @@ func (s *targetCommand) prepare(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().SortFlags = false
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		_, err := loadSettings(cmd.Flags(), os.Environ())
-		var v validation
-		s.validate(&v)
+		_, err := settings.Load(cmd.Flags(), os.Environ())
+		var v settings.Validation
+		s.Validate(&v)
 		if s.check != nil {
 			s.check(&v)
 		}
-		if err := errors.Join(err, v.err()); err != nil {
-			return withHelp(cmd, err)
+		if err := errors.Join(err, v.Err()); err != nil {
+			return settings.WithHelp(cmd, err)
 		}
 		store, err := s.open(cmd.Flags().Arg(0))
 		if err != nil {
-			return withHelp(cmd, err)
+			return settings.WithHelp(cmd, err)
 		}
 		return s.run(cmd, store)
 	}

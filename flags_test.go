@@ -17,7 +17,7 @@ func settingsOf(t *testing.T, arguments ...string) *standaloneSettings {
 }
 
 func TestBounds(t *testing.T) {
-	if err := settingsOf(t).validate(); err != nil {
+	if err := settingsOf(t).Validate(); err != nil {
 		t.Fatal("the defaults:", err)
 	}
 	for _, good := range []string{
@@ -25,7 +25,7 @@ func TestBounds(t *testing.T) {
 		"--put-addr=127.0.0.1:0 --line-addr=127.0.0.1:0", "--udp-addr=:6182", "--shutdown-delay=0", "--query-timeout=0", "--query-memory=0",
 		"--body-bytes-max=1B --body-decoded-bytes-max=1B --in-flight-bytes-max=17MiB", "--checkpoint-bytes=64KiB",
 	} {
-		if err := settingsOf(t, strings.Fields(good)...).validate(); err != nil {
+		if err := settingsOf(t, strings.Fields(good)...).Validate(); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
@@ -52,12 +52,12 @@ func TestBounds(t *testing.T) {
 		"--in-flight-bytes-max=1MiB":                         `--in-flight-bytes-max: invalid value "1MiB": expected 100729856 or more`,
 		"--body-bytes-max=1GiB --retention=1s --shards=0":    `--shards: invalid value "0": expected 1 to 4096`,
 	} {
-		err := settingsOf(t, strings.Fields(bad)...).validate()
+		err := settingsOf(t, strings.Fields(bad)...).Validate()
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", bad, err, want)
 		}
 	}
-	err := settingsOf(t, "--body-bytes-max=1GiB", "--in-flight-bytes-max=256MiB", "--retention=1s", "--shards=0").validate()
+	err := settingsOf(t, "--body-bytes-max=1GiB", "--in-flight-bytes-max=256MiB", "--retention=1s", "--shards=0").Validate()
 	if lines := strings.Split(err.Error(), "\n"); len(lines) != 3 {
 		t.Errorf("%d problems told of three: %q", len(lines), lines)
 	}
@@ -68,7 +68,7 @@ func TestBounds(t *testing.T) {
 func TestFlagsAreDocumented(t *testing.T) {
 	_, flags := newFlags()
 	flags.VisitAll(func(f *pflag.Flag) {
-		if len(f.Annotations[groupAnnotation]) != 1 {
+		if len(f.Annotations) != 1 {
 			t.Errorf("--%s has no heading", f.Name)
 		}
 		if len(f.Usage) < 10 {

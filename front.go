@@ -65,7 +65,7 @@ func (b *backend) retentionOf(database string) time.Duration {
 // serve listens until the context ends, then drains.
 func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registry, logger *slog.Logger, stdout io.Writer) error {
 	ready := &readiness{health: b.health, details: b.details}
-	secure, err := s.serverTLS(logger)
+	secure, err := s.Server(logger)
 	if err != nil {
 		return err
 	}
@@ -90,8 +90,8 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 		return err
 	}
 	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(answers, registry, ready, b.settler))
-	ingestOptions.Pages, _ = s.pages(secure.certificate) // validate has said what is wrong
-	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.config, who.authority, who.meter
+	ingestOptions.Pages, _ = s.OriginPolicy(secure.Certificate) // validate has said what is wrong
+	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.Config, who.authority, who.meter
 	ingestOptions.Audit = trail.log()
 	budgets := ingest.NewBudgets(ingestOptions.Limits)
 	ingestOptions.Metadata, ingestOptions.Budgets = &queries.catalog, budgets
@@ -113,7 +113,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	if err != nil {
 		return err
 	}
-	health, err := listenGRPC(string(s.grpcAddr), int(s.connectionsMax), clients, secure.credentials)
+	health, err := listenGRPC(string(s.grpcAddr), int(s.connectionsMax), clients, secure.Credentials)
 	if err != nil {
 		return s.listenError(err)
 	}
@@ -125,7 +125,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	who.running.Go(func() { queries.page.Watch(ctx) })
 	ready.set(true)
 	health.serve(logger)
-	s.greet(stdout, greeting{about: b.about, secure: secure.config != nil, users: who.authority != nil}, server.Addresses(), health)
+	s.greet(stdout, greeting{about: b.about, secure: secure.Config != nil, users: who.authority != nil}, server.Addresses(), health)
 	<-ctx.Done()
 	s.drain(ctx, ready, server, health, logger)
 	return nil
@@ -135,12 +135,12 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 func (s *frontSettings) drain(ctx context.Context, ready *readiness, server *ingest.Server, health *grpcServer, logger *slog.Logger) {
 	ready.set(false)
 	health.refuse()
-	if s.shutdownDelay > 0 {
-		logger.Info("not ready any more; stopping soon", "delay", s.shutdownDelay.String())
-		time.Sleep(time.Duration(s.shutdownDelay))
+	if s.ShutdownDelay > 0 {
+		logger.Info("not ready any more; stopping soon", "delay", s.ShutdownDelay.String())
+		time.Sleep(time.Duration(s.ShutdownDelay))
 	}
-	logger.Info("stopping: no new connections, running requests end; a second signal stops at once", "timeout", s.shutdownTimeout.String())
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(s.shutdownTimeout))
+	logger.Info("stopping: no new connections, running requests end; a second signal stops at once", "timeout", s.ShutdownTimeout.String())
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(s.ShutdownTimeout))
 	defer cancel()
 	err := server.Shutdown(drain)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *frontSettings) drain(ctx context.Context, ready *readiness, server *ing
 }
 
 func (s *frontSettings) greet(stdout io.Writer, g greeting, at ingest.Addresses, health *grpcServer) {
-	g.version, g.udpFormat = programVersion, s.udpFormat.value
+	g.version, g.udpFormat = programVersion, s.udpFormat.Value
 	g.http, g.put, g.line, g.udp, g.grpc = at.HTTP, at.Put, at.Line, at.UDP, health.address()
 	g.write(stdout)
 }
@@ -176,7 +176,7 @@ func (s *frontSettings) listenError(err error) error {
 
 func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry *registry, other *mux) ingest.Options {
 	format := ingest.UDPPut
-	if s.udpFormat.value == "line" {
+	if s.udpFormat.Value == "line" {
 		format = ingest.UDPLine
 	}
 	inFlight := s.inFlight(debug.SetMemoryLimit(-1))

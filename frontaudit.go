@@ -33,7 +33,7 @@ func (s *accessSettings) openAudit(registry *registry, logger *slog.Logger) (*fo
 	if s.auditLog == "" {
 		return nil, nil
 	}
-	log, err := audit.Open(audit.Options{Path: s.auditLog, All: s.auditLevel.value == "all", Logger: logger})
+	log, err := audit.Open(audit.Options{Path: s.auditLog, All: s.auditLevel.Value == "all", Logger: logger})
 	if err != nil {
 		return nil, fmt.Errorf("--audit-log: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/token"
 	"github.com/tickmesh/tickmesh/router/fanout"
@@ -26,7 +27,7 @@ type routerOptions struct {
 	store         shardmap.Store
 	create        shardmap.Creation
 	replaceAfter  time.Duration
-	peers         peerCredentials
+	peers         settings.PeerCredentials
 	logger        *slog.Logger
 	registry      *registry
 }
@@ -51,7 +52,7 @@ type clusterRouter struct {
 func startRouter(ctx context.Context, o routerOptions) (*clusterRouter, error) {
 	r := &clusterRouter{options: o, marks: tenant.NewCluster(o.store), tokens: token.NewCluster(o.store), process: rand.Uint64(), mapped: make(chan struct{})}
 	r.view.Store(&shardmap.View{})
-	r.fanout = fanout.New(fanout.Options{Self: r.hello, Credentials: o.peers.client, Names: o.peers.names, Logger: o.logger, Registerer: o.registry})
+	r.fanout = fanout.New(fanout.Options{Self: r.hello, Credentials: o.peers.Client, Names: o.peers.Names, Logger: o.logger, Registerer: o.registry})
 	r.limits = shardmap.DefaultLimits()
 	r.limits.Create = o.create
 	if o.replaceAfter > 0 {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdstore"
@@ -283,7 +284,7 @@ func TestLocalEtcdIsClosed(t *testing.T) {
 		secure credentials.TransportCredentials
 		want   bool
 	}{
-		"its own": {router.client, true}, "plain": {nil, false}, "anybody": {credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}), false},
+		"its own": {router.Client, true}, "plain": {nil, false}, "anybody": {credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}), false},
 	} {
 		store, err := etcdstore.Open(etcdstore.Options{Endpoints: []string{etcd.Endpoint()}, Cluster: lonelyName, Credentials: test.secure})
 		if err != nil {
@@ -382,7 +383,7 @@ func TestCerts(t *testing.T) {
 // TestCertsAreRenewed renews what is old, with the hosts that it has.
 func TestCertsAreRenewed(t *testing.T) {
 	t.Parallel()
-	s := &certsSettings{dir: filepath.Join(t.TempDir(), "certs"), cluster: "tickmesh", validity: span(certsValidity)}
+	s := &certsSettings{dir: filepath.Join(t.TempDir(), "certs"), cluster: "tickmesh", validity: settings.Duration(certsValidity)}
 	now := time.Now()
 	var out strings.Builder
 	if err := s.run([]string{"node/n1=10.0.0.1", "node/n2"}, now, &out); err != nil {

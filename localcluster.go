@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/certificate"
+	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdstore"
@@ -45,7 +46,7 @@ func refuseSingleNode(dataDir string) error {
 // cluster, over the loopback, where no other process can call them: the authority of their
 // certificates lives in this process only.
 func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan, rules *databaseRules, logger *slog.Logger, stdout io.Writer) (err error) {
-	points, err := failpoint.Parse(s.failpoints, failpointNames())
+	points, err := failpoint.Parse(s.Failpoints, failpointNames())
 	if err != nil {
 		return fmt.Errorf("--failpoints: %w", err)
 	}
@@ -71,7 +72,7 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 		}
 	}()
 	open := func() (shardmap.Store, error) {
-		store, err := etcdstore.Open(etcdstore.Options{Endpoints: []string{etcd.Endpoint()}, Cluster: lonelyName, Credentials: router.client})
+		store, err := etcdstore.Open(etcdstore.Options{Endpoints: []string{etcd.Endpoint()}, Cluster: lonelyName, Credentials: router.Client})
 		if err == nil {
 			stores = append(stores, store)
 		}
@@ -98,9 +99,9 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 	if err != nil {
 		return err
 	}
-	created := clusterSettings{cluster: lonelyName, shards: s.shards, replication: s.replication}
+	created := settings.Cluster{Name: lonelyName, Shards: s.shards, Replication: s.replication}
 	r, err := startRouter(ctx, routerOptions{
-		name: "router", peers: router, cluster: lonelyName, store: store, create: created.creation(s.nodes, 0), logger: logger, registry: registry,
+		name: "router", peers: router, cluster: lonelyName, store: store, create: creation(&created, s.nodes, 0), logger: logger, registry: registry,
 	})
 	if err != nil {
 		return err
@@ -136,7 +137,7 @@ func startLocalNode(ctx context.Context, closed *closedDoors, o memberOptions) (
 
 // startLocalEtcd starts an etcd that only this process can call, and returns the
 // credentials of the router, with which it is called.
-func startLocalEtcd(ctx context.Context, dataDir string, closed *closedDoors, logger *slog.Logger) (*etcdserver.Server, peerCredentials, error) {
+func startLocalEtcd(ctx context.Context, dataDir string, closed *closedDoors, logger *slog.Logger) (*etcdserver.Server, settings.PeerCredentials, error) {
 	router, err := closed.process(certificate.RoleRouter, "")
 	if err != nil {
 		return nil, router, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
 )
 
@@ -69,12 +70,12 @@ func (c *closedDoors) issue(role certificate.Role, id string) (*certificate.Pair
 }
 
 // process returns the credentials of a node or the router.
-func (c *closedDoors) process(role certificate.Role, id string) (p peerCredentials, err error) {
+func (c *closedDoors) process(role certificate.Role, id string) (p settings.PeerCredentials, err error) {
 	pair, err := c.issue(role, id)
 	if err != nil {
 		return p, err
 	}
-	p.names = handshake.Names{Cluster: lonelyName}
+	p.Names = handshake.Names{Cluster: lonelyName}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*pair.TLS()}, RootCAs: c.pool, ClientCAs: c.pool,
 		ClientAuth: tls.RequireAndVerifyClientCert,
@@ -85,10 +86,10 @@ func (c *closedDoors) process(role certificate.Role, id string) (p peerCredentia
 			return nil
 		},
 	}
-	p.client = credentials.NewTLS(config)
+	p.Client = credentials.NewTLS(config)
 	server := config.Clone()
-	server.VerifyConnection = func(state tls.ConnectionState) error { return p.names.VerifyCaller(state.VerifiedChains) }
-	p.server = credentials.NewTLS(server)
+	server.VerifyConnection = func(state tls.ConnectionState) error { return p.Names.VerifyCaller(state.VerifiedChains) }
+	p.Server = credentials.NewTLS(server)
 	return p, nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/transport"
 )
 
@@ -46,11 +47,11 @@ Start with:  tickmesh standalone --data-dir ./data`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return withHelp(cmd, flagError(err))
+		return settings.WithHelp(cmd, settings.FlagError(err))
 	})
 	root.AddCommand(newStandaloneCommand(), newNodeCommand(), newRouterCommand(), newEtcdCommand(), newCertsCommand(), newRescueMapCommand(), newAuthCommand(), newVersionCommand(), newFailpointsCommand(), newDrainEnvoyCommand())
 	for _, cmd := range clientCommands() {
-		root.AddCommand(wrapUsage(cmd))
+		root.AddCommand(settings.WrapUsage(cmd))
 	}
 	return root
 }
@@ -64,10 +65,5 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
 		err = fmt.Errorf("%w, did you mean %s?", err, strings.Join(like, " or "))
 	}
-	return withHelp(cmd, err)
-}
-
-// withHelp says where the help is.
-func withHelp(cmd *cobra.Command, err error) error {
-	return fmt.Errorf("%w\nsee `%s --help`", err, cmd.CommandPath())
+	return settings.WithHelp(cmd, err)
 }

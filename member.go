@@ -19,6 +19,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/node"
@@ -34,7 +35,7 @@ type memberOptions struct {
 	store                  shardmap.Store
 	node                   node.Options // without what the cluster gives it
 	moveRate               uint64       // bytes per second, to others and from them; 0: no bound
-	peers                  peerCredentials
+	peers                  settings.PeerCredentials
 	logger                 *slog.Logger
 	unfit                  func(error) // hears that the data folder can never take part; nil: nobody does
 }
@@ -70,7 +71,7 @@ func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
 		return m, err
 	}
 	m.peers = rpc.NewPeers(rpc.PeersOptions{
-		Self: m.hello, Credentials: o.peers.client, Names: o.peers.names, Logger: m.logger,
+		Self: m.hello, Credentials: o.peers.Client, Names: o.peers.Names, Logger: m.logger,
 		Up: func(name string) { m.node.PeerUp(name) }, Down: func(name string) { m.node.PeerDown(name) },
 	})
 	options := o.node
@@ -102,8 +103,8 @@ func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
 const rpcConnectionsMax = 4096
 
 func (m *member) serve() {
-	internal := rpc.NewServer(m.service, rpc.Options{Names: m.options.peers.names, Logger: m.logger, SendPace: rpc.NewPace(m.options.moveRate)})
-	m.server = grpc.NewServer(append(transport.ServerOptions(m.options.peers.server), internal.GRPCOptions()...)...)
+	internal := rpc.NewServer(m.service, rpc.Options{Names: m.options.peers.Names, Logger: m.logger, SendPace: rpc.NewPace(m.options.moveRate)})
+	m.server = grpc.NewServer(append(transport.ServerOptions(m.options.peers.Server), internal.GRPCOptions()...)...)
 	internal.Register(m.server)
 	m.budgets = internal.Pools()
 	m.logger.Info("listening", "port", "rpc", "address", m.listener.Addr().String(), "advertised", m.address())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
@@ -163,10 +164,10 @@ func TestPageSettings(t *testing.T) {
 		}
 		found = true
 		s, flags := newFlags()
-		if err := loadSettingsFile(flags, writeFile(t, b.text)); err != nil {
+		if _, err := settings.Load(flags, []string{"TICKMESH_CONFIG=" + writeFile(t, b.text)}); err != nil {
 			t.Errorf("%s:%d: %v", b.page, b.line, err)
 		}
-		if err := s.validate(); err != nil {
+		if err := s.Validate(); err != nil {
 			t.Errorf("%s:%d: %v", b.page, b.line, err)
 		}
 	}
@@ -195,7 +196,7 @@ func TestPageNames(t *testing.T) {
 			t.Errorf("there is no metric %s", match[1])
 		}
 	}
-	known := map[string]bool{flagHelp: true}
+	known := map[string]bool{"help": true}
 	for commands := newRootCommand().Commands(); len(commands) > 0; commands = commands[1:] {
 		commands[0].Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
 		commands = append(commands, commands[0].Commands()...)

@@ -70,7 +70,7 @@ type server struct {
 func cleanEnviron() []string {
 	var kept []string
 	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, environmentPrefix) {
+		if !strings.HasPrefix(variable, "TICKMESH_") {
 			kept = append(kept, variable)
 		}
 	}

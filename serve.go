@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"net/http/pprof"
 	"sync/atomic"
@@ -24,7 +22,7 @@ func (s *frontSettings) newMux(queries http.Handler, r *registry, ready *readine
 	m.HandleFunc("GET /metrics", r.serve)
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	m.HandleFunc("GET /readyz", ready.serve)
-	if s.admin && settler != nil {
+	if s.Admin && settler != nil {
 		m.HandleFunc("POST /admin/settle", onlyAdmins(func(w http.ResponseWriter, r *http.Request) {
 			if err := settler.Settle(r.Context()); err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -33,7 +31,7 @@ func (s *frontSettings) newMux(queries http.Handler, r *registry, ready *readine
 			fmt.Fprintln(w, "settled")
 		}))
 	}
-	if s.pprof {
+	if s.Pprof {
 		for path, handler := range map[string]http.HandlerFunc{
 			"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline, "/debug/pprof/profile": pprof.Profile,
 			"/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
@@ -88,14 +86,4 @@ func (r *readiness) serve(w http.ResponseWriter, request *http.Request) {
 			fmt.Fprintln(w, line)
 		}
 	}
-}
-
-func newLogger(w io.Writer, format, level string) *slog.Logger {
-	var least slog.Level
-	_ = least.UnmarshalText([]byte(level)) // the flag takes only its words
-	options := &slog.HandlerOptions{Level: least}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
-	}
-	return slog.New(slog.NewTextHandler(w, options))
 }

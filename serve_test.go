@@ -1,18 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/settings"
 )
 
 func TestReadiness(t *testing.T) {
@@ -51,7 +49,7 @@ func (f settlerFunc) Settle(context.Context) error { return f() }
 func TestMux(t *testing.T) {
 	queries := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	for _, profiles := range []bool{false, true} {
-		s := frontSettings{operationSettings: operationSettings{pprof: profiles, admin: profiles}}
+		s := frontSettings{Operation: settings.Operation{Pprof: profiles, Admin: profiles}}
 		settled := 0
 		m := access.Open(s.newMux(queries, newRegistry(), &readiness{health: func() error { return nil }}, settlerFunc(func() error {
 			settled++
@@ -73,28 +71,6 @@ func TestMux(t *testing.T) {
 			m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 			if w.Code != want {
 				t.Errorf("profiles %v: %s answers %d, want %d", profiles, path, w.Code, want)
-			}
-		}
-	}
-}
-
-func TestLogger(t *testing.T) {
-	for _, format := range []string{"text", "json"} {
-		for i, level := range []string{"debug", "info", "warn", "error"} {
-			var out bytes.Buffer
-			l := newLogger(&out, format, level)
-			l.Debug("m", "k", 1)
-			l.Info("m", "k", 1)
-			l.Warn("m", "k", 1)
-			l.Error("m", "k", 1)
-			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-			if len(lines) != 4-i {
-				t.Errorf("%s, %s: %q", format, level, lines)
-			}
-			for _, line := range lines {
-				if json.Valid([]byte(line)) != (format == "json") || format == "text" && !strings.Contains(line, "msg=m k=1") {
-					t.Errorf("%s: %s", format, line)
-				}
 			}
 		}
 	}

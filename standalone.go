@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/token"
 	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/limits"
@@ -32,8 +33,8 @@ func newStandaloneCommand() *cobra.Command {
   TICKMESH_HTTP_ADDR=:8080 tickmesh standalone --config /etc/tickmesh.yaml`,
 		Args: cobra.NoArgs,
 	}
-	headings := []string{headingListeners, headingStorage, headingWriteLimits, headingQueryLimits, headingAccess, headingTLS, headingOperation}
-	runWith(cmd, s, headings, func(ctx context.Context, logger *slog.Logger, stdout io.Writer) error {
+	headings := []string{settings.HeadingListeners, settings.HeadingStorage, settings.HeadingWriteLimits, settings.HeadingQueryLimits, settings.HeadingAccess, settings.HeadingTLS, settings.HeadingOperation}
+	settings.Bind(cmd, s, headings, func(ctx context.Context, logger *slog.Logger, stdout io.Writer) error {
 		return runStandalone(ctx, s, logger, stdout)
 	})
 	return cmd
@@ -41,7 +42,7 @@ func newStandaloneCommand() *cobra.Command {
 
 // runStandalone runs a server until the context ends.
 func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logger, stdout io.Writer) error {
-	points, err := failpoint.Parse(s.failpoints, failpointNames())
+	points, err := failpoint.Parse(s.Failpoints, failpointNames())
 	if err != nil {
 		return fmt.Errorf("--failpoints: %w", err)
 	}
@@ -50,7 +51,7 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 		return err
 	}
 	defer rules.close()
-	plan := applyMemoryPlan(s.memoryLimit, s.pageFileBytes)
+	plan := applyMemoryPlan(s.MemoryLimit, s.pageFileBytes)
 	makePrivate(s.dataDir, logger)
 	if s.nodes > 1 {
 		return runLocalCluster(ctx, s, plan, rules, logger, stdout)
@@ -77,7 +78,7 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 
 // applyMemoryPlan sets the soft limit of Go's memory, unless the environment has set
 // it, and gives what follows from how much memory there is.
-func applyMemoryPlan(memoryLimit, pageFileBytes byteSize) memoryPlan {
+func applyMemoryPlan(memoryLimit, pageFileBytes settings.Bytes) memoryPlan {
 	plan := planMemory(memoryAvailable(os.DirFS("/")), int64(pageFileBytes))
 	if memoryLimit > 0 {
 		plan.goBytes = int64(memoryLimit)
@@ -136,10 +137,10 @@ func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, rules 
 	}, registry, logger, stdout)
 }
 
-func (s *storageSettings) nodeOptions(plan memoryPlan, shards count, bounds *seriesLimitSettings, rules *databaseRules, logger *slog.Logger, points *failpoint.Set) node.Options {
+func (s *storageSettings) nodeOptions(plan memoryPlan, shards settings.Count, bounds *seriesLimitSettings, rules *databaseRules, logger *slog.Logger, points *failpoint.Set) node.Options {
 	return node.Options{
 		FS: vfs.OS(), DataDir: s.dataDir, Shards: int(shards),
-		Sync: node.SyncMode(s.walSync.value), SyncInterval: time.Duration(s.walSyncInterval),
+		Sync: node.SyncMode(s.walSync.Value), SyncInterval: time.Duration(s.walSyncInterval),
 		Retention: time.Duration(s.retention), FlushInterval: time.Duration(s.flushInterval), DigestInterval: time.Duration(s.digestInterval),
 		CheckpointBytes: int64(s.checkpointBytes), LogFileBytes: int64(s.walFileBytes), ExtentBytes: int64(s.pageFileBytes),
 		GenerationBytesMax: plan.generationBytes,

@@ -25,10 +25,10 @@ type trial struct {
 // standalone` has by default.
 func startTrial(ctx context.Context, dir string) (t *trial, err error) {
 	s := &standaloneSettings{}
-	s.define(pflag.NewFlagSet("trial", pflag.ContinueOnError))
+	s.Define(pflag.NewFlagSet("trial", pflag.ContinueOnError))
 	s.dataDir = dir
 	logger := slog.New(slog.DiscardHandler)
-	plan := applyMemoryPlan(s.memoryLimit, s.pageFileBytes)
+	plan := applyMemoryPlan(s.MemoryLimit, s.pageFileBytes)
 	t = &trial{ctx: ctx}
 	defer func() {
 		if err != nil {

@@ -12,6 +12,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the files in testdata anew")
 
+// columnsMax is the width of help texts.
+const columnsMax = 100
+
 // golden compares with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
@@ -29,7 +32,7 @@ func golden(t *testing.T, name, got string) {
 		t.Errorf("%s differs; -rewrite writes it anew:\n%s", path, got)
 	}
 	for line := range strings.Lines(got) {
-		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > usageColumns {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > columnsMax {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}

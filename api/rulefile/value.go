@@ -32,24 +32,37 @@ func Parse(file string, text []byte) (Value, error) {
 	if len(text) > BytesMax {
 		return top, fmt.Errorf("%w: %s: it is longer than %d bytes", ErrFile, file, BytesMax)
 	}
+	content, err := Document(file, text)
+	if err != nil {
+		return top, fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	if content != nil {
+		top.node = content
+	}
+	return top, nil
+}
+
+// Document returns the content of the one document of a YAML text, nil if it has none. Errors
+// begin with the file and the line.
+func Document(file string, text []byte) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var document, second yaml.Node
 	switch err := decoder.Decode(&document); {
 	case errors.Is(err, io.EOF):
-		return top, nil
+		return nil, nil
 	case err != nil:
-		return top, syntaxError(file, err)
+		return nil, syntaxError(file, err)
 	}
 	switch err := decoder.Decode(&second); {
 	case err == nil:
-		return top, fmt.Errorf("%w: %s:%d: expected one document, and a second begins", ErrFile, file, second.Line)
+		return nil, fmt.Errorf("%s:%d: expected one document, and a second begins", file, second.Line)
 	case !errors.Is(err, io.EOF):
-		return top, syntaxError(file, err)
+		return nil, syntaxError(file, err)
 	}
-	if content := document.Content[0]; !isNull(content) {
-		top.node = content
+	if content := document.Content[0]; !IsNull(content) {
+		return content, nil
 	}
-	return top, nil
+	return nil, nil
 }
 
 // syntaxError puts the place of a syntax error, which yaml words as "yaml: line 3:
@@ -58,13 +71,14 @@ func syntaxError(file string, err error) error {
 	reason := strings.TrimPrefix(err.Error(), "yaml: ")
 	if after, ok := strings.CutPrefix(reason, "line "); ok {
 		if line, reason, ok := strings.Cut(after, ": "); ok {
-			return fmt.Errorf("%w: %s:%s: %s", ErrFile, file, line, reason)
+			return fmt.Errorf("%s:%s: %s", file, line, reason)
 		}
 	}
-	return fmt.Errorf("%w: %s: %s", ErrFile, file, reason)
+	return fmt.Errorf("%s: %s", file, reason)
 }
 
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+// IsNull reports whether a node has no value.
+func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
 // Errorf words an error of the value with its place. It is an ErrFile.
 func (v Value) Errorf(format string, args ...any) error {
@@ -100,7 +114,7 @@ func (v Value) Entries() ([]Entry, error) {
 	for i := 0; i+1 < len(v.node.Content); i += 2 {
 		key := v.node.Content[i]
 		entry := Entry{Key: key.Value, Value: v.at(key.Value, v.node.Content[i+1])}
-		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" || isNull(key) || key.Anchor != "" {
+		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" || IsNull(key) || key.Anchor != "" {
 			problems = append(problems, v.at("?", key).Errorf("expected a single name before the colon"))
 			continue
 		}
@@ -149,7 +163,7 @@ func (v Value) List() ([]Value, error) {
 // Text gives a single value as it is written. Errors: ErrFile.
 func (v Value) Text() (string, error) {
 	switch {
-	case isNull(v.node):
+	case IsNull(v.node):
 		return "", v.Errorf(`has no value; write "" for an empty one`)
 	case v.node.Kind != yaml.ScalarNode || v.node.Anchor != "":
 		return "", v.Errorf("expected a single value")

@@ -44,6 +44,7 @@ var directions = []direction{
 	{"api/auth", []string{"api/access", "api/audit", "api/oidc", "api/rulefile", "api/series", "api/token"}, []string{"google.golang.org/grpc"}, "who may do what, from a file"},
 	{"api/kept", nil, []string{".", "net", "net/http"}, "named values in a file or from a watch, whatever they mean"},
 	{"api/token", []string{"api/access", "api/kept", "api/series", "api/shardmap"}, []string{"net", "net/http", "google.golang.org/grpc", "go.etcd.io"}, "tokens that are made, whoever makes and shows them"},
+	{"api/settings", []string{"api/certificate", "api/handshake", "api/loopback", "api/origin", "api/quantity", "api/rulefile", "api/scan", "api/shardmap", "api/transport"}, []string{"net/http"}, "settings know no role, and start nothing"},
 	{"api/parse", []string{"api/series"}, []string{"net/http", "os"}, "parsers are pure"},
 	{"api/cli/interchange", []string{"api/parse", "api/scan", "api/series"}, []string{"net", "os", "google.golang.org/grpc"}, "text to samples and back, over readers and writers"},
 	{"api/client", []string{"api/loopback", "api/series", "api/scan", "api/transport", "api/wire", "proto/tickmesh/v1"}, nil, "clients speak the public API only"},

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"math"
@@ -18,7 +18,7 @@ func TestByteSize(t *testing.T) {
 		"0": 0, "65536": 65536, "1B": 1, "64KiB": 64 << 10, "1.5GiB": 3 << 29, "200MB": 200e6, "1kB": 1000, "1KB": 1000,
 		"2 TiB": 2 << 40, "3TB": 3e12, "4611686018427387904": 1 << 62, "9007199254740993": 1<<53 + 1, "0.5KiB": 512,
 	} {
-		var b byteSize
+		var b Bytes
 		if err := b.Set(text); err != nil || int64(b) != want {
 			t.Errorf("%q: %d, %v; want %d", text, b, err, want)
 		}
@@ -27,7 +27,7 @@ func TestByteSize(t *testing.T) {
 		"", " ", "B", "KiB", "-1", "-1KiB", "+1KiB", "1e3", "0x10", "1_000", "Inf", "NaN", "NaNKiB", "1.2.3", ".", "1KiBKiB", "1 K",
 		"4611686018427387905", "9223372036854775808", "8388608TiB", "64kib",
 	} {
-		b := byteSize(7)
+		b := Bytes(7)
 		if err := b.Set(text); err == nil || b != 7 {
 			t.Errorf("%q: is taken as %d", text, b)
 		}
@@ -40,13 +40,13 @@ func TestSpan(t *testing.T) {
 		"0": 0, "0d": 0, "90d": 90 * day, "2w": 14 * day, "1y": 365 * day, "36h": 36 * time.Hour, "1h30m": 90 * time.Minute,
 		"100000d": 100_000 * day, "250ms": 250 * time.Millisecond, "1.5h": 90 * time.Minute,
 	} {
-		var s span
+		var s Duration
 		if err := s.Set(text); err != nil || time.Duration(s) != want {
 			t.Errorf("%q: %v, %v; want %v", text, time.Duration(s), err, want)
 		}
 	}
 	for _, text := range []string{"", "90", "d", "-1d", "+1d", "1.5d", "1d12h", "100001d", "274y", "-1h", "1 d", "9223372037s", "18446744073709551615d"} {
-		s := span(7)
+		s := Duration(7)
 		if err := s.Set(text); err == nil || s != 7 {
 			t.Errorf("%q: is taken as %v", text, time.Duration(s))
 		}
@@ -58,14 +58,14 @@ func TestSpanText(t *testing.T) {
 		"0": 0, "90d": 90 * 24 * time.Hour, "36h": 36 * time.Hour, "1h30m": 90 * time.Minute, "5m": 5 * time.Minute, "1h0m5s": time.Hour + 5*time.Second,
 		"1m30s": 90 * time.Second, "1s": time.Second, "10m": 10 * time.Minute, "20h": 20 * time.Hour, "100ms": 100 * time.Millisecond,
 	} {
-		if s := span(d); s.String() != want {
+		if s := Duration(d); s.String() != want {
 			t.Errorf("%v: %s, want %s", d, s.String(), want)
 		}
 	}
 }
 
 func TestCount(t *testing.T) {
-	var c count
+	var c Count
 	if err := c.Set("9223372036854775807"); err != nil || c != math.MaxInt64 {
 		t.Error(c, err)
 	}
@@ -78,13 +78,13 @@ func TestCount(t *testing.T) {
 
 func TestAddress(t *testing.T) {
 	for _, text := range []string{"", ":0", ":6182", "localhost:80", "127.0.0.1:65535", "[::1]:6182", "[fe80::1%eth0]:1"} {
-		var a address
+		var a Address
 		if err := a.Set(text); err != nil || string(a) != text {
 			t.Errorf("%q: %q, %v", text, a, err)
 		}
 	}
 	for _, text := range []string{"6182", "localhost", ":", ":http", ":65536", ":-1", "::1:80", "[::1]", "a:b:c", "http://localhost:80"} {
-		a := address("before")
+		a := Address("before")
 		if err := a.Set(text); err == nil || a != "before" {
 			t.Errorf("%q is taken", text)
 		}
@@ -95,24 +95,24 @@ func TestAddress(t *testing.T) {
 // shows defaults in this form.
 func TestValuesKeepTheirText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := byteSize(rapid.Int64Range(0, byteSizeMax).Draw(t, "bytes"))
+		b := Bytes(rapid.Int64Range(0, BytesMax).Draw(t, "bytes"))
 		if rapid.Bool().Draw(t, "round") {
 			b = b >> 30 << 30
 		}
-		s := span(rapid.Int64Range(0, math.MaxInt64).Draw(t, "ns"))
+		s := Duration(rapid.Int64Range(0, math.MaxInt64).Draw(t, "ns"))
 		if unit := rapid.SampledFrom([]time.Duration{1, time.Second, time.Minute, time.Hour, 24 * time.Hour}).Draw(t, "unit"); unit > 1 {
-			s = span(time.Duration(s).Truncate(unit))
+			s = Duration(time.Duration(s).Truncate(unit))
 		}
 		if time.Duration(s) > quantity.SpanDaysMax*24*time.Hour {
 			s = 0
 		}
-		c := count(rapid.Int64Range(0, math.MaxInt64).Draw(t, "count"))
-		for _, pair := range [][2]pflag.Value{{&b, new(byteSize)}, {&s, new(span)}, {&c, new(count)}} {
+		c := Count(rapid.Int64Range(0, math.MaxInt64).Draw(t, "count"))
+		for _, pair := range [][2]pflag.Value{{&b, new(Bytes)}, {&s, new(Duration)}, {&c, new(Count)}} {
 			if err := pair[1].Set(pair[0].String()); err != nil || pair[1].String() != pair[0].String() {
 				t.Fatalf("%s %q became %q: %v", pair[0].Type(), pair[0], pair[1], err)
 			}
 		}
-		var again byteSize
+		var again Bytes
 		if err := again.Set(b.String()); err != nil || again != b {
 			t.Fatalf("%d became %d: %v", b, again, err)
 		}
@@ -126,11 +126,11 @@ func FuzzByteSize(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var b byteSize
+		var b Bytes
 		if b.Set(text) != nil {
 			return
 		}
-		if b < 0 || b > byteSizeMax {
+		if b < 0 || b > BytesMax {
 			t.Fatalf("%q: %d", text, b)
 		}
 		number := strings.TrimSpace(strings.TrimRight(text, "kKMGTiB"))

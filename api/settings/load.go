@@ -1,7 +1,6 @@
-package main
+package settings
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,48 +11,46 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
-)
 
-// Every setting is a flag, a key of the YAML file of the same name, and an
-// environment variable: --http-addr, http-addr:, TICKMESH_HTTP_ADDR. A flag wins
-// over the environment, the environment over the file, the file over the default.
+	"github.com/tickmesh/tickmesh/api/rulefile"
+)
 
 const (
 	environmentPrefix = "TICKMESH_"
 	flagConfig        = "config"
 	flagHelp          = "help"
 
-	settingsFileBytesMax = 1 << 20
+	fileBytesMax = 1 << 20
 )
 
-func environmentName(flag string) string {
+// EnvironmentName returns the name of the environment variable of a flag.
+func EnvironmentName(flag string) string {
 	return environmentPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// loadSettings fills the flags that the command line left alone: from environ,
-// which has the form of os.Environ, then from the file that --config names. The
-// error tells all that is wrong, a line for each; strange tells names in the
-// environment that look like settings but are none.
-func loadSettings(flags *pflag.FlagSet, environ []string) (strange []string, err error) {
-	environment, strange := settingsOfEnvironment(flags, environ)
+// Load sets the flags that the command line left alone: from environ, which has the form of
+// os.Environ, then from the file that --config names. The error has a line for each problem;
+// strange are names in the environment that look like settings and are none.
+func Load(flags *pflag.FlagSet, environ []string) (strange []string, err error) {
+	environment, strange := ofEnvironment(flags, environ)
 	var problems []error
 	flags.VisitAll(func(f *pflag.Flag) {
 		if value, ok := environment[f.Name]; ok && !f.Changed {
-			problems = append(problems, setFlag(flags, f, value, environmentName(f.Name)))
+			problems = append(problems, setFlag(flags, f, value, EnvironmentName(f.Name)))
 		}
 	})
 	if file := flags.Lookup(flagConfig); file != nil && file.Value.String() != "" {
-		problems = append(problems, loadSettingsFile(flags, file.Value.String()))
+		problems = append(problems, loadFile(flags, file.Value.String()))
 	}
 	return strange, errors.Join(problems...)
 }
 
-// settingsOfEnvironment gives the environment's values by the names of flags.
-func settingsOfEnvironment(flags *pflag.FlagSet, environ []string) (values map[string]string, strange []string) {
+// ofEnvironment returns the values of the environment by the names of flags.
+func ofEnvironment(flags *pflag.FlagSet, environ []string) (values map[string]string, strange []string) {
 	flagOf := map[string]string{}
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Name != flagHelp {
-			flagOf[environmentName(f.Name)] = f.Name
+			flagOf[EnvironmentName(f.Name)] = f.Name
 		}
 	})
 	// Kubernetes gives every pod variables about services: one called tickmesh
@@ -61,9 +58,9 @@ func settingsOfEnvironment(flags *pflag.FlagSet, environ []string) (values map[s
 	ofService := regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT|PORT)(_|$)`)
 	// A shell that has them for the commands starts servers, too.
 	ofCommands := pflag.NewFlagSet("", pflag.ContinueOnError)
-	new(clientSettings).define(ofCommands)
+	new(Client).Define(ofCommands)
 	known := map[string]bool{}
-	ofCommands.VisitAll(func(f *pflag.Flag) { known[environmentName(f.Name)] = true })
+	ofCommands.VisitAll(func(f *pflag.Flag) { known[EnvironmentName(f.Name)] = true })
 	values = map[string]string{}
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
@@ -97,8 +94,8 @@ func reasonOf(err error) error {
 	return invalid.Unwrap()
 }
 
-// flagError words an error of the command line as loadSettings words its own.
-func flagError(err error) error {
+// FlagError words an error of the command line as loadSettings words its own.
+func FlagError(err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		return fmt.Errorf("--%s: invalid value %q: %w", invalid.GetFlag().Name, invalid.GetValue(), reasonOf(err))
@@ -106,13 +103,13 @@ func flagError(err error) error {
 	return err
 }
 
-// loadSettingsFile sets the flags that have no value yet from a file.
-func loadSettingsFile(flags *pflag.FlagSet, path string) error {
+// loadFile sets the flags that have no value yet from a file.
+func loadFile(flags *pflag.FlagSet, path string) error {
 	text, err := readSettingsFile(path)
 	if err != nil {
 		return fmt.Errorf("--%s: %w", flagConfig, err)
 	}
-	values, err := parseSettings(path, text)
+	values, err := parseFile(path, text)
 	problems := []error{err}
 	for _, v := range values {
 		f := flags.Lookup(v.name)
@@ -141,12 +138,12 @@ func readSettingsFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, settingsFileBytesMax+1))
+	text, err := io.ReadAll(io.LimitReader(file, fileBytesMax+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > settingsFileBytesMax {
-		return nil, fmt.Errorf("%s is longer than %d bytes: not a file of settings", path, settingsFileBytesMax)
+	if len(text) > fileBytesMax {
+		return nil, fmt.Errorf("%s is longer than %d bytes: not a file of settings", path, fileBytesMax)
 	}
 	return text, nil
 }
@@ -158,26 +155,12 @@ type fileValue struct {
 	from        string   // path:line: name
 }
 
-// parseSettings reads the text of a file of settings. It gives all values that
+// parseFile reads the text of a file of settings. It gives all values that
 // are well formed, and an error with a line for each that is not.
-func parseSettings(path string, text []byte) ([]fileValue, error) {
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	var document, second yaml.Node
-	switch err := decoder.Decode(&document); {
-	case errors.Is(err, io.EOF):
-		return nil, nil
-	case err != nil:
-		return nil, syntaxError(path, err)
-	}
-	switch err := decoder.Decode(&second); {
-	case err == nil:
-		return nil, fmt.Errorf("%s:%d: expected one document, and a second begins", path, second.Line)
-	case !errors.Is(err, io.EOF):
-		return nil, syntaxError(path, err)
-	}
-	top := document.Content[0]
-	if isNull(top) { // only comments, or "---"
-		return nil, nil
+func parseFile(path string, text []byte) ([]fileValue, error) {
+	top, err := rulefile.Document(path, text)
+	if top == nil {
+		return nil, err
 	}
 	if top.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s:%d: expected lines of the form `name: value`", path, top.Line)
@@ -207,19 +190,17 @@ func parseSettings(path string, text []byte) ([]fileValue, error) {
 	return values, errors.Join(problems...)
 }
 
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
-
 // settingOf gives the value of a node, or its values when it is a list.
 func settingOf(n *yaml.Node) (value string, list []string, err error) {
 	switch {
-	case isNull(n):
+	case rulefile.IsNull(n):
 		return "", nil, errors.New(`has no value; write "" for an empty one`)
 	case n.Kind == yaml.ScalarNode:
 		return n.Value, nil, nil
 	case n.Kind == yaml.SequenceNode:
 		list = []string{}
 		for _, item := range n.Content {
-			if item.Kind != yaml.ScalarNode || isNull(item) {
+			if item.Kind != yaml.ScalarNode || rulefile.IsNull(item) {
 				return "", nil, errors.New("expected a list of single values")
 			}
 			list = append(list, item.Value)
@@ -228,16 +209,4 @@ func settingOf(n *yaml.Node) (value string, list []string, err error) {
 	default:
 		return "", nil, errors.New("expected a single value")
 	}
-}
-
-// syntaxError puts the place of a syntax error, which yaml words as "yaml: line
-// 3: reason", where other errors have it.
-func syntaxError(path string, err error) error {
-	reason := strings.TrimPrefix(err.Error(), "yaml: ")
-	if after, ok := strings.CutPrefix(reason, "line "); ok {
-		if line, reason, ok := strings.Cut(after, ": "); ok {
-			return fmt.Errorf("%s:%s: %s", path, line, reason)
-		}
-	}
-	return fmt.Errorf("%s: %s", path, reason)
 }

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -11,41 +11,20 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagValues are two allowed values of every flag, both different from the
-// default where there are so many.
-func flagValues() map[string][2]string {
-	return map[string][2]string{
-		"http-addr": {":1", ":2"}, "put-addr": {":3", ":4"}, "line-addr": {":5", ""}, "udp-addr": {":7", ":8"}, "grpc-addr": {"", ":10"},
-		"udp-format": {"line", "put"}, "data-dir": {"a", "b"}, "shards": {"1", "2"}, "nodes": {"2", "3"}, "replication": {"2", "3"}, "retention": {"1d", "2d"},
-		"wal-sync": {"interval", "off"}, "wal-sync-interval": {"2s", "3s"}, "checkpoint-bytes": {"1MiB", "2MiB"},
-		"flush-interval": {"1m", "2m"}, "wal-file-bytes": {"1MiB", "2MiB"}, "page-file-bytes": {"1MiB", "2MiB"}, "digest-interval": {"5h", "6h"},
-		"series-max": {"1", "2"}, "series-per-second-max": {"1", "2"}, "line-bytes-max": {"1KiB", "2KiB"},
-		"key-bytes-max": {"1KiB", "2KiB"}, "tags-max": {"1", "2"}, "body-bytes-max": {"1MiB", "2MiB"},
-		"body-decoded-bytes-max": {"1MiB", "2MiB"}, "in-flight-bytes-max": {"1GiB", "2GiB"}, "connections-max": {"1", "2"},
-		"query-series-max": {"1", "2"}, "query-samples-max": {"1", "2"}, "query-memory": {"1MiB", "2MiB"}, "query-timeout": {"1s", "3s"},
-		"query-memory-all": {"1MiB", "2MiB"}, "query-running-max": {"1", "2"}, "query-slow": {"1s", "3s"}, "query-cache": {"0", "2MiB"},
-		"log-format": {"json", "text"}, "log-level": {"debug", "warn"}, "pprof": {"true", "false"}, "admin": {"true", "false"},
-		"cors-origins": {"a,b", "c"}, "http-hosts": {"a,b", "c"}, "shutdown-delay": {"1s", "2s"}, "shutdown-timeout": {"1s", "2s"},
-		"memory-limit": {"1GiB", "2GiB"}, "failpoints": {"a=kill@1", "b=kill@2"},
-		"databases-file": {"a.yaml", "b.yaml"}, "auth-file": {"c.yaml", "d.yaml"}, "udp-user": {"a", "b"}, "put-database": {"a", "b"},
-		"line-database": {"a", "b"}, "udp-database": {"a", "b"}, "database-from": {"header", "any"},
-		"audit-log": {"a.json", "b.json"}, "audit-level": {"all", "changes"},
-		"tls-cert": {"a.pem", "b.pem"}, "tls-key": {"a.key", "b.key"}, "tls-client-ca": {"c.pem", "d.pem"}, "tls-client-auth": {"optional", "required"},
+// newFlags returns flags of each kind, as processes have them.
+func newFlags() *pflag.FlagSet {
+	flags := pflag.NewFlagSet("process", pflag.ContinueOnError)
+	(&Operation{}).Define(flags)
+	for _, name := range []string{"http-addr", "put-addr", "line-addr", "udp-addr", "grpc-addr"} {
+		flags.Var(new(Address), name, "an address")
 	}
-}
-
-// shown is how a flag tells a value that was set.
-func shown(name, value string) string {
-	if name == "cors-origins" || name == "http-hosts" {
-		return "[" + value + "]"
+	for _, name := range []string{"shards", "tags-max"} {
+		flags.Var(new(Count), name, "a number")
 	}
-	return value
-}
-
-func newFlags() (*standaloneSettings, *pflag.FlagSet) {
-	s, flags := &standaloneSettings{}, pflag.NewFlagSet("standalone", pflag.ContinueOnError)
-	s.define(flags)
-	return s, flags
+	flags.Var(new(Duration), "retention", "a time")
+	flags.Var(new(Bytes), "query-memory", "a size")
+	flags.Var(&Choice{Value: "always", Words: []string{"always", "interval", "off"}}, "wal-sync", "a word")
+	return flags
 }
 
 func writeFile(t *testing.T, text string) string {
@@ -55,55 +34,6 @@ func writeFile(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-func yamlLine(name, value string) string { return name + ": '" + value + "'\n" }
-
-// TestPrecedence tries every flag in every place where it can be set.
-func TestPrecedence(t *testing.T) {
-	values := flagValues()
-	_, all := newFlags()
-	all.VisitAll(func(f *pflag.Flag) {
-		if f.Name == flagConfig {
-			return
-		}
-		v, ok := values[f.Name]
-		if !ok {
-			t.Errorf("--%s has no values in this test", f.Name)
-			return
-		}
-		file := writeFile(t, yamlLine(f.Name, v[1]))
-		fileFirst := writeFile(t, yamlLine(f.Name, v[0]))
-		flagFirst, envFirst, envSecond := "--"+f.Name+"="+v[0], environmentName(f.Name)+"="+v[0], environmentName(f.Name)+"="+v[1]
-		for _, test := range []struct {
-			place     string
-			arguments []string
-			environ   []string
-			want      string
-		}{
-			{"nowhere", nil, nil, ""},
-			{"flag", []string{flagFirst, "--config=" + file}, []string{envSecond}, v[0]},
-			{"environment", []string{"--config=" + file}, []string{envFirst}, v[0]},
-			{"file", []string{"--config=" + fileFirst}, nil, v[0]},
-			{"file named by the environment", nil, []string{"TICKMESH_CONFIG=" + fileFirst}, v[0]},
-		} {
-			_, flags := newFlags()
-			if err := flags.Parse(test.arguments); err != nil {
-				t.Fatal(err)
-			}
-			strange, err := loadSettings(flags, test.environ)
-			if err != nil || len(strange) > 0 {
-				t.Fatalf("%s, %s: %v, %v", f.Name, test.place, strange, err)
-			}
-			want := shown(f.Name, test.want)
-			if test.place == "nowhere" {
-				want = f.DefValue
-			}
-			if got := flags.Lookup(f.Name).Value.String(); got != want {
-				t.Errorf("--%s set in %s: %q, want %q", f.Name, test.place, got, want)
-			}
-		}
-	})
 }
 
 func TestSettingsFile(t *testing.T) {
@@ -118,8 +48,8 @@ func TestSettingsFile(t *testing.T) {
 		"byte order":     {"\ufeffcors-origins: a\n", "[a]"},
 		"document marks": {"---\ncors-origins: a\n...\n", "[a]"},
 	} {
-		_, flags := newFlags()
-		if err := loadSettingsFile(flags, writeFile(t, test.text)); err != nil {
+		flags := newFlags()
+		if err := loadFile(flags, writeFile(t, test.text)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := flags.Lookup("cors-origins").Value.String(); got != test.want {
@@ -170,14 +100,14 @@ func TestWrongSettings(t *testing.T) {
 		"second":        {file: "shards: 1\n---\nshards: 2\n", want: []string{"FILE:2: expected one document, and a second begins"}},
 		"tab":           {file: "shards: 1\n\tpprof: true\n", want: []string{"FILE:2: found a tab character that violates indentation"}},
 		"control bytes": {file: "shards: \x00\n", want: []string{"FILE: control characters are not allowed"}},
-		"too long":      {file: strings.Repeat("#", settingsFileBytesMax+1), want: []string{"--config: FILE is longer than 1048576 bytes: not a file of settings"}},
+		"too long":      {file: strings.Repeat("#", fileBytesMax+1), want: []string{"--config: FILE is longer than 1048576 bytes: not a file of settings"}},
 	} {
 		path := writeFile(t, test.file)
-		_, flags := newFlags()
+		flags := newFlags()
 		if err := flags.Parse([]string{"--config=" + path}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := loadSettings(flags, test.environ)
+		_, err := Load(flags, test.environ)
 		if err == nil {
 			t.Errorf("%s: no error", name)
 			continue
@@ -195,8 +125,8 @@ func TestWrongSettings(t *testing.T) {
 }
 
 func TestMissingSettingsFile(t *testing.T) {
-	_, flags := newFlags()
-	_, err := loadSettings(flags, []string{"TICKMESH_CONFIG=" + filepath.Join(t.TempDir(), "none")})
+	flags := newFlags()
+	_, err := Load(flags, []string{"TICKMESH_CONFIG=" + filepath.Join(t.TempDir(), "none")})
 	if !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "--config: open ") {
 		t.Error(err)
 	}
@@ -205,8 +135,8 @@ func TestMissingSettingsFile(t *testing.T) {
 // TestStrangeEnvironment has what Kubernetes sets for services of some names, and what the
 // commands of a client are told.
 func TestStrangeEnvironment(t *testing.T) {
-	_, flags := newFlags()
-	strange, err := loadSettings(flags, []string{
+	flags := newFlags()
+	strange, err := Load(flags, []string{
 		"TICKMESH_SHARD=3", "TICKMESH_HELP=true", "TICKMESHX=1", "PATH=/bin", "tickmesh_shards=7", "odd",
 		"TICKMESH_SERVICE_HOST=10.0.0.1", "TICKMESH_PORT=tcp://10.0.0.1:6182", "TICKMESH_PORT_6182_TCP_ADDR=10.0.0.1",
 		"TICKMESH_HTTP_SERVICE_PORT_WEB=6182", "TICKMESH_SHARDS=5", "TICKMESH_ADDR=router:6183", "TICKMESH_TOKEN=x",
@@ -228,7 +158,7 @@ func FuzzSettingsFile(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		values, err := parseSettings("FILE", []byte(text))
+		values, err := parseFile("FILE", []byte(text))
 		names := map[string]bool{}
 		for _, v := range values {
 			if names[v.name] {

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -9,17 +9,18 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
-// moment is a flag's point in time: now, 1h-ago, 2026-01-31, 2026-01-31T12:00:00Z, or
+// Time is a flag's point in time: now, 1h-ago, 2026-01-31, 2026-01-31T12:00:00Z, or
 // seconds or, with more than ten digits, milliseconds since 1970.
-type moment struct {
+type Time struct {
 	text string
 	at   func(now time.Time) int64 // milliseconds
 }
 
-var errMoment = errors.New("expected now, a time ago such as 1h-ago, a date, a time in RFC 3339, or seconds or milliseconds since 1970")
+var errTime = errors.New("expected now, a time ago such as 1h-ago, a date, a time in RFC 3339, or seconds or milliseconds since 1970")
 
-func (m *moment) Set(text string) error {
-	at, err := parseMoment(text)
+// Set implements pflag.Value.
+func (m *Time) Set(text string) error {
+	at, err := parseTime(text)
 	if err != nil {
 		return err
 	}
@@ -27,25 +28,28 @@ func (m *moment) Set(text string) error {
 	return nil
 }
 
-func (m *moment) Type() string   { return "time" }
-func (m *moment) String() string { return m.text }
+// Type implements pflag.Value.
+func (m *Time) Type() string { return "time" }
 
-// ms gives the milliseconds, and otherwise where the flag is not set.
-func (m *moment) ms(now time.Time, otherwise int64) int64 {
+// String implements pflag.Value.
+func (m *Time) String() string { return m.text }
+
+// UnixMilli returns the flag's time in Unix milliseconds at now, or def if the flag is unset.
+func (m *Time) UnixMilli(now time.Time, def int64) int64 {
 	if m.at == nil {
-		return otherwise
+		return def
 	}
 	return m.at(now)
 }
 
-func parseMoment(text string) (at func(time.Time) int64, err error) {
+func parseTime(text string) (at func(time.Time) int64, err error) {
 	if text == "now" {
 		return time.Time.UnixMilli, nil
 	}
 	if ago, ok := strings.CutSuffix(text, "-ago"); ok {
-		var s span
+		var s Duration
 		if err := s.Set(ago); err != nil {
-			return nil, errMoment
+			return nil, errTime
 		}
 		return func(now time.Time) int64 { return now.Add(-time.Duration(s)).UnixMilli() }, nil
 	}
@@ -54,7 +58,7 @@ func parseMoment(text string) (at func(time.Time) int64, err error) {
 			n *= 1000
 		}
 		if n < scan.TimeMsMin || n > scan.TimeMsMax {
-			return nil, errMoment
+			return nil, errTime
 		}
 		return func(time.Time) int64 { return n }, nil
 	}
@@ -63,5 +67,5 @@ func parseMoment(text string) (at func(time.Time) int64, err error) {
 			return func(time.Time) int64 { return t.UnixMilli() }, nil
 		}
 	}
-	return nil, errMoment
+	return nil, errTime
 }

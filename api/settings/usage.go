@@ -1,9 +1,10 @@
-package main
+package settings
 
 import (
 	"fmt"
 	"io"
 	"slices"
+	_ "time/tzdata" // small images have no time zones, which queries may name
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -14,15 +15,28 @@ const (
 	usageColumns    = 100
 )
 
-// group puts flags under a heading of the help text.
-func group(flags *pflag.FlagSet, heading string, names ...string) {
+// The headings of the flags of processes in their help texts.
+const (
+	HeadingListeners   = "Listeners (empty switches one off)"
+	HeadingCluster     = "Cluster"
+	HeadingStorage     = "Storage"
+	HeadingMoves       = "Moves of shards"
+	HeadingWriteLimits = "Limits of writes"
+	HeadingQueryLimits = "Limits of queries (0: none)"
+	HeadingAccess      = "Databases and access (files are read again when they change)"
+	HeadingTLS         = "TLS (PEM files, read again when they change)"
+	HeadingOperation   = "Operation"
+)
+
+// Group puts flags under a heading of the help text.
+func Group(flags *pflag.FlagSet, heading string, names ...string) {
 	for _, name := range names {
 		flags.Lookup(name).Annotations = map[string][]string{groupAnnotation: {heading}}
 	}
 }
 
-// writeUsage prints the flags below their headings.
-func writeUsage(cmd *cobra.Command, w io.Writer, headings []string) {
+// WriteUsage writes the flags below their headings.
+func WriteUsage(cmd *cobra.Command, w io.Writer, headings []string) {
 	fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
 	if cmd.Example != "" {
 		fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
@@ -45,8 +59,8 @@ Every flag is also a key of the --config file (http-addr: ":6182") and an enviro
 `)
 }
 
-// wrapUsage makes the usage of a command with one list of flags as wide as the others.
-func wrapUsage(cmd *cobra.Command) *cobra.Command {
+// WrapUsage makes the usage of a command with one list of flags as wide as the others.
+func WrapUsage(cmd *cobra.Command) *cobra.Command {
 	cmd.SetUsageFunc(func(cmd *cobra.Command) error {
 		w := cmd.OutOrStderr()
 		fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
@@ -57,4 +71,9 @@ func wrapUsage(cmd *cobra.Command) *cobra.Command {
 		return nil
 	})
 	return cmd
+}
+
+// WithHelp adds to an error where the help of the command is.
+func WithHelp(cmd *cobra.Command, err error) error {
+	return fmt.Errorf("%w\nsee `%s --help`", err, cmd.CommandPath())
 }
