@@ -32,7 +32,7 @@ type call struct {
 	ended bool       // guarded by mu: nobody waits for attempts any more, the frame's memory may change
 }
 
-// deliver gives the call an attempt of which it is known what became of it. The call
+// deliver hands the call an attempt whose outcome is known. The call
 // is woken when it has nothing else to wait for, or something to try again.
 func (w *call) deliver(a *attempt) {
 	w.mu.Lock()
@@ -95,7 +95,7 @@ func (w *call) run(ctx context.Context) (series.Outcome, error) {
 	}
 }
 
-// settled gives the outcome when all parts are written.
+// settled returns the outcome when all parts are written.
 func (w *call) settled() (series.Outcome, error) {
 	if w.missing > 0 {
 		return series.Outcome{}, &series.CopiesError{Copies: w.outcome.Copies, Missing: w.missing}
@@ -125,7 +125,7 @@ func (w *call) expire(v *view, now time.Time) {
 	}
 }
 
-// doubted looks after a part whose node takes longer than it should, and says whether
+// doubted looks after a part whose node takes longer than it should, and reports whether
 // that node is silent and another one leads.
 func (w *call) doubted(i int, now time.Time) bool {
 	a, shard := w.parts[i].current, w.frame.Parts[i].Shard
@@ -140,12 +140,12 @@ func (w *call) doubted(i int, now time.Time) bool {
 func (w *call) doubtAgain(now time.Time) {
 	for i := range w.parts {
 		if a := w.parts[i].current; a != nil && !now.Before(a.doubts) {
-			a.doubts = now.Add(w.cluster.patienceWith(a.node))
+			a.doubts = now.Add(w.cluster.probeAfter(a.node))
 		}
 	}
 }
 
-// next gives the time at which there is something to do, and whether attempts are
+// next returns the time at which there is something to do, and whether attempts are
 // under way.
 func (w *call) next() (next time.Time, waiting bool) {
 	next = w.deadline
@@ -217,7 +217,7 @@ func (w *call) wrote(i int, a *attempt, o *wire.PartOutcome) {
 	}
 }
 
-// learn gives the ids of a part's definitions to the resolver.
+// learn passes the ids of a part's definitions to the resolver.
 func (w *call) learn(i int, defined []series.Defined) {
 	part := &w.frame.Parts[i]
 	keys := make([]series.Key, 0, w.parts[i].definitions)
@@ -238,7 +238,7 @@ func (w *call) learn(i int, defined []series.Defined) {
 	}
 }
 
-// backoff gives the wait after so many tries, with jitter.
+// backoff returns the wait after so many tries, with jitter.
 func (l *Limits) backoff(tries int) time.Duration {
 	wait := l.BackoffMin << min(tries, 20)
 	if wait > l.BackoffMax || wait <= 0 {

@@ -20,8 +20,8 @@ type Cluster struct {
 	resolver *resolve.Resolver
 	metrics  *metrics
 	sessions sessions
-	writes   room              // for frames in flight
-	waiting  room              // for those of them that wait for every full voter
+	writes   inFlightLimiter   // for frames in flight
+	waiting  inFlightLimiter   // for those of them that wait for every full voter
 	sequence atomic.Uint64     // of the last attempt
 	buffers  transport.Buffers // for requests
 
@@ -33,30 +33,30 @@ type Cluster struct {
 	closed bool       // guarded by change
 }
 
-// New gives a Cluster that knows no map yet. Close ends it.
+// New returns a Cluster that knows no map yet. Close ends it.
 func New(o Options) *Cluster {
 	o.setDefaults()
 	c := &Cluster{
 		options: o, resolver: resolve.New(shardmap.ShardsMax, o.Limits.ResolverBytesMax),
-		writes: newRoom(o.Limits.WritesMax, o.Limits.WriteBytesMax),
+		writes: newInFlightLimiter(o.Limits.WritesMax, o.Limits.WriteBytesMax),
 		// Of a stream, too, others have half.
-		waiting: newRoom(o.Limits.WritesMax/2, min(o.Limits.WriteBytesMax, o.Limits.StreamBytesMax)/2),
+		waiting: newInFlightLimiter(o.Limits.WritesMax/2, min(o.Limits.WriteBytesMax, o.Limits.StreamBytesMax)/2),
 	}
 	c.current.Store(&view{nodes: map[string]*node{}})
 	c.metrics = newMetrics(o.Registerer, c)
 	return c
 }
 
-// Resolver gives the cache of series' ids that writes fill.
+// Resolver returns the cache of series' ids that writes fill.
 func (c *Cluster) Resolver() *resolve.Resolver { return c.resolver }
 
 // Generation is that of the Resolver's ids.
 func (c *Cluster) Generation() uint64 { return c.resolver.Generation() }
 
-// Epoch gives the epoch of the map that the cluster goes by; 0: there is none yet.
+// Epoch returns the epoch of the map that the cluster goes by; 0: there is none yet.
 func (c *Cluster) Epoch() uint64 { return c.current.Load().seen.Epoch }
 
-// Shards gives the number of shards; 0: there is no map yet.
+// Shards returns the number of shards; 0: there is no map yet.
 func (c *Cluster) Shards() int { return len(c.current.Load().rows) }
 
 // Follow sets the view to what a store tells, until the channel is closed. What a
@@ -69,7 +69,7 @@ func (c *Cluster) Follow(views <-chan shardmap.View) {
 	}
 }
 
-// SetView says what the cluster is from now on: its map, nil when nothing is known of
+// SetView returns what the cluster is from now on: its map, nil when nothing is known of
 // it but what was said before, and the nodes that are alive, by id. Neither is changed
 // by anyone afterwards. A node that is not alive by the store's word but is in the map
 // stays connected: it may have lost nothing but the store. Errors: wire.ErrStaleMap,
@@ -136,7 +136,7 @@ func follows(before *view, m *shardmap.Map) error {
 // errClosed: the router is shutting down.
 var errClosed = fmt.Errorf("%w: the router is shutting down", series.ErrUnavailable)
 
-// Close gives up all connections. Writes and reads under way fail.
+// Close closes all connections. Writes and reads in flight fail.
 func (c *Cluster) Close() {
 	c.change.Lock()
 	defer c.change.Unlock()
@@ -152,7 +152,7 @@ func (c *Cluster) Close() {
 	c.metrics.unregister()
 }
 
-// viewNow gives the view, or why nothing can be done.
+// viewNow returns the view, or why nothing can be done.
 func (c *Cluster) viewNow(ctx context.Context) (*view, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@
 // nothing for a while is asked whether it is there: a slow one is waited for, one that
 // was stopped makes way.
 //
-// While a node does not answer and reads or writes wait for it, a scout asks all others
+// While a node does not answer and reads or writes wait for it, a leader probe asks all others
 // who leads its shards: a new leader is known within a moment of its election. When the
 // others say that the silent node still leads, only this router is cut off from it; after
 // a second a full voter that is up to date is asked to take over, which the leader itself

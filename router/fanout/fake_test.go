@@ -165,7 +165,7 @@ type cuttingConn struct {
 	node *fakeNode
 }
 
-// Read gives nothing that came to a node that is stopped.
+// Read returns nothing that came to a node that is stopped.
 func (c *cuttingConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.thaw()
@@ -197,7 +197,7 @@ func (w *world) infos() map[string]shardmap.NodeInfo {
 	return infos
 }
 
-// open gives a Cluster of the world.
+// open returns a Cluster of the world.
 func (w *world) open(limits Limits) *Cluster {
 	w.t.Helper()
 	if limits.ResolverBytesMax == 0 {
@@ -226,7 +226,7 @@ func (w *world) lead(shard, node int) {
 	w.leader[shard] = node
 }
 
-// serves says why a node does not serve a shard.
+// serves reports why a node does not serve a shard.
 func (n *fakeNode) serves(shard uint16, staleness uint64) error {
 	w := n.world
 	if w.chance(func(f *faults) int { return f.move }) {

@@ -13,7 +13,7 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-// answerSource gives what a node's messages hold, as a scan takes them.
+// answerSource returns what a node's messages hold, as a scan takes them.
 type answerSource struct {
 	scan.Source
 	cluster *Cluster
@@ -27,7 +27,7 @@ func (s *answerSource) Scan(ctx context.Context, request *scan.Request, visit sc
 	}
 	run.cluster, run.source, run.wake = s.cluster, s.cluster.Source(scan.Relaxation{}), make(chan struct{}, 1)
 	n := &node{id: "a"}
-	n.scout.close() // there is no node to ask
+	n.leaders.close() // there is no node to ask
 	var reads []*shardRead
 	for shard := range uint16(4) {
 		reads = append(reads, &shardRead{shard: shard, node: n, after: uint32(shard)})

@@ -19,7 +19,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/cache"
 )
 
-// History tells what a fake shard knows; each node is a run of its own.
+// History returns what a fake shard knows; each node is a run of its own.
 func (n *fakeNode) History(_ context.Context, since []scan.Mark) (changes []scan.Change, ends []rpc.ShardEnd, err error) {
 	if n.old.Load() {
 		return nil, nil, wire.ErrVersion

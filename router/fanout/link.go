@@ -187,7 +187,7 @@ func (l *link) send(ctx context.Context, stream grpc.BidiStreamingClient[nodev1.
 	}
 }
 
-// next gives the oldest queued attempts, as many as one message has room for, and
+// next returns the oldest queued attempts, as many as one message has room for, and
 // counts them as sent.
 func (l *link) next(attempts []*attempt) []*attempt {
 	l.mu.Lock()
@@ -230,7 +230,7 @@ func (l *link) request(attempts []*attempt, scratch *wire.Frame) *transport.Mess
 	return &transport.Message{Slice: mem.BufferSlice{mem.NewBuffer(buffer, l.buffers)}}
 }
 
-// landed gives the attempt of a sequence, which is not waited for any more; nil: it is
+// landed returns the attempt of a sequence, which is not waited for any more; nil: it is
 // not known.
 func (l *link) landed(sequence uint64) *attempt {
 	l.mu.Lock()
@@ -263,7 +263,7 @@ func (l *link) answer(response []byte) error {
 	}
 }
 
-// lose gives all attempts back to their calls.
+// lose returns all attempts to their calls.
 func (l *link) lose(err error) {
 	if !errors.Is(err, series.ErrUnavailable) {
 		err = fmt.Errorf("%w: %w", series.ErrUnavailable, err)
@@ -282,7 +282,7 @@ func (l *link) lose(err error) {
 	}
 }
 
-// waiting gives the bytes that are not answered yet.
+// waiting returns the bytes that are not answered yet.
 func (l *link) waiting() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/wire"
 )
 
-// resting gives a link that has no stream, and a maker of attempts on it: each of a call
+// resting returns a link that has no stream, and a maker of attempts on it: each of a call
 // of its own, with one part of so many bytes.
 func resting(c *Cluster, bytesMax int64) (*link, func(batchBytes int) *attempt) {
 	l := &link{
@@ -41,7 +41,7 @@ func restingCluster(t interface{ Cleanup(func()) }) *Cluster {
 	return c
 }
 
-// sequences gives those of the frames in the next message; nil: there is nothing to send.
+// sequences returns those of the frames in the next message; nil: there is nothing to send.
 func sequences(t interface{ Fatalf(string, ...any) }, l *link) (list []uint64, bytes int) {
 	for {
 		attempts := l.next(nil)

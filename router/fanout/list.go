@@ -99,7 +99,7 @@ func (c *listCall[T]) drop() {
 func receive[M, T any](c *listCall[T], recv func() (*M, error), take func(*M) error) error {
 	defer c.drop()
 	for {
-		m, err := await(c.group.patience, recv)
+		m, err := await(c.group.watchdog, recv)
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (s *Source) Last(ctx context.Context, selector *scan.Selector, fromMs int64
 		return nil
 	})
 	l.ask = func(ctx context.Context, o *group) error {
-		stream, err := await(o.patience, func() (nodev1.NodeService_LastClient, error) {
+		stream, err := await(o.watchdog, func() (nodev1.NodeService_LastClient, error) {
 			return o.node.client.Last(ctx, &nodev1.LastRequest{
 				Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), FromMs: min(max(fromMs, scan.TimeMsMin), scan.TimeMsMax),
 				Limits: wire.FromLimits(limits), Freshness: s.freshness(),
@@ -194,7 +194,7 @@ func (s *Source) series(ctx context.Context, of *nodev1.ListSeriesRequest, selec
 		return nil
 	})
 	l.ask = func(ctx context.Context, o *group) error {
-		stream, err := await(o.patience, func() (nodev1.NodeService_ListSeriesClient, error) {
+		stream, err := await(o.watchdog, func() (nodev1.NodeService_ListSeriesClient, error) {
 			return o.node.client.ListSeries(ctx, &nodev1.ListSeriesRequest{
 				Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), Limit: limitOf(limit), Freshness: s.freshness(),
 				FromMs: of.GetFromMs(), ToMs: of.GetToMs(),

@@ -15,12 +15,12 @@ type metrics struct {
 	registerer prometheus.Registerer
 	registered []prometheus.Collector
 
-	writes                                 *prometheus.CounterVec // by result
-	seconds                                prometheus.Histogram
-	attempts, redirects, retries, expired  prometheus.Counter
-	full, eras, streamsLost, messages      prometheus.Counter
-	calls, callsLost, shardsAgain, missing prometheus.Counter
-	probes, givenUp, scouts, takeOvers     prometheus.Counter
+	writes                                   *prometheus.CounterVec // by result
+	seconds                                  prometheus.Histogram
+	attempts, redirects, retries, expired    prometheus.Counter
+	full, eras, streamsLost, messages        prometheus.Counter
+	calls, callsLost, shardsAgain, missing   prometheus.Counter
+	probes, givenUp, leaderProbes, takeOvers prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer, c *Cluster) *metrics {
@@ -48,7 +48,7 @@ func newMetrics(r prometheus.Registerer, c *Cluster) *metrics {
 	m.callsLost = counter("read_calls_failed_total", "Calls for reads and deletes that failed as a whole.")
 	m.probes = counter("probes_total", "Times that a node which took long over a read was asked whether it is there.")
 	m.givenUp = counter("read_calls_given_up_total", "Calls for reads and deletes that were given up because their node said nothing.")
-	m.scouts = counter("scouts_total", "Times that other nodes were asked who leads because one said nothing.")
+	m.leaderProbes = counter("scouts_total", "Times that other nodes were asked who leads because one said nothing.")
 	m.takeOvers = counter("take_overs_total", "Shards that another node was asked to lead because their leader is not reached from here.")
 	m.shardsAgain = counter("read_retries_total", "Shards that were asked for again in reads and deletes.")
 	m.missing = counter("read_shards_missing_total", "Shards that were left out of partial answers.")

@@ -71,7 +71,7 @@ func (s *Source) names(ctx context.Context, limit int, request *nodev1.ListNames
 
 // askNode takes the names of a whole answer: they do not tell their shards.
 func (r *nameRun) askNode(ctx context.Context, o *group) error {
-	stream, err := await(o.patience, func() (nodev1.NodeService_ListNamesClient, error) {
+	stream, err := await(o.watchdog, func() (nodev1.NodeService_ListNamesClient, error) {
 		return o.node.client.ListNames(ctx, &nodev1.ListNamesRequest{
 			Kind: r.request.Kind, Shards: shardsOf(o.reads), Database: r.request.Database, Metric: r.request.Metric,
 			TagName: r.request.TagName, Prefix: r.request.Prefix, Limit: r.request.Limit, Freshness: r.request.Freshness,
@@ -84,7 +84,7 @@ func (r *nameRun) askNode(ctx context.Context, o *group) error {
 	var names []string
 	bytes, most := int64(0), r.cluster.options.Limits.ReadBytesMax
 	for {
-		m, err := await(o.patience, stream.Recv)
+		m, err := await(o.watchdog, stream.Recv)
 		if err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (r *nameRun) merge(names []string) error {
 	return nil
 }
 
-// mergeNames gives the names of two sorted lists, each once.
+// mergeNames returns the names of two sorted lists, each once.
 func mergeNames(a, b []string) []string {
 	all := make([]string, 0, len(a)+len(b))
 	for len(a) > 0 || len(b) > 0 {

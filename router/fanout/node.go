@@ -23,14 +23,14 @@ type node struct {
 	client      nodev1.NodeServiceClient
 	links       []*link
 
-	life   context.Context // until the connection is given up
-	cancel context.CancelFunc
-	run    sync.WaitGroup
-	probes singleflight.Group
-	scout  scout
+	life    context.Context // until the connection is given up
+	cancel  context.CancelFunc
+	run     sync.WaitGroup
+	probes  singleflight.Group
+	leaders leaderProbe
 
 	presence presence
-	reports  *deadline.Adaptive // of who leads, to scouts
+	reports  *deadline.Adaptive // to leader probes
 	attempts *deadline.Adaptive // of writes, before another node is asked
 }
 
@@ -63,7 +63,7 @@ func target(address string) string { return "passthrough:///" + address }
 
 func (n *node) close() {
 	n.cancel()
-	n.scout.close()
+	n.leaders.close()
 	_ = n.conn.Close() // it fails only when it is closed already
 	n.run.Wait()
 }

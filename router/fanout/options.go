@@ -26,7 +26,7 @@ type Options struct {
 type Limits struct {
 	WriteTimeout     time.Duration // of one frame, waiting for room included; default 10 s
 	AttemptTimeout   time.Duration // of a write: then another node is asked; default 2 s
-	Patience         time.Duration // then a node that says nothing is asked whether it is there; default 250 ms, at most AttemptTimeout
+	ProbeAfter       time.Duration // then a node that says nothing is asked whether it is there; default 250 ms, at most AttemptTimeout
 	ProbeTimeout     time.Duration // in which a node that is there says so; default 1 s
 	ReadTimeout      time.Duration // that a shard may be without an answer; default 10 s
 	BackoffMin       time.Duration // before a second attempt; doubles; default 10 ms
@@ -57,7 +57,7 @@ func (o *Options) setDefaults() {
 	l := &o.Limits
 	orDefault(&l.WriteTimeout, 10*time.Second)
 	orDefault(&l.AttemptTimeout, 2*time.Second)
-	orDefault(&l.Patience, min(250*time.Millisecond, l.AttemptTimeout))
+	orDefault(&l.ProbeAfter, min(250*time.Millisecond, l.AttemptTimeout))
 	orDefault(&l.ProbeTimeout, time.Second)
 	orDefault(&l.ReadTimeout, 10*time.Second)
 	orDefault(&l.BackoffMin, 10*time.Millisecond)

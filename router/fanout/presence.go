@@ -41,14 +41,14 @@ func (p *presence) allowed(now time.Time) time.Duration {
 	return p.limit.Allowed()
 }
 
-// patience returns how long a node may say nothing before it is asked whether it is there:
-// as many times Limits.Patience as its probes are allowed times Limits.ProbeTimeout.
-func (p *presence) patience(l *Limits, now time.Time) time.Duration {
+// probeAfter returns how long a node may say nothing before it is asked whether it is there:
+// as many times Limits.ProbeAfter as its probes are allowed times Limits.ProbeTimeout.
+func (p *presence) probeAfter(l *Limits, now time.Time) time.Duration {
 	allowed := p.allowed(now)
 	if allowed <= l.ProbeTimeout {
-		return l.Patience
+		return l.ProbeAfter
 	}
-	return min(time.Duration(float64(l.Patience)*float64(allowed)/float64(l.ProbeTimeout)), l.AttemptTimeout)
+	return min(time.Duration(float64(l.ProbeAfter)*float64(allowed)/float64(l.ProbeTimeout)), l.AttemptTimeout)
 }
 
 // probe asks the node whether it is there. Calls at the same time ask once. Whoever waits

@@ -17,24 +17,24 @@ func TestPresence(t *testing.T) {
 	l := &o.Limits
 	p := presence{limit: deadline.New(l.ProbeTimeout, presenceFactorMax*l.ProbeTimeout)}
 	now := time.Unix(1_000_000, 0)
-	check := func(what string, allowed, patience time.Duration) {
+	check := func(what string, allowed, probeAfter time.Duration) {
 		t.Helper()
 		if got := p.allowed(now); got != allowed {
 			t.Errorf("%s: a probe is allowed %v, want %v", what, got, allowed)
 		}
-		if got := p.patience(l, now); got != patience {
-			t.Errorf("%s: a call is patient for %v, want %v", what, got, patience)
+		if got := p.probeAfter(l, now); got != probeAfter {
+			t.Errorf("%s: a silent node is probed after %v, want %v", what, got, probeAfter)
 		}
 	}
-	check("nothing is known", l.ProbeTimeout, l.Patience)
+	check("nothing is known", l.ProbeTimeout, l.ProbeAfter)
 	p.took(10*time.Millisecond, now)
-	check("a quick answer", l.ProbeTimeout, l.Patience)
+	check("a quick answer", l.ProbeTimeout, l.ProbeAfter)
 	p.took(500*time.Millisecond, now)
-	check("a slow answer", 2*l.ProbeTimeout, 2*l.Patience)
+	check("a slow answer", 2*l.ProbeTimeout, 2*l.ProbeAfter)
 	p.took(time.Hour, now)
-	check("a very late answer", presenceFactorMax*l.ProbeTimeout, presenceFactorMax*l.Patience)
+	check("a very late answer", presenceFactorMax*l.ProbeTimeout, presenceFactorMax*l.ProbeAfter)
 	now = now.Add(presenceKept + 1)
-	check("no answer for a while", l.ProbeTimeout, l.Patience)
+	check("no answer for a while", l.ProbeTimeout, l.ProbeAfter)
 }
 
 // An attempt that a node did not answer in time makes the next one longer, and never

@@ -128,7 +128,7 @@ type group struct {
 	reads []*shardRead
 	ended map[uint16]bool // the call has nothing to do with them any more
 
-	patience *patience // of the call
+	watchdog *callWatchdog // of the call
 }
 
 func newGroup(n *node, reads ...*shardRead) *group {
@@ -143,7 +143,7 @@ func (o *group) shards() []uint16 {
 	return shards
 }
 
-// find gives the shard that a part of the answer belongs to.
+// find returns the shard that a part of the answer belongs to.
 func (o *group) find(shard uint32) (*shardRead, error) {
 	at, found := slices.BinarySearchFunc(o.reads, shard, func(r *shardRead, shard uint32) int { return cmp.Compare(uint32(r.shard), shard) })
 	if !found || o.ended[o.reads[at].shard] {
@@ -152,7 +152,7 @@ func (o *group) find(shard uint32) (*shardRead, error) {
 	return o.reads[at], nil
 }
 
-// findEnd gives the shard that an end belongs to, and the error that it ends with.
+// findEnd returns the shard that an end belongs to, and the error that it ends with.
 func (o *group) findEnd(e *nodev1.ShardEnd) (r *shardRead, shardErr, err error) {
 	_, shardErr, err = wire.ToShardEnd(e)
 	if err != nil {
@@ -162,7 +162,7 @@ func (o *group) findEnd(e *nodev1.ShardEnd) (r *shardRead, shardErr, err error) 
 	return r, shardErr, err
 }
 
-// plan gives the calls to make now, the time at which there may be others, and
+// plan returns the calls to make now, the time at which there may be others, and
 // whether the read has ended.
 func (g *gather) plan(v *view, now time.Time) (groups []*group, next time.Time, ended bool) {
 	g.mu.Lock()
@@ -249,7 +249,7 @@ func (g *gather) serverOf(v *view, r *shardRead) *node {
 func (g *gather) call(ctx context.Context, o *group) {
 	g.cluster.metrics.calls.Inc()
 	watched, p, done := g.cluster.watch(ctx, o.node, o.shards()...)
-	o.patience = p
+	o.watchdog = p
 	err := g.ask(watched, o)
 	done()
 	if errors.Is(err, io.EOF) {
@@ -359,7 +359,7 @@ func (g *gather) failLocked(err error) {
 	}
 }
 
-// failed gives the error that the read fails with; nil: none yet.
+// failed returns the error that the read fails with; nil: none yet.
 func (g *gather) failed() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

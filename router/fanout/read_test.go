@@ -35,7 +35,7 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// fill writes series of many chunks and gives what a scan has to find.
+// fill writes series of many chunks and returns what a scan has to find.
 func (w *world) fill(c *Cluster, count, samples int) map[string][]series.Sample {
 	w.t.Helper()
 	all := map[string][]series.Sample{}

@@ -11,7 +11,7 @@ import (
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
-// Reports asks all nodes at once what they have, and gives the answers of those that
+// Reports asks all nodes at once what they have, and returns the answers of those that
 // did, by node.
 func (c *Cluster) Reports(ctx context.Context, request *nodev1.ReportRequest) map[string]*nodev1.ReportResponse {
 	var mu sync.Mutex

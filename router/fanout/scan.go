@@ -77,7 +77,7 @@ type scanCall struct {
 func (r *scanRun) askNode(ctx context.Context, o *group) error {
 	c := &scanCall{run: r, group: o, worker: noWorker}
 	defer c.drop()
-	stream, err := await(o.patience, func() (nodev1.NodeService_ScanClient, error) {
+	stream, err := await(o.watchdog, func() (nodev1.NodeService_ScanClient, error) {
 		return o.node.client.Scan(ctx, &nodev1.ScanRequest{
 			Selector: r.selector, Shards: fromOf(o.reads), FromMs: max(r.request.FromMs, scan.TimeMsMin), ToMs: min(r.request.ToMs, scan.TimeMsMax),
 			Windows: r.windows, Limits: r.limits, Freshness: r.source.freshness(), Parallel: 1,
@@ -87,7 +87,7 @@ func (r *scanRun) askNode(ctx context.Context, o *group) error {
 		return err
 	}
 	for {
-		m, err := await(o.patience, stream.Recv)
+		m, err := await(o.watchdog, stream.Recv)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (r *scanRun) askNode(ctx context.Context, o *group) error {
 	}
 }
 
-// take gives what a message completes to the visitor. Its errors end the scan.
+// take passes what a message completes to the visitor. Its errors end the scan.
 func (c *scanCall) take(ctx context.Context, m *nodev1.ScanResponse) error {
 	ends := m.GetEnds()
 	for _, chunk := range m.GetChunks() {
@@ -127,7 +127,7 @@ func (c *scanCall) take(ctx context.Context, m *nodev1.ScanResponse) error {
 	return nil
 }
 
-// breaks says whether an end is the early one of the open series' shard.
+// breaks reports whether an end is the early one of the open series' shard.
 func (c *scanCall) breaks(e *nodev1.ShardEnd) bool {
 	return e.GetShard() == uint32(c.read.shard) && e.GetError() != nil
 }
@@ -301,7 +301,7 @@ func (r *scanRun) count(samples int, first bool) error {
 
 func limited(n, most int64) bool { return most > 0 && n > most }
 
-// complete says whether a chunk has the columns that were asked for.
+// complete reports whether a chunk has the columns that were asked for.
 func (r *scanRun) complete(c *scan.Chunk) error {
 	n, missing := len(c.Times), false
 	if w := r.request.Windows; w == nil {

@@ -16,11 +16,11 @@ const sessionSpan = 64
 // more sessions than frames in flight, and one that is idle is taken again.
 type sessions struct {
 	mu   sync.Mutex
-	room []*session // guarded by mu: they have counters
+	free []*session // guarded by mu: they have counters
 	made int        // guarded by mu
 }
 
-// session gives counters. Its fields are guarded by sessions.mu.
+// session hands out counters. Its fields are guarded by sessions.mu.
 type session struct {
 	id     uint64
 	next   uint64 // counter to be given
@@ -28,20 +28,20 @@ type session struct {
 	flying uint64 // bit n%64: counter n, from oldest on, is in flight
 }
 
-// take gives an id, and the session that it has to be given back to.
+// take returns an id, and the session that it must be returned to.
 func (s *sessions) take() (*session, series.BatchID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.room) == 0 {
-		s.room = append(s.room, newSession())
+	if len(s.free) == 0 {
+		s.free = append(s.free, newSession())
 		s.made++
 	}
-	last := s.room[len(s.room)-1]
+	last := s.free[len(s.free)-1]
 	id := series.BatchID{Session: last.id, Counter: last.next}
 	last.flying |= 1 << (last.next % sessionSpan)
 	last.next++
 	if last.full() {
-		s.room = s.room[:len(s.room)-1]
+		s.free = s.free[:len(s.free)-1]
 	}
 	return last, id
 }
@@ -56,7 +56,7 @@ func (s *sessions) give(of *session, id series.BatchID) {
 		of.oldest++
 	}
 	if wasFull && !of.full() {
-		s.room = append(s.room, of)
+		s.free = append(s.free, of)
 	}
 }
 

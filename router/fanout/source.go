@@ -19,10 +19,10 @@ type Source struct {
 	missing []uint16 // guarded by mu
 }
 
-// Source gives a source for readers who put up with o.
+// Source returns a source with the read consistency o.
 func (c *Cluster) Source(o scan.Relaxation) *Source { return &Source{cluster: c, options: o} }
 
-// Missing gives the shards that the answer is without, sorted, once its reads have
+// Missing returns the shards that the answer is without, sorted, once its reads have
 // ended. A shard that one read has missed is not asked for by later ones.
 func (s *Source) Missing() []uint16 {
 	s.mu.Lock()

@@ -18,7 +18,7 @@ type view struct {
 var errNoMap = fmt.Errorf("%w: there is no shard map yet", series.ErrUnavailable)
 
 // servers calls yield with each full voter of a shard that can be reached, those of
-// the group's configuration first, until it gives false.
+// the group's configuration first, until it returns false.
 func (v *view) servers(shard uint16, yield func(*node) bool) {
 	row := &v.rows[shard]
 	for _, members := range [...][]shardmap.Member{row.Members, row.Intended} {
@@ -30,7 +30,7 @@ func (v *view) servers(shard uint16, yield func(*node) bool) {
 	}
 }
 
-// names gives the ids of all nodes that the map has.
+// names returns the ids of all nodes that the map has.
 func (v *view) names() map[string]bool {
 	names := map[string]bool{}
 	for i := range v.rows {
@@ -44,7 +44,7 @@ func (v *view) names() map[string]bool {
 	return names
 }
 
-// serverOf gives the node that most likely leads a shard; nil: none is known.
+// serverOf returns the node that most likely leads a shard; nil: none is known.
 func (c *Cluster) serverOf(v *view, shard uint16) *node {
 	if guess := c.leaders[shard].Load(); guess != nil {
 		if n := v.nodes[*guess]; n != nil {
@@ -66,7 +66,7 @@ func (c *Cluster) leads(shard uint16, n *node) {
 	}
 }
 
-// pointed notes whom a node has named as the leader of a shard, and says whether
+// pointed notes whom a node has named as the leader of a shard, and reports whether
 // that is news: another node that can be reached.
 func (c *Cluster) pointed(v *view, shard uint16, from *node, leader string) bool {
 	n := v.nodes[leader]

@@ -60,22 +60,22 @@ func (c *Cluster) write(ctx context.Context, frame *series.Frame, start time.Tim
 	return w.run(ctx)
 }
 
-// admit waits for room for a frame. One of level all may wait long for a full voter that is
+// admit waits until a frame may be in flight. One of level all may wait long for a full voter that is
 // away, so such frames never have more than half of the room, and do not wait long for that.
 // Errors: series.ErrOverloaded.
 func (c *Cluster) admit(ctx context.Context, level series.Level, bytes int64, deadline time.Time) (release func(), err error) {
 	if level != series.LevelAll {
-		return c.writes.enter(ctx, bytes, deadline)
+		return c.writes.acquire(ctx, bytes, deadline)
 	}
-	soon := time.Now().Add(c.options.Limits.Patience)
+	soon := time.Now().Add(c.options.Limits.ProbeAfter)
 	if soon.After(deadline) {
 		soon = deadline
 	}
-	leave, err := c.waiting.enter(ctx, bytes, soon)
+	leave, err := c.waiting.acquire(ctx, bytes, soon)
 	if err != nil {
 		return nil, fmt.Errorf("of level all: %w", err)
 	}
-	done, err := c.writes.enter(ctx, bytes, deadline)
+	done, err := c.writes.acquire(ctx, bytes, deadline)
 	if err != nil {
 		leave()
 		return nil, err
@@ -96,7 +96,7 @@ type part struct {
 	err     error     // of the last attempt
 }
 
-// prepare looks into the parts and gives the frame's size.
+// prepare looks into the parts and returns the frame's size.
 func (w *call) prepare(v *view) (bytes int64, err error) {
 	frame, resolver := w.frame, w.cluster.resolver
 	w.parts, w.left = make([]part, len(frame.Parts)), len(frame.Parts)
@@ -186,7 +186,7 @@ func (w *call) begin(a *attempt, now time.Time) {
 	if w.frame.Level == series.LevelAll { // the node waits for others
 		a.expires = w.deadline
 	}
-	a.doubts = now.Add(w.cluster.patienceWith(a.node))
+	a.doubts = now.Add(w.cluster.probeAfter(a.node))
 	a.timeoutMs = uint32(min(max(w.deadline.Sub(now).Milliseconds(), 1), math.MaxUint32))
 	w.flying.Add(1)
 }
@@ -271,7 +271,7 @@ func (w *call) failed(v *view, i int, n *node, err error, now time.Time) {
 // redirectsMax bounds how often a part follows what nodes say without waiting.
 const redirectsMax = 3
 
-// passes says whether another node, or the same one later, may do what failed.
+// passes reports whether another node, or the same one later, may do what failed.
 func passes(err error) bool {
 	for _, kind := range [...]error{
 		series.ErrUnavailable, series.ErrOverloaded, context.DeadlineExceeded, context.Canceled,

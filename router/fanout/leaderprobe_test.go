@@ -46,17 +46,17 @@ func (n *fakeNode) TransferLeader(_ context.Context, shard uint16, toNode string
 	return nil
 }
 
-// patient limits turn to another node only by what scouts learn: everything else would
+// patient limits turn to another node only by what leader probes learn: everything else would
 // take longer than the test may.
 func patient() Limits {
 	return Limits{
-		Patience: 100 * time.Millisecond, AttemptTimeout: waitBound, ProbeTimeout: waitBound, WriteTimeout: waitBound, ReadTimeout: waitBound,
+		ProbeAfter: 100 * time.Millisecond, AttemptTimeout: waitBound, ProbeTimeout: waitBound, WriteTimeout: waitBound, ReadTimeout: waitBound,
 		BackoffMin: time.Millisecond, BackoffMax: 10 * time.Millisecond,
 	}
 }
 
 // A leader that stops, and another one that is elected somewhat later: reads and writes
-// that wait for the first go on at the second, and the scouts end.
+// that wait for the first go on at the second, and the leader probes end.
 func TestScoutsFindTheNextLeader(t *testing.T) {
 	w := newWorld(t, 3, testShards)
 	c := w.open(patient())
@@ -81,7 +81,7 @@ func TestScoutsFindTheNextLeader(t *testing.T) {
 		_, err := c.Write(context.Background(), frameOfAll())
 		results <- err
 	}()
-	eventually(t, "scouts", func() bool { return valueOf(t, c.metrics.scouts) > 0 })
+	eventually(t, "leader probes", func() bool { return valueOf(t, c.metrics.leaderProbes) > 0 })
 	for shard := range testShards {
 		w.lead(shard, 1+shard%2)
 	}
@@ -95,10 +95,10 @@ func TestScoutsFindTheNextLeader(t *testing.T) {
 	}
 	n := c.current.Load().nodes[w.nodes[0].id]
 	w.nodes[0].frozen.Store(false)
-	eventually(t, "the scouts' end", func() bool {
-		n.scout.mu.Lock()
-		defer n.scout.mu.Unlock()
-		return !n.scout.mu.running && !n.scout.silent.Load()
+	eventually(t, "the end of leader probes", func() bool {
+		n.leaders.mu.Lock()
+		defer n.leaders.mu.Unlock()
+		return !n.leaders.mu.running && !n.leaders.silent.Load()
 	})
 }
 
@@ -154,7 +154,7 @@ func frameOfAll() *series.Frame {
 func TestTooFewCopies(t *testing.T) {
 	w := newWorld(t, 3, testShards)
 	limits := patient()
-	limits.Patience = waitBound // a busy machine must not look for another leader
+	limits.ProbeAfter = waitBound // a busy machine must not look for another leader
 	c := w.open(limits)
 	for i, n := range w.nodes {
 		n.write = func(frame *series.Frame) []wire.PartOutcome {

@@ -78,11 +78,11 @@ func TestStoppedNode(t *testing.T) {
 			}
 			w.guessAll(c, stopped)
 			w.nodes[stopped].frozen.Store(true)
-			scouts := valueOf(t, c.metrics.scouts) // on a busy machine some may know already who leads
+			probes := valueOf(t, c.metrics.leaderProbes) // on a busy machine some may know already who leads
 			if n, err := read(c); err != nil || n != count {
 				t.Errorf("%d of %d, %v", n, count, err)
 			}
-			if given := valueOf(t, c.metrics.givenUp); given < 1 && scouts == 0 {
+			if given := valueOf(t, c.metrics.givenUp); given < 1 && probes == 0 {
 				t.Error("no call was given up")
 			}
 		})

@@ -11,68 +11,67 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-// scout finds out who leads the shards of a node that says nothing, while calls wait
-// for it. It asks the node whether it is there, and when there is no answer all others
-// who leads: of a process that was stopped, others have taken the lead within an
-// election timeout. When the others say that the silent node still leads, and so only
-// this router cannot reach it, a full voter that is up to date is asked to have the
-// lead handed over to it. What a scout learns are guesses of who leads: wrong ones cost
-// time, never correctness.
-type scout struct {
-	silent atomic.Bool // the node did not answer when it was asked last
+// leaderProbe finds out who leads the shards of a silent node while calls wait for it. It
+// probes the node and, if that is not answered, asks all other nodes who leads: when a
+// process was stopped, others have taken over within an election timeout. If the others
+// say that the silent node still leads, then only this router cannot reach it, and an
+// up-to-date full voter is asked to take the lead over. What a probe learns are guesses of
+// who leads: wrong ones cost time, never correctness.
+type leaderProbe struct {
+	silent atomic.Bool // the node did not answer the last probe
 
 	mu struct {
 		sync.Mutex
-		wanted  map[uint16]time.Time // by shard: when a call said last that it waits
+		wanted  map[uint16]time.Time // by shard: when a call last said that it waits
 		running bool
-		calm    time.Time // until then the node counts as there: it has just answered
+		calm    time.Time // the node has just answered and is not probed before
 		closed  bool
 	}
 }
 
 const (
-	scoutPause = 50 * time.Millisecond // between two questions to one node, and two looks at what was learnt
-	// wantedFor is how long a shard is looked after since a call said that it waits.
+	leaderProbePause = 50 * time.Millisecond // between two questions to one node, and two looks at the answers
+	// wantedFor is how long a shard is probed for after a call said that it waits.
 	wantedFor = time.Second
-	// takeOverAfter is how long a leader has to be silent before another is asked for:
-	// longer than an election takes.
+	// takeOverAfter is how long a leader must be silent before another node is asked to
+	// take over: longer than an election takes.
 	takeOverAfter = time.Second
 	// takeOverPause is the time between two requests for one shard. A leader that has
 	// taken over itself refuses for 10 s.
 	takeOverPause = 3 * time.Second
 )
 
-// close ends it. The node's life has ended.
-func (s *scout) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.closed = true
+// close ends the probing for good.
+func (p *leaderProbe) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.closed = true
 }
 
-// wants says whether a shard is waited for.
-func (s *scout) wants(shard uint16) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at, ok := s.mu.wanted[shard]
+// wants reports whether a call waits for a shard.
+func (p *leaderProbe) wants(shard uint16) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, ok := p.mu.wanted[shard]
 	return ok && time.Since(at) < wantedFor
 }
 
-// wantsAny says whether any shard is, and forgets the others.
-func (s *scout) wantsAny() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for shard, at := range s.mu.wanted {
+// wantsAny reports whether a call waits for any shard, and forgets expired ones.
+func (p *leaderProbe) wantsAny() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for shard, at := range p.mu.wanted {
 		if time.Since(at) >= wantedFor {
-			delete(s.mu.wanted, shard)
+			delete(p.mu.wanted, shard)
 		}
 	}
-	return len(s.mu.wanted) > 0
+	return len(p.mu.wanted) > 0
 }
 
-// doubt says that calls wait for a node, for some shards, longer than they should. It
-// does not block.
+// doubt starts probing for the leaders of shards, because calls wait for n longer than
+// they should. It does not block.
 func (c *Cluster) doubt(n *node, shards ...uint16) {
-	s := &n.scout
+	s := &n.leaders
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -87,14 +86,13 @@ func (c *Cluster) doubt(n *node, shards ...uint16) {
 	}
 	if !s.mu.running {
 		s.mu.running = true
-		n.run.Go(func() { c.scout(n) })
+		n.run.Go(func() { c.probeLeaders(n) })
 	}
 }
 
-// moved says whether a silent node is not taken for the leader of one of the shards any
-// more.
+// moved reports whether n is silent and no longer believed to lead one of the shards.
 func (c *Cluster) moved(n *node, shards ...uint16) bool {
-	if !n.scout.silent.Load() {
+	if !n.leaders.silent.Load() {
 		return false
 	}
 	for _, shard := range shards {
@@ -105,44 +103,44 @@ func (c *Cluster) moved(n *node, shards ...uint16) bool {
 	return false
 }
 
-func (c *Cluster) scout(n *node) {
-	s := &n.scout
+func (c *Cluster) probeLeaders(n *node) {
+	s := &n.leaders
 	defer func() {
 		s.silent.Store(false)
 		s.mu.Lock()
-		s.mu.running, s.mu.calm = false, time.Now().Add(c.options.Limits.Patience)
+		s.mu.running, s.mu.calm = false, time.Now().Add(c.options.Limits.ProbeAfter)
 		s.mu.Unlock()
 	}()
 	since := time.Now()
-	if n.hello(n.life, c, n.presence.patience(&c.options.Limits, since)) {
+	if n.hello(n.life, c, n.presence.probeAfter(&c.options.Limits, since)) {
 		return
 	}
 	s.silent.Store(true)
-	c.metrics.scouts.Inc()
+	c.metrics.leaderProbes.Inc()
 	ctx, cancel := context.WithCancel(n.life)
 	var others sync.WaitGroup
 	for id, other := range c.current.Load().nodes {
 		if id != n.id {
-			others.Go(func() { c.scoutVia(ctx, n, other, since) })
+			others.Go(func() { c.probeVia(ctx, n, other, since) })
 		}
 	}
-	for s.wantsAny() && !n.hello(ctx, c, n.presence.allowed(time.Now())) && pause(ctx, scoutPause) {
+	for s.wantsAny() && !n.hello(ctx, c, n.presence.allowed(time.Now())) && pause(ctx, leaderProbePause) {
 	}
 	cancel()
 	others.Wait()
 }
 
-// patienceWith gives how long a node may say nothing before it is looked at.
-func (c *Cluster) patienceWith(n *node) time.Duration {
-	if n.scout.silent.Load() {
-		return min(scoutPause, c.options.Limits.Patience)
+// probeAfter returns how long a node may be silent before it is probed.
+func (c *Cluster) probeAfter(n *node) time.Duration {
+	if n.leaders.silent.Load() {
+		return min(leaderProbePause, c.options.Limits.ProbeAfter)
 	}
-	return n.presence.patience(&c.options.Limits, time.Now())
+	return n.presence.probeAfter(&c.options.Limits, time.Now())
 }
 
-// scoutVia asks another node, again and again, about the shards that calls wait for. One
-// that is busy is given longer, and is left alone for as long as it took.
-func (c *Cluster) scoutVia(ctx context.Context, silent, via *node, since time.Time) {
+// probeVia asks another node, again and again, about the shards that calls wait for. A
+// busy node is given longer, and is left alone for as long as it took to answer.
+func (c *Cluster) probeVia(ctx context.Context, silent, via *node, since time.Time) {
 	for ctx.Err() == nil {
 		limit, start := via.reports.Allowed(), time.Now()
 		asked, cancel := context.WithTimeout(ctx, limit)
@@ -158,13 +156,13 @@ func (c *Cluster) scoutVia(ctx context.Context, silent, via *node, since time.Ti
 				c.heard(ctx, silent, via, g, since)
 			}
 		}
-		pause(ctx, max(scoutPause, took))
+		pause(ctx, max(leaderProbePause, took))
 	}
 }
 
-// heard takes what a node says of a shard.
+// heard handles what the node via says about a shard.
 func (c *Cluster) heard(ctx context.Context, silent, via *node, g *nodev1.GroupReport, since time.Time) {
-	if g.GetShard() >= shardmap.ShardsMax || !silent.scout.wants(uint16(g.GetShard())) {
+	if g.GetShard() >= shardmap.ShardsMax || !silent.leaders.wants(uint16(g.GetShard())) {
 		return
 	}
 	shard := uint16(g.GetShard())
@@ -187,7 +185,7 @@ func (c *Cluster) heard(ctx context.Context, silent, via *node, g *nodev1.GroupR
 	}
 }
 
-// shardTerm is what scouts know of a shard.
+// shardTerm is what is known of a shard's leadership.
 type shardTerm struct {
 	mu    sync.Mutex
 	era   uint32    // guarded by mu: the greatest in which a node said that it leads
@@ -195,9 +193,9 @@ type shardTerm struct {
 	asked time.Time // guarded by mu: when another leader was asked for last
 }
 
-// raise notes the era and term of a leader, and says whether none is known of a later one:
-// two nodes may both say that they lead. A shard that goes on in a new era may do so from
-// a replica that has missed terms.
+// raise records the era and term of a leader, and reports whether no later one is known:
+// two nodes may both claim to lead. A shard that resumes in a new era may do so from a
+// replica that has missed terms.
 func (t *shardTerm) raise(era uint32, term uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -208,7 +206,8 @@ func (t *shardTerm) raise(era uint32, term uint64) bool {
 	return true
 }
 
-// mayAsk says, once in a takeOverPause, that another leader may be asked for.
+// mayAsk reports whether another node may be asked to take over: true at most once in a
+// takeOverPause.
 func (t *shardTerm) mayAsk() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -219,7 +218,7 @@ func (t *shardTerm) mayAsk() bool {
 	return true
 }
 
-// pause gives false when ctx has ended.
+// pause waits for d, and reports whether ctx has not ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
