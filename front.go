@@ -44,6 +44,7 @@ type backend struct {
 	cluster     api.Cluster
 	clusterName string
 	settler     settler      // nil: there is nothing to settle
+	folders     int          // data folders that are closed at the end
 	health      func() error // why no writes are taken, or nil
 	details     func() []string
 	about       string // what the greeting says of it
@@ -127,12 +128,17 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	health.serve(logger)
 	s.greet(stdout, greeting{about: b.about, secure: secure.Config != nil, users: who.authority != nil}, server.Addresses(), health)
 	<-ctx.Done()
-	s.drain(ctx, ready, server, health, logger)
+	closing := time.Duration(max(1, b.folders)) * closingMax
+	if s.drain(ctx, ready, server, health, logger) {
+		closing += time.Duration(s.shutdownTimeout)
+	}
+	exitAfter(closing, logger)
 	return nil
 }
 
-// drain ends what runs, within --shutdown-timeout.
-func (s *frontSettings) drain(ctx context.Context, ready *readiness, server *ingest.Server, health *grpcServer, logger *slog.Logger) {
+// drain ends what runs, within --shutdown-timeout, and reports whether all has ended: what
+// does not look at its context is given up.
+func (s *frontSettings) drain(ctx context.Context, ready *readiness, server *ingest.Server, health *grpcServer, logger *slog.Logger) (ended bool) {
 	ready.set(false)
 	health.refuse()
 	if s.ShutdownDelay > 0 {
@@ -146,9 +152,7 @@ func (s *frontSettings) drain(ctx context.Context, ready *readiness, server *ing
 	if err != nil {
 		logger.Warn("not every request ended in time", "error", err)
 	}
-	if ended := health.stop(drain); !ended || errors.Is(err, ingest.ErrAbandoned) {
-		exitAfter(closingMax, logger)
-	}
+	return health.stop(drain) && !errors.Is(err, ingest.ErrAbandoned)
 }
 
 func (s *frontSettings) greet(stdout io.Writer, g greeting, at ingest.Addresses, health *grpcServer) {

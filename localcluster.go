@@ -88,7 +88,7 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 		name := fmt.Sprintf(localNodeName, i+1)
 		options := s.nodeOptions(plan, s.shards, &s.seriesLimitSettings, rules, logger, points)
 		options.DataDir = filepath.Join(s.dataDir, name)
-		m, err := startLocalNode(ctx, closed, memberOptions{id: name, store: store, node: options, logger: logger})
+		m, err := startLocalNode(ctx, closed, memberOptions{id: name, store: store, node: options, logger: logger, together: true})
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -121,6 +121,7 @@ func (s *standaloneSettings) serveCluster(ctx context.Context, r *clusterRouter,
 		return err
 	}
 	b := r.backend(shards)
+	b.folders = int(s.nodes) + 1 // and that of etcd
 	b.rules, b.retention = rules, time.Duration(s.retention)
 	b.about = fmt.Sprintf("runs %d nodes with %d copies in %s", s.nodes, m.Settings.Replication, s.dataDir)
 	return s.serve(ctx, b, registry, logger, stdout)

@@ -37,6 +37,7 @@ type memberOptions struct {
 	moveRate               uint64       // bytes per second, to others and from them; 0: no bound
 	peers                  settings.PeerCredentials
 	logger                 *slog.Logger
+	together               bool        // all nodes of the cluster end with this one: nobody takes over
 	unfit                  func(error) // hears that the data folder can never take part; nil: nobody does
 }
 
@@ -232,7 +233,7 @@ const resignWait = 3 * time.Second
 
 // Close hands over what the node leads, leaves the cluster and closes the data folder.
 func (m *member) Close(context.Context) error {
-	if m.server != nil {
+	if m.server != nil && !m.options.together {
 		for deadline := time.Now().Add(resignWait); m.node.Resign() > 0 && time.Now().Before(deadline); {
 			time.Sleep(100 * time.Millisecond)
 		}

@@ -131,7 +131,7 @@ func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, rules 
 	}
 	address := string(s.grpcAddr)
 	return s.serve(ctx, &backend{
-		writer: n, resolver: n, source: n, deleter: n, shards: n.Sharding(), settler: n, health: n.Health, marks: marks, tokens: tokens, rules: rules,
+		writer: n, resolver: n, source: n, deleter: n, shards: n.Sharding(), settler: n, folders: 1, health: n.Health, marks: marks, tokens: tokens, rules: rules,
 		retention: time.Duration(s.retention),
 		cluster:   &lonelyCluster{node: n, dataDir: s.dataDir, address: address}, clusterName: lonelyName, about: "keeps its data in " + s.dataDir,
 	}, registry, logger, stdout)

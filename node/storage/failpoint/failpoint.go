@@ -20,6 +20,7 @@ type Action uint8
 const (
 	ActionError Action = iota // Hit returns an error
 	ActionKill                // the process kills itself with SIGKILL
+	ActionHang                // Hit never returns
 )
 
 // Set says at which places something happens. It is safe for use by many
@@ -80,8 +81,10 @@ func parseAction(text string) (*point, error) {
 		p.action = ActionError
 	case "kill":
 		p.action = ActionKill
+	case "hang":
+		p.action = ActionHang
 	default:
-		return nil, fmt.Errorf("action %q: want error or kill", verb)
+		return nil, fmt.Errorf("action %q: want error, kill or hang", verb)
 	}
 	if counted {
 		n, err := strconv.ParseInt(count, 10, 32)
@@ -117,6 +120,8 @@ func (s *Set) hit(name string) error {
 		return nil
 	case p.action == ActionKill:
 		s.kill()
+	case p.action == ActionHang:
+		select {}
 	}
 	return fmt.Errorf("%w: %s", ErrHit, name)
 }
