@@ -130,7 +130,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	<-ctx.Done()
 	closing := time.Duration(max(1, b.folders)) * closingMax
 	if s.drain(ctx, ready, server, health, logger) {
-		closing += time.Duration(s.shutdownTimeout)
+		closing += time.Duration(s.ShutdownTimeout)
 	}
 	exitAfter(closing, logger)
 	return nil
