@@ -36,7 +36,7 @@ func (r *result) fail(points int, err error) {
 }
 
 // worker is the memory that parses and splits: the parsed batch, and the splitter with
-// its memo of lines.
+// its cache of lines.
 type worker struct {
 	resolver   split.Resolver
 	generation func() uint64

@@ -127,7 +127,7 @@ func puts(b *parse.Batch, body []byte) error {
 
 func json(b *parse.Batch, body []byte) error { return parse.JSON(b, body, parse.Limits{}) }
 
-// cpuTime gives the processor time of this process: on a busy machine it says
+// cpuTime returns the processor time of this process: on a busy machine it says
 // more than the wall's clock.
 func cpuTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
@@ -219,7 +219,7 @@ func BenchmarkPuts(b *testing.B) { benchmarkStages(b, bodiesOf(putBody), puts) }
 func BenchmarkJSON(b *testing.B) { benchmarkStages(b, bodiesOf(jsonBody), json) }
 
 // constant knows every key: as in a map that costs nothing. It leaves what the
-// splitter itself does for lines that its memo does not hold.
+// splitter itself does for lines that its cache of lines does not hold.
 type constant struct{ id series.ID }
 
 func (c *constant) Resolve(_ uint32, _ []series.Key, refs []series.Ref) {
@@ -230,7 +230,7 @@ func (c *constant) Resolve(_ uint32, _ []series.Key, refs []series.Ref) {
 }
 
 // BenchmarkShuffledDevices sends lines of 2 M devices in random order, so that
-// the memo never helps.
+// the cache never helps.
 func BenchmarkShuffledDevices(b *testing.B) {
 	s, err := New(Options{Shards: benchShards})
 	if err != nil {

@@ -40,7 +40,7 @@ func (d *definitions) reset() {
 	d.list, d.keys, d.uses, d.partMax = d.list[:0], d.keys[:0], d.uses[:0], 0
 }
 
-// find gives the index of a key's definition.
+// find returns the index of a key's definition.
 func (d *definitions) find(hash uint64, key series.Key) (index int, found bool) {
 	if len(d.list) == 0 {
 		return 0, false

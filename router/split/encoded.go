@@ -9,10 +9,10 @@ type Encoded struct {
 	bytes []byte
 }
 
-// Frame gives the frame that was moved last.
+// Frame returns the frame that was moved last.
 func (e *Encoded) Frame() *series.Frame { return &e.frame }
 
-// MemoryBytes gives about how much memory it keeps.
+// MemoryBytes returns about how much memory it keeps.
 func (e *Encoded) MemoryBytes() int {
 	const partBytes = 32
 	return cap(e.bytes) + partBytes*cap(e.frame.Parts)
@@ -28,6 +28,6 @@ func (s *Splitter) Move(e *Encoded) {
 	e.bytes, s.out = s.out, e.bytes[:0]
 }
 
-// Defines says whether the frame of the last Split defines series: only these can be
+// Defines reports whether the frame of the last Split defines series: only these can be
 // refused.
 func (s *Splitter) Defines() bool { return len(s.definitions.list) > 0 }

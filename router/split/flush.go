@@ -5,10 +5,10 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// addNew adds a line that the memo does not know to the stretch. It gives the
-// number of points encoded when the stretch had to end within the line.
+// addNew adds a line that the cache does not know to the resolve batch. It returns the
+// number of points encoded when the resolve batch had to end within the line.
 func (s *Splitter) addNew(b *parse.Batch, line uint32, database []byte, id identity, r Resolver) (added int) {
-	st := &s.stretch
+	st := &s.pending
 	if st.repeat(b, line, id) {
 		return 0
 	}
@@ -47,10 +47,10 @@ func (s *Splitter) addNew(b *parse.Batch, line uint32, database []byte, id ident
 	return added
 }
 
-// flush resolves the keys of the stretch and encodes its points, in their order.
-// It gives the number of points encoded.
+// flush resolves the keys of the resolve batch and encodes its points, in their order.
+// It returns the number of points encoded.
 func (s *Splitter) flush(b *parse.Batch, r Resolver) (added int) {
-	st := &s.stretch
+	st := &s.pending
 	if len(st.items) == 0 {
 		return 0
 	}
@@ -63,7 +63,7 @@ func (s *Splitter) flush(b *parse.Batch, r Resolver) (added int) {
 		l := &b.Lines[it.line]
 		switch it.kind {
 		case itemKnown:
-			s.appendKnown(b, l, &s.memo.entries[it.at])
+			s.appendKnown(b, l, &s.lines.entries[it.at])
 			added += int(l.Count)
 		case itemRefused:
 			s.refuse(b, l, int(it.points), st.errors[it.at])
@@ -71,16 +71,16 @@ func (s *Splitter) flush(b *parse.Batch, r Resolver) (added int) {
 			n, known := s.appendKeys(b, it)
 			added += n
 			if known && it.whole {
-				s.memo.insert(it.identity.hash, it.identity.context, b.Head(l), b.Tags(l), st.refs[it.at:it.at+it.keys])
+				s.lines.insert(it.identity.hash, it.identity.context, b.Head(l), b.Tags(l), st.refs[it.at:it.at+it.keys])
 			}
 		}
 	}
 	st.reset()
-	s.memo.renew()
+	s.lines.renew()
 	return added
 }
 
-// appendKeys encodes the points of an item by its keys. It gives the number of
+// appendKeys encodes the points of an item by its keys. It returns the number of
 // points encoded, and whether all of them are of series that exist.
 func (s *Splitter) appendKeys(b *parse.Batch, it *item) (added int, known bool) {
 	l := &b.Lines[it.line]
@@ -92,18 +92,18 @@ func (s *Splitter) appendKeys(b *parse.Batch, it *item) (added int, known bool) 
 	}
 	known = true
 	for key := it.at; len(points) > 0; key++ {
-		ref := &s.stretch.refs[key]
+		ref := &s.pending.refs[key]
 		part, id := 0, ref.ID
 		if ref.Hint != series.HintNone {
 			part = s.part(ref.Shard)
 		} else {
 			known = false
-			if len(s.definitions.keys)+len(s.stretch.keys[key]) > definitionBytesMax {
+			if len(s.definitions.keys)+len(s.pending.keys[key]) > definitionBytesMax {
 				b.AddError(l, run, parse.KindRefused, errDefinitions.Error(), s.limits.ErrorsMax)
 				points = points[run:]
 				continue
 			}
-			part, id = s.define(s.stretch.keys[key], it.line, run)
+			part, id = s.define(s.pending.keys[key], it.line, run)
 		}
 		encoder := &s.encoders[part]
 		for i := range points[:run] {

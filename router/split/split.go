@@ -41,23 +41,23 @@ var errDefinitions = errors.New("too many new series in one request")
 // many fields repeats its tags in every key.
 const definitionBytesMax = 32 << 20
 
-// databasesMax bounds the databases that the memo tells apart; with one more it
+// databasesMax bounds the databases that the cache tells apart; with one more it
 // starts again.
 const databasesMax = 64
 
-// Splitter splits batches. Its memory is bounded by its memo and by the largest
+// Splitter splits batches. Its memory is bounded by its cache of lines and by the largest
 // batch that it has met.
 type Splitter struct {
 	options Options
 	limits  parse.Limits
 
-	memo      memo
-	shapes    shapes
+	lines     lineCache
+	fieldSets fieldSets
 	databases [][]byte
 	epoch     uint64
 
 	keys    parse.KeyBuilder
-	stretch stretch
+	pending resolveBatch
 
 	// The Hint of the last Ref that the resolver gave, and whether the lines
 	// before came in the order of their creation. Only then is the hint worth a
@@ -81,21 +81,21 @@ func New(o Options) (*Splitter, error) {
 	return &Splitter{
 		options:     o,
 		limits:      o.Limits.WithDefaults(),
-		memo:        newMemo(rand.Uint64()),
-		shapes:      newShapes(rand.Uint64()),
+		lines:       newLineCache(rand.Uint64()),
+		fieldSets:   newFieldSets(rand.Uint64()),
 		definitions: definitions{seed: rand.Uint64()},
 		hint:        series.HintNone,
 		partOf:      make([]uint32, o.Shards),
 	}, nil
 }
 
-// MemoryBytes gives about how much memory the splitter keeps. A pool lets go of
+// MemoryBytes returns about how much memory the splitter keeps. A pool lets go of
 // splitters that have grown beyond its bound.
 func (s *Splitter) MemoryBytes() int {
 	const entryBytes, definitionBytes, useBytes = 40, 48, 12
-	n := cap(s.out) + cap(s.memo.texts) + 4*cap(s.memo.ids) + 2*memoSlots + entryBytes*cap(s.memo.entries) +
+	n := cap(s.out) + cap(s.lines.texts) + 4*cap(s.lines.ids) + 2*lineCacheSlots + entryBytes*cap(s.lines.entries) +
 		definitionBytes*cap(s.definitions.list) + useBytes*cap(s.definitions.uses) +
-		4*cap(s.definitions.slots) + cap(s.definitions.keys) + s.stretch.memoryBytes()
+		4*cap(s.definitions.slots) + cap(s.definitions.keys) + s.pending.memoryBytes()
 	for i := range s.encoders {
 		n += s.encoders[i].MemoryBytes()
 	}
@@ -103,7 +103,7 @@ func (s *Splitter) MemoryBytes() int {
 }
 
 // Split encodes the points of a batch. Errors in the identity of a line are
-// added to the batch. Ids that the memo holds are dropped when epoch differs
+// added to the batch. Ids that the cache holds are dropped when epoch differs
 // from the call before: the caller changes it whenever an id may have become
 // invalid. The epoch is the frame's Generation. The frame is valid until the next
 // call of Split.
@@ -117,34 +117,34 @@ func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint
 		c.form = l.Form
 		switch {
 		case l.Form != parse.FormLine:
-			c.shape = noFields
-		case c.shape == noFields || l.Shape != lastShape:
-			number, full := s.shapes.of(b, l)
+			c.fieldSet = noFields
+		case c.fieldSet == noFields || l.Shape != lastShape:
+			number, full := s.fieldSets.of(b, l)
 			if full {
 				points += s.flush(b, r)
 				s.forget()
 				c.database = s.databaseNumber(database)
-				number, _ = s.shapes.of(b, l)
+				number, _ = s.fieldSets.of(b, l)
 			}
-			c.shape, lastShape = number, l.Shape
+			c.fieldSet, lastShape = number, l.Shape
 		}
 		head, tags := b.Head(l), b.Tags(l)
-		e, hash := s.memo.guess(c, head, tags), uint64(0)
+		e, hash := s.lines.guess(c, head, tags), uint64(0)
 		if e == nil {
-			hash = s.memo.hash(c, head, tags)
-			e = s.memo.find(hash, c, head, tags)
+			hash = s.lines.hash(c, head, tags)
+			e = s.lines.find(hash, c, head, tags)
 		}
 		switch {
 		case e == nil:
 			points += s.addNew(b, uint32(i), database, identity{hash, c}, r)
-		case len(s.stretch.items) == 0:
+		case len(s.pending.items) == 0:
 			s.appendKnown(b, l, e)
 			points += int(l.Count)
 			continue
 		default:
-			s.stretch.add(item{kind: itemKnown, line: uint32(i), at: uint32(s.memo.last)})
+			s.pending.add(item{kind: itemKnown, line: uint32(i), at: uint32(s.lines.last)})
 		}
-		if s.stretch.isLong() {
+		if s.pending.isLong() {
 			points += s.flush(b, r)
 		}
 	}
@@ -165,14 +165,14 @@ func (s *Splitter) begin(epoch uint64) {
 	s.definitions.reset()
 	if epoch != s.epoch {
 		s.epoch = epoch
-		s.memo.clear()
+		s.lines.clear()
 	}
 }
 
-// forget empties the memo and what its entries refer to.
+// forget empties the cache and what its entries refer to.
 func (s *Splitter) forget() {
-	s.memo.clear()
-	s.shapes.clear()
+	s.lines.clear()
+	s.fieldSets.clear()
 	s.databases = s.databases[:0]
 }
 
@@ -189,7 +189,7 @@ func (s *Splitter) databaseNumber(database []byte) uint8 {
 	return uint8(len(s.databases) - 1)
 }
 
-// part gives the index of a shard's part in the frame.
+// part returns the index of a shard's part in the frame.
 func (s *Splitter) part(shard uint16) int {
 	if n := s.partOf[shard]; n != 0 {
 		return int(n - 1)
@@ -203,10 +203,10 @@ func (s *Splitter) part(shard uint16) int {
 	return s.parts - 1
 }
 
-// appendKnown encodes the points of a line that the memo knows.
-func (s *Splitter) appendKnown(b *parse.Batch, l *parse.Line, e *memoEntry) {
+// appendKnown encodes the points of a line that the cache knows.
+func (s *Splitter) appendKnown(b *parse.Batch, l *parse.Line, e *cachedLine) {
 	encoder := &s.encoders[s.part(e.shard)]
-	ids := s.memo.ids[e.ids : e.ids+e.idsCount]
+	ids := s.lines.ids[e.ids : e.ids+e.idsCount]
 	points := b.Points[l.First : l.First+l.Count]
 	if l.Form != parse.FormLine {
 		for i := range points {
@@ -230,7 +230,7 @@ func (s *Splitter) refuse(b *parse.Batch, l *parse.Line, points int, err error) 
 	b.AddError(l, points, kind, err.Error(), s.limits.ErrorsMax)
 }
 
-// define gives the reference of a new series, defining it in the frame when it
+// define returns the reference of a new series, defining it in the frame when it
 // is met for the first time.
 func (s *Splitter) define(key series.Key, line uint32, points int) (part int, id series.ID) {
 	d := &s.definitions
@@ -264,7 +264,7 @@ func (s *Splitter) finish(points int) *series.Frame {
 }
 
 // Refused adds an error to the batch for every line that has points of a refused
-// definition, and gives the number of points that were left out. It must follow
+// definition, and returns the number of points that were left out. It must follow
 // the Split that made the frame.
 func (s *Splitter) Refused(b *parse.Batch, outcome series.Outcome) (points int) {
 	if len(outcome.Refused) == 0 {

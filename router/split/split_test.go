@@ -220,7 +220,7 @@ func TestSplitAgainstKeys(t *testing.T) {
 	})
 }
 
-// batches gives copies of a frame's batches, with their shards in front.
+// batches returns copies of a frame's batches, with their shards in front.
 func batches(frame *series.Frame) (copies [][]byte) {
 	for _, part := range frame.Parts {
 		copies = append(copies, append([]byte{byte(part.Shard), byte(part.Shard >> 8)}, part.Batch...))
@@ -228,7 +228,7 @@ func batches(frame *series.Frame) (copies [][]byte) {
 	return copies
 }
 
-// unknown gives those of the samples' keys that have no id.
+// unknown returns those of the samples' keys that have no id.
 func (n *node) unknown(samples map[string][]sample) (keys []string) {
 	for key := range samples {
 		if _, known := n.refs[key]; !known {
@@ -392,18 +392,18 @@ func createAll(t *testing.T, n *node, body []byte, parser func(*parse.Batch, []b
 	}
 }
 
-// TestMemoBounds sends more lines, shapes and databases than the memo holds.
-func TestMemoBounds(t *testing.T) {
+// TestLineCacheBounds sends more lines, field sets and databases than the cache holds.
+func TestLineCacheBounds(t *testing.T) {
 	s, err := New(Options{Shards: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := newNode(8)
 	for round := range 3 {
-		for i := range 3 * memoLinesMax / 8 {
+		for i := range 3 * lineCacheLinesMax / 8 {
 			var body strings.Builder
 			for j := range 8 {
-				fmt.Fprintf(&body, "m,d=%d field_%d=%d,x=2 17\n", i*8+j, (i*8+j)%(shapesMax+40), round)
+				fmt.Fprintf(&body, "m,d=%d field_%d=%d,x=2 17\n", i*8+j, (i*8+j)%(fieldSetsMax+40), round)
 			}
 			database := fmt.Sprint("db", i%(databasesMax+3))
 			var b parse.Batch
@@ -422,9 +422,9 @@ func TestMemoBounds(t *testing.T) {
 					t.Fatalf("%q: got %v, want %v", body.String(), got, want)
 				}
 			}
-			if frame.Points != 16 || len(s.memo.entries) > memoLinesMax || len(s.memo.texts) > memoBytesMax ||
-				len(s.shapes.names) > shapesMax || len(s.databases) > databasesMax {
-				t.Fatalf("%d points; the memo has outgrown its bounds", frame.Points)
+			if frame.Points != 16 || len(s.lines.entries) > lineCacheLinesMax || len(s.lines.texts) > lineCacheBytesMax ||
+				len(s.fieldSets.names) > fieldSetsMax || len(s.databases) > databasesMax {
+				t.Fatalf("%d points; the cache has outgrown its bounds", frame.Points)
 			}
 		}
 	}
@@ -439,7 +439,7 @@ func TestNewRefusesOptions(t *testing.T) {
 }
 
 // TestSplitDoesNotAllocate checks the hot paths of a warm splitter: lines that
-// the memo knows, and lines that only the resolver knows.
+// the cache knows, and lines that only the resolver knows.
 func TestSplitDoesNotAllocate(t *testing.T) {
 	for name, c := range map[string]struct {
 		body   []byte
@@ -464,7 +464,7 @@ func TestSplitDoesNotAllocate(t *testing.T) {
 		if allocations := testing.AllocsPerRun(100, run); allocations != 0 {
 			t.Errorf("%s: %v allocations for 30 points", name, allocations)
 		}
-		resolve := func() { // a new epoch empties the memo
+		resolve := func() { // a new epoch empties the cache
 			epoch++
 			run()
 		}

@@ -7,26 +7,26 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// Bounds of a stretch. It ends behind a line that makes it long; within a line
+// Bounds of a resolve batch. It ends behind a line that makes it long; within a line
 // only when that is larger than all bounds.
 const (
-	stretchKeysLong  = 512 // what the nearest caches hold, and plenty to overlap
-	stretchItemsLong = 256
-	stretchKeysMax   = memoBytesMax / 16 / 4 // a line with more is not worth the memo
-	stretchItemsMax  = 512
-	stretchBytesMax  = 256 << 10 // of keys
-	stretchSlots     = 2 * stretchItemsMax
+	batchKeysLong  = 512 // what the nearest caches hold, and plenty to overlap
+	batchItemsLong = 256
+	batchKeysMax   = lineCacheBytesMax / 16 / 4 // a line with more is not worth the cache
+	batchItemsMax  = 512
+	batchBytesMax  = 256 << 10 // of keys
+	batchSlots     = 2 * batchItemsMax
 )
 
 type itemKind uint8
 
 const (
 	itemKeys    itemKind = iota // points whose keys are asked for
-	itemKnown                   // a line that the memo knows
+	itemKnown                   // a line that the cache knows
 	itemRefused                 // points whose identity is not legal
 )
 
-// identity is what the memo knows a line by, its text aside.
+// identity is what the cache knows a line by, its text aside.
 type identity struct {
 	hash    uint64
 	context context
@@ -40,15 +40,15 @@ type item struct {
 	line     uint32 // index into the batch's lines
 	first    uint32 // its first point, from the line's first one
 	points   uint32
-	at       uint32 // its first key, its entry in the memo, or its error
+	at       uint32 // its first key, its entry in the cache, or its error
 	keys     uint32 // number of its keys
 }
 
-// stretch is a run of lines that wait to be resolved together: the resolver
+// resolveBatch is a run of lines that wait to be resolved together: the resolver
 // then waits for the memory of many series at the same time. It starts with a
-// line that the memo does not know; the points of all its lines are encoded in
+// line that the cache does not know; the points of all its lines are encoded in
 // their order once the keys are resolved.
-type stretch struct {
+type resolveBatch struct {
 	items  []item
 	keys   []series.Key
 	refs   []series.Ref // of keys, once they are resolved
@@ -61,16 +61,16 @@ type stretch struct {
 
 	// slots finds the whole lines, so that a line that comes again is asked for
 	// once. Open addressing: index into items plus 1; 0 is free.
-	slots [stretchSlots]uint16
+	slots [batchSlots]uint16
 }
 
-func (st *stretch) memoryBytes() int {
+func (st *resolveBatch) memoryBytes() int {
 	const itemBytes, keyBytes, refBytes, errorBytes, startBytes = int(unsafe.Sizeof(item{})), 24, 12, 16, 4
 	return itemBytes*cap(st.items) + keyBytes*(cap(st.keys)+cap(st.firstKeys)) + refBytes*(cap(st.refs)+cap(st.firstRefs)) +
-		cap(st.text) + errorBytes*cap(st.errors) + startBytes*cap(st.starts) + 2*stretchSlots
+		cap(st.text) + errorBytes*cap(st.errors) + startBytes*cap(st.starts) + 2*batchSlots
 }
 
-func (st *stretch) reset() {
+func (st *resolveBatch) reset() {
 	if len(st.starts) > 0 {
 		clear(st.slots[:])
 	}
@@ -79,25 +79,25 @@ func (st *stretch) reset() {
 	st.errors, st.starts = st.errors[:0], st.starts[:0]
 }
 
-// isLong says that the stretch had better end behind this line.
-func (st *stretch) isLong() bool {
-	return len(st.keys) >= stretchKeysLong || len(st.items) >= stretchItemsLong || len(st.text) >= stretchBytesMax/2
+// isLong reports whether the resolve batch had better end behind this line.
+func (st *resolveBatch) isLong() bool {
+	return len(st.keys) >= batchKeysLong || len(st.items) >= batchItemsLong || len(st.text) >= batchBytesMax/2
 }
 
-// isFull says that there is no room for another key of so many bytes.
-func (st *stretch) isFull(keyBytes int) bool {
-	return len(st.keys) == stretchKeysMax || len(st.items) >= stretchItemsMax-2 || len(st.text)+keyBytes > stretchBytesMax
+// isFull reports whether there is no room for another key of so many bytes.
+func (st *resolveBatch) isFull(keyBytes int) bool {
+	return len(st.keys) == batchKeysMax || len(st.items) >= batchItemsMax-2 || len(st.text)+keyBytes > batchBytesMax
 }
 
-func (st *stretch) add(it item) { st.items = append(st.items, it) }
+func (st *resolveBatch) add(it item) { st.items = append(st.items, it) }
 
 // open starts an item with keys.
-func (st *stretch) open(line uint32, first int) item {
+func (st *resolveBatch) open(line uint32, first int) item {
 	return item{kind: itemKeys, line: line, first: uint32(first), at: uint32(len(st.keys))}
 }
 
 // addKey adds a key of points to an item that is open.
-func (st *stretch) addKey(it *item, key series.Key, points int) {
+func (st *resolveBatch) addKey(it *item, key series.Key, points int) {
 	start := len(st.text)
 	st.text = append(st.text, key...) // older keys stay where they were when it grows
 	st.keys = append(st.keys, st.text[start:len(st.text):len(st.text)])
@@ -106,7 +106,7 @@ func (st *stretch) addKey(it *item, key series.Key, points int) {
 }
 
 // close adds an item that was open, if it holds anything.
-func (st *stretch) close(it item) {
+func (st *resolveBatch) close(it item) {
 	if it.keys == 0 {
 		return
 	}
@@ -114,29 +114,29 @@ func (st *stretch) close(it item) {
 	st.add(it)
 }
 
-func (st *stretch) addRefused(line uint32, points int, err error) {
+func (st *resolveBatch) addRefused(line uint32, points int, err error) {
 	st.add(item{kind: itemRefused, line: line, points: uint32(points), at: uint32(len(st.errors))})
 	st.errors = append(st.errors, err)
 }
 
 // closeWhole adds an item that is a whole line, to be found by repeat.
-func (st *stretch) closeWhole(it item, id identity) {
+func (st *resolveBatch) closeWhole(it item, id identity) {
 	if it.keys == 0 {
 		return
 	}
 	it.whole, it.identity = true, id
 	st.close(it)
-	slot := id.hash % stretchSlots
+	slot := id.hash % batchSlots
 	for st.slots[slot] != 0 {
-		slot = (slot + 1) % stretchSlots
+		slot = (slot + 1) % batchSlots
 	}
 	st.slots[slot] = uint16(len(st.items))
 }
 
-// repeat adds a line that has the keys of an earlier one of the stretch.
-func (st *stretch) repeat(b *parse.Batch, line uint32, id identity) bool {
+// repeat adds a line that has the keys of an earlier one of the resolve batch.
+func (st *resolveBatch) repeat(b *parse.Batch, line uint32, id identity) bool {
 	l := &b.Lines[line]
-	for slot := id.hash % stretchSlots; st.slots[slot] != 0; slot = (slot + 1) % stretchSlots {
+	for slot := id.hash % batchSlots; st.slots[slot] != 0; slot = (slot + 1) % batchSlots {
 		e := &st.items[st.slots[slot]-1]
 		if e.identity != id {
 			continue
@@ -153,7 +153,7 @@ func (st *stretch) repeat(b *parse.Batch, line uint32, id identity) bool {
 // resolve asks for all keys. With inOrder the lines are expected in the order of
 // their creation, and hint is what was found before them; else only the keys
 // within a line are.
-func (st *stretch) resolve(r Resolver, hint uint32, inOrder bool) {
+func (st *resolveBatch) resolve(r Resolver, hint uint32, inOrder bool) {
 	n := len(st.keys)
 	if cap(st.refs) < n {
 		st.refs = make([]series.Ref, n, cap(st.keys))
@@ -183,17 +183,17 @@ func (st *stretch) resolve(r Resolver, hint uint32, inOrder bool) {
 	}
 }
 
-// end gives where the keys end that begin at starts[i].
-func (st *stretch) end(i int) int {
+// end returns where the keys end that begin at starts[i].
+func (st *resolveBatch) end(i int) int {
 	if i+1 < len(st.starts) {
 		return int(st.starts[i+1])
 	}
 	return len(st.keys)
 }
 
-// order gives the Hint of the last series, and whether most lines followed the
+// order returns the Hint of the last series, and whether most lines followed the
 // one before them in the order of creation. Before is the Hint in front of all.
-func (st *stretch) order(before uint32) (last uint32, inOrder bool) {
+func (st *resolveBatch) order(before uint32) (last uint32, inOrder bool) {
 	following := 0
 	for i, start := range st.starts {
 		if hint := st.refs[start].Hint; hint == before+1 && before != series.HintNone {

@@ -2,33 +2,33 @@ package split
 
 import "github.com/tickmesh/tickmesh/api/parse"
 
-// shapesMax bounds the sets of field names that a splitter tells apart; with one
-// more it forgets all, and the memo with them.
-const shapesMax = 256
+// fieldSetsMax bounds the sets of field names that a splitter tells apart; with one
+// more it forgets all, and the cache with them.
+const fieldSetsMax = 256
 
-// noFields is the shape of lines without fields.
+// noFields is the field set of lines without fields.
 const noFields = 0
 
-// shapes numbers the sequences of field names, from 1.
-type shapes struct {
+// fieldSets numbers the sequences of field names, from 1.
+type fieldSets struct {
 	seed  uint64
 	byKey map[uint64]uint16 // hash of the names to the number
 	names [][]byte          // by number, less 1: every name with an = behind it
 	text  []byte            // scratch
 }
 
-func newShapes(seed uint64) shapes {
-	return shapes{seed: seed, byKey: make(map[uint64]uint16)}
+func newFieldSets(seed uint64) fieldSets {
+	return fieldSets{seed: seed, byKey: make(map[uint64]uint16)}
 }
 
-func (s *shapes) clear() {
+func (s *fieldSets) clear() {
 	clear(s.byKey)
 	s.names = s.names[:0]
 }
 
-// of gives the number of a line's shape; full says that there is no room for it.
+// of returns the number of a line's field set; full reports whether there is no room for it.
 // Raw names may hold no = that is not escaped, so the joined text is unambiguous.
-func (s *shapes) of(b *parse.Batch, l *parse.Line) (number uint16, full bool) {
+func (s *fieldSets) of(b *parse.Batch, l *parse.Line) (number uint16, full bool) {
 	s.text = s.text[:0]
 	points := b.Points[l.First : l.First+l.Count]
 	for i := range points {
@@ -39,9 +39,9 @@ func (s *shapes) of(b *parse.Batch, l *parse.Line) (number uint16, full bool) {
 		if string(s.names[n-1]) == string(s.text) {
 			return n, false
 		}
-		return 0, true // two shapes of one hash: as if there were no room
+		return 0, true // two field sets with one hash: as if there were no room
 	}
-	if len(s.names) == shapesMax {
+	if len(s.names) == fieldSetsMax {
 		return 0, true
 	}
 	s.names = append(s.names, append([]byte(nil), s.text...))

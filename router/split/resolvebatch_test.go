@@ -12,10 +12,10 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// drawLargeBody makes a body beyond the bounds of a stretch: many lines, or lines
+// drawLargeBody makes a body beyond the bounds of a resolve batch: many lines, or lines
 // of many fields, some of which come again and some of which have no legal key.
 func drawLargeBody(t *rapid.T) string {
-	shape := rapid.SampledFrom([]struct{ lines, fields int }{{600, 1}, {100, 7}, {3, 700}, {1, stretchKeysMax + 100}}).Draw(t, "shape")
+	shape := rapid.SampledFrom([]struct{ lines, fields int }{{600, 1}, {100, 7}, {3, 700}, {1, batchKeysMax + 100}}).Draw(t, "shape")
 	devices := rapid.SampledFrom([]int{3, 1 << 30}).Draw(t, "devices")
 	wrongEvery := rapid.SampledFrom([]int{2, 50, 1 << 30}).Draw(t, "wrong")
 	fieldBytes := rapid.SampledFrom([]int{1, 150}).Draw(t, "bytes of a field")
@@ -36,7 +36,7 @@ func drawLargeBody(t *rapid.T) string {
 }
 
 // TestLargeBatchesAgainstKeys compares frames of large batches, through a warm
-// memo and through a cold one, with keys that were built one by one. The node
+// cache and through a cold one, with keys that were built one by one. The node
 // knows some of the series.
 func TestLargeBatchesAgainstKeys(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -101,9 +101,9 @@ func TestRepeatedLinesAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// TestFullMemoIsKept sends more lines than the memo holds: what it holds goes on
+// TestFullLineCacheIsKept sends more lines than the cache holds: what it holds goes on
 // to be found, until too many lines were not.
-func TestFullMemoIsKept(t *testing.T) {
+func TestFullLineCacheIsKept(t *testing.T) {
 	s, err := New(Options{Shards: benchShards})
 	if err != nil {
 		t.Fatal(err)
@@ -124,16 +124,16 @@ func TestFullMemoIsKept(t *testing.T) {
 		}
 		return counting.keys - before
 	}
-	const lines, beyond = memoLinesMax + 512, 512
+	const lines, beyond = lineCacheLinesMax + 512, 512
 	for i, want := range []int{lines, beyond, beyond} {
 		if asked := round(0, lines); asked != want {
 			t.Errorf("round %d: %d keys for the resolver, want %d", i, asked, want)
 		}
 	}
-	round(1_000_000, memoMissesMax) // others come instead
+	round(1_000_000, lineCacheMissesMax) // others come instead
 	round(2_000_000, 512)
 	if asked := round(2_000_000, 512); asked != 0 {
-		t.Errorf("%d keys for the resolver after the memo was renewed", asked)
+		t.Errorf("%d keys for the resolver after the cache was renewed", asked)
 	}
 }
 
