@@ -233,6 +233,9 @@ func (e *Engine) restore(m *manifest) (err error) {
 			e.generationAtOpen = g.Number
 		}
 	}
+	if e.generationAtOpen == 0 {
+		e.index.SettleDays()
+	}
 	for _, s := range e.shards {
 		s.mu.disorder.all = e.generationAtOpen
 	}
@@ -447,7 +450,7 @@ func (e *Engine) defineSeries(shard uint16, key series.Key, timeMs int64) (serie
 		return 0, stalled(err)
 	}
 	id := series.ID(e.index.ShardSeries(shard))
-	_, err = e.index.Create(shard, id, key, index.MonthOf(timeMs))
+	_, err = e.index.Create(shard, id, key, index.DayOf(timeMs))
 	switch {
 	case errors.Is(err, series.ErrKey):
 		return 0, fmt.Errorf("%w: define series %s: %w", series.ErrBatch, key, err)

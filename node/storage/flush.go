@@ -86,6 +86,9 @@ func (e *Engine) flushGeneration(number uint32) error {
 	if err != nil {
 		return err
 	}
+	if int32(number-e.generationAtOpen) >= 0 {
+		e.index.SettleDays() // what was there at the start is in segments, and marked
+	}
 	err = e.publishManifest(FailFlushPublish, func(m *manifest) {
 		m.Segments = append(slices.Clone(m.Segments), metas...)
 		m.purge(metas, f.stones.last())

@@ -125,9 +125,9 @@ func (f *flusher) measure(pages []sealedPage) {
 func (f *flusher) writeStretch(k seriesKey, pages []sealedPage, within span) error {
 	f.readStretch(k, pages, within)
 	shard, id := k.shard(), k.id()
-	return f.out.add(shard, id, &f.sorted, func(p segment.Partition) {
+	return f.out.add(shard, id, &f.sorted, func(timesMs []int64) {
 		if local, ok := f.engine.index.Local(shard, series.ID(id)); ok {
-			f.engine.index.MarkStored(index.MonthOf(p.StartMs), local)
+			eachDay(timesMs, func(day index.Day) { f.engine.index.MarkStored(day, local) })
 		}
 	})
 }

@@ -86,7 +86,7 @@ func (in *installer) install(ctx context.Context, stream io.Reader) error {
 	if err := in.keys.each(in.createKey); err != nil {
 		return err
 	}
-	if err := in.markMonths(); err != nil {
+	if err := in.markDays(); err != nil {
 		return err
 	}
 	return in.engine.replaceShard(in.shard, &in.r)
@@ -304,17 +304,16 @@ func (in *installer) createKey(id series.ID, key series.Key) error {
 	if _, found, err := in.engine.index.Lookup(key); found || err != nil {
 		return err
 	}
-	_, err := in.engine.index.Create(in.shard.number, id, key, index.MonthOf(math.MinInt64))
+	_, err := in.engine.index.Create(in.shard.number, id, key, index.DayOf(math.MinInt64))
 	return err
 }
 
-// markMonths lets queries find the series that have samples.
-func (in *installer) markMonths() error {
+// markDays lets queries find the series that have samples.
+func (in *installer) markDays() error {
 	for _, name := range in.r.files {
 		err := in.withSegment(name, func(r *segment.Reader) error {
-			startMs := r.Meta().StartMs
 			return r.EachSeries(in.header.Shard, func(info segment.SeriesInfo) error {
-				in.shard.markActive(info.ID, startMs)
+				in.shard.markActive(info.ID, info.MinMs, info.MaxMs)
 				return nil
 			})
 		})

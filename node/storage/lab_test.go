@@ -112,8 +112,15 @@ func (n *labNode) end() {
 	}
 }
 
-// crash takes the power away.
+// crash takes the power away, and starts again.
 func (n *labNode) crash(rng *rand.Rand) {
+	n.t.Helper()
+	n.cut(rng)
+	n.open()
+}
+
+// cut takes the power away.
+func (n *labNode) cut(rng *rand.Rand) {
 	n.t.Helper()
 	percent := rng.IntN(101)
 	synced := n.synced.Load()
@@ -122,7 +129,6 @@ func (n *labNode) crash(rng *rand.Rand) {
 	n.fs = after
 	n.written = n.written[:synced+rng.Int64N(int64(len(n.written))-synced+1)]
 	n.length.Store(int64(len(n.written)))
-	n.open()
 }
 
 // apply applies up to count of the entries of a shard that the node does not have yet.
@@ -170,9 +176,13 @@ func (n *labNode) maintain(rng *rand.Rand) error {
 
 // contents reads a shard.
 func (n *labNode) contents(shard int) (found map[string]map[int64]uint64, err error) {
+	return n.contentsBetween(shard, scan.TimeMsMin, scan.TimeMsMax)
+}
+
+func (n *labNode) contentsBetween(shard int, fromMs, toMs int64) (found map[string]map[int64]uint64, err error) {
 	found = map[string]map[int64]uint64{}
 	err = n.e.Scan(context.Background(), &scan.Request{
-		Selector: scan.Selector{MetricAny: true, Shards: []uint16{uint16(shard)}}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax,
+		Selector: scan.Selector{MetricAny: true, Shards: []uint16{uint16(shard)}}, FromMs: fromMs, ToMs: toMs,
 	}, func(_ int, c *scan.Chunk) error {
 		if found[string(c.Key)] == nil {
 			found[string(c.Key)] = map[int64]uint64{}
@@ -252,6 +262,7 @@ func (n *labNode) compare(what string, shard int, got map[string]map[int64]uint6
 		n.t.Fatalf("%s: shard %d after entry %d of %d: %s", what, shard, n.appliedTo(shard), len(n.logs[shard].entries), labDifference(want, got))
 	}
 	n.compareLast(what, shard, want)
+	n.compareDays(what, shard, want)
 	s := n.e.shards[shard]
 	s.mu.Lock()
 	sessions := len(s.mu.ledger.table.places)
@@ -296,6 +307,56 @@ func (n *labNode) compareLast(what string, shard int, want map[string]map[int64]
 	if err != nil || count != len(want) {
 		n.t.Fatalf("%s: shard %d has a last sample of %d series of %d, %v", what, shard, count, len(want), err)
 	}
+}
+
+// compareDays asks for single days that have samples, from some moment of them on.
+func (n *labNode) compareDays(what string, shard int, want map[string]map[int64]uint64) {
+	n.t.Helper()
+	const dayMs = 24 * 3600_000
+	days := map[int64]bool{}
+	for _, samples := range want {
+		for at := range samples {
+			days[at-at%dayMs] = true
+		}
+	}
+	const daysTried = 6
+	for i, fromMs := range slices.Sorted(maps.Keys(days)) {
+		if len(days) > daysTried && i%(len(days)/daysTried) != 0 {
+			continue
+		}
+		toMs := fromMs + dayMs - 1
+		for _, fromMs := range [...]int64{fromMs, fromMs + dayMs/2} {
+			of := within(want, fromMs, toMs)
+			got, err := n.contentsBetween(shard, fromMs, toMs)
+			if err != nil || !maps.EqualFunc(got, of, maps.Equal[map[int64]uint64, map[int64]uint64]) {
+				n.t.Fatalf("%s: shard %d from %d to %d: %s, %v", what, shard, fromMs, toMs, labDifference(of, got), err)
+			}
+			last := 0
+			if err := n.e.Last(context.Background(), &scan.Selector{MetricAny: true, Shards: []uint16{uint16(shard)}}, fromMs, scan.Limits{}, func(scan.Point) error {
+				last++
+				return nil
+			}); err != nil || last != len(within(want, fromMs, scan.TimeMsMax)) {
+				n.t.Fatalf("%s: shard %d has %d last samples from %d on, want %d, %v", what, shard, last, fromMs, len(within(want, fromMs, scan.TimeMsMax)), err)
+			}
+		}
+	}
+}
+
+// within returns the samples in a range of time.
+func within(contents map[string]map[int64]uint64, fromMs, toMs int64) map[string]map[int64]uint64 {
+	found := map[string]map[int64]uint64{}
+	for key, samples := range contents {
+		for at, v := range samples {
+			if at < fromMs || at > toMs {
+				continue
+			}
+			if found[key] == nil {
+				found[key] = map[int64]uint64{}
+			}
+			found[key][at] = v
+		}
+	}
+	return found
 }
 
 func labDifference(want, got map[string]map[int64]uint64) string {

@@ -20,7 +20,7 @@ func (e *Engine) Last(ctx context.Context, selector *scan.Selector, fromMs int64
 		return err
 	}
 	defer leave()
-	refs, err := e.selectRefs(ctx, selector, limits)
+	refs, err := e.selectRefs(ctx, selector, fromMs, scan.TimeMsMax, limits)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func (e *Engine) SeriesBetween(ctx context.Context, selector *scan.Selector, fro
 		return 0, err
 	}
 	defer leave()
-	locals, err := e.index.SelectWithin(ctx, e.hosted(selector), e.within(fromMs, toMs), 0, nil)
+	locals, err := e.index.Select(ctx, e.hosted(selector), index.DaysOf(fromMs, toMs), 0, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -74,7 +74,7 @@ func (n Names) list(ctx context.Context, do func(ctx context.Context, names inde
 		return nil, err
 	}
 	defer leave()
-	return do(ctx, n.engine.index.NamesOf(n.engine.hosted(&scan.Selector{Shards: n.shards}).Shards).Within(n.engine.within(n.fromMs, n.toMs)))
+	return do(ctx, n.engine.index.NamesOf(n.engine.hosted(&scan.Selector{Shards: n.shards}).Shards).On(index.DaysOf(n.fromMs, n.toMs)))
 }
 
 // Databases gives the sorted names of databases.
@@ -155,7 +155,7 @@ func (e *Engine) SelectIDs(ctx context.Context, selector *scan.Selector) (byShar
 		return nil, 0, err
 	}
 	defer leave()
-	refs, err := e.selectRefs(ctx, selector, scan.Limits{})
+	refs, err := e.selectRefs(ctx, selector, scan.TimeMsMin, scan.TimeMsMax, scan.Limits{})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -66,9 +66,9 @@ func (w *partitionWriters) tooNarrow() bool {
 	return w.pass == 0 && w.more && w.span < segment.SpanMonth
 }
 
-// add writes samples of a series, which are in order of time. Active hears of each
-// partition that took some; nil: nobody needs to.
-func (w *partitionWriters) add(shard uint16, id uint32, columns *codec.Columns, active func(segment.Partition)) error {
+// add writes samples of a series, which are in order of time. Active hears of the times of
+// those that each partition took; nil: nobody needs to.
+func (w *partitionWriters) add(shard uint16, id uint32, columns *codec.Columns, active func(timesMs []int64)) error {
 	times := columns.Times
 	for from := 0; from < len(times); {
 		p := segment.PartitionOf(times[from], w.span)
@@ -87,7 +87,7 @@ func (w *partitionWriters) add(shard uint16, id uint32, columns *codec.Columns, 
 			}
 			w.samples += int64(to - from)
 			if active != nil {
-				active(p)
+				active(part.Times)
 			}
 		}
 		from = to

@@ -289,7 +289,7 @@ func (r *rangeRepair) before(readers []*segment.Reader) (out []segment.Meta, err
 			if info.ID >= e.index.ShardSeries(shard) {
 				return fmt.Errorf("%w: samples of series %d of %d", ErrStream, info.ID, e.index.ShardSeries(shard))
 			}
-			r.shard.markActive(info.ID, r.partition.StartMs)
+			r.shard.markActive(info.ID, info.MinMs, info.MaxMs)
 			return nil
 		})
 		if err != nil {

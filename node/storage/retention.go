@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/page"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
@@ -104,7 +103,7 @@ func (e *Engine) forgetSeriesBefore(cutMs int64) error {
 
 // settleHeads marks the series of which the newest sample is kept as active, and
 // retires the heads of the others, so that their next sample marks them again:
-// see appendLocked.
+// see page.Options.
 func (s *shard) settleHeads(fromID, toID uint32, cutMs int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,13 +121,6 @@ func (s *shard) settleHeads(fromID, toID uint32, cutMs int64) {
 			}
 			timeMs = cutMs // a page that is not flushed yet: not before the next month
 		}
-		s.markActive(id, timeMs)
-	}
-}
-
-// markActive notes that a series has a sample in a month.
-func (s *shard) markActive(id uint32, timeMs int64) {
-	if local, ok := s.engine.index.Local(s.number, series.ID(id)); ok {
-		s.engine.index.MarkActive(index.MonthOf(timeMs), local)
+		s.markActive(id, timeMs, timeMs)
 	}
 }

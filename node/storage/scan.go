@@ -51,7 +51,7 @@ func (e *Engine) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 		return err
 	}
 	defer leave()
-	refs, err := e.selectRefs(ctx, &request.Selector, request.Limits)
+	refs, err := e.selectRefs(ctx, &request.Selector, request.FromMs, request.ToMs, request.Limits)
 	if err != nil {
 		return err
 	}
@@ -87,14 +87,14 @@ const windowMsMax int64 = scan.TimeMsMax - scan.TimeMsMin + 1
 // local id, and its Ref before and after they are put into order.
 const refBytes = 4 + 2*12
 
-// selectRefs gives the series of a selector by shard and id, the order of
-// segments.
-func (e *Engine) selectRefs(ctx context.Context, selector *scan.Selector, limits scan.Limits) ([]series.Ref, error) {
+// selectRefs returns the series of a selector that may have samples in a range of time, by
+// shard and id, the order of segments. Limits are for these alone.
+func (e *Engine) selectRefs(ctx context.Context, selector *scan.Selector, fromMs, toMs int64, limits scan.Limits) ([]series.Ref, error) {
 	seriesMax := limits.SeriesMax
 	if limits.BytesMax > 0 && (seriesMax == 0 || limits.BytesMax/refBytes < seriesMax) {
 		seriesMax = max(1, limits.BytesMax/refBytes)
 	}
-	locals, err := e.index.Select(ctx, e.hosted(selector), index.AllMonths(), seriesMax, nil)
+	locals, err := e.index.Select(ctx, e.hosted(selector), index.DaysOf(fromMs, toMs), seriesMax, nil)
 	if err != nil {
 		return nil, err
 	}

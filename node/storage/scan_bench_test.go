@@ -15,8 +15,16 @@ import (
 // benchSeries are the series of BenchmarkScanManySeries.
 const benchSeries = 1 << 18
 
-// manySeries makes an engine with so many series of a few samples each.
-func manySeries(b *testing.B, samples int) *Engine {
+// benchEngine is an engine that is written to in batches of each shard.
+type benchEngine struct {
+	*Engine
+	b        *testing.B
+	encoders []series.BatchEncoder
+	counts   []int
+	indexes  []uint64
+}
+
+func newBenchEngine(b *testing.B) *benchEngine {
 	e, err := Open(Options{FS: vfs.OS(), Dir: filepath.Join(b.TempDir(), "data"), SyncLog: func() error { return nil }})
 	if err != nil {
 		b.Fatal(err)
@@ -26,36 +34,60 @@ func manySeries(b *testing.B, samples int) *Engine {
 			b.Error(err)
 		}
 	})
+	shards := e.Shards()
+	return &benchEngine{Engine: e, b: b, encoders: make([]series.BatchEncoder, shards), counts: make([]int, shards), indexes: make([]uint64, shards)}
+}
+
+// put adds a sample to the next batch of its shard.
+func (e *benchEngine) put(key series.Key, timeMs, mantissa int64) {
 	const inBatch = 1 << 10
-	encoders := make([]series.BatchEncoder, e.Shards())
-	counts := make([]int, e.Shards())
-	indexes := make([]uint64, e.Shards())
-	apply := func(shard int) {
-		body := samplesBody(encoders[shard].AppendTo(nil))
-		indexes[shard]++
-		if err := e.Apply(0, &Entry{Kind: EntrySamples, Shard: uint16(shard), Term: 1, Index: indexes[shard], Body: body}); err != nil {
-			b.Fatal(err)
-		}
-		encoders[shard].Reset()
-		counts[shard] = 0
+	shard := e.Sharding().Of(key)
+	encoder := &e.encoders[shard]
+	encoder.Append(encoder.Define(key), timeMs, mantissa, 1)
+	if e.counts[shard]++; e.counts[shard] == inBatch {
+		e.apply(int(shard))
 	}
+}
+
+func (e *benchEngine) apply(shard int) {
+	body := samplesBody(e.encoders[shard].AppendTo(nil))
+	e.indexes[shard]++
+	if err := e.Apply(0, &Entry{Kind: EntrySamples, Shard: uint16(shard), Term: 1, Index: e.indexes[shard], Body: body}); err != nil {
+		e.b.Fatal(err)
+	}
+	e.encoders[shard].Reset()
+	e.counts[shard] = 0
+}
+
+// applyAll applies the batches that have been begun.
+func (e *benchEngine) applyAll() {
+	for shard := range e.encoders {
+		if e.counts[shard] > 0 {
+			e.apply(shard)
+		}
+	}
+}
+
+// flushAll brings all samples into segments.
+func (e *benchEngine) flushAll() {
+	if err := e.Checkpoint(Checkpoint{Applied: make([]uint64, e.Shards()), SealAll: true}); err != nil {
+		e.b.Fatal(err)
+	}
+	if err := e.Flush(); err != nil {
+		e.b.Fatal(err)
+	}
+}
+
+// manySeries makes an engine with so many series of a few samples each.
+func manySeries(b *testing.B, samples int) *Engine {
+	e := newBenchEngine(b)
 	for round := range samples {
 		for i := range benchSeries {
-			key := benchKey(i)
-			shard := int(key.Shard(e.Shards()))
-			encoder := &encoders[shard]
-			encoder.Append(encoder.Define(key), 1_750_000_000_000+int64(round)*10_000, int64(i+round*7), 1)
-			if counts[shard]++; counts[shard] == inBatch {
-				apply(shard)
-			}
+			e.put(benchKey(i), 1_750_000_000_000+int64(round)*10_000, int64(i+round*7))
 		}
-		for shard := range encoders {
-			if counts[shard] > 0 {
-				apply(shard)
-			}
-		}
+		e.applyAll()
 	}
-	return e
+	return e.Engine
 }
 
 func benchKey(i int) series.Key {

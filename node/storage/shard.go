@@ -50,8 +50,7 @@ type shard struct {
 		number      uint64
 		logPosition uint64
 
-		watches   watches
-		unflushed unflushed
+		watches watches
 		// Repairs since the start have replaced samples from here to there: what the heads
 		// know of newest samples in it may be of what was replaced.
 		repaired span
@@ -78,10 +77,11 @@ func newShard(engine *Engine, number uint16, applied uint64, cutMs int64, rules 
 	s.rules.Store(rules)
 	s.mu.applied, s.mu.doubtful = applied, noDoubt
 	s.mu.watches.leastMs = math.MaxInt64
-	s.mu.unflushed.fromMs, s.mu.unflushed.toMs = math.MaxInt64, math.MinInt64
 	s.mu.repaired = span{math.MaxInt64, math.MinInt64}
 	s.mu.ledger = newBatchLedger(batches, applied)
-	s.mu.set = page.NewSet(page.Options{Sealer: s, Arena: &engine.arena})
+	s.mu.set = page.NewSet(page.Options{
+		Sealer: s, Arena: &engine.arena, OnDay: func(id uint32, timeMs int64) { s.markActive(id, timeMs, timeMs) },
+	})
 	return s
 }
 
@@ -284,18 +284,9 @@ func (s *shard) appendLocked() error {
 	p, set := &s.mu.points, s.mu.set
 	set.Warm(p.ids[:p.count])
 	s.mu.watches.touchAll(p.times[:p.count])
-	s.mu.unflushed.add(p.times[:p.count])
-	heads := set.Series()
 	var err error
 	for i := 0; i < p.count && err == nil; i++ {
 		err = set.Append(p.ids[i], p.times[i], p.mantissas[i], p.scales[i], p.epoch)
-	}
-	if set.Series() != heads {
-		// Some had no head: they are new, were not written since the start, or may
-		// have been forgotten by the retention. Queries find those that are marked.
-		for i := range p.count {
-			s.markActive(p.ids[i], p.times[i])
-		}
 	}
 	if err != nil {
 		return stalled(err)
@@ -330,13 +321,9 @@ func (s *shard) applyDeleteLocked(entry uint64, body []byte) error {
 		return err
 	}
 	s.mu.watches.touch(fromMs)
-	var hot page.Hot
 	for _, id := range ids {
 		if err := s.mu.set.SealSeries(id); err != nil {
 			return stalled(err)
-		}
-		if s.mu.set.Snapshot(id, &hot); hot.Sealed != page.NoPage {
-			s.mu.unflushed.through, _ = s.engine.pages.End()
 		}
 		s.mu.set.ForgetLast(id) // it may be among the deleted
 		s.markDisorderLocked(id)
@@ -349,7 +336,7 @@ func (s *shard) applyDeleteLocked(entry uint64, body []byte) error {
 }
 
 // emptyLocked lets queries pass over series of which a delete has taken all samples. The next
-// one marks them again, as their heads know nothing: see appendLocked.
+// one marks them again, as their heads know nothing.
 func (s *shard) emptyLocked(ids []uint32) {
 	locals := make([]uint32, 0, len(ids))
 	for _, id := range ids {

@@ -2,72 +2,42 @@ package storage
 
 import (
 	"context"
+	"slices"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/index"
 )
 
-// unflushed is what a shard knows of samples of which the index may not have the month yet:
-// a series is marked in the month of the first sample that its head gets, and in all others
-// when they are flushed. Guarded by the shard's lock.
-type unflushed struct {
-	fromMs, toMs int64  // the samples since the start are not older, nor newer
-	through      uint32 // heads do not tell of samples in the page log's generations up to this one
-}
+// A read looks at the series alone that are marked on a day of its range. Whoever brings
+// samples marks their series on all days of them, before anybody can see the samples: hot pages
+// when the first sample of a day comes (page.Options), an installation and a repair on all days
+// between the first sample of a series and the last. A flush marks again what it writes, for
+// folders of programs that did not.
 
-// add notes samples.
-func (u *unflushed) add(timesMs []int64) {
-	from, to := u.fromMs, u.toMs
-	for _, timeMs := range timesMs {
-		from, to = min(from, timeMs), max(to, timeMs)
+// markActive notes that a series has samples on the days of a range of time.
+func (s *shard) markActive(id uint32, fromMs, toMs int64) {
+	local, ok := s.engine.index.Local(s.number, series.ID(id))
+	if !ok {
+		return
 	}
-	u.fromMs, u.toMs = from, to
-}
-
-// within gives what index of a range of time to ask.
-func (e *Engine) within(fromMs, toMs int64) index.Within {
-	if fromMs <= scan.TimeMsMin && toMs >= scan.TimeMsMax {
-		return index.Within{Months: index.AllMonths()}
-	}
-	v := e.versions.acquire()
-	oldest := v.generationOldest
-	e.versions.leave(v)
-	if oldest <= e.generationAtOpen {
-		return index.Within{Months: index.AllMonths()}
-	}
-	return index.Within{
-		Months: index.MonthsOf(fromMs, toMs),
-		Shards: e.shardsWithin(fromMs, toMs, oldest),
-		Unmarked: func(ref series.Ref) bool {
-			return e.shards[ref.Shard].mayHave(uint32(ref.ID), fromMs, toMs, oldest)
-		},
+	days := index.DaysOf(fromMs, toMs)
+	for day := days.From; day <= days.To; day++ {
+		s.engine.index.MarkActive(day, local)
 	}
 }
 
-// shardsWithin says of which shards series may have samples in a range of time that are not
-// flushed.
-func (e *Engine) shardsWithin(fromMs, toMs int64, oldest uint32) []bool {
-	of := make([]bool, len(e.shards))
-	for i, s := range e.shards {
-		s.mu.Lock()
-		u := &s.mu.unflushed
-		of[i] = oldest <= u.through || u.fromMs <= toMs && u.toMs >= fromMs
-		s.mu.Unlock()
+// eachDay visits the days of times, which grow.
+func eachDay(timesMs []int64, visit func(index.Day)) {
+	for len(timesMs) > 0 {
+		day := index.DayOf(timesMs[0])
+		visit(day)
+		if index.DayOf(timesMs[len(timesMs)-1]) == day {
+			return // nearly always
+		}
+		next, _ := slices.BinarySearchFunc(timesMs, day+1, func(timeMs int64, day index.Day) int { return int(index.DayOf(timeMs)) - int(day) })
+		timesMs = timesMs[next:]
 	}
-	return of
-}
-
-// mayHave says whether a series may have samples in a range of time that are not flushed;
-// oldest is the page log's oldest generation that is not.
-func (s *shard) mayHave(id uint32, fromMs, toMs int64, oldest uint32) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if oldest <= s.mu.unflushed.through {
-		return true
-	}
-	newestMs, _, known := s.mu.set.Last(id)
-	return known && newestMs >= fromMs && s.mu.unflushed.fromMs <= toMs
 }
 
 // dated is an Engine of which lists are held to a range of time.

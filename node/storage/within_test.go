@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -44,6 +45,12 @@ func (n *labNode) checkBetween(what string, fromMs, toMs int64) {
 			}
 		}
 	}
+	for shard := range labShards {
+		of := within(n.logs[shard].at(n.appliedTo(shard)).contents(), fromMs, toMs)
+		if found, err := n.contentsBetween(shard, fromMs, toMs); err != nil || !maps.EqualFunc(found, of, maps.Equal[map[int64]uint64, map[int64]uint64]) {
+			n.t.Fatalf("%s: shard %d from %d to %d: %s, %v", what, shard, fromMs, toMs, labDifference(of, found), err)
+		}
+	}
 	dated := scan.Between(n.e, fromMs, toMs)
 	got := map[string]bool{}
 	if _, err := dated.Series(ctx, &scan.Selector{MetricAny: true}, 0, func(key series.Key) error {
@@ -77,6 +84,108 @@ func (n *labNode) checkBetween(what string, fromMs, toMs int64) {
 	if listed := len(got) > 0; len(values) != len(got) || (len(names) > 0) != listed || (len(metrics) > 0) != listed {
 		n.t.Fatalf("%s: %d series, but values %q, names %q, metrics %q", what, len(got), values, names, metrics)
 	}
+}
+
+// forgetDays makes the folder one that a program has written last which keeps no marks of days.
+// Those that another one has left there may be from before.
+func (n *labNode) forgetDays(rng *rand.Rand) {
+	n.t.Helper()
+	m, err := readManifest(n.fs, "data")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	m.Index.Days = nil
+	if err := writeManifest(n.fs, "data", m); err != nil {
+		n.t.Fatal(err)
+	}
+	n.days(func(name string) {
+		if rng.IntN(2) == 0 {
+			if err := n.fs.Remove(name); err != nil {
+				n.t.Fatal(err)
+			}
+		}
+	})
+}
+
+// days visits the files of marks of days.
+func (n *labNode) days(visit func(name string)) {
+	n.t.Helper()
+	names, err := n.fs.List("data/series")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "day-") {
+			visit("data/series/" + name)
+		}
+	}
+}
+
+// TestFolderWithoutDays: a folder that was written without marks of days is read whole, and
+// queries look at series of their days alone in months that begin afterwards.
+func TestFolderWithoutDays(t *testing.T) {
+	const dayMs = 24 * 3600_000
+	rng := rand.New(rand.NewPCG(1, 1))
+	logs := newLabLogs()
+	n := newLabNode(t, logs)
+	n.hosts = [labShards]bool{true, true, true}
+	dated := func(fromMs, toMs int64) int64 {
+		t.Helper()
+		n.checkBetween("", fromMs, toMs)
+		count, err := scan.Between(n.e, fromMs, toMs).Series(context.Background(), &scan.Selector{MetricAny: true}, 0, func(series.Key) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return count
+	}
+	put := func(keys []series.Key, timeMs int64) {
+		logs[0].put(keys, timeMs)
+		n.apply(0, 100)
+	}
+	const oldMs = int64(1_700_000_000_000) // in the middle of a month
+	keys := logs[0].keys
+	put(keys[:4], oldMs)
+	put(keys[4:8], oldMs+2*dayMs)
+	if err := n.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.e.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if got := dated(oldMs, oldMs); got != 4 {
+		t.Errorf("%d series of a day, want 4", got)
+	}
+	put(keys[6:10], oldMs+60*dayMs) // not flushed, in a month that has no mark in a segment
+	n.cut(rng)
+	n.forgetDays(rng)
+	n.open()
+	if got := dated(oldMs, oldMs); got < 8 {
+		t.Errorf("%d series of a day that is not known, want all", got)
+	}
+	for range 2 { // the second time what is in pages by now is flushed
+		if err := n.checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.e.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newMs := oldMs + 150*dayMs
+	put(keys[:1], newMs)
+	put(keys[1:2], newMs+dayMs)
+	for range 2 {
+		if got := dated(oldMs, oldMs); got != 8 {
+			t.Errorf("%d series of a day of a month whose days are not known, want the month's 8", got)
+		}
+		if got := dated(newMs, newMs); got != 1 {
+			t.Errorf("%d series of a day, want 1", got)
+		}
+		if err := n.checkpoint(); err != nil {
+			t.Fatal(err)
+		}
+		n.crash(rng)
+	}
+	n.end()
 }
 
 // TestListsOfARange: series with samples in a range of time are listed for it, whatever has
@@ -124,7 +233,11 @@ func TestListsOfARange(t *testing.T) {
 			ranges(what)
 			switch rng.IntN(8) {
 			case 0:
-				n.crash(rng)
+				n.cut(rng)
+				if rng.IntN(3) == 0 {
+					n.forgetDays(rng)
+				}
+				n.open()
 				for shard := range logs {
 					n.apply(shard, 100)
 				}

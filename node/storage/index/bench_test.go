@@ -24,7 +24,7 @@ const (
 	benchSeries = 2_000_000
 	benchFields = 10 // of a device
 	benchShards = 128
-	benchMonth  = Month(680)
+	benchDay    = Day(20_700)
 )
 
 // benchKey is series n of db "", metric m, tags device=d_N, _field=s_K.
@@ -82,7 +82,7 @@ func createAll(tb testing.TB, x *Index, count, fields, creators int) {
 				}
 				for f := n; f < min(n+fields, count); f++ {
 					key = benchKey(key[:0], f, fields)
-					if _, err := x.Create(shard, next[shard], key, benchMonth); err != nil {
+					if _, err := x.Create(shard, next[shard], key, benchDay); err != nil {
 						tb.Error(err)
 						return
 					}
@@ -248,7 +248,7 @@ func BenchmarkMarkActive(b *testing.B) {
 	defer x.Close()
 	createAll(b, x, 100_000, benchFields, 1)
 	for i := 0; b.Loop(); i++ {
-		x.MarkActive(benchMonth, uint32(i)*7919%100_000)
+		x.MarkActive(benchDay, uint32(i)*7919%100_000)
 	}
 }
 
@@ -282,7 +282,7 @@ func BenchmarkSelect(b *testing.B) {
 			var found []uint32
 			var err error
 			for b.Loop() {
-				found, err = x.Select(context.Background(), &scan.Selector{Metric: "m", Matchers: c.matchers}, AllMonths(), 0, found[:0])
+				found, err = x.Select(context.Background(), &scan.Selector{Metric: "m", Matchers: c.matchers}, AllDays(), 0, found[:0])
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -295,7 +295,7 @@ func BenchmarkSelect(b *testing.B) {
 		var err error
 		for i := 0; b.Loop(); i++ {
 			matchers := []scan.Matcher{device(scan.MatchRegexp, fmt.Sprintf("d_[0-9]*%03d%s", i%1000, strings.Repeat("(?:)", i/1000))), field(scan.MatchEqual, "s_3")}
-			found, err = x.Select(context.Background(), &scan.Selector{Metric: "m", Matchers: matchers}, AllMonths(), 0, found[:0])
+			found, err = x.Select(context.Background(), &scan.Selector{Metric: "m", Matchers: matchers}, AllDays(), 0, found[:0])
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -50,14 +50,14 @@ func (x *Index) Lookup(key series.Key) (ref series.Ref, ok bool, err error) {
 const tagsUsual = 32
 
 // Create adds a series with the id that the engine gave it, the next of its
-// shard, and marks it as active in month. Calls for one shard come in the order
+// shard, and marks it as active on a day. Calls for one shard come in the order
 // of its log; different shards may create at the same time. To create what
 // exists, with the same identity, changes nothing but the mark. An id whose
 // record is lost may be created again.
 //
 // Errors: ErrConflict, ErrIDGap, ErrFull, series.ErrKey, ErrClosed, and those of
 // the disk; after any of them the index is as before and Create may be repeated.
-func (x *Index) Create(shard uint16, id series.ID, key series.Key, month Month) (local uint32, err error) {
+func (x *Index) Create(shard uint16, id series.ID, key series.Key, day Day) (local uint32, err error) {
 	var tags [tagsUsual]series.Tag
 	if _, _, _, err := key.Parts(tags[:0]); err != nil {
 		return 0, err
@@ -69,7 +69,7 @@ func (x *Index) Create(shard uint16, id series.ID, key series.Key, month Month) 
 	if err != nil {
 		return 0, err
 	}
-	x.activity.revive(min(month, MonthMax), local)
+	x.activity.revive(min(day, DayMax), local)
 	if added {
 		x.parts.added(local)
 	}

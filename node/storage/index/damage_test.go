@@ -51,7 +51,7 @@ func checkDamaged(t rapid.TB, x *Index, list []*modelSeries) (lost int) {
 	if int(x.Len()) != len(list) {
 		t.Fatalf("%d series, want %d", x.Len(), len(list))
 	}
-	found, err := x.Select(context.Background(), &scan.Selector{MetricAny: true}, AllMonths(), 0, nil)
+	found, err := x.Select(context.Background(), &scan.Selector{MetricAny: true}, AllDays(), 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestTwinRecords(t *testing.T) {
 	if len(told) != 3 || y.Stats().SeriesLost != 3 {
 		t.Errorf("told %q, stats %+v", told, y.Stats())
 	}
-	got, err := y.Select(context.Background(), &scan.Selector{MetricAny: true}, AllMonths(), 0, nil)
+	got, err := y.Select(context.Background(), &scan.Selector{MetricAny: true}, AllDays(), 0, nil)
 	if err != nil || len(got) != 3 { // those of appendLocked have no activity
 		t.Errorf("selected %v %v", got, err)
 	}
@@ -259,37 +259,45 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// TestActivityDamaged: a month that cannot be read counts for all series.
+// TestActivityDamaged: a month or a day that cannot be read counts for all series.
 func TestActivityDamaged(t *testing.T) {
 	fs := vfs.NewMemFS()
 	x := openTest(t, fs, State{}, noDamage(t))
 	list := largeModel(5000)
 	createModel(t, x, list)
-	x.MarkActive(700, 17)
+	late := benchDay + 700
+	for _, day := range []Day{late, late + 1} {
+		x.MarkActive(day, 17)
+		x.MarkActive(day, 18)
+	}
 	state, err := x.Sync()
 	if err != nil {
 		t.Fatal(err)
 	}
-	change(t, fs, path.Join("index", activityName(700)), func(b []byte) { b[30] ^= 1 })
+	for _, name := range []string{x.activity.days.files.name(uint32(late)), x.activity.months.files.name(uint32(late.Month()))} {
+		change(t, fs, path.Join("index", name), func(b []byte) { b[25] ^= 1 })
+	}
 	told := 0
 	y := openTest(t, fs, state, func(error) { told++ })
 	for local := range uint32(5000) {
-		if !y.Active(700, local) || !y.Active(680, local) || y.Active(690, local) {
+		if !y.Active(late, local) || !y.Active(benchDay, local) || y.Active(late+1, local) != (local == 17 || local == 18) ||
+			!y.activity.view(late.Month().Days()).has(local) {
 			t.Fatalf("activity of series %d", local)
 		}
 	}
-	if told != 1 {
+	if told != 2 {
 		t.Errorf("told %d times", told)
 	}
-	y.DropMonthsBefore(690)
+	y.DropMonthsBefore(late.Month())
 	if state, err = y.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	names, err := fs.List("index")
-	if want := []string{activityName(700), keyFileName}; err != nil || !slices.Equal(names, want) {
+	want := []string{"active-" + late.Month().String(), "day-" + late.String(), "day-" + (late + 1).String(), keyFileName}
+	if err != nil || !slices.Equal(names, want) {
 		t.Errorf("files %v %v, want %v", names, err, want)
 	}
-	if z := openTest(t, fs, state, noDamage(t)); !z.Active(700, 4999) || z.Active(680, 17) {
+	if z := openTest(t, fs, state, noDamage(t)); !z.Active(late, 4999) || z.Active(benchDay, 17) {
 		t.Errorf("activity after dropping and opening again")
 	}
 }
@@ -313,7 +321,7 @@ func TestTruncatedFile(t *testing.T) {
 	if _, _, err := x.Lookup(list[5].key()); !errors.As(err, &fault) {
 		t.Errorf("lookup: %v", err)
 	}
-	if _, err := x.Create(list[5].shard, list[5].id, list[5].key(), 680); !errors.As(err, &fault) {
+	if _, err := x.Create(list[5].shard, list[5].id, list[5].key(), benchDay); !errors.As(err, &fault) {
 		t.Errorf("create of what exists: %v", err)
 	}
 	if _, err := x.Refs([]uint32{1, 2}, nil); !errors.As(err, &fault) {
@@ -347,7 +355,7 @@ func TestFailpoints(t *testing.T) {
 			failures := 0
 			var state State
 			for round := range 4 {
-				x.MarkActive(Month(600+round), 3)
+				x.MarkActive(Month(600+round).Days().From, 3)
 				x.DropMonthsBefore(Month(600 + round))
 				for {
 					if state, err = x.Sync(); err == nil {
@@ -367,7 +375,7 @@ func TestFailpoints(t *testing.T) {
 			}
 			y := openTest(t, fs.CrashClone(vfs.CrashOptions{}), state, noDamage(t))
 			checkDamaged(t, y, list)
-			if !y.Active(603, 3) || y.Active(602, 3) {
+			if !y.Active(Month(603).Days().From, 3) || y.Active(Month(602).Days().From, 3) {
 				t.Error("the marks are not those of the last Sync")
 			}
 		})
@@ -392,8 +400,17 @@ func TestMonthOf(t *testing.T) {
 		if got := MonthOf(timeMs).String(); got != want {
 			t.Fatalf("%d is in %s, want %s", timeMs, got, want)
 		}
-		if m, ok := monthOfName(activityPrefix + want); !ok || m.String() != want {
+		files := monthFiles()
+		if m, ok := files.number("active-" + want); !ok || Month(m).String() != want || files.name(m) != "active-"+want {
 			t.Fatal(fmt.Sprint(m, ok))
+		}
+		files = dayFiles()
+		day := time.UnixMilli(timeMs).UTC().Format("2006-01-02")
+		if d, ok := files.number("day-" + day); !ok || Day(d) != DayOf(timeMs) || Day(d).Month() != MonthOf(timeMs) || files.name(d) != "day-"+day {
+			t.Fatal(fmt.Sprint(d, ok))
+		}
+		if of := MonthOf(timeMs).Days(); DayOf(timeMs) < of.From || DayOf(timeMs) > of.To || of.To.Month() != MonthOf(timeMs) || (of.To+1).Month() == MonthOf(timeMs) && of.To != DayMax {
+			t.Fatal(timeMs, of)
 		}
 	})
 }

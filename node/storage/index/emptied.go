@@ -63,14 +63,14 @@ func (a *activity) empty(locals []uint32) {
 
 // revive marks a series that has got a sample. The bit is looked at before the mark: settle
 // may be taking both away, in the other order.
-func (a *activity) revive(month Month, local uint32) {
+func (a *activity) revive(day Day, local uint32) {
 	if !a.emptied.has(local) {
-		a.mark(month, local)
+		a.mark(day, local)
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.markLocked(month, local)
+	a.markLocked(day, local)
 	if c := a.emptied.chunk(local); c != nil {
 		c.words[local%markBits/64].And(^(uint64(1) << (local % 64)))
 	}
@@ -134,37 +134,32 @@ func (a *activity) settle(set emptiedSet) {
 	a.emptied.some.Store(left)
 }
 
-// clearLocked takes the marks of a word's series in all months.
+// clearLocked takes the marks of a word's series in all periods.
 func (a *activity) clearLocked(n, word int, gone uint64) {
-	for _, m := range *a.months.Load() {
-		chunks := *m.chunks.Load()
-		if n >= len(chunks) || chunks[n] == nil || chunks[n].words[word].Load()&gone == 0 {
-			continue
+	for _, ps := range [...]*periods{&a.months, &a.days} {
+		for _, p := range *ps.list.Load() {
+			p.clearLocked(a.full, n, word, gone)
 		}
-		c := chunks[n]
-		if c == a.full { // it is shared: the month gets one of its own again
-			c = a.copyOfFull()
-			next := append([]*marks(nil), chunks...)
-			next[n] = c
-			m.chunks.Store(&next)
-		}
-		for rest := gone & c.words[word].Load(); rest != 0; rest &= rest - 1 {
-			bit := rest & -rest
-			if c.words[word].And(^bit)&bit != 0 {
-				c.ones.Add(-1)
-			}
-		}
-		m.dirty.Store(true)
 	}
 }
 
-func (a *activity) copyOfFull() *marks {
-	c := new(marks)
-	for i := range c.words {
-		c.words[i].Store(^uint64(0))
+func (p *periodMarks) clearLocked(full *marks, n, word int, gone uint64) {
+	chunks := *p.chunks.Load()
+	if n >= len(chunks) || chunks[n].word(word)&gone == 0 {
+		return
 	}
-	c.ones.Store(markBits)
-	return c
+	c := chunks[n].marks
+	if c == nil || c == full { // it cannot be changed: the period gets one that can
+		c = chunks[n].writable()
+		p.replace(n, chunk{marks: c})
+	}
+	for rest := gone & c.words[word].Load(); rest != 0; rest &= rest - 1 {
+		bit := rest & -rest
+		if c.words[word].And(^bit)&bit != 0 {
+			c.ones.Add(-1)
+		}
+	}
+	p.dirty.Store(true)
 }
 
 // Empty says that a delete has taken all samples of series, of which there is none: until
@@ -199,10 +194,10 @@ func (x *Index) SettleEmptied(e Emptied) {
 	}
 }
 
-// MarkStored notes that files have samples of a month of a series. It does not say that a
+// MarkStored notes that files have samples of a series on a day. It does not say that a
 // series has some again: they may be from before a delete.
-func (x *Index) MarkStored(month Month, local uint32) {
+func (x *Index) MarkStored(day Day, local uint32) {
 	if local < x.keys.count.Load() {
-		x.activity.mark(min(month, MonthMax), local)
+		x.activity.mark(min(day, DayMax), local)
 	}
 }

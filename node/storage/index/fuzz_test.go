@@ -68,7 +68,7 @@ func FuzzKeyFile(f *testing.F) {
 		if s := x.Stats(); s.SeriesLost != lost {
 			t.Fatalf("%d lost, %+v", lost, s)
 		}
-		if _, err := x.Select(context.Background(), &scan.Selector{MetricAny: true}, AllMonths(), 0, nil); err != nil {
+		if _, err := x.Select(context.Background(), &scan.Selector{MetricAny: true}, AllDays(), 0, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := x.Create(60_000, 0, series.AppendKey(nil, []byte("a fresh"), []byte("one"), nil), 1); err != nil && x.ShardSeries(60_000) == 0 {
@@ -80,42 +80,49 @@ func FuzzKeyFile(f *testing.F) {
 // FuzzActivityFile decodes arbitrary bytes, and what decodes comes back.
 func FuzzActivityFile(f *testing.F) {
 	a := newActivity(vfs.NewMemFS(), "", nil)
-	for local := range uint32(2 * markBits) {
-		if local < markBits || local%3 == 0 {
-			a.mark(5, local)
+	for local := range uint32(3 * markBits) {
+		if local < markBits || local%3 == 0 || local > 2*markBits && local%1000 != 0 {
+			a.mark(benchDay, local)
 		}
 	}
-	a.mark(5, 4*markBits+1)
-	f.Add(a.find(5).encode(), uint32(5*markBits))
-	f.Add(a.find(5).encode(), uint32(100))
-	f.Add([]byte(activityMagic), uint32(0))
+	a.mark(benchDay, 4*markBits+1)
+	for _, ps := range [...]*periods{&a.months, &a.days} {
+		b := ps.files.encode((*ps.list.Load())[0])
+		f.Add(b, uint32(5*markBits))
+		f.Add(b, uint32(100))
+		f.Add([]byte(ps.files.magic), uint32(0))
+	}
 	f.Fuzz(func(t *testing.T, b []byte, count uint32) {
 		// Fuzzing cannot guess a checksum: set it right.
 		if len(b) > 4 {
 			copy(b[len(b)-4:], sumBytes(b[:len(b)-4]))
 		}
-		month, chunks, err := decodeActivity(b, count, a.full)
-		if err != nil {
-			return
-		}
-		m := &monthMarks{month: month}
-		m.chunks.Store(&chunks)
-		month2, chunks2, err := decodeActivity(m.encode(), count, a.full)
-		if err != nil || month2 != month || len(chunks2) != len(chunks) {
-			t.Fatalf("%d %d chunks %v, want %d, %d", month2, len(chunks2), err, month, len(chunks))
-		}
-		n := &monthMarks{}
-		n.chunks.Store(&chunks2)
-		for local := range min(uint64(len(chunks)+1)*markBits, uint64(count)+200) {
-			v := view{emptied: &a.emptied, months: []*monthMarks{m}}
-			if v.has(uint32(local)) != (view{emptied: &a.emptied, months: []*monthMarks{n}}).has(uint32(local)) {
-				t.Fatalf("mark of %d changed", local)
-			}
-			if local >= uint64(count) && v.has(uint32(local)) {
-				t.Fatalf("a mark of %d, beyond %d", local, count)
-			}
+		for _, files := range [...]periodFiles{monthFiles(), dayFiles()} {
+			checkActivityFile(t, &files, a, b, count)
 		}
 	})
+}
+
+func checkActivityFile(t *testing.T, files *periodFiles, a *activity, b []byte, count uint32) {
+	number, chunks, err := files.decode(b, count, a.full)
+	if err != nil {
+		return
+	}
+	p := newPeriodMarks(number, chunks)
+	number2, chunks2, err := files.decode(files.encode(p), count, a.full)
+	if err != nil || number2 != number || len(chunks2) != len(chunks) {
+		t.Fatalf("%d %d chunks %v, want %d, %d", number2, len(chunks2), err, number, len(chunks))
+	}
+	v, w := view{&a.emptied, []*periodMarks{p}}, view{&a.emptied, []*periodMarks{newPeriodMarks(number2, chunks2)}}
+	p.pack(a.full)
+	for local := range min(uint64(len(chunks)+1)*markBits, uint64(count)+200) {
+		if v.has(uint32(local)) != w.has(uint32(local)) || v.has(uint32(local)) != (w.word(uint32(local)&^63)&(1<<(local%64)) != 0) {
+			t.Fatalf("mark of %d changed", local)
+		}
+		if local >= uint64(count) && v.has(uint32(local)) {
+			t.Fatalf("a mark of %d, beyond %d", local, count)
+		}
+	}
 }
 
 // FuzzMatcher compares the shortcuts for regular expressions with the package

@@ -26,7 +26,8 @@ type Options struct {
 	// Workers is the number of goroutines that Open uses; 0: GOMAXPROCS.
 	Workers int
 
-	hashMask uint64 // for tests: the bits of the hash that count; 0: all
+	hashMask uint64  // for tests: the bits of the hash that count; 0: all
+	few      fewRule // for tests; zero: the default
 }
 
 // State says how much of the files counts. It belongs into the engine's manifest.
@@ -37,6 +38,14 @@ type State struct {
 	// that the id of a series whose record was lost is not given again. Records
 	// with other ids are refused.
 	Next []uint32
+	// Days says what marks of days tell; nil: there may be samples of which they know
+	// nothing, as the folder was written by a program that does not keep them.
+	Days *DaysState `json:",omitempty"`
+}
+
+// DaysState says what marks of days tell.
+type DaysState struct {
+	Coarse []Month `json:",omitempty"` // months of which the days are not known
 }
 
 // check refuses what no Sync can have given.
@@ -58,8 +67,8 @@ func (s *State) check() error {
 const (
 	PointKeyWrite      = "index/key-write"      // before keys are written to their file
 	PointKeysSynced    = "index/keys-synced"    // keys are durable, the activity is not
-	PointActivityFile  = "index/activity-file"  // a month is written, not yet renamed into place
-	PointActivityDrops = "index/activity-drops" // before the file of a dropped month is removed
+	PointActivityFile  = "index/activity-file"  // a month or day is written, not yet renamed into place
+	PointActivityDrops = "index/activity-drops" // before the file of a dropped month or day is removed
 )
 
 // Failpoints lists the failpoints of this package.
@@ -75,6 +84,7 @@ type Index struct {
 	shards   shardTable
 	activity *activity
 	parts    *partList
+	few      fewRule
 	damages  atomic.Int64
 	lost     atomic.Int64
 	syncing  sync.Mutex // one Sync at a time
@@ -87,7 +97,10 @@ func Open(o Options) (*Index, error) {
 	if err := o.State.check(); err != nil {
 		return nil, err
 	}
-	x := &Index{table: newTable()}
+	x := &Index{table: newTable(), few: o.few}
+	if x.few == (fewRule{}) {
+		x.few = defaultFewRule()
+	}
 	if o.hashMask != 0 {
 		x.table.mask = o.hashMask
 	}
@@ -146,6 +159,7 @@ func (x *Index) Sync() (State, error) {
 	if err != nil {
 		return State{}, err
 	}
+	state.Days = x.activity.daysState() // before the marks are saved that it tells of
 	if err := x.keys.makeDurable(state.Bytes); err != nil {
 		return State{}, err
 	}
@@ -180,19 +194,22 @@ func (x *Index) ShardSeries(shard uint16) uint32 {
 	return 0
 }
 
-// Active says whether a series is marked in a month.
-func (x *Index) Active(month Month, local uint32) bool {
-	return x.activity.active(min(month, MonthMax), local)
-}
+// Active reports whether a series is marked on a day; where days are not known, in its month.
+func (x *Index) Active(day Day, local uint32) bool { return x.activity.active(min(day, DayMax), local) }
 
-// MarkActive notes that a series has got samples in a month. It costs a few
+// MarkActive notes that a series has got samples on a day. It costs a few
 // nanoseconds when that is known. The caller holds the lock of its shard, or nobody else
 // writes to that.
-func (x *Index) MarkActive(month Month, local uint32) {
+func (x *Index) MarkActive(day Day, local uint32) {
 	if local < x.keys.count.Load() {
-		x.activity.revive(min(month, MonthMax), local)
+		x.activity.revive(min(day, DayMax), local)
 	}
 }
+
+// SettleDays says that every sample which is not in a coarse month is marked on its day: those
+// that were there when the index was opened too. Until then queries look at all months of an
+// index that was written without marks of days.
+func (x *Index) SettleDays() { x.activity.settled.Store(true) }
 
 // DropMonthsBefore forgets the activity of all earlier months. Series that are
 // active in no month are found by Resolve and Key only, until they are marked

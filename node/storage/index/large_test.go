@@ -43,7 +43,8 @@ func largeModel(count int) []*modelSeries {
 	next := map[uint16]series.ID{}
 	list := make([]*modelSeries, count)
 	for i := range list {
-		s := &modelSeries{metric: "m", tags: map[string]string{}, months: map[Month]bool{680: true}}
+		s := &modelSeries{metric: "m", tags: map[string]string{}, months: map[Month]bool{}, days: map[Day]bool{}}
+		s.mark(benchDay)
 		if i%7 == 3 {
 			s.metric = fmt.Sprintf("n%d", i%3)
 		}
@@ -65,7 +66,7 @@ func largeModel(count int) []*modelSeries {
 
 func createModel(t testing.TB, x *Index, list []*modelSeries) {
 	for i, s := range list {
-		if local, err := x.Create(s.shard, s.id, s.key(), 680); err != nil || local != uint32(i) {
+		if local, err := x.Create(s.shard, s.id, s.key(), benchDay); err != nil || local != uint32(i) {
 			t.Fatalf("create %d: %d %v", i, local, err)
 		}
 	}
@@ -103,7 +104,7 @@ func checkQueries(t *testing.T, x *Index, list []*modelSeries) {
 					want = append(want, uint32(i))
 				}
 			}
-			got, err := x.Select(context.Background(), selector, AllMonths(), 0, nil)
+			got, err := x.Select(context.Background(), selector, AllDays(), 0, nil)
 			if err != nil || !slices.Equal(got, want) {
 				t.Errorf("%+v: %d series, %v; want %d", selector, len(got), err, len(want))
 			}
@@ -121,11 +122,11 @@ func TestLarge(t *testing.T) {
 	for at, step := 0, 1; at < len(list); at, step = at+step, step*2 {
 		end := min(at+step, len(list))
 		for _, s := range list[at:end] {
-			if _, err := x.Create(s.shard, s.id, s.key(), 680); err != nil {
+			if _, err := x.Create(s.shard, s.id, s.key(), benchDay); err != nil {
 				t.Fatal(err)
 			}
 		}
-		got, err := x.Select(context.Background(), &scan.Selector{MetricAny: true}, AllMonths(), 0, nil)
+		got, err := x.Select(context.Background(), &scan.Selector{MetricAny: true}, AllDays(), 0, nil)
 		if err != nil || len(got) != end {
 			t.Fatalf("%d of %d series: %v", len(got), end, err)
 		}
@@ -179,7 +180,7 @@ func TestConcurrent(t *testing.T) {
 		creating.Go(func() {
 			for shard := c; shard < shards; shard += creators {
 				for id, key := range created[shard] {
-					if _, err := x.Create(uint16(shard), series.ID(id), key, Month(680+id%3)); err != nil {
+					if _, err := x.Create(uint16(shard), series.ID(id), key, benchDay+Day(31*(id%3))); err != nil {
 						t.Error(err)
 						return
 					}
@@ -204,8 +205,8 @@ func TestConcurrent(t *testing.T) {
 					t.Errorf("series %d of shard %d is %v %v %v", id, shard, ref, ok, err)
 					return
 				}
-				x.MarkActive(690, ref.Hint)
-				if !x.Active(690, ref.Hint) {
+				x.MarkActive(benchDay+300, ref.Hint)
+				if !x.Active(benchDay+300, ref.Hint) {
 					t.Errorf("a mark is not seen")
 				}
 			}
@@ -217,7 +218,7 @@ func TestConcurrent(t *testing.T) {
 			for i := range done {
 				before += done[i].Load()
 			}
-			got, err := x.Select(context.Background(), &scan.Selector{Metric: "m"}, AllMonths(), 0, nil)
+			got, err := x.Select(context.Background(), &scan.Selector{Metric: "m"}, AllDays(), 0, nil)
 			if err != nil || int64(len(got)) < before || !slices.IsSorted(got) {
 				t.Errorf("%d series found, %d were created before: %v", len(got), before, err)
 				return
@@ -260,7 +261,7 @@ func TestConcurrent(t *testing.T) {
 	y := openTest(t, fs.CrashClone(vfs.CrashOptions{}), state, noDamage(t))
 	for shard := range created {
 		for id, key := range created[shard] {
-			if ref, ok, err := y.Lookup(key); !ok || err != nil || int(ref.ID) != id || !y.Active(Month(680+id%3), ref.Hint) {
+			if ref, ok, err := y.Lookup(key); !ok || err != nil || int(ref.ID) != id || !y.Active(benchDay+Day(31*(id%3)), ref.Hint) {
 				t.Fatalf("series %d of shard %d is %v after a power cut", id, shard, ref)
 			}
 		}
@@ -282,7 +283,7 @@ func TestDiskFull(t *testing.T) {
 	failures := 0
 	for i, s := range list {
 		full.Store(i%3000 > 100)
-		_, err := x.Create(s.shard, s.id, s.key(), 680)
+		_, err := x.Create(s.shard, s.id, s.key(), benchDay)
 		if err != nil {
 			if !vfs.IsNoSpace(err) {
 				t.Fatal(err)
@@ -295,7 +296,7 @@ func TestDiskFull(t *testing.T) {
 				t.Fatalf("sync on a full disk: %v", err)
 			}
 			full.Store(false)
-			if _, err := x.Create(s.shard, s.id, s.key(), 680); err != nil {
+			if _, err := x.Create(s.shard, s.id, s.key(), benchDay); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -338,7 +339,7 @@ func TestSelectCancelled(t *testing.T) {
 	createModel(t, x, largeModel(100))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := x.Select(ctx, &scan.Selector{Metric: "m"}, AllMonths(), 0, nil); !errors.Is(err, context.Canceled) {
+	if _, err := x.Select(ctx, &scan.Selector{Metric: "m"}, AllDays(), 0, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("select: %v", err)
 	}
 	if _, err := x.NamesOf(nil).TagValues(ctx, "", "", "device", "", 0); !errors.Is(err, context.Canceled) {
@@ -356,7 +357,7 @@ func TestBadMatchers(t *testing.T) {
 		{scan.Matcher{Name: "a", Kind: scan.MatchEqual}, ErrMatcher},
 		{scan.Matcher{Name: "a", Kind: 77}, ErrMatcher},
 	} {
-		_, err := x.Select(context.Background(), &scan.Selector{Matchers: []scan.Matcher{c.matcher}}, AllMonths(), 0, nil)
+		_, err := x.Select(context.Background(), &scan.Selector{Matchers: []scan.Matcher{c.matcher}}, AllDays(), 0, nil)
 		if !errors.Is(err, c.want) {
 			t.Errorf("%+v: %v, want %v", c.matcher, err, c.want)
 		}

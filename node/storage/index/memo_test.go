@@ -51,7 +51,7 @@ func TestValuesAreRemembered(t *testing.T) {
 						}
 						got, err := x.Select(context.Background(), &scan.Selector{Metric: metric, Matchers: []scan.Matcher{
 							{Name: name, Kind: kind, Values: []string{expression}}, {Name: "c", Kind: scan.MatchEqual, Values: []string{"1"}},
-						}}, AllMonths(), 0, nil)
+						}}, AllDays(), 0, nil)
 						if err != nil {
 							t.Fatal(err)
 						}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,7 +25,8 @@ type modelSeries struct {
 	shard            uint16
 	id               series.ID
 	months           map[Month]bool
-	emptied          bool // and not settled: no query finds it, and its months are still on disk
+	days             map[Day]bool // after a crash some may be gone that a month still tells of
+	emptied          bool         // and not settled: no query finds it, and its marks are still on disk
 	cached           series.Key
 }
 
@@ -42,19 +44,30 @@ func (s *modelSeries) key() series.Key {
 
 func (s *modelSeries) clone() *modelSeries {
 	c := *s
-	c.months = map[Month]bool{}
-	for m := range s.months {
-		c.months[m] = true
-	}
+	c.months, c.days = maps.Clone(s.months), maps.Clone(s.days)
 	return &c
 }
 
-func (s *modelSeries) activeIn(r Months) bool {
+// mark notes samples on a day.
+func (s *modelSeries) mark(day Day) {
+	s.days[day], s.months[day.Month()] = true, true
+}
+
+func (s *modelSeries) forget() {
+	s.days, s.months, s.emptied = map[Day]bool{}, map[Month]bool{}, false
+}
+
+func (s *modelSeries) activeIn(r Days) bool {
 	if s.emptied {
 		return false
 	}
-	for m := range s.months {
-		if m >= r.From && m <= r.To {
+	for day := range s.days {
+		if day >= r.From && day <= r.To {
+			return true
+		}
+	}
+	for month := range s.months {
+		if of := month.Days(); of.From >= r.From && of.To <= r.To {
 			return true
 		}
 	}
@@ -159,12 +172,16 @@ var (
 		"�", "(a|b)(b|)", "x*", "[a-c]+", "ab?", "^a$", "(?:d_)(.*)", "s_1(?:2|)", "\\bab\\b", "[\\x{fffd}]", "d_[1-3][0-4]",
 	})
 	monthGen = rapid.Custom(func(t *rapid.T) Month { return Month(rapid.IntRange(670, 675).Draw(t, "month")) })
+	dayGen   = rapid.Custom(func(t *rapid.T) Day {
+		of := monthGen.Draw(t, "month").Days()
+		return rapid.SampledFrom([]Day{of.From, of.From + 1, of.From + 14, of.To}).Draw(t, "day")
+	})
 )
 
 func drawSeries(t *rapid.T) *modelSeries {
 	s := &modelSeries{
 		database: baseGen.Draw(t, "database"), metric: metricGen.Draw(t, "metric"),
-		tags: rapid.MapOfN(nameGen, valueGen, 0, 4).Draw(t, "tags"), months: map[Month]bool{},
+		tags: rapid.MapOfN(nameGen, valueGen, 0, 4).Draw(t, "tags"), months: map[Month]bool{}, days: map[Day]bool{},
 	}
 	s.shard = s.key().Shard(5) * 300
 	return s
@@ -206,6 +223,7 @@ type machine struct {
 	m     *model
 	saved *model // as of the last Sync
 	state State
+	few   fewRule
 
 	taken   Emptied // as of a moment, to be settled
 	takenOf map[*modelSeries]bool
@@ -213,7 +231,7 @@ type machine struct {
 
 func (w *machine) open(t *rapid.T) {
 	var err error
-	w.x, err = Open(Options{FS: w.fs, Dir: "index", State: w.state, Workers: 2, hashMask: 0x3000000000000001, Corrupt: func(err error) {
+	w.x, err = Open(Options{FS: w.fs, Dir: "index", State: w.state, Workers: 2, hashMask: 0x3000000000000001, few: w.few, Corrupt: func(err error) {
 		t.Fatalf("damage: %v", err)
 	}})
 	if err != nil {
@@ -224,7 +242,7 @@ func (w *machine) open(t *rapid.T) {
 func (w *machine) create(t *rapid.T) {
 	for range rapid.IntRange(1, 40).Draw(t, "count") {
 		s := drawSeries(t)
-		month := monthGen.Draw(t, "month")
+		day := dayGen.Draw(t, "day")
 		local, exists := w.m.find(s.key())
 		if exists {
 			s = w.m.series[local]
@@ -233,8 +251,9 @@ func (w *machine) create(t *rapid.T) {
 			w.m.series = append(w.m.series, s)
 			w.m.next[s.shard]++
 		}
-		s.months[month], s.emptied = true, false
-		got, err := w.x.Create(s.shard, s.id, s.key(), month)
+		s.mark(day)
+		s.emptied = false
+		got, err := w.x.Create(s.shard, s.id, s.key(), day)
 		if err != nil || got != uint32(local) {
 			t.Fatalf("create %v: %d, %v, want %d", s.key(), got, err, local)
 		}
@@ -245,17 +264,17 @@ func (w *machine) createWrongly(t *rapid.T) {
 	s := drawSeries(t)
 	next := w.m.next[s.shard]
 	if local, exists := w.m.find(s.key()); exists {
-		_, err := w.x.Create(s.shard, next+1, s.key(), 670)
+		_, err := w.x.Create(s.shard, next+1, s.key(), benchDay)
 		if w.m.series[local].id != next+1 && !errors.Is(err, ErrConflict) {
 			t.Fatalf("another id of an existing key: %v", err)
 		}
 		return
 	}
-	if _, err := w.x.Create(s.shard, next+1, s.key(), 670); !errors.Is(err, ErrIDGap) {
+	if _, err := w.x.Create(s.shard, next+1, s.key(), benchDay); !errors.Is(err, ErrIDGap) {
 		t.Fatalf("an id too far: %v", err)
 	}
 	if next > 0 {
-		if _, err := w.x.Create(s.shard, next-1, s.key(), 670); !errors.Is(err, ErrConflict) {
+		if _, err := w.x.Create(s.shard, next-1, s.key(), benchDay); !errors.Is(err, ErrConflict) {
 			t.Fatalf("another key of an existing id: %v", err)
 		}
 	}
@@ -266,17 +285,17 @@ func (w *machine) mark(t *rapid.T) {
 		return
 	}
 	local := rapid.IntRange(0, len(w.m.series)-1).Draw(t, "local")
-	month := monthGen.Draw(t, "month")
+	day := dayGen.Draw(t, "day")
 	s := w.m.series[local]
-	if got, want := w.x.Active(month, uint32(local)), s.months[month] && !s.emptied; got != want {
+	if got, want := w.x.Active(day, uint32(local)), s.days[day] && !s.emptied; got != want {
 		t.Fatalf("active is %v, want %v", got, want)
 	}
-	s.months[month] = true
+	s.mark(day)
 	if rapid.Bool().Draw(t, "stored") {
-		w.x.MarkStored(month, uint32(local))
+		w.x.MarkStored(day, uint32(local))
 		return
 	}
-	w.x.MarkActive(month, uint32(local))
+	w.x.MarkActive(day, uint32(local))
 	s.emptied = false
 }
 
@@ -303,7 +322,7 @@ func (w *machine) settle(*rapid.T) {
 	w.x.SettleEmptied(w.taken)
 	for s := range w.takenOf {
 		if s.emptied {
-			s.months, s.emptied = map[Month]bool{}, false
+			s.forget()
 		}
 	}
 	w.taken, w.takenOf = Emptied{}, nil
@@ -313,11 +332,8 @@ func (w *machine) drop(t *rapid.T) {
 	before := monthGen.Draw(t, "before")
 	w.x.DropMonthsBefore(before)
 	for _, s := range w.m.series {
-		for m := range s.months {
-			if m < before {
-				delete(s.months, m)
-			}
-		}
+		maps.DeleteFunc(s.months, func(m Month, _ bool) bool { return m < before })
+		maps.DeleteFunc(s.days, func(d Day, _ bool) bool { return d.Month() < before })
 	}
 }
 
@@ -354,17 +370,23 @@ func (w *machine) crash(t *rapid.T) {
 	// Marks may survive that were made after the Sync; drops may be undone. The
 	// log says both again, and the model takes what came back as it is.
 	for local, s := range w.m.series {
-		for month := range s.months {
-			if !w.x.Active(month, uint32(local)) && lost.series[local].months[month] {
-				t.Fatalf("series %d lost month %s", local, month)
+		for day := range s.days {
+			if !w.x.Active(day, uint32(local)) && lost.series[local].days[day] {
+				t.Fatalf("series %d lost day %s", local, day)
 			}
 		}
-		s.months = map[Month]bool{}
+		s.forget()
 		for month := Month(670); month <= 675; month++ {
-			if w.x.Active(month, uint32(local)) {
-				s.months[month] = true
+			of := month.Days()
+			s.months[month] = w.x.activity.view(of).has(uint32(local))
+			for day := of.From; day <= of.To; day++ {
+				if s.days[day] = w.x.Active(day, uint32(local)); s.days[day] && !s.months[month] {
+					t.Fatalf("series %d is active on %s and not in its month", local, day)
+				}
 			}
 		}
+		maps.DeleteFunc(s.months, func(_ Month, active bool) bool { return !active })
+		maps.DeleteFunc(s.days, func(_ Day, active bool) bool { return !active })
 	}
 }
 
@@ -421,28 +443,33 @@ func (w *machine) check(t *rapid.T) {
 	}
 }
 
+// drawDays draws a range of days, which may be none or all.
+func drawDays(t *rapid.T) Days {
+	if rapid.IntRange(0, 2).Draw(t, "all days") == 0 {
+		return AllDays()
+	}
+	return Days{dayGen.Draw(t, "from"), dayGen.Draw(t, "to")}
+}
+
 func (w *machine) query(t *rapid.T) {
 	selector := drawSelector(t)
-	months := AllMonths()
-	if rapid.Bool().Draw(t, "some months") {
-		months = Months{monthGen.Draw(t, "from"), monthGen.Draw(t, "to")}
-	}
+	days := drawDays(t)
 	var want []uint32
 	for local, s := range w.m.series {
-		if s.activeIn(months) && s.selectedBy(selector) {
+		if s.activeIn(days) && s.selectedBy(selector) {
 			want = append(want, uint32(local))
 		}
 	}
-	got, err := w.x.Select(context.Background(), selector, months, 0, nil)
+	got, err := w.x.Select(context.Background(), selector, days, 0, nil)
 	if err != nil || !slices.Equal(got, want) {
-		t.Fatalf("select %+v in %v gives\n%v, %v; want\n%v", selector, months, got, err, want)
+		t.Fatalf("select %+v in %v gives\n%v, %v; want\n%v", selector, days, got, err, want)
 	}
 	if len(want) > 0 {
 		var limit *scan.LimitError
-		if _, err := w.x.Select(context.Background(), selector, months, int64(len(want)), nil); err != nil {
+		if _, err := w.x.Select(context.Background(), selector, days, int64(len(want)), nil); err != nil {
 			t.Fatal(err)
 		}
-		_, err := w.x.Select(context.Background(), selector, months, int64(len(want))-1, nil)
+		_, err := w.x.Select(context.Background(), selector, days, int64(len(want))-1, nil)
 		if len(want) > 1 && !errors.As(err, &limit) {
 			t.Fatalf("over the limit: %v", err)
 		}
@@ -453,13 +480,13 @@ func (w *machine) suggest(t *rapid.T) {
 	database, prefix := baseGen.Draw(t, "database"), rapid.SampledFrom([]string{"", "d", "d_1", "m", "s_", "zz", "_"}).Draw(t, "prefix")
 	metric, name := rapid.SampledFrom([]string{"", "m", "cpu", "none"}).Draw(t, "metric"), nameGen.Draw(t, "name")
 	limit := rapid.IntRange(0, 4).Draw(t, "limit")
+	days := drawDays(t)
 	lists := map[string]map[string]bool{"databases": {}, "metrics": {}, "names": {}, "values": {}}
 	for _, s := range w.m.series {
-		if !s.activeIn(AllMonths()) {
-			continue
+		if s.activeIn(AllDays()) {
+			lists["databases"][s.database] = true
 		}
-		lists["databases"][s.database] = true
-		if s.database != database {
+		if s.database != database || !s.activeIn(days) {
 			continue
 		}
 		lists["metrics"][s.metric] = true
@@ -489,13 +516,14 @@ func (w *machine) suggest(t *rapid.T) {
 			t.Fatalf("%s: %q %v, want %q", what, got, err, want)
 		}
 	}
-	got, err := w.x.NamesOf(nil).Databases(ctx)
+	names := w.x.NamesOf(nil).On(days)
+	got, err := names.Databases(ctx)
 	check("databases", "", 0, got, err)
-	got, err = w.x.NamesOf(nil).Metrics(ctx, database, prefix, limit)
+	got, err = names.Metrics(ctx, database, prefix, limit)
 	check("metrics", prefix, limit, got, err)
-	got, err = w.x.NamesOf(nil).TagNames(ctx, database, metric, prefix, limit)
+	got, err = names.TagNames(ctx, database, metric, prefix, limit)
 	check("names", prefix, limit, got, err)
-	got, err = w.x.NamesOf(nil).TagValues(ctx, database, metric, name, prefix, limit)
+	got, err = names.TagValues(ctx, database, metric, name, prefix, limit)
 	check("values", prefix, limit, got, err)
 }
 
@@ -503,7 +531,7 @@ func (w *machine) cardinality(t *rapid.T) {
 	database := baseGen.Draw(t, "database")
 	want := map[string]int64{}
 	for _, s := range w.m.series {
-		if s.database == database && s.activeIn(AllMonths()) {
+		if s.database == database && s.activeIn(AllDays()) {
 			want[s.metric]++
 		}
 	}
@@ -522,7 +550,7 @@ func (w *machine) cardinality(t *rapid.T) {
 		for _, tag := range tags {
 			values, carriers := map[string]bool{}, int64(0)
 			for _, s := range w.m.series {
-				if v, ok := s.tags[tag.Name]; ok && s.database == database && s.metric == c.Metric && s.activeIn(AllMonths()) {
+				if v, ok := s.tags[tag.Name]; ok && s.database == database && s.metric == c.Metric && s.activeIn(AllDays()) {
 					values[v] = true
 					carriers++
 				}
@@ -538,6 +566,9 @@ func TestAgainstModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := &machine{fs: vfs.NewMemFS(), m: &model{next: map[uint16]series.ID{}}}
+		if rapid.Bool().Draw(t, "few") { // else they never are, in a model of this size
+			w.few = fewRule{1, rapid.IntRange(1, 3).Draw(t, "share"), rapid.IntRange(1, 3).Draw(t, "share of part")}
+		}
 		w.saved = w.m.clone()
 		w.open(t)
 		defer func() { w.x.Close() }()

@@ -27,12 +27,3 @@ func MonthOf(timeMs int64) Month {
 
 // String gives the month as 2006-01.
 func (m Month) String() string { return fmt.Sprintf("%04d-%02d", 1970+int(m)/12, 1+int(m)%12) }
-
-// Months is a range of months, both ends included.
-type Months struct{ From, To Month }
-
-// AllMonths is the range of all months.
-func AllMonths() Months { return Months{From: 0, To: MonthMax} }
-
-// MonthsOf gives the months of the times in [fromMs, toMs].
-func MonthsOf(fromMs, toMs int64) Months { return Months{From: MonthOf(fromMs), To: MonthOf(toMs)} }

@@ -5,6 +5,9 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
 // nameList collects the names that active series carry. They come in runs, each
@@ -22,6 +25,9 @@ type nameList struct {
 	ends   []int // of the names of the current run, in text
 	left   int   // names that the current run may still give; -1: all
 	tried  int
+	rule   fewRule
+	few    []uint32 // scratch
+	tags   []series.Tag
 }
 
 const (
@@ -33,21 +39,21 @@ const (
 type Names struct {
 	index  *Index
 	shards []uint64 // a set; nil: all
-	within Within
+	days   Days
 }
 
 // NamesOf gives the names of the series of some shards; nil: of all.
 func (x *Index) NamesOf(shards []uint16) Names {
-	ns := Names{index: x, within: Within{Months: AllMonths()}}
+	ns := Names{index: x, days: AllDays()}
 	if shards != nil {
 		ns.shards = shardSet(shards)
 	}
 	return ns
 }
 
-// Within gives the names of series that have samples in a range of time.
-func (ns Names) Within(w Within) Names {
-	ns.within = w
+// On gives the names of series that are active on one of days.
+func (ns Names) On(days Days) Names {
+	ns.days = days
 	return ns
 }
 
@@ -55,7 +61,7 @@ func (ns Names) Within(w Within) Names {
 func (ns Names) list(ctx context.Context, prefix string, limit int) (*nameList, []*part, error) {
 	parts, err := ns.index.parts.current()
 	return &nameList{
-		ctx: ctx, keys: ns.index.keys, active: ns.index.viewWithin(ns.within), shards: ns.shards, prefix: prefix, limit: max(limit, 0),
+		ctx: ctx, keys: ns.index.keys, active: ns.index.activity.view(ns.days), shards: ns.shards, prefix: prefix, limit: max(limit, 0), rule: ns.index.few,
 	}, parts, err
 }
 
@@ -101,6 +107,58 @@ func (n *nameList) add(name []byte, p *part, series posting) bool {
 	n.ends = append(n.ends, len(n.text))
 	n.left--
 	return n.left != 0
+}
+
+// fromFew adds a run of the names that visit gives of the active series of a part, which have
+// a database and, unless that is empty, a metric. It reports whether they were few enough:
+// otherwise it has added nothing.
+func (n *nameList) fromFew(p *part, database, metric string, visit func(metric []byte, tags []series.Tag, add func(name []byte))) (ok bool) {
+	if n.few, ok = n.active.appendFew(n.few[:0], p.lo, p.hi, int(p.size())/n.rule.shareOfPart); !ok {
+		return false
+	}
+	var names []string
+	add := func(name []byte) {
+		if strings.HasPrefix(string(name), n.prefix) {
+			names = append(names, string(name))
+		}
+	}
+	err := vfs.Guard(func() error {
+		for _, rel := range n.few {
+			local := p.lo + rel
+			if n.shards != nil && !inShardSet(n.shards, n.keys.shard(local)) {
+				continue
+			}
+			if n.keys.record(local) == nil {
+				continue // it is lost: no part has it
+			}
+			record, err := n.keys.intact(local)
+			if err != nil {
+				return err
+			}
+			ofDatabase, ofMetric, tags, err := recordKey(record).Parts(n.tags[:0])
+			if err != nil {
+				return err
+			}
+			if n.tags = tags; string(ofDatabase) == database && (metric == "" || string(ofMetric) == metric) {
+				visit(ofMetric, tags, add)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return false //nolint:nilerr // a key cannot be read: the part has its names too
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	n.beginRun()
+	for _, name := range names {
+		n.text = append(n.text, name...)
+		n.ends = append(n.ends, len(n.text))
+		if n.left--; n.left == 0 {
+			break
+		}
+	}
+	return true
 }
 
 // merge makes one run of all.
@@ -203,9 +261,9 @@ func (p *part) eachMetric(database, metric string, visit func(m *metricEntry) bo
 	}
 }
 
-// Databases gives the sorted names of the databases that have active series, at any time.
+// Databases gives the sorted names of the databases that have active series, on any day.
 func (ns Names) Databases(ctx context.Context) ([]string, error) {
-	ns.within = Within{Months: AllMonths()}
+	ns.days = AllDays()
 	n, parts, err := ns.list(ctx, "", 0)
 	if err != nil {
 		return nil, err
@@ -237,6 +295,10 @@ func (ns Names) Metrics(ctx context.Context, database, prefix string, limit int)
 		return nil, err
 	}
 	for _, p := range parts {
+		few := n.fromFew(p, database, "", func(metric []byte, _ []series.Tag, add func([]byte)) { add(metric) })
+		if few {
+			continue
+		}
 		n.beginRun()
 		for i := p.search(database, prefix); i < len(p.metrics); i++ {
 			m := p.entry(i)
@@ -256,6 +318,14 @@ func (ns Names) TagNames(ctx context.Context, database, metric, prefix string, l
 		return nil, err
 	}
 	for _, p := range parts {
+		few := n.fromFew(p, database, metric, func(_ []byte, tags []series.Tag, add func([]byte)) {
+			for i := range tags {
+				add(tags[i].Name)
+			}
+		})
+		if few {
+			continue
+		}
 		p.eachMetric(database, metric, func(m *metricEntry) bool {
 			n.beginRun()
 			m.eachTag(func(t tagEntry) bool { return n.add(t.name, p, t.series) })
@@ -272,6 +342,16 @@ func (ns Names) TagValues(ctx context.Context, database, metric, name, prefix st
 		return nil, err
 	}
 	for _, p := range parts {
+		few := n.fromFew(p, database, metric, func(_ []byte, tags []series.Tag, add func([]byte)) {
+			for i := range tags {
+				if string(tags[i].Name) == name {
+					add(tags[i].Value)
+				}
+			}
+		})
+		if few {
+			continue
+		}
 		p.eachMetric(database, metric, func(m *metricEntry) bool {
 			if t, ok := m.tag(name); ok {
 				n.beginRun()

@@ -79,7 +79,7 @@ func checkRotten(t *testing.T, x *Index, s *modelSeries, local uint32) {
 		{Name: "half", Kind: scan.MatchEqual, Values: []string{s.tags["half"]}},
 		{Name: "row", Kind: scan.MatchEqual, Values: []string{s.tags["row"]}},
 		{Name: "device", Kind: scan.MatchRegexp, Values: []string{"d_[0-9]*[02468]"}},
-	}}, AllMonths(), 0, nil)
+	}}, AllDays(), 0, nil)
 	if err == nil {
 		t.Fatal("a rotten key was tried without a word")
 	}

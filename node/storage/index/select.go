@@ -13,18 +13,12 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// Select appends the local ids of the series that match and are active in months
+// Select appends the local ids of the series that match and are active on one of days
 // to dst, in growing order. With more than seriesMax (0: no bound) it gives a
 // *scan.LimitError.
 //
 // Errors besides: ErrRegexp, ErrMatcher, ctx.Err(), *CorruptError, *vfs.FaultError.
-func (x *Index) Select(ctx context.Context, selector *scan.Selector, months Months, seriesMax int64, dst []uint32) ([]uint32, error) {
-	return x.SelectWithin(ctx, selector, Within{Months: months}, seriesMax, dst)
-}
-
-// SelectWithin is Select of the series that are active in months, or may be though no mark
-// says so yet.
-func (x *Index) SelectWithin(ctx context.Context, selector *scan.Selector, within Within, seriesMax int64, dst []uint32) ([]uint32, error) {
+func (x *Index) Select(ctx context.Context, selector *scan.Selector, days Days, seriesMax int64, dst []uint32) ([]uint32, error) {
 	matchers, err := compileMatchers(selector.Matchers)
 	if err != nil {
 		return dst, err
@@ -33,7 +27,8 @@ func (x *Index) SelectWithin(ctx context.Context, selector *scan.Selector, withi
 	if err != nil {
 		return dst, err
 	}
-	s := &selection{ctx: ctx, keys: x.keys, selector: selector, matchers: matchers, active: x.viewWithin(within)}
+	s := &selection{ctx: ctx, keys: x.keys, selector: selector, matchers: matchers, active: x.activity.view(days)}
+	s.few.rule = x.few
 	if selector.Shards != nil {
 		s.shards = shardSet(selector.Shards)
 	}
@@ -59,6 +54,7 @@ type selection struct {
 	selector *scan.Selector
 	matchers []matcher
 	active   view
+	few      fewActive
 	shards   []uint64     // a set; nil: all
 	found    []uint32     // scratch: the candidates of a metric
 	set      []uint64     // scratch: a set of a part
@@ -70,6 +66,7 @@ type selection struct {
 // part appends what a part has.
 func (s *selection) part(p *part, dst []uint32) ([]uint32, error) {
 	start, metrics := len(dst), 0
+	s.few.begin(s.active, p)
 	for i := p.search(s.selector.Database, s.firstMetric()); i < len(p.metrics); i++ {
 		m := p.entry(i)
 		if string(m.database) != s.selector.Database || !s.selector.MetricAny && string(m.metric) != s.selector.Metric {
@@ -111,7 +108,7 @@ func (s *selection) appendActive(dst []uint32, lo uint32, found []uint32) []uint
 			at = uint64(local / 64)
 			word = s.active.word(local &^ 63)
 		}
-		if (word&(1<<(local%64)) != 0 || s.active.unmarked != nil && s.active.has(local)) && s.inShards(local) {
+		if word&(1<<(local%64)) != 0 && s.inShards(local) {
 			dst = append(dst, local)
 		}
 	}
@@ -160,11 +157,15 @@ func (s *selection) metric(p *part, number int, m *metricEntry) ([]uint32, error
 		}
 		steps[i].scratch = s.values[i]
 	}
-	if err := s.collectEarly(p, number, steps); err != nil {
+	s.found = s.found[:0]
+	started := false
+	if few, ok := s.few.below(candidates(m, steps)); ok {
+		s.finder.reset(m.series)
+		s.found = s.finder.filter(append(s.found, few...), true)
+		started = true
+	} else if err := s.collectEarly(p, number, steps); err != nil {
 		return nil, err
 	}
-	started := false
-	s.found = s.found[:0]
 	for i := range steps {
 		st := &steps[i]
 		if started && len(s.found) == 0 || st.known && st.keep && st.count == 0 {
@@ -194,6 +195,59 @@ func (s *selection) metric(p *part, number int, m *metricEntry) ([]uint32, error
 		s.found = m.series.appendTo(s.found, 0)
 	}
 	return s.found, nil
+}
+
+// candidates returns of how many series at most the steps that are known leave some.
+func candidates(m *metricEntry, steps []step) int {
+	count := int(m.series.count)
+	for i := range steps {
+		if st := &steps[i]; st.known && st.keep {
+			count = min(count, st.count)
+		}
+	}
+	return count
+}
+
+// fewActive are the active series of a part, if they are so few that it is better to begin
+// with them than with what the matchers pick.
+type fewActive struct {
+	rule    fewRule
+	active  view
+	part    *part
+	list    []uint32 // distances from the part's first
+	known   bool
+	tooMany int // there are more than so many
+}
+
+// fewRule says when active series are few. What is spent on finding that they are not is a
+// small share of what the query then takes.
+type fewRule struct {
+	candidates  int // fewer are tried one by one
+	share       int // of so many candidates one may be active
+	shareOfPart int // likewise of a part's series where names are listed
+}
+
+func defaultFewRule() fewRule {
+	return fewRule{candidates: 1 << 10, share: 1 << 6, shareOfPart: 1 << 10}
+}
+
+func (f *fewActive) begin(active view, p *part) {
+	f.active, f.part, f.known, f.tooMany = active, p, false, -1
+}
+
+// below returns the active series if they are far fewer than candidates.
+func (f *fewActive) below(candidates int) ([]uint32, bool) {
+	most := candidates / f.rule.share
+	switch {
+	case f.known:
+		return f.list, len(f.list) <= most
+	case candidates < f.rule.candidates || most <= f.tooMany:
+		return nil, false
+	}
+	if f.list, f.known = f.active.appendFew(f.list[:0], f.part.lo, f.part.hi, most); !f.known {
+		f.tooMany = most
+	}
+	return f.list, f.known
 }
 
 // plan puts the matchers in the order of their cost: what is known and picks

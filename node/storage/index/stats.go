@@ -12,7 +12,7 @@ type Stats struct {
 	TableBytes    int64  // hash table
 	TableLoad     float64
 	ActivityBytes int64
-	Months        int
+	Months, Days  int   // that have marks
 	PartBytes     int64 // dictionary and postings
 	Parts         int
 	Values        int    // of tags; one that several parts have counts in each
@@ -24,7 +24,7 @@ type Stats struct {
 func (x *Index) Stats() Stats {
 	s := Stats{
 		SeriesLost: x.lost.Load(), Damages: x.damages.Load() + x.keys.damages.Load(), TailBytes: blockBytes,
-		ActivityBytes: x.activity.bytes(), Months: len(*x.activity.months.Load()),
+		ActivityBytes: x.activity.bytes(), Months: len(*x.activity.months.list.Load()), Days: len(*x.activity.days.list.Load()),
 	}
 	for _, p := range *x.parts.parts.Load() {
 		s.Parts++

@@ -29,6 +29,9 @@ type Sealer interface {
 type Options struct {
 	Sealer Sealer
 	Arena  *Arena // memory shared with other sets; nil: the Go heap
+	// OnDay hears, before Append takes it, of a sample that may be its series' first of a day
+	// (UTC) since the series has a head, and of no other but a few; nil: nobody needs to.
+	OnDay func(id uint32, timeMs int64)
 }
 
 // Set holds the hot pages of one shard. It is not safe for concurrent use: the
@@ -36,6 +39,8 @@ type Options struct {
 type Set struct {
 	sealer Sealer
 	arena  *Arena
+	onDay  func(id uint32, timeMs int64)
+	today  day // of the sample before
 	heads  chunked[head]
 	slabs  [classes]slab
 	late   lateTable
@@ -50,7 +55,7 @@ type Set struct {
 
 // NewSet gives an empty set. It holds almost no memory before its first sample.
 func NewSet(options Options) *Set {
-	s := &Set{sealer: options.Sealer, arena: options.Arena}
+	s := &Set{sealer: options.Sealer, arena: options.Arena, onDay: options.OnDay}
 	for class := range s.slabs {
 		s.slabs[class].class = uint32(class)
 	}
@@ -64,7 +69,7 @@ func (s *Set) Close() {
 	for class := range s.slabs {
 		s.slabs[class].memory.release(s.arena)
 	}
-	*s = *NewSet(Options{Sealer: s.sealer, Arena: s.arena})
+	*s = *NewSet(Options{Sealer: s.sealer, Arena: s.arena, OnDay: s.onDay})
 }
 
 // Append adds a sample of series id, which is dense: memory grows with the
@@ -84,6 +89,7 @@ func (s *Set) Append(id uint32, timeMs, mantissa int64, scale uint8, epoch uint1
 	}
 	h := s.head(id)
 	if !h.Known() {
+		s.tellDay(id, timeMs)
 		if err := s.begin(&h.PageHead, &h.slot, id, timeMs, mantissa, scale, epoch); err != nil {
 			return err
 		}
@@ -93,6 +99,11 @@ func (s *Set) Append(id uint32, timeMs, mantissa int64, scale uint8, epoch uint1
 	}
 	if timeMs < h.TimeMs {
 		return s.appendLate(id, h, timeMs, mantissa, scale, epoch)
+	}
+	if h.TimeMs < s.today.fromMs || timeMs >= s.today.endMs {
+		if s.today = dayOf(timeMs); h.TimeMs < s.today.fromMs {
+			s.tellDay(id, timeMs)
+		}
 	}
 	if !h.slot.empty() {
 		if added, err := s.add(&h.PageHead, &h.slot, id, timeMs, mantissa, scale); added || err != nil {
@@ -107,6 +118,9 @@ func (s *Set) Append(id uint32, timeMs, mantissa int64, scale uint8, epoch uint1
 
 func (s *Set) appendLate(id uint32, h *head, timeMs, mantissa int64, scale uint8, epoch uint16) error {
 	l := s.late.find(id)
+	if of := dayOf(timeMs); !of.has(h.TimeMs) && (l == nil || !of.has(l.TimeMs)) {
+		s.tellDay(id, timeMs)
+	}
 	if l != nil {
 		if added, err := s.add(&l.PageHead, &l.slot, id, timeMs, mantissa, scale); added || err != nil {
 			return err

@@ -1,0 +1,96 @@
+package index
+
+import "math/bits"
+
+// view is the activity in a range of days as a query sees it.
+type view struct {
+	emptied *emptied
+	periods []*periodMarks // any mark in any of them counts
+}
+
+// view returns the activity in a range of days: of whole months where the range has them, or
+// their days are not known.
+func (a *activity) view(days Days) view {
+	v := view{emptied: &a.emptied}
+	if !a.settled.Load() {
+		days = AllDays()
+	}
+	for _, p := range a.months.between(uint32(days.From.Month()), uint32(days.To.Month())) {
+		of := Month(p.number).Days()
+		switch asked := of.overlap(days); {
+		case p.coarse || asked == of:
+			v.periods = append(v.periods, p)
+		default:
+			v.periods = append(v.periods, a.days.between(uint32(asked.From), uint32(asked.To))...)
+		}
+	}
+	return v
+}
+
+func (v view) has(local uint32) bool {
+	if v.emptied.has(local) {
+		return false
+	}
+	for _, p := range v.periods {
+		if p.chunk(local).has(local) {
+			return true
+		}
+	}
+	return false
+}
+
+// word returns the marks of the 64 series from local on, a multiple of 64.
+func (v view) word(local uint32) (w uint64) {
+	gone := v.emptied.word(local)
+	for _, p := range v.periods {
+		if w |= p.chunk(local).word(int(local % markBits / 64)); w == ^uint64(0) {
+			break
+		}
+	}
+	return w &^ gone
+}
+
+// appendFew appends the active series from lo to hi (excluded), as their distances from lo, and
+// reports whether they are at most most. What it costs grows with most and the chunks that
+// have any, not with hi−lo.
+func (v view) appendFew(dst []uint32, lo, hi uint32, most int) ([]uint32, bool) {
+	before := len(dst)
+	var chunks []chunk
+	for n := lo / markBits; n <= (hi-1)/markBits && lo < hi; n++ {
+		first := n * markBits
+		chunks = chunks[:0]
+		for _, p := range v.periods {
+			if c := p.chunk(first); !c.none() {
+				chunks = append(chunks, c)
+			}
+		}
+		if len(chunks) == 0 {
+			continue
+		}
+		for i := range uint32(markWords) {
+			at, w := first+i*64, uint64(0)
+			if at >= hi || at+64 <= lo {
+				continue
+			}
+			for _, c := range chunks {
+				w |= c.word(int(i))
+			}
+			if at < lo {
+				w &= ^uint64(0) << (lo - at)
+			}
+			if hi-at < 64 {
+				w &= 1<<(hi-at) - 1
+			}
+			if w != 0 {
+				w &^= v.emptied.word(at)
+			}
+			if len(dst)-before+bits.OnesCount64(w) > most {
+				return dst[:before], false
+			}
+			for ; w != 0; w &= w - 1 {
+				dst = append(dst, at+uint32(bits.TrailingZeros64(w))-lo)
+			}
+		}
+	}
+	return dst, true
+}
