@@ -5,7 +5,7 @@ type Dated interface {
 	Source
 	// Between gives a source whose Series, Metrics, TagNames and TagValues pass over series of
 	// which an index knows that they have no sample in [fromMs, toMs], both inclusive. It knows
-	// that by whole months of UTC, so series with samples near the range may be listed as well.
+	// that by whole days of UTC, so series with samples near the range may be listed as well.
 	// All else is as before.
 	Between(fromMs, toMs int64) Source
 }

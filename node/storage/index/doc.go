@@ -14,7 +14,7 @@
 // that covers more. New series go without until a part is built for them, by the
 // background worker or by the first query that needs it. A part remembers what the
 // expressions asked for last pick of it (valueMemo). Activity says which
-// series had samples in which month; a series that has none left, as retention has
+// series had samples in which month and on which day; a series that has none left, as retention has
 // dropped them or a delete has taken them all, is no longer found.
 //
 // Only the key file and the activity are on disk (FORMAT.md). All else is built
