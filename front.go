@@ -128,17 +128,14 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	health.serve(logger)
 	s.greet(stdout, greeting{about: b.about, secure: secure.Config != nil, users: who.authority != nil}, server.Addresses(), health)
 	<-ctx.Done()
-	closing := time.Duration(max(1, b.folders)) * closingMax
-	if s.drain(ctx, ready, server, health, logger) {
-		closing += time.Duration(s.ShutdownTimeout)
-	}
-	exitAfter(closing, logger)
+	exitAfter(s.drain(ctx, ready, server, health, logger)+time.Duration(max(1, b.folders))*closingMax, logger)
 	return nil
 }
 
-// drain ends what runs, within --shutdown-timeout, and reports whether all has ended: what
-// does not look at its context is given up.
-func (s *frontSettings) drain(ctx context.Context, ready *readiness, server *ingest.Server, health *grpcServer, logger *slog.Logger) (ended bool) {
+// drain ends what runs, within --shutdown-timeout, and returns how much longer
+// closing may take: it has as much again, unless there is what does not look at its context,
+// which nobody waits for.
+func (s *frontSettings) drain(ctx context.Context, ready *readiness, server *ingest.Server, health *grpcServer, logger *slog.Logger) time.Duration {
 	ready.set(false)
 	health.refuse()
 	if s.ShutdownDelay > 0 {
@@ -152,7 +149,10 @@ func (s *frontSettings) drain(ctx context.Context, ready *readiness, server *ing
 	if err != nil {
 		logger.Warn("not every request ended in time", "error", err)
 	}
-	return health.stop(drain) && !errors.Is(err, ingest.ErrAbandoned)
+	if ended := health.stop(drain); !ended || errors.Is(err, ingest.ErrAbandoned) {
+		return 0
+	}
+	return time.Duration(s.ShutdownTimeout)
 }
 
 func (s *frontSettings) greet(stdout io.Writer, g greeting, at ingest.Addresses, health *grpcServer) {

@@ -18,12 +18,10 @@ const (
 	// MessageBytesMax is the largest message that is read. Frames, chunks and pieces
 	// of files are made much smaller.
 	MessageBytesMax = 32 << 20
-	// StreamsMax bounds the calls of one connection that run at once. It is what a router needs
-	// of a node: 64 queries (--query-running-max), each of which makes up to 16 calls
-	// (fanout.Limits.ReadCallsMax) to two nodes or more, and a dozen of others. Probes of a
-	// node that is there must not wait for reads. What calls hold is bounded by
-	// rpc.Options, whatever the number of connections.
-	StreamsMax = 512
+	// StreamsMax bounds the calls of one connection that run at once, whoever makes it. Who may
+	// need more of them, as a router of a node, opens more connections. What calls hold is
+	// bounded by the servers, whatever the number of connections.
+	StreamsMax = 100
 	// HeaderBytesMax bounds the headers of a call.
 	HeaderBytesMax = 32 << 10
 
@@ -34,8 +32,6 @@ const (
 	// it is held before anybody asks for room. gRPC has no smaller one. For a larger message
 	// the sender is allowed more as soon as its reader asks for it.
 	ServerStreamWindowBytes = 64 << 10
-	// PublicStreamsMax is StreamsMax for clients of the public API.
-	PublicStreamsMax = 100
 
 	connectionWindowBytes = 4 << 20
 

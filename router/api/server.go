@@ -61,7 +61,6 @@ func New(o Options) (*Server, error) {
 func (s *Server) ServerOptions(c credentials.TransportCredentials) []grpc.ServerOption {
 	return append(transport.ServerOptions(c),
 		grpc.MaxRecvMsgSize(s.options.Limits.MessageBytesMax),
-		grpc.MaxConcurrentStreams(transport.PublicStreamsMax),
 		grpc.InTapHandle(s.tap),
 		grpc.ChainUnaryInterceptor(refuseUnary), grpc.ChainStreamInterceptor(s.admitStream))
 }

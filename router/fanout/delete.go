@@ -22,7 +22,7 @@ func (c *Cluster) Delete(ctx context.Context, selector *scan.Selector, fromMs, t
 	g := &gather{cluster: c, source: c.Source(scan.Relaxation{})}
 	g.ask = func(ctx context.Context, o *group) error {
 		m, err := await(o.watchdog, func() (*nodev1.DeleteResponse, error) {
-			return o.node.client.Delete(ctx, &nodev1.DeleteRequest{
+			return o.node.reads.Delete(ctx, &nodev1.DeleteRequest{
 				Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), FromMs: max(fromMs, scan.TimeMsMin), ToMs: min(toMs, scan.TimeMsMax),
 				BatchId: wire.FromBatchID(id),
 			})

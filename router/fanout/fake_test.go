@@ -81,6 +81,7 @@ type fakeNode struct {
 	waits    atomic.Bool // writes of level all wait for a full voter that does not come
 	served   atomic.Int64
 	stop     func()
+	onScan   func()                                 // before a scan begins; nil: nothing
 	onChunk  func()                                 // before each chunk of a scan; nil: nothing
 	old      atomic.Bool                            // of a version without History
 	stale    atomic.Bool                            // answers reads that accept staleness
@@ -402,6 +403,9 @@ func (s *fakeShard) newEra() {
 func (n *fakeNode) Scan(ctx context.Context, r *rpc.ScanRequest, sink rpc.ScanSink) error {
 	if err := n.hang(ctx); err != nil {
 		return err
+	}
+	if n.onScan != nil {
+		n.onScan()
 	}
 	for i, shard := range r.Selector.Shards {
 		err := n.serves(shard, r.Freshness.StalenessMaxMs)

@@ -43,7 +43,7 @@ func (r *historyRun) askNode(ctx context.Context, o *group) error {
 		}
 		request.Since = append(request.Since, mark)
 	}
-	m, err := await(o.watchdog, func() (*nodev1.HistoryResponse, error) { return o.node.client.History(ctx, request) })
+	m, err := await(o.watchdog, func() (*nodev1.HistoryResponse, error) { return o.node.reads.History(ctx, request) })
 	if errors.Is(err, wire.ErrVersion) { // it does not know the call
 		for _, read := range o.reads {
 			r.add(scan.Change{Mark: scan.Mark{Shard: read.shard}, LeastMs: scan.ChangedAll})

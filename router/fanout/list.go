@@ -135,7 +135,7 @@ func (s *Source) Last(ctx context.Context, selector *scan.Selector, fromMs int64
 	})
 	l.ask = func(ctx context.Context, o *group) error {
 		stream, err := await(o.watchdog, func() (nodev1.NodeService_LastClient, error) {
-			return o.node.client.Last(ctx, &nodev1.LastRequest{
+			return o.node.reads.Last(ctx, &nodev1.LastRequest{
 				Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), FromMs: min(max(fromMs, scan.TimeMsMin), scan.TimeMsMax),
 				Limits: wire.FromLimits(limits), Freshness: s.freshness(),
 			})
@@ -195,7 +195,7 @@ func (s *Source) series(ctx context.Context, of *nodev1.ListSeriesRequest, selec
 	})
 	l.ask = func(ctx context.Context, o *group) error {
 		stream, err := await(o.watchdog, func() (nodev1.NodeService_ListSeriesClient, error) {
-			return o.node.client.ListSeries(ctx, &nodev1.ListSeriesRequest{
+			return o.node.reads.ListSeries(ctx, &nodev1.ListSeriesRequest{
 				Selector: wire.FromSelector(selector), Shards: shardsOf(o.reads), Limit: limitOf(limit), Freshness: s.freshness(),
 				FromMs: of.GetFromMs(), ToMs: of.GetToMs(),
 			})

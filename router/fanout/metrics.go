@@ -62,6 +62,16 @@ func (m *metrics) gauges(c *Cluster) {
 	}
 	gauge("fanout_epoch", "Epoch of the shard map.", func() float64 { return float64(c.Epoch()) })
 	gauge("fanout_nodes", "Nodes that are connected, or would be if they were there.", func() float64 { return float64(len(c.current.Load().nodes)) })
+	sum := func(of func(*lanes) int) func() float64 {
+		return func() (total float64) {
+			for _, n := range c.current.Load().nodes {
+				total += float64(of(n.lanes))
+			}
+			return total
+		}
+	}
+	gauge("fanout_connections", "Connections to nodes, open or resting.", sum(func(l *lanes) int { n, _ := l.counts(); return n }))
+	gauge("fanout_calls_running", "Calls to nodes that run, writes and probes aside.", sum(func(l *lanes) int { _, n := l.counts(); return n }))
 	gauge("fanout_sessions", "Sessions of batch ids.", func() float64 { return float64(c.sessions.count()) })
 	gauge("fanout_unanswered_bytes", "Bytes of frames that are not answered yet.", func() float64 {
 		var bytes int64

@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/singleflight"
@@ -19,8 +20,9 @@ type node struct {
 	id          string
 	incarnation string
 	address     string
-	conn        *grpc.ClientConn
-	client      nodev1.NodeServiceClient
+	client      nodev1.NodeServiceClient // for writes and probes, which never wait behind reads
+	lanes       *lanes
+	reads       nodev1.NodeServiceClient // by lanes, for all other calls
 	links       []*link
 
 	life    context.Context // until the connection is given up
@@ -36,14 +38,18 @@ type node struct {
 
 func (c *Cluster) connect(info shardmap.NodeInfo) (*node, error) {
 	options := append(transport.DialOptions(c.options.Names.Credentials(c.options.Credentials, info.ID)), handshake.DialOptions(c.options.Self, info.ID, info.Incarnation)...)
-	conn, err := grpc.NewClient(target(info.RPCAddress), options...)
+	open := func(more ...grpc.DialOption) (*grpc.ClientConn, error) {
+		return grpc.NewClient(target(info.RPCAddress), append(slices.Clone(options), more...)...)
+	}
+	conn, err := open()
 	if err != nil {
 		return nil, err
 	}
+	all := newLanes(conn, func() (*grpc.ClientConn, error) { return open(grpc.WithIdleTimeout(laneIdleMax)) })
 	ctx, cancel := context.WithCancel(context.Background())
 	n := &node{
 		id: info.ID, incarnation: info.Incarnation, address: info.RPCAddress,
-		conn: conn, client: nodev1.NewNodeServiceClient(conn), life: ctx, cancel: cancel,
+		client: nodev1.NewNodeServiceClient(conn), lanes: all, reads: nodev1.NewNodeServiceClient(all), life: ctx, cancel: cancel,
 	}
 	l := &c.options.Limits
 	n.presence.limit = deadline.New(l.ProbeTimeout, presenceFactorMax*l.ProbeTimeout)
@@ -64,6 +70,6 @@ func target(address string) string { return "passthrough:///" + address }
 func (n *node) close() {
 	n.cancel()
 	n.leaders.close()
-	_ = n.conn.Close() // it fails only when it is closed already
+	_ = n.lanes.close() // it fails only where it is closed already
 	n.run.Wait()
 }

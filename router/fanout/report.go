@@ -21,7 +21,7 @@ func (c *Cluster) Reports(ctx context.Context, request *nodev1.ReportRequest) ma
 		asked.Go(func() {
 			ctx, p, done := c.watch(ctx, n)
 			defer done()
-			r, err := await(p, func() (*nodev1.ReportResponse, error) { return n.client.Report(ctx, request) })
+			r, err := await(p, func() (*nodev1.ReportResponse, error) { return n.reads.Report(ctx, request) })
 			if err != nil {
 				c.options.Logger.Debug("a node does not report", "node", id, "error", err)
 				return
@@ -46,7 +46,7 @@ func (c *Cluster) TransferLeader(ctx context.Context, shard uint16, from, to str
 	ctx, p, done := c.watch(ctx, n)
 	defer done()
 	_, err := await(p, func() (*nodev1.TransferLeaderResponse, error) {
-		return n.client.TransferLeader(ctx, &nodev1.TransferLeaderRequest{Shard: uint32(shard), ToNode: to})
+		return n.reads.TransferLeader(ctx, &nodev1.TransferLeaderRequest{Shard: uint32(shard), ToNode: to})
 	})
 	return err
 }

@@ -78,7 +78,7 @@ func (r *scanRun) askNode(ctx context.Context, o *group) error {
 	c := &scanCall{run: r, group: o, worker: noWorker}
 	defer c.drop()
 	stream, err := await(o.watchdog, func() (nodev1.NodeService_ScanClient, error) {
-		return o.node.client.Scan(ctx, &nodev1.ScanRequest{
+		return o.node.reads.Scan(ctx, &nodev1.ScanRequest{
 			Selector: r.selector, Shards: fromOf(o.reads), FromMs: max(r.request.FromMs, scan.TimeMsMin), ToMs: min(r.request.ToMs, scan.TimeMsMax),
 			Windows: r.windows, Limits: r.limits, Freshness: r.source.freshness(), Parallel: 1,
 		})
