@@ -66,7 +66,7 @@ func NewCommand(out io.Writer, connect Connector) *cobra.Command {
 		}
 		return nil
 	}
-	root.AddCommand(c.newStatus(), c.newPlan(), c.newDrain(), c.newUndrain(), c.newBackup(), c.newTop())
+	root.AddCommand(c.newStatus(), c.newPlan(), c.newDrain(), c.newUndrain(), c.newBackup(), c.newRestore(), c.newTop())
 	return root
 }
 

@@ -308,12 +308,52 @@ func TestBackup(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	end.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: "JobFailed", Message: "no room"}}
-	w.refuses("backup --claim vault --name tuesday", "the backup failed: JobFailed: no room")
+	w.refuses("backup --claim vault --name tuesday", "tuesday: it failed: JobFailed: no room")
 	end.Conditions = nil
-	w.refuses("backup --claim vault --name wednesday --timeout 1ms", "backup wednesday goes on")
+	w.refuses("backup --claim vault --name wednesday --timeout 1ms", "wednesday goes on")
 	for _, line := range []string{"", "--claim a --s3-bucket b", "--s3-endpoint https://x --s3-bucket b", "--path p", "--s3-endpoint https://x --s3-bucket b --s3-secret s --path p"} {
 		w.refuses("backup "+line, errTarget.Error())
 	}
+	out = w.wants("backup --claim vault --name keyed --encrypt-to age1one,age1two --identity-secret ids --sign-secret signer --verify-secret trusted --follow=false -o json")
+	if err := json.Unmarshal([]byte(out), &made); err != nil || made.Spec.Encryption == nil || made.Spec.Signing == nil ||
+		!slices.Equal(made.Spec.Encryption.Recipients, []string{"age1one", "age1two"}) || made.Spec.Encryption.IdentitySecretName != "ids" ||
+		made.Spec.Signing.SecretName != "signer" || made.Spec.Signing.VerifySecretName != "trusted" {
+		t.Errorf("%v\n%s", err, out)
+	}
+	w.refuses("backup --claim vault --identity-secret ids", errEncryption.Error())
+	w.refuses("backup --claim vault --verify-secret trusted", errSigning.Error())
+}
+
+func TestRestore(t *testing.T) {
+	w := newWorld(t, demo(3))
+	real := w.api
+	w.api = interceptor.NewClient(real, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			err := c.Get(ctx, key, o, options...)
+			if r, ok := o.(*v1alpha1.TickMeshRestore); ok && err == nil {
+				r.Status.Phase = v1alpha1.JobPhaseComplete
+				r.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue}}
+			}
+			return err
+		},
+	})
+	w.wants("restore --backup monday --name back --verify --identity-secret ids --verify-secret trusted", "back: Complete\n")
+	r := &v1alpha1.TickMeshRestore{}
+	if err := real.Get(t.Context(), client.ObjectKey{Namespace: "db", Name: "back"}, r); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Spec.Source; r.Spec.ClusterRef.Name != "demo" || !r.Spec.Verify || s.BackupName != "monday" || s.Target != nil || s.IdentitySecretName != "ids" || s.VerifySecretName != "trusted" {
+		t.Errorf("%+v", r.Spec)
+	}
+	out := w.wants("restore --position monday --claim vault --path weekly --follow=false -o json")
+	var made v1alpha1.TickMeshRestore
+	if err := json.Unmarshal([]byte(out), &made); err != nil || made.Spec.Source.Position != "monday" || made.Spec.Source.Target == nil || made.Spec.Source.Target.Volume.Path != "weekly" {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, line := range []string{"", "--backup a --position b --claim c", "--backup a --claim c", "--claim c"} {
+		w.refuses("restore "+line, errSource.Error())
+	}
+	w.refuses("restore --position a", errTarget.Error())
 }
 
 func TestTop(t *testing.T) {
