@@ -113,6 +113,17 @@ type ServiceSpec struct {
 	// +kubebuilder:validation:Enum=Cluster;Local
 	// +optional
 	ExternalTrafficPolicy corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
+	// Names by which clients ask over HTTP, beside addresses, names of Kubernetes, those of
+	// tls.hosts, those that the load balancer tells, and those of the annotation
+	// external-dns.alpha.kubernetes.io/hostname. *.example.com stands for all names below it,
+	// * for any, which lets pages of strangers pretend to be the cluster (DNS rebinding). Other
+	// names are answered 421. A change restarts the routers.
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^(\*|(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*)$`
+	// +listType=set
+	// +optional
+	Hosts []string `json:"hosts,omitempty"`
 	// Encrypt the connections of clients, on all ports; not set: they are not.
 	// +optional
 	TLS *ServiceTLS `json:"tls,omitempty"`

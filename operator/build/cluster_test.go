@@ -97,6 +97,7 @@ var specs = map[string]string{
   service:
     type: LoadBalancer
     annotations: {example.com/pool: public}
+    hosts: [metrics.example.com]
     loadBalancerClass: example.com/lb
     loadBalancerIP: 10.1.2.3
     loadBalancerSourceRanges: [10.0.0.0/8]

@@ -39,6 +39,8 @@ type Facts struct {
 	// Databases is the name of the ConfigMap with what holds for each database; empty: there
 	// is none yet, or none is wanted.
 	Databases string
+	// DoorHosts are the names that the load balancer of the Service for clients has.
+	DoorHosts []string
 	// PodMonitors and ServiceMonitors say that the Prometheus operator's definitions are
 	// there.
 	PodMonitors, ServiceMonitors bool

@@ -1,7 +1,7 @@
 package build
 
 import (
-	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,7 +63,7 @@ func routerArguments(c *v1alpha1.TickMeshCluster, f Facts) []string {
 		"--initial-nodes=" + strconv.Itoa(initialNodes(c)), "--replace-after=" + string(c.Spec.ReplaceAfter),
 		"--shutdown-delay=" + strconv.Itoa(shutdownDelaySeconds) + "s", "--shutdown-timeout=" + strconv.Itoa(shutdownSeconds) + "s",
 	}
-	args = append(args, "--http-hosts="+strings.Join(httpHosts(c), ","))
+	args = append(args, "--http-hosts="+strings.Join(httpHosts(c, f), ","))
 	args = append(args, clusterArguments(c, f, IdentityRouter)...)
 	if routerFrontSecret(c) != "" {
 		dir := frontTLSFolder(c)
@@ -72,22 +72,31 @@ func routerArguments(c *v1alpha1.TickMeshCluster, f Facts) []string {
 	return args
 }
 
-// httpHosts returns the names by which the door is asked over HTTP, besides those that routers
-// take by themselves. Of a door outside Kubernetes the names are not known here, so any is taken.
-func httpHosts(c *v1alpha1.TickMeshCluster) []string {
-	hosts := []string{DoorName(c) + "." + c.Namespace}
-	if c.Spec.Service.Type != corev1.ServiceTypeClusterIP {
-		hosts = append(hosts, "*")
+// annotationExternalDNS of a Service has the names that ExternalDNS gives it, with commas
+// between.
+const annotationExternalDNS = "external-dns.alpha.kubernetes.io/hostname"
+
+// httpHosts returns the names by which the door is asked over HTTP, each once, besides those
+// that routers take by themselves.
+func httpHosts(c *v1alpha1.TickMeshCluster, f Facts) []string {
+	service := &c.Spec.Service
+	named := slices.Concat(service.Hosts, f.DoorHosts, strings.Split(service.Annotations[annotationExternalDNS], ","))
+	if service.TLS != nil {
+		named = append(named, service.TLS.Hosts...)
 	}
-	if t := c.Spec.Service.TLS; t != nil {
-		for _, host := range t.Hosts {
-			if _, err := netip.ParseAddr(host); err != nil { // addresses are taken as they are
-				hosts = append(hosts, host)
-			}
+	hosts := []string{DoorName(c) + "." + c.Namespace}
+	for _, host := range named {
+		host = strings.ToLower(strings.TrimSuffix(strings.TrimSpace(host), "."))
+		if host != "*" && !hostName.MatchString(host) || slices.Contains(hosts, host) {
+			continue // addresses are taken as they are
 		}
+		hosts = append(hosts, host)
 	}
 	return hosts
 }
+
+// hostName is what routers take as a name; no address is one.
+var hostName = regexp.MustCompile(`^(\*\.)?([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)*[a-z]([a-z0-9-]*[a-z0-9])?$`)
 
 // initialNodes gives how many nodes a new cluster waits for: of those that are to hold
 // shards, as one that is to be empty counts for nothing. Where all are to be empty it waits

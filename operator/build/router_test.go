@@ -38,3 +38,29 @@ func TestInitialNodes(t *testing.T) {
 		}
 	}
 }
+
+// Routers are told the names by which clients ask, each once, and any only if that is said.
+func TestHTTPHosts(t *testing.T) {
+	for _, c := range []struct {
+		service string
+		lb      []string
+		want    string
+	}{
+		{service: "{}", want: "demo.ns"},
+		{service: "{type: NodePort}", want: "demo.ns"},
+		{service: "{type: LoadBalancer}", lb: []string{"abc.elb.example.net"}, want: "demo.ns,abc.elb.example.net"},
+		{service: "{type: LoadBalancer, annotations: {external-dns.alpha.kubernetes.io/hostname: 'A.example.com., b.example.com'}, hosts: [b.example.com, '*.c.example.com']}",
+			want: "demo.ns,b.example.com,*.c.example.com,a.example.com"},
+		{service: "{tls: {secretName: s, hosts: [10.1.2.3, 'fd00::1', t.example.com]}}", want: "demo.ns,t.example.com"},
+		{service: "{type: LoadBalancer, hosts: ['*']}", want: "demo.ns,*"},
+		{service: "{type: LoadBalancer, annotations: {external-dns.alpha.kubernetes.io/hostname: 'a b,--pprof'}}", want: "demo.ns"},
+	} {
+		cluster := cluster(t, "  service: "+c.service+"\n")
+		f := facts(cluster)
+		f.DoorHosts = c.lb
+		args := build.RouterDeployment(cluster, f).Spec.Template.Spec.Containers[0].Args
+		if want := "--http-hosts=" + c.want; !slices.Contains(args, want) {
+			t.Errorf("%s: want %s in %q", c.service, want, args)
+		}
+	}
+}

@@ -385,3 +385,21 @@ func TestConflictingEdits(t *testing.T) {
 		t.Fatal("the edits of others are lost")
 	}
 }
+
+// The name that a load balancer tells of itself is one by which clients may ask.
+func TestLoadBalancerNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.create("{shards: 6, nodes: {count: 3}, service: {type: LoadBalancer}}")
+	w.pass()
+	door := &corev1.Service{}
+	w.must(w.api.Get(t.Context(), w.key(clusterName), door))
+	before := door.DeepCopy()
+	door.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{Hostname: "z.example.net"}, {IP: "10.0.0.9"}, {Hostname: "a.example.net"}}
+	w.must(w.api.Status().Patch(t.Context(), door, client.MergeFrom(before)))
+	w.pass()
+	args := w.deployment("demo-router").Spec.Template.Spec.Containers[0].Args
+	if want := "--http-hosts=demo." + w.namespace + ",a.example.net,z.example.net"; !slices.Contains(args, want) {
+		t.Fatalf("want %s in %q", want, args)
+	}
+}

@@ -33,6 +33,7 @@ func (p *pass) facts() build.Facts {
 	if p.seen.etcdSet != nil {
 		f.EtcdClaimSize = build.ClaimSize(p.seen.etcdSet)
 	}
+	f.DoorHosts = p.seen.doorHosts
 	f.PodMonitors, f.ServiceMonitors = p.hasKind(build.KindPodMonitor), p.hasKind(build.KindServiceMonitor)
 	return f
 }

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +31,8 @@ type observation struct {
 	// name; lost has the claims whose volume does not exist any more.
 	volumeMachines map[string]string
 	lost           map[string]bool
-	etcdGeneration int64 // of the ConfigMap that members of etcd start with
+	doorHosts      []string // that the load balancer of the Service for clients tells
+	etcdGeneration int64    // of the ConfigMap that members of etcd start with
 }
 
 // observe looks at a cluster. StatefulSets, pods and claims are read as they are now: on
@@ -65,10 +67,29 @@ func (p *pass) observe(ctx context.Context) (err error) {
 	if err := p.findEtcdGeneration(ctx); err != nil {
 		return err
 	}
+	if err := p.findDoorHosts(ctx); err != nil {
+		return err
+	}
 	if err := p.findVolumes(ctx); err != nil {
 		return err
 	}
 	return p.checkRebuild(ctx)
+}
+
+// findDoorHosts reads the names that a load balancer tells of itself, in order: it may tell
+// them in another one each time.
+func (p *pass) findDoorHosts(ctx context.Context) error {
+	door := &corev1.Service{}
+	if found, err := p.get(ctx, p.Client, build.DoorName(p.cluster), door); !found {
+		return err
+	}
+	for i := range door.Status.LoadBalancer.Ingress {
+		if host := door.Status.LoadBalancer.Ingress[i].Hostname; host != "" {
+			p.seen.doorHosts = append(p.seen.doorHosts, host)
+		}
+	}
+	slices.Sort(p.seen.doorHosts)
+	return nil
 }
 
 func (p *pass) get(ctx context.Context, from client.Reader, name string, into client.Object) (found bool, err error) {
