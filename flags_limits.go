@@ -38,6 +38,7 @@ func (s *writeLimitSettings) Define(f *pflag.FlagSet) {
 	f.Var(&s.connectionsMax, "connections-max", "connections of each listener")
 	settings.Group(f, settings.HeadingWriteLimits, "line-bytes-max", "key-bytes-max", "tags-max", "body-bytes-max",
 		"body-decoded-bytes-max", "in-flight-bytes-max", "connections-max")
+	settings.Hide(f, "line-bytes-max", "key-bytes-max", "tags-max", "body-decoded-bytes-max")
 }
 
 // Bounds of the limits.

@@ -36,6 +36,7 @@ func (s *storageSettings) Define(f *pflag.FlagSet) {
 	f.Var(&s.digestInterval, "digest-interval", "rest between two readings of all closed days, which find what disks have lost and compare the copies; 0: never")
 	settings.Group(f, settings.HeadingStorage, "data-dir", "retention", "wal-sync", "wal-sync-interval",
 		"checkpoint-bytes", "flush-interval", "wal-file-bytes", "page-file-bytes", "digest-interval")
+	settings.Hide(f, "checkpoint-bytes", "flush-interval", "wal-file-bytes", "page-file-bytes")
 }
 
 // Bounds of settings. Files smaller than fileBytesMin hold no round of writes.

@@ -33,7 +33,7 @@ func (s *Operation) Define(f *pflag.FlagSet) {
 	f.Var(&s.ShutdownTimeout, "shutdown-timeout", "how long running requests may take to end then")
 	f.Var(&s.MemoryLimit, "memory-limit", "soft limit of the memory of Go's runtime; 0: what GOMEMLIMIT says, or half of what there is")
 	f.StringVar(&s.Failpoints, "failpoints", "", "for tests: where to fail, as name=kill@n;…")
-	_ = f.MarkHidden("failpoints") // the flag is there: defined one line above
+	Hide(f, "pprof", "admin", "failpoints")
 	Group(f, HeadingOperation, "pprof", "admin", "cors-origins", "http-hosts",
 		"shutdown-delay", "shutdown-timeout", "memory-limit", "failpoints")
 }

@@ -35,6 +35,14 @@ func Group(flags *pflag.FlagSet, heading string, names ...string) {
 	}
 }
 
+// Hide keeps flags out of the help text that only developers turn. They stay settable, by
+// file and environment, too.
+func Hide(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		flags.Lookup(name).Hidden = true
+	}
+}
+
 // WriteUsage writes the flags below their headings.
 func WriteUsage(cmd *cobra.Command, w io.Writer, headings []string) {
 	fmt.Fprintf(w, "Usage:\n  %s\n", cmd.UseLine())
