@@ -17,7 +17,6 @@ import (
 	"github.com/tickmesh/tickmesh/node/repair"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
-	"github.com/tickmesh/tickmesh/node/storage/segment"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 	"github.com/tickmesh/tickmesh/node/transfer"
@@ -45,7 +44,6 @@ type Options struct {
 	LogFileBytes       int64
 	ExtentBytes        int64
 	GenerationBytesMax int64
-	Compaction         segment.Settings
 
 	// Of a node in a cluster. Without NodeID the node is on its own: it has a lone
 	// group for each shard, and needs no map.
@@ -183,8 +181,8 @@ func (n *Node) open() (err error) {
 	}
 	n.engine, err = storage.Open(storage.Options{
 		FS: o.FS, Dir: o.DataDir, Shards: o.Shards, ShardKey: o.ShardKey, ExtentBytes: o.ExtentBytes,
-		GenerationBytesMax: o.GenerationBytesMax, Compaction: o.Compaction,
-		Logger: o.Logger, Failpoints: o.Failpoints,
+		GenerationBytesMax: o.GenerationBytesMax,
+		Logger:             o.Logger, Failpoints: o.Failpoints,
 		SyncLog: func() error { _, err := n.log.Sync(); return err },
 	})
 	if err != nil {

@@ -23,11 +23,6 @@ type Limits struct {
 	TagsMax      int // tags of one series; default 64
 	KeyBytesMax  int // the canonical key of one series; default 16 KiB
 	ErrorsMax    int // errors kept with their text; the rest is only counted; default 1,000
-
-	// SpecialCharacters are allowed in the names and tags of OpenTSDB points
-	// besides letters, digits and "-_./" (OpenTSDB's own setting is
-	// tsd.core.tag.allow_specialchars). Bytes, not code points.
-	SpecialCharacters string
 }
 
 // Defaults of Limits.

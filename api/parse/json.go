@@ -215,7 +215,7 @@ func (p *jsonParser) valueNumber() (series.Number, fault) {
 }
 
 // readJSON reads the identity of a datapoint: the raw values of metric and tags.
-func (k *KeyBuilder) readJSON(metric, tags []byte, special string) fault {
+func (k *KeyBuilder) readJSON(metric, tags []byte) fault {
 	k.reset()
 	s := jsonScanner{b: metric}
 	k.metric = k.jsonText(metric, s.value(0))
@@ -243,7 +243,7 @@ func (k *KeyBuilder) readJSON(metric, tags []byte, special string) fault {
 			return syntaxFault("Invalid tag value: empty string")
 		}
 	}
-	return k.checkCharacters(special)
+	return k.checkCharacters()
 }
 
 // jsonText gives the text of a string, number or boolean.

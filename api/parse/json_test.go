@@ -47,7 +47,7 @@ func referenceJSON(body string) (r result, ok bool) {
 
 func refDatapoint(object map[string]any) (p resultPoint, ok bool) {
 	metric, ok := refScalar(object["metric"])
-	if !ok || !refLegal(metric, "") {
+	if !ok || !refLegal(metric) {
 		return p, false
 	}
 	tags := map[string]string{}
@@ -56,7 +56,7 @@ func refDatapoint(object map[string]any) (p resultPoint, ok bool) {
 	case map[string]any:
 		for name, v := range v {
 			value, ok := refScalar(v)
-			if !ok || !refLegal(name, "") || !refLegal(value, "") {
+			if !ok || !refLegal(name) || !refLegal(value) {
 				return p, false
 			}
 			tags[name] = value

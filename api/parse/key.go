@@ -43,9 +43,9 @@ func (k *KeyBuilder) Start(b *Batch, l *Line, database []byte, limits Limits) er
 	case FormLine:
 		wrong = k.readLine(b.Head(l))
 	case FormPut:
-		wrong = k.readPut(b.Head(l), b.Tags(l), limits.SpecialCharacters)
+		wrong = k.readPut(b.Head(l), b.Tags(l))
 	case FormJSON:
-		wrong = k.readJSON(b.Head(l), b.Tags(l), limits.SpecialCharacters)
+		wrong = k.readJSON(b.Head(l), b.Tags(l))
 	case FormLabels:
 		wrong = k.readLabels(b.Head(l))
 	}

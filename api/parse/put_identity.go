@@ -9,7 +9,7 @@ import (
 )
 
 // readPut reads the identity of a put line.
-func (k *KeyBuilder) readPut(metric, tags []byte, special string) fault {
+func (k *KeyBuilder) readPut(metric, tags []byte) fault {
 	k.reset()
 	k.metric = metric
 	if legalBytes(metric, 0) == len(metric) && k.readPlainTags(tags) {
@@ -32,7 +32,7 @@ func (k *KeyBuilder) readPut(metric, tags []byte, special string) fault {
 		}
 	}
 	k.dropRepeated()
-	return k.checkCharacters(special)
+	return k.checkCharacters()
 }
 
 // readPlainTags reads tags of the common form: single spaces, ASCII, names in
@@ -68,47 +68,37 @@ func legalBytes(text []byte, i int) int {
 
 // checkCharacters holds metric and tags to OpenTSDB's character set
 // (Tags.validateString).
-func (k *KeyBuilder) checkCharacters(special string) fault {
-	if bad, ok := illegalCharacter(k.metric, special); ok {
+func (k *KeyBuilder) checkCharacters() fault {
+	if bad, ok := illegalCharacter(k.metric); ok {
 		return syntaxFault("Invalid metric name (\"" + string(k.metric) + "\"): illegal character: " + bad)
 	}
 	for i := range k.tags {
 		name, value := k.tags[i].Name, k.tags[i].Value
-		if bad, ok := illegalCharacter(name, special); ok {
+		if bad, ok := illegalCharacter(name); ok {
 			return syntaxFault("Invalid tag name with value [" + string(value) + "] (\"" + string(name) + "\"): illegal character: " + bad)
 		}
-		if bad, ok := illegalCharacter(value, special); ok {
+		if bad, ok := illegalCharacter(value); ok {
 			return syntaxFault("Invalid tag value with key [" + string(name) + "] (\"" + string(value) + "\"): illegal character: " + bad)
 		}
 	}
 	return fault{}
 }
 
-// illegalCharacter gives the first character that is no letter, no digit, none
-// of "-_./" and none of special.
-func illegalCharacter(text []byte, special string) (character string, found bool) {
+// illegalCharacter returns the first character that is no letter, no digit and none of
+// "-_./".
+func illegalCharacter(text []byte) (character string, found bool) {
 	for i := 0; i < len(text); {
-		c := text[i]
-		if legalASCII[c] {
+		if legalASCII[text[i]] {
 			i++
 			continue
 		}
 		r, size := utf8.DecodeRune(text[i:])
-		if (r == utf8.RuneError && size == 1 || !unicode.IsLetter(r)) && !containsByte(special, c) {
+		if r == utf8.RuneError && size == 1 || !unicode.IsLetter(r) {
 			return string(text[i : i+size]), true
 		}
 		i += size
 	}
 	return "", false
-}
-
-func containsByte(s string, c byte) bool {
-	for i := range len(s) {
-		if s[i] == c {
-			return true
-		}
-	}
-	return false
 }
 
 //nolint:gochecknoglobals // a constant table

@@ -21,7 +21,7 @@ var (
 	refDecimal  = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
 )
 
-func referencePuts(body, special string) (r result) {
+func referencePuts(body string) (r result) {
 	lines := strings.Split(body, "\n")
 	if lines[len(lines)-1] == "" {
 		lines = lines[:len(lines)-1]
@@ -34,7 +34,7 @@ func referencePuts(body, special string) (r result) {
 		case words[0] != "put":
 			r.commands = append(r.commands, line)
 		default:
-			if p, ok := refPut(words[1:], special); ok {
+			if p, ok := refPut(words[1:]); ok {
 				p.number = i + 1
 				r.points = append(r.points, p)
 			} else {
@@ -45,14 +45,14 @@ func referencePuts(body, special string) (r result) {
 	return r
 }
 
-func refPut(words []string, special string) (p resultPoint, ok bool) {
-	if len(words) < 3 || !refLegal(words[0], special) {
+func refPut(words []string) (p resultPoint, ok bool) {
+	if len(words) < 3 || !refLegal(words[0]) {
 		return p, false
 	}
 	tags := map[string]string{}
 	for _, word := range words[3:] {
 		parts := strings.Split(word, "=")
-		if len(parts) != 2 || !refLegal(parts[0], special) || !refLegal(parts[1], special) {
+		if len(parts) != 2 || !refLegal(parts[0]) || !refLegal(parts[1]) {
 			return p, false
 		}
 		if before, twice := tags[parts[0]]; twice && before != parts[1] {
@@ -94,30 +94,27 @@ func refTime(s string) (ms int64, ok bool) {
 	return ms, err == nil && seconds < 1e10 && ms > 0
 }
 
-func refLegal(s, special string) bool {
+func refLegal(s string) bool {
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		letter := unicode.IsLetter(r) && !(r == utf8.RuneError && size == 1)
 		if !letter && !(r >= '0' && r <= '9') && !strings.ContainsRune("-_./", r) {
-			if strings.IndexByte(special, s[i]) < 0 {
-				return false
-			}
+			return false
 		}
 		i += size
 	}
 	return s != ""
 }
 
-func checkPuts(t interface{ Fatalf(string, ...any) }, body, special string) {
-	want := referencePuts(body, special)
-	limits := Limits{SpecialCharacters: special}
+func checkPuts(t interface{ Fatalf(string, ...any) }, body string) {
+	want := referencePuts(body)
 	for _, memory := range []func(string) []byte{withRoom, exact} {
 		var b Batch
-		rest, err := Puts(&b, memory(body), PutOptions{Limits: limits})
+		rest, err := Puts(&b, memory(body), PutOptions{})
 		if err != nil || rest != (Rest{Consumed: len(body)}) {
 			t.Fatalf("%q: %v, %+v", body, err, rest)
 		}
-		if d := difference(resultOf(&b, "db", limits), want); d != "" {
+		if d := difference(resultOf(&b, "db", Limits{}), want); d != "" {
 			t.Fatalf("%q: %s (errors %v)", body, d, messages(&b))
 		}
 	}
@@ -141,8 +138,7 @@ func FuzzPuts(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		checkPuts(t, body, "")
-		checkPuts(t, body, ":%")
+		checkPuts(t, body)
 	})
 }
 
@@ -162,7 +158,7 @@ func TestPutsAgainstReference(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOfN(line, 1, 8).Draw(t, "lines")
-		checkPuts(t, strings.Join(lines, "\n")+rapid.SampledFrom([]string{"", "\n"}).Draw(t, "last"), "")
+		checkPuts(t, strings.Join(lines, "\n")+rapid.SampledFrom([]string{"", "\n"}).Draw(t, "last"))
 	})
 }
 

@@ -19,7 +19,7 @@ func (e *Engine) Compact(ctx context.Context, nowMs int64) (did bool, err error)
 	defer e.rewriting.Unlock()
 	e.maintenance.Lock()
 	err = e.settleManifest()
-	job, ok := segment.PlanCompaction(e.manifest.Segments, nowMs, e.options.Compaction)
+	job, ok := segment.PlanCompaction(e.manifest.Segments, nowMs, segment.Settings{})
 	if !ok {
 		job, ok = e.planPurge()
 	}

@@ -29,7 +29,6 @@ type Options struct {
 	ExtentBytes        int64           // of the page log's files; 0: its default
 	GenerationBytesMax int64           // of the page log; 0: 128 MiB
 	SegmentBytesMax    int64           // a merge splits larger outputs; 0: 1 GiB
-	Compaction         segment.Settings
 	// SyncLog makes durable what has been applied. It is called before a manifest
 	// counts pages, which may hold samples of entries that only the operating
 	// system has: after a power cut pages must not know more than the log.

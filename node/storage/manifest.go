@@ -45,7 +45,6 @@ type manifest struct {
 	Index          index.State    `json:"index"`
 	Pages          pagelog.State  `json:"pages"`
 	Segments       []segment.Meta `json:"segments"`
-	SegmentNext    uint64         `json:"segmentNext"`    // number of the next segment's file
 	RetentionCutMs []int64        `json:"retentionCutMs"` // by shard
 	// RuleCuts are cuts of some series, by shard; none: there are none in any shard.
 	RuleCuts   [][]RuleCuts `json:"ruleCuts,omitempty"`

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/credentials"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -104,42 +103,6 @@ func openAt(t *testing.T, o Options) *Store {
 	}
 	t.Cleanup(func() { store.Close() })
 	return store
-}
-
-// TestPassword uses an etcd that asks for users.
-func TestPassword(t *testing.T) {
-	server := startServer(t, t.TempDir())
-	t.Cleanup(func() { server.Close() })
-	ctx := context.Background()
-	root, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { root.Close() })
-	steps := []func() error{
-		func() error { _, err := root.UserAdd(ctx, "root", "a password"); return err },
-		func() error { _, err := root.UserGrantRole(ctx, "root", "root"); return err },
-		func() error { _, err := root.AuthEnable(ctx); return err },
-	}
-	for i, step := range steps {
-		if err := step(); err != nil {
-			t.Fatal(i, err)
-		}
-	}
-	endpoints := []string{server.Endpoint()}
-	// To look at a password takes a busy machine seconds.
-	store := openAt(t, Options{Endpoints: endpoints, Cluster: "auth", User: "root", Password: "a password", RequestTimeout: time.Minute})
-	if err := store.SetDesired(ctx, "a", shardmap.Draining); err != nil {
-		t.Fatal(err)
-	}
-	for name, o := range map[string]Options{
-		"without a user":   {Endpoints: endpoints, Cluster: "auth"},
-		"a wrong password": {Endpoints: endpoints, Cluster: "auth", User: "root", Password: "guessed"},
-	} {
-		if _, err := openAt(t, o).Load(ctx); !errors.Is(err, shardmap.ErrUnavailable) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
 }
 
 func TestOptions(t *testing.T) {

@@ -20,8 +20,6 @@ import (
 type Options struct {
 	Endpoints []string // host:port, with a scheme if need be
 	Cluster   string   // name of the cluster
-	User      string   // empty: without authentication
-	Password  string
 	// Credentials are for TLS, which is then used with every endpoint; they may follow
 	// files that are rotated. Nil: without.
 	Credentials credentials.TransportCredentials
@@ -114,7 +112,6 @@ func (s *Store) client() (*clientv3.Client, error) {
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: s.options.Endpoints, DialOptions: dial,
-		Username: s.options.User, Password: s.options.Password,
 		DialTimeout: s.options.RequestTimeout, DialKeepAliveTime: keepAliveTime, DialKeepAliveTimeout: keepAliveTimeout,
 		Logger: zap.NewNop(), // its errors are returned, and told by those who asked
 	})

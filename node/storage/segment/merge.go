@@ -30,9 +30,6 @@ type MergeOptions struct {
 	// SkipShard, when given, says of which shards nothing of an input counts: their
 	// sections are not even read, so they may be damaged.
 	SkipShard func(input *Meta, shard uint16) bool
-
-	// KeepShard, when given, says which shards are kept.
-	KeepShard func(shard uint16) bool
 }
 
 // InputsMax bounds the inputs of one merge, and with them its memory: each holds
@@ -46,7 +43,7 @@ const InputsMax = 256
 // which stay as they are; making the outputs count instead of them is its task.
 //
 // After an error no output is left. Errors are *CorruptError of an input,
-// *vfs.FaultError, ErrOptions, those of the disk, of Throttle and of the context.
+// *vfs.FaultError, ErrOptions, those of the disk and of the context.
 func Merge(ctx context.Context, inputs []*Reader, o MergeOptions) ([]Meta, error) {
 	if err := o.take(inputs); err != nil {
 		return nil, err
@@ -128,8 +125,7 @@ func (m *merger) run() error {
 		if !ok {
 			return nil
 		}
-		keep := m.o.KeepShard == nil || m.o.KeepShard(shard)
-		if err := m.mergeShard(shard, keep); err != nil {
+		if err := m.mergeShard(shard); err != nil {
 			return err
 		}
 	}
@@ -145,18 +141,8 @@ func (m *merger) lowestShard() (shard uint16, ok bool) {
 	return shard, ok
 }
 
-// mergeShard merges, or passes over, the current shard of the inputs.
-func (m *merger) mergeShard(shard uint16, keep bool) error {
-	if !keep {
-		for i := range m.inputs {
-			if in := &m.inputs[i]; !in.done && in.shard == shard {
-				if err := in.skipShard(); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
+// mergeShard merges the current shard of the inputs.
+func (m *merger) mergeShard(shard uint16) error {
 	if err := m.splitOutput(); err != nil {
 		return err
 	}
@@ -259,14 +245,6 @@ type input struct {
 	columns codec.Columns // a part of buffer
 	decoded bool
 	hidden  []TimeRange
-}
-
-// skipShard moves beyond the current shard.
-func (in *input) skipShard() error {
-	in.nextShard()
-	in.ids, in.blocks, in.at = in.ids[:0], in.blocks[:0], -1
-	in.decoded = false
-	return in.next()
 }
 
 // has says whether the input has more of a series.

@@ -8,12 +8,11 @@ const outputBytes = 256 << 10
 // output writes a file from its start in large pieces. After an error, which it
 // keeps, it writes nothing more.
 type output struct {
-	file     vfs.File
-	scratch  bool // it need not be durable
-	throttle func(bytes int) error
-	buffer   []byte
-	offset   int64 // of the next byte
-	err      error
+	file    vfs.File
+	scratch bool // it need not be durable
+	buffer  []byte
+	offset  int64 // of the next byte
+	err     error
 }
 
 func (o *output) write(b []byte) {
@@ -29,9 +28,6 @@ func (o *output) flushIfLarge() {
 }
 
 func (o *output) flush() {
-	if o.err == nil && o.throttle != nil && len(o.buffer) > 0 {
-		o.err = o.throttle(len(o.buffer))
-	}
 	if o.err == nil && len(o.buffer) > 0 {
 		_, o.err = o.file.WriteAt(o.buffer, o.offset-int64(len(o.buffer)))
 	}

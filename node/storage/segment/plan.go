@@ -26,9 +26,6 @@ type Settings struct {
 	// in blocks of DenseBlockSamples; days are joined to months then. Default
 	// 7 days.
 	DenseAfterMs int64
-	// JobBytesMax bounds the input of joining partitions; it needs as much free
-	// disk. Days of a month that is larger stay as they are. Default: no bound.
-	JobBytesMax int64
 	// RollupsFrom is the narrowest partition that gets rollups. In the narrower
 	// ones they would cost more than they save. Default: SpanDay.
 	RollupsFrom Span

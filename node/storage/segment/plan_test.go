@@ -166,7 +166,6 @@ func TestPlanKeepsOrderAndEnds(t *testing.T) {
 		s := &sim{t: t, nowMs: dayStart, settings: Settings{
 			SpanMax: rapid.SampledFrom([]Span{0, SpanTwoHours, SpanDay, SpanMonth}).Draw(t, "span"),
 			FanIn:   rapid.SampledFrom([]int{0, 2, 6}).Draw(t, "fan"), RunsMax: rapid.SampledFrom([]int{0, 3}).Draw(t, "runs"),
-			JobBytesMax: rapid.SampledFrom([]int64{0, 1 << 14}).Draw(t, "bytes"),
 		}}
 		for range rapid.IntRange(1, 60).Draw(t, "flushes") {
 			var times []int64

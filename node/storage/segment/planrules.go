@@ -15,12 +15,11 @@ func (p *planner) joins(partition Partition, span Span) bool {
 	if span > p.SpanMax || !p.due(partition, span) {
 		return false
 	}
-	files, bytes := 0, int64(0)
+	files := 0
 	for _, r := range p.within(partition, SpanTwoHours, span-1) {
 		files += len(r.files)
-		bytes += r.bytes
 	}
-	return files <= InputsMax && (p.JobBytesMax == 0 || bytes <= p.JobBytesMax)
+	return files <= InputsMax
 }
 
 // goesWider says whether it is time for a wider partition to take what lies in

@@ -25,10 +25,6 @@ type Options struct {
 	// Scratch, when given, names a file for the life of this process: it keeps the name
 	// with TemporarySuffix behind it, and is not made durable.
 	Scratch string
-
-	// Throttle, when given, is called with the number of bytes of every large
-	// write before it is made; it may wait, and an error ends the writing.
-	Throttle func(bytes int) error
 }
 
 func (o *Options) meta() (Meta, error) {
@@ -82,7 +78,7 @@ func Create(o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("segment: create: %w", err)
 	}
-	w.out = output{file: file, throttle: o.Throttle, scratch: o.Scratch != ""}
+	w.out = output{file: file, scratch: o.Scratch != ""}
 	w.section.init(&w.out, &w.encoder, &w.meta)
 	w.out.write(appendHeader(nil, &meta))
 	return w, nil

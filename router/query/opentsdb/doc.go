@@ -37,7 +37,7 @@
 //     integers. Numbers are written in their shortest form, whole ones without a
 //     point.
 //   - NaN and infinities, and both fill policies nan and null, are written as null
-//     unless Options.NotANumber or the parameter nan=string asks for OpenTSDB's
+//     unless the parameter nan=string asks for OpenTSDB's
 //     text, which clients in Go cannot decode.
 //   - A stored NaN, which OpenTSDB refuses to store, is no sample to a downsampler
 //     and a point that is not a number everywhere else.

@@ -246,16 +246,16 @@ func TestSuggest(t *testing.T) {
 func TestMeta(t *testing.T) {
 	s := newServer(t, func(o *Options) {
 		o.Config = map[string]string{"tsd.core.auto_create_metrics": "true"}
-		o.Version = Version{Version: "0.1.0", FullRevision: "abc", Timestamp: "1600000000"}
+		o.Version = Version{Version: "0.1.0", FullRevision: "abc"}
 		o.Stats = func(context.Context) []Stat {
 			return []Stat{{Metric: "tsd.rpc.received", TimeMs: t0*1000 + 999, Value: 12, Tags: map[string]string{"type": "put"}}}
 		}
 	})
 	s.want("GET", "/api/config", "", 200, `{"tsd.core.auto_create_metrics":"true"}`)
-	s.want("GET", "/api/version", "", 200, `{"branch":"","full_revision":"abc","host":"","repo":"","repo_status":"","short_revision":"","timestamp":"1600000000","user":"","version":"0.1.0"}`)
+	s.want("GET", "/api/version", "", 200, `{"branch":"","full_revision":"abc","host":"","repo":"","repo_status":"","short_revision":"","timestamp":"","user":"","version":"0.1.0"}`)
 	s.want("GET", "/api/stats", "", 200, fmt.Sprintf(`[{"metric":"tsd.rpc.received","timestamp":%d,"value":"12","tags":{"type":"put"}}]`, t0))
 	s.want("GET", "/api/dropcaches", "", 200, `{"message":"Caches dropped","status":"200"}`)
-	s.want("GET", "/api/Version/", "", 200, `{"branch":"","full_revision":"abc","host":"","repo":"","repo_status":"","short_revision":"","timestamp":"1600000000","user":"","version":"0.1.0"}`)
+	s.want("GET", "/api/Version/", "", 200, `{"branch":"","full_revision":"abc","host":"","repo":"","repo_status":"","short_revision":"","timestamp":"","user":"","version":"0.1.0"}`)
 	w := httptest.NewRecorder()
 	access.Open(s.handler).ServeHTTP(w, httptest.NewRequest("GET", "/api/version", nil))
 	if got := w.Header().Get("Content-Type"); got != "application/json; charset=UTF-8" || w.Header().Get("Content-Length") != fmt.Sprint(w.Body.Len()) {

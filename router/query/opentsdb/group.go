@@ -10,7 +10,6 @@ import (
 
 // group is the columns that make one result.
 type group struct {
-	alias      string // a name that an expression gives; empty: the members' metric
 	members    []column
 	tags       []series.Tag // that all members have with one value, sorted by name
 	aggregated [][]byte     // names of tags whose values differ, sorted
@@ -83,8 +82,8 @@ func groupColumns(columns []column, sub *subQuery, memory *holding) ([]group, er
 
 // name gives the metric of a result.
 func (g *group) name() string {
-	if g.alias != "" || len(g.members) == 0 {
-		return g.alias
+	if len(g.members) == 0 {
+		return ""
 	}
 	return string(metricOf(g.members[0].key))
 }

@@ -17,19 +17,18 @@ import (
 
 // handler serves the API. It is immutable but for its metrics.
 type handler struct {
-	source     scan.Source
-	relaxed    func(scan.Relaxation) (scan.Source, func() []uint16)
-	deleter    scan.Deleter
-	clock      func() time.Time
-	log        *slog.Logger
-	metrics    *metrics
-	limits     Limits
-	version    Version
-	config     map[string]string
-	stats      func(context.Context) []Stat
-	notANumber NotANumber
-	endpoints  map[string]endpoint
-	ledger     *ledger.Ledger
+	source    scan.Source
+	relaxed   func(scan.Relaxation) (scan.Source, func() []uint16)
+	deleter   scan.Deleter
+	clock     func() time.Time
+	log       *slog.Logger
+	metrics   *metrics
+	limits    Limits
+	version   Version
+	config    map[string]string
+	stats     func(context.Context) []Stat
+	endpoints map[string]endpoint
+	ledger    *ledger.Ledger
 }
 
 // endpoint is one path of the API.
@@ -42,7 +41,7 @@ type endpoint struct {
 func newHandler(o Options) *handler {
 	h := &handler{
 		source: o.Source, relaxed: o.Relaxed, deleter: o.Deleter, clock: o.Clock, log: o.Logger, metrics: newMetrics(o.Registerer), limits: o.Limits.withDefaults(),
-		version: o.Version, config: o.Config, stats: o.Stats, notANumber: o.NotANumber, ledger: o.Ledger,
+		version: o.Version, config: o.Config, stats: o.Stats, ledger: o.Ledger,
 	}
 	if h.ledger == nil {
 		h.ledger = ledger.New(ledger.Options{})

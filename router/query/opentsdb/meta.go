@@ -35,8 +35,8 @@ func (h *handler) showFilters(a *answer, _ *call) error {
 func (h *handler) showVersion(a *answer, _ *call) error {
 	v := &h.version
 	a.buf = appendTexts(a.buf, map[string]string{
-		"version": v.Version, "short_revision": v.ShortRevision, "full_revision": v.FullRevision, "timestamp": v.Timestamp,
-		"repo_status": v.RepoStatus, "user": v.User, "host": v.Host, "repo": v.Repo, "branch": v.Branch,
+		"version": v.Version, "short_revision": v.ShortRevision, "full_revision": v.FullRevision, "repo": v.Repo,
+		"timestamp": "", "repo_status": "", "user": "", "host": "", "branch": "",
 	})
 	return nil
 }

@@ -35,22 +35,7 @@ type Options struct {
 	Version Version
 	Config  map[string]string            // what /api/config answers; nil: an empty object
 	Stats   func(context.Context) []Stat // what /api/stats answers a caller; nil: an empty list
-
-	// NotANumber says how a result that JSON has no number for is written. A
-	// request overrides it by the parameter nan=null or nan=string.
-	NotANumber NotANumber
 }
-
-// NotANumber says how NaN and infinities are written.
-type NotANumber uint8
-
-const (
-	// NotANumberNull writes null, which every client can decode.
-	NotANumberNull NotANumber = iota
-	// NotANumberString writes "NaN", "Infinity" and "-Infinity" as OpenTSDB
-	// does, and null where the fill policy is null.
-	NotANumberString
-)
 
 // Limits bound what one request may ask for; what it may cost is the Ledger's concern. 0
 // takes the default, a negative number lifts the bound.
@@ -62,17 +47,12 @@ type Limits struct {
 	Parallel      int   // visitors of one scan; default GOMAXPROCS
 }
 
-// Version is what /api/version answers, with OpenTSDB's names.
+// Version is what /api/version answers. What else OpenTSDB tells there is empty.
 type Version struct {
 	Version       string // default "2.4.0", the API that is served
 	ShortRevision string
 	FullRevision  string
-	Timestamp     string // seconds since the Unix epoch
-	RepoStatus    string
-	User          string
-	Host          string
 	Repo          string
-	Branch        string
 }
 
 // Stat is one figure of /api/stats.

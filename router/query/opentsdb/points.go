@@ -26,7 +26,7 @@ type pointWriter struct {
 
 func (o *pointWriter) start(sub *subQuery) {
 	o.sub = sub
-	o.asString = o.q.notANumber == NotANumberString && (sub.downsample == nil || sub.downsample.fill != fillNull)
+	o.asString = o.q.nanAsText && (sub.downsample == nil || sub.downsample.fill != fillNull)
 }
 
 // separate puts a comma between results.

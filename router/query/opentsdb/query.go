@@ -96,19 +96,8 @@ func (h *handler) parseQuery(c *call) (*dataQuery, error) {
 			return nil, err
 		}
 	}
-	q.notANumber = h.notANumberOf(c)
+	q.nanAsText = c.parameters.Get("nan") == "string"
 	return q, nil
-}
-
-// notANumberOf says how a request wants what JSON has no number for.
-func (h *handler) notANumberOf(c *call) NotANumber {
-	switch c.parameters.Get("nan") {
-	case "null":
-		return NotANumberNull
-	case "string":
-		return NotANumberString
-	}
-	return h.notANumber
 }
 
 // checkMetric tells an unknown metric from one without data in the range.

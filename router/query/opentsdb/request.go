@@ -22,7 +22,7 @@ type dataQuery struct {
 	showSummary  bool
 	showTSUIDs   bool
 	delete       bool
-	notANumber   NotANumber
+	nanAsText    bool // what JSON has no number for is OpenTSDB's text, not null
 }
 
 // subQuery is one query of a request (net.opentsdb.core.TSSubQuery). The fields

@@ -33,7 +33,6 @@ type Options struct {
 	Logger     *slog.Logger          // nil: nothing is logged
 	Registerer prometheus.Registerer // nil: metrics are not registered
 	Build      Build
-	Flags      map[string]string // what /api/v1/status/flags answers; nil: nothing
 
 	LookbackDelta time.Duration // how old a sample may be to count at a step; default 5 minutes
 	SamplesMax    int           // samples that the engine holds for one query at once; default 50,000,000
@@ -50,8 +49,6 @@ type Options struct {
 type Build struct {
 	Version   string // default APIVersion
 	Revision  string
-	Branch    string
-	BuildUser string
 	BuildDate string
 	GoVersion string // default that of the program
 }

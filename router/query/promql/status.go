@@ -67,7 +67,7 @@ func (h *handler) buildInfo(x *exchange) error {
 		BuildUser string `json:"buildUser"`
 		BuildDate string `json:"buildDate"`
 		GoVersion string `json:"goVersion"`
-	}(b))
+	}{Version: b.Version, Revision: b.Revision, BuildDate: b.BuildDate, GoVersion: b.GoVersion})
 }
 
 // runtimeInfo serves /api/v1/status/runtimeinfo.
@@ -78,7 +78,7 @@ func (h *handler) runtimeInfo(x *exchange) error {
 		"startTime": h.started.UTC().Format(time.RFC3339Nano), "CWD": "", "hostname": hostname, "serverTime": now.Format(time.RFC3339Nano),
 		"reloadConfigSuccess": true, "lastConfigTime": h.started.UTC().Format(time.RFC3339Nano), "corruptionCount": 0,
 		"goroutineCount": runtime.NumGoroutine(), "GOMAXPROCS": runtime.GOMAXPROCS(0), "GOMEMLIMIT": debug.SetMemoryLimit(-1),
-		"GOGC": os.Getenv("GOGC"), "GODEBUG": os.Getenv("GODEBUG"), "storageRetention": h.options.Flags["retention"],
+		"GOGC": os.Getenv("GOGC"), "GODEBUG": os.Getenv("GODEBUG"), "storageRetention": "",
 	})
 }
 
@@ -90,11 +90,7 @@ func (h *handler) showConfig(x *exchange) error {
 
 // showFlags serves /api/v1/status/flags.
 func (h *handler) showFlags(x *exchange) error {
-	flags := map[string]string{"query.lookback-delta": h.options.LookbackDelta.String(), "query.max-samples": strconv.Itoa(h.options.SamplesMax)}
-	for name, value := range h.options.Flags {
-		flags[name] = value
-	}
-	return x.out.value(flags)
+	return x.out.value(map[string]string{"query.lookback-delta": h.options.LookbackDelta.String(), "query.max-samples": strconv.Itoa(h.options.SamplesMax)})
 }
 
 // formatQuery serves /api/v1/format_query.
