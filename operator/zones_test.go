@@ -24,7 +24,7 @@ const emptyRootVariable = "TICKMESH_TEST_EMPTY_ROOT"
 func TestSchedulesHaveTimeZones(t *testing.T) {
 	root := os.Getenv(emptyRootVariable)
 	if root == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestSchedulesHaveTimeZones$", "-test.v") //nolint:gosec // this test
+		cmd := exec.Command(os.Args[0], "-test.run=^TestSchedulesHaveTimeZones$", "-test.v")
 		cmd.Env = []string{emptyRootVariable + "=" + t.TempDir()}
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER,

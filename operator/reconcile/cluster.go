@@ -26,7 +26,7 @@ func Cluster(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 		return p.finish(ctx)
 	}
 	if err := p.observe(ctx); err != nil {
-		return Result{}, fmt.Errorf("Observe: %w", err) // nothing can be said of the cluster
+		return Result{}, fmt.Errorf("observe: %w", err) // nothing can be said of the cluster
 	}
 	// No step waits for another to end well: what is refused here must not keep a lost node
 	// from being replaced there. A pause stops what the spec asks for, and nothing that

@@ -146,7 +146,7 @@ func (n *nameList) fromFew(p *part, database, metric string, visit func(metric [
 		return nil
 	})
 	if err != nil {
-		return false //nolint:nilerr // a key cannot be read: the part has its names too
+		return false // a key cannot be read: the part has its names too
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
