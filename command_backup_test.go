@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
-	"pgregory.net/rapid"
 
 	"github.com/tickmesh/tickmesh/api/cli/archive"
 	"github.com/tickmesh/tickmesh/api/client"
@@ -33,6 +31,19 @@ type backupTarget struct {
 	flags   []string
 	environ []string
 	store   archive.Store
+}
+
+// backupReport is what commands say of a backup, to --report and in lists.
+type backupReport struct {
+	Name         string `json:"name"`
+	Cluster      string `json:"cluster"`
+	StartedMs    int64  `json:"started_ms"`
+	FinishedMs   int64  `json:"finished_ms"`
+	Samples      int64  `json:"samples"`
+	Series       int64  `json:"series"`
+	Bytes        int64  `json:"bytes"`
+	WrittenBytes int64  `json:"written_bytes"`
+	Complete     bool   `json:"complete"`
 }
 
 // backupTargets gives an empty folder, and a bucket of an S3 server in memory.
@@ -147,7 +158,7 @@ func testBackups(t *testing.T, target *backupTarget) {
 	}
 	live := writeOn(t, source)
 	addr := []string{"--addr", server.addr["grpc"], "--object-bytes", "3000"}
-	back := func(arguments ...string) (jobReport, model, int64) {
+	back := func(arguments ...string) (backupReport, model, int64) {
 		acknowledged := live.acknowledged.Load()
 		report := filepath.Join(t.TempDir(), "report")
 		target.run(t, append(append([]string{"backup", "--report", report}, addr...), arguments...)...)
@@ -155,7 +166,7 @@ func testBackups(t *testing.T, target *backupTarget) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var r jobReport
+		var r backupReport
 		if err := json.Unmarshal(text, &r); err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +201,7 @@ func testBackups(t *testing.T, target *backupTarget) {
 	live.stop()
 
 	listed, _ := target.run(t, "backup", "list", "--output", "json")
-	var list []listedBackup
+	var list []backupReport
 	if err := json.Unmarshal([]byte(listed), &list); err != nil || len(list) != 2 || list[0].Name != "second" || list[1].Name != "third" || !list[1].Complete {
 		t.Errorf("%v: %s", err, listed)
 	}
@@ -333,65 +344,6 @@ func testDamagedBackup(t *testing.T, target *backupTarget) {
 	for info, err := range target.store.List(t.Context(), "") {
 		t.Fatalf("%v is left, %v", info, err)
 	}
-}
-
-func TestBackupsOfOneSecond(t *testing.T) {
-	store := archive.NewFolder(t.TempDir())
-	o := archive.WriterOptions{Cluster: "c", Now: func() time.Time { return time.UnixMilli(1_700_000_000_999) }}
-	for _, want := range []string{"20231114t221320z", "20231114t221320z-2", "20231114t221320z-3"} {
-		w, err := beginBackup(t.Context(), store, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := w.Finish(t.Context(), 0)
-		if err != nil || m.Name != want {
-			t.Fatalf("%v, %v, want %s", m, err, want)
-		}
-	}
-	o.Name = "20231114t221320z"
-	if _, err := beginBackup(t.Context(), store, o); !errors.Is(err, archive.ErrUsed) {
-		t.Fatal(err)
-	}
-}
-
-// TestWanted compares the units of a backup with a look at single days.
-func TestWanted(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		recent := startOf(rapid.Int64Range(-1e12, 1e12).Draw(t, "recent"), periodMs)
-		d := &digests{days: map[int64]archive.Digest{}}
-		for range rapid.IntRange(0, 20).Draw(t, "days") {
-			near := rapid.Int64Range(recent-100*dayMs, recent+100*dayMs)
-			ms := rapid.OneOf(near, rapid.Int64Range(scan.TimeMsMin, scan.TimeMsMax)).Draw(t, "time")
-			d.days[startOf(ms, dayMs)] = archive.Digest{Samples: 1, Sum: archive.Sum(ms)}
-		}
-		list := d.wanted(metricName{"d", "m"}, recent)
-		for day, digest := range d.days {
-			n := 0
-			for _, w := range list {
-				if w.FromMs <= max(day, scan.TimeMsMin) && min(day+dayMs-1, scan.TimeMsMax) <= w.ToMs {
-					n++
-				} else if w.FromMs <= day+dayMs-1 && day <= w.ToMs {
-					t.Fatalf("day %d is cut by %+v", day, w)
-				}
-				if day >= recent && w.FromMs == day && w.Digest != digest {
-					t.Fatalf("day %d has %+v, want %+v", day, w.Digest, digest)
-				}
-			}
-			if n != 1 {
-				t.Fatalf("day %d is in %d of %+v", day, n, list)
-			}
-		}
-		var sum, want archive.Digest
-		for _, w := range list {
-			sum.Merge(w.Digest)
-		}
-		for _, digest := range d.days {
-			want.Merge(digest)
-		}
-		if sum != want {
-			t.Fatalf("%+v in all, want %+v", sum, want)
-		}
-	})
 }
 
 // A backup of all databases by a user who may not read them all fails and says so; one of

@@ -15,9 +15,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tickmesh/tickmesh/api/auth"
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/endpoint"
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node"
@@ -32,8 +34,8 @@ type nodeSettings struct {
 	storageSettings
 	moveSettings
 	seriesLimitSettings
-	databaseRuleSettings
-	authSettings
+	process.DatabaseRuleFlags
+	auth.Flags
 	settings.PublicTLS
 	settings.PeerTLS
 	settings.Operation
@@ -52,8 +54,8 @@ func (s *nodeSettings) Define(f *pflag.FlagSet) {
 	f.Lookup("wal-sync").DefValue = "interval"
 	s.moveSettings.Define(f)
 	s.seriesLimitSettings.Define(f)
-	s.databaseRuleSettings.Define(f)
-	s.authSettings.Define(f)
+	s.DatabaseRuleFlags.Define(f)
+	s.Flags.Define(f)
 	f.Lookup("auth-file").Usage = "`file` with users, tokens and rights, for the HTTP port; empty: everybody may ask there"
 	s.PublicTLS.Define(f)
 	s.PeerTLS.Define(f)
@@ -66,7 +68,7 @@ func (s *nodeSettings) Validate() error {
 	s.nodeIdentitySettings.Validate(&v)
 	s.storageSettings.Validate(&v)
 	s.moveSettings.Validate(&v)
-	s.PublicTLS.Validate(&v, s.authFile)
+	s.PublicTLS.Validate(&v, s.AuthFile)
 	s.PeerTLS.Validate(&v, s.EtcdEndpoints)
 	s.ExposeRPC(&v, "rpc-addr", string(s.rpcAddr))
 	s.Operation.Validate(&v)
@@ -121,13 +123,13 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	rules, err := s.follow(ctx, logger)
+	rules, err := s.DatabaseRuleFlags.Follow(ctx, logger)
 	if err != nil {
 		return err
 	}
-	defer rules.close()
-	plan := applyMemoryPlan(s.MemoryLimit, s.pageFileBytes)
-	plan.log(logger)
+	defer rules.Close()
+	plan := process.ApplyMemoryPlan(s.MemoryLimit, s.pageFileBytes)
+	plan.Log(logger)
 	ctx, unfit := context.WithCancelCause(ctx)
 	defer unfit(nil)
 	makePrivate(s.dataDir, logger)
@@ -137,14 +139,14 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 		unfit: unfit, moveRate: uint64(s.moveRate),
 	})
 	if err != nil {
-		return listenErrorOf("rpc-addr", string(s.rpcAddr), err)
+		return process.ListenError("rpc-addr", string(s.rpcAddr), err)
 	}
 	err = s.watch(ctx, m, rules, logger)
 	if cause := context.Cause(ctx); errors.Is(cause, node.ErrShards) {
 		err = dataDirError(s.dataDir, cause)
 	}
 	logger.Info("stopping: other nodes take over what this one leads", "timeout", s.ShutdownTimeout.String())
-	defer exitAfter(time.Duration(s.ShutdownTimeout)+closingMax, logger).Stop()
+	defer process.ExitAfter(time.Duration(s.ShutdownTimeout)+process.ClosingMax, logger).Stop()
 	return errors.Join(err, m.Close(ctx))
 }
 
@@ -184,7 +186,7 @@ func (s *nodeSettings) shardsOf(ctx context.Context, store shardmap.Store, seen 
 }
 
 // watch serves metrics and health until the context ends.
-func (s *nodeSettings) watch(ctx context.Context, m *member, rules *databaseRules, logger *slog.Logger) error {
+func (s *nodeSettings) watch(ctx context.Context, m *member, rules *process.DatabaseRules, logger *slog.Logger) error {
 	if s.httpAddr == "" {
 		<-ctx.Done()
 		return nil
@@ -195,28 +197,27 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, rules *databaseRule
 	}
 	listener, err := net.Listen("tcp", string(s.httpAddr))
 	if err != nil {
-		return listenErrorOf("http-addr", string(s.httpAddr), err)
+		return process.ListenError("http-addr", string(s.httpAddr), err)
 	}
-	registry := newRegistry()
-	registry.MustRegister(m.node, storeGauge(m.storeTrouble), budget.NewCollector(m.budgets))
-	rules.register(registry)
-	users, err := s.openAuthority(ctx, nil, logger)
+	registry := process.NewRegistry()
+	registry.MustRegister(m.node, process.StoreGauge(m.storeTrouble), budget.NewCollector(m.budgets))
+	rules.Register(registry)
+	users, err := s.Flags.Follow(ctx, nil, logger)
 	if err != nil {
 		return err
 	}
-	defer users.close()
-	users.register(registry)
-	registry.MustRegister(diskGauges(m.options.node.DataDir)...)
-	ready := &readiness{health: m.ready, details: m.details}
-	ready.set(true)
+	defer users.Close()
+	users.Register(registry)
+	registry.MustRegister(process.DiskGauges(m.options.node.DataDir)...)
+	ready := &process.Readiness{Health: m.ready, Details: m.details}
+	ready.Set(true)
 	pages, err := s.OriginPolicy(secure.Certificate)
 	if err != nil {
 		return err
 	}
-	front := &frontSettings{Operation: s.Operation}
 	const headerTimeout = 10 * time.Second
 	server := &http.Server{
-		Handler: pages.Handler(users.guard(front.newMux(nodeRoot(), registry, ready, m.node))), ReadHeaderTimeout: headerTimeout, TLSConfig: secure.Config,
+		Handler: pages.Handler(users.Guard(process.NewMux(process.MuxOptions{Own: nodeRoot(), Registry: registry, Ready: ready, Settler: m.node, Admin: s.Admin, Pprof: s.Pprof}))), ReadHeaderTimeout: headerTimeout, TLSConfig: secure.Config,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
 	logger.Info("listening", "port", "http", "address", listener.Addr().String())
@@ -237,10 +238,10 @@ func (s *nodeSettings) watch(ctx context.Context, m *member, rules *databaseRule
 }
 
 // nodeRoot tells at / where to go.
-func nodeRoot() *mux {
+func nodeRoot() *endpoint.Mux {
 	m := &endpoint.Mux{}
 	m.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, "TickMesh "+programVersion+", a node: /metrics and /readyz tell how it is; routers take points, answer queries and have a page.")
+		fmt.Fprintln(w, "TickMesh "+process.Version+", a node: /metrics and /readyz tell how it is; routers take points, answer queries and have a page.")
 	})
 	return m
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tickmesh/tickmesh/api/certificate"
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
@@ -82,9 +83,9 @@ func runRouter(ctx context.Context, s *routerSettings, logger *slog.Logger, stdo
 	if err != nil {
 		return err
 	}
-	plan := applyMemoryPlan(s.MemoryLimit, 16<<20)
-	plan.log(logger)
-	registry := newRegistry()
+	plan := process.ApplyMemoryPlan(s.MemoryLimit, 16<<20)
+	plan.Log(logger)
+	registry := process.NewRegistry()
 	name, err := os.Hostname()
 	if err != nil {
 		name = "router"
@@ -97,11 +98,11 @@ func runRouter(ctx context.Context, s *routerSettings, logger *slog.Logger, stdo
 		return err
 	}
 	defer r.close()
-	rules, err := s.follow(ctx, logger)
+	rules, err := s.DatabaseRuleFlags.Follow(ctx, logger)
 	if err != nil {
 		return err
 	}
-	defer rules.close()
+	defer rules.Close()
 	m, err := r.await(ctx)
 	if err != nil {
 		return nil

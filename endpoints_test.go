@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/rpc"
 	"github.com/tickmesh/tickmesh/router/api"
@@ -63,7 +64,7 @@ func registeredEndpoints(t *testing.T) []string {
 	s.dataDir, s.Admin, s.Pprof = t.TempDir(), true, true
 	s.httpAddr, s.putAddr, s.lineAddr, s.udpAddr = "127.0.0.1:0", "", "", ""
 	logger := slog.New(slog.DiscardHandler)
-	n, err := node.Open(s.nodeOptions(memoryPlan{generationBytes: 64 << 20}, s.shards, &s.seriesLimitSettings, nil, logger, nil))
+	n, err := node.Open(s.nodeOptions(process.MemoryPlan{GenerationBytes: 64 << 20}, s.shards, &s.seriesLimitSettings, nil, logger, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,14 +72,14 @@ func registeredEndpoints(t *testing.T) []string {
 	b, registry := &backend{
 		writer: n, resolver: n, source: n, deleter: n, shards: n.Sharding(), settler: n, health: n.Health,
 		cluster: &lonelyCluster{node: n, dataDir: s.dataDir}, clusterName: lonelyName,
-	}, newRegistry()
-	ready := &readiness{health: b.health}
+	}, process.NewRegistry()
+	ready := &process.Readiness{Health: b.health}
 	queries := s.newQueries(b, logger, registry)
 	answers, err := queries.handler()
 	if err != nil {
 		t.Fatal(err)
 	}
-	front, err := ingest.New(s.ingestOptions(b, logger, registry, s.newMux(answers, registry, ready, n)))
+	front, err := ingest.New(s.ingestOptions(b, logger, registry, process.NewMux(process.MuxOptions{Own: answers, Registry: registry, Ready: ready, Settler: n, Admin: true, Pprof: true})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func registeredEndpoints(t *testing.T) []string {
 	inside := grpc.NewServer()
 	rpc.NewServer(nil, rpc.Options{}).Register(inside)
 	all := portEndpoints("http", front.Endpoints())
-	all = append(all, portEndpoints("node", s.newMux(nodeRoot(), newRegistry(), ready, n).Endpoints())...)
+	all = append(all, portEndpoints("node", process.NewMux(process.MuxOptions{Own: nodeRoot(), Registry: process.NewRegistry(), Ready: ready, Settler: n, Admin: true, Pprof: true}).Endpoints())...)
 	all = append(all, grpcEndpoints("grpc", public.server)...)
 	return append(all, grpcEndpoints("rpc", inside)...)
 }

@@ -18,7 +18,7 @@ type frontSettings struct {
 
 func (s *frontSettings) Validate(v *settings.Validation) {
 	s.Operation.Validate(v)
-	s.PublicTLS.Validate(v, s.authFile)
+	s.PublicTLS.Validate(v, s.AuthFile)
 	s.writeLimitSettings.Validate(v)
 	s.accessSettings.Validate(v, s.udpAddr)
 	validateListeners(v, s.listeners())

@@ -3,23 +3,17 @@ package main
 import (
 	"github.com/spf13/pflag"
 
+	"github.com/tickmesh/tickmesh/api/auth"
 	"github.com/tickmesh/tickmesh/api/loopback"
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/settings"
 )
 
-// databaseRuleSettings name the file of rules of databases.
-type databaseRuleSettings struct{ databasesFile string }
-
-func (s *databaseRuleSettings) Define(f *pflag.FlagSet) {
-	f.StringVar(&s.databasesFile, "databases-file", "", "`file` with what holds for each database: retention, series, rates, queries; the same for all nodes and routers")
-	settings.Group(f, settings.HeadingAccess, "databases-file")
-}
-
 // accessSettings say who may do what, and which databases ports mean.
 type accessSettings struct {
-	databaseRuleSettings
-	authSettings
+	process.DatabaseRuleFlags
+	auth.Flags
 	putDatabase, lineDatabase, udpDatabase string
 	udpUser                                string
 	databaseFrom                           settings.Choice
@@ -31,8 +25,8 @@ type accessSettings struct {
 func (s *accessSettings) fromHeader() bool { return s.databaseFrom.Value == "header" }
 
 func (s *accessSettings) Define(f *pflag.FlagSet) {
-	s.databaseRuleSettings.Define(f)
-	s.authSettings.Define(f)
+	s.DatabaseRuleFlags.Define(f)
+	s.Flags.Define(f)
 	f.StringVar(&s.udpUser, "udp-user", "", "`user` whose rights all datagrams have; needed for UDP with --auth-file")
 	s.databaseFrom = settings.Choice{Value: "any", Words: []string{"any", "header"}}
 	f.Var(&s.databaseFrom, "database-from", "what names the database of a request: parameter, path and header, which must agree, or the header X-Scope-OrgID only")
@@ -52,9 +46,9 @@ func (s *accessSettings) Validate(v *settings.Validation, udp settings.Address) 
 		}
 	}
 	switch {
-	case s.authFile != "" && udp != "" && s.udpUser == "":
+	case s.AuthFile != "" && udp != "" && s.udpUser == "":
 		v.Refuse("udp-addr", string(udp), "datagrams cannot show who sends them: name a user of --auth-file by --udp-user, or switch UDP off")
-	case s.authFile == "" && s.udpUser != "":
+	case s.AuthFile == "" && s.udpUser != "":
 		v.Refuse("udp-user", s.udpUser, "expected --auth-file, too")
 	}
 }

@@ -3,17 +3,17 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/api/endpoint"
 	"github.com/tickmesh/tickmesh/api/parse"
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/tenancy"
@@ -35,7 +35,7 @@ type backend struct {
 	relaxed    func(scan.Relaxation) (scan.Source, func() []uint16) // nil: source answers these reads, too
 	shards     series.Sharding
 
-	rules     *databaseRules
+	rules     *process.DatabaseRules
 	retention time.Duration // of what rules say nothing of, where that is known; 0: for ever
 	marks     tenant.Marks  // what was said of databases by name; nil: nothing can be
 	tokens    token.Store   // of those that callers make; nil: they cannot
@@ -43,9 +43,9 @@ type backend struct {
 
 	cluster     api.Cluster
 	clusterName string
-	settler     settler      // nil: there is nothing to settle
-	folders     int          // data folders that are closed at the end
-	health      func() error // why no writes are taken, or nil
+	settler     process.Settler // nil: there is nothing to settle
+	folders     int             // data folders that are closed at the end
+	health      func() error    // why no writes are taken, or nil
 	details     func() []string
 	about       string // what the greeting says of it
 }
@@ -53,7 +53,7 @@ type backend struct {
 // retentionOf says how long samples of a database are kept, metrics with rules of their own
 // aside; 0: for ever.
 func (b *backend) retentionOf(database string) time.Duration {
-	switch kept := b.rules.current().RetentionOf(database, ""); kept {
+	switch kept := b.rules.Current().RetentionOf(database, ""); kept {
 	case 0:
 		return b.retention
 	case tenancy.Unlimited:
@@ -64,8 +64,8 @@ func (b *backend) retentionOf(database string) time.Duration {
 }
 
 // serve listens until the context ends, then drains.
-func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registry, logger *slog.Logger, stdout io.Writer) error {
-	ready := &readiness{health: b.health, details: b.details}
+func (s *frontSettings) serve(ctx context.Context, b *backend, registry *process.Registry, logger *slog.Logger, stdout io.Writer) error {
+	ready := &process.Readiness{Health: b.health, Details: b.details}
 	secure, err := s.Server(logger)
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	}
 	defer trail.close()
 	if b.marks != nil {
-		who.directory = tenant.NewDirectory(tenant.DirectoryOptions{Source: b.source, Deleter: b.deleter, Marks: b.marks, Rules: b.rules.current})
+		who.directory = tenant.NewDirectory(tenant.DirectoryOptions{Source: b.source, Deleter: b.deleter, Marks: b.marks, Rules: b.rules.Current})
 	}
 	b.deleter = auditedDeleter{b.deleter}
 	queries := s.newQueries(b, logger, registry)
@@ -90,7 +90,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	if err != nil {
 		return err
 	}
-	ingestOptions := s.ingestOptions(b, logger, registry, s.newMux(answers, registry, ready, b.settler))
+	ingestOptions := s.ingestOptions(b, logger, registry, process.NewMux(process.MuxOptions{Own: answers, Registry: registry, Ready: ready, Settler: b.settler, Admin: s.Admin, Pprof: s.Pprof}))
 	ingestOptions.Pages, _ = s.OriginPolicy(secure.Certificate) // validate has said what is wrong
 	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.Config, who.authority, who.meter
 	ingestOptions.Audit = trail.log()
@@ -107,7 +107,7 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	apiOptions := s.apiOptions(b, queries, logger, registry)
 	apiOptions.Audit = trail.log()
 	apiOptions.Authority, apiOptions.Meter, apiOptions.Writes, apiOptions.Reads = who.authority, who.meter, budgets.Writes, budgets.Reads
-	if who.users != nil && who.users.tokens != nil {
+	if who.users.MakesTokens() {
 		apiOptions.Tokens = who.users
 	}
 	clients, err := api.New(apiOptions)
@@ -124,19 +124,19 @@ func (s *frontSettings) serve(ctx context.Context, b *backend, registry *registr
 	}
 	who.countSeries(ctx, b.source)
 	who.running.Go(func() { queries.page.Watch(ctx) })
-	ready.set(true)
+	ready.Set(true)
 	health.serve(logger)
 	s.greet(stdout, greeting{about: b.about, secure: secure.Config != nil, users: who.authority != nil}, server.Addresses(), health)
 	<-ctx.Done()
-	exitAfter(s.drain(ctx, ready, server, health, logger)+time.Duration(max(1, b.folders))*closingMax, logger)
+	process.ExitAfter(s.drain(ctx, ready, server, health, logger)+time.Duration(max(1, b.folders))*process.ClosingMax, logger)
 	return nil
 }
 
 // drain ends what runs, within --shutdown-timeout, and returns how much longer
 // closing may take: it has as much again, unless there is what does not look at its context,
 // which nobody waits for.
-func (s *frontSettings) drain(ctx context.Context, ready *readiness, server *ingest.Server, health *grpcServer, logger *slog.Logger) time.Duration {
-	ready.set(false)
+func (s *frontSettings) drain(ctx context.Context, ready *process.Readiness, server *ingest.Server, health *grpcServer, logger *slog.Logger) time.Duration {
+	ready.Set(false)
 	health.refuse()
 	if s.ShutdownDelay > 0 {
 		logger.Info("not ready any more; stopping soon", "delay", s.ShutdownDelay.String())
@@ -156,7 +156,7 @@ func (s *frontSettings) drain(ctx context.Context, ready *readiness, server *ing
 }
 
 func (s *frontSettings) greet(stdout io.Writer, g greeting, at ingest.Addresses, health *grpcServer) {
-	g.version, g.udpFormat = programVersion, s.udpFormat.Value
+	g.version, g.udpFormat = process.Version, s.udpFormat.Value
 	g.http, g.put, g.line, g.udp, g.grpc = at.HTTP, at.Put, at.Line, at.UDP, health.address()
 	g.write(stdout)
 }
@@ -173,12 +173,12 @@ func (s *frontSettings) listenError(err error) error {
 		if l.address == "" || resolveErr != nil || !strings.HasPrefix(op.Net, l.network) || op.Addr.String() != resolved {
 			continue
 		}
-		return listenErrorOf(l.flag, string(l.address), err)
+		return process.ListenError(l.flag, string(l.address), err)
 	}
 	return err
 }
 
-func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry *registry, other *mux) ingest.Options {
+func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry *process.Registry, other *endpoint.Mux) ingest.Options {
 	format := ingest.UDPPut
 	if s.udpFormat.Value == "line" {
 		format = ingest.UDPLine
@@ -187,7 +187,7 @@ func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry 
 	return ingest.Options{
 		HTTPAddress: string(s.httpAddr), PutAddress: string(s.putAddr), LineAddress: string(s.lineAddr), UDPAddress: string(s.udpAddr),
 		Writer: b.writer, Resolver: b.resolver, Shards: b.shards.Shards, ShardKey: b.shards.Key, Generation: b.generation, Other: other,
-		Logger: logger, Registerer: registry, Build: build(),
+		Logger: logger, Registerer: registry, Build: ingest.Build(process.CurrentBuild()),
 		UDP:         ingest.UDPOptions{Format: format, Database: s.udpDatabase, User: s.udpUser},
 		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase, DatabaseFromHeader: s.fromHeader(),
 		Limits: ingest.Limits{
@@ -199,35 +199,16 @@ func (s *frontSettings) ingestOptions(b *backend, logger *slog.Logger, registry 
 	}
 }
 
-func (s *frontSettings) apiOptions(b *backend, q *queries, logger *slog.Logger, registry *registry) api.Options {
+func (s *frontSettings) apiOptions(b *backend, q *queries, logger *slog.Logger, registry *process.Registry) api.Options {
 	inFlight := s.inFlight(debug.SetMemoryLimit(-1))
 	return api.Options{
 		Writer: b.writer, Resolver: b.resolver, Generation: b.generation, Shards: b.shards.Shards, ShardKey: b.shards.Key, Source: q.source, Deleter: b.deleter, Relaxed: q.relaxed,
 		Ledger: q.ledger, Cluster: b.cluster,
 		DatabaseFromHeader: s.fromHeader(),
-		ClusterName:        b.clusterName, Version: build().Version, Logger: logger, Registerer: registry,
+		ClusterName:        b.clusterName, Version: process.CurrentBuild().Version, Logger: logger, Registerer: registry,
 		Limits: api.Limits{
 			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: inFlight,
 			CallsMax: int(min(max(inFlight/transport.ServerStreamWindowBytes, callsMin), callsMax)),
 		},
 	}
-}
-
-// listenErrorOf says of which flag an address is that cannot be listened on, and what to do
-// where that is known. Other errors are given back as they are.
-func listenErrorOf(flag, address string, err error) error {
-	var op *net.OpError
-	if !errors.As(err, &op) || op.Op != "listen" {
-		return err
-	}
-	advice := "choose another address"
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		advice = "stop the program that listens there, or choose another address"
-	case errors.Is(err, syscall.EACCES):
-		advice = "choose a port above 1023, or give the program CAP_NET_BIND_SERVICE"
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		advice = "choose an address of this machine"
-	}
-	return fmt.Errorf("--%s %s: %w; %s", flag, address, op.Err, advice)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/auth"
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/token"
@@ -19,9 +21,9 @@ import (
 // frontAccess is who may do what in a front, and what holds for its databases.
 type frontAccess struct {
 	authority access.Authority // nil: everybody may do everything
-	users     *followedAuthority
+	users     *auth.Followed
 	meter     *tenant.Meter
-	rules     *databaseRules
+	rules     *process.DatabaseRules
 	directory *tenant.Directory // nil: databases cannot be made or dropped
 
 	running sync.WaitGroup // what counts series
@@ -29,36 +31,34 @@ type frontAccess struct {
 }
 
 // openAccess reads the file of users and follows it until close. Rules belong to the caller.
-func (s *frontSettings) openAccess(ctx context.Context, rules *databaseRules, tokens token.Store, registry *registry, logger *slog.Logger) (*frontAccess, error) {
+func (s *frontSettings) openAccess(ctx context.Context, rules *process.DatabaseRules, tokens token.Store, registry *process.Registry, logger *slog.Logger) (*frontAccess, error) {
 	a := &frontAccess{meter: tenant.NewMeter(tenant.MeterOptions{}), rules: rules}
 	ctx, a.cancel = context.WithCancel(ctx)
 	registry.MustRegister(a.meter)
-	authority, err := s.openAuthority(ctx, tokens, logger)
+	authority, err := s.Flags.Follow(ctx, tokens, logger)
 	if err != nil {
 		a.close()
 		return nil, err
 	}
 	if authority != nil {
 		if _, err := authority.Named(s.udpUser); s.udpUser != "" && err != nil {
-			authority.close()
+			authority.Close()
 			a.close()
 			return nil, fmt.Errorf("--udp-user %s: %w", s.udpUser, err)
 		}
 		a.authority, a.users = authority, authority
-		authority.register(registry)
+		authority.Register(registry)
 	} else if exposed := s.exposed(); len(exposed) > 0 {
 		logger.Warn("everybody who reaches this server may read, write and delete everything: name users by --auth-file, or listen on 127.0.0.1",
 			"listeners", strings.Join(exposed, " "))
 	}
-	rules.register(registry)
-	if rules != nil {
-		rules.file.OnChange(a.meter.SetRules)
-	}
+	rules.Register(registry)
+	rules.OnChange(a.meter.SetRules)
 	return a, nil
 }
 
 func (a *frontAccess) close() {
-	a.users.close()
+	a.users.Close()
 	a.cancel()
 	a.running.Wait()
 }
@@ -68,7 +68,7 @@ func (a *frontAccess) queryLimits(database string) ledger.Limits {
 	if a == nil {
 		return ledger.Limits{}
 	}
-	q := a.rules.current().LimitsOf(database).Query
+	q := a.rules.Current().LimitsOf(database).Query
 	bound := func(n int64) int64 { return max(n, 0) } // what is unlimited is bounded by flags only
 	return ledger.Limits{
 		SeriesMax: bound(q.SeriesMax), SamplesMax: bound(q.SamplesMax), BytesMax: bound(q.MemoryBytes), RunningMax: int(bound(q.RunningMax)),

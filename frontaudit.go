@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/audit"
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/influxql"
 )
@@ -29,7 +30,7 @@ type followedAudit struct {
 }
 
 // openAudit opens the audit log; nil: none is named.
-func (s *accessSettings) openAudit(registry *registry, logger *slog.Logger) (*followedAudit, error) {
+func (s *accessSettings) openAudit(registry *process.Registry, logger *slog.Logger) (*followedAudit, error) {
 	if s.auditLog == "" {
 		return nil, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/settings"
@@ -29,7 +30,7 @@ type routerOptions struct {
 	replaceAfter  time.Duration
 	peers         settings.PeerCredentials
 	logger        *slog.Logger
-	registry      *registry
+	registry      *process.Registry
 }
 
 // clusterRouter follows a cluster and runs its placement when it is elected.
@@ -68,7 +69,7 @@ func startRouter(ctx context.Context, o routerOptions) (*clusterRouter, error) {
 		r.fanout.Close()
 		return nil, err
 	}
-	o.registry.MustRegister(placement.NewCollector(r.placement), storeGauge(func() error { return r.view.Load().Err }))
+	o.registry.MustRegister(placement.NewCollector(r.placement), process.StoreGauge(func() error { return r.view.Load().Err }))
 	running, cancel := context.WithCancel(ctx)
 	r.cancel = cancel
 	r.running.Go(func() { r.placement.Run(running) })
@@ -159,7 +160,7 @@ func (r *clusterRouter) health() error {
 
 func (r *clusterRouter) details() []string {
 	if err := r.view.Load().Err; err != nil {
-		return []string{"placement store: " + err.Error() + "; all but placement works" + storeAdvice(err)}
+		return []string{"placement store: " + err.Error() + "; all but placement works" + process.StoreAdvice(err)}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/rpc"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
@@ -32,7 +33,7 @@ func (q groupInquiry) Group(ctx context.Context, name string, shard uint16) (com
 		if g.GetJoint() {
 			return commit.GroupView{}, fmt.Errorf("%w: the group of shard %d is between two configurations", series.ErrUnavailable, shard)
 		}
-		view := commit.GroupView{Era: g.GetEra(), Index: g.GetMembersIndex(), Members: groupOf(g).Members}
+		view := commit.GroupView{Era: g.GetEra(), Index: g.GetMembersIndex(), Members: wire.GroupOf(g).Members}
 		for _, m := range g.GetMembers() {
 			view.RaftIDs = append(view.RaftIDs, m.GetRaftId())
 		}

@@ -20,7 +20,6 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/handshake"
-	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdstore"
@@ -248,7 +247,7 @@ func TestLocalClusterIsClosed(t *testing.T) {
 		}
 	}
 	info, err := os.Stat(filepath.Join(dir, localTLSDir))
-	if err != nil || info.Mode().Perm() != privateDirMode {
+	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
 	s.signal(os.Interrupt)
@@ -334,7 +333,7 @@ func TestCerts(t *testing.T) {
 		t.Errorf("%v %v", files, err)
 	}
 	for _, f := range files {
-		if info, err := f.Info(); err != nil || info.Mode().Perm() != privateFileMode {
+		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v %v", f.Name(), info.Mode(), err)
 		}
 	}
@@ -377,30 +376,6 @@ func TestCerts(t *testing.T) {
 	}
 	if out := command(1, "node/n1"); !strings.Contains(out, "others may look into it") {
 		t.Error(out)
-	}
-}
-
-// TestCertsAreRenewed renews what is old, with the hosts that it has.
-func TestCertsAreRenewed(t *testing.T) {
-	t.Parallel()
-	s := &certsSettings{dir: filepath.Join(t.TempDir(), "certs"), cluster: "tickmesh", validity: settings.Duration(certsValidity)}
-	now := time.Now()
-	var out strings.Builder
-	if err := s.run([]string{"node/n1=10.0.0.1", "node/n2"}, now, &out); err != nil {
-		t.Fatal(err)
-	}
-	s.renew = true
-	for _, test := range []struct {
-		after time.Duration
-		want  int
-	}{{certsValidity / 2, 0}, {certsValidity * 3 / 4, 2}, {certsValidity, 0}} {
-		out.Reset()
-		if err := s.run(nil, now.Add(test.after), &out); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Count(out.String(), " renewed\n"); got != test.want || !strings.Contains(out.String(), "10.0.0.1") {
-			t.Errorf("after %v: %s", test.after, out.String())
-		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/certificate"
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
@@ -45,7 +46,7 @@ func refuseSingleNode(dataDir string) error {
 // runLocalCluster runs etcd, nodes and a router in this process: the code of a real
 // cluster, over the loopback, where no other process can call them: the authority of their
 // certificates lives in this process only.
-func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan, rules *databaseRules, logger *slog.Logger, stdout io.Writer) (err error) {
+func runLocalCluster(ctx context.Context, s *standaloneSettings, plan process.MemoryPlan, rules *process.DatabaseRules, logger *slog.Logger, stdout io.Writer) (err error) {
 	points, err := failpoint.Parse(s.Failpoints, failpointNames())
 	if err != nil {
 		return fmt.Errorf("--failpoints: %w", err)
@@ -53,7 +54,7 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 	if err := refuseSingleNode(s.dataDir); err != nil {
 		return err
 	}
-	plan.log(logger)
+	plan.Log(logger)
 	closed, err := newClosedDoors(filepath.Join(s.dataDir, localTLSDir), time.Now())
 	if err != nil {
 		return err
@@ -78,8 +79,8 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 		}
 		return store, err
 	}
-	registry := newRegistry()
-	plan.share(int64(s.nodes), int64(s.pageFileBytes))
+	registry := process.NewRegistry()
+	plan.Share(int64(s.nodes), int64(s.pageFileBytes))
 	for i := range int(s.nodes) {
 		store, err := open()
 		if err != nil {
@@ -93,7 +94,7 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		defer func() { err = errors.Join(err, m.Close(ctx)) }()
-		registry.registerNode(name, m.node)
+		registry.RegisterNode(name, m.node)
 	}
 	store, err := open()
 	if err != nil {
@@ -115,7 +116,7 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan memoryPlan
 }
 
 // serveCluster serves the router of a cluster in this process.
-func (s *standaloneSettings) serveCluster(ctx context.Context, r *clusterRouter, m *shardmap.Map, rules *databaseRules, registry *registry, logger *slog.Logger, stdout io.Writer) error {
+func (s *standaloneSettings) serveCluster(ctx context.Context, r *clusterRouter, m *shardmap.Map, rules *process.DatabaseRules, registry *process.Registry, logger *slog.Logger, stdout io.Writer) error {
 	shards, err := shardingOf(m)
 	if err != nil {
 		return err

@@ -4,8 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/tickmesh/tickmesh/api/certificate"
+	"github.com/tickmesh/tickmesh/api/certificate/files"
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
@@ -53,14 +52,14 @@ func newClosedDoors(dir string, now time.Time) (*closedDoors, error) {
 	if err := c.remove(); err != nil { // of a process that was killed
 		return nil, err
 	}
-	if err := makePrivateDir(dir); err != nil {
+	if err := files.MakeDir(dir); err != nil {
 		return nil, err
 	}
 	c.etcd = etcdserver.TLSFiles{Cert: filepath.Join(dir, "etcd.crt"), Key: filepath.Join(dir, "etcd.key"), CA: filepath.Join(dir, "ca.crt")}
 	return c, errors.Join(
-		writePrivate(c.etcd.Cert, certificate.EncodeCertificates(pair.Certificate)),
-		writePrivate(c.etcd.Key, key),
-		writePrivate(c.etcd.CA, certificate.EncodeCertificates(authority.Certificate)))
+		files.Write(c.etcd.Cert, certificate.EncodeCertificates(pair.Certificate)),
+		files.Write(c.etcd.Key, key),
+		files.Write(c.etcd.CA, certificate.EncodeCertificates(authority.Certificate)))
 }
 
 func (c *closedDoors) issue(role certificate.Role, id string) (*certificate.Pair, error) {
@@ -95,36 +94,3 @@ func (c *closedDoors) process(role certificate.Role, id string) (p settings.Peer
 
 // remove deletes the files of etcd.
 func (c *closedDoors) remove() error { return os.RemoveAll(c.dir) }
-
-// The modes of keys and of folders that hold some, whatever the umask.
-const (
-	privateFileMode fs.FileMode = 0o600
-	privateDirMode  fs.FileMode = 0o700
-)
-
-// makePrivateDir makes a folder that only this user can look into, and those above it.
-func makePrivateDir(dir string) error {
-	if err := os.MkdirAll(dir, privateDirMode); err != nil {
-		return err
-	}
-	return os.Chmod(dir, privateDirMode)
-}
-
-// writePrivate writes a file that only this user can read, in one step: whoever reads it
-// finds all of it, or what was there before.
-func writePrivate(name string, content []byte) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(file.Name()))
-		}
-	}()
-	_, err = file.Write(content)
-	if err = errors.Join(err, file.Chmod(privateFileMode), file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), name)
-}

@@ -14,8 +14,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	authcommand "github.com/tickmesh/tickmesh/api/auth/command"
+	certscommand "github.com/tickmesh/tickmesh/api/certificate/command"
+	"github.com/tickmesh/tickmesh/api/cli"
+	"github.com/tickmesh/tickmesh/api/cli/rescue"
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/settings"
+	etcdcommand "github.com/tickmesh/tickmesh/api/shardmap/etcdserver/command"
 	"github.com/tickmesh/tickmesh/api/transport"
+	draincommand "github.com/tickmesh/tickmesh/operator/drain/command"
 )
 
 func main() {
@@ -49,8 +56,8 @@ Start with:  tickmesh standalone --data-dir ./data`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return settings.WithHelp(cmd, settings.FlagError(err))
 	})
-	root.AddCommand(newStandaloneCommand(), newNodeCommand(), newRouterCommand(), newEtcdCommand(), newCertsCommand(), newRescueMapCommand(), newAuthCommand(), newVersionCommand(), newFailpointsCommand(), newDrainEnvoyCommand())
-	for _, cmd := range clientCommands() {
+	root.AddCommand(newStandaloneCommand(), newNodeCommand(), newRouterCommand(), etcdcommand.New(), certscommand.New(), rescue.New(), authcommand.New(), process.NewVersionCommand(), newFailpointsCommand(), draincommand.New())
+	for _, cmd := range cli.Commands(startTrial) {
 		root.AddCommand(settings.WrapUsage(cmd))
 	}
 	return root

@@ -13,12 +13,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/transport"
@@ -83,7 +83,7 @@ func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
 	}
 	m.service = service.New(service.Options{
 		Node: m.node, Hello: m.hello, Map: m.shardMap,
-		Disk: func() (uint64, uint64) { return diskOf(options.DataDir) }, Version: programVersion, Now: time.Now, Logger: m.logger,
+		Disk: func() (uint64, uint64) { return process.DiskUsage(options.DataDir) }, Version: process.Version, Now: time.Now, Logger: m.logger,
 		MoveBytesPerSecond: o.moveRate,
 	})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -153,10 +153,10 @@ func (m *member) address() string {
 }
 
 func (m *member) info() shardmap.NodeInfo {
-	capacity, used := diskOf(m.options.node.DataDir)
+	capacity, used := process.DiskUsage(m.options.node.DataDir)
 	return shardmap.NodeInfo{
 		ID: m.options.id, Incarnation: m.node.Incarnation(), Former: m.node.FormerIncarnations(), RPCAddress: m.address(), Zone: m.options.zone,
-		CapacityBytes: int64(capacity), UsedBytes: int64(used), StartedMs: m.started.UnixMilli(), Version: programVersion,
+		CapacityBytes: int64(capacity), UsedBytes: int64(used), StartedMs: m.started.UnixMilli(), Version: process.Version,
 	}
 }
 
@@ -202,30 +202,9 @@ func (m *member) ready() error {
 // details tell what a person should know, for /readyz.
 func (m *member) details() []string {
 	if err := m.storeTrouble(); err != nil {
-		return []string{"placement store: " + err.Error() + "; the node goes on with its shard map" + storeAdvice(err)}
+		return []string{"placement store: " + err.Error() + "; the node goes on with its shard map" + process.StoreAdvice(err)}
 	}
 	return nil
-}
-
-// storeAdvice says what to do about a placement store; empty: nothing but to wait.
-func storeAdvice(err error) string {
-	if errors.Is(err, shardmap.ErrRolledBack) {
-		return "; `tickmesh rescue-map` puts the map back"
-	}
-	return ""
-}
-
-// storeGauge tells of the placement store as a node or a router sees it; trouble says
-// why it cannot be relied on, or nil.
-func storeGauge(trouble func() error) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "tickmesh_store_available", Help: "0 while the placement store does not answer or was rolled back.",
-	}, func() float64 {
-		if trouble() != nil {
-			return 0
-		}
-		return 1
-	})
 }
 
 // resignWait bounds how long a node that stops waits for others to lead its groups.

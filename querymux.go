@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"math"
 	"net/http"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/endpoint"
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/query/cache"
@@ -22,14 +24,14 @@ type queries struct {
 	settings *frontSettings
 	backend  *backend
 	logger   *slog.Logger
-	registry *registry
+	registry *process.Registry
 	ledger   *ledger.Ledger
 	source   scan.Source
 	catalog  promql.Catalog // what writers say of metrics
 	page     *ui.Page
 }
 
-func (s *frontSettings) newQueries(b *backend, logger *slog.Logger, registry *registry) *queries {
+func (s *frontSettings) newQueries(b *backend, logger *slog.Logger, registry *process.Registry) *queries {
 	q := &queries{settings: s, backend: b, logger: logger, registry: registry}
 	q.ledger = ledger.New(ledger.Options{
 		Limits: ledger.Limits{
@@ -89,12 +91,12 @@ func (q *queries) opentsdbOptions() opentsdb.Options {
 		Source: q.source, Ledger: q.ledger, Deleter: q.backend.deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
 		Version: apiVersion(),
 		Config:  map[string]string{"tsd.core.auto_create_metrics": "true", "tsd.http.query.allow_delete": "true"},
-		Stats:   q.registry.stats,
+		Stats:   func(ctx context.Context) []opentsdb.Stat { return statsOf(ctx, q.registry) },
 	}
 }
 
 func (q *queries) promqlOptions() promql.Options {
-	b := build()
+	b := process.CurrentBuild()
 	return promql.Options{
 		Source: q.source, Ledger: q.ledger, Deleter: q.backend.deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
 		Metadata: &q.catalog,
@@ -117,8 +119,8 @@ func (q *queries) influxqlOptions() influxql.Options {
 func (q *queries) pageOptions() ui.Options {
 	o := ui.Options{
 		Source: q.backend.source, Status: q.backend.cluster.Status, Ledger: q.ledger, Gatherer: q.registry,
-		Version: programVersion, Dialects: []string{"promql", "opentsdb", "influxql"}, Logger: q.logger,
-		Greeting: "TickMesh " + programVersion + ": /write, /api/put and /api/v1/write take points, /api/query and /api/v1/query answer, " +
+		Version: process.Version, Dialects: []string{"promql", "opentsdb", "influxql"}, Logger: q.logger,
+		Greeting: "TickMesh " + process.Version + ": /write, /api/put and /api/v1/write take points, /api/query and /api/v1/query answer, " +
 			"/metrics and /readyz tell how it is. Browsers get a page here.",
 	}
 	if who := q.backend.access; who != nil && who.directory != nil {
@@ -131,4 +133,9 @@ func (q *queries) pageOptions() ui.Options {
 func newDoor() (*ingest.Door, error) {
 	body, policy, err := ui.Door()
 	return &ingest.Door{Body: body, Policy: policy}, err
+}
+
+func apiVersion() opentsdb.Version {
+	b := process.CurrentBuild()
+	return opentsdb.Version{ShortRevision: b.Revision, FullRevision: b.Revision, Repo: "tickmesh " + b.Version}
 }

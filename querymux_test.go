@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
 // 0 says on flags that there is no bound, of queries at once too.
 func TestQueryLimitsOfZero(t *testing.T) {
 	s := frontSettings{}
-	q := s.newQueries(&backend{}, slog.New(slog.DiscardHandler), newRegistry())
+	q := s.newQueries(&backend{}, slog.New(slog.DiscardHandler), process.NewRegistry())
 	for range 1000 {
 		_, entry, err := q.ledger.Begin(t.Context(), ledger.Query{Text: "any"})
 		if err != nil {
@@ -36,11 +37,11 @@ func TestRetentionOfDatabases(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rules, err := (&databaseRuleSettings{databasesFile: path}).follow(t.Context(), slog.New(slog.DiscardHandler))
+	rules, err := (&process.DatabaseRuleFlags{DatabasesFile: path}).Follow(t.Context(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rules.close()
+	defer rules.Close()
 	b := &backend{rules: rules, retention: 5 * time.Hour}
 	for name, want := range map[string]time.Duration{"": 5 * time.Hour, "a": 2 * time.Hour, "b": 0, "c": 3 * time.Hour} {
 		if got := b.retentionOf(name); got != want {

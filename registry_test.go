@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/router/query/opentsdb"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
@@ -16,13 +17,14 @@ import (
 type of []string
 
 func (o of) Name() string { return "of" }
+
 func (o of) May(database string, right access.Right) bool {
 	return right <= access.Read && slices.Contains(o, database)
 }
 
 // Metrics name the databases that the caller may read, and no others.
 func TestMetricsOfDatabases(t *testing.T) {
-	r := newRegistry()
+	r := process.NewRegistry()
 	m := tenant.NewMeter(tenant.MeterOptions{})
 	m.Open("mine")
 	m.Open("others")
@@ -40,8 +42,8 @@ func TestMetricsOfDatabases(t *testing.T) {
 			ctx = access.With(ctx, c.who)
 		}
 		w := httptest.NewRecorder()
-		r.serve(w, httptest.NewRequest("GET", "/metrics", nil).WithContext(ctx))
-		stats := r.stats(ctx)
+		r.ServeMetrics(w, httptest.NewRequest("GET", "/metrics", nil).WithContext(ctx))
+		stats := statsOf(ctx, r)
 		if !strings.Contains(w.Body.String(), "go_goroutines") {
 			t.Errorf("%s: the others are gone, too", name)
 		}

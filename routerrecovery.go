@@ -11,7 +11,6 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/wire"
-	"github.com/tickmesh/tickmesh/node/service"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
@@ -41,9 +40,9 @@ func copiesOf(reports map[string]*nodev1.ReportResponse) (out []shardmap.NodeCop
 
 func copyOf(g *nodev1.GroupReport, relic bool) shardmap.Copy {
 	return shardmap.Copy{
-		Shard: uint16(g.GetShard()), RaftID: g.GetRaftId(), Era: g.GetEra(), Role: roleOf(g.GetRole()), Relic: relic, Unclear: g.GetUnclear(),
+		Shard: uint16(g.GetShard()), RaftID: g.GetRaftId(), Era: g.GetEra(), Role: wire.RoleOf(g.GetRole()), Relic: relic, Unclear: g.GetUnclear(),
 		Leads: g.GetLeads(), Term: g.GetLastTerm(), Index: g.GetLastIndex(), NewestMs: g.GetNewestMs(), ConfigIndex: g.GetMembersIndex(),
-		Members: membersOf(g.GetMembers()), Leaving: membersOf(g.GetLeaving()), Outgoing: g.GetOutgoing(),
+		Members: wire.MembersOf(g.GetMembers()), Leaving: wire.MembersOf(g.GetLeaving()), Outgoing: g.GetOutgoing(),
 	}
 }
 
@@ -117,7 +116,7 @@ func recoveryStatus(r *shardmap.Recovery) *tickmeshv1.ShardRecovery {
 	for i := range r.Copies {
 		c := &r.Copies[i]
 		s.Copies = append(s.Copies, &tickmeshv1.ShardCopy{
-			Node: c.Node, Role: service.RoleStatus(c.Role), Relic: c.Relic, Era: c.Era, Term: c.Term, Index: c.Index, Unclear: c.Unclear,
+			Node: c.Node, Role: wire.RoleStatus(c.Role), Relic: c.Relic, Era: c.Era, Term: c.Term, Index: c.Index, Unclear: c.Unclear,
 		})
 	}
 	if r.Best != nil {

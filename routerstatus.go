@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/wire"
-	"github.com/tickmesh/tickmesh/node/service"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
@@ -62,7 +62,7 @@ func (r *clusterRouter) Status(ctx context.Context, withoutShards bool) (*tickme
 	view := r.view.Load()
 	status := &tickmeshv1.GetStatusResponse{Cluster: r.options.cluster, StoreReachable: view.Err == nil}
 	if view.Err != nil {
-		status.Problems = append(status.Problems, fmt.Sprintf("the placement store: %v; all but placement works%s", view.Err, storeAdvice(view.Err)))
+		status.Problems = append(status.Problems, fmt.Sprintf("the placement store: %v; all but placement works%s", view.Err, process.StoreAdvice(view.Err)))
 	}
 	if view.Map == nil {
 		status.Problems = append(status.Problems, "there is no shard map yet")
@@ -178,13 +178,13 @@ func desiredOf(d shardmap.Desired) tickmeshv1.DesiredState {
 func shardStatus(shard uint16, row *shardmap.Row, g *nodev1.GroupReport) *tickmeshv1.ShardStatus {
 	s := &tickmeshv1.ShardStatus{
 		Shard: uint32(shard), Version: row.Version, Era: row.Era, Leader: g.GetLeader(), Term: g.GetTerm(),
-		CommitIndex: g.GetCommitIndex(), Members: g.GetMembers(), Bytes: g.GetBytes(), Intended: replicaStatuses(row.Intended),
+		CommitIndex: g.GetCommitIndex(), Members: g.GetMembers(), Bytes: g.GetBytes(), Intended: wire.ReplicaStatuses(row.Intended),
 	}
 	if was := row.Recovered; was != nil {
 		s.RecoveredMs, s.RecoveredNewestMs, s.RecoveredLossMsMax = was.Ms, was.NewestMs, was.LossMsMax
 	}
 	if len(s.GetMembers()) == 0 {
-		s.Members = replicaStatuses(row.Members)
+		s.Members = wire.ReplicaStatuses(row.Members)
 	}
 	voters, active := 0, 0
 	for _, m := range s.GetMembers() {
@@ -197,13 +197,6 @@ func shardStatus(shard uint16, row *shardmap.Row, g *nodev1.GroupReport) *tickme
 	}
 	s.LossesSurvived = uint32(max(0, active-(voters/2+1)))
 	return s
-}
-
-func replicaStatuses(members []shardmap.Member) (out []*tickmeshv1.ReplicaStatus) {
-	for _, m := range members {
-		out = append(out, service.ReplicaStatus(m))
-	}
-	return out
 }
 
 // Drain implements api.Cluster.

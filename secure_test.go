@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/transport"
 )
 
@@ -308,7 +309,7 @@ func (c *secureCluster) works(value int) {
 	defer put.Close()
 	_ = put.SetDeadline(time.Now().Add(patience))
 	fmt.Fprintf(put, "put mem %d %d host=a\nversion\nexit\n", 1_700_000_000+value, value)
-	if answer, err := io.ReadAll(put); err != nil || !strings.Contains(string(answer), programVersion) {
+	if answer, err := io.ReadAll(put); err != nil || !strings.Contains(string(answer), process.Version) {
 		c.t.Errorf("put: %q, %v", answer, err)
 	}
 	for _, metric := range []string{"cpu", "mem"} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/node"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
@@ -21,11 +22,11 @@ type lonelyCluster struct {
 // Status tells of the one node, which leads all shards.
 func (c *lonelyCluster) Status(_ context.Context, withoutShards bool) (*tickmeshv1.GetStatusResponse, error) {
 	shards := uint32(c.node.Shards())
-	capacity, used := diskOf(c.dataDir)
+	capacity, used := process.DiskUsage(c.dataDir)
 	self := &tickmeshv1.NodeStatus{
 		Node: lonelyName, Incarnation: c.node.Incarnation(), Address: c.address,
 		Desired: tickmeshv1.DesiredState_DESIRED_STATE_ACTIVE, Alive: true,
-		CapacityBytes: capacity, UsedBytes: used, Version: build().Version, Leads: shards, FullReplicas: shards,
+		CapacityBytes: capacity, UsedBytes: used, Version: process.CurrentBuild().Version, Leads: shards, FullReplicas: shards,
 		SamplesApplied: uint64(max(0, c.node.SamplesApplied())),
 	}
 	status := &tickmeshv1.GetStatusResponse{

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tickmesh/tickmesh/api/process"
 )
 
 // TestInProcess runs the command in this process, where the race detector sees
@@ -128,7 +130,7 @@ func TestPutPort(t *testing.T) {
 	_ = c.SetDeadline(time.Now().Add(patience))
 	fmt.Fprint(c, "put cpu 1700000000 0.5 host=a\nput cpu now 0.5 host=a\nversion\nexit\n")
 	answer, err := io.ReadAll(c)
-	if err != nil || !strings.HasPrefix(string(answer), "put: ") || !strings.Contains(string(answer), "tickmesh "+programVersion) {
+	if err != nil || !strings.HasPrefix(string(answer), "put: ") || !strings.Contains(string(answer), "tickmesh "+process.Version) {
 		t.Errorf("%q, %v", answer, err)
 	}
 	if _, body := get(t, s.url("/api/query?start=1699999999&end=1700000001&m=sum:cpu")); !strings.Contains(body, `"dps":{"1700000000":0.5}`) {
@@ -183,7 +185,7 @@ func TestLogs(t *testing.T) {
 	s.signal(os.Interrupt)
 	s.wait()
 	s.checkLog(t, "INFO", "stopped; the data folder is clean")
-	if !strings.HasPrefix(s.greeting.String(), "TickMesh "+programVersion+" keeps its data in ") {
+	if !strings.HasPrefix(s.greeting.String(), "TickMesh "+process.Version+" keeps its data in ") {
 		t.Errorf("standard output: %q", s.greeting)
 	}
 	if _, _, stderr := run(t, nil, append(arguments, "--log-level=error")...); !strings.HasPrefix(stderr, "tickmesh: --put-addr") {
@@ -194,7 +196,7 @@ func TestLogs(t *testing.T) {
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := run(t, nil, "version")
-	if !regexp.MustCompile(`^tickmesh `+regexp.QuoteMeta(programVersion)+` [\w-]+ go\S+ linux/\w+\n$`).MatchString(stdout) || code != 0 || stderr != "" {
+	if !regexp.MustCompile(`^tickmesh `+regexp.QuoteMeta(process.Version)+` [\w-]+ go\S+ linux/\w+\n$`).MatchString(stdout) || code != 0 || stderr != "" {
 		t.Errorf("%d %q %q", code, stdout, stderr)
 	}
 	code, stdout, _ = run(t, nil, "failpoints")

@@ -10,12 +10,12 @@ import (
 )
 
 // versionFile is the source that names the version, and versionLine where it does.
-const versionFile = "version.go"
+const versionFile = "api/process/version.go"
 
-var versionLine = regexp.MustCompile(`(?m)^const programVersion = "([^"]+)"$`)
+var versionLine = regexp.MustCompile(`(?m)^const Version = "([^"]+)"$`)
 
 // errVersion says that a version cannot be read or written.
-var errVersion = errors.New(versionFile + " names no programVersion")
+var errVersion = errors.New(versionFile + " names no Version")
 
 // versionPattern is what a version may be, so that it stays one constant.
 var versionPattern = regexp.MustCompile(`^[0-9A-Za-z.+-]+$`)
@@ -40,8 +40,8 @@ func (s source) as(version, folder string) (source, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return s, err
 	}
-	shown := filepath.Join(folder, versionFile+".txt")
-	changed := versionLine.ReplaceAllLiteral(text, fmt.Appendf(nil, "const programVersion = %q", version))
+	shown := filepath.Join(folder, filepath.Base(versionFile)+".txt")
+	changed := versionLine.ReplaceAllLiteral(text, fmt.Appendf(nil, "const Version = %q", version))
 	if err := os.WriteFile(shown, changed, 0o644); err != nil {
 		return s, err
 	}

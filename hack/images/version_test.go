@@ -10,7 +10,7 @@ import (
 // The compiler is shown the same file with another version; the file stays as it is.
 func TestOtherVersion(t *testing.T) {
 	root, folder := t.TempDir(), filepath.Join(t.TempDir(), "out")
-	const before, after = "package main\n\nconst programVersion = \"1.2.3\"\n", "package main\n\nconst programVersion = \"1.2.4-next\"\n"
+	const before, after = "package process\n\nconst Version = \"1.2.3\"\n", "package process\n\nconst Version = \"1.2.4-next\"\n"
 	original := filepath.Join(root, versionFile)
 	if err := os.WriteFile(original, []byte(before), 0o644); err != nil {
 		t.Fatal(err)

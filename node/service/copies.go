@@ -2,8 +2,8 @@ package service
 
 import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
-	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
 // addCopies tells what a shard without a majority may go on from. A group that is younger
@@ -14,7 +14,7 @@ func addCopies(r *nodev1.ReportResponse, copies *shardmap.NodeCopies) {
 		g.Unclear = true
 		for i := range copies.Copies {
 			if c := &copies.Copies[i]; !c.Relic && uint32(c.Shard) == g.GetShard() && c.RaftID == g.GetRaftId() {
-				g.Unclear, g.NewestMs, g.Leaving, g.Outgoing = c.Unclear, c.NewestMs, replicaStatuses(c.Leaving), c.Outgoing
+				g.Unclear, g.NewestMs, g.Leaving, g.Outgoing = c.Unclear, c.NewestMs, wire.ReplicaStatuses(c.Leaving), c.Outgoing
 			}
 		}
 	}
@@ -24,16 +24,9 @@ func addCopies(r *nodev1.ReportResponse, copies *shardmap.NodeCopies) {
 			continue
 		}
 		r.Relics = append(r.Relics, &nodev1.GroupReport{
-			Shard: uint32(c.Shard), RaftId: c.RaftID, Role: roleOf(c.Role), Era: c.Era, Term: c.Term, LastTerm: c.Term, LastIndex: c.Index,
-			MembersIndex: c.ConfigIndex, Members: replicaStatuses(c.Members), Leaving: replicaStatuses(c.Leaving), Outgoing: c.Outgoing,
+			Shard: uint32(c.Shard), RaftId: c.RaftID, Role: wire.RoleStatus(c.Role), Era: c.Era, Term: c.Term, LastTerm: c.Term, LastIndex: c.Index,
+			MembersIndex: c.ConfigIndex, Members: wire.ReplicaStatuses(c.Members), Leaving: wire.ReplicaStatuses(c.Leaving), Outgoing: c.Outgoing,
 			Joint: len(c.Outgoing) > 0, NewestMs: c.NewestMs, Unclear: c.Unclear,
 		})
 	}
-}
-
-func replicaStatuses(members []shardmap.Member) (out []*tickmeshv1.ReplicaStatus) {
-	for _, m := range members {
-		out = append(out, ReplicaStatus(m))
-	}
-	return out
 }

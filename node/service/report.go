@@ -3,10 +3,9 @@ package service
 import (
 	"context"
 
-	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/api/wire"
 	"github.com/tickmesh/tickmesh/node"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
-	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
 // Report implements rpc.Node.
@@ -51,7 +50,7 @@ func (s *Service) Report(_ context.Context, request *nodev1.ReportRequest) (*nod
 
 func groupReport(g *node.GroupStatus) *nodev1.GroupReport {
 	r := &nodev1.GroupReport{
-		Shard: uint32(g.Shard), RaftId: g.RaftID, Role: roleOf(g.Role), Era: g.Era, Leader: g.Leader, Leads: g.Leads,
+		Shard: uint32(g.Shard), RaftId: g.RaftID, Role: wire.RoleStatus(g.Role), Era: g.Era, Leader: g.Leader, Leads: g.Leads,
 		Term: g.Term, LastIndex: g.Last, CommitIndex: g.Commit, AppliedIndex: g.EngineApplied, TruncatedIndex: g.Truncated.Index,
 		MembersIndex: g.Configuration.Index, Joint: g.Configuration.Joint(), Bytes: uint64(g.Bytes), Quiet: g.Quiet,
 		LastTerm: g.LastTerm, TookOver: g.TookOver,
@@ -62,7 +61,7 @@ func groupReport(g *node.GroupStatus) *nodev1.GroupReport {
 		}
 	}
 	for _, m := range g.Configuration.Members {
-		status := ReplicaStatus(m)
+		status := wire.ReplicaStatus(m)
 		for _, p := range g.Progress {
 			if p.Member.RaftID == m.RaftID {
 				status.MatchIndex, status.Active = p.Match, p.Active
@@ -71,24 +70,4 @@ func groupReport(g *node.GroupStatus) *nodev1.GroupReport {
 		r.Members = append(r.Members, status)
 	}
 	return r
-}
-
-// ReplicaStatus is a member as a message, without what only a leader knows of it.
-func ReplicaStatus(m shardmap.Member) *tickmeshv1.ReplicaStatus {
-	return &tickmeshv1.ReplicaStatus{Node: m.Node, Incarnation: m.Incarnation, RaftId: m.RaftID, Role: roleOf(m.Role)}
-}
-
-// RoleStatus is a role as a message.
-func RoleStatus(role shardmap.Role) tickmeshv1.ReplicaRole { return roleOf(role) }
-
-func roleOf(role shardmap.Role) tickmeshv1.ReplicaRole {
-	switch role {
-	case shardmap.Full:
-		return tickmeshv1.ReplicaRole_REPLICA_ROLE_FULL
-	case shardmap.Witness:
-		return tickmeshv1.ReplicaRole_REPLICA_ROLE_WITNESS
-	case shardmap.Learner:
-		return tickmeshv1.ReplicaRole_REPLICA_ROLE_LEARNER
-	}
-	return tickmeshv1.ReplicaRole_REPLICA_ROLE_UNSPECIFIED
 }

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/cli/archive"
+	"github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/scan"
+)
+
+// backup copies samples from a cluster into an archive.
+//
+// It holds every write that was acknowledged before it began, and every delete: a unit is
+// either read from the cluster after that, or taken from an earlier backup because a
+// digest that the cluster made after that is the same as that of the unit's samples. Both
+// are reads that the leaders of the shards confirm, so they see all that was acknowledged
+// before. A range that is not asked for had no samples then. What is written or deleted
+// meanwhile may be in it, or not.
+type backup struct {
+	client   *client.Client
+	named    []string // databases; empty: all
+	archive  *archive.Writer
+	progress *progress
+}
+
+// run copies everything, and gives how many units were taken from earlier backups.
+func (b *backup) run(ctx context.Context, startedMs int64) (m *archive.Manifest, taken int, err error) {
+	databases, err := databasesToBackUp(ctx, b.client, b.named)
+	if err != nil {
+		return nil, 0, err
+	}
+	names, err := metricsOf(ctx, b.client, databases)
+	if err != nil {
+		return nil, 0, err
+	}
+	recentMs := startOf(startedMs, periodMs) - periodMs
+	series := int64(0)
+	var all []archive.Wanted
+	for _, name := range names {
+		d, err := readDigests(ctx, b.client, name)
+		if err != nil {
+			return nil, 0, fmt.Errorf("digests of metric %q of database %q: %w", name.metric, name.database, err)
+		}
+		series += int64(len(d.series))
+		all = append(all, d.wanted(name, recentMs)...)
+	}
+	sortWanted(all)
+	left := b.archive.Take(all)
+	b.progress.addDone(samplesOf(all) - samplesOf(left))
+	b.progress.setTotal(samplesOf(all))
+	for i := range left {
+		if err := b.unit(ctx, &left[i]); err != nil {
+			return nil, 0, fmt.Errorf("metric %q of database %q: %w", left[i].Metric, left[i].Database, err)
+		}
+		b.progress.addDone(left[i].Samples)
+	}
+	m, err = b.archive.Finish(ctx, series)
+	return m, len(all) - len(left), err
+}
+
+func samplesOf(list []archive.Wanted) (n int64) {
+	for i := range list {
+		n += list[i].Samples
+	}
+	return n
+}
+
+// unit copies one unit, or parts of it where the whole meets a limit of the server.
+func (b *backup) unit(ctx context.Context, w *archive.Wanted) error {
+	name := metricName{w.Database, w.Metric}
+	return inHalves(ctx, timeRange{w.FromMs, w.ToMs}, func(r timeRange) error {
+		return again(ctx, func() error {
+			return b.archive.Unit(ctx, name.database, name.metric, r.from, r.to, func(visit archive.Visitor) error {
+				return readSamples(ctx, b.client, name, r, visit, b.progress)
+			})
+		})
+	})
+}
+
+const (
+	backupTries      = 5
+	backupRetryDelay = 500 * time.Millisecond // doubles
+)
+
+// again does something again if the cluster had trouble in the middle.
+func again(ctx context.Context, do func() error) error {
+	delay := backupRetryDelay
+	for try := 1; ; try++ {
+		err := do()
+		passes := errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrOverloaded)
+		if !passes || try == backupTries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(delay):
+		}
+		delay *= 2
+	}
+}
+
+func readSamples(ctx context.Context, c *client.Client, name metricName, r timeRange, visit archive.Visitor, p *progress) error {
+	query := client.Query{Selector: scan.Selector{Database: name.database, Metric: name.metric}, FromMs: r.from, ToMs: r.to}
+	for chunk, err := range c.Query(ctx, query) {
+		if err != nil {
+			return err
+		}
+		if err := visit(chunk.Series.Key(), chunk.TimesMs, chunk.Values); err != nil {
+			return err
+		}
+		p.addSamples(int64(len(chunk.TimesMs)))
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package process
+
+import (
+	"io/fs"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Where Linux tells what memory there is, below the root of the file system.
+const (
+	memoryInfoFile  = "proc/meminfo"
+	groupsFile      = "proc/self/cgroup"
+	groupFolder     = "sys/fs/cgroup"        // of version 2
+	groupFolderOld  = "sys/fs/cgroup/memory" // of version 1
+	groupLimit      = "memory.max"
+	groupLimitOld   = "memory.limit_in_bytes"
+	groupLevelsMax  = 64
+	memoryUnlimited = math.MaxInt64
+)
+
+// memoryAvailable gives the bytes of memory that this process may use, page cache
+// included: the machine's memory, or less if a control group of the process, or one
+// that this is in, has a limit. memoryUnlimited says that nothing is known.
+func memoryAvailable(root fs.FS) int64 {
+	available := memoryTotal(readText(root, memoryInfoFile))
+	for _, name := range groupLimits(readText(root, groupsFile)) {
+		available = min(available, groupLimitOf(readText(root, name)))
+	}
+	return available
+}
+
+// readText gives a file's text, none if it cannot be read: the files differ from
+// machine to machine.
+func readText(root fs.FS, name string) string {
+	text, err := fs.ReadFile(root, name)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// memoryTotal gives the memory that /proc/meminfo tells.
+func memoryTotal(text string) int64 {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 || fields[0] != "MemTotal:" || fields[2] != "kB" {
+			continue
+		}
+		if n, err := strconv.ParseInt(fields[1], 10, 64); err == nil && n > 0 && n <= math.MaxInt64>>10 {
+			return n << 10
+		}
+	}
+	return memoryUnlimited
+}
+
+// groupLimits gives the names of the files that may have a limit, from the text of
+// /proc/self/cgroup, whose lines are number:controllers:path. In a container the
+// path may be that of the host; the container's own limit is then at the top.
+func groupLimits(text string) (names []string) {
+	for line := range strings.Lines(text) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		folder, file := "", ""
+		switch {
+		case parts[0] == "0" && parts[1] == "":
+			folder, file = groupFolder, groupLimit
+		case strings.Contains(","+parts[1]+",", ",memory,"):
+			folder, file = groupFolderOld, groupLimitOld
+		default:
+			continue
+		}
+		// Cleaned as an absolute path, none leads out of the folder.
+		at := path.Clean("/" + parts[2])
+		for range groupLevelsMax {
+			if name := path.Join(folder, at, file); fs.ValidPath(name) {
+				names = append(names, name)
+			}
+			if at == "/" {
+				break
+			}
+			at = path.Dir(at)
+		}
+	}
+	return names
+}
+
+// groupLimitOf gives the limit that a file of a control group tells; "max" is none.
+func groupLimitOf(text string) int64 {
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil || n <= 0 {
+		return memoryUnlimited
+	}
+	return n
+}
+
+const (
+	generationBytesMin = 16 << 20
+	generationBytesMax = 128 << 20
+)

@@ -1,0 +1,97 @@
+package process
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+func TestMemoryAvailable(t *testing.T) {
+	const info = "MemTotal:       24683520 kB\nMemFree:         1 kB\n"
+	const total = 24683520 << 10
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	for _, c := range []struct {
+		name string
+		root fstest.MapFS
+		want int64
+	}{
+		{"nothing is known", fstest.MapFS{}, memoryUnlimited},
+		{"no groups", fstest.MapFS{"proc/meminfo": file(info)}, total},
+		{"version 2", fstest.MapFS{
+			"proc/meminfo": file(info), "proc/self/cgroup": file("0::/system.slice/a.service\n"),
+			"sys/fs/cgroup/system.slice/a.service/memory.max": file("134217728\n"),
+		}, 128 << 20},
+		{"version 2, no limit", fstest.MapFS{
+			"proc/meminfo": file(info), "proc/self/cgroup": file("0::/a\n"), "sys/fs/cgroup/a/memory.max": file("max\n"),
+		}, total},
+		{"version 2, a limit further up", fstest.MapFS{
+			"proc/meminfo": file(info), "proc/self/cgroup": file("0::/a/b/c\n"),
+			"sys/fs/cgroup/a/memory.max": file("1000000\n"), "sys/fs/cgroup/a/b/c/memory.max": file("2000000\n"),
+		}, 1_000_000},
+		{"version 1 beside version 2", fstest.MapFS{
+			"proc/meminfo": file(info), "proc/self/cgroup": file("9:name=systemd:/\n4:cpuset,memory:/x/y\n0::/\n"),
+			"sys/fs/cgroup/memory/x/y/memory.limit_in_bytes": file("67108864\n"),
+			"sys/fs/cgroup/memory/memory.limit_in_bytes":     file("9223372036854771712\n"),
+		}, 64 << 20},
+		{"a container that sees the host's path", fstest.MapFS{
+			"proc/meminfo": file(info), "proc/self/cgroup": file("4:memory:/docker/0123\n"),
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": file("536870912\n"),
+		}, 512 << 20},
+		{"a path out of the folder", fstest.MapFS{
+			"proc/meminfo": file(info), "proc/self/cgroup": file("0::/../../a:b\n"),
+			"sys/fs/cgroup/a:b/memory.max": file("4096000"), "memory.max": file("1"),
+		}, 4_096_000},
+		{"nonsense", fstest.MapFS{
+			"proc/meminfo":     file("MemTotal: 0 kB\nMemTotal: 9999999999999999999 kB\nMemTotal: 9223372036854775807 kB\n"),
+			"proc/self/cgroup": file("0::/a"), "sys/fs/cgroup/a/memory.max": file("-1"),
+		}, memoryUnlimited},
+	} {
+		if got := memoryAvailable(c.root); got != c.want {
+			t.Errorf("%s: %d bytes, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func FuzzGroupLimits(f *testing.F) {
+	f.Add("9:name=systemd:/\n4:memory:/x/y\n0::/a/b\n")
+	f.Add("0::/../..//a:b/./c\n:memory:\n4:memory\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		names := groupLimits(text)
+		if most := (strings.Count(text, "\n") + 1) * groupLevelsMax; len(names) > most {
+			t.Fatalf("%d names of %q", len(names), text)
+		}
+		for _, name := range names {
+			if !fs.ValidPath(name) || !strings.HasPrefix(name, groupFolder+"/") {
+				t.Fatalf("name %q of %q", name, text)
+			}
+		}
+		if n := groupLimitOf(text); n <= 0 {
+			t.Fatalf("limit %d of %q", n, text)
+		}
+		if n := memoryTotal(text); n <= 0 {
+			t.Fatalf("total %d of %q", n, text)
+		}
+	})
+}
+
+func TestPlanMemory(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct{ available, extent, goBytes, generation int64 }{
+		{memoryUnlimited, 16 * mib, memoryUnlimited, 128 * mib},
+		{64 << 30, 16 * mib, 32 << 30, 128 * mib},
+		{1 << 30, 16 * mib, 512 * mib, 128 * mib},
+		{512 * mib, 16 * mib, 256 * mib, 64 * mib},
+		{500 * mib, 16 * mib, 250 * mib, 48 * mib},
+		{128 * mib, 16 * mib, 64 * mib, 16 * mib},
+		{64 * mib, 16 * mib, 32 * mib, 16 * mib},
+		{128 * mib, 1 * mib, 64 * mib, 16 * mib},
+		{128 * mib, 64 * mib, 64 * mib, 64 * mib},
+		{64 << 30, 256 * mib, 32 << 30, 256 * mib},
+	} {
+		got := planMemory(c.available, c.extent)
+		if want := (MemoryPlan{goBytes: c.goBytes, availableBytes: c.available, GenerationBytes: c.generation}); got != want {
+			t.Errorf("%d bytes, extents of %d: %+v, want %+v", c.available, c.extent, got, want)
+		}
+	}
+}

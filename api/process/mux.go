@@ -1,0 +1,68 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/audit"
+	"github.com/tickmesh/tickmesh/api/endpoint"
+)
+
+// MuxOptions say what the HTTP port of a process answers.
+type MuxOptions struct {
+	Own      http.Handler // of what only this process answers, and of what nobody knows
+	Registry *Registry
+	Ready    *Readiness
+	Settler  Settler // nil: there is nothing to settle
+	Admin    bool    // POST /admin/settle
+	Pprof    bool    // Go's profiles
+}
+
+// NewMux routes what every process answers: metrics, health, profiles and administration.
+func NewMux(o MuxOptions) *endpoint.Mux {
+	m := &endpoint.Mux{}
+	m.Handle("/api/", o.Own)
+	// With authentication on, nobody gets here who is not known; see api/auth.
+	m.HandleFunc("GET /metrics", o.Registry.ServeMetrics)
+	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	m.HandleFunc("GET /readyz", o.Ready.serve)
+	if o.Admin && o.Settler != nil {
+		m.HandleFunc("POST /admin/settle", onlyAdmins(func(w http.ResponseWriter, r *http.Request) {
+			if err := o.Settler.Settle(r.Context()); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			fmt.Fprintln(w, "settled")
+		}))
+	}
+	if o.Pprof {
+		for path, handler := range map[string]http.HandlerFunc{
+			"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline, "/debug/pprof/profile": pprof.Profile,
+			"/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
+		} {
+			m.HandleFunc(path, onlyAdmins(handler))
+		}
+	}
+	m.Handle("/", o.Own)
+	return m
+}
+
+// onlyAdmins lets those call a handler who may change the whole.
+func onlyAdmins(handler http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		audit.Of(r.Context()).Did(audit.Deed{Do: "administration"}, nil)
+		if err := access.Check(r.Context(), access.Everything, access.Admin); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		handler(w, r)
+	}
+}
+
+// Settler brings its data into the form that is smallest and fastest to read.
+type Settler interface {
+	Settle(ctx context.Context) error
+}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tickmesh/tickmesh/node"
+)
+
+func failpointNames() []string {
+	names := node.Failpoints()
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func newFailpointsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "failpoints", Short: "List the names that --failpoints takes", Args: cobra.NoArgs, Hidden: true,
+		Run: func(cmd *cobra.Command, _ []string) {
+			for _, name := range failpointNames() {
+				fmt.Fprintln(cmd.OutOrStdout(), name)
+			}
+		},
+	}
+}
