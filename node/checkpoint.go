@@ -71,12 +71,12 @@ func (n *Node) trim(checkpoint wal.Position) error {
 	force := int64(n.log.End()-n.log.First()) > n.options.LogBytesMax
 	// What the engine says, and not what the checkpoint was to say: shards may have other
 	// replicas since.
-	if err := n.loop.queue.do(func() { n.loop.durable(n.engine.DurableIndexes(), force) }); err != nil {
+	if err := n.loop.queue.do(func() { n.loop.machine.Durable(n.engine.DurableIndexes(), force) }); err != nil {
 		return err
 	}
 	// A second command: what the first one made the host say is in the log then.
 	floor := checkpoint
-	if err := n.loop.queue.do(func() { floor = min(floor, n.loop.floor()) }); err != nil {
+	if err := n.loop.queue.do(func() { floor = min(floor, n.loop.machine.Floor()) }); err != nil {
 		return err
 	}
 	// And a third: groups that had ended by then are said to have ended.
@@ -104,8 +104,8 @@ func (n *Node) sealAll() error {
 		return n.loop.broken
 	}
 	applied := n.engine.AppliedIndexes()
-	position := n.loop.after(applied)
-	n.loop.durable(applied, false)
+	position := n.loop.machine.EndOf(applied)
+	n.loop.machine.Durable(applied, false)
 	states, err := n.loop.logStates()
 	if err == nil {
 		_, err = n.log.Sync()
@@ -118,20 +118,14 @@ func (n *Node) sealAll() error {
 	if err != nil {
 		return err
 	}
-	return n.log.TrimBefore(min(position, n.loop.floor()))
+	return n.log.TrimBefore(min(position, n.loop.machine.Floor()))
 }
 
 // nextEpoch starts a new epoch and waits until every entry of the older ones is
 // applied. Entries after those applied are at or after the position it gives, and so
 // are the states of all groups.
 func (l *loop) nextEpoch() (position wal.Position, applied []uint64, epoch uint16, err error) {
-	err = l.queue.do(func() {
-		position = l.after(l.dispatched)
-		applied = append(applied, l.dispatched...)
-		l.epoch++
-		epoch = l.epoch
-		l.relog = true
-	})
+	err = l.queue.do(func() { position, applied, epoch = l.machine.BeginEpoch() })
 	if err == nil {
 		err = l.drain()
 	}

@@ -34,35 +34,11 @@ func (n *Node) Applied(shard uint16) uint64 { return n.loop.applied[shard].value
 // TransferLeader starts to hand a shard over to the full voter of another node; an
 // empty name stands for the one that has most. Errors: those of replica.Host.
 func (n *Node) TransferLeader(shard uint16, toNode string) (err error) {
-	failed := n.loop.queue.do(func() { err = n.loop.transfer(shard, toNode) })
+	failed := n.loop.queue.do(func() { err = n.loop.machine.Transfer(shard, toNode) })
 	if failed != nil {
 		return failed
 	}
 	return err
-}
-
-func (l *loop) transfer(shard uint16, toNode string) error {
-	status, err := l.host.Status(shard)
-	if err != nil {
-		return err
-	}
-	if toNode == "" {
-		if toNode = heir(&status); toNode == "" {
-			return replica.ErrArgument
-		}
-	}
-	return l.host.Transfer(shard, toNode)
-}
-
-// heir gives the node of the other full voter that has most of the log; "": none.
-func heir(status *replica.GroupStatus) (name string) {
-	most := uint64(0)
-	for _, p := range status.Progress {
-		if p.Member.RaftID != status.RaftID && p.Member.Role == shardmap.Full && p.Active && p.Match >= most {
-			name, most = p.Member.Node, p.Match
-		}
-	}
-	return name
 }
 
 // GroupStatus is what the node knows of one of its groups.
@@ -79,8 +55,8 @@ type GroupStatus struct {
 func (n *Node) Groups() ([]GroupStatus, error) {
 	var out []GroupStatus
 	err := n.loop.queue.do(func() {
-		for _, shard := range n.loop.host.Shards() {
-			if status, err := n.loop.host.Status(shard); err == nil {
+		for _, shard := range n.loop.machine.Host().Shards() {
+			if status, err := n.loop.machine.Host().Status(shard); err == nil {
 				out = append(out, GroupStatus{GroupStatus: status, EngineApplied: n.Applied(shard)})
 			}
 		}
@@ -101,20 +77,9 @@ func (n *Node) Groups() ([]GroupStatus, error) {
 }
 
 // Resign hands over every group that this node leads and another full voter could
-// lead, before it stops. It gives the number of groups that it still leads.
+// lead, before it stops. It returns the number of groups that it still leads.
 func (n *Node) Resign() (left int) {
-	_ = n.loop.queue.do(func() {
-		for _, shard := range n.loop.host.Shards() {
-			status, err := n.loop.host.Status(shard)
-			if err != nil || !status.Leads || status.Lone {
-				continue
-			}
-			if name := heir(&status); name != "" {
-				left++
-				_ = n.loop.host.Transfer(shard, name) // busy: it is under way
-			}
-		}
-	})
+	_ = n.loop.queue.do(func() { left = n.loop.machine.Resign() })
 	return left
 }
 

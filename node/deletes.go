@@ -6,6 +6,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/storage"
 )
 
@@ -76,7 +77,7 @@ func (n *Node) DeleteParts(ctx context.Context, id series.BatchID, selector *sca
 	if err != nil {
 		return nil, err
 	}
-	w := newWrite(id, len(confirmed))
+	w := commit.NewWrite(id, len(confirmed))
 	var proposed []*DeleteOutcome
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -85,7 +86,7 @@ func (n *Node) DeleteParts(ctx context.Context, id series.BatchID, selector *sca
 			if id.Session != 0 {
 				kind, body = storage.EntryNamedDelete, storage.NamedDeleteBody(n.options.Clock().UnixMilli(), id, body)
 			}
-			w.add(kind, o.Shard, body)
+			w.Add(kind, o.Shard, body)
 			o.SeriesTouched = int64(len(ids))
 			proposed = append(proposed, o)
 		}
@@ -98,7 +99,7 @@ func (n *Node) DeleteParts(ctx context.Context, id series.BatchID, selector *sca
 		return nil, err
 	}
 	for i, o := range proposed {
-		if o.Err = w.proposals[i].err; o.Err != nil {
+		if o.Err = w.Proposals[i].Err; o.Err != nil {
 			o.SeriesTouched = 0
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/limits"
 	"github.com/tickmesh/tickmesh/node/storage"
 )
@@ -80,8 +81,8 @@ func (n *Node) StartWrite(ctx context.Context, frame *series.Frame, done func([]
 		return
 	}
 	w, err := n.prepare(ctx, frame)
-	if err == nil && len(w.write.proposals) > 0 {
-		w.write.done = func() {
+	if err == nil && len(w.write.Proposals) > 0 {
+		w.write.Done = func() {
 			w.end()
 			if frame.Level == series.LevelMajority {
 				done(w.outcomes, nil)
@@ -106,7 +107,7 @@ func (n *Node) StartWrite(ctx context.Context, frame *series.Frame, done func([]
 // frameWrite is a frame on its way through the log.
 type frameWrite struct {
 	node      *Node
-	write     *write
+	write     *commit.Write
 	outcomes  []PartOutcome // complete when it has ended
 	admission limits.Admission
 }
@@ -119,7 +120,7 @@ func (n *Node) prepare(ctx context.Context, frame *series.Frame) (*frameWrite, e
 	}
 	a := &w.admission
 	outcomes := make([]PartOutcome, len(frame.Parts))
-	w.write = newWrite(frame.ID, len(frame.Parts))
+	w.write = commit.NewWrite(frame.ID, len(frame.Parts))
 	for i := range frame.Parts {
 		part := &frame.Parts[i]
 		if int(part.Shard) >= n.engine.Shards() {
@@ -135,9 +136,9 @@ func (n *Node) prepare(ctx context.Context, frame *series.Frame) (*frameWrite, e
 			return w, err
 		}
 		outcomes[i].Refused = a.Refused[refused:]
-		w.write.add(storage.EntrySamples, part.Shard, batch)
-		added := &w.write.proposals[len(w.write.proposals)-1]
-		added.id, added.era = id, part.Era
+		w.write.Add(storage.EntrySamples, part.Shard, batch)
+		added := &w.write.Proposals[len(w.write.Proposals)-1]
+		added.ID, added.Era = id, part.Era
 	}
 	w.outcomes = outcomes
 	return w, nil
@@ -148,7 +149,7 @@ func (w *frameWrite) end() {
 	w.node.limiter.Release(&w.admission)
 	for i, next := 0, 0; i < len(w.outcomes); i++ {
 		if o := &w.outcomes[i]; o.Err == nil {
-			o.Err, o.Copies = w.write.proposals[next].err, w.write.proposals[next].copies
+			o.Err, o.Copies = w.write.Proposals[next].Err, w.write.Proposals[next].Copies
 			next++
 		}
 	}
@@ -157,12 +158,12 @@ func (w *frameWrite) end() {
 // submit takes a write through the log and waits until it is applied, or its outcome
 // is an error. The write's memory must not change until then; that is why a context
 // that ends does not end the wait once the write is queued.
-func (n *Node) submit(ctx context.Context, w *write) error {
-	if len(w.proposals) == 0 {
+func (n *Node) submit(ctx context.Context, w *commit.Write) error {
+	if len(w.Proposals) == 0 {
 		return nil
 	}
 	done := make(chan struct{}, 1)
-	w.done = func() { done <- struct{}{} }
+	w.Done = func() { done <- struct{}{} }
 	if err := n.enqueue(ctx, w); err != nil {
 		return err
 	}
@@ -171,21 +172,21 @@ func (n *Node) submit(ctx context.Context, w *write) error {
 }
 
 // enqueue gives the loop a write that has proposals. After an error it does not have it.
-func (n *Node) enqueue(ctx context.Context, w *write) error {
-	if w.bytes > writeBytesMax {
-		return fmt.Errorf("%w: a write of %d bytes, %d are the most", series.ErrBatch, w.bytes, writeBytesMax)
+func (n *Node) enqueue(ctx context.Context, w *commit.Write) error {
+	if w.Bytes > writeBytesMax {
+		return fmt.Errorf("%w: a write of %d bytes, %d are the most", series.ErrBatch, w.Bytes, writeBytesMax)
 	}
 	if err := n.loop.refusals.ofWrites(); err != nil {
 		return err
 	}
-	w.remaining.Store(int32(len(w.proposals)))
+	w.Begin()
 	return n.loop.queue.enqueue(ctx, w)
 }
 
 // propose submits a write that is one thing: an error of one proposal is its error.
-func (n *Node) propose(ctx context.Context, w *write) error {
+func (n *Node) propose(ctx context.Context, w *commit.Write) error {
 	if err := n.submit(ctx, w); err != nil {
 		return err
 	}
-	return w.firstError()
+	return w.FirstError()
 }

@@ -16,7 +16,7 @@ var _ repair.Groups = groups{}
 // Status implements repair.Groups.
 func (g groups) Status(shard uint16) (status replica.GroupStatus, err error) {
 	l := g.node.loop
-	failed := l.queue.do(func() { status, err = l.host.Status(shard) })
+	failed := l.queue.do(func() { status, err = l.machine.Host().Status(shard) })
 	return status, errors.Join(err, failed)
 }
 
@@ -39,7 +39,7 @@ func (n *Node) Repair() *repair.Service { return n.repair }
 // HasCopies reports whether other nodes have copies of a shard that this node has.
 func (n *Node) HasCopies(shard uint16) bool {
 	v := &n.loop.groups[shard]
-	return v.era.Load() != 0 && !v.lone.Load()
+	return v.era.Load() != 0 && !v.single.Load()
 }
 
 // Problems lists what a person should know of this node, the worst first.

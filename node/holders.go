@@ -6,116 +6,33 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/api/shardmap"
-	"github.com/tickmesh/tickmesh/node/replica"
+	"github.com/tickmesh/tickmesh/node/commit"
 )
-
-// holding are the writes of series.LevelAll that are done and wait for full voters. Its
-// size is bounded by the frames in work.
-type holding map[uint16][]*holderWait
-
-// holderWait waits until all full voters of a shard have an entry in their logs.
-type holderWait struct {
-	index   uint64
-	copies  int
-	missing int // full voters
-	err     error
-	done    chan struct{} // closed when missing is 0, or err is set
-}
-
-// look counts who has the entry, and says whether there is nothing to wait for.
-func (w *holderWait) look(status *replica.GroupStatus, err error) (ended bool) {
-	if err == nil && !status.Leads {
-		err = &replica.NotLeaderError{Shard: status.Shard, Leader: status.Leader}
-	}
-	if w.err = err; err != nil {
-		return true
-	}
-	w.copies, w.missing = 0, 0
-	for _, p := range status.Progress {
-		switch has := p.Match >= w.index; {
-		case has && p.Member.Role.Votes():
-			w.copies++
-		case !has && p.Member.Role == shardmap.Full:
-			w.missing++
-		}
-	}
-	return w.missing == 0
-}
-
-// lookAtHolders ends the waits of which all full voters have the entry.
-func (l *loop) lookAtHolders() {
-	for shard, waits := range l.waiting.holding {
-		status, err := l.host.Status(shard)
-		left := waits[:0]
-		for _, w := range waits {
-			if w.look(&status, err) {
-				close(w.done)
-			} else {
-				left = append(left, w)
-			}
-		}
-		clear(waits[len(left):])
-		if l.waiting.holding[shard] = left; len(left) == 0 {
-			delete(l.waiting.holding, shard)
-		}
-	}
-}
-
-// failAll ends all waits.
-func (h holding) failAll(err error) {
-	for shard, waits := range h {
-		for _, w := range waits {
-			w.err = err
-			close(w.done)
-		}
-		delete(h, shard)
-	}
-}
 
 // awaitHolders waits until every full voter of a shard has all of its log that is
 // applied here, or until the context ends, and gives the replicas that have it and the
 // full voters that are not known to. Errors: replica.NotLeaderError, and errClosed and
 // others of kind series.ErrUnavailable when nobody knows.
 func (n *Node) awaitHolders(ctx context.Context, shard uint16) (copies, missing int, err error) {
-	if n.loop.groups[shard].lone.Load() {
+	if n.loop.groups[shard].single.Load() {
 		return 1, 0, nil
 	}
-	w := &holderWait{index: n.Applied(shard), done: make(chan struct{})}
+	done := make(chan struct{}) // closed once
+	w := &commit.Held{Index: n.Applied(shard), Done: func() { close(done) }}
 	l := n.loop
-	failed := l.queue.do(func() {
-		status, err := l.host.Status(shard)
-		if w.look(&status, err) {
-			close(w.done)
-			return
-		}
-		if l.waiting.holding == nil {
-			l.waiting.holding = holding{}
-		}
-		l.waiting.holding[shard] = append(l.waiting.holding[shard], w)
-	})
-	if failed != nil {
+	if failed := l.queue.do(func() { l.machine.Hold(shard, w) }); failed != nil {
 		return 0, 0, failed
 	}
 	select {
-	case <-w.done:
-		return w.copies, w.missing, w.err
+	case <-done:
+		return w.Copies, w.Missing, w.Err
 	case <-ctx.Done():
 	}
 	// The loop may still end the wait, so only the loop may take it back.
-	failed = l.queue.do(func() {
-		waits := l.waiting.holding[shard]
-		for i := range waits {
-			if waits[i] == w {
-				l.waiting.holding[shard] = append(waits[:i], waits[i+1:]...)
-				break
-			}
-		}
-	})
-	if failed != nil {
-		<-w.done // the loop has ended, or ends, and failed all waits
+	if failed := l.queue.do(func() { l.machine.GiveUp(shard, w) }); failed != nil {
+		<-done // the loop has ended, or ends, and failed all waits
 	}
-	return w.copies, w.missing, w.err
+	return w.Copies, w.Missing, w.Err
 }
 
 // hold waits for the full voters of a frame's shards, as its level asks. Its outcomes

@@ -81,7 +81,7 @@ func TestLevelAll(t *testing.T) {
 	}()
 	c.await("the wait", func() bool {
 		waits := 0
-		if err := c.reach("", "a").loop.queue.do(func() { waits = len(c.reach("", "a").loop.waiting.holding) }); err != nil {
+		if err := c.reach("", "a").loop.queue.do(func() { waits = c.reach("", "a").loop.machine.Holding() }); err != nil {
 			t.Fatal(err)
 		}
 		return waits == 1
@@ -118,7 +118,7 @@ func TestLevelAllEnds(t *testing.T) {
 	}()
 	c.await("the wait", func() bool {
 		waits := 0
-		_ = a.loop.queue.do(func() { waits = len(a.loop.waiting.holding) })
+		_ = a.loop.queue.do(func() { waits = a.loop.machine.Holding() })
 		return waits == 1
 	})
 	c.close("a")

@@ -16,6 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
+	"github.com/tickmesh/tickmesh/node/transfer"
 )
 
 // SyncMode says when the log is made durable against a power cut. In every mode
@@ -42,14 +43,13 @@ type Peers interface {
 	Send(to string, envelope []byte)
 }
 
-// loop takes everything that changes a group through the log to the engine: it
-// drives replica.Host as that package's doc says.
+// loop drives a commit.Machine: it owns the goroutines, the clock and the log.
 //
-// One goroutine, run, forms rounds and writes them; while it is in the system call
-// further writes gather for the next round. Appliers, one for each core, own the
-// shards by number, so that entries of a shard are applied in the order of its log.
+// One goroutine, run, takes what waits, steps the machine and writes its rounds; while it is
+// in the system call further writes gather for the next round. Appliers, one for each core,
+// own the shards by number, so that entries of a shard are applied in the order of its log.
 type loop struct {
-	host       *replica.Host
+	machine    *commit.Machine // of run alone
 	log        *wal.Log
 	syncer     *syncer
 	engine     *storage.Engine
@@ -58,38 +58,18 @@ type loop struct {
 	failpoints *failpoint.Set
 	clock      func() time.Time
 	logger     *slog.Logger
-
-	node        string
-	incarnation string
-
-	queue *queue
+	queue      *queue
 
 	// Of run alone.
-	taken      taken
-	epoch      uint16
-	dispatched []uint64 // by shard: the last entry that was given to an applier
-	waiting    waiting
-	tokens     tokens
-	confirming confirming
-	rows       []shardmap.Row // of the adopted map
-	installing map[uint16]*installation
-	spent      []uint64 // by shard: the greatest raft id that was removed here
-	newestMs   []int64  // by shard: the leader's clock at the last entry of samples; 0: not known
-	relics     map[uint16]*relic
-	orphans    []bool // by shard: there is data of nobody knows which replica
-	cleaning   []bool // by shard: the data of a removed replica is being dropped
-	ticks      int
-	relog      bool // the next round logs the states of all groups
-	header     []byte
-	sizes      []byte
-	parts      [][]byte
-	active     []chan *round // while a round is handed out
-	failed     bool          // nothing is done any more but to refuse
-	broken     error         // why the host may not be used any more: a round was not written
+	taken   taken
+	input   commit.Input
+	active  []chan *round // while a round is handed out
+	failed  bool          // nothing is done any more but to refuse
+	broken  error         // why the machine may not be used any more: a round was not written
+	waiting map[uint16]*swapWait
 
-	places    *places
 	groups    []groupView // by shard
-	loneCount atomic.Int32
+	single    atomic.Bool // every shard has a group here that agrees with itself
 	applied   []appliedIndex
 	free      chan *round
 	draining  sync.Mutex // held by the one that gathers all rounds
@@ -98,46 +78,50 @@ type loop struct {
 	ended     chan struct{} // closed when run has ended
 	unsettled chan struct{} // holds one signal
 
-	onSnapshot func(replica.SnapshotNeed)
-	onRemoved  func(shard uint16)
-	onLeaving  func(commit.Question)
-	onNodes    func(others int)
-	refusals   refusals
-	stats      commitStats
-	counts     loopCounts
+	transfer *transfer.Service
+	clocks   *clocks
+	refusals refusals
+	stats    commitStats
+	figures  atomic.Pointer[commit.Figures]
 }
 
-// newLoop makes the loop with the groups that the log knows. It does not run yet.
-func (n *Node) newLoop(recovered *recoverer) (*loop, error) {
+// round is a commit.Round on its way through log and appliers.
+type round struct {
+	commit.Round
+	left atomic.Int32 // appliers at work
+}
+
+// newLoop returns the loop with the groups that the log knows. It does not run yet.
+func (n *Node) newLoop(recovered *commit.Recovery) (*loop, error) {
 	o := &n.options
 	shards := n.engine.Shards()
 	l := &loop{
 		log: n.log, engine: n.engine, peers: o.Peers, mode: o.Sync, failpoints: o.Failpoints, clock: o.Clock, logger: o.Logger,
-		node: o.NodeID, incarnation: n.engine.Incarnation(), queue: newQueue(), places: recovered.places,
-		dispatched: n.engine.AppliedIndexes(), cleaning: make([]bool, shards), installing: map[uint16]*installation{}, spent: make([]uint64, shards), newestMs: make([]int64, shards), relics: map[uint16]*relic{}, orphans: make([]bool, shards), waiting: waiting{shards: make([]shardQueue, shards)},
-		confirming: confirming{reads: map[uint64]readStart{}}, groups: make([]groupView, shards), applied: make([]appliedIndex, shards),
+		queue: newQueue(), waiting: map[uint16]*swapWait{}, groups: make([]groupView, shards), applied: make([]appliedIndex, shards),
 		free: make(chan *round, roundsInFlight), ended: make(chan struct{}), unsettled: make(chan struct{}, 1),
-		onSnapshot: n.transfer.Fetch, onRemoved: n.transfer.Drop, onLeaving: n.transfer.Ask, onNodes: n.clocks.expect,
+		transfer: n.transfer, clocks: &n.clocks,
 	}
+	l.input.Applied = make([]uint64, shards)
 	l.syncer = newSyncer(n.log, l.queue.signal)
 	if l.peers == nil {
 		l.peers = noPeers{}
 	}
+	host := replica.Config{
+		Node: o.NodeID, Incarnation: n.engine.Incarnation(), Run: rand.Uint64(), Seed: rand.Uint64(), //nolint:gosec // to differ, not to be secret
+		SyncLater: o.Sync != SyncAlways,
+	}
 	var err error
-	l.host, err = replica.New(replica.Config{
-		Node: l.node, Incarnation: l.incarnation, Run: rand.Uint64(), Seed: rand.Uint64(),
-		SyncLater: l.mode != SyncAlways,
-	}, l.places)
+	l.machine, err = commit.New(commit.Config{
+		Host: host, Shards: shards, Log: n.log, Logger: o.Logger, Standalone: o.NodeID == aloneID,
+	}, recovered)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.restore(n, recovered); err != nil {
-		return nil, err
-	}
-	for shard, index := range l.dispatched {
+	for shard, index := range l.machine.Dispatched() {
 		l.applied[shard].value.Store(index)
 	}
-	l.lookAtAll()
+	l.machine.Count(l.appliedNow())
+	l.perform()
 	return l, nil
 }
 
@@ -146,14 +130,11 @@ type noPeers struct{}
 
 func (noPeers) Send(string, []byte) {}
 
-type commitStats struct {
-	rounds, writes atomic.Int64
-	crowded        atomic.Int64 // writes refused at their shard's queue
-}
+type commitStats struct{ rounds, writes atomic.Int64 }
 
 func (l *loop) start(appliers int) {
 	for range roundsInFlight {
-		l.free <- newRound(len(l.dispatched), appliers)
+		l.free <- &round{Round: *commit.NewRound(len(l.groups), appliers)}
 	}
 	for range appliers {
 		l.appliers = append(l.appliers, make(chan *round, roundsInFlight))
@@ -179,7 +160,7 @@ func (l *loop) run() {
 		select {
 		case <-l.queue.wake:
 		case <-ticker.C:
-			if l.allLone() {
+			if l.single.Load() {
 				continue
 			}
 			l.queue.tick()
@@ -189,24 +170,31 @@ func (l *loop) run() {
 	}
 }
 
-// turn does what there is to do once, and says whether there may be more.
+// turn does what there is to do once, and reports whether there may be more.
 func (l *loop) turn() bool {
 	r := <-l.free
-	l.tokens.release(r.ended)
-	r.clear()
-	took := l.take(r)
-	l.goOn()
-	if l.failed || !l.host.Ready(&r.replica) && len(r.relogged) == 0 {
-		l.free <- r
-		return took
+	took := l.take()
+	ready, err := false, error(nil)
+	if !l.failed {
+		ready, err = l.machine.Step(&l.input, &r.Round)
+		l.perform()
 	}
-	l.commit(r)
-	return true
+	l.taken.clear()
+	switch {
+	case err != nil:
+		l.breakOff(l.logFailed(err))
+	case ready:
+		l.commit(r)
+		return true
+	}
+	l.free <- r
+	return took
 }
 
 // end answers all that still waits.
 func (l *loop) end() {
-	for l.failed = true; l.take(nil); {
+	for l.failed = true; l.take(); {
+		l.taken.clear()
 	}
 	l.failAll(errClosed)
 	l.syncer.close()
@@ -216,45 +204,89 @@ func (l *loop) end() {
 	close(l.ended)
 }
 
-// take takes what waits and tells it to the host. It gives false when there was
-// nothing.
-func (l *loop) take(r *round) bool {
-	l.queue.take(&l.taken)
+// take takes what waits, runs the commands, and makes the machine's input of the rest. It
+// returns false when there was nothing.
+func (l *loop) take() bool {
 	t := &l.taken
-	defer t.clear()
+	l.queue.take(t)
+	round, synced, err := l.syncer.news()
+	if err != nil && !l.failed {
+		l.breakOff(l.logFailed(err))
+	}
 	if l.failed {
 		l.refuse(t)
 		return !t.empty()
 	}
 	for _, c := range t.commands {
 		c.run()
+		l.perform()
 		c.done <- nil
 	}
-	for name, news := range t.peers {
-		if news.down {
-			l.host.PeerDown(name)
-		}
-		if news.up {
-			l.host.PeerUp(name)
-		}
+	in := &l.input
+	in.NowMs, in.Ticks, in.Peers, in.Envelopes, in.Reads, in.Writes = l.clock().UnixMilli(), int(t.ticks), t.peers, t.envelopes, t.reads, t.writes
+	if in.Synced = 0; synced {
+		in.Synced = round
 	}
-	for i := range t.envelopes {
-		if err := l.host.Receive(t.envelopes[i].from, t.envelopes[i].bytes); err != nil {
-			l.logger.Warn("an envelope cannot be read", "peer", t.envelopes[i].from, "error", err)
-		}
+	if in.Ticks > 0 {
+		l.appliedNow()
 	}
-	for range t.ticks {
-		l.tick()
-	}
-	l.startReads(t.reads)
-	l.sort(t.writes)
 	l.stats.writes.Add(int64(len(t.writes)))
-	l.propose()
-	if l.relog {
-		l.relog = false
-		r.relogged = l.states()
-	}
 	return !t.empty()
+}
+
+// appliedNow returns the last entry of each shard that is applied.
+func (l *loop) appliedNow() []uint64 {
+	for shard := range l.applied {
+		l.input.Applied[shard] = l.applied[shard].value.Load()
+	}
+	return l.input.Applied
+}
+
+// perform does what follows from what the machine was told.
+func (l *loop) perform() {
+	out := l.machine.Output()
+	for _, a := range out.Answers {
+		a.Share.Finish(0, a.Err)
+	}
+	for _, a := range out.Reads {
+		a.Read.For.(*readWait).finish(a.Read.Place, a.Index, a.Err)
+	}
+	for _, w := range out.Held {
+		w.Done()
+	}
+	for _, need := range out.Fetch {
+		l.transfer.Fetch(need)
+	}
+	for _, shard := range out.Drop {
+		l.transfer.Drop(shard)
+	}
+	for _, q := range out.Ask {
+		l.transfer.Ask(q)
+	}
+	for _, shard := range out.Prepared {
+		l.waiting[shard].tellPrepared()
+	}
+	for _, shard := range out.Cancel {
+		l.waiting[shard].cancel()
+	}
+	for _, shard := range out.Viewed {
+		v := l.machine.View(shard)
+		l.groups[shard].publish(&v)
+	}
+	if len(out.Viewed) > 0 {
+		l.single.Store(l.machine.AllSingleVoter())
+	}
+	if out.Counted {
+		figures := l.machine.Figures()
+		l.figures.Store(&figures)
+	}
+	if out.Unsettled {
+		select {
+		case l.unsettled <- struct{}{}:
+		default:
+		}
+	}
+	out.Reset()
 }
 
 // refuse answers what was taken after the log has broken, or the loop was closed.
@@ -270,41 +302,25 @@ func (l *loop) refuse(t *taken) {
 	failReads(t.reads)
 }
 
-func failWrites(writes []*write, err error) {
+func failWrites(writes []*commit.Write, err error) {
 	for _, w := range writes {
-		for i := range w.proposals {
-			share{w, i}.finish(0, err)
-		}
+		w.Fail(err)
 	}
 }
 
 // commit writes the round to the log and hands it on.
 func (l *loop) commit(r *round) {
-	r.epoch = l.epoch
-	l.send(r.replica.Early)
-	if err := l.write(r); err != nil {
+	l.send(r.Early())
+	start, err := l.write(r)
+	if err != nil {
 		l.breakOff(err)
 		l.free <- r
 		return
 	}
 	l.stats.rounds.Add(1)
-	l.host.Advance(&r.replica)
-	l.send(r.replica.Late)
-	for _, read := range r.replica.Reads {
-		l.readReady(read)
-	}
-	for _, failure := range r.replica.Failed {
-		l.fail(failure)
-	}
-	for _, shard := range r.replica.Prepared {
-		if i := l.installing[shard]; i != nil {
-			i.tellPrepared()
-		}
-	}
-	for _, need := range r.replica.Snapshots {
-		l.onSnapshot(need)
-	}
-	l.look(r)
+	l.machine.Written(&r.Round, start)
+	l.send(r.Late())
+	l.perform()
 	l.dispatch(r)
 }
 
@@ -314,40 +330,36 @@ func (l *loop) send(envelopes []replica.Outgoing) {
 	}
 }
 
-// write puts the round down. A full disk is waited for, as what the host has said
-// cannot be taken back; the writes that wait meanwhile are answered.
-func (l *loop) write(r *round) (err error) {
-	if l.header, err = r.frame(l.header); err != nil {
-		return l.logFailed(err)
-	}
-	if r.buffer.Records() == 0 {
-		return nil
+// write puts the round down. A full disk is waited for, as what the machine has said cannot
+// be taken back; the writes that wait meanwhile are answered.
+func (l *loop) write(r *round) (start wal.Position, err error) {
+	if r.Buffer.Records() == 0 {
+		return 0, nil
 	}
 	for {
-		start, _, err := l.log.Write(&r.buffer)
+		start, _, err = l.log.Write(&r.Buffer)
 		if err == nil {
-			l.places.add(r, start)
 			break
 		}
 		var space *wal.SpaceError
 		answer := l.logFailed(err)
 		if !errors.As(err, &space) || l.awaitSpace(answer) {
-			return answer
+			return 0, answer
 		}
 	}
 	if err := l.failpoints.Hit(FailAfterLogWrite); err != nil {
-		return l.logFailed(err)
+		return 0, l.logFailed(err)
 	}
 	switch {
-	case l.mode == SyncAlways && (len(r.replica.Appends) > 0 || r.replica.Sync):
+	case l.mode == SyncAlways && (r.HasEntries() || r.HasStates()):
 		if _, err := l.log.Sync(); err != nil {
-			return l.logFailed(err)
+			return 0, l.logFailed(err)
 		}
-	case r.replica.Sync:
-		l.syncer.want(r.replica.Number)
+	case r.HasStates():
+		l.syncer.want(r.Number())
 	}
 	l.logTook()
-	return nil
+	return start, nil
 }
 
 // awaitSpace answers all that waits, and waits for a reason to try again: the next
@@ -366,51 +378,29 @@ func (l *loop) awaitSpace(answer error) (closed bool) {
 	return l.queue.mu.closed
 }
 
-// breakOff ends the loop's work: nobody knows what the log has, so the host may not
+// breakOff ends the loop's work: nobody knows what the log has, so the machine may not
 // be used any more.
 func (l *loop) breakOff(err error) {
 	l.failed, l.broken = true, err
 	l.failAll(err)
 }
 
-// failAll answers every write and read that waits or is under way. Writes in the log
-// may be applied all the same.
+// failAll answers every write and read that waits or is under way. Writes in the log may be
+// applied all the same.
 func (l *loop) failAll(err error) {
-	l.waiting.failAll(err)
-	l.tokens.failAll(err)
-	l.confirming.failAll(errNoLog)
+	l.machine.FailAll(err, errNoLog)
+	l.perform()
 	for i := range l.applied {
 		l.applied[i].failAll(errNoLog)
 	}
 }
 
-// dispatch gives the committed entries of a round to the appliers.
+// dispatch gives the committed entries of a round to the appliers. The round belongs to them
+// once the last of them has it, which may give it back before this loop has ended.
 func (l *loop) dispatch(r *round) {
-	for i := range r.replica.Committed {
-		c := &r.replica.Committed[i]
-		l.dispatched[c.Shard] = c.Index
-		p := pendingEntry{
-			entry:  storage.Entry{Kind: storage.EntryKind(c.Kind), Shard: c.Shard, Term: c.Term, Index: c.Index, Body: r.body(c)},
-			copies: c.Copies,
-		}
-		if p.entry.Kind == storage.EntrySamples {
-			l.newestMs[c.Shard] = storage.ReadBatches(p.entry.Body).TimeMs
-		}
-		if c.Token != 0 {
-			p.ended = l.tokens.take(c.Token)
-			if p.ended != nil {
-				r.ended = append(r.ended, p.ended)
-			}
-			l.waiting.settled(c.Shard)
-		}
-		applier := int(c.Shard) % len(l.appliers)
-		r.entries[applier] = append(r.entries[applier], p)
-	}
-	// The round belongs to the appliers once the last of them has it, which may
-	// give it back before this loop has ended.
 	l.active = l.active[:0]
-	for i := range r.entries {
-		if len(r.entries[i]) > 0 {
+	for i := range r.Entries {
+		if len(r.Entries[i]) > 0 {
 			l.active = append(l.active, l.appliers[i])
 		}
 	}
@@ -424,29 +414,13 @@ func (l *loop) dispatch(r *round) {
 	}
 }
 
-func (l *loop) fail(f replica.Failure) {
-	if isRead(f.Token) {
-		l.readFailed(f)
-		return
-	}
-	entry := l.tokens.take(f.Token)
-	l.waiting.settled(f.Shard)
-	if entry == nil {
-		return
-	}
-	for _, s := range entry.shares {
-		s.finish(0, f.Err)
-	}
-	l.tokens.release([]*inflight{entry})
-}
-
 func (l *loop) applyRounds(applier int) {
 	for r := range l.appliers[applier] {
-		for i := range r.entries[applier] {
-			p := &r.entries[applier][i]
-			err := l.engine.Apply(r.epoch, &p.entry)
+		for i := range r.Entries[applier] {
+			p := &r.Entries[applier][i]
+			err := l.engine.Apply(r.Epoch, &p.Entry)
 			if err == nil || !errors.Is(err, storage.ErrStalled) {
-				l.applied[p.entry.Shard].advance(p.entry.Index)
+				l.applied[p.Entry.Shard].advance(p.Entry.Index)
 			}
 			l.answer(p, err)
 		}
@@ -456,30 +430,63 @@ func (l *loop) applyRounds(applier int) {
 	}
 }
 
-// answer ends the writes of an entry. One that stalls is applied later and stops all
-// writes until then; what is wrong with a batch concerns its writer.
-func (l *loop) answer(p *pendingEntry, err error) {
+// answer ends the writes of an entry. One that stalls is applied later and stops all writes
+// until then; what is wrong with a batch concerns its writer.
+func (l *loop) answer(p *commit.ToApply, err error) {
 	var refused *storage.BatchError
 	if err != nil && errors.Is(err, storage.ErrStalled) {
 		l.refusals.stall(err)
 		err = fmt.Errorf("%w: %w", series.ErrReadOnly, err)
 	}
-	if p.ended == nil {
-		return
-	}
 	if errors.As(err, &refused) {
 		next := 0
-		for i, s := range p.ended.shares {
+		for i, s := range p.Shares {
 			if next < len(refused.Batches) && refused.Batches[next] == i {
-				s.finish(0, refused.Errs[next])
+				s.Finish(0, refused.Errs[next])
 				next++
 			} else {
-				s.finish(p.copies, nil)
+				s.Finish(p.Copies, nil)
 			}
 		}
 		return
 	}
-	for _, s := range p.ended.shares {
-		s.finish(p.copies, err)
+	for _, s := range p.Shares {
+		s.Finish(p.Copies, err)
 	}
 }
+
+// adopt takes a map, after which the replicas that it asks for are here, or being made.
+func (l *loop) adopt(m *shardmap.Map) error {
+	if err := l.adoptSharding(m); err != nil {
+		return err
+	}
+	l.clocks.expect(l.machine.Others(m))
+	l.machine.Adopt(m)
+	l.machine.Count(l.appliedNow())
+	return nil
+}
+
+// resumed notes what the engine has applied that had stalled: reads wait for it.
+func (l *loop) resumed() {
+	for shard, index := range l.engine.AppliedIndexes() {
+		if l.machine.Steady(uint16(shard)) {
+			l.applied[shard].advance(index)
+		}
+	}
+}
+
+// logStates logs the states of all groups and returns their position. The loop must not run.
+func (l *loop) logStates() (wal.Position, error) {
+	if l.broken != nil {
+		return 0, l.broken
+	}
+	var buffer wal.Buffer
+	if err := l.machine.AppendStates(&buffer); err != nil || buffer.Records() == 0 {
+		return l.log.End(), err
+	}
+	start, _, err := l.log.Write(&buffer)
+	return start, err
+}
+
+// Unsettled gets a signal when Settlements may have something new.
+func (n *Node) Unsettled() <-chan struct{} { return n.loop.unsettled }

@@ -3,6 +3,7 @@ package node
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/repair"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
@@ -18,7 +19,7 @@ type figures struct {
 	queue    int64
 	rejected int64
 	dropped  int64
-	loop     *loopCounts
+	loop     *commit.Figures
 	recovery Recovery
 	groups   groupFigures
 	copies   repair.Figures
@@ -54,7 +55,7 @@ func (n *Node) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (n *Node) Collect(out chan<- prometheus.Metric) {
 	f := &figures{
-		loop:   &n.loop.counts,
+		loop:   n.loop.figures.Load(),
 		engine: n.engine.Stats(), log: n.log.Stats(), commit: &n.loop.stats, rejected: n.loop.queue.rejected.Load(), dropped: n.loop.queue.dropped.Load(),
 		sinceCheckpoint: n.logSinceCheckpoint(), readOnly: n.loop.refusals.any() != nil, queue: n.loop.queue.writeBytes(), recovery: n.recovery, groups: n.groupFigures(),
 		copies: n.repair.Figures(), clocks: &n.clocks,

@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/tenancy"
+	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/limits"
 	"github.com/tickmesh/tickmesh/node/repair"
 	"github.com/tickmesh/tickmesh/node/storage"
@@ -221,7 +222,7 @@ func (n *Node) open() (err error) {
 	if err := n.settleDoubts(); err != nil {
 		return err
 	}
-	if err := n.beginRun(recovered.doubted || recovered.tailLost); err != nil {
+	if err := n.beginRun(recovered.Decided()); err != nil {
 		return err
 	}
 	n.loop.start(runtime.GOMAXPROCS(0))
@@ -231,23 +232,13 @@ func (n *Node) open() (err error) {
 	return nil
 }
 
-// ErrForeign: the data folder was written by another node.
-var ErrForeign = errors.New("the data folder belongs to another node")
-
-// aloneEra is the era of all groups of a node that is in no cluster.
-const aloneEra = 1
-
-func (l *loop) aloneMember() shardmap.Member {
-	return shardmap.Member{Node: l.node, Incarnation: l.incarnation, RaftID: 1, Role: shardmap.Full}
-}
-
 // aloneMap is the map of a node that is in no cluster: it has every shard.
 func (n *Node) aloneMap() *shardmap.Map {
 	settings := shardmap.Settings{Shards: n.engine.Shards(), Replication: 1, ShardKey: n.engine.Sharding().Key.String()}
 	m := &shardmap.Map{Format: settings.Format(), Cluster: aloneID, ID: n.engine.Incarnation(), Epoch: 1, Settings: settings}
-	self := n.loop.aloneMember()
+	self := n.loop.machine.Self()
 	for range n.engine.Shards() {
-		m.Rows = append(m.Rows, shardmap.Row{Version: 1, RaftIDLast: 1, Era: aloneEra, Fresh: true, Members: []shardmap.Member{self}})
+		m.Rows = append(m.Rows, shardmap.Row{Version: 1, RaftIDLast: 1, Era: commit.StandaloneEra, Fresh: true, Members: []shardmap.Member{self}})
 	}
 	return m
 }

@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
@@ -116,7 +117,7 @@ func writeRun(fsys vfs.FS, dir string, r *runRecord) error {
 
 // renewIfLost makes the data folder another incarnation when its log may lack what its
 // replicas have told others.
-func (n *Node) renewIfLost(r *recoverer) error {
+func (n *Node) renewIfLost(r *commit.Recovery) error {
 	if n.options.NodeID == aloneID {
 		return nil
 	}
@@ -138,11 +139,9 @@ func (n *Node) renewIfLost(r *recoverer) error {
 	case n.log.End() < wal.Position(n.engine.LogPosition()):
 		lost = errors.New("it ends before the last checkpoint")
 	}
-	r.tailLost = lost != nil
-	if lost = r.doubts(lost); lost == nil {
+	if lost = r.Doubt(lost); lost == nil {
 		return nil
 	}
-	r.doubted = true
 	old := n.engine.Incarnation()
 	n.former = append(n.former, old)
 	last.former = n.former // known before the folder is another one

@@ -15,7 +15,7 @@ import (
 func (c *testCluster) relics(name string) (count int) {
 	c.t.Helper()
 	n := c.reach("", name)
-	if err := n.loop.queue.do(func() { count = len(n.loop.relics) }); err != nil {
+	if err := n.loop.queue.do(func() { count = n.loop.machine.Quarantined() }); err != nil {
 		c.t.Fatal(err)
 	}
 	return count

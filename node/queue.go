@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/commit"
 )
 
 // Bounds of what waits for the loop.
@@ -28,13 +29,13 @@ var errClosed = fmt.Errorf("%w: the node is shutting down", series.ErrUnavailabl
 type queue struct {
 	mu struct {
 		sync.Mutex
-		writes     []*write
+		writes     []*commit.Write
 		writeBytes int64
-		reads      []readStart
-		envelopes  []envelope
+		reads      []commit.Read
+		envelopes  []commit.Envelope
 		inboxBytes int64
 		commands   []command
-		peers      map[string]peerNews // at most one for each node
+		peers      map[string]commit.PeerNews // at most one for each node
 		closed     bool
 	}
 	ticks    atomic.Int32
@@ -44,18 +45,9 @@ type queue struct {
 	dropped  atomic.Int64 // envelopes
 }
 
-// envelope is what another node has sent.
-type envelope struct {
-	from  string
-	bytes []byte
-}
-
-// peerNews is what became of the connection to another node: first down, then up.
-type peerNews struct{ down, up bool }
-
 func newQueue() *queue {
 	q := &queue{wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
-	q.mu.peers = map[string]peerNews{}
+	q.mu.peers = map[string]commit.PeerNews{}
 	return q
 }
 
@@ -82,7 +74,7 @@ func (q *queue) close() {
 }
 
 // enqueue queues a write, and waits for room for a bounded time.
-func (q *queue) enqueue(ctx context.Context, w *write) error {
+func (q *queue) enqueue(ctx context.Context, w *commit.Write) error {
 	var deadline <-chan time.Time
 	for {
 		q.mu.Lock()
@@ -91,9 +83,9 @@ func (q *queue) enqueue(ctx context.Context, w *write) error {
 			q.tellRoom() // for the next one that waits
 			return errClosed
 		}
-		if q.mu.writeBytes == 0 || q.mu.writeBytes+w.bytes <= queueBytesMax {
+		if q.mu.writeBytes == 0 || q.mu.writeBytes+w.Bytes <= queueBytesMax {
 			q.mu.writes = append(q.mu.writes, w)
-			q.mu.writeBytes += w.bytes
+			q.mu.writeBytes += w.Bytes
 			first, room := len(q.mu.writes) == 1, q.mu.writeBytes < queueBytesMax
 			q.mu.Unlock()
 			if first {
@@ -163,9 +155,9 @@ func (q *queue) peer(name string, up bool) {
 		return
 	}
 	if up {
-		q.mu.peers[name] = peerNews{down: q.mu.peers[name].down, up: true}
+		q.mu.peers[name] = commit.PeerNews{Down: q.mu.peers[name].Down, Up: true}
 	} else {
-		q.mu.peers[name] = peerNews{down: true}
+		q.mu.peers[name] = commit.PeerNews{Down: true}
 	}
 	q.signal()
 }
@@ -185,7 +177,7 @@ func (q *queue) reject(err error) {
 }
 
 // read queues reads.
-func (q *queue) read(reads []readStart) error {
+func (q *queue) read(reads []commit.Read) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.mu.closed {
@@ -209,7 +201,7 @@ func (q *queue) receive(from string, bytes []byte) {
 		q.dropped.Add(1)
 		return
 	}
-	q.mu.envelopes = append(q.mu.envelopes, envelope{from, bytes})
+	q.mu.envelopes = append(q.mu.envelopes, commit.Envelope{From: from, Bytes: bytes})
 	q.mu.inboxBytes += cost
 	q.signal()
 }
@@ -225,11 +217,11 @@ func (q *queue) tick() {
 
 // taken is what the loop took from the queue at once.
 type taken struct {
-	writes    []*write
-	reads     []readStart
-	envelopes []envelope
+	writes    []*commit.Write
+	reads     []commit.Read
+	envelopes []commit.Envelope
 	commands  []command
-	peers     map[string]peerNews
+	peers     map[string]commit.PeerNews
 	ticks     int32
 	closed    bool
 }
@@ -243,12 +235,12 @@ func (q *queue) take(t *taken) {
 	t.envelopes, q.mu.envelopes, q.mu.inboxBytes = q.mu.envelopes, t.envelopes[:0], 0
 	t.commands, q.mu.commands = q.mu.commands, t.commands[:0]
 	if t.peers = nil; len(q.mu.peers) > 0 {
-		t.peers, q.mu.peers = q.mu.peers, map[string]peerNews{}
+		t.peers, q.mu.peers = q.mu.peers, map[string]commit.PeerNews{}
 	}
 	t.writes, t.closed = t.writes[:0], q.mu.closed
 	n, bytes := 0, int64(0)
-	for n < len(q.mu.writes) && (n == 0 || bytes+q.mu.writes[n].bytes <= roundBytesMax) {
-		bytes += q.mu.writes[n].bytes
+	for n < len(q.mu.writes) && (n == 0 || bytes+q.mu.writes[n].Bytes <= commit.RoundBytesMax) {
+		bytes += q.mu.writes[n].Bytes
 		n++
 	}
 	if n == 0 {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
-	"github.com/tickmesh/tickmesh/node/replica"
+	"github.com/tickmesh/tickmesh/node/commit"
 )
 
 // readWait is one caller's wait for the confirmation of some shards.
@@ -33,66 +33,15 @@ func (w *readWait) finish(at int, index uint64, err error) {
 	}
 }
 
-// readStart is one shard of it.
-type readStart struct {
-	wait  *readWait
-	at    int
-	shard uint16
-}
-
-// readToken marks the tokens of reads: the host gives all tokens back by one way.
-const readToken = 1 << 63
-
-func isRead(token uint64) bool { return token&readToken != 0 }
-
-// confirming are the reads that the host has.
-type confirming struct {
-	last  uint64
-	reads map[uint64]readStart
-}
-
-func (l *loop) startReads(starts []readStart) {
-	for _, s := range starts {
-		l.confirming.last++
-		token := l.confirming.last | readToken
-		if err := l.host.Read(s.shard, token); err != nil {
-			s.wait.finish(s.at, 0, ofShard(s.shard, err))
-			continue
-		}
-		l.confirming.reads[token] = s
-	}
-}
-
 // failReads answers reads while the log takes nothing: others may lead meanwhile.
-func failReads(reads []readStart) {
+func failReads(reads []commit.Read) {
 	for _, s := range reads {
-		s.wait.finish(s.at, 0, errNoLog)
+		s.For.(*readWait).finish(s.Place, 0, errNoLog)
 	}
 }
 
 // errNoLog answers reads that cannot be confirmed because the log takes nothing.
 var errNoLog = fmt.Errorf("%w: reads cannot be confirmed while the log takes nothing", series.ErrUnavailable)
-
-func (l *loop) readReady(ready replica.ReadReady) {
-	if s, ok := l.confirming.reads[ready.Token]; ok {
-		delete(l.confirming.reads, ready.Token)
-		s.wait.finish(s.at, ready.Index, nil)
-	}
-}
-
-func (l *loop) readFailed(f replica.Failure) {
-	if s, ok := l.confirming.reads[f.Token]; ok {
-		delete(l.confirming.reads, f.Token)
-		s.wait.finish(s.at, 0, f.Err)
-	}
-}
-
-func (c *confirming) failAll(err error) {
-	for token, s := range c.reads {
-		s.wait.finish(s.at, 0, err)
-		delete(c.reads, token)
-	}
-}
 
 // appliedIndex is how far a shard's log is applied, and who waits for more.
 type appliedIndex struct {
@@ -134,11 +83,8 @@ func (a *appliedIndex) advance(index uint64) {
 // reset is for another replica: who waits for this one's entries is told to ask again.
 func (a *appliedIndex) reset(index uint64) {
 	a.value.Store(index)
-	a.failAll(errReplaced)
+	a.failAll(commit.ErrReplaced)
 }
-
-// errReplaced answers reads of a replica that is no more.
-var errReplaced = fmt.Errorf("%w: the shard's replica was replaced", series.ErrUnavailable)
 
 func (a *appliedIndex) failAll(err error) {
 	a.mu.Lock()
@@ -186,7 +132,7 @@ func (a *appliedIndex) await(ctx context.Context, index uint64) error {
 // full voter that had applied all that its leader had committed.
 func (n *Node) Confirm(ctx context.Context, shards []uint16, stalenessMaxMs uint64) []error {
 	errs := make([]error, len(shards))
-	if n.loop.allLone() {
+	if n.loop.single.Load() {
 		return errs // what is answered is applied
 	}
 	if stalenessMaxMs > 0 {
@@ -195,9 +141,9 @@ func (n *Node) Confirm(ctx context.Context, shards []uint16, stalenessMaxMs uint
 		}
 	}
 	wait := newReadWait(len(shards))
-	starts := make([]readStart, len(shards))
+	starts := make([]commit.Read, len(shards))
 	for i, shard := range shards {
-		starts[i] = readStart{wait, i, shard}
+		starts[i] = commit.Read{Shard: shard, Place: i, For: wait}
 	}
 	if err := n.loop.queue.read(starts); err != nil {
 		return fill(errs, err)
@@ -221,7 +167,7 @@ func (n *Node) confirmStale(shards []uint16, stalenessMaxMs uint64) (all bool) {
 	all = true
 	failed := n.loop.queue.do(func() {
 		for _, shard := range shards {
-			status, err := n.loop.host.Status(shard)
+			status, err := n.loop.machine.Host().Status(shard)
 			age := uint64(status.Heard+1) * uint64(tickInterval.Milliseconds())
 			if err != nil || status.Role != shardmap.Full || status.Leader == "" || status.Installing ||
 				n.Applied(shard) < status.Commit || age > stalenessMaxMs {

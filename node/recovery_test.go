@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
@@ -86,56 +85,6 @@ func TestLostStatesLoseNoData(t *testing.T) {
 	}
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestRecoveredHistory reads logs whose files were swapped, whose replicas ended and
-// came again, and whose group was forced to go on.
-func TestRecoveredHistory(t *testing.T) {
-	n := mustOpen(t, testOptions(vfs.NewMemFS(), SyncAlways))
-	defer n.Close()
-	entry := func(term, index, commit uint64) *storage.Entry {
-		return &storage.Entry{Kind: storage.EntryEmpty, Shard: 1, Term: term, Index: index, Gap: index - commit}
-	}
-	state := func(raftID uint64, era uint32, at replica.Position, removed bool) *storage.Entry {
-		s := replica.GroupState{Replica: replica.Replica{Shard: 1, RaftID: raftID, Era: era, Role: 1}, Term: 5, Truncated: at, Removed: removed}
-		if removed {
-			s = replica.GroupState{Replica: s.Replica, Removed: true}
-		}
-		return &storage.Entry{Kind: storage.EntryGroupState, Shard: 1, Body: s.AppendTo(nil)}
-	}
-	tail := func() []*storage.Entry {
-		return []*storage.Entry{state(1, 1, replica.Position{}, false), entry(1, 1, 0), entry(1, 2, 0), entry(2, 3, 0), entry(2, 4, 0)}
-	}
-	for _, c := range []struct {
-		name   string
-		more   []*storage.Entry
-		known  bool
-		last   uint64
-		spent  uint64
-		places int
-	}{
-		{"as it was", nil, true, 4, 0, 4},
-		{"shortened", []*storage.Entry{state(1, 1, replica.Position{Index: 2, Term: 1}, false)}, true, 4, 0, 4},
-		{"overwritten", []*storage.Entry{entry(3, 3, 0)}, true, 3, 0, 3},
-		{"files within the log, of another history", []*storage.Entry{state(1, 1, replica.Position{Index: 3, Term: 4}, false)}, true, 3, 0, 0},
-		{"files beyond the log", []*storage.Entry{state(1, 1, replica.Position{Index: 9, Term: 4}, false), entry(4, 10, 9)}, true, 10, 0, 1},
-		{"ended", []*storage.Entry{state(1, 1, replica.Position{}, true)}, false, 0, 1, 0},
-		{"ended and come again", []*storage.Entry{state(1, 1, replica.Position{}, true), state(7, 1, replica.Position{}, false), entry(5, 1, 0)}, true, 1, 1, 1},
-		{"forced to go on", []*storage.Entry{state(7, 2, replica.Position{}, false), entry(5, 5, 0)}, true, 5, 0, 5},
-	} {
-		r := &recoverer{node: n, applied: n.engine.AppliedIndexes(), places: newPlaces(n.log, testShards), groups: make([]recoveredGroup, testShards)}
-		at := wal.Position(1 << 40)
-		for _, e := range append(tail(), c.more...) {
-			at += 64
-			if err := r.take(at, append(e.AppendHeader(nil), e.Body...)); err != nil {
-				t.Fatalf("%s: %v", c.name, err)
-			}
-		}
-		g := &r.groups[1]
-		if g.known != c.known || g.last != c.last || g.spent != c.spent || len(r.places.shards[1].positions) != c.places || g.holes {
-			t.Errorf("%s: known %v, last %d, spent %d, %d places, holes %v", c.name, g.known, g.last, g.spent, len(r.places.shards[1].positions), g.holes)
-		}
 	}
 }
 

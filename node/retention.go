@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/tenancy"
+	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
@@ -80,11 +81,11 @@ func (n *Node) retain(ctx context.Context) error {
 
 // cut proposes what is missing of a plan in the shards that this node leads.
 func (n *Node) cut(ctx context.Context, plan *retentionPlan) error {
-	w := newWrite(series.BatchID{}, 2*n.engine.Shards())
+	w := commit.NewWrite(series.BatchID{}, 2*n.engine.Shards())
 	var held []uint16
 	for _, shard := range n.led() {
 		if n.engine.ShardCut(shard) < plan.wholeMs {
-			w.add(storage.EntryRetention, shard, storage.RetentionBody(plan.wholeMs))
+			w.Add(storage.EntryRetention, shard, storage.RetentionBody(plan.wholeMs))
 		}
 		if plan.rules == nil {
 			continue
@@ -94,14 +95,14 @@ func (n *Node) cut(ctx context.Context, plan *retentionPlan) error {
 		case due && !storage.RuleCutsFit(known, plan.rules):
 			held = append(held, shard)
 		case due:
-			w.add(storage.EntryRuleCuts, shard, storage.RuleCutsBody(plan.rules))
+			w.Add(storage.EntryRuleCuts, shard, storage.RuleCutsBody(plan.rules))
 		}
 	}
 	if len(held) > 0 {
 		n.logger.Warn("the rules of retention have changed so often that the new ones wait until what earlier ones have cut is too old for all",
 			"shards", len(held))
 	}
-	if len(w.proposals) == 0 {
+	if len(w.Proposals) == 0 {
 		return nil
 	}
 	return n.propose(ctx, w)

@@ -94,12 +94,12 @@ func (n *Node) Starting() []uint16 {
 // stopped, or alone.
 func (n *Node) standings() map[uint16]standing {
 	found := map[uint16]standing{}
-	if n.loop.allLone() {
+	if n.loop.single.Load() {
 		return found
 	}
 	_ = n.loop.queue.do(func() { // a queue that is closed runs nothing
-		for _, shard := range n.loop.host.Shards() {
-			status, err := n.loop.host.Status(shard)
+		for _, shard := range n.loop.machine.Host().Shards() {
+			status, err := n.loop.machine.Host().Status(shard)
 			if err != nil || status.Lone || !votes(status) {
 				continue
 			}

@@ -59,25 +59,3 @@ func (s *syncer) news() (round uint64, changed bool, err error) {
 }
 
 func (s *syncer) close() { close(s.wake) }
-
-// goOn lets the groups go on whose states were synced.
-func (l *loop) goOn() {
-	round, changed, err := l.syncer.news()
-	switch {
-	case l.failed:
-	case err != nil:
-		l.breakOff(l.logFailed(err))
-	case changed:
-		for _, shard := range l.host.Synced(round) {
-			l.lookAgain(shard)
-		}
-	}
-}
-
-// lookAgain looks at a shard whose state has changed, or was synced.
-func (l *loop) lookAgain(shard uint16) {
-	l.lookAt(shard)
-	if l.groups[shard].changing.Load() {
-		l.stepOne(shard) // its configuration may be another one now
-	}
-}

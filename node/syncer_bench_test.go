@@ -26,7 +26,7 @@ func BenchmarkWritesBesideStates(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer n.Close()
-	self := n.loop.aloneMember()
+	self := n.loop.machine.Self()
 	both := []shardmap.Member{self, {Node: "far", Incarnation: self.Incarnation, RaftID: 2, Role: shardmap.Learner}}
 	var stop atomic.Bool
 	changed := make(chan struct{})
@@ -34,10 +34,10 @@ func BenchmarkWritesBesideStates(b *testing.B) {
 		defer close(changed)
 		for !stop.Load() {
 			_ = n.loop.queue.do(func() { // refused while the one before is under way
-				if status, err := n.loop.host.Status(0); err == nil && len(status.Configuration.Members) == 1 {
-					_ = n.loop.host.Change(0, both)
+				if status, err := n.loop.machine.Host().Status(0); err == nil && len(status.Configuration.Members) == 1 {
+					_ = n.loop.machine.Host().Change(0, both)
 				} else {
-					_ = n.loop.host.Change(0, both[:1])
+					_ = n.loop.machine.Host().Change(0, both[:1])
 				}
 			})
 			time.Sleep(time.Millisecond)

@@ -41,10 +41,10 @@ func (g *syncGate) set(shut chan struct{}, err error) {
 
 // addLearner lets a group write a state that has to be synced.
 func addLearner(n *Node, shard uint16) error {
-	self := n.loop.aloneMember()
+	self := n.loop.machine.Self()
 	joining := shardmap.Member{Node: "far", Incarnation: strings.Repeat("f", 32), RaftID: 2, Role: shardmap.Learner}
 	var err error
-	failed := n.loop.queue.do(func() { err = n.loop.host.Change(shard, []shardmap.Member{self, joining}) })
+	failed := n.loop.queue.do(func() { err = n.loop.machine.Host().Change(shard, []shardmap.Member{self, joining}) })
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}

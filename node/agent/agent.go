@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node"
+	"github.com/tickmesh/tickmesh/node/commit"
 )
 
 // Node is what an agent needs of a node.
@@ -19,7 +20,7 @@ type Node interface {
 	AdoptMap(m *shardmap.Map) error
 	// Settlements gives the configurations of the groups that the node leads where
 	// they are not what the adopted map says, which it confirms after the call.
-	Settlements(ctx context.Context) []node.Settlement
+	Settlements(ctx context.Context) []commit.Settlement
 	// Unsettled gets a signal when Settlements may have something new.
 	Unsettled() <-chan struct{}
 }

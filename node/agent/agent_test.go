@@ -10,6 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/memstore"
 	"github.com/tickmesh/tickmesh/node"
+	"github.com/tickmesh/tickmesh/node/commit"
 )
 
 // fakeNode takes maps, or fails to.
@@ -30,8 +31,8 @@ func (n *fakeNode) AdoptMap(m *shardmap.Map) error {
 	return nil
 }
 
-func (*fakeNode) Settlements(context.Context) []node.Settlement { return nil }
-func (*fakeNode) Unsettled() <-chan struct{}                    { return nil }
+func (*fakeNode) Settlements(context.Context) []commit.Settlement { return nil }
+func (*fakeNode) Unsettled() <-chan struct{}                      { return nil }
 
 func testMap(epoch uint64) *shardmap.Map {
 	incarnation := strings.Repeat("ab", 16)

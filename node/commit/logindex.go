@@ -1,4 +1,4 @@
-package node
+package commit
 
 import (
 	"fmt"
@@ -9,38 +9,38 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
-// places says where in the node's log the entries of groups with several members are.
-// It implements replica.Log. The entries of a lone group are nobody else's concern
-// and have no places.
-type places struct {
-	log    *wal.Log
-	shards []shardPlaces
+// LogIndex says where in the node's log the entries of groups with several members are.
+// It implements replica.Log. The entries of a single-voter group are nobody else's concern
+// and are not indexed.
+type LogIndex struct {
+	log    Records
+	shards []shardIndex
 }
 
-// shardPlaces are the positions of consecutive entries.
-type shardPlaces struct {
+// shardIndex are the positions of consecutive entries.
+type shardIndex struct {
 	first     uint64 // index of the first position
 	positions []wal.Position
 }
 
-func newPlaces(log *wal.Log, shards int) *places {
-	return &places{log: log, shards: make([]shardPlaces, shards)}
+func newLogIndex(log Records, shards int) *LogIndex {
+	return &LogIndex{log: log, shards: make([]shardIndex, shards)}
 }
 
 // add notes the entries of a round that was written from start on.
-func (p *places) add(r *round, start wal.Position) {
+func (x *LogIndex) add(r *Round, start wal.Position) {
 	for i := range r.replica.Appends {
 		a := &r.replica.Appends[i]
 		if a.Commit == a.Index {
-			p.shards[a.Shard] = shardPlaces{}
+			x.shards[a.Shard] = shardIndex{}
 			continue
 		}
-		p.shards[a.Shard].add(a.Index, start+wal.Position(r.records[i]))
+		x.shards[a.Shard].add(a.Index, start+wal.Position(r.records[i]))
 	}
 }
 
 // add notes one entry, which replaces those from its index on.
-func (s *shardPlaces) add(index uint64, position wal.Position) {
+func (s *shardIndex) add(index uint64, position wal.Position) {
 	if len(s.positions) == 0 || index < s.first || index > s.first+uint64(len(s.positions)) {
 		s.first, s.positions = index, append(s.positions[:0], position)
 		return
@@ -49,7 +49,7 @@ func (s *shardPlaces) add(index uint64, position wal.Position) {
 }
 
 // trim forgets the entries up to index.
-func (s *shardPlaces) trim(index uint64) {
+func (s *shardIndex) trim(index uint64) {
 	if index < s.first || len(s.positions) == 0 {
 		return
 	}
@@ -58,8 +58,8 @@ func (s *shardPlaces) trim(index uint64) {
 	s.positions = append(s.positions[:0], s.positions[n:]...)
 }
 
-// from gives the position of the first entry after index, if there is one.
-func (s *shardPlaces) from(index uint64) (wal.Position, bool) {
+// from returns the position of the first entry after index, if there is one.
+func (s *shardIndex) from(index uint64) (wal.Position, bool) {
 	at := uint64(0)
 	if index+1 > s.first {
 		at = index + 1 - s.first
@@ -70,17 +70,17 @@ func (s *shardPlaces) from(index uint64) (wal.Position, bool) {
 	return s.positions[at], true
 }
 
-// unread gives the last entry before those that have a place.
-func (s *shardPlaces) unread() uint64 {
+// unindexed returns the last entry before those that are indexed.
+func (s *shardIndex) unindexed() uint64 {
 	if len(s.positions) == 0 {
 		return math.MaxUint64
 	}
 	return s.first - 1
 }
 
-// term gives the term of an entry that has a place; 0: it cannot be told.
-func (p *places) term(shard uint16, index uint64) uint64 {
-	entries, err := p.Entries(shard, index, index+1, 0)
+// term returns the term of an entry that is indexed; 0: it cannot be told.
+func (x *LogIndex) term(shard uint16, index uint64) uint64 {
+	entries, err := x.Entries(shard, index, index+1, 0)
 	if err != nil || len(entries) == 0 {
 		return 0
 	}
@@ -88,14 +88,14 @@ func (p *places) term(shard uint16, index uint64) uint64 {
 }
 
 // Entries implements replica.Log.
-func (p *places) Entries(shard uint16, lo, hi uint64, bytesMax int) ([]replica.Entry, error) {
-	s := &p.shards[shard]
+func (x *LogIndex) Entries(shard uint16, lo, hi uint64, bytesMax int) ([]replica.Entry, error) {
+	s := &x.shards[shard]
 	if lo < s.first || hi > s.first+uint64(len(s.positions)) || lo >= hi {
 		return nil, fmt.Errorf("%w: shard %d, entries %d to %d", replica.ErrTruncated, shard, lo, hi)
 	}
 	var entries []replica.Entry
 	for index := lo; index < hi; index++ {
-		record, err := p.log.Record(s.positions[index-s.first], nil)
+		record, err := x.log.Record(s.positions[index-s.first], nil)
 		if err != nil {
 			return nil, err
 		}

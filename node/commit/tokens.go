@@ -1,4 +1,11 @@
-package node
+package commit
+
+// inflight is an entry that was proposed here.
+type inflight struct {
+	token  uint64
+	shard  uint16
+	shares []Share
+}
 
 // tokens are the entries that were proposed here and have no outcome yet. An entry's
 // token is its place, so that it is found without hashing; a place is given again
@@ -10,7 +17,7 @@ type tokens struct {
 }
 
 // make keeps a copy of shares under a new token.
-func (t *tokens) make(shard uint16, shares []share) *inflight {
+func (t *tokens) make(shard uint16, shares []Share) *inflight {
 	e := &inflight{}
 	if n := len(t.spare); n > 0 {
 		e, t.spare = t.spare[n-1], t.spare[:n-1]
@@ -43,20 +50,5 @@ func (t *tokens) release(entries []*inflight) {
 		if len(t.spare) < most {
 			t.spare = append(t.spare, e)
 		}
-	}
-}
-
-// failAll answers the writes of all entries. The entries keep their places, as their
-// tokens still come back.
-func (t *tokens) failAll(err error) {
-	for _, e := range t.places {
-		if e == nil {
-			continue
-		}
-		for _, s := range e.shares {
-			s.finish(0, err)
-		}
-		clear(e.shares)
-		e.shares = e.shares[:0]
 	}
 }

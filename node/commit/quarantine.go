@@ -1,0 +1,225 @@
+package commit
+
+import (
+	"fmt"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/replica"
+)
+
+// quarantined is what a data folder has of a replica that may not go on: the log may lack
+// what it has acknowledged. Its data is kept until the group is known to go on without
+// it, or goes on from it: see shardmap.Row.Era.
+type quarantined struct {
+	state    replica.GroupState
+	summary  replica.LogSummary
+	newestMs int64 // see shardmap.Copy
+}
+
+func (r *quarantined) self() shardmap.Member {
+	m, _ := selfOf(&r.state)
+	return m
+}
+
+// selfOf finds the replica itself in its configuration.
+func selfOf(state *replica.GroupState) (shardmap.Member, bool) {
+	for _, list := range [2][]shardmap.Member{state.Configuration.Members, state.Configuration.Leaving} {
+		for _, m := range list {
+			if m.RaftID == state.RaftID {
+				return m, true
+			}
+		}
+	}
+	return shardmap.Member{}, false
+}
+
+// decidesAlone says whether the replica is its group's only voter: there is nobody who
+// could know better what its log has lost.
+func decidesAlone(state *replica.GroupState) bool {
+	c := &state.Configuration
+	return len(c.Voters) == 1 && c.Voters[0] == state.RaftID && len(c.Outgoing) == 0
+}
+
+// Doubt decides whether the log may lack what replicas here have told others, and returns why;
+// nil: it has all. lost says why it may have lost its end, if so. With a reason the data
+// folder has to become another incarnation, in which those replicas are quarantined.
+func (r *Recovery) Doubt(lost error) error {
+	r.tailLost = lost != nil
+	lost = r.doubts(lost)
+	r.doubted = lost != nil
+	return lost
+}
+
+// doubts returns why the log may lack what replicas here have told others.
+func (r *Recovery) doubts(lost error) error {
+	for shard := range r.groups {
+		g := &r.groups[shard]
+		switch {
+		case !g.known && g.spent == 0 && r.applied[shard] > 0:
+			return fmt.Errorf("it has data of shard %d, and not what its group has agreed on", shard)
+		case !g.known || decidesAlone(&g.state):
+		case lost != nil:
+			return lost
+		case g.lacks():
+			return fmt.Errorf("it lacks entries of shard %d", shard)
+		}
+	}
+	return nil
+}
+
+// lacks says whether entries are missing between the truncation and the last one.
+func (g *recoveredGroup) lacks() bool {
+	return g.holes || len(g.runs) > 0 && g.runs[0].First > g.state.Truncated.Index+1
+}
+
+// restore gives the host the groups that the log knows, and drops what the engine has
+// of shards whose replica was removed before the last end could do so.
+func (m *Machine) restore(r *Recovery) error {
+	for shard := range r.groups {
+		g := &r.groups[shard]
+		m.spent[shard] = g.spent
+		if g.known && r.doubted && len(g.state.Configuration.Voters) == 0 {
+			g.known, m.spent[shard] = false, g.state.RaftID // it may have acknowledged entries without knowing its group
+		}
+		if !g.known {
+			if err := m.restoreUnknown(r, uint16(shard)); err != nil {
+				return err
+			}
+		}
+		if !g.known {
+			continue
+		}
+		if err := m.checkOwner(&g.state); err != nil {
+			return err
+		}
+		alone := decidesAlone(&g.state)
+		if alone && g.lacks() { // entries of a lone group are nobody else's concern
+			g.state.Truncated = replica.Position{Index: g.last, Term: g.state.Term}
+			g.runs, g.changes = nil, nil
+		}
+		if alone && r.tailLost {
+			g.state.Era++ // ids that routers learnt from the lost end may be given to other series
+		}
+		m.newestMs[shard] = g.newestMs
+		summary := replica.LogSummary{Last: g.last, Runs: g.runs, Changes: g.changes, Applied: m.dispatched[shard]}
+		if self, ok := selfOf(&g.state); ok && self.Incarnation != m.config.Host.Incarnation && !alone {
+			m.quarantined[uint16(shard)] = &quarantined{g.state, summary, g.newestMs}
+			continue
+		}
+		if err := m.host.Restore(g.state, summary); err != nil {
+			return fmt.Errorf("restore the group of shard %d: %w", shard, err)
+		}
+	}
+	if len(m.quarantined) > 0 {
+		m.config.Logger.Warn("the log may lack what replicas here have acknowledged; they are kept until their groups go on without them", "shards", len(m.quarantined))
+	}
+	return nil
+}
+
+// restoreUnknown ends what was begun with a shard of which the log has no replica. If
+// there is data that nobody has removed, the log was damaged. A node that is in no
+// cluster goes on with it: what its log says of its groups is always the same.
+func (m *Machine) restoreUnknown(r *Recovery, shard uint16) error {
+	g := &r.groups[shard]
+	switch {
+	case m.dispatched[shard] == 0:
+	case m.spent[shard] > 0:
+		if err := r.engine.DropShard(shard, uint64(r.log.End())); err != nil {
+			return err
+		}
+		m.dispatched[shard] = 0
+	case m.config.Standalone:
+		m.config.Logger.Error("the log has lost the state of a shard's group, which goes on with what was applied", "shard", shard)
+		at := replica.Position{Index: max(m.dispatched[shard], g.last), Term: 1}
+		if k := len(g.runs); k > 0 {
+			at.Term = g.runs[k-1].Term
+		}
+		self := m.Self()
+		*g = recoveredGroup{known: true, last: at.Index, state: replica.GroupState{
+			Replica: replica.Replica{Shard: shard, RaftID: self.RaftID, Era: StandaloneEra, Role: self.Role},
+			Term:    at.Term, Vote: self.RaftID, Commit: at.Index, Truncated: at,
+			Configuration: replica.Configuration{Members: []shardmap.Member{self}, Voters: []uint64{self.RaftID}},
+		}}
+	default:
+		m.config.Logger.Error("the log has lost the state of a shard's group; its data stays on disk and is not served", "shard", shard)
+		m.unclaimed[shard] = true
+	}
+	return nil
+}
+
+// placeQuarantined decides what becomes of a relic.
+func (m *Machine) placeQuarantined(shard uint16, row *shardmap.Row, r *quarantined) {
+	self := r.self()
+	named, settled := row.MemberOn(m.config.Host.Node, m.config.Host.Incarnation)
+	switch {
+	case settled && goesOnAlone(row, named, &r.state.Replica) && named.RaftID > m.spent[shard]:
+		m.resurrect(shard, row.Era, named.RaftID, r)
+	case settled && beginsAnew(row, &r.state.Replica):
+		m.dismiss(shard)
+	default: // the row may be older than the relic, and the one that a later era's names may never begin it: somebody has to be seen
+		m.out.ask(Question{Shard: shard, RaftID: self.RaftID, Era: r.state.Era, Index: r.state.Configuration.Index, Members: row.Members,
+			Quarantined: true, Place: shardmap.Member{Node: m.config.Host.Node, Incarnation: m.config.Host.Incarnation}})
+	}
+}
+
+// goesOnAlone says whether a row lets its group go on from this one of its replicas: rule
+// M6 of api/shardmap.
+func goesOnAlone(row *shardmap.Row, named shardmap.Member, is *replica.Replica) bool {
+	return row.Era > is.Era && len(row.Members) == 1 && !row.Fresh && named.RaftID != is.RaftID && is.Role != shardmap.Witness
+}
+
+// beginsAnew says whether a row that names a place alone lets its group begin without
+// data there, in a later era, though it has a witness of an earlier one. No other replica
+// could tell that witness to end.
+func beginsAnew(row *shardmap.Row, is *replica.Replica) bool {
+	return row.Era > is.Era && len(row.Members) == 1 && row.Fresh && is.Role == shardmap.Witness
+}
+
+// resurrect lets a group that has lost its majority for good go on from a relic: the
+// map has named it as all that is left, in a new era.
+func (m *Machine) resurrect(shard uint16, era uint32, raftID uint64, r *quarantined) {
+	err := m.host.Restore(r.state, r.summary)
+	if err == nil {
+		err = m.host.Force(shard, raftID, era)
+	}
+	if err != nil {
+		m.config.Logger.Error("a group cannot go on from what is left of it", "shard", shard, "error", err)
+		return
+	}
+	delete(m.quarantined, shard)
+	m.figures.Recovered++
+	m.config.Logger.Warn("a group goes on from what is left of it", "shard", shard, "era", era)
+}
+
+// dismiss gives up a relic: its group goes on without it.
+func (m *Machine) dismiss(shard uint16) {
+	m.spent[shard] = max(m.spent[shard], m.quarantined[shard].state.RaftID)
+	delete(m.quarantined, shard)
+	m.index.shards[shard] = shardIndex{}
+	m.dropping[shard] = true
+	m.relog = true // the log says that it has ended before its data goes
+	m.config.Logger.Info("the group goes on without what was left of a replica; its data is dropped", "shard", shard)
+	m.out.drop(shard)
+}
+
+// StandaloneEra is the era of all groups of a node that is in no cluster.
+const StandaloneEra = 1
+
+// Self returns this node as the member of its groups while it is in no cluster.
+func (m *Machine) Self() shardmap.Member {
+	return shardmap.Member{Node: m.config.Host.Node, Incarnation: m.config.Host.Incarnation, RaftID: 1, Role: shardmap.Full}
+}
+
+// checkOwner refuses a data folder that another node has written: its replicas are that
+// node's.
+func (m *Machine) checkOwner(state *replica.GroupState) error {
+	for _, member := range state.Configuration.Members {
+		if member.RaftID == state.RaftID && member.Node != m.config.Host.Node {
+			return fmt.Errorf("%w: the data folder is of node %q, this is %q", ErrForeign, member.Node, m.config.Host.Node)
+		}
+	}
+	return nil
+}
+
+// Quarantined returns the number of replicas that take no part.
+func (m *Machine) Quarantined() int { return len(m.quarantined) }
