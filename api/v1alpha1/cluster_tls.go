@@ -13,11 +13,24 @@ const (
 	TLSModeOff         TLSMode = "Off"         // connections are not encrypted
 )
 
+// CertificateNames says whether certificates have to name their process.
+//
+// +kubebuilder:validation:Enum=Required;Optional
+type CertificateNames string
+
+// Values of CertificateNames.
+const (
+	CertificateNamesRequired CertificateNames = "Required" // one without a name opens nothing
+	CertificateNamesOptional CertificateNames = "Optional" // one without a name opens everything
+)
+
 // TLSSpec says where the certificates of the connections between nodes, routers, etcd
 // and the operator come from.
 //
 // +kubebuilder:validation:XValidation:rule="self.mode != 'CertManager' || has(self.issuerRef)",message="tls.mode CertManager needs tls.issuerRef: name an Issuer or ClusterIssuer that is a certificate authority"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'Secrets' || has(self.secretNames)",message="tls.mode Secrets needs tls.secretNames: name the Secrets with tls.crt, tls.key and ca.crt"
+// +kubebuilder:validation:XValidation:rule="!has(self.names) || self.mode == 'CertManager' || self.mode == 'Secrets'",message="tls.names is for tls.mode CertManager and Secrets: the certificates that the operator makes always have names"
+// +kubebuilder:validation:XValidation:rule="!has(self.names) || self.names != 'Required' || !has(self.secretNames) || self.secretNames.node != self.secretNames.router",message="with tls.names Required a certificate names one role: name different Secrets in tls.secretNames.node and tls.secretNames.router"
 type TLSSpec struct {
 	// Operator: made and renewed by the operator; CertManager: by cert-manager; Secrets: by
 	// somebody else; Off: no encryption. Cannot be changed. Default: Operator.
@@ -27,6 +40,14 @@ type TLSSpec struct {
 	// Issuer of cert-manager; with mode CertManager.
 	// +optional
 	IssuerRef *IssuerReference `json:"issuerRef,omitempty"`
+	// Required: nodes and routers take no certificate that does not name its process, as the
+	// URI tickmesh://CLUSTER/node/* or tickmesh://CLUSTER/router, where CLUSTER is the name that
+	// the shard map is kept under. Optional: any certificate of the same authority without a name
+	// may do everything. With modes CertManager and Secrets. Default: Required, but in clusters
+	// that an older operator has made. A change restarts the nodes one at a time, and waits until
+	// the certificates have the names.
+	// +optional
+	Names CertificateNames `json:"names,omitempty"`
 	// Secrets to use; with mode Secrets.
 	// +optional
 	SecretNames *TLSSecretNames `json:"secretNames,omitempty"`
@@ -54,11 +75,13 @@ type IssuerReference struct {
 // TLSSecretNames name Secrets with tls.crt, tls.key and ca.crt. One may be named
 // several times.
 type TLSSecretNames struct {
-	// Of the nodes; for *.<name>-node.<namespace>.svc, as server and client.
+	// Of the nodes; for *.<name>-node.<namespace>.svc, as server and client, with the URI
+	// tickmesh://<name>/node/*.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Node string `json:"node"`
-	// Of the routers; for <name>-router.<namespace>.svc, as server and client.
+	// Of the routers; for <name>-router.<namespace>.svc, as server and client, with the URI
+	// tickmesh://<name>/router.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Router string `json:"router"`

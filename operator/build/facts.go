@@ -41,6 +41,9 @@ type Facts struct {
 	Databases string
 	// DoorHosts are the names that the load balancer of the Service for clients has.
 	DoorHosts []string
+	// NamesOptional lets certificates in that name no process, with tls.mode CertManager and
+	// Secrets.
+	NamesOptional bool
 	// PodMonitors and ServiceMonitors say that the Prometheus operator's definitions are
 	// there.
 	PodMonitors, ServiceMonitors bool

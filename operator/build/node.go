@@ -1,6 +1,7 @@
 package build
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,7 +34,7 @@ func NodeStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 		// machine for ever, so that it would stay there when there is another one again.
 		spread: spread{machinesRequired: true, zonesRequired: nodes.Zones.Required, topologyKey: nodes.Zones.TopologyKey},
 		container: corev1.Container{
-			Args: nodeArguments(c, f), Env: append(peerEnvironment(c), envPodName()), Resources: nodes.Resources,
+			Args: nodeArguments(c, f), Env: append(peerEnvironment(c, f), envPodName()), Resources: nodes.Resources,
 			Ports:        []corev1.ContainerPort{containerPort("rpc", PortNodeRPC), containerPort("http-metrics", PortNodeHTTP)},
 			VolumeMounts: []corev1.VolumeMount{{Name: volumeData, MountPath: dirData}, mount(volumePod, dirPod)},
 		},
@@ -75,14 +76,27 @@ func clusterArguments(c *v1alpha1.TickMeshCluster, f Facts, identity string) []s
 	return args
 }
 
-// peerEnvironment says, where TLS is, that certificates of an authority of an older
-// version need not name their process: it is replaced by one that names what it signs (see
-// operator/pki). Where spec has no TLS it says that this is wanted. It is no argument,
-// because older images of spec.image do not know the flags.
-func peerEnvironment(c *v1alpha1.TickMeshCluster) []corev1.EnvVar {
+// envNames says whether certificates have to name their process.
+const (
+	envNames      = "TICKMESH_RPC_TLS_NAMES"
+	namesOptional = "optional"
+)
+
+// NamesOptional reports whether the pods of a StatefulSet or Deployment take certificates
+// without names.
+func NamesOptional(template *corev1.PodTemplateSpec) bool {
+	return slices.ContainsFunc(template.Spec.Containers[0].Env, func(e corev1.EnvVar) bool { return e.Name == envNames && e.Value == namesOptional })
+}
+
+// peerEnvironment says whether certificates need not name their process. Those of the
+// operator's own authority never need to, as one of an older version is replaced by one that
+// names what it signs (see operator/pki), and such a one's are refused without. Where spec has
+// no TLS it says that this is wanted. It is no argument, because older images of spec.image do
+// not know the flags.
+func peerEnvironment(c *v1alpha1.TickMeshCluster, f Facts) []corev1.EnvVar {
 	var env []corev1.EnvVar
-	if TLSEnabled(c) {
-		env = append(env, corev1.EnvVar{Name: "TICKMESH_RPC_TLS_NAMES", Value: "optional"})
+	if c.Spec.TLS.Mode == v1alpha1.TLSModeOperator || TLSEnabled(c) && f.NamesOptional {
+		env = append(env, corev1.EnvVar{Name: envNames, Value: namesOptional})
 	}
 	if !TLSEnabled(c) || etcdTLSFolder(c) == "" {
 		env = append(env, corev1.EnvVar{Name: "TICKMESH_INSECURE", Value: "true"})

@@ -40,7 +40,7 @@ func RescueJob(c *v1alpha1.TickMeshCluster, f Facts, pods, lost []string) *batch
 	}
 	p := pod{
 		component: ComponentRescue, placement: c.Spec.Routers.Placement, graceSecs: jobGraceSeconds,
-		spread: spread{topologyKey: c.Spec.Nodes.Zones.TopologyKey}, container: corev1.Container{Args: args, Env: peerEnvironment(c)},
+		spread: spread{topologyKey: c.Spec.Nodes.Zones.TopologyKey}, container: corev1.Container{Args: args, Env: peerEnvironment(c, f)},
 	}
 	p.addPeerTLS(c, IdentityRouter)
 	template := p.template(c, f)

@@ -38,7 +38,7 @@ func RouterDeployment(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.Deployment {
 		component: ComponentRouter, placement: routers.Placement, graceSecs: routerGraceSeconds,
 		spread: spread{topologyKey: c.Spec.Nodes.Zones.TopologyKey},
 		container: corev1.Container{
-			Args: routerArguments(c, f), Env: peerEnvironment(c), Resources: routers.Resources, Ports: frontPorts(),
+			Args: routerArguments(c, f), Env: peerEnvironment(c, f), Resources: routers.Resources, Ports: frontPorts(),
 		},
 	}
 	p.addPeerTLS(c, IdentityRouter)

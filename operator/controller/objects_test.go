@@ -16,6 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/certificate"
 	meshclient "github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/build"
 	"github.com/tickmesh/tickmesh/operator/pki"
 )
 
@@ -217,13 +218,66 @@ func TestCertificateExpired(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: w.namespace}}
 	w.must(leaf.Write(secret))
 	w.must(w.api.Create(t.Context(), secret))
-	w.create("{shards: 6, nodes: {count: 3}, tls: {mode: Secrets, secretNames: {node: mine, router: mine, etcd: mine, operator: mine}}}")
+	w.create("{shards: 6, nodes: {count: 3}, tls: {mode: Secrets, names: Optional, secretNames: {node: mine, router: mine, etcd: mine, operator: mine}}}")
 	w.until("the cluster is made", w.complete)
 	w.now = leaf.Certificate.NotAfter.Add(time.Hour)
 	w.until("it is told that it has ended", func() bool {
 		c := w.condition(v1alpha1.ConditionDegraded)
 		return c.Reason == "CertificateExpired" && strings.Contains(c.Message, "mine")
 	})
+}
+
+// Certificates that others make have to name their process in a new cluster. One that takes
+// others goes on, is told of, and demands names once it is asked to and they are there.
+func TestCertificateNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	authority, err := pki.NewAuthority(pki.Defaults(), clusterName, nil, w.now)
+	w.must(err)
+	put := func(secretName, uri string) {
+		identity := certificate.Identity{CommonName: secretName, Hosts: []string{"localhost"}}
+		if uri != "" {
+			identity.Name = certificate.Name{Cluster: clusterName, Role: certificate.Role(uri)}
+			if uri == "node" {
+				identity.Name.ID = certificate.AnyID
+			}
+		}
+		leaf, err := authority.Issue(pki.Defaults(), identity, w.now)
+		w.must(err)
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName, Namespace: w.namespace}}
+		w.must(client.IgnoreNotFound(w.api.Delete(t.Context(), secret.DeepCopy())))
+		w.must(leaf.Write(secret))
+		w.must(w.api.Create(t.Context(), secret))
+	}
+	optional := func() bool {
+		return build.NamesOptional(&w.statefulSet("demo-node").Spec.Template) && build.NamesOptional(&w.deployment("demo-router").Spec.Template)
+	}
+	put("a", "")
+	put("b", "node")
+	w.create("{shards: 6, nodes: {count: 3}, tls: {mode: Secrets, secretNames: {node: a, router: b, etcd: b, operator: b}}}")
+	w.until("it is told", func() bool { return w.condition(v1alpha1.ConditionProgressing).Reason == "CertificatesWithoutNames" })
+	if c := w.condition(v1alpha1.ConditionProgressing); optional() ||
+		!strings.Contains(c.Message, "secret a: its certificate needs the URI tickmesh://demo/node/*, and has none; secret b: its certificate needs the URI tickmesh://demo/router, and is of tickmesh://demo/node/*") {
+		t.Fatalf("%v %+v", optional(), c)
+	}
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.TLS.Names = v1alpha1.CertificateNamesOptional })
+	w.until("who wants them is not told", func() bool { return optional() && w.complete() })
+
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.TLS.Names = "" }) // as an older operator has left it
+	w.until("it goes on, and is told", func() bool { return w.condition(v1alpha1.ConditionProgressing).Reason == "CertificatesWithoutNames" })
+	if c := w.condition(v1alpha1.ConditionProgressing); !optional() || !strings.Contains(c.Message, "set spec.tls.names to Required") {
+		t.Fatalf("%v %+v", optional(), c)
+	}
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.TLS.Names = v1alpha1.CertificateNamesRequired })
+	w.until("it waits for the names", func() bool {
+		return strings.Contains(w.condition(v1alpha1.ConditionProgressing).Message, "until those of the cluster have names")
+	})
+	if !optional() {
+		t.Fatal("nodes would refuse each other")
+	}
+	put("a", "node")
+	put("b", "router")
+	w.until("names are demanded", func() bool { return !optional() && w.complete() })
 }
 
 // What is refused of one step keeps no other from going on: here the routers are to run where

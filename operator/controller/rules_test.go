@@ -34,6 +34,8 @@ var rules = []struct {
 	{spec: "tls: {mode: CertManager}", want: "needs tls.issuerRef"},
 	{spec: "tls: {mode: Secrets}", want: "needs tls.secretNames:"},
 	{spec: "tls: {mode: Secrets, secretNames: {node: a, router: a, operator: a}}", want: "needs tls.secretNames.etcd"},
+	{spec: "tls: {names: Required}", want: "tls.names is for tls.mode CertManager and Secrets"},
+	{spec: "tls: {mode: Secrets, names: Required, secretNames: {node: a, router: a, operator: a, etcd: a}}", want: "name different Secrets"},
 	{spec: "tls: {mode: 'Off'}\nservice: {tls: {}}", want: "service.tls needs a certificate"},
 	{spec: "service: {tls: {clientCASecretName: s}}\nenvoy: {enabled: false}", want: "clientCASecretName needs Envoy"},
 	{spec: "service: {loadBalancerIP: 10.0.0.1}", want: "need service.type LoadBalancer"},

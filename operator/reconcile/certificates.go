@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,8 @@ const AnnotationRotate = v1alpha1.Group + "/rotate-certificates"
 type secrets struct {
 	notAfter, authorityNotAfter time.Time // zero: not known
 	expired                     []string  // Secrets whose certificate has ended
+	unnamed                     []string  // what is wrong with the names in certificates that others make
+	namesKnown                  bool      // all of them were looked at
 }
 
 // certificates brings the certificates on that the operator makes.
@@ -179,7 +182,7 @@ func (p *pass) readCertificates(ctx context.Context) error {
 		}
 	}
 	if c.Spec.TLS.Mode != v1alpha1.TLSModeOperator {
-		return nil
+		return p.readNames(ctx)
 	}
 	authority, err := p.secret(ctx, build.AuthoritySecret(c))
 	if err != nil || authority == nil {
@@ -189,4 +192,79 @@ func (p *pass) readCertificates(ctx context.Context) error {
 		p.secrets.authorityNotAfter = at
 	}
 	return nil
+}
+
+// readNames finds out whether the certificates that others make name what they are for.
+func (p *pass) readNames(ctx context.Context) error {
+	for _, identity := range []string{build.IdentityNode, build.IdentityRouter} {
+		name, want := build.TLSSecret(p.cluster, identity), build.PeerName(p.cluster, identity)
+		if name == "" {
+			continue
+		}
+		secret, err := p.secret(ctx, name)
+		if err != nil {
+			return err
+		}
+		if secret == nil {
+			continue // whoever needs it says so
+		}
+		chain, err := certificate.DecodeCertificates(secret.Data[corev1.TLSCertKey])
+		if err != nil {
+			p.secrets.unnamed = append(p.secrets.unnamed, fmt.Sprintf("secret %s: %v", name, err))
+			continue
+		}
+		is, err := certificate.NameOf(chain[0])
+		switch {
+		case err != nil:
+			p.secrets.unnamed = append(p.secrets.unnamed, fmt.Sprintf("secret %s: %v; its certificate needs the URI %s", name, err, want))
+		case is == (certificate.Name{}):
+			p.secrets.unnamed = append(p.secrets.unnamed, fmt.Sprintf("secret %s: its certificate needs the URI %s, and has none", name, want))
+		case is != want:
+			p.secrets.unnamed = append(p.secrets.unnamed, fmt.Sprintf("secret %s: its certificate needs the URI %s, and is of %s", name, want, is))
+		}
+	}
+	p.secrets.namesKnown = true
+	return nil
+}
+
+// othersMakeCertificates reports whether somebody else decides on the names in certificates.
+func (p *pass) othersMakeCertificates() bool {
+	mode := p.cluster.Spec.TLS.Mode
+	return mode == v1alpha1.TLSModeCertManager || mode == v1alpha1.TLSModeSecrets
+}
+
+// namesOptional reports whether certificates without names are let in now. A cluster that
+// lets them in goes on until its spec demands names and all certificates have them.
+func (p *pass) namesOptional() bool {
+	if !p.othersMakeCertificates() {
+		return false
+	}
+	isOptional := p.seen.nodeSet != nil && build.NamesOptional(&p.seen.nodeSet.Spec.Template)
+	switch p.cluster.Spec.TLS.Names {
+	case v1alpha1.CertificateNamesOptional:
+		return true
+	case v1alpha1.CertificateNamesRequired:
+		return isOptional && (len(p.secrets.unnamed) > 0 || !p.secrets.namesKnown)
+	}
+	return isOptional
+}
+
+// namesProblem says what is to be done about names in certificates; empty: nothing.
+func (p *pass) namesProblem() string {
+	names, unnamed := p.cluster.Spec.TLS.Names, strings.Join(p.secrets.unnamed, "; ")
+	switch {
+	case !p.othersMakeCertificates() || names == v1alpha1.CertificateNamesOptional:
+		return ""
+	case names == "" && p.namesOptional():
+		text := "certificates that name no process are let in, and may do everything: set spec.tls.names to Required, or to Optional to leave it so"
+		if unnamed != "" {
+			text += "; before that, " + unnamed
+		}
+		return text
+	case unnamed != "" && p.namesOptional():
+		return "certificates that name no process are let in until those of the cluster have names: " + unnamed
+	case unnamed != "":
+		return "nodes and routers take no certificate that does not name its process: " + unnamed + "; or set spec.tls.names to Optional"
+	}
+	return ""
 }

@@ -28,6 +28,7 @@ const (
 	reasonDrainRefused    = "DrainRefused"
 	reasonUnknownNode     = "UnknownNode"
 	reasonNoMonitors      = "MonitorsLeftOut"
+	reasonNames           = "CertificatesWithoutNames"
 	reasonVolumesRefused  = "VolumesCannotGrow"
 	reasonStarting        = "Starting"
 	reasonEtcdMembers     = "EtcdMembers"
@@ -175,6 +176,10 @@ func (p *pass) progressing() verdict {
 	if managedEtcd(p.cluster) && (len(p.etcd.plan.Actions) > 0 || p.etcd.plan.Waiting != "") {
 		return yes(reasonEtcdMembers, "etcd: "+p.etcdText())
 	}
+	names := p.namesProblem()
+	if names != "" && !p.namesOptional() {
+		return no(reasonNames, names) // nothing starts before that
+	}
 	if ready := p.readyNodes(); ready < p.nodes.replicas {
 		return yes(reasonStarting, fmt.Sprintf("%d of %d nodes are ready", ready, p.nodes.replicas))
 	}
@@ -190,6 +195,9 @@ func (p *pass) progressing() verdict {
 	}
 	if len(plan.Unknown) > 0 {
 		return no(reasonUnknownNode, "spec.nodes.drained names "+strings.Join(plan.Unknown, ", ")+", and there is no such node; all else is as spec asks for")
+	}
+	if names != "" {
+		return no(reasonNames, names)
 	}
 	if len(p.volumesRefused) > 0 {
 		return no(reasonVolumesRefused, strings.Join(p.volumesRefused, "; ")+"; all else is as spec asks for")

@@ -34,6 +34,7 @@ func (p *pass) facts() build.Facts {
 		f.EtcdClaimSize = build.ClaimSize(p.seen.etcdSet)
 	}
 	f.DoorHosts = p.seen.doorHosts
+	f.NamesOptional = p.namesOptional()
 	f.PodMonitors, f.ServiceMonitors = p.hasKind(build.KindPodMonitor), p.hasKind(build.KindServiceMonitor)
 	return f
 }

@@ -47,7 +47,7 @@ func (p *pass) tell(changed []string) {
 	for _, kind := range changed {
 		condition := meta.FindStatusCondition(p.cluster.Status.Conditions, kind)
 		worse := kind == v1alpha1.ConditionDegraded && condition.Status == metav1.ConditionTrue ||
-			condition.Reason == reasonScaleRefused || condition.Reason == reasonDrainRefused || condition.Reason == reasonUnknownNode || condition.Reason == reasonNoMonitors || condition.Reason == reasonVolumesRefused
+			condition.Reason == reasonScaleRefused || condition.Reason == reasonDrainRefused || condition.Reason == reasonUnknownNode || condition.Reason == reasonNoMonitors || condition.Reason == reasonVolumesRefused || condition.Reason == reasonNames
 		event := corev1.EventTypeNormal
 		if worse {
 			event = corev1.EventTypeWarning
