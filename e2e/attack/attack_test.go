@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -41,6 +42,13 @@ func program(t *testing.T) string {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if target := os.Getenv(goodKey); target != "" {
+		if err := goodMain(target); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	code := m.Run()
 	os.RemoveAll(built.dir)
 	os.Exit(code)
@@ -54,63 +62,106 @@ func scaled(short time.Duration) time.Duration {
 	return short
 }
 
-// p99FactorMax is how much longer than in calm the good clients may wait, in the long form.
-const p99FactorMax = 3
+// In the long form, the P99 of good clients is judged in each phase in which they were served
+// often enough.
+const (
+	p99FactorMax = 3   // how much longer than in calm they may wait
+	samplesMin   = 200 // of a kind
+	calmShort    = 2 * time.Second
+	calmLong     = 30 * time.Second
+	phaseLong    = 10 * time.Second
+	bombLong     = 4 * time.Second
+)
 
 func TestWithUsers(t *testing.T)    { siege(t, true) }
 func TestWithoutUsers(t *testing.T) { siege(t, false) }
+
+// phases run attacks one after the other while good clients are served, and judge each.
+type phases struct {
+	g       *ground
+	clients *clients
+	calm    map[string]latencies
+}
+
+// startPhases starts good clients and watches them in calm.
+func startPhases(t *testing.T, g *ground) *phases {
+	t.Helper()
+	p := &phases{g: g, clients: startGood(t, g)}
+	pause(t, time.Second) // until their connections stand, and the series is known
+	p.clients.take(t)
+	length := calmShort
+	if *long {
+		length = calmLong
+	}
+	pause(t, length)
+	p.calm = p.clients.take(t)
+	t.Logf("calm: writes %v; reads %v", p.calm["write"], p.calm["read"])
+	return p
+}
+
+// step runs an attack, in the long form over and over for a time, and says what fell. What the
+// attack gives back is called after good clients have been judged.
+func (p *phases) step(t *testing.T, name string, length time.Duration, attack func(*testing.T) (after func(*testing.T))) {
+	t.Run(name, func(t *testing.T) {
+		p.clients.take(t)
+		after := attack(t)
+		for begin := time.Now(); *long && time.Since(begin) < length && !t.Failed(); {
+			after = attack(t)
+		}
+		under := p.clients.take(t)
+		t.Logf("writes %v; reads %v", under["write"], under["read"])
+		if after != nil {
+			after(t)
+		}
+		p.g.alive(t)
+		p.g.spy.report(t)
+		p.clients.take(t)
+		p.clients.report(t)
+		for kind, l := range under {
+			if *long && l.count >= samplesMin && l.p99 > p99FactorMax*p.calm[kind].p99 {
+				t.Errorf("the P99 of %ss is %v, in calm %v", kind, l.p99, p.calm[kind].p99)
+			}
+		}
+	})
+}
+
+// once is an attack that leaves nothing behind to be looked at.
+func once(attack func(*testing.T)) func(*testing.T) func(*testing.T) {
+	return func(t *testing.T) func(*testing.T) { attack(t); return nil }
+}
 
 // siege runs every scenario against one server, while good clients are served.
 func siege(t *testing.T, users bool) {
 	t.Logf("seed %d", *seed)
 	g := newGround(t, *seed, users)
-	clients := startGood(g)
-	defer clients.stop()
-	pause(t, scaled(3*time.Second))
-	calm := clients.take()
-	t.Logf("calm: writes %v; reads %v", calm["write"], calm["read"])
-	step := func(name string, attack func(*testing.T)) {
-		t.Run(name, func(t *testing.T) {
-			attack(t)
-			g.alive(t)
-			g.spy.report(t)
-			clients.report(t)
-			under := clients.take()
-			t.Logf("writes %v; reads %v", under["write"], under["read"])
-			for kind, l := range under {
-				if *long && l.p99 > p99FactorMax*calm[kind].p99 {
-					t.Errorf("the P99 of %ss is %v, in calm %v", kind, l.p99, calm[kind].p99)
-				}
-			}
-		})
-	}
+	p := startPhases(t, g)
 	for _, s := range g.storms() {
-		step("storm at "+s.name, func(t *testing.T) { s.rage(t, *seed, g.spy, scaled(1500*time.Millisecond)) })
+		p.step(t, "storm at "+s.name, phaseLong, once(func(t *testing.T) { s.rage(t, *seed, g.spy, scaled(1500*time.Millisecond)) }))
 	}
-	step("many connections", func(t *testing.T) {
+	p.step(t, "many connections", phaseLong, once(func(t *testing.T) {
 		for _, address := range []string{g.at.HTTP, g.at.Put, g.at.Line, g.grpc} {
 			defer flood(t, address, 500)()
 		}
 		pause(t, scaled(time.Second))
-	})
+	}))
 	if users {
-		step("endpoints", g.tryEndpoints)
-		step("calls", g.tryCalls)
-		step("destruction", g.tryToDestroy)
-		step("forgeries", g.tryForgeries)
-		step("replay", g.tryReplay)
-		step("guessing", g.tryGuessing)
+		p.step(t, "endpoints", phaseLong, once(g.tryEndpoints))
+		p.step(t, "calls", phaseLong, once(g.tryCalls))
+		p.step(t, "destruction", phaseLong, once(g.tryToDestroy))
+		p.step(t, "forgeries", phaseLong, once(g.tryForgeries))
+		p.step(t, "replay", 0, once(g.tryReplay))
+		p.step(t, "guessing", phaseLong, once(g.tryGuessing))
 	}
-	step("pages", g.tryPages)
-	step("streams of nobody", func(t *testing.T) { g.floodStreams(t, "/tickmesh.v1.WriteService/Write") })
+	p.step(t, "pages", phaseLong, once(g.tryPages))
+	p.step(t, "streams of nobody", phaseLong, once(func(t *testing.T) { g.floodStreams(t, "/tickmesh.v1.WriteService/Write") }))
 	for i, b := range bombs() {
 		// Without users, bombs fall on the same code: a third of them is enough for a short run.
 		if !users && !*long && i%3 != int(*seed%3) {
 			continue
 		}
-		step("bomb "+b.name, func(t *testing.T) { g.throw(t, b) })
+		p.step(t, "bomb "+b.name, bombLong, func(t *testing.T) func(*testing.T) { return g.throw(t, b) })
 	}
-	clients.stop()
+	p.clients.stop()
 	g.checkVault(t)
 	g.checkEnd(t)
 }

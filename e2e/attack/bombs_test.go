@@ -231,15 +231,16 @@ func wideBombs() []bomb {
 	return all
 }
 
-// throw sends a bomb several times at once and judges the answers.
-func (g *ground) throw(t *testing.T, b bomb) {
+// throw sends a bomb several times at once and judges the answers. What it gives back looks at
+// what the bomb has left behind.
+func (g *ground) throw(t *testing.T, b bomb) (after func(*testing.T)) {
 	t.Helper()
 	content := b.body()
 	times := b.times
 	if times == 0 {
 		times = 8
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), scaled(throwMax))
+	ctx, cancel := context.WithTimeout(t.Context(), throwMax)
 	defer cancel()
 	begin := time.Now()
 	answers := make([]answer, times)
@@ -256,11 +257,13 @@ func (g *ground) throw(t *testing.T, b bomb) {
 			break
 		}
 	}
-	if took > throwMax/3 {
-		t.Logf("%s: %d bytes, %d at once, %v, status %d %v %.100s", b.name, len(content), times, took.Round(time.Millisecond), answers[0].status, answers[0].err, answers[0].body)
-		g.awaitIdle(t)
+	return func(t *testing.T) {
+		if took > throwMax/3 {
+			t.Logf("%s: %d bytes, %d at once, %v, status %d %v %.100s", b.name, len(content), times, took.Round(time.Millisecond), answers[0].status, answers[0].err, answers[0].body)
+			g.awaitIdle(t)
+		}
+		g.mustBeNear(t, b, answers)
 	}
-	g.mustBeNear(t, b, answers)
 }
 
 // mustBeNear fails where a bomb did not get to what it is for: requests that all wait for memory

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 )
 
@@ -21,30 +20,15 @@ const servedMax = 10 * time.Second
 // good are a writer and a reader that keep the rules: they write and read their own
 // database at an even pace, try again when they are asked to, and remember how long it took.
 type good struct {
-	g      *ground
-	cancel context.CancelFunc
-	ended  sync.WaitGroup
-	acked  atomic.Int64 // the last value that is acknowledged
+	g     *ground
+	acked atomic.Int64 // the last value that is acknowledged
 
 	mu       sync.Mutex
 	took     map[string][]time.Duration // since the last take, by kind
 	problems []string
 }
 
-const goodPace = 20 * time.Millisecond
-
-func startGood(g *ground) *good {
-	ctx, cancel := context.WithCancel(context.Background())
-	c := &good{g: g, cancel: cancel, took: map[string][]time.Duration{}}
-	c.ended.Go(func() { c.run(ctx, "write", c.write) })
-	c.ended.Go(func() { c.run(ctx, "read", c.read) })
-	return c
-}
-
-func (c *good) stop() {
-	c.cancel()
-	c.ended.Wait()
-}
+const goodPace = 10 * time.Millisecond
 
 // errAgain is what the server asks to do again.
 var errAgain = errors.New("the server is busy")
@@ -141,42 +125,18 @@ func judge(a answer, want int) error {
 	return nil
 }
 
-// latencies are percentiles of what good clients have waited.
-type latencies struct {
-	count    int
-	p50, p99 time.Duration
-	max      time.Duration
+// told is what good clients have met since the last time.
+type told struct {
+	Took     map[string][]time.Duration // by kind, in order of length
+	Problems []string
 }
 
-func (l latencies) String() string {
-	round := func(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
-	return fmt.Sprintf("%d, median %v, P99 %v, at most %v", l.count, round(l.p50), round(l.p99), round(l.max))
-}
-
-// take returns what was measured since the last time.
-func (c *good) take() map[string]latencies {
+func (c *good) tell() (t told) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := map[string]latencies{}
-	for kind, took := range c.took {
+	t, c.took, c.problems = told{c.took, c.problems}, map[string][]time.Duration{}, nil
+	for _, took := range t.Took {
 		slices.Sort(took)
-		all[kind] = latencies{len(took), took[len(took)/2], took[len(took)*99/100], took[len(took)-1]}
 	}
-	c.took = map[string][]time.Duration{}
-	return all
-}
-
-// report fails the test for what good clients were refused since the last report, unless the
-// server fell, which has been told.
-func (c *good) report(t *testing.T) {
-	t.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.g.fell {
-		c.g.fell, c.problems = false, nil
-	}
-	for _, problem := range c.problems {
-		t.Errorf("a good client is not served: %s", problem)
-	}
-	c.problems = nil
+	return t
 }

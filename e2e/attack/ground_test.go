@@ -127,7 +127,8 @@ func memoryGroup(t *testing.T) *harness.MemoryGroup {
 func (g *ground) start(t *testing.T) {
 	t.Helper()
 	var err error
-	if g.server, err = harness.StartStandalone(t.Context(), g.options, g.at); err != nil {
+	launch(func() { g.server, err = harness.StartStandalone(t.Context(), g.options, g.at) })
+	if err != nil {
 		t.Fatal(err)
 	}
 }

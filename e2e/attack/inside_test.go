@@ -28,44 +28,33 @@ import (
 func TestCluster(t *testing.T) {
 	t.Logf("seed %d", *seed)
 	g := newGround(t, *seed, true, "--nodes", "3", "--replication", "2")
-	clients := startGood(g)
-	defer clients.stop()
+	p := startPhases(t, g)
 	inside := g.insidePorts(t)
 	if len(inside) < 4 {
 		t.Fatalf("three nodes and an etcd listen at %v only", inside)
 	}
-	step := func(name string, attack func(*testing.T)) {
-		t.Run(name, func(t *testing.T) {
-			attack(t)
-			g.alive(t)
-			g.spy.report(t)
-			clients.report(t)
-			under := clients.take()
-			t.Logf("writes %v; reads %v", under["write"], under["read"])
-		})
-	}
 	for _, address := range inside {
 		samples := append(grpcSamples("/tickmesh.node.v1.NodeService/Write"), grpcSamples("/etcdserverpb.KV/Range")...)
 		s := storm{"inside " + address, "tcp", address, append(samples, httpSamples()...)}
-		step("storm", func(t *testing.T) { s.rage(t, *seed, g.spy, scaled(time.Second)) })
+		p.step(t, "storm", phaseLong, once(func(t *testing.T) { s.rage(t, *seed, g.spy, scaled(time.Second)) }))
 	}
-	step("streams of nobody", func(t *testing.T) {
+	p.step(t, "streams of nobody", phaseLong, once(func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), scaled(2*time.Second))
 		defer cancel()
 		sent := floodStreamsOf(ctx, t, inside[0], "/tickmesh.node.v1.NodeService/Write")
 		t.Logf("%d MiB were taken of the messages of one connection", sent>>20)
-	})
+	}))
 	for name, c := range inOrder(g.strangers(t)) {
-		step("calls by "+name, func(t *testing.T) {
+		p.step(t, "calls by "+name, phaseLong, once(func(t *testing.T) {
 			for _, address := range inside {
 				g.tryInside(t, address, name, c)
 			}
-		})
+		}))
 	}
 	for _, b := range wideBombs() {
-		step("bomb "+b.name, func(t *testing.T) { g.throw(t, b) })
+		p.step(t, "bomb "+b.name, bombLong, func(t *testing.T) func(*testing.T) { return g.throw(t, b) })
 	}
-	clients.stop()
+	p.clients.stop()
 	g.checkVault(t)
 	g.checkEnd(t)
 }
