@@ -66,8 +66,8 @@ func token(user string) string { return "token-of-" + user + "-0123456789abcdef"
 func (g *ground) vault() string  { return "vault" + g.secret }
 func (g *ground) victim() string { return "owner" + g.secret }
 
-// newGround starts a server. It and all that it has written go with the test.
-func newGround(t *testing.T, seed uint64, users bool, extra ...string) *ground {
+// prepareGround makes a ground without a server.
+func prepareGround(t *testing.T, seed uint64, users bool) *ground {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	g := &ground{dir: t.TempDir(), users: users, secret: fmt.Sprintf("%016x", rng.Uint64())}
@@ -83,6 +83,13 @@ func newGround(t *testing.T, seed uint64, users bool, extra ...string) *ground {
 		t.Fatal(err)
 	}
 	g.grpc, g.udp = free[0], free[1]
+	return g
+}
+
+// newGround starts a server. It and all that it has written go with the test.
+func newGround(t *testing.T, seed uint64, users bool, extra ...string) *ground {
+	t.Helper()
+	g := prepareGround(t, seed, users)
 	flags := []string{
 		"--grpc-addr", g.grpc, "--udp-addr", g.udp, "--pprof", "--admin", "--shards", "16",
 		"--shutdown-timeout", shutdownTimeout.String(), "--wal-sync", "off", "--log-level", "warn",
@@ -250,6 +257,9 @@ func (g *ground) alive(t *testing.T) {
 	}
 	if g.server.Exited() {
 		t.Errorf("the server has ended: %v\n%s", g.server.Err(), g.firstTrouble())
+		if g.options.Binary == "" {
+			t.FailNow() // it is one of several processes
+		}
 		g.start(t)
 		pause(t, time.Second) // good clients notice that it is there again
 		g.fell = true
