@@ -21,7 +21,7 @@ import (
 // grpcServer serves the public API, the standard health service and reflection. Its
 // methods do nothing on nil, which stands for no listener.
 type grpcServer struct {
-	listener net.Listener
+	listener *transport.Listener
 	server   *grpc.Server
 	health   *health.Server
 	api      *api.Server
@@ -38,7 +38,7 @@ func listenGRPC(address string, connectionsMax int, a *api.Server, c credentials
 		return nil, err
 	}
 	g := &grpcServer{
-		listener: netutil.LimitListener(listener, connectionsMax),
+		listener: transport.NewListener(netutil.LimitListener(listener, connectionsMax)),
 		server:   grpc.NewServer(a.ServerOptions(c)...),
 		health:   health.NewServer(),
 		api:      a,
@@ -94,6 +94,7 @@ func (g *grpcServer) stop(ctx context.Context) (ended bool) {
 	g.health.Shutdown()
 	g.api.Shutdown()
 	defer g.listener.Close() // that is not the server's yet where it never served; a second close is harmless
+	g.listener.CloseSilent()
 	done := make(chan struct{})
 	go func() { g.server.GracefulStop(); close(done) }()
 	select {
@@ -101,6 +102,7 @@ func (g *grpcServer) stop(ctx context.Context) (ended bool) {
 		return true
 	case <-ctx.Done():
 	}
+	g.listener.CloseConnections()
 	g.server.Stop()
 	select {
 	case <-done:

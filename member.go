@@ -51,7 +51,7 @@ type member struct {
 	agent    *agent.Agent
 	server   *grpc.Server
 	budgets  map[string]*budget.Pool // of what callers hold
-	listener net.Listener
+	listener *transport.Listener
 	process  uint64
 	started  time.Time
 	running  sync.WaitGroup
@@ -68,9 +68,11 @@ func startMember(ctx context.Context, o memberOptions) (m *member, err error) {
 			m = nil
 		}
 	}()
-	if m.listener, err = net.Listen("tcp", o.rpcAddr); err != nil {
+	listener, err := net.Listen("tcp", o.rpcAddr)
+	if err != nil {
 		return m, err
 	}
+	m.listener = transport.NewListener(netutil.LimitListener(listener, rpcConnectionsMax))
 	m.peers = rpc.NewPeers(rpc.PeersOptions{
 		Self: m.hello, Credentials: o.peers.Client, Names: o.peers.Names, Logger: m.logger,
 		Up: func(name string) { m.node.PeerUp(name) }, Down: func(name string) { m.node.PeerDown(name) },
@@ -110,7 +112,7 @@ func (m *member) serve() {
 	m.budgets = internal.Pools()
 	m.logger.Info("listening", "port", "rpc", "address", m.listener.Addr().String(), "advertised", m.address())
 	m.running.Go(func() {
-		if err := m.server.Serve(netutil.LimitListener(m.listener, rpcConnectionsMax)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := m.server.Serve(m.listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			m.logger.Error("other nodes and routers are served no more", "error", err)
 		}
 	})
@@ -221,6 +223,7 @@ func (m *member) Close(context.Context) error {
 		m.cancel()
 	}
 	if m.server != nil {
+		m.listener.CloseConnections()
 		m.server.Stop()
 	} else if m.listener != nil {
 		m.listener.Close()

@@ -204,7 +204,9 @@ func (g *ground) checkEnd(t *testing.T) {
 			all.Go(func() { g.call(ctx, attacker(0), userOther, b.method, b.target, b.header, body) })
 		}
 	}
-	release := flood(t, g.at.HTTP, 200)
+	for _, address := range []string{g.at.HTTP, g.at.Put, g.at.Line, g.grpc} {
+		defer flood(t, address, 200)()
+	}
 	pause(t, 200*time.Millisecond)
 	g.alive(t)
 	begin := time.Now()
@@ -217,7 +219,6 @@ func (g *ground) checkEnd(t *testing.T) {
 	t.Logf("ended %v after SIGTERM; at most %d MiB resident", time.Since(begin).Round(time.Millisecond), g.peak>>20)
 	cancel()
 	all.Wait()
-	release()
 	g.start(t)
 	g.checkVault(t)
 	if g.group == nil {
