@@ -53,6 +53,30 @@ func (n Names) VerifyCaller(chains [][]*x509.Certificate) error {
 	return fmt.Errorf("%w: the certificate is of %s, which calls no node", wire.ErrDenied, name)
 }
 
+// VerifyStoreClient checks a certificate that was shown to the placement store: whoever writes
+// there places shards. One without a name is let in where its authority names nobody, as those of
+// an etcd for several uses do. Errors: wire.ErrDenied.
+func VerifyStoreClient(chains [][]*x509.Certificate) error {
+	if len(chains) == 0 || len(chains[0]) == 0 {
+		return fmt.Errorf("%w: %w", wire.ErrDenied, errNoName)
+	}
+	name, err := certificate.NameOf(chains[0][0])
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", wire.ErrDenied, err)
+	case name == (certificate.Name{}) && !certificate.Names(chains):
+		return nil
+	case name == (certificate.Name{}):
+		return fmt.Errorf("%w: %w", wire.ErrDenied, errNoName)
+	}
+	switch name.Role {
+	case certificate.RoleNode, certificate.RoleRouter, certificate.RoleOperator, certificate.RoleEtcd:
+		return nil
+	case certificate.RoleAuthority, certificate.RoleClient:
+	}
+	return fmt.Errorf("%w: the certificate is of %s, which has no business with etcd", wire.ErrDenied, name)
+}
+
 // verifyNode checks that a certificate is that of a node; an empty id means any.
 func (n Names) verifyNode(chains [][]*x509.Certificate, id string) error {
 	if len(chains) == 0 || len(chains[0]) == 0 {

@@ -91,6 +91,32 @@ func TestVerifyCaller(t *testing.T) {
 	}
 }
 
+// Certificates of the public ports' clients are of the cluster's authority too, and open no etcd.
+func TestVerifyStoreClient(t *testing.T) {
+	authority, nameless := named(t, "tickmesh://c/authority"), named(t, "")
+	for _, test := range []struct {
+		chain []*x509.Certificate
+		may   bool
+	}{
+		{nil, false},
+		{[]*x509.Certificate{named(t, "tickmesh://c/client/c1"), authority}, false},
+		{[]*x509.Certificate{named(t, "tickmesh://c/client/c1"), nameless}, false},
+		{[]*x509.Certificate{named(t, "tickmesh://c/authority"), authority}, false},
+		{[]*x509.Certificate{named(t, "tickmesh://c/king/k1"), authority}, false},
+		{[]*x509.Certificate{nameless, authority}, false},
+		{[]*x509.Certificate{nameless, nameless}, true},
+		{[]*x509.Certificate{named(t, "tickmesh://c/node/n1"), authority}, true},
+		{[]*x509.Certificate{named(t, "tickmesh://other/router/r1"), authority}, true}, // one etcd can hold several clusters
+		{[]*x509.Certificate{named(t, "tickmesh://c/operator"), authority}, true},
+		{[]*x509.Certificate{named(t, "tickmesh://c/etcd/e1"), authority}, true},
+	} {
+		err := VerifyStoreClient([][]*x509.Certificate{test.chain})
+		if (err == nil) != test.may || err != nil && !errors.Is(err, wire.ErrDenied) {
+			t.Errorf("%v: %v", test.chain, err)
+		}
+	}
+}
+
 func TestVerifyNode(t *testing.T) {
 	old := named(t, "")
 	for _, test := range []struct {

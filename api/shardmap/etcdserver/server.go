@@ -2,6 +2,7 @@ package etcdserver
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,10 +31,13 @@ type Options struct {
 	NoSync        bool   // do not wait for the disk: for tests only
 	Log           *slog.Logger
 
-	Membership     *Membership // nil: a cluster of this member alone
-	ClientTLS      TLSFiles    // of the listener for clients, who must show a certificate; none named: no TLS
-	PeerTLS        TLSFiles    // of connections between members, both ways
-	MetricsAddress string      // host:port for /metrics and /health, always without TLS; empty: with the clients'
+	Membership *Membership // nil: a cluster of this member alone
+	ClientTLS  TLSFiles    // of the listener for clients, who must show a certificate; none named: no TLS
+	PeerTLS    TLSFiles    // of connections between members, both ways
+	// VerifyClient judges who calls over ClientTLS, by the verified chains of the certificate; nil:
+	// whoever has one may call.
+	VerifyClient   func(chains [][]*x509.Certificate) error
+	MetricsAddress string // host:port for /metrics and /health, always without TLS; empty: with the clients'
 }
 
 // Defaults and bounds.
@@ -144,6 +148,7 @@ func configOf(o Options, stopping *atomic.Bool) (*embed.Config, error) {
 		return nil, err
 	}
 	c.ClientTLSInfo, c.PeerTLSInfo = o.ClientTLS.info(), o.PeerTLS.info()
+	c.GRPCAdditionalServerOptions = o.callers()
 	if o.MetricsAddress != "" {
 		metrics, err := urlOf(o.MetricsAddress, TLSFiles{})
 		if err != nil {

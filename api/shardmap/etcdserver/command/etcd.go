@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
 )
@@ -128,7 +129,8 @@ func (s *etcdSettings) run(ctx context.Context, logger *slog.Logger) error {
 func (s *etcdSettings) options(logger *slog.Logger) (o etcdserver.Options, err error) {
 	o = etcdserver.Options{
 		DataDir: s.dataDir, ClientAddress: string(s.clientAddr), PeerAddress: string(s.peerAddr), MetricsAddress: string(s.metricsAddr),
-		QuotaBytes: int64(s.quota), Log: logger, ClientTLS: etcdserver.TLSFiles(s.clientTLS), PeerTLS: etcdserver.TLSFiles(s.peerTLS),
+		QuotaBytes: int64(s.quota), Log: logger,
+		VerifyClient: handshake.VerifyStoreClient, ClientTLS: etcdserver.TLSFiles(s.clientTLS), PeerTLS: etcdserver.TLSFiles(s.peerTLS),
 	}
 	if len(s.members) == 0 {
 		return o, nil
