@@ -56,7 +56,7 @@ Start with:  tickmesh standalone --data-dir ./data`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return settings.WithHelp(cmd, settings.FlagError(err))
 	})
-	root.AddCommand(newStandaloneCommand(), newNodeCommand(), newRouterCommand(), etcdcommand.New(), certscommand.New(), rescue.New(), authcommand.New(), process.NewVersionCommand(), newFailpointsCommand(), draincommand.New())
+	root.AddCommand(newStandaloneCommand(), newNodeCommand(), newRouterCommand(), etcdcommand.New(), certscommand.New(), rescue.New(), authcommand.New(), cli.NewTokensCommand(), process.NewVersionCommand(), newFailpointsCommand(), draincommand.New())
 	for _, cmd := range cli.Commands(startTrial) {
 		root.AddCommand(settings.WrapUsage(cmd))
 	}

@@ -47,7 +47,9 @@ func TestHelp(t *testing.T) {
 		"help_query.txt": {"query", "--help"}, "help_import.txt": {"import", "--help"}, "help_export.txt": {"export", "--help"},
 		"help_status.txt": {"status", "--help"}, "help_nodes.txt": {"nodes", "--help"}, "help_shards.txt": {"shards", "--help"},
 		"help_drain.txt": {"drain", "--help"}, "help_undrain.txt": {"undrain", "--help"}, "help_recover.txt": {"recover", "--help"},
-		"help_check.txt": {"check", "--help"}, "help_auth.txt": {"auth", "--help"}, "help_certs.txt": {"certs", "--help"},
+		"help_tokens.txt": {"tokens", "--help"}, "help_tokens_create.txt": {"tokens", "create", "--help"}, "help_tokens_list.txt": {"tokens", "list", "--help"},
+		"help_tokens_revoke.txt": {"tokens", "revoke", "--help"},
+		"help_check.txt":         {"check", "--help"}, "help_auth.txt": {"auth", "--help"}, "help_certs.txt": {"certs", "--help"},
 	} {
 		var out, log bytes.Buffer
 		root := newRootCommand()

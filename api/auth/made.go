@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -25,12 +24,11 @@ func (a *Authority) byMadeToken(rules *Rules, from net.Addr, id []byte, sum dige
 	t := v.Find(id, token.Digest(sum))
 	if t == nil {
 		a.gate.failed(networkOf(from))
-		creator, _ := v.Knows(id)
-		return nil, &audit.SignInError{User: creator, By: proofToken, Credential: string(id), Err: access.ErrUnauthenticated}
+		return nil, &audit.SignInError{User: v.User(id), By: proofToken, Credential: string(id), Err: access.ErrUnauthenticated}
 	}
 	refused := func(err error) error {
-		err = fmt.Errorf("%w: token %s: %w; make another one", access.ErrUnauthenticated, t.ID, err)
-		return &audit.SignInError{User: t.Creator.User, By: proofToken, Credential: t.ID, Err: err}
+		err = fmt.Errorf("%w: token %s %w; make another one", access.ErrUnauthenticated, t.ID, err)
+		return &audit.SignInError{User: t.User(), By: proofToken, Credential: t.ID, Err: err}
 	}
 	if err := a.options.Tokens.Holds(v, t.ID); err != nil {
 		return nil, refused(err)
@@ -40,10 +38,10 @@ func (a *Authority) byMadeToken(rules *Rules, from net.Addr, id []byte, sum dige
 		return p, nil
 	}
 	if rules.userOfToken(t) == nil {
-		return nil, refused(errors.New(creatorGone(t)))
+		return nil, refused(fmt.Errorf("%w: %s", token.ErrEnded, creatorGone(t)))
 	}
 	a.checked.Add(1)
-	p := a.principal("token:"+t.Creator.User+"/"+t.Name, proof{kind: byMadeToken, made: t})
+	p := a.principal(t.User(), proof{kind: byMadeToken, made: t})
 	a.remember(rules, k, p)
 	return p, nil
 }
@@ -134,8 +132,7 @@ func (a *Authority) CreateToken(ctx context.Context, name string, rights token.R
 	for _, database := range slices.Sorted(maps.Keys(all)) {
 		if right := rights.On(database); right > u.on(database) {
 			denied := &access.DeniedError{Principal: p.name, Database: database, Right: right}
-			return "", made, fmt.Errorf("a token has at most the rights of who makes it, on each database; this one would have %s on %q, where %s is the most: %w",
-				right, access.Display(database), u.on(database), denied)
+			return "", made, fmt.Errorf("%w; on each database a token has at most the rights of who makes it: ask for %s=%s", denied, access.Display(database), u.on(database))
 		}
 	}
 	q.Name, q.Rights = name, rights

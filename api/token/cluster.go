@@ -2,7 +2,6 @@ package token
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -49,18 +48,13 @@ func (c *Cluster) Load(ctx context.Context, id string) (string, error) {
 	return view.Tokens[id], err
 }
 
-// Swap implements Store. What is swapped is among the Records afterwards, unless the watch is
-// slow.
+// Swap implements Store.
 func (c *Cluster) Swap(ctx context.Context, id, old, next string) error {
-	if c.AwaySince() != 0 { // it may have been set back: nobody would see what is written there
-		return fmt.Errorf("%w: the placement store cannot be relied on", shardmap.ErrUnavailable)
-	}
-	if err := c.store.SwapToken(ctx, id, old, next); err != nil {
-		return err
-	}
-	c.mirror.Await(ctx, id, next)
-	return nil
+	return c.store.SwapToken(ctx, id, old, next)
 }
+
+// Await implements Store.
+func (c *Cluster) Await(ctx context.Context, id, record string) { c.mirror.Await(ctx, id, record) }
 
 // Follow implements Store.
 func (c *Cluster) Follow(changed func()) { c.follow.Store(&changed) }

@@ -95,8 +95,11 @@ func (f *Folder) Swap(_ context.Context, id, old, next string) error {
 	})
 }
 
+// Await implements Store: what was swapped is there.
+func (f *Folder) Await(context.Context, string, string) {}
+
 // Follow implements Store: nobody else changes the file.
 func (f *Folder) Follow(func()) {}
 
 // AwaySince implements Store: a file is always there.
-func (f *Folder) AwaySince() (since int64) { return 0 }
+func (f *Folder) AwaySince() int64 { return 0 }

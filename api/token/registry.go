@@ -23,6 +23,8 @@ type Store interface {
 	Load(ctx context.Context, id string) (string, error)
 	// Swap replaces a record, as shardmap.Store.SwapToken does.
 	Swap(ctx context.Context, id, old, next string) error
+	// Await waits, for a bounded time, until Records have what was swapped.
+	Await(ctx context.Context, id, record string)
 	// Follow has changed called after each change of Records by others.
 	Follow(changed func())
 	// AwaySince returns since when the store does not answer, so that Records may be old, in
@@ -157,13 +159,12 @@ func (v *View) Find(id []byte, digest Digest) *Token {
 	return &e.Token
 }
 
-// Knows reports whether there is a token of an id, and returns its creator.
-func (v *View) Knows(id []byte) (creator string, ok bool) {
-	e := v.tokens[string(id)]
-	if e == nil {
-		return "", false
+// User returns the name of who shows the token of an id; empty: there is no such token.
+func (v *View) User(id []byte) string {
+	if e := v.tokens[string(id)]; e != nil {
+		return e.Token.User()
 	}
-	return e.Creator.User, true
+	return ""
 }
 
 // Holds notes that a token of a view is used. Errors: ErrEnded, with the reason, when it does
@@ -232,7 +233,7 @@ func (r *Registry) Create(ctx context.Context, q Request) (secret string, t Toke
 	if q.Parent != "" {
 		v := r.Current()
 		if err := r.Holds(v, q.Parent); err != nil {
-			return "", t, fmt.Errorf("the token %s: %w", q.Parent, err)
+			return "", t, fmt.Errorf("the token %s, which it is made with, %w", q.Parent, err)
 		}
 		parent := v.tokens[q.Parent]
 		t.Lineage = append(slices.Clone(parent.Lineage), parent.ID)
@@ -242,6 +243,9 @@ func (r *Registry) Create(ctx context.Context, q Request) (secret string, t Toke
 	}
 	if err := t.validate(); err != nil {
 		return "", t, err
+	}
+	if r.options.Store.AwaySince() != 0 {
+		return "", t, errAway
 	}
 	if err := r.makeRoom(ctx, now); err != nil {
 		return "", t, err
@@ -255,6 +259,7 @@ func (r *Registry) Create(ctx context.Context, q Request) (secret string, t Toke
 	if err := r.options.Store.Swap(ctx, t.ID, "", text); err != nil {
 		return "", t, kindOf(err)
 	}
+	r.options.Store.Await(ctx, t.ID, text)
 	r.refresh()
 	return secret, t, nil
 }
@@ -275,12 +280,17 @@ func (r *Registry) makeRoom(ctx context.Context, now time.Time) error {
 		return fmt.Errorf("%w: %d hold; revoke some", ErrFull, shardmap.TokensMax)
 	}
 	err := r.options.Store.Swap(ctx, first.ID, first.text, "")
+	r.options.Store.Await(ctx, first.ID, "")
 	r.refresh()
 	if errors.Is(err, shardmap.ErrTokenChanged) { // somebody else did
 		return nil
 	}
 	return kindOf(err)
 }
+
+// errAway is told at once while the store is known to be away. It may have been set back: nobody
+// would see what is written there.
+var errAway = fmt.Errorf("%w: the placement store cannot be relied on", ErrUnavailable)
 
 // Listed is a token in a list.
 type Listed struct {
@@ -308,7 +318,10 @@ func (r *Registry) List() []Listed {
 // Errors: ErrUnknown, ErrUnavailable; others are those of writing.
 func (r *Registry) Revoke(ctx context.Context, id, by string) (Listed, error) {
 	if !isID(id) {
-		return Listed{}, fmt.Errorf("%w: %q: an id has %d hexadecimal digits, see the list of tokens", ErrUnknown, id, idDigits)
+		return Listed{}, fmt.Errorf("%w: an id has %d hexadecimal digits, see the list of tokens", ErrUnknown, idDigits) // it may be a secret
+	}
+	if r.options.Store.AwaySince() != 0 {
+		return Listed{}, errAway
 	}
 	for try := 1; ; try++ {
 		text, err := r.options.Store.Load(ctx, id)
@@ -333,9 +346,9 @@ func (r *Registry) Revoke(ctx context.Context, id, by string) (Listed, error) {
 				return Listed{}, err
 			}
 		}
-		err = r.options.Store.Swap(ctx, id, text, next)
-		r.refresh()
-		if err == nil {
+		if err = r.options.Store.Swap(ctx, id, text, next); err == nil {
+			r.options.Store.Await(ctx, id, next)
+			r.refresh()
 			return Listed{*t, t.ended(t.Revoked)}, nil
 		}
 		if !errors.Is(err, shardmap.ErrTokenChanged) || try == swapTries {

@@ -22,7 +22,7 @@ var (
 	// ErrUnavailable: the store of tokens does not answer.
 	ErrUnavailable = errors.New("tokens cannot be changed now")
 	// ErrEnded: the token does not hold any more.
-	ErrEnded = errors.New("it does not hold")
+	ErrEnded = errors.New("does not hold")
 )
 
 // Bounds of a token.
@@ -76,6 +76,9 @@ func (r Rights) On(database string) access.Right {
 	}
 	return r[access.Everything]
 }
+
+// User returns the name of who shows the token, for logs.
+func (t *Token) User() string { return "token:" + t.Creator.User + "/" + t.Name }
 
 // End returns when the token ends or has ended.
 func (t *Token) End() time.Time {

@@ -57,7 +57,7 @@ func (r *Registry) Upkeep(ctx context.Context) {
 		if writes++; writes > upkeepWritesMax {
 			break
 		}
-		err := r.options.Store.Swap(ctx, e.ID, e.text, next)
+		err := r.options.Store.Swap(ctx, e.ID, e.text, next) // a watch tells of it
 		if err != nil && !errors.Is(err, shardmap.ErrTokenChanged) {
 			r.options.Logger.Warn("the last use of tokens cannot be written down", "error", err)
 			break
