@@ -9,7 +9,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 import grpc
 
@@ -23,6 +23,12 @@ _API_LEVEL = 1
 _MESSAGE_BYTES_MAX = 32 << 20
 _REST_MIN, _REST_MAX = 0.1, 5.0
 _DELAY_MIN, _DELAY_MAX = 0.02, 2.0
+_RIGHTS = {
+    "none": cluster_pb2.ACCESS_RIGHT_UNSPECIFIED,
+    "read": cluster_pb2.ACCESS_RIGHT_READ,
+    "write": cluster_pb2.ACCESS_RIGHT_WRITE,
+    "admin": cluster_pb2.ACCESS_RIGHT_ADMIN,
+}
 
 T = TypeVar("T")
 
@@ -423,3 +429,43 @@ class Client:
         """Takes a drain back. NotFound."""
         request = cluster_pb2.UndrainRequest(node=node)
         self._call(lambda e, left: e.cluster.Undrain(request, timeout=left), self._call_timeout)
+
+    # Tokens.
+
+    def create_token(self, name: str, rights: Mapping[str, str], lifetime: float) -> cluster_pb2.CreateTokenResponse:
+        """Makes a token, whose secret is told this once. Rights are none, read, write or admin by database, "*" for
+        those without one of their own; the lifetime is in seconds. When the answer is lost, a token may have been made:
+        tokens() tells. Invalid, Denied, Refused."""
+        request = cluster_pb2.CreateTokenRequest(name=name, lifetime_ms=round(lifetime * 1000))
+        for database, right in rights.items():
+            if right not in _RIGHTS:
+                raise errors.Invalid(f"the right {right!r}: expected one of {', '.join(_RIGHTS)}")
+            request.rights.add(database=database, right=_RIGHTS[right])
+
+        def once(endpoint: _Endpoint, left: float) -> Union[cluster_pb2.CreateTokenResponse, grpc.RpcError]:
+            try:
+                made: cluster_pb2.CreateTokenResponse = endpoint.cluster.CreateToken(request, timeout=left)
+                return made
+            except grpc.RpcError as broken:
+                return broken  # a second attempt could make a second token
+
+        made = self._call(once, self._call_timeout)
+        if isinstance(made, grpc.RpcError):
+            raise errors.of_call(made) from None
+        return made
+
+    def tokens(self) -> List[cluster_pb2.Token]:
+        """All tokens, in the order in which they were made; nothing of them opens anything. Denied, Refused."""
+        request = cluster_pb2.ListTokensRequest()
+        listed: cluster_pb2.ListTokensResponse = self._call(
+            lambda e, left: e.cluster.ListTokens(request, timeout=left), self._call_timeout
+        )
+        return list(listed.tokens)
+
+    def revoke_token(self, id: str) -> cluster_pb2.Token:
+        """Takes a token back for good, and all that were made with it. NotFound, Denied, Refused."""
+        request = cluster_pb2.RevokeTokenRequest(id=id)
+        revoked: cluster_pb2.RevokeTokenResponse = self._call(
+            lambda e, left: e.cluster.RevokeToken(request, timeout=left), self._call_timeout
+        )
+        return revoked.token

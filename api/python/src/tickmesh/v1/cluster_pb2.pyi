@@ -19,6 +19,13 @@ class ReplicaRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REPLICA_ROLE_FULL: _ClassVar[ReplicaRole]
     REPLICA_ROLE_WITNESS: _ClassVar[ReplicaRole]
     REPLICA_ROLE_LEARNER: _ClassVar[ReplicaRole]
+
+class AccessRight(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACCESS_RIGHT_UNSPECIFIED: _ClassVar[AccessRight]
+    ACCESS_RIGHT_READ: _ClassVar[AccessRight]
+    ACCESS_RIGHT_WRITE: _ClassVar[AccessRight]
+    ACCESS_RIGHT_ADMIN: _ClassVar[AccessRight]
 DESIRED_STATE_UNSPECIFIED: DesiredState
 DESIRED_STATE_ACTIVE: DesiredState
 DESIRED_STATE_DRAINING: DesiredState
@@ -27,6 +34,10 @@ REPLICA_ROLE_UNSPECIFIED: ReplicaRole
 REPLICA_ROLE_FULL: ReplicaRole
 REPLICA_ROLE_WITNESS: ReplicaRole
 REPLICA_ROLE_LEARNER: ReplicaRole
+ACCESS_RIGHT_UNSPECIFIED: AccessRight
+ACCESS_RIGHT_READ: AccessRight
+ACCESS_RIGHT_WRITE: AccessRight
+ACCESS_RIGHT_ADMIN: AccessRight
 
 class GetServerInfoRequest(_message.Message):
     __slots__ = ("client", "api_level")
@@ -321,3 +332,77 @@ class RecoverResponse(_message.Message):
     recoveries: _containers.RepeatedCompositeFieldContainer[ShardRecovery]
     map_epoch: int
     def __init__(self, recoveries: _Optional[_Iterable[_Union[ShardRecovery, _Mapping]]] = ..., map_epoch: _Optional[int] = ...) -> None: ...
+
+class DatabaseRight(_message.Message):
+    __slots__ = ("database", "right")
+    DATABASE_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_FIELD_NUMBER: _ClassVar[int]
+    database: str
+    right: AccessRight
+    def __init__(self, database: _Optional[str] = ..., right: _Optional[_Union[AccessRight, str]] = ...) -> None: ...
+
+class CreateTokenRequest(_message.Message):
+    __slots__ = ("name", "rights", "lifetime_ms")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    RIGHTS_FIELD_NUMBER: _ClassVar[int]
+    LIFETIME_MS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    rights: _containers.RepeatedCompositeFieldContainer[DatabaseRight]
+    lifetime_ms: int
+    def __init__(self, name: _Optional[str] = ..., rights: _Optional[_Iterable[_Union[DatabaseRight, _Mapping]]] = ..., lifetime_ms: _Optional[int] = ...) -> None: ...
+
+class CreateTokenResponse(_message.Message):
+    __slots__ = ("secret", "token")
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    secret: str
+    token: Token
+    def __init__(self, secret: _Optional[str] = ..., token: _Optional[_Union[Token, _Mapping]] = ...) -> None: ...
+
+class ListTokensRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListTokensResponse(_message.Message):
+    __slots__ = ("tokens",)
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    tokens: _containers.RepeatedCompositeFieldContainer[Token]
+    def __init__(self, tokens: _Optional[_Iterable[_Union[Token, _Mapping]]] = ...) -> None: ...
+
+class RevokeTokenRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class RevokeTokenResponse(_message.Message):
+    __slots__ = ("token",)
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    token: Token
+    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ...) -> None: ...
+
+class Token(_message.Message):
+    __slots__ = ("id", "name", "creator", "parent", "rights", "created_ms", "expires_ms", "last_used_ms", "revoked_ms", "revoked_by", "refusal")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CREATOR_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    RIGHTS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_MS_FIELD_NUMBER: _ClassVar[int]
+    LAST_USED_MS_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_MS_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_BY_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    creator: str
+    parent: str
+    rights: _containers.RepeatedCompositeFieldContainer[DatabaseRight]
+    created_ms: int
+    expires_ms: int
+    last_used_ms: int
+    revoked_ms: int
+    revoked_by: str
+    refusal: str
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., creator: _Optional[str] = ..., parent: _Optional[str] = ..., rights: _Optional[_Iterable[_Union[DatabaseRight, _Mapping]]] = ..., created_ms: _Optional[int] = ..., expires_ms: _Optional[int] = ..., last_used_ms: _Optional[int] = ..., revoked_ms: _Optional[int] = ..., revoked_by: _Optional[str] = ..., refusal: _Optional[str] = ...) -> None: ...

@@ -65,6 +65,21 @@ class ClusterServiceStub(object):
                 request_serializer=tickmesh_dot_v1_dot_cluster__pb2.RecoverRequest.SerializeToString,
                 response_deserializer=tickmesh_dot_v1_dot_cluster__pb2.RecoverResponse.FromString,
                 _registered_method=True)
+        self.CreateToken = channel.unary_unary(
+                '/tickmesh.v1.ClusterService/CreateToken',
+                request_serializer=tickmesh_dot_v1_dot_cluster__pb2.CreateTokenRequest.SerializeToString,
+                response_deserializer=tickmesh_dot_v1_dot_cluster__pb2.CreateTokenResponse.FromString,
+                _registered_method=True)
+        self.ListTokens = channel.unary_unary(
+                '/tickmesh.v1.ClusterService/ListTokens',
+                request_serializer=tickmesh_dot_v1_dot_cluster__pb2.ListTokensRequest.SerializeToString,
+                response_deserializer=tickmesh_dot_v1_dot_cluster__pb2.ListTokensResponse.FromString,
+                _registered_method=True)
+        self.RevokeToken = channel.unary_unary(
+                '/tickmesh.v1.ClusterService/RevokeToken',
+                request_serializer=tickmesh_dot_v1_dot_cluster__pb2.RevokeTokenRequest.SerializeToString,
+                response_deserializer=tickmesh_dot_v1_dot_cluster__pb2.RevokeTokenResponse.FromString,
+                _registered_method=True)
 
 
 class ClusterServiceServicer(object):
@@ -118,6 +133,30 @@ class ClusterServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateToken(self, request, context):
+        """CreateToken makes a token by which a program says who calls. It is refused on a server
+        without users, and where the token would have more rights than its creator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListTokens(self, request, context):
+        """ListTokens tells of the tokens that CreateToken has made, in the order in which they
+        were made. Those that have expired or were revoked are told of for 30 days.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeToken(self, request, context):
+        """RevokeToken takes a token back, and all that were made with it, at once and for good.
+        One that was revoked stays as it is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ClusterServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -150,6 +189,21 @@ def add_ClusterServiceServicer_to_server(servicer, server):
                     servicer.Recover,
                     request_deserializer=tickmesh_dot_v1_dot_cluster__pb2.RecoverRequest.FromString,
                     response_serializer=tickmesh_dot_v1_dot_cluster__pb2.RecoverResponse.SerializeToString,
+            ),
+            'CreateToken': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateToken,
+                    request_deserializer=tickmesh_dot_v1_dot_cluster__pb2.CreateTokenRequest.FromString,
+                    response_serializer=tickmesh_dot_v1_dot_cluster__pb2.CreateTokenResponse.SerializeToString,
+            ),
+            'ListTokens': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTokens,
+                    request_deserializer=tickmesh_dot_v1_dot_cluster__pb2.ListTokensRequest.FromString,
+                    response_serializer=tickmesh_dot_v1_dot_cluster__pb2.ListTokensResponse.SerializeToString,
+            ),
+            'RevokeToken': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeToken,
+                    request_deserializer=tickmesh_dot_v1_dot_cluster__pb2.RevokeTokenRequest.FromString,
+                    response_serializer=tickmesh_dot_v1_dot_cluster__pb2.RevokeTokenResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -315,6 +369,87 @@ class ClusterService(object):
             '/tickmesh.v1.ClusterService/Recover',
             tickmesh_dot_v1_dot_cluster__pb2.RecoverRequest.SerializeToString,
             tickmesh_dot_v1_dot_cluster__pb2.RecoverResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateToken(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tickmesh.v1.ClusterService/CreateToken',
+            tickmesh_dot_v1_dot_cluster__pb2.CreateTokenRequest.SerializeToString,
+            tickmesh_dot_v1_dot_cluster__pb2.CreateTokenResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTokens(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tickmesh.v1.ClusterService/ListTokens',
+            tickmesh_dot_v1_dot_cluster__pb2.ListTokensRequest.SerializeToString,
+            tickmesh_dot_v1_dot_cluster__pb2.ListTokensResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeToken(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tickmesh.v1.ClusterService/RevokeToken',
+            tickmesh_dot_v1_dot_cluster__pb2.RevokeTokenRequest.SerializeToString,
+            tickmesh_dot_v1_dot_cluster__pb2.RevokeTokenResponse.FromString,
             options,
             channel_credentials,
             insecure,
