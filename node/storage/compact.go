@@ -180,11 +180,11 @@ func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reade
 		v.segments = orderSegments(append(kept, readers...))
 		v.tombstones = v.tombstones.needed(e.manifest.Segments, e.manifest.Purged, v.generationOldest, e.coming)
 		v.excluded, v.missing = e.manifest.Excluded, stillMissing(v.missing, e.manifest.Segments)
-	}, func() {
+	}, dropped{segments: []func(){func() {
 		if err := discard(oldReaders); err != nil {
 			e.log.Error("replaced segments stay on disk until the next start", "error", err)
 		}
-	})
+	}}})
 	return nil
 }
 

@@ -154,13 +154,11 @@ func (e *Engine) digest(ctx context.Context, shard uint16, fromMs, toMs int64, p
 	if int(shard) >= len(e.shards) {
 		return Digest{}, fmt.Errorf("%w: shard %d of %d", series.ErrUnavailable, shard, len(e.shards))
 	}
-	v := e.versions.acquire()
-	defer e.versions.leave(v)
-	if err := e.lacks(v, shard, span{fromMs, toMs}); err != nil {
+	r := newSeriesReader(e, 0)
+	defer r.close()
+	if err := e.lacks(r.version, shard, span{fromMs, toMs}); err != nil {
 		return Digest{}, err
 	}
-	r := newSeriesReader(e, v, 0)
-	defer r.close()
 	var d Digest
 	var key []byte
 	for id := range series.ID(e.index.ShardSeries(shard)) {

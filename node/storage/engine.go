@@ -225,7 +225,7 @@ func (e *Engine) restore(m *manifest) (err error) {
 	}
 	// The manifest lists them as they were published, a merged one last.
 	v.segments = orderSegments(v.segments)
-	e.versions.publish(v)
+	e.versions.publish(v, dropped{})
 	e.pace.waiting.Store(int32(len(e.pages.Generations()) - 1))
 	for _, g := range e.pages.Sizes() {
 		if g.Bytes > 0 {
@@ -475,13 +475,13 @@ func (e *Engine) addTombstone(t Tombstone) {
 		e.tombstoneLast++
 		t.Number = e.tombstoneLast
 		v.tombstones = v.tombstones.with(t)
-	})
+	}, dropped{})
 }
 
-// changeVersion publishes a changed copy of the current version. The actions run
-// as soon as no scan can see what came before, in this call or by the sweeper, without
-// any lock but those of this call's caller.
-func (e *Engine) changeVersion(change func(*version), after ...func()) {
+// changeVersion publishes a changed copy of the current version. The actions of what is
+// dropped run as soon as no reader can see what came before, in this call or by the sweeper,
+// without any lock but those of this call's caller.
+func (e *Engine) changeVersion(change func(*version), d dropped) {
 	e.update.Lock()
 	current := e.versions.peek()
 	next := &version{
@@ -489,7 +489,7 @@ func (e *Engine) changeVersion(change func(*version), after ...func()) {
 		excluded: current.excluded, missing: current.missing,
 	}
 	change(next)
-	actions := e.versions.publish(next, after...)
+	actions := e.versions.publish(next, d)
 	e.update.Unlock()
 	for _, act := range actions {
 		act()

@@ -92,12 +92,13 @@ func (x *Export) pin(s *shard) error {
 
 // hold takes all samples that were applied before it is called.
 func (x *Export) hold(s *shard, number uint64) error {
-	v := x.engine.versions.acquire()
-	defer x.engine.versions.leave(v)
+	spill := newSpill(x.engine, s.number, x.engine.exports.Add(1))
+	defer spill.reader.close()
+	v := spill.reader.version
 	if v.floors[s.number].Number != number {
 		return errReplaced
 	}
-	spilled, err := newSpill(x.engine, v, s.number, x.engine.exports.Add(1)).run()
+	spilled, err := spill.run()
 	if err != nil {
 		return err
 	}

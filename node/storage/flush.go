@@ -103,7 +103,7 @@ func (e *Engine) flushGeneration(number uint32) error {
 		v.segments = orderSegments(append(slices.Clone(v.segments), readers...))
 		v.generationOldest = number + 1
 		v.tombstones = v.tombstones.needed(e.manifest.Segments, e.manifest.Purged, v.generationOldest, e.coming)
-	}, func() { e.dropGeneration(number) })
+	}, dropped{pages: []func(){func() { e.dropGeneration(number) }}})
 	e.pace.flushed()
 	e.stats.flushes.Add(1)
 	e.stats.flushedSamples.Add(f.out.samples)

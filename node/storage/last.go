@@ -24,8 +24,7 @@ func (e *Engine) Last(ctx context.Context, selector *scan.Selector, fromMs int64
 	if err != nil {
 		return err
 	}
-	j := &lastJob{engine: e, refs: refs, fromMs: fromMs, bytesMax: limits.BytesMax, visit: visit, version: e.versions.acquire()}
-	defer e.versions.leave(j.version)
+	j := &lastJob{engine: e, refs: refs, fromMs: fromMs, bytesMax: limits.BytesMax, visit: visit}
 	workers := max(1, min(lastWorkersMax, runtime.GOMAXPROCS(0), len(refs)/lastInTurn))
 	var c crew
 	err = c.run(workers, e.spawn, func(int) error { return j.work(ctx) })
@@ -49,7 +48,6 @@ type lastJob struct {
 	refs     []series.Ref
 	fromMs   int64
 	bytesMax int64
-	version  *version
 	next     atomic.Int64 // index into refs
 	stopped  atomic.Bool
 
@@ -64,7 +62,7 @@ type lastPoint struct {
 }
 
 func (j *lastJob) work(ctx context.Context) (err error) {
-	r := newSeriesReader(j.engine, j.version, j.bytesMax)
+	r := newSeriesReader(j.engine, j.bytesMax)
 	defer r.close()
 	var heads [lastInTurn]lastHead
 	var points [lastInTurn]lastPoint
@@ -78,6 +76,7 @@ func (j *lastJob) work(ctx context.Context) (err error) {
 			break
 		}
 		refs := j.refs[from:min(from+lastInTurn, len(j.refs))]
+		r.enter()
 		r.lastHeads(refs, heads[:len(refs)])
 		count := 0
 		keys = keys[:0]
@@ -95,6 +94,7 @@ func (j *lastJob) work(ctx context.Context) (err error) {
 				count++
 			}
 		}
+		r.park()
 		if err = j.give(points[:count], keys); err != nil {
 			break
 		}
@@ -135,7 +135,7 @@ func (r *seriesReader) lastHeads(refs []series.Ref, heads []lastHead) {
 	for from := 0; from < len(refs); {
 		s := r.engine.shards[refs[from].Shard]
 		s.mu.Lock()
-		current := s.mu.number == r.version.floors[s.number].Number
+		current := s.mu.number == r.version.floors[s.number].Number && s.mu.number == r.began[s.number].Number
 		to := from
 		for ; to < len(refs) && refs[to].Shard == s.number; to++ {
 			h := &heads[to]

@@ -44,13 +44,11 @@ func (e *Engine) ExportRange(ctx context.Context, shard uint16, fromMs, toMs int
 }
 
 func (e *Engine) exportSamples(ctx context.Context, h *rangeHeader, w *rangeWriter) error {
-	v := e.versions.acquire()
-	defer e.versions.leave(v)
-	if err := e.lacks(v, h.Shard, span{h.FromMs, h.ToMs}); err != nil {
+	r := newSeriesReader(e, 0)
+	defer r.close()
+	if err := e.lacks(r.version, h.Shard, span{h.FromMs, h.ToMs}); err != nil {
 		return err
 	}
-	r := newSeriesReader(e, v, 0)
-	defer r.close()
 	for id := range series.ID(e.index.ShardSeries(h.Shard)) {
 		before := w.end.Samples
 		err := r.read(series.Ref{Shard: h.Shard, ID: id}, h.FromMs, h.ToMs, func(times []int64, values []float64) error {

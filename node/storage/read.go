@@ -17,10 +17,10 @@ import (
 // pages. It is for one goroutine.
 type seriesReader struct {
 	engine   *Engine
-	version  *version
-	bytesMax int64 // of payloads and overlay; 0: no bound
+	*lease           // whoever reads a series enters, and parks before it emits
+	began    []floor // of the shards when the reader began: it reads no later replica
+	bytesMax int64   // of payloads and overlay; 0: no bound
 
-	pin     *pagelog.Pin
 	likely  likelySegments
 	cursors []*segment.Cursor // by segment; nil: not used yet
 	active  []cursorState
@@ -43,14 +43,25 @@ type cursorState struct {
 	hidden []span
 }
 
-func newSeriesReader(e *Engine, v *version, bytesMax int64) *seriesReader {
+// newSeriesReader returns a reader that has entered the current version.
+func newSeriesReader(e *Engine, bytesMax int64) *seriesReader {
+	l := e.versions.lease(e.pages)
 	return &seriesReader{
-		engine: e, version: v, bytesMax: bytesMax, cursors: make([]*segment.Cursor, len(v.segments)), pin: e.pages.PinFrom(v.generationOldest), readerMemory: e.readers.memory(),
+		engine: e, lease: l, began: l.version.floors, bytesMax: bytesMax,
+		cursors: make([]*segment.Cursor, len(l.version.segments)), readerMemory: e.readers.memory(),
+	}
+}
+
+// enter begins a series.
+func (r *seriesReader) enter() {
+	if r.lease.enter() {
+		r.cursors = make([]*segment.Cursor, len(r.version.segments))
+		r.likely.known = false
 	}
 }
 
 func (r *seriesReader) close() {
-	_ = r.pin.Close()
+	r.end()
 	r.engine.readers.keep(&r.readerMemory)
 }
 
@@ -69,8 +80,7 @@ func (r *seriesReader) cursor(segmentAt int32) *segment.Cursor {
 func (r *seriesReader) readPage(ref pagelog.Ref) (pagelog.Page, error) {
 	p, err := r.pin.Read(ref, r.payload[:0])
 	if errors.Is(err, pagelog.ErrNoPage) {
-		_ = r.pin.Close()
-		r.pin = r.engine.pages.PinFrom(r.version.generationOldest)
+		r.renewPin()
 		p, err = r.pin.Read(ref, r.payload[:0])
 	}
 	if err == nil {
@@ -91,9 +101,11 @@ func (r *seriesReader) read(ref series.Ref, fromMs, toMs int64, emit func([]int6
 	if fromMs = max(fromMs, cut); fromMs > toMs {
 		return nil
 	}
+	r.enter()
 	stones := r.version.tombstones.of(ref.Shard, uint32(ref.ID))
 	within := span{fromMs, toMs}
 	ordered, err := r.readPages(s, uint32(ref.ID), within)
+	r.park()
 	if err != nil {
 		return err
 	}
@@ -163,7 +175,7 @@ func (r *seriesReader) decodeOverlay(s *shard, id uint32, stones []*Tombstone, w
 func (r *seriesReader) snapshot(s *shard, id uint32) (ordered bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.number != r.version.floors[s.number].Number {
+	if s.mu.number != r.version.floors[s.number].Number || s.mu.number != r.began[s.number].Number {
 		return false, errReplaced
 	}
 	s.mu.set.Snapshot(id, &r.hot)

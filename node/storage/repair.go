@@ -339,5 +339,5 @@ func (r *rangeRepair) show(readers []*segment.Reader) {
 	e.changeVersion(func(v *version) {
 		v.segments = orderSegments(append(slices.Clone(v.segments), readers...))
 		v.excluded, v.missing = e.manifest.Excluded, stillMissing(v.missing, e.manifest.Segments)
-	})
+	}, dropped{})
 }

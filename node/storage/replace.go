@@ -109,7 +109,7 @@ func (e *Engine) swapReplica(s *shard, r *replacement, below *floor, readers []*
 		v.floors[s.number] = *below
 		v.segments = orderSegments(append(slices.Clone(v.segments), readers...))
 		v.tombstones = v.tombstones.replaced(s.number, stones)
-	})
+	}, dropped{})
 }
 
 // sequencesBefore gives the first of n free sequences that come after all segments

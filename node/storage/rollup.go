@@ -57,11 +57,14 @@ func (r *seriesReader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rol
 	if fromMs = max(fromMs, cut); fromMs > toMs {
 		return nil
 	}
+	r.enter()
 	if plan.widthMs == 0 || !r.rollupsLikely(ref.Shard, fromMs, toMs, plan.sums) {
 		return r.read(ref, fromMs, toMs, emit)
 	}
 	stones := r.version.tombstones.of(ref.Shard, uint32(ref.ID))
-	if err := r.readOverlay(s, uint32(ref.ID), stones, span{fromMs, toMs}); err != nil {
+	err = r.readOverlay(s, uint32(ref.ID), stones, span{fromMs, toMs})
+	r.park()
+	if err != nil {
 		return err
 	}
 	err = r.engine.lacks(r.version, ref.Shard, span{fromMs, toMs})

@@ -22,7 +22,6 @@ type job struct {
 	engine  *Engine
 	request *scan.Request
 	visit   scan.Visitor
-	version *version
 	refs    []series.Ref
 	next    atomic.Int64 // index into refs
 	inTurn  int          // refs that a worker takes at a time
@@ -55,8 +54,7 @@ func (e *Engine) Scan(ctx context.Context, request *scan.Request, visit scan.Vis
 	if err != nil {
 		return err
 	}
-	j := &job{engine: e, request: request, visit: visit, refs: refs, version: e.versions.acquire(), scarce: e.memoryIsScarce(), rollup: planRollups(request.Windows)}
-	defer e.versions.leave(j.version)
+	j := &job{engine: e, request: request, visit: visit, refs: refs, scarce: e.memoryIsScarce(), rollup: planRollups(request.Windows)}
 	err = j.run(ctx)
 	e.stats.scannedSamples.Add(j.samples.Load())
 	e.stats.scannedRollups.Add(j.rollups.Load())
@@ -150,7 +148,7 @@ func (j *job) run(ctx context.Context) error {
 }
 
 func (j *job) work(ctx context.Context, worker int) error {
-	r := newSeriesReader(j.engine, j.version, j.request.Limits.BytesMax)
+	r := newSeriesReader(j.engine, j.request.Limits.BytesMax)
 	defer r.close()
 	out := newEmitter(j, worker)
 	for {

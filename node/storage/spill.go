@@ -31,9 +31,9 @@ type spill struct {
 	order  []int32
 }
 
-// newSpill begins a spill of what the segments of a version do not have. All that is to
-// be in it has been applied. Number tells it from other spills of the process.
-func newSpill(e *Engine, v *version, shard uint16, number uint64) *spill {
+// newSpill begins a spill of what the segments of the current version, that of its reader, do not
+// have. All that is to be in it has been applied. Number tells it from other spills of the process.
+func newSpill(e *Engine, shard uint16, number uint64) *spill {
 	newest, _ := e.pages.End()
 	options := func(p segment.Partition) segment.Options {
 		return segment.Options{
@@ -43,7 +43,7 @@ func newSpill(e *Engine, v *version, shard uint16, number uint64) *spill {
 		}
 	}
 	return &spill{
-		reader: newSeriesReader(e, v, spillBytesMax), shard: e.shards[shard], out: newPartitionWriters(e, options),
+		reader: newSeriesReader(e, spillBytesMax), shard: e.shards[shard], out: newPartitionWriters(e, options),
 		series: series.ID(e.index.ShardSeries(shard)),
 	}
 }
@@ -52,7 +52,6 @@ func newSpill(e *Engine, v *version, shard uint16, number uint64) *spill {
 // series.ErrUnavailable when the shard is replaced, those of the disk, and those that
 // a flush goes around: see flushHelps.
 func (s *spill) run() (readers []*segment.Reader, err error) {
-	defer s.reader.close()
 	metas, err := s.out.run(s.pass, s.out.finish)
 	if err == nil {
 		readers, err = s.reader.engine.openNew(metas)

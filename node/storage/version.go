@@ -2,6 +2,7 @@ package storage
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
@@ -17,9 +18,17 @@ type version struct {
 	missing          []missing // segments that count and cannot be read
 	generationOldest uint32
 
-	refs  int      // guarded by versions.mu
-	next  *version // the version that replaced this one
-	after []func() // to do when this and all older versions are unused
+	// Guarded by versions.mu.
+	refs    int      // who may follow it into the page log
+	leases  int      // who may read its segments
+	next    *version // the version that replaced this one
+	dropped dropped  // by that one
+}
+
+// dropped are what to do about what a version no longer names.
+type dropped struct {
+	pages    []func() // when nobody can follow an older version into the page log
+	segments []func() // when nobody has an older version at all
 }
 
 // versions hands out the current version and keeps what old ones still read.
@@ -27,15 +36,19 @@ type version struct {
 // What a new version no longer names (segments, generations) may be in use by a
 // scan that holds an older one. A scan also follows hot pages into generations
 // that are younger than its version. Therefore something is given up only when
-// all versions older than the one that dropped it are released.
+// all versions older than the one that dropped it are released. Generations bound what can
+// be written, so readers hold them only while they read pages: see lease.
 type versions struct {
 	mu      sync.Mutex
-	oldest  *version
+	oldest  *version // somebody may read its segments
+	paged   *version // the oldest that somebody may follow into the page log
 	current *version
+	latest  atomic.Pointer[version] // current, for who does not hold the lock
+	leases  map[*lease]struct{}
 	sweeper sweeper
 }
 
-// acquire gives the current version. The caller gives it back, by leave or release.
+// acquire gives the current version. The caller gives it back by release, or leave if it is a reader.
 func (vs *versions) acquire() *version {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
@@ -72,24 +85,35 @@ func (vs *versions) peek() *version {
 }
 
 // publish replaces the current version. It gives the actions that the caller
-// runs: after, unless a scan still sees what came before v. Then the last such scan leaves
-// it to the sweeper.
-func (vs *versions) publish(v *version, after ...func()) (actions []func()) {
+// runs: among them those of what is dropped, unless a reader still sees what came before v. Then the last such
+// reader leaves them to the sweeper.
+func (vs *versions) publish(v *version, d dropped) (actions []func()) {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
 	if vs.current == nil {
-		vs.oldest = v
+		vs.oldest, vs.paged = v, v
+		vs.leases = map[*lease]struct{}{}
 	} else {
 		vs.current.next = v
-		vs.current.after = after
+		vs.current.dropped = d
 	}
 	vs.current = v
-	return vs.collectLocked()
+	vs.latest.Store(v)
+	for l := range vs.leases {
+		if giveBack, revoked := l.revokeLocked(); revoked {
+			actions = append(actions, giveBack)
+		}
+	}
+	return append(actions, vs.collectLocked()...)
 }
 
 func (vs *versions) collectLocked() (actions []func()) {
-	for vs.oldest != vs.current && vs.oldest.refs == 0 {
-		actions = append(actions, vs.oldest.after...)
+	for vs.paged != vs.current && vs.paged.refs == 0 {
+		actions = append(actions, vs.paged.dropped.pages...)
+		vs.paged = vs.paged.next
+	}
+	for vs.oldest != vs.paged && vs.oldest.leases == 0 {
+		actions = append(actions, vs.oldest.dropped.segments...)
 		vs.oldest = vs.oldest.next
 	}
 	return actions
