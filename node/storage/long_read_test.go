@@ -16,23 +16,23 @@ import (
 // series, while more generations of the page log are flushed than there may be at a time. It then
 // ends with all that was there when it began.
 func TestLongReadsStopNoWrites(t *testing.T) {
-	const (
-		count   = 20
-		flushes = 2 * pagelog.GenerationsMax
-	)
+	const flushes = 2 * pagelog.GenerationsMax
 	ctx := context.Background()
 	everything := scan.Request{Selector: scan.Selector{Metric: "m"}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax}
 	windows := everything
 	windows.Windows = &scan.Windows{WidthMs: 3600_000, Aggregates: scan.AggregateCount}
 	for _, reader := range []struct {
-		name string
-		read func(e *Engine, wait func()) (samples int, err error)
+		name   string
+		count  int // series
+		rows   int // samples of each that are in pages when the reader begins
+		second int // turn in which it stands still again
+		read   func(e *Engine, wait func()) (samples int, err error)
 	}{
-		{"scan", func(e *Engine, wait func()) (samples int, err error) {
+		{"scan", 20, 1, 10, func(e *Engine, wait func()) (samples int, err error) {
 			err = e.Scan(ctx, &everything, func(_ int, c *scan.Chunk) error { wait(); samples += len(c.Times); return nil })
 			return samples, err
 		}},
-		{"windows", func(e *Engine, wait func()) (samples int, err error) {
+		{"windows", 20, 1, 10, func(e *Engine, wait func()) (samples int, err error) {
 			err = e.Scan(ctx, &windows, func(_ int, c *scan.Chunk) error {
 				wait()
 				for _, n := range c.Count {
@@ -42,20 +42,20 @@ func TestLongReadsStopNoWrites(t *testing.T) {
 			})
 			return samples, err
 		}},
-		{"last", func(e *Engine, wait func()) (lasts int, err error) {
+		{"last", 20, 1, 10, func(e *Engine, wait func()) (lasts int, err error) {
 			err = e.Last(ctx, &everything.Selector, scan.TimeMsMin, scan.Limits{}, func(scan.Point) error { wait(); lasts++; return nil })
 			return lasts, err
 		}},
-		{"digest", func(e *Engine, wait func()) (int, error) {
+		{"digest", 20, 1, 10, func(e *Engine, wait func()) (int, error) {
 			d, err := e.RangeDigest(ctx, 0, scan.TimeMsMin, 1_750_000_001_500, func(int) error { wait(); return nil })
 			return int(d.Samples), err
 		}},
-		{"range", func(e *Engine, wait func()) (int, error) {
+		{"range", 2000, 40, 2, func(e *Engine, wait func()) (int, error) {
 			w := &countingWriter{wait: wait}
 			err := e.ExportRange(ctx, 0, scan.TimeMsMin, scan.TimeMsMax, 0, w)
 			return w.count, err
 		}},
-		{"export", func(e *Engine, wait func()) (int, error) {
+		{"export", 20, 1, 3, func(e *Engine, wait func()) (int, error) {
 			x, err := e.ExportShard(0)
 			if err != nil {
 				return 0, err
@@ -67,9 +67,11 @@ func TestLongReadsStopNoWrites(t *testing.T) {
 	} {
 		t.Run(reader.name, func(t *testing.T) {
 			s := newStaller(t, Options{})
-			s.write(1, count)
+			s.write(1, reader.count)
 			s.sealAndFlush()
-			s.write(2, count) // in hot pages
+			for row := range reader.rows {
+				s.write(int64(2+row), reader.count)
+			}
 			standing, goOn, failed := make(chan int), make(chan struct{}), make(chan struct{})
 			t.Cleanup(func() { close(failed) })
 			turns := 0
@@ -79,7 +81,7 @@ func TestLongReadsStopNoWrites(t *testing.T) {
 			reading.Go(func() {
 				defer close(standing)
 				samples, err = reader.read(s.e, func() {
-					if turns++; turns == 1 || turns == count/2 {
+					if turns++; turns == 1 || turns == reader.second {
 						select {
 						case standing <- turns:
 						case <-failed:
@@ -91,10 +93,10 @@ func TestLongReadsStopNoWrites(t *testing.T) {
 					}
 				})
 			})
-			row := int64(3)
+			row := int64(2 + reader.rows)
 			for range standing {
 				for range flushes {
-					s.write(row, count)
+					s.write(row, reader.count)
 					s.sealAndFlush()
 					row++
 				}
@@ -105,8 +107,8 @@ func TestLongReadsStopNoWrites(t *testing.T) {
 				goOn <- struct{}{}
 			}
 			reading.Wait()
-			if err != nil || samples < count || reader.name == "digest" && samples != count {
-				t.Errorf("%d samples or series, %v", samples, err)
+			if err != nil || samples < reader.count || reader.name == "digest" && samples != reader.count || turns < reader.second {
+				t.Errorf("%d samples, series or bytes in %d turns, %v", samples, turns, err)
 			}
 		})
 	}
