@@ -110,35 +110,30 @@ func (s *staller) sealAndFlush() {
 	}
 }
 
-// TestScanLeavesFilesToTheSweeper: the last scan that sees a flushed generation ends while
-// the files of that are being removed.
-func TestScanLeavesFilesToTheSweeper(t *testing.T) {
-	s := newStaller(t, Options{})
-	s.write(1, 10)
-	reading, read := make(chan struct{}), make(chan struct{})
-	ended := make(chan error, 1)
-	go func() {
-		var once sync.Once
-		ended <- s.scan(1, func(int, *scan.Chunk) error {
-			once.Do(func() {
-				close(reading)
-				<-read
-			})
-			return nil
+// TestReadersLeaveFilesToTheSweeper: the last reader that sees a flushed generation is done with
+// it while the files of that are being removed.
+func TestReadersLeaveFilesToTheSweeper(t *testing.T) {
+	for name, leave := range map[string]func(*lease){
+		"park": (*lease).park, "enter": func(l *lease) { l.enter() }, "end": func(*lease) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStaller(t, Options{})
+			s.write(1, 10)
+			reader := s.e.versions.lease(s.e.pages)
+			s.sealAndFlush() // removes nothing yet
+			if n := len(s.e.pages.Generations()); n != 2 {
+				t.Errorf("%d generations of the page log while one is read, want 2", n)
+			}
+			removing, goOn := s.holdUp(vfs.OpRemove, dirPages)
+			leave(reader)
+			reader.end()
+			<-removing
+			goOn()
+			s.e.versions.sweeper.wait()
+			if n := len(s.e.pages.Generations()); n != 1 {
+				t.Errorf("%d generations of the page log are left, want the one that is written", n)
+			}
 		})
-	}()
-	<-reading
-	s.sealAndFlush() // removes nothing yet
-	removing, goOn := s.holdUp(vfs.OpRemove, dirPages)
-	close(read)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	<-removing
-	goOn()
-	s.e.versions.sweeper.wait()
-	if n := len(s.e.pages.Generations()); n != 1 {
-		t.Fatalf("%d generations of the page log are left, want the one that is written", n)
 	}
 }
 
