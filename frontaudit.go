@@ -106,6 +106,11 @@ func (d auditedDatabases) Drop(ctx context.Context, name string) error {
 // auditedSource notes reads of all samples of all metrics for the audit log.
 type auditedSource struct{ scan.Source }
 
+// Between implements scan.Dated, where what is below does.
+func (s auditedSource) Between(fromMs, toMs int64) scan.Source {
+	return auditedSource{scan.Between(s.Source, fromMs, toMs)}
+}
+
 // Scan implements scan.Source.
 func (s auditedSource) Scan(ctx context.Context, r *scan.Request, visit scan.Visitor) error {
 	err := s.Source.Scan(ctx, r, visit)

@@ -222,8 +222,8 @@ func (s *selection) plan(m *metricEntry) (steps []step, empty bool) {
 		}
 		st := step{matcher: c, tag: tag, keep: !c.matches(nil, false)}
 		st.lookUp()
-		if st.known && st.count == 0 && st.keep {
-			return nil, true
+		if st.known && (st.keep && st.count == 0 || !st.keep && st.count == int(m.series.count)) {
+			return nil, true // values of a tag share no series
 		}
 		if st.known && (st.count == 0 || st.keep && st.count == int(m.series.count)) {
 			continue // all series pass

@@ -90,7 +90,7 @@ func (x *execution) showCardinality(c *cardinality, out sink) error {
 func (c *catalogue) count(held *holding, of *cardinality, metric string) (int64, error) {
 	switch of.what {
 	case "FIELD KEY":
-		m, err := c.x.readMeasurement(c.database, metric)
+		m, err := c.x.readMeasurement(c.database, metric, scan.TimeMsMin, scan.TimeMsMax)
 		if err != nil {
 			return 0, err
 		}
@@ -103,7 +103,7 @@ func (c *catalogue) count(held *holding, of *cardinality, metric string) (int64,
 		return int64(len(rows)), err
 	}
 	if c.decide == nil { // one field: the index knows
-		m, err := c.x.readMeasurement(c.database, metric)
+		m, err := c.x.readMeasurement(c.database, metric, scan.TimeMsMin, scan.TimeMsMax)
 		if err != nil {
 			return 0, err
 		}

@@ -103,7 +103,7 @@ func (x *execution) removeSeries(sources ql.Sources, where ql.Expr) error {
 
 // removeFrom deletes from one measurement.
 func (x *execution) removeFrom(database, name string, where ql.Expr, fromMs, toMs int64) error {
-	m, err := x.readMeasurement(database, name)
+	m, err := x.readMeasurement(database, name, scan.TimeMsMin, scan.TimeMsMax)
 	if err != nil {
 		return err
 	}

@@ -36,12 +36,18 @@ type measurementKey struct{ database, name string }
 // schema knows the measurements that a statement has asked for. It implements
 // ql.FieldMapper and ql.CallTypeMapper.
 type schema struct {
-	x     *execution
-	known map[measurementKey]*measurement
+	x            *execution
+	fromMs, toMs int64 // in which series are likely
+	known        map[measurementKey]*measurement
 }
 
-func (x *execution) newSchema() *schema {
-	return &schema{x: x, known: map[measurementKey]*measurement{}}
+// newSchema returns the schema of a statement that asks about a range of time.
+func (x *execution) newSchema(times ql.TimeRange) *schema {
+	fromMs, toMs := int64(scan.TimeMsMin), int64(scan.TimeMsMax)
+	if !times.Min.IsZero() || !times.Max.IsZero() {
+		fromMs, toMs = msRange(times.MinTimeNano(), times.MaxTimeNano())
+	}
+	return &schema{x: x, fromMs: fromMs, toMs: toMs, known: map[measurementKey]*measurement{}}
 }
 
 // measurement gives what is known of a metric. One that is not there has no fields.
@@ -50,7 +56,7 @@ func (s *schema) measurement(database, name string) (*measurement, error) {
 	if m := s.known[key]; m != nil {
 		return m, nil
 	}
-	m, err := s.x.readMeasurement(database, name)
+	m, err := s.x.readMeasurement(database, name, s.fromMs, s.toMs)
 	if err == nil {
 		s.known[key] = m
 	}
@@ -58,8 +64,9 @@ func (s *schema) measurement(database, name string) (*measurement, error) {
 }
 
 // readMeasurement asks for names of tags, for fields that are named, and whether there are
-// series of the one that is not, all at once.
-func (x *execution) readMeasurement(database, name string) (*measurement, error) {
+// series of the one that is not, all at once. Such series are looked for in [fromMs, toMs] first:
+// there they are cheap to find, where a metric has had very many at other times.
+func (x *execution) readMeasurement(database, name string, fromMs, toMs int64) (*measurement, error) {
 	m := &measurement{database: database, name: name}
 	var unnamed bool
 	var failures [3]error
@@ -70,10 +77,15 @@ func (x *execution) readMeasurement(database, name string) (*measurement, error)
 	})
 	asked.Go(func() {
 		selector := scan.Selector{Database: database, Metric: name, Matchers: []scan.Matcher{{Name: series.FieldTagName, Kind: scan.MatchAbsent}}}
-		_, failures[2] = x.source.Series(x.ctx, &selector, 1, func(series.Key) error {
-			unnamed = true
-			return nil
-		})
+		for _, source := range [...]scan.Source{scan.Between(x.source, fromMs, toMs), x.source} {
+			_, failures[2] = source.Series(x.ctx, &selector, 1, func(series.Key) error {
+				unnamed = true
+				return nil
+			})
+			if unnamed || failures[2] != nil || fromMs <= scan.TimeMsMin && toMs >= scan.TimeMsMax {
+				return
+			}
+		}
 	})
 	asked.Wait()
 	if err := cmp.Or(failures[0], failures[1], failures[2]); err != nil {

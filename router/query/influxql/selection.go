@@ -52,7 +52,7 @@ func (x *execution) selectRows(stmt *ql.SelectStatement, out sink) error {
 	if err != nil {
 		return err
 	}
-	schema := x.newSchema()
+	schema := x.newSchema(c.times)
 	if err := schema.resolve(compiled); err != nil {
 		return err
 	}

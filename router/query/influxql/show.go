@@ -8,6 +8,7 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/scan"
 )
 
 // showOf gives what answers a statement that shows something; nil: it is none of these.
@@ -177,7 +178,7 @@ func (x *execution) showFieldKeys(s *ql.ShowFieldKeysStatement, out sink) error 
 		return err
 	}
 	for _, name := range names {
-		m, err := x.readMeasurement(database, name)
+		m, err := x.readMeasurement(database, name, scan.TimeMsMin, scan.TimeMsMax)
 		if err != nil {
 			return err
 		}
