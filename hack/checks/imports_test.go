@@ -124,6 +124,7 @@ var directions = []direction{
 	{"router/tenant", []string{"api/scan", "api/series", "api/shardmap", "api/tenancy", "api/access", "api/kept"}, []string{"go.etcd.io", "net/http", "google.golang.org/grpc"}, "the directory of databases and what they use"},
 	{"router/ui", []string{"api/audit", "api/endpoint", "api/series", "api/scan", "api/display", "proto/tickmesh/v1", "api/access", "router/query/ledger"}, nil, "a page knows no storage"},
 	{"router/query/ledger", []string{"api/series", "api/scan"}, []string{"net", "net/http", "os"}, "a book of queries, whatever their language"},
+	{"router/query/shell", []string{"api/access", "api/series", "api/scan", "router/query/ledger", "router/query/relax"}, nil, "the shell knows no language"},
 	{"router/query", []string{"api/endpoint", "api/guard", "api/series", "api/scan", "router/query", "api/access"}, nil, "queries know no ingest"},
 }
 

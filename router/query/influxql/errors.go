@@ -7,8 +7,7 @@ import (
 	"net/http"
 
 	"github.com/tickmesh/tickmesh/api/access"
-	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
 // requestError is an error of a request as a whole, with its status.
@@ -25,27 +24,22 @@ func invalid(format string, args ...any) *requestError {
 	return &requestError{status: http.StatusBadRequest, message: fmt.Sprintf(format, args...)}
 }
 
-// statusClientGone is written to nobody; it is the status of requests whose client went
-// away, in metrics.
-const statusClientGone = 499
-
 func toRequestError(ctx context.Context, err error) *requestError {
 	var request *requestError
-	var denied *access.DeniedError
-	var busy *ledger.BusyError
-	switch {
-	case errors.As(err, &request):
+	if errors.As(err, &request) {
 		return request
-	case errors.As(err, &denied):
-		return &requestError{status: http.StatusForbidden, message: "error authorizing query: " + denied.Error()}
-	case errors.As(err, &busy):
-		return &requestError{status: http.StatusServiceUnavailable, message: busy.Error(), retryAfter: true}
-	case ctx.Err() != nil:
-		return &requestError{status: statusClientGone, message: "the client went away"}
-	case errors.Is(err, series.ErrUnavailable), errors.Is(err, series.ErrOverloaded):
-		return &requestError{status: http.StatusServiceUnavailable, message: err.Error(), retryAfter: true}
 	}
-	return &requestError{status: http.StatusInternalServerError, message: err.Error()}
+	e := &requestError{status: http.StatusInternalServerError, message: err.Error()}
+	switch shell.Classify(ctx, err) {
+	case shell.Denied:
+		e.status, e.message = http.StatusForbidden, "error authorizing query: "+err.Error()
+	case shell.Busy, shell.Unavailable:
+		e.status, e.retryAfter = http.StatusServiceUnavailable, true
+	case shell.TimedOut, shell.Canceled, shell.ClientGone:
+		e.status, e.message = shell.StatusClientGone, "the client went away"
+	case shell.Internal, shell.TooMuch, shell.BodyTooLong:
+	}
+	return e
 }
 
 // explain gives the error that a statement's answer carries: why its context ended, where

@@ -3,17 +3,17 @@ package influxql
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"runtime"
 	"strings"
 	"time"
 
 	ql "github.com/influxdata/influxql"
+	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
 // Headers of every answer, with which clients tell what they speak to.
@@ -24,56 +24,40 @@ const (
 	version       = "1.8.10" // of the API that is served
 )
 
+// dialect is the language, as metrics and the ledger name it.
+const dialect = "influxql"
+
 // handler serves /query. It is immutable but for its metrics.
 type handler struct {
-	source    scan.Source
-	relaxed   func(scan.Relaxation) (scan.Source, func() []uint16)
+	shell     *shell.Shell
 	deleter   scan.Deleter
 	databases Databases
 	retention func(database string) time.Duration
-	ledger    *ledger.Ledger
-	clock     func() time.Time
-	log       *slog.Logger
-	metrics   *metrics
+	rows      prometheus.Counter
 	limits    Limits
 }
 
 func newHandler(o Options) *handler {
 	h := &handler{
-		relaxed: o.Relaxed, deleter: o.Deleter, databases: o.Databases, retention: o.Retention, ledger: o.Ledger, clock: o.Clock, log: o.Logger,
-		metrics: newMetrics(o.Registerer), limits: o.Limits.withDefaults(),
+		shell: shell.New(shell.Options{Dialect: dialect, Source: o.Source, Relaxed: o.Relaxed, Ledger: o.Ledger,
+			Clock: o.Clock, Logger: o.Logger, Registerer: o.Registerer}),
+		rows:    shell.NewCounter(o.Registerer, dialect, "rows_answered_total", "Rows written into answers."),
+		deleter: o.Deleter, databases: o.Databases, retention: o.Retention, limits: o.Limits.withDefaults(),
 	}
-	if h.ledger == nil {
-		h.ledger = ledger.New(ledger.Options{})
-	}
-	if h.clock == nil {
-		h.clock = time.Now
-	}
-	if h.log == nil {
-		h.log = slog.New(slog.DiscardHandler)
-	}
-	h.source = o.Source
 	if h.databases == nil {
-		h.databases = knownDatabases{o.Source, o.Deleter}
+		h.databases = knownDatabases{h.shell.Source, o.Deleter}
 	}
 	return h
 }
 
 // withDefaults replaces 0 by the default and negative numbers by no bound.
 func (l Limits) withDefaults() Limits {
-	for _, field := range []struct {
-		value        *int64
-		defaultValue int64
-	}{
-		{&l.RowsMax, 10e6}, {&l.WindowsMax, 1e6}, {&l.StatementsMax, 100}, {&l.DepthMax, 16}, {&l.BodyBytesMax, 4 << 20},
-	} {
-		switch {
-		case *field.value == 0:
-			*field.value = field.defaultValue
-		case *field.value < 0:
-			*field.value = 1 << 62
-		}
-	}
+	const none = 1 << 62
+	shell.Bound(&l.RowsMax, 10e6, none)
+	shell.Bound(&l.WindowsMax, 1e6, none)
+	shell.Bound(&l.StatementsMax, 100, none)
+	shell.Bound(&l.DepthMax, 16, none)
+	shell.Bound(&l.BodyBytesMax, 4<<20, none)
 	if l.Parallel <= 0 {
 		l.Parallel = runtime.GOMAXPROCS(0)
 	}
@@ -82,20 +66,19 @@ func (l Limits) withDefaults() Limits {
 
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	started := time.Now()
 	w.Header().Set(headerVersion, version)
 	w.Header().Set(headerBuild, "OSS")
 	if r.Method == http.MethodOptions { // preflights are answered before
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	h.metrics.inFlight.Inc()
-	defer h.metrics.inFlight.Dec()
-	status := http.StatusOK
+	ended, status := h.shell.Begin(), http.StatusInternalServerError // where it panics
+	defer func() { ended("", status) }()
 	if err := h.serve(w, r); err != nil {
 		status = h.fail(w, r, err)
+		return
 	}
-	h.metrics.observe(status, time.Since(started))
+	status = http.StatusOK
 }
 
 // serve answers a request. An error is of the request as a whole: nothing of its answer
@@ -117,28 +100,24 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, entry, err := h.ledger.Begin(r.Context(), ledger.Query{
-		Dialect: "influxql", Database: database, Others: others, Text: ql.Sanitize(q.text), User: access.Of(r.Context()).Name(),
+	begun := false
+	err = h.shell.Run(r.Context(), ledger.Query{Database: database, Others: others, Text: ql.Sanitize(q.text)}, func(ctx context.Context, entry *ledger.Entry) error {
+		begun = true
+		return h.run(ctx, entry, w, q)
 	})
-	if err != nil {
-		return err
+	if begun { // errors of statements are in the answer
+		return nil
 	}
-	var failed error
-	defer func() { entry.End(failed) }() // also when it panics, or its place would be taken for ever
-	failed = h.run(ctx, entry, w, q)
-	return nil
+	return err
 }
 
 // run executes the statements one after the other, as far as the first that fails, whose
 // error it gives.
 func (h *handler) run(ctx context.Context, entry *ledger.Entry, w http.ResponseWriter, q *request) error {
-	source, missing := h.source, func() []uint16 { return nil }
-	if h.relaxed != nil && q.relaxation != (scan.Relaxation{}) {
-		source, missing = h.relaxed(q.relaxation)
-	}
-	out := q.newFormat(&missingTeller{ResponseWriter: w, missing: missing, count: h.metrics.partial.Inc})
+	reader := h.shell.Reader(q.consistency)
+	out := q.newFormat(&missingTeller{ResponseWriter: w, reader: reader})
 	x := &execution{
-		handler: h, ctx: ctx, entry: entry, source: source, database: q.database, now: h.clock().UTC(),
+		handler: h, ctx: ctx, entry: entry, source: reader.Source, database: q.database, now: h.shell.Clock().UTC(),
 		rowsLeft: h.limits.RowsMax,
 	}
 	if q.chunked {
@@ -154,13 +133,13 @@ func (h *handler) run(ctx context.Context, entry *ledger.Entry, w http.ResponseW
 			if end.err != nil {
 				end.err = explain(ctx, end.err)
 				failed = end.err
-				h.log.DebugContext(ctx, "statement failed", "error", end.err)
+				h.shell.Log.DebugContext(ctx, "statement failed", "error", end.err)
 			}
 		}
 		out.endStatement(end)
 	}
 	out.end()
-	h.metrics.rows.Add(float64(x.rows))
+	h.rows.Add(float64(x.rows))
 	return failed
 }
 
@@ -170,7 +149,7 @@ var errNotExecuted = errors.New("not executed")
 func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) int {
 	e := toRequestError(r.Context(), err)
 	if e.retryAfter {
-		w.Header().Set("Retry-After", "1")
+		shell.RetryLater(w.Header())
 	}
 	message := strings.Join(strings.Fields(e.message), " ")
 	w.Header().Set(headerError, message[:min(len(message), 1024)])

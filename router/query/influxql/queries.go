@@ -16,7 +16,7 @@ import (
 func (x *execution) showQueries(out sink) error {
 	who := access.Of(x.ctx)
 	var rows [][]value
-	for _, r := range x.ledger.Running() {
+	for _, r := range x.shell.Ledger.Running() {
 		if !mayAll(who, &r, access.Admin) {
 			continue
 		}
@@ -30,9 +30,9 @@ func (x *execution) showQueries(out sink) error {
 
 func (x *execution) killQuery(s *ql.KillQueryStatement) error {
 	who := access.Of(x.ctx)
-	running := x.ledger.Running()
+	running := x.shell.Ledger.Running()
 	at := slices.IndexFunc(running, func(r ledger.Report) bool { return r.ID == s.QueryID && mayAll(who, &r, access.Admin) })
-	if at < 0 || !x.ledger.Cancel(s.QueryID) {
+	if at < 0 || !x.shell.Ledger.Cancel(s.QueryID) {
 		return fmt.Errorf("no such query id: %d", s.QueryID)
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -18,20 +17,21 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/relax"
+	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
 // request is what a client asks for.
 type request struct {
-	text       string
-	statements []ql.Statement
-	database   string // canonical
-	readOnly   bool   // a GET
-	epochNs    int64  // unit of times; 0: text
-	chunked    bool
-	chunkRows  int
-	pretty     bool
-	csv        string // its content type; empty: JSON
-	relaxation scan.Relaxation
+	text        string
+	statements  []ql.Statement
+	database    string // canonical
+	readOnly    bool   // a GET
+	epochNs     int64  // unit of times; 0: text
+	chunked     bool
+	chunkRows   int
+	pretty      bool
+	csv         string // its content type; empty: JSON
+	consistency scan.Relaxation
 }
 
 // chunkRowsDefault is the size of a chunk, as in InfluxDB.
@@ -62,7 +62,7 @@ func (h *handler) readRequest(w http.ResponseWriter, r *http.Request) (*request,
 		}
 	}
 	q.csv = csvType(r.Header.Values("Accept"))
-	if q.relaxation, err = relax.Of(r.Header, form); err != nil {
+	if q.consistency, err = relax.Of(r.Header, form); err != nil {
 		err = invalid("%s", err)
 	}
 	return q, err
@@ -117,9 +117,8 @@ func readMultipart(r *http.Request, form url.Values) error {
 }
 
 func bodyError(err error) error {
-	var long *http.MaxBytesError
-	if errors.As(err, &long) {
-		return &requestError{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body of the request is longer than %d bytes", long.Limit)}
+	if shell.Classify(context.Background(), err) == shell.BodyTooLong {
+		return &requestError{status: http.StatusRequestEntityTooLarge, message: shell.BodyText(err)}
 	}
 	return invalid("the body cannot be read: %s", err)
 }
@@ -127,7 +126,7 @@ func bodyError(err error) error {
 // parse reads statements with their bound parameters. It runs in a place of the ledger: which
 // databases a query is of, and so what it may cost, is known only when it is parsed.
 func (h *handler) parse(ctx context.Context, text, params string) (statements []ql.Statement, err error) {
-	err = h.ledger.Prepare(ctx, func() error {
+	err = h.shell.Ledger.Prepare(ctx, func() error {
 		var bound map[string]any
 		if params != "" {
 			if bound, err = parseParams(params); err != nil {

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
@@ -257,7 +256,7 @@ func TestMeta(t *testing.T) {
 	s.want("GET", "/api/dropcaches", "", 200, `{"message":"Caches dropped","status":"200"}`)
 	s.want("GET", "/api/Version/", "", 200, `{"branch":"","full_revision":"abc","host":"","repo":"","repo_status":"","short_revision":"","timestamp":"","user":"","version":"0.1.0"}`)
 	w := httptest.NewRecorder()
-	access.Open(s.handler).ServeHTTP(w, httptest.NewRequest("GET", "/api/version", nil))
+	s.serve(w, httptest.NewRequest("GET", "/api/version", nil))
 	if got := w.Header().Get("Content-Type"); got != "application/json; charset=UTF-8" || w.Header().Get("Content-Length") != fmt.Sprint(w.Body.Len()) {
 		t.Errorf("header %v", w.Header())
 	}

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/tickmesh/tickmesh/api/access"
-	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
 // apiError is an error with its place in OpenTSDB's error shape.
@@ -31,38 +29,30 @@ func noSuchName(kind, name string, status int) *apiError {
 	return &apiError{status: status, message: fmt.Sprintf("No such name for '%s': '%s'", kind, name)}
 }
 
-// statusClientGone is written to nobody; it is the status of requests whose
-// client went away, in metrics and logs, as other servers have it.
-const statusClientGone = 499
-
 // toAPIError gives the answer for any error of a request with this context.
 func toAPIError(ctx context.Context, err error) *apiError {
 	var api *apiError
-	var limit *scan.LimitError
-	var tooLong *http.MaxBytesError
-	var denied *access.DeniedError
-	var busy *ledger.BusyError
-	switch {
-	case errors.As(err, &api):
+	if errors.As(err, &api) {
 		return api
-	case errors.As(err, &limit):
-		return &apiError{status: http.StatusRequestEntityTooLarge, message: limit.Error()}
-	case errors.As(err, &tooLong):
-		return &apiError{status: http.StatusRequestEntityTooLarge,
-			message: fmt.Sprintf("the body of the request is longer than %d bytes", tooLong.Limit)}
-	case errors.As(err, &denied):
-		return &apiError{status: http.StatusForbidden, message: denied.Error()}
-	case errors.As(err, &busy):
-		return &apiError{status: http.StatusServiceUnavailable, message: busy.Error()}
-	case errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), ledger.ErrTimeout):
-		return &apiError{status: http.StatusGatewayTimeout,
-			message: "Sorry, your query timed out. Please try filtering using more tags or decrease your time range.", details: ledger.ErrTimeout.Error()}
-	case errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), ledger.ErrCanceled):
-		return &apiError{status: http.StatusServiceUnavailable, message: ledger.ErrCanceled.Error()}
-	case (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) && ctx.Err() != nil:
-		return &apiError{status: statusClientGone, message: "the client went away"}
-	case errors.Is(err, series.ErrUnavailable), errors.Is(err, series.ErrOverloaded):
-		return &apiError{status: http.StatusServiceUnavailable, message: err.Error()}
 	}
-	return &apiError{status: http.StatusInternalServerError, message: err.Error()}
+	e := &apiError{status: http.StatusInternalServerError, message: err.Error()}
+	switch shell.Classify(ctx, err) {
+	case shell.TooMuch:
+		e.status = http.StatusRequestEntityTooLarge
+	case shell.BodyTooLong:
+		e.status, e.message = http.StatusRequestEntityTooLarge, shell.BodyText(err)
+	case shell.Denied:
+		e.status = http.StatusForbidden
+	case shell.TimedOut:
+		e.status, e.details = http.StatusGatewayTimeout, ledger.ErrTimeout.Error()
+		e.message = "Sorry, your query timed out. Please try filtering using more tags or decrease your time range."
+	case shell.Canceled:
+		e.status, e.message = http.StatusServiceUnavailable, ledger.ErrCanceled.Error()
+	case shell.ClientGone:
+		e.status, e.message = shell.StatusClientGone, "the client went away"
+	case shell.Busy, shell.Unavailable:
+		e.status = http.StatusServiceUnavailable
+	case shell.Internal:
+	}
+	return e
 }

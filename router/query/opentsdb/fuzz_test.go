@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/guard"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
@@ -108,7 +107,7 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, path := range []string{"/api/query", "/api/query/last", "/api/search/lookup", "/api/suggest"} {
 			w := httptest.NewRecorder()
-			access.Open(s.handler).ServeHTTP(w, httptest.NewRequest("POST", path, strings.NewReader(body)))
+			s.serve(w, httptest.NewRequest("POST", path, strings.NewReader(body)))
 			if w.Code == 500 || w.Body.Len() < 30_000 && !json.Valid(w.Body.Bytes()) {
 				t.Fatalf("%s: %d %s", path, w.Code, w.Body)
 			}

@@ -8,27 +8,29 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/shell"
 )
+
+// dialect is the language, as metrics and the ledger name it.
+const dialect = "opentsdb"
 
 // handler serves the API. It is immutable but for its metrics.
 type handler struct {
-	source    scan.Source
-	relaxed   func(scan.Relaxation) (scan.Source, func() []uint16)
+	shell     *shell.Shell
 	deleter   scan.Deleter
-	clock     func() time.Time
-	log       *slog.Logger
-	metrics   *metrics
+	points    prometheus.Counter
+	cut       prometheus.Counter
 	limits    Limits
 	version   Version
 	config    map[string]string
 	stats     func(context.Context) []Stat
 	endpoints map[string]endpoint
-	ledger    *ledger.Ledger
 }
 
 // endpoint is one path of the API.
@@ -40,17 +42,11 @@ type endpoint struct {
 
 func newHandler(o Options) *handler {
 	h := &handler{
-		source: o.Source, relaxed: o.Relaxed, deleter: o.Deleter, clock: o.Clock, log: o.Logger, metrics: newMetrics(o.Registerer), limits: o.Limits.withDefaults(),
-		version: o.Version, config: o.Config, stats: o.Stats, ledger: o.Ledger,
-	}
-	if h.ledger == nil {
-		h.ledger = ledger.New(ledger.Options{})
-	}
-	if h.clock == nil {
-		h.clock = time.Now
-	}
-	if h.log == nil {
-		h.log = slog.New(slog.DiscardHandler)
+		shell: shell.New(shell.Options{Dialect: dialect, ByEndpoint: true, Source: o.Source, Relaxed: o.Relaxed, Ledger: o.Ledger,
+			Clock: o.Clock, Logger: o.Logger, Registerer: o.Registerer}),
+		points:  shell.NewCounter(o.Registerer, dialect, "points_answered_total", "Points written into answers."),
+		cut:     shell.NewCounter(o.Registerer, dialect, "answers_cut_total", "Answers that an error ended after they had begun."),
+		deleter: o.Deleter, limits: o.Limits.withDefaults(), version: o.Version, config: o.Config, stats: o.Stats,
 	}
 	if h.version.Version == "" {
 		h.version.Version = "2.4.0"
@@ -76,19 +72,10 @@ func newHandler(o Options) *handler {
 
 // withDefaults replaces 0 by the default and negative numbers by no bound.
 func (l Limits) withDefaults() Limits {
-	for _, field := range []struct {
-		value        *int64
-		defaultValue int64
-	}{
-		{&l.PointsMax, 1e8}, {&l.BodyBytesMax, 4 << 20}, {&l.SubQueriesMax, 256}, {&l.NamesMax, 1e5},
-	} {
-		switch {
-		case *field.value == 0:
-			*field.value = field.defaultValue
-		case *field.value < 0:
-			*field.value = 0
-		}
-	}
+	shell.Bound(&l.PointsMax, 1e8, 0)
+	shell.Bound(&l.BodyBytesMax, 4<<20, 0)
+	shell.Bound(&l.SubQueriesMax, 256, 0)
+	shell.Bound(&l.NamesMax, 1e5, 0)
 	if l.Parallel <= 0 {
 		l.Parallel = runtime.GOMAXPROCS(0)
 	}
@@ -97,20 +84,25 @@ func (l Limits) withDefaults() Limits {
 
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	started := time.Now()
 	path := strings.Trim(strings.TrimPrefix(strings.ToLower(r.URL.Path), "/api"), "/")
 	name := path
 	if _, known := h.endpoints[path]; !known {
 		name = "other"
 	}
-	h.metrics.inFlight.Inc()
-	defer h.metrics.inFlight.Dec()
+	ended, status := h.shell.Begin(), http.StatusInternalServerError // where it panics
+	defer func() { ended(name, status) }()
 	a := newAnswer(w, r)
-	status := http.StatusOK
-	if err := h.serve(a, r, path); err != nil {
-		status = h.fail(a, r, err)
+	err := h.serve(a, r, path)
+	if err == nil {
+		status = http.StatusOK
+		return
 	}
-	h.metrics.observe(name, status, time.Since(started))
+	begun := a.sent
+	status = h.fail(a, r, err)
+	if begun {
+		h.cut.Inc()
+		panic(http.ErrAbortHandler) // how net/http wants to be told to cut the connection
+	}
 }
 
 // serve finds the endpoint and runs it.
@@ -153,22 +145,17 @@ func (h *handler) serve(a *answer, r *http.Request, path string) error {
 }
 
 // read runs an endpoint as a query of the ledger.
-func (h *handler) read(a *answer, c *call, e endpoint) (err error) {
+func (h *handler) read(a *answer, c *call, e endpoint) error {
 	if err := access.Check(c.Context(), c.database, access.Read); err != nil {
 		return err
 	}
-	ctx, entry, err := h.ledger.Begin(c.Context(), ledger.Query{
-		Dialect: "opentsdb", Database: c.database, Text: c.text(), User: access.Of(c.Context()).Name(),
+	return h.shell.Run(c.Context(), ledger.Query{Database: c.database, Text: c.text()}, func(ctx context.Context, entry *ledger.Entry) error {
+		c.Request, c.entry = c.WithContext(ctx), entry
+		if err := e.serve(a, c); err != nil {
+			return toAPIError(ctx, err)
+		}
+		return a.close()
 	})
-	if err != nil {
-		return err
-	}
-	defer func() { entry.End(err) }()
-	c.Request, c.entry = c.WithContext(ctx), entry
-	if err := e.serve(a, c); err != nil {
-		return toAPIError(ctx, err)
-	}
-	return a.close()
 }
 
 // method gives the method of a request, or the one that the parameter
@@ -181,28 +168,15 @@ func method(r *http.Request) string {
 	return strings.ToUpper(override)
 }
 
-// fail answers with an error and gives its status. When a part of the answer is
-// out already, the connection is cut, or, behind a server of another kind, the
-// JSON ends where it is: a client must not take it for the whole.
+// fail answers with an error, unless a part of the answer is out, and gives its status. In
+// that case the connection is to be cut: a client must not take the part for the whole.
 func (h *handler) fail(a *answer, r *http.Request, err error) int {
 	api := toAPIError(r.Context(), err)
 	if a.err != nil {
-		api = &apiError{status: statusClientGone, message: a.err.Error()}
+		api = &apiError{status: shell.StatusClientGone, message: a.err.Error()}
 	}
-	level := slog.LevelDebug // what clients bring about is counted, and would fill a log
-	if api.status == http.StatusInternalServerError {
-		level = slog.LevelError
-	}
-	h.log.LogAttrs(r.Context(), level, "query failed", slog.String("path", r.URL.Path), slog.Int("status", api.status),
-		slog.String("error", api.message), slog.String("details", api.details), slog.Bool("answer_begun", a.sent))
-	if a.sent {
-		if r.Context().Value(http.ServerContextKey) != nil {
-			h.metrics.cut.Inc()
-			panic(http.ErrAbortHandler) // how net/http wants to be told to cut the connection
-		}
-		return api.status
-	}
-	if api.status == statusClientGone {
+	h.shell.Failed(r, api.status, slog.String("error", api.message), slog.String("details", api.details), slog.Bool("answer_begun", a.sent))
+	if a.sent || api.status == shell.StatusClientGone {
 		return api.status
 	}
 	text := a.buf[:0]
@@ -214,12 +188,12 @@ func (h *handler) fail(a *answer, r *http.Request, err error) int {
 	}
 	a.buf = append(text, '}', '}')
 	if api.status == http.StatusServiceUnavailable {
-		a.w.Header().Set("Retry-After", "1")
+		shell.RetryLater(a.w.Header())
 	}
 	a.sent = true // the header that follows is the last
 	a.w.WriteHeader(api.status)
 	if err := a.close(); err != nil {
-		return statusClientGone
+		return shell.StatusClientGone
 	}
 	return api.status
 }

@@ -98,8 +98,21 @@ func (s *server) do(method, target, body string, headers ...string) (int, string
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	access.Open(s.handler).ServeHTTP(w, r)
+	s.serve(w, r)
 	return w.Code, w.Body.String()
+}
+
+// serve serves a request, and reports whether the connection is to be cut.
+func (s *server) serve(w http.ResponseWriter, r *http.Request) (cut bool) {
+	defer func() {
+		if cause := recover(); cause == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+			cut = true
+		} else if cause != nil {
+			panic(cause)
+		}
+	}()
+	access.Open(s.handler).ServeHTTP(w, r)
+	return false
 }
 
 // want sends a request and compares the whole answer.
@@ -220,7 +233,7 @@ func TestClientGone(t *testing.T) {
 	w := httptest.NewRecorder()
 	go func() {
 		defer close(done)
-		access.Open(s.handler).ServeHTTP(w, httptest.NewRequest("GET", "/api/query?start=0&m=sum:m", nil).WithContext(ctx))
+		s.serve(w, httptest.NewRequest("GET", "/api/query?start=0&m=sum:m", nil).WithContext(ctx))
 	}()
 	cancel()
 	<-done
@@ -278,7 +291,7 @@ func TestRights(t *testing.T) {
 	with := func(method, target string) int {
 		r := httptest.NewRequest(method, target, strings.NewReader(""))
 		w := httptest.NewRecorder()
-		access.Open(s.handler).ServeHTTP(w, r.WithContext(access.With(r.Context(), friend{})))
+		s.serve(w, r.WithContext(access.With(r.Context(), friend{})))
 		return w.Code
 	}
 	for _, path := range []string{"query?start=0&m=sum:m", "query/last?timeseries=m", "suggest?type=metrics", "search/lookup?m=m"} {
@@ -322,10 +335,9 @@ func TestCutAnswer(t *testing.T) {
 	if body, err := io.ReadAll(response.Body); err == nil || json.Valid(body) {
 		t.Errorf("%d bytes of a cut answer were read without an error", len(body))
 	}
-	// Behind a server that cannot cut, the JSON ends early.
-	status, body := s.do("GET", "/api/query?start=0&m=sum:m&m=avg:m", "")
-	if status != 200 || json.Valid([]byte(body)) {
-		t.Errorf("status %d and whole JSON", status)
+	// Whatever the server is made of, it is told to cut.
+	if cut := s.serve(httptest.NewRecorder(), httptest.NewRequest("GET", "/api/query?start=0&m=sum:m&m=avg:m", nil)); !cut {
+		t.Error("the end of a part looks like that of an answer")
 	}
 }
 
@@ -421,7 +433,7 @@ func TestClientGoneWhileAnswering(t *testing.T) {
 	s := newServer(t)
 	s.putSamples(scantest.Key("", "m"), ramp(20_000))
 	w := &failingWriter{ResponseWriter: httptest.NewRecorder(), left: 50_000}
-	access.Open(s.handler).ServeHTTP(w, httptest.NewRequest("GET", "/api/query?start=0&m=sum:m", nil))
+	s.serve(w, httptest.NewRequest("GET", "/api/query?start=0&m=sum:m", nil))
 	if w.left < -2*answerBytesFlush {
 		t.Errorf("%d bytes were written to a client that had gone", -w.left)
 	}

@@ -46,7 +46,7 @@ func (h *handler) last(a *answer, c *call) error {
 	}
 	fromMs := int64(scan.TimeMsMin)
 	if q.backHours > 0 {
-		fromMs = floorTo(h.clock().UnixMilli(), hourMs) - q.backHours*hourMs
+		fromMs = floorTo(h.shell.Clock().UnixMilli(), hourMs) - q.backHours*hourMs
 	}
 	var points []scan.Point
 	for i := range q.selectors {
@@ -74,7 +74,7 @@ func (h *handler) last(a *answer, c *call) error {
 	}
 	slices.SortFunc(points, func(x, y scan.Point) int { return bytes.Compare(x.Key, y.Key) })
 	points = slices.CompactFunc(points, func(x, y scan.Point) bool { return bytes.Equal(x.Key, y.Key) })
-	h.tellMissing(a, x)
+	x.TellMissing(a.w.Header())
 	return writeLast(a, points, q.resolve)
 }
 

@@ -64,7 +64,7 @@ func (h *handler) lookup(a *answer, c *call) error {
 	if err != nil {
 		return err
 	}
-	h.tellMissing(a, x)
+	x.TellMissing(a.w.Header())
 	a.buf = q.appendHead(a.buf, total, time.Since(started))
 	for i, key := range found {
 		if i > 0 {

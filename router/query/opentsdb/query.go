@@ -21,7 +21,7 @@ func (h *handler) query(a *answer, c *call) error {
 	if err != nil {
 		return err
 	}
-	if q.delete && x.relaxation.Partial {
+	if q.delete && x.Consistency.Partial {
 		return invalid("Data that is deleted is not read in part: use either delete or partial")
 	}
 	started := time.Now()
@@ -43,7 +43,7 @@ func (h *handler) query(a *answer, c *call) error {
 			return err
 		}
 	}
-	h.tellMissing(a, x)
+	x.TellMissing(a.w.Header())
 	scanned := time.Now()
 	out := &pointWriter{answer: a, q: q, pointsMax: h.limits.PointsMax}
 	a.buf = append(a.buf, '[')
@@ -58,7 +58,7 @@ func (h *handler) query(a *answer, c *call) error {
 		a.buf = appendSummary(a.buf, samples, out.points, scanned.Sub(started), time.Since(scanned))
 	}
 	a.buf = append(a.buf, ']')
-	h.metrics.points.Add(float64(out.points))
+	h.points.Add(float64(out.points))
 	return nil
 }
 
@@ -72,9 +72,9 @@ func (h *handler) parseQuery(c *call) (*dataQuery, error) {
 		if body, err = c.content(); err != nil {
 			return nil, err
 		}
-		q, err = parseBody(body, database, h.clock(), h.limits.SubQueriesMax)
+		q, err = parseBody(body, database, h.shell.Clock(), h.limits.SubQueriesMax)
 	} else {
-		q, err = parseParameters(parameters, database, h.clock(), h.limits.SubQueriesMax)
+		q, err = parseParameters(parameters, database, h.shell.Clock(), h.limits.SubQueriesMax)
 	}
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (h *handler) checkMetric(ctx context.Context, x *reader, sub *subQuery) err
 // that is missing may know any metric.
 func (x *reader) knowsMetric(ctx context.Context, database, metric string) (bool, error) {
 	names, err := x.Metrics(ctx, database, metric, 1)
-	return len(names) == 1 && names[0] == metric || len(x.missing()) > 0, err
+	return len(names) == 1 && names[0] == metric || len(x.Missing()) > 0, err
 }
 
 // delete removes the samples of the range that was asked for.

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 )
@@ -30,7 +29,7 @@ func TestRelaxed(t *testing.T) {
 			r.Header.Set(headers[i], headers[i+1])
 		}
 		w := httptest.NewRecorder()
-		access.Open(s.handler).ServeHTTP(w, r)
+		s.serve(w, r)
 		return w
 	}
 	const query = "/api/query?start=1&m=sum:m&m=max:m"

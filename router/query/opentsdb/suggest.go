@@ -64,7 +64,7 @@ func (h *handler) suggest(a *answer, c *call) error {
 	if err != nil {
 		return err
 	}
-	h.tellMissing(a, x)
+	x.TellMissing(a.w.Header())
 	a.buf = appendStrings(a.buf, names)
 	return nil
 }

@@ -63,7 +63,7 @@ func (h *handler) showQueries(a *answer, c *call) error {
 	for _, list := range []struct {
 		name    string
 		reports []ledger.Report
-	}{{"completed", h.ledger.Slow()}, {"running", h.ledger.Running()}} {
+	}{{"completed", h.shell.Ledger.Slow()}, {"running", h.shell.Ledger.Running()}} {
 		a.buf = append(appendField(a.buf, list.name), '[')
 		for i, r := range slices.DeleteFunc(list.reports, hidden) {
 			if i > 0 {

@@ -37,7 +37,7 @@ func (h *handler) deleteSeries(x *exchange) error {
 	}
 	fromMs, toMs := max(start.UnixMilli(), scan.TimeMsMin), min(end.UnixMilli(), scan.TimeMsMax)
 	for _, set := range sets {
-		selectors, err := selectorsOf(x.ctx, x.reader.source, x.database, set)
+		selectors, err := selectorsOf(x.ctx, x.reader.Source, x.database, set)
 		if err != nil {
 			return err
 		}

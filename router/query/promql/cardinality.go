@@ -76,14 +76,14 @@ func (h *handler) cardinality(x *exchange) error {
 
 // cardinalityOf gives kept figures, or takes new ones.
 func (h *handler) cardinalityOf(x *exchange) (*cardinality, error) {
-	now := h.options.Clock()
+	now := h.shell.Clock()
 	h.cardinalities.mu.Lock()
 	c := h.cardinalities.kept[x.database]
 	h.cardinalities.mu.Unlock()
 	if c != nil && now.Sub(c.takenAt) < cardinalityFreshFor && !now.Before(c.takenAt) {
 		return c, nil
 	}
-	count := counting{source: x.reader.source, database: x.database, parallel: h.options.Parallel, result: &cardinality{takenAt: now}}
+	count := counting{source: x.reader.Source, database: x.database, parallel: h.options.Parallel, result: &cardinality{takenAt: now}}
 	if err := count.run(x.ctx); err != nil {
 		return nil, fromSource(err)
 	}
@@ -94,7 +94,7 @@ func (h *handler) cardinalityOf(x *exchange) (*cardinality, error) {
 			delete(h.cardinalities.kept, database)
 		}
 	}
-	if len(x.reader.missing()) == 0 {
+	if len(x.reader.Missing()) == 0 {
 		h.cardinalities.kept[x.database] = count.result
 	}
 	return count.result, nil

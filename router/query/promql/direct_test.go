@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"pgregory.net/rapid"
 
+	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -43,7 +44,7 @@ func evaluated(t interface{ Fatal(...any) }, h *handler, text, statistics string
 	if err != nil {
 		t.Fatal(text, err)
 	}
-	x := &exchange{ctx: context.Background(), reader: reader{source: h.options.Source}}
+	x := &exchange{ctx: context.Background(), reader: h.shell.Reader(scan.Relaxation{})}
 	q, err := h.newQuery(x, expr, statistics, lookback, s)
 	if err != nil {
 		t.Fatal(text, err)

@@ -8,14 +8,9 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 
-	"github.com/tickmesh/tickmesh/api/access"
-	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/shell"
 )
-
-// statusClientGone is what nginx, and Prometheus, log for a client that went away.
-const statusClientGone = 499
 
 // apiError is an answer in Prometheus' error shape.
 type apiError struct {
@@ -70,31 +65,28 @@ func toAPIError(ctx context.Context, err error) *apiError {
 	}
 	answer := func(status int, kind string) *apiError { return &apiError{status, kind, err} }
 	var (
-		limit    *scan.LimitError
-		busy     *ledger.BusyError
-		denied   *access.DeniedError
 		storage  *sourceError
 		tooMany  promql.ErrTooManySamples
 		canceled promql.ErrQueryCanceled
 		timeout  promql.ErrQueryTimeout
 	)
+	kind, cause := shell.Classify(ctx, err), context.Cause(ctx)
 	switch {
-	case errors.As(err, &denied):
+	case kind == shell.Denied:
 		return answer(http.StatusForbidden, kindForbidden)
-	case errors.As(err, &busy):
+	case kind == shell.Busy, kind == shell.Unavailable:
 		return answer(http.StatusServiceUnavailable, kindUnavailable)
-	case errors.As(err, &limit), errors.As(err, &tooMany):
+	case kind == shell.TooMuch, errors.As(err, &tooMany):
 		return answer(http.StatusUnprocessableEntity, kindExecution)
-	case errors.Is(context.Cause(ctx), ledger.ErrTimeout):
+	// The engine has errors of its own for a context that ended: its cause tells.
+	case errors.Is(cause, ledger.ErrTimeout):
 		return &apiError{http.StatusServiceUnavailable, kindTimeout, ledger.ErrTimeout}
-	case errors.Is(context.Cause(ctx), ledger.ErrCanceled):
+	case errors.Is(cause, ledger.ErrCanceled):
 		return &apiError{http.StatusServiceUnavailable, kindCanceled, ledger.ErrCanceled}
 	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded):
 		return answer(http.StatusServiceUnavailable, kindTimeout)
 	case errors.As(err, &canceled), errors.Is(err, context.Canceled):
-		return answer(statusClientGone, kindCanceled)
-	case errors.Is(err, series.ErrUnavailable), errors.Is(err, series.ErrOverloaded):
-		return answer(http.StatusServiceUnavailable, kindUnavailable)
+		return answer(shell.StatusClientGone, kindCanceled)
 	case errors.As(err, &storage):
 		return answer(http.StatusInternalServerError, kindInternal)
 	}

@@ -2,7 +2,6 @@ package promql
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,9 +16,13 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
 const pathPrefix = "/api/v1/"
+
+// dialect is the language, as metrics and the ledger name it.
+const dialect = "promql"
 
 // handler serves the API. It is immutable but for what it counts.
 type handler struct {
@@ -28,7 +31,7 @@ type handler struct {
 	engine    *promql.Engine
 	parser    parser.Parser // of what clients send
 	prepared  *prepared     // of the engine
-	metrics   *metrics
+	shell     *shell.Shell
 	endpoints map[string]endpoint
 	values    endpoint // label/NAME/values
 
@@ -53,19 +56,22 @@ type exchange struct {
 	database string
 	entry    *ledger.Entry
 	out      *encoder
-	reader   reader
+	reader   *shell.Reader
 }
 
 func newHandler(o Options) *handler {
 	o.setDefaults()
-	h := &handler{options: o, started: o.Clock(), metrics: newMetrics(o.Registerer), cardinalities: cardinalities{kept: map[string]*cardinality{}}, zips: newZips(), encoders: newEncoders()}
+	h := &handler{options: o, cardinalities: cardinalities{kept: map[string]*cardinality{}}, zips: newZips(), encoders: newEncoders()}
+	h.shell = shell.New(shell.Options{Dialect: dialect, ByEndpoint: true, Source: o.Source, Relaxed: o.Relaxed, Ledger: o.Ledger,
+		Clock: o.Clock, Logger: o.Logger, Registerer: o.Registerer})
+	h.started = h.shell.Clock()
 	h.parser = parser.NewParser(parser.Options{
 		EnableExperimentalFunctions: o.Experimental, ExperimentalDurationExpr: o.Experimental,
 		EnableExtendedRangeSelectors: o.Experimental, EnableBinopFillModifiers: o.Experimental,
 	})
 	h.prepared = &prepared{Parser: h.parser}
 	h.engine = promql.NewEngine(promql.EngineOpts{
-		Logger: o.Logger, MaxSamples: o.SamplesMax, LookbackDelta: o.LookbackDelta, Parser: h.prepared,
+		Logger: h.shell.Log, MaxSamples: o.SamplesMax, LookbackDelta: o.LookbackDelta, Parser: h.prepared,
 		Timeout:                  100 * 365 * 24 * time.Hour, // the ledger has the time limit
 		NoStepSubqueryIntervalFn: func(int64) int64 { return defaultStepMs },
 		EnableAtModifier:         true, EnableNegativeOffset: true, EnablePerStepStats: true,
@@ -116,20 +122,21 @@ func labelOf(path string) string {
 
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	started := time.Now()
 	name, e, ok := h.find(r.URL.Path)
+	ended, status := h.shell.Begin(), http.StatusInternalServerError // where it panics
+	defer func() { ended(name, status) }()
 	out, _ := h.encoders.Get().(*encoder)
 	out.reuse(w)
 	x := &exchange{ctx: r.Context(), r: r, out: out}
 	if acceptsGzip(r) {
 		x.out.zips = h.zips
 	}
-	status := http.StatusOK
+	answered := http.StatusOK
 	var err error
 	switch {
 	case r.Method == http.MethodOptions:
-		status = http.StatusNoContent
-		w.WriteHeader(status)
+		answered = http.StatusNoContent
+		w.WriteHeader(answered)
 	case !ok:
 		err = &apiError{http.StatusNotFound, kindNotFound, fmt.Errorf("there is no %s", r.URL.Path)}
 	case !slices.Contains(e.methods, r.Method):
@@ -143,11 +150,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	begun := out.sent
 	if err != nil {
-		status = h.fail(x, err)
+		answered = h.fail(x, err)
 	}
+	status = answered
 	out.reuse(nil)
 	h.encoders.Put(out)
-	h.metrics.observe(name, status, time.Since(started))
 	if err != nil && begun {
 		panic(http.ErrAbortHandler) // how net/http wants to be told to cut the connection
 	}
@@ -181,16 +188,13 @@ func (h *handler) serve(x *exchange, e endpoint) (err error) {
 		x.ctx, cancel = context.WithTimeoutCause(x.ctx, timeout, ledger.ErrTimeout)
 		defer cancel()
 	}
-	ctx, entry, err := h.options.Ledger.Begin(x.ctx, ledger.Query{Dialect: "promql", Database: x.database, Text: textOf(x), User: access.Of(x.ctx).Name()})
-	if err != nil {
-		return err
-	}
-	x.ctx, x.entry = ctx, entry
-	defer func() { entry.End(err) }()
-	if err := e.serve(x); err != nil {
-		return err
-	}
-	return x.out.close()
+	return h.shell.Run(x.ctx, ledger.Query{Database: x.database, Text: textOf(x)}, func(ctx context.Context, entry *ledger.Entry) error {
+		x.ctx, x.entry = ctx, entry
+		if err := e.serve(x); err != nil {
+			return err
+		}
+		return x.out.close()
+	})
 }
 
 // invalidQuery is how Prometheus answers an expression that it does not take.
@@ -238,19 +242,14 @@ func textOf(x *exchange) string {
 func (h *handler) fail(x *exchange, err error) int {
 	api := toAPIError(x.ctx, err)
 	if x.out.err != nil {
-		api = &apiError{statusClientGone, kindCanceled, x.out.err}
+		api = &apiError{shell.StatusClientGone, kindCanceled, x.out.err}
 	}
-	level := slog.LevelDebug // what clients bring about is counted, and would fill a log
-	if api.status == http.StatusInternalServerError {
-		level = slog.LevelError
-	}
-	h.options.Logger.LogAttrs(x.r.Context(), level, "query failed", slog.String("path", x.r.URL.Path), slog.Int("status", api.status), slog.Any("err", api.err))
+	h.shell.Failed(x.r, api.status, slog.Any("err", api.err))
 	if x.out.sent {
 		return api.status
 	}
-	var busy *ledger.BusyError
-	if errors.As(err, &busy) || api.kind == kindUnavailable {
-		x.out.w.Header().Set("Retry-After", "1")
+	if api.kind == kindUnavailable {
+		shell.RetryLater(x.out.w.Header())
 	}
 	x.out.fail(api)
 	return api.status

@@ -76,16 +76,6 @@ type MetricMetadata struct {
 func New(options Options) http.Handler { return newHandler(options) }
 
 func (o *Options) setDefaults() {
-	if o.Ledger == nil {
-		o.Ledger = ledger.New(ledger.Options{})
-		o.Source = o.Ledger.Source(o.Source)
-	}
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
 	if o.LookbackDelta <= 0 {
 		o.LookbackDelta = 5 * time.Minute
 	}

@@ -26,7 +26,7 @@ const statsAll = "all"
 
 // query serves /api/v1/query.
 func (h *handler) query(x *exchange) error {
-	at, err := timeParameter(x.form, "time", h.options.Clock())
+	at, err := timeParameter(x.form, "time", h.shell.Clock())
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (h *handler) evaluate(x *exchange, s span) error {
 // newQuery gives the query of an expression. Statistics are the engine's own only where the
 // engine does everything.
 func (h *handler) newQuery(x *exchange, expr parser.Expr, statistics string, lookback time.Duration, s span) (query, error) {
-	source := &queryable{source: x.reader.source, database: x.database, parallel: h.options.Parallel, plan: planOf(expr, lookback)}
+	source := &queryable{source: x.reader.Source, database: x.database, parallel: h.options.Parallel, plan: planOf(expr, lookback)}
 	isVector := expr.Type() == parser.ValueTypeVector || expr.Type() == parser.ValueTypeScalar
 	if statistics == "" && isVector {
 		expr, source.ranged = takeOut(expr, s)

@@ -73,7 +73,7 @@ func (h *handler) buildInfo(x *exchange) error {
 // runtimeInfo serves /api/v1/status/runtimeinfo.
 func (h *handler) runtimeInfo(x *exchange) error {
 	hostname, _ := os.Hostname() // without one the field is empty
-	now := h.options.Clock().UTC()
+	now := h.shell.Clock().UTC()
 	return x.out.value(map[string]any{
 		"startTime": h.started.UTC().Format(time.RFC3339Nano), "CWD": "", "hostname": hostname, "serverTime": now.Format(time.RFC3339Nano),
 		"reloadConfigSuccess": true, "lastConfigTime": h.started.UTC().Format(time.RFC3339Nano), "corruptionCount": 0,
