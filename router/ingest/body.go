@@ -29,8 +29,11 @@ type body struct {
 	lease  budget.Lease // of its request
 	base   context.Context
 	limits *Limits
-	sent   int  // bytes of the last body, as sent
-	whole  bool // all of it was read, so that the connection can go on
+	// watch returns a context that ends when the client hangs up, and what ends the watch; nil:
+	// nobody looks. A client that writes may close its side and wait for the answer.
+	watch func(context.Context) (context.Context, func())
+	sent  int  // bytes of the last body, as sent
+	whole bool // all of it was read, so that the connection can go on
 
 	raw     []byte // as sent
 	decoded []byte
@@ -205,8 +208,13 @@ func (b *body) grow(ctx context.Context, buffer []byte, capacity int) ([]byte, e
 }
 
 func (b *body) charge(ctx context.Context, n int) error {
-	if n <= 0 {
+	if n <= 0 || b.lease.TryAcquire(int64(n)) {
 		return nil
+	}
+	if b.watch != nil {
+		var stop func()
+		ctx, stop = b.watch(ctx)
+		defer stop()
 	}
 	if err := b.lease.Acquire(ctx, int64(n)); err != nil {
 		return budgetError(err)

@@ -31,6 +31,11 @@ func (f *front) serveOther(request *fasthttp.RequestCtx, c *caller) {
 		return
 	}
 	held := &body{base: f.base, limits: &f.options.Limits, lease: f.budgets.Reads.Lease(c.owner(request))}
+	if own, ok := request.Conn().(*conn); ok {
+		held.watch = func(ctx context.Context) (context.Context, func()) {
+			return own.whileWaiting(ctx, f.options.Limits.HTTPReadTimeout)
+		}
+	}
 	content, err := held.readOther(f.base, request)
 	if err == nil && !isOpen(request) { // whoever asks how the server is waits for nobody
 		err = held.charge(f.base, f.options.Limits.answerBytes())
@@ -132,6 +137,19 @@ func (c *conn) watchHangUp(hungUp func()) (stop func()) {
 		_ = c.SetReadDeadline(time.Unix(1, 0))
 		<-ended
 		_ = c.SetReadDeadline(time.Time{})
+	}
+}
+
+// whileWaiting returns a context that ends when the client hangs up while its request waits for
+// room. The function that it returns ends the watch; the rest of the request may take readTimeout
+// from then on, as the wait was not the client's.
+func (c *conn) whileWaiting(ctx context.Context, readTimeout time.Duration) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := c.watchHangUp(func() { cancel(errHungUp) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+		_ = c.SetReadDeadline(time.Now().Add(readTimeout))
 	}
 }
 
