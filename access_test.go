@@ -39,7 +39,7 @@ func authFile(t *testing.T, path string, rights map[string]string) {
 }
 
 // as makes a request of a user; empty: of nobody.
-func (s *server) as(user, method, target, body string) (int, string) {
+func (s *testServer) as(user, method, target, body string) (int, string) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url(target), strings.NewReader(body))
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *server) as(user, method, target, body string) (int, string) {
 	return answerOf(s.t, response)
 }
 
-func (s *server) statement(user, text string) (int, string) {
+func (s *testServer) statement(user, text string) (int, string) {
 	s.t.Helper()
 	return s.as(user, "POST", "/query?q="+url.QueryEscape(text), "")
 }
@@ -129,7 +129,7 @@ func TestAuthentication(t *testing.T) {
 }
 
 // checkReflectedMethods calls every method of every service that the server tells of.
-func (s *server) checkReflectedMethods() {
+func (s *testServer) checkReflectedMethods() {
 	s.t.Helper()
 	conn, err := grpc.NewClient(s.addr["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *server) checkReflectedMethods() {
 	}
 }
 
-func (s *server) reflectedServices(ctx context.Context, conn *grpc.ClientConn) (names []string) {
+func (s *testServer) reflectedServices(ctx context.Context, conn *grpc.ClientConn) (names []string) {
 	s.t.Helper()
 	stream, err := reflectionpb.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *server) reflectedServices(ctx context.Context, conn *grpc.ClientConn) (
 }
 
 // checkCommands asks by the commands of the program.
-func (s *server) checkCommands() {
+func (s *testServer) checkCommands() {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("admin\n"), 0o600); err != nil {

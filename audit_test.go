@@ -34,7 +34,7 @@ func readAudit(t *testing.T, path string) (events []audit.Event, text string) {
 	return events, string(content)
 }
 
-func (s *server) sendLine(text string) {
+func (s *testServer) sendLine(text string) {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", s.addr["put"])
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
-func connect(t *testing.T, s *server) *client.Client {
+func connect(t *testing.T, s *testServer) *client.Client {
 	t.Helper()
 	// A cluster in one process has more listeners than startServer waits for.
 	s.addr["grpc"] = fmt.Sprint(s.waitLog("listening", func(l map[string]any) bool { return l["port"] == "grpc" })["address"])

@@ -7,7 +7,7 @@ import (
 )
 
 // figuresOf sums a metric over its labels; −1: it is not there.
-func figuresOf(t *testing.T, s *server, name string) float64 {
+func figuresOf(t *testing.T, s *testServer, name string) float64 {
 	t.Helper()
 	_, text := get(t, s.url("/metrics"))
 	sum, found := 0.0, false

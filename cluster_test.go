@@ -24,7 +24,7 @@ type testCluster struct {
 	dir     string
 	etcd    *etcdserver.Server
 	address string // of etcd
-	nodes   []*server
+	nodes   []*testServer
 	flags   []string // of nodes and routers
 }
 
@@ -82,14 +82,14 @@ func (c *testCluster) nodeArguments(id string, flags ...string) []string {
 	return append(append(arguments, c.flags...), flags...)
 }
 
-func (c *testCluster) startNode(id string, flags ...string) *server {
+func (c *testCluster) startNode(id string, flags ...string) *testServer {
 	c.t.Helper()
 	s := startProcess(c.t, 2, c.nodeArguments(id, flags...)...)
 	c.nodes = append(c.nodes, s)
 	return s
 }
 
-func (c *testCluster) startRouter(flags ...string) *server {
+func (c *testCluster) startRouter(flags ...string) *testServer {
 	c.t.Helper()
 	arguments := append(append([]string{"router"}, anyPorts()...), "--initial-nodes", "4")
 	return startProcess(c.t, 5, append(append(arguments, c.flags...), flags...)...)
@@ -116,7 +116,7 @@ func waitFor(t *testing.T, what string, holds func() bool) {
 }
 
 // settled waits until each shard has a leader and two copies.
-func (c *testCluster) settled(r *server) {
+func (c *testCluster) settled(r *testServer) {
 	c.t.Helper()
 	cl := connect(c.t, r)
 	waitFor(c.t, "a settled cluster", func() bool {
@@ -126,7 +126,7 @@ func (c *testCluster) settled(r *server) {
 }
 
 // writePoints writes the points with times from, from+1, … through a router.
-func writePoints(t *testing.T, r *server, from, count int) {
+func writePoints(t *testing.T, r *testServer, from, count int) {
 	t.Helper()
 	for i := range count {
 		body := fmt.Sprintf("cpu,host=h%d value=%d %d", i%16, from+i, (1_700_000_000+from+i)*1_000_000_000)
@@ -138,7 +138,7 @@ func writePoints(t *testing.T, r *server, from, count int) {
 }
 
 // checkPoints reads the points with values 0 to count-1.
-func checkPoints(t *testing.T, r *server, count int) {
+func checkPoints(t *testing.T, r *testServer, count int) {
 	t.Helper()
 	got := contents(t, connect(t, r), "")
 	if len(got) != count {
@@ -157,7 +157,7 @@ func checkPoints(t *testing.T, r *server, count int) {
 }
 
 // rolledBack waits until a process says everywhere that it does not trust the store.
-func rolledBack(t *testing.T, s *server, metric string) {
+func rolledBack(t *testing.T, s *testServer, metric string) {
 	t.Helper()
 	s.waitLog("the placement store cannot be relied on", func(l map[string]any) bool {
 		text, _ := l["error"].(string)
@@ -174,7 +174,7 @@ func rolledBack(t *testing.T, s *server, metric string) {
 }
 
 // trusts waits until a process trusts the store again.
-func trusts(t *testing.T, s *server, metric string) {
+func trusts(t *testing.T, s *testServer, metric string) {
 	t.Helper()
 	waitFor(t, metric, func() bool {
 		_, body := get(t, s.url("/metrics"))
@@ -240,7 +240,7 @@ func TestRescueMap(t *testing.T) {
 	}
 	trusts(t, r, onRouter)
 	c.drain(r, "n4")
-	for _, s := range append([]*server{r}, c.nodes...) {
+	for _, s := range append([]*testServer{r}, c.nodes...) {
 		s.forgetLog()
 	}
 	rescue("old")
@@ -259,7 +259,7 @@ type rescueAnswer struct {
 }
 
 // drain drains a node and waits until nothing is left on it.
-func (c *testCluster) drain(r *server, node string) {
+func (c *testCluster) drain(r *testServer, node string) {
 	c.t.Helper()
 	waitFor(c.t, "a drain", func() bool {
 		code, _, _ := run(c.t, nil, "drain", "--addr", r.addr["grpc"], node)
@@ -289,7 +289,7 @@ func copyFolder(t *testing.T, from, to string) {
 }
 
 // forgetLog forgets what the server has logged, but where it listens.
-func (s *server) forgetLog() {
+func (s *testServer) forgetLog() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log = slices.DeleteFunc(slices.Clone(s.log), func(line map[string]any) bool { return line["msg"] != "listening" })

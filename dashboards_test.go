@@ -125,7 +125,7 @@ func askPrometheusAPI(t *testing.T, url string, data any) {
 }
 
 // startMember starts a further etcd as a process of its own, for its metrics.
-func (c *testCluster) startMember(folder string) *server {
+func (c *testCluster) startMember(folder string) *testServer {
 	c.t.Helper()
 	free, err := harness.FreeAddresses(1)
 	if err != nil {

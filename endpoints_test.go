@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"slices"
@@ -13,9 +12,10 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/node"
+	nodecommand "github.com/tickmesh/tickmesh/node/command"
+	"github.com/tickmesh/tickmesh/node/member"
 	"github.com/tickmesh/tickmesh/node/rpc"
-	"github.com/tickmesh/tickmesh/router/api"
-	"github.com/tickmesh/tickmesh/router/ingest"
+	"github.com/tickmesh/tickmesh/router/server"
 )
 
 // expectationsFile says of each endpoint who may call it; e2e/attack calls them all.
@@ -61,43 +61,33 @@ func registeredEndpoints(t *testing.T) []string {
 	t.Helper()
 	s := &standaloneSettings{}
 	s.Define(pflag.NewFlagSet("endpoints", pflag.ContinueOnError))
-	s.dataDir, s.Admin, s.Pprof = t.TempDir(), true, true
-	s.httpAddr, s.putAddr, s.lineAddr, s.udpAddr = "127.0.0.1:0", "", "", ""
+	s.DataDir, s.Admin, s.Pprof = t.TempDir(), true, true
+	s.HTTPAddr, s.PutAddr, s.LineAddr, s.UDPAddr = "127.0.0.1:0", "", "", ""
 	logger := slog.New(slog.DiscardHandler)
-	n, err := node.Open(s.nodeOptions(process.MemoryPlan{GenerationBytes: 64 << 20}, s.shards, &s.seriesLimitSettings, nil, logger, nil))
+	n, err := node.Open(s.NodeOptions(process.MemoryPlan{GenerationBytes: 64 << 20}, s.shards, &s.SeriesLimitFlags, nil, logger, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.Close() })
-	b, registry := &backend{
-		writer: n, resolver: n, source: n, deleter: n, shards: n.Sharding(), settler: n, health: n.Health,
-		cluster: &lonelyCluster{node: n, dataDir: s.dataDir}, clusterName: lonelyName,
-	}, process.NewRegistry()
-	ready := &process.Readiness{Health: b.health}
-	queries := s.newQueries(b, logger, registry)
-	answers, err := queries.handler()
+	ofHTTP, ofGRPC, err := s.Endpoints(&server.Backend{
+		Writer: n, Resolver: n, Source: n, Deleter: n, Shards: n.Sharding(), Settler: n, Health: n.Health,
+		Cluster: &member.Standalone{Node: n, DataDir: s.DataDir}, ClusterName: member.StandaloneName,
+	}, logger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	front, err := ingest.New(s.ingestOptions(b, logger, registry, process.NewMux(process.MuxOptions{Own: answers, Registry: registry, Ready: ready, Settler: n, Admin: true, Pprof: true})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	clients, err := api.New(s.apiOptions(b, queries, logger, registry))
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := listenGRPC("127.0.0.1:0", 1, clients, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { public.stop(context.Background()) })
 	inside := grpc.NewServer()
 	rpc.NewServer(nil, rpc.Options{}).Register(inside)
-	all := portEndpoints("http", front.Endpoints())
-	all = append(all, portEndpoints("node", process.NewMux(process.MuxOptions{Own: nodeRoot(), Registry: process.NewRegistry(), Ready: ready, Settler: n, Admin: true, Pprof: true}).Endpoints())...)
-	all = append(all, grpcEndpoints("grpc", public.server)...)
-	return append(all, grpcEndpoints("rpc", inside)...)
+	all := append(portEndpoints("http", ofHTTP), portEndpoints("node", nodecommand.Endpoints(n))...)
+	for _, method := range ofGRPC {
+		all = append(all, "grpc CALL "+method)
+	}
+	for service, info := range inside.GetServiceInfo() {
+		for _, method := range info.Methods {
+			all = append(all, "rpc CALL /"+service+"/"+method.Name)
+		}
+	}
+	return all
 }
 
 func portEndpoints(port string, patterns []string) (all []string) {
@@ -106,15 +96,6 @@ func portEndpoints(port string, patterns []string) (all []string) {
 			pattern = "ANY " + pattern
 		}
 		all = append(all, port+" "+pattern)
-	}
-	return all
-}
-
-func grpcEndpoints(port string, server *grpc.Server) (all []string) {
-	for service, info := range server.GetServiceInfo() {
-		for _, method := range info.Methods {
-			all = append(all, port+" CALL /"+service+"/"+method.Name)
-		}
 	}
 	return all
 }

@@ -4,48 +4,32 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tickmesh/tickmesh/api/settings"
+	nodecommand "github.com/tickmesh/tickmesh/node/command"
+	"github.com/tickmesh/tickmesh/router/server"
 )
-
-// frontSettings are those of a process that clients talk to.
-type frontSettings struct {
-	listenerSettings
-	writeLimitSettings
-	queryLimitSettings
-	accessSettings
-	settings.PublicTLS
-	settings.Operation
-}
-
-func (s *frontSettings) Validate(v *settings.Validation) {
-	s.Operation.Validate(v)
-	s.PublicTLS.Validate(v, s.AuthFile)
-	s.writeLimitSettings.Validate(v)
-	s.accessSettings.Validate(v, s.udpAddr)
-	validateListeners(v, s.listeners())
-}
 
 // standaloneSettings are the flags of `tickmesh standalone`.
 type standaloneSettings struct {
-	frontSettings
-	storageSettings
-	seriesLimitSettings
+	server.Settings
+	nodecommand.StorageFlags
+	nodecommand.SeriesLimitFlags
 	shards, nodes, replication settings.Count
 }
 
 func (s *standaloneSettings) Define(f *pflag.FlagSet) {
 	f.SortFlags = false
-	s.listenerSettings.Define(f)
+	s.Listeners.Define(f)
 	s.shards = settings.ShardsDefault
 	f.Var(&s.shards, "shards", "shards of a new data folder; a used one keeps its own number")
 	s.nodes, s.replication = 1, 1
 	f.Var(&s.nodes, "nodes", "storage nodes in this process; more than 1 make a cluster on the loopback, with an etcd of its own")
 	f.Var(&s.replication, "replication", "copies of each shard, 1 to 3, of a new data folder with more than one node")
 	settings.Group(f, settings.HeadingStorage, "shards", "nodes", "replication")
-	s.storageSettings.Define(f)
-	s.seriesLimitSettings.Define(f)
-	s.writeLimitSettings.Define(f)
-	s.queryLimitSettings.Define(f)
-	s.accessSettings.Define(f)
+	s.StorageFlags.Define(f)
+	s.SeriesLimitFlags.Define(f)
+	s.WriteLimits.Define(f)
+	s.QueryLimits.Define(f)
+	s.Access.Define(f)
 	s.PublicTLS.Define(f)
 	s.Operation.Define(f)
 }
@@ -60,7 +44,7 @@ func (s *standaloneSettings) Validate() error {
 	v.Between("shards", s.shards, 1, settings.ShardsMax)
 	v.Between("nodes", s.nodes, 1, standaloneNodesMax)
 	v.Between("replication", s.replication, 1, min(settings.ReplicationMax, max(s.nodes, 1)))
-	s.storageSettings.Validate(&v)
-	s.frontSettings.Validate(&v)
+	s.StorageFlags.Validate(&v)
+	s.Settings.Validate(&v)
 	return v.Err()
 }

@@ -24,7 +24,7 @@ import (
 
 // measureHeld forgets how much memory the process has had at most, and returns a function
 // that returns how much more than now it has had since.
-func (s *server) measureHeld() (more func() int64) {
+func (s *testServer) measureHeld() (more func() int64) {
 	s.t.Helper()
 	const forgetPeak = "5" // proc_pid_clear_refs(5)
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.cmd.Process.Pid), []byte(forgetPeak), 0); err != nil {
@@ -164,7 +164,7 @@ func (u *unfinished) send(calls int) (sent int64) {
 
 // flood sends unfinished messages on seven connections, and reports an error if the process
 // takes more memory than bytesMax for them.
-func (s *server) flood(t *testing.T, port, method string, calls int, bytesMax int64, headers ...hpack.HeaderField) {
+func (s *testServer) flood(t *testing.T, port, method string, calls int, bytesMax int64, headers ...hpack.HeaderField) {
 	t.Helper()
 	more := s.measureHeld()
 	var clients sync.WaitGroup

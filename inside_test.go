@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,11 +19,9 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/handshake"
-	"github.com/tickmesh/tickmesh/api/shardmap"
-	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
-	"github.com/tickmesh/tickmesh/api/shardmap/etcdstore"
 	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/api/wire"
+	"github.com/tickmesh/tickmesh/node/member"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
@@ -234,8 +231,8 @@ func TestLocalClusterIsClosed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := startProcess(t, 3, "standalone", "--data-dir", dir, "--nodes", "2", "--shards", "4", "--http-addr", "127.0.0.1:0", "--put-addr", "", "--line-addr", "", "--grpc-addr", "127.0.0.1:0")
-	tool := handshake.New(lonelyName, "", "", "", rand.Uint64())
-	own := filesOf(certs(t, "--cluster", lonelyName, "router/r1"), "router-r1").open(t).ClientConfig("127.0.0.1")
+	tool := handshake.New(member.StandaloneName, "", "", "", rand.Uint64())
+	own := filesOf(certs(t, "--cluster", member.StandaloneName, "router/r1"), "router-r1").open(t).ClientConfig("127.0.0.1")
 	own.InsecureSkipVerify = true
 	for _, m := range nodeMethods() {
 		for who, secure := range map[string]credentials.TransportCredentials{
@@ -246,7 +243,7 @@ func TestLocalClusterIsClosed(t *testing.T) {
 			}
 		}
 	}
-	info, err := os.Stat(filepath.Join(dir, localTLSDir))
+	info, err := os.Stat(filepath.Join(dir, member.LocalTLSDir))
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
@@ -254,50 +251,8 @@ func TestLocalClusterIsClosed(t *testing.T) {
 	if state := s.wait(); state.ExitCode() != 0 {
 		t.Errorf("it ends with %v", state)
 	}
-	if _, err := os.Stat(filepath.Join(dir, localTLSDir)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(dir, member.LocalTLSDir)); !os.IsNotExist(err) {
 		t.Errorf("the files of etcd are left: %v", err)
-	}
-}
-
-// TestLocalEtcdIsClosed asks the etcd of a cluster in one process with and without its
-// certificates.
-func TestLocalEtcdIsClosed(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	closed, err := newClosedDoors(filepath.Join(dir, localTLSDir), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	etcd, err := etcdserver.Start(t.Context(), etcdserver.Options{
-		DataDir: filepath.Join(dir, "etcd"), ClientAddress: localAddress, NoSync: true, ClientTLS: closed.etcd, PeerTLS: closed.etcd,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer etcd.Close()
-	router, err := closed.process(certificate.RoleRouter, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, test := range map[string]struct {
-		secure credentials.TransportCredentials
-		want   bool
-	}{
-		"its own": {router.Client, true}, "plain": {nil, false}, "anybody": {credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}), false},
-	} {
-		store, err := etcdstore.Open(etcdstore.Options{Endpoints: []string{etcd.Endpoint()}, Cluster: lonelyName, Credentials: test.secure})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		err = store.SetDesired(ctx, "n1", shardmap.Draining)
-		cancel()
-		if (err == nil) != test.want {
-			t.Errorf("%s: %v", name, err)
-		}
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
 	}
 }
 

@@ -16,20 +16,19 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdstore"
+	nodecommand "github.com/tickmesh/tickmesh/node/command"
+	"github.com/tickmesh/tickmesh/node/member"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
+	"github.com/tickmesh/tickmesh/router/cluster"
+	routercommand "github.com/tickmesh/tickmesh/router/command"
 )
 
-// The folders of a cluster in one process, below the data folder.
-const (
-	localEtcdDir  = "etcd"
-	localTLSDir   = "etcd-tls"
-	localNodeName = "node-%d"
-	localAddress  = "127.0.0.1:0"
-)
+// localAddress is a free port of the loopback.
+const localAddress = "127.0.0.1:0"
 
 // refuseLocalCluster guards against starting one node in the folder of several.
 func refuseLocalCluster(dataDir string) error {
-	if _, err := os.Stat(filepath.Join(dataDir, localEtcdDir)); err != nil {
+	if _, err := os.Stat(filepath.Join(dataDir, member.LocalEtcdDir)); err != nil {
 		return nil //nolint:nilerr // there is none; what is wrong with the folder shows when it is opened
 	}
 	return fmt.Errorf("--data-dir %s: this folder has a cluster of several nodes; start it with --nodes", dataDir)
@@ -47,20 +46,20 @@ func refuseSingleNode(dataDir string) error {
 // cluster, over the loopback, where no other process can call them: the authority of their
 // certificates lives in this process only.
 func runLocalCluster(ctx context.Context, s *standaloneSettings, plan process.MemoryPlan, rules *process.DatabaseRules, logger *slog.Logger, stdout io.Writer) (err error) {
-	points, err := failpoint.Parse(s.Failpoints, failpointNames())
+	points, err := failpoint.Parse(s.Failpoints, nodecommand.FailpointNames())
 	if err != nil {
 		return fmt.Errorf("--failpoints: %w", err)
 	}
-	if err := refuseSingleNode(s.dataDir); err != nil {
+	if err := refuseSingleNode(s.DataDir); err != nil {
 		return err
 	}
 	plan.Log(logger)
-	closed, err := newClosedDoors(filepath.Join(s.dataDir, localTLSDir), time.Now())
+	closed, err := newClosedDoors(filepath.Join(s.DataDir, member.LocalTLSDir), time.Now())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closed.remove()) }()
-	etcd, router, err := startLocalEtcd(ctx, s.dataDir, closed, logger)
+	etcd, router, err := startLocalEtcd(ctx, s.DataDir, closed, logger)
 	if err != nil {
 		return err
 	}
@@ -73,42 +72,42 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan process.Me
 		}
 	}()
 	open := func() (shardmap.Store, error) {
-		store, err := etcdstore.Open(etcdstore.Options{Endpoints: []string{etcd.Endpoint()}, Cluster: lonelyName, Credentials: router.Client})
+		store, err := etcdstore.Open(etcdstore.Options{Endpoints: []string{etcd.Endpoint()}, Cluster: member.StandaloneName, Credentials: router.Client})
 		if err == nil {
 			stores = append(stores, store)
 		}
 		return store, err
 	}
 	registry := process.NewRegistry()
-	plan.Share(int64(s.nodes), int64(s.pageFileBytes))
+	plan.Share(int64(s.nodes), int64(s.PageFileBytes))
 	for i := range int(s.nodes) {
 		store, err := open()
 		if err != nil {
 			return err
 		}
-		name := fmt.Sprintf(localNodeName, i+1)
-		options := s.nodeOptions(plan, s.shards, &s.seriesLimitSettings, rules, logger, points)
-		options.DataDir = filepath.Join(s.dataDir, name)
-		m, err := startLocalNode(ctx, closed, memberOptions{id: name, store: store, node: options, logger: logger, together: true})
+		name := fmt.Sprintf(member.LocalNodeName, i+1)
+		options := s.NodeOptions(plan, s.shards, &s.SeriesLimitFlags, rules, logger, points)
+		options.DataDir = filepath.Join(s.DataDir, name)
+		m, err := startLocalNode(ctx, closed, member.Options{ID: name, Store: store, Node: options, Logger: logger, Together: true})
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		defer func() { err = errors.Join(err, m.Close(ctx)) }()
-		registry.RegisterNode(name, m.node)
+		registry.RegisterNode(name, m.Node())
 	}
 	store, err := open()
 	if err != nil {
 		return err
 	}
-	created := settings.Cluster{Name: lonelyName, Shards: s.shards, Replication: s.replication}
-	r, err := startRouter(ctx, routerOptions{
-		name: "router", peers: router, cluster: lonelyName, store: store, create: creation(&created, s.nodes, 0), logger: logger, registry: registry,
+	created := settings.Cluster{Name: member.StandaloneName, Shards: s.shards, Replication: s.replication}
+	r, err := cluster.Start(ctx, cluster.Options{
+		Name: "router", Peers: router, Cluster: member.StandaloneName, Store: store, Create: routercommand.Creation(&created, s.nodes, 0), Logger: logger, Registry: registry,
 	})
 	if err != nil {
 		return err
 	}
-	defer r.close()
-	m, err := r.await(ctx)
+	defer r.Close()
+	m, err := r.Await(ctx)
 	if err != nil {
 		return nil
 	}
@@ -116,25 +115,25 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan process.Me
 }
 
 // serveCluster serves the router of a cluster in this process.
-func (s *standaloneSettings) serveCluster(ctx context.Context, r *clusterRouter, m *shardmap.Map, rules *process.DatabaseRules, registry *process.Registry, logger *slog.Logger, stdout io.Writer) error {
-	shards, err := shardingOf(m)
+func (s *standaloneSettings) serveCluster(ctx context.Context, r *cluster.Cluster, m *shardmap.Map, rules *process.DatabaseRules, registry *process.Registry, logger *slog.Logger, stdout io.Writer) error {
+	shards, err := cluster.ShardingOf(m)
 	if err != nil {
 		return err
 	}
-	b := r.backend(shards)
-	b.folders = int(s.nodes) + 1 // and that of etcd
-	b.rules, b.retention = rules, time.Duration(s.retention)
-	b.about = fmt.Sprintf("runs %d nodes with %d copies in %s", s.nodes, m.Settings.Replication, s.dataDir)
-	return s.serve(ctx, b, registry, logger, stdout)
+	b := routercommand.Backend(r, shards)
+	b.Folders = int(s.nodes) + 1 // and that of etcd
+	b.Rules, b.Retention = rules, time.Duration(s.Retention)
+	b.About = fmt.Sprintf("runs %d nodes with %d copies in %s", s.nodes, m.Settings.Replication, s.DataDir)
+	return s.Serve(ctx, b, registry, logger, stdout)
 }
 
 // startLocalNode starts a node that only this process can call.
-func startLocalNode(ctx context.Context, closed *closedDoors, o memberOptions) (m *member, err error) {
-	o.cluster, o.rpcAddr = lonelyName, localAddress
-	if o.peers, err = closed.process(certificate.RoleNode, o.id); err != nil {
+func startLocalNode(ctx context.Context, closed *closedDoors, o member.Options) (m *member.Member, err error) {
+	o.Cluster, o.RPCAddr = member.StandaloneName, localAddress
+	if o.Peers, err = closed.process(certificate.RoleNode, o.ID); err != nil {
 		return nil, err
 	}
-	return startMember(ctx, o)
+	return member.Start(ctx, o)
 }
 
 // startLocalEtcd starts an etcd that only this process can call, and returns the
@@ -145,7 +144,7 @@ func startLocalEtcd(ctx context.Context, dataDir string, closed *closedDoors, lo
 		return nil, router, err
 	}
 	etcd, err := etcdserver.Start(ctx, etcdserver.Options{
-		DataDir: filepath.Join(dataDir, localEtcdDir), ClientAddress: localAddress, Log: logger, ClientTLS: closed.etcd, PeerTLS: closed.etcd,
+		DataDir: filepath.Join(dataDir, member.LocalEtcdDir), ClientAddress: localAddress, Log: logger, ClientTLS: closed.etcd, PeerTLS: closed.etcd,
 	})
 	return etcd, router, err
 }

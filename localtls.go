@@ -15,6 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
+	"github.com/tickmesh/tickmesh/node/member"
 )
 
 const (
@@ -35,7 +36,7 @@ type closedDoors struct {
 
 // newClosedDoors makes an authority, and the files of etcd in dir.
 func newClosedDoors(dir string, now time.Time) (*closedDoors, error) {
-	authority, err := certificate.NewAuthority(lonelyName, "tickmesh standalone", localValidity, now)
+	authority, err := certificate.NewAuthority(member.StandaloneName, "tickmesh standalone", localValidity, now)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func newClosedDoors(dir string, now time.Time) (*closedDoors, error) {
 
 func (c *closedDoors) issue(role certificate.Role, id string) (*certificate.Pair, error) {
 	return c.authority.Issue(certificate.Identity{
-		CommonName: string(role), Hosts: []string{localHost}, Name: certificate.Name{Cluster: lonelyName, Role: role, ID: id},
+		CommonName: string(role), Hosts: []string{localHost}, Name: certificate.Name{Cluster: member.StandaloneName, Role: role, ID: id},
 	}, localValidity, c.now)
 }
 
@@ -74,7 +75,7 @@ func (c *closedDoors) process(role certificate.Role, id string) (p settings.Peer
 	if err != nil {
 		return p, err
 	}
-	p.Names = handshake.Names{Cluster: lonelyName}
+	p.Names = handshake.Names{Cluster: member.StandaloneName}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*pair.TLS()}, RootCAs: c.pool, ClientCAs: c.pool,
 		ClientAuth: tls.RequireAndVerifyClientCert,

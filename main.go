@@ -22,7 +22,9 @@ import (
 	"github.com/tickmesh/tickmesh/api/settings"
 	etcdcommand "github.com/tickmesh/tickmesh/api/shardmap/etcdserver/command"
 	"github.com/tickmesh/tickmesh/api/transport"
+	nodecommand "github.com/tickmesh/tickmesh/node/command"
 	draincommand "github.com/tickmesh/tickmesh/operator/drain/command"
+	routercommand "github.com/tickmesh/tickmesh/router/command"
 )
 
 func main() {
@@ -56,10 +58,20 @@ Start with:  tickmesh standalone --data-dir ./data`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return settings.WithHelp(cmd, settings.FlagError(err))
 	})
-	root.AddCommand(newStandaloneCommand(), newNodeCommand(), newRouterCommand(), etcdcommand.New(), certscommand.New(), rescue.New(), authcommand.New(), cli.NewTokensCommand(), process.NewVersionCommand(), newFailpointsCommand(), draincommand.New())
-	for _, cmd := range cli.Commands(startTrial) {
-		root.AddCommand(settings.WrapUsage(cmd))
-	}
+	root.AddCommand(
+		newStandaloneCommand(),
+		nodecommand.New(),
+		routercommand.New(),
+		etcdcommand.New(),
+		certscommand.New(),
+		rescue.New(),
+		authcommand.New(),
+		cli.NewTokensCommand(),
+		draincommand.New(),
+		process.NewVersionCommand(),
+		nodecommand.NewFailpointsCommand(),
+	)
+	root.AddCommand(cli.Commands(startTrial)...) // the clients of the public API
 	return root
 }
 

@@ -79,7 +79,7 @@ oidc:
 }
 
 // checkIssuerOverGRPC calls a method by a token that is known and by one that is not.
-func (s *server) checkIssuerOverGRPC(known, unknown string) {
+func (s *testServer) checkIssuerOverGRPC(known, unknown string) {
 	s.t.Helper()
 	conn, err := grpc.NewClient(s.addr["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

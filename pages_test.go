@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
@@ -116,7 +115,7 @@ func TestPageExamples(t *testing.T) {
 
 // placer returns a function that puts a server's addresses in the place of the
 // default ones.
-func placer(t *testing.T, s *server) func(string) string {
+func placer(t *testing.T, s *testServer) func(string) string {
 	t.Helper()
 	var pairs []string
 	_, flags := newFlags()
@@ -152,27 +151,6 @@ func runExample(t *testing.T, e *example, command string) {
 		case <-ctx.Done():
 		case <-time.After(10 * time.Millisecond):
 		}
-	}
-}
-
-// TestPageSettings loads the file of settings that the guide shows.
-func TestPageSettings(t *testing.T) {
-	found := false
-	for _, b := range blocksOf(t, "GUIDE.md") {
-		if b.language != "yaml" || !strings.Contains(b.text, "data-dir:") {
-			continue
-		}
-		found = true
-		s, flags := newFlags()
-		if _, err := settings.Load(flags, []string{"TICKMESH_CONFIG=" + writeFile(t, b.text)}); err != nil {
-			t.Errorf("%s:%d: %v", b.page, b.line, err)
-		}
-		if err := s.Validate(); err != nil {
-			t.Errorf("%s:%d: %v", b.page, b.line, err)
-		}
-	}
-	if !found {
-		t.Error("there is none")
 	}
 }
 

@@ -79,7 +79,7 @@ func TestFilesAreForTheirOwner(t *testing.T) {
 // What is not the server's stays as it is.
 func TestOldFolderIsClosed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	stop := func(s *server) {
+	stop := func(s *testServer) {
 		s.signal(syscall.SIGTERM)
 		if state := s.wait(); state.ExitCode() != 0 {
 			t.Fatal(state)

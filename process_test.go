@@ -52,8 +52,8 @@ func anyPorts() []string {
 	}
 }
 
-// server is a running process of the program, whose log is JSON.
-type server struct {
+// testServer is a running process of the program, whose log is JSON.
+type testServer struct {
 	t        *testing.T
 	cmd      *exec.Cmd
 	addr     map[string]string // by port: http, put, line, udp, grpc
@@ -78,15 +78,15 @@ func cleanEnviron() []string {
 }
 
 // startServer starts a standalone server and waits until it listens.
-func startServer(t *testing.T, dataDir string, flags ...string) *server {
+func startServer(t *testing.T, dataDir string, flags ...string) *testServer {
 	t.Helper()
 	return startProcess(t, 5, append(append([]string{"standalone", "--data-dir", dataDir}, anyPorts()...), flags...)...)
 }
 
 // startProcess starts the program and waits until it listens on so many ports.
-func startProcess(t *testing.T, ports int, arguments ...string) *server {
+func startProcess(t *testing.T, ports int, arguments ...string) *testServer {
 	t.Helper()
-	s := &server{t: t, addr: map[string]string{}, greeting: &bytes.Buffer{}, ended: make(chan struct{}), more: make(chan struct{})}
+	s := &testServer{t: t, addr: map[string]string{}, greeting: &bytes.Buffer{}, ended: make(chan struct{}), more: make(chan struct{})}
 	s.cmd = exec.Command(binary, append(arguments, "--log-format=json")...)
 	s.cmd.Env = cleanEnviron()
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -116,7 +116,7 @@ func startProcess(t *testing.T, ports int, arguments ...string) *server {
 	return s
 }
 
-func (s *server) hear(line []byte) {
+func (s *testServer) hear(line []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var fields map[string]any
@@ -130,7 +130,7 @@ func (s *server) hear(line []byte) {
 }
 
 // waitLog waits for a line whose message begins with the text.
-func (s *server) waitLog(text string, match func(map[string]any) bool) map[string]any {
+func (s *testServer) waitLog(text string, match func(map[string]any) bool) map[string]any {
 	s.t.Helper()
 	deadline := time.After(patience)
 	for {
@@ -153,7 +153,7 @@ func (s *server) waitLog(text string, match func(map[string]any) bool) map[strin
 	}
 }
 
-func (s *server) signal(signal os.Signal) {
+func (s *testServer) signal(signal os.Signal) {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(signal); err != nil {
 		s.t.Fatal(err)
@@ -161,7 +161,7 @@ func (s *server) signal(signal os.Signal) {
 }
 
 // wait waits for the end of the process.
-func (s *server) wait() *os.ProcessState {
+func (s *testServer) wait() *os.ProcessState {
 	s.t.Helper()
 	select {
 	case <-s.ended:
@@ -171,7 +171,7 @@ func (s *server) wait() *os.ProcessState {
 	return s.cmd.ProcessState
 }
 
-func (s *server) url(path string) string { return "http://" + s.addr["http"] + path }
+func (s *testServer) url(path string) string { return "http://" + s.addr["http"] + path }
 
 // get gives status and body.
 func get(t *testing.T, url string) (int, string) {

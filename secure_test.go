@@ -217,7 +217,7 @@ type secureCluster struct {
 	files  identityFiles            // of all other connections
 	peers  map[string]identityFiles // of nodes and "router", for those between them
 	proxy  *tlsProxy                // before etcd
-	router *server
+	router *testServer
 }
 
 // trust and certify change the files of all.
@@ -323,7 +323,7 @@ func (c *secureCluster) works(value int) {
 
 // refusal tries until there is a log line about a client that was refused; gRPC's has no
 // port. There is one for each port and while, not one for each client.
-func refusal(s *server, port, reason string, try func()) {
+func refusal(s *testServer, port, reason string, try func()) {
 	s.t.Helper()
 	waitFor(s.t, "a refusal: "+reason, func() bool {
 		try()
@@ -381,7 +381,7 @@ func TestSecureCluster(t *testing.T) {
 // refusesStrangers shows a certificate that nobody knows, and none, to all ports.
 func (c *secureCluster) refusesStrangers(stranger identityFiles) {
 	c.t.Helper()
-	for _, s := range append([]*server{c.router}, c.nodes...) {
+	for _, s := range append([]*testServer{c.router}, c.nodes...) {
 		s.forgetLog()
 	}
 	strange := stranger.open(c.t).ClientConfig("")

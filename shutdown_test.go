@@ -66,7 +66,7 @@ func TestTermination(t *testing.T) {
 
 // checkLog holds that the log's last line says so, and that no line is worse than
 // those of the given level.
-func (s *server) checkLog(t *testing.T, level, message string) {
+func (s *testServer) checkLog(t *testing.T, level, message string) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,10 @@ import (
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/token"
 	"github.com/tickmesh/tickmesh/node"
+	nodecommand "github.com/tickmesh/tickmesh/node/command"
+	"github.com/tickmesh/tickmesh/node/member"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
+	"github.com/tickmesh/tickmesh/router/server"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
@@ -37,7 +40,7 @@ func newStandaloneCommand() *cobra.Command {
 
 // runStandalone runs a server until the context ends.
 func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logger, stdout io.Writer) error {
-	points, err := failpoint.Parse(s.Failpoints, failpointNames())
+	points, err := failpoint.Parse(s.Failpoints, nodecommand.FailpointNames())
 	if err != nil {
 		return fmt.Errorf("--failpoints: %w", err)
 	}
@@ -46,22 +49,22 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 		return err
 	}
 	defer rules.Close()
-	plan := process.ApplyMemoryPlan(s.MemoryLimit, s.pageFileBytes)
-	makePrivate(s.dataDir, logger)
+	plan := process.ApplyMemoryPlan(s.MemoryLimit, s.PageFileBytes)
+	member.MakePrivate(s.DataDir, logger)
 	if s.nodes > 1 {
 		return runLocalCluster(ctx, s, plan, rules, logger, stdout)
 	}
-	if err := refuseLocalCluster(s.dataDir); err != nil {
+	if err := refuseLocalCluster(s.DataDir); err != nil {
 		return err
 	}
 	start := time.Now()
-	n, err := openAlone(s.nodeOptions(plan, s.shards, &s.seriesLimitSettings, rules, logger, points))
+	n, err := member.OpenAlone(s.NodeOptions(plan, s.shards, &s.SeriesLimitFlags, rules, logger, points))
 	if err != nil {
-		return dataDirError(s.dataDir, err)
+		return member.DataDirError(s.DataDir, err)
 	}
 	plan.Log(logger)
 	recovery := n.Recovery()
-	logger.Info("opened the data folder", "dir", s.dataDir, "shards", n.Shards(), "series", n.SeriesCount(),
+	logger.Info("opened the data folder", "dir", s.DataDir, "shards", n.Shards(), "series", n.SeriesCount(),
 		"replayed_entries", recovery.Entries, "replayed_bytes", recovery.Bytes, "took_ms", time.Since(start).Milliseconds())
 	err = serveAlone(ctx, s, n, rules, logger, stdout)
 	closeErr := n.Close()
@@ -75,19 +78,19 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, rules *process.DatabaseRules, logger *slog.Logger, stdout io.Writer) error {
 	registry := process.NewRegistry()
 	registry.MustRegister(n)
-	registry.MustRegister(process.DiskGauges(s.dataDir)...)
-	marks, err := tenant.OpenFolder(s.dataDir)
+	registry.MustRegister(process.DiskGauges(s.DataDir)...)
+	marks, err := tenant.OpenFolder(s.DataDir)
 	if err != nil {
-		return dataDirError(s.dataDir, err)
+		return member.DataDirError(s.DataDir, err)
 	}
-	tokens, err := token.OpenFolder(s.dataDir)
+	tokens, err := token.OpenFolder(s.DataDir)
 	if err != nil {
-		return dataDirError(s.dataDir, err)
+		return member.DataDirError(s.DataDir, err)
 	}
-	address := string(s.grpcAddr)
-	return s.serve(ctx, &backend{
-		writer: n, resolver: n, source: n, deleter: n, shards: n.Sharding(), settler: n, folders: 1, health: n.Health, marks: marks, tokens: tokens, rules: rules,
-		retention: time.Duration(s.retention),
-		cluster:   &lonelyCluster{node: n, dataDir: s.dataDir, address: address}, clusterName: lonelyName, about: "keeps its data in " + s.dataDir,
+	address := string(s.GRPCAddr)
+	return s.Serve(ctx, &server.Backend{
+		Writer: n, Resolver: n, Source: n, Deleter: n, Shards: n.Sharding(), Settler: n, Folders: 1, Health: n.Health, Marks: marks, Tokens: tokens, Rules: rules,
+		Retention: time.Duration(s.Retention),
+		Cluster:   &member.Standalone{Node: n, DataDir: s.DataDir, Address: address}, ClusterName: member.StandaloneName, About: "keeps its data in " + s.DataDir,
 	}, registry, logger, stdout)
 }

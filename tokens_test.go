@@ -21,12 +21,12 @@ type madeToken struct {
 }
 
 // tokens runs `tickmesh tokens` as a user, and returns what it writes.
-func (s *server) tokens(user string, arguments ...string) (code int, stdout, stderr string) {
+func (s *testServer) tokens(user string, arguments ...string) (code int, stdout, stderr string) {
 	s.t.Helper()
 	return run(s.t, []string{"TICKMESH_TOKEN=" + user}, append(append([]string{"tokens"}, arguments...), "--addr", s.addr["grpc"])...)
 }
 
-func (s *server) makeToken(user, name, right string) (made madeToken) {
+func (s *testServer) makeToken(user, name, right string) (made madeToken) {
 	s.t.Helper()
 	code, stdout, stderr := s.tokens(user, "create", name, "--right", right, "--output", "json")
 	if err := json.Unmarshal([]byte(stdout), &made); code != 0 || err != nil || made.Token.Name != name {
@@ -45,7 +45,7 @@ func TestMadeTokens(t *testing.T) {
 			dir, data := t.TempDir(), t.TempDir()
 			users, trail := filepath.Join(dir, "auth.yaml"), filepath.Join(dir, "audit.jsonl")
 			authFile(t, users, map[string]string{"admin": "'*': admin, payroll: none", "reader": "'*': read"})
-			start := func() *server {
+			start := func() *testServer {
 				s := startServer(t, data, append([]string{"--auth-file", users, "--udp-user", "admin", "--audit-log", trail}, more...)...)
 				for _, port := range []string{"put", "grpc"} {
 					s.addr[port] = fmt.Sprint(s.waitLog("listening", func(l map[string]any) bool { return l["port"] == port })["address"])
@@ -55,7 +55,7 @@ func TestMadeTokens(t *testing.T) {
 			s := start()
 			writer := s.makeToken("admin", "telegraf", "metrics=write")
 			reader := s.makeToken("admin", "grafana", "metrics=read")
-			uses := func(s *server, secret string) (write, read int) {
+			uses := func(s *testServer, secret string) (write, read int) {
 				t.Helper()
 				write, _ = s.as(secret, "POST", "/write?db=metrics", "m value=1")
 				read, _ = s.as(secret, "GET", "/api/v1/query?db=metrics&query=m", "")
@@ -97,7 +97,7 @@ func TestMadeTokens(t *testing.T) {
 }
 
 // checkTokenCommands holds what is refused, and what that says.
-func (s *server) checkTokenCommands(readers string) {
+func (s *testServer) checkTokenCommands(readers string) {
 	s.t.Helper()
 	for _, c := range []struct {
 		user      string
@@ -175,7 +175,7 @@ func TestTokensOfTwoRouters(t *testing.T) {
 	one, two := cluster.startRouter(flags...), cluster.startRouter(flags...)
 	kept := one.makeToken("admin", "kept", "metrics=write")
 	made := one.makeToken("admin", "telegraf", "metrics=write")
-	ask := func(s *server, made *madeToken) func() bool {
+	ask := func(s *testServer, made *madeToken) func() bool {
 		return func() bool {
 			status, _ := s.as(made.Secret, http.MethodPost, "/write?db=metrics", "m value=1")
 			return status == http.StatusNoContent

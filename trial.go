@@ -10,16 +10,16 @@ import (
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/node"
-	"github.com/tickmesh/tickmesh/router/api"
+	"github.com/tickmesh/tickmesh/node/member"
+	"github.com/tickmesh/tickmesh/router/server"
 )
 
 // trial is an empty server in this process, which only this process can reach: what a
 // backup is restored into to see that it can be.
 type trial struct {
-	ctx    context.Context
 	node   *node.Node
-	grpc   *grpcServer
 	client *client.Client
+	stop   func()
 }
 
 // startTrial starts a server in an empty folder, with the settings that `tickmesh
@@ -27,32 +27,28 @@ type trial struct {
 func startTrial(ctx context.Context, dir string) (c *client.Client, stop func() error, err error) {
 	s := &standaloneSettings{}
 	s.Define(pflag.NewFlagSet("trial", pflag.ContinueOnError))
-	s.dataDir = dir
+	s.DataDir = dir
 	logger := slog.New(slog.DiscardHandler)
-	plan := process.ApplyMemoryPlan(s.MemoryLimit, s.pageFileBytes)
-	t := &trial{ctx: ctx}
+	plan := process.ApplyMemoryPlan(s.MemoryLimit, s.PageFileBytes)
+	t := &trial{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.close())
 		}
 	}()
-	if t.node, err = openAlone(s.nodeOptions(plan, s.shards, &s.seriesLimitSettings, nil, logger, nil)); err != nil {
+	if t.node, err = member.OpenAlone(s.NodeOptions(plan, s.shards, &s.SeriesLimitFlags, nil, logger, nil)); err != nil {
 		return nil, nil, err
 	}
 	n := t.node
-	b, registry := &backend{
-		writer: n, resolver: n, source: n, deleter: n, shards: n.Sharding(),
-		cluster: &lonelyCluster{node: n, dataDir: dir}, clusterName: lonelyName,
-	}, process.NewRegistry()
-	service, err := api.New(s.apiOptions(b, s.newQueries(b, logger, registry), logger, registry))
+	address, stopServer, err := s.ServeAPI(ctx, &server.Backend{
+		Writer: n, Resolver: n, Source: n, Deleter: n, Shards: n.Sharding(),
+		Cluster: &member.Standalone{Node: n, DataDir: dir}, ClusterName: member.StandaloneName,
+	}, "127.0.0.1:0", logger)
 	if err != nil {
 		return nil, nil, err
 	}
-	if t.grpc, err = listenGRPC("127.0.0.1:0", int(s.connectionsMax), service, nil); err != nil {
-		return nil, nil, err
-	}
-	t.grpc.serve(logger)
-	t.client, err = client.New(client.Options{Endpoints: []string{t.grpc.address().String()}, Name: "tickmesh " + process.Version})
+	t.stop = stopServer
+	t.client, err = client.New(client.Options{Endpoints: []string{address.String()}, Name: "tickmesh " + process.Version})
 	return t.client, t.close, err
 }
 
@@ -60,8 +56,8 @@ func (t *trial) close() (err error) {
 	if t.client != nil {
 		err = t.client.Close()
 	}
-	if t.grpc != nil {
-		t.grpc.stop(t.ctx)
+	if t.stop != nil {
+		t.stop()
 	}
 	if t.node != nil {
 		err = errors.Join(err, t.node.Close())

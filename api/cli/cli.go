@@ -107,11 +107,16 @@ func (s *clientCommand) explain(err error) error {
 	return err
 }
 
-// Commands are the commands that ask a cluster.
+// Commands returns the commands that ask a cluster. Trial starts the server that a backup is restored
+// into to see that it can be.
 func Commands(trial TrialServer) []*cobra.Command {
-	return []*cobra.Command{
+	commands := []*cobra.Command{
 		newQueryCommand(), newImportCommand(), newExportCommand(), newStatusCommand(), newNodesCommand(), newShardsCommand(),
 		newDrainCommand(), newUndrainCommand(), newRecoverCommand(), newBackupCommand(trial), newRestoreCommand(),
 		newCheckCommand(),
 	}
+	for _, cmd := range commands {
+		settings.WrapUsage(cmd)
+	}
+	return commands
 }

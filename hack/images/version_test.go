@@ -12,6 +12,9 @@ func TestOtherVersion(t *testing.T) {
 	root, folder := t.TempDir(), filepath.Join(t.TempDir(), "out")
 	const before, after = "package process\n\nconst Version = \"1.2.3\"\n", "package process\n\nconst Version = \"1.2.4-next\"\n"
 	original := filepath.Join(root, versionFile)
+	if err := os.MkdirAll(filepath.Dir(original), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(original, []byte(before), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,26 @@
+package command
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/process"
+	"github.com/tickmesh/tickmesh/api/settings"
+	"github.com/tickmesh/tickmesh/node"
+	"github.com/tickmesh/tickmesh/node/limits"
+	"github.com/tickmesh/tickmesh/node/storage/failpoint"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+func (s *StorageFlags) NodeOptions(plan process.MemoryPlan, shards settings.Count, bounds *SeriesLimitFlags, rules *process.DatabaseRules, logger *slog.Logger, points *failpoint.Set) node.Options {
+	return node.Options{
+		FS: vfs.OS(), DataDir: s.DataDir, Shards: int(shards),
+		Sync: node.SyncMode(s.walSync.Value), SyncInterval: time.Duration(s.walSyncInterval),
+		Retention: time.Duration(s.Retention), FlushInterval: time.Duration(s.flushInterval), DigestInterval: time.Duration(s.digestInterval),
+		CheckpointBytes: int64(s.checkpointBytes), LogFileBytes: int64(s.walFileBytes), ExtentBytes: int64(s.PageFileBytes),
+		GenerationBytesMax: plan.GenerationBytes,
+		Limits:             limits.Bounds{SeriesMax: int64(bounds.seriesMax), SeriesPerSecondMax: int64(bounds.seriesPerSecondMax)},
+		Rules:              rules.Current,
+		Logger:             logger, Failpoints: points,
+	}
+}

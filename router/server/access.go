@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/auth"
+	"github.com/tickmesh/tickmesh/api/process"
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/token"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/tenant"
+)
+
+// frontAccess is who may do what in a front, and what holds for its databases.
+type frontAccess struct {
+	authority access.Authority // nil: everybody may do everything
+	users     *auth.Followed
+	meter     *tenant.Meter
+	rules     *process.DatabaseRules
+	directory *tenant.Directory // nil: databases cannot be made or dropped
+
+	running sync.WaitGroup // what counts series
+	cancel  context.CancelFunc
+}
+
+// openAccess reads the file of users and follows it until close. Rules belong to the caller.
+func (s *Settings) openAccess(ctx context.Context, rules *process.DatabaseRules, tokens token.Store, registry *process.Registry, logger *slog.Logger) (*frontAccess, error) {
+	a := &frontAccess{meter: tenant.NewMeter(tenant.MeterOptions{}), rules: rules}
+	ctx, a.cancel = context.WithCancel(ctx)
+	registry.MustRegister(a.meter)
+	authority, err := s.Flags.Follow(ctx, tokens, logger)
+	if err != nil {
+		a.close()
+		return nil, err
+	}
+	if authority != nil {
+		if _, err := authority.Named(s.udpUser); s.udpUser != "" && err != nil {
+			authority.Close()
+			a.close()
+			return nil, fmt.Errorf("--udp-user %s: %w", s.udpUser, err)
+		}
+		a.authority, a.users = authority, authority
+		authority.Register(registry)
+	} else if exposed := s.exposed(); len(exposed) > 0 {
+		logger.Warn("everybody who reaches this server may read, write and delete everything: name users by --auth-file, or listen on 127.0.0.1",
+			"listeners", strings.Join(exposed, " "))
+	}
+	rules.Register(registry)
+	rules.OnChange(a.meter.SetRules)
+	return a, nil
+}
+
+func (a *frontAccess) close() {
+	a.users.Close()
+	a.cancel()
+	a.running.Wait()
+}
+
+// queryLimits gives what the rules say of a database's queries.
+func (a *frontAccess) queryLimits(database string) ledger.Limits {
+	if a == nil {
+		return ledger.Limits{}
+	}
+	q := a.rules.Current().LimitsOf(database).Query
+	bound := func(n int64) int64 { return max(n, 0) } // what is unlimited is bounded by flags only
+	return ledger.Limits{
+		SeriesMax: bound(q.SeriesMax), SamplesMax: bound(q.SamplesMax), BytesMax: bound(q.MemoryBytes), RunningMax: int(bound(q.RunningMax)),
+	}
+}
+
+// queried notes a query that has ended.
+func (a *frontAccess) queried(q ledger.Query, took time.Duration) {
+	if a == nil {
+		return
+	}
+	account := a.meter.Find([]byte(q.Database))
+	if account == nil {
+		account = a.meter.Open(q.Database)
+	}
+	account.Queried(took)
+}
+
+// countSeries has the series of databases counted, for metrics.
+func (a *frontAccess) countSeries(ctx context.Context, source scan.Source) {
+	a.running.Go(func() {
+		a.meter.CountSeries(ctx, func(ctx context.Context, database string) (int64, error) {
+			const nobody = 1 // of whom the key is told; all are counted
+			return source.Series(ctx, &scan.Selector{Database: database, MetricAny: true}, nobody, func(series.Key) error { return nil })
+		})
+	})
+}

@@ -1,0 +1,121 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/audit"
+	"github.com/tickmesh/tickmesh/api/process"
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/query/influxql"
+)
+
+// auditCloseMax bounds how long the audit log may take to write what waits at the end.
+const auditCloseMax = 5 * time.Second
+
+// followedAudit is the audit log of a process, which SIGHUP opens anew. Its methods do nothing on
+// nil.
+type followedAudit struct {
+	*audit.Log
+	logger  *slog.Logger
+	hangUps chan os.Signal
+	running sync.WaitGroup
+}
+
+// openAudit opens the audit log; nil: none is named.
+func (s *Access) openAudit(registry *process.Registry, logger *slog.Logger) (*followedAudit, error) {
+	if s.auditLog == "" {
+		return nil, nil
+	}
+	log, err := audit.Open(audit.Options{Path: s.auditLog, All: s.auditLevel.Value == "all", Logger: logger})
+	if err != nil {
+		return nil, fmt.Errorf("--audit-log: %w", err)
+	}
+	registry.MustRegister(log)
+	a := &followedAudit{Log: log, logger: logger, hangUps: make(chan os.Signal, 1)}
+	signal.Notify(a.hangUps, syscall.SIGHUP)
+	a.running.Go(func() {
+		for range a.hangUps {
+			log.Reopen()
+		}
+	})
+	return a, nil
+}
+
+// log returns the log to be told; nil: none.
+func (a *followedAudit) log() *audit.Log {
+	if a == nil {
+		return nil
+	}
+	return a.Log
+}
+
+// close writes what waits.
+func (a *followedAudit) close() {
+	if a == nil {
+		return
+	}
+	signal.Stop(a.hangUps)
+	close(a.hangUps)
+	a.running.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), auditCloseMax)
+	defer cancel()
+	if err := a.Close(ctx); err != nil {
+		a.logger.Error("the audit log is not whole", "error", err)
+	}
+}
+
+// auditedDeleter notes deletes for the audit log.
+type auditedDeleter struct{ scan.Deleter }
+
+// Delete implements scan.Deleter.
+func (d auditedDeleter) Delete(ctx context.Context, selector *scan.Selector, fromMs, toMs int64) (int64, error) {
+	touched, err := d.Deleter.Delete(ctx, selector, fromMs, toMs)
+	metric := selector.Metric
+	if selector.MetricAny {
+		metric = access.Everything
+	}
+	audit.Of(ctx).Did(audit.Deed{Do: "delete", On: metric, Database: access.Display(access.Canonical(selector.Database))}, err)
+	return touched, err
+}
+
+// auditedDatabases notes what is made and dropped for the audit log.
+type auditedDatabases struct{ influxql.Databases }
+
+// Create implements influxql.Databases.
+func (d auditedDatabases) Create(ctx context.Context, name string) error {
+	err := d.Databases.Create(ctx, name)
+	audit.Of(ctx).Did(audit.Deed{Do: "create database", Database: access.Display(access.Canonical(name))}, err)
+	return err
+}
+
+// Drop implements influxql.Databases.
+func (d auditedDatabases) Drop(ctx context.Context, name string) error {
+	err := d.Databases.Drop(ctx, name)
+	audit.Of(ctx).Did(audit.Deed{Do: "drop database", Database: access.Display(access.Canonical(name))}, err)
+	return err
+}
+
+// auditedSource notes reads of all samples of all metrics for the audit log.
+type auditedSource struct{ scan.Source }
+
+// Between implements scan.Dated, where what is below does.
+func (s auditedSource) Between(fromMs, toMs int64) scan.Source {
+	return auditedSource{scan.Between(s.Source, fromMs, toMs)}
+}
+
+// Scan implements scan.Source.
+func (s auditedSource) Scan(ctx context.Context, r *scan.Request, visit scan.Visitor) error {
+	err := s.Source.Scan(ctx, r, visit)
+	if r.MetricAny && len(r.Matchers) == 0 {
+		audit.Of(ctx).Did(audit.Deed{Do: "read everything", Database: access.Display(access.Canonical(r.Database))}, err)
+	}
+	return err
+}

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/endpoint"
+	"github.com/tickmesh/tickmesh/api/process"
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/router/ingest"
+	"github.com/tickmesh/tickmesh/router/query/cache"
+	"github.com/tickmesh/tickmesh/router/query/influxql"
+	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/opentsdb"
+	"github.com/tickmesh/tickmesh/router/query/promql"
+	"github.com/tickmesh/tickmesh/router/ui"
+)
+
+// queries are the query languages of a front. They share one ledger, and read through it.
+type queries struct {
+	settings *Settings
+	backend  *Backend
+	logger   *slog.Logger
+	registry *process.Registry
+	ledger   *ledger.Ledger
+	source   scan.Source
+	catalog  promql.Catalog // what writers say of metrics
+	page     *ui.Page
+}
+
+func (s *Settings) newQueries(b *Backend, logger *slog.Logger, registry *process.Registry) *queries {
+	q := &queries{settings: s, backend: b, logger: logger, registry: registry}
+	q.ledger = ledger.New(ledger.Options{
+		Limits: ledger.Limits{
+			SeriesMax: int64(s.querySeriesMax), SamplesMax: int64(s.querySamplesMax), BytesMax: int64(s.queryMemory), Timeout: time.Duration(s.queryTimeout),
+		},
+		RunningAllMax: orNone(int(s.queryRunningMax)), BytesAllMax: int64(s.queryMemoryAll), SlowerThan: orNone(time.Duration(s.querySlow)),
+		LimitsOf: b.access.queryLimits, Ended: b.access.queried,
+		Logger: logger, Registerer: registry,
+	})
+	source := b.Source
+	if s.queryCache > 0 {
+		source = cache.New(cache.Options{Bytes: int64(s.queryCache), Registerer: registry}).Source(source)
+	}
+	q.source = q.ledger.Source(auditedSource{source}) // what comes from the cache counts, too
+	return q
+}
+
+// orNone gives the bound that nothing reaches for 0, which says on flags that there is none:
+// to the ledger 0 is its default.
+func orNone[T int | time.Duration](bound T) T {
+	if bound == 0 {
+		return math.MaxInt
+	}
+	return bound
+}
+
+// relaxed gives the source for the reads of one query that puts up with something. It knows
+// no cache: what such reads give may be old, or not all.
+func (q *queries) relaxed(o scan.Relaxation) (source scan.Source, missing func() []uint16) {
+	if q.backend.Relaxed == nil {
+		return q.source, func() []uint16 { return nil }
+	}
+	source, missing = q.backend.Relaxed(o)
+	return q.ledger.Source(auditedSource{source}), missing
+}
+
+// handler routes each dialect's paths to it. What nobody knows is answered in OpenTSDB's shape.
+func (q *queries) handler() (http.Handler, error) {
+	page, err := ui.New(q.pageOptions())
+	if err != nil {
+		return nil, err
+	}
+	q.page = page
+	m := &endpoint.Mux{}
+	m.Handle("GET /{$}", page)
+	m.Handle("/ui/", page)
+	m.Handle("GET /ui", page) // or the mux would send it to the page of the default database
+	m.Handle("/", opentsdb.New(q.opentsdbOptions()))
+	m.Handle("/api/v1/", promql.New(q.promqlOptions()))
+	m.Handle("/query", influxql.New(q.influxqlOptions()))
+	m.HandleFunc("/api/v2/query", influxql.RefuseFlux)
+	return m, nil
+}
+
+func (q *queries) opentsdbOptions() opentsdb.Options {
+	return opentsdb.Options{
+		Source: q.source, Ledger: q.ledger, Deleter: q.backend.Deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
+		Version: apiVersion(),
+		Config:  map[string]string{"tsd.core.auto_create_metrics": "true", "tsd.http.query.allow_delete": "true"},
+		Stats:   func(ctx context.Context) []opentsdb.Stat { return statsOf(ctx, q.registry) },
+	}
+}
+
+func (q *queries) promqlOptions() promql.Options {
+	b := process.CurrentBuild()
+	return promql.Options{
+		Source: q.source, Ledger: q.ledger, Deleter: q.backend.Deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
+		Metadata: &q.catalog,
+		Build:    promql.Build{Revision: b.Revision, BuildDate: b.Date},
+	}
+}
+
+func (q *queries) influxqlOptions() influxql.Options {
+	o := influxql.Options{
+		Source: q.source, Ledger: q.ledger, Deleter: q.backend.Deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
+		Retention: q.backend.retentionOf,
+	}
+	if who := q.backend.access; who != nil && who.directory != nil {
+		o.Databases = auditedDatabases{who.directory}
+	}
+	return o
+}
+
+// pageOptions are those of the page. Others than browsers get a line of text at its place.
+func (q *queries) pageOptions() ui.Options {
+	o := ui.Options{
+		Source: q.backend.Source, Status: q.backend.Cluster.Status, Ledger: q.ledger, Gatherer: q.registry,
+		Version: process.Version, Dialects: []string{"promql", "opentsdb", "influxql"}, Logger: q.logger,
+		Greeting: "TickMesh " + process.Version + ": /write, /api/put and /api/v1/write take points, /api/query and /api/v1/query answer, " +
+			"/metrics and /readyz tell how it is. Browsers get a page here.",
+	}
+	if who := q.backend.access; who != nil && who.directory != nil {
+		o.Databases = who.directory.List
+	}
+	return o
+}
+
+// newDoor gives what the page's browsers get while nobody knows who is there.
+func newDoor() (*ingest.Door, error) {
+	body, policy, err := ui.Door()
+	return &ingest.Door{Body: body, Policy: policy}, err
+}
+
+func apiVersion() opentsdb.Version {
+	b := process.CurrentBuild()
+	return opentsdb.Version{ShortRevision: b.Revision, FullRevision: b.Revision, Repo: "tickmesh " + b.Version}
+}

@@ -1,0 +1,261 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/api/endpoint"
+	"github.com/tickmesh/tickmesh/api/parse"
+	"github.com/tickmesh/tickmesh/api/process"
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/api/tenancy"
+	"github.com/tickmesh/tickmesh/api/token"
+	"github.com/tickmesh/tickmesh/api/transport"
+	"github.com/tickmesh/tickmesh/router/api"
+	"github.com/tickmesh/tickmesh/router/ingest"
+	"github.com/tickmesh/tickmesh/router/split"
+	"github.com/tickmesh/tickmesh/router/tenant"
+)
+
+// Backend is what a front stands before: a node of its own, or a cluster.
+type Backend struct {
+	Writer     ingest.Writer
+	Resolver   split.Resolver
+	Generation func() uint64 // of the resolver's ids; nil: they hold for ever
+	Source     scan.Source
+	Deleter    scan.Deleter
+	Relaxed    func(scan.Relaxation) (scan.Source, func() []uint16) // nil: source answers these reads, too
+	Shards     series.Sharding
+
+	Rules     *process.DatabaseRules
+	Retention time.Duration // of what rules say nothing of, where that is known; 0: for ever
+	Marks     tenant.Marks  // what was said of databases by name; nil: nothing can be
+	Tokens    token.Store   // of those that callers make; nil: they cannot
+	access    *frontAccess  // set by serve; nil: nothing is said of callers and databases
+
+	Cluster     api.Cluster
+	ClusterName string
+	Settler     process.Settler // nil: there is nothing to settle
+	Folders     int             // data folders that are closed at the end
+	Health      func() error    // why no writes are taken, or nil
+	Details     func() []string
+	About       string // what the greeting says of it
+}
+
+// retentionOf says how long samples of a database are kept, metrics with rules of their own
+// aside; 0: for ever.
+func (b *Backend) retentionOf(database string) time.Duration {
+	switch kept := b.Rules.Current().RetentionOf(database, ""); kept {
+	case 0:
+		return b.Retention
+	case tenancy.Unlimited:
+		return 0
+	default:
+		return kept
+	}
+}
+
+// Serve listens until the context ends, then drains.
+func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Registry, logger *slog.Logger, stdout io.Writer) error {
+	ready := &process.Readiness{Health: b.Health, Details: b.Details}
+	secure, err := s.Server(logger)
+	if err != nil {
+		return err
+	}
+	who, err := s.openAccess(ctx, b.Rules, b.Tokens, registry, logger)
+	if err != nil {
+		return err
+	}
+	defer who.close()
+	b.access = who
+	trail, err := s.openAudit(registry, logger)
+	if err != nil {
+		return err
+	}
+	defer trail.close()
+	if b.Marks != nil {
+		who.directory = tenant.NewDirectory(tenant.DirectoryOptions{Source: b.Source, Deleter: b.Deleter, Marks: b.Marks, Rules: b.Rules.Current})
+	}
+	b.Deleter = auditedDeleter{b.Deleter}
+	queries := s.newQueries(b, logger, registry)
+	answers, err := queries.handler()
+	if err != nil {
+		return err
+	}
+	ingestOptions := s.ingestOptions(b, logger, registry, process.NewMux(process.MuxOptions{Own: answers, Registry: registry, Ready: ready, Settler: b.Settler, Admin: s.Admin, Pprof: s.Pprof}))
+	ingestOptions.Pages, _ = s.OriginPolicy(secure.Certificate) // validate has said what is wrong
+	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.Config, who.authority, who.meter
+	ingestOptions.Audit = trail.log()
+	budgets := ingest.NewBudgets(ingestOptions.Limits)
+	ingestOptions.Metadata, ingestOptions.Budgets = &queries.catalog, budgets
+	registry.MustRegister(budget.NewCollector(map[string]*budget.Pool{"writes": budgets.Writes, "reads": budgets.Reads}))
+	if ingestOptions.Door, err = newDoor(); err != nil {
+		return err
+	}
+	server, err := ingest.New(ingestOptions)
+	if err != nil {
+		return err
+	}
+	apiOptions := s.apiOptions(b, queries, logger, registry)
+	apiOptions.Audit = trail.log()
+	apiOptions.Authority, apiOptions.Meter, apiOptions.Writes, apiOptions.Reads = who.authority, who.meter, budgets.Writes, budgets.Reads
+	if who.users.MakesTokens() {
+		apiOptions.Tokens = who.users
+	}
+	clients, err := api.New(apiOptions)
+	if err != nil {
+		return err
+	}
+	health, err := listenGRPC(string(s.GRPCAddr), int(s.connectionsMax), clients, secure.Credentials)
+	if err != nil {
+		return s.listenError(err)
+	}
+	defer health.stop(ctx)
+	if err := server.Start(); err != nil {
+		return s.listenError(err)
+	}
+	who.countSeries(ctx, b.Source)
+	who.running.Go(func() { queries.page.Watch(ctx) })
+	ready.Set(true)
+	health.serve(logger)
+	s.greet(stdout, greeting{about: b.About, secure: secure.Config != nil, users: who.authority != nil}, server.Addresses(), health)
+	<-ctx.Done()
+	process.ExitAfter(s.drain(ctx, ready, server, health, logger)+time.Duration(max(1, b.Folders))*process.ClosingMax, logger)
+	return nil
+}
+
+// ServeAPI serves the gRPC API alone, to callers who may do everything, until stop is called.
+func (s *Settings) ServeAPI(ctx context.Context, b *Backend, address string, logger *slog.Logger) (at net.Addr, stop func(), err error) {
+	registry := process.NewRegistry()
+	service, err := api.New(s.apiOptions(b, s.newQueries(b, logger, registry), logger, registry))
+	if err != nil {
+		return nil, nil, err
+	}
+	g, err := listenGRPC(address, int(s.connectionsMax), service, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	g.serve(logger)
+	return g.address(), func() { g.stop(ctx) }, nil
+}
+
+// Endpoints lists what the HTTP and the gRPC port of a server answer when every flag is on that
+// adds some: patterns of HTTP, and full names of methods of gRPC.
+func (s *Settings) Endpoints(b *Backend, logger *slog.Logger) (http, grpc []string, err error) {
+	registry := process.NewRegistry()
+	queries := s.newQueries(b, logger, registry)
+	answers, err := queries.handler()
+	if err != nil {
+		return nil, nil, err
+	}
+	front, err := ingest.New(s.ingestOptions(b, logger, registry, process.NewMux(process.MuxOptions{
+		Own: answers, Registry: registry, Ready: &process.Readiness{Health: b.Health}, Settler: b.Settler, Admin: true, Pprof: true,
+	})))
+	if err != nil {
+		return nil, nil, err
+	}
+	clients, err := api.New(s.apiOptions(b, queries, logger, registry))
+	if err != nil {
+		return nil, nil, err
+	}
+	g, err := listenGRPC("127.0.0.1:0", 1, clients, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer g.stop(context.Background())
+	for service, info := range g.server.GetServiceInfo() {
+		for _, method := range info.Methods {
+			grpc = append(grpc, "/"+service+"/"+method.Name)
+		}
+	}
+	return front.Endpoints(), grpc, nil
+}
+
+// drain ends what runs, within --shutdown-timeout, and returns how much longer
+// closing may take: it has as much again, unless there is what does not look at its context,
+// which nobody waits for.
+func (s *Settings) drain(ctx context.Context, ready *process.Readiness, server *ingest.Server, health *grpcServer, logger *slog.Logger) time.Duration {
+	ready.Set(false)
+	health.refuse()
+	if s.ShutdownDelay > 0 {
+		logger.Info("not ready any more; stopping soon", "delay", s.ShutdownDelay.String())
+		time.Sleep(time.Duration(s.ShutdownDelay))
+	}
+	logger.Info("stopping: no new connections, running requests end; a second signal stops at once", "timeout", s.ShutdownTimeout.String())
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(s.ShutdownTimeout))
+	defer cancel()
+	err := server.Shutdown(drain)
+	if err != nil {
+		logger.Warn("not every request ended in time", "error", err)
+	}
+	if ended := health.stop(drain); !ended || errors.Is(err, ingest.ErrAbandoned) {
+		return 0
+	}
+	return time.Duration(s.ShutdownTimeout)
+}
+
+func (s *Settings) greet(stdout io.Writer, g greeting, at ingest.Addresses, health *grpcServer) {
+	g.version, g.udpFormat = process.Version, s.udpFormat.Value
+	g.http, g.put, g.line, g.udp, g.grpc = at.HTTP, at.Put, at.Line, at.UDP, health.address()
+	g.write(stdout)
+}
+
+// listenError names the flag of an address that cannot be listened on, and says
+// what to do where that is known.
+func (s *Settings) listenError(err error) error {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Addr == nil {
+		return err
+	}
+	for _, l := range s.listeners() {
+		resolved, _, resolveErr := l.resolve()
+		if l.address == "" || resolveErr != nil || !strings.HasPrefix(op.Net, l.network) || op.Addr.String() != resolved {
+			continue
+		}
+		return process.ListenError(l.flag, string(l.address), err)
+	}
+	return err
+}
+
+func (s *Settings) ingestOptions(b *Backend, logger *slog.Logger, registry *process.Registry, other *endpoint.Mux) ingest.Options {
+	format := ingest.UDPPut
+	if s.udpFormat.Value == "line" {
+		format = ingest.UDPLine
+	}
+	inFlight := s.inFlight(debug.SetMemoryLimit(-1))
+	return ingest.Options{
+		HTTPAddress: string(s.HTTPAddr), PutAddress: string(s.PutAddr), LineAddress: string(s.LineAddr), UDPAddress: string(s.UDPAddr),
+		Writer: b.Writer, Resolver: b.Resolver, Shards: b.Shards.Shards, ShardKey: b.Shards.Key, Generation: b.Generation, Other: other,
+		Logger: logger, Registerer: registry, Build: ingest.Build(process.CurrentBuild()),
+		UDP:         ingest.UDPOptions{Format: format, Database: s.udpDatabase, User: s.udpUser},
+		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase, DatabaseFromHeader: s.fromHeader(),
+		Limits: ingest.Limits{
+			Line:         parse.Limits{LineBytesMax: int(s.lineBytesMax), TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax)},
+			BodyBytesMax: int(s.bodyBytesMax), BodyBytesDecodedMax: int(s.bodyDecodedMax),
+			ConnectionsMax: int(s.connectionsMax), InFlightBytesMax: inFlight,
+			WritesMax: int(min(max(inFlight/writeBytes, writesMin), writesMax)),
+		},
+	}
+}
+
+func (s *Settings) apiOptions(b *Backend, q *queries, logger *slog.Logger, registry *process.Registry) api.Options {
+	inFlight := s.inFlight(debug.SetMemoryLimit(-1))
+	return api.Options{
+		Writer: b.Writer, Resolver: b.Resolver, Generation: b.Generation, Shards: b.Shards.Shards, ShardKey: b.Shards.Key, Source: q.source, Deleter: b.Deleter, Relaxed: q.relaxed,
+		Ledger: q.ledger, Cluster: b.Cluster,
+		DatabaseFromHeader: s.fromHeader(),
+		ClusterName:        b.ClusterName, Version: process.CurrentBuild().Version, Logger: logger, Registerer: registry,
+		Limits: api.Limits{
+			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: inFlight,
+			CallsMax: int(min(max(inFlight/transport.ServerStreamWindowBytes, callsMin), callsMax)),
+		},
+	}
+}

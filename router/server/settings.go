@@ -1,0 +1,21 @@
+package server
+
+import "github.com/tickmesh/tickmesh/api/settings"
+
+// Settings are those of a process that clients talk to.
+type Settings struct {
+	Listeners
+	WriteLimits
+	QueryLimits
+	Access
+	settings.PublicTLS
+	settings.Operation
+}
+
+func (s *Settings) Validate(v *settings.Validation) {
+	s.Operation.Validate(v)
+	s.PublicTLS.Validate(v, s.AuthFile)
+	s.WriteLimits.Validate(v)
+	s.Access.Validate(v, s.UDPAddr)
+	validateListeners(v, s.listeners())
+}

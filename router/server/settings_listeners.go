@@ -1,0 +1,81 @@
+package server
+
+import (
+	"errors"
+	"net"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tickmesh/tickmesh/api/settings"
+)
+
+// Listeners say where clients are served.
+type Listeners struct {
+	HTTPAddr, PutAddr, LineAddr, UDPAddr, GRPCAddr settings.Address
+	udpFormat                                      settings.Choice
+}
+
+func (s *Listeners) Define(f *pflag.FlagSet) {
+	s.HTTPAddr, s.PutAddr, s.LineAddr, s.GRPCAddr = ":6182", ":6181", ":6180", ":6183"
+	f.Var(&s.HTTPAddr, "http-addr", "HTTP: writes, queries, metrics, health")
+	f.Var(&s.PutAddr, "put-addr", "TCP: OpenTSDB put lines")
+	f.Var(&s.LineAddr, "line-addr", "TCP: InfluxDB line protocol")
+	f.Var(&s.UDPAddr, "udp-addr", "UDP: lines, one or more in a datagram (default off)")
+	s.udpFormat = settings.Choice{Value: "put", Words: []string{"put", "line"}}
+	f.Var(&s.udpFormat, "udp-format", "what the lines on the UDP port are")
+	f.Var(&s.GRPCAddr, "grpc-addr", "gRPC: the API of the client libraries and commands, health")
+	settings.Group(f, settings.HeadingListeners, "http-addr", "put-addr", "line-addr", "udp-addr", "udp-format", "grpc-addr")
+}
+
+// listenerFlag is a flag that names an address.
+type listenerFlag struct {
+	flag, network string
+	address       settings.Address
+}
+
+func (s *Listeners) listeners() []listenerFlag {
+	return []listenerFlag{
+		{"http-addr", "tcp", s.HTTPAddr}, {"put-addr", "tcp", s.PutAddr}, {"line-addr", "tcp", s.LineAddr},
+		{"udp-addr", "udp", s.UDPAddr}, {"grpc-addr", "tcp", s.GRPCAddr},
+	}
+}
+
+// validateListeners resolves the addresses and looks for one that is used twice.
+func validateListeners(v *settings.Validation, listeners []listenerFlag) {
+	wrong := false
+	flagOf := map[string]string{}
+	for _, l := range listeners {
+		if l.address == "" {
+			continue
+		}
+		resolved, port, err := l.resolve()
+		if err != nil {
+			v.Refuse(l.flag, string(l.address), err.Error())
+			wrong = true
+			continue
+		}
+		key := l.network + " " + resolved
+		if before, ok := flagOf[key]; ok && port != 0 {
+			v.Refuse(l.flag, string(l.address), "--"+before+" listens there")
+		}
+		flagOf[key] = l.flag
+	}
+	if len(flagOf) == 0 && !wrong {
+		v.Add(errors.New("every listener is switched off: set --http-addr or another address"))
+	}
+}
+
+func (l *listenerFlag) resolve() (resolved string, port int, err error) {
+	if l.network == "udp" {
+		a, err := net.ResolveUDPAddr(l.network, string(l.address))
+		if err != nil {
+			return "", 0, err
+		}
+		return a.String(), a.Port, nil
+	}
+	a, err := net.ResolveTCPAddr(l.network, string(l.address))
+	if err != nil {
+		return "", 0, err
+	}
+	return a.String(), a.Port, nil
+}
