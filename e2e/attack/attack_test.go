@@ -150,6 +150,7 @@ func siege(t *testing.T, users bool) {
 		p.step(t, "destruction", phaseLong, once(g.tryToDestroy))
 		p.step(t, "forgeries", phaseLong, once(g.tryForgeries))
 		p.step(t, "replay", 0, once(g.tryReplay))
+		p.step(t, "made tokens", 0, once(g.tryMadeTokens))
 		p.step(t, "guessing", phaseLong, once(g.tryGuessing))
 	}
 	p.step(t, "pages", phaseLong, once(g.tryPages))

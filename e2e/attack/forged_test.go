@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,6 +18,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/tickmesh/tickmesh/api/client"
 )
 
 // forgeries are headers that no user has.
@@ -33,6 +36,7 @@ func (g *ground) forgeries() []string {
 		"Basic " + base64.StdEncoding.EncodeToString([]byte(userGood+":"+passwordGood+"\x00")), "Basic " + base64.StdEncoding.EncodeToString([]byte(":"+passwordGood)),
 		"Bearer " + unsigned, "Bearer " + unsigned + "AAAA", "Bearer " + segment(`{"alg":"HS256","kid":"../../dev/null"}`) + "." + claims + "." + segment("x"),
 		"Bearer " + segment(`{"alg":"RS256","jku":"http://127.0.0.1:1/","x5u":"http://127.0.0.1:1/"}`) + "." + claims + "." + segment("x"),
+		"Bearer tickmesh_0123456789abcdef_" + strings.Repeat("A", 43), "Token tickmesh_0123456789abcdef_" + strings.Repeat("A", 43), "Bearer tickmesh_0123456789abcdef_",
 		"Bearer " + strings.Repeat("a.", 3000), "Negotiate " + real, "Bearer " + strings.Repeat("x", 7000),
 	}
 }
@@ -98,6 +102,74 @@ func (g *ground) tryReplay(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// tryMadeTokens shows a token that was made by the administrator and is revoked: first changed, then
+// as it was. Nobody but the administrator may list or revoke it, and it makes no other.
+func (g *ground) tryMadeTokens(t *testing.T) {
+	connect := func(token string) *client.Client {
+		c, err := client.New(client.Options{Endpoints: []string{g.grpc}, Token: token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), servedMax)
+	defer cancel()
+	o := client.TokenOptions{Name: "it", Rights: map[string]string{"good": "read"}, Lifetime: time.Hour}
+	admin := connect(token(userAdmin))
+	secret, made, err := admin.CreateToken(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(secret string) int {
+		header := http.Header{"Authorization": {"Bearer " + secret}}
+		return g.call(ctx, attacker(0), "", http.MethodGet, "/api/v1/query?db=good&query=1", header, "").status
+	}
+	if status := ask(secret); status != http.StatusOK {
+		t.Fatalf("a token that holds: %d", status)
+	}
+	for _, database := range []string{g.vault(), "evil", "default"} {
+		header := http.Header{"Authorization": {"Bearer " + secret}}
+		a := g.call(ctx, attacker(0), "", http.MethodGet, "/api/v1/query?query=canary&db="+database, header, "")
+		if g.spy.seeAnswer("made token", database, a); a.status != http.StatusForbidden {
+			t.Errorf("a token without rights on %s: %d", database, a.status)
+		}
+	}
+	for at := range len(secret) {
+		changed := []byte(secret)
+		if changed[at] = '7'; secret[at] == '7' {
+			changed[at] = '8'
+		}
+		if status := ask(string(changed)); status != http.StatusUnauthorized {
+			t.Errorf("changed at byte %d: %d", at, status)
+		}
+	}
+	for who, c := range map[string]*client.Client{"other": connect(token(userOther)), "reader": connect(token(userReader)), "writer": connect(token(userWriter)), "the token": connect(secret)} {
+		_, _, created := c.CreateToken(ctx, o)
+		_, listed := c.ListTokens(ctx)
+		_, revoked := c.RevokeToken(ctx, made.ID)
+		for _, err := range []error{created, listed, revoked} {
+			if !errors.Is(err, client.ErrDenied) {
+				t.Errorf("%s: %v", who, err)
+			}
+		}
+	}
+	if _, err := admin.RevokeToken(ctx, made.ID); err != nil {
+		t.Fatal(err)
+	}
+	if status := ask(secret); status != http.StatusUnauthorized {
+		t.Errorf("revoked over HTTP: %d", status)
+	}
+	if _, err := connect(secret).Databases(ctx, client.Names{}); !errors.Is(err, client.ErrUnauthenticated) {
+		t.Errorf("revoked over gRPC: %v", err)
+	}
+	for _, address := range []string{g.at.Put, g.at.Line} {
+		if answer := firstLine(t, address, attacker(0), "auth token "+secret+"\n"); !strings.Contains(answer, "AUTH_FAIL") {
+			t.Errorf("revoked at %s: %q", address, answer)
+		}
+	}
 }
 
 // tryGuessing guesses passwords from many addresses; a user at another must get in.
