@@ -148,6 +148,7 @@ func siege(t *testing.T, users bool) {
 		p.step(t, "endpoints", phaseLong, once(g.tryEndpoints))
 		p.step(t, "calls", phaseLong, once(g.tryCalls))
 		p.step(t, "destruction", phaseLong, once(g.tryToDestroy))
+		p.step(t, "issuer", 0, once(g.tryIssuer))
 		p.step(t, "forgeries", phaseLong, once(g.tryForgeries))
 		p.step(t, "replay", 0, once(g.tryReplay))
 		p.step(t, "made tokens", 0, once(g.tryMadeTokens))
@@ -161,6 +162,9 @@ func siege(t *testing.T, users bool) {
 			continue
 		}
 		p.step(t, "bomb "+b.name, bombLong, func(t *testing.T) func(*testing.T) { return g.throw(t, b) })
+	}
+	if users {
+		p.step(t, "withdrawn key", 0, once(g.tryWithdrawnKey))
 	}
 	p.clients.stop()
 	g.checkVault(t)

@@ -74,10 +74,14 @@ func (c *good) note(ctx context.Context, kind string, took time.Duration, err er
 	}
 }
 
+// series is what they write and read.
+func (c *good) series() string { return "progress" + c.g.marks.good }
+
 func (c *good) write(ctx context.Context, client *http.Client) error {
 	next := c.acked.Load() + 1
-	line := fmt.Sprintf("progress value=%d %d\n", next, time.Now().UnixNano())
+	line := fmt.Sprintf("%s value=%d %d\n", c.series(), next, time.Now().UnixNano())
 	a := c.g.callBy(ctx, client, userGood, http.MethodPost, "http://"+c.g.at.HTTP+"/write?db=good", nil, line)
+	c.g.spy.seeAnswer("a write of a good client", "", a)
 	if err := judge(a, http.StatusNoContent); err != nil {
 		return err
 	}
@@ -91,7 +95,8 @@ func (c *good) read(ctx context.Context, client *http.Client) error {
 	if before == 0 {
 		return nil
 	}
-	a := c.g.callBy(ctx, client, userGood, http.MethodGet, "http://"+c.g.at.HTTP+"/api/v1/query?db=good&query=max(max_over_time(progress[1h]))", nil, "")
+	a := c.g.callBy(ctx, client, userGood, http.MethodGet, "http://"+c.g.at.HTTP+"/api/v1/query?db=good&query=max(max_over_time("+c.series()+"[1h]))", nil, "")
+	c.g.spy.seeAnswer("a read of a good client", "", a)
 	if err := judge(a, http.StatusOK); err != nil {
 		return err
 	}
@@ -129,12 +134,13 @@ func judge(a answer, want int) error {
 type told struct {
 	Took     map[string][]time.Duration // by kind, in order of length
 	Problems []string
+	Leaks    []string // of others' data and names
 }
 
 func (c *good) tell() (t told) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t, c.took, c.problems = told{c.took, c.problems}, map[string][]time.Duration{}, nil
+	t, c.took, c.problems = told{c.took, c.problems, c.g.spy.take()}, map[string][]time.Duration{}, nil
 	for _, took := range t.Took {
 		slices.Sort(took)
 	}

@@ -22,6 +22,8 @@ const goodKey = "TICKMESH_ATTACK_GOOD"
 type goodTarget struct {
 	Address string
 	Users   bool
+	Mark    string   // of their own names
+	Secrets []string // of others
 }
 
 // goodMain is a process of good clients: it tells what they have met at each line that it is
@@ -32,7 +34,7 @@ func goodMain(target string) error {
 	if err := json.Unmarshal([]byte(target), &to); err != nil {
 		return err
 	}
-	g := &ground{users: to.Users}
+	g := &ground{users: to.Users, marks: marks{good: to.Mark}, spy: newSpy(to.Secrets...)}
 	g.at.HTTP = to.Address
 	c := &good{g: g, took: map[string][]time.Duration{}}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -62,7 +64,11 @@ type clients struct {
 
 func startGood(t *testing.T, g *ground) *clients {
 	t.Helper()
-	target, err := json.Marshal(goodTarget{g.at.HTTP, g.users})
+	about := goodTarget{Address: g.at.HTTP, Users: g.users, Mark: g.marks.good}
+	if g.users {
+		about.Secrets = []string{g.secret, g.marks.evil}
+	}
+	target, err := json.Marshal(about)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,6 +125,9 @@ func (c *clients) take(t *testing.T) map[string]latencies {
 		t.Fatalf("good clients: %v", err)
 	}
 	c.problems = append(c.problems, met.Problems...)
+	for _, leak := range met.Leaks {
+		t.Errorf("another's data or name is shown to good clients: %s", leak)
+	}
 	all := map[string]latencies{}
 	for kind, took := range met.Took {
 		if n := len(took); n > 0 {

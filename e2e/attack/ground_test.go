@@ -43,9 +43,13 @@ type ground struct {
 	group   *harness.MemoryGroup // nil: memory is sampled instead
 	server  *harness.Standalone
 	spy     *spy
-	secret  string // part of every name, value and query of the victim
-	fell    bool   // it had to be started again
-	peak    int64  // RSS in bytes, of servers that have ended
+	issuer  *issuer // nil without users
+	// replayed is a token that was good.
+	replayed string
+	marks    marks
+	secret   string // part of every name, value and query of the victim
+	fell     bool   // it had to be started again
+	peak     int64  // RSS in bytes, of servers that have ended
 }
 
 // Users of the file, by what they may do. Their tokens are token(name).
@@ -71,8 +75,12 @@ func prepareGround(t *testing.T, seed uint64, users bool) *ground {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	g := &ground{dir: t.TempDir(), users: users, secret: fmt.Sprintf("%016x", rng.Uint64())}
-	if g.spy = newSpy(g.secret); !users {
-		g.spy = newSpy("") // nothing is secret
+	g.marks = marks{good: fmt.Sprintf("g%016x", rng.Uint64()), evil: fmt.Sprintf("e%016x", rng.Uint64())}
+	if g.spy = newSpy(g.secret, g.marks.good); !users {
+		g.spy = newSpy() // nothing is secret
+	}
+	if users {
+		g.issuer = newIssuer(t)
 	}
 	var err error
 	if g.at, err = harness.NewStandaloneAddresses(); err != nil {
@@ -85,6 +93,10 @@ func prepareGround(t *testing.T, seed uint64, users bool) *ground {
 	g.grpc, g.udp = free[0], free[1]
 	return g
 }
+
+// marks are in the names that the good clients and the attacker have stored: nobody else may see
+// them.
+type marks struct{ good, evil string }
 
 // newGround starts a server. It and all that it has written go with the test.
 func newGround(t *testing.T, seed uint64, users bool, extra ...string) *ground {
@@ -161,6 +173,7 @@ func (g *ground) writeUsers(t *testing.T, extra ...string) (path string) {
 	for _, name := range extra {
 		add(name, "", "good: read")
 	}
+	text += g.issuer.rules()
 	path = filepath.Join(g.dir, "users.yaml")
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -183,6 +196,7 @@ func (g *ground) fill(t *testing.T) {
 		fmt.Fprintf(&lines, "canary,host=host%s,n=%d value=%d %d\nmetric%s,n=%d value=1 %d\n", g.secret, i, i, now-int64(i)*1e9, g.secret, i, now)
 	}
 	g.mustWrite(t, g.vault(), g.victim(), lines.String())
+	g.mustWrite(t, "evil", userOther, fmt.Sprintf("own%s,tag%s=value%s value=1\n", g.marks.evil, g.marks.evil, g.marks.evil))
 	for part := range 10 {
 		lines.Reset()
 		for i := range 2000 {

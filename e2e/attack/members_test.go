@@ -168,9 +168,11 @@ func TestMembers(t *testing.T) {
 		step("calls by "+i.name, func(t *testing.T) { m.tryImpostor(t, i) })
 	}
 	step("HTTP of nodes", m.tryNodeHTTP)
+	p.step(t, "issuer", 0, once(m.tryIssuer))
 	for _, b := range wideBombs() {
 		p.step(t, "bomb "+b.name, bombLong, func(t *testing.T) func(*testing.T) { return m.throw(t, b) })
 	}
+	p.step(t, "withdrawn key", 0, once(m.tryWithdrawnKey))
 	p.clients.stop()
 	m.checkVault(t)
 	m.tryWithdrawnAuthority(t)

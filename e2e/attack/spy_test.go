@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// spy looks for a secret in what attackers receive; an empty one is never found.
+// spy looks in what is received for secrets: parts of the names and values that others have stored.
 type spy struct {
-	secret []byte
-	mu     sync.Mutex
-	leaks  []string
+	secrets []string
+	mu      sync.Mutex
+	leaks   []string
 }
 
-func newSpy(secret string) *spy { return &spy{secret: []byte(secret)} }
+func newSpy(secrets ...string) *spy { return &spy{secrets: secrets} }
 
 // leaksMax bounds what is told of one test.
 const leaksMax = 40
@@ -22,18 +22,19 @@ const leaksMax = 40
 // see notes whether an answer holds the secret. The question may hold it: an answer that
 // repeats only that tells nothing, so the caller says what was sent.
 func (s *spy) see(what string, sent string, received []byte) {
-	if len(s.secret) == 0 {
-		return
+	if sent != "" {
+		received = bytes.ReplaceAll(received, []byte(sent), nil)
 	}
-	received = bytes.ReplaceAll(received, []byte(sent), nil)
-	at := bytes.Index(received, s.secret)
-	if at < 0 {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.leaks) < leaksMax {
-		s.leaks = append(s.leaks, fmt.Sprintf("%s: …%q…", what, received[max(0, at-80):min(len(received), at+60)]))
+	for _, secret := range s.secrets {
+		at := bytes.Index(received, []byte(secret))
+		if at < 0 {
+			continue
+		}
+		s.mu.Lock()
+		if len(s.leaks) < leaksMax {
+			s.leaks = append(s.leaks, fmt.Sprintf("%s: …%q…", what, received[max(0, at-80):min(len(received), at+60)]))
+		}
+		s.mu.Unlock()
 	}
 }
 
@@ -47,13 +48,18 @@ func (s *spy) seeAnswer(what, sent string, a answer) {
 	}
 }
 
+// take returns the leaks since the last time.
+func (s *spy) take() (leaks []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	leaks, s.leaks = s.leaks, nil
+	return leaks
+}
+
 // report fails the test for each leak since the last report.
 func (s *spy) report(t *testing.T) {
 	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, leak := range s.leaks {
+	for _, leak := range s.take() {
 		t.Errorf("another's data or name is shown: %s", leak)
 	}
-	s.leaks = nil
 }
