@@ -67,9 +67,10 @@ func (r *Recovery) doubts(lost error) error {
 	return nil
 }
 
-// lacks says whether entries are missing between the truncation and the last one.
+// lacks reports whether entries are missing between the truncation and the last one.
 func (g *recoveredGroup) lacks() bool {
-	return g.holes || len(g.runs) > 0 && g.runs[0].First > g.state.Truncated.Index+1
+	needed := g.state.Truncated.Index + 1
+	return g.hole > needed || len(g.runs) > 0 && g.runs[0].First > needed
 }
 
 // restore gives the host the groups that the log knows, and drops what the engine has

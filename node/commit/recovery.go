@@ -50,8 +50,10 @@ type recoveredGroup struct {
 	changes   []uint64
 	pending   []pendingRecord // consecutive, not known to be committed, or whether to be applied
 	committed uint64
-	holes     bool // entries are missing
-	newestMs  int64
+	// The first entry after the last that are missing; 0: none are. A log whose first files
+	// were trimmed may begin with an old state, of whose entries the newest needs none.
+	hole     uint64
+	newestMs int64
 }
 
 // pendingRecord has no body while it is not known whether the replica has data: the
@@ -115,7 +117,10 @@ func (g *recoveredGroup) note(e *storage.Entry) {
 	for len(g.changes) > 0 && g.changes[len(g.changes)-1] >= e.Index {
 		g.changes = g.changes[:len(g.changes)-1]
 	}
-	g.holes = g.holes || g.last > 0 && e.Index > g.last+1
+	if g.last > 0 && e.Index > g.last+1 {
+		g.hole = e.Index
+	}
+	g.hole = min(g.hole, e.Index)
 	g.last = e.Index
 	if len(g.runs) == 0 || g.runs[len(g.runs)-1].Term != e.Term {
 		g.runs = append(g.runs, replica.TermRun{First: e.Index, Term: e.Term})
@@ -150,7 +155,7 @@ func (r *Recovery) takeState(e *storage.Entry) error {
 	g.known, g.state = true, state
 	if at := state.Truncated; at.Index > g.last || g.disagrees(at) {
 		// Files were installed: what the log had before is of another history.
-		g.last, g.runs, g.changes, g.pending, g.holes = at.Index, nil, nil, nil, false
+		g.last, g.runs, g.changes, g.pending, g.hole = at.Index, nil, nil, nil, 0
 		r.index.shards[e.Shard] = shardIndex{}
 	}
 	if state.Role == shardmap.Witness {

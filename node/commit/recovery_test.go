@@ -61,8 +61,42 @@ func TestRecoveredHistory(t *testing.T) {
 			}
 		}
 		g := &r.groups[1]
-		if g.known != c.known || g.last != c.last || g.spent != c.spent || len(r.index.shards[1].positions) != c.indexed || g.holes {
-			t.Errorf("%s: known %v, last %d, spent %d, %d indexed, holes %v", c.name, g.known, g.last, g.spent, len(r.index.shards[1].positions), g.holes)
+		if g.known != c.known || g.last != c.last || g.spent != c.spent || len(r.index.shards[1].positions) != c.indexed || g.hole > 0 {
+			t.Errorf("%s: known %v, last %d, spent %d, %d indexed, hole %v", c.name, g.known, g.last, g.spent, len(r.index.shards[1].positions), g.hole)
+		}
+	}
+}
+
+// TestLogThatBeginsWithAnOldState reads a log whose first files were trimmed: it begins with
+// a state that is older than what was trimmed for, and lacks entries that the newest state
+// does not need.
+func TestLogThatBeginsWithAnOldState(t *testing.T) {
+	state := func(at replica.Position) *storage.Entry {
+		s := replica.GroupState{Replica: replica.Replica{Shard: 1, RaftID: 1, Era: 1, Role: 1}, Term: 5, Truncated: at}
+		return &storage.Entry{Kind: storage.EntryGroupState, Shard: 1, Body: s.AppendTo(nil)}
+	}
+	entry := func(index uint64) *storage.Entry {
+		return &storage.Entry{Kind: storage.EntryEmpty, Shard: 1, Term: 2, Index: index, Gap: 1}
+	}
+	for _, c := range []struct {
+		name  string
+		log   []*storage.Entry
+		lacks bool
+	}{
+		{"all that is needed", []*storage.Entry{state(replica.Position{Index: 2, Term: 2}), entry(6), entry(7), state(replica.Position{Index: 6, Term: 2}), entry(8)}, false},
+		{"from the hole on", []*storage.Entry{state(replica.Position{Index: 2, Term: 2}), entry(6), entry(7), state(replica.Position{Index: 5, Term: 2})}, false},
+		{"one too few", []*storage.Entry{state(replica.Position{Index: 2, Term: 2}), entry(6), entry(7), state(replica.Position{Index: 4, Term: 2})}, true},
+		{"none of the hole", []*storage.Entry{state(replica.Position{Index: 2, Term: 2}), entry(3), entry(6)}, true},
+		{"a hole below what was written over", []*storage.Entry{state(replica.Position{Index: 2, Term: 2}), entry(3), entry(7), entry(8), entry(7), state(replica.Position{Index: 5, Term: 2})}, true},
+	} {
+		r := NewRecovery(fakeEngine{}, nil, 2, slog.New(slog.DiscardHandler))
+		for i, e := range c.log {
+			if err := r.Take(wal.Position(64*i), append(e.AppendHeader(nil), e.Body...)); err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+		}
+		if is := r.groups[1].lacks(); is != c.lacks {
+			t.Errorf("%s: lacks is %v", c.name, is)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func (s *Service) dropRemoved(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case shard := <-s.drops:
-			for s.drop(shard) != nil {
+			for s.Discard(shard) != nil {
 				select {
 				case <-ctx.Done():
 					return
@@ -26,9 +26,9 @@ func (s *Service) dropRemoved(ctx context.Context) {
 	}
 }
 
-// drop drops the data of a shard whose replica was removed: not before it is durable that it
+// Discard drops the data of a shard whose replica was removed: not before it is durable that it
 // was, as a start must not find the replica without its data.
-func (s *Service) drop(shard uint16) error {
+func (s *Service) Discard(shard uint16) error {
 	err := s.options.Loop.AwaitRemoved(shard)
 	if err == nil {
 		err = s.options.Engine.DropShard(shard, s.options.Loop.LogEnd())

@@ -134,7 +134,7 @@ func (s *Service) fetchFiles(ctx context.Context) {
 			return
 		case need := <-s.fetches.tasks:
 			start := s.options.Clock()
-			got, err := s.fetchShard(ctx, need)
+			got, err := s.Install(ctx, need)
 			if err == nil {
 				s.options.Logger.Info("the files of a shard were fetched", "shard", need.Shard, "from", need.Leader, "index", got.Index,
 					"bytes", got.Bytes, "series", got.Series, "took_ms", s.options.Clock().Sub(start).Milliseconds())
@@ -146,8 +146,8 @@ func (s *Service) fetchFiles(ctx context.Context) {
 	}
 }
 
-// fetchShard replaces the shard's data by what another node has, and tells the loop.
-func (s *Service) fetchShard(ctx context.Context, need replica.SnapshotNeed) (got storage.ShardExport, err error) {
+// Install replaces the shard's data by what another node has, and tells the loop.
+func (s *Service) Install(ctx context.Context, need replica.SnapshotNeed) (got storage.ShardExport, err error) {
 	if s.options.Files == nil {
 		return got, errors.New("this node has no way to fetch files")
 	}

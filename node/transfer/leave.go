@@ -20,7 +20,7 @@ func (s *Service) askMembers(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case q := <-s.questions.tasks:
-			if s.hasLeft(ctx, &q) {
+			if s.HasLeft(ctx, &q) {
 				_ = s.options.Loop.Left(&q) // not heard, it is asked again
 			}
 			s.questions.done(q.Shard)
@@ -28,8 +28,8 @@ func (s *Service) askMembers(ctx context.Context) {
 	}
 }
 
-// hasLeft asks the members whether their group goes on without the replica.
-func (s *Service) hasLeft(ctx context.Context, q *commit.Question) bool {
+// HasLeft asks the members whether their group goes on without the replica.
+func (s *Service) HasLeft(ctx context.Context, q *commit.Question) bool {
 	if s.options.Inquiry == nil {
 		return false
 	}
