@@ -7,7 +7,7 @@ from typing import Any, Iterator
 import grpc
 import pytest
 
-from tickmesh import Client, Denied, Unauthenticated
+from tickmesh import Client, Denied, Invalid, Unauthenticated, Unavailable
 from tickmesh.v1 import cluster_pb2, cluster_pb2_grpc, query_pb2, query_pb2_grpc, write_pb2, write_pb2_grpc
 
 TOKEN = "tickmesh_of-bob"
@@ -35,6 +35,23 @@ class _Server(cluster_pb2_grpc.ClusterServiceServicer, query_pb2_grpc.QueryServi
         _check(context)
         context.abort(grpc.StatusCode.PERMISSION_DENIED, "not this one")
 
+    def CreateToken(self, request: Any, context: Any) -> Any:
+        _check(context)
+        self.created = getattr(self, "created", 0) + 1
+        if request.name == "lost":
+            context.abort(grpc.StatusCode.UNAVAILABLE, f"attempt {self.created}")
+        return cluster_pb2.CreateTokenResponse(
+            secret="tickmesh_s", token=cluster_pb2.Token(id="i", name=request.name, rights=request.rights, expires_ms=request.lifetime_ms)
+        )
+
+    def ListTokens(self, request: Any, context: Any) -> Any:
+        _check(context)
+        return cluster_pb2.ListTokensResponse(tokens=[cluster_pb2.Token(id="i")])
+
+    def RevokeToken(self, request: Any, context: Any) -> Any:
+        _check(context)
+        return cluster_pb2.RevokeTokenResponse(token=cluster_pb2.Token(id=request.id, revoked_ms=1))
+
     def Write(self, request: Any, context: Any) -> Any:
         _check(context)
         return write_pb2.WriteResponse(result=write_pb2.WriteResult(level=request.batch.level))
@@ -59,6 +76,19 @@ def test_known(address: str, caller: Any) -> None:
         assert c.databases() == ["a"]
         with pytest.raises(Denied):
             c.drain("n1")
+
+
+def test_tokens(address: str) -> None:
+    with Client([address], token=TOKEN) as c:
+        made = c.create_token("it", {"metrics": "write", "*": "none"}, 90)
+        assert made.secret == "tickmesh_s" and made.token.expires_ms == 90_000
+        assert {r.database: r.right for r in made.token.rights} == {"metrics": cluster_pb2.ACCESS_RIGHT_WRITE, "*": 0}
+        with pytest.raises(Unavailable, match="attempt 2"):  # which might make another one each time
+            c.create_token("lost", {"a": "read"}, 90)
+        with pytest.raises(Invalid, match="none, read, write, admin"):
+            c.create_token("it", {"a": "fly"}, 90)
+        assert [t.id for t in c.tokens()] == ["i"]
+        assert c.revoke_token("i").revoked_ms == 1
 
 
 @pytest.mark.parametrize("caller", [{}, {"token": "x"}, {"user": "ann", "password": "x"}])
