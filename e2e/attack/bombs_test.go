@@ -63,6 +63,15 @@ func zipped(content func() []byte) func() string {
 	}
 }
 
+// zippedMiB is gzip of many MiB of one byte, as members of 1 MiB each: to compress all of it would
+// take the attacker longer than the attack.
+func zippedMiB(content byte, count int) func() string {
+	return func() string {
+		one := zipped(func() []byte { return bytes.Repeat([]byte{content}, 1<<20) })()
+		return strings.Repeat(one, count)
+	}
+}
+
 func spaces(n int) func() []byte { return func() []byte { return bytes.Repeat([]byte{' '}, n) } }
 
 func snapped(content func() []byte) func() string {
@@ -113,10 +122,10 @@ func bombs() []bomb {
 func compressionBombs() []bomb {
 	const target = "/write?db=evil"
 	return []bomb{
-		{name: "gzip of 1 GiB in a write", method: "POST", target: target, header: asGzip(nil), body: func() string { return strings.Repeat(zipped(spaces(64<<20))(), 16) }, times: 4},
-		{name: "gzip of just what is taken", method: "POST", target: target, header: asGzip(nil), body: zipped(spaces(63 << 20))},
-		{name: "gzip in gzip", method: "POST", target: target, header: asGzip(nil), body: zipped(func() []byte { return []byte(zipped(spaces(256 << 20))()) })},
-		{name: "gzip in put", method: "POST", target: "/api/put", header: asGzip(asJSON), body: zipped(func() []byte { return bytes.Repeat([]byte("["), 63<<20) })},
+		{name: "gzip of 1 GiB in a write", method: "POST", target: target, header: asGzip(nil), body: zippedMiB(' ', 1024), times: 4},
+		{name: "gzip of just what is taken", method: "POST", target: target, header: asGzip(nil), body: zippedMiB(' ', 63)},
+		{name: "gzip in gzip", method: "POST", target: target, header: asGzip(nil), body: zipped(func() []byte { return []byte(zippedMiB(' ', 256)()) })},
+		{name: "gzip in put", method: "POST", target: "/api/put", header: asGzip(asJSON), body: zippedMiB('[', 63)},
 		{name: "snappy that claims 4 GiB", method: "POST", target: "/api/v1/write?db=evil", header: asRemote, body: func() string {
 			return string(append(binary.AppendUvarint(nil, 1<<32-1), 0xfe, 0, 0))
 		}},
