@@ -156,7 +156,7 @@ func (c *Client) withClose(ctx context.Context) (context.Context, context.Cancel
 func (c *Client) call(ctx context.Context, attemptTimeout time.Duration, attempt func(context.Context, *endpoint) error) error {
 	ctx, cancel := c.withClose(ctx)
 	defer cancel()
-	delays := c.newBackoff()
+	delays := c.newDelays()
 	for {
 		e := c.pick()
 		err := bounded(ctx, attemptTimeout, func(ctx context.Context) error {

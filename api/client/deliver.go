@@ -29,7 +29,7 @@ type sender struct {
 func (x *sender) deliver(ctx context.Context, b *batch) (refused []*RefusedError, lost int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, x.client.options.WriteTimeout)
 	defer cancel()
-	delays := x.client.newBackoff()
+	delays := x.client.newDelays()
 	for {
 		again, errs, why, err := x.deliverOnce(ctx, b)
 		refused = append(refused, errs...)
@@ -52,7 +52,7 @@ func (x *sender) deliverOnce(ctx context.Context, b *batch) (again *batch, refus
 		return nil, nil, nil, err
 	}
 	defer x.window.give(b.id)
-	delays := x.client.newBackoff()
+	delays := x.client.newDelays()
 	for {
 		result, of, err := x.attempt(ctx, b)
 		if err == nil {

@@ -43,7 +43,7 @@ func (c *Client) Write(ctx context.Context, samples ...Sample) error {
 func (c *Client) writeBatch(ctx context.Context, b *batch) (refused []*RefusedError, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.WriteTimeout)
 	defer cancel()
-	delays := c.newBackoff()
+	delays := c.newDelays()
 	for {
 		again, errs, why, err := c.writeOnce(ctx, b)
 		refused = append(refused, errs...)

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/tickmesh/tickmesh/api/backoff"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
@@ -22,11 +24,11 @@ const attemptsMax = 12
 // DownloadRequest says what to fetch.
 type DownloadRequest struct {
 	Shard          uint16
-	Export         string // to go on with an export; empty: a new one
-	Offset         int64  // from which byte on; 0 for a new one
-	BytesPerSecond uint64 // asked of the sender; 0: no bound
-	Pace           *Pace  // of all downloads together; nil: no bound
-	Backoff        Backoff
+	Export         string              // to go on with an export; empty: a new one
+	Offset         int64               // from which byte on; 0 for a new one
+	BytesPerSecond uint64              // asked of the sender; 0: no bound
+	Pace           *Pace               // of all downloads together; nil: no bound
+	Backoff        backoff.Exponential // zero: the default
 }
 
 // Download is a shard's export on its way here: a reader that goes on, where it was,
@@ -51,7 +53,7 @@ type Download struct {
 // go on with is gone; series.ErrOverloaded; series.ErrUnavailable when the sender
 // was not reached in a bounded number of attempts.
 func OpenDownload(ctx context.Context, conn grpc.ClientConnInterface, request DownloadRequest) (*Download, error) {
-	request.Backoff = request.Backoff.withDefaults()
+	request.Backoff = cmp.Or(request.Backoff, backoffDefault())
 	d := &Download{ctx: ctx, client: nodev1.NewNodeServiceClient(conn), request: request}
 	d.done.Store(request.Offset)
 	if err := d.connect(); err != nil {
@@ -157,7 +159,7 @@ func (d *Download) failed(err error) error {
 	if d.attempts >= attemptsMax {
 		return fmt.Errorf("%d attempts to fetch shard %d from byte %d on failed: %w", d.attempts, d.request.Shard, d.done.Load(), err)
 	}
-	timer := time.NewTimer(d.request.Backoff.wait(d.attempts))
+	timer := time.NewTimer(d.request.Backoff.Delay(d.attempts))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/tickmesh/tickmesh/api/backoff"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
@@ -57,7 +58,7 @@ func TestPaceIsShared(t *testing.T) {
 }
 
 func quickRequest(shard uint16) DownloadRequest {
-	return DownloadRequest{Shard: shard, Backoff: Backoff{Base: time.Millisecond, Max: 5 * time.Millisecond}}
+	return DownloadRequest{Shard: shard, Backoff: backoff.Exponential{Min: time.Millisecond, Max: 5 * time.Millisecond}}
 }
 
 func TestDownload(t *testing.T) {

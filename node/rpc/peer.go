@@ -100,7 +100,7 @@ func (p *peer) run(ctx context.Context) {
 			p.options.Logger.Warn("no stream to a node; trying again", "peer", p.target.Node, "address", p.target.Address, "error", text)
 			logged = text
 		}
-		timer := time.NewTimer(p.options.Backoff.wait(attempts))
+		timer := time.NewTimer(p.options.Backoff.Delay(attempts))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/tickmesh/tickmesh/api/backoff"
 	"github.com/tickmesh/tickmesh/api/handshake"
 )
 
@@ -25,10 +27,10 @@ type PeersOptions struct {
 	// Clock is told to the others when a stream begins, and once in a while.
 	Clock func() time.Time
 
-	QueueBytesMax     int           // of envelopes that wait for a peer; 8 MiB
-	DownQueueBytesMax int           // while it is down; 64 KiB
-	AdmitTimeout      time.Duration // for the peer to let this node in, at first; 5 s
-	Backoff           Backoff
+	QueueBytesMax     int                 // of envelopes that wait for a peer; 8 MiB
+	DownQueueBytesMax int                 // while it is down; 64 KiB
+	AdmitTimeout      time.Duration       // for the peer to let this node in, at first; 5 s
+	Backoff           backoff.Exponential // zero: the default
 	Logger            *slog.Logger
 }
 
@@ -51,7 +53,7 @@ func (o PeersOptions) withDefaults() PeersOptions {
 	if o.AdmitTimeout == 0 {
 		o.AdmitTimeout = 5 * time.Second
 	}
-	o.Backoff = o.Backoff.withDefaults()
+	o.Backoff = cmp.Or(o.Backoff, backoffDefault())
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -180,4 +182,9 @@ func (p *Peers) Close() {
 	for _, to := range peers {
 		to.close()
 	}
+}
+
+// backoffDefault is how long a lost stream or download waits for its next attempt.
+func backoffDefault() backoff.Exponential {
+	return backoff.Exponential{Min: 50 * time.Millisecond, Max: time.Second}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/backoff"
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/wire"
 )
@@ -70,7 +71,7 @@ func peersOf(t testing.TB, self handshake.Hello, o PeersOptions, targets ...Targ
 	e := &events{t: t}
 	o.Self = func() handshake.Hello { return self }
 	o.Up, o.Down = e.onUp, e.onDown
-	o.Backoff = Backoff{Base: time.Millisecond, Max: 20 * time.Millisecond}
+	o.Backoff = backoff.Exponential{Min: time.Millisecond, Max: 20 * time.Millisecond}
 	p := NewPeers(o)
 	t.Cleanup(p.Close)
 	if err := p.Set(targets); err != nil {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/backoff"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 )
@@ -238,11 +238,7 @@ func (w *call) learn(i int, defined []series.Defined) {
 	}
 }
 
-// backoff returns the wait after so many tries, with jitter.
-func (l *Limits) backoff(tries int) time.Duration {
-	wait := l.BackoffMin << min(tries, 20)
-	if wait > l.BackoffMax || wait <= 0 {
-		wait = l.BackoffMax
-	}
-	return wait/2 + rand.N(wait/2+1)
+// backoff is how long shards that failed wait for their next attempt.
+func (l *Limits) backoff() backoff.Exponential {
+	return backoff.Exponential{Min: l.BackoffMin, Max: l.BackoffMax}
 }

@@ -329,8 +329,8 @@ func (g *gather) againLocked(r *shardRead, err error, now time.Time) {
 	if r.since.IsZero() {
 		r.since = now
 	}
-	r.err, r.due = err, now.Add(g.cluster.options.Limits.backoff(r.tries))
 	r.tries++
+	r.err, r.due = err, now.Add(g.cluster.options.Limits.backoff().Delay(r.tries))
 	if now.Sub(r.since) < g.cluster.options.Limits.ReadTimeout {
 		return
 	}

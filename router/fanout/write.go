@@ -287,8 +287,8 @@ func passes(err error) bool {
 func (w *call) again(i int, err error, now time.Time) {
 	p := &w.parts[i]
 	w.cluster.metrics.retries.Inc()
-	p.err, p.due = err, now.Add(w.cluster.options.Limits.backoff(p.tries))
 	p.tries++
+	p.err, p.due = err, now.Add(w.cluster.options.Limits.backoff().Delay(p.tries))
 }
 
 // giveUp keeps the first error that no attempt will mend.
