@@ -1,6 +1,7 @@
 package build_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,17 +16,22 @@ import (
 
 // The program has all flags that pods are started with.
 func TestFlagsExist(t *testing.T) {
-	files, err := filepath.Glob("../../*.go")
+	var source strings.Builder
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		switch name := entry.Name(); {
+		case err != nil:
+			return err
+		case entry.IsDir() && (name == "build" || name == "e2e" || name == "hack" || strings.HasPrefix(name, ".") && path != "../.."):
+			return fs.SkipDir
+		case entry.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		source.Write(text)
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	var source strings.Builder
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		source.Write(text)
 	}
 	flag := regexp.MustCompile(`^--([a-z0-9-]+)=`)
 	for name, spec := range specs {
