@@ -223,7 +223,7 @@ func rights(rules []rbacv1.PolicyRule) (lines []string) {
 // The tags of images are those of the versions that the product has, and is tested with.
 func TestVersions(t *testing.T) {
 	for _, c := range []struct{ source, before, after, in string }{
-		{"../version.go", `const programVersion = "`, `"`, `appVersion: "%s"`},
+		{"../api/process/version.go", `const Version = "`, `"`, `appVersion: "%s"`},
 		{"../hack/scripts/envoy.sh", "\nversion=", "\n", "tag: distroless-v%s\n"},
 	} {
 		source, err := os.ReadFile(c.source)

@@ -64,6 +64,17 @@ type TickMeshBackupSpec struct {
 	// +kubebuilder:default="0"
 	// +optional
 	TTL Duration `json:"ttl,omitempty"`
+	// What becomes of the data when somebody deletes this object: Retain leaves them in the
+	// target, Delete deletes them. Those whose time is over, by ttl or by keep of a schedule,
+	// are deleted with either. Default: Retain.
+	// +kubebuilder:default=Retain
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// How long each of its Jobs may take; then it is given up. Default: 24h.
+	// +kubebuilder:default="24h"
+	// +kubebuilder:validation:XValidation:rule="self.endsWith('d') || self.endsWith('w') || self.endsWith('y') || duration(self) >= duration('1m')",message="timeout must be at least 1m"
+	// +optional
+	Timeout Duration `json:"timeout,omitempty"`
 	// Encrypts the backup. Default: it is not encrypted.
 	// +optional
 	Encryption *BackupEncryption `json:"encryption,omitempty"`
@@ -78,6 +89,10 @@ type TickMeshBackupSpec struct {
 	// +optional
 	Placement Placement `json:"placement,omitzero"`
 }
+
+// AnnotationExpired of a TickMeshBackup says that its time is over, so that its data go with
+// it, whatever its deletion policy is.
+const AnnotationExpired = Group + "/expired"
 
 // BackupEncryption says for whom a backup is encrypted, with age.
 type BackupEncryption struct {

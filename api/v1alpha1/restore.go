@@ -51,6 +51,11 @@ type TickMeshRestoreSpec struct {
 	// +kubebuilder:default=false
 	// +optional
 	Verify bool `json:"verify"`
+	// How long each of its Jobs may take; then it is given up. Default: 24h.
+	// +kubebuilder:default="24h"
+	// +kubebuilder:validation:XValidation:rule="self.endsWith('d') || self.endsWith('w') || self.endsWith('y') || duration(self) >= duration('1m')",message="timeout must be at least 1m"
+	// +optional
+	Timeout Duration `json:"timeout,omitempty"`
 	// Processor and memory of the Job. Default: requests of 100m and 128Mi, a limit of 512Mi.
 	// +kubebuilder:default={requests: {cpu: "100m", memory: "128Mi"}, limits: {memory: "512Mi"}}
 	// +optional

@@ -124,9 +124,14 @@ func planExpiry(b *v1alpha1.TickMeshBackup, f *BackupFacts) Decision {
 	return Decision{After: left}
 }
 
-// planDeletion deletes the data of a backup whose object is being deleted.
+// planDeletion deletes the data of a backup whose object is being deleted, or leaves them, as
+// its policy says.
 func planDeletion(b *v1alpha1.TickMeshBackup, f *BackupFacts) Decision {
 	o := outcome{phase: b.Status.Phase, complete: metav1.ConditionFalse, reason: ReasonDeleting, message: "the data of the backup are being deleted"}
+	retained := b.Spec.DeletionPolicy != v1alpha1.DeletionPolicyDelete && b.Annotations[v1alpha1.AnnotationExpired] == ""
+	if retained {
+		o.message = "the backup is being forgotten; its data stay in the target"
+	}
 	defer func() { o.set(&b.Status.JobStatus, b.Generation, f.Now) }()
 	failedBefore := meta.FindStatusCondition(b.Status.Conditions, v1alpha1.ConditionComplete)
 	switch {
@@ -136,6 +141,9 @@ func planDeletion(b *v1alpha1.TickMeshBackup, f *BackupFacts) Decision {
 		return Decision{Action: ActionRelease} // nothing was ever written
 	case f.Backup.State == JobRunning || f.Verify.State == JobRunning:
 		return Decision{Action: ActionStop, After: intervalWaiting}
+	}
+	if retained {
+		return Decision{Action: ActionRelease, Event: normal(ReasonRetained, "the data of the backup stay in its target, as spec.deletionPolicy is Retain")}
 	}
 	switch f.Delete.State {
 	case JobAbsent:

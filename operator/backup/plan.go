@@ -55,6 +55,7 @@ const (
 	ReasonCompareFailed     = "CompareFailed"
 	ReasonDeleting          = "DeletingData"
 	ReasonDeleteFailed      = "DeleteFailed"
+	ReasonRetained          = "DataRetained"
 	ReasonExpired           = "Expired"
 )
 

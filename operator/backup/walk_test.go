@@ -27,6 +27,7 @@ func newWorld(t *rapid.T) *world {
 	w := &world{t: t, now: time.Unix(1_700_000_000, 0), cluster: ClusterState{Exists: true, UID: "u"}, jobs: map[Action]*Job{}}
 	w.object.Name, w.object.Generation = "b", 1
 	w.object.Spec.Verify = rapid.Bool().Draw(t, "verify")
+	w.object.Spec.DeletionPolicy = rapid.SampledFrom([]v1alpha1.DeletionPolicy{"", v1alpha1.DeletionPolicyRetain, v1alpha1.DeletionPolicyDelete}).Draw(t, "policy")
 	w.object.Spec.TTL = rapid.SampledFrom([]v1alpha1.Duration{"", "0", "1h"}).Draw(t, "ttl")
 	return w
 }
@@ -61,6 +62,7 @@ func (w *world) pass(killed bool) Decision {
 	case ActionRelease:
 		w.held = false
 	case ActionDeleteObject:
+		w.object.Annotations = map[string]string{v1alpha1.AnnotationExpired: "true"}
 		w.deleteObject()
 	case ActionNone, ActionRestore, ActionCompare:
 	}
@@ -97,8 +99,10 @@ func (w *world) check(before *v1alpha1.TickMeshBackup, f *BackupFacts, d Decisio
 		w.t.Fatal("a backup begins whose data nobody would delete")
 	case d.Action == ActionDelete && (!deleting || f.Backup.State == JobRunning || f.Verify.State == JobRunning):
 		w.t.Fatal("data are deleted that are being written")
-	case d.Action == ActionRelease && w.data && f.Delete.State != JobComplete:
+	case d.Action == ActionRelease && w.data && f.Delete.State != JobComplete && !w.retained():
 		w.t.Fatal("data are forgotten")
+	case d.Action == ActionDelete && w.retained():
+		w.t.Fatal("data are deleted that are to stay")
 	case d.Action == ActionDeleteObject && (f.Now.Before(s.FinishedAt.Add(time.Hour)) || w.object.Spec.TTL != "1h" || !complete):
 		w.t.Fatal("deleted before its time")
 	}
@@ -139,6 +143,11 @@ func TestWalks(t *testing.T) {
 		}
 		w.settle()
 	})
+}
+
+// retained reports whether the data outlive the object.
+func (w *world) retained() bool {
+	return w.object.Spec.DeletionPolicy != v1alpha1.DeletionPolicyDelete && w.object.Annotations[v1alpha1.AnnotationExpired] == ""
 }
 
 // endJob ends a Job somehow.

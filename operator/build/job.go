@@ -36,6 +36,8 @@ const (
 
 	// deletedSeconds is how long a Job is kept that nobody owns, and that has ended.
 	deletedSeconds = 600
+	// deleteSeconds is how long the deletion of data may take, which is begun again later.
+	deleteSeconds = 24 * 60 * 60
 
 	// ReportFile is where a Job's container writes, as JSON, what status tells of it; it
 	// becomes the termination message of the container.
@@ -88,6 +90,7 @@ type job struct {
 	connects  bool   // to the routers
 	scratch   bool   // a server of its own is made
 	ownerless bool   // it has to run while its owner is being deleted
+	timeout   v1alpha1.Duration
 	resources corev1.ResourceRequirements
 	placement v1alpha1.Placement
 }
@@ -126,7 +129,7 @@ func VerifyJob(c *v1alpha1.TickMeshCluster, f Facts, b *v1alpha1.TickMeshBackup)
 func DeleteJob(c *v1alpha1.TickMeshCluster, f Facts, b *v1alpha1.TickMeshBackup) *batchv1.Job {
 	j := backupJob(b, "delete")
 	j.args = slices.Concat([]string{"backup", "prune"}, j.place.arguments(), []string{"--running"})
-	j.ownerless = true
+	j.ownerless, j.timeout = true, ""
 	// A target may have backups of other keys, and one without a signature holds no other
 	// backup's data back.
 	j.place.VerifySecret = ""
@@ -136,7 +139,7 @@ func DeleteJob(c *v1alpha1.TickMeshCluster, f Facts, b *v1alpha1.TickMeshBackup)
 func backupJob(b *v1alpha1.TickMeshBackup, action string) *job {
 	return &job{
 		name: b.Name + "-" + action, owner: b, ownerKind: v1alpha1.KindBackup, place: PlaceOf(b),
-		resources: b.Spec.Resources, placement: b.Spec.Placement,
+		timeout: b.Spec.Timeout, resources: b.Spec.Resources, placement: b.Spec.Placement,
 	}
 }
 
@@ -157,7 +160,7 @@ func CompareJob(c *v1alpha1.TickMeshCluster, f Facts, r *v1alpha1.TickMeshRestor
 func restoreJob(r *v1alpha1.TickMeshRestore, action string, from Place) *job {
 	return &job{
 		name: r.Name + "-" + action, owner: r, ownerKind: v1alpha1.KindRestore, place: from, reads: true, connects: true,
-		resources: r.Spec.Resources, placement: r.Spec.Placement,
+		timeout: r.Spec.Timeout, resources: r.Spec.Resources, placement: r.Spec.Placement,
 	}
 }
 
@@ -205,12 +208,21 @@ func (j *job) build(c *v1alpha1.TickMeshCluster, f Facts) *batchv1.Job {
 	made := &batchv1.Job{
 		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
 		ObjectMeta: m,
-		Spec:       batchv1.JobSpec{BackoffLimit: ptr(int32(jobRetries)), Template: template},
+		Spec:       batchv1.JobSpec{BackoffLimit: ptr(int32(jobRetries)), ActiveDeadlineSeconds: ptr(j.deadlineSeconds()), Template: template},
 	}
 	if j.ownerless {
 		made.OwnerReferences, made.Spec.TTLSecondsAfterFinished = nil, ptr(int32(deletedSeconds))
 	}
 	return made
+}
+
+// deadlineSeconds returns how long the Job may take, over all of its pods.
+func (j *job) deadlineSeconds() int64 {
+	timeout, err := j.timeout.Parse()
+	if err != nil || timeout <= 0 {
+		return deleteSeconds // it is none of a user's
+	}
+	return int64(timeout.Seconds())
 }
 
 // labelOf gives the label that says which backup or restore a Job is of.

@@ -14,6 +14,7 @@ const (
 	// Kubernetes deletes it, and it is made anew if it is still needed.
 	rescueKeptSeconds = 120
 	rescueRetries     = 2
+	rescueSeconds     = 900 // and then it is made anew, if it is still needed
 )
 
 // RescueJob makes the Job that builds the shard map anew from what nodes know, and
@@ -49,7 +50,7 @@ func RescueJob(c *v1alpha1.TickMeshCluster, f Facts, pods, lost []string) *batch
 	return &batchv1.Job{
 		ObjectMeta: meta(c, ComponentRescue, Name(c, ComponentRescue)),
 		Spec: batchv1.JobSpec{
-			BackoffLimit: ptr(int32(rescueRetries)), TTLSecondsAfterFinished: ptr(int32(rescueKeptSeconds)), Template: template,
+			BackoffLimit: ptr(int32(rescueRetries)), ActiveDeadlineSeconds: ptr(int64(rescueSeconds)), TTLSecondsAfterFinished: ptr(int32(rescueKeptSeconds)), Template: template,
 		},
 	}
 }

@@ -220,7 +220,7 @@ func TestBackupFails(t *testing.T) {
 	for end, reason := range map[string]string{"-backup": backup.ReasonBackupFailed, "-verify": backup.ReasonVerifyFailed} {
 		v := newVault(t)
 		v.fails[end] = true
-		v.makeBackup("monday", "verify: true\n")
+		v.makeBackup("monday", "verify: true\ndeletionPolicy: Delete\n")
 		v.until("the backup has failed", v.ended("monday"))
 		c := meta.FindStatusCondition(v.backup("monday").Status.Conditions, v1alpha1.ConditionFailed)
 		if c.Status != metav1.ConditionTrue || c.Reason != reason || !strings.Contains(c.Message, "the reason") {
@@ -241,6 +241,24 @@ func TestBackupFails(t *testing.T) {
 }
 
 // A backup without a cluster waits, and holds nothing when it is deleted.
+// Deleting a backup leaves its data where they are, unless it is asked for.
+func TestBackupRetained(t *testing.T) {
+	t.Parallel()
+	for policy, jobs := range map[string]string{"": "monday-backup", "deletionPolicy: Delete\n": "monday-backup monday-delete"} {
+		v := newVault(t)
+		v.makeBackup("monday", policy)
+		v.until("the backup is complete", v.ended("monday"))
+		v.must(v.api.Delete(t.Context(), v.backup("monday")))
+		v.until("the backup is gone", func() bool { return v.backup("monday") == nil })
+		if ran := strings.Join(v.ran, " "); ran != jobs {
+			t.Errorf("%q: Jobs %s, want %s", policy, ran, jobs)
+		}
+		if told := v.events(backup.ReasonRetained); len(told) == 0 != (policy != "") {
+			t.Errorf("%q: told %q", policy, told)
+		}
+	}
+}
+
 func TestBackupWaits(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
@@ -407,7 +425,7 @@ func TestManagerOfBackups(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- manager.Start(ctx) }()
-	v.makeBackup("monday", "verify: true\n")
+	v.makeBackup("monday", "verify: true\ndeletionPolicy: Delete\n")
 	r := &v1alpha1.TickMeshRestore{}
 	v.make(r, "back", "clusterRef: {name: demo}\nsource: {target: {volume: {claimName: backups}}, position: monday}\n", &r.Spec)
 	v.eventually("both end", func() bool {

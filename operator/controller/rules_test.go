@@ -57,6 +57,12 @@ var rules = []struct {
 	{kind: v1alpha1.KindBackup, spec: "clusterRef: {name: demo}\ntarget: {}", want: "set either target.volume or target.s3"},
 	{kind: v1alpha1.KindBackup, name: strings.Repeat("a", 53), spec: target, want: "at most 52 small letters"},
 	{kind: v1alpha1.KindBackup, spec: target + "verify: true\nencryption: {recipients: [age1a]}", want: "set encryption.identitySecretName"},
+	{kind: v1alpha1.KindBackup, spec: target + "timeout: 5s", want: "timeout must be at least 1m"},
+	{kind: v1alpha1.KindRestore, spec: restored + "timeout: 5s", want: "timeout must be at least 1m"},
+	{
+		kind: v1alpha1.KindBackupSchedule, want: "timeout must be at least 1m",
+		spec: "schedule: '@daily'\n" + strings.Replace(scheduled, "target:", "timeout: 5s, target:", 1),
+	},
 	{kind: v1alpha1.KindBackup, change: true, before: target, spec: target + "verify: true", want: "a backup cannot be changed"},
 	{kind: v1alpha1.KindRestore, spec: "clusterRef: {name: demo}\nsource: {}", want: "set either source.backupName"},
 	{kind: v1alpha1.KindRestore, spec: "clusterRef: {name: demo}\nsource: {target: {volume: {claimName: b}}}", want: "source.target and source.position go together"},

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -57,10 +58,20 @@ func Backup(ctx context.Context, s *Scope, b *v1alpha1.TickMeshBackup) (Result, 
 	case backup.ActionRelease:
 		err = j.hold(ctx, false)
 	case backup.ActionDeleteObject:
-		err = client.IgnoreNotFound(s.Client.Delete(ctx, b, client.Preconditions{UID: &b.UID}))
+		err = expire(ctx, s, b)
 	case backup.ActionNone, backup.ActionRestore, backup.ActionCompare:
 	}
 	return Result{After: d.After}, err
+}
+
+// expire deletes a backup with its data: the object says first that they go with it.
+func expire(ctx context.Context, s *Scope, b *v1alpha1.TickMeshBackup) error {
+	marked := b.DeepCopy()
+	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, v1alpha1.AnnotationExpired, "true")
+	if err := s.Client.Patch(ctx, marked, client.MergeFrom(b)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return client.IgnoreNotFound(s.Client.Delete(ctx, marked, client.Preconditions{UID: &b.UID}))
 }
 
 // Restore makes one pass over a restore.

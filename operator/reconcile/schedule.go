@@ -3,11 +3,11 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
@@ -37,8 +37,8 @@ func Schedule(ctx context.Context, s *Scope, schedule *v1alpha1.TickMeshBackupSc
 		j.tell(&backup.Event{Kind: corev1.EventTypeNormal, Reason: backup.ReasonScheduled, Note: "backup " + d.Create.Name + " is made"})
 	}
 	for _, name := range d.Delete {
-		b := &v1alpha1.TickMeshBackup{ObjectMeta: metav1.ObjectMeta{Namespace: schedule.Namespace, Name: name}}
-		if err := s.Client.Delete(ctx, b); client.IgnoreNotFound(err) != nil {
+		i := slices.IndexFunc(list.Items, func(b v1alpha1.TickMeshBackup) bool { return b.Name == name })
+		if err := expire(ctx, s, &list.Items[i]); err != nil {
 			return Result{}, fmt.Errorf("delete TickMeshBackup %s: %w", name, err)
 		}
 		j.tell(&backup.Event{Kind: corev1.EventTypeNormal, Reason: backup.ReasonPruned, Note: "backup " + name + " is not kept any more, and deleted with its data"})
