@@ -52,7 +52,7 @@ var directions = []direction{
 	{"api/certificate/command", []string{"api/certificate", "api/display", "api/settings"}, []string{"google.golang.org/grpc", "go.etcd.io"}, "makes files of certificates, whoever uses them"},
 	{"api/certificate/files", nil, []string{"."}, "files of keys, whatever stands in them"},
 	{"api/auth/command", []string{"api/auth"}, nil, "makes what the file of users has"},
-	{"api/shardmap/etcdserver/command", []string{"api/settings", "api/shardmap/etcdserver"}, nil, "a member of the placement store as a process"},
+	{"api/shardmap/etcdserver/command", []string{"api/handshake", "api/settings", "api/shardmap/etcdserver"}, nil, "a member of the placement store as a process"},
 	{"operator/drain/command", []string{"api/settings", "operator/drain", "operator/envoy"}, nil, "drains an Envoy as a process"},
 	{"api/settings", []string{"api/certificate", "api/handshake", "api/loopback", "api/origin", "api/quantity", "api/rulefile", "api/scan", "api/shardmap", "api/transport"}, []string{"net/http"}, "settings know no role, and start nothing"},
 	{"api/parse", []string{"api/series"}, []string{"net/http", "os"}, "parsers are pure"},
