@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/net/netutil"
 
 	"github.com/tickmesh/tickmesh/api/auth"
 	"github.com/tickmesh/tickmesh/api/budget"
@@ -216,12 +217,20 @@ func (s *nodeSettings) watch(ctx context.Context, m *member.Member, rules *proce
 	if err != nil {
 		return err
 	}
-	const headerTimeout = 10 * time.Second
+	const ( // of requests, none of which has a body that counts
+		headerTimeout  = 10 * time.Second
+		readTimeout    = 30 * time.Second
+		idleTimeout    = 2 * time.Minute
+		headerBytesMax = 32 << 10
+		connectionsMax = 1024
+	)
 	server := &http.Server{
-		Handler: pages.Handler(users.Guard(newMux(registry, ready, m.Node(), &s.Operation))), ReadHeaderTimeout: headerTimeout, TLSConfig: secure.Config,
+		Handler: pages.Handler(users.Guard(newMux(registry, ready, m.Node(), &s.Operation))), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: headerBytesMax, TLSConfig: secure.Config,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
 	logger.Info("listening", "port", "http", "address", listener.Addr().String())
+	listener = netutil.LimitListener(listener, connectionsMax)
 	failed := make(chan error, 1)
 	go func() {
 		if secure.Config != nil {
