@@ -188,6 +188,35 @@ func TestFolderWithoutDays(t *testing.T) {
 	n.end()
 }
 
+// TestInstalledSeriesAreFoundOnAllDays: a segment of a month brings samples of many days.
+func TestInstalledSeriesAreFoundOnAllDays(t *testing.T) {
+	const dayMs = 24 * 3600_000
+	logs := newLabLogs()
+	from, to := newLabNode(t, logs), newLabNode(t, logs)
+	defer from.end()
+	defer to.end()
+	from.hosts[0] = true
+	var times []int64
+	for day := range int64(3) {
+		times = append(times, 1_699_000_000_000+10*day*dayMs) // of one month
+		logs[0].put(logs[0].keys, times[day])
+	}
+	from.apply(0, 100)
+	from.seal()
+	from.compactAll()
+	if segments := from.e.versions.peek().segments; len(segments) != 1 {
+		t.Fatalf("%d segments, want that of the month", len(segments))
+	}
+	if err := send(from, to, 0, whole); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range times {
+		if found, err := to.contentsBetween(0, at, at); err != nil || len(found) != len(logs[0].keys) {
+			t.Errorf("%d of %d series at %d, %v", len(found), len(logs[0].keys), at, err)
+		}
+	}
+}
+
 // TestListsOfARange: series with samples in a range of time are listed for it, whatever has
 // been flushed, deleted or lost; and once all is flushed, none is for a month that has no
 // samples.

@@ -18,7 +18,7 @@ type dated struct {
 // Between implements scan.Dated.
 func (s *Source) Between(fromMs, toMs int64) scan.Source {
 	if fromMs == 0 && toMs == 0 {
-		toMs = 1 // the message has no other word for it, and indexes know months only
+		toMs = 1 // the message has no other word for it, and indexes know days only
 	}
 	return dated{s, fromMs, toMs}
 }
