@@ -14,8 +14,8 @@ var unlisted = regexp.MustCompile(`http\.(NewServeMux|ServeMux|DefaultServeMux|H
 // listed are the files that may: what they serve is listed by another way.
 var listed = map[string]string{
 	"api/endpoint/endpoint.go": "the Mux that lists what it routes",
-	"grpc.go":                  "endpoints_test.go asks this server for its services",
-	"member.go":                "endpoints_test.go registers the same service",
+	"router/server/grpc.go":    "endpoints_test.go asks this server for its services",
+	"node/member/member.go":    "endpoints_test.go registers the same service",
 }
 
 // Every server of the product routes by tables that TestEveryEndpointIsAttacked reads.
