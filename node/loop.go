@@ -107,7 +107,7 @@ func (n *Node) newLoop(recovered *commit.Recovery) (*loop, error) {
 		l.peers = noPeers{}
 	}
 	host := replica.Config{
-		Node: o.NodeID, Incarnation: n.engine.Incarnation(), Run: rand.Uint64(), Seed: rand.Uint64(), //nolint:gosec // to differ, not to be secret
+		Node: o.NodeID, Incarnation: n.engine.Incarnation(), Run: rand.Uint64(), Seed: rand.Uint64(),
 		SyncLater: o.Sync != SyncAlways,
 	}
 	var err error

@@ -181,7 +181,7 @@ type jsonSeries struct {
 type jsonFloat float64
 
 // MarshalJSON gives the shortest decimal.
-func (f jsonFloat) MarshalJSON() ([]byte, error) { //nolint:unparam // of json.Marshaler
+func (f jsonFloat) MarshalJSON() ([]byte, error) {
 	text := strconv.FormatFloat(float64(f), 'g', -1, 64)
 	if v := float64(f); math.IsNaN(v) || math.IsInf(v, 0) {
 		text = strconv.Quote(text)

@@ -280,7 +280,7 @@ func (m *members) authority(t *testing.T) *certificate.Pair {
 
 // config is the TLS of an impostor, who does not care whom it talks to.
 func (i impostor) config() *tls.Config {
-	c := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // see above
+	c := &tls.Config{InsecureSkipVerify: true}
 	if i.shown != nil {
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return i.shown, nil } // whatever is asked for
 	}
