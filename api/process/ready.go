@@ -17,6 +17,7 @@ type Readiness struct {
 	serving atomic.Bool
 }
 
+// Set says whether the process serves.
 func (r *Readiness) Set(serving bool) { r.serving.Store(serving) }
 
 func (r *Readiness) serve(w http.ResponseWriter, request *http.Request) {

@@ -15,6 +15,7 @@ import (
 // Registry holds the metrics of the process.
 type Registry struct{ *prometheus.Registry }
 
+// NewRegistry returns a registry with the metrics of Go, of the process and of its build.
 func NewRegistry() *Registry {
 	r := &Registry{prometheus.NewRegistry()}
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildGauge())

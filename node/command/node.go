@@ -77,6 +77,7 @@ func (s *nodeSettings) Validate() error {
 	return v.Err()
 }
 
+// New returns `tickmesh node`.
 func New() *cobra.Command {
 	s := &nodeSettings{}
 	cmd := &cobra.Command{

@@ -20,6 +20,7 @@ type StorageFlags struct {
 	digestInterval              settings.Duration
 }
 
+// Define defines the flags, below HeadingStorage.
 func (s *StorageFlags) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.DataDir, "data-dir", "tickmesh-data", "`folder` for all data; made if missing")
 	f.Var(&s.Retention, "retention", "how long samples are kept; 0: for ever")
@@ -46,6 +47,7 @@ const (
 	retentionMin = time.Hour
 )
 
+// Validate refuses values that cannot be.
 func (s *StorageFlags) Validate(v *settings.Validation) {
 	if s.DataDir == "" {
 		v.Refuse("data-dir", "", "expected the name of a folder")

@@ -120,6 +120,7 @@ func (r *Cluster) Await(ctx context.Context) (*shardmap.Map, error) {
 	}
 }
 
+// Close ends placement and the connections to the nodes.
 func (r *Cluster) Close() {
 	r.cancel()
 	r.running.Wait()
@@ -141,6 +142,7 @@ func (r *Cluster) Health() error {
 	return nil
 }
 
+// Details returns what a person should know though everything is served.
 func (r *Cluster) Details() []string {
 	if err := r.view.Load().Err; err != nil {
 		return []string{"placement store: " + err.Error() + "; all but placement works" + process.StoreAdvice(err)}

@@ -56,6 +56,7 @@ func (s *routerSettings) Validate() error {
 	return v.Err()
 }
 
+// New returns `tickmesh router`.
 func New() *cobra.Command {
 	s := &routerSettings{}
 	cmd := &cobra.Command{

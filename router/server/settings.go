@@ -12,6 +12,7 @@ type Settings struct {
 	settings.Operation
 }
 
+// Validate refuses what cannot work together.
 func (s *Settings) Validate(v *settings.Validation) {
 	s.Operation.Validate(v)
 	s.PublicTLS.Validate(v, s.AuthFile)

@@ -24,6 +24,7 @@ type Access struct {
 // fromHeader reports whether only the header names databases.
 func (s *Access) fromHeader() bool { return s.databaseFrom.Value == "header" }
 
+// Define defines the flags, below HeadingAccess.
 func (s *Access) Define(f *pflag.FlagSet) {
 	s.DatabaseRuleFlags.Define(f)
 	s.Flags.Define(f)
@@ -39,6 +40,7 @@ func (s *Access) Define(f *pflag.FlagSet) {
 	settings.Group(f, settings.HeadingAccess, "udp-user", "database-from", "put-database", "line-database", "udp-database", "audit-log", "audit-level")
 }
 
+// Validate refuses names that cannot be, and datagrams at udp whose sender nobody could know.
 func (s *Access) Validate(v *settings.Validation, udp settings.Address) {
 	for flag, name := range map[string]string{"put-database": s.putDatabase, "line-database": s.lineDatabase, "udp-database": s.udpDatabase} {
 		if err := series.ValidateDatabase(name); err != nil {

@@ -16,6 +16,7 @@ type WriteLimits struct {
 	bodyBytesMax, bodyDecodedMax, inFlightBytesMax settings.Bytes
 }
 
+// Define defines the flags, below HeadingWriteLimits.
 func (s *WriteLimits) Define(f *pflag.FlagSet) {
 	s.lineBytesMax, s.keyBytesMax = 64<<10, 8<<10
 	f.Var(&s.lineBytesMax, "line-bytes-max", "length of a line")
@@ -42,6 +43,7 @@ const (
 	inFlightMin   = 16<<20 + inFlightSlack
 )
 
+// Validate refuses limits that cannot be.
 func (s *WriteLimits) Validate(v *settings.Validation) {
 	v.SizeBetween("line-bytes-max", s.lineBytesMax, 1, textBytesMax)
 	v.SizeBetween("key-bytes-max", s.keyBytesMax, 1, series.KeyBytesMax)

@@ -15,6 +15,7 @@ type Listeners struct {
 	udpFormat                                      settings.Choice
 }
 
+// Define defines the flags, below HeadingListeners.
 func (s *Listeners) Define(f *pflag.FlagSet) {
 	s.HTTPAddr, s.PutAddr, s.LineAddr, s.GRPCAddr = ":6182", ":6181", ":6180", ":6183"
 	f.Var(&s.HTTPAddr, "http-addr", "HTTP: writes, queries, metrics, health")

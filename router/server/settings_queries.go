@@ -15,6 +15,7 @@ type QueryLimits struct {
 	queryTimeout, querySlow                          settings.Duration
 }
 
+// Define defines the flags, below HeadingQueryLimits.
 func (s *QueryLimits) Define(f *pflag.FlagSet) {
 	s.querySeriesMax, s.querySamplesMax = 1_000_000, 1_000_000_000
 	f.Var(&s.querySeriesMax, "query-series-max", "series that one query reads")

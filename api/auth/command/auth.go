@@ -11,7 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/auth"
 )
 
-// New makes what a file of users has.
+// New returns `tickmesh auth`, which makes what a file of users has.
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "auth",

@@ -30,6 +30,7 @@ const (
 	authorityValidity = 10 * certsValidity
 )
 
+// New returns `tickmesh certs`.
 func New() *cobra.Command {
 	s := &certsSettings{validity: settings.Duration(certsValidity)}
 	cmd := &cobra.Command{

@@ -74,6 +74,7 @@ func (s *rescueSettings) Validate() error {
 	return v.Err()
 }
 
+// New returns `tickmesh rescue-map`.
 func New() *cobra.Command {
 	s := &rescueSettings{}
 	cmd := &cobra.Command{

@@ -38,7 +38,7 @@ func (s *drainEnvoySettings) Validate() error {
 	return v.Err()
 }
 
-// New is for the pods of Envoy only: people have no use for it.
+// New returns `tickmesh drain-envoy`, for the pods of Envoy only: people have no use for it.
 func New() *cobra.Command {
 	s := &drainEnvoySettings{}
 	cmd := &cobra.Command{

@@ -81,6 +81,7 @@ func (s *etcdSettings) Validate() error {
 	return v.Err()
 }
 
+// New returns `tickmesh etcd`.
 func New() *cobra.Command {
 	s := &etcdSettings{}
 	cmd := &cobra.Command{
