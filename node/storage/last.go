@@ -78,9 +78,12 @@ func (j *lastJob) work(ctx context.Context) (err error) {
 		refs := j.refs[from:min(from+lastInTurn, len(j.refs))]
 		r.enter()
 		r.lastHeads(refs, heads[:len(refs)])
+		asked := r.version
+		r.park() // last enters for those series whose head does not tell
 		count := 0
 		keys = keys[:0]
 		for i, ref := range refs {
+			heads[i].known = heads[i].known && r.version == asked
 			sample, ok, err := r.last(ref, &heads[i], j.fromMs)
 			if err == nil && ok {
 				keys, err = j.engine.index.Key(ref.Hint, keys)
@@ -94,7 +97,6 @@ func (j *lastJob) work(ctx context.Context) (err error) {
 				count++
 			}
 		}
-		r.park()
 		if err = j.give(points[:count], keys); err != nil {
 			break
 		}
@@ -147,6 +149,8 @@ func (r *seriesReader) lastHeads(refs []series.Ref, heads []lastHead) {
 	}
 }
 
+// last returns the newest sample of a series from fromMs on, and whether there is one. The
+// head was looked at in the reader's version. The lease is parked, before and after.
 func (r *seriesReader) last(ref series.Ref, head *lastHead, fromMs int64) (series.Sample, bool, error) {
 	cut, err := r.engine.shards[ref.Shard].cutOf(uint32(ref.ID))
 	if err != nil {

@@ -81,9 +81,12 @@ func (l *lease) enter() (renewed bool) {
 	return true
 }
 
-// park says that the reader reads no page before it enters again.
+// park says that the reader reads no page before it enters again. A lease that is parked
+// stays as it is.
 func (l *lease) park() {
-	l.state.Store(leaseParked)
+	if !l.state.CompareAndSwap(leaseEntered, leaseParked) {
+		return
+	}
 	if l.versions.latest.Load() != l.version && l.state.CompareAndSwap(leaseParked, leaseRevoked) {
 		_ = l.pin.Close()
 		l.versions.leave(l.version)

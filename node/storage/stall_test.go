@@ -137,6 +137,28 @@ func TestReadersLeaveFilesToTheSweeper(t *testing.T) {
 	}
 }
 
+// TestParkedTwice: a lease gives its generations back once, however often it is parked while
+// newer versions come.
+func TestParkedTwice(t *testing.T) {
+	s := newStaller(t, Options{})
+	s.write(1, 10)
+	reader := s.e.versions.lease(s.e.pages)
+	reader.park()
+	s.sealAndFlush()
+	reader.park()
+	reader.park()
+	if reader.hold() {
+		t.Error("a lease has generations that it gave back")
+	}
+	if reader.enter(); !reader.hold() || reader.version != s.e.versions.latest.Load() {
+		t.Error("a lease that is entered again has no current version")
+	}
+	reader.end()
+	if n := s.count(); n != 10 {
+		t.Errorf("%d samples, want 10", n)
+	}
+}
+
 // TestScanWaitsForNoPageLog: while pages that are sealed wait for the disk, their shard is
 // read; so it is while the page log begins a generation.
 func TestScanWaitsForNoPageLog(t *testing.T) {
