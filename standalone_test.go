@@ -59,7 +59,7 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
-// greetedAddress reads the greeting and gives the address of HTTP.
+// greetedAddress reads the greeting and returns the address of HTTP.
 func greetedAddress(t *testing.T, stdout io.Reader) string {
 	t.Helper()
 	found := ""

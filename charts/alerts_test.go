@@ -16,7 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
-// promtool gives Debian's promtool, which knows what Prometheus does with rules.
+// promtool returns Debian's promtool, which knows what Prometheus does with rules.
 func promtool(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {

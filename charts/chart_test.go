@@ -53,7 +53,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// render gives the objects of a release named "metrics-db" in the namespace "db".
+// render returns the objects of a release named "metrics-db" in the namespace "db".
 func render(t *testing.T, values string, more ...string) string {
 	t.Helper()
 	args := []string{"template", "metrics-db", "tickmesh", "--namespace", "db", "--kube-version", "v1.34.0", "--values", values}
@@ -136,7 +136,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// documents gives the objects of a text.
+// documents returns the objects of a text.
 func documents[T any](t *testing.T, text, kind string) (list []T) {
 	t.Helper()
 	for document := range strings.SplitSeq(text, "\n---\n") {
@@ -205,7 +205,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// rights gives rules as one line for each verb.
+// rights returns rules as one line for each verb.
 func rights(rules []rbacv1.PolicyRule) (lines []string) {
 	for _, r := range rules {
 		for _, group := range r.APIGroups {

@@ -16,7 +16,7 @@ import (
 //go:embed tickmesh/crds/*.yaml
 var files embed.FS
 
-// Definitions gives the definitions of the resources, each as YAML, in the order of
+// Definitions returns the definitions of the resources, each as YAML, in the order of
 // their names.
 func Definitions() ([][]byte, error) {
 	names, err := fs.Glob(files, "tickmesh/crds/*.yaml")

@@ -44,7 +44,7 @@ type heardClock struct {
 	at   time.Time
 }
 
-// ahead gives how far the clock is ahead of a time by now.
+// ahead returns how far the clock is ahead of a time by now.
 func (h heardClock) ahead(of time.Time) time.Duration { return h.said.Add(time.Since(h.at)).Sub(of) }
 
 // HeardClock takes what another node's clock has just said, in ms since 1970.
@@ -95,7 +95,7 @@ var (
 	errClockDiffer = errors.New("this node's clock differs from most others by more than an hour")
 )
 
-// judgeClocks says whether a clock agrees with most: with more than half of those that
+// judgeClocks reports whether a clock agrees with most: with more than half of those that
 // were heard, itself included. A node that knows of others waits for the first of them,
 // and one that does not know yet whether there are others waits for its map.
 func judgeClocks(ahead []time.Duration, others int) error {
@@ -117,7 +117,7 @@ func judgeClocks(ahead []time.Duration, others int) error {
 	return fmt.Errorf("%w: %d of %d agree", errClockDiffer, agree, len(ahead)+1)
 }
 
-// difference gives the greatest difference to a clock that was heard.
+// difference returns the greatest difference to a clock that was heard.
 func (c *clocks) difference() (most time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +127,7 @@ func (c *clocks) difference() (most time.Duration) {
 	return most
 }
 
-// holds says whether retention waited when it was due last.
+// holds reports whether retention waited when it was due last.
 func (c *clocks) holds() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,14 +21,14 @@ func (n *Node) PeerUp(peer string) { n.loop.queue.peer(peer, true) }
 // PeerDown says that another node cannot be reached.
 func (n *Node) PeerDown(peer string) { n.loop.queue.peer(peer, false) }
 
-// Era gives the era of a shard's ids; 0: there is no replica.
+// Era returns the era of a shard's ids; 0: there is no replica.
 func (n *Node) Era(shard uint16) uint32 { return n.loop.groups[shard].era.Load() }
 
 // Lives counts the replicas of a shard that ended here. A reader that finds another
 // count than before Confirm may have read less than was confirmed.
 func (n *Node) Lives(shard uint16) uint64 { return n.loop.groups[shard].lives.Load() }
 
-// Applied gives the last entry of a shard that is applied.
+// Applied returns the last entry of a shard that is applied.
 func (n *Node) Applied(shard uint16) uint64 { return n.loop.applied[shard].value.Load() }
 
 // TransferLeader starts to hand a shard over to the full voter of another node; an
@@ -51,7 +51,7 @@ type GroupStatus struct {
 	Fetch *transfer.Progress // of files on their way here; nil: none are
 }
 
-// Groups gives the status of all groups, by shard.
+// Groups returns the status of all groups, by shard.
 func (n *Node) Groups() ([]GroupStatus, error) {
 	var out []GroupStatus
 	err := n.loop.queue.do(func() {

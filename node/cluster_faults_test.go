@@ -27,7 +27,7 @@ type faultRun struct {
 	acked chan struct{} // one for each answered write
 }
 
-// tryWrite writes one sample through any node, and says whether it was answered.
+// tryWrite writes one sample through any node, and reports whether it was answered.
 func (c *testCluster) tryWrite(key series.Key, timeMs, value int64, id series.BatchID) (bool, error) {
 	var e series.BatchEncoder
 	e.Append(e.Define(key), timeMs, value, 0)

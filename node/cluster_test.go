@@ -321,7 +321,7 @@ func (c *testCluster) write(key series.Key, timeMs int64, value int64, id series
 	})
 }
 
-// read gives all samples, each shard's from its leader.
+// read returns all samples, each shard's from its leader.
 func (c *testCluster) read() map[string]float64 {
 	c.t.Helper()
 	samples := map[string]float64{}

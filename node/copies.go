@@ -26,7 +26,7 @@ func (n *Node) syncMs() int64 {
 	return 0
 }
 
-// FormerIncarnations gives what the data folder was before: the last ones.
+// FormerIncarnations returns what the data folder was before: the last ones.
 func (n *Node) FormerIncarnations() []string {
 	return slices.DeleteFunc(slices.Clone(n.former), func(id string) bool { return id == n.engine.Incarnation() })
 }

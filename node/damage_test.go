@@ -66,7 +66,7 @@ func flip(t *testing.T, fs vfs.FS, name string, rng *rand.Rand) {
 	}
 }
 
-// filled gives a disk with samples in all kinds of files, none of them written
+// filled returns a disk with samples in all kinds of files, none of them written
 // twice, and a log that defines series and names them by their ids.
 func filled(t *testing.T, seed uint64) (*vfs.MemFS, model) {
 	t.Helper()

@@ -10,7 +10,7 @@ import (
 )
 
 // awaitHolders waits until every full voter of a shard has all of its log that is
-// applied here, or until the context ends, and gives the replicas that have it and the
+// applied here, or until the context ends, and returns the replicas that have it and the
 // full voters that are not known to. Errors: replica.NotLeaderError, and errClosed and
 // others of kind series.ErrUnavailable when nobody knows.
 func (n *Node) awaitHolders(ctx context.Context, shard uint16) (copies, missing int, err error) {
@@ -64,7 +64,7 @@ func (w *frameWrite) hold(ctx context.Context, frame *series.Frame) {
 // levelWaitMax bounds the wait of a caller that names no end.
 const levelWaitMax = 10 * time.Second
 
-// levelWait gives how long full voters are waited for: an eighth of the caller's time is
+// levelWait returns how long full voters are waited for: an eighth of the caller's time is
 // left for the answer that tells how many there are.
 func levelWait(ctx context.Context, frame *series.Frame) time.Duration {
 	wait := levelWaitMax

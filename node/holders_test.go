@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// writeAll writes one sample of LevelAll through whoever leads, and gives what the
+// writeAll writes one sample of LevelAll through whoever leads, and returns what the
 // leader says in the end.
 func (c *testCluster) writeAll(ctx context.Context, each time.Duration, key series.Key, timeMs, value int64, id series.BatchID) (outcome series.Outcome, err error) {
 	c.t.Helper()

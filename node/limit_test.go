@@ -12,7 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// writeSeries writes one sample to each of the series and gives those refused.
+// writeSeries writes one sample to each of the series and returns those refused.
 func writeSeries(t *testing.T, n *Node, from, to int, timeMs int64) (refused map[string]error) {
 	t.Helper()
 	var encoders [testShards]series.BatchEncoder

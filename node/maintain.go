@@ -112,7 +112,7 @@ func (f *flushedSegments) add(flushes int64, now time.Time) {
 	f.flushes, f.last = f.flushes+flushes, now
 }
 
-// compactionDue says whether to compact now; last is when that was done last.
+// compactionDue reports whether to compact now; last is when that was done last.
 func (f *flushedSegments) compactionDue(now, last time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -168,7 +168,7 @@ func (n *Node) logIsLong() bool {
 	return n.logSinceCheckpoint()/logCheckpointsMax >= n.options.CheckpointBytes
 }
 
-// logSinceCheckpoint gives the bytes of log since the present epoch began.
+// logSinceCheckpoint returns the bytes of log since the present epoch began.
 func (n *Node) logSinceCheckpoint() int64 {
 	return int64(n.log.End()) - int64(n.checkpoints.reached.Load())
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// gather gives all metrics by name.
+// gather returns all metrics by name.
 func gather(t *testing.T, n *Node) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

@@ -129,7 +129,7 @@ func (w *testWriter) send(ctx context.Context) error {
 	return err
 }
 
-// take gives what was added as a frame.
+// take returns what was added as a frame.
 func (w *testWriter) take() *series.Frame {
 	w.frame = series.Frame{ID: w.id}
 	for shard := range w.encoders {

@@ -16,7 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// seeds gives how many seeds a randomised test tries: more with the environment
+// seeds returns how many seeds a randomised test tries: more with the environment
 // variable TICKMESH_TEST_FACTOR.
 func seeds(usual int) int {
 	factor, err := strconv.Atoi(os.Getenv("TICKMESH_TEST_FACTOR"))

@@ -63,14 +63,14 @@ func parseRunRecord(b []byte) (r runRecord, err error) {
 	return r, nil
 }
 
-// lostPower says whether the run may have lost what it had written, seen from another.
+// lostPower reports whether the run may have lost what it had written, seen from another.
 func (r *runRecord) lostPower(boot string) bool {
 	return !r.clean && r.mode != SyncAlways && r.boot != "" && boot != "" && r.boot != boot
 }
 
 const runBytesMax = 2 << 10
 
-// readRun gives the record of the last run; a zero one if there is none.
+// readRun returns the record of the last run; a zero one if there is none.
 func readRun(fsys vfs.FS, dir string) (r runRecord, err error) {
 	name := path.Join(dir, runName)
 	f, err := fsys.Open(name)

@@ -11,7 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// relics gives the number of replicas of a node that take no part.
+// relics returns the number of replicas of a node that take no part.
 func (c *testCluster) relics(name string) (count int) {
 	c.t.Helper()
 	n := c.reach("", name)
@@ -91,7 +91,7 @@ func (c *testCluster) replace(name, old string) {
 	})
 }
 
-// settled says whether the map wants nothing more.
+// settled reports whether the map wants nothing more.
 func (c *testCluster) settled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +164,7 @@ func TestPowerCutOfAllBoards(t *testing.T) {
 	c.mustHave(synced)
 }
 
-// recoveries gives the shards that need one, by what all nodes say.
+// recoveries returns the shards that need one, by what all nodes say.
 func (c *testCluster) recoveries() []shardmap.Recovery {
 	c.t.Helper()
 	var copies []shardmap.NodeCopies

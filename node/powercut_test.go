@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// ofShard gives the part of a model that lies in one shard.
+// ofShard returns the part of a model that lies in one shard.
 func (m model) ofShard(shard int) model {
 	part := model{}
 	for k, samples := range m {

@@ -113,13 +113,13 @@ func (q *queue) enqueue(ctx context.Context, w *commit.Write) error {
 	}
 }
 
-// hasRoom says whether a write of so many bytes would not wait now.
+// hasRoom reports whether a write of so many bytes would not wait now.
 func (q *queue) hasRoom(bytes int64) bool {
 	waiting := q.writeBytes()
 	return waiting == 0 || waiting+bytes <= queueBytesMax
 }
 
-// writeBytes gives the bytes of writes that wait for the log.
+// writeBytes returns the bytes of writes that wait for the log.
 func (q *queue) writeBytes() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -78,7 +78,7 @@ func copyCluster(t *testing.T, names []string, roles map[string]shardmap.Role) (
 	return c, want
 }
 
-// caughtUp says whether a node has applied all that it knows as committed, of groups that
+// caughtUp reports whether a node has applied all that it knows as committed, of groups that
 // have a leader.
 func (c *testCluster) caughtUp(n *Node) bool {
 	groups, err := n.Groups()

@@ -125,7 +125,7 @@ func (a *appliedIndex) await(ctx context.Context, index uint64) error {
 }
 
 // Confirm waits until reads of the shards here see every write that was answered
-// before the call, anywhere, and gives an error for each shard of which that cannot
+// before the call, anywhere, and returns an error for each shard of which that cannot
 // be said: replica.NotLeaderError, series.ErrUnavailable, or that of the context.
 //
 // With a staleness above 0 it is enough that the replica was, at most so long ago, a
@@ -161,7 +161,7 @@ func (n *Node) Confirm(ctx context.Context, shards []uint16, stalenessMaxMs uint
 	return errs
 }
 
-// confirmStale says whether all shards may be read here by a client that accepts old
+// confirmStale reports whether all shards may be read here by a client that accepts old
 // answers.
 func (n *Node) confirmStale(shards []uint16, stalenessMaxMs uint64) (all bool) {
 	all = true

@@ -15,7 +15,7 @@ type Recovery struct {
 	Duration time.Duration
 }
 
-// Recovery says what the last start replayed.
+// Recovery returns what the last start replayed.
 func (n *Node) Recovery() Recovery { return n.recovery }
 
 // replayHitEntries is how often the failpoint of the replay is passed.

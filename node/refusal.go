@@ -21,7 +21,7 @@ type refusals struct {
 	full atomic.Pointer[error]
 }
 
-// ofWrites says why writes are refused without trying.
+// ofWrites reports why writes are refused without trying.
 func (r *refusals) ofWrites() error {
 	if err := r.broken.Load(); err != nil {
 		return *err
@@ -32,7 +32,7 @@ func (r *refusals) ofWrites() error {
 	return nil
 }
 
-// any says why writes are refused, or were when one was last tried.
+// any reports why writes are refused, or were when one was last tried.
 func (r *refusals) any() error {
 	if err := r.ofWrites(); err != nil {
 		return err
@@ -78,5 +78,5 @@ func (l *loop) logTook() {
 	}
 }
 
-// Health says why the node does not take writes, if so. Errors: series.ErrReadOnly.
+// Health reports why the node does not take writes, if so. Errors: series.ErrReadOnly.
 func (n *Node) Health() error { return n.loop.refusals.any() }

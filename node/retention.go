@@ -52,7 +52,7 @@ func planRetention(rules []tenancy.RetentionRule, otherwise time.Duration, now t
 	return plan
 }
 
-// rules gives the rules of databases as they are now.
+// rules returns the rules of databases as they are now.
 func (n *Node) rules() *tenancy.Rules {
 	if n.options.Rules == nil {
 		return nil
@@ -108,7 +108,7 @@ func (n *Node) cut(ctx context.Context, plan *retentionPlan) error {
 	return n.propose(ctx, w)
 }
 
-// ruleCutsDue says whether a shard would hide more by the wanted cuts than by the latest of
+// ruleCutsDue reports whether a shard would hide more by the wanted cuts than by the latest of
 // those it knows.
 func ruleCutsDue(wanted *storage.RuleCuts, known []storage.RuleCuts) bool {
 	if len(known) == 0 || !wanted.SameRules(&known[len(known)-1]) {

@@ -28,7 +28,7 @@ func keyIn(database, metric string, i int) series.Key {
 	return series.AppendKey(nil, []byte(database), []byte(metric), []series.Tag{{Name: []byte("h"), Value: fmt.Append(nil, i)}})
 }
 
-// timesIn gives how many samples each metric of a database has.
+// timesIn returns how many samples each metric of a database has.
 func timesIn(t *testing.T, n *Node, database string) map[string]int {
 	t.Helper()
 	found := map[string]int{}

@@ -10,7 +10,7 @@ import (
 // settleWait bounds the confirmation of settlements.
 const settleWait = 5 * time.Second
 
-// Settlements gives the configurations of the groups that the node leads where they
+// Settlements returns the configurations of the groups that the node leads where they
 // are not what the adopted map says. That it leads was confirmed after the call began:
 // written into a map that was read before, they never replace a later configuration.
 func (n *Node) Settlements(ctx context.Context) []commit.Settlement {
@@ -38,7 +38,7 @@ func (n *Node) Settlements(ctx context.Context) []commit.Settlement {
 	return out
 }
 
-// settlements gives what groups have settled, for all that is known here.
+// settlements returns what groups have settled, for all that is known here.
 func (n *Node) settlements() (out []commit.Settlement) {
 	_ = n.loop.queue.do(func() { out = n.loop.machine.Settlements() }) // not run, there are none to tell
 	return out

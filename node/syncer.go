@@ -46,7 +46,7 @@ func (s *syncer) run() {
 	}
 }
 
-// news gives the last round that is synced, and whether that has changed since it was
+// news returns the last round that is synced, and whether that has changed since it was
 // asked for, or why no more will be.
 func (s *syncer) news() (round uint64, changed bool, err error) {
 	if broken := s.broken.Load(); broken != nil {

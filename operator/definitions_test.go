@@ -87,7 +87,7 @@ func definition(name string) *unstructured.Unstructured {
 	return u
 }
 
-// asJob gives the access of an account with the rights of the chart's Job.
+// asJob returns the access of an account with the rights of the chart's Job.
 func asJob(t *testing.T, admin *rest.Config, api client.Client) *rest.Config {
 	t.Helper()
 	var names []string

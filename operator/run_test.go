@@ -102,7 +102,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// get gives the body of an answer; empty: there is none yet.
+// get returns the body of an answer; empty: there is none yet.
 func get(t *testing.T, url string) string {
 	t.Helper()
 	response, err := http.Get(url)

@@ -42,11 +42,11 @@ type Credentials struct {
 
 // Authority knows who calls. It is safe for concurrent use.
 type Authority interface {
-	// Authenticate gives the one whom the credentials belong to. What the Principal may do
+	// Authenticate returns the one whom the credentials belong to. What the Principal may do
 	// follows the authority's rules for as long as it is used; one whose credentials
 	// are taken back may do nothing. Errors: ErrUnauthenticated, ErrBusy, and that of ctx.
 	Authenticate(ctx context.Context, c Credentials) (Principal, error)
-	// Named gives a user without credentials, for ports whose protocol has none. Errors:
+	// Named returns a user without credentials, for ports whose protocol has none. Errors:
 	// ErrUnauthenticated.
 	Named(user string) (Principal, error)
 }

@@ -18,7 +18,7 @@ const (
 	Admin                  // delete samples, make and drop databases, change the cluster
 )
 
-// String gives the right as files and messages name it.
+// String returns the right as files and messages name it.
 func (r Right) String() string {
 	switch r {
 	case 0:
@@ -47,7 +47,7 @@ func ParseRight(word string) (Right, bool) {
 type Principal interface {
 	// Name is for people: in logs, among slow queries.
 	Name() string
-	// May says whether the principal has a right on a database. The default database
+	// May reports whether the principal has a right on a database. The default database
 	// is "", as everywhere inside.
 	May(database string, right Right) bool
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/rulefile"
 )
 
-// cheap gives a hash of a password that costs little.
+// cheap returns a hash of a password that costs little.
 func cheap(t testing.TB, password string) string {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)

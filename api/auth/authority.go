@@ -236,7 +236,7 @@ func (a *Authority) isRefused(rules *Rules, k key) bool {
 	return refused && a.memory.rules == rules
 }
 
-// keepLocked makes the memory that of some rules, and says whether it is: it never goes back
+// keepLocked makes the memory that of some rules, and reports whether it is: it never goes back
 // to older ones.
 func (a *Authority) keepLocked(rules *Rules) bool {
 	if a.memory.rules == rules {
@@ -307,7 +307,7 @@ func (a *Authority) failed(c access.Credentials, err error) {
 	a.options.Logger.Warn("a caller is refused", "from", hostOf(c.From), "error", err, "left_out", leftOut)
 }
 
-// hostOf gives an address without its port; empty: it is not known.
+// hostOf returns an address without its port; empty: it is not known.
 func hostOf(a net.Addr) string {
 	if a == nil {
 		return ""
@@ -319,7 +319,7 @@ func hostOf(a net.Addr) string {
 	return host
 }
 
-// networkOf gives what counts as one address where a flood is bounded: the host, and of IPv6
+// networkOf returns what counts as one address where a flood is bounded: the host, and of IPv6
 // its /64, all of which one host may use.
 func networkOf(a net.Addr) string {
 	host := hostOf(a)

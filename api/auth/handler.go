@@ -38,7 +38,7 @@ func (a *Authority) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// isHealth says whether a request only asks how the server is. The target counts as it was
+// isHealth reports whether a request only asks how the server is. The target counts as it was
 // sent, so that nothing else can be reached under the name.
 func isHealth(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -31,7 +31,7 @@ const (
 	byMadeToken
 )
 
-// holds says whether the user still has what was shown.
+// holds reports whether the user still has what was shown.
 func (p *proof) holds(u *user) bool {
 	switch p.kind {
 	case byPassword:
@@ -110,7 +110,7 @@ func (p *principal) OnlyDatabase() (string, bool) {
 	return only, found == 1
 }
 
-// user gives the user by the rules of now; nil: it is none any more.
+// user returns the user by the rules of now; nil: it is none any more.
 func (p *principal) user() *user {
 	rules := p.current()
 	if p.proof.kind == byClaims && !p.proof.claims.Valid() {

@@ -31,7 +31,7 @@ type user struct {
 	otherwise    access.Right            // on databases that rights does not name
 }
 
-// may says whether the user has a right. What the file says of a database itself counts,
+// may reports whether the user has a right. What the file says of a database itself counts,
 // not what it says of all.
 func (u *user) may(database string, right access.Right) bool { return u.on(database) >= right }
 
@@ -44,7 +44,7 @@ func (u *user) on(database string) access.Right {
 	return own
 }
 
-// byToken gives the user of a token; nil: nobody's.
+// byToken returns the user of a token; nil: nobody's.
 func (r *Rules) byToken(token []byte) (*user, digest) {
 	sum := digest(sha256.Sum256(token))
 	u := r.tokens[sum]
@@ -60,7 +60,7 @@ func (r *Rules) byToken(token []byte) (*user, digest) {
 	return nil, sum
 }
 
-// byCertificate gives the user that a certificate names, and by which of its names: the
+// byCertificate returns the user that a certificate names, and by which of its names: the
 // common name or an alternative one. A certificate that names two users is nobody's.
 func (r *Rules) byCertificate(c *x509.Certificate) (found *user, by string) {
 	take := func(name string) (ok bool) {

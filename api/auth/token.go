@@ -21,7 +21,7 @@ func NewToken() (token, digest string) {
 	return token, DigestOf(token)
 }
 
-// DigestOf gives what a file has of a token: its SHA-256 in hexadecimal digits.
+// DigestOf returns what a file has of a token: its SHA-256 in hexadecimal digits.
 func DigestOf(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])

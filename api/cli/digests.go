@@ -26,7 +26,7 @@ type metricName struct{ database, metric string }
 // timeRange is a range of times in ms, both inclusive.
 type timeRange struct{ from, to int64 }
 
-// startOf gives the start of the range of a width that has a time.
+// startOf returns the start of the range of a width that has a time.
 func startOf(ms, width int64) int64 {
 	n := ms / width
 	if ms%width < 0 {
@@ -42,7 +42,7 @@ type digests struct {
 }
 
 // readDigests asks for the digests of one metric's days. The cluster reads the samples,
-// and gives a number for each series and day.
+// and returns a number for each series and day.
 func readDigests(ctx context.Context, c *client.Client, name metricName) (*digests, error) {
 	d := &digests{days: map[int64]archive.Digest{}, series: map[uint64]struct{}{}}
 	// The day in which time begins has no start that a window could have.
@@ -102,7 +102,7 @@ func (d *digests) byRange(width int64) map[int64]archive.Digest {
 	return sums
 }
 
-// wanted gives the units of a backup: days, or longer periods of what is old.
+// wanted returns the units of a backup: days, or longer periods of what is old.
 func (d *digests) wanted(name metricName, recentMs int64) []archive.Wanted {
 	ranges := map[timeRange]archive.Digest{}
 	for day, digest := range d.days {
@@ -190,7 +190,7 @@ func inHalves(ctx context.Context, r timeRange, do func(timeRange) error) error 
 	return nil
 }
 
-// tooLarge says whether a smaller query could succeed.
+// tooLarge reports whether a smaller query could succeed.
 func tooLarge(ctx context.Context, err error) bool {
 	var limit *scan.LimitError
 	if errors.As(err, &limit) {

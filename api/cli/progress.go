@@ -55,7 +55,7 @@ func (p *progress) show() {
 	}
 }
 
-// line gives the bar, the samples and their rate.
+// line returns the bar, the samples and their rate.
 func (p *progress) line(elapsed time.Duration) string {
 	samples := p.samples.Load()
 	text := fmt.Sprintf("%d samples", samples)

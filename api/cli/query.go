@@ -180,7 +180,7 @@ type jsonSeries struct {
 // jsonFloat is a number, or a string where JSON has no number: "NaN", "+Inf", "-Inf".
 type jsonFloat float64
 
-// MarshalJSON gives the shortest decimal.
+// MarshalJSON returns the shortest decimal.
 func (f jsonFloat) MarshalJSON() ([]byte, error) {
 	text := strconv.FormatFloat(float64(f), 'g', -1, 64)
 	if v := float64(f); math.IsNaN(v) || math.IsInf(v, 0) {

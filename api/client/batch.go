@@ -40,7 +40,7 @@ const (
 	tagBytes        = 12
 )
 
-// cost gives how many bytes a sample would add to the message, at most.
+// cost returns how many bytes a sample would add to the message, at most.
 func (b *batch) cost(s *Series, timeMs int64) int {
 	n := sampleBytes + binary.PutVarint(make([]byte, binary.MaxVarintLen64), timeMs-b.columns.previous)
 	if _, ok := b.numbers[s]; !ok {
@@ -71,7 +71,7 @@ type handles struct {
 
 func newHandles() *handles { return &handles{numbers: map[string]uint32{}} }
 
-// fit says whether all series of a batch can be named too.
+// fit reports whether all series of a batch can be named too.
 func (h *handles) fit(b *batch, handlesMax int) bool {
 	count, keys := len(h.numbers), h.keys
 	for _, s := range b.series {
@@ -82,7 +82,7 @@ func (h *handles) fit(b *batch, handlesMax int) bool {
 	return count <= handlesMax && keys <= wire.SessionKeyBytesMax
 }
 
-// message gives the batch's message, which defines the handles that are new, and the
+// message returns the batch's message, which defines the handles that are new, and the
 // handles of its series.
 func (h *handles) message(b *batch) (m *tickmeshv1.Batch, of []uint32) {
 	m = &tickmeshv1.Batch{

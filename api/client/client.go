@@ -80,7 +80,7 @@ type endpoint struct {
 	}
 }
 
-// pick gives the endpoint for the next call: in turn, one that rests only when all
+// pick returns the endpoint for the next call: in turn, one that rests only when all
 // do, and then the one that rests the shortest.
 func (c *Client) pick() *endpoint {
 	c.mu.Lock()
@@ -125,7 +125,7 @@ func (e *endpoint) told(err error) {
 	e.mu.restsTo = time.Now().Add(rest)
 }
 
-// serverInfo gives what the server can do; it is asked once. Errors: ErrVersion where
+// serverInfo returns what the server can do; it is asked once. Errors: ErrVersion where
 // the server does not serve this client.
 func (e *endpoint) serverInfo(ctx context.Context, name string) (*tickmeshv1.GetServerInfoResponse, error) {
 	e.mu.Lock()
@@ -144,7 +144,7 @@ func (e *endpoint) serverInfo(ctx context.Context, name string) (*tickmeshv1.Get
 	return info, nil
 }
 
-// withClose gives a context that also ends with the client.
+// withClose returns a context that also ends with the client.
 func (c *Client) withClose(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })

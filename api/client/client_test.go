@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start starts servers over one storage and gives a client of all of them.
+// start starts servers over one storage and returns a client of all of them.
 func start(t *testing.T, storage *apitest.Storage, servers int, change func(*client.Options)) (*client.Client, []*apitest.Server) {
 	t.Helper()
 	var list []*apitest.Server
@@ -53,7 +53,7 @@ func background(t *testing.T) context.Context {
 // everything selects all series of the default database.
 func everything() scan.Selector { return scan.Selector{MetricAny: true} }
 
-// samples gives all samples of the default database, by key and time.
+// samples returns all samples of the default database, by key and time.
 func samples(ctx context.Context, t *testing.T, c *client.Client) map[string]map[int64]float64 {
 	t.Helper()
 	all := map[string]map[int64]float64{}

@@ -15,7 +15,7 @@ import (
 // credentials.PerRPCCredentials.
 type callerCredentials struct{ authorization func() (string, error) }
 
-// GetRequestMetadata gives what goes with a call.
+// GetRequestMetadata returns what goes with a call.
 func (c callerCredentials) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	value, err := c.authorization()
 	if err != nil {
@@ -37,7 +37,7 @@ func (o *Options) dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithPerRPCCredentials(callerCredentials{authorization})}
 }
 
-// authorization gives what says who calls, in the form of HTTP's header; nil: nothing does.
+// authorization returns what says who calls, in the form of HTTP's header; nil: nothing does.
 func (o *Options) authorization() func() (string, error) {
 	switch {
 	case o.TokenSource != nil:

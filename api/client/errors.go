@@ -60,7 +60,7 @@ var (
 // PartialError says which shards an answer lacks.
 type PartialError struct{ Shards []uint32 }
 
-// Error gives the text for people.
+// Error returns the text for people.
 func (e *PartialError) Error() string {
 	return fmt.Sprintf("%v: %d shards do not answer", ErrPartial, len(e.Shards))
 }
@@ -75,7 +75,7 @@ type RefusedError struct {
 	Err    error
 }
 
-// Error gives the text for people.
+// Error returns the text for people.
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%d points of %v are refused: %v", e.Points, e.Series, e.Err)
 }
@@ -92,12 +92,12 @@ type WriteError struct {
 	Total  int
 }
 
-// Error gives the text for people.
+// Error returns the text for people.
 func (e *WriteError) Error() string {
 	return fmt.Sprintf("%d points may not have been written, %d errors, the first: %v", e.Points, e.Total, e.Errors[0])
 }
 
-// Unwrap gives the first errors.
+// Unwrap returns the first errors.
 func (e *WriteError) Unwrap() []error { return e.Errors }
 
 // errorOf gives what a call ended with: a *wire.Error, or a context's error. Streams
@@ -117,12 +117,12 @@ func errorOf(err error) error {
 	return wire.FromStatus(err)
 }
 
-// mayPass says whether to try again.
+// mayPass reports whether to try again.
 func mayPass(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOverloaded) || errors.Is(err, ErrSeriesRate) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// retryAfterOf gives how long the server asks to wait; 0: it does not say.
+// retryAfterOf returns how long the server asks to wait; 0: it does not say.
 func retryAfterOf(err error) time.Duration {
 	var e *wire.Error
 	if errors.As(err, &e) {
@@ -131,7 +131,7 @@ func retryAfterOf(err error) time.Duration {
 	return 0
 }
 
-// refusalOf gives the error of a refused series.
+// refusalOf returns the error of a refused series.
 func refusalOf(m *tickmeshv1.RefusedSeries) error {
 	if m.GetError() == nil {
 		return fmt.Errorf("%w: a refusal without a reason", ErrInternal)

@@ -32,7 +32,7 @@ type Forecast struct {
 	WithoutWitness  uint32   `json:"without_witness"`  // of a cluster with two copies: shards that would have no witness
 }
 
-// Forecast says what a change of the nodes would do. Nothing is changed. Errors:
+// Forecast returns what a change of the nodes would do. Nothing is changed. Errors:
 // ErrNotFound for a node that is not known, ErrInvalid for a new one that is there.
 func (c *Client) Forecast(ctx context.Context, change Change) (*Forecast, error) {
 	request := &tickmeshv1.ForecastRequest{Drained: change.Drained, Undrained: change.Undrained}

@@ -12,7 +12,7 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-// Series gives the series that match, at most limit of them (0: all), in no order.
+// Series returns the series that match, at most limit of them (0: all), in no order.
 // Errors as of Query.
 func (c *Client) Series(ctx context.Context, selector scan.Selector, limit uint32, r Read) iter.Seq2[*Series, error] {
 	request := &tickmeshv1.ListSeriesRequest{
@@ -54,19 +54,19 @@ func (c *Client) ReadableDatabases(ctx context.Context, n Names) (names []string
 	return c.namesOf(ctx, n, &tickmeshv1.ListNamesRequest{Kind: tickmeshv1.NameKind_NAME_KIND_DATABASE})
 }
 
-// Metrics gives the metrics of a database.
+// Metrics returns the metrics of a database.
 func (c *Client) Metrics(ctx context.Context, database string, n Names) ([]string, error) {
 	return c.names(ctx, n, &tickmeshv1.ListNamesRequest{Kind: tickmeshv1.NameKind_NAME_KIND_METRIC, Database: []byte(database)})
 }
 
-// TagNames gives the names of the tags of a metric; of all metrics when it is empty.
+// TagNames returns the names of the tags of a metric; of all metrics when it is empty.
 func (c *Client) TagNames(ctx context.Context, database, metric string, n Names) ([]string, error) {
 	return c.names(ctx, n, &tickmeshv1.ListNamesRequest{
 		Kind: tickmeshv1.NameKind_NAME_KIND_TAG_NAME, Database: []byte(database), Metric: []byte(metric),
 	})
 }
 
-// TagValues gives the values of a tag; an empty metric means all metrics, an empty
+// TagValues returns the values of a tag; an empty metric means all metrics, an empty
 // tag all tags.
 func (c *Client) TagValues(ctx context.Context, database, metric, tag string, n Names) ([]string, error) {
 	return c.names(ctx, n, &tickmeshv1.ListNamesRequest{

@@ -53,7 +53,7 @@ type Chunk struct {
 	Digest                     []uint64 // see scan.AggregateDigest
 }
 
-// Query gives the chunks of an answer as they arrive. An error is the last thing that
+// Query returns the chunks of an answer as they arrive. An error is the last thing that
 // it gives: an answer that ended without one is complete. Whoever stops early ends
 // the query. Before the first chunk the query is tried again elsewhere, as long as
 // the context lasts. Errors: a *scan.LimitError, *PartialError, and the kinds of this
@@ -82,7 +82,7 @@ func (c *Client) Query(ctx context.Context, q Query) iter.Seq2[*Chunk, error] {
 	}
 }
 
-// chunkOf gives the chunk of a message; series is that of the one before it.
+// chunkOf returns the chunk of a message; series is that of the one before it.
 func chunkOf(m *tickmeshv1.SeriesChunk, series **Series) (*Chunk, error) {
 	if m.GetSeries() != nil {
 		s, err := seriesOf(m.GetSeries())
@@ -170,10 +170,10 @@ func yieldMessage[M, T any](ctx context.Context, m *M, yield func(T, error) bool
 // streamError keeps an answer that broke in the middle from being asked for again.
 type streamError struct{ err error }
 
-// Error gives the text for people.
+// Error returns the text for people.
 func (e *streamError) Error() string { return e.err.Error() }
 
-// Last gives the newest sample, from fromMs on, of each series that matches, in no
+// Last returns the newest sample, from fromMs on, of each series that matches, in no
 // order. Errors as of Query.
 func (c *Client) Last(ctx context.Context, selector scan.Selector, fromMs int64, r Read) iter.Seq2[Sample, error] {
 	request := &tickmeshv1.LastRequest{
@@ -199,7 +199,7 @@ func (c *Client) Last(ctx context.Context, selector scan.Selector, fromMs int64,
 }
 
 // Delete hides the samples in [fromMs, toMs], both inclusive, that were written
-// before it, and gives the number of series that had some, or may have had. It is
+// before it, and returns the number of series that had some, or may have had. It is
 // tried again while that may help.
 func (c *Client) Delete(ctx context.Context, selector scan.Selector, fromMs, toMs int64) (seriesTouched int64, err error) {
 	request := &tickmeshv1.DeleteRequest{Selector: wire.FromSelector(&selector), FromMs: fromMs, ToMs: toMs}

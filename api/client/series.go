@@ -77,16 +77,16 @@ func seriesOfKey(key series.Key) (*Series, error) {
 	return s, nil
 }
 
-// Database gives the database; empty is the default one.
+// Database returns the database; empty is the default one.
 func (s *Series) Database() string { return s.database }
 
-// Metric gives the metric.
+// Metric returns the metric.
 func (s *Series) Metric() string { return s.metric }
 
-// Tags gives a copy of the tags, in order of their names.
+// Tags returns a copy of the tags, in order of their names.
 func (s *Series) Tags() []Tag { return slices.Clone(s.tags) }
 
-// Tag gives the value of a tag; empty: the series does not have it.
+// Tag returns the value of a tag; empty: the series does not have it.
 func (s *Series) Tag(name string) string {
 	for i := range s.tags {
 		if s.tags[i].Name == name {
@@ -96,8 +96,8 @@ func (s *Series) Tag(name string) string {
 	return ""
 }
 
-// Key gives the canonical key: two series are the same if their keys are.
+// Key returns the canonical key: two series are the same if their keys are.
 func (s *Series) Key() series.Key { return series.Key(s.key) }
 
-// String gives the series as database/metric{name=value,…}, for people.
+// String returns the series as database/metric{name=value,…}, for people.
 func (s *Series) String() string { return series.Key(s.key).String() }

@@ -32,7 +32,7 @@ func newWindow() *window {
 	return w
 }
 
-// take gives the next id, once it is near enough to the oldest one without an
+// take returns the next id, once it is near enough to the oldest one without an
 // answer. Its only error is the context's.
 func (w *window) take(ctx context.Context) (series.BatchID, error) {
 	for {

@@ -232,7 +232,7 @@ func (w *Writer) Close(ctx context.Context) error {
 	return w.takeLostLocked()
 }
 
-// Buffered gives the samples that the writer holds.
+// Buffered returns the samples that the writer holds.
 func (w *Writer) Buffered() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

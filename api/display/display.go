@@ -35,7 +35,7 @@ func OrDash(s string) string {
 	return s
 }
 
-// Bytes gives a size for people: 1.5 GiB.
+// Bytes returns a size for people: 1.5 GiB.
 func Bytes(n uint64) string {
 	const units = "KMGTPE"
 	if n < 1<<10 {
@@ -48,7 +48,7 @@ func Bytes(n uint64) string {
 	return fmt.Sprintf("%.1f %ciB", v, units[unit])
 }
 
-// Time gives a length of time in milliseconds for people: 2m5s.
+// Time returns a length of time in milliseconds for people: 2m5s.
 func Time(ms uint64) string {
 	const msMax = 1 << 43 // what time.Duration holds
 	d := time.Duration(min(ms, msMax)) * time.Millisecond

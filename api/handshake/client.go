@@ -106,7 +106,7 @@ func (s *clientStream) receive(m any) error {
 // SendMsg sends a message; io.EOF says that RecvMsg has the reason.
 func (s *clientStream) SendMsg(m any) error { return wire.FromStatus(s.ClientStream.SendMsg(m)) }
 
-// Header waits for the response header and says whether the right node has sent it.
+// Header waits for the response header and reports whether the right node has sent it.
 // A stream that ended without one gives nil: RecvMsg has the reason.
 func (s *clientStream) Header() (metadata.MD, error) {
 	header, err := s.ClientStream.Header()

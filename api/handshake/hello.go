@@ -40,7 +40,7 @@ type Hello struct {
 	ToIncarnation string // the data folder that is meant; empty: any
 }
 
-// New gives a Hello with this program's versions.
+// New returns a Hello with this program's versions.
 func New(cluster, clusterID, node, incarnation string, process uint64) Hello {
 	return Hello{
 		Protocol: Protocol, ProtocolMin: ProtocolMin, Cluster: cluster, ClusterID: clusterID,
@@ -48,7 +48,7 @@ func New(cluster, clusterID, node, incarnation string, process uint64) Hello {
 	}
 }
 
-// To gives the Hello for calls that mean a node, and a data folder of it.
+// To returns the Hello for calls that mean a node, and a data folder of it.
 func (h Hello) To(node, incarnation string) Hello {
 	h.ToNode, h.ToIncarnation = node, incarnation
 	return h
@@ -62,7 +62,7 @@ func (h Hello) String() string {
 	return fmt.Sprintf("node %s (data folder %s) of cluster %q", h.Node, h.Incarnation, h.Cluster)
 }
 
-// Message gives the Hello as a message.
+// Message returns the Hello as a message.
 func (h Hello) Message() *nodev1.Hello {
 	return &nodev1.Hello{
 		Protocol: h.Protocol, ProtocolMin: h.ProtocolMin, Cluster: h.Cluster, ClusterId: h.ClusterID,
@@ -70,7 +70,7 @@ func (h Hello) Message() *nodev1.Hello {
 	}
 }
 
-// OfMessage gives the Hello of a message. Errors: wire.ErrInvalid.
+// OfMessage returns the Hello of a message. Errors: wire.ErrInvalid.
 func OfMessage(m *nodev1.Hello) (Hello, error) {
 	h := Hello{
 		Protocol: m.GetProtocol(), ProtocolMin: m.GetProtocolMin(), Cluster: m.GetCluster(), ClusterID: m.GetClusterId(),
@@ -112,7 +112,7 @@ func isIdentity(s string) bool {
 	return len(s) == incarnationDigits
 }
 
-// Encode gives the Hello as the header has it.
+// Encode returns the Hello as the header has it.
 func (h Hello) Encode() (string, error) {
 	if err := h.validate(); err != nil {
 		return "", err
@@ -133,7 +133,7 @@ func Decode(header string) (Hello, error) {
 	return OfMessage(&m)
 }
 
-// Check says whether a process may work with another one that has said who it is
+// Check reports whether a process may work with another one that has said who it is
 // and whom it means. Errors: wire.ErrVersion, wire.ErrWrongCluster,
 // wire.ErrWrongNode, wire.ErrTwin.
 func Check(self, other Hello) error {

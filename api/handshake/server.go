@@ -19,7 +19,7 @@ type Server struct {
 	names Names
 }
 
-// NewServer gives a check for the process self, which may learn its cluster's
+// NewServer returns a check for the process self, which may learn its cluster's
 // identity later. Admit may refuse what Check lets pass: retired data folders,
 // twins. Both may be called at once from many goroutines. Names say how certificates
 // are checked, where there is TLS.
@@ -35,7 +35,7 @@ func (s *Server) Options() []grpc.ServerOption {
 
 type callerKey struct{}
 
-// Caller gives the Hello of the caller whom a handler serves.
+// Caller returns the Hello of the caller whom a handler serves.
 func Caller(ctx context.Context) (Hello, bool) {
 	h, ok := ctx.Value(callerKey{}).(Hello)
 	return h, ok
@@ -69,7 +69,7 @@ func (s *Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return handle(srv, &serverStream{ServerStream: stream, ctx: context.WithValue(stream.Context(), callerKey{}, caller)})
 }
 
-// check gives the caller and the response header, which goes out with a refusal
+// check returns the caller and the response header, which goes out with a refusal
 // too: it says who refuses.
 func (s *Server) check(ctx context.Context, method string) (Hello, metadata.MD, error) {
 	self := s.self()

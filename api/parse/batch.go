@@ -53,7 +53,7 @@ func (l Limits) WithDefaults() Limits {
 // Span is a half-open range of bytes.
 type Span struct{ Start, End uint32 }
 
-// Len gives the number of bytes.
+// Len returns the number of bytes.
 func (s Span) Len() int { return int(s.End - s.Start) }
 
 // Form says how the identity text of a line is written.
@@ -143,7 +143,7 @@ func (b *Batch) Reset() {
 	}
 }
 
-// MemoryBytes gives about how much memory the batch keeps, its body aside. A
+// MemoryBytes returns about how much memory the batch keeps, its body aside. A
 // pool lets go of batches that have grown beyond its bound.
 func (b *Batch) MemoryBytes() int {
 	const (
@@ -155,10 +155,10 @@ func (b *Batch) MemoryBytes() int {
 		spanBytes*cap(b.symbols) + referenceBytes*cap(b.refs) + b.keys.memoryBytes()
 }
 
-// Head gives the first part of a line's identity text.
+// Head returns the first part of a line's identity text.
 func (b *Batch) Head(l *Line) []byte { return b.identity(l, l.Head) }
 
-// Tags gives the second part of a line's identity text.
+// Tags returns the second part of a line's identity text.
 func (b *Batch) Tags(l *Line) []byte { return b.identity(l, l.Tags) }
 
 func (b *Batch) identity(l *Line, s Span) []byte {
@@ -168,7 +168,7 @@ func (b *Batch) identity(l *Line, s Span) []byte {
 	return b.Body[s.Start:s.End]
 }
 
-// Field gives the raw name of a point's field; it is empty when the protocol
+// Field returns the raw name of a point's field; it is empty when the protocol
 // has none.
 func (b *Batch) Field(p *Point) []byte {
 	return b.Body[p.Field : p.Field+uint32(p.FieldLen)]

@@ -35,7 +35,7 @@ const (
 	excerptBytesMaxPut = 200     // OpenTSDB's clients expect a short line
 )
 
-// Error gives the message as the protocol words it.
+// Error returns the message as the protocol words it.
 func (e *LineError) Error() string { return string(e.AppendTo(nil)) }
 
 // AppendTo appends the message as the protocol words it:

@@ -149,7 +149,7 @@ func (p *jsonParser) point(point *Point, textBytes int) fault {
 	return fault{}
 }
 
-// content gives the text of a number, or of a string without its quotes and
+// content returns the text of a number, or of a string without its quotes and
 // escapes.
 func (p *jsonParser) content(v jsonValue) []byte {
 	raw := p.scan.b[v.Start:v.End]
@@ -246,7 +246,7 @@ func (k *KeyBuilder) readJSON(metric, tags []byte) fault {
 	return k.checkCharacters()
 }
 
-// jsonText gives the text of a string, number or boolean.
+// jsonText returns the text of a string, number or boolean.
 func (k *KeyBuilder) jsonText(b []byte, v jsonValue) []byte {
 	raw := b[v.Start:v.End]
 	switch {

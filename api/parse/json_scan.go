@@ -45,7 +45,7 @@ func (s *jsonScanner) fail(what string) {
 	}
 }
 
-// peek gives the next byte that is no white space, 0 at the end.
+// peek returns the next byte that is no white space, 0 at the end.
 func (s *jsonScanner) peek() byte {
 	for s.at < len(s.b) {
 		switch c := s.b[s.at]; c {
@@ -181,7 +181,7 @@ func (s *jsonScanner) text() jsonValue {
 	}
 }
 
-// escapeBytes gives the length of the escape at the start of b, 0 if illegal.
+// escapeBytes returns the length of the escape at the start of b, 0 if illegal.
 func escapeBytes(b []byte) int {
 	if len(b) < 2 {
 		return 0

@@ -15,7 +15,7 @@ type IdentityError struct {
 	Detail string // in the protocol's own words
 }
 
-// Error gives the detail.
+// Error returns the detail.
 func (e *IdentityError) Error() string { return e.Detail }
 
 // KeyBuilder makes the canonical keys of a line's points: it unescapes, checks
@@ -73,7 +73,7 @@ func (k *KeyBuilder) encode(database []byte) {
 	k.prefix = len(k.key)
 }
 
-// Key gives the key of the line's series for a field. Field is the raw name and
+// Key returns the key of the line's series for a field. Field is the raw name and
 // may be empty, for protocols without fields; the field "value" and no field are
 // the same series. The key is valid until the next call.
 func (k *KeyBuilder) Key(field []byte, escaped bool) (series.Key, error) {
@@ -122,7 +122,7 @@ func (k *KeyBuilder) sortTags() {
 
 func compareNames(a, b series.Tag) int { return bytes.Compare(a.Name, b.Name) }
 
-// repeatedName gives the index of the first sorted tag that has the name of the
+// repeatedName returns the index of the first sorted tag that has the name of the
 // one before it, or 0.
 func (k *KeyBuilder) repeatedName() int {
 	for i := 1; i < len(k.tags); i++ {
@@ -190,7 +190,7 @@ func (k *KeyBuilder) readLine(head []byte) fault {
 	return fault{}
 }
 
-// indexPlain gives the index of the first c from i on that has no backslash
+// indexPlain returns the index of the first c from i on that has no backslash
 // before it, or the length of text.
 func indexPlain(text []byte, i int, c byte) int {
 	for ; i < len(text); i++ {
@@ -201,7 +201,7 @@ func indexPlain(text []byte, i int, c byte) int {
 	return len(text)
 }
 
-// unescaped gives text without the backslashes in front of the special
+// unescaped returns text without the backslashes in front of the special
 // characters; text itself when it has none.
 func (k *KeyBuilder) unescaped(text []byte, special string) []byte {
 	if bytes.IndexByte(text, '\\') < 0 {

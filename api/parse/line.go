@@ -74,7 +74,7 @@ func Lines(b *Batch, body []byte, o LineOptions) (Rest, error) {
 	return stream.rest(b, FormLine, at, p.limits.ErrorsMax), nil
 }
 
-// LinesEnd says whether the newline at the end of body ends its last line: it does
+// LinesEnd reports whether the newline at the end of body ends its last line: it does
 // not inside a string and behind a backslash. Bodies of several senders may be
 // joined only if theirs does.
 func LinesEnd(body []byte) bool {

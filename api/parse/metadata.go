@@ -14,7 +14,7 @@ type MetricType uint8
 //nolint:gochecknoglobals // a constant table
 var metricTypes = [...]string{"unknown", "counter", "gauge", "histogram", "gaugehistogram", "summary", "info", "stateset"}
 
-// String gives the type's name; of a number that nobody knows: unknown.
+// String returns the type's name; of a number that nobody knows: unknown.
 func (t MetricType) String() string {
 	if int(t) >= len(metricTypes) {
 		return metricTypes[0]
@@ -106,7 +106,7 @@ func (p *remoteParser) metric2() Span {
 	return Span{}
 }
 
-// symbolSpan gives where a symbol stands; of a reference to none: nowhere.
+// symbolSpan returns where a symbol stands; of a reference to none: nowhere.
 func (p *remoteParser) symbolSpan(ref uint64) Span {
 	if ref >= uint64(len(p.symbols)) {
 		return Span{}

@@ -71,7 +71,7 @@ func plainDecimal(text []byte) (series.Number, bool) {
 	return series.Number{Mantissa: mantissa, Scale: uint8(scale)}, true
 }
 
-// decimalSyntax says whether text is [+-] digits [. digits] [e [+-] digits],
+// decimalSyntax reports whether text is [+-] digits [. digits] [e [+-] digits],
 // with a digit on one side of the point at least.
 func decimalSyntax(text []byte) bool {
 	i := skipSign(text, 0)

@@ -76,7 +76,7 @@ func keyOf(database, metric string, tags map[string]string) string {
 	return string(series.AppendKey(nil, []byte(database), []byte(metric), all))
 }
 
-// difference says where two results differ; it is empty when they do not.
+// difference returns where two results differ; it is empty when they do not.
 func difference(got, want result) string {
 	switch {
 	case !slices.Equal(got.errors, want.errors):

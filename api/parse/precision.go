@@ -52,7 +52,7 @@ func errTimeRange() string {
 	return "time outside range " + strconv.Itoa(timeNsMin) + " - " + strconv.Itoa(timeNsMax)
 }
 
-// timeMs gives the milliseconds of a timestamp, rounded down. It is not ok when
+// timeMs returns the milliseconds of a timestamp, rounded down. It is not ok when
 // the time is outside InfluxDB's range.
 func (p Precision) timeMs(t int64) (ms int64, ok bool) {
 	switch p {

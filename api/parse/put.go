@@ -224,7 +224,7 @@ func (p *putParser) general(start, stop int) {
 	point.TimeMs, point.Mantissa, point.Scale = timeMs, n.Mantissa, n.Scale
 }
 
-// nextWord gives the next word from i on; it is empty at the end of the line.
+// nextWord returns the next word from i on; it is empty at the end of the line.
 func nextWord(line []byte, i uint32) Span {
 	end := uint32(len(line))
 	for i < end && line[i] == ' ' {

@@ -58,7 +58,7 @@ func (k *KeyBuilder) readPlainTags(tags []byte) bool {
 	return true
 }
 
-// legalBytes gives the end of the legal ASCII characters from i on.
+// legalBytes returns the end of the legal ASCII characters from i on.
 func legalBytes(text []byte, i int) int {
 	for i < len(text) && legalASCII[text[i]] {
 		i++

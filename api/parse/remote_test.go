@@ -112,7 +112,7 @@ func messageOf(version RemoteWriteVersion) message {
 	return message{1: {2: {}}}
 }
 
-// strict says whether a message has the wire format that protobuf's own library
+// strict reports whether a message has the wire format that protobuf's own library
 // takes. Prometheus' generated code also takes numbers of fields and varints that
 // do not fit, and groups that end as others.
 func strict(body []byte, m message) bool {

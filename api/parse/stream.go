@@ -13,7 +13,7 @@ type stream struct {
 	number       uint32 // of the current line, from 1
 }
 
-// start gives where the first line starts: behind the rest of a line that was
+// start returns where the first line starts: behind the rest of a line that was
 // refused before.
 func (s *stream) start() int {
 	if !s.inside {
@@ -27,7 +27,7 @@ func (s *stream) start() int {
 	return i + 1
 }
 
-// rest says how to go on, the lines before at being done. A last piece that is
+// rest returns how to go on, the lines before at being done. A last piece that is
 // longer than a line may be is an error; the next call skips what follows of it.
 func (s *stream) rest(b *Batch, form Form, at, errorsMax int) Rest {
 	at = min(at, len(s.body))

@@ -119,10 +119,10 @@ func (w *wire) skipGroup() bool {
 	return true
 }
 
-// is says whether the current field is of a wire type.
+// is reports whether the current field is of a wire type.
 func (w *wire) is(kind uint8) bool { return w.kind == kind }
 
-// span gives the payload of the current field, which is of kind wireBytes.
+// span returns the payload of the current field, which is of kind wireBytes.
 func (w *wire) span() Span { return Span{uint32(w.data), uint32(w.at)} }
 
 func (w *wire) fail(what string) bool {

@@ -32,7 +32,7 @@ func notDigits(t uint64) uint64 {
 	return ((t & ^uint64(wordHighs)) + 0x7676767676767676 | t) & wordHighs
 }
 
-// eightDigits gives the number of eight digits, the first in the low byte, each
+// eightDigits returns the number of eight digits, the first in the low byte, each
 // less '0'. Leading zero bytes count as zeros.
 func eightDigits(t uint64) uint64 {
 	t = t*10 + t>>8
@@ -40,10 +40,10 @@ func eightDigits(t uint64) uint64 {
 	return ((t&mask)*(100+1000000<<32) + (t>>16&mask)*(1+10000<<32)) >> 32
 }
 
-// first gives the index of the lowest marked byte; 8 when there is none.
+// first returns the index of the lowest marked byte; 8 when there is none.
 func first(marks uint64) int { return bits.TrailingZeros64(marks) >> 3 }
 
-// sameText says whether the n bytes at b[i:] and those before them at b[j:],
+// sameText reports whether the n bytes at b[i:] and those before them at b[j:],
 // j ≤ i, are equal. It gives false when b is too short to be read by words.
 func sameText(b []byte, i, j, n int) bool {
 	for ; n > 8; i, j, n = i+8, j+8, n-8 {
@@ -63,7 +63,7 @@ var tens = [20]uint64{
 	1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19,
 }
 
-// signBytes gives 1 for a minus, else 0; without a branch, as signs come at
+// signBytes returns 1 for a minus, else 0; without a branch, as signs come at
 // random.
 func signBytes(c byte) int {
 	n := 0
@@ -73,7 +73,7 @@ func signBytes(c byte) int {
 	return n
 }
 
-// signed gives −v when sign is 1, and v when it is 0.
+// signed returns −v when sign is 1, and v when it is 0.
 func signed(v uint64, sign int) int64 { return (int64(v) ^ -int64(sign)) + int64(sign) }
 
 // digitRun reads digits at b[at:], at most 8 of them, as a whole word; ok says

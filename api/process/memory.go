@@ -20,7 +20,7 @@ const (
 	memoryUnlimited = math.MaxInt64
 )
 
-// memoryAvailable gives the bytes of memory that this process may use, page cache
+// memoryAvailable returns the bytes of memory that this process may use, page cache
 // included: the machine's memory, or less if a control group of the process, or one
 // that this is in, has a limit. memoryUnlimited says that nothing is known.
 func memoryAvailable(root fs.FS) int64 {
@@ -31,7 +31,7 @@ func memoryAvailable(root fs.FS) int64 {
 	return available
 }
 
-// readText gives a file's text, none if it cannot be read: the files differ from
+// readText returns a file's text, none if it cannot be read: the files differ from
 // machine to machine.
 func readText(root fs.FS, name string) string {
 	text, err := fs.ReadFile(root, name)
@@ -41,7 +41,7 @@ func readText(root fs.FS, name string) string {
 	return string(text)
 }
 
-// memoryTotal gives the memory that /proc/meminfo tells.
+// memoryTotal returns the memory that /proc/meminfo tells.
 func memoryTotal(text string) int64 {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
@@ -55,7 +55,7 @@ func memoryTotal(text string) int64 {
 	return memoryUnlimited
 }
 
-// groupLimits gives the names of the files that may have a limit, from the text of
+// groupLimits returns the names of the files that may have a limit, from the text of
 // /proc/self/cgroup, whose lines are number:controllers:path. In a container the
 // path may be that of the host; the container's own limit is then at the top.
 func groupLimits(text string) (names []string) {
@@ -88,7 +88,7 @@ func groupLimits(text string) (names []string) {
 	return names
 }
 
-// groupLimitOf gives the limit that a file of a control group tells; "max" is none.
+// groupLimitOf returns the limit that a file of a control group tells; "max" is none.
 func groupLimitOf(text string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil || n <= 0 {

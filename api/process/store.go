@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// StoreAdvice says what to do about a placement store; empty: nothing but to wait.
+// StoreAdvice returns what to do about a placement store; empty: nothing but to wait.
 func StoreAdvice(err error) string {
 	if errors.Is(err, shardmap.ErrRolledBack) {
 		return "; `tickmesh rescue-map` puts the map back"

@@ -22,7 +22,7 @@ type Unit struct {
 	Bytes  float64
 }
 
-// Units gives the suffixes of sizes. The powers of 1024 come first, the smallest first.
+// Units returns the suffixes of sizes. The powers of 1024 come first, the smallest first.
 func Units() []Unit {
 	return []Unit{
 		{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
@@ -78,7 +78,7 @@ func Span(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// daysOf gives the days of a unit that time.ParseDuration does not know; 0: it is no
+// daysOf returns the days of a unit that time.ParseDuration does not know; 0: it is no
 // such unit.
 func daysOf(unit byte) uint64 {
 	switch unit {

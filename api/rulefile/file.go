@@ -74,7 +74,7 @@ func Open[T any](o Options, parse func(name string, text []byte) (T, error)) (*F
 	return f, nil
 }
 
-// read gives the content of a file of at most BytesMax bytes.
+// read returns the content of a file of at most BytesMax bytes.
 func read(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -94,7 +94,7 @@ func read(path string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// Current gives what the file said when it last made sense. It costs one atomic load.
+// Current returns what the file said when it last made sense. It costs one atomic load.
 func (f *File[T]) Current() T { return *f.current.Load() }
 
 // OnChange has a function told of each new value, and of the current one now. Functions
@@ -106,7 +106,7 @@ func (f *File[T]) OnChange(changed func(T)) {
 	changed(f.Current())
 }
 
-// Check reads the file again, now, and says whether there is a new value. Errors: those of
+// Check reads the file again, now, and reports whether there is a new value. Errors: those of
 // Open; the value before stays.
 func (f *File[T]) Check() (changed bool, err error) {
 	f.reading.Lock()

@@ -112,7 +112,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// gathered gives a collector's metrics as text.
+// gathered returns a collector's metrics as text.
 func gathered(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
 	registry := prometheus.NewRegistry()

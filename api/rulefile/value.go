@@ -102,7 +102,7 @@ type Entry struct {
 	Value Value
 }
 
-// Entries gives the entries of a mapping in the order of the file. Errors: ErrFile for
+// Entries returns the entries of a mapping in the order of the file. Errors: ErrFile for
 // what is no mapping and for keys that repeat or are no single values.
 func (v Value) Entries() ([]Entry, error) {
 	if v.node.Kind != yaml.MappingNode || v.node.Anchor != "" {
@@ -148,7 +148,7 @@ func (v Value) Fields(read map[string]func(Value) error) error {
 	return errors.Join(problems...)
 }
 
-// List gives the elements of a list. Errors: ErrFile.
+// List returns the elements of a list. Errors: ErrFile.
 func (v Value) List() ([]Value, error) {
 	if v.node.Kind != yaml.SequenceNode || v.node.Anchor != "" {
 		return nil, v.Errorf("expected a list: lines that begin with `- `, or [a, b]")
@@ -160,7 +160,7 @@ func (v Value) List() ([]Value, error) {
 	return all, nil
 }
 
-// Text gives a single value as it is written. Errors: ErrFile.
+// Text returns a single value as it is written. Errors: ErrFile.
 func (v Value) Text() (string, error) {
 	switch {
 	case IsNull(v.node):
@@ -171,7 +171,7 @@ func (v Value) Text() (string, error) {
 	return v.node.Value, nil
 }
 
-// Texts gives a list of single values. Errors: ErrFile.
+// Texts returns a list of single values. Errors: ErrFile.
 func (v Value) Texts() ([]string, error) {
 	list, err := v.List()
 	problems := []error{err}
@@ -183,7 +183,7 @@ func (v Value) Texts() ([]string, error) {
 	return all, errors.Join(problems...)
 }
 
-// Count gives a whole number, 0 or more. Errors: ErrFile.
+// Count returns a whole number, 0 or more. Errors: ErrFile.
 func (v Value) Count() (int64, error) {
 	text, err := v.Text()
 	if err != nil {
@@ -196,7 +196,7 @@ func (v Value) Count() (int64, error) {
 	return int64(n), nil
 }
 
-// Bytes gives a size. Errors: ErrFile.
+// Bytes returns a size. Errors: ErrFile.
 func (v Value) Bytes() (int64, error) {
 	text, err := v.Text()
 	if err != nil {
@@ -209,7 +209,7 @@ func (v Value) Bytes() (int64, error) {
 	return n, nil
 }
 
-// Span gives a length of time. Errors: ErrFile.
+// Span returns a length of time. Errors: ErrFile.
 func (v Value) Span() (time.Duration, error) {
 	text, err := v.Text()
 	if err != nil {

@@ -13,7 +13,7 @@ const (
 	digestTime = 0xb7e151628aed2a6b
 )
 
-// DigestSamples gives the digest of samples of one series, AggregateDigest: the sum,
+// DigestSamples returns the digest of samples of one series, AggregateDigest: the sum,
 // modulo 2^64, of a hash of time and bits of each. So digests of parts add up to that
 // of the whole. One sample that has another value, or another time, always changes it;
 // other samples have the same digest by chance 1 in 2^64, or because somebody wants to.

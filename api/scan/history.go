@@ -29,7 +29,7 @@ const (
 
 // Historian is a Source that knows which times have changed, so that answers can be kept.
 type Historian interface {
-	// History gives for each of some shards, nil for all, a mark that stands for every write
+	// History returns for each of some shards, nil for all, a mark that stands for every write
 	// that was answered before the call, and what has changed since an earlier mark of that
 	// shard, if since, sorted by shard, has one. A scan that begins after the answer gives
 	// what the mark stands for, or later states. The answer is sorted by shard. Errors: as

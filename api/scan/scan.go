@@ -158,7 +158,7 @@ type Source interface {
 	Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error)
 	TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error)
 	TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error)
-	// Databases gives the sorted names of databases that have series.
+	// Databases returns the sorted names of databases that have series.
 	Databases(ctx context.Context) ([]string, error)
 }
 
@@ -172,7 +172,7 @@ type Relaxation struct {
 // Deleter removes samples.
 type Deleter interface {
 	// Delete hides all samples of the series that match in [FromMs, ToMs] that
-	// were written before it, durably, and gives the number of series touched.
+	// were written before it, durably, and returns the number of series touched.
 	Delete(ctx context.Context, selector *Selector, fromMs, toMs int64) (seriesTouched int64, err error)
 }
 

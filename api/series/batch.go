@@ -81,7 +81,7 @@ type places struct {
 // begin starts a run.
 func (p *places) begin(repeated bool) { p.at, p.repeated = 0, repeated }
 
-// expect gives the scale that the point at the present place should have, and the
+// expect returns the scale that the point at the present place should have, and the
 // mantissa that counts from, given that it has it.
 func (p *places) expect(same bool) (scale uint8, mantissa int64) {
 	if p.at >= p.filled {
@@ -106,13 +106,13 @@ func (e *BatchEncoder) Reset() {
 	*e = BatchEncoder{definitions: e.definitions[:0], points: e.points[:0]}
 }
 
-// Points gives the number of points so far.
+// Points returns the number of points so far.
 func (e *BatchEncoder) Points() int { return e.pointsCount }
 
-// MemoryBytes gives the memory that the encoder keeps.
+// MemoryBytes returns the memory that the encoder keeps.
 func (e *BatchEncoder) MemoryBytes() int { return cap(e.definitions) + cap(e.points) }
 
-// Define adds a definition and gives the reference for its points.
+// Define adds a definition and returns the reference for its points.
 func (e *BatchEncoder) Define(k Key) ID {
 	e.definitions = binary.AppendUvarint(e.definitions, uint64(len(k)))
 	e.definitions = append(e.definitions, k...)
@@ -250,11 +250,11 @@ func (r *BatchReader) startPoints() {
 // Err gives the first error.
 func (r *BatchReader) Err() error { return r.err }
 
-// Points gives the number of points in all; it is known once the definitions
+// Points returns the number of points in all; it is known once the definitions
 // have been read.
 func (r *BatchReader) Points() int { return r.points }
 
-// NextDefinition gives the next definition's key, which points into the batch.
+// NextDefinition returns the next definition's key, which points into the batch.
 func (r *BatchReader) NextDefinition() (Key, bool) {
 	if r.definitionsLeft == 0 {
 		return nil, false

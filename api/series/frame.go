@@ -37,7 +37,7 @@ type BatchID struct {
 	Counter uint64
 }
 
-// IsZero says whether it names nothing.
+// IsZero reports whether it names nothing.
 func (b BatchID) IsZero() bool { return b == BatchID{} }
 
 // keyedCounter marks the ids of single writes.
@@ -51,7 +51,7 @@ func KeyedID(hash uint64) BatchID {
 	return BatchID{Session: max(hash, 1), Counter: keyedCounter | 1}
 }
 
-// IsKeyed says whether it was made by KeyedID.
+// IsKeyed reports whether it was made by KeyedID.
 func (b BatchID) IsKeyed() bool { return b.Counter&keyedCounter != 0 }
 
 // Level says how many replicas have a write in their logs when it is answered.
@@ -110,7 +110,7 @@ type CopiesError struct {
 	Missing int // full voters of a shard that are not known to have it, at most
 }
 
-// Error gives the text for people.
+// Error returns the text for people.
 func (e *CopiesError) Error() string {
 	return fmt.Sprintf("written in %d copies and not undone, but %d more were asked for", e.Copies, e.Missing)
 }

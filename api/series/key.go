@@ -59,7 +59,7 @@ func AppendPart(dst, part []byte) []byte {
 
 func compareTagNames(a, b Tag) int { return bytes.Compare(a.Name, b.Name) }
 
-// Parts gives the database, the metric and, appended to tags, the tags of the
+// Parts returns the database, the metric and, appended to tags, the tags of the
 // key. All results point into the key. It returns ErrKey when the bytes are not
 // canonical.
 func (k Key) Parts(tags []Tag) (database, metric []byte, _ []Tag, err error) {
@@ -175,7 +175,7 @@ func (k Key) String() string {
 	return b.String()
 }
 
-// Head gives the database and the metric of the key, which point into it, and the length
+// Head returns the database and the metric of the key, which point into it, and the length
 // of what they take of it. Not ok: the key is cut short.
 func (k Key) Head() (database, metric []byte, length int, ok bool) {
 	rest := []byte(k)

@@ -30,10 +30,10 @@ func FloatNumber(v float64) Number {
 	return Number{Mantissa: int64(math.Float64bits(v)), Scale: ScaleFloat}
 }
 
-// Float64 gives the number's float64.
+// Float64 returns the number's float64.
 func (n Number) Float64() float64 { return Float64(n.Mantissa, n.Scale) }
 
-// Float64 gives the float64 of a mantissa and its scale.
+// Float64 returns the float64 of a mantissa and its scale.
 func Float64(mantissa int64, scale uint8) float64 {
 	if scale <= ScaleMax {
 		return float64(mantissa) / powersOf10[scale&ScaleMax]

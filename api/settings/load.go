@@ -190,7 +190,7 @@ func parseFile(path string, text []byte) ([]fileValue, error) {
 	return values, errors.Join(problems...)
 }
 
-// settingOf gives the value of a node, or its values when it is a list.
+// settingOf returns the value of a node, or its values when it is a list.
 func settingOf(n *yaml.Node) (value string, list []string, err error) {
 	switch {
 	case rulefile.IsNull(n):

@@ -32,7 +32,7 @@ const (
 	DatabaseDropped DatabaseMark = "dropped"
 )
 
-// Valid says whether it is one of the marks.
+// Valid reports whether it is one of the marks.
 func (m DatabaseMark) Valid() bool { return m == DatabaseCreated || m == DatabaseDropped }
 
 // ValidateDatabase checks a name and a mark, of which "" forgets the name. Names are checked

@@ -81,7 +81,7 @@ type Rates struct {
 	Arrived func(shard uint16, node string) int64
 }
 
-// left gives the bytes of a move that have yet to come.
+// left returns the bytes of a move that have yet to come.
 func (r *Rates) left(m *Move) int64 {
 	if r.Arrived == nil {
 		return m.Bytes
@@ -89,7 +89,7 @@ func (r *Rates) left(m *Move) int64 {
 	return m.Bytes - min(r.Arrived(m.Shard, m.Member.Node), m.Bytes)
 }
 
-// seconds gives what moves take: the node that takes in most decides, or, where few nodes
+// seconds returns what moves take: the node that takes in most decides, or, where few nodes
 // have what many get, the senders.
 func (r *Rates) seconds(moves []Move, senders, movesMax int) int64 {
 	if r.BytesPerSecond <= 0 || len(moves) == 0 {
@@ -142,7 +142,7 @@ func Simulate(s State, l Limits, r Rates) Forecast {
 	return f
 }
 
-// reach lets every group that can reach what is intended do so, and says whether one did.
+// reach lets every group that can reach what is intended do so, and reports whether one did.
 func (f *Forecast) reach(m *Map, t *targets, r Rates) bool {
 	reached := false
 	for shard, row := range m.Rows {
@@ -262,7 +262,7 @@ func hasWitness(members []Member) bool {
 	return slices.ContainsFunc(members, func(m Member) bool { return m.Role == Witness })
 }
 
-// overfilled gives the nodes that would be fuller than allowed. What leaves a node is
+// overfilled returns the nodes that would be fuller than allowed. What leaves a node is
 // not counted: it is deleted later than the new data comes.
 func overfilled(s State, l Limits, f Forecast) []string {
 	gained := map[string]int64{}

@@ -8,7 +8,7 @@ type Transfer struct {
 	From, To string // nodes
 }
 
-// LeaderTransfers gives the transfers that spread leaders evenly over the nodes that
+// LeaderTransfers returns the transfers that spread leaders evenly over the nodes that
 // are live and wanted, and take them off the others. Leaders are by shard as far as
 // they are known; a shard without one, or with a move going on, is left alone. At
 // most transfersMax are given. It is a pure function; when all transfers were made it
@@ -46,14 +46,14 @@ type leading struct {
 	loads   []int
 }
 
-// leads says whether a node can be the leader that is said of it.
+// leads reports whether a node can be the leader that is said of it.
 func (l *leading) leads(shard int, node string) bool {
 	return l.rows[shard].Intended == nil && slices.ContainsFunc(l.rows[shard].Members, func(m Member) bool {
 		return m.Node == node && m.Role.Votes()
 	})
 }
 
-// may says whether a node may become the leader of a shard.
+// may reports whether a node may become the leader of a shard.
 func (l *leading) may(shard, node int) bool {
 	return l.all[node].give && slices.ContainsFunc(l.rows[shard].Members, func(m Member) bool {
 		return l.byID[m.Node] == node && m.Role == Full && l.live(m)

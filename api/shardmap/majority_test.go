@@ -36,7 +36,7 @@ func TestMajorityKept(t *testing.T) {
 	})
 }
 
-// sustained says whether a group would have a majority of live voters where it goes to.
+// sustained reports whether a group would have a majority of live voters where it goes to.
 // Those that do not vote yet wait until they are live.
 func (w *world) sustained(row Row) bool {
 	var there []Member

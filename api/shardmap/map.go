@@ -103,7 +103,7 @@ func Decode(encoded []byte) (Map, error) {
 	return m, m.Validate()
 }
 
-// Encode validates the map and gives its JSON. Errors: ErrMap, ErrFormat.
+// Encode validates the map and returns its JSON. Errors: ErrMap, ErrFormat.
 func (m Map) Encode() ([]byte, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (m Map) Encode() ([]byte, error) {
 	return encoded, nil
 }
 
-// Clone gives a copy that shares nothing with m.
+// Clone returns a copy that shares nothing with m.
 func (m Map) Clone() Map {
 	m.Rows = slices.Clone(m.Rows)
 	for i := range m.Rows {
@@ -127,13 +127,13 @@ func (m Map) Clone() Map {
 	return m
 }
 
-// Equal says whether both maps are the same, the order of members included.
+// Equal reports whether both maps are the same, the order of members included.
 func (m Map) Equal(other Map) bool {
 	return m.Format == other.Format && m.Cluster == other.Cluster && m.ID == other.ID && m.Epoch == other.Epoch &&
 		m.Settings == other.Settings && slices.EqualFunc(m.Rows, other.Rows, Row.Equal)
 }
 
-// RowOf gives the row of a shard.
+// RowOf returns the row of a shard.
 func (m Map) RowOf(shard uint16) (Row, bool) {
 	if int(shard) >= len(m.Rows) {
 		return Row{}, false
@@ -141,7 +141,7 @@ func (m Map) RowOf(shard uint16) (Row, bool) {
 	return m.Rows[shard], true
 }
 
-// WithRow gives the map of the next epoch, in which the shard has this row. It
+// WithRow returns the map of the next epoch, in which the shard has this row. It
 // shares all other rows with m, so neither may be changed in place.
 func (m Map) WithRow(shard uint16, row Row) Map {
 	m.Epoch++
@@ -158,7 +158,7 @@ type Placed struct {
 	Settled  bool // Row.Members names it
 }
 
-// MembersOn gives the replicas that the map has or intends on a node, in the order
+// MembersOn returns the replicas that the map has or intends on a node, in the order
 // of shards. A replica that is in both lists is given once, as in Members.
 func (m Map) MembersOn(node string) []Placed {
 	var placed []Placed
@@ -178,7 +178,7 @@ func (m Map) MembersOn(node string) []Placed {
 	return placed
 }
 
-// Moving gives the number of rows with Intended.
+// Moving returns the number of rows with Intended.
 func (m Map) Moving() int {
 	moving := 0
 	for _, row := range m.Rows {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// created gives a map as it is when a cluster is made.
+// created returns a map as it is when a cluster is made.
 func created(t testing.TB, nodes int, settings Settings) Map {
 	s := State{Nodes: map[string]NodeState{}, NowMs: 1}
 	for i := range nodes {

@@ -22,7 +22,7 @@ type NodeInfo struct {
 	Former []string `json:"-"`
 }
 
-// Succeeds says whether the process that says n takes the entry of another one over: it
+// Succeeds reports whether the process that says n takes the entry of another one over: it
 // is the same node at the same address, started again on the same data folder. That one
 // process only can use a folder says that the other one is gone.
 func (n NodeInfo) Succeeds(held NodeInfo) bool {
@@ -58,7 +58,7 @@ const (
 	Gone     Desired = "gone"     // as Draining; and when it is dead it is not waited for
 )
 
-// Valid says whether d is one of the constants.
+// Valid reports whether d is one of the constants.
 func (d Desired) Valid() bool { return d == Active || d == Draining || d == Gone }
 
 // Incarnation is one formatted data folder of a node.
@@ -70,7 +70,7 @@ type Incarnation struct {
 // incarnationsMax bounds the known incarnations of a node.
 const incarnationsMax = 64
 
-// Newest gives the known incarnations with id moved to, or entered at, the end: the
+// Newest returns the known incarnations with id moved to, or entered at, the end: the
 // one that registered last. Of too many the oldest retired ones are forgotten.
 func Newest(known []Incarnation, id string) []Incarnation {
 	next := make([]Incarnation, 0, len(known)+1)

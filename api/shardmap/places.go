@@ -59,7 +59,7 @@ func newPlaces(s *State, l *Limits) *places {
 	return p
 }
 
-// nodesOf gives all nodes that are known or that the map names.
+// nodesOf returns all nodes that are known or that the map names.
 func nodesOf(s *State) map[string]bool {
 	ids := map[string]bool{}
 	for id := range s.Nodes {
@@ -81,7 +81,7 @@ func nodesOf(s *State) map[string]bool {
 	return ids
 }
 
-// numbersOf gives the numbers of members' nodes, in their order.
+// numbersOf returns the numbers of members' nodes, in their order.
 func (p *places) numbersOf(members []Member) []int {
 	nodes := make([]int, len(members))
 	for i, m := range members {
@@ -94,28 +94,28 @@ func overfull(n NodeInfo, shareMax float64) bool {
 	return n.CapacityBytes > 0 && shareMax > 0 && float64(n.UsedBytes) > shareMax*float64(n.CapacityBytes)
 }
 
-// present says whether a member is of its node's present incarnation.
+// present reports whether a member is of its node's present incarnation.
 func (p *places) present(m Member) bool {
 	at := &p.all[p.byID[m.Node]]
 	return at.incarnation == "" || at.incarnation == m.Incarnation
 }
 
-// live says whether a member's process runs.
+// live reports whether a member's process runs.
 func (p *places) live(m Member) bool { return p.all[p.byID[m.Node]].live && p.present(m) }
 
-// stays says whether a settled member may stay where it is.
+// stays reports whether a settled member may stay where it is.
 func (p *places) stays(m Member) bool {
 	at := &p.all[p.byID[m.Node]]
 	return at.wanted && p.present(m) && (at.live || at.deadMs < p.limits.ReplaceAfterMs)
 }
 
-// awaited says whether a replica that is only intended is still worth waiting for.
+// awaited reports whether a replica that is only intended is still worth waiting for.
 func (p *places) awaited(m Member) bool {
 	at := &p.all[p.byID[m.Node]]
 	return at.wanted && p.present(m) && (at.live || at.deadMs < p.limits.RetargetAfterMs)
 }
 
-// returns says whether a settled member that should not stay is still better than
+// returns reports whether a settled member that should not stay is still better than
 // none: it is only to be drained, or may come back.
 func (p *places) returns(m Member) bool {
 	at := &p.all[p.byID[m.Node]]

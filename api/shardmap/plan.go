@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Plan gives the next steps of placement, the most urgent first. It is a pure
+// Plan returns the next steps of placement, the most urgent first. It is a pure
 // function: equal arguments give equal steps. Each step can be made on its own; after
 // any of them, or when anything else has changed, plan again. When all steps were
 // made and all moves have ended, there is none left.
@@ -36,7 +36,7 @@ type move struct {
 	balance  bool // nothing is wrong with it but the balance
 }
 
-// steps gives the changes of rows that the limit allows.
+// steps returns the changes of rows that the limit allows.
 func (t *targets) steps(movesMax int) []Step {
 	var moves []move
 	free := movesMax
@@ -68,7 +68,7 @@ func (t *targets) steps(movesMax int) []Step {
 // cmpTrue orders what is true first.
 func cmpTrue(a, b bool) int { return oneIf(b) - oneIf(a) }
 
-// moveOf gives the next change of a row's aim, if there is one.
+// moveOf returns the next change of a row's aim, if there is one.
 func (t *targets) moveOf(shard int) (move, bool) {
 	w := &t.wishes[shard]
 	if !w.able {
@@ -92,7 +92,7 @@ func (t *targets) moveOf(shard int) (move, bool) {
 	return move{shard, next, reason, w.row.Intended != nil, live, reason == ReasonBalance}, true
 }
 
-// nextAim gives what a row should aim at next; nil: what it aims at. No aim is one that
+// nextAim returns what a row should aim at next; nil: what it aims at. No aim is one that
 // leaves the group without a live majority: a witness that is to make way stays while
 // another voter is dead, and a move that began before that is called off.
 func (t *targets) nextAim(w *wish) []Member {
@@ -106,7 +106,7 @@ func (t *targets) nextAim(w *wish) []Member {
 	return slices.DeleteFunc(slices.Clone(w.row.Members), func(m Member) bool { return !m.Role.Votes() })
 }
 
-// sustained says whether a row's group, once it has such members, could go on with those
+// sustained reports whether a row's group, once it has such members, could go on with those
 // that are live. One that has no vote yet gets none before it is live and has caught up.
 func (p *places) sustained(row *Row, members []Member) bool {
 	voters, live, full := 0, 0, false
@@ -124,7 +124,7 @@ func (p *places) sustained(row *Row, members []Member) bool {
 	return full && 2*live > voters
 }
 
-// towards gives what a row should aim at next on its way to the wanted members. A
+// towards returns what a row should aim at next on its way to the wanted members. A
 // replica cannot change its role, so where that is wanted it leaves first; but full
 // voters that are live stay until there are enough others.
 func (t *targets) towards(w *wish, wanted []Member) []Member {
@@ -155,7 +155,7 @@ func (t *targets) towards(w *wish, wanted []Member) []Member {
 	return next
 }
 
-// sameMembers says whether both have the same replicas with the same roles. One with
+// sameMembers reports whether both have the same replicas with the same roles. One with
 // raft id 0 is not there yet.
 func sameMembers(a, b []Member) bool {
 	if len(a) != len(b) {

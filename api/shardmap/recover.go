@@ -78,7 +78,7 @@ type Recovery struct {
 	home   FoundCopy // where an empty group begins
 }
 
-// Automatic says whether the shard may go on from Best without a person's word: all
+// Automatic reports whether the shard may go on from Best without a person's word: all
 // who may have data are there, and without a new era nobody could ever go on.
 func (r *Recovery) Automatic() bool {
 	return r.Lost && !r.Electable && len(r.Missing) == 0 && (r.Best != nil || r.Empty)
@@ -146,7 +146,7 @@ func (s *survey) collect() {
 	slices.SortStableFunc(s.copies, func(a, b FoundCopy) int { return cmp.Compare(a.Node, b.Node) })
 }
 
-// leader gives the copy that leads in the newest era.
+// leader returns the copy that leads in the newest era.
 func (s *survey) leader() *FoundCopy {
 	for i := range s.copies {
 		if c := &s.copies[i]; c.Leads && c.Era == s.era && c.Era >= s.row.Era {
@@ -156,13 +156,13 @@ func (s *survey) leader() *FoundCopy {
 	return nil
 }
 
-// misnamed says whether a lone leader goes by an incarnation that its data folder has
+// misnamed reports whether a lone leader goes by an incarnation that its data folder has
 // no more: other replicas of the folder had to make it another one.
 func misnamed(c *FoundCopy) bool {
 	return len(c.Members) == 1 && c.Members[0].RaftID == c.RaftID && c.Members[0].Incarnation != c.Incarnation
 }
 
-// node gives what a node says; nil: it says nothing.
+// node returns what a node says; nil: it says nothing.
 func (s *survey) node(id string) *NodeCopies {
 	for i := range s.nodes {
 		if s.nodes[i].Node == id {
@@ -182,7 +182,7 @@ func (s *survey) copyOf(m Member) *FoundCopy {
 	return nil
 }
 
-// holdsNothing says whether it is certain that a member without a copy has nothing: its
+// holdsNothing reports whether it is certain that a member without a copy has nothing: its
 // data folder is there, and never had the replica or has ended it.
 func (s *survey) holdsNothing(m Member) (nothing, former bool) {
 	n := s.node(m.Node)
@@ -193,7 +193,7 @@ func (s *survey) holdsNothing(m Member) (nothing, former bool) {
 	return former || n.Incarnation == m.Incarnation, former
 }
 
-// newest gives the newest configuration that a copy knows: its members with those that
+// newest returns the newest configuration that a copy knows: its members with those that
 // leave, and its voters; from the map if no copy knows one.
 func (s *survey) newest() (members []Member, lists [][]uint64) {
 	var of *FoundCopy
@@ -220,7 +220,7 @@ func (s *survey) newest() (members []Member, lists [][]uint64) {
 	return members, lists
 }
 
-// majorities says whether the voters of the newest configuration may have a majority,
+// majorities reports whether the voters of the newest configuration may have a majority,
 // should all come back that can, and whether those that are there have one.
 func (s *survey) majorities() (may, here bool) {
 	members, lists := s.newest()
@@ -246,7 +246,7 @@ func (s *survey) majorities() (may, here bool) {
 	return may, here
 }
 
-// begins says whether the row lets the shard go on from a copy that is there and has not
+// begins reports whether the row lets the shard go on from a copy that is there and has not
 // taken it up yet.
 func (s *survey) begins() bool {
 	return s.row.Era > s.era && len(s.row.Members) == 1 && slices.ContainsFunc(s.copies, func(c FoundCopy) bool {
@@ -255,7 +255,7 @@ func (s *survey) begins() bool {
 	})
 }
 
-// missing gives the members of the row, or of any configuration of the newest era, that
+// missing returns the members of the row, or of any configuration of the newest era, that
 // may have data and of which nothing is known. A learner counts: it may have got its vote.
 func (s *survey) missing() (missing []Member) {
 	lists := [][]Member{s.row.Members, s.row.Intended}
@@ -276,7 +276,7 @@ func (s *survey) missing() (missing []Member) {
 	return missing
 }
 
-// best gives the copy with data and the greatest era, term and index.
+// best returns the copy with data and the greatest era, term and index.
 func (s *survey) best() *FoundCopy {
 	var best *FoundCopy
 	for i := range s.copies {
@@ -291,7 +291,7 @@ func (s *survey) best() *FoundCopy {
 	return best
 }
 
-// home gives the place of a group that begins empty: a full voter's, if one is there. A
+// home returns the place of a group that begins empty: a full voter's, if one is there. A
 // node whose copy cannot be told yet, or ever, keeps that, so nothing begins there.
 func (s *survey) home() FoundCopy {
 	usable := func(n *NodeCopies) bool {
@@ -366,7 +366,7 @@ func (r *Recovery) Recover(row Row, nowMs int64, beginEmpty bool) (Row, error) {
 	return next, next.Validate()
 }
 
-// Recover gives the map after rules M6 and M1. What rows tell of earlier times makes room
+// Recover returns the map after rules M6 and M1. What rows tell of earlier times makes room
 // if the map would be too large. Errors: ErrNotLost, ErrMap.
 func (m Map) Recover(r *Recovery, nowMs int64, beginEmpty bool) (Map, error) {
 	if int(r.Shard) >= len(m.Rows) {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// reportsOf gives what live nodes know: each has seen some epoch of the history, and
+// reportsOf returns what live nodes know: each has seen some epoch of the history, and
 // its replicas know the configurations that they were part of.
 func reportsOf(w *world, history []Map, seen func(string) int) []Report {
 	last := history[len(history)-1]

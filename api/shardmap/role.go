@@ -12,10 +12,10 @@ const (
 	Learner                 // joining, without a vote
 )
 
-// Votes says whether a member with this role votes.
+// Votes reports whether a member with this role votes.
 func (r Role) Votes() bool { return r == Full || r == Witness }
 
-// String gives the role's name, as it is in the JSON of a map.
+// String returns the role's name, as it is in the JSON of a map.
 func (r Role) String() string {
 	switch r {
 	case Full:
@@ -28,7 +28,7 @@ func (r Role) String() string {
 	return fmt.Sprintf("role %d", uint8(r))
 }
 
-// MarshalText gives the role's name; an unknown role is an error.
+// MarshalText returns the role's name; an unknown role is an error.
 func (r Role) MarshalText() ([]byte, error) {
 	if r < Full || r > Learner {
 		return nil, fmt.Errorf("%w: %s", ErrMap, r)

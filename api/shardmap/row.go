@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// SameReplica says whether both are the same replica: node, incarnation and raft id.
+// SameReplica reports whether both are the same replica: node, incarnation and raft id.
 // The role may differ: a learner becomes a voter.
 func (a Member) SameReplica(b Member) bool {
 	return a.Node == b.Node && a.Incarnation == b.Incarnation && a.RaftID == b.RaftID
 }
 
-// SamePlace says whether both are on the same incarnation of the same node.
+// SamePlace reports whether both are on the same incarnation of the same node.
 func (a Member) SamePlace(b Member) bool { return a.Node == b.Node && a.Incarnation == b.Incarnation }
 
 func (a Member) as(role Role) Member {
@@ -24,7 +24,7 @@ func SortMembers(members []Member) {
 	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.RaftID, b.RaftID) })
 }
 
-// Clone gives a copy that shares nothing with r.
+// Clone returns a copy that shares nothing with r.
 func (r Row) Clone() Row {
 	r.Members, r.Intended = slices.Clone(r.Members), slices.Clone(r.Intended)
 	if r.Recovered != nil {
@@ -33,7 +33,7 @@ func (r Row) Clone() Row {
 	return r
 }
 
-// Equal says whether both rows are the same, the order of members included. An
+// Equal reports whether both rows are the same, the order of members included. An
 // empty Intended is not a nil one.
 func (r Row) Equal(other Row) bool {
 	return r.Version == other.Version && r.RaftIDLast == other.RaftIDLast && r.Era == other.Era && r.Fresh == other.Fresh &&
@@ -51,7 +51,7 @@ func (r Row) Target() []Member {
 	return r.Members
 }
 
-// MemberOn gives the settled member on an incarnation of a node.
+// MemberOn returns the settled member on an incarnation of a node.
 func (r Row) MemberOn(node, incarnation string) (Member, bool) {
 	for _, member := range r.Members {
 		if member.Node == node && member.Incarnation == incarnation {
@@ -86,14 +86,14 @@ func (r Row) Settled(config []Member) (Row, bool) {
 	return next, true
 }
 
-// spent says whether Intended names a replica that was a member and is none any more.
+// spent reports whether Intended names a replica that was a member and is none any more.
 func spent(r Row, config []Member) bool {
 	return slices.ContainsFunc(r.Intended, func(wanted Member) bool {
 		return slices.ContainsFunc(r.Members, wanted.SameReplica) && !slices.ContainsFunc(config, wanted.SameReplica)
 	})
 }
 
-// displaced says whether Intended names another replica in the place of a member: a
+// displaced reports whether Intended names another replica in the place of a member: a
 // leader with an older map has added that one.
 func displaced(r Row, config []Member) bool {
 	return slices.ContainsFunc(r.Intended, func(wanted Member) bool {
@@ -102,7 +102,7 @@ func displaced(r Row, config []Member) bool {
 	})
 }
 
-// madeAs says whether the row has or intends this very replica with this role. Of a
+// madeAs reports whether the row has or intends this very replica with this role. Of a
 // learner Members does not tell what it was made for, and that decides whether it has
 // data; so a learner is known by Intended only, and once given up by nothing.
 func (r Row) madeAs(m Member) bool {

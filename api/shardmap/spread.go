@@ -97,7 +97,7 @@ func (s *spread) reach(node int, reached []*edge) []int {
 	return found
 }
 
-// inChain says whether the chain to node uses the row already.
+// inChain reports whether the chain to node uses the row already.
 func inChain(node, row int, reached []*edge) bool {
 	for e := reached[node]; e.from >= 0; e = reached[e.from] {
 		if e.row == row {

@@ -53,7 +53,7 @@ const (
 	UsedShareMaxDefault    = 0.9
 )
 
-// DefaultLimits gives the limits of a cluster of which nothing special is known.
+// DefaultLimits returns the limits of a cluster of which nothing special is known.
 // Create is left empty: it creates nothing.
 func DefaultLimits() Limits {
 	return Limits{
@@ -69,7 +69,7 @@ type Tracker struct {
 	firstNodeMs int64
 }
 
-// Observe gives the State at a moment. Of a View with Err, which says nothing of
+// Observe returns the State at a moment. Of a View with Err, which says nothing of
 // liveness, it gives the nodes as they were known.
 func (t *Tracker) Observe(view View, nowMs int64) State {
 	if t.nodes == nil {
@@ -167,7 +167,7 @@ const (
 	ReasonRetire  Reason = "the node has another disk, or is gone"
 )
 
-// Apply gives the map after a step of kind StepCreate or StepIntend; m is nil
+// Apply returns the map after a step of kind StepCreate or StepIntend; m is nil
 // before the first. Errors: ErrMap.
 func (s Step) Apply(m *Map) (Map, error) {
 	var next Map

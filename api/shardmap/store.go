@@ -52,7 +52,7 @@ type View struct {
 	Err error
 }
 
-// Overtaken says whether a live node knows more of the map than the store has:
+// Overtaken reports whether a live node knows more of the map than the store has:
 // ErrRolledBack, or ErrWrongCluster. Nothing may be built on such a map: raft ids that
 // it does not know would be given again. Nodes that lag behind are no reason.
 func (v View) Overtaken() error {
@@ -107,7 +107,7 @@ func (m *Map) CheckSuccessor(next *Map) error {
 	return nil
 }
 
-// CheckSwap gives the error with which a swap to a map must end before the store is
+// CheckSwap returns the error with which a swap to a map must end before the store is
 // asked: ErrWrongCluster; or ErrConflict, because what was seen is newer than what the
 // map was made from.
 func (s Seen) CheckSwap(next Map) error {
@@ -141,7 +141,7 @@ type Store interface {
 	// ErrWrongCluster. In a store that was rolled back it is ErrConflict: load again.
 	CompareAndSwap(ctx context.Context, epoch uint64, next Map) error
 
-	// SetDesired says what is wanted of a node; "" forgets the node.
+	// SetDesired returns what is wanted of a node; "" forgets the node.
 	SetDesired(ctx context.Context, node string, desired Desired) error
 
 	// SetManager says who alone may say what is desired; "" that anybody may. It is a

@@ -69,7 +69,7 @@ func (t *targets) compute(exists bool) {
 	}
 }
 
-// begin gives a row's wish before anything is mended. A row that cannot change
+// begin returns a row's wish before anything is mended. A row that cannot change
 // keeps what it has.
 func (t *targets) begin(row *Row) wish {
 	w := wish{row: row, at: t.numbersOf(row.Members), able: t.able(row), witness: none}
@@ -84,11 +84,11 @@ func (t *targets) begin(row *Row) wish {
 	return w
 }
 
-// able says whether a row's group can change its configuration, with someone live
+// able reports whether a row's group can change its configuration, with someone live
 // who has all the data.
 func (t *targets) able(row *Row) bool { return t.sustained(row, row.Members) }
 
-// good says whether a member that the row has or intends needs no replacement.
+// good reports whether a member that the row has or intends needs no replacement.
 func (t *targets) good(row *Row, m Member) bool {
 	if slices.ContainsFunc(row.Members, m.SameReplica) {
 		return t.stays(m)
@@ -128,7 +128,7 @@ func (t *targets) mendFulls(shard int) {
 	}
 }
 
-// lost gives why a member of the role that the row was going to have cannot stay.
+// lost returns why a member of the role that the row was going to have cannot stay.
 func (t *targets) lost(row *Row, role Role) Reason {
 	reason := Reason("")
 	for _, member := range row.Target() {
@@ -182,7 +182,7 @@ const (
 	costConflict = 2 // it has another role, or learns for none that is known: that replica leaves first
 )
 
-// moveCost tells what it costs to give the node a role in the row.
+// moveCost returns what it costs to give the node a role in the row.
 func (t *targets) moveCost(w *wish, node int, role Role) int {
 	cost := costMove
 	for i, at := range w.at {

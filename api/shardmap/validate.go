@@ -116,7 +116,7 @@ func (r Row) validateMembers(what string, members []Member) error {
 	return nil
 }
 
-// ValidName says whether s can be a node's id or a cluster's name: 1 to
+// ValidName reports whether s can be a node's id or a cluster's name: 1 to
 // NodeBytesMax letters, digits, '-', '_' and '.', not starting with '.'.
 func ValidName(s string) bool {
 	if len(s) == 0 || len(s) > NodeBytesMax || s[0] == '.' {
@@ -131,7 +131,7 @@ func ValidName(s string) bool {
 	return true
 }
 
-// ValidIncarnation says whether s has the form of an incarnation: 32 lower-case
+// ValidIncarnation reports whether s has the form of an incarnation: 32 lower-case
 // hexadecimal digits.
 func ValidIncarnation(s string) bool {
 	if len(s) != IncarnationBytes {

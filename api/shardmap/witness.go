@@ -37,7 +37,7 @@ func (t *targets) decideWitnesses(even bool) {
 	t.evenWitnesses(loads)
 }
 
-// presentWitness gives the witness that a row has or will have, if it may stay.
+// presentWitness returns the witness that a row has or will have, if it may stay.
 func (t *targets) presentWitness(w *wish) int {
 	for _, member := range w.row.Target() {
 		node := t.byID[member.Node]
@@ -48,7 +48,7 @@ func (t *targets) presentWitness(w *wish) int {
 	return none
 }
 
-// givesWay says whether a row is on its way to having no witness: the former one's
+// givesWay reports whether a row is on its way to having no witness: the former one's
 // node becomes a full voter next. It gets a new one after that.
 func givesWay(w *wish) bool {
 	return w.pinned && !slices.ContainsFunc(w.row.Intended, func(m Member) bool { return m.Role == Witness })
@@ -71,7 +71,7 @@ func (t *targets) newWitness(shard int, loads []int) int {
 	return best
 }
 
-// lastWitness gives a settled witness that should not stay but is better than none.
+// lastWitness returns a settled witness that should not stay but is better than none.
 func (t *targets) lastWitness(w *wish) int {
 	for _, member := range w.row.Members {
 		if node := t.byID[member.Node]; member.Role == Witness && t.returns(member) && !contains(w.fulls, node) {
@@ -122,7 +122,7 @@ func (t *targets) evenWitnesses(loads []int) {
 	s.even()
 }
 
-// members gives a wish as members, with raft ids where the replicas are there
+// members returns a wish as members, with raft ids where the replicas are there
 // already and 0 where they are to be made.
 func (t *targets) members(w *wish) []Member {
 	wanted := make([]Member, 0, len(w.fulls)+1)
@@ -135,7 +135,7 @@ func (t *targets) members(w *wish) []Member {
 	return wanted
 }
 
-// member gives the replica that a row has or intends on a node. Where it has one that
+// member returns the replica that a row has or intends on a node. Where it has one that
 // was not made for the role, the raft id is 0.
 func (t *targets) member(w *wish, node int, role Role) Member {
 	at := &t.all[node]

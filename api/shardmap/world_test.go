@@ -298,7 +298,7 @@ func (w *world) loads(role Role, nodes []string) map[string]int {
 	return count
 }
 
-// usable gives the nodes that may hold shards.
+// usable returns the nodes that may hold shards.
 func (w *world) usable() []string {
 	var ids []string
 	for _, id := range slices.Sorted(maps.Keys(w.state.Nodes)) {

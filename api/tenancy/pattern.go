@@ -24,7 +24,7 @@ func everything() pattern { return pattern{regexp.MustCompile(anchored(".*"))} }
 
 func anchored(expression string) string { return `^(?s:` + expression + `)$` }
 
-// exactly gives the pattern that picks one name.
+// exactly returns the pattern that picks one name.
 func exactly(name string) pattern {
 	return pattern{regexp.MustCompile(anchored(regexp.QuoteMeta(name)))}
 }

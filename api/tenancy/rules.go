@@ -45,7 +45,7 @@ type retentionRule struct {
 	retention        time.Duration
 }
 
-// Databases gives the names of the databases that the rules name, sorted. Patterns of
+// Databases returns the names of the databases that the rules name, sorted. Patterns of
 // retention rules name none.
 func (r *Rules) Databases() []string {
 	if r == nil {
@@ -54,7 +54,7 @@ func (r *Rules) Databases() []string {
 	return slices.Sorted(maps.Keys(r.databases))
 }
 
-// RetentionOf says how long samples of a metric are kept: by the first retention rule that
+// RetentionOf returns how long samples of a metric are kept: by the first retention rule that
 // matches, else by the database's own setting, else by the one of all databases. 0: nothing
 // is said, and the node's --retention holds. Unlimited: for ever.
 func (r *Rules) RetentionOf(database, metric string) time.Duration {
@@ -103,19 +103,19 @@ func (r *Rules) RetentionRules() []RetentionRule {
 	return list
 }
 
-// HasMetricRules says whether the retention of some metric of a database may differ from
+// HasMetricRules reports whether the retention of some metric of a database may differ from
 // that of the others, so that RetentionOf has to be asked for each.
 func (r *Rules) HasMetricRules(database string) bool {
 	return r != nil && slices.ContainsFunc(r.retention, func(rule retentionRule) bool { return rule.database.matches(display(database)) })
 }
 
-// SaysRetention says whether the rules name any retention.
+// SaysRetention reports whether the rules name any retention.
 func (r *Rules) SaysRetention() bool {
 	return r != nil && (len(r.retention) > 0 || r.defaults.retention != 0 ||
 		slices.ContainsFunc(slices.Collect(maps.Values(r.databases)), func(s settings) bool { return s.retention != 0 }))
 }
 
-// LimitsOf gives the bounds of a database: each by its own setting, else by the one of all
+// LimitsOf returns the bounds of a database: each by its own setting, else by the one of all
 // databases.
 func (r *Rules) LimitsOf(database string) Limits {
 	if r == nil {
@@ -135,7 +135,7 @@ func (r *Rules) LimitsOf(database string) Limits {
 	}
 }
 
-// said gives the first of two settings unless it says nothing.
+// said returns the first of two settings unless it says nothing.
 func said(own, all int64) int64 {
 	if own != 0 {
 		return own
@@ -145,7 +145,7 @@ func said(own, all int64) int64 {
 
 const defaultName = "default"
 
-// display gives the name that files have for a database.
+// display returns the name that files have for a database.
 func display(database string) string {
 	if database == "" {
 		return defaultName
@@ -153,7 +153,7 @@ func display(database string) string {
 	return database
 }
 
-// canonical gives the database of a name in a file.
+// canonical returns the database of a name in a file.
 func canonical(name string) string {
 	if name == defaultName {
 		return ""

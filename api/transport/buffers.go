@@ -22,7 +22,7 @@ type Buffers struct {
 
 var _ mem.BufferPool = (*Buffers)(nil)
 
-// Get gives a buffer of the length, with any content.
+// Get returns a buffer of the length, with any content.
 func (p *Buffers) Get(length int) *[]byte {
 	at := max(bits.Len(uint(max(length, 1)-1)), bufferBitsMin) - bufferBitsMin
 	if at >= len(p.sizes) {

@@ -13,13 +13,13 @@ import (
 	"github.com/tickmesh/tickmesh/api/loopback"
 )
 
-// Credentials gives what a gRPC client dials with. Each handshake goes by the files
+// Credentials returns what a gRPC client dials with. Each handshake goes by the files
 // of its time.
 func (t *TLS) Credentials() credentials.TransportCredentials {
 	return &clientCredentials{tls: t, TransportCredentials: credentials.NewTLS(t.ClientConfig(""))}
 }
 
-// ServerCredentials gives what a gRPC server listens with. It logs whom it refuses.
+// ServerCredentials returns what a gRPC server listens with. It logs whom it refuses.
 // Errors: ErrTLS without a certificate.
 func (t *TLS) ServerCredentials() (credentials.TransportCredentials, error) {
 	config, err := t.ServerConfig()
@@ -43,7 +43,7 @@ func (s *serverCredentials) ServerHandshake(conn net.Conn) (net.Conn, credential
 	return secure, info, err
 }
 
-// Clone gives a copy.
+// Clone returns a copy.
 func (s *serverCredentials) Clone() credentials.TransportCredentials {
 	return &serverCredentials{tls: s.tls, TransportCredentials: s.TransportCredentials.Clone()}
 }
@@ -58,7 +58,7 @@ func (c *clientCredentials) ClientHandshake(ctx context.Context, authority strin
 	return credentials.NewTLS(c.tls.ClientConfig("")).ClientHandshake(ctx, authority, conn)
 }
 
-// Clone gives a copy.
+// Clone returns a copy.
 func (c *clientCredentials) Clone() credentials.TransportCredentials {
 	return &clientCredentials{tls: c.tls, TransportCredentials: c.TransportCredentials.Clone()}
 }

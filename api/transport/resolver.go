@@ -129,7 +129,7 @@ func (a *asker) receive(conn net.Conn) {
 	})
 }
 
-// Read gives the answer that comes next. It fails at once when nobody listens at any of
+// Read returns the answer that comes next. It fails at once when nobody listens at any of
 // the sockets that have asked. Errors: os.ErrDeadlineExceeded, net.ErrClosed, those of a
 // socket.
 func (a *asker) Read(into []byte) (int, error) {

@@ -35,7 +35,7 @@ type Files struct {
 	VerifyClient func(chains [][]*x509.Certificate) error
 }
 
-// Set says whether any file is named: whether there is to be TLS at all.
+// Set reports whether any file is named: whether there is to be TLS at all.
 func (f Files) Set() bool { return f.Cert != "" || f.Key != "" || f.CA != "" }
 
 // TLS gives TLS configurations that follow their files. Whoever starts a handshake
@@ -119,7 +119,7 @@ func (f Files) parse(contents [3][]byte) (*material, error) {
 	return m, nil
 }
 
-// material gives what the files say now, or said when they last made sense.
+// material returns what the files say now, or said when they last made sense.
 func (t *TLS) material() *material {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -171,7 +171,7 @@ func sameContents(a, b [3][]byte) bool {
 	return bytes.Equal(a[0], b[0]) && bytes.Equal(a[1], b[1]) && bytes.Equal(a[2], b[2])
 }
 
-// ServerConfig gives the configuration of a listener. With CA, clients have to show
+// ServerConfig returns the configuration of a listener. With CA, clients have to show
 // a certificate, unless that is Optional. Errors: ErrTLS without a certificate.
 func (t *TLS) ServerConfig() (*tls.Config, error) {
 	if t.files.Cert == "" {
@@ -225,7 +225,7 @@ func (t *TLS) Certificate() *x509.Certificate {
 	return nil
 }
 
-// ClientConfig gives the configuration of one connection to a server that has to
+// ClientConfig returns the configuration of one connection to a server that has to
 // have a certificate for serverName; empty: whoever makes the connection sets it,
 // as net/http does. Its authorities are those of now: ask again for the next
 // connection. gRPC connections use Credentials, which does.

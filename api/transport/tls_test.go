@@ -129,7 +129,7 @@ func open(t testing.TB, files Files, c *clock, log io.Writer) *TLS {
 	return x
 }
 
-// handshake connects the two configurations and gives what the client has seen.
+// handshake connects the two configurations and returns what the client has seen.
 func handshake(t testing.TB, server, client *tls.Config) (serial int64, err error) {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", server)

@@ -15,7 +15,7 @@ import (
 // +kubebuilder:validation:Pattern=`^(0|([0-9]{1,5}(ms|s|m|h)){1,4}|[1-9][0-9]{0,3}(d|w)|[1-9][0-9]?y)$`
 type Duration string
 
-// Parse gives the length. Empty is 0. Errors: text that the schema refuses.
+// Parse returns the length. Empty is 0. Errors: text that the schema refuses.
 func (d Duration) Parse() (time.Duration, error) {
 	if d == "" {
 		return 0, nil
@@ -35,7 +35,7 @@ func (d Duration) Parse() (time.Duration, error) {
 	return length, nil
 }
 
-// daysOf gives the days of a unit that time.ParseDuration does not know; 0: it is no
+// daysOf returns the days of a unit that time.ParseDuration does not know; 0: it is no
 // such unit.
 func daysOf(unit byte) int {
 	switch unit {

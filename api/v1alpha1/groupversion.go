@@ -20,7 +20,7 @@ const (
 	KindRestore        = "TickMeshRestore"
 )
 
-// GroupVersion gives the group and version of all kinds.
+// GroupVersion returns the group and version of all kinds.
 func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: Group, Version: Version}
 }

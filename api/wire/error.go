@@ -52,7 +52,7 @@ type NotLeaderError struct {
 	Leader string // the node that leads; empty: not known
 }
 
-// Error gives the text for people.
+// Error returns the text for people.
 func (e *NotLeaderError) Error() string {
 	if e.Leader == "" {
 		return fmt.Sprintf("shard %d has no leader that this node knows", e.Shard)
@@ -71,7 +71,7 @@ type Error struct {
 	Limit        *scan.LimitError // with ERROR_KIND_QUERY_LIMIT
 }
 
-// Error gives the text for people.
+// Error returns the text for people.
 func (e *Error) Error() string {
 	if e.Message == "" {
 		return strings.ToLower(strings.TrimPrefix(e.Kind.String(), "ERROR_KIND_"))
@@ -107,7 +107,7 @@ func (e *Error) Unwrap() error {
 
 func (e *Error) kind() tickmeshv1.ErrorKind { return known(e.Kind) }
 
-// known gives kinds that a later version has added as INTERNAL.
+// known returns kinds that a later version has added as INTERNAL.
 func known(kind tickmeshv1.ErrorKind) tickmeshv1.ErrorKind {
 	if tickmeshv1.ErrorKind_name[int32(kind)] == "" || kind == tickmeshv1.ErrorKind_ERROR_KIND_UNSPECIFIED {
 		return tickmeshv1.ErrorKind_ERROR_KIND_INTERNAL
@@ -151,7 +151,7 @@ func kinds() []kindOf {
 	}
 }
 
-// FromError gives the message of an error; nil gives nil. The leader of a
+// FromError returns the message of an error; nil gives nil. The leader of a
 // *NotLeaderError is lost: the messages that carry it have a field of its own.
 func FromError(err error) *tickmeshv1.Error {
 	if err == nil {
@@ -205,7 +205,7 @@ func ToError(m *tickmeshv1.Error) error {
 	return e
 }
 
-// ShardError gives the error of a message about a shard, *NotLeaderError where it
+// ShardError returns the error of a message about a shard, *NotLeaderError where it
 // says so.
 func ShardError(m *tickmeshv1.Error, shard uint16, leader string) error {
 	if m.GetKind() == tickmeshv1.ErrorKind_ERROR_KIND_NOT_LEADER {
@@ -214,7 +214,7 @@ func ShardError(m *tickmeshv1.Error, shard uint16, leader string) error {
 	return ToError(m)
 }
 
-// Leader gives the leader that a *NotLeaderError names.
+// Leader returns the leader that a *NotLeaderError names.
 func Leader(err error) string {
 	var notLeader *NotLeaderError
 	if errors.As(err, &notLeader) {

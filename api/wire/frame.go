@@ -24,7 +24,7 @@ type PartOutcome struct {
 	Missing int
 }
 
-// FromBatchID gives the message of a batch id; the zero value gives nil.
+// FromBatchID returns the message of a batch id; the zero value gives nil.
 func FromBatchID(id series.BatchID) *tickmeshv1.BatchId {
 	if id.IsZero() {
 		return nil
@@ -32,7 +32,7 @@ func FromBatchID(id series.BatchID) *tickmeshv1.BatchId {
 	return &tickmeshv1.BatchId{Session: id.Session, Counter: id.Counter}
 }
 
-// ToBatchID gives the batch id of a message. Errors: ErrInvalid for a counter
+// ToBatchID returns the batch id of a message. Errors: ErrInvalid for a counter
 // without a session, or a session without a counter.
 func ToBatchID(m *tickmeshv1.BatchId) (series.BatchID, error) {
 	id := series.BatchID{Session: m.GetSession(), Counter: m.GetCounter()}
@@ -42,7 +42,7 @@ func ToBatchID(m *tickmeshv1.BatchId) (series.BatchID, error) {
 	return id, nil
 }
 
-// FromLevel gives a level as it travels.
+// FromLevel returns a level as it travels.
 func FromLevel(level series.Level) tickmeshv1.WriteLevel {
 	if level == series.LevelAll {
 		return tickmeshv1.WriteLevel_WRITE_LEVEL_ALL
@@ -50,7 +50,7 @@ func FromLevel(level series.Level) tickmeshv1.WriteLevel {
 	return tickmeshv1.WriteLevel_WRITE_LEVEL_UNSPECIFIED
 }
 
-// ToLevel gives the level of a message. Errors: ErrInvalid for one that is not known.
+// ToLevel returns the level of a message. Errors: ErrInvalid for one that is not known.
 func ToLevel(m tickmeshv1.WriteLevel) (series.Level, error) {
 	switch m {
 	case tickmeshv1.WriteLevel_WRITE_LEVEL_UNSPECIFIED:
@@ -61,7 +61,7 @@ func ToLevel(m tickmeshv1.WriteLevel) (series.Level, error) {
 	return 0, fmt.Errorf("%w: write level %d", ErrInvalid, m)
 }
 
-// FromPartOutcomes gives the messages of a frame's parts.
+// FromPartOutcomes returns the messages of a frame's parts.
 func FromPartOutcomes(outcomes []PartOutcome) []*nodev1.PartResult {
 	results := make([]nodev1.PartResult, len(outcomes))
 	m := make([]*nodev1.PartResult, len(outcomes))
@@ -92,7 +92,7 @@ func FromPartOutcomes(outcomes []PartOutcome) []*nodev1.PartResult {
 	return m
 }
 
-// ToPartOutcomes gives what became of a frame's parts, whose shards are given in
+// ToPartOutcomes returns what became of a frame's parts, whose shards are given in
 // their order. Errors: ErrInvalid when the message does not fit the frame.
 func ToPartOutcomes(m []*nodev1.PartResult, shards []uint16) ([]PartOutcome, error) {
 	if len(m) != len(shards) {

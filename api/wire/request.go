@@ -65,7 +65,7 @@ func batchIDBytes(id series.BatchID) int {
 	return 2*protowire.SizeTag(batchIDSession) + protowire.SizeFixed64() + protowire.SizeVarint(id.Counter)
 }
 
-// bytes gives the length of the message, without its own length.
+// bytes returns the length of the message, without its own length.
 func (f *Frame) bytes() int {
 	size := 3*protowire.SizeTag(frameSequence) + protowire.SizeVarint(f.Sequence) +
 		protowire.SizeBytes(batchIDBytes(f.ID)) + protowire.SizeVarint(uint64(f.TimeoutMs))
@@ -170,7 +170,7 @@ func (r *RequestReader) field(message *[]byte, f *field) bool {
 	return true
 }
 
-// take reads the first field of a message and gives its length.
+// take reads the first field of a message and returns its length.
 func (f *field) take(message []byte) (n int, err error) {
 	var size int
 	f.number, f.kind, n = protowire.ConsumeTag(message)
@@ -251,7 +251,7 @@ func (r *RequestReader) batchID(message []byte, id *series.BatchID) {
 	}
 }
 
-// part adds a part to a frame and gives its number of points.
+// part adds a part to a frame and returns its number of points.
 func (r *RequestReader) part(message []byte, f *ReceivedFrame) (points uint32) {
 	var v field
 	var shard uint32

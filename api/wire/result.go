@@ -45,7 +45,7 @@ func AppendResult(b []byte, sequence uint64, outcomes []PartOutcome, err error) 
 	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, m)
 }
 
-// allWritten gives the least number of copies when all parts were written and there is
+// allWritten returns the least number of copies when all parts were written and there is
 // nothing else to say of any; else 0.
 func allWritten(outcomes []PartOutcome) (copies uint32) {
 	for i := range outcomes {
@@ -70,7 +70,7 @@ type Result struct {
 	message []byte
 }
 
-// Outcomes gives what became of the frame's parts, whose shards are given in their
+// Outcomes returns what became of the frame's parts, whose shards are given in their
 // order; nil when Copies says all. Errors: the frame's, and ErrInvalid when the message
 // does not fit the frame.
 func (r *Result) Outcomes(shards []uint16) ([]PartOutcome, error) {

@@ -11,7 +11,7 @@ import (
 
 const shardMax = math.MaxUint16
 
-// FromSelector gives a selector's message. Shards are not in it: requests to nodes
+// FromSelector returns a selector's message. Shards are not in it: requests to nodes
 // have them beside it.
 func FromSelector(s *scan.Selector) *tickmeshv1.Selector {
 	m := &tickmeshv1.Selector{
@@ -32,7 +32,7 @@ func FromSelector(s *scan.Selector) *tickmeshv1.Selector {
 	return m
 }
 
-// ToSelector gives the selector of a message. Errors: ErrInvalid.
+// ToSelector returns the selector of a message. Errors: ErrInvalid.
 func ToSelector(m *tickmeshv1.Selector) (scan.Selector, error) {
 	if m == nil {
 		return scan.Selector{}, fmt.Errorf("%w: there is no selector", ErrInvalid)
@@ -75,7 +75,7 @@ func toMatcher(m *tickmeshv1.Matcher) (scan.Matcher, error) {
 	return matcher, nil
 }
 
-// FromWindows gives the message of windows; nil gives nil.
+// FromWindows returns the message of windows; nil gives nil.
 func FromWindows(w *scan.Windows) *tickmeshv1.Windows {
 	if w == nil {
 		return nil
@@ -93,7 +93,7 @@ func FromWindows(w *scan.Windows) *tickmeshv1.Windows {
 // scan.Aggregate is value n+1 of the message.
 const aggregatesCount = 7
 
-// ToWindows gives the windows of a message; nil gives nil. Errors: ErrInvalid.
+// ToWindows returns the windows of a message; nil gives nil. Errors: ErrInvalid.
 func ToWindows(m *tickmeshv1.Windows) (*scan.Windows, error) {
 	if m == nil {
 		return nil, nil
@@ -117,12 +117,12 @@ func ToWindows(m *tickmeshv1.Windows) (*scan.Windows, error) {
 	return w, nil
 }
 
-// FromLimits gives the message of limits.
+// FromLimits returns the message of limits.
 func FromLimits(l scan.Limits) *tickmeshv1.ScanLimits {
 	return &tickmeshv1.ScanLimits{SeriesMax: l.SeriesMax, SamplesMax: l.SamplesMax, BytesMax: l.BytesMax}
 }
 
-// ToLimits gives the limits of a message; nil gives none. Errors: ErrInvalid.
+// ToLimits returns the limits of a message; nil gives none. Errors: ErrInvalid.
 func ToLimits(m *tickmeshv1.ScanLimits) (scan.Limits, error) {
 	l := scan.Limits{SeriesMax: m.GetSeriesMax(), SamplesMax: m.GetSamplesMax(), BytesMax: m.GetBytesMax()}
 	if l.SeriesMax < 0 || l.SamplesMax < 0 || l.BytesMax < 0 {
@@ -131,7 +131,7 @@ func ToLimits(m *tickmeshv1.ScanLimits) (scan.Limits, error) {
 	return l, nil
 }
 
-// FromShards gives the message of a list of shards.
+// FromShards returns the message of a list of shards.
 func FromShards(shards []uint16) []uint32 {
 	m := make([]uint32, len(shards))
 	for i, s := range shards {
@@ -140,7 +140,7 @@ func FromShards(shards []uint16) []uint32 {
 	return m
 }
 
-// ToShards gives the shards of a message: at least one, in growing order. Errors:
+// ToShards returns the shards of a message: at least one, in growing order. Errors:
 // ErrInvalid.
 func ToShards(m []uint32) ([]uint16, error) {
 	if len(m) == 0 {
@@ -162,7 +162,7 @@ func ToShards(m []uint32) ([]uint16, error) {
 	return shards, nil
 }
 
-// ToShard gives one shard of a message. Errors: ErrInvalid.
+// ToShard returns one shard of a message. Errors: ErrInvalid.
 func ToShard(m uint32) (uint16, error) {
 	if m > shardMax {
 		return 0, fmt.Errorf("%w: shard %d", ErrInvalid, m)
@@ -170,12 +170,12 @@ func ToShard(m uint32) (uint16, error) {
 	return uint16(m), nil
 }
 
-// FromShardEnd gives the message that ends a shard's part of an answer.
+// FromShardEnd returns the message that ends a shard's part of an answer.
 func FromShardEnd(shard uint16, err error) *nodev1.ShardEnd {
 	return &nodev1.ShardEnd{Shard: uint32(shard), Error: FromError(err), Leader: Leader(err)}
 }
 
-// ToShardEnd gives the shard whose part of an answer ends, and the error that it
+// ToShardEnd returns the shard whose part of an answer ends, and the error that it
 // ends with. Errors of the message itself: ErrInvalid, as err.
 func ToShardEnd(m *nodev1.ShardEnd) (shard uint16, shardErr, err error) {
 	if shard, err = ToShard(m.GetShard()); err != nil {

@@ -8,7 +8,7 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-// FromKey gives the message of a key, which points into the key. Errors:
+// FromKey returns the message of a key, which points into the key. Errors:
 // series.ErrKey.
 func FromKey(k series.Key) (*tickmeshv1.Series, error) {
 	database, metric, tags, err := k.Parts(nil)

@@ -10,7 +10,7 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-// Code gives the gRPC code that goes with a kind, as error.proto has it.
+// Code returns the gRPC code that goes with a kind, as error.proto has it.
 func Code(kind tickmeshv1.ErrorKind) codes.Code {
 	switch kind {
 	case tickmeshv1.ErrorKind_ERROR_KIND_UNAVAILABLE, tickmeshv1.ErrorKind_ERROR_KIND_NOT_LEADER:
@@ -93,7 +93,7 @@ func Status(err error) error {
 	return detailed.Err()
 }
 
-// FromStatus gives the error that Status was given, as *Error or *NotLeaderError. An
+// FromStatus returns the error that Status was given, as *Error or *NotLeaderError. An
 // error of gRPC itself becomes an *Error by its code. nil, io.EOF, which ends
 // streams, and errors that are no statuses stay what they are.
 func FromStatus(err error) error {

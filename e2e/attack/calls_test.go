@@ -64,7 +64,7 @@ func requestOf(m protoreflect.MessageDescriptor, database string, depth int) *dy
 	return message
 }
 
-// invoke calls a method and gives the bytes of up to three answers.
+// invoke calls a method and returns the bytes of up to three answers.
 func invoke(ctx context.Context, conn *grpc.ClientConn, path string, method protoreflect.MethodDescriptor, request proto.Message) (received []byte, err error) {
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, path)
 	if err != nil {

@@ -21,7 +21,7 @@ var ErrStalled = errors.New("the cluster does not answer")
 
 // Target is what is audited.
 type Target interface {
-	// Routers gives the HTTP addresses of the routers that run now. It is called from
+	// Routers returns the HTTP addresses of the routers that run now. It is called from
 	// many goroutines.
 	Routers() []string
 }
@@ -91,7 +91,7 @@ func Start(ctx context.Context, config Config, target Target) (*Audit, error) {
 	return a, nil
 }
 
-// Stop ends all clients and gives what they found.
+// Stop ends all clients and returns what they found.
 func (a *Audit) Stop() (Report, error) {
 	a.cancel()
 	a.running.Wait()
@@ -102,7 +102,7 @@ func (a *Audit) Stop() (Report, error) {
 // Report counts what was done so far.
 func (a *Audit) Report() Report { return a.tally.report(time.Now()) }
 
-// Gaps gives the longest times without an acknowledged write, and without an answered
+// Gaps returns the longest times without an acknowledged write, and without an answered
 // query, of those that have ended since its last call.
 func (a *Audit) Gaps() (write, query time.Duration) { return a.tally.gaps() }
 

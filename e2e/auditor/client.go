@@ -114,7 +114,7 @@ func (a *Audit) router(random *rand.Rand) (string, error) {
 	return routers[random.IntN(len(routers))], nil
 }
 
-// wait gives false when ctx has ended.
+// wait returns false when ctx has ended.
 func wait(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

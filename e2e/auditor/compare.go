@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// views gives all series of a client in a stretch of time.
+// views returns all series of a client in a stretch of time.
 func (w *modelWriter) views(fromMs, toMs int64) []seriesView {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +109,7 @@ func (f *findings) err(what string) error {
 	return fmt.Errorf("%w: %s: %d differences:\n  %s", ErrBroken, what, f.count, strings.Join(f.texts, "\n  "))
 }
 
-// bySeries gives the samples of an answer by the index of the series, and finds
+// bySeries returns the samples of an answer by the index of the series, and finds
 // series that were never sent, or that are there twice.
 func (f *findings) bySeries(metric string, w *modelWriter, series []*modelSeries, answer []answerSeries) [][][2]float64 {
 	samples := make([][][2]float64, len(series))
@@ -130,7 +130,7 @@ func (f *findings) bySeries(metric string, w *modelWriter, series []*modelSeries
 	return samples
 }
 
-// points gives the versions of samples by index. It finds samples out of order,
+// points returns the versions of samples by index. It finds samples out of order,
 // those of times that are never written, and values that are not of their point.
 func (f *findings) points(client int, s *modelSeries, samples [][2]float64) map[int]version {
 	seen := make(map[int]version, len(samples))

@@ -126,7 +126,7 @@ func (f *fake) serve(router int, w http.ResponseWriter, r *http.Request) {
 
 var linePattern = regexp.MustCompile(`^(\w+),client=(\d+),series=(\w+) value=(\S+) (\d+)$`)
 
-// once gives what a request with a key does.
+// once returns what a request with a key does.
 func (f *fake) once(key string, apply func()) func() {
 	if key == "" || f.defect == forgetKey {
 		return apply
@@ -139,7 +139,7 @@ func (f *fake) once(key string, apply func()) func() {
 	}
 }
 
-// change gives what a request does to the state.
+// change returns what a request does to the state.
 func (f *fake) change(isWrite bool, body string) func() {
 	if !isWrite {
 		return f.deletion(body)

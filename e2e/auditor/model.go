@@ -45,7 +45,7 @@ func (s *modelSeries) grow(count int) {
 	}
 }
 
-// send notes that a write of the point is on its way and gives its version.
+// send notes that a write of the point is on its way and returns its version.
 func (s *modelSeries) send(index int) version {
 	s.grow(index + 1)
 	s.points[index].used++
@@ -101,7 +101,7 @@ func (s *modelSeries) trust(index int, v version) {
 	s.doubt[index] = slices.Delete(doubt, at, at+1)
 }
 
-// may says whether the point may be seen at the version.
+// may reports whether the point may be seen at the version.
 func (s *modelSeries) may(index int, v version) bool {
 	return s.points[index].settled == v || slices.Contains(s.doubt[index], v)
 }
@@ -121,7 +121,7 @@ type modelWriter struct {
 	}
 }
 
-// newModel gives the clients' models. Every second series is old.
+// newModel returns the clients' models. Every second series is old.
 func newModel(config *Config, nowMs int64) []*modelWriter {
 	writers := make([]*modelWriter, config.Writers)
 	for w := range writers {
@@ -138,7 +138,7 @@ func newModel(config *Config, nowMs int64) []*modelWriter {
 	return writers
 }
 
-// find gives the series with the value of its tag; nil: there is none.
+// find returns the series with the value of its tag; nil: there is none.
 func (w *modelWriter) find(series []*modelSeries, tag string) *modelSeries {
 	for _, s := range series {
 		if tag == s.tag() {
@@ -174,7 +174,7 @@ type seriesView struct {
 	deletes int
 }
 
-// at gives a point and what is in doubt about it; a point beyond the view was not
+// at returns a point and what is in doubt about it; a point beyond the view was not
 // written then.
 func (v *seriesView) at(index int) (point, []version) {
 	if index < v.from || index >= v.from+len(v.points) {
@@ -183,7 +183,7 @@ func (v *seriesView) at(index int) (point, []version) {
 	return v.points[index-v.from], v.doubt[index]
 }
 
-// between says whether a read that went from one moment to another may see a point
+// between reports whether a read that went from one moment to another may see a point
 // at the version: as it was settled or in doubt at either, or sent in between.
 func between(begin, end *seriesView, index int, v version) bool {
 	before, doubtBefore := begin.at(index)

@@ -104,7 +104,7 @@ func (w *modelWriter) acknowledge(o *operation) {
 	}
 }
 
-// empty says whether there is nothing to send.
+// empty reports whether there is nothing to send.
 func (o *operation) empty() bool { return o.deletion == nil && len(o.writes) == 0 }
 
 // lines writes line protocol, one sample on a line, in the order of the writes.

@@ -33,7 +33,7 @@ type writer struct {
 	kept   []kept // oldest first
 }
 
-// nextKey gives a key for the operation, or none.
+// nextKey returns a key for the operation, or none.
 func (w *writer) nextKey(seed uint64, o *operation) string {
 	if o.deletion != nil || w.random.IntN(100) >= keyedPercent {
 		return ""

@@ -41,7 +41,7 @@ type requestOf struct {
 	level                 string // X-Tickmesh-Level; "" is none
 }
 
-// do sends one request to a router and gives the answer's body. Errors: ErrRefused
+// do sends one request to a router and returns the answer's body. Errors: ErrRefused
 // for what a client did wrong, errUnavailable for what may be tried again; any other
 // error says that there is no answer. unknown says that the name asked for does not
 // exist.
@@ -87,7 +87,7 @@ func (a *Audit) do(ctx context.Context, r requestOf) (answer []byte, unknown boo
 	}
 }
 
-// send sends one operation of a client, and gives its body.
+// send sends one operation of a client, and returns its body.
 func (a *Audit) send(ctx context.Context, address string, w *modelWriter, o *operation, key string) (body []byte, err error) {
 	r := requestOf{method: http.MethodPost, address: address, path: writePath, body: w.lines(a.config.Metric, o.writes), key: key}
 	if o.deletion != nil {

@@ -18,7 +18,7 @@ type Scenario struct {
 	play        func(ctx context.Context, s *Stage) error
 }
 
-// Scenarios gives all of them.
+// Scenarios returns all of them.
 func Scenarios() []Scenario {
 	return []Scenario{
 		{Name: "kill each in turn", Core: true, Nodes: 3, Routers: 2, Replication: 2, play: killEach},

@@ -123,7 +123,7 @@ func (s *Stage) flipBytesOf(name string) error {
 	return nil
 }
 
-// repairs gives how many ranges the present life of a node has repaired.
+// repairs returns how many ranges the present life of a node has repaired.
 func (s *Stage) repairs(ctx context.Context, node *harness.Server) (float64, error) {
 	bounded, cancel := context.WithTimeout(ctx, digestTimeout)
 	defer cancel()

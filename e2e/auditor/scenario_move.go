@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
-// settled says what is under way; "" when nothing is.
+// settled returns what is under way; "" when nothing is.
 func settled(view shardmap.View) string {
 	if moving := view.Map.Moving(); moving > 0 {
 		return fmt.Sprintf("%d shards are on their way", moving)
@@ -17,7 +17,7 @@ func settled(view shardmap.View) string {
 	return ""
 }
 
-// holding says which of the nodes has no full replica, or what is under way.
+// holding returns which of the nodes has no full replica, or what is under way.
 func holding(nodes ...string) func(view shardmap.View) string {
 	return func(view shardmap.View) string {
 		for _, node := range nodes {
@@ -35,7 +35,7 @@ func holding(nodes ...string) func(view shardmap.View) string {
 	}
 }
 
-// leaving says which of the nodes still has a replica, or what is under way.
+// leaving returns which of the nodes still has a replica, or what is under way.
 func leaving(nodes ...string) func(view shardmap.View) string {
 	return func(view shardmap.View) string {
 		for _, node := range nodes {
@@ -164,7 +164,7 @@ func replaceDisk(ctx context.Context, s *Stage) error {
 // votersWanted is the number of voters of each group, be the third a witness or not.
 const votersWanted = 3
 
-// whole says what is missing until each shard has all of its voters, on disks that are
+// whole returns what is missing until each shard has all of its voters, on disks that are
 // there, and nothing is under way.
 func whole(view shardmap.View) string {
 	for shard, row := range view.Map.Rows {

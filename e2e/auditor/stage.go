@@ -148,7 +148,7 @@ func (s *Stage) Routers() []string {
 	return addresses
 }
 
-// nodes gives the nodes that serve.
+// nodes returns the nodes that serve.
 func (s *Stage) nodes() []Node {
 	var nodes []Node
 	for _, node := range s.Servers(harness.RoleNode) {
@@ -217,7 +217,7 @@ func (s *Stage) during(ctx context.Context, name string, begin, end func() error
 	return nil
 }
 
-// leader gives the node that leads the most shards.
+// leader returns the node that leads the most shards.
 func (s *Stage) leader(ctx context.Context) (*harness.Server, error) {
 	bounded, cancel := context.WithTimeout(ctx, progressBound)
 	defer cancel()

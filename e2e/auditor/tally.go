@@ -30,7 +30,7 @@ type Report struct {
 	LastFailure  string
 }
 
-// String gives the report in two lines.
+// String returns the report in two lines.
 func (r Report) String() string {
 	text := fmt.Sprintf("%d samples in %d requests with %d deletes acknowledged, %d repeated, %d refused, %d unanswered, no answer for %s at most, the slowest took %s;\n"+
 		"%d queries answered, %d failed, %d unanswered, no answer for %s at most, the slowest took %s; %d samples and %d digests compared, %d checks, %s",
@@ -66,7 +66,7 @@ func (t *tally) begin(now time.Time, clients int) {
 	t.mu.start, t.mu.lastWrite, t.mu.lastQuery = now, now, now
 }
 
-// rounds gives how many requests of each client were answered.
+// rounds returns how many requests of each client were answered.
 func (t *tally) rounds() []int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +100,7 @@ func (t *tally) answeredQuery(client int, compared int64, now time.Time) {
 	t.mu.lastQuery = now
 }
 
-// gaps gives the longest times without an answer that have ended since its last call.
+// gaps returns the longest times without an answer that have ended since its last call.
 func (t *tally) gaps() (write, query time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -28,7 +28,7 @@ type origin struct {
 	v                     version
 }
 
-// value gives the value of a write. Different writes have different values.
+// value returns the value of a write. Different writes have different values.
 func (o origin) value() float64 {
 	bits := uint64(o.writer)
 	bits = bits<<seriesBits | uint64(o.series)

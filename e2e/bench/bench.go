@@ -158,7 +158,7 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	return report, nil
 }
 
-// takesLines says whether the target takes the protocols of the other workloads.
+// takesLines reports whether the target takes the protocols of the other workloads.
 func takesLines(t target.Target) bool { return slices.ContainsFunc(target.Protocols(), t.Speaks) }
 
 func oneLine(err error) string {
@@ -237,7 +237,7 @@ func (b *bench) withCluster(ctx context.Context, t target.TickMesh, nodes, repli
 	return c.Err(f(c))
 }
 
-// clustered gives the target if it is one that has clusters here.
+// clustered returns the target if it is one that has clusters here.
 func (b *bench) clustered(t target.Target) (target.TickMesh, bool) {
 	tickmesh, ok := t.(target.TickMesh)
 	if !ok {

@@ -81,7 +81,7 @@ func full(name string, manySeries int) Scale {
 	}
 }
 
-// ScaleNamed gives a scale by its name: small, full or large.
+// ScaleNamed returns a scale by its name: small, full or large.
 func ScaleNamed(name string) (Scale, error) {
 	for _, scale := range scales {
 		if scale.Name == name {
@@ -111,12 +111,12 @@ func SelectWorkloads(list string) ([]string, error) {
 	return names, nil
 }
 
-// NeedsCluster says whether a workload of the list starts clusters.
+// NeedsCluster reports whether a workload of the list starts clusters.
 func NeedsCluster(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return find(name).clusters })
 }
 
-// Workloads gives the names in order.
+// Workloads returns the names in order.
 func Workloads() []string {
 	names := make([]string, len(workloads))
 	for i, workload := range workloads {

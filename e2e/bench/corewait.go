@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// coreWait gives how long the threads of a process have been ready to run while others
+// coreWait returns how long the threads of a process have been ready to run while others
 // had the cores, as Linux counts it for each thread that lives. Where it grows by much, a
 // machine was measured that was not the server's alone, and tails of latencies say little.
 func coreWait(pid int) (sum time.Duration, err error) {

@@ -62,7 +62,7 @@ func runIngest(ctx context.Context, b *bench, t target.Target) error {
 	return nil
 }
 
-// ingestOnce gives the processor time that a million points cost the server.
+// ingestOnce returns the processor time that a million points cost the server.
 func ingestOnce(ctx context.Context, b *bench, server *target.Server, protocol target.Protocol, reads bool, which string) (time.Duration, error) {
 	rings := make([]*ring, connectionCount)
 	feeds := make([]load.Feed, connectionCount)

@@ -83,12 +83,12 @@ func latencies(ctx context.Context, b *bench, server *target.Server, protocol ta
 	return checkRings(ctx, server, protocol.Form(), rings, sent)
 }
 
-// httpRings gives feeds for so many connections over HTTP.
+// httpRings returns feeds for so many connections over HTTP.
 func httpRings(server *target.Server, conns int) ([]*ring, []load.Feed) {
 	return ringsOf(server, target.HTTPLine, conns)
 }
 
-// ringsOf gives feeds for so many connections.
+// ringsOf returns feeds for so many connections.
 func ringsOf(server *target.Server, protocol target.Protocol, conns int) ([]*ring, []load.Feed) {
 	rings, feeds := make([]*ring, conns), make([]load.Feed, conns)
 	for i := range rings {

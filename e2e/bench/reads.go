@@ -101,7 +101,7 @@ func ranged(expression string, fromS, toS, stepS int64) string {
 	return fmt.Sprintf("/api/v1/query_range?start=%d&end=%d&step=%d&query=%s", fromS, toS, stepS, url.QueryEscape(expression))
 }
 
-// drawHour gives a whole minute from which there is an hour of the fleet.
+// drawHour returns a whole minute from which there is an hour of the fleet.
 func drawHour(r *rand.Rand) int64 { return readsFirstS + 60*int64(r.IntN(readsSpreadS/60)) }
 
 // at is the place of a sample of the fleet.

@@ -33,7 +33,7 @@ func runRest(ctx context.Context, b *bench, t target.Target) error {
 	})
 }
 
-// firstRequests gives feeds that write each series of W1 once.
+// firstRequests returns feeds that write each series of W1 once.
 func firstRequests(server *target.Server) []load.Feed {
 	_, feeds := httpRings(server, connectionCount)
 	for i, feed := range feeds {

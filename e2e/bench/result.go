@@ -65,7 +65,7 @@ func (r *Results) rows(workload string) []row {
 	return rows
 }
 
-// ratio says how many times better the target is than the other, by medians; ok
+// ratio returns how many times better the target is than the other, by medians; ok
 // is false when one of them was not measured or is zero.
 func (r row) ratio(target, other string) (float64, bool) {
 	a, b := r.ByTarget[target], r.ByTarget[other]

@@ -71,7 +71,7 @@ func stallOnce(ctx context.Context, b *bench, c *target.Cluster, victim int) err
 
 func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
 
-// single gives feeds of one series each, so that each is a client of one shard, and
+// single returns feeds of one series each, so that each is a client of one shard, and
 // the numbers of points that they have sent.
 func single(server *target.Server) ([]load.Feed, []int64) {
 	feeds, sent := make([]load.Feed, stallClients), make([]int64, stallClients)

@@ -22,7 +22,7 @@ type example struct {
 	line          int
 }
 
-// readExamples gives the examples of a page in their order.
+// readExamples returns the examples of a page in their order.
 func readExamples(t *testing.T, path string) []example {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -35,7 +35,7 @@ func (s stock) add(series string, timeMs int64, value float64) {
 	s[series][timeMs] = value
 }
 
-// difference says where two stocks differ, or nothing.
+// difference returns where two stocks differ, or nothing.
 func difference(want, got stock) string {
 	for _, series := range slices.Sorted(maps.Keys(want)) {
 		if !maps.Equal(want[series], got[series]) {

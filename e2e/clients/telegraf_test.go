@@ -120,7 +120,7 @@ func (o *overload) set(times int) {
 	}
 }
 
-// left gives the paths that have not been refused as often as was said.
+// left returns the paths that have not been refused as often as was said.
 func (o *overload) left() (paths []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -43,7 +43,7 @@ func (s *modelSeries) grow(count int) {
 	}
 }
 
-// send notes that a write of the point is on its way and gives its version.
+// send notes that a write of the point is on its way and returns its version.
 func (s *modelSeries) send(index int) version {
 	s.grow(index + 1)
 	s.points[index].used++
@@ -83,7 +83,7 @@ func (s *modelSeries) acknowledgeDelete(from, to int) {
 	}
 }
 
-// may says whether the point may be seen at the version.
+// may reports whether the point may be seen at the version.
 func (s *modelSeries) may(index int, v version) bool {
 	return s.points[index].settled == v || slices.Contains(s.open[index], v)
 }

@@ -113,5 +113,5 @@ func (o *operation) acknowledge() {
 	}
 }
 
-// empty says whether there is nothing to send.
+// empty reports whether there is nothing to send.
 func (o *operation) empty() bool { return o.deletion == nil && len(o.writes) == 0 }

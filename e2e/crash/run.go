@@ -55,7 +55,7 @@ type Report struct {
 	Chapters     int
 }
 
-// String gives the report in a few lines.
+// String returns the report in a few lines.
 func (r *Report) String() string {
 	return fmt.Sprintf("%d kills (%d at random, %d while starting, %d failpoints reached), %d clean stops; "+
 		"%d samples and %d deletes acknowledged, %d requests unanswered, %d overloads; %d samples compared in %d chapters; failpoints not reached: %v",

@@ -32,7 +32,7 @@ func (f *fake) spoil() {
 	}
 }
 
-// spoilSample says whether it could spoil the sample.
+// spoilSample reports whether it could spoil the sample.
 func (f *fake) spoilSample(samples map[int64]*fakeSample, timeMs, beforeMs int64) bool {
 	sample := samples[timeMs]
 	if sample.deleted != (f.defect == undelete) {

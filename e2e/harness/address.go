@@ -6,7 +6,7 @@ import (
 	"net"
 )
 
-// FreeAddresses gives count addresses of the loopback interface that nothing listens on.
+// FreeAddresses returns count addresses of the loopback interface that nothing listens on.
 // Each is on a host of its own, drawn from the sixteen million that the interface has: a
 // port of 127.0.0.1 may be given to another listener before it is used.
 func FreeAddresses(count int) ([]string, error) {

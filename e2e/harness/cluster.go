@@ -52,7 +52,7 @@ type Cluster struct {
 	}
 }
 
-// BuildEtcd compiles the program that runs etcd into dir and gives its path.
+// BuildEtcd compiles the program that runs etcd into dir and returns its path.
 func BuildEtcd(ctx context.Context, dir string) (string, error) {
 	return BuildProgram(ctx, filepath.Join(dir, "etcd"), "./e2e/cmd/etcd")
 }
@@ -151,7 +151,7 @@ func (c *Cluster) add(s *Server) (err error) {
 	return nil
 }
 
-// Servers gives the servers of a role, in the order in which they came.
+// Servers returns the servers of a role, in the order in which they came.
 func (c *Cluster) Servers(role Role) []*Server {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +164,7 @@ func (c *Cluster) Servers(role Role) []*Server {
 	return list
 }
 
-// Server gives a server by its name; nil: there is none.
+// Server returns a server by its name; nil: there is none.
 func (c *Cluster) Server(name string) *Server {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,7 +191,7 @@ func (c *Cluster) owners() map[int]string {
 	return names
 }
 
-// etcdProxies gives all ways to etcd if s is etcd, else none.
+// etcdProxies returns all ways to etcd if s is etcd, else none.
 func (c *Cluster) etcdProxies(s *Server) []*Proxy {
 	if s.Role != RoleEtcd {
 		return nil

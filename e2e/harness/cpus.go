@@ -15,7 +15,7 @@ import (
 // CPUSet is a sorted list of core numbers.
 type CPUSet []int
 
-// AvailableCPUs gives the cores that this process may use.
+// AvailableCPUs returns the cores that this process may use.
 func AvailableCPUs() (CPUSet, error) {
 	var kernel unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &kernel); err != nil {
@@ -71,7 +71,7 @@ func PinSelf(set CPUSet) error {
 	return nil
 }
 
-// String gives the cores as taskset would: "0,1".
+// String returns the cores as taskset would: "0,1".
 func (s CPUSet) String() string {
 	parts := make([]string, len(s))
 	for i, cpu := range s {

@@ -79,7 +79,7 @@ func (d *Disk) mountArgs() []string {
 	return []string{"mount", "-o", fmt.Sprintf("loop,commit=%d", commitSeconds), d.image, d.mount}
 }
 
-// underBootID gives the command that runs a program on a disk and finds the text of a
+// underBootID returns the command that runs a program on a disk and finds the text of a
 // file where the kernel says which boot this is: after a power cut it has to be
 // another one. For that it gets a mount namespace of its own, in which it must not
 // hold the disks of others.

@@ -113,7 +113,7 @@ func (n *Network) change(apply func(flows map[[2]string]Flow)) {
 	}
 }
 
-// flow gives what is to be done with bytes now, and a channel that is closed when
+// flow returns what is to be done with bytes now, and a channel that is closed when
 // that changes.
 func (n *Network) flow(from, to string) (Flow, <-chan struct{}) {
 	n.mu.Lock()

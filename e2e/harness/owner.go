@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// connectionOwner says which process has opened a TCP connection of IPv4 from one
+// connectionOwner returns which process has opened a TCP connection of IPv4 from one
 // address to the other on this machine. It asks the kernel for the socket's inode,
 // and looks for it among the open files of the processes.
 func connectionOwner(from, to netip.AddrPort, pids []int) (pid int, ok bool) {

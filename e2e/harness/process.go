@@ -109,7 +109,7 @@ func (p *Process) PID() int { return p.command.Process.Pid }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exited says whether the process has ended.
+// Exited reports whether the process has ended.
 func (p *Process) Exited() bool {
 	select {
 	case <-p.done:
@@ -126,7 +126,7 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// KilledBy says whether the process was ended by the signal. It waits for the end.
+// KilledBy reports whether the process was ended by the signal. It waits for the end.
 func (p *Process) KilledBy(signal syscall.Signal) bool {
 	<-p.done
 	status, ok := p.command.ProcessState.Sys().(syscall.WaitStatus)
@@ -194,7 +194,7 @@ func (p *Process) WrittenBytes() int64 {
 	return usage.Oublock * 512 // getrusage counts blocks of 512 bytes
 }
 
-// LogTail gives the last bytes of the process's output, at most bytesMax.
+// LogTail returns the last bytes of the process's output, at most bytesMax.
 func (p *Process) LogTail(bytesMax int64) string {
 	if p.options.LogPath == "" {
 		return ""

@@ -75,14 +75,14 @@ func (s *Server) HTTPAddr() string {
 	return s.life.addresses[1]
 }
 
-// Process gives the process of the current, or last, life; nil before the first.
+// Process returns the process of the current, or last, life; nil before the first.
 func (s *Server) Process() *Process {
 	s.life.Lock()
 	defer s.life.Unlock()
 	return s.life.process
 }
 
-// Running says whether the process of the current life is there, suspended or not.
+// Running reports whether the process of the current life is there, suspended or not.
 func (s *Server) Running() bool {
 	process := s.Process()
 	return process != nil && !process.Exited()
@@ -228,7 +228,7 @@ func (s *Server) setSuspended(suspended bool) {
 	s.life.suspended = suspended
 }
 
-// Serving says whether the process runs and is not suspended.
+// Serving reports whether the process runs and is not suspended.
 func (s *Server) Serving() bool {
 	s.life.Lock()
 	defer s.life.Unlock()

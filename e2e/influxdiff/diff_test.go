@@ -87,7 +87,7 @@ func clip(text []byte) string {
 	return strings.TrimSpace(string(text))
 }
 
-// compare gives where two answers differ; empty: they do not.
+// compare returns where two answers differ; empty: they do not.
 func compare(want, got []byte) string {
 	var a, b any
 	if err := json.Unmarshal(want, &a); err != nil {

@@ -36,7 +36,7 @@ bind-address = "%[2]s"
 // patience is how long a server may take to start.
 const patience = 2 * time.Minute
 
-// startInfluxd starts a real InfluxDB and gives its URL.
+// startInfluxd starts a real InfluxDB and returns its URL.
 func startInfluxd(t *testing.T) string {
 	t.Helper()
 	program, err := harness.Install(t.Context(), "influxd", "influxdb")
@@ -85,7 +85,7 @@ func waitFor(t *testing.T, address string) {
 	}
 }
 
-// ask sends a query and gives the status and the body of its answer.
+// ask sends a query and returns the status and the body of its answer.
 func ask(t *testing.T, base, query string, parameters url.Values) (int, []byte) {
 	t.Helper()
 	form := url.Values{"q": {query}, "db": {"d"}}

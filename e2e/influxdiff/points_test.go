@@ -54,7 +54,7 @@ const (
 	dayMs    = 24 * hourMs
 )
 
-// makePoints gives the points of the tests. In apart no two series have points of the same
+// makePoints returns the points of the tests. In apart no two series have points of the same
 // time, so that every order of rows has a reason; in together all do.
 func makePoints(r *rand.Rand) []point {
 	var all []point

@@ -13,13 +13,13 @@ func (m maker) one(of ...string) string { return of[m.IntN(len(of))] }
 
 func (m maker) chance(percent int) bool { return m.IntN(100) < percent }
 
-// moment gives a time within the points', as a literal of some form.
+// moment returns a time within the points', as a literal of some form.
 func (m maker) moment() string {
 	ms := startMs + m.Int64N(hourMs)
 	return m.one(fmt.Sprintf("%dms", ms), fmt.Sprintf("%d000000", ms), "'2023-01-01T00:20:00Z'", "'2023-01-01 00:31:10.5'")
 }
 
-// times gives a condition on time, with both ends when bounded.
+// times returns a condition on time, with both ends when bounded.
 func (m maker) times(bounded bool) string {
 	if bounded || m.chance(50) {
 		from := m.Int64N(hourMs / 2)
@@ -29,7 +29,7 @@ func (m maker) times(bounded bool) string {
 	return "time " + m.one(">", ">=", "<", "<=") + " " + m.moment()
 }
 
-// comparison gives a condition on a tag or a field.
+// comparison returns a condition on a tag or a field.
 func (m maker) comparison() string {
 	switch m.IntN(8) {
 	case 0:
@@ -60,7 +60,7 @@ func (m maker) condition() string {
 	return "(" + c + ")"
 }
 
-// where gives a WHERE clause, or nothing.
+// where returns a WHERE clause, or nothing.
 func (m maker) where(bounded bool) string {
 	var all []string
 	if bounded || m.chance(60) {
@@ -79,7 +79,7 @@ func (m maker) field() string { return m.one("f", "g", "value") }
 
 func (m maker) order() string { return m.one("", "", " ORDER BY time ASC", " ORDER BY time DESC") }
 
-// limits gives LIMIT and OFFSET.
+// limits returns LIMIT and OFFSET.
 func (m maker) limits() string {
 	s := ""
 	if m.chance(25) {
@@ -91,7 +91,7 @@ func (m maker) limits() string {
 	return s
 }
 
-// tags gives what to group by beside time.
+// tags returns what to group by beside time.
 func (m maker) tags() []string {
 	switch m.IntN(6) {
 	case 0:
@@ -115,7 +115,7 @@ func groupBy(of ...string) string {
 	return " GROUP BY " + strings.Join(of, ", ")
 }
 
-// raw gives a query of fields and tags as they are.
+// raw returns a query of fields and tags as they are.
 func (m maker) raw() string {
 	fields := m.one("*", "f", "f, g", "value, host", "f, dc, g", "f + g", "f * 2 - g / 3", "(f + g) * value", "f AS a, g AS a",
 		"abs(f)", "sqrt(f), ln(g)", "pow(f, 2)", "floor(value), ceil(value), round(value)", "/f|g/", "*::tag, f", "*::field", "host", "nosuch", "f, nosuch",
@@ -127,7 +127,7 @@ func (m maker) raw() string {
 	return s + m.order() + m.limits()
 }
 
-// aggregate gives the call of a function of windows.
+// aggregate returns the call of a function of windows.
 func (m maker) aggregate() string {
 	f := m.field()
 	switch m.IntN(13) {
@@ -139,12 +139,12 @@ func (m maker) aggregate() string {
 	return m.one("count", "sum", "mean", "median", "spread", "stddev", "min", "max", "first", "last") + "(" + f + ")"
 }
 
-// picker gives the call of a function that picks a point.
+// picker returns the call of a function that picks a point.
 func (m maker) picker() string {
 	return m.one("min", "max", "first", "last") + "(" + m.field() + ")"
 }
 
-// transform gives the call of a function of neighbouring points.
+// transform returns the call of a function of neighbouring points.
 func (m maker) transform(inner string) string {
 	switch m.IntN(9) {
 	case 0:
@@ -171,7 +171,7 @@ func (m maker) fill() string {
 	return m.one("", "", " fill(none)", " fill(null)", " fill(previous)", " fill(linear)", " fill(0)", " fill(-3.5)", " fill(100)")
 }
 
-// windowed gives a query of functions by windows of time.
+// windowed returns a query of functions by windows of time.
 func (m maker) windowed() string {
 	n := 1 + m.IntN(3)
 	calls := make([]string, n)
@@ -197,7 +197,7 @@ func (m maker) windowed() string {
 	return s
 }
 
-// single gives a query of a function whose answer depends there on more than it should:
+// single returns a query of a function whose answer depends there on more than it should:
 // which of equal values a sort without an order leaves first (mode), the order of a Go map
 // (integral), or whose rows 1.6 does not order by time DESC (distinct).
 func (m maker) single() string {
@@ -212,7 +212,7 @@ func (m maker) single() string {
 	return "SELECT distinct(" + m.field() + ") FROM " + m.one("apart", "apart2") + m.where(m.chance(50)) + groupBy(m.tags()...)
 }
 
-// whole gives a query of functions over all of the time.
+// whole returns a query of functions over all of the time.
 func (m maker) whole() string {
 	fields := m.one(
 		"median("+m.field()+")", "mean(f), "+m.aggregate(), m.picker(), m.picker()+", host", m.picker()+", f, g", m.picker()+", *",
@@ -221,13 +221,13 @@ func (m maker) whole() string {
 	return "SELECT " + fields + " FROM " + m.one("apart", "apart", "apart2", "apart, apart2") + m.where(m.chance(50)) + groupBy(m.tags()...) + m.order() + m.limits()
 }
 
-// limited gives a query of a part of the groups. All of them have points.
+// limited returns a query of a part of the groups. All of them have points.
 func (m maker) limited() string {
 	return "SELECT " + m.one("f", "mean(f)", "max(g), host", "count(value), sum(f)") + " FROM " + m.one("apart", "apart, apart2", "/apart/") +
 		groupBy(m.one("host", "dc", "host, dc", "*")) + m.order() + m.one(" SLIMIT 1", " SLIMIT 2 SOFFSET 1", " SLIMIT 3", " LIMIT 2 SLIMIT 2", " LIMIT 2 OFFSET 1 SLIMIT 1 SOFFSET 2")
 }
 
-// clocks gives a query of windows of local time, where clocks are changed.
+// clocks returns a query of windows of local time, where clocks are changed.
 func (m maker) clocks() string {
 	from, to := int64(springMs), int64(springMs+3*dayMs)
 	if m.chance(50) {
@@ -239,7 +239,7 @@ func (m maker) clocks() string {
 		m.one(" tz('Europe/Berlin')", " tz('America/New_York')", " tz('Australia/Lord_Howe')", "")
 }
 
-// wrong gives a statement that is refused, or means nothing.
+// wrong returns a statement that is refused, or means nothing.
 func (m maker) wrong() string {
 	return m.one("SELECT", "SELECT * FROM", "SELECT f FROM apart WHERE", "SELECT f FROM apart GROUP BY time", "SELECT f FROM apart GROUP BY time(5m)",
 		"SELECT mean(f) FROM apart GROUP BY time(5)", "SELECT mean(f), g FROM apart", "SELECT max(f), min(f), g FROM apart", "SELECT time FROM apart",
@@ -261,7 +261,7 @@ func (m maker) wrong() string {
 		"SELECT f > 1 FROM apart", "SELECT -f FROM apart", "SELECT mean(mean(f)) FROM apart", "SELECT cumulative_sum(mean(f)) FROM apart", "SELECT f FROM _series")
 }
 
-// best gives a query of top or bottom.
+// best returns a query of top or bottom.
 func (m maker) best() string {
 	call := fmt.Sprintf("%s(%s, %s%d)", m.one("top", "bottom"), m.field(), m.one("", "", "host, ", "host, dc, "), 1+m.IntN(4))
 	s := "SELECT " + call + m.one("", "", ", host", ", f") + " FROM apart" + m.where(true)
@@ -272,7 +272,7 @@ func (m maker) best() string {
 	return s + groupBy(tags...) // 1.6 does not order by time DESC within a window
 }
 
-// transformed gives a query of a function of neighbouring points, of one series or several.
+// transformed returns a query of a function of neighbouring points, of one series or several.
 func (m maker) transformed() string {
 	fields := m.transform(m.field())
 	if m.chance(25) {
@@ -284,7 +284,7 @@ func (m maker) transformed() string {
 	return "SELECT " + fields + " FROM apart" + m.where(false) + groupBy(m.tags()...) + m.order() + m.limits()
 }
 
-// nested gives a query of a subquery.
+// nested returns a query of a subquery.
 func (m maker) nested() string {
 	inner := m.one(
 		"SELECT mean(f) AS x FROM apart"+m.where(true)+" GROUP BY "+m.interval()+", host, dc",
@@ -305,7 +305,7 @@ func (m maker) nested() string {
 	return s + groupBy(by...)
 }
 
-// show gives a statement that shows what there is.
+// show returns a statement that shows what there is.
 func (m maker) show() string {
 	tagConditions := m.one("", " WHERE host = 'a'", " WHERE dc =~ /x|y/", " WHERE host != 'b' AND dc = ''", " WHERE rack = 'r1'", " WHERE host = 'a' OR dc = 'y'")
 	from := m.one("", " FROM apart", " FROM /apart/", " FROM apart, together", " FROM nosuch")

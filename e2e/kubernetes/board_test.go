@@ -30,7 +30,7 @@ func (s *stage) powerLoss() {
 	})
 }
 
-// spareOf gives the name of a new machine in the same zone.
+// spareOf returns the name of a new machine in the same zone.
 func spareOf(machine string) (string, error) {
 	number, err := strconv.Atoi(strings.TrimPrefix(machine, "node"))
 	return fmt.Sprintf("node%d", number+6), err
@@ -122,7 +122,7 @@ func (s *stage) cutOff() {
 	})
 }
 
-// refused says whether a node that runs on a machine has said in its log that others have
+// refused reports whether a node that runs on a machine has said in its log that others have
 // refused it, and whether it is there: kubelet removes logs with their pods.
 func (s *stage) refused(machine, node string) (refused, there bool, err error) {
 	logs, err := filepath.Glob(filepath.Join(s.rack.Folders.Run, machine, "log", "pods", namespace+"_"+node+"_*", "*", "*.log"))
@@ -140,7 +140,7 @@ func (s *stage) refused(machine, node string) (refused, there bool, err error) {
 	return refused, there, err
 }
 
-// isOn says whether a pod is on a machine, and no other.
+// isOn reports whether a pod is on a machine, and no other.
 func (s *stage) isOn(ctx context.Context, pod, machine string) error {
 	on, err := s.machineOf(ctx, pod)
 	if err == nil && on != machine {

@@ -226,12 +226,12 @@ func (s *stage) podReady(ctx context.Context, pod string) error {
 		`--output=jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
 }
 
-// machineOf gives the machine of a pod.
+// machineOf returns the machine of a pod.
 func (s *stage) machineOf(ctx context.Context, pod string) (string, error) {
 	return s.kubectl(ctx, "get", "pod/"+pod, "--output=jsonpath={.spec.nodeName}")
 }
 
-// nodeOn gives the node of the cluster that is on a machine.
+// nodeOn returns the node of the cluster that is on a machine.
 func (s *stage) nodeOn(ctx context.Context, machine string) (string, error) {
 	pod, err := s.kubectl(ctx, "get", "pods", "--selector=app.kubernetes.io/component=node", "--field-selector=spec.nodeName="+machine, "--output=jsonpath={.items[*].metadata.name}")
 	if err == nil && (pod == "" || strings.Contains(pod, " ")) {

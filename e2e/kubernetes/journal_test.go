@@ -105,7 +105,7 @@ func (j *journal) state() (acknowledged, failed int, last error) {
 	return j.mu.acknowledged, j.mu.failed, j.mu.last
 }
 
-// lap gives the longest time without an acknowledgement since its last call.
+// lap returns the longest time without an acknowledgement since its last call.
 func (j *journal) lap() time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()

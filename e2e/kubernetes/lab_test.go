@@ -23,7 +23,7 @@ const architecture = runtime.GOARCH
 // pods are given up 30 s later; a machine that is busy with other things takes longer.
 const conditionTime = 6 * time.Minute
 
-// needLab gives the lab to a test, or skips it.
+// needLab returns the lab to a test, or skips it.
 func needLab(t *testing.T) *lab.Rack {
 	t.Helper()
 	if rack == nil {

@@ -45,7 +45,7 @@ type pause struct {
 	who string // protocol
 }
 
-// longer gives the longer one of two pauses.
+// longer returns the longer one of two pauses.
 func (p pause) longer(other pause) pause {
 	if other.Duration > p.Duration {
 		return other
@@ -76,7 +76,7 @@ func (l *load) findDoor(ctx context.Context) error {
 	return nil
 }
 
-// door gives the Service's address with a port.
+// door returns the Service's address with a port.
 func (l *load) door(port int) string { return net.JoinHostPort(*l.address.Load(), fmt.Sprint(port)) }
 
 // Routers implements auditor.Target.
@@ -169,7 +169,7 @@ func (l *load) totals() totals {
 	return t
 }
 
-// lap gives what there was since its last call.
+// lap returns what there was since its last call.
 func (l *load) lap() lap {
 	now := l.totals()
 	this := lap{totals: totals{samples: now.samples - l.before.samples, failed: now.failed - l.before.failed}}
@@ -185,7 +185,7 @@ func (l *load) lap() lap {
 	return this
 }
 
-// describe tells how each client fared.
+// describe returns how each client fared.
 func (l *load) describe() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "auditor: %s\n", l.audit.Report())

@@ -32,7 +32,7 @@ func untyped() map[string]string {
 	}
 }
 
-// readRecipes gives the recipes of OPERATING.md by name.
+// readRecipes returns the recipes of OPERATING.md by name.
 func readRecipes(checkout string) (map[string]string, error) {
 	page, err := os.ReadFile(filepath.Join(checkout, "charts", "tickmesh", "OPERATING.md"))
 	if err != nil {
@@ -170,7 +170,7 @@ var (
 	shellNote  = regexp.MustCompile(`\s+# .*`)
 )
 
-// typedCommands gives the commands of a text in Markdown: the lines of its blocks of sh,
+// typedCommands returns the commands of a text in Markdown: the lines of its blocks of sh,
 // without what is said about them, and those within its sentences that are whole: they
 // name the namespace.
 func typedCommands(text string) []string {

@@ -42,7 +42,7 @@ func (s *stage) upgrade() {
 
 var chartVersionLine = regexp.MustCompile(`(?m)^appVersion: "([^"]+)"$`)
 
-// chartVersion gives the version of the product that a checkout's chart installs.
+// chartVersion returns the version of the product that a checkout's chart installs.
 func chartVersion(checkout string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(checkout, "charts", "tickmesh", "Chart.yaml"))
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *stage) processes(ctx context.Context) (string, error) {
 		`--output=go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{.metadata.uid}} {{(index .status.containerStatuses 0).restartCount}}; {{end}}{{end}}`)
 }
 
-// certificate gives the certificate of a Secret.
+// certificate returns the certificate of a Secret.
 func (s *stage) certificate(ctx context.Context, secret string) ([]byte, error) {
 	text, err := s.kubectl(ctx, "get", "secret/"+secret, `--output=jsonpath={.data.tls\.crt}`)
 	if err != nil {

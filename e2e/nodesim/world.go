@@ -336,7 +336,7 @@ func (w *world) end() {
 	w.runUntil(w.now + 1)
 }
 
-// unrest says what is not yet as it should be in the end; empty: all is.
+// unrest returns what is not yet as it should be in the end; empty: all is.
 func (w *world) unrest() string {
 	for _, c := range w.clients {
 		if c.open {

@@ -46,7 +46,7 @@ type backupReport struct {
 	Complete     bool   `json:"complete"`
 }
 
-// backupTargets gives an empty folder, and a bucket of an S3 server in memory.
+// backupTargets returns an empty folder, and a bucket of an S3 server in memory.
 func backupTargets(t *testing.T) map[string]backupTarget {
 	t.Helper()
 	backend := s3mem.New()
@@ -123,7 +123,7 @@ func (m model) compare(t *testing.T, c *client.Client) {
 	}
 }
 
-// samples gives how many samples there are.
+// samples returns how many samples there are.
 func (m model) samples() (n int) {
 	for _, list := range m {
 		n += len(list)

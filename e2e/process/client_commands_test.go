@@ -30,7 +30,7 @@ func connect(t *testing.T, s *testServer) *client.Client {
 	return c
 }
 
-// contents gives the bits of all samples of a database by series, without the
+// contents returns the bits of all samples of a database by series, without the
 // database, and time.
 func contents(t *testing.T, c *client.Client, database string) map[string]uint64 {
 	t.Helper()
@@ -51,7 +51,7 @@ func sampleName(s *client.Series, timeMs int64) string {
 	return fmt.Sprintf("%q %q %d", s.Metric(), s.Tags(), timeMs)
 }
 
-// troublesome gives text that formats give a meaning to.
+// troublesome returns text that formats give a meaning to.
 func troublesome(rnd *rand.Rand) string {
 	parts := []string{"a", "ä", "\\", ",", " ", "=", `"`, "\n", "\r\n", "#", "#tickmesh ", "\x00", "\xff", "_field", "value", "{", "x", "7"}
 	var b strings.Builder
@@ -61,7 +61,7 @@ func troublesome(rnd *rand.Rand) string {
 	return b.String()
 }
 
-// randomSamples gives samples of every kind of names and values.
+// randomSamples returns samples of every kind of names and values.
 func randomSamples(t *testing.T, rnd *rand.Rand, database string, seriesCount int) []client.Sample {
 	t.Helper()
 	special := []uint64{0, 1 << 63, 0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000000, 0x7ff8000000000001, 0x7ff0000000000001, 0xffffffffffffffff, 1}

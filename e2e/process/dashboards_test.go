@@ -66,7 +66,7 @@ type panelQuery struct {
 	legend            string // may name labels: {{pod}}
 }
 
-// dashboards gives the queries of the chart's dashboards, and those that fill their choices:
+// dashboards returns the queries of the chart's dashboards, and those that fill their choices:
 // label_values(metric, label).
 func dashboards(t *testing.T) (queries, choices []panelQuery) {
 	t.Helper()
@@ -200,7 +200,7 @@ func TestDashboardsShowOurMetrics(t *testing.T) {
 	}
 }
 
-// operatorMetrics gives one series of each metric of the operator, in the text format.
+// operatorMetrics returns one series of each metric of the operator, in the text format.
 func operatorMetrics(t *testing.T) string {
 	t.Helper()
 	all := scraped{}

@@ -68,7 +68,7 @@ func (d describer) MustRegister(cs ...prometheus.Collector) {
 
 func (d describer) Unregister(prometheus.Collector) bool { return false }
 
-// expressions gives those of the chart's alerts and dashboards.
+// expressions returns those of the chart's alerts and dashboards.
 func expressions(t *testing.T) (list []string) {
 	t.Helper()
 	text, err := os.ReadFile("charts/tickmesh/files/alerts.yaml")

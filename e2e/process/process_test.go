@@ -179,7 +179,7 @@ func (s *testServer) wait() *os.ProcessState {
 
 func (s *testServer) url(path string) string { return "http://" + s.addr["http"] + path }
 
-// get gives status and body.
+// get returns status and body.
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	response, err := (&http.Client{Timeout: patience}).Get(url)

@@ -265,7 +265,7 @@ func startSecureCluster(t *testing.T, a *authority) *secureCluster {
 	return c
 }
 
-// connect gives a client that has read the files now.
+// connect returns a client that has read the files now.
 func (c *secureCluster) connect() *client.Client {
 	c.t.Helper()
 	cl, err := client.New(client.Options{Endpoints: []string{c.router.addr["grpc"]}, Credentials: c.files.open(c.t).Credentials()})

@@ -96,7 +96,7 @@ func labelsText(metric map[string]string) string {
 	return b.String()
 }
 
-// Difference tells where two answers differ; empty: nowhere. Values agree when their
+// Difference returns where two answers differ; empty: nowhere. Values agree when their
 // difference is at most tolerance of the greater. Of errors only the status and type count:
 // texts are other ones in each version.
 func Difference(want, got *Answer, tolerance float64) string {

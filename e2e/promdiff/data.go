@@ -109,7 +109,7 @@ func odd(rng *rand.Rand) func(int) float64 {
 	}
 }
 
-// histogramBuckets gives the counters of its buckets, each of which has what the one before has.
+// histogramBuckets returns the counters of its buckets, each of which has what the one before has.
 func histogramBuckets(rng *rand.Rand, portable bool) func(bucket int) func(int) float64 {
 	seed := rng.Uint64()
 	return func(bucket int) func(int) float64 {
@@ -126,7 +126,7 @@ func histogramBuckets(rng *rand.Rand, portable bool) func(bucket int) func(int) 
 	}
 }
 
-// Writes gives the data as remote writes in the order of time, each of all series of one
+// Writes returns the data as remote writes in the order of time, each of all series of one
 // stretch.
 func Writes(data []Series, stretchMs int64) []*prompb.WriteRequest {
 	fromMs, toMs := int64(math.MaxInt64), int64(math.MinInt64)

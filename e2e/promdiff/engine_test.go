@@ -66,7 +66,7 @@ func (q slowQuerier) LabelNames(context.Context, *storage.LabelHints, ...*labels
 	return nil, nil, nil
 }
 
-// Select gives the samples of the querier's range, whatever the hints say, by the hash of
+// Select returns the samples of the querier's range, whatever the hints say, by the hash of
 // labels: the order in which sums of floats are the same as ours to the last bit.
 func (q slowQuerier) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	found := slices.Clone(q.data)
@@ -149,7 +149,7 @@ func load(t *testing.T, data []Series) *node.Node {
 // moment is when an expression is evaluated.
 type moment struct{ startMs, endMs, stepMs int64 }
 
-// moments gives instants and ranges within the data and a little around it.
+// moments returns instants and ranges within the data and a little around it.
 func moments(rng *rand.Rand) moment {
 	// Up to the lookback behind the data's end, where the newest samples are what is seen.
 	start := dataFromMs/60_000*60_000 + offsetMs + rng.Int64N(67)*60_000

@@ -18,7 +18,7 @@ type Expressions struct {
 
 func (g *Expressions) pick(list ...string) string { return list[g.RNG.IntN(len(list))] }
 
-// Vector gives an expression of an instant vector.
+// Vector returns an expression of an instant vector.
 func (g *Expressions) Vector(depth int) string {
 	if depth <= 0 {
 		return g.selector() + g.shift()
@@ -45,7 +45,7 @@ func (g *Expressions) Vector(depth int) string {
 	return g.selector() + g.shift()
 }
 
-// selector gives a selector of one metric, or of some by a regular expression.
+// selector returns a selector of one metric, or of some by a regular expression.
 func (g *Expressions) selector() string {
 	switch g.RNG.IntN(14) {
 	case 0:
@@ -60,7 +60,7 @@ func (g *Expressions) selector() string {
 	return "http_requests_total" + g.pick("", `{code="500"}`, `{code=~"2..|4.."}`, `{code!="200",job="job0"}`, `{job=~"job.+",code!~"5.."}`)
 }
 
-// shift gives modifiers.
+// shift returns modifiers.
 func (g *Expressions) shift() string {
 	switch g.RNG.IntN(10) {
 	case 0:
@@ -95,7 +95,7 @@ func (g *Expressions) aggregation(depth int) string {
 	return fmt.Sprintf("%s%s(%s)", g.pick(names...), g.grouping(), of)
 }
 
-// overTime gives a function of a range.
+// overTime returns a function of a range.
 func (g *Expressions) overTime() string {
 	ranged := fmt.Sprintf("%s[%s]%s", g.selector(), g.pick("1m", "2m", "5m", "17m"), g.shift())
 	switch g.RNG.IntN(12) {
@@ -116,7 +116,7 @@ func (g *Expressions) overTime() string {
 	return fmt.Sprintf("(%s(%s))", g.pick(names...), ranged)
 }
 
-// ofEach gives a function of each sample.
+// ofEach returns a function of each sample.
 func (g *Expressions) ofEach(depth int) string {
 	of := g.Vector(depth - 1)
 	switch g.RNG.IntN(8) {
@@ -136,7 +136,7 @@ func (g *Expressions) ofEach(depth int) string {
 	return fmt.Sprintf("%s(%s)", g.pick("abs", "ceil", "floor", "sqrt", "sgn", "ln", "log2", "minute", "hour", "day_of_week", "sort"), of)
 }
 
-// withScalar gives an operation with a number.
+// withScalar returns an operation with a number.
 func (g *Expressions) withScalar(depth int) string {
 	of := g.Vector(depth - 1)
 	ops := []string{"+", "-", "*", "/", "^", ">", "<", "==", "!=", ">= bool", "< bool"}
@@ -151,7 +151,7 @@ func (g *Expressions) withScalar(depth int) string {
 	return fmt.Sprintf("(%s) %s %s", of, op, number)
 }
 
-// pair gives an operation of two vectors.
+// pair returns an operation of two vectors.
 func (g *Expressions) pair(depth int) string {
 	a, b := g.Vector(depth-1), g.Vector(depth-2)
 	switch g.RNG.IntN(5) {
@@ -166,7 +166,7 @@ func (g *Expressions) pair(depth int) string {
 	return fmt.Sprintf("%s %s %s", of, g.pick("+", "-", "/", "==", "<="), of)
 }
 
-// subquery gives a function of a range of an expression, none of which has another in it:
+// subquery returns a function of a range of an expression, none of which has another in it:
 // steps of the inner one would lie at the edge of ranges.
 func (g *Expressions) subquery(depth int) string {
 	of := g.Vector(depth - 1)

@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/replica"
 )
 
-// logged says whether a replica's log has an entry, safe from a power cut if that is
+// logged reports whether a replica's log has an entry, safe from a power cut if that is
 // what an answer says.
 func (w *World) logged(shard uint16, id, index, term uint64) bool {
 	for _, n := range w.nodes {
@@ -21,7 +21,7 @@ func (w *World) logged(shard uint16, id, index, term uint64) bool {
 	return made // it was, and its disk is lost
 }
 
-// configuration gives the newest configuration of a shard's group that any node has.
+// configuration returns the newest configuration of a shard's group that any node has.
 func (w *World) configuration(shard uint16) (newest replica.Configuration, known bool) {
 	for _, n := range w.nodes {
 		if n.process == nil {
@@ -38,7 +38,7 @@ func (w *World) configuration(shard uint16) (newest replica.Configuration, known
 	return newest, known
 }
 
-// folderOf gives the folder of a member; nil: it is lost.
+// folderOf returns the folder of a member; nil: it is lost.
 func (w *World) folderOf(m shardmap.Member) *folder {
 	n := w.node(m.Node)
 	if n == nil || n.folder.incarnation != m.Incarnation || n.folder.power && !w.options.Always {
@@ -47,7 +47,7 @@ func (w *World) folderOf(m shardmap.Member) *folder {
 	return n.folder
 }
 
-// complete says whether a full voter has all that was answered; without is not counted.
+// complete reports whether a full voter has all that was answered; without is not counted.
 // Where boards lose their power though the cluster cannot spare them, the log of a witness
 // may be what a full voter gets it from.
 func (w *World) complete(shard uint16, c *replica.Configuration, without *node) bool {
@@ -64,7 +64,7 @@ func (w *World) complete(shard uint16, c *replica.Configuration, without *node) 
 	return false
 }
 
-// majority says whether the folders of a majority are there, without one node's.
+// majority reports whether the folders of a majority are there, without one node's.
 func (w *World) majority(c *replica.Configuration, without *node) bool {
 	for _, voters := range [2][]uint64{c.Voters, c.Outgoing} {
 		left := 0
@@ -108,7 +108,7 @@ func (w *World) checkNow() {
 	}
 }
 
-// mayLose says whether the cluster has to survive the loss of a node's folder.
+// mayLose reports whether the cluster has to survive the loss of a node's folder.
 func (w *World) mayLose(n *node) bool {
 	m := w.newestMap()
 	for shard := range w.options.Shards {
@@ -124,7 +124,7 @@ func (w *World) mayLose(n *node) bool {
 	return true
 }
 
-// allKnow says whether all members are up, and have the configuration and one log.
+// allKnow reports whether all members are up, and have the configuration and one log.
 func (w *World) allKnow(shard uint16, c *replica.Configuration) bool {
 	last := uint64(0)
 	for _, m := range c.Members {
@@ -146,7 +146,7 @@ func (w *World) allKnow(shard uint16, c *replica.Configuration) bool {
 	return true
 }
 
-// unrest says what is not yet as it should be in the end; empty: all is.
+// unrest returns what is not yet as it should be in the end; empty: all is.
 func (w *World) unrest() string {
 	m := w.newestMap()
 	if m == nil {
@@ -176,7 +176,7 @@ func (w *World) unrest() string {
 	return ""
 }
 
-// stranded says whether a group has lost its majority for good: it was left with two
+// stranded reports whether a group has lost its majority for good: it was left with two
 // voters by a change, while one of them lost its disk. It takes an operator to go on.
 func (w *World) stranded(shard uint16) bool {
 	c, known := w.configuration(shard)

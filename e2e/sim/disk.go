@@ -153,7 +153,7 @@ type image struct {
 	positions []int
 }
 
-// last gives the image's last index, and its term.
+// last returns the image's last index, and its term.
 func (g *image) last() (index, term uint64) {
 	if len(g.terms) == 0 {
 		return g.first - min(g.first, 1), 0
@@ -170,7 +170,7 @@ func (g *image) add(e *storage.Entry, position int) {
 	g.positions = append(g.positions[:n], position)
 }
 
-// has says whether the entry is in the log, synced if that is asked for.
+// has reports whether the entry is in the log, synced if that is asked for.
 func (g *image) has(f *folder, index, term uint64, synced bool) bool {
 	if index < g.first {
 		return true // trimmed: it was applied durably

@@ -161,7 +161,7 @@ const (
 	old
 )
 
-// take says what an id means, and remembers a fresh one.
+// take returns what an id means, and remembers a fresh one.
 func (t *batchTable) take(id series.BatchID) verdict {
 	if id.Session == 0 {
 		return fresh

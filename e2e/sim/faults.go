@@ -140,7 +140,7 @@ func (w *World) stall() {
 	}
 }
 
-// ends gives the ids of all that talk to nodes.
+// ends returns the ids of all that talk to nodes.
 func (w *World) ends() []string {
 	ids := w.allIDs()
 	for _, r := range w.routers {

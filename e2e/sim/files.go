@@ -264,7 +264,7 @@ func (p *process) recoverState(g *recovered, e *storage.Entry) {
 	p.replayCommitted(g)
 }
 
-// disagrees says whether the log has another entry at a position.
+// disagrees reports whether the log has another entry at a position.
 func (g *recovered) disagrees(at replica.Position) bool {
 	term := uint64(0)
 	for _, run := range g.summary.Runs {

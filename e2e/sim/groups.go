@@ -205,7 +205,7 @@ func (p *process) stepAll() {
 	}
 }
 
-// heard says whether a majority of the voters that a change leads to is heard, and has
+// heard reports whether a majority of the voters that a change leads to is heard, and has
 // what is committed: a change that leaves a living voter with a dead one would be the
 // group's last.
 func heard(members []shardmap.Member, status *replica.GroupStatus) bool {

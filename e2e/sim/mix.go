@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// Draw gives options of chance for a seed.
+// Draw returns options of chance for a seed.
 func Draw(seed uint64) Options {
 	rng := rand.New(rand.NewPCG(seed, 0x5349_4d21))
 	o := Options{Seed: seed, Nodes: 3 + rng.IntN(3), Shards: 1 + rng.IntN(3), Replication: 1 + rng.IntN(3),
@@ -19,7 +19,7 @@ func Draw(seed uint64) Options {
 	return o
 }
 
-// DrawPower gives options of chance in which boards lose their power one by one and all
+// DrawPower returns options of chance in which boards lose their power one by one and all
 // together, with a log that is synced once a second, and groups go on from what is left.
 func DrawPower(seed uint64) Options {
 	o := Draw(seed)
@@ -28,7 +28,7 @@ func DrawPower(seed uint64) Options {
 	return o
 }
 
-// DrawFresh gives options of chance in which trouble comes while groups begin: nodes die
+// DrawFresh returns options of chance in which trouble comes while groups begin: nodes die
 // together and boards lose power before the first entries are everywhere.
 func DrawFresh(seed uint64) Options {
 	o := DrawPower(seed)
@@ -44,7 +44,7 @@ func faultsOf(list ...Fault) (set FaultSet) {
 	return set
 }
 
-// DrawFor gives options of chance in which a variant shows. Its variant is Sound: what
+// DrawFor returns options of chance in which a variant shows. Its variant is Sound: what
 // shows there without one is a bug.
 func DrawFor(v Variant, seed uint64) Options {
 	o := Draw(seed)

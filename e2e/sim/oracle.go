@@ -145,7 +145,7 @@ func (s *shardOracle) record(key, time, index, value uint64) {
 	}
 }
 
-// first says whether no entry before had the id. What is behind the window is
+// first reports whether no entry before had the id. What is behind the window is
 // refused, so that nobody waits for it.
 func (s *shardOracle) first(id series.BatchID, index uint64) bool {
 	greatest := s.greatest[id.Session]
@@ -358,7 +358,7 @@ func (o *oracle) begin(shard uint16, era uint32, r *relic, bounded bool) {
 	s.answered, s.shown = min(s.answered, common), min(s.shown, common)
 }
 
-// nextCut gives the time of the first power cut after an answer: a second one may
+// nextCut returns the time of the first power cut after an answer: a second one may
 // come before groups go on, and takes nothing that the first has left.
 func (w *World) nextCut(after int64) int64 {
 	at, _ := slices.BinarySearch(w.cuts, after)

@@ -155,7 +155,7 @@ func (w *World) allIDs() (ids []string) {
 	return ids
 }
 
-// newestMap gives the newest map that any node has.
+// newestMap returns the newest map that any node has.
 func (w *World) newestMap() (newest *shardmap.Map) {
 	for _, n := range w.nodes {
 		if kept := n.folder.kept; kept != nil && (newest == nil || kept.Epoch > newest.Epoch) {

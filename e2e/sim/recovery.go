@@ -164,7 +164,7 @@ func (w *World) reincarnate(n *node, p *process) {
 	w.trace.note("reincarnate", n.id)
 }
 
-// better says whether to go on from r rather than from other.
+// better reports whether to go on from r rather than from other.
 func (r *relic) better(other *relic) bool {
 	return cmp.Or(cmp.Compare(r.era, other.era), cmp.Compare(r.last.Term, other.last.Term), cmp.Compare(r.last.Index, other.last.Index)) > 0
 }

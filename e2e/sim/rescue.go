@@ -45,7 +45,7 @@ func (w *World) rescue() {
 	}
 }
 
-// personKnows says whether all has been healed for so long that who is not there now will
+// personKnows reports whether all has been healed for so long that who is not there now will
 // not come.
 func (w *World) personKnows() bool {
 	return w.healed && w.now > int64(w.options.ActiveMs)*1000+personMs*1000
@@ -53,7 +53,7 @@ func (w *World) personKnows() bool {
 
 const personMs = 8000
 
-// copies gives what all nodes that run say.
+// copies returns what all nodes that run say.
 func (w *World) copies() (out []shardmap.NodeCopies) {
 	for _, n := range w.nodes {
 		if n.process == nil || n.process.pausedUntil > w.now {
@@ -85,7 +85,7 @@ func copyOf(r *replica.Replica, c *replica.Configuration, last replica.Position)
 		ConfigIndex: c.Index, Members: slices.Clone(c.Members), Leaving: slices.Clone(c.Leaving), Outgoing: slices.Clone(c.Outgoing)}
 }
 
-// found gives what the copy has that a shard goes on from.
+// found returns what the copy has that a shard goes on from.
 func (w *World) found(r *shardmap.Recovery) *relic {
 	if r.Best == nil {
 		return &relic{shard: r.Shard}
@@ -103,7 +103,7 @@ func (w *World) found(r *shardmap.Recovery) *relic {
 		last: replica.Position{Index: r.Best.Index, Term: r.Best.Term}}
 }
 
-// whole gives the state of a shard with all that its log has.
+// whole returns the state of a shard with all that its log has.
 func (p *process) whole(shard uint16, last uint64) shardState {
 	state := p.engine[shard].clone()
 	state.ahead = 0

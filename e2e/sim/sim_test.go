@@ -45,7 +45,7 @@ func seedCount(most uint64) uint64 {
 	return most
 }
 
-// optionsOf gives the options of a seed in a mix.
+// optionsOf returns the options of a seed in a mix.
 func optionsOf(mix string, seed uint64) (Options, error) {
 	switch mix {
 	case "draw":

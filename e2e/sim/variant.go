@@ -25,7 +25,7 @@ const (
 	variants
 )
 
-// String gives the variant's name.
+// String returns the variant's name.
 func (v Variant) String() string {
 	return [...]string{"Sound", "ReadUnconfirmed", "AnswerEarly", "ApplyEarly", "VoteWithoutTail", "RaftIDTwice",
 		"BatchIDsInMemory", "WitnessServes", "DropOnMap", "EpochsGoBack", "LateBeforeSync",

@@ -29,7 +29,7 @@ func NewDevice(seed uint64, number int, noise bool) *Device {
 	return device
 }
 
-// Next gives the next row. The array is overwritten by the next call.
+// Next returns the next row. The array is overwritten by the next call.
 func (d *Device) Next() *[SensorCount]Number {
 	for sensor := range d.sensors {
 		d.row[sensor] = d.sensors[sensor].value()

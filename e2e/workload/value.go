@@ -74,7 +74,7 @@ func newGenerator(seed uint64, series int64, shape Shape) generator {
 	return g
 }
 
-// value gives the value of the next row.
+// value returns the value of the next row.
 func (g *generator) value() Number {
 	g.row++
 	switch g.shape {

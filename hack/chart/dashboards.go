@@ -47,7 +47,7 @@ const (
 	statHeight  = 4
 )
 
-// dashboardFiles gives Grafana's JSON of the dashboards.
+// dashboardFiles returns Grafana's JSON of the dashboards.
 func dashboardFiles(source []byte) ([]file, error) {
 	var list []dashboard
 	if err := yaml.UnmarshalStrict(source, &list); err != nil {

@@ -16,7 +16,7 @@ var kept = []string{
 	"type", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "minItems", "maxItems", "minProperties", "maxProperties", "required",
 }
 
-// schemaFile gives the schema of the values, of which the base leaves out cluster.spec.
+// schemaFile returns the schema of the values, of which the base leaves out cluster.spec.
 func schemaFile(base, definition []byte) ([]byte, error) {
 	var whole map[string]any
 	if err := json.Unmarshal(base, &whole); err != nil {
@@ -51,7 +51,7 @@ func schemaFile(base, definition []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// strict gives a schema of a definition as JSON Schema, which refuses what it does not
+// strict returns a schema of a definition as JSON Schema, which refuses what it does not
 // name, as the API server would drop it.
 func strict(of map[string]any) (map[string]any, error) {
 	schema := map[string]any{}

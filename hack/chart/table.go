@@ -21,7 +21,7 @@ const documented = "# --"
 // described is told of as a whole, and so are its parts.
 const described = "cluster.spec"
 
-// rowsOf gives the values of a file in its order. Errors: a value that no comment tells of.
+// rowsOf returns the values of a file in its order. Errors: a value that no comment tells of.
 func rowsOf(values []byte) ([]row, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(values, &document); err != nil {
@@ -62,7 +62,7 @@ func rowsBelow(prefix string, node *yaml.Node) (rows []row, err error) {
 	return rows, nil
 }
 
-// comment gives the text of a comment that tells of a value.
+// comment returns the text of a comment that tells of a value.
 func comment(head string) (string, bool) {
 	at := strings.LastIndex(head, documented)
 	if at < 0 {
@@ -72,7 +72,7 @@ func comment(head string) (string, bool) {
 	return strings.Join(words, " "), true
 }
 
-// inline gives a value in one line, as it could stand in a file.
+// inline returns a value in one line, as it could stand in a file.
 func inline(node *yaml.Node) (string, error) {
 	flat(node)
 	var out bytes.Buffer
@@ -101,7 +101,7 @@ const (
 	tableEnd   = "<!-- The end of the table. -->\n"
 )
 
-// withTable gives a page with the table between its marks.
+// withTable returns a page with the table between its marks.
 func withTable(page []byte, rows []row) ([]byte, error) {
 	before, rest, ok := bytes.Cut(page, []byte(tableBegin))
 	_, after, closed := bytes.Cut(rest, []byte(tableEnd))

@@ -30,7 +30,7 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// goFiles gives the paths, from the root, of all Go files that git knows or does
+// goFiles returns the paths, from the root, of all Go files that git knows or does
 // not ignore.
 func goFiles(t *testing.T) []string {
 	t.Helper()

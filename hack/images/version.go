@@ -20,7 +20,7 @@ var errVersion = errors.New(versionFile + " names no Version")
 // versionPattern is what a version may be, so that it stays one constant.
 var versionPattern = regexp.MustCompile(`^[0-9A-Za-z.+-]+$`)
 
-// as gives a source whose programs say another version: the compiler is shown another
+// as returns a source whose programs say another version: the compiler is shown another
 // version.go, which is written to a folder. It is for tests of upgrades.
 func (s source) as(version, folder string) (source, error) {
 	if !versionPattern.MatchString(version) {

@@ -26,7 +26,7 @@ const (
 
 var mark = regexp.MustCompile(`^# recipe: ([a-z0-9]+(?:-[a-z0-9]+)*)$`)
 
-// Read gives the recipes of a page in Markdown in their order: its blocks of sh whose
+// Read returns the recipes of a page in Markdown in their order: its blocks of sh whose
 // first line is "# recipe: name". Errors: ErrPage for two of one name, one without
 // commands, and a block without an end.
 func Read(page string) ([]Recipe, error) {
@@ -63,7 +63,7 @@ func Read(page string) ([]Recipe, error) {
 	return list, nil
 }
 
-// recipe gives that of a block, if it is one.
+// recipe returns that of a block, if it is one.
 func recipe(kind string, block []string) (r Recipe, is bool, err error) {
 	if kind != language || len(block) == 0 {
 		return Recipe{}, false, nil

@@ -18,7 +18,7 @@ import (
 type Node interface {
 	// AdoptMap gives the node a map that is not older than any before.
 	AdoptMap(m *shardmap.Map) error
-	// Settlements gives the configurations of the groups that the node leads where
+	// Settlements returns the configurations of the groups that the node leads where
 	// they are not what the adopted map says, which it confirms after the call.
 	Settlements(ctx context.Context) []commit.Settlement
 	// Unsettled gets a signal when Settlements may have something new.
@@ -118,7 +118,7 @@ func (a *Agent) enter(ctx context.Context) error {
 	}
 }
 
-// Map gives the newest map; nil: none yet.
+// Map returns the newest map; nil: none yet.
 func (a *Agent) Map() *shardmap.Map { return a.newest.Load() }
 
 // Run watches the store, keeps the node registered and settles, until ctx ends.

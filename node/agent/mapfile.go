@@ -13,7 +13,7 @@ import (
 // mapFileName is the file of the data folder that has the newest map seen.
 const mapFileName = "MAP"
 
-// ReadMap gives the newest map that was seen by the node of a data folder; nil: none.
+// ReadMap returns the newest map that was seen by the node of a data folder; nil: none.
 // Errors: shardmap.ErrMap, shardmap.ErrFormat, and those of the file system.
 func ReadMap(dataDir string) (*shardmap.Map, error) {
 	text, err := os.ReadFile(filepath.Join(dataDir, mapFileName))

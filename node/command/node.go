@@ -153,7 +153,7 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 	return errors.Join(err, m.Close(ctx))
 }
 
-// seenBy gives the newest map that the node of a data folder has seen.
+// seenBy returns the newest map that the node of a data folder has seen.
 func seenBy(dataDir string) (shardmap.Seen, error) {
 	m, err := agent.ReadMap(dataDir)
 	if err != nil || m == nil {
@@ -164,7 +164,7 @@ func seenBy(dataDir string) (shardmap.Seen, error) {
 
 const storeRetry = 2 * time.Second
 
-// shardsOf gives the number of shards of the cluster; 0: the data folder knows. While
+// shardsOf returns the number of shards of the cluster; 0: the data folder knows. While
 // the store does not answer, a node that knows its cluster goes on without it.
 func (s *nodeSettings) shardsOf(ctx context.Context, store shardmap.Store, seen shardmap.Seen, logger *slog.Logger) (settings.Count, error) {
 	for {

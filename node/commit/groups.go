@@ -189,7 +189,7 @@ func (m *Machine) Left(q *Question) {
 	}
 }
 
-// names says whether a configuration has a raft id in any part.
+// names reports whether a configuration has a raft id in any part.
 func names(c *replica.Configuration, id uint64) bool {
 	for _, list := range [4][]uint64{c.Voters, c.Outgoing, c.Learners, c.LearnersNext} {
 		if slices.Contains(list, id) {
@@ -297,7 +297,7 @@ func (m *Machine) step(shard uint16, status *replica.GroupStatus) (unsettled boo
 	return false
 }
 
-// heard says whether a majority of the voters that a change leads to is heard: a change
+// heard reports whether a majority of the voters that a change leads to is heard: a change
 // that takes a living voter away from a dead one would be the group's last.
 func heard(members []shardmap.Member, status *replica.GroupStatus) bool {
 	voters, active := 0, 0

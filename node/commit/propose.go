@@ -53,7 +53,7 @@ func (m *Machine) outcome(shard uint16) {
 	m.list(shard)
 }
 
-// entry gives the number of shares that the shard's next entry has: samples gather
+// entry returns the number of shares that the shard's next entry has: samples gather
 // in one, in the order of the writes; anything else has an entry of its own.
 func (q *shardQueue) entry() int {
 	n, bytes := 1, len(q.shares[0].body())
@@ -166,7 +166,7 @@ func ofShard(shard uint16, err error) error {
 	return err
 }
 
-// entryParts gives the pieces of an entry's body. They are used until the next round is
+// entryParts returns the pieces of an entry's body. They are used until the next round is
 // framed, see replica.Host.Propose; what grows meanwhile leaves old pieces where they are.
 func (m *Machine) entryParts(shares []Share, nowMs int64) [][]byte {
 	from := len(m.parts)

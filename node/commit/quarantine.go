@@ -33,7 +33,7 @@ func selfOf(state *replica.GroupState) (shardmap.Member, bool) {
 	return shardmap.Member{}, false
 }
 
-// decidesAlone says whether the replica is its group's only voter: there is nobody who
+// decidesAlone reports whether the replica is its group's only voter: there is nobody who
 // could know better what its log has lost.
 func decidesAlone(state *replica.GroupState) bool {
 	c := &state.Configuration
@@ -163,13 +163,13 @@ func (m *Machine) placeQuarantined(shard uint16, row *shardmap.Row, r *quarantin
 	}
 }
 
-// goesOnAlone says whether a row lets its group go on from this one of its replicas: rule
+// goesOnAlone reports whether a row lets its group go on from this one of its replicas: rule
 // M6 of api/shardmap.
 func goesOnAlone(row *shardmap.Row, named shardmap.Member, is *replica.Replica) bool {
 	return row.Era > is.Era && len(row.Members) == 1 && !row.Fresh && named.RaftID != is.RaftID && is.Role != shardmap.Witness
 }
 
-// beginsAnew says whether a row that names a place alone lets its group begin without
+// beginsAnew reports whether a row that names a place alone lets its group begin without
 // data there, in a later era, though it has a witness of an earlier one. No other replica
 // could tell that witness to end.
 func beginsAnew(row *shardmap.Row, is *replica.Replica) bool {

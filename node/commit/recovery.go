@@ -165,7 +165,7 @@ func (r *Recovery) takeState(e *storage.Entry) error {
 	return r.applyCommitted(g)
 }
 
-// disagrees says whether the log has another entry at a position.
+// disagrees reports whether the log has another entry at a position.
 func (g *recoveredGroup) disagrees(at replica.Position) bool {
 	term := at.Term
 	for _, run := range g.runs {

@@ -33,7 +33,7 @@ func (t *tokens) make(shard uint16, shares []Share) *inflight {
 	return e
 }
 
-// take gives the entry of a token, which is free from now on.
+// take returns the entry of a token, which is free from now on.
 func (t *tokens) take(token uint64) *inflight {
 	e := t.places[token-1]
 	t.places[token-1] = nil

@@ -180,7 +180,7 @@ func (m *Member) seen(view shardmap.View) {
 	}
 }
 
-// StoreErr says why the placement store cannot be relied on; nil: it can.
+// StoreErr reports why the placement store cannot be relied on; nil: it can.
 func (m *Member) StoreErr() error {
 	if err := m.storeErr.Load(); err != nil {
 		return *err

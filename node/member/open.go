@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// DataDirError says which flag named the folder that could not be opened, and
+// DataDirError returns which flag named the folder that could not be opened, and
 // what to do where that is known.
 func DataDirError(dir string, err error) error {
 	if errors.Is(err, vfs.ErrLocked) {

@@ -127,7 +127,7 @@ func (s *Service) mendRanges(ctx context.Context) {
 	}
 }
 
-// due gives the ranges to try now, and forgets what is no more.
+// due returns the ranges to try now, and forgets what is no more.
 func (r *repairer) due(damages []storage.Damage, now time.Time) (due []shardRange) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +155,7 @@ func (r *repairer) due(damages []storage.Damage, now time.Time) (due []shardRang
 	return due
 }
 
-// wanted says whether a range is still to be mended.
+// wanted reports whether a range is still to be mended.
 func (r *repairer) wanted(damages []storage.Damage, target shardRange) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,7 +164,7 @@ func (r *repairer) wanted(damages []storage.Damage, target shardRange) bool {
 	})
 }
 
-// handsOver says whether a shard is to be handed over before an attempt, and notes that it
+// handsOver reports whether a shard is to be handed over before an attempt, and notes that it
 // is. When no other copy has given the range, others can read it no better than this node:
 // they would only hand the shard back.
 func (r *repairer) handsOver(target shardRange, now time.Time) bool {

@@ -91,7 +91,7 @@ const awaitWait = 15 * time.Second
 // generations of the page log.
 const rangeWait = 10 * time.Minute
 
-// otherCopies gives the nodes of the other full voters of a group, its leader first.
+// otherCopies returns the nodes of the other full voters of a group, its leader first.
 func otherCopies(status *replica.GroupStatus) (names []string) {
 	for _, m := range status.Configuration.Members {
 		switch {

@@ -24,5 +24,5 @@ func (g *group) shrinkBacklog() {
 	}
 }
 
-// full says whether g's appliers are too far behind for further entries.
+// full reports whether g's appliers are too far behind for further entries.
 func (h *Host) full(g *group) bool { return g.backlogBytes > h.config.BacklogBytesMax }

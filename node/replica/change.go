@@ -41,7 +41,7 @@ func (h *Host) Change(shard uint16, target []shardmap.Member) error {
 	return h.proposeChange(g, change)
 }
 
-// changeTo gives the change from the present members to target; nil if there is none.
+// changeTo returns the change from the present members to target; nil if there is none.
 func (g *group) changeTo(target []shardmap.Member) (*pb.ConfChangeV2, error) {
 	if len(target) > shardmap.MembersMax {
 		return nil, fmt.Errorf("%w: %d members", ErrArgument, len(target))

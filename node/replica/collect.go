@@ -101,7 +101,7 @@ func (h *Host) collectNode(g *group, round *Round) {
 	}
 }
 
-// noteState takes over what changed of the library's state, and says whether that has
+// noteState takes over what changed of the library's state, and reports whether that has
 // to be logged. A commit alone is carried by later entries.
 func (h *Host) noteState(g *group, ready *raft.Ready) (mustLog, sync bool) {
 	if hard := ready.HardState; !raft.IsEmptyHardState(hard) {
@@ -150,7 +150,7 @@ func (h *Host) noteEntries(g *group, entries []*pb.Entry, round *Round) {
 	}
 }
 
-// handOut gives committed entries to the appliers, and says whether the configuration
+// handOut returns committed entries to the appliers, and says whether the configuration
 // has changed.
 func (h *Host) handOut(g *group, entries []*pb.Entry, round *Round) (changed bool) {
 	for _, e := range entries {

@@ -42,7 +42,7 @@ func (d *decoder) uvarintMax(largest uint64) uint64 {
 	return v
 }
 
-// bytes gives a stretch after its length; it points into what is decoded.
+// bytes returns a stretch after its length; it points into what is decoded.
 func (d *decoder) bytes() []byte {
 	n := d.uvarint()
 	if n > uint64(len(d.rest)) {

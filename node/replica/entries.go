@@ -12,7 +12,7 @@ import (
 // the Host's methods, and only for entries between the shard's truncation and its
 // last entry, as the last write of each index left them.
 type Log interface {
-	// Entries gives entries from index lo on, at least one, before hi, and no more
+	// Entries returns entries from index lo on, at least one, before hi, and no more
 	// than bytesMax of bodies unless the first alone is larger. An error makes
 	// members that need these entries fetch files instead.
 	Entries(shard uint16, lo, hi uint64, bytesMax int) ([]Entry, error)
@@ -60,7 +60,7 @@ func keptBytes(e *pb.Entry) int { return len(e.GetData()) + 128 }
 
 func (l *entryLog) tailFirst() uint64 { return l.last + 1 - uint64(len(l.tail)) }
 
-// term gives an entry's term; raft.ErrCompacted or raft.ErrUnavailable outside.
+// term returns an entry's term; raft.ErrCompacted or raft.ErrUnavailable outside.
 func (l *entryLog) term(index uint64) (uint64, error) {
 	switch {
 	case index == l.truncated.Index:
@@ -163,7 +163,7 @@ func (l *entryLog) restart(at Position) {
 	l.truncated, l.last, l.runs, l.tail, l.tailBytes = at, at.Index, nil, nil, 0
 }
 
-// entries gives those in [lo, hi) as far as bytesMax allows, at least one.
+// entries returns those in [lo, hi) as far as bytesMax allows, at least one.
 func (l *entryLog) entries(lo, hi uint64, bytesMax uint64) ([]*pb.Entry, error) {
 	if lo <= l.truncated.Index {
 		return nil, raft.ErrCompacted
@@ -210,7 +210,7 @@ func newEntry(kind pb.EntryType, term, index uint64, data []byte) *pb.Entry {
 	return &held.Entry
 }
 
-// toRaft gives an entry as the library has it: the data of an entry of ours begins
+// toRaft returns an entry as the library has it: the data of an entry of ours begins
 // with its kind, that of an empty one is empty.
 func toRaft(e Entry) *pb.Entry {
 	switch e.Kind {

@@ -140,7 +140,7 @@ func (m *message) bytesMost() int {
 	return n
 }
 
-// openEnvelope checks an envelope and gives its sender's run and its messages' bytes.
+// openEnvelope checks an envelope and returns its sender's run and its messages' bytes.
 func openEnvelope(b []byte) (run uint64, d decoder, err error) {
 	if len(b) < 6 || b[0] != envelopeVersion {
 		return 0, d, fmt.Errorf("%w: %d bytes, or another version than %d", ErrEnvelope, len(b), envelopeVersion)
@@ -210,7 +210,7 @@ func (d *decoder) entries(m *message) {
 	}
 }
 
-// valid says whether the message's fields belong to its type.
+// valid reports whether the message's fields belong to its type.
 func (m *message) valid(fields byte) bool {
 	var allowed byte
 	switch m.kind {

@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// seal gives fuzzed bytes the checksum that lets them in.
+// seal returns fuzzed bytes the checksum that lets them in.
 func seal(body []byte) []byte {
 	return binary.LittleEndian.AppendUint32(body[:len(body):len(body)], crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
 }

@@ -174,7 +174,7 @@ func (g *group) swapped(snapshot *SnapshotMeta) bool {
 	return true
 }
 
-// check says whether the summary of a log makes sense.
+// check reports whether the summary of a log makes sense.
 func (l *entryLog) check() error {
 	for len(l.runs) > 0 && l.runs[len(l.runs)-1].First > l.last {
 		return fmt.Errorf("%w: a term begins at %d, after the last entry %d", ErrState, l.runs[len(l.runs)-1].First, l.last)

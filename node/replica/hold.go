@@ -22,7 +22,7 @@ type heldMessage struct {
 // heldMessagesMax bounds the messages that wait. More are lost, which Raft makes up for.
 const heldMessagesMax = 1024
 
-// holds says whether what g does next waits for a sync.
+// holds reports whether what g does next waits for a sync.
 func (h *Host) holds(g *group) bool {
 	return h.config.SyncLater && (g.syncDue || g.hold.round != 0)
 }
@@ -36,7 +36,7 @@ func (h *Host) holdFor(g *group, round uint64) {
 }
 
 // Synced says that the States of all Rounds up to the one with this number are durable,
-// and gives the shards of the groups that waited for it. It is for Config.SyncLater, and
+// and returns the shards of the groups that waited for it. It is for Config.SyncLater, and
 // has no effect without.
 func (h *Host) Synced(number uint64) (shards []uint16) {
 	held := h.holding

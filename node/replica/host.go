@@ -113,7 +113,7 @@ func (h *Host) group(shard uint16) *group {
 	return h.byShard[shard]
 }
 
-// working gives a group that takes calls.
+// working returns a group that takes calls.
 func (h *Host) working(shard uint16) (*group, error) {
 	g := h.group(shard)
 	if g == nil {

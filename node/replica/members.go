@@ -33,7 +33,7 @@ type Step struct {
 // them within a moment, but not while it is still fetching history.
 const lagEntriesMax = 64
 
-// NextStep says what the leader whose status this is has to do to bring its group to
+// NextStep returns what the leader whose status this is has to do to bring its group to
 // what its row of the map wants: add learners; wait until they have caught up; one
 // change in which they vote and the leavers go; hand the group over first, if it is a
 // leaver itself; and, before anything else, settle in the map what the group is now.
@@ -73,7 +73,7 @@ func NextStep(row shardmap.Row, status GroupStatus) Step {
 	return leaveLast(target, &status)
 }
 
-// inForce says whether the configuration may be settled, after which those that are no
+// inForce reports whether the configuration may be settled, after which those that are no
 // members of it delete what they have. A voter that has not applied the change yet would
 // still ask the leavers for their votes; so all voters that are heard, and a majority,
 // must have logged it.
@@ -108,7 +108,7 @@ func makeRoom(target []shardmap.Member, status *GroupStatus) (Step, bool) {
 	return Step{Kind: StepChange, Members: staying, Reason: "members make room"}, true
 }
 
-// heirOf gives the full voter among candidates, other than the leader, that is heard
+// heirOf returns the full voter among candidates, other than the leader, that is heard
 // and has most of the log.
 func heirOf(candidates []shardmap.Member, status *GroupStatus) (heir shardmap.Member, ok bool) {
 	match := uint64(0)
@@ -134,7 +134,7 @@ func withLearners(present, target []shardmap.Member) []shardmap.Member {
 	return out
 }
 
-// catchingUp says whether a learner that is to vote is not ready yet.
+// catchingUp reports whether a learner that is to vote is not ready yet.
 func catchingUp(target []shardmap.Member, status *GroupStatus) (Step, bool) {
 	for _, p := range status.Progress {
 		at := slices.IndexFunc(target, p.Member.SameReplica)

@@ -576,7 +576,7 @@ func members(roles ...shardmap.Role) []shardmap.Member {
 	return out
 }
 
-// leaderOf gives the node that leads and can do so; nil if none does.
+// leaderOf returns the node that leads and can do so; nil if none does.
 func (w *world) leaderOf(shard uint16) *testNode {
 	var best *testNode
 	term := uint64(0)

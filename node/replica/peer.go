@@ -142,7 +142,7 @@ func (h *Host) wakeWith(node string) {
 // come before the other voters have noticed it and would vote.
 const hurriesMax = 3
 
-// succession gives the ticks that g waits when the leader's node is lost: everybody
+// succession returns the ticks that g waits when the leader's node is lost: everybody
 // notices it at once, so they come one after the other, full voters before witnesses.
 func (h *Host) succession(g *group, lost string) int {
 	const between = 3 // ticks, for an election
@@ -155,7 +155,7 @@ func (h *Host) succession(g *group, lost string) int {
 	return 1 + between*rank
 }
 
-// on says whether a member of the group is on node.
+// on reports whether a member of the group is on node.
 func (g *group) on(node string) bool {
 	there := func(m shardmap.Member) bool { return m.Node == node }
 	return slices.ContainsFunc(g.config.Members, there) || slices.ContainsFunc(g.config.Leaving, there)

@@ -113,7 +113,7 @@ func (m *message) toRaft(g *group) *pb.Message {
 	return out
 }
 
-// ofLibrary gives the library's type for one that travels.
+// ofLibrary returns the library's type for one that travels.
 func (t messageType) ofLibrary() (pb.MessageType, bool) {
 	switch t {
 	case typeApp:

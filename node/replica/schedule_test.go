@@ -82,7 +82,7 @@ func (w *world) heal() {
 	}
 }
 
-// settled says whether all replicas of the shard have applied all that is committed.
+// settled reports whether all replicas of the shard have applied all that is committed.
 func (w *world) settled(shard uint16) bool {
 	leader := w.leaderOf(shard)
 	if leader == nil || leader.waiting {

@@ -31,7 +31,7 @@ type Configuration struct {
 	AutoLeave                                bool
 }
 
-// Joint says whether the configuration is between two others.
+// Joint reports whether the configuration is between two others.
 func (c *Configuration) Joint() bool { return len(c.Outgoing) > 0 }
 
 // GroupState is all of a replica that is durable and no entry. It is logged as a
@@ -150,7 +150,7 @@ func (d *decoder) members() []shardmap.Member {
 	return out
 }
 
-// confState gives the configuration in the library's words.
+// confState returns the configuration in the library's words.
 func (c *Configuration) confState() *pb.ConfState {
 	return &pb.ConfState{
 		Voters:         slices.Clone(c.Voters),
@@ -187,12 +187,12 @@ func fresh(members []shardmap.Member) Configuration {
 	return c
 }
 
-// has says whether the raft id is in the configuration, leaving ones included.
+// has reports whether the raft id is in the configuration, leaving ones included.
 func (c *Configuration) has(id uint64) bool {
 	return slices.Contains(c.Voters, id) || slices.Contains(c.Outgoing, id) || slices.Contains(c.Learners, id)
 }
 
-// lone says whether id is all there is.
+// lone reports whether id is all there is.
 func (c *Configuration) lone(id uint64) bool {
 	return len(c.Voters) == 1 && c.Voters[0] == id && len(c.Outgoing) == 0 && len(c.Learners) == 0
 }
@@ -209,7 +209,7 @@ func (c *Configuration) member(id uint64) (shardmap.Member, bool) {
 	return shardmap.Member{}, false
 }
 
-// clone gives a copy that shares nothing with c.
+// clone returns a copy that shares nothing with c.
 func (c *Configuration) clone() Configuration {
 	out := *c
 	out.Members, out.Leaving = slices.Clone(c.Members), slices.Clone(c.Leaving)

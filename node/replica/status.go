@@ -74,7 +74,7 @@ func (h *Host) Status(shard uint16) (GroupStatus, error) {
 	return s, nil
 }
 
-// Era gives the era of the shard's replica here; 0: there is none.
+// Era returns the era of the shard's replica here; 0: there is none.
 func (h *Host) Era(shard uint16) uint32 {
 	if g := h.group(shard); g != nil {
 		return g.replica.Era
@@ -82,7 +82,7 @@ func (h *Host) Era(shard uint16) uint32 {
 	return 0
 }
 
-// Shards gives the shards that have a replica here, growing.
+// Shards returns the shards that have a replica here, growing.
 func (h *Host) Shards() []uint16 {
 	out := make([]uint16, 0, len(h.order))
 	for _, g := range h.order {

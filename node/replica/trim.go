@@ -48,7 +48,7 @@ func (h *Host) takeDurable(g *group, m *message) {
 	}
 }
 
-// wordOf gives what the member has said to this leader; nil for one that is no member.
+// wordOf returns what the member has said to this leader; nil for one that is no member.
 func (g *group) wordOf(id uint64) *durable {
 	at := slices.IndexFunc(g.durables, func(d durable) bool { return d.id == id })
 	if at < 0 {
@@ -119,7 +119,7 @@ func (h *Host) CompactTo(shard uint16, index uint64) error {
 	return nil
 }
 
-// State gives a replica's state, to be logged again at a checkpoint of the node's log.
+// State returns a replica's state, to be logged again at a checkpoint of the node's log.
 // It must be called between Advance and Ready. Errors: ErrNoGroup, ErrBusy.
 func (h *Host) State(shard uint16) (GroupState, error) {
 	g := h.group(shard)

@@ -65,7 +65,7 @@ func OpenDownload(ctx context.Context, conn grpc.ClientConnInterface, request Do
 // Export describes what is fetched; Bytes is nil.
 func (d *Download) Export() Export { return d.export }
 
-// Progress gives the bytes that have arrived, those in all, and how often the
+// Progress returns the bytes that have arrived, those in all, and how often the
 // download had to go on after a failure.
 func (d *Download) Progress() (doneBytes, totalBytes, resumed int64) {
 	return d.done.Load(), d.export.TotalBytes, d.resumed.Load()
@@ -79,7 +79,7 @@ func (d *Download) Close() {
 	}
 }
 
-// Read gives the next bytes, io.EOF after the last one. Errors: as OpenDownload, and
+// Read returns the next bytes, io.EOF after the last one. Errors: as OpenDownload, and
 // the context's.
 func (d *Download) Read(p []byte) (int, error) {
 	for len(d.piece) == 0 {

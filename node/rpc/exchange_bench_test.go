@@ -146,7 +146,7 @@ func throughput(b *testing.B, size, count int) {
 	b.ReportMetric(float64(2*each*count)*float64(size)/1e6/b.Elapsed().Seconds(), "MB/s")
 }
 
-// processorTime gives what this process has used of processors, in the kernel and not.
+// processorTime returns what this process has used of processors, in the kernel and not.
 // It depends less than the elapsed time on what else the machine does.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()

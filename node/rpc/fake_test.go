@@ -214,7 +214,7 @@ func (n *fakeNode) TransferLeader(_ context.Context, shard uint16, _ string) err
 	return &wire.NotLeaderError{Shard: shard, Leader: "c"}
 }
 
-// serve starts a server over the node and gives its address. It is stopped at the
+// serve starts a server over the node and returns its address. It is stopped at the
 // end of the test, or by the function.
 func serve(t testing.TB, node Node, o Options, extra ...grpc.ServerOption) (address string, stop func()) {
 	t.Helper()
@@ -250,7 +250,7 @@ func nodeHello(node string) handshake.Hello {
 	return handshake.New("home", identity("c"), node, identity(node[:1]), rand.Uint64())
 }
 
-// dial gives a client that says who it is and whom it means.
+// dial returns a client that says who it is and whom it means.
 func dial(t testing.TB, address string, self handshake.Hello) nodev1.NodeServiceClient {
 	t.Helper()
 	return nodev1.NewNodeServiceClient(dialConn(t, address, self))

@@ -77,7 +77,7 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// shardsOf gives the shards of a request that was taken.
+// shardsOf returns the shards of a request that was taken.
 func shardsOf[R any](_ *R, err error, shards func() []uint16) []uint16 {
 	if err != nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
-// History tells which times of some shards have changed.
+// History returns which times of some shards have changed.
 func (s *Server) History(ctx context.Context, m *nodev1.HistoryRequest) (*nodev1.HistoryResponse, error) {
 	if _, err := caller(ctx); err != nil {
 		return nil, err

@@ -42,19 +42,19 @@ type Node interface {
 	Last(ctx context.Context, request *LastRequest, sink LastSink) error
 	// ListSeries gives keys. Every shard is ended once.
 	ListSeries(ctx context.Context, request *SeriesRequest, sink SeriesSink) error
-	// ListNames gives sorted names over all shards of the request whose end has no
+	// ListNames returns sorted names over all shards of the request whose end has no
 	// error.
 	ListNames(ctx context.Context, request *NamesRequest) (names []string, ends []ShardEnd, err error)
-	// History tells what has become of shards since marks, sorted by shard, each of which
+	// History returns what has become of shards since marks, sorted by shard, each of which
 	// names one to read; of shards whose end has an error it has nothing.
 	History(ctx context.Context, since []scan.Mark) (changes []scan.Change, ends []ShardEnd, err error)
-	// Delete hides samples and gives what became of each shard.
+	// Delete hides samples and returns what became of each shard.
 	Delete(ctx context.Context, request *DeleteRequest) ([]ShardDeleted, error)
 
 	// OpenExport opens the files of a shard: the named export, from offset on, or a
 	// new one when the name is empty. wire.ErrNotFound: it is gone, take a new one.
 	OpenExport(ctx context.Context, shard uint16, export string, offset int64) (*Export, error)
-	// Digest gives the digest of what the node itself has of a shard in a range.
+	// Digest returns the digest of what the node itself has of a shard in a range.
 	Digest(ctx context.Context, shard uint16, fromMs, toMs int64) (*Digest, error)
 	// ExportRange writes what the node has of a shard in a range, with all entries up to
 	// indexMin at least.
@@ -69,7 +69,7 @@ type Node interface {
 
 // WriteEnd is a frame that a node is done with.
 type WriteEnd interface {
-	// Outcomes gives what became of each part, in their order. An error stands for all
+	// Outcomes returns what became of each part, in their order. An error stands for all
 	// parts. It is called once.
 	Outcomes() ([]wire.PartOutcome, error)
 }

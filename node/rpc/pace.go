@@ -10,7 +10,7 @@ import (
 // nothing.
 type Pace struct{ limiter *rate.Limiter }
 
-// NewPace gives a Pace of so many bytes per second; 0: no bound.
+// NewPace returns a Pace of so many bytes per second; 0: no bound.
 func NewPace(bytesPerSecond uint64) *Pace {
 	if bytesPerSecond == 0 {
 		return nil

@@ -173,7 +173,7 @@ func ended(stream grpc.BidiStreamingClient[nodev1.ExchangeRequest, nodev1.Exchan
 	return fmt.Errorf("%w: a second answer to Exchange, which has one", wire.ErrInvalid)
 }
 
-// reason gives the error that a stream has ended with.
+// reason returns the error that a stream has ended with.
 func reason(err error) error {
 	if err == io.EOF { //nolint:errorlint // gRPC gives io.EOF itself
 		return fmt.Errorf("%w: the peer has ended the stream", series.ErrUnavailable)

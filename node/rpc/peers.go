@@ -91,7 +91,7 @@ type Peers struct {
 	}
 }
 
-// NewPeers gives Peers without targets.
+// NewPeers returns Peers without targets.
 func NewPeers(o PeersOptions) *Peers {
 	p := &Peers{options: o.withDefaults()}
 	p.mu.peers = map[string]*peer{}
@@ -151,7 +151,7 @@ func (p *Peers) Send(node string, envelope []byte) {
 	}
 }
 
-// Conn gives the connection to a node for single calls; nil: it is no target. Large
+// Conn returns the connection to a node for single calls; nil: it is no target. Large
 // answers, such as exports, should have a connection of their own.
 func (p *Peers) Conn(node string) grpc.ClientConnInterface {
 	p.mu.RLock()

@@ -136,7 +136,7 @@ func (o openShards) end(shard uint16) error {
 	return nil
 }
 
-// left gives those of shards that have not ended.
+// left returns those of shards that have not ended.
 func (o openShards) left(shards []uint16) []uint16 {
 	var left []uint16
 	for _, shard := range shards {

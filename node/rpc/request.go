@@ -96,7 +96,7 @@ func toNamesRequest(m *nodev1.ListNamesRequest) (*NamesRequest, error) {
 	return r, err
 }
 
-// toListedRange gives the range of time of a list.
+// toListedRange returns the range of time of a list.
 func toListedRange(fromMs, toMs int64) (int64, int64) {
 	if fromMs == 0 && toMs == 0 {
 		return scan.TimeMsMin, scan.TimeMsMax

@@ -80,7 +80,7 @@ type Server struct {
 	links       *links
 }
 
-// NewServer gives a server over a node.
+// NewServer returns a server over a node.
 func NewServer(node Node, o Options) *Server {
 	o = o.withDefaults()
 	return &Server{
@@ -102,7 +102,7 @@ func (s *Server) Register(g grpc.ServiceRegistrar) {
 	g.RegisterService(transport.Streamed(&nodev1.NodeService_ServiceDesc), s)
 }
 
-// caller gives the Hello that the handshake let pass.
+// caller returns the Hello that the handshake let pass.
 func caller(ctx context.Context) (handshake.Hello, error) {
 	h, ok := handshake.Caller(ctx)
 	if !ok {
@@ -140,7 +140,7 @@ func (s *Server) Delete(ctx context.Context, m *nodev1.DeleteRequest) (*nodev1.D
 	return response, nil
 }
 
-// Digest gives a digest of a shard's samples.
+// Digest returns a digest of a shard's samples.
 func (s *Server) Digest(ctx context.Context, m *nodev1.DigestRequest) (*nodev1.DigestResponse, error) {
 	if _, err := caller(ctx); err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (s *Server) Digest(ctx context.Context, m *nodev1.DigestRequest) (*nodev1.D
 	return &nodev1.DigestResponse{AppliedIndex: digest.AppliedIndex, UnchangedSinceIndex: digest.UnchangedSince, Digest: digest.Bytes}, nil
 }
 
-// Report tells what the node has and does.
+// Report returns what the node has and does.
 func (s *Server) Report(ctx context.Context, m *nodev1.ReportRequest) (*nodev1.ReportResponse, error) {
 	if _, err := caller(ctx); err != nil {
 		return nil, err
@@ -187,5 +187,5 @@ func (s *Server) TransferLeader(ctx context.Context, m *nodev1.TransferLeaderReq
 	return &nodev1.TransferLeaderResponse{}, nil
 }
 
-// limitOf gives a limit of a message as an int.
+// limitOf returns a limit of a message as an int.
 func limitOf(m uint32) int { return int(min(m, math.MaxInt32)) }

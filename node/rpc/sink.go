@@ -183,7 +183,7 @@ func (s *seriesSink) Key(shard uint16, k series.Key) error {
 	return s.addedLocked(len(key) + fieldBytes)
 }
 
-// keysLocked gives the pending keys of a shard: the last ones, if they are its.
+// keysLocked returns the pending keys of a shard: the last ones, if they are its.
 func (s *seriesSink) keysLocked(shard uint16) *nodev1.ShardKeys {
 	if n := len(s.pending.Keys); n > 0 && s.pending.Keys[n-1].GetShard() == uint32(shard) {
 		return s.pending.Keys[n-1]

@@ -58,7 +58,7 @@ type writeFrame struct {
 	end     WriteEnd
 }
 
-// newFrame gives an empty frame, with memory for parts if one is spare.
+// newFrame returns an empty frame, with memory for parts if one is spare.
 func (s *Server) newFrame() *writeFrame {
 	f, ok := s.spareFrames.Get().(*writeFrame)
 	if !ok {

@@ -104,7 +104,7 @@ func (e *exports) add(shard uint16, files *transfer.ShardFiles) (id string, err 
 	return id, err
 }
 
-// enter gives an export another reader.
+// enter returns an export another reader.
 func (e *exports) enter(shard uint16, id string) (*transfer.ShardFiles, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

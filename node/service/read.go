@@ -42,7 +42,7 @@ func (l lives) check(s *Service, shard uint16, err error) error {
 	return err
 }
 
-// confirm gives the shards that may be read, and tells end why the others may not.
+// confirm returns the shards that may be read, and tells end why the others may not.
 func (s *Service) confirm(ctx context.Context, shards []uint16, fresh rpc.Freshness, end func(shard uint16, err error) error) (good []uint16, err error) {
 	for i, err := range s.node.Confirm(ctx, shards, fresh.StalenessMaxMs) {
 		if err == nil {
@@ -54,7 +54,7 @@ func (s *Service) confirm(ctx context.Context, shards []uint16, fresh rpc.Freshn
 	return good, nil
 }
 
-// ofRequest says whether an error is of the request, whatever the shard.
+// ofRequest reports whether an error is of the request, whatever the shard.
 func ofRequest(ctx context.Context, err error) bool {
 	var limit *scan.LimitError
 	return errors.As(err, &limit) || ctx.Err() != nil || errors.Is(err, wire.ErrInvalid)

@@ -44,7 +44,7 @@ type Service struct {
 
 var _ rpc.Node = (*Service)(nil)
 
-// New gives a service over a node. It must be closed before the node is.
+// New returns a service over a node. It must be closed before the node is.
 func New(o Options) *Service {
 	return &Service{options: o, node: o.Node, started: o.Now(), exports: newExports(o.Now, o.Logger)}
 }
@@ -115,7 +115,7 @@ func (w *written) Outcomes() ([]wire.PartOutcome, error) {
 	return out, nil
 }
 
-// defined gives the ids of a part's definitions.
+// defined returns the ids of a part's definitions.
 func (s *Service) defined(frame *series.Frame, part int, refused []series.Refusal) (defined []series.Defined) {
 	var r series.BatchReader
 	r.Reset(frame.Parts[part].Batch)
@@ -144,7 +144,7 @@ func isRefused(refused []series.Refusal, definition int) bool {
 	return false
 }
 
-// ofShard gives an error of a shard as it travels.
+// ofShard returns an error of a shard as it travels.
 func ofShard(shard uint16, err error) error {
 	var other *replica.NotLeaderError
 	if errors.As(err, &other) {

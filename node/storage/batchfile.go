@@ -30,7 +30,7 @@ func batchFileNumber(name string) (number uint64, ok bool) {
 	return number, err == nil
 }
 
-// encodeBatchFile gives the file of the tables' durable forms, by shard, or nil
+// encodeBatchFile returns the file of the tables' durable forms, by shard, or nil
 // when all are empty.
 func encodeBatchFile(tables [][]byte) []byte {
 	var b []byte

@@ -44,7 +44,7 @@ func newBatchLedger(table batchTable, applied uint64) batchLedger {
 	return batchLedger{table: table, changed: applied}
 }
 
-// judge says whether the next batch of an entry is to be applied. Settle follows
+// judge reports whether the next batch of an entry is to be applied. Settle follows
 // when it is.
 func (l *batchLedger) judge(epoch uint16, entry uint64, id series.BatchID, timeMs int64) batchVerdict {
 	if l.next < len(l.verdicts) {
@@ -79,7 +79,7 @@ func (l *batchLedger) restart() { l.next = 0 }
 // finish ends an entry.
 func (l *batchLedger) finish() { l.verdicts, l.next = l.verdicts[:0], 0 }
 
-// at gives the table's durable form after an entry at which an epoch ended, and
+// at returns the table's durable form after an entry at which an epoch ended, and
 // the last entry that changed it.
 func (l *batchLedger) at(entry uint64) (encoded []byte, changed uint64, err error) {
 	for i := range l.past {

@@ -74,7 +74,7 @@ func newBatchTable() batchTable {
 	}
 }
 
-// listOf gives the list of the sessions that have such a counter.
+// listOf returns the list of the sessions that have such a counter.
 func (t *batchTable) listOf(counter uint64) *sessionList {
 	if (series.BatchID{Counter: counter}).IsKeyed() {
 		return &t.keyed
@@ -82,7 +82,7 @@ func (t *batchTable) listOf(counter uint64) *sessionList {
 	return &t.counting
 }
 
-// judge says what an id of an entry means, and ages the table to the entry's time.
+// judge returns what an id of an entry means, and ages the table to the entry's time.
 // The session must not be 0.
 func (t *batchTable) judge(id series.BatchID, timeMs int64) batchVerdict {
 	if timeMs > t.timeMs {
@@ -198,7 +198,7 @@ func (t *batchTable) unlink(place int32) {
 	l.count--
 }
 
-// encode gives the table's durable form: FORMAT.md. A table that never saw an id
+// encode returns the table's durable form: FORMAT.md. A table that never saw an id
 // has none.
 func (t *batchTable) encode() []byte {
 	if len(t.places) == 0 && t.ageMs == 0 && t.timeMs == 0 {
@@ -269,7 +269,7 @@ func decodeBatchTable(b []byte) (batchTable, error) {
 	return t, nil
 }
 
-// inOrder says whether a session may be the next one of a durable form.
+// inOrder reports whether a session may be the next one of a durable form.
 func (t *batchTable) inOrder(s *batchSession) bool {
 	l := t.listOf(s.last)
 	return l.count < l.most && (l == &t.keyed || t.keyed.count == 0)
@@ -300,7 +300,7 @@ func (t *batchTable) decodeSession(b []byte) (s batchSession, rest []byte, ok bo
 	return s, b[8*len(s.seen):], ok
 }
 
-// span gives how far behind the last counter the first one of the window is.
+// span returns how far behind the last counter the first one of the window is.
 func (s *batchSession) span() uint64 {
 	if s.seen[1] != 0 {
 		return uint64(64 + bits.Len64(s.seen[1]) - 1)

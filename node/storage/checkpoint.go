@@ -112,7 +112,7 @@ func (e *Engine) Checkpoint(c Checkpoint) error {
 	return e.failpoints.Hit(FailCheckpointDone)
 }
 
-// appliedAt gives each shard's last entry that is not replayed from a checkpoint on.
+// appliedAt returns each shard's last entry that is not replayed from a checkpoint on.
 // Of a shard that was dropped or installed since the checkpoint began, or while it
 // did, it may know the former replica's; then all entries of the present one lie behind
 // the position. A replica never takes the place of one that is further on, so that

@@ -69,7 +69,7 @@ func strictlyGrowing(times []int64) bool {
 	return true
 }
 
-// timeOrder gives the indexes of times in order, without those whose time comes
+// timeOrder returns the indexes of times in order, without those whose time comes
 // again later in the slice.
 func timeOrder(times []int64, order []int32) []int32 {
 	for i := range times {

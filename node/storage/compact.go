@@ -76,7 +76,7 @@ func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err e
 	return true, nil
 }
 
-// holdInputs gives the present version, and holds of it only the segments of a job: a
+// holdInputs returns the present version, and holds of it only the segments of a job: a
 // merge may take long, and with the version it would hold generations of the page log
 // that are flushed meanwhile, until there are too many and writes are refused.
 func (e *Engine) holdInputs(metas []segment.Meta) (*version, []*segment.Reader) {
@@ -121,7 +121,7 @@ func (e *Engine) mergeOptions(job *segment.Job, v *version, cuts *shardCuts) seg
 	}
 }
 
-// readersOf gives the open readers of metas, in their order.
+// readersOf returns the open readers of metas, in their order.
 func (v *version) readersOf(metas []segment.Meta) []*segment.Reader {
 	var readers []*segment.Reader
 	for i := range metas {
@@ -192,7 +192,7 @@ func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reade
 // them alone.
 const purgeTombstones = 1 << 10
 
-// planPurge gives the job that works tombstones into the segment that has the most
+// planPurge returns the job that works tombstones into the segment that has the most
 // of them, when there are many. The caller holds the maintenance lock.
 func (e *Engine) planPurge() (segment.Job, bool) {
 	stones := e.versions.peek().tombstones

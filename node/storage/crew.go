@@ -36,7 +36,7 @@ func (c *crew) run(workers int, spawn func(func()), work func(worker int) error)
 	return errors.Join(failures...)
 }
 
-// begin says whether there may be something to do for a helper.
+// begin reports whether there may be something to do for a helper.
 func (c *crew) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

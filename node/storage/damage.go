@@ -28,7 +28,7 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("segment %s, with samples of shard %d, cannot be read: %s", e.File, e.Shard, e.Reason)
 }
 
-// IsDamage says whether an error tells of bytes on the disk that are not what was
+// IsDamage reports whether an error tells of bytes on the disk that are not what was
 // written, or that the disk cannot read.
 func IsDamage(err error) bool {
 	var damaged *DamagedError
@@ -53,7 +53,7 @@ type damages struct {
 	known map[sectionName]string // why
 }
 
-// add gives false when the section was known, or there are too many.
+// add returns false when the section was known, or there are too many.
 func (d *damages) add(name sectionName, reason string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,13 +73,13 @@ type missing struct {
 	reason string
 }
 
-// hides says whether what a shard has in a segment does not count: it is of a replica
+// hides reports whether what a shard has in a segment does not count: it is of a replica
 // that was dropped or replaced, or a repair has brought something else for it.
 func (v *version) hides(m *segment.Meta, shard uint16) bool {
 	return int(shard) < len(v.floors) && v.floors[shard].hidesSegment(m.SequenceHigh) || v.excluded.has(m.Name, shard)
 }
 
-// lacks gives the error of a range of a shard that a segment which is missing in a
+// lacks returns the error of a range of a shard that a segment which is missing in a
 // version may have samples in; nil: there is none.
 func (e *Engine) lacks(v *version, shard uint16, within span) error {
 	if len(v.missing) == 0 {
@@ -121,7 +121,7 @@ func (e *Engine) noteDamage(shard uint16, err error) {
 	}
 }
 
-// Damages gives what cannot be read of the shards that are here, by shard and time.
+// Damages returns what cannot be read of the shards that are here, by shard and time.
 func (e *Engine) Damages() (found []Damage) {
 	v := e.versions.acquire()
 	defer e.versions.leave(v)
@@ -158,14 +158,14 @@ func (e *Engine) Damages() (found []Damage) {
 	return found
 }
 
-// here says whether the shard has a replica that may have samples.
+// here reports whether the shard has a replica that may have samples.
 func (s *shard) here() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.applied > 0 && !s.absent.Load()
 }
 
-// stillMissing gives those segments that are live.
+// stillMissing returns those segments that are live.
 func stillMissing(lost []missing, live []segment.Meta) []missing {
 	if len(lost) == 0 {
 		return nil

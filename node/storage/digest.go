@@ -85,7 +85,7 @@ func (e *Engine) RangeDigest(ctx context.Context, shard uint16, fromMs, toMs int
 	return RangeDigest{}, fmt.Errorf("%w: shard %d is being written before %d ms", series.ErrOverloaded, shard, toMs)
 }
 
-// exact says whether the shard is what its entries up to the one applied last have made.
+// exact reports whether the shard is what its entries up to the one applied last have made.
 func (s *shard) exact() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (e *Engine) DigestRanges(shard uint16, beforeMs int64) (ranges []segment.Ti
 	return ranges
 }
 
-// UnchangedSince gives the entry of a shard from which on nothing at toMs or before has
+// UnchangedSince returns the entry of a shard from which on nothing at toMs or before has
 // changed up to the entry applied. It is looked after from the first call on.
 func (e *Engine) UnchangedSince(shard uint16, toMs int64) (since, applied uint64) {
 	if int(shard) >= len(e.shards) {
@@ -230,7 +230,7 @@ type ShardStats struct {
 	BatchSessions  int    // whose batch ids are remembered
 }
 
-// ShardStats gives the present figures of a shard; of one that does not exist, or
+// ShardStats returns the present figures of a shard; of one that does not exist, or
 // after Close, none.
 func (e *Engine) ShardStats(shard uint16) (stats ShardStats) {
 	_, leave, err := e.readers.enter(context.Background())

@@ -26,7 +26,7 @@ func (d *disorder) mark(id, generation uint32) {
 	d.series[id] = generation
 }
 
-// ordered says whether the pages of a series are in order of time, from the
+// ordered reports whether the pages of a series are in order of time, from the
 // oldest live generation on.
 func (d *disorder) ordered(id, generationOldest uint32) bool {
 	if d.all >= generationOldest {

@@ -321,7 +321,7 @@ func (e *Engine) close() error {
 	return errors.Join(problems...)
 }
 
-// Shards gives the number of shards.
+// Shards returns the number of shards.
 func (e *Engine) Shards() int { return len(e.shards) }
 
 // Sharding returns how the shards of series are chosen.
@@ -358,7 +358,7 @@ func (e *Engine) LogPosition() uint64 {
 	return e.manifest.LogPosition
 }
 
-// AppliedIndexes gives the last applied entry of each shard.
+// AppliedIndexes returns the last applied entry of each shard.
 func (e *Engine) AppliedIndexes() []uint64 {
 	applied := make([]uint64, len(e.shards))
 	for i, s := range e.shards {
@@ -435,7 +435,7 @@ func (e *Engine) appendPage(shard uint16, id uint32, previous pagelog.Ref, paylo
 	return ref, err
 }
 
-// defineSeries gives the id of a key, a new one if it has none, with its first
+// defineSeries returns the id of a key, a new one if it has none, with its first
 // sample at timeMs.
 func (e *Engine) defineSeries(shard uint16, key series.Key, timeMs int64) (series.ID, error) {
 	ref, known, err := e.index.Lookup(key)

@@ -32,7 +32,7 @@ func (e *BatchError) Error() string {
 	return fmt.Sprintf("batch %d of the entry, and %d more: %v", e.Batches[0], len(e.Batches)-1, e.Errs[0])
 }
 
-// Unwrap gives what is wrong with each batch.
+// Unwrap returns what is wrong with each batch.
 func (e *BatchError) Unwrap() []error { return e.Errs }
 
 // EntryKind says what an entry does when it is applied.

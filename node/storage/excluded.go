@@ -19,7 +19,7 @@ func (x excluded) has(name string, shard uint16) bool {
 	return found
 }
 
-// with gives a copy with one shard more of some segments.
+// with returns a copy with one shard more of some segments.
 func (x excluded) with(metas []segment.Meta, shard uint16) excluded {
 	next := make(excluded, len(x)+len(metas))
 	for name, shards := range x {
@@ -34,7 +34,7 @@ func (x excluded) with(metas []segment.Meta, shard uint16) excluded {
 	return next
 }
 
-// of gives those of segments that are live.
+// of returns those of segments that are live.
 func (x excluded) of(live []segment.Meta) excluded {
 	if len(x) == 0 {
 		return nil

@@ -175,7 +175,7 @@ func (x *Export) holdShard(r *segment.Reader) error {
 	return err
 }
 
-// layOut says which frames there are, and where in the stream.
+// layOut returns which frames there are, and where in the stream.
 func (x *Export) layOut() error {
 	x.add(frameHeader, nil)
 	x.add(frameBatches, x.table)
@@ -271,13 +271,13 @@ func (x *Export) appendKeys(dst []byte, from, to series.ID) ([]byte, error) {
 	return dst, nil
 }
 
-// Size gives the length of the stream.
+// Size returns the length of the stream.
 func (x *Export) Size() int64 {
 	last := &x.frames[len(x.frames)-1]
 	return last.offset + int64(last.bytes) + frameHeadBytes + frameSumBytes
 }
 
-// OpenAt gives the stream from an offset on. The reader is for one goroutine. Its
+// OpenAt returns the stream from an offset on. The reader is for one goroutine. Its
 // errors: ErrClosed after the engine's or the export's Close, and those of damaged
 // files.
 func (x *Export) OpenAt(offset int64) io.Reader {

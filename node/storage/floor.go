@@ -18,7 +18,7 @@ var errReplaced = fmt.Errorf("%w: the shard's replica was replaced", series.ErrU
 // next generation is being written.
 const sequenceBits = 20
 
-// sequenceOf gives the sequence of the segments that a generation becomes.
+// sequenceOf returns the sequence of the segments that a generation becomes.
 func sequenceOf(generation uint32) uint64 { return uint64(generation) << sequenceBits }
 
 // floor says where the present replica of a shard begins. What lies below it is of
@@ -33,12 +33,12 @@ type floor struct {
 	Dropped     bool   `json:"dropped,omitempty"`
 }
 
-// hidesPage says whether a page at a position lies below the floor.
+// hidesPage reports whether a page at a position lies below the floor.
 func (f *floor) hidesPage(generation, offset uint32) bool {
 	return generation < f.Generation || generation == f.Generation && offset < f.Offset
 }
 
-// hidesSegment says whether a segment lies below the floor.
+// hidesSegment reports whether a segment lies below the floor.
 func (f *floor) hidesSegment(sequenceHigh uint64) bool { return sequenceHigh < f.Sequence }
 
 // hidesRef is hidesPage while the page log is opened, when it is known which
@@ -47,7 +47,7 @@ func (f *floor) hidesRef(generations *[pagelog.Slots]uint32, ref pagelog.Ref) bo
 	return f.hidesPage(generations[ref.Slot()], ref.Offset())
 }
 
-// slotGenerations gives the number of the live generation of each slot.
+// slotGenerations returns the number of the live generation of each slot.
 func slotGenerations(state *pagelog.State) *[pagelog.Slots]uint32 {
 	var numbers [pagelog.Slots]uint32
 	for _, g := range state.Generations {
@@ -61,7 +61,7 @@ func slotGenerations(state *pagelog.State) *[pagelog.Slots]uint32 {
 // bytes of all others.
 const reclaimShare = 4
 
-// planReclaim gives the job that frees most of what dropped, replaced and repaired
+// planReclaim returns the job that frees most of what dropped, replaced and repaired
 // replicas hold. The caller holds the maintenance lock.
 func (e *Engine) planReclaim() (segment.Job, bool) {
 	v := e.versions.peek()
@@ -91,7 +91,7 @@ func (e *Engine) planReclaim() (segment.Job, bool) {
 	return rewriteJob(chosen, "reclaim"), true
 }
 
-// hiddenBytes gives the bytes of a segment that do not count any more.
+// hiddenBytes returns the bytes of a segment that do not count any more.
 func (v *version) hiddenBytes(r *segment.Reader) (bytes int64) {
 	for _, info := range r.Shards() {
 		if v.hides(r.Meta(), info.Shard) {

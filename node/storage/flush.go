@@ -56,7 +56,7 @@ func (e *Engine) flushLocked() error {
 	return rollErr
 }
 
-// Generations gives the number of generations of the page log that wait for a
+// Generations returns the number of generations of the page log that wait for a
 // flush, the one that is being written included, and their bytes.
 func (e *Engine) Generations() (count int, bytes int64) {
 	v := e.versions.acquire()

@@ -57,7 +57,7 @@ func (h *history) finish(entry uint64, leastMs int64) {
 	h.steps = append(h.steps[:n], step{entry, leastMs})
 }
 
-// touched gives the least time that entries after one have touched: math.MaxInt64 for none,
+// touched returns the least time that entries after one have touched: math.MaxInt64 for none,
 // math.MinInt64 if that is not known.
 func (h *history) touched(run, entry uint64) int64 {
 	if run != h.run || run == 0 || entry < h.since {
@@ -75,7 +75,7 @@ func (h *history) touched(run, entry uint64) int64 {
 	return h.steps[at].leastMs
 }
 
-// History gives the present mark of a shard, and the least time at which something may have
+// History returns the present mark of a shard, and the least time at which something may have
 // changed since an earlier one. What is touched is looked after from the first call on. The
 // mark of a shard that is not here, or of which nothing can be said now, has Run 0.
 func (e *Engine) History(since scan.Mark) scan.Change {

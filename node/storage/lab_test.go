@@ -25,7 +25,7 @@ import (
 
 const labShards = 3
 
-// seeds gives how many seeds a random test tries: the usual number, or as many times
+// seeds returns how many seeds a random test tries: the usual number, or as many times
 // that as TICKMESH_TEST_FACTOR says.
 func seeds(usual int) int {
 	factor, err := strconv.Atoi(os.Getenv("TICKMESH_TEST_FACTOR"))

@@ -52,7 +52,7 @@ func (r *slowRules) cut(metric string) int64 {
 	return r.cutsMs[2]
 }
 
-// cutOf gives the time before which a series has nothing.
+// cutOf returns the time before which a series has nothing.
 func (m *slowShard) cutOf(key string) int64 {
 	_, metric, _, err := series.Key(key).Parts(nil)
 	if err != nil {
@@ -82,7 +82,7 @@ func (m *slowShard) put(key string, timeMs int64, v float64) {
 	m.samples[key][timeMs] = math.Float64bits(v)
 }
 
-// contents gives what a scan should find.
+// contents returns what a scan should find.
 func (m *slowShard) contents() map[string]map[int64]uint64 {
 	found := map[string]map[int64]uint64{}
 	for key, samples := range m.samples {
@@ -125,7 +125,7 @@ type labWrite struct {
 	play  func(*slowShard)
 }
 
-// labKey gives one of the lab's series, of two metrics.
+// labKey returns one of the lab's series, of two metrics.
 func labKey(i int) series.Key {
 	metric := [...]string{"m", "n.x"}[i%2]
 	return series.AppendKey(nil, nil, []byte(metric), []series.Tag{{Name: []byte("h"), Value: fmt.Append(nil, i)}})
@@ -142,7 +142,7 @@ func newLabLog(shard uint16) *labLog {
 	return l
 }
 
-// at gives the model after an entry.
+// at returns the model after an entry.
 func (l *labLog) at(index uint64) *slowShard {
 	m := newSlowShard()
 	for i := range l.entries[:index] {

@@ -177,7 +177,7 @@ func (r *seriesReader) last(ref series.Ref, head *lastHead, fromMs int64) (serie
 	return last, false, nil
 }
 
-// headIsNewest says whether a head's time is sure to be the newest of its series.
+// headIsNewest reports whether a head's time is sure to be the newest of its series.
 // The head knows nothing of the time before the last start: neither of pages that
 // were there then, nor of segments.
 func (r *seriesReader) headIsNewest(timeMs int64) bool {
@@ -192,7 +192,7 @@ func (r *seriesReader) headIsNewest(timeMs int64) bool {
 	return true
 }
 
-// stretches gives closed ranges that together are [fromMs, end of time], newest
+// stretches returns closed ranges that together are [fromMs, end of time], newest
 // first, cut where segments begin.
 func (r *seriesReader) stretches(fromMs int64) []span {
 	toMs := int64(scan.TimeMsMax)

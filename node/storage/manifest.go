@@ -77,7 +77,7 @@ func (m *manifest) purge(metas []segment.Meta, number uint64) {
 	m.Purged = purged
 }
 
-// tombstoneLast gives the greatest number that a tombstone ever had that matters.
+// tombstoneLast returns the greatest number that a tombstone ever had that matters.
 func (m *manifest) tombstoneLast() uint64 {
 	last := m.Tombstones.last()
 	for _, n := range m.Purged {
@@ -86,7 +86,7 @@ func (m *manifest) tombstoneLast() uint64 {
 	return last
 }
 
-// ruleCutsOf gives the cuts of some series of a shard.
+// ruleCutsOf returns the cuts of some series of a shard.
 func (m *manifest) ruleCutsOf(shard int) []RuleCuts {
 	if m.RuleCuts == nil {
 		return nil
@@ -127,7 +127,7 @@ func newIncarnation() (string, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli) //nolint:gochecknoglobals // a constant table
 
-// encode gives the file's bytes: a line with magic and the checksum of the rest,
+// encode returns the file's bytes: a line with magic and the checksum of the rest,
 // then JSON.
 func (m *manifest) encode() ([]byte, error) {
 	body, err := json.Marshal(m)
@@ -164,7 +164,7 @@ func decodeManifest(b []byte) (*manifest, error) {
 	return m, nil
 }
 
-// readManifest gives fs.ErrNotExist for a new data folder.
+// readManifest returns fs.ErrNotExist for a new data folder.
 func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
 	name := path.Join(dir, manifestName)
 	f, err := fsys.Open(name)

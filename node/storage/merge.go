@@ -69,7 +69,7 @@ func (r *seriesReader) mergeSources(within span, emit func([]int64, []float64) e
 	return emit(overlay.Times, overlay.Values)
 }
 
-// rest gives what is left of a block.
+// rest returns what is left of a block.
 func (c *cluster) rest(n int) *codec.Points {
 	b := &c.blocks[n]
 	return &codec.Points{Times: b.points.Times[b.at:], Values: b.points.Values[b.at:]}

@@ -11,7 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// benchShard gives an engine on disk with a shard of many series and samples.
+// benchShard returns an engine on disk with a shard of many series and samples.
 func benchShard(b *testing.B, seriesCount, samples int) *Engine {
 	b.Helper()
 	e, err := Open(Options{

@@ -138,7 +138,7 @@ func moveShards(t *testing.T, seed uint64) {
 	}
 }
 
-// keepsIDs says whether all ids that a node gave are known to another.
+// keepsIDs reports whether all ids that a node gave are known to another.
 func keepsIDs(n, from *labNode, shard int) bool {
 	return n.e.ShardStats(uint16(shard)).Series <= from.e.ShardStats(uint16(shard)).Series
 }
@@ -177,7 +177,7 @@ func equalDigests(t *testing.T, nodes []*labNode, logs []*labLog, shard int) {
 	}
 }
 
-// labPair gives a node with a replica of shard 0 and history of all kinds, and one
+// labPair returns a node with a replica of shard 0 and history of all kinds, and one
 // with an older one that lags.
 func labPair(t *testing.T, seed uint64) (from, to *labNode, rng *rand.Rand) {
 	t.Helper()

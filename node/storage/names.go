@@ -54,13 +54,13 @@ type Names struct {
 	fromMs, toMs int64    // see scan.Dated
 }
 
-// NamesOf gives the names of the series of some shards. Of a shard whose replica was
+// NamesOf returns the names of the series of some shards. Of a shard whose replica was
 // dropped there are none.
 func (e *Engine) NamesOf(shards []uint16) Names {
 	return Names{e, shards, scan.TimeMsMin, scan.TimeMsMax}
 }
 
-// Between gives the names of series with samples in a range of time, as scan.Dated says; those
+// Between returns the names of series with samples in a range of time, as scan.Dated says; those
 // of databases are all the same.
 func (n Names) Between(fromMs, toMs int64) Names {
 	n.fromMs, n.toMs = fromMs, toMs
@@ -77,26 +77,26 @@ func (n Names) list(ctx context.Context, do func(ctx context.Context, names inde
 	return do(ctx, n.engine.index.NamesOf(n.engine.hosted(&scan.Selector{Shards: n.shards}).Shards).On(index.DaysOf(n.fromMs, n.toMs)))
 }
 
-// Databases gives the sorted names of databases.
+// Databases returns the sorted names of databases.
 func (n Names) Databases(ctx context.Context) ([]string, error) {
 	return n.list(ctx, func(ctx context.Context, names index.Names) ([]string, error) { return names.Databases(ctx) })
 }
 
-// Metrics gives sorted metrics, as scan.Source says.
+// Metrics returns sorted metrics, as scan.Source says.
 func (n Names) Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error) {
 	return n.list(ctx, func(ctx context.Context, names index.Names) ([]string, error) {
 		return names.Metrics(ctx, database, prefix, limit)
 	})
 }
 
-// TagNames gives sorted names of tags, as scan.Source says.
+// TagNames returns sorted names of tags, as scan.Source says.
 func (n Names) TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
 	return n.list(ctx, func(ctx context.Context, names index.Names) ([]string, error) {
 		return names.TagNames(ctx, database, metric, prefix, limit)
 	})
 }
 
-// TagValues gives sorted values of a tag, as scan.Source says. An empty name means the
+// TagValues returns sorted values of a tag, as scan.Source says. An empty name means the
 // values of all tags.
 func (n Names) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
 	return n.list(ctx, func(ctx context.Context, names index.Names) ([]string, error) {
@@ -194,10 +194,10 @@ func (e *Engine) Resolve(hint uint32, keys []series.Key, refs []series.Ref) {
 	}
 }
 
-// SeriesCount gives the number of series that were ever created.
+// SeriesCount returns the number of series that were ever created.
 func (e *Engine) SeriesCount() int64 { return int64(e.index.Len()) }
 
-// Count gives the number of series of a database that have samples.
+// Count returns the number of series of a database that have samples.
 func (n Names) Count(ctx context.Context, database string) (int64, error) {
 	ctx, leave, err := n.engine.readers.enter(ctx)
 	if err != nil {

@@ -54,7 +54,7 @@ func (p *pace) tellLocked() {
 	}
 }
 
-// next gives what is closed when there are fewer generations, or nil when they are
+// next returns what is closed when there are fewer generations, or nil when they are
 // few or waiting is in vain.
 func (p *pace) next() <-chan struct{} {
 	p.mu.Lock()
@@ -68,7 +68,7 @@ func (p *pace) next() <-chan struct{} {
 	return p.mu.fewer
 }
 
-// FlushLags says whether AwaitFlush may wait now.
+// FlushLags reports whether AwaitFlush may wait now.
 func (e *Engine) FlushLags() bool { return e.pace.waiting.Load() >= generationsWaitingMax }
 
 // AwaitFlush waits, for a few seconds at most, while so many generations of the page

@@ -180,7 +180,7 @@ func (s *pageSorter) load(r *keyRange) error {
 	return nil
 }
 
-// inMemory says whether the loaded range fits. If not, it is of one series, whose
+// inMemory reports whether the loaded range fits. If not, it is of one series, whose
 // pages are in order already.
 func (s *pageSorter) inMemory() bool { return s.loaded.memory() <= s.bytesMax }
 
@@ -211,7 +211,7 @@ func (s *pageSorter) used() int64 {
 	return int64(len(s.pages))*sealedPageBytes + int64(len(s.order))*orderBytes + int64(len(s.payloads))
 }
 
-// payload gives the payload of a loaded page. It is good until the next call with
+// payload returns the payload of a loaded page. It is good until the next call with
 // the same buffer.
 func (s *pageSorter) payload(p *sealedPage, buffer *[]byte) ([]byte, error) {
 	if p.length > 0 {

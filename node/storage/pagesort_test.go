@@ -119,7 +119,7 @@ func TestPageSorter(t *testing.T) {
 	})
 }
 
-// damage changes some bytes of the generation's files and gives the pages that are
+// damage changes some bytes of the generation's files and returns the pages that are
 // left.
 func damage(t *rapid.T, fs vfs.FS, log *pagelog.Log, generation uint32, pages []foundPage) []foundPage {
 	for range rapid.IntRange(1, 5).Draw(t, "damages") {

@@ -17,7 +17,7 @@ const (
 
 var errPagesOutOfOrder = errors.New("pages out of the order of time")
 
-// pagesAreLater says whether the pages, which are in order of time, are worth to be
+// pagesAreLater reports whether the pages, which are in order of time, are worth to be
 // streamed, and can be: nothing else has samples of their time.
 func (r *seriesReader) pagesAreLater() bool {
 	if len(r.chain) < streamPagesMin || len(r.hot.OutOfOrder) > 0 {

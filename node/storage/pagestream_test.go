@@ -62,7 +62,7 @@ func (l *pageStreamLab) remove() {
 	l.apply(EntryDelete, DeleteBody([]uint32{0}, from, to))
 }
 
-// check compares a range and gives the number of chunks that it came in.
+// check compares a range and returns the number of chunks that it came in.
 func (l *pageStreamLab) check(fromMs, toMs int64) (chunks int) {
 	l.t.Helper()
 	var times []int64

@@ -34,7 +34,7 @@ func newPartitionWriters(e *Engine, options func(segment.Partition) segment.Opti
 }
 
 // run has pass add all samples as often as that is needed, finish end the segments of
-// each time, and gives the segments. Pass may end early when tooNarrow. After an error
+// each time, and returns the segments. Pass may end early when tooNarrow. After an error
 // abort has to be called.
 func (w *partitionWriters) run(pass, finish func() error) ([]segment.Meta, error) {
 	for w.pass = 0; ; w.pass++ {
@@ -95,7 +95,7 @@ func (w *partitionWriters) add(shard uint16, id uint32, columns *codec.Columns, 
 	return nil
 }
 
-// writer gives the writer of a partition, or nil if its turn is not now.
+// writer returns the writer of a partition, or nil if its turn is not now.
 func (w *partitionWriters) writer(p segment.Partition) (*segment.Writer, error) {
 	if writer := w.writers[p]; writer != nil || w.done[p] {
 		return writer, nil

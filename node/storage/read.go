@@ -65,7 +65,7 @@ func (r *seriesReader) close() {
 	r.engine.readers.keep(&r.readerMemory)
 }
 
-// cursor gives the cursor of a segment.
+// cursor returns the cursor of a segment.
 func (r *seriesReader) cursor(segmentAt int32) *segment.Cursor {
 	c := r.cursors[segmentAt]
 	if c == nil {
@@ -287,13 +287,13 @@ func (c *cursorState) advance() (bool, error) {
 	return true, nil
 }
 
-// generationBefore gives the number of a page's generation, which is newest or
+// generationBefore returns the number of a page's generation, which is newest or
 // one of those before it that were live when newest was.
 func generationBefore(newest uint32, ref pagelog.Ref) uint32 {
 	return newest - (newest-ref.Slot())%pagelog.Slots
 }
 
-// clipSorted gives the points within the span, of points whose times grow.
+// clipSorted returns the points within the span, of points whose times grow.
 func clipSorted(p *codec.Points, within span) (times []int64, values []float64) {
 	from, to := 0, len(p.Times)
 	if to > 0 && p.Times[0] < within.fromMs {

@@ -31,7 +31,7 @@ func (m *readerMemory) bytes() int {
 	return cap(m.payload) + cap(m.payloads) + 24*cap(m.chain) + 4*cap(m.order) + 16*samples
 }
 
-// memory gives what a reader has left, or none.
+// memory returns what a reader has left, or none.
 func (g *gate) memory() readerMemory {
 	if m, ok := g.idle.Get().(*readerMemory); ok {
 		return *m

@@ -22,7 +22,7 @@ var ErrRepair = errors.New("the range cannot be repaired now")
 
 // RepairSource is where a repair gets a range from.
 type RepairSource interface {
-	// OpenRange gives what ExportRange writes for the shard and range elsewhere.
+	// OpenRange returns what ExportRange writes for the shard and range elsewhere.
 	OpenRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64) (io.ReadCloser, error)
 	// AwaitApplied waits until this engine has applied an entry of the shard.
 	AwaitApplied(ctx context.Context, shard uint16, index uint64) error
@@ -178,7 +178,7 @@ func (r *rangeRepair) mark(fromMs, toMs int64) error {
 	return nil
 }
 
-// partitionAround gives the day, or else the month, that covers a range and all segments
+// partitionAround returns the day, or else the month, that covers a range and all segments
 // of the shard that reach into it.
 func partitionAround(segments []segment.Meta, shard uint16, fromMs, toMs int64) (segment.Partition, error) {
 	for _, width := range [...]segment.Span{segment.SpanDay, segment.SpanMonth} {
@@ -277,7 +277,7 @@ func (r *rangeRepair) publish(readers []*segment.Reader) (excludedCount int, err
 	return len(out), nil
 }
 
-// before gives the segments whose part of the shard lies before the mark, and makes sure
+// before returns the segments whose part of the shard lies before the mark, and makes sure
 // that none lies on both sides. The caller holds the maintenance lock.
 func (r *rangeRepair) before(readers []*segment.Reader) (out []segment.Meta, err error) {
 	e, shard := r.engine, r.shard.number
@@ -313,7 +313,7 @@ func (r *rangeRepair) before(readers []*segment.Reader) (out []segment.Meta, err
 	return out, nil
 }
 
-// useless gives the missing segments of which no shard that is here counts any more.
+// useless returns the missing segments of which no shard that is here counts any more.
 func (r *rangeRepair) useless(lost []missing, floors []floor, out excluded) (gone []missing) {
 	v := &version{floors: floors, excluded: out}
 	for i := range lost {

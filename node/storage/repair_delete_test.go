@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
-// samples gives an entry that is not in the log: a value for each of the first series, a
+// samples returns an entry that is not in the log: a value for each of the first series, a
 // second apart.
 func (l *labLog) samples(index uint64, at int64, values ...int64) *Entry {
 	var e series.BatchEncoder

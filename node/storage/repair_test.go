@@ -47,7 +47,7 @@ func (s *labSource) AwaitApplied(_ context.Context, shard uint16, index uint64) 
 	return nil
 }
 
-// segmentFiles gives the paths of the segments that are on the disk.
+// segmentFiles returns the paths of the segments that are on the disk.
 func (n *labNode) segmentFiles() (names []string) {
 	n.t.Helper()
 	entries, err := n.fs.List("data/" + dirSegments)
@@ -126,7 +126,7 @@ func TestRangesAreRepaired(t *testing.T) {
 	}
 }
 
-// repairRanges gives the number of repairs, and of those with other work between.
+// repairRanges returns the number of repairs, and of those with other work between.
 func repairRanges(t *testing.T, seed uint64) (repairs, moments int) {
 	rng := rand.New(rand.NewPCG(seed, 17))
 	logs := newLabLogs()
@@ -191,7 +191,7 @@ func repairRanges(t *testing.T, seed uint64) (repairs, moments int) {
 	return repairs, moments
 }
 
-// mend repairs all that a node has met, and gives the number of repairs, and of those
+// mend repairs all that a node has met, and returns the number of repairs, and of those
 // during which something else was done.
 func (n *labNode) mend(what string, nodes []*labNode, rng *rand.Rand) (repairs, moments int) {
 	n.t.Helper()
@@ -244,7 +244,7 @@ func countOf(is bool) int {
 	return 0
 }
 
-// repairLab gives two nodes with the same shards, one of which has a damaged segment,
+// repairLab returns two nodes with the same shards, one of which has a damaged segment,
 // which it has met.
 func repairLab(t *testing.T, seed uint64) (good, bad *labNode, d Damage) {
 	t.Helper()

@@ -112,7 +112,7 @@ func (e *Engine) swapReplica(s *shard, r *replacement, below *floor, readers []*
 	}, dropped{})
 }
 
-// sequencesBefore gives the first of n free sequences that come after all segments
+// sequencesBefore returns the first of n free sequences that come after all segments
 // that there are, and before those of a generation that is being written.
 func (e *Engine) sequencesBefore(generation uint32, n int) (first uint64, err error) {
 	first = sequenceOf(generation-1) + 1
@@ -125,7 +125,7 @@ func (e *Engine) sequencesBefore(generation uint32, n int) (first uint64, err er
 	return first, nil
 }
 
-// nameSegments gives files sequences from first on and their names, and opens them.
+// nameSegments returns files sequences from first on and their names, and opens them.
 // After an error they are gone.
 func (e *Engine) nameSegments(files []string, first uint64) (readers []*segment.Reader, err error) {
 	if err := e.failpoints.Hit(FailInstallRenumber); err != nil {
@@ -150,7 +150,7 @@ func (e *Engine) nameSegments(files []string, first uint64) (readers []*segment.
 	return e.openNew(metas)
 }
 
-// numberTombstones gives the tombstones of a stream numbers of this node.
+// numberTombstones returns the tombstones of a stream numbers of this node.
 func (e *Engine) numberTombstones(shard uint16, stones []streamTombstone, first uint64) (numbered tombstones) {
 	e.update.Lock()
 	defer e.update.Unlock()
@@ -180,7 +180,7 @@ func (e *Engine) RenewIncarnation() error {
 	return e.publishManifest(FailCheckpointPublish, func(m *manifest) { m.Incarnation = incarnation })
 }
 
-// hosted gives a selector that leaves out the shards that were dropped.
+// hosted returns a selector that leaves out the shards that were dropped.
 func (e *Engine) hosted(selector *scan.Selector) *scan.Selector {
 	dropped := slices.ContainsFunc(e.shards, func(s *shard) bool { return s.absent.Load() })
 	if !dropped {

@@ -345,7 +345,7 @@ func TestInstalledSeriesOutliveRetention(t *testing.T) {
 	}
 }
 
-// replacements gives how often shard 0 was replaced, as the manifest says.
+// replacements returns how often shard 0 was replaced, as the manifest says.
 func (n *labNode) replacements() uint64 {
 	n.e.maintenance.Lock()
 	defer n.e.maintenance.Unlock()

@@ -19,7 +19,7 @@ func (e *Engine) Replay(position uint64, entry *Entry) error {
 	return e.Apply(0, entry)
 }
 
-// follow looks for a gap before the entry with an index, and says whether the
+// follow looks for a gap before the entry with an index, and reports whether the
 // entry is to be applied.
 func (s *shard) follow(position, index uint64) bool {
 	s.mu.Lock()
@@ -37,7 +37,7 @@ func (s *shard) follow(position, index uint64) bool {
 	return true
 }
 
-// DoubtsIDs says whether the replay has met a gap. The log must then not be
+// DoubtsIDs reports whether the replay has met a gap. The log must then not be
 // replayed again: a checkpoint of all that was read comes before TrustIDs.
 func (e *Engine) DoubtsIDs() bool {
 	doubts := false

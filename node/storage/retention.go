@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
-// RetentionCut gives the time before which all shards that have a replica here have
+// RetentionCut returns the time before which all shards that have a replica here have
 // cut off everything.
 func (e *Engine) RetentionCut() int64 {
 	cut, hosted := int64(math.MaxInt64), false
@@ -27,7 +27,7 @@ func (e *Engine) RetentionCut() int64 {
 	return cut
 }
 
-// ShardCut gives the time before which a shard has cut off everything.
+// ShardCut returns the time before which a shard has cut off everything.
 func (e *Engine) ShardCut(shard uint16) int64 { return e.shards[shard].cutMs.Load() }
 
 // Retain drops the segments of which all shards have cut off everything, and

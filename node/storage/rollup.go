@@ -17,7 +17,7 @@ type rollupPlan struct {
 	windows *scan.Windows
 }
 
-// planRollups gives the widest rollups that windows may be made of. Windows that are no
+// planRollups returns the widest rollups that windows may be made of. Windows that are no
 // multiple of an hour are made of hours, but for those in which one begins.
 func planRollups(w *scan.Windows) rollupPlan {
 	const told = scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax
@@ -80,7 +80,7 @@ func (r *seriesReader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rol
 	return err
 }
 
-// rollupsLikely says whether a segment that may have the series has rollups.
+// rollupsLikely reports whether a segment that may have the series has rollups.
 func (r *seriesReader) rollupsLikely(shard uint16, fromMs, toMs int64, sums bool) bool {
 	return slices.ContainsFunc(r.candidates(shard, fromMs, toMs), func(i int32) bool {
 		m := r.version.segments[i].Meta()
@@ -110,7 +110,7 @@ func (r *seriesReader) findClean(ref series.Ref, stones []*Tombstone, within spa
 	return nil
 }
 
-// dirtySpans gives the stretches that are to be read as samples whatever the segments
+// dirtySpans returns the stretches that are to be read as samples whatever the segments
 // have: where pages or tombstones tell of the series, what the range cuts, and where
 // windows begin within a rollup. They are whole multiples of the rollups' width, sorted.
 func (r *seriesReader) dirtySpans(dst []span, stones []*Tombstone, within span, plan rollupPlan) []span {

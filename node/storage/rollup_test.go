@@ -114,7 +114,7 @@ func (l *rollupLab) step() {
 	}
 }
 
-// scanned gives what a scan gives of each series, as one chunk.
+// scanned returns what a scan gives of each series, as one chunk.
 func (l *rollupLab) scanned(request *scan.Request) map[string]*scan.Chunk {
 	l.t.Helper()
 	found := map[string]*scan.Chunk{}

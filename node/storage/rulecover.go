@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// covers says whether a list hides all that an old one does, but for what lies before a cut
+// covers reports whether a list hides all that an old one does, but for what lies before a cut
 // of the whole shard. It looks at which rules a series can follow in both: one that follows
 // a rule of the old list which stands in the other too follows that one or an earlier one
 // there, and the other way round. Rules that name different databases, or
@@ -43,7 +43,7 @@ func (c *RuleCuts) covers(old *RuleCuts, shardCutMs int64) bool {
 	return true
 }
 
-// positions says where rules stand first in a list.
+// positions returns where rules stand first in a list.
 func (c *RuleCuts) positions() map[[2]string]int {
 	positions := make(map[[2]string]int, len(c.Rules))
 	for i := range c.Rules {
@@ -56,7 +56,7 @@ func (c *RuleCuts) positions() map[[2]string]int {
 
 func (r *RuleCut) expressions() [2]string { return [2]string{r.Database, r.Metric} }
 
-// apart says whether no series can match both rules, since they name databases, or
+// apart reports whether no series can match both rules, since they name databases, or
 // metrics, that differ. A false answer may be wrong.
 func (r *RuleCut) apart(other *RuleCut) bool {
 	differ := func(a, b string) bool {
@@ -67,7 +67,7 @@ func (r *RuleCut) apart(other *RuleCut) bool {
 	return differ(r.Database, other.Database) || differ(r.Metric, other.Metric)
 }
 
-// nameOf gives the only name that an expression of the form ^(?s:NAME)$ matches.
+// nameOf returns the only name that an expression of the form ^(?s:NAME)$ matches.
 func nameOf(expression string) (name string, ok bool) {
 	quoted, begins := strings.CutPrefix(expression, "^(?s:")
 	quoted, ends := strings.CutSuffix(quoted, ")$")

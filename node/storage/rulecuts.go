@@ -88,7 +88,7 @@ func parseRuleCutsBody(b []byte) (c RuleCuts, err error) {
 	return c, nil
 }
 
-// SameRules says whether two lists differ in their cuts only.
+// SameRules reports whether two lists differ in their cuts only.
 func (c *RuleCuts) SameRules(other *RuleCuts) bool {
 	return slices.EqualFunc(c.Rules, other.Rules, func(a, b RuleCut) bool { return a.Database == b.Database && a.Metric == b.Metric })
 }
@@ -110,7 +110,7 @@ func (c *RuleCuts) sum() uint32 {
 	return crc32.Checksum(RuleCutsBody(&rules), castagnoli)
 }
 
-// bounds gives the earliest and the latest of its cuts.
+// bounds returns the earliest and the latest of its cuts.
 func (c *RuleCuts) bounds() (least, most int64) {
 	least, most = c.OtherMs, c.OtherMs
 	for i := range c.Rules {
@@ -146,7 +146,7 @@ func newRuleTable(lists []RuleCuts, others []*ruleTable) (*ruleTable, error) {
 	return t, nil
 }
 
-// matchersAmong gives the matchers of a list's rules from a table that has them; nil: none
+// matchersAmong returns the matchers of a list's rules from a table that has them; nil: none
 // has.
 func matchersAmong(tables []*ruleTable, list *RuleCuts) *ruleMatchers {
 	sum := list.sum()
@@ -163,7 +163,7 @@ func matchersAmong(tables []*ruleTable, list *RuleCuts) *ruleMatchers {
 	return nil
 }
 
-// ruleTables gives the tables of all shards, some of them nil.
+// ruleTables returns the tables of all shards, some of them nil.
 func (e *Engine) ruleTables() []*ruleTable {
 	tables := make([]*ruleTable, len(e.shards))
 	for i, s := range e.shards {
@@ -175,7 +175,7 @@ func (e *Engine) ruleTables() []*ruleTable {
 // sum is a checksum of the rules of the last list.
 func (t *ruleTable) sum() uint32 { return t.matchers[len(t.matchers)-1].sum }
 
-// all gives the lists of a table, which may be nil.
+// all returns the lists of a table, which may be nil.
 func (t *ruleTable) all() []RuleCuts {
 	if t == nil {
 		return nil
@@ -183,7 +183,7 @@ func (t *ruleTable) all() []RuleCuts {
 	return t.lists
 }
 
-// with gives the table after an entry. Of lists with the same rules, which also come when
+// with returns the table after an entry. Of lists with the same rules, which also come when
 // the log is replayed over a later manifest, one is enough. Lists that hide nothing beyond
 // the last one, or beyond the shard's own cut, are forgotten.
 func (t *ruleTable) with(c RuleCuts, shardCutMs int64, others []*ruleTable) (*ruleTable, error) {
@@ -203,7 +203,7 @@ func (t *ruleTable) with(c RuleCuts, shardCutMs int64, others []*ruleTable) (*ru
 	return newRuleTable(append(lists, last), append([]*ruleTable{t}, others...))
 }
 
-// of gives the cut of a series: the latest of what the lists say.
+// of returns the cut of a series: the latest of what the lists say.
 func (t *ruleTable) of(key series.Key) int64 {
 	database, metric, length, ok := key.Head()
 	if !ok {
@@ -235,11 +235,11 @@ func (t *ruleTable) passed(maxMs int64) (n int) {
 	return n
 }
 
-// ShardRuleCuts gives the lists of cuts that a shard knows, whose rules differ. The last one
+// ShardRuleCuts returns the lists of cuts that a shard knows, whose rules differ. The last one
 // holds now. They must not be changed.
 func (e *Engine) ShardRuleCuts(shard uint16) []RuleCuts { return e.shards[shard].rules.Load().all() }
 
-// RuleCutsFit says whether a shard that knows some lists has room for one more. One whose
+// RuleCutsFit reports whether a shard that knows some lists has room for one more. One whose
 // rules it knows takes none.
 func RuleCutsFit(known []RuleCuts, c *RuleCuts) bool {
 	rules := len(c.Rules)
@@ -266,7 +266,7 @@ func (s *shard) applyRuleCutsLocked(body []byte) error {
 	return nil
 }
 
-// cutOf gives the time before which the samples of a series are gone.
+// cutOf returns the time before which the samples of a series are gone.
 func (s *shard) cutOf(id uint32) (int64, error) {
 	cut, table := s.cutMs.Load(), s.rules.Load()
 	if table == nil {

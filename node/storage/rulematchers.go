@@ -53,7 +53,7 @@ func newRuleMatchers(list *RuleCuts) (*ruleMatchers, error) {
 	return m, nil
 }
 
-// of gives the first rule that matches, or noRule. Head is what a key begins with, database
+// of returns the first rule that matches, or noRule. Head is what a key begins with, database
 // and metric.
 func (m *ruleMatchers) of(head, database, metric []byte) int {
 	if len(m.rules) == 0 {

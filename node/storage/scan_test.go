@@ -42,7 +42,7 @@ func TestSortRefs(t *testing.T) {
 	})
 }
 
-// samplesBody gives the body of an entry with one batch.
+// samplesBody returns the body of an entry with one batch.
 func samplesBody(batch []byte) []byte {
 	body := AppendEntryTime(nil, 0)
 	return append(AppendBatchHeader(body, series.BatchID{}, len(batch)), batch...)

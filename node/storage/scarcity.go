@@ -18,7 +18,7 @@ type scarcity struct {
 // memory: what was asked for in time makes no faults.
 const scarceScans = 64
 
-// next says whether the next scan should ask. faults is how often the process has
+// next reports whether the next scan should ask. faults is how often the process has
 // waited for the disk since its start because of a mapped file.
 func (s *scarcity) next(faults int64) bool {
 	if s.faults.Swap(faults) != faults {
@@ -28,7 +28,7 @@ func (s *scarcity) next(faults int64) bool {
 	return s.scans.Load() > 0 && s.scans.Add(-1) >= 0
 }
 
-// memoryIsScarce says whether a scan should ask for what it reads. Under invariants
+// memoryIsScarce reports whether a scan should ask for what it reads. Under invariants
 // all do, as it must not change an answer.
 func (e *Engine) memoryIsScarce() bool { return invariants || e.scarcity.next(vfs.MajorFaults()) }
 
@@ -50,7 +50,7 @@ func (r *seriesReader) prefetch(refs []series.Ref, fromMs, toMs int64) {
 	}
 }
 
-// candidates gives the numbers of the segments that can have visible samples of a shard
+// candidates returns the numbers of the segments that can have visible samples of a shard
 // within a range. Series come shard by shard, and a node that has just been rebuilt has
 // thousands of segments with one shard each: they are not looked through for each series.
 func (r *seriesReader) candidates(shard uint16, fromMs, toMs int64) []int32 {

@@ -298,7 +298,7 @@ func (s *shard) appendLocked() error {
 
 func stalled(err error) error { return fmt.Errorf("%w: %w", ErrStalled, err) }
 
-// slotLocked gives the id of a definition of the batch that is being applied. A
+// slotLocked returns the id of a definition of the batch that is being applied. A
 // series is made when its first sample comes.
 func (s *shard) slotLocked(n uint32, timeMs int64) (uint32, error) {
 	if n >= uint32(len(s.mu.slots)) {

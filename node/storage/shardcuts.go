@@ -21,7 +21,7 @@ func (e *Engine) shardCuts() shardCuts {
 	return c
 }
 
-// lists gives what a manifest keeps of rules; nil: nothing.
+// lists returns what a manifest keeps of rules; nil: nothing.
 func (c *shardCuts) lists() (lists [][]RuleCuts) {
 	for shard, table := range c.rules {
 		lists = withRuleCuts(lists, len(c.rules), uint16(shard), table.all())
@@ -29,7 +29,7 @@ func (c *shardCuts) lists() (lists [][]RuleCuts) {
 	return lists
 }
 
-// withRuleCuts gives a copy of a manifest's rule cuts with those of one shard changed.
+// withRuleCuts returns a copy of a manifest's rule cuts with those of one shard changed.
 func withRuleCuts(lists [][]RuleCuts, shards int, shard uint16, of []RuleCuts) [][]RuleCuts {
 	if lists == nil && len(of) == 0 {
 		return nil
@@ -40,7 +40,7 @@ func withRuleCuts(lists [][]RuleCuts, shards int, shard uint16, of []RuleCuts) [
 	return next
 }
 
-// of gives the time before which the samples of a series are gone. A key that cannot be
+// of returns the time before which the samples of a series are gone. A key that cannot be
 // read hides nothing.
 func (c *shardCuts) of(e *Engine, shard uint16, id uint32) int64 {
 	if int(shard) >= len(c.wholeMs) {
@@ -68,7 +68,7 @@ type worked struct {
 	Passed int    `json:"passed"` // so many of them had passed all of its samples
 }
 
-// ofRules gives how many cuts of rules have passed a segment in all of its shards that have
+// ofRules returns how many cuts of rules have passed a segment in all of its shards that have
 // a replica here. Not ok: there are none, or they do not agree yet.
 func (c *shardCuts) ofRules(e *Engine, m *segment.Meta) (w worked, ok bool) {
 	w.Passed = math.MaxInt
@@ -102,7 +102,7 @@ func (m *manifest) work(e *Engine, metas []segment.Meta, cuts *shardCuts) {
 	m.Worked = next
 }
 
-// planRules gives the job that takes samples out of a segment which a cut of some rule has
+// planRules returns the job that takes samples out of a segment which a cut of some rule has
 // passed since it was written. The caller holds the maintenance lock.
 func (e *Engine) planRules() (segment.Job, bool) {
 	cuts := e.shardCuts()

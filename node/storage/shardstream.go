@@ -105,7 +105,7 @@ type frameReader struct {
 	payload bytes.Buffer
 }
 
-// next gives the next frame; the payload is reused. Errors: ErrStream and those of
+// next returns the next frame; the payload is reused. Errors: ErrStream and those of
 // the reader, io.ErrUnexpectedEOF when it ends.
 func (f *frameReader) next() (kind uint8, payload []byte, err error) {
 	var head [frameHeadBytes]byte

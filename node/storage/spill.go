@@ -48,7 +48,7 @@ func newSpill(e *Engine, shard uint16, number uint64) *spill {
 	}
 }
 
-// run gives the segments, opened. Their files go with their last reference. Errors:
+// run returns the segments, opened. Their files go with their last reference. Errors:
 // series.ErrUnavailable when the shard is replaced, those of the disk, and those that
 // a flush goes around: see flushHelps.
 func (s *spill) run() (readers []*segment.Reader, err error) {
@@ -121,7 +121,7 @@ func (s *spill) read(id uint32) error {
 	return nil
 }
 
-// flushHelps says whether what kept pages from being read is gone when a flush has
+// flushHelps reports whether what kept pages from being read is gone when a flush has
 // turned them into segments: a damaged page ends a series' chain, but a flush reads
 // around it, and a flush writes a long series in stretches.
 func flushHelps(err error) bool {

@@ -37,7 +37,7 @@ type Stats struct {
 	Pages              pagelog.Stats
 }
 
-// Stats gives the present figures. It looks at each shard in turn. After Close
+// Stats returns the present figures. It looks at each shard in turn. After Close
 // all are 0.
 func (e *Engine) Stats() Stats {
 	_, leave, err := e.readers.enter(context.Background())
@@ -89,8 +89,8 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// Tombstones gives the number of deletes that still hide something.
+// Tombstones returns the number of deletes that still hide something.
 func (e *Engine) Tombstones() int { return len(e.versions.peek().tombstones) }
 
-// SamplesApplied gives the number of samples that were applied since the start.
+// SamplesApplied returns the number of samples that were applied since the start.
 func (e *Engine) SamplesApplied() int64 { return e.stats.samples.Load() }

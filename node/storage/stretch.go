@@ -27,7 +27,7 @@ type pageExtent struct {
 	within  span
 }
 
-// spanOf gives the span from the least to the greatest time.
+// spanOf returns the span from the least to the greatest time.
 func spanOf(times []int64) span {
 	s := noTime
 	for _, t := range times {

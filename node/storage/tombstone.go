@@ -20,12 +20,12 @@ type Tombstone struct {
 	Entry        uint64 `json:"entry"`      // index of the log entry that made it
 }
 
-// hidesPage says whether pages at a position come before the tombstone.
+// hidesPage reports whether pages at a position come before the tombstone.
 func (t *Tombstone) hidesPage(generation, offset uint32) bool {
 	return generation < t.Generation || generation == t.Generation && offset < t.Offset
 }
 
-// hidesSegment says whether a segment comes before the tombstone. The generation
+// hidesSegment reports whether a segment comes before the tombstone. The generation
 // in which the tombstone stands is filtered when it is flushed.
 func (t *Tombstone) hidesSegment(sequenceHigh uint64) bool {
 	return sequenceHigh < t.Sequence
@@ -49,14 +49,14 @@ const TombstonesMax = 1 << 14
 // place, so that versions may share it.
 type tombstones []Tombstone
 
-// ofShard gives the place of a shard's tombstones.
+// ofShard returns the place of a shard's tombstones.
 func (ts tombstones) ofShard(shard uint16) (from, to int) {
 	from, _ = slices.BinarySearchFunc(ts, int(shard), func(t Tombstone, s int) int { return int(t.Shard) - s })
 	to, _ = slices.BinarySearchFunc(ts, int(shard)+1, func(t Tombstone, s int) int { return int(t.Shard) - s })
 	return from, to
 }
 
-// of gives the tombstones of one series.
+// of returns the tombstones of one series.
 func (ts tombstones) of(shard uint16, id uint32) []*Tombstone {
 	if len(ts) == 0 {
 		return nil
@@ -71,7 +71,7 @@ func (ts tombstones) of(shard uint16, id uint32) []*Tombstone {
 	return found
 }
 
-// with gives a copy with one more. A replay of the log makes the same one again,
+// with returns a copy with one more. A replay of the log makes the same one again,
 // which hides what was replayed before it, too, and takes the place of the first.
 func (ts tombstones) with(t Tombstone) tombstones {
 	from, to := ts.ofShard(t.Shard)
@@ -85,13 +85,13 @@ func (ts tombstones) with(t Tombstone) tombstones {
 	return append(append(next, t), ts[to:]...)
 }
 
-// replaced gives a copy with other ones for a shard.
+// replaced returns a copy with other ones for a shard.
 func (ts tombstones) replaced(shard uint16, by tombstones) tombstones {
 	from, to := ts.ofShard(shard)
 	return slices.Concat(ts[:from], by, ts[to:])
 }
 
-// last gives the greatest number.
+// last returns the greatest number.
 func (ts tombstones) last() (number uint64) {
 	for i := range ts {
 		number = max(number, ts[i].Number)
@@ -109,7 +109,7 @@ type awaited struct {
 
 func (a awaited) has(t *Tombstone) bool { return a.comes && t.Shard == a.shard && t.Number > a.after }
 
-// needed gives the tombstones that still hide something: those in generations that
+// needed returns the tombstones that still hide something: those in generations that
 // are not flushed yet, those that a segment has samples for, and those that hide what
 // will come. Purged says up to which number they have been worked into a segment.
 func (ts tombstones) needed(segments []segment.Meta, purged map[string]uint64, generationOldest uint32, coming awaited) (kept tombstones) {
@@ -124,13 +124,13 @@ func (ts tombstones) needed(segments []segment.Meta, purged map[string]uint64, g
 	return kept
 }
 
-// concerns says whether a segment may have samples that a tombstone hides.
+// concerns reports whether a segment may have samples that a tombstone hides.
 func (t *Tombstone) concerns(m *segment.Meta, purged map[string]uint64) bool {
 	return m.SequenceLow < t.Sequence && m.MinMs <= t.ToMs && m.MaxMs >= t.FromMs &&
 		m.ShardLow <= t.Shard && m.ShardHigh >= t.Shard && purged[m.Name] < t.Number
 }
 
-// hiddenInSegment gives the spans that the tombstones of one series hide in a
+// hiddenInSegment returns the spans that the tombstones of one series hide in a
 // segment.
 func hiddenInSegment(of []*Tombstone, sequenceHigh uint64) []span {
 	var spans []span
@@ -142,7 +142,7 @@ func hiddenInSegment(of []*Tombstone, sequenceHigh uint64) []span {
 	return spans
 }
 
-// hiddenInPage gives the spans that they hide in a page.
+// hiddenInPage returns the spans that they hide in a page.
 func hiddenInPage(of []*Tombstone, generation, offset uint32) []span {
 	var spans []span
 	for _, t := range of {

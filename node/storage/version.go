@@ -76,7 +76,7 @@ func (vs *versions) giveBack(v *version) (actions []func()) {
 	return vs.collectLocked()
 }
 
-// peek gives the current version to who keeps others from replacing it, and only
+// peek returns the current version to who keeps others from replacing it, and only
 // copies it.
 func (vs *versions) peek() *version {
 	vs.mu.Lock()

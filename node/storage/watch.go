@@ -24,7 +24,7 @@ type watch struct {
 	used  uint64 // 0: none
 }
 
-// since gives the entry from which on nothing at toMs or before has changed. The first
+// since returns the entry from which on nothing at toMs or before has changed. The first
 // time that is the last entry, applied.
 func (w *watches) since(toMs int64, applied uint64) uint64 {
 	w.clock++

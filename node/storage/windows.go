@@ -131,7 +131,7 @@ func floorTo(timeMs, width int64) int64 {
 	return timeMs - rest
 }
 
-// countBefore gives the number of leading times before endMs, by steps that
+// countBefore returns the number of leading times before endMs, by steps that
 // double and then halve: windows are short beside blocks.
 func countBefore(times []int64, endMs int64) int {
 	step := 8

@@ -61,10 +61,10 @@ func (s *Service) open(shard uint16) (*ShardFiles, error) {
 	return &ShardFiles{export: export, head: head, Index: meta.Index, Term: meta.Term}, nil
 }
 
-// Size gives the number of bytes.
+// Size returns the number of bytes.
 func (f *ShardFiles) Size() int64 { return int64(len(f.head)) + f.export.Size() }
 
-// OpenAt gives the bytes from an offset on, to one goroutine.
+// OpenAt returns the bytes from an offset on, to one goroutine.
 func (f *ShardFiles) OpenAt(offset int64) io.Reader {
 	if head := int64(len(f.head)); offset < head {
 		return io.MultiReader(bytes.NewReader(f.head[offset:]), f.export.OpenAt(0))

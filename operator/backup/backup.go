@@ -45,7 +45,7 @@ func PlanBackup(b *v1alpha1.TickMeshBackup, f *BackupFacts) Decision {
 	return d
 }
 
-// stepBackup says how far a backup is that has not ended.
+// stepBackup returns how far a backup is that has not ended.
 func stepBackup(b *v1alpha1.TickMeshBackup, f *BackupFacts) (*outcome, Decision) {
 	s := &b.Status
 	switch f.Backup.State {
@@ -83,7 +83,7 @@ func written(s *v1alpha1.TickMeshBackupStatus) string {
 	return fmt.Sprintf("%d samples of %d series", s.Samples, s.Series)
 }
 
-// stepVerify says how far a backup is that has been written.
+// stepVerify returns how far a backup is that has been written.
 func stepVerify(b *v1alpha1.TickMeshBackup, f *BackupFacts) (*outcome, Decision) {
 	s := &b.Status
 	verifying := &outcome{v1alpha1.JobPhaseVerifying, metav1.ConditionFalse, ReasonVerifying, "it is restored into a server of its own, to compare"}
@@ -106,7 +106,7 @@ func stepVerify(b *v1alpha1.TickMeshBackup, f *BackupFacts) (*outcome, Decision)
 	return &outcome{v1alpha1.JobPhaseComplete, metav1.ConditionTrue, ReasonVerified, written(s) + ", restored and compared"}, Decision{}
 }
 
-// timeLeft gives when a complete backup expires; 0: never.
+// timeLeft returns when a complete backup expires; 0: never.
 func timeLeft(b *v1alpha1.TickMeshBackup, now time.Time) time.Duration {
 	ttl, err := b.Spec.TTL.Parse()
 	if err != nil || ttl <= 0 || b.Status.FinishedAt == nil || !meta.IsStatusConditionTrue(b.Status.Conditions, v1alpha1.ConditionComplete) {

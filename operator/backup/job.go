@@ -76,7 +76,7 @@ func Observe(job *batchv1.Job, pods []corev1.Pod) Job {
 	return seen
 }
 
-// lastEnded gives how the container of the Job's last pod ended that succeeded, or did not.
+// lastEnded returns how the container of the Job's last pod ended that succeeded, or did not.
 func lastEnded(job *batchv1.Job, pods []corev1.Pod, succeeded bool) (last *corev1.ContainerStateTerminated) {
 	for i := range pods {
 		if !metav1.IsControlledBy(&pods[i], job) {
@@ -92,7 +92,7 @@ func lastEnded(job *batchv1.Job, pods []corev1.Pod, succeeded bool) (last *corev
 	return last
 }
 
-// parseReport gives the report in a termination message; nil: there is none.
+// parseReport returns the report in a termination message; nil: there is none.
 func parseReport(message string) *Report {
 	var r Report
 	if json.Unmarshal([]byte(message), &r) != nil || r.Name == "" {

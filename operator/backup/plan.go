@@ -93,7 +93,7 @@ func set(s *v1alpha1.JobStatus, kind string, status metav1.ConditionStatus, reas
 	})
 }
 
-// Ended says whether a backup or restore is complete or was given up.
+// Ended reports whether a backup or restore is complete or was given up.
 func Ended(s *v1alpha1.JobStatus) bool {
 	return meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionComplete) || meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionFailed)
 }
@@ -112,7 +112,7 @@ type ClusterState struct {
 	UID    string
 }
 
-// waits says why nothing can begin with a cluster; nil: it can.
+// waits reports why nothing can begin with a cluster; nil: it can.
 func (c ClusterState) waits(name string) *outcome {
 	switch {
 	case !c.Exists:
@@ -127,7 +127,7 @@ func normal(reason, note string) *Event { return &Event{corev1.EventTypeNormal, 
 
 func warning(reason, note string) *Event { return &Event{corev1.EventTypeWarning, reason, note} }
 
-// once gives an event only if it is told with a change.
+// once returns an event only if it is told with a change.
 func once(changed bool, e *Event) *Event {
 	if changed {
 		return e

@@ -40,7 +40,7 @@ func PlanRestore(r *v1alpha1.TickMeshRestore, f *RestoreFacts) Decision {
 	return d
 }
 
-// stepRestore says how far a restore is that has not ended.
+// stepRestore returns how far a restore is that has not ended.
 func stepRestore(r *v1alpha1.TickMeshRestore, f *RestoreFacts) (*outcome, Decision) {
 	s := &r.Status.JobStatus
 	switch f.Restore.State {
@@ -70,7 +70,7 @@ func stepRestore(r *v1alpha1.TickMeshRestore, f *RestoreFacts) (*outcome, Decisi
 	return stepCompare(r, f)
 }
 
-// sourceWaits says why a backup cannot be restored; nil: it can.
+// sourceWaits reports why a backup cannot be restored; nil: it can.
 func sourceWaits(r *v1alpha1.TickMeshRestore, f *RestoreFacts) *outcome {
 	name := r.Spec.Source.BackupName
 	switch {
@@ -88,7 +88,7 @@ func sourceWaits(r *v1alpha1.TickMeshRestore, f *RestoreFacts) *outcome {
 	return nil
 }
 
-// stepCompare says how far a restore is that has written everything.
+// stepCompare returns how far a restore is that has written everything.
 func stepCompare(r *v1alpha1.TickMeshRestore, f *RestoreFacts) (*outcome, Decision) {
 	s := &r.Status.JobStatus
 	comparing := &outcome{v1alpha1.JobPhaseVerifying, metav1.ConditionFalse, ReasonVerifying, "cluster and backup are compared"}

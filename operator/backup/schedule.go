@@ -119,7 +119,7 @@ func latest(times cron.Schedule, after, now time.Time) (last time.Time) {
 	return last
 }
 
-// made gives the backup for a time. Its name follows from that, so that it is made once.
+// made returns the backup for a time. Its name follows from that, so that it is made once.
 func made(s *v1alpha1.TickMeshBackupSchedule, due time.Time) *v1alpha1.TickMeshBackup {
 	labels := maps.Clone(s.Spec.Template.Labels)
 	if labels == nil {
@@ -132,7 +132,7 @@ func made(s *v1alpha1.TickMeshBackupSchedule, due time.Time) *v1alpha1.TickMeshB
 	}
 }
 
-// surplus gives the names of backups that are not kept: beyond so many, the newest, of the
+// surplus returns the names of backups that are not kept: beyond so many, the newest, of the
 // complete ones, and of those that failed.
 func surplus(backups []v1alpha1.TickMeshBackup, keep int) (names []string) {
 	order := slices.Clone(backups)

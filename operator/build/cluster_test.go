@@ -28,7 +28,7 @@ func definition(t *testing.T, plural string) *schematest.Definition {
 	return d
 }
 
-// cluster gives a cluster as an API server would keep it, from the lines of its spec.
+// cluster returns a cluster as an API server would keep it, from the lines of its spec.
 func cluster(t *testing.T, spec string) *v1alpha1.TickMeshCluster {
 	t.Helper()
 	c := &v1alpha1.TickMeshCluster{}

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Configuration gives what is to be applied of an object: only what was decided, so
+// Configuration returns what is to be applied of an object: only what was decided, so
 // without its status. Errors: an object that is no JSON, which none of this package is.
 func Configuration(o Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)

@@ -18,7 +18,7 @@ const (
 	etcdConfigFile   = "etcd.yaml"
 )
 
-// StoreName gives the name that a cluster's shard map is kept under in etcd.
+// StoreName returns the name that a cluster's shard map is kept under in etcd.
 func StoreName(c *v1alpha1.TickMeshCluster) string {
 	if external := c.Spec.Etcd.External; external != nil && external.ClusterName != "" {
 		return external.ClusterName
@@ -26,7 +26,7 @@ func StoreName(c *v1alpha1.TickMeshCluster) string {
 	return c.Name
 }
 
-// EtcdEndpoints gives the URLs of etcd for clients.
+// EtcdEndpoints returns the URLs of etcd for clients.
 func EtcdEndpoints(c *v1alpha1.TickMeshCluster, f Facts) []string {
 	if c.Spec.Etcd.External != nil {
 		return c.Spec.Etcd.External.Endpoints
@@ -38,7 +38,7 @@ func EtcdEndpoints(c *v1alpha1.TickMeshCluster, f Facts) []string {
 	return endpoints
 }
 
-// EtcdURL gives the URL of a port of a member of a managed etcd.
+// EtcdURL returns the URL of a port of a member of a managed etcd.
 func EtcdURL(c *v1alpha1.TickMeshCluster, podName string, port int) string {
 	scheme := "http://"
 	if TLSEnabled(c) {

@@ -49,7 +49,7 @@ type Facts struct {
 	PodMonitors, ServiceMonitors bool
 }
 
-// ClaimSize gives the size in the claim template of a StatefulSet; nil: it has none.
+// ClaimSize returns the size in the claim template of a StatefulSet; nil: it has none.
 func ClaimSize(s *appsv1.StatefulSet) *resource.Quantity {
 	for i := range s.Spec.VolumeClaimTemplates {
 		if t := &s.Spec.VolumeClaimTemplates[i]; t.Name == volumeData {
@@ -61,7 +61,7 @@ func ClaimSize(s *appsv1.StatefulSet) *resource.Quantity {
 	return nil
 }
 
-// Image gives the image that a cluster runs.
+// Image returns the image that a cluster runs.
 func Image(c *v1alpha1.TickMeshCluster, f Facts) string {
 	if c.Spec.Image != "" {
 		return c.Spec.Image
@@ -69,7 +69,7 @@ func Image(c *v1alpha1.TickMeshCluster, f Facts) string {
 	return f.Image
 }
 
-// EtcdMembersWanted gives how many members a managed etcd is to have: three, or one
+// EtcdMembersWanted returns how many members a managed etcd is to have: three, or one
 // below three nodes. An etcd never gets smaller, whatever this says later.
 func EtcdMembersWanted(c *v1alpha1.TickMeshCluster) int32 {
 	if c.Spec.Nodes.Count >= etcdMembersMax {
@@ -80,18 +80,18 @@ func EtcdMembersWanted(c *v1alpha1.TickMeshCluster) int32 {
 
 const etcdMembersMax = 3
 
-// EnvoyEnabled says whether Envoy stands before the routers.
+// EnvoyEnabled reports whether Envoy stands before the routers.
 func EnvoyEnabled(c *v1alpha1.TickMeshCluster) bool {
 	return c.Spec.Envoy.Enabled == nil || *c.Spec.Envoy.Enabled
 }
 
-// NetworkPoliciesEnabled says whether components are closed to those that do not need
+// NetworkPoliciesEnabled reports whether components are closed to those that do not need
 // them.
 func NetworkPoliciesEnabled(c *v1alpha1.TickMeshCluster) bool {
 	return c.Spec.Security.NetworkPolicies == nil || *c.Spec.Security.NetworkPolicies
 }
 
-// WALSync gives when nodes make their logs safe.
+// WALSync returns when nodes make their logs safe.
 func WALSync(c *v1alpha1.TickMeshCluster) v1alpha1.WALSync {
 	switch {
 	case c.Spec.WALSync != "":

@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// documents gives objects as YAML documents.
+// documents returns objects as YAML documents.
 func documents(t *testing.T, objects []build.Object) []byte {
 	t.Helper()
 	var text bytes.Buffer

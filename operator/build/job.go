@@ -225,7 +225,7 @@ func (j *job) deadlineSeconds() int64 {
 	return int64(timeout.Seconds())
 }
 
-// labelOf gives the label that says which backup or restore a Job is of.
+// labelOf returns the label that says which backup or restore a Job is of.
 func labelOf(kind string) string {
 	if kind == v1alpha1.KindRestore {
 		return LabelRestore

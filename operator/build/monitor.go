@@ -64,7 +64,7 @@ func Monitor(c *v1alpha1.TickMeshCluster, kind, component string) *unstructured.
 	return u
 }
 
-// routerTLSConfig says how Prometheus trusts the routers.
+// routerTLSConfig returns how Prometheus trusts the routers.
 func routerTLSConfig(c *v1alpha1.TickMeshCluster) map[string]any {
 	return map[string]any{
 		"serverName": routerServerName(c),

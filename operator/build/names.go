@@ -58,19 +58,19 @@ const (
 	PortEtcdMetrics = 2381 // etcd: metrics and health, without TLS
 )
 
-// Name gives the name of a component's objects: demo-node, demo-etcd, and so on.
+// Name returns the name of a component's objects: demo-node, demo-etcd, and so on.
 func Name(c *v1alpha1.TickMeshCluster, component string) string { return c.Name + "-" + component }
 
-// DoorName gives the name of the Service that clients use.
+// DoorName returns the name of the Service that clients use.
 func DoorName(c *v1alpha1.TickMeshCluster) string { return c.Name }
 
-// PodName gives the name of a pod of a StatefulSet. A node's id is the name of its pod,
+// PodName returns the name of a pod of a StatefulSet. A node's id is the name of its pod,
 // and so is the name of a member of etcd.
 func PodName(c *v1alpha1.TickMeshCluster, component string, ordinal int32) string {
 	return fmt.Sprintf("%s-%d", Name(c, component), ordinal)
 }
 
-// PodNames gives the names of the first n pods of a StatefulSet.
+// PodNames returns the names of the first n pods of a StatefulSet.
 func PodNames(c *v1alpha1.TickMeshCluster, component string, n int32) []string {
 	names := make([]string, 0, max(n, 0))
 	for i := range n {
@@ -82,26 +82,26 @@ func PodNames(c *v1alpha1.TickMeshCluster, component string, n int32) []string {
 // volumeData is the name of the claim template of StatefulSets.
 const volumeData = "data"
 
-// ClaimName gives the name of the claim of a pod of a StatefulSet.
+// ClaimName returns the name of the claim of a pod of a StatefulSet.
 func ClaimName(podName string) string { return volumeData + "-" + podName }
 
-// PodAddress gives the name under which a pod of a StatefulSet is reached.
+// PodAddress returns the name under which a pod of a StatefulSet is reached.
 func PodAddress(c *v1alpha1.TickMeshCluster, component, podName string) string {
 	return podName + "." + ServiceAddress(c, Name(c, component))
 }
 
-// ServiceAddress gives the name under which a Service of the cluster's namespace is
+// ServiceAddress returns the name under which a Service of the cluster's namespace is
 // reached.
 func ServiceAddress(c *v1alpha1.TickMeshCluster, service string) string {
 	return service + "." + c.Namespace + ".svc"
 }
 
-// Selector gives the labels that select the pods of a component. They never change.
+// Selector returns the labels that select the pods of a component. They never change.
 func Selector(c *v1alpha1.TickMeshCluster, component string) map[string]string {
 	return map[string]string{LabelName: appName, LabelInstance: c.Name, LabelComponent: component}
 }
 
-// Labels gives the labels of a component's objects. The claims of a StatefulSet have
+// Labels returns the labels of a component's objects. The claims of a StatefulSet have
 // them, too, so they never change.
 func Labels(c *v1alpha1.TickMeshCluster, component string) map[string]string {
 	labels := map[string]string{LabelManagedBy: operatorName, LabelCluster: c.Name}
@@ -109,7 +109,7 @@ func Labels(c *v1alpha1.TickMeshCluster, component string) map[string]string {
 	return labels
 }
 
-// meta gives the metadata of an object that belongs to a cluster.
+// meta returns the metadata of an object that belongs to a cluster.
 func meta(c *v1alpha1.TickMeshCluster, component, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: name, Namespace: c.Namespace, Labels: Labels(c, component), OwnerReferences: []metav1.OwnerReference{ownedBy(c)},

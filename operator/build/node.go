@@ -88,7 +88,7 @@ func NamesOptional(template *corev1.PodTemplateSpec) bool {
 	return slices.ContainsFunc(template.Spec.Containers[0].Env, func(e corev1.EnvVar) bool { return e.Name == envNames && e.Value == namesOptional })
 }
 
-// peerEnvironment says whether certificates need not name their process. Those of the
+// peerEnvironment reports whether certificates need not name their process. Those of the
 // operator's own authority never need to, as one of an older version is replaced by one that
 // names what it signs (see operator/pki), and such a one's are refused without. Where spec has
 // no TLS it says that this is wanted. It is no argument, because older images of spec.image do
@@ -111,7 +111,7 @@ func tlsArguments(prefix, dir string) []string {
 	}
 }
 
-// etcdTLSFolder gives the folder with the certificate that etcd is shown; empty: etcd
+// etcdTLSFolder returns the folder with the certificate that etcd is shown; empty: etcd
 // has no TLS.
 func etcdTLSFolder(c *v1alpha1.TickMeshCluster) string {
 	switch external := c.Spec.Etcd.External; {

@@ -52,7 +52,7 @@ func Objects(c *v1alpha1.TickMeshCluster, f Facts) ([]Object, error) {
 	return objects, nil
 }
 
-// Unwanted gives the objects, by kind and name only, that other settings would have made:
+// Unwanted returns the objects, by kind and name only, that other settings would have made:
 // what is there of them is to be deleted. Never a StatefulSet.
 func Unwanted(c *v1alpha1.TickMeshCluster, f Facts) []Object {
 	var objects []Object
@@ -93,7 +93,7 @@ func allComponents() []string {
 	return []string{ComponentEtcd, ComponentNode, ComponentRouter, ComponentEnvoy, ComponentBackup}
 }
 
-// components gives those that a cluster has.
+// components returns those that a cluster has.
 func components(c *v1alpha1.TickMeshCluster) (has []string) {
 	for _, component := range allComponents() {
 		if component == ComponentEtcd && c.Spec.Etcd.Managed == nil || component == ComponentEnvoy && !EnvoyEnabled(c) {
@@ -104,7 +104,7 @@ func components(c *v1alpha1.TickMeshCluster) (has []string) {
 	return has
 }
 
-// monitorKinds gives the kinds that are wanted, of those that there are.
+// monitorKinds returns the kinds that are wanted, of those that there are.
 func monitorKinds(pod, service bool) (kinds []string) {
 	if pod {
 		kinds = append(kinds, KindPodMonitor)

@@ -47,7 +47,7 @@ func ptr[T any](v T) *T { return &v }
 
 func hostPort(host string, port int) string { return host + ":" + strconv.Itoa(port) }
 
-// template gives the pod template of a component.
+// template returns the pod template of a component.
 func (p pod) template(c *v1alpha1.TickMeshCluster, f Facts) corev1.PodTemplateSpec {
 	container := p.complete(c, f, p.container)
 	container.Name = p.component
@@ -95,7 +95,7 @@ func containerSecurity() *corev1.SecurityContext {
 	}
 }
 
-// podSecurity gives the settings of all pods, or those of the spec, which cannot allow
+// podSecurity returns the settings of all pods, or those of the spec, which cannot allow
 // root.
 func podSecurity(c *v1alpha1.TickMeshCluster) *corev1.PodSecurityContext {
 	if own := c.Spec.Security.PodSecurityContext; own != nil {

@@ -35,7 +35,7 @@ const (
 	bootstrapFile     = "bootstrap.yaml"
 )
 
-// EnvoyOptions says what Envoy is configured with.
+// EnvoyOptions returns what Envoy is configured with.
 func EnvoyOptions(c *v1alpha1.TickMeshCluster) envoy.Options {
 	o := envoy.Options{
 		Router: ServiceAddress(c, Name(c, ComponentRouter)), Address: "0.0.0.0",
@@ -75,7 +75,7 @@ func EnvoyConfigMap(c *v1alpha1.TickMeshCluster) (*corev1.ConfigMap, error) {
 	}, nil
 }
 
-// ConfigHash gives a word that differs when a ConfigMap's contents do.
+// ConfigHash returns a word that differs when a ConfigMap's contents do.
 func ConfigHash(m *corev1.ConfigMap) string {
 	h := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(m.Data)) {

@@ -98,7 +98,7 @@ func httpHosts(c *v1alpha1.TickMeshCluster, f Facts) []string {
 // hostName is what routers take as a name; no address is one.
 var hostName = regexp.MustCompile(`^(\*\.)?([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)*[a-z]([a-z0-9-]*[a-z0-9])?$`)
 
-// initialNodes gives how many nodes a new cluster waits for: of those that are to hold
+// initialNodes returns how many nodes a new cluster waits for: of those that are to hold
 // shards, as one that is to be empty counts for nothing. Where all are to be empty it waits
 // for one that is not. Once the cluster is made the number means nothing, and a drain by
 // name is not to restart the routers.
@@ -114,7 +114,7 @@ func initialNodes(c *v1alpha1.TickMeshCluster) int {
 	return max(1, min(wanted, initialNodesMax))
 }
 
-// frontTLSFolder gives the folder with the certificate of the ports for clients.
+// frontTLSFolder returns the folder with the certificate of the ports for clients.
 func frontTLSFolder(c *v1alpha1.TickMeshCluster) string {
 	if EnvoyEnabled(c) {
 		return dirTLS // the one for connections inside the cluster

@@ -35,13 +35,13 @@ const (
 	userMetrics = "tickmesh-metrics"
 )
 
-// AuthEnabled says whether routers ask callers who they are.
+// AuthEnabled reports whether routers ask callers who they are.
 func AuthEnabled(c *v1alpha1.TickMeshCluster) bool { return c.Spec.Security.AuthSecretName != "" }
 
-// AuthSecret gives the name of the Secret with all users that routers know.
+// AuthSecret returns the name of the Secret with all users that routers know.
 func AuthSecret(c *v1alpha1.TickMeshCluster) string { return c.Name + "-auth" }
 
-// TokenSecret gives the name of the Secret with the tokens of the operator and of
+// TokenSecret returns the name of the Secret with the tokens of the operator and of
 // Prometheus.
 func TokenSecret(c *v1alpha1.TickMeshCluster) string { return c.Name + "-operator-token" }
 
@@ -57,7 +57,7 @@ func DatabasesConfigMap(c *v1alpha1.TickMeshCluster) *corev1.ConfigMap {
 // ErrAuth marks a file of users that the operator cannot add its own to.
 var ErrAuth = errors.New(KeyAuth)
 
-// AuthFile gives the file of users with those of the operator and of Prometheus, of whose
+// AuthFile returns the file of users with those of the operator and of Prometheus, of whose
 // tokens it has the digests. Errors: ErrAuth.
 func AuthFile(users []byte, operatorDigest, metricsDigest string) ([]byte, error) {
 	file := map[string]any{}

@@ -101,7 +101,7 @@ func objectsOf(t *rapid.T, c *v1alpha1.TickMeshCluster, f build.Facts) map[strin
 	return byName
 }
 
-// nameOf gives type and name of an object.
+// nameOf returns type and name of an object.
 func nameOf(o build.Object) string {
 	kind := fmt.Sprintf("%T", o)
 	if strings.Contains(kind, "Unstructured") {
@@ -211,7 +211,7 @@ func checkSelector(t *rapid.T, name string, selector, has map[string]string) {
 	}
 }
 
-// selected gives the one template that a selector finds.
+// selected returns the one template that a selector finds.
 func selected(t *rapid.T, name string, selector map[string]string, templates map[string]corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	var found []corev1.PodTemplateSpec
 	for _, template := range templates {
@@ -225,7 +225,7 @@ func selected(t *rapid.T, name string, selector map[string]string, templates map
 	return found[0]
 }
 
-// served gives the ports of all containers of a pod.
+// served returns the ports of all containers of a pod.
 func served(template corev1.PodTemplateSpec) (ports []corev1.ContainerPort) {
 	for _, c := range slices.Concat(template.Spec.InitContainers, template.Spec.Containers) {
 		ports = append(ports, c.Ports...)

@@ -17,14 +17,14 @@ const (
 	IdentityEdge     = "edge"
 )
 
-// TLSEnabled says whether connections inside a cluster are encrypted.
+// TLSEnabled reports whether connections inside a cluster are encrypted.
 func TLSEnabled(c *v1alpha1.TickMeshCluster) bool { return c.Spec.TLS.Mode != v1alpha1.TLSModeOff }
 
-// AuthoritySecret gives the name of the Secret with the authority that the operator
+// AuthoritySecret returns the name of the Secret with the authority that the operator
 // makes certificates with.
 func AuthoritySecret(c *v1alpha1.TickMeshCluster) string { return c.Name + "-ca" }
 
-// TLSSecret gives the name of the Secret with an identity's certificate; empty: it has
+// TLSSecret returns the name of the Secret with an identity's certificate; empty: it has
 // none.
 func TLSSecret(c *v1alpha1.TickMeshCluster, identity string) string {
 	if identity == IdentityEdge {
@@ -47,7 +47,7 @@ func TLSSecret(c *v1alpha1.TickMeshCluster, identity string) string {
 	return c.Name + "-" + identity + "-tls"
 }
 
-// IdentitiesToMake gives the identities whose certificates the operator, or cert-manager
+// IdentitiesToMake returns the identities whose certificates the operator, or cert-manager
 // for it, has to make.
 func IdentitiesToMake(c *v1alpha1.TickMeshCluster) (identities []string) {
 	if c.Spec.TLS.Mode != v1alpha1.TLSModeOperator && c.Spec.TLS.Mode != v1alpha1.TLSModeCertManager {
@@ -63,7 +63,7 @@ func IdentitiesToMake(c *v1alpha1.TickMeshCluster) (identities []string) {
 	return identities
 }
 
-// DNSNames gives the names that an identity's certificate has to be valid for. The
+// DNSNames returns the names that an identity's certificate has to be valid for. The
 // operator's is shown only, and has its name for logs.
 func DNSNames(c *v1alpha1.TickMeshCluster, identity string) []string {
 	pods := func(component string) []string {
@@ -128,7 +128,7 @@ type RouterAccess struct {
 	TokenSecret string
 }
 
-// AccessRouters gives how the operator and the Jobs of backups reach the routers.
+// AccessRouters returns how the operator and the Jobs of backups reach the routers.
 func AccessRouters(c *v1alpha1.TickMeshCluster) RouterAccess {
 	access := RouterAccess{Address: hostPort(routerServerName(c), PortGRPC)}
 	if AuthEnabled(c) {
@@ -144,7 +144,7 @@ func AccessRouters(c *v1alpha1.TickMeshCluster) RouterAccess {
 	return access
 }
 
-// routerServerName gives the name that the certificate of the routers' ports for clients
+// routerServerName returns the name that the certificate of the routers' ports for clients
 // is valid for: without Envoy it is the one that clients see.
 func routerServerName(c *v1alpha1.TickMeshCluster) string {
 	if routerFrontSecret(c) != "" && !EnvoyEnabled(c) {
@@ -153,7 +153,7 @@ func routerServerName(c *v1alpha1.TickMeshCluster) string {
 	return ServiceAddress(c, Name(c, ComponentRouter))
 }
 
-// routerFrontSecret gives the Secret with the certificate of the routers' ports for
+// routerFrontSecret returns the Secret with the certificate of the routers' ports for
 // clients; empty: they have no TLS. Behind Envoy that is the routers' own one, so that
 // what clients send encrypted stays so.
 func routerFrontSecret(c *v1alpha1.TickMeshCluster) string {

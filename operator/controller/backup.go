@@ -96,7 +96,7 @@ func (s *Schedule) SetUp(manager ctrl.Manager, concurrency int) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).Complete(s)
 }
 
-// byLabel gives what a label of an object names.
+// byLabel returns what a label of an object names.
 func byLabel(label string) handler.MapFunc {
 	return func(_ context.Context, object client.Object) []reconcile.Request {
 		name := object.GetLabels()[label]

@@ -76,7 +76,7 @@ func (v *vault) makeBackup(name, more string) {
 	v.make(b, name, target+more, &b.Spec)
 }
 
-// backup gives a backup; nil: it is gone.
+// backup returns a backup; nil: it is gone.
 func (v *vault) backup(name string) *v1alpha1.TickMeshBackup {
 	v.t.Helper()
 	b := &v1alpha1.TickMeshBackup{}
@@ -86,7 +86,7 @@ func (v *vault) backup(name string) *v1alpha1.TickMeshBackup {
 	return b
 }
 
-// step makes a pass over everything, and says whether the operator was killed. Then Jobs
+// step makes a pass over everything, and reports whether the operator was killed. Then Jobs
 // end.
 func (v *vault) step() (killed bool) {
 	v.t.Helper()

@@ -17,7 +17,7 @@ import (
 	"github.com/tickmesh/tickmesh/operator/build"
 )
 
-// Scheme gives the kinds that the operator knows. Errors: a kind that is there twice.
+// Scheme returns the kinds that the operator knows. Errors: a kind that is there twice.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(s); err != nil {

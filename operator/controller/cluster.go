@@ -104,7 +104,7 @@ func (c *Cluster) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	return reconcile.Result{RequeueAfter: result.After}, err
 }
 
-// memory gives what is kept of a cluster. One that was deleted and made again is another.
+// memory returns what is kept of a cluster. One that was deleted and made again is another.
 func (c *Cluster) memory(name types.NamespacedName, uid types.UID) *memory {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +142,7 @@ func (c *Cluster) SetUp(manager ctrl.Manager, concurrency int) error {
 		Complete(c)
 }
 
-// clusterOf gives the cluster that a pod or a claim belongs to, by its labels.
+// clusterOf returns the cluster that a pod or a claim belongs to, by its labels.
 func clusterOf(_ context.Context, object client.Object) []reconcile.Request {
 	name := object.GetLabels()[build.LabelCluster]
 	if name == "" {
@@ -151,7 +151,7 @@ func clusterOf(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}}}
 }
 
-// allClusters gives all clusters: any of them may use a machine.
+// allClusters returns all clusters: any of them may use a machine.
 func (c *Cluster) allClusters(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1alpha1.TickMeshClusterList
 	if err := c.scope.Client.List(ctx, &list); err != nil {

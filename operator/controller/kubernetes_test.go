@@ -25,7 +25,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// found says whether an object that was asked for is there.
+// found reports whether an object that was asked for is there.
 func (w *world) found(err error) bool {
 	w.t.Helper()
 	w.must(client.IgnoreNotFound(err))
@@ -160,7 +160,7 @@ func (w *world) volumeMachine(claim *corev1.PersistentVolumeClaim) string {
 	return volume.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0]
 }
 
-// freeMachine gives a machine without a pod of a component, or with a volume of one: etcd
+// freeMachine returns a machine without a pod of a component, or with a volume of one: etcd
 // gets the last ones, so that a test can take a machine of it away and of no node.
 func (w *world) freeMachine(component string) string {
 	var pods corev1.PodList
@@ -203,7 +203,7 @@ func (w *world) kubelet(pod *corev1.Pod) {
 	w.setReady(pod, runs && w.processReady(pod), runs)
 }
 
-// zoned says whether a node's pod knows its zone: it waits for that.
+// zoned reports whether a node's pod knows its zone: it waits for that.
 func (w *world) zoned(pod *corev1.Pod) bool {
 	return pod.Labels[build.LabelComponent] != build.ComponentNode || pod.Annotations[build.AnnotationZone] != ""
 }

@@ -42,7 +42,7 @@ func newRebuilding(t *testing.T, machines int) *rebuilding {
 	return r
 }
 
-// knownMembers gives the members whose volumes the status has.
+// knownMembers returns the members whose volumes the status has.
 func (w *world) knownMembers() (names []string) {
 	w.t.Helper()
 	for _, m := range w.cluster().Status.Etcd.Members {
@@ -82,7 +82,7 @@ func (r *rebuilding) step() (killed bool) {
 	return killed
 }
 
-// hasMap says whether there is a shard map in the store.
+// hasMap reports whether there is a shard map in the store.
 func (r *rebuilding) hasMap() bool {
 	r.t.Helper()
 	store := r.mesh.Store.Open(shardmap.Seen{})
@@ -114,7 +114,7 @@ func (r *rebuilding) lose(members ...string) {
 	r.runEtcd()
 }
 
-// recovered says whether a new etcd of three runs, and all is as it was asked for.
+// recovered reports whether a new etcd of three runs, and all is as it was asked for.
 func (r *rebuilding) recovered() bool {
 	e := r.cluster().Status.Etcd
 	return r.etcd.made == 2 && r.complete() && e.Generation == 1 && e.Rebuild == "" && e.UnavailableSince == nil && e.ReadyMembers == 3

@@ -142,7 +142,7 @@ func TestRulesAreAllBroken(t *testing.T) {
 	}
 }
 
-// messages gives the messages of all rules below a place of a definition.
+// messages returns the messages of all rules below a place of a definition.
 func messages(at any) (all []string) {
 	switch at := at.(type) {
 	case map[string]any:

@@ -29,7 +29,7 @@ func (w *world) view() shardmap.View {
 	return view
 }
 
-// claims gives the names of the nodes' claims.
+// claims returns the names of the nodes' claims.
 func (w *world) claims() (names []string) {
 	w.t.Helper()
 	var list corev1.PersistentVolumeClaimList
@@ -43,7 +43,7 @@ func (w *world) claims() (names []string) {
 	return names
 }
 
-// events gives those that have a reason, and forgets all.
+// events returns those that have a reason, and forgets all.
 func (w *world) events(reason string) (found []string) {
 	for {
 		select {

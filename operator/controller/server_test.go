@@ -113,7 +113,7 @@ func (s *server) startOperatorClient(environment *envtest.Environment, scheme *r
 	}
 }
 
-// kubernetes gives the API server, or skips the test where there is none to be had.
+// kubernetes returns the API server, or skips the test where there is none to be had.
 func kubernetes(t *testing.T) *server {
 	t.Helper()
 	apiServer.once.Do(func() { apiServer.err = apiServer.start() })
@@ -163,7 +163,7 @@ func (l *life) write() error {
 	return nil
 }
 
-// mortal gives a client of an operator that dies after some writes.
+// mortal returns a client of an operator that dies after some writes.
 func (l *life) mortal(inner client.WithWatch) client.Client {
 	return interceptor.NewClient(inner, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {

@@ -155,7 +155,7 @@ func (w *world) change(change func(*v1alpha1.TickMeshClusterSpec)) {
 	w.must(w.api.Update(w.t.Context(), c))
 }
 
-// pass makes one pass of the operator, and says whether it was killed in it.
+// pass makes one pass of the operator, and reports whether it was killed in it.
 func (w *world) pass() (killed bool) {
 	w.t.Helper()
 	w.now = w.now.Add(3 * time.Second)
@@ -205,7 +205,7 @@ func (w *world) condition(kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// complete says whether the cluster is as asked for.
+// complete reports whether the cluster is as asked for.
 func (w *world) complete() bool {
 	c := w.cluster()
 	if w.condition(v1alpha1.ConditionDegraded).Status != metav1.ConditionFalse {
@@ -216,7 +216,7 @@ func (w *world) complete() bool {
 		c.Status.ShardsMoving == 0 && c.Status.ReadyNodes == c.Spec.Nodes.Count && c.Status.Nodes == c.Spec.Nodes.Count
 }
 
-// processReady says whether the process of a pod would be ready; a node's is started.
+// processReady reports whether the process of a pod would be ready; a node's is started.
 func (w *world) processReady(pod *corev1.Pod) bool {
 	if pod.Labels[build.LabelComponent] != build.ComponentNode {
 		return true

@@ -66,7 +66,7 @@ func Envoy(ctx context.Context, o Options) (left int, err error) {
 	}
 }
 
-// wait says whether a time has passed before the context ended.
+// wait reports whether a time has passed before the context ended.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -78,7 +78,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// count gives the connections of clients. It is asked for after the end, too.
+// count returns the connections of clients. It is asked for after the end, too.
 func (o Options) count(client *http.Client) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()

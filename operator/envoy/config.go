@@ -17,7 +17,7 @@ const (
 	upstreamFile = "upstream.yaml"
 )
 
-// Bootstrap gives the YAML that `envoy --config-path` reads. Errors: ErrOptions.
+// Bootstrap returns the YAML that `envoy --config-path` reads. Errors: ErrOptions.
 func Bootstrap(o Options) ([]byte, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func Bootstrap(o Options) ([]byte, error) {
 	return execute("bootstrap.yaml.tmpl", o)
 }
 
-// Secrets gives the YAML files, by name, that tell Envoy where its certificates are and
+// Secrets returns the YAML files, by name, that tell Envoy where its certificates are and
 // that it shall follow them. They do not change when certificates do. Errors: ErrOptions.
 func Secrets(o Options) (map[string][]byte, error) {
 	if err := o.Validate(); err != nil {

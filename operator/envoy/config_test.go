@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// plain gives options without TLS.
+// plain returns options without TLS.
 func plain() Options {
 	return Options{
 		Router: "demo-router.lab.svc.cluster.local", Address: "0.0.0.0",
@@ -21,7 +21,7 @@ func plain() Options {
 	}
 }
 
-// secure gives options with all there is.
+// secure returns options with all there is.
 func secure() Options {
 	o := plain()
 	o.AccessLog = true

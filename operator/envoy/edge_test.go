@@ -21,7 +21,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// echoes says whether a line comes back on a connection, which it closes.
+// echoes reports whether a line comes back on a connection, which it closes.
 func echoes(connection net.Conn, err error) bool {
 	if err != nil {
 		return false
@@ -33,7 +33,7 @@ func echoes(connection net.Conn, err error) bool {
 	return line == "put a 1 2 b=c\n"
 }
 
-// clusterStat gives a number that Envoy tells of a cluster of routers; empty: none.
+// clusterStat returns a number that Envoy tells of a cluster of routers; empty: none.
 func clusterStat(t *testing.T, o *Options, name, cluster string) string {
 	t.Helper()
 	response, err := http.Get(fmt.Sprintf("http://127.0.0.2:%d/stats/prometheus", o.StatusPort))

@@ -29,7 +29,7 @@ import (
 	"time"
 )
 
-// program gives the real Envoy, which a script of the project installs.
+// program returns the real Envoy, which a script of the project installs.
 func program(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {

@@ -57,7 +57,7 @@ const (
 	ConnectionsMaxDefault = 10_000
 )
 
-// ClientListeners gives the names of the listeners for clients, which their statistics
+// ClientListeners returns the names of the listeners for clients, which their statistics
 // have, too.
 func ClientListeners() []string { return []string{"http", "grpc", "put", "line"} }
 

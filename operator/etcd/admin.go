@@ -27,7 +27,7 @@ type View struct {
 // Admin changes members. It is safe for concurrent use; each call ends within a bounded
 // time, with ErrUnavailable if etcd does not answer.
 type Admin interface {
-	// View gives the members, as a majority knows them.
+	// View returns the members, as a majority knows them.
 	View(ctx context.Context) (View, error)
 	// Add adds a learner; one that is there already is no error.
 	Add(ctx context.Context, peerURL string) error
@@ -76,7 +76,7 @@ func (a *admin) View(ctx context.Context) (View, error) {
 	return view, nil
 }
 
-// healthy says whether a member answers and follows a leader.
+// healthy reports whether a member answers and follows a leader.
 func (a *admin) healthy(ctx context.Context, endpoint string) bool {
 	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -99,7 +99,7 @@ func (f *Facts) claim(ordinal int) *Claim {
 	return nil
 }
 
-// member gives the member of an ordinal. One that has never started has no name.
+// member returns the member of an ordinal. One that has never started has no name.
 func (f *Facts) member(ordinal int) *Member {
 	for i := range f.Members {
 		m := &f.Members[i]
@@ -118,7 +118,7 @@ func (f *Facts) machineGone(name string) bool {
 	return machine.NotReadySinceMs > 0 && f.NowMs-machine.NotReadySinceMs >= f.ReplaceAfterMs
 }
 
-// machineRemoved says whether a machine is gone for good: somebody has said so.
+// machineRemoved reports whether a machine is gone for good: somebody has said so.
 func (f *Facts) machineRemoved(name string) bool {
 	machine, exists := f.Machines[name]
 	return !exists || machine.OutOfService
@@ -140,7 +140,7 @@ func (f *Facts) others(ordinal int) (voters, healthy int) {
 	return voters, healthy
 }
 
-// well says whether all members vote and are healthy.
+// well reports whether all members vote and are healthy.
 func (f *Facts) well() bool {
 	for i := range f.Members {
 		if f.Members[i].Learner || !f.Members[i].Healthy {

@@ -58,7 +58,7 @@ type Plan struct {
 	QuorumLost string
 }
 
-// Decide gives the plan. It is a pure function.
+// Decide returns the plan. It is a pure function.
 func Decide(f Facts) Plan {
 	d := &decision{Facts: &f}
 	switch {
@@ -143,7 +143,7 @@ func (d *decision) keep() {
 	}
 }
 
-// fenced gives a list that a member with data reads nothing from, and with which one
+// fenced returns a list that a member with data reads nothing from, and with which one
 // without cannot start: etcd compares its length with the members that there are.
 func (d *decision) fenced() []string {
 	return append(slices.Clone(d.Names[:min(max(d.Replicas, 1), len(d.Names))]), Nobody)
@@ -166,7 +166,7 @@ func (d *decision) note() {
 	}
 }
 
-// lost gives the ordinals of members whose data is lost.
+// lost returns the ordinals of members whose data is lost.
 func (d *decision) lost() (lost []int) {
 	for ordinal := range min(d.Replicas, len(d.Names)) {
 		m, claim := d.member(ordinal), d.claim(ordinal)
@@ -268,7 +268,7 @@ func (d *decision) add(ordinal int) {
 	d.do(Action{Kind: Add, Ordinal: ordinal, PeerURL: d.PeerURLs[ordinal], Why: d.Names[ordinal] + " joins"})
 }
 
-// meet gives the names of all members, that of an ordinal among them.
+// meet returns the names of all members, that of an ordinal among them.
 func (d *decision) meet(joining int) (names []string) {
 	for ordinal := range d.Names {
 		if ordinal == joining || d.member(ordinal) != nil {
@@ -334,7 +334,7 @@ func (d *decision) restart() bool {
 	return false
 }
 
-// ready says whether all pods are.
+// ready reports whether all pods are.
 func (d *decision) ready() bool {
 	for ordinal := range d.Replicas {
 		if pod := d.pod(ordinal); pod == nil || !pod.Ready || pod.Terminating {

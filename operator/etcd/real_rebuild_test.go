@@ -2,7 +2,7 @@ package etcd
 
 import "testing"
 
-// known gives members as the status would have them.
+// known returns members as the status would have them.
 func (e *ensemble) known(members []Member) (known []Known) {
 	for _, m := range members {
 		for ordinal, name := range e.facts.Names {

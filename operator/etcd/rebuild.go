@@ -23,7 +23,7 @@ func (f *Facts) size() int {
 	return size
 }
 
-// goneForGood says whether the data of a member does not come back: its claim is not there
+// goneForGood reports whether the data of a member does not come back: its claim is not there
 // any more, or cannot be mounted by any machine. A machine that only says nothing may come
 // back.
 func (f *Facts) goneForGood(k Known) bool {
@@ -37,7 +37,7 @@ func (f *Facts) goneForGood(k Known) bool {
 	return claim.Terminating && (pod == nil || pod.Machine == "") // nobody can mount it again
 }
 
-// quorumGone says whether no majority of the members can come back, whatever the one
+// quorumGone reports whether no majority of the members can come back, whatever the one
 // change was that may have been made after they were known; and which ones cannot.
 func (f *Facts) quorumGone() (gone []int, lost bool) {
 	var voters, learners []Known
@@ -64,7 +64,7 @@ func (f *Facts) quorumGone() (gone []int, lost bool) {
 	return gone, lost
 }
 
-// noMajority says whether at most half of some voters can come back.
+// noMajority reports whether at most half of some voters can come back.
 func (f *Facts) noMajority(voters []Known) bool {
 	left := 0
 	for _, k := range voters {

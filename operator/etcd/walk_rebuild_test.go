@@ -47,7 +47,7 @@ func (w *walk) pass(plan Plan, actions int) {
 	}
 }
 
-// knownNow gives the members as the status has them when etcd answers.
+// knownNow returns the members as the status has them when etcd answers.
 func (w *walk) knownNow() (known []Known) {
 	for _, id := range slices.Sorted(maps.Keys(w.members)) {
 		m := w.members[id]
@@ -68,7 +68,7 @@ func (w *walk) knownNow() (known []Known) {
 	return known
 }
 
-// ofMember says whether a claim has the data of a member.
+// ofMember reports whether a claim has the data of a member.
 func (w *walk) ofMember(uid string, id uint64) bool {
 	for _, claim := range w.claims {
 		if claim.uid == uid {

@@ -61,7 +61,7 @@ func names() (all, urls []string) {
 	return all, urls
 }
 
-// runs gives the id of the member that the pod of an ordinal runs; 0: none.
+// runs returns the id of the member that the pod of an ordinal runs; 0: none.
 func (w *walk) runs(ordinal int) uint64 {
 	pod, claim := w.pods[ordinal], w.claims[ordinal]
 	if pod == nil || claim == nil || pod.machine == "" || !w.machines[pod.machine] || claim.machine != pod.machine {
@@ -73,7 +73,7 @@ func (w *walk) runs(ordinal int) uint64 {
 	return claim.data
 }
 
-// quorum says whether most voters run.
+// quorum reports whether most voters run.
 func (w *walk) quorum() bool {
 	voters, running := 0, 0
 	for id, m := range w.members {

@@ -61,7 +61,7 @@ func Connect(t Target) (Mesh, error) {
 	return &connected{store: store, router: router}, nil
 }
 
-// Config gives the TLS configuration of a client; nil: no encryption. Errors: ErrTLS.
+// Config returns the TLS configuration of a client; nil: no encryption. Errors: ErrTLS.
 func (t TLS) Config() (*tls.Config, error) {
 	if t == (TLS{}) {
 		return nil, nil
@@ -80,7 +80,7 @@ func (t TLS) Config() (*tls.Config, error) {
 	return config, nil
 }
 
-// Credentials gives what a gRPC client dials with; nil: no encryption. Errors: ErrTLS.
+// Credentials returns what a gRPC client dials with; nil: no encryption. Errors: ErrTLS.
 func (t TLS) Credentials() (credentials.TransportCredentials, error) {
 	config, err := t.Config()
 	if config == nil || err != nil {

@@ -10,11 +10,11 @@ import (
 // Mesh is one cluster. It is safe for concurrent use; each call ends within a bounded
 // time.
 type Mesh interface {
-	// View gives what the placement store has. Errors: those of shardmap.Store.Load;
+	// View returns what the placement store has. Errors: those of shardmap.Store.Load;
 	// shardmap.ErrRolledBack or ErrWrongCluster, too, when a live node knows a newer map
 	// than the store has. The view is then the last good one, with Err.
 	View(ctx context.Context) (shardmap.View, error)
-	// SetDesired says what is wanted of a node; "" forgets the node.
+	// SetDesired returns what is wanted of a node; "" forgets the node.
 	SetDesired(ctx context.Context, node string, desired shardmap.Desired) error
 	// SetManager says who alone may say what is desired; "": anybody.
 	SetManager(ctx context.Context, manager string) error

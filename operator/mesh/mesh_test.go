@@ -14,7 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/operator/mesh/meshtest"
 )
 
-// twins gives both kinds of Mesh, each with a store to look behind it.
+// twins returns both kinds of Mesh, each with a store to look behind it.
 func twins(t *testing.T) map[string]struct {
 	mesh  mesh.Mesh
 	store shardmap.Store

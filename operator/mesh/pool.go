@@ -27,7 +27,7 @@ func NewPool(open Opener) *Pool {
 	return p
 }
 
-// Get gives the Mesh of a cluster, opened anew if it is to be reached in another way.
+// Get returns the Mesh of a cluster, opened anew if it is to be reached in another way.
 // Errors: those of the Opener.
 func (p *Pool) Get(key string, target Target) (Mesh, error) {
 	p.mu.Lock()

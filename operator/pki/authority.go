@@ -28,7 +28,7 @@ func Defaults() Settings {
 // ErrSettings marks settings that certificates cannot be kept up with.
 var ErrSettings = errors.New("bad settings of certificates")
 
-// Validate says whether there is time enough to replace an authority before it would
+// Validate reports whether there is time enough to replace an authority before it would
 // shorten its leaves' time, and leaves before they end. Errors: ErrSettings.
 func (s Settings) Validate() error {
 	switch {
@@ -71,7 +71,7 @@ func NewAuthority(s Settings, name string, leaves []*Leaf, now time.Time) (*Auth
 	return &Authority{Signer: certificate.Pair{Certificate: trusted[0]}, Next: pair, Old: trusted[1:]}, nil
 }
 
-// trustedBy gives the authorities that leaves trust, each once, those that have signed
+// trustedBy returns the authorities that leaves trust, each once, those that have signed
 // one first.
 func trustedBy(leaves []*Leaf) []*x509.Certificate {
 	var signers, others []*x509.Certificate
@@ -95,7 +95,7 @@ func newAuthorityPair(s Settings, name string, now time.Time) (*certificate.Pair
 	return certificate.NewAuthority(name, commonName, s.AuthorityValidity, now)
 }
 
-// Bundle gives the authorities that are trusted, each once: the signer, the next, the
+// Bundle returns the authorities that are trusted, each once: the signer, the next, the
 // old ones.
 func (a *Authority) Bundle() []*x509.Certificate {
 	all := []*x509.Certificate{a.Signer.Certificate}
@@ -125,12 +125,12 @@ const (
 	StepRetire                // trust the old ones no more
 )
 
-// String gives the step as a word.
+// String returns the step as a word.
 func (s Step) String() string {
 	return [...]string{"wait", "introduce", "promote", "retire"}[s]
 }
 
-// Plan says what is to be done with an authority. Leaves are those of all identities;
+// Plan returns what is to be done with an authority. Leaves are those of all identities;
 // nil: it is not there yet. A rotation is a word of a person's choice: a new one has the
 // authority replaced although its time is not over; empty: none.
 func Plan(s Settings, a *Authority, leaves []*Leaf, rotation string, now time.Time) Step {
@@ -165,7 +165,7 @@ func (a *Authority) due(s Settings, now time.Time) bool {
 	return err != nil || name.Role != certificate.RoleAuthority || a.Signer.Certificate.NotAfter.Sub(now) < 2*s.LeafValidity+2*s.Settle
 }
 
-// Introduce gives an authority that has a next one. Errors: those of the random source.
+// Introduce returns an authority that has a next one. Errors: those of the random source.
 func (a *Authority) Introduce(s Settings, name, rotation string, now time.Time) (*Authority, error) {
 	next, err := newAuthorityPair(s, name, now)
 	if err != nil {
@@ -176,7 +176,7 @@ func (a *Authority) Introduce(s Settings, name, rotation string, now time.Time) 
 	return &introduced, nil
 }
 
-// Promote gives an authority whose next one signs; without one, it is unchanged.
+// Promote returns an authority whose next one signs; without one, it is unchanged.
 func (a *Authority) Promote() *Authority {
 	if a.Next == nil {
 		return a
@@ -184,7 +184,7 @@ func (a *Authority) Promote() *Authority {
 	return &Authority{Signer: *a.Next, Old: unique(append([]*x509.Certificate{a.Signer.Certificate}, a.Old...)), Rotation: a.Rotation}
 }
 
-// Retire gives an authority that trusts no old one.
+// Retire returns an authority that trusts no old one.
 func (a *Authority) Retire() *Authority {
 	retired := *a
 	retired.Old = nil

@@ -29,7 +29,7 @@ func (a *Authority) Issue(s Settings, identity certificate.Identity, now time.Ti
 	return &Leaf{Pair: *pair, Bundle: a.Bundle(), ChangedAt: now}, nil
 }
 
-// Trust gives a leaf that trusts whom an authority trusts now.
+// Trust returns a leaf that trusts whom an authority trusts now.
 func (l *Leaf) Trust(a *Authority, now time.Time) *Leaf {
 	return &Leaf{Pair: l.Pair, Bundle: a.Bundle(), ChangedAt: now}
 }
@@ -47,7 +47,7 @@ const (
 // clockSlack is how far operators' clocks may differ.
 const clockSlack = 5 * time.Minute
 
-// DueOf says what is to be done with a leaf; nil: it is not there. Without the signer's
+// DueOf returns what is to be done with a leaf; nil: it is not there. Without the signer's
 // key it is never made anew.
 func DueOf(a *Authority, l *Leaf, identity certificate.Identity, now time.Time) Due {
 	renew := l == nil || l.Key == nil || !identity.Fits(l.Certificate) || !certificate.Fresh(l.Certificate, now) || l.Certificate.CheckSignatureFrom(a.Signer.Certificate) != nil

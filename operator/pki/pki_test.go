@@ -57,7 +57,7 @@ func TestLeafIsValidForItsHosts(t *testing.T) {
 	}
 }
 
-// leafSignsOthers says whether what a leaf signs is trusted.
+// leafSignsOthers reports whether what a leaf signs is trusted.
 func leafSignsOthers(t *testing.T, l *pki.Leaf) bool {
 	t.Helper()
 	forged, err := (&pki.Authority{Signer: l.Pair}).Issue(pki.Defaults(), certificate.Identity{CommonName: "x", Hosts: []string{"x"}}, epoch)

@@ -144,7 +144,7 @@ func (w *world) connect(t require) {
 	}
 }
 
-// accepts says what crypto/tls would.
+// accepts returns what crypto/tls would.
 func accepts(bundle []*x509.Certificate, c *x509.Certificate, now time.Time, usage x509.ExtKeyUsage, host string) error {
 	roots := x509.NewCertPool()
 	for _, authority := range bundle {

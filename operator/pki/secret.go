@@ -104,7 +104,7 @@ func ReadLeaf(s *corev1.Secret) (*Leaf, error) {
 	return l, nil
 }
 
-// NotAfter gives when the certificate of a Secret ends, whoever made it and whatever kind
+// NotAfter returns when the certificate of a Secret ends, whoever made it and whatever kind
 // of key it has. Errors: ErrSecret.
 func NotAfter(s *corev1.Secret) (time.Time, error) {
 	chain, err := certificates(s.Data, corev1.TLSCertKey)

@@ -14,7 +14,7 @@ type State struct {
 	Leaves    map[string]*Leaf // by identity; nil or missing: it is not there
 }
 
-// Advance gives the state that the Secrets are to be brought to now; what needs no change
+// Advance returns the state that the Secrets are to be brought to now; what needs no change
 // is the same pointer. Whoever writes it writes the authority first, and may stop after
 // any Secret: the next Advance goes on from what is there. Identities are by the names
 // that Leaves has; leaves of others are left out of it. Rotation: see Plan. Errors:
@@ -61,7 +61,7 @@ func advanceAuthority(s Settings, name string, a *Authority, leaves []*Leaf, rot
 	return a, nil
 }
 
-// advanceLeaf gives a leaf as it is to be now; nil: it has to wait for an authority with
+// advanceLeaf returns a leaf as it is to be now; nil: it has to wait for an authority with
 // a key.
 func advanceLeaf(s Settings, a *Authority, l *Leaf, identity certificate.Identity, now time.Time) (*Leaf, error) {
 	switch DueOf(a, l, identity, now) {

@@ -166,7 +166,7 @@ func nameAt(chosen string, c *v1alpha1.TickMeshCluster, now time.Time) string {
 	return c.Name + "-" + now.UTC().Format("060102150405")
 }
 
-// backup gives the resource of a backup.
+// backup returns the resource of a backup.
 func (s *backupSettings) backup(c *v1alpha1.TickMeshCluster, target v1alpha1.BackupTarget, now time.Time) *v1alpha1.TickMeshBackup {
 	return &v1alpha1.TickMeshBackup{
 		ObjectMeta: metav1.ObjectMeta{Name: nameAt(s.name, c, now), Namespace: c.Namespace},

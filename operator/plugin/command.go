@@ -79,7 +79,7 @@ const (
 // errWhich marks a cluster that cannot be told.
 var errWhich = errors.New("which cluster?")
 
-// cluster gives the one that is named, or the only one of the namespace.
+// cluster returns the one that is named, or the only one of the namespace.
 func (k *Kubernetes) cluster(ctx context.Context, names []string) (*v1alpha1.TickMeshCluster, error) {
 	if len(names) > 0 {
 		c := &v1alpha1.TickMeshCluster{}

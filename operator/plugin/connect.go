@@ -103,7 +103,7 @@ func (k *Kubernetes) dial(ctx context.Context, config *rest.Config, c *v1alpha1.
 	return &forwarded{router, stop}, nil
 }
 
-// router gives the pod of a router that is ready.
+// router returns the pod of a router that is ready.
 func (k *Kubernetes) router(ctx context.Context, c *v1alpha1.TickMeshCluster) (*corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := k.API.List(ctx, &pods, client.InNamespace(c.Namespace), client.MatchingLabels(build.Selector(c, build.ComponentRouter))); err != nil {
@@ -119,7 +119,7 @@ func (k *Kubernetes) router(ctx context.Context, c *v1alpha1.TickMeshCluster) (*
 	return nil, fmt.Errorf("%w: of %d", errNoRouter, len(pods.Items))
 }
 
-// credentials gives what the routers are trusted by; nil: they have no TLS.
+// credentials returns what the routers are trusted by; nil: they have no TLS.
 func (k *Kubernetes) credentials(ctx context.Context, c *v1alpha1.TickMeshCluster) (credentials.TransportCredentials, error) {
 	access := build.AccessRouters(c)
 	if access.CASecret == "" {
@@ -141,7 +141,7 @@ func (k *Kubernetes) credentials(ctx context.Context, c *v1alpha1.TickMeshCluste
 	return credentials.NewTLS(t), nil
 }
 
-// token gives what the routers are shown; empty: they ask for nothing.
+// token returns what the routers are shown; empty: they ask for nothing.
 func (k *Kubernetes) token(ctx context.Context, c *v1alpha1.TickMeshCluster) (string, error) {
 	name := build.AccessRouters(c).TokenSecret
 	if name == "" {

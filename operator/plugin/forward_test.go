@@ -51,7 +51,7 @@ func (f *fakeRouter) GetServerInfo(_ context.Context, r *tickmeshv1.GetServerInf
 	return &tickmeshv1.GetServerInfoResponse{Version: "test", Cluster: "demo", ApiLevel: r.GetApiLevel(), ApiLevelMin: 1}, nil
 }
 
-// start serves with a certificate for a name, and gives the address and the authority.
+// start serves with a certificate for a name, and returns the address and the authority.
 func (f *fakeRouter) start(t *testing.T, name string) (address string, authority []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -26,7 +26,7 @@ func splitNode(name string) (cluster string, ordinal int, ok bool) {
 	return name[:at], ordinal, err == nil && ordinal >= 0 && strconv.Itoa(ordinal) == digits
 }
 
-// clusterOf gives the cluster that all of the nodes are of.
+// clusterOf returns the cluster that all of the nodes are of.
 func clusterOf(nodes []string) (string, error) {
 	cluster := ""
 	for _, node := range nodes {
@@ -42,7 +42,7 @@ func clusterOf(nodes []string) (string, error) {
 	return cluster, nil
 }
 
-// scaled gives what a cluster with so many nodes would differ in from the one that is.
+// scaled returns what a cluster with so many nodes would differ in from the one that is.
 func scaled(c *v1alpha1.TickMeshCluster, s *tickmesh.Status, replicas int32) tickmesh.Change {
 	var change tickmesh.Change
 	known := map[string]bool{}

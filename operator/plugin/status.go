@@ -81,7 +81,7 @@ func (r *statusReport) ask(ctx context.Context, k *Kubernetes, c *v1alpha1.TickM
 	return nil
 }
 
-// atRisk gives the shards that would stop if one more of their voters were lost. With
+// atRisk returns the shards that would stop if one more of their voters were lost. With
 // one copy that is all of them, and meant so.
 func atRisk(s *tickmesh.Status) []uint32 {
 	shards := []uint32{}

@@ -46,7 +46,7 @@ func (p *pass) apply(ctx context.Context, object client.Object) error {
 	return nil
 }
 
-// presentVersion gives the resource version of an object that is there; empty: it is not,
+// presentVersion returns the resource version of an object that is there; empty: it is not,
 // or nobody knows.
 func (p *pass) presentVersion(ctx context.Context, wanted *unstructured.Unstructured) string {
 	typed, err := p.Client.Scheme().New(wanted.GroupVersionKind())
@@ -61,7 +61,7 @@ func (p *pass) presentVersion(ctx context.Context, wanted *unstructured.Unstruct
 	return object.GetResourceVersion()
 }
 
-// applicable gives an object without what only the server fills in.
+// applicable returns an object without what only the server fills in.
 func (p *pass) applicable(object client.Object) (*unstructured.Unstructured, error) {
 	kind, err := apiutil.GVKForObject(object, p.Client.Scheme())
 	if err != nil {
@@ -138,7 +138,7 @@ func (p *pass) newObject(kind schema.GroupVersionKind) (client.Object, error) {
 	return object, nil
 }
 
-// owns says whether the cluster is the controller of an object.
+// owns reports whether the cluster is the controller of an object.
 func (p *pass) owns(object client.Object) bool {
 	for _, owner := range object.GetOwnerReferences() {
 		if owner.Controller != nil && *owner.Controller && owner.UID == p.cluster.UID {

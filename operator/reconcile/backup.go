@@ -118,7 +118,7 @@ func Restore(ctx context.Context, s *Scope, r *v1alpha1.TickMeshRestore) (Result
 	return Result{After: d.After}, err
 }
 
-// source gives where the backup is that a restore names; nil: it is not known.
+// source returns where the backup is that a restore names; nil: it is not known.
 func (j *jobs) source(ctx context.Context, r *v1alpha1.TickMeshRestore, f *backup.RestoreFacts) (*build.Place, error) {
 	source := &r.Spec.Source
 	if source.Target != nil {

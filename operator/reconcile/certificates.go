@@ -249,7 +249,7 @@ func (p *pass) namesOptional() bool {
 	return isOptional
 }
 
-// namesProblem says what is to be done about names in certificates; empty: nothing.
+// namesProblem returns what is to be done about names in certificates; empty: nothing.
 func (p *pass) namesProblem() string {
 	names, unnamed := p.cluster.Spec.TLS.Names, strings.Join(p.secrets.unnamed, "; ")
 	switch {

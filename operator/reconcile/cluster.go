@@ -88,7 +88,7 @@ func problem(failures []failure) error {
 	return errors.Join(all...)
 }
 
-// Conflict says whether an error of Cluster says only that somebody else was faster.
+// Conflict reports whether an error of Cluster says only that somebody else was faster.
 func Conflict(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
 func (p *pass) close() {
@@ -97,7 +97,7 @@ func (p *pass) close() {
 	}
 }
 
-// deletesVolumes says whether volumes go with the cluster.
+// deletesVolumes reports whether volumes go with the cluster.
 func deletesVolumes(c *v1alpha1.TickMeshCluster) bool {
 	return c.Spec.Nodes.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete ||
 		managedEtcd(c) && c.Spec.Etcd.Managed.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete

@@ -58,7 +58,7 @@ type verdict struct {
 func yes(reason, message string) verdict { return verdict{metav1.ConditionTrue, reason, message} }
 func no(reason, message string) verdict  { return verdict{metav1.ConditionFalse, reason, message} }
 
-// conditions gives the conditions of now.
+// conditions returns the conditions of now.
 func (p *pass) conditions(summary shardmap.Summary) map[string]verdict {
 	return map[string]verdict{
 		v1alpha1.ConditionAvailable:   p.available(),
@@ -68,7 +68,7 @@ func (p *pass) conditions(summary shardmap.Summary) map[string]verdict {
 	}
 }
 
-// setConditions enters them, and gives the types of those that changed their status or
+// setConditions enters them, and returns the types of those that changed their status or
 // reason.
 func setConditions(into *[]metav1.Condition, verdicts map[string]verdict, generation int64, now metav1.Time) (changed []string) {
 	for _, kind := range []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded, v1alpha1.ConditionRebalancing} {
@@ -112,7 +112,7 @@ func (p *pass) available() verdict {
 // were rebuilt. An election after a loss takes less, too.
 const leaderlessGrace = 10 * time.Second
 
-// leaderless gives the shards of which no leader answers; none, if nobody could be asked.
+// leaderless returns the shards of which no leader answers; none, if nobody could be asked.
 func (p *pass) leaderless() (without []uint16) {
 	if p.nodes.status == nil {
 		return nil
@@ -125,7 +125,7 @@ func (p *pass) leaderless() (without []uint16) {
 	return without
 }
 
-// leaderlessSince gives since when some shards have no leader, as the status says or from
+// leaderlessSince returns since when some shards have no leader, as the status says or from
 // now on; nil: all have one. While no router answers it stays.
 func (p *pass) leaderlessSince() *metav1.Time {
 	switch since := p.cluster.Status.LeaderlessSince; {
@@ -139,13 +139,13 @@ func (p *pass) leaderlessSince() *metav1.Time {
 	return &metav1.Time{Time: p.now}
 }
 
-// unmade says whether the cluster has no shard map yet. One that had a map has it still,
+// unmade reports whether the cluster has no shard map yet. One that had a map has it still,
 // whoever cannot be asked for it now.
 func (p *pass) unmade() bool {
 	return p.nodes.view.Map == nil && p.nodes.status == nil && p.cluster.Status.Shards == 0
 }
 
-// whyNoMap says what a new cluster waits for.
+// whyNoMap returns what a new cluster waits for.
 func (p *pass) whyNoMap() string {
 	switch {
 	case p.nodes.viewErr != nil && managedEtcd(p.cluster) && p.etcd.err != nil:
@@ -223,7 +223,7 @@ func waitText(w rollout.Wait) string {
 	return w.Node + ": " + w.Why
 }
 
-// refused says what is refused, and what to do.
+// refused returns what is refused, and what to do.
 func (p *pass) refused(r rollout.Refusal) verdict {
 	what, undo := "drain", "take its name from spec.nodes.drained"
 	reason := reasonDrainRefused
@@ -283,7 +283,7 @@ func (p *pass) degraded(summary shardmap.Summary) verdict {
 	return yes(problems[0].reason, strings.Join(messages, "; "))
 }
 
-// storeProblem says what is wrong with the placement store of a cluster that was made.
+// storeProblem returns what is wrong with the placement store of a cluster that was made.
 func (p *pass) storeProblem() (message, reason string) {
 	err := p.nodes.viewErr
 	switch {
@@ -295,10 +295,10 @@ func (p *pass) storeProblem() (message, reason string) {
 	return fmt.Sprintf("the placement store does not answer, all but placement works: %v", err), reasonEtcdUnavailable
 }
 
-// wasMade says whether the cluster was available once.
+// wasMade reports whether the cluster was available once.
 func (p *pass) wasMade() bool { return p.cluster.Status.Shards > 0 }
 
-// lossText says what is lost, and what waits for it.
+// lossText returns what is lost, and what waits for it.
 func lossText(l rollout.Loss) string {
 	text := fmt.Sprintf("the volume of %s is lost or being deleted", l.Node)
 	if l.Reason == rollout.ReasonMachineLost {

@@ -106,7 +106,7 @@ func (p *pass) etcdFacts() etcd.Facts {
 	return f
 }
 
-// etcdNoted says whether a claim says that it has data of a member: then the etcd has
+// etcdNoted reports whether a claim says that it has data of a member: then the etcd has
 // answered before, even if the status was lost.
 func (p *pass) etcdNoted() bool {
 	for _, claim := range p.seen.etcdClaims {

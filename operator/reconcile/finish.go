@@ -55,7 +55,7 @@ func (p *pass) finish(ctx context.Context) (Result, error) {
 	return Result{}, p.setFinalizer(ctx, false)
 }
 
-// podsRun says whether there are pods, but for those whose machine cannot say that they
+// podsRun reports whether there are pods, but for those whose machine cannot say that they
 // have ended.
 func (p *pass) podsRun() bool {
 	for _, pods := range []map[int]*corev1.Pod{p.seen.nodePods, p.seen.etcdPods} {

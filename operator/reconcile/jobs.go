@@ -25,7 +25,7 @@ type jobs struct {
 	owner client.Object
 }
 
-// look gives the Job that is there under the name of one that could be made, and tells of
+// look returns the Job that is there under the name of one that could be made, and tells of
 // it. A Job of another owner, such as one of this name that was deleted, counts as one
 // that runs: it goes soon.
 func (j *jobs) look(ctx context.Context, wanted *batchv1.Job) (*batchv1.Job, backup.Job, error) {
@@ -69,7 +69,7 @@ func (j *jobs) remove(ctx context.Context, list ...*batchv1.Job) error {
 	return nil
 }
 
-// cluster gives the cluster of a backup or restore. When it is gone it gives one of that
+// cluster returns the cluster of a backup or restore. When it is gone it gives one of that
 // name, which is enough for Jobs that do not connect to it.
 func (j *jobs) cluster(ctx context.Context, name string) (*v1alpha1.TickMeshCluster, backup.ClusterState, error) {
 	c := &v1alpha1.TickMeshCluster{}

@@ -105,7 +105,7 @@ func (p *pass) nodeFacts() rollout.Facts {
 	return f
 }
 
-// shardsOf gives what leaders say of their shards, by number; nil: nobody could be asked.
+// shardsOf returns what leaders say of their shards, by number; nil: nobody could be asked.
 func shardsOf(status *meshclient.Status) []rollout.Shard {
 	if status == nil || len(status.ShardStatuses) == 0 {
 		return nil

@@ -39,7 +39,7 @@ func (p *pass) facts() build.Facts {
 	return f
 }
 
-// etcdCreated says whether the managed etcd has answered before.
+// etcdCreated reports whether the managed etcd has answered before.
 func (p *pass) etcdCreated() bool {
 	return managedEtcd(p.cluster) && (p.etcd.view.ClusterID != "" || p.etcdFacts().Created)
 }
@@ -47,7 +47,7 @@ func (p *pass) etcdCreated() bool {
 // monitorGroup is the group of the Prometheus operator's kinds.
 const monitorGroup = "monitoring.coreos.com"
 
-// hasKind says whether Kubernetes has one of the Prometheus operator's kinds. To ask for
+// hasKind reports whether Kubernetes has one of the Prometheus operator's kinds. To ask for
 // one that is not there costs a request, so it is asked once in a pass.
 func (p *pass) hasKind(kind string) bool {
 	has, asked := p.kinds[kind]
@@ -62,7 +62,7 @@ func (p *pass) hasKind(kind string) bool {
 	return has
 }
 
-// monitorsLeftOut gives the kinds of monitors that are asked for and that Kubernetes does
+// monitorsLeftOut returns the kinds of monitors that are asked for and that Kubernetes does
 // not have.
 func (p *pass) monitorsLeftOut() (kinds []string) {
 	if p.cluster.Spec.Monitoring.PodMonitor && !p.hasKind(build.KindPodMonitor) {

@@ -150,7 +150,7 @@ func (p *pass) claims(ctx context.Context, component string) (map[int]*corev1.Pe
 	return claims, nil
 }
 
-// ordinalOf gives the number after a prefix and a hyphen.
+// ordinalOf returns the number after a prefix and a hyphen.
 func ordinalOf(name, prefix string) (int, bool) {
 	digits, ok := strings.CutPrefix(name, prefix+"-")
 	if !ok {
@@ -196,7 +196,7 @@ func (p *pass) findVolumes(ctx context.Context) error {
 	return nil
 }
 
-// machineDown says whether a machine is not ready, or does not exist.
+// machineDown reports whether a machine is not ready, or does not exist.
 func (p *pass) machineDown(name string) bool {
 	machine := p.seen.machines[name]
 	return machine == nil || notReadySince(machine) != nil
@@ -229,7 +229,7 @@ func (p *pass) findVolume(ctx context.Context, claim *corev1.PersistentVolumeCla
 	return nil
 }
 
-// hostOf gives the only host that can mount a volume; empty: others can, too.
+// hostOf returns the only host that can mount a volume; empty: others can, too.
 func hostOf(volume *corev1.PersistentVolume) string {
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
 		return ""
@@ -251,5 +251,5 @@ func hostOf(volume *corev1.PersistentVolume) string {
 	return ""
 }
 
-// managedEtcd says whether the operator runs the cluster's etcd.
+// managedEtcd reports whether the operator runs the cluster's etcd.
 func managedEtcd(c *v1alpha1.TickMeshCluster) bool { return c.Spec.Etcd.Managed != nil }

@@ -15,7 +15,7 @@ func isReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// isRunning says whether a container of the pod runs, as its machine said last.
+// isRunning reports whether a container of the pod runs, as its machine said last.
 func isRunning(pod *corev1.Pod) bool {
 	for i := range pod.Status.ContainerStatuses {
 		if pod.Status.ContainerStatuses[i].State.Running != nil {
@@ -25,7 +25,7 @@ func isRunning(pod *corev1.Pod) bool {
 	return false
 }
 
-// isOutdated says whether a pod was made from an older template than the present one of
+// isOutdated reports whether a pod was made from an older template than the present one of
 // its StatefulSet; false while Kubernetes has not said which that is.
 func isOutdated(pod *corev1.Pod, set *appsv1.StatefulSet) bool {
 	if set == nil || set.Status.UpdateRevision == "" || set.Status.ObservedGeneration < set.Generation {

@@ -39,7 +39,7 @@ func (p *pass) etcdHistory(f *etcd.Facts) {
 	}
 }
 
-// etcdGeneration gives how often a new etcd took the place of a lost one, as the status or
+// etcdGeneration returns how often a new etcd took the place of a lost one, as the status or
 // the ConfigMap says that members start with.
 func (p *pass) etcdGeneration() int64 {
 	generation := p.seen.etcdGeneration

@@ -49,7 +49,7 @@ func (p *pass) keepReplicas(ctx context.Context) error {
 	return nil
 }
 
-// appliesReplicas says whether the operator applies the number of replicas.
+// appliesReplicas reports whether the operator applies the number of replicas.
 func appliesReplicas(managed []metav1.ManagedFieldsEntry) bool {
 	for i := range managed {
 		entry := &managed[i]

@@ -16,13 +16,13 @@ import (
 	"github.com/tickmesh/tickmesh/operator/build"
 )
 
-// rescueDue says whether a managed etcd that answers has lost the shard map, which the
+// rescueDue reports whether a managed etcd that answers has lost the shard map, which the
 // nodes know.
 func (p *pass) rescueDue() bool {
 	return managedEtcd(p.cluster) && p.etcd.err == nil && len(p.etcd.view.Members) > 0 && errors.Is(p.nodes.viewErr, shardmap.ErrRolledBack)
 }
 
-// nodesToAsk gives the pods of nodes that are ready, and those that are not though they held
+// nodesToAsk returns the pods of nodes that are ready, and those that are not though they held
 // shards when that was known last: those that may come back, and those whose data is gone
 // for good.
 func (p *pass) nodesToAsk() (ready, missing, lost []string) {
@@ -45,7 +45,7 @@ func (p *pass) nodesToAsk() (ready, missing, lost []string) {
 	return ready, missing, lost
 }
 
-// dataGone says whether the data of a claim does not come back, as nobody can mount it
+// dataGone reports whether the data of a claim does not come back, as nobody can mount it
 // again.
 func (p *pass) dataGone(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool {
 	if claim == nil || p.seen.lost[claim.Name] {
@@ -60,7 +60,7 @@ func (p *pass) dataGone(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bo
 	return claim.DeletionTimestamp != nil && (pod == nil || pod.Spec.NodeName == "")
 }
 
-// unrescuable says why the shard map could not be built anew from what the nodes know;
+// unrescuable reports why the shard map could not be built anew from what the nodes know;
 // empty: it could.
 func (p *pass) unrescuable() string {
 	switch ready, missing, _ := p.nodesToAsk(); {
@@ -94,7 +94,7 @@ func (p *pass) rescue(ctx context.Context) error {
 	return nil
 }
 
-// rescueText says what is done about a shard map that is lost.
+// rescueText returns what is done about a shard map that is lost.
 func (p *pass) rescueText() string {
 	if !p.rescueDue() {
 		return "run `tickmesh rescue-map` in the cluster"

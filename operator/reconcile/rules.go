@@ -79,7 +79,7 @@ func (p *pass) users(ctx context.Context) error {
 	})
 }
 
-// tokens gives the Secret with the tokens of the operator and of Prometheus, which it makes
+// tokens returns the Secret with the tokens of the operator and of Prometheus, which it makes
 // once. Who deletes it gets new ones.
 func (p *pass) tokens(ctx context.Context) (*corev1.Secret, error) {
 	name := build.TokenSecret(p.cluster)
@@ -117,7 +117,7 @@ func digest(token []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// routerToken gives the token that routers are shown; empty: they ask for none.
+// routerToken returns the token that routers are shown; empty: they ask for none.
 func (p *pass) routerToken(ctx context.Context, secretName string) (string, error) {
 	if secretName == "" {
 		return "", nil

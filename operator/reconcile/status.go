@@ -56,7 +56,7 @@ func (p *pass) tell(changed []string) {
 	}
 }
 
-// status gives the status but for conditions, which are those of before, and phase.
+// status returns the status but for conditions, which are those of before, and phase.
 func (p *pass) status(summary shardmap.Summary) *v1alpha1.TickMeshClusterStatus {
 	c, old := p.cluster, &p.cluster.Status
 	s := &v1alpha1.TickMeshClusterStatus{
@@ -108,7 +108,7 @@ func (p *pass) readyNodes() int {
 	return ready
 }
 
-// moves gives the bytes that are still to be moved, and how long that takes.
+// moves returns the bytes that are still to be moved, and how long that takes.
 func (p *pass) moves() (bytes int64, eta v1alpha1.Duration) {
 	longestMs := uint64(0)
 	for i := range p.nodes.status.Moves {
@@ -247,7 +247,7 @@ func (p *pass) etcdSilent(s *v1alpha1.EtcdStatus) {
 	}
 }
 
-// etcdClaimUID gives the claim that has the data of a member: what is known of it stays
+// etcdClaimUID returns the claim that has the data of a member: what is known of it stays
 // until it is known otherwise.
 func (p *pass) etcdClaimUID(m *etcd.Member) string {
 	ordinal, ok := ordinalOf(m.Name, build.Name(p.cluster, build.ComponentEtcd))
@@ -305,7 +305,7 @@ func (p *pass) phase(s *v1alpha1.TickMeshClusterStatus, summary shardmap.Summary
 	return v1alpha1.PhaseRunning
 }
 
-// busy says whether something is under way that a look before long may bring on.
+// busy reports whether something is under way that a look before long may bring on.
 func (p *pass) busy() bool {
 	progressing := meta.FindStatusCondition(p.cluster.Status.Conditions, v1alpha1.ConditionProgressing)
 	return progressing == nil || progressing.Status == metav1.ConditionTrue || p.nodes.viewErr != nil ||

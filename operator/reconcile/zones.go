@@ -34,7 +34,7 @@ func (p *pass) zones(ctx context.Context) error {
 // zoneBytesMax is the length of a zone's name in the placement store.
 const zoneBytesMax = 63
 
-// ZoneOf gives the zone of a machine: what its label says, or without one its own name,
+// ZoneOf returns the zone of a machine: what its label says, or without one its own name,
 // in the letters that the placement store takes. Names that it does not take get a hash
 // at their end, so that different ones stay different.
 func ZoneOf(machine *corev1.Node, topologyKey string) string {

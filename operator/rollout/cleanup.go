@@ -45,7 +45,7 @@ func (d *decision) finish(ordinal int) {
 	}
 }
 
-// marked says whether a claim needs no mark any more.
+// marked reports whether a claim needs no mark any more.
 func (d *decision) marked(claim *Claim) bool {
 	return claim == nil || claim.GivenUp || claim.Terminating
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// scene gives the facts of a cluster of n nodes with replication 2 that is well: shard i
+// scene returns the facts of a cluster of n nodes with replication 2 that is well: shard i
 // has copies on nodes i and i+1, and a witness on i+2.
 func scene(n int) Facts {
 	f := Facts{

@@ -85,7 +85,7 @@ type Facts struct {
 	Limits     shardmap.Limits
 }
 
-// NodeName gives the name of the pod, and of the node, with an ordinal.
+// NodeName returns the name of the pod, and of the node, with an ordinal.
 func (f *Facts) NodeName(ordinal int) string { return f.Name + "-" + strconv.Itoa(ordinal) }
 
 // ordinalOf is the reverse of NodeName.
@@ -116,19 +116,19 @@ func (f *Facts) claim(ordinal int) *Claim {
 	return nil
 }
 
-// live says whether a node holds its lease.
+// live reports whether a node holds its lease.
 func (f *Facts) live(node string) bool {
 	state, known := f.State.Nodes[node]
 	return known && state.DeadSinceMs == 0
 }
 
-// known says whether the store has ever heard of a node.
+// known reports whether the store has ever heard of a node.
 func (f *Facts) known(node string) bool {
 	_, seen := f.State.Nodes[node]
 	return seen || len(f.State.Incarnations[node]) > 0
 }
 
-// retired says whether all data folders of a node are retired, and it had one.
+// retired reports whether all data folders of a node are retired, and it had one.
 func (f *Facts) retired(node string) bool {
 	known := f.State.Incarnations[node]
 	for _, incarnation := range known {
@@ -139,12 +139,12 @@ func (f *Facts) retired(node string) bool {
 	return len(known) > 0
 }
 
-// named says whether a row has or intends a replica on a node.
+// named reports whether a row has or intends a replica on a node.
 func (f *Facts) named(node string) bool {
 	return f.State.Map != nil && len(f.State.Map.MembersOn(node)) > 0
 }
 
-// machineGone says whether a machine does not come back, as far as one can tell.
+// machineGone reports whether a machine does not come back, as far as one can tell.
 func (f *Facts) machineGone(name string) bool {
 	machine, exists := f.Machines[name]
 	if !exists || machine.OutOfService {
@@ -153,7 +153,7 @@ func (f *Facts) machineGone(name string) bool {
 	return machine.NotReadySinceMs > 0 && f.NowMs-machine.NotReadySinceMs >= f.Limits.ReplaceAfterMs
 }
 
-// ordinals gives 1 + the highest ordinal that anything is known of.
+// ordinals returns 1 + the highest ordinal that anything is known of.
 func (f *Facts) ordinals() int {
 	top := max(f.Replicas, f.Want.Count, 0)
 	for i := range f.Pods {

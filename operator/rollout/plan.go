@@ -83,7 +83,7 @@ type Plan struct {
 	Unknown []string
 }
 
-// Decide gives the plan. It is a pure function. When a plan has no action and nothing
+// Decide returns the plan. It is a pure function. When a plan has no action and nothing
 // changes, no later plan has one but for time that has passed.
 func Decide(f Facts) Plan {
 	d := &decision{Facts: &f}

@@ -64,14 +64,14 @@ func (d *decision) endLast(ordinal int, reason Reason) {
 	d.do(Action{Kind: DeletePod, Reason: reason, Node: d.NodeName(ordinal), UID: pod.UID})
 }
 
-// shardsMove says whether placement moves shards, or is about to.
+// shardsMove reports whether placement moves shards, or is about to.
 func (d *decision) shardsMove() bool {
 	return d.State.Map.Moving() > 0 || slices.ContainsFunc(shardmap.Plan(d.State, d.Limits), func(s shardmap.Step) bool {
 		return s.Kind == shardmap.StepIntend
 	})
 }
 
-// loss says whether a node's volume is lost. While its process holds the lease nothing is
+// loss reports whether a node's volume is lost. While its process holds the lease nothing is
 // taken from it.
 func (d *decision) loss(ordinal int) (Loss, bool) {
 	node, claim, pod := d.NodeName(ordinal), d.claim(ordinal), d.pod(ordinal)

@@ -38,7 +38,7 @@ func (d *decision) restart() {
 	}
 }
 
-// risk says why a pod that runs may not be restarted now; "": it may.
+// risk reports why a pod that runs may not be restarted now; "": it may.
 func (d *decision) risk(pod *Pod) string {
 	if claim := d.claim(pod.Ordinal); claim != nil && claim.Terminating {
 		return "its volume claim is being deleted, and would go with the pod"
@@ -56,7 +56,7 @@ func (d *decision) restartPod(pod *Pod) {
 	d.do(Action{Kind: DeletePod, Reason: ReasonUpdating, Node: d.NodeName(pod.Ordinal), UID: pod.UID})
 }
 
-// broken says whether a pod does nothing that a restart could take away.
+// broken reports whether a pod does nothing that a restart could take away.
 func (d *decision) broken(pod *Pod) bool {
 	if claim := d.claim(pod.Ordinal); pod.Ready || claim != nil && claim.Terminating {
 		return false
@@ -78,7 +78,7 @@ func (d *decision) broken(pod *Pod) bool {
 	return true
 }
 
-// unsettled says what has to come right before a pod that runs may be restarted; "":
+// unsettled returns what has to come right before a pod that runs may be restarted; "":
 // nothing.
 func (d *decision) unsettled(restarted int) string {
 	switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// without says why a shard would be worse off than it may be without a node: "" when it
+// without reports why a shard would be worse off than it may be without a node: "" when it
 // keeps a majority, in every configuration that it may be in, and a complete copy.
 func (f *Facts) without(shard int, node string) string {
 	row := &f.State.Map.Rows[shard]
@@ -28,7 +28,7 @@ func (f *Facts) without(shard int, node string) string {
 	return "no other copy of it is complete"
 }
 
-// leader gives what a shard's leader says; nil: nothing.
+// leader returns what a shard's leader says; nil: nothing.
 func (f *Facts) leader(shard int) *Shard {
 	if shard >= len(f.Shards) || f.Shards[shard].Leader == "" || len(f.Shards[shard].Members) == 0 {
 		return nil
@@ -36,7 +36,7 @@ func (f *Facts) leader(shard int) *Shard {
 	return &f.Shards[shard]
 }
 
-// config gives the members as the leader has them.
+// config returns the members as the leader has them.
 func (s *Shard) config() []shardmap.Member {
 	var members []shardmap.Member
 	for i := range s.Members {
@@ -45,7 +45,7 @@ func (s *Shard) config() []shardmap.Member {
 	return members
 }
 
-// replica gives what the leader knows of a member; nil: nothing.
+// replica returns what the leader knows of a member; nil: nothing.
 func (s *Shard) replica(m shardmap.Member) *Replica {
 	for i := range s.Members {
 		if s.Members[i].SameReplica(m) {
@@ -60,7 +60,7 @@ func (s *Shard) active(m shardmap.Member) bool {
 	return r != nil && r.Active
 }
 
-// complete says whether a full voter has all that is committed, but for the last few
+// complete reports whether a full voter has all that is committed, but for the last few
 // entries.
 func (s *Shard) complete(m shardmap.Member) bool {
 	r := s.replica(m)
@@ -87,7 +87,7 @@ func (f *Facts) lagging(node string) (shards []uint16) {
 	return shards
 }
 
-// majority says whether most of the voters are active without a node.
+// majority reports whether most of the voters are active without a node.
 func majority(members []shardmap.Member, leader *Shard, node string) bool {
 	voters, active := 0, 0
 	for _, m := range members {
@@ -102,7 +102,7 @@ func majority(members []shardmap.Member, leader *Shard, node string) bool {
 	return 2*active > voters
 }
 
-// lone says whether a shard can have no more voters than it has, and has all of them:
+// lone reports whether a shard can have no more voters than it has, and has all of them:
 // then a restart of one costs answers, but no data.
 func (f *Facts) lone(shard int) bool {
 	row := &f.State.Map.Rows[shard]
@@ -120,7 +120,7 @@ func (f *Facts) lone(shard int) bool {
 	return true
 }
 
-// holders gives the number of nodes that may hold shards.
+// holders returns the number of nodes that may hold shards.
 func (f *Facts) holders() int {
 	holders := 0
 	for ordinal := range f.Want.Count {
@@ -134,7 +134,7 @@ func (f *Facts) holders() int {
 // votersMin is the least number of voters that can do without one.
 const votersMin = 3
 
-// votes says whether a node votes in a shard, or is to.
+// votes reports whether a node votes in a shard, or is to.
 func (f *Facts) votes(shard int, node string) bool {
 	row := &f.State.Map.Rows[shard]
 	for _, list := range [][]shardmap.Member{row.Members, row.Intended} {
@@ -154,7 +154,7 @@ func (f *Facts) votes(shard int, node string) bool {
 	return false
 }
 
-// needed gives the shards that would be worse off than they may be without a node, and
+// needed returns the shards that would be worse off than they may be without a node, and
 // why the first of them. Lone says whether those are left out that cannot have more
 // voters.
 func (f *Facts) needed(node string, lone bool) (shards []uint16, why string) {

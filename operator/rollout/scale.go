@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// wanted says whether a node is to hold shards.
+// wanted reports whether a node is to hold shards.
 func (d *decision) wanted(ordinal int) bool {
 	return ordinal < d.Want.Count && !d.Want.Drained[d.NodeName(ordinal)]
 }
@@ -79,7 +79,7 @@ func (d *decision) drain(group []string, reason Reason) {
 	}
 }
 
-// down gives a node with shards that is dead and not to be drained; "": there is none.
+// down returns a node with shards that is dead and not to be drained; "": there is none.
 // Placement counts on it to come back, and would take away a witness that stands in for
 // it.
 func (d *decision) down(group []string) string {
@@ -115,7 +115,7 @@ func (d *decision) checkDrain(fresh []string) error {
 	return err
 }
 
-// begun gives the nodes that are being drained and are not empty yet.
+// begun returns the nodes that are being drained and are not empty yet.
 func (d *decision) begun() []string {
 	var begun []string
 	for _, node := range slices.Sorted(maps.Keys(d.desired)) {
@@ -151,7 +151,7 @@ func (d *decision) rates() shardmap.Rates {
 	return shardmap.Rates{ShardBytes: bytes}
 }
 
-// usable says whether a pod with this ordinal could take part with the volume that it
+// usable reports whether a pod with this ordinal could take part with the volume that it
 // would find. One that holds shards is first brought back, whatever it finds: replace
 // sees to it then.
 func (d *decision) usable(ordinal int) bool {
@@ -162,7 +162,7 @@ func (d *decision) usable(ordinal int) bool {
 	return claim == nil || !claim.Terminating && !claim.GivenUp && d.State.Desired[node] != shardmap.Gone
 }
 
-// needs says whether the pod of an ordinal is to be there: for the count, or because
+// needs reports whether the pod of an ordinal is to be there: for the count, or because
 // somebody took it away with shards on it. Then it first comes back.
 func (d *decision) needs(ordinal int) bool {
 	return ordinal < d.Want.Count || d.named(d.NodeName(ordinal))

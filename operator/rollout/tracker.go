@@ -10,7 +10,7 @@ type Tracker struct {
 	empty    map[string]int64 // since when, ms
 }
 
-// Observe gives the state of a view, and for how long each node that is to be drained
+// Observe returns the state of a view, and for how long each node that is to be drained
 // has been in no row, in milliseconds.
 func (t *Tracker) Observe(view shardmap.View, nowMs int64) (shardmap.State, map[string]int64) {
 	state := t.shardmap.Observe(view, nowMs)

@@ -41,7 +41,7 @@ func ordinalOf(name string) (ordinal int) {
 	return ordinal
 }
 
-// checkDeletePod gives 1 when the process runs.
+// checkDeletePod returns 1 when the process runs.
 func (w *world) checkDeletePod(a Action) int {
 	ordinal := ordinalOf(a.Node)
 	if !w.running(ordinal) {
@@ -223,7 +223,7 @@ func (w *world) disturb() {
 	}
 }
 
-// claimEnding says whether a volume is to go with its pod.
+// claimEnding reports whether a volume is to go with its pod.
 func (w *world) claimEnding() bool {
 	for _, claim := range w.claims {
 		if claim.terminating {

@@ -87,7 +87,7 @@ func (w *world) up(machine string) bool {
 	return m != nil && m.downSinceMs == 0 && !m.removed
 }
 
-// running says whether the process of a pod runs.
+// running reports whether the process of a pod runs.
 func (w *world) running(ordinal int) bool {
 	pod, claim := w.pods[ordinal], w.claims[ordinal]
 	return pod != nil && pod.machine != "" && w.up(pod.machine) && !pod.ended && claim != nil && !claim.lost &&
@@ -98,7 +98,7 @@ func (w *world) isRetired(node, incarnation string) bool {
 	return slices.Contains(w.incarnations[node], shardmap.Incarnation{ID: incarnation, Retired: true})
 }
 
-// liveMember says whether a member's process runs on its own data folder.
+// liveMember reports whether a member's process runs on its own data folder.
 func (w *world) liveMember(m shardmap.Member) bool {
 	for ordinal := range w.pods {
 		if node(ordinal) == m.Node {
@@ -112,7 +112,7 @@ func lagKey(shard int, m shardmap.Member) string {
 	return fmt.Sprintf("%d/%s/%d", shard, m.Incarnation, m.RaftID)
 }
 
-// whole says whether a shard has a majority and a complete live copy without a node.
+// whole reports whether a shard has a majority and a complete live copy without a node.
 func (w *world) whole(shard int, without string) bool {
 	row := w.shardMap.Rows[shard]
 	voters, live, complete := 0, 0, false
@@ -129,7 +129,7 @@ func (w *world) whole(shard int, without string) bool {
 	return complete && 2*live > voters
 }
 
-// allWhole says whether nothing is lost when a node is.
+// allWhole reports whether nothing is lost when a node is.
 func (w *world) allWhole(without string) bool {
 	if w.shardMap == nil {
 		return true

@@ -155,7 +155,7 @@ func (s *Server) admitStream(server any, stream grpc.ServerStream, info *grpc.St
 	return err
 }
 
-// withKind gives an error of package access the kind that clients are told.
+// withKind returns an error of package access the kind that clients are told.
 func withKind(err error) error {
 	denied := (*access.DeniedError)(nil)
 	switch {

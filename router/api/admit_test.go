@@ -33,7 +33,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
-// guarded gives options with users whose tokens are their names.
+// guarded returns options with users whose tokens are their names.
 func guarded(t *testing.T, storage *apitest.Storage) (api.Options, *atomic.Pointer[auth.Rules]) {
 	t.Helper()
 	rules := &atomic.Pointer[auth.Rules]{}

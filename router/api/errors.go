@@ -29,7 +29,7 @@ var (
 // the processes of a cluster.
 const kindPublicMax = 31
 
-// messageOf gives the message of an error as clients may see it.
+// messageOf returns the message of an error as clients may see it.
 func messageOf(err error) *tickmeshv1.Error {
 	err = withKind(err)
 	m := wire.FromError(err)

@@ -50,7 +50,7 @@ func (q *queryService) Last(m *tickmeshv1.LastRequest, stream grpc.ServerStreami
 	})
 }
 
-// seriesOf gives the message of a key that is not kept.
+// seriesOf returns the message of a key that is not kept.
 func seriesOf(k series.Key) (*tickmeshv1.Series, error) {
 	m, err := wire.FromKey(slices.Clone(k))
 	if err != nil {

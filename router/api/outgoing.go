@@ -64,7 +64,7 @@ func (o *outgoing) isLarge() bool {
 	return n > outgoingBytesKept
 }
 
-// reference gives the part for a handle's points, and the reference of its series
+// reference returns the part for a handle's points, and the reference of its series
 // in it: its id, or a new definition.
 func (o *outgoing) reference(h *handle, number uint32) (part uint32, ref series.ID) {
 	o.named = append(o.named, namedSeries{number, h.shard, h.key})
@@ -149,7 +149,7 @@ func (o *outgoing) finish(points int) {
 	o.bytes, o.frame.Points = b, points
 }
 
-// refused gives the handle of a refusal, if it names one.
+// refused returns the handle of a refusal, if it names one.
 func (o *outgoing) refused(r *series.Refusal) (number uint32, ok bool) {
 	if r.Part < 0 || r.Part >= len(o.frame.Parts) || r.Definition < 0 || r.Definition >= len(o.definitions[r.Part]) {
 		return 0, false

@@ -45,7 +45,7 @@ func (q *queryService) run(ctx context.Context, query ledger.Query, right access
 	return statusOf(err)
 }
 
-// source gives the source for one read.
+// source returns the source for one read.
 func (q *queryService) source(f *tickmeshv1.Freshness, partial bool) (source scan.Source, missing func() []uint32) {
 	const stalenessMaxMs = uint64(24 * time.Hour / time.Millisecond)
 	r := scan.Relaxation{StalenessMax: time.Duration(min(f.GetStalenessMaxMs(), stalenessMaxMs)) * time.Millisecond, Partial: partial}
@@ -56,7 +56,7 @@ func (q *queryService) source(f *tickmeshv1.Freshness, partial bool) (source sca
 	return source, func() []uint32 { return wire.FromShards(shards()) }
 }
 
-// clamp gives the nearest time that samples may have.
+// clamp returns the nearest time that samples may have.
 func clamp(timeMs int64) int64 { return max(scan.TimeMsMin, min(timeMs, scan.TimeMsMax)) }
 
 // A message of an answer is sent when it has so many samples, or names.
@@ -147,7 +147,7 @@ func (a *scanAnswer) end() error {
 	return a.send(&a.message)
 }
 
-// stretchOf gives a part of a chunk.
+// stretchOf returns a part of a chunk.
 func stretchOf(c *scan.Chunk, from, to int) scan.Chunk {
 	return scan.Chunk{
 		Times: c.Times[from:to], Values: cut(c.Values, from, to), Count: cut(c.Count, from, to),

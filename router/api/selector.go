@@ -13,7 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
-// selectorOf gives the selector of a message, whose expressions can be compiled.
+// selectorOf returns the selector of a message, whose expressions can be compiled.
 // Errors: wire.ErrInvalid.
 func selectorOf(m *tickmeshv1.Selector) (scan.Selector, error) {
 	s, err := wire.ToSelector(m)

@@ -57,7 +57,7 @@ func named(handle uint32, metric string) *tickmeshv1.SeriesHandle {
 	return &tickmeshv1.SeriesHandle{Handle: handle, Series: &tickmeshv1.Series{Metric: []byte(metric)}}
 }
 
-// newest gives the newest value of each metric.
+// newest returns the newest value of each metric.
 func newest(t *testing.T, s *apitest.Storage) map[string]float64 {
 	t.Helper()
 	values := map[string]float64{}

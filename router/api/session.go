@@ -100,7 +100,7 @@ func (x *session) defineOne(d *tickmeshv1.SeriesHandle) error {
 	return nil
 }
 
-// keyOf gives the key of a series. Errors: wire.ErrInvalid.
+// keyOf returns the key of a series. Errors: wire.ErrInvalid.
 func keyOf(m *tickmeshv1.Series, limits *Limits) (series.Key, error) {
 	if len(m.GetMetric()) == 0 {
 		return nil, fmt.Errorf("%w: the series has no metric", wire.ErrInvalid)
@@ -190,7 +190,7 @@ func (x *session) encode(b *tickmeshv1.Batch, out *outgoing) error {
 	return x.shares(out, handles)
 }
 
-// addTime adds a difference to a time and says whether the sum is one.
+// addTime adds a difference to a time and reports whether the sum is one.
 func addTime(t, delta int64) (int64, bool) {
 	if delta > 0 && t > math.MaxInt64-delta || delta < 0 && t < math.MinInt64-delta {
 		return 0, false

@@ -32,7 +32,7 @@ type share struct {
 	points  int
 }
 
-// database gives the number of a series' database in the session, and makes the message
+// database returns the number of a series' database in the session, and makes the message
 // name it in its canonical form. Any name is taken, as data that is restored may have names
 // that no other way in takes. Errors: wire.ErrInvalid.
 func (x *session) database(m *tickmeshv1.Series) (uint32, error) {
@@ -56,7 +56,7 @@ func (x *session) database(m *tickmeshv1.Series) (uint32, error) {
 	return number, nil
 }
 
-// enter says why the samples of a database are left out of the batch, if so: whether the
+// enter reports why the samples of a database are left out of the batch, if so: whether the
 // caller may write to it is asked once for each batch.
 func (x *session) enter(number uint32) error {
 	d := &x.databases[number]

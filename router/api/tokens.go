@@ -123,7 +123,7 @@ func unixMilli(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// tokenError gives an error of Tokens the kind that clients are told.
+// tokenError returns an error of Tokens the kind that clients are told.
 func tokenError(err error) error {
 	for own, kind := range map[error]error{
 		token.ErrInvalid: wire.ErrInvalid, token.ErrUnknown: wire.ErrNotFound, token.ErrFull: wire.ErrRefused, token.ErrEnded: wire.ErrUnauthenticated,

@@ -133,7 +133,7 @@ func ShardingOf(m *shardmap.Map) (series.Sharding, error) {
 	return series.Sharding{Shards: len(m.Rows), Key: key}, err
 }
 
-// Health says why nothing can be served; with the store down everything but placement
+// Health reports why nothing can be served; with the store down everything but placement
 // works.
 func (r *Cluster) Health() error {
 	if r.view.Load().Map == nil {

@@ -64,7 +64,7 @@ func changeNodes(s *shardmap.State, request *tickmeshv1.ForecastRequest) error {
 	return nil
 }
 
-// forecastOf says what placement would do. A drain that would be refused is no error.
+// forecastOf returns what placement would do. A drain that would be refused is no error.
 func forecastOf(s shardmap.State, l shardmap.Limits, r shardmap.Rates, drained []string) (*tickmeshv1.ForecastResponse, error) {
 	forecast, err := shardmap.CheckDrain(s, l, r, drained...)
 	response := &tickmeshv1.ForecastResponse{}

@@ -51,7 +51,7 @@ func (l *lostNodes) see(view shardmap.View) {
 	}
 }
 
-// deadMs gives for how long a node is dead, at least 1; 0: it is alive, or not known.
+// deadMs returns for how long a node is dead, at least 1; 0: it is alive, or not known.
 func (l *lostNodes) deadMs(node string) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +61,7 @@ func (l *lostNodes) deadMs(node string) uint64 {
 	return 0
 }
 
-// lostProblems says which nodes that have replicas are dead, and which do not answer though
+// lostProblems returns which nodes that have replicas are dead, and which do not answer though
 // the store says that they are alive: for the first seconds after a node was lost, or for as
 // long as the way to it is cut.
 func lostProblems(nodes []*tickmeshv1.NodeStatus, reports map[string]*nodev1.ReportResponse, replaceAfterMs int64) (problems []string) {

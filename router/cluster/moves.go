@@ -57,7 +57,7 @@ func (v *movement) rates() shardmap.Rates {
 	}
 }
 
-// of gives the replicas that a row waits for.
+// of returns the replicas that a row waits for.
 func (v *movement) of(shard uint16, row *shardmap.Row) (moves []*tickmeshv1.Move) {
 	var leavers []string
 	for _, m := range row.Members {

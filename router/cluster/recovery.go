@@ -87,12 +87,12 @@ func (r *Cluster) Recover(ctx context.Context, request *tickmeshv1.RecoverReques
 	return response, nil
 }
 
-// withoutMajority gives the recoveries of shards that wait for more than an election.
+// withoutMajority returns the recoveries of shards that wait for more than an election.
 func withoutMajority(found []shardmap.Recovery) []shardmap.Recovery {
 	return slices.DeleteFunc(slices.Clone(found), func(r shardmap.Recovery) bool { return r.Electable })
 }
 
-// choose gives the recoveries of some shards; if none is named, of all without a majority.
+// choose returns the recoveries of some shards; if none is named, of all without a majority.
 func choose(found []shardmap.Recovery, shards []uint32) ([]shardmap.Recovery, error) {
 	if len(shards) == 0 {
 		return withoutMajority(found), nil
@@ -188,7 +188,7 @@ func recoveryText(r *shardmap.Recovery) string {
 	return text + "; lost is then " + lossText(0, r.LossMsMax)
 }
 
-// lossText says which writes are lost when a shard goes on from one copy. NewestMs is when
+// lossText returns which writes are lost when a shard goes on from one copy. NewestMs is when
 // the newest of it was written; 0: not known, or not told.
 func lossText(newestMs, lossMsMax int64) string {
 	text := "what was answered and is in no copy there"

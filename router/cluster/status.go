@@ -24,7 +24,7 @@ func (r *Cluster) reports(ctx context.Context) map[string]*nodev1.ReportResponse
 	return r.fanout.Reports(bounded, &nodev1.ReportRequest{WithoutMap: true})
 }
 
-// leaders gives who leads each shard, as far as the leaders say so: where two do, the one
+// leaders returns who leads each shard, as far as the leaders say so: where two do, the one
 // of the later era, and in one era of the higher term. A new era may begin with a low term.
 func leaders(reports map[string]*nodev1.ReportResponse) map[uint16]*nodev1.GroupReport {
 	led := map[uint16]*nodev1.GroupReport{}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// feed gives a checker text in pieces of a size, and returns what it hands on.
+// feed returns a checker text in pieces of a size, and returns what it hands on.
 func feed(text string, size int) (c Checker, passed string) {
 	c = NewChecker(16 << 10)
 	var out []byte

@@ -50,7 +50,7 @@ func (k *known) Write(context.Context, *series.Frame) (series.Outcome, error) {
 	return series.Outcome{Copies: 1}, nil
 }
 
-// benchBody gives 200 points of 10 sensors of one device: 20 lines of line
+// benchBody returns 200 points of 10 sensors of one device: 20 lines of line
 // protocol, or 200 put lines.
 func benchBody(device int, put bool) string {
 	var b strings.Builder
@@ -276,7 +276,7 @@ func BenchmarkIdleConnections(b *testing.B) {
 	}
 }
 
-// memoryInUse gives the bytes of heap and stacks after collections.
+// memoryInUse returns the bytes of heap and stacks after collections.
 func memoryInUse() int64 {
 	runtime.GC()
 	runtime.GC()

@@ -48,7 +48,7 @@ const (
 	parserSlack = 16
 )
 
-// read gives the whole body of a request, decompressed by its Content-Encoding or
+// read returns the whole body of a request, decompressed by its Content-Encoding or
 // by the one given if it has none. It is valid until release. Errors are one of
 // the kinds above, or errBudget.
 func (b *body) read(ctx context.Context, request *fasthttp.RequestCtx, encodingElse string) ([]byte, error) {
@@ -66,7 +66,7 @@ func (b *body) read(ctx context.Context, request *fasthttp.RequestCtx, encodingE
 	return b.decode(ctx, raw, encoding)
 }
 
-// readOther gives the body as it was sent.
+// readOther returns the body as it was sent.
 func (b *body) readOther(ctx context.Context, request *fasthttp.RequestCtx) ([]byte, error) {
 	return b.readRaw(ctx, request, b.limits.OtherBodyBytesMax)
 }

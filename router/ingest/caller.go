@@ -34,7 +34,7 @@ type caller struct {
 	request *audit.Request // of Options.Other; nil: it has not come so far, or nothing is gathered
 }
 
-// may says whether the caller has a right on a database; the error is a *access.DeniedError.
+// may reports whether the caller has a right on a database; the error is a *access.DeniedError.
 func (c *caller) may(database string, right access.Right) error {
 	if c.principal == nil {
 		return &access.DeniedError{Database: database, Right: right}
@@ -147,7 +147,7 @@ func (f *front) confine(request *fasthttp.RequestCtx, c *caller) (err error) {
 	return nil
 }
 
-// isOpen says whether a request is one that everybody may make: it only asks how the server
+// isOpen reports whether a request is one that everybody may make: it only asks how the server
 // is. The target counts as it was sent, so that nothing else can be reached under the name.
 func isOpen(request *fasthttp.RequestCtx) bool {
 	if !request.IsGet() && !request.IsHead() {
@@ -290,7 +290,7 @@ func (f *front) databaseOf(request *fasthttp.RequestCtx, d *dialect, c *caller) 
 	return choice.name, nil
 }
 
-// account gives the account of a database that the caller may write to. Errors:
+// account returns the account of a database that the caller may write to. Errors:
 // *access.DeniedError.
 func (f *front) account(c *caller, database []byte) (*tenant.Account, error) {
 	account := f.options.Meter.Find(database)
@@ -304,7 +304,7 @@ func (f *front) account(c *caller, database []byte) (*tenant.Account, error) {
 	return f.options.Meter.Open(name), nil
 }
 
-// targets gives where the ports write whose protocols name no database. Errors: ErrOptions.
+// targets returns where the ports write whose protocols name no database. Errors: ErrOptions.
 func (o *Options) targets() (all [protocols]target, err error) {
 	for p, name := range map[protocol]string{protocolPutTCP: o.PutDatabase, protocolLineTCP: o.LineDatabase, protocolUDP: o.UDP.Database} {
 		database, err := canonicalDatabase([]byte(name))

@@ -208,7 +208,7 @@ func FuzzIntroduction(f *testing.F) {
 	})
 }
 
-// users gives the authority of the tests: tokens are names of users, as are passwords.
+// users returns the authority of the tests: tokens are names of users, as are passwords.
 func users(t testing.TB) (*auth.Authority, *atomic.Pointer[auth.Rules]) {
 	t.Helper()
 	rules := &atomic.Pointer[auth.Rules]{}

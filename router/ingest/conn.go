@@ -116,7 +116,7 @@ func (c *conn) busy() { c.state.CompareAndSwap(connIdle, connBusy) }
 // idle says that the last request has been answered.
 func (c *conn) idle() { c.state.CompareAndSwap(connBusy, connIdle) }
 
-// hasInput says whether the connection holds something to read.
+// hasInput reports whether the connection holds something to read.
 func (c *conn) hasInput() (has bool) {
 	if c.secure != nil && c.secure.peeked.Load() {
 		return true

@@ -18,13 +18,13 @@ type Door struct {
 // pathPage begins the paths of the page for browsers, besides "/".
 const pathPage = "/ui"
 
-// isPage says whether a path is one of the page for browsers, which asks by itself who is there.
+// isPage reports whether a path is one of the page for browsers, which asks by itself who is there.
 func isPage(path []byte) bool {
 	rest, found := bytes.CutPrefix(path, []byte(pathPage))
 	return string(path) == "/" || found && (len(rest) == 0 || rest[0] == '/')
 }
 
-// wantsDoor says whether a request is that of a browser for the page.
+// wantsDoor reports whether a request is that of a browser for the page.
 func (f *front) wantsDoor(request *fasthttp.RequestCtx) bool {
 	if f.options.Door == nil || !request.IsGet() && !request.IsHead() {
 		return false

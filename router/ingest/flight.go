@@ -39,7 +39,7 @@ type flight struct {
 // for one input.
 var errParseAgain = errors.New("the ids of this input have been forgotten: it is to be parsed again")
 
-// batch gives the parsed batch with the errors of the lines that were left out. Without
+// batch returns the parsed batch with the errors of the lines that were left out. Without
 // a worker it is empty: none was.
 func (fl *flight) batch() *parse.Batch {
 	if fl.worker == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// atRest gives the numbers of workers and flights at rest.
+// atRest returns the numbers of workers and flights at rest.
 func (r *running) atRest() (workers, flights int) {
 	r.workers.mu.Lock()
 	defer r.workers.mu.Unlock()

@@ -310,7 +310,7 @@ var (
 	errNoContent   = errors.New("no content")
 )
 
-// statusOf gives the status code of an error that concerns a whole request.
+// statusOf returns the status code of an error that concerns a whole request.
 // What another try may cure is 503: several clients throw away what they were
 // sending on any 4xx.
 func statusOf(err error) int {

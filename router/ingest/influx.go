@@ -89,7 +89,7 @@ func influxMessage(dst []byte, b *parse.Batch, r result, err error) []byte {
 	return dst
 }
 
-// influxStatus gives the status of a write's answer.
+// influxStatus returns the status of a write's answer.
 func influxStatus(b *parse.Batch, err error) int {
 	switch {
 	case err != nil:
@@ -147,7 +147,7 @@ func influx2Fail(request *fasthttp.RequestCtx, status int, message string) {
 	respond(request, status, contentJSON, append(body, '}'))
 }
 
-// influx2Code gives InfluxDB 2's name of a status (kit/platform/errors).
+// influx2Code returns InfluxDB 2's name of a status (kit/platform/errors).
 func influx2Code(status int) string {
 	switch status {
 	case fasthttp.StatusMethodNotAllowed:

@@ -146,7 +146,7 @@ func (m *memory) refuseNew(refuse func(series.Key) error) {
 	m.refuse = refuse
 }
 
-// stored gives all samples as sorted lines "key time value".
+// stored returns all samples as sorted lines "key time value".
 func (m *memory) stored() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -31,7 +31,7 @@ func (f *front) parsePut(_ *fasthttp.RequestCtx, fl *flight, body []byte) error 
 	return err
 }
 
-// syncTimeoutMs gives the argument sync_timeout, 0 if there is none.
+// syncTimeoutMs returns the argument sync_timeout, 0 if there is none.
 func syncTimeoutMs(request *fasthttp.RequestCtx) int {
 	text := request.QueryArgs().Peek("sync_timeout")
 	if len(text) == 0 {

@@ -233,7 +233,7 @@ func (o *Options) check() error {
 	return o.checkPositive()
 }
 
-// largestInput gives the bytes in flight of one body, as sent and decompressed,
+// largestInput returns the bytes in flight of one body, as sent and decompressed,
 // or of one chunk behind the start of a line, if that is more.
 func (o *Options) largestInput() int64 {
 	return max(

@@ -153,7 +153,7 @@ func (c *conn) whileWaiting(ctx context.Context, readTimeout time.Duration) (con
 	}
 }
 
-// awaitMore waits until there is something to read, and says whether that is more
+// awaitMore waits until there is something to read, and reports whether that is more
 // than the end.
 func (c *conn) awaitMore() (more bool, err error) {
 	if c.secure != nil {

@@ -76,7 +76,7 @@ func (fl *flight) payPiece(bytes int) error {
 	return nil
 }
 
-// pointsOf gives the number of points of neighbouring lines.
+// pointsOf returns the number of points of neighbouring lines.
 func pointsOf(lines []parse.Line) int {
 	if len(lines) == 0 {
 		return 0
@@ -182,7 +182,7 @@ func (fl *flight) writePiece(database []byte, first int, whole bool, r *result) 
 	return nil
 }
 
-// passes says whether another try may place what was refused.
+// passes reports whether another try may place what was refused.
 func passes(outcome series.Outcome) bool {
 	return slices.ContainsFunc(outcome.Refused, func(r series.Refusal) bool { return errors.Is(r.Err, series.ErrSeriesRate) })
 }

@@ -55,7 +55,7 @@ func (notNowError) Timeout() bool        { return true }
 func (notNowError) Temporary() bool      { return true }
 func (notNowError) Is(target error) bool { return target == errWouldBlock }
 
-// Read gives the byte that was read ahead first.
+// Read returns the byte that was read ahead first.
 func (s *secureConn) Read(p []byte) (int, error) {
 	if len(p) > 0 && s.peeked.Load() {
 		p[0] = s.peek[0]
@@ -107,7 +107,7 @@ func (s *secureConn) readNow(p []byte) (n int, err error) {
 	return 0, err
 }
 
-// certificate gives the one that the client has shown and that was verified; nil: none.
+// certificate returns the one that the client has shown and that was verified; nil: none.
 func (c *conn) certificate() *x509.Certificate {
 	if c.secure == nil {
 		return nil
@@ -122,7 +122,7 @@ func (c *conn) certificate() *x509.Certificate {
 // handshakeTimeout bounds how long a client may take to agree on TLS.
 const handshakeTimeout = 10 * time.Second
 
-// shakeHands agrees on TLS, where there is to be TLS, and says whether that worked. Who
+// shakeHands agrees on TLS, where there is to be TLS, and reports whether that worked. Who
 // is refused is told by TLS, and the log says why.
 func (l *listener) shakeHands(c *conn) bool {
 	if c.secure == nil {

@@ -180,7 +180,7 @@ var refusalHTTP = fmt.Sprintf("HTTP/1.1 503 Service Unavailable\r\nContent-Type:
 // Addresses are where a started server listens; nil where it does not.
 type Addresses struct{ HTTP, Put, Line, UDP net.Addr }
 
-// Addresses gives where the server listens. It must have been started.
+// Addresses returns where the server listens. It must have been started.
 func (s *Server) Addresses() Addresses {
 	var all [ports]net.Addr
 	for p, l := range s.listeners {

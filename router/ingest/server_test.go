@@ -98,7 +98,7 @@ func send(t *testing.T, c net.Conn, text string) {
 	}
 }
 
-// post sends one raw request on a connection of its own and gives the answer.
+// post sends one raw request on a connection of its own and returns the answer.
 func (r *running) post(t *testing.T, raw string) (*http.Response, string) {
 	t.Helper()
 	c := dial(t, r.Addresses().HTTP)

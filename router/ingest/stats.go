@@ -13,7 +13,7 @@ type Stat struct {
 	Tag    string // "type=put"
 }
 
-// Stats gives the counters under OpenTSDB's names, where it has one.
+// Stats returns the counters under OpenTSDB's names, where it has one.
 func (s *Server) Stats() []Stat {
 	m := s.metrics
 	put, http := &m.protocols[protocolPutHTTP], int64(0)

@@ -76,7 +76,7 @@ func (s *streams) serve(c *conn, p protocol) {
 	}
 }
 
-// run reads chunk by chunk until the end, and says whether the connection turned
+// run reads chunk by chunk until the end, and reports whether the connection turned
 // out to speak HTTP.
 func (s *stream) run() (isHTTP bool) {
 	drainBytes := s.options.TCP.DrainBytesMax
@@ -281,7 +281,7 @@ func (s *streams) writeUntilDone(a attempts) {
 	}
 }
 
-// attempt writes once and says whether that was the end of it.
+// attempt writes once and reports whether that was the end of it.
 func (s *streams) attempt(fl *flight, a attempts, end time.Time) (ended bool) {
 	if err := a.parse(fl.batch()); err != nil { // what is read at once is never too large
 		s.log.warn("input not taken", "error", err)

@@ -20,7 +20,7 @@ import (
 
 const versionAnswer = "tickmesh 0.1.0 built at revision abcdef0\nBuilt on 2026-11-21\n"
 
-// exchange sends text, closes the sending side and gives all that comes back.
+// exchange sends text, closes the sending side and returns all that comes back.
 func exchange(t *testing.T, to net.Addr, text string) string {
 	t.Helper()
 	return exchangeOn(t, dial(t, to), text)

@@ -107,7 +107,7 @@ func explain(err error) string {
 	}
 }
 
-// harmless gives the text of an error without the words that clients misread.
+// harmless returns the text of an error without the words that clients misread.
 func harmless(err error) string {
 	text := err.Error()
 	for _, misread := range []string{"partial write", "hinted handoff queue not empty"} {
@@ -157,7 +157,7 @@ func newWorkers(ctx context.Context, o *Options) (*workers, error) {
 	return ws, nil
 }
 
-// take waits for a slot, for a bounded time, and gives a flight with a worker; errors
+// take waits for a slot, for a bounded time, and returns a flight with a worker; errors
 // are errWorkers or the end of ctx.
 func (ws *workers) take(ctx context.Context) (*flight, error) {
 	select {

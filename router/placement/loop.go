@@ -146,7 +146,7 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// older says whether a view is from before a step that this loop has made since.
+// older reports whether a view is from before a step that this loop has made since.
 func older(next, is shardmap.View) bool {
 	return next.Err == nil && next.Map != nil && is.Map != nil && next.Map.ID == is.Map.ID && next.Map.Epoch < is.Map.Epoch
 }
@@ -234,7 +234,7 @@ func (l *Loop) logWaiting(before, is error) {
 	}
 }
 
-// plan gives the steps that are made with the next write: those for rows, each planned
+// plan returns the steps that are made with the next write: those for rows, each planned
 // on what the ones before it change, or one of another kind. Each write of the map costs
 // a sync at the store and at every node, so moves that may begin together do.
 func (l *Loop) plan(state shardmap.State, now time.Time) (steps []shardmap.Step) {
@@ -349,7 +349,7 @@ func (l *Loop) note(change func(*Status)) {
 	change(&l.mu.status)
 }
 
-// Status gives a copy of what the loop knows.
+// Status returns a copy of what the loop knows.
 func (l *Loop) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -121,7 +121,7 @@ func (c *cluster) await(what string, wanted func(shardmap.View) bool) shardmap.V
 	return last
 }
 
-// on says whether a map is at rest, on exactly these nodes.
+// on reports whether a map is at rest, on exactly these nodes.
 func on(nodes ...string) func(shardmap.View) bool {
 	return func(v shardmap.View) bool {
 		if v.Map == nil || v.Map.Moving() > 0 {
@@ -377,7 +377,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// gathered gives the sum of each metric of a loop.
+// gathered returns the sum of each metric of a loop.
 func gathered(t *testing.T, l *Loop) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

@@ -100,7 +100,7 @@ func TestLoopLetsGroupsGoOn(t *testing.T) {
 	}
 }
 
-// memberOf gives the full voter of a row on a node.
+// memberOf returns the full voter of a row on a node.
 func memberOf(row shardmap.Row, node string) (shardmap.Member, bool) {
 	for _, m := range row.Members {
 		if m.Node == node && m.Role == shardmap.Full {

@@ -52,7 +52,7 @@ func New(shards int, bytesMax int64) *Resolver {
 // Generation grows when ids that were given before may no longer hold. It is never 0.
 func (r *Resolver) Generation() uint64 { return r.generation.Load() }
 
-// Era gives the era of a shard's ids that were resolved in a generation; 0: the shard
+// Era returns the era of a shard's ids that were resolved in a generation; 0: the shard
 // had none. Not ok: ids of the shard have been forgotten since.
 func (r *Resolver) Era(shard uint16, generation uint64) (era uint32, ok bool) {
 	state := r.eras[shard].Load()
@@ -180,7 +180,7 @@ type Stats struct {
 	Bytes        int64  // of memory now
 }
 
-// Stats gives the figures.
+// Stats returns the figures.
 func (r *Resolver) Stats() Stats {
 	s := Stats{Hits: r.hits.Load(), Misses: r.misses.Load(), Stale: r.stale.Load(), Forgotten: r.forgotten.Load()}
 	for i := range r.stripes {

@@ -17,7 +17,7 @@ type stripe struct {
 	_ [64]byte // the next stripe's lock is on another cache line
 }
 
-// find sets refs for those of the keys that which names, and gives the number found.
+// find sets refs for those of the keys that which names, and returns the number found.
 func (s *stripe) find(which []uint16, hashes *[chunkKeys]uint64, keys []series.Key, refs []series.Ref) (found int) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -72,7 +72,7 @@ func (s *stripe) learn(hash uint64, key series.Key, shard uint16, id series.ID, 
 	return true
 }
 
-// forget removes the records of a shard and gives their number.
+// forget removes the records of a shard and returns their number.
 func (s *stripe) forget(shard uint16) (removed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -52,7 +52,7 @@ type table struct {
 	evicted uint64
 }
 
-// probe gives the first slot from at on that may be of the hash; −1: there is none.
+// probe returns the first slot from at on that may be of the hash; −1: there is none.
 func (t *table) probe(hash uint64, at int) int {
 	mask := len(t.slots) - 1
 	for ; ; at = (at + 1) & mask {
@@ -81,7 +81,7 @@ func recordBytes(keyBytes int) int {
 	return (recordHeaderBytes + keyBytes + recordAlign - 1) &^ (recordAlign - 1)
 }
 
-// locate gives the slot of a key; −1: it is not known.
+// locate returns the slot of a key; −1: it is not known.
 func (t *table) locate(hash uint64, key series.Key) int {
 	if t.live == 0 {
 		return -1
@@ -109,7 +109,7 @@ func (t *table) append(hash uint64, key series.Key, shard uint16, id series.ID) 
 	t.enter(hash, at)
 }
 
-// end gives the position behind the newest record.
+// end returns the position behind the newest record.
 func (t *table) end() int {
 	if at := t.head + t.used; at < len(t.ring) {
 		return at
@@ -185,7 +185,7 @@ func (t *table) makeRoom(n int) {
 	}
 }
 
-// fits says whether n bytes in one piece are free at the end, at the start of the
+// fits reports whether n bytes in one piece are free at the end, at the start of the
 // ring if need be.
 func (t *table) fits(n int) bool {
 	if t.used == 0 {
@@ -246,7 +246,7 @@ func (t *table) evict(chance bool) (again bool) {
 	return true
 }
 
-// slotOf gives the slot that points to a position; −1: none does.
+// slotOf returns the slot that points to a position; −1: none does.
 func (t *table) slotOf(hash uint64, at int) int {
 	mask := len(t.slots) - 1
 	for i := int(hash) & mask; uint32(t.slots[i]) != 0; i = (i + 1) & mask {

@@ -63,7 +63,7 @@ func (a *frontAccess) close() {
 	a.running.Wait()
 }
 
-// queryLimits gives what the rules say of a database's queries.
+// queryLimits returns what the rules say of a database's queries.
 func (a *frontAccess) queryLimits(database string) ledger.Limits {
 	if a == nil {
 		return ledger.Limits{}

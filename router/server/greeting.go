@@ -64,7 +64,7 @@ func (g *greeting) write(w io.Writer) {
 	fmt.Fprintln(w, "\nStop with Ctrl-C or SIGTERM.")
 }
 
-// typable gives an address as one can type it: localhost for all interfaces.
+// typable returns an address as one can type it: localhost for all interfaces.
 func typable(address net.Addr) string {
 	host, port, err := net.SplitHostPort(address.String())
 	if err != nil {

@@ -49,7 +49,7 @@ func (s *Settings) newQueries(b *Backend, logger *slog.Logger, registry *process
 	return q
 }
 
-// orNone gives the bound that nothing reaches for 0, which says on flags that there is none:
+// orNone returns the bound that nothing reaches for 0, which says on flags that there is none:
 // to the ledger 0 is its default.
 func orNone[T int | time.Duration](bound T) T {
 	if bound == 0 {
@@ -129,7 +129,7 @@ func (q *queries) pageOptions() ui.Options {
 	return o
 }
 
-// newDoor gives what the page's browsers get while nobody knows who is there.
+// newDoor returns what the page's browsers get while nobody knows who is there.
 func newDoor() (*ingest.Door, error) {
 	body, policy, err := ui.Door()
 	return &ingest.Door{Body: body, Policy: policy}, err

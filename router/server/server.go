@@ -50,7 +50,7 @@ type Backend struct {
 	About       string // what the greeting says of it
 }
 
-// retentionOf says how long samples of a database are kept, metrics with rules of their own
+// retentionOf returns how long samples of a database are kept, metrics with rules of their own
 // aside; 0: for ever.
 func (b *Backend) retentionOf(database string) time.Duration {
 	switch kept := b.Rules.Current().RetentionOf(database, ""); kept {

@@ -55,7 +55,7 @@ func (s *Access) Validate(v *settings.Validation, udp settings.Address) {
 	}
 }
 
-// exposed gives the addresses that others than this machine can reach.
+// exposed returns the addresses that others than this machine can reach.
 func (s *Listeners) exposed() (all []string) {
 	for _, l := range s.listeners() {
 		if l.address != "" && !loopback.IsAddress(string(l.address)) {

@@ -49,7 +49,7 @@ func (e *RateError) Error() string {
 // Unwrap gives series.ErrOverloaded.
 func (e *RateError) Unwrap() error { return series.ErrOverloaded }
 
-// Name gives the database.
+// Name returns the database.
 func (a *Account) Name() string { return a.name }
 
 // setRate sets how many samples a second are taken; 0 or less: no bound.
@@ -61,7 +61,7 @@ func (a *Account) setRate(perSecond int64) {
 	a.nsPerSample.Store(math.Float64bits(ns))
 }
 
-// cost gives the time that samples take at the rate; 0: there is none.
+// cost returns the time that samples take at the rate; 0: there is none.
 func (a *Account) cost(samples int) int64 {
 	ns := math.Float64frombits(a.nsPerSample.Load())
 	if ns == 0 {
@@ -110,7 +110,7 @@ func (a *Account) Spend(samples int) {
 // Give gives back what was taken and not written.
 func (a *Account) Give(samples int) { a.aheadTo.Add(-a.cost(samples)) }
 
-// Ahead says how long no more should be taken; 0: it may be.
+// Ahead returns how long no more should be taken; 0: it may be.
 func (a *Account) Ahead() time.Duration {
 	if a.nsPerSample.Load() == 0 {
 		return 0

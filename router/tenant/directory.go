@@ -18,7 +18,7 @@ import (
 
 // Marks keeps what somebody has said of databases by name. It is safe for concurrent use.
 type Marks interface {
-	// All gives the marks, from memory. They are shared and not to be changed.
+	// All returns the marks, from memory. They are shared and not to be changed.
 	All() map[string]shardmap.DatabaseMark
 	// Set notes a mark, "" that there is none. Errors: those of shardmap.Store.SetDatabase.
 	Set(ctx context.Context, name string, mark shardmap.DatabaseMark) error
@@ -70,7 +70,7 @@ func NewDirectory(o DirectoryOptions) *Directory {
 	return d
 }
 
-// List gives the sorted names of all databases: those that have series, unless they were
+// List returns the sorted names of all databases: those that have series, unless they were
 // dropped and nothing came since; those that rules name; those that were created. Errors:
 // those of scan.Source.Databases.
 func (d *Directory) List(ctx context.Context) ([]string, error) {
@@ -101,7 +101,7 @@ func (d *Directory) List(ctx context.Context) ([]string, error) {
 // errFound ends a search.
 var errFound = errors.New("found")
 
-// lives says whether a dropped database has samples again. Its series stay known until
+// lives reports whether a dropped database has samples again. Its series stay known until
 // retention drops their time, so only a look at samples tells. When that takes too long it
 // counts as having some.
 func (d *Directory) lives(ctx context.Context, name string) bool {

@@ -60,7 +60,7 @@ func (s *storage) Delete(_ context.Context, selector *scan.Selector, fromMs, toM
 	return 1, nil
 }
 
-// marksFor gives the marks of a server on its own and of a cluster, and how to stop what
+// marksFor returns the marks of a server on its own and of a cluster, and how to stop what
 // keeps them.
 func marksFor(t *testing.T) map[string]struct {
 	Marks

@@ -88,10 +88,10 @@ func (m *Meter) newAccount(name string) *Account {
 	return a
 }
 
-// Find gives the account of a database, or nil when there is none yet.
+// Find returns the account of a database, or nil when there is none yet.
 func (m *Meter) Find(database []byte) *Account { return (*m.accounts.Load())[string(database)] }
 
-// Open gives the account of a database, and makes it. Beyond AccountsMax all further
+// Open returns the account of a database, and makes it. Beyond AccountsMax all further
 // databases have one together, as have those whose names no metric can have.
 func (m *Meter) Open(database string) *Account {
 	if a := (*m.accounts.Load())[database]; a != nil {
@@ -238,7 +238,7 @@ func (m *Meter) countSeries(ctx context.Context, count func(ctx context.Context,
 	m.mu.series = counts
 }
 
-// labelled gives the accounts with labels, sorted by name.
+// labelled returns the accounts with labels, sorted by name.
 func (m *Meter) labelled() []*Account {
 	var all []*Account
 	for _, a := range *m.accounts.Load() {

@@ -144,7 +144,7 @@ func TestRateFromMany(t *testing.T) {
 	}
 }
 
-// metrics gives a collector's counters as sorted "name database outcome value".
+// metrics returns a collector's counters as sorted "name database outcome value".
 func metrics(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()

@@ -15,7 +15,7 @@ const doorFile = "signin.html"
 // within finds what a document has within its elements of scripts and styles.
 var within = regexp.MustCompile(`(?s)<(script|style)(?: [^>]*)?>(.+?)</(?:script|style)>`)
 
-// Door gives the document in which a person says who is there, for answers with the status
+// Door returns the document in which a person says who is there, for answers with the status
 // 401, and its Content-Security-Policy. It has all that it needs within. Once somebody is
 // known it asks for the files of the page, and puts them in its own place: so the policy
 // names by their content its own script and style, and those of the page, and no others can

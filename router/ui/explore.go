@@ -46,7 +46,7 @@ type aboutView struct {
 	Admin    bool     `json:"admin"`    // of that database
 }
 
-// about tells what is served here and who asks.
+// about returns what is served here and who asks.
 func (h *handler) about(r *http.Request) (any, error) {
 	who := access.Of(r.Context())
 	database, err := access.Database(r, nil)
@@ -130,7 +130,7 @@ type countsView struct {
 	Series []int64 `json:"series"`
 }
 
-// counts tells how many series there are of each parameter metric or, with the parameters
+// counts returns how many series there are of each parameter metric or, with the parameters
 // of=METRIC and tag, of each parameter value; with the parameter all, of the whole database.
 func (h *handler) counts(r *http.Request) (any, error) {
 	p := r.URL.Query()

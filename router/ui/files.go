@@ -18,7 +18,7 @@ import (
 //go:embed all:dist
 var dist embed.FS
 
-// embedded gives the files of the built page.
+// embedded returns the files of the built page.
 func embedded() fs.FS {
 	built, err := fs.Sub(dist, "dist")
 	if err != nil {
@@ -165,7 +165,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // a reader that has gone needs nothing
 }
 
-// tagged says whether a client has what the tag names (RFC 9110, section 13.1.2).
+// tagged reports whether a client has what the tag names (RFC 9110, section 13.1.2).
 func tagged(values []string, tag string) bool {
 	for _, value := range values {
 		for candidate := range strings.SplitSeq(value, ",") {
@@ -178,7 +178,7 @@ func tagged(values []string, tag string) bool {
 	return false
 }
 
-// accepts says whether the values of an Accept or Accept-Encoding header name something,
+// accepts reports whether the values of an Accept or Accept-Encoding header name something,
 // and do not exclude it by a quality of 0 (RFC 9110, section 12.5). Wildcards do not count:
 // curl, which wants text, sends */*.
 func accepts(values []string, wanted string) bool {
@@ -193,7 +193,7 @@ func accepts(values []string, wanted string) bool {
 	return false
 }
 
-// quality gives the value of the parameter q; without one it is 1, and what is none is 0.
+// quality returns the value of the parameter q; without one it is 1, and what is none is 0.
 func quality(parameters string) float64 {
 	for parameter := range strings.SplitSeq(parameters, ";") {
 		name, value, _ := strings.Cut(parameter, "=")

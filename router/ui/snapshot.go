@@ -39,7 +39,7 @@ func newSnapshot[T any](clock func() time.Time, produce func(context.Context) (T
 	return s
 }
 
-// get gives the value, not older than snapshotAgeMax when it was asked for. An error is
+// get returns the value, not older than snapshotAgeMax when it was asked for. An error is
 // given to the caller who made it only; the next one tries again.
 func (s *snapshot[T]) get(ctx context.Context) (T, error) {
 	var none T

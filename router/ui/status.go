@@ -132,7 +132,7 @@ func viewStatus(s *tickmeshv1.GetStatusResponse, at time.Time) *statusView {
 	return v
 }
 
-// viewMembers tells how far each member is behind what is committed, as its leader knows.
+// viewMembers returns how far each member is behind what is committed, as its leader knows.
 func viewMembers(members []*tickmeshv1.ReplicaStatus, commit uint64) []memberView {
 	views := make([]memberView, 0, len(members))
 	for _, m := range members {
@@ -167,7 +167,7 @@ func desiredName(d tickmeshv1.DesiredState) string {
 	return "active"
 }
 
-// recoveryText says what is to be done for a shard that has no majority.
+// recoveryText returns what is to be done for a shard that has no majority.
 func recoveryText(r *tickmeshv1.ShardRecovery) string {
 	switch {
 	case r == nil:

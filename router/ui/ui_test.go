@@ -69,7 +69,7 @@ func (p *page) do(r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// get asks for JSON as somebody, and gives the status.
+// get asks for JSON as somebody, and returns the status.
 func (p *page) get(path string, who access.Principal, into any) int {
 	p.t.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)

@@ -207,7 +207,7 @@ func (s *certsSettings) certify(folder *certsFolder, authority *certificate.Pair
 	return row, folder.write(file, pair)
 }
 
-// show tells what is there, and what each process is started with.
+// show returns what is there, and what each process is started with.
 func (s *certsSettings) show(rows []certsRow, out io.Writer) error {
 	table := make([][]string, 0, len(rows))
 	for _, r := range rows {

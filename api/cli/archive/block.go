@@ -44,7 +44,7 @@ type run struct {
 	values  []float64
 }
 
-// next reads a run from the front of a block and gives what is left. Errors: ErrDamaged.
+// next reads a run from the front of a block and returns what is left. Errors: ErrDamaged.
 func (r *run) next(block []byte) (rest []byte, err error) {
 	length, n := binary.Uvarint(block)
 	if n <= 0 || length > series.KeyBytesMax || uint64(len(block)-n) < length {

@@ -29,7 +29,7 @@ func newCandidates(x *Index) *candidates {
 	return c
 }
 
-// find gives the units that together are what is wanted; none: there are no such.
+// find returns the units that together are what is wanted; none: there are no such.
 func (c *candidates) find(w *Wanted) []int {
 	list := c.units[metricName{w.Database, w.Metric}]
 	first := sort.Search(len(list), func(i int) bool { return c.index.Units[list[i]].ToMs >= w.FromMs })
@@ -52,7 +52,7 @@ func (c *candidates) find(w *Wanted) []int {
 	return found
 }
 
-// objectsPresent gives all objects of a target by checksum.
+// objectsPresent returns all objects of a target by checksum.
 func objectsPresent(ctx context.Context, s Store) (map[string]Info, error) {
 	present := map[string]Info{}
 	for info, err := range s.List(ctx, objectsPrefix) {
@@ -91,7 +91,7 @@ type taken struct {
 // one in so many: else the object would be kept for little.
 const usedMin = 2
 
-// sparse gives the objects of which too little is taken.
+// sparse returns the objects of which too little is taken.
 func sparse(all []taken) map[string]bool {
 	used, whole := map[string]int64{}, map[string]int64{}
 	for _, t := range all {
@@ -110,7 +110,7 @@ func sparse(all []taken) map[string]bool {
 	return drop
 }
 
-// uses says whether something is taken from one of some objects.
+// uses reports whether something is taken from one of some objects.
 func (t *taken) uses(objects map[string]bool) bool {
 	for _, i := range t.units {
 		for _, p := range t.from.index.Units[i].Parts {

@@ -17,10 +17,10 @@ type Entry struct {
 	Err        error     // why
 }
 
-// Complete says whether the backup can be restored.
+// Complete reports whether the backup can be restored.
 func (e *Entry) Complete() bool { return e.Manifest != nil && e.Manifest.FinishedMs != 0 }
 
-// List gives the backups at a target, the oldest first; those that cannot be read at the
+// List returns the backups at a target, the oldest first; those that cannot be read at the
 // end.
 func List(ctx context.Context, s Store) ([]Entry, error) {
 	var list []Entry
@@ -49,7 +49,7 @@ func List(ctx context.Context, s Store) ([]Entry, error) {
 	return list, nil
 }
 
-// known says whether an error tells of the content of the target, not of its storage.
+// known reports whether an error tells of the content of the target, not of its storage.
 func known(err error) bool {
 	return errors.Is(err, ErrNone) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrFormat) ||
 		errors.Is(err, ErrEncrypted) || errors.Is(err, ErrSignature)
@@ -62,7 +62,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// newest gives the complete backup of a cluster that was begun last; nil: there is none.
+// newest returns the complete backup of a cluster that was begun last; nil: there is none.
 func newest(list []Entry, cluster string, complete bool) *Entry {
 	for i := range slices.Backward(list) {
 		e := &list[i]
@@ -73,7 +73,7 @@ func newest(list []Entry, cluster string, complete bool) *Entry {
 	return nil
 }
 
-// Unfinished gives the name of the backup of a cluster that was cut short last; empty:
+// Unfinished returns the name of the backup of a cluster that was cut short last; empty:
 // none was since the last complete one.
 func Unfinished(ctx context.Context, s Store, cluster string) (string, error) {
 	list, err := List(ctx, s)
@@ -140,7 +140,7 @@ func doubts(list []Entry, k *Keys) error {
 	return nil
 }
 
-// problemsOf gives what is wrong with backups that cannot be read.
+// problemsOf returns what is wrong with backups that cannot be read.
 func problemsOf(list []Entry) (problems []error) {
 	for i := range list {
 		if list[i].Err != nil {
@@ -150,5 +150,5 @@ func problemsOf(list []Entry) (problems []error) {
 	return problems
 }
 
-// Units gives the units of the backup, which are not to be changed.
+// Units returns the units of the backup, which are not to be changed.
 func (b *Backup) Units() []Unit { return b.index.Units }

@@ -20,7 +20,7 @@ var _ Store = (*Folder)(nil)
 // partSuffix ends the names of files that are being written.
 const partSuffix = ".part"
 
-// NewFolder gives the store of a folder, which need not be there yet.
+// NewFolder returns the store of a folder, which need not be there yet.
 func NewFolder(dir string) *Folder { return &Folder{dir: dir} }
 
 // String names the folder.

@@ -91,7 +91,7 @@ type Index struct {
 	Held []Object `json:"held,omitempty"`
 }
 
-// encode gives the index as it is stored.
+// encode returns the index as it is stored.
 func (x *Index) encode() ([]byte, error) {
 	text, err := json.Marshal(x)
 	if err != nil {

@@ -49,7 +49,7 @@ type Manifest struct {
 
 var backupName = regexp.MustCompile(`^[a-z0-9]([-._a-z0-9]*[a-z0-9])?$`)
 
-// CheckName says what is wrong with the name of a backup. Errors: ErrTarget.
+// CheckName returns what is wrong with the name of a backup. Errors: ErrTarget.
 func CheckName(name string) error {
 	if len(name) > NameBytesMax || !backupName.MatchString(name) {
 		return fmt.Errorf("%w: %q cannot be the name of a backup: expected at most %d small letters, digits, and - . _ inside", ErrTarget, name, NameBytesMax)
@@ -59,7 +59,7 @@ func CheckName(name string) error {
 
 func manifestKey(name string) string { return backupsPrefix + name + manifestName }
 
-// nameOf gives the name of the backup whose manifest has a key.
+// nameOf returns the name of the backup whose manifest has a key.
 func nameOf(key string) (name string, ok bool) {
 	name, ok = strings.CutSuffix(strings.TrimPrefix(key, backupsPrefix), manifestName)
 	return name, ok && CheckName(name) == nil

@@ -55,7 +55,7 @@ func (c content) visit(metric string, fromMs, toMs int64, visit Visitor) error {
 
 const rangeMs = 100
 
-// wanted gives the digests of all ranges that have samples.
+// wanted returns the digests of all ranges that have samples.
 func (c content) wanted(metrics []string) (list []Wanted) {
 	for from := int64(0); from < 4*rangeMs; from += rangeMs {
 		for _, metric := range metrics {
@@ -72,7 +72,7 @@ func (c content) wanted(metrics []string) (list []Wanted) {
 	return list
 }
 
-// contentOf gives the samples of a backup.
+// contentOf returns the samples of a backup.
 func contentOf(ctx context.Context, b *Backup) (content, error) {
 	c := content{}
 	return c, b.Read(ctx, func(*Unit) bool { return true }, func(*Unit) Visitor {

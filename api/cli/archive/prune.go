@@ -73,7 +73,7 @@ func Prune(ctx context.Context, s Store, o PruneOptions) (done Pruned, err error
 	return done, nil
 }
 
-// doomed gives the names of the backups to delete.
+// doomed returns the names of the backups to delete.
 func (o *PruneOptions) doomed(list []Entry) (names []string, err error) {
 	kept := map[string]int{} // by cluster
 	for i := range slices.Backward(list) {
@@ -99,7 +99,7 @@ func (o *PruneOptions) doomed(list []Entry) (names []string, err error) {
 // readsMax bounds how often a backup is read that is being written meanwhile.
 const readsMax = 5
 
-// neededObjects gives the checksums of all objects that backups name or hold, and whether
+// neededObjects returns the checksums of all objects that backups name or hold, and whether
 // one of them is not complete.
 func neededObjects(ctx context.Context, s Store) (needed map[string]bool, writing bool, err error) {
 	list, err := List(ctx, s)

@@ -31,7 +31,7 @@ type partOf struct {
 	Part
 }
 
-// partsByObject gives the parts in each object, in the order of their places.
+// partsByObject returns the parts in each object, in the order of their places.
 func (b *Backup) partsByObject() [][]partOf {
 	parts := make([][]partOf, len(b.index.Objects))
 	for i := range b.index.Units {
@@ -137,7 +137,7 @@ func (b *Backup) Check(ctx context.Context, done func(bytes int64)) error {
 	return nil
 }
 
-// owns says whether samples belong to a unit. Errors: ErrDamaged.
+// owns reports whether samples belong to a unit. Errors: ErrDamaged.
 func (u *Unit) owns(key series.Key, timesMs []int64) error {
 	database, metric, _, err := key.Parts(nil)
 	if err != nil || string(database) != string(u.Database) || string(metric) != string(u.Metric) ||
@@ -164,7 +164,7 @@ func newDecoder() (*decoder, error) {
 
 func (d *decoder) close() { d.zstd.Close() }
 
-// checkHeader says whether an object has samples. Errors: ErrDamaged, ErrFormat.
+// checkHeader reports whether an object has samples. Errors: ErrDamaged, ErrFormat.
 func checkHeader(content []byte) error {
 	if len(content) < objectHeaderBytes || string(content[:len(objectMagic)]) != objectMagic {
 		return fmt.Errorf("%w: it has no samples", ErrDamaged)

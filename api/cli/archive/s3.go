@@ -39,7 +39,7 @@ type S3 struct {
 
 var _ Store = (*S3)(nil)
 
-// NewS3 gives the store of a bucket, which has to be there. Nothing is asked yet. Errors:
+// NewS3 returns the store of a bucket, which has to be there. Nothing is asked yet. Errors:
 // ErrTarget, those of reading CAFile.
 func NewS3(bucket, prefix string, o S3Options) (*S3, error) {
 	endpoint, err := url.Parse(o.Endpoint)

@@ -38,9 +38,9 @@ type Info struct {
 type Store interface {
 	// Put stores an object, which is not empty, or replaces it, in one step and durably.
 	Put(ctx context.Context, key string, content []byte) error
-	// Get gives an object from an offset on, at most length bytes. Errors: ErrNone.
+	// Get returns an object from an offset on, at most length bytes. Errors: ErrNone.
 	Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error)
-	// List gives the objects whose keys begin with a prefix, in no order. An error is the
+	// List returns the objects whose keys begin with a prefix, in no order. An error is the
 	// last thing that it gives.
 	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 	// Delete deletes an object; one that is not there is no error.
@@ -52,7 +52,7 @@ type Store interface {
 // schemeS3 begins targets that are buckets.
 const schemeS3 = "s3://"
 
-// Open gives the store of a target: s3://bucket/prefix, or a folder, which is made when
+// Open returns the store of a target: s3://bucket/prefix, or a folder, which is made when
 // something is put there. Errors: ErrTarget.
 func Open(target string, o S3Options) (Store, error) {
 	rest, isS3 := strings.CutPrefix(target, schemeS3)

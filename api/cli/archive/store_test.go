@@ -31,7 +31,7 @@ func startS3(t testing.TB) S3Options {
 	return S3Options{Endpoint: server.URL, Region: "us-east-1", AccessKeyID: "id", SecretAccessKey: "secret"}
 }
 
-// stores gives an empty store of each kind.
+// stores returns an empty store of each kind.
 func stores(t testing.TB) map[string]func() Store {
 	s3, n := startS3(t), 0
 	return map[string]func() Store{

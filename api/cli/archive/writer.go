@@ -158,7 +158,7 @@ func (w *Writer) dropSources(ctx context.Context) error {
 	return err
 }
 
-// Take takes what it can of all that is wanted from earlier backups, and gives what is
+// Take takes what it can of all that is wanted from earlier backups, and returns what is
 // left to be read, in the same order. It is called once, with digests that were made after
 // Begin.
 func (w *Writer) Take(wanted []Wanted) (left []Wanted) {
@@ -200,7 +200,7 @@ func (w *Writer) take(x *Index, u *Unit) {
 	w.index.Units = append(w.index.Units, own)
 }
 
-// object gives the number of an object in the index.
+// object returns the number of an object in the index.
 func (w *Writer) object(o Object) int {
 	number, ok := w.objects[o.SHA256]
 	if !ok {

@@ -31,7 +31,7 @@ type PlaceError struct {
 	Err    error
 }
 
-// Error gives the text for people.
+// Error returns the text for people.
 func (e *PlaceError) Error() string { return fmt.Sprintf("%s %d: %v", e.What, e.Number, e.Err) }
 
 // Unwrap gives why.
@@ -47,7 +47,7 @@ type identity struct {
 	key    series.Key // without database
 }
 
-// identityOf gives the names of a key. Errors: series.ErrKey.
+// identityOf returns the names of a key. Errors: series.ErrKey.
 func identityOf(k series.Key) (identity, error) {
 	_, metric, tags, err := k.Parts(nil)
 	if err != nil {
@@ -56,7 +56,7 @@ func identityOf(k series.Key) (identity, error) {
 	return identity{metric: metric, tags: tags, key: series.AppendKey(nil, nil, metric, tags)}, nil
 }
 
-// inDatabase gives a key without database as one of a database. Errors: ErrFormat.
+// inDatabase returns a key without database as one of a database. Errors: ErrFormat.
 func inDatabase(k series.Key, database string) (series.Key, error) {
 	_, metric, tags, err := k.Parts(nil)
 	if err != nil {
@@ -65,7 +65,7 @@ func inDatabase(k series.Key, database string) (series.Key, error) {
 	return keyOf(database, metric, tags)
 }
 
-// keyOf gives the key of names. Errors: ErrFormat.
+// keyOf returns the key of names. Errors: ErrFormat.
 func keyOf(database string, metric []byte, tags []series.Tag) (series.Key, error) {
 	if len(metric) == 0 {
 		return nil, fmt.Errorf("%w: there is no metric", ErrFormat)

@@ -179,7 +179,7 @@ func cutCSVText(s string) (text []byte, rest string, err error) {
 	return text, "", nil
 }
 
-// unescapeCSV gives what stands behind a backslash, and its length.
+// unescapeCSV returns what stands behind a backslash, and its length.
 func unescapeCSV(s string) (b byte, n int, err error) {
 	if len(s) >= 3 && s[0] == 'x' {
 		if v, err := strconv.ParseUint(s[1:3], 16, 8); err == nil {

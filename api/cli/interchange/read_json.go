@@ -68,7 +68,7 @@ func readJSON(in io.Reader, o ReadOptions, visit Visitor) error {
 	return nil
 }
 
-// firstByte gives the first byte that is no white space, without taking it; 0 for an
+// firstByte returns the first byte that is no white space, without taking it; 0 for an
 // empty text.
 func firstByte(in *bufio.Reader) (byte, error) {
 	for {
@@ -121,7 +121,7 @@ func (r *jsonReader) points(visit Visitor, more func() bool) error {
 	return nil
 }
 
-// sample gives what a datapoint says.
+// sample returns what a datapoint says.
 func (d *datapoint) sample(database string) (key series.Key, timeMs int64, value float64, err error) {
 	if d.Key != "" {
 		if d.TimeMs == nil {

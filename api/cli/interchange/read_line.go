@@ -75,7 +75,7 @@ type openLine struct {
 	equals, commas          int
 }
 
-// ends takes a piece up to its only newline and says whether that ends the line.
+// ends takes a piece up to its only newline and reports whether that ends the line.
 func (o *openLine) ends(piece []byte) bool {
 	for _, c := range piece {
 		switch {

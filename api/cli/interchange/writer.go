@@ -30,7 +30,7 @@ type sampleWriter interface {
 	begin(out *bufio.Writer) error
 	// series says whose samples follow.
 	series(identity) error
-	// sample writes one, and says whether its format has no words of its own for it.
+	// sample writes one, and reports whether its format has no words of its own for it.
 	sample(out *bufio.Writer, timeMs int64, value float64) (private bool, err error)
 	end(out *bufio.Writer) error
 }
@@ -76,7 +76,7 @@ func (w *Writer) Write(key series.Key, timesMs []int64, values []float64) error 
 	return nil
 }
 
-// Private gives the samples for which the format has no words of its own: only a
+// Private returns the samples for which the format has no words of its own: only a
 // Reader of this package knows them.
 func (w *Writer) Private() int64 { return w.private }
 
@@ -136,7 +136,7 @@ func appendEscaped(dst, text []byte, special string) []byte {
 	return dst
 }
 
-// readsAs says whether the line is one point of the series.
+// readsAs reports whether the line is one point of the series.
 func readsAs(line []byte, key series.Key) bool {
 	same, points := true, 0
 	r := newLineReader(bytes.NewReader(line), ReadOptions{})

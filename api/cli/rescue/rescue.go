@@ -219,7 +219,7 @@ func absentOf(m *shardmap.Map, reports []shardmap.Report) []string {
 	return absent
 }
 
-// misses says whether a node did not report that is not said to be lost.
+// misses reports whether a node did not report that is not said to be lost.
 func (s *rescueSettings) misses(absent []string) bool {
 	return slices.ContainsFunc(absent, func(node string) bool { return !slices.Contains(s.lost, node) })
 }

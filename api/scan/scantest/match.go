@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// compile gives the test that a selector stands for.
+// compile returns the test that a selector stands for.
 func compile(selector *scan.Selector) (func(series.Key) bool, error) {
 	tests := make([]func(tags map[string]string) bool, 0, len(selector.Matchers))
 	for _, m := range selector.Matchers {

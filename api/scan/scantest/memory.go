@@ -23,7 +23,7 @@ type Memory struct {
 	series map[string]map[int64]float64 // by key, then by time in milliseconds
 }
 
-// NewMemory gives an empty Memory.
+// NewMemory returns an empty Memory.
 func NewMemory() *Memory { return &Memory{series: map[string]map[int64]float64{}} }
 
 // Put writes samples of one series; of equal times the later one stays. It
@@ -73,7 +73,7 @@ func (m *Memory) Delete(ctx context.Context, selector *scan.Selector, fromMs, to
 	return touched, nil
 }
 
-// match gives the keys that a selector picks, in order.
+// match returns the keys that a selector picks, in order.
 func (m *Memory) match(selector *scan.Selector) ([]series.Key, error) {
 	matches, err := compile(selector)
 	if err != nil {
@@ -99,7 +99,7 @@ func (m *Memory) keys() []series.Key {
 	return keys
 }
 
-// samples gives a copy of the samples of one series in [fromMs, toMs], by time.
+// samples returns a copy of the samples of one series in [fromMs, toMs], by time.
 func (m *Memory) samples(key series.Key, fromMs, toMs int64) []series.Sample {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -233,7 +233,7 @@ func sampleChunk(samples []series.Sample) *scan.Chunk {
 	return c
 }
 
-// WindowStart gives the start of the window that holds timeMs.
+// WindowStart returns the start of the window that holds timeMs.
 func WindowStart(timeMs int64, w *scan.Windows) int64 {
 	offset := (timeMs - w.OriginMs) % w.WidthMs
 	if offset < 0 {
@@ -353,7 +353,7 @@ func (m *Memory) Series(ctx context.Context, selector *scan.Selector, limit int,
 	return int64(len(keys)), nil
 }
 
-// names gives the sorted, distinct names that collect adds, filtered by prefix
+// names returns the sorted, distinct names that collect adds, filtered by prefix
 // and cut to limit.
 func (m *Memory) names(ctx context.Context, prefix string, limit int, collect func(database, metric string, tags []series.Tag, add func(string))) ([]string, error) {
 	if err := ctx.Err(); err != nil {

@@ -61,7 +61,7 @@ func put(t testing.TB, s Subject, key series.Key, samples ...series.Sample) {
 	}
 }
 
-// ramp gives samples at from, from+step, … with values 0, 1, ….
+// ramp returns samples at from, from+step, … with values 0, 1, ….
 func ramp(fromMs, stepMs int64, count int) []series.Sample {
 	samples := make([]series.Sample, count)
 	for i := range samples {
@@ -83,7 +83,7 @@ func everything(selector scan.Selector) *scan.Request {
 	return &scan.Request{Selector: selector, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax}
 }
 
-// names gives the keys of a result for people, sorted.
+// names returns the keys of a result for people, sorted.
 func names[V any](found map[string]V) []string {
 	list := make([]string, 0, len(found))
 	for key := range found {

@@ -17,7 +17,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
 )
 
-// freeAddress gives a port that was free a moment ago, on a host of the loopback that
+// freeAddress returns a port that was free a moment ago, on a host of the loopback that
 // nobody else draws: a port of 127.0.0.1 may be given to another listener before it is used.
 func freeAddress(t *testing.T) string {
 	t.Helper()

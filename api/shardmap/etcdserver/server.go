@@ -89,10 +89,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return nil, fmt.Errorf("%w: %w", ErrStart, errors.Join(err, end(etcd)))
 }
 
-// Endpoint gives the host:port at which clients reach the server.
+// Endpoint returns the host:port at which clients reach the server.
 func (s *Server) Endpoint() string { return s.endpoint }
 
-// Failed gives an error when the server can no longer serve.
+// Failed returns an error when the server can no longer serve.
 func (s *Server) Failed() <-chan error { return s.etcd.Err() }
 
 // Close stops the server; what it has answered is on disk. A client that has

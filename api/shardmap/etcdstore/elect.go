@@ -61,7 +61,7 @@ func (s *Store) stand(ctx context.Context, election *concurrency.Election, name 
 	}
 }
 
-// isUnavailable says whether an answer of etcd, or of gRPC for it, is that it cannot be reached now.
+// isUnavailable reports whether an answer of etcd, or of gRPC for it, is that it cannot be reached now.
 func isUnavailable(err error) bool {
 	var etcd interface{ Code() codes.Code }
 	if errors.As(err, &etcd) {

@@ -40,7 +40,7 @@ type contents struct {
 	tokens       map[string]string                // by id; the same
 }
 
-// load reads all keys, and gives the revision at which they were so.
+// load reads all keys, and returns the revision at which they were so.
 func (c *contents) load(ctx context.Context, client *clientv3.Client, k keys) (int64, error) {
 	got, err := client.Get(ctx, k.prefix, clientv3.WithPrefix())
 	if err != nil {

@@ -96,7 +96,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// client gives the connection. Making one with a password asks etcd, so it may fail.
+// client returns the connection. Making one with a password asks etcd, so it may fail.
 func (s *Store) client() (*clientv3.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,7 @@ func (s *Store) request(ctx context.Context, call func(context.Context, *clientv
 	return fmt.Errorf("%w: %w", shardmap.ErrUnavailable, err)
 }
 
-// Seen gives the newest map that this store has seen.
+// Seen returns the newest map that this store has seen.
 func (s *Store) Seen() shardmap.Seen {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +173,7 @@ func (s *Store) sawMapLocked(m *shardmap.Map) {
 	}
 }
 
-// lastWith gives the last good view, marked with an error.
+// lastWith returns the last good view, marked with an error.
 func (s *Store) lastWith(err error) shardmap.View {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,7 +44,7 @@ func cloneIncarnations(all map[string][]shardmap.Incarnation) map[string][]shard
 	return cloned
 }
 
-// NewServer gives an empty server.
+// NewServer returns an empty server.
 func NewServer() *Server {
 	s := &Server{}
 	s.mu.desired = map[string]shardmap.Desired{}

@@ -37,14 +37,14 @@ func (s *Store) SetReachable(reachable bool) {
 	s.server.electLocked()
 }
 
-// Seen gives the newest map that this store has seen.
+// Seen returns the newest map that this store has seen.
 func (s *Store) Seen() shardmap.Seen {
 	s.server.mu.Lock()
 	defer s.server.mu.Unlock()
 	return s.state.seen
 }
 
-// usableLocked gives the error of a call that cannot be made.
+// usableLocked returns the error of a call that cannot be made.
 func (s *Store) usableLocked(ctx context.Context) error {
 	switch {
 	case s.state.closed:

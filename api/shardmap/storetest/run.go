@@ -25,7 +25,7 @@ type Backend interface {
 	Compact(t testing.TB)
 	// Restart stops and starts the servers. Only on a backend of its own.
 	Restart(t testing.TB)
-	// Snapshot copies what is stored, and gives what sets it back. Only on a backend
+	// Snapshot copies what is stored, and returns what sets it back. Only on a backend
 	// of its own.
 	Snapshot(t testing.TB) (restore func(testing.TB))
 	// Cluster is the name that maps must have.
@@ -73,7 +73,7 @@ func Run(t *testing.T, open func(t testing.TB, own bool) Backend) {
 	}
 }
 
-// Map gives a small valid map of an epoch.
+// Map returns a small valid map of an epoch.
 func Map(cluster string, epoch uint64) shardmap.Map {
 	member := shardmap.Member{Node: "a", Incarnation: Hex(1), RaftID: 1, Role: shardmap.Full}
 	return shardmap.Map{
@@ -83,7 +83,7 @@ func Map(cluster string, epoch uint64) shardmap.Map {
 	}
 }
 
-// Hex gives an incarnation, or a cluster's id, by number.
+// Hex returns an incarnation, or a cluster's id, by number.
 func Hex(n int) string { return fmt.Sprintf("%032x", n) }
 
 func node(id string, incarnation int) shardmap.NodeInfo {

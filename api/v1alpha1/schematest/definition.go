@@ -75,7 +75,7 @@ func newDefinition(d *apiextensions.CustomResourceDefinition) (*Definition, erro
 	return &Definition{structural: structural, schema: validator, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
 }
 
-// moduleRoot gives the folder of go.mod, at or above the present one.
+// moduleRoot returns the folder of go.mod, at or above the present one.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -128,7 +128,7 @@ func (d *Definition) Into(text string, into any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object, into, true)
 }
 
-// Check says why an API server would refuse a resource; old is the one that it
+// Check reports why an API server would refuse a resource; old is the one that it
 // replaces, nil: it is new.
 func (d *Definition) Check(object, old Object) error {
 	var errs field.ErrorList

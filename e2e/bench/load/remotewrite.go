@@ -57,7 +57,7 @@ func fieldBytes(n int) int {
 	return 1 + binary.PutUvarint(length[:], uint64(n)) + n
 }
 
-// Samples gives the number of samples.
+// Samples returns the number of samples.
 func (w *RemoteWrite) Samples() int { return len(w.samples) }
 
 // Set gives sample n, in the order of Append, its time and value.
@@ -83,7 +83,7 @@ func (w *RemoteWrite) SetTimes(timeMs int64) {
 	}
 }
 
-// Request gives the message as a POST request. It is valid until the next call.
+// Request returns the message as a POST request. It is valid until the next call.
 func (w *RemoteWrite) Request(host, path string) []byte {
 	if limit := snappy.MaxEncodedLen(len(w.message)); cap(w.packed) < limit {
 		w.packed = make([]byte, limit)

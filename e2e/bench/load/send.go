@@ -118,7 +118,7 @@ type pacer struct {
 	due      time.Time
 }
 
-// next waits until a request is due and gives the time from which it counts.
+// next waits until a request is due and returns the time from which it counts.
 func (p *pacer) next() time.Time {
 	if p.interval == 0 {
 		return time.Now()

@@ -152,10 +152,10 @@ func (c *Cluster) Restart(n *ClusterNode) error {
 	return err
 }
 
-// Nodes gives all nodes that were ever started.
+// Nodes returns all nodes that were ever started.
 func (c *Cluster) Nodes() []*ClusterNode { return c.nodes }
 
-// behind gives the processes behind the router.
+// behind returns the processes behind the router.
 func (c *Cluster) behind() []*harness.Process {
 	processes := []*harness.Process{c.Etcd}
 	for _, n := range c.nodes {
@@ -231,7 +231,7 @@ func (c *Cluster) Kill() {
 	}
 }
 
-// tails gives the last output of all processes.
+// tails returns the last output of all processes.
 func (c *Cluster) tails() string {
 	text := ""
 	for _, n := range c.nodes {

@@ -135,7 +135,7 @@ func (s *Server) QueryRequest(q Query) []byte {
 	return load.AppendGet(nil, s.Addresses.HTTP, s.QueryPath(q))
 }
 
-// AddressOf gives where the protocol is spoken.
+// AddressOf returns where the protocol is spoken.
 func (s *Server) AddressOf(protocol Protocol) string {
 	switch protocol {
 	case HTTPLine:

@@ -21,7 +21,7 @@ const (
 // protocols are all protocols, in the order of reports.
 var protocols = [...]Protocol{HTTPLine, TCPPut, TCPLine}
 
-// Protocols gives all protocols in the order of reports.
+// Protocols returns all protocols in the order of reports.
 func Protocols() []Protocol { return protocols[:] }
 
 // String names the protocol as reports do.
@@ -59,14 +59,14 @@ type Target interface {
 	Name() string
 	// Version asks the program what it is; ErrNotInstalled if it is missing.
 	Version(ctx context.Context) (string, error)
-	// Command says how to start the server with its data below dir. It may
+	// Command returns how to start the server with its data below dir. It may
 	// write a configuration file there.
 	Command(dir string, addresses Addresses, memoryLimitBytes int64) (harness.ProcessOptions, error)
 	// ReadyPath answers 200 or 204 once the server serves.
 	ReadyPath() string
 	// Prepare is called once after the first start on an empty folder.
 	Prepare(ctx context.Context, server *Server) error
-	// Speaks says whether the server takes the protocol.
+	// Speaks reports whether the server takes the protocol.
 	Speaks(protocol Protocol) bool
 	// Fence is the text whose reply on a TCP connection shows that everything
 	// before it was applied; "" where the end of the stream has to do.
@@ -134,7 +134,7 @@ func answerOf(kind Kind, values []float64) Answer {
 
 // Preallocating is a Target that reserves files of fixed size ahead of their use.
 type Preallocating interface {
-	// Preallocated gives the bytes of a data folder in files that a server, settled
+	// Preallocated returns the bytes of a data folder in files that a server, settled
 	// and stopped, keeps for what it will write next.
 	Preallocated(dataDir string) (int64, error)
 }

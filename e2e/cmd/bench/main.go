@@ -173,7 +173,7 @@ func targets(ctx context.Context, o options, dir string, clusters bool) ([]targe
 	return found, nil
 }
 
-// program gives the absolute path of a program, which is built when none is given.
+// program returns the absolute path of a program, which is built when none is given.
 func program(ctx context.Context, path, dir string, build func(ctx context.Context, dir string) (string, error)) (string, error) {
 	if path == "" {
 		return build(ctx, dir)

@@ -44,7 +44,7 @@ func (n node) pods() string    { return "10.244." + strconv.Itoa(int(n)) + ".0/2
 // link is the name of the rack's end of the machine's cable.
 func (n node) link() string { return n.name() + "-cable" }
 
-// zone gives each machine one of three zones in turn.
+// zone returns each machine one of three zones in turn.
 func (n node) zone() string { return "zone-" + string(rune('a'+(int(n)-1)%3)) }
 
 func allNodes() []node {

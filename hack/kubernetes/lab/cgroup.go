@@ -22,7 +22,7 @@ const cgroupRemovalTime = 20 * time.Second
 // for each node in it.
 type cgroups struct{ root, name string }
 
-// hierarchies gives the folders of the controllers that kubelet and runc use.
+// hierarchies returns the folders of the controllers that kubelet and runc use.
 func (c cgroups) hierarchies() []string {
 	var found []string
 	for _, name := range []string{"cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd"} {
@@ -34,7 +34,7 @@ func (c cgroups) hierarchies() []string {
 	return found
 }
 
-// check says why nodes cannot have control groups here.
+// check reports why nodes cannot have control groups here.
 func (c cgroups) check() error {
 	found := c.hierarchies()
 	for _, needed := range []string{"cpu", "cpuset", "memory", "devices", "freezer", "pids"} {

@@ -85,7 +85,7 @@ func controlClient(socket string) *http.Client {
 	}}
 }
 
-// ask sends one request to the control socket and gives the answer's body. An answer
+// ask sends one request to the control socket and returns the answer's body. An answer
 // other than 200 is an error with its text.
 func (r *Rack) ask(ctx context.Context, method, path string, query url.Values) ([]byte, error) {
 	target := url.URL{Scheme: "http", Host: "rack", Path: path, RawQuery: query.Encode()}

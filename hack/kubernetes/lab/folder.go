@@ -46,14 +46,14 @@ func foldersAt(checkout string) Folders {
 	}
 }
 
-// program gives the path of a compiled program.
+// program returns the path of a compiled program.
 func (f Folders) program(name string) string { return filepath.Join(f.Bin, name) }
 
 // socketLengthMax is the longest path of a Unix socket that Linux takes, with room
 // for the terminating zero.
 const socketLengthMax = 107
 
-// socket gives the path of the rack's control socket.
+// socket returns the path of the rack's control socket.
 func (f Folders) socket() (string, error) {
 	path := filepath.Join(f.Run, "rack.sock")
 	if len(path) > socketLengthMax {
@@ -62,7 +62,7 @@ func (f Folders) socket() (string, error) {
 	return path, nil
 }
 
-// pki gives the path of a key, certificate or kubeconfig.
+// pki returns the path of a key, certificate or kubeconfig.
 func (f Folders) pki(name string) string { return filepath.Join(f.Run, "pki", name) }
 
 // loaded is where the archives are that were loaded while the lab ran.
@@ -74,7 +74,7 @@ func (f Folders) owner() string { return filepath.Join(f.Run, "rack.owner") }
 // settings is the file with the kernel's settings before the lab.
 func (f Folders) settings() string { return filepath.Join(f.Run, "settings.json") }
 
-// cgroups gives the lab's control groups. Two checkouts may each have a lab.
+// cgroups returns the lab's control groups. Two checkouts may each have a lab.
 func (f Folders) cgroups() cgroups {
 	return cgroups{cgroupRoot, fmt.Sprintf("tickmesh-lab-%08x", crc32.ChecksumIEEE([]byte(f.Run)))}
 }

@@ -83,7 +83,7 @@ func (f Folders) buildImage(ctx context.Context, i image, archive string) (built
 	return true, cmd.Run()
 }
 
-// younger says whether a file is there and not older than the other.
+// younger reports whether a file is there and not older than the other.
 func younger(path, than string) bool {
 	a, err := os.Stat(path)
 	if err != nil {

@@ -50,7 +50,7 @@ func RunMachine(folders Folders, name string) error {
 	select {}
 }
 
-// dir gives a folder of the node's disk, which outlives its power.
+// dir returns a folder of the node's disk, which outlives its power.
 func (m machine) dir(elements ...string) string {
 	return filepath.Join(append([]string{m.folders.Run, m.node.name()}, elements...)...)
 }

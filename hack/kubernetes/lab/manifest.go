@@ -13,7 +13,7 @@ var coreDNSManifest string
 //go:embed manifests/volumes.yaml
 var volumesManifest string
 
-// manifests gives the objects that the lab puts into its cluster.
+// manifests returns the objects that the lab puts into its cluster.
 func manifests(f Folders) (string, error) {
 	type place struct {
 		Node  string   `json:"node"`

@@ -73,7 +73,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Kubectl runs kubectl as the administrator and gives what it wrote to its standard
+// Kubectl runs kubectl as the administrator and returns what it wrote to its standard
 // output. An error holds what it wrote to its standard error.
 func (r *Rack) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return r.output(r.Command(ctx, "kubectl", args...))

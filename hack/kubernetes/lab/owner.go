@@ -22,7 +22,7 @@ type owner struct {
 // errEnded says that a process is no more, or waits to be forgotten by its parent.
 var errEnded = errors.New("the process has ended")
 
-// ownerOf gives the process with this id, which must live.
+// ownerOf returns the process with this id, which must live.
 func ownerOf(pid int) (owner, error) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

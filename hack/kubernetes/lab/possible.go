@@ -34,7 +34,7 @@ var probes = []struct{ script, missing string }{
 	{"iptables --table nat --list-rules && iptables --append FORWARD --match conntrack --ctstate ESTABLISHED --jump ACCEPT", "the kernel's packet filter with NAT and connection tracking"},
 }
 
-// Possible says why the lab cannot run on this machine, or nil. It changes nothing.
+// Possible reports why the lab cannot run on this machine, or nil. It changes nothing.
 // Errors: ErrMachine for what no package can give it.
 func Possible(f Folders) error {
 	if os.Geteuid() != 0 {

@@ -32,7 +32,7 @@ const (
 	imagesModule   = "hack/images"
 )
 
-// AssetPrograms gives the programs that controller-runtime's envtest needs.
+// AssetPrograms returns the programs that controller-runtime's envtest needs.
 func AssetPrograms() []Program {
 	return []Program{
 		{"etcd", "go.etcd.io/etcd/server/v3", binariesModule},
@@ -41,7 +41,7 @@ func AssetPrograms() []Program {
 	}
 }
 
-// Programs gives all programs of the lab, those that others wait for first.
+// Programs returns all programs of the lab, those that others wait for first.
 func Programs() []Program {
 	return append(AssetPrograms(), []Program{
 		{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", binariesModule},

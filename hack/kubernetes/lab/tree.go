@@ -79,7 +79,7 @@ func (t *tree) start(cmd *exec.Cmd) (<-chan syscall.WaitStatus, error) {
 	return ended, nil
 }
 
-// run runs a short program to its end and gives what it wrote. An error holds the
+// run runs a short program to its end and returns what it wrote. An error holds the
 // output's end.
 func (t *tree) run(name string, args ...string) (string, error) {
 	fd, err := unix.MemfdCreate("output", unix.MFD_CLOEXEC)
@@ -142,7 +142,7 @@ func statusText(status syscall.WaitStatus) string {
 	return fmt.Sprintf("exit status %d", status.ExitStatus())
 }
 
-// lastLines gives the last n lines of text, in one line.
+// lastLines returns the last n lines of text, in one line.
 func lastLines(text []byte, n int) string {
 	lines := bytes.Split(bytes.TrimSpace(text), []byte{'\n'})
 	lines = lines[max(0, len(lines)-n):]

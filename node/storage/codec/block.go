@@ -124,7 +124,7 @@ func (e *BlockEncoder) numbers(columns *Columns) (scale uint8) {
 	return scale
 }
 
-// chooseScale gives the least scale that nearly all decimals fit in, or
+// chooseScale returns the least scale that nearly all decimals fit in, or
 // series.ScaleFloat.
 func chooseScale(scales []uint8) uint8 {
 	var counts [series.ScaleMax + 1]int

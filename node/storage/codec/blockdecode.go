@@ -39,7 +39,7 @@ func (b *BlockReader) Reset(payload []byte) error {
 	return nil
 }
 
-// Len gives the number of samples, 0 after an error of Reset.
+// Len returns the number of samples, 0 after an error of Reset.
 func (b *BlockReader) Len() int { return b.count }
 
 // room lengthens s by the block's samples, rounded up for the kernels.
@@ -60,7 +60,7 @@ func (b *BlockReader) Times(dst []int64) ([]int64, error) {
 	return grown[:n+b.count], nil
 }
 
-// Interval gives the first time and the interval, both in ms, of a block whose
+// Interval returns the first time and the interval, both in ms, of a block whose
 // times all have the same distance; ok is false for others, and for what Times
 // would refuse.
 func (b *BlockReader) Interval() (firstMs, intervalMs int64, ok bool) {

@@ -105,7 +105,7 @@ func (e *columnEncoder) append(dst []byte, values []int64, orderMax int, dense b
 	return append(append(dst, h...), e.packing...)
 }
 
-// isLine says whether all differences are the same.
+// isLine reports whether all differences are the same.
 func isLine(values []int64) bool {
 	if len(values) < 2 {
 		return false
@@ -122,7 +122,7 @@ func isLine(values []int64) bool {
 // sampleValues is how many residuals the choices of order and base look at.
 const sampleValues = 64
 
-// chooseOrder gives the order whose residuals vary least, by the mean size of
+// chooseOrder returns the order whose residuals vary least, by the mean size of
 // their distance to the median, and a bound under which residuals are taken as
 // outliers.
 func (e *columnEncoder) chooseOrder(values []int64, orderMax int) (order int, lowest int64) {
@@ -140,7 +140,7 @@ func (e *columnEncoder) chooseOrder(values []int64, orderMax int) (order int, lo
 	return order, lowest
 }
 
-// spreadCost tells how many bits the sorted sample's values would need, by two
+// spreadCost returns how many bits the sorted sample's values would need, by two
 // measures, each of which fails for some distribution: the mean size of the
 // distance to the median and the size of the range that holds nearly all.
 func spreadCost(sample []int64) (cost float64) {
@@ -154,7 +154,7 @@ func spreadCost(sample []int64) (cost float64) {
 	return float64(sum)/float64(len(sample)) + math.Log2(float64(spread)+1)
 }
 
-// fence gives a lower bound of the values that are near most of a sorted sample.
+// fence returns a lower bound of the values that are near most of a sorted sample.
 func fence(sample []int64) int64 {
 	tail := len(sample) / 32
 	low, high := sample[tail], sample[len(sample)-1-tail]
@@ -222,7 +222,7 @@ type sizes struct {
 	negativeBits uint32
 }
 
-// measure fills e.groups and gives their sum.
+// measure fills e.groups and returns their sum.
 func (e *columnEncoder) measure() (all sizes) {
 	for g := 0; g*groupValues < len(e.packed); g++ {
 		group := &e.groups[g]
@@ -244,7 +244,7 @@ func (e *columnEncoder) measure() (all sizes) {
 // patchBits estimates the cost of an exception of so many bits over the width.
 func patchBits(over uint) uint32 { return 12 + uint32(over)*9/8 }
 
-// best gives the width of least cost, and the cost in bits.
+// best returns the width of least cost, and the cost in bits.
 func (s *sizes) best(values int) (width uint, cost uint32) {
 	w := len(s.count) - 1
 	for w > 0 && s.count[w] == 0 {

@@ -43,7 +43,7 @@ func (r *reader) byte() byte {
 	return r.bytes[r.at-1]
 }
 
-// take gives the next n bytes; what follows them may be read too.
+// take returns the next n bytes; what follows them may be read too.
 func (r *reader) take(n int) []byte {
 	if n < 0 || n > len(r.bytes)-r.at {
 		r.bad = true

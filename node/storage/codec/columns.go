@@ -24,7 +24,7 @@ type Columns struct {
 	Scales    []uint8
 }
 
-// Len gives the number of samples.
+// Len returns the number of samples.
 func (c *Columns) Len() int { return len(c.Times) }
 
 // Reset empties the columns and keeps their memory.
@@ -46,7 +46,7 @@ type Points struct {
 	Values []float64
 }
 
-// Len gives the number of samples.
+// Len returns the number of samples.
 func (p *Points) Len() int { return len(p.Times) }
 
 // Reset empties the points and keeps their memory.

@@ -30,7 +30,7 @@ const (
 	huffmanPatchShare = 256
 )
 
-// valuesPerSymbol says how many values of a width share a symbol.
+// valuesPerSymbol returns how many values of a width share a symbol.
 func valuesPerSymbol(width uint) int {
 	switch width {
 	case 1:
@@ -43,7 +43,7 @@ func valuesPerSymbol(width uint) int {
 	return 1
 }
 
-// append gives the coded values if they need clearly fewer bytes than packed. The
+// append returns the coded values if they need clearly fewer bytes than packed. The
 // result is valid until the next call.
 func (e *entropyEncoder) append(values []uint64, all *sizes, packed int) (coded []byte, flags byte, ok bool) {
 	width, exceptions := uint(64), 0

@@ -15,7 +15,7 @@ import (
 //nolint:gochecknoglobals // a constant that the processor sets
 var fusedMultiply = cpu.X86.HasFMA || runtime.GOARCH == "arm64"
 
-// asInts gives the same memory as int64, so that mantissas can be decoded where
+// asInts returns the same memory as int64, so that mantissas can be decoded where
 // their float64 will be.
 func asInts(values []float64) []int64 {
 	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(values))), len(values))

@@ -33,7 +33,7 @@ func TestDivideFused(t *testing.T) {
 	}
 }
 
-// nearMidpoint gives the mantissas in bounds next to p times some midpoint.
+// nearMidpoint returns the mantissas in bounds next to p times some midpoint.
 func nearMidpoint(seed uint64, scale uint8) (mantissas []int64) {
 	power := float64(integerPowers[scale])
 	v := float64(seed>>11) / (1 << 53) * (series.MantissaMax / power)

@@ -40,7 +40,7 @@ func (s *bitString) number(n int) (v uint64) {
 	return v
 }
 
-// ones takes one-bits up to a zero-bit, or most of them, and gives their number.
+// ones takes one-bits up to a zero-bit, or most of them, and returns their number.
 func (s *bitString) ones(most int) (n int) {
 	for n < most && s.number(1) == 1 {
 		n++

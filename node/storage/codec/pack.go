@@ -7,7 +7,7 @@ import "encoding/binary"
 // unpackSlack is how far a kernel may read beyond the packed values.
 const unpackSlack = 8 * 8
 
-// packedBytes gives the length of count packed values.
+// packedBytes returns the length of count packed values.
 func packedBytes(count int, width uint) int { return (count*int(width) + 7) / 8 }
 
 // appendPacked appends the low width bits of each value, lowest bit first.

@@ -53,10 +53,10 @@ type PageHead struct {
 
 func (h *PageHead) mode() uint16 { return h.state >> stateModeShift & stateMode }
 
-// Known says whether the head holds a newest sample.
+// Known reports whether the head holds a newest sample.
 func (h *PageHead) Known() bool { return h.mode() != modeNone }
 
-// Scale gives the scale of the page: 0 to series.ScaleMax, or series.ScaleFloat
+// Scale returns the scale of the page: 0 to series.ScaleMax, or series.ScaleFloat
 // for a page of floats.
 func (h *PageHead) Scale() uint8 {
 	if m := h.mode(); m < modeFloat {
@@ -65,15 +65,15 @@ func (h *PageHead) Scale() uint8 {
 	return series.ScaleFloat
 }
 
-// Number gives the newest sample's number.
+// Number returns the newest sample's number.
 func (h *PageHead) Number() series.Number {
 	return series.Number{Mantissa: h.mantissa, Scale: h.Scale()}
 }
 
-// Same says whether a number in the page's scale is the newest sample's.
+// Same reports whether a number in the page's scale is the newest sample's.
 func (h *PageHead) Same(mantissa int64) bool { return h.mantissa == mantissa }
 
-// Rescale gives the mantissa that stands, at scale to, for the same float64 as
+// Rescale returns the mantissa that stands, at scale to, for the same float64 as
 // the number, if there is one. Scale series.ScaleFloat takes every number.
 func Rescale(mantissa int64, scale, to uint8) (int64, bool) {
 	if scale == to {
@@ -169,7 +169,7 @@ func (h *PageHead) Append(page []byte, timeMs, mantissa int64) bool {
 	return h.appendSlowly(page, timeMs, mantissa)
 }
 
-// valueCode gives the code of a delta ≠ 0 and the next width. When the length is
+// valueCode returns the code of a delta ≠ 0 and the next width. When the length is
 // over 57 the code is not valid: see appendSlowly.
 func valueCode(delta int64, width uint) (code uint64, length, next uint) {
 	z := zigzag(delta) - 1

@@ -48,7 +48,7 @@ func DecodePagePoints(payload []byte, dst *Points) error {
 	return nil
 }
 
-// PageFirstTime gives the time of a page's first sample without decoding the
+// PageFirstTime returns the time of a page's first sample without decoding the
 // others. Errors are ErrCorrupt.
 func PageFirstTime(payload []byte) (int64, error) {
 	var p pageReader
@@ -74,7 +74,7 @@ type pageReader struct {
 	window           window
 }
 
-// word gives the 57 or more bits at a position, from the top.
+// word returns the 57 or more bits at a position, from the top.
 func (p *pageReader) word(position uint) uint64 {
 	at := position >> 3 & (PageBytesMax - 1)
 	return binary.BigEndian.Uint64(p.bytes[at:at+8]) << (position & 7)
@@ -162,7 +162,7 @@ func (p *pageReader) decodeDecimals(times, mantissas []int64) (count int, err er
 }
 
 // regularDecimals decodes samples from count on for as long as their codes are
-// the frequent ones, and gives the count after them.
+// the frequent ones, and returns the count after them.
 func (p *pageReader) regularDecimals(times, mantissas []int64, count int) int {
 	position, end, width := p.position, p.end, p.width
 	timeMs, mantissa, step := p.timeMs, p.mantissa, p.step
@@ -239,7 +239,7 @@ func (p *pageReader) decimal() bool {
 	return true
 }
 
-// long gives the size ≤ 64 bits at a position.
+// long returns the size ≤ 64 bits at a position.
 func (p *pageReader) long(position, size uint) uint64 {
 	if size <= 57 {
 		return p.word(position) >> (64 - size)
@@ -247,7 +247,7 @@ func (p *pageReader) long(position, size uint) uint64 {
 	return p.word(position)>>(96-size)<<32 | p.word(position+size-32)>>32
 }
 
-// time reads the code of a time and gives the position after it.
+// time reads the code of a time and returns the position after it.
 func (p *pageReader) time(position uint, timeMs, step int64) (nextMs, nextStep int64, after uint) {
 	word := p.word(position)
 	switch bits.LeadingZeros64(^word) {

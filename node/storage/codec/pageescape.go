@@ -26,7 +26,7 @@ func (e *escape) add(code uint64, length uint) {
 	e.length += length
 }
 
-// addTime adds the code of a difference of times and gives the next step.
+// addTime adds the code of a difference of times and returns the next step.
 func (e *escape) addTime(timeMs, delta, step int64) (next int64) {
 	if delta < stepMin || delta > stepMax {
 		e.add(0b11111, 5)
@@ -49,7 +49,7 @@ func (e *escape) addTime(timeMs, delta, step int64) (next int64) {
 	return delta
 }
 
-// addDecimal adds the code of a mantissa's delta and gives the next width.
+// addDecimal adds the code of a mantissa's delta and returns the next width.
 func (e *escape) addDecimal(delta int64, width uint) (next uint) {
 	if delta == 0 {
 		e.add(0, 1)
@@ -83,7 +83,7 @@ func (w window) trailing() uint { return 64 - w.leading() - w.length() }
 func getWindow(page []byte) window    { return window(binary.LittleEndian.Uint16(page[1:])) }
 func putWindow(page []byte, w window) { binary.LittleEndian.PutUint16(page[1:], uint16(w)) }
 
-// addFloat adds the code of the XOR of two floats' bits and gives the next
+// addFloat adds the code of the XOR of two floats' bits and returns the next
 // window, as in Pelkonen et al., "Gorilla: A Fast, Scalable, In-Memory Time
 // Series Database", VLDB 2015, but a window is left when that is shorter now.
 func (e *escape) addFloat(xor uint64, w window) (next window) {
@@ -159,7 +159,7 @@ func (h *PageHead) AppendPayload(dst, page []byte) []byte {
 	return dst
 }
 
-// Bytes gives the length of the payload.
+// Bytes returns the length of the payload.
 func (h *PageHead) Bytes() int { return int(h.state&statePosition)>>3 + 1 }
 
 // EncodePage starts a page of the given scale in zeroed memory and fills it with

@@ -126,7 +126,7 @@ func (s *Set) hit(name string) error {
 	return fmt.Errorf("%w: %s", ErrHit, name)
 }
 
-// Hits gives how often a place has been passed.
+// Hits returns how often a place has been passed.
 func (s *Set) Hits(name string) int64 {
 	if s == nil {
 		return 0

@@ -107,7 +107,7 @@ func (b *builder) add(rel uint32, key series.Key) {
 	}
 }
 
-// textBytes gives the bytes of a text with its length before it.
+// textBytes returns the bytes of a text with its length before it.
 func textBytes(text []byte) int {
 	return len(text) + max(bits.Len(uint(len(text)))+6, 7)/7
 }
@@ -166,7 +166,7 @@ func (b *builder) group() {
 	}
 }
 
-// list gives the series of a row, once group has moved each start to its end.
+// list returns the series of a row, once group has moved each start to its end.
 func (b *builder) list(n uint32) []uint32 {
 	start := uint32(0)
 	if n > 0 {

@@ -145,7 +145,7 @@ func (x *Index) append(ids *shardIDs, shard uint16, id series.ID, key series.Key
 	return local, nil
 }
 
-// Local gives the local id of a shard's series.
+// Local returns the local id of a shard's series.
 func (x *Index) Local(shard uint16, id series.ID) (local uint32, ok bool) {
 	if s := x.shards.get(shard); s != nil {
 		return s.local(id)

@@ -30,7 +30,7 @@ func (e *emptied) has(local uint32) bool {
 	return c != nil && c.has(local)
 }
 
-// word gives the bits of the 64 series from local on, a multiple of 64.
+// word returns the bits of the 64 series from local on, a multiple of 64.
 func (e *emptied) word(local uint32) uint64 {
 	if c := e.chunk(local); c != nil {
 		return c.words[local%markBits/64].Load()
@@ -180,10 +180,10 @@ func (x *Index) Empty(locals []uint32) {
 // Emptied is what Empty has said until a moment.
 type Emptied struct{ set emptiedSet }
 
-// Any says whether there is any.
+// Any reports whether there is any.
 func (e Emptied) Any() bool { return len(e.set) > 0 }
 
-// EmptiedNow gives what Empty has said, for SettleEmptied.
+// EmptiedNow returns what Empty has said, for SettleEmptied.
 func (x *Index) EmptiedNow() Emptied { return Emptied{x.activity.emptiedNow()} }
 
 // SettleEmptied is told that the log has what Empty was called for until EmptiedNow, for good:

@@ -182,10 +182,10 @@ func (x *Index) Close() error {
 	return x.keys.close()
 }
 
-// Len gives the number of series, lost ones included.
+// Len returns the number of series, lost ones included.
 func (x *Index) Len() uint32 { return x.keys.count.Load() }
 
-// ShardSeries gives the number of series of a shard, lost ones included: the id
+// ShardSeries returns the number of series of a shard, lost ones included: the id
 // that its next series gets.
 func (x *Index) ShardSeries(shard uint16) uint32 {
 	if s := x.shards.get(shard); s != nil {

@@ -71,7 +71,7 @@ type keyFile struct {
 	}
 }
 
-// record gives the record of a series that exists, with more bytes behind it;
+// record returns the record of a series that exists, with more bytes behind it;
 // nil when it is lost.
 func (f *keyFile) record(local uint32) []byte {
 	chunk := (*f.offsets.Load())[local>>offsetChunkBits]
@@ -82,12 +82,12 @@ func (f *keyFile) record(local uint32) []byte {
 	return f.recordAt(chunk.base + int64(delta))
 }
 
-// recordAt gives the record at a place in the file.
+// recordAt returns the record at a place in the file.
 func (f *keyFile) recordAt(place int64) []byte {
 	return (*f.blocks.Load())[place>>blockBits][place&(blockBytes-1):]
 }
 
-// intact gives the record of a series that exists, checked again: a disk may read
+// intact returns the record of a series that exists, checked again: a disk may read
 // now what is not what it read when the file was opened. Errors: ErrUnknown,
 // *CorruptError.
 func (f *keyFile) intact(local uint32) ([]byte, error) {
@@ -103,7 +103,7 @@ func (f *keyFile) intact(local uint32) ([]byte, error) {
 	return record, nil
 }
 
-// offset gives where the record of a series is that is not lost.
+// offset returns where the record of a series is that is not lost.
 func (f *keyFile) offset(local uint32) int64 {
 	chunk := (*f.offsets.Load())[local>>offsetChunkBits]
 	return chunk.base + int64(chunk.delta[local%offsetChunk])
@@ -114,7 +114,7 @@ func (f *keyFile) setLost(local uint32) {
 	(*f.offsets.Load())[local>>offsetChunkBits].delta[local%offsetChunk] = offsetLost
 }
 
-// shard gives the shard of a series that is not lost.
+// shard returns the shard of a series that is not lost.
 func (f *keyFile) shard(local uint32) uint16 {
 	return (*f.offsets.Load())[local>>offsetChunkBits].shards[local%offsetChunk]
 }

@@ -57,7 +57,7 @@ func (f *keyFile) scan(o *Options) {
 	f.count.Store(o.State.Count)
 }
 
-// span gives the part of a block that holds records.
+// span returns the part of a block that holds records.
 func (f *keyFile) span(n int) (b []byte, start int) {
 	blocks := *f.blocks.Load()
 	end := blockBytes
@@ -70,7 +70,7 @@ func (f *keyFile) span(n int) (b []byte, start int) {
 	return blocks[n][:end], start
 }
 
-// countRecords gives the first local id of each block, by the lengths alone.
+// countRecords returns the first local id of each block, by the lengths alone.
 func (f *keyFile) countRecords(o *Options) (firsts []uint32, ok bool) {
 	blocks := len(*f.blocks.Load())
 	firsts = make([]uint32, blocks+1)
@@ -186,7 +186,7 @@ func (r *resync) recordAt(b []byte) (record []byte, local uint32, ok bool) {
 	return record, local, local >= r.next && int64(local) <= last && validRecord(record, local)
 }
 
-// keyShaped says whether bytes are cut into parts without a rest, with the names
+// keyShaped reports whether bytes are cut into parts without a rest, with the names
 // of the tags in order, as those of a key are. It is a cheap filter before the
 // sum: what is no key mostly fails after a few parts.
 func keyShaped(b []byte) bool {

@@ -29,7 +29,7 @@ type matcher struct {
 	holdsEmpty bool // the predicate holds for the empty value
 }
 
-// matchesMissing says whether series without the tag match.
+// matchesMissing reports whether series without the tag match.
 func (m *matcher) matchesMissing() bool { return m.holdsEmpty != m.negate }
 
 // holds evaluates the predicate.
@@ -41,7 +41,7 @@ func (m *matcher) holds(value []byte) bool {
 	return ok
 }
 
-// matches says whether a series matches, given its tag's value, if it has it.
+// matches reports whether a series matches, given its tag's value, if it has it.
 func (m *matcher) matches(value []byte, has bool) bool {
 	switch {
 	case m.presence:

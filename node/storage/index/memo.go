@@ -31,7 +31,7 @@ func (e *memoEntry) is(metric int, m *matcher) bool {
 	return e.metric == metric && e.tag == m.name && e.regexp == m.regexp
 }
 
-// find gives the postings, which are not to be changed.
+// find returns the postings, which are not to be changed.
 func (v *valueMemo) find(metric int, m *matcher) ([]posting, bool) {
 	if m.regexp == "" {
 		return nil, false

@@ -13,7 +13,7 @@ type Month uint16
 // MonthMax is the last month, December 2199 and all that follows.
 const MonthMax Month = (2200-1970)*12 - 1
 
-// MonthOf gives the month of a time in milliseconds since the Unix epoch.
+// MonthOf returns the month of a time in milliseconds since the Unix epoch.
 func MonthOf(timeMs int64) Month {
 	year, month, _ := time.UnixMilli(timeMs).UTC().Date()
 	switch {
@@ -25,5 +25,5 @@ func MonthOf(timeMs int64) Month {
 	return Month((year-1970)*12 + int(month) - 1)
 }
 
-// String gives the month as 2006-01.
+// String returns the month as 2006-01.
 func (m Month) String() string { return fmt.Sprintf("%04d-%02d", 1970+int(m)/12, 1+int(m)%12) }

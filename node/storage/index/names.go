@@ -42,7 +42,7 @@ type Names struct {
 	days   Days
 }
 
-// NamesOf gives the names of the series of some shards; nil: of all.
+// NamesOf returns the names of the series of some shards; nil: of all.
 func (x *Index) NamesOf(shards []uint16) Names {
 	ns := Names{index: x, days: AllDays()}
 	if shards != nil {
@@ -51,13 +51,13 @@ func (x *Index) NamesOf(shards []uint16) Names {
 	return ns
 }
 
-// On gives the names of series that are active on one of days.
+// On returns the names of series that are active on one of days.
 func (ns Names) On(days Days) Names {
 	ns.days = days
 	return ns
 }
 
-// list prepares a collection, and gives the parts to collect from.
+// list prepares a collection, and returns the parts to collect from.
 func (ns Names) list(ctx context.Context, prefix string, limit int) (*nameList, []*part, error) {
 	parts, err := ns.index.parts.current()
 	return &nameList{
@@ -218,7 +218,7 @@ func (n *nameList) result() ([]string, error) {
 	return n.list, nil
 }
 
-// hasAny says whether any series of a posting is active, and of the shards.
+// hasAny reports whether any series of a posting is active, and of the shards.
 func (n *nameList) hasAny(lo uint32, p posting) (found bool) {
 	if first, ok := p.first(); ok && n.has(lo+first) {
 		return true // nearly always
@@ -237,7 +237,7 @@ func (n *nameList) has(local uint32) bool {
 	return n.active.has(local) && (n.shards == nil || inShardSet(n.shards, n.keys.shard(local)))
 }
 
-// count gives the number of active series of a posting.
+// count returns the number of active series of a posting.
 func (v view) count(lo uint32, p posting) (n int64) {
 	p.each(func(run []uint32) bool {
 		for _, rel := range run {
@@ -261,7 +261,7 @@ func (p *part) eachMetric(database, metric string, visit func(m *metricEntry) bo
 	}
 }
 
-// Databases gives the sorted names of the databases that have active series, on any day.
+// Databases returns the sorted names of the databases that have active series, on any day.
 func (ns Names) Databases(ctx context.Context) ([]string, error) {
 	ns.days = AllDays()
 	n, parts, err := ns.list(ctx, "", 0)
@@ -287,7 +287,7 @@ func (ns Names) Databases(ctx context.Context) ([]string, error) {
 	return n.result()
 }
 
-// Metrics gives the sorted metrics of a database that start with prefix and have
+// Metrics returns the sorted metrics of a database that start with prefix and have
 // active series, at most limit (0: all). Errors: ctx.Err(), *vfs.FaultError.
 func (ns Names) Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error) {
 	n, parts, err := ns.list(ctx, prefix, limit)
@@ -310,7 +310,7 @@ func (ns Names) Metrics(ctx context.Context, database, prefix string, limit int)
 	return n.result()
 }
 
-// TagNames gives the sorted names of tags, as Metrics does. An empty metric
+// TagNames returns the sorted names of tags, as Metrics does. An empty metric
 // means all metrics.
 func (ns Names) TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
 	n, parts, err := ns.list(ctx, prefix, limit)
@@ -335,7 +335,7 @@ func (ns Names) TagNames(ctx context.Context, database, metric, prefix string, l
 	return n.result()
 }
 
-// TagValues gives the sorted values of a tag, as TagNames does.
+// TagValues returns the sorted values of a tag, as TagNames does.
 func (ns Names) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
 	n, parts, err := ns.list(ctx, prefix, limit)
 	if err != nil {
@@ -373,7 +373,7 @@ type MetricCardinality struct {
 	Series int64
 }
 
-// MetricCardinalities gives the metrics of a database with the most active
+// MetricCardinalities returns the metrics of a database with the most active
 // series, at most limit (0: all), the largest first.
 func (x *Index) MetricCardinalities(ctx context.Context, database string, limit int) ([]MetricCardinality, error) {
 	n, parts, err := x.NamesOf(nil).list(ctx, "", 0)
@@ -409,7 +409,7 @@ type TagCardinality struct {
 	Series int64 // that have the tag
 }
 
-// TagCardinalities gives the tags of a metric, sorted by name.
+// TagCardinalities returns the tags of a metric, sorted by name.
 func (x *Index) TagCardinalities(ctx context.Context, database, metric string) ([]TagCardinality, error) {
 	tags, err := x.NamesOf(nil).TagNames(ctx, database, metric, "", 0)
 	if err != nil {
@@ -444,7 +444,7 @@ func (x *Index) TagCardinalities(ctx context.Context, database, metric string) (
 	return list, ctx.Err()
 }
 
-// Count gives the number of active series of a database.
+// Count returns the number of active series of a database.
 func (ns Names) Count(ctx context.Context, database string) (count int64, err error) {
 	n, parts, err := ns.list(ctx, "", 0)
 	if err != nil {

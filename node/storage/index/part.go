@@ -83,7 +83,7 @@ func (p *part) entryName(i int) (database, metric []byte) {
 	return database, metric
 }
 
-// search gives the first entry that is not before the given name.
+// search returns the first entry that is not before the given name.
 func (p *part) search(database, metric string) int {
 	return sort.Search(len(p.metrics), func(i int) bool {
 		d, m := p.entryName(i)
@@ -150,7 +150,7 @@ func (m *metricEntry) tag(name string) (found tagEntry, ok bool) {
 	return found, ok
 }
 
-// block gives the values from block i on.
+// block returns the values from block i on.
 func (t *tagEntry) block(i int) []byte {
 	if i == 0 {
 		return t.blocks
@@ -158,7 +158,7 @@ func (t *tagEntry) block(i int) []byte {
 	return t.blocks[binary.LittleEndian.Uint32(t.table[(i-1)*valueBlockRefBytes:]):]
 }
 
-// blockOf gives the block that value is in, if it is in any.
+// blockOf returns the block that value is in, if it is in any.
 func (t *tagEntry) blockOf(value string) int {
 	blocks := len(t.table)/valueBlockRefBytes + 1
 	n := sort.Search(blocks, func(i int) bool {
@@ -203,7 +203,7 @@ func (c *valueCursor) next() bool {
 	return true
 }
 
-// find gives the posting of one value.
+// find returns the posting of one value.
 func (t *tagEntry) find(value string) (posting, bool) {
 	c := t.cursor(value)
 	for c.next() {
@@ -286,7 +286,7 @@ func (w *partWriter) endMetric() {
 	w.p.data = append(binary.AppendUvarint(w.p.data, uint64(w.tags)), w.tagsHeld...)
 }
 
-// finish gives the part, in slices of just its size.
+// finish returns the part, in slices of just its size.
 func (w *partWriter) finish() *part {
 	w.p.data = bytes.Clone(w.p.data)
 	w.p.metrics = append(make([]uint32, 0, len(w.p.metrics)), w.p.metrics...)

@@ -73,7 +73,7 @@ func (l *partList) added(local uint32) {
 	}
 }
 
-// end gives the first local id that no part covers.
+// end returns the first local id that no part covers.
 func (l *partList) end() uint32 {
 	parts := *l.parts.Load()
 	if len(parts) == 0 {
@@ -95,7 +95,7 @@ func (l *partList) buildAll(workers int) error {
 	return err
 }
 
-// current gives parts that cover at least all series created before the call.
+// current returns parts that cover at least all series created before the call.
 // Errors: *vfs.FaultError.
 func (l *partList) current() ([]*part, error) {
 	count := l.keys.count.Load()

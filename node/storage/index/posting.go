@@ -110,20 +110,20 @@ func appendBits(dst []byte, list []uint32, words int) []byte {
 	return binary.LittleEndian.AppendUint64(dst, word)
 }
 
-// run gives the bounds of a postingRun, last included.
+// run returns the bounds of a postingRun, last included.
 func (p posting) run() (first, last uint32) {
 	v, _ := binary.Uvarint(p.body)
 	return uint32(v), uint32(v) + p.count - 1
 }
 
-// words gives the first word number and the bytes of a postingBits.
+// words returns the first word number and the bytes of a postingBits.
 func (p posting) words() (first uint32, b []byte) {
 	f, n := binary.Uvarint(p.body)
 	words, m := binary.Uvarint(p.body[n:])
 	return uint32(f), p.body[n+m : n+m+int(words)*8]
 }
 
-// block gives the numbers of block i of a postingSkip in dst.
+// block returns the numbers of block i of a postingSkip in dst.
 func (p posting) block(i int, dst *[postingBlock]uint32) []uint32 {
 	table := p.blocks() * skipEntryBytes
 	entry := p.body[i*skipEntryBytes:]
@@ -156,7 +156,7 @@ func expand(dst []uint32, first uint32, b []byte) []uint32 {
 	return dst
 }
 
-// list gives the numbers of a postingList in dst.
+// list returns the numbers of a postingList in dst.
 func (p posting) list(dst *[postingBlock]uint32) []uint32 {
 	first, n := binary.Uvarint(p.body)
 	return expand(dst[:p.count], uint32(first), p.body[n:])
@@ -201,7 +201,7 @@ func (p posting) each(visit func([]uint32) bool) {
 	}
 }
 
-// first gives the least number, if that costs next to nothing.
+// first returns the least number, if that costs next to nothing.
 func (p posting) first() (first uint32, ok bool) {
 	switch p.kind {
 	case postingRun, postingList:
@@ -296,7 +296,7 @@ func (f *finder) reset(p posting) {
 	}
 }
 
-// has says whether v is in the set. It must not be smaller than in earlier calls.
+// has reports whether v is in the set. It must not be smaller than in earlier calls.
 func (f *finder) has(v uint32) bool {
 	switch f.p.kind {
 	case postingRun:

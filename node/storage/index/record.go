@@ -28,7 +28,7 @@ const (
 //nolint:gochecknoglobals // a constant table
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// putRecord writes a record to the start of b and gives its length.
+// putRecord writes a record to the start of b and returns its length.
 func putRecord(b []byte, local uint32, shard uint16, id series.ID, key series.Key) int {
 	n := recordKeyAt + len(key)
 	b = b[:n]
@@ -44,7 +44,7 @@ func putRecord(b []byte, local uint32, shard uint16, id series.ID, key series.Ke
 // recordSum is the checksum of a record that ends with b.
 func recordSum(b []byte) uint32 { return crc32.Checksum(b[recordLocalAt:], castagnoli) }
 
-// cutRecord gives the record at the start of b by its length alone, or false
+// cutRecord returns the record at the start of b by its length alone, or false
 // when there is none. It does not look at the checksum.
 func cutRecord(b []byte) ([]byte, bool) {
 	if len(b) < recordBytesMin {
@@ -57,7 +57,7 @@ func cutRecord(b []byte) ([]byte, bool) {
 	return b[: recordKeyAt+n : recordKeyAt+n], true
 }
 
-// validRecord says whether a whole record is the one of local.
+// validRecord reports whether a whole record is the one of local.
 func validRecord(record []byte, local uint32) bool {
 	return recordLocal(record) == local && binary.LittleEndian.Uint32(record) == recordSum(record)
 }
@@ -66,7 +66,7 @@ func recordLocal(record []byte) uint32 { return binary.LittleEndian.Uint32(recor
 
 func recordShard(record []byte) uint16 { return binary.LittleEndian.Uint16(record[recordShardAt:]) }
 
-// recordRef gives what Resolve says of a record.
+// recordRef returns what Resolve says of a record.
 func recordRef(record []byte) series.Ref {
 	return series.Ref{Hint: recordLocal(record), Shard: recordShard(record), ID: recordID(record)}
 }
@@ -79,7 +79,7 @@ func recordKeyBytes(record []byte) int {
 	return int(binary.LittleEndian.Uint16(record[recordLengthAt:]))
 }
 
-// recordKey gives the key of a record that may have more bytes behind it. Of a
+// recordKey returns the key of a record that may have more bytes behind it. Of a
 // damaged one it gives no more than there is.
 func recordKey(record []byte) series.Key {
 	end := min(recordKeyAt+recordKeyBytes(record), len(record))
@@ -93,7 +93,7 @@ func recordHasKey(record []byte, key series.Key) bool {
 	return n == len(key) && recordKeyAt+n <= len(record) && string(record[recordKeyAt:recordKeyAt+n]) == string(key)
 }
 
-// zeros gives how many bytes at the start of b are zero.
+// zeros returns how many bytes at the start of b are zero.
 func zeros(b []byte) int {
 	at := 0
 	for at+8 <= len(b) && binary.LittleEndian.Uint64(b[at:]) == 0 {

@@ -115,7 +115,7 @@ func (s *selection) appendActive(dst []uint32, lo uint32, found []uint32) []uint
 	return dst
 }
 
-// shardSet gives the set of some shards.
+// shardSet returns the set of some shards.
 func shardSet(shards []uint16) []uint64 {
 	set := make([]uint64, 1<<16/64)
 	for _, shard := range shards {
@@ -145,7 +145,7 @@ type step struct {
 	scratch *[]posting
 }
 
-// metric gives the candidates of metric number of a part. The result is reused by the next call.
+// metric returns the candidates of metric number of a part. The result is reused by the next call.
 func (s *selection) metric(p *part, number int, m *metricEntry) ([]uint32, error) {
 	steps, empty := s.plan(m)
 	if empty {

@@ -50,7 +50,7 @@ func shapeOf(text string) regexpShape {
 	return shape
 }
 
-// partsOf gives what follows each other in an expression. It matches whole values, so
+// partsOf returns what follows each other in an expression. It matches whole values, so
 // a begin of text at its begin and an end at its end mean nothing.
 func partsOf(re *syntax.Regexp) []*syntax.Regexp {
 	parts := []*syntax.Regexp{unwrap(re)}
@@ -66,7 +66,7 @@ func partsOf(re *syntax.Regexp) []*syntax.Regexp {
 	return parts
 }
 
-// literalOf gives the one string that an expression matches.
+// literalOf returns the one string that an expression matches.
 func literalOf(re *syntax.Regexp) (string, bool) {
 	literals, ok := spellOut(re)
 	if !ok || len(literals) != 1 {
@@ -107,7 +107,7 @@ func unwrap(re *syntax.Regexp) *syntax.Regexp {
 	return re
 }
 
-// spellOut gives all strings that an expression matches, if it is made of
+// spellOut returns all strings that an expression matches, if it is made of
 // literals, small classes, alternatives and sequences only and these are few.
 func spellOut(re *syntax.Regexp) ([]string, bool) {
 	switch re = unwrap(re); re.Op {

@@ -63,7 +63,7 @@ func (t *shardTable) each(visit func(shard uint16, s *shardIDs)) {
 	}
 }
 
-// local gives the local id of a series of the shard.
+// local returns the local id of a series of the shard.
 func (s *shardIDs) local(id series.ID) (uint32, bool) {
 	chunks := s.chunks.Load()
 	if chunks == nil || int(id/idChunkEntries) >= len(*chunks) {
@@ -74,7 +74,7 @@ func (s *shardIDs) local(id series.ID) (uint32, bool) {
 	return entry - 1, entry != 0
 }
 
-// find gives the id of a local id. It does not look far: series are made in the order of their
+// find returns the id of a local id. It does not look far: series are made in the order of their
 // ids, but for those whose records were lost. Then ok is false.
 func (s *shardIDs) find(local uint32) (id series.ID, ok bool) {
 	from, to := uint32(0), s.next.Load()

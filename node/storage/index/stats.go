@@ -20,7 +20,7 @@ type Stats struct {
 	Unindexed     uint32 // series that no part has yet
 }
 
-// Stats gives the figures of the moment.
+// Stats returns the figures of the moment.
 func (x *Index) Stats() Stats {
 	s := Stats{
 		SeriesLost: x.lost.Load(), Damages: x.damages.Load() + x.keys.damages.Load(), TailBytes: blockBytes,

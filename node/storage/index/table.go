@@ -63,10 +63,10 @@ func (t *table) hash(key series.Key) uint64 { return maphash.Bytes(t.seed, key) 
 
 func (t *table) stripe(hash uint64) *stripe { return &t.stripes[hash>>(64-stripeBits)] }
 
-// tag gives the bits of a hash that a slot has, where the slot has them.
+// tag returns the bits of a hash that a slot has, where the slot has them.
 func tag(hash uint64) uint64 { return hash << slotPlaceBits }
 
-// home gives where a slot wants to be.
+// home returns where a slot wants to be.
 func home(slot uint64, slots int) int {
 	return int(slot >> slotPlaceBits * uint64(slots) >> slotHashBits)
 }
@@ -87,7 +87,7 @@ func (s *stripe) probe(hash uint64) probe {
 	return p
 }
 
-// next gives the next place whose hash bits agree.
+// next returns the next place whose hash bits agree.
 func (p *probe) next() (place int64, ok bool) {
 	for uint(p.at) < uint(len(p.slots)) {
 		slot := p.slots[p.at].Load()
@@ -148,7 +148,7 @@ func put(slots []atomic.Uint64, slot uint64) {
 	slots[at].Store(slot)
 }
 
-// size gives the number of entries and slots.
+// size returns the number of entries and slots.
 func (t *table) size() (used, slots int) {
 	for i := range t.stripes {
 		s := &t.stripes[i]

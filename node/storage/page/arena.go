@@ -27,7 +27,7 @@ var ErrArenaInUse = errors.New("sets still use the arena of hot pages")
 // regionBytes is the unit of mapping. What is not used of it costs no memory.
 const regionBytes = 4 << 20
 
-// take gives chunkBytes of zeros.
+// take returns chunkBytes of zeros.
 func (a *Arena) take() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,7 +58,7 @@ func (a *Arena) give(chunk []byte) {
 	a.mu.taken--
 }
 
-// Mapped gives the bytes mapped so far, those not used yet included.
+// Mapped returns the bytes mapped so far, those not used yet included.
 func (a *Arena) Mapped() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

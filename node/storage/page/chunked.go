@@ -67,7 +67,7 @@ func (c *chunked[T]) release(arena *Arena) {
 	c.chunks = nil
 }
 
-// bytes gives the memory held, the table of chunks included.
+// bytes returns the memory held, the table of chunks included.
 func (c *chunked[T]) bytes() int {
 	n := cap(c.chunks) * int(unsafe.Sizeof([]T(nil)))
 	for _, chunk := range c.chunks {

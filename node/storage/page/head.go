@@ -17,7 +17,7 @@ const (
 	headsPerChunk = chunkBytes / headBytes
 )
 
-// known gives the head of a series, or nil when there is no memory for it yet.
+// known returns the head of a series, or nil when there is no memory for it yet.
 func (s *Set) known(id uint32) *head {
 	if index := int(id / headsPerChunk); index < len(s.heads.chunks) {
 		if chunk := s.heads.chunks[index]; int(id%headsPerChunk) < len(chunk) {
@@ -27,7 +27,7 @@ func (s *Set) known(id uint32) *head {
 	return nil
 }
 
-// head gives the head of a series.
+// head returns the head of a series.
 func (s *Set) head(id uint32) *head {
 	if h := s.known(id); h != nil {
 		return h

@@ -30,7 +30,7 @@ func (t *lateTable) home(key uint32) int {
 	return int(uint64(lateHash(key)) * uint64(len(t.places)) >> 32)
 }
 
-// find gives the place of a series, or nil.
+// find returns the place of a series, or nil.
 func (t *lateTable) find(id uint32) *late {
 	if t.count == 0 {
 		return nil

@@ -17,7 +17,7 @@ var ErrPages = errors.New("too many hot pages in one shard")
 // Sealer takes full pages.
 type Sealer interface {
 	// Seal stores the payload of a page of series id, whose previous sealed page
-	// is previous (or NoPage), and gives its reference, which is not NoPage. The
+	// is previous (or NoPage), and returns its reference, which is not NoPage. The
 	// payload is the Sealer's only until Seal returns. After an error the same
 	// page is offered again later. Late says that it is an out-of-order page;
 	// otherwise no sample of it is older than one of a page sealed before it,
@@ -53,7 +53,7 @@ type Set struct {
 	columns codec.Columns // scratch of recoding
 }
 
-// NewSet gives an empty set. It holds almost no memory before its first sample.
+// NewSet returns an empty set. It holds almost no memory before its first sample.
 func NewSet(options Options) *Set {
 	s := &Set{sealer: options.Sealer, arena: options.Arena, onDay: options.OnDay}
 	for class := range s.slabs {
@@ -256,7 +256,7 @@ func (s *Set) recode(h *codec.PageHead, place *slot, id uint32, scale uint8) (bo
 	return true, nil
 }
 
-// Last gives the newest sample that was appended, sealed or not. It knows
+// Last returns the newest sample that was appended, sealed or not. It knows
 // nothing of deletes: see ForgetLast.
 func (s *Set) Last(id uint32) (timeMs int64, number series.Number, ok bool) {
 	h := s.known(id)

@@ -45,7 +45,7 @@ func (s *slab) page(number uint32) []byte {
 	return s.memory.chunks[number>>shift][at : at+size : at+size]
 }
 
-// take gives a zeroed page; ok is false when there may be no more pages.
+// take returns a zeroed page; ok is false when there may be no more pages.
 func (s *slab) take(arena *Arena) (number uint32, ok bool) {
 	if s.free != 0 {
 		number = s.free - 1

@@ -14,11 +14,11 @@ type Stats struct {
 // Bytes is all memory of the set but for a fixed part of less than 16 KiB.
 func (s Stats) Bytes() int { return s.HeadBytes + s.PageBytes + s.OutOfOrderBytes }
 
-// Series gives the number of series that have a newest sample. It changes with
+// Series returns the number of series that have a newest sample. It changes with
 // the first sample of a series after the start, a ForgetLast or a Retire.
 func (s *Set) Series() int { return s.series }
 
-// Stats gives the set's figures. It looks at each chunk of memory.
+// Stats returns the set's figures. It looks at each chunk of memory.
 func (s *Set) Stats() Stats {
 	stats := Stats{
 		Series:          s.series,

@@ -27,7 +27,7 @@ type fullBuffer struct {
 	start int64
 }
 
-// has gives what a buffer has from an offset on, if the offset lies in it.
+// has returns what a buffer has from an offset on, if the offset lies in it.
 func (f *fullBuffer) has(offset int64) ([]byte, bool) {
 	if offset < f.start || offset-f.start >= int64(len(f.bytes)) {
 		return nil, false
@@ -49,7 +49,7 @@ func (b *buffers) at(offset int64) ([]byte, bool) {
 	return nil, false
 }
 
-// bytes gives the size of what is buffered.
+// bytes returns the size of what is buffered.
 func (b *buffers) bytes() int64 {
 	sum := len(b.active)
 	for i := range b.full {

@@ -109,7 +109,7 @@ func (e *versionError) Error() string {
 	return fmt.Sprintf("%s has format version %d, this program reads version %d: use the program that wrote it", e.name, e.version, extentVersion)
 }
 
-// checkExtentHeader says whether the header is the one that belongs here. A good
+// checkExtentHeader reports whether the header is the one that belongs here. A good
 // header of another version is an error; a damaged one costs nothing, as all it
 // says is known from the State.
 func checkExtentHeader(name string, b []byte, generation uint32, index int, extentBytes int64) (ok bool, err error) {

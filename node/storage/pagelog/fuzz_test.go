@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// extentOf gives a generation whose first extent holds the given bytes.
+// extentOf returns a generation whose first extent holds the given bytes.
 func extentOf(t testing.TB, contents []byte) (*Log, *generation) {
 	fsys := vfs.NewMemFS()
 	must(t, fsys.MkdirAll("pages"))

@@ -111,7 +111,7 @@ func (l *Log) writableLocked() error {
 	return l.mu.broken
 }
 
-// Append adds a page to the current generation and gives its place. The page can
+// Append adds a page to the current generation and returns its place. The page can
 // be read at once, and is durable after the next Sync.
 //
 // Errors: ErrPayload, ErrGenerationFull, *SpaceError, ErrBroken, ErrClosed. None
@@ -148,7 +148,7 @@ func (l *Log) Append(shard uint16, id uint32, previous Ref, payload []byte) (Ref
 	return makeRef(g.number, offset), nil
 }
 
-// roomLocked says whether the active buffer has room for need bytes; if not it
+// roomLocked reports whether the active buffer has room for need bytes; if not it
 // makes a step towards that, which may drop and re-take mu.
 func (l *Log) roomLocked(need int) (bool, error) {
 	if err := l.writableLocked(); err != nil {
@@ -231,7 +231,7 @@ func (l *Log) ensureExtent(g *generation, index int) error {
 	return nil
 }
 
-// Sync makes all pages appended so far durable and gives the State with which
+// Sync makes all pages appended so far durable and returns the State with which
 // Open finds them again. Errors: ErrBroken, ErrClosed.
 func (l *Log) Sync() (State, error) {
 	l.sync.Lock()
@@ -296,7 +296,7 @@ func (l *Log) syncExtents(dirty []*extent, names bool) (name string, err error) 
 	return name, l.options.Failpoints.Hit(FailpointAfterSync)
 }
 
-// Generations gives the numbers of the live generations, oldest first. The last
+// Generations returns the numbers of the live generations, oldest first. The last
 // one is the current one.
 func (l *Log) Generations() []uint32 {
 	l.mu.Lock()
@@ -322,7 +322,7 @@ type Stats struct {
 	BrokenErr    error // why the log takes no more writes
 }
 
-// Stats gives the present state.
+// Stats returns the present state.
 func (l *Log) Stats() Stats {
 	c := &l.counters
 	s := Stats{

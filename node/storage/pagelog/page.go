@@ -83,14 +83,14 @@ const placeMix = 0x9e3779b97f4a7c15
 
 func payloadSum(payload []byte) uint32 { return crc32.Checksum(payload, castagnoli) }
 
-// payloadLength gives the length that a header tells, and false for one that no
+// payloadLength returns the length that a header tells, and false for one that no
 // page can have.
 func payloadLength(header []byte) (int, bool) {
 	n := int(binary.LittleEndian.Uint16(header[4:]))
 	return n, n >= 1 && n <= PayloadBytesMax
 }
 
-// headerSeries gives whose page a header is, which nobody has checked.
+// headerSeries returns whose page a header is, which nobody has checked.
 func headerSeries(header []byte) (shard uint16, id uint32) {
 	return binary.LittleEndian.Uint16(header[6:]), binary.LittleEndian.Uint32(header[8:])
 }

@@ -57,10 +57,10 @@ func (p *Pin) Close() error {
 	return errors.Join(errs...)
 }
 
-// Generations gives the numbers of the generations held, oldest first.
+// Generations returns the numbers of the generations held, oldest first.
 func (p *Pin) Generations() []uint32 { return p.numbers }
 
-// Read gives a page. Its payload is a copy at the start of dst's memory, if that
+// Read returns a page. Its payload is a copy at the start of dst's memory, if that
 // is large enough: ReadBytesMax bytes always are. Errors: ErrNoPage, *CorruptError.
 func (p *Pin) Read(ref Ref, dst []byte) (Page, error) {
 	g, offset := p.generations[ref.slot()], ref.offset()

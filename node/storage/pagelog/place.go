@@ -11,7 +11,7 @@ func (r Ref) Slot() uint32 { return r.slot() }
 // that are appended later have larger ones.
 func (r Ref) Offset() uint32 { return uint32(r & refOffsetMask) }
 
-// End gives the place that all pages so far come before, and all later ones do
+// End returns the place that all pages so far come before, and all later ones do
 // not: the current generation, and an offset as that of Ref.
 func (l *Log) End() (generation, offset uint32) {
 	l.mu.Lock()
@@ -19,7 +19,7 @@ func (l *Log) End() (generation, offset uint32) {
 	return l.currentLocked().number, uint32((l.mu.buffers.start + int64(len(l.mu.buffers.active))) / pageAlign)
 }
 
-// Current gives the number of the current generation without a lock. It is never older
+// Current returns the number of the current generation without a lock. It is never older
 // than that of a page whose Ref the caller knows.
 func (l *Log) Current() uint32 { return l.current.Load() }
 
@@ -29,7 +29,7 @@ type GenerationSize struct {
 	Bytes  int64 // up to the end of its last page; 0: it has none
 }
 
-// Sizes gives the live generations, oldest first. The last one is the current one.
+// Sizes returns the live generations, oldest first. The last one is the current one.
 func (l *Log) Sizes() []GenerationSize {
 	l.mu.Lock()
 	defer l.mu.Unlock()

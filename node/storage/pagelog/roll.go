@@ -17,7 +17,7 @@ func newGeneration(number uint32, extentBytes, generationBytes int64) *generatio
 	return g
 }
 
-// Roll ends the current generation, begins the next one, and gives the number of
+// Roll ends the current generation, begins the next one, and returns the number of
 // the one that ended. Errors: ErrTooManyGenerations, *SpaceError, ErrBroken,
 // ErrClosed.
 func (l *Log) Roll() (uint32, error) {
@@ -77,7 +77,7 @@ func (l *Log) replaceCurrent(old, next *generation) error {
 // endingShare is the part of a generation that is left when it is ending.
 const endingShare = 32
 
-// ending gives the offset from which on a generation is ending.
+// ending returns the offset from which on a generation is ending.
 func (g *generation) ending() int64 {
 	bound := int64(len(g.extents)) << g.shift
 	return bound - bound/endingShare

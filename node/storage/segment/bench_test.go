@@ -240,7 +240,7 @@ func BenchmarkRollups(b *testing.B) {
 	b.ReportMetric(float64(rollupBytes(b, r))/16/float64(len(got)), "B/hour")
 }
 
-// rollupBytes gives the size of all rollup pages.
+// rollupBytes returns the size of all rollup pages.
 func rollupBytes(b *testing.B, r *Reader) (bytes int64) {
 	err := r.mapping.Guard(func(mapped []byte) error {
 		s, _, err := r.section(mapped, 0)

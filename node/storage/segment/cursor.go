@@ -157,7 +157,7 @@ func (c *Cursor) Next() bool {
 	return true
 }
 
-// Err gives the error that ended Next. Errors of single blocks are not among
+// Err returns the error that ended Next. Errors of single blocks are not among
 // them.
 func (c *Cursor) Err() error { return c.err }
 

@@ -87,7 +87,7 @@ func requireCorrupt(t testing.TB, err error) *CorruptError {
 }
 
 // readDamaged reads all series and rollups of a segment with one damaged part,
-// compares what comes without an error, and gives the part that was lost.
+// compares what comes without an error, and returns the part that was lost.
 func readDamaged(t testing.TB, r *Reader, want model, wantRollups map[seriesKey][]Rollup) (lost string) {
 	t.Helper()
 	blocksLost := 0

@@ -13,7 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// genTime gives any time that a sample may have, those at the ends often.
+// genTime returns any time that a sample may have, those at the ends often.
 func genTime() *rapid.Generator[int64] {
 	return rapid.OneOf(
 		rapid.Int64Range(scan.TimeMsMin, scan.TimeMsMax),

@@ -42,7 +42,7 @@ func appendHeader(dst []byte, m *Meta) []byte {
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
-// versionOf gives the version of a file's format.
+// versionOf returns the version of a file's format.
 func versionOf(m *Meta) uint32 {
 	if m.ScanSums {
 		return formatScanSums
@@ -50,7 +50,7 @@ func versionOf(m *Meta) uint32 {
 	return formatVersion
 }
 
-// checkHeader says what is wrong with a header, given the meta of the footer.
+// checkHeader returns what is wrong with a header, given the meta of the footer.
 func checkHeader(b []byte, m *Meta) string {
 	var want [headerBytes]byte
 	if string(appendHeader(want[:0], m)) != string(b) {
@@ -124,7 +124,7 @@ func parseFooter(b []byte) (f footer, reason string, err error) {
 	return f, f.wrong(), nil
 }
 
-// wrong says which value of a footer cannot be, or "".
+// wrong returns which value of a footer cannot be, or "".
 func (f *footer) wrong() string {
 	switch {
 	case f.Shards < 1 || f.Shards > 1<<16:

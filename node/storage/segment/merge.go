@@ -37,7 +37,7 @@ type MergeOptions struct {
 const InputsMax = 256
 
 // Merge writes the samples of the inputs, which are given from the earliest
-// sequences to the latest, as new segments, and gives their Metas: none if nothing
+// sequences to the latest, as new segments, and returns their Metas: none if nothing
 // is left, several if BytesMax says so. Of samples of one series with equal times
 // the one of the later input is kept. The caller holds references of the inputs,
 // which stay as they are; making the outputs count instead of them is its task.
@@ -94,7 +94,7 @@ func (o *MergeOptions) take(inputs []*Reader) error {
 	return nil
 }
 
-// conflict says whether two segments can have samples of one series and time.
+// conflict reports whether two segments can have samples of one series and time.
 func conflict(a, b *Meta) bool {
 	return a.Overlaps(b.Partition) && a.ShardLow <= b.ShardHigh && b.ShardLow <= a.ShardHigh
 }
@@ -176,7 +176,7 @@ func (m *merger) sumDigests(shard uint16) {
 	}
 }
 
-// lowestSeries gives the next series of the shard and collects the inputs that
+// lowestSeries returns the next series of the shard and collects the inputs that
 // have it, oldest first.
 func (m *merger) lowestSeries(shard uint16) (id uint32, ok bool) {
 	m.active = m.active[:0]
@@ -247,12 +247,12 @@ type input struct {
 	hidden  []TimeRange
 }
 
-// has says whether the input has more of a series.
+// has reports whether the input has more of a series.
 func (in *input) has(shard uint16, id uint32) bool {
 	return !in.done && in.shard == shard && in.id() == id
 }
 
-// firstMs gives the time of the next sample.
+// firstMs returns the time of the next sample.
 func (in *input) firstMs() int64 {
 	if in.decoded {
 		return in.columns.Times[0]
@@ -280,7 +280,7 @@ func (in *input) pass(n int) error {
 	return in.next()
 }
 
-// hides says whether a range of time touches what is hidden in this input.
+// hides reports whether a range of time touches what is hidden in this input.
 func (in *input) hides(fromMs, toMs int64) bool {
 	for _, r := range in.hidden {
 		if r.FromMs <= toMs && fromMs <= r.ToMs {

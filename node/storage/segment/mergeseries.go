@@ -30,7 +30,7 @@ func (m *merger) mergeSeries(shard uint16, id uint32) error {
 	}
 }
 
-// pick gives the input with the earliest next sample, of equal ones the oldest
+// pick returns the input with the earliest next sample, of equal ones the oldest
 // input, and the time from which on another input has samples.
 func (m *merger) pick(shard uint16, id uint32) (first *input, nextMs int64) {
 	nextMs = math.MaxInt64
@@ -121,7 +121,7 @@ func (m *merger) drop(id uint32, c *codec.Columns, n int) {
 	m.digest -= digestColumns(id, &gone)
 }
 
-// copyable says whether the whole current block may go into the output as it is
+// copyable reports whether the whole current block may go into the output as it is
 // stored: nothing else reaches into its time, and it has the size of an output's
 // block, so that copying does not leave many small ones.
 func (m *merger) copyable(in *input, nextMs int64) bool {
@@ -141,7 +141,7 @@ func (m *merger) copyable(in *input, nextMs int64) bool {
 	return m.w.section.pending.Len() == 0 && m.lastBlock(in)
 }
 
-// lastBlock says whether the current block ends its series.
+// lastBlock reports whether the current block ends its series.
 func (m *merger) lastBlock(in *input) bool {
 	if in.at+1 >= len(in.blocks) || in.ids[in.at+1] == in.ids[in.at] {
 		return false // at the end of a page the next block is not known: no

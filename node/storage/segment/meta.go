@@ -30,7 +30,7 @@ type Partition struct {
 	EndMs   int64 `json:"endMs"`
 }
 
-// PartitionOf gives the partition of a span that has the time in it.
+// PartitionOf returns the partition of a span that has the time in it.
 func PartitionOf(timeMs int64, span Span) Partition {
 	switch span {
 	case SpanDay:
@@ -55,15 +55,15 @@ func floorTo(timeMs, width int64) int64 {
 	return timeMs - rest
 }
 
-// Has says whether the time lies in the partition.
+// Has reports whether the time lies in the partition.
 func (p Partition) Has(timeMs int64) bool { return timeMs >= p.StartMs && timeMs < p.EndMs }
 
-// Covers says whether all of other lies in the partition.
+// Covers reports whether all of other lies in the partition.
 func (p Partition) Covers(other Partition) bool {
 	return p.StartMs <= other.StartMs && other.EndMs <= p.EndMs
 }
 
-// Overlaps says whether the partitions have some time in common.
+// Overlaps reports whether the partitions have some time in common.
 func (p Partition) Overlaps(other Partition) bool {
 	return p.StartMs < other.EndMs && other.StartMs < p.EndMs
 }
@@ -103,7 +103,7 @@ const (
 	TemporarySuffix = ".tmp"
 )
 
-// FileName gives the name of a segment. It is unique among the live segments of a
+// FileName returns the name of a segment. It is unique among the live segments of a
 // node, as a merge always raises the level or the range of sequences.
 func FileName(m *Meta) string {
 	return fmt.Sprintf("%s-%05x%s", namePrefix(m), m.ShardLow, FileSuffix)

@@ -42,7 +42,7 @@ func (s samples) put(timeMs int64, v float64) { s[timeMs] = math.Float64bits(v) 
 
 func (s samples) times() []int64 { return slices.Sorted(maps.Keys(s)) }
 
-// columns gives the samples in [from, to], sorted.
+// columns returns the samples in [from, to], sorted.
 func (s samples) columns(from, to int64) *codec.Columns {
 	c := &codec.Columns{}
 	for _, t := range s.times() {
@@ -109,7 +109,7 @@ func openSegment(t fatal, fs vfs.FS, dir string, meta *Meta) *Reader {
 	return r
 }
 
-// readSeries gives the samples of a series in a range of time.
+// readSeries returns the samples of a series in a range of time.
 func readSeries(r *Reader, k seriesKey, from, to int64) (samples, error) {
 	var c Cursor
 	if err := r.Find(&c, k.shard, k.id, from, to); err != nil {

@@ -37,7 +37,7 @@ type pageBuilder struct {
 
 func (p *pageBuilder) empty() bool { return p.count == 0 }
 
-// fits says whether a body can be added without going beyond limit.
+// fits reports whether a body can be added without going beyond limit.
 func (p *pageBuilder) fits(body, limit int) bool {
 	return len(p.entries)+len(p.restarts)+body+restartBytes+2*binary.MaxVarintLen32+pageTailBytes <= limit
 }

@@ -55,7 +55,7 @@ type Job struct {
 	Reason       string // for logs and metrics
 }
 
-// Bytes gives the size of the inputs.
+// Bytes returns the size of the inputs.
 func (j *Job) Bytes() (bytes int64) {
 	for i := range j.Inputs {
 		bytes += j.Inputs[i].Bytes
@@ -85,7 +85,7 @@ type planner struct {
 	runs  []run // by sequence
 }
 
-// PlanCompaction gives the next job for the live segments of a node, or false
+// PlanCompaction returns the next job for the live segments of a node, or false
 // when there is nothing to do. It is a pure function of its arguments: after the
 // job is done, or has been given up, it is asked again with what is live then.
 // One job runs at a time.
@@ -167,7 +167,7 @@ func (p *planner) old(partition Partition) bool {
 	return p.nowMs-p.DenseAfterMs >= partition.EndMs
 }
 
-// within gives the runs of spans [from, to] that lie in a partition, by sequence.
+// within returns the runs of spans [from, to] that lie in a partition, by sequence.
 func (p *planner) within(partition Partition, from, to Span) (runs []*run) {
 	for i := range p.runs {
 		if r := &p.runs[i]; r.span >= from && r.span <= to && partition.Covers(r.partition()) {
@@ -177,7 +177,7 @@ func (p *planner) within(partition Partition, from, to Span) (runs []*run) {
 	return runs
 }
 
-// partitions gives the partitions of a span that have runs of spans [from, to],
+// partitions returns the partitions of a span that have runs of spans [from, to],
 // the latest first.
 func (p *planner) partitions(span, from, to Span) (partitions []Partition) {
 	for i := range p.runs {
@@ -217,7 +217,7 @@ func (p *planner) job(runs []*run, partition Partition, reason string) (Job, boo
 	return j, true
 }
 
-// allowed says whether no other run that overlaps the partition lies within the
+// allowed reports whether no other run that overlaps the partition lies within the
 // range of sequences.
 func (p *planner) allowed(runs []*run, partition Partition, low, high uint64) bool {
 	for i := range p.runs {
@@ -229,7 +229,7 @@ func (p *planner) allowed(runs []*run, partition Partition, low, high uint64) bo
 	return true
 }
 
-// Expired gives the segments that lie wholly before the cut, whose samples are
+// Expired returns the segments that lie wholly before the cut, whose samples are
 // all older than cutMs.
 func Expired(metas []Meta, cutMs int64) (expired []Meta) {
 	for _, m := range metas {

@@ -1,6 +1,6 @@
 package segment
 
-// due says whether it is time to join what is narrower: a month waits until it is
+// due reports whether it is time to join what is narrower: a month waits until it is
 // written for size at once.
 func (p *planner) due(partition Partition, span Span) bool {
 	if span == SpanMonth {
@@ -9,7 +9,7 @@ func (p *planner) due(partition Partition, span Span) bool {
 	return p.closed(partition)
 }
 
-// joins says whether the narrower runs of a day or month are to be merged into
+// joins reports whether the narrower runs of a day or month are to be merged into
 // one, now or with the next ones.
 func (p *planner) joins(partition Partition, span Span) bool {
 	if span > p.SpanMax || !p.due(partition, span) {
@@ -22,7 +22,7 @@ func (p *planner) joins(partition Partition, span Span) bool {
 	return files <= InputsMax
 }
 
-// goesWider says whether it is time for a wider partition to take what lies in
+// goesWider reports whether it is time for a wider partition to take what lies in
 // this one, so that joining it here would be work done twice.
 func (p *planner) goesWider(partition Partition, span Span) bool {
 	for wider := span + 1; wider <= p.SpanMax; wider++ {
@@ -33,7 +33,7 @@ func (p *planner) goesWider(partition Partition, span Span) bool {
 	return false
 }
 
-// stretches gives the runs in a partition, by sequence, cut where a run that
+// stretches returns the runs in a partition, by sequence, cut where a run that
 // barrier names lies between them: nothing may be merged across it.
 func (p *planner) stretches(partition Partition, barrier func(*run) bool) (stretches [][]*run) {
 	var stretch []*run
@@ -151,7 +151,7 @@ func (p *planner) tidy(runs []*run, partition Partition) (Job, bool) {
 	return p.job(runs[from:to], partition, "tidy")
 }
 
-// worthwhile gives the longest stretch of at least fanIn runs that together are
+// worthwhile returns the longest stretch of at least fanIn runs that together are
 // twice as large as the largest of them, and of equally long ones the smallest.
 func worthwhile(runs []*run, fanIn int) (from, to int) {
 	var best int64
@@ -174,7 +174,7 @@ func worthwhile(runs []*run, fanIn int) (from, to int) {
 	return from, to
 }
 
-// cheapest gives the n neighbours with the smallest sum.
+// cheapest returns the n neighbours with the smallest sum.
 func cheapest(runs []*run, n int) (from, to int) {
 	var best int64
 	for i := range len(runs) + 1 - n {
@@ -208,7 +208,7 @@ func (p *planner) denseAlready(r *run) bool {
 	return true
 }
 
-// mayWiden says whether a run will, now or later, be joined into a wider one.
+// mayWiden reports whether a run will, now or later, be joined into a wider one.
 func (p *planner) mayWiden(r *run) bool {
 	if r.span >= p.SpanMax {
 		return false

@@ -23,7 +23,7 @@ type readAhead struct {
 	asked int64 // offset up to which the file has been asked for
 }
 
-// next gives the range to ask for, of length 0 if there is none, before [from, end)
+// next returns the range to ask for, of length 0 if there is none, before [from, end)
 // is read by a reader that wants nothing from limit on.
 func (a *readAhead) next(from, end, limit int64) (offset, length int64) {
 	if a.asked >= limit || end+a.bytes/2 <= a.asked {

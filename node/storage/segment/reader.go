@@ -174,7 +174,7 @@ type ShardInfo struct {
 	Digest        uint64 // see DigestPoints
 }
 
-// Shards gives the shards that the segment has, in order.
+// Shards returns the shards that the segment has, in order.
 func (r *Reader) Shards() []ShardInfo {
 	infos := make([]ShardInfo, len(r.shards))
 	for i := range r.shards {
@@ -183,7 +183,7 @@ func (r *Reader) Shards() []ShardInfo {
 	return infos
 }
 
-// ShardInfo gives one of Shards, if the segment has it.
+// ShardInfo returns one of Shards, if the segment has it.
 func (r *Reader) ShardInfo(shard uint16) (info ShardInfo, ok bool) {
 	n, ok := r.shardNumber(shard)
 	if !ok {
@@ -192,7 +192,7 @@ func (r *Reader) ShardInfo(shard uint16) (info ShardInfo, ok bool) {
 	return r.shards[n].ShardInfo, true
 }
 
-// shardNumber gives the place of a shard in the directory.
+// shardNumber returns the place of a shard in the directory.
 func (r *Reader) shardNumber(shard uint16) (n int, ok bool) {
 	return slices.BinarySearchFunc(r.shards, shard, func(e shardEntry, s uint16) int { return int(e.Shard) - int(s) })
 }
@@ -232,7 +232,7 @@ func (s *section) corrupt(part Part, id uint32, offset int64, reason string) err
 	return &CorruptError{File: s.reader.name, Part: part, Shard: s.Shard, ID: id, Offset: s.Offset + offset, Reason: reason}
 }
 
-// pages gives the part of the page directory for one kind.
+// pages returns the part of the page directory for one kind.
 func (s *section) pages(kind pageKind) pages {
 	index := int64(s.indexPages) * pageEntryBytes
 	if kind == pageRollup {
@@ -260,7 +260,7 @@ func (s *section) limits() indexLimits {
 	return indexLimits{Partition: s.reader.meta.Partition, dataBytes: int64(len(s.data))}
 }
 
-// payload checks a block and gives its payload, within the mapping.
+// payload checks a block and returns its payload, within the mapping.
 func (s *section) payload(id uint32, b *blockRef) ([]byte, error) {
 	stored := s.data[b.offset : b.offset+int64(b.length)]
 	if blockChecksum(s.Shard, id, b, stored[crcBytes:]) != binary.LittleEndian.Uint32(stored) {
@@ -276,7 +276,7 @@ func (p pages) len() int           { return len(p.b) / pageEntryBytes }
 func (p pages) at(n int) pageEntry { return parsePageEntry(p.b[n*pageEntryBytes:]) }
 func (p pages) id(n int) uint32    { return binary.LittleEndian.Uint32(p.b[n*pageEntryBytes:]) }
 
-// first gives the first page that can have samples of a series at or after
+// first returns the first page that can have samples of a series at or after
 // fromMs, or the number of pages.
 func (p pages) first(id uint32, fromMs int64) int {
 	// The first page that starts with the series or a later one.
@@ -289,10 +289,10 @@ func (p pages) first(id uint32, fromMs int64) int {
 	return start
 }
 
-// has says whether a page can have entries of a series.
+// has reports whether a page can have entries of a series.
 func (p pages) has(n int, id uint32) bool { return n < p.len() && p.id(n) <= id }
 
-// holds says whether page n is the only one that can have entries of a series.
+// holds reports whether page n is the only one that can have entries of a series.
 func (p pages) holds(n int, id uint32) bool {
 	return n >= 0 && p.id(n) < id && (n+1 == p.len() || p.id(n+1) > id)
 }

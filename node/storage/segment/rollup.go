@@ -57,7 +57,7 @@ type aggregate struct {
 // as many mantissas as fit into an int64 for sure.
 const aggregateRun = math.MaxInt64/series.MantissaMax - 1
 
-// aggregateOf gives the aggregate of samples with one scale, at most aggregateRun.
+// aggregateOf returns the aggregate of samples with one scale, at most aggregateRun.
 func aggregateOf(mantissas []int64, scale uint8) aggregate {
 	if scale > series.ScaleMax {
 		return aggregateOfFloats(mantissas)
@@ -151,7 +151,7 @@ func (a *aggregate) rescale(scale uint8) bool {
 	return true
 }
 
-// powerOf10 gives 10^n for n ≤ series.ScaleMax.
+// powerOf10 returns 10^n for n ≤ series.ScaleMax.
 func powerOf10(n uint8) int64 {
 	p := int64(1)
 	for range n {
@@ -222,7 +222,7 @@ func (b *rollupBuilder) init(m *Meta) {
 	b.withDays = m.EndMs-m.StartMs >= DayMs
 }
 
-// fold takes the samples of the first hour in c and gives their number. It gives
+// fold takes the samples of the first hour in c and returns their number. It gives
 // 0 when pieceFull has become true.
 func (b *rollupBuilder) fold(c *codec.Columns) (n int) {
 	hourMs := floorTo(c.Times[0], HourMs)
@@ -260,7 +260,7 @@ func scanSum(sum float64, mantissas []int64, scales []uint8) float64 {
 	return sum
 }
 
-// hourEnd gives the number of times before endMs.
+// hourEnd returns the number of times before endMs.
 func hourEnd(times []int64, endMs int64) int {
 	if times[len(times)-1] < endMs {
 		return len(times)
@@ -295,7 +295,7 @@ func (b *rollupBuilder) pieceFull() bool {
 	return len(b.hours) >= pieceHours && b.hour.count == 0 && b.day.count == 0
 }
 
-// firstMs gives the start of the first hour that appendBody has to give.
+// firstMs returns the start of the first hour that appendBody has to give.
 func (b *rollupBuilder) firstMs() (int64, bool) {
 	if len(b.hours) == 0 {
 		return 0, false

@@ -60,7 +60,7 @@ func predictedSum(count, least, most int64) int64 {
 	return count * (least + (most-least)/2)
 }
 
-// commonScale gives the scale at which all numbers are exact decimals, or
+// commonScale returns the scale at which all numbers are exact decimals, or
 // series.ScaleFloat.
 func commonScale(records []rollupRecord) (scale uint8) {
 	for i := range records {
@@ -121,7 +121,7 @@ func cutRollups(b []byte, originMs, widthMs int64, scanSums bool) (list rollupLi
 	}, b[length:], b[0] <= series.ScaleMax || b[0] == series.ScaleFloat
 }
 
-// next gives the next rollup. At the end ok is false, and whole says whether
+// next returns the next rollup. At the end ok is false, and whole says whether
 // the list was well-formed.
 func (l *rollupList) next() (r Rollup, ok, whole bool) {
 	if l.left == 0 {

@@ -23,7 +23,7 @@ type ShardFile struct {
 	tail   []byte
 }
 
-// ShardFile gives the segment of one shard. A shard that is not there gives ErrEmpty;
+// ShardFile returns the segment of one shard. A shard that is not there gives ErrEmpty;
 // other errors are *CorruptError and *vfs.FaultError.
 func (r *Reader) ShardFile(shard uint16) (*ShardFile, error) {
 	var entry shardEntry
@@ -84,7 +84,7 @@ func (f *ShardFile) ReadAt(p []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-// ExportShard writes the segment of one shard to out and gives its Meta. The shard's
+// ExportShard writes the segment of one shard to out and returns its Meta. The shard's
 // section is copied byte for byte; the receiver writes the bytes to a file, opens it
 // and lets Verify compare the samples with the digest. Errors: as ShardFile, and
 // those of the context and of out.
@@ -110,8 +110,8 @@ func (r *Reader) ExportShard(ctx context.Context, out io.Writer, shard uint16) (
 	return file.Meta, nil
 }
 
-// Renumber gives a finished file that nobody has open a sequence of its own, makes
-// that durable, and gives the Meta with the name that the file should have. It is
+// Renumber returns a finished file that nobody has open a sequence of its own, makes
+// that durable, and returns the Meta with the name that the file should have. It is
 // for a segment that comes from another node, where sequences mean something else.
 // A file that is cut off in the middle fails to open. Errors: *CorruptError,
 // ErrVersion and those of the disk.

@@ -14,5 +14,5 @@ func (e *BrokenError) Error() string {
 	return fmt.Sprintf("%v: %s: %v; check the disk, then restart the node", e.Kind, e.File, e.Cause)
 }
 
-// Unwrap gives the kind and the cause.
+// Unwrap returns the kind and the cause.
 func (e *BrokenError) Unwrap() []error { return []error{e.Kind, e.Cause} }

@@ -40,7 +40,7 @@ func Counting(inner FS, prefixes ...string) *CountingFS {
 	return c
 }
 
-// Counts gives the counters, in the order of the prefixes, the rest last.
+// Counts returns the counters, in the order of the prefixes, the rest last.
 func (c *CountingFS) Counts() []Count {
 	counts := make([]Count, len(c.classes))
 	for i := range c.classes {

@@ -21,7 +21,7 @@ type CrashOptions struct {
 	Disorder bool
 }
 
-// CrashClone gives a new file system with what a power cut at this moment would
+// CrashClone returns a new file system with what a power cut at this moment would
 // leave. The present one goes on unharmed. Locks are gone in the clone.
 func (m *MemFS) CrashClone(options CrashOptions) *MemFS {
 	random := rand.New(rand.NewPCG(options.Seed, 0))
@@ -116,7 +116,7 @@ func survivor(random *rand.Rand, pending []change, options CrashOptions) func(ch
 	}
 }
 
-// reachable says whether all directories above name exist.
+// reachable reports whether all directories above name exist.
 func reachable(names map[string]*inode, name string) bool {
 	for at := path.Dir(name); ; at = path.Dir(at) {
 		if names[at] == nil || !names[at].dir {
@@ -128,7 +128,7 @@ func reachable(names map[string]*inode, name string) bool {
 	}
 }
 
-// crash gives the inode as the disk would have it. The random numbers are drawn
+// crash returns the inode as the disk would have it. The random numbers are drawn
 // in the order of blocks, so that a seed always gives the same.
 func (n *inode) crash(random *rand.Rand, blockPercent int) *inode {
 	if n.dir {

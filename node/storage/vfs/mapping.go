@@ -34,10 +34,10 @@ func newMapping(name string, b []byte, unmap func([]byte) error, advise func([]b
 	return m
 }
 
-// Bytes gives the mapped bytes. Reads belong inside Guard.
+// Bytes returns the mapped bytes. Reads belong inside Guard.
 func (m *Mapping) Bytes() []byte { return m.bytes }
 
-// Name gives the name of the mapped file.
+// Name returns the name of the mapped file.
 func (m *Mapping) Name() string { return m.name }
 
 // Retain adds a reference. It gives false, and adds none, when the last

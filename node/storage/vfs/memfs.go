@@ -258,7 +258,7 @@ func (m *MemFS) SyncDir(dir string) error {
 	return nil
 }
 
-// settle applies the chosen changes to names and gives the others. Of a change
+// settle applies the chosen changes to names and returns the others. Of a change
 // that stays behind, the names that a later chosen change has set are taken out:
 // on a disk the later one wins.
 func settle(names map[string]*inode, changes []change, chosen func(change) bool) []change {

@@ -19,7 +19,7 @@ const (
 	FolderMode fs.FileMode = 0o700
 )
 
-// OS gives the operating system's files.
+// OS returns the operating system's files.
 func OS() FS { return osFS{} }
 
 type osFS struct{}
@@ -147,7 +147,7 @@ func retryInterrupted(call func() error) error {
 	}
 }
 
-// MajorFaults gives how often this process has waited for a disk since its start to
+// MajorFaults returns how often this process has waited for a disk since its start to
 // read a block of a mapped file.
 func MajorFaults() int64 {
 	var usage unix.Rusage

@@ -24,9 +24,9 @@ type FS interface {
 	Remove(name string) error
 	// Rename gives the file another name, in place of what had it.
 	Rename(from, to string) error
-	// List gives the sorted base names of a directory's entries.
+	// List returns the sorted base names of a directory's entries.
 	List(dir string) ([]string, error)
-	// Stat says what a name stands for.
+	// Stat returns what a name stands for.
 	Stat(name string) (Info, error)
 	// SyncDir makes the names in a directory durable.
 	SyncDir(dir string) error
@@ -34,7 +34,7 @@ type FS interface {
 	// the result is closed or the process ends. It gives ErrLocked when another
 	// holder, in this process or another, has it.
 	Lock(name string) (io.Closer, error)
-	// Free gives the bytes that an ordinary user may still write below dir.
+	// Free returns the bytes that an ordinary user may still write below dir.
 	Free(dir string) (bytes int64, err error)
 }
 
@@ -44,9 +44,9 @@ type File interface {
 	io.WriterAt
 	io.Closer
 
-	// Name gives the name that the file was opened by.
+	// Name returns the name that the file was opened by.
 	Name() string
-	// Size gives the file's length in bytes.
+	// Size returns the file's length in bytes.
 	Size() (int64, error)
 	// Truncate cuts the file, or grows it with zeros without reserving blocks.
 	Truncate(size int64) error
@@ -73,7 +73,7 @@ var ErrLocked = errors.New("locked by another process")
 // ErrMapLength refuses a mapping of no bytes or of more bytes than the file has.
 var ErrMapLength = errors.New("mapping is empty or goes beyond the end of the file")
 
-// IsNoSpace says whether err means that the disk or the quota is full: it may
+// IsNoSpace reports whether err means that the disk or the quota is full: it may
 // pass when files are removed.
 func IsNoSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)

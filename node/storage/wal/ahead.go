@@ -80,7 +80,7 @@ func (l *Log) makeNextLocked(length int64, zero bool) error {
 	return err
 }
 
-// baseLocked gives the position at which a new file starts.
+// baseLocked returns the position at which a new file starts.
 func (l *Log) baseLocked() Position {
 	if n := len(l.mu.files); n > 0 {
 		return l.mu.files[n-1].end()
@@ -88,7 +88,7 @@ func (l *Log) baseLocked() Position {
 	return l.mu.end
 }
 
-// takeNext gives an empty file with room for need bytes of records and an end
+// takeNext returns an empty file with room for need bytes of records and an end
 // record. The write lock is held. In a steady state the file is there.
 func (l *Log) takeNext(need int64) (*file, error) {
 	length := l.options.FileBytes
@@ -189,7 +189,7 @@ func (l *Log) removeIfThere(name string) error {
 	return nil
 }
 
-// makeSpare gives a spare file of at least length bytes, an old one if there is
+// makeSpare returns a spare file of at least length bytes, an old one if there is
 // one of the right size. The prepare lock is held.
 func (l *Log) makeSpare(length int64, zero bool) (vfs.File, string, error) {
 	if length == l.options.FileBytes && len(l.prepare.spares) > 0 {

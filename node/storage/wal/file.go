@@ -46,7 +46,7 @@ func spareName(dir string, number uint64) string {
 	return path.Join(dir, sparePrefix+strconv.FormatUint(number, 10)+fileSuffix)
 }
 
-// parseFileName gives the base of a log file's base name.
+// parseFileName returns the base of a log file's base name.
 func parseFileName(name string) (Position, bool) {
 	digits, ok := strings.CutPrefix(name, filePrefix)
 	if !ok {
@@ -101,7 +101,7 @@ func (e *versionError) Error() string {
 	return fmt.Sprintf("%s has format version %d, this program reads version %d: use the program that wrote it", e.name, e.version, fileVersion)
 }
 
-// decodeFileHeader gives false for a header that is damaged.
+// decodeFileHeader returns false for a header that is damaged.
 func decodeFileHeader(name string, b []byte) (base Position, length int64, ok bool, err error) {
 	if len(b) < fileHeaderUsed || !bytes.Equal(b[:8], []byte(fileMagic)) {
 		return 0, 0, false, nil
@@ -120,7 +120,7 @@ func decodeFileHeader(name string, b []byte) (base Position, length int64, ok bo
 	return base, length, length >= fileHeaderBytes, nil
 }
 
-// endRecord gives the bytes of an end record at a position.
+// endRecord returns the bytes of an end record at a position.
 func endRecord(position, synced Position) []byte {
 	b := make([]byte, recordHeaderBytes)
 	header{flags: flagsRecord | flagsEnd, unsynced: unsyncedOf(position, synced)}.put(b, position)

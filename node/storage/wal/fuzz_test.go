@@ -34,7 +34,7 @@ func slowRecord(b []byte, at int, base Position) (payload []byte, next int, end,
 	return payload, next, flags == 12, true
 }
 
-// slowScan gives the payloads of all records of a file's body.
+// slowScan returns the payloads of all records of a file's body.
 func slowScan(b []byte, base Position) [][]byte {
 	var records [][]byte
 	for at := 0; at < len(b); {

@@ -103,7 +103,7 @@ type counters struct {
 }
 
 // Write puts the buffer's records at the end of the log, with one write to the
-// file, and gives the positions of the first record and of what follows the last.
+// file, and returns the positions of the first record and of what follows the last.
 // When it returns nil the operating system has them: see the promises above.
 //
 // Errors: ErrClosed; ErrBroken, after which the records may or may not appear
@@ -168,7 +168,7 @@ func (l *Log) breakBy(name string, cause error) error {
 	return l.mu.broken
 }
 
-// room gives a current file with room for need bytes of records and an end
+// room returns a current file with room for need bytes of records and an end
 // record. The write lock is held.
 func (l *Log) room(need int64) (*file, error) {
 	l.mu.Lock()
@@ -257,7 +257,7 @@ func (l *Log) syncLocked() (Position, error) {
 // Synced gives the position up to which the log is known to be durable.
 func (l *Log) Synced() Position { return Position(l.synced.Load()) }
 
-// End gives the position at which the next record will be, or before which it
+// End returns the position at which the next record will be, or before which it
 // will not be.
 func (l *Log) End() Position {
 	l.mu.Lock()
@@ -265,7 +265,7 @@ func (l *Log) End() Position {
 	return l.mu.end
 }
 
-// First gives the lowest position from which the log can be replayed.
+// First returns the lowest position from which the log can be replayed.
 func (l *Log) First() Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()

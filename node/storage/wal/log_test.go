@@ -33,7 +33,7 @@ func openLog(t testing.TB, options Options) *Log {
 	return l
 }
 
-// write writes one buffer and gives its entries as the caller may know them.
+// write writes one buffer and returns its entries as the caller may know them.
 func write(t testing.TB, l *Log, records ...string) []entry {
 	t.Helper()
 	entries, err := tryWrite(l, records...)

@@ -281,7 +281,7 @@ func rewrite(handle vfs.File, from, to int64, b []byte) error {
 	return nil
 }
 
-// isWhole says whether an empty file has its blocks.
+// isWhole reports whether an empty file has its blocks.
 func isWhole(f *file) bool {
 	size, err := f.handle.Size()
 	if err != nil || size < f.length {
@@ -317,7 +317,7 @@ func (l *Log) surveyTail() ([]survey, int, error) {
 	return surveys, from, nil
 }
 
-// syncedOf gives the highest position that a record calls synced.
+// syncedOf returns the highest position that a record calls synced.
 func syncedOf(surveys []survey) Position {
 	var synced Position
 	for i := range surveys {
@@ -326,7 +326,7 @@ func syncedOf(surveys []survey) Position {
 	return synced
 }
 
-// tearOf gives the first place that is missing and that no record calls synced.
+// tearOf returns the first place that is missing and that no record calls synced.
 func tearOf(files []*file, surveys []survey, synced Position) (gap, bool) {
 	for i, f := range files {
 		for _, g := range surveys[i].gaps {

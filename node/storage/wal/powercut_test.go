@@ -69,7 +69,7 @@ type run struct {
 	moments         []moment
 }
 
-// changes says whether an operation changes what is on the disk.
+// changes reports whether an operation changes what is on the disk.
 func changes(kind vfs.OpKind) bool {
 	switch kind {
 	case vfs.OpCreate, vfs.OpRemove, vfs.OpRename, vfs.OpSyncDir, vfs.OpWrite, vfs.OpTruncate, vfs.OpPreallocate, vfs.OpSync:
@@ -78,7 +78,7 @@ func changes(kind vfs.OpKind) bool {
 	return false
 }
 
-// watch gives a file system that keeps every moment before a change, in the forms
+// watch returns a file system that keeps every moment before a change, in the forms
 // that a power cut could give it.
 func (r *run) watch(m *vfs.MemFS, seeds uint64) vfs.FS {
 	n := 0

@@ -90,7 +90,7 @@ func parseHeader(b []byte, position Position) (header, bool) {
 	return h, true
 }
 
-// unsyncedOf tells how many units of 8 bytes before position are not known to be
+// unsyncedOf returns how many units of 8 bytes before position are not known to be
 // synced. The largest number means that or more.
 func unsyncedOf(position, synced Position) uint32 {
 	return uint32(min((uint64(position)-uint64(synced))/recordAlign, 1<<32-1))
@@ -114,10 +114,10 @@ type Buffer struct {
 // Reset empties the buffer.
 func (b *Buffer) Reset() { b.bytes, b.records = b.bytes[:0], 0 }
 
-// Len gives the bytes that a Write of the buffer puts down.
+// Len returns the bytes that a Write of the buffer puts down.
 func (b *Buffer) Len() int { return len(b.bytes) }
 
-// Records gives the number of records.
+// Records returns the number of records.
 func (b *Buffer) Records() int { return b.records }
 
 // Add frames one record, the parts one after the other. It gives the record's
@@ -149,7 +149,7 @@ func (b *Buffer) Add(parts ...[]byte) (offset int, err error) {
 	return offset, nil
 }
 
-// Record gives the record at an offset that Add gave. It is good until Reset.
+// Record returns the record at an offset that Add gave. It is good until Reset.
 func (b *Buffer) Record(offset int) []byte {
 	length := int(binary.LittleEndian.Uint32(b.bytes[offset+4:]) & lengthMask)
 	start := offset + recordHeaderBytes

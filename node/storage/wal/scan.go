@@ -43,7 +43,7 @@ func (s *scanner) close() { s.reader.close() }
 
 func (s *scanner) position(offset int64) Position { return s.base + Position(offset) }
 
-// next gives what comes next. After an end record or the limit there is nothing.
+// next returns what comes next. After an end record or the limit there is nothing.
 func (s *scanner) next() (found, error) {
 	if s.ended || s.offset >= s.limit {
 		return found{kind: foundLimit, from: s.offset, to: s.offset}, nil
@@ -91,7 +91,7 @@ func (s *scanner) record(offset int64) (f found, headed bool, err error) {
 	return f, true, nil
 }
 
-// resync finds the next whole record and gives the gap before it.
+// resync finds the next whole record and returns the gap before it.
 func (s *scanner) resync() (found, error) {
 	gap := found{kind: foundGap, from: s.offset}
 	for at := s.offset + recordAlign; at+recordHeaderBytes <= s.limit; at += recordAlign {

@@ -28,7 +28,7 @@ type Stats struct {
 	BrokenErr error // why the log takes no more writes
 }
 
-// Stats gives the present state.
+// Stats returns the present state.
 func (l *Log) Stats() Stats {
 	c := &l.counters
 	s := Stats{

@@ -22,7 +22,7 @@ type Cluster struct {
 	}
 }
 
-// NewCluster gives a cluster without nodes, whose routers do not answer.
+// NewCluster returns a cluster without nodes, whose routers do not answer.
 func NewCluster() *Cluster {
 	c := &Cluster{Store: memstore.NewServer()}
 	c.mu.status = func() (*client.Status, error) { return nil, client.ErrUnavailable }

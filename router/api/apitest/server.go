@@ -19,7 +19,7 @@ type Server struct {
 	served  sync.WaitGroup
 }
 
-// Options gives the options of a server over a storage.
+// Options returns the options of a server over a storage.
 func Options(s *Storage) api.Options {
 	return api.Options{Writer: s, Resolver: s, Generation: s.Generation, Shards: s.shards, Source: s, Deleter: s, Cluster: s, ClusterName: "test", Version: "test"}
 }

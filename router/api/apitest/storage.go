@@ -35,7 +35,7 @@ type appliedID struct {
 	shard uint16
 }
 
-// NewStorage gives an empty Storage.
+// NewStorage returns an empty Storage.
 func NewStorage(shards int) *Storage {
 	s := &Storage{Memory: scantest.NewMemory(), shards: shards}
 	s.mu.applied = map[appliedID]struct{}{}
@@ -55,7 +55,7 @@ func (s *Storage) Renumber() {
 	}
 }
 
-// Generation gives the generation of the ids.
+// Generation returns the generation of the ids.
 func (s *Storage) Generation() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,14 +166,14 @@ func (s *Storage) Resolve(_ uint32, keys []series.Key, refs []series.Ref) {
 	}
 }
 
-// Points gives the number of points that were applied, those of repeated batches not.
+// Points returns the number of points that were applied, those of repeated batches not.
 func (s *Storage) Points() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mu.points
 }
 
-// Frames gives the batch ids of all frames that came, in their order.
+// Frames returns the batch ids of all frames that came, in their order.
 func (s *Storage) Frames() []series.BatchID {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -43,7 +43,7 @@ type Cache struct {
 	}
 }
 
-// New gives an empty cache.
+// New returns an empty cache.
 func New(o Options) *Cache {
 	if o.Settle == 0 {
 		o.Settle = settleDefault
@@ -60,7 +60,7 @@ func New(o Options) *Cache {
 	return c
 }
 
-// use gives the entry of a key, and whether its uses have come round.
+// use returns the entry of a key, and whether its uses have come round.
 func (c *Cache) use(key string) (e *entry, turn bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *Cache) grown(e *entry, bytes int64) {
 	}
 }
 
-// reserve takes memory for something that may be kept, and says whether there is some. It
+// reserve takes memory for something that may be kept, and reports whether there is some. It
 // is given back with a negative number.
 func (c *Cache) reserve(bytes int64) bool {
 	c.mu.Lock()

@@ -114,7 +114,7 @@ func TestSourceKeepsThePromises(t *testing.T) {
 	}
 }
 
-// counted gives the value of a counter.
+// counted returns the value of a counter.
 func counted(c prometheus.Counter) float64 {
 	var m dto.Metric
 	if err := c.Write(&m); err != nil {

@@ -38,7 +38,7 @@ const (
 	columnBytes = 96 + 16 + 48 // with its key's header and its place in a map
 )
 
-// floatsOf gives the columns of a chunk that hold the aggregates asked for, but the count.
+// floatsOf returns the columns of a chunk that hold the aggregates asked for, but the count.
 func floatsOf(asked scan.Aggregate, c *scan.Chunk) (columns [5]*[]float64, n int) {
 	for _, one := range [...]struct {
 		asked  scan.Aggregate
@@ -59,7 +59,7 @@ func newColumn(asked scan.Aggregate, ref series.Ref) *column {
 	return &column{ref: ref, everyone: bits.OnesCount8(uint8(asked &^ scan.AggregateCount))}
 }
 
-// bytes gives the memory of the column, without its key.
+// bytes returns the memory of the column, without its key.
 func (c *column) bytes() int64 {
 	return columnBytes + int64(cap(c.values))*8 + int64(cap(c.runs)+cap(c.counts))*runBytes
 }
@@ -121,7 +121,7 @@ func (c *column) appendColumn(other *column, counted bool) {
 	}
 }
 
-// position gives the place of the first window with a number or a later one.
+// position returns the place of the first window with a number or a later one.
 func (c *column) position(number int64) int {
 	r := sort.Search(len(c.runs), func(i int) bool { return c.runs[i].first > number }) - 1
 	if r < 0 {
@@ -183,7 +183,7 @@ func (c *column) fill(g grid, asked scan.Aggregate, i, j int, chunk *scan.Chunk)
 	}
 }
 
-// part gives windows of the column as another one, which shares what it can.
+// part returns windows of the column as another one, which shares what it can.
 func (c *column) part(within span) *column {
 	i, j := c.position(within.from), c.position(within.to)
 	out := &column{ref: c.ref, windows: j - i, everyone: c.everyone}

@@ -68,7 +68,7 @@ func TestColumn(t *testing.T) {
 	})
 }
 
-// newerOf gives a column of one window.
+// newerOf returns a column of one window.
 func newerOf(g grid, asked scan.Aggregate, number int64) *column {
 	chunk := scan.Chunk{Times: []int64{g.startMs(number)}, Count: []int64{9}}
 	columns, n := floatsOf(asked, &chunk)

@@ -47,7 +47,7 @@ func (e *entry) view() view {
 	return view{e.mu.span, e.mu.marks, slices.Clip(e.mu.series)}
 }
 
-// find gives the place of a series in the list.
+// find returns the place of a series in the list.
 func (e *entry) find(key []byte) (place int, found bool) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -73,7 +73,7 @@ func (e *entry) confirm(to int64, marks []scan.Mark) {
 	}
 }
 
-// extend takes the windows behind the end, if it is still the end, and gives the memory
+// extend takes the windows behind the end, if it is still the end, and returns the memory
 // that was added.
 func (e *entry) extend(behind span, marks []scan.Mark, recorded []map[string]*column) (bytes int64) {
 	e.mu.Lock()
@@ -100,7 +100,7 @@ func (e *entry) extend(behind span, marks []scan.Mark, recorded []map[string]*co
 	return bytes
 }
 
-// part gives an entry of some of the windows, whose marks are newer.
+// part returns an entry of some of the windows, whose marks are newer.
 func (e *entry) part(within span, marks []scan.Mark) *entry {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -119,7 +119,7 @@ func (e *entry) part(within span, marks []scan.Mark) *entry {
 // usesInTurn is after how many uses a request that was wide is forgotten.
 const usesInTurn = 64
 
-// wanted notes how wide a request is, and says whether the entry has much more than any
+// wanted notes how wide a request is, and reports whether the entry has much more than any
 // of late.
 func (e *entry) wanted(windows int64, turn bool) (trim bool, width int64) {
 	e.mu.Lock()
@@ -147,7 +147,7 @@ func (e *entry) read(c *column, within span, at int, chunk *scan.Chunk) (ref ser
 	return c.ref, next
 }
 
-// has says whether a series has windows within a span.
+// has reports whether a series has windows within a span.
 func (e *entry) has(c *column, within span) bool {
 	e.mu.RLock()
 	defer e.mu.RUnlock()

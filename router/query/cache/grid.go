@@ -24,7 +24,7 @@ func gridOf(w *scan.Windows) grid {
 	return grid{offset, w.WidthMs}
 }
 
-// at gives the number of the window that has a time, which is within the range of scans.
+// at returns the number of the window that has a time, which is within the range of scans.
 func (g grid) at(timeMs int64) int64 {
 	n := (timeMs - g.offsetMs) / g.widthMs
 	if n*g.widthMs > timeMs-g.offsetMs {
@@ -33,7 +33,7 @@ func (g grid) at(timeMs int64) int64 {
 	return n
 }
 
-// startMs gives the first time of a window.
+// startMs returns the first time of a window.
 func (g grid) startMs(number int64) int64 { return number*g.widthMs + g.offsetMs }
 
 // span is a range of windows: from inclusive, to exclusive.
@@ -41,7 +41,7 @@ type span struct{ from, to int64 }
 
 func (s span) empty() bool { return s.from >= s.to }
 
-// before gives the number of the first window that may have changed when nothing before a
+// before returns the number of the first window that may have changed when nothing before a
 // time has.
 func (g grid) before(leastMs int64) int64 {
 	switch {
@@ -53,13 +53,13 @@ func (g grid) before(leastMs int64) int64 {
 	return g.at(leastMs)
 }
 
-// whole gives the windows that lie in [fromMs, toMs] and end at closedMs or before.
+// whole returns the windows that lie in [fromMs, toMs] and end at closedMs or before.
 func (g grid) whole(fromMs, toMs, closedMs int64) span {
 	clamp := func(timeMs int64) int64 { return min(max(timeMs, scan.TimeMsMin), scan.TimeMsMax) }
 	return span{g.at(clamp(fromMs) + g.widthMs - 1), min(g.at(clamp(toMs)+1), g.at(clamp(closedMs)))}
 }
 
-// keyOf gives what requests have in common whose windows are the same: matchers in any
+// keyOf returns what requests have in common whose windows are the same: matchers in any
 // order ask for the same series.
 func keyOf(r *scan.Request, g grid) string {
 	b := make([]byte, 0, 256)

@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
-// Source gives a source that answers as s does, and takes windows from the cache. One that
+// Source returns a source that answers as s does, and takes windows from the cache. One that
 // is no scan.Historian is given back as it is. All sources of a cache must have the same
 // data.
 func (c *Cache) Source(s scan.Source) scan.Source {
@@ -37,7 +37,7 @@ type question struct {
 	key     string
 }
 
-// ask gives the question of a request; nil if nothing of it can be kept.
+// ask returns the question of a request; nil if nothing of it can be kept.
 func (c *Cache) ask(r *scan.Request) *question {
 	w := r.Windows
 	if w == nil || w.WidthMs <= 0 || w.WidthMs > widthMsMax || w.Aggregates == 0 || w.Aggregates&scan.AggregateDigest != 0 ||
@@ -102,7 +102,7 @@ func (s *source) cut(e *entry, within span, marks []scan.Mark) *entry {
 	return short
 }
 
-// summarize gives the marks of all shards, nil if there is one of which nothing can be
+// summarize returns the marks of all shards, nil if there is one of which nothing can be
 // said, and the least time that has changed.
 func summarize(changes []scan.Change, since []scan.Mark) (marks []scan.Mark, leastMs int64) {
 	marks, leastMs = make([]scan.Mark, len(changes)), scan.ChangedNothing

@@ -18,7 +18,7 @@ type Writer struct {
 	text     bytes.Buffer
 }
 
-// New gives a writer to out.
+// New returns a writer to out.
 func New(out io.Writer, unit string) *Writer { return &Writer{out: out, unit: unit} }
 
 // Write implements io.Writer.

@@ -85,7 +85,7 @@ func (s *selection) readFor(r *aggregateRead) ([]*table, error) {
 	return all, nil
 }
 
-// planWindows says which windows to read; a nil read: samples have to be read. That is so
+// planWindows returns which windows to read; a nil read: samples have to be read. That is so
 // where a field is compared or answered beside a point that was picked, where a source is
 // a subquery, and for functions of all values.
 func (s *selection) planWindows(r *aggregateRead) ([]*loader, *windowRead, error) {
@@ -128,12 +128,12 @@ func (s *selection) planWindows(r *aggregateRead) ([]*loader, *windowRead, error
 	return loaders, read, nil
 }
 
-// picksFields says whether fields are answered beside calls.
+// picksFields reports whether fields are answered beside calls.
 func (s *selection) picksFields(l *loader) bool {
 	return slices.ContainsFunc(s.auxiliary, func(a auxiliary) bool { return l.m.hasField(s.inputs[a.input].Val) })
 }
 
-// groupedByAll says whether each group is one series of each field.
+// groupedByAll reports whether each group is one series of each field.
 func (s *selection) groupedByAll(l *loader) bool {
 	return !slices.ContainsFunc(l.m.tags, func(name string) bool { return !slices.Contains(s.by, name) })
 }
@@ -178,7 +178,7 @@ func (s *selection) answerGroup(g *group, held *holding, out sink) error {
 	}
 }
 
-// nextTime gives the time of the next row.
+// nextTime returns the time of the next row.
 func (s *selection) nextTime(points [][]point) (t int64, ok bool) {
 	for _, all := range points {
 		if len(all) > 0 && (!ok || (all[0].time < t) == s.ascending && all[0].time != t) {

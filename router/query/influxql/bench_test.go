@@ -79,7 +79,7 @@ func benchmark(b *testing.B, source scan.Source, query string) {
 
 const benchStartMs = 1_600_002_000_000
 
-// readyChunks gives series of one measurement, with windows of a minute or with samples.
+// readyChunks returns series of one measurement, with windows of a minute or with samples.
 func readyChunks(seriesCount, perSeries int, sampled bool) *readySource {
 	m := scantest.NewMemory()
 	s := &readySource{Source: m}

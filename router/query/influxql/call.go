@@ -36,7 +36,7 @@ type point struct {
 	empty  bool // there is no value, as fill() has put in nothing
 }
 
-// base gives the innermost call.
+// base returns the innermost call.
 func (c *call) base() *call {
 	for c.inner != nil {
 		c = c.inner
@@ -44,7 +44,7 @@ func (c *call) base() *call {
 	return c
 }
 
-// valueOf gives the value of a point.
+// valueOf returns the value of a point.
 func (c *call) valueOf(p *point) value {
 	if c.kind == kindString || c.kind == kindBoolean {
 		if p.table == nil {
@@ -127,7 +127,7 @@ func (s *selection) extended(of span) span {
 	return of
 }
 
-// isTransform says whether a function gives points for neighbouring points, not for windows.
+// isTransform reports whether a function gives points for neighbouring points, not for windows.
 func isTransform(name string) bool {
 	switch name {
 	case "derivative", "non_negative_derivative", "difference", "non_negative_difference", "moving_average", "elapsed", "cumulative_sum":
@@ -136,7 +136,7 @@ func isTransform(name string) bool {
 	return false
 }
 
-// aggregatesOf gives what windows have to carry for a function.
+// aggregatesOf returns what windows have to carry for a function.
 func aggregatesOf(name string) (scan.Aggregate, bool) {
 	switch name {
 	case "count":

@@ -86,7 +86,7 @@ func (x *execution) showCardinality(c *cardinality, out sink) error {
 	return count(&head{columns: []string{"cardinality estimation"}}, total)
 }
 
-// count gives the number of series, fields, tags or values of tags of a measurement.
+// count returns the number of series, fields, tags or values of tags of a measurement.
 func (c *catalogue) count(held *holding, of *cardinality, metric string) (int64, error) {
 	switch of.what {
 	case "FIELD KEY":

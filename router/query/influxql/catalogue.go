@@ -32,7 +32,7 @@ func (d knownDatabases) Drop(ctx context.Context, name string) error {
 	return err
 }
 
-// checkDatabase gives an error when a database is not there.
+// checkDatabase returns an error when a database is not there.
 func (x *execution) checkDatabase(database string) error {
 	if database == "" {
 		return nil
@@ -44,7 +44,7 @@ func (x *execution) checkDatabase(database string) error {
 	return err
 }
 
-// measurementNames gives the sorted names of the measurements of FROM, of all when there is
+// measurementNames returns the sorted names of the measurements of FROM, of all when there is
 // none. An error: the database is not there.
 func (x *execution) measurementNames(database string, sources ql.Sources) ([]string, error) {
 	all, err := x.source.Metrics(x.ctx, database, "", 0)
@@ -102,7 +102,7 @@ func (x *execution) newCatalogue(database string, where ql.Expr) (*catalogue, er
 	return c, err
 }
 
-// isAll says whether the condition leaves nothing out.
+// isAll reports whether the condition leaves nothing out.
 func (c *catalogue) isAll() bool { return len(c.condition.matchers) == 0 && c.decide == nil }
 
 // walk visits the series of a measurement, or of all when it is empty, as far as stop says.
@@ -136,7 +136,7 @@ func (c *catalogue) walk(metric string, visit func(metric string, parts []series
 	return err
 }
 
-// has says whether a measurement has a series that the condition wants.
+// has reports whether a measurement has a series that the condition wants.
 func (c *catalogue) has(metric string) (bool, error) {
 	found := false
 	err := c.walk(metric, func(string, []series.Tag) error {

@@ -21,7 +21,7 @@ cpu,host=b,dc=y value=3,f=4 2000-01-01T00:00:00Z
 cpu,host=a,dc=x value=5,f=6 2000-01-01T01:00:00Z
 mem,host=a value=7 2000-01-01T00:00:00Z`
 
-// left gives the samples that are still there, as "measurement field host value".
+// left returns the samples that are still there, as "measurement field host value".
 func left(t *testing.T, m *scantest.Memory) []string {
 	t.Helper()
 	var all []string

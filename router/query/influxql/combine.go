@@ -35,7 +35,7 @@ func (s *selection) combine(c *call, tables []*table) []point {
 	return points
 }
 
-// allStarts gives the starts of all windows, ascending.
+// allStarts returns the starts of all windows, ascending.
 func allStarts(tables []*table) []int64 {
 	var starts, before []int64
 	for _, t := range tables {
@@ -58,7 +58,7 @@ type windowSum struct {
 // add adds the window i of a table.
 type adder func(a *windowSum, t *table, i int)
 
-// adderOf gives the function that joins windows for a function of the language.
+// adderOf returns the function that joins windows for a function of the language.
 func adderOf(name string) adder {
 	switch name {
 	case "count":
@@ -129,7 +129,7 @@ func (a *windowSum) pickTimed(t *table, v float64, at int64, better bool) {
 	}
 }
 
-// point gives what the windows come to.
+// point returns what the windows come to.
 func (a *windowSum) point(c *call, start int64) point {
 	p := point{time: start, number: a.sum}
 	switch c.name {

@@ -32,7 +32,7 @@ type compiler struct {
 	wildcards     bool // are allowed in the field that is being checked
 }
 
-// compile checks a statement and gives a copy to be run, whose condition is without time.
+// compile checks a statement and returns a copy to be run, whose condition is without time.
 func (x *execution) compile(stmt *ql.SelectStatement) (*ql.SelectStatement, *compiler, error) {
 	c := &compiler{now: x.now, depthLeft: x.limits.DepthMax, timeName: "time", selectorsOnly: true}
 	stmt = stmt.Clone()
@@ -226,7 +226,7 @@ func (c *compiler) checkTime(stmt *ql.SelectStatement, call *ql.Call) error {
 	return nil
 }
 
-// offset gives the offset that an argument of time() means.
+// offset returns the offset that an argument of time() means.
 func (c *compiler) offset(stmt *ql.SelectStatement, argument ql.Expr, duration time.Duration) (time.Duration, error) {
 	sinceStart := func(t time.Time) time.Duration { return t.Sub(t.Truncate(duration)) }
 	switch argument := argument.(type) {
@@ -304,7 +304,7 @@ func checkCondition(expr ql.Expr) error {
 	return nil
 }
 
-// zoneOf gives the zone of tz(); nil: UTC.
+// zoneOf returns the zone of tz(); nil: UTC.
 func zoneOf(stmt *ql.SelectStatement) *time.Location {
 	if stmt.Location == nil || stmt.Location == time.UTC || stmt.Location.String() == "UTC" {
 		return nil

@@ -63,7 +63,7 @@ func (c *condition) take(expr ql.Expr, m *measurement) {
 	}
 }
 
-// matcherOf gives the matcher of one comparison, or of equalities of one tag joined by OR.
+// matcherOf returns the matcher of one comparison, or of equalities of one tag joined by OR.
 func matcherOf(expr *ql.BinaryExpr, m *measurement) (scan.Matcher, bool) {
 	if expr.Op == ql.OR {
 		return unionOf(expr, m)
@@ -128,7 +128,7 @@ func unwrap(expr ql.Expr) ql.Expr {
 	}
 }
 
-// regexMatcher gives the matcher of a regular expression, which need not be anchored. One
+// regexMatcher returns the matcher of a regular expression, which need not be anchored. One
 // that says nothing but a list of texts, as Grafana writes it, becomes that list.
 func regexMatcher(name, pattern string, want bool) scan.Matcher {
 	if texts, ok := textsOf(pattern); ok {
@@ -151,7 +151,7 @@ const (
 	textBytesMax = 4 << 20 // of all texts that are made on the way
 )
 
-// textsOf gives the texts that an anchored regular expression matches, where these are a list.
+// textsOf returns the texts that an anchored regular expression matches, where these are a list.
 func textsOf(pattern string) ([]string, bool) {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil || re.Op != syntax.OpConcat || len(re.Sub) < 2 ||

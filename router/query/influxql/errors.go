@@ -42,7 +42,7 @@ func toRequestError(ctx context.Context, err error) *requestError {
 	return e
 }
 
-// explain gives the error that a statement's answer carries: why its context ended, where
+// explain returns the error that a statement's answer carries: why its context ended, where
 // that is the reason.
 func explain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {

@@ -64,7 +64,7 @@ func (x *execution) execute(statement ql.Statement, out format) (end ending) {
 	return end
 }
 
-// on gives the database that a statement names, or the request's.
+// on returns the database that a statement names, or the request's.
 func (x *execution) on(name string) string {
 	if name == "" {
 		return x.database

@@ -9,7 +9,7 @@ import (
 // between {"statement_id":0 and }.
 type fact struct{ query, result string }
 
-// one gives the member of one series of a result.
+// one returns the member of one series of a result.
 func one(text string) string { return `,"series":[` + text + `]` }
 
 const cutoffs = `

@@ -53,7 +53,7 @@ type filler struct {
 	before         *point
 }
 
-// step gives the next window; false: there is none.
+// step returns the next window; false: there is none.
 func (f *filler) step() bool {
 	var p point
 	switch {
@@ -73,7 +73,7 @@ func (f *filler) step() bool {
 	return true
 }
 
-// empty gives the point of a window that holds nothing.
+// empty returns the point of a window that holds nothing.
 func (f *filler) empty() point {
 	p := point{time: f.at, number: f.number, empty: f.number != f.number}
 	switch f.how {

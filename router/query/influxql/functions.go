@@ -91,7 +91,7 @@ func (c *compiler) checkOne(call *ql.Call) error {
 	return c.checkSymbol(call.Name, call.Args[0])
 }
 
-// distinctOf gives the arguments of distinct, in either of its forms.
+// distinctOf returns the arguments of distinct, in either of its forms.
 func distinctOf(expr ql.Expr) (arguments []ql.Expr, ok bool) {
 	switch expr := expr.(type) {
 	case *ql.Call:

@@ -145,7 +145,7 @@ func (h *handler) run(ctx context.Context, entry *ledger.Entry, w http.ResponseW
 
 var errNotExecuted = errors.New("not executed")
 
-// fail answers with the error of a request and gives its status.
+// fail answers with the error of a request and returns its status.
 func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) int {
 	e := toRequestError(r.Context(), err)
 	if e.retryAfter {

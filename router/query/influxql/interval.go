@@ -13,7 +13,7 @@ type interval struct {
 	location             *time.Location // nil: UTC
 }
 
-// zone gives the offset of local time in nanoseconds.
+// zone returns the offset of local time in nanoseconds.
 func (v *interval) zone(ns int64) int64 {
 	if v.location == nil {
 		return 0
@@ -22,7 +22,7 @@ func (v *interval) zone(ns int64) int64 {
 	return int64(seconds) * int64(time.Second)
 }
 
-// window gives the window [start, end) that a time falls into. Windows are multiples of
+// window returns the window [start, end) that a time falls into. Windows are multiples of
 // the duration of local time, moved by the offset; where clocks are changed, the window
 // that holds the change is longer or shorter, unless the change is as long as a window.
 func (v *interval) window(ns int64) (start, end int64) {
@@ -59,7 +59,7 @@ func (v *interval) window(ns int64) (start, end int64) {
 	return start, end + v.offsetNs
 }
 
-// next gives the start of the window after (backwards: before) the one that starts at
+// next returns the start of the window after (backwards: before) the one that starts at
 // start, and the local offset there, as InfluxDB steps from one window to be filled to
 // the next.
 func (v *interval) next(start, zone int64, backwards bool) (at, zoneThere int64) {
@@ -80,7 +80,7 @@ func (v *interval) next(start, zone int64, backwards bool) (at, zoneThere int64)
 	return at, zone
 }
 
-// isPlain says whether the windows are those of scan.Windows.
+// isPlain reports whether the windows are those of scan.Windows.
 func (v *interval) isPlain() bool {
 	const ms = int64(time.Millisecond)
 	return v.location == nil && v.durationNs%ms == 0 && v.offsetNs%ms == 0
@@ -102,7 +102,7 @@ const (
 	timeMsMax = math.MaxInt64/nsPerMs - 1
 )
 
-// msRange gives the milliseconds within [fromNs, toNs].
+// msRange returns the milliseconds within [fromNs, toNs].
 func msRange(fromNs, toNs int64) (fromMs, toMs int64) {
 	fromMs, toMs = fromNs/nsPerMs, toNs/nsPerMs
 	if fromMs*nsPerMs < fromNs {

@@ -219,7 +219,7 @@ func (p *pieces) finish() error {
 // all, and as a table.
 const pieceBytes = 400
 
-// splitTags gives the tags of a series without _field, a text by which tables of one
+// splitTags returns the tags of a series without _field, a text by which tables of one
 // measurement are put into order, and the series' field.
 func splitTags(parts []series.Tag) (tags []tag, order, field string) {
 	field = valueField
@@ -248,7 +248,7 @@ func splitTags(parts []series.Tag) (tags []tag, order, field string) {
 	return tags, order, field
 }
 
-// idOf gives a text that differs for different tags.
+// idOf returns a text that differs for different tags.
 func idOf(tags []tag) string {
 	var key []byte
 	for _, t := range tags {
@@ -318,7 +318,7 @@ func (l *loader) joinOne(parts []piece) (*table, error) {
 	return t, nil
 }
 
-// columnOf gives the column of a variable: a field, or a tag that is there. A field can be
+// columnOf returns the column of a variable: a field, or a tag that is there. A field can be
 // cast to an integer; no field is anything else.
 func (l *loader) columnOf(t *table, ref ql.VarRef, numbers [][]float64) column {
 	at := slices.Index(l.fields, ref.Val)
@@ -341,7 +341,7 @@ func (l *loader) columnOf(t *table, ref ql.VarRef, numbers [][]float64) column {
 	return column{}
 }
 
-// tagColumn gives the column of a tag: null where it is not there.
+// tagColumn returns the column of a tag: null where it is not there.
 func tagColumn(t *table, name string) column {
 	text := t.tagValue(name)
 	if text == "" {
@@ -398,7 +398,7 @@ func (l *loader) filter(t *table, numbers [][]float64) {
 	}
 }
 
-// askedFields gives the columns of fields that are among the inputs.
+// askedFields returns the columns of fields that are among the inputs.
 func (l *loader) askedFields(numbers [][]float64) [][]float64 {
 	var asked [][]float64
 	for i, name := range l.fields {
@@ -418,7 +418,7 @@ func anyAt(columns [][]float64, row int) bool {
 	return false
 }
 
-// union gives all times of two ascending lists, once each.
+// union returns all times of two ascending lists, once each.
 func union(a, b []int64) []int64 {
 	if len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b)) {
 		return a

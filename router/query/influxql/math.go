@@ -7,7 +7,7 @@ import (
 	ql "github.com/influxdata/influxql"
 )
 
-// mathArguments gives the number of arguments of a function of single values.
+// mathArguments returns the number of arguments of a function of single values.
 func mathArguments(name string) (n int, ok bool) {
 	switch name {
 	case "abs", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "ln", "log2", "log10", "sqrt", "floor", "ceil", "round":

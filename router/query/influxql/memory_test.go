@@ -13,7 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/ledger"
 )
 
-// manySamples gives a measurement with n samples, five seconds apart, in some series.
+// manySamples returns a measurement with n samples, five seconds apart, in some series.
 func manySamples(t *testing.T, n, seriesCount int) *scantest.Memory {
 	t.Helper()
 	m := scantest.NewMemory()

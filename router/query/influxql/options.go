@@ -14,7 +14,7 @@ import (
 
 // Databases knows the databases that there are. The default database is "" and always there.
 type Databases interface {
-	// List gives the sorted names of all databases.
+	// List returns the sorted names of all databases.
 	List(ctx context.Context) ([]string, error)
 	// Create makes a database; one that is there already is a success.
 	Create(ctx context.Context, name string) error
@@ -55,7 +55,7 @@ type Limits struct {
 	Parallel      int   // visitors of one scan; default GOMAXPROCS
 }
 
-// New gives the handler of /query.
+// New returns the handler of /query.
 func New(options Options) http.Handler {
 	return newHandler(options)
 }

@@ -24,7 +24,7 @@ type row struct {
 
 const oracleStartMs = 946_684_800_000 // 2000-01-01T00:00:00Z
 
-// makeRows gives points of distinct times.
+// makeRows returns points of distinct times.
 func makeRows(r *rand.Rand) []row {
 	var rows []row
 	maybe := func() float64 {
@@ -80,7 +80,7 @@ var oracleConditions = []oracleCondition{
 	{" AND (host = 'a' OR host = 'd' OR dc = 'y')", func(p row) bool { return p.host == "a" || p.host == "d" || p.dc == "y" }},
 }
 
-// oracleFunction gives the value of a function of the values of a window, in order of time.
+// oracleFunction returns the value of a function of the values of a window, in order of time.
 func oracleFunction(name string, all []float64) float64 {
 	ordered := slices.Sorted(slices.Values(all))
 	n := len(all)
@@ -155,7 +155,7 @@ func (q *oracleQuery) text() string {
 	return s
 }
 
-// answer gives the rows that a query has to answer, as lines "tags time value".
+// answer returns the rows that a query has to answer, as lines "tags time value".
 func (q *oracleQuery) answer(rows []row) []string {
 	groups := map[string]map[int64][]float64{}
 	window := func(ms int64) int64 {
@@ -248,7 +248,7 @@ func number(v float64) string {
 	return fmt.Sprintf("%.6f", v)
 }
 
-// lines gives the rows of an answer in the same form.
+// lines returns the rows of an answer in the same form.
 func lines(t *testing.T, body string, by []string) []string {
 	t.Helper()
 	var answer struct {

@@ -38,7 +38,7 @@ func (x *execution) killQuery(s *ql.KillQueryStatement) error {
 	return nil
 }
 
-// mayAll says whether somebody has a right on all databases of a query.
+// mayAll reports whether somebody has a right on all databases of a query.
 func mayAll(who access.Principal, r *ledger.Report, right access.Right) bool {
 	return r.All(func(database string) bool { return who.May(database, right) })
 }

@@ -45,7 +45,7 @@ func (s *selection) newRawSeries(g *group, out sink) *rawSeries {
 	return r
 }
 
-// isFull says whether LIMIT is reached.
+// isFull reports whether LIMIT is reached.
 func (r *rawSeries) isFull() bool { return r.s.limit > 0 && r.rows >= r.s.offset+r.s.limit }
 
 // answer answers the rows of tables within a span.
@@ -76,7 +76,7 @@ func (r *rawSeries) answer(tables []*table, of span) error {
 	return nil
 }
 
-// newRow gives the symbols of a group's rows, all null, and room for the values of one row.
+// newRow returns the symbols of a group's rows, all null, and room for the values of one row.
 func (s *selection) newRow() (symbols, values []value) {
 	return make([]value, len(s.kinds)), make([]value, len(s.fields))
 }

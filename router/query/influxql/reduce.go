@@ -68,7 +68,7 @@ func sumOf(in []sample) (total float64) {
 	return total
 }
 
-// picked gives samples as points in the order of the answer.
+// picked returns samples as points in the order of the answer.
 func (s *selection) picked(in []sample) []point {
 	slices.SortStableFunc(in, func(a, b sample) int {
 		if !s.ascending {
@@ -93,7 +93,7 @@ func median(in []sample) float64 {
 	return low + (high-low)/2
 }
 
-// deviation gives the sample standard deviation; NaN for a single value.
+// deviation returns the sample standard deviation; NaN for a single value.
 func deviation(in []sample) float64 {
 	if len(in) < 2 {
 		return math.NaN()
@@ -108,7 +108,7 @@ func deviation(in []sample) float64 {
 	return math.Sqrt(squares / float64(len(in)-1))
 }
 
-// contents gives the value of a sample that is told apart from others: a number or a text.
+// contents returns the value of a sample that is told apart from others: a number or a text.
 func contents(c *call, a *sample) value {
 	if a.number == a.number {
 		return floatValue(a.number)
@@ -116,7 +116,7 @@ func contents(c *call, a *sample) value {
 	return a.table.columns[c.input].at(int(a.row))
 }
 
-// mode gives the value that is there most often. Of several, those of larger values win
+// mode returns the value that is there most often. Of several, those of larger values win
 // whose first time is not after the last time of the one that was best before; where each
 // value is there once, the least one. That is what InfluxDB comes to.
 func mode(c *call, in []sample) sample {
@@ -140,7 +140,7 @@ func mode(c *call, in []sample) sample {
 	return best[0]
 }
 
-// distinct gives the first sample of each value, by time and value.
+// distinct returns the first sample of each value, by time and value.
 func distinct(c *call, in []sample) []sample {
 	seen := make(map[value]struct{})
 	var kept []sample
@@ -167,7 +167,7 @@ func reservoir(n int, in []sample) []sample {
 	return kept
 }
 
-// best gives the n largest or least samples; of equal ones the oldest. With tags, one
+// best returns the n largest or least samples; of equal ones the oldest. With tags, one
 // sample at most counts for each of their values.
 func best(c *call, in []sample) []sample {
 	better := func(a, b sample) int { return cmp.Or(cmp.Compare(b.number, a.number), cmp.Compare(a.time, b.time)) }

@@ -68,7 +68,7 @@ func (h *handler) readRequest(w http.ResponseWriter, r *http.Request) (*request,
 	return q, err
 }
 
-// readForm gives the parameters of URL and body; those of the body win. Clients post forms
+// readForm returns the parameters of URL and body; those of the body win. Clients post forms
 // under any content type.
 func (h *handler) readForm(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	form := r.URL.Query()
@@ -177,7 +177,7 @@ func parseParams(text string) (map[string]any, error) {
 	return params, nil
 }
 
-// epochUnit gives the nanoseconds of a unit; one that is not known counts as nanoseconds.
+// epochUnit returns the nanoseconds of a unit; one that is not known counts as nanoseconds.
 func epochUnit(unit string) int64 {
 	switch unit {
 	case "":
@@ -196,7 +196,7 @@ func epochUnit(unit string) int64 {
 	return 1
 }
 
-// csvType gives the content type of CSV if that is the first form that a client accepts
+// csvType returns the content type of CSV if that is the first form that a client accepts
 // and the server has; empty: JSON, whatever else it accepts, as InfluxDB does. Its client for
 // Python asks for MessagePack alone, and reads what Content-Type says.
 func csvType(accepts []string) string {
@@ -219,7 +219,7 @@ func csvType(accepts []string) string {
 	return ""
 }
 
-// newFormat gives the form that the answer is written in.
+// newFormat returns the form that the answer is written in.
 func (q *request) newFormat(w http.ResponseWriter) format {
 	contentType := "application/json"
 	p := page{w: w, per: q.epochNs, held: pageBytesHeld}

@@ -50,7 +50,7 @@ func (x *execution) newSchema(times ql.TimeRange) *schema {
 	return &schema{x: x, fromMs: fromMs, toMs: toMs, known: map[measurementKey]*measurement{}}
 }
 
-// measurement gives what is known of a metric. One that is not there has no fields.
+// measurement returns what is known of a metric. One that is not there has no fields.
 func (s *schema) measurement(database, name string) (*measurement, error) {
 	key := measurementKey{database, name}
 	if m := s.known[key]; m != nil {
@@ -135,7 +135,7 @@ func (s *schema) CallType(name string, arguments []ql.DataType) (ql.DataType, er
 	return callType(name, arguments)
 }
 
-// callType gives the type of what a function gives.
+// callType returns the type of what a function gives.
 func callType(name string, arguments []ql.DataType) (ql.DataType, error) {
 	var first ql.DataType
 	if len(arguments) > 0 {
@@ -203,7 +203,7 @@ func (s *schema) resolve(stmt *ql.SelectStatement) error {
 	return nil
 }
 
-// find gives the measurements of a source that are there, sorted.
+// find returns the measurements of a source that are there, sorted.
 func (s *schema) find(source *ql.Measurement) ([]*ql.Measurement, error) {
 	database := s.x.on(source.Database)
 	names := []string{source.Name}

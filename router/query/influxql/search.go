@@ -134,7 +134,7 @@ func (f *found) add(c *scan.Chunk) {
 	}
 }
 
-// daysOf gives the days of which samples are needed, in order.
+// daysOf returns the days of which samples are needed, in order.
 func daysOf(series map[string]*found, asked scan.Aggregate) (days []int64) {
 	for _, f := range series {
 		if !f.begun {
@@ -152,7 +152,7 @@ func daysOf(series map[string]*found, asked scan.Aggregate) (days []int64) {
 	return slices.Compact(days)
 }
 
-// agrees says whether the samples have what the days have promised, on these days.
+// agrees reports whether the samples have what the days have promised, on these days.
 func (f *found) agrees(asked scan.Aggregate) bool {
 	if !f.begun {
 		return true

@@ -23,7 +23,7 @@ type searchPoint struct {
 	v    float64
 }
 
-// better says whether b answers a function rather than a.
+// better reports whether b answers a function rather than a.
 func (a searchPoint) better(function string, b searchPoint) bool {
 	switch function {
 	case "min":
@@ -68,7 +68,7 @@ func slowSearch(points []searchPoint, function string, fromMs, toMs int64, byHos
 	return `{"results":[{"statement_id":0,"series":[` + strings.Join(list, ",") + `]}]}`
 }
 
-// bestOf gives the point that answers a function over all hosts; -1: there is none.
+// bestOf returns the point that answers a function over all hosts; -1: there is none.
 func bestOf(points []searchPoint, function string, fromMs, toMs int64) int {
 	best := -1
 	for i, p := range points {

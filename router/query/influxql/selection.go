@@ -74,7 +74,7 @@ func (x *execution) selectRows(stmt *ql.SelectStatement, out sink) error {
 	return s.run(out)
 }
 
-// topScope gives the scope of a statement that is no subquery.
+// topScope returns the scope of a statement that is no subquery.
 func (x *execution) topScope(stmt *ql.SelectStatement, c *compiler) scope {
 	sc := ownScope(stmt)
 	sc.interval, sc.condition, sc.ascending = c.interval, stmt.Condition, c.ascending
@@ -88,7 +88,7 @@ func (x *execution) topScope(stmt *ql.SelectStatement, c *compiler) scope {
 // countMax is the most that LIMIT and the like count: sums of a few of them fit into 64 bits.
 const countMax = 1 << 40
 
-// ownScope gives what a statement says itself.
+// ownScope returns what a statement says itself.
 func ownScope(stmt *ql.SelectStatement) scope {
 	sc := scope{fill: stmt.Fill, ascending: stmt.TimeAscending()}
 	sc.limit, sc.offset = min(stmt.Limit, countMax), min(stmt.Offset, countMax)
@@ -116,7 +116,7 @@ func sortedNames(names []string) []string {
 	return slices.Compact(names)
 }
 
-// subScope gives the scope of a subquery of a selection that reads a span.
+// subScope returns the scope of a subquery of a selection that reads a span.
 func (s *selection) subScope(stmt *ql.SelectStatement, of span) (scope, error) {
 	sc := ownScope(stmt)
 	condition, times, err := ql.ConditionExpr(stmt.Condition, &ql.NowValuer{Now: s.now, Location: stmt.Location})
@@ -146,7 +146,7 @@ func (s *selection) subScope(stmt *ql.SelectStatement, of span) (scope, error) {
 	return sc, nil
 }
 
-// intervalOf gives the interval of GROUP BY time().
+// intervalOf returns the interval of GROUP BY time().
 func intervalOf(stmt *ql.SelectStatement) (interval, error) {
 	v := interval{location: zoneOf(stmt)}
 	duration, err := stmt.GroupByInterval()
@@ -185,7 +185,7 @@ func (x *execution) newSelection(stmt *ql.SelectStatement, sc scope, schema *sch
 	return s, s.checkWindows()
 }
 
-// fieldsOf gives the expressions of the columns. The tags and fields that top() and
+// fieldsOf returns the expressions of the columns. The tags and fields that top() and
 // bottom() name have columns of their own.
 func fieldsOf(stmt *ql.SelectStatement) []ql.Expr {
 	var all []ql.Expr
@@ -200,7 +200,7 @@ func fieldsOf(stmt *ql.SelectStatement) []ql.Expr {
 
 func isTopBottom(call *ql.Call) bool { return call.Name == "top" || call.Name == "bottom" }
 
-// symbolKey gives the text by which calls and variables are told apart; empty: the
+// symbolKey returns the text by which calls and variables are told apart; empty: the
 // expression is no symbol.
 func symbolKey(expr ql.Expr) string {
 	switch expr := expr.(type) {
@@ -257,7 +257,7 @@ func (s *selection) mapSymbols(expr ql.Expr, symbols map[string]int) error {
 	return nil
 }
 
-// input gives the column of a variable.
+// input returns the column of a variable.
 func (s *selection) input(ref *ql.VarRef) int {
 	if at := slices.Index(s.inputs, *ref); at >= 0 {
 		return at
@@ -291,7 +291,7 @@ func (s *selection) run(out sink) error {
 	return s.aggregate(out)
 }
 
-// read gives the tables of all sources within a span.
+// read returns the tables of all sources within a span.
 func (s *selection) read(of span) ([]*table, error) {
 	var all []*table
 	for _, source := range s.stmt.Sources {
@@ -332,7 +332,7 @@ func (s *selection) readMeasurement(source *ql.Measurement, of span) ([]*table, 
 	return l.tables(of)
 }
 
-// head gives the beginning of a group's series.
+// head returns the beginning of a group's series.
 func (s *selection) head(g *group) *head {
 	h := &head{name: g.name, tags: g.tags, columns: s.columns, timed: !s.stmt.OmitTime, zone: s.stmt.Location}
 	if h.zone == time.Local {
@@ -341,7 +341,7 @@ func (s *selection) head(g *group) *head {
 	return h
 }
 
-// hasMeasurement says whether a source is no subquery. Groups are cut by SLIMIT there.
+// hasMeasurement reports whether a source is no subquery. Groups are cut by SLIMIT there.
 func (s *selection) hasMeasurement() bool {
 	return slices.ContainsFunc(s.stmt.Sources, func(source ql.Source) bool {
 		_, ok := source.(*ql.Measurement)
@@ -349,7 +349,7 @@ func (s *selection) hasMeasurement() bool {
 	})
 }
 
-// inOrder gives groups as the answer has them.
+// inOrder returns groups as the answer has them.
 func (s *selection) inOrder(groups []*group) []*group {
 	if s.hasMeasurement() {
 		groups = cut(groups, s.slimit, s.soffset)

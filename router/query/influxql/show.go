@@ -11,7 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
-// showOf gives what answers a statement that shows something; nil: it is none of these.
+// showOf returns what answers a statement that shows something; nil: it is none of these.
 func (x *execution) showOf(statement ql.Statement) func(sink) error {
 	switch s := statement.(type) {
 	case *ql.ShowDatabasesStatement:
@@ -67,7 +67,7 @@ func listAll(out sink, h *head, rows [][]value) error {
 	return nil
 }
 
-// textRows gives rows of one text each.
+// textRows returns rows of one text each.
 func textRows(texts []string) [][]value {
 	rows := make([][]value, len(texts))
 	for i, text := range texts {
@@ -76,7 +76,7 @@ func textRows(texts []string) [][]value {
 	return rows
 }
 
-// readable gives the names of the databases that the caller may read, the default one too.
+// readable returns the names of the databases that the caller may read, the default one too.
 func (x *execution) readable() ([]string, error) {
 	names, err := x.databases.List(x.ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ func (x *execution) showMeasurements(s *ql.ShowMeasurementsStatement, out sink) 
 	return list(out, &head{name: "measurements", columns: []string{"name"}}, textRows(names), s.Offset, s.Limit)
 }
 
-// matchingMeasurements gives the measurements of FROM that have a series that WHERE wants.
+// matchingMeasurements returns the measurements of FROM that have a series that WHERE wants.
 func (x *execution) matchingMeasurements(database string, sources ql.Sources, where ql.Expr) ([]string, error) {
 	names, err := x.measurementNames(database, sources)
 	if err != nil {

@@ -39,7 +39,7 @@ func (x *execution) eachMeasurement(database string, sources ql.Sources, where q
 	return nil
 }
 
-// tagKeys gives the sorted names of tags of a measurement.
+// tagKeys returns the sorted names of tags of a measurement.
 func (c *catalogue) tagKeys(metric string) ([]string, error) {
 	if c.isAll() {
 		keys, err := c.x.source.TagNames(c.x.ctx, c.database, metric, "", 0)
@@ -57,7 +57,7 @@ func (c *catalogue) tagKeys(metric string) ([]string, error) {
 	return slices.Sorted(maps.Keys(seen)), err
 }
 
-// keyFilter says which tags WITH KEY means.
+// keyFilter returns which tags WITH KEY means.
 func keyFilter(s *ql.ShowTagValuesStatement) func(key string) bool {
 	return keysWanted(s.Op, s.TagKeyExpr)
 }
@@ -87,7 +87,7 @@ func (x *execution) showTagValues(s *ql.ShowTagValuesStatement, out sink) error 
 	})
 }
 
-// tagValues gives rows of key and value, sorted.
+// tagValues returns rows of key and value, sorted.
 func (c *catalogue) tagValues(held *holding, metric string, wanted func(string) bool) ([][]value, error) {
 	found := map[tag]struct{}{}
 	add := func(key, v string) error {
@@ -154,7 +154,7 @@ func (x *execution) showSeries(s *ql.ShowSeriesStatement, out sink) error {
 	return list(out, &head{columns: []string{"key"}}, textRows(keys), s.Offset, s.Limit)
 }
 
-// seriesKeys gives the sorted keys of the series of a measurement, as line protocol writes
+// seriesKeys returns the sorted keys of the series of a measurement, as line protocol writes
 // them. The fields of a point share one.
 func (c *catalogue) seriesKeys(held *holding, metric string) ([]string, error) {
 	seen := map[string]struct{}{}

@@ -65,7 +65,7 @@ func commandOf(statement ql.Statement) string { return ql.Sanitize(statement.Str
 // policyName is the one retention policy of each database, InfluxDB's default one.
 const policyName = "autogen"
 
-// changes says whether a statement changes something.
+// changes reports whether a statement changes something.
 func changes(statement ql.Statement) bool {
 	switch statement.(type) {
 	case *ql.CreateDatabaseStatement, *ql.DropDatabaseStatement, *ql.DeleteSeriesStatement, *ql.DeleteStatement,
@@ -81,7 +81,7 @@ type need struct {
 	right    access.Right
 }
 
-// needsOf gives what a statement needs, when it names no database that of the request.
+// needsOf returns what a statement needs, when it names no database that of the request.
 func needsOf(statement ql.Statement, database string) []need {
 	on := func(name string, right access.Right) []need {
 		if name == "" {
@@ -120,7 +120,7 @@ func needsOf(statement ql.Statement, database string) []need {
 // keep, so a link must not be enough to delete.
 var errChangeByGet = &requestError{status: http.StatusMethodNotAllowed, message: "statements that change something want a POST request"}
 
-// booked checks that the caller has what the statements need, and gives the databases that
+// booked checks that the caller has what the statements need, and returns the databases that
 // they stand for in the book of queries. These are what the statements read or change, not
 // what the request names: a caller neither uses up the limits of a database that he has no
 // right on, nor gets round those of his own. What needs no database, and names one that the
@@ -158,7 +158,7 @@ func changesOrSecret(statement ql.Statement) bool {
 	return changes(statement)
 }
 
-// selectNeeds gives the databases that a SELECT reads.
+// selectNeeds returns the databases that a SELECT reads.
 func selectNeeds(s *ql.SelectStatement, on func(string, access.Right) []need) []need {
 	var all []need
 	for _, source := range s.Sources {

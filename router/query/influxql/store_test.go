@@ -50,7 +50,7 @@ func put(t testing.TB, m *scantest.Memory, database, lines string) {
 	}
 }
 
-// stored gives a memory with lines in the database db0.
+// stored returns a memory with lines in the database db0.
 func stored(t testing.TB, lines string) *scantest.Memory {
 	t.Helper()
 	m := scantest.NewMemory()
@@ -61,7 +61,7 @@ func stored(t testing.TB, lines string) *scantest.Memory {
 // now is the clock of the tests.
 func testClock() time.Time { return time.Date(2015, 1, 2, 0, 0, 0, 0, time.UTC) }
 
-// get asks a handler by GET and gives the status and the body of its answer.
+// get asks a handler by GET and returns the status and the body of its answer.
 func get(t testing.TB, h http.Handler, query string, parameters ...string) (int, string) {
 	t.Helper()
 	form := url.Values{"q": {query}, "db": {"db0"}}
@@ -73,7 +73,7 @@ func get(t testing.TB, h http.Handler, query string, parameters ...string) (int,
 	return w.Code, strings.TrimSuffix(w.Body.String(), "\n")
 }
 
-// post sends a request and gives its answer.
+// post sends a request and returns its answer.
 func post(h http.Handler, target, contentType, body string, header ...string) *http.Response {
 	r := httptest.NewRequest("POST", target, strings.NewReader(body))
 	if contentType != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
-// isOneStream says whether all rows are of one series in the order of time, so that they
+// isOneStream reports whether all rows are of one series in the order of time, so that they
 // can be read a stretch of time after the other.
 func (s *selection) isOneStream() bool {
 	if len(s.by) > 0 || len(s.stmt.Sources) != 1 || s.slimit > 0 || s.soffset > 0 {

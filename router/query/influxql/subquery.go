@@ -7,7 +7,7 @@ import (
 	ql "github.com/influxdata/influxql"
 )
 
-// readSubquery runs a subquery and gives its rows as tables.
+// readSubquery runs a subquery and returns its rows as tables.
 func (s *selection) readSubquery(stmt *ql.SelectStatement, of span) ([]*table, error) {
 	sc, err := s.subScope(stmt, of)
 	if err != nil {

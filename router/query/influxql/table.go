@@ -40,7 +40,7 @@ func (c *column) at(row int) value {
 	return value{}
 }
 
-// number gives the number of a row; NaN: it has none.
+// number returns the number of a row; NaN: it has none.
 func (c *column) number(row int) float64 {
 	if c.numbers != nil {
 		return c.numbers[row]
@@ -51,7 +51,7 @@ func (c *column) number(row int) float64 {
 	return math.NaN()
 }
 
-// isNull says whether a row has no value.
+// isNull reports whether a row has no value.
 func (c *column) isNull(row int) bool {
 	if c.numbers != nil {
 		v := c.numbers[row]
@@ -60,7 +60,7 @@ func (c *column) isNull(row int) bool {
 	return c.at(row).kind == kindNull
 }
 
-// tagValue gives the value of a tag; a tag that is not there is the empty string.
+// tagValue returns the value of a tag; a tag that is not there is the empty string.
 func (t *table) tagValue(key string) string {
 	for i := range t.tags {
 		if t.tags[i].key == key {
@@ -125,7 +125,7 @@ func (g *grouper) add(read int, t *table) {
 	of.tables[read] = append(of.tables[read], t)
 }
 
-// sorted gives the groups by name and tags.
+// sorted returns the groups by name and tags.
 func (g *grouper) sorted() []*group {
 	all := make([]*group, 0, len(g.groups))
 	for _, of := range g.groups {
@@ -157,7 +157,7 @@ func cut(groups []*group, limit, offset int) []*group {
 	return slices.DeleteFunc(slices.Clone(groups), func(g *group) bool { return !kept[g] })
 }
 
-// indexKey gives names and values of the tags that are there.
+// indexKey returns names and values of the tags that are there.
 func (g *group) indexKey() string {
 	var names, values []string
 	for _, t := range g.tags {
@@ -168,7 +168,7 @@ func (g *group) indexKey() string {
 	return strings.Join(append(names, values...), "|")
 }
 
-// placeOf gives the place of a variable among inputs.
+// placeOf returns the place of a variable among inputs.
 func placeOf(inputs []ql.VarRef, name string) int {
 	return slices.IndexFunc(inputs, func(ref ql.VarRef) bool { return ref.Val == name })
 }

@@ -3,7 +3,7 @@ package influxql
 // stream gives points one after the other, in the order of the answer; ok is false at the end.
 type stream func() (p point, ok bool)
 
-// streamOf gives the values of a field of a group, or the points of a call.
+// streamOf returns the values of a field of a group, or the points of a call.
 func (s *selection) streamOf(c *call, g *group, held *holding) (stream, error) {
 	if c.inner != nil {
 		points, err := s.pointsOf(c.inner, g, held)
@@ -95,7 +95,7 @@ func (s *selection) stepOf(c *call) step {
 	})
 }
 
-// pairs gives a value for each point and the one before. Where several series have points
+// pairs returns a value for each point and the one before. Where several series have points
 // of the same time, advancing passes over all but the first.
 func pairs(advancing bool, of func(before, p point) (float64, bool)) step {
 	var before point
@@ -182,7 +182,7 @@ func (s *selection) integrated(c *call, g *group) []point {
 	return points
 }
 
-// linear gives the value at a time on the line through two points.
+// linear returns the value at a time on the line through two points.
 func linear(t, t1, t2 int64, v1, v2 float64) float64 {
 	return v1 + (v2-v1)/float64(t2-t1)*float64(t-t1)
 }

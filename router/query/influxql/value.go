@@ -36,7 +36,7 @@ func booleanValue(b bool) value {
 	return v
 }
 
-// numberValue gives a number of some kind; NaN is null.
+// numberValue returns a number of some kind; NaN is null.
 func numberValue(v float64, of kind) value {
 	if v != v {
 		return value{}
@@ -47,7 +47,7 @@ func numberValue(v float64, of kind) value {
 func (v value) isNumber() bool { return v.kind == kindFloat || v.kind == kindInteger }
 func (v value) isTrue() bool   { return v.kind == kindBoolean && v.number != 0 }
 
-// cast gives the value as another kind of number, as InfluxDB casts what fill() puts in.
+// cast returns the value as another kind of number, as InfluxDB casts what fill() puts in.
 // A value that does not fit stays as it is.
 func (v value) cast(to kind) value {
 	if v.isNumber() && to == kindFloat {
@@ -59,7 +59,7 @@ func (v value) cast(to kind) value {
 	return v
 }
 
-// kindOf gives the kind of values of a type.
+// kindOf returns the kind of values of a type.
 func kindOf(t ql.DataType) kind {
 	switch t {
 	case ql.Float:

@@ -53,7 +53,7 @@ func (w *walk) key(t int64) int64 {
 	return t
 }
 
-// next gives the next row; a nil table: there is none.
+// next returns the next row; a nil table: there is none.
 func (w *walk) next() (*table, int) {
 	if len(w.heads) == 0 {
 		return nil, 0

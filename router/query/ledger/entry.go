@@ -27,7 +27,7 @@ type Entry struct {
 	bytes, most     atomic.Int64
 }
 
-// Of gives the entry of the query that a context belongs to, or nil.
+// Of returns the entry of the query that a context belongs to, or nil.
 func Of(ctx context.Context) *Entry {
 	e, _ := ctx.Value(entryKey{}).(*Entry)
 	return e
@@ -94,7 +94,7 @@ func takeOff(from *atomic.Int64, n int64) {
 	}
 }
 
-// Limits gives what is left of the query's limits, for one more scan. A limit that is used
+// Limits returns what is left of the query's limits, for one more scan. A limit that is used
 // up leaves 1, not 0, which would be none.
 func (e *Entry) Limits() scan.Limits {
 	if e == nil {

@@ -25,7 +25,7 @@ type Query struct {
 	User   string // who asks; empty: unknown
 }
 
-// All says whether something holds for each database of the query.
+// All reports whether something holds for each database of the query.
 func (q *Query) All(holds func(database string) bool) bool {
 	return holds(q.Database) && !slices.ContainsFunc(q.Others, func(database string) bool { return !holds(database) })
 }
@@ -47,7 +47,7 @@ type Ledger struct {
 	}
 }
 
-// New gives an empty ledger.
+// New returns an empty ledger.
 func New(o Options) *Ledger {
 	o.setDefaults()
 	l := &Ledger{options: o, places: make(chan struct{}, o.RunningAllMax)}
@@ -59,7 +59,7 @@ func New(o Options) *Ledger {
 
 type entryKey struct{}
 
-// Begin lets a query in, waiting for a place while there is hope, and gives the context
+// Begin lets a query in, waiting for a place while there is hope, and returns the context
 // that it has to run under. Errors: *BusyError, or the context's. The entry must be ended.
 func (l *Ledger) Begin(ctx context.Context, q Query) (context.Context, *Entry, error) {
 	limits := l.options.Limits.with(l.options.LimitsOf(q.Database))
@@ -153,7 +153,7 @@ func (l *Ledger) leaveDatabase(database string) {
 	}
 }
 
-// wait counts the queries that wait, and says whether there was room for one more.
+// wait counts the queries that wait, and reports whether there was room for one more.
 func (l *Ledger) wait(change int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,7 +185,7 @@ type Report struct {
 	Err                    string        // empty: it ended well, or runs
 }
 
-// Running gives the queries that run, the oldest first.
+// Running returns the queries that run, the oldest first.
 func (l *Ledger) Running() []Report {
 	now := l.options.Clock()
 	l.mu.Lock()
@@ -198,7 +198,7 @@ func (l *Ledger) Running() []Report {
 	return all
 }
 
-// Slow gives the newest of the queries that took long, the newest first.
+// Slow returns the newest of the queries that took long, the newest first.
 func (l *Ledger) Slow() []Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,7 +207,7 @@ func (l *Ledger) Slow() []Report {
 	return all
 }
 
-// Cancel ends a query, and says whether it was running.
+// Cancel ends a query, and reports whether it was running.
 func (l *Ledger) Cancel(id uint64) bool {
 	l.mu.Lock()
 	e := l.mu.running[id]

@@ -16,7 +16,7 @@ type Limits struct {
 	Timeout               time.Duration
 }
 
-// stricter gives the lower of two limits, of which 0 is none.
+// stricter returns the lower of two limits, of which 0 is none.
 func stricter[T int | int64 | time.Duration](a, b T) T {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -24,7 +24,7 @@ func stricter[T int | int64 | time.Duration](a, b T) T {
 	return a
 }
 
-// with gives limits of which each is the stricter one.
+// with returns limits of which each is the stricter one.
 func (l Limits) with(other Limits) Limits {
 	return Limits{
 		SeriesMax: stricter(l.SeriesMax, other.SeriesMax), SamplesMax: stricter(l.SamplesMax, other.SamplesMax),

@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// Source gives a source whose scans are charged to the entry of their context, and end at
+// Source returns a source whose scans are charged to the entry of their context, and end at
 // its limits.
 func (l *Ledger) Source(s scan.Source) scan.Source { return source{s} }
 

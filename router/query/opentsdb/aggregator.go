@@ -57,7 +57,7 @@ var aggregatorNames = []string{
 	"top1", "top3", "top5", "top9", "zimsum",
 }
 
-// findAggregator gives the function of a name.
+// findAggregator returns the function of a name.
 func findAggregator(name string) (aggregator, bool) {
 	if !slices.Contains(aggregatorNames, name) {
 		return aggregator{}, false

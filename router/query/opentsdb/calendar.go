@@ -20,19 +20,19 @@ type calendar struct {
 	originMs int64 // the query's start
 }
 
-// start gives the start of the window that holds timeMs.
+// start returns the start of the window that holds timeMs.
 func (c calendar) start(timeMs int64) int64 {
 	start, _ := c.window(timeMs)
 	return start
 }
 
-// next gives the start of the window after the one that starts at startMs.
+// next returns the start of the window after the one that starts at startMs.
 func (c calendar) next(startMs int64) int64 {
 	_, next := c.window(startMs)
 	return next
 }
 
-// window gives the start of the window that holds timeMs and of the one after it.
+// window returns the start of the window that holds timeMs and of the one after it.
 func (c calendar) window(timeMs int64) (start, next int64) {
 	year, month, day := time.UnixMilli(timeMs).In(c.location).Date()
 	origin := time.UnixMilli(c.originMs).In(c.location)
@@ -60,7 +60,7 @@ func (c calendar) window(timeMs int64) (start, next int64) {
 	return start, min(start+c.stepMs(), nextMidnight)
 }
 
-// top gives the start of the larger unit that holds a time, for units below a day.
+// top returns the start of the larger unit that holds a time, for units below a day.
 func (c calendar) top(t time.Time) int64 {
 	switch c.unit {
 	case "ms":
@@ -73,7 +73,7 @@ func (c calendar) top(t time.Time) int64 {
 	return c.dateStart(t.Year(), t.Month(), 1)
 }
 
-// windowOf gives the starts of the window that begins with unit number, or of the
+// windowOf returns the starts of the window that begins with unit number, or of the
 // one after it when timeMs is there already: where clocks go back over midnight, a
 // date comes a second time after the next one has begun. It counts for that one.
 func windowOf(timeMs, number, width int64, startOf func(number int64) int64) (start, next int64) {
@@ -105,7 +105,7 @@ func dayNumber(year int, month time.Month, day int) int64 {
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC).UnixMilli() / dayMs
 }
 
-// dayStart gives the first moment of a local day.
+// dayStart returns the first moment of a local day.
 func (c calendar) dayStart(number int64) int64 {
 	year, month, day := time.UnixMilli(number * dayMs).UTC().Date()
 	return c.dateStart(year, month, day)

@@ -35,7 +35,7 @@ func (h *handler) newCall(r *http.Request, reads bool) (*call, error) {
 	return c, err
 }
 
-// content gives the body of a request that has to have one.
+// content returns the body of a request that has to have one.
 func (c *call) content() ([]byte, error) {
 	if len(c.body) == 0 {
 		return nil, &apiError{status: http.StatusBadRequest, message: "Missing request content"}

@@ -105,7 +105,7 @@ func (d *downsample) parseFill(text string) error {
 	return nil
 }
 
-// start gives the start of the window that holds timeMs; for fixed windows and
+// start returns the start of the window that holds timeMs; for fixed windows and
 // those of a calendar.
 func (d *downsample) start(timeMs int64) int64 {
 	if d.calendar != nil {
@@ -114,7 +114,7 @@ func (d *downsample) start(timeMs int64) int64 {
 	return floorTo(timeMs, d.widthMs)
 }
 
-// next gives the start of the window after the one that starts at startMs.
+// next returns the start of the window after the one that starts at startMs.
 func (d *downsample) next(startMs int64) int64 {
 	if d.calendar != nil {
 		return d.calendar.next(startMs)
@@ -122,7 +122,7 @@ func (d *downsample) next(startMs int64) int64 {
 	return startMs + d.widthMs
 }
 
-// pushedWindows gives the request of a scan by windows, nil where samples are
+// pushedWindows returns the request of a scan by windows, nil where samples are
 // needed. A window over all is pushed too when its function is carried.
 func (d *downsample) pushedWindows(s span) *scan.Windows {
 	if d.function.pushed == 0 || d.calendar != nil {
@@ -180,7 +180,7 @@ func planSpan(fromMs, toMs int64, d *downsample, before, after bool) span {
 	return s
 }
 
-// ceil gives the start of the first window that starts at timeMs or later.
+// ceil returns the start of the first window that starts at timeMs or later.
 func (d *downsample) ceil(timeMs int64) int64 {
 	start := d.start(timeMs)
 	if start < timeMs {

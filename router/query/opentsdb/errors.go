@@ -29,7 +29,7 @@ func noSuchName(kind, name string, status int) *apiError {
 	return &apiError{status: status, message: fmt.Sprintf("No such name for '%s': '%s'", kind, name)}
 }
 
-// toAPIError gives the answer for any error of a request with this context.
+// toAPIError returns the answer for any error of a request with this context.
 func toAPIError(ctx context.Context, err error) *apiError {
 	var api *apiError
 	if errors.As(err, &api) {

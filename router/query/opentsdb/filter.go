@@ -69,7 +69,7 @@ func parseTagFilter(tag, value string, groupBy bool) (filter, error) {
 	return f, nil
 }
 
-// matchers gives what a scan has to match for the filter to accept a series.
+// matchers returns what a scan has to match for the filter to accept a series.
 // Every kind but not_key needs the tag to be there, as OpenTSDB's row key
 // expression does. Errors are about the filter's text; m measures all filters of the request.
 func (f *filter) matchers(m *guard.Meter) ([]scan.Matcher, error) {
@@ -173,7 +173,7 @@ func compiles(text, expression string) error {
 	return nil
 }
 
-// compareFilters gives a fixed order to filters that came as a JSON object.
+// compareFilters returns a fixed order to filters that came as a JSON object.
 func compareFilters(a, b filter) int {
 	return cmp.Or(cmp.Compare(a.tag, b.tag), cmp.Compare(a.kind, b.kind), cmp.Compare(a.text, b.text))
 }

@@ -22,7 +22,7 @@ type testFilter struct {
 	GroupBy bool   `json:"groupBy"`
 }
 
-// accepts says what OpenTSDB's documentation of filters does.
+// accepts returns what OpenTSDB's documentation of filters does.
 func (f *testFilter) accepts(tags map[string]string) bool {
 	value, has := tags[f.Tagk]
 	if f.Type == "not_key" {
@@ -79,7 +79,7 @@ func drawFilter(t *rapid.T) testFilter {
 	return f
 }
 
-// short gives the filter in the form of the parameter m.
+// short returns the filter in the form of the parameter m.
 func (f *testFilter) short() string { return f.Tagk + "=" + f.Type + "(" + f.Filter + ")" }
 
 // TestFiltersAgainstOracle compares which series an answer is made of, in which

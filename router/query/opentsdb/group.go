@@ -80,7 +80,7 @@ func groupColumns(columns []column, sub *subQuery, memory *holding) ([]group, er
 	return sorted, nil
 }
 
-// name gives the metric of a result.
+// name returns the metric of a result.
 func (g *group) name() string {
 	if len(g.members) == 0 {
 		return ""

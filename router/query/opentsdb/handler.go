@@ -158,7 +158,7 @@ func (h *handler) read(a *answer, c *call, e endpoint) error {
 	})
 }
 
-// method gives the method of a request, or the one that the parameter
+// method returns the method of a request, or the one that the parameter
 // method_override puts in place of GET.
 func method(r *http.Request) string {
 	override := r.URL.Query().Get("method_override")
@@ -168,7 +168,7 @@ func method(r *http.Request) string {
 	return strings.ToUpper(override)
 }
 
-// fail answers with an error, unless a part of the answer is out, and gives its status. In
+// fail answers with an error, unless a part of the answer is out, and returns its status. In
 // that case the connection is to be cut: a client must not take the part for the whole.
 func (h *handler) fail(a *answer, r *http.Request, err error) int {
 	api := toAPIError(r.Context(), err)

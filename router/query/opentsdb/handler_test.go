@@ -48,7 +48,7 @@ func newServer(t testing.TB, change ...func(*Options)) *server {
 	return &server{t: t, memory: memory, handler: New(options)}
 }
 
-// bounded gives each query these limits.
+// bounded returns each query these limits.
 func bounded(limits ledger.Limits) func(*Options) {
 	return func(o *Options) { o.Ledger = ledger.New(ledger.Options{Limits: limits}) }
 }
@@ -70,7 +70,7 @@ func (s *server) putSamples(key series.Key, samples []series.Sample) {
 	}
 }
 
-// ramp gives count samples of value 1, one a second.
+// ramp returns count samples of value 1, one a second.
 func ramp(count int) []series.Sample {
 	samples := make([]series.Sample, count)
 	for i := range samples {

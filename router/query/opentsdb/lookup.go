@@ -87,7 +87,7 @@ func (h *handler) lookup(a *answer, c *call) error {
 	return nil
 }
 
-// lookupKeys gives the keys to answer, the first ones in their order, and the number that
+// lookupKeys returns the keys to answer, the first ones in their order, and the number that
 // match in all. Storage knows no order, so all that match are looked at: the pages of an
 // answer have to follow each other.
 func (h *handler) lookupKeys(ctx context.Context, x *reader, q *lookupQuery, selector *scan.Selector, byValue []string) (found []series.Key, total int64, err error) {
@@ -155,7 +155,7 @@ func (f *firstKeys) cut() {
 	f.last = f.keys[f.max-1]
 }
 
-// selector gives what storage can match, and the values of pairs with any name.
+// selector returns what storage can match, and the values of pairs with any name.
 func (q *lookupQuery) selector(database string) (s scan.Selector, byValue []string) {
 	s = scan.Selector{Database: database, Metric: q.metric}
 	if q.metric == "" || q.metric == "*" {

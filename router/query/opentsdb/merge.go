@@ -76,7 +76,7 @@ func (m *merger) pass(c column, emit func(int64, float64) error) error {
 	return nil
 }
 
-// reserve makes room and gives the number of times that are merged at once.
+// reserve makes room and returns the number of times that are merged at once.
 func (m *merger) reserve(members, times int) (block int) {
 	block = max(1, min(times, blockTimesMax, blockElementsMax/members))
 	m.rows = slices.Grow(m.rows[:0], block*members)[:block*members]
@@ -135,7 +135,7 @@ func (m *merger) addMember(c *column, times []int64, cursor, width int) int {
 	return cursor
 }
 
-// between gives what a member contributes between the point before cursor and
+// between returns what a member contributes between the point before cursor and
 // the one at it.
 func (m *merger) between(c *column, cursor int, timeMs int64) (v float64, ok bool) {
 	before := c.values[cursor-1]
@@ -155,7 +155,7 @@ func (m *merger) between(c *column, cursor int, timeMs int64) (v float64, ok boo
 	return before + rise, true
 }
 
-// union gives the times of all members, sorted, each once. The slice may be one
+// union returns the times of all members, sorted, each once. The slice may be one
 // of the members' own; owned is the number of elements that were made for it and
 // are charged to the query.
 func (m *merger) union(members []column) (times []int64, owned int, err error) {

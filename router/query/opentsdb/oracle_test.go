@@ -71,7 +71,7 @@ func (q *oracleQuery) text() string {
 	return strings.Join(append(parts, metric), ":")
 }
 
-// evaluate gives the points of each group, by the values of its tags.
+// evaluate returns the points of each group, by the values of its tags.
 func (q *oracleQuery) evaluate(all []oracleSeries) map[string]map[int64]float64 {
 	groups := map[string][]map[int64]float64{}
 	for _, s := range all {

@@ -14,7 +14,7 @@ type place struct {
 	at   int
 }
 
-// sortColumns gives columns in the order of their keys. Keys of one query begin
+// sortColumns returns columns in the order of their keys. Keys of one query begin
 // alike, with database, metric and the name of the first tag, so the bytes after
 // that decide almost every comparison.
 func sortColumns(columns []column) []column {
@@ -46,7 +46,7 @@ func sortColumns(columns []column) []column {
 
 func compareColumns(a, b column) int { return bytes.Compare(a.key, b.key) }
 
-// sharedPrefix gives the number of bytes that two keys begin with alike.
+// sharedPrefix returns the number of bytes that two keys begin with alike.
 func sharedPrefix(a, b []byte) int {
 	n := min(len(a), len(b))
 	for i := range n {

@@ -13,7 +13,7 @@ type rateOptions struct {
 // counterMaxDefault is Long.MAX_VALUE.
 const counterMaxDefault = math.MaxInt64
 
-// rates turns points into changes per second, in place, and gives what is left
+// rates turns points into changes per second, in place, and returns what is left
 // of both slices. The first point has no rate. (OpenTSDB gives it one against
 // zero at the epoch and hides it, but lets it count where other series have
 // points before its second one; that is not copied.)

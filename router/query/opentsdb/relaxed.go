@@ -8,7 +8,7 @@ import (
 // reader is where the scans of one request read.
 type reader struct{ *shell.Reader }
 
-// reader gives the source that a request asks for.
+// reader returns the source that a request asks for.
 func (h *handler) reader(c *call) (*reader, error) {
 	consistency, err := relax.Of(c.Header, c.parameters)
 	if err != nil {

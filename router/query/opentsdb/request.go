@@ -101,7 +101,7 @@ func (q *subQuery) settleSelectors(meter *guard.Meter, database string) error {
 	return nil
 }
 
-// span gives the time that the sub-query has to look at.
+// span returns the time that the sub-query has to look at.
 func (q *subQuery) span(fromMs, toMs int64) span {
 	crossing := q.aggregator.margins
 	if q.downsample != nil && q.downsample.fill != fillNone {
@@ -251,7 +251,7 @@ func parseTagFilters(text string, groupBy bool) ([]filter, error) {
 	return filters, nil
 }
 
-// closing gives the index of the brace that closes the one at 0, or -1.
+// closing returns the index of the brace that closes the one at 0, or -1.
 func closing(text string) int {
 	depth := 0
 	for i := range len(text) {

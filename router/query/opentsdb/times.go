@@ -96,7 +96,7 @@ func parseDuration(text string) (int64, error) {
 	return n * unitMs, nil
 }
 
-// splitDuration gives the number and the unit, in lower case, of a duration.
+// splitDuration returns the number and the unit, in lower case, of a duration.
 func splitDuration(text string) (n int64, unit string, err error) {
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
 	if digits == 0 || digits == len(text) {
@@ -117,7 +117,7 @@ func splitDuration(text string) (n int64, unit string, err error) {
 	return 0, "", invalid("Invalid duration (suffix): %s", text)
 }
 
-// findLocation gives the location of a time zone's name; empty means UTC.
+// findLocation returns the location of a time zone's name; empty means UTC.
 func findLocation(name string) (*time.Location, error) {
 	if name == "" {
 		return time.UTC, nil
@@ -133,7 +133,7 @@ func findLocation(name string) (*time.Location, error) {
 	return location, nil
 }
 
-// floorTo gives the largest multiple of widthMs that is not above timeMs.
+// floorTo returns the largest multiple of widthMs that is not above timeMs.
 func floorTo(timeMs, widthMs int64) int64 {
 	offset := timeMs % widthMs
 	if offset < 0 {

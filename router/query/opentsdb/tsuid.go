@@ -17,7 +17,7 @@ func appendTSUID(dst []byte, key series.Key) []byte {
 	return dst
 }
 
-// selectorOfTSUID gives the selector of the one series that a tsuid names.
+// selectorOfTSUID returns the selector of the one series that a tsuid names.
 func selectorOfTSUID(tsuid, database string) (scan.Selector, error) {
 	key, err := hex.DecodeString(tsuid)
 	if err != nil || len(tsuid) == 0 {

@@ -18,7 +18,7 @@ import (
 // A cell gets its values in the order of the series, as in the engine (aggregation in
 // promql/engine.go of the pinned version), so that the bits of the results are the same.
 
-// aggregates says whether an aggregation is one of those without a parameter that can be
+// aggregates reports whether an aggregation is one of those without a parameter that can be
 // done in one pass over the series.
 func aggregates(e *parser.AggregateExpr) bool {
 	switch e.Op {
@@ -78,7 +78,7 @@ func (c *cell) addToMean(v float64) {
 	c.mean, c.compensation = kahansum.Inc(v/c.count, q*c.mean, q*c.compensation)
 }
 
-// result gives the value of the group.
+// result returns the value of the group.
 func (c *cell) result(op parser.ItemType) float64 {
 	switch {
 	case op == parser.COUNT:
@@ -96,7 +96,7 @@ func (c *cell) result(op parser.ItemType) float64 {
 // cellsMax bounds the cells at work: all groups for some steps, but at least one step.
 const cellsMax = 1 << 16
 
-// aggregate gives the groups of series whose values are at some of the steps. Staleness
+// aggregate returns the groups of series whose values are at some of the steps. Staleness
 // markers are no values. Errors: that of the context, and what the ledger refuses.
 func aggregate(ctx context.Context, e *parser.AggregateExpr, input []column, startMs, stepMs int64, steps int) (promql.Matrix, error) {
 	groups, of := groupsOf(e, input)
@@ -157,7 +157,7 @@ func addValues(cells []cell, op parser.ItemType, c *column, from int, fromMs, st
 	return len(c.times)
 }
 
-// groupsOf gives the groups, without points, in the order of their first series, and the
+// groupsOf returns the groups, without points, in the order of their first series, and the
 // group of each series.
 func groupsOf(e *parser.AggregateExpr, input []column) (groups promql.Matrix, of []int) {
 	grouping := slices.Sorted(slices.Values(e.Grouping))

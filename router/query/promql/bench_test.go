@@ -104,7 +104,7 @@ func fill(b *testing.B, n *node.Node, keys []series.Key, rows int) {
 	}
 }
 
-// ask runs one query and gives the size of the answer.
+// ask runs one query and returns the size of the answer.
 func ask(b *testing.B, h http.Handler, path string, form url.Values) int64 {
 	r := httptest.NewRequest(http.MethodGet, pathPrefix+path+"?"+form.Encode(), nil)
 	w := &discard{header: http.Header{}, status: http.StatusOK}

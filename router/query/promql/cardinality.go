@@ -74,7 +74,7 @@ func (h *handler) cardinality(x *exchange) error {
 	}, append(h.tellMissing(x), c.warnings...)...)
 }
 
-// cardinalityOf gives kept figures, or takes new ones.
+// cardinalityOf returns kept figures, or takes new ones.
 func (h *handler) cardinalityOf(x *exchange) (*cardinality, error) {
 	now := h.shell.Clock()
 	h.cardinalities.mu.Lock()
@@ -118,7 +118,7 @@ func (c *counting) run(ctx context.Context) (err error) {
 	return c.labels(ctx)
 }
 
-// count gives the number of series of a selector.
+// count returns the number of series of a selector.
 func (c *counting) count(ctx context.Context, selector scan.Selector) (int64, error) {
 	selector.Database = c.database
 	return c.source.Series(ctx, &selector, 1, func(series.Key) error { return nil })

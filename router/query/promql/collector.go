@@ -44,7 +44,7 @@ const (
 	blockColumnsMax = 1 << 12
 )
 
-// runs gives the columns.
+// runs returns the columns.
 func (c *collector) runs() [][]column {
 	if len(c.columns) == 0 {
 		return c.full
@@ -133,7 +133,7 @@ type naming struct {
 	lossy   bool // a key had a tag that may be lost: others may have the same labels
 }
 
-// labels gives the labels of a key. Tags are in order in a key; the metric goes to its
+// labels returns the labels of a key. Tags are in order in a key; the metric goes to its
 // place among them. Tags that are empty are absent in Prometheus; one called __name__,
 // which other dialects may write, gives way to the metric.
 func (n *naming) labels(key series.Key) (labels.Labels, error) {
@@ -166,5 +166,5 @@ func (n *naming) labels(key series.Key) (labels.Labels, error) {
 //nolint:gochecknoglobals // a constant
 var reservedPrefix = []byte("__")
 
-// lent gives bytes as a string that is read, and copied, before they change.
+// lent returns bytes as a string that is read, and copied, before they change.
 func lent(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -34,7 +34,7 @@ type directQuery struct {
 	samplesMax int
 }
 
-// direct gives the direct query of an expression, or nil: it is one for the engine.
+// direct returns the direct query of an expression, or nil: it is one for the engine.
 func (q *queryable) direct(expr parser.Expr, s span, samplesMax int) *directQuery {
 	expr = withoutParens(expr)
 	a, ok := expr.(*parser.AggregateExpr)
@@ -61,7 +61,7 @@ func withoutParens(expr parser.Expr) parser.Expr {
 	}
 }
 
-// Stats gives none: an expression whose statistics are wanted is one for the engine.
+// Stats returns none: an expression whose statistics are wanted is one for the engine.
 func (d *directQuery) Stats() *stats.Statistics { return &stats.Statistics{} }
 
 // Close does nothing: what was read is held by the result alone.
@@ -111,7 +111,7 @@ func (d *directQuery) Exec(ctx context.Context) *promql.Result {
 	return result
 }
 
-// grid gives the times at which the selector is looked at.
+// grid returns the times at which the selector is looked at.
 func (d *directQuery) grid() grid {
 	g := grid{stepMs: max(1, d.span.step.Milliseconds()), widthMs: d.queryable.plan.lookbackMs, lastOnly: true}
 	startMs, endMs := d.span.start.UnixMilli(), d.span.end.UnixMilli()
@@ -120,7 +120,7 @@ func (d *directQuery) grid() grid {
 	return g
 }
 
-// ordered gives the columns in the order in which the engine would see them.
+// ordered returns the columns in the order in which the engine would see them.
 func (d *directQuery) ordered(runs [][]column) []ranked {
 	return rank(runs, d.queryable.plan.order, d.queryable.parallel)
 }
@@ -130,7 +130,7 @@ func (d *directQuery) offsetMs() int64 { return d.selector.OriginalOffset.Millis
 // seriesChecked is how many series are taken between looks at the context.
 const seriesChecked = 64
 
-// values gives the series that have a value at one of the steps, with these. There may be
+// values returns the series that have a value at one of the steps, with these. There may be
 // staleness markers among them.
 func (d *directQuery) values(ctx context.Context, g grid, series []ranked) ([]column, error) {
 	entry := ledger.Of(ctx)
@@ -207,7 +207,7 @@ func (g grid) appendSteps(times []int64, values []float64, c *column, offsetMs i
 	return times, values
 }
 
-// matrixOf gives series with their values but staleness markers.
+// matrixOf returns series with their values but staleness markers.
 func matrixOf(entry *ledger.Entry, list []column) (promql.Matrix, error) {
 	const pointBytes = 16
 	matrix := make(promql.Matrix, len(list))
@@ -232,7 +232,7 @@ func matrixOf(entry *ledger.Entry, list []column) (promql.Matrix, error) {
 	return matrix, nil
 }
 
-// vectorOf gives a matrix of single points as the vector of a time.
+// vectorOf returns a matrix of single points as the vector of a time.
 func vectorOf(matrix promql.Matrix, timeMs int64) promql.Vector {
 	vector := make(promql.Vector, len(matrix))
 	for i, s := range matrix {

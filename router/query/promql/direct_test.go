@@ -37,7 +37,7 @@ func randomSeries(t *rapid.T) *scantest.Memory {
 	return m
 }
 
-// evaluated gives the result of an expression as text, and says whether it was direct.
+// evaluated returns the result of an expression as text, and says whether it was direct.
 // Statistics are wanted of the engine only.
 func evaluated(t interface{ Fatal(...any) }, h *handler, text, statistics string, lookback time.Duration, s span) (result string, direct bool) {
 	expr, err := h.parser.ParseExpr(text)

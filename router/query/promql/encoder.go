@@ -33,7 +33,7 @@ const (
 	encoderBytesPlain = 2 << 10 // what is not longer is not worth compressing
 )
 
-// newZips gives writers that compress fast, not much.
+// newZips returns writers that compress fast, not much.
 func newZips() *sync.Pool {
 	return &sync.Pool{New: func() any {
 		w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
@@ -44,7 +44,7 @@ func newZips() *sync.Pool {
 	}}
 }
 
-// acceptsGzip says whether a client takes compressed answers.
+// acceptsGzip reports whether a client takes compressed answers.
 func acceptsGzip(r *http.Request) bool {
 	for clause := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		name, quality, _ := strings.Cut(clause, ";")
@@ -61,7 +61,7 @@ func newEncoder(w http.ResponseWriter) *encoder {
 	return &encoder{w: w, buf: make([]byte, 0, encoderBytesFirst)}
 }
 
-// newEncoders gives encoders with the memory of answers before.
+// newEncoders returns encoders with the memory of answers before.
 func newEncoders() *sync.Pool { return &sync.Pool{New: func() any { return newEncoder(nil) }} }
 
 // encoderBytesKept bounds the memory that is used again.

@@ -56,7 +56,7 @@ func fromSource(err error) error {
 	return &sourceError{err}
 }
 
-// toAPIError says how an error is answered. The context is that of the query: its cause
+// toAPIError returns how an error is answered. The context is that of the query: its cause
 // tells why it was ended.
 func toAPIError(ctx context.Context, err error) *apiError {
 	var api *apiError

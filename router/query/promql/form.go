@@ -100,7 +100,7 @@ func timeParameter(form url.Values, name string, missing time.Time) (time.Time, 
 	return t, nil
 }
 
-// rangeParameters gives start and end of requests that list, in milliseconds; what is not
+// rangeParameters returns start and end of requests that list, in milliseconds; what is not
 // there does not bound.
 func rangeParameters(form url.Values) (fromMs, toMs int64, err error) {
 	start, err := timeParameter(form, "start", timeMin)

@@ -97,7 +97,7 @@ func newHandler(o Options) *handler {
 	return h
 }
 
-// find gives the endpoint of a path, and the name by which it is counted.
+// find returns the endpoint of a path, and the name by which it is counted.
 func (h *handler) find(path string) (name string, e endpoint, ok bool) {
 	path = strings.TrimSuffix(strings.TrimPrefix(path, pathPrefix), "/")
 	if e, ok = h.endpoints[path]; ok {
@@ -109,7 +109,7 @@ func (h *handler) find(path string) (name string, e endpoint, ok bool) {
 	return "other", endpoint{}, false
 }
 
-// labelOf gives NAME of label/NAME/values; it may contain slashes.
+// labelOf returns NAME of label/NAME/values; it may contain slashes.
 func labelOf(path string) string {
 	path = strings.TrimSuffix(strings.TrimPrefix(path, pathPrefix), "/")
 	rest, begins := strings.CutPrefix(path, "label/")
@@ -225,7 +225,7 @@ func (h *handler) expression(x *exchange, refuse func(error) error) (parser.Expr
 	return expr, x.ctx.Err()
 }
 
-// textOf says what a request asks for, for people.
+// textOf returns what a request asks for, for people.
 func textOf(x *exchange) string {
 	if text := x.form.Get("query"); text != "" {
 		return text
@@ -237,7 +237,7 @@ func textOf(x *exchange) string {
 	return text
 }
 
-// fail answers with an error, unless a part of the answer is out, and gives its status. In
+// fail answers with an error, unless a part of the answer is out, and returns its status. In
 // that case the connection is to be cut: a client must not take the part for the whole.
 func (h *handler) fail(x *exchange, err error) int {
 	api := toAPIError(x.ctx, err)

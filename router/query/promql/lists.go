@@ -14,7 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
-// querier gives the querier of a request that asks for no samples.
+// querier returns the querier of a request that asks for no samples.
 func (h *handler) querier(x *exchange, l *listing) *querier {
 	source := scan.Between(x.reader.Source, l.fromMs, l.toMs)
 	return &querier{queryable: &queryable{source: source, database: x.database, parallel: h.options.Parallel}}

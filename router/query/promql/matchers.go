@@ -13,7 +13,7 @@ import (
 // nameLabel is the label that holds a series' metric.
 const nameLabel = model.MetricNameLabel
 
-// selectorsOf gives selectors that together pick the series that all matchers match, none
+// selectorsOf returns selectors that together pick the series that all matchers match, none
 // of them twice. Matchers of the metric other than one equality are decided here, by the
 // list of metrics, so that the storage picks series of these metrics only. No selector:
 // nothing can match.
@@ -58,7 +58,7 @@ func selectorsOf(ctx context.Context, source scan.Source, database string, match
 	return selectors, nil
 }
 
-// metricsOf gives the metrics that all matchers match; nil: all that there are.
+// metricsOf returns the metrics that all matchers match; nil: all that there are.
 func metricsOf(ctx context.Context, source scan.Source, database string, matchers []*labels.Matcher) ([]string, error) {
 	for _, m := range matchers {
 		if set := m.SetMatches(); m.Type == labels.MatchRegexp && len(set) > 0 {
@@ -94,7 +94,7 @@ func matchAll(matchers []*labels.Matcher, value string) bool {
 	return true
 }
 
-// tagMatcher gives the storage's form of a matcher. Both take a missing tag for an empty
+// tagMatcher returns the storage's form of a matcher. Both take a missing tag for an empty
 // value. A regular expression that only names alternatives becomes their list.
 func tagMatcher(m *labels.Matcher) scan.Matcher {
 	s := scan.Matcher{Name: m.Name, Values: []string{m.Value}}

@@ -13,7 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// drawMatcher gives a matcher of any kind, on labels that series may have or not.
+// drawMatcher returns a matcher of any kind, on labels that series may have or not.
 func drawMatcher(t *rapid.T) *labels.Matcher {
 	kind := rapid.SampledFrom([]labels.MatchType{labels.MatchEqual, labels.MatchNotEqual, labels.MatchRegexp, labels.MatchNotRegexp}).Draw(t, "kind")
 	values := []string{"", "x", "y", "xy", "x\ny"}

@@ -53,7 +53,7 @@ func (q *querier) LabelNames(ctx context.Context, hints *storage.LabelHints, mat
 	return bounded(names, hints), nil, nil
 }
 
-// nameIfAny gives __name__ when there is a series at all: it is the one label that series
+// nameIfAny returns __name__ when there is a series at all: it is the one label that series
 // without tags have.
 func (q *querier) nameIfAny(ctx context.Context, selectors []scan.Selector) (names []string, err error) {
 	for i := range selectors {
@@ -105,7 +105,7 @@ func (q *querier) LabelValues(ctx context.Context, name string, hints *storage.L
 	return bounded(found.list, hints), nil, nil
 }
 
-// listed says whether selectors restrict the metric only, so that the storage's lists of
+// listed reports whether selectors restrict the metric only, so that the storage's lists of
 // names answer.
 func listed(selectors []scan.Selector) bool { return len(selectors[0].Matchers) == 0 }
 
@@ -135,7 +135,7 @@ func (q *querier) listValues(ctx context.Context, selectors []scan.Selector, nam
 	return slices.DeleteFunc(values, func(value string) bool { return value == "" }), nil
 }
 
-// existing gives the metric of a selector when it has series.
+// existing returns the metric of a selector when it has series.
 func (q *querier) existing(ctx context.Context, selector *scan.Selector) ([]string, error) {
 	total, err := q.source.Series(ctx, selector, 1, func(series.Key) error { return nil })
 	if err != nil || total == 0 {
@@ -197,7 +197,7 @@ func (d *distinct) add(name []byte) error {
 	return d.entry.Take(int64(len(text)) + distinctBytes)
 }
 
-// series gives the labels of all series that any of the sets of matchers picks, in order,
+// series returns the labels of all series that any of the sets of matchers picks, in order,
 // each once, at most limit (0: all).
 func (q *querier) series(ctx context.Context, sets [][]*labels.Matcher, limit int) ([]labels.Labels, error) {
 	entry := ledger.Of(ctx)

@@ -58,7 +58,7 @@ const APIVersion = "3.14.0"
 
 // Metadata tells what is known of metrics. Safe for concurrent use.
 type Metadata interface {
-	// Metadata gives what is known of one metric, or with an empty name of all, of at
+	// Metadata returns what is known of one metric, or with an empty name of all, of at
 	// most limit metrics (0: all).
 	Metadata(database, metric string, limit int) []MetricMetadata
 }
@@ -71,7 +71,7 @@ type MetricMetadata struct {
 	Unit   string
 }
 
-// New gives the handler of every path below /api/v1 that reads, and of
+// New returns the handler of every path below /api/v1 that reads, and of
 // admin/tsdb/delete_series. Any other path gets 404 in Prometheus' error shape.
 func New(options Options) http.Handler { return newHandler(options) }
 

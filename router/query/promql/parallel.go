@@ -32,7 +32,7 @@ func inParallel(ctx context.Context, workers, n int, do func(ctx context.Context
 	return firstFailure(failures)
 }
 
-// firstFailure gives the error that is not just the end of the others.
+// firstFailure returns the error that is not just the end of the others.
 func firstFailure(failures []error) error {
 	var first error
 	for _, err := range failures {

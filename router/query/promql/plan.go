@@ -51,7 +51,7 @@ const subqueryStepsMax = 1_000_000
 // defaultStepMs is the step of a subquery that has none.
 const defaultStepMs = 60_000
 
-// subquerySteps gives the greatest number of steps that a subquery of an expression has
+// subquerySteps returns the greatest number of steps that a subquery of an expression has
 // when it is evaluated over spanMs, each counted within those around it.
 func subquerySteps(expr parser.Expr, spanMs int64) int64 {
 	most := int64(0)
@@ -84,7 +84,7 @@ type grid struct {
 	lastOnly                         bool
 }
 
-// grid gives the grid of a selection, or false where it is not known.
+// grid returns the grid of a selection, or false where it is not known.
 func (p plan) grid(hints *storage.SelectHints) (grid, bool) {
 	if !p.gridKnown || hints == nil {
 		return grid{}, false
@@ -101,10 +101,10 @@ func (p plan) grid(hints *storage.SelectHints) (grid, bool) {
 	return g, true
 }
 
-// single says whether there is one time only.
+// single reports whether there is one time only.
 func (g grid) single() bool { return g.firstMs+g.stepMs > g.lastMs }
 
-// at gives the first time of the grid at or after t, which may be behind its last.
+// at returns the first time of the grid at or after t, which may be behind its last.
 func (g grid) at(t int64) int64 {
 	if t <= g.firstMs {
 		return g.firstMs
@@ -115,7 +115,7 @@ func (g grid) at(t int64) int64 {
 // steps is how many times there are.
 func (g grid) steps() int { return int((g.lastMs-g.firstMs)/g.stepMs) + 1 }
 
-// likely gives how many of some samples are likely to be kept.
+// likely returns how many of some samples are likely to be kept.
 func (g grid) likely(samples int) int {
 	if g.lastOnly {
 		return min(samples, g.steps())

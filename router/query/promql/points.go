@@ -92,7 +92,7 @@ func (b *pointBlock) name() {
 	b.keys, b.ends = nil, nil
 }
 
-// wait ends the work and gives the columns.
+// wait ends the work and returns the columns.
 func (p *points) wait() ([][]column, error) {
 	err := p.handOn()
 	p.group.Wait()

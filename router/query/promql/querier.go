@@ -58,7 +58,7 @@ func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.Select
 	return &columnSet{runs: runs, notes: notes}
 }
 
-// readRanged gives the values of a call at the steps.
+// readRanged returns the values of a call at the steps.
 func (q *querier) readRanged(ctx context.Context, c *rangedCall) ([][]column, annotations.Annotations, error) {
 	selectors, err := selectorsOf(ctx, q.source, q.database, c.vector.LabelMatchers)
 	if err != nil || len(selectors) == 0 {
@@ -76,7 +76,7 @@ func (q *querier) readRanged(ctx context.Context, c *rangedCall) ([][]column, an
 // errSameLabels has the engine's words.
 var errSameLabels = errors.New("vector cannot contain metrics with the same labelset")
 
-// sameLabels says whether two columns have the same labels.
+// sameLabels reports whether two columns have the same labels.
 func sameLabels(runs [][]column) bool {
 	known := map[uint64]struct{}{}
 	for _, run := range runs {
@@ -91,7 +91,7 @@ func sameLabels(runs [][]column) bool {
 	return false
 }
 
-// read gives the series that match, as lists without an order.
+// read returns the series that match, as lists without an order.
 func (q *querier) read(ctx context.Context, hints *storage.SelectHints, matchers []*labels.Matcher) ([][]column, error) {
 	selectors, err := selectorsOf(ctx, q.source, q.database, matchers)
 	if err != nil || len(selectors) == 0 {
@@ -123,7 +123,7 @@ type reading struct {
 	lossy        bool // of a call: see naming
 }
 
-// columns gives the series that were read, as lists without an order.
+// columns returns the series that were read, as lists without an order.
 func (r *reading) columns(ctx context.Context) ([][]column, error) {
 	if r.fromMs > r.toMs {
 		return nil, nil

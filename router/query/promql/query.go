@@ -49,7 +49,7 @@ type span struct {
 	step       time.Duration
 }
 
-// stepsMore gives how many steps there are after the first.
+// stepsMore returns how many steps there are after the first.
 func (s span) stepsMore() uint64 {
 	if length := s.end.Sub(s.start); length < math.MaxInt64 {
 		return uint64(length / s.step)
@@ -133,7 +133,7 @@ func (h *handler) evaluate(x *exchange, s span) error {
 	return h.writeResult(x, result, statistics, warnings, text)
 }
 
-// newQuery gives the query of an expression. Statistics are the engine's own only where the
+// newQuery returns the query of an expression. Statistics are the engine's own only where the
 // engine does everything.
 func (h *handler) newQuery(x *exchange, expr parser.Expr, statistics string, lookback time.Duration, s span) (query, error) {
 	source := &queryable{source: x.reader.Source, database: x.database, parallel: h.options.Parallel, plan: planOf(expr, lookback)}

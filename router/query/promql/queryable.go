@@ -20,7 +20,7 @@ type Selection struct {
 	Parallel int // visitors of one scan; 0: one
 }
 
-// Queryable gives the series of a source to Prometheus' engine, for the evaluation of
+// Queryable returns the series of a source to Prometheus' engine, for the evaluation of
 // Selection.Expr alone. What a querier selects is read when it is asked for and held until
 // the last reference is gone; the ledger entry of the context is charged for it.
 func (s Selection) Queryable() storage.Queryable {

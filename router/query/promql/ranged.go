@@ -70,7 +70,7 @@ type taking struct {
 	calls []*rangedCall
 }
 
-// visit gives what stands in the place of an expression. It leaves subqueries alone, which
+// visit returns what stands in the place of an expression. It leaves subqueries alone, which
 // have steps of their own.
 func (t *taking) visit(expr parser.Expr) parser.Expr {
 	switch n := expr.(type) {
@@ -95,7 +95,7 @@ func (t *taking) visit(expr parser.Expr) parser.Expr {
 	return expr
 }
 
-// rangedCall says whether a call can be taken out. The metric has to be one, so that
+// rangedCall reports whether a call can be taken out. The metric has to be one, so that
 // labels without it are those of one series.
 func (t *taking) rangedCall(call *parser.Call) *rangedCall {
 	keepName, known := rangedFunctions[call.Func.Name]
@@ -131,7 +131,7 @@ func oneMetric(vector *parser.VectorSelector) bool {
 	return false
 }
 
-// rangedOf gives the call that a selector stands for, or nil.
+// rangedOf returns the call that a selector stands for, or nil.
 func (q *queryable) rangedOf(matchers []*labels.Matcher) *rangedCall {
 	for _, c := range q.ranged {
 		if len(matchers) == 1 && matchers[0] == c.mark {

@@ -112,7 +112,7 @@ func (w *rangedWorker) take(times []int64, values []float64) {
 	}
 }
 
-// staleAt gives the index of the first staleness marker, or the length.
+// staleAt returns the index of the first staleness marker, or the length.
 func staleAt(values []float64) int {
 	for i, v := range values {
 		if isStale(v) {
@@ -144,7 +144,7 @@ func (w *rangedWorker) advance(youngest int64) {
 	}
 }
 
-// indexAfter gives the index of the first of some times, from an index on, that is after t.
+// indexAfter returns the index of the first of some times, from an index on, that is after t.
 // It is likely so many further.
 func indexAfter(times []int64, from int, t int64, likely int) int {
 	if guess := from + likely; guess <= len(times) && (guess == len(times) || times[guess] > t) && (guess == from || times[guess-1] <= t) {
@@ -196,7 +196,7 @@ func (w *rangedWorker) step() {
 	w.at += w.grid.stepMs
 }
 
-// end gives the values of the call at the steps. Where a step has none after one that has,
+// end returns the values of the call at the steps. Where a step has none after one that has,
 // there is a staleness marker. The slices are used again.
 func (w *rangedWorker) end() ([]int64, []float64) {
 	w.to = len(w.times)
@@ -209,7 +209,7 @@ func (w *rangedWorker) end() ([]int64, []float64) {
 	return w.outTimes, w.outValues
 }
 
-// evaluate gives the value of the function at a step.
+// evaluate returns the value of the function at a step.
 func (w *rangedWorker) evaluate(stepMs int64) (result float64, ok bool) {
 	times, values := w.times[w.from:w.to], w.values[w.from:w.to]
 	if len(times) == 0 {
@@ -243,7 +243,7 @@ func (w *rangedWorker) callEngine(times []int64, values []float64, stepMs int64)
 	return out[0].F, true
 }
 
-// labels gives the labels of the result.
+// labels returns the labels of the result.
 func (w *rangedWorker) labels(metric labels.Labels) labels.Labels {
 	if w.any && (w.call.Func.Name == "rate" || w.call.Func.Name == "increase") {
 		w.noteCounter(metric.Get(nameLabel))

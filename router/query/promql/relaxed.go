@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
-// readerOf gives where a request reads.
+// readerOf returns where a request reads.
 func (h *handler) readerOf(r *http.Request, form url.Values) (*shell.Reader, error) {
 	consistency, err := relax.Of(r.Header, form)
 	if wrong := new(relax.Error); errors.As(err, &wrong) {

@@ -119,7 +119,7 @@ func (h *handler) parseQuery(x *exchange) error {
 	return x.out.value(tree)
 }
 
-// isNil says whether an optional part of an expression is not there.
+// isNil reports whether an optional part of an expression is not there.
 func isNil(expr parser.Expr) bool {
 	switch n := expr.(type) {
 	case nil:

@@ -12,7 +12,7 @@ import (
 // makes in web/api/v1/translate_ast.go.
 type tree = map[string]any
 
-// treeOf gives the form of an expression; nil for a part that is not there.
+// treeOf returns the form of an expression; nil for a part that is not there.
 func treeOf(expr parser.Expr) (any, error) {
 	if isNil(expr) {
 		return nil, nil

@@ -16,7 +16,7 @@ import (
 // ok: the window has no value.
 type windowFunction func(c *rangedCall, times []int64, values []float64, endMs int64) (result float64, ok bool)
 
-// windowFunctionOf gives the function of a name, or nil: the engine's own has to be called.
+// windowFunctionOf returns the function of a name, or nil: the engine's own has to be called.
 func windowFunctionOf(name string) windowFunction {
 	switch name {
 	case "avg_over_time":

@@ -56,7 +56,7 @@ func Of(header http.Header, form url.Values) (o scan.Relaxation, err error) {
 	return o, nil
 }
 
-// Missing gives the value of MissingHeader.
+// Missing returns the value of MissingHeader.
 func Missing(shards []uint16) string {
 	text := make([]byte, 0, 6*len(shards))
 	for i, shard := range shards {

@@ -12,7 +12,7 @@ const (
 	elementsMax = 1 << 15
 )
 
-// Take gives a slice of n elements, and how many elements were newly held for it.
+// Take returns a slice of n elements, and how many elements were newly held for it.
 func (s *Slab[T]) Take(n int) (slice []T, grown int) {
 	if n > len(s.block) {
 		s.size = max(n, min(max(2*s.size, elementsMin), elementsMax))
