@@ -25,6 +25,12 @@ func TestNodeRefusesBadRequests(t *testing.T) {
 		"two lengths":           "GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
 		"a length that is none": "GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: +1\r\n\r\n",
 		"unknown encoding":      "GET /healthz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+		"folded header":         "GET /healthz HTTP/1.1\r\nHost: localhost\r\nA: b\r\n c\r\n\r\n",
+		"LF without CR":         "GET /healthz HTTP/1.1\nHost: localhost\n\n",
+		"LF at the end":         "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\n",
+		"length beside chunked": "POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"chunked beside length": "GET /healthz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+		"chunked in HTTP/1.0":   "GET /healthz HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 	} {
 		conn, err := net.Dial("tcp", node.addr["http"])
 		if err != nil {

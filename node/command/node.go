@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/net/netutil"
 
 	"github.com/tickmesh/tickmesh/api/auth"
 	"github.com/tickmesh/tickmesh/api/budget"
@@ -219,27 +218,16 @@ func (s *nodeSettings) watch(ctx context.Context, m *member.Member, rules *proce
 		return err
 	}
 	const ( // of requests, none of which has a body that counts
-		headerTimeout  = 10 * time.Second
-		readTimeout    = 30 * time.Second
-		idleTimeout    = 2 * time.Minute
-		headerBytesMax = 32 << 10
-		connectionsMax = 1024
+		readTimeout = 30 * time.Second
+		idleTimeout = 2 * time.Minute
 	)
 	server := &http.Server{
 		Handler: pages.Handler(users.Guard(newMux(registry, ready, m.Node(), &s.Operation))), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: headerBytesMax, TLSConfig: secure.Config,
-		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
 	logger.Info("listening", "port", "http", "address", listener.Addr().String())
-	listener = netutil.LimitListener(listener, connectionsMax)
 	failed := make(chan error, 1)
-	go func() {
-		if secure.Config != nil {
-			failed <- server.ServeTLS(listener, "", "")
-			return
-		}
-		failed <- server.Serve(listener)
-	}()
+	go func() { failed <- server.Serve(newCheckedListener(listener, secure.Config)) }()
 	select {
 	case <-ctx.Done():
 		return server.Close()

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tickmesh/tickmesh/router/http1"
+	"github.com/tickmesh/tickmesh/api/http1"
 )
 
 // A connection is idle when nothing of a request has been read, so that closing

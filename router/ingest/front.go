@@ -17,9 +17,9 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/http1"
 	"github.com/tickmesh/tickmesh/api/origin"
 	"github.com/tickmesh/tickmesh/api/parse"
-	"github.com/tickmesh/tickmesh/router/http1"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
 

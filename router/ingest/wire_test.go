@@ -16,7 +16,7 @@ import (
 
 // What is no HTTP as RFC 9112 has it is refused at once, on the HTTP port, on the put port
 // that takes HTTP too, and within TLS; the connection ends, and nothing behind the request is
-// served. router/http1 has the table of all that is refused.
+// served. api/http1 has the table of all that is refused.
 func TestStrictHTTP(t *testing.T) {
 	const line, smuggled = "m value=1 1700000000", "POST /write HTTP/1.1\r\nHost: h\r\nContent-Length: 25\r\n\r\nsmuggled value=1 17000000"
 	plain, secured := start(t, nil), startSecured(t, nil)

@@ -1,7 +1,8 @@
 // Package http1 checks that what a client sends is HTTP/1.1 as RFC 9112 has it, byte for byte,
-// before a parser sees it. The parser behind it (fasthttp) is lenient where the RFC lets
-// nobody be: it takes Content-Length beside Transfer-Encoding, folded lines, bare line feeds
-// and any version, and takes the end of a connection for the end of a body. Two servers that
+// before a parser sees it. The parsers behind it (fasthttp in routers, net/http in nodes) are
+// lenient where the RFC lets nobody be: both take Content-Length beside Transfer-Encoding, folded
+// lines and bare line feeds; fasthttp also takes any version, and the end of a connection for the
+// end of a body. Two servers that
 // frame the same bytes differently are how requests are smuggled past the first one; a body
 // that is cut short and taken for whole is how half a number is stored.
 //
