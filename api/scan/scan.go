@@ -162,9 +162,9 @@ type Source interface {
 	Databases(ctx context.Context) ([]string, error)
 }
 
-// Relaxation is what a reader puts up with. The zero value: nothing; answers are whole
+// Consistency is the read consistency that a reader accepts. The zero value: answers are whole
 // and have every write that was answered before the read began.
-type Relaxation struct {
+type Consistency struct {
 	StalenessMax time.Duration // answers may be so old; 0: not at all
 	Partial      bool          // shards that nobody answers for may be missing
 }

@@ -117,7 +117,7 @@ var directions = []direction{
 	{"router/resolve", []string{"api/series"}, []string{".", "net", "os"}, "a cache of ids in memory"},
 	{"router/fanout", []string{"api/backoff", "api/deadline", "api/series", "api/scan", "api/shardmap", "api/wire", "api/handshake", "api/transport", "proto", "router/resolve"}, []string{"go.etcd.io"},
 		"knows nodes by their service and the store by its views; knows no client"},
-	{"router/api", []string{"api/audit", "api/budget", "api/guard", "api/series", "api/scan", "api/transport", "api/wire", "proto/tickmesh/v1", "api/access", "api/token", "router/query/ledger", "router/tenant"}, []string{"go.etcd.io"}, "the public API stands before interfaces and speaks to no node"},
+	{"router/api", []string{"api/audit", "api/budget", "api/guard", "api/series", "api/scan", "api/transport", "api/wire", "proto/tickmesh/v1", "api/access", "api/token", "router/query/admission", "router/tenant"}, []string{"go.etcd.io"}, "the public API stands before interfaces and speaks to no node"},
 	{"router/api/apitest", []string{"api/series", "api/scan", "api/wire", "proto/tickmesh/v1", "router/api"}, []string{"go.etcd.io"}, "a server over a slow and obvious storage"},
 	{"router/placement", []string{"api/shardmap"}, []string{"go.etcd.io", "net", "net/http"}, "placement sees the store through its interface"},
 	{"api/audit", nil, []string{"net", "net/http", "google.golang.org/grpc"}, "an audit log knows no protocol"},
@@ -128,9 +128,9 @@ var directions = []direction{
 	{"api/rulefile", []string{"api/quantity"}, []string{"net", "net/http", "google.golang.org/grpc"}, "files of rules know no rule"},
 	{"api/tenancy", []string{"api/guard", "api/rulefile", "api/series"}, []string{"net", "net/http", "google.golang.org/grpc"}, "rules of databases as a value"},
 	{"router/tenant", []string{"api/scan", "api/series", "api/shardmap", "api/tenancy", "api/access", "api/kept"}, []string{"go.etcd.io", "net/http", "google.golang.org/grpc"}, "the directory of databases and what they use"},
-	{"router/ui", []string{"api/audit", "api/endpoint", "api/series", "api/scan", "api/display", "proto/tickmesh/v1", "api/access", "router/query/ledger"}, nil, "a page knows no storage"},
-	{"router/query/ledger", []string{"api/series", "api/scan"}, []string{"net", "net/http", "os"}, "a book of queries, whatever their language"},
-	{"router/query/shell", []string{"api/access", "api/series", "api/scan", "router/query/ledger", "router/query/relax"}, nil, "the shell knows no language"},
+	{"router/ui", []string{"api/audit", "api/endpoint", "api/series", "api/scan", "api/display", "proto/tickmesh/v1", "api/access", "router/query/admission"}, nil, "a page knows no storage"},
+	{"router/query/admission", []string{"api/series", "api/scan"}, []string{"net", "net/http", "os"}, "a book of queries, whatever their language"},
+	{"router/query/shell", []string{"api/access", "api/series", "api/scan", "router/query/admission", "router/query/consistency"}, nil, "the shell knows no language"},
 	{"router/query", []string{"api/endpoint", "api/guard", "api/series", "api/scan", "router/query", "api/access"}, nil, "queries know no ingest"},
 }
 

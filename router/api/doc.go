@@ -17,6 +17,6 @@
 // answer to the first.
 //
 // What is bounded, by Limits: messages, calls, handles and their keys, and the bytes of
-// all sessions and batches together; queries by the ledger. Beyond the last bound batches
+// all sessions and batches together; queries by admission control. Beyond the last bound batches
 // are refused with OVERLOADED, which clients repeat.
 package api

@@ -13,7 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // Last gives the newest sample of each series that matches.
@@ -95,7 +95,7 @@ func (q *queryService) ListNames(m *tickmeshv1.ListNamesRequest, stream grpc.Ser
 	if m.GetKind() == tickmeshv1.NameKind_NAME_KIND_DATABASE {
 		right, database = 0, access.Everything // each sees those that it may read
 	}
-	return q.run(stream.Context(), ledger.Query{Database: database, Text: "ListNames " + m.GetKind().String()}, right, func(ctx context.Context) error {
+	return q.run(stream.Context(), admission.Query{Database: database, Text: "ListNames " + m.GetKind().String()}, right, func(ctx context.Context) error {
 		names, leftOut, err := q.names(ctx, m)
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
@@ -58,14 +58,14 @@ type Options struct {
 
 	Source  scan.Source
 	Deleter scan.Deleter
-	// Relaxed gives the source for one read that puts up with something, and tells,
+	// WithConsistency gives the source for one read that puts up with something, and tells,
 	// once that has ended, the shards that are missing in its answer. Nil: Source
 	// answers these reads too, and nothing is missing.
-	Relaxed func(scan.Relaxation) (source scan.Source, missing func() []uint16)
+	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)
 
-	// Ledger bounds queries. Nil: one of its own, with defaults. Source and what Relaxed
+	// Admission bounds queries. Nil: one of its own, with defaults. Source and what WithConsistency
 	// gives should be read through it.
-	Ledger *ledger.Ledger
+	Admission *admission.Controller
 
 	// Authority knows who calls. Nil: everybody may do everything.
 	Authority access.Authority
@@ -130,8 +130,8 @@ func (o *Options) setDefaults() {
 	if o.Meter == nil {
 		o.Meter = tenant.NewMeter(tenant.MeterOptions{})
 	}
-	if o.Ledger == nil {
-		o.Ledger = ledger.New(ledger.Options{})
+	if o.Admission == nil {
+		o.Admission = admission.New(admission.Options{})
 	}
 	l := &o.Limits
 	orDefault(&l.MessageBytesMax, 4<<20)

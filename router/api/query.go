@@ -13,7 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // queryService is the QueryService.
@@ -22,15 +22,15 @@ type queryService struct {
 	s *Server
 }
 
-// run runs one query as one of the ledger's, of a caller who has a right on its database, and
+// run runs one query as one of admission control's, of a caller who has a right on its database, and
 // gives the error that its handler returns.
-func (q *queryService) run(ctx context.Context, query ledger.Query, right access.Right, run func(context.Context) error) error {
+func (q *queryService) run(ctx context.Context, query admission.Query, right access.Right, run func(context.Context) error) error {
 	query.Dialect, query.User, query.Database = "grpc", access.Of(ctx).Name(), access.Canonical(query.Database)
 	if err := access.Check(ctx, query.Database, right); err != nil {
 		q.s.metrics.answered(err)
 		return statusOf(err)
 	}
-	running, entry, err := q.s.options.Ledger.Begin(ctx, query)
+	running, entry, err := q.s.options.Admission.Begin(ctx, query)
 	if err == nil {
 		err = run(running)
 		if cause := running.Err(); err != nil && cause != nil && !errors.Is(err, cause) {
@@ -38,7 +38,7 @@ func (q *queryService) run(ctx context.Context, query ledger.Query, right access
 		}
 		entry.End(err)
 	}
-	if busy := new(ledger.BusyError); errors.As(err, &busy) {
+	if busy := new(admission.BusyError); errors.As(err, &busy) {
 		err = fmt.Errorf("%w: %w", series.ErrOverloaded, err)
 	}
 	q.s.metrics.answered(err)
@@ -48,11 +48,11 @@ func (q *queryService) run(ctx context.Context, query ledger.Query, right access
 // source returns the source for one read.
 func (q *queryService) source(f *tickmeshv1.Freshness, partial bool) (source scan.Source, missing func() []uint32) {
 	const stalenessMaxMs = uint64(24 * time.Hour / time.Millisecond)
-	r := scan.Relaxation{StalenessMax: time.Duration(min(f.GetStalenessMaxMs(), stalenessMaxMs)) * time.Millisecond, Partial: partial}
-	if q.s.options.Relaxed == nil || r == (scan.Relaxation{}) {
+	r := scan.Consistency{StalenessMax: time.Duration(min(f.GetStalenessMaxMs(), stalenessMaxMs)) * time.Millisecond, Partial: partial}
+	if q.s.options.WithConsistency == nil || r == (scan.Consistency{}) {
 		return q.s.options.Source, func() []uint32 { return nil }
 	}
-	source, shards := q.s.options.Relaxed(r)
+	source, shards := q.s.options.WithConsistency(r)
 	return source, func() []uint32 { return wire.FromShards(shards()) }
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/wire"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // selectorOf returns the selector of a message, whose expressions can be compiled.
@@ -43,8 +43,8 @@ func selectorOf(m *tickmeshv1.Selector) (scan.Selector, error) {
 	return s, nil
 }
 
-// queryOf describes a query for the ledger.
-func queryOf(method string, m *tickmeshv1.Selector) ledger.Query {
+// queryOf describes a query for admission control.
+func queryOf(method string, m *tickmeshv1.Selector) admission.Query {
 	metric := string(m.GetMetric())
 	if m.GetMetricAny() {
 		metric = "*"
@@ -57,5 +57,5 @@ func queryOf(method string, m *tickmeshv1.Selector) ledger.Query {
 		}
 		text = fmt.Appendf(text, "%s %s %q", matcher.GetName(), strings.TrimPrefix(matcher.GetKind().String(), "MATCH_KIND_"), matcher.GetValues())
 	}
-	return ledger.Query{Database: string(m.GetDatabase()), Text: string(append(text, '}'))}
+	return admission.Query{Database: string(m.GetDatabase()), Text: string(append(text, '}'))}
 }

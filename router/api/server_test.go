@@ -23,7 +23,7 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/api/apitest"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -408,12 +408,12 @@ func TestWrongQueries(t *testing.T) {
 	}
 }
 
-// TestRelaxed hands on what a reader puts up with, and marks what is missing.
-func TestRelaxed(t *testing.T) {
+// TestConsistency hands on what a reader puts up with, and marks what is missing.
+func TestConsistency(t *testing.T) {
 	storage := apitest.NewStorage(1)
 	o := apitest.Options(storage)
-	var asked []scan.Relaxation
-	o.Relaxed = func(r scan.Relaxation) (scan.Source, func() []uint16) {
+	var asked []scan.Consistency
+	o.WithConsistency = func(r scan.Consistency) (scan.Source, func() []uint16) {
 		asked = append(asked, r)
 		return storage, func() []uint16 { return []uint16{3, 5} }
 	}
@@ -436,7 +436,7 @@ func TestRelaxed(t *testing.T) {
 			_, err = stream.Recv()
 		}
 	}
-	if want := (scan.Relaxation{StalenessMax: 1500 * time.Millisecond, Partial: true}); len(asked) != 1 || asked[0] != want {
+	if want := (scan.Consistency{StalenessMax: 1500 * time.Millisecond, Partial: true}); len(asked) != 1 || asked[0] != want {
 		t.Errorf("%+v", asked)
 	}
 }
@@ -467,10 +467,10 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestLedger: queries are entered in the ledger, and refused as overload when it is full.
+// TestLedger: queries are entered in admission control, and refused as overload when it is full.
 func TestLedger(t *testing.T) {
 	o := apitest.Options(apitest.NewStorage(1))
-	o.Ledger = ledger.New(ledger.Options{Limits: ledger.Limits{RunningMax: 1}, SlowerThan: time.Nanosecond})
+	o.Admission = admission.New(admission.Options{Limits: admission.Limits{RunningMax: 1}, SlowerThan: time.Nanosecond})
 	conn, _ := dial(t, o)
 	service := tickmeshv1.NewQueryServiceClient(conn)
 	ask := func() error {
@@ -485,11 +485,11 @@ func TestLedger(t *testing.T) {
 	if err := ask(); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
-	slow := o.Ledger.Slow()
+	slow := o.Admission.Slow()
 	if len(slow) != 1 || slow[0].Dialect != "grpc" || slow[0].Text != `Scan m{k EQUAL ["v"]}` {
 		t.Fatalf("%+v", slow)
 	}
-	_, entry, err := o.Ledger.Begin(t.Context(), ledger.Query{})
+	_, entry, err := o.Admission.Begin(t.Context(), admission.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,19 +48,19 @@ func TestStoppedNode(t *testing.T) {
 	ctx, selector := context.Background(), scan.Selector{Metric: "m"}
 	for name, read := range map[string]func(c *Cluster) (int, error){
 		"scan": func(c *Cluster) (int, error) {
-			got, err := scantest.Collect(ctx, c.Source(scan.Relaxation{}), &scan.Request{Selector: selector, ToMs: scan.TimeMsMax})
+			got, err := scantest.Collect(ctx, c.Source(scan.Consistency{}), &scan.Request{Selector: selector, ToMs: scan.TimeMsMax})
 			return len(got), err
 		},
 		"last": func(c *Cluster) (n int, err error) {
-			err = c.Source(scan.Relaxation{}).Last(ctx, &selector, 0, scan.Limits{}, func(scan.Point) error { n++; return nil })
+			err = c.Source(scan.Consistency{}).Last(ctx, &selector, 0, scan.Limits{}, func(scan.Point) error { n++; return nil })
 			return n, err
 		},
 		"series": func(c *Cluster) (int, error) {
-			n, err := c.Source(scan.Relaxation{}).Series(ctx, &selector, 1, func(series.Key) error { return nil })
+			n, err := c.Source(scan.Consistency{}).Series(ctx, &selector, 1, func(series.Key) error { return nil })
 			return int(n), err
 		},
 		"names": func(c *Cluster) (int, error) {
-			names, err := c.Source(scan.Relaxation{}).TagValues(ctx, "", "m", "n", "", 0)
+			names, err := c.Source(scan.Consistency{}).TagValues(ctx, "", "m", "n", "", 0)
 			return len(names), err
 		},
 		"delete": func(c *Cluster) (int, error) {
@@ -112,7 +112,7 @@ func TestStopInTheMiddle(t *testing.T) {
 					w.nodes[0].frozen.Store(true)
 				}
 			}
-			got, err := scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax})
+			got, err := scantest.Collect(context.Background(), c.Source(scan.Consistency{}), &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +137,7 @@ func TestSlowNodeIsWaitedFor(t *testing.T) {
 		}
 		w.nodes[0].hung.Store(false)
 	}()
-	got, err := scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax})
+	got, err := scantest.Collect(context.Background(), c.Source(scan.Consistency{}), &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax})
 	if err != nil {
 		t.Fatal(err)
 	}

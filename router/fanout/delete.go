@@ -19,7 +19,7 @@ func (c *Cluster) Delete(ctx context.Context, selector *scan.Selector, fromMs, t
 	var touched atomic.Int64
 	session, id := c.sessions.take()
 	defer c.sessions.give(session, id)
-	g := &gather{cluster: c, source: c.Source(scan.Relaxation{})}
+	g := &gather{cluster: c, source: c.Source(scan.Consistency{})}
 	g.ask = func(ctx context.Context, o *group) error {
 		m, err := await(o.watchdog, func() (*nodev1.DeleteResponse, error) {
 			return o.node.reads.Delete(ctx, &nodev1.DeleteRequest{

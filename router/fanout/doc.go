@@ -5,7 +5,7 @@
 //	c := fanout.New(fanout.Options{Self: …, Credentials: …, Logger: …, Registerer: …})
 //	go c.Follow(store.Watch(ctx))
 //	… ingest.Options{Writer: c, Resolver: c.Resolver(), Generation: c.Generation}
-//	… opentsdb.Options{Source: c.Source(scan.Relaxation{}), Deleter: c}
+//	… opentsdb.Options{Source: c.Source(scan.Consistency{}), Deleter: c}
 //
 // Who leads a shard is a guess: the node that answered last, else the first full
 // voter of the map. A node that does not lead says who does; one that does not answer

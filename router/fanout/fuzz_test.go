@@ -25,7 +25,7 @@ func (s *answerSource) Scan(ctx context.Context, request *scan.Request, visit sc
 	for worker := range cap(run.workers) { // each shard may keep one
 		run.workers <- worker
 	}
-	run.cluster, run.source, run.wake = s.cluster, s.cluster.Source(scan.Relaxation{}), make(chan struct{}, 1)
+	run.cluster, run.source, run.wake = s.cluster, s.cluster.Source(scan.Consistency{}), make(chan struct{}, 1)
 	n := &node{id: "a"}
 	n.leaders.close() // there is no node to ask
 	var reads []*shardRead

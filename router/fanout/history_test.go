@@ -46,7 +46,7 @@ func (n *fakeNode) History(_ context.Context, since []scan.Mark) (changes []scan
 func TestHistory(t *testing.T) {
 	w := newWorld(t, 3, testShards)
 	c := w.open(Limits{BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond})
-	source := c.Source(scan.Relaxation{})
+	source := c.Source(scan.Consistency{})
 	w.fill(c, 40, 3)
 	ctx := context.Background()
 	first, err := source.History(ctx, nil, nil)
@@ -103,7 +103,7 @@ func TestCacheOverCluster(t *testing.T) {
 	nowMs := &atomic.Int64{}
 	registry := prometheus.NewRegistry()
 	kept := cache.New(cache.Options{Registerer: registry, Bytes: 1 << 20, Settle: time.Nanosecond, WindowsMin: 2, Clock: func() time.Time { return time.UnixMilli(nowMs.Load()) }})
-	cached, memory := kept.Source(c.Source(scan.Relaxation{})), scantest.NewMemory()
+	cached, memory := kept.Source(c.Source(scan.Consistency{})), scantest.NewMemory()
 	ctx := context.Background()
 	for round := range 120 {
 		if round%30 == 10 {

@@ -134,7 +134,7 @@ func TestManyReadsAtOnce(t *testing.T) {
 	}()
 	for range reads {
 		all.Go(func() {
-			err := c.Source(scan.Relaxation{}).Scan(ctx, &scan.Request{Selector: scan.Selector{}, FromMs: 0, ToMs: 1 << 40, Parallel: 1},
+			err := c.Source(scan.Consistency{}).Scan(ctx, &scan.Request{Selector: scan.Selector{}, FromMs: 0, ToMs: 1 << 40, Parallel: 1},
 				func(int, *scan.Chunk) error { return nil })
 			if err != nil {
 				t.Error(err)

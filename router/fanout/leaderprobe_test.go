@@ -71,7 +71,7 @@ func TestScoutsFindTheNextLeader(t *testing.T) {
 	w.nodes[0].frozen.Store(true)
 	results := make(chan error, 2)
 	go func() {
-		got, err := scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax})
+		got, err := scantest.Collect(context.Background(), c.Source(scan.Consistency{}), &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax})
 		if err == nil && len(got) != len(all) {
 			err = fmt.Errorf("%d series of %d", len(got), len(all))
 		}
@@ -114,7 +114,7 @@ func TestUnreachedLeaderMakesWay(t *testing.T) {
 	w.guessAll(c, 0)
 	w.nodes[0].frozen.Store(true) // the others hear it: they say that it leads
 	defer w.nodes[0].frozen.Store(false)
-	got, err := scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax})
+	got, err := scantest.Collect(context.Background(), c.Source(scan.Consistency{}), &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax})
 	if err != nil || len(got) != len(all) {
 		t.Fatalf("%d series of %d, %v", len(got), len(all), err)
 	}

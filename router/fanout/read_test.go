@@ -29,7 +29,7 @@ func TestSource(t *testing.T) {
 	scantest.RunSourceTests(t, func(t *testing.T) scantest.Subject {
 		w := newWorld(t, 3, testShards)
 		c := w.open(Limits{})
-		return scantest.Subject{Source: c.Source(scan.Relaxation{}), Deleter: c, Put: func(key series.Key, samples ...series.Sample) error {
+		return scantest.Subject{Source: c.Source(scan.Consistency{}), Deleter: c, Put: func(key series.Key, samples ...series.Sample) error {
 			return w.put(c, key, samples...)
 		}}
 	})
@@ -86,7 +86,7 @@ func TestScanUnderFaults(t *testing.T) {
 				w.setFaults(f)
 				for _, parallel := range []int{1, 3, 20} {
 					request := &scan.Request{Selector: scan.Selector{Metric: "m"}, FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax, Parallel: parallel}
-					got, err := scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), request)
+					got, err := scantest.Collect(context.Background(), c.Source(scan.Consistency{}), request)
 					if err != nil {
 						t.Fatalf("%d bytes held, %d visitors: %v", held, parallel, err)
 					}
@@ -103,7 +103,7 @@ func TestListsUnderFaults(t *testing.T) {
 	c := w.open(Limits{BackoffMin: time.Microsecond, BackoffMax: time.Millisecond, ReadTimeout: waitBound})
 	all := w.fill(c, 30, 5)
 	w.setFaults(faults{move: 5, hideLeader: 3, refuse: 6, cut: 20})
-	ctx, source, selector := context.Background(), c.Source(scan.Relaxation{}), scan.Selector{Metric: "m"}
+	ctx, source, selector := context.Background(), c.Source(scan.Consistency{}), scan.Selector{Metric: "m"}
 	for range 30 {
 		seen := map[string]bool{}
 		total, err := source.Series(ctx, &selector, 0, func(k series.Key) error {
@@ -146,7 +146,7 @@ func TestShardWithoutLeader(t *testing.T) {
 	const lost = 3
 	w.lead(lost, -1)
 	request := &scan.Request{Selector: scan.Selector{Metric: "m"}, FromMs: 0, ToMs: scan.TimeMsMax}
-	if _, err := scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), request); !errors.Is(err, series.ErrUnavailable) {
+	if _, err := scantest.Collect(context.Background(), c.Source(scan.Consistency{}), request); !errors.Is(err, series.ErrUnavailable) {
 		t.Errorf("a shard without a leader: %v", err)
 	}
 	rest := map[string][]series.Sample{}
@@ -160,7 +160,7 @@ func TestShardWithoutLeader(t *testing.T) {
 	}
 	eventually(t, "no other shard to be late", func() bool { // on a busy machine some are
 		w.lead(lost, -1)
-		partial := c.Source(scan.Relaxation{Partial: true})
+		partial := c.Source(scan.Consistency{Partial: true})
 		got, err := scantest.Collect(context.Background(), partial, request)
 		if err != nil || !slices.Contains(partial.Missing(), lost) {
 			t.Fatalf("missing %v, %v", partial.Missing(), err)
@@ -185,13 +185,13 @@ func TestShardWithoutLeader(t *testing.T) {
 	w.lead(lost, -1)
 	w.nodes[1].stale.Store(true)
 	patient := w.open(Limits{BackoffMin: time.Microsecond, BackoffMax: time.Millisecond, ReadTimeout: waitBound})
-	got, err := scantest.Collect(context.Background(), patient.Source(scan.Relaxation{StalenessMax: time.Minute}), request)
+	got, err := scantest.Collect(context.Background(), patient.Source(scan.Consistency{StalenessMax: time.Minute}), request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantAll(t, got, all)
 	request.Shards = []uint16{0, testShards}
-	if _, err := scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), request); err == nil {
+	if _, err := scantest.Collect(context.Background(), c.Source(scan.Consistency{}), request); err == nil {
 		t.Error("a shard that is not there: no error")
 	}
 }
@@ -216,7 +216,7 @@ func TestNothingAfterStop(t *testing.T) {
 	for range 20 {
 		visits := 0
 		request := &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax, Parallel: 1}
-		err := c.Source(scan.Relaxation{}).Scan(context.Background(), request, func(int, *scan.Chunk) error {
+		err := c.Source(scan.Consistency{}).Scan(context.Background(), request, func(int, *scan.Chunk) error {
 			visits++
 			return scan.ErrStopped
 		})
@@ -234,7 +234,7 @@ func TestCancelOfHungRead(t *testing.T) {
 	w.nodes[0].hung.Store(true)
 	ctx, cancel := context.WithCancel(context.Background())
 	visits := 0
-	err := c.Source(scan.Relaxation{}).Scan(ctx, &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax}, func(int, *scan.Chunk) error {
+	err := c.Source(scan.Consistency{}).Scan(ctx, &scan.Request{Selector: scan.Selector{Metric: "m"}, ToMs: scan.TimeMsMax}, func(int, *scan.Chunk) error {
 		if visits++; visits == 3 {
 			cancel()
 		}
@@ -274,7 +274,7 @@ func TestDeleteIsRepeatedUnderItsName(t *testing.T) {
 	if err != nil || touched != 30 {
 		t.Fatalf("%d series, %v", touched, err)
 	}
-	got, err := scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), &scan.Request{Selector: selector, ToMs: scan.TimeMsMax})
+	got, err := scantest.Collect(context.Background(), c.Source(scan.Consistency{}), &scan.Request{Selector: selector, ToMs: scan.TimeMsMax})
 	if err != nil || len(got) != 30 {
 		t.Fatalf("%d series are left, %v", len(got), err)
 	}
@@ -282,7 +282,7 @@ func TestDeleteIsRepeatedUnderItsName(t *testing.T) {
 	if _, err := c.Delete(context.Background(), &selector, 0, scan.TimeMsMax); err != nil {
 		t.Fatal(err)
 	}
-	if got, err = scantest.Collect(context.Background(), c.Source(scan.Relaxation{}), &scan.Request{Selector: selector, ToMs: scan.TimeMsMax}); err != nil || len(got) != 0 {
+	if got, err = scantest.Collect(context.Background(), c.Source(scan.Consistency{}), &scan.Request{Selector: selector, ToMs: scan.TimeMsMax}); err != nil || len(got) != 0 {
 		t.Fatalf("%d series are left by a second delete, %v", len(got), err)
 	}
 }

@@ -9,18 +9,18 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-// Source is a scan.Source over the cluster. With Relaxation.Partial it serves the reads
+// Source is a scan.Source over the cluster. With Consistency.Partial it serves the reads
 // of one answer, else any number.
 type Source struct {
 	cluster *Cluster
-	options scan.Relaxation
+	options scan.Consistency
 
 	mu      sync.Mutex
 	missing []uint16 // guarded by mu
 }
 
 // Source returns a source with the read consistency o.
-func (c *Cluster) Source(o scan.Relaxation) *Source { return &Source{cluster: c, options: o} }
+func (c *Cluster) Source(o scan.Consistency) *Source { return &Source{cluster: c, options: o} }
 
 // Missing returns the shards that the answer is without, sorted, once its reads have
 // ended. A shard that one read has missed is not asked for by later ones.

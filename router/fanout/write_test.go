@@ -340,7 +340,7 @@ func TestNoMap(t *testing.T) {
 	if _, err := c.Write(context.Background(), frame); !errors.Is(err, series.ErrUnavailable) {
 		t.Error(err)
 	}
-	if _, err := c.Source(scan.Relaxation{}).Databases(context.Background()); !errors.Is(err, series.ErrUnavailable) {
+	if _, err := c.Source(scan.Consistency{}).Databases(context.Background()); !errors.Is(err, series.ErrUnavailable) {
 		t.Error(err)
 	}
 }

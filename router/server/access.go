@@ -14,7 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/token"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
@@ -64,19 +64,19 @@ func (a *frontAccess) close() {
 }
 
 // queryLimits returns what the rules say of a database's queries.
-func (a *frontAccess) queryLimits(database string) ledger.Limits {
+func (a *frontAccess) queryLimits(database string) admission.Limits {
 	if a == nil {
-		return ledger.Limits{}
+		return admission.Limits{}
 	}
 	q := a.rules.Current().LimitsOf(database).Query
 	bound := func(n int64) int64 { return max(n, 0) } // what is unlimited is bounded by flags only
-	return ledger.Limits{
+	return admission.Limits{
 		SeriesMax: bound(q.SeriesMax), SamplesMax: bound(q.SamplesMax), BytesMax: bound(q.MemoryBytes), RunningMax: int(bound(q.RunningMax)),
 	}
 }
 
 // queried notes a query that has ended.
-func (a *frontAccess) queried(q ledger.Query, took time.Duration) {
+func (a *frontAccess) queried(q admission.Query, took time.Duration) {
 	if a == nil {
 		return
 	}

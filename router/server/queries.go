@@ -11,30 +11,30 @@ import (
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/ingest"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/cache"
 	"github.com/tickmesh/tickmesh/router/query/influxql"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
 	"github.com/tickmesh/tickmesh/router/query/opentsdb"
 	"github.com/tickmesh/tickmesh/router/query/promql"
 	"github.com/tickmesh/tickmesh/router/ui"
 )
 
-// queries are the query languages of a front. They share one ledger, and read through it.
+// queries are the query languages of a front. They share one admission control, and read through it.
 type queries struct {
-	settings *Settings
-	backend  *Backend
-	logger   *slog.Logger
-	registry *process.Registry
-	ledger   *ledger.Ledger
-	source   scan.Source
-	catalog  promql.Catalog // what writers say of metrics
-	page     *ui.Page
+	settings  *Settings
+	backend   *Backend
+	logger    *slog.Logger
+	registry  *process.Registry
+	admission *admission.Controller
+	source    scan.Source
+	catalog   promql.Catalog // what writers say of metrics
+	page      *ui.Page
 }
 
 func (s *Settings) newQueries(b *Backend, logger *slog.Logger, registry *process.Registry) *queries {
 	q := &queries{settings: s, backend: b, logger: logger, registry: registry}
-	q.ledger = ledger.New(ledger.Options{
-		Limits: ledger.Limits{
+	q.admission = admission.New(admission.Options{
+		Limits: admission.Limits{
 			SeriesMax: int64(s.querySeriesMax), SamplesMax: int64(s.querySamplesMax), BytesMax: int64(s.queryMemory), Timeout: time.Duration(s.queryTimeout),
 		},
 		RunningAllMax: orNone(int(s.queryRunningMax)), BytesAllMax: int64(s.queryMemoryAll), SlowerThan: orNone(time.Duration(s.querySlow)),
@@ -45,12 +45,12 @@ func (s *Settings) newQueries(b *Backend, logger *slog.Logger, registry *process
 	if s.queryCache > 0 {
 		source = cache.New(cache.Options{Bytes: int64(s.queryCache), Registerer: registry}).Source(source)
 	}
-	q.source = q.ledger.Source(auditedSource{source}) // what comes from the cache counts, too
+	q.source = q.admission.Source(auditedSource{source}) // what comes from the cache counts, too
 	return q
 }
 
 // orNone returns the bound that nothing reaches for 0, which says on flags that there is none:
-// to the ledger 0 is its default.
+// to admission control 0 is its default.
 func orNone[T int | time.Duration](bound T) T {
 	if bound == 0 {
 		return math.MaxInt
@@ -58,14 +58,14 @@ func orNone[T int | time.Duration](bound T) T {
 	return bound
 }
 
-// relaxed gives the source for the reads of one query that puts up with something. It knows
-// no cache: what such reads give may be old, or not all.
-func (q *queries) relaxed(o scan.Relaxation) (source scan.Source, missing func() []uint16) {
-	if q.backend.Relaxed == nil {
+// withConsistency returns the source for the reads of one query that accepts stale or partial
+// answers. It has no cache, since what such reads return may be old or incomplete.
+func (q *queries) withConsistency(o scan.Consistency) (source scan.Source, missing func() []uint16) {
+	if q.backend.WithConsistency == nil {
 		return q.source, func() []uint16 { return nil }
 	}
-	source, missing = q.backend.Relaxed(o)
-	return q.ledger.Source(auditedSource{source}), missing
+	source, missing = q.backend.WithConsistency(o)
+	return q.admission.Source(auditedSource{source}), missing
 }
 
 // handler routes each dialect's paths to it. What nobody knows is answered in OpenTSDB's shape.
@@ -88,7 +88,7 @@ func (q *queries) handler() (http.Handler, error) {
 
 func (q *queries) opentsdbOptions() opentsdb.Options {
 	return opentsdb.Options{
-		Source: q.source, Ledger: q.ledger, Deleter: q.backend.Deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
+		Source: q.source, Admission: q.admission, Deleter: q.backend.Deleter, WithConsistency: q.withConsistency, Logger: q.logger, Registerer: q.registry,
 		Version: apiVersion(),
 		Config:  map[string]string{"tsd.core.auto_create_metrics": "true", "tsd.http.query.allow_delete": "true"},
 		Stats:   func(ctx context.Context) []opentsdb.Stat { return statsOf(ctx, q.registry) },
@@ -98,7 +98,7 @@ func (q *queries) opentsdbOptions() opentsdb.Options {
 func (q *queries) promqlOptions() promql.Options {
 	b := process.CurrentBuild()
 	return promql.Options{
-		Source: q.source, Ledger: q.ledger, Deleter: q.backend.Deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
+		Source: q.source, Admission: q.admission, Deleter: q.backend.Deleter, WithConsistency: q.withConsistency, Logger: q.logger, Registerer: q.registry,
 		Metadata: &q.catalog,
 		Build:    promql.Build{Revision: b.Revision, BuildDate: b.Date},
 	}
@@ -106,7 +106,7 @@ func (q *queries) promqlOptions() promql.Options {
 
 func (q *queries) influxqlOptions() influxql.Options {
 	o := influxql.Options{
-		Source: q.source, Ledger: q.ledger, Deleter: q.backend.Deleter, Relaxed: q.relaxed, Logger: q.logger, Registerer: q.registry,
+		Source: q.source, Admission: q.admission, Deleter: q.backend.Deleter, WithConsistency: q.withConsistency, Logger: q.logger, Registerer: q.registry,
 		Retention: q.backend.retentionOf,
 	}
 	if who := q.backend.access; who != nil && who.directory != nil {
@@ -118,7 +118,7 @@ func (q *queries) influxqlOptions() influxql.Options {
 // pageOptions are those of the page. Others than browsers get a line of text at its place.
 func (q *queries) pageOptions() ui.Options {
 	o := ui.Options{
-		Source: q.backend.Source, Status: q.backend.Cluster.Status, Ledger: q.ledger, Gatherer: q.registry,
+		Source: q.backend.Source, Status: q.backend.Cluster.Status, Admission: q.admission, Gatherer: q.registry,
 		Version: process.Version, Dialects: []string{"promql", "opentsdb", "influxql"}, Logger: q.logger,
 		Greeting: "TickMesh " + process.Version + ": /write, /api/put and /api/v1/write take points, /api/query and /api/v1/query answer, " +
 			"/metrics and /readyz tell how it is. Browsers get a page here.",

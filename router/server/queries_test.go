@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/process"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // 0 says on flags that there is no bound, of queries at once too.
@@ -16,13 +16,13 @@ func TestQueryLimitsOfZero(t *testing.T) {
 	s := Settings{}
 	q := s.newQueries(&Backend{}, slog.New(slog.DiscardHandler), process.NewRegistry())
 	for range 1000 {
-		_, entry, err := q.ledger.Begin(t.Context(), ledger.Query{Text: "any"})
+		_, entry, err := q.admission.Begin(t.Context(), admission.Query{Text: "any"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer entry.End(nil)
 	}
-	if running := len(q.ledger.Running()); running != 1000 {
+	if running := len(q.admission.Running()); running != 1000 {
 		t.Errorf("%d queries are running", running)
 	}
 	if orNone(3) != 3 || orNone(time.Duration(0)) < 290*365*24*time.Hour {

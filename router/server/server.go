@@ -27,13 +27,13 @@ import (
 
 // Backend is what a front stands before: a node of its own, or a cluster.
 type Backend struct {
-	Writer     ingest.Writer
-	Resolver   split.Resolver
-	Generation func() uint64 // of the resolver's ids; nil: they hold for ever
-	Source     scan.Source
-	Deleter    scan.Deleter
-	Relaxed    func(scan.Relaxation) (scan.Source, func() []uint16) // nil: source answers these reads, too
-	Shards     series.Sharding
+	Writer          ingest.Writer
+	Resolver        split.Resolver
+	Generation      func() uint64 // of the resolver's ids; nil: they hold for ever
+	Source          scan.Source
+	Deleter         scan.Deleter
+	WithConsistency func(scan.Consistency) (scan.Source, func() []uint16) // nil: source answers these reads, too
+	Shards          series.Sharding
 
 	Rules     *process.DatabaseRules
 	Retention time.Duration // of what rules say nothing of, where that is known; 0: for ever
@@ -249,8 +249,8 @@ func (s *Settings) ingestOptions(b *Backend, logger *slog.Logger, registry *proc
 func (s *Settings) apiOptions(b *Backend, q *queries, logger *slog.Logger, registry *process.Registry) api.Options {
 	inFlight := s.inFlight(debug.SetMemoryLimit(-1))
 	return api.Options{
-		Writer: b.Writer, Resolver: b.Resolver, Generation: b.Generation, Shards: b.Shards.Shards, ShardKey: b.Shards.Key, Source: q.source, Deleter: b.Deleter, Relaxed: q.relaxed,
-		Ledger: q.ledger, Cluster: b.Cluster,
+		Writer: b.Writer, Resolver: b.Resolver, Generation: b.Generation, Shards: b.Shards.Shards, ShardKey: b.Shards.Key, Source: q.source, Deleter: b.Deleter, WithConsistency: q.withConsistency,
+		Admission: q.admission, Cluster: b.Cluster,
 		DatabaseFromHeader: s.fromHeader(),
 		ClusterName:        b.ClusterName, Version: process.CurrentBuild().Version, Logger: logger, Registerer: registry,
 		Limits: api.Limits{

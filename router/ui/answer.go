@@ -11,10 +11,10 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
-// dialect is how the ledger names what the page itself asks.
+// dialect is how admission control names what the page itself asks.
 const dialect = "ui"
 
 // failure is an error with the status that it is answered with.
@@ -63,7 +63,7 @@ func (h *handler) answering(f func(*http.Request) (any, error)) http.HandlerFunc
 func statusOf(err error) int {
 	var f *failure
 	var denied *access.DeniedError
-	var busy *ledger.BusyError
+	var busy *admission.BusyError
 	var limit *scan.LimitError
 	switch {
 	case errors.As(err, &f):
@@ -79,7 +79,7 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// reading runs what reads a database, in the book of queries and with the caller's right.
+// reading runs what reads a database, in admission control of queries and with the caller's right.
 // What is read is told for people.
 func (h *handler) reading(r *http.Request, what string, f func(ctx context.Context, database string) (any, error)) (value any, err error) {
 	database, err := access.Database(r, nil)
@@ -89,7 +89,7 @@ func (h *handler) reading(r *http.Request, what string, f func(ctx context.Conte
 	if err := access.Check(r.Context(), database, access.Read); err != nil {
 		return nil, err
 	}
-	ctx, entry, err := h.Ledger.Begin(r.Context(), ledger.Query{
+	ctx, entry, err := h.Admission.Begin(r.Context(), admission.Query{
 		Dialect: dialect, Database: database, Text: what, User: access.Of(r.Context()).Name(),
 	})
 	if err != nil {

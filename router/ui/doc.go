@@ -2,7 +2,7 @@
 // below /ui/assets/ and what only it needs as JSON below /ui/api/. Queries go to the
 // front ends of the dialects, as those of every other client.
 //
-//	h, err := ui.New(ui.Options{Source: …, Status: cluster.Status, Ledger: …, Gatherer: registry})
+//	h, err := ui.New(ui.Options{Source: …, Status: cluster.Status, Admission: …, Gatherer: registry})
 //
 // The page itself is in web/ (TypeScript), and built into dist/, which is embedded: no
 // Node.js is needed to build the program. All its addresses are relative, so that it works

@@ -42,7 +42,7 @@ func New(o Options) (*Page, error) {
 		return nil, err
 	}
 	h := &handler{
-		Options: o, source: o.Ledger.Source(o.Source), files: files,
+		Options: o, source: o.Admission.Source(o.Source), files: files,
 		snapshots: newSnapshots(o.Status, o.Gatherer, o.Clock),
 	}
 	m := &endpoint.Mux{}

@@ -40,7 +40,7 @@ func (h *handler) live(r *http.Request) (any, error) {
 		return nil, err
 	}
 	now := *v
-	now.QueriesRunning = len(h.Ledger.Running())
+	now.QueriesRunning = len(h.Admission.Running())
 	return &now, nil
 }
 

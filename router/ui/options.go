@@ -11,17 +11,17 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
-// Options is what a Handler is made of. Source, Status, Ledger and Gatherer are required.
+// Options is what a Handler is made of. Source, Status, Admission and Gatherer are required.
 type Options struct {
 	// Source answers what the page asks about names and numbers of series.
 	Source scan.Source
 	// Status tells of the cluster, as the Status of the public API.
 	Status func(ctx context.Context, withoutShards bool) (*tickmeshv1.GetStatusResponse, error)
-	// Ledger is the book of queries.
-	Ledger *ledger.Ledger
+	// Admission is admission control of queries.
+	Admission *admission.Controller
 	// Gatherer has the metrics of this process.
 	Gatherer prometheus.Gatherer
 
@@ -43,8 +43,8 @@ func (o *Options) setDefaults() error {
 	switch {
 	case o.Source == nil || o.Status == nil:
 		return fmt.Errorf("%w: Source and Status are needed", ErrOptions)
-	case o.Ledger == nil || o.Gatherer == nil:
-		return fmt.Errorf("%w: Ledger and Gatherer are needed", ErrOptions)
+	case o.Admission == nil || o.Gatherer == nil:
+		return fmt.Errorf("%w: Admission and Gatherer are needed", ErrOptions)
 	}
 	if o.Databases == nil {
 		o.Databases = o.Source.Databases

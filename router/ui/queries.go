@@ -6,10 +6,10 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/audit"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
-// queriesView is the book of queries as far as the caller may see it.
+// queriesView is admission control of queries as far as the caller may see it.
 type queriesView struct {
 	Running []queryView `json:"running"`
 	Slow    []queryView `json:"slow"`
@@ -36,10 +36,10 @@ type queryView struct {
 func (h *handler) queries(r *http.Request) (any, error) {
 	v := &queriesView{Running: []queryView{}, Slow: []queryView{}}
 	who := access.Of(r.Context())
-	may := func(report *ledger.Report, right access.Right) bool {
+	may := func(report *admission.Report, right access.Right) bool {
 		return report.All(func(database string) bool { return who.May(database, right) })
 	}
-	add := func(to *[]queryView, reports []ledger.Report, running bool) {
+	add := func(to *[]queryView, reports []admission.Report, running bool) {
 		for i := range reports {
 			report := &reports[i]
 			if !may(report, access.Read) {
@@ -51,12 +51,12 @@ func (h *handler) queries(r *http.Request) (any, error) {
 			*to = append(*to, view)
 		}
 	}
-	add(&v.Running, h.Ledger.Running(), true)
-	add(&v.Slow, h.Ledger.Slow(), false)
+	add(&v.Running, h.Admission.Running(), true)
+	add(&v.Slow, h.Admission.Slow(), false)
 	return v, nil
 }
 
-func viewQuery(r *ledger.Report) queryView {
+func viewQuery(r *admission.Report) queryView {
 	return queryView{
 		ID: strconv.FormatUint(r.ID, 10), Dialect: r.Dialect, Database: access.Display(r.Database), Text: r.Text, User: r.User,
 		BeganMs: r.Began.UnixMilli(), TookMs: float64(r.Took.Microseconds()) / 1000,
@@ -76,7 +76,7 @@ func (h *handler) cancel(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, badRequest("id is %q, expected the number of a query", r.URL.Query().Get("id"))
 	}
-	running := h.Ledger.Running()
+	running := h.Admission.Running()
 	for i := range running {
 		if running[i].ID != id {
 			continue
@@ -87,7 +87,7 @@ func (h *handler) cancel(r *http.Request) (any, error) {
 			}
 		}
 		audit.Of(r.Context()).Did(audit.Deed{Do: "cancel query", On: strconv.FormatUint(id, 10)}, nil)
-		return &canceledView{Canceled: h.Ledger.Cancel(id)}, nil
+		return &canceledView{Canceled: h.Admission.Cancel(id)}, nil
 	}
 	return &canceledView{}, nil
 }

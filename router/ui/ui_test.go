@@ -17,20 +17,20 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // page is a handler over a storage in memory.
 type page struct {
 	http.Handler
-	page     *Page
-	t        *testing.T
-	ledger   *ledger.Ledger
-	registry *prometheus.Registry
-	status   *tickmeshv1.GetStatusResponse
-	failing  error // what the cluster answers instead
-	asked    int   // how often the cluster was asked
-	now      time.Time
+	page      *Page
+	t         *testing.T
+	admission *admission.Controller
+	registry  *prometheus.Registry
+	status    *tickmeshv1.GetStatusResponse
+	failing   error // what the cluster answers instead
+	asked     int   // how often the cluster was asked
+	now       time.Time
 }
 
 func newPage(t *testing.T, keys ...series.Key) *page {
@@ -42,11 +42,11 @@ func newPage(t *testing.T, keys ...series.Key) *page {
 		}
 	}
 	p := &page{
-		t: t, ledger: ledger.New(ledger.Options{SlowerThan: time.Hour}), registry: prometheus.NewRegistry(),
+		t: t, admission: admission.New(admission.Options{SlowerThan: time.Hour}), registry: prometheus.NewRegistry(),
 		status: &tickmeshv1.GetStatusResponse{}, now: time.UnixMilli(1_000_000),
 	}
 	handler, err := New(Options{
-		Source: memory, Ledger: p.ledger, Gatherer: p.registry, Version: "1.2.3", Greeting: "hello", Dialects: []string{"opentsdb"},
+		Source: memory, Admission: p.admission, Gatherer: p.registry, Version: "1.2.3", Greeting: "hello", Dialects: []string{"opentsdb"},
 		Status: func(_ context.Context, withoutShards bool) (*tickmeshv1.GetStatusResponse, error) {
 			if withoutShards {
 				t.Error("the page needs shards")
@@ -148,7 +148,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %d %q", path, code, got.Error)
 		}
 	}
-	if running := p.ledger.Running(); len(running) != 0 {
+	if running := p.admission.Running(); len(running) != 0 {
 		t.Fatal("queries were not ended", running)
 	}
 }
@@ -189,8 +189,8 @@ func TestRights(t *testing.T) {
 
 func TestQueries(t *testing.T) {
 	p := newPage(t)
-	begin := func(database string) (context.Context, *ledger.Entry) {
-		ctx, entry, err := p.ledger.Begin(context.Background(), ledger.Query{Dialect: "promql", Database: database, Text: "up", User: "bob"})
+	begin := func(database string) (context.Context, *admission.Entry) {
+		ctx, entry, err := p.admission.Begin(context.Background(), admission.Query{Dialect: "promql", Database: database, Text: "up", User: "bob"})
 		if err != nil {
 			t.Fatal(err)
 		}

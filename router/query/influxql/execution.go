@@ -9,14 +9,14 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // execution is one request while its statements run.
 type execution struct {
 	*handler
 	ctx      context.Context
-	entry    *ledger.Entry
+	entry    *admission.Entry
 	source   scan.Source
 	database string    // of statements that name none; canonical
 	now      time.Time // the one moment that the whole request means by now()

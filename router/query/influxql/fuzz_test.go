@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/access"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // FuzzQuery: whatever is asked, the answer is JSON of one of the known shapes, and the
-// queries are out of the ledger.
+// queries are out of admission control.
 func FuzzQuery(f *testing.F) {
 	for _, all := range facts {
 		for _, fact := range all {
@@ -37,8 +37,8 @@ func FuzzQuery(f *testing.F) {
 		}
 		m := stored(t, grafanaLines)
 		put(t, m, "db0", twoHosts)
-		l := ledger.New(ledger.Options{Limits: ledger.Limits{BytesMax: 1 << 24}})
-		h := New(Options{Source: l.Source(m), Deleter: m, Ledger: l, Clock: testClock, Limits: Limits{WindowsMax: 1000, Parallel: 2}})
+		l := admission.New(admission.Options{Limits: admission.Limits{BytesMax: 1 << 24}})
+		h := New(Options{Source: l.Source(m), Deleter: m, Admission: l, Clock: testClock, Limits: Limits{WindowsMax: 1000, Parallel: 2}})
 		values := url.Values{"q": {query}, "db": {"db0"}, "params": {params}}
 		if form&1 != 0 {
 			values.Set("chunked", "true")
@@ -55,7 +55,7 @@ func FuzzQuery(f *testing.F) {
 		w := httptest.NewRecorder()
 		access.Open(h).ServeHTTP(w, r)
 		if n := len(l.Running()); n != 0 {
-			t.Fatalf("%d queries are left in the ledger", n)
+			t.Fatalf("%d queries are left in admission control", n)
 		}
 		if form&4 != 0 && w.Code == http.StatusOK {
 			return

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
@@ -24,7 +24,7 @@ const (
 	version       = "1.8.10" // of the API that is served
 )
 
-// dialect is the language, as metrics and the ledger name it.
+// dialect is the language, as metrics and admission control name it.
 const dialect = "influxql"
 
 // handler serves /query. It is immutable but for its metrics.
@@ -39,7 +39,7 @@ type handler struct {
 
 func newHandler(o Options) *handler {
 	h := &handler{
-		shell: shell.New(shell.Options{Dialect: dialect, Source: o.Source, Relaxed: o.Relaxed, Ledger: o.Ledger,
+		shell: shell.New(shell.Options{Dialect: dialect, Source: o.Source, WithConsistency: o.WithConsistency, Admission: o.Admission,
 			Clock: o.Clock, Logger: o.Logger, Registerer: o.Registerer}),
 		rows:    shell.NewCounter(o.Registerer, dialect, "rows_answered_total", "Rows written into answers."),
 		deleter: o.Deleter, databases: o.Databases, retention: o.Retention, limits: o.Limits.withDefaults(),
@@ -101,7 +101,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	begun := false
-	err = h.shell.Run(r.Context(), ledger.Query{Database: database, Others: others, Text: ql.Sanitize(q.text)}, func(ctx context.Context, entry *ledger.Entry) error {
+	err = h.shell.Run(r.Context(), admission.Query{Database: database, Others: others, Text: ql.Sanitize(q.text)}, func(ctx context.Context, entry *admission.Entry) error {
 		begun = true
 		return h.run(ctx, entry, w, q)
 	})
@@ -113,7 +113,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 
 // run executes the statements one after the other, as far as the first that fails, whose
 // error it gives.
-func (h *handler) run(ctx context.Context, entry *ledger.Entry, w http.ResponseWriter, q *request) error {
+func (h *handler) run(ctx context.Context, entry *admission.Entry, w http.ResponseWriter, q *request) error {
 	reader := h.shell.Reader(q.consistency)
 	out := q.newFormat(&missingTeller{ResponseWriter: w, reader: reader})
 	x := &execution{

@@ -13,8 +13,8 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
-	"github.com/tickmesh/tickmesh/router/query/relax"
+	"github.com/tickmesh/tickmesh/router/query/admission"
+	"github.com/tickmesh/tickmesh/router/query/consistency"
 )
 
 const twoHosts = `
@@ -207,9 +207,9 @@ func (s *failingSource) Scan(ctx context.Context, r *scan.Request, visit scan.Vi
 }
 
 func TestLimits(t *testing.T) {
-	l := ledger.New(ledger.Options{Limits: ledger.Limits{SamplesMax: 2, BytesMax: 1 << 20}})
+	l := admission.New(admission.Options{Limits: admission.Limits{SamplesMax: 2, BytesMax: 1 << 20}})
 	m := stored(t, twoHosts)
-	h := New(Options{Source: l.Source(m), Ledger: l, Limits: Limits{WindowsMax: 10}, Clock: testClock})
+	h := New(Options{Source: l.Source(m), Admission: l, Limits: Limits{WindowsMax: 10}, Clock: testClock})
 	for q, want := range map[string]string{
 		"SELECT usage FROM cpu": "the query needs more than 2 samples",
 		"SELECT mean(usage) FROM cpu WHERE time > '2000-01-01' AND time < '2000-01-02' GROUP BY time(1m)": "max-select-buckets limit exceeded: (1440/10)",
@@ -223,12 +223,12 @@ func TestLimits(t *testing.T) {
 	if _, got := get(t, h, sparse); !strings.Contains(got, `,3]]`) {
 		t.Errorf("windows that nobody fills: %s", got)
 	}
-	small := ledger.New(ledger.Options{Limits: ledger.Limits{BytesMax: 100}})
-	if _, got := get(t, New(Options{Source: m, Ledger: small}), "SELECT usage FROM cpu GROUP BY host"); !strings.Contains(got, "the query needs more than 100 bytes") {
+	small := admission.New(admission.Options{Limits: admission.Limits{BytesMax: 100}})
+	if _, got := get(t, New(Options{Source: m, Admission: small}), "SELECT usage FROM cpu GROUP BY host"); !strings.Contains(got, "the query needs more than 100 bytes") {
 		t.Errorf("%s", got)
 	}
 	if n := len(small.Running()); n != 0 {
-		t.Errorf("%d queries are left in the ledger", n)
+		t.Errorf("%d queries are left in admission control", n)
 	}
 }
 
@@ -239,15 +239,15 @@ func (panickingSource) Scan(context.Context, *scan.Request, scan.Visitor) error 
 
 // A query that panics, which net/http survives, gives its place back.
 func TestPanicGivesThePlaceBack(t *testing.T) {
-	l := ledger.New(ledger.Options{})
-	h := New(Options{Source: panickingSource{stored(t, twoHosts)}, Ledger: l, Clock: testClock})
+	l := admission.New(admission.Options{})
+	h := New(Options{Source: panickingSource{stored(t, twoHosts)}, Admission: l, Clock: testClock})
 	func() {
 		defer func() { _ = recover() }()
 		get(t, h, "SELECT usage FROM cpu")
 		t.Error("nothing panicked")
 	}()
 	if n := len(l.Running()); n != 0 {
-		t.Errorf("%d queries are left in the ledger", n)
+		t.Errorf("%d queries are left in admission control", n)
 	}
 }
 
@@ -294,8 +294,8 @@ func TestRights(t *testing.T) {
 // database the request names.
 func TestQueriesAreBookedUnderWhatTheyRead(t *testing.T) {
 	m := stored(t, twoHosts)
-	var last ledger.Query
-	h := New(Options{Source: m, Ledger: ledger.New(ledger.Options{Ended: func(q ledger.Query, _ time.Duration) { last = q }})})
+	var last admission.Query
+	h := New(Options{Source: m, Admission: admission.New(admission.Options{Ended: func(q admission.Query, _ time.Duration) { last = q }})})
 	for _, c := range []struct {
 		request, q string
 		want       string // databases, the one that is charged first
@@ -315,9 +315,9 @@ func TestQueriesAreBookedUnderWhatTheyRead(t *testing.T) {
 // Who may not administer all that a query reads can neither see nor end it.
 func TestQueriesOfSeveralDatabases(t *testing.T) {
 	m := stored(t, twoHosts)
-	l := ledger.New(ledger.Options{})
-	h := New(Options{Source: m, Ledger: l})
-	ctx, entry, err := l.Begin(context.Background(), ledger.Query{Database: "own", Others: []string{"db0"}, Text: "secret"})
+	l := admission.New(admission.Options{})
+	h := New(Options{Source: m, Admission: l})
+	ctx, entry, err := l.Begin(context.Background(), admission.Query{Database: "own", Others: []string{"db0"}, Text: "secret"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,15 +332,15 @@ func TestQueriesOfSeveralDatabases(t *testing.T) {
 	}
 }
 
-func TestRelaxed(t *testing.T) {
+func TestConsistency(t *testing.T) {
 	m := stored(t, twoHosts)
-	var asked scan.Relaxation
-	h := New(Options{Source: m, Relaxed: func(o scan.Relaxation) (scan.Source, func() []uint16) {
+	var asked scan.Consistency
+	h := New(Options{Source: m, WithConsistency: func(o scan.Consistency) (scan.Source, func() []uint16) {
 		asked = o
 		return m, func() []uint16 { return []uint16{3, 7} }
 	}})
 	r := post(h, "/query?db=db0&partial&stale_ms=1500", "", "q=SELECT+usage+FROM+cpu")
-	if !asked.Partial || asked.StalenessMax.Milliseconds() != 1500 || r.Header.Get(relax.MissingHeader) != "3,7" {
+	if !asked.Partial || asked.StalenessMax.Milliseconds() != 1500 || r.Header.Get(consistency.MissingHeader) != "3,7" {
 		t.Errorf("%+v %v", asked, r.Header)
 	}
 	if r := post(h, "/query?db=db0&stale_ms=x", "", "q=SELECT+usage+FROM+cpu"); r.StatusCode != 400 {

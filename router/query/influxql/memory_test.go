@@ -10,7 +10,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // manySamples returns a measurement with n samples, five seconds apart, in some series.
@@ -33,8 +33,8 @@ func manySamples(t *testing.T, n, seriesCount int) *scantest.Memory {
 func TestAnswerLongerThanMemory(t *testing.T) {
 	const n = 20_000
 	m := manySamples(t, n, 4)
-	l := ledger.New(ledger.Options{Limits: ledger.Limits{BytesMax: 100_000}})
-	h := New(Options{Source: l.Source(m), Ledger: l, Clock: func() time.Time { return time.UnixMilli(oracleStartMs + 5_000*n) }})
+	l := admission.New(admission.Options{Limits: admission.Limits{BytesMax: 100_000}})
+	h := New(Options{Source: l.Source(m), Admission: l, Clock: func() time.Time { return time.UnixMilli(oracleStartMs + 5_000*n) }})
 	for _, order := range []string{"", " ORDER BY time DESC"} {
 		for _, where := range []string{"", fmt.Sprintf(" WHERE time >= %dms", oracleStartMs), fmt.Sprintf(" WHERE time < %dms", oracleStartMs+5_000*n)} {
 			_, body := get(t, h, "SELECT value FROM big"+where+order, "epoch", "ms")

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // Databases knows the databases that there are. The default database is "" and always there.
@@ -25,18 +25,18 @@ type Databases interface {
 // Options is what a handler is made of. Only Source is needed; every other field has a
 // default.
 type Options struct {
-	Source    scan.Source  // of the Ledger, where that is to count and bound what is read
+	Source    scan.Source  // of the Controller, where that is to count and bound what is read
 	Deleter   scan.Deleter // nil: statements that delete are refused
 	Databases Databases    // nil: those that have series; CREATE does nothing, DROP deletes the series
-	// Relaxed gives the source for the reads of one request that puts up with something
+	// WithConsistency gives the source for the reads of one request that puts up with something
 	// (parameters partial and stale_ms, or headers X-Tickmesh-Partial and
 	// X-Tickmesh-Stale-Ms), and tells, once they have ended, the shards that are missing.
 	// nil: Source answers these requests too.
-	Relaxed func(scan.Relaxation) (source scan.Source, missing func() []uint16)
+	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)
 	// Retention says how long samples of a database are kept, for SHOW RETENTION POLICIES; 0: for
 	// ever, or nothing is known of it. Nil: 0 for all.
 	Retention  func(database string) time.Duration
-	Ledger     *ledger.Ledger        // nil: one of its own, without limits
+	Admission  *admission.Controller // nil: one of its own, without limits
 	Clock      func() time.Time      // nil: time.Now
 	Logger     *slog.Logger          // nil: nothing is logged
 	Registerer prometheus.Registerer // nil: metrics are not registered
@@ -44,7 +44,7 @@ type Options struct {
 	Limits Limits
 }
 
-// Limits bound one request, beside those of the Ledger. 0 takes the default, a negative
+// Limits bound one request, beside those of the Controller. 0 takes the default, a negative
 // number lifts the bound.
 type Limits struct {
 	RowsMax       int64 // rows of one answer that is not chunked; the rest is cut off and the answer marked as partial; default 10,000,000

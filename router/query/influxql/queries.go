@@ -8,7 +8,7 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/api/access"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // showQueries answers the queries of all dialects that are running on databases that the
@@ -16,7 +16,7 @@ import (
 func (x *execution) showQueries(out sink) error {
 	who := access.Of(x.ctx)
 	var rows [][]value
-	for _, r := range x.shell.Ledger.Running() {
+	for _, r := range x.shell.Admission.Running() {
 		if !mayAll(who, &r, access.Admin) {
 			continue
 		}
@@ -30,15 +30,15 @@ func (x *execution) showQueries(out sink) error {
 
 func (x *execution) killQuery(s *ql.KillQueryStatement) error {
 	who := access.Of(x.ctx)
-	running := x.shell.Ledger.Running()
-	at := slices.IndexFunc(running, func(r ledger.Report) bool { return r.ID == s.QueryID && mayAll(who, &r, access.Admin) })
-	if at < 0 || !x.shell.Ledger.Cancel(s.QueryID) {
+	running := x.shell.Admission.Running()
+	at := slices.IndexFunc(running, func(r admission.Report) bool { return r.ID == s.QueryID && mayAll(who, &r, access.Admin) })
+	if at < 0 || !x.shell.Admission.Cancel(s.QueryID) {
 		return fmt.Errorf("no such query id: %d", s.QueryID)
 	}
 	return nil
 }
 
 // mayAll reports whether somebody has a right on all databases of a query.
-func mayAll(who access.Principal, r *ledger.Report, right access.Right) bool {
+func mayAll(who access.Principal, r *admission.Report, right access.Right) bool {
 	return r.All(func(database string) bool { return who.May(database, right) })
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/router/query/relax"
+	"github.com/tickmesh/tickmesh/router/query/consistency"
 	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
@@ -31,7 +31,7 @@ type request struct {
 	chunkRows   int
 	pretty      bool
 	csv         string // its content type; empty: JSON
-	consistency scan.Relaxation
+	consistency scan.Consistency
 }
 
 // chunkRowsDefault is the size of a chunk, as in InfluxDB.
@@ -62,7 +62,7 @@ func (h *handler) readRequest(w http.ResponseWriter, r *http.Request) (*request,
 		}
 	}
 	q.csv = csvType(r.Header.Values("Accept"))
-	if q.consistency, err = relax.Of(r.Header, form); err != nil {
+	if q.consistency, err = consistency.Of(r.Header, form); err != nil {
 		err = invalid("%s", err)
 	}
 	return q, err
@@ -123,10 +123,10 @@ func bodyError(err error) error {
 	return invalid("the body cannot be read: %s", err)
 }
 
-// parse reads statements with their bound parameters. It runs in a place of the ledger: which
+// parse reads statements with their bound parameters. It runs in a place of the admission: which
 // databases a query is of, and so what it may cost, is known only when it is parsed.
 func (h *handler) parse(ctx context.Context, text, params string) (statements []ql.Statement, err error) {
-	err = h.shell.Ledger.Prepare(ctx, func() error {
+	err = h.shell.Admission.Prepare(ctx, func() error {
 		var bound map[string]any
 		if params != "" {
 			if bound, err = parseParams(params); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // searchPoint is a value of one of a few hosts.
@@ -172,17 +172,17 @@ func TestSearchWithinLimits(t *testing.T) {
 		}
 		for _, function := range []string{"min", "max", "first", "last"} {
 			query := fmt.Sprintf("SELECT %s(f) FROM m WHERE time >= %dms AND time <= %dms GROUP BY host", function, oracleStartMs, oracleStartMs+days*searchDayMs)
-			ask := func(limits ledger.Limits) string {
-				l := ledger.New(ledger.Options{Limits: limits})
-				_, got := get(t, New(Options{Source: l.Source(m), Ledger: l, Clock: testClock}), query)
+			ask := func(limits admission.Limits) string {
+				l := admission.New(admission.Options{Limits: limits})
+				_, got := get(t, New(Options{Source: l.Source(m), Admission: l, Clock: testClock}), query)
 				return got
 			}
-			want := ask(ledger.Limits{})
-			if got := ask(ledger.Limits{SeriesMax: hosts, SamplesMax: hosts * days}); got != want {
+			want := ask(admission.Limits{})
+			if got := ask(admission.Limits{SeriesMax: hosts, SamplesMax: hosts * days}); got != want {
 				t.Errorf("%s of %d series: %s", function, hosts, got)
 			}
 			if hosts > 1 {
-				if got := ask(ledger.Limits{SeriesMax: hosts - 1}); !strings.Contains(got, "series") || got == want {
+				if got := ask(admission.Limits{SeriesMax: hosts - 1}); !strings.Contains(got, "series") || got == want {
 					t.Errorf("%s of %d series: %s", function, hosts, got)
 				}
 			}

@@ -121,7 +121,7 @@ func needsOf(statement ql.Statement, database string) []need {
 var errChangeByGet = &requestError{status: http.StatusMethodNotAllowed, message: "statements that change something want a POST request"}
 
 // booked checks that the caller has what the statements need, and returns the databases that
-// they stand for in the book of queries. These are what the statements read or change, not
+// they stand for in admission control of queries. These are what the statements read or change, not
 // what the request names: a caller neither uses up the limits of a database that he has no
 // right on, nor gets round those of his own. What needs no database, and names one that the
 // caller may not read, is of no single one. Errors: *access.DeniedError, errChangeByGet.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/tickmesh/tickmesh/api/access"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // call is one request as its endpoint gets it. Its context is that of the query.
@@ -17,8 +17,8 @@ type call struct {
 	*http.Request
 	parameters url.Values
 	database   string
-	body       []byte        // unpacked; empty when the request came without one
-	entry      *ledger.Entry // nil for endpoints that read no data
+	body       []byte           // unpacked; empty when the request came without one
+	entry      *admission.Entry // nil for endpoints that read no data
 }
 
 // newCall reads a request, with its body; reads: of an endpoint that reads a database.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/slab"
 )
 
@@ -30,7 +30,7 @@ type fetch struct {
 // run scans for one sub-query. Columns come in the order of their keys,
 // whatever the order in which the source visits them.
 func (h *handler) run(ctx context.Context, x *reader, q *dataQuery, sub *subQuery) (*fetch, error) {
-	entry := ledger.Of(ctx)
+	entry := admission.Of(ctx)
 	f := &fetch{span: sub.span(q.fromMs, q.toMs)}
 	if f.span.empty {
 		return f, nil
@@ -77,7 +77,7 @@ type worker struct {
 	sub    *subQuery
 	span   span
 	pushed bool // chunks are windows
-	entry  *ledger.Entry
+	entry  *admission.Entry
 
 	key         series.Key // of the series that is being visited; empty before the first
 	times       []int64    // its points so far
@@ -118,7 +118,7 @@ func (w *worker) visit(chunk *scan.Chunk) error {
 	return w.charge()
 }
 
-// charge keeps the ledger up with the slices that grow with a series.
+// charge keeps admission control up with the slices that grow with a series.
 func (w *worker) charge() error {
 	held := int64(8 * (cap(w.times) + cap(w.values) + cap(w.window) + cap(w.spareTimes) + cap(w.spareValues)))
 	if held == w.charged {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // TestWireFacts goes through what unmodified clients send and expect, fact by fact: the
@@ -101,7 +101,7 @@ func TestStatsOfQueries(t *testing.T) {
 	inside, leave := make(chan struct{}), make(chan struct{})
 	s := newServer(t, func(o *Options) {
 		o.Source = heldSource{o.Source, inside, leave}
-		o.Ledger = ledger.New(ledger.Options{SlowerThan: 1})
+		o.Admission = admission.New(admission.Options{SlowerThan: 1})
 	})
 	s.put(scantest.Key("", "m"), 1, 1)
 	done := make(chan struct{})

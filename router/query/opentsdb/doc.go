@@ -12,7 +12,7 @@
 //	merger.merge                 a group becomes points, interpolated and merged
 //	pointWriter                  points become JSON, sent as it grows
 //
-// A request that reads is a query of the ledger, which bounds its time, what it reads and
+// A request that reads is a query of admission control, which bounds its time, what it reads and
 // the memory that it is charged for. All scans of a request end before its answer begins,
 // so their errors have a status. Because columns are
 // merged in the order of their keys, an answer has the same bits however series

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
@@ -44,10 +44,10 @@ func toAPIError(ctx context.Context, err error) *apiError {
 	case shell.Denied:
 		e.status = http.StatusForbidden
 	case shell.TimedOut:
-		e.status, e.details = http.StatusGatewayTimeout, ledger.ErrTimeout.Error()
+		e.status, e.details = http.StatusGatewayTimeout, admission.ErrTimeout.Error()
 		e.message = "Sorry, your query timed out. Please try filtering using more tags or decrease your time range."
 	case shell.Canceled:
-		e.status, e.message = http.StatusServiceUnavailable, ledger.ErrCanceled.Error()
+		e.status, e.message = http.StatusServiceUnavailable, admission.ErrCanceled.Error()
 	case shell.ClientGone:
 		e.status, e.message = shell.StatusClientGone, "the client went away"
 	case shell.Busy, shell.Unavailable:

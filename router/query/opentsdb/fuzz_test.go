@@ -12,7 +12,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/guard"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // FuzzExpression: no text breaks the parser, and what it takes can be shown as
@@ -102,7 +102,7 @@ func FuzzBody(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	s := newServer(f, bounded(ledger.Limits{BytesMax: 1 << 20}), func(o *Options) { o.Limits.PointsMax = 1000; o.Deleter = nil })
+	s := newServer(f, bounded(admission.Limits{BytesMax: 1 << 20}), func(o *Options) { o.Limits.PointsMax = 1000; o.Deleter = nil })
 	s.put(scantest.Key("", "m", "a", "b"), 1, 1, 2, 2, 1_699_999_000, 3)
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, path := range []string{"/api/query", "/api/query/last", "/api/search/lookup", "/api/suggest"} {

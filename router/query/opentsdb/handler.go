@@ -13,11 +13,11 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
-// dialect is the language, as metrics and the ledger name it.
+// dialect is the language, as metrics and admission control name it.
 const dialect = "opentsdb"
 
 // handler serves the API. It is immutable but for its metrics.
@@ -36,13 +36,13 @@ type handler struct {
 // endpoint is one path of the API.
 type endpoint struct {
 	methods []string
-	reads   bool // it reads data: it is a query, for the rights and for the ledger
+	reads   bool // it reads data: it is a query, for the rights and for admission control
 	serve   func(*answer, *call) error
 }
 
 func newHandler(o Options) *handler {
 	h := &handler{
-		shell: shell.New(shell.Options{Dialect: dialect, ByEndpoint: true, Source: o.Source, Relaxed: o.Relaxed, Ledger: o.Ledger,
+		shell: shell.New(shell.Options{Dialect: dialect, ByEndpoint: true, Source: o.Source, WithConsistency: o.WithConsistency, Admission: o.Admission,
 			Clock: o.Clock, Logger: o.Logger, Registerer: o.Registerer}),
 		points:  shell.NewCounter(o.Registerer, dialect, "points_answered_total", "Points written into answers."),
 		cut:     shell.NewCounter(o.Registerer, dialect, "answers_cut_total", "Answers that an error ended after they had begun."),
@@ -144,12 +144,12 @@ func (h *handler) serve(a *answer, r *http.Request, path string) error {
 	return a.close()
 }
 
-// read runs an endpoint as a query of the ledger.
+// read runs an endpoint as a query of admission control.
 func (h *handler) read(a *answer, c *call, e endpoint) error {
 	if err := access.Check(c.Context(), c.database, access.Read); err != nil {
 		return err
 	}
-	return h.shell.Run(c.Context(), ledger.Query{Database: c.database, Text: c.text()}, func(ctx context.Context, entry *ledger.Entry) error {
+	return h.shell.Run(c.Context(), admission.Query{Database: c.database, Text: c.text()}, func(ctx context.Context, entry *admission.Entry) error {
 		c.Request, c.entry = c.WithContext(ctx), entry
 		if err := e.serve(a, c); err != nil {
 			return toAPIError(ctx, err)

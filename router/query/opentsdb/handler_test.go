@@ -21,7 +21,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // now is the time of every test: 2023-11-14 22:13:20 UTC.
@@ -41,16 +41,16 @@ func newServer(t testing.TB, change ...func(*Options)) *server {
 	for _, c := range change {
 		c(&options)
 	}
-	if options.Ledger == nil {
-		bounded(ledger.Limits{BytesMax: 512 << 20})(&options)
+	if options.Admission == nil {
+		bounded(admission.Limits{BytesMax: 512 << 20})(&options)
 	}
-	options.Source = options.Ledger.Source(options.Source)
+	options.Source = options.Admission.Source(options.Source)
 	return &server{t: t, memory: memory, handler: New(options)}
 }
 
 // bounded returns each query these limits.
-func bounded(limits ledger.Limits) func(*Options) {
-	return func(o *Options) { o.Ledger = ledger.New(ledger.Options{Limits: limits}) }
+func bounded(limits admission.Limits) func(*Options) {
+	return func(o *Options) { o.Admission = admission.New(admission.Options{Limits: limits}) }
 }
 
 // put writes points of one series: time in seconds, value, time, value, ….
@@ -186,9 +186,9 @@ func TestLimits(t *testing.T) {
 		what   string
 		change func(*Options)
 	}{
-		{"series", bounded(ledger.Limits{SeriesMax: 9})},
-		{"samples", bounded(ledger.Limits{SamplesMax: 500})},
-		{"bytes", bounded(ledger.Limits{BytesMax: 10_000})},
+		{"series", bounded(admission.Limits{SeriesMax: 9})},
+		{"samples", bounded(admission.Limits{SamplesMax: 500})},
+		{"bytes", bounded(admission.Limits{BytesMax: 10_000})},
 		{"points", func(o *Options) { o.Limits.PointsMax = 99 }},
 	} {
 		t.Run(test.what, func(t *testing.T) {
@@ -220,9 +220,9 @@ func (slowSource) Scan(ctx context.Context, _ *scan.Request, _ scan.Visitor) err
 }
 
 func TestTimeout(t *testing.T) {
-	s := newServer(t, func(o *Options) { o.Source = slowSource{o.Source} }, bounded(ledger.Limits{Timeout: time.Millisecond}))
+	s := newServer(t, func(o *Options) { o.Source = slowSource{o.Source} }, bounded(admission.Limits{Timeout: time.Millisecond}))
 	s.want("GET", "/api/query?start=0&m=sum:m", "", 504, `{"error":{"code":504,"message":"Sorry, your query timed out. `+
-		`Please try filtering using more tags or decrease your time range.","details":"`+ledger.ErrTimeout.Error()+`"}}`)
+		`Please try filtering using more tags or decrease your time range.","details":"`+admission.ErrTimeout.Error()+`"}}`)
 }
 
 func TestClientGone(t *testing.T) {
@@ -256,7 +256,7 @@ func TestClientGone(t *testing.T) {
 // again when another has ended.
 func TestQueriesAtOnce(t *testing.T) {
 	inside, leave := make(chan struct{}), make(chan struct{})
-	s := newServer(t, func(o *Options) { o.Source = heldSource{o.Source, inside, leave} }, bounded(ledger.Limits{RunningMax: 1}))
+	s := newServer(t, func(o *Options) { o.Source = heldSource{o.Source, inside, leave} }, bounded(admission.Limits{RunningMax: 1}))
 	s.put(scantest.Key("", "m"), 1, 1)
 	const target, answer = "/api/query?start=0&m=sum:m", `[{"metric":"m","tags":{},"aggregateTags":[],"dps":{"1":1}}]`
 	done := make(chan struct{})

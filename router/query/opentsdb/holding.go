@@ -1,15 +1,15 @@
 package opentsdb
 
-import "github.com/tickmesh/tickmesh/router/query/ledger"
+import "github.com/tickmesh/tickmesh/router/query/admission"
 
 // holding counts the memory that one stage of a request holds, so that it can be given
 // back when the stage ends. Not safe for concurrent use.
 type holding struct {
-	entry *ledger.Entry
+	entry *admission.Entry
 	bytes int64
 }
 
-// take charges memory. Errors are those of ledger.Entry.Take.
+// take charges memory. Errors are those of admission.Entry.Take.
 func (h *holding) take(bytes int64) error {
 	h.bytes += bytes
 	return h.entry.Take(bytes)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // lookupQuery is a request of /api/search/lookup (net.opentsdb.search.SearchQuery).
@@ -95,7 +95,7 @@ func (h *handler) lookupKeys(ctx context.Context, x *reader, q *lookupQuery, sel
 	if q.limit <= 0 {
 		end = h.boundNames(int(^uint(0) >> 1))
 	}
-	first := firstKeys{entry: ledger.Of(ctx), max: end}
+	first := firstKeys{entry: admission.Of(ctx), max: end}
 	var tags []series.Tag
 	_, err = x.Series(ctx, selector, 0, func(key series.Key) error {
 		if len(byValue) > 0 { // pairs with any name are no matchers of a selector
@@ -121,7 +121,7 @@ func (h *handler) lookupKeys(ctx context.Context, x *reader, q *lookupQuery, sel
 // firstKeys keeps the first keys in their order of those that are added, charged to a
 // query: twice as many at most, of which the rest is dropped now and then.
 type firstKeys struct {
-	entry *ledger.Entry
+	entry *admission.Entry
 	max   int
 	keys  []series.Key
 	last  series.Key // once there are max of them: keys from this one on are of no use

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // fullSource waits after its first scan, when the request holds what it has read.
@@ -37,7 +37,7 @@ func TestMemoryOfAllQueries(t *testing.T) {
 	inside, leave, registry := make(chan struct{}), make(chan struct{}), prometheus.NewRegistry()
 	s := newServer(t, func(o *Options) {
 		o.Source = fullSource{o.Source, inside, leave, new(atomic.Int64)}
-		o.Ledger = ledger.New(ledger.Options{BytesAllMax: 50_000, Registerer: registry})
+		o.Admission = admission.New(admission.Options{BytesAllMax: 50_000, Registerer: registry})
 	})
 	s.putSamples(scantest.Key("", "m"), ramp(1000)) // 16 bytes each: as read, as kept, as merged
 	const target = "/api/query?start=0&m=sum:m"
@@ -68,7 +68,7 @@ func TestMemoryOfAllQueries(t *testing.T) {
 
 // TestMemoryOfGroups: an answer of many small groups counts as large as it is.
 func TestMemoryOfGroups(t *testing.T) {
-	s := newServer(t, bounded(ledger.Limits{BytesMax: 400_000}))
+	s := newServer(t, bounded(admission.Limits{BytesMax: 400_000}))
 	for i := range 1000 {
 		s.put(scantest.Key("", "m", "host", fmt.Sprint(i)), 1, 1)
 	}
@@ -84,7 +84,7 @@ func TestMemoryOfGroups(t *testing.T) {
 
 // TestFillIsCancelled: a fill that would take for ever ends with its request.
 func TestFillIsCancelled(t *testing.T) {
-	s := newServer(t, bounded(ledger.Limits{Timeout: 20 * time.Millisecond}))
+	s := newServer(t, bounded(admission.Limits{Timeout: 20 * time.Millisecond}))
 	s.put(scantest.Key("", "m"), 1, 1)
 	for _, interval := range []string{"1ms", "1msc"} {
 		if status, body := s.do("GET", "/api/query?start=0&end=4000000000000&m=sum:"+interval+"-sum-zero:m", ""); status != 504 {

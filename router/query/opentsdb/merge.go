@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // merger turns the columns of a group into one list of points. It has what its
@@ -14,7 +14,7 @@ type merger struct {
 	ctx      context.Context
 	sub      *subQuery
 	from, to int64 // points of the answer, inclusive
-	entry    *ledger.Entry
+	entry    *admission.Entry
 	rows     []float64 // blockTimes rows with a place for each member
 	filled   []int     // places that are used in each row
 	cursors  []int     // by member: first point at or after the time that the block has come to

@@ -9,27 +9,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // Options is what a Handler is made of. Only Source is needed; every other
 // field has a default.
 type Options struct {
-	Source scan.Source // of Ledger.Source, so that scans are charged to their query
-	// Ledger lets queries in and bounds their time and memory. nil: one of its own,
+	Source scan.Source // of Controller.Source, so that scans are charged to their query
+	// Admission lets queries in and bounds their time and memory. nil: one of its own,
 	// with its defaults.
-	Ledger  *ledger.Ledger
-	Deleter scan.Deleter // nil: requests that delete are refused
-	// Relaxed gives the source for the scans of one request that puts up with something
+	Admission *admission.Controller
+	Deleter   scan.Deleter // nil: requests that delete are refused
+	// WithConsistency gives the source for the scans of one request that puts up with something
 	// (parameters partial and stale_ms, or headers X-Tickmesh-Partial and
 	// X-Tickmesh-Stale-Ms), and tells, once they have ended, the shards that are missing.
 	// The answer names these in the header X-Tickmesh-Missing-Shards; its status is 200,
 	// because clients like Grafana show no other. nil: Source answers these requests too,
 	// and nothing is missing.
-	Relaxed    func(scan.Relaxation) (source scan.Source, missing func() []uint16)
-	Clock      func() time.Time      // nil: time.Now
-	Logger     *slog.Logger          // nil: nothing is logged
-	Registerer prometheus.Registerer // nil: metrics are not registered
+	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)
+	Clock           func() time.Time      // nil: time.Now
+	Logger          *slog.Logger          // nil: nothing is logged
+	Registerer      prometheus.Registerer // nil: metrics are not registered
 
 	Limits  Limits
 	Version Version
@@ -37,7 +37,7 @@ type Options struct {
 	Stats   func(context.Context) []Stat // what /api/stats answers a caller; nil: an empty list
 }
 
-// Limits bound what one request may ask for; what it may cost is the Ledger's concern. 0
+// Limits bound what one request may ask for; what it may cost is admission control's concern. 0
 // takes the default, a negative number lifts the bound.
 type Limits struct {
 	PointsMax     int64 // points of one request's answer; default 100,000,000

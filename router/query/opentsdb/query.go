@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/access"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // query serves /api/query: it reads the request, scans for all sub-queries,
@@ -135,7 +135,7 @@ func (h *handler) delete(ctx context.Context, q *dataQuery) error {
 
 // writeSub merges and writes the results of one sub-query.
 func (h *handler) writeSub(ctx context.Context, out *pointWriter, sub *subQuery, f *fetch) error {
-	memory := &holding{entry: ledger.Of(ctx)}
+	memory := &holding{entry: admission.Of(ctx)}
 	defer memory.release()
 	groups, err := groupColumns(f.columns, sub, memory)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/tickmesh/tickmesh/api/access"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // refusals say, by the first part of a path, why OpenTSDB's other endpoints are not here.
@@ -56,14 +56,14 @@ func (h *handler) showSerializers(a *answer, _ *call) error {
 // the slow ones, in databases that the caller may read.
 func (h *handler) showQueries(a *answer, c *call) error {
 	caller := access.Of(c.Context())
-	hidden := func(r ledger.Report) bool {
+	hidden := func(r admission.Report) bool {
 		return !r.All(func(database string) bool { return caller.May(database, access.Read) })
 	}
 	a.buf = append(a.buf, '{')
 	for _, list := range []struct {
 		name    string
-		reports []ledger.Report
-	}{{"completed", h.shell.Ledger.Slow()}, {"running", h.shell.Ledger.Running()}} {
+		reports []admission.Report
+	}{{"completed", h.shell.Admission.Slow()}, {"running", h.shell.Admission.Running()}} {
 		a.buf = append(appendField(a.buf, list.name), '[')
 		for i, r := range slices.DeleteFunc(list.reports, hidden) {
 			if i > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/kahansum"
 
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // The engine aggregates step by step and looks for the next value of each series at each
@@ -97,7 +97,7 @@ func (c *cell) result(op parser.ItemType) float64 {
 const cellsMax = 1 << 16
 
 // aggregate returns the groups of series whose values are at some of the steps. Staleness
-// markers are no values. Errors: that of the context, and what the ledger refuses.
+// markers are no values. Errors: that of the context, and what admission control refuses.
 func aggregate(ctx context.Context, e *parser.AggregateExpr, input []column, startMs, stepMs int64, steps int) (promql.Matrix, error) {
 	groups, of := groupsOf(e, input)
 	if len(groups) == 0 {
@@ -105,7 +105,7 @@ func aggregate(ctx context.Context, e *parser.AggregateExpr, input []column, sta
 	}
 	inBlock := max(1, min(steps, cellsMax/len(groups)))
 	const seriesBytes, groupBytes, cellBytes, pointBytes = 16, 96, 48, 16
-	entry := ledger.Of(ctx)
+	entry := admission.Of(ctx)
 	if err := entry.Take(int64(seriesBytes*len(input) + (groupBytes+cellBytes*inBlock)*len(groups))); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // TestAggregateInBlocks: more cells than are held at once give what one group after the
@@ -77,7 +77,7 @@ func (c *endingContext) Err() error {
 }
 
 // TestDirectEnds: what is done without the engine ends with its context, too, and takes its
-// memory from the ledger.
+// memory from admission control.
 func TestDirectEnds(t *testing.T) {
 	const steps = 4
 	input := make([]column, cellsMax) // a block for each step
@@ -93,7 +93,7 @@ func TestDirectEnds(t *testing.T) {
 	if _, err := aggregate(&endingContext{t.Context(), steps}, e, input, 0, 1, steps); err != nil {
 		t.Error(err)
 	}
-	ctx, entry, err := ledger.New(ledger.Options{Limits: ledger.Limits{BytesMax: 8 << 20}}).Begin(t.Context(), ledger.Query{})
+	ctx, entry, err := admission.New(admission.Options{Limits: admission.Limits{BytesMax: 8 << 20}}).Begin(t.Context(), admission.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}

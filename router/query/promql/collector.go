@@ -9,13 +9,13 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/slab"
 )
 
 // collector receives the chunks of one visitor and makes columns of them.
 type collector struct {
-	entry *ledger.Entry
+	entry *admission.Entry
 	grid  grid
 	thin  bool // by the grid
 

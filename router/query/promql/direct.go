@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/stats"
 
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/slab"
 )
 
@@ -96,7 +96,7 @@ func (d *directQuery) Exec(ctx context.Context) *promql.Result {
 	if d.aggregate != nil {
 		matrix, err = aggregate(ctx, d.aggregate, list, d.span.start.UnixMilli(), g.stepMs, g.steps())
 	} else {
-		matrix, err = matrixOf(ledger.Of(ctx), list)
+		matrix, err = matrixOf(admission.Of(ctx), list)
 	}
 	if err != nil {
 		result.Err = err
@@ -133,7 +133,7 @@ const seriesChecked = 64
 // values returns the series that have a value at one of the steps, with these. There may be
 // staleness markers among them.
 func (d *directQuery) values(ctx context.Context, g grid, series []ranked) ([]column, error) {
-	entry := ledger.Of(ctx)
+	entry := admission.Of(ctx)
 	if err := entry.Take(int64(columnBytes * len(series))); err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (g grid) appendSteps(times []int64, values []float64, c *column, offsetMs i
 }
 
 // matrixOf returns series with their values but staleness markers.
-func matrixOf(entry *ledger.Entry, list []column) (promql.Matrix, error) {
+func matrixOf(entry *admission.Entry, list []column) (promql.Matrix, error) {
 	const pointBytes = 16
 	matrix := make(promql.Matrix, len(list))
 	var kept slab.Slab[promql.FPoint]

@@ -44,7 +44,7 @@ func evaluated(t interface{ Fatal(...any) }, h *handler, text, statistics string
 	if err != nil {
 		t.Fatal(text, err)
 	}
-	x := &exchange{ctx: context.Background(), reader: h.shell.Reader(scan.Relaxation{})}
+	x := &exchange{ctx: context.Background(), reader: h.shell.Reader(scan.Consistency{})}
 	q, err := h.newQuery(x, expr, statistics, lookback, s)
 	if err != nil {
 		t.Fatal(text, err)

@@ -4,7 +4,7 @@
 // A request goes through these steps:
 //
 //	handler.ServeHTTP       origins, the form, the database and the right to read it
-//	ledger.Begin            a place among the queries, limits, the time limit
+//	admission.Begin            a place among the queries, limits, the time limit
 //	takeOut                 functions of a range of one metric leave the expression: they
 //	                        are evaluated while series arrive (rangedWorker), by all
 //	                        processors, by the engine's own functions or the same over

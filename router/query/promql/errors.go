@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
@@ -79,10 +79,10 @@ func toAPIError(ctx context.Context, err error) *apiError {
 	case kind == shell.TooMuch, errors.As(err, &tooMany):
 		return answer(http.StatusUnprocessableEntity, kindExecution)
 	// The engine has errors of its own for a context that ended: its cause tells.
-	case errors.Is(cause, ledger.ErrTimeout):
-		return &apiError{http.StatusServiceUnavailable, kindTimeout, ledger.ErrTimeout}
-	case errors.Is(cause, ledger.ErrCanceled):
-		return &apiError{http.StatusServiceUnavailable, kindCanceled, ledger.ErrCanceled}
+	case errors.Is(cause, admission.ErrTimeout):
+		return &apiError{http.StatusServiceUnavailable, kindTimeout, admission.ErrTimeout}
+	case errors.Is(cause, admission.ErrCanceled):
+		return &apiError{http.StatusServiceUnavailable, kindCanceled, admission.ErrCanceled}
 	case errors.As(err, &timeout), errors.Is(err, context.DeadlineExceeded):
 		return answer(http.StatusServiceUnavailable, kindTimeout)
 	case errors.As(err, &canceled), errors.Is(err, context.Canceled):

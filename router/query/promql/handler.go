@@ -15,13 +15,13 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/tickmesh/tickmesh/api/access"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
 const pathPrefix = "/api/v1/"
 
-// dialect is the language, as metrics and the ledger name it.
+// dialect is the language, as metrics and admission control name it.
 const dialect = "promql"
 
 // handler serves the API. It is immutable but for what it counts.
@@ -44,7 +44,7 @@ type handler struct {
 type endpoint struct {
 	methods []string
 	right   access.Right // on the database; 0: it tells of none
-	reads   bool         // it is a query: it takes a place in the ledger
+	reads   bool         // it is a query: it takes a place in admission control
 	serve   func(*exchange) error
 }
 
@@ -54,7 +54,7 @@ type exchange struct {
 	r        *http.Request
 	form     url.Values
 	database string
-	entry    *ledger.Entry
+	entry    *admission.Entry
 	out      *encoder
 	reader   *shell.Reader
 }
@@ -62,7 +62,7 @@ type exchange struct {
 func newHandler(o Options) *handler {
 	o.setDefaults()
 	h := &handler{options: o, cardinalities: cardinalities{kept: map[string]*cardinality{}}, zips: newZips(), encoders: newEncoders()}
-	h.shell = shell.New(shell.Options{Dialect: dialect, ByEndpoint: true, Source: o.Source, Relaxed: o.Relaxed, Ledger: o.Ledger,
+	h.shell = shell.New(shell.Options{Dialect: dialect, ByEndpoint: true, Source: o.Source, WithConsistency: o.WithConsistency, Admission: o.Admission,
 		Clock: o.Clock, Logger: o.Logger, Registerer: o.Registerer})
 	h.started = h.shell.Clock()
 	h.parser = parser.NewParser(parser.Options{
@@ -72,7 +72,7 @@ func newHandler(o Options) *handler {
 	h.prepared = &prepared{Parser: h.parser}
 	h.engine = promql.NewEngine(promql.EngineOpts{
 		Logger: h.shell.Log, MaxSamples: o.SamplesMax, LookbackDelta: o.LookbackDelta, Parser: h.prepared,
-		Timeout:                  100 * 365 * 24 * time.Hour, // the ledger has the time limit
+		Timeout:                  100 * 365 * 24 * time.Hour, // admission control has the time limit
 		NoStepSubqueryIntervalFn: func(int64) int64 { return defaultStepMs },
 		EnableAtModifier:         true, EnableNegativeOffset: true, EnablePerStepStats: true,
 	})
@@ -185,10 +185,10 @@ func (h *handler) serve(x *exchange, e endpoint) (err error) {
 	}
 	if timeout != 0 { // of the wait for a place, too
 		var cancel context.CancelFunc
-		x.ctx, cancel = context.WithTimeoutCause(x.ctx, timeout, ledger.ErrTimeout)
+		x.ctx, cancel = context.WithTimeoutCause(x.ctx, timeout, admission.ErrTimeout)
 		defer cancel()
 	}
-	return h.shell.Run(x.ctx, ledger.Query{Database: x.database, Text: textOf(x)}, func(ctx context.Context, entry *ledger.Entry) error {
+	return h.shell.Run(x.ctx, admission.Query{Database: x.database, Text: textOf(x)}, func(ctx context.Context, entry *admission.Entry) error {
 		x.ctx, x.entry = ctx, entry
 		if err := e.serve(x); err != nil {
 			return err

@@ -16,8 +16,8 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
-	"github.com/tickmesh/tickmesh/router/query/relax"
+	"github.com/tickmesh/tickmesh/router/query/admission"
+	"github.com/tickmesh/tickmesh/router/query/consistency"
 )
 
 func success(data string) string { return `{"status":"success","data":` + data + `}` }
@@ -178,7 +178,7 @@ func TestFailures(t *testing.T) {
 		{fmt.Errorf("%w: no majority", series.ErrUnavailable), 503, "unavailable"},
 		{series.ErrOverloaded, 503, "unavailable"},
 		{&scan.LimitError{What: "series", Limit: 5}, 422, "execution"},
-		{&ledger.BusyError{Reason: "full"}, 503, "unavailable"},
+		{&admission.BusyError{Reason: "full"}, 503, "unavailable"},
 		{context.DeadlineExceeded, 503, "timeout"},
 		{context.Canceled, 499, "canceled"},
 		{errors.New("a bad block"), 500, "internal"},
@@ -216,8 +216,8 @@ func (panicking) Series(context.Context, *scan.Selector, int, func(series.Key) e
 // A query that panics, which net/http survives, gives its place back, and what it has so
 // far does not look like an answer.
 func TestPanicGivesThePlaceBack(t *testing.T) {
-	l := ledger.New(ledger.Options{})
-	h := New(Options{Source: panicking{}, Ledger: l})
+	l := admission.New(admission.Options{})
+	h := New(Options{Source: panicking{}, Admission: l})
 	w := httptest.NewRecorder()
 	func() {
 		defer func() { _ = recover() }()
@@ -225,11 +225,11 @@ func TestPanicGivesThePlaceBack(t *testing.T) {
 		t.Error("nothing panicked")
 	}()
 	if n := len(l.Running()); n != 0 || w.Body.Len() > 0 {
-		t.Errorf("%d queries are left in the ledger; %d bytes of an answer", n, w.Body.Len())
+		t.Errorf("%d queries are left in admission control; %d bytes of an answer", n, w.Body.Len())
 	}
 }
 
-// TestTimeout: the parameter and the ledger's limit end a query.
+// TestTimeout: the parameter and admission control's limit end a query.
 func TestTimeout(t *testing.T) {
 	o := labOptions(t)
 	o.Source = blocked{o.Source}
@@ -237,24 +237,24 @@ func TestTimeout(t *testing.T) {
 	if got.status != 503 || !strings.Contains(got.body, `"errorType":"timeout"`) {
 		t.Error(got)
 	}
-	o.Ledger = ledger.New(ledger.Options{Limits: ledger.Limits{Timeout: 10 * time.Millisecond}})
-	o.Source = o.Ledger.Source(o.Source)
-	if got := get(New(o), "query_range?query=up&start=0&end=1&step=1"); got.status != 503 || got.body != failure("timeout", ledger.ErrTimeout.Error()) {
+	o.Admission = admission.New(admission.Options{Limits: admission.Limits{Timeout: 10 * time.Millisecond}})
+	o.Source = o.Admission.Source(o.Source)
+	if got := get(New(o), "query_range?query=up&start=0&end=1&step=1"); got.status != 503 || got.body != failure("timeout", admission.ErrTimeout.Error()) {
 		t.Error(got)
 	}
 }
 
-// TestLimits: the ledger bounds memory, series and samples, and gets all of it back.
+// TestLimits: admission control bounds memory, series and samples, and gets all of it back.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
-		limits ledger.Limits
+		limits admission.Limits
 		what   string
 	}{
-		{ledger.Limits{BytesMax: 6000}, "bytes"}, {ledger.Limits{SeriesMax: 1}, "series"}, {ledger.Limits{SamplesMax: 8}, "samples"},
+		{admission.Limits{BytesMax: 6000}, "bytes"}, {admission.Limits{SeriesMax: 1}, "series"}, {admission.Limits{SamplesMax: 8}, "samples"},
 	} {
 		o := labOptions(t)
-		o.Ledger = ledger.New(ledger.Options{Limits: c.limits})
-		o.Source = o.Ledger.Source(o.Source)
+		o.Admission = admission.New(admission.Options{Limits: c.limits})
+		o.Source = o.Admission.Source(o.Source)
 		got := get(New(o), "query?query=sum(requests_total[1h:1m])")
 		if got.status != 400 { // a range vector cannot be summed
 			t.Error(got)
@@ -263,7 +263,7 @@ func TestLimits(t *testing.T) {
 		if got.status != 422 || !strings.Contains(got.body, c.what) {
 			t.Error(c.what, got)
 		}
-		if running := o.Ledger.Running(); len(running) != 0 {
+		if running := o.Admission.Running(); len(running) != 0 {
 			t.Error(running)
 		}
 	}
@@ -331,14 +331,14 @@ func TestDelete(t *testing.T) {
 // TestMissing: an answer without some shards says so.
 func TestMissing(t *testing.T) {
 	o := labOptions(t)
-	var asked scan.Relaxation
-	o.Relaxed = func(r scan.Relaxation) (scan.Source, func() []uint16) {
+	var asked scan.Consistency
+	o.WithConsistency = func(r scan.Consistency) (scan.Source, func() []uint16) {
 		asked = r
 		return o.Source, func() []uint16 { return []uint16{3, 7} }
 	}
 	got := get(New(o), "query?query=sum(up)&partial&stale_ms=1500")
-	if got.header.Get(relax.MissingHeader) != "3,7" || !strings.HasSuffix(got.body, `"warnings":["the answer is partial: nobody answers for shards 3,7"]}`) ||
-		asked != (scan.Relaxation{Partial: true, StalenessMax: 1500 * time.Millisecond}) {
+	if got.header.Get(consistency.MissingHeader) != "3,7" || !strings.HasSuffix(got.body, `"warnings":["the answer is partial: nobody answers for shards 3,7"]}`) ||
+		asked != (scan.Consistency{Partial: true, StalenessMax: 1500 * time.Millisecond}) {
 		t.Error(got, asked)
 	}
 	if got := get(New(o), "query?query=up&stale_ms=-1"); got.status != 400 {
@@ -371,11 +371,11 @@ func TestCut(t *testing.T) {
 		if r := recover(); r != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 			t.Errorf("the handler ended with %v", r)
 		}
-		if running := o.Ledger.Running(); len(running) != 0 {
+		if running := o.Admission.Running(); len(running) != 0 {
 			t.Error(running)
 		}
 	}()
-	o.Ledger = ledger.New(ledger.Options{})
+	o.Admission = admission.New(admission.Options{})
 	access.Open(New(o)).ServeHTTP(&broken{httptest.NewRecorder(), 100_000}, httptest.NewRequest("GET", pathPrefix+"query?query=many", nil))
 }
 

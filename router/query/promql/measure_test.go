@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/tickmesh/tickmesh/api/guard"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // worstExpressions are the shapes that cost the most for what the guard counts, each as large as
@@ -175,9 +175,9 @@ func TestNoTextReachesAnother(t *testing.T) {
 func TestParsingTakesAPlace(t *testing.T) {
 	t.Parallel()
 	o := labOptions(t)
-	o.Ledger = ledger.New(ledger.Options{RunningAllMax: 1, WaitingMax: 1})
+	o.Admission = admission.New(admission.Options{RunningAllMax: 1, WaitingMax: 1})
 	h := newHandler(o)
-	_, entry, err := o.Ledger.Begin(t.Context(), ledger.Query{Dialect: "promql"})
+	_, entry, err := o.Admission.Begin(t.Context(), admission.Query{Dialect: "promql"})
 	if err != nil {
 		t.Fatal(err)
 	}

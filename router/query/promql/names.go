@@ -10,7 +10,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // LabelNames implements storage.LabelQuerier.
@@ -175,13 +175,13 @@ func (q *querier) keys(ctx context.Context, selectors []scan.Selector, visit fun
 
 // distinct collects names, each once.
 type distinct struct {
-	entry *ledger.Entry
+	entry *admission.Entry
 	known map[string]struct{}
 	list  []string
 }
 
 func (q *querier) newDistinct(ctx context.Context) *distinct {
-	return &distinct{entry: ledger.Of(ctx), known: map[string]struct{}{}}
+	return &distinct{entry: admission.Of(ctx), known: map[string]struct{}{}}
 }
 
 // distinctBytes is what a name takes beside its text: in the list and in the map.
@@ -200,7 +200,7 @@ func (d *distinct) add(name []byte) error {
 // series returns the labels of all series that any of the sets of matchers picks, in order,
 // each once, at most limit (0: all).
 func (q *querier) series(ctx context.Context, sets [][]*labels.Matcher, limit int) ([]labels.Labels, error) {
-	entry := ledger.Of(ctx)
+	entry := admission.Of(ctx)
 	var found []labels.Labels
 	var names naming
 	for _, matchers := range sets {

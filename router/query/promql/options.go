@@ -9,24 +9,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // Options is what a handler is made of. Only Source is needed; every other field has a
 // default.
 type Options struct {
-	// Source is what is read. It charges the entry of its context (ledger.Ledger.Source).
+	// Source is what is read. It charges the entry of its context (admission.Controller.Source).
 	Source scan.Source
 	// Deleter removes series for /api/v1/admin/tsdb/delete_series; nil: refused, as
 	// Prometheus does without --web.enable-admin-api.
 	Deleter scan.Deleter
-	// Relaxed gives the source for one request that puts up with something (parameters
+	// WithConsistency gives the source for one request that puts up with something (parameters
 	// partial and stale_ms, or headers X-Tickmesh-Partial and X-Tickmesh-Stale-Ms), and
 	// tells, once its scans have ended, the shards that are missing. The answer names them
 	// in a warning and in the header X-Tickmesh-Missing-Shards. Nil: Source answers these
 	// requests too, and nothing is missing.
-	Relaxed func(scan.Relaxation) (source scan.Source, missing func() []uint16)
-	Ledger  *ledger.Ledger // nil: one of its own, with default limits
+	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)
+	Admission       *admission.Controller // nil: one of its own, with default limits
 	// Metadata tells what metrics mean, by their names; nil: nothing is known.
 	Metadata   Metadata
 	Clock      func() time.Time      // nil: time.Now

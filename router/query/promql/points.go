@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // pointsInBlock is how many points are handed on at a time.
@@ -13,7 +13,7 @@ const pointsInBlock = 1 << 11
 // points makes columns of single samples, of which there may be very many. They come one
 // after the other from one goroutine; blocks of them are worked on by others meanwhile.
 type points struct {
-	entry  *ledger.Entry
+	entry  *admission.Entry
 	places chan struct{} // one for each block that is being worked on
 	group  sync.WaitGroup
 	block  *pointBlock
@@ -32,7 +32,7 @@ type pointBlock struct {
 	err     error
 }
 
-func newPoints(entry *ledger.Entry, parallel int) *points {
+func newPoints(entry *admission.Entry, parallel int) *points {
 	return &points{entry: entry, places: make(chan struct{}, max(1, parallel))}
 }
 

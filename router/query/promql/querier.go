@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // queryable gives what one query reads of one database.
@@ -64,7 +64,7 @@ func (q *querier) readRanged(ctx context.Context, c *rangedCall) ([][]column, an
 	if err != nil || len(selectors) == 0 {
 		return nil, nil, err
 	}
-	r := reading{source: q.source, entry: ledger.Of(ctx), selectors: selectors, parallel: max(1, q.parallel), grid: c.grid, ranged: c,
+	r := reading{source: q.source, entry: admission.Of(ctx), selectors: selectors, parallel: max(1, q.parallel), grid: c.grid, ranged: c,
 		fromMs: max(c.grid.firstMs-c.grid.widthMs+1, scan.TimeMsMin), toMs: min(c.grid.lastMs, scan.TimeMsMax)}
 	runs, err := r.columns(ctx)
 	if err == nil && r.lossy && sameLabels(runs) {
@@ -97,7 +97,7 @@ func (q *querier) read(ctx context.Context, hints *storage.SelectHints, matchers
 	if err != nil || len(selectors) == 0 {
 		return nil, err
 	}
-	r := reading{source: q.source, entry: ledger.Of(ctx), selectors: selectors, fromMs: q.fromMs, toMs: q.toMs, parallel: max(1, q.parallel)}
+	r := reading{source: q.source, entry: admission.Of(ctx), selectors: selectors, fromMs: q.fromMs, toMs: q.toMs, parallel: max(1, q.parallel)}
 	if hints != nil {
 		r.fromMs, r.toMs = hints.Start, hints.End
 	}
@@ -112,7 +112,7 @@ func (q *querier) read(ctx context.Context, hints *storage.SelectHints, matchers
 // reading is one selection while it is read.
 type reading struct {
 	source       scan.Source
-	entry        *ledger.Entry
+	entry        *admission.Entry
 	selectors    []scan.Selector
 	fromMs, toMs int64
 	parallel     int

@@ -22,7 +22,7 @@ type Selection struct {
 
 // Queryable returns the series of a source to Prometheus' engine, for the evaluation of
 // Selection.Expr alone. What a querier selects is read when it is asked for and held until
-// the last reference is gone; the ledger entry of the context is charged for it.
+// the last reference is gone; admission control entry of the context is charged for it.
 func (s Selection) Queryable() storage.Queryable {
 	q := &queryable{source: s.Source, database: s.Database, parallel: s.Parallel}
 	if s.Expr != nil {

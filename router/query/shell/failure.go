@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
+	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
 // StatusClientGone is the status, in metrics and logs, of requests whose client went away:
@@ -37,7 +37,7 @@ const (
 func Classify(ctx context.Context, err error) Failure {
 	var (
 		denied  *access.DeniedError
-		busy    *ledger.BusyError
+		busy    *admission.BusyError
 		limit   *scan.LimitError
 		tooLong *http.MaxBytesError
 	)
@@ -53,9 +53,9 @@ func Classify(ctx context.Context, err error) Failure {
 	}
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		switch cause := context.Cause(ctx); {
-		case errors.Is(cause, ledger.ErrTimeout):
+		case errors.Is(cause, admission.ErrTimeout):
 			return TimedOut
-		case errors.Is(cause, ledger.ErrCanceled):
+		case errors.Is(cause, admission.ErrCanceled):
 			return Canceled
 		}
 		return ClientGone

@@ -10,48 +10,48 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
-	"github.com/tickmesh/tickmesh/router/query/relax"
+	"github.com/tickmesh/tickmesh/router/query/admission"
+	"github.com/tickmesh/tickmesh/router/query/consistency"
 )
 
 // Options are what the handler of one language is made of.
 type Options struct {
-	Dialect string // the language, as metrics and the ledger name it
-	// Source is where queries read. It is of Ledger.Source, so that scans are charged to
-	// their query; where Ledger is nil, it is any.
+	Dialect string // the language, as metrics and admission control name it
+	// Source is where queries read. It is of Controller.Source, so that scans are charged to
+	// their query; where Admission is nil, it is any.
 	Source scan.Source
-	// Relaxed gives the source for one request that puts up with something, and tells, once
+	// WithConsistency gives the source for one request that puts up with something, and tells, once
 	// its scans have ended, the shards that are missing. Nil: Source answers these requests
 	// too, and nothing is missing.
-	Relaxed    func(scan.Relaxation) (source scan.Source, missing func() []uint16)
-	Ledger     *ledger.Ledger        // nil: one of its own, with default limits
-	Clock      func() time.Time      // nil: time.Now
-	Logger     *slog.Logger          // nil: nothing is logged
-	Registerer prometheus.Registerer // nil: metrics are not registered
-	ByEndpoint bool                  // requests and their times are counted by endpoint
+	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)
+	Admission       *admission.Controller // nil: one of its own, with default limits
+	Clock           func() time.Time      // nil: time.Now
+	Logger          *slog.Logger          // nil: nothing is logged
+	Registerer      prometheus.Registerer // nil: metrics are not registered
+	ByEndpoint      bool                  // requests and their times are counted by endpoint
 }
 
 // Shell serves the handler of one language. It is immutable but for its metrics, and safe for
 // concurrent use.
 type Shell struct {
-	Ledger  *ledger.Ledger
-	Source  scan.Source // of reads that put up with nothing
-	Clock   func() time.Time
-	Log     *slog.Logger
-	dialect string
-	relaxed func(scan.Relaxation) (scan.Source, func() []uint16)
-	metrics *metrics
+	Admission       *admission.Controller
+	Source          scan.Source // of reads that put up with nothing
+	Clock           func() time.Time
+	Log             *slog.Logger
+	dialect         string
+	withConsistency func(scan.Consistency) (scan.Source, func() []uint16)
+	metrics         *metrics
 }
 
 // New returns a shell.
 func New(o Options) *Shell {
 	s := &Shell{
-		Ledger: o.Ledger, Source: o.Source, Clock: o.Clock, Log: o.Logger,
-		dialect: o.Dialect, relaxed: o.Relaxed, metrics: newMetrics(o.Dialect, o.ByEndpoint, o.Registerer),
+		Admission: o.Admission, Source: o.Source, Clock: o.Clock, Log: o.Logger,
+		dialect: o.Dialect, withConsistency: o.WithConsistency, metrics: newMetrics(o.Dialect, o.ByEndpoint, o.Registerer),
 	}
-	if s.Ledger == nil {
-		s.Ledger = ledger.New(ledger.Options{})
-		s.Source = s.Ledger.Source(s.Source)
+	if s.Admission == nil {
+		s.Admission = admission.New(admission.Options{})
+		s.Source = s.Admission.Source(s.Source)
 	}
 	if s.Clock == nil {
 		s.Clock = time.Now
@@ -63,11 +63,11 @@ func New(o Options) *Shell {
 }
 
 // Run lets a query in, calls serve, and ends the query with serve's error, also when it
-// panics. Dialect and User of the query are filled in. Errors are those of ledger.Begin and
+// panics. Dialect and User of the query are filled in. Errors are those of admission.Begin and
 // of serve.
-func (s *Shell) Run(ctx context.Context, q ledger.Query, serve func(context.Context, *ledger.Entry) error) (err error) {
+func (s *Shell) Run(ctx context.Context, q admission.Query, serve func(context.Context, *admission.Entry) error) (err error) {
 	q.Dialect, q.User = s.dialect, access.Of(ctx).Name()
-	ctx, entry, err := s.Ledger.Begin(ctx, q)
+	ctx, entry, err := s.Admission.Begin(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -78,16 +78,16 @@ func (s *Shell) Run(ctx context.Context, q ledger.Query, serve func(context.Cont
 // Reader is where the scans of one request read.
 type Reader struct {
 	scan.Source
-	Consistency scan.Relaxation
+	Consistency scan.Consistency
 	Missing     func() []uint16 // shards that the answer is without, once all scans have ended
 	partial     prometheus.Counter
 }
 
-// Reader returns where a request with this relaxation reads.
-func (s *Shell) Reader(o scan.Relaxation) *Reader {
+// Reader returns where a request with this consistency reads.
+func (s *Shell) Reader(o scan.Consistency) *Reader {
 	r := &Reader{Source: s.Source, Consistency: o, Missing: func() []uint16 { return nil }, partial: s.metrics.partial}
-	if s.relaxed != nil && o != (scan.Relaxation{}) {
-		r.Source, r.Missing = s.relaxed(o)
+	if s.withConsistency != nil && o != (scan.Consistency{}) {
+		r.Source, r.Missing = s.withConsistency(o)
 	}
 	return r
 }
@@ -100,8 +100,8 @@ func (r *Reader) TellMissing(header http.Header) string {
 		return ""
 	}
 	r.partial.Inc()
-	text := relax.Missing(shards)
-	header.Set(relax.MissingHeader, text)
+	text := consistency.Missing(shards)
+	header.Set(consistency.MissingHeader, text)
 	return text
 }
 

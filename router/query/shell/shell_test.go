@@ -13,8 +13,8 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/query/ledger"
-	"github.com/tickmesh/tickmesh/router/query/relax"
+	"github.com/tickmesh/tickmesh/router/query/admission"
+	"github.com/tickmesh/tickmesh/router/query/consistency"
 )
 
 func TestClassify(t *testing.T) {
@@ -30,17 +30,17 @@ func TestClassify(t *testing.T) {
 		want Failure
 	}{
 		"denied":               {running, &access.DeniedError{}, Denied},
-		"busy":                 {ended(nil), &ledger.BusyError{}, Busy},
-		"limit":                {ended(ledger.ErrTimeout), &scan.LimitError{What: "series", Limit: 1}, TooMuch},
+		"busy":                 {ended(nil), &admission.BusyError{}, Busy},
+		"limit":                {ended(admission.ErrTimeout), &scan.LimitError{What: "series", Limit: 1}, TooMuch},
 		"body":                 {running, &http.MaxBytesError{Limit: 1}, BodyTooLong},
-		"time is up":           {ended(ledger.ErrTimeout), context.Canceled, TimedOut},
-		"canceled":             {ended(ledger.ErrCanceled), context.Canceled, Canceled},
+		"time is up":           {ended(admission.ErrTimeout), context.Canceled, TimedOut},
+		"canceled":             {ended(admission.ErrCanceled), context.Canceled, Canceled},
 		"gone":                 {ended(nil), context.Canceled, ClientGone},
 		"another's context":    {running, context.Canceled, Internal},
 		"unavailable":          {running, series.ErrUnavailable, Unavailable},
 		"overloaded, at last":  {ended(nil), series.ErrOverloaded, Unavailable},
 		"anything else":        {running, errors.New("x"), Internal},
-		"else, after the time": {ended(ledger.ErrTimeout), errors.New("x"), Internal},
+		"else, after the time": {ended(admission.ErrTimeout), errors.New("x"), Internal},
 	} {
 		if got := Classify(c.ctx, fmt.Errorf("wrapped: %w", c.err)); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
@@ -50,16 +50,16 @@ func TestClassify(t *testing.T) {
 
 // TestReader: shards that are missing are told and counted, of reads that put up with that.
 func TestReader(t *testing.T) {
-	asked := scan.Relaxation{}
-	s := New(Options{Dialect: "test", Registerer: prometheus.NewRegistry(), Relaxed: func(o scan.Relaxation) (scan.Source, func() []uint16) {
+	asked := scan.Consistency{}
+	s := New(Options{Dialect: "test", Registerer: prometheus.NewRegistry(), WithConsistency: func(o scan.Consistency) (scan.Source, func() []uint16) {
 		asked = o
 		return nil, func() []uint16 { return []uint16{3, 17} }
 	}})
 	header := http.Header{}
-	if text := s.Reader(scan.Relaxation{}).TellMissing(header); text != "" || len(header) > 0 || asked != (scan.Relaxation{}) {
+	if text := s.Reader(scan.Consistency{}).TellMissing(header); text != "" || len(header) > 0 || asked != (scan.Consistency{}) {
 		t.Error(text, header, asked)
 	}
-	if text := s.Reader(scan.Relaxation{Partial: true}).TellMissing(header); text != "3,17" || header.Get(relax.MissingHeader) != text || !asked.Partial {
+	if text := s.Reader(scan.Consistency{Partial: true}).TellMissing(header); text != "3,17" || header.Get(consistency.MissingHeader) != text || !asked.Partial {
 		t.Error(text, header, asked)
 	}
 	if n := value(t, s.metrics.partial); n != 1 {
@@ -78,7 +78,7 @@ func value(t *testing.T, m prometheus.Metric) float64 {
 
 // TestRunEnds: a query that panics does not keep its place.
 func TestRunEnds(t *testing.T) {
-	s := New(Options{Dialect: "test", Ledger: ledger.New(ledger.Options{RunningAllMax: 1})})
+	s := New(Options{Dialect: "test", Admission: admission.New(admission.Options{RunningAllMax: 1})})
 	for range 3 {
 		func() {
 			defer func() {
@@ -86,12 +86,12 @@ func TestRunEnds(t *testing.T) {
 					t.Error("the panic is lost")
 				}
 			}()
-			_ = s.Run(context.Background(), ledger.Query{}, func(context.Context, *ledger.Entry) error { panic("bug") })
+			_ = s.Run(context.Background(), admission.Query{}, func(context.Context, *admission.Entry) error { panic("bug") })
 		}()
 	}
 	wrong := errors.New("wrong")
-	if err := s.Run(context.Background(), ledger.Query{}, func(ctx context.Context, entry *ledger.Entry) error {
-		if ledger.Of(ctx) != entry || entry == nil {
+	if err := s.Run(context.Background(), admission.Query{}, func(ctx context.Context, entry *admission.Entry) error {
+		if admission.Of(ctx) != entry || entry == nil {
 			t.Error("the context has no entry")
 		}
 		return wrong

@@ -1,7 +1,7 @@
 package opentsdb
 
 import (
-	"github.com/tickmesh/tickmesh/router/query/relax"
+	"github.com/tickmesh/tickmesh/router/query/consistency"
 	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
@@ -10,7 +10,7 @@ type reader struct{ *shell.Reader }
 
 // reader returns the source that a request asks for.
 func (h *handler) reader(c *call) (*reader, error) {
-	consistency, err := relax.Of(c.Header, c.parameters)
+	consistency, err := consistency.Of(c.Header, c.parameters)
 	if err != nil {
 		return nil, invalid("%s", err)
 	}

@@ -1,4 +1,4 @@
-package ledger
+package admission
 
 import "errors"
 
@@ -12,6 +12,6 @@ func (e *BusyError) Error() string { return e.Reason + ": try again later" }
 var (
 	// ErrTimeout: the query ran into its time limit.
 	ErrTimeout = errors.New("the query took longer than its time limit: narrow its time range or its filters, or raise the limit")
-	// ErrCanceled: somebody ended the query by Ledger.Cancel.
+	// ErrCanceled: somebody ended the query by Controller.Cancel.
 	ErrCanceled = errors.New("the query was ended by an administrator")
 )

@@ -1,4 +1,4 @@
-package ledger
+package admission
 
 import (
 	"log/slog"
@@ -33,7 +33,7 @@ func (l Limits) with(other Limits) Limits {
 	}
 }
 
-// Options is what a Ledger is made of. Every field has a default.
+// Options is what a Controller is made of. Every field has a default.
 type Options struct {
 	Limits // of each query. RunningMax is meant for each database
 

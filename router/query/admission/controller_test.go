@@ -1,4 +1,4 @@
-package ledger
+package admission
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
-func begin(t *testing.T, l *Ledger, q Query) (context.Context, *Entry) {
+func begin(t *testing.T, l *Controller, q Query) (context.Context, *Entry) {
 	t.Helper()
 	ctx, e, err := l.Begin(t.Context(), q)
 	if err != nil {

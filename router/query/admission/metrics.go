@@ -1,10 +1,10 @@
-package ledger
+package admission
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what the ledger counts.
+// metrics are what admission control counts.
 type metrics struct {
 	ended   *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
@@ -13,7 +13,7 @@ type metrics struct {
 	refused *prometheus.CounterVec
 }
 
-func newMetrics(l *Ledger, registerer prometheus.Registerer) *metrics {
+func newMetrics(l *Controller, registerer prometheus.Registerer) *metrics {
 	name := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "tickmesh", Subsystem: "query", Name: name, Help: help}
 	}

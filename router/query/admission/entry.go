@@ -1,4 +1,4 @@
-package ledger
+package admission
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // is called once, last. All methods of a nil Entry do nothing and allow everything, so
 // that code that reads can be used outside of a query.
 type Entry struct {
-	ledger      *Ledger
+	controller  *Controller
 	id          uint64
 	query       Query
 	limits      Limits
@@ -39,15 +39,15 @@ func (e *Entry) Take(bytes int64) error {
 	if e == nil {
 		return nil
 	}
-	held, all := e.bytes.Add(bytes), e.ledger.bytes.Add(bytes)
+	held, all := e.bytes.Add(bytes), e.controller.bytes.Add(bytes)
 	for most := e.most.Load(); held > most && !e.most.CompareAndSwap(most, held); {
 		most = e.most.Load()
 	}
 	if e.limits.BytesMax > 0 && held > e.limits.BytesMax {
 		return &scan.LimitError{What: "bytes", Limit: e.limits.BytesMax}
 	}
-	if limit := e.ledger.options.BytesAllMax; limit > 0 && all > limit {
-		return e.ledger.refuse("memory", "the queries that are running hold all the memory that there is for queries")
+	if limit := e.controller.options.BytesAllMax; limit > 0 && all > limit {
+		return e.controller.refuse("memory", "the queries that are running hold all the memory that there is for queries")
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (e *Entry) Give(bytes int64) {
 		return
 	}
 	e.bytes.Add(-bytes)
-	e.ledger.bytes.Add(-bytes)
+	e.controller.bytes.Add(-bytes)
 }
 
 // Count notes what was read. Error: a *scan.LimitError.
@@ -118,7 +118,7 @@ func (e *Entry) End(err error) {
 	if e == nil {
 		return
 	}
-	l := e.ledger
+	l := e.controller
 	if err == nil {
 		err = context.Cause(e.ctx)
 	}

@@ -1,4 +1,4 @@
-package relax
+package consistency
 
 import (
 	"errors"
@@ -13,15 +13,15 @@ import (
 func TestOf(t *testing.T) {
 	for _, c := range []struct {
 		form, partial, stale string
-		want                 scan.Relaxation
+		want                 scan.Consistency
 		wrong                string
 	}{
 		{},
-		{form: "partial", want: scan.Relaxation{Partial: true}},
-		{form: "partial=true&stale_ms=1500", want: scan.Relaxation{Partial: true, StalenessMax: 1500 * time.Millisecond}},
+		{form: "partial", want: scan.Consistency{Partial: true}},
+		{form: "partial=true&stale_ms=1500", want: scan.Consistency{Partial: true, StalenessMax: 1500 * time.Millisecond}},
 		{form: "partial=FALSE", partial: "1"},
 		{form: "partial=0", partial: "true"},
-		{partial: "yes", stale: "86400000", want: scan.Relaxation{Partial: true, StalenessMax: 24 * time.Hour}},
+		{partial: "yes", stale: "86400000", want: scan.Consistency{Partial: true, StalenessMax: 24 * time.Hour}},
 		{partial: "False"},
 		{form: "stale_ms=", stale: "5"},
 		{form: "stale_ms=x", stale: "5", wrong: "stale_ms"},

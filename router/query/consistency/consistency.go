@@ -1,6 +1,6 @@
-// Package relax reads what the reader of an HTTP request puts up with, in the same words in
+// Package consistency reads the read consistency that an HTTP request asks for, in the same words in
 // every dialect: parameters or, where a client has none to spare, headers.
-package relax
+package consistency
 
 import (
 	"fmt"
@@ -34,7 +34,7 @@ func (e *Error) Error() string { return fmt.Sprintf("'%s' %s", e.Name, e.Reason)
 
 // Of reads what a request puts up with. A parameter partial without a value counts as yes.
 // Error: an *Error.
-func Of(header http.Header, form url.Values) (o scan.Relaxation, err error) {
+func Of(header http.Header, form url.Values) (o scan.Consistency, err error) {
 	partial := header.Get(PartialHeader)
 	if form.Has(partialParameter) {
 		partial = form.Get(partialParameter)

@@ -10,13 +10,13 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 )
 
-// TestRelaxed: what a request puts up with reaches the source, once for all its scans;
+// TestConsistency: what a request puts up with reaches the source, once for all its scans;
 // what is missing is in the answer's header.
-func TestRelaxed(t *testing.T) {
-	var asked []scan.Relaxation
+func TestConsistency(t *testing.T) {
+	var asked []scan.Consistency
 	var missing []uint16
 	s := newServer(t, func(o *Options) {
-		o.Relaxed = func(r scan.Relaxation) (scan.Source, func() []uint16) {
+		o.WithConsistency = func(r scan.Consistency) (scan.Source, func() []uint16) {
 			asked = append(asked, r)
 			return o.Source, func() []uint16 { return missing }
 		}
@@ -33,22 +33,22 @@ func TestRelaxed(t *testing.T) {
 		return w
 	}
 	const query = "/api/query?start=1&m=sum:m&m=max:m"
-	partial, stale := scan.Relaxation{Partial: true}, scan.Relaxation{StalenessMax: 1500 * time.Millisecond}
+	partial, stale := scan.Consistency{Partial: true}, scan.Consistency{StalenessMax: 1500 * time.Millisecond}
 	for _, test := range []struct {
 		target  string
 		headers []string
-		want    scan.Relaxation
+		want    scan.Consistency
 	}{
-		{query, nil, scan.Relaxation{}},
-		{query + "&partial=false&stale_ms=0", nil, scan.Relaxation{}},
+		{query, nil, scan.Consistency{}},
+		{query + "&partial=false&stale_ms=0", nil, scan.Consistency{}},
 		{query + "&partial=true", nil, partial},
 		{query + "&partial", nil, partial},
 		{query, []string{"X-Tickmesh-Partial", "true"}, partial},
-		{query, []string{"X-Tickmesh-Partial", "False"}, scan.Relaxation{}},
-		{query + "&partial=0", []string{"X-Tickmesh-Partial", "1"}, scan.Relaxation{}},
+		{query, []string{"X-Tickmesh-Partial", "False"}, scan.Consistency{}},
+		{query + "&partial=0", []string{"X-Tickmesh-Partial", "1"}, scan.Consistency{}},
 		{query + "&stale_ms=1500", []string{"X-Tickmesh-Stale-Ms", "7"}, stale},
 		{query, []string{"X-Tickmesh-Stale-Ms", "1500"}, stale},
-		{query + "&stale_ms=1500", []string{"X-Tickmesh-Partial", "1"}, scan.Relaxation{Partial: true, StalenessMax: 1500 * time.Millisecond}},
+		{query + "&stale_ms=1500", []string{"X-Tickmesh-Partial", "1"}, scan.Consistency{Partial: true, StalenessMax: 1500 * time.Millisecond}},
 		{"/api/query/last?timeseries=m&partial=true", nil, partial},
 		{"/api/search/lookup?m=m&partial=true", nil, partial},
 		{"/api/suggest?type=metrics&partial=true", nil, partial},
@@ -56,14 +56,14 @@ func TestRelaxed(t *testing.T) {
 	} {
 		for _, missing = range [][]uint16{nil, {3, 17, 65535}} {
 			w := get(test.target, test.headers...)
-			want, relaxed := "", test.want != (scan.Relaxation{})
-			if relaxed && missing != nil {
+			want, asks := "", test.want != (scan.Consistency{})
+			if asks && missing != nil {
 				want = "3,17,65535"
 			}
 			if got := w.Header().Get("X-Tickmesh-Missing-Shards"); w.Code != http.StatusOK || got != want {
 				t.Errorf("%s %v: %d, missing %q, want %q: %s", test.target, test.headers, w.Code, got, want, w.Body)
 			}
-			if relaxed != (len(asked) == 1) || relaxed && asked[0] != test.want {
+			if asks != (len(asked) == 1) || asks && asked[0] != test.want {
 				t.Errorf("%s %v: asked for %+v, want %+v", test.target, test.headers, asked, test.want)
 			}
 		}
@@ -84,7 +84,7 @@ func TestRelaxed(t *testing.T) {
 func TestUnknownMetricOfPartial(t *testing.T) {
 	var missing []uint16
 	s := newServer(t, func(o *Options) {
-		o.Relaxed = func(scan.Relaxation) (scan.Source, func() []uint16) {
+		o.WithConsistency = func(scan.Consistency) (scan.Source, func() []uint16) {
 			return o.Source, func() []uint16 { return missing }
 		}
 	})

@@ -5,17 +5,17 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/tickmesh/tickmesh/router/query/relax"
+	"github.com/tickmesh/tickmesh/router/query/consistency"
 	"github.com/tickmesh/tickmesh/router/query/shell"
 )
 
 // readerOf returns where a request reads.
 func (h *handler) readerOf(r *http.Request, form url.Values) (*shell.Reader, error) {
-	consistency, err := relax.Of(r.Header, form)
-	if wrong := new(relax.Error); errors.As(err, &wrong) {
+	asked, err := consistency.Of(r.Header, form)
+	if wrong := new(consistency.Error); errors.As(err, &wrong) {
 		return nil, invalidParameter(errors.New(wrong.Reason), wrong.Name)
 	}
-	return h.shell.Reader(consistency), err
+	return h.shell.Reader(asked), err
 }
 
 // tellMissing puts the shards that the answer is without into its header, and gives a

@@ -1,4 +1,4 @@
-package ledger
+package admission
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 
 // Source returns a source whose scans are charged to the entry of their context, and end at
 // its limits.
-func (l *Ledger) Source(s scan.Source) scan.Source { return source{s} }
+func (c *Controller) Source(s scan.Source) scan.Source { return source{s} }
 
 type source struct{ scan.Source }
 

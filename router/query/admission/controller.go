@@ -1,4 +1,4 @@
-package ledger
+package admission
 
 import (
 	"cmp"
@@ -30,8 +30,8 @@ func (q *Query) All(holds func(database string) bool) bool {
 	return holds(q.Database) && !slices.ContainsFunc(q.Others, func(database string) bool { return !holds(database) })
 }
 
-// Ledger is the book of queries. Safe for concurrent use.
-type Ledger struct {
+// Controller admits queries and bounds what they cost. It is safe for concurrent use.
+type Controller struct {
 	options Options
 	metrics *metrics
 	places  chan struct{} // one for each query that runs
@@ -47,10 +47,10 @@ type Ledger struct {
 	}
 }
 
-// New returns an empty ledger.
-func New(o Options) *Ledger {
+// New returns a Controller that runs no queries.
+func New(o Options) *Controller {
 	o.setDefaults()
-	l := &Ledger{options: o, places: make(chan struct{}, o.RunningAllMax)}
+	l := &Controller{options: o, places: make(chan struct{}, o.RunningAllMax)}
 	l.mu.running = map[uint64]*Entry{}
 	l.mu.of = map[string]int{}
 	l.metrics = newMetrics(l, o.Registerer)
@@ -61,13 +61,13 @@ type entryKey struct{}
 
 // Begin lets a query in, waiting for a place while there is hope, and returns the context
 // that it has to run under. Errors: *BusyError, or the context's. The entry must be ended.
-func (l *Ledger) Begin(ctx context.Context, q Query) (context.Context, *Entry, error) {
-	limits := l.options.Limits.with(l.options.LimitsOf(q.Database))
+func (c *Controller) Begin(ctx context.Context, q Query) (context.Context, *Entry, error) {
+	limits := c.options.Limits.with(c.options.LimitsOf(q.Database))
 	cancelTimer := context.CancelFunc(func() {})
 	if limits.Timeout > 0 {
 		ctx, cancelTimer = context.WithTimeoutCause(ctx, limits.Timeout, ErrTimeout)
 	}
-	if err := l.enter(ctx, q.Database, limits.RunningMax); err != nil {
+	if err := c.enter(ctx, q.Database, limits.RunningMax); err != nil {
 		cancelTimer()
 		return nil, nil, err
 	}
@@ -75,104 +75,104 @@ func (l *Ledger) Begin(ctx context.Context, q Query) (context.Context, *Entry, e
 	if len(q.Text) > textBytesMax {
 		q.Text = strings.ToValidUTF8(q.Text[:textBytesMax], "") + "…"
 	}
-	e := &Entry{ledger: l, id: l.last.Add(1), query: q, limits: limits, began: l.options.Clock(), cancel: cancel, cancelTimer: cancelTimer}
-	l.mu.Lock()
-	l.mu.running[e.id] = e
-	l.mu.Unlock()
+	e := &Entry{controller: c, id: c.last.Add(1), query: q, limits: limits, began: c.options.Clock(), cancel: cancel, cancelTimer: cancelTimer}
+	c.mu.Lock()
+	c.mu.running[e.id] = e
+	c.mu.Unlock()
 	ctx = context.WithValue(ctx, entryKey{}, e)
 	e.ctx = ctx
 	return ctx, e, nil
 }
 
 // Prepare runs what a query needs before it can be described to Begin, such as parsing a text
-// that names its databases, in a place of the ledger and no longer than it takes. Errors:
+// that names its databases, in a place of admission control and no longer than it takes. Errors:
 // *BusyError, the context's, or what run returns.
-func (l *Ledger) Prepare(ctx context.Context, run func() error) error {
-	if timeout := l.options.Limits.Timeout; timeout > 0 {
+func (c *Controller) Prepare(ctx context.Context, run func() error) error {
+	if timeout := c.options.Limits.Timeout; timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, ErrTimeout)
 		defer cancel()
 	}
-	if err := l.enterPlace(ctx); err != nil {
+	if err := c.enterPlace(ctx); err != nil {
 		return err
 	}
-	defer func() { <-l.places }()
+	defer func() { <-c.places }()
 	return run()
 }
 
 // enter waits for a place, as a query of a database.
-func (l *Ledger) enter(ctx context.Context, database string, runningMax int) error {
-	if err := l.enterDatabase(database, runningMax); err != nil {
+func (c *Controller) enter(ctx context.Context, database string, runningMax int) error {
+	if err := c.enterDatabase(database, runningMax); err != nil {
 		return err
 	}
-	err := l.enterPlace(ctx)
+	err := c.enterPlace(ctx)
 	if err != nil {
-		l.leaveDatabase(database)
+		c.leaveDatabase(database)
 	}
 	return err
 }
 
 // enterPlace waits for a place.
-func (l *Ledger) enterPlace(ctx context.Context) error {
+func (c *Controller) enterPlace(ctx context.Context) error {
 	select {
-	case l.places <- struct{}{}:
+	case c.places <- struct{}{}:
 		return nil
 	default:
 	}
-	if !l.wait(1) {
-		return l.refuse("waiting", fmt.Sprintf("%d queries are running and %d wait", cap(l.places), l.options.WaitingMax))
+	if !c.wait(1) {
+		return c.refuse("waiting", fmt.Sprintf("%d queries are running and %d wait", cap(c.places), c.options.WaitingMax))
 	}
-	defer l.wait(-1)
+	defer c.wait(-1)
 	select {
-	case l.places <- struct{}{}:
+	case c.places <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		if context.Cause(ctx) == ErrTimeout { //nolint:errorlint // the cause is this very value
-			return l.refuse("waiting", fmt.Sprintf("%d queries are running, and none of them ended in time", cap(l.places)))
+			return c.refuse("waiting", fmt.Sprintf("%d queries are running, and none of them ended in time", cap(c.places)))
 		}
 		return ctx.Err()
 	}
 }
 
 // enterDatabase counts a query of a database, unless it has too many.
-func (l *Ledger) enterDatabase(database string, runningMax int) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if runningMax > 0 && l.mu.of[database] >= runningMax {
-		return l.refuse("database", fmt.Sprintf("%d queries of this database are running or waiting, the most that it may have", runningMax))
+func (c *Controller) enterDatabase(database string, runningMax int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if runningMax > 0 && c.mu.of[database] >= runningMax {
+		return c.refuse("database", fmt.Sprintf("%d queries of this database are running or waiting, the most that it may have", runningMax))
 	}
-	l.mu.of[database]++
+	c.mu.of[database]++
 	return nil
 }
 
-func (l *Ledger) leaveDatabase(database string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.of[database]--; l.mu.of[database] == 0 {
-		delete(l.mu.of, database)
+func (c *Controller) leaveDatabase(database string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.of[database]--; c.mu.of[database] == 0 {
+		delete(c.mu.of, database)
 	}
 }
 
 // wait counts the queries that wait, and reports whether there was room for one more.
-func (l *Ledger) wait(change int) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.waiting+change > l.options.WaitingMax {
+func (c *Controller) wait(change int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.waiting+change > c.options.WaitingMax {
 		return false
 	}
-	l.mu.waiting += change
+	c.mu.waiting += change
 	return true
 }
 
-func (l *Ledger) refuse(cause, reason string) error {
-	l.metrics.refused.WithLabelValues(cause).Inc()
+func (c *Controller) refuse(cause, reason string) error {
+	c.metrics.refused.WithLabelValues(cause).Inc()
 	return &BusyError{Reason: reason}
 }
 
-func (l *Ledger) counts() (running, waiting int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.mu.running), l.mu.waiting
+func (c *Controller) counts() (running, waiting int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.mu.running), c.mu.waiting
 }
 
 // Report tells of one query.
@@ -186,32 +186,32 @@ type Report struct {
 }
 
 // Running returns the queries that run, the oldest first.
-func (l *Ledger) Running() []Report {
-	now := l.options.Clock()
-	l.mu.Lock()
-	all := make([]Report, 0, len(l.mu.running))
-	for _, e := range l.mu.running {
+func (c *Controller) Running() []Report {
+	now := c.options.Clock()
+	c.mu.Lock()
+	all := make([]Report, 0, len(c.mu.running))
+	for _, e := range c.mu.running {
 		all = append(all, e.report(now, nil))
 	}
-	l.mu.Unlock()
+	c.mu.Unlock()
 	slices.SortFunc(all, func(a, b Report) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 
 // Slow returns the newest of the queries that took long, the newest first.
-func (l *Ledger) Slow() []Report {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := slices.Clone(l.mu.slow)
+func (c *Controller) Slow() []Report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := slices.Clone(c.mu.slow)
 	slices.Reverse(all)
 	return all
 }
 
 // Cancel ends a query, and reports whether it was running.
-func (l *Ledger) Cancel(id uint64) bool {
-	l.mu.Lock()
-	e := l.mu.running[id]
-	l.mu.Unlock()
+func (c *Controller) Cancel(id uint64) bool {
+	c.mu.Lock()
+	e := c.mu.running[id]
+	c.mu.Unlock()
 	if e == nil {
 		return false
 	}
@@ -220,11 +220,11 @@ func (l *Ledger) Cancel(id uint64) bool {
 }
 
 // remember keeps a slow query and forgets the oldest.
-func (l *Ledger) remember(r Report) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.mu.slow) == l.options.SlowMax {
-		l.mu.slow = slices.Delete(l.mu.slow, 0, 1)
+func (c *Controller) remember(r Report) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.mu.slow) == c.options.SlowMax {
+		c.mu.slow = slices.Delete(c.mu.slow, 0, 1)
 	}
-	l.mu.slow = append(l.mu.slow, r)
+	c.mu.slow = append(c.mu.slow, r)
 }
