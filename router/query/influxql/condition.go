@@ -149,6 +149,10 @@ func regexMatcher(name, pattern string, want bool) scan.Matcher {
 const (
 	textsMax     = 10_000
 	textBytesMax = 4 << 20 // of all texts that are made on the way
+	// A few characters such as [a-z][a-z][a-z] make many texts, and a query may have hundreds of
+	// such expressions: nothing can stop it while it lists them.
+	textBytesBase    = 32 << 10
+	textBytesPerByte = 64 // of the expression
 )
 
 // textsOf returns the texts that an anchored regular expression matches, where these are a list.
@@ -158,7 +162,7 @@ func textsOf(pattern string) ([]string, bool) {
 		re.Sub[0].Op != syntax.OpBeginText || re.Sub[len(re.Sub)-1].Op != syntax.OpEndText {
 		return nil, false
 	}
-	r := resolver{bytesLeft: textBytesMax}
+	r := resolver{bytesLeft: min(textBytesMax, textBytesBase+textBytesPerByte*len(pattern))}
 	texts := []string{""}
 	for _, part := range re.Sub[1 : len(re.Sub)-1] {
 		if texts = r.continued(texts, part); texts == nil {

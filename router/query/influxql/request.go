@@ -15,6 +15,7 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/guard"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/consistency"
 	"github.com/tickmesh/tickmesh/router/query/shell"
@@ -128,6 +129,9 @@ func bodyError(err error) error {
 func (h *handler) parse(ctx context.Context, text, params string) (statements []ql.Statement, err error) {
 	err = h.shell.Admission.Prepare(ctx, func() error {
 		var bound map[string]any
+		if len(params) > guard.TextBytesMax { // numbers take many times their text
+			return invalid("error parsing query parameters: they have %d bytes, more than %d", len(params), guard.TextBytesMax)
+		}
 		if params != "" {
 			if bound, err = parseParams(params); err != nil {
 				return err

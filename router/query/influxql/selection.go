@@ -56,6 +56,9 @@ func (x *execution) selectRows(stmt *ql.SelectStatement, out sink) error {
 	if err := schema.resolve(compiled); err != nil {
 		return err
 	}
+	if err := schema.checkColumns(compiled); err != nil {
+		return err
+	}
 	rewritten, err := compiled.RewriteFields(schema)
 	if err != nil {
 		return err

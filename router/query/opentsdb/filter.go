@@ -69,6 +69,9 @@ func parseTagFilter(tag, value string, groupBy bool) (filter, error) {
 	return f, nil
 }
 
+// filterValuesMax bounds the values that one filter lists.
+const filterValuesMax = 64 << 10
+
 // matchers returns what a scan has to match for the filter to accept a series.
 // Every kind but not_key needs the tag to be there, as OpenTSDB's row key
 // expression does. Errors are about the filter's text; m measures all filters of the request.
@@ -79,6 +82,9 @@ func (f *filter) matchers(m *guard.Meter) ([]scan.Matcher, error) {
 	present := scan.Matcher{Name: f.tag, Kind: scan.MatchPresent}
 	switch f.kind {
 	case "literal_or", "iliteral_or", "not_literal_or", "not_iliteral_or":
+		if n := strings.Count(f.text, "|"); n > filterValuesMax {
+			return nil, invalid("%v: the filter %s on '%s' has more than %d values: ask in parts", guard.ErrTooLarge, f.kind, f.tag, filterValuesMax)
+		}
 		values := slices.DeleteFunc(strings.Split(f.text, "|"), func(v string) bool { return v == "" })
 		if len(values) == 0 {
 			return nil, invalid("The filter %s on '%s' must contain at least one value", f.kind, f.tag)

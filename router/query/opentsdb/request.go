@@ -70,11 +70,12 @@ func (q *subQuery) settle(meter *guard.Meter, database string, useCalendar bool,
 		if err := meter.Token(); err != nil {
 			return invalid("%v", err)
 		}
-		if f.groupBy && !slices.Contains(q.groupBy, f.tag) {
+		if f.groupBy {
 			q.groupBy = append(q.groupBy, f.tag)
 		}
 	}
 	slices.Sort(q.groupBy)
+	q.groupBy = slices.Compact(q.groupBy)
 	return q.settleSelectors(meter, database)
 }
 
@@ -235,6 +236,7 @@ func parseTagFilters(text string, groupBy bool) ([]filter, error) {
 		return nil, err
 	}
 	var filters []filter
+	seen := map[filter]bool{}
 	for _, part := range parts {
 		name, value, ok := strings.Cut(part, "=")
 		if !ok || name == "" {
@@ -244,7 +246,8 @@ func parseTagFilters(text string, groupBy bool) ([]filter, error) {
 		if err != nil {
 			return nil, invalid("When parsing tag '%s': %v", part, err)
 		}
-		if !slices.Contains(filters, f) {
+		if !seen[f] {
+			seen[f] = true
 			filters = append(filters, f)
 		}
 	}

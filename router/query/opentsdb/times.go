@@ -117,14 +117,17 @@ func splitDuration(text string) (n int64, unit string, err error) {
 	return 0, "", invalid("Invalid duration (suffix): %s", text)
 }
 
+// zoneBytesMax is more than the name of any zone has.
+const zoneBytesMax = 255
+
 // findLocation returns the location of a time zone's name; empty means UTC.
 func findLocation(name string) (*time.Location, error) {
 	if name == "" {
 		return time.UTC, nil
 	}
 	// Local is the server's zone, which the client cannot mean.
-	if strings.EqualFold(name, "local") {
-		return nil, invalid("Invalid timezone name: %s", name)
+	if strings.EqualFold(name, "local") || len(name) > zoneBytesMax {
+		return nil, invalid("Invalid timezone name: %.100s", name)
 	}
 	location, err := time.LoadLocation(name)
 	if err != nil {
