@@ -94,7 +94,8 @@ func (l *lease) park() {
 }
 
 // revokeLocked takes the generations of a lease that is parked and has an older version. It
-// returns how to give them back. The caller holds versions.mu.
+// returns how to give them back. The caller holds versions.mu. What waited for the version is left
+// to the sweeper: who publishes may hold the lock of a shard, which dropping a generation takes.
 func (l *lease) revokeLocked() (giveBack func(), revoked bool) {
 	if l.version == l.versions.current || !l.state.CompareAndSwap(leaseParked, leaseRevoked) {
 		return nil, false
@@ -102,7 +103,7 @@ func (l *lease) revokeLocked() (giveBack func(), revoked bool) {
 	pin, v := l.pin, l.version
 	return func() {
 		_ = pin.Close()
-		l.versions.release(v)
+		l.versions.leave(v)
 	}, true
 }
 
