@@ -52,10 +52,11 @@ func (r *Recovery) Doubt(lost error) error {
 
 // doubts returns why the log may lack what replicas here have told others.
 func (r *Recovery) doubts(lost error) error {
+	applied := r.engine.AppliedIndexes() // with what was replayed
 	for shard := range r.groups {
 		g := &r.groups[shard]
 		switch {
-		case !g.known && g.spent == 0 && r.applied[shard] > 0:
+		case !g.known && g.spent == 0 && applied[shard] > 0:
 			return fmt.Errorf("it has data of shard %d, and not what its group has agreed on", shard)
 		case !g.known || decidesAlone(&g.state):
 		case lost != nil:

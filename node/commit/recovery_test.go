@@ -100,3 +100,33 @@ func TestLogThatBeginsWithAnOldState(t *testing.T) {
 		}
 	}
 }
+
+// applyingEngine notes what is replayed.
+type applyingEngine struct {
+	fakeEngine
+	applied []uint64
+}
+
+func (e *applyingEngine) AppliedIndexes() []uint64 { return append([]uint64(nil), e.applied...) }
+
+func (e *applyingEngine) Replay(_ uint64, entry *storage.Entry) error {
+	e.applied[entry.Shard] = entry.Index
+	return nil
+}
+
+// TestDoubtOfReplayedData reads a log that has lost the state of a group, and has entries of it
+// that no checkpoint has: their data is of nobody knows which replica.
+func TestDoubtOfReplayedData(t *testing.T) {
+	engine := &applyingEngine{applied: make([]uint64, 2)}
+	r := NewRecovery(engine, nil, 2, slog.New(slog.DiscardHandler))
+	e := storage.Entry{Kind: storage.EntryEmpty, Shard: 1, Term: 1, Index: 1}
+	if err := r.Take(64, e.AppendHeader(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if engine.applied[1] != 1 {
+		t.Fatal("the entry was not applied")
+	}
+	if err := r.Doubt(nil); err == nil {
+		t.Error("no doubt about data whose group's state is lost")
+	}
+}
