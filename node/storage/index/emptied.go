@@ -1,6 +1,9 @@
 package index
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // emptied are the series of which a delete has taken every sample, and that got none since.
 // Queries pass over them at once. Their marks go only when the log has the delete for good
@@ -103,25 +106,37 @@ func (a *activity) emptiedNow() emptiedSet {
 	return set
 }
 
-// settle takes the marks of those of a set that are still empty.
+// settle takes the marks of those of a set that are still empty. Each period is changed once: there
+// are thousands of days, and a mark that needs the lock waits with the lock of its shard held.
 func (a *activity) settle(set emptiedSet) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	chunks := append([]*marks(nil), *a.emptied.chunks.Load()...)
+	still := emptiedSet{}
+	for n, words := range set {
+		if n >= len(chunks) || chunks[n] == nil {
+			continue
+		}
+		gone := new([markWords]uint64)
+		for i := range gone {
+			gone[i] = words[i] & chunks[n].words[i].Load()
+		}
+		still[n] = gone
+	}
+	for _, ps := range [...]*periods{&a.months, &a.days} {
+		for _, p := range *ps.list.Load() {
+			p.clearLocked(a.full, still)
+		}
+	}
 	left := false
 	for n, c := range chunks {
-		words := set[n]
 		if c == nil {
 			continue
 		}
-		rest := uint64(0)
+		gone, rest := still[n], uint64(0)
 		for i := range c.words {
-			gone := c.words[i].Load()
-			if words != nil {
-				if still := gone & words[i]; still != 0 {
-					a.clearLocked(n, i, still)
-					c.words[i].And(^still)
-				}
+			if gone != nil {
+				c.words[i].And(^gone[i])
 			}
 			rest |= c.words[i].Load()
 		}
@@ -134,32 +149,46 @@ func (a *activity) settle(set emptiedSet) {
 	a.emptied.some.Store(left)
 }
 
-// clearLocked takes the marks of a word's series in all periods.
-func (a *activity) clearLocked(n, word int, gone uint64) {
-	for _, ps := range [...]*periods{&a.months, &a.days} {
-		for _, p := range *ps.list.Load() {
-			p.clearLocked(a.full, n, word, gone)
+// clearLocked takes the marks of a set of series.
+func (p *periodMarks) clearLocked(full *marks, set emptiedSet) {
+	next, changed := slices.Clone(*p.chunks.Load()), false
+	for n, gone := range set {
+		if n >= len(next) || next[n].none() {
+			continue
+		}
+		words, some := next[n].words(), uint64(0)
+		for i := range words {
+			some |= words[i] & gone[i]
+			words[i] &^= gone[i]
+		}
+		if some == 0 {
+			continue
+		}
+		changed = true
+		if c := next[n].marks; c != nil && c != full { // others may be setting bits of it
+			c.clear(gone)
+		} else {
+			next[n] = makeChunk(words, chunkFew, markBits, full)
 		}
 	}
-}
-
-func (p *periodMarks) clearLocked(full *marks, n, word int, gone uint64) {
-	chunks := *p.chunks.Load()
-	if n >= len(chunks) || chunks[n].word(word)&gone == 0 {
+	if !changed {
 		return
 	}
-	c := chunks[n].marks
-	if c == nil || c == full { // it cannot be changed: the period gets one that can
-		c = chunks[n].writable()
-		p.replace(n, chunk{marks: c})
-	}
-	for rest := gone & c.words[word].Load(); rest != 0; rest &= rest - 1 {
-		bit := rest & -rest
-		if c.words[word].And(^bit)&bit != 0 {
-			c.ones.Add(-1)
+	p.chunks.Store(&next)
+	p.packed = false
+	p.dirty.Store(true)
+}
+
+// clear takes bits back.
+func (c *marks) clear(gone *[markWords]uint64) {
+	for i := range c.words {
+		for rest := gone[i] & c.words[i].Load(); rest != 0; rest &= rest - 1 {
+			bit := rest & -rest
+			if c.words[i].And(^bit)&bit != 0 {
+				c.ones.Add(-1)
+			}
 		}
 	}
-	p.dirty.Store(true)
 }
 
 // Empty says that a delete has taken all samples of series, of which there is none: until
