@@ -202,6 +202,23 @@ func (r *Registry) refusal(v *View, e *entry, now time.Time) string {
 	return ""
 }
 
+// end returns when a token ends or has ended, by itself or with one that it was made with; the
+// zero time where one of these is not known any more. One that cannot be read ends nothing.
+func (v *View) end(e *entry) time.Time {
+	end := e.End()
+	for _, id := range e.Lineage {
+		elder := v.tokens[id]
+		_, unreadable := v.unreadable[id]
+		switch {
+		case elder == nil && !unreadable:
+			return time.Time{}
+		case elder != nil && elder.End().Before(end):
+			end = elder.End()
+		}
+	}
+	return end
+}
+
 // ended returns how a token has ended by itself; empty: it has not.
 func (t *Token) ended(now time.Time) string {
 	switch {
@@ -271,9 +288,10 @@ func (r *Registry) makeRoom(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	var first *entry
+	var firstEnd time.Time
 	for _, e := range v.tokens {
-		if e.ended(now) != "" && (first == nil || e.End().Before(first.End())) {
-			first = e
+		if end := v.end(e); !now.Before(end) && (first == nil || end.Before(firstEnd)) {
+			first, firstEnd = e, end
 		}
 	}
 	if first == nil {

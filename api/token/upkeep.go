@@ -37,11 +37,11 @@ func (r *Registry) Upkeep(ctx context.Context) {
 		return
 	}
 	now := r.options.Clock()
-	writes := 0
-	for _, e := range r.Current().tokens {
+	writes, v := 0, r.Current()
+	for _, e := range v.tokens {
 		next := e.text
 		switch used := e.token().Used; {
-		case now.Sub(e.End()) > endedKept:
+		case now.Sub(v.end(e)) > endedKept:
 			next = ""
 		case used.After(e.Used):
 			t := e.Token
