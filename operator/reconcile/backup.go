@@ -68,7 +68,7 @@ func Backup(ctx context.Context, s *Scope, b *v1alpha1.TickMeshBackup) (Result, 
 func expire(ctx context.Context, s *Scope, b *v1alpha1.TickMeshBackup) error {
 	marked := b.DeepCopy()
 	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, v1alpha1.AnnotationExpired, "true")
-	if err := s.Client.Patch(ctx, marked, client.MergeFrom(b)); err != nil {
+	if err := s.Client.Patch(ctx, marked, client.MergeFromWithOptions(b, client.MergeFromWithOptimisticLock{})); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	return client.IgnoreNotFound(s.Client.Delete(ctx, marked, client.Preconditions{UID: &b.UID}))
