@@ -45,6 +45,9 @@ func newMetrics(dialect string, byEndpoint bool, registerer prometheus.Registere
 			"Answers without shards that nobody answered for, to requests that put up with it."),
 		byEndpoint: byEndpoint,
 	}
+	if !byEndpoint {
+		m.seconds.WithLabelValues() // is told of before the first request, too
+	}
 	if registerer != nil {
 		registerer.MustRegister(m.requests, m.seconds, m.inFlight)
 	}
