@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/series"
@@ -101,8 +103,8 @@ func (t *Token) validate() error {
 	switch {
 	case !isWord(t.Name, nameBytesMax):
 		return fmt.Errorf("%w: the name %q: expected one word of at most %d letters, digits and signs of ASCII", ErrInvalid, t.Name, nameBytesMax)
-	case !isWord(t.Creator.User, creatorBytesMax):
-		return fmt.Errorf("%w: the creator %q", ErrInvalid, t.Creator.User)
+	case !isUser(t.Creator.User):
+		return fmt.Errorf("%w: the creator %q: expected a name of at most %d bytes of UTF-8 without spaces", ErrInvalid, t.Creator.User, creatorBytesMax)
 	case len(t.Rights) == 0:
 		return fmt.Errorf("%w: it has no right: name a database, or %q for all", ErrInvalid, access.Everything)
 	case len(t.Rights) > rightsMax:
@@ -131,6 +133,14 @@ func (t *Token) validate() error {
 		}
 	}
 	return nil
+}
+
+// isUser reports whether a text may be the name of a user, as the auth file has it.
+func isUser(name string) bool {
+	if name == "" || len(name) > creatorBytesMax || !utf8.ValidString(name) {
+		return false
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
 // isWord reports whether a text is printable ASCII without a space.

@@ -530,3 +530,22 @@ func BenchmarkHolds(b *testing.B) {
 		}
 	}
 }
+
+// TestCreators: whoever may be named in the auth file can make tokens, and they are read again.
+func TestCreators(t *testing.T) {
+	folder := t.TempDir()
+	r := New(Options{Store: openFolder(t, folder), Clock: newClock().Now})
+	for user, want := range map[string]bool{"ann": true, "jürgen": true, "oidc:corp/李": true, "": false, "two words": false, "line\n": false, "\xff": false} {
+		q := ask("one")
+		q.Creator.User = user
+		_, made, err := r.Create(t.Context(), q)
+		if (err == nil) != want {
+			t.Errorf("%q: %v", user, err)
+		} else if want {
+			again, err := decode(made.ID, r.Current().tokens[made.ID].text)
+			if err != nil || again.Creator.User != user {
+				t.Errorf("%q is read as %+v: %v", user, again, err)
+			}
+		}
+	}
+}

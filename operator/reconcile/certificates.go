@@ -239,7 +239,10 @@ func (p *pass) namesOptional() bool {
 	if !p.othersMakeCertificates() {
 		return false
 	}
-	isOptional := p.seen.nodeSet != nil && build.NamesOptional(&p.seen.nodeSet.Spec.Template)
+	isOptional := p.wasMade() && len(p.secrets.unnamed) > 0 // somebody deleted the set: its pods go on
+	if p.seen.nodeSet != nil {
+		isOptional = build.NamesOptional(&p.seen.nodeSet.Spec.Template)
+	}
 	switch p.cluster.Spec.TLS.Names {
 	case v1alpha1.CertificateNamesOptional:
 		return true
