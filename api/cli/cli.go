@@ -96,7 +96,7 @@ func (e *unreachedError) Error() string {
 
 func (e *unreachedError) Unwrap() error { return e.err }
 
-// explain says of an error of a connection what people can do.
+// explain adds to the error of a failed connection what people can do about it.
 func (s *clientCommand) explain(err error) error {
 	if err == nil {
 		return nil

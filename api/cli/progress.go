@@ -72,7 +72,7 @@ func (p *progress) line(elapsed time.Duration) string {
 	return fmt.Sprintf("[%s%s] %3.0f%%  %s", strings.Repeat("=", full), strings.Repeat(" ", width-full), 100*part, text)
 }
 
-// setTotal says how much there is, once that is known.
+// setTotal sets how much there is, once that is known.
 func (p *progress) setTotal(n int64) {
 	if p != nil {
 		p.total.Store(n)

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// ListenError says of which flag an address is that cannot be listened on, and what to do
-// where that is known. Other errors are given back as they are.
+// ListenError names the flag of an address that cannot be listened on, and the remedy where
+// that is known. It returns other errors unchanged.
 func ListenError(flag, address string, err error) error {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "listen" {

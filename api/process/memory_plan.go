@@ -49,7 +49,7 @@ func (p *MemoryPlan) Share(nodes, extentBytes int64) {
 	p.GenerationBytes = max(p.GenerationBytes/nodes/extentBytes, 1) * extentBytes
 }
 
-// Log tells what was planned.
+// Log logs what was planned.
 func (p *MemoryPlan) Log(logger *slog.Logger) {
 	logger.Info("memory", "available_bytes", p.availableBytes, "go_limit_bytes", debug.SetMemoryLimit(-1), "page_log_generation_bytes", p.GenerationBytes)
 }

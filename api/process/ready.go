@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 )
 
-// Readiness says whether the server takes writes and answers queries.
+// Readiness reports whether the server takes writes and answers queries.
 type Readiness struct {
 	Health func() error // why no writes are taken, or nil
 	// What else a person should know; it does not make the process unready, and names nodes, so
@@ -17,7 +17,7 @@ type Readiness struct {
 	serving atomic.Bool
 }
 
-// Set says whether the process serves.
+// Set records whether the process serves.
 func (r *Readiness) Set(serving bool) { r.serving.Store(serving) }
 
 func (r *Readiness) serve(w http.ResponseWriter, request *http.Request) {

@@ -22,7 +22,7 @@ func NewRegistry() *Registry {
 	return r
 }
 
-// buildGauge says in its labels which program runs; its value is 1.
+// buildGauge returns a gauge of 1 whose labels name the build that runs.
 func buildGauge() prometheus.Collector {
 	b := CurrentBuild()
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{

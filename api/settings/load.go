@@ -82,7 +82,7 @@ func setFlag(flags *pflag.FlagSet, f *pflag.Flag, value, from string) error {
 	return nil
 }
 
-// reasonOf says for people why a value was refused.
+// reasonOf returns why a value was refused, in words for people.
 func reasonOf(err error) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {

@@ -18,8 +18,8 @@ type Role interface {
 	Logger(w io.Writer) *slog.Logger
 }
 
-// Bind gives a command the flags of a role below their headings, and makes it load and check
-// them before it calls run.
+// Bind defines the flags of a role on a command, grouped by headings, and sets the command to
+// load and validate them before it calls run.
 func Bind(cmd *cobra.Command, s Role, headings []string, run func(context.Context, *slog.Logger, io.Writer) error) {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		strange, err := Load(cmd.Flags(), os.Environ())

@@ -230,7 +230,7 @@ func (t *Token) ended(now time.Time) string {
 	return ""
 }
 
-// Request says what a token is to be.
+// Request describes a token to make.
 type Request struct {
 	Name     string
 	Creator  Creator
@@ -375,7 +375,7 @@ func (r *Registry) Revoke(ctx context.Context, id, by string) (Listed, error) {
 	}
 }
 
-// kindOf gives errors of a store the kinds of a Registry.
+// kindOf returns a store's error as one of the kinds of a Registry.
 func kindOf(err error) error {
 	switch {
 	case errors.Is(err, shardmap.ErrToken):

@@ -246,7 +246,7 @@ func Endpoints(settler process.Settler) []string {
 	return newMux(process.NewRegistry(), &process.Readiness{}, settler, &settings.Operation{Admin: true, Pprof: true}).Endpoints()
 }
 
-// nodeRoot tells at / where to go.
+// nodeRoot answers / with where to go.
 func nodeRoot() *endpoint.Mux {
 	m := &endpoint.Mux{}
 	m.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {

@@ -193,7 +193,7 @@ func (m *Machine) resurrect(shard uint16, era uint32, raftID uint64, r *quaranti
 	m.config.Logger.Warn("a group goes on from what is left of it", "shard", shard, "era", era)
 }
 
-// dismiss gives up a relic: its group goes on without it.
+// dismiss gives up a quarantined replica: its group continues without it.
 func (m *Machine) dismiss(shard uint16) {
 	m.spent[shard] = max(m.spent[shard], m.quarantined[shard].state.RaftID)
 	delete(m.quarantined, shard)

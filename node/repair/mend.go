@@ -205,7 +205,7 @@ func (r *repairer) ended(target shardRange, err error, now time.Time) {
 	try.next, try.err = now.Add(try.delay), err
 }
 
-// why gives the reason why a range is not mended yet; nil: it was not tried.
+// why returns the reason why a range is not mended yet, or nil if that was not tried.
 func (r *repairer) why(target shardRange) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -66,7 +66,7 @@ func Classify(ctx context.Context, err error) Failure {
 	return Internal
 }
 
-// BodyText says of an error of the kind BodyTooLong how long a body may be.
+// BodyText returns how long a body may be, for an error of the kind BodyTooLong.
 func BodyText(err error) string {
 	var tooLong *http.MaxBytesError
 	if !errors.As(err, &tooLong) {
