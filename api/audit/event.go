@@ -56,11 +56,13 @@ const (
 type Request struct {
 	OnRefusal func(error) // called for the first refusal, which Finish then leaves out; nil: nothing is
 
-	mu       sync.Mutex
-	database string
-	deeds    []Deed
-	refused  error
-	failed   bool
+	mu               sync.Mutex
+	user             string
+	by, credential   string
+	database         string
+	deeds            []Deed
+	unknown, refused error
+	failed           bool
 }
 
 type requestKey struct{}
@@ -74,6 +76,26 @@ func With(ctx context.Context, r *Request) context.Context {
 func Of(ctx context.Context) *Request {
 	r, _ := ctx.Value(requestKey{}).(*Request)
 	return r
+}
+
+// SignedIn notes who calls, as Event has it.
+func (r *Request) SignedIn(user, by, credential string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.user, r.by, r.credential = user, by, credential
+}
+
+// SignInFailed notes why nobody knows who calls.
+func (r *Request) SignInFailed(err error) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unknown = err
 }
 
 // In notes the database that the request is for, as people name it.
@@ -142,6 +164,13 @@ func (r *Request) finish(e *Event) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.user != "" {
+		e.User, e.By, e.Credential = r.user, r.by, r.credential
+	}
+	if r.unknown != nil {
+		e.Error = r.unknown.Error()
+		e.Tried(r.unknown)
+	}
 	if r.database != "" {
 		e.Database = r.database
 	}

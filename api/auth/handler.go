@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/audit"
 )
 
 // Handler serves an ordinary HTTP port by next, once it is known who calls: that of a node, which
@@ -14,7 +15,7 @@ import (
 // itself are plain text.
 func (a *Authority) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isHealth(r) {
+		if access.IsProbe(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -25,8 +26,11 @@ func (a *Authority) Handler(next http.Handler) http.Handler {
 		p, err := a.Authenticate(r.Context(), given)
 		switch {
 		case err == nil:
+			by, credential := access.ProofOf(p)
+			audit.Of(r.Context()).SignedIn(p.Name(), by, credential)
 			next.ServeHTTP(w, r.WithContext(access.With(r.Context(), p)))
 		case errors.Is(err, access.ErrUnauthenticated):
+			audit.Of(r.Context()).SignInFailed(err)
 			w.Header().Add("WWW-Authenticate", `Basic realm="TickMesh", charset="UTF-8"`)
 			w.Header().Add("WWW-Authenticate", "Bearer")
 			http.Error(w, err.Error(), http.StatusUnauthorized)
@@ -36,15 +40,6 @@ func (a *Authority) Handler(next http.Handler) http.Handler {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	})
-}
-
-// isHealth reports whether a request only asks how the server is. The target counts as it was
-// sent, so that nothing else can be reached under the name.
-func isHealth(r *http.Request) bool {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return false
-	}
-	return r.URL.EscapedPath() == r.URL.Path && (r.URL.Path == "/healthz" || r.URL.Path == "/readyz")
 }
 
 // address is a net.Addr of a text.

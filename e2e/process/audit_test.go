@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -131,6 +132,92 @@ func TestAuditLog(t *testing.T) {
 	for _, secret := range []string{"wrong-secret", "Bearer", "secret_query"} {
 		if strings.Contains(text, secret) {
 			t.Errorf("%s is told: %s", secret, text)
+		}
+	}
+}
+
+// TestNodeAuditLog holds, on a node's own HTTP port, that each refusal and act of administration is
+// told once, by whom, from where and how it ended, what runs at the end included, and no probe.
+func TestNodeAuditLog(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	users, path := filepath.Join(dir, "auth.yaml"), filepath.Join(dir, "audit.jsonl")
+	authFile(t, users, map[string]string{"reader-secret": "'*': read", "admin-secret": "'*': admin"})
+	s := newTestCluster(t).startNode("n1", "--auth-file", users, "--admin", "--pprof", "--audit-log", path)
+
+	for _, c := range []struct {
+		token, method, target string
+		want                  int
+	}{
+		{"", "GET", "/healthz", 200}, {"", "GET", "/metrics", 401}, {"wrong-secret", "GET", "/metrics", 401}, {"reader-secret", "GET", "/metrics", 200},
+		{"reader-secret", "POST", "/admin/settle", 403}, {"admin-secret", "POST", "/admin/settle", 200}, {"admin-secret", "GET", "/nothing", 404},
+	} {
+		if got, body := s.as(c.token, c.method, c.target, ""); got != c.want {
+			t.Errorf("%+v: %d %s", c, got, body)
+		}
+	}
+	request := func(method, target string) *http.Request {
+		r, err := http.NewRequestWithContext(t.Context(), method, s.url(target), http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer admin-secret")
+		return r
+	}
+	foreign := request("POST", "/admin/settle")
+	foreign.Header.Set("Origin", "https://evil.example")
+	if response, err := http.DefaultClient.Do(foreign); err != nil || response.StatusCode != http.StatusForbidden {
+		t.Errorf("another origin: %v %v", response, err)
+	} else {
+		_ = response.Body.Close()
+	}
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGHUP)
+	eventually(t, "the file is made anew", func() bool { _, err := os.Stat(path); return err == nil })
+	profiled, profile := make(chan error, 1), request("GET", "/debug/pprof/profile?seconds=600&secret_parameter=x")
+	go func() {
+		response, err := http.DefaultClient.Do(profile)
+		if err == nil {
+			err = response.Body.Close()
+		}
+		profiled <- err
+	}()
+	eventually(t, "a profile is taken", func() bool {
+		_, stacks := s.as("admin-secret", "GET", "/debug/pprof/goroutine?debug=2", "")
+		return strings.Contains(stacks, "net/http/pprof.Profile(")
+	})
+	s.signal(syscall.SIGTERM)
+	s.wait()
+	if err := <-profiled; err != nil {
+		t.Error(err)
+	}
+
+	before, text := readAudit(t, path+".1")
+	behind, more := readAudit(t, path)
+	seen, reader := map[string]int{}, auth.DigestOf("reader-secret")[:12]
+	for _, e := range append(before, behind...) {
+		if e.Time.IsZero() || !strings.HasPrefix(e.From, "127.0.0.1:") || e.DurationMs < 0 || e.User == "reader-secret" && (e.By != "token" || e.Credential != reader) {
+			t.Errorf("%+v", e)
+		}
+		seen[fmt.Sprint(e.User, "|", e.Protocol, "|", e.Action, "|", len(e.Deeds), "|", e.Outcome, " ", e.Status)]++
+	}
+	if stacks := "admin-secret|http|GET /debug/pprof/goroutine|1|ok 200"; seen[stacks] == 0 {
+		t.Errorf("missing: %s", stacks)
+	} else {
+		delete(seen, stacks)
+	}
+	want := map[string]int{
+		"|http|GET /metrics|0|refused 401": 2, "reader-secret|http|POST /admin/settle|1|refused 403": 1, "admin-secret|http|POST /admin/settle|1|ok 200": 1,
+		"|http|POST /admin/settle|0|refused 403": 1, "admin-secret|http|GET /debug/pprof/profile|1|ok 200": 1,
+	}
+	if !maps.Equal(seen, want) {
+		t.Errorf("told is %v, want %v", seen, want)
+	}
+	for _, secret := range []string{"wrong-secret", "Bearer", "secret_parameter"} {
+		if strings.Contains(text+more, secret) {
+			t.Errorf("%s is told: %s", secret, text+more)
 		}
 	}
 }

@@ -37,6 +37,7 @@ type nodeSettings struct {
 	SeriesLimitFlags
 	process.DatabaseRuleFlags
 	auth.Flags
+	process.AuditFlags
 	settings.PublicTLS
 	settings.PeerTLS
 	settings.Operation
@@ -58,6 +59,7 @@ func (s *nodeSettings) Define(f *pflag.FlagSet) {
 	s.DatabaseRuleFlags.Define(f)
 	s.Flags.Define(f)
 	f.Lookup("auth-file").Usage = "`file` with users, tokens and rights, for the HTTP port; empty: everybody may ask there"
+	s.AuditFlags.Define(f)
 	s.PublicTLS.Define(f)
 	s.PeerTLS.Define(f)
 	s.Operation.Define(f)
@@ -210,6 +212,11 @@ func (s *nodeSettings) watch(ctx context.Context, m *member.Member, rules *proce
 	}
 	defer users.Close()
 	users.Register(registry)
+	trail, err := s.AuditFlags.Open(registry, logger)
+	if err != nil {
+		return err
+	}
+	defer trail.Close()
 	registry.MustRegister(process.DiskGauges(s.DataDir)...)
 	ready := &process.Readiness{Health: m.Ready, Details: m.Details}
 	ready.Set(true)
@@ -221,8 +228,10 @@ func (s *nodeSettings) watch(ctx context.Context, m *member.Member, rules *proce
 		readTimeout = 30 * time.Second
 		idleTimeout = 2 * time.Minute
 	)
+	handler := users.Guard(newMux(registry, ready, m.Node(), &s.Operation))
 	server := &http.Server{
-		Handler: pages.Handler(users.Guard(newMux(registry, ready, m.Node(), &s.Operation))), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
+		BaseContext: func(net.Listener) context.Context { return ctx }, // requests end with the process
+		Handler:     trail.Handler(pages.Handler(handler)), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
 	logger.Info("listening", "port", "http", "address", listener.Addr().String())
@@ -230,10 +239,24 @@ func (s *nodeSettings) watch(ctx context.Context, m *member.Member, rules *proce
 	go func() { failed <- server.Serve(newCheckedListener(listener, secure.Config)) }()
 	select {
 	case <-ctx.Done():
-		return server.Close()
+		return closeHTTP(server)
 	case err := <-failed:
 		return err
 	}
+}
+
+// httpClosingMax is how long requests that run may take to end after their contexts, so that the
+// audit log hears how they ended.
+const httpClosingMax = time.Second
+
+// closeHTTP closes a server whose requests' contexts have ended.
+func closeHTTP(server *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), httpClosingMax)
+	defer cancel()
+	if server.Shutdown(ctx) == nil {
+		return nil
+	}
+	return server.Close()
 }
 
 // newMux routes what a node's HTTP port answers.

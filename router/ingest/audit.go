@@ -3,7 +3,6 @@ package ingest
 import (
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -11,8 +10,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/audit"
 )
-
-const auditHTTP = "http"
 
 // auditStart returns when a request begins, where there is an audit log.
 func (f *front) auditStart() (start time.Time) {
@@ -46,7 +43,8 @@ func (f *front) audit(request *fasthttp.RequestCtx, c *caller, err error, start 
 	if denied := (*access.DeniedError)(nil); errors.As(err, &denied) {
 		e.Database = access.Display(denied.Database)
 	}
-	f.options.Audit.Finish(nil, ended(e, status))
+	access.EndHTTP(&e, status)
+	f.options.Audit.Finish(nil, e)
 }
 
 // auditOther returns what tells the audit log of the end of a request of Options.Other.
@@ -63,7 +61,8 @@ func (f *front) auditOther(request *fasthttp.RequestCtx, c *caller) func(*answer
 		case status == 0:
 			status = http.StatusOK
 		}
-		f.options.Audit.Finish(gathered, ended(e, status))
+		access.EndHTTP(&e, status)
+		f.options.Audit.Finish(gathered, e)
 	}
 }
 
@@ -71,7 +70,7 @@ func (f *front) auditOther(request *fasthttp.RequestCtx, c *caller) func(*answer
 // without its parameters.
 func auditEvent(request *fasthttp.RequestCtx, c *caller, start time.Time) audit.Event {
 	e := audit.Event{
-		Time: start, From: request.RemoteAddr().String(), Protocol: auditHTTP,
+		Time: start, From: request.RemoteAddr().String(), Protocol: access.AuditHTTP,
 		Action: string(request.Method()) + " " + string(request.Path()),
 	}
 	if c.principal != nil {
@@ -80,20 +79,6 @@ func auditEvent(request *fasthttp.RequestCtx, c *caller, start time.Time) audit.
 	}
 	if c.prefixed {
 		e.Database = access.Display(string(c.database))
-	}
-	return e
-}
-
-// ended completes an event by the status of its answer.
-func ended(e audit.Event, status int) audit.Event {
-	e.Status, e.DurationMs = strconv.Itoa(status), float64(time.Since(e.Time))/float64(time.Millisecond)
-	switch {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		e.Outcome = audit.Refused
-	case status >= http.StatusBadRequest:
-		e.Outcome = audit.Failed
-	default:
-		e.Outcome = audit.OK
 	}
 	return e
 }

@@ -2,75 +2,12 @@ package server
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
-	"os"
-	"os/signal"
-	"sync"
-	"syscall"
-	"time"
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/audit"
-	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/influxql"
 )
-
-// auditCloseMax bounds how long the audit log may take to write what waits at the end.
-const auditCloseMax = 5 * time.Second
-
-// followedAudit is the audit log of a process, which SIGHUP opens anew. Its methods do nothing on
-// nil.
-type followedAudit struct {
-	*audit.Log
-	logger  *slog.Logger
-	hangUps chan os.Signal
-	running sync.WaitGroup
-}
-
-// openAudit opens the audit log; nil: none is named.
-func (s *Access) openAudit(registry *process.Registry, logger *slog.Logger) (*followedAudit, error) {
-	if s.auditLog == "" {
-		return nil, nil
-	}
-	log, err := audit.Open(audit.Options{Path: s.auditLog, All: s.auditLevel.Value == "all", Logger: logger})
-	if err != nil {
-		return nil, fmt.Errorf("--audit-log: %w", err)
-	}
-	registry.MustRegister(log)
-	a := &followedAudit{Log: log, logger: logger, hangUps: make(chan os.Signal, 1)}
-	signal.Notify(a.hangUps, syscall.SIGHUP)
-	a.running.Go(func() {
-		for range a.hangUps {
-			log.Reopen()
-		}
-	})
-	return a, nil
-}
-
-// log returns the log to be told; nil: none.
-func (a *followedAudit) log() *audit.Log {
-	if a == nil {
-		return nil
-	}
-	return a.Log
-}
-
-// close writes what waits.
-func (a *followedAudit) close() {
-	if a == nil {
-		return
-	}
-	signal.Stop(a.hangUps)
-	close(a.hangUps)
-	a.running.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), auditCloseMax)
-	defer cancel()
-	if err := a.Close(ctx); err != nil {
-		a.logger.Error("the audit log is not whole", "error", err)
-	}
-}
 
 // auditedDeleter notes deletes for the audit log.
 type auditedDeleter struct{ scan.Deleter }

@@ -76,11 +76,11 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	}
 	defer who.close()
 	b.access = who
-	trail, err := s.openAudit(registry, logger)
+	trail, err := s.AuditFlags.Open(registry, logger)
 	if err != nil {
 		return err
 	}
-	defer trail.close()
+	defer trail.Close()
 	if b.Marks != nil {
 		who.directory = tenant.NewDirectory(tenant.DirectoryOptions{Source: b.Source, Deleter: b.Deleter, Marks: b.Marks, Rules: b.Rules.Current})
 	}
@@ -93,7 +93,7 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	ingestOptions := s.ingestOptions(b, logger, registry, process.NewMux(process.MuxOptions{Own: answers, Registry: registry, Ready: ready, Settler: b.Settler, Admin: s.Admin, Pprof: s.Pprof}))
 	ingestOptions.Pages, _ = s.OriginPolicy(secure.Certificate) // validate has said what is wrong
 	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.Config, who.authority, who.meter
-	ingestOptions.Audit = trail.log()
+	ingestOptions.Audit = trail.Log()
 	budgets := ingest.NewBudgets(ingestOptions.Limits)
 	ingestOptions.Metadata, ingestOptions.Budgets = &queries.catalog, budgets
 	registry.MustRegister(budget.NewCollector(map[string]*budget.Pool{"writes": budgets.Writes, "reads": budgets.Reads}))
@@ -105,7 +105,7 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 		return err
 	}
 	apiOptions := s.apiOptions(b, queries, logger, registry)
-	apiOptions.Audit = trail.log()
+	apiOptions.Audit = trail.Log()
 	apiOptions.Authority, apiOptions.Meter, apiOptions.Writes, apiOptions.Reads = who.authority, who.meter, budgets.Writes, budgets.Reads
 	if who.users.MakesTokens() {
 		apiOptions.Tokens = who.users

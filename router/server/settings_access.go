@@ -14,11 +14,10 @@ import (
 type Access struct {
 	process.DatabaseRuleFlags
 	auth.Flags
+	process.AuditFlags
 	putDatabase, lineDatabase, udpDatabase string
 	udpUser                                string
 	databaseFrom                           settings.Choice
-	auditLog                               string
-	auditLevel                             settings.Choice
 }
 
 // fromHeader reports whether only the header names databases.
@@ -31,13 +30,11 @@ func (s *Access) Define(f *pflag.FlagSet) {
 	f.StringVar(&s.udpUser, "udp-user", "", "`user` whose rights all datagrams have; needed for UDP with --auth-file")
 	s.databaseFrom = settings.Choice{Value: "any", Words: []string{"any", "header"}}
 	f.Var(&s.databaseFrom, "database-from", "what names the database of a request: parameter, path and header, which must agree, or the header X-Scope-OrgID only")
-	f.StringVar(&s.auditLog, "audit-log", "", "`file` for lines of JSON about who did what, or stderr; opened anew at SIGHUP")
-	s.auditLevel = settings.Choice{Value: "changes", Words: []string{"changes", "all"}}
-	f.Var(&s.auditLevel, "audit-level", "what the audit log has: refusals, deletes and administration, or queries too")
+	s.AuditFlags.Define(f)
 	f.StringVar(&s.putDatabase, "put-database", "default", "`name` of the database of put lines over TCP")
 	f.StringVar(&s.lineDatabase, "line-database", "default", "`name` of the database of line protocol over TCP")
 	f.StringVar(&s.udpDatabase, "udp-database", "default", "`name` of the database of datagrams")
-	settings.Group(f, settings.HeadingAccess, "udp-user", "database-from", "put-database", "line-database", "udp-database", "audit-log", "audit-level")
+	settings.Group(f, settings.HeadingAccess, "udp-user", "database-from", "put-database", "line-database", "udp-database")
 }
 
 // Validate refuses names that cannot be, and datagrams at udp whose sender nobody could know.
