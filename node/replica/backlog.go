@@ -1,17 +1,5 @@
 package replica
 
-// Applied says that the engine has applied the shard's entries up to index. It must be
-// called as appliers go on: a follower whose appliers are behind by
-// Config.BacklogBytesMax takes no further entries.
-func (h *Host) Applied(shard uint16, index uint64) {
-	g := h.group(shard)
-	if g == nil {
-		return
-	}
-	g.applied = max(g.applied, index)
-	g.shrinkBacklog()
-}
-
 // shrinkBacklog forgets what is applied.
 func (g *group) shrinkBacklog() {
 	n := 0
@@ -25,4 +13,10 @@ func (g *group) shrinkBacklog() {
 }
 
 // full reports whether g's appliers are too far behind for further entries.
-func (h *Host) full(g *group) bool { return g.backlogBytes > h.config.BacklogBytesMax }
+func (g *group) full() bool { return g.backlogBytes > g.shared.config.BacklogBytesMax }
+
+// noteApplied takes what the engine has applied. See Host.Applied.
+func (g *group) noteApplied(index uint64) {
+	g.applied = max(g.applied, index)
+	g.shrinkBacklog()
+}

@@ -130,10 +130,10 @@ func BenchmarkTick(b *testing.B) {
 		b.Run(fmt.Sprintf("quiet=%v", quietTicks == 6), func(b *testing.B) {
 			t := newTrio(b, 128)
 			for _, host := range t.hosts {
-				host.config.QuietTicks = quietTicks
+				host.shared.config.QuietTicks = quietTicks
 				if quietTicks > 6 {
-					for _, g := range host.order {
-						host.wake(g)
+					for _, g := range host.groups {
+						g.wake()
 					}
 				}
 			}

@@ -11,38 +11,8 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// Change asks the leader to bring its group to the configuration target: in one step
-// if at most one vote changes and nothing else, else through a joint configuration
-// that the leader leaves by itself. Nothing comes back: look at the Status. It may be
-// lost with the leader; repeat it. Errors: NotLeaderError, ErrBusy (another change, a
-// transfer or a sync is under way), ErrArgument, ErrNoGroup, ErrFault.
-func (h *Host) Change(shard uint16, target []shardmap.Member) error {
-	g, err := h.working(shard)
-	if err != nil {
-		return err
-	}
-	if !g.leads() {
-		return g.notLeader()
-	}
-	if g.config.Joint() || g.change != nil || g.transferee != raft.None || g.hold.round != 0 {
-		return ErrBusy
-	}
-	target = slices.Clone(target)
-	shardmap.SortMembers(target)
-	change, err := g.changeTo(target)
-	if err != nil || change == nil {
-		return err
-	}
-	if g.lone {
-		g.change = change
-		h.mark(g)
-		return nil
-	}
-	return h.proposeChange(g, change)
-}
-
-// changeTo returns the change from the present members to target; nil if there is none.
-func (g *group) changeTo(target []shardmap.Member) (*pb.ConfChangeV2, error) {
+// planChange returns the change from the present members to target; nil if there is none.
+func (g *group) planChange(target []shardmap.Member) (*pb.ConfChangeV2, error) {
 	if len(target) > shardmap.MembersMax {
 		return nil, fmt.Errorf("%w: %d members", ErrArgument, len(target))
 	}
@@ -83,31 +53,54 @@ func (g *group) changeTo(target []shardmap.Member) (*pb.ConfChangeV2, error) {
 	return change, nil
 }
 
-func (h *Host) proposeChange(g *group, change *pb.ConfChangeV2) error {
-	defer h.contain(g)
+func (g *group) proposeChange(change *pb.ConfChangeV2) error {
+	defer g.contain()
 	if size := proto.Size(change); size > contextBytesMax {
 		return fmt.Errorf("%w: a change of %d bytes", ErrArgument, size)
 	}
-	h.wake(g)
+	g.wake()
 	if err := g.node.ProposeConfChange(change); err != nil {
 		return ErrBusy
 	}
-	h.mark(g)
+	g.mark()
 	return nil
 }
 
-// Transfer asks the leader to hand its group to the replica on node. It takes at most
-// an election timeout, in which proposals are refused with ErrBusy. A full voter that
-// is asked to have the group handed to itself asks the leader, which may refuse. Errors:
-// NotLeaderError, ErrBusy, ErrArgument (no full voter there), ErrNoGroup, ErrFault.
-func (h *Host) Transfer(shard uint16, node string) error {
-	g, err := h.working(shard)
-	if err != nil {
+func (g *group) transfer(id uint64) {
+	defer g.contain()
+	g.wake()
+	g.transferee, g.transferAt = id, g.shared.ticks+g.shared.config.ElectionTicks
+	g.node.TransferLeader(id)
+	g.mark()
+}
+
+// changeTo brings the group that g leads to the configuration target. See Host.Change.
+func (g *group) changeTo(target []shardmap.Member) error {
+	if !g.leads() {
+		return g.notLeader()
+	}
+	if g.config.Joint() || g.change != nil || g.transferee != raft.None || g.hold.round != 0 {
+		return ErrBusy
+	}
+	target = slices.Clone(target)
+	shardmap.SortMembers(target)
+	change, err := g.planChange(target)
+	if err != nil || change == nil {
 		return err
 	}
+	if g.lone {
+		g.change = change
+		g.mark()
+		return nil
+	}
+	return g.proposeChange(change)
+}
+
+// transferTo hands the group to the replica on node. See Host.Transfer.
+func (g *group) transferTo(node string) error {
 	if !g.leads() {
-		if node == h.config.Node && g.replica.Role == shardmap.Full {
-			return h.askToLead(g)
+		if node == g.shared.config.Node && g.replica.Role == shardmap.Full {
+			return g.askToLead()
 		}
 		return g.notLeader()
 	}
@@ -121,16 +114,8 @@ func (h *Host) Transfer(shard uint16, node string) error {
 		if g.transferee != raft.None {
 			return ErrBusy
 		}
-		h.transfer(g, m.RaftID)
+		g.transfer(m.RaftID)
 		return nil
 	}
-	return fmt.Errorf("%w: no full voter of shard %d on node %s", ErrArgument, shard, node)
-}
-
-func (h *Host) transfer(g *group, id uint64) {
-	defer h.contain(g)
-	h.wake(g)
-	g.transferee, g.transferAt = id, h.ticks+h.config.ElectionTicks
-	g.node.TransferLeader(id)
-	h.mark(g)
+	return fmt.Errorf("%w: no full voter of shard %d on node %s", ErrArgument, g.replica.Shard, node)
 }

@@ -11,10 +11,10 @@ import (
 )
 
 // collect puts what g has to do into the Round.
-func (h *Host) collect(g *group, round *Round) {
+func (g *group) collect(round *Round) {
 	g.appended = 0
 	if g.hold.round == 0 {
-		h.collectWork(g, round)
+		g.collectWork(round)
 	}
 	if g.logDue {
 		state := g.durable()
@@ -24,8 +24,8 @@ func (h *Host) collect(g *group, round *Round) {
 		}
 		round.States = append(round.States, state)
 		round.Sync = round.Sync || g.syncDue
-		if h.config.SyncLater && g.syncDue {
-			h.holdFor(g, round.Number)
+		if g.shared.config.SyncLater && g.syncDue {
+			g.holdFor(round.Number)
 		}
 		g.logDue, g.syncDue = false, false
 		if g.announce && g.hold.round == 0 {
@@ -39,71 +39,71 @@ func (h *Host) collect(g *group, round *Round) {
 }
 
 // collectWork puts everything but g's state into the Round.
-func (h *Host) collectWork(g *group, round *Round) {
+func (g *group) collectWork(round *Round) {
 	if g.lone && g.change != nil {
-		h.leave(g, round)
+		g.leave(round)
 	}
 	switch {
 	case g.lone:
-		h.collectLone(g, round)
+		g.collectLone(round)
 	case g.node != nil:
-		h.collectNode(g, round)
+		g.collectNode(round)
 	}
 }
 
-func (h *Host) advance(g *group) {
+func (g *group) advance() {
 	if g.lone {
 		g.advanceLone()
 		return
 	}
-	h.advanceNode(g)
+	g.advanceNode()
 }
 
 // collectNode fetches what the library wants done.
-func (h *Host) collectNode(g *group, round *Round) {
-	defer h.contain(g)
+func (g *group) collectNode(round *Round) {
+	defer g.contain()
 	if !g.node.HasReady() {
 		return
 	}
 	ready := g.node.Ready()
-	h.inRound = append(h.inRound, g)
+	g.shared.next.inRound = append(g.shared.next.inRound, g)
 	led, term := g.state == raft.StateLeader, g.term
-	mustLog, sync := h.noteState(g, &ready)
-	if h.noteInstalled(g, ready.Snapshot) {
+	mustLog, sync := g.noteState(&ready)
+	if g.noteInstalled(ready.Snapshot) {
 		mustLog, sync = true, true
 	}
 	if led && (g.state != raft.StateLeader || g.term != term) {
-		h.lostLead(g)
+		g.lostLead()
 	}
 	if !led && g.state == raft.StateLeader {
-		h.becameLeader(g)
+		g.becameLeader()
 	}
-	h.noteEntries(g, ready.Entries, round)
+	g.noteEntries(ready.Entries, round)
 	given := len(round.Committed)
-	if h.handOut(g, ready.CommittedEntries, round) {
+	if g.handOut(ready.CommittedEntries, round) {
 		mustLog, sync = true, true
 	}
 	if mustLog {
 		g.logDue, g.syncDue = true, g.syncDue || sync
 	}
-	if h.holds(g) {
+	if g.holds() {
 		g.hold.committed = append(g.hold.committed, round.Committed[given:]...)
 		round.Committed = round.Committed[:given]
 	}
 	for _, state := range ready.ReadStates {
-		h.readConfirmed(g, state)
+		g.readConfirmed(state)
 	}
 	if g.state == raft.StateLeader {
-		h.nextRead(g)
+		g.nextRead()
 	}
 	for _, m := range ready.Messages {
-		h.route(g, m)
+		g.route(m)
 	}
 }
 
 // noteState takes over what changed of the library's state, and reports whether that has
 // to be logged. A commit alone is carried by later entries.
-func (h *Host) noteState(g *group, ready *raft.Ready) (mustLog, sync bool) {
+func (g *group) noteState(ready *raft.Ready) (mustLog, sync bool) {
 	if hard := ready.HardState; !raft.IsEmptyHardState(hard) {
 		voted := hard.GetVote() != g.vote && hard.GetVote() != raft.None && hard.GetVote() != g.replica.RaftID
 		if voted {
@@ -118,21 +118,21 @@ func (h *Host) noteState(g *group, ready *raft.Ready) (mustLog, sync bool) {
 	return mustLog, mustLog
 }
 
-func (h *Host) becameLeader(g *group) {
+func (g *group) becameLeader() {
 	g.idle, g.transferee, g.durables = 0, raft.None, nil
-	g.ledSince, g.tookOver, g.askedUntil = h.ticks, h.ticks < g.askedUntil, 0
+	g.ledSince, g.tookOver, g.askedUntil = g.shared.ticks, g.shared.ticks < g.askedUntil, 0
 	g.proposed, g.pending = nil, nil
 }
 
-func (h *Host) lostLead(g *group) {
-	h.failAll(g, g.notLeader())
+func (g *group) lostLead() {
+	g.failAll(g.notLeader())
 	g.transferee, g.durables = raft.None, nil
-	g.elapsed, g.timeout = 0, h.drawTimeout(g)
+	g.elapsed, g.timeout = 0, g.drawTimeout()
 }
 
 // noteEntries takes entries into the log. Those that this leader proposed are met in
 // the order of their proposals: nobody else appends in its term.
-func (h *Host) noteEntries(g *group, entries []*pb.Entry, round *Round) {
+func (g *group) noteEntries(entries []*pb.Entry, round *Round) {
 	g.log.append(entries)
 	if len(entries) > 0 && (g.appended == 0 || entries[0].GetIndex() < g.appended) {
 		g.appended = entries[0].GetIndex()
@@ -152,12 +152,12 @@ func (h *Host) noteEntries(g *group, entries []*pb.Entry, round *Round) {
 
 // handOut returns committed entries to the appliers, and says whether the configuration
 // has changed.
-func (h *Host) handOut(g *group, entries []*pb.Entry, round *Round) (changed bool) {
+func (g *group) handOut(entries []*pb.Entry, round *Round) (changed bool) {
 	for _, e := range entries {
 		kind, parts := fromRaft(e)
 		index := e.GetIndex()
 		if kind == KindChange && index > g.config.Index {
-			h.applyChange(g, e)
+			g.applyChange(e)
 			changed = true
 		}
 		g.cursor = index
@@ -206,7 +206,7 @@ func (g *group) copies(index uint64) int {
 }
 
 // applyChange takes a committed change of the configuration into force.
-func (h *Host) applyChange(g *group, e *pb.Entry) {
+func (g *group) applyChange(e *pb.Entry) {
 	change := &pb.ConfChangeV2{}
 	if err := proto.Unmarshal(e.GetData(), change); err != nil {
 		panic(libraryFault("a change of the configuration cannot be read: " + err.Error()))
@@ -231,8 +231,8 @@ func (h *Host) applyChange(g *group, e *pb.Entry) {
 	if len(g.config.Voters) == 1 && !g.config.Joint() {
 		g.reading.underWay = 0 // those who would have confirmed it are gone: it is asked again
 	}
-	h.wake(g)
-	h.countPeers()
+	g.wake()
+	g.shared.membersChanged = true
 }
 
 // takeRole gives the replica the role that it has in the configuration. One that was
@@ -250,24 +250,24 @@ func (g *group) takeRole() {
 }
 
 // advanceNode tells the library that the Round is written.
-func (h *Host) advanceNode(g *group) {
-	defer h.contain(g)
+func (g *group) advanceNode() {
+	defer g.contain()
 	if g.node == nil {
 		return
 	}
 	g.node.Advance(raft.Ready{})
 	g.settled, g.configured = g.cursor, g.config.Index
-	keep := h.config.CacheBytesMax
+	keep := g.shared.config.CacheBytesMax
 	if g.quiet {
 		keep = evictAll
 	}
 	g.log.evict(g.settled, keep)
 	if g.node.HasReady() {
-		h.mark(g)
+		g.mark()
 		return
 	}
 	done := g.state == raft.StateLeader && g.commit == g.log.last && g.settled == g.log.last
 	if done && g.change == nil && g.config.lone(g.replica.RaftID) && !g.witness() && len(g.reading.tokens) == 0 && len(g.proposed) == 0 {
-		h.beLone(g)
+		g.beLone()
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 // group is one replica. Either it is lone, or it has a node of the library.
 type group struct {
+	shared  *shared
 	replica Replica
 	config  Configuration
 	log     entryLog
@@ -114,14 +115,15 @@ type placed struct {
 // newGroup makes a group from what the log has. The library's own view of what is
 // applied may be behind the engine's: it has to see all changes of the configuration
 // that the logged state does not have yet.
-func (h *Host) newGroup(state GroupState, log LogSummary) (*group, error) {
+func newGroup(shared *shared, state GroupState, log LogSummary) (*group, error) {
 	if state.RaftID == 0 || state.Role < shardmap.Full || state.Role > shardmap.Learner {
 		return nil, fmt.Errorf("%w: raft id %d, %v", ErrArgument, state.RaftID, state.Role)
 	}
 	g := &group{
+		shared:  shared,
 		replica: state.Replica, config: state.Configuration.clone(),
 		term: state.Term, vote: state.Vote, applied: log.Applied,
-		log: entryLog{shard: state.Shard, reader: h.reader, truncated: state.Truncated,
+		log: entryLog{shard: state.Shard, reader: shared.reader, truncated: state.Truncated,
 			last: max(log.Last, state.Truncated.Index), runs: slices.Clone(log.Runs)},
 	}
 	if err := g.log.check(); err != nil {
@@ -141,12 +143,12 @@ func (h *Host) newGroup(state GroupState, log LogSummary) (*group, error) {
 		}
 	}
 	g.cursor, g.settled = seen, seen
-	g.timeout = h.drawTimeout(g)
+	g.timeout = g.drawTimeout()
 	if !unseen && g.handed >= g.log.last && g.config.lone(g.replica.RaftID) && g.replica.Role != shardmap.Witness {
 		if g.handed > g.log.last { // the log lost what the engine has: its indexes are spent
 			g.log.restart(Position{Index: g.handed, Term: g.term})
 		}
-		h.beLone(g)
+		g.beLone()
 		if g.log.last > 0 || state.Commit > 0 {
 			g.term++ // as an election would: a tail that was lost is not written again with the same term
 			g.vote = g.replica.RaftID
@@ -154,7 +156,7 @@ func (h *Host) newGroup(state GroupState, log LogSummary) (*group, error) {
 		}
 		return g, nil
 	}
-	h.startNode(g, seen)
+	g.startNode(seen)
 	return g, g.fault
 }
 
@@ -224,19 +226,19 @@ func (g *group) durable() GroupState {
 }
 
 // startNode makes the library's node for g; entries up to seen are applied.
-func (h *Host) startNode(g *group, seen uint64) {
-	defer h.contain(g)
+func (g *group) startNode(seen uint64) {
+	defer g.contain()
 	node, err := raft.NewRawNode(&raft.Config{
 		ID:                        g.replica.RaftID,
-		ElectionTick:              h.config.ElectionTicks,
-		HeartbeatTick:             h.config.HeartbeatTicks,
+		ElectionTick:              g.shared.config.ElectionTicks,
+		HeartbeatTick:             g.shared.config.HeartbeatTicks,
 		Storage:                   &storage{g},
 		Applied:                   max(seen, g.log.truncated.Index),
-		MaxSizePerMsg:             uint64(h.config.MessageBytesMax),
-		MaxCommittedSizePerReady:  uint64(h.config.ApplyBytesMax),
-		MaxUncommittedEntriesSize: uint64(h.config.UncommittedBytesMax),
-		MaxInflightMsgs:           h.config.InflightMessagesMax,
-		MaxInflightBytes:          uint64(h.config.InflightBytesMax),
+		MaxSizePerMsg:             uint64(g.shared.config.MessageBytesMax),
+		MaxCommittedSizePerReady:  uint64(g.shared.config.ApplyBytesMax),
+		MaxUncommittedEntriesSize: uint64(g.shared.config.UncommittedBytesMax),
+		MaxInflightMsgs:           g.shared.config.InflightMessagesMax,
+		MaxInflightBytes:          uint64(g.shared.config.InflightBytesMax),
 		CheckQuorum:               true,
 		PreVote:                   true,
 		Logger:                    libraryLogger{},
@@ -248,12 +250,12 @@ func (h *Host) startNode(g *group, seen uint64) {
 		return
 	}
 	g.node, g.lone, g.state, g.lead = node, false, raft.StateFollower, raft.None
-	h.mark(g)
+	g.mark()
 }
 
 // contain stops a group whose log contradicts what the library was told: it panics
 // then. Other groups go on.
-func (h *Host) contain(g *group) {
+func (g *group) contain() {
 	cause := recover()
 	if cause == nil {
 		return
@@ -265,23 +267,23 @@ func (h *Host) contain(g *group) {
 	}
 	g.fault = fmt.Errorf("%w: shard %d: %v", ErrFault, g.replica.Shard, cause)
 	g.node, g.state, g.lead, g.lone = nil, raft.StateFollower, raft.None, false
-	h.failAll(g, g.fault)
+	g.failAll(g.fault)
 }
 
 // failAll ends all that callers wait for.
-func (h *Host) failAll(g *group, err error) {
+func (g *group) failAll(err error) {
 	for _, p := range g.proposals {
-		h.fail(g, p.token, err)
+		g.fail(p.token, err)
 	}
 	for _, p := range g.proposed {
-		h.fail(g, p.token, ErrFate)
+		g.fail(p.token, ErrFate)
 	}
 	for _, p := range g.pending {
-		h.fail(g, p.token, ErrFate)
+		g.fail(p.token, ErrFate)
 	}
 	g.proposals, g.proposed, g.pending = nil, nil, nil
 	for _, token := range g.reading.drain() {
-		h.fail(g, token, err)
+		g.fail(token, err)
 	}
 }
 
@@ -313,4 +315,22 @@ func (s *storage) Snapshot() (*pb.Snapshot, error) {
 		Index:     new(s.g.log.truncated.Index),
 		Term:      new(s.g.log.truncated.Term),
 	}}, nil
+}
+
+// mark lets the next Ready look at g.
+func (g *group) mark() {
+	if !g.dirty {
+		g.dirty = true
+		g.shared.next.dirty = append(g.shared.next.dirty, g)
+	}
+}
+
+// logState puts g's state into the next Round.
+func (g *group) logState(sync bool) {
+	g.logDue, g.syncDue = true, g.syncDue || sync
+	g.mark()
+}
+
+func (g *group) fail(token uint64, err error) {
+	g.shared.next.failed = append(g.shared.next.failed, Failure{Shard: g.replica.Shard, Token: token, Err: err})
 }

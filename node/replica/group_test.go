@@ -32,7 +32,7 @@ func (w *world) untilLed(shard uint16) *testNode {
 
 func (w *world) allQuiet() bool {
 	for _, n := range w.nodes {
-		for _, g := range n.host.order {
+		for _, g := range n.host.groups {
 			if n.up && !g.lone && !g.quiet {
 				return false
 			}
@@ -60,7 +60,7 @@ func TestQuietGroupsSendBeatsOnly(t *testing.T) {
 		t.Fatal("a group woke without a reason")
 	}
 	for _, n := range w.nodes {
-		for _, g := range n.host.order {
+		for _, g := range n.host.groups {
 			if len(g.log.tail) > 0 {
 				t.Fatalf("%s keeps %d entries of a quiet group", n.name, len(g.log.tail))
 			}
@@ -311,9 +311,9 @@ func TestTakeOver(t *testing.T) {
 		if err := heir.host.Transfer(0, leader.name); !errors.As(err, &notLeader) {
 			t.Fatalf("for another: %v", err)
 		}
-		asked, led := leader.host.ticks, leader.host.group(0).ledSince
+		asked, led := leader.host.shared.ticks, leader.host.group(0).ledSince
 		w.until("the heir leads", func() bool {
-			if now := leader.host.ticks; now > asked && w.leaderOf(0) == leader {
+			if now := leader.host.shared.ticks; now > asked && w.leaderOf(0) == leader {
 				asked = now
 				if err := heir.host.Transfer(0, heir.name); err != nil && !errors.As(err, &notLeader) {
 					t.Fatal(err)
@@ -321,7 +321,7 @@ func TestTakeOver(t *testing.T) {
 			}
 			return w.leaderOf(0) == heir
 		})
-		if kept := leader.host.ticks - led; round > 0 && kept < takeOverTicks || kept > takeOverTicks+16 || round == 0 && kept > 100 {
+		if kept := leader.host.shared.ticks - led; round > 0 && kept < takeOverTicks || kept > takeOverTicks+16 || round == 0 && kept > 100 {
 			t.Fatalf("round %d: the leader had the group for %d ticks", round, kept)
 		}
 		if status, err := heir.host.Status(0); err != nil || !status.TookOver {
@@ -375,13 +375,13 @@ func TestProposalsAreBounded(t *testing.T) {
 				accepted++
 			}
 		}
-		if accepted != leader.host.config.ProposalsMax {
+		if accepted != leader.host.shared.config.ProposalsMax {
 			t.Fatalf("%d of 1000 proposals accepted", accepted)
 		}
 		for range 5000 {
 			_ = leader.host.Read(0, 1)
 		}
-		if n := len(leader.host.group(0).reading.tokens); n > leader.host.config.ReadsMax {
+		if n := len(leader.host.group(0).reading.tokens); n > leader.host.shared.config.ReadsMax {
 			t.Fatalf("%d reads wait", n)
 		}
 	}
@@ -451,14 +451,14 @@ func TestSlowApplierIsNotFed(t *testing.T) {
 		slow = w.nodes[1]
 	}
 	g := slow.host.group(0)
-	slow.host.config.BacklogBytesMax = 2000
+	slow.host.shared.config.BacklogBytesMax = 2000
 	w.idle = slow
 	for range 100 {
 		w.propose(leader, 0)
 		w.pause(1)
 	}
 	w.until("answers without it", func() bool { return w.acks == 100 })
-	bound := 2000 + slow.host.config.InflightBytesMax + slow.host.config.ApplyBytesMax
+	bound := 2000 + slow.host.shared.config.InflightBytesMax + slow.host.shared.config.ApplyBytesMax
 	if g.backlogBytes > bound || g.handed > 60 {
 		t.Fatalf("%d bytes, up to entry %d, wait for the applier", g.backlogBytes, g.handed)
 	}

@@ -23,67 +23,50 @@ type heldMessage struct {
 const heldMessagesMax = 1024
 
 // holds reports whether what g does next waits for a sync.
-func (h *Host) holds(g *group) bool {
-	return h.config.SyncLater && (g.syncDue || g.hold.round != 0)
+func (g *group) holds() bool {
+	return g.shared.config.SyncLater && (g.syncDue || g.hold.round != 0)
 }
 
 // holdFor lets g wait until the States of a Round are durable.
-func (h *Host) holdFor(g *group, round uint64) {
+func (g *group) holdFor(round uint64) {
 	if g.hold.round == 0 {
-		h.holding = append(h.holding, g)
+		g.shared.next.holding = append(g.shared.next.holding, g)
 	}
 	g.hold.round = round
 }
 
-// Synced says that the States of all Rounds up to the one with this number are durable,
-// and returns the shards of the groups that waited for it. It is for Config.SyncLater, and
-// has no effect without.
-func (h *Host) Synced(number uint64) (shards []uint16) {
-	held := h.holding
-	h.holding = nil
-	for _, g := range held {
-		if g.hold.round > number {
-			h.holding = append(h.holding, g)
-			continue
-		}
-		h.release(g)
-		shards = append(shards, g.replica.Shard)
-	}
-	return shards
-}
-
 // release lets go of what waited, in its order, before anything that comes later.
-func (h *Host) release(g *group) {
+func (g *group) release() {
 	held := g.hold
 	g.hold = hold{}
 	for i := range held.messages {
-		h.peer(held.messages[i].node).late.add(&held.messages[i].message, h.config.Run)
+		g.shared.peers.add(held.messages[i].node, &held.messages[i].message, false)
 	}
-	h.released = append(h.released, held.committed...)
-	h.reads = append(h.reads, held.reads...)
+	g.shared.next.released = append(g.shared.next.released, held.committed...)
+	g.shared.next.reads = append(g.shared.next.reads, held.reads...)
 	if g.announce && !g.logDue {
 		g.announce = false
-		h.prepared = append(h.prepared, g.replica.Shard)
+		g.shared.next.prepared = append(g.shared.next.prepared, g.replica.Shard)
 	}
-	h.advance(g)
-	h.mark(g)
+	g.advance()
+	g.mark()
 }
 
 // dropHeld fails what waits for a group that ends.
-func (h *Host) dropHeld(g *group, err error) {
+func (g *group) dropHeld(err error) {
 	shard := g.replica.Shard
 	of := func(c Committed) bool { return c.Shard == shard }
-	for _, list := range [2][]Committed{h.released, g.hold.committed} {
+	for _, list := range [2][]Committed{g.shared.next.released, g.hold.committed} {
 		for i := range list {
 			if of(list[i]) && list[i].Token != 0 {
-				h.fail(g, list[i].Token, ErrFate)
+				g.fail(list[i].Token, ErrFate)
 			}
 		}
 	}
 	for _, read := range g.hold.reads {
-		h.fail(g, read.Token, err)
+		g.fail(read.Token, err)
 	}
-	h.released = slices.DeleteFunc(h.released, of)
-	h.holding = slices.DeleteFunc(h.holding, func(other *group) bool { return other == g })
+	g.shared.next.released = slices.DeleteFunc(g.shared.next.released, of)
+	g.shared.next.holding = slices.DeleteFunc(g.shared.next.holding, func(other *group) bool { return other == g })
 	g.hold = hold{}
 }

@@ -191,7 +191,7 @@ func TestTruncationIsLoggedMeanwhile(t *testing.T) {
 		n.host.Advance(&n.round)
 	}
 	g := n.host.group(0)
-	n.host.logState(g, true)
+	g.logState(true)
 	if !n.host.Ready(&n.round) {
 		t.Fatal("no round")
 	}
@@ -215,7 +215,7 @@ func TestRemovedWhileItWaits(t *testing.T) {
 	for n.host.Ready(&n.round) {
 		n.host.Advance(&n.round)
 	}
-	n.host.logState(n.host.group(0), true)
+	n.host.group(0).logState(true)
 	w.propose(n, 0)
 	w.read(n, 0)
 	w.round(n)

@@ -8,7 +8,7 @@ import (
 
 // beLone makes g a group that agrees with itself. All that its log has is committed
 // and given out.
-func (h *Host) beLone(g *group) {
+func (g *group) beLone() {
 	g.lone, g.quiet, g.node = true, false, nil
 	g.state, g.lead = raft.StateLeader, g.replica.RaftID
 	g.allDone()
@@ -17,19 +17,19 @@ func (h *Host) beLone(g *group) {
 	g.proposed, g.pending, g.durables, g.transferee = nil, nil, nil, raft.None
 }
 
-func (h *Host) proposeLone(g *group, kind uint8, parts [][]byte, token uint64) error {
-	if len(g.proposals)+g.inFlight >= h.config.ProposalsMax {
+func (g *group) proposeLone(kind uint8, parts [][]byte, token uint64) error {
+	if len(g.proposals)+g.inFlight >= g.shared.config.ProposalsMax {
 		return series.ErrOverloaded
 	}
 	g.proposals = append(g.proposals, proposal{kind: kind, token: token, parts: parts})
-	h.mark(g)
+	g.mark()
 	return nil
 }
 
 // collectLone puts the proposals into the Round. They wait for a state that has to be
 // durable first.
-func (h *Host) collectLone(g *group, round *Round) {
-	if len(g.proposals) == 0 || h.holds(g) {
+func (g *group) collectLone(round *Round) {
+	if len(g.proposals) == 0 || g.holds() {
 		return
 	}
 	for i := range g.proposals {
@@ -43,7 +43,7 @@ func (h *Host) collectLone(g *group, round *Round) {
 	}
 	g.inFlight = len(g.proposals)
 	g.proposals = g.proposals[:0]
-	h.inRound = append(h.inRound, g)
+	g.shared.next.inRound = append(g.shared.next.inRound, g)
 }
 
 func (g *group) advanceLone() {
@@ -59,31 +59,31 @@ func (g *group) allDone() {
 // leave gives a lone group a node of the library, and lets it win the election that
 // it alone decides. That is sound although the new term is not written yet: no other
 // replica can hear of it before the Round is. Called with nothing in flight.
-func (h *Host) leave(g *group, round *Round) {
+func (g *group) leave(round *Round) {
 	g.allDone()
-	h.startNode(g, g.log.last)
+	g.startNode(g.log.last)
 	if g.fault != nil {
 		return
 	}
-	h.campaign(g)
+	g.campaign()
 	const stepsMax = 16 // a candidate needs four
 	for range stepsMax {
 		if g.node == nil || !g.node.HasReady() {
 			break
 		}
-		h.collectNode(g, round)
-		h.advanceNode(g)
+		g.collectNode(round)
+		g.advanceNode()
 	}
 	waiting := g.proposals
 	g.proposals = nil
 	for i, p := range waiting {
-		if err := h.proposeNode(g, p.kind, p.parts, p.token); err != nil {
-			h.fail(g, waiting[i].token, err)
+		if err := g.proposeNode(p.kind, p.parts, p.token); err != nil {
+			g.fail(waiting[i].token, err)
 		}
 	}
 	change := g.change
 	g.change = nil
 	if change != nil && g.node != nil {
-		_ = h.proposeChange(g, change) // who wants it asks again while the members differ
+		_ = g.proposeChange(change) // who wants it asks again while the members differ
 	}
 }

@@ -369,7 +369,7 @@ func (w *world) apply(n *testNode, c Committed) {
 }
 
 func (w *world) checkLeaders(n *testNode) {
-	for _, g := range n.host.order {
+	for _, g := range n.host.groups {
 		if g.fault != nil && n != w.faulty {
 			w.t.Fatalf("%s: %v", n.name, g.fault)
 		}

@@ -1,41 +1,13 @@
 package replica
 
 import (
-	"fmt"
-
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// Receive takes an envelope from a node. The bytes belong to the Host from then on.
-// Messages for groups or raft ids that are not here are dropped. Error: ErrEnvelope;
-// messages before the first bad one have been taken.
-func (h *Host) Receive(from string, envelope []byte) error {
-	run, d, err := openEnvelope(envelope)
-	if err != nil {
-		return err
-	}
-	if at, known := h.findPeer(from); known {
-		h.heardFrom(h.peers[at], run)
-	}
-	var m message
-	for len(d.rest) > 0 {
-		if d.message(&m); d.broken {
-			return fmt.Errorf("%w: message of type %d", ErrEnvelope, m.kind)
-		}
-		g := h.group(m.shard)
-		if g == nil || g.node == nil || m.to != g.replica.RaftID {
-			continue
-		}
-		g.meet(m.from, from)
-		h.take(g, &m)
-	}
-	return nil
-}
-
 // take gives a message to its group.
-func (h *Host) take(g *group, m *message) {
-	defer h.contain(g)
+func (g *group) take(m *message) {
+	defer g.contain()
 	fromLeader := m.kind == typeApp || m.kind == typeHeartbeat || m.kind == typeSnapshot || m.kind == typeQuiet
 	if fromLeader && m.term >= g.term && g.state != raft.StateLeader {
 		g.elapsed = 0
@@ -45,22 +17,22 @@ func (h *Host) take(g *group, m *message) {
 	}
 	switch m.kind {
 	case typeQuiet:
-		h.takeQuiet(g, m)
+		g.takeQuiet(m)
 		return
 	case typeDurable:
-		h.takeDurable(g, m)
+		g.takeDurable(m)
 		return
 	case typeTrim:
 		if m.term == g.term && m.from == g.lead {
-			h.noteTrim(g, m.index)
+			g.noteTrim(m.index)
 		}
 		return
 	case typeTakeOver:
-		h.takeOver(g, m)
+		g.takeOver(m)
 		return
 	case typeSnapshot:
-		h.wake(g)
-		h.takeSnapshot(g, m)
+		g.wake()
+		g.takeSnapshot(m)
 		return
 	}
 	if m.kind == typeHeartbeatResp && g.leads() && m.term == g.term {
@@ -69,23 +41,23 @@ func (h *Host) take(g *group, m *message) {
 		}
 	}
 	if g.state != raft.StateLeader || m.kind != typeHeartbeatResp || len(m.context) > 0 {
-		h.wake(g)
+		g.wake()
 	}
 	if m.kind == typeApp && (g.installing != nil || m.index == 0 && len(g.config.Voters) == 0) {
 		return // files are being swapped, or have to come first
 	}
-	if m.kind == typeApp && h.full(g) {
+	if m.kind == typeApp && g.full() {
 		return // the leader sends it again
 	}
 	if (m.kind == typePreVote || m.kind == typeVote) && m.from == g.lead && g.lead != raft.None {
-		h.forgetLeader(g) // a leader that campaigns has been started anew
+		g.forgetLeader() // a leader that campaigns has been started anew
 	}
 	if _, known := m.kind.ofLibrary(); !known {
 		return
 	}
 	// The library refuses stale messages with an error; there is nothing to do then.
 	_ = g.node.Step(m.toRaft(g))
-	h.mark(g)
+	g.mark()
 }
 
 // incoming is one of the library's messages and what its fields point to, in one piece.

@@ -60,7 +60,7 @@ func TestSlowNodesKeepLeaders(t *testing.T) {
 			w.crash(w.leaderOf(0))
 			start := w.now
 			w.until("another leader", func() bool { return w.leaderOf(0) != nil })
-			if took, most := (w.now-start)/5, 6*w.nodes[0].host.config.ElectionTicks; took > most {
+			if took, most := (w.now-start)/5, 6*w.nodes[0].host.shared.config.ElectionTicks; took > most {
 				t.Errorf("seed %d, %d ticks: another leader took %d ticks after the load, want at most %d", seed, slow, took, most)
 			}
 		}

@@ -49,42 +49,42 @@ func (s *slowness) endWindow(gap, election int) {
 	s.worst = 0
 }
 
-// learnSlowness ends windows, and finds the slowest peer.
-func (h *Host) learnSlowness() {
-	h.slowest = 0
-	for _, p := range h.peers {
-		if h.ticks%slowWindow == 0 {
-			p.slow.endWindow(p.heard, h.config.ElectionTicks)
-		}
-		h.slowest = max(h.slowest, p.slow.extra)
-	}
-}
-
 // extraTicks returns by how much an election timeout of g is longer than on quick
 // machines: for its leader, or for votes of anybody.
-func (h *Host) extraTicks(g *group) int {
-	if h.slowest == 0 || g.lead == raft.None {
-		return h.slowest
+func (g *group) extraTicks() int {
+	if g.shared.peers.slowest == 0 || g.lead == raft.None {
+		return g.shared.peers.slowest
 	}
-	if at, known := h.findPeer(g.leaderNode()); known {
-		return h.peers[at].slow.extra
+	if p := g.shared.peers.find(g.leaderNode()); p != nil {
+		return p.slow.extra
 	}
-	return h.slowest
+	return g.shared.peers.slowest
 }
 
 // vouch tells the library of a leader which members count as heard though their answers
 // are not here yet: it asks after a fixed time whether a majority is, and would step down.
 // It changes nothing of what is committed or read, which needs the answers themselves.
-func (h *Host) vouch(g *group) {
-	if h.slowest == 0 || h.ticks%(h.config.ElectionTicks/2) != 0 {
+func (g *group) vouch() {
+	if g.shared.peers.slowest == 0 || g.shared.ticks%(g.shared.config.ElectionTicks/2) != 0 {
 		return
 	}
 	for _, m := range g.config.Members {
-		at, known := h.findPeer(m.Node)
-		if m.RaftID == g.replica.RaftID || m.Role == shardmap.Learner || !known || h.peers[at].silent || h.peers[at].slow.extra == 0 {
+		p := g.shared.peers.find(m.Node)
+		if m.RaftID == g.replica.RaftID || m.Role == shardmap.Learner || p == nil || p.silent || p.slow.extra == 0 {
 			continue
 		}
 		// It is refused for who is no member any more; there is nothing to do then.
 		_ = g.node.Step(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), To: new(g.replica.RaftID), From: new(m.RaftID), Term: new(g.term)})
+	}
+}
+
+// learnSlowness ends windows, and finds the slowest peer.
+func (t *peerTable) learnSlowness(now int) {
+	t.slowest = 0
+	for _, p := range t.list {
+		if now%slowWindow == 0 {
+			p.slow.endWindow(p.heard, t.electionTicks)
+		}
+		t.slowest = max(t.slowest, p.slow.extra)
 	}
 }

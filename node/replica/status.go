@@ -44,53 +44,6 @@ type MemberProgress struct {
 	NeedsSnapshot bool   // the log no longer has what it needs
 }
 
-// Status tells about the shard's replica here. Error: ErrNoGroup.
-func (h *Host) Status(shard uint16) (GroupStatus, error) {
-	g := h.group(shard)
-	if g == nil {
-		return GroupStatus{}, ErrNoGroup
-	}
-	s := GroupStatus{
-		Replica: g.replica, Leads: g.leads(), Leader: g.leaderNode(), Lone: g.lone, Quiet: g.quiet, Fault: g.fault,
-		Term: g.term, Commit: g.commit, Handed: g.handed, Applied: g.applied, Last: g.log.last, LastTerm: g.log.lastTerm(), Truncated: g.log.truncated,
-		Trim: g.trim, Installing: g.installing != nil, Syncing: h.holds(g), Transferring: g.transferee != raft.None,
-		Configuration: g.config.clone(),
-	}
-	if g.told.term == g.term && !s.Leads {
-		s.Told = g.told.index
-	}
-	switch at, known := h.findPeer(s.Leader); {
-	case s.Leads:
-	case g.quiet && known:
-		s.Heard = h.peers[at].heard
-	default:
-		s.Heard = g.elapsed
-	}
-	if s.Leads {
-		s.TookOver = g.tookOver && h.ticks-g.ledSince < takenTicks
-		s.Leader = h.config.Node
-		g.eachProgress(func(p MemberProgress) { s.Progress = append(s.Progress, p) })
-	}
-	return s, nil
-}
-
-// Era returns the era of the shard's replica here; 0: there is none.
-func (h *Host) Era(shard uint16) uint32 {
-	if g := h.group(shard); g != nil {
-		return g.replica.Era
-	}
-	return 0
-}
-
-// Shards returns the shards that have a replica here, growing.
-func (h *Host) Shards() []uint16 {
-	out := make([]uint16, 0, len(h.order))
-	for _, g := range h.order {
-		out = append(out, g.replica.Shard)
-	}
-	return out
-}
-
 // eachProgress visits the members by raft id.
 func (g *group) eachProgress(visit func(MemberProgress)) {
 	if g.lone {
@@ -118,4 +71,30 @@ func (g *group) eachProgress(visit func(MemberProgress)) {
 		}
 		visit(p)
 	})
+}
+
+// status returns what g knows of itself and its group.
+func (g *group) status() GroupStatus {
+	s := GroupStatus{
+		Replica: g.replica, Leads: g.leads(), Leader: g.leaderNode(), Lone: g.lone, Quiet: g.quiet, Fault: g.fault,
+		Term: g.term, Commit: g.commit, Handed: g.handed, Applied: g.applied, Last: g.log.last, LastTerm: g.log.lastTerm(), Truncated: g.log.truncated,
+		Trim: g.trim, Installing: g.installing != nil, Syncing: g.holds(), Transferring: g.transferee != raft.None,
+		Configuration: g.config.clone(),
+	}
+	if g.told.term == g.term && !s.Leads {
+		s.Told = g.told.index
+	}
+	switch leader := g.shared.peers.find(s.Leader); {
+	case s.Leads:
+	case g.quiet && leader != nil:
+		s.Heard = leader.heard
+	default:
+		s.Heard = g.elapsed
+	}
+	if s.Leads {
+		s.TookOver = g.tookOver && g.shared.ticks-g.ledSince < takenTicks
+		s.Leader = g.shared.config.Node
+		g.eachProgress(func(p MemberProgress) { s.Progress = append(s.Progress, p) })
+	}
+	return s
 }

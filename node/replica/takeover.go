@@ -17,20 +17,20 @@ const (
 
 // askToLead asks the group's leader to hand over to this replica. It may get lost, or
 // be refused without a word. Errors: NotLeaderError when nobody can be asked.
-func (h *Host) askToLead(g *group) error {
+func (g *group) askToLead() error {
 	if g.lead == raft.None || g.lead == g.replica.RaftID || g.installing != nil {
 		return g.notLeader()
 	}
-	g.askedUntil = h.ticks + 2*h.config.ElectionTicks
-	h.sendOwn(g, typeTakeOver, g.lead, 0)
-	h.mark(g)
+	g.askedUntil = g.shared.ticks + 2*g.shared.config.ElectionTicks
+	g.sendOwn(typeTakeOver, g.lead, 0)
+	g.mark()
 	return nil
 }
 
 // takeOver answers a replica that asks to lead: a full voter that has nearly all of
 // the log, as the group takes no proposals until it has the rest.
-func (h *Host) takeOver(g *group, m *message) {
-	if !g.leads() || m.term != g.term || g.transferee != raft.None || g.tookOver && h.ticks-g.ledSince < takeOverTicks {
+func (g *group) takeOver(m *message) {
+	if !g.leads() || m.term != g.term || g.transferee != raft.None || g.tookOver && g.shared.ticks-g.ledSince < takeOverTicks {
 		return
 	}
 	ready := false
@@ -38,6 +38,6 @@ func (h *Host) takeOver(g *group, m *message) {
 		ready = ready || p.Member.RaftID == m.from && p.Member.Role == shardmap.Full && p.Replicating && p.Match >= g.commit
 	})
 	if ready {
-		h.transfer(g, m.from)
+		g.transfer(m.from)
 	}
 }

@@ -8,51 +8,51 @@ import (
 
 // drawTimeout draws the ticks of silence after which g campaigns: one to two election
 // timeouts, and one more for a witness, so that a full voter comes first.
-func (h *Host) drawTimeout(g *group) int {
-	e := h.config.ElectionTicks
-	timeout := e + h.rng.IntN(e)
+func (g *group) drawTimeout() int {
+	e := g.shared.config.ElectionTicks
+	timeout := e + g.shared.rng.IntN(e)
 	if g.witness() {
 		timeout += e
 	}
 	return timeout
 }
 
-func (h *Host) tickGroup(g *group) {
+func (g *group) tickGroup() {
 	if g.state == raft.StateLeader {
-		h.tickLeader(g)
+		g.tickLeader()
 		return
 	}
 	g.elapsed++
-	h.forgetIfDue(g)
-	if g.elapsed >= g.timeout+h.extraTicks(g) {
-		h.campaign(g)
+	g.forgetIfDue()
+	if g.elapsed >= g.timeout+g.extraTicks() {
+		g.campaign()
 	}
 }
 
 // forgetIfDue gives up a leader that has been silent for an election timeout, so that
 // this replica may vote for another.
-func (h *Host) forgetIfDue(g *group) {
-	if g.lead != raft.None && g.elapsed >= h.config.ElectionTicks+h.extraTicks(g) {
-		h.forgetLeader(g)
+func (g *group) forgetIfDue() {
+	if g.lead != raft.None && g.elapsed >= g.shared.config.ElectionTicks+g.extraTicks() {
+		g.forgetLeader()
 	}
 }
 
-func (h *Host) forgetLeader(g *group) {
-	defer h.contain(g)
+func (g *group) forgetLeader() {
+	defer g.contain()
 	// Only a replica that follows by leases refuses; none here does.
 	_ = g.node.ForgetLeader()
 	g.lead = raft.None
-	h.mark(g)
+	g.mark()
 }
 
-func (h *Host) campaign(g *group) {
-	defer h.contain(g)
+func (g *group) campaign() {
+	defer g.contain()
 	// Another try comes sooner: the leader has been given up already.
-	g.elapsed, g.timeout = 0, h.drawTimeout(g)-h.config.ElectionTicks/2
+	g.elapsed, g.timeout = 0, g.drawTimeout()-g.shared.config.ElectionTicks/2
 	if g.hurries > 0 {
 		const soon = 2 // ticks: an answer has had its time
 		g.hurries--
-		g.timeout = soon + h.rng.IntN(soon+1)
+		g.timeout = soon + g.shared.rng.IntN(soon+1)
 		if g.witness() {
 			g.timeout += soon
 		}
@@ -62,38 +62,38 @@ func (h *Host) campaign(g *group) {
 	}
 	// It does nothing for a replica that has no vote.
 	_ = g.node.Campaign()
-	h.mark(g)
+	g.mark()
 }
 
 // snapshotTicks is how often, in election timeouts, a member that needs files is told.
 const snapshotTicks = 4
 
-func (h *Host) tickLeader(g *group) {
-	defer h.contain(g)
-	h.vouch(g)
+func (g *group) tickLeader() {
+	defer g.contain()
+	g.vouch()
 	g.node.Tick()
 	g.idle++
-	h.mark(g)
-	if g.transferee != raft.None && h.ticks >= g.transferAt {
+	g.mark()
+	if g.transferee != raft.None && g.shared.ticks >= g.transferAt {
 		g.transferee = raft.None
 	}
-	if h.ticks%(snapshotTicks*h.config.ElectionTicks) == 0 {
+	if g.shared.ticks%(snapshotTicks*g.shared.config.ElectionTicks) == 0 {
 		g.eachProgress(func(p MemberProgress) {
 			if p.NeedsSnapshot && p.Member.RaftID != g.replica.RaftID {
-				h.sendSnapshot(g, p.Member.RaftID)
+				g.sendSnapshot(p.Member.RaftID)
 			}
 		})
 	}
 	if g.witness() {
-		h.handOver(g)
+		g.handOver()
 	}
-	if g.idle >= h.config.QuietTicks {
-		h.fallQuiet(g)
+	if g.idle >= g.shared.config.QuietTicks {
+		g.fallQuiet()
 	}
 }
 
 // handOver gives a witness's leadership to a full voter that has its log.
-func (h *Host) handOver(g *group) {
+func (g *group) handOver() {
 	if g.transferee != raft.None {
 		return
 	}
@@ -104,6 +104,6 @@ func (h *Host) handOver(g *group) {
 		}
 	})
 	if best.Match == g.log.last {
-		h.transfer(g, best.Member.RaftID)
+		g.transfer(best.Member.RaftID)
 	}
 }

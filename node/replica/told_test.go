@@ -23,7 +23,7 @@ func TestToldCommit(t *testing.T) {
 		g := n.host.group(0)
 		last, term := g.log.last, g.term
 		told := func(term, commit uint64) uint64 {
-			n.host.take(g, &message{kind: typeApp, to: g.replica.RaftID, from: g.lead, term: term, logTerm: term, index: last + 50, commit: commit})
+			g.take(&message{kind: typeApp, to: g.replica.RaftID, from: g.lead, term: term, logTerm: term, index: last + 50, commit: commit})
 			s, err := n.host.Status(0)
 			if err != nil || s.Commit > last {
 				t.Fatal(s.Commit, last, err)

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -14,27 +13,7 @@ type durable struct {
 	configured uint64 // it has logged the configuration of this index
 }
 
-// Durable says that the engine could start without the shard's entries up to index.
-// The leader learns it, and tells all members up to where nobody needs the log any
-// more (GroupStatus.Trim). Word of it may be lost: say it again at each checkpoint.
-func (h *Host) Durable(shard uint16, index uint64) {
-	g := h.group(shard)
-	if g == nil {
-		return
-	}
-	g.ownDurable = max(g.ownDurable, index)
-	switch {
-	case g.lone:
-		g.trim = g.ownDurable
-	case g.node == nil:
-	case g.leads():
-		h.spreadTrim(g)
-	case g.lead != 0:
-		h.sendOwn(g, typeDurable, g.lead, g.ownDurable)
-	}
-}
-
-func (h *Host) takeDurable(g *group, m *message) {
+func (g *group) takeDurable(m *message) {
 	if !g.leads() || m.term != g.term {
 		return
 	}
@@ -43,8 +22,8 @@ func (h *Host) takeDurable(g *group, m *message) {
 		return
 	}
 	said.index = max(said.index, m.index)
-	if !h.spreadTrim(g) && g.trim > 0 {
-		h.sendOwn(g, typeTrim, m.from, g.trim)
+	if !g.spreadTrim() && g.trim > 0 {
+		g.sendOwn(typeTrim, m.from, g.trim)
 	}
 }
 
@@ -63,7 +42,7 @@ func (g *group) wordOf(id uint64) *durable {
 
 // spreadTrim tells the members what none of those with data needs any more, if that
 // has grown.
-func (h *Host) spreadTrim(g *group) bool {
+func (g *group) spreadTrim() bool {
 	trim := g.ownDurable
 	if g.witness() {
 		trim = g.settled
@@ -83,14 +62,14 @@ func (h *Host) spreadTrim(g *group) bool {
 	if trim <= g.trim {
 		return false
 	}
-	h.noteTrim(g, trim)
-	h.sendToMembers(g, typeTrim, trim)
+	g.noteTrim(trim)
+	g.sendToMembers(typeTrim, trim)
 	return true
 }
 
 // noteTrim takes the leader's word. A witness trims at once: it has no engine whose
 // checkpoints its driver could wait for.
-func (h *Host) noteTrim(g *group, index uint64) {
+func (g *group) noteTrim(index uint64) {
 	if index <= g.trim {
 		return
 	}
@@ -98,36 +77,31 @@ func (h *Host) noteTrim(g *group, index uint64) {
 	if g.witness() {
 		if at := min(index, g.settled); at > g.log.truncated.Index {
 			g.log.truncate(at)
-			h.logState(g, false)
+			g.logState(false)
 		}
 	}
 }
 
-// CompactTo lets the log forget the shard's entries up to index, or as far as they
-// are committed and given out. The next Round has the state to log; only after that
-// may the records go. Errors: ErrNoGroup, ErrFault.
-func (h *Host) CompactTo(shard uint16, index uint64) error {
-	g, err := h.working(shard)
-	if err != nil {
-		return err
-	}
+// compactTo lets the log forget entries. See Host.CompactTo.
+func (g *group) compactTo(index uint64) error {
 	at := min(index, g.settled, g.log.last)
 	if at > g.log.truncated.Index {
 		g.log.truncate(at)
-		h.logState(g, false)
+		g.logState(false)
 	}
 	return nil
 }
 
-// State returns a replica's state, to be logged again at a checkpoint of the node's log.
-// It must be called between Advance and Ready. Errors: ErrNoGroup, ErrBusy.
-func (h *Host) State(shard uint16) (GroupState, error) {
-	g := h.group(shard)
-	if g == nil {
-		return GroupState{}, ErrNoGroup
+// noteDurable takes what the engine here could start without. See Host.Durable.
+func (g *group) noteDurable(index uint64) {
+	g.ownDurable = max(g.ownDurable, index)
+	switch {
+	case g.lone:
+		g.trim = g.ownDurable
+	case g.node == nil:
+	case g.leads():
+		g.spreadTrim()
+	case g.lead != 0:
+		g.sendOwn(typeDurable, g.lead, g.ownDurable)
 	}
-	if h.waiting {
-		return GroupState{}, fmt.Errorf("%w: a round is under way", ErrBusy)
-	}
-	return g.durable(), nil
 }

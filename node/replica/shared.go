@@ -1,0 +1,70 @@
+package replica
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// shared is what the groups of a Host have in common: their bounds, the tick, the other
+// nodes, and what is gathered for the next Round. It knows nothing of Raft.
+type shared struct {
+	config         Config
+	reader         Log
+	rng            *rand.Rand // of election timeouts
+	ticks          int
+	peers          peerTable
+	next           nextRound
+	membersChanged bool // of some group, since the peers' groups were counted
+}
+
+func newShared(config Config, reader Log) *shared {
+	return &shared{
+		config: config,
+		reader: reader,
+		rng:    rand.New(rand.NewPCG(config.Seed, 0x7469636b6d657368)),
+		peers:  peerTable{node: config.Node, run: config.Run, electionTicks: config.ElectionTicks, heartbeatTicks: config.HeartbeatTicks},
+	}
+}
+
+// nextRound is what groups have queued for the next Round.
+type nextRound struct {
+	dirty   []*group // may have something for it
+	inRound []*group // have something in the Round that is under way
+	holding []*group // wait for a sync
+
+	removed   []GroupState
+	released  []Committed // what waited for a sync, in order
+	prepared  []uint16
+	failed    []Failure
+	reads     []ReadReady
+	snapshots []SnapshotNeed
+}
+
+// begin puts what comes before everything else into an empty Round. A shard that was
+// removed and made anew is logged in that order.
+func (n *nextRound) begin(round *Round) {
+	round.States = append(round.States, n.removed...)
+	round.Sync = len(n.removed) > 0
+	n.removed = n.removed[:0]
+	round.Committed = append(round.Committed, n.released...)
+	clear(n.released)
+	n.released = n.released[:0]
+}
+
+// drain moves what was queued to the Round.
+func (n *nextRound) drain(round *Round) {
+	round.Failed = append(round.Failed, n.failed...)
+	round.Reads = append(round.Reads, n.reads...)
+	round.Snapshots = append(round.Snapshots, n.snapshots...)
+	round.Prepared = append(round.Prepared, n.prepared...)
+	clear(n.failed)
+	n.failed, n.reads, n.snapshots, n.prepared = n.failed[:0], n.reads[:0], n.snapshots[:0], n.prepared[:0]
+}
+
+// forget drops a group that is removed, and has its removal logged.
+func (n *nextRound) forget(g *group) {
+	is := func(other *group) bool { return other == g }
+	n.dirty = slices.DeleteFunc(n.dirty, is)
+	n.inRound = slices.DeleteFunc(n.inRound, is)
+	n.removed = append(n.removed, GroupState{Replica: g.replica, Removed: true})
+}
