@@ -289,7 +289,7 @@ func (c *testCluster) report() {
 		for i := range groups {
 			g := &groups[i]
 			c.t.Logf("  shard %d raft %d %v leads=%v leader=%q term=%d last=%d commit=%d applied=%d trunc=%d quiet=%v fault=%v members=%v",
-				g.Shard, g.RaftID, g.Role, g.Leads, g.Leader, g.Term, g.Last, g.Commit, g.EngineApplied, g.Truncated.Index, g.Quiet, g.Fault, g.Configuration.Members)
+				g.Shard, g.RaftID, g.Role, g.Leads, g.Leader, g.Term, g.Last, g.Commit, g.EngineApplied, g.Truncated.Index, g.Hibernating, g.Fault, g.Configuration.Members)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (n *Node) standings() map[uint16]standing {
 	_ = n.loop.queue.do(func() { // a queue that is closed runs nothing
 		for _, shard := range n.loop.machine.Host().Shards() {
 			status, err := n.loop.machine.Host().Status(shard)
-			if err != nil || status.Lone || !votes(status) {
+			if err != nil || status.SingleVoter || !votes(status) {
 				continue
 			}
 			s := standing{applied: n.Applied(shard), committed: max(status.Commit, status.Told)}

@@ -141,7 +141,7 @@ func (p *process) open() (err error) {
 		return err // it was synced before each answer
 	}
 	p.machine, err = commit.New(commit.Config{Host: replica.Config{
-		Node: n.id, Incarnation: p.engine.Incarnation(), Run: w.rng.Uint64(), Seed: w.rng.Uint64(), QuietTicks: 8, CacheBytesMax: 256,
+		Node: n.id, Incarnation: p.engine.Incarnation(), Run: w.rng.Uint64(), Seed: w.rng.Uint64(), HibernateTicks: 8, CacheBytesMax: 256,
 	}, Shards: shards, Log: p.log, Logger: logger}, recovered)
 	if err != nil {
 		return err

@@ -87,7 +87,7 @@ func (p *process) durable(applied []uint64, force bool) {
 		upto := applied[shard]
 		if status.Role == shardmap.Witness {
 			upto = status.Trim
-		} else if !force && !status.Lone {
+		} else if !force && !status.SingleVoter {
 			upto = max(min(upto, status.Trim), min(upto, p.places[shard].lost()))
 		}
 		if err := p.host.CompactTo(shard, upto); err != nil {

@@ -446,7 +446,7 @@ func entryOf(requests []*request, timeMs int64) (storage.EntryKind, []byte) {
 
 func (p *process) lone(shard uint16) bool {
 	status, err := p.host.Status(shard)
-	return err == nil && status.Lone
+	return err == nil && status.SingleVoter
 }
 
 func (p *process) eraOf(shard uint16) uint32 {

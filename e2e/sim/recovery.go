@@ -59,7 +59,7 @@ func (w *World) start(n *node) {
 
 func (p *process) newHost(run uint64) {
 	host, err := replica.New(replica.Config{Node: p.node.id, Incarnation: p.folder.incarnation, Run: run, Seed: p.world.rng.Uint64(),
-		SyncLater: p.world.options.statesLater(), QuietTicks: 8, MessageBytesMax: 512, InflightBytesMax: 4096, CacheBytesMax: 2048, ApplyBytesMax: 1024}, p)
+		SyncLater: p.world.options.statesLater(), HibernateTicks: 8, MessageBytesMax: 512, InflightBytesMax: 4096, CacheBytesMax: 2048, ApplyBytesMax: 1024}, p)
 	if err != nil {
 		p.world.fail(0, "%s: %v", p.node.id, err)
 	}

@@ -267,7 +267,7 @@ func (m *Machine) stepOne(shard uint16) {
 // gone. They stay on disk for as long as this node's engine needs them.
 func (m *Machine) giveUpUnindexed(shard uint16, status *replica.GroupStatus) {
 	s := &m.index.shards[shard]
-	if status.Lone || len(s.positions) == 0 || status.Truncated.Index >= s.unindexed() {
+	if status.SingleVoter || len(s.positions) == 0 || status.Truncated.Index >= s.unindexed() {
 		return
 	}
 	if err := m.host.CompactTo(shard, min(s.unindexed(), status.Handed)); err != nil {
@@ -328,7 +328,7 @@ func (m *Machine) Durable(applied []uint64, force bool) {
 		upto := applied[shard]
 		if status.Role == shardmap.Witness {
 			upto = status.Trim // it has no engine that could be behind
-		} else if !force && !status.Lone {
+		} else if !force && !status.SingleVoter {
 			upto = min(upto, status.Trim)
 		}
 		if err := m.host.CompactTo(shard, upto); err != nil {

@@ -27,7 +27,7 @@ func (m *Machine) view(shard uint16) {
 	status, err := m.host.Status(shard)
 	here, was := err == nil, m.views[shard]
 	is := View{
-		SingleVoter: here && status.Lone, Leads: here && status.Leads,
+		SingleVoter: here && status.SingleVoter, Leads: here && status.Leads,
 		Witness: here && status.Role == shardmap.Witness, Learner: here && status.Role == shardmap.Learner,
 		Changing: here && status.Leads && m.rows != nil && m.rows[shard].Intended != nil,
 		Era:      status.Era, Lives: was.Lives,
@@ -75,7 +75,7 @@ func (m *Machine) count(applied []uint64) {
 		if err != nil {
 			continue
 		}
-		f.Hibernated += oneIf(status.Quiet)
+		f.Hibernated += oneIf(status.Hibernating)
 		f.Stopped += oneIf(status.Fault != nil)
 		if status.Role != shardmap.Witness && status.Commit > applied[shard] {
 			f.LagEntries = max(f.LagEntries, int64(status.Commit-applied[shard]))
@@ -139,7 +139,7 @@ func (m *Machine) Transfer(shard uint16, toNode string) error {
 func (m *Machine) Resign() (left int) {
 	for _, shard := range m.host.Shards() {
 		status, err := m.host.Status(shard)
-		if err != nil || !status.Leads || status.Lone {
+		if err != nil || !status.Leads || status.SingleVoter {
 			continue
 		}
 		if name := heir(&status); name != "" {

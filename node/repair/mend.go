@@ -65,7 +65,7 @@ func (r *repairer) init() {
 // other copies have: it is going to be fetched from one of them. Errors:
 // series.ErrUnavailable without a full replica, series.ErrOverloaded when much waits.
 func (s *Service) Suspect(shard uint16, fromMs, toMs int64) error {
-	if status, err := s.status(shard); err != nil || status.Role != shardmap.Full || status.Lone {
+	if status, err := s.status(shard); err != nil || status.Role != shardmap.Full || status.SingleVoter {
 		return errors.Join(fmt.Errorf("%w: shard %d cannot be repaired here", series.ErrUnavailable, shard), err)
 	}
 	var targets []shardRange

@@ -1,22 +1,39 @@
 package replica
 
-// shrinkBacklog forgets what is applied.
-func (g *group) shrinkBacklog() {
-	n := 0
-	for n < len(g.backlog) && g.backlog[n].index <= g.applied {
-		g.backlogBytes -= g.backlog[n].bytes
-		n++
-	}
-	if g.backlog = g.backlog[n:]; len(g.backlog) == 0 {
-		g.backlog = nil
-	}
+// backlog is the entries that were given out as Committed and are not applied yet.
+type backlog struct {
+	entries []sized // by index
+	bytes   int
 }
 
-// full reports whether g's appliers are too far behind for further entries.
-func (g *group) full() bool { return g.backlogBytes > g.shared.config.BacklogBytesMax }
+type sized struct {
+	index uint64
+	bytes int
+}
+
+// add takes an entry that is given out.
+func (b *backlog) add(index uint64, bytes int) {
+	b.entries = append(b.entries, sized{index, bytes})
+	b.bytes += bytes
+}
+
+// shrink forgets the entries up to index, which are applied.
+func (b *backlog) shrink(applied uint64) {
+	n := 0
+	for n < len(b.entries) && b.entries[n].index <= applied {
+		b.bytes -= b.entries[n].bytes
+		n++
+	}
+	if b.entries = b.entries[n:]; len(b.entries) == 0 {
+		b.entries = nil
+	}
+}
 
 // noteApplied takes what the engine has applied. See Host.Applied.
 func (g *group) noteApplied(index uint64) {
 	g.applied = max(g.applied, index)
-	g.shrinkBacklog()
+	g.backlog.shrink(g.applied)
 }
+
+// full reports whether g's appliers are too far behind for further entries.
+func (g *group) full() bool { return g.backlog.bytes > g.shared.config.BacklogBytesMax }

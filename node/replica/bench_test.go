@@ -126,12 +126,12 @@ func BenchmarkThree(b *testing.B) {
 
 // BenchmarkTick is a tick of a node with 128 groups of three that have nothing to do.
 func BenchmarkTick(b *testing.B) {
-	for _, quietTicks := range []int{6, 1 << 40} {
-		b.Run(fmt.Sprintf("quiet=%v", quietTicks == 6), func(b *testing.B) {
+	for _, hibernateTicks := range []int{6, 1 << 40} {
+		b.Run(fmt.Sprintf("hibernating=%v", hibernateTicks == 6), func(b *testing.B) {
 			t := newTrio(b, 128)
 			for _, host := range t.hosts {
-				host.shared.config.QuietTicks = quietTicks
-				if quietTicks > 6 {
+				host.shared.config.HibernateTicks = hibernateTicks
+				if hibernateTicks > 6 {
 					for _, g := range host.groups {
 						g.wake()
 					}

@@ -88,7 +88,7 @@ func (g *group) changeTo(target []shardmap.Member) error {
 	if err != nil || change == nil {
 		return err
 	}
-	if g.lone {
+	if g.single {
 		g.change = change
 		g.mark()
 		return nil

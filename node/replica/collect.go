@@ -40,20 +40,20 @@ func (g *group) collect(round *Round) {
 
 // collectWork puts everything but g's state into the Round.
 func (g *group) collectWork(round *Round) {
-	if g.lone && g.change != nil {
+	if g.single && g.change != nil {
 		g.leave(round)
 	}
 	switch {
-	case g.lone:
-		g.collectLone(round)
+	case g.single:
+		g.collectSingle(round)
 	case g.node != nil:
 		g.collectNode(round)
 	}
 }
 
 func (g *group) advance() {
-	if g.lone {
-		g.advanceLone()
+	if g.single {
+		g.advanceSingle()
 		return
 	}
 	g.advanceNode()
@@ -119,14 +119,14 @@ func (g *group) noteState(ready *raft.Ready) (mustLog, sync bool) {
 }
 
 func (g *group) becameLeader() {
-	g.idle, g.transferee, g.durables = 0, raft.None, nil
+	g.idle, g.transferee, g.trim.members = 0, raft.None, nil
 	g.ledSince, g.tookOver, g.askedUntil = g.shared.ticks, g.shared.ticks < g.askedUntil, 0
 	g.proposed, g.pending = nil, nil
 }
 
 func (g *group) lostLead() {
 	g.failAll(g.notLeader())
-	g.transferee, g.durables = raft.None, nil
+	g.transferee, g.trim.members = raft.None, nil
 	g.elapsed, g.timeout = 0, g.drawTimeout()
 }
 
@@ -177,8 +177,7 @@ func (g *group) handOut(entries []*pb.Entry, round *Round) (changed bool) {
 			c.Copies = max(g.copies(index), len(g.config.Voters)/2+1) // a leader that was just removed knows less
 		}
 		round.Committed = append(round.Committed, c)
-		g.backlog = append(g.backlog, sized{index, keptBytes(e)})
-		g.backlogBytes += keptBytes(e)
+		g.backlog.add(index, keptBytes(e))
 	}
 	return changed
 }
@@ -258,7 +257,7 @@ func (g *group) advanceNode() {
 	g.node.Advance(raft.Ready{})
 	g.settled, g.configured = g.cursor, g.config.Index
 	keep := g.shared.config.CacheBytesMax
-	if g.quiet {
+	if g.hibernating {
 		keep = evictAll
 	}
 	g.log.evict(g.settled, keep)
@@ -267,7 +266,7 @@ func (g *group) advanceNode() {
 		return
 	}
 	done := g.state == raft.StateLeader && g.commit == g.log.last && g.settled == g.log.last
-	if done && g.change == nil && g.config.lone(g.replica.RaftID) && !g.witness() && len(g.reading.tokens) == 0 && len(g.proposed) == 0 {
-		g.beLone()
+	if done && g.change == nil && g.config.isOnlyMember(g.replica.RaftID) && !g.witness() && len(g.reading.tokens) == 0 && len(g.proposed) == 0 {
+		g.becomeSingle()
 	}
 }

@@ -15,7 +15,7 @@ type Config struct {
 
 	ElectionTicks  int // a leader unheard of for this long is given up; a campaign follows within twice of it
 	HeartbeatTicks int
-	QuietTicks     int // of idleness, after which a group stops ticking
+	HibernateTicks int // of idleness, after which a group stops ticking
 
 	MessageBytesMax     int // entries in one message to one member; a single larger entry goes alone
 	InflightBytesMax    int // entries under way to one member of one group
@@ -39,7 +39,7 @@ func (c Config) withDefaults() (Config, error) {
 	}{
 		{&c.ElectionTicks, 8, "ElectionTicks", "ticks"},
 		{&c.HeartbeatTicks, 2, "HeartbeatTicks", "ticks"},
-		{&c.QuietTicks, 20, "QuietTicks", "ticks"},
+		{&c.HibernateTicks, 20, "HibernateTicks", "ticks"},
 		{&c.MessageBytesMax, 1 << 20, "MessageBytesMax", "bytes"},
 		{&c.InflightBytesMax, 8 << 20, "InflightBytesMax", "bytes"},
 		{&c.InflightMessagesMax, 64, "InflightMessagesMax", "messages"},

@@ -41,12 +41,12 @@
 //	R6  A panic of the Raft library stops its group, not the process (Status.Fault):
 //	    it says that a log has lost what it had acknowledged.
 //
-// # A lone group
+// # A group with a single voter
 //
 // A group whose one member is this replica, without learners, needs no agreement: an
 // entry is committed by being in the log. Its path makes no Raft node, no copy and no
 // allocation. The log, the records and the Rounds are the same as those of other
-// groups, so that a group can gain members and lose them again. A lone group begins a
+// groups, so that a group can gain members and lose them again. It begins a
 // new term with each start, as an election would.
 //
 // # Time
@@ -56,12 +56,12 @@
 // timeouts come from the operating system's randomness. The library is ticked only
 // while it leads.
 //
-// # Quiet groups
+// # Hibernation
 //
 // A leader whose members all have everything, and who heard nothing new for
-// Config.QuietTicks, tells them so; then none of them ticks any more. An envelope
+// Config.HibernateTicks, tells them so; then none of them ticks any more. An envelope
 // each Config.HeartbeatTicks between two nodes, be it empty, stands for all of their
-// quiet groups. When a node is silent for Config.ElectionTicks, or has been started
+// hibernating groups. When a node is silent for Config.ElectionTicks, or has been started
 // anew, the groups that it leads, or follows, wake.
 //
 // # Snapshots

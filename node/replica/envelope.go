@@ -43,11 +43,11 @@ const (
 	typeHeartbeat
 	typeHeartbeatResp
 	typeTimeoutNow
-	typeSnapshot // from the leader: entries up to index are truncated; context: SnapshotMeta
-	typeQuiet    // from the leader: all have everything up to index, nobody ticks
-	typeDurable  // to the leader: the sender's engine has applied index durably
-	typeTrim     // from the leader: no member needs entries up to index
-	typeTakeOver // to the leader: the sender asks to lead
+	typeSnapshot  // from the leader: entries up to index are truncated; context: SnapshotMeta
+	typeHibernate // from the leader: all have everything up to index, nobody ticks
+	typeDurable   // to the leader: the sender's engine has applied index durably
+	typeTrim      // from the leader: no member needs entries up to index
+	typeTakeOver  // to the leader: the sender asks to lead
 )
 
 // message is one group's, decoded.
@@ -229,7 +229,7 @@ func (m *message) valid(fields byte) bool {
 	case typeTimeoutNow:
 	case typeSnapshot:
 		allowed = hasLogTerm | hasIndex | hasContext
-	case typeQuiet, typeDurable, typeTrim, typeTakeOver:
+	case typeHibernate, typeDurable, typeTrim, typeTakeOver:
 		allowed = hasIndex
 	default:
 		return false

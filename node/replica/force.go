@@ -27,10 +27,10 @@ func (g *group) force(raftID uint64, era uint32) error {
 	g.config.Index = g.log.last
 	g.term++
 	g.vote = raftID
-	g.durables, g.transferee = nil, raft.None
-	g.quiet, g.installing, g.installed, g.strangers, g.change = false, nil, false, nil, nil
+	g.trim.members, g.transferee = nil, raft.None
+	g.hibernating, g.installing, g.installed, g.unknownSenders, g.change = false, nil, false, nil, nil
 	if g.handed >= g.log.last {
-		g.beLone()
+		g.becomeSingle()
 	} else {
 		g.startNode(g.cursor)
 		g.elapsed = g.timeout + g.shared.peers.slowest // it campaigns with the next tick, and wins

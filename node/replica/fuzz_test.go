@@ -34,7 +34,7 @@ func sampleMessages() []message {
 		{kind: typeHeartbeatResp, index: 4, context: make([]byte, 8)},
 		{kind: typeTimeoutNow},
 		{kind: typeSnapshot, index: 7, logTerm: 2, context: meta.AppendTo(nil)},
-		{kind: typeQuiet, index: 9},
+		{kind: typeHibernate, index: 9},
 		{kind: typeDurable, index: 9},
 		{kind: typeTrim, index: 9},
 		{kind: typeTakeOver},

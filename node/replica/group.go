@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// group is one replica. Either it is lone, or it has a node of the library.
+// group is one replica. Either it is the only member, or it has a node of the library.
 type group struct {
 	shared  *shared
 	replica Replica
@@ -30,16 +30,16 @@ type group struct {
 	configured uint64 // index of the configuration, as of the last Advance
 	applied    uint64 // by the engine
 
-	lone  bool
-	node  *raft.RawNode // nil: lone, or stopped
-	fault error         // not nil: stopped
-	dirty bool
+	single bool          // it is the only member, and agrees with itself
+	node   *raft.RawNode // nil: single, or stopped
+	fault  error         // not nil: stopped
+	dirty  bool
 
 	logDue, syncDue bool   // its state belongs into the next Round
 	appended        uint64 // first entry that the Round being collected appends; 0: none
 	hold            hold
 
-	// The lone path.
+	// The path of a single voter.
 	proposals []proposal // for the next Round
 	inFlight  int        // in the Round under way
 	change    *pb.ConfChangeV2
@@ -49,27 +49,24 @@ type group struct {
 	pending  []placed   // in the log, not committed; by index
 	reading  readQueue
 
-	backlog      []sized // given out and not applied yet, by index
-	backlogBytes int
+	backlog backlog
 
-	told       toldCommit
-	elapsed    int // ticks since the leader was heard, as a follower
-	timeout    int // of elapsed, for a campaign
-	hurries    int // campaigns that follow soon after a leader's loss
-	idle       int // ticks without news, as a leader
-	quiet      bool
-	askedUntil int  // tick: becoming a leader before it comes from having asked
-	ledSince   int  // tick, as a leader
-	tookOver   bool // it leads because it has asked to
-	transferee uint64
-	transferAt int           // tick of the transfer's end
-	installing *SnapshotMeta // files are being swapped
-	announce   bool          // the next Round says that they may be
-	installed  bool          // they are in place
-	durables   []durable     // what members said about their engines, as a leader
-	ownDurable uint64
-	trim       uint64 // entries up to here are needed by nobody, says the leader
-	strangers  []stranger
+	told           toldCommit
+	elapsed        int // ticks since the leader was heard, as a follower
+	timeout        int // of elapsed, for a campaign
+	quickCampaigns int // campaigns that follow soon after a leader's loss
+	idle           int // ticks without news, as a leader
+	hibernating    bool
+	askedUntil     int  // tick: becoming a leader before it comes from having asked
+	ledSince       int  // tick, as a leader
+	tookOver       bool // it leads because it has asked to
+	transferee     uint64
+	transferAt     int           // tick of the transfer's end
+	installing     *SnapshotMeta // files are being swapped
+	announce       bool          // the next Round says that they may be
+	installed      bool          // they are in place
+	trim           trim
+	unknownSenders []unknownSender
 }
 
 // toldCommit is what a leader has said is committed, which may be more than a follower
@@ -99,11 +96,6 @@ func (p *proposal) own() {
 	if !p.owned {
 		p.parts, p.owned = [][]byte{slices.Concat(p.parts...)}, true
 	}
-}
-
-type sized struct {
-	index uint64
-	bytes int
 }
 
 type placed struct {
@@ -144,11 +136,11 @@ func newGroup(shared *shared, state GroupState, log LogSummary) (*group, error) 
 	}
 	g.cursor, g.settled = seen, seen
 	g.timeout = g.drawTimeout()
-	if !unseen && g.handed >= g.log.last && g.config.lone(g.replica.RaftID) && g.replica.Role != shardmap.Witness {
+	if !unseen && g.handed >= g.log.last && g.config.isOnlyMember(g.replica.RaftID) && g.replica.Role != shardmap.Witness {
 		if g.handed > g.log.last { // the log lost what the engine has: its indexes are spent
 			g.log.restart(Position{Index: g.handed, Term: g.term})
 		}
-		g.beLone()
+		g.becomeSingle()
 		if g.log.last > 0 || state.Commit > 0 {
 			g.term++ // as an election would: a tail that was lost is not written again with the same term
 			g.vote = g.replica.RaftID
@@ -195,7 +187,7 @@ func (l *entryLog) check() error {
 	return nil
 }
 
-func (g *group) leads() bool { return g.lone || g.node != nil && g.state == raft.StateLeader }
+func (g *group) leads() bool { return g.single || g.node != nil && g.state == raft.StateLeader }
 
 func (g *group) witness() bool { return g.replica.Role == shardmap.Witness }
 
@@ -249,7 +241,7 @@ func (g *group) startNode(seen uint64) {
 		g.fault = fmt.Errorf("%w: shard %d: %w", ErrFault, g.replica.Shard, err)
 		return
 	}
-	g.node, g.lone, g.state, g.lead = node, false, raft.StateFollower, raft.None
+	g.node, g.single, g.state, g.lead = node, false, raft.StateFollower, raft.None
 	g.mark()
 }
 
@@ -266,7 +258,7 @@ func (g *group) contain() {
 		}
 	}
 	g.fault = fmt.Errorf("%w: shard %d: %v", ErrFault, g.replica.Shard, cause)
-	g.node, g.state, g.lead, g.lone = nil, raft.StateFollower, raft.None, false
+	g.node, g.state, g.lead, g.single = nil, raft.StateFollower, raft.None, false
 	g.failAll(g.fault)
 }
 

@@ -25,15 +25,15 @@ func (w *world) untilLed(shard uint16) *testNode {
 		}
 		g := n.host.group(shard)
 		term, err := g.log.term(g.commit)
-		return g.lone || err == nil && term == g.term
+		return g.single || err == nil && term == g.term
 	})
 	return w.leaderOf(shard)
 }
 
-func (w *world) allQuiet() bool {
+func (w *world) allHibernate() bool {
 	for _, n := range w.nodes {
 		for _, g := range n.host.groups {
-			if n.up && !g.lone && !g.quiet {
+			if n.up && !g.single && !g.hibernating {
 				return false
 			}
 		}
@@ -46,7 +46,7 @@ func TestQuietGroupsSendBeatsOnly(t *testing.T) {
 	for shard := range uint16(20) {
 		w.fresh(shard, members(full, full, witness))
 	}
-	w.until("quiet", w.allQuiet)
+	w.until("hibernating", w.allHibernate)
 	w.pause(4) // what is under way
 	for range 200 {
 		w.step()
@@ -56,27 +56,27 @@ func TestQuietGroupsSendBeatsOnly(t *testing.T) {
 			}
 		}
 	}
-	if !w.allQuiet() {
+	if !w.allHibernate() {
 		t.Fatal("a group woke without a reason")
 	}
 	for _, n := range w.nodes {
 		for _, g := range n.host.groups {
 			if len(g.log.tail) > 0 {
-				t.Fatalf("%s keeps %d entries of a quiet group", n.name, len(g.log.tail))
+				t.Fatalf("%s keeps %d entries of a hibernating group", n.name, len(g.log.tail))
 			}
 		}
 	}
 	leader := w.leaderOf(7)
 	w.read(leader, 7)
 	w.propose(leader, 7)
-	w.until("a quiet group answers", func() bool { return w.acks == 1 && w.reads == 1 })
+	w.until("a hibernating group answers", func() bool { return w.acks == 1 && w.reads == 1 })
 }
 
 func TestQuietLeaderIsReplaced(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		w := newWorld(t, 2, 3)
 		w.fresh(0, members(full, full, full))
-		w.until("quiet", w.allQuiet)
+		w.until("hibernating", w.allHibernate)
 		old := w.leaderOf(0)
 		term := old.host.group(0).term
 		w.crash(old)
@@ -204,8 +204,8 @@ func TestLoneGroupBeginsATermWithEachStart(t *testing.T) {
 	for start := range uint64(3) {
 		w.propose(n, 0)
 		w.until("an answer", func() bool { return w.acks == int(start)+1 })
-		if g := n.host.group(0); !g.lone || g.term != start+1 {
-			t.Fatalf("start %d: lone %v, term %d", start, g.lone, g.term)
+		if g := n.host.group(0); !g.single || g.term != start+1 {
+			t.Fatalf("start %d: single %v, term %d", start, g.single, g.term)
 		}
 		w.crash(n)
 		n.engine[0].durable = n.engine[0].applied
@@ -425,7 +425,7 @@ func TestForce(t *testing.T) {
 			t.Fatal(err)
 		}
 		clear(w.leader) // of the group that ended
-		w.until("it leads alone", func() bool { return best.host.group(0).lone })
+		w.until("it leads alone", func() bool { return best.host.group(0).single })
 		if got := best.engine[0].applied; got < answered {
 			t.Fatalf("%d applied, %d were answered", got, answered)
 		}
@@ -459,10 +459,10 @@ func TestSlowApplierIsNotFed(t *testing.T) {
 	}
 	w.until("answers without it", func() bool { return w.acks == 100 })
 	bound := 2000 + slow.host.shared.config.InflightBytesMax + slow.host.shared.config.ApplyBytesMax
-	if g.backlogBytes > bound || g.handed > 60 {
-		t.Fatalf("%d bytes, up to entry %d, wait for the applier", g.backlogBytes, g.handed)
+	if g.backlog.bytes > bound || g.handed > 60 {
+		t.Fatalf("%d bytes, up to entry %d, wait for the applier", g.backlog.bytes, g.handed)
 	}
 	w.idle = nil
 	slow.host.Applied(0, slow.engine[0].applied)
-	w.until("it catches up", func() bool { return w.settled(0) && len(g.backlog) == 0 })
+	w.until("it catches up", func() bool { return w.settled(0) && len(g.backlog.entries) == 0 })
 }

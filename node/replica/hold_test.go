@@ -81,8 +81,8 @@ func TestHeldStatesMayBeLost(t *testing.T) {
 	}
 }
 
-// lonely makes a node with a lone group that has an entry, and syncs late.
-func lonely(t *testing.T) (*world, *testNode) {
+// singleVoter makes a node with a group with a single voter that has an entry, and syncs late.
+func singleVoter(t *testing.T) (*world, *testNode) {
 	w := newLateWorld(t, 1, 2)
 	w.fresh(0, members(full))
 	n := w.nodes[0]
@@ -102,7 +102,7 @@ func (w *world) round(n *testNode) *Round {
 }
 
 func TestOneGroupWaitsAndOthersGoOn(t *testing.T) {
-	w, n := lonely(t)
+	w, n := singleVoter(t)
 	for n.host.Ready(&n.round) {
 		n.host.Advance(&n.round)
 	}
@@ -145,7 +145,7 @@ func TestOneGroupWaitsAndOthersGoOn(t *testing.T) {
 // What waits for a sync keeps what it was proposed with, though the driver's memory is
 // used again for what comes next.
 func TestHeldProposalsKeepTheirBytes(t *testing.T) {
-	_, n := lonely(t)
+	_, n := singleVoter(t)
 	for n.host.Ready(&n.round) {
 		n.host.Advance(&n.round)
 	}
@@ -186,7 +186,7 @@ func TestHeldProposalsKeepTheirBytes(t *testing.T) {
 // A log that is shortened says so also while the group waits: the driver drops records
 // on the ground of that.
 func TestTruncationIsLoggedMeanwhile(t *testing.T) {
-	_, n := lonely(t)
+	_, n := singleVoter(t)
 	for n.host.Ready(&n.round) {
 		n.host.Advance(&n.round)
 	}
@@ -211,7 +211,7 @@ func TestTruncationIsLoggedMeanwhile(t *testing.T) {
 
 // What waits for a group that is removed has failed, once.
 func TestRemovedWhileItWaits(t *testing.T) {
-	w, n := lonely(t)
+	w, n := singleVoter(t)
 	for n.host.Ready(&n.round) {
 		n.host.Advance(&n.round)
 	}

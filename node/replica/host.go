@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"go.etcd.io/raft/v3"
-
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
@@ -48,7 +46,7 @@ func (h *Host) Create(r Replica, members []shardmap.Member) error {
 	state := GroupState{Replica: r}
 	if members != nil {
 		state.Configuration = fresh(members)
-		if state.Configuration.lone(r.RaftID) {
+		if state.Configuration.isOnlyMember(r.RaftID) {
 			state.Term, state.Vote = 1, r.RaftID
 		}
 	}
@@ -141,7 +139,7 @@ func (h *Host) Tick() {
 	}
 	h.shared.peers.learnSlowness(h.shared.ticks)
 	for _, g := range h.groups {
-		if !g.lone && !g.quiet && g.fault == nil && g.hold.round == 0 {
+		if !g.single && !g.hibernating && g.fault == nil && g.hold.round == 0 {
 			g.tickGroup()
 		}
 	}
@@ -259,9 +257,7 @@ func (h *Host) Receive(from string, envelope []byte) error {
 // with the next tick.
 func (h *Host) PeerUp(node string) {
 	for _, g := range h.groups {
-		if g.node != nil && g.state == raft.StateLeader && g.on(node) {
-			g.wake()
-		}
+		g.peerUp(node)
 	}
 }
 
@@ -270,35 +266,15 @@ func (h *Host) PeerUp(node string) {
 // little. If it lives, it is heard again before a campaign, or PreVote keeps it.
 func (h *Host) PeerDown(node string) {
 	for _, g := range h.groups {
-		if g.node == nil || g.state != raft.StateLeader {
-			continue
-		}
-		for _, m := range g.config.Members {
-			if m.Node == node {
-				g.unreachable(m.RaftID)
-			}
-		}
+		g.peerDown(node)
 	}
 	h.wakeWith(node)
 }
 
-// wakeWith wakes the quiet groups that rely on the node's beats. What it led is given
-// up, as an election timeout without a word from it would do.
+// wakeWith wakes the hibernating groups that rely on the node's beats.
 func (h *Host) wakeWith(node string) {
 	for _, g := range h.groups {
-		switch {
-		case g.node == nil:
-		case g.state == raft.StateLeader:
-			if g.quiet && g.on(node) {
-				g.wake()
-			}
-		case g.leaderNode() == node:
-			g.wake()
-			g.elapsed = max(g.elapsed, h.shared.config.ElectionTicks+g.extraTicks())
-			g.hurries = hurriesMax
-			g.forgetIfDue()
-			g.timeout = g.elapsed - g.extraTicks() + g.succession(node)
-		}
+		g.peerSilent(node)
 	}
 }
 
@@ -356,7 +332,8 @@ func (h *Host) CompactTo(shard uint16, index uint64) error {
 	if err != nil {
 		return err
 	}
-	return g.compactTo(index)
+	g.compactTo(index)
+	return nil
 }
 
 // Change asks the leader to bring its group to the configuration target: in one step

@@ -142,7 +142,7 @@ func (n *testNode) Entries(shard uint16, lo, hi uint64, bytesMax int) ([]Entry, 
 func (w *world) start(n *testNode) {
 	n.starts++
 	host, err := New(Config{Node: n.name, Incarnation: "i", Run: n.starts, Seed: w.rng.Uint64(), SyncLater: n.late != nil,
-		QuietTicks: 6, MessageBytesMax: 256, InflightBytesMax: 1024, CacheBytesMax: 1024, ApplyBytesMax: 512}, n)
+		HibernateTicks: 6, MessageBytesMax: 256, InflightBytesMax: 1024, CacheBytesMax: 1024, ApplyBytesMax: 512}, n)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -242,8 +242,8 @@ func (w *world) write(n *testNode, records int) {
 		if a.Index > d.last+1 || a.Index <= d.state.Truncated.Index || a.Commit > a.Index {
 			w.t.Fatalf("%s appends %d (commit %d) to shard %d after %d, truncated %d", n.name, a.Index, a.Commit, a.Shard, d.last, d.state.Truncated.Index)
 		}
-		if g := n.host.group(a.Shard); g != nil && !g.lone && a.Commit == a.Index {
-			w.t.Fatalf("%s appends %d of shard %d as committed, which says that the group is lone", n.name, a.Index, a.Shard)
+		if g := n.host.group(a.Shard); g != nil && !g.single && a.Commit == a.Index {
+			w.t.Fatalf("%s appends %d of shard %d as committed, which says that it is the only member", n.name, a.Index, a.Shard)
 		}
 		for j := a.Index; j <= d.last; j++ {
 			delete(d.entries, j)

@@ -10,7 +10,7 @@ import (
 // peer is another node that shares groups with this one.
 type peer struct {
 	name   string
-	groups int // shared, not lone
+	groups int // shared with this node
 	heard  int // ticks since its last envelope
 	silent bool
 	slow   slowness

@@ -108,8 +108,8 @@ func (g *group) propose(kind uint8, parts [][]byte, token uint64) error {
 	if kind == 0 || kind == KindEmpty || kind == KindChange || kind == KindState || token == 0 {
 		return fmt.Errorf("%w: kind %d, token %d", ErrArgument, kind, token)
 	}
-	if g.lone {
-		return g.proposeLone(kind, parts, token)
+	if g.single {
+		return g.proposeSingle(kind, parts, token)
 	}
 	return g.proposeNode(kind, parts, token)
 }
@@ -122,7 +122,7 @@ func (g *group) read(token uint64) error {
 	if !g.leads() || g.witness() {
 		return g.notLeader()
 	}
-	if g.lone {
+	if g.single {
 		g.readReady(token, g.log.last)
 		return nil
 	}

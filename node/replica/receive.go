@@ -8,7 +8,7 @@ import (
 // take gives a message to its group.
 func (g *group) take(m *message) {
 	defer g.contain()
-	fromLeader := m.kind == typeApp || m.kind == typeHeartbeat || m.kind == typeSnapshot || m.kind == typeQuiet
+	fromLeader := m.kind == typeApp || m.kind == typeHeartbeat || m.kind == typeSnapshot || m.kind == typeHibernate
 	if fromLeader && m.term >= g.term && g.state != raft.StateLeader {
 		g.elapsed = 0
 	}
@@ -16,8 +16,8 @@ func (g *group) take(m *message) {
 		g.told.hear(m.term, m.commit)
 	}
 	switch m.kind {
-	case typeQuiet:
-		g.takeQuiet(m)
+	case typeHibernate:
+		g.followIntoHibernation(m)
 		return
 	case typeDurable:
 		g.takeDurable(m)
@@ -36,7 +36,7 @@ func (g *group) take(m *message) {
 		return
 	}
 	if m.kind == typeHeartbeatResp && g.leads() && m.term == g.term {
-		if said := g.wordOf(m.from); said != nil {
+		if said := g.trim.of(m.from, &g.config); said != nil {
 			said.configured = max(said.configured, m.index)
 		}
 	}
@@ -106,7 +106,7 @@ func (t messageType) ofLibrary() (pb.MessageType, bool) {
 		return pb.MsgHeartbeatResp, true
 	case typeTimeoutNow:
 		return pb.MsgTimeoutNow, true
-	case typeSnapshot, typeQuiet, typeDurable, typeTrim, typeTakeOver:
+	case typeSnapshot, typeHibernate, typeDurable, typeTrim, typeTakeOver:
 	}
 	return 0, false
 }

@@ -31,7 +31,7 @@ type Append struct {
 	Kind   uint8
 	Term   uint64
 	Index  uint64
-	Commit uint64   // committed as far as known; Index itself in a lone group only
+	Commit uint64   // committed as far as known; Index itself in a group with a single voter only
 	Parts  [][]byte // the body, in pieces
 }
 

@@ -31,6 +31,6 @@ func readWhileAVoterLeaves(t *testing.T, seed uint64) {
 		status, _ := leader.host.Status(0)
 		return len(status.Configuration.Voters) == 1
 	})
-	w.until("a lone group", func() bool { return leader.host.group(0).lone })
+	w.until("a group with a single voter", func() bool { return leader.host.group(0).single })
 	w.until("all reads have an outcome", func() bool { return len(leader.host.group(0).reading.tokens) == 0 })
 }

@@ -127,7 +127,7 @@ func (g *group) install(meta SnapshotMeta) (err error) {
 	known := g.lead
 	g.applied, g.handed = max(g.applied, meta.Index), max(g.handed, meta.Index)
 	g.installed = true
-	g.shrinkBacklog()
+	g.backlog.shrink(g.applied)
 	_ = g.node.Step(snapshotMessage(&meta, from, g.replica.RaftID, max(g.term, meta.Term), meta.Index))
 	if known == raft.None {
 		g.forgetLeader()

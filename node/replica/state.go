@@ -192,8 +192,8 @@ func (c *Configuration) has(id uint64) bool {
 	return slices.Contains(c.Voters, id) || slices.Contains(c.Outgoing, id) || slices.Contains(c.Learners, id)
 }
 
-// lone reports whether id is all there is.
-func (c *Configuration) lone(id uint64) bool {
+// isOnlyMember reports whether id is all there is.
+func (c *Configuration) isOnlyMember(id uint64) bool {
 	return len(c.Voters) == 1 && c.Voters[0] == id && len(c.Outgoing) == 0 && len(c.Learners) == 0
 }
 

@@ -12,8 +12,8 @@ type GroupStatus struct {
 	Replica
 	Leads         bool
 	Leader        string // node; empty: not known
-	Lone          bool
-	Quiet         bool
+	SingleVoter   bool   // and no learner
+	Hibernating   bool
 	Fault         error // not nil: the replica has stopped and has to be replaced
 	Term          uint64
 	Commit        uint64
@@ -22,7 +22,7 @@ type GroupStatus struct {
 	Applied       uint64
 	Last          uint64 // entry in the log
 	LastTerm      uint64
-	Heard         int // ticks since the leader was heard, by its node if the group is quiet; 0 at the leader
+	Heard         int // ticks since the leader was heard, by its node if the group hibernates; 0 at the leader
 	Truncated     Position
 	Trim          uint64 // entries up to here are durable in the engines of all full voters
 	Installing    bool
@@ -46,9 +46,9 @@ type MemberProgress struct {
 
 // eachProgress visits the members by raft id.
 func (g *group) eachProgress(visit func(MemberProgress)) {
-	if g.lone {
+	if g.single {
 		m, _ := g.config.member(g.replica.RaftID)
-		visit(MemberProgress{Member: m, Match: g.commit, Durable: g.ownDurable, Configured: g.configured, Active: true, Replicating: true})
+		visit(MemberProgress{Member: m, Match: g.commit, Durable: g.trim.own, Configured: g.configured, Active: true, Replicating: true})
 		return
 	}
 	if g.node == nil {
@@ -62,9 +62,9 @@ func (g *group) eachProgress(visit func(MemberProgress)) {
 		p := MemberProgress{Member: m, Match: pr.Match, Active: pr.RecentActive,
 			Replicating: pr.State == tracker.StateReplicate, NeedsSnapshot: pr.State == tracker.StateSnapshot}
 		if id == g.replica.RaftID {
-			p.Active, p.Durable, p.Configured = true, g.ownDurable, g.configured
+			p.Active, p.Durable, p.Configured = true, g.trim.own, g.configured
 		}
-		for _, d := range g.durables {
+		for _, d := range g.trim.members {
 			if d.id == id {
 				p.Durable, p.Configured = d.index, d.configured
 			}
@@ -76,9 +76,9 @@ func (g *group) eachProgress(visit func(MemberProgress)) {
 // status returns what g knows of itself and its group.
 func (g *group) status() GroupStatus {
 	s := GroupStatus{
-		Replica: g.replica, Leads: g.leads(), Leader: g.leaderNode(), Lone: g.lone, Quiet: g.quiet, Fault: g.fault,
+		Replica: g.replica, Leads: g.leads(), Leader: g.leaderNode(), SingleVoter: g.single, Hibernating: g.hibernating, Fault: g.fault,
 		Term: g.term, Commit: g.commit, Handed: g.handed, Applied: g.applied, Last: g.log.last, LastTerm: g.log.lastTerm(), Truncated: g.log.truncated,
-		Trim: g.trim, Installing: g.installing != nil, Syncing: g.holds(), Transferring: g.transferee != raft.None,
+		Trim: g.trim.index, Installing: g.installing != nil, Syncing: g.holds(), Transferring: g.transferee != raft.None,
 		Configuration: g.config.clone(),
 	}
 	if g.told.term == g.term && !s.Leads {
@@ -86,7 +86,7 @@ func (g *group) status() GroupStatus {
 	}
 	switch leader := g.shared.peers.find(s.Leader); {
 	case s.Leads:
-	case g.quiet && leader != nil:
+	case g.hibernating && leader != nil:
 		s.Heard = leader.heard
 	default:
 		s.Heard = g.elapsed

@@ -49,9 +49,9 @@ func (g *group) campaign() {
 	defer g.contain()
 	// Another try comes sooner: the leader has been given up already.
 	g.elapsed, g.timeout = 0, g.drawTimeout()-g.shared.config.ElectionTicks/2
-	if g.hurries > 0 {
+	if g.quickCampaigns > 0 {
 		const soon = 2 // ticks: an answer has had its time
-		g.hurries--
+		g.quickCampaigns--
 		g.timeout = soon + g.shared.rng.IntN(soon+1)
 		if g.witness() {
 			g.timeout += soon
@@ -87,8 +87,8 @@ func (g *group) tickLeader() {
 	if g.witness() {
 		g.handOver()
 	}
-	if g.idle >= g.shared.config.QuietTicks {
-		g.fallQuiet()
+	if g.idle >= g.shared.config.HibernateTicks {
+		g.hibernate()
 	}
 }
 

@@ -6,8 +6,15 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// durable is what a member said about its disk.
-type durable struct {
+// trim is up to where a group's entries are needed by no engine any more.
+type trim struct {
+	index   uint64     // entries up to here are needed by nobody, says the leader
+	own     uint64     // by the engine here
+	members []progress // what members said, as a leader
+}
+
+// progress is what a member said about its disk.
+type progress struct {
 	id         uint64
 	index      uint64 // its engine could start without entries up to here
 	configured uint64 // it has logged the configuration of this index
@@ -17,33 +24,33 @@ func (g *group) takeDurable(m *message) {
 	if !g.leads() || m.term != g.term {
 		return
 	}
-	said := g.wordOf(m.from)
+	said := g.trim.of(m.from, &g.config)
 	if said == nil {
 		return
 	}
 	said.index = max(said.index, m.index)
-	if !g.spreadTrim() && g.trim > 0 {
-		g.sendOwn(typeTrim, m.from, g.trim)
+	if !g.spreadTrim() && g.trim.index > 0 {
+		g.sendOwn(typeTrim, m.from, g.trim.index)
 	}
 }
 
-// wordOf returns what the member has said to this leader; nil for one that is no member.
-func (g *group) wordOf(id uint64) *durable {
-	at := slices.IndexFunc(g.durables, func(d durable) bool { return d.id == id })
+// of returns what the member has said to this leader; nil for one that is not in config.
+func (t *trim) of(id uint64, config *Configuration) *progress {
+	at := slices.IndexFunc(t.members, func(p progress) bool { return p.id == id })
 	if at < 0 {
-		if !g.config.has(id) || len(g.durables) == membersMax {
+		if !config.has(id) || len(t.members) == membersMax {
 			return nil
 		}
-		g.durables = append(g.durables, durable{id: id})
-		at = len(g.durables) - 1
+		t.members = append(t.members, progress{id: id})
+		at = len(t.members) - 1
 	}
-	return &g.durables[at]
+	return &t.members[at]
 }
 
 // spreadTrim tells the members what none of those with data needs any more, if that
 // has grown.
 func (g *group) spreadTrim() bool {
-	trim := g.ownDurable
+	trim := g.trim.own
 	if g.witness() {
 		trim = g.settled
 	}
@@ -52,14 +59,14 @@ func (g *group) spreadTrim() bool {
 			continue
 		}
 		its := uint64(0)
-		for _, d := range g.durables {
+		for _, d := range g.trim.members {
 			if d.id == m.RaftID {
 				its = d.index
 			}
 		}
 		trim = min(trim, its)
 	}
-	if trim <= g.trim {
+	if trim <= g.trim.index {
 		return false
 	}
 	g.noteTrim(trim)
@@ -70,10 +77,10 @@ func (g *group) spreadTrim() bool {
 // noteTrim takes the leader's word. A witness trims at once: it has no engine whose
 // checkpoints its driver could wait for.
 func (g *group) noteTrim(index uint64) {
-	if index <= g.trim {
+	if index <= g.trim.index {
 		return
 	}
-	g.trim = index
+	g.trim.index = index
 	if g.witness() {
 		if at := min(index, g.settled); at > g.log.truncated.Index {
 			g.log.truncate(at)
@@ -83,25 +90,24 @@ func (g *group) noteTrim(index uint64) {
 }
 
 // compactTo lets the log forget entries. See Host.CompactTo.
-func (g *group) compactTo(index uint64) error {
+func (g *group) compactTo(index uint64) {
 	at := min(index, g.settled, g.log.last)
 	if at > g.log.truncated.Index {
 		g.log.truncate(at)
 		g.logState(false)
 	}
-	return nil
 }
 
 // noteDurable takes what the engine here could start without. See Host.Durable.
 func (g *group) noteDurable(index uint64) {
-	g.ownDurable = max(g.ownDurable, index)
+	g.trim.own = max(g.trim.own, index)
 	switch {
-	case g.lone:
-		g.trim = g.ownDurable
+	case g.single:
+		g.trim.index = g.trim.own
 	case g.node == nil:
 	case g.leads():
 		g.spreadTrim()
 	case g.lead != 0:
-		g.sendOwn(typeDurable, g.lead, g.ownDurable)
+		g.sendOwn(typeDurable, g.lead, g.trim.own)
 	}
 }

@@ -52,7 +52,7 @@ func groupReport(g *node.GroupStatus) *nodev1.GroupReport {
 	r := &nodev1.GroupReport{
 		Shard: uint32(g.Shard), RaftId: g.RaftID, Role: wire.RoleStatus(g.Role), Era: g.Era, Leader: g.Leader, Leads: g.Leads,
 		Term: g.Term, LastIndex: g.Last, CommitIndex: g.Commit, AppliedIndex: g.EngineApplied, TruncatedIndex: g.Truncated.Index,
-		MembersIndex: g.Configuration.Index, Joint: g.Configuration.Joint(), Bytes: uint64(g.Bytes), Quiet: g.Quiet,
+		MembersIndex: g.Configuration.Index, Joint: g.Configuration.Joint(), Bytes: uint64(g.Bytes), Quiet: g.Hibernating,
 		LastTerm: g.LastTerm, TookOver: g.TookOver,
 	}
 	if f := g.Fetch; f != nil {

@@ -8,15 +8,15 @@ import (
 // wake lets g tick.
 func (g *group) wake() {
 	g.idle = 0
-	if g.quiet {
-		g.quiet = false
+	if g.hibernating {
+		g.hibernating = false
 		g.mark()
 	}
 }
 
-// fallQuiet ends the ticking of a group in which nothing happens. All members must be
+// hibernate ends the ticking of a group in which nothing happens. All members must be
 // known to be active, as the next check of the quorum after waking looks at that.
-func (g *group) fallQuiet() {
+func (g *group) hibernate() {
 	if g.commit != g.log.last || g.handed != g.log.last || g.settled != g.log.last || g.config.Joint() ||
 		g.transferee != raft.None || len(g.reading.tokens) > 0 || len(g.proposed)+len(g.pending) > 0 {
 		return
@@ -33,13 +33,13 @@ func (g *group) fallQuiet() {
 	if !all || members != len(g.config.Members) {
 		return
 	}
-	g.quiet = true
-	g.sendToMembers(typeQuiet, g.commit)
+	g.hibernating = true
+	g.sendToMembers(typeHibernate, g.commit)
 	g.log.evict(g.settled, evictAll)
 }
 
-// takeQuiet follows the leader into quiet if this replica has all that it has.
-func (g *group) takeQuiet(m *message) {
+// followIntoHibernation stops ticking, as its leader has, if this replica has all that it has.
+func (g *group) followIntoHibernation(m *message) {
 	g.wake()
 	if m.term != g.term || m.from != g.lead || g.state != raft.StateFollower || g.log.last != m.index || g.installing != nil {
 		return
@@ -49,6 +49,6 @@ func (g *group) takeQuiet(m *message) {
 			Term: new(m.term), Commit: new(m.index)})
 		g.mark()
 	}
-	g.quiet, g.elapsed = true, 0
+	g.hibernating, g.elapsed = true, 0
 	g.log.evict(g.settled, evictAll)
 }

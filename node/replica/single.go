@@ -6,18 +6,18 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// beLone makes g a group that agrees with itself. All that its log has is committed
+// becomeSingle makes g a group that agrees with itself. All that its log has is committed
 // and given out.
-func (g *group) beLone() {
-	g.lone, g.quiet, g.node = true, false, nil
+func (g *group) becomeSingle() {
+	g.single, g.hibernating, g.node = true, false, nil
 	g.state, g.lead = raft.StateLeader, g.replica.RaftID
 	g.allDone()
 	g.log.evict(g.log.last, evictAll)
-	g.backlog, g.backlogBytes = nil, 0
-	g.proposed, g.pending, g.durables, g.transferee = nil, nil, nil, raft.None
+	g.backlog = backlog{}
+	g.proposed, g.pending, g.trim.members, g.transferee = nil, nil, nil, raft.None
 }
 
-func (g *group) proposeLone(kind uint8, parts [][]byte, token uint64) error {
+func (g *group) proposeSingle(kind uint8, parts [][]byte, token uint64) error {
 	if len(g.proposals)+g.inFlight >= g.shared.config.ProposalsMax {
 		return series.ErrOverloaded
 	}
@@ -26,9 +26,9 @@ func (g *group) proposeLone(kind uint8, parts [][]byte, token uint64) error {
 	return nil
 }
 
-// collectLone puts the proposals into the Round. They wait for a state that has to be
+// collectSingle puts the proposals into the Round. They wait for a state that has to be
 // durable first.
-func (g *group) collectLone(round *Round) {
+func (g *group) collectSingle(round *Round) {
 	if len(g.proposals) == 0 || g.holds() {
 		return
 	}
@@ -46,7 +46,7 @@ func (g *group) collectLone(round *Round) {
 	g.shared.next.inRound = append(g.shared.next.inRound, g)
 }
 
-func (g *group) advanceLone() {
+func (g *group) advanceSingle() {
 	g.inFlight = 0
 	g.allDone()
 }
@@ -56,7 +56,7 @@ func (g *group) allDone() {
 	g.commit, g.handed, g.cursor, g.settled = g.log.last, g.log.last, g.log.last, g.log.last
 }
 
-// leave gives a lone group a node of the library, and lets it win the election that
+// leave gives a group with a single voter a node of the library, and lets it win the election that
 // it alone decides. That is sound although the new term is not written yet: no other
 // replica can hear of it before the Round is. Called with nothing in flight.
 func (g *group) leave(round *Round) {

@@ -3,14 +3,53 @@ package replica
 import (
 	"slices"
 
+	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// hurriesMax is how many campaigns follow a leader's loss in short order. The first may
+// peerUp takes it that a connection to node stands.
+func (g *group) peerUp(node string) {
+	if g.node != nil && g.state == raft.StateLeader && g.on(node) {
+		g.wake()
+	}
+}
+
+// peerDown takes it that what was under way to node is lost.
+func (g *group) peerDown(node string) {
+	if g.node == nil || g.state != raft.StateLeader {
+		return
+	}
+	for _, m := range g.config.Members {
+		if m.Node == node {
+			g.unreachable(m.RaftID)
+		}
+	}
+}
+
+// peerSilent takes it that node has not been heard for too long, or was started anew: a
+// group that relies on its beats wakes. What it led is given up, as an election timeout
+// without a word from it would do.
+func (g *group) peerSilent(node string) {
+	switch {
+	case g.node == nil:
+	case g.state == raft.StateLeader:
+		if g.hibernating && g.on(node) {
+			g.wake()
+		}
+	case g.leaderNode() == node:
+		g.wake()
+		g.elapsed = max(g.elapsed, g.shared.config.ElectionTicks+g.extraTicks())
+		g.quickCampaigns = quickCampaignsMax
+		g.forgetIfDue()
+		g.timeout = g.elapsed - g.extraTicks() + g.succession(node)
+	}
+}
+
+// quickCampaignsMax is how many campaigns follow a leader's loss in short order. The first may
 // come before the other voters have noticed it and would vote.
-const hurriesMax = 3
+const quickCampaignsMax = 3
 
 // succession returns the ticks that g waits when the leader's node is lost: everybody
 // notices it at once, so they come one after the other, full voters before witnesses.
@@ -39,31 +78,31 @@ func (g *group) unreachable(id uint64) {
 	}
 }
 
-// stranger is a sender whose node the configuration does not tell.
-type stranger struct {
+// unknownSender is a sender whose node the configuration does not tell.
+type unknownSender struct {
 	id   uint64
 	node string
 }
 
-const strangersMax = shardmap.MembersMax
+const unknownSendersMax = shardmap.MembersMax
 
 // meet remembers where a raft id outside of the configuration is.
 func (g *group) meet(id uint64, node string) {
 	if _, known := g.config.member(id); known {
 		return
 	}
-	g.strangers = slices.DeleteFunc(g.strangers, func(s stranger) bool { return s.id == id })
-	if len(g.strangers) == strangersMax {
-		g.strangers = g.strangers[1:]
+	g.unknownSenders = slices.DeleteFunc(g.unknownSenders, func(s unknownSender) bool { return s.id == id })
+	if len(g.unknownSenders) == unknownSendersMax {
+		g.unknownSenders = g.unknownSenders[1:]
 	}
-	g.strangers = append(g.strangers, stranger{id, node})
+	g.unknownSenders = append(g.unknownSenders, unknownSender{id, node})
 }
 
 func (g *group) nodeOf(id uint64) string {
 	if m, ok := g.config.member(id); ok {
 		return m.Node
 	}
-	for _, s := range g.strangers {
+	for _, s := range g.unknownSenders {
 		if s.id == id {
 			return s.node
 		}
