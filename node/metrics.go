@@ -123,6 +123,7 @@ func logMetrics() []metric {
 func memoryMetrics() []metric {
 	return []metric{
 		gauge("series", "Series that were ever created.", func(f *figures) float64 { return float64(f.engine.Index.Series) }),
+		gauge("series_months_coarse", "Months of which the index does not know on which day series have samples: queries of a day look at all series of the month.", func(f *figures) float64 { return float64(f.engine.Index.MonthsCoarse) }),
 		gauge("series_lost", "Series whose records were damaged.", func(f *figures) float64 { return float64(f.engine.Index.SeriesLost) }),
 		gauge("series_unindexed", "Series that the postings do not have yet.", func(f *figures) float64 { return float64(f.engine.Index.Unindexed) }),
 		gauge("series_hot", "Series with a head in memory.", func(f *figures) float64 { return float64(f.engine.Hot.Series) }),

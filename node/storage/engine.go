@@ -87,6 +87,7 @@ type Engine struct {
 	maintenance   sync.Mutex               // held by what publishes a manifest, while it does
 	manifest      *manifest                // as published last; guarded by maintenance
 	inDoubt       bool                     // the file may be a later one; guarded by maintenance
+	arriving      map[uint16]int64         // cuts of the shards that are being installed; guarded by maintenance
 	monthsDropped index.Month              // months before it are forgotten; guarded by rewriting
 	batches       batchState               // as published last; guarded by maintenance
 	durable       atomic.Pointer[[]uint64] // Applied of the manifest

@@ -6,14 +6,16 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/codec"
+	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
 // fillGeneration appends full pages of random walks, a sample each second, as
-// series that fill their pages at different moments do.
-func fillGeneration(b *testing.B, e *Engine, seriesCount int, bytes int64) (samples int64) {
+// series that fill their pages at different moments do. The series begin on so many days.
+func fillGeneration(b *testing.B, e *Engine, seriesCount, days int, bytes int64) (samples int64) {
 	type state struct {
 		previous pagelog.Ref
 		head     codec.PageHead
@@ -25,8 +27,12 @@ func fillGeneration(b *testing.B, e *Engine, seriesCount int, bytes int64) (samp
 	states := make([]state, seriesCount)
 	for i := range states {
 		s := &states[i]
-		s.timeMs, s.value = 1_750_000_000_000, random.Int64N(1000)
+		s.timeMs, s.value = 1_750_000_000_000-int64(i%days)*24*3600_000, random.Int64N(1000)
 		s.head.Begin(s.page[:], s.timeMs, s.value, 2)
+		key := series.AppendKey(nil, nil, []byte("m"), []series.Tag{{Name: []byte("n"), Value: fmt.Append(nil, i)}})
+		if _, err := e.index.Create(uint16(i%e.Shards()), series.ID(i/e.Shards()), key, index.DayOf(s.timeMs)); err != nil {
+			b.Fatal(err)
+		}
 	}
 	for written := int64(0); written < bytes; {
 		for i := range states {
@@ -58,8 +64,9 @@ func BenchmarkFlush(b *testing.B) {
 	for _, c := range []struct {
 		series   int
 		megabyte int64
-	}{{2_000, 16}, {2_000, 120}, {100_000, 120}, {1, 16}} {
-		b.Run(fmt.Sprintf("series=%d/MiB=%d", c.series, c.megabyte), func(b *testing.B) {
+		days     int
+	}{{2_000, 16, 1}, {2_000, 120, 1}, {100_000, 120, 1}, {1, 16, 1}, {2_000, 16, 2_000}} {
+		b.Run(fmt.Sprintf("series=%d/MiB=%d/days=%d", c.series, c.megabyte, c.days), func(b *testing.B) {
 			var samples int64
 			for range b.N {
 				b.StopTimer()
@@ -70,7 +77,7 @@ func BenchmarkFlush(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				samples += fillGeneration(b, e, c.series, (c.megabyte-1)<<20)
+				samples += fillGeneration(b, e, c.series, c.days, (c.megabyte-1)<<20)
 				b.StartTimer()
 				if err := e.Flush(); err != nil {
 					b.Fatal(err)

@@ -86,10 +86,28 @@ func (in *installer) install(ctx context.Context, stream io.Reader) error {
 	if err := in.keys.each(in.createKey); err != nil {
 		return err
 	}
+	defer in.announce()()
 	if err := in.markDays(); err != nil {
 		return err
 	}
 	return in.engine.replaceShard(in.shard, &in.r)
+}
+
+// announce makes retention keep the marks of the months that the replica has samples in, though
+// it is not there yet. The result ends that.
+func (in *installer) announce() (end func()) {
+	e := in.engine
+	e.maintenance.Lock()
+	defer e.maintenance.Unlock()
+	if e.arriving == nil {
+		e.arriving = map[uint16]int64{}
+	}
+	e.arriving[in.shard.number] = in.r.cutMs
+	return func() {
+		e.maintenance.Lock()
+		defer e.maintenance.Unlock()
+		delete(e.arriving, in.shard.number)
+	}
 }
 
 func (in *installer) path(part any) string {

@@ -96,8 +96,18 @@ func (e *Engine) forgetSeriesBefore(cutMs int64) error {
 			s.settleHeads(id, min(n, id+inSlice), cutMs)
 		}
 	}
-	e.index.DropMonthsBefore(month)
-	e.monthsDropped = month
+	// A shard may have been installed since the cut was taken, or be about to: its samples may be
+	// from before it, and are marked.
+	e.maintenance.Lock()
+	defer e.maintenance.Unlock()
+	cutMs = min(cutMs, e.RetentionCut())
+	for _, arriving := range e.arriving {
+		cutMs = min(cutMs, arriving)
+	}
+	if month = index.MonthOf(cutMs); month > e.monthsDropped {
+		e.index.DropMonthsBefore(month)
+		e.monthsDropped = month
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -94,7 +95,7 @@ func (n *labNode) forgetDays(rng *rand.Rand) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	m.Index.Days = nil
+	m.Index.DaysByMonth = false
 	if err := writeManifest(n.fs, "data", m); err != nil {
 		n.t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func (n *labNode) days(visit func(name string)) {
 		n.t.Fatal(err)
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, "day-") {
+		if strings.HasPrefix(name, "days-") {
 			visit("data/series/" + name)
 		}
 	}
@@ -215,6 +216,63 @@ func TestInstalledSeriesAreFoundOnAllDays(t *testing.T) {
 			t.Errorf("%d of %d series at %d, %v", len(found), len(logs[0].keys), at, err)
 		}
 	}
+}
+
+// TestRetentionKeepsMarksOfArrivals: a shard whose own cut is earlier arrives while retention
+// forgets months, after it has taken its cut.
+func TestRetentionKeepsMarksOfArrivals(t *testing.T) {
+	const dayMs = 24 * 3600_000
+	const oldMs, newMs = int64(1_690_000_000_000), int64(1_690_000_000_000) + 200*dayMs
+	for _, published := range []bool{true, false} {
+		logs := newLabLogs()
+		from, to := newLabNode(t, logs), newLabNode(t, logs)
+		from.hosts[0], to.hosts[1] = true, true
+		logs[0].put(logs[0].keys, oldMs)
+		from.apply(0, 100)
+		logs[1].put(logs[1].keys, newMs)
+		logs[1].add(EntryRetention, RetentionBody(newMs-dayMs), func(m *slowShard) { m.cutMs = newMs - dayMs })
+		to.apply(1, 100)
+		cutMs := to.e.RetentionCut()
+		if published {
+			if err := send(from, to, 0, whole); err != nil {
+				t.Fatal(err)
+			}
+			if err := to.e.forgetSeriesBefore(cutMs); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := installAround(from, to, func() error { return to.e.forgetSeriesBefore(cutMs) }); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := to.contentsBetween(0, oldMs, oldMs); err != nil || len(found) != len(logs[0].keys) {
+			t.Errorf("%d of %d series after retention, published before it: %v, %v", len(found), len(logs[0].keys), published, err)
+		}
+		from.end()
+		to.end()
+	}
+}
+
+// installAround installs shard 0 and does something when its days are marked and it is not
+// published yet.
+func installAround(from, to *labNode, do func() error) error {
+	x, err := from.e.ExportShard(0)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	in := &installer{engine: to.e, shard: to.e.shards[0]}
+	in.r.logPosition = uint64(len(to.written))
+	if err := in.receive(context.Background(), &frameReader{r: x.OpenAt(0)}); err != nil {
+		return err
+	}
+	if err := in.keys.each(in.createKey); err != nil {
+		return err
+	}
+	defer in.announce()()
+	if err := errors.Join(in.markDays(), do(), to.e.replaceShard(in.shard, &in.r)); err != nil {
+		return err
+	}
+	to.hosts[0], to.through[0] = true, in.header.Through
+	return in.clean()
 }
 
 // TestListsOfARange: series with samples in a range of time are listed for it, whatever has

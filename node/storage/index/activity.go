@@ -1,6 +1,7 @@
 package index
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -8,29 +9,42 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// activity says which series had samples in which month and on which day. Who is marked on a
-// day is marked in its month. Readers take no lock.
+// activity says which series had samples in which month and on which day. Readers take no lock.
 //
 // What was written before there were marks of days has none: its months are coarse, and
 // until all of it is in segments (settled), a query asks for all months.
+//
+// Writers may scatter times over thousands of days. So the days of a month are one file, and
+// beyond daysBytesMax the earliest months become coarse: a query of such a day looks at all
+// series of the month.
 type activity struct {
-	fs         vfs.FS
-	dir        string
-	failpoints *failpoint.Set
-	months     periods
-	days       periods
-	settled    atomic.Bool // coarse months and marks of days tell of all samples
-	full       *marks      // shared; never written
-	emptied    emptied
+	fs           vfs.FS
+	dir          string
+	failpoints   *failpoint.Set
+	months       atomic.Pointer[[]*monthMarks] // newest first; replaced on change
+	settled      atomic.Bool                   // coarse months and marks of days tell of all samples
+	full         *marks                        // shared; never written
+	emptied      emptied
+	daysBytesMax int64
 
-	mu      sync.Mutex // guards every change but the setting of a bit
-	renamed bool       // names in dir are not durable; for save alone
+	mu        sync.Mutex // guards every change but the setting of a bit
+	daysBytes int64      // memory of marks of days at most
+	removed   []Month    // forgotten, and their files are still there
+	stale     []string   // files that never count
+	renamed   bool       // names in dir are not durable; for save alone
 }
 
-func newActivity(fs vfs.FS, dir string, failpoints *failpoint.Set) *activity {
-	a := &activity{fs: fs, dir: dir, failpoints: failpoints, full: newFullMarks()}
-	a.months.init(monthFiles())
-	a.days.init(dayFiles())
+// daysBytesMax bounds the memory of marks of days. A day on which 4096 series that came one
+// after the other are active takes 24 bytes for all of them, or up to 520 bytes where only some of
+// them are.
+const daysBytesMax = 64 << 20
+
+func newActivity(o *Options) *activity {
+	a := &activity{fs: o.FS, dir: o.Dir, failpoints: o.Failpoints, full: newFullMarks(), daysBytesMax: o.daysBytesMax}
+	if a.daysBytesMax == 0 {
+		a.daysBytesMax = daysBytesMax
+	}
+	a.months.Store(&[]*monthMarks{})
 	return a
 }
 
@@ -39,84 +53,138 @@ func (a *activity) active(day Day, local uint32) bool {
 	return a.view(Days{From: day, To: day}).has(local)
 }
 
-// mark marks a series on a day and in its month.
-func (a *activity) mark(day Day, local uint32) {
-	if p := a.days.find(uint32(day)); p != nil && p.chunk(local).has(local) {
-		return
+// find returns the month of a day; nil: it has no marks.
+func (a *activity) find(day Day) *monthMarks {
+	list := *a.months.Load()
+	if at, ok := searchMonth(list, day); ok {
+		return list[at]
 	}
-	month := uint32(day.Month())
-	a.markIn(&a.months, month, local)
-	if p := a.months.find(month); p == nil || !p.coarse {
-		a.markIn(&a.days, uint32(day), local)
-	}
+	return nil
 }
 
-func (a *activity) markIn(ps *periods, number, local uint32) {
-	if p := ps.find(number); p != nil {
-		c := p.chunk(local)
-		if c.has(local) || c.marks != nil && p.set(c.marks, local) {
+// mark marks a series on a day and in its month.
+func (a *activity) mark(day Day, local uint32) {
+	if m := a.find(day); m != nil {
+		d := m.day(day)
+		if d != nil && d.chunk(local).has(local) {
+			return
+		}
+		if m.series.mark(local) && (m.coarse() || d != nil && d.mark(local)) {
 			return
 		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.markInLocked(ps, number, local)
+	a.markLocked(day, local)
 }
 
-// markInLocked makes what is missing: period, chunk, or the sharing of a full one.
-func (a *activity) markInLocked(ps *periods, number, local uint32) {
-	p := ps.find(number)
-	if p == nil {
-		p = newPeriodMarks(number, nil)
-		ps.insertLocked(p)
-	}
-	n := int(local / markBits)
+// mark marks a series if that needs no lock.
+func (p *periodMarks) mark(local uint32) bool {
 	c := p.chunk(local)
-	if c.marks == nil && !c.has(local) {
-		c = chunk{marks: c.writable()}
-		p.replace(n, c)
-	}
-	if c.marks == nil {
-		return
-	}
-	if !c.has(local) {
-		p.set(c.marks, local)
-	}
-	if c.marks != a.full && c.marks.ones.Load() == markBits {
-		// All its bits are set, so nobody has anything left to set in the old one.
-		p.replace(n, chunk{marks: a.full})
-	}
+	return c.has(local) || c.marks != nil && p.set(c.marks, local)
 }
 
 // markLocked is mark for who holds the lock.
 func (a *activity) markLocked(day Day, local uint32) {
-	month := uint32(day.Month())
-	a.markInLocked(&a.months, month, local)
-	if !a.months.find(month).coarse {
-		a.markInLocked(&a.days, uint32(day), local)
+	m := a.find(day)
+	if m == nil {
+		m = newMonthMarks(day.Month(), false)
+		a.insertLocked(m)
+	}
+	m.series.setLocked(local, a.full)
+	if m.coarse() {
+		return
+	}
+	d := m.day(day)
+	if d == nil {
+		d = newPeriodMarks(nil)
+		m.addDayLocked(day, d)
+		a.daysBytes += dayBytes
+	}
+	if a.daysBytes += d.setLocked(local, a.full); a.daysBytes > a.daysBytesMax {
+		a.boundDaysLocked()
 	}
 }
 
+func (a *activity) insertLocked(m *monthMarks) {
+	list := *a.months.Load()
+	at, _ := searchMonth(list, m.within.From)
+	list = slices.Insert(slices.Clone(list), at, m)
+	a.months.Store(&list)
+	a.removed = slices.DeleteFunc(a.removed, func(month Month) bool { return month == m.month })
+}
+
+// dropBefore forgets all earlier months.
 func (a *activity) dropBefore(month Month) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.days.dropBeforeLocked(uint32(month.Days().From))
-	a.months.dropBeforeLocked(uint32(month))
+	var kept []*monthMarks
+	for _, m := range *a.months.Load() {
+		if m.month >= month {
+			kept = append(kept, m)
+		} else {
+			a.removed = append(a.removed, m.month)
+		}
+	}
+	a.months.Store(&kept)
 }
 
-// daysHot are the latest days, whose marks may still change often: they stay bitmaps.
+// daysHot are the latest days, whose marks may still change often: they stay bitmaps. So does
+// the latest month.
 const daysHot = 2
 
-// pack makes the marks of days that are over small.
-func (a *activity) pack() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for i, p := range *a.days.list.Load() {
-		if i >= daysHot {
-			p.pack(a.full)
+// packLocked makes the marks of months and days that are over small, and measures those of days.
+func (a *activity) packLocked() {
+	a.daysBytes = 0
+	hot := daysHot
+	for i, m := range *a.months.Load() {
+		if i > 0 {
+			m.series.pack(a.full)
+		}
+		days := m.days.Load()
+		for _, p := range slices.Backward(days.of[:]) {
+			switch {
+			case p == nil:
+			case hot > 0:
+				hot--
+			default:
+				p.pack(a.full)
+			}
+		}
+		a.daysBytes += days.bytes(a.full)
+	}
+}
+
+// boundDaysLocked keeps marks of days below daysBytesMax. It leaves room for more, as it looks
+// at all of them.
+func (a *activity) boundDaysLocked() {
+	a.packLocked()
+	for _, m := range slices.Backward(*a.months.Load()) {
+		if a.daysBytes <= a.daysBytesMax/4*3 {
+			return
+		}
+		if bytes := m.days.Load().bytes(a.full); bytes > 0 {
+			m.coarsenLocked()
+			a.daysBytes -= bytes
 		}
 	}
 }
 
-// bytes returns the memory of all marks.
-func (a *activity) bytes() int64 { return a.months.bytes(a.full) + a.days.bytes(a.full) }
+// activityStats are figures of the marks.
+type activityStats struct {
+	months, monthsCoarse, days int
+	bytes                      int64 // of memory
+}
+
+func (a *activity) stats() (s activityStats) {
+	for _, m := range *a.months.Load() {
+		days := m.days.Load()
+		s.months++
+		if days.coarse {
+			s.monthsCoarse++
+		}
+		s.days += days.count()
+		s.bytes += m.series.bytes(a.full) + days.bytes(a.full)
+	}
+	return s
+}

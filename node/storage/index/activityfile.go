@@ -1,12 +1,9 @@
 package index
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
-	"math/bits"
 	"path"
 	"slices"
 	"strings"
@@ -14,322 +11,162 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// A period's file, written whole and renamed into place (FORMAT.md):
-//
-//	magic · version u32 · month or day u32 · chunks u32 · chunk* · crc32c u32
-//
-// A chunk is a byte for its kind and, for chunkBits, its words. Those of days may be lists too.
-const (
-	activityNew     = "new-" // before the name while it is being written
-	activityVersion = 1
-	activityHeader  = 20
+const activityNew = "new-" // before the name of a file while it is being written
 
-	chunkNone  = 0
-	chunkFull  = 1
-	chunkBits  = 2
-	chunkFew   = 3 // u8 count, u16 of each bit that is set
-	chunkNoFew = 4 // likewise of each that is not set
-)
-
-// periodFiles says how the files of periods are named, and what they hold.
-type periodFiles struct {
-	prefix  string
-	magic   string // 8 bytes
-	last    uint32 // the greatest number of a period
-	kindMax byte   // of a chunk
-	text    func(number uint32) string
-	parse   func(text string) (number uint32, ok bool)
-}
-
-func monthFiles() periodFiles {
-	return periodFiles{
-		prefix: "active-", magic: "TMACTV\r\n", last: uint32(MonthMax), kindMax: chunkBits,
-		text: func(number uint32) string { return Month(number).String() }, parse: parseMonth,
-	}
-}
-
-func dayFiles() periodFiles {
-	return periodFiles{
-		prefix: "day-", magic: "TMDAYS\r\n", last: uint32(DayMax), kindMax: chunkNoFew,
-		text: func(number uint32) string { return Day(number).String() }, parse: parseDay,
-	}
-}
-
-func (f *periodFiles) name(number uint32) string { return f.prefix + f.text(number) }
-
-// number returns the period of a file; none: it is no file of these.
-func (f *periodFiles) number(base string) (number uint32, ok bool) {
-	text, ok := strings.CutPrefix(base, f.prefix)
-	if !ok {
-		return 0, false
-	}
-	return f.parse(text)
-}
-
-var errActivityFile = errors.New("not an activity file")
-
-// encode returns the file's bytes. Marks set meanwhile may or may not be in it.
-func (f *periodFiles) encode(p *periodMarks) []byte {
-	chunks := *p.chunks.Load()
-	b := []byte(f.magic)
-	b = binary.LittleEndian.AppendUint32(b, activityVersion)
-	b = binary.LittleEndian.AppendUint32(b, p.number)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(chunks)))
-	for _, c := range chunks {
-		b = f.appendChunk(b, c)
-	}
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-}
-
-func (f *periodFiles) appendChunk(b []byte, c chunk) []byte {
-	switch {
-	case c.none():
-		return append(b, chunkNone)
-	case c.ones() == markBits:
-		return append(b, chunkFull)
-	}
-	words := c.words()
-	if f.kindMax >= chunkNoFew {
-		if few, ok := fewOf(&words); ok {
-			kind := byte(chunkNoFew)
-			if few.value {
-				kind = chunkFew
-			}
-			b = append(b, kind, byte(len(few.list)))
-			for _, bit := range few.list {
-				b = binary.LittleEndian.AppendUint16(b, bit)
-			}
-			return b
-		}
-	}
-	b = append(b, chunkBits)
-	for _, w := range words {
-		b = binary.LittleEndian.AppendUint64(b, w)
-	}
-	return b
-}
-
-// decode reads a file; marks of series from count on are left out.
-func (f *periodFiles) decode(b []byte, count uint32, full *marks) (number uint32, chunks []chunk, err error) {
-	if len(b) < activityHeader+4 || string(b[:8]) != f.magic {
-		return 0, nil, fmt.Errorf("%w: %d bytes, or another magic number", errActivityFile, len(b))
-	}
-	body := b[:len(b)-4]
-	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[len(body):]) {
-		return 0, nil, fmt.Errorf("%w: the checksum does not agree", errActivityFile)
-	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v != activityVersion {
-		return 0, nil, fmt.Errorf("%w: version %d, known is %d", ErrVersion, v, activityVersion)
-	}
-	number, length := binary.LittleEndian.Uint32(b[12:]), binary.LittleEndian.Uint32(b[16:])
-	rest := body[activityHeader:]
-	if number > f.last || uint64(length) > uint64(len(rest)) {
-		return 0, nil, fmt.Errorf("%w: it is of %d, with %d chunks", errActivityFile, number, length)
-	}
-	chunks = make([]chunk, 0, min(length, (count+markBits-1)/markBits))
-	for n := range length {
-		words, kind, left, ok := cutWords(rest, f.kindMax)
-		if !ok {
-			return 0, nil, fmt.Errorf("%w: chunk %d", errActivityFile, n)
-		}
-		rest = left
-		if first := uint64(n) * markBits; first < uint64(count) {
-			chunks = append(chunks, makeChunk(words, kind, uint64(count)-first, full))
-		}
-	}
-	if len(rest) > 0 {
-		return 0, nil, fmt.Errorf("%w: %d bytes too many", errActivityFile, len(rest))
-	}
-	return number, chunks, nil
-}
-
-// cutWords cuts a chunk.
-func cutWords(b []byte, kindMax byte) (words [markWords]uint64, kind byte, rest []byte, ok bool) {
-	if len(b) == 0 || b[0] > kindMax {
-		return words, 0, nil, false
-	}
-	kind, b = b[0], b[1:]
-	switch kind {
-	case chunkFull:
-		for i := range words {
-			words[i] = ^uint64(0)
-		}
-	case chunkBits:
-		if len(b) < markBits/8 {
-			return words, 0, nil, false
-		}
-		for i := range words {
-			words[i] = binary.LittleEndian.Uint64(b[i*8:])
-		}
-		b = b[markBits/8:]
-	case chunkFew, chunkNoFew:
-		if len(b) == 0 || len(b)-1 < 2*int(b[0]) {
-			return words, 0, nil, false
-		}
-		n := int(b[0])
-		for i := range n {
-			bit := binary.LittleEndian.Uint16(b[1+2*i:])
-			if bit >= markBits {
-				return words, 0, nil, false
-			}
-			words[bit/64] |= 1 << (bit % 64)
-		}
-		if kind == chunkNoFew {
-			for i := range words {
-				words[i] = ^words[i]
-			}
-		}
-		b = b[1+2*n:]
-	}
-	return words, kind, b, true
-}
-
-// makeChunk returns the first count marks of a chunk.
-func makeChunk(words [markWords]uint64, kind byte, count uint64, full *marks) chunk {
-	ones := 0
-	for i := range words {
-		if left := max(int64(count)-int64(i)*64, 0); left < 64 {
-			words[i] &= 1<<left - 1
-		}
-		ones += bits.OnesCount64(words[i])
-	}
-	switch {
-	case ones == 0:
-		return chunk{}
-	case ones == markBits:
-		return chunk{marks: full}
-	case kind == chunkFew || kind == chunkNoFew:
-		if few, ok := fewOf(&words); ok {
-			return chunk{few: few}
-		}
-	}
-	c := new(marks)
-	for i, w := range words {
-		c.words[i].Store(w)
-	}
-	c.ones.Store(int32(ones))
-	return chunk{marks: c}
-}
-
-// openActivity reads the files of all periods. One whose file is damaged counts as one in which
-// every series was active: queries then look at more series than they need, and miss none.
+// openActivity reads the files of all months and days. One that is damaged counts as one in
+// which every series was active: queries then look at more series than they need, and miss none.
 func openActivity(o *Options) (*activity, error) {
-	a := newActivity(o.FS, o.Dir, o.Failpoints)
-	a.settled.Store(o.State.Count == 0 || o.State.Days != nil)
+	a := newActivity(o)
+	byDay := o.State.Days != nil && !o.State.DaysByMonth
+	a.settled.Store(o.State.Count == 0 || o.State.DaysByMonth || byDay)
 	names, err := o.FS.List(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("series activity: %w", err)
 	}
-	for _, base := range names {
-		if fresh, ok := strings.CutPrefix(base, activityNew); ok && (strings.HasPrefix(fresh, a.months.files.prefix) || strings.HasPrefix(fresh, a.days.files.prefix)) {
-			if err := o.FS.Remove(path.Join(o.Dir, base)); err != nil {
-				return nil, fmt.Errorf("series activity: %w", err)
-			}
-			continue
-		}
-		if number, ok := a.months.files.number(base); ok {
-			err = a.load(o, &a.months, number, o.State.Count > 0)
-		} else if number, ok = a.days.files.number(base); ok {
-			err = a.load(o, &a.days, number, o.State.Count > 0 && o.State.Days != nil)
-		}
-		if err != nil {
+	loader := activityLoader{activity: a, options: o, kept: o.State.Count > 0 && a.settled.Load(), byDay: byDay}
+	slices.Sort(names) // months, then their days
+	for _, name := range names {
+		if err := loader.load(name); err != nil {
 			return nil, err
 		}
 	}
-	a.relate(o.State.Days)
+	for _, m := range *a.months.Load() {
+		if !m.coarse() && (!a.settled.Load() || byDay && slices.Contains(o.State.Days.Coarse, m.month)) {
+			m.coarsenLocked()
+		}
+		if byDay {
+			m.daysDirty.Store(true) // they move to a file of the month
+		}
+		m.days.Load().each(func(_ int, p *periodMarks) { m.series.join(p, a.full) })
+	}
+	a.boundDaysLocked()
 	return a, nil
 }
 
-// load reads the file of a period. One that does not count, as it is of an earlier life or has
-// been kept by a program that does not know of it, is removed by the next save.
-func (a *activity) load(o *Options, ps *periods, number uint32, counts bool) error {
-	if !counts {
-		ps.removed = append(ps.removed, number)
+// activityLoader reads files, before anybody else looks.
+type activityLoader struct {
+	*activity
+	options *Options
+	kept    bool // marks of days count
+	byDay   bool // as a program has kept them that makes a file for each day
+}
+
+// load reads one of the files. What does not count, as it is of an earlier life or has been
+// kept by a program that does not know of it, is removed by the next save.
+func (l *activityLoader) load(name string) error {
+	if fresh, ok := strings.CutPrefix(name, activityNew); ok {
+		if !slices.ContainsFunc([]string{monthPrefix, dayPrefix, daysPrefix}, func(prefix string) bool { return strings.HasPrefix(fresh, prefix) }) {
+			return nil
+		}
+		if err := l.fs.Remove(path.Join(l.dir, name)); err != nil {
+			return fmt.Errorf("series activity: %w", err)
+		}
 		return nil
 	}
-	name := path.Join(o.Dir, ps.files.name(number))
-	p := newPeriodMarks(number, nil)
-	var chunks []chunk
-	b, err := readFile(o.FS, name)
-	if err == nil {
-		var inside uint32
-		inside, chunks, err = ps.files.decode(b, o.State.Count, a.full)
-		if err == nil && inside != number {
-			err = fmt.Errorf("%w: it is of %s", errActivityFile, ps.files.text(inside))
-		}
+	counts := l.kept
+	var read func(b []byte) error
+	if month, ok := monthOfFile(name, monthPrefix); ok {
+		counts = l.options.State.Count > 0
+		read = func(b []byte) error { return l.readMonth(month, b) }
+	} else if month, ok := monthOfFile(name, daysPrefix); ok {
+		read = func(b []byte) error { return l.readDays(month, b) }
+	} else if day, ok := dayOfFile(name); ok {
+		counts = l.kept && l.byDay
+		read = func(b []byte) error { return l.readDay(day, b) }
+	} else {
+		return nil
 	}
-	if errors.Is(err, ErrVersion) {
-		return fmt.Errorf("%s: %w", name, err)
+	if !counts {
+		l.stale = append(l.stale, name)
+		return nil
 	}
+	file := path.Join(l.dir, name)
+	b, err := readFile(l.fs, file)
 	if err != nil {
-		o.Corrupt(&CorruptError{File: name, What: err.Error()})
-		var all [markWords]uint64
-		for i := range all {
-			all[i] = ^uint64(0)
-		}
-		chunks = nil
-		for first := uint64(0); first < uint64(o.State.Count); first += markBits {
-			chunks = append(chunks, makeChunk(all, chunkFull, uint64(o.State.Count)-first, a.full))
-		}
-		p.dirty.Store(true)
+		b = nil // which is no file of activity
 	}
-	p.chunks.Store(&chunks)
-	ps.insertLocked(p)
+	if damage := read(b); errors.Is(damage, ErrVersion) {
+		return fmt.Errorf("%s: %w", file, damage)
+	} else if damage != nil {
+		l.options.Corrupt(&CorruptError{File: file, What: errors.Join(err, damage).Error()})
+	}
 	return nil
 }
 
-// relate makes months and days that were loaded agree: who is marked on a day is marked in its
-// month, and of months that are coarse no days are kept.
-func (a *activity) relate(state *DaysState) {
-	for _, m := range *a.months.list.Load() {
-		m.coarse = !a.settled.Load() || state != nil && slices.Contains(state.Coarse, Month(m.number))
+// month returns the month, with no marks if it is new.
+func (l *activityLoader) month(month Month) *monthMarks {
+	m := l.find(month.Days().From)
+	if m == nil {
+		m = newMonthMarks(month, false)
+		l.insertLocked(m)
 	}
-	var kept []*periodMarks
-	for _, p := range *a.days.list.Load() {
-		month := uint32(Day(p.number).Month())
-		m := a.months.find(month)
-		if m == nil {
-			m = newPeriodMarks(month, nil)
-			a.months.insertLocked(m)
-		}
-		if m.join(p, a.full); m.coarse {
-			a.days.removed = append(a.days.removed, p.number)
-		} else {
-			kept = append(kept, p)
-		}
-	}
-	a.days.list.Store(&kept)
+	return m
 }
 
-// join adds the marks of another period, before anybody else looks.
-func (p *periodMarks) join(other *periodMarks, full *marks) {
-	for n, c := range *other.chunks.Load() {
-		mine := p.chunk(uint32(n) * markBits)
-		have, add := mine.words(), c.words()
-		more := false
-		for i := range have {
-			more = more || add[i]&^have[i] != 0
-			have[i] |= add[i]
-		}
-		if more {
-			p.replace(n, makeChunk(have, chunkBits, markBits, full))
-			p.dirty.Store(true)
-		}
+func (l *activityLoader) readMonth(month Month, b []byte) error {
+	m := l.month(month)
+	inside, chunks, err := decodeMonth(b, l.options.State.Count, l.full)
+	if err == nil && inside != month {
+		err = fmt.Errorf("%w: it is of %s", errActivityFile, inside)
+	}
+	if err != nil {
+		chunks = l.allSeries()
+		m.series.dirty.Store(true)
+	}
+	m.series.chunks.Store(&chunks)
+	return err
+}
+
+func (l *activityLoader) readDays(month Month, b []byte) error {
+	m := l.month(month)
+	inside, days, err := decodeDays(b, l.options.State.Count, l.full)
+	if err == nil && inside != month {
+		err = fmt.Errorf("%w: it is of %s", errActivityFile, inside)
+	}
+	if err != nil {
+		m.coarsenLocked() // all that counts is marked in the month, which is written first
+		return err
+	}
+	if days.coarse {
+		m.days.Store(days)
+	}
+	days.each(func(day int, p *periodMarks) { l.addDay(m, m.within.From+Day(day), p) })
+	m.daysDirty.Store(false)
+	return nil
+}
+
+// addDay adds marks of a day to those that another file may have told of.
+func (l *activityLoader) addDay(m *monthMarks, day Day, p *periodMarks) {
+	if known := m.day(day); known != nil {
+		known.join(p, l.full)
+	} else if !m.coarse() {
+		m.addDayLocked(day, p)
 	}
 }
 
-// daysState returns what marks of days tell, for the manifest.
-func (a *activity) daysState() *DaysState {
-	if !a.settled.Load() {
-		return nil
+func (l *activityLoader) readDay(day Day, b []byte) error {
+	inside, chunks, err := decodeDay(b, l.options.State.Count, l.full)
+	if err == nil && inside != day {
+		err = fmt.Errorf("%w: it is of %s", errActivityFile, inside)
 	}
-	state := &DaysState{}
-	for _, m := range *a.months.list.Load() {
-		if m.coarse {
-			state.Coarse = append(state.Coarse, Month(m.number))
-		}
+	if err != nil {
+		chunks = l.allSeries()
 	}
-	return state
+	l.addDay(l.month(day.Month()), day, newPeriodMarks(chunks))
+	return err
+}
+
+// allSeries has a mark of every series.
+func (l *activityLoader) allSeries() (chunks []placedChunk) {
+	var all [markWords]uint64
+	for i := range all {
+		all[i] = ^uint64(0)
+	}
+	count := l.options.State.Count
+	for number := uint32(0); uint64(number)*markBits < uint64(count); number++ {
+		chunks = appendPlaced(chunks, number, all, chunkFull, count, l.full)
+	}
+	return chunks
 }
 
 func readFile(fsys vfs.FS, name string) ([]byte, error) {
@@ -350,26 +187,21 @@ func readFile(fsys vfs.FS, name string) ([]byte, error) {
 	return b, err
 }
 
-// save writes the periods that changed and removes the files of those dropped. One
+// save writes the months and days that changed and removes the files of those dropped. One
 // save runs at a time.
 func (a *activity) save() error {
-	for _, ps := range [...]*periods{&a.months, &a.days} {
-		for _, p := range *ps.list.Load() {
-			if !p.dirty.Swap(false) {
-				continue
-			}
-			if err := a.write(&ps.files, p); err != nil {
-				p.dirty.Store(true)
-				return fmt.Errorf("series activity: %w", err)
-			}
-			a.renamed = true
-		}
+	a.mu.Lock()
+	if a.packLocked(); a.daysBytes > a.daysBytesMax {
+		a.boundDaysLocked()
 	}
-	a.pack()
-	for _, ps := range [...]*periods{&a.months, &a.days} {
-		if err := a.saveDrops(ps); err != nil {
+	a.mu.Unlock()
+	for _, m := range *a.months.Load() {
+		if err := a.saveMonth(m); err != nil {
 			return fmt.Errorf("series activity: %w", err)
 		}
+	}
+	if err := a.saveDrops(); err != nil {
+		return fmt.Errorf("series activity: %w", err)
 	}
 	if !a.renamed {
 		return nil
@@ -381,36 +213,85 @@ func (a *activity) save() error {
 	return nil
 }
 
-// saveDrops removes the files of periods that were dropped.
-func (a *activity) saveDrops(ps *periods) error {
-	a.mu.Lock()
-	removed := ps.removed
-	ps.removed = nil
-	a.mu.Unlock()
-	for i, number := range removed {
-		err := a.failpoints.Hit(PointActivityDrops)
-		if err == nil && ps.find(number) == nil {
-			err = a.fs.Remove(path.Join(a.dir, ps.files.name(number)))
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			a.mu.Lock()
-			ps.removed = append(ps.removed, removed[i:]...)
-			a.mu.Unlock()
+// saveMonth writes what changed of a month, its days after it.
+func (a *activity) saveMonth(m *monthMarks) error {
+	if m.series.dirty.Swap(false) {
+		if err := a.write(monthFile(m.month), encodeMonth(m)); err != nil {
+			m.series.dirty.Store(true)
 			return err
 		}
-		a.renamed = true
+	}
+	if m.takeDirty() {
+		if err := a.write(daysFile(m.month), encodeDays(m)); err != nil {
+			m.daysDirty.Store(true)
+			return err
+		}
 	}
 	return nil
 }
 
-func (a *activity) write(files *periodFiles, p *periodMarks) error {
-	name := path.Join(a.dir, files.name(p.number))
-	fresh := path.Join(a.dir, activityNew+files.name(p.number))
+// saveDrops removes the files of months that were dropped, and those that never count.
+func (a *activity) saveDrops() error {
+	a.mu.Lock()
+	removed, stale := a.removed, a.stale
+	a.removed, a.stale = nil, nil
+	a.mu.Unlock()
+	var problems []error
+	for _, month := range removed {
+		if a.find(month.Days().From) != nil {
+			continue
+		}
+		if err := errors.Join(a.remove(daysFile(month)), a.remove(monthFile(month))); err != nil {
+			problems = append(problems, err)
+			a.mu.Lock()
+			a.removed = append(a.removed, month)
+			a.mu.Unlock()
+		}
+	}
+	for _, name := range stale {
+		if a.rewritten(name) {
+			continue
+		}
+		if err := a.remove(name); err != nil {
+			problems = append(problems, err)
+			a.mu.Lock()
+			a.stale = append(a.stale, name)
+			a.mu.Unlock()
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// rewritten reports whether a file that did not count is of a month that has marks again.
+func (a *activity) rewritten(name string) bool {
+	for _, prefix := range []string{monthPrefix, daysPrefix} {
+		if month, ok := monthOfFile(name, prefix); ok {
+			return a.find(month.Days().From) != nil
+		}
+	}
+	return false
+}
+
+func (a *activity) remove(name string) error {
+	err := a.failpoints.Hit(PointActivityDrops)
+	if err == nil {
+		err = a.fs.Remove(path.Join(a.dir, name))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	a.renamed = a.renamed || err == nil
+	return err
+}
+
+// write replaces a file as a whole.
+func (a *activity) write(name string, b []byte) error {
+	file, fresh := path.Join(a.dir, name), path.Join(a.dir, activityNew+name)
 	f, err := a.fs.Create(fresh)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(files.encode(p), 0)
+	_, err = f.WriteAt(b, 0)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -420,5 +301,9 @@ func (a *activity) write(files *periodFiles, p *periodMarks) error {
 	if err := a.failpoints.Hit(PointActivityFile); err != nil {
 		return err
 	}
-	return a.fs.Rename(fresh, name)
+	if err := a.fs.Rename(fresh, file); err != nil {
+		return err
+	}
+	a.renamed = true
+	return nil
 }

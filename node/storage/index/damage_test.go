@@ -259,7 +259,8 @@ func TestHeader(t *testing.T) {
 	}
 }
 
-// TestActivityDamaged: a month or a day that cannot be read counts for all series.
+// TestActivityDamaged: a month that cannot be read counts for all series, and days for those of
+// their month.
 func TestActivityDamaged(t *testing.T) {
 	fs := vfs.NewMemFS()
 	x := openTest(t, fs, State{}, noDamage(t))
@@ -274,14 +275,13 @@ func TestActivityDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{x.activity.days.files.name(uint32(late)), x.activity.months.files.name(uint32(late.Month()))} {
+	for _, name := range []string{daysFile(late.Month()), monthFile(late.Month())} {
 		change(t, fs, path.Join("index", name), func(b []byte) { b[25] ^= 1 })
 	}
 	told := 0
 	y := openTest(t, fs, state, func(error) { told++ })
 	for local := range uint32(5000) {
-		if !y.Active(late, local) || !y.Active(benchDay, local) || y.Active(late+1, local) != (local == 17 || local == 18) ||
-			!y.activity.view(late.Month().Days()).has(local) {
+		if !y.Active(late, local) || !y.Active(benchDay, local) || !y.activity.view(late.Month().Days()).has(local) {
 			t.Fatalf("activity of series %d", local)
 		}
 	}
@@ -293,7 +293,7 @@ func TestActivityDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	names, err := fs.List("index")
-	want := []string{"active-" + late.Month().String(), "day-" + late.String(), "day-" + (late + 1).String(), keyFileName}
+	want := []string{monthFile(late.Month()), daysFile(late.Month()), keyFileName}
 	if err != nil || !slices.Equal(names, want) {
 		t.Errorf("files %v %v, want %v", names, err, want)
 	}
@@ -400,13 +400,13 @@ func TestMonthOf(t *testing.T) {
 		if got := MonthOf(timeMs).String(); got != want {
 			t.Fatalf("%d is in %s, want %s", timeMs, got, want)
 		}
-		files := monthFiles()
-		if m, ok := files.number("active-" + want); !ok || Month(m).String() != want || files.name(m) != "active-"+want {
-			t.Fatal(fmt.Sprint(m, ok))
+		for _, prefix := range []string{monthPrefix, daysPrefix} {
+			if m, ok := monthOfFile(prefix+want, prefix); !ok || m != MonthOf(timeMs) {
+				t.Fatal(fmt.Sprint(m, ok))
+			}
 		}
-		files = dayFiles()
 		day := time.UnixMilli(timeMs).UTC().Format("2006-01-02")
-		if d, ok := files.number("day-" + day); !ok || Day(d) != DayOf(timeMs) || Day(d).Month() != MonthOf(timeMs) || files.name(d) != "day-"+day {
+		if d, ok := dayOfFile("day-" + day); !ok || d != DayOf(timeMs) || d.Month() != MonthOf(timeMs) {
 			t.Fatal(fmt.Sprint(d, ok))
 		}
 		if of := MonthOf(timeMs).Days(); DayOf(timeMs) < of.From || DayOf(timeMs) > of.To || of.To.Month() != MonthOf(timeMs) || (of.To+1).Month() == MonthOf(timeMs) && of.To != DayMax {

@@ -40,23 +40,26 @@ func DaysOf(fromMs, toMs int64) Days { return Days{From: DayOf(fromMs), To: DayO
 // overlap returns the days that two ranges share; none if From is after To.
 func (d Days) overlap(o Days) Days { return Days{From: max(d.From, o.From), To: min(d.To, o.To)} }
 
+// has reports whether a day is in the range.
+func (d Days) has(day Day) bool { return day >= d.From && day <= d.To }
+
 // Days returns the days of the month.
 func (m Month) Days() Days {
 	first := time.Date(1970, time.Month(1+int(m)), 1, 0, 0, 0, 0, time.UTC)
 	return Days{From: DayOf(first.UnixMilli()), To: DayOf(first.AddDate(0, 1, 0).UnixMilli() - 1)}
 }
 
-// parseDay returns the number of the day that String made text of.
-func parseDay(text string) (uint32, bool) {
+// parseDay returns the day that String made text of.
+func parseDay(text string) (Day, bool) {
 	at, err := time.Parse(time.DateOnly, text)
 	if err != nil || at.Year() < 1970 || at.Year() >= 2200 {
 		return 0, false
 	}
-	return uint32(DayOf(at.UnixMilli())), true
+	return DayOf(at.UnixMilli()), true
 }
 
 // parseMonth is parseDay of a month.
-func parseMonth(text string) (uint32, bool) {
+func parseMonth(text string) (Month, bool) {
 	var year, month int
 	if n, err := fmt.Sscanf(text, "%4d-%2d", &year, &month); n != 2 || err != nil {
 		return 0, false
@@ -65,5 +68,5 @@ func parseMonth(text string) (uint32, bool) {
 	if n < 0 || n > int(MonthMax) || Month(n).String() != text {
 		return 0, false
 	}
-	return uint32(n), true
+	return Month(n), true
 }

@@ -123,10 +123,8 @@ func (a *activity) settle(set emptiedSet) {
 		}
 		still[n] = gone
 	}
-	for _, ps := range [...]*periods{&a.months, &a.days} {
-		for _, p := range *ps.list.Load() {
-			p.clearLocked(a.full, still)
-		}
+	for _, m := range *a.months.Load() {
+		m.periods(func(p *periodMarks) { p.clearLocked(a.full, still) })
 	}
 	left := false
 	for n, c := range chunks {
@@ -153,10 +151,11 @@ func (a *activity) settle(set emptiedSet) {
 func (p *periodMarks) clearLocked(full *marks, set emptiedSet) {
 	next, changed := slices.Clone(*p.chunks.Load()), false
 	for n, gone := range set {
-		if n >= len(next) || next[n].none() {
+		at, found := searchChunk(next, uint32(n))
+		if !found || next[at].none() {
 			continue
 		}
-		words, some := next[n].words(), uint64(0)
+		words, some := next[at].words(), uint64(0)
 		for i := range words {
 			some |= words[i] & gone[i]
 			words[i] &^= gone[i]
@@ -165,15 +164,16 @@ func (p *periodMarks) clearLocked(full *marks, set emptiedSet) {
 			continue
 		}
 		changed = true
-		if c := next[n].marks; c != nil && c != full { // others may be setting bits of it
+		if c := next[at].marks; c != nil && c != full { // others may be setting bits of it
 			c.clear(gone)
 		} else {
-			next[n] = makeChunk(words, chunkFew, markBits, full)
+			next[at].chunk = makeChunk(words, true, markBits, full)
 		}
 	}
 	if !changed {
 		return
 	}
+	next = slices.DeleteFunc(next, func(c placedChunk) bool { return c.none() })
 	p.chunks.Store(&next)
 	p.packed = false
 	p.dirty.Store(true)

@@ -79,48 +79,98 @@ func FuzzKeyFile(f *testing.F) {
 
 // FuzzActivityFile decodes arbitrary bytes, and what decodes comes back.
 func FuzzActivityFile(f *testing.F) {
-	a := newActivity(vfs.NewMemFS(), "", nil)
+	a := newActivity(&Options{FS: vfs.NewMemFS()})
 	for local := range uint32(3 * markBits) {
 		if local < markBits || local%3 == 0 || local > 2*markBits && local%1000 != 0 {
 			a.mark(benchDay, local)
 		}
 	}
 	a.mark(benchDay, 4*markBits+1)
-	for _, ps := range [...]*periods{&a.months, &a.days} {
-		b := ps.files.encode((*ps.list.Load())[0])
+	a.mark(benchDay+1, 200*markBits)
+	m := a.find(benchDay)
+	coarse := newMonthMarks(7, true)
+	for _, b := range [][]byte{encodeMonth(m), encodeDays(m), encodeDays(coarse), encodeDay(benchDay, m.day(benchDay))} {
 		f.Add(b, uint32(5*markBits))
 		f.Add(b, uint32(100))
-		f.Add([]byte(ps.files.magic), uint32(0))
+		f.Add(b[:8], uint32(0))
 	}
 	f.Fuzz(func(t *testing.T, b []byte, count uint32) {
 		// Fuzzing cannot guess a checksum: set it right.
 		if len(b) > 4 {
 			copy(b[len(b)-4:], sumBytes(b[:len(b)-4]))
 		}
-		for _, files := range [...]periodFiles{monthFiles(), dayFiles()} {
-			checkActivityFile(t, &files, a, b, count)
+		if month, chunks, err := decodeMonth(b, count, a.full); err == nil {
+			m := newMonthMarks(month, false)
+			m.series.chunks.Store(&chunks)
+			month2, chunks2, err := decodeMonth(encodeMonth(m), count, a.full)
+			if err != nil || month2 != month {
+				t.Fatal(month2, month, err)
+			}
+			checkSameMarks(t, a, &m.series, newPeriodMarks(chunks2), count)
+		}
+		if day, chunks, err := decodeDay(b, count, a.full); err == nil {
+			day2, chunks2, err := decodeDay(encodeDay(day, newPeriodMarks(chunks)), count, a.full)
+			if err != nil || day2 != day {
+				t.Fatal(day2, day, err)
+			}
+			checkSameMarks(t, a, newPeriodMarks(chunks), newPeriodMarks(chunks2), count)
+		}
+		if month, days, err := decodeDays(b, count, a.full); err == nil {
+			m := newMonthMarks(month, false)
+			m.days.Store(days)
+			month2, days2, err := decodeDays(encodeDays(m), count, a.full)
+			if err != nil || month2 != month || days2.coarse != days.coarse {
+				t.Fatal(month2, month, err)
+			}
+			for i, p := range days.of {
+				if (p == nil) != (days2.of[i] == nil) {
+					t.Fatalf("day %d came or went", i)
+				}
+				if p != nil {
+					checkSameMarks(t, a, p, days2.of[i], count)
+				}
+			}
 		}
 	})
 }
 
-func checkActivityFile(t *testing.T, files *periodFiles, a *activity, b []byte, count uint32) {
-	number, chunks, err := files.decode(b, count, a.full)
-	if err != nil {
-		return
+// encodeDay returns the file of a day, as programs wrote it that had one for each day.
+func encodeDay(day Day, p *periodMarks) []byte {
+	chunks := *p.chunks.Load()
+	length := uint32(0)
+	for _, c := range chunks {
+		length = c.number + 1
 	}
-	p := newPeriodMarks(number, chunks)
-	number2, chunks2, err := files.decode(files.encode(p), count, a.full)
-	if err != nil || number2 != number || len(chunks2) != len(chunks) {
-		t.Fatalf("%d %d chunks %v, want %d, %d", number2, len(chunks2), err, number, len(chunks))
+	b := appendActivityHeader(nil, dayMagic, uint32(day), length)
+	for n := range length {
+		b = appendChunk(b, p.chunk(n*markBits), true)
 	}
-	v, w := view{&a.emptied, []*periodMarks{p}}, view{&a.emptied, []*periodMarks{newPeriodMarks(number2, chunks2)}}
+	return appendActivitySum(b)
+}
+
+// checkSameMarks compares marks before and after they were encoded, and packs the former.
+func checkSameMarks(t *testing.T, a *activity, p, q *periodMarks, count uint32) {
+	t.Helper()
+	v, w := view{&a.emptied, []*periodMarks{p}}, view{&a.emptied, []*periodMarks{q}}
 	p.pack(a.full)
-	for local := range min(uint64(len(chunks)+1)*markBits, uint64(count)+200) {
-		if v.has(uint32(local)) != w.has(uint32(local)) || v.has(uint32(local)) != (w.word(uint32(local)&^63)&(1<<(local%64)) != 0) {
-			t.Fatalf("mark of %d changed", local)
+	numbers := map[uint32]bool{0: true, count / markBits: true}
+	for _, list := range [][]placedChunk{*p.chunks.Load(), *q.chunks.Load()} {
+		for i, c := range list {
+			if i > 0 && c.number <= list[i-1].number {
+				t.Fatalf("chunk %d behind %d", c.number, list[i-1].number)
+			}
+			numbers[c.number] = true
 		}
-		if local >= uint64(count) && v.has(uint32(local)) {
-			t.Fatalf("a mark of %d, beyond %d", local, count)
+	}
+	for number := range numbers {
+		for i := range uint32(markBits) {
+			local := number*markBits + i
+			if v.has(local) != w.has(local) || v.has(local) != (w.word(local&^63)&(1<<(local%64)) != 0) {
+				t.Fatalf("mark of %d changed", local)
+			}
+			if local >= count && v.has(local) {
+				t.Fatalf("a mark of %d, beyond %d", local, count)
+			}
 		}
 	}
 }

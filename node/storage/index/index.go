@@ -26,8 +26,9 @@ type Options struct {
 	// Workers is the number of goroutines that Open uses; 0: GOMAXPROCS.
 	Workers int
 
-	hashMask uint64  // for tests: the bits of the hash that count; 0: all
-	few      fewRule // for tests; zero: the default
+	hashMask     uint64  // for tests: the bits of the hash that count; 0: all
+	few          fewRule // for tests; zero: the default
+	daysBytesMax int64   // for tests; 0: the default
 }
 
 // State says how much of the files counts. It belongs into the engine's manifest.
@@ -38,12 +39,15 @@ type State struct {
 	// that the id of a series whose record was lost is not given again. Records
 	// with other ids are refused.
 	Next []uint32
-	// Days says what marks of days tell; nil: there may be samples of which they know
-	// nothing, as the folder was written by a program that does not keep them.
+	// DaysByMonth says that marks of days, in a file for each month, tell of every sample.
+	// Without it and Days there may be samples of which they know nothing, as the folder was
+	// written by a program that does not keep them.
+	DaysByMonth bool `json:",omitempty"`
+	// Days is read only: it says the same in folders of programs that keep a file for each day.
 	Days *DaysState `json:",omitempty"`
 }
 
-// DaysState says what marks of days tell.
+// DaysState says what marks of days in a file for each day tell.
 type DaysState struct {
 	Coarse []Month `json:",omitempty"` // months of which the days are not known
 }
@@ -67,8 +71,8 @@ func (s *State) check() error {
 const (
 	PointKeyWrite      = "index/key-write"      // before keys are written to their file
 	PointKeysSynced    = "index/keys-synced"    // keys are durable, the activity is not
-	PointActivityFile  = "index/activity-file"  // a month or day is written, not yet renamed into place
-	PointActivityDrops = "index/activity-drops" // before the file of a dropped month or day is removed
+	PointActivityFile  = "index/activity-file"  // a month or its days are written, not yet renamed into place
+	PointActivityDrops = "index/activity-drops" // before a file of a dropped month is removed
 )
 
 // Failpoints lists the failpoints of this package.
@@ -159,7 +163,7 @@ func (x *Index) Sync() (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	state.Days = x.activity.daysState() // before the marks are saved that it tells of
+	state.DaysByMonth = x.activity.settled.Load() // before the marks are saved that it tells of
 	if err := x.keys.makeDurable(state.Bytes); err != nil {
 		return State{}, err
 	}

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 	"sync/atomic"
@@ -142,25 +143,41 @@ func fewOf(words *[markWords]uint64) (*fewSet, bool) {
 	return f, true
 }
 
-// periodMarks says which series were active in a period: a month or a day.
-type periodMarks struct {
-	number uint32                  // of the period
-	coarse bool                    // of a month: which series were active on its days is not known
-	chunks atomic.Pointer[[]chunk] // replaced when a chunk is; guarded by activity.mu
-	dirty  atomic.Bool             // since it was saved
-	packed bool                    // chunks that could be lists are; guarded by activity.mu
+// placedChunk is a chunk of a period: that of the series from number·markBits on.
+type placedChunk struct {
+	number uint32
+	chunk
 }
 
-func newPeriodMarks(number uint32, chunks []chunk) *periodMarks {
-	p := &periodMarks{number: number}
+// periodMarks says which series were active in a period: a month or a day.
+type periodMarks struct {
+	chunks atomic.Pointer[[]placedChunk] // that have any, growing; replaced when one is; guarded by activity.mu
+	dirty  atomic.Bool                   // since it was saved
+	packed bool                          // chunks that could be lists are; guarded by activity.mu
+}
+
+func newPeriodMarks(chunks []placedChunk) *periodMarks {
+	p := new(periodMarks)
 	p.chunks.Store(&chunks)
 	return p
 }
 
+// searchChunk returns where in a list a chunk is or would be. Series that are active together
+// have mostly come together, so that a list mostly has no gaps.
+func searchChunk(list []placedChunk, number uint32) (at int, found bool) {
+	if len(list) > 0 && number >= list[0].number {
+		if at := int(number - list[0].number); at < len(list) && list[at].number == number {
+			return at, true
+		}
+	}
+	return slices.BinarySearchFunc(list, number, func(c placedChunk, number uint32) int { return cmp.Compare(c.number, number) })
+}
+
+// chunk returns the chunk that a series is in.
 func (p *periodMarks) chunk(local uint32) chunk {
-	chunks := *p.chunks.Load()
-	if n := int(local / markBits); n < len(chunks) {
-		return chunks[n]
+	list := *p.chunks.Load()
+	if at, ok := searchChunk(list, local/markBits); ok {
+		return list[at].chunk
 	}
 	return chunk{}
 }
@@ -181,12 +198,39 @@ func (p *periodMarks) set(c *marks, local uint32) bool {
 	return !full && !c.frozen.Load()
 }
 
-// replace puts another chunk in the place of chunk n.
-func (p *periodMarks) replace(n int, c chunk) {
+// setLocked sets a bit, and makes what is missing: the chunk, or the sharing of a full one. It
+// returns the memory that this took.
+func (p *periodMarks) setLocked(local uint32, full *marks) (grown int64) {
+	number := local / markBits
+	c := p.chunk(local)
+	if c.marks == nil && !c.has(local) {
+		c = chunk{marks: c.writable()}
+		p.replace(number, c)
+		grown = markBytes
+	}
+	if c.marks == nil {
+		return grown
+	}
+	if !c.has(local) {
+		p.set(c.marks, local)
+	}
+	if c.marks != full && c.marks.ones.Load() == markBits {
+		// All its bits are set, so nobody has anything left to set in the old one.
+		p.replace(number, chunk{marks: full})
+	}
+	return grown
+}
+
+// replace puts another chunk in a place.
+func (p *periodMarks) replace(number uint32, c chunk) {
 	old := *p.chunks.Load()
-	next := make([]chunk, max(n+1, len(old)))
-	copy(next, old)
-	next[n] = c
+	at, found := searchChunk(old, number)
+	next := make([]placedChunk, 0, len(old)+1)
+	next = append(append(next, old[:at]...), placedChunk{number, c})
+	if found {
+		at++
+	}
+	next = append(next, old[at:]...)
 	p.chunks.Store(&next)
 	p.packed = false
 }
@@ -197,17 +241,15 @@ func (p *periodMarks) pack(full *marks) {
 	if p.packed {
 		return
 	}
-	old := *p.chunks.Load()
-	next := make([]chunk, len(old))
-	for n, c := range old {
-		next[n] = c
+	next := slices.Clone(*p.chunks.Load())
+	for i, c := range next {
 		if ones := c.ones(); c.marks == nil || c.marks == full || ones > fewMarks && ones < markBits-fewMarks {
 			continue
 		}
 		c.marks.frozen.Store(true)
 		words := c.words()
 		if few, ok := fewOf(&words); ok {
-			next[n] = chunk{few: few}
+			next[i].chunk = chunk{few: few}
 		} else {
 			c.marks.frozen.Store(false)
 		}
@@ -216,78 +258,64 @@ func (p *periodMarks) pack(full *marks) {
 	p.packed = true
 }
 
-// periods are the marks of all months, or of all days.
-type periods struct {
-	list    atomic.Pointer[[]*periodMarks] // newest first; replaced on change
-	removed []uint32                       // their files are still there; guarded by activity.mu
-	files   periodFiles
-}
-
-func (ps *periods) init(files periodFiles) {
-	ps.files = files
-	ps.list.Store(&[]*periodMarks{})
-}
-
-func (ps *periods) find(number uint32) *periodMarks {
-	list := *ps.list.Load()
-	if at, ok := searchPeriod(list, number); ok {
-		return list[at]
-	}
-	return nil
-}
-
-// searchPeriod returns where in a list, newest first, a period is or would be. It is nearly
-// always one of the newest.
-func searchPeriod(list []*periodMarks, number uint32) (at int, found bool) {
-	if len(list) > 0 && list[0].number == number {
-		return 0, true
-	}
-	return slices.BinarySearchFunc(list, number, func(p *periodMarks, number uint32) int { return int(number) - int(p.number) })
-}
-
-// between returns the periods from one number to another, both included.
-func (ps *periods) between(from, to uint32) []*periodMarks {
-	list := *ps.list.Load()
-	first, _ := searchPeriod(list, to)
-	end, found := searchPeriod(list, from)
-	if found {
-		end++
-	}
-	return list[first:max(first, end)]
-}
-
-func (ps *periods) insertLocked(p *periodMarks) {
-	list := *ps.list.Load()
-	at, _ := searchPeriod(list, p.number)
-	list = slices.Insert(slices.Clone(list), at, p)
-	ps.list.Store(&list)
-	ps.removed = slices.DeleteFunc(ps.removed, func(number uint32) bool { return number == p.number })
-}
-
-// dropBeforeLocked forgets all periods before a number.
-func (ps *periods) dropBeforeLocked(number uint32) {
-	var kept []*periodMarks
-	for _, p := range *ps.list.Load() {
-		if p.number >= number {
-			kept = append(kept, p)
-		} else {
-			ps.removed = append(ps.removed, p.number)
+// join adds the marks of another period, before anybody else looks.
+func (p *periodMarks) join(other *periodMarks, full *marks) {
+	for _, c := range *other.chunks.Load() {
+		have, add := p.chunk(c.number*markBits).words(), c.words()
+		more := false
+		for i := range have {
+			more = more || add[i]&^have[i] != 0
+			have[i] |= add[i]
+		}
+		if more {
+			p.replace(c.number, makeChunk(have, true, markBits, full))
+			p.dirty.Store(true)
 		}
 	}
-	ps.list.Store(&kept)
 }
 
-// bytes returns the memory of all marks.
-func (ps *periods) bytes(full *marks) (n int64) {
-	for _, p := range *ps.list.Load() {
-		for _, c := range *p.chunks.Load() {
-			n += 16
-			switch {
-			case c.few != nil:
-				n += 32 + 2*int64(cap(c.few.list))
-			case c.marks != nil && c.marks != full:
-				n += markBits/8 + 8
-			}
+// makeChunk returns the first count marks of words, as a list if they may be one.
+func makeChunk(words [markWords]uint64, listed bool, count uint64, full *marks) chunk {
+	ones := 0
+	for i := range words {
+		if left := max(int64(count)-int64(i)*64, 0); left < 64 {
+			words[i] &= 1<<left - 1
+		}
+		ones += bits.OnesCount64(words[i])
+	}
+	switch {
+	case ones == 0:
+		return chunk{}
+	case ones == markBits:
+		return chunk{marks: full}
+	case listed:
+		if few, ok := fewOf(&words); ok {
+			return chunk{few: few}
+		}
+	}
+	c := new(marks)
+	for i, w := range words {
+		c.words[i].Store(w)
+	}
+	c.ones.Store(int32(ones))
+	return chunk{marks: c}
+}
+
+const (
+	markBytes  = markBits/8 + 8 // memory of marks
+	placeBytes = 24             // of a place in a list of chunks
+	fewBytes   = 32             // of a fewSet without its list
+)
+
+// bytes returns the memory of the marks.
+func (p *periodMarks) bytes(full *marks) (n int64) {
+	for _, c := range *p.chunks.Load() {
+		n += placeBytes
+		switch {
+		case c.few != nil:
+			n += fewBytes + 2*int64(cap(c.few.list))
+		case c.marks != nil && c.marks != full:
+			n += markBytes
 		}
 	}
 	return n

@@ -57,7 +57,9 @@ func (s *modelSeries) forget() {
 	s.days, s.months, s.emptied = map[Day]bool{}, map[Month]bool{}, false
 }
 
-func (s *modelSeries) activeIn(r Days) bool {
+// activeIn reports whether a query of a range of days has to find the series, if the days of
+// some months are not known.
+func (s *modelSeries) activeIn(r Days, coarse func(Month) bool) bool {
 	if s.emptied {
 		return false
 	}
@@ -67,7 +69,8 @@ func (s *modelSeries) activeIn(r Days) bool {
 		}
 	}
 	for month := range s.months {
-		if of := month.Days(); of.From >= r.From && of.To <= r.To {
+		of := month.Days()
+		if of.From >= r.From && of.To <= r.To || coarse(month) && of.From <= r.To && of.To >= r.From {
 			return true
 		}
 	}
@@ -224,6 +227,7 @@ type machine struct {
 	saved *model // as of the last Sync
 	state State
 	few   fewRule
+	days  int64 // bound of the marks of days
 
 	taken   Emptied // as of a moment, to be settled
 	takenOf map[*modelSeries]bool
@@ -231,12 +235,18 @@ type machine struct {
 
 func (w *machine) open(t *rapid.T) {
 	var err error
-	w.x, err = Open(Options{FS: w.fs, Dir: "index", State: w.state, Workers: 2, hashMask: 0x3000000000000001, few: w.few, Corrupt: func(err error) {
+	w.x, err = Open(Options{FS: w.fs, Dir: "index", State: w.state, Workers: 2, hashMask: 0x3000000000000001, few: w.few, daysBytesMax: w.days, Corrupt: func(err error) {
 		t.Fatalf("damage: %v", err)
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// coarse reports whether the days of a month are not known, as there are too many marks of days.
+func (w *machine) coarse(month Month) bool {
+	m := w.x.activity.find(month.Days().From)
+	return w.days != 0 && m != nil && m.coarse()
 }
 
 func (w *machine) create(t *rapid.T) {
@@ -287,7 +297,7 @@ func (w *machine) mark(t *rapid.T) {
 	local := rapid.IntRange(0, len(w.m.series)-1).Draw(t, "local")
 	day := dayGen.Draw(t, "day")
 	s := w.m.series[local]
-	if got, want := w.x.Active(day, uint32(local)), s.days[day] && !s.emptied; got != want {
+	if got, want := w.x.Active(day, uint32(local)), s.activeIn(Days{day, day}, w.coarse); got != want {
 		t.Fatalf("active is %v, want %v", got, want)
 	}
 	s.mark(day)
@@ -456,7 +466,7 @@ func (w *machine) query(t *rapid.T) {
 	days := drawDays(t)
 	var want []uint32
 	for local, s := range w.m.series {
-		if s.activeIn(days) && s.selectedBy(selector) {
+		if s.activeIn(days, w.coarse) && s.selectedBy(selector) {
 			want = append(want, uint32(local))
 		}
 	}
@@ -483,10 +493,10 @@ func (w *machine) suggest(t *rapid.T) {
 	days := drawDays(t)
 	lists := map[string]map[string]bool{"databases": {}, "metrics": {}, "names": {}, "values": {}}
 	for _, s := range w.m.series {
-		if s.activeIn(AllDays()) {
+		if s.activeIn(AllDays(), w.coarse) {
 			lists["databases"][s.database] = true
 		}
-		if s.database != database || !s.activeIn(days) {
+		if s.database != database || !s.activeIn(days, w.coarse) {
 			continue
 		}
 		lists["metrics"][s.metric] = true
@@ -531,7 +541,7 @@ func (w *machine) cardinality(t *rapid.T) {
 	database := baseGen.Draw(t, "database")
 	want := map[string]int64{}
 	for _, s := range w.m.series {
-		if s.database == database && s.activeIn(AllDays()) {
+		if s.database == database && s.activeIn(AllDays(), w.coarse) {
 			want[s.metric]++
 		}
 	}
@@ -550,7 +560,7 @@ func (w *machine) cardinality(t *rapid.T) {
 		for _, tag := range tags {
 			values, carriers := map[string]bool{}, int64(0)
 			for _, s := range w.m.series {
-				if v, ok := s.tags[tag.Name]; ok && s.database == database && s.metric == c.Metric && s.activeIn(AllDays()) {
+				if v, ok := s.tags[tag.Name]; ok && s.database == database && s.metric == c.Metric && s.activeIn(AllDays(), w.coarse) {
 					values[v] = true
 					carriers++
 				}
@@ -568,6 +578,9 @@ func TestAgainstModel(t *testing.T) {
 		w := &machine{fs: vfs.NewMemFS(), m: &model{next: map[uint16]series.ID{}}}
 		if rapid.Bool().Draw(t, "few") { // else they never are, in a model of this size
 			w.few = fewRule{1, rapid.IntRange(1, 3).Draw(t, "share"), rapid.IntRange(1, 3).Draw(t, "share of part")}
+		}
+		if rapid.Bool().Draw(t, "bound") {
+			w.days = rapid.Int64Range(1, 8000).Draw(t, "bytes of days")
 		}
 		w.saved = w.m.clone()
 		w.open(t)

@@ -13,6 +13,7 @@ type Stats struct {
 	TableLoad     float64
 	ActivityBytes int64
 	Months, Days  int   // that have marks
+	MonthsCoarse  int   // of which the days are not known
 	PartBytes     int64 // dictionary and postings
 	Parts         int
 	Values        int    // of tags; one that several parts have counts in each
@@ -24,8 +25,9 @@ type Stats struct {
 func (x *Index) Stats() Stats {
 	s := Stats{
 		SeriesLost: x.lost.Load(), Damages: x.damages.Load() + x.keys.damages.Load(), TailBytes: blockBytes,
-		ActivityBytes: x.activity.bytes(), Months: len(*x.activity.months.list.Load()), Days: len(*x.activity.days.list.Load()),
 	}
+	activity := x.activity.stats()
+	s.ActivityBytes, s.Months, s.MonthsCoarse, s.Days = activity.bytes, activity.months, activity.monthsCoarse, activity.days
 	for _, p := range *x.parts.parts.Load() {
 		s.Parts++
 		s.PartBytes += p.bytes()

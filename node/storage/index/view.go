@@ -15,13 +15,17 @@ func (a *activity) view(days Days) view {
 	if !a.settled.Load() {
 		days = AllDays()
 	}
-	for _, p := range a.months.between(uint32(days.From.Month()), uint32(days.To.Month())) {
-		of := Month(p.number).Days()
-		switch asked := of.overlap(days); {
-		case p.coarse || asked == of:
-			v.periods = append(v.periods, p)
-		default:
-			v.periods = append(v.periods, a.days.between(uint32(asked.From), uint32(asked.To))...)
+	for _, m := range monthsBetween(*a.months.Load(), days) {
+		asked := m.within.overlap(days)
+		known := m.days.Load()
+		if known.coarse || asked == m.within {
+			v.periods = append(v.periods, &m.series)
+			continue
+		}
+		for day := asked.From; day <= asked.To; day++ {
+			if p := known.of[day-m.within.From]; p != nil {
+				v.periods = append(v.periods, p)
+			}
 		}
 	}
 	return v
