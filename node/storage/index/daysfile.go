@@ -24,11 +24,11 @@ func daysFile(m Month) string { return daysPrefix + m.String() }
 func encodeDays(m *monthMarks) []byte {
 	days := m.days.Load()
 	if days.coarse {
-		return appendActivitySum(appendActivityHeader(nil, daysMagic, uint32(m.month), daysCoarse))
+		return appendActivitySum(newActivityFile(daysMagic, uint32(m.month), daysCoarse))
 	}
 	set := uint32(0)
 	days.each(func(day int, _ *periodMarks) { set |= 1 << day })
-	b := appendActivityHeader(nil, daysMagic, uint32(m.month), set)
+	b := newActivityFile(daysMagic, uint32(m.month), set)
 	days.each(func(_ int, p *periodMarks) {
 		chunks := *p.chunks.Load()
 		b = binary.AppendUvarint(b, uint64(len(chunks)))

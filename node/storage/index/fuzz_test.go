@@ -141,7 +141,7 @@ func encodeDay(day Day, p *periodMarks) []byte {
 	for _, c := range chunks {
 		length = c.number + 1
 	}
-	b := appendActivityHeader(nil, dayMagic, uint32(day), length)
+	b := newActivityFile(dayMagic, uint32(day), length)
 	for n := range length {
 		b = appendChunk(b, p.chunk(n*markBits), true)
 	}

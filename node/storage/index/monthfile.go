@@ -52,9 +52,9 @@ func dayOfFile(name string) (Day, bool) {
 
 var errActivityFile = errors.New("not an activity file")
 
-// appendActivityHeader begins a file.
-func appendActivityHeader(b []byte, magic string, number, length uint32) []byte {
-	b = append(b, magic...)
+// newActivityFile begins a file.
+func newActivityFile(magic string, number, length uint32) []byte {
+	b := []byte(magic)
 	b = binary.LittleEndian.AppendUint32(b, activityVersion)
 	b = binary.LittleEndian.AppendUint32(b, number)
 	return binary.LittleEndian.AppendUint32(b, length)
@@ -88,7 +88,7 @@ func encodeMonth(m *monthMarks) []byte {
 	if len(chunks) > 0 {
 		length = chunks[len(chunks)-1].number + 1
 	}
-	b := appendActivityHeader(nil, monthMagic, uint32(m.month), length)
+	b := newActivityFile(monthMagic, uint32(m.month), length)
 	next := uint32(0)
 	for _, c := range chunks {
 		for ; next < c.number; next++ {

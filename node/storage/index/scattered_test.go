@@ -220,8 +220,7 @@ func checkDaily(t *testing.T, x *Index, coarse ...Month) {
 func TestFolderOfDailyFiles(t *testing.T) {
 	fs, state := dailyFolder(t)
 	checkDaily(t, openTest(t, fs, state, noDamage(t)))
-	var coarse State
-	coarse = state
+	coarse := state
 	coarse.Days = &DaysState{Coarse: []Month{Day(20_701).Month()}}
 	x := openTest(t, fs, coarse, noDamage(t))
 	if checkDaily(t, x, Day(20_701).Month()); !x.Active(20_701, 1) {
