@@ -125,6 +125,25 @@ func (p *phases) step(t *testing.T, name string, length time.Duration, attack fu
 	})
 }
 
+// storms has storms rage, each for a time by itself in the long form, whose P99 is told of each. In
+// the short form they rage at once, for twice the time of one. What stands is looked at after each.
+func (p *phases) storms(t *testing.T, all []storm, each time.Duration, stands func(*testing.T)) {
+	if *long {
+		for _, s := range all {
+			p.step(t, "storm at "+s.name, phaseLong, once(func(t *testing.T) { s.rage(t, *seed, p.g.spy, scaled(each)); stands(t) }))
+		}
+		return
+	}
+	p.step(t, "storms", 0, once(func(t *testing.T) {
+		var raging sync.WaitGroup
+		for _, s := range all {
+			raging.Go(func() { s.rage(t, *seed, p.g.spy, 2*each) })
+		}
+		raging.Wait()
+		stands(t)
+	}))
+}
+
 // once is an attack that leaves nothing behind to be looked at.
 func once(attack func(*testing.T)) func(*testing.T) func(*testing.T) {
 	return func(t *testing.T) func(*testing.T) { attack(t); return nil }
@@ -135,9 +154,7 @@ func siege(t *testing.T, users bool) {
 	t.Logf("seed %d", *seed)
 	g := newGround(t, *seed, users)
 	p := startPhases(t, g)
-	for _, s := range g.storms() {
-		p.step(t, "storm at "+s.name, phaseLong, once(func(t *testing.T) { s.rage(t, *seed, g.spy, scaled(1500*time.Millisecond)) }))
-	}
+	p.storms(t, g.storms(), 1500*time.Millisecond, g.alive)
 	p.step(t, "many connections", phaseLong, once(func(t *testing.T) {
 		for _, address := range []string{g.at.HTTP, g.at.Put, g.at.Line, g.grpc} {
 			defer flood(t, address, 500)()

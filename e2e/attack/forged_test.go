@@ -72,7 +72,8 @@ func (g *ground) tryForgeries(t *testing.T) {
 	}
 }
 
-// firstLine is the first line that a TCP port answers.
+// firstLine is the first line that a TCP port answers to content, behind which nothing comes: what
+// it takes for unfinished it has not to wait for.
 func firstLine(t *testing.T, address, from, content string) string {
 	t.Helper()
 	dialer := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -83,6 +84,7 @@ func firstLine(t *testing.T, address, from, content string) string {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
 	_, _ = c.Write([]byte(content))
+	_ = c.(*net.TCPConn).CloseWrite()
 	line, _ := bufio.NewReader(c).ReadString('\n')
 	return line
 }

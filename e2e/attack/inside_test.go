@@ -33,11 +33,12 @@ func TestCluster(t *testing.T) {
 	if len(inside) < 4 {
 		t.Fatalf("three nodes and an etcd listen at %v only", inside)
 	}
+	var storms []storm
 	for _, address := range inside {
 		samples := append(grpcSamples("/tickmesh.node.v1.NodeService/Write"), grpcSamples("/etcdserverpb.KV/Range")...)
-		s := storm{"inside " + address, "tcp", address, append(samples, httpSamples()...)}
-		p.step(t, "storm", phaseLong, once(func(t *testing.T) { s.rage(t, *seed, g.spy, scaled(time.Second)) }))
+		storms = append(storms, storm{"inside " + address, "tcp", address, append(samples, httpSamples()...)})
 	}
+	p.storms(t, storms, time.Second, g.alive)
 	p.step(t, "streams of nobody", phaseLong, once(func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), scaled(2*time.Second))
 		defer cancel()

@@ -148,6 +148,7 @@ func TestMembers(t *testing.T) {
 	}
 	samples := append(grpcSamples("/tickmesh.node.v1.NodeService/Write"), grpcSamples("/etcdserverpb.KV/Range")...)
 	samples = append(samples, httpSamples()...)
+	var storms []storm
 	for _, member := range m.processes {
 		for _, address := range m.portsOf(t, member) {
 			s := storm{member.name, "tcp", address, samples}
@@ -156,14 +157,15 @@ func TestMembers(t *testing.T) {
 					s.samples = known.samples
 				}
 			}
-			step("storm at "+member.name, func(t *testing.T) { s.rage(t, *seed, m.spy, scaled(700*time.Millisecond)) })
+			storms = append(storms, s)
 		}
 	}
 	for _, s := range m.storms() {
 		if s.network == "udp" {
-			step("storm at UDP", func(t *testing.T) { s.rage(t, *seed, m.spy, scaled(700*time.Millisecond)) })
+			storms = append(storms, s)
 		}
 	}
+	p.storms(t, storms, 700*time.Millisecond, m.allAlive)
 	for _, i := range m.impostors(t) {
 		step("calls by "+i.name, func(t *testing.T) { m.tryImpostor(t, i) })
 	}
