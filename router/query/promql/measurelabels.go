@@ -26,64 +26,40 @@ const (
 	labelBytesTypical = 128
 )
 
+// Names of functions, and their arguments that are looked at.
+const (
+	labelReplace       = "label_replace" // of a series, the new label, its value, the old label, an expression
+	labelJoin          = "label_join"    // of a series, the new label, the separator, the old labels
+	replaceReplacement = 2
+	replaceOld         = 3
+	replaceExpression  = 4
+	joinSeparator      = 2
+	joinOld            = 3
+)
+
 // measureLabels checks what an expression makes of labels. Regular expressions of label_replace
 // are texts like others until the engine compiles them. Error: guard.ErrTooLarge.
 func measureLabels(m *guard.Meter, expr parser.Expr) error {
-	_, err := labelBytes(m, expr)
-	return err
-}
-
-// labelBytes returns a bound of the longest label that a node makes of labels of
-// labelBytesTypical. Trees are as deep as guard allows.
-func labelBytes(m *guard.Meter, node parser.Node) (longest int, err error) {
-	longest = labelBytesTypical
-	for child := range parser.ChildrenIter(node) {
-		bytes, err := labelBytes(m, child)
-		if err != nil {
-			return 0, err
+	var tooLarge error
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		if call, ok := node.(*parser.Call); ok && call.Func.Name == labelReplace && tooLarge == nil {
+			for i := 0; i < replaceFactor && tooLarge == nil; i++ {
+				tooLarge = m.Regexp(textOfArgument(call, replaceExpression))
+			}
 		}
-		longest = max(longest, bytes)
+		return tooLarge
+	})
+	if tooLarge != nil {
+		return tooLarge
 	}
-	call, ok := node.(*parser.Call)
-	if !ok {
-		return longest, nil
+	calls := labelCallsOf(expr, 0)
+	if calls == nil {
+		return nil
 	}
-	switch call.Func.Name {
-	case "label_replace": // of a series, the new label, its value, the old label, an expression
-		longest, err = replacedBytes(m, longest, textOfArgument(call, 2), textOfArgument(call, 4))
-	case "label_join": // of a series, the new label, the separator, the old labels
-		longest = max(longest, (len(call.Args)-3)*(longest+len(textOfArgument(call, 2))))
+	if longest, _ := calls.root.longest(labelBytesTypical, nil); longest > labelBytesMax {
+		return fmt.Errorf("%w: its calls of label_replace and label_join can make a label of %d bytes of one of %d: nest fewer of them, or use less of the old label in each", guard.ErrTooLarge, longest, labelBytesTypical)
 	}
-	if err == nil && longest > labelBytesMax {
-		err = fmt.Errorf("%w: its calls of label_replace and label_join can make a label of %d bytes of one of %d: nest fewer of them, or use less of the old label in each", guard.ErrTooLarge, longest, labelBytesTypical)
-	}
-	return longest, err
-}
-
-// replacedBytes returns a bound of the longest label where label_replace made some of labels of
-// so many bytes.
-func replacedBytes(m *guard.Meter, bytes int, replacement, expression string) (int, error) {
-	for range replaceFactor {
-		if err := m.Regexp(expression); err != nil {
-			return 0, err
-		}
-	}
-	tree, err := syntax.Parse(expression, syntax.Perl)
-	if err != nil {
-		return bytes, nil //nolint:nilerr // the engine says so
-	}
-	// Groups that do not stand in each other are parts of the label that do not overlap.
-	names, uses, most := tree.CapNames(), map[int]int{}, 0
-	for _, after := range strings.Split(replacement, "$")[1:] {
-		group := groupOf(after, names)
-		uses[group]++
-		most = max(most, uses[group])
-	}
-	depth := max(1, groupDepth(tree))
-	if uses[0] > 0 { // the whole
-		depth++
-	}
-	return max(bytes, len(replacement)+most*depth*bytes), nil
+	return nil
 }
 
 // groupOf returns the group that a text behind a $ stands for, as regexp.Expand reads it; -1: none.

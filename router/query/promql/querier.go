@@ -21,6 +21,7 @@ type queryable struct {
 	parallel int
 	plan     plan
 	ranged   []*rangedCall // that were taken out of the expression
+	labels   *labelCalls   // nil: the expression has none
 }
 
 // Querier implements storage.Queryable.
@@ -46,6 +47,9 @@ func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.Select
 		runs, notes, err = q.readRanged(ctx, c)
 	} else {
 		runs, err = q.read(ctx, hints, matchers)
+	}
+	if err == nil && q.labels != nil {
+		err = q.labels.read(admission.Of(ctx), runs)
 	}
 	switch {
 	case err != nil:

@@ -144,6 +144,11 @@ func (h *handler) newQuery(x *exchange, expr parser.Expr, statistics string, loo
 			return direct, nil
 		}
 	}
+	steps := int64(1)
+	if s.step > 0 {
+		steps += int64(s.stepsMore())
+	}
+	source.labels = labelCallsOf(expr, max(steps, subquerySteps(expr, s.end.Sub(s.start).Milliseconds())))
 	text := h.prepared.put(expr)
 	defer h.prepared.forget(text)
 	opts := promql.NewPrometheusQueryOpts(statistics == statsAll, lookback)
