@@ -157,6 +157,7 @@ func fileMetrics() []metric {
 		counter("flushed_samples_total", "Samples in them.", func(f *figures) float64 { return float64(f.engine.FlushedSamples) }),
 		counter("compactions_total", "Compactions.", func(f *figures) float64 { return float64(f.engine.Compactions) }),
 		counter("compacted_samples_total", "Samples that compactions wrote.", func(f *figures) float64 { return float64(f.engine.CompactedSamples) }),
+		gauge("compaction_bytes_waiting", "Bytes of the next compaction that waits until the disk has room for its output; 0: none does.", func(f *figures) float64 { return float64(f.engine.CompactionBytesWaiting) }),
 		counter("compaction_failures_total", "Compactions that failed.", func(f *figures) float64 { return float64(f.engine.CompactionFailures) }),
 		counter("damages_total", "Damaged parts of files that were met.", func(f *figures) float64 { return float64(f.engine.Corruptions) }),
 		counter("scans_total", "Scans.", func(f *figures) float64 { return float64(f.engine.Scans) }),

@@ -13,10 +13,15 @@ type Exponential struct{ Min, Max time.Duration }
 // Delay returns the wait after so many failures in a row, from 1. It is drawn from the upper
 // half, so that those who failed together do not come back together.
 func (e Exponential) Delay(failures int) time.Duration {
-	const doublingsMax = 62
-	wait := e.Max
-	if doublings := max(failures-1, 0); doublings <= doublingsMax && e.Min <= e.Max>>doublings {
-		wait = e.Min << doublings
-	}
+	wait := e.Longest(failures)
 	return wait - rand.N(wait/2+1)
+}
+
+// Longest returns the longest Delay after so many failures in a row, for who fails alone.
+func (e Exponential) Longest(failures int) time.Duration {
+	const doublingsMax = 62
+	if doublings := max(failures-1, 0); doublings <= doublingsMax && e.Min <= e.Max>>doublings {
+		return e.Min << doublings
+	}
+	return e.Max
 }

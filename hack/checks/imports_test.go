@@ -97,7 +97,7 @@ var directions = []direction{
 	{"node/repair", []string{"api/series", "api/shardmap", "node/replica", "node/storage"}, []string{module + "node/storage/wal", "os", "net", "google.golang.org/grpc", "go.etcd.io"}, "repair knows no log; it sees other nodes through an interface"},
 	{"node/replica", []string{"api/series", "api/shardmap"}, []string{"os", "net", "time", "sync", "google.golang.org/grpc", "go.etcd.io/etcd"},
 		"replication is step functions: no clock, no I/O, no goroutine"},
-	{"node/storage", []string{"api/guard", "api/series", "api/scan"}, []string{"google.golang.org/grpc", "go.etcd.io", "github.com/prometheus", "net", "net/http"},
+	{"node/storage", []string{"api/backoff", "api/guard", "api/series", "api/scan"}, []string{"google.golang.org/grpc", "go.etcd.io", "github.com/prometheus", "net", "net/http"},
 		"storage sees no network, no placement and no metrics library"},
 	{"node/storage/vfs", nil, nil, "the file-system seam is at the bottom"},
 	{"node/storage/failpoint", nil, nil, "failpoints are at the bottom"},

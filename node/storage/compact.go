@@ -11,25 +11,14 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
-// Compact does the next compaction, if there is one that the policy wants, and
-// says whether it did. A segment that turns out to be damaged is left alone from
-// then on. Checkpoints and flushes go on meanwhile; Retain does not.
+// Compact does the next compaction, if there is one that the policy wants and that the disk has
+// room for, and says whether it did. A segment that turns out to be damaged is left alone from
+// then on. What failed is not tried again for a while, and others go first. Checkpoints and
+// flushes go on meanwhile; Retain does not.
 func (e *Engine) Compact(ctx context.Context, nowMs int64) (did bool, err error) {
 	e.rewriting.Lock()
 	defer e.rewriting.Unlock()
-	e.maintenance.Lock()
-	err = e.settleManifest()
-	job, ok := segment.PlanCompaction(e.manifest.Segments, nowMs, segment.Settings{})
-	if !ok {
-		job, ok = e.planPurge()
-	}
-	if !ok {
-		job, ok = e.planRules()
-	}
-	if !ok {
-		job, ok = e.planReclaim()
-	}
-	e.maintenance.Unlock()
+	job, ok, err := e.planCompaction(nowMs)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -37,9 +26,79 @@ func (e *Engine) Compact(ctx context.Context, nowMs int64) (did bool, err error)
 		return false, err
 	}
 	if did, err = e.compact(ctx, &job); err != nil {
+		if ctx.Err() == nil {
+			e.failed.note(job.Partition, nowMs)
+		}
 		return did, fmt.Errorf("compact (%s): %w", job.Reason, err)
 	}
+	e.failed.forget(job.Partition)
 	return did, e.failpoints.Hit(FailCompactDone)
+}
+
+// planCompaction returns the next job. The caller holds the lock rewriting.
+func (e *Engine) planCompaction(nowMs int64) (job segment.Job, ok bool, err error) {
+	e.maintenance.Lock()
+	defer e.maintenance.Unlock()
+	if err := e.settleManifest(); err != nil {
+		return job, false, err
+	}
+	room, err := e.compactionRoom()
+	if err != nil {
+		return job, false, err
+	}
+	avoid := func(p segment.Partition) bool { return e.failed.waits(p, nowMs) }
+	if job, ok = e.proposeJob(nowMs, jobLimits{room, avoid}); ok || room == segment.JobBytesMax {
+		e.stats.compactionBytesWaiting.Store(0)
+		return job, ok, nil
+	}
+	// It is told what waits until there is room.
+	waiting, ok := e.proposeJob(nowMs, jobLimits{segment.JobBytesMax, avoid})
+	bytes := int64(0)
+	if ok {
+		bytes = waiting.Bytes()
+	}
+	if before := e.stats.compactionBytesWaiting.Swap(bytes); bytes > 0 && before == 0 {
+		e.log.Warn("a compaction waits until the disk has room for its output", "reason", waiting.Reason, "bytes", bytes, "room", max(room, 0))
+	}
+	return segment.Job{}, false, nil
+}
+
+// jobLimits say which jobs may be done now.
+type jobLimits struct {
+	bytesMax int64 // of the inputs
+	avoid    func(segment.Partition) bool
+}
+
+// allow reports whether a segment may be written anew.
+func (l *jobLimits) allow(m *segment.Meta) bool {
+	return m.Bytes <= l.bytesMax && !l.avoid(m.Partition)
+}
+
+// proposeJob returns the next job within limits. The caller holds the maintenance lock.
+func (e *Engine) proposeJob(nowMs int64, limits jobLimits) (segment.Job, bool) {
+	settings := segment.Settings{JobBytesMax: max(limits.bytesMax, 1), Avoid: limits.avoid}
+	if job, ok := segment.PlanCompaction(e.manifest.Segments, nowMs, settings); ok {
+		return job, true
+	}
+	for _, plan := range [...]func(*jobLimits) (segment.Job, bool){e.planPurge, e.planRules, e.planReclaim} {
+		if job, ok := plan(&limits); ok {
+			return job, true
+		}
+	}
+	return segment.Job{}, false
+}
+
+// compactionReserve is how many generations of the page log compactions leave free: for one that
+// is being written, and the segments of one that is flushed.
+const compactionReserve = 2
+
+// compactionRoom returns how many bytes a job may have that needs as much room again.
+func (e *Engine) compactionRoom() (int64, error) {
+	free, err := e.fs.Free(e.dir)
+	if err != nil {
+		return 0, fmt.Errorf("room for a compaction: %w", err)
+	}
+	return min(free-compactionReserve*e.options.GenerationBytesMax, segment.JobBytesMax), nil
 }
 
 func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err error) {
@@ -194,7 +253,7 @@ const purgeTombstones = 1 << 10
 
 // planPurge returns the job that works tombstones into the segment that has the most
 // of them, when there are many. The caller holds the maintenance lock.
-func (e *Engine) planPurge() (segment.Job, bool) {
+func (e *Engine) planPurge(limits *jobLimits) (segment.Job, bool) {
 	stones := e.versions.peek().tombstones
 	if len(stones) <= purgeTombstones {
 		return segment.Job{}, false
@@ -209,7 +268,7 @@ func (e *Engine) planPurge() (segment.Job, bool) {
 				pending++
 			}
 		}
-		if pending > most && !m.Damaged && m.Level < math.MaxUint8 {
+		if pending > most && !m.Damaged && m.Level < math.MaxUint8 && limits.allow(m) {
 			chosen, most = m, pending
 		}
 	}

@@ -88,6 +88,7 @@ type Engine struct {
 	manifest      *manifest                // as published last; guarded by maintenance
 	inDoubt       bool                     // the file may be a later one; guarded by maintenance
 	arriving      map[uint16]int64         // cuts of the shards that are being installed; guarded by maintenance
+	failed        failedJobs               // guarded by rewriting
 	monthsDropped index.Month              // months before it are forgotten; guarded by rewriting
 	batches       batchState               // as published last; guarded by maintenance
 	durable       atomic.Pointer[[]uint64] // Applied of the manifest
@@ -102,6 +103,7 @@ type engineStats struct {
 	checkpoints, flushes, compactions       atomic.Int64
 	flushedSamples, compactedSamples        atomic.Int64
 	compactionFailures, corruptions         atomic.Int64
+	compactionBytesWaiting                  atomic.Int64 // for room on the disk
 	segmentsExpired, flushWaits             atomic.Int64
 	scans, scannedSamples, scannedRollups   atomic.Int64
 }

@@ -63,7 +63,7 @@ const reclaimShare = 4
 
 // planReclaim returns the job that frees most of what dropped, replaced and repaired
 // replicas hold. The caller holds the maintenance lock.
-func (e *Engine) planReclaim() (segment.Job, bool) {
+func (e *Engine) planReclaim(limits *jobLimits) (segment.Job, bool) {
 	v := e.versions.peek()
 	if len(v.excluded) == 0 && !slices.ContainsFunc(v.floors, func(f floor) bool { return f.Number > 0 }) {
 		return segment.Job{}, false
@@ -78,7 +78,7 @@ func (e *Engine) planReclaim() (segment.Job, bool) {
 	var chosen *segment.Meta
 	for _, r := range v.segments {
 		m := r.Meta()
-		if damaged[m.Name] || m.Level == math.MaxUint8 {
+		if damaged[m.Name] || m.Level == math.MaxUint8 || !limits.allow(m) {
 			continue
 		}
 		if below := v.hiddenBytes(r); below > most && below*reclaimShare >= m.Bytes {

@@ -104,11 +104,11 @@ func (m *manifest) work(e *Engine, metas []segment.Meta, cuts *shardCuts) {
 
 // planRules returns the job that takes samples out of a segment which a cut of some rule has
 // passed since it was written. The caller holds the maintenance lock.
-func (e *Engine) planRules() (segment.Job, bool) {
+func (e *Engine) planRules(limits *jobLimits) (segment.Job, bool) {
 	cuts := e.shardCuts()
 	for i := range e.manifest.Segments {
 		m := &e.manifest.Segments[i]
-		if m.Damaged || m.Level == math.MaxUint8 {
+		if m.Damaged || m.Level == math.MaxUint8 || !limits.allow(m) {
 			continue
 		}
 		w, ok := cuts.ofRules(e, m)

@@ -21,6 +21,7 @@ type Stats struct {
 	FlushedSamples, CompactedSamples  int64
 	FlushWaits                        int64 // writers that waited for a flush
 	CompactionFailures, Corruptions   int64
+	CompactionBytesWaiting            int64 // of a compaction that the disk has no room for
 	SegmentsExpired                   int64 // dropped by retention
 	Scans, ScannedSamples             int64
 	ScannedRollups                    int64 // hours and days of a series of which no sample was read
@@ -51,7 +52,7 @@ func (e *Engine) Stats() Stats {
 		BatchesRepeated: c.batchesRepeated.Load(),
 		Checkpoints:     c.checkpoints.Load(), Flushes: c.flushes.Load(), Compactions: c.compactions.Load(),
 		FlushedSamples: c.flushedSamples.Load(), CompactedSamples: c.compactedSamples.Load(), FlushWaits: c.flushWaits.Load(),
-		CompactionFailures: c.compactionFailures.Load(), Corruptions: c.corruptions.Load(),
+		CompactionFailures: c.compactionFailures.Load(), CompactionBytesWaiting: c.compactionBytesWaiting.Load(), Corruptions: c.corruptions.Load(),
 		SegmentsExpired: c.segmentsExpired.Load(),
 		Scans:           c.scans.Load(), ScannedSamples: c.scannedSamples.Load(), ScannedRollups: c.scannedRollups.Load(),
 		Index: e.index.Stats(),

@@ -29,7 +29,15 @@ type Settings struct {
 	// RollupsFrom is the narrowest partition that gets rollups. In the narrower
 	// ones they would cost more than they save. Default: SpanDay.
 	RollupsFrom Span
+	// JobBytesMax bounds the inputs of a job: it needs about as much room beside them, and
+	// takes as long. Partitions with more are not joined. Default: 16 GiB.
+	JobBytesMax int64
+	// Avoid reports whether nothing is to be made of a partition now; nil: of none.
+	Avoid func(Partition) bool
 }
+
+// JobBytesMax is the default of Settings.JobBytesMax.
+const JobBytesMax = 16 << 30
 
 // DenseBlockSamples is the size of a block in a partition encoded for size.
 const DenseBlockSamples = codec.BlockSamplesDense
@@ -41,6 +49,7 @@ func (s Settings) withDefaults() Settings {
 	s.DenseAfterMs = cmp.Or(s.DenseAfterMs, 7*DayMs)
 	s.SpanMax = min(cmp.Or(s.SpanMax, SpanMonth), SpanMonth)
 	s.RollupsFrom = cmp.Or(s.RollupsFrom, SpanDay)
+	s.JobBytesMax = cmp.Or(s.JobBytesMax, JobBytesMax)
 	return s
 }
 
@@ -106,7 +115,8 @@ type planner struct {
 //     for a month, once it is old enough to be encoded for size.
 //     Runs of the wide partition itself that lie between the narrower ones in
 //     sequence, from flushes of much backfill, are taken along.
-//  4. Densify: a run that nothing will widen is encoded for size when it is old.
+//  4. Densify: a run that nothing will widen is encoded for size when it is old. So are
+//     those of a partition that has too many bytes to be joined.
 //
 // So samples that come in time are written by their flush, by closing, by the day
 // and by the month, once each, and by tidying log2(flushes of two hours) times at
@@ -200,7 +210,8 @@ func (p *planner) job(runs []*run, partition Partition, reason string) (Job, boo
 		low, high = min(low, r.low()), max(high, r.high())
 		j.Inputs = append(j.Inputs, r.files...)
 	}
-	if len(j.Inputs) > InputsMax || !p.allowed(runs, partition, low, high) {
+	if len(j.Inputs) > InputsMax || j.Bytes() > p.JobBytesMax || !p.allowed(runs, partition, low, high) ||
+		p.Avoid != nil && p.Avoid(partition) {
 		return Job{}, false
 	}
 	for i := range j.Inputs {

@@ -87,6 +87,9 @@ func (s *sim) do(job *Job) {
 	s.t.Helper()
 	s.jobs++
 	s.bytesMerged += job.Bytes()
+	if bound := cmp.Or(s.settings.JobBytesMax, JobBytesMax); job.Bytes() > bound {
+		s.t.Fatalf("a job of %d bytes, %d are allowed: %+v", job.Bytes(), bound, job)
+	}
 	inputs := map[string]bool{}
 	out := Meta{Partition: job.Partition, Level: job.Level, Dense: job.Dense, SequenceLow: job.Inputs[0].SequenceLow, ShardHigh: 9}
 	cells := map[int64][]uint64{}
@@ -166,6 +169,7 @@ func TestPlanKeepsOrderAndEnds(t *testing.T) {
 		s := &sim{t: t, nowMs: dayStart, settings: Settings{
 			SpanMax: rapid.SampledFrom([]Span{0, SpanTwoHours, SpanDay, SpanMonth}).Draw(t, "span"),
 			FanIn:   rapid.SampledFrom([]int{0, 2, 6}).Draw(t, "fan"), RunsMax: rapid.SampledFrom([]int{0, 3}).Draw(t, "runs"),
+			JobBytesMax: rapid.SampledFrom([]int64{0, 0, 1 << 10, 1 << 20, 1 << 27}).Draw(t, "bytes"),
 		}}
 		for range rapid.IntRange(1, 60).Draw(t, "flushes") {
 			var times []int64
@@ -259,6 +263,31 @@ func TestPlanDensify(t *testing.T) {
 	s.settle()
 	if len(s.files) != 1 || !s.files[0].Dense {
 		t.Fatalf("%v", s.names())
+	}
+}
+
+// Days that are too large together to be joined to a month are written for size one by one, and
+// other partitions do not wait for one that is left alone.
+func TestPlanBounds(t *testing.T) {
+	month := testPartition(SpanMonth)
+	s := &sim{t: t, nowMs: month.EndMs + 30*DayMs, settings: Settings{JobBytesMax: 15_000}}
+	for at := month.StartMs; at < month.EndMs; at += DayMs {
+		s.flushSpan(SpanDay, 1000, at)
+	}
+	later := PartitionOf(month.EndMs, SpanDay)
+	s.flushSpan(SpanDay, 1000, later.StartMs)
+	s.settings.Avoid = func(p Partition) bool { return p == testPartition(SpanDay) }
+	s.settle()
+	for _, f := range s.files {
+		avoided := f.Partition == testPartition(SpanDay)
+		if wide := spanOf(f.Partition) == SpanMonth; wide != f.Covers(later) || f.Dense == avoided {
+			t.Errorf("%s, dense %v", f.Name, f.Dense)
+		}
+	}
+	s.settings = Settings{}
+	s.settle()
+	if len(s.files) != 2 {
+		t.Errorf("without a bound there are %v", s.names())
 	}
 }
 

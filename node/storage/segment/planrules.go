@@ -15,11 +15,12 @@ func (p *planner) joins(partition Partition, span Span) bool {
 	if span > p.SpanMax || !p.due(partition, span) {
 		return false
 	}
-	files := 0
+	files, bytes := 0, int64(0)
 	for _, r := range p.within(partition, SpanTwoHours, span-1) {
 		files += len(r.files)
+		bytes += r.bytes
 	}
-	return files <= InputsMax
+	return files <= InputsMax && bytes <= p.JobBytesMax
 }
 
 // goesWider reports whether it is time for a wider partition to take what lies in
@@ -141,7 +142,7 @@ const tidyRunsMax = 64
 
 // tidy merges neighbours of similar size.
 func (p *planner) tidy(runs []*run, partition Partition) (Job, bool) {
-	from, to := worthwhile(runs, p.FanIn)
+	from, to := worthwhile(runs, p.FanIn, p.JobBytesMax)
 	if to == 0 && len(runs) > p.RunsMax {
 		from, to = cheapest(runs, p.FanIn)
 	}
@@ -152,8 +153,9 @@ func (p *planner) tidy(runs []*run, partition Partition) (Job, bool) {
 }
 
 // worthwhile returns the longest stretch of at least fanIn runs that together are
-// twice as large as the largest of them, and of equally long ones the smallest.
-func worthwhile(runs []*run, fanIn int) (from, to int) {
+// twice as large as the largest of them and at most bytesMax, and of equally long ones the
+// smallest.
+func worthwhile(runs []*run, fanIn int, bytesMax int64) (from, to int) {
 	var best int64
 	for i := range runs {
 		var total, largest int64
@@ -163,7 +165,7 @@ func worthwhile(runs []*run, fanIn int) (from, to int) {
 			largest = max(largest, runs[j].bytes)
 			files += len(runs[j].files)
 			length := j + 1 - i
-			if length < fanIn || total < 2*largest || files > InputsMax {
+			if length < fanIn || total < 2*largest || files > InputsMax || total > bytesMax {
 				continue
 			}
 			if length > to-from || length == to-from && total < best {
