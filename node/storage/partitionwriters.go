@@ -7,28 +7,24 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
-// partitionsAtOnce bounds the segments that are written at one time. Backfill that
-// would need more partitions of two hours gets days, then months.
-const partitionsAtOnce = 48
-
 // partitionWriters writes samples, in order of their series, into segments: one for
 // each partition. Samples that spread over more partitions than may be written at
-// once are taken in further passes.
+// once are counted, so that a layout can be chosen, and taken in further passes.
 type partitionWriters struct {
 	engine   *Engine
 	options  func(segment.Partition) segment.Options
-	span     segment.Span
+	layout   *partitionLayout // nil: partitions of two hours, if they are few
+	counting bool             // samples are counted for the layout, and not written
 	writers  map[segment.Partition]*segment.Writer
 	done     map[segment.Partition]bool // written in an earlier pass
 	more     bool                       // some samples belong to a later pass
-	pass     int
 	samples  int64
 	finished []segment.Meta
 }
 
 func newPartitionWriters(e *Engine, options func(segment.Partition) segment.Options) partitionWriters {
 	return partitionWriters{
-		engine: e, options: options, span: segment.SpanTwoHours,
+		engine: e, options: options,
 		writers: map[segment.Partition]*segment.Writer{}, done: map[segment.Partition]bool{},
 	}
 }
@@ -37,19 +33,15 @@ func newPartitionWriters(e *Engine, options func(segment.Partition) segment.Opti
 // each time, and returns the segments. Pass may end early when tooNarrow. After an error
 // abort has to be called.
 func (w *partitionWriters) run(pass, finish func() error) ([]segment.Meta, error) {
-	for w.pass = 0; ; w.pass++ {
+	for {
 		w.more = false
 		if err := pass(); err != nil {
 			return nil, err
 		}
 		if w.tooNarrow() {
-			// Too many narrow partitions: start again with wider ones.
-			if err := w.abort(); err != nil {
+			if err := w.chooseLayout(pass); err != nil {
 				return nil, err
 			}
-			w.span++
-			w.samples = 0
-			w.pass = -1
 			continue
 		}
 		if err := finish(); err != nil {
@@ -61,17 +53,43 @@ func (w *partitionWriters) run(pass, finish func() error) ([]segment.Meta, error
 	}
 }
 
-// tooNarrow says that the samples added so far have too many partitions.
-func (w *partitionWriters) tooNarrow() bool {
-	return w.pass == 0 && w.more && w.span < segment.SpanMonth
+// chooseLayout gives up what has been written, and looks at all samples.
+func (w *partitionWriters) chooseLayout(pass func() error) error {
+	if err := w.abort(); err != nil {
+		return err
+	}
+	w.samples = 0
+	w.layout = &partitionLayout{months: map[segment.Partition]*monthCount{}}
+	w.counting = true
+	if err := pass(); err != nil {
+		return err
+	}
+	w.counting = false
+	w.layout.plan()
+	return nil
+}
+
+// tooNarrow reports whether the samples added so far have too many partitions of two hours.
+func (w *partitionWriters) tooNarrow() bool { return w.layout == nil && w.more }
+
+// partitionAt returns the partition that samples of a time are written into.
+func (w *partitionWriters) partitionAt(timeMs int64) segment.Partition {
+	if w.layout == nil {
+		return segment.PartitionOf(timeMs, segment.SpanTwoHours)
+	}
+	return w.layout.partitionAt(timeMs)
 }
 
 // add writes samples of a series, which are in order of time. Active hears of the times of
 // those that each partition took; nil: nobody needs to.
 func (w *partitionWriters) add(shard uint16, id uint32, columns *codec.Columns, active func(timesMs []int64)) error {
 	times := columns.Times
+	if w.counting {
+		w.layout.count(times)
+		return nil
+	}
 	for from := 0; from < len(times); {
-		p := segment.PartitionOf(times[from], w.span)
+		p := w.partitionAt(times[from])
 		to := from + 1
 		for to < len(times) && times[to] < p.EndMs {
 			to++
@@ -105,7 +123,7 @@ func (w *partitionWriters) writer(p segment.Partition) (*segment.Writer, error) 
 		return nil, nil
 	}
 	options := w.options(p)
-	options.Rollups = w.span >= segment.SpanDay // no merge may come for days
+	options.Rollups = p.EndMs-p.StartMs >= segment.DayMs // no merge may come for days
 	writer, err := segment.Create(options)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,145 @@
+package storage
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+const (
+	// partitionsAtOnce bounds the segments that are written at one time.
+	partitionsAtOnce = 48
+	// narrowPartitions is how many partitions a flush makes beside one for each month, so that
+	// samples of old times do not widen the partitions of those that come in time.
+	narrowPartitions = 24
+	// monthsCounted bounds what is known of samples whose partitions are chosen. With more
+	// months, which no honest clock brings, all partitions are months.
+	monthsCounted = 1 << 12
+)
+
+// dayCount is what a day has of samples that are to be written.
+type dayCount struct {
+	samples int64
+	cells   uint16 // which of its twelve partitions of two hours have any
+	wide    bool   // it is one partition
+}
+
+func (d *dayCount) partitions() int {
+	if d.wide {
+		return 1
+	}
+	return bits.OnesCount16(d.cells)
+}
+
+// monthCount is what a month has.
+type monthCount struct {
+	samples int64
+	days    [31]dayCount
+	wide    bool // it is one partition
+}
+
+func (m *monthCount) partitions() (n int) {
+	if m.wide {
+		return 1
+	}
+	for i := range m.days {
+		n += m.days[i].partitions()
+	}
+	return n
+}
+
+// partitionLayout says which partitions samples are written into: of two hours, but wider ones
+// where they would be too many and there are few samples.
+type partitionLayout struct {
+	months map[segment.Partition]*monthCount
+	wide   bool // all partitions are months
+}
+
+// partitionAt returns the partition of a time.
+func (l *partitionLayout) partitionAt(timeMs int64) segment.Partition {
+	month := segment.PartitionOf(timeMs, segment.SpanMonth)
+	if l.wide {
+		return month
+	}
+	switch m := l.months[month]; {
+	case m == nil:
+		return segment.PartitionOf(timeMs, segment.SpanTwoHours)
+	case m.wide:
+		return month
+	case m.days[(timeMs-month.StartMs)/segment.DayMs].wide:
+		return segment.PartitionOf(timeMs, segment.SpanDay)
+	}
+	return segment.PartitionOf(timeMs, segment.SpanTwoHours)
+}
+
+// count notes samples, whose times grow.
+func (l *partitionLayout) count(timesMs []int64) {
+	for len(timesMs) > 0 && !l.wide {
+		month := segment.PartitionOf(timesMs[0], segment.SpanMonth)
+		m := l.months[month]
+		if m == nil {
+			if len(l.months) == monthsCounted {
+				l.wide, l.months = true, nil
+				return
+			}
+			m = new(monthCount)
+			l.months[month] = m
+		}
+		for len(timesMs) > 0 && timesMs[0] < month.EndMs {
+			cell := segment.PartitionOf(timesMs[0], segment.SpanTwoHours)
+			n := 1
+			for n < len(timesMs) && timesMs[n] < cell.EndMs {
+				n++
+			}
+			sinceMs := cell.StartMs - month.StartMs
+			day := &m.days[sinceMs/segment.DayMs]
+			day.samples += int64(n)
+			day.cells |= 1 << (sinceMs % segment.DayMs / (2 * segment.HourMs))
+			m.samples += int64(n)
+			timesMs = timesMs[n:]
+		}
+	}
+}
+
+// plan widens partitions until they are few enough, those of the months with the fewest samples
+// first, and in a month those of the days with the fewest.
+func (l *partitionLayout) plan() {
+	months := make([]segment.Partition, 0, len(l.months))
+	total := 0
+	for month, m := range l.months {
+		months = append(months, month)
+		total += m.partitions()
+	}
+	slices.SortFunc(months, func(a, b segment.Partition) int {
+		return cmp.Or(cmp.Compare(l.months[a].samples, l.months[b].samples), cmp.Compare(a.StartMs, b.StartMs))
+	})
+	most := max(partitionsAtOnce, len(months)+narrowPartitions)
+	for _, month := range months {
+		if total <= most {
+			return
+		}
+		total -= l.months[month].widen(total - most)
+	}
+}
+
+// widen makes so many partitions fewer, if it can, and returns how many.
+func (m *monthCount) widen(fewer int) (saved int) {
+	before := m.partitions()
+	var days []*dayCount
+	for i := range m.days {
+		if m.days[i].partitions() > 1 {
+			days = append(days, &m.days[i])
+		}
+	}
+	slices.SortStableFunc(days, func(a, b *dayCount) int { return cmp.Compare(a.samples, b.samples) })
+	for _, day := range days {
+		if before-m.partitions() >= fewer {
+			break
+		}
+		day.wide = true
+	}
+	m.wide = before-m.partitions() < fewer
+	return before - m.partitions()
+}
