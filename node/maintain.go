@@ -174,7 +174,8 @@ func (n *Node) logSinceCheckpoint() int64 {
 }
 
 // Settle seals all hot pages, turns the page log into segments, does all
-// compactions that are due, and gives back the log that is no longer needed.
+// compactions that are due and those that take what was deleted from the disk, and gives back the
+// log that is no longer needed.
 func (n *Node) Settle(ctx context.Context) error {
 	if err := n.sealEverything(); err != nil {
 		return err
@@ -182,10 +183,13 @@ func (n *Node) Settle(ctx context.Context) error {
 	if err := n.flush(); err != nil {
 		return err
 	}
+	n.engine.PurgeDeleted()
 	return n.compact(ctx)
 }
 
 func (n *Node) compact(ctx context.Context) error {
+	now := n.options.Clock()
+	n.engine.KeepFor(planRetention(n.rules().RetentionRules(), n.options.Retention, now).keepMs(now))
 	for !n.stopping() {
 		did, err := n.engine.Compact(ctx, n.options.Clock().UnixMilli())
 		if err != nil || !did {

@@ -30,6 +30,14 @@ type retentionPlan struct {
 	rules   *storage.RuleCuts // of some series; nil: there are no rules
 }
 
+// keepMs returns for how long samples are kept that are kept the longest; 0: for ever.
+func (p retentionPlan) keepMs(now time.Time) int64 {
+	if p.wholeMs == storage.NoCut {
+		return 0
+	}
+	return now.UnixMilli() - p.wholeMs
+}
+
 // planRetention follows the first rule that matches a series, else the node's own
 // retention, 0 for ever.
 func planRetention(rules []tenancy.RetentionRule, otherwise time.Duration, now time.Time) retentionPlan {

@@ -340,3 +340,29 @@ func fillLog(t *testing.T, n *Node, timeMs int64) {
 	}
 	t.Fatal("the log is never full")
 }
+
+// TestPartitionsFollowTheNodesRetention: what a node keeps for a month it cuts off by day, not a
+// month late.
+func TestPartitionsFollowTheNodesRetention(t *testing.T) {
+	const oldMs, keepDays = int64(1_700_000_000_000), 30 // the middle of a month
+	clock := newClock(oldMs)
+	o := testOptions(vfs.NewMemFS(), SyncOff)
+	o.Clock, o.Retention = clock.now, keepDays*24*time.Hour
+	n := mustOpen(t, o)
+	defer n.Close()
+	put(t, n, testKey(1), oldMs, 1)
+	put(t, n, testKey(2), oldMs+5*dayMs, 1)
+	clock.ms.Add((keepDays - 1) * dayMs) // both are old, and kept
+	if err := n.Settle(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	before := n.engine.Stats().Segments
+	clock.ms.Add((1 + keepDays/10) * dayMs)
+	put(t, n, testKey(3), clock.ms.Load(), 1) // the clock is that of its samples
+	if err := n.retain(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if s := n.engine.Stats(); before != 2 || s.SegmentsExpired != 1 {
+		t.Errorf("of %d segments %d have left the disk a tenth of the retention after the cut", before, s.SegmentsExpired)
+	}
+}

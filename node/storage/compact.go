@@ -46,13 +46,14 @@ func (e *Engine) planCompaction(nowMs int64) (job segment.Job, ok bool, err erro
 	if err != nil {
 		return job, false, err
 	}
-	avoid := func(p segment.Partition) bool { return e.failed.waits(p, nowMs) }
-	if job, ok = e.proposeJob(nowMs, jobLimits{room, avoid}); ok || room == segment.JobBytesMax {
+	limits := jobLimits{bytesMax: room, avoid: func(p segment.Partition) bool { return e.failed.waits(p, nowMs) }, purge: e.purgeDue(nowMs)}
+	if job, ok = e.proposeJob(nowMs, limits); ok || room == segment.JobBytesMax {
 		e.stats.compactionBytesWaiting.Store(0)
 		return job, ok, nil
 	}
 	// It is told what waits until there is room.
-	waiting, ok := e.proposeJob(nowMs, jobLimits{segment.JobBytesMax, avoid})
+	limits.bytesMax = segment.JobBytesMax
+	waiting, ok := e.proposeJob(nowMs, limits)
 	bytes := int64(0)
 	if ok {
 		bytes = waiting.Bytes()
@@ -67,6 +68,7 @@ func (e *Engine) planCompaction(nowMs int64) (job segment.Job, ok bool, err erro
 type jobLimits struct {
 	bytesMax int64 // of the inputs
 	avoid    func(segment.Partition) bool
+	purge    uint64 // tombstones up to this number are due
 }
 
 // allow reports whether a segment may be written anew.
@@ -76,7 +78,7 @@ func (l *jobLimits) allow(m *segment.Meta) bool {
 
 // proposeJob returns the next job within limits. The caller holds the maintenance lock.
 func (e *Engine) proposeJob(nowMs int64, limits jobLimits) (segment.Job, bool) {
-	settings := segment.Settings{JobBytesMax: max(limits.bytesMax, 1), Avoid: limits.avoid}
+	settings := segment.Settings{SpanMax: segment.SpanMaxOf(e.keepMs.Load()), JobBytesMax: max(limits.bytesMax, 1), Avoid: limits.avoid}
 	if job, ok := segment.PlanCompaction(e.manifest.Segments, nowMs, settings); ok {
 		return job, true
 	}
@@ -87,6 +89,10 @@ func (e *Engine) proposeJob(nowMs int64, limits jobLimits) (segment.Job, bool) {
 	}
 	return segment.Job{}, false
 }
+
+// KeepFor tells for how many milliseconds samples are kept, 0 for ever: compactions make no
+// partitions wider than a tenth of it, so that what retention cuts leaves the disk soon.
+func (e *Engine) KeepFor(keepMs int64) { e.keepMs.Store(keepMs) }
 
 // compactionReserve is how many generations of the page log compactions leave free: for one that
 // is being written, and the segments of one that is flushed.
@@ -248,15 +254,25 @@ func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reade
 }
 
 // purgeTombstones is the number of tombstones above which segments are rewritten for
-// them alone.
+// them alone, however young they are.
 const purgeTombstones = 1 << 10
 
+// purgeDue returns the number up to which tombstones are to be worked into segments that are
+// rewritten for that alone. The caller holds the locks rewriting and maintenance.
+func (e *Engine) purgeDue(nowMs int64) uint64 {
+	e.update.Lock()
+	last := e.tombstoneLast
+	e.update.Unlock()
+	return max(e.ages.due(last, nowMs), e.purgeThrough.Load())
+}
+
 // planPurge returns the job that works tombstones into the segment that has the most
-// of them, when there are many. The caller holds the maintenance lock.
+// of those that are due. The caller holds the maintenance lock.
 func (e *Engine) planPurge(limits *jobLimits) (segment.Job, bool) {
 	stones := e.versions.peek().tombstones
-	if len(stones) <= purgeTombstones {
-		return segment.Job{}, false
+	due := limits.purge
+	if len(stones) > purgeTombstones {
+		due = math.MaxUint64
 	}
 	var chosen *segment.Meta
 	most := 0
@@ -264,7 +280,7 @@ func (e *Engine) planPurge(limits *jobLimits) (segment.Job, bool) {
 		m := &e.manifest.Segments[i]
 		pending := 0
 		for j := range stones {
-			if stones[j].concerns(m, e.manifest.Purged) {
+			if stones[j].Number <= due && stones[j].concerns(m, e.manifest.Purged) {
 				pending++
 			}
 		}

@@ -78,6 +78,8 @@ type Engine struct {
 	shardKey      atomic.Pointer[series.ShardKey]
 	repairing     sync.Mutex    // held by RepairRange
 	exports       atomic.Uint64 // ever begun, which tells their scratch files apart
+	keepMs        atomic.Int64  // how long samples are kept; 0: for ever
+	purgeThrough  atomic.Uint64 // tombstones up to this number are due
 
 	// The last generation that had pages when the folder was opened; 0: none.
 	generationAtOpen uint32
@@ -89,6 +91,7 @@ type Engine struct {
 	inDoubt       bool                     // the file may be a later one; guarded by maintenance
 	arriving      map[uint16]int64         // cuts of the shards that are being installed; guarded by maintenance
 	failed        failedJobs               // guarded by rewriting
+	ages          tombstoneAges            // guarded by rewriting
 	monthsDropped index.Month              // months before it are forgotten; guarded by rewriting
 	batches       batchState               // as published last; guarded by maintenance
 	durable       atomic.Pointer[[]uint64] // Applied of the manifest

@@ -10,7 +10,7 @@ import (
 // Settings steer compaction. The zero value of a field means the default.
 type Settings struct {
 	// SpanMax is the widest partition that is made. Retention drops whole
-	// partitions, so it should be a small part of the retention. Default:
+	// partitions, so it should be a small part of the retention: see SpanMaxOf. Default:
 	// SpanMonth.
 	SpanMax Span
 	// FanIn is the number of runs of similar size that makes a merge worth
@@ -34,6 +34,18 @@ type Settings struct {
 	JobBytesMax int64
 	// Avoid reports whether nothing is to be made of a partition now; nil: of none.
 	Avoid func(Partition) bool
+}
+
+// SpanMaxOf returns the widest span that is at most a tenth of how long samples are kept; 0: for
+// ever.
+func SpanMaxOf(keepMs int64) Span {
+	switch {
+	case keepMs <= 0 || keepMs >= 10*31*DayMs:
+		return SpanMonth
+	case keepMs >= 10*DayMs:
+		return SpanDay
+	}
+	return SpanTwoHours
 }
 
 // JobBytesMax is the default of Settings.JobBytesMax.

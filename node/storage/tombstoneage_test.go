@@ -1,0 +1,117 @@
+package storage
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// purgeLab has one dense segment, and then a delete of a series in it. The result compacts at a
+// time until there is nothing to do.
+func purgeLab(t *testing.T) (n *labNode, doneMs int64, compact func(nowMs int64)) {
+	logs := newLabLogs()
+	n = newLabNode(t, logs)
+	n.hosts[0] = true
+	logs[0].put(logs[0].keys, 1_700_000_000_000)
+	n.apply(0, math.MaxInt)
+	n.seal()
+	compact = func(nowMs int64) {
+		t.Helper()
+		for did := true; did; {
+			var err error
+			if did, err = n.e.Compact(context.Background(), nowMs); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	doneMs = 1_700_000_000_000 + 400*segment.DayMs
+	compact(doneMs)
+	logs[0].removeAll([]series.Key{logs[0].keys[2]})
+	n.apply(0, math.MaxInt)
+	n.seal()
+	return n, doneMs, compact
+}
+
+// TestDeletedDataLeavesWithinADay: a single delete is worked into the segments though nothing else
+// makes them be written again.
+func TestDeletedDataLeavesWithinADay(t *testing.T) {
+	n, nowMs, compact := purgeLab(t)
+	defer n.end()
+	compact(nowMs + segment.HourMs)
+	if n.e.Tombstones() != 1 {
+		t.Fatalf("%d tombstones after an hour", n.e.Tombstones())
+	}
+	compact(nowMs + segment.HourMs - 100*segment.DayMs) // the clock is set back, and right again
+	compact(nowMs + segment.HourMs)
+	compact(nowMs + segment.DayMs)
+	if n.e.Tombstones() != 0 {
+		t.Errorf("%d tombstones after a day", n.e.Tombstones())
+	}
+	n.check("after a day")
+}
+
+// TestPurgeDeleted: deleted data leaves the disk at once when that is asked for.
+func TestPurgeDeleted(t *testing.T) {
+	n, nowMs, compact := purgeLab(t)
+	defer n.end()
+	compact(nowMs)
+	if n.e.Tombstones() != 1 {
+		t.Fatalf("%d tombstones before", n.e.Tombstones())
+	}
+	n.e.PurgeDeleted()
+	compact(nowMs)
+	if n.e.Tombstones() != 0 {
+		t.Errorf("%d tombstones", n.e.Tombstones())
+	}
+	n.check("purged")
+}
+
+// TestTombstoneAges: a tombstone is due within a day of the look that found it first, and not
+// before purgeAfterMs without a start or a clock that went back.
+func TestTombstoneAges(t *testing.T) {
+	var a tombstoneAges
+	nowMs := int64(1_700_000_000_000)
+	if due := a.due(5, nowMs); due != 5 {
+		t.Fatalf("those of before a start are due up to %d", due)
+	}
+	made := map[uint64]int64{}
+	last := uint64(5)
+	for range 2000 {
+		nowMs += segment.HourMs / 4
+		last++
+		made[last] = nowMs
+		due := a.due(last, nowMs)
+		for number, atMs := range made {
+			if age := nowMs - atMs; number > due && age >= segment.DayMs || number <= due && age < purgeAfterMs {
+				t.Fatalf("tombstone %d of %d ms is due: %v", number, age, number <= due)
+			}
+		}
+		if len(a.seen) > 30 {
+			t.Fatalf("%d looks are kept", len(a.seen))
+		}
+	}
+}
+
+// TestPartitionsFollowRetention: what is kept for a month is in days, not in months.
+func TestPartitionsFollowRetention(t *testing.T) {
+	for keepDays, want := range map[int64]segment.Span{0: segment.SpanMonth, 30: segment.SpanDay, 7: segment.SpanTwoHours, 400: segment.SpanMonth} {
+		logs := newLabLogs()
+		n := newLabNode(t, logs)
+		n.hosts[0] = true
+		n.e.KeepFor(keepDays * segment.DayMs)
+		const timeMs = int64(1_700_000_000_000)
+		logs[0].put(logs[0].keys, timeMs)
+		n.apply(0, math.MaxInt)
+		n.seal()
+		n.compactAll()
+		for _, r := range n.e.versions.peek().segments {
+			if m := r.Meta(); m.Partition != segment.PartitionOf(timeMs, want) {
+				t.Errorf("kept for %d days in %s", keepDays, m.Name)
+			}
+		}
+		n.end()
+	}
+}
