@@ -100,17 +100,6 @@ type Engine struct {
 	stats engineStats
 }
 
-type engineStats struct {
-	samples, samplesSkipped, entriesInvalid atomic.Int64
-	batchesRepeated                         atomic.Int64
-	checkpoints, flushes, compactions       atomic.Int64
-	flushedSamples, compactedSamples        atomic.Int64
-	compactionFailures, corruptions         atomic.Int64
-	compactionBytesWaiting                  atomic.Int64 // for room on the disk
-	segmentsExpired, flushWaits             atomic.Int64
-	scans, scannedSamples, scannedRollups   atomic.Int64
-}
-
 // Open opens a data folder and brings back the state at its last checkpoint. The
 // caller then applies the log from LogPosition on.
 func Open(o Options) (*Engine, error) {

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/page"
@@ -36,6 +37,18 @@ type Stats struct {
 	Tombstones         int
 	TombstoneSeriesMax int
 	Pages              pagelog.Stats
+}
+
+// engineStats are counted where things happen.
+type engineStats struct {
+	samples, samplesSkipped, entriesInvalid atomic.Int64
+	batchesRepeated                         atomic.Int64
+	checkpoints, flushes, compactions       atomic.Int64
+	flushedSamples, compactedSamples        atomic.Int64
+	compactionFailures, corruptions         atomic.Int64
+	compactionBytesWaiting                  atomic.Int64 // for room on the disk
+	segmentsExpired, flushWaits             atomic.Int64
+	scans, scannedSamples, scannedRollups   atomic.Int64
 }
 
 // Stats returns the present figures. It looks at each shard in turn. After Close

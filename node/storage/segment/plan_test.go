@@ -270,7 +270,7 @@ func TestPlanDensify(t *testing.T) {
 // other partitions do not wait for one that is left alone.
 func TestPlanBounds(t *testing.T) {
 	month := testPartition(SpanMonth)
-	s := &sim{t: t, nowMs: month.EndMs + 30*DayMs, settings: Settings{JobBytesMax: 15_000}}
+	s := &sim{t: t, nowMs: month.EndMs + 60*DayMs, settings: Settings{JobBytesMax: 15_000}}
 	for at := month.StartMs; at < month.EndMs; at += DayMs {
 		s.flushSpan(SpanDay, 1000, at)
 	}
