@@ -380,9 +380,14 @@ func (l *Log) Close() error {
 	err := l.flushAllLocked()
 	l.mu.closed = true
 	live := slices.Clone(l.mu.generations)
+	current := l.currentLocked()
 	l.mu.Unlock()
 	close(l.stop)
 	l.stopped.Wait()
+	if err == nil {
+		current.flushed.Store(max(current.flushed.Load(), extentHeaderBytes))
+		err = l.trimEnd(current) // Open takes that room again
+	}
 	l.prepare.Lock() // nobody makes an extent any more
 	defer l.prepare.Unlock()
 	errs := []error{err}

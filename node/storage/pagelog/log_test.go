@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -320,11 +321,15 @@ func TestFlippedBits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clone := fsys.CrashClone(vfs.CrashOptions{BlockPercent: 100, NamePercent: 100})
 		index := rapid.IntRange(0, len(names)-1).Draw(t, "file")
-		offset := rapid.Int64Range(0, options.ExtentBytes-1).Draw(t, "offset")
 		f, err := clone.OpenReadWrite(path.Join("pages", names[index]))
 		if err != nil {
 			t.Fatal(err)
 		}
+		size, err := f.Size()
+		if err != nil {
+			t.Fatal(err)
+		}
+		offset := rapid.Int64Range(0, size-1).Draw(t, "offset")
 		b := make([]byte, 1)
 		if _, err := f.ReadAt(b, offset); err != nil {
 			t.Fatal(err)
@@ -372,4 +377,57 @@ func TestFlippedBits(t *testing.T) {
 			t.Fatalf("%d pages, %d of them known", len(got), i)
 		}
 	})
+}
+
+// TestCloseGivesBack: a page log that was closed takes the room of its pages alone, and goes on
+// as it was, wherever the disk failed or the power went meanwhile.
+func TestCloseGivesBack(t *testing.T) {
+	for fault := range 20 {
+		m := vfs.NewMemFS()
+		left := 0
+		options := small(m)
+		options.FS = vfs.Faults(m, func(vfs.Op) error {
+			if left--; left == 0 {
+				return syscall.EIO
+			}
+			return nil
+		})
+		l, err := Open(options, State{}, nil)
+		must(t, err)
+		var want []Ref
+		for n := range 30 {
+			ref, err := l.Append(1, uint32(n), 0, payloadOf(n, 100))
+			must(t, err)
+			want = append(want, ref)
+		}
+		state, err := l.Sync()
+		must(t, err)
+		left = fault
+		err = l.Close()
+		done := fault == 0 || left > 0
+		left = 0
+		free, freeErr := m.Free("pages")
+		must(t, freeErr)
+		if used := 1<<40 - free; done && (err != nil || used > extentHeaderBytes+30*120) {
+			t.Errorf("%d bytes are left for 30 pages: %s, %v", used, m, err)
+		}
+		for _, fs := range []*vfs.MemFS{m, m.CrashClone(vfs.CrashOptions{Seed: uint64(fault), BlockPercent: 50, NamePercent: 50})} {
+			options.FS = fs
+			options.OnCorrupt = func(err *CorruptError) { t.Error(err) }
+			var got []Ref
+			l, err := Open(options, state, func(ref Ref, _ uint16, _ uint32) { got = append(got, ref) })
+			must(t, err)
+			if !slices.Equal(got, want) {
+				t.Errorf("with a fault at operation %d there are pages %v, want %v", fault, got, want)
+			}
+			if _, err := l.Append(1, 99, 0, payloadOf(99, 100)); err != nil {
+				t.Error(err)
+			}
+			must(t, l.Close())
+		}
+		if fault > 0 && done {
+			return
+		}
+	}
+	t.Error("a close has no end")
 }

@@ -3,6 +3,7 @@ package wal
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -308,7 +309,39 @@ func (l *Log) Close() error {
 			err = current.handle.Sync()
 		}
 	}
+	if err == nil {
+		err = l.giveBack(current)
+	}
 	return errors.Join(err, l.closeFiles())
+}
+
+// giveBack frees what was made ahead, once all is synced: the next Open begins another file. What
+// a power cut leaves of it is as it was before.
+func (l *Log) giveBack(current *file) error {
+	l.prepare.Lock()
+	defer l.prepare.Unlock()
+	l.mu.Lock()
+	next := l.mu.next
+	if next != nil && current != nil && next != current {
+		l.mu.next = nil
+		l.mu.files = slices.DeleteFunc(l.mu.files, func(f *file) bool { return f == next })
+	} else {
+		next = nil // without another file nobody would know where the log goes on
+	}
+	l.mu.Unlock()
+	var errs []error
+	if current != nil && l.write.offset > fileHeaderBytes {
+		errs = append(errs, current.handle.Truncate(l.write.offset+recordHeaderBytes))
+	}
+	if next != nil {
+		errs = append(errs, next.handle.Close(), l.options.FS.Remove(next.name))
+	}
+	for _, spare := range l.prepare.spares {
+		errs = append(errs, l.removeIfThere(spare))
+	}
+	l.prepare.spares = nil
+	l.counters.spares.Store(0)
+	return errors.Join(append(errs, l.options.FS.SyncDir(l.options.Dir))...)
 }
 
 func (l *Log) closeFiles() error {
