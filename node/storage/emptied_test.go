@@ -172,3 +172,38 @@ func TestLostDeleteHidesNothing(t *testing.T) {
 		n.end()
 	}
 }
+
+// TestDeleteBehindAGap: a delete that the log says behind an entry that it has lost hits no series
+// but those that it means.
+func TestDeleteBehindAGap(t *testing.T) {
+	const timeMs = int64(1_700_000_000_000)
+	l := newLabLog(0)
+	for _, key := range l.keys[:5] {
+		l.put([]series.Key{key}, timeMs)
+	}
+	l.removeAll(l.keys[:1]) // known before the gap
+	l.removeAll(l.keys[3:4])
+	n := newLabNode(t, newLabLogs())
+	defer n.end()
+	for i := range l.entries {
+		if i == 2 {
+			continue // lost: those that it and later ones define get other ids
+		}
+		if err := n.e.Replay(uint64(i), &l.entries[i].entry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !n.e.DoubtsIDs() {
+		t.Fatal("no gap was found")
+	}
+	n.e.TrustIDs()
+	found, err := n.contents(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{false, true, false, true, true} {
+		if got := found[string(l.keys[i])] != nil; got != want {
+			t.Errorf("series %d is there: %v, want %v", i, got, want)
+		}
+	}
+}

@@ -6,7 +6,7 @@ import "fmt"
 // follow one another without a gap: where one is missing, because its record was
 // damaged, the ids that it may have given to series are not known. Later entries
 // that name series by ids from there on would be taken for the wrong ones, so such
-// samples are skipped and counted until TrustIDs.
+// samples are skipped and counted until TrustIDs, and deletes pass over such series.
 //
 // Position is where the entry stands in the log. Entries of a replica of the shard
 // that was dropped or replaced since are passed over, and so are those that the

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -320,6 +321,9 @@ func (s *shard) applyDeleteLocked(entry uint64, body []byte) error {
 	if err != nil {
 		return err
 	}
+	if ids = s.trustedLocked(ids); len(ids) == 0 {
+		return nil
+	}
 	s.mu.watches.touch(fromMs)
 	for _, id := range ids {
 		if err := s.mu.set.SealSeries(id); err != nil {
@@ -333,6 +337,17 @@ func (s *shard) applyDeleteLocked(entry uint64, body []byte) error {
 		s.emptyLocked(ids)
 	}
 	return nil
+}
+
+// trustedLocked returns those of growing ids that are certain to be of the series that the log
+// means: see Replay. What is deleted of others would be lost for good.
+func (s *shard) trustedLocked(ids []uint32) []uint32 {
+	n, _ := slices.BinarySearch(ids, s.mu.doubtful)
+	if n < len(ids) {
+		s.engine.reportCorruption(fmt.Errorf("shard %d: a delete passes over %d series: behind a gap in the log it is not known which they are",
+			s.number, len(ids)-n))
+	}
+	return ids[:n]
 }
 
 // emptyLocked lets queries pass over series of which a delete has taken all samples. The next
