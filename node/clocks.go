@@ -14,6 +14,9 @@ const (
 	clockFresh         = 5 * time.Minute
 	clockDifferenceMax = time.Hour
 	clocksMax          = 4096
+	// clockDoubtMax is how long a node without others waits before it drops all that it has: by
+	// then a clock that has jumped has been set, or somebody has seen why retention is held.
+	clockDoubtMax = 24 * time.Hour
 )
 
 // clocks know what the clocks of other nodes say. Boards without a clock that runs
@@ -27,6 +30,7 @@ type clocks struct {
 		heard  map[string]heardClock
 		others int // nodes that the map names besides this one; othersUnknown: there is no map yet
 		held   error
+		doubt  time.Time // since when this node's clock, which is alone, makes everything too old; zero: it does not
 	}
 }
 
@@ -81,18 +85,38 @@ func (c *clocks) freshLocked(of time.Time) (ahead []time.Duration) {
 }
 
 // trust gives why nothing may be cut by a time that this node's clock has given; nil:
-// it may.
-func (c *clocks) trust(now time.Time) error {
+// it may. Keep is how long samples are kept if all that there are would be cut, else 0.
+func (c *clocks) trust(now time.Time, keep time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.held = judgeClocks(c.freshLocked(now), c.mu.others)
+	if c.mu.held == nil && c.mu.others == 0 {
+		c.mu.held = c.judgeAloneLocked(keep)
+	}
 	return c.mu.held
+}
+
+// judgeAloneLocked judges a clock that is compared with samples alone. That nobody has written
+// for as long as samples are kept looks the same as a clock that has jumped, so this only waits.
+func (c *clocks) judgeAloneLocked(keep time.Duration) error {
+	switch {
+	case keep <= 0:
+		c.mu.doubt = time.Time{}
+		return nil
+	case c.mu.doubt.IsZero():
+		c.mu.doubt = time.Now()
+	}
+	if time.Since(c.mu.doubt) >= min(keep, clockDoubtMax) {
+		return nil
+	}
+	return errClockAhead
 }
 
 // Why a clock is not trusted.
 var (
 	errClockAlone  = errors.New("the clock of no other node is known yet")
 	errClockDiffer = errors.New("this node's clock differs from most others by more than an hour")
+	errClockAhead  = errors.New("by this node's clock all samples are too old: it may have jumped; if it is right they are dropped within a day")
 )
 
 // judgeClocks reports whether a clock agrees with most: with more than half of those that
@@ -152,7 +176,7 @@ func (c *clocks) problems() (list []string) {
 		list = append(list, fmt.Sprintf("clocks differ: that of node %s is %v %s this node's", name, ahead.Abs().Round(time.Minute), word))
 	}
 	slices.Sort(list)
-	if c.mu.held != nil && errors.Is(c.mu.held, errClockDiffer) {
+	if c.mu.held != nil && (errors.Is(c.mu.held, errClockDiffer) || errors.Is(c.mu.held, errClockAhead)) {
 		list = append(list, fmt.Sprintf("retention is held: %v", c.mu.held))
 	}
 	return list
@@ -161,6 +185,6 @@ func (c *clocks) problems() (list []string) {
 func clockMetrics() []metric {
 	return []metric{
 		gauge("clock_difference_seconds", "The greatest difference between this node's clock and another one's.", func(f *figures) float64 { return f.clocks.difference().Seconds() }),
-		gauge("retention_held", "1 while retention waits, since this node's clock does not agree with most others.", func(f *figures) float64 { return oneIf(f.clocks.holds()) }),
+		gauge("retention_held", "1 while retention waits, since this node's clock does not agree with most others, or with any sample.", func(f *figures) float64 { return oneIf(f.clocks.holds()) }),
 	}
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -36,6 +37,22 @@ func (p retentionPlan) keepMs(now time.Time) int64 {
 		return 0
 	}
 	return now.UnixMilli() - p.wholeMs
+}
+
+// firstMs returns the earliest cut; NoCut: nothing is cut.
+func (p retentionPlan) firstMs() int64 {
+	cuts := []int64{p.wholeMs}
+	if p.rules != nil {
+		cuts = append(cuts, p.rules.OtherMs)
+		for i := range p.rules.Rules {
+			cuts = append(cuts, p.rules.Rules[i].CutMs)
+		}
+	}
+	cuts = slices.DeleteFunc(cuts, func(cutMs int64) bool { return cutMs == storage.NoCut })
+	if len(cuts) == 0 {
+		return storage.NoCut
+	}
+	return slices.Min(cuts)
 }
 
 // planRetention follows the first rule that matches a series, else the node's own
@@ -73,7 +90,11 @@ func (n *Node) rules() *tenancy.Rules {
 func (n *Node) retain(ctx context.Context) error {
 	now := n.options.Clock()
 	plan := planRetention(n.rules().RetentionRules(), n.options.Retention, now)
-	if untrusted := n.clocks.trust(now); untrusted != nil { // found out in any case: it is told to people
+	keep := time.Duration(0)
+	if firstMs := plan.firstMs(); n.engine.AllBefore(firstMs, now.UnixMilli()) {
+		keep = now.Sub(time.UnixMilli(firstMs))
+	}
+	if untrusted := n.clocks.trust(now, keep); untrusted != nil { // found out in any case: it is told to people
 		return n.engine.Retain()
 	}
 	err := n.cut(ctx, &plan)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -305,6 +306,10 @@ func TestRetentionFreesAFullDisk(t *testing.T) {
 	fillLog(t, n, clock.ms.Load())
 	before := n.engine.Stats().Segments
 	clock.ms.Add(30 * dayMs)
+	if err := n.retain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	n.believeClock()
 	if err := n.retain(ctx); !errors.Is(err, series.ErrReadOnly) {
 		t.Fatal(err)
 	}
@@ -339,6 +344,49 @@ func fillLog(t *testing.T, n *Node, timeMs int64) {
 		}
 	}
 	t.Fatal("the log is never full")
+}
+
+// believeClock makes the node's clock one that has said for long that all samples are too old.
+func (n *Node) believeClock() {
+	n.clocks.mu.Lock()
+	defer n.clocks.mu.Unlock()
+	n.clocks.mu.doubt = time.Now().Add(-clockDoubtMax)
+}
+
+// TestClockThatJumpsAlone: a node without others, whose clock jumps by years, keeps what it has
+// until the clock is set right, or has said the same for a day.
+func TestClockThatJumpsAlone(t *testing.T) {
+	const nowMs = int64(1_700_000_000_000)
+	clock := newClock(nowMs)
+	o := testOptions(vfs.NewMemFS(), SyncOff)
+	o.Clock, o.Retention = clock.now, 30*24*time.Hour
+	n := mustOpen(t, o)
+	defer func() { n.Close() }()
+	put(t, n, testKey(1), nowMs, 1)
+	put(t, n, testKey(2), nowMs+100*365*dayMs, 1) // a device whose clock is wrong, too
+	kept := func(what string, want bool) {
+		t.Helper()
+		if err := n.retain(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(contents(t, n)[string(testKey(1))]) > 0; got != want || n.clocks.holds() != (want && clock.ms.Load() != nowMs) {
+			t.Errorf("%s the samples are there: %v, held: %v", what, got, n.clocks.holds())
+		}
+	}
+	kept("before", true)
+	clock.ms.Add(10 * 365 * dayMs)
+	kept("after the jump", true)
+	if problems := strings.Join(n.Problems(), "\n"); !strings.Contains(problems, "may have jumped") {
+		t.Errorf("people are told %q", problems)
+	}
+	n = reopen(t, n, o)
+	kept("after a restart", true)
+	clock.ms.Store(nowMs)
+	kept("set right", true)
+	clock.ms.Add(10 * 365 * dayMs)
+	kept("after another jump", true)
+	n.believeClock()
+	kept("after a day", false)
 }
 
 // TestPartitionsFollowTheNodesRetention: what a node keeps for a month it cuts off by day, not a

@@ -48,6 +48,13 @@ func (e *Engine) Retain() error {
 	return e.failpoints.Hit(FailRetentionDone)
 }
 
+// AllBefore reports whether there are samples until now, and all of them are of days before a
+// cut. Those that seem to be from the future say nothing.
+func (e *Engine) AllBefore(cutMs, nowMs int64) bool {
+	newest, ok := e.index.NewestDay(index.DayOf(nowMs))
+	return ok && newest < index.DayOf(cutMs)
+}
+
 // DropBefore drops the segments that end before cutMs though no shard has been
 // cut there: for a full disk, on which no entry can be logged that says so. What
 // is left before cutMs goes with a later cut.

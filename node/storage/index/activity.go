@@ -62,6 +62,25 @@ func (a *activity) find(day Day) *monthMarks {
 	return nil
 }
 
+// newest returns the latest day up to a bound that has marks.
+func (a *activity) newest(most Day) (Day, bool) {
+	for _, m := range monthsBetween(*a.months.Load(), Days{From: 0, To: most}) {
+		days := m.days.Load()
+		if days.coarse {
+			return min(m.within.To, most), true
+		}
+		for day := min(m.within.To, most); day >= m.within.From; day-- {
+			if days.of[day-m.within.From] != nil {
+				return day, true
+			}
+			if day == 0 {
+				break
+			}
+		}
+	}
+	return 0, false
+}
+
 // mark marks a series on a day and in its month.
 func (a *activity) mark(day Day, local uint32) {
 	if m := a.find(day); m != nil {

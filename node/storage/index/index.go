@@ -201,6 +201,10 @@ func (x *Index) ShardSeries(shard uint16) uint32 {
 // Active reports whether a series is marked on a day; where days are not known, in its month.
 func (x *Index) Active(day Day, local uint32) bool { return x.activity.active(min(day, DayMax), local) }
 
+// NewestDay returns the latest day up to a bound on which series are active; where the days of its
+// month are not known, the last that it may be.
+func (x *Index) NewestDay(most Day) (day Day, ok bool) { return x.activity.newest(most) }
+
 // MarkActive notes that a series has got samples on a day. It costs a few
 // nanoseconds when that is known. The caller holds the lock of its shard, or nobody else
 // writes to that.
