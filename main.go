@@ -29,6 +29,7 @@ import (
 
 func main() {
 	net.DefaultResolver = transport.NewResolver() // for all that resolves names, before it begins
+	process.ApplyProcessors()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := newRootCommand().ExecuteContext(ctx); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // attackerNice is the priority of attackers: they stand for other machines, and leave the
 // processors of this one to the server and its good clients, who do not wait for them.
-const attackerNice = 10
+const attackerNice = 19
 
 // launcher is the one thread that keeps the priority that this process was started with: who
 // is started from it has that.

@@ -1,8 +1,11 @@
 package storage
 
 import (
+	"context"
 	"errors"
 	"sync"
+
+	"github.com/tickmesh/tickmesh/api/processor"
 )
 
 // crew works on one read: the goroutine that was asked, and helpers. Once the first has
@@ -18,17 +21,22 @@ type crew struct {
 
 // run calls work for worker 0, and for further workers by spawn, until there is nothing
 // left to do for worker 0. Errors are those of all workers that have begun.
-func (c *crew) run(workers int, spawn func(func()), work func(worker int) error) error {
+func (c *crew) run(ctx context.Context, workers int, spawn func(func()), work func(ctx context.Context, worker int) error) error {
 	failures := make([]error, max(workers, 1))
 	for i := 1; i < workers; i++ {
 		spawn(func() {
 			if c.begin() {
 				defer c.begun.Done()
-				failures[i] = work(i)
+				ctx, share := processor.Fork(ctx)
+				defer share.End()
+				failures[i] = work(ctx, i)
 			}
 		})
 	}
-	failures[0] = work(0)
+	failures[0] = work(ctx, 0)
+	if workers > 1 {
+		processor.Of(ctx).Idle() // helpers may wait for a slot
+	}
 	c.mu.Lock()
 	c.mu.over = true
 	c.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -27,7 +28,7 @@ func (e *Engine) Last(ctx context.Context, selector *scan.Selector, fromMs int64
 	j := &lastJob{engine: e, refs: refs, fromMs: fromMs, bytesMax: limits.BytesMax, visit: visit}
 	workers := max(1, min(lastWorkersMax, runtime.GOMAXPROCS(0), len(refs)/lastInTurn))
 	var c crew
-	err = c.run(workers, e.spawn, func(int) error { return j.work(ctx) })
+	err = c.run(ctx, workers, e.spawn, func(ctx context.Context, _ int) error { return j.work(ctx) })
 	if errors.Is(err, scan.ErrStopped) {
 		return nil
 	}
@@ -75,6 +76,7 @@ func (j *lastJob) work(ctx context.Context) (err error) {
 		if err = ctx.Err(); err != nil {
 			break
 		}
+		processor.Of(ctx).Pace()
 		refs := j.refs[from:min(from+lastInTurn, len(j.refs))]
 		r.enter()
 		r.lastHeads(refs, heads[:len(refs)])
@@ -97,6 +99,7 @@ func (j *lastJob) work(ctx context.Context) (err error) {
 				count++
 			}
 		}
+		processor.Of(ctx).Idle() // whoever visits may wait for a client, and others wait for it
 		if err = j.give(points[:count], keys); err != nil {
 			break
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/index"
@@ -31,7 +32,11 @@ func (e *Engine) SeriesBetween(ctx context.Context, selector *scan.Selector, fro
 		locals = locals[:limit]
 	}
 	var key []byte
-	for _, local := range locals {
+	share := processor.Of(ctx)
+	for i, local := range locals {
+		if i&(1<<8-1) == 0 {
+			share.Pace()
+		}
 		k, err := e.index.Key(local, key[:0])
 		if err != nil {
 			return total, err

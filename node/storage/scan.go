@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/index"
@@ -138,7 +139,7 @@ func (j *job) run(ctx context.Context) error {
 	workers := max(1, min(j.request.Parallel, (len(j.refs)+1)/2))
 	j.inTurn = max(1, min(refsInTurnMax, (len(j.refs)+workers-1)/workers))
 	var c crew
-	return c.run(workers, j.engine.spawn, func(worker int) error {
+	return c.run(ctx, workers, j.engine.spawn, func(ctx context.Context, worker int) error {
 		err := j.work(ctx, worker)
 		if err != nil {
 			j.stopped.Store(true)
@@ -150,13 +151,14 @@ func (j *job) run(ctx context.Context) error {
 func (j *job) work(ctx context.Context, worker int) error {
 	r := newSeriesReader(j.engine, j.request.Limits.BytesMax)
 	defer r.close()
-	out := newEmitter(j, worker)
+	out, share := newEmitter(j, worker), processor.Of(ctx)
 	for {
 		from := int(j.next.Add(int64(j.inTurn))) - j.inTurn
 		if from >= len(j.refs) {
 			return nil
 		}
 		refs := j.refs[from:min(from+j.inTurn, len(j.refs))]
+		share.Pace()
 		if j.scarce && len(refs) > 1 {
 			r.prefetch(refs, j.request.FromMs, j.request.ToMs)
 		}

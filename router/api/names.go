@@ -28,6 +28,7 @@ func (q *queryService) Last(m *tickmeshv1.LastRequest, stream grpc.ServerStreami
 			return err
 		}
 		source, missing := q.source(m.GetFreshness(), m.GetAllowPartial())
+		send := idleWhile(ctx, stream.Send)
 		var points []*tickmeshv1.LastPoint
 		size := 0
 		err = source.Last(ctx, &selector, clamp(m.GetFromMs()), limits, func(p scan.Point) error {
@@ -41,12 +42,12 @@ func (q *queryService) Last(m *tickmeshv1.LastRequest, stream grpc.ServerStreami
 			}
 			full := points
 			points, size = nil, 0
-			return stream.Send(&tickmeshv1.LastResponse{Points: full})
+			return send(&tickmeshv1.LastResponse{Points: full})
 		})
 		if err != nil {
 			return err
 		}
-		return stream.Send(&tickmeshv1.LastResponse{Points: points, ShardsMissing: missing()})
+		return send(&tickmeshv1.LastResponse{Points: points, ShardsMissing: missing()})
 	})
 }
 
@@ -67,6 +68,7 @@ func (q *queryService) ListSeries(m *tickmeshv1.ListSeriesRequest, stream grpc.S
 			return err
 		}
 		source, missing := q.source(m.GetFreshness(), m.GetAllowPartial())
+		send := idleWhile(ctx, stream.Send)
 		var list []*tickmeshv1.Series
 		size := 0
 		total, err := source.Series(ctx, &selector, int(m.GetLimit()), func(k series.Key) error {
@@ -80,12 +82,12 @@ func (q *queryService) ListSeries(m *tickmeshv1.ListSeriesRequest, stream grpc.S
 			}
 			full := list
 			list, size = nil, 0
-			return stream.Send(&tickmeshv1.ListSeriesResponse{Series: full})
+			return send(&tickmeshv1.ListSeriesResponse{Series: full})
 		})
 		if err != nil {
 			return err
 		}
-		return stream.Send(&tickmeshv1.ListSeriesResponse{Series: list, Total: total, ShardsMissing: missing()})
+		return send(&tickmeshv1.ListSeriesResponse{Series: list, Total: total, ShardsMissing: missing()})
 	})
 }
 
@@ -100,6 +102,7 @@ func (q *queryService) ListNames(m *tickmeshv1.ListNamesRequest, stream grpc.Ser
 		if err != nil {
 			return err
 		}
+		send := idleWhile(ctx, stream.Send)
 		var list [][]byte
 		size := 0
 		for _, name := range names {
@@ -107,7 +110,7 @@ func (q *queryService) ListNames(m *tickmeshv1.ListNamesRequest, stream grpc.Ser
 			if size += len(name); len(list) < namesPerMessage && size < nameBytes {
 				continue
 			}
-			if err := stream.Send(&tickmeshv1.ListNamesResponse{Names: list}); err != nil {
+			if err := send(&tickmeshv1.ListNamesResponse{Names: list}); err != nil {
 				return err
 			}
 			list, size = nil, 0
@@ -115,7 +118,7 @@ func (q *queryService) ListNames(m *tickmeshv1.ListNamesRequest, stream grpc.Ser
 		if len(list) == 0 && !leftOut {
 			return nil
 		}
-		return stream.Send(&tickmeshv1.ListNamesResponse{Names: list, LeftOut: leftOut})
+		return send(&tickmeshv1.ListNamesResponse{Names: list, LeftOut: leftOut})
 	})
 }
 

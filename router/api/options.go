@@ -12,6 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/audit"
 	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
@@ -66,6 +67,8 @@ type Options struct {
 	// Admission bounds queries. Nil: one of its own, with defaults. Source and what WithConsistency
 	// gives should be read through it.
 	Admission *admission.Controller
+	// Processors bounds the heavy work of queries. Nil: nothing does.
+	Processors *processor.Pool
 
 	// Authority knows who calls. Nil: everybody may do everything.
 	Authority access.Authority

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
@@ -30,6 +31,8 @@ func (q *queryService) run(ctx context.Context, query admission.Query, right acc
 		q.s.metrics.answered(err)
 		return statusOf(err)
 	}
+	ctx, work := q.s.options.Processors.Begin(ctx, query.User)
+	defer work.EndAll()
 	running, entry, err := q.s.options.Admission.Begin(ctx, query)
 	if err == nil {
 		err = run(running)
@@ -43,6 +46,14 @@ func (q *queryService) run(ctx context.Context, query admission.Query, right acc
 	}
 	q.s.metrics.answered(err)
 	return statusOf(err)
+}
+
+// idleWhile returns a function that sends, which waits for the client, and does no work meanwhile.
+func idleWhile[M any](ctx context.Context, send func(*M) error) func(*M) error {
+	return func(m *M) error {
+		processor.Of(ctx).Idle()
+		return send(m)
+	}
 }
 
 // source returns the source for one read.
@@ -76,7 +87,7 @@ func (q *queryService) Scan(m *tickmeshv1.ScanRequest, stream grpc.ServerStreami
 		}
 		q.s.auditBulkRead(ctx, request)
 		source, missing := q.source(m.GetFreshness(), m.GetAllowPartial())
-		a := &scanAnswer{send: stream.Send}
+		a := &scanAnswer{send: idleWhile(ctx, stream.Send)}
 		if err := source.Scan(ctx, request, a.visit); err != nil {
 			return err
 		}

@@ -46,6 +46,7 @@ const sampleBytes = 20
 
 // prepare takes a batch's definitions in and encodes its samples.
 func (x *session) prepare(b *tickmeshv1.Batch) (*pending, *tickmeshv1.Error) {
+	x.s.options.Processors.Small()
 	definedErr := x.define(b.GetDefinitions()) // they hold also when the batch fails
 	if definedErr != nil {
 		return nil, x.s.metrics.failed(messageOf(definedErr))

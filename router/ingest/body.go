@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/api/processor"
 )
 
 // Kinds of errors of a request's body.
@@ -31,9 +32,12 @@ type body struct {
 	limits *Limits
 	// watch returns a context that ends when the client hangs up, and what ends the watch; nil:
 	// nobody looks. A client that writes may close its side and wait for the answer.
-	watch func(context.Context) (context.Context, func())
-	sent  int  // bytes of the last body, as sent
-	whole bool // all of it was read, so that the connection can go on
+	watch      func(context.Context) (context.Context, func())
+	processors *processor.Pool
+	work       *processor.Work // begun when the body turned out to be large; nil: not yet
+	owner      budget.Owner
+	sent       int  // bytes of the last body, as sent
+	whole      bool // all of it was read, so that the connection can go on
 
 	raw     []byte // as sent
 	decoded []byte
@@ -123,9 +127,39 @@ func (b *body) decode(ctx context.Context, raw, encoding []byte) ([]byte, error)
 	if err := b.charge(ctx, cap(b.decoded)); err != nil {
 		return nil, err
 	}
-	decoded, err := b.fill(ctx, b.decoded, stream, 2*len(raw), b.limits.BodyBytesDecodedMax, errBodyCorrupt)
+	decoded, err := b.fill(ctx, b.decoded, &expanding{stream, b, 0}, 2*len(raw), b.limits.BodyBytesDecodedMax, errBodyCorrupt)
 	b.decoded = decoded[:0]
 	return decoded, err
+}
+
+// expandedBytesLight is what a body may become without being heavy work: what is larger was
+// cheap to send, and is decompressed, parsed and split as heavy work.
+const expandedBytesLight = 256 << 10
+
+// expands says that a body becomes, or has become, so many bytes.
+func (b *body) expands(bytes int) {
+	if bytes <= expandedBytesLight {
+		return
+	}
+	if b.work == nil {
+		_, b.work = b.processors.Begin(b.base, processorOwner(b.owner))
+		b.work.Heavy()
+	}
+	b.work.Pace()
+}
+
+// expanding counts what comes out of a decompressor.
+type expanding struct {
+	io.Reader
+	body  *body
+	bytes int
+}
+
+func (e *expanding) Read(p []byte) (int, error) {
+	e.body.expands(e.bytes)
+	n, err := e.Reader.Read(p)
+	e.bytes += n
+	return n, err
 }
 
 // snappyRatioMax bounds what a byte of a snappy block can become: a copy of three
@@ -152,6 +186,7 @@ func (b *body) decodeSnappy(ctx context.Context, raw []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
+	b.expands(n)
 	decoded, err := snappy.Decode(b.decoded[:n], raw)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errBodyCorrupt, err)
@@ -211,6 +246,7 @@ func (b *body) charge(ctx context.Context, n int) error {
 	if n <= 0 || b.lease.TryAcquire(int64(n)) {
 		return nil
 	}
+	b.work.Idle()
 	if b.watch != nil {
 		var stop func()
 		ctx, stop = b.watch(ctx)
@@ -228,6 +264,8 @@ func (b *body) Grow(n int) error { return b.charge(b.base, n) }
 // release gives back the budget, and buffers that are too large to keep.
 func (b *body) release() {
 	b.lease.Close()
+	b.work.End()
+	b.work = nil
 	b.source.Reset(nil) // it may refer to a body that is not kept
 	if cap(b.raw) > bodyBytesKept {
 		b.raw = nil

@@ -69,6 +69,14 @@ func (c *caller) owner(request *fasthttp.RequestCtx) budget.Owner {
 	return o
 }
 
+// processorOwner names who shares the processors: a user, or else an address.
+func processorOwner(o budget.Owner) string {
+	if o.Tenant != "" {
+		return o.Tenant
+	}
+	return o.Address.String()
+}
+
 // admit takes the database out of a request's path and finds out who calls. Errors:
 // errArgument, those of origin.Policy, and those of access.Authority.
 func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {

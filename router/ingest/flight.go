@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/tickmesh/tickmesh/api/parse"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/split"
 	"github.com/tickmesh/tickmesh/router/tenant"
@@ -28,7 +29,8 @@ type flight struct {
 
 	// memory pays for what the input becomes; nil: it is small.
 	memory    parse.Memory
-	piecePaid int // bytes paid for the largest piece
+	work      *processor.Work // of parsing and splitting; nil: it is light
+	piecePaid int             // bytes paid for the largest piece
 
 	text    []byte      // of the answer
 	nothing parse.Batch // see batch
@@ -63,6 +65,7 @@ func (fl *flight) writeAlone(r *result) error {
 	fl.workers.takeBack(fl)
 	frame := fl.encoded.Frame()
 	fl.promise.give(frame, 0, lines)
+	fl.work.Idle()
 	outcome, err := fl.writer.Write(fl.deadline, frame)
 	if errors.Is(err, series.ErrEra) {
 		if err := fl.workers.equip(fl); err != nil {

@@ -53,7 +53,7 @@ type dialect struct {
 
 func newFront(base context.Context, o *Options, ws *workers, m *metrics, budgets Budgets) *front {
 	f := &front{base: base, options: o, workers: ws, metrics: m, budgets: budgets}
-	f.bodies.New = func() any { return &body{base: base, limits: &o.Limits} }
+	f.bodies.New = func() any { return &body{base: base, limits: &o.Limits, processors: o.Processors} }
 	put := &dialect{protocol: protocolPutHTTP, put: true, parse: f.parsePut, answer: f.answerPut}
 	f.dialects = map[string]*dialect{
 		"/api/put":      put,
@@ -202,6 +202,7 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect, c *caller) {
 		d.answer(request, nil, result{}, err)
 		return
 	}
+	f.options.Processors.Small()
 	b := f.takeBody(request, c)
 	defer f.restBody(b)
 	content, err := b.read(f.base, request, d.encoding)
@@ -221,7 +222,7 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect, c *caller) {
 		return
 	}
 	defer f.workers.rest(fl)
-	fl.memory = b
+	fl.memory, fl.work = b, b.work
 	var r result
 	if fl.promise, err = promiseOf(request, c, content); err == nil {
 		r, err = f.place(request, d, fl, target{database, account}, content)
@@ -276,7 +277,8 @@ func (f *front) place(request *fasthttp.RequestCtx, d *dialect, fl *flight, to t
 
 func (f *front) takeBody(request *fasthttp.RequestCtx, c *caller) *body {
 	b := f.bodies.Get().(*body)
-	b.lease = f.budgets.Writes.Lease(c.owner(request))
+	b.owner = c.owner(request)
+	b.lease = f.budgets.Writes.Lease(b.owner)
 	return b
 }
 

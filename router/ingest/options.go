@@ -15,6 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/audit"
 	"github.com/tickmesh/tickmesh/api/origin"
 	"github.com/tickmesh/tickmesh/api/parse"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/split"
 	"github.com/tickmesh/tickmesh/router/tenant"
@@ -85,6 +86,9 @@ type Options struct {
 	Registerer prometheus.Registerer // nil: metrics are kept but not exported
 	Clock      func() time.Time      // nil: time.Now
 	Build      Build
+
+	// Processors bounds the heavy work of requests. Nil: nothing does.
+	Processors *processor.Pool
 
 	// Budgets bound the memory of requests. Nil pools: by Limits.
 	Budgets Budgets

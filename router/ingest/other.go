@@ -15,6 +15,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sys/unix"
+
+	"github.com/tickmesh/tickmesh/api/processor"
 )
 
 // serveOther serves a request by Options.Other, with the semantics of net/http:
@@ -68,10 +70,23 @@ func (f *front) serveOther(request *fasthttp.RequestCtx, c *caller) {
 		held.release()
 		audited(a)
 	}
-	go a.run(handler, r, f)
+	owner := processorOwner(c.owner(request))
+	go a.run(func() {
+		ctx, work := f.options.Processors.Begin(ctx, owner)
+		defer work.EndAll()
+		if len(r.RequestURI)+len(content) > textBytesLight {
+			work.Heavy()
+		}
+		a.work = work
+		handler.ServeHTTP(a, r.WithContext(ctx))
+	}, f, r.URL.Path)
 	<-a.ready
 	a.respond(request)
 }
+
+// textBytesLight is the text of a request, target and body, that any parser is through with in a
+// millisecond or two. Longer ones are heavy work from the start: parsers cannot be paced.
+const textBytesLight = 512
 
 var errHungUp = fmt.Errorf("the client has hung up: %w", context.Canceled)
 
@@ -184,7 +199,8 @@ type answer struct {
 	conn    *conn
 	cancel  context.CancelCauseFunc
 	release func()
-	head    bool // a HEAD request: the body is counted, not sent
+	work    *processor.Work // of the handler
+	head    bool            // a HEAD request: the body is counted, not sent
 
 	header     http.Header // the handler's
 	frozen     http.Header // as it was when the status was set
@@ -208,19 +224,19 @@ func newAnswer(request *fasthttp.RequestCtx, o *Options, cancel context.CancelCa
 	}
 }
 
-// run runs the handler to its end.
-func (a *answer) run(handler http.Handler, r *http.Request, f *front) {
+// run runs a handler to its end.
+func (a *answer) run(serve func(), f *front, path string) {
 	defer close(a.returned)
 	func() {
 		defer func() {
 			if cause := recover(); cause != nil {
 				a.panicked = true
 				if cause != http.ErrAbortHandler { //nolint:errorlint // a panic's value
-					f.options.Logger.Error("a handler panicked", "path", r.URL.Path, "panic", cause, "stack", string(debug.Stack()))
+					f.options.Logger.Error("a handler panicked", "path", path, "panic", cause, "stack", string(debug.Stack()))
 				}
 			}
 		}()
-		handler.ServeHTTP(a, r)
+		serve()
 	}()
 	if a.streaming {
 		if !a.panicked {
@@ -260,6 +276,7 @@ func (a *answer) Write(p []byte) (int, error) {
 			if err := a.handOver(); err != nil {
 				return total - len(p), err
 			}
+			a.work.Pace()
 			continue
 		}
 		n := min(room, len(p))
@@ -290,6 +307,7 @@ func (a *answer) handOver() error {
 	if len(a.held) == 0 {
 		return nil
 	}
+	a.work.Idle()
 	select {
 	case a.pieces <- a.held:
 	case <-a.closed:

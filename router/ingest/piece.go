@@ -117,6 +117,7 @@ func (fl *flight) writeAll(database []byte, r *result) error {
 	all := b.Lines
 	var err error
 	for rest := all; len(rest) > 0; {
+		fl.work.Pace()
 		n, bytes := pieceLines(b, rest)
 		if err = fl.payPiece(bytes); err != nil {
 			r.failed += pointsOf(rest)
@@ -156,6 +157,7 @@ func (fl *flight) writePiece(database []byte, first int, whole bool, r *result) 
 	if whole && fl.mayLeave() {
 		return fl.writeAlone(r)
 	}
+	fl.work.Idle()
 	fl.promise.give(frame, first, len(b.Lines))
 	outcome, err := fl.writer.Write(fl.deadline, frame)
 	if errors.Is(err, series.ErrEra) && !fl.again {

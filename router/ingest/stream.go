@@ -261,6 +261,7 @@ func (s *streams) writeUntilDone(a attempts) {
 	delay := s.options.TCP.RetryDelayMin
 	var end time.Time // set by the first failure
 	for {
+		s.options.Processors.Small()
 		fl, err := s.workers.take(s.base)
 		if err == nil {
 			ended := s.attempt(fl, a, end)

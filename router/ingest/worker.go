@@ -256,7 +256,7 @@ func (ws *workers) rest(fl *flight) {
 	if fl.again { // it was given up in between
 		fl.endDeadline()
 	}
-	fl.promise, fl.memory, fl.piecePaid = promise{}, nil, 0
+	fl.promise, fl.memory, fl.work, fl.piecePaid = promise{}, nil, nil, 0
 	if cap(fl.text) > restingTextBytesMax {
 		fl.text = nil
 	}

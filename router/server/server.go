@@ -94,6 +94,8 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	ingestOptions.Pages, _ = s.OriginPolicy(secure.Certificate) // validate has said what is wrong
 	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.Config, who.authority, who.meter
 	ingestOptions.Audit = trail.Log()
+	processors := registry.NewProcessors()
+	ingestOptions.Processors = processors
 	budgets := ingest.NewBudgets(ingestOptions.Limits)
 	ingestOptions.Metadata, ingestOptions.Budgets = &queries.catalog, budgets
 	registry.MustRegister(budget.NewCollector(map[string]*budget.Pool{"writes": budgets.Writes, "reads": budgets.Reads}))
@@ -105,7 +107,7 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 		return err
 	}
 	apiOptions := s.apiOptions(b, queries, logger, registry)
-	apiOptions.Audit = trail.Log()
+	apiOptions.Audit, apiOptions.Processors = trail.Log(), processors
 	apiOptions.Authority, apiOptions.Meter, apiOptions.Writes, apiOptions.Reads = who.authority, who.meter, budgets.Writes, budgets.Reads
 	if who.users.MakesTokens() {
 		apiOptions.Tokens = who.users

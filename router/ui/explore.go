@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -174,6 +175,8 @@ func (h *handler) countAll(ctx context.Context, selectors []scan.Selector) ([]in
 	var workers sync.WaitGroup
 	for range min(countsAtOnce, len(selectors)) {
 		workers.Go(func() {
+			ctx, work := processor.Fork(ctx)
+			defer work.End()
 			for i := range next {
 				total, err := h.source.Series(ctx, &selectors[i], 1, func(series.Key) error { return nil })
 				if err != nil {
@@ -184,6 +187,7 @@ func (h *handler) countAll(ctx context.Context, selectors []scan.Selector) ([]in
 			}
 		})
 	}
+	processor.Of(ctx).Idle()
 	workers.Wait()
 	return counts, context.Cause(ctx)
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tickmesh/tickmesh/api/processor"
 )
 
 // textBytesMax is how much of a query's text is kept.
@@ -119,6 +121,7 @@ func (c *Controller) enterPlace(ctx context.Context) error {
 		return nil
 	default:
 	}
+	processor.Of(ctx).Idle()
 	if !c.wait(1) {
 		return c.refuse("waiting", fmt.Sprintf("%d queries are running and %d wait", cap(c.places), c.options.WaitingMax))
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -21,6 +22,7 @@ func (s source) Between(fromMs, toMs int64) scan.Source {
 
 // Scan implements scan.Source.
 func (s source) Scan(ctx context.Context, request *scan.Request, visit scan.Visitor) error {
+	defer processor.Of(ctx).Pace() // before the caller sorts and computes
 	e := Of(ctx)
 	if e == nil {
 		return s.Source.Scan(ctx, request, visit)
@@ -44,6 +46,7 @@ func (s source) Scan(ctx context.Context, request *scan.Request, visit scan.Visi
 
 // Last implements scan.Source.
 func (s source) Last(ctx context.Context, selector *scan.Selector, fromMs int64, limits scan.Limits, visit func(scan.Point) error) error {
+	defer processor.Of(ctx).Pace()
 	e := Of(ctx)
 	if e == nil {
 		return s.Source.Last(ctx, selector, fromMs, limits, visit)
@@ -54,6 +57,30 @@ func (s source) Last(ctx context.Context, selector *scan.Selector, fromMs int64,
 		}
 		return visit(p)
 	})
+}
+
+// Series implements scan.Source.
+func (s source) Series(ctx context.Context, selector *scan.Selector, limit int, visit func(series.Key) error) (int64, error) {
+	defer processor.Of(ctx).Pace()
+	return s.Source.Series(ctx, selector, limit, visit)
+}
+
+// Metrics implements scan.Source.
+func (s source) Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error) {
+	defer processor.Of(ctx).Pace()
+	return s.Source.Metrics(ctx, database, prefix, limit)
+}
+
+// TagNames implements scan.Source.
+func (s source) TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
+	defer processor.Of(ctx).Pace()
+	return s.Source.TagNames(ctx, database, metric, prefix, limit)
+}
+
+// TagValues implements scan.Source.
+func (s source) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
+	defer processor.Of(ctx).Pace()
+	return s.Source.TagValues(ctx, database, metric, name, prefix, limit)
 }
 
 func strictest(a, b scan.Limits) scan.Limits {

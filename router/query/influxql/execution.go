@@ -8,6 +8,7 @@ import (
 	ql "github.com/influxdata/influxql"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 )
@@ -46,7 +47,8 @@ func (s *limitedSink) row(timeNs int64, values []value) error {
 		return errRowsEnough
 	}
 	s.x.rowsLeft--
-	if s.x.rows++; s.x.rows&(1<<12-1) == 0 {
+	if s.x.rows++; s.x.rows&(1<<10-1) == 0 {
+		processor.Of(s.x.ctx).Pace()
 		if err := s.x.ctx.Err(); err != nil {
 			return err
 		}

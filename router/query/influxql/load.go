@@ -9,6 +9,7 @@ import (
 
 	ql "github.com/influxdata/influxql"
 
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -275,7 +276,8 @@ func (l *loader) join(all []piece) ([]*table, error) {
 		}
 		clear(all[:n])
 		all = all[n:]
-		if len(tables)&(1<<10-1) == 0 {
+		if len(tables)&(1<<8-1) == 0 {
+			processor.Of(l.x.ctx).Pace()
 			if err := l.x.ctx.Err(); err != nil {
 				return nil, err
 			}

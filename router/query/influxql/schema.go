@@ -2,12 +2,14 @@ package influxql
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"sync"
 
 	ql "github.com/influxdata/influxql"
 
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
@@ -71,14 +73,21 @@ func (x *execution) readMeasurement(database, name string, fromMs, toMs int64) (
 	var unnamed bool
 	var failures [3]error
 	var asked sync.WaitGroup
-	asked.Go(func() { m.tags, failures[0] = x.source.TagNames(x.ctx, database, name, "", 0) })
-	asked.Go(func() {
-		m.fields, failures[1] = x.source.TagValues(x.ctx, database, name, series.FieldTagName, "", 0)
+	ask := func(do func(ctx context.Context)) {
+		asked.Go(func() {
+			ctx, work := processor.Fork(x.ctx)
+			defer work.End()
+			do(ctx)
+		})
+	}
+	ask(func(ctx context.Context) { m.tags, failures[0] = x.source.TagNames(ctx, database, name, "", 0) })
+	ask(func(ctx context.Context) {
+		m.fields, failures[1] = x.source.TagValues(ctx, database, name, series.FieldTagName, "", 0)
 	})
-	asked.Go(func() {
+	ask(func(ctx context.Context) {
 		selector := scan.Selector{Database: database, Metric: name, Matchers: []scan.Matcher{{Name: series.FieldTagName, Kind: scan.MatchAbsent}}}
 		for _, source := range [...]scan.Source{scan.Between(x.source, fromMs, toMs), x.source} {
-			_, failures[2] = source.Series(x.ctx, &selector, 1, func(series.Key) error {
+			_, failures[2] = source.Series(ctx, &selector, 1, func(series.Key) error {
 				unnamed = true
 				return nil
 			})
@@ -87,6 +96,7 @@ func (x *execution) readMeasurement(database, name string, fromMs, toMs int64) (
 			}
 		}
 	})
+	processor.Of(x.ctx).Idle()
 	asked.Wait()
 	if err := cmp.Or(failures[0], failures[1], failures[2]); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
@@ -58,6 +59,7 @@ func (m *merger) merge(members []column, emit func(timeMs int64, value float64) 
 		if err := m.ctx.Err(); err != nil {
 			return err
 		}
+		processor.Of(m.ctx).Pace()
 		if err := m.block(members, times[from:min(from+block, to)], emit); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
@@ -133,6 +134,9 @@ func (h *handler) delete(ctx context.Context, q *dataQuery) error {
 	return nil
 }
 
+// groupsPaced is how many groups are written before others may have the processor.
+const groupsPaced = 64
+
 // writeSub merges and writes the results of one sub-query.
 func (h *handler) writeSub(ctx context.Context, out *pointWriter, sub *subQuery, f *fetch) error {
 	memory := &holding{entry: admission.Of(ctx)}
@@ -151,6 +155,9 @@ func (h *handler) writeSub(ctx context.Context, out *pointWriter, sub *subQuery,
 		}
 		if err := out.end(); err != nil {
 			return err
+		}
+		if i%groupsPaced == 0 {
+			processor.Of(ctx).Pace()
 		}
 		if err := ctx.Err(); err != nil {
 			return err

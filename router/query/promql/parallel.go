@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/api/processor"
 )
 
 // inParallel does n things, some at a time, and gives an error of one. The first error
@@ -18,6 +20,8 @@ func inParallel(ctx context.Context, workers, n int, do func(ctx context.Context
 	var group sync.WaitGroup
 	for worker := range workers {
 		group.Go(func() {
+			ctx, work := processor.Fork(ctx)
+			defer work.End()
 			for failures[worker] == nil {
 				i := int(next.Add(1)) - 1
 				if i >= n {
@@ -28,7 +32,9 @@ func inParallel(ctx context.Context, workers, n int, do func(ctx context.Context
 			cancel()
 		})
 	}
+	processor.Of(ctx).Idle()
 	group.Wait()
+	processor.Of(ctx).Pace()
 	return firstFailure(failures)
 }
 

@@ -1,8 +1,10 @@
 package promql
 
 import (
-	"sync"
+	"cmp"
+	"context"
 
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 )
@@ -11,13 +13,13 @@ import (
 const pointsInBlock = 1 << 11
 
 // points makes columns of single samples, of which there may be very many. They come one
-// after the other from one goroutine; blocks of them are worked on by others meanwhile.
+// after the other, from workers of storage that nobody may keep waiting, so that blocks of them are
+// only worked on when all are there.
 type points struct {
-	entry  *admission.Entry
-	places chan struct{} // one for each block that is being worked on
-	group  sync.WaitGroup
-	block  *pointBlock
-	blocks []*pointBlock
+	entry    *admission.Entry
+	parallel int
+	block    *pointBlock
+	blocks   []*pointBlock
 
 	keyBytes int // of the keys of the block before
 }
@@ -33,7 +35,7 @@ type pointBlock struct {
 }
 
 func newPoints(entry *admission.Entry, parallel int) *points {
-	return &points{entry: entry, places: make(chan struct{}, max(1, parallel))}
+	return &points{entry: entry, parallel: parallel}
 }
 
 // add takes a point.
@@ -53,26 +55,18 @@ func (p *points) add(point scan.Point) error {
 	if len(b.ends) < pointsInBlock {
 		return nil
 	}
-	return p.handOn()
+	return p.charge()
 }
 
-// handOn begins the work on a block, once there is a place for it.
-func (p *points) handOn() error {
+// charge charges the block that is full, or the last one.
+func (p *points) charge() error {
 	b := p.block
 	p.block = nil
 	if b == nil {
 		return nil
 	}
 	p.keyBytes = len(b.keys)
-	if err := p.entry.Take(int64(len(b.keys) + len(b.ends)*(columnBytes+16))); err != nil {
-		return err
-	}
-	p.places <- struct{}{}
-	p.group.Go(func() {
-		b.name()
-		<-p.places
-	})
-	return nil
+	return p.entry.Take(int64(len(b.keys) + len(b.ends)*(columnBytes+16)))
 }
 
 // name makes the columns of a block.
@@ -92,16 +86,19 @@ func (b *pointBlock) name() {
 	b.keys, b.ends = nil, nil
 }
 
-// wait ends the work and returns the columns.
-func (p *points) wait() ([][]column, error) {
-	err := p.handOn()
-	p.group.Wait()
-	var runs [][]column
-	for _, b := range p.blocks {
-		if b.err != nil {
-			err = b.err
-		}
-		runs = append(runs, b.columns)
+// finish makes the columns of all points, with all processors.
+func (p *points) finish(ctx context.Context) ([][]column, error) {
+	if err := p.charge(); err != nil {
+		return nil, err
+	}
+	err := inParallel(ctx, p.parallel, len(p.blocks), func(ctx context.Context, i int) error {
+		processor.Of(ctx).Pace()
+		p.blocks[i].name()
+		return cmp.Or(p.blocks[i].err, ctx.Err())
+	})
+	runs := make([][]column, len(p.blocks))
+	for i, b := range p.blocks {
+		runs[i] = b.columns
 	}
 	return runs, err
 }

@@ -187,11 +187,10 @@ func (r *reading) newest(ctx context.Context) (runs [][]column, whole bool, err 
 			}
 			return list.add(p)
 		})
-		runs, wrong := list.wait()
 		if err != nil {
 			return nil, fromSource(err)
 		}
-		return runs, wrong
+		return list.finish(ctx)
 	})
 	return runs, !younger.Load(), err
 }
