@@ -31,6 +31,7 @@ import (
 	"github.com/tickmesh/tickmesh/operator/controller"
 	"github.com/tickmesh/tickmesh/operator/etcd"
 	"github.com/tickmesh/tickmesh/operator/mesh"
+	"github.com/tickmesh/tickmesh/operator/ownership"
 	"github.com/tickmesh/tickmesh/operator/pki"
 	"github.com/tickmesh/tickmesh/operator/reconcile"
 )
@@ -47,9 +48,6 @@ func main() {
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=tickmesh-system,resources=leases,verbs=get;create;update
 // +kubebuilder:rbac:groups="",namespace=tickmesh-system,resources=events,verbs=create;patch
-
-// leaseName is the lease of the operator that acts, of all that run.
-const leaseName = "tickmesh-operator"
 
 // settings are the flags.
 type settings struct {
@@ -156,7 +154,7 @@ func (s *settings) run(ctx context.Context, config *rest.Config, log *slog.Logge
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Logger: logger, Cache: controller.CacheOptions(s.watched),
 		Metrics:        metricsserver.Options{BindAddress: s.metricsAddr},
-		LeaderElection: s.leaderElection, LeaderElectionID: leaseName, LeaderElectionNamespace: s.namespace,
+		LeaderElection: s.leaderElection, LeaderElectionID: ownership.LeaseName, LeaderElectionNamespace: s.namespace,
 		LeaderElectionReleaseOnCancel: true, HealthProbeBindAddress: s.healthAddr,
 		Client: client.Options{},
 	})

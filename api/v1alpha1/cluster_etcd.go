@@ -54,7 +54,7 @@ type ExternalEtcd struct {
 	// +optional
 	TLSSecretName string `json:"tlsSecretName,omitempty"`
 	// Name that the shard map is kept under; two clusters that share an etcd need different
-	// ones. Cannot be changed. Default: the name of the cluster.
+	// ones. Cannot be changed. Default: status.storeName, which the operator chooses.
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=63
 	// +optional

@@ -15,6 +15,13 @@ type TickMeshClusterStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Namespace of the operator that acts for this cluster. One in another namespace that
+	// looks after this one, too, does nothing while that one runs.
+	// +optional
+	Operator string `json:"operator,omitempty"`
+	// Name that the shard map is kept under, where etcd.external.clusterName gives none.
+	// +optional
+	StoreName string `json:"storeName,omitempty"`
 	// In one word, for people; programs go by the conditions.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`

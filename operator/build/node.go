@@ -63,7 +63,7 @@ func nodeArguments(c *v1alpha1.TickMeshCluster, f Facts) []string {
 // clusterArguments are those that nodes and routers have in common.
 func clusterArguments(c *v1alpha1.TickMeshCluster, f Facts, identity string) []string {
 	args := []string{
-		"--cluster=" + StoreName(c), "--etcd-endpoints=" + strings.Join(EtcdEndpoints(c, f), ","),
+		argumentCluster + StoreName(c), "--etcd-endpoints=" + strings.Join(EtcdEndpoints(c, f), ","),
 		"--shards=" + strconv.Itoa(int(c.Spec.Shards)), "--replication=" + strconv.Itoa(int(c.Spec.Replication)),
 		"--log-format=json",
 	}

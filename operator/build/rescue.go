@@ -28,7 +28,7 @@ func RescueJob(c *v1alpha1.TickMeshCluster, f Facts, pods, lost []string) *batch
 	}
 	args := []string{
 		"rescue-map", "--write", "--nodes=" + strings.Join(nodes, ","),
-		"--cluster=" + StoreName(c), "--etcd-endpoints=" + strings.Join(EtcdEndpoints(c, f), ","),
+		argumentCluster + StoreName(c), "--etcd-endpoints=" + strings.Join(EtcdEndpoints(c, f), ","),
 	}
 	if len(lost) > 0 {
 		args = append(args, "--lost="+strings.Join(lost, ","))

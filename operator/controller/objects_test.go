@@ -322,7 +322,7 @@ func TestForeignSecret(t *testing.T) {
 	if _, err := w.operator.Reconcile(t.Context(), request(w)); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
 		t.Fatal(err)
 	}
-	if c := w.condition(v1alpha1.ConditionDegraded); c.Reason != "CertificatesFailed" || !strings.Contains(c.Message, "demo-node-tls") {
+	if c := w.condition(v1alpha1.ConditionDegraded); c.Reason != "NameTaken" || !strings.Contains(c.Message, "demo-node-tls") {
 		t.Fatalf("%+v", c)
 	}
 	secret := &corev1.Secret{}

@@ -53,6 +53,7 @@ type world struct {
 	etcd      fakeEtcd
 
 	operator *controller.Cluster
+	home     string // namespace of the operator
 	life     *life
 	recorded *events.FakeRecorder
 	target   mesh.Target // that the operator has connected to last
@@ -74,6 +75,7 @@ func newWorld(t *testing.T, machines int) *world {
 	w := &world{
 		t: t, api: s.client, background: context.Background(), namespace: s.namespace(t), now: time.Now().Truncate(time.Second),
 		machines: map[string]bool{}, mesh: meshtest.NewCluster(), processes: map[string]*process{}, folders: map[string]string{}, routers: true,
+		home:     "operators",
 		recorded: events.NewFakeRecorder(10_000), limits: shardmap.DefaultLimits(),
 	}
 	w.placement = w.mesh.Store.Open(shardmap.Seen{})
@@ -101,7 +103,7 @@ func (w *world) newOperator(writes int) {
 			return &mortalMesh{inner, w.life}, err
 		}),
 		OpenEtcd: func([]string, *tls.Config) (etcd.Admin, error) { return &w.etcd, nil },
-		Defaults: build.Facts{Image: "tickmesh:test", EnvoyImage: "envoy:test", OperatorNamespace: "operators"},
+		Defaults: build.Facts{Image: "tickmesh:test", EnvoyImage: "envoy:test", OperatorNamespace: w.home},
 	})
 }
 

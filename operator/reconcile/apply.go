@@ -7,11 +7,14 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/tickmesh/tickmesh/operator/ownership"
 )
 
 // stamp is what an object was when it was applied last.
@@ -36,6 +39,9 @@ func (p *pass) apply(ctx context.Context, object client.Object) error {
 		return nil
 	}
 	name := describe(wanted)
+	if err := p.claim(ctx, wanted); err != nil {
+		return err
+	}
 	if err := p.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted), client.FieldOwner(FieldOwner), client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply %s: %w", name, err)
 	}
@@ -44,6 +50,23 @@ func (p *pass) apply(ctx context.Context, object client.Object) error {
 	}
 	p.memory.applied[key] = stamp{hash, wanted.GetResourceVersion()}
 	return nil
+}
+
+// claim makes sure that an object under one of the cluster's names is the cluster's. One that
+// is there is applied with its UID, so that none is taken over that was made meanwhile in
+// its place. Errors: *ownership.ForeignError.
+func (p *pass) claim(ctx context.Context, wanted *unstructured.Unstructured) error {
+	present := &metav1.PartialObjectMetadata{}
+	present.SetGroupVersionKind(wanted.GroupVersionKind())
+	found, err := p.get(ctx, p.Reader, wanted.GetName(), present)
+	if err != nil {
+		return fmt.Errorf("look for %s: %w", describe(wanted), err)
+	}
+	if !found {
+		return nil
+	}
+	wanted.SetUID(present.GetUID())
+	return ownership.CheckObject(p.cluster, wanted.GetKind(), present)
 }
 
 // presentVersion returns the resource version of an object that is there; empty: it is not,
@@ -140,12 +163,7 @@ func (p *pass) newObject(kind schema.GroupVersionKind) (client.Object, error) {
 
 // owns reports whether the cluster is the controller of an object.
 func (p *pass) owns(object client.Object) bool {
-	for _, owner := range object.GetOwnerReferences() {
-		if owner.Controller != nil && *owner.Controller && owner.UID == p.cluster.UID {
-			return true
-		}
-	}
-	return false
+	return metav1.IsControlledBy(object, p.cluster)
 }
 
 func describe(u *unstructured.Unstructured) string { return u.GetKind() + " " + u.GetName() }

@@ -26,6 +26,9 @@ func Backup(ctx context.Context, s *Scope, b *v1alpha1.TickMeshBackup) (Result, 
 	if err != nil {
 		return Result{}, err
 	}
+	if excluded, err := s.excluded(ctx, cluster); err != nil || excluded {
+		return Result{After: intervalQuiet}, err
+	}
 	facts := &backup.BackupFacts{Now: s.Now(), Cluster: state, Held: controllerutil.ContainsFinalizer(b, backup.Finalizer)}
 	made := [...]*batchv1.Job{build.BackupJob(cluster, s.Defaults, b), build.VerifyJob(cluster, s.Defaults, b), build.DeleteJob(cluster, s.Defaults, b)}
 	var there [len(made)]*batchv1.Job
@@ -83,6 +86,9 @@ func Restore(ctx context.Context, s *Scope, r *v1alpha1.TickMeshRestore) (Result
 	cluster, state, err := j.cluster(ctx, r.Spec.ClusterRef.Name)
 	if err != nil {
 		return Result{}, err
+	}
+	if excluded, err := s.excluded(ctx, cluster); err != nil || excluded {
+		return Result{After: intervalQuiet}, err
 	}
 	facts := &backup.RestoreFacts{Now: s.Now(), Cluster: state}
 	place, err := j.source(ctx, r, facts)

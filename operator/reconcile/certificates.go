@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/ownership"
 	"github.com/tickmesh/tickmesh/operator/pki"
 )
 
@@ -122,19 +122,19 @@ func (p *pass) secret(ctx context.Context, name string) (*corev1.Secret, error) 
 	return s, nil
 }
 
-// errForeign marks an object under one of our names that is not ours.
-var errForeign = errors.New("it exists and does not belong to this cluster")
-
 // writeSecret creates a Secret, or changes the one that was read: not if anybody has
 // changed it since, because keys must not be lost.
 func (p *pass) writeSecret(ctx context.Context, name string, present *corev1.Secret, write func(*corev1.Secret) error) error {
+	owner := *metav1.NewControllerRef(p.cluster, v1alpha1.GroupVersion().WithKind(v1alpha1.KindCluster))
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Namespace: p.cluster.Namespace, Labels: build.Labels(p.cluster, "tls"),
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(p.cluster, v1alpha1.GroupVersion().WithKind(v1alpha1.KindCluster))},
+		Name: name, Namespace: p.cluster.Namespace, Labels: build.Labels(p.cluster, "tls"), OwnerReferences: []metav1.OwnerReference{owner},
 	}, Type: corev1.SecretTypeTLS}
 	if present != nil {
+		if err := ownership.CheckObject(p.cluster, "Secret", present); err != nil {
+			return err
+		}
 		if s = present.DeepCopy(); !p.owns(s) {
-			return fmt.Errorf("secret %s: %w", name, errForeign)
+			s.OwnerReferences = append(s.OwnerReferences, owner)
 		}
 	}
 	if err := write(s); err != nil {

@@ -20,6 +20,9 @@ const Finalizer = v1alpha1.Group + "/volumes"
 // be made now, and writes the status. Errors are in the status, too; conflicts are no
 // errors: what was decided is decided anew on what is there now.
 func Cluster(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshCluster) (Result, error) {
+	if acts, err := s.acts(ctx, m, c); err != nil || !acts {
+		return Result{After: intervalQuiet}, err
+	}
 	p := &pass{Scope: s, memory: m, cluster: c, now: s.Now()}
 	defer p.close()
 	if c.DeletionTimestamp != nil {

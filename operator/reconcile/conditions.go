@@ -42,6 +42,7 @@ const (
 	reasonMoving          = "Moving"
 	reasonBalanced        = "Balanced"
 	reasonUnknown         = "Unknown"
+	reasonNameTaken       = "NameTaken"
 	reasonFailed          = "Failed" // after the name of a step
 )
 
@@ -162,7 +163,7 @@ func (p *pass) progressing() verdict {
 		return no(reasonPaused, "spec.paused is set: nothing is changed; certificates are renewed, and pods that are made anew start")
 	}
 	if failures := broken(p.failures); len(failures) > 0 {
-		return yes(failures[0].step+reasonFailed, "it is tried again: "+problem(failures).Error())
+		return yes(failures[0].reason(), "it is tried again: "+problem(failures).Error())
 	}
 	for _, refusal := range plan.Refusals {
 		return p.refused(refusal)
@@ -256,7 +257,7 @@ func (p *pass) degraded(summary shardmap.Summary) verdict {
 		add(string(loss.Reason), lossText(loss))
 	}
 	for _, f := range broken(p.failures) {
-		add(f.step+reasonFailed, f.err.Error())
+		add(f.reason(), f.err.Error())
 	}
 	if len(p.secrets.expired) > 0 {
 		add(reasonCertificates, "certificates have ended: secrets "+strings.Join(p.secrets.expired, ", "))

@@ -12,6 +12,7 @@ type Metrics struct {
 	nodes, shards     *prometheus.GaugeVec
 	refused, lost     *prometheus.GaugeVec
 	certificateEnd    *prometheus.GaugeVec
+	excluded          *prometheus.GaugeVec
 	actions, failures *prometheus.CounterVec
 }
 
@@ -29,10 +30,11 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		refused:        gauge("refused_nodes", "Nodes whose drain is refused."),
 		lost:           gauge("lost_nodes", "Nodes whose machine or volume is lost."),
 		certificateEnd: gauge("certificate_not_after_seconds", "When the first certificate inside the cluster ends, Unix time."),
+		excluded:       gauge("excluded_clusters", "1 for a cluster that an operator in another namespace acts for, so that this one does not."),
 		actions:        counter("actions_total", "Changes that were made to nodes.", "kind"),
 		failures:       counter("failed_steps_total", "Steps of passes that failed.", "step"),
 	}
-	for _, c := range []prometheus.Collector{m.nodes, m.shards, m.refused, m.lost, m.certificateEnd, m.actions, m.failures} {
+	for _, c := range []prometheus.Collector{m.nodes, m.shards, m.refused, m.lost, m.certificateEnd, m.excluded, m.actions, m.failures} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -43,7 +45,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 // Forget drops what was told of a cluster that is deleted.
 func (m *Metrics) Forget(namespace, name string) {
 	labels := prometheus.Labels{"namespace": namespace, "cluster": name}
-	for _, v := range []*prometheus.GaugeVec{m.nodes, m.shards, m.refused, m.lost, m.certificateEnd} {
+	for _, v := range []*prometheus.GaugeVec{m.nodes, m.shards, m.refused, m.lost, m.certificateEnd, m.excluded} {
 		v.DeletePartialMatch(labels)
 	}
 	for _, v := range []*prometheus.CounterVec{m.actions, m.failures} {
@@ -74,6 +76,15 @@ func (m *Metrics) observe(c *v1alpha1.TickMeshCluster, plan rollout.Plan, failur
 	for _, f := range failures {
 		m.failures.WithLabelValues(c.Namespace, c.Name, f.step).Inc()
 	}
+}
+
+// exclude tells whether another operator acts for a cluster.
+func (m *Metrics) exclude(c *v1alpha1.TickMeshCluster, excluded bool) {
+	if !excluded {
+		m.excluded.DeleteLabelValues(c.Namespace, c.Name)
+		return
+	}
+	m.excluded.WithLabelValues(c.Namespace, c.Name).Set(1)
 }
 
 func (m *Metrics) acted(c *v1alpha1.TickMeshCluster, kind rollout.ActionKind) {

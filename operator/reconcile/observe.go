@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/ownership"
 )
 
 // observation is what Kubernetes has of a cluster.
@@ -41,6 +42,9 @@ type observation struct {
 func (p *pass) observe(ctx context.Context) (err error) {
 	c, o := p.cluster, &p.seen
 	if o.nodeSet, err = p.statefulSet(ctx, build.Name(c, build.ComponentNode)); err != nil {
+		return err
+	}
+	if err := p.nameStore(ctx); err != nil {
 		return err
 	}
 	if o.etcdSet, err = p.statefulSet(ctx, build.Name(c, build.ComponentEtcd)); err != nil {
@@ -76,6 +80,21 @@ func (p *pass) observe(ctx context.Context) (err error) {
 	return p.checkRebuild(ctx)
 }
 
+// nameStore writes down the name that the shard map is kept under, before anything is made
+// that uses it.
+func (p *pass) nameStore(ctx context.Context) error {
+	external := p.cluster.Spec.Etcd.External
+	if external == nil || external.ClusterName != "" || p.cluster.Status.StoreName != "" {
+		return nil
+	}
+	before := p.cluster.DeepCopy()
+	p.cluster.Status.StoreName = build.NewStoreName(p.cluster, p.seen.nodeSet)
+	if err := p.Client.Status().Patch(ctx, p.cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("write down the name of the shard map: %w", err)
+	}
+	return nil
+}
+
 // findDoorHosts reads the names that a load balancer tells of itself, in order: it may tell
 // them in another one each time.
 func (p *pass) findDoorHosts(ctx context.Context) error {
@@ -100,19 +119,22 @@ func (p *pass) get(ctx context.Context, from client.Reader, name string, into cl
 	return err == nil, err
 }
 
+// statefulSet returns a StatefulSet of the cluster; nil: there is none. That of somebody else
+// is not looked at, and is told of when it is in the way.
 func (p *pass) statefulSet(ctx context.Context, name string) (*appsv1.StatefulSet, error) {
 	set := &appsv1.StatefulSet{}
 	found, err := p.get(ctx, p.Reader, name, set)
-	if !found {
+	if !found || ownership.CheckObject(p.cluster, "StatefulSet", set) != nil {
 		return nil, err
 	}
 	return set, nil
 }
 
+// deployment is statefulSet for a Deployment.
 func (p *pass) deployment(ctx context.Context, name string) (*appsv1.Deployment, error) {
 	d := &appsv1.Deployment{}
 	found, err := p.get(ctx, p.Client, name, d)
-	if !found {
+	if !found || ownership.CheckObject(p.cluster, "Deployment", d) != nil {
 		return nil, err
 	}
 	return d, nil

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"crypto/tls"
+	"errors"
 	"time"
 
 	"k8s.io/client-go/tools/events"
@@ -11,6 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/operator/build"
 	"github.com/tickmesh/tickmesh/operator/etcd"
 	"github.com/tickmesh/tickmesh/operator/mesh"
+	"github.com/tickmesh/tickmesh/operator/ownership"
 	"github.com/tickmesh/tickmesh/operator/pki"
 	"github.com/tickmesh/tickmesh/operator/rollout"
 )
@@ -38,6 +40,8 @@ type Scope struct {
 type Memory struct {
 	tracker rollout.Tracker
 	applied map[string]stamp
+	// excluded: it was told that another operator acts for the cluster.
+	excluded bool
 }
 
 // Result says when the next pass is due, if nothing happens before.
@@ -73,6 +77,14 @@ type pass struct {
 type failure struct {
 	step string
 	err  error
+}
+
+// reason returns the word for it in conditions.
+func (f failure) reason() string {
+	if foreign := new(ownership.ForeignError); errors.As(f.err, &foreign) {
+		return reasonNameTaken
+	}
+	return f.step + reasonFailed
 }
 
 func (p *pass) meshKey() string { return p.cluster.Namespace + "/" + p.cluster.Name }

@@ -60,6 +60,7 @@ func (p *pass) tell(changed []string) {
 func (p *pass) status(summary shardmap.Summary) *v1alpha1.TickMeshClusterStatus {
 	c, old := p.cluster, &p.cluster.Status
 	s := &v1alpha1.TickMeshClusterStatus{
+		Operator: old.Operator, StoreName: old.StoreName,
 		ObservedGeneration: c.Generation, Conditions: slices.Clone(old.Conditions),
 		Nodes: int32(len(p.seen.nodePods)), ReadyNodes: int32(p.readyNodes()),
 		Selector: labels.SelectorFromSet(build.Selector(c, build.ComponentNode)).String(),
