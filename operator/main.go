@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 	_ "time/tzdata" // the image has no time zones, which schedules may name
@@ -26,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/operator/build"
 	"github.com/tickmesh/tickmesh/operator/controller"
@@ -34,6 +36,7 @@ import (
 	"github.com/tickmesh/tickmesh/operator/ownership"
 	"github.com/tickmesh/tickmesh/operator/pki"
 	"github.com/tickmesh/tickmesh/operator/reconcile"
+	"github.com/tickmesh/tickmesh/operator/upgrade"
 )
 
 func main() {
@@ -57,6 +60,7 @@ type settings struct {
 	metricsAddr, healthAddr string
 	leaderElection          bool
 	concurrency             int
+	upgradePause            time.Duration
 	logFormat, logLevel     string
 }
 
@@ -70,11 +74,16 @@ func (s *settings) define(f *pflag.FlagSet) {
 	f.StringVar(&s.healthAddr, "health-addr", ":8081", "where /healthz and /readyz are served; 0: nowhere")
 	f.BoolVar(&s.leaderElection, "leader-election", true, "act only when elected, so that several can run")
 	f.IntVar(&s.concurrency, "concurrency", 2, "clusters that are looked at at the same time")
+	f.DurationVar(&s.upgradePause, "upgrade-pause", upgrade.PauseDefault, "time between the clusters that a new operator changes")
 	f.StringVar(&s.logFormat, "log-format", "json", "form of the log on standard error: text or json")
 	f.StringVar(&s.logLevel, "log-level", "info", "least important kind of log line: debug, info, warn or error")
 }
 
-const concurrencyMax = 64
+// Bounds of settings.
+const (
+	concurrencyMax  = 64
+	upgradePauseMax = 24 * time.Hour
+)
 
 func (s *settings) validate() error {
 	var problems []error
@@ -92,6 +101,9 @@ func (s *settings) validate() error {
 	}
 	if s.concurrency < 1 || s.concurrency > concurrencyMax {
 		refuse("concurrency", fmt.Sprintf("1 to %d", concurrencyMax))
+	}
+	if s.upgradePause < 0 || s.upgradePause > upgradePauseMax {
+		refuse("upgrade-pause", fmt.Sprintf("0s to %s", upgradePauseMax))
 	}
 	if s.logFormat != "text" && s.logFormat != "json" {
 		refuse("log-format", "text or json")
@@ -169,6 +181,7 @@ func (s *settings) run(ctx context.Context, config *rest.Config, log *slog.Logge
 	scope := &reconcile.Scope{
 		Client: manager.GetClient(), Reader: manager.GetAPIReader(), Events: manager.GetEventRecorder(reconcile.FieldOwner),
 		Now: time.Now, PKI: pki.Defaults(), Meshes: meshes, Metrics: told, OpenEtcd: etcd.Connect,
+		Release: strings.Join([]string{process.Version, s.image, s.envoyImage}, " "), Turns: upgrade.NewTurns(s.upgradePause, time.Now()),
 		Defaults: build.Facts{Image: s.image, EnvoyImage: s.envoyImage, OperatorNamespace: s.namespace},
 	}
 	if err := controller.NewCluster(scope).SetUp(manager, s.concurrency); err != nil {

@@ -6,6 +6,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// AnnotationAllowVersion of a TickMeshCluster is a person's word that the version which it
+// names may be put in the place of any other.
+const AnnotationAllowVersion = Group + "/allow-version"
+
 // TickMeshCluster is a cluster of TickMesh: etcd, storage nodes, routers and Envoy,
 // and how they are run.
 //

@@ -48,6 +48,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update
 
 // Cluster is the controller of TickMeshCluster.
@@ -111,6 +112,8 @@ func (c *Cluster) memory(name types.NamespacedName, uid types.UID) *memory {
 	defer c.mu.Unlock()
 	if m := c.mu.memories[name]; m != nil && m.uid == uid {
 		return m
+	} else if m != nil {
+		m.Close()
 	}
 	m := &memory{uid: uid}
 	c.mu.memories[name] = m
@@ -119,9 +122,13 @@ func (c *Cluster) memory(name types.NamespacedName, uid types.UID) *memory {
 
 func (c *Cluster) forget(name types.NamespacedName) error {
 	c.mu.Lock()
+	if m := c.mu.memories[name]; m != nil {
+		m.Close()
+	}
 	delete(c.mu.memories, name)
 	c.mu.Unlock()
 	c.scope.Metrics.Forget(name.Namespace, name.Name)
+	c.scope.Turns.Done(name.String(), c.scope.Now())
 	if err := c.scope.Meshes.Drop(name.Namespace + "/" + name.Name); err != nil {
 		return fmt.Errorf("close the connections to %s: %w", name, err)
 	}

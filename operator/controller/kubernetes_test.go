@@ -9,6 +9,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,6 +48,7 @@ func (w *world) controllers() {
 	}
 	w.endPods(sets.Items)
 	w.endClaims()
+	w.countDisruptions()
 	var deployments appsv1.DeploymentList
 	w.must(w.api.List(w.t.Context(), &deployments, client.InNamespace(w.namespace)))
 	for i := range deployments.Items {
@@ -54,6 +57,35 @@ func (w *world) controllers() {
 		d.Status.ObservedGeneration, d.Status.Replicas = d.Generation, *d.Spec.Replicas
 		d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = d.Status.Replicas, d.Status.Replicas, d.Status.Replicas
 		w.must(w.api.Status().Patch(w.t.Context(), d, client.MergeFrom(before)))
+	}
+}
+
+// countDisruptions says of each budget how many pods may be evicted now.
+func (w *world) countDisruptions() {
+	w.t.Helper()
+	var budgets policyv1.PodDisruptionBudgetList
+	w.must(w.api.List(w.t.Context(), &budgets, client.InNamespace(w.namespace)))
+	for i := range budgets.Items {
+		budget := &budgets.Items[i]
+		var pods corev1.PodList
+		w.must(w.api.List(w.t.Context(), &pods, client.InNamespace(w.namespace), client.MatchingLabels(budget.Spec.Selector.MatchLabels)))
+		before, healthy := budget.DeepCopy(), 0
+		for j := range pods.Items {
+			if conditions := pods.Items[j].Status.Conditions; pods.Items[j].DeletionTimestamp == nil && len(conditions) > 0 && conditions[0].Status == corev1.ConditionTrue {
+				healthy++
+			}
+		}
+		desired := len(pods.Items) - budget.Spec.MaxUnavailable.IntValue()
+		budget.Status = policyv1.PodDisruptionBudgetStatus{
+			ObservedGeneration: budget.Generation, ExpectedPods: int32(len(pods.Items)), CurrentHealthy: int32(healthy),
+			DesiredHealthy: int32(max(desired, 0)), DisruptionsAllowed: int32(max(healthy-max(desired, 0), 0)),
+		}
+		if w.noDisruption {
+			budget.Status.DisruptionsAllowed = 0
+		}
+		if !equality.Semantic.DeepEqual(before.Status, budget.Status) {
+			w.must(w.api.Status().Update(w.t.Context(), budget))
+		}
 	}
 }
 
@@ -273,6 +305,13 @@ func (w *world) endClaims() {
 		claim.Finalizers = nil
 		w.must(client.IgnoreNotFound(w.api.Patch(w.t.Context(), claim, client.MergeFrom(before))))
 	}
+}
+
+// rejoinMachine brings a machine back that was removed.
+func (w *world) rejoinMachine(name string) {
+	w.t.Helper()
+	w.must(w.api.Create(w.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, corev1.LabelTopologyZone: "z0"}}}))
+	w.setMachine(name, true)
 }
 
 // addMachine makes a machine that is up.

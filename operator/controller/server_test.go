@@ -196,6 +196,12 @@ func (l *life) mortal(inner client.WithWatch) client.Client {
 			}
 			return c.Apply(ctx, o, opts...)
 		},
+		SubResourceCreate: func(ctx context.Context, c client.Client, sub string, o, made client.Object, opts ...client.SubResourceCreateOption) error {
+			if err := l.write(); err != nil {
+				return err
+			}
+			return c.SubResource(sub).Create(ctx, o, made, opts...)
+		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 			if err := l.write(); err != nil {
 				return err

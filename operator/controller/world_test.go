@@ -30,6 +30,7 @@ import (
 	"github.com/tickmesh/tickmesh/operator/mesh/meshtest"
 	"github.com/tickmesh/tickmesh/operator/pki"
 	"github.com/tickmesh/tickmesh/operator/reconcile"
+	"github.com/tickmesh/tickmesh/operator/upgrade"
 )
 
 // world is a namespace of a real API server, an obvious Kubernetes around it, an obvious
@@ -52,8 +53,11 @@ type world struct {
 	routers   bool                // they answer
 	etcd      fakeEtcd
 
+	noDisruption bool // budgets allow none
+
 	operator *controller.Cluster
 	home     string // namespace of the operator
+	release  string // of the operator
 	life     *life
 	recorded *events.FakeRecorder
 	target   mesh.Target // that the operator has connected to last
@@ -97,6 +101,7 @@ func (w *world) newOperator(writes int) {
 	mortal := w.life.mortal(apiServer.operatorClient)
 	w.operator = controller.NewCluster(&reconcile.Scope{
 		Client: mortal, Reader: apiServer.operatorClient, Events: w.recorded, Now: func() time.Time { return w.now }, PKI: pki.Defaults(), Metrics: metrics,
+		Release: w.release, Turns: upgrade.NewTurns(time.Minute, w.now),
 		Meshes: mesh.NewPool(func(target mesh.Target) (mesh.Mesh, error) {
 			w.target = target
 			inner, err := w.mesh.Open(target)

@@ -25,7 +25,16 @@ func TestBeginsAnew(t *testing.T) {
 	}{
 		{name: "it does not answer", change: func(*Facts) {}},
 		{name: "its machine says nothing for long", change: func(f *Facts) { f.Machines["a"] = Machine{NotReadySinceMs: 1} }},
-		{name: "its machine does not exist any more", change: func(f *Facts) { delete(f.Machines, "a") }, want: []ActionKind{DeleteClaim, DeletePod}},
+		{name: "its machine has just left", change: func(f *Facts) { delete(f.Machines, "a") }, want: []ActionKind{NoteMachine}},
+		{name: "its machine left a moment ago", change: func(f *Facts) {
+			delete(f.Machines, "a")
+			f.Claims[0].MachineMissingSinceMs = f.NowMs - 59_999
+		}},
+		{name: "its machine has joined again", change: func(f *Facts) { f.Claims[0].MachineMissingSinceMs = 1 }, want: []ActionKind{NoteMachine}},
+		{name: "its machine does not exist any more", change: func(f *Facts) {
+			delete(f.Machines, "a")
+			f.Claims[0].MachineMissingSinceMs = f.NowMs - 60_000
+		}, want: []ActionKind{DeleteClaim, DeletePod}},
 		{name: "its machine is out of service", change: func(f *Facts) { f.Machines["a"] = Machine{NotReadySinceMs: 1, OutOfService: true} },
 			want: []ActionKind{DeleteClaim, DeletePod}},
 		{name: "its volume is lost", change: func(f *Facts) { f.Claims[0].Lost, f.Pods[0].Running = true, false }, want: []ActionKind{DeleteClaim, DeletePod}},

@@ -13,6 +13,8 @@
 //	    a member that has forgotten what it has promised.
 //	E4  A pod that finds its volume empty cannot start unless it is its turn: but while it
 //	    is to join, Plan.Meet names a member that there is not, and etcd refuses.
+//	    A machine that is deleted may join again, with its volumes: it counts as gone for good
+//	    only when that has lasted as long as a silent one's silence would, or by its taint.
 //	    An etcd of one member begins anew when its claim is new, which is when its volume or
 //	    machine was lost for good; one of several never does.
 //	E5  A pod is restarted only while all members are healthy, one at a time; one that

@@ -46,6 +46,9 @@ type Claim struct {
 	GivenUp     bool   // it is marked: its member is being removed
 	Lost        bool
 	Terminating bool
+	// MachineMissingSinceMs is since when Machine does not exist, as the claim says; 0: it
+	// says nothing of it.
+	MachineMissingSinceMs int64
 }
 
 // Machine is a machine of Kubernetes.
@@ -118,10 +121,27 @@ func (f *Facts) machineGone(name string) bool {
 	return machine.NotReadySinceMs > 0 && f.NowMs-machine.NotReadySinceMs >= f.ReplaceAfterMs
 }
 
-// machineRemoved reports whether a machine is gone for good: somebody has said so.
-func (f *Facts) machineRemoved(name string) bool {
+// machineAbsent reports whether nothing runs on a machine: it does not exist, or somebody has
+// said that it is off.
+func (f *Facts) machineAbsent(name string) bool {
 	machine, exists := f.Machines[name]
 	return !exists || machine.OutOfService
+}
+
+// volumeGone reports whether nobody can mount the volume of a claim any more. A machine that
+// does not exist may only have left and be about to join again, so that has to last.
+func (f *Facts) volumeGone(c *Claim) bool {
+	if c.Lost {
+		return true
+	}
+	if c.Machine == "" {
+		return false
+	}
+	machine, exists := f.Machines[c.Machine]
+	if exists {
+		return machine.OutOfService
+	}
+	return c.MachineMissingSinceMs > 0 && f.NowMs-c.MachineMissingSinceMs >= f.ReplaceAfterMs
 }
 
 // others counts the voters but that of an ordinal, and those of them that are healthy.

@@ -10,12 +10,14 @@ type ActionKind string
 
 // The kinds of Action.
 const (
-	Scale       ActionKind = "scale"        // set the StatefulSet's replicas
-	Add         ActionKind = "add"          // a learner with PeerURL
-	Remove      ActionKind = "remove"       // the member
-	Promote     ActionKind = "promote"      // the learner, if it has caught up
-	NoteMember  ActionKind = "note member"  // write on the claim whose data it has
-	MarkClaim   ActionKind = "mark claim"   // write on the claim whether it is given up
+	Scale      ActionKind = "scale"       // set the StatefulSet's replicas
+	Add        ActionKind = "add"         // a learner with PeerURL
+	Remove     ActionKind = "remove"      // the member
+	Promote    ActionKind = "promote"     // the learner, if it has caught up
+	NoteMember ActionKind = "note member" // write on the claim whose data it has
+	MarkClaim  ActionKind = "mark claim"  // write on the claim whether it is given up
+	// NoteMachine writes on the claim since when its only machine does not exist.
+	NoteMachine ActionKind = "note machine"
 	DeleteClaim ActionKind = "delete claim" // with UID as the precondition
 	DeletePod   ActionKind = "delete pod"   // with UID as the precondition
 	// SetRebuild writes down, before anything else is done, what is being done: Phase, and
@@ -34,7 +36,8 @@ type Action struct {
 	Replicas int    // of Scale
 	MemberID uint64 // of Remove, Promote and NoteMember
 	PeerURL  string // of Add
-	Claim    string // of NoteMember, MarkClaim and DeleteClaim: its name
+	Claim    string // of NoteMember, NoteMachine, MarkClaim and DeleteClaim: its name
+	SinceMs  int64  // of NoteMachine; 0: it exists
 	UID      string // of the claim, or of the pod
 	GivenUp  bool   // of MarkClaim
 	Force    bool   // of DeletePod: its machine cannot say that it has ended
@@ -61,6 +64,13 @@ type Plan struct {
 // Decide returns the plan. It is a pure function.
 func Decide(f Facts) Plan {
 	d := &decision{Facts: &f}
+	d.decide()
+	d.noteMachines()
+	return d.plan
+}
+
+func (d *decision) decide() {
+	f := d.Facts
 	switch {
 	case f.Rebuild == Clearing:
 		d.clear()
@@ -87,7 +97,6 @@ func Decide(f Facts) Plan {
 	default:
 		d.keep()
 	}
-	return d.plan
 }
 
 type decision struct {
@@ -105,11 +114,11 @@ func (d *decision) beginAnew() bool {
 	if d.Replicas != 1 || claim == nil {
 		return false
 	}
-	gone := claim.Machine != "" && d.machineRemoved(claim.Machine)
+	gone := d.volumeGone(claim)
 	switch {
 	case claim.Terminating:
 		d.plan.Waiting = "its volume is being deleted, and with it all that it knew"
-	case claim.Lost || gone:
+	case gone:
 		d.plan.Waiting = "its only volume is lost; it begins anew"
 		d.do(Action{Kind: DeleteClaim, Claim: claim.Name, UID: claim.UID, Why: d.plan.Waiting})
 	case claim.MemberID == 0:
@@ -121,10 +130,28 @@ func (d *decision) beginAnew() bool {
 	default:
 		return false
 	}
-	if force := pod != nil && pod.Machine != "" && d.machineRemoved(pod.Machine); pod != nil && pod.Machine != "" && (force || !pod.Terminating && !pod.Running) {
+	if force := pod != nil && pod.Machine != "" && d.machineAbsent(pod.Machine); pod != nil && pod.Machine != "" && (force || !pod.Terminating && !pod.Running) {
 		d.do(Action{Kind: DeletePod, UID: pod.UID, Force: force, Why: d.plan.Waiting})
 	}
 	return true
+}
+
+// noteMachines writes down which volumes of an etcd that does not answer are bound to a machine
+// that does not exist, and takes that back when it does.
+func (d *decision) noteMachines() {
+	for i := range d.Claims {
+		claim := &d.Claims[i]
+		_, exists := d.Machines[claim.Machine]
+		missing := claim.Machine != "" && !exists
+		if noted := claim.MachineMissingSinceMs > 0; missing == noted || missing && (len(d.Members) > 0 || d.Rebuild == Clearing || claim.Terminating) {
+			continue
+		}
+		a := Action{Kind: NoteMachine, Ordinal: claim.Ordinal, Claim: claim.Name, UID: claim.UID}
+		if missing {
+			a.SinceMs = d.NowMs
+		}
+		d.do(a)
+	}
 }
 
 // keep keeps an etcd that answers as it should be. The first thing that is to be done

@@ -178,6 +178,8 @@ func (e *ensemble) act(plan Plan) {
 			err = e.admin.Promote(e.t.Context(), a.MemberID)
 		case NoteMember:
 			e.facts.claim(a.Ordinal).MemberID = a.MemberID
+		case NoteMachine:
+			e.facts.claim(a.Ordinal).MachineMissingSinceMs = max(a.SinceMs-e.facts.ReplaceAfterMs, 0) // time goes by
 		case MarkClaim:
 			e.facts.claim(a.Ordinal).GivenUp = a.GivenUp
 		case DeleteClaim:

@@ -31,7 +31,7 @@ func (f *Facts) goneForGood(k Known) bool {
 	switch {
 	case claim == nil, k.ClaimUID != "" && claim.UID != k.ClaimUID:
 		return true
-	case claim.Lost, claim.Machine != "" && f.machineRemoved(claim.Machine):
+	case f.volumeGone(claim):
 		return true
 	}
 	return claim.Terminating && (pod == nil || pod.Machine == "") // nobody can mount it again

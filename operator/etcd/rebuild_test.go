@@ -31,6 +31,7 @@ func TestBeginsRebuild(t *testing.T) {
 		return func(f *Facts) {
 			for _, name := range machines {
 				delete(f.Machines, name)
+				f.Claims[name[1]-'0'].MachineMissingSinceMs = 1 // for long
 			}
 		}
 	}
@@ -60,6 +61,10 @@ func TestBeginsRebuild(t *testing.T) {
 		{"two machines are gone", remove("m1", "m2"), true, "the data of e1, e2 is gone"},
 		{"all machines are gone", remove("m0", "m1", "m2"), true, "e0, e1, e2"},
 		{"two machines are gone since a moment", both(remove("m1", "m2"), func(f *Facts) { f.UnavailableMs = 10_000 }), false, "at 1970-01-01T02:47:30Z a new etcd"},
+		{"two machines have just left", func(f *Facts) {
+			delete(f.Machines, "m1")
+			delete(f.Machines, "m2")
+		}, false, "does not answer"},
 		{"two machines are out of service", func(f *Facts) {
 			f.Machines["m0"], f.Machines["m1"] = Machine{OutOfService: true}, Machine{NotReadySinceMs: 1, OutOfService: true}
 		}, true, "e0, e1"},

@@ -47,11 +47,12 @@ type podModel struct {
 }
 
 type claimModel struct {
-	uid, machine string
-	data         uint64 // id of the member whose data is on it; 0: empty
-	noted        uint64
-	givenUp      bool
-	terminating  bool
+	missingSinceMs int64 // as it is noted
+	uid, machine   string
+	data           uint64 // id of the member whose data is on it; 0: empty
+	noted          uint64
+	givenUp        bool
+	terminating    bool
 }
 
 func names() (all, urls []string) {
@@ -112,8 +113,13 @@ func (w *walk) facts() Facts {
 		})
 	}
 	for ordinal, claim := range w.claims {
+		missing := claim.missingSinceMs
+		if missing > 0 && w.silentLong {
+			missing = w.nowMs - f.ReplaceAfterMs
+		}
 		f.Claims = append(f.Claims, Claim{
-			Ordinal: ordinal, Name: "c", UID: claim.uid, Machine: claim.machine, MemberID: claim.noted, GivenUp: claim.givenUp, Terminating: claim.terminating,
+			MachineMissingSinceMs: missing,
+			Ordinal:               ordinal, Name: "c", UID: claim.uid, Machine: claim.machine, MemberID: claim.noted, GivenUp: claim.givenUp, Terminating: claim.terminating,
 		})
 	}
 	for name, up := range w.machines {
@@ -161,7 +167,7 @@ func (w *walk) decide() Plan {
 			}
 		case SetRebuild:
 			w.checkRebuild(a)
-		case Add, Promote, NoteMember, MarkClaim:
+		case Add, Promote, NoteMember, NoteMachine, MarkClaim:
 		}
 	}
 	return plan
@@ -217,6 +223,10 @@ func (w *walk) act(a Action) {
 	case NoteMember:
 		if claim != nil && claim.uid == a.UID {
 			claim.noted = a.MemberID
+		}
+	case NoteMachine:
+		if claim != nil && claim.uid == a.UID {
+			claim.missingSinceMs = a.SinceMs
 		}
 	case MarkClaim:
 		if claim != nil && claim.uid == a.UID {

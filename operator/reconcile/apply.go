@@ -26,6 +26,9 @@ type stamp struct {
 // apply brings an object to what it is to be, unless nothing has changed since that was
 // done last.
 func (p *pass) apply(ctx context.Context, object client.Object) error {
+	if err := p.inTurn(object); err != nil {
+		return err
+	}
 	wanted, err := p.applicable(object)
 	if err != nil {
 		return err

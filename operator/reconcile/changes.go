@@ -6,6 +6,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tickmesh/tickmesh/operator/build"
@@ -47,6 +50,38 @@ func (p *pass) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeCl
 		return fmt.Errorf("delete volume claim %s: %w", claim.Name, err)
 	}
 	return nil
+}
+
+// endPod ends a pod, if it is still the one that was looked at. One that is ready is evicted, so
+// that the budgets of the cluster and of others count; a budget that does not allow it now is a
+// *budgetError. One that is not ready, or whose machine is lost, is deleted: a budget would
+// keep it from being mended.
+func (p *pass) endPod(ctx context.Context, pod *corev1.Pod, force bool) error {
+	if pod == nil || force || !isReady(pod) {
+		return p.deletePod(ctx, pod, force)
+	}
+	eviction := &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}},
+	}
+	err := p.Client.SubResource("eviction").Create(ctx, pod, eviction)
+	if apierrors.IsTooManyRequests(err) {
+		return &budgetError{pod.Name, err}
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("evict pod %s: %w", pod.Name, err)
+	}
+	return nil
+}
+
+// budgetError says that a budget does not allow a pod to be evicted now.
+type budgetError struct {
+	pod string
+	err error
+}
+
+func (e *budgetError) Error() string {
+	return fmt.Sprintf("pod %s is to be restarted, and a PodDisruptionBudget does not allow it now: %v", e.pod, e.err)
 }
 
 // deletePod deletes a pod, if it is still the one that was looked at; with force without

@@ -24,12 +24,14 @@ func Cluster(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 		return Result{After: intervalQuiet}, err
 	}
 	p := &pass{Scope: s, memory: m, cluster: c, now: s.Now()}
-	defer p.close()
 	if c.DeletionTimestamp != nil {
 		return p.finish(ctx)
 	}
 	if err := p.observe(ctx); err != nil {
 		return Result{}, fmt.Errorf("observe: %w", err) // nothing can be said of the cluster
+	}
+	if c.Spec.Paused {
+		p.Turns.Done(p.key(), p.now) // others need not wait until it goes on
 	}
 	// No step waits for another to end well: what is refused here must not keep a lost node
 	// from being replaced there. A pause stops what the spec asks for, and nothing that
@@ -93,12 +95,6 @@ func problem(failures []failure) error {
 
 // Conflict reports whether an error of Cluster says only that somebody else was faster.
 func Conflict(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
-
-func (p *pass) close() {
-	if p.etcd.admin != nil {
-		_ = p.etcd.admin.Close() // what is to be known was answered
-	}
-}
 
 // deletesVolumes reports whether volumes go with the cluster.
 func deletesVolumes(c *v1alpha1.TickMeshCluster) bool {

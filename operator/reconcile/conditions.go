@@ -42,6 +42,7 @@ const (
 	reasonMoving          = "Moving"
 	reasonBalanced        = "Balanced"
 	reasonUnknown         = "Unknown"
+	reasonVersionRefused  = "VersionRefused"
 	reasonNameTaken       = "NameTaken"
 	reasonFailed          = "Failed" // after the name of a step
 )
@@ -168,7 +169,14 @@ func (p *pass) progressing() verdict {
 	for _, refusal := range plan.Refusals {
 		return p.refused(refusal)
 	}
-	for _, a := range plan.Actions {
+	if p.versionRefused != nil {
+		return no(reasonVersionRefused, fmt.Sprintf("%v, or allow it with the annotation %s", p.versionRefused, v1alpha1.AnnotationAllowVersion))
+	}
+	if len(plan.Actions) > 0 {
+		a := plan.Actions[0]
+		if waits := slices.IndexFunc(plan.Waits, func(w rollout.Wait) bool { return w.Node == a.Node && w.Reason == a.Reason }); waits >= 0 {
+			return yes(string(a.Reason), waitText(plan.Waits[waits]))
+		}
 		return yes(string(a.Reason), fmt.Sprintf("%s %s", a.Kind, a.Node))
 	}
 	for _, w := range plan.Waits {
@@ -176,6 +184,12 @@ func (p *pass) progressing() verdict {
 	}
 	if managedEtcd(p.cluster) && (len(p.etcd.plan.Actions) > 0 || p.etcd.plan.Waiting != "") {
 		return yes(reasonEtcdMembers, "etcd: "+p.etcdText())
+	}
+	for _, held := range p.upgrade.Held {
+		return yes(string(rollout.ReasonUpdating), fmt.Sprintf("%s is to be changed: %s", held.Component, held.Why))
+	}
+	if changed := p.upgrade.Changed; len(changed) > 0 {
+		return yes(string(rollout.ReasonUpdating), "pods are made anew: "+strings.Join(changed, ", "))
 	}
 	names := p.namesProblem()
 	if names != "" && !p.namesOptional() {

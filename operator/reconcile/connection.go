@@ -2,12 +2,14 @@ package reconcile
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/etcd"
 	"github.com/tickmesh/tickmesh/operator/mesh"
 	"github.com/tickmesh/tickmesh/operator/pki"
 )
@@ -54,8 +56,45 @@ func (p *pass) mesh(ctx context.Context, f build.Facts) (mesh.Mesh, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.Meshes.Get(p.meshKey(), mesh.Target{
+	return p.Meshes.Get(p.key(), mesh.Target{
 		Cluster: build.StoreName(p.cluster), Etcd: strings.Join(build.EtcdEndpoints(p.cluster, f), ","), EtcdTLS: etcdTLS,
 		Router: access.Address, RouterTLS: routerTLS, Token: token,
 	})
 }
+
+// etcdConnection is the client of a managed etcd, kept for as long as it is reached in the same
+// way: members answer to one that is connected at once.
+type etcdConnection struct {
+	endpoints string
+	tls       mesh.TLS
+	admin     etcd.Admin // nil: there is none
+}
+
+// get returns the client for some endpoints, opened anew if they are others than before.
+func (e *etcdConnection) get(open func([]string, *tls.Config) (etcd.Admin, error), endpoints []string, material mesh.TLS) (etcd.Admin, error) {
+	joined := strings.Join(endpoints, ",")
+	if e.admin != nil && e.endpoints == joined && e.tls == material {
+		return e.admin, nil
+	}
+	secure, err := material.Config()
+	if err != nil {
+		return nil, err
+	}
+	admin, err := open(endpoints, secure)
+	if err != nil {
+		return nil, err
+	}
+	e.close()
+	*e = etcdConnection{joined, material, admin}
+	return admin, nil
+}
+
+func (e *etcdConnection) close() {
+	if e.admin != nil {
+		_ = e.admin.Close() // what was to be known was answered
+		e.admin = nil
+	}
+}
+
+// Close ends the connections that are kept of a cluster.
+func (m *Memory) Close() { m.etcd.close() }

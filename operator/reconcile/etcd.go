@@ -31,7 +31,10 @@ const etcdMembersMax = 3
 // Annotations of claims.
 const (
 	annotationEtcdMember = v1alpha1.Group + "/etcd-member" // id of the member whose data is on it, hexadecimal
-	annotationGivenUp    = v1alpha1.Group + "/given-up"    // its node or member is being given up
+	// annotationMachineMissing has since when the only machine of the volume does not exist, in
+	// Unix milliseconds.
+	annotationMachineMissing = v1alpha1.Group + "/machine-missing-since"
+	annotationGivenUp        = v1alpha1.Group + "/given-up" // its node or member is being given up
 )
 
 // lookAtEtcd asks a managed etcd who its members are, and decides.
@@ -60,12 +63,8 @@ func (p *pass) askEtcd(ctx context.Context, replicas int) (etcd.View, error) {
 	if err != nil {
 		return etcd.View{}, err
 	}
-	secure, err := material.Config()
-	if err != nil {
-		return etcd.View{}, err
-	}
 	endpoints := build.EtcdEndpoints(p.cluster, build.Facts{EtcdEndpoints: int32(max(replicas, 1))})
-	if p.etcd.admin, err = p.OpenEtcd(endpoints, secure); err != nil {
+	if p.etcd.admin, err = p.memory.etcd.get(p.OpenEtcd, endpoints, material); err != nil {
 		return etcd.View{}, err
 	}
 	return p.etcd.admin.View(ctx)
@@ -95,8 +94,10 @@ func (p *pass) etcdFacts() etcd.Facts {
 	for ordinal, claim := range p.seen.etcdClaims {
 		// What cannot be read was written by somebody else: no member is known then.
 		id, _ := strconv.ParseUint(claim.Annotations[annotationEtcdMember], 16, 64)
+		missing, _ := strconv.ParseInt(claim.Annotations[annotationMachineMissing], 10, 64)
 		f.Claims = append(f.Claims, etcd.Claim{
-			Ordinal: ordinal, Name: claim.Name, UID: string(claim.UID), Machine: p.seen.volumeMachines[claim.Name], MemberID: id,
+			MachineMissingSinceMs: missing,
+			Ordinal:               ordinal, Name: claim.Name, UID: string(claim.UID), Machine: p.seen.volumeMachines[claim.Name], MemberID: id,
 			GivenUp: claim.Annotations[annotationGivenUp] != "", Lost: p.seen.lost[claim.Name], Terminating: claim.DeletionTimestamp != nil,
 		})
 	}
@@ -126,7 +127,12 @@ func (p *pass) keepEtcd(ctx context.Context) error {
 		if err := p.recordMembers(ctx, a.Kind); err != nil {
 			return fmt.Errorf("etcd: %w", err)
 		}
-		if err := p.etcdAction(ctx, a); err != nil {
+		err := p.etcdAction(ctx, a)
+		if budget := new(budgetError); errors.As(err, &budget) {
+			p.etcd.plan.Waiting = budget.Error()
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("etcd, %s %s: %w", a.Kind, p.etcdName(a.Ordinal), err)
 		}
 		switch {
@@ -152,12 +158,18 @@ func (p *pass) etcdAction(ctx context.Context, a etcd.Action) error {
 		return p.applySet(ctx, func(f build.Facts) *appsv1.StatefulSet { return build.EtcdStatefulSet(p.cluster, f) })
 	case etcd.NoteMember:
 		return p.annotateClaim(ctx, p.seen.etcdClaims[a.Ordinal], annotationEtcdMember, strconv.FormatUint(a.MemberID, 16))
+	case etcd.NoteMachine:
+		since := ""
+		if a.SinceMs > 0 {
+			since = strconv.FormatInt(a.SinceMs, 10)
+		}
+		return p.annotateClaim(ctx, p.seen.etcdClaims[a.Ordinal], annotationMachineMissing, since)
 	case etcd.MarkClaim:
 		return p.annotateClaim(ctx, p.seen.etcdClaims[a.Ordinal], annotationGivenUp, mark(a.GivenUp))
 	case etcd.DeleteClaim:
 		return p.deleteClaim(ctx, p.seen.etcdClaims[a.Ordinal])
 	case etcd.DeletePod:
-		return p.deletePod(ctx, p.seen.etcdPods[a.Ordinal], a.Force)
+		return p.endPod(ctx, p.seen.etcdPods[a.Ordinal], a.Force)
 	case etcd.SetRebuild:
 		return p.setRebuild(ctx, a.Phase)
 	case etcd.Add, etcd.Remove, etcd.Promote:

@@ -85,6 +85,11 @@ func (p *pass) nodeFacts() rollout.Facts {
 		f.Want.Drained[name] = true
 	}
 	f.Limits.ReplaceAfterMs = p.replaceAfterMs()
+	if p.seen.etcdSet != nil {
+		if rolling, _ := p.setState(p.seen.etcdSet, p.seen.etcdPods); rolling {
+			f.Hold = "members of etcd are being restarted"
+		}
+	}
 	f.State, f.EmptyForMs = p.memory.tracker.Observe(s.view, nowMs)
 	f.Shards = shardsOf(s.status)
 	for ordinal, pod := range p.seen.nodePods {
@@ -146,7 +151,12 @@ func (p *pass) keepNodes(ctx context.Context) error {
 		if stopped[a.Node] {
 			continue
 		}
-		if err := p.nodeAction(ctx, a); err != nil {
+		err := p.nodeAction(ctx, a)
+		if budget := new(budgetError); errors.As(err, &budget) {
+			p.nodes.plan.Waits = append(p.nodes.plan.Waits, rollout.Wait{Reason: a.Reason, Node: a.Node, Why: budget.Error()})
+			continue
+		}
+		if err != nil {
 			stopped[a.Node] = true
 			failed = append(failed, fmt.Errorf("%s %s: %w", a.Kind, a.Node, err))
 			continue
@@ -202,8 +212,11 @@ func (p *pass) endNodePod(ctx context.Context, a rollout.Action) error {
 			return nil
 		}
 	}
-	p.event(corev1.EventTypeNormal, string(a.Reason), "pod %s is deleted, to be made anew", a.Node)
-	return p.deletePod(ctx, pod, a.Force)
+	if err := p.endPod(ctx, pod, a.Force); err != nil {
+		return err
+	}
+	p.event(corev1.EventTypeNormal, string(a.Reason), "pod %s is ended, to be made anew", a.Node)
+	return nil
 }
 
 func (p *pass) nodePod(node string) *corev1.Pod {

@@ -82,6 +82,9 @@ func (p *pass) objects(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := p.planUpgrade(objects); err != nil {
+		return err
+	}
 	// What is refused of one component ends what comes after it of the same one: pods do not
 	// start without what they need.
 	var failed []error

@@ -21,7 +21,7 @@ import (
 // observation is what Kubernetes has of a cluster.
 type observation struct {
 	nodeSet, etcdSet   *appsv1.StatefulSet // nil: there is none
-	router             *appsv1.Deployment  // nil: there is none
+	router, envoy      *appsv1.Deployment  // nil: there is none
 	nodePods, etcdPods map[int]*corev1.Pod // by ordinal
 	nodeClaims         map[int]*corev1.PersistentVolumeClaim
 	etcdClaims         map[int]*corev1.PersistentVolumeClaim
@@ -53,16 +53,19 @@ func (p *pass) observe(ctx context.Context) (err error) {
 	if o.router, err = p.deployment(ctx, build.Name(c, build.ComponentRouter)); err != nil {
 		return err
 	}
+	if o.envoy, err = p.deployment(ctx, build.Name(c, build.ComponentEnvoy)); err != nil {
+		return err
+	}
 	if o.nodePods, err = p.pods(ctx, build.ComponentNode); err != nil {
 		return err
 	}
 	if o.etcdPods, err = p.pods(ctx, build.ComponentEtcd); err != nil {
 		return err
 	}
-	if o.nodeClaims, err = p.claims(ctx, build.ComponentNode); err != nil {
+	if o.nodeClaims, err = p.claims(ctx, build.ComponentNode, replicasOf(o.nodeSet)); err != nil {
 		return err
 	}
-	if o.etcdClaims, err = p.claims(ctx, build.ComponentEtcd); err != nil {
+	if o.etcdClaims, err = p.claims(ctx, build.ComponentEtcd, replicasOf(o.etcdSet)); err != nil {
 		return err
 	}
 	if err := p.listMachines(ctx); err != nil {
@@ -158,7 +161,9 @@ func (p *pass) pods(ctx context.Context, component string) (map[int]*corev1.Pod,
 	return pods, nil
 }
 
-func (p *pass) claims(ctx context.Context, component string) (map[int]*corev1.PersistentVolumeClaim, error) {
+// claims returns the claims of a component by ordinal; those of the first expected pods even if
+// they have no labels.
+func (p *pass) claims(ctx context.Context, component string, expected int) (map[int]*corev1.PersistentVolumeClaim, error) {
 	var list corev1.PersistentVolumeClaimList
 	if err := p.Reader.List(ctx, &list, p.selects(component)...); err != nil {
 		return nil, fmt.Errorf("list volume claims: %w", err)
@@ -167,6 +172,20 @@ func (p *pass) claims(ctx context.Context, component string) (map[int]*corev1.Pe
 	for i := range list.Items {
 		if ordinal, ok := ordinalOf(list.Items[i].Name, build.ClaimName(build.Name(p.cluster, component))); ok {
 			claims[ordinal] = &list.Items[i]
+		}
+	}
+	for ordinal := range expected {
+		if claims[ordinal] != nil {
+			continue
+		}
+		// Somebody may have taken its labels away: its data is still there.
+		claim := &corev1.PersistentVolumeClaim{}
+		found, err := p.get(ctx, p.Reader, build.ClaimName(build.PodName(p.cluster, component, int32(ordinal))), claim)
+		if err != nil {
+			return nil, fmt.Errorf("look at a volume claim: %w", err)
+		}
+		if found {
+			claims[ordinal] = claim
 		}
 	}
 	return claims, nil

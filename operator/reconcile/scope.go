@@ -15,6 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/operator/ownership"
 	"github.com/tickmesh/tickmesh/operator/pki"
 	"github.com/tickmesh/tickmesh/operator/rollout"
+	"github.com/tickmesh/tickmesh/operator/upgrade"
 )
 
 // FieldOwner owns the fields that the operator applies.
@@ -28,9 +29,13 @@ type Scope struct {
 	Now    func() time.Time
 	// Defaults has what the operator was released with, and where it runs.
 	Defaults build.Facts
-	PKI      pki.Settings
-	Meshes   *mesh.Pool
-	Metrics  *Metrics
+	// Release names the operator and what it was released with. What another one changes
+	// reaches one cluster after the other, in Turns.
+	Release string
+	Turns   *upgrade.Turns
+	PKI     pki.Settings
+	Meshes  *mesh.Pool
+	Metrics *Metrics
 	// OpenEtcd connects to a managed etcd.
 	OpenEtcd func(endpoints []string, secure *tls.Config) (etcd.Admin, error)
 }
@@ -40,6 +45,7 @@ type Scope struct {
 type Memory struct {
 	tracker rollout.Tracker
 	applied map[string]stamp
+	etcd    etcdConnection
 	// excluded: it was told that another operator acts for the cluster.
 	excluded bool
 }
@@ -70,6 +76,8 @@ type pass struct {
 	// etcdConfigured: what new members of etcd start with is as decided.
 	etcdConfigured bool
 	volumesRefused []string // why volumes do not get the size that is asked for
+	upgrade        upgrade.Plan
+	versionRefused error // why components are not brought to the version that is asked for
 	failures       []failure
 }
 
@@ -87,7 +95,8 @@ func (f failure) reason() string {
 	return f.step + reasonFailed
 }
 
-func (p *pass) meshKey() string { return p.cluster.Namespace + "/" + p.cluster.Name }
+// key names the cluster.
+func (p *pass) key() string { return p.cluster.Namespace + "/" + p.cluster.Name }
 
 // event tells of something that happens to the cluster.
 func (p *pass) event(kind, reason, note string, args ...any) {

@@ -24,7 +24,9 @@ import (
 	"github.com/tickmesh/tickmesh/operator/rollout"
 )
 
-// writeStatus writes what was seen, if it is news.
+// writeStatus writes what was seen, if it is news and nobody has changed the cluster meanwhile:
+// what the status says of etcd is the only thing that is known of one that does not answer,
+// and must not be put back to what it was.
 func (p *pass) writeStatus(ctx context.Context) error {
 	before := p.cluster.DeepCopy()
 	summary := shardmap.Summarize(p.nodes.facts.State)
@@ -33,7 +35,7 @@ func (p *pass) writeStatus(ctx context.Context) error {
 	status.Phase = p.phase(status, summary)
 	if !equality.Semantic.DeepEqual(before.Status, *status) {
 		p.cluster.Status = *status
-		if err := p.Client.Status().Patch(ctx, p.cluster, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		if err := p.Client.Status().Patch(ctx, p.cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("write the status: %w", err)
 		}
 		p.tell(changed)
@@ -47,7 +49,7 @@ func (p *pass) tell(changed []string) {
 	for _, kind := range changed {
 		condition := meta.FindStatusCondition(p.cluster.Status.Conditions, kind)
 		worse := kind == v1alpha1.ConditionDegraded && condition.Status == metav1.ConditionTrue ||
-			condition.Reason == reasonScaleRefused || condition.Reason == reasonDrainRefused || condition.Reason == reasonUnknownNode || condition.Reason == reasonNoMonitors || condition.Reason == reasonVolumesRefused || condition.Reason == reasonNames
+			condition.Reason == reasonScaleRefused || condition.Reason == reasonDrainRefused || condition.Reason == reasonUnknownNode || condition.Reason == reasonNoMonitors || condition.Reason == reasonVolumesRefused || condition.Reason == reasonVersionRefused || condition.Reason == reasonNames
 		event := corev1.EventTypeNormal
 		if worse {
 			event = corev1.EventTypeWarning

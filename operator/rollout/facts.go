@@ -83,6 +83,8 @@ type Facts struct {
 	StoreErr   error   // why State is not of now; nil: it is
 	Shards     []Shard // by number; nil: no router could be asked
 	Limits     shardmap.Limits
+	// Hold says why no pod that runs is restarted now; empty: nothing is in the way.
+	Hold string
 }
 
 // NodeName returns the name of the pod, and of the node, with an ordinal.

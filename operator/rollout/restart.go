@@ -43,6 +43,9 @@ func (d *decision) risk(pod *Pod) string {
 	if claim := d.claim(pod.Ordinal); claim != nil && claim.Terminating {
 		return "its volume claim is being deleted, and would go with the pod"
 	}
+	if d.Hold != "" {
+		return d.Hold
+	}
 	if why := d.unsettled(pod.Ordinal); why != "" {
 		return why
 	}

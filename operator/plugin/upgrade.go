@@ -1,0 +1,93 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/tickmesh/tickmesh/api/display"
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/upgrade"
+)
+
+// upgradeReport is what `plan --image --output json` writes.
+type upgradeReport struct {
+	Cluster string        `json:"cluster"`
+	Running string        `json:"running"` // versions, with commas between
+	Image   string        `json:"image"`
+	Steps   []upgradeStep `json:"steps"`
+	Refusal string        `json:"refusal,omitempty"`
+}
+
+// upgradeStep is one component whose pods are restarted.
+type upgradeStep struct {
+	Component string   `json:"component"`
+	Pods      []string `json:"pods,omitempty"` // in the order in which they are restarted; of Deployments unknown
+}
+
+// planImage says what another image would restart.
+func (c *command) planImage(ctx context.Context, args []string, image string) error {
+	k, err := c.connect(c.access)
+	if err != nil {
+		return err
+	}
+	cluster, err := k.cluster(ctx, args)
+	if err != nil {
+		return err
+	}
+	r := planUpgrade(cluster, image)
+	if c.isJSON() {
+		err = display.JSON(c.out, r)
+	} else {
+		err = r.write(c.out)
+	}
+	if r.Refusal != "" {
+		err = errors.Join(err, fmt.Errorf("%w: %s", errRefused, r.Refusal))
+	}
+	return err
+}
+
+// planUpgrade returns what another image would restart, as the status tells of the cluster.
+func planUpgrade(c *v1alpha1.TickMeshCluster, image string) *upgradeReport {
+	r := &upgradeReport{Cluster: c.Name, Running: c.Status.Version, Image: image}
+	if err := upgrade.CheckVersions(strings.Split(c.Status.Version, ","), image, c.Annotations[v1alpha1.AnnotationAllowVersion]); err != nil {
+		r.Refusal = err.Error()
+		return r
+	}
+	if c.Status.Etcd != nil {
+		step := upgradeStep{Component: build.ComponentEtcd}
+		for i := range c.Status.Etcd.Members {
+			step.Pods = append(step.Pods, c.Status.Etcd.Members[i].Name)
+		}
+		slices.Reverse(step.Pods)
+		r.Steps = append(r.Steps, step)
+	}
+	nodes := upgradeStep{Component: build.ComponentNode}
+	for i := range c.Status.NodeStatuses {
+		nodes.Pods = append(nodes.Pods, c.Status.NodeStatuses[i].Name)
+	}
+	slices.Reverse(nodes.Pods)
+	r.Steps = append(r.Steps, nodes, upgradeStep{Component: build.ComponentRouter})
+	return r
+}
+
+func (r *upgradeReport) write(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s: %s now, %s then\n", r.Cluster, r.Running, r.Image)
+	if r.Refusal != "" || err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "In this order, each when the one before is ready:")
+	for _, s := range r.Steps {
+		switch {
+		case len(s.Pods) == 0:
+			_, err = fmt.Fprintf(w, "  %s: new pods beside the old ones\n", s.Component)
+		default:
+			_, err = fmt.Fprintf(w, "  %s: one at a time, as %s\n", s.Component, strings.Join(s.Pods, ", "))
+		}
+	}
+	return err
+}

@@ -1,0 +1,58 @@
+package upgrade
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// PauseDefault is how long an operator waits between the upgrades of two clusters.
+const PauseDefault = time.Minute
+
+// Turns lets the clusters of an operator take what it changes one after the other. It is safe
+// for concurrent use, and holds the name of one cluster at most.
+//
+// It begins with a pause, in which the clusters that an earlier operator has left halfway
+// go on and take the turn.
+type Turns struct {
+	pause time.Duration
+	mu    struct {
+		sync.Mutex
+		holder string    // whose turn it is; empty: nobody's
+		freeAt time.Time // when the next one may begin
+	}
+}
+
+// NewTurns makes Turns of an operator that starts now.
+func NewTurns(pause time.Duration, now time.Time) *Turns {
+	t := &Turns{pause: pause}
+	t.mu.freeAt = now.Add(pause)
+	return t
+}
+
+// Take returns why a cluster has to wait; empty: it is its turn. One that has begun is not
+// kept waiting.
+func (t *Turns) Take(cluster string, begun bool, now time.Time) (wait string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.mu.holder == cluster:
+	case t.mu.holder == "" && (begun || !now.Before(t.mu.freeAt)):
+		t.mu.holder = cluster
+	case begun:
+	case t.mu.holder != "":
+		return fmt.Sprintf("a new operator changes one cluster after the other, and is at %s", t.mu.holder)
+	default:
+		return fmt.Sprintf("a new operator changes one cluster after the other, and begins with the next one at %s", t.mu.freeAt.UTC().Format(time.RFC3339))
+	}
+	return ""
+}
+
+// Done ends the turn of a cluster, if it has it.
+func (t *Turns) Done(cluster string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.holder == cluster {
+		t.mu.holder, t.mu.freeAt = "", now.Add(t.pause)
+	}
+}

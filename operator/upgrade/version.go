@@ -1,0 +1,61 @@
+package upgrade
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// VersionError says why a cluster is not brought to a version.
+type VersionError struct {
+	From, To string
+	Why      string
+	Remedy   string
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("version %s is not put in the place of %s: %s; %s", e.To, e.From, e.Why, e.Remedy)
+}
+
+// ImageVersion returns the version that the tag of an image names; false: it names none, as
+// with a digest or a tag such as latest.
+func ImageVersion(image string) (string, bool) {
+	name, _, _ := strings.Cut(image, "@")
+	slash := strings.LastIndex(name, "/")
+	colon := strings.LastIndex(name, ":")
+	if colon <= slash {
+		return "", false
+	}
+	_, err := version.ParseSemantic(name[colon+1:])
+	return strings.TrimPrefix(name[colon+1:], "v"), err == nil
+}
+
+// CheckVersions returns a *VersionError if an image must not take the place of the versions
+// that run. What is no semantic version is not judged. Allowed is the version that a person
+// has allowed by name, whatever it is; empty: none.
+func CheckVersions(running []string, image, allowed string) error {
+	to, known := ImageVersion(image)
+	if !known || to == allowed {
+		return nil
+	}
+	next := version.MustParseSemantic(to)
+	for _, from := range running {
+		is, err := version.ParseSemantic(from)
+		if err != nil {
+			continue
+		}
+		switch {
+		case next.Major() < is.Major() || next.Major() == is.Major() && next.Minor() < is.Minor():
+			return &VersionError{from, to, "older programs may not read what newer ones have written",
+				"go forward to a later version, or restore a backup into a new cluster"}
+		case next.Major() == is.Major() && next.Minor() > is.Minor()+1:
+			return &VersionError{from, to, "programs work together with those of the next minor version only",
+				fmt.Sprintf("upgrade to %d.%d first", is.Major(), is.Minor()+1)}
+		case next.Major() > is.Major()+1 || next.Major() == is.Major()+1 && next.Minor() > 0:
+			return &VersionError{from, to, "programs work together with those of the next version only",
+				fmt.Sprintf("upgrade to %d.0 first", is.Major()+1)}
+		}
+	}
+	return nil
+}
