@@ -47,7 +47,7 @@ image. Nothing is changed. It fails when the change would be refused, with the r
 			case image != "":
 				return c.planImage(cmd.Context(), args, image)
 			case replicas <= 0 && len(drained) == 0:
-				return errors.New("plan what? --replicas, --drain or --image says it")
+				return errors.New("plan what? --replicas or --drain says it, or --image")
 			}
 			if _, err := clusterOf(drained); err != nil {
 				return err
