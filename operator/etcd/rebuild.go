@@ -31,10 +31,31 @@ func (f *Facts) goneForGood(k Known) bool {
 	switch {
 	case claim == nil, k.ClaimUID != "" && claim.UID != k.ClaimUID:
 		return true
-	case f.volumeGone(claim):
+	case claim.Lost, claim.Machine != "" && f.machineAbsent(claim.Machine):
 		return true
 	}
 	return claim.Terminating && (pod == nil || pod.Machine == "") // nobody can mount it again
+}
+
+// absentMs returns for how long all machines of members have been away that do not exist: the
+// one that left last may be the first to join again.
+func (f *Facts) absentMs() int64 {
+	absent := f.UnavailableMs
+	for _, k := range f.Known {
+		claim := f.claim(k.Ordinal)
+		if claim == nil || claim.Lost || claim.Machine == "" {
+			continue
+		}
+		if _, exists := f.Machines[claim.Machine]; exists {
+			continue
+		}
+		since := claim.MachineMissingSinceMs
+		if since == 0 {
+			since = f.NowMs
+		}
+		absent = min(absent, max(f.NowMs-since, 0))
+	}
+	return absent
 }
 
 // quorumGone reports whether no majority of the members can come back, whatever the one
@@ -91,7 +112,11 @@ func (d *decision) beginRebuild() bool {
 	if lost {
 		why = fmt.Sprintf("it has lost its majority for good: the data of %s is gone", d.list(gone))
 	}
-	switch left := d.ReplaceAfterMs - d.UnavailableMs; {
+	waited := d.UnavailableMs
+	if !asked {
+		waited = d.absentMs()
+	}
+	switch left := d.ReplaceAfterMs - waited; {
 	case left > 0:
 		d.plan.QuorumLost = fmt.Sprintf("%s; at %s a new etcd takes its place, which gets the shard map from the nodes",
 			why, time.UnixMilli(d.NowMs+left).UTC().Format(time.RFC3339))

@@ -64,7 +64,7 @@ func TestBeginsRebuild(t *testing.T) {
 		{"two machines have just left", func(f *Facts) {
 			delete(f.Machines, "m1")
 			delete(f.Machines, "m2")
-		}, false, "does not answer"},
+		}, false, "at 1970-01-01T02:47:40Z a new etcd"},
 		{"two machines are out of service", func(f *Facts) {
 			f.Machines["m0"], f.Machines["m1"] = Machine{OutOfService: true}, Machine{NotReadySinceMs: 1, OutOfService: true}
 		}, true, "e0, e1"},
