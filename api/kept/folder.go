@@ -1,6 +1,7 @@
 package kept
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,7 +21,7 @@ type Folder[V any] struct {
 	path  string
 	codec Codec[V]
 
-	writing sync.Mutex
+	writing chan struct{} // holds one value while somebody writes
 	mu      struct {
 		sync.Mutex
 		all map[string]V // replaced, never changed in place
@@ -30,7 +31,7 @@ type Folder[V any] struct {
 // Open reads a file; where there is none, no value is kept yet. Errors: those of reading and
 // of Codec.Decode.
 func Open[V any](path string, codec Codec[V]) (*Folder[V], error) {
-	f := &Folder[V]{path: path, codec: codec}
+	f := &Folder[V]{path: path, codec: codec, writing: make(chan struct{}, 1)}
 	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -53,10 +54,18 @@ func (f *Folder[V]) All() map[string]V {
 }
 
 // Change has a copy of the values changed, and returns when that is safe on disk. Changes come
-// one after the other. Errors: that of change, and those of writing; then nothing has changed.
-func (f *Folder[V]) Change(change func(all map[string]V) error) error {
-	f.writing.Lock()
-	defer f.writing.Unlock()
+// one after the other; one that has not begun when ctx ends is left out. Errors: those of ctx and
+// change, and those of writing; then nothing has changed.
+func (f *Folder[V]) Change(ctx context.Context, change func(all map[string]V) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case f.writing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-f.writing }()
 	next := maps.Clone(f.All())
 	if err := change(next); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package kept
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -29,11 +30,16 @@ func TestFolder(t *testing.T) {
 	}
 	f := open()
 	before := f.All()
-	if err := f.Change(func(all map[string]int) error { all["a"], all["b"] = 1, 2; return nil }); err != nil {
+	if err := f.Change(t.Context(), func(all map[string]int) error { all["a"], all["b"] = 1, 2; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Change(ended, func(all map[string]int) error { all["c"] = 3; return nil }); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	refused := errors.New("refused")
-	if err := f.Change(func(all map[string]int) error { all["c"] = 3; return refused }); !errors.Is(err, refused) {
+	if err := f.Change(t.Context(), func(all map[string]int) error { all["c"] = 3; return refused }); !errors.Is(err, refused) {
 		t.Fatal(err)
 	}
 	for _, f := range []*Folder[int]{f, open()} {
@@ -48,7 +54,7 @@ func TestFolder(t *testing.T) {
 	if err := os.Mkdir(path+".new", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Change(func(all map[string]int) error { all["c"] = 3; return nil }); err == nil || f.All()["c"] != 0 || open().All()["c"] != 0 {
+	if err := f.Change(t.Context(), func(all map[string]int) error { all["c"] = 3; return nil }); err == nil || f.All()["c"] != 0 || open().All()["c"] != 0 {
 		t.Errorf("what cannot be written has changed: %v %v", err, f.All())
 	}
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {

@@ -158,6 +158,10 @@ type Store interface {
 	// beyond TokensMax, which several that come at the same time may pass by a few.
 	SwapToken(ctx context.Context, id, old, next string) error
 
+	// SwapTokens replaces records of tokens that are there, in one change; one that is not the
+	// old one stays as it is. Errors: ErrToken, also for more than TokenSwapsMax.
+	SwapTokens(ctx context.Context, swaps []TokenSwap) error
+
 	// Register enters a node under a lease, and its incarnation among the known ones.
 	// A process that succeeds the registered one takes over at once, see
 	// NodeInfo.Succeeds. Errors: ErrNodeHeld, ErrRetired, ErrNode.

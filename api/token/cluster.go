@@ -53,6 +53,11 @@ func (c *Cluster) Swap(ctx context.Context, id, old, next string) error {
 	return c.store.SwapToken(ctx, id, old, next)
 }
 
+// SwapAll implements Store.
+func (c *Cluster) SwapAll(ctx context.Context, swaps []shardmap.TokenSwap) error {
+	return c.store.SwapTokens(ctx, swaps)
+}
+
 // Await implements Store.
 func (c *Cluster) Await(ctx context.Context, id, record string) { c.mirror.Await(ctx, id, record) }
 

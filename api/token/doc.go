@@ -19,5 +19,5 @@
 // There are at most shardmap.TokensMax tokens. Those that have ended are forgotten after 30
 // days, sooner when there is no room for a new one. While the placement store does not answer,
 // the tokens that are known hold for a day, and then none does: one of them may have been
-// revoked. Of the last use the hour is kept, by at most 32 writes in a minute.
+// revoked. Of the last use the hour is kept, of at most 32 tokens in a minute, by one write.
 package token

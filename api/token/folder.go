@@ -76,11 +76,11 @@ func (f *Folder) Records() map[string]string { return f.file.All() }
 func (f *Folder) Load(_ context.Context, id string) (string, error) { return f.file.All()[id], nil }
 
 // Swap implements Store. It returns when the file is safe on disk.
-func (f *Folder) Swap(_ context.Context, id, old, next string) error {
+func (f *Folder) Swap(ctx context.Context, id, old, next string) error {
 	if err := shardmap.ValidateToken(id, next); err != nil {
 		return err
 	}
-	return f.file.Change(func(all map[string]string) error {
+	return f.file.Change(ctx, func(all map[string]string) error {
 		switch {
 		case all[id] != old:
 			return shardmap.ErrTokenChanged
@@ -91,6 +91,17 @@ func (f *Folder) Swap(_ context.Context, id, old, next string) error {
 		default:
 			all[id] = next
 		}
+		return nil
+	})
+}
+
+// SwapAll implements Store. It writes the file once.
+func (f *Folder) SwapAll(ctx context.Context, swaps []shardmap.TokenSwap) error {
+	if err := shardmap.ValidateTokenSwaps(swaps); err != nil {
+		return err
+	}
+	return f.file.Change(ctx, func(all map[string]string) error {
+		shardmap.ApplyTokenSwaps(all, swaps)
 		return nil
 	})
 }

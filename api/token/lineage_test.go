@@ -34,7 +34,7 @@ func TestLineageMakesRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := store.file.Change(func(to map[string]string) error {
+	if err := store.file.Change(t.Context(), func(to map[string]string) error {
 		for id, text := range all {
 			to[id] = text
 		}
@@ -63,7 +63,7 @@ func TestLineageMakesRoom(t *testing.T) {
 		}
 	}
 	c.move(endedKept + time.Second)
-	for range shardmap.TokensMax/upkeepWritesMax + 2 {
+	for range shardmap.TokensMax/upkeepSwapsMax + 2 {
 		r.Upkeep(t.Context())
 	}
 	if list := r.List(); len(list) != 3 {

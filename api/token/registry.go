@@ -23,6 +23,8 @@ type Store interface {
 	Load(ctx context.Context, id string) (string, error)
 	// Swap replaces a record, as shardmap.Store.SwapToken does.
 	Swap(ctx context.Context, id, old, next string) error
+	// SwapAll replaces records in one change, as shardmap.Store.SwapTokens does.
+	SwapAll(ctx context.Context, swaps []shardmap.TokenSwap) error
 	// Await waits, for a bounded time, until Records have what was swapped.
 	Await(ctx context.Context, id, record string)
 	// Follow has changed called after each change of Records by others.
@@ -41,12 +43,12 @@ type Options struct {
 
 // Bounds of a Registry.
 const (
-	staleMax        = 24 * time.Hour      // for how long tokens hold while the store is away
-	endedKept       = 30 * 24 * time.Hour // for how long ended tokens are told of
-	usedCoarseness  = time.Hour
-	upkeepInterval  = time.Minute
-	upkeepWritesMax = 32 // in one upkeep
-	swapTries       = 8  // of load, change and swap, when others change the same record
+	staleMax       = 24 * time.Hour      // for how long tokens hold while the store is away
+	endedKept      = 30 * 24 * time.Hour // for how long ended tokens are told of
+	usedCoarseness = time.Hour
+	upkeepInterval = time.Minute
+	upkeepSwapsMax = 32 // in one upkeep
+	swapTries      = 8  // of load, change and swap, when others change the same record
 )
 
 // Registry makes, lists and revokes tokens, and tells which hold. It is safe for concurrent

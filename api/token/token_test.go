@@ -300,9 +300,9 @@ func TestTokensAreBounded(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("%d are left", len(r.List()))
 		}
-		counted.swaps = 0
-		if r.Upkeep(t.Context()); counted.swaps > upkeepWritesMax {
-			t.Fatalf("%d at once", counted.swaps)
+		counted.changes, counted.swaps = 0, 0
+		if r.Upkeep(t.Context()); counted.changes > 1 || counted.swaps > upkeepSwapsMax {
+			t.Fatalf("%d swaps in %d changes", counted.swaps, counted.changes)
 		}
 	}
 }
@@ -310,12 +310,55 @@ func TestTokensAreBounded(t *testing.T) {
 // countedStore counts changes.
 type countedStore struct {
 	Store
-	swaps int
+	changes, swaps int
 }
 
 func (s *countedStore) Swap(ctx context.Context, id, old, next string) error {
-	s.swaps++
+	s.changes, s.swaps = s.changes+1, s.swaps+1
 	return s.Store.Swap(ctx, id, old, next)
+}
+
+func (s *countedStore) SwapAll(ctx context.Context, swaps []shardmap.TokenSwap) error {
+	s.changes, s.swaps = s.changes+1, s.swaps+len(swaps)
+	return s.Store.SwapAll(ctx, swaps)
+}
+
+// Uses of many tokens are written down by one change of the file, and none by a change whose
+// context has ended.
+func TestUpkeepIsOneChange(t *testing.T) {
+	dir := t.TempDir()
+	folder, err := OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted, c := &countedStore{Store: folder}, newClock()
+	r := New(Options{Store: counted, Clock: c.Now})
+	for n := range upkeepSwapsMax {
+		secret, _, err := r.Create(t.Context(), ask(fmt.Sprint("t", n)))
+		if err != nil || !shows(r, secret) {
+			t.Fatal(err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	before := maps.Clone(folder.Records())
+	r.Upkeep(ended)
+	if !maps.Equal(before, folder.Records()) {
+		t.Error("a context that has ended changes the file")
+	}
+	counted.changes, counted.swaps = 0, 0
+	if r.Upkeep(t.Context()); counted.changes != 1 || counted.swaps != upkeepSwapsMax {
+		t.Errorf("%d swaps in %d changes", counted.swaps, counted.changes)
+	}
+	again, err := OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, text := range again.Records() {
+		if text == before[id] || !strings.Contains(text, "used_ms") {
+			t.Errorf("%s is not written down: %s", id, text)
+		}
+	}
 }
 
 // router is one of several that have one store.

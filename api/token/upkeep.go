@@ -2,7 +2,6 @@ package token
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,8 +35,8 @@ func (r *Registry) Upkeep(ctx context.Context) {
 	if r.options.Store.AwaySince() != 0 {
 		return
 	}
-	now := r.options.Clock()
-	writes, v := 0, r.Current()
+	now, v := r.options.Clock(), r.Current()
+	var swaps []shardmap.TokenSwap
 	for _, e := range v.tokens {
 		next := e.text
 		switch used := e.token().Used; {
@@ -54,18 +53,18 @@ func (r *Registry) Upkeep(ctx context.Context) {
 		if next == e.text {
 			continue
 		}
-		if writes++; writes > upkeepWritesMax {
-			break
-		}
-		err := r.options.Store.Swap(ctx, e.ID, e.text, next) // a watch tells of it
-		if err != nil && !errors.Is(err, shardmap.ErrTokenChanged) {
-			r.options.Logger.Warn("the last use of tokens cannot be written down", "error", err)
+		if swaps = append(swaps, shardmap.TokenSwap{ID: e.ID, Old: e.text, Next: next}); len(swaps) == upkeepSwapsMax {
 			break
 		}
 	}
-	if writes > 0 {
-		r.refresh()
+	if len(swaps) == 0 {
+		return
 	}
+	if err := r.options.Store.SwapAll(ctx, swaps); err != nil { // a watch tells of it
+		r.options.Logger.Warn("the last use of tokens cannot be written down", "error", err)
+		return
+	}
+	r.refresh()
 }
 
 type metrics struct{ tokens, away *prometheus.Desc }

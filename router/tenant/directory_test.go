@@ -189,7 +189,7 @@ func TestFolder(t *testing.T) {
 	for i := range shardmap.DatabasesMax {
 		full[fmt.Sprint(i)] = shardmap.DatabaseCreated
 	}
-	err = f.file.Change(func(all map[string]shardmap.DatabaseMark) error {
+	err = f.file.Change(t.Context(), func(all map[string]shardmap.DatabaseMark) error {
 		maps.Copy(all, full)
 		delete(all, "a")
 		delete(all, "wetter süd")

@@ -58,11 +58,11 @@ func decodeMarks(text []byte) (map[string]shardmap.DatabaseMark, error) {
 func (f *Folder) All() map[string]shardmap.DatabaseMark { return f.file.All() }
 
 // Set implements Marks. It returns when the file is safe on disk.
-func (f *Folder) Set(_ context.Context, name string, mark shardmap.DatabaseMark) error {
+func (f *Folder) Set(ctx context.Context, name string, mark shardmap.DatabaseMark) error {
 	if err := shardmap.ValidateDatabase(name, mark); err != nil {
 		return err
 	}
-	return f.file.Change(func(all map[string]shardmap.DatabaseMark) error {
+	return f.file.Change(ctx, func(all map[string]shardmap.DatabaseMark) error {
 		if mark == "" {
 			delete(all, name)
 		} else {

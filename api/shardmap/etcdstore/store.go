@@ -341,6 +341,29 @@ func (s *Store) SwapToken(ctx context.Context, id, old, next string) error {
 	})
 }
 
+// SwapTokens implements shardmap.Store. Each swap is a transaction in that of the change.
+func (s *Store) SwapTokens(ctx context.Context, swaps []shardmap.TokenSwap) error {
+	if err := shardmap.ValidateTokenSwaps(swaps); err != nil {
+		return err
+	}
+	if len(swaps) == 0 {
+		return nil
+	}
+	operations := make([]clientv3.Op, len(swaps))
+	for i, swap := range swaps {
+		key := s.keys.token(swap.ID)
+		change := clientv3.OpPut(key, swap.Next)
+		if swap.Next == "" {
+			change = clientv3.OpDelete(key)
+		}
+		operations[i] = clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.Value(key), "=", swap.Old)}, []clientv3.Op{change}, nil)
+	}
+	return s.request(ctx, func(ctx context.Context, client *clientv3.Client) error {
+		_, err := client.Txn(ctx).Then(operations...).Commit()
+		return err
+	})
+}
+
 // checkRoom returns errFull when there are as many keys below a prefix as there may be.
 func checkRoom(ctx context.Context, client *clientv3.Client, prefix string, most int64, errFull error) error {
 	all, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())

@@ -190,6 +190,23 @@ func (s *Store) SetDatabase(ctx context.Context, name string, mark shardmap.Data
 	return nil
 }
 
+// SwapTokens implements shardmap.Store.
+func (s *Store) SwapTokens(ctx context.Context, swaps []shardmap.TokenSwap) error {
+	if err := shardmap.ValidateTokenSwaps(swaps); err != nil {
+		return err
+	}
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	if err := s.usableLocked(ctx); err != nil {
+		return err
+	}
+	tokens := maps.Clone(s.server.mu.tokens)
+	shardmap.ApplyTokenSwaps(tokens, swaps)
+	s.server.mu.tokens = tokens
+	s.server.notifyLocked()
+	return nil
+}
+
 // SwapToken implements shardmap.Store.
 func (s *Store) SwapToken(ctx context.Context, id, old, next string) error {
 	if err := shardmap.ValidateToken(id, next); err != nil {

@@ -34,6 +34,27 @@ func testTokens(t *testing.T, b Backend) {
 	if len(view.Tokens) != 1 || view.Tokens[two] == "" {
 		t.Fatalf("loaded %v", view.Tokens)
 	}
+	// Swaps of one change count each for itself.
+	must(t, store.SwapToken(ctx, one, "", "a"))
+	must(t, store.SwapTokens(ctx, []shardmap.TokenSwap{{ID: one, Old: "x", Next: "y"}, {ID: two, Old: view.Tokens[two], Next: "b"}}))
+	await(t, views, "one swap of two", func(v shardmap.View) bool { return v.Tokens[one] == "a" && v.Tokens[two] == "b" })
+	must(t, store.SwapTokens(ctx, []shardmap.TokenSwap{{ID: one, Old: "a", Next: "c"}, {ID: two, Old: "b"}, {ID: "00000000000000ff", Old: "a", Next: "b"}}))
+	await(t, views, "both", func(v shardmap.View) bool { return len(v.Tokens) == 1 && v.Tokens[one] == "c" })
+	many := make([]shardmap.TokenSwap, shardmap.TokenSwapsMax)
+	for i := range many {
+		id := fmt.Sprintf("%016x", i)
+		must(t, store.SwapToken(ctx, id, "", "a"))
+		many[i] = shardmap.TokenSwap{ID: id, Old: "a", Next: strings.Repeat("x", 16<<10)}
+	}
+	must(t, store.SwapTokens(ctx, many))
+	await(t, views, "as many as there may be", func(v shardmap.View) bool {
+		return len(v.Tokens[many[0].ID]) == 16<<10 && len(v.Tokens[many[len(many)-1].ID]) == 16<<10
+	})
+	must(t, store.SwapTokens(ctx, nil))
+	for _, bad := range [][]shardmap.TokenSwap{append(many, many[0]), {{ID: one, Next: "a"}}, {{ID: "x", Old: "a", Next: "b"}}} {
+		mustBe(t, store.SwapTokens(ctx, bad), shardmap.ErrToken)
+	}
+	must(t, store.SwapToken(ctx, one, "c", ""))
 	for _, id := range []string{"", "0123456789abcde", "0123456789abcdef0", "0123456789abcdeF", "0123456789abc/ef"} {
 		mustBe(t, store.SwapToken(ctx, id, "", "a"), shardmap.ErrToken)
 	}
