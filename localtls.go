@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/tickmesh/tickmesh/api/certificate"
-	"github.com/tickmesh/tickmesh/api/certificate/files"
+	"github.com/tickmesh/tickmesh/api/durable"
 	"github.com/tickmesh/tickmesh/api/handshake"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap/etcdserver"
@@ -53,14 +53,14 @@ func newClosedDoors(dir string, now time.Time) (*closedDoors, error) {
 	if err := c.remove(); err != nil { // of a process that was killed
 		return nil, err
 	}
-	if err := files.MakeDir(dir); err != nil {
+	if err := durable.MakeDir(dir); err != nil {
 		return nil, err
 	}
 	c.etcd = etcdserver.TLSFiles{Cert: filepath.Join(dir, "etcd.crt"), Key: filepath.Join(dir, "etcd.key"), CA: filepath.Join(dir, "ca.crt")}
 	return c, errors.Join(
-		files.Write(c.etcd.Cert, certificate.EncodeCertificates(pair.Certificate)),
-		files.Write(c.etcd.Key, key),
-		files.Write(c.etcd.CA, certificate.EncodeCertificates(authority.Certificate)))
+		durable.Replace(c.etcd.Cert, certificate.EncodeCertificates(pair.Certificate)),
+		durable.Replace(c.etcd.Key, key),
+		durable.Replace(c.etcd.CA, certificate.EncodeCertificates(authority.Certificate)))
 }
 
 func (c *closedDoors) issue(role certificate.Role, id string) (*certificate.Pair, error) {

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"sync"
+
+	"github.com/tickmesh/tickmesh/api/durable"
 )
 
 // Codec writes and reads the text of a file.
@@ -79,27 +80,10 @@ func (f *Folder[V]) Change(ctx context.Context, change func(all map[string]V) er
 	return nil
 }
 
-// write replaces the file: a new one is synced, renamed into place, and the folder synced.
 func (f *Folder[V]) write(all map[string]V) error {
 	text, err := f.codec.Encode(all)
 	if err != nil {
 		return err
 	}
-	temporary := f.path + ".new"
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(append(text, '\n'))
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, f.path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(f.path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return durable.Replace(f.path, append(text, '\n'))
 }

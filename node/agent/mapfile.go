@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/tickmesh/tickmesh/api/durable"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
@@ -32,36 +33,13 @@ func ReadMap(dataDir string) (*shardmap.Map, error) {
 
 // writeMap replaces the file in one step, durably: a node that has acted on a map
 // must refuse older ones after a power cut, too.
-func writeMap(dataDir string, m *shardmap.Map) (err error) {
+func writeMap(dataDir string, m *shardmap.Map) error {
 	text, err := m.Encode()
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(dataDir, mapFileName)
-	file, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("write the shard map: %w", err)
-	}
-	_, err = file.Write(text)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(name+".new", name)
-	}
-	if err == nil {
-		err = syncFolder(dataDir)
-	}
-	if err != nil {
+	if err := durable.Replace(filepath.Join(dataDir, mapFileName), text); err != nil {
 		return fmt.Errorf("write the shard map: %w", err)
 	}
 	return nil
-}
-
-func syncFolder(name string) error {
-	folder, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tickmesh/tickmesh/api/certificate"
-	"github.com/tickmesh/tickmesh/api/certificate/files"
 	"github.com/tickmesh/tickmesh/api/display"
+	"github.com/tickmesh/tickmesh/api/durable"
 	"github.com/tickmesh/tickmesh/api/settings"
 )
 
@@ -258,12 +258,12 @@ func openCertsFolder(dir string) (*certsFolder, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return &certsFolder{dir}, files.MakeDir(dir)
+		return &certsFolder{dir}, durable.MakeDir(dir)
 	case err != nil:
 		return nil, fmt.Errorf("--dir: %w", err)
 	case !info.IsDir():
 		return nil, fmt.Errorf("--dir %s: it is no folder", dir)
-	case info.Mode().Perm()&^files.DirMode != 0:
+	case info.Mode().Perm()&^durable.DirMode != 0:
 		return nil, fmt.Errorf("--dir %s: others may look into it (mode %04o), and it has keys: choose another folder, or chmod 700 it", dir, info.Mode().Perm())
 	}
 	return &certsFolder{dir}, nil
@@ -297,10 +297,10 @@ func (f *certsFolder) write(name string, pair *certificate.Pair) error {
 	if err != nil {
 		return err
 	}
-	if err := files.Write(f.path(name+keySuffix), key); err != nil {
+	if err := durable.Replace(f.path(name+keySuffix), key); err != nil {
 		return err
 	}
-	return files.Write(f.path(name+crtSuffix), certificate.EncodeCertificates(pair.Certificate))
+	return durable.Replace(f.path(name+crtSuffix), certificate.EncodeCertificates(pair.Certificate))
 }
 
 // holders lists the certificates of the folder as arguments of the command.

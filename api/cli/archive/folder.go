@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/tickmesh/tickmesh/api/durable"
 )
 
 // Folder is a Store in a folder of a file system.
@@ -34,49 +36,10 @@ func (f *Folder) Put(ctx context.Context, key string, content []byte) error {
 		return err
 	}
 	path := f.path(key)
-	if err := makeFolders(filepath.Dir(path)); err != nil {
+	if err := durable.MakeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
-	// CreateTemp makes files for the owner alone.
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+partSuffix)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-// makeFolders makes a folder and those above it, durably.
-func makeFolders(dir string) error {
-	if info, err := os.Stat(dir); err == nil && info.IsDir() {
-		return nil
-	}
-	if above := filepath.Dir(dir); above != dir {
-		if err := makeFolders(above); err != nil {
-			return err
-		}
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncFolder(filepath.Dir(dir))
-}
-
-func syncFolder(dir string) error {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return durable.ReplaceShared(path, filepath.Base(path)+".*"+partSuffix, content)
 }
 
 // limited is a part of a file.
@@ -148,5 +111,5 @@ func (f *Folder) Delete(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(f.path(key)))
+	return durable.SyncDir(filepath.Dir(f.path(key)))
 }
