@@ -30,7 +30,7 @@
 //
 // # Who has the processors
 //
-// Attackers stand for other machines. They are this process, with a lower priority (nice 10) than
+// Attackers stand for other machines. They are this process, with the lowest priority (nice 19), below
 // the server and the good clients, a process of their own, which have the normal one.
 //
 // # Running
