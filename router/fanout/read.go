@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/wire"
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
@@ -60,6 +61,7 @@ type gather struct {
 // run reads shards, sorted; nil: all. Its error is the first one that no other call
 // mends, or that of ctx.
 func (g *gather) run(ctx context.Context, shards []uint16) error {
+	processor.Of(ctx).Idle() // others work meanwhile
 	v, err := g.cluster.viewNow(ctx)
 	if err != nil {
 		return err
