@@ -102,7 +102,7 @@ func Open(next http.Handler) http.Handler {
 	})
 }
 
-// DeniedError says that a principal lacks a right. Over HTTP it is 403.
+// DeniedError reports that a principal lacks a right. Over HTTP it is 403.
 type DeniedError struct {
 	Principal string // "": nobody
 	Database  string // "" is the default one

@@ -39,7 +39,7 @@ const (
 
 // Options of an Authority. Current is required.
 type Options struct {
-	// Current gives the rules of now, such as File.Current. Rules that have not changed are
+	// Current returns the rules of now, such as File.Current. Rules that have not changed are
 	// the same pointer.
 	Current func() *Rules
 	Tokens  *token.Registry  // tokens that are made while the process runs; nil: none are

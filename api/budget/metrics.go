@@ -2,7 +2,7 @@ package budget
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// collector tells of pools by their names.
+// collector describes pools by their names.
 type collector struct {
 	pools                            map[string]*Pool
 	used, bytesMax, waiting, refused *prometheus.Desc

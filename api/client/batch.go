@@ -107,7 +107,7 @@ func (h *handles) message(b *batch) (m *tickmeshv1.Batch, of []uint32) {
 	return m, of
 }
 
-// refusals gives, of the series that a server has refused, those that may be sent
+// refusals returns, of the series that a server has refused, those that may be sent
 // again, as a batch without id, or nil, with why; and the errors of the others.
 func (b *batch) refusals(result *tickmeshv1.WriteResult, of []uint32) (again *batch, errs []*RefusedError, why error) {
 	if len(result.GetRefused()) == 0 {

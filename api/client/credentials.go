@@ -24,7 +24,7 @@ func (c callerCredentials) GetRequestMetadata(context.Context, ...string) (map[s
 	return map[string]string{"authorization": value}, nil
 }
 
-// RequireTransportSecurity says that they are sent without TLS, too: a server on the loopback
+// RequireTransportSecurity reports that they may be sent without TLS, too: a server on the loopback
 // has none.
 func (callerCredentials) RequireTransportSecurity() bool { return false }
 

@@ -57,7 +57,7 @@ var (
 	ErrInternal = wire.ErrInternal
 )
 
-// PartialError says which shards an answer lacks.
+// PartialError describes which shards an answer lacks.
 type PartialError struct{ Shards []uint32 }
 
 // Error returns the text for people.
@@ -65,10 +65,10 @@ func (e *PartialError) Error() string {
 	return fmt.Sprintf("%v: %d shards do not answer", ErrPartial, len(e.Shards))
 }
 
-// Is tells that the error is ErrPartial.
+// Is reports whether the error is ErrPartial.
 func (e *PartialError) Is(target error) bool { return target == ErrPartial }
 
-// RefusedError says that the samples of one series were left out of a batch.
+// RefusedError reports that the samples of one series were left out of a batch.
 type RefusedError struct {
 	Series *Series
 	Points int
@@ -80,10 +80,10 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%d points of %v are refused: %v", e.Points, e.Series, e.Err)
 }
 
-// Unwrap gives why.
+// Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// WriteError tells what a Writer could not write since it was last asked.
+// WriteError describes what a Writer could not write since it was last asked.
 type WriteError struct {
 	// Points that were refused, or of which nobody knows whether they were written.
 	Points int64
@@ -100,7 +100,7 @@ func (e *WriteError) Error() string {
 // Unwrap returns the first errors.
 func (e *WriteError) Unwrap() []error { return e.Errors }
 
-// errorOf gives what a call ended with: a *wire.Error, or a context's error. Streams
+// errorOf returns what a call ended with: a *wire.Error, or a context's error. Streams
 // that end early are a kind of ErrUnavailable.
 func errorOf(err error) error {
 	switch {

@@ -27,7 +27,7 @@ type Options struct {
 	// InsecureCredentials lets them cross the network as they are, for everybody on the way
 	// to read.
 	InsecureCredentials bool
-	// TokenSource gives the token for each call, instead of Token: one that is rotated. It
+	// TokenSource returns the token for each call, instead of Token: one that is rotated. It
 	// must not wait. Its error is that of the call.
 	TokenSource func() (string, error)
 	// Name says who asks, for the server's logs; default "tickmesh-go".

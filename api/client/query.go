@@ -15,7 +15,7 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-// Read says how an answer may be made.
+// Read describes how an answer may be made.
 type Read struct {
 	// Limits bound what the query may cost; 0: the server's own bounds.
 	Limits scan.Limits

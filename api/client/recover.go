@@ -7,7 +7,7 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-// Recovery says what is left of a shard that has neither a leader nor a majority.
+// Recovery describes what is left of a shard that has neither a leader nor a majority.
 type Recovery struct {
 	Shard     uint32      `json:"shard"`
 	Copies    []ShardCopy `json:"copies"`

@@ -58,7 +58,7 @@ func (w *window) take(ctx context.Context) (series.BatchID, error) {
 	}
 }
 
-// give says that a batch has its answer, or is given up.
+// give notes that a batch has its answer, or is given up.
 func (w *window) give(id series.BatchID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

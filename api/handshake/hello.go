@@ -26,7 +26,7 @@ const (
 	incarnationDigits = 32
 )
 
-// Hello says who a process is and whom it means to talk to.
+// Hello describes who a process is and whom it means to talk to.
 type Hello struct {
 	Protocol    uint32 // the version of the service that it speaks
 	ProtocolMin uint32 // the lowest that it understands

@@ -15,7 +15,7 @@ import (
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
-// Names says how the certificates of a cluster's processes are checked. The zero value lets
+// Names describes how the certificates of a cluster's processes are checked. The zero value lets
 // nobody in that shows one.
 type Names struct {
 	Cluster string

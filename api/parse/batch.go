@@ -56,7 +56,7 @@ type Span struct{ Start, End uint32 }
 // Len returns the number of bytes.
 func (s Span) Len() int { return int(s.End - s.Start) }
 
-// Form says how the identity text of a line is written.
+// Form describes how the identity text of a line is written.
 type Form uint8
 
 // The forms.

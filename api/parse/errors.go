@@ -19,7 +19,7 @@ const (
 	KindRefused                 // the storage refused the series
 )
 
-// LineError says what is wrong with one line.
+// LineError describes what is wrong with one line.
 type LineError struct {
 	Number int    // its place in the body, from 1: line, datapoint or series
 	Points int    // points that were lost with it, at least 1

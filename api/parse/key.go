@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// IdentityError says why a line's identity text names no series.
+// IdentityError describes why a line's identity text names no series.
 type IdentityError struct {
 	Kind   Kind
 	Detail string // in the protocol's own words

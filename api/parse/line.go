@@ -9,15 +9,15 @@ type LineOptions struct {
 	Precision Precision
 	// NowMs is the time of points without a timestamp, in ms since the epoch.
 	NowMs int64
-	// Partial says that more bytes of the stream may follow: a last line
+	// Partial reports that more bytes of the stream may follow: a last line
 	// without newline is left for the next call.
 	Partial bool
-	// InsideLine says that the body starts inside a line that was refused for
+	// InsideLine reports that the body starts inside a line that was refused for
 	// its length; everything up to the first newline is skipped.
 	InsideLine bool
 }
 
-// Rest says what is left of a stream's bytes after a partial parse.
+// Rest describes what is left of a stream's bytes after a partial parse.
 type Rest struct {
 	Consumed   int  // bytes of the body that are done with
 	InsideLine bool // the next call's InsideLine

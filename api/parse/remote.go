@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// RemoteWriteVersion says which protobuf message a body is.
+// RemoteWriteVersion describes which protobuf message a body is.
 type RemoteWriteVersion uint8
 
 // The versions of Prometheus remote write.

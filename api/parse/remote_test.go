@@ -102,7 +102,7 @@ func reference2(body []byte) (r result, histograms int, ok bool) {
 	return r, histograms, true
 }
 
-// message says which fields of a message are messages that the parser reads.
+// message describes which fields of a message are messages that the parser reads.
 type message map[protowire.Number]message
 
 func messageOf(version RemoteWriteVersion) message {

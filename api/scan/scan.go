@@ -14,7 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// MatchKind says how a Matcher compares a tag's value. A tag that a series does
+// MatchKind describes how a Matcher compares a tag's value. A tag that a series does
 // not have counts as the empty string, as in Prometheus.
 type MatchKind uint8
 
@@ -100,7 +100,7 @@ type Limits struct {
 	BytesMax   int64 // memory held by the scan itself
 }
 
-// LimitError says which limit a request met.
+// LimitError describes which limit a request met.
 type LimitError struct {
 	What  string // "series", "samples" or "bytes"
 	Limit int64

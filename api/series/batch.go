@@ -247,7 +247,7 @@ func (r *BatchReader) startPoints() {
 	}
 }
 
-// Err gives the first error.
+// Err returns the first error.
 func (r *BatchReader) Err() error { return r.err }
 
 // Points returns the number of points in all; it is known once the definitions

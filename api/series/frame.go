@@ -54,7 +54,7 @@ func KeyedID(hash uint64) BatchID {
 // IsKeyed reports whether it was made by KeyedID.
 func (b BatchID) IsKeyed() bool { return b.Counter&keyedCounter != 0 }
 
-// Level says how many replicas have a write in their logs when it is answered.
+// Level describes how many replicas have a write in their logs when it is answered.
 type Level uint8
 
 // The levels of a write.
@@ -77,7 +77,7 @@ type Frame struct {
 	Generation uint64
 }
 
-// Refusal says that all points of one definition were left out, and why.
+// Refusal reports that all points of one definition were left out, and why.
 type Refusal struct {
 	Part       int // index into Frame.Parts
 	Definition int // index of the definition within the part's batch
@@ -115,7 +115,7 @@ func (e *CopiesError) Error() string {
 	return fmt.Sprintf("written in %d copies and not undone, but %d more were asked for", e.Copies, e.Missing)
 }
 
-// Unwrap gives the kind.
+// Unwrap returns the kind.
 func (e *CopiesError) Unwrap() error { return ErrUnavailable }
 
 // Kinds of write errors, for errors.Is. After one of them nothing of the frame

@@ -18,7 +18,7 @@ var (
 	ErrDrainWitness = errors.New("there is no other place for its witnesses, without which no node may be lost")
 )
 
-// DrainError says why a drain is refused.
+// DrainError describes why a drain is refused.
 type DrainError struct {
 	Kind   error // one of the errors above
 	Nodes  []string
@@ -39,7 +39,7 @@ func (e *DrainError) Error() string {
 	return text
 }
 
-// Unwrap gives the kind.
+// Unwrap returns the kind.
 func (e *DrainError) Unwrap() error { return e.Kind }
 
 const shardsShown = 8
@@ -77,7 +77,7 @@ type Rates struct {
 	BytesPerSecond int64
 	// MoveMs is what a move takes besides its bytes; Limits.MovesMax are made at a time.
 	MoveMs int64
-	// Arrived gives the bytes of a copy of a shard that a node has already; nil: none.
+	// Arrived returns the bytes of a copy of a shard that a node has already; nil: none.
 	Arrived func(shard uint16, node string) int64
 }
 

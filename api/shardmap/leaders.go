@@ -38,7 +38,7 @@ func LeaderTransfers(s State, leaders map[uint16]string, transfersMax int) []Tra
 	return transfers
 }
 
-// leading says who leads, and who should.
+// leading describes who leads, and who should.
 type leading struct {
 	*places
 	rows    []Row

@@ -32,7 +32,7 @@ const (
 	MapBytesMax    = 1_400_000 // of an encoded map; etcd takes requests up to 1.5 MiB
 )
 
-// Map says which node holds which shard. It is one value in the store.
+// Map describes which node holds which shard. It is one value in the store.
 type Map struct {
 	Format   int
 	Cluster  string // name of the cluster
@@ -59,7 +59,7 @@ func (s Settings) Format() int {
 	return FormatKeyed
 }
 
-// Row says who holds one shard.
+// Row describes who holds one shard.
 type Row struct {
 	Version    uint64   // grows by one with each change of the row
 	RaftIDLast uint64   // the largest raft id that was ever given in this shard

@@ -60,14 +60,14 @@ type Recovery struct {
 	// Best is the copy to go on from: with the greatest era, term and index. nil: there
 	// is none with data.
 	Best *FoundCopy
-	// Electable says that a majority is there, or the copy that a row names alone by M6, so
+	// Electable reports that a majority is there, or the copy that a row names alone by M6, so
 	// that a leader is to be expected. Only one who sees that none comes may let the shard
 	// go on all the same.
 	Electable bool
-	// Lost says that no majority can come back, whoever does: too many have lost their
+	// Lost reports that no majority can come back, whoever does: too many have lost their
 	// vote for ever.
 	Lost bool
-	// Empty says that the group never had data: all who could have some have none.
+	// Empty reports that the group never had data: all who could have some have none.
 	Empty bool
 	// LossMsMax bounds how long before its end a write may have been answered that
 	// Best lacks; 0: nothing bounds it. Going on in spite of Missing is not bounded.
@@ -334,7 +334,7 @@ func (s *survey) syncMs() (most int64) {
 	return most
 }
 
-// Recovered says that a shard went on from one copy because its group had lost its
+// Recovered reports that a shard went on from one copy because its group had lost its
 // majority, and what may be lost by that. It stays in the row.
 type Recovered struct {
 	Node      string // whose copy it was

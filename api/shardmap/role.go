@@ -2,7 +2,7 @@ package shardmap
 
 import "fmt"
 
-// Role says what a member does in its group. The zero value is no role.
+// Role describes what a member does in its group. The zero value is no role.
 type Role uint8
 
 // The roles.

@@ -129,7 +129,7 @@ func (t *Tracker) enter(view View, nowMs int64) {
 	}
 }
 
-// StepKind says what a Step does.
+// StepKind describes what a Step does.
 type StepKind string
 
 // The kinds of Step.
@@ -150,7 +150,7 @@ type Step struct {
 	Incarnation string   // of StepRetire
 }
 
-// Reason says why a step is made.
+// Reason describes why a step is made.
 type Reason string
 
 // The reasons.

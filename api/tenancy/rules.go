@@ -73,7 +73,7 @@ func (r *Rules) RetentionOf(database, metric string) time.Duration {
 	return r.defaults.retention
 }
 
-// RetentionRule says how long the samples of series are kept whose database and metric match.
+// RetentionRule describes how long the samples of series are kept whose database and metric match.
 type RetentionRule struct {
 	// Database and Metric are expressions (RE2), anchored at both ends. For Database the
 	// default database is called "default".
@@ -81,7 +81,7 @@ type RetentionRule struct {
 	Retention        time.Duration // Unlimited: for ever
 }
 
-// RetentionRules gives all that the rules say of retention as one list, of which the first
+// RetentionRules returns all that the rules say of retention as one list, of which the first
 // rule that matches a series holds: rules of metrics, then databases, then the default of
 // all, if there is one. What none matches is left to the node's --retention.
 func (r *Rules) RetentionRules() []RetentionRule {

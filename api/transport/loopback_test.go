@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// farConn says that it leads somewhere.
+// farConn is a connection that leads somewhere.
 type farConn struct {
 	net.Conn
 	to net.IP

@@ -45,7 +45,7 @@ var (
 // longer one is cut.
 const ErrorTextBytesMax = 4 << 10
 
-// NotLeaderError says that another node leads a shard. It is a kind of
+// NotLeaderError reports that another node leads a shard. It is a kind of
 // series.ErrUnavailable.
 type NotLeaderError struct {
 	Shard  uint16
@@ -60,7 +60,7 @@ func (e *NotLeaderError) Error() string {
 	return fmt.Sprintf("shard %d is led by node %s", e.Shard, e.Leader)
 }
 
-// Is tells that the error is a kind of series.ErrUnavailable.
+// Is reports whether the error is a kind of series.ErrUnavailable.
 func (e *NotLeaderError) Is(target error) bool { return target == series.ErrUnavailable }
 
 // Error is an error that came as a message.
@@ -79,7 +79,7 @@ func (e *Error) Error() string {
 	return e.Message
 }
 
-// Is tells that the error is of the kind of a sentinel of this package, api/series
+// Is reports whether the error is of the kind of a sentinel of this package, api/series
 // or context. NOT_LEADER is a kind of series.ErrUnavailable, SERIES_RATE of
 // series.ErrSeriesLimit.
 func (e *Error) Is(target error) bool {
@@ -97,7 +97,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Unwrap gives the limit that a query met.
+// Unwrap returns the limit that a query met.
 func (e *Error) Unwrap() error {
 	if e.Limit == nil {
 		return nil
@@ -193,7 +193,7 @@ func fromLimit(limit *scan.LimitError) *tickmeshv1.Error_Limit {
 	return &tickmeshv1.Error_Limit{What: limit.What, Limit: limit.Limit}
 }
 
-// ToError gives the *Error of a message; nil gives nil.
+// ToError returns the *Error of a message; nil gives nil.
 func ToError(m *tickmeshv1.Error) error {
 	if m == nil {
 		return nil

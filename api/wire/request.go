@@ -148,7 +148,7 @@ func (r *RequestReader) Next(f *ReceivedFrame) bool {
 	return false
 }
 
-// Err gives ErrInvalid when the request ended early because it is no message.
+// Err returns ErrInvalid when the request ended early because it is no message.
 func (r *RequestReader) Err() error { return r.err }
 
 // field is one field of a message: its varint or fixed number, or its bytes.

@@ -263,7 +263,7 @@ func (g *ground) compareVault(ctx context.Context) error {
 	return nil
 }
 
-// alive says that a server that has ended has ended, and starts the next.
+// alive fails the test where the server has ended, and starts the next.
 func (g *ground) alive(t *testing.T) {
 	t.Helper()
 	if usage, err := g.server.Usage(); err == nil {

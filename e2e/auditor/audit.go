@@ -26,7 +26,7 @@ type Target interface {
 	Routers() []string
 }
 
-// Config says how much to write and to ask.
+// Config describes how much to write and to ask.
 type Config struct {
 	Seed    uint64
 	Metric  string

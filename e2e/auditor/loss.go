@@ -26,7 +26,7 @@ func (s *modelSeries) noteAnswered(index int, v version, now time.Time) {
 	s.answered = append(slices.Delete(s.answered, 0, old), answered{index, s.points[index].settled, v, now})
 }
 
-// mayLose says that what was acknowledged since a moment, and what is on its way, may be
+// mayLose notes that what was acknowledged since a moment, and what is on its way, may be
 // lost: a point may be what it was before. What is lost may come again, as clients repeat
 // requests long after they were answered, and what made a repetition void is lost too.
 func (s *modelSeries) mayLose(since time.Time) {
@@ -50,7 +50,7 @@ type weakWrite struct {
 	v     version
 }
 
-// MayLose says that the power of nodes which do not sync their log before each answer was
+// MayLose notes that the power of nodes which do not sync their log before each answer was
 // cut, and that what was acknowledged since a moment before that may be lost. It is called
 // when the nodes are down.
 func (a *Audit) MayLose(since time.Time) {

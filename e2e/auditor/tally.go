@@ -148,7 +148,7 @@ func (t *tally) repeated() {
 	t.mu.sums.Repeats++
 }
 
-// resume says that clients were kept from asking until now.
+// resume notes that clients were kept from asking until now.
 func (t *tally) resume(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

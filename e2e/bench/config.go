@@ -11,7 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
-// Config says what to measure.
+// Config describes what to measure.
 type Config struct {
 	Targets   []target.Target
 	Workloads []string // names, from Workloads

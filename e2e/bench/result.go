@@ -12,7 +12,7 @@ type Measure struct {
 	Case     string // for instance "HTTP line"
 	Name     string // for instance "ingest"
 	Unit     string
-	// Lower says that a lower value is better.
+	// Lower reports that a lower value is better.
 	Lower  bool
 	Target string
 	Values []float64 // one for each run

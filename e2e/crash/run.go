@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Config says how hard to try.
+// Config describes how hard to try.
 type Config struct {
 	Seed  uint64
 	Kills int

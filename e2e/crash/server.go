@@ -18,7 +18,7 @@ import (
 // it served.
 var ErrDied = errors.New("the server killed itself while it started")
 
-// Life says how a server is started.
+// Life describes how a server is started.
 type Life struct {
 	Failpoints string        // as failpoint.Parse reads it; "" for none
 	Retention  time.Duration // 0: for ever

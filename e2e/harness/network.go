@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Flow says what becomes of the bytes that one process sends to another.
+// Flow describes what becomes of the bytes that one process sends to another.
 type Flow struct {
 	kind  flowKind
 	delay time.Duration

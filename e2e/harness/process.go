@@ -18,7 +18,7 @@ import (
 // had to be killed.
 var ErrStopTimeout = errors.New("the process did not end in time and was killed")
 
-// ProcessOptions says what to run and under which limits.
+// ProcessOptions describes what to run and under which limits.
 type ProcessOptions struct {
 	Path string
 	Args []string

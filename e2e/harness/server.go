@@ -15,7 +15,7 @@ import (
 // ErrNotRunning is returned when a server has no process.
 var ErrNotRunning = errors.New("the server does not run")
 
-// Role says which part of a cluster a server is.
+// Role describes which part of a cluster a server is.
 type Role string
 
 // The roles.

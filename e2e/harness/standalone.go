@@ -14,7 +14,7 @@ import (
 // ErrExited is returned when a server ended before it was ready.
 var ErrExited = errors.New("the server ended before it was ready")
 
-// StandaloneOptions says how to run `tickmesh standalone`.
+// StandaloneOptions describes how to run `tickmesh standalone`.
 type StandaloneOptions struct {
 	Binary  string // path, from Build
 	DataDir string

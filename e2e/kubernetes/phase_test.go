@@ -14,7 +14,7 @@ type stage struct {
 	*testing.T
 	rack *lab.Rack
 	load *load // nil: not yet
-	// writing says that clients write: each phase waits for them and reads all back.
+	// writing reports that clients write: each phase waits for them and reads all back.
 	writing bool
 	rows    []row
 	recipes map[string]string // scripts by name

@@ -49,7 +49,7 @@ type shardOracle struct {
 	shown uint64
 }
 
-// answerAt says when a node gave the answer to a write, of which the client has heard.
+// answerAt describes when a node gave the answer to a write, of which the client has heard.
 type answerAt struct {
 	index uint64
 	at    int64 // µs

@@ -12,7 +12,7 @@ import (
 
 const module = "github.com/tickmesh/tickmesh/"
 
-// direction says what of the module, and of the world, a folder's packages may
+// direction describes what of the module, and of the world, a folder's packages may
 // import. The longest matching folder counts. Test files may import more: they
 // join roles to test them.
 type direction struct {

@@ -102,7 +102,7 @@ func save(archive, name, tag string, variants []variant) (v1.Hash, error) {
 	return digest, writeArchive(archive, files)
 }
 
-// fullName gives the name that kubelet looks an image up by: "name:tag" in a manifest of
+// fullName returns the name that kubelet looks an image up by: "name:tag" in a manifest of
 // Kubernetes stands for one with a host and a folder before it, and containerd keeps the
 // name of an archive's image as it is written.
 func fullName(name, tag string) (string, error) {

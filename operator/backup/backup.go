@@ -14,7 +14,7 @@ import (
 type BackupFacts struct {
 	Now     time.Time
 	Cluster ClusterState
-	// Held says that the finalizer is there, which keeps the object until its data are
+	// Held reports that the finalizer is there, which keeps the object until its data are
 	// deleted.
 	Held                   bool
 	Backup, Verify, Delete Job

@@ -30,7 +30,7 @@ type Facts struct {
 	// meet, itself among them: all of a new etcd, or those that the running one has been
 	// told of. If etcd is managed.
 	EtcdMembers []string
-	// EtcdExists says that the etcd runs, so that a member without data joins it.
+	// EtcdExists reports that the etcd runs, so that a member without data joins it.
 	EtcdExists bool
 	// NodeClaimSize and EtcdClaimSize are the sizes in the claim templates of the
 	// StatefulSets that exist, which cannot be changed: see ClaimSize; nil: they do not

@@ -33,11 +33,11 @@ type pod struct {
 	spread      spread
 	// ender runs beside the container, which goes on until it has ended; nil: there is none.
 	ender *corev1.Container
-	// stays says that the pod is not deleted when its machine is lost, but by the operator.
+	// stays reports that the pod is not deleted when its machine is lost, but by the operator.
 	stays bool
 }
 
-// spread says how the pods of a component are spread.
+// spread describes how the pods of a component are spread.
 type spread struct {
 	machinesRequired, zonesRequired bool
 	topologyKey                     string // of zones

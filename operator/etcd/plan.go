@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// ActionKind says what an Action does.
+// ActionKind describes what an Action does.
 type ActionKind string
 
 // The kinds of Action.
@@ -49,7 +49,7 @@ type Plan struct {
 	Actions []Action
 	// Meet are the names of the members that one which starts without data is told of.
 	Meet []string
-	// Anew says that what starts without data makes a new etcd: all that the old one knew is
+	// Anew reports that what starts without data makes a new etcd: all that the old one knew is
 	// lost.
 	Anew bool
 	// Waiting says why nothing is done though something should be; "": nothing should.

@@ -29,7 +29,7 @@ type Mesh interface {
 // TLS is what a connection is encrypted with, as PEM.
 type TLS struct{ Cert, Key, Authorities string }
 
-// Target says where a cluster is. Two equal ones are the same cluster, reached in the
+// Target describes where a cluster is. Two equal ones are the same cluster, reached in the
 // same way.
 type Target struct {
 	Cluster   string // its name in the store

@@ -31,7 +31,7 @@ type Operators struct {
 	Holder string // as the cluster's status says; empty: nobody has acted for it yet
 	// Lease of the holder; nil: there is none. It is not looked at if the holder is Self.
 	Lease *coordinationv1.Lease
-	// LeaseHidden says that this operator may not look at the lease. The holder counts as
+	// LeaseHidden reports that this operator may not look at the lease. The holder counts as
 	// running then: two operators would undo each other's changes for ever.
 	LeaseHidden bool
 	Now         time.Time

@@ -30,7 +30,7 @@ type Kubernetes struct {
 	Dial func(ctx context.Context, c *v1alpha1.TickMeshCluster) (Mesh, error)
 }
 
-// Access says which Kubernetes is meant, as kubectl's flags of the same names do.
+// Access describes which Kubernetes is meant, as kubectl's flags of the same names do.
 type Access struct{ Kubeconfig, Context, Namespace string }
 
 // Connector finds a Kubernetes.

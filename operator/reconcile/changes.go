@@ -74,7 +74,7 @@ func (p *pass) endPod(ctx context.Context, pod *corev1.Pod, force bool) error {
 	return nil
 }
 
-// budgetError says that a budget does not allow a pod to be evicted now.
+// budgetError reports that a budget does not allow a pod to be evicted now.
 type budgetError struct {
 	pod string
 	err error

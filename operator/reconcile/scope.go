@@ -50,7 +50,7 @@ type Memory struct {
 	excluded bool
 }
 
-// Result says when the next pass is due, if nothing happens before.
+// Result describes when the next pass is due, if nothing happens before.
 type Result struct{ After time.Duration }
 
 // Intervals between passes over a cluster of which nothing is heard.

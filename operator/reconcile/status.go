@@ -239,7 +239,7 @@ func (p *pass) etcdStatus() *v1alpha1.EtcdStatus {
 	return s
 }
 
-// etcdSilent says that no member is known to be healthy, and since when.
+// etcdSilent notes that no member is known to be healthy, and since when.
 func (p *pass) etcdSilent(s *v1alpha1.EtcdStatus) {
 	s.ReadyMembers = 0
 	for i := range s.Members {

@@ -4,7 +4,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// ActionKind says what an Action does.
+// ActionKind describes what an Action does.
 type ActionKind string
 
 // The kinds of Action.
@@ -31,7 +31,7 @@ type Action struct {
 	Force       bool             // of DeletePod: its machine cannot say that it has ended
 }
 
-// Reason says why an action is made or a wait goes on. It is a word for conditions.
+// Reason describes why an action is made or a wait goes on. It is a word for conditions.
 type Reason string
 
 // The reasons.

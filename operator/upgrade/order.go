@@ -25,7 +25,7 @@ type Facts struct {
 	Turn string
 }
 
-// Plan says which components keep the template that they have, and which take another one.
+// Plan describes which components keep the template that they have, and which take another one.
 type Plan struct {
 	Held    []Hold
 	Changed []string

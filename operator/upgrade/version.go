@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// VersionError says why a cluster is not brought to a version.
+// VersionError describes why a cluster is not brought to a version.
 type VersionError struct {
 	From, To string
 	Why      string

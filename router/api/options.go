@@ -59,7 +59,7 @@ type Options struct {
 
 	Source  scan.Source
 	Deleter scan.Deleter
-	// WithConsistency gives the source for one read that puts up with something, and tells,
+	// WithConsistency returns the source for one read that puts up with something, and tells,
 	// once that has ended, the shards that are missing in its answer. Nil: Source
 	// answers these reads too, and nothing is missing.
 	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)

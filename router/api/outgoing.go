@@ -55,7 +55,7 @@ func (o *outgoing) restart() {
 	o.frame.Parts, o.frame.Generation = o.frame.Parts[:0], 0
 }
 
-// isLarge says that it should not wait for another batch.
+// isLarge reports whether it should not wait for another batch.
 func (o *outgoing) isLarge() bool {
 	n := cap(o.bytes) + namedSeriesBytes*cap(o.named)
 	for i := range o.encoders {

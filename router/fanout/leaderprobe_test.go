@@ -15,7 +15,7 @@ import (
 	tickmeshv1 "github.com/tickmesh/tickmesh/proto/tickmesh/v1"
 )
 
-// Report says who leads, as a node that hears of the others does.
+// Report returns who leads, as a node that hears of the others does.
 func (n *fakeNode) Report(_ context.Context, request *nodev1.ReportRequest) (*nodev1.ReportResponse, error) {
 	r := &nodev1.ReportResponse{Version: n.id}
 	if request.GetWithoutGroups() {

@@ -348,7 +348,7 @@ func (g *gather) againLocked(r *shardRead, err error, now time.Time) {
 	g.mu.left--
 }
 
-// progressed says that a shard's answer has brought something.
+// progressed notes that a shard's answer has brought something.
 func (g *gather) progressed(r *shardRead) {
 	g.mu.Lock()
 	r.since, r.tries = time.Time{}, 0

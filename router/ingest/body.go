@@ -136,7 +136,7 @@ func (b *body) decode(ctx context.Context, raw, encoding []byte) ([]byte, error)
 // cheap to send, and is decompressed, parsed and split as heavy work.
 const expandedBytesLight = 256 << 10
 
-// expands says that a body becomes, or has become, so many bytes.
+// expands notes that a body becomes, or has become, so many bytes.
 func (b *body) expands(bytes int) {
 	if bytes <= expandedBytesLight {
 		return

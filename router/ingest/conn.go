@@ -110,10 +110,10 @@ func (c *conn) closeWrite() error {
 	return c.tcp.CloseWrite()
 }
 
-// busy says that a request has begun, unless a drain came first.
+// busy notes that a request has begun, unless a drain came first.
 func (c *conn) busy() { c.state.CompareAndSwap(connIdle, connBusy) }
 
-// idle says that the last request has been answered.
+// idle notes that the last request has been answered.
 func (c *conn) idle() { c.state.CompareAndSwap(connBusy, connIdle) }
 
 // hasInput reports whether the connection holds something to read.

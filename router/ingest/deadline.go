@@ -35,7 +35,7 @@ func (d *deadline) start(timeout time.Duration) {
 	d.timer.Reset(timeout)
 }
 
-// rest says that the write is over, and whether the deadline may start again.
+// rest ends the wait for a write, and reports whether the deadline may start again.
 func (d *deadline) rest() bool { return d.timer.Stop() && d.parent.Err() == nil }
 
 // release lets go of the parent.

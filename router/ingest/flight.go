@@ -50,7 +50,7 @@ func (fl *flight) batch() *parse.Batch {
 	return &fl.worker.batch
 }
 
-// mayLeave says that the batch, which was split as a whole, is not needed for the answer: no line
+// mayLeave reports whether the batch, which was split as a whole, is not needed for the answer: no line
 // was left out, no series can be refused, and there is no command to be answered.
 func (fl *flight) mayLeave() bool {
 	b := &fl.worker.batch
@@ -94,7 +94,7 @@ func (fl *flight) take(from *tenant.Account) (result, error) {
 	return result{}, nil
 }
 
-// endDeadline says that the write is over.
+// endDeadline notes that the write is over.
 func (fl *flight) endDeadline() {
 	fl.again = false
 	if !fl.deadline.rest() {

@@ -287,7 +287,7 @@ func (f *front) restBody(b *body) {
 	f.bodies.Put(b)
 }
 
-// leaveBody says that the rest of a request's body is not read, so that its
+// leaveBody notes that the rest of a request's body is not read, so that its
 // connection cannot go on.
 func leaveBody(request *fasthttp.RequestCtx) {
 	if request.RequestBodyStream() == nil || request.Request.Header.ContentLength() == 0 {

@@ -29,7 +29,7 @@ var protocolNames = [protocols]string{ //nolint:gochecknoglobals // a constant t
 	"http_put", "http_influx1", "http_influx2", "http_ticktock", "http_remote_write", "tcp_put", "tcp_line", "udp",
 }
 
-// dropCause says why data was thrown away that nobody will send again.
+// dropCause describes why data was thrown away that nobody will send again.
 type dropCause uint8
 
 const (

@@ -98,7 +98,7 @@ type Options struct {
 	UDP    UDPOptions
 }
 
-// Build says which program answers `version`, /ping and /health.
+// Build describes which program answers `version`, /ping and /health.
 type Build struct {
 	Version  string // "0.3.1"
 	Revision string // short commit hash
@@ -133,7 +133,7 @@ type TCPOptions struct {
 	KeepAlivePeriod time.Duration // of TCP; default 60 s
 }
 
-// UDPFormat says what datagrams hold.
+// UDPFormat describes what datagrams hold.
 type UDPFormat uint8
 
 // The formats of datagrams.

@@ -15,7 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
-// result says what became of the points of one request or chunk.
+// result describes what became of the points of one request or chunk.
 type result struct {
 	lines    int // that were parsed
 	accepted int // written
@@ -54,7 +54,7 @@ func (w *worker) split(database []byte) *series.Frame {
 
 func (w *worker) memoryBytes() int { return w.batch.MemoryBytes() + w.splitter.MemoryBytes() }
 
-// retryable says that an error may pass without the client's help, so that a
+// retryable reports whether an error may pass without the client's help, so that a
 // port without answers tries again.
 func retryable(err error) bool {
 	return !errors.Is(err, series.ErrSeriesLimit) || errors.Is(err, series.ErrSeriesRate)

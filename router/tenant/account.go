@@ -34,7 +34,7 @@ type sums struct {
 	accepted, refused, failed, late, bytes, queries, queryNs atomic.Int64
 }
 
-// RateError says that a database is written faster than it may be. It is a
+// RateError reports that a database is written faster than it may be. It is a
 // series.ErrOverloaded.
 type RateError struct {
 	Database   string
@@ -46,7 +46,7 @@ func (e *RateError) Error() string {
 	return fmt.Sprintf("database %q may have %d samples a second, and more have come: %v", access.Display(e.Database), e.PerSecond, series.ErrOverloaded)
 }
 
-// Unwrap gives series.ErrOverloaded.
+// Unwrap returns series.ErrOverloaded.
 func (e *RateError) Unwrap() error { return series.ErrOverloaded }
 
 // Name returns the database.

@@ -33,7 +33,7 @@ type DirectoryOptions struct {
 	Clock   func() time.Time      // nil: time.Now
 }
 
-// Directory says which databases there are, makes and drops them. Names are canonical: the
+// Directory knows which databases there are, makes and drops them. Names are canonical: the
 // default database is "", and always there. Whether a caller may do so is not asked here. It
 // is safe for concurrent use.
 type Directory struct {
@@ -45,7 +45,7 @@ type Directory struct {
 	}
 }
 
-// life says whether a dropped database had samples.
+// life is whether a dropped database had samples.
 type life struct {
 	found bool
 	until time.Time // after it has to be looked at again

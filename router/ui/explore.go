@@ -192,7 +192,7 @@ func (h *handler) countAll(ctx context.Context, selectors []scan.Selector) ([]in
 	return counts, context.Cause(ctx)
 }
 
-// tagsView tells of the tags of a metric.
+// tagsView describes the tags of a metric.
 type tagsView struct {
 	Metric string    `json:"metric"`
 	Series int64     `json:"series"`

@@ -25,7 +25,7 @@ type Options struct {
 	// Gatherer has the metrics of this process.
 	Gatherer prometheus.Gatherer
 
-	// Databases gives the sorted names of all databases, "" for the default one, those without
+	// Databases returns the sorted names of all databases, "" for the default one, those without
 	// series among them. Nil: those of Source, which have series.
 	Databases func(ctx context.Context) ([]string, error)
 

@@ -64,7 +64,7 @@ func viewQuery(r *admission.Report) queryView {
 	}
 }
 
-// canceledView says what became of a cancellation.
+// canceledView describes what became of a cancellation.
 type canceledView struct {
 	Canceled bool `json:"canceled"` // false: the query had ended already
 }

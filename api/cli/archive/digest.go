@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// Digest tells of samples by their number and by a sum: for each series scan.DigestSeries
+// Digest describes samples by their number and by a sum: for each series scan.DigestSeries
 // of scan.DigestSamples, added up modulo 2^64. It depends neither on the order of samples
 // nor on how they are cut into parts, and a cluster tells it without giving its samples. The zero
 // value is that of no samples.

@@ -82,7 +82,7 @@ type Unit struct {
 	Parts []Part `json:"parts"`
 }
 
-// Index says what the objects of a backup have.
+// Index describes what the objects of a backup have.
 type Index struct {
 	Backup  string   `json:"backup"` // its name, so that no two backups have one index
 	Objects []Object `json:"objects"`

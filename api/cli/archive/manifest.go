@@ -27,7 +27,7 @@ const (
 	NameBytesMax = 128
 )
 
-// Manifest says what a backup is. It is small, so that all can be listed.
+// Manifest describes what a backup is. It is small, so that all can be listed.
 type Manifest struct {
 	Format     int    `json:"format"`
 	Name       string `json:"name"`

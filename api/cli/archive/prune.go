@@ -26,7 +26,7 @@ type PruneOptions struct {
 	Now     time.Time
 }
 
-// Pruned says what was deleted.
+// Pruned describes what was deleted.
 type Pruned struct {
 	Backups []string // names
 	Objects int64

@@ -25,7 +25,7 @@ var (
 	ErrTarget = errors.New("invalid target")
 )
 
-// Info tells of an object.
+// Info describes an object.
 type Info struct {
 	Key        string
 	Bytes      int64

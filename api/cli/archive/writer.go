@@ -30,7 +30,7 @@ const (
 type WriterOptions struct {
 	Name    string
 	Cluster string
-	// Now gives the present time. Its first value is when the backup began.
+	// Now returns the present time. Its first value is when the backup began.
 	Now func() time.Time
 	// Incremental lets it take units from the newest complete backup of the cluster.
 	// Those of its own that was cut short are taken anyway.

@@ -24,7 +24,7 @@ const (
 // ErrFormat marks text that is not of its format.
 var ErrFormat = errors.New("cannot be read")
 
-// PlaceError says where text cannot be read. It is an ErrFormat.
+// PlaceError describes where text cannot be read. It is an ErrFormat.
 type PlaceError struct {
 	What   string // "line" or "datapoint"
 	Number int64  // from 1
@@ -34,10 +34,10 @@ type PlaceError struct {
 // Error returns the text for people.
 func (e *PlaceError) Error() string { return fmt.Sprintf("%s %d: %v", e.What, e.Number, e.Err) }
 
-// Unwrap gives why.
+// Unwrap returns the cause.
 func (e *PlaceError) Unwrap() error { return e.Err }
 
-// Is tells that the error is ErrFormat.
+// Is reports whether the error is ErrFormat.
 func (e *PlaceError) Is(target error) bool { return target == ErrFormat }
 
 // identity is a series' names.

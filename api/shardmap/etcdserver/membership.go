@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// Membership says how a server belongs to a cluster of several. What a data folder
+// Membership describes how a server belongs to a cluster of several. What a data folder
 // knows already goes before it: then only the name and the addresses count.
 type Membership struct {
 	Name            string   // of this member

@@ -177,7 +177,7 @@ func (w *watch) replace(view shardmap.View) {
 	w.views <- view
 }
 
-// kindOf gives the documented kind of an error, whose text may differ each time.
+// kindOf returns the documented kind of an error, whose text may differ each time.
 func kindOf(err error) error {
 	for _, kind := range []error{shardmap.ErrUnavailable, shardmap.ErrRolledBack, shardmap.ErrWrongCluster, shardmap.ErrMap, shardmap.ErrFormat, shardmap.ErrClosed} {
 		if errors.Is(err, kind) {

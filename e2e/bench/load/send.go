@@ -112,7 +112,7 @@ func TCPSync(ctx context.Context, options Options, feeds []Feed) (*Result, error
 	return run(ctx, options, feeds, serveTCPSync)
 }
 
-// pacer says when a connection's requests are due.
+// pacer describes when a connection's requests are due.
 type pacer struct {
 	interval time.Duration // 0: at once
 	due      time.Time

@@ -67,7 +67,7 @@ func (b *backend) write(ctx context.Context, request *prompb.WriteRequest) error
 	return err
 }
 
-// counts tells what a script made of the two storages.
+// counts describes what a script made of the two storages.
 type counts struct{ ours, beside, lines int }
 
 // store is a storage.Storage: samples of floats go to a backend; what no float is, or has a

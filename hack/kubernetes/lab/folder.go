@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Folders says where the lab keeps its things. All are below the checkout: a clean
+// Folders describes where the lab keeps its things. All are below the checkout: a clean
 // clone has none of them.
 type Folders struct {
 	Checkout string // root of the project's sources

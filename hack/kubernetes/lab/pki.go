@@ -27,7 +27,7 @@ type authority struct {
 	serial      int64
 }
 
-// leaf says what a certificate is for.
+// leaf describes what a certificate is for.
 type leaf struct {
 	file         string // without ending
 	name         string // common name: the user's name for Kubernetes

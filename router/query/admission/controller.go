@@ -178,7 +178,7 @@ func (c *Controller) counts() (running, waiting int) {
 	return len(c.mu.running), c.mu.waiting
 }
 
-// Report tells of one query.
+// Report describes one query.
 type Report struct {
 	ID uint64
 	Query

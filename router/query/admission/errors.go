@@ -2,7 +2,7 @@ package admission
 
 import "errors"
 
-// BusyError says that a query cannot be served now and may be tried again: over HTTP it
+// BusyError reports that a query cannot be served now and may be tried again: over HTTP it
 // is 503 with Retry-After.
 type BusyError struct{ Reason string }
 

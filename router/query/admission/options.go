@@ -44,7 +44,7 @@ type Options struct {
 	// Ended is told of each query that has ended, and of its time. Nil: nobody is.
 	Ended func(q Query, took time.Duration)
 
-	// LimitsOf gives the limits of a database. Those of Options hold beside them. Nil: none.
+	// LimitsOf returns the limits of a database. Those of Options hold beside them. Nil: none.
 	LimitsOf func(database string) Limits
 
 	SlowerThan time.Duration // what counts as slow; default 1 s

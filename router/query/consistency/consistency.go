@@ -27,7 +27,7 @@ const (
 // staleMax is the most that a reader may put up with.
 const staleMax = 24 * time.Hour
 
-// Error says which parameter or header cannot be understood, and why.
+// Error describes which parameter or header cannot be understood, and why.
 type Error struct{ Name, Reason string }
 
 func (e *Error) Error() string { return fmt.Sprintf("'%s' %s", e.Name, e.Reason) }

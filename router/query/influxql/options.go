@@ -28,7 +28,7 @@ type Options struct {
 	Source    scan.Source  // of the Controller, where that is to count and bound what is read
 	Deleter   scan.Deleter // nil: statements that delete are refused
 	Databases Databases    // nil: those that have series; CREATE does nothing, DROP deletes the series
-	// WithConsistency gives the source for the reads of one request that puts up with something
+	// WithConsistency returns the source for the reads of one request that puts up with something
 	// (parameters partial and stale_ms, or headers X-Tickmesh-Partial and
 	// X-Tickmesh-Stale-Ms), and tells, once they have ended, the shards that are missing.
 	// nil: Source answers these requests too.

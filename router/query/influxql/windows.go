@@ -20,7 +20,7 @@ type windows struct {
 	leastAt, mostAt, firstAt, lastAt []int64 // when; empty: not known
 }
 
-// windowRead says which aggregates a read needs.
+// windowRead describes which aggregates a read needs.
 type windowRead struct {
 	aggregates scan.Aggregate
 	timed      bool // when the least, first and so on were counts: samples have to be read

@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
-// interpolation says what a series contributes at a time that lies between two
+// interpolation describes what a series contributes at a time that lies between two
 // of its points (net.opentsdb.core.Aggregators.Interpolation).
 type interpolation uint8
 
@@ -22,7 +22,7 @@ const (
 	interpolateSkip
 )
 
-// selection says that a function keeps whole series instead of merging them.
+// selection is how a function keeps whole series instead of merging them.
 type selection uint8
 
 const (
@@ -41,7 +41,7 @@ type aggregator struct {
 	selection selection
 	keep      int            // series that topN and bottomN keep
 	pushed    scan.Aggregate // what a scan by windows has to carry; 0: samples are needed
-	// margins tells that points outside the range asked for can change the
+	// margins reports that points outside the range asked for can change the
 	// result: those that lines at its ends come from or go to.
 	margins bool
 }

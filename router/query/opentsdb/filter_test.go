@@ -143,7 +143,7 @@ func drawTagged(t *rapid.T, s *server) []map[string]string {
 	return all
 }
 
-// groupsOf gives, by their common and their aggregated tags, the sizes of groups.
+// groupsOf returns, by their common and their aggregated tags, the sizes of groups.
 func groupsOf(all []map[string]string, filters []testFilter, explicit bool) map[string]int {
 	groups := map[string][]map[string]string{}
 	for _, tags := range all {

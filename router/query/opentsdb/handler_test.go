@@ -309,7 +309,7 @@ func TestRights(t *testing.T) {
 	s.want("GET", "/api/query?start=0&m=sum:m&db=b", "", 200, `[]`)
 }
 
-// heldSource says when a scan has begun and waits before it goes on.
+// heldSource describes when a scan has begun and waits before it goes on.
 type heldSource struct {
 	scan.Source
 	inside, leave chan struct{}

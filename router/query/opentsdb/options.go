@@ -20,7 +20,7 @@ type Options struct {
 	// with its defaults.
 	Admission *admission.Controller
 	Deleter   scan.Deleter // nil: requests that delete are refused
-	// WithConsistency gives the source for the scans of one request that puts up with something
+	// WithConsistency returns the source for the scans of one request that puts up with something
 	// (parameters partial and stale_ms, or headers X-Tickmesh-Partial and
 	// X-Tickmesh-Stale-Ms), and tells, once they have ended, the shards that are missing.
 	// The answer names these in the header X-Tickmesh-Missing-Shards; its status is 200,

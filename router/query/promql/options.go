@@ -20,7 +20,7 @@ type Options struct {
 	// Deleter removes series for /api/v1/admin/tsdb/delete_series; nil: refused, as
 	// Prometheus does without --web.enable-admin-api.
 	Deleter scan.Deleter
-	// WithConsistency gives the source for one request that puts up with something (parameters
+	// WithConsistency returns the source for one request that puts up with something (parameters
 	// partial and stale_ms, or headers X-Tickmesh-Partial and X-Tickmesh-Stale-Ms), and
 	// tells, once its scans have ended, the shards that are missing. The answer names them
 	// in a warning and in the header X-Tickmesh-Missing-Shards. Nil: Source answers these
@@ -63,7 +63,7 @@ type Metadata interface {
 	Metadata(database, metric string, limit int) []MetricMetadata
 }
 
-// MetricMetadata says what a metric means.
+// MetricMetadata describes what a metric means.
 type MetricMetadata struct {
 	Metric string
 	Type   string // counter, gauge, histogram, summary, … as in OpenMetrics

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// order says how series come.
+// order describes how series come.
 type order uint8
 
 const (

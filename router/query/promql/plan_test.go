@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// seen gives, by its definition, which samples the times of a grid can see.
+// seen returns, by its definition, which samples the times of a grid can see.
 func seen(g grid, times []int64) []int64 {
 	kept := map[int64]bool{}
 	for at := g.firstMs; at <= g.lastMs; at += g.stepMs {

@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 )
 
-// Selection says what one expression reads, and how.
+// Selection describes what one expression reads, and how.
 type Selection struct {
 	Source   scan.Source
 	Database string

@@ -20,7 +20,7 @@ type Options struct {
 	// Source is where queries read. It is of Controller.Source, so that scans are charged to
 	// their query; where Admission is nil, it is any.
 	Source scan.Source
-	// WithConsistency gives the source for one request that puts up with something, and tells, once
+	// WithConsistency returns the source for one request that puts up with something, and tells, once
 	// its scans have ended, the shards that are missing. Nil: Source answers these requests
 	// too, and nothing is missing.
 	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)
