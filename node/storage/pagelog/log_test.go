@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -384,10 +385,10 @@ func TestFlippedBits(t *testing.T) {
 func TestCloseGivesBack(t *testing.T) {
 	for fault := range 20 {
 		m := vfs.NewMemFS()
-		left := 0
+		var left atomic.Int64 // operations of the disk until one fails; extents are made in the background
 		options := small(m)
 		options.FS = vfs.Faults(m, func(vfs.Op) error {
-			if left--; left == 0 {
+			if left.Add(-1) == 0 {
 				return syscall.EIO
 			}
 			return nil
@@ -402,10 +403,10 @@ func TestCloseGivesBack(t *testing.T) {
 		}
 		state, err := l.Sync()
 		must(t, err)
-		left = fault
+		left.Store(int64(fault))
 		err = l.Close()
-		done := fault == 0 || left > 0
-		left = 0
+		done := fault == 0 || left.Load() > 0
+		left.Store(0)
 		free, freeErr := m.Free("pages")
 		must(t, freeErr)
 		if used := 1<<40 - free; done && (err != nil || used > extentHeaderBytes+30*120) {
