@@ -2,19 +2,27 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
+	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
 // logged reports whether a replica's log has an entry, safe from a power cut if that is
 // what an answer says.
 func (w *World) logged(shard uint16, id, index, term uint64) bool {
 	for _, n := range w.nodes {
-		if g := &n.folder.images[shard]; g.raftID == id {
-			lost := n.folder.lost && !w.options.Always // it was, and its power was cut
-			return lost || g.has(n.folder, index, term, w.options.Always)
+		g, before := &n.disk.images[shard], wal.Position(math.MaxUint64)
+		if w.options.Always {
+			before = n.disk.synced
+		} else if n.disk.power {
+			before = 0
+		}
+		if g.raftID == id {
+			lost := len(n.disk.former) > 0 || n.disk.power // it was, and its power was cut
+			return lost && !w.options.Always || g.has(index, term, before)
 		}
 	}
 	_, made := w.oracle.owners[replicaID{shard, id}]
@@ -27,7 +35,7 @@ func (w *World) configuration(shard uint16) (newest replica.Configuration, known
 		if n.process == nil {
 			continue
 		}
-		status, err := n.process.host.Status(shard)
+		status, err := n.process.machine.Host().Status(shard)
 		if err != nil || status.Era != w.oracle.shards[shard].era || len(status.Configuration.Voters) == 0 {
 			continue
 		}
@@ -38,13 +46,13 @@ func (w *World) configuration(shard uint16) (newest replica.Configuration, known
 	return newest, known
 }
 
-// folderOf returns the folder of a member; nil: it is lost.
-func (w *World) folderOf(m shardmap.Member) *folder {
+// diskOf returns the folder of a member; nil: it is lost.
+func (w *World) diskOf(m shardmap.Member) *disk {
 	n := w.node(m.Node)
-	if n == nil || n.folder.incarnation != m.Incarnation || n.folder.power && !w.options.Always {
+	if n == nil || n.disk.incarnation != m.Incarnation || n.disk.power && !w.options.Always {
 		return nil
 	}
-	return n.folder
+	return n.disk
 }
 
 // complete reports whether a full voter has all that was answered; without is not counted.
@@ -53,11 +61,11 @@ func (w *World) folderOf(m shardmap.Member) *folder {
 func (w *World) complete(shard uint16, c *replica.Configuration, without *node) bool {
 	answered := w.oracle.shards[shard].answered
 	for _, m := range slices.Concat(c.Members, c.Leaving) {
-		f := w.folderOf(m)
+		f := w.diskOf(m)
 		if m.Role != shardmap.Full && !(w.options.Rescue && m.Role == shardmap.Witness) || f == nil || without != nil && m.Node == without.id {
 			continue
 		}
-		if last, _ := f.images[shard].last(); f.images[shard].raftID == m.RaftID && last >= answered {
+		if f.images[shard].raftID == m.RaftID && f.images[shard].last() >= answered {
 			return true
 		}
 	}
@@ -69,7 +77,7 @@ func (w *World) majority(c *replica.Configuration, without *node) bool {
 	for _, voters := range [2][]uint64{c.Voters, c.Outgoing} {
 		left := 0
 		for _, m := range slices.Concat(c.Members, c.Leaving) {
-			if slices.Contains(voters, m.RaftID) && w.folderOf(m) != nil && (without == nil || m.Node != without.id) {
+			if slices.Contains(voters, m.RaftID) && w.diskOf(m) != nil && (without == nil || m.Node != without.id) {
 				left++
 			}
 		}
@@ -99,9 +107,9 @@ func (w *World) checkNow() {
 		if n.process == nil {
 			continue
 		}
-		for _, shard := range n.process.host.Shards() {
-			status, err := n.process.host.Status(shard)
-			if err == nil && status.Role == shardmap.Witness && n.process.engine[shard].applied > 0 {
+		for _, shard := range n.process.machine.Host().Shards() {
+			status, err := n.process.machine.Host().Status(shard)
+			if err == nil && status.Role == shardmap.Witness && n.process.engine.AppliedIndexes()[shard] > 0 {
 				w.fail(12, "%s: the witness of shard %d has data", n.id, shard)
 			}
 		}
@@ -132,7 +140,7 @@ func (w *World) allKnow(shard uint16, c *replica.Configuration) bool {
 		if p == nil {
 			return false
 		}
-		status, err := p.host.Status(shard)
+		status, err := p.machine.Host().Status(shard)
 		if err != nil || status.Configuration.Index != c.Index || status.Commit != status.Last || len(status.Configuration.Voters) == 0 {
 			return false
 		}
@@ -162,7 +170,7 @@ func (w *World) unrest() string {
 			continue
 		}
 		if why := w.shardUnrest(uint16(shard), &m.Rows[shard]); why != "" {
-			return fmt.Sprintf("shard %d: %s", shard, why)
+			return fmt.Sprintf("shard %d: %s%s", shard, why, w.describe(uint16(shard)))
 		}
 	}
 	view, err := w.server.Open(shardmap.Seen{}).Load(w.ctx)
@@ -194,8 +202,8 @@ func (w *World) shardUnrest(shard uint16, row *shardmap.Row) string {
 			return n.id + " is down"
 		}
 		p := n.process
-		status, err := p.host.Status(shard)
-		m, member := row.MemberOn(n.id, n.folder.incarnation)
+		status, err := p.machine.Host().Status(shard)
+		m, member := row.MemberOn(n.id, n.disk.incarnation)
 		switch {
 		case !member && err != nil:
 			continue
@@ -209,11 +217,11 @@ func (w *World) shardUnrest(shard uint16, row *shardmap.Row) string {
 			return fmt.Sprintf("%s has the configuration %v, the map %v", n.id, status.Configuration.Members, row.Members)
 		case status.Commit != status.Last || status.Commit != uint64(len(truth.entries)):
 			return fmt.Sprintf("%s: commit %d of %d, %d are known", n.id, status.Commit, status.Last, len(truth.entries))
-		case m.Role == shardmap.Full && p.engine[shard].applied != status.Last:
-			return fmt.Sprintf("%s: applied %d of %d", n.id, p.engine[shard].applied, status.Last)
+		case m.Role == shardmap.Full && p.applied[shard] != status.Last:
+			return fmt.Sprintf("%s: applied %d of %d", n.id, p.applied[shard], status.Last)
 		}
 		if m.Role == shardmap.Full {
-			w.oracle.checkApplied(p, shard, p.engine[shard], status.Era)
+			p.checkApplied(shard, status.Era)
 		}
 		if status.Leads {
 			leaders++
@@ -231,17 +239,29 @@ func (w *World) readBack(shard uint16, series uint64) {
 		if n.process == nil {
 			continue
 		}
-		if status, err := n.process.host.Status(shard); err != nil || w.stranded(shard) || status.Role != shardmap.Full || len(status.Configuration.Voters) == 0 {
+		if status, err := n.process.machine.Host().Status(shard); err != nil || w.stranded(shard) || status.Role != shardmap.Full || len(status.Configuration.Voters) == 0 {
 			continue
 		}
 		var got [timesPerSeries]uint64
-		copy(got[:], n.process.engine[shard].values[series*timesPerSeries:])
+		c := n.process.content(shard)
+		copy(got[:], c.values[series*timesPerSeries:])
 		w.oracle.checkRead(n.id+" in the end", shard, series, got, uint64(len(w.oracle.shards[shard].entries)), w.oracle.shards[shard].era, false)
 	}
 }
 
-// begun notes that a shard goes on in a new era.
-func (w *World) begun(shard uint16, era uint32, r *relic, bounded bool) {
-	w.eras++
-	w.oracle.begin(shard, era, r, bounded)
+// describe tells of a shard's replicas.
+func (w *World) describe(shard uint16) (text string) {
+	for _, n := range w.nodes {
+		if n.process == nil {
+			continue
+		}
+		s, err := n.process.machine.Host().Status(shard)
+		if err != nil {
+			text += fmt.Sprintf("; %s (%.6s): none, quarantined %d", n.id, n.disk.incarnation, n.process.machine.Quarantined())
+			continue
+		}
+		text += fmt.Sprintf("; %s (%.6s): raft id %d of era %d, role %v, leads %v, last %d, commit %d, applied %d, configuration %d %v, installing %v",
+			n.id, n.disk.incarnation, s.RaftID, s.Era, s.Role, s.Leads, s.Last, s.Commit, n.process.applied[shard], s.Configuration.Index, s.Configuration.Members, s.Installing)
+	}
+	return text
 }

@@ -61,7 +61,7 @@ func (s FaultSet) String() string {
 // beginFaults plays each fault of the options at times of chance, until all is healed.
 func (w *World) beginFaults() {
 	play := map[Fault]func(){
-		FaultKill: func() { w.down(w.any(), 0) }, FaultPowerCut: func() { w.cutPower(w.any()) }, FaultPowerCutAll: w.cutAllPower,
+		FaultKill: func() { w.strike(w.any(), false) }, FaultPowerCut: func() { w.strike(w.any(), true) }, FaultPowerCutAll: w.cutAllPower,
 		FaultPause: w.pause, FaultOneWay: w.cutOneWay, FaultPartition: w.partition, FaultStoreCut: w.cutStore,
 		FaultLoss: w.loseSome, FaultTwice: func() { w.network.twice = 0.05 * w.rng.Float64() }, FaultRollback: w.rollBack,
 		FaultDisk: w.loseDisk, FaultSlowDisk: w.slowDisk, FaultDesired: w.changeDesired, FaultRouter: w.killRouter,
@@ -106,11 +106,35 @@ func (w *World) cutPower(n *node) {
 	if !w.options.Always && !w.options.Rescue && !w.mayLose(n) {
 		return
 	}
-	w.kill(n)
-	w.cuts = append(w.cuts, w.now)
-	n.folder.cutPower(w.rng.Float64())
-	w.trace.note("power cut", n.id)
+	w.cut(n)
 	w.down(n, 0)
+}
+
+// strikeMax is how long a process may live that ends within something that it does, µs.
+const strikeMax = 600_000
+
+// strike ends a process between two events, or between two operations on its disk.
+func (w *World) strike(n *node, power bool) {
+	p := n.process
+	if within := w.chance(2) && (!power || w.options.Always || w.options.Rescue); p != nil && within {
+		p.cutAfter, p.cutPower = 1+w.rng.IntN(30), power
+		w.after(w.between(1000, strikeMax), func() {
+			if !p.dead && p.cutAfter > 0 {
+				p.cutAfter = 0
+				w.strikeNow(n, power)
+			}
+		})
+		return
+	}
+	w.strikeNow(n, power)
+}
+
+func (w *World) strikeNow(n *node, power bool) {
+	if power {
+		w.cutPower(n)
+	} else {
+		w.down(n, 0)
+	}
 }
 
 func (w *World) cutAllPower() {
@@ -217,7 +241,7 @@ func (w *World) loseDisk() {
 	if !w.mayLose(n) {
 		return
 	}
-	lost := n.folder
+	lost := n.disk
 	w.kill(n)
 	w.trace.note("disk lost", n.id)
 	w.replaceDisk(n)
@@ -226,12 +250,12 @@ func (w *World) loseDisk() {
 		return
 	}
 	w.soon(6_000_000, func() {
-		if w.healed || n.folder.incarnation == lost.incarnation || !w.mayLose(n) {
+		if w.healed || n.disk.incarnation == lost.incarnation || !w.mayLose(n) {
 			return
 		}
 		w.kill(n)
 		w.trace.note("old disk", n.id)
-		n.folder = lost
+		n.disk = lost
 		w.down(n, 0)
 	})
 }
@@ -256,7 +280,7 @@ func (w *World) transfer() {
 	n, to := w.any(), w.any()
 	if p := n.process; p != nil {
 		shard := uint16(w.rng.IntN(w.options.Shards))
-		p.run(func() { p.command(func() { _ = p.host.Transfer(shard, to.id) }) })
+		p.run(func() { p.command(func() { _ = p.machine.Transfer(shard, to.id) }) })
 	}
 }
 
@@ -286,6 +310,7 @@ func (w *World) heal() {
 		if n.process != nil {
 			n.process.pausedUntil = min(n.process.pausedUntil, w.now)
 			n.process.slowUntil = min(n.process.slowUntil, w.now)
+			n.process.cutAfter = 0
 		}
 		w.startIfDown(n)
 	}

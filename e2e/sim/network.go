@@ -2,6 +2,8 @@ package sim
 
 import (
 	"slices"
+
+	"github.com/tickmesh/tickmesh/node/commit"
 )
 
 // network carries messages between processes: late, twice, in another order, or not
@@ -33,32 +35,15 @@ func (n *network) deliver(from, to string, do func()) {
 }
 
 func (n *network) envelope(p *process, to string, bytes []byte) {
-	from := p.node.id
+	from, kept := p.node.id, slices.Clone(bytes)
 	n.deliver(from, to, func() {
 		if other := n.world.node(to); other != nil && other.process != nil {
 			q := other.process
 			q.run(func() {
-				q.inbox.envelopes = append(q.inbox.envelopes, envelope{from, slices.Clone(bytes)})
+				q.inbox.envelopes = append(q.inbox.envelopes, commit.Envelope{From: from, Bytes: kept})
 				q.wake()
 			})
 		}
-	})
-}
-
-// call asks another node's process something, and gives the answer to this one, if
-// both messages arrive.
-func (w *World) call(p *process, to string, ask func(q *process) bool, answer func(ok bool)) {
-	from := p.node.id
-	w.network.deliver(from, to, func() {
-		other := w.node(to)
-		if other == nil || other.process == nil || other.process == p {
-			return
-		}
-		q := other.process
-		q.command(func() {
-			ok := ask(q)
-			w.network.deliver(to, from, func() { p.run(func() { p.command(func() { answer(ok) }) }) })
-		})
 	})
 }
 
@@ -72,9 +57,9 @@ func (w *World) tellPeers(id string, up bool) {
 		p.after(w.between(100, 20_000), func() {
 			p.command(func() {
 				if up {
-					p.host.PeerUp(id)
+					p.machine.Host().PeerUp(id)
 				} else {
-					p.host.PeerDown(id)
+					p.machine.Host().PeerDown(id)
 				}
 			})
 		})

@@ -34,15 +34,13 @@ type replicaID struct {
 // shardOracle is the truth about one shard.
 type shardOracle struct {
 	era      uint32
-	entries  []uint64 // by index−1: hash of the entry
-	terms    []uint64
-	digests  []uint64 // after it
-	tables   []uint64 // digest of the first engine's table of batch ids after it; 0: none yet
+	entries  []known // by index−1
 	content  content
 	applied  map[series.BatchID]uint64 // index of the first entry with it
 	greatest map[uint64]uint64         // counter, by session
 	history  [registers][]version
-	answered uint64 // greatest index of a write that was answered
+	past     map[uint32][]known // entries of eras that have ended
+	answered uint64             // greatest index of a write that was answered
 	answers  []answerAt
 	said     map[series.BatchID]int64 // when a node first answered, µs
 	// Greatest index that a read has shown; the next read shows no less.
@@ -53,6 +51,13 @@ type shardOracle struct {
 type answerAt struct {
 	index uint64
 	at    int64 // µs
+}
+
+// known is an entry that is committed.
+type known struct {
+	entry  storage.Entry
+	hash   uint64
+	digest uint64 // of the content after it
 }
 
 // registerOf numbers the registers of all shards.
@@ -85,9 +90,9 @@ func (o *oracle) committed(p *process, shard uint16, era uint32, e *storage.Entr
 	if e.Kind == storage.EntryConfiguration {
 		e = &storage.Entry{Kind: e.Kind, Shard: e.Shard, Term: e.Term, Index: e.Index} // a Host gives no body
 	}
-	hash := hashBytes([]byte{byte(e.Kind), byte(e.Term), byte(e.Term >> 8)}, e.Body)
+	hash := hashOf(e)
 	if e.Index <= uint64(len(s.entries)) {
-		if is := s.entries[e.Index-1]; is != hash && is != 0 {
+		if s.entries[e.Index-1].hash != hash {
 			o.world.fail(6, "%s: shard %d index %d was committed with another content before", p.node.id, shard, e.Index)
 		}
 		return
@@ -96,9 +101,14 @@ func (o *oracle) committed(p *process, shard uint16, era uint32, e *storage.Entr
 		o.world.fail(6, "%s: shard %d index %d is committed, %d was the last", p.node.id, shard, e.Index, len(s.entries))
 		return
 	}
-	o.apply(s, shard, e)
-	s.entries, s.terms = append(s.entries, hash), append(s.terms, e.Term)
-	s.digests, s.tables = append(s.digests, s.content.digest()), append(s.tables, 0)
+	kept := *e
+	kept.Body = slices.Clone(e.Body)
+	o.apply(s, shard, &kept)
+	s.entries = append(s.entries, known{kept, hash, s.content.digest()})
+}
+
+func hashOf(e *storage.Entry) uint64 {
+	return hashBytes([]byte{byte(e.Kind), byte(e.Term), byte(e.Term >> 8)}, e.Body)
 }
 
 // apply applies the next entry. It shares only the bytes' format with the engine's.
@@ -110,32 +120,59 @@ func (o *oracle) apply(s *shardOracle, shard uint16, e *storage.Entry) {
 			if !s.first(batches.ID, e.Index) {
 				continue
 			}
-			r := reader{rest: batches.Batch}
-			for len(r.rest) > 0 && !r.broken {
-				next := r.sample()
-				s.content.set(next)
-				key := next.name
-				if next.byID {
-					key = uint64(s.content.keys[next.name%seriesPerShard])
-				}
-				s.record(key, next.time, e.Index, next.value)
-				if meant, sent := o.written[next.value]; !sent || meant != registerOf(shard, key, next.time) {
-					o.world.fail(9, "shard %d index %d: the value %d goes to series %d time %d, which nobody has sent", shard, e.Index, next.value, key, next.time)
-				}
-			}
+			o.applyBatch(s, shard, e.Index, batches.Batch)
 		}
-	case storage.EntryDelete:
+	case storage.EntryNamedDelete:
 		d, err := parseDeletion(e.Body)
-		if err != nil || !s.first(d.id, e.Index) || d.name >= uint64(s.content.known) {
+		if err != nil || d.name >= uint64(s.content.known) {
+			o.world.fail(9, "shard %d index %d: a delete that cannot be: %v", shard, e.Index, err)
+			return
+		}
+		if !s.first(d.id, e.Index) {
 			return
 		}
 		if uint64(s.content.keys[d.name]) != o.deletes[d.id] {
 			o.world.fail(9, "shard %d index %d: a delete of series %d goes to series %d", shard, e.Index, o.deletes[d.id], s.content.keys[d.name])
 		}
-		s.content.remove(d)
+		s.content.remove(&d)
 		for t := d.first; t <= d.last && t < timesPerSeries; t++ {
 			s.record(uint64(s.content.keys[d.name]), t, e.Index, 0)
 		}
+	default: // of groups: nothing to the content
+	}
+}
+
+// applyBatch applies the points of a batch.
+func (o *oracle) applyBatch(s *shardOracle, shard uint16, index uint64, batch []byte) {
+	var r series.BatchReader
+	var defined []uint64 // ids
+	r.Reset(batch)
+	for key, ok := r.NextDefinition(); ok; key, ok = r.NextDefinition() {
+		number := slices.IndexFunc(o.world.keys[shard][:], func(k series.Key) bool { return string(k) == string(key) })
+		if number < 0 {
+			o.world.fail(9, "shard %d index %d: a series that nobody writes: %s", shard, index, key)
+			return
+		}
+		defined = append(defined, s.content.define(uint64(number)))
+	}
+	for r.NextPoint() {
+		id := uint64(r.Ref)
+		if r.Ref >= uint32(series.SlotBase) {
+			id = defined[r.Ref-uint32(series.SlotBase)]
+		}
+		if id >= uint64(s.content.known) {
+			o.world.fail(9, "shard %d index %d: a point of series %d of %d", shard, index, id, s.content.known)
+			return
+		}
+		key, time, value := uint64(s.content.keys[id]), uint64(r.TimeMs-timeMin), uint64(r.Mantissa)
+		s.content.values[key*timesPerSeries+time] = value
+		s.record(key, time, index, value)
+		if meant, sent := o.written[value]; !sent || meant != registerOf(shard, key, time) {
+			o.world.fail(9, "shard %d index %d: the value %d goes to series %d time %d, which nobody has sent", shard, index, value, key, time)
+		}
+	}
+	if r.Err() != nil {
+		o.world.fail(9, "shard %d index %d: %v", shard, index, r.Err())
 	}
 }
 
@@ -157,21 +194,14 @@ func (s *shardOracle) first(id series.BatchID, index uint64) bool {
 	return true
 }
 
-// checkApplied compares an engine with the truth (invariant 5).
-func (o *oracle) checkApplied(p *process, shard uint16, state *shardState, era uint32) {
+// checkApplied compares what a node has applied with the truth (invariant 5).
+func (o *oracle) checkApplied(p *process, shard uint16, at uint64, is *content, era uint32) {
 	s := &o.shards[shard]
-	at := state.applied
-	if at == 0 || at > uint64(len(s.digests)) || state.ahead > at || era != s.era {
+	if at == 0 || at > uint64(len(s.entries)) || era != s.era {
 		return
 	}
-	if is := s.digests[at-1]; is != 0 && state.digest() != is {
-		o.world.fail(5, "%s: shard %d at index %d is not what its log says", p.node.id, shard, at)
-	}
-	table := state.table.digest() | 1
-	if s.tables[at-1] == 0 {
-		s.tables[at-1] = table
-	} else if s.tables[at-1] != table {
-		o.world.fail(5, "%s: shard %d at index %d has another table of batch ids than another replica", p.node.id, shard, at)
+	if is.digest() != s.entries[at-1].digest {
+		p.fail(5, "shard %d at index %d is not what its log says: %+v", shard, at, *is)
 	}
 }
 
@@ -195,13 +225,13 @@ func (o *oracle) answer(p *process, shard uint16, era uint32, id series.BatchID)
 
 // checkMajority is invariant 1: what is answered is in the logs of a majority.
 func (o *oracle) checkMajority(p *process, shard uint16, index uint64) {
-	status, err := p.host.Status(shard)
+	status, err := p.machine.Host().Status(shard)
 	const underWay = 4 // entries that may follow a change and be committed with it
 	changed := status.Configuration.Index
 	if err != nil || changed > 0 && index <= changed+underWay {
 		return // it may have been committed by the voters of the configuration before
 	}
-	term := o.shards[shard].terms[index-1]
+	term := o.shards[shard].entries[index-1].entry.Term
 	lists := [2][]uint64{status.Configuration.Voters, status.Configuration.Outgoing}
 	for _, voters := range lists {
 		have := 0
@@ -296,66 +326,75 @@ func (o *oracle) leads(p *process, shard uint16, era uint32, term, id uint64) {
 // made is invariant 11: a raft id is of one folder, once.
 func (o *oracle) made(p *process, shard uint16, id uint64) {
 	at := replicaID{shard, id}
-	if owner, ok := o.owners[at]; ok && (owner != p.folder.serial || o.retired[at]) {
+	if owner, ok := o.owners[at]; ok && (owner != p.disk.serial || o.retired[at]) {
 		o.world.fail(11, "%s: raft id %d of shard %d is made again", p.node.id, id, shard)
 	}
-	o.owners[at] = p.folder.serial
+	o.owners[at] = p.disk.serial
 }
 
-// begin starts an era from the replica that goes on. What is lost may have been
-// answered only shortly before the power was cut; entries that were in its log, but
-// were not known to be committed, are committed now. Where a person has given up what
-// others have, what is lost is not bounded.
-func (o *oracle) begin(shard uint16, era uint32, r *relic, bounded bool) {
+// begin starts an era from the copy that goes on, up to an index. What is lost may have been
+// answered only shortly before the power was cut; entries that were in its log, but were not
+// known to be committed, are committed now. Where a person has given up what others have, what
+// is lost is not bounded.
+func (o *oracle) begin(shard uint16, era uint32, log *image, last uint64, bounded bool) {
 	s := &o.shards[shard]
-	s.era = era
-	upto := r.last.Index
-	common := min(upto, uint64(len(s.entries)))
-	for common > 0 && r.termAt(common) != 0 && r.termAt(common) != s.terms[common-1] {
-		common-- // the log has what a leader appended that was given up; what was agreed on instead is lost
-	}
-	if common == upto && upto > 0 && r.state.digest() != s.digests[upto-1] {
-		o.world.fail(5, "shard %d: the replica that goes on from index %d is not what its log says", shard, upto)
+	entries := o.goesOn(shard, log, last)
+	common := 0
+	for common < min(len(entries), len(s.entries)) && entries[common].hash == s.entries[common].hash {
+		common++
 	}
 	for _, a := range s.answers {
-		if after := o.world.nextCut(a.at) - a.at; bounded && a.index > common && after > o.world.lossMax() {
+		if after := o.world.nextCut(a.at) - a.at; bounded && a.index > uint64(common) && after > o.world.lossMax() {
 			o.world.fail(1, "shard %d index %d, answered %d ms before the next power cut, is lost", shard, a.index, after/1000)
 		}
 	}
-	s.answers = nil
-	s.cutHistory(common)
-	for register, value := range r.state.values {
-		h := s.history[register]
-		if is := len(h) > 0 && h[len(h)-1].value == value || len(h) == 0 && value == 0; !is {
-			s.history[register] = append(h, version{upto, value})
+	past := s.past
+	if past == nil {
+		past = map[uint32][]known{}
+	}
+	past[s.era] = s.entries
+	said := s.said
+	*s = shardOracle{
+		era: era, past: past, applied: map[series.BatchID]uint64{}, greatest: map[uint64]uint64{}, said: map[series.BatchID]int64{},
+		answered: min(s.answered, uint64(common)), shown: min(s.shown, uint64(common)),
+	}
+	for i := range entries {
+		e := &entries[i].entry
+		o.apply(s, shard, e)
+		s.entries = append(s.entries, known{*e, entries[i].hash, s.content.digest()})
+	}
+	for id, at := range said {
+		if s.applied[id] > 0 {
+			s.said[id] = at
 		}
 	}
-	s.content = r.state.content
-	for id, index := range s.applied {
-		if index > common {
-			delete(s.applied, id)
-			delete(s.said, id)
-		}
+}
+
+// goesOn returns the entries that a shard goes on with: those of the log, and before them what
+// was committed in its era.
+func (o *oracle) goesOn(shard uint16, log *image, last uint64) (entries []known) {
+	s := &o.shards[shard]
+	before := s.entries
+	if log.era != 0 && log.era != s.era {
+		before = s.past[log.era]
 	}
-	s.greatest = map[uint64]uint64{}
-	for _, known := range r.state.table.sessions {
-		s.greatest[known.id] = known.last
-		for behind := range min(uint64(batchWindow), known.last+1) {
-			id := series.BatchID{Session: known.id, Counter: known.last - behind}
-			if _, is := s.applied[id]; !is && known.seen&(1<<behind) != 0 {
-				s.applied[id] = upto
+	for index := uint64(1); index <= last; index++ {
+		e := log.at(index)
+		switch {
+		case e != nil:
+			kept := e.entry
+			if kept.Kind == storage.EntryConfiguration {
+				kept.Body = nil
 			}
+			entries = append(entries, known{entry: kept, hash: hashOf(&kept)})
+		case index <= uint64(len(before)):
+			entries = append(entries, before[index-1])
+		default:
+			o.world.fail(8, "shard %d goes on from index %d, and entry %d is in no log", shard, last, index)
+			return entries
 		}
 	}
-	for uint64(len(s.entries)) < upto {
-		s.entries, s.terms = append(s.entries, 0), append(s.terms, r.last.Term)
-		digest := uint64(0) // not known
-		if uint64(len(s.entries)) == upto {
-			digest = s.content.digest()
-		}
-		s.digests, s.tables = append(s.digests, digest), append(s.tables, 0)
-	}
-	s.answered, s.shown = min(s.answered, common), min(s.shown, common)
+	return entries
 }
 
 // nextCut returns the time of the first power cut after an answer: a second one may
@@ -383,15 +422,4 @@ func (w *World) lossMax() int64 {
 		most += pauseMax + syncInterval
 	}
 	return most
-}
-
-func (s *shardOracle) cutHistory(upto uint64) {
-	s.entries, s.terms = s.entries[:upto], s.terms[:upto]
-	s.digests, s.tables = s.digests[:upto], s.tables[:upto]
-	for i, h := range s.history {
-		for len(h) > 0 && h[len(h)-1].index > upto {
-			h = h[:len(h)-1]
-		}
-		s.history[i] = h
-	}
 }

@@ -2,9 +2,11 @@ package sim
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/memstore"
+	"github.com/tickmesh/tickmesh/node/commit"
 )
 
 // watch looks at the store, and adopts a newer map.
@@ -26,20 +28,20 @@ func (p *process) watch() {
 
 // adopt takes a map that is newer than the present one, keeps it, and goes on with it.
 func (p *process) adopt(m *shardmap.Map) {
-	kept := p.folder.kept
+	kept := p.disk.kept
 	if kept != nil && (m.Epoch == kept.Epoch || m.Epoch < kept.Epoch && !p.world.is(EpochsGoBack)) {
 		return
 	}
 	if kept != nil && m.Epoch < kept.Epoch {
 		p.world.trace.note("goes back", p.node.id, int(m.Epoch))
 	}
-	p.folder.kept = m
-	p.command(func() { p.follow(m) })
+	p.disk.kept = m
+	p.command(func() { p.machine.Adopt(m) })
 }
 
 func (p *process) info() shardmap.NodeInfo {
-	info := shardmap.NodeInfo{ID: p.node.id, Incarnation: p.folder.incarnation, RPCAddress: p.node.id + ":1", Zone: p.node.zone}
-	if kept := p.folder.kept; kept != nil {
+	info := shardmap.NodeInfo{ID: p.node.id, Incarnation: p.disk.incarnation, RPCAddress: p.node.id + ":1", Zone: p.node.zone}
+	if kept := p.disk.kept; kept != nil {
 		info.ClusterID, info.Epoch = kept.ID, kept.Epoch
 	}
 	return info
@@ -76,7 +78,7 @@ func (w *World) retiredDisk(n *node) {
 }
 
 func (w *World) replaceDisk(n *node) {
-	n.folder = w.newFolder(n.id)
+	n.disk = w.newDisk()
 }
 
 // swap compares and swaps the map, some time later; the answer comes later still, or
@@ -158,7 +160,7 @@ func (w *World) allIDs() (ids []string) {
 // newestMap returns the newest map that any node has.
 func (w *World) newestMap() (newest *shardmap.Map) {
 	for _, n := range w.nodes {
-		if kept := n.folder.kept; kept != nil && (newest == nil || kept.Epoch > newest.Epoch) {
+		if kept := n.disk.kept; kept != nil && (newest == nil || kept.Epoch > newest.Epoch) {
 			newest = kept
 		}
 	}
@@ -185,4 +187,65 @@ func (w *World) rescueMap() {
 		w.fail(7, "rescue of the map: %v", err)
 	}
 	w.trace.note("map rescued", "", int(next.Epoch))
+}
+
+// settle writes what groups have reached into the map, as node/agent does: of those of which is
+// confirmed, after the map was read that the swap rests on, that this node still leads. So no
+// later configuration is replaced by an earlier one.
+func (p *process) settle() {
+	present := p.disk.kept
+	if present == nil || p.settling > 0 {
+		return
+	}
+	p.command(func() {
+		claims := p.machine.Settlements()
+		if p.world.is(DropOnMap) {
+			p.swapSettled(present, claims)
+			return
+		}
+		p.settling = len(claims)
+		var confirmed []commit.Settlement
+		for _, claim := range claims {
+			p.inbox.reads = append(p.inbox.reads, &readWait{request: &request{shard: claim.Shard}, confirmed: func(err error) {
+				if err == nil {
+					confirmed = append(confirmed, claim)
+				}
+				if p.settling--; p.settling == 0 && len(confirmed) > 0 {
+					p.command(func() { p.swapSettled(present, p.stillSettled(confirmed)) })
+				}
+			}})
+		}
+		p.wake()
+	})
+}
+
+// stillSettled returns what is settled now of what was confirmed in the same term.
+func (p *process) stillSettled(confirmed []commit.Settlement) (out []commit.Settlement) {
+	for _, s := range p.machine.Settlements() {
+		if slices.ContainsFunc(confirmed, func(c commit.Settlement) bool { return c.Shard == s.Shard && c.Term == s.Term }) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (p *process) swapSettled(present *shardmap.Map, settlements []commit.Settlement) {
+	next, changed := *present, false
+	for _, s := range settlements {
+		if settled, differs := next.Rows[s.Shard].Settled(s.Config); differs {
+			if settled.Validate() != nil {
+				settled.Intended = nil
+			}
+			next, changed = next.WithRow(s.Shard, settled), true
+		}
+	}
+	if !changed {
+		return
+	}
+	p.world.trace.note("settle", p.node.id, int(next.Epoch))
+	p.world.swap(p.store, present.Epoch, next, p.run, func(err error) {
+		if err == nil {
+			p.adopt(&next)
+		}
+	})
 }

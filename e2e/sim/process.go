@@ -1,103 +1,112 @@
 package sim
 
 import (
+	"errors"
+	"fmt"
+	"path"
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/memstore"
+	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+	"github.com/tickmesh/tickmesh/node/storage/wal"
+	"github.com/tickmesh/tickmesh/node/transfer"
 )
 
-// node is a machine with its present data folder, and the process that runs there.
-type node struct {
-	id      string
-	zone    string
-	folder  *folder
-	process *process // nil: none runs
-	runs    uint64
-	rate    float64 // of its clock
-	offset  int64   // ms that its clock is wrong
-}
-
-// process is one run of a node: the loop around the Host, and all that dies with it.
+// process is one run of a node: a driver of the product's Machine, log, engine and transfer
+// of files, as package node is one with goroutines.
 type process struct {
-	world       *World
-	node        *node
-	folder      *folder
-	host        *replica.Host
-	store       *memstore.Store
-	dead        bool
-	pausedUntil int64
-	slowUntil   int64 // its disk takes nothing
-	stallUntil  int64 // its appliers wait
+	world    *World
+	node     *node
+	disk     *disk
+	engine   *storage.Engine
+	log      *wal.Log
+	machine  *commit.Machine
+	transfer *transfer.Service
+	store    *memstore.Store
+
+	dead, closed bool
+	pausedUntil  int64
+	slowUntil    int64 // its disk takes nothing
+	stallUntil   int64 // its appliers wait
+	cutAfter     int   // operations on the disk until the process ends; 0: it does not
+	cutPower     bool
 
 	inbox     inbox
 	scheduled bool
-	writing   bool
-	round     replica.Round
-	relog     bool
-	relogging []replica.GroupState
-	records   [][]byte
-	appendsAt int // number of the first Append among the records
+	free      []*round
+	writing   *round // nil: none is
+	written   bool   // it is in the file
 
-	places     []places
-	engine     []*shardState
-	dispatched []uint64
-	cleaning   []bool
-	fetching   []bool
-	preparing  map[uint16]func() // swaps of files that wait until the log says so
-	rows       []shardmap.Row
-	waiting    []shardQueue
-	tokens     map[uint64]inflight
-	reads      map[uint64]*readWait
-	lastToken  uint64
-	lent       [][]byte // bodies of proposals since the last round
-	ticks      int
-	terms      []uint64 // greatest seen, for the checks
-
-	applies  []toApply
+	applied  []uint64 // by shard
+	items    []item
 	applying bool
+	era      uint32        // of the entry that is being applied
 	awaiting [][]*readWait // by shard: confirmed, not applied yet
 
-	checkpoint checkpoint
-	unsettled  bool
+	swaps  map[uint16]*swapWait
+	busy   map[taskName]bool
+	tasks  int // under way
+	wakers map[int]func()
+	waker  int
+
+	epoch      epochStart
+	settling   int // shards that are being confirmed
 	registered shardmap.Registration
+	terms      []uint64 // greatest seen, for the checks
+}
+
+// round is a commit.Round on its way through log and appliers.
+type round struct {
+	*commit.Round
+	left int // entries that are not applied
 }
 
 // inbox is what waits for the loop.
 type inbox struct {
-	envelopes []envelope
+	envelopes []commit.Envelope
 	ticks     int
 	commands  []func()
-	writes    []*request
+	writes    []*write
 	reads     []*readWait
+	synced    uint64
 }
 
-type envelope struct {
-	from  string
-	bytes []byte
+// item is an entry to apply, or a mark between entries.
+type item struct {
+	round *round
+	entry *commit.ToApply
+	era   uint32
+	mark  func()
 }
 
-// shardQueue has the writes of a shard that are in no entry yet.
-type shardQueue struct {
-	requests []*request
-	underWay int
+type swapWait struct {
+	cancel   func()
+	prepared bool
+	wake     func()
 }
 
-// inflight is an entry that was proposed here.
-type inflight struct {
-	shard    uint16
-	requests []*request
+func (p *process) fail(invariant int, format string, args ...any) {
+	if !p.dead {
+		p.world.fail(invariant, "%s: %s", p.node.id, fmt.Sprintf(format, args...))
+	}
 }
 
-// toApply is a committed entry, or a mark between entries.
-type toApply struct {
-	entry    storage.Entry
-	era      uint32
-	requests []*request
-	copies   int
-	mark     func()
+// counts reports whether an operation on the disk is one of those before which the power may
+// be cut. Those of the log are left out: some come from a goroutine of its own.
+func (p *process) counts(op *vfs.Op) bool {
+	if dir := path.Dir(op.Name); dir == "data/log" || op.Name == "data/log" {
+		return false
+	}
+	switch op.Kind {
+	case vfs.OpCreate, vfs.OpWrite, vfs.OpSync, vfs.OpRename, vfs.OpRemove, vfs.OpSyncDir:
+		return true
+	default:
+		return false
+	}
 }
 
 // after lets the process do something later, unless it is dead then.
@@ -116,12 +125,13 @@ func (p *process) run(do func()) {
 }
 
 func (p *process) wake() {
-	if !p.scheduled {
+	if !p.scheduled && !p.dead {
 		p.scheduled = true
 		p.after(p.world.between(5, 60), p.turn)
 	}
 }
 
+// command has something done between rounds. It is never done by a process that is dead.
 func (p *process) command(do func()) {
 	p.inbox.commands = append(p.inbox.commands, do)
 	p.wake()
@@ -130,121 +140,142 @@ func (p *process) command(do func()) {
 // turn takes what waits and begins a round, if there is one.
 func (p *process) turn() {
 	p.scheduled = false
-	if p.writing {
-		return // finish looks again
+	if p.writing != nil || len(p.free) == 0 {
+		return // finish, or who applies the last entry, looks again
 	}
-	p.take()
-	if !p.host.Ready(&p.round) && len(p.relogging) == 0 {
-		p.reuse()
-		return
-	}
-	p.world.trace.hashed("round", p.node.id, len(p.round.States), len(p.round.Appends), len(p.round.Committed))
-	p.send(p.round.Early)
-	p.frame()
-	if p.world.is(ApplyEarly) {
-		p.applyAppends()
-	}
-	if p.world.is(LateBeforeSync) {
-		p.send(p.round.Late)
-	}
-	p.writing = true
-	p.after(p.world.between(10, 120)+max(0, p.slowUntil-p.world.now), p.written)
-}
-
-func (p *process) take() {
 	in := p.inbox
 	p.inbox = inbox{}
 	for _, command := range in.commands {
-		command()
-	}
-	for _, e := range in.envelopes {
-		if err := p.host.Receive(e.from, e.bytes); err != nil {
-			p.world.fail(0, "%s: an envelope of %s: %v", p.node.id, e.from, err)
+		if command(); p.dead {
+			return
 		}
+		p.perform()
 	}
-	for range min(in.ticks, 2) {
-		p.tick()
-	}
-	p.startReads(in.reads)
+	input := commit.Input{NowMs: p.clockMs(), Ticks: min(in.ticks, 2), Applied: p.applied, Envelopes: in.envelopes, Synced: in.synced}
 	for _, w := range in.writes {
-		p.waiting[w.shard].requests = append(p.waiting[w.shard].requests, w)
+		input.Writes = append(input.Writes, &w.Write)
 	}
-	p.propose()
-	if p.relog {
-		p.relog = false
-		for _, shard := range p.host.Shards() {
-			state, err := p.host.State(shard)
-			if err != nil {
-				p.world.fail(0, "%s: state of shard %d: %v", p.node.id, shard, err)
-				continue
-			}
-			p.relogging = append(p.relogging, state)
+	for _, r := range in.reads {
+		if !p.readEarly(r) {
+			input.Reads = append(input.Reads, commit.Read{Shard: r.request.shard, For: r})
 		}
 	}
-}
-
-// frame makes the records of the round.
-func (p *process) frame() {
-	p.records = nil
-	for _, states := range [2][]replica.GroupState{p.relogging, p.round.States} {
-		for i := range states {
-			header := storage.Entry{Kind: storage.EntryGroupState, Shard: states[i].Shard}
-			p.records = append(p.records, states[i].AppendTo(header.AppendHeader(nil)))
-		}
+	if in.ticks > 0 {
+		p.look()
 	}
-	p.appendsAt = len(p.records)
-	for i := range p.round.Appends {
-		a := &p.round.Appends[i]
-		e := storage.Entry{Kind: storage.EntryKind(a.Kind), Shard: a.Shard, Term: a.Term, Index: a.Index, Gap: p.gap(a)}
-		p.records = append(p.records, append(e.AppendHeader(nil), slices.Concat(a.Parts...)...))
-	}
-	p.relogging = nil
-}
-
-// gap is what a record says of the commit. Nothing but an entry of a lone group has
-// the gap 0: such entries are not kept for others.
-func (p *process) gap(a *replica.Append) uint64 {
-	if a.Index == a.Commit && !p.lone(a.Shard) {
-		return 1
-	}
-	return a.Index - a.Commit
-}
-
-// written puts the records down.
-func (p *process) written() {
-	start := p.folder.end()
-	p.folder.write(p.records)
-	for i := range p.round.Appends {
-		a := &p.round.Appends[i]
-		if p.gap(a) == 0 {
-			p.places[a.Shard] = places{}
-		} else {
-			p.places[a.Shard].add(a.Index, start+p.appendsAt+i)
-		}
-	}
-	for i, record := range p.records {
-		p.note(record, start+i, true)
-	}
-	p.records = nil
-	o := &p.world.options
-	if o.Always && len(p.round.Appends) > 0 || p.round.Sync && !o.statesLater() {
-		p.sync(0, p.finish)
+	r := p.free[0]
+	ready, err := p.machine.Step(&input, r.Round)
+	if err != nil {
+		p.fail(0, "step: %v", err)
 		return
 	}
-	if p.round.Sync {
-		number := p.round.Number
-		p.syncStates(func() { p.command(func() { p.host.Synced(number) }) })
+	p.perform()
+	if p.world.is(AnswerEarly) {
+		for _, w := range in.writes {
+			w.request.answer(p, reply{})
+		}
 	}
-	p.finish()
+	if !ready {
+		return
+	}
+	p.free = p.free[1:]
+	p.writing, p.written = r, false
+	p.world.trace.hashed("round", p.node.id, r.Buffer.Records(), r.Buffer.Len())
+	p.send(r.Early())
+	if p.world.is(LateBeforeSync) {
+		p.send(r.Late())
+	}
+	p.after(p.world.between(10, 120)+max(0, p.slowUntil-p.world.now), p.write)
+}
+
+// look tells the oracle who leads.
+func (p *process) look() {
+	host := p.machine.Host()
+	for _, shard := range host.Shards() {
+		status, err := host.Status(shard)
+		if err != nil {
+			continue
+		}
+		if status.Fault != nil {
+			p.fail(6, "shard %d has stopped: %v", shard, status.Fault)
+		}
+		if status.Leads {
+			p.world.oracle.leads(p, shard, status.Era, status.Term, status.RaftID)
+		}
+	}
+}
+
+// write puts the round down.
+func (p *process) write() {
+	r, start, err := p.writing, wal.Position(0), error(nil)
+	if r.Buffer.Records() > 0 {
+		start, err = p.append(&r.Buffer)
+	}
+	if err != nil {
+		p.fail(0, "write: %v", err)
+		return
+	}
+	p.written = true
+	if p.world.is(ApplyEarly) {
+		p.applyAppends(start)
+	}
+	o, number := &p.world.options, r.Number()
+	entries, states := o.Always && r.HasEntries(), r.HasStates()
+	switch {
+	case entries && p.world.is(EntriesNotSynced), !entries && p.world.is(StatesNotSynced):
+		if states && o.statesLater() {
+			p.inbox.synced = number
+		}
+	case entries || states && !o.statesLater():
+		p.sync(0, func() {
+			p.inbox.synced = number
+			p.finish(start)
+		})
+		return
+	case states:
+		p.syncStates(func() {
+			p.inbox.synced = max(p.inbox.synced, number)
+			p.wake()
+		})
+	}
+	p.finish(start)
+}
+
+// append writes to the log, and notes what it gives back.
+func (p *process) append(buffer *wal.Buffer) (wal.Position, error) {
+	start, _, err := p.log.Write(buffer)
+	if err != nil {
+		return 0, err
+	}
+	return start, p.log.Replay(start, func(at, _ wal.Position, record []byte) error {
+		p.note(record, at, true)
+		return nil
+	})
 }
 
 // sync makes durable what is written, and then does something.
 func (p *process) sync(delay int64, do func()) {
-	end := p.folder.end()
 	p.after(delay+p.world.between(50, 800), func() {
-		p.folder.sync(end)
+		if err := p.syncLog(); err != nil {
+			p.fail(0, "sync: %v", err)
+			return
+		}
 		do()
 	})
+}
+
+func (p *process) syncLog() error {
+	_, err := p.log.Sync()
+	p.disk.synced = max(p.disk.synced, p.log.Synced())
+	return err
+}
+
+// syncForEngine is called by the engine before a manifest counts pages.
+func (p *process) syncForEngine() error {
+	if p.world.is(CheckpointAheadOfLog) {
+		return nil
+	}
+	return p.syncLog()
 }
 
 // syncStates is sync of states while the loop goes on.
@@ -256,90 +287,33 @@ func (p *process) syncStates(do func()) {
 	p.sync(max(0, p.slowUntil-p.world.now), do)
 }
 
-// note keeps the image of the log, for the checks; of records that are new, or read
-// back at the start.
-func (p *process) note(record []byte, position int, isNew bool) {
-	e, err := storage.ParseEntry(record)
-	if err != nil {
-		p.world.fail(0, "%s: a record of its own: %v", p.node.id, err)
-		return
-	}
-	if e.Kind != storage.EntryGroupState {
-		p.folder.images[e.Shard].add(&e, position)
-		return
-	}
-	state, err := replica.ParseGroupState(e.Body)
-	if err != nil {
-		p.world.fail(0, "%s: a state of its own: %v", p.node.id, err)
-		return
-	}
-	id := replicaID{e.Shard, state.RaftID}
-	if state.Removed {
-		p.folder.images[e.Shard] = image{}
-		p.folder.spent[e.Shard] = max(p.folder.spent[e.Shard], state.RaftID)
-		p.world.oracle.retired[id] = true
-		return
-	}
-	if isNew {
-		p.world.oracle.made(p, e.Shard, state.RaftID)
-	}
-	if g := &p.folder.images[e.Shard]; g.raftID != state.RaftID {
-		if g.raftID != 0 && state.Era <= g.era { // else the log began with entries, or goes on in another era
-			*g = image{}
-		}
-		g.raftID, p.terms[e.Shard] = state.RaftID, 0
-	}
-	p.folder.images[e.Shard].era = state.Era
-	if state.Term < p.terms[e.Shard] {
-		p.world.fail(7, "%s: shard %d raft id %d is in term %d after %d", p.node.id, e.Shard, state.RaftID, state.Term, p.terms[e.Shard])
-	}
-	p.terms[e.Shard] = state.Term
-	g := &p.folder.images[e.Shard]
-	if last, _ := g.last(); state.Truncated.Index > last {
-		*g = image{raftID: state.RaftID, era: state.Era, first: state.Truncated.Index + 1}
-	}
-}
-
 // finish does what may only be done when the round is written.
-func (p *process) finish() {
-	p.writing = false
-	if p.dead {
-		return
-	}
-	p.host.Advance(&p.round)
-	if p.world.options.Always && len(p.round.Appends) > 0 {
-		p.host.Synced(p.round.Number)
-	}
+func (p *process) finish(start wal.Position) {
+	r := p.writing
+	p.machine.Written(r.Round, start)
 	if !p.world.is(LateBeforeSync) {
-		p.send(p.round.Late)
+		p.send(r.Late())
 	}
-	for _, ready := range p.round.Reads {
-		p.readReady(ready)
+	p.perform()
+	if p.world.is(EpochStale) {
+		r.Epoch = 0
 	}
-	for _, failure := range p.round.Failed {
-		p.failed(failure)
-	}
-	for _, need := range p.round.Snapshots {
-		p.fetch(need)
-	}
-	p.dispatch()
-	p.reuse()
-	for _, shard := range p.round.Prepared {
-		if swap := p.preparing[shard]; swap != nil {
-			delete(p.preparing, shard)
-			p.applies = append(p.applies, toApply{mark: swap})
-			p.applySoon()
+	entries := r.Entries[0]
+	for i := range entries {
+		e := &entries[i].Entry
+		if p.machine.View(e.Shard).Witness {
+			p.fail(12, "the witness of shard %d is to apply", e.Shard)
 		}
+		era := p.machine.Host().Era(e.Shard)
+		p.world.oracle.committed(p, e.Shard, era, e)
+		p.items = append(p.items, item{round: r, entry: &entries[i], era: era})
 	}
+	p.writing = nil
+	if r.left = len(entries); r.left == 0 {
+		p.free = append(p.free, r)
+	}
+	p.applySoon()
 	p.wake()
-}
-
-// reuse overwrites what was proposed, as a node does that uses its memory again.
-func (p *process) reuse() {
-	for _, body := range p.lent {
-		clear(body)
-	}
-	p.lent = nil
 }
 
 func (p *process) send(out []replica.Outgoing) {
@@ -348,112 +322,108 @@ func (p *process) send(out []replica.Outgoing) {
 	}
 }
 
-// dispatch gives the committed entries to the applier.
-func (p *process) dispatch() {
-	for i := range p.round.Committed {
-		c := &p.round.Committed[i]
-		status, err := p.host.Status(c.Shard)
-		if err != nil {
-			continue // removed meanwhile
-		}
-		if status.Role == shardmap.Witness {
-			p.world.fail(12, "%s: the witness of shard %d is to apply", p.node.id, c.Shard)
-		}
-		p.dispatched[c.Shard] = c.Index
-		item := toApply{copies: c.Copies, era: status.Era, entry: storage.Entry{Kind: storage.EntryKind(c.Kind), Shard: c.Shard,
-			Term: c.Term, Index: c.Index, Body: slices.Concat(c.Parts...)}}
-		p.world.oracle.committed(p, c.Shard, status.Era, &item.entry)
-		if c.Token != 0 {
-			item.requests = p.tokens[c.Token].requests
-			delete(p.tokens, c.Token)
-			p.waiting[c.Shard].underWay--
-		}
-		p.applies = append(p.applies, item)
-	}
-	p.applySoon()
-}
-
-func (p *process) failed(f replica.Failure) {
-	if read, ok := p.reads[f.Token]; ok {
-		delete(p.reads, f.Token)
-		read.refuse(p, f.Err)
+// applySoon lets the applier go on.
+func (p *process) applySoon() {
+	if p.applying || len(p.items) == 0 {
 		return
 	}
-	entry, ok := p.tokens[f.Token]
-	if !ok {
-		return
+	p.applying = true
+	delay := p.world.between(5, 100)
+	if p.stallUntil > p.world.now {
+		delay = p.stallUntil - p.world.now
+	} else if p.world.chance(200) {
+		delay = p.world.between(1000, 60_000) // a page that has to be written first
 	}
-	delete(p.tokens, f.Token)
-	p.waiting[f.Shard].underWay--
-	for _, r := range entry.requests {
-		r.answer(p, reply{err: f.Err})
-	}
-}
-
-func (p *process) tick() {
-	for _, shard := range p.host.Shards() {
-		p.host.Applied(shard, p.engine[shard].applied)
-	}
-	p.host.Tick()
-	if p.ticks++; p.ticks%4 == 0 {
-		p.stepAll()
-	}
-}
-
-// propose makes entries of what waits for shards that have none under way.
-func (p *process) propose() {
-	for shard := range p.waiting {
-		q := &p.waiting[shard]
-		for len(q.requests) > 0 && (q.underWay == 0 || p.lone(uint16(shard))) {
-			n := 1
-			for q.requests[0].deletes == nil && n < len(q.requests) && q.requests[n].deletes == nil && n < 8 {
-				n++
+	p.after(delay, func() {
+		p.applying = false
+		for range min(len(p.items), 1+p.world.rng.IntN(8)) {
+			next := p.items[0]
+			if p.items = p.items[1:]; next.mark != nil {
+				next.mark()
+			} else {
+				p.apply(&next)
 			}
-			requests := slices.Clone(q.requests[:n])
-			q.requests = q.requests[n:]
-			p.lastToken++
-			kind, body := entryOf(requests, p.clockMs())
-			err := p.host.Propose(uint16(shard), uint8(kind), [][]byte{body}, p.lastToken)
-			if err != nil {
-				for _, r := range requests {
-					r.answer(p, reply{err: err})
-				}
-				continue
-			}
-			p.lent = append(p.lent, body)
-			q.underWay++
-			p.tokens[p.lastToken] = inflight{uint16(shard), requests}
-			if p.world.is(AnswerEarly) {
-				for _, r := range requests {
-					r.answer(p, reply{})
-				}
+			if p.dead {
+				return
 			}
 		}
-	}
+		p.applySoon()
+	})
 }
 
-func entryOf(requests []*request, timeMs int64) (storage.EntryKind, []byte) {
-	if d := requests[0].deletes; d != nil {
-		return storage.EntryDelete, d.body()
+func (p *process) apply(next *item) {
+	e := &next.entry.Entry
+	shard := e.Shard
+	var refused *storage.BatchError
+	if !p.world.is(ApplyEarly) || e.Index > p.engine.AppliedIndexes()[shard] {
+		err := p.engine.Apply(next.round.Epoch, p.forApplying(e))
+		if p.dead {
+			return
+		}
+		if err != nil && !errors.As(err, &refused) {
+			p.fail(5, "shard %d entry %d: %v", shard, e.Index, err)
+			return
+		}
 	}
-	body := storage.AppendEntryTime(nil, timeMs)
-	for _, r := range requests {
-		body = storage.AppendBatchHeader(body, r.id, len(r.batch))
-		body = append(body, r.batch...)
+	p.applied[shard] = max(p.applied[shard], e.Index)
+	if p.world.chance(4) {
+		p.checkApplied(shard, next.era)
 	}
-	return storage.EntrySamples, body
+	p.era = next.era
+	for i, s := range next.entry.Shares {
+		var err error
+		if refused != nil {
+			if at := slices.Index(refused.Batches, i); at >= 0 {
+				err = refused.Errs[at]
+			}
+		}
+		s.Finish(next.entry.Copies, err)
+	}
+	p.era = 0
+	if next.round.left--; next.round.left == 0 {
+		p.free = append(p.free, next.round)
+		p.wake()
+	}
+	p.releaseReads(shard)
 }
 
-func (p *process) lone(shard uint16) bool {
-	status, err := p.host.Status(shard)
-	return err == nil && status.SingleVoter
-}
-
-func (p *process) eraOf(shard uint16) uint32 {
-	status, _ := p.host.Status(shard)
-	return status.Era
+// perform does what follows from what the machine was told.
+func (p *process) perform() {
+	out := p.machine.Output()
+	for _, a := range out.Answers {
+		a.Share.Finish(0, a.Err)
+	}
+	for _, a := range out.Reads {
+		p.readAnswered(&a)
+	}
+	for _, need := range out.Fetch {
+		p.task("fetch", need.Shard, func() { p.install(need) })
+	}
+	for _, shard := range out.Drop {
+		p.task("drop", shard, func() { p.discard(shard) })
+	}
+	for _, q := range out.Ask {
+		if p.world.is(DropOnMap) {
+			p.command(func() { p.machine.Left(&q) })
+			continue
+		}
+		p.task("ask", q.Shard, func() { p.askMembers(&q) })
+	}
+	for _, shard := range out.Prepared {
+		s := p.swaps[shard]
+		if s.prepared = true; s.wake != nil {
+			s.wake()
+		}
+	}
+	for _, shard := range out.Cancel {
+		s := p.swaps[shard]
+		if s.cancel(); s.wake != nil {
+			s.wake()
+		}
+	}
+	out.Reset()
 }
 
 func (p *process) clockMs() int64 {
-	return 1_700_000_000_000 + p.node.offset + int64(float64(p.world.now)*p.node.rate)/1000
+	return timeMin + p.node.offset + int64(float64(p.world.now)*p.node.rate)/1000
 }

@@ -8,76 +8,6 @@ import (
 	"github.com/tickmesh/tickmesh/node/replica"
 )
 
-// request is one part of an operation, as it reaches a node.
-type request struct {
-	shard     uint16
-	id        series.BatchID
-	batch     []byte
-	era       uint32 // of the ids in the batch; 0: it has keys
-	deletes   *deletion
-	read      bool
-	stale     bool
-	series    uint64
-	confirmed func(index uint64) // of the node's own reads
-	answered  func(reply)
-	done      bool
-	router    string
-}
-
-// reply is what a node says to a request.
-type reply struct {
-	err     error
-	copies  int
-	era     uint32
-	defined content
-	values  [timesPerSeries]uint64
-	nothing bool // a delete that found nothing
-}
-
-func (r *request) answer(p *process, answer reply) {
-	if r.done || r.router == "" {
-		return
-	}
-	r.done = true
-	p.world.network.deliver(p.node.id, r.router, func() { r.answered(answer) })
-}
-
-// receive takes a request of a router.
-func (p *process) receive(r *request) {
-	era := p.eraOf(r.shard)
-	switch {
-	case r.era != 0 && r.era != era && !p.world.is(EraIgnored):
-		r.answer(p, reply{err: series.ErrEra})
-	case r.read || r.deletes != nil && !p.world.is(DeleteUnconfirmed):
-		p.inbox.reads = append(p.inbox.reads, &readWait{request: r})
-		p.wake()
-	case r.deletes != nil:
-		p.command(func() { p.find(r) })
-	default:
-		p.inbox.writes = append(p.inbox.writes, r)
-		p.wake()
-	}
-}
-
-// find looks for the series of a delete, and proposes it.
-func (p *process) find(r *request) {
-	state := p.engine[r.shard]
-	for id := range state.known {
-		if uint64(state.keys[id]) == r.series {
-			r.deletes.name = uint64(id)
-			p.inbox.writes = append(p.inbox.writes, r)
-			p.wake()
-			return
-		}
-	}
-	status, err := p.host.Status(r.shard)
-	if (err != nil || !status.Leads) && !p.world.is(DeleteUnconfirmed) {
-		r.answer(p, reply{err: &replica.NotLeaderError{Shard: r.shard}})
-		return
-	}
-	r.answer(p, reply{nothing: true})
-}
-
 // router is a process that clients talk to.
 type router struct {
 	world   *World
@@ -209,12 +139,13 @@ func (p *part) request() *request {
 		for _, s := range p.samples {
 			ids = ids && p.router.cache[p.shard][s.name].known
 		}
-		for _, s := range p.samples {
-			if known := p.router.cache[p.shard][s.name]; ids {
-				s.byID, s.name, req.era = true, known.id, known.era
-			}
-			req.batch = appendSample(req.batch, s)
+		keys := &p.router.world.keys[p.shard]
+		if !ids {
+			req.batch = encodeBatch(p.samples, keys, nil)
+			break
 		}
+		req.era = p.router.cache[p.shard][p.samples[0].name].era
+		req.batch = encodeBatch(p.samples, keys, &p.router.cache[p.shard])
 	case operationDelete:
 		req.deletes = &deletion{id: p.id, first: p.first, last: p.last}
 	case operationRead:
@@ -307,8 +238,10 @@ func (p *part) succeeded(from string, answer *reply) {
 				p.router.cache[p.shard][i] = cached{}
 			}
 		}
-		for id := range answer.defined.known {
-			p.router.cache[p.shard][answer.defined.keys[id]] = cached{true, uint64(id), answer.era}
+		for i, defined := range answer.defined {
+			if defined.known {
+				p.router.cache[p.shard][i] = defined
+			}
 		}
 	case operationDelete:
 		if !answer.nothing {

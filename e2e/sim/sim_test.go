@@ -117,7 +117,7 @@ func TestSeeds(t *testing.T) {
 	count := seedCount(3000)
 	total := runSeeds(t, *mixFlag, *startFlag, count)
 	t.Logf("%d seeds: %+v", count, total)
-	if count >= 100 && (total.Writes < int(count) || total.Reads < int(count) || total.Images == 0 || total.Epochs == 0) {
+	if count >= 100 && (total.Writes < int(count) || total.Reads < int(count) || total.Installs == 0 || total.Epochs == 0) {
 		t.Fatal("hardly anything happened")
 	}
 	if uint64(total.Stranded) > 2+count/500 {

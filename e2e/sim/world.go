@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/memstore"
 )
@@ -45,30 +46,38 @@ type World struct {
 	routers  []*router
 	oracle   *oracle
 	healed   bool
-	folders  int
+	disks    int
 	sessions uint64
 	values   uint64
-	images   int
-	eras     int
 	stats    Stats
 	limits   shardmap.Limits
 	storeCut map[string]bool
 	cuts     []int64           // times of power cuts
 	lost     map[uint16]uint64 // versions of rows that had lost their majority at the last look, by shard
+	keys     [][seriesPerShard]series.Key
+	// conflicts are the nodes that had given ids to series in an era that is lost, and so cannot
+	// take the files of others: a person gives them an empty disk.
+	conflicts map[string]bool
+	current   *task // the task that runs; nil: none
+	over      bool  // nothing is started any more
 }
 
 // Stats count what happened, so that nobody takes an idle cluster for a sound one.
 type Stats struct {
 	Writes, Deletes, Reads  int // answered
 	Failed                  int // operations without an answer in time
-	Entries, Images, Epochs int
-	Eras, Kills             int
+	Entries, Epochs         int
+	Installs, Drops         int
+	Checkpoints             int
+	Eras, Kills, CutsWithin int
+	Conflicts               int // disks that were replaced, as series had other ids there
 	Stranded                int // groups that have lost their majority for good
 }
 
 func (s *Stats) add(o *Stats) {
 	s.Writes, s.Deletes, s.Reads, s.Failed = s.Writes+o.Writes, s.Deletes+o.Deletes, s.Reads+o.Reads, s.Failed+o.Failed
-	s.Entries, s.Images, s.Epochs = s.Entries+o.Entries, s.Images+o.Images, s.Epochs+o.Epochs
+	s.Entries, s.Epochs, s.Installs, s.Drops = s.Entries+o.Entries, s.Epochs+o.Epochs, s.Installs+o.Installs, s.Drops+o.Drops
+	s.Checkpoints, s.CutsWithin, s.Conflicts = s.Checkpoints+o.Checkpoints, s.CutsWithin+o.CutsWithin, s.Conflicts+o.Conflicts
 	s.Eras, s.Kills, s.Stranded = s.Eras+o.Eras, s.Kills+o.Kills, s.Stranded+o.Stranded
 }
 
@@ -132,7 +141,7 @@ func (w *World) node(id string) *node {
 
 func newWorld(o Options) *World {
 	w := &World{options: o, ctx: context.Background(), rng: rand.New(rand.NewPCG(o.Seed, 0x7469_636b)), server: memstore.NewServer(),
-		storeCut: map[string]bool{}}
+		storeCut: map[string]bool{}, conflicts: map[string]bool{}, keys: keysOf(o.Shards)}
 	w.trace.keep = o.Trace
 	w.network = network{world: w, cut: map[link]bool{}, slow: map[link]int64{}}
 	w.oracle = newOracle(w, o.Shards)
@@ -160,7 +169,7 @@ func (w *World) addNode(i int) *node {
 		n.rate = 0.9 + 0.2*w.rng.Float64()
 		n.offset = w.between(-31_536_000_000, 31_536_000_000)
 	}
-	n.folder = w.newFolder(n.id)
+	n.disk = w.newDisk()
 	w.nodes = append(w.nodes, n)
 	w.start(n)
 	return n
@@ -179,7 +188,9 @@ const syncInterval = 1_000_000
 func (w *World) syncAll() {
 	for _, n := range w.nodes {
 		if n.process != nil && n.process.pausedUntil <= w.now && n.process.slowUntil <= w.now {
-			n.folder.sync(n.folder.end())
+			if err := n.process.syncLog(); err != nil {
+				n.process.fail(0, "sync: %v", err)
+			}
 		}
 	}
 }
@@ -200,12 +211,22 @@ func Run(o Options) Result {
 		w.heal()
 		w.rest()
 	}
-	w.stats.Images, w.stats.Eras = w.images, w.eras
 	for i := range w.oracle.shards {
 		w.stats.Stranded += oneIf(w.stranded(uint16(i)))
 		w.stats.Entries += len(w.oracle.shards[i].entries)
 	}
-	return Result{w.trace.hash, w.stats, w.err, w.trace.lines()}
+	result := Result{w.trace.hash, w.stats, w.err, w.trace.lines()}
+	w.end()
+	return result
+}
+
+// end lets all processes, and what they have under way, come to an end.
+func (w *World) end() {
+	w.over, w.err = true, nil
+	for _, n := range w.nodes {
+		w.kill(n)
+	}
+	w.runUntil(w.now + 1)
 }
 
 // eventsMax bounds a run: one that does so much does not come to an end.

@@ -152,8 +152,9 @@ func (m *Machine) askForFiles(shard uint16, row *shardmap.Row, status *replica.G
 func (m *Machine) leave(shard uint16, row *shardmap.Row, status *replica.GroupStatus, other bool) {
 	empty := len(status.Configuration.Voters) == 0
 	switch {
-	case status.Era > row.Era: // it was forced to go on; the map does not know yet
-	case empty && (other || row.Era > status.Era) || !empty && !names(&status.Configuration, status.RaftID):
+	case !empty && !names(&status.Configuration, status.RaftID): // its own log says so
+		m.remove(shard, status.RaftID)
+	case empty && (other && row.Era >= status.Era || row.Era > status.Era):
 		m.remove(shard, status.RaftID)
 	case !empty:
 		m.out.ask(Question{Shard: shard, RaftID: status.RaftID, Era: status.Era, Index: status.Configuration.Index, Members: row.Members})

@@ -33,11 +33,11 @@ func selfOf(state *replica.GroupState) (shardmap.Member, bool) {
 	return shardmap.Member{}, false
 }
 
-// decidesAlone reports whether the replica is its group's only voter: there is nobody who
-// could know better what its log has lost.
+// decidesAlone reports whether the replica is its group's only member: there is nobody who
+// could know better what its log has lost. A learner could, as it was told what is committed.
 func decidesAlone(state *replica.GroupState) bool {
 	c := &state.Configuration
-	return len(c.Voters) == 1 && c.Voters[0] == state.RaftID && len(c.Outgoing) == 0
+	return len(c.Voters) == 1 && c.Voters[0] == state.RaftID && len(c.Outgoing)+len(c.Learners)+len(c.LearnersNext) == 0
 }
 
 // Doubt decides whether the log may lack what replicas here have told others, and returns why;
@@ -94,7 +94,11 @@ func (m *Machine) restore(r *Recovery) error {
 		if err := m.checkOwner(&g.state); err != nil {
 			return err
 		}
-		alone := decidesAlone(&g.state)
+		// In a folder that has become another incarnation one that decides alone waits for the map
+		// as well: others take its place for lost, and it would lead under a name that nobody uses.
+		self, ok := selfOf(&g.state)
+		renewed := ok && self.Incarnation != m.config.Host.Incarnation
+		alone := decidesAlone(&g.state) && !renewed
 		if alone && g.lacks() { // entries of a lone group are nobody else's concern
 			g.state.Truncated = replica.Position{Index: g.last, Term: g.state.Term}
 			g.runs, g.changes = nil, nil
@@ -104,7 +108,7 @@ func (m *Machine) restore(r *Recovery) error {
 		}
 		m.newestMs[shard] = g.newestMs
 		summary := replica.LogSummary{Last: g.last, Runs: g.runs, Changes: g.changes, Applied: m.dispatched[shard]}
-		if self, ok := selfOf(&g.state); ok && self.Incarnation != m.config.Host.Incarnation && !alone {
+		if renewed {
 			m.quarantined[uint16(shard)] = &quarantined{g.state, summary, g.newestMs}
 			continue
 		}
