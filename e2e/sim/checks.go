@@ -29,21 +29,18 @@ func (w *World) logged(shard uint16, id, index, term uint64) bool {
 	return made // it was, and its disk is lost
 }
 
-// configuration returns the newest configuration of a shard's group that any node has.
+// configuration returns the newest configuration of a shard's group that any node has had.
 func (w *World) configuration(shard uint16) (newest replica.Configuration, known bool) {
 	for _, n := range w.nodes {
 		if n.process == nil {
 			continue
 		}
-		status, err := n.process.machine.Host().Status(shard)
-		if err != nil || status.Era != w.oracle.shards[shard].era || len(status.Configuration.Voters) == 0 {
-			continue
-		}
-		if !known || status.Configuration.Index > newest.Index {
-			newest, known = status.Configuration, true
+		if status, err := n.process.machine.Host().Status(shard); err == nil {
+			w.oracle.configured(&status)
 		}
 	}
-	return newest, known
+	newest = w.oracle.shards[shard].configuration
+	return newest, len(newest.Voters) > 0
 }
 
 // diskOf returns the folder of a member; nil: it is lost.
@@ -67,6 +64,11 @@ func (w *World) complete(shard uint16, c *replica.Configuration, without *node) 
 		}
 		if f.images[shard].raftID == m.RaftID && f.images[shard].last() >= answered {
 			return true
+		}
+		if p := w.node(m.Node).process; p != nil { // one that goes on in another era, which its log does not say yet
+			if status, err := p.machine.Host().Status(shard); err == nil && status.RaftID == m.RaftID && status.Last >= answered {
+				return true
+			}
 		}
 	}
 	return false

@@ -111,13 +111,13 @@ func (w *World) cutPower(n *node) {
 }
 
 // strikeMax is how long a process may live that ends within something that it does, µs.
-const strikeMax = 600_000
+const strikeMax = 1_200_000
 
 // strike ends a process between two events, or between two operations on its disk.
 func (w *World) strike(n *node, power bool) {
 	p := n.process
 	if within := w.chance(2) && (!power || w.options.Always || w.options.Rescue); p != nil && within {
-		p.cutAfter, p.cutPower = 1+w.rng.IntN(30), power
+		p.cutAfter, p.cutPower = 1+w.rng.IntN(25), power
 		w.after(w.between(1000, strikeMax), func() {
 			if !p.dead && p.cutAfter > 0 {
 				p.cutAfter = 0

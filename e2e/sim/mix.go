@@ -54,7 +54,7 @@ func DrawFor(v Variant, seed uint64) Options {
 		o.Faults = faultsOf(FaultDesired, FaultPause, FaultPartition, FaultOneWay, FaultTransfer)
 	case RaftIDTwice:
 		o.Replication, o.Always, o.Hurry = 2+int(seed%2), true, 4
-		o.Faults = faultsOf(FaultDesired, FaultStoreCut, FaultPause, FaultSlowLink, FaultSwapTimesOut)
+		o.Faults = faultsOf(FaultDesired, FaultStoreCut, FaultPause, FaultSlowLink, FaultSwapTimesOut, FaultKill)
 	case ReadBeforeApplied, DeleteUnconfirmed, ReadUnconfirmed:
 		o.Replication, o.Clients, o.Hurry = 3, 3, 2
 		o.Faults = faultsOf(FaultTransfer, FaultKill, FaultStall, FaultPartition, FaultPause)
@@ -69,7 +69,23 @@ func DrawFor(v Variant, seed uint64) Options {
 	case StatesNotHeld:
 		o.Always, o.StatesLater, o.Hurry = true, true, 4
 		o.Faults = faultsOf(FaultPowerCut, FaultTransfer, FaultPartition, FaultPause, FaultDesired)
-	case Sound, AnswerEarly, ApplyEarly, BatchIDsInMemory, WitnessServes, EpochsGoBack, LateBeforeSync, DeleteWithoutID, variants:
+	case StatesNotSynced:
+		o.Always, o.StatesLater, o.Hurry = true, false, 4
+		o.Faults = faultsOf(FaultPowerCut, FaultTransfer, FaultPartition, FaultPause, FaultDesired)
+	case EpochNotDrained:
+		o.Always, o.Hurry = true, 4
+		o.Faults = faultsOf(FaultStall, FaultKill)
+	case CheckpointAtEnd:
+		o.Always, o.Hurry = true, 3
+		o.Faults = faultsOf(FaultKill, FaultPowerCut, FaultStall, FaultSlowDisk)
+	case CheckpointAheadOfLog:
+		o.Always, o.Rescue, o.Hurry = false, true, 2
+		o.Faults = faultsOf(FaultPowerCutAll, FaultPowerCut)
+	case DropUndrained, FilesBeforeLog, SwapNotDrained, SwapUnprepared:
+		o.Always, o.Nodes, o.Hurry, o.Replication = true, 4, 4, 2+int(seed%2)
+		o.Faults = faultsOf(FaultDesired, FaultKill, FaultPowerCut, FaultStall, FaultSlowLink)
+	case Sound, AnswerEarly, ApplyEarly, BatchIDsInMemory, WitnessServes, EpochsGoBack, LateBeforeSync, DeleteWithoutID,
+		EntriesNotSynced, EpochStale, TrimToCheckpoint, StatesSkipped, UncommittedApplied, SwapFailureIgnored, variants:
 	}
 	return o
 }

@@ -152,11 +152,11 @@ func (p *process) open() (err error) {
 func (p *process) tellEras() {
 	host := p.machine.Host()
 	for _, shard := range host.Shards() {
-		if era := host.Era(shard); era > p.world.oracle.shards[shard].era {
-			p.world.trace.note("alone", p.node.id, int(shard), int(era))
+		status, err := host.Status(shard)
+		if err == nil && status.Era > p.world.oracle.shards[shard].era {
+			p.world.trace.note("alone", p.node.id, int(shard), int(status.Era))
 			p.world.stats.Eras++
-			g := &p.disk.images[shard]
-			p.world.oracle.begin(shard, era, g, g.last(), true)
+			p.world.oracle.begin(shard, status.Era, &p.disk.images[shard], status.Last, true)
 		}
 	}
 }

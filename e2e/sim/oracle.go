@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
 )
 
@@ -40,9 +41,11 @@ type shardOracle struct {
 	greatest map[uint64]uint64         // counter, by session
 	history  [registers][]version
 	past     map[uint32][]known // entries of eras that have ended
-	answered uint64             // greatest index of a write that was answered
-	answers  []answerAt
-	said     map[series.BatchID]int64 // when a node first answered, µs
+	// The newest of its era that a node has had; whoever had it may be down.
+	configuration replica.Configuration
+	answered      uint64 // greatest index of a write that was answered
+	answers       []answerAt
+	said          map[series.BatchID]int64 // when a node first answered, µs
 	// Greatest index that a read has shown; the next read shows no less.
 	shown uint64
 }
@@ -311,6 +314,14 @@ func (o *oracle) checkAbsent(where string, shard uint16, series, first, last, fl
 				return
 			}
 		}
+	}
+}
+
+// configured hears what a node takes for its group's configuration.
+func (o *oracle) configured(status *replica.GroupStatus) {
+	s, c := &o.shards[status.Shard], &status.Configuration
+	if status.Era == s.era && len(c.Voters) > 0 && c.Index >= s.configuration.Index {
+		s.configuration = *c
 	}
 }
 

@@ -199,6 +199,7 @@ func (p *process) look() {
 		if status.Fault != nil {
 			p.fail(6, "shard %d has stopped: %v", shard, status.Fault)
 		}
+		p.world.oracle.configured(&status)
 		if status.Leads {
 			p.world.oracle.leads(p, shard, status.Era, status.Term, status.RaftID)
 		}

@@ -222,3 +222,16 @@ func TestReplicaLeavesOnProof(t *testing.T) {
 		t.Fatalf("the raft id is used again: %v", err)
 	}
 }
+
+// A group whose era the map does not know yet, as it went on by itself, may have gone on without a
+// replica all the same: others are asked.
+func TestReplicaOfALaterEraLeaves(t *testing.T) {
+	n := newTestNode(t)
+	n.adopt(2, 1, true)
+	n.step(Input{})
+	n.adopt(1, 0, false, shardmap.Member{Node: "b", Incarnation: "11", RaftID: 2, Role: shardmap.Full})
+	n.step(Input{})
+	if len(n.asked) != 2 || n.asked[0].Era != 2 || len(n.drops) != 0 {
+		t.Fatalf("asked %v, dropped %v", n.asked, n.drops)
+	}
+}

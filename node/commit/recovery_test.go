@@ -1,9 +1,11 @@
 package commit
 
 import (
+	"errors"
 	"log/slog"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
@@ -128,5 +130,47 @@ func TestDoubtOfReplayedData(t *testing.T) {
 	}
 	if err := r.Doubt(nil); err == nil {
 		t.Error("no doubt about data whose group's state is lost")
+	}
+}
+
+// TestWhoGoesOnByItself reads a log that has lost its end. Its replica goes on by itself only if
+// it is its group's only member: a learner was told of entries that it has lost.
+func TestWhoGoesOnByItself(t *testing.T) {
+	self := shardmap.Member{Node: "a", Incarnation: "00", RaftID: 1, Role: shardmap.Full}
+	learner := shardmap.Member{Node: "b", Incarnation: "11", RaftID: 2, Role: shardmap.Learner}
+	for _, c := range []struct {
+		name        string
+		learners    []shardmap.Member
+		incarnation string
+		quarantined int
+	}{
+		{"the only member", nil, "00", 0},
+		{"with a learner", []shardmap.Member{learner}, "22", 1},
+		{"the only member, in a folder that was renewed", nil, "22", 1},
+	} {
+		state := replica.GroupState{
+			Replica: replica.Replica{Shard: 1, RaftID: 1, Era: 1, Role: shardmap.Full}, Term: 5, Vote: 1,
+			Configuration: replica.Configuration{Members: append([]shardmap.Member{self}, c.learners...), Voters: []uint64{1}},
+		}
+		for _, l := range c.learners {
+			state.Configuration.Learners = append(state.Configuration.Learners, l.RaftID)
+		}
+		e := storage.Entry{Kind: storage.EntryGroupState, Shard: 1, Body: state.AppendTo(nil)}
+		r := NewRecovery(fakeEngine{}, nil, 2, slog.New(slog.DiscardHandler))
+		if err := r.Take(64, append(e.AppendHeader(nil), e.Body...)); err != nil {
+			t.Fatal(err)
+		}
+		if doubt := r.Doubt(errors.New("lost")); (doubt != nil) != (len(c.learners) > 0) {
+			t.Errorf("%s: doubt %v", c.name, doubt)
+		}
+		m, err := New(Config{
+			Host: replica.Config{Node: "a", Incarnation: c.incarnation, Run: 1, Seed: 1}, Shards: 2, Logger: slog.New(slog.DiscardHandler),
+		}, r)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if m.Quarantined() != c.quarantined || c.quarantined == 0 && m.Host().Era(1) != 2 {
+			t.Errorf("%s: %d are quarantined, era %d", c.name, m.Quarantined(), m.Host().Era(1))
+		}
 	}
 }
