@@ -73,9 +73,6 @@ func (p *process) makeCheckpoint(end bool) error {
 	}
 	c := p.epoch
 	if c.epoch > 0 {
-		if p.world.is(CheckpointAtEnd) {
-			c.position = p.log.End()
-		}
 		if err := p.engine.Checkpoint(storage.Checkpoint{Position: uint64(c.position), Applied: c.applied, SealThrough: c.epoch - 1}); err != nil {
 			return err
 		}

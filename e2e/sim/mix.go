@@ -75,9 +75,6 @@ func DrawFor(v Variant, seed uint64) Options {
 	case EpochNotDrained:
 		o.Always, o.Hurry = true, 4
 		o.Faults = faultsOf(FaultStall, FaultKill)
-	case CheckpointAtEnd:
-		o.Always, o.Hurry = true, 3
-		o.Faults = faultsOf(FaultKill, FaultPowerCut, FaultStall, FaultSlowDisk)
 	case CheckpointAheadOfLog:
 		o.Always, o.Rescue, o.Hurry = false, true, 2
 		o.Faults = faultsOf(FaultPowerCutAll, FaultPowerCut)

@@ -32,7 +32,6 @@ const (
 	StatesNotSynced              // loop: groups go on though their states are not synced with a round
 	EpochStale                   // loop: entries are applied with an epoch that has ended
 	EpochNotDrained              // loop: an epoch begins before the entries of the last one are applied
-	CheckpointAtEnd              // recovery: a checkpoint names the end of the log and not the start of its epoch
 	CheckpointAheadOfLog         // recovery: pages are durable before the log is
 	TrimToCheckpoint             // recovery: the log goes though groups still count on it
 	StatesSkipped                // recovery: some states of groups are not read
@@ -50,7 +49,7 @@ func (v Variant) String() string {
 	return [...]string{"Sound", "ReadUnconfirmed", "AnswerEarly", "ApplyEarly", "VoteWithoutTail", "RaftIDTwice",
 		"BatchIDsInMemory", "WitnessServes", "DropOnMap", "EpochsGoBack", "LateBeforeSync",
 		"DeleteWithoutID", "BatchIDsAhead", "ReadBeforeApplied", "EraIgnored", "DeleteUnconfirmed",
-		"StatesNotHeld", "EntriesNotSynced", "StatesNotSynced", "EpochStale", "EpochNotDrained", "CheckpointAtEnd",
+		"StatesNotHeld", "EntriesNotSynced", "StatesNotSynced", "EpochStale", "EpochNotDrained",
 		"CheckpointAheadOfLog", "TrimToCheckpoint", "StatesSkipped", "UncommittedApplied", "SwapFailureIgnored",
 		"SwapNotDrained", "SwapUnprepared", "FilesBeforeLog", "DropUndrained"}[v]
 }
