@@ -144,6 +144,9 @@ func (p *process) discard(shard uint16) {
 	p.world.stats.Drops++
 	p.world.trace.note("drop", p.node.id, int(shard))
 	p.world.checkCopies(shard, "data was dropped")
+	if p.world.is(RaftIDTwice) { // a start is what forgets, before the map has followed
+		p.world.after(0, func() { p.run(func() { p.world.down(p.node, 0) }) })
+	}
 }
 
 func (p *process) askMembers(q *commit.Question) {
