@@ -86,7 +86,7 @@ func (w *World) start(n *node) {
 
 // open is what node.Open does.
 func (p *process) open() (err error) {
-	n, w, d := p.node, p.world, p.disk
+	w, d := p.world, p.disk
 	logger := slog.New(slog.DiscardHandler)
 	files := vfs.Faults(d.fs, p.meet)
 	p.engine, err = storage.Open(storage.Options{
@@ -114,6 +114,21 @@ func (p *process) open() (err error) {
 	if err := p.renewIfLost(recovered, damaged); err != nil {
 		return err
 	}
+	if err := p.newMachine(recovered, logger); err != nil {
+		return err
+	}
+	if err := p.settleDoubts(); err != nil || !recovered.Decided() {
+		return err
+	}
+	if _, err = p.logStates(); err == nil {
+		err = p.syncLog()
+	}
+	return err
+}
+
+// newMachine makes what drives the groups that a start has found.
+func (p *process) newMachine(recovered *commit.Recovery, logger *slog.Logger) (err error) {
+	n, w, d := p.node, p.world, p.disk
 	o := &w.options
 	p.machine, err = commit.New(commit.Config{
 		Host: replica.Config{
@@ -138,13 +153,7 @@ func (p *process) open() (err error) {
 	p.tellEras()
 	p.epoch = epochStart{wal.Position(p.engine.LogPosition()), p.engine.AppliedIndexes(), 0}
 	p.perform()
-	if err := p.settleDoubts(); err != nil || !recovered.Decided() {
-		return err
-	}
-	if _, err = p.logStates(); err == nil {
-		err = p.syncLog()
-	}
-	return err
+	return nil
 }
 
 // tellEras tells the oracle of groups of one voter that go on by themselves from a log that has
