@@ -60,17 +60,19 @@ func (w *Work) Pace() {
 	w.resume()
 }
 
-// Idle gives up the slot. Who calls it waits for something now; what time passes until
-// the next Pace is not taken for work.
-func (w *Work) Idle() {
+// Idle gives up the slot, and reports whether there was one. Who calls it waits for something
+// now; what time passes until the next Pace is not taken for work.
+func (w *Work) Idle() (held bool) {
 	if w == nil {
-		return
+		return false
 	}
 	if w.running {
 		w.request.used.Add(int64(time.Since(w.since)))
 		w.running = false
 	}
+	held = w.held
 	w.giveUp()
+	return held
 }
 
 // End ends the goroutine's work.

@@ -276,7 +276,6 @@ func (a *answer) Write(p []byte) (int, error) {
 			if err := a.handOver(); err != nil {
 				return total - len(p), err
 			}
-			a.work.Pace()
 			continue
 		}
 		n := min(room, len(p))
@@ -307,7 +306,9 @@ func (a *answer) handOver() error {
 	if len(a.held) == 0 {
 		return nil
 	}
-	a.work.Idle()
+	if a.work.Idle() { // what writes without one may be waiting most of its time, as a trace does
+		defer a.work.Pace()
+	}
 	select {
 	case a.pieces <- a.held:
 	case <-a.closed:
