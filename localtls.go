@@ -46,7 +46,7 @@ func newClosedDoors(dir string, now time.Time) (*closedDoors, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := pair.EncodeKey()
+	key, err := certificate.EncodeKey(pair.Key)
 	if err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ func TestIssue(t *testing.T) {
 
 func TestPEM(t *testing.T) {
 	a := authority(t, "home")
-	key, err := a.EncodeKey()
+	key, err := EncodeKey(a.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestPEM(t *testing.T) {
 	if got, err := DecodePair(text, nil); err != nil || got.Key != nil {
 		t.Errorf("without a key: %v", err)
 	}
-	other, err := authority(t, "home").EncodeKey()
+	other, err := EncodeKey(authority(t, "home").Key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func FuzzDecodePair(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	key, err := p.EncodeKey()
+	key, err := EncodeKey(p.Key)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -35,8 +35,8 @@ func (r Role) known() bool {
 	return false
 }
 
-// AnyID as the ID of a Name stands for every ID of its role: the nodes that Kubernetes
-// starts from one template share one certificate.
+// AnyID as the ID of a Name stands for every ID of its role: nodes may share a certificate,
+// as the pods of one template do where somebody else makes the certificates.
 const AnyID = "*"
 
 const scheme = "tickmesh"
@@ -101,14 +101,17 @@ func (n Name) Is(cluster string, role Role, id string) bool {
 // NameOf returns the name in a certificate. Without one the name is the zero value. More
 // than one is an error, because each caller would have to guess which one counts. Errors:
 // ErrName.
-func NameOf(c *x509.Certificate) (name Name, err error) {
+func NameOf(c *x509.Certificate) (Name, error) { return nameAmong(c.URIs, c.Subject.CommonName) }
+
+// nameAmong returns the only name among the URIs of a certificate or a request for one.
+func nameAmong(uris []*url.URL, subject string) (name Name, err error) {
 	found := false
-	for _, u := range c.URIs {
+	for _, u := range uris {
 		if u.Scheme != scheme {
 			continue
 		}
 		if found {
-			return Name{}, fmt.Errorf("%w: %q has several", ErrName, c.Subject.CommonName)
+			return Name{}, fmt.Errorf("%w: %q has several", ErrName, subject)
 		}
 		found = true
 		if name, err = nameOf(u); err != nil {

@@ -2,7 +2,6 @@ package certificate
 
 import (
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -44,7 +43,7 @@ type Identity struct {
 // NewAuthority makes an authority with a fresh key that signs leaves only. Cluster is part
 // of its name. Errors: ErrName, those of the random source.
 func NewAuthority(cluster, commonName string, validity time.Duration, now time.Time) (*Pair, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := NewKey()
 	if err != nil {
 		return nil, fmt.Errorf("key of an authority: %w", err)
 	}
@@ -57,22 +56,36 @@ func NewAuthority(cluster, commonName string, validity time.Duration, now time.T
 		NotBefore: now.Add(-backdate), NotAfter: now.Add(validity),
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
 	}
-	certificate, err := sign(template, template, key, key)
+	certificate, err := sign(template, template, &key.PublicKey, key)
 	if err != nil {
 		return nil, err
 	}
 	return &Pair{Certificate: certificate, Key: key}, nil
 }
 
-// Issue makes a certificate for both sides of connections. It ends with its authority at
-// the latest. Errors: ErrNoKey, ErrName, those of the random source.
+// Issue makes a key and its certificate for both sides of connections. Errors: those of
+// Certify.
 func (a Pair) Issue(identity Identity, validity time.Duration, now time.Time) (*Pair, error) {
 	if a.Key == nil {
 		return nil, ErrNoKey
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := NewKey()
 	if err != nil {
 		return nil, fmt.Errorf("key of %s: %w", identity.CommonName, err)
+	}
+	certificate, err := a.Certify(identity, &key.PublicKey, validity, now)
+	if err != nil {
+		return nil, err
+	}
+	return &Pair{Certificate: certificate, Key: key}, nil
+}
+
+// Certify makes a certificate, for both sides of connections, of a key that its holder keeps.
+// It ends with its authority at the latest. Errors: ErrNoKey, ErrName, those of the random
+// source.
+func (a Pair) Certify(identity Identity, key *ecdsa.PublicKey, validity time.Duration, now time.Time) (*x509.Certificate, error) {
+	if a.Key == nil {
+		return nil, ErrNoKey
 	}
 	notAfter := now.Add(validity)
 	if a.Certificate.NotAfter.Before(notAfter) {
@@ -97,16 +110,12 @@ func (a Pair) Issue(identity Identity, validity time.Duration, now time.Time) (*
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	certificate, err := sign(template, a.Certificate, key, a.Key)
-	if err != nil {
-		return nil, err
-	}
-	return &Pair{Certificate: certificate, Key: key}, nil
+	return sign(template, a.Certificate, key, a.Key)
 }
 
 // sign makes the certificate of a key.
-func sign(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) (*x509.Certificate, error) {
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+func sign(template, parent *x509.Certificate, key *ecdsa.PublicKey, signer *ecdsa.PrivateKey) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key, signer)
 	if err != nil {
 		return nil, fmt.Errorf("certificate of %s: %w", template.Subject.CommonName, err)
 	}

@@ -30,11 +30,11 @@ func EncodeCertificates(certificates ...*x509.Certificate) []byte {
 	return text.Bytes()
 }
 
-// EncodeKey returns the key as PEM. Errors: a key that cannot be encoded.
-func (a Pair) EncodeKey() ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(a.Key)
+// EncodeKey returns a key as PEM. Errors: a key that cannot be encoded.
+func EncodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, fmt.Errorf("key of %s: %w", a.Certificate.Subject.CommonName, err)
+		return nil, fmt.Errorf("key: %w", err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: pemKey, Bytes: der}), nil
 }

@@ -44,9 +44,16 @@ func cluster(t *testing.T, spec string) *v1alpha1.TickMeshCluster {
 }
 
 // facts are those of a cluster that is as its spec wants it.
+func authoritiesOf(c *v1alpha1.TickMeshCluster) string {
+	if c.Spec.TLS.Mode == v1alpha1.TLSModeOperator && c.Spec.Etcd.Managed != nil {
+		return "0123456789abcdef"
+	}
+	return ""
+}
+
 func facts(c *v1alpha1.TickMeshCluster) build.Facts {
 	f := build.Facts{
-		Image: "tickmesh:1.2.3", EnvoyImage: "envoy:1.40.0", OperatorNamespace: "tickmesh-system", NodeReplicas: c.Spec.Nodes.Count,
+		Image: "tickmesh:1.2.3", CertificateImage: "tickmesh:1.2.3", EtcdAuthorities: authoritiesOf(c), EnvoyImage: "envoy:1.40.0", OperatorNamespace: "tickmesh-system", NodeReplicas: c.Spec.Nodes.Count,
 		PodMonitors: true, ServiceMonitors: true,
 	}
 	if c.Spec.Etcd.Managed != nil {

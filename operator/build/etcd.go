@@ -116,6 +116,9 @@ func EtcdStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 		},
 		volumes: []corev1.Volume{configVolume(Name(c, ComponentEtcd))},
 	}
+	if f.EtcdAuthorities != "" {
+		p.annotations = map[string]string{AnnotationConfigHash: f.EtcdAuthorities}
+	}
 	if secret := TLSSecret(c, IdentityEtcd); secret != "" {
 		p.addSecret(volumeTLS, secret, dirTLS)
 	} else {
@@ -132,8 +135,8 @@ func etcdArguments(c *v1alpha1.TickMeshCluster) []string {
 		"--advertise-client=" + EtcdURL(c, "$(POD_NAME)", PortEtcdClient), "--log-format=json",
 	}
 	if TLSSecret(c, IdentityEtcd) != "" {
-		args = append(args, tlsArguments("client-tls", dirTLS)...)
-		args = append(args, tlsArguments("peer-tls", dirTLS)...)
+		args = append(args, tlsArguments("client-tls", dirTLS, dirTLS)...)
+		args = append(args, tlsArguments("peer-tls", dirTLS, dirTLS)...)
 	}
 	return args
 }

@@ -12,6 +12,12 @@ import (
 type Facts struct {
 	// Image and EnvoyImage are used where the spec names none.
 	Image, EnvoyImage string
+	// CertificateImage is what pods that keep their keys make them with: that of the operator's
+	// release, as one of spec may be of an older release, which cannot.
+	CertificateImage string
+	// EtcdAuthorities stands for the authorities that etcd trusts: its processes read them at
+	// their start, so they are started again when there are others; empty: nobody knows.
+	EtcdAuthorities string
 	// OperatorNamespace is where the operator runs; network policies let it in.
 	OperatorNamespace string
 	// NodeReplicas is how many pods of nodes there are to be now: what the spec wants, or

@@ -40,7 +40,7 @@ func NodeStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 		},
 		volumes: []corev1.Volume{zoneVolume()},
 	}
-	p.addPeerTLS(c, IdentityNode)
+	p.addNodeTLS(c, f)
 	p.addDatabases(f)
 	probes(&p.container, PortNodeHTTP, false, "/healthz", "/readyz")
 	return statefulSet(c, f, p, f.NodeReplicas, claim{nodes.Storage.VolumeSpec, nodes.Storage.Size, f.NodeClaimSize})
@@ -68,10 +68,10 @@ func clusterArguments(c *v1alpha1.TickMeshCluster, f Facts, identity string) []s
 		"--log-format=json",
 	}
 	if TLSSecret(c, identity) != "" {
-		args = append(args, tlsArguments("rpc-tls", dirTLS)...)
+		args = append(args, tlsArguments("rpc-tls", dirTLS, keyDir(c, identity, dirTLS))...)
 	}
 	if dir := etcdTLSFolder(c); dir != "" {
-		args = append(args, tlsArguments("etcd-tls", dir)...)
+		args = append(args, tlsArguments("etcd-tls", dir, keyDir(c, identity, dir))...)
 	}
 	return args
 }
@@ -104,9 +104,9 @@ func peerEnvironment(c *v1alpha1.TickMeshCluster, f Facts) []corev1.EnvVar {
 	return env
 }
 
-func tlsArguments(prefix, dir string) []string {
+func tlsArguments(prefix, dir, keyDir string) []string {
 	return []string{
-		"--" + prefix + "-cert=" + dir + "/" + corev1.TLSCertKey, "--" + prefix + "-key=" + dir + "/" + corev1.TLSPrivateKeyKey,
+		"--" + prefix + "-cert=" + dir + "/" + corev1.TLSCertKey, "--" + prefix + "-key=" + keyDir + "/" + corev1.TLSPrivateKeyKey,
 		"--" + prefix + "-ca=" + dir + "/" + keyAuthority,
 	}
 }
@@ -128,6 +128,20 @@ func (p *pod) addPeerTLS(c *v1alpha1.TickMeshCluster, identity string) {
 	if secret := TLSSecret(c, identity); secret != "" {
 		p.addSecret(volumeTLS, secret, dirTLS)
 	}
+	p.addEtcdTLS(c)
+}
+
+// addNodeTLS is addPeerTLS for nodes.
+func (p *pod) addNodeTLS(c *v1alpha1.TickMeshCluster, f Facts) {
+	if !NodesKeepKeys(c) {
+		p.addPeerTLS(c, IdentityNode)
+		return
+	}
+	p.addOwnKey(c, f, c.Spec.Nodes.Resources)
+	p.addEtcdTLS(c)
+}
+
+func (p *pod) addEtcdTLS(c *v1alpha1.TickMeshCluster) {
 	if etcdTLSFolder(c) == dirEtcdTLS {
 		p.addSecret(volumeEtcdTLS, c.Spec.Etcd.External.TLSSecretName, dirEtcdTLS)
 	}
@@ -142,9 +156,7 @@ func (p *pod) addSecret(volume, secret, dir string) {
 func zoneVolume() corev1.Volume {
 	return corev1.Volume{Name: volumePod, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
 		DefaultMode: ptr(int32(secretFileMode)),
-		Items: []corev1.DownwardAPIVolumeFile{{
-			Path: zoneFile, FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + AnnotationZone + "']"},
-		}},
+		Items:       []corev1.DownwardAPIVolumeFile{annotationFile(zoneFile, AnnotationZone)},
 	}}}
 }
 

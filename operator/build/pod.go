@@ -31,6 +31,8 @@ type pod struct {
 	annotations map[string]string
 	graceSecs   int64
 	spread      spread
+	// before run, one after the other, before the container starts.
+	before []corev1.Container
 	// ender runs beside the container, which goes on until it has ended; nil: there is none.
 	ender *corev1.Container
 	// stays reports that the pod is not deleted when its machine is lost, but by the operator.
@@ -51,15 +53,18 @@ func hostPort(host string, port int) string { return host + ":" + strconv.Itoa(p
 func (p pod) template(c *v1alpha1.TickMeshCluster, f Facts) corev1.PodTemplateSpec {
 	container := p.complete(c, f, p.container)
 	container.Name = p.component
-	containers, sidecars := []corev1.Container{container}, []corev1.Container(nil)
+	containers, before := []corev1.Container{container}, []corev1.Container(nil)
+	for _, first := range p.before {
+		before = append(before, p.complete(c, f, first))
+	}
 	if p.ender != nil {
 		container.RestartPolicy = ptr(corev1.ContainerRestartPolicyAlways)
-		containers, sidecars = []corev1.Container{p.complete(c, f, *p.ender)}, []corev1.Container{container}
+		containers, before = []corev1.Container{p.complete(c, f, *p.ender)}, append(before, container)
 	}
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: Labels(c, p.component), Annotations: p.annotations},
 		Spec: corev1.PodSpec{
-			InitContainers:                sidecars,
+			InitContainers:                before,
 			Containers:                    containers,
 			Volumes:                       p.volumes,
 			ImagePullSecrets:              c.Spec.ImagePullSecrets,

@@ -34,10 +34,10 @@ func RescueJob(c *v1alpha1.TickMeshCluster, f Facts, pods, lost []string) *batch
 		args = append(args, "--lost="+strings.Join(lost, ","))
 	}
 	if TLSSecret(c, IdentityRouter) != "" {
-		args = append(args, tlsArguments("rpc-tls", dirTLS)...)
+		args = append(args, tlsArguments("rpc-tls", dirTLS, dirTLS)...)
 	}
 	if dir := etcdTLSFolder(c); dir != "" {
-		args = append(args, tlsArguments("etcd-tls", dir)...)
+		args = append(args, tlsArguments("etcd-tls", dir, dir)...)
 	}
 	p := pod{
 		component: ComponentRescue, placement: c.Spec.Routers.Placement, graceSecs: jobGraceSeconds,

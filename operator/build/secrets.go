@@ -47,13 +47,16 @@ func TLSSecret(c *v1alpha1.TickMeshCluster, identity string) string {
 	return c.Name + "-" + identity + "-tls"
 }
 
-// IdentitiesToMake returns the identities whose certificates the operator, or cert-manager
-// for it, has to make.
+// IdentitiesToMake returns the identities whose certificates, in Secrets, the operator, or
+// cert-manager for it, has to make.
 func IdentitiesToMake(c *v1alpha1.TickMeshCluster) (identities []string) {
 	if c.Spec.TLS.Mode != v1alpha1.TLSModeOperator && c.Spec.TLS.Mode != v1alpha1.TLSModeCertManager {
 		return nil
 	}
-	identities = []string{IdentityNode, IdentityRouter, IdentityOperator}
+	identities = []string{IdentityRouter, IdentityOperator}
+	if !NodesKeepKeys(c) {
+		identities = append(identities, IdentityNode)
+	}
 	if c.Spec.Etcd.Managed != nil {
 		identities = append(identities, IdentityEtcd)
 	}
@@ -85,8 +88,8 @@ func DNSNames(c *v1alpha1.TickMeshCluster, identity string) []string {
 }
 
 // PeerName returns what an identity's certificate says to the other processes of the
-// cluster. All nodes share a certificate, so it is for any of them. The edge has no name:
-// what clients see opens nothing inside.
+// cluster. That of all nodes is shared, so it is for any of them; see NodeIdentity for those
+// that have their own. The edge has no name: what clients see opens nothing inside.
 func PeerName(c *v1alpha1.TickMeshCluster, identity string) certificate.Name {
 	n := certificate.Name{Cluster: StoreName(c)}
 	switch identity {

@@ -16,7 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/pki"
 )
 
 // must ends the test.
@@ -130,6 +132,7 @@ func (w *world) runPod(set *appsv1.StatefulSet, name string) {
 		}
 		pod = &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
 		pod.Name, pod.Namespace, pod.ResourceVersion = name, w.namespace, ""
+		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
 		pod.Labels[appsv1.StatefulSetRevisionLabel] = revision(set)
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
@@ -227,7 +230,7 @@ func (w *world) kubelet(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
-	runs := w.machines[pod.Spec.NodeName] && pod.DeletionTimestamp == nil && w.zoned(pod)
+	runs := w.machines[pod.Spec.NodeName] && pod.DeletionTimestamp == nil && w.zoned(pod) && w.certified(pod)
 	if up := w.machines[pod.Spec.NodeName]; !up {
 		w.setReady(pod, false, true) // nobody says that it has stopped
 		return
@@ -238,6 +241,34 @@ func (w *world) kubelet(pod *corev1.Pod) {
 // zoned reports whether a node's pod knows its zone: it waits for that.
 func (w *world) zoned(pod *corev1.Pod) bool {
 	return pod.Labels[build.LabelComponent] != build.ComponentNode || pod.Annotations[build.AnnotationZone] != ""
+}
+
+// certified reports whether a pod that keeps its key has a certificate of it; it waits for one.
+func (w *world) certified(pod *corev1.Pod) bool {
+	w.t.Helper()
+	if !build.KeepsKey(&pod.Spec) || !w.machines[pod.Spec.NodeName] {
+		return true
+	}
+	if w.podKeys[pod.UID] == nil {
+		w.ask(pod, certificate.Name{Cluster: clusterName, Role: certificate.RoleNode, ID: pod.Name})
+	}
+	leaf, err := pki.ReadAnnotated(pod)
+	return err == nil && w.podKeys[pod.UID].PublicKey.Equal(leaf.Certificate.PublicKey)
+}
+
+// ask has a pod make a key, and ask for its certificate under a name.
+func (w *world) ask(pod *corev1.Pod, name certificate.Name) {
+	w.t.Helper()
+	key, err := certificate.NewKey()
+	w.must(err)
+	request, err := certificate.EncodeRequest(name, key)
+	w.must(err)
+	before := pod.DeepCopy()
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+		Name: build.ContainerRequest, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: string(request)}},
+	}}
+	w.must(w.api.Status().Patch(w.t.Context(), pod, client.MergeFrom(before)))
+	w.podKeys[pod.UID] = key
 }
 
 func (w *world) setReady(pod *corev1.Pod, ready, running bool) {

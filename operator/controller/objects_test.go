@@ -213,7 +213,7 @@ func TestCertificateExpired(t *testing.T) {
 	w := newWorld(t, 3)
 	authority, err := pki.NewAuthority(pki.Defaults(), clusterName, nil, w.now)
 	w.must(err)
-	leaf, err := authority.Issue(pki.Defaults(), certificate.Identity{CommonName: "all", Hosts: []string{"localhost"}}, w.now)
+	leaf, err := authority.Issue(pki.Defaults(), pki.Holder{Identity: certificate.Identity{CommonName: "all", Hosts: []string{"localhost"}}}, w.now)
 	w.must(err)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mine", Namespace: w.namespace}}
 	w.must(leaf.Write(secret))
@@ -242,7 +242,7 @@ func TestCertificateNames(t *testing.T) {
 				identity.Name.ID = certificate.AnyID
 			}
 		}
-		leaf, err := authority.Issue(pki.Defaults(), identity, w.now)
+		leaf, err := authority.Issue(pki.Defaults(), pki.Holder{Identity: identity}, w.now)
 		w.must(err)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName, Namespace: w.namespace}}
 		w.must(client.IgnoreNotFound(w.api.Delete(t.Context(), secret.DeepCopy())))

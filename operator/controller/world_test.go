@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -42,6 +44,7 @@ type world struct {
 	namespace  string
 	now        time.Time
 	machines   map[string]bool // up
+	podKeys    map[types.UID]*ecdsa.PrivateKey
 	disks      int
 
 	mesh      *meshtest.Cluster
@@ -78,7 +81,7 @@ func newWorld(t *testing.T, machines int) *world {
 	s := kubernetes(t)
 	w := &world{
 		t: t, api: s.client, background: context.Background(), namespace: s.namespace(t), now: time.Now().Truncate(time.Second),
-		machines: map[string]bool{}, mesh: meshtest.NewCluster(), processes: map[string]*process{}, folders: map[string]string{}, routers: true,
+		machines: map[string]bool{}, podKeys: map[types.UID]*ecdsa.PrivateKey{}, mesh: meshtest.NewCluster(), processes: map[string]*process{}, folders: map[string]string{}, routers: true,
 		home:     "operators",
 		recorded: events.NewFakeRecorder(10_000), limits: shardmap.DefaultLimits(),
 	}

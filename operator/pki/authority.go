@@ -130,12 +130,24 @@ func (s Step) String() string {
 	return [...]string{"wait", "introduce", "promote", "retire"}[s]
 }
 
+// Demand is what is asked of an authority beside certificates that last.
+type Demand struct {
+	// Rotation is a word of a person's choice: a new one has the authority replaced although its
+	// time is not over; empty: none.
+	Rotation string
+	// Revoked are certificates that nobody uses any more and nobody is to take: the authority
+	// that has signed one is replaced.
+	Revoked []*x509.Certificate
+	// Behind says that somebody goes by the authorities of his start, and they were others: no
+	// step is taken that he would not trust.
+	Behind bool
+}
+
 // Plan returns what is to be done with an authority. Leaves are those of all identities;
-// nil: it is not there yet. A rotation is a word of a person's choice: a new one has the
-// authority replaced although its time is not over; empty: none.
-func Plan(s Settings, a *Authority, leaves []*Leaf, rotation string, now time.Time) Step {
+// nil: it is not there yet.
+func Plan(s Settings, a *Authority, leaves []*Leaf, d Demand, now time.Time) Step {
 	settled := func(has func(*Leaf) bool) bool {
-		return !slices.ContainsFunc(leaves, func(l *Leaf) bool {
+		return !d.Behind && !slices.ContainsFunc(leaves, func(l *Leaf) bool {
 			if l == nil { // it is being made, or cannot be without the key
 				return a.Signer.Key != nil
 			}
@@ -151,7 +163,7 @@ func Plan(s Settings, a *Authority, leaves []*Leaf, rotation string, now time.Ti
 		if settled(func(l *Leaf) bool { return l.Certificate.CheckSignatureFrom(a.Signer.Certificate) == nil }) {
 			return StepRetire
 		}
-	case rotation != "" && rotation != a.Rotation || a.due(s, now):
+	case d.Rotation != "" && d.Rotation != a.Rotation || a.due(s, now) || a.signed(d.Revoked):
 		return StepIntroduce
 	}
 	return StepWait
@@ -163,6 +175,11 @@ func Plan(s Settings, a *Authority, leaves []*Leaf, rotation string, now time.Ti
 func (a *Authority) due(s Settings, now time.Time) bool {
 	name, err := certificate.NameOf(a.Signer.Certificate)
 	return err != nil || name.Role != certificate.RoleAuthority || a.Signer.Certificate.NotAfter.Sub(now) < 2*s.LeafValidity+2*s.Settle
+}
+
+// signed reports whether the authority has signed one of these certificates.
+func (a *Authority) signed(certificates []*x509.Certificate) bool {
+	return slices.ContainsFunc(certificates, func(c *x509.Certificate) bool { return c.CheckSignatureFrom(a.Signer.Certificate) == nil })
 }
 
 // Introduce returns an authority that has a next one. Errors: those of the random source.

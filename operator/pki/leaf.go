@@ -1,12 +1,20 @@
 package pki
 
 import (
+	"crypto/ecdsa"
 	"crypto/x509"
 	"slices"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/certificate"
 )
+
+// Holder is who has a certificate.
+type Holder struct {
+	certificate.Identity
+	// Key is of one who keeps the private key to himself; nil: it is made with the certificate.
+	Key *ecdsa.PublicKey
+}
 
 // Leaf is the certificate of an identity, and the authorities that its holder trusts.
 type Leaf struct {
@@ -18,11 +26,18 @@ type Leaf struct {
 
 // Issue makes a leaf, as server and client, that trusts whom the authority trusts.
 // Errors: ErrNoKey, those of the random source.
-func (a *Authority) Issue(s Settings, identity certificate.Identity, now time.Time) (*Leaf, error) {
+func (a *Authority) Issue(s Settings, h Holder, now time.Time) (*Leaf, error) {
 	if a.Signer.Key == nil {
 		return nil, ErrNoKey
 	}
-	pair, err := a.Signer.Issue(identity, s.LeafValidity, now)
+	if h.Key != nil {
+		c, err := a.Signer.Certify(h.Identity, h.Key, s.LeafValidity, now)
+		if err != nil {
+			return nil, err
+		}
+		return &Leaf{Pair: certificate.Pair{Certificate: c}, Bundle: a.Bundle(), ChangedAt: now}, nil
+	}
+	pair, err := a.Signer.Issue(h.Identity, s.LeafValidity, now)
 	if err != nil {
 		return nil, err
 	}
@@ -44,13 +59,21 @@ const (
 	DueIssue       // make it anew: Authority.Issue
 )
 
+// isOf reports whether a leaf is of the key of its holder.
+func (l *Leaf) isOf(h Holder) bool {
+	if h.Key == nil {
+		return l.Key != nil
+	}
+	return h.Key.Equal(l.Certificate.PublicKey)
+}
+
 // clockSlack is how far operators' clocks may differ.
 const clockSlack = 5 * time.Minute
 
 // DueOf returns what is to be done with a leaf; nil: it is not there. Without the signer's
 // key it is never made anew.
-func DueOf(a *Authority, l *Leaf, identity certificate.Identity, now time.Time) Due {
-	renew := l == nil || l.Key == nil || !identity.Fits(l.Certificate) || !certificate.Fresh(l.Certificate, now) || l.Certificate.CheckSignatureFrom(a.Signer.Certificate) != nil
+func DueOf(a *Authority, l *Leaf, h Holder, now time.Time) Due {
+	renew := l == nil || !l.isOf(h) || !h.Fits(l.Certificate) || !certificate.Fresh(l.Certificate, now) || l.Certificate.CheckSignatureFrom(a.Signer.Certificate) != nil
 	switch {
 	case l == nil || renew && a.Signer.Key != nil:
 		return DueIssue

@@ -49,7 +49,7 @@ func TestClustersMoveToNames(t *testing.T) {
 	now := epoch
 	var steps int
 	for ; steps < 10; steps++ {
-		next, err := pki.Advance(s, "demo", map[string]certificate.Identity{"node": identity}, state, "", now)
+		next, err := pki.Advance(s, "demo", map[string]pki.Holder{"node": {Identity: identity}}, state, pki.Demand{}, now)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func authority(t testing.TB) *pki.Authority {
 
 func leaf(t testing.TB, a *pki.Authority, identity certificate.Identity) *pki.Leaf {
 	t.Helper()
-	l, err := a.Issue(pki.Defaults(), identity, epoch)
+	l, err := a.Issue(pki.Defaults(), pki.Holder{Identity: identity}, epoch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestLeafIsValidForItsHosts(t *testing.T) {
 // leafSignsOthers reports whether what a leaf signs is trusted.
 func leafSignsOthers(t *testing.T, l *pki.Leaf) bool {
 	t.Helper()
-	forged, err := (&pki.Authority{Signer: l.Pair}).Issue(pki.Defaults(), certificate.Identity{CommonName: "x", Hosts: []string{"x"}}, epoch)
+	forged, err := (&pki.Authority{Signer: l.Pair}).Issue(pki.Defaults(), pki.Holder{Identity: certificate.Identity{CommonName: "x", Hosts: []string{"x"}}}, epoch)
 	if err != nil {
 		return false
 	}
@@ -146,7 +146,7 @@ func TestDueOf(t *testing.T) {
 		"nearly over, but no key":   {lost, l, identity, later(61 * day), pki.DueNothing},
 		"another authority, no key": {&pki.Authority{Signer: certificate.Pair{Certificate: other.Signer.Certificate}}, l, identity, epoch, pki.DueTrust},
 	} {
-		if got := pki.DueOf(test.authority, test.leaf, test.identity, test.at); got != test.want {
+		if got := pki.DueOf(test.authority, test.leaf, pki.Holder{Identity: test.identity}, test.at); got != test.want {
 			t.Errorf("%s: %v, expected %v", name, got, test.want)
 		}
 	}
@@ -160,7 +160,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		{}, {AuthorityValidity: time.Hour, LeafValidity: time.Hour, Settle: time.Second},
 		{AuthorityValidity: 100 * time.Hour, LeafValidity: time.Hour, Settle: time.Hour},
 	} {
-		if _, err := pki.Advance(s, "demo", nil, pki.State{}, "", epoch); !errors.Is(err, pki.ErrSettings) {
+		if _, err := pki.Advance(s, "demo", nil, pki.State{}, pki.Demand{}, epoch); !errors.Is(err, pki.ErrSettings) {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}

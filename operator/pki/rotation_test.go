@@ -1,6 +1,7 @@
 package pki_test
 
 import (
+	"crypto/ecdsa"
 	"crypto/x509"
 	"fmt"
 	"maps"
@@ -18,10 +19,11 @@ import (
 // world is a cluster whose pods see Secrets late, and whose operator may stop after any
 // write.
 type world struct {
-	settings   pki.Settings
-	identities map[string]certificate.Identity
-	now        time.Time
-	rotation   string
+	settings pki.Settings
+	holders  map[string]pki.Holder
+	now      time.Time
+	rotation string
+	revoked  []*x509.Certificate
 	// What the API server has: Secrets as they were written, by identity; "": the authority's.
 	secrets map[string]*corev1.Secret
 	// What the pod of each identity uses, and what was written since, oldest first.
@@ -35,12 +37,24 @@ func newWorld(now time.Time) *world {
 	return &world{
 		settings: pki.Defaults(), now: now, secrets: map[string]*corev1.Secret{}, used: map[string]*pki.Leaf{}, later: map[string][]*pki.Leaf{},
 		checked: map[[2]*pki.Leaf]int64{},
-		identities: map[string]certificate.Identity{
-			"node":   {CommonName: "node", Hosts: []string{"*.demo-node.ns.svc", "localhost", "127.0.0.1"}},
-			"router": {CommonName: "router", Hosts: []string{"demo-router.ns.svc"}},
-			"etcd":   {CommonName: "etcd", Hosts: []string{"*.demo-etcd.ns.svc"}},
+		holders: map[string]pki.Holder{
+			"node":   {Identity: certificate.Identity{CommonName: "node", Hosts: []string{"*.demo-node.ns.svc", "localhost", "127.0.0.1"}}},
+			"router": {Identity: certificate.Identity{CommonName: "router", Hosts: []string{"demo-router.ns.svc"}}},
+			"pod":    {Identity: podIdentity, Key: newKey()},
+			"etcd":   {Identity: certificate.Identity{CommonName: "etcd", Hosts: []string{"*.demo-etcd.ns.svc"}}},
 		},
 	}
+}
+
+// podIdentity is that of a pod that keeps its key.
+var podIdentity = certificate.Identity{CommonName: "pod", Hosts: []string{"pod-0.demo-node.ns.svc"}}
+
+func newKey() *ecdsa.PublicKey {
+	key, err := certificate.NewKey()
+	if err != nil {
+		panic(err) // no random source
+	}
+	return &key.PublicKey
 }
 
 func (w *world) state(t require) pki.State {
@@ -64,7 +78,7 @@ type require interface{ Fatal(args ...any) }
 // reconcile brings the Secrets on, with so many writes at most.
 func (w *world) reconcile(t require, writesMax int) (writes int) {
 	before := w.state(t)
-	after, err := pki.Advance(w.settings, "demo", w.identities, before, w.rotation, w.now)
+	after, err := pki.Advance(w.settings, "demo", w.holders, before, pki.Demand{Rotation: w.rotation, Revoked: w.revoked}, w.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +104,9 @@ func (w *world) reconcile(t require, writesMax int) (writes int) {
 		}
 		if !put(name, leaf.Write) {
 			return writes
+		}
+		if key := w.holders[name].Key; key != nil && !key.Equal(leaf.Certificate.PublicKey) {
+			continue // its pod waits for another one
 		}
 		if w.used[name] == nil {
 			w.used[name] = leaf
@@ -117,7 +134,7 @@ func (w *world) pass(d time.Duration) {
 func (w *world) lose(t require, name string) {
 	a := w.state(t).Authority
 	complete := a != nil && a.Signer.Key != nil
-	for identity := range w.identities {
+	for identity := range w.holders {
 		complete = complete && w.secrets[identity] != nil
 	}
 	if complete {
@@ -134,7 +151,7 @@ func (w *world) connect(t require) {
 				continue
 			}
 			w.checked[pair] = day
-			if err := accepts(c.Bundle, s.Certificate, w.now, x509.ExtKeyUsageServerAuth, w.identities[server].Hosts[0]); err != nil {
+			if err := accepts(c.Bundle, s.Certificate, w.now, x509.ExtKeyUsageServerAuth, w.holders[server].Hosts[0]); err != nil {
 				t.Fatal(fmt.Sprintf("%s refuses %s: %v", client, server, err))
 			}
 			if err := accepts(s.Bundle, c.Certificate, w.now, x509.ExtKeyUsageClientAuth, ""); err != nil {
@@ -166,7 +183,7 @@ func TestPodsTrustEachOther(t *testing.T) {
 		w.reconcile(t, 10)
 		w.connect(t)
 		for range rapid.IntRange(5, 60).Draw(t, "moves") {
-			switch rapid.IntRange(0, 9).Draw(t, "move") {
+			switch rapid.IntRange(0, 10).Draw(t, "move") {
 			case 0, 1, 2:
 				w.reconcile(t, rapid.IntRange(0, 4).Draw(t, "writes"))
 			case 3, 4, 5:
@@ -183,12 +200,44 @@ func TestPodsTrustEachOther(t *testing.T) {
 				w.reconcile(t, 4)
 			case 9:
 				w.lose(t, rapid.SampledFrom([]string{"none", "", "node"}).Draw(t, "lose"))
-				w.identities["node"] = certificate.Identity{CommonName: "node", Hosts: []string{"*.demo-node.ns.svc", fmt.Sprintf("10.0.0.%d", rapid.IntRange(1, 3).Draw(t, "host"))}}
+				w.holders["node"] = pki.Holder{Identity: certificate.Identity{CommonName: "node", Hosts: []string{"*.demo-node.ns.svc", fmt.Sprintf("10.0.0.%d", rapid.IntRange(1, 3).Draw(t, "host"))}}}
 				w.reconcile(t, 4)
+			case 10: // a pod that keeps its key loses it, and waits until another one is certified
+				w.holders["pod"] = pki.Holder{Identity: podIdentity, Key: newKey()}
+				delete(w.used, "pod")
+				delete(w.later, "pod")
 			}
 			w.connect(t)
+			if used := w.used["pod"]; used != nil && (used.Key != nil || !w.holders["pod"].Key.Equal(used.Certificate.PublicKey)) {
+				t.Fatal("the pod has a certificate of another key")
+			}
 		}
 	})
+}
+
+// A certificate that several shared is taken by nobody any more, an hour after each of them has
+// its own; and they trust each other all the while.
+func TestRevoked(t *testing.T) {
+	w := newWorld(epoch)
+	w.reconcile(t, 10)
+	shared := w.used["node"]
+	delete(w.holders, "node")
+	delete(w.used, "node")
+	delete(w.secrets, "node")
+	w.revoked = []*x509.Certificate{shared.Certificate}
+	for range 4 {
+		w.reconcile(t, 10)
+		w.connect(t)
+		w.pass(w.settings.Settle)
+	}
+	for name, leaf := range w.used {
+		if accepts(leaf.Bundle, shared.Certificate, w.now, x509.ExtKeyUsageClientAuth, "") == nil {
+			t.Errorf("%s still takes it", name)
+		}
+	}
+	if writes := w.reconcile(t, 10); writes != 0 {
+		t.Errorf("%d writes when all is done", writes)
+	}
 }
 
 // Years pass, and nobody asks for anything: the authority is replaced, and connections
@@ -245,9 +294,9 @@ func TestLostAuthority(t *testing.T) {
 	w := newWorld(epoch)
 	w.reconcile(t, 10)
 	delete(w.secrets, "")
-	w.identities["edge"] = certificate.Identity{CommonName: "edge", Hosts: []string{"demo.ns.svc"}}
+	w.holders["edge"] = pki.Holder{Identity: certificate.Identity{CommonName: "edge", Hosts: []string{"demo.ns.svc"}}}
 	w.reconcile(t, 10)
-	if _, err := w.state(t).Authority.Issue(w.settings, w.identities["edge"], w.now); err != pki.ErrNoKey { //nolint:errorlint // as documented
+	if _, err := w.state(t).Authority.Issue(w.settings, w.holders["edge"], w.now); err != pki.ErrNoKey { //nolint:errorlint // as documented
 		t.Fatalf("an authority without its key: %v", err)
 	}
 	for range 6 {

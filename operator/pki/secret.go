@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tickmesh/tickmesh/api/certificate"
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
 )
 
 // Keys of Secrets. Those of leaves have tls.crt, tls.key and ca.crt; that of the
@@ -21,10 +22,10 @@ const (
 	keyRotation    = "rotation"
 )
 
-// AnnotationChangedAt of a leaf's Secret says when it was written.
-const AnnotationChangedAt = "tickmesh.dev/changed-at"
+// AnnotationChangedAt says when a leaf was written.
+const AnnotationChangedAt = v1alpha1.Group + "/changed-at"
 
-// ErrSecret marks a Secret that cannot be read.
+// ErrSecret marks a Secret, or annotations, that cannot be read.
 var ErrSecret = errors.New("not a Secret with certificates")
 
 // Write puts an authority into a Secret. Errors: a key that cannot be encoded.
@@ -43,7 +44,7 @@ func (a *Authority) Write(s *corev1.Secret) error {
 func put(data map[string][]byte, p certificate.Pair, certificateName, keyName string) (err error) {
 	data[certificateName], data[keyName] = certificate.EncodeCertificates(p.Certificate), []byte{}
 	if p.Key != nil {
-		data[keyName], err = p.EncodeKey()
+		data[keyName], err = certificate.EncodeKey(p.Key)
 	}
 	return err
 }
@@ -88,17 +89,45 @@ func (l *Leaf) Write(s *corev1.Secret) error {
 	return put(s.Data, l.Pair, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 }
 
+// Annotations of a pod that keeps its key have its certificate and whom it trusts, as PEM,
+// beside AnnotationChangedAt: files of the pod show them.
+const (
+	AnnotationCertificate = v1alpha1.Group + "/certificate"
+	AnnotationAuthorities = v1alpha1.Group + "/authorities"
+)
+
+// Annotate puts a leaf, without its key, into the annotations of a pod.
+func (l *Leaf) Annotate(p *corev1.Pod) {
+	if p.Annotations == nil {
+		p.Annotations = map[string]string{}
+	}
+	p.Annotations[AnnotationCertificate] = string(certificate.EncodeCertificates(l.Certificate))
+	p.Annotations[AnnotationAuthorities] = string(certificate.EncodeCertificates(l.Bundle...))
+	p.Annotations[AnnotationChangedAt] = l.ChangedAt.UTC().Format(time.RFC3339Nano)
+}
+
+// ReadAnnotated reads what Annotate wrote. Errors: ErrSecret.
+func ReadAnnotated(p *corev1.Pod) (*Leaf, error) {
+	return readLeaf(map[string][]byte{
+		corev1.TLSCertKey: []byte(p.Annotations[AnnotationCertificate]), KeyAuthorities: []byte(p.Annotations[AnnotationAuthorities]),
+	}, p.Annotations[AnnotationChangedAt])
+}
+
 // ReadLeaf reads what Write wrote, or cert-manager or a person did. Errors: ErrSecret.
 func ReadLeaf(s *corev1.Secret) (*Leaf, error) {
-	p, err := pair(s.Data, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
+	return readLeaf(s.Data, s.Annotations[AnnotationChangedAt])
+}
+
+func readLeaf(data map[string][]byte, changedAt string) (*Leaf, error) {
+	p, err := pair(data, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
 	if err != nil {
 		return nil, err
 	}
 	l := &Leaf{Pair: *p}
-	if l.Bundle, err = certificates(s.Data, KeyAuthorities); err != nil {
+	if l.Bundle, err = certificates(data, KeyAuthorities); err != nil {
 		return nil, err
 	}
-	if at, err := time.Parse(time.RFC3339Nano, s.Annotations[AnnotationChangedAt]); err == nil {
+	if at, err := time.Parse(time.RFC3339Nano, changedAt); err == nil {
 		l.ChangedAt = at
 	}
 	return l, nil

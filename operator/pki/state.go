@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"crypto/x509"
 	"maps"
 	"slices"
 	"time"
@@ -14,44 +15,68 @@ type State struct {
 	Leaves    map[string]*Leaf // by identity; nil or missing: it is not there
 }
 
+// Known returns a leaf that others than the operator may have changed: nil, if it is of no
+// authority that the rest of the state trusts, or of another name; whom else it trusts does not
+// count, and is to be mended.
+func (s State) Known(l *Leaf, name certificate.Name) *Leaf {
+	var trusted []*x509.Certificate
+	if s.Authority != nil {
+		trusted = s.Authority.Bundle()
+	} else {
+		for _, other := range s.Leaves {
+			trusted = append(trusted, other.Bundle...)
+		}
+	}
+	is, err := certificate.NameOf(l.Certificate)
+	if err != nil || is != name || !slices.ContainsFunc(trusted, func(c *x509.Certificate) bool { return l.Certificate.CheckSignatureFrom(c) == nil }) {
+		return nil
+	}
+	known := *l
+	known.Bundle = slices.DeleteFunc(slices.Clone(l.Bundle), func(c *x509.Certificate) bool { return !slices.ContainsFunc(trusted, c.Equal) })
+	if len(known.Bundle) < len(l.Bundle) {
+		known.ChangedAt = time.Time{}
+	}
+	return &known
+}
+
 // Advance returns the state that the Secrets are to be brought to now; what needs no change
 // is the same pointer. Whoever writes it writes the authority first, and may stop after
-// any Secret: the next Advance goes on from what is there. Identities are by the names
-// that Leaves has; leaves of others are left out of it. Rotation: see Plan. Errors:
-// ErrSettings, those of the random source.
-func Advance(s Settings, name string, identities map[string]certificate.Identity, state State, rotation string, now time.Time) (State, error) {
+// any Secret: the next Advance goes on from what is there. Holders are by the names
+// that Leaves has; leaves of others are left out of it. Errors: ErrSettings, those of the
+// random source.
+func Advance(s Settings, name string, holders map[string]Holder, state State, d Demand, now time.Time) (State, error) {
 	if err := s.Validate(); err != nil {
 		return State{}, err
 	}
-	ordered := slices.Sorted(maps.Keys(identities))
+	ordered := slices.Sorted(maps.Keys(holders))
 	leaves := make([]*Leaf, 0, len(ordered))
 	for _, identity := range ordered {
 		leaves = append(leaves, state.Leaves[identity])
 	}
-	authority, err := advanceAuthority(s, name, state.Authority, leaves, rotation, now)
+	authority, err := advanceAuthority(s, name, state.Authority, leaves, d, now)
 	if err != nil {
 		return State{}, err
 	}
 	after := State{Authority: authority, Leaves: make(map[string]*Leaf, len(ordered))}
 	for i, identity := range ordered {
-		if after.Leaves[identity], err = advanceLeaf(s, authority, leaves[i], identities[identity], now); err != nil {
+		if after.Leaves[identity], err = advanceLeaf(s, authority, leaves[i], holders[identity], now); err != nil {
 			return State{}, err
 		}
 	}
 	return after, nil
 }
 
-func advanceAuthority(s Settings, name string, a *Authority, leaves []*Leaf, rotation string, now time.Time) (*Authority, error) {
+func advanceAuthority(s Settings, name string, a *Authority, leaves []*Leaf, d Demand, now time.Time) (*Authority, error) {
 	if a == nil {
 		fresh, err := NewAuthority(s, name, leaves, now)
 		if err == nil {
-			fresh.Rotation = rotation // the first one needs no replacement
+			fresh.Rotation = d.Rotation // the first one needs no replacement
 		}
 		return fresh, err
 	}
-	switch Plan(s, a, leaves, rotation, now) {
+	switch Plan(s, a, leaves, d, now) {
 	case StepIntroduce:
-		return a.Introduce(s, name, rotation, now)
+		return a.Introduce(s, name, d.Rotation, now)
 	case StepPromote:
 		return a.Promote(), nil
 	case StepRetire:
@@ -63,13 +88,13 @@ func advanceAuthority(s Settings, name string, a *Authority, leaves []*Leaf, rot
 
 // advanceLeaf returns a leaf as it is to be now; nil: it has to wait for an authority with
 // a key.
-func advanceLeaf(s Settings, a *Authority, l *Leaf, identity certificate.Identity, now time.Time) (*Leaf, error) {
-	switch DueOf(a, l, identity, now) {
+func advanceLeaf(s Settings, a *Authority, l *Leaf, h Holder, now time.Time) (*Leaf, error) {
+	switch DueOf(a, l, h, now) {
 	case DueIssue:
 		if a.Signer.Key == nil {
 			return nil, nil
 		}
-		return a.Issue(s, identity, now)
+		return a.Issue(s, h, now)
 	case DueTrust:
 		return l.Trust(a, now), nil
 	case DueNothing:

@@ -27,9 +27,10 @@ const AnnotationRotate = v1alpha1.Group + "/rotate-certificates"
 // secrets is what is known of a cluster's certificates.
 type secrets struct {
 	notAfter, authorityNotAfter time.Time // zero: not known
-	expired                     []string  // Secrets whose certificate has ended
+	expired                     []string  // Secrets and pods whose certificate has ended
 	unnamed                     []string  // what is wrong with the names in certificates that others make
 	namesKnown                  bool      // all of them were looked at
+	etcdAuthorities             string    // stands for those that etcd is to trust; empty: nobody knows
 }
 
 // certificates brings the certificates on that the operator makes.
@@ -53,23 +54,7 @@ func (p *pass) certificates(ctx context.Context) error {
 
 func (p *pass) makeCertificates(ctx context.Context) error {
 	c := p.cluster
-	identities, state := map[string]certificate.Identity{}, pki.State{Leaves: map[string]*pki.Leaf{}}
-	present := map[string]*corev1.Secret{}
-	for _, identity := range build.IdentitiesToMake(c) {
-		identities[identity] = certificate.Identity{
-			CommonName: c.Name + "-" + identity, Hosts: build.DNSNames(c, identity), Name: build.PeerName(c, identity),
-		}
-		secret, err := p.secret(ctx, build.TLSSecret(c, identity))
-		if err != nil {
-			return err
-		}
-		if present[identity] = secret; secret != nil {
-			// One that cannot be read is as good as none: it is made anew.
-			if leaf, err := pki.ReadLeaf(secret); err == nil {
-				state.Leaves[identity] = leaf
-			}
-		}
-	}
+	holders, state := map[string]pki.Holder{}, pki.State{Leaves: map[string]*pki.Leaf{}}
 	authority, err := p.secret(ctx, build.AuthoritySecret(c))
 	if err != nil {
 		return err
@@ -79,34 +64,80 @@ func (p *pass) makeCertificates(ctx context.Context) error {
 			return fmt.Errorf("secret %s: %w; delete it to have a new authority made, or put it back", build.AuthoritySecret(c), err)
 		}
 	}
-	rotation := c.Annotations[AnnotationRotate]
+	secrets, err := p.secretHolders(ctx, holders, &state)
+	if err != nil {
+		return err
+	}
+	pods, refused := p.keyHolders(holders, &state)
+	demand, err := p.demand(ctx, &state)
+	if err != nil {
+		return err
+	}
 	if c.Spec.Paused { // renewals go on, as what they are
-		if rotation = ""; state.Authority != nil {
-			rotation = state.Authority.Rotation
-		}
-		for identity, leaf := range state.Leaves {
-			identities[identity] = certificate.IdentityOf(leaf.Certificate, identities[identity])
+		for name, leaf := range state.Leaves {
+			holders[name] = pki.Holder{Identity: certificate.IdentityOf(leaf.Certificate, holders[name].Identity), Key: holders[name].Key}
 		}
 	}
-	next, err := pki.Advance(p.PKI, c.Name, identities, state, rotation, p.now)
+	next, err := pki.Advance(p.PKI, c.Name, holders, state, demand, p.now)
 	if err != nil {
 		return fmt.Errorf("make certificates: %w", err)
 	}
+	p.secrets.etcdAuthorities = authoritiesHash(next.Leaves[build.IdentityEtcd])
 	if next.Authority != state.Authority {
 		if err := p.writeSecret(ctx, build.AuthoritySecret(c), authority, next.Authority.Write); err != nil {
 			return err
 		}
 	}
-	for _, identity := range slices.Sorted(maps.Keys(identities)) {
-		leaf := next.Leaves[identity]
-		if leaf == nil || leaf == state.Leaves[identity] {
-			continue
-		}
-		if err := p.writeSecret(ctx, build.TLSSecret(c, identity), present[identity], leaf.Write); err != nil {
-			return err
+	failed := []error{refused}
+	for _, name := range slices.Sorted(maps.Keys(holders)) {
+		leaf := next.Leaves[name]
+		switch pod := pods[name]; {
+		case leaf == nil || leaf == state.Leaves[name]:
+		case pod != nil:
+			failed = append(failed, p.annotate(ctx, pod, leaf))
+		default:
+			failed = append(failed, p.writeSecret(ctx, build.TLSSecret(c, name), secrets[name], leaf.Write))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
+}
+
+// secretHolders adds those whose certificates are in Secrets, and what they have; it returns the
+// Secrets.
+func (p *pass) secretHolders(ctx context.Context, holders map[string]pki.Holder, state *pki.State) (map[string]*corev1.Secret, error) {
+	c := p.cluster
+	secrets := map[string]*corev1.Secret{}
+	names := build.IdentitiesToMake(c)
+	if p.nodesShare() {
+		names = append(names, build.IdentityNode)
+	}
+	for _, name := range names {
+		holders[name] = pki.Holder{Identity: certificate.Identity{
+			CommonName: c.Name + "-" + name, Hosts: build.DNSNames(c, name), Name: build.PeerName(c, name),
+		}}
+		secret, err := p.secret(ctx, build.TLSSecret(c, name))
+		if err != nil {
+			return nil, err
+		}
+		if secrets[name] = secret; secret != nil {
+			// One that cannot be read is as good as none: it is made anew.
+			if leaf, err := pki.ReadLeaf(secret); err == nil {
+				state.Leaves[name] = leaf
+			}
+		}
+	}
+	return secrets, nil
+}
+
+// demand returns what is asked of the authority.
+func (p *pass) demand(ctx context.Context, state *pki.State) (d pki.Demand, err error) {
+	d.Rotation, d.Behind = p.cluster.Annotations[AnnotationRotate], p.etcdBehind(state.Leaves[build.IdentityEtcd])
+	if !p.cluster.Spec.Paused {
+		d.Revoked, err = p.revokeShared(ctx)
+	} else if d.Rotation = ""; state.Authority != nil { // no other than before
+		d.Rotation = state.Authority.Rotation
+	}
+	return d, err
 }
 
 // secret reads a Secret as it is now, whoever made it; nil: there is none.
@@ -156,8 +187,11 @@ func (p *pass) writeSecret(ctx context.Context, name string, present *corev1.Sec
 func (p *pass) readCertificates(ctx context.Context) error {
 	c := p.cluster
 	names := map[string]bool{}
-	for _, identity := range []string{build.IdentityNode, build.IdentityRouter, build.IdentityEtcd, build.IdentityOperator, build.IdentityEdge} {
+	for _, identity := range []string{build.IdentityRouter, build.IdentityEtcd, build.IdentityOperator, build.IdentityEdge} {
 		names[build.TLSSecret(c, identity)] = true
+	}
+	if !build.NodesKeepKeys(c) || p.nodesShare() {
+		names[build.TLSSecret(c, build.IdentityNode)] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if name == "" {
@@ -170,15 +204,14 @@ func (p *pass) readCertificates(ctx context.Context) error {
 		if secret == nil {
 			continue // whoever needs it says so
 		}
-		at, err := pki.NotAfter(secret)
-		if err != nil {
-			continue // so does whoever uses it
+		if at, err := pki.NotAfter(secret); err == nil { // else whoever uses it says so
+			p.ends("secret "+name, at)
 		}
-		if p.secrets.notAfter.IsZero() || at.Before(p.secrets.notAfter) {
-			p.secrets.notAfter = at
-		}
-		if at.Before(p.now) {
-			p.secrets.expired = append(p.secrets.expired, name)
+	}
+	for _, ordinal := range slices.Sorted(maps.Keys(p.seen.nodePods)) {
+		pod := p.seen.nodePods[ordinal]
+		if leaf, err := pki.ReadAnnotated(pod); err == nil && build.KeepsKey(&pod.Spec) {
+			p.ends("pod "+pod.Name, leaf.Certificate.NotAfter)
 		}
 	}
 	if c.Spec.TLS.Mode != v1alpha1.TLSModeOperator {
@@ -192,6 +225,16 @@ func (p *pass) readCertificates(ctx context.Context) error {
 		p.secrets.authorityNotAfter = at
 	}
 	return nil
+}
+
+// ends notes when the certificate of a holder ends.
+func (p *pass) ends(holder string, at time.Time) {
+	if p.secrets.notAfter.IsZero() || at.Before(p.secrets.notAfter) {
+		p.secrets.notAfter = at
+	}
+	if at.Before(p.now) {
+		p.secrets.expired = append(p.secrets.expired, holder)
+	}
 }
 
 // readNames finds out whether the certificates that others make name what they are for.

@@ -274,7 +274,7 @@ func (p *pass) degraded(summary shardmap.Summary) verdict {
 		add(f.reason(), f.err.Error())
 	}
 	if len(p.secrets.expired) > 0 {
-		add(reasonCertificates, "certificates have ended: secrets "+strings.Join(p.secrets.expired, ", "))
+		add(reasonCertificates, "certificates have ended: "+strings.Join(p.secrets.expired, ", "))
 	}
 	if text := p.etcd.plan.QuorumLost; text != "" {
 		add(reasonEtcdQuorumLost, "etcd: "+text+"; nodes and routers serve on")

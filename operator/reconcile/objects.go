@@ -27,16 +27,32 @@ func (p *pass) facts() build.Facts {
 	f.EtcdMembers = p.etcd.plan.Meet
 	f.EtcdExists = p.etcdCreated() && !p.etcd.plan.Anew
 	f.Databases = p.databases
+	f.CertificateImage, f.EtcdAuthorities = p.certificateImage(), p.secrets.etcdAuthorities
 	if p.seen.nodeSet != nil {
 		f.NodeClaimSize = build.ClaimSize(p.seen.nodeSet)
 	}
 	if p.seen.etcdSet != nil {
 		f.EtcdClaimSize = build.ClaimSize(p.seen.etcdSet)
+		if f.EtcdAuthorities == "" {
+			f.EtcdAuthorities = p.seen.etcdSet.Spec.Template.Annotations[build.AnnotationConfigHash]
+		}
 	}
 	f.DoorHosts = p.seen.doorHosts
 	f.NamesOptional = p.namesOptional()
 	f.PodMonitors, f.ServiceMonitors = p.hasKind(build.KindPodMonitor), p.hasKind(build.KindServiceMonitor)
 	return f
+}
+
+// certificateImage returns what pods make their keys with. Where spec names the image of nodes,
+// a new operator leaves it as it is until that changes: it restarts no node.
+func (p *pass) certificateImage() string {
+	set, image := p.seen.nodeSet, p.cluster.Spec.Image
+	if set != nil && image != "" && set.Spec.Template.Spec.Containers[0].Image == image {
+		if present := build.CertificateImage(&set.Spec.Template.Spec); present != "" {
+			return present
+		}
+	}
+	return p.Defaults.Image
 }
 
 // etcdCreated reports whether the managed etcd has answered before.

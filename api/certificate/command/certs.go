@@ -57,6 +57,7 @@ certificates.`,
 	f.StringVar(&s.cluster, "cluster", settings.ClusterNameDefault, "`name` of the cluster, as nodes and routers have it")
 	f.Var(&s.validity, "validity", "how long a certificate is valid; the authority is for ten years")
 	f.BoolVar(&s.renew, "renew", false, "make certificates anew of which less than a third of the time is left, or whose hosts are named and differ")
+	cmd.AddCommand(newRequest(), newAwait())
 	return settings.WrapUsage(cmd)
 }
 
@@ -293,7 +294,7 @@ func (f *certsFolder) read(name string) (*certificate.Pair, error) {
 
 // write puts the key first: a certificate that is there has its key.
 func (f *certsFolder) write(name string, pair *certificate.Pair) error {
-	key, err := pair.EncodeKey()
+	key, err := certificate.EncodeKey(pair.Key)
 	if err != nil {
 		return err
 	}
