@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
@@ -127,8 +128,8 @@ func (w *nodeWatch) stop() error {
 	return w.found
 }
 
-// certificates has all certificates made anew, by deleting their Secrets: every server
-// shows its new one without a restart.
+// certificates has all certificates made anew, by deleting their Secrets and annotations: every
+// server shows its new one without a restart, and each node its own.
 func (s *stage) certificates() {
 	s.phase("recipe rotate-certificates: nobody restarts", func(ctx context.Context) error {
 		pods, err := s.processes(ctx)
@@ -136,28 +137,35 @@ func (s *stage) certificates() {
 			return err
 		}
 		before := map[string][]byte{}
-		for _, secret := range []string{"demo-node-tls", "demo-router-tls", "demo-etcd-tls", "demo-operator-tls"} {
-			if before[secret], err = s.certificate(ctx, secret); err != nil {
+		for _, holder := range []string{
+			"pod/demo-node-0", "pod/demo-node-1", "pod/demo-node-2", "secret/demo-router-tls", "secret/demo-etcd-tls", "secret/demo-operator-tls",
+		} {
+			if before[holder], err = s.certificate(ctx, holder); err != nil {
 				return err
 			}
 		}
 		if err := s.recipe(ctx, "rotate-certificates"); err != nil {
 			return err
 		}
-		for secret, old := range before {
+		for holder, old := range before {
 			if err := lab.Wait(ctx, func() (bool, error) {
-				now, err := s.certificate(ctx, secret)
+				now, err := s.certificate(ctx, holder)
 				return err == nil && !bytes.Equal(now, old), err
 			}); err != nil {
-				return fmt.Errorf("%s is not made anew: %w", secret, err)
+				return fmt.Errorf("%s is not made anew: %w", holder, err)
 			}
 		}
 		// Routers show theirs to nodes and etcd only; that they go on says that it is taken.
-		for server, secret := range map[string]string{
-			"demo-node-0.demo-node:6190": "demo-node-tls", "demo-node-1.demo-node:6190": "demo-node-tls", "demo-node-2.demo-node:6190": "demo-node-tls",
-			"demo-etcd-0.demo-etcd:2379": "demo-etcd-tls", "demo-etcd-1.demo-etcd:2379": "demo-etcd-tls", "demo-etcd-2.demo-etcd:2379": "demo-etcd-tls",
+		for server, holder := range map[string]string{
+			"demo-node-0.demo-node:6190": "pod/demo-node-0", "demo-node-1.demo-node:6190": "pod/demo-node-1", "demo-node-2.demo-node:6190": "pod/demo-node-2",
+			"demo-etcd-0.demo-etcd:2379": "secret/demo-etcd-tls", "demo-etcd-1.demo-etcd:2379": "secret/demo-etcd-tls", "demo-etcd-2.demo-etcd:2379": "secret/demo-etcd-tls",
 		} {
-			if err := s.shows(ctx, server, secret); err != nil {
+			if err := s.shows(ctx, server, holder); err != nil {
+				return err
+			}
+		}
+		for ordinal := range 3 {
+			if err := s.named(ctx, fmt.Sprintf("demo-node-%d", ordinal)); err != nil {
 				return err
 			}
 		}
@@ -175,26 +183,43 @@ func (s *stage) processes(ctx context.Context) (string, error) {
 		`--output=go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.name}} {{.metadata.uid}} {{(index .status.containerStatuses 0).restartCount}}; {{end}}{{end}}`)
 }
 
-// certificate returns the certificate of a Secret.
-func (s *stage) certificate(ctx context.Context, secret string) ([]byte, error) {
-	text, err := s.kubectl(ctx, "get", "secret/"+secret, `--output=jsonpath={.data.tls\.crt}`)
+// named finds out whether the certificate of a node's pod is of that node alone.
+func (s *stage) named(ctx context.Context, pod string) error {
+	der, err := s.certificate(ctx, "pod/"+pod)
+	if err != nil {
+		return err
+	}
+	c, err := x509.ParseCertificate(der)
+	if err == nil && (len(c.URIs) != 1 || c.URIs[0].String() != "tickmesh://demo/node/"+pod) {
+		err = fmt.Errorf("the certificate of %s is of %v", pod, c.URIs)
+	}
+	return err
+}
+
+// certificate returns the certificate of a Secret or a pod, as kubectl names them.
+func (s *stage) certificate(ctx context.Context, holder string) ([]byte, error) {
+	path, decode := `{.data.tls\.crt}`, base64.StdEncoding.DecodeString
+	if strings.HasPrefix(holder, "pod/") {
+		path, decode = `{.metadata.annotations.tickmesh\.dev/certificate}`, func(text string) ([]byte, error) { return []byte(text), nil }
+	}
+	text, err := s.kubectl(ctx, "get", holder, "--output=jsonpath="+path)
 	if err != nil {
 		return nil, err
 	}
-	chain, err := base64.StdEncoding.DecodeString(text)
+	chain, err := decode(text)
 	if err != nil {
 		return nil, err
 	}
 	block, _ := pem.Decode(chain)
 	if block == nil {
-		return nil, fmt.Errorf("secret %s has no certificate", secret)
+		return nil, fmt.Errorf("%s has no certificate", holder)
 	}
 	return block.Bytes, nil
 }
 
-// shows waits until a server shows the certificate of a Secret.
-func (s *stage) shows(ctx context.Context, server, secret string) error {
-	wanted, err := s.certificate(ctx, secret)
+// shows waits until a server shows the certificate of a Secret or a pod.
+func (s *stage) shows(ctx context.Context, server, holder string) error {
+	wanted, err := s.certificate(ctx, holder)
 	if err != nil {
 		return err
 	}
@@ -216,7 +241,7 @@ func (s *stage) shows(ctx context.Context, server, secret string) error {
 		return len(shown) > 0 && bytes.Equal(shown[0].Raw, wanted), nil
 	})
 	if err != nil {
-		return fmt.Errorf("%s does not show the certificate of %s: %w", server, secret, err)
+		return fmt.Errorf("%s does not show the certificate of %s: %w", server, holder, err)
 	}
 	return nil
 }
