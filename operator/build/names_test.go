@@ -55,7 +55,7 @@ func TestWALSync(t *testing.T) {
 
 func TestCertificatesToMake(t *testing.T) {
 	for spec, want := range map[string][]string{
-		"":                       {"node", "router", "operator", "etcd"},
+		"":                       {"router", "operator", "etcd"}, // nodes keep their keys
 		"  tls: {mode: 'Off'}\n": nil,
 		specs["full"]:            {"node", "router", "operator", "etcd", "edge"},
 		specs["external"]:        nil,

@@ -285,9 +285,13 @@ func checkPod(t *rapid.T, name string, template corev1.PodTemplateSpec) {
 	}
 	used := map[string]bool{}
 	for _, c := range s.InitContainers {
-		if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+		isSidecar := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		if !isSidecar && !strings.HasPrefix(c.Name, "certificate-") {
 			t.Fatalf("%s: %s is no sidecar", name, c.Name)
 		}
+	}
+	if keeps := build.KeepsKey(&s); keeps && volumes["tls"] && slices.ContainsFunc(s.Volumes, func(v corev1.Volume) bool { return v.Name == "tls" && v.Secret != nil }) {
+		t.Fatalf("%s: the pod makes its key, and has a Secret with another", name)
 	}
 	if len(s.Containers) != 1 {
 		t.Fatalf("%s: %d containers", name, len(s.Containers))
@@ -323,7 +327,7 @@ func checkContainer(t *rapid.T, name string, c corev1.Container, volumes, used m
 // checkFile says whether the file that an argument names is below a mount.
 func checkFile(t *rapid.T, name, arg string, mounts map[string]bool) {
 	_, file, _ := strings.Cut(arg, "=")
-	if !strings.HasPrefix(file, "/") {
+	if !strings.HasPrefix(file, "/") || file == corev1.TerminationMessagePathDefault {
 		return
 	}
 	for mount := range mounts {

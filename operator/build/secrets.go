@@ -53,10 +53,10 @@ func IdentitiesToMake(c *v1alpha1.TickMeshCluster) (identities []string) {
 	if c.Spec.TLS.Mode != v1alpha1.TLSModeOperator && c.Spec.TLS.Mode != v1alpha1.TLSModeCertManager {
 		return nil
 	}
-	identities = []string{IdentityRouter, IdentityOperator}
 	if !NodesKeepKeys(c) {
 		identities = append(identities, IdentityNode)
 	}
+	identities = append(identities, IdentityRouter, IdentityOperator)
 	if c.Spec.Etcd.Managed != nil {
 		identities = append(identities, IdentityEtcd)
 	}
