@@ -38,9 +38,6 @@ func newRequest() *cobra.Command {
 	return cmd
 }
 
-// requestMode lets others read a request: it has nothing secret.
-const requestMode = 0o644
-
 func request(name certificate.Name, keyFile, out string) error {
 	key, err := keyOf(keyFile)
 	if err != nil {
@@ -50,7 +47,7 @@ func request(name certificate.Name, keyFile, out string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(out, text, requestMode) // in place: Kubernetes has mounted it
+	return os.WriteFile(out, text, files.FileMode) // in place: Kubernetes has mounted it
 }
 
 // keyOf reads a key, or makes it: a container that is started again goes on with what it has.
