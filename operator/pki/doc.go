@@ -2,6 +2,9 @@
 // leaf for each identity. Everything is a value; the time is an argument; decisions are
 // pure functions of what the Secrets have.
 //
+// A holder may keep its key to itself (Holder.Key): then only its public key is certified, and
+// its leaf has none.
+//
 // A leaf is renewed when a third of its time is left. The authority is replaced in four
 // writes, so that all connections work at every moment, though each pod sees a Secret
 // up to Settings.Settle after it was written:
