@@ -70,7 +70,7 @@ var directions = []direction{
 	{"router", []string{"api", "proto"}, nil, "roles never import each other"},
 	{"operator", []string{"api", "proto", "charts"}, nil, "roles never import each other"},
 	{"operator/envoy", nil, append([]string{".", "os", "net/http", "time"}, outsideKubernetes...), "a configuration is a pure function of its options"},
-	{"operator/build", []string{"api/certificate", "api/v1alpha1", "operator/envoy"}, append([]string{"os", "net", "net/http", "time", "math/rand", "math/rand/v2"}, outsideKubernetes...),
+	{"operator/build", []string{"api/certificate", "api/v1alpha1", "operator/envoy", "operator/pki"}, append([]string{"os", "net", "net/http", "time", "math/rand", "math/rand/v2"}, outsideKubernetes...),
 		"objects are pure functions of the cluster and of facts: no client, no clock, no randomness"},
 	{"operator/ownership", []string{"api/v1alpha1", "operator/build"}, append([]string{"os", "net/http"}, outsideKubernetes...), "decisions are pure functions of facts"},
 	{"operator/upgrade", nil, append([]string{"os", "net/http"}, outsideKubernetes...), "decisions are pure functions of facts"},
