@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tickmesh/tickmesh/api/certificate"
-	"github.com/tickmesh/tickmesh/api/certificate/files"
+	"github.com/tickmesh/tickmesh/api/durable"
 )
 
 // newRequest returns `tickmesh certs request`, for pods whose certificates an operator signs.
@@ -47,7 +47,7 @@ func request(name certificate.Name, keyFile, out string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(out, text, files.FileMode) // in place: Kubernetes has mounted it
+	return os.WriteFile(out, text, durable.FileMode) // in place: Kubernetes has mounted it
 }
 
 // keyOf reads a key, or makes it: a container that is started again goes on with what it has.
@@ -70,7 +70,7 @@ func keyOf(file string) (*ecdsa.PrivateKey, error) {
 	if text, err = certificate.EncodeKey(key); err != nil {
 		return nil, err
 	}
-	return key, files.Write(file, text)
+	return key, durable.Replace(file, text)
 }
 
 // awaited are the files that `tickmesh certs await` waits for.
