@@ -60,7 +60,7 @@ func (b *body) read(ctx context.Context, request *fasthttp.RequestCtx, encodingE
 	if err != nil {
 		return nil, err
 	}
-	encoding := request.Request.Header.Peek(fasthttp.HeaderContentEncoding)
+	encoding := fieldOf(request, fasthttp.HeaderContentEncoding)
 	if len(encoding) == 0 {
 		if encodingElse == "" {
 			return raw, nil

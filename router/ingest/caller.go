@@ -104,7 +104,7 @@ func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {
 		return c, nil
 	}
 	given := access.Credentials{
-		Authorization: request.Request.Header.Peek(fasthttp.HeaderAuthorization), From: request.RemoteAddr(),
+		Authorization: fieldOf(request, fasthttp.HeaderAuthorization), From: request.RemoteAddr(),
 	}
 	switch string(request.Path()) {
 	case pathWrite, pathQuery: // InfluxDB 1 takes both
@@ -132,7 +132,7 @@ func (f *front) confine(request *fasthttp.RequestCtx, c *caller) (err error) {
 	if !f.options.DatabaseFromHeader {
 		return nil
 	}
-	for _, name := range request.Request.Header.PeekAll(access.DatabaseHeader) {
+	for _, name := range fieldsOf(request, headerDatabase) {
 		if len(name) == 0 {
 			continue
 		}
@@ -287,7 +287,7 @@ func (f *front) databaseOf(request *fasthttp.RequestCtx, d *dialect, c *caller) 
 			return nil, err
 		}
 	}
-	for _, name := range request.Request.Header.PeekAll(access.DatabaseHeader) {
+	for _, name := range fieldsOf(request, headerDatabase) {
 		if len(name) == 0 {
 			continue
 		}

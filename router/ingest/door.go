@@ -31,7 +31,7 @@ func (f *front) wantsDoor(request *fasthttp.RequestCtx) bool {
 	}
 	switch string(request.Path()) {
 	case "/", pathPage, pathPage + "/":
-		return strings.Contains(strings.ToLower(string(request.Request.Header.Peek(fasthttp.HeaderAccept))), "text/html")
+		return strings.Contains(strings.ToLower(string(fieldOf(request, fasthttp.HeaderAccept))), "text/html")
 	}
 	return false
 }

@@ -157,7 +157,7 @@ func (f *front) serve(request *fasthttp.RequestCtx) {
 // wantsClose reports whether a client has asked for the end of its connection among other
 // things, or in capitals; fasthttp knows the lone word.
 func wantsClose(request *fasthttp.RequestCtx) bool {
-	options := request.Request.Header.Peek(fasthttp.HeaderConnection)
+	options := fieldOf(request, fasthttp.HeaderConnection)
 	for len(options) >= len("close") {
 		var option []byte
 		option, options, _ = bytes.Cut(options, []byte(","))

@@ -118,7 +118,7 @@ func (f *front) answerLines(request *fasthttp.RequestCtx, fl *flight, r result, 
 
 // answerInflux1 answers as services/httpd/handler.go of InfluxDB 1.8.
 func (f *front) answerInflux1(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
-	request.Response.Header.Set(headerInfluxVersion, influxVersion)
+	setField(request, headerInfluxVersion, []byte(influxVersion))
 	f.answerLines(request, fl, r, err, fasthttp.StatusNoContent, func(status int, message string) {
 		f.influxFail(request, status, message)
 	})

@@ -161,6 +161,6 @@ const headerCopies = "X-Tickmesh-Copies"
 func (f *front) setCopies(request *fasthttp.RequestCtx, r result) {
 	if r.copies > 0 && (r.accepted > 0 || r.failed > 0) {
 		var digits [20]byte
-		request.Response.Header.SetBytesV(headerCopies, strconv.AppendInt(digits[:0], int64(r.copies), 10))
+		setField(request, headerCopies, strconv.AppendInt(digits[:0], int64(r.copies), 10))
 	}
 }

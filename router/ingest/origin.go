@@ -12,13 +12,14 @@ func (f *front) senderOf(request *fasthttp.RequestCtx) (origin.Sender, error) {
 	header := &request.Request.Header
 	r := origin.Request{
 		Reads: request.IsGet() || request.IsHead(), Host: header.Host(),
-		Origin: header.Peek(fasthttp.HeaderOrigin), FetchSite: header.Peek(origin.HeaderFetchSite),
+		Origin: fieldOf(request, fasthttp.HeaderOrigin), FetchSite: fieldOf(request, origin.HeaderFetchSite),
 	}
 	if target := header.RequestURI(); len(target) > 0 && target[0] != '/' {
 		r.Target = request.URI().Host()
 	}
 	if len(r.Origin) > 0 || len(r.FetchSite) > 0 { // only browsers send them
-		r.ForwardedHost, r.FetchMode, r.FetchDest = header.Peek(origin.HeaderForwardedHost), header.Peek(origin.HeaderFetchMode), header.Peek(origin.HeaderFetchDest)
+		r.ForwardedHost = fieldOf(request, origin.HeaderForwardedHost)
+		r.FetchMode, r.FetchDest = fieldOf(request, origin.HeaderFetchMode), fieldOf(request, origin.HeaderFetchDest)
 	}
 	return f.options.Pages.Check(&r)
 }
@@ -32,8 +33,7 @@ const preflightSeconds = "600"
 // only, and no more than that the request may be sent, which has to show who calls then, as
 // any other. Writes are not for pages.
 func (f *front) answerPreflight(request *fasthttp.RequestCtx, sender origin.Sender) bool {
-	header := &request.Request.Header
-	wanted := header.Peek(fasthttp.HeaderAccessControlRequestMethod)
+	wanted := fieldOf(request, fasthttp.HeaderAccessControlRequestMethod)
 	if sender == origin.Own || !request.IsOptions() || len(wanted) == 0 || f.dialects[string(request.Path())] != nil {
 		return false
 	}
@@ -44,7 +44,7 @@ func (f *front) answerPreflight(request *fasthttp.RequestCtx, sender origin.Send
 		wanted = []byte("GET, HEAD, POST")
 	}
 	answer.SetBytesV(fasthttp.HeaderAccessControlAllowMethods, wanted)
-	if headers := header.Peek(fasthttp.HeaderAccessControlRequestHeaders); len(headers) > 0 {
+	if headers := fieldOf(request, fasthttp.HeaderAccessControlRequestHeaders); len(headers) > 0 {
 		answer.SetBytesV(fasthttp.HeaderAccessControlAllowHeaders, headers)
 	}
 	answer.Set(fasthttp.HeaderAccessControlMaxAge, preflightSeconds)
@@ -62,7 +62,7 @@ func (f *front) nameOrigin(request *fasthttp.RequestCtx, sender origin.Sender) {
 	}
 	header := &request.Response.Header
 	header.Add(fasthttp.HeaderVary, fasthttp.HeaderOrigin)
-	header.SetBytesV(fasthttp.HeaderAccessControlAllowOrigin, request.Request.Header.Peek(fasthttp.HeaderOrigin))
+	header.SetBytesV(fasthttp.HeaderAccessControlAllowOrigin, fieldOf(request, fasthttp.HeaderOrigin))
 	header.Set(fasthttp.HeaderAccessControlExposeHeaders, exposedHeaders)
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -30,8 +29,7 @@ type promise struct {
 // promiseOf reads the headers of a request with such a body, decoded. Errors:
 // errArgument.
 func promiseOf(request *fasthttp.RequestCtx, c *caller, body []byte) (p promise, err error) {
-	header := &request.Request.Header
-	if level := header.Peek(headerLevel); len(level) > 0 {
+	if level := fieldOf(request, headerLevel); len(level) > 0 {
 		switch string(level) {
 		case "all":
 			p.level = series.LevelAll
@@ -40,7 +38,7 @@ func promiseOf(request *fasthttp.RequestCtx, c *caller, body []byte) (p promise,
 			return p, fmt.Errorf("%w: %s is %q, want all or majority", errArgument, headerLevel, level)
 		}
 	}
-	keys := header.PeekAll(headerIdempotencyKey)
+	keys := fieldsOf(request, headerIdempotencyKey)
 	switch {
 	case len(keys) == 0:
 		return p, nil
@@ -66,12 +64,12 @@ func promiseOf(request *fasthttp.RequestCtx, c *caller, body []byte) (p promise,
 		hash.Write(part)
 	}
 	for _, part := range [...][]byte{
-		key, request.Path(), args.Peek("db"), args.Peek("bucket"), args.Peek("precision"), header.ContentType(), body,
+		key, request.Path(), args.Peek("db"), args.Peek("bucket"), args.Peek("precision"), request.Request.Header.ContentType(), body,
 	} {
 		write(part)
 	}
 	// Only where they are, so that the others' hashes are those of earlier versions.
-	if database := header.Peek(access.DatabaseHeader); c.prefixed || len(database) > 0 {
+	if database := fieldOf(request, headerDatabase); c.prefixed || len(database) > 0 {
 		write(c.database)
 		write(database)
 	}
