@@ -518,3 +518,23 @@ func TestLinesEnd(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkLines parses lines of ten fields, the plain ones as agents send them and others that
+// take the general way, as a tag is escaped.
+func BenchmarkLines(b *testing.B) {
+	for name, host := range map[string]string{"plain": "web01", "escaped": `web\\ 01`} {
+		body := withRoom(strings.Repeat("cpu,host="+host+" a=12.25,b=1,c=0.5,d=99.75,e=3i,f=1.5,g=7.25,h=8,i=2.125,j=10 1700000000000\n", 20))
+		b.Run(name, func(b *testing.B) {
+			var batch Batch
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				if _, err := Lines(&batch, body, LineOptions{Precision: PrecisionMs}); err != nil || len(batch.Points) != 200 {
+					b.Fatal(err, len(batch.Points))
+				}
+				n += 200
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/point")
+		})
+	}
+}
