@@ -82,7 +82,7 @@ export KUBEBUILDER_ASSETS
 stage packages go_test packages -race -tags invariants -timeout 20m $light
 # What the race detector cannot see, or would only slow: allocations, and the simulator,
 # which runs one goroutine at a time in each world.
-stage alloc go_test alloc -count=1 -run 'Alloc' ./router/ingest
+stage alloc go_test alloc -count=1 -run 'Alloc' ./router/ingest ./node/commit
 stage simulator go_test simulator -count=1 -timeout 20m ./e2e/sim
 # These start processes and load the machine, so they run one at a time.
 # shellcheck disable=SC2086

@@ -35,12 +35,23 @@ func BenchmarkMachine(b *testing.B) {
 
 func benchmarkMachine(b *testing.B, shards, parts, writes, bodyBytes int) {
 	b.Helper()
+	turn := repeatedWrites(b, shards, parts, writes, bodyBytes)
+	b.ReportAllocs()
+	for b.Loop() {
+		turn()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*writes), "ns/write")
+}
+
+// repeatedWrites returns what takes the same writes through a Machine at each call.
+func repeatedWrites(t testing.TB, shards, parts, writes, bodyBytes int) func() {
+	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	log := &memoryLog{records: map[wal.Position][]byte{}}
 	host := replica.Config{Node: "a", Incarnation: "00", Run: 1, Seed: 1}
 	m, err := New(Config{Host: host, Shards: shards, Log: log, Logger: logger}, NewRecovery(manyShards{shards: shards}, log, shards, logger))
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	rows := &shardmap.Map{Settings: shardmap.Settings{Shards: shards}}
 	for range shards {
@@ -49,17 +60,29 @@ func benchmarkMachine(b *testing.B, shards, parts, writes, bodyBytes int) {
 	}
 	m.Adopt(rows)
 	m.Output().Reset()
-	round, in := NewRound(shards, 1), Input{}
-	position := wal.Position(0)
-	turn := func() {
+	round, in, position := NewRound(shards, 1), Input{}, wal.Position(0)
+	done := 0
+	queued := make([]*Write, writes)
+	for i := range queued {
+		queued[i] = NewWrite(series.BatchID{Session: 1, Counter: uint64(i + 1)}, parts)
+		for part := range parts {
+			queued[i].Add(storage.EntrySamples, uint16((i*7+part)%shards), make([]byte, bodyBytes/parts))
+		}
+		queued[i].Done = func() { done++ }
+	}
+	return func() {
+		for _, w := range queued {
+			w.Begin()
+		}
+		in.Writes, done = queued, 0
 		for {
 			ready, err := m.Step(&in, round)
 			if err != nil {
-				b.Fatal(err)
+				t.Fatal(err)
 			}
 			m.Output().Reset()
 			if in.Writes = nil; !ready {
-				return
+				break
 			}
 			m.Written(round, position)
 			m.Output().Reset()
@@ -70,29 +93,8 @@ func benchmarkMachine(b *testing.B, shards, parts, writes, bodyBytes int) {
 				}
 			}
 		}
-	}
-	turn()
-	done := 0
-	queued := make([]*Write, writes)
-	for i := range queued {
-		queued[i] = NewWrite(series.BatchID{Session: 1, Counter: uint64(i + 1)}, parts)
-		for part := range parts {
-			queued[i].Add(storage.EntrySamples, uint16((i*7+part)%shards), make([]byte, bodyBytes/parts))
+		if done != writes {
+			t.Fatalf("%d writes of %d were answered", done, writes)
 		}
-		queued[i].Done = func() { done++ }
 	}
-	want := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		for _, w := range queued {
-			w.Begin()
-		}
-		in.Writes = queued
-		turn()
-		want += writes
-	}
-	if done != want {
-		b.Fatalf("%d writes of %d were answered", done, want)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(want), "ns/write")
 }

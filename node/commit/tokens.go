@@ -18,9 +18,11 @@ type tokens struct {
 
 // make keeps a copy of shares under a new token.
 func (t *tokens) make(shard uint16, shares []Share) *inflight {
-	e := &inflight{}
+	var e *inflight
 	if n := len(t.spare); n > 0 {
 		e, t.spare = t.spare[n-1], t.spare[:n-1]
+	} else {
+		e = &inflight{}
 	}
 	if n := len(t.empty); n > 0 {
 		e.token, t.empty = t.empty[n-1], t.empty[:n-1]

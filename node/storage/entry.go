@@ -90,16 +90,15 @@ func ParseEntry(record []byte) (Entry, error) {
 	}
 	e := Entry{Kind: EntryKind(record[0]), Shard: binary.LittleEndian.Uint16(record[1:])}
 	rest := record[3:]
-	for _, field := range [...]struct {
-		name  string
-		value *uint64
-	}{{"term", &e.Term}, {"index", &e.Index}, {"gap", &e.Gap}} {
+	var numbers [3]uint64 // no pointers to e's fields: the entry would be on the heap
+	for i := range numbers {
 		v, used := binary.Uvarint(rest)
 		if used <= 0 {
-			return Entry{}, fmt.Errorf("%w: %s", ErrEntry, field.name)
+			return Entry{}, fmt.Errorf("%w: %s", ErrEntry, [...]string{"term", "index", "gap"}[i])
 		}
-		*field.value, rest = v, rest[used:]
+		numbers[i], rest = v, rest[used:]
 	}
+	e.Term, e.Index, e.Gap = numbers[0], numbers[1], numbers[2]
 	if e.Gap > e.Index || (e.Index == 0) != (e.Kind == EntryGroupState) {
 		return Entry{}, fmt.Errorf("%w: kind %d with index %d and gap %d", ErrEntry, e.Kind, e.Index, e.Gap)
 	}
