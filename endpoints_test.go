@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
-	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/node"
 	nodecommand "github.com/tickmesh/tickmesh/node/command"
 	"github.com/tickmesh/tickmesh/node/member"
@@ -64,7 +63,7 @@ func registeredEndpoints(t *testing.T) []string {
 	s.DataDir, s.Admin, s.Pprof = t.TempDir(), true, true
 	s.HTTPAddr, s.PutAddr, s.LineAddr, s.UDPAddr = "127.0.0.1:0", "", "", ""
 	logger := slog.New(slog.DiscardHandler)
-	n, err := node.Open(s.NodeOptions(process.MemoryPlan{GenerationBytes: 64 << 20}, s.shards, &s.SeriesLimitFlags, nil, logger, nil))
+	n, err := node.Open(s.NodeOptions(nil, s.shards, &s.SeriesLimitFlags, nil, logger, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

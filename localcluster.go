@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/certificate"
+	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -45,7 +46,7 @@ func refuseSingleNode(dataDir string) error {
 // runLocalCluster runs etcd, nodes and a router in this process: the code of a real
 // cluster, over the loopback, where no other process can call them: the authority of their
 // certificates lives in this process only.
-func runLocalCluster(ctx context.Context, s *standaloneSettings, plan process.MemoryPlan, rules *process.DatabaseRules, logger *slog.Logger, stdout io.Writer) (err error) {
+func runLocalCluster(ctx context.Context, s *standaloneSettings, plan *memory.Plan, rules *process.DatabaseRules, logger *slog.Logger, stdout io.Writer) (err error) {
 	points, err := failpoint.Parse(s.Failpoints, nodecommand.FailpointNames())
 	if err != nil {
 		return fmt.Errorf("--failpoints: %w", err)
@@ -53,7 +54,6 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan process.Me
 	if err := refuseSingleNode(s.DataDir); err != nil {
 		return err
 	}
-	plan.Log(logger)
 	closed, err := newClosedDoors(filepath.Join(s.DataDir, member.LocalTLSDir), time.Now())
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan process.Me
 		return store, err
 	}
 	registry := process.NewRegistry()
-	plan.Share(int64(s.nodes), int64(s.PageFileBytes))
+	registry.MustRegister(plan)
 	for i := range int(s.nodes) {
 		store, err := open()
 		if err != nil {
@@ -88,12 +88,13 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan process.Me
 		name := fmt.Sprintf(member.LocalNodeName, i+1)
 		options := s.NodeOptions(plan, s.shards, &s.SeriesLimitFlags, rules, logger, points)
 		options.DataDir = filepath.Join(s.DataDir, name)
-		m, err := startLocalNode(ctx, closed, member.Options{ID: name, Store: store, Node: options, Logger: logger, Together: true})
+		m, err := startLocalNode(ctx, closed, member.Options{ID: name, Store: store, Node: options, Logger: logger, Memory: plan, Together: true})
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		defer func() { err = errors.Join(err, m.Close(ctx)) }()
 		registry.RegisterNode(name, m.Node())
+		nodecommand.TrackMemory(plan, m.Node())
 	}
 	store, err := open()
 	if err != nil {
@@ -101,7 +102,7 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan process.Me
 	}
 	created := settings.Cluster{Name: member.StandaloneName, Shards: s.shards, Replication: s.replication}
 	r, err := cluster.Start(ctx, cluster.Options{
-		Name: "router", Peers: router, Cluster: member.StandaloneName, Store: store, Create: routercommand.Creation(&created, s.nodes, 0), Logger: logger, Registry: registry,
+		Name: "router", Peers: router, Cluster: member.StandaloneName, Store: store, Create: routercommand.Creation(&created, s.nodes, 0), Logger: logger, Registry: registry, Memory: plan,
 	})
 	if err != nil {
 		return err
@@ -111,18 +112,18 @@ func runLocalCluster(ctx context.Context, s *standaloneSettings, plan process.Me
 	if err != nil {
 		return nil
 	}
-	return s.serveCluster(ctx, r, m, rules, registry, logger, stdout)
+	return s.serveCluster(ctx, r, m, plan, rules, registry, logger, stdout)
 }
 
 // serveCluster serves the router of a cluster in this process.
-func (s *standaloneSettings) serveCluster(ctx context.Context, r *cluster.Cluster, m *shardmap.Map, rules *process.DatabaseRules, registry *process.Registry, logger *slog.Logger, stdout io.Writer) error {
+func (s *standaloneSettings) serveCluster(ctx context.Context, r *cluster.Cluster, m *shardmap.Map, plan *memory.Plan, rules *process.DatabaseRules, registry *process.Registry, logger *slog.Logger, stdout io.Writer) error {
 	shards, err := cluster.ShardingOf(m)
 	if err != nil {
 		return err
 	}
 	b := routercommand.Backend(r, shards)
 	b.Folders = int(s.nodes) + 1 // and that of etcd
-	b.Rules, b.Retention = rules, time.Duration(s.Retention)
+	b.Memory, b.Rules, b.Retention = plan, rules, time.Duration(s.Retention)
 	b.About = fmt.Sprintf("runs %d nodes with %d copies in %s", s.nodes, m.Settings.Replication, s.DataDir)
 	return s.Serve(ctx, b, registry, logger, stdout)
 }

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/token"
@@ -18,6 +20,7 @@ import (
 	nodecommand "github.com/tickmesh/tickmesh/node/command"
 	"github.com/tickmesh/tickmesh/node/member"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
+	"github.com/tickmesh/tickmesh/router/cluster"
 	"github.com/tickmesh/tickmesh/router/server"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
@@ -50,7 +53,8 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 		return err
 	}
 	defer rules.Close()
-	plan := process.ApplyMemoryPlan(s.MemoryLimit, s.PageFileBytes)
+	plan := memory.Open(s.memoryOptions())
+	plan.Log(logger)
 	member.MakePrivate(s.DataDir, logger)
 	if s.nodes > 1 {
 		return runLocalCluster(ctx, s, plan, rules, logger, stdout)
@@ -63,11 +67,10 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 	if err != nil {
 		return member.DataDirError(s.DataDir, err)
 	}
-	plan.Log(logger)
 	recovery := n.Recovery()
 	logger.Info("opened the data folder", "dir", s.DataDir, "shards", n.Shards(), "series", n.SeriesCount(),
 		"replayed_entries", recovery.Entries, "replayed_bytes", recovery.Bytes, "took_ms", time.Since(start).Milliseconds())
-	err = serveAlone(ctx, s, n, rules, logger, stdout)
+	err = serveAlone(ctx, s, n, plan, rules, logger, stdout)
 	closeErr := n.Close()
 	if closeErr == nil {
 		logger.Info("stopped; the data folder is clean")
@@ -76,9 +79,10 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 }
 
 // serveAlone serves one node of its own.
-func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, rules *process.DatabaseRules, logger *slog.Logger, stdout io.Writer) error {
+func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, plan *memory.Plan, rules *process.DatabaseRules, logger *slog.Logger, stdout io.Writer) error {
 	registry := process.NewRegistry()
-	registry.MustRegister(n)
+	registry.MustRegister(n, plan)
+	nodecommand.TrackMemory(plan, n)
 	registry.MustRegister(process.DiskGauges(s.DataDir)...)
 	marks, err := tenant.OpenFolder(s.DataDir)
 	if err != nil {
@@ -90,10 +94,21 @@ func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, rules 
 	}
 	address := string(s.GRPCAddr)
 	return s.Serve(ctx, &server.Backend{
-		Writer: n, Resolver: n, Source: n, Deleter: n, Shards: n.Sharding(), Settler: n, Folders: 1, Health: n.Health, Marks: marks, Tokens: tokens, Rules: rules,
+		Writer: n, Resolver: n, Source: n, Deleter: n, Shards: n.Sharding(), Settler: n, Folders: 1, Health: n.Health, Marks: marks, Tokens: tokens, Rules: rules, Memory: plan,
 		Retention: time.Duration(s.Retention),
 		Cluster:   &member.Standalone{Node: n, DataDir: s.DataDir, Address: address}, ClusterName: member.StandaloneName, About: "keeps its data in " + s.DataDir,
 	}, registry, logger, stdout)
+}
+
+// memoryOptions say what this process does with its memory.
+func (s *standaloneSettings) memoryOptions() memory.Options {
+	p := memory.Process{Role: memory.Standalone, Nodes: int(s.nodes), ExtentBytes: int64(s.PageFileBytes), Most: s.MemoryMost()}
+	maps.Copy(p.Most, nodecommand.MemoryMost(p.Nodes))
+	if s.nodes > 1 {
+		p.Role = memory.LocalCluster
+		maps.Copy(p.Most, cluster.MemoryMost())
+	}
+	return memory.Options{LimitBytes: int64(s.MemoryLimit), Process: p}
 }
 
 // standaloneSettings are the flags of `tickmesh standalone`.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tickmesh/tickmesh/api/client"
+	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/member"
@@ -29,7 +30,7 @@ func startTrial(ctx context.Context, dir string) (c *client.Client, stop func() 
 	s.Define(pflag.NewFlagSet("trial", pflag.ContinueOnError))
 	s.DataDir = dir
 	logger := slog.New(slog.DiscardHandler)
-	plan := process.ApplyMemoryPlan(s.MemoryLimit, s.PageFileBytes)
+	plan := memory.Open(s.memoryOptions())
 	t := &trial{}
 	defer func() {
 		if err != nil {
@@ -41,7 +42,7 @@ func startTrial(ctx context.Context, dir string) (c *client.Client, stop func() 
 	}
 	n := t.node
 	address, stopServer, err := s.ServeAPI(ctx, &server.Backend{
-		Writer: n, Resolver: n, Source: n, Deleter: n, Shards: n.Sharding(),
+		Writer: n, Resolver: n, Source: n, Deleter: n, Shards: n.Sharding(), Memory: plan,
 		Cluster: &member.Standalone{Node: n, DataDir: dir}, ClusterName: member.StandaloneName,
 	}, "127.0.0.1:0", logger)
 	if err != nil {

@@ -69,15 +69,16 @@ type loop struct {
 	broken  error         // why the machine may not be used any more: a round was not written
 	waiting map[uint16]*swapWait
 
-	groups    []groupView // by shard
-	single    atomic.Bool // every shard has a group here that agrees with itself
-	applied   []appliedIndex
-	free      chan *round
-	draining  sync.Mutex // held by the one that gathers all rounds
-	appliers  []chan *round
-	stopped   sync.WaitGroup
-	ended     chan struct{} // closed when run has ended
-	unsettled chan struct{} // holds one signal
+	groups     []groupView  // by shard
+	entryBytes atomic.Int64 // of all groups
+	single     atomic.Bool  // every shard has a group here that agrees with itself
+	applied    []appliedIndex
+	free       chan *round
+	draining   sync.Mutex // held by the one that gathers all rounds
+	appliers   []chan *round
+	stopped    sync.WaitGroup
+	ended      chan struct{} // closed when run has ended
+	unsettled  chan struct{} // holds one signal
 
 	transfer *transfer.Service
 	clocks   *clocks
@@ -98,7 +99,7 @@ func (n *Node) newLoop(recovered *commit.Recovery) (*loop, error) {
 	shards := n.engine.Shards()
 	l := &loop{
 		log: n.log, engine: n.engine, peers: o.Peers, mode: o.Sync, failpoints: o.Failpoints, clock: o.Clock, logger: o.Logger,
-		queue: newQueue(), waiting: map[uint16]*swapWait{}, groups: make([]groupView, shards), applied: make([]appliedIndex, shards),
+		queue: newQueue(&o.Memory), waiting: map[uint16]*swapWait{}, groups: make([]groupView, shards), applied: make([]appliedIndex, shards),
 		free: make(chan *round, roundsInFlight), ended: make(chan struct{}), unsettled: make(chan struct{}, 1),
 		transfer: n.transfer, clocks: &n.clocks,
 	}
@@ -109,7 +110,7 @@ func (n *Node) newLoop(recovered *commit.Recovery) (*loop, error) {
 	}
 	host := replica.Config{
 		Node: o.NodeID, Incarnation: n.engine.Incarnation(), Run: rand.Uint64(), Seed: rand.Uint64(),
-		SyncLater: o.Sync != SyncAlways,
+		SyncLater: o.Sync != SyncAlways, EntriesBytesMax: int(o.Memory.raftBytes()),
 	}
 	var err error
 	l.machine, err = commit.New(commit.Config{
@@ -326,6 +327,7 @@ func (l *loop) commit(r *round) {
 	}
 	l.stats.rounds.Add(1)
 	l.machine.Written(&r.Round, start)
+	l.entryBytes.Store(int64(l.machine.Host().HeldBytes()))
 	l.send(r.Late())
 	l.perform()
 	l.dispatch(r)

@@ -48,6 +48,10 @@ type task struct {
 // pageTasks keep the log and the page log short.
 func (n *Node) pageTasks() []task {
 	return []task{
+		{name: "memory", due: func(_, _ time.Time) bool { return n.options.Memory.SeriesBytes > 0 }, run: func(context.Context) error {
+			n.engine.KeepWithinMemory()
+			return nil
+		}},
 		{name: "resume", due: func(_, _ time.Time) bool { return n.loop.refusals.stalled.Load() != nil }, run: n.heal},
 		{name: "checkpoint", due: func(_, _ time.Time) bool {
 			return n.logSinceCheckpoint() >= n.options.CheckpointBytes

@@ -17,6 +17,7 @@ type figures struct {
 	commit   *commitStats
 	readOnly bool
 	queue    int64
+	queueMax int64
 	rejected int64
 	dropped  int64
 	loop     *commit.Figures
@@ -57,7 +58,7 @@ func (n *Node) Collect(out chan<- prometheus.Metric) {
 	f := &figures{
 		loop:   n.loop.figures.Load(),
 		engine: n.engine.Stats(), log: n.log.Stats(), commit: &n.loop.stats, rejected: n.loop.queue.rejected.Load(), dropped: n.loop.queue.dropped.Load(),
-		sinceCheckpoint: n.logSinceCheckpoint(), readOnly: n.loop.refusals.any() != nil, queue: n.loop.queue.writeBytes(), recovery: n.recovery, groups: n.groupFigures(),
+		sinceCheckpoint: n.logSinceCheckpoint(), readOnly: n.loop.refusals.any() != nil, queue: n.loop.queue.writeBytes(), queueMax: n.options.Memory.QueueBytes, recovery: n.recovery, groups: n.groupFigures(),
 		copies: n.repair.Figures(), clocks: &n.clocks,
 	}
 	for _, m := range n.metrics {
@@ -97,7 +98,7 @@ func commitMetrics() []metric {
 		counter("entries_invalid_total", "Entries of the log that could not be applied.", func(f *figures) float64 { return float64(f.engine.EntriesInvalid) }),
 		gauge("entries_stalled", "Entries of the log that wait until the disk takes writes.", func(f *figures) float64 { return float64(f.engine.EntriesStalled) }),
 		gauge("entries_stalled_bytes", "Memory of these entries.", func(f *figures) float64 { return float64(f.engine.StalledBytes) }),
-		gauge("commit_queue_bytes_max", "The most bytes of writes that may wait for the log.", func(*figures) float64 { return queueBytesMax }),
+		gauge("commit_queue_bytes_max", "The most bytes of writes that may wait for the log.", func(f *figures) float64 { return float64(f.queueMax) }),
 		gauge("log_since_checkpoint_bytes", "Bytes of log that a restart would replay. Writes wait when checkpoints fail and this has become eight times what starts one.", func(f *figures) float64 { return float64(f.sinceCheckpoint) }),
 		gauge("disk_full", "1 while there is no room for a further file of the log.", func(f *figures) float64 { return oneIf(f.log.AheadErr != nil) }),
 		gauge("recovery_seconds", "How long the last start replayed the log.", func(f *figures) float64 { return f.recovery.Duration.Seconds() }),
@@ -130,6 +131,7 @@ func memoryMetrics() []metric {
 		gauge("head_bytes", "Memory of the series' heads.", func(f *figures) float64 { return float64(f.engine.Hot.HeadBytes) }),
 		gauge("hot_page_bytes", "Memory of hot pages, free ones included.", func(f *figures) float64 { return float64(f.engine.Hot.PageBytes) }),
 		gauge("hot_pages_out_of_order", "Hot pages of samples out of order.", func(f *figures) float64 { return float64(f.engine.Hot.PagesOutOfOrder) }),
+		counter("memory_reliefs_total", "Times that pages were sealed before they were full because the index and hot pages held more than their share of memory.", func(f *figures) float64 { return float64(f.engine.MemoryReliefs) }),
 		gauge("index_table_bytes", "Memory of the series' hash table.", func(f *figures) float64 { return float64(f.engine.Index.TableBytes) }),
 		gauge("index_postings_bytes", "Memory of dictionary and postings.", func(f *figures) float64 { return float64(f.engine.Index.PartBytes) }),
 		gauge("index_keys_bytes", "Bytes of the file of keys, which is mapped.", func(f *figures) float64 { return float64(f.engine.Index.KeyFileBytes) }),

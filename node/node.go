@@ -45,6 +45,7 @@ type Options struct {
 	LogFileBytes       int64
 	ExtentBytes        int64
 	GenerationBytesMax int64
+	Memory             MemoryBounds
 
 	// Of a node in a cluster. Without NodeID the node is on its own: it has a lone
 	// group for each shard, and needs no map.
@@ -165,6 +166,7 @@ func withDefaults(o Options) Options {
 	if o.LogBytesMax == 0 {
 		o.LogBytesMax = logBytesMaxDefault
 	}
+	o.Memory = o.Memory.withDefaults()
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
@@ -182,8 +184,8 @@ func (n *Node) open() (err error) {
 	}
 	n.engine, err = storage.Open(storage.Options{
 		FS: o.FS, Dir: o.DataDir, Shards: o.Shards, ShardKey: o.ShardKey, ExtentBytes: o.ExtentBytes,
-		GenerationBytesMax: o.GenerationBytesMax,
-		Logger:             o.Logger, Failpoints: o.Failpoints,
+		GenerationBytesMax: o.GenerationBytesMax, SeriesBytesMax: o.Memory.SeriesBytes, MaintenanceBytes: o.Memory.MaintenanceBytes,
+		Logger: o.Logger, Failpoints: o.Failpoints,
 		SyncLog: func() error { _, err := n.log.Sync(); return err },
 	})
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 
 // Bounds of what waits for the loop.
 const (
-	queueBytesMax = 64 << 20 // of writes
-	queueWaitMax  = 2 * time.Second
-	inboxBytesMax = 64 << 20 // of envelopes of other nodes, with envelopeOverhead each
+	queueBytesDefault = 64 << 20 // of writes
+	queueWaitMax      = 2 * time.Second
+	inboxBytesDefault = 64 << 20 // of envelopes of other nodes, with envelopeOverhead each
 	// envelopeOverhead is what an envelope costs besides its bytes: the bound is one of
 	// memory.
 	envelopeOverhead = 64
@@ -27,7 +27,10 @@ var errClosed = fmt.Errorf("%w: the node is shutting down", series.ErrUnavailabl
 
 // queue is what waits for the loop: writes, reads, envelopes and commands.
 type queue struct {
-	mu struct {
+	bytesMax      int64 // of writes
+	roundBytesMax int64 // of writes that are taken at once
+	inboxBytesMax int64 // of envelopes
+	mu            struct {
 		sync.Mutex
 		writes     []*commit.Write
 		writeBytes int64
@@ -45,8 +48,11 @@ type queue struct {
 	dropped  atomic.Int64 // envelopes
 }
 
-func newQueue() *queue {
-	q := &queue{wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+func newQueue(b *MemoryBounds) *queue {
+	q := &queue{
+		bytesMax: b.QueueBytes, inboxBytesMax: b.InboxBytes, roundBytesMax: b.roundBytes(),
+		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
+	}
 	q.mu.peers = map[string]commit.PeerNews{}
 	return q
 }
@@ -83,10 +89,10 @@ func (q *queue) enqueue(ctx context.Context, w *commit.Write) error {
 			q.tellRoom() // for the next one that waits
 			return errClosed
 		}
-		if q.mu.writeBytes == 0 || q.mu.writeBytes+w.Bytes <= queueBytesMax {
+		if q.mu.writeBytes == 0 || q.mu.writeBytes+w.Bytes <= q.bytesMax {
 			q.mu.writes = append(q.mu.writes, w)
 			q.mu.writeBytes += w.Bytes
-			first, room := len(q.mu.writes) == 1, q.mu.writeBytes < queueBytesMax
+			first, room := len(q.mu.writes) == 1, q.mu.writeBytes < q.bytesMax
 			q.mu.Unlock()
 			if first {
 				q.signal()
@@ -108,7 +114,7 @@ func (q *queue) enqueue(ctx context.Context, w *commit.Write) error {
 			return fmt.Errorf("%w: %w", series.ErrOverloaded, ctx.Err())
 		case <-deadline:
 			q.rejected.Add(1)
-			return fmt.Errorf("%w: %d bytes of writes wait for the log", series.ErrOverloaded, queueBytesMax)
+			return fmt.Errorf("%w: %d bytes of writes wait for the log", series.ErrOverloaded, q.bytesMax)
 		}
 	}
 }
@@ -116,7 +122,7 @@ func (q *queue) enqueue(ctx context.Context, w *commit.Write) error {
 // hasRoom reports whether a write of so many bytes would not wait now.
 func (q *queue) hasRoom(bytes int64) bool {
 	waiting := q.writeBytes()
-	return waiting == 0 || waiting+bytes <= queueBytesMax
+	return waiting == 0 || waiting+bytes <= q.bytesMax
 }
 
 // writeBytes returns the bytes of writes that wait for the log.
@@ -124,6 +130,13 @@ func (q *queue) writeBytes() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.mu.writeBytes
+}
+
+// inboxBytes returns the memory of envelopes that wait for the loop.
+func (q *queue) inboxBytes() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.mu.inboxBytes
 }
 
 // command is something that the loop does between two rounds.
@@ -197,7 +210,7 @@ func (q *queue) receive(from string, bytes []byte) {
 	defer q.mu.Unlock()
 	cost := int64(len(bytes)) + envelopeOverhead
 	// One larger envelope alone is taken: it would be sent for ever otherwise.
-	if q.mu.closed || q.mu.inboxBytes > 0 && q.mu.inboxBytes+cost > inboxBytesMax {
+	if q.mu.closed || q.mu.inboxBytes > 0 && q.mu.inboxBytes+cost > q.inboxBytesMax {
 		q.dropped.Add(1)
 		return
 	}
@@ -239,7 +252,7 @@ func (q *queue) take(t *taken) {
 	}
 	t.writes, t.closed = t.writes[:0], q.mu.closed
 	n, bytes := 0, int64(0)
-	for n < len(q.mu.writes) && (n == 0 || bytes+q.mu.writes[n].Bytes <= commit.RoundBytesMax) {
+	for n < len(q.mu.writes) && (n == 0 || bytes+q.mu.writes[n].Bytes <= q.roundBytesMax) {
 		bytes += q.mu.writes[n].Bytes
 		n++
 	}

@@ -4,8 +4,8 @@ import "testing"
 
 // TestInboxIsBounded sends envelopes without a byte, which cost memory all the same.
 func TestInboxIsBounded(t *testing.T) {
-	q := newQueue()
-	const most = inboxBytesMax / envelopeOverhead
+	q := newQueue(&MemoryBounds{InboxBytes: inboxBytesDefault})
+	const most = inboxBytesDefault / envelopeOverhead
 	for range most + 5 {
 		q.receive("b", nil)
 	}

@@ -31,7 +31,7 @@ func (s *Operation) Define(f *pflag.FlagSet) {
 	f.Var(&s.ShutdownDelay, "shutdown-delay", "how long to serve on after SIGTERM, as not ready, so that balancers look elsewhere (default 0)")
 	s.ShutdownTimeout = Duration(30 * time.Second)
 	f.Var(&s.ShutdownTimeout, "shutdown-timeout", "how long running requests may take to end then")
-	f.Var(&s.MemoryLimit, "memory-limit", "soft limit of the memory of Go's runtime; 0: what GOMEMLIMIT says, or half of what there is")
+	f.Var(&s.MemoryLimit, "memory-limit", "memory of the whole process, divided among all that holds some; 0: twice GOMEMLIMIT where that is set, or all that the control group or the machine has")
 	f.StringVar(&s.Failpoints, "failpoints", "", "for tests: where to fail, as name=kill@n;…")
 	Hide(f, "pprof", "admin", "failpoints")
 	Group(f, HeadingOperation, "pprof", "admin", "cors-origins", "http-hosts",

@@ -125,6 +125,7 @@ var directions = []direction{
 	{"api/audit", nil, []string{"net", "net/http", "google.golang.org/grpc"}, "an audit log knows no protocol"},
 	{"api/processor", nil, []string{"."}, "slots for work, whatever it is, and the standard library only"},
 	{"api/budget", nil, []string{"net/http", "google.golang.org/grpc"}, "a bound of memory knows no protocol"},
+	{"api/memory", nil, []string{"net", "net/http", "google.golang.org/grpc"}, "a division of memory knows none of its holders"},
 	{"api/endpoint", nil, []string{"."}, "routing knows no role"},
 	{"api/origin", nil, []string{"os"}, "which requests of browsers are taken, whatever serves them"},
 	{"api/quantity", nil, []string{"."}, "sizes and times as people write them"},

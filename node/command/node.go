@@ -19,6 +19,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/endpoint"
+	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -132,7 +133,7 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 		return err
 	}
 	defer rules.Close()
-	plan := process.ApplyMemoryPlan(s.MemoryLimit, s.PageFileBytes)
+	plan := memory.Open(memory.Options{LimitBytes: int64(s.MemoryLimit), Process: memory.Process{Role: memory.Node, ExtentBytes: int64(s.PageFileBytes), Most: MemoryMost(1)}})
 	plan.Log(logger)
 	ctx, unfit := context.WithCancelCause(ctx)
 	defer unfit(nil)
@@ -140,12 +141,12 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 	m, err := member.Start(ctx, member.Options{
 		ID: s.nodeID, Zone: s.zone, Cluster: s.Cluster.Name, RPCAddr: string(s.rpcAddr), AdvertiseAddr: string(s.advertiseAddr), Store: store,
 		Node: s.NodeOptions(plan, shards, &s.SeriesLimitFlags, rules, logger, points), Peers: peers, Logger: logger,
-		Unfit: unfit, MoveRate: uint64(s.moveRate),
+		Unfit: unfit, MoveRate: uint64(s.moveRate), Memory: plan,
 	})
 	if err != nil {
 		return process.ListenError("rpc-addr", string(s.rpcAddr), err)
 	}
-	err = s.watch(ctx, m, rules, logger)
+	err = s.watch(ctx, m, plan, rules, logger)
 	if cause := context.Cause(ctx); errors.Is(cause, node.ErrShards) {
 		err = member.DataDirError(s.DataDir, cause)
 	}
@@ -190,7 +191,7 @@ func (s *nodeSettings) shardsOf(ctx context.Context, store shardmap.Store, seen 
 }
 
 // watch serves metrics and health until the context ends.
-func (s *nodeSettings) watch(ctx context.Context, m *member.Member, rules *process.DatabaseRules, logger *slog.Logger) error {
+func (s *nodeSettings) watch(ctx context.Context, m *member.Member, plan *memory.Plan, rules *process.DatabaseRules, logger *slog.Logger) error {
 	if s.httpAddr == "" {
 		<-ctx.Done()
 		return nil
@@ -204,7 +205,8 @@ func (s *nodeSettings) watch(ctx context.Context, m *member.Member, rules *proce
 		return process.ListenError("http-addr", string(s.httpAddr), err)
 	}
 	registry := process.NewRegistry()
-	registry.MustRegister(m.Node(), process.StoreGauge(m.StoreErr), budget.NewCollector(m.Budgets()))
+	TrackMemory(plan, m.Node())
+	registry.MustRegister(plan, m.Node(), process.StoreGauge(m.StoreErr), budget.NewCollector(m.Budgets()))
 	rules.Register(registry)
 	users, err := s.Flags.Follow(ctx, nil, logger)
 	if err != nil {

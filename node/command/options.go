@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/node"
@@ -13,15 +14,15 @@ import (
 )
 
 // NodeOptions returns the options of a node with these flags, without what a cluster gives it.
-func (s *StorageFlags) NodeOptions(plan process.MemoryPlan, shards settings.Count, bounds *SeriesLimitFlags, rules *process.DatabaseRules, logger *slog.Logger, points *failpoint.Set) node.Options {
+func (s *StorageFlags) NodeOptions(plan *memory.Plan, shards settings.Count, bounds *SeriesLimitFlags, rules *process.DatabaseRules, logger *slog.Logger, points *failpoint.Set) node.Options {
 	return node.Options{
 		FS: vfs.OS(), DataDir: s.DataDir, Shards: int(shards),
 		Sync: node.SyncMode(s.walSync.Value), SyncInterval: time.Duration(s.walSyncInterval),
 		Retention: time.Duration(s.Retention), FlushInterval: time.Duration(s.flushInterval), DigestInterval: time.Duration(s.digestInterval),
 		CheckpointBytes: int64(s.checkpointBytes), LogFileBytes: int64(s.walFileBytes), ExtentBytes: int64(s.PageFileBytes),
-		GenerationBytesMax: plan.GenerationBytes,
-		Limits:             limits.Bounds{SeriesMax: int64(bounds.seriesMax), SeriesPerSecondMax: int64(bounds.seriesPerSecondMax)},
-		Rules:              rules.Current,
-		Logger:             logger, Failpoints: points,
+		GenerationBytesMax: plan.GenerationBytes(), Memory: nodeMemory(plan),
+		Limits: limits.Bounds{SeriesMax: int64(bounds.seriesMax), SeriesPerSecondMax: int64(bounds.seriesPerSecondMax)},
+		Rules:  rules.Current,
+		Logger: logger, Failpoints: points,
 	}
 }

@@ -19,7 +19,7 @@ import (
 func (l *Limiter) admitKeyed(batch []byte, r *series.BatchReader, keys []series.Key, unknown []int, part int, id series.BatchID, a *Admission) ([]byte, series.BatchID, error) {
 	err := l.databases.admitAll(keys, unknown)
 	if err == nil {
-		err = l.node.admitAll(int64(len(unknown)), l.index.SeriesCount)
+		err = l.node.admitAll(int64(len(unknown)), l.index)
 	}
 	switch {
 	case err == nil:

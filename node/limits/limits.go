@@ -24,6 +24,8 @@ type Index interface {
 	LookupSeries(key series.Key) (ref series.Ref, known bool, err error)
 	// SeriesCount returns the number of series that were ever created.
 	SeriesCount() int64
+	// SeriesMax returns how many series memory has room for.
+	SeriesMax() int64
 }
 
 // Led is what the Limiter asks about the shards that this node leads: it lets in their part
@@ -81,7 +83,7 @@ func (l *Limiter) Release(a *Admission) {
 // it adds to a. Errors: series.ErrSeriesRate refuses the part alone, any other the frame.
 func (l *Limiter) Admit(frame *series.Frame, part int, a *Admission) (batch []byte, id series.BatchID, err error) {
 	batch = frame.Parts[part].Batch
-	if l.unlimited() {
+	if l.unlimited() && !l.short() {
 		return batch, frame.ID, nil
 	}
 	var r series.BatchReader
@@ -100,13 +102,23 @@ func (l *Limiter) Admit(frame *series.Frame, part int, a *Admission) (batch []by
 // unlimited reports whether anybody may make any series.
 func (l *Limiter) unlimited() bool { return l.node.unlimited() && l.rules() == nil }
 
+// short reports whether there are nearly as many series as memory has room for: while there is
+// plenty, no batch is looked at for its sake.
+func (l *Limiter) short() bool {
+	most := l.index.SeriesMax()
+	return l.index.SeriesCount() >= most-most/shortPart
+}
+
+// shortPart of the series that memory has room for are looked at one by one.
+const shortPart = 4
+
 // admitEach admits the unknown series of a batch one by one.
 func (l *Limiter) admitEach(batch []byte, r *series.BatchReader, keys []series.Key, unknown []int, part int, a *Admission) ([]byte, error) {
 	out := map[int]bool{}
 	for _, definition := range unknown {
 		err := l.databases.admit(keys[definition], 1)
 		if err == nil {
-			err = l.node.admit(l.index.SeriesCount)
+			err = l.node.admit(l.index)
 		}
 		if err != nil {
 			a.Refused = append(a.Refused, series.Refusal{Part: part, Definition: definition, Err: err})

@@ -3,6 +3,8 @@ package limits
 import (
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,32 @@ func (f fakeIndex) LookupSeries(key series.Key) (series.Ref, bool, error) {
 	return series.Ref{}, f[string(key)], nil
 }
 func (f fakeIndex) SeriesCount() int64 { return int64(len(f)) }
+func (f fakeIndex) SeriesMax() int64   { return math.MaxInt64 }
+
+// shortIndex has memory for so many series.
+type shortIndex struct {
+	fakeIndex
+	max int64
+}
+
+func (x shortIndex) SeriesMax() int64 { return x.max }
+
+// A node without flags makes no more series than it has memory for: of a write with a key all or
+// none, of any other as many as there is room for.
+func TestSeriesThatMemoryHasNoRoomForAreRefused(t *testing.T) {
+	l := newLimiter(shortIndex{fakeIndex{string(keyOf(0)): true, string(keyOf(1)): true, string(keyOf(2)): true}, 4}, Bounds{}, frozen)
+	var a Admission
+	if _, _, err := l.Admit(frameOf(series.KeyedID(1), 0, 6), 0, &a); err != nil || len(a.Refused) != 3 {
+		t.Fatalf("%v, refused %v", err, a.Refused)
+	}
+	a = Admission{}
+	if _, _, err := l.Admit(frameOf(series.BatchID{}, 0, 6), 0, &a); err != nil || len(a.Refused) != 2 || !errors.Is(a.Refused[0].Err, series.ErrSeriesLimit) {
+		t.Fatalf("%v, refused %v", err, a.Refused)
+	}
+	if err := a.Refused[0].Err; !strings.Contains(err.Error(), "--memory-limit") {
+		t.Errorf("the refusal names no remedy: %v", err)
+	}
+}
 
 type fakeLed struct{}
 

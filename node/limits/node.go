@@ -35,10 +35,13 @@ func (l *nodeLimiter) unlimited() bool {
 
 // admitAll is admit for n series at once: all of them or none. More than a second
 // allows pass when a whole second's are left, and those after them pay for it.
-func (l *nodeLimiter) admitAll(n int64, seriesNow func() int64) error {
+func (l *nodeLimiter) admitAll(n int64, index Index) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if most := l.bounds.SeriesMax; most > 0 && l.mu.admitted+seriesNow()+n > most {
+	if most := index.SeriesMax(); most-n < l.mu.admitted+index.SeriesCount() {
+		return fmt.Errorf("%w: %d new series would be more than the %d that this node has memory for (--memory-limit)", series.ErrSeriesLimit, n, most)
+	}
+	if most := l.bounds.SeriesMax; most > 0 && l.mu.admitted+index.SeriesCount()+n > most {
 		return fmt.Errorf("%w: %d new series would be more than the %d that --series-max allows", series.ErrSeriesLimit, n, most)
 	}
 	if most := float64(l.bounds.SeriesPerSecondMax); most > 0 {
@@ -53,11 +56,14 @@ func (l *nodeLimiter) admitAll(n int64, seriesNow func() int64) error {
 }
 
 // admit returns why no further series may be made, or nil and counts it until release.
-func (l *nodeLimiter) admit(seriesNow func() int64) error {
+func (l *nodeLimiter) admit(index Index) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// What is created is in seriesNow before it is released.
-	if most := l.bounds.SeriesMax; most > 0 && l.mu.admitted+seriesNow() >= most {
+	// What is created is in the index before it is released.
+	if most := index.SeriesMax(); l.mu.admitted+index.SeriesCount() >= most {
+		return fmt.Errorf("%w: there are %d series, the most that this node has memory for (--memory-limit)", series.ErrSeriesLimit, most)
+	}
+	if most := l.bounds.SeriesMax; most > 0 && l.mu.admitted+index.SeriesCount() >= most {
 		return fmt.Errorf("%w: there are %d series, the most that --series-max allows", series.ErrSeriesLimit, most)
 	}
 	if err := l.admitNowLocked(); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -37,8 +38,9 @@ type Options struct {
 	MoveRate               uint64       // bytes per second, to others and from them; 0: no bound
 	Peers                  settings.PeerCredentials
 	Logger                 *slog.Logger
-	Together               bool        // all nodes of the cluster end with this one: nobody takes over
-	Unfit                  func(error) // hears that the data folder can never take part; nil: nobody does
+	Memory                 *memory.Plan // nil: defaults bound it
+	Together               bool         // all nodes of the cluster end with this one: nobody takes over
+	Unfit                  func(error)  // hears that the data folder can never take part; nil: nobody does
 }
 
 // Member is a storage node of a cluster, with all that joins it to the others.
@@ -75,8 +77,10 @@ func Start(ctx context.Context, o Options) (m *Member, err error) {
 	m.listener = transport.NewListener(netutil.LimitListener(listener, rpcConnectionsMax))
 	m.peers = rpc.NewPeers(rpc.PeersOptions{
 		Self: m.hello, Credentials: o.Peers.Client, Names: o.Peers.Names, Logger: m.logger,
-		Up: func(name string) { m.node.PeerUp(name) }, Down: func(name string) { m.node.PeerDown(name) },
+		OutboxBytesMax: o.Memory.NodeBound(memory.Outbox, memory.Unlimited),
+		Up:             func(name string) { m.node.PeerUp(name) }, Down: func(name string) { m.node.PeerDown(name) },
 	})
+	o.Memory.Track(memory.Outbox, m.peers.QueueBytes)
 	options := o.Node
 	options.NodeID, options.Peers, options.Files, options.Logger = o.ID, m.peers, shardFiles{m.peers, o.MoveRate, rpc.NewPace(o.MoveRate)}, m.logger
 	options.Inquiry, options.Copies, options.BootID = groupInquiry{m.peers}, shardCopies{m.peers}, bootID()
@@ -106,10 +110,15 @@ func Start(ctx context.Context, o Options) (m *Member, err error) {
 const rpcConnectionsMax = 4096
 
 func (m *Member) serve() {
-	internal := rpc.NewServer(m.service, rpc.Options{Names: m.options.Peers.Names, Logger: m.logger, SendPace: rpc.NewPace(m.options.MoveRate)})
+	o := m.rpcOptions()
+	o.Names, o.Logger, o.SendPace = m.options.Peers.Names, m.logger, rpc.NewPace(m.options.MoveRate)
+	internal := rpc.NewServer(m.service, o)
 	m.server = grpc.NewServer(append(transport.ServerOptions(m.options.Peers.Server), internal.GRPCOptions()...)...)
 	internal.Register(m.server)
 	m.budgets = internal.Pools()
+	for _, pool := range m.budgets {
+		m.options.Memory.Track(memory.Messages, func() int64 { return pool.Stats().Used })
+	}
 	m.logger.Info("listening", "port", "rpc", "address", m.listener.Addr().String(), "advertised", m.address())
 	m.running.Go(func() {
 		if err := m.server.Serve(m.listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {

@@ -256,7 +256,7 @@ func (g *group) advanceNode() {
 	}
 	g.node.Advance(raft.Ready{})
 	g.settled, g.configured = g.cursor, g.config.Index
-	keep := g.shared.config.CacheBytesMax
+	keep := g.shared.cacheBytes()
 	if g.hibernating {
 		keep = evictAll
 	}

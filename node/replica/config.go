@@ -24,6 +24,7 @@ type Config struct {
 	ProposalsMax        int // of one group without an outcome
 	ReadsMax            int // of one group without an outcome
 	CacheBytesMax       int // of one group's newest committed entries, kept for members that lag a little
+	EntriesBytesMax     int // of all groups, kept or given out and not applied; 0: no bound. See shared.hasRoom
 	BacklogBytesMax     int // of one group, given out and not applied (Host.Applied); beyond it a follower takes no entries
 	ApplyBytesMax       int // entries of one group given out as Committed in one Round, or at least one entry
 }
@@ -48,6 +49,7 @@ func (c Config) withDefaults() (Config, error) {
 		{&c.ReadsMax, 4096, "ReadsMax", "reads"},
 		{&c.CacheBytesMax, 256 << 10, "CacheBytesMax", "bytes"},
 		{&c.BacklogBytesMax, 32 << 20, "BacklogBytesMax", "bytes"},
+		{&c.EntriesBytesMax, 0, "EntriesBytesMax", "bytes"},
 		{&c.ApplyBytesMax, 4 << 20, "ApplyBytesMax", "bytes"},
 	} {
 		if *d.value < 0 {

@@ -25,7 +25,9 @@ func New(config Config, log Log) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Host{shared: newShared(config, log)}, nil
+	h := &Host{shared: newShared(config, log)}
+	h.shared.groups = &h.groups
+	return h, nil
 }
 
 // LogSummary is what the node's log has of one group.

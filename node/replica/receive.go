@@ -46,7 +46,7 @@ func (g *group) take(m *message) {
 	if m.kind == typeApp && (g.installing != nil || m.index == 0 && len(g.config.Voters) == 0) {
 		return // files are being swapped, or have to come first
 	}
-	if m.kind == typeApp && g.full() {
+	if m.kind == typeApp && (g.full() || !g.shared.mayFollow(g, bytesOf(m.entries))) {
 		return // the leader sends it again
 	}
 	if (m.kind == typePreVote || m.kind == typeVote) && m.from == g.lead && g.lead != raft.None {
@@ -58,6 +58,14 @@ func (g *group) take(m *message) {
 	// The library refuses stale messages with an error; there is nothing to do then.
 	_ = g.node.Step(m.toRaft(g))
 	g.mark()
+}
+
+// bytesOf returns what entries cost when they are kept.
+func bytesOf(entries []*pb.Entry) (n int) {
+	for _, e := range entries {
+		n += keptBytes(e)
+	}
+	return n
 }
 
 // incoming is one of the library's messages and what its fields point to, in one piece.

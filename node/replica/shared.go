@@ -14,7 +14,8 @@ type shared struct {
 	ticks          int
 	peers          peerTable
 	next           nextRound
-	membersChanged bool // of some group, since the peers' groups were counted
+	groups         *[]*group // of the Host
+	membersChanged bool      // of some group, since the peers' groups were counted
 }
 
 func newShared(config Config, reader Log) *shared {

@@ -110,7 +110,11 @@ type admitted struct {
 }
 
 func (a *admitted) reserve(bytes int) error {
-	if err := a.memory.Acquire(a.Context(), int64(bytes)); err != nil {
+	err := a.memory.Acquire(a.Context(), int64(bytes))
+	if errors.Is(err, budget.ErrTooLarge) {
+		return wire.Status(fmt.Errorf("%w: a message of %d bytes, this node has room for %d (--memory-limit)", series.ErrBatch, bytes, a.bytes.BytesMax()))
+	}
+	if err != nil {
 		return wire.Status(fmt.Errorf("%w: %w", series.ErrOverloaded, err))
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -29,6 +30,7 @@ const clockInterval = 30 * time.Second
 type peer struct {
 	target  Target
 	options *PeersOptions
+	waiting *atomic.Int64 // bytes that wait for all peers
 	conn    *grpc.ClientConn
 	cancel  context.CancelFunc
 	ended   chan struct{}
@@ -37,12 +39,13 @@ type peer struct {
 
 	mu struct {
 		sync.Mutex
-		queue queue
-		stats PeerStats // all but what the queue knows
+		queue   queue
+		counted int       // bytes of the queue that are in waiting
+		stats   PeerStats // all but what the queue knows
 	}
 }
 
-func startPeer(t Target, o *PeersOptions) (*peer, error) {
+func startPeer(t Target, o *PeersOptions, waiting *atomic.Int64) (*peer, error) {
 	options := append(transport.DialOptions(o.Names.Credentials(o.Credentials, t.Node)), handshake.DialOptions(o.Self, t.Node, t.Incarnation)...)
 	conn, err := grpc.NewClient("passthrough:///"+t.Address, options...)
 	if err != nil {
@@ -50,7 +53,7 @@ func startPeer(t Target, o *PeersOptions) (*peer, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &peer{
-		target: t, options: o, conn: conn, cancel: cancel,
+		target: t, options: o, waiting: waiting, conn: conn, cancel: cancel,
 		ended: make(chan struct{}), wake: make(chan struct{}, 1),
 		admit: deadline.New(o.AdmitTimeout, admitFactorMax*o.AdmitTimeout),
 	}
@@ -63,11 +66,37 @@ func startPeer(t Target, o *PeersOptions) (*peer, error) {
 func (p *peer) close() {
 	p.cancel()
 	<-p.ended
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.queue.trim(0)
+	p.countLocked()
+}
+
+// countLocked brings the bytes that wait for all peers up to date.
+func (p *peer) countLocked() {
+	p.waiting.Add(int64(p.mu.queue.bytes - p.mu.counted))
+	p.mu.counted = p.mu.queue.bytes
+}
+
+// limitLocked returns what may wait for a peer that is up when an envelope of some cost comes: no
+// more than is left free for others, but for a queue that is short, or that has nothing else.
+func (p *peer) limitLocked(cost int) int {
+	left := p.options.OutboxBytesMax - p.waiting.Load() + int64(p.mu.queue.bytes)
+	share := int(min(max(left, 0)/2, int64(p.options.QueueBytesMax)))
+	least := p.options.DownQueueBytesMax
+	if p.mu.queue.bytes == 0 {
+		least = max(least, cost)
+	}
+	return min(max(share, least), p.options.QueueBytesMax)
 }
 
 func (p *peer) push(envelope []byte) {
 	p.mu.Lock()
+	if p.mu.stats.Up {
+		p.mu.queue.bytesLimit = p.limitLocked(costOf(envelope))
+	}
 	p.mu.queue.push(envelope)
+	p.countLocked()
 	p.mu.Unlock()
 	select {
 	case p.wake <- struct{}{}:
@@ -226,6 +255,7 @@ func (p *peer) take(message *nodev1.ExchangeRequest) {
 	defer p.mu.Unlock()
 	clear(message.Envelopes)
 	message.Envelopes = p.mu.queue.take(message.Envelopes[:0], messageBytesMax)
+	p.countLocked()
 	for _, e := range message.Envelopes {
 		p.mu.stats.SentBytes += uint64(len(e))
 	}
@@ -235,7 +265,6 @@ func (p *peer) take(message *nodev1.ExchangeRequest) {
 func (p *peer) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.queue.bytesLimit = p.options.QueueBytesMax
 	p.mu.stats.Up = true
 	p.mu.stats.Streams++
 }
@@ -245,6 +274,7 @@ func (p *peer) end(err error) {
 	defer p.mu.Unlock()
 	p.mu.queue.bytesLimit = p.options.DownQueueBytesMax
 	p.mu.queue.trim(p.options.DownQueueBytesMax)
+	p.countLocked()
 	p.mu.stats.Up = false
 	p.mu.stats.LastError = err.Error()
 }

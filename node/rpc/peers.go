@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -29,6 +31,7 @@ type PeersOptions struct {
 
 	QueueBytesMax     int                 // of envelopes that wait for a peer; 8 MiB
 	DownQueueBytesMax int                 // while it is down; 64 KiB
+	OutboxBytesMax    int64               // of envelopes that wait for all peers; 0: no bound
 	AdmitTimeout      time.Duration       // for the peer to let this node in, at first; 5 s
 	Backoff           backoff.Exponential // zero: the default
 	Logger            *slog.Logger
@@ -46,6 +49,9 @@ func (o PeersOptions) withDefaults() PeersOptions {
 	}
 	if o.QueueBytesMax == 0 {
 		o.QueueBytesMax = 8 << 20
+	}
+	if o.OutboxBytesMax == 0 {
+		o.OutboxBytesMax = math.MaxInt64
 	}
 	if o.DownQueueBytesMax == 0 {
 		o.DownQueueBytesMax = 64 << 10
@@ -84,6 +90,7 @@ type PeerStats struct {
 // use.
 type Peers struct {
 	options PeersOptions
+	waiting atomic.Int64 // bytes of envelopes that wait for all peers
 	mu      struct {
 		sync.RWMutex
 		peers  map[string]*peer
@@ -97,6 +104,9 @@ func NewPeers(o PeersOptions) *Peers {
 	p.mu.peers = map[string]*peer{}
 	return p
 }
+
+// QueueBytes returns the bytes of envelopes that wait for all peers.
+func (p *Peers) QueueBytes() int64 { return p.waiting.Load() }
 
 // Set replaces the targets: connections to those that are new are made, to those
 // that are gone, or have another address or data folder, are given up. It waits
@@ -123,7 +133,7 @@ func (p *Peers) set(targets []Target) (gone []*peer, err error) {
 			keep[t.Node] = old
 			continue
 		}
-		started, startErr := startPeer(t, &p.options)
+		started, startErr := startPeer(t, &p.options, &p.waiting)
 		if startErr != nil {
 			err = errors.Join(err, startErr)
 			continue

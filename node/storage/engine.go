@@ -28,6 +28,8 @@ type Options struct {
 	ShardKey           series.ShardKey // likewise; a folder of a cluster has none, see AdoptShardKey
 	ExtentBytes        int64           // of the page log's files; 0: its default
 	GenerationBytesMax int64           // of the page log; 0: 128 MiB
+	SeriesBytesMax     int64           // memory of the index and of hot pages; 0: no bound
+	MaintenanceBytes   int64           // memory of flushes and exports; 0: 64 MiB
 	SegmentBytesMax    int64           // a merge splits larger outputs; 0: 1 GiB
 	// SyncLog makes durable what has been applied. It is called before a manifest
 	// counts pages, which may hold samples of entries that only the operating
@@ -48,6 +50,8 @@ const (
 
 	generationBytesDefault = 128 << 20
 	segmentBytesDefault    = 1 << 30
+
+	maintenanceBytesDefault = 64 << 20
 )
 
 // Engine is the storage of one node. All methods may be called from many
@@ -62,6 +66,7 @@ type Engine struct {
 
 	shards   []*shard
 	arena    page.Arena // memory of all hot pages
+	memory   seriesMemory
 	index    *index.Index
 	pages    *pagelog.Log
 	versions versions
@@ -104,6 +109,7 @@ type Engine struct {
 // caller then applies the log from LogPosition on.
 func Open(o Options) (*Engine, error) {
 	e := &Engine{fs: o.FS, dir: o.Dir, options: withDefaults(o), log: o.Logger, failpoints: o.Failpoints}
+	e.memory.init(o.SeriesBytesMax)
 	e.spawn = func(help func()) { go help() }
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
@@ -113,6 +119,9 @@ func Open(o Options) (*Engine, error) {
 	}
 	if err := e.open(); err != nil {
 		return nil, errors.Join(err, e.close())
+	}
+	if e.memory.bytesMax > 0 {
+		e.countIndex()
 	}
 	e.readers.open()
 	return e, nil
@@ -124,6 +133,9 @@ func withDefaults(o Options) Options {
 	}
 	if o.GenerationBytesMax == 0 {
 		o.GenerationBytesMax = generationBytesDefault
+	}
+	if o.MaintenanceBytes == 0 {
+		o.MaintenanceBytes = maintenanceBytesDefault
 	}
 	if o.SegmentBytesMax == 0 {
 		o.SegmentBytesMax = segmentBytesDefault
@@ -394,40 +406,6 @@ func (e *Engine) Resume() error {
 		}
 	}
 	return nil
-}
-
-// makeRoom does what appends of pages would else have to wait for. Who will seal pages
-// under the lock of a shard, for which readers wait, calls it before it takes the lock. What
-// fails shows at the next append.
-func (e *Engine) makeRoom() {
-	e.pages.WriteFull()
-	if !e.pages.Ending() || !e.rolling.TryLock() {
-		return // who holds the lock rolls
-	}
-	defer e.rolling.Unlock()
-	if e.pages.Ending() {
-		if _, err := e.pages.Roll(); err == nil {
-			e.pace.ended()
-		}
-	}
-}
-
-func (e *Engine) appendPage(shard uint16, id uint32, previous pagelog.Ref, payload []byte) (pagelog.Ref, error) {
-	ref, err := e.pages.Append(shard, id, previous, payload)
-	if !errors.Is(err, pagelog.ErrGenerationFull) {
-		return ref, err
-	}
-	// All shards meet the end of a generation at once; one of them rolls.
-	e.rolling.Lock()
-	defer e.rolling.Unlock()
-	ref, err = e.pages.Append(shard, id, previous, payload)
-	if errors.Is(err, pagelog.ErrGenerationFull) {
-		if _, err = e.pages.Roll(); err == nil {
-			e.pace.ended()
-			ref, err = e.pages.Append(shard, id, previous, payload)
-		}
-	}
-	return ref, err
 }
 
 // defineSeries returns the id of a key, a new one if it has none, with its first

@@ -34,6 +34,7 @@ const (
 	sortShare    = 8
 	sortBytesMin = 64 << 10
 	sortBytesMax = 16 << 20
+	sortPart     = 4 // of the memory of maintenance: there are keys and samples beside the pages
 )
 
 func newFlusher(e *Engine, pin *pagelog.Pin, generation uint32) *flusher {
@@ -47,7 +48,7 @@ func newFlusher(e *Engine, pin *pagelog.Pin, generation uint32) *flusher {
 		engine: e, out: newPartitionWriters(e, options),
 		sorter: pageSorter{
 			pin: pin, generation: generation, shards: len(e.shards),
-			bytesMax: min(max(e.options.GenerationBytesMax/sortShare, sortBytesMin), sortBytesMax),
+			bytesMax: min(max(e.options.GenerationBytesMax/sortShare, sortBytesMin), sortBytesMax, e.options.MaintenanceBytes/sortPart),
 		},
 	}
 }

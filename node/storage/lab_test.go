@@ -47,6 +47,7 @@ type labNode struct {
 	// the node's log
 	faultIn atomic.Int64       // operations of the disk until one fails; 0: none will
 	before  func(vfs.Op) error // called before each operation, if it is set
+	memory  int64              // Options.SeriesBytesMax
 
 	hosts   [labShards]bool
 	through [labShards]uint64 // before it is applied a replica is no state that ever was
@@ -65,7 +66,7 @@ func newLabNode(t *testing.T, logs []*labLog) *labNode {
 
 func (n *labNode) options() Options {
 	return Options{
-		FS: vfs.Faults(n.fs, n.fault), Dir: "data", Shards: labShards, ExtentBytes: 64 << 10, GenerationBytesMax: 1 << 20,
+		FS: vfs.Faults(n.fs, n.fault), Dir: "data", Shards: labShards, ExtentBytes: 64 << 10, GenerationBytesMax: 1 << 20, SeriesBytesMax: n.memory,
 		SyncLog: func() error { n.synced.Store(n.length.Load()); return nil },
 	}
 }

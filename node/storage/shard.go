@@ -103,6 +103,7 @@ func (s *shard) markDisorderLocked(id uint32) {
 
 // apply applies an entry or puts it behind those that stall.
 func (s *shard) apply(epoch uint16, e *Entry) error {
+	s.engine.relieve()
 	s.engine.makeRoom()
 	s.mu.Lock()
 	defer s.mu.Unlock()

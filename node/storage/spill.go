@@ -13,8 +13,9 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
-// spillBytesMax bounds the pages and samples of one series that a spill holds.
-const spillBytesMax = 32 << 20
+// spillPart of the memory of maintenance bounds the pages and samples of one series that a spill
+// holds.
+const spillPart = 2
 
 // spill writes what the page log and the hot pages have of one shard into scratch
 // segments, one for each partition, for an export: they are read once and removed, so
@@ -43,7 +44,7 @@ func newSpill(e *Engine, shard uint16, number uint64) *spill {
 		}
 	}
 	return &spill{
-		reader: newSeriesReader(e, spillBytesMax), shard: e.shards[shard], out: newPartitionWriters(e, options),
+		reader: newSeriesReader(e, e.options.MaintenanceBytes/spillPart), shard: e.shards[shard], out: newPartitionWriters(e, options),
 		series: series.ID(e.index.ShardSeries(shard)),
 	}
 }

@@ -21,6 +21,8 @@ type Stats struct {
 	Checkpoints, Flushes, Compactions int64
 	FlushedSamples, CompactedSamples  int64
 	FlushWaits                        int64 // writers that waited for a flush
+	MemoryReliefs                     int64 // pages were sealed because memory was short
+	SeriesBytes                       int64 // of the index and of hot pages
 	CompactionFailures, Corruptions   int64
 	CompactionBytesWaiting            int64 // of a compaction that the disk has no room for
 	SegmentsExpired                   int64 // dropped by retention
@@ -68,6 +70,7 @@ func (e *Engine) Stats() Stats {
 		CompactionFailures: c.compactionFailures.Load(), CompactionBytesWaiting: c.compactionBytesWaiting.Load(), Corruptions: c.corruptions.Load(),
 		SegmentsExpired: c.segmentsExpired.Load(),
 		Scans:           c.scans.Load(), ScannedSamples: c.scannedSamples.Load(), ScannedRollups: c.scannedRollups.Load(),
+		MemoryReliefs: e.memory.reliefs.Load(), SeriesBytes: e.SeriesBytes(),
 		Index: e.index.Stats(),
 	}
 	for _, sh := range e.shards {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/handshake"
+	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/settings"
@@ -29,6 +30,7 @@ type Options struct {
 	Peers         settings.PeerCredentials
 	Logger        *slog.Logger
 	Registry      *process.Registry
+	Memory        *memory.Plan // nil: defaults bound it
 }
 
 // Cluster follows a cluster and runs its placement when it is elected.
@@ -51,7 +53,11 @@ type Cluster struct {
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	r := &Cluster{options: o, marks: tenant.NewCluster(o.Store), tokens: token.NewCluster(o.Store), process: rand.Uint64(), mapped: make(chan struct{})}
 	r.view.Store(&shardmap.View{})
-	r.fanout = fanout.New(fanout.Options{Self: r.hello, Credentials: o.Peers.Client, Names: o.Peers.Names, Logger: o.Logger, Registerer: o.Registry})
+	r.fanout = fanout.New(fanout.Options{
+		Self: r.hello, Credentials: o.Peers.Client, Names: o.Peers.Names, Logger: o.Logger, Registerer: o.Registry, Limits: fanoutLimits(o.Memory),
+	})
+	o.Memory.Track(memory.Forwards, r.fanout.WriteBytes)
+	o.Memory.Track(memory.IDs, func() int64 { return r.fanout.Resolver().Stats().Bytes })
 	r.limits = shardmap.DefaultLimits()
 	r.limits.Create = o.Create
 	if o.ReplaceAfter > 0 {

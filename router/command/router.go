@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tickmesh/tickmesh/api/certificate"
+	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/settings"
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -86,16 +88,19 @@ func runRouter(ctx context.Context, s *routerSettings, logger *slog.Logger, stdo
 	if err != nil {
 		return err
 	}
-	plan := process.ApplyMemoryPlan(s.MemoryLimit, 16<<20)
+	most := s.MemoryMost()
+	maps.Copy(most, cluster.MemoryMost())
+	plan := memory.Open(memory.Options{LimitBytes: int64(s.MemoryLimit), Process: memory.Process{Role: memory.Router, Most: most}})
 	plan.Log(logger)
 	registry := process.NewRegistry()
+	registry.MustRegister(plan)
 	name, err := os.Hostname()
 	if err != nil {
 		name = "router"
 	}
 	r, err := cluster.Start(ctx, cluster.Options{
 		Name: fmt.Sprintf("%s-%d", name, os.Getpid()), Cluster: s.Cluster.Name, Store: store, Create: Creation(&s.Cluster, s.initialNodes, s.initialWait),
-		ReplaceAfter: time.Duration(s.replaceAfter), Peers: peers, Logger: logger, Registry: registry,
+		ReplaceAfter: time.Duration(s.replaceAfter), Peers: peers, Logger: logger, Registry: registry, Memory: plan,
 	})
 	if err != nil {
 		return err
@@ -118,6 +123,6 @@ func runRouter(ctx context.Context, s *routerSettings, logger *slog.Logger, stdo
 		return err
 	}
 	b := Backend(r, shards)
-	b.Rules = rules
+	b.Rules, b.Memory = rules, plan
 	return s.Serve(ctx, b, registry, logger, stdout)
 }

@@ -50,6 +50,9 @@ func New(o Options) *Cluster {
 // Resolver returns the cache of series' ids that writes fill.
 func (c *Cluster) Resolver() *resolve.Resolver { return c.resolver }
 
+// WriteBytes returns the bytes of frames in flight.
+func (c *Cluster) WriteBytes() int64 { return c.writes.held.Load() }
+
 // Generation is that of the Resolver's ids.
 func (c *Cluster) Generation() uint64 { return c.resolver.Generation() }
 

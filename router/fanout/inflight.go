@@ -3,6 +3,7 @@ package fanout
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -14,11 +15,12 @@ import (
 type inFlightLimiter struct {
 	framesMax, bytesMax int64
 	frames, bytes       *semaphore.Weighted
+	held                *atomic.Int64 // bytes
 }
 
 func newInFlightLimiter(framesMax int, bytesMax int64) inFlightLimiter {
 	r := inFlightLimiter{framesMax: max(1, int64(framesMax)), bytesMax: max(1, bytesMax)}
-	r.frames, r.bytes = semaphore.NewWeighted(r.framesMax), semaphore.NewWeighted(r.bytesMax)
+	r.frames, r.bytes, r.held = semaphore.NewWeighted(r.framesMax), semaphore.NewWeighted(r.bytesMax), new(atomic.Int64)
 	return r
 }
 
@@ -34,7 +36,9 @@ func (l *inFlightLimiter) acquire(ctx context.Context, bytes int64, deadline tim
 		l.frames.Release(1)
 		return nil, fmt.Errorf("%w: %d bytes of frames are in flight: %w", series.ErrOverloaded, l.bytesMax, err)
 	}
+	l.held.Add(bytes)
 	return func() {
+		l.held.Add(-bytes)
 		l.bytes.Release(bytes)
 		l.frames.Release(1)
 	}, nil

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	attemptBytesMax = 8 << 20 // a node's parts of a frame go out in requests of about so much
+	attemptBytesMax = 4 << 20 // a node's parts of a frame go out in requests of about so much
 	batchBytesMax   = transport.MessageBytesMax - wire.FrameBytesMax - wire.PartBytesMax
 )
 

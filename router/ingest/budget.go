@@ -20,10 +20,6 @@ func budgetError(err error) error {
 	return errBudget
 }
 
-// readsPart is the part of Limits.InFlightBytesMax that bodies and answers of
-// Options.Other may take beside it.
-const readsPart = 4
-
 // Budgets are the memory that requests may hold: those that write, and all others. They
 // are apart, so that queries do not keep writes out.
 type Budgets struct{ Writes, Reads *budget.Pool }
@@ -31,8 +27,12 @@ type Budgets struct{ Writes, Reads *budget.Pool }
 // NewBudgets returns budgets by limits.
 func NewBudgets(l Limits) Budgets {
 	l.setDefaults()
-	reads := max(l.InFlightBytesMax/readsPart, int64(l.OtherBodyBytesMax+2*parserSlack+l.answerBytes()))
-	return Budgets{Writes: budget.New(l.InFlightBytesMax, l.WriteTimeout), Reads: budget.New(reads, l.WriteTimeout)}
+	return Budgets{Writes: budget.New(l.InFlightBytesMax, l.WriteTimeout), Reads: budget.New(l.ReadsBytesMax, l.WriteTimeout)}
+}
+
+// readBytes returns what a largest request of Options.Other takes.
+func (l *Limits) readBytes() int64 {
+	return int64(l.OtherBodyBytesMax + 2*parserSlack + l.answerBytes())
 }
 
 // answerBytes is what an answer of Options.Other takes before it streams, or while it

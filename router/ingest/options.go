@@ -111,7 +111,10 @@ type Limits struct {
 	BodyBytesMax         int           // of a request's body as sent; default 32 MiB
 	BodyBytesDecodedMax  int           // of the body decompressed; default 64 MiB
 	ConnectionsMax       int           // per listener; default 10,000
-	InFlightBytesMax     int64         // of bodies and chunks being read or written, and of what large ones become when they are parsed and encoded; a quarter of it each for lines and replies that wait on TCP, and for bodies and answers of other requests; half of it for memory that is used again; default 128 MiB
+	InFlightBytesMax     int64         // of bodies and chunks being read or written, and of what large ones become when they are parsed and encoded; default 128 MiB
+	WaitingBytesMax      int64         // of lines and replies that wait on TCP; default a quarter of InFlightBytesMax
+	KeptBytesMax         int64         // of memory that is used again; default half of InFlightBytesMax
+	ReadsBytesMax        int64         // of bodies and answers of other requests; default a quarter of InFlightBytesMax, or room for one
 	WritesMax            int           // parsed and written at once, on all ports; default 256. One holds about 1 MiB while it is parsed and, if it has new series or lines that were left out, until its answer
 	HTTPReadTimeout      time.Duration // to receive one request; default 60 s
 	HTTPIdleTimeout      time.Duration // between two requests; default 3 min
@@ -204,6 +207,8 @@ func (l *Limits) setDefaults() {
 	orDefault(&l.BodyBytesDecodedMax, 64<<20)
 	orDefault(&l.ConnectionsMax, 10_000)
 	orDefault(&l.InFlightBytesMax, 128<<20)
+	orDefault(&l.WaitingBytesMax, l.InFlightBytesMax/4)
+	orDefault(&l.KeptBytesMax, l.InFlightBytesMax/2)
 	orDefault(&l.WritesMax, 256)
 	orDefault(&l.HTTPReadTimeout, time.Minute)
 	orDefault(&l.HTTPIdleTimeout, 3*time.Minute)
@@ -212,6 +217,7 @@ func (l *Limits) setDefaults() {
 	orDefault(&l.HTTPHeaderBytesMax, 16<<10)
 	orDefault(&l.OtherBodyBytesMax, 16<<20)
 	orDefault(&l.OtherAnswerBytesHeld, 64<<10)
+	orDefault(&l.ReadsBytesMax, max(l.InFlightBytesMax/4, l.readBytes()))
 }
 
 func (o *Options) check() error {

@@ -87,11 +87,15 @@ func New(o Options) (*Server, error) {
 		targets: targets,
 		base:    s.base, options: &o, workers: s.workers, metrics: s.metrics, front: s.front,
 		budget:  s.budgets.Writes,
-		waiting: &waiting{bytesMax: o.Limits.InFlightBytesMax / waitingPart},
+		waiting: &waiting{bytesMax: o.Limits.WaitingBytesMax},
 		log:     &limitedLog{log: o.Logger, clock: o.Clock}, stats: s.statLines,
 	}
 	return s, nil
 }
+
+// BytesBeside returns what is held beside Budgets.Writes: by lines and replies that wait on TCP,
+// and to be used again.
+func (s *Server) BytesBeside() int64 { return s.streams.waiting.used.Load() + s.workers.bytesKept() }
 
 // Start binds every listener, then serves. On an error nothing is left open.
 func (s *Server) Start() error {

@@ -10,9 +10,6 @@ type waiting struct {
 	used     atomic.Int64
 }
 
-// waitingPart is the part of Limits.InFlightBytesMax that may wait beside it.
-const waitingPart = 4
-
 // take holds n bytes more; false says that there is no room for them.
 func (w *waiting) take(n int) bool {
 	if w.used.Add(int64(n)) > w.bytesMax {

@@ -140,7 +140,7 @@ var errWorkers = fmt.Errorf("%w: too many writes at work", series.ErrOverloaded)
 
 func newWorkers(ctx context.Context, o *Options) (*workers, error) {
 	ws := &workers{slots: make(chan struct{}, o.Limits.WritesMax), waitMax: o.Limits.WriteTimeout,
-		keptMax: int(o.Limits.InFlightBytesMax / keptPart)}
+		keptMax: int(o.Limits.KeptBytesMax)}
 	ws.make = func() (*worker, error) {
 		s, err := split.New(split.Options{Shards: o.Shards, ShardKey: o.ShardKey, Limits: o.Limits.Line})
 		if err != nil {
@@ -194,6 +194,13 @@ func (ws *workers) equip(fl *flight) (err error) {
 	return err
 }
 
+// bytesKept returns the memory that no request pays for.
+func (ws *workers) bytesKept() int64 {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return int64(ws.mu.kept)
+}
+
 // pop takes the last element, or nil.
 func pop[T any](stack *[]*T) *T {
 	n := len(*stack)
@@ -226,9 +233,6 @@ const (
 	restingFrameBytesMax = 1 << 20  // of a flight's frames
 	restingTextBytesMax  = 64 << 10 // of a flight's answers
 )
-
-// keptPart is the part of Limits.InFlightBytesMax that workers keep beside it.
-const keptPart = 2
 
 // takeBack takes a flight's worker. One that has grown goes with its memory: a short
 // body may become much, as each of a line's new series has all of its tags.

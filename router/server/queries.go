@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/endpoint"
+	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/router/ingest"
@@ -33,17 +34,21 @@ type queries struct {
 
 func (s *Settings) newQueries(b *Backend, logger *slog.Logger, registry *process.Registry) *queries {
 	q := &queries{settings: s, backend: b, logger: logger, registry: registry}
+	ofOne, ofAll, ofCache := s.bytes(b.Memory)
 	q.admission = admission.New(admission.Options{
 		Limits: admission.Limits{
-			SeriesMax: int64(s.querySeriesMax), SamplesMax: int64(s.querySamplesMax), BytesMax: int64(s.queryMemory), Timeout: time.Duration(s.queryTimeout),
+			SeriesMax: int64(s.querySeriesMax), SamplesMax: int64(s.querySamplesMax), BytesMax: ofOne, Timeout: time.Duration(s.queryTimeout),
 		},
-		RunningAllMax: orNone(int(s.queryRunningMax)), BytesAllMax: int64(s.queryMemoryAll), SlowerThan: orNone(time.Duration(s.querySlow)),
+		RunningAllMax: orNone(int(s.queryRunningMax)), BytesAllMax: ofAll, SlowerThan: orNone(time.Duration(s.querySlow)),
 		LimitsOf: b.access.queryLimits, Ended: b.access.queried,
 		Logger: logger, Registerer: registry,
 	})
 	source := b.Source
+	b.Memory.Track(memory.Queries, q.admission.Bytes)
 	if s.queryCache > 0 {
-		source = cache.New(cache.Options{Bytes: int64(s.queryCache), Registerer: registry}).Source(source)
+		windows := cache.New(cache.Options{Bytes: ofCache, Registerer: registry})
+		b.Memory.Track(memory.Cache, windows.Bytes)
+		source = windows.Source(source)
 	}
 	q.source = q.admission.Source(auditedSource{source}) // what comes from the cache counts, too
 	return q

@@ -6,19 +6,18 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/endpoint"
+	"github.com/tickmesh/tickmesh/api/memory"
 	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/tenancy"
 	"github.com/tickmesh/tickmesh/api/token"
-	"github.com/tickmesh/tickmesh/api/transport"
 	"github.com/tickmesh/tickmesh/router/api"
 	"github.com/tickmesh/tickmesh/router/ingest"
 	"github.com/tickmesh/tickmesh/router/split"
@@ -35,6 +34,7 @@ type Backend struct {
 	WithConsistency func(scan.Consistency) (scan.Source, func() []uint16) // nil: source answers these reads, too
 	Shards          series.Sharding
 
+	Memory    *memory.Plan // nil: flags alone bound it
 	Rules     *process.DatabaseRules
 	Retention time.Duration // of what rules say nothing of, where that is known; 0: for ever
 	Marks     tenant.Marks  // what was said of databases by name; nil: nothing can be
@@ -99,6 +99,8 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	budgets := ingest.NewBudgets(ingestOptions.Limits)
 	ingestOptions.Metadata, ingestOptions.Budgets = &queries.catalog, budgets
 	registry.MustRegister(budget.NewCollector(map[string]*budget.Pool{"writes": budgets.Writes, "reads": budgets.Reads}))
+	b.Memory.Track(memory.Writes, func() int64 { return budgets.Writes.Stats().Used })
+	b.Memory.Track(memory.Reads, func() int64 { return budgets.Reads.Stats().Used })
 	if ingestOptions.Door, err = newDoor(); err != nil {
 		return err
 	}
@@ -106,6 +108,7 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	if err != nil {
 		return err
 	}
+	b.Memory.Track(memory.Writes, server.BytesBeside)
 	apiOptions := s.apiOptions(b, queries, logger, registry)
 	apiOptions.Audit, apiOptions.Processors = trail.Log(), processors
 	apiOptions.Authority, apiOptions.Meter, apiOptions.Writes, apiOptions.Reads = who.authority, who.meter, budgets.Writes, budgets.Reads
@@ -232,7 +235,8 @@ func (s *Settings) ingestOptions(b *Backend, logger *slog.Logger, registry *proc
 	if s.udpFormat.Value == "line" {
 		format = ingest.UDPLine
 	}
-	inFlight := s.inFlight(debug.SetMemoryLimit(-1))
+	requests := s.requestMemory(b.Memory)
+	s.warn(requests, logger)
 	return ingest.Options{
 		HTTPAddress: string(s.HTTPAddr), PutAddress: string(s.PutAddr), LineAddress: string(s.LineAddr), UDPAddress: string(s.UDPAddr),
 		Writer: b.Writer, Resolver: b.Resolver, Shards: b.Shards.Shards, ShardKey: b.Shards.Key, Generation: b.Generation, Other: other,
@@ -240,24 +244,23 @@ func (s *Settings) ingestOptions(b *Backend, logger *slog.Logger, registry *proc
 		UDP:         ingest.UDPOptions{Format: format, Database: s.udpDatabase, User: s.udpUser},
 		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase, DatabaseFromHeader: s.fromHeader(),
 		Limits: ingest.Limits{
-			Line:         parse.Limits{LineBytesMax: int(s.lineBytesMax), TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax)},
-			BodyBytesMax: int(s.bodyBytesMax), BodyBytesDecodedMax: int(s.bodyDecodedMax),
-			ConnectionsMax: int(s.connectionsMax), InFlightBytesMax: inFlight,
-			WritesMax: int(min(max(inFlight/writeBytes, writesMin), writesMax)),
+			Line:         parse.Limits{LineBytesMax: int(requests.lineBytes), TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax)},
+			BodyBytesMax: int(requests.bodyBytes), BodyBytesDecodedMax: int(requests.bodyDecodedBytes), OtherBodyBytesMax: int(requests.otherBodyBytes),
+			ConnectionsMax: int(s.connectionsMax), InFlightBytesMax: requests.inFlight, WaitingBytesMax: requests.waiting,
+			KeptBytesMax: requests.kept, ReadsBytesMax: requests.reads, WritesMax: requests.writes,
 		},
 	}
 }
 
 func (s *Settings) apiOptions(b *Backend, q *queries, logger *slog.Logger, registry *process.Registry) api.Options {
-	inFlight := s.inFlight(debug.SetMemoryLimit(-1))
+	requests := s.requestMemory(b.Memory)
 	return api.Options{
 		Writer: b.Writer, Resolver: b.Resolver, Generation: b.Generation, Shards: b.Shards.Shards, ShardKey: b.Shards.Key, Source: q.source, Deleter: b.Deleter, WithConsistency: q.withConsistency,
 		Admission: q.admission, Cluster: b.Cluster,
 		DatabaseFromHeader: s.fromHeader(),
 		ClusterName:        b.ClusterName, Version: process.CurrentBuild().Version, Logger: logger, Registerer: registry,
 		Limits: api.Limits{
-			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: inFlight,
-			CallsMax: int(min(max(inFlight/transport.ServerStreamWindowBytes, callsMin), callsMax)),
+			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: requests.inFlight, CallsMax: requests.calls,
 		},
 	}
 }

@@ -26,7 +26,7 @@ func (s *WriteLimits) Define(f *pflag.FlagSet) {
 	s.bodyBytesMax, s.bodyDecodedMax = 32<<20, 64<<20
 	f.Var(&s.bodyBytesMax, "body-bytes-max", "body of an HTTP request as sent")
 	f.Var(&s.bodyDecodedMax, "body-decoded-bytes-max", "body of an HTTP request, decompressed")
-	f.Var(&s.inFlightBytesMax, "in-flight-bytes-max", "memory of all requests that are being read or written; 0: a quarter of Go's memory, 256MiB at most")
+	f.Var(&s.inFlightBytesMax, "in-flight-bytes-max", "memory of all requests that are being read or written; 0: a fifth of --memory-limit, 256MiB at most")
 	f.Var(&s.connectionsMax, "connections-max", "connections of each listener")
 	settings.Group(f, settings.HeadingWriteLimits, "line-bytes-max", "key-bytes-max", "tags-max", "body-bytes-max",
 		"body-decoded-bytes-max", "in-flight-bytes-max", "connections-max")
@@ -60,23 +60,4 @@ func (s *WriteLimits) Validate(v *settings.Validation) {
 // inFlightNeed returns the room that one largest request takes.
 func (s *WriteLimits) inFlightNeed() settings.Bytes {
 	return max(s.bodyBytesMax+s.bodyDecodedMax+inFlightSlack, s.lineBytesMax+inFlightSlack, inFlightMin)
-}
-
-// Bounds of requests in flight, and what each may take before anybody has asked for it.
-const (
-	inFlightDefaultMax = 256 << 20
-	inFlightPart       = 4 // of Go's memory, by default
-	writesMin          = 16
-	writesMax          = 256
-	writeBytes         = 1 << 20
-	callsMin           = 256
-	callsMax           = 4096
-)
-
-// inFlight returns the bytes that requests may hold, where Go may use so many.
-func (s *WriteLimits) inFlight(goBytes int64) int64 {
-	if s.inFlightBytesMax > 0 {
-		return int64(s.inFlightBytesMax)
-	}
-	return max(int64(s.inFlightNeed()), min(goBytes/inFlightPart, inFlightDefaultMax))
 }

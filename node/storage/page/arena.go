@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -16,9 +17,10 @@ type Arena struct {
 		sync.Mutex
 		rest    []byte   // of the newest region, not given out yet
 		free    [][]byte // chunks given back
+		idle    [][]byte // those of them whose memory the system has
 		regions [][]byte
-		taken   int // chunks given out and not given back
 	}
+	taken atomic.Int64 // chunks given out and not given back; changes under mu
 }
 
 // ErrArenaInUse is returned when an arena is closed before the sets that use it.
@@ -31,12 +33,17 @@ const regionBytes = 4 << 20
 func (a *Arena) take() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.mu.taken++
+	a.taken.Add(1)
 	if n := len(a.mu.free); n > 0 {
 		chunk := a.mu.free[n-1]
 		a.mu.free = a.mu.free[:n-1]
 		clear(chunk)
 		return chunk
+	}
+	if n := len(a.mu.idle); n > 0 {
+		chunk := a.mu.idle[n-1]
+		a.mu.idle = a.mu.idle[:n-1]
+		return chunk // the system has cleared it
 	}
 	if len(a.mu.rest) == 0 {
 		region, err := syscall.Mmap(-1, 0, regionBytes, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
@@ -55,7 +62,26 @@ func (a *Arena) give(chunk []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.free = append(a.mu.free, chunk)
-	a.mu.taken--
+	a.taken.Add(-1)
+}
+
+// Bytes returns the memory that sets have.
+func (a *Arena) Bytes() int64 { return a.taken.Load() * chunkBytes }
+
+// Trim gives memory that no set has back to the system, until at most so many bytes of it are
+// kept. Chunks that the system does not take, as its pages are larger, stay.
+func (a *Arena) Trim(keepBytes int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for int64(len(a.mu.free))*chunkBytes > keepBytes {
+		last := len(a.mu.free) - 1
+		chunk := a.mu.free[last]
+		if syscall.Madvise(chunk, syscall.MADV_DONTNEED) != nil {
+			return
+		}
+		a.mu.free = a.mu.free[:last]
+		a.mu.idle = append(a.mu.idle, chunk)
+	}
 }
 
 // Mapped returns the bytes mapped so far, those not used yet included.
@@ -71,8 +97,8 @@ func (a *Arena) Mapped() int {
 func (a *Arena) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.mu.taken > 0 {
-		return fmt.Errorf("%w: %d chunks", ErrArenaInUse, a.mu.taken)
+	if n := a.taken.Load(); n > 0 {
+		return fmt.Errorf("%w: %d chunks", ErrArenaInUse, n)
 	}
 	var problems []error
 	for _, region := range a.mu.regions {
@@ -80,6 +106,6 @@ func (a *Arena) Close() error {
 			problems = append(problems, fmt.Errorf("unmap memory of hot pages: %w", err))
 		}
 	}
-	a.mu.rest, a.mu.free, a.mu.regions = nil, nil, nil
+	a.mu.rest, a.mu.free, a.mu.idle, a.mu.regions = nil, nil, nil, nil
 	return errors.Join(problems...)
 }

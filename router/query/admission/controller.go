@@ -59,6 +59,9 @@ func New(o Options) *Controller {
 	return l
 }
 
+// Bytes returns the memory that all queries are charged for.
+func (c *Controller) Bytes() int64 { return c.bytes.Load() }
+
 type entryKey struct{}
 
 // Begin lets a query in, waiting for a place while there is hope, and returns the context

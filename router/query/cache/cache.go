@@ -134,6 +134,12 @@ func (c *Cache) removeLocked(at *list.Element) {
 	c.mu.bytes -= e.bytes
 }
 
+// Bytes returns the memory that is held.
+func (c *Cache) Bytes() int64 {
+	_, bytes := c.size()
+	return bytes
+}
+
 func (c *Cache) size() (entries int, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,4 +1,4 @@
-package process
+package memory
 
 import (
 	"io/fs"
@@ -10,25 +10,27 @@ import (
 
 // Where Linux tells what memory there is, below the root of the file system.
 const (
-	memoryInfoFile  = "proc/meminfo"
-	groupsFile      = "proc/self/cgroup"
-	groupFolder     = "sys/fs/cgroup"        // of version 2
-	groupFolderOld  = "sys/fs/cgroup/memory" // of version 1
-	groupLimit      = "memory.max"
-	groupLimitOld   = "memory.limit_in_bytes"
-	groupLevelsMax  = 64
-	memoryUnlimited = math.MaxInt64
+	memoryInfoFile = "proc/meminfo"
+	groupsFile     = "proc/self/cgroup"
+	groupFolder    = "sys/fs/cgroup"        // of version 2
+	groupFolderOld = "sys/fs/cgroup/memory" // of version 1
+	groupLimit     = "memory.max"
+	groupLimitOld  = "memory.limit_in_bytes"
+	groupLevelsMax = 64
 )
 
-// memoryAvailable returns the bytes of memory that this process may use, page cache
+// Unlimited is the memory of a process of which nothing is known.
+const Unlimited int64 = math.MaxInt64
+
+// available returns the bytes of memory that this process may use, page cache
 // included: the machine's memory, or less if a control group of the process, or one
-// that this is in, has a limit. memoryUnlimited says that nothing is known.
-func memoryAvailable(root fs.FS) int64 {
-	available := memoryTotal(readText(root, memoryInfoFile))
+// that this is in, has a limit. Unlimited says that nothing is known.
+func available(root fs.FS) int64 {
+	n := totalOf(readText(root, memoryInfoFile))
 	for _, name := range groupLimits(readText(root, groupsFile)) {
-		available = min(available, groupLimitOf(readText(root, name)))
+		n = min(n, groupLimitOf(readText(root, name)))
 	}
-	return available
+	return n
 }
 
 // readText returns a file's text, none if it cannot be read: the files differ from
@@ -41,8 +43,8 @@ func readText(root fs.FS, name string) string {
 	return string(text)
 }
 
-// memoryTotal returns the memory that /proc/meminfo tells.
-func memoryTotal(text string) int64 {
+// totalOf returns the memory that /proc/meminfo tells.
+func totalOf(text string) int64 {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) != 3 || fields[0] != "MemTotal:" || fields[2] != "kB" {
@@ -52,7 +54,7 @@ func memoryTotal(text string) int64 {
 			return n << 10
 		}
 	}
-	return memoryUnlimited
+	return Unlimited
 }
 
 // groupLimits returns the names of the files that may have a limit, from the text of
@@ -92,12 +94,7 @@ func groupLimits(text string) (names []string) {
 func groupLimitOf(text string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil || n <= 0 {
-		return memoryUnlimited
+		return Unlimited
 	}
 	return n
 }
-
-const (
-	generationBytesMin = 16 << 20
-	generationBytesMax = 128 << 20
-)

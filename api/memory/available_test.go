@@ -1,4 +1,4 @@
-package process
+package memory
 
 import (
 	"io/fs"
@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 )
 
-func TestMemoryAvailable(t *testing.T) {
+func TestAvailable(t *testing.T) {
 	const info = "MemTotal:       24683520 kB\nMemFree:         1 kB\n"
 	const total = 24683520 << 10
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
@@ -16,7 +16,7 @@ func TestMemoryAvailable(t *testing.T) {
 		root fstest.MapFS
 		want int64
 	}{
-		{"nothing is known", fstest.MapFS{}, memoryUnlimited},
+		{"nothing is known", fstest.MapFS{}, Unlimited},
 		{"no groups", fstest.MapFS{"proc/meminfo": file(info)}, total},
 		{"version 2", fstest.MapFS{
 			"proc/meminfo": file(info), "proc/self/cgroup": file("0::/system.slice/a.service\n"),
@@ -45,9 +45,9 @@ func TestMemoryAvailable(t *testing.T) {
 		{"nonsense", fstest.MapFS{
 			"proc/meminfo":     file("MemTotal: 0 kB\nMemTotal: 9999999999999999999 kB\nMemTotal: 9223372036854775807 kB\n"),
 			"proc/self/cgroup": file("0::/a"), "sys/fs/cgroup/a/memory.max": file("-1"),
-		}, memoryUnlimited},
+		}, Unlimited},
 	} {
-		if got := memoryAvailable(c.root); got != c.want {
+		if got := available(c.root); got != c.want {
 			t.Errorf("%s: %d bytes, want %d", c.name, got, c.want)
 		}
 	}
@@ -69,29 +69,8 @@ func FuzzGroupLimits(f *testing.F) {
 		if n := groupLimitOf(text); n <= 0 {
 			t.Fatalf("limit %d of %q", n, text)
 		}
-		if n := memoryTotal(text); n <= 0 {
+		if n := totalOf(text); n <= 0 {
 			t.Fatalf("total %d of %q", n, text)
 		}
 	})
-}
-
-func TestPlanMemory(t *testing.T) {
-	const mib = 1 << 20
-	for _, c := range []struct{ available, extent, goBytes, generation int64 }{
-		{memoryUnlimited, 16 * mib, memoryUnlimited, 128 * mib},
-		{64 << 30, 16 * mib, 32 << 30, 128 * mib},
-		{1 << 30, 16 * mib, 512 * mib, 128 * mib},
-		{512 * mib, 16 * mib, 256 * mib, 64 * mib},
-		{500 * mib, 16 * mib, 250 * mib, 48 * mib},
-		{128 * mib, 16 * mib, 64 * mib, 16 * mib},
-		{64 * mib, 16 * mib, 32 * mib, 16 * mib},
-		{128 * mib, 1 * mib, 64 * mib, 16 * mib},
-		{128 * mib, 64 * mib, 64 * mib, 64 * mib},
-		{64 << 30, 256 * mib, 32 << 30, 256 * mib},
-	} {
-		got := planMemory(c.available, c.extent)
-		if want := (MemoryPlan{goBytes: c.goBytes, availableBytes: c.available, GenerationBytes: c.generation}); got != want {
-			t.Errorf("%d bytes, extents of %d: %+v, want %+v", c.available, c.extent, got, want)
-		}
-	}
 }

@@ -1,0 +1,36 @@
+// Package memory divides what memory a process may use among those who hold it.
+//
+// A Plan is the one division of a process. It is made once, at the start, from a limit (a flag,
+// the limit of the control group, or the memory of the machine) and from what the process does.
+// Each holder takes its bound from it, so that the sum of all bounds never exceeds the limit,
+// and tells it what it holds, for metrics.
+//
+// # The division
+//
+// Of 64 parts of the limit:
+//
+//	share        standalone  router  node  local cluster  of
+//	writes           17        17     –        12         requests that write, from their first byte to their answer, and what is kept to be used again
+//	reads             3         3     –         3         bodies and answers of all other requests
+//	calls             3         3     3         2         windows of gRPC calls, of which nothing is read yet
+//	queries           7        12     –         5         samples and answers of queries
+//	cache             2         3     –         2         windows of time that are kept (--query-cache)
+//	forwards          –         8     –         3         writes on their way to nodes
+//	ids               –         8     –         3         ids of series that a router has learnt
+//	messages          –         –    12         5         messages of routers and nodes, until they are answered
+//	inbox             –         –     4         2         envelopes of Raft that wait for the node's loop
+//	outbox            –         –     2         1         envelopes of Raft that wait for other nodes
+//	entries           3         –     9         5         entries on their way to the log, and of Raft groups those that are not decided or not applied, and the newest
+//	series           19         –    20        12         the index and the hot pages of all shards
+//	maintenance       5         –     6         3         flushes, exports
+//	spare             5        10     8         6         the program, stacks, buffers of sockets
+//
+// Shares are bounds and not reservations: most are empty most of the time, and what nobody holds
+// is the kernel's for its cache of files, which it takes back itself when there is no more. What a
+// share cannot use, as flags or constants bound it, is added to that of series (spare in a router):
+// where there is much memory it is nearly all. A flag may make a share smaller, never larger. The shares of the nodes of a local cluster are divided
+// evenly among them.
+//
+// Half of the limit is the soft limit of Go's runtime in a process with storage, as hot pages lie
+// beside its heap, and three quarters in a router.
+package memory

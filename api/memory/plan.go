@@ -1,0 +1,127 @@
+package memory
+
+import (
+	"log/slog"
+	"math"
+	"os"
+	"runtime/debug"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Plan is the division of this process, and what is held of it. It is a prometheus.Collector. A
+// nil Plan has no bounds. It is safe for concurrent use.
+type Plan struct {
+	division Division
+
+	mu   sync.Mutex
+	held map[Share][]func() int64
+}
+
+// Options say what a process is.
+type Options struct {
+	LimitBytes int64 // 0: by Go's own soft limit where the environment has set it, else all that there is
+	Process
+}
+
+// Open divides the memory of this process and sets the soft limit of Go's runtime, unless the
+// environment has set it and the options do not. No more is divided than the machine and the
+// control groups allow.
+func Open(o Options) *Plan {
+	limit, before := available(os.DirFS("/")), debug.SetMemoryLimit(-1)
+	switch numerator, denominator := goPart(o.Role); {
+	case o.LimitBytes > 0:
+		limit = min(limit, o.LimitBytes)
+	case before < math.MaxInt64/denominator:
+		limit = min(limit, before/numerator*denominator)
+	}
+	p := Of(Divide(limit, o.Process))
+	if o.LimitBytes > 0 || before == math.MaxInt64 {
+		debug.SetMemoryLimit(p.division.GoBytes)
+	}
+	return p
+}
+
+// Of returns the plan of a division, and changes nothing of the process.
+func Of(d Division) *Plan { return &Plan{division: d, held: map[Share][]func() int64{}} }
+
+// Bound returns the lesser of a bound and a share.
+func (p *Plan) Bound(s Share, most int64) int64 {
+	if p == nil {
+		return most
+	}
+	return min(most, p.division.Bytes(s))
+}
+
+// NodeBound returns the lesser of a bound and a node's part of a share.
+func (p *Plan) NodeBound(s Share, most int64) int64 {
+	if p == nil {
+		return most
+	}
+	return min(most, p.division.Bytes(s)/p.division.nodes)
+}
+
+// GenerationBytes returns the size of a generation of a node's page log; 0: its default.
+func (p *Plan) GenerationBytes() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.division.GenerationBytes
+}
+
+// Track has held, which tells the bytes that one holder holds of a share, counted in metrics.
+func (p *Plan) Track(s Share, held func() int64) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held[s] = append(p.held[s], held)
+}
+
+// Log logs the division in one line.
+func (p *Plan) Log(logger *slog.Logger) {
+	attributes := []any{
+		"limit_bytes", p.division.LimitBytes, "go_limit_bytes", debug.SetMemoryLimit(-1),
+		"page_log_generation_bytes", p.division.GenerationBytes,
+	}
+	for _, s := range shareOrder {
+		if n := p.division.Bytes(s); n > 0 {
+			attributes = append(attributes, string(s)+"_bytes", n)
+		}
+	}
+	logger.Info("memory", attributes...)
+}
+
+var (
+	limitDesc = prometheus.NewDesc("tickmesh_memory_limit_bytes", "Memory that this process may use.", nil, nil)
+	shareDesc = prometheus.NewDesc("tickmesh_memory_share_bytes", "Memory that one kind of holders may hold.", []string{"share"}, nil)
+	heldDesc  = prometheus.NewDesc("tickmesh_memory_held_bytes", "Memory that one kind of holders holds.", []string{"share"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (p *Plan) Describe(to chan<- *prometheus.Desc) {
+	to <- limitDesc
+	to <- shareDesc
+	to <- heldDesc
+}
+
+// Collect implements prometheus.Collector.
+func (p *Plan) Collect(to chan<- prometheus.Metric) {
+	to <- prometheus.MustNewConstMetric(limitDesc, prometheus.GaugeValue, float64(p.division.LimitBytes))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range shareOrder {
+		if n := p.division.Bytes(s); n > 0 {
+			to <- prometheus.MustNewConstMetric(shareDesc, prometheus.GaugeValue, float64(n), string(s))
+		}
+		if holders := p.held[s]; len(holders) > 0 {
+			held := int64(0)
+			for _, of := range holders {
+				held += of()
+			}
+			to <- prometheus.MustNewConstMetric(heldDesc, prometheus.GaugeValue, float64(held), string(s))
+		}
+	}
+}

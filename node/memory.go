@@ -1,0 +1,47 @@
+package node
+
+import (
+	"cmp"
+
+	"github.com/tickmesh/tickmesh/node/commit"
+)
+
+// MemoryBounds are what parts of a node may hold, in bytes. 0: the default.
+type MemoryBounds struct {
+	QueueBytes       int64 // of writes that wait for the log; 64 MiB
+	InboxBytes       int64 // of envelopes that wait for the loop; 64 MiB
+	EntriesBytes     int64 // of entries in rounds, and of all groups that are not decided or not applied, and the newest; 0: rounds and groups have bounds of their own only
+	SeriesBytes      int64 // of the index and the hot pages of all shards; 0: no bound
+	MaintenanceBytes int64 // of flushes and exports; 64 MiB
+}
+
+func (b MemoryBounds) withDefaults() MemoryBounds {
+	b.QueueBytes = cmp.Or(b.QueueBytes, queueBytesDefault)
+	b.InboxBytes = cmp.Or(b.InboxBytes, inboxBytesDefault)
+	b.MaintenanceBytes = cmp.Or(b.MaintenanceBytes, maintenanceBytesDefault)
+	return b
+}
+
+// roundsPart of EntriesBytes is for the buffers of rounds, the rest for groups.
+const roundsPart = 3
+
+// raftBytes returns what groups may hold of entries; 0: there is no bound.
+func (b *MemoryBounds) raftBytes() int64 { return b.EntriesBytes - b.EntriesBytes/roundsPart }
+
+// roundBytes returns the bytes of writes that one round takes.
+func (b *MemoryBounds) roundBytes() int64 {
+	if b.EntriesBytes == 0 {
+		return commit.RoundBytesMax
+	}
+	return min(b.EntriesBytes/roundsPart/roundsInFlight, commit.RoundBytesMax)
+}
+
+const maintenanceBytesDefault = 64 << 20
+
+// MemoryHeld is what parts of a node hold, in bytes.
+type MemoryHeld struct{ Inbox, Entries, Series int64 }
+
+// MemoryHeld returns what parts of the node hold now.
+func (n *Node) MemoryHeld() MemoryHeld {
+	return MemoryHeld{Inbox: n.loop.queue.inboxBytes(), Entries: n.loop.entryBytes.Load(), Series: n.engine.SeriesBytes()}
+}

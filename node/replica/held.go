@@ -1,0 +1,57 @@
+package replica
+
+// heldBytes returns what a group holds of entries: those that are kept, and those that were given
+// out and are not applied. An entry that is both counts twice, as it is soon one of them only.
+func (g *group) heldBytes() int { return g.log.tailBytes + g.backlog.bytes }
+
+// HeldBytes returns what all groups hold of entries.
+func (h *Host) HeldBytes() int { return h.shared.heldBytes() }
+
+func (s *shared) heldBytes() int {
+	n := 0
+	for _, g := range *s.groups {
+		n += g.heldBytes()
+	}
+	return n
+}
+
+const (
+	// heldBytesMin of entries every group may hold, whatever others do.
+	heldBytesMin = 64 << 10
+	// smallBytes of entries are taken from a leader as long as there is any room: a group that is
+	// stuck with much may need the first entry of a term to go on.
+	smallBytes = 16 << 10
+	// reservedPart of Config.EntriesBytesMax is for small entries.
+	reservedPart = 8
+	// cachedPart of it is for entries that all groups keep for members that lag a little.
+	cachedPart = 4
+)
+
+// hasRoom reports whether a group may hold so many bytes of entries more. It may hold no more than
+// what is left free (see budget.Pool for such thresholds), so that groups that are stuck, as their
+// members or appliers are, leave room for all others.
+func (s *shared) hasRoom(g *group, bytes int) bool {
+	most := s.config.EntriesBytesMax
+	if most == 0 {
+		return true
+	}
+	held := g.heldBytes() + bytes
+	if held <= heldBytesMin {
+		return true
+	}
+	return held <= most-most/reservedPart-s.heldBytes()
+}
+
+// mayFollow reports whether a group may take so many bytes of entries from its leader. Small ones
+// find room as long as there is any.
+func (s *shared) mayFollow(g *group, bytes int) bool {
+	return bytes <= smallBytes && bytes <= s.config.EntriesBytesMax-s.heldBytes() || s.hasRoom(g, bytes)
+}
+
+// cacheBytes returns what a group may keep of entries that are done.
+func (s *shared) cacheBytes() int {
+	if most := s.config.EntriesBytesMax; most > 0 {
+		return min(s.config.CacheBytesMax, most/cachedPart/max(len(*s.groups), 1))
+	}
+	return s.config.CacheBytesMax
+}
