@@ -496,6 +496,3 @@ func (l *loop) logStates() (wal.Position, error) {
 	start, _, err := l.log.Write(&buffer)
 	return start, err
 }
-
-// Unsettled gets a signal when Settlements may have something new.
-func (n *Node) Unsettled() <-chan struct{} { return n.loop.unsettled }

@@ -43,3 +43,6 @@ func (n *Node) settlements() (out []commit.Settlement) {
 	_ = n.loop.queue.do(func() { out = n.loop.machine.Settlements() }) // not run, there are none to tell
 	return out
 }
+
+// Unsettled gets a signal when Settlements may have something new.
+func (n *Node) Unsettled() <-chan struct{} { return n.loop.unsettled }

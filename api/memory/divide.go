@@ -33,8 +33,10 @@ const (
 	Spare       Share = "spare"
 )
 
-// shareOrder is the order in which shares are told.
-var shareOrder = [...]Share{Writes, Reads, Calls, Queries, Cache, Forwards, IDs, Messages, Inbox, Outbox, Entries, Series, Maintenance, Spare}
+// allShares returns the shares in the order in which they are told.
+func allShares() []Share {
+	return []Share{Writes, Reads, Calls, Queries, Cache, Forwards, IDs, Messages, Inbox, Outbox, Entries, Series, Maintenance, Spare}
+}
 
 // parts is of how many parts the division is made.
 const parts = 64

@@ -14,6 +14,7 @@ import (
 // nil Plan has no bounds. It is safe for concurrent use.
 type Plan struct {
 	division Division
+	metrics  descriptions
 
 	mu   sync.Mutex
 	held map[Share][]func() int64
@@ -44,7 +45,9 @@ func Open(o Options) *Plan {
 }
 
 // Of returns the plan of a division, and changes nothing of the process.
-func Of(d Division) *Plan { return &Plan{division: d, held: map[Share][]func() int64{}} }
+func Of(d Division) *Plan {
+	return &Plan{division: d, metrics: newDescriptions(), held: map[Share][]func() int64{}}
+}
 
 // Bound returns the lesser of a bound and a share.
 func (p *Plan) Bound(s Share, most int64) int64 {
@@ -86,7 +89,7 @@ func (p *Plan) Log(logger *slog.Logger) {
 		"limit_bytes", p.division.LimitBytes, "go_limit_bytes", debug.SetMemoryLimit(-1),
 		"page_log_generation_bytes", p.division.GenerationBytes,
 	}
-	for _, s := range shareOrder {
+	for _, s := range allShares() {
 		if n := p.division.Bytes(s); n > 0 {
 			attributes = append(attributes, string(s)+"_bytes", n)
 		}
@@ -94,34 +97,39 @@ func (p *Plan) Log(logger *slog.Logger) {
 	logger.Info("memory", attributes...)
 }
 
-var (
-	limitDesc = prometheus.NewDesc("tickmesh_memory_limit_bytes", "Memory that this process may use.", nil, nil)
-	shareDesc = prometheus.NewDesc("tickmesh_memory_share_bytes", "Memory that one kind of holders may hold.", []string{"share"}, nil)
-	heldDesc  = prometheus.NewDesc("tickmesh_memory_held_bytes", "Memory that one kind of holders holds.", []string{"share"}, nil)
-)
+// descriptions are of a plan's metrics.
+type descriptions struct{ limit, share, held *prometheus.Desc }
+
+func newDescriptions() descriptions {
+	return descriptions{
+		limit: prometheus.NewDesc("tickmesh_memory_limit_bytes", "Memory that this process may use.", nil, nil),
+		share: prometheus.NewDesc("tickmesh_memory_share_bytes", "Memory that one kind of holders may hold.", []string{"share"}, nil),
+		held:  prometheus.NewDesc("tickmesh_memory_held_bytes", "Memory that one kind of holders holds.", []string{"share"}, nil),
+	}
+}
 
 // Describe implements prometheus.Collector.
 func (p *Plan) Describe(to chan<- *prometheus.Desc) {
-	to <- limitDesc
-	to <- shareDesc
-	to <- heldDesc
+	to <- p.metrics.limit
+	to <- p.metrics.share
+	to <- p.metrics.held
 }
 
 // Collect implements prometheus.Collector.
 func (p *Plan) Collect(to chan<- prometheus.Metric) {
-	to <- prometheus.MustNewConstMetric(limitDesc, prometheus.GaugeValue, float64(p.division.LimitBytes))
+	to <- prometheus.MustNewConstMetric(p.metrics.limit, prometheus.GaugeValue, float64(p.division.LimitBytes))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, s := range shareOrder {
+	for _, s := range allShares() {
 		if n := p.division.Bytes(s); n > 0 {
-			to <- prometheus.MustNewConstMetric(shareDesc, prometheus.GaugeValue, float64(n), string(s))
+			to <- prometheus.MustNewConstMetric(p.metrics.share, prometheus.GaugeValue, float64(n), string(s))
 		}
 		if holders := p.held[s]; len(holders) > 0 {
 			held := int64(0)
 			for _, of := range holders {
 				held += of()
 			}
-			to <- prometheus.MustNewConstMetric(heldDesc, prometheus.GaugeValue, float64(held), string(s))
+			to <- prometheus.MustNewConstMetric(p.metrics.held, prometheus.GaugeValue, float64(held), string(s))
 		}
 	}
 }

@@ -98,9 +98,7 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	ingestOptions.Processors = processors
 	budgets := ingest.NewBudgets(ingestOptions.Limits)
 	ingestOptions.Metadata, ingestOptions.Budgets = &queries.catalog, budgets
-	registry.MustRegister(budget.NewCollector(map[string]*budget.Pool{"writes": budgets.Writes, "reads": budgets.Reads}))
-	b.Memory.Track(memory.Writes, func() int64 { return budgets.Writes.Stats().Used })
-	b.Memory.Track(memory.Reads, func() int64 { return budgets.Reads.Stats().Used })
+	b.trackBudgets(budgets, registry)
 	if ingestOptions.Door, err = newDoor(); err != nil {
 		return err
 	}
@@ -263,4 +261,11 @@ func (s *Settings) apiOptions(b *Backend, q *queries, logger *slog.Logger, regis
 			TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax), InFlightBytesMax: requests.inFlight, CallsMax: requests.calls,
 		},
 	}
+}
+
+// trackBudgets has what requests hold counted in metrics.
+func (b *Backend) trackBudgets(budgets ingest.Budgets, registry *process.Registry) {
+	registry.MustRegister(budget.NewCollector(map[string]*budget.Pool{"writes": budgets.Writes, "reads": budgets.Reads}))
+	b.Memory.Track(memory.Writes, func() int64 { return budgets.Writes.Stats().Used })
+	b.Memory.Track(memory.Reads, func() int64 { return budgets.Reads.Stats().Used })
 }

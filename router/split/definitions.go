@@ -12,7 +12,7 @@ type definition struct {
 	refused  error
 }
 
-// use is that a line has points of a definition.
+// use says that a line has points of a definition.
 type use struct {
 	definition uint32
 	line       uint32
