@@ -2,8 +2,10 @@
 //
 // A Plan is the one division of a process. It is made once, at the start, from a limit (a flag,
 // the limit of the control group, or the memory of the machine) and from what the process does.
-// Each holder takes its bound from it, so that the sum of all bounds never exceeds the limit,
-// and tells it what it holds, for metrics.
+// Each holder takes its bound from it, so that the sum of these bounds never exceeds the limit,
+// and tells it what it holds, for metrics. What nobody counts is paid from the spare share:
+// up to 1 MiB for each write that is being parsed, buffers of connections, what a scan holds of a node,
+// 64 KiB of entries that each Raft group may hold, and an etcd in the same process.
 //
 // # The division
 //
