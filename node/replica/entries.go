@@ -50,7 +50,7 @@ type entryLog struct {
 	last      uint64
 	runs      []TermRun // by First; those of entries after truncated.Index
 	tail      []*pb.Entry
-	tailBytes int
+	tailBytes heldBytes
 }
 
 const evictAll = -1
@@ -102,7 +102,7 @@ func (l *entryLog) append(entries []*pb.Entry) {
 	for _, e := range entries {
 		l.note(e.GetTerm())
 		l.tail = append(l.tail, e)
-		l.tailBytes += keptBytes(e)
+		l.tailBytes.add(keptBytes(e))
 	}
 }
 
@@ -112,11 +112,12 @@ func (l *entryLog) cut(index uint64) {
 		return
 	}
 	if first := l.tailFirst(); index <= first {
-		l.tail, l.tailBytes = nil, 0
+		l.tail = nil
+		l.tailBytes.release()
 	} else {
 		keep := int(index - first)
 		for _, e := range l.tail[keep:] {
-			l.tailBytes -= keptBytes(e)
+			l.tailBytes.add(-keptBytes(e))
 		}
 		// A full slice expression: the library may still hold the old tail.
 		l.tail = l.tail[:keep:keep]
@@ -131,8 +132,8 @@ func (l *entryLog) cut(index uint64) {
 // evictAll drops all up to there.
 func (l *entryLog) evict(upto uint64, bytesMax int) {
 	n := 0
-	for n < len(l.tail) && l.tailBytes > bytesMax && l.tail[n].GetIndex() <= upto {
-		l.tailBytes -= keptBytes(l.tail[n])
+	for n < len(l.tail) && l.tailBytes.n > bytesMax && l.tail[n].GetIndex() <= upto {
+		l.tailBytes.add(-keptBytes(l.tail[n]))
 		n++ // the array stays as it is: the library may hold a part of it in a message
 	}
 	if l.tail = l.tail[n:]; len(l.tail) == 0 {
@@ -160,7 +161,8 @@ func (l *entryLog) truncate(index uint64) {
 
 // restart makes the log empty after a snapshot.
 func (l *entryLog) restart(at Position) {
-	l.truncated, l.last, l.runs, l.tail, l.tailBytes = at, at.Index, nil, nil, 0
+	l.truncated, l.last, l.runs, l.tail = at, at.Index, nil, nil
+	l.tailBytes.release()
 }
 
 // entries returns those in [lo, hi) as far as bytesMax allows, at least one.

@@ -86,8 +86,8 @@ func checkLog(t *rapid.T, log *entryLog, slow *slowLog) {
 	for _, e := range log.tail {
 		bytes += keptBytes(e)
 	}
-	if bytes != log.tailBytes {
-		t.Fatalf("%d bytes kept, %d counted", bytes, log.tailBytes)
+	if bytes != log.tailBytes.n {
+		t.Fatalf("%d bytes kept, %d counted", bytes, log.tailBytes.n)
 	}
 	for i := uint64(0); i <= slow.last+1; i++ {
 		term, err := log.term(i)

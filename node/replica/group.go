@@ -118,6 +118,7 @@ func newGroup(shared *shared, state GroupState, log LogSummary) (*group, error) 
 		log: entryLog{shard: state.Shard, reader: shared.reader, truncated: state.Truncated,
 			last: max(log.Last, state.Truncated.Index), runs: slices.Clone(log.Runs)},
 	}
+	g.log.tailBytes.total, g.backlog.bytes.total = &shared.heldBytes, &shared.heldBytes
 	if err := g.log.check(); err != nil {
 		return nil, err
 	}

@@ -459,8 +459,8 @@ func TestSlowApplierIsNotFed(t *testing.T) {
 	}
 	w.until("answers without it", func() bool { return w.acks == 100 })
 	bound := 2000 + slow.host.shared.config.InflightBytesMax + slow.host.shared.config.ApplyBytesMax
-	if g.backlog.bytes > bound || g.handed > 60 {
-		t.Fatalf("%d bytes, up to entry %d, wait for the applier", g.backlog.bytes, g.handed)
+	if g.backlog.bytes.n > bound || g.handed > 60 {
+		t.Fatalf("%d bytes, up to entry %d, wait for the applier", g.backlog.bytes.n, g.handed)
 	}
 	w.idle = nil
 	slow.host.Applied(0, slow.engine[0].applied)

@@ -1,19 +1,26 @@
 package replica
 
+// heldBytes counts what a part of a group holds of entries, and adds it to what all groups hold.
+type heldBytes struct {
+	n     int
+	total *int // of all groups; nil: it is not counted
+}
+
+func (b *heldBytes) add(bytes int) {
+	b.n += bytes
+	if b.total != nil {
+		*b.total += bytes
+	}
+}
+
+func (b *heldBytes) release() { b.add(-b.n) }
+
 // heldBytes returns what a group holds of entries: those that are kept, and those that were given
 // out and are not applied. An entry that is both counts twice, as it is soon one of them only.
-func (g *group) heldBytes() int { return g.log.tailBytes + g.backlog.bytes }
+func (g *group) heldBytes() int { return g.log.tailBytes.n + g.backlog.bytes.n }
 
 // HeldBytes returns what all groups hold of entries.
-func (h *Host) HeldBytes() int { return h.shared.heldBytes() }
-
-func (s *shared) heldBytes() int {
-	n := 0
-	for _, g := range *s.groups {
-		n += g.heldBytes()
-	}
-	return n
-}
+func (h *Host) HeldBytes() int { return h.shared.heldBytes }
 
 const (
 	// heldBytesMin of entries every group may hold, whatever others do.
@@ -39,13 +46,13 @@ func (s *shared) hasRoom(g *group, bytes int) bool {
 	if held <= heldBytesMin {
 		return true
 	}
-	return held <= most-most/reservedPart-s.heldBytes()
+	return held <= most-most/reservedPart-s.heldBytes
 }
 
 // mayFollow reports whether a group may take so many bytes of entries from its leader. Small ones
 // find room as long as there is any.
 func (s *shared) mayFollow(g *group, bytes int) bool {
-	return bytes <= smallBytes && bytes <= s.config.EntriesBytesMax-s.heldBytes() || s.hasRoom(g, bytes)
+	return bytes <= smallBytes && bytes <= s.config.EntriesBytesMax-s.heldBytes || s.hasRoom(g, bytes)
 }
 
 // cacheBytes returns what a group may keep of entries that are done.

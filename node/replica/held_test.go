@@ -15,16 +15,18 @@ func TestGroupsThatAreStuckLeaveRoom(t *testing.T) {
 		all := []*group{}
 		h := &shared{config: Config{EntriesBytesMax: most}, groups: &all}
 		for range groups {
-			all = append(all, &group{})
+			g := &group{}
+			g.log.tailBytes.total = &h.heldBytes
+			all = append(all, g)
 		}
 		size := rapid.IntRange(64<<10, 1<<20)
 		stuck := rapid.IntRange(0, groups-1).Draw(t, "stuck")
 		for _, g := range all[:stuck] {
 			for n := size.Draw(t, "entry"); h.hasRoom(g, n); {
-				g.log.tailBytes += n
+				g.log.tailBytes.add(n)
 			}
 		}
-		if held := h.heldBytes(); held > most-most/reservedPart+groups*heldBytesMin {
+		if held := h.heldBytes; held > most-most/reservedPart+groups*heldBytesMin {
 			t.Fatalf("%d groups hold %d of %d bytes", stuck, held, most)
 		}
 		last := all[stuck]
@@ -51,10 +53,11 @@ func TestOneGroupHasHalf(t *testing.T) {
 	const most = 64 << 20
 	g := &group{}
 	h := &shared{config: Config{EntriesBytesMax: most}, groups: &[]*group{g}}
+	g.log.tailBytes.total = &h.heldBytes
 	for h.hasRoom(g, 1<<20) {
-		g.log.tailBytes += 1 << 20
+		g.log.tailBytes.add(1 << 20)
 	}
-	if want := (most - most/reservedPart) / 2; g.log.tailBytes < want-1<<20 || g.log.tailBytes > want {
-		t.Errorf("it holds %d bytes, want about %d", g.log.tailBytes, want)
+	if want := (most - most/reservedPart) / 2; g.log.tailBytes.n < want-1<<20 || g.log.tailBytes.n > want {
+		t.Errorf("it holds %d bytes, want about %d", g.log.tailBytes.n, want)
 	}
 }

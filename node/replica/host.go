@@ -80,6 +80,8 @@ func (h *Host) Remove(shard uint16) error {
 	}
 	g.failAll(&NotLeaderError{Shard: shard})
 	g.dropHeld(&NotLeaderError{Shard: shard})
+	g.backlog.forget()
+	g.log.tailBytes.release()
 	h.byShard[shard] = nil
 	h.groups = slices.DeleteFunc(h.groups, func(other *group) bool { return other == g })
 	h.shared.next.forget(g)

@@ -369,6 +369,13 @@ func (w *world) apply(n *testNode, c Committed) {
 }
 
 func (w *world) checkLeaders(n *testNode) {
+	held := 0
+	for _, g := range n.host.groups {
+		held += g.heldBytes()
+	}
+	if counted := n.host.HeldBytes(); held != counted {
+		w.t.Fatalf("%s holds %d bytes of entries, and counts %d", n.name, held, counted)
+	}
 	for _, g := range n.host.groups {
 		if g.fault != nil && n != w.faulty {
 			w.t.Fatalf("%s: %v", n.name, g.fault)

@@ -28,7 +28,7 @@ func (g *group) proposeNode(kind uint8, parts [][]byte, token uint64) (err error
 		size += len(part)
 	}
 	if !g.shared.hasRoom(g, size) {
-		return fmt.Errorf("%w: the entries of all shards of this node hold %d of %d bytes", series.ErrOverloaded, g.shared.heldBytes(), g.shared.config.EntriesBytesMax)
+		return fmt.Errorf("%w: the entries of all shards of this node hold %d of %d bytes", series.ErrOverloaded, g.shared.heldBytes, g.shared.config.EntriesBytesMax)
 	}
 	data := append(make([]byte, 0, size), kind)
 	for _, part := range parts {

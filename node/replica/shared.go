@@ -15,6 +15,7 @@ type shared struct {
 	peers          peerTable
 	next           nextRound
 	groups         *[]*group // of the Host
+	heldBytes      int       // of entries, by all groups
 	membersChanged bool      // of some group, since the peers' groups were counted
 }
 

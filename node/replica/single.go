@@ -13,7 +13,7 @@ func (g *group) becomeSingle() {
 	g.state, g.lead = raft.StateLeader, g.replica.RaftID
 	g.allDone()
 	g.log.evict(g.log.last, evictAll)
-	g.backlog = backlog{}
+	g.backlog.forget()
 	g.proposed, g.pending, g.trim.members, g.transferee = nil, nil, nil, raft.None
 }
 
