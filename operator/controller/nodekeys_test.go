@@ -16,6 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
 	"github.com/tickmesh/tickmesh/operator/pki"
+	"github.com/tickmesh/tickmesh/operator/reconcile"
 )
 
 // nodeLeaf returns the certificate of a node's pod; nil: it has none.
@@ -130,6 +131,48 @@ func TestNodesAskForTheirNames(t *testing.T) {
 	}
 	if w.nodeLeaf("demo-node-7") != nil {
 		t.Error("it is certified")
+	}
+}
+
+// A request that Kubernetes has lost was answered: its pod has a certificate, which is renewed.
+func TestRequestIsLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.create(small)
+	w.until("the cluster is made", w.complete)
+	pod := w.pod("demo-node-0")
+	before := pod.DeepCopy()
+	pod.Status.InitContainerStatuses[0].State.Terminated.Message = "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally"
+	w.must(w.api.Status().Patch(t.Context(), pod, client.MergeFrom(before)))
+	first := w.nodeLeaf("demo-node-0").Certificate
+	w.now = first.NotAfter.AddDate(0, 0, -20)
+	w.until("it is renewed", func() bool { return !w.nodeLeaf("demo-node-0").Certificate.Equal(first) })
+	if !w.podKeys[pod.UID].PublicKey.Equal(w.nodeLeaf("demo-node-0").Certificate.PublicKey) || !w.complete() {
+		t.Fatalf("%+v", w.cluster().Status.Conditions)
+	}
+}
+
+// Members of etcd are not started again for an authority that cannot be written down, which is
+// another one in each pass.
+func TestAuthorityIsNotWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.create(small)
+	w.until("the cluster is made", w.complete)
+	secret, immutable := &corev1.Secret{}, true
+	w.must(w.api.Get(t.Context(), w.key("demo-ca"), secret))
+	secret.Immutable = &immutable
+	w.must(w.api.Update(t.Context(), secret))
+	c := w.cluster()
+	c.Annotations = map[string]string{reconcile.AnnotationRotate: "now"}
+	w.must(w.api.Update(t.Context(), c))
+	w.failing = "Certificates"
+	hash := w.etcdHash()
+	for range 5 {
+		w.step()
+	}
+	if is := w.etcdHash(); is != hash || w.condition(v1alpha1.ConditionDegraded).Reason != "CertificatesFailed" {
+		t.Fatalf("etcd is to trust %s, and trusted %s: %+v", is, hash, w.cluster().Status.Conditions)
 	}
 }
 

@@ -110,6 +110,45 @@ func TestVersionRefused(t *testing.T) {
 	w.until("it is allowed", func() bool { return w.complete() && w.cluster().Status.Version == "0.4.0" })
 }
 
+// An image that runs already is not refused for its tag, which may count otherwise than the
+// versions of the program.
+func TestVersionThatRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.program = "0.1.0"
+	w.create("{image: 'tickmesh:2026.11.23', shards: 6, replication: 2, nodes: {count: 3}}")
+	w.until("the cluster is made", w.complete)
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Retention = "90d" })
+	w.until("what spec asks for is there", func() bool {
+		return w.complete() && slices.Contains(w.pod("demo-node-0").Spec.Containers[0].Args, "--retention=90d")
+	})
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Image = "tickmesh:2026.11.24" })
+	w.until("another one is refused", func() bool { return w.condition(v1alpha1.ConditionProgressing).Reason == "VersionRefused" })
+}
+
+// A cluster that waits for a person, or is being deleted, lets others take their turn.
+func TestTurnIsGivenBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.create("{image: 'tickmesh:0.2.0', shards: 6, replication: 2, nodes: {count: 3, storage: {deletionPolicy: Delete}}}")
+	w.until("the cluster is made", w.complete)
+	for _, end := range []func(){
+		func() { w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Image = "tickmesh:0.1.9" }) },
+		func() { w.must(w.api.Delete(t.Context(), w.cluster())) },
+	} {
+		if wait := w.turns.Take(w.namespace+"/"+clusterName, true, w.now); wait != "" {
+			t.Fatal(wait)
+		}
+		end()
+		w.pass()
+		w.cluster() // it is still there
+		if wait := w.turns.Take("another", false, w.now.Add(time.Hour)); wait != "" {
+			t.Fatal(wait)
+		}
+		w.turns.Done("another", w.now)
+	}
+}
+
 // What a new operator changes reaches a cluster only when it is its turn; what the spec asks
 // for does at once.
 func TestUpgradeOfTheOperator(t *testing.T) {

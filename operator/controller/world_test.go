@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/tls"
@@ -56,11 +57,14 @@ type world struct {
 	routers   bool                // they answer
 	etcd      fakeEtcd
 
-	noDisruption bool // budgets allow none
+	noDisruption bool   // budgets allow none
+	program      string // version that nodes tell of; empty: the tag of their image
 
 	operator *controller.Cluster
 	home     string // namespace of the operator
 	release  string // of the operator
+	image    string // that it was released with
+	turns    *upgrade.Turns
 	life     *life
 	recorded *events.FakeRecorder
 	target   mesh.Target // that the operator has connected to last
@@ -102,16 +106,17 @@ func (w *world) newOperator(writes int) {
 	metrics, err := reconcile.NewMetrics(prometheus.NewRegistry())
 	w.must(err)
 	mortal := w.life.mortal(apiServer.operatorClient)
+	w.turns = upgrade.NewTurns(time.Minute, w.now)
 	w.operator = controller.NewCluster(&reconcile.Scope{
 		Client: mortal, Reader: apiServer.operatorClient, Events: w.recorded, Now: func() time.Time { return w.now }, PKI: pki.Defaults(), Metrics: metrics,
-		Release: w.release, Turns: upgrade.NewTurns(time.Minute, w.now),
+		Release: w.release, Turns: w.turns,
 		Meshes: mesh.NewPool(func(target mesh.Target) (mesh.Mesh, error) {
 			w.target = target
 			inner, err := w.mesh.Open(target)
 			return &mortalMesh{inner, w.life}, err
 		}),
 		OpenEtcd: func([]string, *tls.Config) (etcd.Admin, error) { return &w.etcd, nil },
-		Defaults: build.Facts{Image: "tickmesh:test", EnvoyImage: "envoy:test", OperatorNamespace: w.home},
+		Defaults: build.Facts{Image: cmp.Or(w.image, "tickmesh:test"), EnvoyImage: "envoy:test", OperatorNamespace: w.home},
 	})
 }
 
@@ -245,7 +250,7 @@ func (w *world) processReady(pod *corev1.Pod) bool {
 	p := &process{store: w.mesh.Store.Open(shardmap.Seen{}), info: shardmap.NodeInfo{
 		ID: pod.Name, Incarnation: folder, RPCAddress: pod.Name + ":1", Zone: pod.Annotations[build.AnnotationZone], Version: pod.Spec.Containers[0].Image,
 	}}
-	p.info.Version = strings.TrimPrefix(p.info.Version, "tickmesh:")
+	p.info.Version = cmp.Or(w.program, strings.TrimPrefix(p.info.Version, "tickmesh:"))
 	var err error
 	if p.registration, err = p.store.Register(w.t.Context(), p.info); err != nil {
 		return false // another one holds its name, or its folder is retired

@@ -83,12 +83,13 @@ func (p *pass) makeCertificates(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make certificates: %w", err)
 	}
-	p.secrets.etcdAuthorities = authoritiesHash(next.Leaves[build.IdentityEtcd])
 	if next.Authority != state.Authority {
 		if err := p.writeSecret(ctx, build.AuthoritySecret(c), authority, next.Authority.Write); err != nil {
 			return err
 		}
 	}
+	// Not before that: etcd would be started again for authorities that there never are.
+	p.secrets.etcdAuthorities = authoritiesHash(next.Leaves[build.IdentityEtcd])
 	failed := []error{refused}
 	for _, name := range slices.Sorted(maps.Keys(holders)) {
 		leaf := next.Leaves[name]

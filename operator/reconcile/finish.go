@@ -17,6 +17,7 @@ import (
 // Kubernetes deletes all other objects, which belong to the cluster. StatefulSets go
 // before the claims, which they would make anew, and pods before that, which use them.
 func (p *pass) finish(ctx context.Context) (Result, error) {
+	p.Turns.Done(p.key(), p.now) // others need not wait until it is gone
 	if err := p.Meshes.Drop(p.key()); err != nil && !errors.Is(err, context.Canceled) {
 		p.event(corev1.EventTypeNormal, "Closing", "connections to the cluster: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,6 +56,10 @@ func (p *pass) keyHolders(holders map[string]pki.Holder, state *pki.State) (pods
 
 var errNotItsName = errors.New("it asks for a name that is not the pod's")
 
+// lostMessage begins what Kubernetes tells instead of the message of a container that is not
+// there any more.
+const lostMessage = "Unable to get init container status"
+
 // keyOf returns the public key of a pod: that of its request, or, when nobody has the request
 // any more, of the certificate that it has; nil: it is not known yet. A request counts because
 // the status of a pod is written by its machine, which cannot write that of others' pods.
@@ -64,7 +69,7 @@ func (p *pass) keyOf(pod *corev1.Pod, leaf *pki.Leaf) (*ecdsa.PublicKey, error) 
 		present, _ = leaf.Certificate.PublicKey.(*ecdsa.PublicKey)
 	}
 	text := requestOf(pod)
-	if text == "" || !p.isNode(pod) {
+	if text == "" || !p.isNode(pod) || present != nil && strings.HasPrefix(text, lostMessage) {
 		return present, nil
 	}
 	request, err := certificate.DecodeRequest([]byte(text))

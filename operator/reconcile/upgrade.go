@@ -81,8 +81,8 @@ func (p *pass) planUpgrade(objects []build.Object) error {
 			running = append(running, node.Version)
 		}
 	}
-	f := upgrade.Facts{Refused: upgrade.CheckVersions(running, build.Image(p.cluster, p.Defaults), p.cluster.Annotations[v1alpha1.AnnotationAllowVersion])}
-	begun, ofNewOperator, settled := false, false, true
+	var f upgrade.Facts
+	begun, ofNewOperator, settled, newImage := false, false, true, false
 	for _, object := range objects {
 		wanted, is := workloadOf(object)
 		if !is {
@@ -98,12 +98,16 @@ func (p *pass) planUpgrade(objects []build.Object) error {
 			ofNewOperator = ofNewOperator || !component.Current && !ours
 		}
 		settled = settled && component.Exists && component.Current && !component.Rolling
+		newImage = newImage || component.Exists && component.NewImage
 		f.Components = append(f.Components, component)
+	}
+	if newImage { // what runs already is put in the place of nothing, whatever its tag says
+		f.Refused = upgrade.CheckVersions(running, build.Image(p.cluster, p.Defaults), p.cluster.Annotations[v1alpha1.AnnotationAllowVersion])
 	}
 	switch {
 	case ofNewOperator && f.Refused == nil:
 		f.Turn = p.Turns.Take(p.key(), begun, p.now)
-	case settled:
+	case settled, f.Refused != nil: // others need not wait until a person has decided
 		p.Turns.Done(p.key(), p.now)
 	}
 	p.upgrade = upgrade.Decide(f)
