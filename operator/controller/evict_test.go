@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
@@ -43,6 +44,27 @@ func TestBudgetsCount(t *testing.T) {
 		t.Fatal("a pod was ended")
 	}
 	w.noDisruption = false
+	w.until("pods are restarted", func() bool {
+		pod := &corev1.Pod{}
+		return w.found(w.api.Get(t.Context(), w.key("demo-node-0"), pod)) && strings.Contains(strings.Join(pod.Spec.Containers[0].Args, " "), "--retention=90d")
+	})
+}
+
+// Two budgets that name a pod do not keep it from being restarted: the API server refuses
+// such evictions for ever, as it cannot serve them.
+func TestTwoBudgets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.create(small)
+	w.until("the cluster is made", w.complete)
+	budgets := &policyv1.PodDisruptionBudgetList{}
+	w.must(w.api.List(t.Context(), budgets, client.InNamespace(w.key("").Namespace)))
+	for i := range budgets.Items {
+		second := &policyv1.PodDisruptionBudget{Spec: budgets.Items[i].Spec}
+		second.Name, second.Namespace = budgets.Items[i].Name+"-second", budgets.Items[i].Namespace
+		w.must(w.api.Create(t.Context(), second))
+	}
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Retention = "90d" })
 	w.until("pods are restarted", func() bool {
 		pod := &corev1.Pod{}
 		return w.found(w.api.Get(t.Context(), w.key("demo-node-0"), pod)) && strings.Contains(strings.Join(pod.Spec.Containers[0].Args, " "), "--retention=90d")

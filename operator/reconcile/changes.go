@@ -68,6 +68,11 @@ func (p *pass) endPod(ctx context.Context, pod *corev1.Pod, force bool) error {
 	if apierrors.IsTooManyRequests(err) {
 		return &budgetError{pod.Name, err}
 	}
+	if apierrors.IsInternalError(err) {
+		// More than one budget names the pod, which the eviction API cannot serve: it would answer so for
+		// ever. The rules of the caller say already that the cluster does without the pod.
+		return p.deletePod(ctx, pod, false)
+	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("evict pod %s: %w", pod.Name, err)
 	}
@@ -81,7 +86,7 @@ type budgetError struct {
 }
 
 func (e *budgetError) Error() string {
-	return fmt.Sprintf("pod %s is to be restarted, and a PodDisruptionBudget does not allow it now: %v", e.pod, e.err)
+	return fmt.Sprintf("pod %s is to be restarted, and a PodDisruptionBudget does not allow it now (it counts pods that are not ready, also such as never were): %v", e.pod, e.err)
 }
 
 // deletePod deletes a pod, if it is still the one that was looked at; with force without

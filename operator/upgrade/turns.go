@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// turnMax is how long one cluster may keep others waiting: one whose upgrade stands still, as a
+// machine of it is lost, goes on beside the next.
+const turnMax = time.Hour
+
 // PauseDefault is how long an operator waits between the upgrades of two clusters.
 const PauseDefault = time.Minute
 
@@ -19,6 +23,7 @@ type Turns struct {
 	mu    struct {
 		sync.Mutex
 		holder string    // whose turn it is; empty: nobody's
+		since  time.Time // when it began
 		freeAt time.Time // when the next one may begin
 	}
 }
@@ -35,10 +40,11 @@ func NewTurns(pause time.Duration, now time.Time) *Turns {
 func (t *Turns) Take(cluster string, begun bool, now time.Time) (wait string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	stands := t.mu.holder != "" && now.Sub(t.mu.since) >= turnMax
 	switch {
 	case t.mu.holder == cluster:
-	case t.mu.holder == "" && (begun || !now.Before(t.mu.freeAt)):
-		t.mu.holder = cluster
+	case stands && !begun, t.mu.holder == "" && (begun || !now.Before(t.mu.freeAt)):
+		t.mu.holder, t.mu.since = cluster, now
 	case begun:
 	case t.mu.holder != "":
 		return fmt.Sprintf("a new operator changes one cluster after the other, and is at %s", t.mu.holder)

@@ -142,4 +142,11 @@ func TestTurns(t *testing.T) {
 	turns.Done("a", now)
 	now = now.Add(time.Minute)
 	take("b", false, true)
+	now = now.Add(59 * time.Minute)
+	take("c", false, false)
+	now = now.Add(time.Minute)
+	take("c", false, true) // b stands still, and goes on beside it
+	take("b", true, true)
+	turns.Done("b", now)
+	take("d", false, false)
 }
