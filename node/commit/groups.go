@@ -96,6 +96,9 @@ func (m *Machine) place(shard uint16) {
 	if !here || wanted.RaftID <= m.spent[shard] {
 		return // in the second case the map lags behind: this replica has left
 	}
+	if wanted.Role == shardmap.Learner {
+		return // what it is to become, and so whether it needs data, the map does not say: it is to go
+	}
 	r := replica.Replica{Shard: shard, RaftID: wanted.RaftID, Era: row.Era, Role: wanted.Role}
 	var first []shardmap.Member
 	if row.Fresh {

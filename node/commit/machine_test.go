@@ -235,3 +235,20 @@ func TestReplicaOfALaterEraLeaves(t *testing.T) {
 		t.Fatalf("asked %v, dropped %v", n.asked, n.drops)
 	}
 }
+
+// A learner that no aim names is to go. What it was to become is not known: made with data, it would
+// keep that as a witness, which a leader with an older map may still make of it.
+func TestLearnerWithoutAnAimIsNotMade(t *testing.T) {
+	n := newTestNode(t)
+	full := shardmap.Member{Node: "b", Incarnation: "11", RaftID: 1, Role: shardmap.Full}
+	here := shardmap.Member{Node: "a", Incarnation: "00", RaftID: 2, Role: shardmap.Learner}
+	n.adopt(1, 0, false, full, here)
+	if status, err := n.machine.Host().Status(0); !errors.Is(err, replica.ErrNoGroup) {
+		t.Fatalf("a replica was made: %+v, %v", status.Replica, err)
+	}
+	here.Role = shardmap.Witness
+	n.adopt(1, 0, false, full, here)
+	if status, err := n.machine.Host().Status(0); err != nil || status.Role != shardmap.Witness {
+		t.Fatalf("%+v, %v", status.Replica, err)
+	}
+}
