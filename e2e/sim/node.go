@@ -64,7 +64,7 @@ func (w *World) start(n *node) {
 	shards := w.options.Shards
 	p := &process{
 		world: w, node: n, disk: n.disk, swaps: map[uint16]*swapWait{}, busy: map[taskName]bool{}, wakers: map[int]func(){},
-		terms: make([]uint64, shards), awaiting: make([][]*readWait, shards),
+		terms: make([]uint64, shards), voters: make([]votersSeen, shards), awaiting: make([][]*readWait, shards),
 	}
 	for range roundsInFlight {
 		p.free = append(p.free, &round{Round: commit.NewRound(shards, 1)})

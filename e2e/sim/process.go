@@ -56,7 +56,8 @@ type process struct {
 	epoch      epochStart
 	settling   int // shards that are being confirmed
 	registered shardmap.Registration
-	terms      []uint64 // greatest seen, for the checks
+	terms      []uint64     // greatest seen, for the checks
+	voters     []votersSeen // by shard, for the checks
 }
 
 // round is a commit.Round on its way through log and appliers.
@@ -200,6 +201,7 @@ func (p *process) look() {
 			p.fail(6, "shard %d has stopped: %v", shard, status.Fault)
 		}
 		p.world.oracle.configured(&status)
+		p.voters[shard].see(&status)
 		if status.Leads {
 			p.world.oracle.leads(p, shard, status.Era, status.Term, status.RaftID)
 		}
@@ -304,6 +306,11 @@ func (p *process) finish(start wal.Position) {
 		e := &entries[i].Entry
 		if p.machine.View(e.Shard).Witness {
 			p.fail(12, "the witness of shard %d is to apply", e.Shard)
+		}
+		if e.Kind == storage.EntryConfiguration {
+			if status, err := p.machine.Host().Status(e.Shard); err == nil {
+				p.voters[e.Shard].see(&status)
+			}
 		}
 		era := p.machine.Host().Era(e.Shard)
 		p.world.oracle.committed(p, e.Shard, era, e)

@@ -250,11 +250,15 @@ func TestFoundBugs(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		o, err := optionsOf(strings.TrimSuffix(fields[0], "+always"), seed)
+		mix, more, _ := strings.Cut(fields[0], "+")
+		o, err := optionsOf(mix, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Always = o.Always || strings.HasSuffix(fields[0], "+always")
+		o.Always = o.Always || more == "always"
+		if more == "kill" {
+			o.Faults |= faultsOf(FaultKill)
+		}
 		if err := Run(o).Err; err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
