@@ -2,6 +2,7 @@ package commit
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
@@ -184,6 +185,7 @@ func beginsAnew(row *shardmap.Row, is *replica.Replica) bool {
 // resurrect lets a group that has lost its majority for good go on from a relic: the
 // map has named it as all that is left, in a new era.
 func (m *Machine) resurrect(shard uint16, era uint32, raftID uint64, r *quarantined) {
+	r.passOverApplied()
 	err := m.host.Restore(r.state, r.summary)
 	if err == nil {
 		err = m.host.Force(shard, raftID, era)
@@ -195,6 +197,28 @@ func (m *Machine) resurrect(shard uint16, era uint32, raftID uint64, r *quaranti
 	delete(m.quarantined, shard)
 	m.figures.Recovered++
 	m.config.Logger.Warn("a group goes on from what is left of it", "shard", shard, "era", era)
+}
+
+// passOverApplied lets the log of a relic begin behind what is applied, if it lacks entries before:
+// while its group had one voter they were not kept for others.
+func (r *quarantined) passOverApplied() {
+	log, at := &r.summary, min(r.summary.Applied, r.summary.Last)
+	if len(log.Runs) == 0 || log.Runs[0].First <= r.state.Truncated.Index+1 || log.Runs[0].First > at+1 {
+		return
+	}
+	runs := slices.Clone(log.Runs)
+	for len(runs) > 1 && runs[1].First <= at {
+		runs = runs[1:]
+	}
+	r.state.Truncated = replica.Position{Index: at, Term: runs[0].Term}
+	if len(runs) > 1 && runs[1].First == at+1 {
+		runs = runs[1:]
+	}
+	runs[0].First = at + 1
+	if at == log.Last {
+		runs = nil
+	}
+	log.Runs = runs
 }
 
 // dismiss gives up a quarantined replica: its group continues without it.
