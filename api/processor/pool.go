@@ -16,7 +16,8 @@ const (
 	// spareKept is how long one processor is kept free after small work: while there is none, heavy
 	// work has all of them.
 	spareKept = 200 * time.Millisecond
-	// waitMax bounds the wait for a slot.
+	// waitMax bounds the wait for a slot, and is how long a request goes on without slots after one
+	// that was in vain: it paces each millisecond or so, and would wait again each time.
 	waitMax = 10 * time.Second
 )
 
@@ -130,6 +131,7 @@ func (p *Pool) acquire(r *request, done <-chan struct{}) bool {
 		return true
 	case <-timer.C:
 		p.skipped.Add(1)
+		r.exempt.Store(int64(time.Since(p.began) + waitMax))
 	case <-done:
 	}
 	p.mu.Lock()

@@ -237,6 +237,40 @@ func TestCanceledAndLateDoNotWait(t *testing.T) {
 	})
 }
 
+// TestLateGoesOn: whoever has waited in vain does not wait again at the next Pace, and takes slots
+// again after a while.
+func TestLateGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newBusy(1)
+		_, holder := p.Begin(t.Context(), "a")
+		holder.Heavy()
+		begin := time.Now()
+		ctx, late := p.Begin(t.Context(), "b")
+		late.Heavy()
+		const work = 100 * time.Millisecond
+		for range work / time.Millisecond {
+			burn(time.Millisecond)
+			late.Pace()
+			late.Idle() // its slot is not what lets it go on
+		}
+		_, helper := Fork(ctx)
+		helper.Pace()
+		helper.End()
+		if took := time.Since(begin); took != waitMax+work {
+			t.Errorf("%v of work took %v", work, took)
+		}
+		if n := p.Stats().Skipped; n != 1 {
+			t.Error("waits in vain:", n)
+		}
+		holder.End()
+		burn(waitMax)
+		if late.Pace(); !late.held {
+			t.Error("it goes on without a slot for ever")
+		}
+		late.End()
+	})
+}
+
 // TestNothingIsBounded: without a pool all is a no-op.
 func TestNothingIsBounded(t *testing.T) {
 	var p *Pool

@@ -10,6 +10,8 @@ type request struct {
 	owner string
 	used  atomic.Int64 // nanoseconds of work, of all goroutines
 	heavy atomic.Bool  // it needs a slot whatever it has used
+	// exempt is until when it needs none, in nanoseconds after the pool began: it has waited in vain.
+	exempt atomic.Int64
 }
 
 // Work is what one goroutine does of a request. Only that goroutine uses it. All methods of a
@@ -52,6 +54,8 @@ func (w *Work) Pace() {
 	case w.held:
 		w.giveUp()
 	case used < int64(allowance) && !w.request.heavy.Load():
+		return
+	case int64(now.Sub(w.pool.began)) < w.request.exempt.Load():
 		return
 	}
 	if w.held = w.pool.acquire(w.request, w.done); w.held {
