@@ -28,7 +28,6 @@ func (q *queryService) Last(m *tickmeshv1.LastRequest, stream grpc.ServerStreami
 			return err
 		}
 		source, missing := q.source(m.GetFreshness(), m.GetAllowPartial())
-		send := idleWhile(ctx, stream.Send)
 		var points []*tickmeshv1.LastPoint
 		size := 0
 		err = source.Last(ctx, &selector, clamp(m.GetFromMs()), limits, func(p scan.Point) error {
@@ -42,12 +41,12 @@ func (q *queryService) Last(m *tickmeshv1.LastRequest, stream grpc.ServerStreami
 			}
 			full := points
 			points, size = nil, 0
-			return send(&tickmeshv1.LastResponse{Points: full})
+			return stream.Send(&tickmeshv1.LastResponse{Points: full}) // on any goroutine, idle as Source says: ctx has the work of this one
 		})
 		if err != nil {
 			return err
 		}
-		return send(&tickmeshv1.LastResponse{Points: points, ShardsMissing: missing()})
+		return idleWhile(ctx, stream.Send)(&tickmeshv1.LastResponse{Points: points, ShardsMissing: missing()})
 	})
 }
 
