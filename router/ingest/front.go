@@ -216,6 +216,7 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect, c *caller) {
 	start := time.Now()
 	pm := &f.metrics.protocols[d.protocol]
 	pm.bytes.Add(int64(b.sent))
+	b.work.Idle() // those that have workers may wait for its slot
 	fl, err := f.workers.take(f.base)
 	if err != nil {
 		d.answer(request, nil, result{}, err)
@@ -223,6 +224,7 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect, c *caller) {
 	}
 	defer f.workers.rest(fl)
 	fl.memory, fl.work = b, b.work
+	b.work.Pace()
 	var r result
 	if fl.promise, err = promiseOf(request, c, content); err == nil {
 		r, err = f.place(request, d, fl, target{database, account}, content)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/budget"
+	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -358,5 +359,28 @@ func TestOrdinaryClient(t *testing.T) {
 	}
 	if got := r.metric(t, "tickmesh_ingest_connections_total", "port=http", "outcome=accepted"); got != 1 {
 		t.Errorf("%v connections, want 1", got)
+	}
+}
+
+// A large write that waits for a worker has no slot: those that have workers may wait for it.
+func TestWaitForAWorkerHasNoSlot(t *testing.T) {
+	gate, pool := make(chan struct{}), processor.New(1)
+	r := start(t, func(o *Options) { o.Limits.WritesMax = 1; o.Processors = pool })
+	r.workers.waitMax = time.Hour
+	r.beforeWrites(func(context.Context) error { <-gate; return nil })
+	first := dial(t, r.Addresses().HTTP)
+	send(t, first, request("/write?db=d&precision=s", "m value=2 1700000000"))
+	eventually(t, "a write at work", func() bool { return len(r.workers.slots) == 1 })
+
+	body := gzipped(strings.Repeat("m value=3 1700000000\n", 8*expandedBytesLight/21))
+	second := dial(t, r.Addresses().HTTP)
+	send(t, second, request("/write?db=d&precision=s", body, "Content-Encoding: gzip"))
+	eventually(t, "a body that is large", func() bool { return r.budgets.Writes.Stats().Used > 4*expandedBytesLight })
+	eventually(t, "a free slot", func() bool { return pool.Stats().InUse == 0 })
+	close(gate)
+	for _, c := range []net.Conn{first, second} {
+		if response, text := readAnswer(t, bufio.NewReader(c)); response.StatusCode != 204 {
+			t.Errorf("%d %s", response.StatusCode, text)
+		}
 	}
 }
