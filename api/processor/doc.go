@@ -33,6 +33,6 @@
 //
 // By these, each holder of a slot gives it up in bounded time without anybody's help, so that each
 // waiter gets one. Where a holder does not (a library that evaluates for seconds and cannot be
-// paced), waiters wait for it, but no longer than waitMax: then their requests go on without slots
-// for as long, which Pool counts.
+// paced), one more slot is lent each time that none has changed hands for standstill. Who has
+// waited for waitMax all the same goes on without a slot for as long, which Pool counts.
 package processor

@@ -16,6 +16,9 @@ const (
 	// spareKept is how long one processor is kept free after small work: while there is none, heavy
 	// work has all of them.
 	spareKept = 200 * time.Millisecond
+	// standstill is how long slots may be held without changing hands while others wait. Then one more is
+	// lent, as whoever holds them cannot be paced: a parser, or an evaluation by Prometheus' engine.
+	standstill = 100 * time.Millisecond
 	// waitMax bounds the wait for a slot, and is how long a request goes on without slots after one
 	// that was in vain: it paces each millisecond or so, and would wait again each time.
 	waitMax = 10 * time.Second
@@ -25,6 +28,7 @@ const (
 // Pool bounds nothing.
 type Pool struct {
 	slots   int
+	still   time.Duration // standstill, but in tests
 	began   time.Time
 	small   atomic.Int64 // when small work came last, in nanoseconds after began
 	waiters atomic.Int64 // len of all queues, for those who only want to know whether there are any
@@ -32,7 +36,8 @@ type Pool struct {
 	mu struct {
 		sync.Mutex
 		inUse  int
-		owners []*queue // those that wait, in the order of their turns
+		moved  time.Time // when a slot changed hands last
+		owners []*queue  // those that wait, in the order of their turns
 	}
 
 	waited  atomic.Int64 // nanoseconds
@@ -53,7 +58,7 @@ type waiter struct {
 
 // New returns a pool of so many slots.
 func New(slots int) *Pool {
-	p := &Pool{slots: slots, began: time.Now()}
+	p := &Pool{slots: slots, still: standstill, began: time.Now()}
 	p.small.Store(-int64(spareKept))
 	return p
 }
@@ -116,6 +121,7 @@ func (p *Pool) acquire(r *request, done <-chan struct{}) bool {
 	p.mu.Lock()
 	if p.mu.inUse < p.free() {
 		p.mu.inUse++
+		p.mu.moved = time.Now()
 		p.mu.Unlock()
 		return true
 	}
@@ -124,19 +130,46 @@ func (p *Pool) acquire(r *request, done <-chan struct{}) bool {
 	p.mu.Unlock()
 	begin := time.Now()
 	defer func() { p.waited.Add(int64(time.Since(begin))) }()
-	timer := time.NewTimer(waitMax)
-	defer timer.Stop()
-	select {
-	case <-w.turn:
-		return true
-	case <-timer.C:
-		p.skipped.Add(1)
-		r.exempt.Store(int64(time.Since(p.began) + waitMax))
-	case <-done:
+	late := time.NewTimer(waitMax)
+	defer late.Stop()
+	look := time.NewTicker(p.still)
+	defer look.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-w.turn:
+			return true
+		case <-look.C:
+			p.lendIfStill()
+			continue
+		case <-late.C:
+			p.skipped.Add(1)
+			r.exempt.Store(int64(time.Since(p.began) + waitMax))
+		case <-done:
+		}
+		waiting = false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.removeLocked(r.owner, w) // its turn may have come meanwhile
+}
+
+// lendIfStill gives one waiter a slot beyond those that there are, if none has changed hands for
+// long. It goes with who has it: a slot that is given up is not given on while there are too many.
+func (p *Pool) lendIfStill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.mu.moved) < p.still {
+		return
+	}
+	if w := p.nextLocked(); w != nil {
+		p.grantToLocked(w)
+	}
+}
+
+func (p *Pool) grantToLocked(w *waiter) {
+	p.mu.inUse++
+	p.mu.moved = time.Now()
+	close(w.turn)
 }
 
 // release gives a slot up.
@@ -144,6 +177,7 @@ func (p *Pool) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mu.inUse--
+	p.mu.moved = time.Now()
 	p.grantLocked()
 }
 
@@ -163,8 +197,7 @@ func (p *Pool) grantLocked() {
 		if w == nil {
 			return
 		}
-		p.mu.inUse++
-		close(w.turn)
+		p.grantToLocked(w)
 	}
 }
 

@@ -27,6 +27,7 @@ func newBusy(slots int) *Pool {
 func TestSpare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(1)
+		p.still = time.Hour
 		_, first := p.Begin(t.Context(), "a")
 		_, second := p.Begin(t.Context(), "b")
 		first.Heavy()
@@ -210,6 +211,7 @@ func TestSliceEnds(t *testing.T) {
 func TestCanceledAndLateDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newBusy(1)
+		p.still = time.Hour
 		_, holder := p.Begin(t.Context(), "a")
 		holder.Heavy()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -242,6 +244,7 @@ func TestCanceledAndLateDoNotWait(t *testing.T) {
 func TestLateGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newBusy(1)
+		p.still = time.Hour
 		_, holder := p.Begin(t.Context(), "a")
 		holder.Heavy()
 		begin := time.Now()
@@ -268,6 +271,38 @@ func TestLateGoesOn(t *testing.T) {
 			t.Error("it goes on without a slot for ever")
 		}
 		late.End()
+	})
+}
+
+// TestStandstill: holders that do not pace keep nobody waiting for longer than each lent slot takes,
+// and what was lent is not given on.
+func TestStandstill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newBusy(1)
+		_, holder := p.Begin(t.Context(), "a")
+		holder.Heavy()
+		const requests = 5
+		begin := time.Now()
+		var longest time.Duration
+		for range requests {
+			_, w := p.Begin(t.Context(), "b")
+			w.Heavy()
+			took := time.Since(begin)
+			longest = max(longest, took)
+			burn(time.Millisecond)
+			w.End()
+			begin = time.Now()
+		}
+		if longest > 2*standstill {
+			t.Error("a request waited", longest)
+		}
+		if s := p.Stats(); s.InUse != 1 || s.Skipped != 0 {
+			t.Errorf("%+v", s)
+		}
+		holder.End()
+		if s := p.Stats(); s.InUse != 0 {
+			t.Errorf("%+v", s)
+		}
 	})
 }
 

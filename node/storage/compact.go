@@ -42,17 +42,17 @@ func (e *Engine) planCompaction(nowMs int64) (job segment.Job, ok bool, err erro
 	if err := e.settleManifest(); err != nil {
 		return job, false, err
 	}
-	room, err := e.compactionRoom()
+	room, free, err := e.compactionRoom()
 	if err != nil {
 		return job, false, err
 	}
-	limits := jobLimits{bytesMax: room, avoid: func(p segment.Partition) bool { return e.failed.waits(p, nowMs) }, purge: e.purgeDue(nowMs)}
+	limits := jobLimits{bytesMax: room, freeingBytesMax: free, avoid: func(p segment.Partition) bool { return e.failed.waits(p, nowMs) }, purge: e.purgeDue(nowMs)}
 	if job, ok = e.proposeJob(nowMs, limits); ok || room == segment.JobBytesMax {
 		e.stats.compactionBytesWaiting.Store(0)
 		return job, ok, nil
 	}
 	// It is told what waits until there is room.
-	limits.bytesMax = segment.JobBytesMax
+	limits.bytesMax, limits.freeingBytesMax = segment.JobBytesMax, segment.JobBytesMax
 	waiting, ok := e.proposeJob(nowMs, limits)
 	bytes := int64(0)
 	if ok {
@@ -66,14 +66,15 @@ func (e *Engine) planCompaction(nowMs int64) (job segment.Job, ok bool, err erro
 
 // jobLimits say which jobs may be done now.
 type jobLimits struct {
-	bytesMax int64 // of the inputs
-	avoid    func(segment.Partition) bool
-	purge    uint64 // tombstones up to this number are due
+	bytesMax        int64 // of the inputs
+	freeingBytesMax int64 // of the input of a job that frees more than it takes, once it is over
+	avoid           func(segment.Partition) bool
+	purge           uint64 // tombstones up to this number are due
 }
 
-// allow reports whether a segment may be written anew.
+// allow reports whether a segment may be written anew without what is deleted.
 func (l *jobLimits) allow(m *segment.Meta) bool {
-	return m.Bytes <= l.bytesMax && !l.avoid(m.Partition)
+	return m.Bytes <= l.freeingBytesMax && !l.avoid(m.Partition)
 }
 
 // proposeJob returns the next job within limits. The caller holds the maintenance lock.
@@ -98,13 +99,14 @@ func (e *Engine) KeepFor(keepMs int64) { e.keepMs.Store(keepMs) }
 // is being written, and the segments of one that is flushed.
 const compactionReserve = 2
 
-// compactionRoom returns how many bytes a job may have that needs as much room again.
-func (e *Engine) compactionRoom() (int64, error) {
-	free, err := e.fs.Free(e.dir)
-	if err != nil {
-		return 0, fmt.Errorf("room for a compaction: %w", err)
+// compactionRoom returns how many bytes a job may have that needs as much room again, and one that
+// leaves out what is deleted: on a full disk such jobs are what lets others go on, so that they
+// leave nothing free for a flush beside them.
+func (e *Engine) compactionRoom() (room, free int64, err error) {
+	if free, err = e.fs.Free(e.dir); err != nil {
+		return 0, 0, fmt.Errorf("room for a compaction: %w", err)
 	}
-	return min(free-compactionReserve*e.options.GenerationBytesMax, segment.JobBytesMax), nil
+	return min(free-compactionReserve*e.options.GenerationBytesMax, segment.JobBytesMax), min(free, segment.JobBytesMax), nil
 }
 
 func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err error) {

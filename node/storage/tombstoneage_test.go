@@ -78,6 +78,24 @@ func TestPurgeDeleted(t *testing.T) {
 	n.check("purged")
 }
 
+// TestDeletesFreeAFullDisk: what is deleted leaves the disk though it has no room for anything else.
+func TestDeletesFreeAFullDisk(t *testing.T) {
+	n, nowMs, compact := purgeLab(t)
+	defer n.end()
+	free, err := n.fs.Free("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.fs.SetCapacity(1<<40 - free + 1<<20) // for no flush
+	all := n.stored()
+	n.e.PurgeDeleted()
+	compact(nowMs)
+	if n.stored() != all-1 {
+		t.Errorf("%d of %d samples", n.stored(), all)
+	}
+	n.check("purged")
+}
+
 // TestTombstoneAges: a tombstone is due within a day of the look that found it first, and not
 // before purgeAfterMs without a start or a clock that went back.
 func TestTombstoneAges(t *testing.T) {

@@ -35,9 +35,11 @@ type labelCalls struct {
 	steps int64           // of the query, or of its longest subquery
 	old   map[string]bool // labels that are looked at
 
-	series int64 // that were read
-	bytes  int   // of the longest of the old labels
-	taken  int64 // bytes that were charged
+	spreads bool  // a label of one series may come to many
+	series  int64 // that were read
+	longest int   // bytes of the longest of the old labels
+	sum     int64 // bytes of the longest old label of each series
+	taken   int64 // bytes that were charged
 }
 
 // labelNode is a part of an expression.
@@ -75,6 +77,8 @@ func (c *labelCalls) node(node parser.Node) *labelNode {
 	switch node := node.(type) {
 	case *parser.AggregateExpr:
 		n.eachOne = node.Op == parser.COUNT_VALUES
+	case *parser.BinaryExpr: // group_left copies a label to many series
+		c.spreads = c.spreads || node.VectorMatching != nil && len(node.VectorMatching.Include) > 0
 	case *parser.VectorSelector:
 		for _, m := range node.LabelMatchers { // absent makes labels of them
 			if m.Type == labels.MatchEqual && m.Name != rangedLabel {
@@ -168,15 +172,23 @@ func (c *labelCalls) read(entry *admission.Entry, runs [][]column) error {
 	for _, run := range runs {
 		c.series += int64(len(run))
 		for i := range run {
+			longest := 0
 			run[i].labels.Range(func(l labels.Label) {
-				if len(l.Value) > c.bytes && c.old[l.Name] {
-					c.bytes = len(l.Value)
+				if len(l.Value) > longest && c.old[l.Name] {
+					longest = len(l.Value)
 				}
 			})
+			c.longest, c.sum = max(c.longest, longest), c.sum+int64(longest)
 		}
 	}
+	// Steps and bytes grow with the length in proportion, so that their sum over all series is that
+	// of as many series of mean length, unless one label comes to many.
+	typical := c.longest
+	if !c.spreads {
+		typical = int((c.sum + max(c.series, 1) - 1) / max(c.series, 1))
+	}
 	steps, bytes := 0.0, 0.0
-	c.root.longest(c.bytes, func(call *labelCall, old int, eachOne bool) {
+	c.root.longest(typical, func(call *labelCall, old int, eachOne bool) {
 		series := float64(c.series + c.nodes)
 		if eachOne {
 			series *= float64(c.steps)
@@ -185,7 +197,7 @@ func (c *labelCalls) read(entry *admission.Entry, runs [][]column) error {
 		bytes += series * float64(call.newBytes(old))
 	})
 	if steps > labelStepsMax {
-		return fmt.Errorf("%w: label_replace and label_join would take %.0f million steps for %d series with labels of up to %d bytes, more than %.0f million: select fewer series, aggregate them first, or use a shorter expression", guard.ErrTooLarge, steps/1e6, c.series, c.bytes, labelStepsMax/1e6)
+		return fmt.Errorf("%w: label_replace and label_join would take %.0f million steps for %d series with labels of up to %d bytes, more than %.0f million: select fewer series, aggregate them first, or use a shorter expression", guard.ErrTooLarge, steps/1e6, c.series, c.longest, labelStepsMax/1e6)
 	}
 	more := int64(bytes) - c.taken
 	c.taken += more

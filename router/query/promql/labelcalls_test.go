@@ -71,6 +71,25 @@ func TestLabelCallsAreBounded(t *testing.T) {
 	}
 }
 
+// TestOneLongLabel: one series with a long label makes no query of many short ones too much, unless
+// the query copies that label to all.
+func TestOneLongLabel(t *testing.T) {
+	t.Parallel()
+	const n = 5000
+	o := wideOptions(t, n)
+	put(t, o.Source.(*scantest.Memory), "", "wide", []float64{1}, "a", strings.Repeat("long", 500), "b", "b")
+	put(t, o.Source.(*scantest.Memory), "", "one", []float64{1}, "a", strings.Repeat("long", 500))
+	h := newHandler(o)
+	for text, want := range map[string]int{
+		replacedBy("wide", "a", "(.*?)([0-9]*)", "$1"):                                http.StatusOK,
+		replacedBy("wide * on () group_left (a) one", "a", "(.*?)([0-9]*).*.*", "$1"): http.StatusUnprocessableEntity,
+	} {
+		if got := post(h, "query", url.Values{"query": {"count(" + text + ")"}}); got.status != want {
+			t.Error(text, got.status, got.body[:min(len(got.body), 300)])
+		}
+	}
+}
+
 // worstAllowed returns the slowest known query of n series that is not refused: of parts that
 // each may match anything.
 func worstAllowed(n int, part string) string {
