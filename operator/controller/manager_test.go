@@ -67,9 +67,9 @@ func TestManager(t *testing.T) {
 	w.eventually("what somebody deletes is made again", func() bool {
 		return w.found(w.api.Get(ctx, w.key("demo-node"), &corev1.Service{}))
 	})
-	w.must(w.api.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "demo-node-tls", Namespace: w.namespace}}))
+	w.must(w.api.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "demo-router-tls", Namespace: w.namespace}}))
 	w.eventually("a certificate, too", func() bool {
-		return w.found(w.api.Get(ctx, w.key("demo-node-tls"), &corev1.Secret{}))
+		return w.found(w.api.Get(ctx, w.key("demo-router-tls"), &corev1.Secret{}))
 	})
 	w.eventually("an event tells of it", func() bool {
 		var list corev1.EventList

@@ -316,17 +316,17 @@ func TestForeignSecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 3)
 	w.must(w.api.Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "demo-node-tls", Namespace: w.namespace}, Data: map[string][]byte{"mine": []byte("yes")},
+		ObjectMeta: metav1.ObjectMeta{Name: "demo-router-tls", Namespace: w.namespace}, Data: map[string][]byte{"mine": []byte("yes")},
 	}))
 	w.create(small)
 	if _, err := w.operator.Reconcile(t.Context(), request(w)); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
 		t.Fatal(err)
 	}
-	if c := w.condition(v1alpha1.ConditionDegraded); c.Reason != "NameTaken" || !strings.Contains(c.Message, "demo-node-tls") {
+	if c := w.condition(v1alpha1.ConditionDegraded); c.Reason != "NameTaken" || !strings.Contains(c.Message, "demo-router-tls") {
 		t.Fatalf("%+v", c)
 	}
 	secret := &corev1.Secret{}
-	w.must(w.api.Get(t.Context(), w.key("demo-node-tls"), secret))
+	w.must(w.api.Get(t.Context(), w.key("demo-router-tls"), secret))
 	if len(secret.Data) != 1 {
 		t.Fatal("it was written")
 	}
