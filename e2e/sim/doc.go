@@ -9,7 +9,8 @@
 //
 // Each run plays fresh seeds of every mix, too, and prints the first. A failure is shrunk (fewer
 // faults, clients, shards, less time) and printed with the last events before it, and the command
-// that plays it again. Seeds that found bugs are kept in testdata/seeds.txt.
+// that plays it again, to which -sim.variant is to be added if it was given. Seeds that found bugs are
+// kept in testdata/seeds.txt; those of a mix with "+always" are played by TestFoundBugs alone.
 //
 // # What is real
 //
@@ -39,6 +40,25 @@
 //
 // Not simulated: retention, copies of level "all", memory, digests of partitions and repair,
 // backups, a disk that is full or fails.
+//
+// # From an event to the product
+//
+// The words of a line of a printed trace are found in this package by their call of trace.note. In
+// the product they are handled by:
+//
+//   - start, reincarnate, alone: commit.Recovery, storage.Open and Engine.RenewIncarnation, in the
+//     order of node.Open; here process.open and recover;
+//   - install, no install, conflict, drop: transfer.Service.Install and Discard;
+//   - settle: commit.Machine.Settlements and shardmap.Row.Settled, as in node/settlements.go and node/agent;
+//   - plan, swap, rescue: shardmap.Plan, Store.CompareAndSwap and Recoveries, as in router/placement;
+//   - all other lines are faults (faults.go, node.go), of which the product knows nothing.
+//
+// Rounds and checkpoints are too many for lines. process.turn, write and finish step the Machine
+// (Step, Written) as loop.turn and loop.commit do in package node; an envelope reaches
+// replica.Host.Receive within Step. process.makeCheckpoint is node/checkpoint.go.
+//
+// A breakpoint on World.fail stops at a violation, with the event on the stack: World.runUntil
+// calls it.
 //
 // # Variants
 //
