@@ -9,10 +9,11 @@ import (
 	"github.com/tickmesh/tickmesh/operator/build"
 )
 
-// ForeignError is about an object that has a name of a cluster's and belongs to somebody else.
+// ForeignError is the error for an object that has the name of one of the cluster's objects and
+// does not belong to the cluster.
 type ForeignError struct {
 	Kind, Name string
-	Owner      string // empty: it names none
+	Owner      string // empty: it has no controller
 	remedy     string
 }
 
@@ -24,12 +25,12 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%s %s exists %s, so it is left alone: %s", e.Kind, e.Name, owner, e.remedy)
 }
 
-// CheckObject returns a *ForeignError for an object that is there and not the cluster's.
+// CheckObject returns a *ForeignError if an object that exists does not belong to the cluster.
 //
-// An object is the cluster's if the cluster is its controller, or if it has no controller and
-// the labels of the cluster: that is what a deletion with --cascade=orphan leaves, and
-// what a person writes to hand an object over. One whose controller was an earlier cluster
-// of the same name is not: Kubernetes is about to delete it.
+// An object belongs to the cluster if the cluster is its controller, or if it has no controller
+// and the labels of the cluster, as after a deletion with --cascade=orphan, or when a person
+// hands an object over. An object whose controller was an earlier cluster of the same name does
+// not: Kubernetes is about to delete it.
 func CheckObject(c *v1alpha1.TickMeshCluster, kind string, present metav1.Object) error {
 	foreign := &ForeignError{Kind: kind, Name: present.GetName()}
 	owner := metav1.GetControllerOfNoCopy(present)
