@@ -29,12 +29,6 @@ func AppendBatchHeader(dst []byte, id series.BatchID, batchBytes int) []byte {
 	return binary.AppendUvarint(dst, uint64(batchBytes))
 }
 
-// What AppendEntryTime and AppendBatchHeader append at most.
-const (
-	EntryTimeBytesMax   = binary.MaxVarintLen64
-	BatchHeaderBytesMax = 3 * binary.MaxVarintLen64
-)
-
 // Batches walks the body of an entry of samples.
 type Batches struct {
 	TimeMs int64 // of the leader's clock
