@@ -8,18 +8,18 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// Host is a node's replicas of all groups: it finds the group that a call is for, passes
-// the ticks, and fills Rounds. What a group does is the group's own; a Host knows no rule
-// of Raft. See the package's doc.
+// Host holds a node's replicas of all groups. It finds the group that a call is for, ticks
+// the groups, and collects their work into Rounds. It knows no rule of Raft: those are in
+// group. See the package's doc.
 type Host struct {
 	shared  *shared
 	byShard []*group // by shard; nil: none
 	groups  []*group // by shard, without the nils
-	waiting bool     // a Round is under way
+	waiting bool     // between Ready and Advance
 	rounds  uint64   // number of the last Round
 }
 
-// New makes a Host without groups. Error: ErrArgument.
+// New returns a Host without groups. Errors: ErrArgument.
 func New(config Config, log Log) (*Host, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -30,7 +30,7 @@ func New(config Config, log Log) (*Host, error) {
 	return h, nil
 }
 
-// LogSummary is what the node's log has of one group.
+// LogSummary describes the entries of one group that the node's log has at a start.
 type LogSummary struct {
 	Last    uint64    // index of the last entry
 	Runs    []TermRun // terms of the entries after the truncation
@@ -38,9 +38,9 @@ type LogSummary struct {
 	Applied uint64    // what the engine has applied
 }
 
-// Create makes a replica that has never been. With members it is one of a fresh
-// group whose first configuration they are; without, it waits for its leader's
-// snapshot. Errors: ErrExists, ErrArgument.
+// Create adds a replica that has never existed. If members is not nil, the group is new
+// and members is its first configuration; if it is nil, the replica waits for a snapshot
+// from its leader. Errors: ErrExists, ErrArgument.
 func (h *Host) Create(r Replica, members []shardmap.Member) error {
 	if h.group(r.Shard) != nil {
 		return fmt.Errorf("%w: shard %d", ErrExists, r.Shard)
@@ -59,8 +59,8 @@ func (h *Host) Create(r Replica, members []shardmap.Member) error {
 	return nil
 }
 
-// Restore brings back a replica at the start, from its newest logged state and what
-// the log has of its entries. Errors: ErrExists, ErrState, ErrArgument.
+// Restore adds a replica that existed before a restart, from its newest state in the log
+// and a summary of its entries. Errors: ErrExists, ErrState, ErrArgument.
 func (h *Host) Restore(state GroupState, log LogSummary) error {
 	if h.group(state.Shard) != nil {
 		return fmt.Errorf("%w: shard %d", ErrExists, state.Shard)
@@ -71,8 +71,8 @@ func (h *Host) Restore(state GroupState, log LogSummary) error {
 	return h.add(state, log)
 }
 
-// Remove ends the shard's replica here; its raft id is retired for ever. What it held
-// is failed. Error: ErrNoGroup.
+// Remove ends the replica of a shard, whose raft id is never used again. Its outstanding
+// proposals and reads come back in Failed. Errors: ErrNoGroup.
 func (h *Host) Remove(shard uint16) error {
 	g := h.group(shard)
 	if g == nil {
@@ -89,6 +89,7 @@ func (h *Host) Remove(shard uint16) error {
 	return nil
 }
 
+// add makes a group and keeps groups in the order of their shards.
 func (h *Host) add(state GroupState, log LogSummary) error {
 	g, err := newGroup(h.shared, state, log)
 	if err != nil {
@@ -107,6 +108,7 @@ func (h *Host) add(state GroupState, log LogSummary) error {
 	return nil
 }
 
+// group returns the group of a shard; nil if there is none.
 func (h *Host) group(shard uint16) *group {
 	if int(shard) >= len(h.byShard) {
 		return nil
@@ -114,7 +116,8 @@ func (h *Host) group(shard uint16) *group {
 	return h.byShard[shard]
 }
 
-// membersMayDiffer counts anew which nodes share groups, if a group's members have changed.
+// membersMayDiffer recounts which nodes share groups with this one if the members of a
+// group have changed since it was called last.
 func (h *Host) membersMayDiffer() {
 	if h.shared.membersChanged {
 		h.shared.membersChanged = false
@@ -122,7 +125,8 @@ func (h *Host) membersMayDiffer() {
 	}
 }
 
-// working returns a group that takes calls.
+// working returns the group of a shard. Errors: ErrNoGroup, and the ErrFault of a group
+// that has stopped.
 func (h *Host) working(shard uint16) (*group, error) {
 	g := h.group(shard)
 	if g == nil {
@@ -134,8 +138,8 @@ func (h *Host) working(shard uint16) (*group, error) {
 	return g, nil
 }
 
-// Tick is the passing of one tick. For groups that wait for a sync none passes: a slow
-// disk is no reason for a leader to think that nobody answers.
+// Tick advances time by one tick, but not for groups that wait for a sync: a leader with a
+// slow disk would otherwise conclude that nobody answers it.
 func (h *Host) Tick() {
 	h.shared.ticks++
 	for _, node := range h.shared.peers.tick(h.shared.ticks) {
@@ -149,8 +153,8 @@ func (h *Host) Tick() {
 	}
 }
 
-// Ready fills round with what has to be done, if there is anything and no other Round
-// is under way.
+// Ready fills round with what has to be done, and reports whether there is anything. It
+// returns false until the Round before is advanced.
 func (h *Host) Ready(round *Round) bool {
 	if h.waiting {
 		return false
@@ -159,7 +163,7 @@ func (h *Host) Ready(round *Round) bool {
 	round.reset()
 	round.Number = h.rounds + 1
 	next.begin(round)
-	const passesMax = 8 // each ends what the one before has begun
+	const passesMax = 8 // a pass may begin what the next one ends; the bound makes sure that Ready returns
 	for range passesMax {
 		h.collectDirty(round)
 		next.drain(round)
@@ -168,7 +172,8 @@ func (h *Host) Ready(round *Round) bool {
 			h.waiting, h.rounds = true, round.Number
 			return true
 		}
-		// What the library did needs nothing to be done, such as a commit at a witness.
+		// The library has gone on without anything to write or send, such as by a commit at a
+		// witness. Advance it, since more may follow.
 		h.advanceAll()
 		if len(next.dirty) == 0 {
 			break
@@ -177,7 +182,7 @@ func (h *Host) Ready(round *Round) bool {
 	return false
 }
 
-// collectDirty lets the groups that may have something put it into the Round.
+// collectDirty lets the marked groups add their work to round.
 func (h *Host) collectDirty(round *Round) {
 	next := &h.shared.next
 	dirty := next.dirty
@@ -192,8 +197,8 @@ func (h *Host) collectDirty(round *Round) {
 	}
 }
 
-// Advance says that round's States and Appends are written, and States synced if
-// round.Sync, but for Config.SyncLater.
+// Advance is called when the States and Appends of the Round that Ready filled are written
+// and, if Round.Sync is set without Config.SyncLater, synced.
 func (h *Host) Advance(*Round) {
 	if !h.waiting {
 		return
@@ -202,10 +207,11 @@ func (h *Host) Advance(*Round) {
 	h.advanceAll()
 }
 
+// advanceAll lets the groups with something in the Round go on.
 func (h *Host) advanceAll() {
 	inRound := h.shared.next.inRound
 	for _, g := range inRound {
-		if g.hold.round == 0 { // else when it is released
+		if g.hold.round == 0 { // else release does it, after the sync
 			g.advance()
 		}
 	}
@@ -213,9 +219,8 @@ func (h *Host) advanceAll() {
 	h.shared.next.inRound = inRound[:0]
 }
 
-// Synced says that the States of all Rounds up to the one with this number are durable,
-// and returns the shards of the groups that waited for it. It is for Config.SyncLater, and
-// has no effect without.
+// Synced is called when the States of all Rounds up to number are durable, and returns the
+// shards of the groups that waited for that. Without Config.SyncLater it has no effect.
 func (h *Host) Synced(number uint64) (shards []uint16) {
 	held := h.shared.next.holding
 	h.shared.next.holding = nil
@@ -230,9 +235,9 @@ func (h *Host) Synced(number uint64) (shards []uint16) {
 	return shards
 }
 
-// Receive takes an envelope from a node. The bytes belong to the Host from then on.
-// Messages for groups or raft ids that are not here are dropped. Error: ErrEnvelope;
-// messages before the first bad one have been taken.
+// Receive handles an envelope from a node, and keeps its bytes. Messages for groups or raft
+// ids that are not here are dropped. Errors: ErrEnvelope; the messages before the first bad
+// one have been handled then.
 func (h *Host) Receive(from string, envelope []byte) error {
 	run, d, err := openEnvelope(envelope)
 	if err != nil {
@@ -257,17 +262,18 @@ func (h *Host) Receive(from string, envelope []byte) error {
 	return nil
 }
 
-// PeerUp says that a connection to node stands: what was held back for it goes out
-// with the next tick.
+// PeerUp is called when a connection to node is made. Leaders send what they held back for
+// node with the next tick.
 func (h *Host) PeerUp(node string) {
 	for _, g := range h.groups {
 		g.peerUp(node)
 	}
 }
 
-// PeerDown says that the connection to node broke: what was under way is lost. What it
-// leads is given up as after an election timeout, so that a killed process costs
-// little. If it lives, it is heard again before a campaign, or PreVote keeps it.
+// PeerDown is called when the connection to node is lost, and with it all messages under
+// way. Followers give up a leader on node as if an election timeout had passed, so that a
+// killed process is replaced soon. A leader that is alive is heard again before they
+// campaign, or keeps its lead by PreVote.
 func (h *Host) PeerDown(node string) {
 	for _, g := range h.groups {
 		g.peerDown(node)
@@ -282,10 +288,10 @@ func (h *Host) wakeWith(node string) {
 	}
 }
 
-// Propose asks for an entry. The token, not 0, comes back in Committed or in Failed.
-// The parts must not change until Ready has been called and its Round, if it gave one,
-// is over: what has to wait longer is copied. Errors, after which nothing is proposed:
-// NotLeaderError, series.ErrOverloaded (too much without an outcome), ErrBusy (the
+// Propose proposes an entry. The token, which must not be 0, comes back in Committed or in
+// Failed. The parts must not change until the next call of Ready and, if that fills a Round,
+// until that Round is advanced; what waits longer is copied. Errors, after which nothing is
+// proposed: NotLeaderError, series.ErrOverloaded (too much without an outcome), ErrBusy (the
 // leadership is being transferred), ErrNoGroup, ErrFault, ErrArgument.
 func (h *Host) Propose(shard uint16, kind uint8, parts [][]byte, token uint64) error {
 	g, err := h.working(shard)
@@ -295,9 +301,9 @@ func (h *Host) Propose(shard uint16, kind uint8, parts [][]byte, token uint64) e
 	return g.propose(kind, parts, token)
 }
 
-// Read asks for an index such that what is applied up to it is all that was committed
-// before the call. The token, not 0, comes back in Reads or in Failed. Errors:
-// NotLeaderError, series.ErrOverloaded, ErrNoGroup, ErrFault, ErrArgument.
+// Read requests an index such that a state to which all entries up to it are applied has
+// all that was committed before the call. The token, which must not be 0, comes back in Reads
+// or in Failed. Errors: NotLeaderError, series.ErrOverloaded, ErrNoGroup, ErrFault, ErrArgument.
 func (h *Host) Read(shard uint16, token uint64) error {
 	g, err := h.working(shard)
 	if err != nil {
@@ -306,9 +312,9 @@ func (h *Host) Read(shard uint16, token uint64) error {
 	return g.read(token)
 }
 
-// Applied says that the engine has applied the shard's entries up to index. It must be
-// called as appliers go on: a follower whose appliers are behind by
-// Config.BacklogBytesMax takes no further entries.
+// Applied is called when the engine has applied the shard's entries up to index. It must be
+// called continually, since a follower whose appliers are behind by Config.BacklogBytesMax
+// takes no further entries.
 func (h *Host) Applied(shard uint16, index uint64) {
 	g := h.group(shard)
 	if g == nil {
@@ -317,9 +323,9 @@ func (h *Host) Applied(shard uint16, index uint64) {
 	g.noteApplied(index)
 }
 
-// Durable says that the engine could start without the shard's entries up to index.
-// The leader learns it, and tells all members up to where nobody needs the log any
-// more (GroupStatus.Trim). Word of it may be lost: say it again at each checkpoint.
+// Durable is called when the engine could start without the shard's entries up to index. The
+// replica tells its leader, which tells all members up to where nobody needs the log any
+// more (GroupStatus.Trim). These messages may be lost, so call it again at each checkpoint.
 func (h *Host) Durable(shard uint16, index uint64) {
 	g := h.group(shard)
 	if g == nil {
@@ -328,9 +334,9 @@ func (h *Host) Durable(shard uint16, index uint64) {
 	g.noteDurable(index)
 }
 
-// CompactTo lets the log forget the shard's entries up to index, or as far as they
-// are committed and given out. The next Round has the state to log; only after that
-// may the records go. Errors: ErrNoGroup, ErrFault.
+// CompactTo makes the shard's entries up to index unnecessary in the log, as far as they
+// are committed and were in a Round's Committed. The next Round has the state to log; the
+// records may be deleted only after that. Errors: ErrNoGroup, ErrFault.
 func (h *Host) CompactTo(shard uint16, index uint64) error {
 	g, err := h.working(shard)
 	if err != nil {
@@ -342,9 +348,9 @@ func (h *Host) CompactTo(shard uint16, index uint64) error {
 
 // Change asks the leader to bring its group to the configuration target: in one step
 // if at most one vote changes and nothing else, else through a joint configuration
-// that the leader leaves by itself. Nothing comes back: look at the Status. It may be
-// lost with the leader; repeat it. Errors: NotLeaderError, ErrBusy (another change, a
-// transfer or a sync is under way), ErrArgument, ErrNoGroup, ErrFault.
+// that the leader leaves by itself. The outcome is seen in Status. The change may be lost
+// with the leader and has to be repeated then. Errors: NotLeaderError, ErrBusy (another
+// change, a transfer or a sync is under way), ErrArgument, ErrNoGroup, ErrFault.
 func (h *Host) Change(shard uint16, target []shardmap.Member) error {
 	g, err := h.working(shard)
 	if err != nil {
@@ -365,12 +371,12 @@ func (h *Host) Transfer(shard uint16, node string) error {
 	return g.transferTo(node)
 }
 
-// Force lets the shard's replica here go on alone, under a new raft id and in a new
-// era, with all that its log has, be it nothing. It is for a group that has lost its majority for
-// ever: the caller has made sure that no other replica goes on, and has chosen the
-// log with the greatest last (term, index). What other logs had beyond it is lost.
-// Errors: ErrNoGroup, ErrFault, ErrBusy (a Round is under way, or a sync that the group waits for), ErrArgument (an era or
-// a raft id that is not new, or a witness).
+// Force makes the shard's replica the only member of its group, under a new raft id and in a
+// new era, with what its log has, which may be nothing. It is for a group that has lost its
+// majority for good. The caller must have made sure that no other replica goes on, and that
+// no other log has a greater last (term, index): entries of other logs beyond it are lost.
+// Errors: ErrNoGroup, ErrFault, ErrBusy (a Round is under way, or a sync that the group
+// waits for), ErrArgument (an era or a raft id that is not new, or a witness).
 func (h *Host) Force(shard uint16, raftID uint64, era uint32) error {
 	g, err := h.working(shard)
 	if err != nil {
@@ -384,7 +390,7 @@ func (h *Host) Force(shard uint16, raftID uint64, era uint32) error {
 	return err
 }
 
-// SnapshotMeta gives what goes with files that hold all entries up to index. Errors:
+// SnapshotMeta returns the metadata of files that have all entries up to index. Errors:
 // ErrTruncated (the log has no such entry any more, or not yet), ErrNoGroup, ErrFault.
 func (h *Host) SnapshotMeta(shard uint16, index uint64) (SnapshotMeta, error) {
 	g, err := h.working(shard)
@@ -398,12 +404,12 @@ func (h *Host) SnapshotMeta(shard uint16, index uint64) (SnapshotMeta, error) {
 	return SnapshotMeta{Position: Position{index, term}, Era: g.replica.Era, Configuration: g.config.clone()}, nil
 }
 
-// PrepareSnapshot begins the swap of a replica's files: until InstallSnapshot or
-// AbortSnapshot no further entry is taken or given out. The files may be swapped when a
-// Round names the shard as Prepared, and that Round and all Committed before are done
-// with: the log then says that a swap is under way, and a start after a crash looks at
-// what the engine has. Errors: ErrSnapshot (the replica has as much, leads, or is not in
-// the configuration), ErrBusy, ErrNoGroup, ErrFault.
+// PrepareSnapshot begins the swap of a replica's files. Until InstallSnapshot or
+// AbortSnapshot the replica takes no further entry and commits none. The files may be
+// swapped when a Round names the shard in Prepared, and that Round and all Committed before
+// it are done with: the log then says that a swap is under way, so that a start after a
+// crash looks at what the engine has. Errors: ErrSnapshot (the replica has as much, leads,
+// or is not in the configuration), ErrBusy, ErrNoGroup, ErrFault.
 func (h *Host) PrepareSnapshot(shard uint16, meta SnapshotMeta) error {
 	g, err := h.working(shard)
 	if err != nil {
@@ -412,7 +418,7 @@ func (h *Host) PrepareSnapshot(shard uint16, meta SnapshotMeta) error {
 	return g.prepareSnapshot(meta)
 }
 
-// AbortSnapshot ends what PrepareSnapshot began: the old files are still there.
+// AbortSnapshot ends what PrepareSnapshot began. The old files must still be in place.
 func (h *Host) AbortSnapshot(shard uint16) {
 	if g := h.group(shard); g != nil && g.installing != nil && !g.installed {
 		g.installing, g.announce = nil, false
@@ -420,9 +426,9 @@ func (h *Host) AbortSnapshot(shard uint16) {
 	}
 }
 
-// InstallSnapshot says that the files which meta belongs to are in place. The next
-// Round has the state that begins after them. Errors: ErrSnapshot (the shard was not
-// Prepared for it, or the group has gone on), ErrNoGroup, ErrFault.
+// InstallSnapshot is called when the files of meta are in place. The next Round has the
+// state that begins after them. Errors: ErrSnapshot (the shard was not Prepared for it, or
+// the group has gone on), ErrNoGroup, ErrFault.
 func (h *Host) InstallSnapshot(shard uint16, meta SnapshotMeta) error {
 	g, err := h.working(shard)
 	if err != nil {
@@ -444,7 +450,7 @@ func (h *Host) State(shard uint16) (GroupState, error) {
 	return g.durable(), nil
 }
 
-// Status tells about the shard's replica here. Error: ErrNoGroup.
+// Status returns the status of the shard's replica. Errors: ErrNoGroup.
 func (h *Host) Status(shard uint16) (GroupStatus, error) {
 	g := h.group(shard)
 	if g == nil {
@@ -453,7 +459,7 @@ func (h *Host) Status(shard uint16) (GroupStatus, error) {
 	return g.status(), nil
 }
 
-// Era returns the era of the shard's replica here; 0: there is none.
+// Era returns the era of the shard's replica, or 0 if there is none.
 func (h *Host) Era(shard uint16) uint32 {
 	if g := h.group(shard); g != nil {
 		return g.replica.Era
@@ -461,7 +467,7 @@ func (h *Host) Era(shard uint16) uint32 {
 	return 0
 }
 
-// Shards returns the shards that have a replica here, growing.
+// Shards returns the shards that have a replica here, in ascending order.
 func (h *Host) Shards() []uint16 {
 	out := make([]uint16, 0, len(h.groups))
 	for _, g := range h.groups {

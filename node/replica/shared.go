@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// shared is what the groups of a Host have in common: their bounds, the tick, the other
-// nodes, and what is gathered for the next Round. It knows nothing of Raft.
+// shared is the state that the groups of a Host have in common: their bounds, the tick, the
+// other nodes, and the queues of the next Round. It knows nothing of Raft.
 type shared struct {
 	config         Config
 	reader         Log
-	rng            *rand.Rand // of election timeouts
+	rng            *rand.Rand // draws election timeouts
 	ticks          int
 	peers          peerTable
 	next           nextRound
@@ -28,22 +28,24 @@ func newShared(config Config, reader Log) *shared {
 	}
 }
 
-// nextRound is what groups have queued for the next Round.
+// nextRound has what groups have queued for the next Round, and the groups by what they
+// wait for.
 type nextRound struct {
-	dirty   []*group // may have something for it
-	inRound []*group // have something in the Round that is under way
-	holding []*group // wait for a sync
+	dirty   []*group // groups to collect from
+	inRound []*group // groups with something in the Round under way
+	holding []*group // groups that wait for a sync (hold)
 
 	removed   []GroupState
-	released  []Committed // what waited for a sync, in order
+	released  []Committed // that have waited for a sync, in order
 	prepared  []uint16
 	failed    []Failure
 	reads     []ReadReady
 	snapshots []SnapshotNeed
 }
 
-// begin puts what comes before everything else into an empty Round. A shard that was
-// removed and made anew is logged in that order.
+// begin puts into an empty Round what has to come first: removals, so that a shard that was
+// removed and created again is logged in that order, and entries that waited for a sync, so
+// that they come before later ones of their shard.
 func (n *nextRound) begin(round *Round) {
 	round.States = append(round.States, n.removed...)
 	round.Sync = len(n.removed) > 0
@@ -53,7 +55,7 @@ func (n *nextRound) begin(round *Round) {
 	n.released = n.released[:0]
 }
 
-// drain moves what was queued to the Round.
+// drain moves what is queued, other than what begin puts first, to round.
 func (n *nextRound) drain(round *Round) {
 	round.Failed = append(round.Failed, n.failed...)
 	round.Reads = append(round.Reads, n.reads...)
@@ -63,7 +65,7 @@ func (n *nextRound) drain(round *Round) {
 	n.failed, n.reads, n.snapshots, n.prepared = n.failed[:0], n.reads[:0], n.snapshots[:0], n.prepared[:0]
 }
 
-// forget drops a group that is removed, and has its removal logged.
+// forget drops a group that is removed, and queues the record of its removal.
 func (n *nextRound) forget(g *group) {
 	is := func(other *group) bool { return other == g }
 	n.dirty = slices.DeleteFunc(n.dirty, is)
