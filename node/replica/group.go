@@ -10,7 +10,8 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// group is one replica. Either it is the only member, or it has a node of the library.
+// group is one replica of a shard. It is either single, the only member of its Raft group,
+// and commits by itself, or node is its instance of the Raft library.
 type group struct {
 	shared  *shared
 	replica Replica
@@ -21,21 +22,21 @@ type group struct {
 	term    uint64
 	vote    uint64
 	commit  uint64
-	lead    uint64 // raft id; 0: not known
+	lead    uint64 // raft id of the leader; 0: not known
 	state   raft.StateType
-	handed  uint64 // given out as Committed, or applied by the engine before the start
-	cursor  uint64 // the library has given out; behind handed while it repeats what the engine has
-	settled uint64 // cursor, as of the last Advance
+	handed  uint64 // last entry that was in Committed, or that the engine had applied at the start
+	cursor  uint64 // last entry that the library returned as committed; less than handed while it repeats what the engine has
+	settled uint64 // cursor as of the last Advance
 
-	configured uint64 // index of the configuration, as of the last Advance
-	applied    uint64 // by the engine
+	configured uint64 // index of the configuration as of the last Advance
+	applied    uint64 // last entry that the engine has applied
 
-	single bool          // it is the only member, and agrees with itself
-	node   *raft.RawNode // nil: single, or stopped
-	fault  error         // not nil: stopped
-	dirty  bool
+	single bool          // the only member, which needs no library to commit
+	node   *raft.RawNode // nil if single or stopped
+	fault  error         // why the group has stopped; nil: it has not
+	dirty  bool          // in nextRound.dirty
 
-	logDue, syncDue bool   // its state belongs into the next Round
+	logDue, syncDue bool   // the next Round has to log the group's state, and sync it
 	appended        uint64 // first entry that the Round being collected appends; 0: none
 	hold            hold
 
@@ -52,28 +53,28 @@ type group struct {
 	backlog backlog
 
 	told           toldCommit
-	elapsed        int // ticks since the leader was heard, as a follower
-	timeout        int // of elapsed, for a campaign
-	quickCampaigns int // campaigns that follow soon after a leader's loss
-	idle           int // ticks without news, as a leader
+	elapsed        int // ticks since the leader was heard; of a follower
+	timeout        int // elapsed at which it campaigns, without extraTicks
+	quickCampaigns int // how many of the next campaigns follow soon one after the other
+	idle           int // ticks in which nothing happened; of a leader
 	hibernating    bool
-	askedUntil     int  // tick: becoming a leader before it comes from having asked
-	ledSince       int  // tick, as a leader
-	tookOver       bool // it leads because it has asked to
+	askedUntil     int  // tick until which it counts as tookOver if it becomes leader
+	ledSince       int  // tick at which it became leader
+	tookOver       bool // it leads because it asked for that (askToLead)
 	transferee     uint64
-	transferAt     int           // tick of the transfer's end
-	installing     *SnapshotMeta // files are being swapped
-	announce       bool          // the next Round says that they may be
-	installed      bool          // they are in place
+	transferAt     int           // tick at which the transfer is given up
+	installing     *SnapshotMeta // of the files that are being swapped; nil: none are
+	announce       bool          // the next Round names the shard in Prepared
+	installed      bool          // the files are in place
 	trim           trim
 	unknownSenders []unknownSender
 }
 
-// toldCommit is what a leader has said is committed, which may be more than a follower
-// has in its log yet.
+// toldCommit is the last commit index that a follower has heard from a leader. It may be
+// beyond the end of the follower's log.
 type toldCommit struct{ term, index uint64 }
 
-// hear takes what the leader of a term has said.
+// hear notes the commit index in a message of the leader of a term.
 func (t *toldCommit) hear(term, index uint64) {
 	switch {
 	case term > t.term:
@@ -86,27 +87,28 @@ func (t *toldCommit) hear(term, index uint64) {
 type proposal struct {
 	kind  uint8
 	token uint64
-	term  uint64 // when it was given to the library
+	term  uint64 // in which the library took it
 	parts [][]byte
 	owned bool // parts are a copy
 }
 
-// own makes the parts a copy.
+// own replaces the parts by a copy, since the caller may use their memory again.
 func (p *proposal) own() {
 	if !p.owned {
 		p.parts, p.owned = [][]byte{slices.Concat(p.parts...)}, true
 	}
 }
 
+// placed is a proposal of this replica whose entry is in the log and not committed.
 type placed struct {
 	index uint64
 	term  uint64
 	token uint64
 }
 
-// newGroup makes a group from what the log has. The library's own view of what is
-// applied may be behind the engine's: it has to see all changes of the configuration
-// that the logged state does not have yet.
+// newGroup makes a group from its state and entries in the log. The library may have to
+// start behind what the engine has applied, so that it sees all changes of the
+// configuration that the logged state does not have yet.
 func newGroup(shared *shared, state GroupState, log LogSummary) (*group, error) {
 	if state.RaftID == 0 || state.Role < shardmap.Full || state.Role > shardmap.Learner {
 		return nil, fmt.Errorf("%w: raft id %d, %v", ErrArgument, state.RaftID, state.Role)
@@ -153,9 +155,10 @@ func newGroup(shared *shared, state GroupState, log LogSummary) (*group, error) 
 	return g, g.fault
 }
 
-// swapped finishes a swap of files that a stop has interrupted: if the engine has what
-// the snapshot stands for, the log begins after it, unless it goes on beyond it anyway.
-// Entries of the old log up to there may be such as were never committed.
+// swapped finishes a swap of files that was interrupted by a stop, and reports whether the
+// group's state has changed. If the engine has the files of the snapshot, the log begins
+// after it, unless the log has the snapshot's last entry and so goes on from it anyway:
+// other entries of the old log up to there may never have been committed.
 func (g *group) swapped(snapshot *SnapshotMeta) bool {
 	if snapshot.Index == 0 || g.applied != snapshot.Index {
 		return false
@@ -169,7 +172,8 @@ func (g *group) swapped(snapshot *SnapshotMeta) bool {
 	return true
 }
 
-// check reports whether the summary of a log makes sense.
+// check validates the summary of a log, and drops terms of entries before the truncation.
+// Errors: ErrState.
 func (l *entryLog) check() error {
 	for len(l.runs) > 0 && l.runs[len(l.runs)-1].First > l.last {
 		return fmt.Errorf("%w: a term begins at %d, after the last entry %d", ErrState, l.runs[len(l.runs)-1].First, l.last)
@@ -207,7 +211,7 @@ func (g *group) notLeader() error {
 	return err
 }
 
-// durable is the state to log.
+// durable returns the state to log.
 func (g *group) durable() GroupState {
 	s := GroupState{Replica: g.replica, Term: g.term, Vote: g.vote, Commit: g.commit,
 		Truncated: g.log.truncated, Configuration: g.config.clone()}
@@ -218,7 +222,7 @@ func (g *group) durable() GroupState {
 	return s
 }
 
-// startNode makes the library's node for g; entries up to seen are applied.
+// startNode makes the library's node for g, to which entries up to seen count as applied.
 func (g *group) startNode(seen uint64) {
 	defer g.contain()
 	node, err := raft.NewRawNode(&raft.Config{
@@ -246,8 +250,8 @@ func (g *group) startNode(seen uint64) {
 	g.mark()
 }
 
-// contain stops a group whose log contradicts what the library was told: it panics
-// then. Other groups go on.
+// contain is deferred around calls of the library. It recovers its panic, by which the
+// library says that the log lacks what it was told to have, and stops only this group.
 func (g *group) contain() {
 	cause := recover()
 	if cause == nil {
@@ -263,7 +267,8 @@ func (g *group) contain() {
 	g.failAll(g.fault)
 }
 
-// failAll ends all that callers wait for.
+// failAll fails all proposals and reads. Those that the library has taken may yet be
+// committed, so they fail with ErrFate.
 func (g *group) failAll(err error) {
 	for _, p := range g.proposals {
 		g.fail(p.token, err)
@@ -280,7 +285,7 @@ func (g *group) failAll(err error) {
 	}
 }
 
-// storage shows a group's log to the library.
+// storage implements raft.Storage on a group's log.
 type storage struct{ g *group }
 
 func (s *storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
@@ -298,7 +303,7 @@ func (s *storage) LastIndex() (uint64, error) { return s.g.log.last, nil }
 
 func (s *storage) FirstIndex() (uint64, error) { return s.g.log.truncated.Index + 1, nil }
 
-// Snapshot names the truncation: files that stand for it, or more, let a member go on.
+// Snapshot returns the truncation. A member goes on from any files that have it or more.
 func (s *storage) Snapshot() (*pb.Snapshot, error) {
 	if s.g.log.truncated.Index == 0 {
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
@@ -310,7 +315,7 @@ func (s *storage) Snapshot() (*pb.Snapshot, error) {
 	}}, nil
 }
 
-// mark lets the next Ready look at g.
+// mark makes the next Ready collect from g.
 func (g *group) mark() {
 	if !g.dirty {
 		g.dirty = true
@@ -318,12 +323,13 @@ func (g *group) mark() {
 	}
 }
 
-// logState puts g's state into the next Round.
+// logState makes the next Round log g's state, and sync it if told to.
 func (g *group) logState(sync bool) {
 	g.logDue, g.syncDue = true, g.syncDue || sync
 	g.mark()
 }
 
+// fail ends a proposal or a read without success.
 func (g *group) fail(token uint64, err error) {
 	g.shared.next.failed = append(g.shared.next.failed, Failure{Shard: g.replica.Shard, Token: token, Err: err})
 }

@@ -405,7 +405,7 @@ func (h *Host) SnapshotMeta(shard uint16, index uint64) (SnapshotMeta, error) {
 }
 
 // PrepareSnapshot begins the swap of a replica's files. Until InstallSnapshot or
-// AbortSnapshot the replica takes no further entry and commits none. The files may be
+// AbortSnapshot the replica takes no further entry and hands none to Committed. The files may be
 // swapped when a Round names the shard in Prepared, and that Round and all Committed before
 // it are done with: the log then says that a swap is under way, so that a start after a
 // crash looks at what the engine has. Errors: ErrSnapshot (the replica has as much, leads,

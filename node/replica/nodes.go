@@ -9,14 +9,14 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// peerUp takes it that a connection to node stands.
+// peerUp handles a new connection to node: a hibernating leader wakes, so that it sends.
 func (g *group) peerUp(node string) {
 	if g.node != nil && g.state == raft.StateLeader && g.on(node) {
 		g.wake()
 	}
 }
 
-// peerDown takes it that what was under way to node is lost.
+// peerDown handles the loss of the connection to node, and of all messages under way to it.
 func (g *group) peerDown(node string) {
 	if g.node == nil || g.state != raft.StateLeader {
 		return
@@ -28,9 +28,8 @@ func (g *group) peerDown(node string) {
 	}
 }
 
-// peerSilent takes it that node has not been heard for too long, or was started anew: a
-// group that relies on its beats wakes. What it led is given up, as an election timeout
-// without a word from it would do.
+// peerSilent handles a node that is silent or has restarted. A hibernating group that relies
+// on its beats wakes. A leader on it is given up as after an election timeout.
 func (g *group) peerSilent(node string) {
 	switch {
 	case g.node == nil:
@@ -47,14 +46,15 @@ func (g *group) peerSilent(node string) {
 	}
 }
 
-// quickCampaignsMax is how many campaigns follow a leader's loss in short order. The first may
-// come before the other voters have noticed it and would vote.
+// quickCampaignsMax is how many campaigns follow the loss of a leader in short order. One may
+// not be enough, as it may come before the other voters have noticed the loss.
 const quickCampaignsMax = 3
 
-// succession returns the ticks that g waits when the leader's node is lost: everybody
-// notices it at once, so they come one after the other, full voters before witnesses.
+// succession returns the ticks that g waits with its campaign when the leader's node is lost.
+// All voters notice that at once, and would split the votes if they did not take turns: full
+// voters by raft id, then witnesses.
 func (g *group) succession(lost string) int {
-	const between = 3 // ticks, for an election
+	const between = 3 // ticks in which an election ends
 	rank := 0
 	for _, m := range g.config.Members {
 		if m.Role == shardmap.Full && m.Node != lost && (m.RaftID < g.replica.RaftID || g.witness()) {
@@ -70,6 +70,7 @@ func (g *group) on(node string) bool {
 	return slices.ContainsFunc(g.config.Members, there) || slices.ContainsFunc(g.config.Leaving, there)
 }
 
+// unreachable tells the library that messages to a member were lost.
 func (g *group) unreachable(id uint64) {
 	defer g.contain()
 	if g.node != nil {
@@ -78,7 +79,7 @@ func (g *group) unreachable(id uint64) {
 	}
 }
 
-// unknownSender is a sender whose node the configuration does not tell.
+// unknownSender is a replica that is not in the configuration, and where it is.
 type unknownSender struct {
 	id   uint64
 	node string
@@ -86,7 +87,8 @@ type unknownSender struct {
 
 const unknownSendersMax = shardmap.MembersMax
 
-// meet remembers where a raft id outside of the configuration is.
+// meet notes the node of a replica that is not in the configuration, so that it can be
+// answered: this replica may not know the newest configuration yet.
 func (g *group) meet(id uint64, node string) {
 	if _, known := g.config.member(id); known {
 		return
@@ -98,6 +100,7 @@ func (g *group) meet(id uint64, node string) {
 	g.unknownSenders = append(g.unknownSenders, unknownSender{id, node})
 }
 
+// nodeOf returns the node of a raft id, or "" if it is not known.
 func (g *group) nodeOf(id uint64) string {
 	if m, ok := g.config.member(id); ok {
 		return m.Node
@@ -110,7 +113,7 @@ func (g *group) nodeOf(id uint64) string {
 	return ""
 }
 
-// route sends one of the library's messages.
+// route translates a message of the library and sends it.
 func (g *group) route(from *pb.Message) {
 	m := message{shard: g.replica.Shard, to: from.GetTo(), from: from.GetFrom(), term: from.GetTerm(),
 		logTerm: from.GetLogTerm(), index: from.GetIndex(), commit: from.GetCommit(), reject: from.GetReject(),
@@ -147,11 +150,13 @@ func (g *group) route(from *pb.Message) {
 	case pb.MsgTimeoutNow:
 		m.kind = typeTimeoutNow
 	default:
-		return // forwarded proposals and reads: the router finds the leader itself
+		return // forwarded proposals and reads: routers find the leader themselves
 	}
 	g.send(&m, early)
 }
 
+// send queues a message for the node of its receiver. It waits if the group holds, unless it
+// is early.
 func (g *group) send(m *message, early bool) {
 	node := g.nodeOf(m.to)
 	if node == "" || node == g.shared.config.Node {
@@ -165,7 +170,7 @@ func (g *group) send(m *message, early bool) {
 	}
 }
 
-// sendToMembers sends a message of the Host's own to all members but this one.
+// sendToMembers sends a message that is not of the library to all members but this one.
 func (g *group) sendToMembers(kind messageType, index uint64) {
 	for _, list := range [2][]shardmap.Member{g.config.Members, g.config.Leaving} {
 		for _, member := range list {
@@ -176,6 +181,7 @@ func (g *group) sendToMembers(kind messageType, index uint64) {
 	}
 }
 
+// sendOwn sends a message that is not of the library.
 func (g *group) sendOwn(kind messageType, to, index uint64) {
 	g.send(&message{kind: kind, shard: g.replica.Shard, to: to, from: g.replica.RaftID, term: g.term, index: index}, false)
 }

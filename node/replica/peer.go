@@ -10,25 +10,24 @@ import (
 // peer is another node that shares groups with this one.
 type peer struct {
 	name   string
-	groups int // shared with this node
-	heard  int // ticks since its last envelope
-	silent bool
+	groups int  // groups that both are members of
+	heard  int  // ticks since its last envelope
+	silent bool // nothing was heard for an election timeout
 	slow   slowness
-	run    uint64 // of its present start; 0: not known
-	beat   bool   // an envelope is due, even an empty one
-	early  outbox
-	late   outbox
+	run    uint64 // Config.Run of its present start; 0: not known
+	beat   bool   // an envelope is due, if need be an empty one
+	early  outbox // for Round.Early
+	late   outbox // for Round.Late
 }
 
-// envelopeBytesMax is where an envelope ends and the next begins; a larger message
-// goes alone.
+// envelopeBytesMax bounds an envelope. A larger message has one of its own.
 const envelopeBytesMax = 1 << 20
 
-// outbox is the envelopes for one peer in the next Round.
+// outbox gathers messages for one peer into envelopes, until the next Round.
 type outbox struct {
 	open   []byte
 	sealed [][]byte
-	usual  int // bytes of the envelope before: what room is made for
+	usual  int // bytes of the last envelope, by which the next one is allocated
 }
 
 func (o *outbox) add(m *message, run uint64) {
@@ -60,17 +59,17 @@ func (o *outbox) drain(to string, out []Outgoing) []Outgoing {
 	return out
 }
 
-// peerTable is the other nodes that share groups with this one, by name.
+// peerTable has the other nodes that share groups with this one, sorted by name.
 type peerTable struct {
 	node           string // this one
 	run            uint64 // of its present start
 	electionTicks  int
 	heartbeatTicks int
 	list           []*peer
-	slowest        int // ticks beyond an election timeout that some peer may be silent
+	slowest        int // greatest slowness.extra of a peer
 }
 
-// find returns the peer of this name; nil if there is none.
+// find returns the peer with a name, or nil if there is none.
 func (t *peerTable) find(name string) *peer {
 	if at, found := t.search(name); found {
 		return t.list[at]
@@ -82,7 +81,7 @@ func (t *peerTable) search(name string) (int, bool) {
 	return slices.BinarySearchFunc(t.list, name, func(p *peer, name string) int { return cmp.Compare(p.name, name) })
 }
 
-// get returns the peer of this name, which it makes if there is none.
+// get returns the peer with a name, and adds it if there is none.
 func (t *peerTable) get(name string) *peer {
 	at, found := t.search(name)
 	if !found {
@@ -91,7 +90,8 @@ func (t *peerTable) get(name string) *peer {
 	return t.list[at]
 }
 
-// recount counts anew who shares how many groups, and forgets those who share none.
+// recount counts how many groups each peer shares with this node, and forgets peers that
+// share none and for which nothing waits.
 func (t *peerTable) recount(groups []*group) {
 	for _, p := range t.list {
 		p.groups = 0
@@ -110,7 +110,7 @@ func (t *peerTable) recount(groups []*group) {
 	})
 }
 
-// tick lets a tick pass, and returns the peers that have just been silent for too long.
+// tick advances time by one tick, and returns the peers that have become silent with it.
 func (t *peerTable) tick(now int) (silent []string) {
 	for _, p := range t.list {
 		p.beat = p.beat || p.groups > 0 && now%t.heartbeatTicks == 0
@@ -122,8 +122,8 @@ func (t *peerTable) tick(now int) (silent []string) {
 	return silent
 }
 
-// heardFrom notes an envelope, and reports whether its sender was started anew since the
-// one before: such a peer leads nothing any more.
+// heardFrom notes an envelope, and reports whether its sender has restarted since the one
+// before. Such a peer leads no group any more.
 func (t *peerTable) heardFrom(name string, run uint64) (restarted bool) {
 	p := t.find(name)
 	if p == nil {
@@ -138,7 +138,7 @@ func (t *peerTable) heardFrom(name string, run uint64) (restarted bool) {
 	return restarted
 }
 
-// add puts a message into an envelope for the node.
+// add queues a message for a node.
 func (t *peerTable) add(node string, m *message, early bool) {
 	if p := t.get(node); early {
 		p.early.add(m, t.run)
@@ -147,7 +147,7 @@ func (t *peerTable) add(node string, m *message, early bool) {
 	}
 }
 
-// drain moves the envelopes to the Round.
+// drain moves the envelopes to round, and adds an empty one where a beat is due.
 func (t *peerTable) drain(round *Round) {
 	for _, p := range t.list {
 		n := len(round.Early) + len(round.Late)
