@@ -1,7 +1,7 @@
 // Package processor bounds how much heavy work a process does at once, so that small work (a
-// write, a read of a few series) always finds a processor: Go's scheduler has no priorities, and
-// who becomes runnable while all processors parse, scan and sort waits behind slices of 10 ms of
-// each of them.
+// write, a read of a few series) always finds a processor. Go's scheduler has no priorities: a
+// goroutine that becomes runnable while all processors parse, scan and sort waits for slices of
+// 10 ms of the goroutines before it.
 //
 // A Pool has a slot for each goroutine that may do heavy work at a time. A request begins with an
 // allowance of time in which it needs no slot, so that cheap ones never wait; from then on, or
@@ -11,7 +11,7 @@
 //	ctx, work := pool.Begin(ctx, owner)  // of a request, on the goroutine that serves it
 //	defer work.EndAll()
 //	for … {
-//		processor.Of(ctx).Pace()     // each millisecond or so
+//		processor.Of(ctx).Pace()     // about once a millisecond
 //	}
 //	processor.Of(ctx).Idle()             // before it waits for anything: network, disk, others
 //
@@ -19,8 +19,8 @@
 //
 // # Why nothing waits for ever
 //
-// P1. A goroutine has one Work, that of its context. Who starts a goroutine for heavy work gives
-// it a context with a Work of its own (Fork).
+// P1. A goroutine has one Work, that of its context. A goroutine that is started for heavy work
+// gets a context with a Work of its own (Fork).
 //
 // P2. A goroutine waits for a slot without having one: only Pace and Heavy wait, and a Work has
 // one slot at most. So a request that calls a node in its own process goes on with the slot that
@@ -28,8 +28,8 @@
 //
 // P3. Pace and Heavy are called with no lock held.
 //
-// P4. Who waits for other goroutines, the network or a queue has called Idle before. Locks that are
-// held for moments need not: by P3 whoever has them does not wait for a slot.
+// P4. Before it waits for other goroutines, the network or a queue, a goroutine calls Idle. It need
+// not for a lock that is held for moments: by P3 the holder of the lock does not wait for a slot.
 //
 // By these, each holder of a slot gives it up in bounded time without anybody's help, so that each
 // waiter gets one. Where a holder does not (a library that evaluates for seconds and cannot be

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// allowance is the work that a request may do without a slot.
+	// allowance is how long a request may work without a slot.
 	allowance = 2 * time.Millisecond
 	// slice is how long a goroutine keeps a slot that others wait for.
 	slice = 10 * time.Millisecond
-	// spareKept is how long one processor is kept free after small work: while there is none, heavy
-	// work has all of them.
+	// spareKept is how long one processor is kept free after small work. After that heavy work may
+	// have all of them.
 	spareKept = 200 * time.Millisecond
 	// standstill is how long slots may be held without changing hands while others wait. Then one more is
 	// lent, as whoever holds them cannot be paced: a parser, or an evaluation by Prometheus' engine.
@@ -31,7 +31,7 @@ type Pool struct {
 	still   time.Duration // standstill, but in tests
 	began   time.Time
 	small   atomic.Int64 // when small work came last, in nanoseconds after began
-	waiters atomic.Int64 // len of all queues, for those who only want to know whether there are any
+	waiters atomic.Int64 // of all queues; Pace reads it without the lock
 
 	mu struct {
 		sync.Mutex
@@ -40,8 +40,8 @@ type Pool struct {
 		owners []*queue  // those that wait, in the order of their turns
 	}
 
-	waited  atomic.Int64 // nanoseconds
-	skipped atomic.Int64 // waits given up
+	waited  atomic.Int64 // nanoseconds of all waits
+	skipped atomic.Int64 // waits that lasted waitMax
 }
 
 // queue is the waiters of one owner.
@@ -52,26 +52,26 @@ type queue struct {
 
 // waiter waits for a slot.
 type waiter struct {
-	used time.Duration // by its request
-	turn chan struct{} // closed once it has a slot
+	used time.Duration // work of its request so far
+	turn chan struct{} // closed when it has a slot
 }
 
-// New returns a pool of so many slots.
+// New returns a Pool with a number of slots.
 func New(slots int) *Pool {
 	p := &Pool{slots: slots, still: standstill, began: time.Now()}
 	p.small.Store(-int64(spareKept))
 	return p
 }
 
-// Small says that small work has come, such as a write: for a while all slots but those of the
-// spare processor are there.
+// Small notes small work, such as a write: for a while the spare processor is not lent to heavy
+// work.
 func (p *Pool) Small() {
 	if p != nil {
 		p.small.Store(int64(time.Since(p.began)))
 	}
 }
 
-// free returns how many slots there are now: one more while there is no small work.
+// free returns how many slots there are now, in use or not: one more while there is no small work.
 func (p *Pool) free() int {
 	if int64(time.Since(p.began))-p.small.Load() >= int64(spareKept) {
 		return p.slots + 1
@@ -84,8 +84,8 @@ func SlotsDefault() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
 type workKey struct{}
 
-// Begin begins a request of an owner, such as a user or an address: slots are shared out evenly
-// among owners that wait. The context carries the Work of the calling goroutine.
+// Begin begins a request of an owner, such as a user or an address, and returns a context with the
+// Work of the calling goroutine. Owners that wait for slots get them in turn.
 func (p *Pool) Begin(ctx context.Context, owner string) (context.Context, *Work) {
 	if p == nil {
 		return ctx, nil
@@ -93,8 +93,7 @@ func (p *Pool) Begin(ctx context.Context, owner string) (context.Context, *Work)
 	return with(ctx, &Work{pool: p, request: &request{owner: owner}})
 }
 
-// Of returns the Work of the goroutine that has this context; nil, which does nothing, where
-// heavy work is not bounded.
+// Of returns the Work in a context. It is nil, which does nothing, if heavy work is not bounded.
 func Of(ctx context.Context) *Work {
 	w, _ := ctx.Value(workKey{}).(*Work)
 	return w
@@ -109,6 +108,7 @@ func Fork(ctx context.Context) (context.Context, *Work) {
 	return with(ctx, &Work{pool: w.pool, request: w.request})
 }
 
+// with adds w to a context, and starts its clock.
 func with(ctx context.Context, w *Work) (context.Context, *Work) {
 	w.resume()
 	ctx = context.WithValue(ctx, workKey{}, w)
@@ -116,7 +116,8 @@ func with(ctx context.Context, w *Work) (context.Context, *Work) {
 	return ctx, w
 }
 
-// acquire takes a slot, and reports whether there was one before done.
+// acquire waits for a slot, and reports whether it got one before done was closed and within
+// waitMax.
 func (p *Pool) acquire(r *request, done <-chan struct{}) bool {
 	p.mu.Lock()
 	if p.mu.inUse < p.free() {
@@ -150,7 +151,7 @@ func (p *Pool) acquire(r *request, done <-chan struct{}) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.removeLocked(r.owner, w) // its turn may have come meanwhile
+	return !p.removeLocked(r.owner, w) // else it got a slot meanwhile, and has to keep it
 }
 
 // lendIfStill gives one waiter a slot beyond those that there are, if none has changed hands for
@@ -181,8 +182,8 @@ func (p *Pool) release() {
 	p.grantLocked()
 }
 
-// crowded is asked by the holder of a slot: it reports whether there are more of them than there
-// should be, since small work has come. Where there is room for more, waiters get it.
+// crowded reports whether more slots are in use than there are, as small work has come since they
+// were taken: then a holder has to give its slot up. If slots are free, waiters get them.
 func (p *Pool) crowded() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,7 +191,7 @@ func (p *Pool) crowded() bool {
 	return p.mu.inUse > p.free()
 }
 
-// grantLocked gives waiters the slots that are free.
+// grantLocked hands free slots to waiters.
 func (p *Pool) grantLocked() {
 	for p.mu.inUse < p.free() {
 		w := p.nextLocked()
@@ -212,9 +213,9 @@ func (p *Pool) enqueueLocked(owner string, w *waiter) {
 	p.mu.owners = append(p.mu.owners, &queue{owner: owner, waiting: []*waiter{w}})
 }
 
-// nextLocked takes the waiter whose turn it is off its queue. Owners take turns; of one owner the
-// request that has had least so far comes first, so that its small questions do not wait for
-// its large ones.
+// nextLocked removes and returns the next waiter, or nil. Owners take turns. Among the requests of
+// one owner the one that has worked least comes first, so that small queries do not wait for large
+// ones.
 func (p *Pool) nextLocked() *waiter {
 	if len(p.mu.owners) == 0 {
 		return nil
@@ -233,7 +234,7 @@ func (p *Pool) nextLocked() *waiter {
 	return w
 }
 
-// removeLocked takes a waiter off its queue, and reports whether it was there.
+// removeLocked removes a waiter from its queue, and reports whether it was there.
 func (p *Pool) removeLocked(owner string, w *waiter) bool {
 	for o, q := range p.mu.owners {
 		for at := range q.waiting {
@@ -246,7 +247,7 @@ func (p *Pool) removeLocked(owner string, w *waiter) bool {
 	return false
 }
 
-// dropLocked takes one waiter of an owner off, and the owner's queue if it was the last.
+// dropLocked removes a waiter by the indexes of its owner and itself, and an owner without waiters.
 func (p *Pool) dropLocked(owner, at int) {
 	q := p.mu.owners[owner]
 	q.waiting = append(q.waiting[:at], q.waiting[at+1:]...)
@@ -256,16 +257,16 @@ func (p *Pool) dropLocked(owner, at int) {
 	}
 }
 
-// Stats is what a pool does now, and has done.
+// Stats are figures of a Pool, for metrics.
 type Stats struct {
 	Slots   int
 	InUse   int
 	Waiting int
-	Waited  time.Duration // of all that have waited
-	Skipped int64         // waits that were given up: the work went on without a slot
+	Waited  time.Duration // sum of all waits
+	Skipped int64         // waits that lasted too long, after which the work went on without a slot
 }
 
-// Stats returns what the pool does.
+// Stats returns the present figures.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	inUse := p.mu.inUse

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// request is what the goroutines of one request share.
+// request is shared by the Works of the goroutines of one request.
 type request struct {
 	owner string
 	used  atomic.Int64 // nanoseconds of work, of all goroutines
@@ -14,19 +14,20 @@ type request struct {
 	exempt atomic.Int64
 }
 
-// Work is what one goroutine does of a request. Only that goroutine uses it. All methods of a
-// nil Work do nothing.
+// Work is the part of one goroutine in a request, and may be used by that goroutine only. All
+// methods of a nil Work do nothing.
 type Work struct {
 	pool    *Pool
 	request *request
-	done    <-chan struct{} // of the context: who is canceled does not wait
-	held    bool
-	running bool      // since tells when it began or was counted last
-	since   time.Time // valid while running
-	began   time.Time // when the slot was taken
+	done    <-chan struct{} // of the context, whose end ends the wait for a slot
+	held    bool            // it has a slot
+	running bool            // its time counts as work, from since on
+	since   time.Time       // valid if running
+	began   time.Time       // when the slot was taken; valid if held
 }
 
-// Heavy says that what follows may take long without a Pace, and waits for a slot.
+// Heavy waits for a slot, whatever the request has used of its allowance. It is called before work
+// that may take long without a call of Pace.
 func (w *Work) Heavy() {
 	if w == nil {
 		return
@@ -35,9 +36,9 @@ func (w *Work) Heavy() {
 	w.Pace()
 }
 
-// Pace is called during work, once in a millisecond or so, with no lock held. It may wait for a
-// slot: it comes back without one only when the context has ended, which the caller looks at as
-// ever, or when it has waited very long.
+// Pace is called during work, about once a millisecond, with no lock held. It may wait for a slot.
+// It returns without one if the request is within its allowance, if the context has ended, which
+// the caller has to check anyway, or after it has waited for waitMax.
 func (w *Work) Pace() {
 	if w == nil {
 		return
@@ -64,8 +65,8 @@ func (w *Work) Pace() {
 	w.resume()
 }
 
-// Idle gives up the slot, and reports whether there was one. Who calls it waits for something
-// now; what time passes until the next Pace is not taken for work.
+// Idle is called before a wait. It gives up the slot, and reports whether there was one. The time
+// until the next Pace does not count as work.
 func (w *Work) Idle() (held bool) {
 	if w == nil {
 		return false
@@ -82,7 +83,7 @@ func (w *Work) Idle() (held bool) {
 // End ends the goroutine's work.
 func (w *Work) End() { w.Idle() }
 
-// EndAll ends a request. One that needed no slot was small.
+// EndAll ends a request. If it needed no slot, it counts as small work.
 func (w *Work) EndAll() {
 	if w == nil {
 		return
@@ -93,6 +94,7 @@ func (w *Work) EndAll() {
 	}
 }
 
+// giveUp releases the slot, if there is one.
 func (w *Work) giveUp() {
 	if w.held {
 		w.held = false
@@ -100,4 +102,5 @@ func (w *Work) giveUp() {
 	}
 }
 
+// resume starts the clock of the work.
 func (w *Work) resume() { w.running, w.since = true, time.Now() }
