@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Where Linux tells what memory there is, below the root of the file system.
+// Files of Linux about memory, relative to the root of the file system.
 const (
 	memoryInfoFile = "proc/meminfo"
 	groupsFile     = "proc/self/cgroup"
@@ -19,12 +19,12 @@ const (
 	groupLevelsMax = 64
 )
 
-// Unlimited is the memory of a process of which nothing is known.
+// Unlimited stands for the memory of a process if its limit is not known.
 const Unlimited int64 = math.MaxInt64
 
 // available returns the bytes of memory that this process may use, page cache
 // included: the machine's memory, or less if a control group of the process, or one
-// that this is in, has a limit. Unlimited says that nothing is known.
+// around it, has a limit. It returns Unlimited if neither is known.
 func available(root fs.FS) int64 {
 	n := totalOf(readText(root, memoryInfoFile))
 	for _, name := range groupLimits(readText(root, groupsFile)) {
@@ -33,8 +33,8 @@ func available(root fs.FS) int64 {
 	return n
 }
 
-// readText returns a file's text, none if it cannot be read: the files differ from
-// machine to machine.
+// readText returns a file's text, or "" if it cannot be read, since not every machine
+// has each of these files.
 func readText(root fs.FS, name string) string {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
@@ -43,7 +43,7 @@ func readText(root fs.FS, name string) string {
 	return string(text)
 }
 
-// totalOf returns the memory that /proc/meminfo tells.
+// totalOf parses the machine's memory from the text of /proc/meminfo.
 func totalOf(text string) int64 {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
@@ -90,7 +90,8 @@ func groupLimits(text string) (names []string) {
 	return names
 }
 
-// groupLimitOf returns the limit that a file of a control group tells; "max" is none.
+// groupLimitOf parses the limit in a file of a control group. "max" is Unlimited, as is any
+// text that is not understood.
 func groupLimitOf(text string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil || n <= 0 {

@@ -12,7 +12,8 @@ const (
 	roles
 )
 
-// Share names who holds memory. The package's documentation says what each is of.
+// Share is a part of a process's memory, by the kind of its holders. The package's
+// documentation lists them.
 type Share string
 
 // The shares.
@@ -33,15 +34,15 @@ const (
 	Spare       Share = "spare"
 )
 
-// allShares returns the shares in the order in which they are told.
+// allShares returns the shares in the order of logs and of the package's documentation.
 func allShares() []Share {
 	return []Share{Writes, Reads, Calls, Queries, Cache, Forwards, IDs, Messages, Inbox, Outbox, Entries, Series, Maintenance, Spare}
 }
 
-// parts is of how many parts the division is made.
+// parts is the number of parts that a limit is divided into.
 const parts = 64
 
-// partsOf returns what a role's shares are of a limit, in parts. It is the table of the package's
+// partsOf returns the shares of a role in parts of the limit, as in the table of the package's
 // documentation.
 func partsOf(r Role) map[Share]int64 {
 	switch r {
@@ -58,7 +59,7 @@ func partsOf(r Role) map[Share]int64 {
 	return map[Share]int64{Writes: 17, Reads: 3, Calls: 3, Queries: 7, Cache: 2, Entries: 3, Series: 19, Maintenance: 5, Spare: 5}
 }
 
-// goPart is the part of a limit that is the soft limit of Go's runtime, as a fraction.
+// goPart returns the fraction of a limit that is the soft limit of Go's runtime.
 func goPart(r Role) (numerator, denominator int64) {
 	if r == Router {
 		return 3, 4
@@ -66,7 +67,7 @@ func goPart(r Role) (numerator, denominator int64) {
 	return 1, 2
 }
 
-// Division is the memory of a process, divided.
+// Division is the result of Divide: the shares of a process.
 type Division struct {
 	LimitBytes      int64
 	GoBytes         int64 // soft limit of Go's runtime
@@ -75,13 +76,14 @@ type Division struct {
 	shares          map[Share]int64
 }
 
-// Process says what a process is, as far as the division depends on it.
+// Process describes a process as far as its division depends on it.
 type Process struct {
 	Role        Role
 	Nodes       int   // of a process with storage; 0 is 1
 	ExtentBytes int64 // of their page logs
-	// Most is what shares can use at most, each of all nodes. What they leave is for series, or spare
-	// where there are none. A share that it does not name can use all that it gets.
+	// Most has the bytes that shares can use at most, of all nodes together. A share without an
+	// entry can use all of its parts. What shares cannot use is added to Series, or to Spare in a
+	// process without storage.
 	Most map[Share]int64
 }
 
@@ -120,5 +122,5 @@ const (
 	generationBytesMax = 128 << 20
 )
 
-// Bytes returns a share: of the whole process, whatever number of nodes it has.
+// Bytes returns the bytes of a share, for all nodes of the process together.
 func (d *Division) Bytes(s Share) int64 { return d.shares[s] }

@@ -1,4 +1,5 @@
-// Package memory divides what memory a process may use among those who hold it.
+// Package memory divides the memory that a process may use among its holders, such as queues
+// and caches.
 //
 // A Plan is the one division of a process. It is made once, at the start, from a limit (a flag,
 // the limit of the control group, or the memory of the machine) and from what the process does.
@@ -27,11 +28,11 @@
 //	maintenance       5         –     6         3         flushes, exports
 //	spare             5        10     8         6         the program, stacks, buffers of sockets
 //
-// Shares are bounds and not reservations: most are empty most of the time, and what nobody holds
-// is the kernel's for its cache of files, which it takes back itself when there is no more. What a
-// share cannot use, as flags or constants bound it, is added to that of series (spare in a router):
-// where there is much memory it is nearly all. A flag may make a share smaller, never larger. The shares of the nodes of a local cluster are divided
-// evenly among them.
+// Shares are bounds and not reservations: most are empty most of the time, and the kernel uses
+// memory that nobody holds for its cache of files, which it gives back when needed. Flags and
+// constants may bound a share further, and never raise it. What it cannot use then is added to
+// series, or to spare in a router; on a machine with much memory that is most of the limit. The
+// nodes of a local cluster get equal parts of each share.
 //
 // Half of the limit is the soft limit of Go's runtime in a process with storage, as hot pages lie
 // beside its heap, and three quarters in a router.

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Plan is the division of this process, and what is held of it. It is a prometheus.Collector. A
-// nil Plan has no bounds. It is safe for concurrent use.
+// Plan is the Division of this process with the holders of its shares. It is a
+// prometheus.Collector, and safe for concurrent use. A nil Plan bounds nothing.
 type Plan struct {
 	division Division
 	metrics  descriptions
@@ -20,15 +20,14 @@ type Plan struct {
 	held map[Share][]func() int64
 }
 
-// Options say what a process is.
+// Options describe this process.
 type Options struct {
-	LimitBytes int64 // 0: by Go's own soft limit where the environment has set it, else all that there is
+	LimitBytes int64 // 0: follows from GOMEMLIMIT if the environment sets it, else all available memory
 	Process
 }
 
-// Open divides the memory of this process and sets the soft limit of Go's runtime, unless the
-// environment has set it and the options do not. No more is divided than the machine and the
-// control groups allow.
+// Open divides the memory of this process, at most what the machine and the control groups allow,
+// and sets the soft limit of Go's runtime, unless only the environment gives a limit (GOMEMLIMIT).
 func Open(o Options) *Plan {
 	limit, before := available(os.DirFS("/")), debug.SetMemoryLimit(-1)
 	switch numerator, denominator := goPart(o.Role); {
@@ -44,12 +43,12 @@ func Open(o Options) *Plan {
 	return p
 }
 
-// Of returns the plan of a division, and changes nothing of the process.
+// Of returns the Plan of a Division without changing the process, which is what tests need.
 func Of(d Division) *Plan {
 	return &Plan{division: d, metrics: newDescriptions(), held: map[Share][]func() int64{}}
 }
 
-// Bound returns the lesser of a bound and a share.
+// Bound returns the lesser of most and a share.
 func (p *Plan) Bound(s Share, most int64) int64 {
 	if p == nil {
 		return most
@@ -57,7 +56,7 @@ func (p *Plan) Bound(s Share, most int64) int64 {
 	return min(most, p.division.Bytes(s))
 }
 
-// NodeBound returns the lesser of a bound and a node's part of a share.
+// NodeBound returns the lesser of most and one node's part of a share.
 func (p *Plan) NodeBound(s Share, most int64) int64 {
 	if p == nil {
 		return most
@@ -65,7 +64,7 @@ func (p *Plan) NodeBound(s Share, most int64) int64 {
 	return min(most, p.division.Bytes(s)/p.division.nodes)
 }
 
-// GenerationBytes returns the size of a generation of a node's page log; 0: its default.
+// GenerationBytes returns the size of a generation of a node's page log, or 0 for its default.
 func (p *Plan) GenerationBytes() int64 {
 	if p == nil {
 		return 0
@@ -73,7 +72,7 @@ func (p *Plan) GenerationBytes() int64 {
 	return p.division.GenerationBytes
 }
 
-// Track has held, which tells the bytes that one holder holds of a share, counted in metrics.
+// Track adds a holder of a share to the metrics. held returns the bytes that it holds now.
 func (p *Plan) Track(s Share, held func() int64) {
 	if p == nil {
 		return
@@ -97,7 +96,7 @@ func (p *Plan) Log(logger *slog.Logger) {
 	logger.Info("memory", attributes...)
 }
 
-// descriptions are of a plan's metrics.
+// descriptions are those of a Plan's metrics.
 type descriptions struct{ limit, share, held *prometheus.Desc }
 
 func newDescriptions() descriptions {
