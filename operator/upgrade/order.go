@@ -1,43 +1,43 @@
 package upgrade
 
-// Component is one of those that a cluster consists of, as it is seen.
+// Component is the observed state of a component of a cluster.
 type Component struct {
 	Name   string
 	Exists bool
-	// Current: its pod template is the one that it is to have.
+	// Current reports that its pod template is the wanted one.
 	Current bool
-	// NewImage: the template that it is to have names another image.
+	// NewImage reports that the wanted template has another image.
 	NewImage bool
-	// Rolling: some of its pods are still to be made from the template that it has.
+	// Rolling reports that some pods are not made from the present template yet.
 	Rolling bool
-	// Ready: its pods are ready, but for those whose machine is lost.
+	// Ready reports that all pods are ready, other than those whose machine is lost.
 	Ready bool
-	// Serving: it does its work with the template that it has.
+	// Serving reports that the component works with the present template.
 	Serving bool
 }
 
-// Facts are what is looked at.
+// Facts are the input of Decide.
 type Facts struct {
 	Components []Component // in the order in which they take new templates
-	// Refused says why the version is refused; nil: it is not.
+	// Refused is the reason why the version is refused; nil: it is not.
 	Refused error
-	// Turn says why it is not the cluster's turn; empty: it is.
+	// Turn is the reason why the cluster has to wait for others; empty: it need not.
 	Turn string
 }
 
-// Plan describes which components keep the template that they have, and which take another one.
+// Plan says which components keep their present template, and which take the wanted one.
 type Plan struct {
 	Held    []Hold
 	Changed []string
 }
 
-// Hold is a component that keeps its template for now.
+// Hold is a component that keeps its present template for now, and why.
 type Hold struct {
 	Component string
 	Why       string
 }
 
-// Holds reports whether a component keeps its template.
+// Holds reports whether a component keeps its present template.
 func (p *Plan) Holds(component string) bool {
 	for i := range p.Held {
 		if p.Held[i].Component == component {
@@ -47,7 +47,7 @@ func (p *Plan) Holds(component string) bool {
 	return false
 }
 
-// Decide returns the plan.
+// Decide returns the Plan that keeps the rules U1 to U4.
 func Decide(f Facts) Plan {
 	var plan Plan
 	for i := range f.Components {
@@ -71,8 +71,8 @@ func Decide(f Facts) Plan {
 	return plan
 }
 
-// firstUnsettled returns the first component that is still to be changed or being changed, or
-// that is not ready where that counts; empty: there is none.
+// firstUnsettled returns the first component that does not run from the wanted template with all
+// pods or, if readyCounts, is not ready; empty: there is none.
 func firstUnsettled(components []Component, readyCounts bool) string {
 	for i := range components {
 		if c := &components[i]; c.Exists && (!c.Current || c.Rolling || readyCounts && !c.Ready) {

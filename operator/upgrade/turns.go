@@ -13,11 +13,11 @@ const turnMax = time.Hour
 // PauseDefault is how long an operator waits between the upgrades of two clusters.
 const PauseDefault = time.Minute
 
-// Turns lets the clusters of an operator take what it changes one after the other. It is safe
-// for concurrent use, and holds the name of one cluster at most.
+// Turns makes the clusters of an operator take its changes one after the other. It is safe for
+// concurrent use.
 //
-// It begins with a pause, in which the clusters that an earlier operator has left halfway
-// go on and take the turn.
+// It begins with a pause, so that clusters whose change an earlier operator has begun take their
+// turn before others.
 type Turns struct {
 	pause time.Duration
 	mu    struct {
@@ -28,15 +28,15 @@ type Turns struct {
 	}
 }
 
-// NewTurns makes Turns of an operator that starts now.
+// NewTurns returns the Turns of an operator that starts now.
 func NewTurns(pause time.Duration, now time.Time) *Turns {
 	t := &Turns{pause: pause}
 	t.mu.freeAt = now.Add(pause)
 	return t
 }
 
-// Take returns why a cluster has to wait; empty: it is its turn. One that has begun is not
-// kept waiting.
+// Take takes the turn for a cluster, and returns why the cluster has to wait, or "" if it need not.
+// A cluster whose change has begun never waits, even if it is another one's turn.
 func (t *Turns) Take(cluster string, begun bool, now time.Time) (wait string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// VersionError describes why a cluster is not brought to a version.
+// VersionError is the error for a version that a cluster must not take.
 type VersionError struct {
 	From, To string
 	Why      string
@@ -18,8 +18,8 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("version %s is not put in the place of %s: %s; %s", e.To, e.From, e.Why, e.Remedy)
 }
 
-// ImageVersion returns the version that the tag of an image names; false: it names none, as
-// with a digest or a tag such as latest.
+// ImageVersion returns the version in the tag of an image, and false if the tag is none, as with
+// a digest or with latest.
 func ImageVersion(image string) (string, bool) {
 	name, _, _ := strings.Cut(image, "@")
 	slash := strings.LastIndex(name, "/")
@@ -31,9 +31,9 @@ func ImageVersion(image string) (string, bool) {
 	return strings.TrimPrefix(name[colon+1:], "v"), err == nil
 }
 
-// CheckVersions returns a *VersionError if an image must not take the place of the versions
-// that run. What is no semantic version is not judged. Allowed is the version that a person
-// has allowed by name, whatever it is; empty: none.
+// CheckVersions returns a *VersionError if an image must not replace the running versions. A
+// version that is not semantic is not checked. The version allowed, if not empty, is always
+// accepted: a person has named it.
 func CheckVersions(running []string, image, allowed string) error {
 	to, known := ImageVersion(image)
 	if !known || to == allowed {
