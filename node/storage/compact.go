@@ -11,10 +11,10 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
-// Compact does the next compaction, if there is one that the policy wants and that the disk has
-// room for, and says whether it did. A segment that turns out to be damaged is left alone from
-// then on. What failed is not tried again for a while, and others go first. Checkpoints and
-// flushes go on meanwhile; Retain does not.
+// Compact does the next compaction that is due and that the disk has room for, and reports whether
+// there was one. A segment that turns out to be damaged is not compacted any more. A partition
+// whose compaction failed is not tried again for a while, so that others go first. Checkpoints and
+// flushes run meanwhile; Retain waits.
 func (e *Engine) Compact(ctx context.Context, nowMs int64) (did bool, err error) {
 	e.rewriting.Lock()
 	defer e.rewriting.Unlock()
@@ -35,7 +35,7 @@ func (e *Engine) Compact(ctx context.Context, nowMs int64) (did bool, err error)
 	return did, e.failpoints.Hit(FailCompactDone)
 }
 
-// planCompaction returns the next job. The caller holds the lock rewriting.
+// planCompaction returns the next job that the disk has room for. The caller holds rewriting.
 func (e *Engine) planCompaction(nowMs int64) (job segment.Job, ok bool, err error) {
 	e.maintenance.Lock()
 	defer e.maintenance.Unlock()
@@ -64,7 +64,7 @@ func (e *Engine) planCompaction(nowMs int64) (job segment.Job, ok bool, err erro
 	return segment.Job{}, false, nil
 }
 
-// jobLimits say which jobs may be done now.
+// jobLimits bound the jobs that may be done now.
 type jobLimits struct {
 	bytesMax        int64 // of the inputs
 	freeingBytesMax int64 // of the input of a job that frees more than it takes, once it is over
@@ -77,7 +77,8 @@ func (l *jobLimits) allow(m *segment.Meta) bool {
 	return m.Bytes <= l.freeingBytesMax && !l.avoid(m.Partition)
 }
 
-// proposeJob returns the next job within limits. The caller holds the maintenance lock.
+// proposeJob returns the next job within limits: merges come first, as they carry out deletes and
+// cuts, too. The caller holds maintenance.
 func (e *Engine) proposeJob(nowMs int64, limits jobLimits) (segment.Job, bool) {
 	settings := segment.Settings{SpanMax: segment.SpanMaxOf(e.keepMs.Load()), JobBytesMax: max(limits.bytesMax, 1), Avoid: limits.avoid}
 	if job, ok := segment.PlanCompaction(e.manifest.Segments, nowMs, settings); ok {
@@ -91,12 +92,13 @@ func (e *Engine) proposeJob(nowMs int64, limits jobLimits) (segment.Job, bool) {
 	return segment.Job{}, false
 }
 
-// KeepFor tells for how many milliseconds samples are kept, 0 for ever: compactions make no
-// partitions wider than a tenth of it, so that what retention cuts leaves the disk soon.
+// KeepFor sets how long samples are kept, in milliseconds; 0 is for ever. Compactions make no
+// partition wider than a tenth of it, so that a partition's samples do not stay on disk much
+// longer than retention wants.
 func (e *Engine) KeepFor(keepMs int64) { e.keepMs.Store(keepMs) }
 
-// compactionReserve is how many generations of the page log compactions leave free: for one that
-// is being written, and the segments of one that is flushed.
+// compactionReserve is the room that compactions leave free on the disk, in generations of the page
+// log: for the one that is being written, and for the segments of one that is flushed.
 const compactionReserve = 2
 
 // compactionRoom returns how many bytes a job may have that needs as much room again, and one that
@@ -109,6 +111,7 @@ func (e *Engine) compactionRoom() (room, free int64, err error) {
 	return min(free-compactionReserve*e.options.GenerationBytesMax, segment.JobBytesMax), min(free, segment.JobBytesMax), nil
 }
 
+// compact carries out a job, and reports whether it has done anything: merged, or found damage.
 func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err error) {
 	v, inputs := e.holdInputs(job.Inputs)
 	defer e.letGo(inputs)
@@ -143,9 +146,9 @@ func (e *Engine) compact(ctx context.Context, job *segment.Job) (did bool, err e
 	return true, nil
 }
 
-// holdInputs returns the present version, and holds of it only the segments of a job: a
-// merge may take long, and with the version it would hold generations of the page log
-// that are flushed meanwhile, until there are too many and writes are refused.
+// holdInputs returns the present version and the open segments of a job. It holds the segments
+// only: a merge may take long, and by holding the version it would hold generations of the page
+// log that are flushed meanwhile, until there are too many and writes are refused.
 func (e *Engine) holdInputs(metas []segment.Meta) (*version, []*segment.Reader) {
 	v := e.versions.acquire()
 	defer e.versions.release(v)
@@ -158,7 +161,7 @@ func (e *Engine) holdInputs(metas []segment.Meta) (*version, []*segment.Reader) 
 	return v, inputs
 }
 
-// letGo releases segments, which may be the end of them.
+// letGo releases segments. The last release of a replaced one deletes its file.
 func (e *Engine) letGo(readers []*segment.Reader) {
 	for _, r := range readers {
 		if err := r.Release(); err != nil {
@@ -167,6 +170,7 @@ func (e *Engine) letGo(readers []*segment.Reader) {
 	}
 }
 
+// mergeOptions returns the options of a job's merge, which leaves out what v and cuts hide.
 func (e *Engine) mergeOptions(job *segment.Job, v *version, cuts *shardCuts) segment.MergeOptions {
 	return segment.MergeOptions{
 		Options: segment.Options{
@@ -201,7 +205,8 @@ func (v *version) readersOf(metas []segment.Meta) []*segment.Reader {
 	return readers
 }
 
-// markDamaged keeps segments out of further compactions.
+// markDamaged notes in the manifest that segments are damaged, so that no further compaction
+// takes them.
 func (e *Engine) markDamaged(metas []segment.Meta) error {
 	e.maintenance.Lock()
 	defer e.maintenance.Unlock()
@@ -219,8 +224,8 @@ func sameName(m *segment.Meta) func(segment.Meta) bool {
 	return func(other segment.Meta) bool { return other.Name == m.Name }
 }
 
-// replaceSegments publishes metas, into which the tombstones up to a number and cuts have
-// been worked, in place of old; the old files go when no scan reads them.
+// replaceSegments publishes new segments in place of old ones. The new ones lack what the
+// tombstones up to purged and cuts hide. The old files are deleted when no scan reads them.
 func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reader, metas []segment.Meta, purged uint64, cuts *shardCuts, failBefore string) error {
 	readers, err := e.openNew(metas)
 	if err != nil {
@@ -255,12 +260,12 @@ func (e *Engine) replaceSegments(old []segment.Meta, oldReaders []*segment.Reade
 	return nil
 }
 
-// purgeTombstones is the number of tombstones above which segments are rewritten for
-// them alone, however young they are.
+// purgeTombstones is the number of tombstones above which segments are rewritten only to carry
+// them out, however young the tombstones are.
 const purgeTombstones = 1 << 10
 
-// purgeDue returns the number up to which tombstones are to be worked into segments that are
-// rewritten for that alone. The caller holds the locks rewriting and maintenance.
+// purgeDue returns the number up to which tombstones are worth rewriting segments only to carry
+// them out. The caller holds rewriting and maintenance.
 func (e *Engine) purgeDue(nowMs int64) uint64 {
 	e.update.Lock()
 	last := e.tombstoneLast
@@ -268,8 +273,8 @@ func (e *Engine) purgeDue(nowMs int64) uint64 {
 	return max(e.ages.due(last, nowMs), e.purgeThrough.Load())
 }
 
-// planPurge returns the job that works tombstones into the segment that has the most
-// of those that are due. The caller holds the maintenance lock.
+// planPurge returns the job that rewrites the segment with the most tombstones that are due. The
+// caller holds maintenance.
 func (e *Engine) planPurge(limits *jobLimits) (segment.Job, bool) {
 	stones := e.versions.peek().tombstones
 	due := limits.purge
@@ -296,7 +301,7 @@ func (e *Engine) planPurge(limits *jobLimits) (segment.Job, bool) {
 	return rewriteJob(chosen, "purge"), true
 }
 
-// rewriteJob writes one segment anew, as it is but for what is hidden.
+// rewriteJob returns a job that rewrites one segment without what is hidden.
 func rewriteJob(m *segment.Meta, reason string) segment.Job {
 	return segment.Job{
 		Inputs: []segment.Meta{*m}, Partition: m.Partition, Level: m.Level + 1,

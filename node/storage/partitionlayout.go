@@ -9,20 +9,21 @@ import (
 )
 
 const (
-	// partitionsAtOnce bounds the segments that are written at one time.
+	// partitionsAtOnce bounds the partitions that a flush writes at one time. With very many months
+	// there are more: one for each, and narrowPartitions.
 	partitionsAtOnce = 48
-	// narrowPartitions is how many partitions a flush makes beside one for each month, so that
-	// samples of old times do not widen the partitions of those that come in time.
+	// narrowPartitions is how many partitions a flush may make beyond one for each month, so that
+	// old samples of many months do not widen the partitions of recent ones.
 	narrowPartitions = 24
-	// monthsCounted bounds what is known of samples whose partitions are chosen. With more
-	// months, which no honest clock brings, all partitions are months.
+	// monthsCounted bounds the memory of a partitionLayout. If samples are of more months, which
+	// happens only if their times are wrong, all partitions are months.
 	monthsCounted = 1 << 12
 )
 
-// dayCount is what a day has of samples that are to be written.
+// dayCount counts the samples of a day that are to be written.
 type dayCount struct {
 	samples int64
-	cells   uint16 // which of its twelve partitions of two hours have any
+	cells   uint16 // set of its twelve partitions of two hours that have any
 	wide    bool   // it is one partition
 }
 
@@ -33,7 +34,7 @@ func (d *dayCount) partitions() int {
 	return bits.OnesCount16(d.cells)
 }
 
-// monthCount is what a month has.
+// monthCount counts the samples of a month that are to be written.
 type monthCount struct {
 	samples int64
 	days    [31]dayCount
@@ -50,14 +51,15 @@ func (m *monthCount) partitions() (n int) {
 	return n
 }
 
-// partitionLayout says which partitions samples are written into: of two hours, but wider ones
-// where they would be too many and there are few samples.
+// partitionLayout chooses the partitions that a flush writes samples into: of two hours, and wider
+// ones for the days and months with the fewest samples if there would be too many. Count is called
+// for all samples, then plan, then partitionAt.
 type partitionLayout struct {
 	months map[segment.Partition]*monthCount
-	wide   bool // all partitions are months
+	wide   bool // all partitions are months, and months is nil
 }
 
-// partitionAt returns the partition of a time.
+// partitionAt returns the partition that a time's samples are written into.
 func (l *partitionLayout) partitionAt(timeMs int64) segment.Partition {
 	month := segment.PartitionOf(timeMs, segment.SpanMonth)
 	if l.wide {
@@ -74,7 +76,7 @@ func (l *partitionLayout) partitionAt(timeMs int64) segment.Partition {
 	return segment.PartitionOf(timeMs, segment.SpanTwoHours)
 }
 
-// count notes samples, whose times grow.
+// count adds samples. Their times must be in ascending order.
 func (l *partitionLayout) count(timesMs []int64) {
 	for len(timesMs) > 0 && !l.wide {
 		month := segment.PartitionOf(timesMs[0], segment.SpanMonth)
@@ -103,8 +105,8 @@ func (l *partitionLayout) count(timesMs []int64) {
 	}
 }
 
-// plan widens partitions until they are few enough, those of the months with the fewest samples
-// first, and in a month those of the days with the fewest.
+// plan widens partitions until there are few enough: first in the months with the fewest samples,
+// and there on the days with the fewest.
 func (l *partitionLayout) plan() {
 	months := make([]segment.Partition, 0, len(l.months))
 	total := 0
@@ -124,7 +126,7 @@ func (l *partitionLayout) plan() {
 	}
 }
 
-// widen makes so many partitions fewer, if it can, and returns how many.
+// widen lets the month have fewer partitions, by at least fewer if it can, and returns by how many.
 func (m *monthCount) widen(fewer int) (saved int) {
 	before := m.partitions()
 	var days []*dayCount

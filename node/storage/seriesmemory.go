@@ -8,36 +8,36 @@ import (
 	"sync/atomic"
 )
 
-// seriesMemory is what the index and the hot pages of all shards hold together. It is bounded so:
+// seriesMemory bounds the memory that the index and the hot pages of all shards hold together:
 //
-//   - Pages of the shards that have most are sealed, short as they are, when there is more than
-//     the bound. Entries are not applied meanwhile, so that writes get slower.
-//   - Of series there are no more than leave a quarter of the bound for pages: see
-//     Engine.SeriesMax. Whoever lets in writes refuses further ones.
+//   - Beyond the bound, pages of the shards with the most are sealed before they are full. Entries
+//     are not applied meanwhile, so that writes get slower.
+//   - New series are refused that would leave less than a quarter of the bound for pages: see
+//     Engine.SeriesMax, which limits.Limiter keeps.
 //
-// What is known of the index is counted once in a while, and estimated in between.
+// The size of the index is measured now and then (KeepWithinMemory), and estimated in between.
 type seriesMemory struct {
 	bytesMax  int64        // 0: no bound
-	index     atomic.Int64 // bytes when it was counted
-	series    atomic.Int64 // and series
-	seriesMax atomic.Int64
-	trigger   atomic.Int64 // of bytes: beyond it pages are sealed
-	reliefs   atomic.Int64
-	relieving sync.Mutex
+	index     atomic.Int64 // bytes of the index when it was measured last
+	series    atomic.Int64 // series then
+	seriesMax atomic.Int64 // most series within the bound, by what they took then
+	trigger   atomic.Int64 // bytes beyond which pages are sealed
+	reliefs   atomic.Int64 // times that pages were sealed
+	relieving sync.Mutex   // held by the one caller of relieve that seals
 }
 
 const (
-	// indexSeriesBytes is about what the index and the head of a new series take: 8 to 16 of the
-	// hash table, 10 of ids and offsets, a head of 32 and what the dictionary gains.
+	// indexSeriesBytes estimates the memory of a new series: 8 to 16 in the hash table, 10 of ids and
+	// offsets, a head of 32, and what the dictionary grows by.
 	indexSeriesBytes = 96
-	// measuredSeriesMin is how many series tell what one takes.
+	// measuredSeriesMin is the number of series from which on their average size is used.
 	measuredSeriesMin = 10_000
-	// seriesPart of the bound is left for pages, whatever series there are.
+	// seriesPart: one in so many bytes of the bound is kept for pages, however many series there are.
 	seriesPart = 4
-	// reliefPart of the bound is free when pages have been sealed.
+	// reliefPart: sealing frees memory down to the bound less one in so many of its bytes.
 	reliefPart = 16
-	// sealedPart of all pages are sealed at least: each of them is short, so sealing seldom
-	// spares bytes on disk.
+	// sealedPart: at least one in so many bytes of pages is sealed at a time. Pages that are sealed
+	// early are short and take more bytes on disk, so it should happen seldom.
 	sealedPart = 4
 )
 
@@ -53,10 +53,12 @@ func (e *Engine) SeriesBytes() int64 {
 	return e.arena.Bytes() + m.index.Load() + max(0, e.SeriesCount()-m.series.Load())*indexSeriesBytes
 }
 
-// SeriesMax returns how many series there may be within the bound of memory, as was counted last.
+// SeriesMax returns how many series there may be within the bound of memory, by the last
+// measurement.
 func (e *Engine) SeriesMax() int64 { return e.memory.seriesMax.Load() }
 
-// KeepWithinMemory counts what the index holds, and seals pages if that is too much.
+// KeepWithinMemory measures the index, and seals pages if there is more than the bound. It is
+// called now and then by the node's maintenance.
 func (e *Engine) KeepWithinMemory() {
 	m := &e.memory
 	if m.bytesMax == 0 {
@@ -69,6 +71,7 @@ func (e *Engine) KeepWithinMemory() {
 	e.relieve()
 }
 
+// countIndex measures the index, and computes seriesMax by it.
 func (e *Engine) countIndex() {
 	m := &e.memory
 	s := e.index.Stats()
@@ -95,8 +98,8 @@ func (e *Engine) headBytes() (n int64) {
 	return n
 }
 
-// relieve seals pages if there are more than memory allows. The caller holds no lock. Of many
-// callers one seals, and the others wait for it.
+// relieve seals pages if more memory is held than trigger. If it is called at once by several
+// goroutines, one seals and the others wait for it. The caller holds no lock.
 func (e *Engine) relieve() {
 	m := &e.memory
 	if m.bytesMax == 0 || e.SeriesBytes() <= m.trigger.Load() {
@@ -111,12 +114,13 @@ func (e *Engine) relieve() {
 	e.sealBiggest(e.SeriesBytes() - (m.bytesMax - m.bytesMax/reliefPart))
 	held := e.SeriesBytes()
 	e.arena.Trim(max(m.bytesMax-held, 0))
-	// Where the series themselves are too many, pages are not sealed again before they have grown.
+	// If the index alone takes too much, do not seal again before there are pages worth it.
 	m.trigger.Store(max(m.bytesMax, held+m.bytesMax/reliefPart))
 }
 
-// sealBiggest seals the pages of the shards that have most, until so many bytes are free, or a part
-// of all pages. What cannot be sealed, as the disk takes nothing, stalls entries soon, which says so.
+// sealBiggest seals the pages of the shards with the most, until bytes and at least a part of all
+// pages are free. Errors are ignored: if the disk takes nothing, the next entries stall by the same
+// cause, which is reported.
 func (e *Engine) sealBiggest(bytes int64) {
 	type sized struct {
 		shard *shard
