@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// partitionsAtOnce bounds the partitions that a flush writes at one time. With very many months
-	// there are more: one for each, and narrowPartitions.
+	// partitionsAtOnce bounds the segments that are written at one time. If a layout has more
+	// partitions, since samples are of many months, they are written in further passes.
 	partitionsAtOnce = 48
 	// narrowPartitions is how many partitions a flush may make beyond one for each month, so that
 	// old samples of many months do not widen the partitions of recent ones.
