@@ -65,6 +65,11 @@ func (f *Facts) dead(ordinal int) {
 	}
 }
 
+// endsWithVolume lets the pod of a node that runs end while its claim is being deleted.
+func (f *Facts) endsWithVolume(ordinal int) {
+	f.claim(ordinal).Terminating, f.pod(ordinal).Terminating = true, true
+}
+
 func kinds(p Plan) (text []string) {
 	for _, a := range p.Actions {
 		text = append(text, strings.TrimSpace(fmt.Sprintf("%s %s %s", a.Kind, a.Node, a.Desired)))
@@ -152,6 +157,26 @@ func TestDecide(t *testing.T) {
 				f.Shards[shard].CommitIndex += 1 << 20
 			}
 		}},
+		{name: "a node that ends with its volume is wanted again", nodes: 4, change: func(f *Facts) {
+			f.endsWithVolume(2)
+			f.State.Desired["demo-node-2"] = shardmap.Draining
+		}},
+		{name: "a node that ends, and keeps its volume, is wanted again", nodes: 4, change: func(f *Facts) {
+			f.pod(2).Terminating = true
+			f.State.Desired["demo-node-2"] = shardmap.Draining
+		}, want: []string{"desire demo-node-2 active"}},
+		{name: "a drain by name while a node ends with its volume", nodes: 4, change: func(f *Facts) {
+			f.endsWithVolume(2)
+			f.Want.Drained["demo-node-0"] = true
+		}, wait: "demo-node-2 is ending with its volume"},
+		{name: "one less while a node ends with its volume", nodes: 5, change: func(f *Facts) {
+			f.endsWithVolume(2)
+			f.Want.Count = 4
+		}, wait: "demo-node-2 is ending with its volume"},
+		{name: "a drain by name while only a claim is being deleted", nodes: 4, change: func(f *Facts) {
+			f.claim(2).Terminating = true
+			f.Want.Drained["demo-node-0"] = true
+		}, want: []string{"desire demo-node-0 draining"}},
 		{name: "a machine looks gone, but its node holds its lease", nodes: 3, change: func(f *Facts) { delete(f.Machines, "m1") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

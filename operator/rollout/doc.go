@@ -21,7 +21,8 @@
 //	    incarnations are retired. Its claim is marked before: so a machine that comes
 //	    back too late cannot keep it, and one that comes back in time does. A node that
 //	    runs while its claim is being deleted is ended first, as by R3, once every shard
-//	    of it has a majority and a complete copy without it.
+//	    of it has a majority and a complete copy without it. Until its pod has gone no
+//	    drain is begun, and it does not become active: shards could move to it.
 //	R5  A volume that scaling has left over is deleted only where the policy says so, or
 //	    when its incarnation is retired and its ordinal is wanted again.
 //	R6  What is wanted can change at any moment: a node that is wanted again becomes

@@ -35,8 +35,8 @@ func (d *decision) replace() {
 
 // endLast ends the pod of a node that runs on a volume whose claim is being deleted: it
 // could never start again. Its shards are whole without it, and it is ended as one is that
-// is restarted: alone, and while all others are ready. No shard moves meanwhile, so none
-// comes to need it while it ends.
+// is restarted: alone, and while all others are ready. No shard moves then, and none is made
+// to while it ends (see endsForGood), so none comes to need it.
 func (d *decision) endLast(ordinal int, reason Reason) {
 	claim, pod := d.claim(ordinal), d.pod(ordinal)
 	if claim == nil || !claim.Terminating || claim.Lost || pod == nil || pod.Terminating || d.machineGone(pod.Machine) {

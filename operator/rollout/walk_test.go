@@ -106,6 +106,29 @@ func (w *world) checkDeleteClaim(a Action) {
 	}
 }
 
+// checkClaimGoes fails when the only complete copy of a shard goes with a volume. A copy
+// on a machine that is off counts: it comes back.
+func (w *world) checkClaimGoes(ordinal int) {
+	kept := map[string]bool{}
+	for other, claim := range w.claims {
+		if other != ordinal && !claim.lost && !w.machines[claim.machine].gone() {
+			kept[claim.incarnation] = claim.incarnation != ""
+		}
+	}
+	for shard, row := range w.shardMapRows() {
+		if w.complete(shard, map[string]bool{w.claims[ordinal].incarnation: true}) && !w.complete(shard, kept) {
+			w.t.Fatalf("the last copy of shard %d goes with the volume of %s: %+v\n%s", shard, node(ordinal), row, w)
+		}
+	}
+}
+
+// complete reports whether a shard has a complete copy on one of some data folders.
+func (w *world) complete(shard int, incarnations map[string]bool) bool {
+	return slices.ContainsFunc(w.shardMap.Rows[shard].Members, func(m shardmap.Member) bool {
+		return m.Role == shardmap.Full && incarnations[m.Incarnation] && !w.lagging[lagKey(shard, m)]
+	})
+}
+
 func (w *world) shardMapRows() []shardmap.Row {
 	if w.shardMap == nil {
 		return nil
@@ -167,7 +190,9 @@ func (w *world) checkDesire(a Action) {
 func (w *world) operate(disturb func()) {
 	plan := w.decide()
 	if rapid.Bool().Draw(w.t, "late") {
+		w.decided = plan.Actions
 		disturb()
+		w.decided = nil
 	}
 	for _, a := range plan.Actions[:rapid.IntRange(0, len(plan.Actions)).Draw(w.t, "actions before it is killed")] {
 		w.act(a)
@@ -202,7 +227,7 @@ func (w *world) disturb() {
 	case 4:
 		w.want.DeleteClaims = !w.want.DeleteClaims
 	case 5:
-		if w.machines[machine].downSinceMs == 0 {
+		if w.machines[machine].downSinceMs == 0 && !w.lastWith(machine) {
 			w.machines[machine].downSinceMs = w.nowMs
 		}
 	case 6, 7:
@@ -231,6 +256,38 @@ func (w *world) claimEnding() bool {
 		}
 	}
 	return false
+}
+
+// lastWith reports whether a shard has its last complete copies on a machine and on nodes
+// that end with their volumes, which cannot be called back. Without the machine the group
+// could go on with what ends, as one of replication 2 does with its witness; what it commits
+// then nobody could keep, as when two machines are lost at once.
+func (w *world) lastWith(machine string) bool {
+	ends, stays := map[string]bool{}, map[string]bool{}
+	for ordinal, claim := range w.claims {
+		switch {
+		case w.endsForGood(ordinal):
+			ends[claim.incarnation] = true
+		case w.running(ordinal) && claim.machine != machine:
+			stays[claim.incarnation] = true
+		}
+	}
+	for shard := range w.shardMapRows() {
+		if w.complete(shard, ends) && !w.complete(shard, stays) {
+			return true
+		}
+	}
+	return false
+}
+
+// endsForGood reports whether a node that runs ends with its volume, or is about to.
+func (w *world) endsForGood(ordinal int) bool {
+	if !w.running(ordinal) || !w.claims[ordinal].terminating {
+		return false
+	}
+	return w.pods[ordinal].terminating || slices.ContainsFunc(w.decided, func(a Action) bool {
+		return a.Kind == DeletePod && a.UID == w.pods[ordinal].uid
+	})
 }
 
 func (w *world) powerOn(name string) {

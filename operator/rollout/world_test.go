@@ -33,6 +33,7 @@ type world struct {
 	limits   shardmap.Limits
 	tracker  Tracker
 	planning shardmap.Tracker
+	decided  []Action // those that are about to be made
 }
 
 type podModel struct {
@@ -57,6 +58,9 @@ type machineModel struct {
 	downSinceMs int64 // 0: it is up
 	removed     bool  // it does not exist for Kubernetes any more
 }
+
+// gone reports whether a machine, nil when there is none, is removed for ever.
+func (m *machineModel) gone() bool { return m == nil || m.removed }
 
 const model = "demo-node"
 
@@ -278,6 +282,7 @@ func (w *world) kubernetes(all bool) {
 	}
 	for _, ordinal := range slices.Sorted(maps.Keys(w.claims)) {
 		if pod := w.pods[ordinal]; w.claims[ordinal].terminating && (pod == nil || pod.machine == "") {
+			w.checkClaimGoes(ordinal)
 			delete(w.claims, ordinal)
 		}
 	}
