@@ -157,6 +157,11 @@ func TestDecide(t *testing.T) {
 				f.Shards[shard].CommitIndex += 1 << 20
 			}
 		}},
+		{name: "a machine is off for long while another node ends with its volume", nodes: 3, change: func(f *Facts) {
+			f.dead(1)
+			f.Machines["m1"] = Machine{NotReadySinceMs: f.NowMs - f.Limits.ReplaceAfterMs}
+			f.endsWithVolume(2)
+		}},
 		{name: "a node that ends with its volume is wanted again", nodes: 4, change: func(f *Facts) {
 			f.endsWithVolume(2)
 			f.State.Desired["demo-node-2"] = shardmap.Draining

@@ -22,7 +22,8 @@
 //	    back too late cannot keep it, and one that comes back in time does. A node that
 //	    runs while its claim is being deleted is ended first, as by R3, once every shard
 //	    of it has a majority and a complete copy without it. Until its pod has gone no
-//	    drain is begun, and it does not become active: shards could move to it.
+//	    drain is begun, it does not become active, as shards could move to it, and it counts
+//	    for no majority and as no copy.
 //	R5  A volume that scaling has left over is deleted only where the policy says so, or
 //	    when its incarnation is retired and its ordinal is wanted again.
 //	R6  What is wanted can change at any moment: a node that is wanted again becomes

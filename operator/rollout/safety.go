@@ -2,26 +2,28 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
 // without reports why a shard would be worse off than it may be without a node: "" when it
 // keeps a majority, in every configuration that it may be in, and a complete copy.
-func (f *Facts) without(shard int, node string) string {
+func (f *Facts) without(shard int, node string, ending []string) string {
+	out := append(ending[:len(ending):len(ending)], node) // what ends for good does not count any more
 	row := &f.State.Map.Rows[shard]
 	leader := f.leader(shard)
 	if leader == nil {
 		return "no leader is known"
 	}
-	if !majority(row.Members, leader, node) || !majority(leader.config(), leader, node) {
+	if !majority(row.Members, leader, out) || !majority(leader.config(), leader, out) {
 		return "it would have no majority"
 	}
-	if row.Intended != nil && !majority(row.Intended, leader, node) {
+	if row.Intended != nil && !majority(row.Intended, leader, out) {
 		return "it is being moved"
 	}
 	for _, m := range row.Members {
-		if m.Role == shardmap.Full && m.Node != node && f.live(m.Node) && leader.complete(m) {
+		if m.Role == shardmap.Full && !slices.Contains(out, m.Node) && f.live(m.Node) && leader.complete(m) {
 			return ""
 		}
 	}
@@ -87,15 +89,15 @@ func (f *Facts) lagging(node string) (shards []uint16) {
 	return shards
 }
 
-// majority reports whether most of the voters are active without a node.
-func majority(members []shardmap.Member, leader *Shard, node string) bool {
+// majority reports whether most of the voters are active without some nodes.
+func majority(members []shardmap.Member, leader *Shard, out []string) bool {
 	voters, active := 0, 0
 	for _, m := range members {
 		if !m.Role.Votes() {
 			continue
 		}
 		voters++
-		if m.Node != node && leader.active(m) {
+		if !slices.Contains(out, m.Node) && leader.active(m) {
 			active++
 		}
 	}
@@ -161,11 +163,12 @@ func (f *Facts) needed(node string, lone bool) (shards []uint16, why string) {
 	if f.State.Map == nil {
 		return nil, ""
 	}
+	ending := f.ending()
 	for shard := range f.State.Map.Rows {
 		if !f.votes(shard, node) {
 			continue
 		}
-		reason := f.without(shard, node)
+		reason := f.without(shard, node, ending)
 		if reason == "" || lone && f.lone(shard) {
 			continue
 		}
@@ -175,4 +178,22 @@ func (f *Facts) needed(node string, lone bool) (shards []uint16, why string) {
 		shards = append(shards, uint16(shard))
 	}
 	return shards, why
+}
+
+// endsForGood reports whether a node's pod is ending and its volume goes with it. The
+// process runs on for a while, so that placement still takes it for a place for shards,
+// and leaders for a replica.
+func (f *Facts) endsForGood(ordinal int) bool {
+	claim, pod := f.claim(ordinal), f.pod(ordinal)
+	return claim != nil && claim.Terminating && pod != nil && pod.Terminating
+}
+
+// ending returns the nodes that end for good.
+func (f *Facts) ending() (nodes []string) {
+	for i := range f.Pods {
+		if ordinal := f.Pods[i].Ordinal; f.endsForGood(ordinal) {
+			nodes = append(nodes, f.NodeName(ordinal))
+		}
+	}
+	return nodes
 }

@@ -69,8 +69,8 @@ func (d *decision) drain(group []string, reason Reason) {
 			known = append(known, node)
 		}
 	}
-	if ending := d.ending(); ending != "" && len(fresh) > 0 {
-		d.wait(reason, "", ending+" is ending with its volume, and what is drained could move to it")
+	if ending := d.ending(); len(ending) > 0 && len(fresh) > 0 {
+		d.wait(reason, "", ending[0]+" is ending with its volume, and what is drained could move to it")
 		return
 	}
 	if down := d.down(group); down != "" && len(known) > 0 {
@@ -94,23 +94,6 @@ func (d *decision) down(group []string) string {
 		state, desired := d.State.Nodes[node], d.desired[node]
 		if state.DeadSinceMs != 0 && (desired == "" || desired == shardmap.Active) && !slices.Contains(group, node) && d.named(node) {
 			return node
-		}
-	}
-	return ""
-}
-
-// endsForGood reports whether a node's pod is ending and its volume goes with it. The
-// process runs on for a while, so that placement still takes it for a place for shards.
-func (d *decision) endsForGood(ordinal int) bool {
-	claim, pod := d.claim(ordinal), d.pod(ordinal)
-	return claim != nil && claim.Terminating && pod != nil && pod.Terminating
-}
-
-// ending returns a node that ends for good; "": there is none.
-func (d *decision) ending() string {
-	for i := range d.Pods {
-		if ordinal := d.Pods[i].Ordinal; d.endsForGood(ordinal) {
-			return d.NodeName(ordinal)
 		}
 	}
 	return ""
