@@ -54,9 +54,9 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 	}
 	defer rules.Close()
 	plan := memory.Open(s.memoryOptions())
-	plan.Log(logger)
 	member.MakePrivate(s.DataDir, logger)
 	if s.nodes > 1 {
+		plan.Log(logger)
 		return runLocalCluster(ctx, s, plan, rules, logger, stdout)
 	}
 	if err := refuseLocalCluster(s.DataDir); err != nil {
@@ -67,6 +67,7 @@ func runStandalone(ctx context.Context, s *standaloneSettings, logger *slog.Logg
 	if err != nil {
 		return member.DataDirError(s.DataDir, err)
 	}
+	plan.Log(logger)
 	recovery := n.Recovery()
 	logger.Info("opened the data folder", "dir", s.DataDir, "shards", n.Shards(), "series", n.SeriesCount(),
 		"replayed_entries", recovery.Entries, "replayed_bytes", recovery.Bytes, "took_ms", time.Since(start).Milliseconds())

@@ -134,7 +134,6 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 	}
 	defer rules.Close()
 	plan := memory.Open(memory.Options{LimitBytes: int64(s.MemoryLimit), Process: memory.Process{Role: memory.Node, ExtentBytes: int64(s.PageFileBytes), Most: MemoryMost(1)}})
-	plan.Log(logger)
 	ctx, unfit := context.WithCancelCause(ctx)
 	defer unfit(nil)
 	member.MakePrivate(s.DataDir, logger)
@@ -146,6 +145,7 @@ func runNode(ctx context.Context, s *nodeSettings, logger *slog.Logger) error {
 	if err != nil {
 		return process.ListenError("rpc-addr", string(s.rpcAddr), err)
 	}
+	plan.Log(logger)
 	err = s.watch(ctx, m, plan, rules, logger)
 	if cause := context.Cause(ctx); errors.Is(cause, node.ErrShards) {
 		err = member.DataDirError(s.DataDir, cause)
