@@ -58,7 +58,7 @@ func (s *shared) mayFollow(g *group, bytes int) bool {
 // cacheBytes returns what a group may keep of entries that are done.
 func (s *shared) cacheBytes() int {
 	if most := s.config.EntriesBytesMax; most > 0 {
-		return min(s.config.CacheBytesMax, most/cachedPart/max(len(*s.groups), 1))
+		return min(s.config.CacheBytesMax, most/cachedPart/max(s.groups, 1))
 	}
 	return s.config.CacheBytesMax
 }

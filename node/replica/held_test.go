@@ -13,7 +13,7 @@ func TestGroupsThatAreStuckLeaveRoom(t *testing.T) {
 		most := rapid.IntRange(16<<20, 64<<20).Draw(t, "most")
 		groups := rapid.IntRange(1, 128).Draw(t, "groups")
 		all := []*group{}
-		h := &shared{config: Config{EntriesBytesMax: most}, groups: &all}
+		h := &shared{config: Config{EntriesBytesMax: most}, groups: groups}
 		for range groups {
 			g := &group{}
 			g.log.tailBytes.total = &h.heldBytes
@@ -52,7 +52,7 @@ func TestGroupsThatAreStuckLeaveRoom(t *testing.T) {
 func TestOneGroupHasHalf(t *testing.T) {
 	const most = 64 << 20
 	g := &group{}
-	h := &shared{config: Config{EntriesBytesMax: most}, groups: &[]*group{g}}
+	h := &shared{config: Config{EntriesBytesMax: most}, groups: 1}
 	g.log.tailBytes.total = &h.heldBytes
 	for h.hasRoom(g, 1<<20) {
 		g.log.tailBytes.add(1 << 20)

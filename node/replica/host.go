@@ -25,9 +25,7 @@ func New(config Config, log Log) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{shared: newShared(config, log)}
-	h.shared.groups = &h.groups
-	return h, nil
+	return &Host{shared: newShared(config, log)}, nil
 }
 
 // LogSummary describes the entries of one group that the node's log has at a start.
@@ -84,6 +82,7 @@ func (h *Host) Remove(shard uint16) error {
 	g.log.tailBytes.release()
 	h.byShard[shard] = nil
 	h.groups = slices.DeleteFunc(h.groups, func(other *group) bool { return other == g })
+	h.shared.groups = len(h.groups)
 	h.shared.next.forget(g)
 	h.shared.peers.recount(h.groups)
 	return nil
@@ -103,6 +102,7 @@ func (h *Host) add(state GroupState, log LogSummary) error {
 		return cmp.Compare(g.replica.Shard, shard)
 	})
 	h.groups = slices.Insert(h.groups, at, g)
+	h.shared.groups = len(h.groups)
 	h.shared.peers.recount(h.groups)
 	g.mark()
 	return nil

@@ -14,9 +14,9 @@ type shared struct {
 	ticks          int
 	peers          peerTable
 	next           nextRound
-	groups         *[]*group // of the Host
-	heldBytes      int       // of entries, by all groups
-	membersChanged bool      // of some group, since the peers' groups were counted
+	groups         int  // number of the groups of the Host
+	heldBytes      int  // of entries, by all groups
+	membersChanged bool // of some group, since the peers' groups were counted
 }
 
 func newShared(config Config, reader Log) *shared {
