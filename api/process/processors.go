@@ -13,8 +13,8 @@ import (
 // file or does heavy work has all there is, and nobody is served meanwhile.
 const processorsMin = 2
 
-// ApplyProcessors gives a process of a machine, or control group, with one processor the Ps that it
-// needs, unless the environment sets GOMAXPROCS. It comes before anything asks how many there are.
+// ApplyProcessors raises the number of Ps of a process of a machine, or control group, with one
+// processor to what it needs, unless the environment sets GOMAXPROCS. It comes before anything asks how many there are.
 func ApplyProcessors() {
 	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < processorsMin {
 		runtime.GOMAXPROCS(processorsMin)

@@ -121,8 +121,7 @@ func with(ctx context.Context, w *Work) (context.Context, *Work) {
 func (p *Pool) acquire(r *request, done <-chan struct{}) bool {
 	p.mu.Lock()
 	if p.mu.inUse < p.free() {
-		p.mu.inUse++
-		p.mu.moved = time.Now()
+		p.takeLocked()
 		p.mu.Unlock()
 		return true
 	}
@@ -135,7 +134,7 @@ func (p *Pool) acquire(r *request, done <-chan struct{}) bool {
 	defer late.Stop()
 	look := time.NewTicker(p.still)
 	defer look.Stop()
-	for waiting := true; waiting; {
+	for {
 		select {
 		case <-w.turn:
 			return true
@@ -147,14 +146,19 @@ func (p *Pool) acquire(r *request, done <-chan struct{}) bool {
 			r.exempt.Store(int64(time.Since(p.began) + waitMax))
 		case <-done:
 		}
-		waiting = false
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return !p.removeLocked(r.owner, w) // else it got a slot meanwhile, and has to keep it
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.removeLocked(r.owner, w) // else it got a slot meanwhile, and has to keep it
 }
 
-// lendIfStill gives one waiter a slot beyond those that there are, if none has changed hands for
+// takeLocked counts a slot that somebody gets.
+func (p *Pool) takeLocked() {
+	p.mu.inUse++
+	p.mu.moved = time.Now()
+}
+
+// lendIfStill grants one waiter a slot beyond those that there are, if none has changed hands for
 // long. It goes with who has it: a slot that is given up is not given on while there are too many.
 func (p *Pool) lendIfStill() {
 	p.mu.Lock()
@@ -168,12 +172,11 @@ func (p *Pool) lendIfStill() {
 }
 
 func (p *Pool) grantToLocked(w *waiter) {
-	p.mu.inUse++
-	p.mu.moved = time.Now()
+	p.takeLocked()
 	close(w.turn)
 }
 
-// release gives a slot up.
+// release returns a slot, which a waiter gets.
 func (p *Pool) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
