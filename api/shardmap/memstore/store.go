@@ -131,23 +131,34 @@ func (s *Store) CompareAndSwap(ctx context.Context, epoch uint64, next shardmap.
 	return nil
 }
 
-// SetDesired implements shardmap.Store.
-func (s *Store) SetDesired(ctx context.Context, node string, desired shardmap.Desired) error {
-	if !shardmap.ValidName(node) || desired != "" && !desired.Valid() {
-		return fmt.Errorf("%w: id %q, desired %q", shardmap.ErrNode, node, desired)
-	}
+// change changes what the server keeps, and tells all who watch it, unless f fails. F holds the
+// server's lock.
+func (s *Store) change(ctx context.Context, f func() error) error {
 	s.server.mu.Lock()
 	defer s.server.mu.Unlock()
 	if err := s.usableLocked(ctx); err != nil {
 		return err
 	}
-	if desired == "" {
-		delete(s.server.mu.desired, node)
-	} else {
-		s.server.mu.desired[node] = desired
+	if err := f(); err != nil {
+		return err
 	}
 	s.server.notifyLocked()
 	return nil
+}
+
+// SetDesired implements shardmap.Store.
+func (s *Store) SetDesired(ctx context.Context, node string, desired shardmap.Desired) error {
+	if !shardmap.ValidName(node) || desired != "" && !desired.Valid() {
+		return fmt.Errorf("%w: id %q, desired %q", shardmap.ErrNode, node, desired)
+	}
+	return s.change(ctx, func() error {
+		if desired == "" {
+			delete(s.server.mu.desired, node)
+		} else {
+			s.server.mu.desired[node] = desired
+		}
+		return nil
+	})
 }
 
 // SetManager implements shardmap.Store.
@@ -155,14 +166,10 @@ func (s *Store) SetManager(ctx context.Context, manager string) error {
 	if err := shardmap.ValidateManager(manager); err != nil {
 		return err
 	}
-	s.server.mu.Lock()
-	defer s.server.mu.Unlock()
-	if err := s.usableLocked(ctx); err != nil {
-		return err
-	}
-	s.server.mu.manager = manager
-	s.server.notifyLocked()
-	return nil
+	return s.change(ctx, func() error {
+		s.server.mu.manager = manager
+		return nil
+	})
 }
 
 // SetDatabase implements shardmap.Store.
@@ -170,24 +177,20 @@ func (s *Store) SetDatabase(ctx context.Context, name string, mark shardmap.Data
 	if err := shardmap.ValidateDatabase(name, mark); err != nil {
 		return err
 	}
-	s.server.mu.Lock()
-	defer s.server.mu.Unlock()
-	if err := s.usableLocked(ctx); err != nil {
-		return err
-	}
-	databases := maps.Clone(s.server.mu.databases)
-	_, known := databases[name]
-	switch {
-	case mark == "":
-		delete(databases, name)
-	case !known && len(databases) >= shardmap.DatabasesMax:
-		return shardmap.ErrDatabases
-	default:
-		databases[name] = mark
-	}
-	s.server.mu.databases = databases
-	s.server.notifyLocked()
-	return nil
+	return s.change(ctx, func() error {
+		databases := maps.Clone(s.server.mu.databases)
+		_, known := databases[name]
+		switch {
+		case mark == "":
+			delete(databases, name)
+		case !known && len(databases) >= shardmap.DatabasesMax:
+			return shardmap.ErrDatabases
+		default:
+			databases[name] = mark
+		}
+		s.server.mu.databases = databases
+		return nil
+	})
 }
 
 // SwapTokens implements shardmap.Store.
@@ -195,16 +198,12 @@ func (s *Store) SwapTokens(ctx context.Context, swaps []shardmap.TokenSwap) erro
 	if err := shardmap.ValidateTokenSwaps(swaps); err != nil {
 		return err
 	}
-	s.server.mu.Lock()
-	defer s.server.mu.Unlock()
-	if err := s.usableLocked(ctx); err != nil {
-		return err
-	}
-	tokens := maps.Clone(s.server.mu.tokens)
-	shardmap.ApplyTokenSwaps(tokens, swaps)
-	s.server.mu.tokens = tokens
-	s.server.notifyLocked()
-	return nil
+	return s.change(ctx, func() error {
+		tokens := maps.Clone(s.server.mu.tokens)
+		shardmap.ApplyTokenSwaps(tokens, swaps)
+		s.server.mu.tokens = tokens
+		return nil
+	})
 }
 
 // SwapToken implements shardmap.Store.
@@ -212,25 +211,21 @@ func (s *Store) SwapToken(ctx context.Context, id, old, next string) error {
 	if err := shardmap.ValidateToken(id, next); err != nil {
 		return err
 	}
-	s.server.mu.Lock()
-	defer s.server.mu.Unlock()
-	if err := s.usableLocked(ctx); err != nil {
-		return err
-	}
-	tokens := maps.Clone(s.server.mu.tokens)
-	switch {
-	case old == "" && len(tokens) >= shardmap.TokensMax:
-		return shardmap.ErrTokens
-	case tokens[id] != old:
-		return shardmap.ErrTokenChanged
-	case next == "":
-		delete(tokens, id)
-	default:
-		tokens[id] = next
-	}
-	s.server.mu.tokens = tokens
-	s.server.notifyLocked()
-	return nil
+	return s.change(ctx, func() error {
+		tokens := maps.Clone(s.server.mu.tokens)
+		switch {
+		case old == "" && len(tokens) >= shardmap.TokensMax:
+			return shardmap.ErrTokens
+		case tokens[id] != old:
+			return shardmap.ErrTokenChanged
+		case next == "":
+			delete(tokens, id)
+		default:
+			tokens[id] = next
+		}
+		s.server.mu.tokens = tokens
+		return nil
+	})
 }
 
 // Retire implements shardmap.Store.
@@ -238,24 +233,20 @@ func (s *Store) Retire(ctx context.Context, node, incarnation string) error {
 	if !shardmap.ValidName(node) || !shardmap.ValidIncarnation(incarnation) {
 		return fmt.Errorf("%w: id %q, incarnation %q", shardmap.ErrNode, node, incarnation)
 	}
-	s.server.mu.Lock()
-	defer s.server.mu.Unlock()
-	if err := s.usableLocked(ctx); err != nil {
-		return err
-	}
-	if held := s.server.mu.nodes[node]; held != nil && held.info.Incarnation == incarnation {
-		return fmt.Errorf("%w: %s", shardmap.ErrNodeHeld, node)
-	}
-	known := slices.Clone(s.server.mu.incarnations[node])
-	at := slices.IndexFunc(known, func(i shardmap.Incarnation) bool { return i.ID == incarnation })
-	if at < 0 {
-		known = append(known, shardmap.Incarnation{ID: incarnation})
-		at = len(known) - 1
-	}
-	known[at].Retired = true
-	s.server.mu.incarnations[node] = known
-	s.server.notifyLocked()
-	return nil
+	return s.change(ctx, func() error {
+		if held := s.server.mu.nodes[node]; held != nil && held.info.Incarnation == incarnation {
+			return fmt.Errorf("%w: %s", shardmap.ErrNodeHeld, node)
+		}
+		known := slices.Clone(s.server.mu.incarnations[node])
+		at := slices.IndexFunc(known, func(i shardmap.Incarnation) bool { return i.ID == incarnation })
+		if at < 0 {
+			known = append(known, shardmap.Incarnation{ID: incarnation})
+			at = len(known) - 1
+		}
+		known[at].Retired = true
+		s.server.mu.incarnations[node] = known
+		return nil
+	})
 }
 
 // Close implements shardmap.Store.
