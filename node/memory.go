@@ -15,10 +15,16 @@ type MemoryBounds struct {
 	MaintenanceBytes int64 // of flushes and exports; 64 MiB
 }
 
+// DefaultMemoryBounds returns the defaults, more than which a node cannot use.
+func DefaultMemoryBounds() MemoryBounds {
+	return MemoryBounds{QueueBytes: queueBytesDefault, InboxBytes: inboxBytesDefault, MaintenanceBytes: maintenanceBytesDefault}
+}
+
 func (b MemoryBounds) withDefaults() MemoryBounds {
-	b.QueueBytes = cmp.Or(b.QueueBytes, queueBytesDefault)
-	b.InboxBytes = cmp.Or(b.InboxBytes, inboxBytesDefault)
-	b.MaintenanceBytes = cmp.Or(b.MaintenanceBytes, maintenanceBytesDefault)
+	d := DefaultMemoryBounds()
+	b.QueueBytes = cmp.Or(b.QueueBytes, d.QueueBytes)
+	b.InboxBytes = cmp.Or(b.InboxBytes, d.InboxBytes)
+	b.MaintenanceBytes = cmp.Or(b.MaintenanceBytes, d.MaintenanceBytes)
 	return b
 }
 

@@ -6,22 +6,19 @@ import (
 	"github.com/tickmesh/tickmesh/node"
 )
 
-// What a node can use of its shares. One that holds more entries has members or appliers that are
-// far behind, which more memory does not help.
+// What a node can use of its shares beside node.DefaultMemoryBounds. One that holds more entries
+// has members or appliers that are far behind, which more memory does not help.
 const (
-	queueMax       = 64 << 20
-	inboxMax       = 64 << 20
-	outboxMax      = 64 << 20
-	entriesMax     = 256 << 20
-	maintenanceMax = 64 << 20
+	outboxMax  = 64 << 20
+	entriesMax = 256 << 20
 )
 
 // MemoryMost returns what the shares of so many nodes can use.
 func MemoryMost(nodes int) map[memory.Share]int64 {
-	n := int64(max(nodes, 1))
+	n, most := int64(max(nodes, 1)), node.DefaultMemoryBounds()
 	return map[memory.Share]int64{
-		memory.Messages: n * 8 * transport.MessageBytesMax, memory.Inbox: n * inboxMax, memory.Outbox: n * outboxMax,
-		memory.Entries: n * entriesMax, memory.Maintenance: n * maintenanceMax,
+		memory.Messages: n * 8 * transport.MessageBytesMax, memory.Inbox: n * most.InboxBytes, memory.Outbox: n * outboxMax,
+		memory.Entries: n * entriesMax, memory.Maintenance: n * most.MaintenanceBytes,
 	}
 }
 
@@ -31,13 +28,14 @@ func nodeMemory(plan *memory.Plan) node.MemoryBounds {
 	if plan == nil {
 		return node.MemoryBounds{}
 	}
-	queue := plan.NodeBound(memory.Messages, queueMax)
+	most := node.DefaultMemoryBounds()
+	queue := plan.NodeBound(memory.Messages, most.QueueBytes)
 	if queue == 0 {
-		queue = plan.Bound(memory.Writes, queueMax)
+		queue = plan.Bound(memory.Writes, most.QueueBytes)
 	}
 	return node.MemoryBounds{
-		QueueBytes: queue, InboxBytes: plan.NodeBound(memory.Inbox, inboxMax), EntriesBytes: plan.NodeBound(memory.Entries, entriesMax),
-		SeriesBytes: plan.NodeBound(memory.Series, memory.Unlimited), MaintenanceBytes: plan.NodeBound(memory.Maintenance, maintenanceMax),
+		QueueBytes: queue, InboxBytes: plan.NodeBound(memory.Inbox, most.InboxBytes), EntriesBytes: plan.NodeBound(memory.Entries, entriesMax),
+		SeriesBytes: plan.NodeBound(memory.Series, memory.Unlimited), MaintenanceBytes: plan.NodeBound(memory.Maintenance, most.MaintenanceBytes),
 	}
 }
 
