@@ -92,7 +92,7 @@ func (p *pass) nameStore(ctx context.Context) error {
 	}
 	before := p.cluster.DeepCopy()
 	p.cluster.Status.StoreName = build.NewStoreName(p.cluster, p.seen.nodeSet)
-	if err := p.Client.Status().Patch(ctx, p.cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := p.patchStatus(ctx, p.cluster, before); err != nil {
 		return fmt.Errorf("write down the name of the shard map: %w", err)
 	}
 	return nil

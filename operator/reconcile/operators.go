@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/ownership"
@@ -51,7 +50,7 @@ func (s *Scope) acts(ctx context.Context, m *Memory, c *v1alpha1.TickMeshCluster
 	case ownership.Free:
 		before := c.DeepCopy()
 		c.Status.Operator = o.Self
-		if err := s.Client.Status().Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := s.patchStatus(ctx, c, before); err != nil {
 			return false, fmt.Errorf("write down who acts for the cluster: %w", err)
 		}
 	case ownership.Acting:

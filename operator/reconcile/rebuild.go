@@ -117,7 +117,7 @@ func (p *pass) recordMembers(ctx context.Context, next etcd.ActionKind) error {
 func (p *pass) writeEtcdStatus(ctx context.Context, s *v1alpha1.EtcdStatus) error {
 	changed := p.cluster.DeepCopy()
 	changed.Status.Etcd = s
-	if err := p.Client.Status().Patch(ctx, changed, client.MergeFromWithOptions(p.cluster, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := p.patchStatus(ctx, changed, p.cluster); err != nil {
 		return fmt.Errorf("write the status of etcd: %w", err)
 	}
 	p.cluster.Status.Etcd, p.cluster.ResourceVersion = changed.Status.Etcd, changed.ResourceVersion

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"time"
@@ -101,4 +102,10 @@ func (p *pass) key() string { return p.cluster.Namespace + "/" + p.cluster.Name 
 // event tells of something that happens to the cluster.
 func (p *pass) event(kind, reason, note string, args ...any) {
 	p.Events.Eventf(p.cluster, nil, kind, reason, "Reconcile", note, args...)
+}
+
+// patchStatus writes what differs in the status of a cluster from before, if nobody has changed the
+// cluster since; else it is a conflict.
+func (s *Scope) patchStatus(ctx context.Context, c, before *v1alpha1.TickMeshCluster) error {
+	return s.Client.Status().Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

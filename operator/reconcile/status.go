@@ -35,7 +35,7 @@ func (p *pass) writeStatus(ctx context.Context) error {
 	status.Phase = p.phase(status, summary)
 	if !equality.Semantic.DeepEqual(before.Status, *status) {
 		p.cluster.Status = *status
-		if err := p.Client.Status().Patch(ctx, p.cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		if err := p.patchStatus(ctx, p.cluster, before); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("write the status: %w", err)
 		}
 		p.tell(changed)
