@@ -81,24 +81,8 @@ func (d *deletion) body(timeMs int64) []byte {
 
 // parseDeletion reads the body of a named delete, without the product's code.
 func parseDeletion(body []byte) (d deletion, err error) {
-	signed := func() int64 {
-		v, n := binary.Varint(body)
-		if n <= 0 {
-			err = errBody
-			return 0
-		}
-		body = body[n:]
-		return v
-	}
-	unsigned := func() uint64 {
-		v, n := binary.Uvarint(body)
-		if n <= 0 {
-			err = errBody
-			return 0
-		}
-		body = body[n:]
-		return v
-	}
+	signed := func() int64 { return next(&body, &err, binary.Varint) }
+	unsigned := func() uint64 { return next(&body, &err, binary.Uvarint) }
 	signed() // the leader's clock
 	d.id = series.BatchID{Session: unsigned(), Counter: unsigned()}
 	d.first, d.last = uint64(signed()-timeMin), uint64(signed()-timeMin)
@@ -107,6 +91,17 @@ func parseDeletion(body []byte) (d deletion, err error) {
 	}
 	d.name = unsigned()
 	return d, err
+}
+
+// next reads the number that a body begins with.
+func next[T int64 | uint64](body *[]byte, err *error, read func([]byte) (T, int)) T {
+	v, n := read(*body)
+	if n <= 0 {
+		*err = errBody
+		return 0
+	}
+	*body = (*body)[n:]
+	return v
 }
 
 // content is what a shard holds.

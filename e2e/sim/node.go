@@ -170,7 +170,7 @@ func (p *process) tellEras() {
 	}
 }
 
-// recover gives the log to the product's recovery, and to the checks.
+// recover reads the log by the product's recovery, and shows it to the checks.
 func (p *process) recover(logger *slog.Logger) (*commit.Recovery, error) {
 	w := p.world
 	recovered := commit.NewRecovery(hearingEngine{p.engine, p}, p.log, w.options.Shards, logger)

@@ -387,6 +387,31 @@ func newLabLogs() (logs []*labLog) {
 	return logs
 }
 
+// liveThroughCrashes grows and applies the logs, with maintenance and power cuts at any moment, and
+// checks what is there now and then and after a last power cut.
+func (n *labNode) liveThroughCrashes(rng *rand.Rand, steps int) {
+	for step := range steps {
+		shard := rng.IntN(labShards)
+		for range rng.IntN(4) {
+			n.logs[shard].grow(rng)
+		}
+		n.apply(shard, math.MaxInt)
+		if rng.IntN(4) == 0 {
+			if err := n.maintain(rng); err != nil {
+				n.t.Fatal(err)
+			}
+		}
+		if rng.IntN(12) == 0 {
+			n.crash(rng)
+		}
+		if rng.IntN(8) == 0 {
+			n.check(fmt.Sprintf("step %d", step))
+		}
+	}
+	n.crash(rng)
+	n.check("at the end")
+}
+
 // TestBatchIDsThroughCrashes repeats batches before and after power cuts, with
 // checkpoints and flushes at any moment: each is applied once, and those of which only
 // the log has the samples are applied by the replay.
@@ -398,26 +423,7 @@ func TestBatchIDsThroughCrashes(t *testing.T) {
 			logs := newLabLogs()
 			n := newLabNode(t, logs)
 			n.hosts = [labShards]bool{true, true, true}
-			for step := range 120 {
-				shard := rng.IntN(labShards)
-				for range rng.IntN(4) {
-					logs[shard].grow(rng)
-				}
-				n.apply(shard, math.MaxInt)
-				if rng.IntN(4) == 0 {
-					if err := n.maintain(rng); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if rng.IntN(12) == 0 {
-					n.crash(rng)
-				}
-				if rng.IntN(8) == 0 {
-					n.check(fmt.Sprintf("seed %d, step %d", seed, step))
-				}
-			}
-			n.crash(rng)
-			n.check("at the end")
+			n.liveThroughCrashes(rng, 120)
 			n.end()
 		})
 	}

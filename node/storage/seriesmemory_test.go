@@ -114,26 +114,7 @@ func TestNoMemoryThroughCrashes(t *testing.T) {
 			n := &labNode{t: t, logs: logs, fs: vfs.NewMemFS(), memory: 1}
 			n.open()
 			n.hosts = [labShards]bool{true, true, true}
-			for step := range 100 {
-				shard := rng.IntN(labShards)
-				for range rng.IntN(4) {
-					logs[shard].grow(rng)
-				}
-				n.apply(shard, math.MaxInt)
-				if rng.IntN(4) == 0 {
-					if err := n.maintain(rng); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if rng.IntN(12) == 0 {
-					n.crash(rng)
-				}
-				if rng.IntN(8) == 0 {
-					n.check(fmt.Sprintf("seed %d, step %d", seed, step))
-				}
-			}
-			n.crash(rng)
-			n.check("at the end")
+			n.liveThroughCrashes(rng, 100)
 			if n.e.Stats().MemoryReliefs == 0 {
 				t.Error("no page was sealed for want of memory")
 			}

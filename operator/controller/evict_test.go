@@ -19,6 +19,15 @@ func (w *world) claim(name string) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
+// untilRestarted waits until the first node runs with an argument.
+func (w *world) untilRestarted(argument string) {
+	w.t.Helper()
+	w.until("pods are restarted", func() bool {
+		pod := &corev1.Pod{}
+		return w.found(w.api.Get(w.t.Context(), w.key("demo-node-0"), pod)) && strings.Contains(strings.Join(pod.Spec.Containers[0].Args, " "), argument)
+	})
+}
+
 // A budget that allows no eviction keeps pods from being restarted, which is told.
 func TestBudgetsCount(t *testing.T) {
 	t.Parallel()
@@ -44,10 +53,7 @@ func TestBudgetsCount(t *testing.T) {
 		t.Fatal("a pod was ended")
 	}
 	w.noDisruption = false
-	w.until("pods are restarted", func() bool {
-		pod := &corev1.Pod{}
-		return w.found(w.api.Get(t.Context(), w.key("demo-node-0"), pod)) && strings.Contains(strings.Join(pod.Spec.Containers[0].Args, " "), "--retention=90d")
-	})
+	w.untilRestarted("--retention=90d")
 }
 
 // Two budgets that name a pod do not keep it from being restarted: the API server refuses
@@ -65,10 +71,7 @@ func TestTwoBudgets(t *testing.T) {
 		w.must(w.api.Create(t.Context(), second))
 	}
 	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Retention = "90d" })
-	w.until("pods are restarted", func() bool {
-		pod := &corev1.Pod{}
-		return w.found(w.api.Get(t.Context(), w.key("demo-node-0"), pod)) && strings.Contains(strings.Join(pod.Spec.Containers[0].Args, " "), "--retention=90d")
-	})
+	w.untilRestarted("--retention=90d")
 }
 
 // Claims whose labels somebody has taken away still have the data of their members: no etcd
