@@ -64,9 +64,9 @@
 //
 // A variant is the product with one rule left out, at the faces between it and the driver, so
 // that the product has no switch in it. Each must be caught, on a seed on which the sound
-// cluster comes through; all but RaftIDTwice and SwapNotDrained are. Those below the line in variant.go break what a model of the node would
-// have had to repeat by hand: when the loop syncs and drains, what a checkpoint names and when
-// the log goes, what a start reads, and the order of log and files when shards move.
+// cluster comes through; all but RaftIDTwice are. Those below the line in variant.go break what a
+// model of the node would have had to repeat by hand: when the loop syncs and drains, what a
+// checkpoint names and when the log goes, what a start reads, and the order of log and files when shards move.
 //
 // How much may be lost without a sync before each answer is checked: an answer is lost only if a
 // power cut came within the interval of syncs, and the time for which a process was down or held

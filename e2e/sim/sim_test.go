@@ -64,15 +64,24 @@ func optionsOf(mix string, seed uint64) (Options, error) {
 	return Options{}, fmt.Errorf("no mix %q", mix)
 }
 
+// replay returns the command that plays a seed of a mix again.
+func replay(mix string, o Options) string {
+	command := fmt.Sprintf("go test ./e2e/sim -run TestSeeds -sim.start %d -sim.seeds 1 -sim.mix %s", o.Seed, mix)
+	if o.Variant != Sound {
+		command += " -sim.variant " + o.Variant.String()
+	}
+	return command
+}
+
 // report tells how to see a failure again, and what led to it.
 func report(t *testing.T, mix string, o Options, err error) {
 	t.Helper()
 	small := Shrink(o)
 	small.Trace = 60
 	r := Run(small)
-	t.Errorf("seed %d: %v\nagain: go test ./e2e/sim -run TestSeeds -sim.start %d -sim.seeds 1 -sim.mix %s\n"+
+	t.Errorf("seed %d: %v\nagain: %s\n"+
 		"%+v\nfaults: %v\nleast that fails so: %+v\nfaults: %v\n%v\nlast events:\n%s",
-		o.Seed, err, o.Seed, mix, o, o.Faults, small, small.Faults, r.Err, strings.Join(r.Trace, "\n"))
+		o.Seed, err, replay(mix, o), o, o.Faults, small, small.Faults, r.Err, strings.Join(r.Trace, "\n"))
 }
 
 // runSeeds runs seeds of a mix, a few at a time.
@@ -201,6 +210,8 @@ func shownBy(v Variant) uint64 {
 		return 244
 	case FilesBeforeLog:
 		return 584
+	case SwapNotDrained:
+		return 6280
 	default:
 		return 1
 	}
@@ -208,11 +219,8 @@ func shownBy(v Variant) uint64 {
 
 func TestVariantsAreCaught(t *testing.T) {
 	for v := Sound + 1; v < variants; v++ {
-		switch v {
-		case RaftIDTwice:
+		if v == RaftIDTwice {
 			continue // not caught yet since it is the product that forgets: a map has to lag behind a start
-		case SwapNotDrained:
-			continue // what showed it was a witness that got data, which is mended; no other seed is known
 		}
 		t.Run(v.String(), func(t *testing.T) {
 			t.Parallel()
@@ -225,7 +233,7 @@ func TestVariantsAreCaught(t *testing.T) {
 				if !errors.As(Run(o).Err, &violation) {
 					continue
 				}
-				t.Logf("seed %d: %v\nagain: go test ./e2e/sim -run TestSeeds -sim.start %d -sim.seeds 1 -sim.mix %s -sim.variant %s", seed, violation, seed, v, v)
+				t.Logf("seed %d: %v\nagain: %s", seed, violation, replay(v.String(), o))
 				if err := Run(sound).Err; err != nil {
 					t.Errorf("seed %d: the sound cluster fails, too: %v", seed, err)
 				}
