@@ -44,7 +44,7 @@ bench: build ## measure, beside the peers that are installed; BENCH_FLAGS go to 
 
 .PHONY: crash
 crash: build ## kill the server at random moments, 500 times, and look for lost samples
-	$(GO) test -count=1 -timeout 3h ./e2e/crash -args -kills 500
+	$(GO) test -count=1 -timeout 3h -run 'TestScenarios/one_server' ./e2e/auditor -args -kills 500
 
 .PHONY: cluster
 cluster: ## start etcd, three nodes and a router as processes of their own, with their data in ./data-cluster

@@ -54,6 +54,33 @@ func TestEveryEndpointIsAttacked(t *testing.T) {
 	}
 }
 
+// An endpoint that needs a right to change something answers no GET, which any page makes a browser
+// send. Profiles change nothing. What /query does with a GET that would change something is the
+// attack's matter (phase pages).
+func TestNoGETChangesAnything(t *testing.T) {
+	text, err := os.ReadFile(expectationsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || fields[0] == "#" || !slices.Contains([]string{"http", "node"}, fields[0]) ||
+			!slices.Contains([]string{"write", "admin", "everything"}, fields[1]) || strings.HasPrefix(fields[3], "/debug/pprof/") {
+			continue
+		}
+		checked++
+		for method := range strings.SplitSeq(fields[2], ",") {
+			if slices.Contains([]string{"ANY", "GET", "HEAD"}, method) {
+				t.Errorf("%s answers %s", fields[3], method)
+			}
+		}
+	}
+	if checked < 10 {
+		t.Errorf("%d endpoints that change something", checked)
+	}
+}
+
 // registeredEndpoints lists what the ports of a server and of a node answer, with every flag
 // on that adds an endpoint: PORT METHOD PATH, where the method is ANY if all are taken.
 func registeredEndpoints(t *testing.T) []string {

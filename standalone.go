@@ -101,7 +101,7 @@ func serveAlone(ctx context.Context, s *standaloneSettings, n *node.Node, plan *
 	}, registry, logger, stdout)
 }
 
-// memoryOptions say what this process does with its memory.
+// memoryOptions are the settings of this process' memory.
 func (s *standaloneSettings) memoryOptions() memory.Options {
 	p := memory.Process{Role: memory.Standalone, Nodes: int(s.nodes), ExtentBytes: int64(s.PageFileBytes), Most: s.MemoryMost()}
 	maps.Copy(p.Most, nodecommand.MemoryMost(p.Nodes))

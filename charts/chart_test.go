@@ -136,6 +136,15 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Values of an older chart, which an upgrade may keep (--reuse-values), lack what came after it: the
+// operator starts with its own defaults for that.
+func TestValuesOfAnOlderChart(t *testing.T) {
+	out := render(t, valuesOf("default"), "--set", "operator.upgradePause=null")
+	if strings.Contains(out, "--upgrade-pause") {
+		t.Error("the operator is told a pause that nobody has set")
+	}
+}
+
 // documents returns the objects of a text.
 func documents[T any](t *testing.T, text, kind string) (list []T) {
 	t.Helper()

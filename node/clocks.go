@@ -84,7 +84,7 @@ func (c *clocks) freshLocked(of time.Time) (ahead []time.Duration) {
 	return ahead
 }
 
-// trust gives why nothing may be cut by a time that this node's clock has given; nil:
+// trust returns why nothing may be cut by a time that this node's clock has given; nil:
 // it may. Keep is how long samples are kept if all that there are would be cut, else 0.
 func (c *clocks) trust(now time.Time, keep time.Duration) error {
 	c.mu.Lock()

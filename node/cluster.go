@@ -83,7 +83,7 @@ func (n *Node) Resign() (left int) {
 	return left
 }
 
-// errSyncing says that a configuration is not durable here yet.
+// errSyncing reports that a configuration is not durable here yet.
 var errSyncing = fmt.Errorf("%w: the group's configuration is being synced", series.ErrUnavailable)
 
 // GroupView tells another node about the replica of a shard here. Errors: those of

@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -196,7 +197,7 @@ func (c *testCluster) move(shard uint16, to string) {
 // TestRandomFaults plays faults on a cluster that is written: what was answered is
 // there in the end, nothing else is, and all copies are equal.
 func TestRandomFaults(t *testing.T) {
-	for seed := range uint64(seeds(3)) {
+	for seed := range uint64(storagetest.Seeds(3)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			r := &faultRun{testCluster: newTestCluster(t), rng: rand.New(rand.NewPCG(seed, 31)), acked: make(chan struct{})}

@@ -61,6 +61,8 @@ func (p testPeers) Send(to string, envelope []byte) {
 	}
 }
 
+func (p testPeers) QueueBytes() int64 { return 0 }
+
 func (p testPeers) Fetch(_ context.Context, from string, shard uint16) (io.ReadCloser, error) {
 	n := p.cluster.reach(p.self, from)
 	if n == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// Copies tells of all replicas in the data folder, of those too that take no part: what a
+// Copies returns all replicas in the data folder, of those too that take no part: what a
 // shard whose group has lost its majority may go on from. Error: series.ErrUnavailable.
 func (n *Node) Copies() (shardmap.NodeCopies, error) {
 	out := shardmap.NodeCopies{Node: n.options.NodeID, Incarnation: n.engine.Incarnation(), Former: n.FormerIncarnations(), SyncMs: n.syncMs()}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -157,7 +158,7 @@ func TestFlippedBits(t *testing.T) {
 		t.Fatalf("kinds of files: %v", kinds)
 	}
 	for _, kind := range kinds {
-		for seed := range uint64(seeds(10)) {
+		for seed := range uint64(storagetest.Seeds(10)) {
 			t.Run(fmt.Sprintf("%s/%d", kind, seed), func(t *testing.T) {
 				t.Parallel()
 				rng := rand.New(rand.NewPCG(seed, 22))

@@ -5,7 +5,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/read"
 )
 
 // The data of a node as its readers see it: all of what is applied here, whoever leads.
@@ -59,7 +59,7 @@ func (n *Node) SeriesBetween(ctx context.Context, selector *scan.Selector, fromM
 func (n *Node) Between(fromMs, toMs int64) scan.Source { return n.engine.Between(fromMs, toMs) }
 
 // NamesOf returns the names of the series of some shards; nil stands for all shards.
-func (n *Node) NamesOf(shards []uint16) storage.Names { return n.engine.NamesOf(shards) }
+func (n *Node) NamesOf(shards []uint16) read.Names { return n.engine.NamesOf(shards) }
 
 // Databases implements scan.Source.
 func (n *Node) Databases(ctx context.Context) ([]string, error) { return n.engine.Databases(ctx) }

@@ -8,6 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
 )
 
 // DeleteOutcome is what a delete did in one shard. With an error it may, or may not,
@@ -49,8 +50,8 @@ func (n *Node) DeleteParts(ctx context.Context, id series.BatchID, selector *sca
 	if err := n.loop.refusals.ofWrites(); err != nil {
 		return nil, err
 	}
-	if n.engine.Tombstones() >= storage.TombstonesMax {
-		return nil, fmt.Errorf("%w: %d deletes wait for compaction", series.ErrOverloaded, storage.TombstonesMax)
+	if n.engine.Tombstones() >= manifest.TombstonesMax {
+		return nil, fmt.Errorf("%w: %d deletes wait for compaction", series.ErrOverloaded, manifest.TombstonesMax)
 	}
 	led := *selector
 	if led.Shards == nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -17,7 +18,7 @@ import (
 // refused with a text that names the place, reads go on, and what was answered
 // stays; with room again writes go on, without a restart.
 func TestDiskFillsAndEmpties(t *testing.T) {
-	for seed := range uint64(seeds(5)) {
+	for seed := range uint64(storagetest.Seeds(5)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			fs := vfs.NewMemFS()
@@ -123,7 +124,7 @@ func TestAnyOperationFails(t *testing.T) {
 		}
 		return o.seen.Load()
 	}
-	for i := range seeds(36) {
+	for i := range storagetest.Seeds(36) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			seed := uint64(i / 10)

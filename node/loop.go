@@ -20,7 +20,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/transfer"
 )
 
-// SyncMode says when the log is made durable against a power cut. In every mode
+// SyncMode describes when the log is made durable against a power cut. In every mode
 // a write is answered after it stands in the operating system's file, so that a
 // killed process loses nothing.
 type SyncMode string
@@ -37,12 +37,6 @@ const (
 	roundsInFlight = 3 // being written or applied; more only adds delay
 	spaceRetry     = 100 * time.Millisecond
 )
-
-// Peers carries envelopes to other nodes. Send must not block; what cannot be sent
-// is dropped, which Raft makes up for.
-type Peers interface {
-	Send(to string, envelope []byte)
-}
 
 // loop drives a commit.Machine: it owns the goroutines, the clock and the log.
 //
@@ -111,6 +105,7 @@ func (n *Node) newLoop(recovered *commit.Recovery) (*loop, error) {
 	host := replica.Config{
 		Node: o.NodeID, Incarnation: n.engine.Incarnation(), Run: rand.Uint64(), Seed: rand.Uint64(),
 		SyncLater: o.Sync != SyncAlways, EntriesBytesMax: int(o.Memory.raftBytes()),
+		LaggingBytesMax: int(o.Memory.laggingBytes()),
 	}
 	var err error
 	l.machine, err = commit.New(commit.Config{
@@ -126,11 +121,6 @@ func (n *Node) newLoop(recovered *commit.Recovery) (*loop, error) {
 	l.perform()
 	return l, nil
 }
-
-// noPeers is for a node that has none.
-type noPeers struct{}
-
-func (noPeers) Send(string, []byte) {}
 
 type commitStats struct{ rounds, writes atomic.Int64 }
 
@@ -231,6 +221,7 @@ func (l *loop) take() bool {
 		c.done <- nil
 	}
 	in := &l.input
+	in.PeerBytes = l.peers.QueueBytes()
 	in.NowMs, in.Ticks, in.Peers, in.Envelopes, in.Reads, in.Writes = l.clock().UnixMilli(), int(t.ticks), t.peers, t.envelopes, t.reads, t.writes
 	if in.Synced = 0; synced {
 		in.Synced = round

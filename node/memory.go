@@ -11,6 +11,7 @@ type MemoryBounds struct {
 	QueueBytes       int64 // of writes that wait for the log; 64 MiB
 	InboxBytes       int64 // of envelopes that wait for the loop; 64 MiB
 	EntriesBytes     int64 // of entries in rounds, and of all groups that are not decided or not applied, and the newest; 0: rounds and groups have bounds of their own only
+	OutboxBytes      int64 // of envelopes that wait for other nodes; 0: no bound
 	SeriesBytes      int64 // of the index and the hot pages of all shards; 0: no bound
 	MaintenanceBytes int64 // of flushes and exports; 64 MiB
 }
@@ -41,6 +42,13 @@ func (b *MemoryBounds) roundBytes() int64 {
 	}
 	return min(b.EntriesBytes/roundsPart/roundsInFlight, commit.RoundBytesMax)
 }
+
+// laggingPart of OutboxBytes is read from the log for members that lag: it is in memory up to three
+// times, as entries are read, made messages and put into envelopes, and no peer has more than half.
+const laggingPart = 4
+
+// laggingBytes returns what groups read at a time for members that lag; 0: there is no bound.
+func (b *MemoryBounds) laggingBytes() int64 { return b.OutboxBytes / laggingPart }
 
 const maintenanceBytesDefault = 64 << 20
 

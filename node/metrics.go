@@ -2,10 +2,12 @@ package node
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"math"
 
 	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/repair"
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
@@ -18,13 +20,15 @@ type figures struct {
 	readOnly bool
 	queue    int64
 	queueMax int64
-	rejected int64
-	dropped  int64
-	loop     *commit.Figures
-	recovery Recovery
-	groups   groupFigures
-	copies   repair.Figures
-	clocks   *clocks
+	// seriesMax is how many series memory has room for; seriesRefused counts those that bounds refused.
+	seriesMax, seriesRefused int64
+	rejected                 int64
+	dropped                  int64
+	loop                     *commit.Figures
+	recovery                 Recovery
+	groups                   groupFigures
+	copies                   repair.Figures
+	clocks                   *clocks
 
 	sinceCheckpoint int64
 }
@@ -58,7 +62,7 @@ func (n *Node) Collect(out chan<- prometheus.Metric) {
 	f := &figures{
 		loop:   n.loop.figures.Load(),
 		engine: n.engine.Stats(), log: n.log.Stats(), commit: &n.loop.stats, rejected: n.loop.queue.rejected.Load(), dropped: n.loop.queue.dropped.Load(),
-		sinceCheckpoint: n.logSinceCheckpoint(), readOnly: n.loop.refusals.any() != nil, queue: n.loop.queue.writeBytes(), queueMax: n.options.Memory.QueueBytes, recovery: n.recovery, groups: n.groupFigures(),
+		sinceCheckpoint: n.logSinceCheckpoint(), readOnly: n.loop.refusals.any() != nil, queue: n.loop.queue.writeBytes(), queueMax: n.options.Memory.QueueBytes, seriesMax: n.engine.SeriesMax(), seriesRefused: n.limiter.Refused(), recovery: n.recovery, groups: n.groupFigures(),
 		copies: n.repair.Figures(), clocks: &n.clocks,
 	}
 	for _, m := range n.metrics {
@@ -124,6 +128,13 @@ func logMetrics() []metric {
 func memoryMetrics() []metric {
 	return []metric{
 		gauge("series", "Series that were ever created.", func(f *figures) float64 { return float64(f.engine.Index.Series) }),
+		gauge("series_memory_max", "Series that there is memory for, by what those that there are take; further ones are refused. Infinite where memory has no bound.", func(f *figures) float64 {
+			if f.seriesMax == math.MaxInt64 {
+				return math.Inf(1)
+			}
+			return float64(f.seriesMax)
+		}),
+		counter("series_refused_total", "New series that were refused: by memory, a flag, or the rules of a database.", func(f *figures) float64 { return float64(f.seriesRefused) }),
 		gauge("series_months_coarse", "Months of which the index does not know on which day series have samples: queries of a day look at all series of the month.", func(f *figures) float64 { return float64(f.engine.Index.MonthsCoarse) }),
 		gauge("series_lost", "Series whose records were damaged.", func(f *figures) float64 { return float64(f.engine.Index.SeriesLost) }),
 		gauge("series_unindexed", "Series that the postings do not have yet.", func(f *figures) float64 { return float64(f.engine.Index.Unindexed) }),
@@ -132,8 +143,10 @@ func memoryMetrics() []metric {
 		gauge("hot_page_bytes", "Memory of hot pages, free ones included.", func(f *figures) float64 { return float64(f.engine.Hot.PageBytes) }),
 		gauge("hot_pages_out_of_order", "Hot pages of samples out of order.", func(f *figures) float64 { return float64(f.engine.Hot.PagesOutOfOrder) }),
 		counter("memory_reliefs_total", "Times that pages were sealed before they were full because the index and hot pages held more than their share of memory.", func(f *figures) float64 { return float64(f.engine.MemoryReliefs) }),
-		gauge("index_table_bytes", "Memory of the series' hash table.", func(f *figures) float64 { return float64(f.engine.Index.TableBytes) }),
-		gauge("index_postings_bytes", "Memory of dictionary and postings.", func(f *figures) float64 { return float64(f.engine.Index.PartBytes) }),
+		gauge("index_table_bytes", "Memory of the series' hash table, without what is mapped.", func(f *figures) float64 { return float64(f.engine.Index.TableBytes) }),
+		gauge("index_postings_bytes", "Memory of dictionary and postings, without what is mapped.", func(f *figures) float64 { return float64(f.engine.Index.PartBytes) }),
+		gauge("index_persisted_bytes", "Bytes of the files that the index maps instead of holding them in memory: hash table, postings, places and ids of keys.", func(f *figures) float64 { return float64(f.engine.Index.PersistedBytes) }),
+		counter("index_persist_errors_total", "Times that one of these files could not be written; what it is for stays in memory.", func(f *figures) float64 { return float64(f.engine.Index.PersistErrors) }),
 		gauge("index_keys_bytes", "Bytes of the file of keys, which is mapped.", func(f *figures) float64 { return float64(f.engine.Index.KeyFileBytes) }),
 	}
 }
@@ -151,7 +164,7 @@ func fileMetrics() []metric {
 		gauge("segment_bytes", "Bytes of segments.", func(f *figures) float64 { return float64(f.engine.SegmentBytes) }),
 		gauge("segment_samples", "Samples in segments.", func(f *figures) float64 { return float64(f.engine.SegmentSamples) }),
 		gauge("tombstones", "Deletes, by shard, that still hide something.", func(f *figures) float64 { return float64(f.engine.Tombstones) }),
-		gauge("tombstones_max", "The most of them; then deletes wait for compactions.", func(*figures) float64 { return storage.TombstonesMax }),
+		gauge("tombstones_max", "The most of them; then deletes wait for compactions.", func(*figures) float64 { return manifest.TombstonesMax }),
 		counter("segments_expired_total", "Segments that retention dropped.", func(f *figures) float64 { return float64(f.engine.SegmentsExpired) }),
 		counter("checkpoints_total", "Checkpoints.", func(f *figures) float64 { return float64(f.engine.Checkpoints) }),
 		counter("flush_waits_total", "Writes that waited because many generations of the page log wait for a flush.", func(f *figures) float64 { return float64(f.engine.FlushWaits) }),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -146,7 +147,7 @@ func testOptions(fs vfs.FS, sync SyncMode) Options {
 	return Options{
 		FS: fs, DataDir: "data", Shards: testShards, Sync: sync,
 		SyncInterval: time.Hour, FlushInterval: time.Hour, CheckpointBytes: 1 << 40,
-		LogFileBytes: 64 << 10, ExtentBytes: 64 << 10, GenerationBytesMax: 1 << 20,
+		LogFileBytes: 64 << 10, ExtentBytes: 64 << 10, GenerationBytesMax: 1 << 20, PersistSeriesMin: 4,
 	}
 }
 
@@ -241,7 +242,7 @@ func randomValue(rng *rand.Rand) float64 {
 }
 
 func TestNodeAgreesWithModel(t *testing.T) {
-	for seed := range uint64(seeds(6)) {
+	for seed := range uint64(storagetest.Seeds(6)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 1))

@@ -45,6 +45,7 @@ type Options struct {
 	LogFileBytes       int64
 	ExtentBytes        int64
 	GenerationBytesMax int64
+	PersistSeriesMin   int // see index.Options
 	Memory             MemoryBounds
 
 	// Of a node in a cluster. Without NodeID the node is on its own: it has a lone
@@ -184,7 +185,7 @@ func (n *Node) open() (err error) {
 	}
 	n.engine, err = storage.Open(storage.Options{
 		FS: o.FS, Dir: o.DataDir, Shards: o.Shards, ShardKey: o.ShardKey, ExtentBytes: o.ExtentBytes,
-		GenerationBytesMax: o.GenerationBytesMax, SeriesBytesMax: o.Memory.SeriesBytes, MaintenanceBytes: o.Memory.MaintenanceBytes,
+		GenerationBytesMax: o.GenerationBytesMax, PersistSeriesMin: o.PersistSeriesMin, SeriesBytesMax: o.Memory.SeriesBytes, MaintenanceBytes: o.Memory.MaintenanceBytes,
 		Logger: o.Logger, Failpoints: o.Failpoints,
 		SyncLog: func() error { _, err := n.log.Sync(); return err },
 	})

@@ -11,7 +11,8 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -86,7 +87,7 @@ func TestLostManifestIsRefused(t *testing.T) {
 				}
 			}
 		}
-		if _, err := Open(testOptions(fs, SyncOff)); !errors.Is(err, storage.ErrManifest) || !strings.Contains(err.Error(), "data has "+kept+"/") {
+		if _, err := Open(testOptions(fs, SyncOff)); !errors.Is(err, manifest.ErrUnusable) || !strings.Contains(err.Error(), "data has "+kept+"/") {
 			t.Errorf("%s: %v", kept, err)
 		}
 	}
@@ -117,7 +118,7 @@ func TestStartFailsHalfWay(t *testing.T) {
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	step := max(operations/int64(seeds(60)), 1)
+	step := max(operations/int64(storagetest.Seeds(60)), 1)
 	for at := int64(1); at <= operations; at += step {
 		mem := clone()
 		o := &outage{kinds: all.kinds, from: at, to: at + 1, cause: syscall.EIO}

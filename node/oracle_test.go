@@ -7,24 +7,12 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 )
-
-// seeds returns how many seeds a randomised test tries: more with the environment
-// variable TICKMESH_TEST_FACTOR.
-func seeds(usual int) int {
-	factor, err := strconv.Atoi(os.Getenv("TICKMESH_TEST_FACTOR"))
-	if err != nil || factor < 1 {
-		return usual
-	}
-	return usual * factor
-}
 
 // oracle knows what must be in a node and what may be: a write or delete that gave
 // an error may have happened or not, and a sample that such a delete concerns may

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -25,7 +26,7 @@ func (m model) ofShard(shard int) model {
 // steps: what was answered is there, in every mode.
 func TestKilledProcessLosesNothing(t *testing.T) {
 	for _, mode := range []SyncMode{SyncAlways, SyncInterval, SyncOff} {
-		for seed := range uint64(seeds(2)) {
+		for seed := range uint64(storagetest.Seeds(2)) {
 			t.Run(fmt.Sprintf("%s/%d", mode, seed), func(t *testing.T) {
 				t.Parallel()
 				crashes(t, mode, seed, vfs.CrashOptions{BlockPercent: 100, NamePercent: 100})
@@ -37,7 +38,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 // TestPowerCutWithAlways drops everything that was not synced: what was answered
 // is there.
 func TestPowerCutWithAlways(t *testing.T) {
-	for seed := range uint64(seeds(6)) {
+	for seed := range uint64(storagetest.Seeds(6)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			percent := int(seed*7) % 60
@@ -78,7 +79,7 @@ func crashes(t *testing.T, mode SyncMode, seed uint64, options vfs.CrashOptions)
 // TestPowerCutWithInterval drops what was not synced, with the log synced only
 // now and then: each shard comes back as it was at some step after the last sync.
 func TestPowerCutWithInterval(t *testing.T) {
-	for seed := range uint64(seeds(6)) {
+	for seed := range uint64(storagetest.Seeds(6)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 3))

@@ -99,7 +99,7 @@ func (w *liveWriter) step() error {
 // as such a read takes, which tells what the machine and the collector make of it.
 func BenchmarkReadUnderWrite(b *testing.B) {
 	o := testOptions(vfs.OS(), SyncOff)
-	o.DataDir, o.Shards, o.LogFileBytes, o.ExtentBytes, o.GenerationBytesMax = filepath.Join(b.TempDir(), "data"), liveShards, 0, 0, 0
+	o.DataDir, o.Shards, o.LogFileBytes, o.ExtentBytes, o.GenerationBytesMax, o.PersistSeriesMin = filepath.Join(b.TempDir(), "data"), liveShards, 0, 0, 0, 0
 	o.CheckpointBytes, o.FlushInterval, o.SyncInterval = 64<<20, 2*time.Second, time.Second
 	n, err := Open(o)
 	if err != nil {

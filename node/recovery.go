@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
-// Recovery says what the start found.
+// Recovery describes what the start found.
 type Recovery struct {
 	Entries  int64
 	Bytes    int64

@@ -10,6 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/tenancy"
 	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
@@ -27,13 +28,13 @@ func retentionCut(now time.Time, retention time.Duration) int64 {
 
 // retentionPlan is what shards should have cut off by now.
 type retentionPlan struct {
-	wholeMs int64             // of all series, so that whole segments can go; NoCut: nothing
-	rules   *storage.RuleCuts // of some series; nil: there are no rules
+	wholeMs int64           // of all series, so that whole segments can go; NoCut: nothing
+	rules   *retention.Cuts // of some series; nil: there are no rules
 }
 
 // keepMs returns for how long samples are kept that are kept the longest; 0: for ever.
 func (p retentionPlan) keepMs(now time.Time) int64 {
-	if p.wholeMs == storage.NoCut {
+	if p.wholeMs == retention.NoCut {
 		return 0
 	}
 	return now.UnixMilli() - p.wholeMs
@@ -48,9 +49,9 @@ func (p retentionPlan) firstMs() int64 {
 			cuts = append(cuts, p.rules.Rules[i].CutMs)
 		}
 	}
-	cuts = slices.DeleteFunc(cuts, func(cutMs int64) bool { return cutMs == storage.NoCut })
+	cuts = slices.DeleteFunc(cuts, func(cutMs int64) bool { return cutMs == retention.NoCut })
 	if len(cuts) == 0 {
-		return storage.NoCut
+		return retention.NoCut
 	}
 	return slices.Min(cuts)
 }
@@ -58,20 +59,20 @@ func (p retentionPlan) firstMs() int64 {
 // planRetention follows the first rule that matches a series, else the node's own
 // retention, 0 for ever.
 func planRetention(rules []tenancy.RetentionRule, otherwise time.Duration, now time.Time) retentionPlan {
-	cutOf := func(retention time.Duration) int64 {
-		if retention <= 0 {
-			return storage.NoCut
+	cutOf := func(keep time.Duration) int64 {
+		if keep <= 0 {
+			return retention.NoCut
 		}
-		return retentionCut(now, retention)
+		return retentionCut(now, keep)
 	}
 	plan := retentionPlan{wholeMs: cutOf(otherwise)}
 	if len(rules) == 0 {
 		return plan
 	}
-	plan.rules = &storage.RuleCuts{OtherMs: plan.wholeMs}
+	plan.rules = &retention.Cuts{OtherMs: plan.wholeMs}
 	for _, r := range rules {
 		cutMs := cutOf(r.Retention)
-		plan.rules.Rules = append(plan.rules.Rules, storage.RuleCut{Database: r.Database, Metric: r.Metric, CutMs: cutMs})
+		plan.rules.Rules = append(plan.rules.Rules, retention.Cut{Database: r.Database, Metric: r.Metric, CutMs: cutMs})
 		plan.wholeMs = min(plan.wholeMs, cutMs)
 	}
 	return plan
@@ -98,7 +99,7 @@ func (n *Node) retain(ctx context.Context) error {
 		return n.engine.Retain()
 	}
 	err := n.cut(ctx, &plan)
-	if errors.Is(err, series.ErrReadOnly) && plan.wholeMs != storage.NoCut {
+	if errors.Is(err, series.ErrReadOnly) && plan.wholeMs != retention.NoCut {
 		// A full disk takes no entry, but what is too old must go to make room.
 		return errors.Join(err, n.engine.DropBefore(plan.wholeMs))
 	}
@@ -121,10 +122,10 @@ func (n *Node) cut(ctx context.Context, plan *retentionPlan) error {
 		}
 		known := n.engine.ShardRuleCuts(shard)
 		switch due := ruleCutsDue(plan.rules, known); {
-		case due && !storage.RuleCutsFit(known, plan.rules):
+		case due && !retention.Fits(known, plan.rules):
 			held = append(held, shard)
 		case due:
-			w.Add(storage.EntryRuleCuts, shard, storage.RuleCutsBody(plan.rules))
+			w.Add(storage.EntryRuleCuts, shard, retention.Encode(plan.rules))
 		}
 	}
 	if len(held) > 0 {
@@ -139,7 +140,7 @@ func (n *Node) cut(ctx context.Context, plan *retentionPlan) error {
 
 // ruleCutsDue reports whether a shard would hide more by the wanted cuts than by the latest of
 // those it knows.
-func ruleCutsDue(wanted *storage.RuleCuts, known []storage.RuleCuts) bool {
+func ruleCutsDue(wanted *retention.Cuts, known []retention.Cuts) bool {
 	if len(known) == 0 || !wanted.SameRules(&known[len(known)-1]) {
 		return true
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -59,7 +60,7 @@ func (m model) before(cutMs int64) {
 // TestRetentionAgreesWithModel writes through months with backfill and deletes
 // while the retention runs, with kills in between.
 func TestRetentionAgreesWithModel(t *testing.T) {
-	for seed := range uint64(seeds(4)) {
+	for seed := range uint64(storagetest.Seeds(4)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 31))

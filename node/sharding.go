@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// ErrShards says that a data folder was made for another number of shards, or with
+// ErrShards reports that a data folder was made for another number of shards, or with
 // another shard key, than the cluster has: before the cluster was. The node cannot take
 // part with it.
 var ErrShards = errors.New("the data folder was made for other shards")

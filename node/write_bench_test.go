@@ -14,7 +14,7 @@ import (
 func BenchmarkWrite(b *testing.B) {
 	const points = 200
 	o := testOptions(vfs.OS(), SyncOff)
-	o.DataDir, o.LogFileBytes, o.ExtentBytes, o.GenerationBytesMax = filepath.Join(b.TempDir(), "data"), 64<<20, 0, 0
+	o.DataDir, o.LogFileBytes, o.ExtentBytes, o.GenerationBytesMax, o.PersistSeriesMin = filepath.Join(b.TempDir(), "data"), 64<<20, 0, 0, 0
 	o.CheckpointBytes = 64 << 20
 	n, err := Open(o)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tickmesh/tickmesh/charts"
-	"github.com/tickmesh/tickmesh/operator/reconcile"
+	"github.com/tickmesh/tickmesh/operator/objects"
 )
 
 // definitionsTimeout bounds the whole command; a Job tries it again.
@@ -50,7 +50,7 @@ func applyDefinitions(ctx context.Context, api client.Client, applied func(name 
 		if err := yaml.Unmarshal(definition, &u.Object); err != nil {
 			return fmt.Errorf("a definition: %w", err)
 		}
-		if err := api.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(reconcile.FieldOwner), client.ForceOwnership); err != nil {
+		if err := api.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(objects.FieldOwner), client.ForceOwnership); err != nil {
 			return fmt.Errorf("definition %s: %w", u.GetName(), err)
 		}
 		applied(u.GetName())

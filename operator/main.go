@@ -33,6 +33,7 @@ import (
 	"github.com/tickmesh/tickmesh/operator/controller"
 	"github.com/tickmesh/tickmesh/operator/etcd"
 	"github.com/tickmesh/tickmesh/operator/mesh"
+	"github.com/tickmesh/tickmesh/operator/objects"
 	"github.com/tickmesh/tickmesh/operator/ownership"
 	"github.com/tickmesh/tickmesh/operator/pki"
 	"github.com/tickmesh/tickmesh/operator/reconcile"
@@ -179,7 +180,7 @@ func (s *settings) run(ctx context.Context, config *rest.Config, log *slog.Logge
 	}
 	meshes := mesh.NewPool(mesh.Connect)
 	scope := &reconcile.Scope{
-		Client: manager.GetClient(), Reader: manager.GetAPIReader(), Events: manager.GetEventRecorder(reconcile.FieldOwner),
+		Client: manager.GetClient(), Reader: manager.GetAPIReader(), Events: manager.GetEventRecorder(objects.FieldOwner),
 		Now: time.Now, PKI: pki.Defaults(), Meshes: meshes, Metrics: told, OpenEtcd: etcd.Connect,
 		Release: strings.Join([]string{process.Version, s.image, s.envoyImage}, " "), Turns: upgrade.NewTurns(s.upgradePause, time.Now()),
 		Defaults: build.Facts{Image: s.image, EnvoyImage: s.envoyImage, OperatorNamespace: s.namespace},

@@ -31,5 +31,15 @@ func IsProbe(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
 	}
-	return r.URL.EscapedPath() == r.URL.Path && (r.URL.Path == "/healthz" || r.URL.Path == "/readyz")
+	return r.URL.EscapedPath() == r.URL.Path && IsProbePath(r.URL.Path)
+}
+
+// IsProbePath reports whether a path asks whether a process runs, or whether it serves. Each question has two paths, of which
+// the second is Prometheus'.
+func IsProbePath(path string) bool {
+	switch path {
+	case "/healthz", "/-/healthy", "/readyz", "/-/ready":
+		return true
+	}
+	return false
 }

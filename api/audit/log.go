@@ -47,6 +47,7 @@ type Log struct {
 
 	out      io.Writer
 	file     *os.File // nil: standard error
+	torn     bool     // what was written last ended within a line
 	nextWarn time.Time
 
 	written, dropped, failed atomic.Int64
@@ -88,8 +89,25 @@ func (l *Log) open() error {
 	if l.file != nil {
 		_ = l.file.Close() // each line was written at once
 	}
-	l.file, l.out = file, file
+	l.file, l.out, l.torn = file, file, isTorn(l.options.Path)
 	return nil
+}
+
+// isTorn reports whether a file that was there ends within a line, as one does whose disk was full
+// or whose process was killed. Pipes, and files that may not be read, do not.
+func isTorn(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	var last [1]byte
+	_, err = file.ReadAt(last[:], info.Size()-1)
+	return err == nil && last[0] != '\n'
 }
 
 // Wants reports whether requests that do nothing noteworthy are written down too.
@@ -182,11 +200,17 @@ func (l *Log) run() {
 
 func (l *Log) write(line *bytes.Buffer, e *Event) {
 	line.Reset()
+	if l.torn { // or this event would be lost with the one before
+		line.WriteByte('\n')
+	}
 	encoder := json.NewEncoder(line)
 	encoder.SetEscapeHTML(false)
 	err := encoder.Encode(e) // a line, its end included
 	if err == nil {
-		_, err = l.out.Write(line.Bytes())
+		var n int
+		if n, err = l.out.Write(line.Bytes()); n > 0 {
+			l.torn = line.Bytes()[n-1] != '\n'
+		}
 	}
 	if err != nil {
 		l.failed.Add(1)

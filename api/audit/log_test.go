@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -105,6 +107,15 @@ func TestBlockedPipe(t *testing.T) {
 	if err := l.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
+	counts := outcomes(t, l)
+	if len(counts) != 3 || counts["dropped"] == 0 || counts["dropped"]+counts["written"]+counts["failed"] > events {
+		t.Errorf("%v", counts)
+	}
+}
+
+// outcomes returns the counts of the log's metric by outcome.
+func outcomes(t *testing.T, l *audit.Log) map[string]float64 {
+	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(l)
 	families, err := registry.Gather()
@@ -115,9 +126,7 @@ func TestBlockedPipe(t *testing.T) {
 	for _, m := range families[0].GetMetric() {
 		counts[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
 	}
-	if len(counts) != 3 || counts["dropped"] == 0 || counts["dropped"]+counts["written"]+counts["failed"] > events {
-		t.Errorf("%v", counts)
-	}
+	return counts
 }
 
 // TestReopen holds that a file that was moved away is made anew on request.
@@ -139,4 +148,73 @@ func TestReopen(t *testing.T) {
 		time.Sleep(time.Millisecond) // the test's deadline bounds it
 	}
 	closed(t, l)
+}
+
+// fullDisk takes a number of bytes, and refuses the rest until there is room again.
+type fullDisk struct {
+	mu   sync.Mutex
+	text []byte
+	room int
+}
+
+func (d *fullDisk) Write(b []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := min(len(b), d.room)
+	d.text, d.room = append(d.text, b[:n]...), d.room-n
+	if n < len(b) {
+		return n, syscall.ENOSPC
+	}
+	return n, nil
+}
+
+// TestFullDisk: an event that was cut by a full disk, or by the end of a process, is lost alone.
+func TestFullDisk(t *testing.T) {
+	for room := range 200 {
+		disk := &fullDisk{room: room}
+		l, err := audit.Open(audit.Options{Path: audit.Stderr, Stderr: disk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed := func() float64 { return outcomes(t, l)["failed"] }
+		for n := range 5 {
+			if n == 3 {
+				for failed()+outcomes(t, l)["written"] < 3 {
+					runtime.Gosched()
+				}
+				disk.mu.Lock()
+				disk.room = 1 << 20
+				disk.mu.Unlock()
+			}
+			l.Record(audit.Event{Time: time.Now(), Action: fmt.Sprintf("event %d", n), Outcome: audit.Refused})
+		}
+		closed(t, l)
+		whole := 0
+		for line := range bytes.Lines(disk.text) {
+			var e audit.Event
+			if json.Unmarshal(line, &e) == nil {
+				whole++
+			}
+		}
+		if want := 5 - int(failed()); whole < want {
+			t.Fatalf("room for %d bytes: %d events can be read, want %d:\n%s", room, whole, want, disk.text)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	if err := os.WriteFile(path, []byte(`{"time":"2026-`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := audit.Open(audit.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Record(audit.Event{Time: time.Now(), Action: "next", Outcome: audit.Refused})
+	closed(t, l)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, rest, _ := bytes.Cut(text, []byte("\n")); len(lines(t, rest)) != 1 {
+		t.Errorf("%s", text)
+	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/rulefile"
+	"github.com/tickmesh/tickmesh/api/secret"
 )
 
 // A header Basic is read as net/http reads it, but for names that are empty.
@@ -44,7 +45,7 @@ func FuzzHeader(f *testing.F) {
 
 // Whatever is sent without knowing a secret is refused.
 func FuzzAuthenticate(f *testing.F) {
-	rules, err := Parse("f", []byte("users: [{name: ann, password-hash: '$2a$04$zzzzzzzzzzzzzzzzzzzzzuzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz', tokens: ["+DigestOf("t")+"], tls-names: [n], rights: {'*': admin}}]"))
+	rules, err := Parse("f", []byte("users: [{name: ann, password-hash: '$2a$04$zzzzzzzzzzzzzzzzzzzzzuzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz', tokens: ["+secret.DigestOf("t").String()+"], tls-names: [n], rights: {'*': admin}}]"))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func FuzzAuthenticate(f *testing.F) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte("users: [{name: ann, tokens: [" + DigestOf("t") + "], rights: {'*': read, a: none}}]"))
+	f.Add([]byte("users: [{name: ann, tokens: [" + secret.DigestOf("t").String() + "], rights: {'*': read, a: none}}]"))
 	f.Add([]byte("users:\n- name: a\n  tls-names: [x]\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := Parse("f", text)

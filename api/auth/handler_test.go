@@ -19,13 +19,16 @@ func TestHandler(t *testing.T) {
 			http.Error(out, access.Of(r.Context()).Name(), http.StatusForbidden)
 		}
 	})
-	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
+	for _, probe := range []string{"/healthz", "/-/healthy", "/-/ready"} {
+		mux.HandleFunc("GET "+probe, func(http.ResponseWriter, *http.Request) {})
+	}
 	h := w.Handler(mux)
 	for _, c := range []struct {
 		method, target, header, certificate string
 		want                                int
 	}{
 		{"GET", "/healthz", "", "", 200}, {"HEAD", "/healthz", "", "", 200}, {"GET", "/healthz?x", "", "", 200}, {"POST", "/healthz", "", "", 401},
+		{"GET", "/-/ready", "", "", 200}, {"GET", "/-/healthy", "", "", 200}, {"GET", "/-/metrics", "", "", 401},
 		{"GET", "/healthz/", "", "", 401}, {"GET", "//healthz", "", "", 401}, {"GET", "/%68ealthz", "", "", 401}, {"GET", "/healthz/../metrics", "", "", 401},
 		{"GET", "/metrics", "", "", 401}, {"GET", "/metrics", "Bearer x", "", 401}, {"GET", "/metrics", "Bearer " + tokenOfBob, "", 403},
 		{"GET", "/metrics", basic("root", "r"), "", 200}, {"GET", "/metrics", "", "root", 200}, {"GET", "/metrics", "", "eve", 401}, {"GET", "/metrics", "Bearer x", "root", 401},

@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/oidc"
 	"github.com/tickmesh/tickmesh/api/rulefile"
+	"github.com/tickmesh/tickmesh/api/secret"
 )
 
 // issuerRule is what a file says of an OpenID Connect issuer.
@@ -159,7 +160,7 @@ func (a *Authority) Run(ctx context.Context) {
 
 // byJWT verifies a token that is none of the file's. What was verified is remembered by the
 // token's digest; whether it has expired is looked at each time.
-func (a *Authority) byJWT(ctx context.Context, rules *Rules, token []byte, sum digest) (*principal, error) {
+func (a *Authority) byJWT(ctx context.Context, rules *Rules, token []byte, sum secret.Digest) (*principal, error) {
 	if len(rules.issuers) == 0 {
 		return nil, access.ErrUnauthenticated
 	}

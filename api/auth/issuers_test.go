@@ -11,6 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/oidc/oidctest"
 	"github.com/tickmesh/tickmesh/api/rulefile"
+	"github.com/tickmesh/tickmesh/api/secret"
 )
 
 // issuerText is a file of one issuer, whose name and audience are given.
@@ -26,7 +27,7 @@ oidc:
       - {claim: groups, value: ops, databases: {"*": admin, payroll: none}}
       - {claim: groups, value: payroll, databases: {payroll: read}}
       - {claim: sub, value: telegraf, databases: {default: write, a: read}}
-%s`, DigestOf(tokenOfBob), url, audience, more)
+%s`, secret.DigestOf(tokenOfBob).String(), url, audience, more)
 }
 
 // follow has the authority's issuers followed until the test ends.

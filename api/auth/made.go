@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/audit"
+	"github.com/tickmesh/tickmesh/api/secret"
 	"github.com/tickmesh/tickmesh/api/token"
 )
 
@@ -19,9 +20,9 @@ const issuedLifetimeMax = 90 * 24 * time.Hour
 
 // byMadeToken finds who shows a token that was made while the process runs. What nobody was given
 // counts against its address as a wrong password does.
-func (a *Authority) byMadeToken(rules *Rules, from net.Addr, id []byte, sum digest) (*principal, error) {
+func (a *Authority) byMadeToken(rules *Rules, from net.Addr, id []byte, sum secret.Digest) (*principal, error) {
 	v := a.options.Tokens.Current()
-	t := v.Find(id, token.Digest(sum))
+	t := v.Find(id, sum)
 	if t == nil {
 		a.gate.failed(networkOf(from))
 		return nil, &audit.SignInError{User: v.User(id), By: proofToken, Credential: string(id), Err: access.ErrUnauthenticated}
@@ -38,7 +39,7 @@ func (a *Authority) byMadeToken(rules *Rules, from net.Addr, id []byte, sum dige
 		return p, nil
 	}
 	if rules.userOfToken(t) == nil {
-		return nil, refused(fmt.Errorf("%w: %s", token.ErrEnded, creatorGone(t)))
+		return nil, refused(fmt.Errorf("%w: %s", token.ErrEnded, rules.creatorGone(t)))
 	}
 	a.checked.Add(1)
 	p := a.principal(t.User(), proof{kind: byMadeToken, made: t})
@@ -46,14 +47,24 @@ func (a *Authority) byMadeToken(rules *Rules, from net.Addr, id []byte, sum dige
 	return p, nil
 }
 
-func creatorGone(t *token.Token) string {
+// creatorGone returns why a token without a creator does not hold.
+func (r *Rules) creatorGone(t *token.Token) string {
+	if t.Creator.Issuer == "" && r.users[t.Creator.User] != nil {
+		return fmt.Sprintf("%s, who made it, has not the password, token or certificate any more that it was made by", t.Creator.User)
+	}
 	return fmt.Sprintf("%s, who made it, has no rights any more", t.Creator.User)
 }
 
-// creator returns the user who made a token; nil: there is none any more.
+// creator returns the user who made a token; nil: there is none any more. A user with the name
+// of the creator and none of what the creator showed is somebody else, or does not trust it any
+// more.
 func (r *Rules) creator(c *token.Creator) *user {
 	if c.Issuer == "" {
-		return r.users[c.User]
+		u := r.users[c.User]
+		if u == nil || c.Credential != (secret.Digest{}) && !u.hasCredential(&c.Credential) {
+			return nil
+		}
+		return u
 	}
 	rule := r.issuers[c.Issuer]
 	if rule == nil {
@@ -92,7 +103,7 @@ func (p *principal) creation(lifetime time.Duration) (q token.Request, err error
 	q.Lifetime = lifetime
 	switch p.proof.kind {
 	case byPassword, byToken, byTLSName:
-		q.Creator.User = p.name
+		q.Creator.User, q.Creator.Credential = p.name, p.proof.credential()
 	case byMadeToken:
 		q.Creator, q.Parent = p.proof.made.Creator, p.proof.made.ID
 	case byClaims:
@@ -144,7 +155,7 @@ func (a *Authority) ListTokens() []token.Listed {
 	list, rules := a.options.Tokens.List(), a.options.Current()
 	for i := range list {
 		if l := &list[i]; l.Refusal == "" && rules.creator(&l.Creator) == nil {
-			l.Refusal = creatorGone(&l.Token)
+			l.Refusal = rules.creatorGone(&l.Token)
 		}
 	}
 	return list

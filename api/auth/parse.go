@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/rulefile"
+	"github.com/tickmesh/tickmesh/api/secret"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -27,7 +27,7 @@ func Parse(name string, text []byte) (*Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rules{users: map[string]*user{}, tokens: map[digest]*user{}, tlsNames: map[string]*user{}, issuers: map[string]*issuerRule{}, costMax: bcrypt.DefaultCost}
+	r := &Rules{users: map[string]*user{}, tokens: map[secret.Digest]*user{}, tlsNames: map[string]*user{}, issuers: map[string]*issuerRule{}, costMax: bcrypt.DefaultCost}
 	err = top.Fields(map[string]func(rulefile.Value) error{"users": r.readUsers, "oidc": r.readIssuers})
 	if err == nil && len(r.users) == 0 && len(r.issuers) == 0 {
 		err = top.Errorf("there are no users, so nobody could enter: add a list `users:` or `oidc:`")
@@ -118,8 +118,8 @@ func (u *user) readTokens(v rulefile.Value, r *Rules) error {
 			problems = append(problems, err)
 			continue
 		}
-		var d digest
-		if n, err := hex.Decode(d[:], []byte(text[:min(len(text), 2*len(d))])); err != nil || n != len(d) || len(text) != 2*len(d) {
+		d, ok := secret.ParseDigest(text)
+		if !ok {
 			problems = append(problems, item.Errorf("expected the 64 hexadecimal digits of a token's SHA-256; `tickmesh auth token` makes both"))
 			continue
 		}

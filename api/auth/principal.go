@@ -2,22 +2,24 @@ package auth
 
 import (
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/oidc"
+	"github.com/tickmesh/tickmesh/api/secret"
 	"github.com/tickmesh/tickmesh/api/token"
 )
 
 // proof is what somebody came in by. It is compared with later versions of the file.
 type proof struct {
 	kind    proofKind
-	hash    string       // byPassword: bcrypt's
-	token   digest       // byToken
-	tlsName string       // byTLSName
-	claims  *oidc.Claims // byClaims
-	made    *token.Token // byMadeToken
+	hash    string        // byPassword: bcrypt's
+	token   secret.Digest // byToken
+	tlsName string        // byTLSName
+	claims  *oidc.Claims  // byClaims
+	made    *token.Token  // byMadeToken
 }
 
 type proofKind uint8
@@ -43,6 +45,38 @@ func (p *proof) holds(u *user) bool {
 	default:
 		return true
 	}
+}
+
+// credential returns what stands for the proof in the tokens that are made with it; zero: nothing
+// does, as who made them is told by something else.
+func (p *proof) credential() secret.Digest {
+	switch p.kind {
+	case byPassword:
+		return credentialOf(p.kind, p.hash)
+	case byToken:
+		return credentialOf(p.kind, p.token.String())
+	case byTLSName:
+		return credentialOf(p.kind, p.tlsName)
+	default:
+		return secret.Digest{}
+	}
+}
+
+// credentialOf returns what stands for a credential that the file has. Kinds are part of it, and
+// of the format of tokens: they keep their numbers.
+func credentialOf(kind proofKind, text string) secret.Digest {
+	return secret.DigestOf(fmt.Sprintf("%d %s", kind, text))
+}
+
+// hasCredential reports whether the user has what a credential stands for.
+func (u *user) hasCredential(c *secret.Digest) bool {
+	is := func(kind proofKind, text string) bool {
+		d := credentialOf(kind, text)
+		return d.Equals(c)
+	}
+	return u.passwordHash != "" && is(byPassword, u.passwordHash) ||
+		slices.ContainsFunc(u.tokens, func(d secret.Digest) bool { return is(byToken, d.String()) }) ||
+		slices.ContainsFunc(u.tlsNames, func(name string) bool { return is(byTLSName, name) })
 }
 
 // principal is a user who came in, whatever the file says later.

@@ -1,31 +1,27 @@
 package auth
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/x509"
 	"slices"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/secret"
 )
 
 // Rules are the users of one version of the file. They do not change.
 type Rules struct {
 	users    map[string]*user
-	tokens   map[digest]*user
+	tokens   map[secret.Digest]*user
 	tlsNames map[string]*user
 	issuers  map[string]*issuerRule // by URL
 	costMax  int                    // the highest cost of a password's hash, at least bcrypt's default
 }
 
-// digest is the SHA-256 of a token.
-type digest [sha256.Size]byte
-
 // user is one user of a file.
 type user struct {
 	name         string
 	passwordHash string // bcrypt's; empty: no password
-	tokens       []digest
+	tokens       []secret.Digest
 	tlsNames     []string
 	rights       map[string]access.Right // by database; 0: none
 	otherwise    access.Right            // on databases that rights does not name
@@ -45,15 +41,15 @@ func (u *user) on(database string) access.Right {
 }
 
 // byToken returns the user of a token; nil: nobody's.
-func (r *Rules) byToken(token []byte) (*user, digest) {
-	sum := digest(sha256.Sum256(token))
+func (r *Rules) byToken(token []byte) (*user, secret.Digest) {
+	sum := secret.DigestOf(token)
 	u := r.tokens[sum]
 	if u == nil {
 		return nil, sum
 	}
 	// The map compares hashes of what the caller cannot choose; this is what counts.
 	for i := range u.tokens {
-		if subtle.ConstantTimeCompare(u.tokens[i][:], sum[:]) == 1 {
+		if u.tokens[i].Equals(&sum) {
 			return u, sum
 		}
 	}

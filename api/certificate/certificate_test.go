@@ -109,6 +109,33 @@ func TestIssue(t *testing.T) {
 	}
 }
 
+// TestMemberHost: certificates of etcd's members are valid for the host that tells them from others,
+// whoever asks for it, and an authority that signs it says so.
+func TestMemberHost(t *testing.T) {
+	a := authority(t, "home")
+	if a.Certificate.VerifyHostname(MemberHost) != nil {
+		t.Error("the authority does not say that it tells members from others")
+	}
+	for _, role := range []Role{RoleNode, RoleRouter, RoleOperator, RoleClient, RoleEtcd, ""} {
+		for _, hosts := range [][]string{nil, {"a", MemberHost}, {"a", "*.tickmesh.internal"}, {"Etcd-Member.TickMesh.Internal"}} {
+			identity := Identity{CommonName: "x", Hosts: hosts}
+			if role != "" {
+				identity.Name = Name{"home", role, "x"}
+			}
+			p, err := a.Issue(identity, year, epoch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if is := p.Certificate.VerifyHostname(MemberHost) == nil; is != (role == RoleEtcd) {
+				t.Errorf("role %q with hosts %q: valid for a member's host: %v", role, hosts, is)
+			}
+			if again := IdentityOf(p.Certificate, Identity{}); !identity.Fits(p.Certificate) || !again.Fits(p.Certificate) {
+				t.Errorf("role %q with hosts %q: %+v does not fit", role, hosts, again)
+			}
+		}
+	}
+}
+
 func TestPEM(t *testing.T) {
 	a := authority(t, "home")
 	key, err := EncodeKey(a.Key)

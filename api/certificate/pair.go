@@ -24,6 +24,11 @@ const backdate = 24 * time.Hour
 // commonNameMax is the longest common name of X.509 (RFC 5280, ub-common-name).
 const commonNameMax = 64
 
+// MemberHost is a host that nobody has. Certificates of etcd's members are valid for it, and no
+// others: etcd's port for its members compares hosts, and members share machines with nodes, routers
+// and people. An authority that is valid for it has put it into all of them.
+const MemberHost = "etcd-member.tickmesh.internal"
+
 // Pair is a certificate with its key.
 type Pair struct {
 	Certificate *x509.Certificate
@@ -52,7 +57,7 @@ func NewAuthority(cluster, commonName string, validity time.Duration, now time.T
 		return nil, err
 	}
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: commonName}, URIs: []*url.URL{name.url()},
+		Subject: pkix.Name{CommonName: commonName}, URIs: []*url.URL{name.url()}, DNSNames: []string{MemberHost},
 		NotBefore: now.Add(-backdate), NotAfter: now.Add(validity),
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
 	}
@@ -110,6 +115,9 @@ func (a Pair) Certify(identity Identity, key *ecdsa.PublicKey, validity time.Dur
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
+	if identity.Name.Role == RoleEtcd {
+		template.DNSNames = append(template.DNSNames, MemberHost)
+	}
 	return sign(template, a.Certificate, key, a.Key)
 }
 
@@ -124,7 +132,7 @@ func sign(template, parent *x509.Certificate, key *ecdsa.PublicKey, signer *ecds
 
 // Fits reports whether a certificate says of its holder what an identity does.
 func (i Identity) Fits(c *x509.Certificate) bool {
-	hosts := hostsOf(c)
+	hosts := HostsOf(c)
 	slices.Sort(hosts)
 	name, err := NameOf(c)
 	return err == nil && name == i.Name && slices.Equal(hosts, i.hosts()) && c.Subject.CommonName == i.shortName()
@@ -137,12 +145,12 @@ func IdentityOf(c *x509.Certificate, otherwise Identity) Identity {
 	if err != nil {
 		return otherwise
 	}
-	return Identity{CommonName: c.Subject.CommonName, Hosts: hostsOf(c), Name: name}
+	return Identity{CommonName: c.Subject.CommonName, Hosts: HostsOf(c), Name: name}
 }
 
-// hostsOf returns the hosts that a certificate is valid for.
-func hostsOf(c *x509.Certificate) []string {
-	hosts := slices.Clone(c.DNSNames)
+// HostsOf returns the hosts that an identity asks for, of its certificate: all but MemberHost.
+func HostsOf(c *x509.Certificate) []string {
+	hosts := slices.DeleteFunc(slices.Clone(c.DNSNames), func(host string) bool { return host == MemberHost })
 	for _, ip := range c.IPAddresses {
 		if address, ok := netip.AddrFromSlice(ip); ok {
 			hosts = append(hosts, address.Unmap().String())
@@ -166,10 +174,18 @@ func (i Identity) hosts() []string {
 		if ip, err := netip.ParseAddr(host); err == nil {
 			host = ip.Unmap().String()
 		}
-		hosts = append(hosts, host)
+		if !coversMembers(host) { // which is not to be had by asking
+			hosts = append(hosts, host)
+		}
 	}
 	slices.Sort(hosts)
 	return slices.Compact(hosts)
+}
+
+// coversMembers reports whether a certificate for a host is valid for MemberHost: also one with a
+// wildcard, or in other letters.
+func coversMembers(host string) bool {
+	return (&x509.Certificate{DNSNames: []string{host}}).VerifyHostname(MemberHost) == nil
 }
 
 // TLS returns the pair as crypto/tls takes it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/backoff"
 	"github.com/tickmesh/tickmesh/api/cli/archive"
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/scan"
@@ -81,13 +82,14 @@ func (b *backup) unit(ctx context.Context, w *archive.Wanted) error {
 }
 
 const (
-	backupTries      = 5
-	backupRetryDelay = 500 * time.Millisecond // doubles
+	backupTries    = 5
+	backupRetryMin = 500 * time.Millisecond
+	backupRetryMax = 8 * time.Second
 )
 
 // again does something again if the cluster had trouble in the middle.
 func again(ctx context.Context, do func() error) error {
-	delay := backupRetryDelay
+	retry := backoff.Exponential{Min: backupRetryMin, Max: backupRetryMax}
 	for try := 1; ; try++ {
 		err := do()
 		passes := errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrOverloaded)
@@ -97,9 +99,8 @@ func again(ctx context.Context, do func() error) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(delay):
+		case <-time.After(retry.Delay(try)):
 		}
-		delay *= 2
 	}
 }
 

@@ -85,7 +85,7 @@ func copiesOfEach(n uint32) string {
 	return strconv.FormatUint(uint64(n), 10) + " copies"
 }
 
-// movesAhead says in a line what moves and what is left of it: 4 of 57 under way, 1.2 GiB
+// movesAhead returns in a line what moves and what is left of it: 4 of 57 under way, 1.2 GiB
 // to copy, about 3m10s.
 func movesAhead(underWay int, a *client.Ahead) string {
 	if a.Moves == 0 {

@@ -28,7 +28,7 @@ func (c callerCredentials) GetRequestMetadata(context.Context, ...string) (map[s
 // has none.
 func (callerCredentials) RequireTransportSecurity() bool { return false }
 
-// dialOptions give what the options say of who calls.
+// dialOptions returns how a connection shows who calls, by the options.
 func (o *Options) dialOptions() []grpc.DialOption {
 	authorization := o.authorization()
 	if authorization == nil {

@@ -30,14 +30,14 @@ type Options struct {
 	// TokenSource returns the token for each call, instead of Token: one that is rotated. It
 	// must not wait. Its error is that of the call.
 	TokenSource func() (string, error)
-	// Name says who asks, for the server's logs; default "tickmesh-go".
+	// Name identifies the caller, for the server's logs; default "tickmesh-go".
 	Name string
 	// AttemptTimeout bounds one attempt of a write, or of a call that answers at once;
 	// default 10 s.
 	AttemptTimeout time.Duration
 	// WriteTimeout bounds all attempts to write one batch; default 60 s.
 	WriteTimeout time.Duration
-	// WriteLevel says how many replicas are waited for: series.LevelMajority, or
+	// WriteLevel is how many replicas are waited for: series.LevelMajority, or
 	// series.LevelAll for every full voter too. A batch that one of them does not have
 	// within WriteTimeout ends with ErrUnavailable, though it is written and will not be
 	// undone.

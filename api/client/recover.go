@@ -30,7 +30,7 @@ type ShardCopy struct {
 	Index   uint64 `json:"index"` // its last entry
 }
 
-// RecoverOptions say which shards are to go on, and how.
+// RecoverOptions select the shards that are to go on, and how.
 type RecoverOptions struct {
 	Shards     []uint32 // nil: all that need it
 	DryRun     bool     // only say what would be done

@@ -102,7 +102,7 @@ func (c *Client) ClusterName(ctx context.Context) (name string, err error) {
 	return name, err
 }
 
-// Status tells of nodes and moves, and of shards unless they are left out.
+// Status returns nodes and moves, and of shards unless they are left out.
 func (c *Client) Status(ctx context.Context, withoutShards bool) (*Status, error) {
 	var m *tickmeshv1.GetStatusResponse
 	err := c.callOnce(ctx, func(ctx context.Context, e *endpoint) (err error) {

@@ -27,7 +27,7 @@ type Token struct {
 	Refusal    string            `json:"refusal"` // why it is refused; empty: it is taken
 }
 
-// TokenOptions say what a token is to be.
+// TokenOptions describe a new token.
 type TokenOptions struct {
 	Name string // what it is for, one word
 	// Rights are none, read, write or admin by database, "*" for those that have none of their

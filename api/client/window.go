@@ -12,7 +12,7 @@ import (
 // server remembers 128 of a session.
 const counterWindow = 128
 
-// window gives ids to batches. The session is drawn once.
+// window assigns ids to batches. The session is drawn once.
 type window struct {
 	session uint64
 	mu      struct {

@@ -114,7 +114,7 @@ func (w *Writer) submitOld(b *batch) {
 	}
 }
 
-// submitLocked gives what is gathered to the senders.
+// submitLocked hands what is gathered to the senders.
 func (w *Writer) submitLocked() {
 	b := w.mu.gathered
 	if b.points() == 0 || w.mu.closed {

@@ -76,7 +76,7 @@ type clientStream struct {
 	checked bool               // by RecvMsg's one caller
 }
 
-// RecvMsg gives the next message of the node that was meant.
+// RecvMsg receives the next message of the node that was meant.
 func (s *clientStream) RecvMsg(m any) error {
 	err := s.receive(m)
 	if err != nil {

@@ -161,7 +161,7 @@ func Check(self, other Hello) error {
 	return nil
 }
 
-// CheckAnswer says, for a caller, whether it has reached whom it meant. Errors: those
+// CheckAnswer checks, for a caller, that it has reached whom it meant. Errors: those
 // of Check.
 func CheckAnswer(caller, answer Hello) error {
 	if caller.ToNode != "" && answer.Node != caller.ToNode {

@@ -49,6 +49,7 @@ type Checker struct {
 	line         []byte // the start of a line whose end has not come
 	empty        int    // empty lines before a request line
 	trailer      int    // bytes of the trailer section
+	requests     int    // whose headers have ended
 	err          *Error
 
 	// Of the header that is being read.
@@ -73,11 +74,28 @@ func (c *Checker) Err() error {
 // Unfinished reports whether the connection would end inside a request if it ended here.
 func (c *Checker) Unfinished() bool { return c.state != stateStart || len(c.line) > 0 }
 
+// Requests returns the number of requests whose headers have ended.
+func (c *Checker) Requests() int { return c.requests }
+
 // Check examines the next bytes of the connection, and moves those that may be handed on to
 // the front of p. It returns their number. When it meets what is refused, it stops before the
 // end of that line, so that a parser never sees the line whole, and Err is set.
 func (c *Checker) Check(p []byte) (n int) {
-	for i := 0; i < len(p) && c.err == nil; {
+	for examined := 0; examined < len(p) && c.err == nil; {
+		more, passed := c.CheckOne(p[examined:])
+		if n != examined {
+			copy(p[n:], p[examined:examined+passed])
+		}
+		examined, n = examined+more, n+passed
+	}
+	return n
+}
+
+// CheckOne is Check of the bytes up to the end of a request, if there is one in p. It also returns
+// the number of bytes that it has examined.
+func (c *Checker) CheckOne(p []byte) (examined, n int) {
+	i, inside := 0, c.state != stateStart
+	for i < len(p) && c.err == nil && (!inside || c.state != stateStart) {
 		var taken, passed int
 		switch c.state {
 		case stateBody, stateChunkData:
@@ -99,8 +117,9 @@ func (c *Checker) Check(p []byte) (n int) {
 			copy(p[n:], p[i:i+passed])
 		}
 		i, n = i+taken, n+passed
+		inside = inside || c.state != stateStart
 	}
-	return n
+	return i, n
 }
 
 // skip counts bytes of a body.
@@ -187,6 +206,7 @@ func (c *Checker) checkLine(line []byte) {
 
 // endHeader decides how the body is framed.
 func (c *Checker) endHeader() {
+	c.requests++
 	switch {
 	case !c.host && !c.old:
 		c.err = refuse("a request of HTTP/1.1 has no Host (RFC 9112, 3.2)")

@@ -1,5 +1,5 @@
 // Package http1 checks that what a client sends is HTTP/1.1 as RFC 9112 has it, byte for byte,
-// before a parser sees it. The parsers behind it (fasthttp in routers, net/http in nodes) are
+// before a parser sees it. The parsers behind it (fasthttp for points, net/http for all else) are
 // lenient where the RFC lets nobody be: both take Content-Length beside Transfer-Encoding, folded
 // lines and bare line feeds; fasthttp also takes any version, and the end of a connection for the
 // end of a body. Two servers that

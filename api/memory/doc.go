@@ -22,7 +22,7 @@
 //	ids               –         8     –         3         ids of series that a router has learnt
 //	messages          –         –    12         5         messages of routers and nodes, until they are answered
 //	inbox             –         –     4         2         envelopes of Raft that wait for the node's loop
-//	outbox            –         –     2         1         envelopes of Raft that wait for other nodes
+//	outbox            –         –     2         1         envelopes of Raft that wait for other nodes, and what is read from the log for members that lag
 //	entries           3         –     9         5         entries on their way to the log, and of Raft groups those that are not decided or not applied, and the newest
 //	series           19         –    20        12         the index and the hot pages of all shards
 //	maintenance       5         –     6         3         flushes, exports

@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -10,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -397,6 +399,46 @@ func FuzzKeys(f *testing.F) {
 			if len(k.algorithms) == 0 || k.print == (thumbprint{}) {
 				t.Fatalf("%+v", k)
 			}
+		}
+	})
+}
+
+// roundTrip answers requests without a network.
+type roundTrip func(*http.Request) *http.Response
+
+func (r roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return r(request), nil }
+
+// FuzzDiscovery: whatever an issuer answers, no key set of another issuer is taken, and none is
+// asked for without TLS.
+func FuzzDiscovery(f *testing.F) {
+	k := oidctest.NewKey(f, "ES256", "k")
+	keys, err := json.Marshal(map[string]any{"keys": []any{k.JWK()}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range []string{
+		`{"issuer":"https://i","jwks_uri":"https://i/keys"}`, `{"issuer":"https://i","jwks_uri":"http://i/keys"}`, `{"issuer":"https://i","jwks_uri":"HTTPS://i"}`,
+		`{"issuer":"https://j","jwks_uri":"https://i/keys"}`, `{"issuer":"https://i","jwks_uri":"https:///x"}`, `{"issuer":"https://i","jwks_uri":"https://%zz"}`, `{`, `null`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		client := &http.Client{Transport: roundTrip(func(r *http.Request) *http.Response {
+			if r.URL.Scheme != "https" {
+				t.Fatalf("%q: asked is %s", text, r.URL)
+			}
+			body := keys
+			if strings.HasSuffix(r.URL.Path, "/.well-known/openid-configuration") {
+				body = text
+			}
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), Request: r}
+		})}
+		found, _, err := fetchKeys(t.Context(), client, "https://i")
+		var about struct {
+			Issuer string `json:"issuer"`
+		}
+		if err == nil && (len(found) != 1 || json.Unmarshal(text, &about) != nil || about.Issuer != "https://i") {
+			t.Fatalf("%q: %d keys are taken", text, len(found))
 		}
 	})
 }

@@ -187,7 +187,7 @@ func (b *Batch) reset(body []byte) error {
 	return nil
 }
 
-// padded gives the body with up to 16 bytes of its spare capacity, for reads of
+// padded returns the body with up to 16 bytes of its spare capacity, for reads of
 // whole words near its end. What is behind the body is never taken for input.
 func padded(body []byte) []byte {
 	return body[:min(cap(body), len(body)+16)]

@@ -5,6 +5,7 @@
 //	Puts         OpenTSDB put lines: telnet, UDP, plain HTTP bodies
 //	JSON         OpenTSDB /api/put
 //	RemoteWrite  Prometheus remote write 1.0 and 2.0, decompressed
+//	OTLP         OpenTelemetry's metrics in protobuf, by Prometheus' names
 //
 // A Batch is reused from call to call and owns no input: its spans point into
 // the body that was parsed, which must stay unchanged until the batch is done

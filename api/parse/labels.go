@@ -1,6 +1,7 @@
 package parse
 
 import (
+	"encoding/binary"
 	"strconv"
 	"unicode/utf8"
 
@@ -64,4 +65,16 @@ func readLabel(message []byte) (name, value []byte, err error) {
 		}
 	}
 	return name, value, w.err
+}
+
+// appendLabel appends a protobuf Label as field 1, the form of remote write 1.0: name = 1, value = 2, which is
+// the value given with a suffix.
+func appendLabel[N, V string | []byte](dst []byte, name N, value V, suffix string) []byte {
+	const field1, field2 = 1<<3 | wireBytes, 2<<3 | wireBytes
+	valueLen := len(value) + len(suffix)
+	size := 1 + uvarintBytes(len(name)) + len(name) + 1 + uvarintBytes(valueLen) + valueLen
+	dst = binary.AppendUvarint(append(dst, field1), uint64(size))
+	dst = append(binary.AppendUvarint(append(dst, field1), uint64(len(name))), name...)
+	dst = binary.AppendUvarint(append(dst, field2), uint64(valueLen))
+	return append(append(dst, value...), suffix...)
 }

@@ -189,7 +189,7 @@ func fastString(pad []byte, i int) (end int) {
 	return 0
 }
 
-// fastName gives the length of the plain name at pad[i:], up to the =. Names with
+// fastName returns the length of the plain name at pad[i:], up to the =. Names with
 // characters below '-', or a backslash, are left to the general path.
 func fastName(pad []byte, i int) (length int, ok bool) {
 	for at := i; at+8 <= len(pad); at += 8 {

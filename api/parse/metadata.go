@@ -1,9 +1,20 @@
 package parse
 
-// Metadata is what a remote write says of a metric. The spans are in Body.
+// Metadata is what a body says of a metric. The spans are in Body; with InScratch those of
+// Metric and Unit are in Scratch.
 type Metadata struct {
 	Metric, Help, Unit Span
 	Type               MetricType
+	InScratch          bool
+}
+
+// MetadataText returns the texts of a Metadata of this batch.
+func (b *Batch) MetadataText(m *Metadata) (metric, help, unit []byte) {
+	names := b.Body
+	if m.InScratch {
+		names = b.Scratch
+	}
+	return names[m.Metric.Start:m.Metric.End], b.Body[m.Help.Start:m.Help.End], names[m.Unit.Start:m.Unit.End]
 }
 
 // MetricType is the type of a metric, by the numbers of both versions of remote write.

@@ -158,7 +158,7 @@ func (p *remoteParser) line(message Span) Line {
 	}
 }
 
-// histogramRemedy says what the sender, usually Prometheus, can do.
+// histogramRemedy is what the sender, usually Prometheus, can do.
 const histogramRemedy = "set send_native_histograms: false for this remote_write, and always_scrape_classic_histograms: true where they are scraped"
 
 func (p *remoteParser) addLine(l *Line, histograms int) {
@@ -366,10 +366,7 @@ func (p *remoteParser) writeLabels(l *Line) fault {
 			b.Scratch = b.Scratch[:l.Head.Start]
 			return fault{KindLimit, "labels are longer than " + strconv.Itoa(p.keyBytesMax) + " bytes"}
 		}
-		b.Scratch = append(b.Scratch, 1<<3|wireBytes)
-		b.Scratch = binary.AppendUvarint(b.Scratch, uint64(2+uvarintBytes(len(name))+len(name)+uvarintBytes(len(value))+len(value)))
-		b.Scratch = append(series.AppendPart(append(b.Scratch, 1<<3|wireBytes), name), 2<<3|wireBytes)
-		b.Scratch = series.AppendPart(b.Scratch, value)
+		b.Scratch = appendLabel(b.Scratch, name, value, "")
 	}
 	l.Head.End = uint32(len(b.Scratch))
 	return fault{}

@@ -27,8 +27,12 @@ func NewMux(o MuxOptions) *endpoint.Mux {
 	m.Handle("/api/", o.Own)
 	// With authentication on, nobody gets here who is not known; see api/auth.
 	m.HandleFunc("GET /metrics", o.Registry.ServeMetrics)
-	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	m.HandleFunc("GET /readyz", o.Ready.serve)
+	for _, path := range []string{"/healthz", "/-/healthy"} { // see access.IsProbePath
+		m.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	}
+	for _, path := range []string{"/readyz", "/-/ready"} {
+		m.HandleFunc("GET "+path, o.Ready.serve)
+	}
 	if o.Admin && o.Settler != nil {
 		m.HandleFunc("POST /admin/settle", onlyAdmins(func(w http.ResponseWriter, r *http.Request) {
 			if err := o.Settler.Settle(r.Context()); err != nil {

@@ -34,7 +34,7 @@ func TestMux(t *testing.T) {
 			profileStatus = http.StatusOK
 		}
 		for path, want := range map[string]int{
-			"/": http.StatusTeapot, "/metrics": 200, "/healthz": 200, "/readyz": 503, "/api/query": http.StatusTeapot, "/nothing": http.StatusTeapot,
+			"/": http.StatusTeapot, "/metrics": 200, "/healthz": 200, "/readyz": 503, "/-/healthy": 200, "/-/ready": 503, "/-/reload": http.StatusTeapot, "/api/query": http.StatusTeapot, "/nothing": http.StatusTeapot,
 			"/debug/pprof/": profileStatus, "/debug/pprof/cmdline": profileStatus, "/debug/pprof/heap": profileStatus, "/debug/pprof/symbol": profileStatus,
 		} {
 			w := httptest.NewRecorder()

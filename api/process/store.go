@@ -16,7 +16,7 @@ func StoreAdvice(err error) string {
 	return ""
 }
 
-// StoreGauge tells of the placement store as a node or a router sees it; trouble says
+// StoreGauge returns a gauge of the placement store as a node or a router sees it; trouble returns
 // why it cannot be relied on, or nil.
 func StoreGauge(trouble func() error) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -50,7 +50,7 @@ type FoundCopy struct {
 	Copy
 }
 
-// Recovery says of a shard without a leader what is left of it, and what going on from
+// Recovery describes what is left of a shard without a leader, and what going on from
 // that would mean.
 type Recovery struct {
 	Shard  uint16

@@ -72,7 +72,7 @@ type Seen struct {
 	Epoch     uint64
 }
 
-// Check gives ErrRolledBack or ErrWrongCluster when a map must not follow the one
+// Check returns ErrRolledBack or ErrWrongCluster when a map must not follow the one
 // seen; m is nil when the store has none.
 func (s Seen) Check(m *Map) error {
 	switch {
@@ -144,7 +144,7 @@ type Store interface {
 	// SetDesired returns what is wanted of a node; "" forgets the node.
 	SetDesired(ctx context.Context, node string, desired Desired) error
 
-	// SetManager says who alone may say what is desired; "" that anybody may. It is a
+	// SetManager sets who alone may say what is desired; "" that anybody may. It is a
 	// note for others: the store does not enforce it. Errors: ErrManager.
 	SetManager(ctx context.Context, manager string) error
 

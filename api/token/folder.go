@@ -40,7 +40,11 @@ func encodeFile(records map[string]string) ([]byte, error) {
 	for id, text := range records {
 		f.Tokens[id] = json.RawMessage(text)
 	}
-	return json.Marshal(f)
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // records stay as they were written
+	err := encoder.Encode(f)
+	return text.Bytes(), err
 }
 
 // decodeFile reads a file of which each record can be read. Errors: ErrFormat.

@@ -2,7 +2,6 @@ package token
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,36 +9,45 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/secret"
 )
 
-// format is the version of records that this program writes and reads.
-const format = 1
+// Versions of records. One with a credential is of the second, so that no program takes it which
+// does not look at that.
+const (
+	format           = 1
+	formatCredential = 2
+)
 
 // ErrFormat marks a record, or a file of records, that cannot be read.
 var ErrFormat = errors.New("not a record of a token")
 
 // record is a token as it is kept: see FORMAT.md.
 type record struct {
-	Format    int               `json:"format"`
-	Digest    string            `json:"digest"`
-	Name      string            `json:"name"`
-	Creator   string            `json:"creator"`
-	Issuer    string            `json:"issuer,omitempty"`
-	Claims    [][2]string       `json:"claims,omitempty"`
-	Lineage   []string          `json:"lineage,omitempty"`
-	Rights    map[string]string `json:"rights"`
-	CreatedMs int64             `json:"created_ms"`
-	ExpiresMs int64             `json:"expires_ms"`
-	UsedMs    int64             `json:"used_ms,omitempty"`
-	RevokedMs int64             `json:"revoked_ms,omitempty"`
-	RevokedBy string            `json:"revoked_by,omitempty"`
+	Format     int               `json:"format"`
+	Digest     string            `json:"digest"`
+	Name       string            `json:"name"`
+	Creator    string            `json:"creator"`
+	Credential string            `json:"credential,omitempty"`
+	Issuer     string            `json:"issuer,omitempty"`
+	Claims     [][2]string       `json:"claims,omitempty"`
+	Lineage    []string          `json:"lineage,omitempty"`
+	Rights     map[string]string `json:"rights"`
+	CreatedMs  int64             `json:"created_ms"`
+	ExpiresMs  int64             `json:"expires_ms"`
+	UsedMs     int64             `json:"used_ms,omitempty"`
+	RevokedMs  int64             `json:"revoked_ms,omitempty"`
+	RevokedBy  string            `json:"revoked_by,omitempty"`
 }
 
 // encode returns the record of a token.
 func (t *Token) encode() (string, error) {
 	r := record{
-		Format: format, Digest: hex.EncodeToString(t.Digest[:]), Name: t.Name, Creator: t.Creator.User, Issuer: t.Creator.Issuer, Lineage: t.Lineage,
+		Format: format, Digest: t.Digest.String(), Name: t.Name, Creator: t.Creator.User, Issuer: t.Creator.Issuer, Lineage: t.Lineage,
 		Rights: map[string]string{}, CreatedMs: t.Created.UnixMilli(), ExpiresMs: t.Expires.UnixMilli(), RevokedBy: t.RevokedBy,
+	}
+	if t.Creator.Credential != (secret.Digest{}) {
+		r.Format, r.Credential = formatCredential, t.Creator.Credential.String()
 	}
 	for _, c := range t.Creator.Claims {
 		r.Claims = append(r.Claims, [2]string{c.Name, c.Value})
@@ -82,8 +90,12 @@ func decode(id, text string) (*Token, error) {
 	if r.RevokedMs > 0 {
 		t.Revoked = time.UnixMilli(r.RevokedMs).UTC()
 	}
-	if n, err := hex.Decode(t.Digest[:], []byte(r.Digest)); err != nil || n != len(t.Digest) {
-		return nil, fmt.Errorf("%w: %s: the digest has not %d hexadecimal digits", ErrFormat, id, 2*len(t.Digest))
+	var ok bool
+	if t.Digest, ok = secret.ParseDigest(r.Digest); !ok {
+		return nil, fmt.Errorf("%w: %s: the digest has not %d hexadecimal digits", ErrFormat, id, secret.DigestDigits)
+	}
+	if t.Creator.Credential, ok = secret.ParseDigest(r.Credential); ok != (r.Format == formatCredential) || !ok && r.Credential != "" {
+		return nil, fmt.Errorf("%w: %s: format %d with the credential %q", ErrFormat, id, r.Format, r.Credential)
 	}
 	for database, word := range r.Rights {
 		right, ok := access.ParseRight(word)
@@ -105,8 +117,8 @@ func decodeRecord(text string) (r record, err error) {
 	if err := json.Unmarshal([]byte(text), &head); err != nil {
 		return r, err
 	}
-	if head.Format != format {
-		return r, fmt.Errorf("its format is %d, this version reads %d", head.Format, format)
+	if head.Format != format && head.Format != formatCredential {
+		return r, fmt.Errorf("its format is %d, this version reads %d and %d", head.Format, format, formatCredential)
 	}
 	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
 	decoder.DisallowUnknownFields()
@@ -115,9 +127,6 @@ func decodeRecord(text string) (r record, err error) {
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return r, errors.New("there is something behind it")
-	}
-	if len(r.Digest) != 2*len(Digest{}) {
-		return r, fmt.Errorf("the digest has %d hexadecimal digits", len(r.Digest))
 	}
 	for _, ms := range []int64{r.CreatedMs, r.ExpiresMs, r.UsedMs, r.RevokedMs} {
 		if ms < 0 || ms > timeMsMax {

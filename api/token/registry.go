@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/secret"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
@@ -150,12 +151,12 @@ func (e *entry) token() Token {
 
 // Find returns the token of an id whose secret has a digest; nil: nobody's. How long it takes
 // says nothing of secrets: ids are none.
-func (v *View) Find(id []byte, digest Digest) *Token {
+func (v *View) Find(id []byte, digest secret.Digest) *Token {
 	e := v.tokens[string(id)]
 	if e == nil {
 		return nil
 	}
-	if !e.Digest.equals(&digest) {
+	if !e.Digest.Equals(&digest) {
 		return nil
 	}
 	return &e.Token
@@ -243,7 +244,7 @@ type Request struct {
 
 // Create makes a token and returns its secret, which is kept nowhere. Errors: ErrInvalid,
 // ErrFull, ErrEnded where its parent does not hold, ErrUnavailable; others are those of writing.
-func (r *Registry) Create(ctx context.Context, q Request) (secret string, t Token, err error) {
+func (r *Registry) Create(ctx context.Context, q Request) (text string, t Token, err error) {
 	now := r.options.Clock().UTC().Truncate(time.Millisecond)
 	t = Token{Name: q.Name, Creator: q.Creator, Rights: q.Rights, Created: now, Expires: now.Add(q.Lifetime)}
 	if q.Lifetime < LifetimeMin || q.Lifetime > LifetimeMax {
@@ -269,18 +270,18 @@ func (r *Registry) Create(ctx context.Context, q Request) (secret string, t Toke
 	if err := r.makeRoom(ctx, now); err != nil {
 		return "", t, err
 	}
-	secret, t.ID = newSecret()
-	t.Digest = digestOf(secret)
-	text, err := t.encode()
+	text, t.ID = newSecret()
+	t.Digest = secret.DigestOf(text)
+	record, err := t.encode()
 	if err != nil {
 		return "", t, err
 	}
-	if err := r.options.Store.Swap(ctx, t.ID, "", text); err != nil {
+	if err := r.options.Store.Swap(ctx, t.ID, "", record); err != nil {
 		return "", t, kindOf(err)
 	}
-	r.options.Store.Await(ctx, t.ID, text)
+	r.options.Store.Await(ctx, t.ID, record)
 	r.refresh()
-	return secret, t, nil
+	return text, t, nil
 }
 
 // makeRoom forgets the token that ended first where there is no room for another.

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/secret"
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
@@ -42,7 +43,7 @@ const (
 // Token is what is known of a token. None of it opens anything.
 type Token struct {
 	ID      string // 16 hexadecimal digits
-	Digest  Digest
+	Digest  secret.Digest
 	Name    string // what it is for, one word
 	Creator Creator
 	// Lineage are the ids of the tokens that it was made with, the eldest first, without each of
@@ -58,8 +59,11 @@ type Token struct {
 // Creator is the user who made a token. What the token may do is bounded by what the rules of
 // the day let that user do.
 type Creator struct {
-	User   string // its name
-	Issuer string // URL of the OpenID Connect issuer of the user; empty: a user of the auth file
+	User string // its name
+	// Credential stands for what the user showed: without it the user is another one of the same
+	// name. Zero: it was not noted, in tokens of older versions and of users of issuers.
+	Credential secret.Digest
+	Issuer     string // URL of the OpenID Connect issuer of the user; empty: a user of the auth file
 	// Claims are those of the user for which the rules of the issuer gave rights.
 	Claims []Claim
 }

@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/secret"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/shardmap/memstore"
 )
@@ -69,13 +70,13 @@ func (m *made) holds(now time.Time) bool {
 }
 
 // shows reports whether a secret is let in, as an authority asks.
-func shows(r *Registry, secret string) bool {
-	id, ok := ParseID([]byte(secret))
+func shows(r *Registry, text string) bool {
+	id, ok := ParseID([]byte(text))
 	if !ok {
 		return false
 	}
 	v := r.Current()
-	t := v.Find(id, digestOf(secret))
+	t := v.Find(id, secret.DigestOf(text))
 	return t != nil && r.Holds(v, t.ID) == nil
 }
 
@@ -232,7 +233,7 @@ func TestRequests(t *testing.T) {
 func TestNoSecretIsKept(t *testing.T) {
 	dir := t.TempDir()
 	r := New(Options{Store: openFolder(t, dir)})
-	secret, made, err := r.Create(t.Context(), ask("telegraf"))
+	shown, made, err := r.Create(t.Context(), ask("telegraf"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +241,7 @@ func TestNoSecretIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	random := secret[len(secretPrefix)+idDigits+1:]
+	random := shown[len(secret.Prefix)+idDigits+1:]
 	for what, told := range map[string]string{"file": string(text), "list": fmt.Sprintf("%+v", r.List()), "answer": fmt.Sprintf("%+v", made)} {
 		if strings.Contains(told, random) || !strings.Contains(told, made.ID) {
 			t.Errorf("%s: %s", what, told)
@@ -249,8 +250,8 @@ func TestNoSecretIsKept(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(dir, FolderFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
-	if len(secret) != secretDigits || len(random) != randomDigits || !strings.HasPrefix(secret, "tickmesh_"+made.ID+"_") {
-		t.Errorf("%q", secret)
+	if len(shown) != secretDigits || len(random) != secret.RandomDigits || !strings.HasPrefix(shown, "tickmesh_"+made.ID+"_") {
+		t.Errorf("%q", shown)
 	}
 }
 
@@ -472,12 +473,12 @@ func TestRecordsOfLaterVersions(t *testing.T) {
 	const id = "0123456789abcdef"
 	var log strings.Builder // is read behind what writes it: views come one after the other
 	r := newRouter(t, server, c, slog.New(slog.NewTextHandler(&log, nil)))
-	if err := server.Open(shardmap.Seen{}).SwapToken(t.Context(), id, "", `{"format": 2, "wings": true}`); err != nil {
+	if err := server.Open(shardmap.Seen{}).SwapToken(t.Context(), id, "", `{"format": 3, "wings": true}`); err != nil {
 		t.Fatal(err)
 	}
 	r.await(t, "the record is seen", func() bool { return len(r.Current().unreadable) == 1 })
 	r.Upkeep(t.Context())
-	if len(r.List()) != 0 || strings.Count(log.String(), "its format is 2, this version reads 1") != 1 {
+	if len(r.List()) != 0 || strings.Count(log.String(), "its format is 3, this version reads 1") != 1 {
 		t.Errorf("%+v %s", r.List(), log.String())
 	}
 	if _, err := r.Revoke(t.Context(), id, "ann"); err != nil || len(r.options.Store.Records()) != 0 {
@@ -491,10 +492,18 @@ func TestFolderRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	good.Creator.Credential = secret.DigestOf("0 x")
+	bound, err := good.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(t.TempDir(), FolderFile)
 	for text, ok := range map[string]bool{
 		`{"format":1,"tokens":{"0123456789abcdef":` + record + `}}`: true, `{"format":1,"tokens":{}}`: true,
 		``: false, `{}`: false, `null`: false, `[]`: false, `{"format":2,"tokens":{}}`: false, `{"format":1,"tokens":{"x":` + record + `}}`: false,
+		`{"format":1,"tokens":{"0123456789abcdef":` + bound + `}}`:                                                                  true,
+		`{"format":1,"tokens":{"0123456789abcdef":` + strings.Replace(bound, `"format":2`, `"format":1`, 1) + `}}`:                  false,
+		`{"format":1,"tokens":{"0123456789abcdef":` + strings.Replace(record, `"format":1`, `"format":2`, 1) + `}}`:                 false,
 		`{"format":1,"tokens":{"0123456789abcdef":{}}}`:                                                                             false,
 		`{"format":1,"tokens":{"0123456789abcdef":` + strings.Replace(record, `"format":1`, `"format":1,"more":1`, 1) + `}}`:        false,
 		`{"format":1,"tokens":{"0123456789abcdef":` + strings.Replace(record, `"digest":"0`, `"digest":"x`, 1) + `}}`:               false,
@@ -526,7 +535,13 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(text)
 	f.Add(`{"format":1}`)
-	f.Add(`{"format":2,"wings":true}`)
+	full.Creator = Creator{User: "ann", Credential: secret.DigestOf("0 x")}
+	if text, err = full.encode(); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add(strings.Replace(text, `"format":2`, `"format":1`, 1))
+	f.Add(`{"format":3,"wings":true}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		one, err := decode(id, text)
 		if err != nil {
@@ -548,13 +563,13 @@ func FuzzDecode(f *testing.F) {
 
 // What has the form of a secret is one exactly when its parts are.
 func FuzzParseID(f *testing.F) {
-	secret, _ := newSecret()
-	f.Add([]byte(secret))
+	made, _ := newSecret()
+	f.Add([]byte(made))
 	f.Add([]byte("tickmesh_0123456789abcdef_"))
 	f.Add([]byte(strings.Repeat("_", secretDigits)))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		id, ok := ParseID(text)
-		if ok != form.Match(text) || ok && (!isID(string(id)) || !strings.HasPrefix(string(text), secretPrefix+string(id)+"_")) {
+		if ok != form.Match(text) || ok && (!isID(string(id)) || !strings.HasPrefix(string(text), secret.Prefix+string(id)+"_")) {
 			t.Fatalf("%q: %q %v", text, id, ok)
 		}
 	})
@@ -591,4 +606,30 @@ func TestCreators(t *testing.T) {
 			}
 		}
 	}
+}
+
+// FuzzFile: a file of records is refused, or is written again with the same ones.
+func FuzzFile(f *testing.F) {
+	one := &Token{ID: "0123456789abcdef", Name: "a", Creator: Creator{User: "ann"}, Rights: Rights{"a": access.Read}, Created: time.UnixMilli(1), Expires: time.UnixMilli(2)}
+	record, err := one.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(`{"format":1,"tokens":{"0123456789abcdef":` + record + `}}`))
+	for _, text := range []string{`{"format":1}`, `{"format":2,"tokens":{}}`, `{"format":1,"tokens":{"x":null}}`, `null`, ``} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		records, err := decodeFile(text)
+		if err != nil {
+			return
+		}
+		again, err := encodeFile(records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read, err := decodeFile(again); err != nil || !maps.Equal(read, records) {
+			t.Fatalf("%v became %v: %v", records, read, err)
+		}
+	})
 }

@@ -38,7 +38,7 @@ type Files struct {
 // Set reports whether any file is named: whether there is to be TLS at all.
 func (f Files) Set() bool { return f.Cert != "" || f.Key != "" || f.CA != "" }
 
-// TLS gives TLS configurations that follow their files. Whoever starts a handshake
+// TLS provides TLS configurations that follow their files. Whoever starts a handshake
 // reads the files again, once in ReadInterval. Files that do not fit together, as
 // between the two renames of a rotation, are reported and the ones before stay in
 // use. Connections that are open stay open. It is safe for concurrent use.

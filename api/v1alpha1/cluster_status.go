@@ -58,6 +58,10 @@ type TickMeshClusterStatus struct {
 	// Version that the nodes run; several, with commas between, during an upgrade.
 	// +optional
 	Version string `json:"version,omitempty"`
+	// Newest version that nodes have run: older programs may not read what it has written, so
+	// no image of an earlier minor version is taken, whatever runs now.
+	// +optional
+	NewestVersion string `json:"newestVersion,omitempty"`
 	// Zones that nodes are in.
 	// +listType=map
 	// +listMapKey=name
@@ -104,6 +108,9 @@ const (
 	ConditionDegraded = "Degraded"
 	// ConditionRebalancing: copies of shards move.
 	ConditionRebalancing = "Rebalancing"
+	// ConditionNodesIdentified: each node has a certificate of its own, so that none can call as
+	// another.
+	ConditionNodesIdentified = "NodesIdentified"
 )
 
 // ZoneStatus tells of a zone.

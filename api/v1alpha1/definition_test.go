@@ -66,7 +66,7 @@ func TestClusterDefaults(t *testing.T) {
 	}
 }
 
-// check says whether an error is what is wanted: none, or one that has the text.
+// check tests that an error is what is wanted: none, or one that has the text.
 func check(t *testing.T, what string, err error, want string) {
 	t.Helper()
 	switch {

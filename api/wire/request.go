@@ -118,7 +118,7 @@ type ReceivedFrame struct {
 	Sequence  uint64
 	TimeoutMs uint32
 	Frame     series.Frame
-	// Err says why the frame cannot be written, though its sequence could be read:
+	// Err reports why the frame cannot be written, though its sequence could be read:
 	// ErrInvalid.
 	Err error
 }

@@ -63,7 +63,7 @@ func allWritten(outcomes []PartOutcome) (copies uint32) {
 // Result is the answer to a frame.
 type Result struct {
 	Sequence uint64
-	// Copies says when it is not 0 that all parts were written, in at least so many
+	// Copies, if it is not 0, means that all parts were written, in at least so many
 	// copies, and that there is nothing else to say.
 	Copies int
 

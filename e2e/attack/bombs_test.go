@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/snappy"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // bomb is a small request that asks for much.
@@ -95,10 +96,11 @@ func posted(name string, value func() string) func() string {
 }
 
 var (
-	asForm   = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
-	asJSON   = http.Header{"Content-Type": {"application/json"}}
-	asRemote = http.Header{"Content-Type": {"application/x-protobuf"}, "Content-Encoding": {"snappy"}}
-	asSecond = http.Header{
+	asForm     = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	asJSON     = http.Header{"Content-Type": {"application/json"}}
+	asProtobuf = http.Header{"Content-Type": {"application/x-protobuf"}}
+	asRemote   = http.Header{"Content-Type": {"application/x-protobuf"}, "Content-Encoding": {"snappy"}}
+	asSecond   = http.Header{
 		"Content-Type": {"application/x-protobuf;proto=io.prometheus.write.v2.Request"}, "Content-Encoding": {"snappy"},
 		"X-Prometheus-Remote-Write-Version": {"2.0.0"},
 	}
@@ -133,6 +135,61 @@ func compressionBombs() []bomb {
 		{name: "remote read of 1 GiB", method: "POST", target: "/api/v1/read?db=evil", header: asRemote, body: snapped(spaces(256 << 20))},
 		{name: "symbols that come again", method: "POST", target: "/api/v1/write?db=evil", header: asSecond, body: symbols(8<<10, 2000, 32), times: 10},
 		{name: "one symbol for many series", method: "POST", target: "/api/v1/write?db=evil", header: asSecond, body: symbols(100, 200_000, 2), times: 10},
+		{name: "OTLP labels for many buckets", method: "POST", target: pathOTLP, header: asProtobuf, body: otlpBuckets(10, 16_000, 16_000), times: 4},
+		{name: "OTLP values in values", method: "POST", target: pathOTLP, header: asProtobuf, body: otlpNested(500_000)},
+		{name: "OTLP points of three bytes in JSON", method: "POST", target: pathOTLP, header: asJSON, body: func() string {
+			return `{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"gauge":{"dataPoints":[` + strings.Repeat("{},", 2<<20/3-100) + "{}]}}]}]}]}"
+		}, times: 4},
+	}
+}
+
+const pathOTLP = "/v1/metrics?db=evil"
+
+// otlpBuckets is a histogram of data points that have one long attribute and many buckets, each of which has it as a label.
+func otlpBuckets(points, attributeBytes, buckets int) func() string {
+	return func() string {
+		message := func(fields ...any) []byte { // numbers, each with what is nested
+			var b []byte
+			for i := 0; i < len(fields); i += 2 {
+				b = protowire.AppendTag(b, protowire.Number(fields[i].(int)), protowire.BytesType)
+				b = protowire.AppendBytes(b, fields[i+1].([]byte))
+			}
+			return b
+		}
+		value := message(1, []byte(strings.Repeat("v", attributeBytes)))
+		point := message(9, message(1, []byte("k"), 2, value), 6, make([]byte, 8*buckets), 7, make([]byte, 8*buckets))
+		var histogram []byte
+		for range points {
+			histogram = append(histogram, message(1, point)...)
+		}
+		histogram = append(histogram, 2<<3, 2) // cumulative
+		return string(message(1, message(2, message(2, message(1, []byte("extra"), 9, histogram)))))
+	}
+}
+
+// otlpNested is a data point with an attribute whose value is a list in a list, over and over.
+func otlpNested(depth int) func() string {
+	return func() string {
+		// From the innermost outwards: each level is two fields around the one before.
+		lengths := []int{0}
+		for range 2 * depth {
+			n := lengths[len(lengths)-1]
+			lengths = append(lengths, 1+protowire.SizeVarint(uint64(n))+n)
+		}
+		var value []byte
+		for i := 2 * depth; i > 0; i-- {
+			number := protowire.Number(5) // AnyValue.array_value, ArrayValue.values
+			if i%2 != 0 {
+				number = 1
+			}
+			value = protowire.AppendVarint(protowire.AppendTag(value, number, protowire.BytesType), uint64(lengths[i-1]))
+		}
+		wrap := func(number protowire.Number, b []byte) []byte {
+			return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), b)
+		}
+		point := wrap(7, append(wrap(1, []byte("k")), wrap(2, value)...))
+		metric := append(wrap(1, []byte("extra")), wrap(5, wrap(1, point))...)
+		return string(wrap(1, wrap(2, wrap(2, metric))))
 	}
 }
 

@@ -82,6 +82,8 @@ func bodyOf(e expectation, method string) (header http.Header, body string) {
 		return asJSON, `{"queries":[{"metric":"canary"}],"resolveNames":true}`
 	case "/api/search/lookup":
 		return asJSON, `{"metric":"canary"}`
+	case "/v1/metrics", "/api/v1/otlp/v1/metrics":
+		return asJSON, `{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"extra","gauge":{"dataPoints":[{"asInt":"1"}]}}]}]}]}`
 	case "/api/v1/write":
 		return asRemote, string(snappy.Encode(nil, []byte("\x0a\x20\x0a\x11\x0a\x08__name__\x12\x05extra\x12\x0b\x09\x00\x00\x00\x00\x00\x00\xf0\x3f\x10\x01")))
 	case "/api/v1/read":

@@ -206,10 +206,9 @@ type impostor struct {
 	shown *tls.Certificate
 	self  []handshake.Hello // who it says it is
 	// may are the methods of nodes that the certificate is for, as one of the above.
-	may []string
-	// etcd: it may talk to etcd as a client. valid: its authority has signed it, and its time has
-	// come, which is all that etcd's port for its members asks for (SECURITY.md).
-	etcd, valid bool
+	may    []string
+	etcd   bool // it may talk to etcd as a client
+	member bool // and as another of etcd's members
 }
 
 func (m *members) impostors(t *testing.T) []impostor {
@@ -248,16 +247,16 @@ func (m *members) impostors(t *testing.T) []impostor {
 		{name: "a router whose signature is changed", shown: &changed, self: all},
 		{name: "a router that has expired", shown: issue(router, time.Hour, time.Now().Add(-2*time.Hour)), self: all},
 		{name: "a router that begins tomorrow", shown: issue(router, time.Hour, time.Now().Add(49*time.Hour)), self: all},
-		{name: "a router of another cluster of this authority", valid: true, shown: issue(certificate.Name{Cluster: "other", Role: certificate.RoleRouter, ID: "r1"}, time.Hour, time.Now()), self: all, etcd: true},
-		{name: "somebody without a name of this authority", valid: true, shown: issue(certificate.Name{}, time.Hour, time.Now()), self: all},
-		{name: "a client", valid: true, shown: load(m.certs, "client-c1"), self: all},
-		{name: "etcd", valid: true, shown: load(m.certs, "etcd-e1"), self: all, etcd: true},
-		{name: "the operator", valid: true, shown: load(m.certs, "operator"), self: all, may: []string{"Handshake", "Report"}, etcd: true},
-		{name: "the router as a node", valid: true, shown: load(m.certs, "router-r1"), self: all[1:], etcd: true},
-		{name: "the router", valid: true, shown: load(m.certs, "router-r1"), self: all[:1], etcd: true,
+		{name: "a router of another cluster of this authority", shown: issue(certificate.Name{Cluster: "other", Role: certificate.RoleRouter, ID: "r1"}, time.Hour, time.Now()), self: all, etcd: true},
+		{name: "somebody without a name of this authority", shown: issue(certificate.Name{}, time.Hour, time.Now()), self: all},
+		{name: "a client", shown: load(m.certs, "client-c1"), self: all},
+		{name: "etcd", shown: load(m.certs, "etcd-e1"), self: all, etcd: true, member: true},
+		{name: "the operator", shown: load(m.certs, "operator"), self: all, may: []string{"Handshake", "Report"}, etcd: true},
+		{name: "the router as a node", shown: load(m.certs, "router-r1"), self: all[1:], etcd: true},
+		{name: "the router", shown: load(m.certs, "router-r1"), self: all[:1], etcd: true,
 			may: []string{"Handshake", "Report", "Write", "Scan", "Last", "ListSeries", "ListNames", "History", "Delete", "TransferLeader"}},
-		{name: "a node as another or the router", valid: true, shown: load(m.certs, "node-n2"), self: []handshake.Hello{node("n1"), node("n3"), tool}, may: []string{"Handshake", "Report"}, etcd: true},
-		{name: "a node", valid: true, shown: load(m.certs, "node-n2"), self: []handshake.Hello{node("n2")}, etcd: true,
+		{name: "a node as another or the router", shown: load(m.certs, "node-n2"), self: []handshake.Hello{node("n1"), node("n3"), tool}, may: []string{"Handshake", "Report"}, etcd: true},
+		{name: "a node", shown: load(m.certs, "node-n2"), self: []handshake.Hello{node("n2")}, etcd: true,
 			may: []string{"Handshake", "Report", "Exchange", "FetchShard", "FetchRange", "Digest", "RepairShard"}},
 	}
 	return list
@@ -324,7 +323,7 @@ func (m *members) tryImpostor(t *testing.T, i impostor) {
 	if err == nil {
 		response.Body.Close()
 	}
-	if (err == nil) != i.valid {
+	if (err == nil) != i.member {
 		t.Errorf("etcd's port for its members, asked by %s: %v", i.name, err)
 	}
 }

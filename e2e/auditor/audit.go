@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/tickmesh/tickmesh/e2e/model"
 )
 
 // ErrBroken is returned when the cluster did not keep its word.
-var ErrBroken = errors.New("the cluster did not keep its word")
+var ErrBroken = model.ErrBroken
 
 // ErrRefused is returned when the cluster refuses what is valid.
 var ErrRefused = errors.New("the cluster refused a valid request")
@@ -28,30 +30,23 @@ type Target interface {
 
 // Config describes how much to write and to ask.
 type Config struct {
-	Seed    uint64
-	Metric  string
-	Writers int // clients, each with its own series
-	Series  int // of each client
+	model.Config
 	Readers int
 	// WriteEvery and ReadEvery are pauses between the requests of a client.
 	WriteEvery, ReadEvery time.Duration
 	// RequestTimeout is longer than a router tries.
 	RequestTimeout time.Duration
+	// PutAddr returns where the router with an HTTP address takes put lines over TCP. With it
+	// clients speak all dialects; nil: line protocol alone.
+	PutAddr func(router string) string
 }
 
 // DefaultConfig is for scenarios of a minute.
 func DefaultConfig() Config {
 	return Config{
-		Seed: 1, Metric: "audit", Writers: 4, Series: 12, Readers: 2,
-		WriteEvery: 20 * time.Millisecond, ReadEvery: 30 * time.Millisecond, RequestTimeout: 20 * time.Second,
+		Config:  model.Config{Seed: 1, Metric: "audit", Writers: 4, Series: 12, RowsMax: 4},
+		Readers: 2, WriteEvery: 20 * time.Millisecond, ReadEvery: 30 * time.Millisecond, RequestTimeout: 20 * time.Second,
 	}
-}
-
-func (c *Config) validate() error {
-	if c.Writers < 1 || c.Writers > writersMax || c.Series < 2 || c.Series > seriesMax || c.Readers < 0 {
-		return fmt.Errorf("1 to %d clients with 2 to %d series each are possible", writersMax, seriesMax)
-	}
-	return nil
 }
 
 // Audit is a run of clients against a target.
@@ -59,33 +54,32 @@ type Audit struct {
 	config  Config
 	target  Target
 	client  *http.Client
-	writers []*modelWriter
+	models  []*model.Model // clients write to the last one
 	cancel  context.CancelFunc
 	running sync.WaitGroup
-	// pause is held by each request of a client for reading, and by a check, which
-	// wants nobody to write, for writing.
+	// pause is held by each request of a client for reading, and for writing by Hold, which
+	// wants nobody to write. It guards models.
 	pause sync.RWMutex
 	tally tally
 }
 
 // Start begins to write and to read.
 func Start(ctx context.Context, config Config, target Target) (*Audit, error) {
-	if err := config.validate(); err != nil {
+	if err := config.Validate(); err != nil {
 		return nil, err
 	}
 	a := &Audit{
-		config: config, target: target, writers: newModel(&config, time.Now().UnixMilli()),
+		config: config, target: target, models: []*model.Model{model.New(config.Config, time.Now().UnixMilli())},
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: config.Writers + config.Readers}},
 	}
 	ctx, a.cancel = context.WithCancel(ctx)
 	a.tally.begin(time.Now(), config.Writers+config.Readers)
-	for i := range a.writers {
-		random := rand.New(rand.NewPCG(config.Seed, uint64(i)))
-		w := &writer{place: i, model: a.writers[i], random: random}
+	for i := range config.Writers {
+		w := &writer{place: i, random: rand.New(rand.NewPCG(config.Seed, uint64(i)))}
 		a.running.Go(func() { a.write(ctx, w) })
 	}
 	for i := range config.Readers {
-		random := rand.New(rand.NewPCG(config.Seed, uint64(writersMax+i)))
+		random := rand.New(rand.NewPCG(config.Seed, uint64(config.Writers+i)))
 		a.running.Go(func() { a.read(ctx, config.Writers+i, random) })
 	}
 	return a, nil
@@ -106,9 +100,46 @@ func (a *Audit) Report() Report { return a.tally.report(time.Now()) }
 // query, of those that have ended since its last call.
 func (a *Audit) Gaps() (write, query time.Duration) { return a.tally.gaps() }
 
-// Err gives what was found so far to be wrong; nil: nothing. It wraps ErrBroken or
+// Err returns what was found so far to be wrong; nil: nothing. It wraps ErrBroken or
 // ErrRefused.
 func (a *Audit) Err() error { return a.tally.err() }
+
+// Hold waits until no client has a request on its way, and keeps them from more until Release.
+func (a *Audit) Hold() { a.pause.Lock() }
+
+// Release lets the clients go on.
+func (a *Audit) Release() {
+	a.tally.resume(time.Now())
+	a.pause.Unlock()
+}
+
+// Begin has clients write to another metric from now on: what they wrote before is still
+// checked by CheckAll. The clients are held.
+func (a *Audit) Begin(metric string) {
+	config := a.config.Config
+	config.Metric = metric
+	a.models = append(a.models, model.New(config, time.Now().UnixMilli()))
+}
+
+// model returns what clients write to. A request is on its way, or the clients are held.
+func (a *Audit) model() *model.Model { return a.models[len(a.models)-1] }
+
+// Cut notes that samples before a time may be gone, by a retention, and that none before keepMs
+// is to be written. The clients are held.
+func (a *Audit) Cut(cutMs, keepMs int64) {
+	for _, m := range a.models {
+		m.Cut(cutMs, keepMs)
+	}
+}
+
+// MayLose notes that the power of nodes which do not sync their log before each answer was
+// cut, and that what was acknowledged since a moment before that may be lost. It is called
+// when the nodes are down.
+func (a *Audit) MayLose(since time.Time) {
+	a.pause.RLock()
+	defer a.pause.RUnlock()
+	a.model().MayLose(since)
+}
 
 // progressRounds is how often each client has to get its answer for Progress.
 const progressRounds = 3

@@ -4,24 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"time"
-)
 
-// beyondMs is how far before and after what was written a check looks for more.
-const beyondMs int64 = 24 * 3600 * 1000
+	"github.com/tickmesh/tickmesh/e2e/model"
+)
 
 // checkPause is between attempts of a check to get an answer.
 const checkPause = 100 * time.Millisecond
 
-// Check stops the clients, reads everything through every router that runs, and
+// Check holds the clients, reads everything through every router that runs, and
 // compares; then the clients go on. It waits for routers to answer until ctx ends.
 // Errors: ErrBroken, ErrRefused, ErrStalled.
 func (a *Audit) Check(ctx context.Context) error {
-	a.pause.Lock()
-	defer a.pause.Unlock()
-	defer func() { a.tally.resume(time.Now()) }()
+	a.Hold()
+	defer a.Release()
+	return a.CheckHeld(ctx)
+}
+
+// CheckHeld is Check while the clients are held.
+func (a *Audit) CheckHeld(ctx context.Context) error { return a.checkModels(ctx, a.model()) }
+
+// CheckAll is CheckHeld of all that was ever written.
+func (a *Audit) CheckAll(ctx context.Context) error { return a.checkModels(ctx, a.models...) }
+
+func (a *Audit) checkModels(ctx context.Context, models ...*model.Model) error {
 	if err := a.Err(); err != nil {
 		return err
 	}
@@ -30,32 +37,34 @@ func (a *Audit) Check(ctx context.Context) error {
 		return errNoRouter
 	}
 	for _, address := range routers {
-		compared, err := a.checkThrough(ctx, address)
-		if err != nil {
-			err = fmt.Errorf("check through %s: %w", address, err)
-			if errors.Is(err, ErrBroken) || errors.Is(err, ErrRefused) {
-				a.tally.find(err)
+		for _, m := range models {
+			compared, err := a.checkThrough(ctx, address, m)
+			if err != nil {
+				err = fmt.Errorf("check through %s: %w", address, err)
+				if errors.Is(err, ErrBroken) || errors.Is(err, ErrRefused) {
+					a.tally.find(err)
+				}
+				return err
 			}
-			return err
+			a.tally.checked(compared)
 		}
-		a.tally.checked(compared)
 	}
 	return nil
 }
 
-// checkThrough reads all clients' series through one router.
-func (a *Audit) checkThrough(ctx context.Context, address string) (int64, error) {
-	totals := make([]int64, len(a.writers))
-	failures := make([]error, len(a.writers))
+// checkThrough reads all clients' series of a model through one router.
+func (a *Audit) checkThrough(ctx context.Context, address string, m *model.Model) (int64, error) {
+	totals := make([]int64, len(m.Writers))
+	failures := make([]error, len(m.Writers))
 	var group sync.WaitGroup
-	for i, w := range a.writers {
+	for i, w := range m.Writers {
 		group.Go(func() {
-			answer, err := a.askPatiently(ctx, address, w)
+			answer, err := a.askPatiently(ctx, address, m.Config.Metric, w)
 			if err != nil {
 				failures[i] = err
 				return
 			}
-			totals[i], failures[i] = compareAll(a.config.Metric, w, answer)
+			totals[i], failures[i] = w.CompareAll(answer)
 		})
 	}
 	group.Wait()
@@ -67,10 +76,10 @@ func (a *Audit) checkThrough(ctx context.Context, address string) (int64, error)
 }
 
 // askPatiently asks for all samples of a client until there is an answer.
-func (a *Audit) askPatiently(ctx context.Context, address string, w *modelWriter) ([]answerSeries, error) {
-	fromMs, toMs := w.span()
+func (a *Audit) askPatiently(ctx context.Context, address, metric string, w *model.Writer) ([]model.AnswerSeries, error) {
+	fromMs, toMs := w.Span()
 	for {
-		answer, err := a.ask(ctx, address, w.number, fromMs, toMs)
+		answer, err := a.ask(ctx, address, metric, w.Number, fromMs, toMs)
 		if err == nil || errors.Is(err, ErrBroken) || errors.Is(err, ErrRefused) {
 			return answer, err
 		}
@@ -78,16 +87,4 @@ func (a *Audit) askPatiently(ctx context.Context, address string, w *modelWriter
 			return nil, fmt.Errorf("%w: %w (last: %w)", ErrStalled, ctx.Err(), err)
 		}
 	}
-}
-
-// span reaches beyond what was written, so that made-up samples are seen too.
-func (w *modelWriter) span() (fromMs, toMs int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	fromMs = math.MaxInt64
-	for _, s := range w.mu.series {
-		fromMs = min(fromMs, s.firstMs-beyondMs)
-		toMs = max(toMs, s.timeMs(len(s.points))+beyondMs)
-	}
-	return fromMs, toMs
 }

@@ -38,17 +38,28 @@ func (a *Audit) writeOnce(ctx context.Context, w *writer) error {
 	if _, err := a.router(w.random); err != nil {
 		return err
 	}
-	op := w.model.draw(w.random)
-	if op.empty() {
+	owned := a.model().Writers[w.place]
+	op := owned.Draw(w.random)
+	if op.Empty() {
 		return nil
 	}
-	key := w.nextKey(a.config.Seed, &op)
-	body, err := a.sendUntilAnswered(ctx, w, &op, key)
+	speaks := a.dialectOf(w.place)
+	key := ""
+	if speaks == lineHTTP {
+		key = w.nextKey(a.config.Seed, &op)
+	}
+	r, err := requestFor(owned, &op, speaks)
 	if err != nil {
 		return err
 	}
-	w.model.acknowledge(&op)
-	w.keep(key, body)
+	r.key = key
+	if err := a.sendUntilAnswered(ctx, w, r); err != nil {
+		return err
+	}
+	owned.Acknowledge(&op)
+	if !op.Aged() { // a retention may refuse those by then
+		w.keep(key, r.body)
+	}
 	a.tally.acknowledged(w.place, &op, time.Now())
 	return nil
 }
@@ -71,10 +82,6 @@ func (a *Audit) read(ctx context.Context, place int, random *rand.Rand) {
 	}
 }
 
-// readPoints is the longest stretch that a reader asks for: most of its samples are
-// compared by checks.
-const readPoints = 300
-
 // readOnce asks for a stretch of a client's series, mostly the newest, and compares
 // it with what may be there.
 func (a *Audit) readOnce(ctx context.Context, random *rand.Rand) (compared int64, err error) {
@@ -84,25 +91,17 @@ func (a *Audit) readOnce(ctx context.Context, random *rand.Rand) (compared int64
 	if err != nil {
 		return 0, err
 	}
-	w := a.writers[random.IntN(len(a.writers))]
-	parity := random.IntN(2) // young or old series
-	w.mu.Lock()
-	from := max(0, w.mu.head-readPoints)
-	if random.IntN(3) == 0 {
-		from = random.IntN(w.mu.head + 1)
-	}
-	chosen := w.mu.series[parity]
-	w.mu.Unlock()
-	fromMs, toMs := chosen.timeMs(from), chosen.timeMs(from+2*readPoints)
-	begin := w.views(fromMs, toMs)
+	m := a.model()
+	w := m.Writers[random.IntN(len(m.Writers))]
+	fromMs, toMs := w.Stretch(random)
+	begin := w.View(fromMs, toMs)
 	asked := time.Now()
-	answer, err := a.ask(ctx, address, w.number, fromMs, toMs)
+	answer, err := a.ask(ctx, address, m.Config.Metric, w.Number, fromMs, toMs)
 	a.tally.took(true, time.Since(asked))
 	if err != nil {
 		return 0, err
 	}
-	end := w.views(fromMs, toMs)
-	return compareRead(a.config.Metric, w, begin, end, answer)
+	return w.CompareRead(begin, w.View(fromMs, toMs), answer)
 }
 
 // router chooses one that runs.

@@ -41,8 +41,7 @@ func compareDigests(digests []replicaDigest) (compared int64, waiting string, er
 	for _, d := range digests {
 		byShard[d.shard] = append(byShard[d.shard], d)
 	}
-	var f findings
-	var behind []string
+	var different, behind []string
 	for shard, replicas := range byShard {
 		for i, a := range replicas {
 			for _, b := range replicas[:i] {
@@ -50,7 +49,7 @@ func compareDigests(digests []replicaDigest) (compared int64, waiting string, er
 				case a.applied != b.applied:
 					behind = append(behind, fmt.Sprintf("shard %d: %s has applied %d, %s %d", shard, a.node, a.applied, b.node, b.applied))
 				case !bytes.Equal(a.digest, b.digest):
-					f.add("shard %d: %s and %s have applied %d entries and hold different data", shard, a.node, b.node, a.applied)
+					different = append(different, fmt.Sprintf("shard %d: %s and %s have applied %d entries and hold different data", shard, a.node, b.node, a.applied))
 				default:
 					compared++
 				}
@@ -58,7 +57,10 @@ func compareDigests(digests []replicaDigest) (compared int64, waiting string, er
 		}
 	}
 	slices.Sort(behind)
-	return compared, strings.Join(behind, "; "), f.err("digests of full voters")
+	if len(different) > 0 {
+		err = fmt.Errorf("%w: digests of full voters:\n  %s", ErrBroken, strings.Join(different, "\n  "))
+	}
+	return compared, strings.Join(behind, "; "), err
 }
 
 // CheckDigests stops the clients and compares what the full voters of each shard on
@@ -66,9 +68,8 @@ func compareDigests(digests []replicaDigest) (compared int64, waiting string, er
 // ctx ends. Nodes that do not run are left out. Errors: ErrBroken, ErrStalled, those of
 // the store.
 func (a *Audit) CheckDigests(ctx context.Context, store shardmap.Store, cluster string, nodes []Node) error {
-	a.pause.Lock()
-	defer a.pause.Unlock()
-	defer func() { a.tally.resume(time.Now()) }()
+	a.Hold()
+	defer a.Release()
 	for {
 		compared, waiting, err := readDigests(ctx, store, cluster, nodes)
 		switch {

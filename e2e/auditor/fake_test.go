@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,28 +15,32 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/tickmesh/tickmesh/e2e/model"
 )
 
 // defect is a way in which the fake cluster breaks its word.
 type defect string
 
 const (
-	none         defect = ""
-	dropAck      defect = "answer a write and drop it"
-	dropPart     defect = "answer a write and drop its last sample"
-	dropDelete   defect = "answer a delete and drop it"
-	staleRead    defect = "answer a query from a state of a while ago"
-	blindRouter  defect = "one router does not see the latest write through the other"
-	zombie       defect = "apply an answered write again later"
-	undelete     defect = "bring back what was deleted"
-	invent       defect = "make a sample up"
-	inventSeries defect = "make a series up"
-	moveTime     defect = "move a sample by a millisecond"
-	twice        defect = "answer a sample twice"
-	exchange     defect = "exchange the values of two samples"
-	refuse       defect = "refuse a valid write"
-	forgetKey    defect = "apply a write again that is repeated with its key"
-	cutAnswer    defect = "leave a series out of an answer"
+	none          defect = ""
+	dropAck       defect = "answer a write and drop it"
+	dropPart      defect = "answer a write and drop its last sample"
+	dropDelete    defect = "answer a delete and drop it"
+	dropOverwrite defect = "answer an overwrite and drop it"
+	flipBit       defect = "change the last bit of a value"
+	staleRead     defect = "answer a query from a state of a while ago"
+	blindRouter   defect = "one router does not see the latest write through the other"
+	zombie        defect = "apply an answered write again later"
+	undelete      defect = "bring back what was deleted"
+	invent        defect = "make a sample up"
+	inventSeries  defect = "make a series up"
+	moveTime      defect = "move a sample by a millisecond"
+	twice         defect = "answer a sample twice"
+	exchange      defect = "exchange the values of two samples"
+	refuse        defect = "refuse a valid write"
+	forgetKey     defect = "apply a write again that is repeated with its key"
+	cutAnswer     defect = "leave a series out of an answer"
 )
 
 // fakeState is the samples by series and time.
@@ -178,14 +183,14 @@ func (f *fake) deletion(body string) func() {
 
 // spoil applies the defect to what was just answered.
 func (f *fake) spoil() {
-	if f.mu.requests%50 != 0 && f.defect != dropDelete && f.defect != undelete {
+	if f.mu.requests%50 != 0 && f.defect != dropDelete && f.defect != dropOverwrite && f.defect != undelete {
 		return
 	}
 	before := f.mu.before[len(f.mu.before)-1]
 	switch f.defect {
 	case dropAck:
 		f.mu.state = before
-	case dropPart, dropDelete:
+	case dropPart, dropDelete, dropOverwrite:
 		for _, name := range slices.Sorted(maps.Keys(f.mu.state)) {
 			for timeMs := range f.mu.state[name] {
 				if _, ok := before[name][timeMs]; !ok && f.defect == dropPart {
@@ -194,7 +199,7 @@ func (f *fake) spoil() {
 				}
 			}
 			for timeMs, value := range before[name] {
-				if _, ok := f.mu.state[name][timeMs]; !ok && f.defect == dropDelete {
+				if _, ok := f.mu.state[name][timeMs]; ok == (f.defect == dropOverwrite) && f.defect != dropPart {
 					f.mu.state[name][timeMs] = value
 				}
 			}
@@ -211,7 +216,7 @@ func (f *fake) spoil() {
 		clear(f.mu.keys)
 		f.mu.answered[0]()
 		f.mu.answered = nil
-	case invent, inventSeries, moveTime, exchange:
+	case invent, inventSeries, moveTime, exchange, flipBit:
 		f.spoilSample()
 	}
 }
@@ -226,12 +231,14 @@ func (f *fake) spoilSample() {
 		first, second := times[0], times[1]
 		switch f.defect {
 		case invent:
-			samples[times[len(times)-1]+500*oldStepMs] = 1
+			samples[times[len(times)-1]+500*60_000] = 1
 		case inventSeries:
 			f.mu.state[name+"x"] = maps.Clone(samples)
 		case moveTime:
 			samples[first+1] = samples[first]
 			delete(samples, first)
+		case flipBit:
+			samples[first] = math.Float64frombits(math.Float64bits(samples[first]) ^ 1)
 		case exchange:
 			samples[first], samples[second] = samples[second], samples[first]
 		}
@@ -247,13 +254,13 @@ func (f *fake) query(router int, w http.ResponseWriter, query url.Values) {
 	if len(f.mu.before) == 3 && (f.defect == staleRead || f.defect == blindRouter && f.mu.through != router) {
 		state = f.mu.before[len(f.mu.before)-1]
 	}
-	answer := []answerSeries{}
+	answer := []model.AnswerSeries{}
 	for _, name := range slices.Sorted(maps.Keys(state)) {
 		parts := strings.Split(name, "/")
 		if parts[0] != m[1] || parts[1] != m[2] {
 			continue
 		}
-		series := answerSeries{Metric: parts[0], Tags: map[string]string{"client": parts[1], "series": parts[2]}}
+		series := model.AnswerSeries{Metric: parts[0], Tags: map[string]string{"client": parts[1], "series": parts[2]}}
 		for _, timeMs := range slices.Sorted(maps.Keys(state[name])) {
 			if timeMs >= fromMs && timeMs <= toMs {
 				series.DPS = append(series.DPS, [2]float64{float64(timeMs), state[name][timeMs]})

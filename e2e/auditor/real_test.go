@@ -14,6 +14,7 @@ var (
 	every   = flag.Bool("every", false, "play every scenario, not only the core ones")
 	long    = flag.Bool("long", false, "play every scenario, in full length")
 	seed    = flag.Uint64("seed", 1, "what is written, and which process is hit")
+	kills   = flag.Int("kills", 50, "kills of each scenario of one server")
 	dataDir = flag.String("data-dir", "", "keep data folders and logs here (default: a folder that is kept on failure only)")
 	binary  = flag.String("binary", "", "the tickmesh binary (default: built from this module)")
 )
@@ -45,7 +46,7 @@ func TestScenarios(t *testing.T) {
 				t.Fatal(err)
 			}
 			report, err := scenario.Run(t.Context(), StageOptions{
-				Binary: path, EtcdBinary: etcd, Dir: filepath.Join(dir, "cluster"), Seed: *seed, Long: *long, Log: t.Logf,
+				Binary: path, EtcdBinary: etcd, Dir: filepath.Join(dir, "cluster"), Seed: *seed, Kills: *kills, Long: *long, Log: t.Logf,
 			})
 			if errors.Is(err, harness.ErrNoDisk) {
 				t.Skipf("cannot be played here: %v", err)

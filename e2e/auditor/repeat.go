@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"time"
+
+	"github.com/tickmesh/tickmesh/e2e/model"
 )
 
 // Writes with a key are repeated: when there was no answer, until there is one, and now
@@ -27,15 +30,14 @@ type kept struct {
 // writer is one client's own state; one goroutine uses it.
 type writer struct {
 	place  int
-	model  *modelWriter
 	random *rand.Rand
 	keys   int    // that were given out
 	kept   []kept // oldest first
 }
 
 // nextKey returns a key for the operation, or none.
-func (w *writer) nextKey(seed uint64, o *operation) string {
-	if o.deletion != nil || w.random.IntN(100) >= keyedPercent {
+func (w *writer) nextKey(seed uint64, o *model.Operation) string {
+	if o.Deletes() || w.random.IntN(100) >= keyedPercent {
 		return ""
 	}
 	w.keys++
@@ -64,7 +66,7 @@ func (a *Audit) repeatOnce(ctx context.Context, w *writer) error {
 	}
 	again := w.kept[w.random.IntN(len(w.kept))]
 	begin := time.Now()
-	_, _, err = a.do(ctx, requestOf{method: "POST", address: address, path: writePath, body: again.body, key: again.key})
+	_, _, err = a.do(ctx, requestOf{method: http.MethodPost, address: address, path: writePath, body: again.body, key: again.key})
 	a.tally.took(false, time.Since(begin))
 	if err == nil {
 		a.tally.repeated()
@@ -74,20 +76,20 @@ func (a *Audit) repeatOnce(ctx context.Context, w *writer) error {
 
 // sendUntilAnswered sends an operation; one with a key up to triesMax times, each
 // through any router.
-func (a *Audit) sendUntilAnswered(ctx context.Context, w *writer, o *operation, key string) (body []byte, err error) {
+func (a *Audit) sendUntilAnswered(ctx context.Context, w *writer, r requestOf) error {
 	for try := 1; ; try++ {
-		address, err := a.router(w.random)
-		if err == nil {
+		var err error
+		if r.address, err = a.router(w.random); err == nil {
 			begin := time.Now()
-			body, err = a.send(ctx, address, w.model, o, key)
+			err = a.send(ctx, r)
 			a.tally.took(false, time.Since(begin))
 		}
-		if err == nil || key == "" || try == triesMax || errors.Is(err, ErrRefused) || ctx.Err() != nil {
-			return body, err
+		if err == nil || r.key == "" || try == triesMax || errors.Is(err, ErrRefused) || ctx.Err() != nil {
+			return err
 		}
 		a.tally.failed(false, err)
 		if !wait(ctx, failurePause) {
-			return body, err
+			return err
 		}
 	}
 }

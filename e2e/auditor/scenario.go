@@ -8,19 +8,24 @@ import (
 // Scenario is a play of faults with a name.
 type Scenario struct {
 	Name        string
-	Nodes       int // at the start
+	Nodes       int // at the start; 0: one standalone server is all
 	Routers     int
 	Replication int
 	WALSync     string // "" leaves the default
 	Disks       bool   // it cuts the power of nodes
 	Core        bool   // played by `make test`; the others by `make test-all`
 	GRPC        bool   // its one router serves the command line
+	Ends        bool   // its one server ends before each check; see model.Config
 	play        func(ctx context.Context, s *Stage) error
 }
 
-// Scenarios returns all of them.
+// Scenarios returns all of them, of which one server is the smallest.
 func Scenarios() []Scenario {
 	return []Scenario{
+		{Name: "one server", Core: true, WALSync: "interval", Ends: true, play: killOne},
+		{Name: "one server, synced before each answer", Core: true, WALSync: "always", Ends: true, play: killOne},
+		{Name: "cut the power of one server", Core: true, WALSync: "always", Disks: true, Ends: true, play: cutPowerOfServer},
+		{Name: "fill the disk of one server", Core: true, WALSync: "always", Disks: true, play: fillDiskOfServer},
 		{Name: "kill each in turn", Core: true, Nodes: 3, Routers: 2, Replication: 2, play: killEach},
 		{Name: "kill at random", Nodes: 3, Routers: 2, Replication: 3, play: killAtRandom},
 		{Name: "repeat after a kill", Core: true, Nodes: 3, Routers: 2, Replication: 2, play: repeatAfterKill},
@@ -48,9 +53,7 @@ func Scenarios() []Scenario {
 // everything compared once more. Errors: harness.ErrNoDisk when the scenario needs disks
 // that cannot be made here.
 func (s *Scenario) Run(ctx context.Context, options StageOptions) (Report, error) {
-	options.Nodes, options.Routers, options.Replication = s.Nodes, s.Routers, s.Replication
-	options.WALSync, options.Disks, options.GRPC = s.WALSync, s.Disks, s.GRPC
-	stage, err := NewStage(ctx, options)
+	stage, err := NewStage(ctx, s, options)
 	if err != nil {
 		return Report{}, err
 	}

@@ -46,7 +46,7 @@ func (s *Stage) damageNode(ctx context.Context, node *harness.Server, round int,
 	if err != nil {
 		return err
 	}
-	begin := func() (err error) {
+	begin := func(ctx context.Context) (err error) {
 		if !running {
 			before = 0
 			if err := node.Kill(); err != nil {
@@ -60,7 +60,7 @@ func (s *Stage) damageNode(ctx context.Context, node *harness.Server, round int,
 		return err
 	}
 	// The check that comes last reads every sample of every copy, until all can be read.
-	if err := s.during(ctx, name, begin, func() error { return nil }); err != nil {
+	if err := s.during(ctx, fault{name, begin, func(context.Context) error { return nil }}); err != nil {
 		return err
 	}
 	after, err := s.repairs(ctx, node)

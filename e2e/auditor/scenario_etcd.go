@@ -20,20 +20,15 @@ func cutFromEtcd(ctx context.Context, s *Stage) error {
 	}
 	everybody := append(s.Servers(harness.RoleNode), s.Servers(harness.RoleRouter)...)
 	for _, group := range [][]*harness.Server{{leader}, {s.Servers(harness.RoleRouter)[0]}, everybody} {
-		name := "lose all between etcd and"
-		for _, server := range group {
-			name += " " + server.Name
+		f := s.cut(harness.Swallow(), false, s.Etcd, group...)
+		begin, end := f.begin, f.end
+		f.begin = func(ctx context.Context) error {
+			return errors.Join(begin(ctx), s.until(ctx, "leases to end", func(view shardmap.View) string { return anyAlive(view, group) }))
 		}
-		err := s.during(ctx, name, func() error {
-			for _, server := range group {
-				s.Network.SetBoth(server.Name, s.Etcd.Name, harness.Swallow())
-			}
-			return s.until(ctx, "leases to end", func(view shardmap.View) string { return anyAlive(view, group) })
-		}, func() error {
-			s.Network.Heal()
-			return s.until(ctx, "nodes to register again", s.anyMissing)
-		})
-		if err != nil {
+		f.end = func(ctx context.Context) error {
+			return errors.Join(end(ctx), s.until(ctx, "nodes to register again", s.anyMissing))
+		}
+		if err := s.during(ctx, f); err != nil {
 			return err
 		}
 	}

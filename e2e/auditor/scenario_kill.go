@@ -8,9 +8,6 @@ import (
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
-// stopBound is the time that a process may take to end when it is asked to.
-const stopBound = time.Minute
-
 // suspension is how long a leader is suspended in full length: longer than anybody
 // waits for it.
 const suspension = 30 * time.Second
@@ -18,8 +15,7 @@ const suspension = 30 * time.Second
 // killEach kills each node and each router, one at a time, and starts it again.
 func killEach(ctx context.Context, s *Stage) error {
 	for _, server := range append(s.Servers(harness.RoleNode), s.Servers(harness.RoleRouter)...) {
-		err := s.during(ctx, "kill "+server.Name, server.Kill, func() error { return server.Start(ctx) })
-		if err != nil {
+		if err := s.during(ctx, killed(server)); err != nil {
 			return err
 		}
 	}
@@ -70,8 +66,10 @@ func suspendLeader(ctx context.Context, s *Stage) error {
 		if err != nil {
 			return err
 		}
-		name := fmt.Sprintf("round %d: suspend %s", round, leader.Name)
-		err = s.during(ctx, name, leader.Suspend, func() error {
+		f := suspended(leader)
+		f.name = fmt.Sprintf("round %d: %s", round, f.name)
+		resume := f.end
+		f.end = func(ctx context.Context) error {
 			if s.options.Long {
 				wait(ctx, suspension)
 			}
@@ -81,9 +79,9 @@ func suspendLeader(ctx context.Context, s *Stage) error {
 					return err
 				}
 			}
-			return leader.Resume()
-		})
-		if err != nil {
+			return resume(ctx)
+		}
+		if err := s.during(ctx, f); err != nil {
 			return err
 		}
 	}
@@ -93,10 +91,9 @@ func suspendLeader(ctx context.Context, s *Stage) error {
 // rollAll stops each process cleanly and starts it again, as an upgrade does.
 func rollAll(ctx context.Context, s *Stage) error {
 	for _, server := range append(s.Servers(harness.RoleNode), s.Servers(harness.RoleRouter)...) {
-		err := s.during(ctx, "roll "+server.Name, func() error { return server.Stop(stopBound) }, func() error { return server.Start(ctx) })
-		if err != nil {
+		if err := s.during(ctx, rolled(server)); err != nil {
 			return err
 		}
 	}
-	return s.during(ctx, "roll etcd", func() error { return s.Etcd.Stop(stopBound) }, func() error { return s.Etcd.Start(ctx) })
+	return s.during(ctx, rolled(s.Etcd))
 }

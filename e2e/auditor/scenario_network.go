@@ -2,47 +2,31 @@ package auditor
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
-// healed ends all faults of the network.
-func (s *Stage) healed() error {
-	s.Network.Heal()
-	return nil
-}
-
 // cutPairs cuts two nodes from each other: silently, by an error, so that bytes come
 // late, and in one direction only.
 func cutPairs(ctx context.Context, s *Stage) error {
-	leader, err := s.leader(ctx)
+	a, err := s.leader(ctx)
 	if err != nil {
 		return err
 	}
-	a := leader.Name
-	for _, other := range s.Servers(harness.RoleNode) {
-		b := other.Name
+	for _, b := range s.Servers(harness.RoleNode) {
 		if a == b {
 			continue
 		}
-		cuts := []struct {
-			name string
-			cut  func()
-		}{
-			{"lose all between %s and %s", func() { s.Network.SetBoth(a, b, harness.Swallow()) }},
-			{"lose all from %s to %s", func() { s.Network.Set(a, b, harness.Swallow()) }},
-			{"lose all to %s from %s", func() { s.Network.Set(b, a, harness.Swallow()) }},
-			{"hold all between %s and %s", func() { s.Network.SetBoth(a, b, harness.Hold()) }},
-			{"refuse all between %s and %s", func() { s.Network.SetBoth(a, b, harness.Refuse()) }},
-		}
-		for _, cut := range cuts {
-			err := s.during(ctx, fmt.Sprintf(cut.name, a, b), func() error {
-				cut.cut()
-				return nil
-			}, s.healed)
-			if err != nil {
+		for _, f := range []fault{
+			s.cut(harness.Swallow(), false, a, b),
+			s.cut(harness.Swallow(), true, a, b),
+			s.cut(harness.Swallow(), true, b, a),
+			s.cut(harness.Hold(), false, a, b),
+			s.cut(harness.Refuse(), false, a, b),
+		} {
+			if err := s.during(ctx, f); err != nil {
 				return err
 			}
 		}
@@ -63,26 +47,9 @@ func isolateLeader(ctx context.Context, s *Stage) error {
 	if err != nil {
 		return err
 	}
-	among := func(flow harness.Flow) func() error {
-		return func() error {
-			for _, other := range s.Servers(harness.RoleNode) {
-				if other != leader {
-					s.Network.SetBoth(leader.Name, other.Name, flow)
-				}
-			}
-			return nil
-		}
-	}
-	steps := []struct {
-		name string
-		flow harness.Flow
-	}{
-		{"lose all between " + leader.Name + " and the other nodes", harness.Swallow()},
-		{"hold all between " + leader.Name + " and the other nodes", harness.Hold()},
-		{"slow " + leader.Name, harness.Delay(slowness)},
-	}
-	for _, step := range steps {
-		if err := s.during(ctx, step.name, among(step.flow), s.healed); err != nil {
+	others := slices.DeleteFunc(s.Servers(harness.RoleNode), func(other *harness.Server) bool { return other == leader })
+	for _, flow := range []harness.Flow{harness.Swallow(), harness.Hold(), harness.Delay(slowness)} {
+		if err := s.during(ctx, s.cut(flow, false, leader, others...)); err != nil {
 			return err
 		}
 	}
@@ -96,9 +63,5 @@ func (s *Stage) cutRouter(ctx context.Context, router *harness.Server, flow harn
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("%s between %s and %s", flow, router.Name, leader.Name)
-	return s.during(ctx, name, func() error {
-		s.Network.SetBoth(router.Name, leader.Name, flow)
-		return nil
-	}, s.healed)
+	return s.during(ctx, s.cut(flow, false, router, leader))
 }

@@ -24,8 +24,10 @@ func cutPowerOfOne(ctx context.Context, s *Stage) error {
 			return err
 		}
 		before := view.Nodes[node.NodeID].StartedMs
-		err = s.during(ctx, "cut the power of "+node.Name, node.CutPower, func() error {
-			if err := node.Start(ctx); err != nil {
+		f := unpowered(node)
+		start := f.end
+		f.end = func(ctx context.Context) error {
+			if err := start(ctx); err != nil {
 				return err
 			}
 			return s.until(ctx, node.Name+" to have its copies", func(view shardmap.View) string {
@@ -34,8 +36,8 @@ func cutPowerOfOne(ctx context.Context, s *Stage) error {
 				}
 				return whole(view)
 			})
-		})
-		if err != nil {
+		}
+		if err := s.during(ctx, f); err != nil {
 			return err
 		}
 	}

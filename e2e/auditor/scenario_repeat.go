@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+
+	"github.com/tickmesh/tickmesh/e2e/model"
 )
 
 // repeatMetric is written by this scenario alone; clients do not know it.
@@ -105,7 +107,7 @@ func (s *Stage) repeatedIs(ctx context.Context, router string, round int, want f
 	if err != nil {
 		return err
 	}
-	var answer []answerSeries
+	var answer []model.AnswerSeries
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return err
 	}

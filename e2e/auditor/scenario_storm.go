@@ -61,13 +61,11 @@ func (s *Stage) drawFault(ctx context.Context) error {
 	}
 	flows := []harness.Flow{harness.Swallow(), harness.Hold(), harness.Refuse(), harness.Delay(slowness), harness.Pass()}
 	flow := flows[s.random.IntN(len(flows))]
-	switch s.random.IntN(8) {
-	case 0, 1:
-		s.logf("%s from %s to %s", flow, a.Name, b.Name)
-		s.Network.Set(a.Name, b.Name, flow)
-	case 2:
-		s.logf("%s between %s and %s", flow, a.Name, b.Name)
-		s.Network.SetBoth(a.Name, b.Name, flow)
+	switch draw := s.random.IntN(8); draw {
+	case 0, 1, 2:
+		f := s.cut(flow, draw < 2, a, b)
+		s.logf("%s", f.name)
+		return f.begin(ctx)
 	case 3, 4:
 		return s.killOrStart(ctx, node)
 	case 5:
@@ -82,7 +80,7 @@ func (s *Stage) drawFault(ctx context.Context) error {
 
 func (s *Stage) killOrStart(ctx context.Context, server *harness.Server) error {
 	switch {
-	case server.Running() && s.options.Disks && server.Role == harness.RoleNode:
+	case server.Running() && s.scenario.Disks && server.Role == harness.RoleNode:
 		s.logf("cut the power of %s", server.Name)
 		return server.CutPower()
 	case server.Running():

@@ -25,38 +25,34 @@ const (
 // that it is not over before anybody has noticed.
 const faultLeast = 1500 * time.Millisecond
 
-// StageOptions say what a scenario plays on.
+// StageOptions say how a scenario is played.
 type StageOptions struct {
 	Binary, EtcdBinary string
 	Dir                string
-	Nodes, Routers     int
-	Replication        int
-	WALSync            string // "" leaves the default
-	Disks              bool   // that the power can be cut of
-	GRPC               bool   // the one router serves the command line
 	Seed               uint64
+	Kills              int // of a scenario that counts them
 	// Long plays more rounds, and pauses as long as the faults of real life.
 	Long bool
 	Log  func(format string, args ...any)
 }
 
-// Stage is a cluster of processes with an audit on it.
+// Stage is a cluster of processes, or one standalone server, with an audit on it.
 type Stage struct {
 	*harness.Cluster
 	Audit *Audit
 
-	options StageOptions
-	store   shardmap.Store
-	random  *rand.Rand
-	grpc    string // where the router serves the command line; empty: nowhere
+	scenario *Scenario
+	options  StageOptions
+	store    shardmap.Store // nil: the server is standalone
+	random   *rand.Rand
+	grpc     string // where the router serves the command line; empty: nowhere
 }
 
 // smallFlags make the engine checkpoint, sort pages, switch files and compact all the
 // time, so that faults meet these.
 func smallFlags() []string {
 	return []string{
-		"--checkpoint-bytes", "256KiB", "--flush-interval", "300ms", "--wal-file-bytes", "128KiB", "--page-file-bytes", "64KiB",
-		"--digest-interval", "2s",
+		"--checkpoint-bytes", "256KiB", "--flush-interval", "200ms", "--wal-file-bytes", "128KiB", "--page-file-bytes", "64KiB",
 	}
 }
 
@@ -69,18 +65,21 @@ const (
 	diskBytes = 1 << 30
 )
 
-// NewStage starts a cluster and the audit, and waits until all clients are served.
-func NewStage(ctx context.Context, options StageOptions) (*Stage, error) {
+// NewStage starts what a scenario plays on and the audit, and waits until all clients are served.
+func NewStage(ctx context.Context, scenario *Scenario, options StageOptions) (*Stage, error) {
 	of := harness.ClusterOptions{
-		Binary: options.Binary, EtcdBinary: options.EtcdBinary, Dir: options.Dir, Nodes: options.Nodes, Routers: options.Routers,
-		Shards: stageShards, Replication: options.Replication, WALSync: options.WALSync,
+		Binary: options.Binary, EtcdBinary: options.EtcdBinary, Dir: options.Dir, Nodes: scenario.Nodes, Routers: scenario.Routers,
+		Standalone: scenario.Nodes == 0, Shards: stageShards, Replication: scenario.Replication, WALSync: scenario.WALSync,
 		NodeFlags: smallFlags(), RouterFlags: []string{"--replace-after", replaceAfter},
 	}
-	if options.Disks {
+	if !of.Standalone {
+		of.NodeFlags = append(of.NodeFlags, "--digest-interval", "2s")
+	}
+	if scenario.Disks {
 		of.DiskBytes = diskBytes
 	}
 	grpc := ""
-	if options.GRPC {
+	if scenario.GRPC {
 		addresses, err := harness.FreeAddresses(1)
 		if err != nil {
 			return nil, err
@@ -92,7 +91,7 @@ func NewStage(ctx context.Context, options StageOptions) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{Cluster: cluster, options: options, random: rand.New(rand.NewPCG(options.Seed, 0)), grpc: grpc}
+	s := &Stage{Cluster: cluster, scenario: scenario, options: options, random: rand.New(rand.NewPCG(options.Seed, 0)), grpc: grpc}
 	if err := s.open(ctx); err != nil {
 		err = fmt.Errorf("%w\n%s", err, cluster.Describe())
 		s.Close()
@@ -102,18 +101,21 @@ func NewStage(ctx context.Context, options StageOptions) (*Stage, error) {
 }
 
 func (s *Stage) open(ctx context.Context) error {
-	store, err := s.OpenStore()
-	if err != nil {
-		return err
+	config := oneServerConfig(s)
+	if !s.standalone() {
+		store, err := s.OpenStore()
+		if err != nil {
+			return err
+		}
+		config, s.store = DefaultConfig(), store
 	}
-	s.store = store
+	config.Seed = s.options.Seed
 	bounded, cancel := context.WithTimeout(ctx, startBound)
 	defer cancel()
 	if err := s.WaitReady(bounded); err != nil {
 		return err
 	}
-	config := DefaultConfig()
-	config.Seed = s.options.Seed
+	var err error
 	if s.Audit, err = Start(ctx, config, s); err != nil {
 		return err
 	}
@@ -134,13 +136,19 @@ func (s *Stage) Close() {
 // Finish stops the clients, then all processes cleanly.
 func (s *Stage) Finish() (Report, error) {
 	report, err := s.Audit.Stop()
-	return report, errors.Join(err, s.store.Close(), s.Cluster.Stop())
+	if s.store != nil {
+		err = errors.Join(err, s.store.Close())
+	}
+	return report, errors.Join(err, s.Cluster.Stop())
 }
+
+// standalone reports whether one server is all that there is.
+func (s *Stage) standalone() bool { return s.scenario.Nodes == 0 }
 
 // Routers implements Target.
 func (s *Stage) Routers() []string {
 	var addresses []string
-	for _, router := range s.Servers(harness.RoleRouter) {
+	for _, router := range append(s.Servers(harness.RoleRouter), s.Servers(harness.RoleStandalone)...) {
 		if router.Serving() {
 			addresses = append(addresses, router.Addr())
 		}
@@ -185,35 +193,12 @@ func (s *Stage) check(ctx context.Context) error {
 	if err := s.Audit.Check(bounded); err != nil {
 		return fmt.Errorf("%w\n%s", err, s.Describe())
 	}
-	if err := s.Audit.CheckDigests(bounded, s.store, s.Name(), s.nodes()); err != nil {
-		return fmt.Errorf("%w\n%s", err, s.Describe())
+	if !s.standalone() {
+		if err := s.Audit.CheckDigests(bounded, s.store, s.Name(), s.nodes()); err != nil {
+			return fmt.Errorf("%w\n%s", err, s.Describe())
+		}
 	}
 	s.logf("checked in %s", time.Since(begin).Round(time.Millisecond))
-	return nil
-}
-
-// during applies a fault, waits until the clients were served all the same, ends the
-// fault, waits again and checks everything.
-func (s *Stage) during(ctx context.Context, name string, begin, end func() error) error {
-	s.logf("%s", name)
-	fail := func(err error) error { return fmt.Errorf("%s: %w", name, err) }
-	if err := begin(); err != nil {
-		return fail(err)
-	}
-	wait(ctx, faultLeast)
-	if err := s.progress(ctx); err != nil {
-		return fail(err)
-	}
-	s.logf("so far: %s", s.Audit.Report())
-	if err := end(); err != nil {
-		return fail(err)
-	}
-	if err := s.progress(ctx); err != nil {
-		return fail(fmt.Errorf("after it: %w", err))
-	}
-	if err := s.check(ctx); err != nil {
-		return fail(err)
-	}
 	return nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/tickmesh/tickmesh/e2e/model"
 )
 
 // Report counts what an audit did.
@@ -74,13 +76,13 @@ func (t *tally) rounds() []int64 {
 }
 
 // acknowledged counts an answered write or delete.
-func (t *tally) acknowledged(client int, o *operation, now time.Time) {
+func (t *tally) acknowledged(client int, o *model.Operation, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.answered[client]++
 	t.mu.sums.Requests++
-	t.mu.sums.Samples += int64(len(o.writes))
-	if o.deletion != nil {
+	t.mu.sums.Samples += int64(o.Samples())
+	if o.Deletes() {
 		t.mu.sums.Deletes++
 	}
 	t.mu.sums.WriteGapMax = max(t.mu.sums.WriteGapMax, now.Sub(t.mu.lastWrite))

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoMemoryGroup says that this machine does not let us make a memory control
+// ErrNoMemoryGroup reports that this machine does not let us make a memory control
 // group; the text says why.
 var ErrNoMemoryGroup = errors.New("no memory control group can be made here")
 
@@ -123,17 +123,44 @@ func (g *MemoryGroup) start(command *exec.Cmd, start func() error) error {
 
 // Kills is how many processes the kernel has killed because the group was full.
 func (g *MemoryGroup) Kills() (int64, error) {
-	name := "memory.oom_control"
 	if g.version == 2 {
-		name = "memory.events"
+		return g.field("memory.events", "oom_kill")
+	}
+	return g.field("memory.oom_control", "oom_kill")
+}
+
+// AnonymousBytes is the memory of the group's processes that no file backs, so that the kernel
+// cannot take it back.
+func (g *MemoryGroup) AnonymousBytes() (int64, error) {
+	if g.version == 2 {
+		return g.field("memory.stat", "anon")
+	}
+	return g.field("memory.stat", "rss")
+}
+
+// PeakBytes is the most memory that the group has had, page cache included. Where the kernel does
+// not tell (version 2 before Linux 5.19), it is an error.
+func (g *MemoryGroup) PeakBytes() (int64, error) {
+	name := "memory.max_usage_in_bytes"
+	if g.version == 2 {
+		name = "memory.peak"
 	}
 	text, err := os.ReadFile(filepath.Join(g.dir, name))
 	if err != nil {
 		return 0, err
 	}
+	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+}
+
+// field reads a number of a file of lines `name number`; 0: there is no such line.
+func (g *MemoryGroup) field(file, name string) (int64, error) {
+	text, err := os.ReadFile(filepath.Join(g.dir, file))
+	if err != nil {
+		return 0, err
+	}
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
-		if len(fields) == 2 && fields[0] == "oom_kill" {
+		if len(fields) == 2 && fields[0] == name {
 			return strconv.ParseInt(fields[1], 10, 64)
 		}
 	}

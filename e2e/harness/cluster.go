@@ -30,16 +30,23 @@ type ClusterOptions struct {
 	Routers     int    // r1, r2, …
 	Shards      int
 	Replication int
+	// Standalone makes one server of all roles, s1, the whole cluster: there are no nodes, no
+	// routers, and etcd does not run.
+	Standalone  bool
 	WALSync     string   // "" leaves the default
-	NodeFlags   []string // further flags
+	NodeFlags   []string // further flags, of a standalone server too
 	RouterFlags []string
 	Env         []string
 	// DiskBytes gives each node a disk of its own, so that its power can be cut; 0: no.
 	DiskBytes int64
+	// MemoryBytes puts each node and router into a control group of its own with that much
+	// memory (ErrNoMemoryGroup: there can be none here); 0: no.
+	MemoryBytes int64
 }
 
 // Cluster is etcd, nodes and routers as child processes, each of which reaches the
-// others through proxies of one Network. The network knows them by Server.Name.
+// others through proxies of one Network, which knows them by Server.Name; or it is one
+// standalone server.
 type Cluster struct {
 	Network *Network
 	Etcd    *Server
@@ -82,6 +89,9 @@ func StartCluster(ctx context.Context, options ClusterOptions) (*Cluster, error)
 }
 
 func (c *Cluster) startAll(ctx context.Context) error {
+	if c.options.Standalone {
+		return c.addWithData(ctx, &Server{Name: "s1", Role: RoleStandalone})
+	}
 	if err := c.Etcd.Start(ctx); err != nil {
 		return err
 	}
@@ -104,16 +114,22 @@ func (c *Cluster) startAll(ctx context.Context) error {
 
 // AddNode starts a further node.
 func (c *Cluster) AddNode(ctx context.Context, id string) (*Server, error) {
-	node := &Server{Name: id, Role: RoleNode, NodeID: id, DataDir: filepath.Join(c.options.Dir, id)}
-	if err := c.add(node); err != nil {
-		return nil, err
+	node := &Server{Name: id, Role: RoleNode, NodeID: id}
+	return node, c.addWithData(ctx, node)
+}
+
+// addWithData starts a server that has a data folder.
+func (c *Cluster) addWithData(ctx context.Context, s *Server) error {
+	s.DataDir = filepath.Join(c.options.Dir, s.Name)
+	if err := c.add(s); err != nil {
+		return err
 	}
 	if c.options.DiskBytes > 0 {
-		if err := node.addDisk(c.options.DiskBytes); err != nil {
-			return nil, err
+		if err := s.addDisk(c.options.DiskBytes); err != nil {
+			return err
 		}
 	}
-	return node, node.Start(ctx)
+	return s.Start(ctx)
 }
 
 // addDisk puts the node's data on a disk of its own.
@@ -132,13 +148,20 @@ func (c *Cluster) Twin(of *Server, name, dataDir string) (*Server, error) {
 	return twin, c.add(twin)
 }
 
-// add gives a server its proxies.
+// add gives a server its proxies and its control group.
 func (c *Cluster) add(s *Server) (err error) {
 	s.cluster = c
-	if s.etcd, err = c.Network.Listen(s.Name, c.Etcd.Name); err != nil {
-		return err
+	if c.options.MemoryBytes > 0 {
+		if s.Group, err = NewMemoryGroup(c.options.MemoryBytes); err != nil {
+			return err
+		}
 	}
-	s.etcd.SetTarget(c.Etcd.Addr())
+	if s.Role != RoleStandalone {
+		if s.etcd, err = c.Network.Listen(s.Name, c.Etcd.Name); err != nil {
+			return err
+		}
+		s.etcd.SetTarget(c.Etcd.Addr())
+	}
 	if s.Role == RoleNode {
 		if s.front, err = c.Network.Listen("", s.Name); err != nil {
 			s.etcd.Close()
@@ -210,9 +233,9 @@ func (c *Cluster) OpenStore() (*etcdstore.Store, error) {
 	return etcdstore.Open(etcdstore.Options{Endpoints: []string{c.tester.Address()}, Cluster: clusterName})
 }
 
-// WaitReady waits until every router that runs is ready to serve.
+// WaitReady waits until every server for clients that runs is ready to serve.
 func (c *Cluster) WaitReady(ctx context.Context) error {
-	for _, router := range c.Servers(RoleRouter) {
+	for _, router := range append(c.Servers(RoleRouter), c.Servers(RoleStandalone)...) {
 		if !router.Running() {
 			continue
 		}
@@ -226,7 +249,7 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 // Stop ends all processes cleanly: routers first, etcd last.
 func (c *Cluster) Stop() error {
 	var problems []error
-	for _, role := range []Role{RoleRouter, RoleNode} {
+	for _, role := range []Role{RoleStandalone, RoleRouter, RoleNode} {
 		for _, s := range c.Servers(role) {
 			if s.Running() {
 				problems = append(problems, s.Stop(stopTimeout))
@@ -257,6 +280,9 @@ func (c *Cluster) Close() {
 		}
 		if s.disk != nil {
 			_ = s.disk.Close() // it may have been closed
+		}
+		if s.Group != nil {
+			_ = s.Group.Close()
 		}
 	}
 	c.tester.Close()

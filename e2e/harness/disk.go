@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoDisk says that this machine does not let us make a disk whose power can be
+// ErrNoDisk reports that this machine does not let us make a disk whose power can be
 // cut; the text says why. It needs root, loop devices and ext4.
 var ErrNoDisk = errors.New("no disk can be made here")
 
@@ -26,6 +26,9 @@ const (
 	// file system from writing even its journal (linux/fs.h, ext4.h).
 	fsShutdown      = 0x8004587d
 	shutdownNoFlush = 2
+	// fiFreeze and fiThaw are FIFREEZE and FITHAW (linux/fs.h).
+	fiFreeze = 0xc0045877
+	fiThaw   = 0xc0045878
 	// commitSeconds is how often the kernel writes by itself: so seldom that it hides
 	// no sync that is missing.
 	commitSeconds = 300
@@ -70,6 +73,49 @@ func (d *Disk) Cut() error {
 		return err
 	}
 	return run(d.mountArgs())
+}
+
+// fillerPath names the file that takes all room.
+func (d *Disk) fillerPath() string { return filepath.Join(d.mount, "filler") }
+
+// Fill takes all room that there is, until Free.
+func (d *Disk) Fill() error {
+	file, err := os.OpenFile(d.fillerPath(), os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	fd, end := int(file.Fd()), int64(0)
+	for piece := int64(1) << 30; piece > 0; {
+		err := unix.Fallocate(fd, 0, end, piece)
+		switch {
+		case errors.Is(err, unix.ENOSPC):
+			piece /= 2 // what is left is less
+		case err != nil:
+			return fmt.Errorf("fill %s: %w", d.mount, err)
+		default:
+			end += piece
+		}
+	}
+	return nil
+}
+
+// Free gives the room back.
+func (d *Disk) Free() error { return os.Remove(d.fillerPath()) }
+
+// Freeze has writes to the disk wait until Thaw.
+func (d *Disk) Freeze() error { return d.control(fiFreeze) }
+
+// Thaw ends Freeze.
+func (d *Disk) Thaw() error { return d.control(fiThaw) }
+
+func (d *Disk) control(request uint) error {
+	folder, err := os.Open(d.mount)
+	if err != nil {
+		return err
+	}
+	err = unix.IoctlSetInt(int(folder.Fd()), request, 0)
+	return errors.Join(err, folder.Close())
 }
 
 // Close unmounts the disk.

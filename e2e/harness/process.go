@@ -119,7 +119,7 @@ func (p *Process) Exited() bool {
 	}
 }
 
-// Err gives how the process ended: nil for exit code 0, else *exec.ExitError.
+// Err returns how the process ended: nil for exit code 0, else *exec.ExitError.
 // It waits for the end.
 func (p *Process) Err() error {
 	<-p.done

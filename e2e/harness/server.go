@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,9 +21,10 @@ type Role string
 
 // The roles.
 const (
-	RoleEtcd   Role = "etcd"
-	RoleNode   Role = "node"
-	RoleRouter Role = "router"
+	RoleEtcd       Role = "etcd"
+	RoleNode       Role = "node"
+	RoleRouter     Role = "router"
+	RoleStandalone Role = "standalone"
 )
 
 // launchesMax bounds the launches of one life when ports are taken meanwhile.
@@ -35,19 +37,22 @@ const launchesMax = 5
 type Server struct {
 	Name    string // unique in the cluster; a node's id unless it is a twin
 	Role    Role
-	NodeID  string // of a node
-	DataDir string // of a node or etcd; "" for a router
+	NodeID  string       // of a node
+	DataDir string       // "" for a router
+	Group   *MemoryGroup // of all lives; nil: memory is not bounded
+	// Flags and Env are added to those of the cluster in the lives to come.
+	Flags, Env []string
 
 	cluster *Cluster
 	zone    string
-	front   *Proxy // for its peers; nil for a router
-	etcd    *Proxy // its way to etcd; nil for etcd itself
-	disk    *Disk  // of a node, if power can be cut; else nil
+	front   *Proxy // for its peers; only of a node
+	etcd    *Proxy // its way to etcd; nil for etcd itself and a standalone server
+	disk    *Disk  // if power can be cut; else nil
 	life    struct {
 		sync.Mutex
 		process   *Process
 		suspended bool
-		addresses []string // etcd: its port; a node: RPC, HTTP; a router: HTTP, put
+		addresses []string // etcd: its port; a node: RPC, HTTP; the others: HTTP, put
 	}
 }
 
@@ -62,14 +67,30 @@ func (s *Server) Addr() string {
 	return s.life.addresses[0]
 }
 
-// HTTPAddr is where a router or node of the current life answers HTTP.
+// HTTPAddr is where a server of the current life answers HTTP; "" for etcd.
 func (s *Server) HTTPAddr() string {
-	if s.Role == RoleRouter {
+	switch s.Role {
+	case RoleNode:
+		return s.secondAddr()
+	case RoleRouter, RoleStandalone:
 		return s.Addr()
+	case RoleEtcd:
 	}
+	return ""
+}
+
+// PutAddr is where a server for clients takes put lines over TCP; "" for the others.
+func (s *Server) PutAddr() string {
+	if s.Role == RoleRouter || s.Role == RoleStandalone {
+		return s.secondAddr()
+	}
+	return ""
+}
+
+func (s *Server) secondAddr() string {
 	s.life.Lock()
 	defer s.life.Unlock()
-	if s.Role != RoleNode || len(s.life.addresses) == 0 {
+	if len(s.life.addresses) == 0 {
 		return ""
 	}
 	return s.life.addresses[1]
@@ -122,7 +143,9 @@ func (s *Server) Launch() error {
 	if s.disk != nil {
 		path, args = s.disk.underBootID(s.bootIDFile(), path, args)
 	}
-	process, err := StartProcess(ProcessOptions{Path: path, Args: args, Env: s.cluster.options.Env, LogPath: s.LogPath()})
+	process, err := StartProcess(ProcessOptions{
+		Path: path, Args: args, Env: slices.Concat(s.cluster.options.Env, s.Env), Group: s.Group, LogPath: s.LogPath(),
+	})
 	if err != nil {
 		return err
 	}
@@ -147,24 +170,30 @@ func (s *Server) command(addresses []string) (path string, args []string) {
 	if s.Role == RoleEtcd {
 		return o.EtcdBinary, []string{"-data-dir", s.DataDir, "-addr", addresses[0], "-no-sync"}
 	}
-	args = []string{
-		string(s.Role), "--cluster", clusterName, "--etcd-endpoints", s.etcd.Address(),
-		"--shards", fmt.Sprint(o.Shards), "--replication", fmt.Sprint(o.Replication),
+	args = []string{string(s.Role), "--shards", fmt.Sprint(o.Shards)}
+	if s.Role != RoleStandalone {
+		args = append(args, "--cluster", clusterName, "--etcd-endpoints", s.etcd.Address(), "--replication", fmt.Sprint(o.Replication))
 	}
 	if s.Role == RoleRouter {
-		args = append(args, "--initial-nodes", fmt.Sprint(o.Nodes),
-			"--http-addr", addresses[0], "--put-addr", addresses[1], "--line-addr", "", "--grpc-addr", "")
-		return o.Binary, append(args, o.RouterFlags...)
+		args = append(args, "--initial-nodes", fmt.Sprint(o.Nodes))
 	}
-	args = append(args, "--data-dir", s.DataDir, "--node-id", s.NodeID, "--http-addr", addresses[1],
-		"--rpc-addr", addresses[0], "--advertise-addr", s.front.Address())
+	if s.Role != RoleNode {
+		args = append(args, "--http-addr", addresses[0], "--put-addr", addresses[1], "--line-addr", "", "--grpc-addr", "")
+	}
+	if s.Role == RoleRouter {
+		return o.Binary, slices.Concat(args, o.RouterFlags, s.Flags)
+	}
+	args = append(args, "--data-dir", s.DataDir)
+	if s.Role == RoleNode {
+		args = append(args, "--node-id", s.NodeID, "--http-addr", addresses[1], "--rpc-addr", addresses[0], "--advertise-addr", s.front.Address())
+	}
 	if s.zone != "" {
 		args = append(args, "--zone", s.zone)
 	}
 	if o.WALSync != "" {
 		args = append(args, "--wal-sync", o.WALSync)
 	}
-	return o.Binary, append(args, o.NodeFlags...)
+	return o.Binary, slices.Concat(args, o.NodeFlags, s.Flags)
 }
 
 // Kill ends the life by SIGKILL.
@@ -199,6 +228,28 @@ func (s *Server) DropUnsynced() error {
 	}
 	return writeBootID(s.bootIDFile())
 }
+
+// FillDisk leaves no room on the server's disk until FreeDisk.
+func (s *Server) FillDisk() error {
+	if s.disk == nil {
+		return fmt.Errorf("fill the disk of %s: %w", s.Name, ErrNoDisk)
+	}
+	return s.disk.Fill()
+}
+
+// FreeDisk ends FillDisk.
+func (s *Server) FreeDisk() error { return s.disk.Free() }
+
+// FreezeDisk has the server's disk take nothing until ThawDisk: who writes waits.
+func (s *Server) FreezeDisk() error {
+	if s.disk == nil {
+		return fmt.Errorf("freeze the disk of %s: %w", s.Name, ErrNoDisk)
+	}
+	return s.disk.Freeze()
+}
+
+// ThawDisk ends FreezeDisk.
+func (s *Server) ThawDisk() error { return s.disk.Thaw() }
 
 func (s *Server) bootIDFile() string { return filepath.Join(s.cluster.options.Dir, s.Name+".boot-id") }
 

@@ -197,7 +197,7 @@ func (s *stage) output(ctx context.Context, name string, args ...string) (string
 
 // settled waits until the cluster is as its resource asks for, with so many nodes.
 func (s *stage) settled(ctx context.Context, nodes int) error {
-	want := fmt.Sprintf("%d %d Available=True Progressing=False Degraded=False Rebalancing=False current", nodes, nodes)
+	want := fmt.Sprintf("%d %d Available=True Progressing=False Degraded=False Rebalancing=False NodesIdentified=True current", nodes, nodes)
 	return lab.Wait(ctx, func() (bool, error) {
 		text, err := s.kubectl(ctx, "get", "tmc/demo", `--output=jsonpath={.status.nodes} {.status.readyNodes}`+
 			`{range .status.conditions[*]} {.type}={.status}{end} {.metadata.generation} {.status.observedGeneration}`)

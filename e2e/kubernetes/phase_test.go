@@ -83,7 +83,7 @@ func (s *stage) phase(name string, do func(ctx context.Context) error) {
 // Envoy and the routers were.
 const pauseNotable = 10 * time.Second
 
-// fronts tells on which machines Envoy and the routers are, and whether they are ready;
+// fronts returns on which machines Envoy and the routers are, and whether they are ready;
 // nothing before clients write.
 func (s *stage) fronts(ctx context.Context) string {
 	if !s.writing {

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
@@ -94,12 +95,15 @@ func (s *stage) watchNodes(ctx context.Context) (*nodeWatch, error) {
 		end()
 		return nil, err
 	}
-	go w.run(output)
+	go func() {
+		defer close(w.ended)
+		w.run(ctx, output)
+	}()
 	return w, nil
 }
 
-func (w *nodeWatch) run(output io.Reader) {
-	defer close(w.ended)
+// run reads what kubectl tells until it ends, which is a fault unless ctx has ended before.
+func (w *nodeWatch) run(ctx context.Context, output io.Reader) {
 	unready := map[string]bool{}
 	lines := bufio.NewScanner(output)
 	for lines.Scan() {
@@ -114,6 +118,32 @@ func (w *nodeWatch) run(output io.Reader) {
 		if len(now) > 1 && w.found == nil {
 			slices.Sort(now)
 			w.found = fmt.Errorf("not ready at the same time: %s", strings.Join(now, ", "))
+		}
+	}
+	if ctx.Err() == nil && w.found == nil {
+		w.found = errors.Join(errors.New("the watch over the nodes' pods has ended before its time: nobody knows what was not ready since"), lines.Err())
+	}
+}
+
+// A watch that ends early has found nothing out.
+func TestNodeWatch(t *testing.T) {
+	const calm = "demo-node-0 True deleted=\ndemo-node-1 True deleted=\n"
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for _, test := range []struct {
+		ctx    context.Context
+		output string
+		want   string // in what was found; empty: nothing
+	}{
+		{stopped, calm, ""},
+		{t.Context(), calm, "has ended before its time"},
+		{stopped, calm + "demo-node-0 False deleted=\n", ""},
+		{stopped, calm + "demo-node-0 False deleted=\ndemo-node-1 True deleted=now\n", "not ready at the same time: demo-node-0, demo-node-1"},
+	} {
+		var w nodeWatch
+		w.run(test.ctx, strings.NewReader(test.output))
+		if test.want == "" && w.found != nil || test.want != "" && (w.found == nil || !strings.Contains(w.found.Error(), test.want)) {
+			t.Errorf("%q: %v", test.output, w.found)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
-	"github.com/tickmesh/tickmesh/api/auth"
+	"github.com/tickmesh/tickmesh/api/secret"
 )
 
 // authFile writes a file of users whose tokens are their names; rights by name.
@@ -28,7 +28,7 @@ func authFile(t *testing.T, path string, rights map[string]string) {
 	t.Helper()
 	text := "users:\n"
 	for name, right := range rights {
-		text += fmt.Sprintf("  - {name: %s, tokens: [%s], rights: {%s}}\n", name, auth.DigestOf(name), right)
+		text += fmt.Sprintf("  - {name: %s, tokens: [%s], rights: {%s}}\n", name, secret.DigestOf(name).String(), right)
 	}
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestAuthCommands(t *testing.T) {
 	t.Parallel()
 	code, out, _ := run(t, nil, "auth", "token")
 	fields := strings.Fields(out)
-	if code != 0 || len(fields) != 10 || auth.DigestOf(fields[4]) != fields[9] {
+	if code != 0 || len(fields) != 10 || secret.DigestOf(fields[4]).String() != fields[9] {
 		t.Errorf("%d %q", code, out)
 	}
 	if code, _, stderr := run(t, nil, "auth", "hash"); code != 1 || !strings.Contains(stderr, "expected a password, one line, on standard input") {

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/audit"
-	"github.com/tickmesh/tickmesh/api/auth"
+	"github.com/tickmesh/tickmesh/api/secret"
 )
 
 // readAudit reads an audit log.
@@ -94,7 +94,7 @@ func TestAuditLog(t *testing.T) {
 		t.Errorf("behind the rotation: %s", more)
 	}
 	events, text = append(events, behind...), text+more
-	reader := auth.DigestOf("reader-secret")[:12]
+	reader := secret.DigestOf("reader-secret").String()[:12]
 	seen := map[string]int{}
 	for _, e := range events {
 		if e.Time.IsZero() || !strings.HasPrefix(e.From, "127.0.0.1:") || e.DurationMs < 0 {
@@ -196,7 +196,7 @@ func TestNodeAuditLog(t *testing.T) {
 
 	before, text := readAudit(t, path+".1")
 	behind, more := readAudit(t, path)
-	seen, reader := map[string]int{}, auth.DigestOf("reader-secret")[:12]
+	seen, reader := map[string]int{}, secret.DigestOf("reader-secret").String()[:12]
 	for _, e := range append(before, behind...) {
 		if e.Time.IsZero() || !strings.HasPrefix(e.From, "127.0.0.1:") || e.DurationMs < 0 || e.User == "reader-secret" && (e.By != "token" || e.Credential != reader) {
 			t.Errorf("%+v", e)

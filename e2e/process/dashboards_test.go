@@ -111,7 +111,7 @@ func dashboards(t *testing.T) (queries, choices []panelQuery) {
 // grafana puts in what Grafana would.
 var grafana = strings.NewReplacer("$namespace", ".*", "$cluster", ".*", "$__rate_interval", "1m", "$__range", "5m", "$__interval", "15s")
 
-// askPrometheusAPI gives the data of an answer of the Prometheus API.
+// askPrometheusAPI returns the data of an answer of the Prometheus API.
 func askPrometheusAPI(t *testing.T, url string, data any) {
 	t.Helper()
 	status, body := get(t, url)

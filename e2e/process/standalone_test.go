@@ -34,7 +34,7 @@ func TestServer(t *testing.T) {
 			t.Errorf("/metrics has no %s", want)
 		}
 	}
-	for path, want := range map[string]string{"/healthz": "ok\n", "/readyz": "ready\n"} {
+	for path, want := range map[string]string{"/healthz": "ok\n", "/-/healthy": "ok\n", "/readyz": "ready\n", "/-/ready": "ready\n"} {
 		if status, body := get(t, s.url(path)); status != http.StatusOK || body != want {
 			t.Errorf("%s: %d %q", path, status, body)
 		}

@@ -9,8 +9,7 @@
 //
 // Each run plays fresh seeds of every mix, too, and prints the first. A failure is shrunk (fewer
 // faults, clients, shards, less time) and printed with the last events before it, and the command
-// that plays it again, to which -sim.variant is to be added if it was given. Seeds that found bugs are
-// kept in testdata/seeds.txt; those of a mix with "+always" are played by TestFoundBugs alone.
+// that plays it again. Seeds that found bugs are kept in testdata/seeds.txt.
 //
 // # What is real
 //
@@ -51,6 +50,7 @@
 //   - install, no install, conflict, drop: transfer.Service.Install and Discard;
 //   - settle: commit.Machine.Settlements and shardmap.Row.Settled, as in node/settlements.go and node/agent;
 //   - plan, swap, rescue: shardmap.Plan, Store.CompareAndSwap and Recoveries, as in router/placement;
+//   - map rescued: shardmap.Rescue, as in api/cli/rescue;
 //   - all other lines are faults (faults.go, node.go), of which the product knows nothing.
 //
 // Rounds and checkpoints are too many for lines. process.turn, write and finish step the Machine
@@ -64,7 +64,7 @@
 //
 // A variant is the product with one rule left out, at the faces between it and the driver, so
 // that the product has no switch in it. Each must be caught, on a seed on which the sound
-// cluster comes through; all but RaftIDTwice are. Those below the line in variant.go break what a
+// cluster comes through. Those below the line in variant.go break what a
 // model of the node would have had to repeat by hand: when the loop syncs and drains, what a
 // checkpoint names and when the log goes, what a start reads, and the order of log and files when shards move.
 //

@@ -54,7 +54,7 @@ func DrawFor(v Variant, seed uint64) Options {
 		o.Faults = faultsOf(FaultDesired, FaultPause, FaultPartition, FaultOneWay, FaultTransfer)
 	case RaftIDTwice:
 		o.Replication, o.Always, o.Hurry = 2+int(seed%2), true, 4
-		o.Faults = faultsOf(FaultDesired, FaultStoreCut, FaultPause, FaultSlowLink, FaultSwapTimesOut)
+		o.Faults = faultsOf(FaultDesired, FaultRollback, FaultPause)
 	case ReadBeforeApplied, DeleteUnconfirmed, ReadUnconfirmed:
 		o.Replication, o.Clients, o.Hurry = 3, 3, 2
 		o.Faults = faultsOf(FaultTransfer, FaultKill, FaultStall, FaultPartition, FaultPause)

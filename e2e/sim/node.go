@@ -53,6 +53,7 @@ const (
 	logFileBytes       = 16 << 10
 	extentBytes        = 64 << 10
 	generationBytesMax = 1 << 20
+	persistSeriesMin   = 4
 	roundsInFlight     = 3 // as in node's loop
 )
 
@@ -90,7 +91,7 @@ func (p *process) open() (err error) {
 	logger := slog.New(slog.DiscardHandler)
 	files := vfs.Faults(d.fs, p.meet)
 	p.engine, err = storage.Open(storage.Options{
-		FS: files, Dir: "data", Shards: w.options.Shards, ExtentBytes: extentBytes, GenerationBytesMax: generationBytesMax,
+		FS: files, Dir: "data", Shards: w.options.Shards, ExtentBytes: extentBytes, GenerationBytesMax: generationBytesMax, PersistSeriesMin: persistSeriesMin,
 		Logger: logger, SyncLog: p.syncForEngine,
 	})
 	if err != nil {

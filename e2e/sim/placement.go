@@ -167,26 +167,57 @@ func (w *World) newestMap() (newest *shardmap.Map) {
 	return newest
 }
 
-// rescueMap puts the newest map that a node has seen into a store that was set back.
+// rescueMap rescues the map of a store that was set back, from what the nodes have, as the command
+// line does.
 func (w *World) rescueMap() {
 	store := w.server.Open(shardmap.Seen{})
 	view, _ := store.Load(w.ctx)
-	newest := w.newestMap()
-	if newest == nil {
-		return
-	}
-	if view.Map != nil && view.Map.Epoch >= newest.Epoch {
-		newest = view.Map // somebody may have seen a newer one all the same
-	}
-	next, epoch := newest.Clone(), uint64(0)
-	next.Epoch += 1000 // beyond any that was written and seen by nobody who is asked
+	reports, epoch := w.reports(), uint64(0)
 	if view.Map != nil {
 		epoch = view.Map.Epoch
+		reports = append(reports, shardmap.Report{Map: view.Map}) // somebody may have seen a newer one all the same
 	}
-	if err := store.CompareAndSwap(w.ctx, epoch, next); err != nil {
+	next, err := shardmap.Rescue(reports)
+	if errors.Is(err, shardmap.ErrRescue) { // nobody who is there has seen a map
+		w.after(w.between(100_000, 1_000_000), w.rescueMap)
+		return
+	}
+	if err == nil {
+		err = store.CompareAndSwap(w.ctx, epoch, next)
+	}
+	if err != nil {
 		w.fail(7, "rescue of the map: %v", err)
 	}
 	w.trace.note("map rescued", "", int(next.Epoch))
+}
+
+// reports returns what the nodes know of the map and, those that answer, of their groups.
+func (w *World) reports() (out []shardmap.Report) {
+	for _, n := range w.nodes {
+		said := shardmap.Report{Node: n.id, Incarnation: n.disk.incarnation, Map: n.disk.kept}
+		if n.process != nil && n.process.pausedUntil <= w.now {
+			said.Groups = n.process.groupReports()
+		}
+		out = append(out, said)
+	}
+	return out
+}
+
+func (p *process) groupReports() (out []shardmap.GroupReport) {
+	host := p.machine.Host()
+	for _, shard := range host.Shards() {
+		s, err := host.Status(shard)
+		if err != nil {
+			continue
+		}
+		r := shardmap.GroupReport{Shard: shard, Era: s.Era, RaftID: s.RaftID, RaftIDLast: s.RaftID,
+			ConfigIndex: s.Configuration.Index, Members: s.Configuration.Members}
+		for _, m := range r.Members {
+			r.RaftIDLast = max(r.RaftIDLast, m.RaftID)
+		}
+		out = append(out, r)
+	}
+	return out
 }
 
 // settle writes what groups have reached into the map, as node/agent does: of those of which is

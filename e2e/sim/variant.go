@@ -69,7 +69,7 @@ func (w *World) breakRecord(record []byte) []byte {
 }
 
 // forgottenBefore returns, by shard, the position up to which the variant RaftIDTwice forgets
-// that there were replicas.
+// that there were replicas whose data is gone.
 func (p *process) forgottenBefore() []wal.Position {
 	forget := make([]wal.Position, p.world.options.Shards)
 	if !p.world.is(RaftIDTwice) {
@@ -78,7 +78,8 @@ func (p *process) forgottenBefore() []wal.Position {
 	err := p.log.Replay(0, func(_, end wal.Position, record []byte) error {
 		e, err := storage.ParseEntry(record)
 		if err == nil && e.Kind == storage.EntryGroupState {
-			if state, err := replica.ParseGroupState(e.Body); err == nil && state.Removed {
+			state, err := replica.ParseGroupState(e.Body)
+			if err == nil && state.Removed && p.engine.AppliedIndexes()[e.Shard] == 0 {
 				forget[e.Shard] = end
 			}
 		}

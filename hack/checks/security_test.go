@@ -15,7 +15,7 @@ func TestSecurityNamesTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`([a-z0-9/.]+) (Test[A-Za-z0-9_]+)`").FindAllStringSubmatch(string(page), -1)
+	named := regexp.MustCompile("`([a-z0-9/.]+) ((?:Test|Fuzz)[A-Za-z0-9_]+)`").FindAllStringSubmatch(string(page), -1)
 	if len(named) < 20 {
 		t.Fatalf("the page names %d tests", len(named))
 	}

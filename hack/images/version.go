@@ -14,7 +14,7 @@ const versionFile = "api/process/version.go"
 
 var versionLine = regexp.MustCompile(`(?m)^const Version = "([^"]+)"$`)
 
-// errVersion says that a version cannot be read or written.
+// errVersion reports that a version cannot be read or written.
 var errVersion = errors.New(versionFile + " names no Version")
 
 // versionPattern is what a version may be, so that it stays one constant.

@@ -96,6 +96,7 @@ if [ "$tier" = all ]; then
 	stage peers go_test peers -count=1 -race -tags invariants -timeout 40m -p 1 $peers
 	stage scenarios go_test scenarios -count=1 -timeout 2h -run TestScenarios ./e2e/auditor -args -every
 	stage attack go_test attack -count=1 -timeout 2h ./e2e/attack -args -long
+	stage memory go_test memory -count=1 -timeout 1h ./e2e/memory -args -long
 	stage fuzz hack/scripts/fuzz.sh
 	stage arm64 hack/scripts/test-arm64.sh
 	stage kubernetes hack/kubernetes/e2e.sh

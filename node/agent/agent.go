@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/backoff"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node"
 	"github.com/tickmesh/tickmesh/node/commit"
@@ -31,7 +32,7 @@ type Options struct {
 	Node    Node
 	DataDir string
 	Cluster string
-	// Info says who the node is; it is asked again for each update.
+	// Info describes who the node is; it is asked again for each update.
 	Info func() shardmap.NodeInfo
 	// Seen hears of every view of the store: addresses of nodes, and whether the
 	// store answers. It must not block.
@@ -98,7 +99,7 @@ func Start(ctx context.Context, options Options) (*Agent, error) {
 func (a *Agent) enter(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, registerTimeout)
 	defer cancel()
-	for delay := retryDelayMin; ; delay = min(2*delay, retryDelayMax) {
+	for failures := 1; ; failures++ {
 		registration, err := a.options.Store.Register(bounded, a.info())
 		switch {
 		case err == nil:
@@ -113,7 +114,7 @@ func (a *Agent) enter(ctx context.Context) error {
 		select {
 		case <-bounded.Done():
 			return fmt.Errorf("register the node: %w", err)
-		case <-time.After(delay):
+		case <-time.After(retry().Delay(failures)):
 		}
 	}
 }
@@ -198,19 +199,23 @@ func (a *Agent) info() shardmap.NodeInfo {
 	return info
 }
 
+// retry returns how long to wait when the placement store refuses or does not answer.
+func retry() backoff.Exponential { return backoff.Exponential{Min: retryDelayMin, Max: retryDelayMax} }
+
 // stayRegistered keeps the entry fresh, and enters the node again when it is lost.
 func (a *Agent) stayRegistered(ctx context.Context) {
-	delay := retryDelayMin
+	failures := 0
 	for ctx.Err() == nil {
 		if a.register == nil {
 			registration, err := a.options.Store.Register(ctx, a.info())
 			if err != nil {
+				failures++
+				delay := retry().Delay(failures)
 				a.logger.Warn("the node cannot be registered; trying again", "after", delay, "error", err)
 				sleep(ctx, delay)
-				delay = min(2*delay, retryDelayMax)
 				continue
 			}
-			a.register, delay = registration, retryDelayMin
+			a.register, failures = registration, 0
 		}
 		select {
 		case <-ctx.Done():

@@ -35,6 +35,7 @@ func nodeMemory(plan *memory.Plan) node.MemoryBounds {
 	}
 	return node.MemoryBounds{
 		QueueBytes: queue, InboxBytes: plan.NodeBound(memory.Inbox, most.InboxBytes), EntriesBytes: plan.NodeBound(memory.Entries, entriesMax),
+		OutboxBytes: plan.NodeBound(memory.Outbox, outboxMax),
 		SeriesBytes: plan.NodeBound(memory.Series, memory.Unlimited), MaintenanceBytes: plan.NodeBound(memory.Maintenance, most.MaintenanceBytes),
 	}
 }

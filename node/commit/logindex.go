@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
-// LogIndex says where in the node's log the entries of groups with several members are.
+// LogIndex describes where in the node's log the entries of groups with several members are.
 // It implements replica.Log. The entries of a single-voter group are nobody else's concern
 // and are not indexed.
 type LogIndex struct {

@@ -23,7 +23,7 @@ type Config struct {
 	Shards int
 	Log    Records
 	Logger *slog.Logger
-	// Standalone says that the node is in no cluster.
+	// Standalone means that the node is in no cluster.
 	Standalone bool
 }
 
@@ -95,6 +95,8 @@ type Input struct {
 	Envelopes []Envelope
 	Reads     []Read
 	Writes    []*Write
+	// PeerBytes is what waits to be sent to other nodes.
+	PeerBytes int64
 	// Synced is the number of the last round whose states are durable, if that is news.
 	Synced uint64
 }
@@ -120,7 +122,7 @@ type Output struct {
 	Cancel   []uint16 // shards whose swap is in vain: their replica has ended
 	Viewed   []uint16 // shards whose View has changed
 	Counted  bool     // Figures have changed
-	// Unsettled says that Settlements may have something new.
+	// Unsettled signals that Settlements may have something new.
 	Unsettled bool
 }
 
@@ -150,6 +152,7 @@ func (o *Output) Reset() {
 func (m *Machine) Step(in *Input, round *Round) (bool, error) {
 	m.proposed.release(round.ended)
 	round.clear()
+	m.host.Waiting(int(in.PeerBytes))
 	for name, news := range in.Peers {
 		if news.Down {
 			m.host.PeerDown(name)

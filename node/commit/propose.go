@@ -157,7 +157,7 @@ func (m *Machine) refuseOthers(shard uint16, q *shardQueue, era uint32) {
 	q.shares = kept
 }
 
-// ofShard says to callers that go by leaders that a shard without a replica here has
+// ofShard turns the error for a shard without a replica here into one by which callers look for
 // its leader elsewhere.
 func ofShard(shard uint16, err error) error {
 	if errors.Is(err, replica.ErrNoGroup) {

@@ -6,6 +6,7 @@ package limits
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/series"
@@ -54,7 +55,11 @@ type Limiter struct {
 	index     Index
 	node      *nodeLimiter
 	databases *databaseLimiter
+	refused   atomic.Int64
 }
+
+// Refused returns the number of new series that were refused since the start.
+func (l *Limiter) Refused() int64 { return l.refused.Load() }
 
 // New returns a Limiter.
 func New(o Options) *Limiter {
@@ -92,6 +97,8 @@ func (l *Limiter) Admit(frame *series.Frame, part int, a *Admission) (batch []by
 	if err != nil || len(unknown) == 0 {
 		return batch, frame.ID, err
 	}
+	before := len(a.Refused)
+	defer func() { l.refused.Add(int64(len(a.Refused) - before)) }()
 	if frame.ID.IsKeyed() {
 		return l.admitKeyed(batch, &r, keys, unknown, part, frame.ID, a)
 	}

@@ -39,7 +39,7 @@ func (l *nodeLimiter) admitAll(n int64, index Index) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if most := index.SeriesMax(); most-n < l.mu.admitted+index.SeriesCount() {
-		return fmt.Errorf("%w: %d new series would be more than the %d that this node has memory for (--memory-limit)", series.ErrSeriesLimit, n, most)
+		return fmt.Errorf("%w: %d new series would be more than the %d that this node has memory for: give it more (--memory-limit), or add nodes", series.ErrSeriesLimit, n, most)
 	}
 	if most := l.bounds.SeriesMax; most > 0 && l.mu.admitted+index.SeriesCount()+n > most {
 		return fmt.Errorf("%w: %d new series would be more than the %d that --series-max allows", series.ErrSeriesLimit, n, most)
@@ -61,7 +61,7 @@ func (l *nodeLimiter) admit(index Index) error {
 	defer l.mu.Unlock()
 	// What is created is in the index before it is released.
 	if most := index.SeriesMax(); l.mu.admitted+index.SeriesCount() >= most {
-		return fmt.Errorf("%w: there are %d series, the most that this node has memory for (--memory-limit)", series.ErrSeriesLimit, most)
+		return fmt.Errorf("%w: there are %d series, the most that this node has memory for: give it more (--memory-limit), or add nodes", series.ErrSeriesLimit, most)
 	}
 	if most := l.bounds.SeriesMax; most > 0 && l.mu.admitted+index.SeriesCount() >= most {
 		return fmt.Errorf("%w: there are %d series, the most that --series-max allows", series.ErrSeriesLimit, most)

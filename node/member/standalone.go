@@ -13,7 +13,7 @@ import (
 // StandaloneName is what a standalone server calls itself as a cluster, and as its node.
 const StandaloneName = "standalone"
 
-// Standalone tells of a standalone server in the shape of a cluster.
+// Standalone describes a standalone server in the shape of a cluster.
 type Standalone struct {
 	Node             *node.Node
 	DataDir, Address string

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tickmesh/tickmesh/api/backoff"
 	"github.com/tickmesh/tickmesh/node/storage"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
@@ -34,7 +35,8 @@ const (
 	digestLag      = 2 * time.Hour
 	digestFirst    = 10 * time.Minute // from the start of a node to its first pass, at most
 	digestAttempts = 5
-	digestRetry    = 200 * time.Millisecond // doubled
+	digestRetryMin = 200 * time.Millisecond
+	digestRetryMax = 4 * time.Second
 	digestWait     = 10 * time.Minute
 	conflictsMax   = 1024
 )
@@ -80,8 +82,8 @@ func (s *Service) checkShard(ctx context.Context, shard uint16) {
 
 // checkRange compares the copies of a range.
 func (s *Service) checkRange(ctx context.Context, target shardRange) error {
-	delay := digestRetry
-	for range digestAttempts {
+	retry := backoff.Exponential{Min: digestRetryMin, Max: digestRetryMax}
+	for attempt := range digestAttempts {
 		found, err := s.digests(ctx, target)
 		if err != nil {
 			s.checks.unreadable.Add(1)
@@ -93,11 +95,10 @@ func (s *Service) checkRange(ctx context.Context, target shardRange) error {
 			return s.enforce(ctx, target, &v)
 		}
 		select {
-		case <-time.After(delay):
+		case <-time.After(retry.Delay(attempt + 1)):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		delay *= 2
 	}
 	s.checks.undecided.Add(1)
 	return errors.New("the copies stand at different entries, or not all answer")

@@ -14,7 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
@@ -128,7 +128,7 @@ func (s *Service) mendRanges(ctx context.Context) {
 }
 
 // due returns the ranges to try now, and forgets what is no more.
-func (r *repairer) due(damages []storage.Damage, now time.Time) (due []shardRange) {
+func (r *repairer) due(damages []manifest.Damage, now time.Time) (due []shardRange) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	wanted := map[shardRange]bool{}
@@ -156,10 +156,10 @@ func (r *repairer) due(damages []storage.Damage, now time.Time) (due []shardRang
 }
 
 // wanted reports whether a range is still to be mended.
-func (r *repairer) wanted(damages []storage.Damage, target shardRange) bool {
+func (r *repairer) wanted(damages []manifest.Damage, target shardRange) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.mu.suspects[target] || slices.ContainsFunc(damages, func(d storage.Damage) bool {
+	return r.mu.suspects[target] || slices.ContainsFunc(damages, func(d manifest.Damage) bool {
 		return shardRange{d.Shard, d.FromMs, d.ToMs} == target
 	})
 }
@@ -243,7 +243,7 @@ func (s *Service) repair(ctx context.Context, target shardRange) error {
 	}
 	start := time.Now()
 	var problems []error
-	for _, name := range names {
+	for _, name := range s.sources(ctx, target, names) {
 		bounded, cancel := context.WithTimeout(ctx, rangeWait)
 		done, err := s.options.Engine.RepairRange(bounded, target.shard, target.fromMs, target.toMs, &copySource{s, name})
 		cancel()
@@ -260,6 +260,18 @@ func (s *Service) repair(ctx context.Context, target shardRange) error {
 	err = errors.Join(problems...)
 	s.options.Logger.Warn("a range could not be repaired; it will be tried again", "range", target, "error", err)
 	return err
+}
+
+// sources returns which of the other copies a range may be taken from: not those that differ
+// from a majority now. What has brought the range here was found a while ago, and another copy may
+// have become wrong since.
+func (s *Service) sources(ctx context.Context, target shardRange, names []string) []string {
+	found, err := s.digests(ctx, target)
+	if err != nil {
+		return names // this copy cannot be read, which is why it is mended
+	}
+	v := judge(found)
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(v.bad, name) })
 }
 
 // handOver waits until another node leads the shard. What is damaged is to be mended
@@ -308,7 +320,7 @@ func (s *copySource) AwaitApplied(ctx context.Context, shard uint16, index uint6
 }
 
 // problems tell what a person should know of damage.
-func (r *repairer) problems(damages []storage.Damage) (list []string) {
+func (r *repairer) problems(damages []manifest.Damage) (list []string) {
 	const most = 8
 	for i := range damages {
 		if len(list) == most {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
@@ -38,7 +38,7 @@ func TestShardIsHandedOverOnce(t *testing.T) {
 	var r repairer
 	r.init()
 	now, target := time.Unix(1_700_000_000, 0), shardRange{1, 0, 1}
-	damages := []storage.Damage{{Shard: 1, FromMs: 0, ToMs: 1}}
+	damages := []manifest.Damage{{Shard: 1, FromMs: 0, ToMs: 1}}
 	if !r.handsOver(target, now) {
 		t.Error("not the first time")
 	}

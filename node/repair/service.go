@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
@@ -42,7 +43,7 @@ type Groups interface {
 // Engine is what a Service needs of the storage engine.
 type Engine interface {
 	Shards() int
-	Damages() []storage.Damage
+	Damages() []manifest.Damage
 	DigestRanges(shard uint16, beforeMs int64) []segment.TimeRange
 	RangeDigest(ctx context.Context, shard uint16, fromMs, toMs int64, pace func(samples int) error) (storage.RangeDigest, error)
 	UnchangedSince(shard uint16, toMs int64) (since, applied uint64)

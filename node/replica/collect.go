@@ -257,8 +257,8 @@ func (g *group) advanceNode() {
 	g.node.Advance(raft.Ready{})
 	g.settled, g.configured = g.cursor, g.config.Index
 	keep := g.shared.cacheBytes()
-	if g.hibernating {
-		keep = evictAll
+	if g.hibernating || g.state != raft.StateLeader {
+		keep = evictAll // nobody asks for them; and a few of them would keep the whole envelope that they came in
 	}
 	g.log.evict(g.settled, keep)
 	if g.node.HasReady() {

@@ -2,14 +2,14 @@ package replica
 
 import "fmt"
 
-// Config says who a Host is, and its bounds. Zero values of bounds and ticks mean
+// Config describes who a Host is, and its bounds. Zero values of bounds and ticks mean
 // their defaults.
 type Config struct {
 	Node        string // this node's id
 	Incarnation string // of its data folder
 	Run         uint64 // differs in each start of the node, so that peers notice one
 	Seed        uint64 // of election timeouts
-	// SyncLater says that the driver syncs the States of a Round after Advance, and tells
+	// SyncLater means that the driver syncs the States of a Round after Advance, and tells
 	// by Host.Synced. Until then the groups whose States they are wait, and no others.
 	SyncLater bool
 
@@ -25,6 +25,7 @@ type Config struct {
 	ReadsMax            int // of one group without an outcome
 	CacheBytesMax       int // of one group's newest committed entries, kept for members that lag a little
 	EntriesBytesMax     int // of all groups, kept or given out and not applied; 0: no bound. See shared.hasRoom
+	LaggingBytesMax     int // read from the log for members that lag, as long as that and other envelopes wait (Host.Waiting); 0: no bound
 	BacklogBytesMax     int // of one group, given out and not applied (Host.Applied); beyond it a follower takes no entries
 	ApplyBytesMax       int // entries of one group given out as Committed in one Round, or at least one entry
 }
@@ -50,6 +51,7 @@ func (c Config) withDefaults() (Config, error) {
 		{&c.CacheBytesMax, 256 << 10, "CacheBytesMax", "bytes"},
 		{&c.BacklogBytesMax, 32 << 20, "BacklogBytesMax", "bytes"},
 		{&c.EntriesBytesMax, 0, "EntriesBytesMax", "bytes"},
+		{&c.LaggingBytesMax, 0, "LaggingBytesMax", "bytes"},
 		{&c.ApplyBytesMax, 4 << 20, "ApplyBytesMax", "bytes"},
 	} {
 		if *d.value < 0 {

@@ -26,7 +26,7 @@ type Entry struct {
 	Body  []byte
 }
 
-// TermRun says that entries from First on, up to the next run, are of Term.
+// TermRun records that entries from First on, up to the next run, are of Term.
 type TermRun struct {
 	First uint64
 	Term  uint64
@@ -82,6 +82,21 @@ func (l *entryLog) lastTerm() uint64 {
 		return l.runs[len(l.runs)-1].Term
 	}
 	return l.truncated.Term
+}
+
+// known returns how many of the entries, from the first on, the log has.
+func (l *entryLog) known(entries []*pb.Entry) int {
+	n := slices.IndexFunc(entries, func(e *pb.Entry) bool {
+		if e.GetIndex() <= l.truncated.Index {
+			return false
+		}
+		term, err := l.term(e.GetIndex())
+		return err != nil || term != e.GetTerm()
+	})
+	if n < 0 {
+		return len(entries)
+	}
+	return n
 }
 
 // note accounts for one entry after the last, without keeping it.
@@ -165,8 +180,10 @@ func (l *entryLog) restart(at Position) {
 	l.tailBytes.release()
 }
 
-// entries returns those in [lo, hi) as far as bytesMax allows, at least one.
-func (l *entryLog) entries(lo, hi uint64, bytesMax uint64) ([]*pb.Entry, error) {
+// entries returns those in [lo, hi) as far as bytesMax allows, at least one. Of those that are not
+// kept it returns none while lagging, unless that is nil, has no room for them: they are for members
+// that lag, which the library then sends nothing.
+func (l *entryLog) entries(lo, hi uint64, bytesMax uint64, lagging *laggingReads) ([]*pb.Entry, error) {
 	if lo <= l.truncated.Index {
 		return nil, raft.ErrCompacted
 	}
@@ -187,7 +204,10 @@ func (l *entryLog) entries(lo, hi uint64, bytesMax uint64) ([]*pb.Entry, error) 
 	} else if hi > first {
 		hi = first
 	}
-	limit := int(min(bytesMax, 1<<30))
+	limit, room := lagging.room(int(min(bytesMax, 1<<30)))
+	if !room {
+		return nil, nil
+	}
 	read, err := l.reader.Entries(l.shard, lo, hi, limit)
 	if err != nil || len(read) == 0 || read[0].Index != lo {
 		return nil, raft.ErrCompacted
@@ -195,6 +215,7 @@ func (l *entryLog) entries(lo, hi uint64, bytesMax uint64) ([]*pb.Entry, error) 
 	out := make([]*pb.Entry, len(read))
 	for i, e := range read {
 		out[i] = toRaft(e)
+		lagging.add(keptBytes(out[i]))
 	}
 	return out, nil
 }

@@ -104,7 +104,7 @@ func checkLog(t *rapid.T, log *entryLog, slow *slowLog) {
 			continue
 		}
 		for _, bytesMax := range []uint64{0, 30, 1 << 20} {
-			got, err := log.entries(i, slow.last+1, bytesMax)
+			got, err := log.entries(i, slow.last+1, bytesMax, nil)
 			if err != nil || len(got) == 0 {
 				t.Fatalf("entries from %d: %d, %v", i, len(got), err)
 			}

@@ -34,7 +34,7 @@ var (
 	ErrArgument = errors.New("invalid argument")
 )
 
-// NotLeaderError says that a shard is led by another replica, or that nobody knows
+// NotLeaderError reports that a shard is led by another replica, or that nobody knows
 // who leads it. It is a series.ErrUnavailable.
 type NotLeaderError struct {
 	Shard  uint16
@@ -48,5 +48,5 @@ func (e *NotLeaderError) Error() string {
 	return fmt.Sprintf("shard %d is led by node %s", e.Shard, e.Leader)
 }
 
-// Unwrap gives series.ErrUnavailable.
+// Unwrap returns series.ErrUnavailable.
 func (e *NotLeaderError) Unwrap() error { return series.ErrUnavailable }

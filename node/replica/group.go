@@ -293,8 +293,14 @@ func (s *storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
 	return hard, s.g.config.confState(), nil
 }
 
+// Entries returns what there is room for (laggingReads), but without a bound what is not given out yet: after
+// a start the library hands it out, and looks through it before it campaigns, and takes nothing for a fault.
 func (s *storage) Entries(lo, hi, bytesMax uint64) ([]*pb.Entry, error) {
-	return s.g.log.entries(lo, hi, bytesMax)
+	bound := &s.g.shared.lagging
+	if lo > s.g.settled {
+		bound = nil
+	}
+	return s.g.log.entries(lo, hi, bytesMax, bound)
 }
 
 func (s *storage) Term(index uint64) (uint64, error) { return s.g.log.term(index) }

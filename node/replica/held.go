@@ -49,10 +49,27 @@ func (s *shared) hasRoom(g *group, bytes int) bool {
 	return held <= most-most/reservedPart-s.heldBytes
 }
 
-// mayFollow reports whether a group may take so many bytes of entries from its leader. Small ones
-// find room as long as there is any.
-func (s *shared) mayFollow(g *group, bytes int) bool {
-	return bytes <= smallBytes && bytes <= s.config.EntriesBytesMax-s.heldBytes || s.hasRoom(g, bytes)
+// mayFollow reports whether a group may take so many bytes of entries from its leader, of a term. Small
+// ones find room as long as there is any.
+func (s *shared) mayFollow(g *group, bytes int, term uint64) bool {
+	return bytes <= smallBytes && bytes <= s.config.EntriesBytesMax-s.heldBytes || s.hasRoom(g, bytes) || s.mayExceed(g, term)
+}
+
+// mayExceed reports whether a group may take one message for which there is no room, and notes that
+// it does. A leader with more memory makes entries that never find room here, and would send them
+// for ever. One group at a time may, once it has nothing else to decide or to apply but what is of
+// former terms: that is decided only by an entry of the leader's term behind it.
+func (s *shared) mayExceed(g *group, term uint64) bool {
+	if g.unfinished() && (g.backlog.bytes.n > 0 || g.log.lastTerm() >= term) || s.exceeding != nil && s.exceeding != g && s.exceeding.unfinished() {
+		return false
+	}
+	s.exceeding = g
+	return true
+}
+
+// unfinished reports whether a group has entries that are not decided or not applied.
+func (g *group) unfinished() bool {
+	return g.fault == nil && (g.log.last > g.commit || g.backlog.bytes.n > 0)
 }
 
 // cacheBytes returns what a group may keep of entries that are done.

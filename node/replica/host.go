@@ -84,6 +84,9 @@ func (h *Host) Remove(shard uint16) error {
 	h.groups = slices.DeleteFunc(h.groups, func(other *group) bool { return other == g })
 	h.shared.groups = len(h.groups)
 	h.shared.next.forget(g)
+	if h.shared.exceeding == g {
+		h.shared.exceeding = nil
+	}
 	h.shared.peers.recount(h.groups)
 	return nil
 }
@@ -142,6 +145,7 @@ func (h *Host) working(shard uint16) (*group, error) {
 // slow disk would otherwise conclude that nobody answers it.
 func (h *Host) Tick() {
 	h.shared.ticks++
+	h.shared.lagging.ticked = true
 	for _, node := range h.shared.peers.tick(h.shared.ticks) {
 		h.wakeWith(node)
 	}
@@ -168,6 +172,7 @@ func (h *Host) Ready(round *Round) bool {
 		h.collectDirty(round)
 		next.drain(round)
 		h.shared.peers.drain(round)
+		h.shared.lagging.bytes = 0
 		if !round.empty() {
 			h.waiting, h.rounds = true, round.Number
 			return true

@@ -7,7 +7,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// StepKind says what a leader has to do next for the members of its group.
+// StepKind describes what a leader has to do next for the members of its group.
 type StepKind uint8
 
 // The kinds of steps. All can be repeated.

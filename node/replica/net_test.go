@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -359,7 +360,7 @@ func (w *world) apply(n *testNode, c Committed) {
 		w.acked[c.Shard] = max(w.acked[c.Shard], c.Index)
 		w.ackedAt[at] = c.Token
 		w.acks++
-		if want := fmt.Sprintf("%d %d t%d", c.Term, c.Kind, c.Token); content != want {
+		if want := fmt.Sprintf("%d %d t%d", c.Term, c.Kind, c.Token); strings.TrimRight(content, "\x00") != want {
 			w.t.Fatalf("token %d came back with %q", c.Token, content)
 		}
 		if c.Copies < 1 {
@@ -518,9 +519,12 @@ func (w *world) step() {
 	}
 }
 
-func (w *world) propose(n *testNode, shard uint16) bool {
+func (w *world) propose(n *testNode, shard uint16) bool { return w.proposeLarge(n, shard, 0) }
+
+// proposeLarge proposes an entry with so many zeros at its end.
+func (w *world) proposeLarge(n *testNode, shard uint16, zeros int) bool {
 	w.tokens++
-	parts := [][]byte{[]byte("t"), fmt.Appendf(nil, "%d", w.tokens)}
+	parts := [][]byte{[]byte("t"), fmt.Appendf(nil, "%d", w.tokens), make([]byte, zeros)}
 	if n.host.Propose(shard, 1, parts, w.tokens) != nil {
 		w.tokens--
 		return false

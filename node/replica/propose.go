@@ -27,7 +27,7 @@ func (g *group) proposeNode(kind uint8, parts [][]byte, token uint64) (err error
 	for _, part := range parts {
 		size += len(part)
 	}
-	if !g.shared.hasRoom(g, size) {
+	if !g.shared.hasRoom(g, size) && !g.shared.mayExceed(g, g.term) {
 		return fmt.Errorf("%w: the entries of all shards of this node hold %d of %d bytes", series.ErrOverloaded, g.shared.heldBytes, g.shared.config.EntriesBytesMax)
 	}
 	data := append(make([]byte, 0, size), kind)

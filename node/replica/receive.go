@@ -46,7 +46,7 @@ func (g *group) take(m *message) {
 	if m.kind == typeApp && (g.installing != nil || m.index == 0 && len(g.config.Voters) == 0) {
 		return // files are being swapped, or have to come first
 	}
-	if m.kind == typeApp && (g.full() || !g.shared.mayFollow(g, bytesOf(m.entries))) {
+	if m.kind == typeApp && !g.takeEntries(m) {
 		return // the leader sends it again
 	}
 	if (m.kind == typePreVote || m.kind == typeVote) && m.from == g.lead && g.lead != raft.None {
@@ -58,6 +58,21 @@ func (g *group) take(m *message) {
 	// The library refuses stale messages with an error; there is nothing to do then.
 	_ = g.node.Step(m.toRaft(g))
 	g.mark()
+}
+
+// takeEntries reports whether a message from the leader may be taken, without the entries for which there is no
+// room. Those that the log has need none, as does a message without any: the leader may not know of them, and
+// decides nothing before.
+func (g *group) takeEntries(m *message) bool {
+	if g.full() {
+		return false
+	}
+	known := g.log.known(m.entries)
+	if known == len(m.entries) || g.shared.mayFollow(g, bytesOf(m.entries[known:]), m.term) {
+		return true
+	}
+	m.entries = m.entries[:known]
+	return known > 0
 }
 
 // bytesOf returns what entries cost when they are kept.

@@ -53,7 +53,7 @@ type Committed struct {
 	Copies int      // voters known to have it in their logs, if Token is not 0
 }
 
-// ReadReady says that a read may be answered when the engine has applied Index.
+// ReadReady means that a read may be answered when the engine has applied Index.
 type ReadReady struct {
 	Shard uint16
 	Token uint64
@@ -68,7 +68,7 @@ type Failure struct {
 	Err error
 }
 
-// SnapshotNeed says that the shard's replica here needs files that stand for Index or
+// SnapshotNeed means that the shard's replica here needs files that stand for Index or
 // more. It is repeated every few seconds until they are installed.
 type SnapshotNeed struct {
 	Shard  uint16

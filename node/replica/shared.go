@@ -14,17 +14,19 @@ type shared struct {
 	ticks          int
 	peers          peerTable
 	next           nextRound
-	groups         int  // number of the groups of the Host
-	heldBytes      int  // of entries, by all groups
+	groups         int    // number of the groups of the Host
+	heldBytes      int    // of entries, by all groups
+	exceeding      *group // has taken more than there was room for; see mayExceed
+	lagging        laggingReads
 	membersChanged bool // of some group, since the peers' groups were counted
 }
 
 func newShared(config Config, reader Log) *shared {
 	return &shared{
 		config: config,
-		reader: reader,
-		rng:    rand.New(rand.NewPCG(config.Seed, 0x7469636b6d657368)),
-		peers:  peerTable{node: config.Node, run: config.Run, electionTicks: config.ElectionTicks, heartbeatTicks: config.HeartbeatTicks},
+		reader: reader, lagging: laggingReads{bytesMax: config.LaggingBytesMax},
+		rng:   rand.New(rand.NewPCG(config.Seed, 0x7469636b6d657368)),
+		peers: peerTable{node: config.Node, run: config.Run, electionTicks: config.ElectionTicks, heartbeatTicks: config.HeartbeatTicks},
 	}
 }
 

@@ -51,7 +51,7 @@ func (g *group) advanceSingle() {
 	g.allDone()
 }
 
-// allDone says that all of the log is written, committed and given out.
+// allDone notes that all of the log is written, committed and given out.
 func (g *group) allDone() {
 	g.commit, g.handed, g.cursor, g.settled = g.log.last, g.log.last, g.log.last, g.log.last
 }

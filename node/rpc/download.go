@@ -21,7 +21,7 @@ import (
 // attemptsMax bounds attempts to go on without a byte in between.
 const attemptsMax = 12
 
-// DownloadRequest says what to fetch.
+// DownloadRequest describes what to fetch.
 type DownloadRequest struct {
 	Shard          uint16
 	Export         string              // to go on with an export; empty: a new one

@@ -16,7 +16,7 @@ import (
 // goroutines at once. Errors travel by kind, see package wire; that of one shard is
 // *wire.NotLeaderError when another node leads it.
 type Node interface {
-	// Hello says who the node is.
+	// Hello describes who the node is.
 	Hello() handshake.Hello
 	// Admit refuses callers that the handshake's own rules let pass, such as those
 	// of retired data folders (wire.ErrRetired).
@@ -74,7 +74,7 @@ type WriteEnd interface {
 	Outcomes() ([]wire.PartOutcome, error)
 }
 
-// Freshness says how new an answer has to be.
+// Freshness describes how new an answer has to be.
 type Freshness struct {
 	// StalenessMaxMs is 0 when the answer must have every write that was answered
 	// before the request; else any full voter may answer that is at most so far behind.

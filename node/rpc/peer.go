@@ -40,7 +40,8 @@ type peer struct {
 	mu struct {
 		sync.Mutex
 		queue   queue
-		counted int       // bytes of the queue that are in waiting
+		counted int // bytes of the queue that are in waiting
+		closed  bool
 		stats   PeerStats // all but what the queue knows
 	}
 }
@@ -68,6 +69,7 @@ func (p *peer) close() {
 	<-p.ended
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.mu.closed = true
 	p.mu.queue.trim(0)
 	p.countLocked()
 }
@@ -92,6 +94,10 @@ func (p *peer) limitLocked(cost int) int {
 
 func (p *peer) push(envelope []byte) {
 	p.mu.Lock()
+	if p.mu.closed { // since it was looked up: what it queued would count as waiting for ever
+		p.mu.Unlock()
+		return
+	}
 	if p.mu.stats.Up {
 		p.mu.queue.bytesLimit = p.limitLocked(costOf(envelope))
 	}

@@ -288,6 +288,22 @@ func TestPeersAdmitTimeout(t *testing.T) {
 	}
 }
 
+// An envelope for a node that is given up at this moment does not count as waiting from then on.
+func TestPeersClosedTakesNothing(t *testing.T) {
+	node := &fakeNode{hello: nodeHello("b")}
+	peers, _ := peersOf(t, nodeHello("a"), PeersOptions{}, targetOf(node, "127.0.0.1:1"))
+	peers.mu.RLock()
+	to := peers.mu.peers["b"] // as Send does
+	peers.mu.RUnlock()
+	if err := peers.Set(nil); err != nil {
+		t.Fatal(err)
+	}
+	to.push([]byte("too late"))
+	if waits := peers.QueueBytes(); waits != 0 {
+		t.Fatalf("%d bytes wait for nobody", waits)
+	}
+}
+
 // TestPeersBadAddress: an address that cannot be used keeps no other node out.
 func TestPeersBadAddress(t *testing.T) {
 	var in inbox

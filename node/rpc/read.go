@@ -9,7 +9,7 @@ import (
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
-// Scan gives samples or windows of series.
+// Scan sends samples or windows of series.
 func (s *Server) Scan(m *nodev1.ScanRequest, stream grpc.ServerStreamingServer[nodev1.ScanResponse]) error {
 	if _, err := caller(stream.Context()); err != nil {
 		return err
@@ -25,7 +25,7 @@ func (s *Server) Scan(m *nodev1.ScanRequest, stream grpc.ServerStreamingServer[n
 	return sink.finish()
 }
 
-// Last gives the newest samples of series.
+// Last sends the newest samples of series.
 func (s *Server) Last(m *nodev1.LastRequest, stream grpc.ServerStreamingServer[nodev1.LastResponse]) error {
 	if _, err := caller(stream.Context()); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (s *Server) Last(m *nodev1.LastRequest, stream grpc.ServerStreamingServer[n
 	return sink.finish()
 }
 
-// ListSeries gives keys.
+// ListSeries sends keys.
 func (s *Server) ListSeries(m *nodev1.ListSeriesRequest, stream grpc.ServerStreamingServer[nodev1.ListSeriesResponse]) error {
 	if _, err := caller(stream.Context()); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (s *Server) ListSeries(m *nodev1.ListSeriesRequest, stream grpc.ServerStrea
 	return sink.finish()
 }
 
-// ListNames gives names.
+// ListNames sends names.
 func (s *Server) ListNames(m *nodev1.ListNamesRequest, stream grpc.ServerStreamingServer[nodev1.ListNamesResponse]) error {
 	if _, err := caller(stream.Context()); err != nil {
 		return err

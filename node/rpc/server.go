@@ -111,7 +111,7 @@ func caller(ctx context.Context) (handshake.Hello, error) {
 	return h, nil
 }
 
-// Handshake tells who the node is.
+// Handshake answers who the node is.
 func (s *Server) Handshake(ctx context.Context, _ *nodev1.HandshakeRequest) (*nodev1.HandshakeResponse, error) {
 	if _, err := caller(ctx); err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func (s *Service) livesOf(shards []uint16) lives {
 	return l
 }
 
-// check gives err, or says that the shard's replica was replaced while it was read.
+// check returns err, or if it is nil an error if the shard's replica was replaced while it was read.
 func (l lives) check(s *Service, shard uint16, err error) error {
 	if err == nil && l[shard] != s.node.Lives(shard) {
 		return fmt.Errorf("%w: the replica of shard %d was replaced while it was read", series.ErrUnavailable, shard)

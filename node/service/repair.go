@@ -7,7 +7,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/rpc"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
 )
 
 // Digest implements rpc.Node.
@@ -32,9 +32,9 @@ func (s *Service) RepairShard(_ context.Context, shard uint16, fromMs, toMs int6
 // HeardClock implements rpc.Node.
 func (s *Service) HeardClock(from string, timeMs int64) { s.node.HeardClock(from, timeMs) }
 
-// ofDamage says that what cannot be read here may be read elsewhere, or later.
+// ofDamage marks what cannot be read here as what may be read elsewhere, or later.
 func ofDamage(err error) error {
-	if storage.IsDamage(err) {
+	if manifest.IsDamage(err) {
 		return fmt.Errorf("%w: %w", series.ErrUnavailable, err)
 	}
 	return err

@@ -51,7 +51,7 @@ func ReadBatches(body []byte) Batches {
 	return Batches{TimeMs: timeMs, rest: body[used:]}
 }
 
-// Next moves to the next batch. At the end, and at what is no batch, it gives false.
+// Next moves to the next batch. It returns false at the end, and at what is no batch.
 func (b *Batches) Next() bool {
 	if len(b.rest) == 0 || b.err != nil {
 		return false
@@ -71,7 +71,7 @@ func (b *Batches) Next() bool {
 	return true
 }
 
-// Err gives what is wrong with the body: ErrEntry, or nil.
+// Err returns what is wrong with the body: ErrEntry, or nil.
 func (b *Batches) Err() error { return b.err }
 
 func (b *Batches) uvarint(name string) uint64 {

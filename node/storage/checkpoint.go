@@ -1,11 +1,13 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/tickmesh/tickmesh/node/storage/compact"
+	"github.com/tickmesh/tickmesh/node/storage/dedup"
 	"github.com/tickmesh/tickmesh/node/storage/index"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
 )
 
@@ -14,16 +16,11 @@ const (
 	FailCheckpointSeal    = "checkpoint/before-seal"
 	FailCheckpointSync    = "checkpoint/before-sync"
 	FailCheckpointBatches = "checkpoint/after-batch-ids"
-	FailCheckpointPublish = "checkpoint/before-publish"
 	FailCheckpointDone    = "checkpoint/after-publish"
 	FailFlushSort         = "flush/before-sort"
 	FailFlushFinish       = "flush/before-finish"
 	FailFlushPublish      = "flush/before-publish"
 	FailFlushDone         = "flush/after-publish"
-	FailCompactMerge      = "compact/before-merge"
-	FailCompactPublish    = "compact/before-publish"
-	FailCompactDone       = "compact/after-publish"
-	FailRetentionPublish  = "retention/before-publish"
 	FailRetentionDone     = "retention/after-publish"
 	FailInstallKeys       = "install/before-keys"
 	FailInstallRenumber   = "install/before-renumber"
@@ -45,10 +42,10 @@ func RepairFailpoints() []string { return []string{FailRepairPublish} }
 // Failpoints lists the names of the engine, series table and page log included.
 func Failpoints() []string {
 	names := []string{
-		FailCheckpointSeal, FailCheckpointSync, FailCheckpointBatches, FailCheckpointPublish, FailCheckpointDone,
+		FailCheckpointSeal, FailCheckpointSync, FailCheckpointBatches, manifest.FailPublish, FailCheckpointDone,
 		FailFlushSort, FailFlushFinish, FailFlushPublish, FailFlushDone,
-		FailCompactMerge, FailCompactPublish, FailCompactDone,
-		FailRetentionPublish, FailRetentionDone, FailSeriesCreate, FailSeriesCreated,
+		compact.FailMerge, compact.FailPublish, compact.FailDone,
+		compact.FailExpirePublish, FailRetentionDone, FailSeriesCreate, FailSeriesCreated,
 	}
 	return slices.Concat(names, MovementFailpoints(), RepairFailpoints(), index.Failpoints(), pagelog.Failpoints())
 }
@@ -73,8 +70,8 @@ const sealPagesInSlice = 256
 // series table durable, and publishes the position. After it returned nil the
 // log before the position is not needed.
 func (e *Engine) Checkpoint(c Checkpoint) error {
-	e.maintenance.Lock()
-	defer e.maintenance.Unlock()
+	edit := e.files.Edit()
+	defer edit.End()
 	if err := e.failpoints.Hit(FailCheckpointSeal); err != nil {
 		return err
 	}
@@ -86,26 +83,26 @@ func (e *Engine) Checkpoint(c Checkpoint) error {
 	if err := e.failpoints.Hit(FailCheckpointSync); err != nil {
 		return err
 	}
-	applied := e.appliedAt(&c)
-	batches, err := e.storeBatchTables(applied, nil)
+	applied := e.appliedAt(edit.Present(), &c)
+	batches, err := e.stageBatches(applied, nil)
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	if err := e.failpoints.Hit(FailCheckpointBatches); err != nil {
 		return err
 	}
-	err = e.publishManifest(FailCheckpointPublish, func(m *manifest) {
+	err = edit.Publish(manifest.FailPublish, func(m *manifest.Manifest) {
 		m.LogPosition = c.Position
 		m.Applied = applied
-		m.BatchFile = batches.file
+		m.BatchFile = batches.Name
 	})
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	e.keepBatchState(batches)
+	e.keepBatches(batches)
 	for i, s := range e.shards {
 		s.mu.Lock()
-		s.mu.ledger.forget(applied[i])
+		s.mu.ledger.Forget(applied[i])
 		s.mu.Unlock()
 	}
 	e.stats.checkpoints.Add(1)
@@ -117,11 +114,11 @@ func (e *Engine) Checkpoint(c Checkpoint) error {
 // did, it may know the former replica's; then all entries of the present one lie behind
 // the position. A replica never takes the place of one that is further on, so that
 // such an entry is either not as far as the present one began, or further than it is,
-// or the same. The caller holds the maintenance lock.
-func (e *Engine) appliedAt(c *Checkpoint) []uint64 {
+// or the same.
+func (e *Engine) appliedAt(m *manifest.Manifest, c *Checkpoint) []uint64 {
 	applied := slices.Clone(c.Applied)
 	for i, s := range e.shards {
-		f, first := &e.manifest.Floors[i], e.manifest.Applied[i]
+		f, first := &m.LowWater[i], m.Applied[i]
 		if f.Number == 0 {
 			continue
 		}
@@ -133,6 +130,34 @@ func (e *Engine) appliedAt(c *Checkpoint) []uint64 {
 		}
 	}
 	return applied
+}
+
+// stageBatches writes the batch ids that each shard knew after its applied entry, or those of the
+// replica that replaces it. The caller holds the maintenance lock.
+func (e *Engine) stageBatches(applied []uint64, replaced map[int]dedup.Form) (dedup.Staged, error) {
+	forms := make([]dedup.Form, len(e.shards))
+	for i, s := range e.shards {
+		if form, ok := replaced[i]; ok {
+			forms[i] = form
+			e.batches.Forget()
+			continue
+		}
+		s.mu.Lock()
+		var err error
+		forms[i], err = s.mu.ledger.At(applied[i])
+		s.mu.Unlock()
+		if err != nil {
+			return dedup.Staged{}, fmt.Errorf("shard %d: %w", i, err)
+		}
+	}
+	return e.batches.Stage(forms)
+}
+
+// keepBatches notes the file of batch ids that the manifest names now.
+func (e *Engine) keepBatches(staged dedup.Staged) {
+	if err := e.batches.Keep(staged); err != nil {
+		e.log.Error("old batch ids stay on disk until the next start", "error", err)
+	}
 }
 
 func (s *shard) seal(epoch uint16, all bool) error {
@@ -157,36 +182,8 @@ func (s *shard) seal(epoch uint16, all bool) error {
 	}
 }
 
-// publishManifest syncs what the manifest refers to, applies the change and
-// replaces the file. The caller holds the maintenance lock. Errors: errInDoubt when
-// the disk may have a manifest that names what the change would have added.
-func (e *Engine) publishManifest(failBefore string, change func(*manifest)) error {
-	err := e.replaceManifest(failBefore, change)
-	switch {
-	case err == nil:
-		e.inDoubt = false
-	case errors.Is(err, errInDoubt):
-		e.inDoubt = true
-	}
-	return err
-}
-
-// settleManifest ends the doubt about the file. Until then nothing may be made or
-// removed that could have the name of a segment that the file may name. The caller
-// holds the maintenance lock.
-func (e *Engine) settleManifest() error {
-	if !e.inDoubt {
-		return nil
-	}
-	return e.publishManifest(FailCheckpointPublish, func(*manifest) {})
-}
-
-func (e *Engine) replaceManifest(failBefore string, change func(*manifest)) error {
-	// Before the pages: a tombstone that is named must not stand behind the end
-	// of the page log, or it would hide what is written there later.
-	v := e.versions.acquire()
-	stones, oldest := v.tombstones, v.generationOldest
-	e.versions.release(v)
+// makeDurable syncs what a manifest refers to, and notes in it up to where that is durable.
+func (e *Engine) makeDurable(m *manifest.Manifest) error {
 	// Before the series table: what was written before a cut has its series there.
 	// A replay, which knows the cut from its beginning, would not define them.
 	cuts := e.shardCuts()
@@ -208,17 +205,6 @@ func (e *Engine) replaceManifest(failBefore string, change func(*manifest)) erro
 	if err := e.options.SyncLog(); err != nil {
 		return fmt.Errorf("sync the log: %w", err)
 	}
-	// A generation that a scan still holds is on disk, but segments have its pages.
-	pages.Generations = slices.DeleteFunc(pages.Generations, func(g pagelog.GenerationState) bool { return g.Number < oldest })
-	m := *e.manifest
-	m.Pages, m.Index, m.Tombstones, m.RetentionCutMs, m.RuleCuts = pages, state, stones, cuts.wholeMs, cuts.lists()
-	change(&m)
-	if err := e.failpoints.Hit(failBefore); err != nil {
-		return err
-	}
-	if err := writeManifest(e.fs, e.dir, &m); err != nil {
-		return err
-	}
-	e.setManifest(&m)
+	m.Pages, m.Index, m.RetentionCutMs, m.RuleCuts = pages, state, cuts.WholeMs, cuts.Lists()
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/node/storage/compact"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -36,7 +37,7 @@ func TestCompactionWaitsForRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reserve := compactionReserve * n.e.options.GenerationBytesMax
+	reserve := compact.Reserve * n.e.options.GenerationBytesMax
 	setFree := func(bytes int64) { n.fs.SetCapacity(1<<40 - free + bytes) }
 	setFree(reserve + 100) // for no segment at all
 	created := 0
@@ -106,7 +107,7 @@ func TestFailedCompactionKeepsNobodyWaiting(t *testing.T) {
 		t.Fatalf("%d compactions beside the one that fails, which was tried %d times", jobs, tries)
 	}
 	for failures := 2; failures <= 12; failures++ {
-		waitMs := min(jobDelayMin.Milliseconds()<<(failures-2), jobDelayMax.Milliseconds())
+		waitMs := min(compact.RetryDelayMin.Milliseconds()<<(failures-2), compact.RetryDelayMax.Milliseconds())
 		if did, err := step(nowMs + waitMs - 1); did || err != nil || tries != failures-1 {
 			t.Fatalf("tried before its time: %v, %v, %d times", did, err, tries)
 		}
@@ -116,7 +117,7 @@ func TestFailedCompactionKeepsNobodyWaiting(t *testing.T) {
 		}
 	}
 	n.before = nil
-	if did, err := step(nowMs - 2*jobDelayMax.Milliseconds()); !did || err != nil {
+	if did, err := step(nowMs - 2*compact.RetryDelayMax.Milliseconds()); !did || err != nil {
 		t.Errorf("a clock that went back makes a compaction wait: %v, %v", did, err)
 	}
 	n.check("healed")

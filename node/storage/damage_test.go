@@ -64,7 +64,7 @@ func TestDamageOfShardsThatAreNotHere(t *testing.T) {
 		}
 	}
 	bad.check("after all repairs")
-	if v := bad.e.versions.peek(); len(v.missing) > 0 {
-		t.Errorf("%d segments are still missed", len(v.missing))
+	if v := bad.e.files.Current(); len(v.Missing) > 0 {
+		t.Errorf("%d segments are still missed", len(v.Missing))
 	}
 }

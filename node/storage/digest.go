@@ -37,7 +37,7 @@ func (d Digest) AppendTo(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(d.Samples))
 }
 
-// ParseDigest reads what AppendTo gave. Error: ErrStream.
+// ParseDigest reads what AppendTo appended. Error: ErrStream.
 func ParseDigest(b []byte) (Digest, error) {
 	if len(b) != digestBytes {
 		return Digest{}, fmt.Errorf("%w: a digest of %d bytes", ErrStream, len(b))
@@ -99,9 +99,7 @@ const monthsBeforeMs = 35 * segment.DayMs
 // that have samples here, or months if they are old, and what lies between them. Both ends
 // are inclusive.
 func (e *Engine) DigestRanges(shard uint16, beforeMs int64) (ranges []segment.TimeRange) {
-	e.maintenance.Lock()
-	segments := e.manifest.Segments
-	e.maintenance.Unlock()
+	segments := e.files.Present().Segments
 	lastMs := segment.PartitionOf(beforeMs, segment.SpanDay).StartMs
 	cells := map[segment.Partition]bool{}
 	for i := range segments {
@@ -146,7 +144,7 @@ func (e *Engine) UnchangedSince(shard uint16, toMs int64) (since, applied uint64
 }
 
 func (e *Engine) digest(ctx context.Context, shard uint16, fromMs, toMs int64, pace func(samples int) error) (Digest, error) {
-	ctx, leave, err := e.readers.enter(ctx)
+	ctx, leave, err := e.readers.Enter(ctx)
 	if err != nil {
 		return Digest{}, err
 	}
@@ -154,9 +152,9 @@ func (e *Engine) digest(ctx context.Context, shard uint16, fromMs, toMs int64, p
 	if int(shard) >= len(e.shards) {
 		return Digest{}, fmt.Errorf("%w: shard %d of %d", series.ErrUnavailable, shard, len(e.shards))
 	}
-	r := newSeriesReader(e, 0)
-	defer r.close()
-	if err := e.lacks(r.version, shard, span{fromMs, toMs}); err != nil {
+	r := e.NewReader(0)
+	defer r.Close()
+	if err := e.Lacks(r.Version, shard, segment.TimeRange{FromMs: fromMs, ToMs: toMs}); err != nil {
 		return Digest{}, err
 	}
 	var d Digest
@@ -171,7 +169,7 @@ func (e *Engine) digest(ctx context.Context, shard uint16, fromMs, toMs int64, p
 			return Digest{}, err
 		}
 		seed := keyHash(key)
-		err := r.read(series.Ref{Shard: shard, ID: id}, fromMs, toMs, func(times []int64, values []float64) error {
+		err := r.Read(series.Ref{Shard: shard, ID: id}, fromMs, toMs, func(times []int64, values []float64) error {
 			for i, t := range times {
 				sum += digestSample(seed, t, values[i])
 			}
@@ -233,7 +231,7 @@ type ShardStats struct {
 // ShardStats returns the present figures of a shard; of one that does not exist, or
 // after Close, none.
 func (e *Engine) ShardStats(shard uint16) (stats ShardStats) {
-	_, leave, err := e.readers.enter(context.Background())
+	_, leave, err := e.readers.Enter(context.Background())
 	if err != nil {
 		return ShardStats{}
 	}
@@ -246,14 +244,14 @@ func (e *Engine) ShardStats(shard uint16) (stats ShardStats) {
 	hot := s.mu.set.Stats()
 	stats = ShardStats{
 		Applied: s.mu.applied, Hosted: !s.absent.Load(), CutMs: s.cutMs.Load(),
-		HotBytes: int64(hot.Bytes()), BatchSessions: len(s.mu.ledger.table.places),
+		HotBytes: int64(hot.Bytes()), BatchSessions: s.mu.ledger.Sessions(),
 	}
 	s.mu.Unlock()
 	stats.Series = e.index.ShardSeries(shard)
-	v := e.versions.acquire()
-	defer e.versions.leave(v)
-	for _, r := range v.segments {
-		if v.hides(r.Meta(), shard) {
+	v := e.files.Acquire()
+	defer e.files.Leave(v)
+	for _, r := range v.Segments {
+		if v.Hides(r.Meta(), shard) {
 			continue
 		}
 		if info, ok := r.ShardInfo(shard); ok {

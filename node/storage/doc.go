@@ -18,9 +18,17 @@
 // So replicas that have applied the same entries have equal contents, ids, tables and
 // digests. A replica is copied by ExportShard and InstallShard, and removed by
 // DropShard, both in one step; what the one before left in files that shards share
-// lies below the shard's floor and goes with the next merge.
+// lies below the shard's low-water mark and goes with the next merge.
 //
 // The engine starts no clock and no goroutine of its own but the visitors of a
 // scan: the node calls Apply, Checkpoint, Flush, Compact and Retain. It knows
 // nothing of the log but positions.
+//
+// The parts. The Engine opens a data folder, applies entries to its shards, and wires the parts, which
+// never call it: manifest (which files count), read (scans), flush (pages to segments), compact
+// (segments to fewer), retention (what is too old), dedup (batch ids). Of a shard they see values, or
+// an interface that they declare. Movement of shards, their digests and repair are here still.
+//
+// Locks are taken in this order: the Compactor's Pause, the manifest's Edit, a shard's, that of a
+// change of the version.
 package storage

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 )
 
 // put adds an entry with a sample of each of some series.
@@ -88,7 +89,7 @@ func (n *labNode) checkLists(what string) {
 // TestDeletedSeriesAreNotListed: whose samples a delete has taken is not listed from then on,
 // through checkpoints, flushes, ends and power cuts, until it has a sample again.
 func TestDeletedSeriesAreNotListed(t *testing.T) {
-	for seed := range uint64(seeds(5)) {
+	for seed := range uint64(storagetest.Seeds(5)) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		logs := newLabLogs()
 		n := newLabNode(t, logs)

@@ -13,7 +13,7 @@ import (
 // ErrEntry marks bytes that are not an entry.
 var ErrEntry = errors.New("not a log entry")
 
-// BatchError says which batches of an entry of samples were not, or not in all
+// BatchError reports which batches of an entry of samples were not, or not in all
 // parts, applied. All others were.
 type BatchError struct {
 	Batches []int // numbers, growing
@@ -35,7 +35,7 @@ func (e *BatchError) Error() string {
 // Unwrap returns what is wrong with each batch.
 func (e *BatchError) Unwrap() []error { return e.Errs }
 
-// EntryKind says what an entry does when it is applied.
+// EntryKind describes what an entry does when it is applied.
 type EntryKind uint8
 
 // The kinds of records of the log. Their numbers are part of the durable format.
@@ -46,7 +46,7 @@ const (
 	EntryEmpty         EntryKind = 4  // of a new Raft leader; applying it changes nothing
 	EntryConfiguration EntryKind = 5  // a change of a Raft group; nothing to the engine
 	EntryNamedDelete   EntryKind = 6  // body: see NamedDeleteBody
-	EntryRuleCuts      EntryKind = 7  // body: see RuleCutsBody
+	EntryRuleCuts      EntryKind = 7  // body: see retention.Encode
 	EntryGroupState    EntryKind = 16 // no entry: what a Raft group must remember; its index is 0
 )
 
@@ -66,7 +66,7 @@ type Entry struct {
 	Body  []byte
 }
 
-// Committed gives the index up to which entries of the shard are committed for
+// Committed returns the index up to which entries of the shard are committed for
 // sure, since this one says so.
 func (e *Entry) Committed() uint64 { return e.Index - e.Gap }
 
@@ -116,7 +116,7 @@ func DeleteBody(ids []uint32, fromMs, toMs int64) []byte {
 
 // NamedDeleteBody encodes a deletion that is done once, however often it is repeated:
 // varint time of the leader's clock in ms, which ages ids as that of samples does,
-// uvarint session, uvarint counter, then what DeleteBody gave. The id must have a
+// uvarint session, uvarint counter, then what DeleteBody returned. The id must have a
 // session.
 func NamedDeleteBody(timeMs int64, id series.BatchID, body []byte) []byte {
 	b := binary.AppendVarint(make([]byte, 0, 3*binary.MaxVarintLen64+len(body)), timeMs)

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
+	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
@@ -45,7 +47,7 @@ type exportFrame struct {
 // series.ErrUnavailable when the shard was dropped or is being replaced, and those of
 // Flush and of the disk.
 func (e *Engine) ExportShard(shard uint16) (*Export, error) {
-	_, leave, err := e.readers.enter(context.Background())
+	_, leave, err := e.readers.Enter(context.Background())
 	if err != nil {
 		return nil, err
 	}
@@ -93,10 +95,10 @@ func (x *Export) pin(s *shard) error {
 // hold takes all samples that were applied before it is called.
 func (x *Export) hold(s *shard, number uint64) error {
 	spill := newSpill(x.engine, s.number, x.engine.exports.Add(1))
-	defer spill.reader.close()
-	v := spill.reader.version
-	if v.floors[s.number].Number != number {
-		return errReplaced
+	defer spill.reader.Close()
+	v := spill.reader.Version
+	if v.LowWater[s.number].Number != number {
+		return read.ErrReplaced
 	}
 	spilled, err := spill.run()
 	if err != nil {
@@ -122,20 +124,20 @@ func (x *Export) takeLocked(s *shard) error {
 	case len(s.mu.backlog) > 0:
 		return s.stalledLocked()
 	}
-	x.Index, x.table = s.mu.applied, s.mu.ledger.table.encode()
-	x.CutMs, x.RuleCuts = s.cutMs.Load(), s.rules.Load().all()
+	x.Index, x.table = s.mu.applied, s.mu.ledger.Now()
+	x.CutMs, x.RuleCuts = s.cutMs.Load(), s.rules.Load().Lists()
 	return nil
 }
 
 // holdSegments takes the parts of the shard in segments, in the order of writing,
 // and the tombstones that hide something in them.
-func (x *Export) holdSegments(v *version) error {
-	if err := x.engine.lacks(v, x.Shard, allTime); err != nil {
+func (x *Export) holdSegments(v *manifest.Version) error {
+	if err := x.engine.Lacks(v, x.Shard, segment.AllTime()); err != nil {
 		return err
 	}
-	readers := slices.DeleteFunc(slices.Clone(v.segments), func(r *segment.Reader) bool {
+	readers := slices.DeleteFunc(slices.Clone(v.Segments), func(r *segment.Reader) bool {
 		m := r.Meta()
-		return x.Shard < m.ShardLow || x.Shard > m.ShardHigh || v.hides(m, x.Shard)
+		return x.Shard < m.ShardLow || x.Shard > m.ShardHigh || v.Hides(m, x.Shard)
 	})
 	// By the highest sequence, so that a tombstone hides the first so many. Where two
 	// overlap their ranges are disjoint.
@@ -151,10 +153,10 @@ func (x *Export) holdSegments(v *version) error {
 			return err
 		}
 	}
-	from, to := v.tombstones.ofShard(x.Shard)
+	from, to := v.Tombstones.OfShard(x.Shard)
 	for i := from; i < to; i++ {
-		t := &v.tombstones[i]
-		hides := sort.Search(len(x.files), func(n int) bool { return !t.hidesSegment(x.files[n].Meta.SequenceHigh) })
+		t := &v.Tombstones[i]
+		hides := sort.Search(len(x.files), func(n int) bool { return !t.HidesSegment(x.files[n].Meta.SequenceHigh) })
 		if hides > 0 {
 			x.stones = append(x.stones, streamTombstone{uint64(hides), t.Entry, t.IDs, t.FromMs, t.ToMs})
 		}
@@ -327,13 +329,13 @@ func (r *exportReader) Read(p []byte) (int, error) {
 
 func (r *exportReader) load() error {
 	x := r.export
-	_, leave, err := x.engine.readers.enter(context.Background())
+	_, leave, err := x.engine.readers.Enter(context.Background())
 	if err != nil {
 		return err
 	}
 	defer leave()
 	if x.closed.Load() {
-		return ErrClosed
+		return read.ErrClosed
 	}
 	f := &x.frames[r.next]
 	b, err := f.payload(beginFrame(r.buffer[:0], f.kind, uint32(r.next), f.bytes))

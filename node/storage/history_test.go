@@ -7,11 +7,10 @@ import (
 	"math"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
+	"pgregory.net/rapid"
 )
 
 // TestHistoryTellsTheLeastTime compares with a list of all entries.
@@ -70,7 +69,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// rangeOf gives a repair what another engine has.
+// rangeOf provides a repair with what another engine has.
 type rangeOf struct{ *Engine }
 
 func (r rangeOf) OpenRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64) (io.ReadCloser, error) {

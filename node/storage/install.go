@@ -7,21 +7,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"path"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/dedup"
 	"github.com/tickmesh/tickmesh/node/storage/index"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
+	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// ErrConflict says that series of a shard have other ids here than in a stream: the
+// ErrConflict reports that series of a shard have other ids here than in a stream: the
 // folder holds what another era of the shard gave them to, and the series table cannot
 // forget a shard. Nothing was changed.
 var ErrConflict = errors.New("series of the shard have other ids here, of an era that was lost; start the node on an empty data folder")
 
-// ErrBehind says that a stream is older than the replica that it should replace. Where
+// ErrBehind reports that a stream is older than the replica that it should replace. Where
 // that is wanted, the replica has to be dropped first. Nothing was changed.
 var ErrBehind = errors.New("the replica is further on than the stream")
 
@@ -45,7 +49,7 @@ type installer struct {
 // series.ErrOverloaded while another installation of the shard runs; those of the
 // reader, the disk and the context. Close waits for it, so the reader must end then.
 func (e *Engine) InstallShard(ctx context.Context, shard uint16, logPosition uint64, stream io.Reader) (ShardExport, error) {
-	ctx, leave, err := e.readers.enter(ctx)
+	ctx, leave, err := e.readers.Enter(ctx)
 	if err != nil {
 		return ShardExport{}, err
 	}
@@ -97,15 +101,13 @@ func (in *installer) install(ctx context.Context, stream io.Reader) error {
 // it is not there yet. The result ends that.
 func (in *installer) announce() (end func()) {
 	e := in.engine
-	e.maintenance.Lock()
-	defer e.maintenance.Unlock()
+	defer e.files.Edit().End()
 	if e.arriving == nil {
 		e.arriving = map[uint16]int64{}
 	}
 	e.arriving[in.shard.number] = in.r.cutMs
 	return func() {
-		e.maintenance.Lock()
-		defer e.maintenance.Unlock()
+		defer e.files.Edit().End()
 		delete(e.arriving, in.shard.number)
 	}
 }
@@ -118,7 +120,7 @@ func (in *installer) path(part any) string {
 func (in *installer) clean() error {
 	problems := []error{in.keys.remove(in.engine.fs)}
 	for _, name := range in.r.files {
-		if err := in.engine.fs.Remove(name); err != nil && !isNew(err) {
+		if err := in.engine.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			problems = append(problems, err)
 		}
 	}
@@ -135,7 +137,7 @@ func (in *installer) receive(ctx context.Context, frames *frameReader) error {
 		err = fmt.Errorf("%w: a frame of kind %d where batch ids should be", ErrStream, kind)
 	}
 	if err == nil {
-		if in.r.batches, err = decodeBatchTable(payload); err != nil {
+		if in.r.batches, err = dedup.DecodeTable(payload); err != nil {
 			err = fmt.Errorf("%w: %w", ErrStream, err)
 		}
 	}
@@ -186,7 +188,7 @@ func (in *installer) receiveHeader(frames *frameReader) error {
 		return fmt.Errorf("%w: it stands for entry %d, the replica for %d", ErrBehind, h.Index, applied)
 	}
 	in.r.applied, in.r.cutMs = h.Index, h.CutMs
-	if in.r.rules, err = newRuleTable(h.RuleCuts, in.engine.ruleTables()); err != nil {
+	if in.r.rules, err = retention.NewTable(h.RuleCuts, in.engine.ruleTables()); err != nil {
 		return fmt.Errorf("%w: header: %w", ErrStream, err)
 	}
 	return nil
@@ -201,7 +203,7 @@ func (in *installer) receiveTombstones(frames *frameReader) (kind uint8, payload
 		if err != nil {
 			return 0, nil, err
 		}
-		if t.hides > uint64(len(in.header.Segments)) || len(in.r.stones) == TombstonesMax {
+		if t.hides > uint64(len(in.header.Segments)) || len(in.r.stones) == manifest.TombstonesMax {
 			return 0, nil, fmt.Errorf("%w: a tombstone over %d segments", ErrStream, t.hides)
 		}
 		in.r.stones = append(in.r.stones, t)

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -16,6 +15,8 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/dedup"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -24,16 +25,6 @@ import (
 // its own pace, and a slow model says what is right after each entry.
 
 const labShards = 3
-
-// seeds returns how many seeds a random test tries: the usual number, or as many times
-// that as TICKMESH_TEST_FACTOR says.
-func seeds(usual int) int {
-	factor, err := strconv.Atoi(os.Getenv("TICKMESH_TEST_FACTOR"))
-	if err != nil || factor < 1 {
-		return usual
-	}
-	return usual * factor
-}
 
 // labNode is an engine with its log, which loses at a power cut what was not synced.
 type labNode struct {
@@ -66,7 +57,7 @@ func newLabNode(t *testing.T, logs []*labLog) *labNode {
 
 func (n *labNode) options() Options {
 	return Options{
-		FS: vfs.Faults(n.fs, n.fault), Dir: "data", Shards: labShards, ExtentBytes: 64 << 10, GenerationBytesMax: 1 << 20, SeriesBytesMax: n.memory,
+		FS: vfs.Faults(n.fs, n.fault), Dir: "data", Shards: labShards, ExtentBytes: 64 << 10, GenerationBytesMax: 1 << 20, PersistSeriesMin: 4, SeriesBytesMax: n.memory,
 		SyncLog: func() error { n.synced.Store(n.length.Load()); return nil },
 	}
 }
@@ -266,20 +257,19 @@ func (n *labNode) compare(what string, shard int, got map[string]map[int64]uint6
 	n.compareDays(what, shard, want)
 	s := n.e.shards[shard]
 	s.mu.Lock()
-	sessions := len(s.mu.ledger.table.places)
-	table := s.mu.ledger.table.encode()
+	sessions := s.mu.ledger.Sessions()
+	table := s.mu.ledger.Now()
 	s.mu.Unlock()
-	if sessions != len(m.batches.sessions) {
-		n.t.Fatalf("%s: shard %d knows %d sessions, want %d", what, shard, sessions, len(m.batches.sessions))
+	if sessions != len(m.batches.Sessions) {
+		n.t.Fatalf("%s: shard %d knows %d sessions, want %d", what, shard, sessions, len(m.batches.Sessions))
 	}
-	again, err := decodeBatchTable(table)
+	again, err := dedup.DecodeTable(table)
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	for _, session := range m.batches.sessions {
-		place, ok := again.places[session.id]
-		if !ok || again.sessions[place].last != session.last {
-			n.t.Fatalf("%s: shard %d does not know session %d as it was", what, shard, session.id)
+	for _, session := range m.batches.Sessions {
+		if last, ok := again.LastOf(session.ID); !ok || last != session.Last {
+			n.t.Fatalf("%s: shard %d does not know session %d as it was", what, shard, session.ID)
 		}
 	}
 	for id, key := range m.ids {
@@ -416,7 +406,7 @@ func (n *labNode) liveThroughCrashes(rng *rand.Rand, steps int) {
 // checkpoints and flushes at any moment: each is applied once, and those of which only
 // the log has the samples are applied by the replay.
 func TestBatchIDsThroughCrashes(t *testing.T) {
-	for seed := range uint64(seeds(4)) {
+	for seed := range uint64(storagetest.Seeds(4)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 6))

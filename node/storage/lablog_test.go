@@ -9,6 +9,8 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/dedup/deduptest"
+	"github.com/tickmesh/tickmesh/node/storage/retention"
 )
 
 // labEntry is an entry of a shard's log with what it means.
@@ -23,7 +25,7 @@ type slowShard struct {
 	samples map[string]map[int64]uint64
 	cutMs   int64
 	rules   []slowRules
-	batches slowTable
+	batches deduptest.Table
 }
 
 // slowRules is one entry of rule cuts, in the words of the lab's metrics.
@@ -34,13 +36,13 @@ type slowRules struct {
 
 // lists of rules that the lab draws from.
 var labRules = []struct {
-	rules []RuleCut
+	rules []retention.Cut
 	slowRules
 }{
 	{nil, slowRules{first: "none", second: "none"}},
-	{[]RuleCut{{Database: "^default$", Metric: "^m$"}, {Database: "^other$", Metric: ""}}, slowRules{first: "m", second: "none"}},
-	{[]RuleCut{{Database: "", Metric: `^n\..*$`}, {Database: "^(?:default|other)$", Metric: "^.*$"}}, slowRules{first: "n.x"}},
-	{[]RuleCut{{Database: "^other$", Metric: "^m$"}, {Database: "^default$", Metric: "^n"}}, slowRules{first: "none", second: "n.x"}},
+	{[]retention.Cut{{Database: "^default$", Metric: "^m$"}, {Database: "^other$", Metric: ""}}, slowRules{first: "m", second: "none"}},
+	{[]retention.Cut{{Database: "", Metric: `^n\..*$`}, {Database: "^(?:default|other)$", Metric: "^.*$"}}, slowRules{first: "n.x"}},
+	{[]retention.Cut{{Database: "^other$", Metric: "^m$"}, {Database: "^default$", Metric: "^n"}}, slowRules{first: "none", second: "n.x"}},
 }
 
 func (r *slowRules) cut(metric string) int64 {
@@ -52,7 +54,7 @@ func (r *slowRules) cut(metric string) int64 {
 	return r.cutsMs[2]
 }
 
-// cutOf returns the time before which a series has nothing.
+// CutOf returns the time before which a series has nothing.
 func (m *slowShard) cutOf(key string) int64 {
 	_, metric, _, err := series.Key(key).Parts(nil)
 	if err != nil {
@@ -66,7 +68,7 @@ func (m *slowShard) cutOf(key string) int64 {
 }
 
 func newSlowShard() *slowShard {
-	return &slowShard{samples: map[string]map[int64]uint64{}, cutMs: noCut}
+	return &slowShard{samples: map[string]map[int64]uint64{}, cutMs: retention.NoCut}
 }
 
 func (m *slowShard) put(key string, timeMs int64, v float64) {
@@ -178,9 +180,9 @@ func (l *labLog) grow(rng *rand.Rand) {
 
 func (l *labLog) ruleCuts(rng *rand.Rand) {
 	of := labRules[rng.IntN(len(labRules))]
-	entry := RuleCuts{Rules: slices.Clone(of.rules)}
+	entry := retention.Cuts{Rules: slices.Clone(of.rules)}
 	for i := range of.cutsMs {
-		if of.cutsMs[i] = NoCut; rng.IntN(3) > 0 {
+		if of.cutsMs[i] = retention.NoCut; rng.IntN(3) > 0 {
 			of.cutsMs[i] = l.nowMs - rng.Int64N(4*3600_000)
 		}
 	}
@@ -188,7 +190,7 @@ func (l *labLog) ruleCuts(rng *rand.Rand) {
 		entry.Rules[i].CutMs = of.cutsMs[i]
 	}
 	entry.OtherMs = of.cutsMs[2]
-	l.add(EntryRuleCuts, RuleCutsBody(&entry), func(m *slowShard) { m.rules = append(m.rules, of.slowRules) })
+	l.add(EntryRuleCuts, retention.Encode(&entry), func(m *slowShard) { m.rules = append(m.rules, of.slowRules) })
 }
 
 func (l *labLog) remove(rng *rand.Rand) {
@@ -221,9 +223,9 @@ func (l *labLog) remove(rng *rand.Rand) {
 	}
 	timeMs := l.nowMs
 	l.add(EntryNamedDelete, NamedDeleteBody(timeMs, d.id, d.body), func(m *slowShard) {
-		if m.batches.judge(d.id, timeMs) == batchFresh {
+		if m.batches.Judge(d.id, timeMs) == "fresh" {
 			d.play(m)
-			m.batches.note(d.id)
+			m.batches.Note(d.id)
 		}
 	})
 }
@@ -254,14 +256,14 @@ func (l *labLog) write(rng *rand.Rand) {
 	}
 	l.add(EntrySamples, body, func(m *slowShard) {
 		for _, w := range writes {
-			verdict := batchFresh
+			verdict := "fresh"
 			if w.id.Session != 0 {
-				verdict = m.batches.judge(w.id, timeMs)
+				verdict = m.batches.Judge(w.id, timeMs)
 			}
-			if verdict == batchFresh && w.play != nil {
+			if verdict == "fresh" && w.play != nil {
 				w.play(m)
 				if w.id.Session != 0 {
-					m.batches.note(w.id)
+					m.batches.Note(w.id)
 				}
 			}
 		}

@@ -100,7 +100,7 @@ func TestLongReadsStopNoWrites(t *testing.T) {
 					s.sealAndFlush()
 					row++
 				}
-				s.e.versions.sweeper.wait()
+				s.e.files.Sweeper.Wait()
 				if n := len(s.e.pages.Generations()); n > 2 {
 					t.Errorf("%d generations are kept", n)
 				}
@@ -124,25 +124,4 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	w.wait()
 	w.count += min(len(p), math.MaxInt-w.count)
 	return len(p), nil
-}
-
-// TestDeleteWhileAReaderParks: a reader that keeps a flushed generation from being dropped parks,
-// and between the two steps of that a delete is applied, which publishes a version with the lock of
-// its shard held. The delete takes the generations back and must not wait for that lock.
-func TestDeleteWhileAReaderParks(t *testing.T) {
-	s := newStaller(t, Options{})
-	s.write(1, 1)
-	l := s.e.versions.lease(s.e.pages)
-	s.sealAndFlush()
-	s.write(2, 1)
-	l.state.Store(leaseParked) // as park does before it looks for a newer version
-	s.index++
-	if err := s.e.Apply(0, &Entry{Kind: EntryDelete, Term: 1, Index: s.index, Body: DeleteBody([]uint32{0}, scan.TimeMsMin, scan.TimeMsMax)}); err != nil {
-		t.Error(err)
-	}
-	l.end()
-	s.e.versions.sweeper.wait()
-	if n := len(s.e.pages.Generations()); n > 2 {
-		t.Errorf("%d generations are kept", n)
-	}
 }

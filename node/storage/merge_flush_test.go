@@ -51,7 +51,7 @@ func TestFlushWaitsForTheSweeper(t *testing.T) {
 	n := newLabNode(t, logs)
 	defer n.end()
 	n.hosts[0] = true
-	held := n.e.versions.acquire()
+	held := n.e.files.Acquire()
 	for len(n.e.pages.Sizes()) < pagelog.GenerationsMax {
 		logs[0].write(rng)
 		n.apply(0, math.MaxInt)
@@ -64,15 +64,12 @@ func TestFlushWaitsForTheSweeper(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sweeper, late := &n.e.versions.sweeper, make(chan struct{})
-	sweeper.add([]func(){func() { <-late }})
-	n.e.versions.leave(held)
+	sweeper, late := &n.e.files.Sweeper, make(chan struct{})
+	sweeper.Add([]func(){func() { <-late }})
+	n.e.files.Leave(held)
 	flushed := make(chan error, 1)
 	go func() { flushed <- n.e.Flush() }()
-	for waits := false; !waits && len(flushed) == 0; {
-		sweeper.mu.Lock()
-		waits = sweeper.mu.rest != nil
-		sweeper.mu.Unlock()
+	for !sweeper.Awaited() && len(flushed) == 0 {
 		runtime.Gosched()
 	}
 	close(late)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -54,7 +55,7 @@ func resumed(x *Export, rng *rand.Rand) io.Reader {
 // a shard is what the shard's log says, to the bit, and equal entries give equal
 // digests.
 func TestShardsMove(t *testing.T) {
-	for seed := range uint64(seeds(3)) {
+	for seed := range uint64(storagetest.Seeds(3)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			moveShards(t, seed)
@@ -318,8 +319,8 @@ func TestDamagedStreamLeavesTheOldReplica(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(names) != len(to.e.manifest.Segments) {
-		t.Errorf("%q for %d segments", names, len(to.e.manifest.Segments))
+	if len(names) != len(to.e.files.Present().Segments) {
+		t.Errorf("%q for %d segments", names, len(to.e.files.Present().Segments))
 	}
 	if _, err := to.e.InstallShard(context.Background(), 1, 0, bytes.NewReader(stream.Bytes())); !errors.Is(err, ErrStream) {
 		t.Errorf("the stream of another shard: %v", err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -43,12 +44,12 @@ func TestOrderOfSegmentsAfterOpen(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	m, err := readManifest(fs, "data")
+	m, err := manifest.Read(fs, "data")
 	if err != nil || len(m.Segments) != 2 {
 		t.Fatalf("%v, %+v", err, m)
 	}
 	slices.Reverse(m.Segments)
-	if err := writeManifest(fs, "data", m); err != nil {
+	if err := manifest.Write(fs, "data", m); err != nil {
 		t.Fatal(err)
 	}
 	e = open()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -99,7 +100,7 @@ func (l *pageStreamLab) check(fromMs, toMs int64) (chunks int) {
 // begins, late samples, deletes, segments before it and beside it.
 func TestPageStream(t *testing.T) {
 	streamed, whole := 0, 0
-	for seed := range uint64(seeds(6)) {
+	for seed := range uint64(storagetest.Seeds(6)) {
 		e, err := Open(Options{FS: vfs.NewMemFS(), Dir: "/data", Shards: 1, SyncLog: func() error { return nil }})
 		if err != nil {
 			t.Fatal(err)

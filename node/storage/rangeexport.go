@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
 // ExportRange writes what a shard has in [fromMs, toMs], both inclusive, as a scan sees
@@ -13,7 +14,7 @@ import (
 // least. Errors: those of a scan and of the writer; series.ErrUnavailable when there is
 // no replica, or it is not so far.
 func (e *Engine) ExportRange(ctx context.Context, shard uint16, fromMs, toMs int64, indexMin uint64, to io.Writer) error {
-	ctx, leave, err := e.readers.enter(ctx)
+	ctx, leave, err := e.readers.Enter(ctx)
 	if err != nil {
 		return err
 	}
@@ -44,14 +45,14 @@ func (e *Engine) ExportRange(ctx context.Context, shard uint16, fromMs, toMs int
 }
 
 func (e *Engine) exportSamples(ctx context.Context, h *rangeHeader, w *rangeWriter) error {
-	r := newSeriesReader(e, 0)
-	defer r.close()
-	if err := e.lacks(r.version, h.Shard, span{h.FromMs, h.ToMs}); err != nil {
+	r := e.NewReader(0)
+	defer r.Close()
+	if err := e.Lacks(r.Version, h.Shard, segment.TimeRange{FromMs: h.FromMs, ToMs: h.ToMs}); err != nil {
 		return err
 	}
 	for id := range series.ID(e.index.ShardSeries(h.Shard)) {
 		before := w.end.Samples
-		err := r.read(series.Ref{Shard: h.Shard, ID: id}, h.FromMs, h.ToMs, func(times []int64, values []float64) error {
+		err := r.Read(series.Ref{Shard: h.Shard, ID: id}, h.FromMs, h.ToMs, func(times []int64, values []float64) error {
 			return w.add(uint32(id), times, values)
 		})
 		if err == nil {

@@ -10,13 +10,15 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/codec"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
+	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
 // FailRepairPublish is hit before a repair takes effect.
 const FailRepairPublish = "repair/before-publish"
 
-// ErrRepair says that a range cannot be repaired as it was asked for: it is wider than
+// ErrRepair reports that a range cannot be repaired as it was asked for: it is wider than
 // a month, or files were merged meanwhile. The second passes.
 var ErrRepair = errors.New("the range cannot be repaired now")
 
@@ -28,7 +30,7 @@ type RepairSource interface {
 	AwaitApplied(ctx context.Context, shard uint16, index uint64) error
 }
 
-// Repair says what a repair has brought.
+// Repair describes what a repair has brought.
 type Repair struct {
 	Shard        uint16
 	FromMs, ToMs int64 // what was replaced, both inclusive
@@ -61,7 +63,7 @@ type rangeRepair struct {
 // series.ErrUnavailable when the replica is gone, replaced or in doubt;
 // series.ErrOverloaded while another repair runs; those of the source and the disk.
 func (e *Engine) RepairRange(ctx context.Context, shard uint16, fromMs, toMs int64, from RepairSource) (Repair, error) {
-	ctx, leave, err := e.readers.enter(ctx)
+	ctx, leave, err := e.readers.Enter(ctx)
 	if err != nil {
 		return Repair{}, err
 	}
@@ -74,8 +76,9 @@ func (e *Engine) RepairRange(ctx context.Context, shard uint16, fromMs, toMs int
 	}
 	defer e.repairing.Unlock()
 	r := &rangeRepair{engine: e, shard: e.shards[shard]}
-	r.keepTombstones()
-	defer r.leaveTombstones()
+	// The source may not have deletes from now on yet, and a flush would forget those that hide
+	// nothing of what is here now.
+	defer e.files.Await(shard)()
 	done, err := r.run(ctx, fromMs, toMs, from)
 	if err != nil {
 		return Repair{}, fmt.Errorf("repair shard %d from %d to %d ms: %w", shard, fromMs, toMs, err)
@@ -101,35 +104,20 @@ func (r *rangeRepair) run(ctx context.Context, fromMs, toMs int64, from RepairSo
 		err = from.AwaitApplied(ctx, shard, end.Through)
 	}
 	if err != nil {
-		return done, errors.Join(err, r.engine.removeSegments(metas))
+		return done, errors.Join(err, r.engine.files.Remove(metas))
 	}
-	readers, err := r.engine.openNew(metas)
+	readers, err := r.engine.files.OpenNew(metas)
 	if err != nil {
 		return done, err
 	}
 	for _, reader := range readers {
 		if err = errors.Join(err, reader.Verify(ctx)); err != nil {
-			return done, errors.Join(err, discard(readers))
+			return done, errors.Join(err, manifest.Discard(readers))
 		}
 	}
 	done.Series, done.Samples = end.Series, end.Samples
 	done.Excluded, err = r.publish(readers)
 	return done, err
-}
-
-// keepTombstones has all deletes from now on kept: the source may not have them yet, and
-// a flush would forget those that hide nothing of what is here now.
-func (r *rangeRepair) keepTombstones() {
-	e := r.engine
-	e.update.Lock()
-	defer e.update.Unlock()
-	e.coming = awaited{comes: true, shard: r.shard.number, after: e.tombstoneLast}
-}
-
-func (r *rangeRepair) leaveTombstones() {
-	r.engine.update.Lock()
-	defer r.engine.update.Unlock()
-	r.engine.coming = awaited{}
 }
 
 // mark puts all that was applied before it into segments, and notes where they end.
@@ -155,21 +143,20 @@ func (r *rangeRepair) mark(fromMs, toMs int64) error {
 	if err != nil {
 		return err
 	}
-	e.maintenance.Lock()
-	defer e.maintenance.Unlock()
-	v := e.versions.acquire()
-	r.generation = v.generationOldest
-	e.versions.release(v)
-	if r.partition, err = partitionAround(e.manifest.Segments, s.number, fromMs, toMs); err != nil {
+	edit := e.files.Edit()
+	defer edit.End()
+	r.generation = e.files.Current().GenerationOldest
+	segments := edit.Present().Segments
+	if r.partition, err = partitionAround(segments, s.number, fromMs, toMs); err != nil {
 		return err
 	}
-	r.sequence = sequenceOf(r.generation-1) + 1
-	for i := range e.manifest.Segments {
-		if high := e.manifest.Segments[i].SequenceHigh; high < sequenceOf(r.generation) {
+	r.sequence = manifest.SequenceOf(r.generation-1) + 1
+	for i := range segments {
+		if high := segments[i].SequenceHigh; high < manifest.SequenceOf(r.generation) {
 			r.sequence = max(r.sequence, high+1)
 		}
 	}
-	if r.sequence >= sequenceOf(r.generation) {
+	if r.sequence >= manifest.SequenceOf(r.generation) {
 		return fmt.Errorf("%w: no room for a segment before the next flush", series.ErrOverloaded)
 	}
 	s.mu.Lock()
@@ -231,58 +218,57 @@ func (r *rangeRepair) receive(ctx context.Context, stream io.Reader) (metas []se
 }
 
 // publish puts what came in the place of what was. The files are gone after an error.
-func (r *rangeRepair) publish(readers []*segment.Reader) (excludedCount int, err error) {
+func (r *rangeRepair) publish(readers []*segment.Reader) (suppressed int, err error) {
 	e := r.engine
 	// No merge may be under way: its output would have what is left out now.
-	e.rewriting.Lock()
-	defer e.rewriting.Unlock()
-	e.maintenance.Lock()
-	defer e.maintenance.Unlock()
-	out, err := r.before(readers)
+	defer e.Pause()()
+	edit := e.files.Edit()
+	defer edit.End()
+	out, err := r.before(edit.Present(), readers)
 	if err == nil {
-		err = e.settleManifest()
+		err = edit.Resolve()
 	}
 	if err != nil {
-		return 0, errors.Join(err, discard(readers))
+		return 0, errors.Join(err, manifest.Discard(readers))
 	}
-	v := e.versions.acquire()
-	defer e.versions.release(v)
-	var dropped []missing
-	err = e.publishManifest(FailRepairPublish, func(m *manifest) {
-		m.Excluded = m.Excluded.with(out, r.shard.number)
+	v := e.files.Acquire()
+	defer e.files.Release(v)
+	var dropped []manifest.Missing
+	err = edit.Publish(FailRepairPublish, func(m *manifest.Manifest) {
+		m.Suppressed = m.Suppressed.With(out, r.shard.number)
 		m.Segments = slices.Clone(m.Segments)
 		for i := range m.Segments {
-			if slices.ContainsFunc(out, sameName(&m.Segments[i])) {
+			if slices.ContainsFunc(out, manifest.SameName(&m.Segments[i])) {
 				m.Segments[i].Damaged = false // should another shard's part be, a merge finds it
 			}
 		}
-		dropped = r.useless(v.missing, v.floors, m.Excluded)
+		dropped = r.useless(v.Missing, v.LowWater, m.Suppressed)
 		m.Segments = slices.DeleteFunc(m.Segments, func(meta segment.Meta) bool {
-			return slices.ContainsFunc(dropped, func(d missing) bool { return d.meta.Name == meta.Name })
+			return slices.ContainsFunc(dropped, func(d manifest.Missing) bool { return d.Meta.Name == meta.Name })
 		})
 		for _, reader := range readers {
 			m.Segments = append(m.Segments, *reader.Meta())
 		}
-		m.Excluded = m.Excluded.of(m.Segments)
+		m.Suppressed = m.Suppressed.Of(m.Segments)
 	})
 	if err != nil {
-		return 0, errors.Join(err, unpublished(err, readers))
+		return 0, errors.Join(err, manifest.Unpublished(err, readers))
 	}
-	r.show(readers)
+	r.show(edit, readers)
 	for i := range dropped {
-		if err := e.removeSegments([]segment.Meta{dropped[i].meta}); err != nil {
-			e.log.Error("a damaged segment stays on disk until the next start", "segment", dropped[i].meta.Name, "error", err)
+		if err := e.files.Remove([]segment.Meta{dropped[i].Meta}); err != nil {
+			e.log.Error("a damaged segment stays on disk until the next start", "segment", dropped[i].Meta.Name, "error", err)
 		}
 	}
 	return len(out), nil
 }
 
 // before returns the segments whose part of the shard lies before the mark, and makes sure
-// that none lies on both sides. The caller holds the maintenance lock.
-func (r *rangeRepair) before(readers []*segment.Reader) (out []segment.Meta, err error) {
+// that none lies on both sides.
+func (r *rangeRepair) before(present *manifest.Manifest, readers []*segment.Reader) (out []segment.Meta, err error) {
 	e, shard := r.engine, r.shard.number
-	if e.manifest.Floors[shard].Number != r.number || r.shard.absent.Load() {
-		return nil, errReplaced
+	if present.LowWater[shard].Number != r.number || r.shard.absent.Load() {
+		return nil, read.ErrReplaced
 	}
 	for _, reader := range readers {
 		err := reader.EachSeries(shard, func(info segment.SeriesInfo) error {
@@ -296,9 +282,9 @@ func (r *rangeRepair) before(readers []*segment.Reader) (out []segment.Meta, err
 			return nil, err
 		}
 	}
-	end := sequenceOf(r.generation)
-	for i := range e.manifest.Segments {
-		m := &e.manifest.Segments[i]
+	end := manifest.SequenceOf(r.generation)
+	for i := range present.Segments {
+		m := &present.Segments[i]
 		switch {
 		case !m.Overlaps(r.partition) || m.SequenceLow >= end:
 		case m.SequenceHigh >= end || m.SequenceHigh >= r.sequence:
@@ -314,13 +300,13 @@ func (r *rangeRepair) before(readers []*segment.Reader) (out []segment.Meta, err
 }
 
 // useless returns the missing segments of which no shard that is here counts any more.
-func (r *rangeRepair) useless(lost []missing, floors []floor, out excluded) (gone []missing) {
-	v := &version{floors: floors, excluded: out}
+func (r *rangeRepair) useless(lost []manifest.Missing, marks []manifest.LowWater, out manifest.Suppressed) (gone []manifest.Missing) {
+	v := &manifest.Version{LowWater: marks, Suppressed: out}
 	for i := range lost {
-		m := &lost[i].meta
+		m := &lost[i].Meta
 		needed := false
 		for shard := int(m.ShardLow); shard <= int(m.ShardHigh) && shard < len(r.engine.shards); shard++ {
-			needed = needed || !v.hides(m, uint16(shard)) && r.engine.shards[shard].here()
+			needed = needed || !v.Hides(m, uint16(shard)) && r.engine.shards[shard].here()
 		}
 		if !needed {
 			gone = append(gone, lost[i])
@@ -330,14 +316,11 @@ func (r *rangeRepair) useless(lost []missing, floors []floor, out excluded) (gon
 }
 
 // show lets scans see what the manifest says.
-func (r *rangeRepair) show(readers []*segment.Reader) {
-	e, s := r.engine, r.shard
+func (r *rangeRepair) show(edit *manifest.Edit, readers []*segment.Reader) {
+	s := r.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.watches.restart(s.mu.watches.leastMs)
-	s.mu.repaired = span{min(s.mu.repaired.fromMs, r.partition.StartMs), max(s.mu.repaired.toMs, r.partition.EndMs-1)}
-	e.changeVersion(func(v *version) {
-		v.segments = orderSegments(append(slices.Clone(v.segments), readers...))
-		v.excluded, v.missing = e.manifest.Excluded, stillMissing(v.missing, e.manifest.Segments)
-	}, dropped{})
+	s.mu.repaired = segment.TimeRange{FromMs: min(s.mu.repaired.FromMs, r.partition.StartMs), ToMs: max(s.mu.repaired.ToMs, r.partition.EndMs-1)}
+	edit.Repaired(readers)
 }

@@ -14,10 +14,12 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 )
 
-// labSource gives ranges of one lab node to another.
+// labSource provides ranges of one lab node to another.
 type labSource struct {
 	from, to *labNode
 	way      func(io.Reader) io.Reader // nil: as it is
@@ -94,7 +96,7 @@ func (n *labNode) examine(what string) (damaged bool) {
 		switch {
 		case err == nil:
 			n.compare(what, shard, got, n.logs[shard].at(n.appliedTo(shard)))
-		case IsDamage(err):
+		case manifest.IsDamage(err):
 			damaged = true
 		default:
 			n.t.Fatalf("%s: shard %d: %v", what, shard, err)
@@ -111,7 +113,7 @@ func (n *labNode) examine(what string) (damaged bool) {
 func TestRangesAreRepaired(t *testing.T) {
 	var repairs, moments atomic.Int64
 	t.Run("seeds", func(t *testing.T) {
-		for seed := range uint64(seeds(2)) {
+		for seed := range uint64(storagetest.Seeds(2)) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
 				done, met := repairRanges(t, seed)
@@ -246,7 +248,7 @@ func countOf(is bool) int {
 
 // repairLab returns two nodes with the same shards, one of which has a damaged segment,
 // which it has met.
-func repairLab(t *testing.T, seed uint64) (good, bad *labNode, d Damage) {
+func repairLab(t *testing.T, seed uint64) (good, bad *labNode, d manifest.Damage) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 18))
 	logs := newLabLogs()
@@ -362,10 +364,10 @@ func TestDamagedShardIsNotExported(t *testing.T) {
 	defer bad.end()
 	fresh := newLabNode(t, good.logs)
 	defer fresh.end()
-	if err := send(bad, fresh, int(d.Shard), whole); !IsDamage(err) {
+	if err := send(bad, fresh, int(d.Shard), whole); !manifest.IsDamage(err) {
 		t.Fatalf("a damaged shard was installed elsewhere: %v", err)
 	}
-	if err := bad.e.ExportRange(context.Background(), d.Shard, d.FromMs, d.ToMs, 0, io.Discard); !IsDamage(err) {
+	if err := bad.e.ExportRange(context.Background(), d.Shard, d.FromMs, d.ToMs, 0, io.Discard); !manifest.IsDamage(err) {
 		t.Fatalf("a damaged range was given away: %v", err)
 	}
 	for len(bad.e.Damages()) > 0 {

@@ -14,7 +14,10 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
+	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -89,9 +92,9 @@ func TestMergesForgetTheOldReplica(t *testing.T) {
 	to.crash(rng)
 	to.check("after a crash")
 	both := func(r *segment.Reader) bool { // what the old replica had, and what came after the new one
-		return r.Meta().SequenceLow == sequenceOf(1) && r.Meta().SequenceHigh > sequenceOf(2)
+		return r.Meta().SequenceLow == manifest.SequenceOf(1) && r.Meta().SequenceHigh > manifest.SequenceOf(2)
 	}
-	if segments := to.e.versions.peek().segments; !slices.ContainsFunc(segments, both) || len(segments) > 2*3 {
+	if segments := to.e.files.Current().Segments; !slices.ContainsFunc(segments, both) || len(segments) > 2*3 {
 		t.Errorf("%d segments of two months are left, or no merge has met both replicas", len(segments))
 	}
 	from.end()
@@ -127,7 +130,7 @@ func TestDroppedShardIsReclaimed(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.hosts[shard] = false
-		want := ShardStats{Series: 12, CutMs: noCut}
+		want := ShardStats{Series: 12, CutMs: retention.NoCut}
 		got := n.e.ShardStats(uint16(shard))
 		if got.HotBytes = 0; got != want {
 			t.Fatalf("%+v, want %+v", got, want)
@@ -228,7 +231,7 @@ func TestReplaceFailsAtEveryPlace(t *testing.T) {
 
 // TestReplaceOnFailingDisk lets one operation of the disk fail, each in turn.
 func TestReplaceOnFailingDisk(t *testing.T) {
-	for seed := range uint64(seeds(10)) {
+	for seed := range uint64(storagetest.Seeds(10)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			nth := int64(seed)
@@ -352,9 +355,7 @@ func TestInstalledSeriesOutliveRetention(t *testing.T) {
 
 // replacements returns how often shard 0 was replaced, as the manifest says.
 func (n *labNode) replacements() uint64 {
-	n.e.maintenance.Lock()
-	defer n.e.maintenance.Unlock()
-	return n.e.manifest.Floors[0].Number
+	return n.e.files.Present().LowWater[0].Number
 }
 
 // TestReplaceAfterDoubt leaves open whether a manifest that names a new replica is on
@@ -365,7 +366,7 @@ func TestReplaceAfterDoubt(t *testing.T) {
 		from, to, _ := labPair(t, 300)
 		old, through := to.replacements(), to.through[0]
 		to.before = func(op vfs.Op) error {
-			if op.Kind == vfs.OpRename && strings.HasSuffix(op.To, manifestName) {
+			if op.Kind == vfs.OpRename && strings.HasSuffix(op.To, manifest.Name) {
 				to.before = func(op vfs.Op) error {
 					if op.Kind == vfs.OpSyncDir {
 						return syscall.EIO
@@ -375,7 +376,7 @@ func TestReplaceAfterDoubt(t *testing.T) {
 			}
 			return nil
 		}
-		if err := send(from, to, 0, whole); !errors.Is(err, errInDoubt) {
+		if err := send(from, to, 0, whole); !errors.Is(err, manifest.ErrInDoubt) {
 			t.Fatal(err)
 		}
 		to.before = nil

@@ -2,7 +2,7 @@ package storage
 
 import "fmt"
 
-// Replay applies an entry that the log gives at the start. A shard's entries
+// Replay applies an entry of the log at a start. A shard's entries
 // follow one another without a gap: where one is missing, because its record was
 // damaged, the ids that it may have given to series are not known. Later entries
 // that name series by ids from there on would be taken for the wrong ones, so such

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/page"
-	"github.com/tickmesh/tickmesh/node/storage/segment"
+	"github.com/tickmesh/tickmesh/node/storage/retention"
 )
 
 // RetentionCut returns the time before which all shards that have a replica here have
@@ -22,7 +22,7 @@ func (e *Engine) RetentionCut() int64 {
 		}
 	}
 	if !hosted {
-		return noCut
+		return retention.NoCut
 	}
 	return cut
 }
@@ -33,14 +33,14 @@ func (e *Engine) ShardCut(shard uint16) int64 { return e.shards[shard].cutMs.Loa
 // Retain drops the segments of which all shards have cut off everything, and
 // forgets series that have no sample left.
 func (e *Engine) Retain() error {
-	e.rewriting.Lock()
-	defer e.rewriting.Unlock()
+	defer e.Pause()()
 	cut := e.RetentionCut()
-	if cut == noCut {
+	if cut == retention.NoCut {
 		return nil
 	}
-	if err := e.dropSegmentsBefore(e.RetentionCut); err != nil {
-		return err
+	// A shard may be installed at any time, with an earlier cut, but not while Expire asks.
+	if err := e.Expire(e.RetentionCut); err != nil {
+		return fmt.Errorf("retention: %w", err)
 	}
 	if err := e.forgetSeriesBefore(cut); err != nil {
 		return err
@@ -59,36 +59,18 @@ func (e *Engine) AllBefore(cutMs, nowMs int64) bool {
 // cut there: for a full disk, on which no entry can be logged that says so. What
 // is left before cutMs goes with a later cut.
 func (e *Engine) DropBefore(cutMs int64) error {
-	e.rewriting.Lock()
-	defer e.rewriting.Unlock()
+	defer e.Pause()()
 	e.suspendHistories(true)
 	defer e.suspendHistories(false)
-	return e.dropSegmentsBefore(func() int64 { return cutMs })
-}
-
-func (e *Engine) dropSegmentsBefore(cutOf func() int64) error {
-	// A shard may be installed at any time, with an earlier cut, but not while the
-	// lock is held.
-	e.maintenance.Lock()
-	cutMs := cutOf()
-	expired := segment.Expired(e.manifest.Segments, cutMs)
-	e.maintenance.Unlock()
-	if len(expired) == 0 {
-		return nil
-	}
-	v := e.versions.acquire()
-	readers := v.readersOf(expired)
-	e.versions.release(v) // nothing but Retain and Compact drops segments
-	if err := e.replaceSegments(expired, readers, nil, 0, nil, FailRetentionPublish); err != nil {
+	if err := e.Expire(func() int64 { return cutMs }); err != nil {
 		return fmt.Errorf("retention: %w", err)
 	}
-	e.stats.segmentsExpired.Add(int64(len(expired)))
 	return nil
 }
 
 // forgetSeriesBefore forgets the activity of the months before the cut. A series
 // that has samples left is marked in a later month: by the flush if they are in
-// segments, by settleHeads if they are newer than that.
+// segments, by refreshHeads if they are newer than that.
 func (e *Engine) forgetSeriesBefore(cutMs int64) error {
 	month := index.MonthOf(cutMs)
 	if month <= e.monthsDropped {
@@ -100,13 +82,12 @@ func (e *Engine) forgetSeriesBefore(cutMs int64) error {
 	const inSlice = 4096
 	for _, s := range e.shards {
 		for id, n := uint32(0), e.index.ShardSeries(s.number); id < n; id += inSlice {
-			s.settleHeads(id, min(n, id+inSlice), cutMs)
+			s.refreshHeads(id, min(n, id+inSlice), cutMs)
 		}
 	}
 	// A shard may have been installed since the cut was taken, or be about to: its samples may be
 	// from before it, and are marked.
-	e.maintenance.Lock()
-	defer e.maintenance.Unlock()
+	defer e.files.Edit().End()
 	cutMs = min(cutMs, e.RetentionCut())
 	for _, arriving := range e.arriving {
 		cutMs = min(cutMs, arriving)
@@ -118,10 +99,10 @@ func (e *Engine) forgetSeriesBefore(cutMs int64) error {
 	return nil
 }
 
-// settleHeads marks the series of which the newest sample is kept as active, and
+// refreshHeads marks the series of which the newest sample is kept as active, and
 // retires the heads of the others, so that their next sample marks them again:
 // see page.Options.
-func (s *shard) settleHeads(fromID, toID uint32, cutMs int64) {
+func (s *shard) refreshHeads(fromID, toID uint32, cutMs int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var hot page.Hot

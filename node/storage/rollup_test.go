@@ -9,7 +9,10 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/read"
+	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -100,8 +103,8 @@ func (l *rollupLab) step() {
 	case 6: // in the middle of an hour, or where one begins
 		cutMs := rollupStartMs + l.rng.Int64N(2*segment.DayMs)
 		cutMs -= l.rng.Int64N(2) * (cutMs % segment.HourMs)
-		cuts := RuleCuts{Rules: []RuleCut{{Database: "^default$", Metric: "^cpu", CutMs: cutMs}}, OtherMs: NoCut}
-		l.apply(EntryRuleCuts, RuleCutsBody(&cuts))
+		cuts := retention.Cuts{Rules: []retention.Cut{{Database: "^default$", Metric: "^cpu", CutMs: cutMs}}, OtherMs: retention.NoCut}
+		l.apply(EntryRuleCuts, retention.Encode(&cuts))
 	case 0:
 		l.settle()
 	case 1: // late samples
@@ -214,7 +217,7 @@ func bitsOf(c *scan.Chunk) (text string) {
 // have the same bits; and rollups do stand for samples where nothing disturbs them.
 func TestRollupsHaveTheBitsOfSamples(t *testing.T) {
 	used := int64(0)
-	for seed := range uint64(seeds(12)) {
+	for seed := range uint64(storagetest.Seeds(12)) {
 		l := newRollupLab(t, seed)
 		for step := range 16 {
 			l.step()
@@ -287,11 +290,11 @@ func TestDamagedRollups(t *testing.T) {
 	for _, c := range l.scanned(request()) {
 		want = bitsOf(c)
 	}
-	v := l.e.versions.peek()
-	if len(v.segments) != 1 || l.e.Stats().ScannedRollups == 0 {
-		t.Fatalf("%d segments, %d rollups read", len(v.segments), l.e.Stats().ScannedRollups)
+	v := l.e.files.Current()
+	if len(v.Segments) != 1 || l.e.Stats().ScannedRollups == 0 {
+		t.Fatalf("%d segments, %d rollups read", len(v.Segments), l.e.Stats().ScannedRollups)
 	}
-	meta := v.segments[0].Meta()
+	meta := v.Segments[0].Meta()
 	file, err := l.fs.OpenReadWrite("/data/" + dirSegments + "/" + meta.Name)
 	if err != nil {
 		t.Fatal(err)
@@ -333,7 +336,7 @@ func TestDamagedRollups(t *testing.T) {
 // TestManyRollups: more hours than are held at once.
 func TestManyRollups(t *testing.T) {
 	l := newRollupLab(t, 5)
-	const hours = 2*rollupsAtOnce + 100
+	const hours = 2*read.RollupsAtOnce + 100
 	l.write(0, rollupStartMs, segment.HourMs/2, 2*hours)
 	l.settle()
 	l.compact(200)

@@ -1,46 +1,16 @@
 package storage
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
-
-// TestSortRefs compares with a plain sort, for few and many refs, in and out of the
-// order of their ids.
-func TestSortRefs(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		shards := rapid.SampledFrom([]int{1, 3, 128, 1 << 16}).Draw(t, "shards")
-		inOrder := rapid.Bool().Draw(t, "in order")
-		next := map[uint16]series.ID{}
-		var refs []series.Ref
-		for i := range rapid.IntRange(0, 400).Draw(t, "refs") {
-			shard := uint16(rapid.IntRange(0, min(shards, 7)-1).Draw(t, "shard") * (shards - 1) / max(1, min(shards, 7)-1))
-			id := next[shard]
-			next[shard]++
-			if !inOrder {
-				id ^= 5
-			}
-			refs = append(refs, series.Ref{Hint: uint32(i), Shard: shard, ID: id})
-		}
-		want := slices.Clone(refs)
-		slices.SortStableFunc(want, func(a, b series.Ref) int {
-			return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.ID, b.ID))
-		})
-		if got := sortRefs(refs, shards); !slices.Equal(got, want) {
-			t.Fatalf("got %v, want %v", got, want)
-		}
-	})
-}
 
 // samplesBody returns the body of an entry with one batch.
 func samplesBody(batch []byte) []byte {
@@ -65,7 +35,7 @@ func TestWindowsOfAnyWidth(t *testing.T) {
 	if err := e.Apply(0, &Entry{Kind: EntrySamples, Term: 1, Index: 1, Body: samplesBody(batch.AppendTo(nil))}); err != nil {
 		t.Fatal(err)
 	}
-	ends := []int64{math.MinInt64, math.MinInt64 + 1, scan.TimeMsMin - 1, scan.TimeMsMin, -1, 0, 1, 1000, scan.TimeMsMax, scan.TimeMsMax + 1, windowMsMax, windowMsMax + 1, math.MaxInt64}
+	ends := []int64{math.MinInt64, math.MinInt64 + 1, scan.TimeMsMin - 1, scan.TimeMsMin, -1, 0, 1, 1000, scan.TimeMsMax, scan.TimeMsMax + 1, read.WindowMsMax, read.WindowMsMax + 1, math.MaxInt64}
 	for _, origin := range ends {
 		for _, width := range ends {
 			request := &scan.Request{
@@ -82,7 +52,7 @@ func TestWindowsOfAnyWidth(t *testing.T) {
 				}
 				return nil
 			})
-			legal := width > 0 && width <= windowMsMax && origin >= scan.TimeMsMin && origin <= scan.TimeMsMax
+			legal := width > 0 && width <= read.WindowMsMax && origin >= scan.TimeMsMin && origin <= scan.TimeMsMax
 			if legal != (err == nil) || legal && count != int64(len(times)) {
 				t.Errorf("origin %d, width %d: %d samples, %v", origin, width, count, err)
 			}

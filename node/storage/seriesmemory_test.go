@@ -11,6 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/codec"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -106,7 +107,7 @@ func TestMoreSeriesThanMemoryHasRoomFor(t *testing.T) {
 // TestNoMemoryThroughCrashes has no memory for pages at all: every entry seals what others have
 // left, with checkpoints, flushes and power cuts at any moment.
 func TestNoMemoryThroughCrashes(t *testing.T) {
-	for seed := range uint64(seeds(4)) {
+	for seed := range uint64(storagetest.Seeds(4)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 7))

@@ -10,17 +10,19 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/dedup"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/page"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
+	"github.com/tickmesh/tickmesh/node/storage/retention"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
 const (
-	shardsMax = 1 << 12
-	noCut     = NoCut
-	noDoubt   = math.MaxUint32
+	noDoubt = math.MaxUint32
 )
 
-// ErrStalled says that an entry is in the log but cannot be applied yet, because
+// ErrStalled reports that an entry is in the log but cannot be applied yet, because
 // the disk does not take what applying it writes. The engine keeps such entries
 // in order; Resume applies them when the disk takes writes again.
 var ErrStalled = errors.New("storage has stalled")
@@ -29,32 +31,32 @@ var ErrStalled = errors.New("storage has stalled")
 type shard struct {
 	number uint16
 	engine *Engine
-	cutMs  atomic.Int64              // samples before it are gone
-	rules  atomic.Pointer[ruleTable] // cuts of some series; nil: none
+	cutMs  atomic.Int64                    // samples before it are gone
+	rules  atomic.Pointer[retention.Table] // cuts of some series; nil: none
 	// A replica is being installed.
 	installing atomic.Bool
 	absent     atomic.Bool // it was dropped, and nothing has been applied since
 
 	mu struct {
 		sync.Mutex
-		set      *page.Set
-		disorder disorder
-		applied  uint64 // index of the last entry
-		backlog  []backlogEntry
-		stall    error // why the backlog's first entry could not be applied
-		reader   series.BatchReader
-		slots    []slot
-		points   points
-		ledger   batchLedger
+		set        *page.Set
+		outOfOrder outOfOrder
+		applied    uint64 // index of the last entry
+		backlog    []backlogEntry
+		stall      error // why the backlog's first entry could not be applied
+		reader     series.BatchReader
+		slots      []slot
+		points     points
+		ledger     dedup.Ledger
 
-		// Of the present replica: see floor.
+		// Of the present replica: see manifest.LowWater.
 		number      uint64
 		logPosition uint64
 
 		watches watches
 		// Repairs since the start have replaced samples from here to there: what the heads
 		// know of newest samples in it may be of what was replaced.
-		repaired span
+		repaired segment.TimeRange
 
 		doubtful uint32 // ids from here on are not what the log says: see DoubtIDs
 	}
@@ -72,14 +74,14 @@ type backlogEntry struct {
 	entry Entry
 }
 
-func newShard(engine *Engine, number uint16, applied uint64, cutMs int64, rules *ruleTable, batches batchTable) *shard {
+func newShard(engine *Engine, number uint16, applied uint64, cutMs int64, rules *retention.Table, batches dedup.Table) *shard {
 	s := &shard{number: number, engine: engine}
 	s.cutMs.Store(cutMs)
 	s.rules.Store(rules)
 	s.mu.applied, s.mu.doubtful = applied, noDoubt
 	s.mu.watches.leastMs = math.MaxInt64
-	s.mu.repaired = span{math.MaxInt64, math.MinInt64}
-	s.mu.ledger = newBatchLedger(batches, applied)
+	s.mu.repaired = segment.TimeRange{FromMs: math.MaxInt64, ToMs: math.MinInt64}
+	s.mu.ledger = dedup.NewLedger(batches, applied)
 	s.mu.set = page.NewSet(page.Options{
 		Sealer: s, Arena: &engine.arena, OnDay: func(id uint32, timeMs int64) { s.markActive(id, timeMs, timeMs) },
 	})
@@ -90,15 +92,15 @@ func newShard(engine *Engine, number uint16, applied uint64, cutMs int64, rules 
 func (s *shard) Seal(id, previous uint32, payload []byte, late bool) (uint32, error) {
 	ref, err := s.engine.appendPage(s.number, id, pagelog.Ref(previous), payload)
 	if err == nil && late {
-		s.markDisorderLocked(id)
+		s.markOutOfOrderLocked(id)
 	}
 	return uint32(ref), err
 }
 
-// markDisorderLocked notes that a series' pages are not in order of time.
-func (s *shard) markDisorderLocked(id uint32) {
+// markOutOfOrderLocked notes that a series' pages are not in order of time.
+func (s *shard) markOutOfOrderLocked(id uint32) {
 	generation, _ := s.engine.pages.End()
-	s.mu.disorder.mark(id, generation)
+	s.mu.outOfOrder.mark(id, generation)
 }
 
 // apply applies an entry or puts it behind those that stall.
@@ -163,10 +165,10 @@ func (s *shard) applyLocked(epoch uint16, e *Entry) error {
 		err = fmt.Errorf("%w: kind %d", ErrEntry, e.Kind)
 	}
 	if errors.Is(err, ErrStalled) {
-		s.mu.ledger.restart()
+		s.mu.ledger.Restart()
 		return err
 	}
-	s.mu.ledger.finish()
+	s.mu.ledger.Finish()
 	if s.absent.Load() {
 		s.absent.Store(false)
 	}
@@ -281,7 +283,7 @@ func (p *points) begin(epoch uint16, known uint32, cutMs int64) {
 	p.spanMs = uint64(scan.TimeMsMax - p.fromMs)
 }
 
-// appendLocked gives the gathered points to the hot pages.
+// appendLocked appends the gathered points to the hot pages.
 func (s *shard) appendLocked() error {
 	p, set := &s.mu.points, s.mu.set
 	set.Warm(p.ids[:p.count])
@@ -331,9 +333,9 @@ func (s *shard) applyDeleteLocked(entry uint64, body []byte) error {
 			return stalled(err)
 		}
 		s.mu.set.ForgetLast(id) // it may be among the deleted
-		s.markDisorderLocked(id)
+		s.markOutOfOrderLocked(id)
 	}
-	s.engine.addTombstone(Tombstone{Shard: s.number, IDs: ids, FromMs: fromMs, ToMs: toMs, Entry: entry})
+	s.engine.files.AddTombstone(manifest.Tombstone{Shard: s.number, IDs: ids, FromMs: fromMs, ToMs: toMs, Entry: entry}, s.engine.pages.End)
 	if fromMs <= scan.TimeMsMin && toMs >= scan.TimeMsMax {
 		s.emptyLocked(ids)
 	}
@@ -372,7 +374,7 @@ func (s *shard) applyRetentionLocked(body []byte) error {
 		return err
 	}
 	if cutMs > s.cutMs.Load() {
-		s.mu.watches.touch(noCut)
+		s.mu.watches.touch(retention.NoCut)
 		s.cutMs.Store(cutMs)
 	}
 	return nil

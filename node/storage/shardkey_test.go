@@ -63,28 +63,3 @@ func TestInstallUnderAShardKey(t *testing.T) {
 		t.Errorf("a folder with a key of its own took another one: %v", err)
 	}
 }
-
-// TestManifestOfAShardKey holds formats to keys: a program that does not know the key
-// refuses the folder, and folders without one stay readable for it.
-func TestManifestOfAShardKey(t *testing.T) {
-	for key, format := range map[series.ShardKey]int{{}: 2, {7}: 3} {
-		m, err := newManifest(3, key)
-		if err != nil || m.Format != format {
-			t.Fatalf("format %d, %v; want %d", m.Format, err, format)
-		}
-		encoded, err := m.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if again, err := decodeManifest(encoded); err != nil || again.ShardKey != key {
-			t.Errorf("%v, %v", again, err)
-		}
-		m.Format = 5 - format
-		if encoded, err = m.encode(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := decodeManifest(encoded); !errors.Is(err, ErrManifest) {
-			t.Errorf("a key of %q in format %d: %v", key, m.Format, err)
-		}
-	}
-}

@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+
+	"github.com/tickmesh/tickmesh/node/storage/retention"
 )
 
-// ErrStream marks bytes that are not what Export gives.
+// ErrStream marks bytes that are not what an Export writes.
 var ErrStream = errors.New("not the stream of a shard")
 
 // streamFormat is the version of the stream, in its header. FORMAT.md has the layout.
 const streamFormat = 1
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli) //nolint:gochecknoglobals // a constant table
 
 // The kinds of frames, in the order in which they come.
 const (
@@ -33,7 +37,7 @@ const (
 	frameFirstBytes = 1 << 20 // that a length alone may make the reader take
 )
 
-// ShardExport says what a stream brings.
+// ShardExport describes what a stream brings.
 type ShardExport struct {
 	Shard uint16 `json:"shard"`
 	// Index is the entry that the state stands for. Replaying all entries behind it
@@ -43,11 +47,11 @@ type ShardExport struct {
 	Index   uint64 `json:"index"`
 	Through uint64 `json:"through"`
 	CutMs   int64  `json:"cutMs"` // samples before it are gone
-	// RuleCuts are cuts of some series, see RuleCuts.
-	RuleCuts []RuleCuts `json:"ruleCuts,omitempty"`
-	Series   uint32     `json:"series"` // ids that have been given
-	Samples  int64      `json:"samples"`
-	Bytes    int64      `json:"bytes"` // of all frames but the first
+	// retention.Cuts are cuts of some series, see retention.Cuts.
+	RuleCuts []retention.Cuts `json:"ruleCuts,omitempty"`
+	Series   uint32           `json:"series"` // ids that have been given
+	Samples  int64            `json:"samples"`
+	Bytes    int64            `json:"bytes"` // of all frames but the first
 }
 
 // streamHeader begins a stream.

@@ -9,7 +9,10 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/codec"
+	"github.com/tickmesh/tickmesh/node/storage/flush"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
+	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
@@ -22,9 +25,9 @@ const spillPart = 2
 // nothing of them is made durable, and neither manifest nor page log knows of them.
 // Entries may be applied meanwhile, of which any part may be in the segments.
 type spill struct {
-	reader *seriesReader
+	reader *read.Reader
 	shard  *shard
-	out    partitionWriters
+	out    flush.Writers
 	series series.ID // ids below it have been given
 
 	raw    codec.Columns
@@ -39,12 +42,12 @@ func newSpill(e *Engine, shard uint16, number uint64) *spill {
 	options := func(p segment.Partition) segment.Options {
 		return segment.Options{
 			FS: e.fs, Dir: path.Join(e.dir, dirSegments), Partition: p,
-			SequenceLow: sequenceOf(newest), SequenceHigh: sequenceOf(newest),
+			SequenceLow: manifest.SequenceOf(newest), SequenceHigh: manifest.SequenceOf(newest),
 			Scratch: fmt.Sprintf("export-%d-%d-%x-%x", shard, number, uint64(p.StartMs), uint64(p.EndMs)),
 		}
 	}
 	return &spill{
-		reader: newSeriesReader(e, e.options.MaintenanceBytes/spillPart), shard: e.shards[shard], out: newPartitionWriters(e, options),
+		reader: e.NewReader(e.options.MaintenanceBytes / spillPart), shard: e.shards[shard], out: flush.NewWriters(e.files.Remove, options),
 		series: series.ID(e.index.ShardSeries(shard)),
 	}
 }
@@ -53,13 +56,13 @@ func newSpill(e *Engine, shard uint16, number uint64) *spill {
 // series.ErrUnavailable when the shard is replaced, those of the disk, and those that
 // a flush goes around: see flushHelps.
 func (s *spill) run() (readers []*segment.Reader, err error) {
-	metas, err := s.out.run(s.pass, s.out.finish)
+	metas, err := s.out.Run(s.pass, s.out.Finish)
 	if err == nil {
-		readers, err = s.reader.engine.openNew(metas)
-		s.out.finished = nil // openNew has removed them after an error
+		readers, err = s.shard.engine.files.OpenNew(metas)
+		s.out.Forget() // openNew has removed them after an error
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.out.abort())
+		return nil, errors.Join(err, s.out.Abort())
 	}
 	for _, r := range readers {
 		r.Drop()
@@ -72,10 +75,10 @@ func (s *spill) pass() error {
 		if err := s.read(uint32(id)); err != nil {
 			return err
 		}
-		if err := s.out.add(s.shard.number, uint32(id), &s.sorted, nil); err != nil {
+		if err := s.out.Add(s.shard.number, uint32(id), &s.sorted, nil); err != nil {
 			return err
 		}
-		if s.out.tooNarrow() {
+		if s.out.TooNarrow() {
 			break
 		}
 	}
@@ -84,39 +87,24 @@ func (s *spill) pass() error {
 
 // read gathers in s.sorted what no segment has of a series, in order of time.
 func (s *spill) read(id uint32) error {
-	r := s.reader
-	ordered, err := r.snapshot(s.shard, id)
-	if err == nil {
-		err = r.readChain(ordered, span{scan.TimeMsMin, scan.TimeMsMax})
-	}
+	s.raw.Reset()
+	err := s.reader.Unflushed(series.Ref{Shard: s.shard.number, ID: series.ID(id)}, func(payload []byte, hidden []segment.TimeRange) error {
+		before := s.raw.Len()
+		if err := codec.DecodePage(payload, &s.raw); err != nil {
+			return err
+		}
+		if err := s.reader.CheckHeld(s.raw.Len()); err != nil {
+			return err
+		}
+		if len(hidden) > 0 {
+			manifest.DropHidden(&s.raw, before, hidden)
+		}
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("series %d: %w", id, err)
 	}
-	stones := r.version.tombstones.of(s.shard.number, id)
-	s.raw.Reset()
-	decode := func(payload []byte) error {
-		if err := codec.DecodePage(payload, &s.raw); err != nil {
-			return fmt.Errorf("page of series %d: %w", id, err)
-		}
-		return r.checkHeld(s.raw.Len())
-	}
-	for _, c := range slices.Backward(r.chain) {
-		before := s.raw.Len()
-		if err := decode(r.payloads[c.from:c.to]); err != nil {
-			return err
-		}
-		if hide := hiddenInPage(stones, c.generation, c.ref.Offset()); len(hide) > 0 {
-			dropHidden(&s.raw, before, hide)
-		}
-	}
-	for _, payload := range [][]byte{r.hot.Main, r.hot.OutOfOrder} {
-		if len(payload) > 0 {
-			if err := decode(payload); err != nil {
-				return err
-			}
-		}
-	}
-	sortColumns(&s.raw, &s.sorted, &s.order)
+	codec.SortColumns(&s.raw, &s.sorted, &s.order)
 	n, _ := slices.BinarySearch(s.sorted.Times, max(s.shard.cutMs.Load(), scan.TimeMsMin))
 	s.sorted = codec.Columns{Times: s.sorted.Times[n:], Mantissas: s.sorted.Mantissas[n:], Scales: s.sorted.Scales[n:]}
 	return nil

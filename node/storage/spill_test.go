@@ -11,6 +11,9 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/codec"
+	"github.com/tickmesh/tickmesh/node/storage/flush"
+	"github.com/tickmesh/tickmesh/node/storage/read"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -37,7 +40,7 @@ func TestExportChangesNothing(t *testing.T) {
 	state := func() string {
 		count, bytes := n.e.Generations()
 		generation, offset := n.e.pages.End()
-		return fmt.Sprint(count, bytes, generation, offset, n.e.Stats().Flushes, len(n.e.manifest.Segments), n.e.ShardStats(0))
+		return fmt.Sprint(count, bytes, generation, offset, n.e.Stats().Flushes, len(n.e.files.Present().Segments), n.e.ShardStats(0))
 	}
 	before, named := state(), files()
 	x, err := n.e.ExportShard(0)
@@ -75,7 +78,7 @@ func TestExportChangesNothing(t *testing.T) {
 func TestExportGoesAroundDamage(t *testing.T) {
 	logs := newLabLogs()
 	flushed := 0
-	for seed := range uint64(seeds(8)) {
+	for seed := range uint64(storagetest.Seeds(8)) {
 		n := newLabNode(t, logs)
 		n.hosts[0] = true
 		rng := rand.New(rand.NewPCG(seed, 6))
@@ -135,7 +138,7 @@ func TestExportGoesAroundDamage(t *testing.T) {
 // once, at any width, in order and not.
 func TestExportOfManyPartitions(t *testing.T) {
 	for _, c := range []struct{ count, stepMs int64 }{
-		{3, 3600_000}, {2 * partitionsAtOnce, 2 * 3600_000}, {2 * partitionsAtOnce, 31 * 24 * 3600_000},
+		{3, 3600_000}, {2 * flush.PartitionsAtOnce, 2 * 3600_000}, {2 * flush.PartitionsAtOnce, 31 * 24 * 3600_000},
 	} {
 		from, to := spillEngine(t), spillEngine(t)
 		rng := rand.New(rand.NewPCG(uint64(c.stepMs), 1))
@@ -206,7 +209,7 @@ func spillEngine(t *testing.T) *Engine {
 // TestFlushHelps names the errors that a flush goes around.
 func TestFlushHelps(t *testing.T) {
 	for err, want := range map[error]bool{
-		&scan.LimitError{What: "bytes", Limit: 1}: true, fmt.Errorf("x: %w", codec.ErrCorrupt): true, errReplaced: false, ErrClosed: false,
+		&scan.LimitError{What: "bytes", Limit: 1}: true, fmt.Errorf("x: %w", codec.ErrCorrupt): true, read.ErrReplaced: false, read.ErrClosed: false,
 	} {
 		if flushHelps(err) != want {
 			t.Errorf("%v: %v", err, !want)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
+	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -113,49 +115,27 @@ func (s *staller) sealAndFlush() {
 // TestReadersLeaveFilesToTheSweeper: the last reader that sees a flushed generation is done with
 // it while the files of that are being removed.
 func TestReadersLeaveFilesToTheSweeper(t *testing.T) {
-	for name, leave := range map[string]func(*lease){
-		"park": (*lease).park, "enter": func(l *lease) { l.enter() }, "end": func(*lease) {},
+	for name, leave := range map[string]func(*manifest.Lease){
+		"park": (*manifest.Lease).Park, "enter": func(l *manifest.Lease) { l.Enter() }, "end": func(*manifest.Lease) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStaller(t, Options{})
 			s.write(1, 10)
-			reader := s.e.versions.lease(s.e.pages)
+			reader := s.e.files.Lease(s.e.pages)
 			s.sealAndFlush() // removes nothing yet
 			if n := len(s.e.pages.Generations()); n != 2 {
 				t.Errorf("%d generations of the page log while one is read, want 2", n)
 			}
 			removing, goOn := s.holdUp(vfs.OpRemove, dirPages)
 			leave(reader)
-			reader.end()
+			reader.End()
 			<-removing
 			goOn()
-			s.e.versions.sweeper.wait()
+			s.e.files.Sweeper.Wait()
 			if n := len(s.e.pages.Generations()); n != 1 {
 				t.Errorf("%d generations of the page log are left, want the one that is written", n)
 			}
 		})
-	}
-}
-
-// TestParkedTwice: a lease gives its generations back once, however often it is parked while
-// newer versions come.
-func TestParkedTwice(t *testing.T) {
-	s := newStaller(t, Options{})
-	s.write(1, 10)
-	reader := s.e.versions.lease(s.e.pages)
-	reader.park()
-	s.sealAndFlush()
-	reader.park()
-	reader.park()
-	if reader.hold() {
-		t.Error("a lease has generations that it gave back")
-	}
-	if reader.enter(); !reader.hold() || reader.version != s.e.versions.latest.Load() {
-		t.Error("a lease that is entered again has no current version")
-	}
-	reader.end()
-	if n := s.count(); n != 10 {
-		t.Errorf("%d samples, want 10", n)
 	}
 }
 
@@ -208,10 +188,10 @@ func TestScanWaitsForNoPageLog(t *testing.T) {
 // helpers, and those that come afterwards do nothing.
 func TestReadsWaitForNoHelperThatHasNotBegun(t *testing.T) {
 	s := newStaller(t, Options{})
-	const count = 4 * lastInTurn
+	const count = 4 * read.LastAtOnce
 	s.write(1, count)
 	var late []func()
-	s.e.spawn = func(help func()) { late = append(late, help) }
+	s.e.Spawn = func(help func()) { late = append(late, help) }
 	defer func(before int) { runtime.GOMAXPROCS(before) }(runtime.GOMAXPROCS(4)) // of which Last makes its helpers
 	samples := 0
 	if err := s.scan(4, func(worker int, c *scan.Chunk) error { samples += len(c.Times); return nil }); err != nil || samples != count {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/tickmesh/tickmesh/node/storage/compact"
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/page"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
+	"github.com/tickmesh/tickmesh/node/storage/read"
 )
 
 // Stats are the engine's figures of the moment. Counters count since Open.
@@ -18,16 +20,13 @@ type Stats struct {
 	EntriesStalled  int64 // waiting for the disk
 	StalledBytes    int64 // of their bodies
 
-	Checkpoints, Flushes, Compactions int64
-	FlushedSamples, CompactedSamples  int64
-	FlushWaits                        int64 // writers that waited for a flush
-	MemoryReliefs                     int64 // pages were sealed because memory was short
-	SeriesBytes                       int64 // of the index and of hot pages
-	CompactionFailures, Corruptions   int64
-	CompactionBytesWaiting            int64 // of a compaction that the disk has no room for
-	SegmentsExpired                   int64 // dropped by retention
-	Scans, ScannedSamples             int64
-	ScannedRollups                    int64 // hours and days of a series of which no sample was read
+	Checkpoints, Flushes, FlushedSamples int64
+	FlushWaits                           int64 // writers that waited for a flush
+	MemoryReliefs                        int64 // pages were sealed because memory was short
+	SeriesBytes                          int64 // of the index and of hot pages
+	Corruptions                          int64
+	compact.Totals
+	read.Stats
 
 	Index              index.Stats
 	Hot                page.Stats // of all shards together
@@ -45,18 +44,14 @@ type Stats struct {
 type engineStats struct {
 	samples, samplesSkipped, entriesInvalid atomic.Int64
 	batchesRepeated                         atomic.Int64
-	checkpoints, flushes, compactions       atomic.Int64
-	flushedSamples, compactedSamples        atomic.Int64
-	compactionFailures, corruptions         atomic.Int64
-	compactionBytesWaiting                  atomic.Int64 // for room on the disk
-	segmentsExpired, flushWaits             atomic.Int64
-	scans, scannedSamples, scannedRollups   atomic.Int64
+	checkpoints, flushes, flushedSamples    atomic.Int64
+	corruptions, flushWaits                 atomic.Int64
 }
 
 // Stats returns the present figures. It looks at each shard in turn. After Close
 // all are 0.
 func (e *Engine) Stats() Stats {
-	_, leave, err := e.readers.enter(context.Background())
+	_, leave, err := e.readers.Enter(context.Background())
 	if err != nil {
 		return Stats{}
 	}
@@ -65,11 +60,9 @@ func (e *Engine) Stats() Stats {
 	s := Stats{
 		Samples: c.samples.Load(), SamplesSkipped: c.samplesSkipped.Load(), EntriesInvalid: c.entriesInvalid.Load(),
 		BatchesRepeated: c.batchesRepeated.Load(),
-		Checkpoints:     c.checkpoints.Load(), Flushes: c.flushes.Load(), Compactions: c.compactions.Load(),
-		FlushedSamples: c.flushedSamples.Load(), CompactedSamples: c.compactedSamples.Load(), FlushWaits: c.flushWaits.Load(),
-		CompactionFailures: c.compactionFailures.Load(), CompactionBytesWaiting: c.compactionBytesWaiting.Load(), Corruptions: c.corruptions.Load(),
-		SegmentsExpired: c.segmentsExpired.Load(),
-		Scans:           c.scans.Load(), ScannedSamples: c.scannedSamples.Load(), ScannedRollups: c.scannedRollups.Load(),
+		Checkpoints:     c.checkpoints.Load(), Flushes: c.flushes.Load(), FlushedSamples: c.flushedSamples.Load(), FlushWaits: c.flushWaits.Load(),
+		Corruptions: c.corruptions.Load(), Totals: e.Compactor.Stats(),
+		Stats:         e.Source.Stats(),
 		MemoryReliefs: e.memory.reliefs.Load(), SeriesBytes: e.SeriesBytes(),
 		Index: e.index.Stats(),
 	}
@@ -93,21 +86,21 @@ func (e *Engine) Stats() Stats {
 	}
 	s.Generations, s.PageLogBytes = e.Generations()
 	s.Pages = e.pages.Stats()
-	v := e.versions.acquire()
-	defer e.versions.leave(v)
-	s.Segments, s.Tombstones = len(v.segments), len(v.tombstones)
-	for _, r := range v.segments {
+	v := e.files.Acquire()
+	defer e.files.Leave(v)
+	s.Segments, s.Tombstones = len(v.Segments), len(v.Tombstones)
+	for _, r := range v.Segments {
 		s.SegmentBytes += r.Meta().Bytes
 		s.SegmentSamples += r.Meta().Samples
 	}
-	for i := range v.tombstones {
-		s.TombstoneSeriesMax = max(s.TombstoneSeriesMax, len(v.tombstones[i].IDs))
+	for i := range v.Tombstones {
+		s.TombstoneSeriesMax = max(s.TombstoneSeriesMax, len(v.Tombstones[i].IDs))
 	}
 	return s
 }
 
 // Tombstones returns the number of deletes that still hide something.
-func (e *Engine) Tombstones() int { return len(e.versions.peek().tombstones) }
+func (e *Engine) Tombstones() int { return len(e.files.Current().Tombstones) }
 
 // SamplesApplied returns the number of samples that were applied since the start.
 func (e *Engine) SamplesApplied() int64 { return e.stats.samples.Load() }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
+	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 )
 
 // removeSome adds an entry that takes some samples of some series.
@@ -91,12 +93,12 @@ func (n *labNode) checkBetween(what string, fromMs, toMs int64) {
 // Those that another one has left there may be from before.
 func (n *labNode) forgetDays(rng *rand.Rand) {
 	n.t.Helper()
-	m, err := readManifest(n.fs, "data")
+	m, err := manifest.Read(n.fs, "data")
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	m.Index.DaysByMonth = false
-	if err := writeManifest(n.fs, "data", m); err != nil {
+	if err := manifest.Write(n.fs, "data", m); err != nil {
 		n.t.Fatal(err)
 	}
 	n.days(func(name string) {
@@ -205,7 +207,7 @@ func TestInstalledSeriesAreFoundOnAllDays(t *testing.T) {
 	from.apply(0, 100)
 	from.seal()
 	from.compactAll()
-	if segments := from.e.versions.peek().segments; len(segments) != 1 {
+	if segments := from.e.files.Current().Segments; len(segments) != 1 {
 		t.Fatalf("%d segments, want that of the month", len(segments))
 	}
 	if err := send(from, to, 0, whole); err != nil {
@@ -281,7 +283,7 @@ func installAround(from, to *labNode, do func() error) error {
 func TestListsOfARange(t *testing.T) {
 	const dayMs = 24 * 3600_000
 	spared := 0
-	for seed := range uint64(seeds(5)) {
+	for seed := range uint64(storagetest.Seeds(5)) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		logs := newLabLogs()
 		n := newLabNode(t, logs)

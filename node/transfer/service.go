@@ -59,7 +59,7 @@ type Files interface {
 	Fetch(ctx context.Context, node string, shard uint16) (io.ReadCloser, error)
 }
 
-// Progressing says how far a stream has come; any goroutine may ask.
+// Progressing describes how far a stream has come; any goroutine may ask.
 type Progressing interface {
 	// Progress returns the bytes that have arrived, those in all, and how often the stream
 	// had to go on after a failure.

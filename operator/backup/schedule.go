@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -88,6 +89,9 @@ func parseSchedule(text, zone string) (cron.Schedule, error) {
 	if err != nil || zone == "Local" {
 		return nil, fmt.Errorf("spec.timeZone: there is no time zone %q", zone)
 	}
+	if strings.Contains(text, "=") { // the library panics where "TZ=" has no end
+		return nil, fmt.Errorf("spec.schedule: %q has a time zone: name it in spec.timeZone", text)
+	}
 	parsed, err := cron.ParseStandard(text)
 	if err != nil {
 		return nil, fmt.Errorf("spec.schedule: %w", err)
@@ -100,7 +104,7 @@ func parseSchedule(text, zone string) (cron.Schedule, error) {
 	return spec, nil
 }
 
-// latest gives the last time of a schedule after one time and up to another; zero: there
+// latest returns the last time of a schedule after one time and up to another; zero: there
 // is none. It looks back in growing steps, as a schedule may have missed very many.
 func latest(times cron.Schedule, after, now time.Time) (last time.Time) {
 	const day = 24 * time.Hour

@@ -245,7 +245,7 @@ func checkService(t *rapid.T, name string, s *corev1.Service, templates map[stri
 	}
 }
 
-// checkPolicy says whether every port of the pods is open to somebody.
+// checkPolicy tests that every port of the pods is open to somebody.
 func checkPolicy(t *rapid.T, name string, p *networkingv1.NetworkPolicy, template corev1.PodTemplateSpec) {
 	open := map[int32]bool{}
 	for _, rule := range p.Spec.Ingress {
@@ -324,7 +324,7 @@ func checkContainer(t *rapid.T, name string, c corev1.Container, volumes, used m
 	}
 }
 
-// checkFile says whether the file that an argument names is below a mount.
+// checkFile tests that the file that an argument names is below a mount.
 func checkFile(t *rapid.T, name, arg string, mounts map[string]bool) {
 	_, file, _ := strings.Cut(arg, "=")
 	if !strings.HasPrefix(file, "/") || file == corev1.TerminationMessagePathDefault {

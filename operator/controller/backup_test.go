@@ -24,6 +24,7 @@ import (
 	"github.com/tickmesh/tickmesh/operator/backup"
 	"github.com/tickmesh/tickmesh/operator/build"
 	"github.com/tickmesh/tickmesh/operator/controller"
+	"github.com/tickmesh/tickmesh/operator/objects"
 	"github.com/tickmesh/tickmesh/operator/reconcile"
 )
 
@@ -418,7 +419,7 @@ func TestManagerOfBackups(t *testing.T) {
 	})
 	v.must(err)
 	scope := &reconcile.Scope{
-		Client: manager.GetClient(), Reader: manager.GetAPIReader(), Events: manager.GetEventRecorder(reconcile.FieldOwner), Now: time.Now,
+		Client: manager.GetClient(), Reader: manager.GetAPIReader(), Events: manager.GetEventRecorder(objects.FieldOwner), Now: time.Now,
 		Defaults: build.Facts{Image: "tickmesh:test", EnvoyImage: "envoy:test", OperatorNamespace: "operators"},
 	}
 	v.must(errors.Join(controller.NewBackup(scope).SetUp(manager, 1), controller.NewRestore(scope).SetUp(manager, 1), controller.NewSchedule(scope).SetUp(manager, 1)))
@@ -455,4 +456,34 @@ func TestManagerOfBackups(t *testing.T) {
 	})
 	cancel()
 	v.must(<-stopped)
+}
+
+// A schedule is left to the operator that acts for its cluster.
+func TestScheduleOfAnotherOperator(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	another := apiServer.namespace(t)
+	c := v.cluster()
+	c.Status.Operator = another
+	v.must(v.api.Status().Update(t.Context(), c))
+	v.lease(another, -2*time.Hour)
+	s := &v1alpha1.TickMeshBackupSchedule{}
+	v.make(s, "hourly", "schedule: '0 * * * *'\nkeep: 2\ntemplate: {spec: {clusterRef: {name: demo}, target: {volume: {claimName: backups}}}}\n", &s.Spec)
+	made := func() int {
+		var all v1alpha1.TickMeshBackupList
+		v.must(v.api.List(t.Context(), &all, client.InNamespace(v.namespace)))
+		return len(all.Items)
+	}
+	v.now = v.now.Add(time.Hour)
+	for range 3 {
+		v.step()
+	}
+	if made() != 0 || v.life.writes != 0 {
+		t.Fatalf("%d backups, %d writes of an operator that another one excludes", made(), v.life.writes)
+	}
+	v.lease(another, 3*time.Hour) // its operator is gone
+	v.step()
+	if made() != 1 {
+		t.Fatalf("%d backups", made())
+	}
 }

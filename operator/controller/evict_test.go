@@ -122,3 +122,34 @@ func TestMachineJoinsAgain(t *testing.T) {
 		t.Fatalf("%+v", claim.ObjectMeta)
 	}
 }
+
+// A pod that finds no machine keeps no other from being restarted: the cluster's own budget counts
+// it as one that is disrupted already.
+func TestPendingNodeKeepsNobody(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.create(small)
+	w.until("the cluster is made", w.complete)
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Nodes.Count = 4 })
+	w.until("a pod finds no machine", func() bool {
+		pod := &corev1.Pod{}
+		return w.found(w.api.Get(t.Context(), w.key("demo-node-3"), pod)) && pod.Spec.NodeName == ""
+	})
+	w.step()
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Retention = "90d" })
+	w.untilRestarted("--retention=90d")
+
+	// One that ran and does not now is another matter.
+	w.addMachine("z0")
+	w.until("all four run", w.complete)
+	w.noDisruption = true
+	w.controllers()
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Retention = "91d" })
+	uid := w.pod("demo-node-3").UID
+	for range 10 {
+		w.step()
+	}
+	if w.pod("demo-node-3").UID != uid {
+		t.Fatal("a pod was ended though a budget is used up")
+	}
+}

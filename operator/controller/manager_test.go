@@ -18,6 +18,7 @@ import (
 	"github.com/tickmesh/tickmesh/operator/controller"
 	"github.com/tickmesh/tickmesh/operator/etcd"
 	"github.com/tickmesh/tickmesh/operator/mesh"
+	"github.com/tickmesh/tickmesh/operator/objects"
 	"github.com/tickmesh/tickmesh/operator/pki"
 	"github.com/tickmesh/tickmesh/operator/reconcile"
 )
@@ -50,7 +51,7 @@ func TestManager(t *testing.T) {
 	metrics, err := reconcile.NewMetrics(prometheus.NewRegistry())
 	w.must(err)
 	w.must(controller.NewCluster(&reconcile.Scope{
-		Client: manager.GetClient(), Reader: manager.GetAPIReader(), Events: manager.GetEventRecorder(reconcile.FieldOwner),
+		Client: manager.GetClient(), Reader: manager.GetAPIReader(), Events: manager.GetEventRecorder(objects.FieldOwner),
 		Now: time.Now, PKI: pki.Defaults(), Metrics: metrics, Meshes: mesh.NewPool(w.mesh.Open),
 		OpenEtcd: func([]string, *tls.Config) (etcd.Admin, error) { return &fakeEtcd{}, nil },
 		Defaults: build.Facts{Image: "tickmesh:test", EnvoyImage: "envoy:test", OperatorNamespace: "operators"},

@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"crypto/x509"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -317,4 +318,38 @@ func (w *world) shareCertificate() *x509.Certificate {
 		return w.readyNodes() == 3
 	})
 	return leaf.Certificate
+}
+
+// An authority that is lost is replaced also while a member of etcd has no machine: it runs
+// nowhere, so it holds nothing up, and pods that are made anew get their certificates.
+func TestAuthorityIsLostBesideAMember(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 4)
+	w.create("{shards: 6, replication: 2, replaceAfter: 24h, nodes: {count: 3}}")
+	w.until("the cluster is made", w.complete)
+	taken := map[string]bool{}
+	for _, pod := range w.nodePods() {
+		taken[pod.Spec.NodeName] = true
+	}
+	for ordinal := range 3 {
+		name := fmt.Sprintf("demo-etcd-%d", ordinal)
+		if machine := w.machineOf(name); !taken[machine] {
+			w.removeMachine(machine)
+			w.must(w.api.Delete(t.Context(), w.pod(name), client.GracePeriodSeconds(0)))
+			break
+		}
+	}
+	w.must(w.api.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "demo-ca", Namespace: w.namespace}}))
+	w.step()
+	before := w.pod("demo-node-0").UID
+	w.must(w.api.Delete(t.Context(), w.pod("demo-node-0"), client.GracePeriodSeconds(0)))
+	w.stopProcess("demo-node-0")
+	w.until("a new pod has its certificate", func() bool {
+		pod := &corev1.Pod{}
+		if !w.found(w.api.Get(t.Context(), w.key("demo-node-0"), pod)) || pod.UID == before {
+			return false
+		}
+		_, err := pki.ReadAnnotated(pod)
+		return err == nil
+	})
 }

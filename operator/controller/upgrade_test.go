@@ -188,3 +188,36 @@ func TestUpgradeOfTheOperator(t *testing.T) {
 		return w.complete() && slices.Contains(w.statefulSet("demo-node").Spec.Template.Spec.Containers[0].Args, "--retention=90d")
 	})
 }
+
+// The newest version that has run counts, also when the nodes that ran it are away.
+func TestNewestVersionCounts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.create("{image: 'tickmesh:0.2.0', shards: 6, replication: 2, nodes: {count: 3}}")
+	w.until("the cluster is made", w.complete)
+	for machine := range w.machines {
+		w.setMachine(machine, false)
+	}
+	w.step()
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Image = "tickmesh:0.1.9" })
+	for range 5 {
+		w.step()
+	}
+	if image := w.statefulSet("demo-node").Spec.Template.Spec.Containers[0].Image; image != "tickmesh:0.2.0" {
+		t.Fatalf("%s: %+v", image, w.cluster().Status)
+	}
+	// A person who has gone back stays there: what ran before that does not count any more.
+	for machine := range w.machines {
+		w.setMachine(machine, true)
+	}
+	c := w.cluster()
+	c.Annotations = map[string]string{v1alpha1.AnnotationAllowVersion: "0.1.9"}
+	w.must(w.api.Update(t.Context(), c))
+	w.until("it is allowed", func() bool { return w.complete() && w.cluster().Status.Version == "0.1.9" })
+	w.step()
+	c = w.cluster()
+	c.Annotations = nil
+	c.Spec.Image = "tickmesh:0.1.10"
+	w.must(w.api.Update(t.Context(), c))
+	w.until("it goes on from there", func() bool { return w.complete() && w.cluster().Status.Version == "0.1.10" })
+}

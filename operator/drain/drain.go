@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ErrAdmin says that Envoy's admin interface did not do what it was asked for.
+// ErrAdmin reports that Envoy's admin interface did not do what it was asked for.
 var ErrAdmin = errors.New("the admin interface of Envoy")
 
 // Options of a drain.

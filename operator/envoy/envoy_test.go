@@ -136,7 +136,7 @@ func TestRealEnvoyAccepts(t *testing.T) {
 	}
 }
 
-// freePorts gives ports that nothing listens on at the two addresses of the loopback that
+// freePorts returns ports that nothing listens on at the two addresses of the loopback that
 // these tests use. They are below those that the kernel gives to whoever asks for any, of
 // which one may be taken before it is used.
 func freePorts(t *testing.T, ports ...*int) {

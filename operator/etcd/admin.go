@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// ErrUnavailable says that etcd did not answer in time, or has no majority.
+// ErrUnavailable reports that etcd did not answer in time, or has no majority.
 var ErrUnavailable = errors.New("etcd does not answer")
 
 const requestTimeout = 5 * time.Second

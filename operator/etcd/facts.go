@@ -76,7 +76,7 @@ type Facts struct {
 	// Asked is the generation that a person asks for; 0: none.
 	Asked   int64
 	Rebuild Phase
-	// Unrescuable says why the shard map could not be put into a new etcd now; "": it could.
+	// Unrescuable describes why the shard map could not be put into a new etcd now; "": it could.
 	Unrescuable string
 
 	Pods     []Pod

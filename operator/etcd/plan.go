@@ -52,11 +52,11 @@ type Plan struct {
 	// Anew reports that what starts without data makes a new etcd: all that the old one knew is
 	// lost.
 	Anew bool
-	// Waiting says why nothing is done though something should be; "": nothing should.
+	// Waiting describes why nothing is done though something should be; "": nothing should.
 	Waiting string
 	// Lost are the ordinals of the members whose volume or machine is lost.
 	Lost []int
-	// QuorumLost says that it has lost its majority for good, or that a person says so, and
+	// QuorumLost records that it has lost its majority for good, or that a person says so, and
 	// what is done about it; "": it has not.
 	QuorumLost string
 }

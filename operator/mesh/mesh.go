@@ -16,7 +16,7 @@ type Mesh interface {
 	View(ctx context.Context) (shardmap.View, error)
 	// SetDesired returns what is wanted of a node; "" forgets the node.
 	SetDesired(ctx context.Context, node string, desired shardmap.Desired) error
-	// SetManager says who alone may say what is desired; "": anybody.
+	// SetManager sets who alone may say what is desired; "": anybody.
 	SetManager(ctx context.Context, manager string) error
 	// Retire gives up a data folder. Errors: shardmap.ErrNodeHeld: it is in use.
 	Retire(ctx context.Context, node, incarnation string) error
@@ -40,5 +40,5 @@ type Target struct {
 	Token     string // which routers are shown; empty: none
 }
 
-// Opener gives a Mesh. It does not wait for the cluster.
+// Opener provides a Mesh. It does not wait for the cluster.
 type Opener func(Target) (Mesh, error)

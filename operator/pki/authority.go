@@ -138,7 +138,7 @@ type Demand struct {
 	// Revoked are certificates that nobody uses any more and nobody is to take: the authority
 	// that has signed one is replaced.
 	Revoked []*x509.Certificate
-	// Behind says that somebody goes by the authorities of his start, and they were others: no
+	// Behind records that somebody goes by the authorities of his start, and they were others: no
 	// step is taken that he would not trust.
 	Behind bool
 }

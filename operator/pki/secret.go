@@ -22,7 +22,7 @@ const (
 	keyRotation    = "rotation"
 )
 
-// AnnotationChangedAt says when a leaf was written.
+// AnnotationChangedAt holds when a leaf was written.
 const AnnotationChangedAt = v1alpha1.Group + "/changed-at"
 
 // ErrSecret marks a Secret, or annotations, that cannot be read.

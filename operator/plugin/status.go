@@ -179,7 +179,7 @@ func yesNo(is bool) string {
 	return "no"
 }
 
-// movesText says in a line what moves and what is left of it.
+// movesText returns in a line what moves and what is left of it.
 func movesText(s *tickmesh.Status) string {
 	a := s.MovesAhead
 	if a.Moves == 0 {

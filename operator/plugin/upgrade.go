@@ -54,7 +54,7 @@ func (c *command) planImage(ctx context.Context, args []string, image string) er
 // planUpgrade returns what another image would restart, as the status tells of the cluster.
 func planUpgrade(c *v1alpha1.TickMeshCluster, image string) *upgradeReport {
 	r := &upgradeReport{Cluster: c.Name, Running: c.Status.Version, Image: image}
-	if err := upgrade.CheckVersions(strings.Split(c.Status.Version, ","), image, c.Annotations[v1alpha1.AnnotationAllowVersion]); err != nil {
+	if err := upgrade.CheckVersions(append(strings.Split(c.Status.Version, ","), c.Status.NewestVersion), image, c.Annotations[v1alpha1.AnnotationAllowVersion]); err != nil {
 		r.Refusal = err.Error()
 		return r
 	}

@@ -32,4 +32,8 @@ In this order, each when the one before is ready:
 	if r := planUpgrade(c, "tickmesh:0.3.0"); !strings.Contains(r.Refusal, "upgrade to 0.2 first") || len(r.Steps) > 0 {
 		t.Fatalf("%+v", r)
 	}
+	c.Status.NewestVersion = "0.2.0" // of nodes that are away
+	if r := planUpgrade(c, "tickmesh:0.1.9"); !strings.Contains(r.Refusal, "older programs") {
+		t.Fatalf("%+v", r)
+	}
 }

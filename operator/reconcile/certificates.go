@@ -2,49 +2,80 @@ package reconcile
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tickmesh/tickmesh/api/certificate"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
-	"github.com/tickmesh/tickmesh/operator/ownership"
+	"github.com/tickmesh/tickmesh/operator/inventory"
+	"github.com/tickmesh/tickmesh/operator/objects"
 	"github.com/tickmesh/tickmesh/operator/pki"
+	"github.com/tickmesh/tickmesh/operator/report"
 )
 
 // AnnotationRotate of a TickMeshCluster asks for a new authority, when it is set to
 // another value; with tls.mode Operator.
 const AnnotationRotate = v1alpha1.Group + "/rotate-certificates"
 
-// secrets is what is known of a cluster's certificates.
-type secrets struct {
+// certificates are those inside a cluster, in Secrets and on pods, whoever makes them.
+type certificates struct {
+	cluster  *v1alpha1.TickMeshCluster
+	seen     *inventory.Inventory
+	objects  *objects.Client
+	settings pki.Settings
+	now      time.Time
+	keys     nodeKeys
+	names    peerNames
+
 	notAfter, authorityNotAfter time.Time // zero: not known
 	expired                     []string  // Secrets and pods whose certificate has ended
-	unnamed                     []string  // what is wrong with the names in certificates that others make
-	namesKnown                  bool      // all of them were looked at
 	etcdAuthorities             string    // stands for those that etcd is to trust; empty: nobody knows
 }
 
-// certificates brings the certificates on that the operator makes.
-func (p *pass) certificates(ctx context.Context) error {
-	switch p.cluster.Spec.TLS.Mode {
+func newCertificates(c *v1alpha1.TickMeshCluster, seen *inventory.Inventory, o *objects.Client, settings pki.Settings, now time.Time) certificates {
+	return certificates{
+		cluster: c, seen: seen, objects: o, settings: settings, now: now,
+		keys: nodeKeys{c, seen}, names: peerNames{cluster: c, set: seen.NodeSet},
+	}
+}
+
+// addTo adds to the facts that objects depend on.
+func (c *certificates) addTo(f *build.Facts) {
+	f.NamesOptional, f.EtcdAuthorities = c.names.optional(), c.etcdAuthorities
+	if set := c.seen.EtcdSet; set != nil && f.EtcdAuthorities == "" {
+		f.EtcdAuthorities = set.Spec.Template.Annotations[build.AnnotationConfigHash]
+	}
+}
+
+// known returns what is known of them.
+func (c *certificates) known() report.Certificates {
+	return report.Certificates{
+		NotAfter: c.notAfter, AuthorityNotAfter: c.authorityNotAfter, Expired: c.expired,
+		NamesProblem: c.names.problem(), NamesOptional: c.names.optional(), NodesShare: c.keys.isShared(),
+	}
+}
+
+// renew brings the certificates on that the operator makes.
+func (c *certificates) renew(ctx context.Context) error {
+	switch c.cluster.Spec.TLS.Mode {
 	case v1alpha1.TLSModeOperator:
-		return p.makeCertificates(ctx)
+		return c.make(ctx)
 	case v1alpha1.TLSModeCertManager:
-		if p.cluster.Spec.Paused {
+		if c.cluster.Spec.Paused {
 			return nil // cert-manager renews them
 		}
-		for _, identity := range build.IdentitiesToMake(p.cluster) {
-			if err := p.apply(ctx, build.CertificateRequest(p.cluster, identity)); err != nil {
+		for _, identity := range build.IdentitiesToMake(c.cluster) {
+			if err := c.objects.Apply(ctx, build.CertificateRequest(c.cluster, identity)); err != nil {
 				return err
 			}
 		}
@@ -53,52 +84,51 @@ func (p *pass) certificates(ctx context.Context) error {
 	return nil
 }
 
-func (p *pass) makeCertificates(ctx context.Context) error {
-	c := p.cluster
+func (c *certificates) make(ctx context.Context) error {
 	holders, state := map[string]pki.Holder{}, pki.State{Leaves: map[string]*pki.Leaf{}}
-	authority, err := p.secret(ctx, build.AuthoritySecret(c))
+	authority, err := c.objects.Secret(ctx, build.AuthoritySecret(c.cluster))
 	if err != nil {
 		return err
 	}
 	if authority != nil {
 		if state.Authority, err = pki.ReadAuthority(authority); err != nil {
-			return fmt.Errorf("secret %s: %w; delete it to have a new authority made, or put it back", build.AuthoritySecret(c), err)
+			return fmt.Errorf("secret %s: %w; delete it to have a new authority made, or put it back", build.AuthoritySecret(c.cluster), err)
 		}
 	}
-	secrets, err := p.secretHolders(ctx, holders, &state)
+	secrets, err := c.secretHolders(ctx, holders, &state)
 	if err != nil {
 		return err
 	}
-	pods, refused := p.keyHolders(holders, &state)
-	demand, err := p.demand(ctx, &state)
+	pods, refused := c.keys.addHolders(holders, &state)
+	demand, err := c.demand(ctx, &state)
 	if err != nil {
 		return err
 	}
-	if c.Spec.Paused { // renewals go on, as what they are
+	if c.cluster.Spec.Paused { // renewals go on, as what they are
 		for name, leaf := range state.Leaves {
 			holders[name] = pki.Holder{Identity: certificate.IdentityOf(leaf.Certificate, holders[name].Identity), Key: holders[name].Key}
 		}
 	}
-	next, err := pki.Advance(p.PKI, c.Name, holders, state, demand, p.now)
+	next, err := pki.Advance(c.settings, c.cluster.Name, holders, state, demand, c.now)
 	if err != nil {
 		return fmt.Errorf("make certificates: %w", err)
 	}
 	if next.Authority != state.Authority {
-		if err := p.writeSecret(ctx, build.AuthoritySecret(c), authority, next.Authority.Write); err != nil {
+		if err := c.objects.WriteSecret(ctx, build.AuthoritySecret(c.cluster), authority, next.Authority.Write); err != nil {
 			return err
 		}
 	}
 	// Not before that: etcd would be started again for authorities that there never are.
-	p.secrets.etcdAuthorities = authoritiesHash(next.Leaves[build.IdentityEtcd])
+	c.etcdAuthorities = authoritiesHash(next.Leaves[build.IdentityEtcd])
 	failed := []error{refused}
 	for _, name := range slices.Sorted(maps.Keys(holders)) {
 		leaf := next.Leaves[name]
 		switch pod := pods[name]; {
 		case leaf == nil || leaf == state.Leaves[name]:
 		case pod != nil:
-			failed = append(failed, p.annotate(ctx, pod, leaf))
+			failed = append(failed, c.annotate(ctx, pod, leaf))
 		default:
-			failed = append(failed, p.writeSecret(ctx, build.TLSSecret(c, name), secrets[name], leaf.Write))
+			failed = append(failed, c.objects.WriteSecret(ctx, build.TLSSecret(c.cluster, name), secrets[name], leaf.Write))
 		}
 	}
 	return errors.Join(failed...)
@@ -106,18 +136,17 @@ func (p *pass) makeCertificates(ctx context.Context) error {
 
 // secretHolders adds those whose certificates are in Secrets, and what they have; it returns the
 // Secrets.
-func (p *pass) secretHolders(ctx context.Context, holders map[string]pki.Holder, state *pki.State) (map[string]*corev1.Secret, error) {
-	c := p.cluster
+func (c *certificates) secretHolders(ctx context.Context, holders map[string]pki.Holder, state *pki.State) (map[string]*corev1.Secret, error) {
 	secrets := map[string]*corev1.Secret{}
-	names := build.IdentitiesToMake(c)
-	if p.nodesShare() {
+	names := build.IdentitiesToMake(c.cluster)
+	if c.keys.isShared() {
 		names = append(names, build.IdentityNode)
 	}
 	for _, name := range names {
 		holders[name] = pki.Holder{Identity: certificate.Identity{
-			CommonName: c.Name + "-" + name, Hosts: build.DNSNames(c, name), Name: build.PeerName(c, name),
+			CommonName: c.cluster.Name + "-" + name, Hosts: build.DNSNames(c.cluster, name), Name: build.PeerName(c.cluster, name),
 		}}
-		secret, err := p.secret(ctx, build.TLSSecret(c, name))
+		secret, err := c.objects.Secret(ctx, build.TLSSecret(c.cluster, name))
 		if err != nil {
 			return nil, err
 		}
@@ -132,74 +161,30 @@ func (p *pass) secretHolders(ctx context.Context, holders map[string]pki.Holder,
 }
 
 // demand returns what is asked of the authority.
-func (p *pass) demand(ctx context.Context, state *pki.State) (d pki.Demand, err error) {
-	d.Rotation, d.Behind = p.cluster.Annotations[AnnotationRotate], p.etcdBehind(state.Leaves[build.IdentityEtcd])
-	if !p.cluster.Spec.Paused {
-		d.Revoked, err = p.revokeShared(ctx)
+func (c *certificates) demand(ctx context.Context, state *pki.State) (d pki.Demand, err error) {
+	d.Rotation, d.Behind = c.cluster.Annotations[AnnotationRotate], c.etcdBehind(state.Leaves[build.IdentityEtcd])
+	if !c.cluster.Spec.Paused {
+		d.Revoked, err = c.revokeShared(ctx)
 	} else if d.Rotation = ""; state.Authority != nil { // no other than before
 		d.Rotation = state.Authority.Rotation
 	}
 	return d, err
 }
 
-// secret reads a Secret as it is now, whoever made it; nil: there is none.
-func (p *pass) secret(ctx context.Context, name string) (*corev1.Secret, error) {
-	s := &corev1.Secret{}
-	err := p.Reader.Get(ctx, types.NamespacedName{Namespace: p.cluster.Namespace, Name: name}, s)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read secret %s: %w", name, err)
-	}
-	return s, nil
-}
-
-// writeSecret creates a Secret, or changes the one that was read: not if anybody has
-// changed it since, because keys must not be lost.
-func (p *pass) writeSecret(ctx context.Context, name string, present *corev1.Secret, write func(*corev1.Secret) error) error {
-	owner := *metav1.NewControllerRef(p.cluster, v1alpha1.GroupVersion().WithKind(v1alpha1.KindCluster))
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Namespace: p.cluster.Namespace, Labels: build.Labels(p.cluster, "tls"), OwnerReferences: []metav1.OwnerReference{owner},
-	}, Type: corev1.SecretTypeTLS}
-	if present != nil {
-		if err := ownership.CheckObject(p.cluster, "Secret", present); err != nil {
-			return err
-		}
-		if s = present.DeepCopy(); !p.owns(s) {
-			s.OwnerReferences = append(s.OwnerReferences, owner)
-		}
-	}
-	if err := write(s); err != nil {
-		return fmt.Errorf("secret %s: %w", name, err)
-	}
-	if present == nil {
-		if err := p.Client.Create(ctx, s); err != nil {
-			return fmt.Errorf("create secret %s: %w", name, err)
-		}
-		return nil
-	}
-	if err := p.Client.Update(ctx, s); err != nil {
-		return fmt.Errorf("update secret %s: %w", name, err)
-	}
-	return nil
-}
-
-// readCertificates finds out when certificates end, whoever made them.
-func (p *pass) readCertificates(ctx context.Context) error {
-	c := p.cluster
+// read finds out when certificates end, whoever made them.
+func (c *certificates) read(ctx context.Context) error {
 	names := map[string]bool{}
 	for _, identity := range []string{build.IdentityRouter, build.IdentityEtcd, build.IdentityOperator, build.IdentityEdge} {
-		names[build.TLSSecret(c, identity)] = true
+		names[build.TLSSecret(c.cluster, identity)] = true
 	}
-	if !build.NodesKeepKeys(c) || p.nodesShare() {
-		names[build.TLSSecret(c, build.IdentityNode)] = true
+	if !build.NodesKeepKeys(c.cluster) || c.keys.isShared() {
+		names[build.TLSSecret(c.cluster, build.IdentityNode)] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if name == "" {
 			continue
 		}
-		secret, err := p.secret(ctx, name)
+		secret, err := c.objects.Secret(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -207,112 +192,101 @@ func (p *pass) readCertificates(ctx context.Context) error {
 			continue // whoever needs it says so
 		}
 		if at, err := pki.NotAfter(secret); err == nil { // else whoever uses it says so
-			p.ends("secret "+name, at)
+			c.ends("secret "+name, at)
 		}
 	}
-	for _, ordinal := range slices.Sorted(maps.Keys(p.seen.nodePods)) {
-		pod := p.seen.nodePods[ordinal]
+	for _, ordinal := range slices.Sorted(maps.Keys(c.seen.NodePods)) {
+		pod := c.seen.NodePods[ordinal]
 		if leaf, err := pki.ReadAnnotated(pod); err == nil && build.KeepsKey(&pod.Spec) {
-			p.ends("pod "+pod.Name, leaf.Certificate.NotAfter)
+			c.ends("pod "+pod.Name, leaf.Certificate.NotAfter)
 		}
 	}
-	if c.Spec.TLS.Mode != v1alpha1.TLSModeOperator {
-		return p.readNames(ctx)
+	if c.cluster.Spec.TLS.Mode != v1alpha1.TLSModeOperator {
+		return c.names.read(func(name string) (*corev1.Secret, error) { return c.objects.Secret(ctx, name) })
 	}
-	authority, err := p.secret(ctx, build.AuthoritySecret(c))
+	authority, err := c.objects.Secret(ctx, build.AuthoritySecret(c.cluster))
 	if err != nil || authority == nil {
 		return err
 	}
 	if at, err := pki.NotAfter(authority); err == nil {
-		p.secrets.authorityNotAfter = at
+		c.authorityNotAfter = at
 	}
 	return nil
 }
 
 // ends notes when the certificate of a holder ends.
-func (p *pass) ends(holder string, at time.Time) {
-	if p.secrets.notAfter.IsZero() || at.Before(p.secrets.notAfter) {
-		p.secrets.notAfter = at
+func (c *certificates) ends(holder string, at time.Time) {
+	if c.notAfter.IsZero() || at.Before(c.notAfter) {
+		c.notAfter = at
 	}
-	if at.Before(p.now) {
-		p.secrets.expired = append(p.secrets.expired, holder)
+	if at.Before(c.now) {
+		c.expired = append(c.expired, holder)
 	}
 }
 
-// readNames finds out whether the certificates that others make name what they are for.
-func (p *pass) readNames(ctx context.Context) error {
-	for _, identity := range []string{build.IdentityNode, build.IdentityRouter} {
-		name, want := build.TLSSecret(p.cluster, identity), build.PeerName(p.cluster, identity)
-		if name == "" {
-			continue
-		}
-		secret, err := p.secret(ctx, name)
-		if err != nil {
-			return err
-		}
-		if secret == nil {
-			continue // whoever needs it says so
-		}
-		chain, err := certificate.DecodeCertificates(secret.Data[corev1.TLSCertKey])
-		if err != nil {
-			p.secrets.unnamed = append(p.secrets.unnamed, fmt.Sprintf("secret %s: %v", name, err))
-			continue
-		}
-		is, err := certificate.NameOf(chain[0])
-		switch {
-		case err != nil:
-			p.secrets.unnamed = append(p.secrets.unnamed, fmt.Sprintf("secret %s: %v; its certificate needs the URI %s", name, err, want))
-		case is == (certificate.Name{}):
-			p.secrets.unnamed = append(p.secrets.unnamed, fmt.Sprintf("secret %s: its certificate needs the URI %s, and has none", name, want))
-		case is != want:
-			p.secrets.unnamed = append(p.secrets.unnamed, fmt.Sprintf("secret %s: its certificate needs the URI %s, and is of %s", name, want, is))
-		}
+// annotate shows a pod its certificate.
+func (c *certificates) annotate(ctx context.Context, pod *corev1.Pod, leaf *pki.Leaf) error {
+	changed := pod.DeepCopy()
+	leaf.Annotate(changed)
+	if err := c.objects.Cached.Patch(ctx, changed, client.MergeFrom(pod)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("show pod %s its certificate: %w", pod.Name, err)
 	}
-	p.secrets.namesKnown = true
+	pod.Annotations = changed.Annotations
 	return nil
 }
 
-// othersMakeCertificates reports whether somebody else decides on the names in certificates.
-func (p *pass) othersMakeCertificates() bool {
-	mode := p.cluster.Spec.TLS.Mode
-	return mode == v1alpha1.TLSModeCertManager || mode == v1alpha1.TLSModeSecrets
+// revokeShared throws away the key that the nodes shared, once none uses it, and returns its
+// certificates: whoever has the key could call as any node for as long as their authority is
+// trusted.
+func (c *certificates) revokeShared(ctx context.Context) ([]*x509.Certificate, error) {
+	if c.keys.isShared() {
+		return nil, nil
+	}
+	name := build.TLSSecret(c.cluster, build.IdentityNode)
+	secret, err := c.objects.Secret(ctx, name)
+	if err != nil || secret == nil || !c.objects.Owns(secret) {
+		return nil, err
+	}
+	leaf, err := pki.ReadLeaf(secret)
+	if err != nil {
+		return nil, nil //nolint:nilerr // there is nothing that could be taken
+	}
+	if leaf.Key != nil {
+		leaf.Key = nil
+		if err := c.objects.WriteSecret(ctx, name, secret, leaf.Write); err != nil {
+			return nil, err
+		}
+	}
+	return []*x509.Certificate{leaf.Certificate}, nil
 }
 
-// namesOptional reports whether certificates without names are let in now. A cluster that
-// lets them in goes on until its spec demands names and all certificates have them.
-func (p *pass) namesOptional() bool {
-	if !p.othersMakeCertificates() {
+// authoritiesHash stands for the authorities that a leaf's holder trusts, in whatever order.
+func authoritiesHash(l *pki.Leaf) string {
+	if l == nil {
+		return ""
+	}
+	sums := make([][]byte, 0, len(l.Bundle))
+	for _, c := range l.Bundle {
+		sum := sha256.Sum256(c.Raw)
+		sums = append(sums, sum[:])
+	}
+	slices.SortFunc(sums, slices.Compare)
+	const bytes = 8 // tells some few apart
+	sum := sha256.Sum256(slices.Concat(sums...))
+	return hex.EncodeToString(sum[:bytes])
+}
+
+// etcdBehind reports whether a member of a managed etcd was started with other authorities than
+// it is to trust.
+func (c *certificates) etcdBehind(l *pki.Leaf) bool {
+	if c.cluster.Spec.Etcd.Managed == nil || c.seen.EtcdSet == nil {
 		return false
 	}
-	isOptional := p.wasMade() && len(p.secrets.unnamed) > 0 // somebody deleted the set: its pods go on
-	if p.seen.nodeSet != nil {
-		isOptional = build.NamesOptional(&p.seen.nodeSet.Spec.Template)
-	}
-	switch p.cluster.Spec.TLS.Names {
-	case v1alpha1.CertificateNamesOptional:
-		return true
-	case v1alpha1.CertificateNamesRequired:
-		return isOptional && (len(p.secrets.unnamed) > 0 || !p.secrets.namesKnown)
-	}
-	return isOptional
-}
-
-// namesProblem returns what is to be done about names in certificates; empty: nothing.
-func (p *pass) namesProblem() string {
-	names, unnamed := p.cluster.Spec.TLS.Names, strings.Join(p.secrets.unnamed, "; ")
-	switch {
-	case !p.othersMakeCertificates() || names == v1alpha1.CertificateNamesOptional:
-		return ""
-	case names == "" && p.namesOptional():
-		text := "certificates that name no process are let in, and may do everything: set spec.tls.names to Required, or to Optional to leave it so"
-		if unnamed != "" {
-			text += "; before that, " + unnamed
+	want := authoritiesHash(l)
+	for _, pod := range c.seen.EtcdPods {
+		if pod.Annotations[build.AnnotationConfigHash] != want {
+			return true
 		}
-		return text
-	case unnamed != "" && p.namesOptional():
-		return "certificates that name no process are let in until those of the cluster have names: " + unnamed
-	case unnamed != "":
-		return "nodes and routers take no certificate that does not name its process: " + unnamed + "; or set spec.tls.names to Optional"
 	}
-	return ""
+	return false
 }

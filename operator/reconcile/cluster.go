@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/report"
 )
 
 // Finalizer of a TickMeshCluster keeps it until the volumes are deleted that its
@@ -23,57 +24,40 @@ func Cluster(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 	if acts, err := s.acts(ctx, m, c); err != nil || !acts {
 		return Result{After: intervalQuiet}, err
 	}
-	p := &pass{Scope: s, memory: m, cluster: c, now: s.Now()}
 	if c.DeletionTimestamp != nil {
-		return p.finish(ctx)
+		return finish(ctx, s, m, c)
 	}
-	if err := p.observe(ctx); err != nil {
+	p, err := newPass(ctx, s, m, c)
+	if err == nil {
+		err = errors.Join(p.nameStore(ctx), p.checkRebuild(ctx))
+	}
+	if err != nil {
 		return Result{}, fmt.Errorf("observe: %w", err) // nothing can be said of the cluster
 	}
 	if c.Spec.Paused {
-		p.Turns.Done(p.key(), p.now) // others need not wait until it goes on
+		p.templates.turn.done() // others need not wait until it goes on
 	}
-	// No step waits for another to end well: what is refused here must not keep a lost node
-	// from being replaced there. A pause stops what the spec asks for, and nothing that
-	// pods live by.
-	for _, step := range []struct {
-		name   string
-		change bool // it stops while the cluster is paused
-		run    func(context.Context) error
-	}{
-		{"Finalizer", true, p.finalizer},
-		{"Certificates", false, p.certificates},
-		{"Certificates", false, p.readCertificates},
-		{"Etcd", false, func(ctx context.Context) error { p.lookAtEtcd(ctx); return nil }},
-		{"Nodes", false, func(ctx context.Context) error { p.lookAtNodes(ctx); return nil }},
-		{"Objects", true, p.objects},
-		{"Volumes", true, p.volumes},
-		{"Zones", false, p.zones},
-		{"Etcd", true, p.keepEtcd},
-		{"Nodes", true, p.keepNodes},
-		{"Rescue", true, p.rescue},
-		{"Rules", true, func(context.Context) error { return p.rulesErr }},
-	} {
+	for _, step := range p.steps() {
 		if step.change && c.Spec.Paused {
 			continue
 		}
 		if err := step.run(ctx); err != nil {
-			p.failures = append(p.failures, failure{step.name, err})
+			p.failures = append(p.failures, report.Failure{Step: step.name, Err: err})
 		}
 	}
 	if err := errors.Join(p.writeStatus(ctx), problem(p.failures)); err != nil {
 		return Result{}, err
 	}
-	if p.busy() {
+	if report.Busy(c, &p.nodes.known) {
 		return Result{After: intervalBusy}, nil
 	}
 	return Result{After: intervalQuiet}, nil
 }
 
 // broken returns the failures that are no conflicts.
-func broken(failures []failure) (all []failure) {
+func broken(failures []report.Failure) (all []report.Failure) {
 	for _, f := range failures {
-		if !Conflict(f.err) {
+		if !Conflict(f.Err) {
 			all = append(all, f)
 		}
 	}
@@ -81,16 +65,12 @@ func broken(failures []failure) (all []failure) {
 }
 
 // problem is the error of a pass; nil: none. It is a conflict only if nothing else failed.
-func problem(failures []failure) error {
+func problem(failures []report.Failure) error {
 	told := broken(failures)
 	if len(told) == 0 {
 		told = failures[:min(1, len(failures))]
 	}
-	all := make([]error, 0, len(told))
-	for _, f := range told {
-		all = append(all, fmt.Errorf("%s: %w", f.step, f.err))
-	}
-	return errors.Join(all...)
+	return report.Join(told)
 }
 
 // Conflict reports whether an error of Cluster says only that somebody else was faster.
@@ -99,7 +79,7 @@ func Conflict(err error) bool { return apierrors.IsConflict(err) || apierrors.Is
 // deletesVolumes reports whether volumes go with the cluster.
 func deletesVolumes(c *v1alpha1.TickMeshCluster) bool {
 	return c.Spec.Nodes.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete ||
-		managedEtcd(c) && c.Spec.Etcd.Managed.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete
+		c.Spec.Etcd.Managed != nil && c.Spec.Etcd.Managed.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete
 }
 
 // finalizer makes the cluster wait for its volumes when it is deleted, if they go with it.

@@ -8,18 +8,29 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
 	"github.com/tickmesh/tickmesh/operator/etcd"
 	"github.com/tickmesh/tickmesh/operator/mesh"
+	"github.com/tickmesh/tickmesh/operator/objects"
 	"github.com/tickmesh/tickmesh/operator/pki"
 )
 
+// connections are the ways to the parts of a cluster that run.
+type connections struct {
+	cluster  *v1alpha1.TickMeshCluster
+	objects  *objects.Client
+	meshes   *mesh.Pool
+	kept     *etcdConnection
+	openEtcd func(endpoints []string, secure *tls.Config) (etcd.Admin, error)
+}
+
 // tlsOf reads what the operator connects with; empty name: without TLS.
-func (p *pass) tlsOf(ctx context.Context, name string, authoritiesOnly bool) (mesh.TLS, error) {
+func (c *connections) tlsOf(ctx context.Context, name string, authoritiesOnly bool) (mesh.TLS, error) {
 	if name == "" {
 		return mesh.TLS{}, nil
 	}
-	secret, err := p.secret(ctx, name)
+	secret, err := c.objects.Secret(ctx, name)
 	if err != nil {
 		return mesh.TLS{}, err
 	}
@@ -34,32 +45,58 @@ func (p *pass) tlsOf(ctx context.Context, name string, authoritiesOnly bool) (me
 }
 
 // etcdTLS reads what the operator connects to etcd with.
-func (p *pass) etcdTLS(ctx context.Context) (mesh.TLS, error) {
-	if external := p.cluster.Spec.Etcd.External; external != nil {
-		return p.tlsOf(ctx, external.TLSSecretName, false)
+func (c *connections) etcdTLS(ctx context.Context) (mesh.TLS, error) {
+	if external := c.cluster.Spec.Etcd.External; external != nil {
+		return c.tlsOf(ctx, external.TLSSecretName, false)
 	}
-	return p.tlsOf(ctx, build.TLSSecret(p.cluster, build.IdentityOperator), false)
+	return c.tlsOf(ctx, build.TLSSecret(c.cluster, build.IdentityOperator), false)
 }
 
-// mesh connects to the cluster.
-func (p *pass) mesh(ctx context.Context, f build.Facts) (mesh.Mesh, error) {
-	etcdTLS, err := p.etcdTLS(ctx)
+// toMesh connects to the routers and to the placement store, which as many members of a managed
+// etcd serve.
+func (c *connections) toMesh(ctx context.Context, members int) (mesh.Mesh, error) {
+	etcdTLS, err := c.etcdTLS(ctx)
 	if err != nil {
 		return nil, err
 	}
-	access := build.AccessRouters(p.cluster)
-	routerTLS, err := p.tlsOf(ctx, access.CASecret, true)
+	access := build.AccessRouters(c.cluster)
+	routerTLS, err := c.tlsOf(ctx, access.CASecret, true)
 	if err != nil {
 		return nil, err
 	}
-	token, err := p.routerToken(ctx, access.TokenSecret)
+	token, err := c.routerToken(ctx, access.TokenSecret)
 	if err != nil {
 		return nil, err
 	}
-	return p.Meshes.Get(p.key(), mesh.Target{
-		Cluster: build.StoreName(p.cluster), Etcd: strings.Join(build.EtcdEndpoints(p.cluster, f), ","), EtcdTLS: etcdTLS,
+	return c.meshes.Get(clusterKey(c.cluster), mesh.Target{
+		Cluster: build.StoreName(c.cluster), Etcd: strings.Join(c.etcdEndpoints(members), ","), EtcdTLS: etcdTLS,
 		Router: access.Address, RouterTLS: routerTLS, Token: token,
 	})
+}
+
+// toEtcd connects to a managed etcd of so many members.
+func (c *connections) toEtcd(ctx context.Context, members int) (etcd.Admin, error) {
+	material, err := c.etcdTLS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.kept.get(c.openEtcd, c.etcdEndpoints(members), material)
+}
+
+func (c *connections) etcdEndpoints(members int) []string {
+	return build.EtcdEndpoints(c.cluster, build.Facts{EtcdEndpoints: int32(max(members, 1))})
+}
+
+// routerToken returns the token that routers are shown; empty: they ask for none.
+func (c *connections) routerToken(ctx context.Context, secretName string) (string, error) {
+	if secretName == "" {
+		return "", nil
+	}
+	secret, err := c.objects.Secret(ctx, secretName)
+	if err != nil || secret == nil {
+		return "", err // it is made soon
+	}
+	return string(secret.Data[build.KeyToken]), nil
 }
 
 // etcdConnection is the client of a managed etcd, kept for as long as it is reached in the same

@@ -5,17 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
 	"github.com/tickmesh/tickmesh/operator/etcd"
+	"github.com/tickmesh/tickmesh/operator/inventory"
+	"github.com/tickmesh/tickmesh/operator/objects"
+	"github.com/tickmesh/tickmesh/operator/report"
 )
 
-// etcdState is what is known of a managed etcd, and what is to be done.
-type etcdState struct {
+// etcdMembers are the members of a managed etcd: what is known of them, and what is to be done.
+type etcdMembers struct {
+	cluster     *v1alpha1.TickMeshCluster
+	seen        *inventory.Inventory
+	objects     *objects.Client
+	connections *connections
+	now         time.Time
+	tell        notify
+	applySet    func(context.Context) error // applies the StatefulSet with the replicas that there are to be now
+
 	admin    etcd.Admin // nil: not connected
 	view     etcd.View
 	err      error // why there is no view
@@ -23,6 +36,8 @@ type etcdState struct {
 	replicas int // of its StatefulSet, as it is now or is to be made
 	// endpoints is how many members its clients are told of.
 	endpoints int
+	// configured: what new members start with is as decided.
+	configured bool
 }
 
 // etcdMembersMax is how many members a managed etcd can have.
@@ -37,153 +52,156 @@ const (
 	annotationGivenUp        = v1alpha1.Group + "/given-up" // its node or member is being given up
 )
 
-// lookAtEtcd asks a managed etcd who its members are, and decides.
-func (p *pass) lookAtEtcd(ctx context.Context) {
-	if !managedEtcd(p.cluster) {
+func (e *etcdMembers) isManaged() bool { return e.cluster.Spec.Etcd.Managed != nil }
+
+func (e *etcdMembers) record() etcdRecord { return etcdRecord{e.cluster, e.seen, e.now} }
+
+// look asks a managed etcd who its members are, and decides.
+func (e *etcdMembers) look(ctx context.Context) {
+	if !e.isManaged() {
 		return
 	}
-	s := &p.etcd
-	s.replicas = replicasOf(p.seen.etcdSet)
-	facts := p.etcdFacts()
-	if s.replicas >= 0 {
-		s.view, s.err = p.askEtcd(ctx, s.replicas)
-		if s.err == nil {
-			facts.Members = s.view.Members
+	e.replicas = inventory.Replicas(e.seen.EtcdSet)
+	facts := e.facts()
+	if e.replicas >= 0 {
+		if e.admin, e.err = e.connections.toEtcd(ctx, e.replicas); e.err == nil {
+			e.view, e.err = e.admin.View(ctx)
+		}
+		if e.err == nil {
+			facts.Members = e.view.Members
 		}
 	}
-	s.plan = etcd.Decide(facts)
-	s.endpoints = facts.Wanted
-	if s.replicas < 0 {
-		s.replicas = facts.Wanted
+	e.plan = etcd.Decide(facts)
+	e.endpoints = facts.Wanted
+	if e.replicas < 0 {
+		e.replicas = facts.Wanted
 	}
 }
 
-func (p *pass) askEtcd(ctx context.Context, replicas int) (etcd.View, error) {
-	material, err := p.etcdTLS(ctx)
-	if err != nil {
-		return etcd.View{}, err
+// addTo adds to the facts that objects depend on.
+func (e *etcdMembers) addTo(f *build.Facts) {
+	f.EtcdReplicas, f.EtcdEndpoints = int32(e.replicas), int32(e.endpoints)
+	f.EtcdGeneration, f.EtcdMembers = e.record().generation(), e.plan.Meet
+	f.EtcdExists = e.isManaged() && (e.view.ClusterID != "" || e.wasMade()) && !e.plan.Anew
+	if e.seen.EtcdSet != nil {
+		f.EtcdClaimSize = build.ClaimSize(e.seen.EtcdSet)
 	}
-	endpoints := build.EtcdEndpoints(p.cluster, build.Facts{EtcdEndpoints: int32(max(replicas, 1))})
-	if p.etcd.admin, err = p.memory.etcd.get(p.OpenEtcd, endpoints, material); err != nil {
-		return etcd.View{}, err
-	}
-	return p.etcd.admin.View(ctx)
 }
 
-// etcdFacts is what is seen, as decisions want it.
-func (p *pass) etcdFacts() etcd.Facts {
-	c := p.cluster
-	replaceAfter := p.replaceAfterMs()
+// wasMade reports whether the etcd has answered before.
+func (e *etcdMembers) wasMade() bool {
+	status := e.cluster.Status.Etcd
+	return status != nil && status.ClusterID != "" || e.record().isNoted()
+}
+
+// hasLost reports whether an etcd that answers has lost the shard map, about which the store said so.
+func (e *etcdMembers) hasLost(storeErr error) bool {
+	return e.isManaged() && e.err == nil && len(e.view.Members) > 0 && errors.Is(storeErr, shardmap.ErrRolledBack)
+}
+
+// facts is what is seen, as decisions want it.
+func (e *etcdMembers) facts() etcd.Facts {
+	c := e.cluster
 	f := etcd.Facts{
-		NowMs: p.now.UnixMilli(), ReplaceAfterMs: replaceAfter, Replicas: replicasOf(p.seen.etcdSet),
+		NowMs: e.now.UnixMilli(), ReplaceAfterMs: replaceAfterMs(c), Replicas: inventory.Replicas(e.seen.EtcdSet),
 		Wanted: int(build.EtcdMembersWanted(c)), Machines: map[string]etcd.Machine{},
-		Created: c.Status.Etcd != nil && c.Status.Etcd.ClusterID != "" || p.etcdNoted(),
+		Created: e.wasMade(),
 	}
 	f.Wanted = max(f.Wanted, f.Replicas)
-	p.etcdHistory(&f)
+	f.Unrescuable = rescueOf(c, e.seen).impossible()
+	e.record().history(&f)
 	for _, name := range build.PodNames(c, build.ComponentEtcd, etcdMembersMax) {
 		f.Names = append(f.Names, name)
 		f.PeerURLs = append(f.PeerURLs, build.EtcdURL(c, name, build.PortEtcdPeer))
 	}
-	for ordinal, pod := range p.seen.etcdPods {
+	for ordinal, pod := range e.seen.EtcdPods {
 		f.Pods = append(f.Pods, etcd.Pod{
-			Ordinal: ordinal, UID: string(pod.UID), Machine: pod.Spec.NodeName, Running: isRunning(pod), Ready: isReady(pod),
-			Terminating: pod.DeletionTimestamp != nil, Outdated: isOutdated(pod, p.seen.etcdSet),
+			Ordinal: ordinal, UID: string(pod.UID), Machine: pod.Spec.NodeName, Running: inventory.IsRunning(pod), Ready: inventory.IsReady(pod),
+			Terminating: pod.DeletionTimestamp != nil, Outdated: inventory.IsOutdated(pod, e.seen.EtcdSet),
 		})
 	}
-	for ordinal, claim := range p.seen.etcdClaims {
+	for ordinal, claim := range e.seen.EtcdClaims {
 		// What cannot be read was written by somebody else: no member is known then.
 		id, _ := strconv.ParseUint(claim.Annotations[annotationEtcdMember], 16, 64)
 		missing, _ := strconv.ParseInt(claim.Annotations[annotationMachineMissing], 10, 64)
 		f.Claims = append(f.Claims, etcd.Claim{
 			MachineMissingSinceMs: missing,
-			Ordinal:               ordinal, Name: claim.Name, UID: string(claim.UID), Machine: p.seen.volumeMachines[claim.Name], MemberID: id,
-			GivenUp: claim.Annotations[annotationGivenUp] != "", Lost: p.seen.lost[claim.Name], Terminating: claim.DeletionTimestamp != nil,
+			Ordinal:               ordinal, Name: claim.Name, UID: string(claim.UID), Machine: e.seen.VolumeMachine(claim), MemberID: id,
+			GivenUp: claim.Annotations[annotationGivenUp] != "", Lost: e.seen.IsVolumeLost(claim), Terminating: claim.DeletionTimestamp != nil,
 		})
 	}
-	for name, machine := range p.seen.machines {
-		f.Machines[name] = etcd.Machine{NotReadySinceMs: notReadySinceMs(machine), OutOfService: isOutOfService(machine)}
+	for name, machine := range e.seen.Machines {
+		f.Machines[name] = etcd.Machine{NotReadySinceMs: inventory.NotReadySinceMs(machine), OutOfService: inventory.IsOutOfService(machine)}
 	}
 	return f
 }
 
-// etcdNoted reports whether a claim says that it has data of a member: then the etcd has
-// answered before, even if the status was lost.
-func (p *pass) etcdNoted() bool {
-	for _, claim := range p.seen.etcdClaims {
-		if claim.Annotations[annotationEtcdMember] != "" {
-			return true
-		}
-	}
-	return false
-}
-
-// keepEtcd makes the changes that were decided. Each can be made again.
-func (p *pass) keepEtcd(ctx context.Context) error {
-	if managedEtcd(p.cluster) && !p.etcdConfigured {
+// keep makes the changes that were decided. Each can be made again.
+func (e *etcdMembers) keep(ctx context.Context) error {
+	if e.isManaged() && !e.configured {
 		return nil // a member that is made now would begin as what it is not to be; Objects has failed and says why
 	}
-	for _, a := range p.etcd.plan.Actions {
-		if err := p.recordMembers(ctx, a.Kind); err != nil {
+	for _, a := range e.plan.Actions {
+		if err := e.recordMembers(ctx, a.Kind); err != nil {
 			return fmt.Errorf("etcd: %w", err)
 		}
-		err := p.etcdAction(ctx, a)
-		if budget := new(budgetError); errors.As(err, &budget) {
-			p.etcd.plan.Waiting = budget.Error()
+		err := e.act(ctx, a)
+		if budget := new(objects.BudgetError); errors.As(err, &budget) {
+			e.plan.Waiting = budget.Error()
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("etcd, %s %s: %w", a.Kind, p.etcdName(a.Ordinal), err)
+			return fmt.Errorf("etcd, %s %s: %w", a.Kind, e.name(a.Ordinal), err)
 		}
 		switch {
 		case a.Kind == etcd.SetRebuild:
-			p.event(corev1.EventTypeWarning, reasonEtcdQuorumLost, "etcd: %s", a.Why)
+			e.tell(corev1.EventTypeWarning, report.ReasonEtcdQuorumLost, "etcd: %s", a.Why)
 		case a.Why != "" && a.Kind != etcd.MarkClaim:
-			p.event(corev1.EventTypeNormal, "EtcdMember", "%s %s: %s", a.Kind, p.etcdName(a.Ordinal), a.Why)
+			e.tell(corev1.EventTypeNormal, "EtcdMember", "%s %s: %s", a.Kind, e.name(a.Ordinal), a.Why)
 		}
 	}
 	return nil
 }
 
-func (p *pass) etcdName(ordinal int) string {
-	return build.PodName(p.cluster, build.ComponentEtcd, int32(ordinal))
+func (e *etcdMembers) name(ordinal int) string {
+	return build.PodName(e.cluster, build.ComponentEtcd, int32(ordinal))
 }
 
 var errNotConnected = errors.New("not connected to etcd")
 
-func (p *pass) etcdAction(ctx context.Context, a etcd.Action) error {
+func (e *etcdMembers) act(ctx context.Context, a etcd.Action) error {
 	switch a.Kind {
 	case etcd.Scale:
-		p.etcd.replicas = a.Replicas
-		return p.applySet(ctx, func(f build.Facts) *appsv1.StatefulSet { return build.EtcdStatefulSet(p.cluster, f) })
+		e.replicas = a.Replicas
+		return e.applySet(ctx)
 	case etcd.NoteMember:
-		return p.annotateClaim(ctx, p.seen.etcdClaims[a.Ordinal], annotationEtcdMember, strconv.FormatUint(a.MemberID, 16))
+		return e.objects.AnnotateClaim(ctx, e.seen.EtcdClaims[a.Ordinal], annotationEtcdMember, strconv.FormatUint(a.MemberID, 16))
 	case etcd.NoteMachine:
 		since := ""
 		if a.SinceMs > 0 {
 			since = strconv.FormatInt(a.SinceMs, 10)
 		}
-		return p.annotateClaim(ctx, p.seen.etcdClaims[a.Ordinal], annotationMachineMissing, since)
+		return e.objects.AnnotateClaim(ctx, e.seen.EtcdClaims[a.Ordinal], annotationMachineMissing, since)
 	case etcd.MarkClaim:
-		return p.annotateClaim(ctx, p.seen.etcdClaims[a.Ordinal], annotationGivenUp, mark(a.GivenUp))
+		return e.objects.AnnotateClaim(ctx, e.seen.EtcdClaims[a.Ordinal], annotationGivenUp, mark(a.GivenUp))
 	case etcd.DeleteClaim:
-		return p.deleteClaim(ctx, p.seen.etcdClaims[a.Ordinal])
+		return e.objects.DeleteClaim(ctx, e.seen.EtcdClaims[a.Ordinal])
 	case etcd.DeletePod:
-		return p.endPod(ctx, p.seen.etcdPods[a.Ordinal], a.Force)
+		return e.objects.EndPod(ctx, e.seen.EtcdPods[a.Ordinal], a.Force)
 	case etcd.SetRebuild:
-		return p.setRebuild(ctx, a.Phase)
+		return e.setRebuild(ctx, a.Phase)
 	case etcd.Add, etcd.Remove, etcd.Promote:
 	}
-	if p.etcd.admin == nil {
+	if e.admin == nil {
 		return errNotConnected
 	}
 	switch a.Kind {
 	case etcd.Add:
-		return p.etcd.admin.Add(ctx, a.PeerURL)
+		return e.admin.Add(ctx, a.PeerURL)
 	case etcd.Remove:
-		return p.etcd.admin.Remove(ctx, a.MemberID)
+		return e.admin.Remove(ctx, a.MemberID)
 	default:
-		return p.etcd.admin.Promote(ctx, a.MemberID)
+		return e.admin.Promote(ctx, a.MemberID)
 	}
 }
 
@@ -193,4 +211,48 @@ func mark(set bool) string {
 		return "true"
 	}
 	return ""
+}
+
+// setRebuild writes down what is done to put a new etcd in the place of a lost one, before
+// anything of it is done. Another generation begins with Clearing.
+func (e *etcdMembers) setRebuild(ctx context.Context, phase etcd.Phase) error {
+	s := e.record().status(e.view)
+	s.Rebuild = v1alpha1.EtcdRebuildPhase(phase)
+	s.Generation = e.record().generation()
+	switch phase {
+	case etcd.Clearing:
+		s.Generation++
+		s.ClusterID, s.Members = "", nil
+	case etcd.Making:
+		s.ClusterID, s.Members = "", nil
+	case etcd.None:
+	}
+	return e.writeStatus(ctx, s)
+}
+
+// recordMembers writes down who the members are before that is changed, so that no more
+// than one change was made since they were known when etcd does not answer any more.
+func (e *etcdMembers) recordMembers(ctx context.Context, next etcd.ActionKind) error {
+	switch next {
+	case etcd.Add, etcd.Remove, etcd.Promote:
+	default:
+		return nil
+	}
+	s := e.record().status(e.view)
+	if was := e.cluster.Status.Etcd; was != nil && equality.Semantic.DeepEqual(was.Members, s.Members) {
+		return nil
+	}
+	return e.writeStatus(ctx, s)
+}
+
+// writeStatus writes the part of the status that is about etcd, unless somebody was
+// faster.
+func (e *etcdMembers) writeStatus(ctx context.Context, s *v1alpha1.EtcdStatus) error {
+	changed := e.cluster.DeepCopy()
+	changed.Status.Etcd = s
+	if err := objects.PatchStatus(ctx, e.objects.Cached, changed, e.cluster); err != nil {
+		return fmt.Errorf("write the status of etcd: %w", err)
+	}
+	e.cluster.Status.Etcd, e.cluster.ResourceVersion = changed.Status.Etcd, changed.ResourceVersion
+	return nil
 }

@@ -16,19 +16,20 @@ import (
 // finish deletes the volumes of a cluster that is being deleted, as the policy says.
 // Kubernetes deletes all other objects, which belong to the cluster. StatefulSets go
 // before the claims, which they would make anew, and pods before that, which use them.
-func (p *pass) finish(ctx context.Context) (Result, error) {
-	p.Turns.Done(p.key(), p.now) // others need not wait until it is gone
-	if err := p.Meshes.Drop(p.key()); err != nil && !errors.Is(err, context.Canceled) {
-		p.event(corev1.EventTypeNormal, "Closing", "connections to the cluster: %v", err)
+func finish(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshCluster) (Result, error) {
+	s.Turns.Done(clusterKey(c), s.Now()) // others need not wait until it is gone
+	if err := s.Meshes.Drop(clusterKey(c)); err != nil && !errors.Is(err, context.Canceled) {
+		s.Events.Eventf(c, nil, corev1.EventTypeNormal, "Closing", "Reconcile", "connections to the cluster: %v", err)
 	}
-	if !controllerutil.ContainsFinalizer(p.cluster, Finalizer) {
+	if !controllerutil.ContainsFinalizer(c, Finalizer) {
 		return Result{}, nil
 	}
-	if err := p.observe(ctx); err != nil {
+	p, err := newPass(ctx, s, m, c)
+	if err != nil {
 		return Result{}, err
 	}
 	sets := 0
-	for _, set := range []*appsv1.StatefulSet{p.seen.nodeSet, p.seen.etcdSet} {
+	for _, set := range []*appsv1.StatefulSet{p.seen.NodeSet, p.seen.EtcdSet} {
 		if set == nil {
 			continue
 		}
@@ -40,38 +41,25 @@ func (p *pass) finish(ctx context.Context) (Result, error) {
 			return Result{}, fmt.Errorf("delete StatefulSet %s: %w", set.Name, err)
 		}
 	}
-	if sets > 0 || p.podsRun() {
+	if sets > 0 || p.seen.AnyPodRuns() {
 		return Result{After: intervalBusy}, nil
 	}
-	if p.cluster.Spec.Nodes.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete {
-		if err := p.deleteClaims(ctx, p.seen.nodeClaims); err != nil {
+	if c.Spec.Nodes.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete {
+		if err := p.deleteClaims(ctx, p.seen.NodeClaims); err != nil {
 			return Result{}, err
 		}
 	}
-	if managed := p.cluster.Spec.Etcd.Managed; managed != nil && managed.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete {
-		if err := p.deleteClaims(ctx, p.seen.etcdClaims); err != nil {
+	if managed := c.Spec.Etcd.Managed; managed != nil && managed.Storage.DeletionPolicy == v1alpha1.DeletionPolicyDelete {
+		if err := p.deleteClaims(ctx, p.seen.EtcdClaims); err != nil {
 			return Result{}, err
 		}
 	}
 	return Result{}, p.setFinalizer(ctx, false)
 }
 
-// podsRun reports whether there are pods, but for those whose machine cannot say that they
-// have ended.
-func (p *pass) podsRun() bool {
-	for _, pods := range []map[int]*corev1.Pod{p.seen.nodePods, p.seen.etcdPods} {
-		for _, pod := range pods {
-			if pod.Spec.NodeName == "" || !p.machineDown(pod.Spec.NodeName) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 func (p *pass) deleteClaims(ctx context.Context, claims map[int]*corev1.PersistentVolumeClaim) error {
 	for _, claim := range claims {
-		if err := p.deleteClaim(ctx, claim); err != nil {
+		if err := p.objects.DeleteClaim(ctx, claim); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/report"
 	"github.com/tickmesh/tickmesh/operator/rollout"
 )
 
@@ -53,7 +54,7 @@ func (m *Metrics) Forget(namespace, name string) {
 	}
 }
 
-func (m *Metrics) observe(c *v1alpha1.TickMeshCluster, plan rollout.Plan, failures []failure) {
+func (m *Metrics) observe(c *v1alpha1.TickMeshCluster, plan rollout.Plan, failures []report.Failure) {
 	set := func(v *prometheus.GaugeVec, value float64, labels ...string) {
 		v.WithLabelValues(append([]string{c.Namespace, c.Name}, labels...)...).Set(value)
 	}
@@ -74,11 +75,11 @@ func (m *Metrics) observe(c *v1alpha1.TickMeshCluster, plan rollout.Plan, failur
 		set(m.certificateEnd, float64(end.NotAfter.Unix()))
 	}
 	for _, f := range failures {
-		m.failures.WithLabelValues(c.Namespace, c.Name, f.step).Inc()
+		m.failures.WithLabelValues(c.Namespace, c.Name, f.Step).Inc()
 	}
 }
 
-// exclude tells whether another operator acts for a cluster.
+// exclude sets whether another operator acts for a cluster.
 func (m *Metrics) exclude(c *v1alpha1.TickMeshCluster, excluded bool) {
 	if !excluded {
 		m.excluded.DeleteLabelValues(c.Namespace, c.Name)

@@ -18,11 +18,10 @@ func TestNamesWithoutASet(t *testing.T) {
 		{128, []string{"secret a"}, true},
 		{128, nil, false},
 	} {
-		p := &pass{cluster: &v1alpha1.TickMeshCluster{}}
-		p.cluster.Spec.TLS.Mode = v1alpha1.TLSModeSecrets
-		p.cluster.Status.Shards = test.shards
-		p.secrets.unnamed, p.secrets.namesKnown = test.unnamed, true
-		if got := p.namesOptional(); got != test.want {
+		n := &peerNames{cluster: &v1alpha1.TickMeshCluster{}, unnamed: test.unnamed, known: true}
+		n.cluster.Spec.TLS.Mode = v1alpha1.TLSModeSecrets
+		n.cluster.Status.Shards = test.shards
+		if got := n.optional(); got != test.want {
 			t.Errorf("%d shards, %v: %t", test.shards, test.unnamed, got)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/objects"
 	"github.com/tickmesh/tickmesh/operator/ownership"
 )
 
@@ -50,7 +51,7 @@ func (s *Scope) acts(ctx context.Context, m *Memory, c *v1alpha1.TickMeshCluster
 	case ownership.Free:
 		before := c.DeepCopy()
 		c.Status.Operator = o.Self
-		if err := s.patchStatus(ctx, c, before); err != nil {
+		if err := objects.PatchStatus(ctx, s.Client, c, before); err != nil {
 			return false, fmt.Errorf("write down who acts for the cluster: %w", err)
 		}
 	case ownership.Acting:

@@ -11,11 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/objects"
 )
 
 // ReplicasOwner owns the number of routers from when it is to follow their load until the
 // autoscaler sets it first.
-const ReplicasOwner = FieldOwner + "-replicas"
+const ReplicasOwner = objects.FieldOwner + "-replicas"
 
 // keepReplicas keeps the number of routers where it is when it begins to follow their
 // load. A field that is applied no more, and that nobody else owns, is taken away, and
@@ -26,8 +27,8 @@ func (p *pass) keepReplicas(ctx context.Context) error {
 		return nil
 	}
 	router := &appsv1.Deployment{}
-	found, err := p.get(ctx, p.Reader, build.Name(p.cluster, build.ComponentRouter), router)
-	if err != nil || !found || !p.owns(router) {
+	found, err := p.objects.FindLive(ctx, build.Name(p.cluster, build.ComponentRouter), router)
+	if err != nil || !found || !p.objects.Owns(router) {
 		return err
 	}
 	is := int32(1)
@@ -53,7 +54,7 @@ func (p *pass) keepReplicas(ctx context.Context) error {
 func appliesReplicas(managed []metav1.ManagedFieldsEntry) bool {
 	for i := range managed {
 		entry := &managed[i]
-		if entry.Manager != FieldOwner || entry.Operation != metav1.ManagedFieldsOperationApply || entry.FieldsV1 == nil {
+		if entry.Manager != objects.FieldOwner || entry.Operation != metav1.ManagedFieldsOperationApply || entry.FieldsV1 == nil {
 			continue
 		}
 		var fields struct {

@@ -22,6 +22,13 @@ func Schedule(ctx context.Context, s *Scope, schedule *v1alpha1.TickMeshBackupSc
 		return Result{}, nil
 	}
 	j := &jobs{s, schedule}
+	cluster, _, err := j.cluster(ctx, schedule.Spec.Template.Spec.ClusterRef.Name)
+	if err != nil {
+		return Result{}, err
+	}
+	if excluded, err := s.excluded(ctx, cluster); err != nil || excluded {
+		return Result{After: intervalQuiet}, err
+	}
 	var list v1alpha1.TickMeshBackupList
 	labels := client.MatchingLabels{v1alpha1.LabelSchedule: schedule.Name}
 	// Of now: a backup that the cache does not show yet would not count as one that runs.
@@ -43,6 +50,6 @@ func Schedule(ctx context.Context, s *Scope, schedule *v1alpha1.TickMeshBackupSc
 		}
 		j.tell(&backup.Event{Kind: corev1.EventTypeNormal, Reason: backup.ReasonPruned, Note: "backup " + name + " is not kept any more, and deleted with its data"})
 	}
-	err := j.writeStatus(ctx, before, schedule, equality.Semantic.DeepEqual(before.Status, schedule.Status))
+	err = j.writeStatus(ctx, before, schedule, equality.Semantic.DeepEqual(before.Status, schedule.Status))
 	return Result{After: d.After}, err
 }

@@ -1,35 +1,12 @@
 package reconcile
 
 import (
-	"context"
 	"fmt"
 	"hash/fnv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/tickmesh/tickmesh/operator/build"
 )
-
-// zones writes on each node's pod what zone its machine is in: the node waits for it.
-func (p *pass) zones(ctx context.Context) error {
-	for _, pod := range p.seen.nodePods {
-		machine := p.seen.machines[pod.Spec.NodeName]
-		if pod.Annotations[build.AnnotationZone] != "" || machine == nil || pod.DeletionTimestamp != nil {
-			continue // a process does not change its zone
-		}
-		changed := pod.DeepCopy()
-		if changed.Annotations == nil {
-			changed.Annotations = map[string]string{}
-		}
-		changed.Annotations[build.AnnotationZone] = ZoneOf(machine, p.cluster.Spec.Nodes.Zones.TopologyKey)
-		if err := p.Client.Patch(ctx, changed, client.MergeFrom(pod)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("tell pod %s its zone: %w", pod.Name, err)
-		}
-	}
-	return nil
-}
 
 // zoneBytesMax is the length of a zone's name in the placement store.
 const zoneBytesMax = 63

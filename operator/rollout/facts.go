@@ -83,7 +83,7 @@ type Facts struct {
 	StoreErr   error   // why State is not of now; nil: it is
 	Shards     []Shard // by number; nil: no router could be asked
 	Limits     shardmap.Limits
-	// Hold says why no pod that runs is restarted now; empty: nothing is in the way.
+	// Hold describes why no pod that runs is restarted now; empty: nothing is in the way.
 	Hold string
 }
 

@@ -13,7 +13,7 @@ func (d *decision) wanted(ordinal int) bool {
 	return ordinal < d.Want.Count && !d.Want.Drained[d.NodeName(ordinal)]
 }
 
-// desire says what is desired of each node.
+// desire decides what is desired of each node.
 func (d *decision) desire() {
 	d.desired = maps.Clone(d.State.Desired)
 	if d.desired == nil {

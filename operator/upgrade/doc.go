@@ -9,9 +9,9 @@
 //	    until they are ready; for another setting it does not, since a pod that fails need
 //	    not have to do with it.
 //	U2  A component that does not serve with the template it has does not wait: the new
-//	    template may be what repairs it.
+//	    template may be what repairs it. Nodes serve while half of them are ready.
 //	U3  No component takes a template while the version is refused: a step back over a
-//	    minor version, whose files older programs may not read, or a step over more than one
+//	    minor version from the newest that has run, whose files older programs may not read, or a step over more than one
 //	    at a time, as such versions are not tested together.
 //	U4  What a new operator changes reaches one cluster at a time, with a pause between, so
 //	    that a change that does harm is seen at the first cluster.

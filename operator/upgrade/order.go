@@ -12,7 +12,8 @@ type Component struct {
 	Rolling bool
 	// Ready reports that all pods are ready, other than those whose machine is lost.
 	Ready bool
-	// Serving reports that the component works with the present template.
+	// Serving reports that the component works with the present template: that etcd answers, and
+	// that half of the nodes are ready, or a router.
 	Serving bool
 }
 
@@ -25,7 +26,7 @@ type Facts struct {
 	Turn string
 }
 
-// Plan says which components keep their present template, and which take the wanted one.
+// Plan describes which components keep their present template, and which take the wanted one.
 type Plan struct {
 	Held    []Hold
 	Changed []string

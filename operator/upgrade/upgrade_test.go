@@ -104,6 +104,28 @@ func TestCheckVersions(t *testing.T) {
 	}
 }
 
+func TestNewest(t *testing.T) {
+	for _, test := range []struct{ was, running, allowed, want string }{
+		{"", "0.1.0", "", "0.1.0"},
+		{"", "dev,0.1.0", "", "0.1.0"},
+		{"0.2.0", "0.1.0", "", "0.2.0"},
+		{"0.2.0", "0.10.0,0.9.0", "", "0.10.0"},
+		{"0.2.0", "", "", "0.2.0"},
+		{"0.2.0", "dev", "", "0.2.0"},
+		{"0.2.0", "0.1.0,0.2.0", "0.1.0", "0.2.0"},
+		{"0.2.0", "0.1.0,0.1.0", "0.1.0", "0.1.0"},
+		{"", "", "0.1.0", ""},
+	} {
+		var running []string
+		if test.running != "" {
+			running = strings.Split(test.running, ",")
+		}
+		if got := upgrade.Newest(test.was, running, test.allowed); got != test.want {
+			t.Errorf("%+v: %q", test, got)
+		}
+	}
+}
+
 func FuzzImageVersion(f *testing.F) {
 	for _, image := range []string{"tickmesh:0.1.0", "r:5000/a/b:v1.2.3-x+y@sha256:00", "", ":", "@", "a:1.2.3.4", "a:99999999999999999999.0.0"} {
 		f.Add(image)

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -29,6 +30,23 @@ func ImageVersion(image string) (string, bool) {
 	}
 	_, err := version.ParseSemantic(name[colon+1:])
 	return strings.TrimPrefix(name[colon+1:], "v"), err == nil
+}
+
+// Newest returns the newest version that a cluster has run: of what was so far and what runs now.
+// When all that runs is the version that a person has allowed, it is that one, as what was
+// before does not come back. Versions that are not semantic do not count.
+func Newest(was string, running []string, allowed string) string {
+	if len(running) > 0 && !slices.ContainsFunc(running, func(v string) bool { return v != allowed }) {
+		return allowed
+	}
+	newest, err := version.ParseSemantic(was)
+	for _, v := range running {
+		is, wrong := version.ParseSemantic(v)
+		if wrong == nil && (err != nil || newest.LessThan(is)) {
+			was, newest, err = v, is, nil
+		}
+	}
+	return was
 }
 
 // CheckVersions returns a *VersionError if an image must not replace the running versions. A

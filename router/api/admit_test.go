@@ -23,6 +23,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/auth"
 	"github.com/tickmesh/tickmesh/api/client"
 	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/secret"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/tenancy"
 	"github.com/tickmesh/tickmesh/api/transport"
@@ -47,7 +48,7 @@ func users(t *testing.T, rights map[string]string) *auth.Rules {
 	t.Helper()
 	text := "users:\n"
 	for name, right := range rights {
-		text += fmt.Sprintf("  - {name: %s, tokens: [%s], rights: {%s}}\n", name, auth.DigestOf(name), right)
+		text += fmt.Sprintf("  - {name: %s, tokens: [%s], rights: {%s}}\n", name, secret.DigestOf(name).String(), right)
 	}
 	r, err := auth.Parse("auth.yaml", []byte(text))
 	if err != nil {

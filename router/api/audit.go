@@ -33,7 +33,7 @@ func (e *signInError) Unwrap() error { return e.cause }
 
 func statusOfSignIn(err error) error { return &signInError{statusOf(err), err} }
 
-// audit tells the audit log of a call that has ended; gathered is nil where it was not let in.
+// audit writes a call that has ended to the audit log; gathered is nil where it was not let in.
 func (s *Server) audit(ctx context.Context, method string, gathered *audit.Request, start time.Time, err error) {
 	if s.options.Audit == nil {
 		return

@@ -15,7 +15,7 @@ type clusterService struct {
 	s *Server
 }
 
-// GetServerInfo tells a client what the server can do.
+// GetServerInfo returns what the server can do.
 func (c *clusterService) GetServerInfo(_ context.Context, m *tickmeshv1.GetServerInfoRequest) (*tickmeshv1.GetServerInfoResponse, error) {
 	if m.GetApiLevel() < LevelMin {
 		return nil, statusOf(fmt.Errorf("%w: the client is built for level %d of the API, %d is the lowest that is served", wire.ErrVersion, m.GetApiLevel(), LevelMin))
@@ -27,7 +27,7 @@ func (c *clusterService) GetServerInfo(_ context.Context, m *tickmeshv1.GetServe
 	}, nil
 }
 
-// GetStatus tells of nodes, shards and moves, whoever may read all databases.
+// GetStatus returns nodes, shards and moves to whoever may read all databases.
 func (c *clusterService) GetStatus(ctx context.Context, m *tickmeshv1.GetStatusRequest) (*tickmeshv1.GetStatusResponse, error) {
 	if err := access.Check(ctx, access.Everything, access.Read); err != nil {
 		return nil, statusOf(err)
@@ -57,7 +57,7 @@ func (c *clusterService) Drain(ctx context.Context, m *tickmeshv1.DrainRequest) 
 // forecastNodesMax bounds the nodes that a forecast names.
 const forecastNodesMax = 1024
 
-// Forecast tells whoever may read all databases what a change of the nodes would do.
+// Forecast returns what a change of the nodes would do, to whoever may read all databases.
 func (c *clusterService) Forecast(ctx context.Context, m *tickmeshv1.ForecastRequest) (*tickmeshv1.ForecastResponse, error) {
 	if n := len(m.GetDrained()) + len(m.GetUndrained()) + len(m.GetAdded()); n > forecastNodesMax {
 		return nil, statusOf(fmt.Errorf("%w: a change of %d nodes, more than %d", wire.ErrInvalid, n, forecastNodesMax))

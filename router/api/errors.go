@@ -67,7 +67,7 @@ func writeMessageOf(ctx context.Context, err error) *tickmeshv1.Error {
 	return m
 }
 
-// statusOf gives what a handler returns for an error; nil gives nil.
+// statusOf returns what a handler returns for an error, nil for nil.
 func statusOf(err error) error {
 	if err == nil {
 		return nil

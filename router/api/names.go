@@ -16,7 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
-// Last gives the newest sample of each series that matches.
+// Last streams the newest sample of each series that matches.
 func (q *queryService) Last(m *tickmeshv1.LastRequest, stream grpc.ServerStreamingServer[tickmeshv1.LastResponse]) error {
 	return q.run(stream.Context(), queryOf("Last", m.GetSelector()), access.Read, func(ctx context.Context) error {
 		selector, err := selectorOf(m.GetSelector())
@@ -59,7 +59,7 @@ func seriesOf(k series.Key) (*tickmeshv1.Series, error) {
 	return m, nil
 }
 
-// ListSeries gives the series that match.
+// ListSeries streams the series that match.
 func (q *queryService) ListSeries(m *tickmeshv1.ListSeriesRequest, stream grpc.ServerStreamingServer[tickmeshv1.ListSeriesResponse]) error {
 	return q.run(stream.Context(), queryOf("ListSeries", m.GetSelector()), access.Read, func(ctx context.Context) error {
 		selector, err := selectorOf(m.GetSelector())
@@ -90,7 +90,7 @@ func (q *queryService) ListSeries(m *tickmeshv1.ListSeriesRequest, stream grpc.S
 	})
 }
 
-// ListNames gives databases, metrics, names of tags or their values.
+// ListNames returns databases, metrics, names of tags or their values.
 func (q *queryService) ListNames(m *tickmeshv1.ListNamesRequest, stream grpc.ServerStreamingServer[tickmeshv1.ListNamesResponse]) error {
 	right, database := access.Read, string(m.GetDatabase())
 	if m.GetKind() == tickmeshv1.NameKind_NAME_KIND_DATABASE {

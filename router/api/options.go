@@ -33,7 +33,7 @@ type Resolver interface {
 	Resolve(hint uint32, keys []series.Key, refs []series.Ref)
 }
 
-// Cluster tells of the cluster and changes what is desired of its nodes. Errors are
+// Cluster describes the cluster and changes what is desired of its nodes. Errors are
 // of the kinds in package wire: ErrNotFound for a node that nobody knows, ErrRefused,
 // with the reason, for what would lose copies or space. Safe for concurrent use.
 type Cluster interface {

@@ -78,7 +78,7 @@ const (
 	nameBytes         = 256 << 10 // of series or names
 )
 
-// Scan gives samples or windows.
+// Scan streams samples or windows.
 func (q *queryService) Scan(m *tickmeshv1.ScanRequest, stream grpc.ServerStreamingServer[tickmeshv1.ScanResponse]) error {
 	return q.run(stream.Context(), queryOf("Scan", m.GetSelector()), access.Read, func(ctx context.Context) error {
 		request, err := q.scanRequest(m)

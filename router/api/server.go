@@ -50,7 +50,7 @@ func New(o Options) (*Server, error) {
 		buffers:  new(transport.Buffers),
 		stopping: make(chan struct{}),
 	}
-	s.frames.New = func() any { return newOutgoing() }
+	s.frames.New = func() any { return new(outgoing) }
 	s.metrics = newMetrics(s)
 	o.Registerer.MustRegister(s.metrics.collectors()...)
 	return s, nil

@@ -56,7 +56,7 @@ func newSession(ctx context.Context, s *Server) *session {
 	return &session{s: s, ctx: ctx, memory: s.writes(ctx), hint: series.HintNone, generation: s.options.Generation(), databaseOf: map[string]uint32{}}
 }
 
-// close gives its memory back.
+// close frees its memory.
 func (x *session) close() { x.memory.close() }
 
 // define takes definitions in. Samples of a series that is not legal are left out
@@ -161,12 +161,10 @@ func (x *session) encode(b *tickmeshv1.Batch, out *outgoing) error {
 	if err != nil {
 		return err
 	}
-	out.begin(id)
-	out.frame.Level = level
 	if err := x.resolve(handles); err != nil {
 		return err
 	}
-	out.frame.Generation = x.generation
+	out.begin(series.Frame{ID: id, Level: level, Generation: x.generation})
 	t, points := int64(0), 0
 	for i, number := range handles {
 		h := &x.handles[number]
@@ -179,14 +177,15 @@ func (x *session) encode(b *tickmeshv1.Batch, out *outgoing) error {
 			continue
 		}
 		if h.ref == refNone {
-			h.part, h.ref = out.reference(h, number)
+			part, ref := out.reference(h, number)
+			h.part, h.ref = uint32(part), ref
 		}
 		n := series.DecimalOf(values[i], h.scale)
 		h.scale = n.Scale
-		out.encoders[h.part].Append(h.ref, t, n.Mantissa, n.Scale)
+		out.encoder.Batch(int(h.part)).Append(h.ref, t, n.Mantissa, n.Scale)
 		points++
 	}
-	out.finish(points)
+	out.encoder.Finish(points)
 	return x.shares(out, handles)
 }
 

@@ -118,11 +118,12 @@ func checkFrame(t *testing.T, p *pending, b *tickmeshv1.Batch, keys map[uint32]s
 			points++
 		}
 	}
-	if p.out.frame.Points != points || len(p.out.frame.Parts) != len(want) {
-		t.Fatalf("%d points in %d parts, want %d in %d", p.out.frame.Points, len(p.out.frame.Parts), points, len(want))
+	frame := p.out.encoder.Frame()
+	if frame.Points != points || len(frame.Parts) != len(want) {
+		t.Fatalf("%d points in %d parts, want %d in %d", frame.Points, len(frame.Parts), points, len(want))
 	}
-	for i := range p.out.frame.Parts {
-		part := &p.out.frame.Parts[i]
+	for i := range frame.Parts {
+		part := &frame.Parts[i]
 		var r series.BatchReader
 		r.Reset(part.Batch)
 		var defined []string
@@ -195,7 +196,7 @@ func TestLevelsAndCounters(t *testing.T) {
 	}
 	for level, want := range map[tickmeshv1.WriteLevel]series.Level{0: series.LevelMajority, tickmeshv1.WriteLevel_WRITE_LEVEL_ALL: series.LevelAll} {
 		p, failed := x.prepare(batch(1<<63-1, level))
-		if failed != nil || p.out.frame.Level != want {
+		if failed != nil || p.out.encoder.Frame().Level != want {
 			t.Fatal(failed)
 		}
 		p.release()

@@ -79,7 +79,7 @@ func (x *session) enter(number uint32) error {
 // Errors: *tenant.RateError.
 func (x *session) shares(out *outgoing, handles []uint32) error {
 	if len(x.met) == 1 {
-		x.databases[x.met[0]].points = out.frame.Points
+		x.databases[x.met[0]].points = out.encoder.Frame().Points
 	} else {
 		for _, number := range handles {
 			if h := &x.handles[number]; h.wrong == nil {
@@ -98,7 +98,7 @@ func (x *session) shares(out *outgoing, handles []uint32) error {
 	return nil
 }
 
-// giveBack gives back what was taken and is not written.
+// giveBack returns to the rates what was taken and is not written.
 func (o *outgoing) giveBack() {
 	for _, s := range o.shares {
 		s.account.Give(s.points)
@@ -117,10 +117,14 @@ func (o *outgoing) failed() {
 // wrote notes for each database that its points are written; the bytes are those of the
 // encoded batch, in proportion.
 func (o *outgoing) wrote() {
+	frame, size := o.encoder.Frame(), 0
+	for i := range frame.Parts {
+		size += len(frame.Parts[i].Batch)
+	}
 	for _, s := range o.shares {
 		bytes := 0
-		if o.frame.Points > 0 {
-			bytes = int(float64(len(o.bytes)) * float64(s.points) / float64(o.frame.Points))
+		if frame.Points > 0 {
+			bytes = int(float64(size) * float64(s.points) / float64(frame.Points))
 		}
 		s.account.Wrote(s.points, 0, 0, bytes)
 	}

@@ -76,7 +76,7 @@ func rightsOf(list []*tickmeshv1.DatabaseRight) (token.Rights, error) {
 	return rights, nil
 }
 
-// ListTokens tells of all tokens.
+// ListTokens returns all tokens.
 func (c *clusterService) ListTokens(ctx context.Context, _ *tickmeshv1.ListTokensRequest) (*tickmeshv1.ListTokensResponse, error) {
 	tokens, err := c.tokens(ctx)
 	if err != nil {

@@ -64,7 +64,7 @@ func (x *session) prepare(b *tickmeshv1.Batch) (*pending, *tickmeshv1.Error) {
 	return p, nil
 }
 
-// release gives back what a batch takes.
+// release frees what a batch takes.
 func (p *pending) release() {
 	p.memory.close()
 	if !p.out.isLarge() {
@@ -75,7 +75,7 @@ func (p *pending) release() {
 // write writes the batch and releases it.
 func (p *pending) write(ctx context.Context, timeout time.Duration) (*tickmeshv1.WriteResult, *tickmeshv1.Error) {
 	defer p.release()
-	frame, result := &p.out.frame, &tickmeshv1.WriteResult{}
+	frame, result := p.out.encoder.Frame(), &tickmeshv1.WriteResult{}
 	for _, w := range p.out.wrong {
 		result.Refused = append(result.Refused, &tickmeshv1.RefusedSeries{Handle: w.handle, Error: messageOf(w.err)})
 	}

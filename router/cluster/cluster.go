@@ -21,7 +21,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
-// Options say how a process stands before a cluster.
+// Options describe how a process stands before a cluster.
 type Options struct {
 	Name, Cluster string
 	Store         shardmap.Store

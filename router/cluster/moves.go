@@ -85,7 +85,7 @@ func (v *movement) of(shard uint16, row *shardmap.Row) (moves []*tickmeshv1.Move
 	return moves
 }
 
-// measure says how far a copy has come, and when all of it should be there.
+// measure reports how far a copy has come, and when all of it should be there.
 func (v *movement) measure(move *tickmeshv1.Move, shard uint16) {
 	move.TotalBytes = uint64(v.shardBytes[shard])
 	f := v.fetches[placeOfShard{shard, move.GetToNode()}]

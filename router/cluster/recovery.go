@@ -134,7 +134,7 @@ func waitsFor(r *shardmap.Recovery) (nodes []string) {
 	return nodes
 }
 
-// recoveryProblems tells of shards without a majority, those that are alike together.
+// recoveryProblems describes shards without a majority, those that are alike together.
 func recoveryProblems(found []shardmap.Recovery) (problems []string) {
 	texts, shards := []string{}, map[string][]int{}
 	for i := range found {
@@ -204,7 +204,7 @@ func lossText(newestMs, lossMsMax int64) string {
 // recoveredShown is for how long a shard that went on from one copy is told of.
 const recoveredShown = 7 * 24 * time.Hour
 
-// recoveredProblems tells of what was lost not long ago.
+// recoveredProblems describes what was lost not long ago.
 func recoveredProblems(m *shardmap.Map, now time.Time) (problems []string) {
 	texts, shards := []string{}, map[string][]int{}
 	for shard := range m.Rows {

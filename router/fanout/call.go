@@ -83,7 +83,7 @@ func (w *call) run(ctx context.Context) (series.Outcome, error) {
 			return series.Outcome{}, w.fatal
 		}
 		if !now.Before(w.deadline) {
-			return series.Outcome{}, w.late(nil)
+			return series.Outcome{}, w.late(context.DeadlineExceeded) // the context may say so a moment later
 		}
 		timer.Reset(next.Sub(now))
 		select {
@@ -168,7 +168,7 @@ func (w *call) next() (next time.Time, waiting bool) {
 	return next, waiting
 }
 
-// late is the error when the time is over, or the caller has left (cause).
+// late returns the error when the time is over, or the caller has left: the cause.
 func (w *call) late(cause error) error {
 	if w.fatal != nil {
 		return w.fatal
@@ -185,9 +185,7 @@ func (w *call) late(cause error) error {
 		if err == nil {
 			err = errNoAnswer
 		}
-		if cause != nil {
-			err = fmt.Errorf("%w: %w", err, cause)
-		}
+		err = fmt.Errorf("%w: %w", err, cause)
 		return fmt.Errorf("%w: shard %d was not written in time: %w", kind, w.frame.Parts[i].Shard, err)
 	}
 	return errClosed // not reached: some part is not settled

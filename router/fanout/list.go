@@ -58,7 +58,7 @@ func (c *listCall[T]) add(shard uint32, item T, bytes int) error {
 	return nil
 }
 
-// end gives what is held of shards that are complete.
+// end emits what is held of shards that are complete.
 func (c *listCall[T]) end(ends []*nodev1.ShardEnd) error {
 	for _, e := range ends {
 		r, shardErr, err := c.group.findEnd(e)

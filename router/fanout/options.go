@@ -12,7 +12,7 @@ import (
 
 // Options of a Cluster. Self is required.
 type Options struct {
-	// Self says who this process is, now: it may learn its cluster's identity later.
+	// Self returns who this process is, now: it may learn its cluster's identity later.
 	Self func() handshake.Hello
 	// Credentials are for connections to nodes, whose certificates Names checks; nil: no TLS.
 	Credentials credentials.TransportCredentials

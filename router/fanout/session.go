@@ -11,7 +11,7 @@ import (
 // know the last 128 counters of a session.
 const sessionSpan = 64
 
-// sessions give ids to frames. A session whose oldest frame takes long runs out of
+// sessions assign ids to frames. A session whose oldest frame takes long runs out of
 // counters and rests until that frame has ended; others go on. So there are never
 // more sessions than frames in flight, and one that is idle is taken again.
 type sessions struct {

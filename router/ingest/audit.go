@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -19,21 +18,20 @@ func (f *front) auditStart() (start time.Time) {
 	return start
 }
 
-// audit tells the audit log of a request that was not handed to Options.Other: those that were
+// audit writes to the audit log a request that was not handed to Options.Other: those that were
 // refused, and others that are neither writes nor probes where all are wanted. Err is that of admit.
-func (f *front) audit(request *fasthttp.RequestCtx, c *caller, err error, start time.Time) {
+func (f *front) audit(h head, status int, c *caller, err error, start time.Time) {
 	if f.options.Audit == nil || c.request != nil {
 		return
 	}
-	status := request.Response.StatusCode()
 	refused := status == fasthttp.StatusUnauthorized || status == fasthttp.StatusForbidden
-	if !refused && (!f.options.Audit.Wants() || f.dialects[string(request.Path())] != nil || isOpen(request)) {
+	if !refused && (!f.options.Audit.Wants() || f.dialects[string(h.path())] != nil || isOpen(h)) {
 		return
 	}
 	if err == nil {
 		err = c.refusal
 	}
-	e := auditEvent(request, c, start)
+	e := auditEvent(h, c, start)
 	if c.principal == nil {
 		e.Tried(err)
 	}
@@ -48,19 +46,12 @@ func (f *front) audit(request *fasthttp.RequestCtx, c *caller, err error, start 
 }
 
 // auditOther returns what tells the audit log of the end of a request of Options.Other.
-func (f *front) auditOther(request *fasthttp.RequestCtx, c *caller) func(*answer) {
-	if f.options.Audit == nil || isOpen(request) {
-		return func(*answer) {}
+func (f *front) auditOther(h head, c *caller) func(status int) {
+	if f.options.Audit == nil || isOpen(h) {
+		return func(int) {}
 	}
-	e, gathered := auditEvent(request, c, time.Now()), c.request
-	return func(a *answer) {
-		status := a.status
-		switch {
-		case a.panicked:
-			status = http.StatusInternalServerError
-		case status == 0:
-			status = http.StatusOK
-		}
+	e, gathered := auditEvent(h, c, time.Now()), c.request
+	return func(status int) {
 		access.EndHTTP(&e, status)
 		f.options.Audit.Finish(gathered, e)
 	}
@@ -68,10 +59,10 @@ func (f *front) auditOther(request *fasthttp.RequestCtx, c *caller) func(*answer
 
 // auditEvent returns the event of a request that has not ended. The target counts as it was sent,
 // without its parameters.
-func auditEvent(request *fasthttp.RequestCtx, c *caller, start time.Time) audit.Event {
+func auditEvent(h head, c *caller, start time.Time) audit.Event {
 	e := audit.Event{
-		Time: start, From: request.RemoteAddr().String(), Protocol: access.AuditHTTP,
-		Action: string(request.Method()) + " " + string(request.Path()),
+		Time: start, From: h.from().String(), Protocol: access.AuditHTTP,
+		Action: h.method() + " " + string(h.path()),
 	}
 	if c.principal != nil {
 		e.User = c.principal.Name()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"runtime"
 	"strconv"
 	"strings"
@@ -82,7 +83,7 @@ func benchServer(b *testing.B) *Server {
 	k := &known{refs: map[string]series.Ref{}}
 	s, err := New(Options{
 		HTTPAddress: "127.0.0.1:0", PutAddress: "127.0.0.1:0", LineAddress: "127.0.0.1:0",
-		Writer: k, Resolver: k, Shards: 128,
+		Writer: k, Resolver: k, Shards: 128, Other: http.HandlerFunc(benchAnswer),
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -96,6 +97,15 @@ func benchServer(b *testing.B) *Server {
 		_ = s.Shutdown(ctx)
 	})
 	return s
+}
+
+// benchAnswer answers as many bytes as the parameter x says.
+func benchAnswer(w http.ResponseWriter, r *http.Request) {
+	left, _ := strconv.Atoi(r.URL.Query().Get("x"))
+	piece := make([]byte, min(left, 32<<10))
+	for ; left > 0; left -= len(piece) {
+		_, _ = w.Write(piece[:min(left, len(piece))])
+	}
 }
 
 const (
@@ -246,6 +256,42 @@ func BenchmarkHTTPOneConnection(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(ends)*benchPoints/b.Elapsed().Seconds()/1e6, "Mpoints/s")
+}
+
+// BenchmarkHTTPTurns sends requests on one connection, each when the one before it is answered: writes,
+// questions with short and long answers, and both in turns.
+func BenchmarkHTTPTurns(b *testing.B) {
+	write := request("/write?db=d&precision=ms", benchBody(1, false))
+	question := "GET /q?x=1000 HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n"
+	for _, bench := range []struct {
+		name string
+		raw  []string
+	}{
+		{"write", []string{write}}, {"question", []string{question}}, {"both", []string{write, question}},
+		{"long", []string{strings.Replace(question, "1000", "3000000", 1)}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			s := benchServer(b)
+			c, err := net.Dial("tcp", s.Addresses().HTTP.String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			from := bufio.NewReader(c)
+			for b.Loop() {
+				for _, raw := range bench.raw {
+					if _, err := io.WriteString(c, raw); err != nil {
+						b.Fatal(err)
+					}
+					response, err := http.ReadResponse(from, nil)
+					if err != nil {
+						b.Fatal(err)
+					}
+					_, _ = io.Copy(io.Discard, response.Body)
+				}
+			}
+		})
+	}
 }
 
 // BenchmarkIdleConnections measures what a put connection holds that has sent one

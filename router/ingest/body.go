@@ -22,114 +22,223 @@ var (
 	errBodyEncoding = errors.New("unknown Content-Encoding")
 	errBodyCorrupt  = errors.New("the request's body cannot be decompressed")
 	errBodyRead     = errors.New("the request's body did not arrive whole")
+	errSlowHeader   = errors.New("the request's header did not arrive in time")
 )
 
 // body reads the bodies of requests, one at a time, into buffers that are used
 // again. What the buffers take is charged to the server's budget.
+//
+// A body is read as a whole or, where its manner allows, in chunks while it arrives: then it may
+// be much larger than the memory for it.
 type body struct {
-	lease  budget.Lease // of its request
-	base   context.Context
-	limits *Limits
-	// watch returns a context that ends when the client hangs up, and what ends the watch; nil:
-	// nobody looks. A client that writes may close its side and wait for the answer.
-	watch      func(context.Context) (context.Context, func())
+	lease      budget.Lease // of its request
+	base       context.Context
+	limits     *Limits
 	processors *processor.Pool
 	work       *processor.Work // begun when the body turned out to be large; nil: not yet
 	owner      budget.Owner
-	sent       int  // bytes of the last body, as sent
-	whole      bool // all of it was read, so that the connection can go on
 
+	sent    arriving
 	raw     []byte // as sent
 	decoded []byte
 	gzip    *gzip.Reader
 	source  bytes.Reader
+	// held is the buffer of the content, input what fills it, and forgotten the bytes of content that
+	// were there before.
+	held      *[]byte
+	input     io.Reader
+	forgotten int
 }
 
 const (
 	bodyBytesFirst = 16 << 10 // of a buffer
 	bodyBytesKept  = 1 << 20  // larger buffers are given to the collector
+	// bodyChunkBytes is the least size of a chunk; it has at least two of the longest lines.
+	bodyChunkBytes = 512 << 10
 	// parserSlack is the room behind a body that lets the parser read whole words.
 	parserSlack = 16
 )
 
-// read returns the whole body of a request, decompressed by its Content-Encoding or
-// by the one given if it has none. It is valid until release. Errors are one of
-// the kinds above, or errBudget.
-func (b *body) read(ctx context.Context, request *fasthttp.RequestCtx, encodingElse string) ([]byte, error) {
-	raw, err := b.readRaw(ctx, request, b.limits.BodyBytesMax)
-	if err != nil {
-		return nil, err
+// manner describes how a body is read.
+type manner struct {
+	encoding string // of bodies that do not name one
+	chunks   bool   // the content may be taken chunk by chunk
+}
+
+// begin reads the body of a request, decompressed, to its end, or, where its manner allows, the
+// first chunk of one that is longer: then more follows. The content is valid until the next call.
+// Errors are one of the kinds above, or errBudget.
+func (b *body) begin(ctx context.Context, request *fasthttp.RequestCtx, m manner) (content []byte, more bool, err error) {
+	limit, wanted := b.limits.sent(m), b.chunkBytes()
+	if !m.chunks {
+		wanted = limit.bytesMax + 1
 	}
-	encoding := fieldOf(request, fasthttp.HeaderContentEncoding)
+	if err := b.readSent(ctx, request, limit, wanted); err != nil {
+		return nil, false, err
+	}
+	encoding := bytes.TrimSpace(fieldOf(request, fasthttp.HeaderContentEncoding))
 	if len(encoding) == 0 {
-		if encodingElse == "" {
-			return raw, nil
-		}
-		encoding = []byte(encodingElse)
+		encoding = []byte(m.encoding)
 	}
-	return b.decode(ctx, raw, encoding)
+	switch {
+	case len(encoding) == 0, bytes.EqualFold(encoding, []byte("identity")):
+		b.held, b.input = &b.raw, &b.sent
+		return b.raw, !b.sent.ended, nil
+	case bytes.EqualFold(encoding, []byte("snappy")):
+		content, err = b.decodeSnappy(ctx)
+		return content, false, err
+	}
+	if err := b.decompress(encoding); err != nil {
+		return nil, false, err
+	}
+	if err := b.charge(ctx, cap(b.decoded)); err != nil {
+		return nil, false, err
+	}
+	if b.decoded, err = b.expect(ctx, b.decoded[:0], 2*len(b.raw)); err != nil {
+		return nil, false, err
+	}
+	b.held = &b.decoded
+	if m.chunks {
+		return b.next(ctx, 0)
+	}
+	content, err = b.whole(ctx)
+	return content, false, err
 }
 
-// readOther returns the body as it was sent.
-func (b *body) readOther(ctx context.Context, request *fasthttp.RequestCtx) ([]byte, error) {
-	return b.readRaw(ctx, request, b.limits.OtherBodyBytesMax)
+func (b *body) chunkBytes() int { return max(bodyChunkBytes, 2*b.limits.Line.LineBytesMax) }
+
+// next forgets so many bytes of the content and returns the rest of it with what follows.
+func (b *body) next(ctx context.Context, consumed int) (content []byte, more bool, err error) {
+	b.forgotten += consumed
+	held := *b.held
+	held = held[:copy(held, held[consumed:])]
+	ended, err := false, error(nil)
+	*b.held, ended, err = b.fill(ctx, held, b.input, b.chunkBytes())
+	if most := b.limits.BodyBytesDecodedMax; err == nil && b.held == &b.decoded && b.forgotten+len(b.decoded) > most {
+		err = tooLarge(most, flagDecodedBytes)
+	}
+	if err == nil && ended {
+		err = b.drain()
+	}
+	return *b.held, !ended, err
 }
 
-func (b *body) readRaw(ctx context.Context, request *fasthttp.RequestCtx, bytesMax int) ([]byte, error) {
-	b.sent, b.whole = 0, false
-	if err := b.charge(ctx, cap(b.raw)); err != nil {
+// whole reads on to the end of a body of which nothing is forgotten.
+func (b *body) whole(ctx context.Context) ([]byte, error) {
+	limit := b.limits.wholeSent()
+	if b.held == &b.decoded {
+		limit = b.limits.wholeDecoded()
+	}
+	ended, err := false, error(nil)
+	*b.held, ended, err = b.fill(ctx, *b.held, b.input, limit.bytesMax+1)
+	switch {
+	case err != nil:
 		return nil, err
+	case !ended || len(*b.held) > limit.bytesMax:
+		return nil, tooLarge(limit.bytesMax, limit.set)
+	}
+	if err := b.drain(); err != nil {
+		return nil, err
+	}
+	if b.held == &b.decoded {
+		b.dropRaw()
+	}
+	return *b.held, nil
+}
+
+// drain reads what a decompressor has left of what was sent, so that the connection can go on.
+func (b *body) drain() error {
+	for !b.sent.ended {
+		if _, err := b.sent.Read(b.raw[:cap(b.raw)]); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropRaw gives back much memory of what was sent once it is decompressed.
+func (b *body) dropRaw() {
+	if cap(b.raw) > bodyBytesKept {
+		b.lease.Release(int64(cap(b.raw)))
+		b.raw = nil
+	}
+}
+
+// settle gives back what a chunk, which is written, has beside the buffers: bytes, and a slot of processors.
+func (b *body) settle() {
+	b.work.Idle()
+	b.lease.Release(b.lease.Held() - int64(cap(b.raw)+cap(b.decoded)))
+}
+
+// readSent reads what is sent until it ends or there are so many bytes wanted.
+func (b *body) readSent(ctx context.Context, request *fasthttp.RequestCtx, limit sentLimit, wanted int) error {
+	b.sent, b.forgotten, b.raw = arriving{limit: limit}, 0, b.raw[:0]
+	if err := b.charge(ctx, cap(b.raw)); err != nil {
+		return err
 	}
 	stream := request.RequestBodyStream()
 	if stream == nil {
-		b.whole = true
-		return b.raw[:0], nil
+		b.sent.ended = true
+		return nil
 	}
 	announced := max(0, request.Request.Header.ContentLength())
-	if announced > bytesMax {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", errBodyTooLarge, announced, bytesMax)
+	if announced > limit.bytesMax {
+		return tooLarge(limit.bytesMax, limit.set)
 	}
-	raw, err := b.fill(ctx, b.raw, stream, announced, bytesMax, errBodyRead)
-	if own, ok := request.Conn().(*conn); ok && own.cut && err == nil { // fasthttp takes the end for that of the body
-		err = fmt.Errorf("%w: %w", errBodyRead, io.ErrUnexpectedEOF)
+	b.sent.stream = stream
+	b.sent.conn, _ = request.Conn().(*conn)
+	var err error
+	if b.raw, err = b.expect(ctx, b.raw, announced); err != nil {
+		return err
 	}
-	b.raw, b.sent, b.whole = raw[:0], len(raw), err == nil
-	return raw, err
+	b.raw, _, err = b.fill(ctx, b.raw, &b.sent, wanted)
+	return err
 }
 
-func (b *body) decode(ctx context.Context, raw, encoding []byte) ([]byte, error) {
-	encoding = bytes.TrimSpace(encoding)
-	var stream io.Reader
-	b.source.Reset(raw)
+// expect makes room in an empty buffer for the first of so many bytes.
+func (b *body) expect(ctx context.Context, buffer []byte, bytes int) ([]byte, error) {
+	first := min(bytes, 4*bodyBytesFirst) + parserSlack
+	if first <= cap(buffer) {
+		return buffer, nil
+	}
+	return b.grow(ctx, buffer, max(first, bodyBytesFirst))
+}
+
+// decompress makes a decompressor the input.
+func (b *body) decompress(encoding []byte) error {
+	var source io.Reader
+	if b.source.Reset(b.raw); b.sent.ended {
+		source = &b.source // decompressors are fast with it
+	} else {
+		source = (*compressed)(b)
+	}
 	switch {
-	case bytes.EqualFold(encoding, []byte("identity")):
-		return raw, nil
-	case bytes.EqualFold(encoding, []byte("snappy")):
-		return b.decodeSnappy(ctx, raw)
 	case bytes.EqualFold(encoding, []byte("gzip")), bytes.EqualFold(encoding, []byte("x-gzip")):
 		if b.gzip == nil {
 			b.gzip = new(gzip.Reader)
 		}
-		if err := b.gzip.Reset(&b.source); err != nil {
-			return nil, fmt.Errorf("%w: %w", errBodyCorrupt, err)
+		if err := b.gzip.Reset(source); err != nil {
+			return corrupt(err)
 		}
-		stream = b.gzip
+		b.input = &expanding{b.gzip, b, 0}
 	case bytes.EqualFold(encoding, []byte("deflate")):
-		z, err := zlib.NewReader(&b.source)
+		z, err := zlib.NewReader(source)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errBodyCorrupt, err)
+			return corrupt(err)
 		}
-		defer z.Close()
-		stream = z
+		b.input = &expanding{z, b, 0} // it has nothing to close
 	default:
-		return nil, fmt.Errorf("%w: %q", errBodyEncoding, encoding)
+		return fmt.Errorf("%w: %q", errBodyEncoding, encoding)
 	}
-	if err := b.charge(ctx, cap(b.decoded)); err != nil {
-		return nil, err
+	return nil
+}
+
+// corrupt words an error of a decompressor, or of the body as it arrives.
+func corrupt(err error) error {
+	if errors.Is(err, errBodyRead) || errors.Is(err, errBodyTooLarge) {
+		return err
 	}
-	decoded, err := b.fill(ctx, b.decoded, &expanding{stream, b, 0}, 2*len(raw), b.limits.BodyBytesDecodedMax, errBodyCorrupt)
-	b.decoded = decoded[:0]
-	return decoded, err
+	return fmt.Errorf("%w: %w", errBodyCorrupt, err)
 }
 
 // expandedBytesLight is what a body may become without being heavy work: what is larger was
@@ -167,16 +276,25 @@ func (e *expanding) Read(p []byte) (int, error) {
 const snappyRatioMax = 22
 
 // decodeSnappy decompresses one block; its length is known before.
-func (b *body) decodeSnappy(ctx context.Context, raw []byte) ([]byte, error) {
-	n, err := snappy.DecodedLen(raw)
+func (b *body) decodeSnappy(ctx context.Context) ([]byte, error) {
+	if !b.sent.ended {
+		var err error
+		if b.raw, _, err = b.fill(ctx, b.raw, &b.sent, b.limits.WholeBytesMax+1); err != nil {
+			return nil, err
+		}
+		if limit := b.limits.wholeSent(); len(b.raw) > limit.bytesMax {
+			return nil, tooLarge(limit.bytesMax, limit.set)
+		}
+	}
+	n, err := snappy.DecodedLen(b.raw)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errBodyCorrupt, err)
+		return nil, corrupt(err)
 	}
-	if n > b.limits.BodyBytesDecodedMax {
-		return nil, fmt.Errorf("%w: %d bytes decompressed, at most %d", errBodyTooLarge, n, b.limits.BodyBytesDecodedMax)
+	if limit := b.limits.wholeDecoded(); n > limit.bytesMax {
+		return nil, fmt.Errorf("%w, it has %d", tooLarge(limit.bytesMax, limit.set), n)
 	}
-	if n/snappyRatioMax > len(raw) {
-		return nil, fmt.Errorf("%w: %d bytes cannot hold %d", errBodyCorrupt, len(raw), n)
+	if n/snappyRatioMax > len(b.raw) {
+		return nil, fmt.Errorf("%w: %d bytes cannot hold %d", errBodyCorrupt, len(b.raw), n)
 	}
 	if err := b.charge(ctx, cap(b.decoded)); err != nil {
 		return nil, err
@@ -187,50 +305,39 @@ func (b *body) decodeSnappy(ctx context.Context, raw []byte) ([]byte, error) {
 		}
 	}
 	b.expands(n)
-	decoded, err := snappy.Decode(b.decoded[:n], raw)
+	decoded, err := snappy.Decode(b.decoded[:n], b.raw)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errBodyCorrupt, err)
+		return nil, corrupt(err)
 	}
+	b.dropRaw()
 	return decoded, nil
 }
 
-// fill reads stream to its end; broken is the kind of its errors. Memory grows
-// with what has arrived, not with what was announced.
-func (b *body) fill(ctx context.Context, buffer []byte, stream io.Reader, announced, bytesMax int, broken error) ([]byte, error) {
-	buffer = buffer[:0]
-	if first := min(announced, 4*bodyBytesFirst) + parserSlack; first > cap(buffer) {
-		var err error
-		if buffer, err = b.grow(ctx, buffer, max(first, bodyBytesFirst)); err != nil {
-			return buffer, err
-		}
-	}
-	for empty := 0; ; {
+// fill reads stream behind what the buffer has, until it ends or there are so many bytes wanted.
+// Memory grows with what has arrived, not with what was announced.
+func (b *body) fill(ctx context.Context, buffer []byte, stream io.Reader, wanted int) (_ []byte, ended bool, err error) {
+	for empty := 0; len(buffer) < wanted; {
 		if len(buffer)+parserSlack >= cap(buffer) {
-			var err error
-			if buffer, err = b.grow(ctx, buffer, min(2*cap(buffer), bytesMax+2*parserSlack)); err != nil {
-				return buffer, err
+			if buffer, err = b.grow(ctx, buffer, min(2*cap(buffer), wanted+parserSlack)); err != nil {
+				return buffer, false, err
 			}
 		}
 		n, err := stream.Read(buffer[len(buffer) : cap(buffer)-parserSlack])
 		buffer = buffer[:len(buffer)+n]
-		if len(buffer) > bytesMax {
-			return buffer, fmt.Errorf("%w: at most %d bytes", errBodyTooLarge, bytesMax)
-		}
 		if errors.Is(err, io.EOF) {
-			return buffer, nil
+			return buffer, true, nil
 		}
 		if err != nil {
-			return buffer, fmt.Errorf("%w: %w", broken, err)
+			return buffer, false, corrupt(err)
 		}
 		if n > 0 {
 			empty = 0
 		} else if empty++; empty > emptyReadsMax {
-			return buffer, fmt.Errorf("%w: %w", broken, io.ErrNoProgress)
+			return buffer, false, corrupt(io.ErrNoProgress)
 		}
 	}
+	return buffer, false, nil
 }
-
-const emptyReadsMax = 100
 
 func (b *body) grow(ctx context.Context, buffer []byte, capacity int) ([]byte, error) {
 	capacity = max(capacity, cap(buffer)+parserSlack)
@@ -247,11 +354,6 @@ func (b *body) charge(ctx context.Context, n int) error {
 		return nil
 	}
 	b.work.Idle()
-	if b.watch != nil {
-		var stop func()
-		ctx, stop = b.watch(ctx)
-		defer stop()
-	}
 	if err := b.lease.Acquire(ctx, int64(n)); err != nil {
 		return budgetError(err)
 	}
@@ -261,12 +363,13 @@ func (b *body) charge(ctx context.Context, n int) error {
 // Grow implements parse.Memory: what a body becomes is charged to its request.
 func (b *body) Grow(n int) error { return b.charge(b.base, n) }
 
-// release gives back the budget, and buffers that are too large to keep.
+// release frees the budget, and buffers that are too large to keep.
 func (b *body) release() {
 	b.lease.Close()
 	b.work.End()
 	b.work = nil
 	b.source.Reset(nil) // it may refer to a body that is not kept
+	b.sent, b.input, b.held = arriving{}, nil, nil
 	if cap(b.raw) > bodyBytesKept {
 		b.raw = nil
 	}

@@ -15,7 +15,7 @@ var errBudget = fmt.Errorf("%w: too many bytes in flight", series.ErrOverloaded)
 // overload, what none does is a body that is too large.
 func budgetError(err error) error {
 	if errors.Is(err, budget.ErrTooLarge) {
-		return fmt.Errorf("%w: %w", errBodyTooLarge, err)
+		return fmt.Errorf("%w: %w (--memory-limit, --in-flight-bytes-max)", errBodyTooLarge, err)
 	}
 	return errBudget
 }

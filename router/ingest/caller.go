@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -61,8 +62,8 @@ func (f *front) context(ctx context.Context, c *caller) context.Context {
 }
 
 // owner returns whom the memory of a request is charged to.
-func (c *caller) owner(request *fasthttp.RequestCtx) budget.Owner {
-	o := budget.Owner{Address: budget.AddressOf(request.RemoteAddr())}
+func (c *caller) owner(h head) budget.Owner {
+	o := budget.Owner{Address: budget.AddressOf(h.from())}
 	if c.principal != nil {
 		o.Tenant = c.principal.Name()
 	}
@@ -79,60 +80,60 @@ func processorOwner(o budget.Owner) string {
 
 // admit takes the database out of a request's path and finds out who calls. Errors:
 // errArgument, those of origin.Policy, and those of access.Authority.
-func (f *front) admit(request *fasthttp.RequestCtx) (c caller, err error) {
-	if c.sender, err = f.senderOf(request); err != nil {
+func (f *front) admit(h head) (c caller, err error) {
+	if c.sender, err = f.senderOf(h); err != nil {
 		return c, err
 	}
-	open := isOpen(request) // of the path as it was sent
-	if original := request.URI().PathOriginal(); bytes.HasPrefix(original, []byte(databasePrefix)) {
+	open := isOpen(h) // of the path as it was sent
+	if original := h.pathSent(); bytes.HasPrefix(original, []byte(databasePrefix)) {
 		name, rest, err := splitDatabase(original)
 		if err != nil {
 			return c, err
 		}
-		request.URI().SetPathBytes(rest)
+		h.setPath(rest)
 		c.database, c.prefixed = name, true
 	}
-	if err := f.checkRead(request, c.sender); err != nil {
+	if err := f.checkRead(h, c.sender); err != nil {
 		return c, err
 	}
 	switch {
 	case f.options.Authority == nil:
 		c.principal = access.Anyone()
-		err = f.confine(request, &c)
+		err = f.confine(h, &c)
 		return c, err
 	case open:
 		return c, nil
 	}
 	given := access.Credentials{
-		Authorization: fieldOf(request, fasthttp.HeaderAuthorization), From: request.RemoteAddr(),
+		Authorization: h.field(fasthttp.HeaderAuthorization), From: h.from(),
 	}
-	switch string(request.Path()) {
+	switch string(h.path()) {
 	case pathWrite, pathQuery: // InfluxDB 1 takes both
-		if args := request.QueryArgs(); args.Has("u") && args.Has("p") {
-			given.User, given.Password = string(args.Peek("u")), string(args.Peek("p"))
+		if user, password, ok := h.args(); ok {
+			given.User, given.Password = user, password
 		}
 	}
-	if own, ok := request.Conn().(*conn); ok {
+	if own := h.conn(); own != nil {
 		given.Certificate = own.certificate()
 	}
 	if c.principal, err = f.options.Authority.Authenticate(f.base, given); err != nil {
 		return c, err
 	}
-	err = f.confine(request, &c)
+	err = f.confine(h, &c)
 	return c, err
 }
 
 // confine finds the one database of a request where only the header counts, and takes the
 // caller's rights on others away for its time; those that change data, too, where a page asks
 // that is let in for reading. Errors: errArgument, access.ErrDatabase.
-func (f *front) confine(request *fasthttp.RequestCtx, c *caller) (err error) {
+func (f *front) confine(h head, c *caller) (err error) {
 	if c.sender == origin.Any {
 		defer func() { c.principal = access.ReadOnly(c.principal) }()
 	}
 	if !f.options.DatabaseFromHeader {
 		return nil
 	}
-	for _, name := range fieldsOf(request, headerDatabase) {
+	for _, name := range h.fields(headerDatabase) {
 		if len(name) == 0 {
 			continue
 		}
@@ -157,16 +158,12 @@ func (f *front) confine(request *fasthttp.RequestCtx, c *caller) (err error) {
 
 // isOpen reports whether a request is one that everybody may make: it only asks how the server
 // is. The target counts as it was sent, so that nothing else can be reached under the name.
-func isOpen(request *fasthttp.RequestCtx) bool {
-	if !request.IsGet() && !request.IsHead() {
+func isOpen(h head) bool {
+	if !h.reads() {
 		return false
 	}
-	path, _, _ := bytes.Cut(request.RequestURI(), []byte("?"))
-	switch string(path) {
-	case "/healthz", "/readyz", pathHealth, pathPing:
-		return true
-	}
-	return false
+	path, _, _ := bytes.Cut(h.target(), []byte("?"))
+	return access.IsProbePath(string(path)) || string(path) == pathHealth || string(path) == pathPing
 }
 
 // databasePrefix begins a path that names a database: /db/NAME/…
@@ -324,7 +321,7 @@ func (o *Options) targets() (all [protocols]target, err error) {
 	return all, nil
 }
 
-// setRetryAfter tells the client of a database that is written too fast when to come back.
+// setRetryAfter sets when the client of a database that is written too fast should come back.
 func setRetryAfter(request *fasthttp.RequestCtx, err error) {
 	if late := (*tenant.RateError)(nil); errors.As(err, &late) {
 		seconds := max(1, int(math.Ceil(float64(late.RetryAfter)/float64(time.Second))))
@@ -332,28 +329,27 @@ func setRetryAfter(request *fasthttp.RequestCtx, err error) {
 	}
 }
 
-// turnAway answers a request that is not let in, in the words of the dialect of its path.
-func (f *front) turnAway(request *fasthttp.RequestCtx, err error) {
-	leaveBody(request)
-	path := request.Path()
-	if d := f.dialects[string(path)]; d != nil {
-		d.answer(request, nil, result{}, err)
-		return
-	}
-	status, message := statusOf(err), messageOf(err)
+// turnAway answers a question that is not let in, in the words of the dialect of its path.
+func (f *front) turnAway(w *answer, h head, err error) {
+	w.leaveBody()
+	f.metrics.failures.noteEarly(err)
+	path, status, message := string(h.path()), statusOf(err), messageOf(err)
 	switch {
-	case string(path) == pathQuery:
-		f.influxFail(request, status, message)
-	case bytes.HasPrefix(path, []byte("/api/v1/")):
+	case path == pathQuery:
+		w.header.Set(headerInfluxError, oneLine(message))
+		w.respond(status, contentInflux, influxError(message))
+	case strings.HasPrefix(path, "/api/v1/"):
 		body := appendJSONMember([]byte(`{"status":"error",`), "errorType", influx2Code(status))
-		respond(request, status, contentInflux, append(appendJSONMember(append(body, ','), "error", message), '}'))
-	case bytes.HasPrefix(path, []byte("/api/v2/")):
-		influx2Fail(request, status, message)
-	case bytes.HasPrefix(path, []byte("/api/")):
-		respond(request, status, contentJSON, appendPutError(nil, status, message, ""))
-	case status == fasthttp.StatusUnauthorized && f.wantsDoor(request):
-		f.showDoor(request)
+		w.respond(status, contentInflux, append(appendJSONMember(append(body, ','), "error", message), '}'))
+	case strings.HasPrefix(path, "/api/v2/"):
+		code, body := influx2Error(status, message)
+		w.header.Set(headerInflux2Error, code)
+		w.respond(status, contentJSON, body)
+	case strings.HasPrefix(path, "/api/"):
+		w.respond(status, contentJSON, appendPutError(nil, status, message, ""))
+	case status == fasthttp.StatusUnauthorized && f.wantsDoor(h):
+		f.showDoor(w)
 	default:
-		respond(request, status, "text/plain; charset=utf-8", append([]byte(message), '\n'))
+		w.respond(status, contentText, append([]byte(message), '\n'))
 	}
 }

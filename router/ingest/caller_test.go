@@ -17,6 +17,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/access"
 	"github.com/tickmesh/tickmesh/api/auth"
+	"github.com/tickmesh/tickmesh/api/secret"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/tenancy"
 	"github.com/tickmesh/tickmesh/router/tenant"
@@ -224,7 +225,7 @@ func usersOf(t testing.TB, rights map[string]string) *auth.Rules {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text += fmt.Sprintf("  - {name: %s, password-hash: %q, tokens: [%s], rights: {%s}}\n", name, hash, auth.DigestOf("t-"+name), right)
+		text += fmt.Sprintf("  - {name: %s, password-hash: %q, tokens: [%s], rights: {%s}}\n", name, hash, secret.DigestOf("t-"+name).String(), right)
 	}
 	text += "  - {name: certified, tls-names: [agent], rights: {default: write}}\n"
 	r, err := auth.Parse("auth.yaml", []byte(text))
@@ -285,12 +286,12 @@ func TestEveryPathWantsToKnowWhoCalls(t *testing.T) {
 	if reached.Load() > 0 {
 		t.Errorf("a handler was reached")
 	}
-	for _, target := range []string{"/ping", "/health", "/healthz", "/readyz", "/ping?verbose=true"} {
+	for _, target := range []string{"/ping", "/health", "/healthz", "/readyz", "/-/healthy", "/-/ready", "/ping?verbose=true"} {
 		if answer, _ := r.post(t, "GET "+target+" HTTP/1.1\r\nHost: x\r\n\r\n"); answer.StatusCode >= 300 {
 			t.Errorf("%s: %d", target, answer.StatusCode)
 		}
 	}
-	if n := reached.Load(); n != 2 { // healthz and readyz
+	if n := reached.Load(); n != 4 { // healthz and readyz, under two names each
 		t.Errorf("%d requests reached a handler", n)
 	}
 	equalLines(t, "stored", r.stored(), nil)

@@ -31,10 +31,10 @@ type conn struct {
 	state    atomic.Int32
 	http     atomic.Bool   // speaks HTTP on the put port
 	linger   atomic.Bool   // the client may still be sending what nobody reads
-	prefix   []byte        // what the put port read before it saw that this is HTTP
-	taken    chan struct{} // closed when an answer that took the connection over has ended
+	prefix   []byte        // read and not examined: by the put port before it saw that this is HTTP, or behind a request
 	checker  http1.Checker // of what is read as HTTP
 	cut      bool          // the client has gone in the middle of a request
+	border   border
 }
 
 func newConn(tcp *net.TCPConn, l *listener) (*conn, error) {
@@ -50,34 +50,9 @@ func newConn(tcp *net.TCPConn, l *listener) (*conn, error) {
 	return c, nil
 }
 
-// Read reads HTTP: what it returns has been checked, and the end of the connection in the
-// middle of a request is io.ErrUnexpectedEOF. Errors are *http1.Error, too.
-func (c *conn) Read(p []byte) (int, error) {
-	for {
-		if err := c.checker.Err(); err != nil {
-			return 0, err
-		}
-		n, err := c.readBytes(p)
-		passed := c.checker.Check(p[:n])
-		if errors.Is(err, io.EOF) && c.checker.Unfinished() {
-			c.cut, err = true, io.ErrUnexpectedEOF
-		}
-		if passed > 0 || err != nil || len(p) == 0 {
-			return passed, err
-		}
-	}
-}
-
-// readBytes reads the prefix first. In a drain an idle connection that has nothing to
+// readSocket reads what the client sends. In a drain an idle connection that has nothing to
 // read looks as if its client had closed it, so that no new request begins.
-func (c *conn) readBytes(p []byte) (int, error) {
-	if len(c.prefix) > 0 {
-		n := copy(p, c.prefix)
-		if c.prefix = c.prefix[n:]; len(c.prefix) == 0 {
-			c.prefix = nil
-		}
-		return n, nil
-	}
+func (c *conn) readSocket(p []byte) (int, error) {
 	if c.state.Load() == connIdle && c.listener.draining.Load() && !c.hasInput() {
 		return 0, io.EOF
 	}
@@ -90,10 +65,10 @@ const (
 	lingerBytesMax = 4 << 20
 )
 
-// Close closes the connection. A client that may still be sending gets the time
+// shut closes the connection. A client that may still be sending gets the time
 // to read its answer: closing a socket that holds unread bytes discards what was
 // sent to the client.
-func (c *conn) Close() error {
+func (c *conn) shut() error {
 	if c.linger.Swap(false) && c.closeWrite() == nil {
 		_ = c.SetReadDeadline(time.Now().Add(lingerTimeout))
 		_, _ = io.CopyN(io.Discard, c.tcp, lingerBytesMax)
@@ -113,8 +88,12 @@ func (c *conn) closeWrite() error {
 // busy notes that a request has begun, unless a drain came first.
 func (c *conn) busy() { c.state.CompareAndSwap(connIdle, connBusy) }
 
-// idle notes that the last request has been answered.
-func (c *conn) idle() { c.state.CompareAndSwap(connBusy, connIdle) }
+// idle notes that the last request has been answered, unless the next one has begun to come.
+func (c *conn) idle() {
+	if len(c.prefix) == 0 {
+		c.state.CompareAndSwap(connBusy, connIdle)
+	}
+}
 
 // hasInput reports whether the connection holds something to read.
 func (c *conn) hasInput() (has bool) {
@@ -132,7 +111,7 @@ func (c *conn) hasInput() (has bool) {
 // served.
 func (c *conn) closeIdle() {
 	if !c.hasInput() && c.state.CompareAndSwap(connIdle, connClosed) {
-		_ = c.Close()
+		_ = c.shut()
 	}
 }
 
@@ -148,14 +127,14 @@ func (c *conn) readNow(p []byte) (n int, err error) {
 }
 
 func readRawNow(raw syscall.RawConn, p []byte) (n int, err error) {
-	if errControl := raw.Control(func(fd uintptr) { n, err = readSocket(fd, p) }); errControl != nil {
+	if errControl := raw.Control(func(fd uintptr) { n, err = readNow(fd, p) }); errControl != nil {
 		return 0, errControl
 	}
 	return n, err
 }
 
-// readSocket reads once; at the end of the stream the error is io.EOF.
-func readSocket(fd uintptr, p []byte) (int, error) {
+// readNow reads once; at the end of the stream the error is io.EOF.
+func readNow(fd uintptr, p []byte) (int, error) {
 	for {
 		n, err := syscall.Read(int(fd), p)
 		switch {

@@ -5,8 +5,8 @@
 //
 //   - HTTP: /api/put (OpenTSDB), /write, /api/v2/write, /ping and /health
 //     (InfluxDB), /api/write (TickTock), /api/v1/write (Prometheus remote write
-//     1.0 and 2.0). Every other path goes to Options.Other, an ordinary net/http
-//     handler.
+//     1.0 and 2.0), /v1/metrics (OpenTelemetry). Every other path goes to Options.Other,
+//     an ordinary net/http handler.
 //   - put: OpenTSDB's telnet style commands. A connection whose first byte is an
 //     upper-case letter speaks HTTP and is served as on the HTTP port.
 //   - line: InfluxDB line protocol, without answers but for errors.
@@ -71,4 +71,7 @@
 // answer in opentsdb.go, influx.go or prometheus.go. A TCP chunk goes through
 // stream.run (stream.go) into the same flight.write. A flight is a write until its
 // answer; the worker that parses and splits it serves others by then (flight.go).
+// Any other request over HTTP is a question: a connection changes between fasthttp, which
+// serves points, and net/http at the border of two requests (border.go), and asked.ServeHTTP
+// (asked.go) lets the question in by the same rules and runs Options.Other.
 package ingest

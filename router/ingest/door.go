@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"bytes"
+	"net/http"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -25,33 +26,33 @@ func isPage(path []byte) bool {
 }
 
 // wantsDoor reports whether a request is that of a browser for the page.
-func (f *front) wantsDoor(request *fasthttp.RequestCtx) bool {
-	if f.options.Door == nil || !request.IsGet() && !request.IsHead() {
+func (f *front) wantsDoor(h head) bool {
+	if f.options.Door == nil || !h.reads() {
 		return false
 	}
-	switch string(request.Path()) {
+	switch string(h.path()) {
 	case "/", pathPage, pathPage + "/":
-		return strings.Contains(strings.ToLower(string(fieldOf(request, fasthttp.HeaderAccept))), "text/html")
+		return strings.Contains(strings.ToLower(string(h.field(fasthttp.HeaderAccept))), "text/html")
 	}
 	return false
 }
 
-func (f *front) showDoor(request *fasthttp.RequestCtx) {
-	header := &request.Response.Header
+func (f *front) showDoor(w *answer) {
+	header := w.header
 	header.Set(fasthttp.HeaderContentSecurityPolicy, f.options.Door.Policy)
 	header.Set(fasthttp.HeaderXContentTypeOptions, "nosniff")
 	header.Set(fasthttp.HeaderReferrerPolicy, "same-origin")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set(fasthttp.HeaderCacheControl, "no-store")
 	header.Set(fasthttp.HeaderVary, "Accept, Authorization")
-	respond(request, fasthttp.StatusUnauthorized, "text/html; charset=utf-8", f.options.Door.Body)
+	w.respond(http.StatusUnauthorized, "text/html; charset=utf-8", f.options.Door.Body)
 }
 
-// challenge tells a client that nobody knows how it may show itself. Basic is not named where
+// challenge names the ways in which a client that nobody knows may show itself. Basic is not named where
 // the page asks by itself: a browser would ask first, and knows no tokens.
-func (f *front) challenge(request *fasthttp.RequestCtx) {
-	if f.options.Door == nil || !isPage(request.Path()) {
-		request.Response.Header.Add(fasthttp.HeaderWWWAuthenticate, `Basic realm="TickMesh", charset="UTF-8"`)
+func (f *front) challenge(answer answerHeader, path []byte) {
+	if f.options.Door == nil || !isPage(path) {
+		answer.Add(fasthttp.HeaderWWWAuthenticate, `Basic realm="TickMesh", charset="UTF-8"`)
 	}
-	request.Response.Header.Add(fasthttp.HeaderWWWAuthenticate, "Bearer")
+	answer.Add(fasthttp.HeaderWWWAuthenticate, "Bearer")
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/processor"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/router/split"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
@@ -22,7 +21,7 @@ type flight struct {
 
 	promise  promise
 	deadline *deadline
-	encoded  split.Encoded // the frame, once the worker is given back
+	encoded  series.EncodedFrame // the frame, once the worker is given back
 	// again: the worker was given back, but the input has to be parsed and split once
 	// more. Until that is written the deadline goes on.
 	again bool
@@ -30,10 +29,22 @@ type flight struct {
 	// memory pays for what the input becomes; nil: it is small.
 	memory    parse.Memory
 	work      *processor.Work // of parsing and splitting; nil: it is light
+	heavy     bool            // it has one of workers.heavy
 	piecePaid int             // bytes paid for the largest piece
+
+	// chunk is the place of the input in a body that is written in chunks.
+	chunk chunk
 
 	text    []byte      // of the answer
 	nothing parse.Batch // see batch
+}
+
+// chunk describes a part of a body of lines that is written while the body arrives.
+type chunk struct {
+	number     int        // from 1; 0: the input is a whole body
+	more       bool       // the last line may go on in the next chunk
+	insideLine bool       // it begins within a line that was refused for its length
+	rest       parse.Rest // what the parser has left for the next chunk
 }
 
 // errParseAgain asks the caller of flight.write to parse the same input again, into the
@@ -57,13 +68,13 @@ func (fl *flight) mayLeave() bool {
 	return !fl.again && b.ErrorsTotal == 0 && len(b.Commands) == 0 && !fl.worker.splitter.Defines()
 }
 
-// writeAlone gives the worker back and writes the frame that it has split, which is the
+// writeAlone returns the worker and writes the frame that it has split, which is the
 // whole batch. The ids of another era need the worker, and the input, again.
 func (fl *flight) writeAlone(r *result) error {
 	lines := len(fl.worker.batch.Lines)
-	fl.worker.splitter.Move(&fl.encoded)
+	fl.worker.splitter.MoveTo(&fl.encoded)
 	fl.workers.takeBack(fl)
-	frame := fl.encoded.Frame()
+	frame := &fl.encoded.Frame
 	fl.promise.give(frame, 0, lines)
 	fl.work.Idle()
 	outcome, err := fl.writer.Write(fl.deadline, frame)
@@ -83,11 +94,16 @@ func (fl *flight) writeAlone(r *result) error {
 	return nil
 }
 
-// take takes the parsed batch's points out of a database's rate, all or none. Errors:
-// *tenant.RateError, with what becomes of the points.
+// take takes the parsed batch's points out of a database's rate, all or none. What follows a
+// first chunk is always taken: its client is slowed instead, as sent again it would come no further.
+// Errors: *tenant.RateError, with what becomes of the points.
 func (fl *flight) take(from *tenant.Account) (result, error) {
 	b := &fl.worker.batch
 	points := pointsOf(b.Lines)
+	if fl.chunk.number > 1 {
+		from.Spend(points)
+		return result{}, nil
+	}
 	if err := from.Take(points); err != nil {
 		return result{lines: len(b.Lines), failed: points, refused: b.ErrorPoints, skipped: b.SkippedStrings}, err
 	}

@@ -272,7 +272,7 @@ func TestRestIsBounded(t *testing.T) {
 	r := start(t, func(o *Options) { o.Limits.WritesMax = restingMax + 10 })
 	var flights []*flight
 	for range restingMax + 10 {
-		fl, err := r.workers.take(t.Context())
+		fl, err := r.workers.take(t.Context(), false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -20,12 +22,14 @@ import (
 	"github.com/tickmesh/tickmesh/api/http1"
 	"github.com/tickmesh/tickmesh/api/origin"
 	"github.com/tickmesh/tickmesh/api/parse"
+	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
 
-// front serves HTTP: writes itself, every other path by Options.Other.
+// front serves HTTP: writes, and questions by Options.Other.
 type front struct {
-	server   *fasthttp.Server
+	server   *fasthttp.Server // of points
+	asked    *asked           // the server of questions
 	base     context.Context
 	options  *Options
 	workers  *workers
@@ -33,8 +37,8 @@ type front struct {
 	budgets  Budgets
 	bodies   sync.Pool // of *body
 	draining atomic.Bool
-	dialects map[string]*dialect                // of writes, by path
-	probes   map[string]fasthttp.RequestHandler // of clients that ask whether somebody is there, by path
+	dialects map[string]*dialect                     // of writes, by path
+	probes   map[string]func(*answer, *http.Request) // of clients that ask whether somebody is there, by path
 	// elsewhere names the ports that take what is not HTTP; set before serving.
 	elsewhere string
 }
@@ -45,7 +49,9 @@ type dialect struct {
 	put      bool   // PUT is a way to say POST
 	bucket   bool   // the parameter bucket names the database
 	encoding string // of bodies that do not name one
-	parse    func(request *fasthttp.RequestCtx, fl *flight, body []byte) error
+	// lines reports whether a body that begins so is lines, which may be cut; nil: it never is.
+	lines func(start []byte) bool
+	parse func(request *fasthttp.RequestCtx, fl *flight, body []byte) error
 	// answer answers; err concerns the whole request: its body, the parser, or
 	// the Writer, in which case nothing was written.
 	answer func(request *fasthttp.RequestCtx, fl *flight, r result, err error)
@@ -54,17 +60,25 @@ type dialect struct {
 func newFront(base context.Context, o *Options, ws *workers, m *metrics, budgets Budgets) *front {
 	f := &front{base: base, options: o, workers: ws, metrics: m, budgets: budgets}
 	f.bodies.New = func() any { return &body{base: base, limits: &o.Limits, processors: o.Processors} }
-	put := &dialect{protocol: protocolPutHTTP, put: true, parse: f.parsePut, answer: f.answerPut}
+	lines := func([]byte) bool { return true }
+	put := &dialect{protocol: protocolPutHTTP, put: true, parse: f.parsePut, answer: f.answerPut, lines: func(start []byte) bool {
+		isJSON, empty := looksLikeJSON(start)
+		return !isJSON && !empty
+	}}
 	f.dialects = map[string]*dialect{
 		"/api/put":      put,
 		"/api/put/":     put,
 		"/api/v1/put":   put, // OpenTSDB takes its API's version in the path
-		pathWrite:       {protocol: protocolInflux1, parse: f.parseInflux1, answer: f.answerInflux1},
-		"/api/v2/write": {protocol: protocolInflux2, bucket: true, parse: f.parseInflux2, answer: f.answerInflux2},
-		"/api/write":    {protocol: protocolTickTock, parse: f.parseTickTock, answer: f.answerTickTock},
+		pathWrite:       {protocol: protocolInflux1, lines: lines, parse: f.parseInflux1, answer: f.answerInflux1},
+		"/api/v2/write": {protocol: protocolInflux2, bucket: true, lines: lines, parse: f.parseInflux2, answer: f.answerInflux2},
+		"/api/write":    {protocol: protocolTickTock, lines: lines, parse: f.parseTickTock, answer: f.answerTickTock},
 		"/api/v1/write": {protocol: protocolRemoteWrite, encoding: "snappy", parse: f.parseRemoteWrite, answer: f.answerRemoteWrite},
 	}
-	f.probes = map[string]fasthttp.RequestHandler{pathPing: f.ping, pathHealth: f.health}
+	otlp := &dialect{protocol: protocolOTLP, parse: f.parseOTLP, answer: f.answerOTLP}
+	f.dialects["/v1/metrics"] = otlp
+	f.dialects["/api/v1/otlp/v1/metrics"] = otlp // where Prometheus has it
+	f.probes = map[string]func(*answer, *http.Request){pathPing: ping, pathHealth: health}
+	f.asked = newAsked(f)
 	f.server = &fasthttp.Server{
 		Handler:                      f.serve,
 		ErrorHandler:                 f.refuse,
@@ -108,21 +122,6 @@ func connState(c net.Conn, state fasthttp.ConnState) {
 	}
 }
 
-// serveConn serves a connection until it ends. It waits for the first byte
-// itself, as fasthttp counts a connection as busy from its start.
-func (f *front) serveConn(c *conn) {
-	if len(c.prefix) == 0 {
-		_ = c.SetReadDeadline(time.Now().Add(f.options.Limits.HTTPIdleTimeout))
-		if c.waitReadable() != nil {
-			return
-		}
-	}
-	_ = f.server.ServeConn(c) // its errors concern this connection alone
-	if c.taken != nil {
-		<-c.taken
-	}
-}
-
 // Paths that more than one place knows.
 const (
 	pathWrite  = "/write"
@@ -134,24 +133,18 @@ const (
 // serve answers one request.
 func (f *front) serve(request *fasthttp.RequestCtx) {
 	start := f.auditStart()
-	c, err := f.admit(request)
-	f.nameOrigin(request, c.sender)
-	switch {
-	case (err == nil || errors.Is(err, access.ErrUnauthenticated)) && f.answerPreflight(request, c.sender):
-	case err == nil:
-		f.route(request, &c)
-	default:
-		f.turnAway(request, err)
-	}
+	c, err := f.admit(headOf(request))
+	nameOrigin(&request.Response.Header, headOf(request), c.sender)
+	f.route(request, &c, err)
 	if f.draining.Load() || wantsClose(request) {
 		request.SetConnectionClose()
 	}
 	status := request.Response.StatusCode()
 	if status == fasthttp.StatusUnauthorized {
-		f.challenge(request)
+		f.challenge(&request.Response.Header, request.Path())
 	}
 	f.metrics.answered(status)
-	f.audit(request, &c, err, start)
+	f.audit(headOf(request), status, &c, err, start)
 }
 
 // wantsClose reports whether a client has asked for the end of its connection among other
@@ -168,21 +161,30 @@ func wantsClose(request *fasthttp.RequestCtx) bool {
 	return false
 }
 
-// route hands a request that was let in to who answers it.
-func (f *front) route(request *fasthttp.RequestCtx, c *caller) {
-	path := request.Path()
-	if d := f.dialects[string(path)]; d != nil {
+// route answers a request of the server of points; err is that of admit.
+func (f *front) route(request *fasthttp.RequestCtx, c *caller, err error) {
+	d := f.dialects[string(request.Path())]
+	if err != nil {
+		f.metrics.failures.noteEarly(err)
+	}
+	switch {
+	case d == nil && err != nil: // its path was not taken apart
+		leaveBody(request)
+		respond(request, statusOf(err), contentText, append([]byte(messageOf(err)), '\n'))
+	case d == nil: // a target that net/http would refuse without a word
+		_, reason := url.ParseRequestURI(string(request.RequestURI()))
+		leaveBody(request)
+		respond(request, fasthttp.StatusBadRequest, contentJSON,
+			appendPutError(nil, fasthttp.StatusBadRequest, "Bad request", fmt.Sprint(reason)))
+	case err != nil:
+		leaveBody(request)
+		d.answer(request, nil, result{}, err)
+	default:
 		f.write(request, d, c)
-		return
 	}
-	if probe := f.probes[string(path)]; probe != nil {
-		probe(request)
-		return
-	}
-	f.serveOther(request, c)
 }
 
-// write takes one write request of any dialect. The body is read before a worker
+// write takes one write request of any dialect. What is parsed is read before a worker
 // is taken, so that slow clients hold none.
 func (f *front) write(request *fasthttp.RequestCtx, d *dialect, c *caller) {
 	if !request.IsPost() && !(d.put && request.IsPut()) {
@@ -199,42 +201,71 @@ func (f *front) write(request *fasthttp.RequestCtx, d *dialect, c *caller) {
 	if err != nil {
 		c.refusal = err
 		leaveBody(request)
-		d.answer(request, nil, result{}, err)
+		f.turnAwayWrite(request, d, err)
 		return
 	}
 	f.options.Processors.Small()
 	b := f.takeBody(request, c)
 	defer f.restBody(b)
-	content, err := b.read(f.base, request, d.encoding)
+	content, more, err := b.begin(f.base, request, d.manner(request))
+	to := target{database, account}
+	switch {
+	case err != nil:
+	case more && d.lines(content):
+		f.writeChunks(request, d, c, to, b, content)
+		return
+	case more:
+		content, err = b.whole(f.base)
+	}
 	if err != nil {
-		if !b.whole {
+		if !b.sent.ended {
 			leaveBody(request)
 		}
-		d.answer(request, nil, result{}, err)
+		f.turnAwayWrite(request, d, err)
 		return
 	}
 	start := time.Now()
 	pm := &f.metrics.protocols[d.protocol]
-	pm.bytes.Add(int64(b.sent))
-	b.work.Idle() // those that have workers may wait for its slot
-	fl, err := f.workers.take(f.base)
+	pm.bytes.Add(int64(b.sent.bytes))
+	fl, err := f.takeFlight(b)
 	if err != nil {
-		d.answer(request, nil, result{}, err)
+		f.turnAwayWrite(request, d, err)
 		return
 	}
 	defer f.workers.rest(fl)
-	fl.memory, fl.work = b, b.work
-	b.work.Pace()
 	var r result
 	if fl.promise, err = promiseOf(request, c, content); err == nil {
-		r, err = f.place(request, d, fl, target{database, account}, content)
+		r, err = f.place(request, d, fl, to, content)
 	}
-	account.Wrote(r.accepted, r.refused, r.failed, b.sent)
+	account.Wrote(r.accepted, r.refused, r.failed, b.sent.bytes)
 	d.answer(request, fl, r, err)
 	if err != nil {
 		setRetryAfter(request, err)
 	}
 	pm.seconds.Observe(time.Since(start).Seconds())
+}
+
+// manner returns how the body of a request is read: an Idempotency-Key belongs to all of a body.
+func (d *dialect) manner(request *fasthttp.RequestCtx) manner {
+	return manner{encoding: d.encoding, chunks: d.lines != nil && fieldOf(request, headerIdempotencyKey) == nil}
+}
+
+// turnAwayWrite answers a write of which nothing was parsed.
+func (f *front) turnAwayWrite(request *fasthttp.RequestCtx, d *dialect, err error) {
+	f.metrics.failures.noteEarly(err)
+	d.answer(request, nil, result{}, err)
+}
+
+// takeFlight takes a flight for what was read of a body.
+func (f *front) takeFlight(b *body) (*flight, error) {
+	b.work.Idle() // those that have workers may wait for its slot
+	fl, err := f.workers.take(f.base, b.work != nil)
+	if err != nil {
+		return nil, err
+	}
+	fl.memory, fl.work = b, b.work
+	b.work.Pace()
+	return fl, nil
 }
 
 // target is where a write goes.
@@ -253,12 +284,13 @@ func (f *front) place(request *fasthttp.RequestCtx, d *dialect, fl *flight, to t
 	for taken := false; ; {
 		fl.worker.batch.Memory = fl.memory
 		if err := d.parse(request, fl, content); err != nil {
+			f.metrics.failures.noteEarly(err)
 			return result{}, err
 		}
 		if !taken {
 			if late, err := fl.take(to.account); err != nil {
 				pm.count(late)
-				f.metrics.errors[errorKind(err)].Add(1)
+				f.metrics.failures.note(err)
 				return late, err
 			}
 			taken = true
@@ -271,7 +303,9 @@ func (f *front) place(request *fasthttp.RequestCtx, d *dialect, fl *flight, to t
 		pm.count(r)
 		if err != nil {
 			to.account.Give(r.failed)
-			f.metrics.errors[errorKind(err)].Add(1)
+			f.metrics.failures.note(err)
+		} else if r.refusal != nil {
+			f.metrics.failures.note(r.refusal)
 		}
 		return r, err
 	}
@@ -279,7 +313,7 @@ func (f *front) place(request *fasthttp.RequestCtx, d *dialect, fl *flight, to t
 
 func (f *front) takeBody(request *fasthttp.RequestCtx, c *caller) *body {
 	b := f.bodies.Get().(*body)
-	b.owner = c.owner(request)
+	b.owner = c.owner(headOf(request))
 	b.lease = f.budgets.Writes.Lease(b.owner)
 	return b
 }
@@ -335,7 +369,7 @@ func statusOf(err error) int {
 	case errors.Is(err, errBodyRead) && errors.Is(err, os.ErrDeadlineExceeded):
 		return fasthttp.StatusServiceUnavailable // a slow network may be faster next time
 	case errors.Is(err, errBodyRead), errors.Is(err, errBodyCorrupt), errors.Is(err, parse.ErrMalformed),
-		errors.Is(err, errArgument), errors.Is(err, errNoContent), errors.Is(err, access.ErrDatabase):
+		errors.Is(err, errArgument), errors.Is(err, errNoContent), errors.Is(err, access.ErrDatabase), errors.Is(err, series.ErrBatch):
 		return fasthttp.StatusBadRequest
 	default:
 		return fasthttp.StatusServiceUnavailable
@@ -386,24 +420,24 @@ func (f *front) expect(request *fasthttp.RequestCtx) (status int) {
 	original := append([]byte(nil), request.URI().PathOriginal()...)
 	defer request.URI().SetPathBytes(original)
 	start := f.auditStart()
-	if c, err := f.admit(request); err != nil {
-		f.turnAway(request, err)
+	if c, err := f.admit(headOf(request)); err != nil {
+		f.route(request, &c, err)
 		if status = request.Response.StatusCode(); status == fasthttp.StatusUnauthorized {
-			f.challenge(request)
+			f.challenge(&request.Response.Header, request.Path())
 		}
 		f.metrics.answered(status)
-		f.audit(request, &c, err, start)
+		f.audit(headOf(request), status, &c, err, start)
 		return status
 	}
-	bytesMax := f.options.Limits.OtherBodyBytesMax
-	if f.dialects[string(request.Path())] != nil {
-		bytesMax = f.options.Limits.BodyBytesMax
+	d := f.dialects[string(request.Path())]
+	if d == nil {
+		return fasthttp.StatusContinue // route answers
 	}
-	announced := request.Request.Header.ContentLength()
-	if announced <= bytesMax {
+	limit := f.options.Limits.sent(d.manner(request))
+	if request.Request.Header.ContentLength() <= limit.bytesMax {
 		return fasthttp.StatusContinue
 	}
-	err := fmt.Errorf("%w: %d bytes, at most %d", errBodyTooLarge, announced, bytesMax)
+	err := tooLarge(limit.bytesMax, limit.set)
 	respond(request, statusOf(err), contentJSON, appendPutError(nil, statusOf(err), err.Error(), ""))
 	f.metrics.answered(statusOf(err))
 	return statusOf(err)
@@ -429,6 +463,7 @@ func (f *front) refuse(request *fasthttp.RequestCtx, err error) {
 		// clients throw away on any 4xx.
 		status, message, details = fasthttp.StatusServiceUnavailable, "Request timeout",
 			fmt.Sprintf("The request did not arrive within %v", f.options.Limits.HTTPReadTimeout)
+		f.metrics.failures.note(errSlowHeader)
 	}
 	respond(request, status, contentJSON, appendPutError(nil, status, message, details))
 	f.metrics.answered(status)

@@ -18,6 +18,7 @@ const (
 	headerInfluxVersion = "X-Influxdb-Version"
 	headerInfluxBuild   = "X-Influxdb-Build"
 	headerInfluxError   = "X-Influxdb-Error"
+	headerInflux2Error  = "X-Platform-Error-Code"
 	contentInflux       = "application/json"
 )
 
@@ -53,9 +54,11 @@ func (f *front) parseLines(request *fasthttp.RequestCtx, fl *flight, body []byte
 			return fmt.Errorf("%w: invalid precision %q (%s)", errArgument, text, hint)
 		}
 	}
-	_, err := parse.Lines(&fl.worker.batch, body, parse.LineOptions{
+	rest, err := parse.Lines(&fl.worker.batch, body, parse.LineOptions{
 		Limits: f.options.Limits.Line, Precision: precision, NowMs: f.options.Clock().UnixMilli(),
+		Partial: fl.chunk.more, InsideLine: fl.chunk.insideLine,
 	})
+	fl.chunk.rest = rest
 	return err
 }
 
@@ -120,14 +123,14 @@ func (f *front) answerLines(request *fasthttp.RequestCtx, fl *flight, r result, 
 func (f *front) answerInflux1(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
 	setField(request, headerInfluxVersion, []byte(influxVersion))
 	f.answerLines(request, fl, r, err, fasthttp.StatusNoContent, func(status int, message string) {
-		f.influxFail(request, status, message)
+		influxFail(request, status, message)
 	})
 }
 
 // answerTickTock is answerInflux1 with TickTock's status of success.
 func (f *front) answerTickTock(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
 	f.answerLines(request, fl, r, err, fasthttp.StatusOK, func(status int, message string) {
-		f.influxFail(request, status, message)
+		influxFail(request, status, message)
 	})
 }
 
@@ -140,11 +143,25 @@ func (f *front) answerInflux2(request *fasthttp.RequestCtx, fl *flight, r result
 
 // influx2Fail answers an error as InfluxDB 2 does.
 func influx2Fail(request *fasthttp.RequestCtx, status int, message string) {
-	code := influx2Code(status)
-	request.Response.Header.Set("X-Platform-Error-Code", code)
-	body := appendJSONMember([]byte{'{'}, "code", code)
-	body = appendJSONMember(append(body, ','), "message", message)
-	respond(request, status, contentJSON, append(body, '}'))
+	code, body := influx2Error(status, message)
+	request.Response.Header.Set(headerInflux2Error, code)
+	respond(request, status, contentJSON, body)
+}
+
+func influx2Error(status int, message string) (code string, body []byte) {
+	code = influx2Code(status)
+	body = appendJSONMember([]byte{'{'}, "code", code)
+	return code, append(appendJSONMember(append(body, ','), "message", message), '}')
+}
+
+// influxFail answers an error as InfluxDB 1 does.
+func influxFail(request *fasthttp.RequestCtx, status int, message string) {
+	request.Response.Header.Set(headerInfluxError, oneLine(message))
+	respond(request, status, contentInflux, influxError(message))
+}
+
+func influxError(message string) []byte {
+	return append(appendJSONMember([]byte{'{'}, "error", message), "}\n"...)
 }
 
 // influx2Code returns InfluxDB 2's name of a status (kit/platform/errors).

@@ -105,7 +105,7 @@ func parseIntroduction(line []byte) (given access.Credentials, ok bool) {
 	return given, true
 }
 
-// deny tells the client why it is not let in, and ends the connection.
+// deny answers the client why it is not let in, and ends the connection.
 func (s *stream) deny(err error) {
 	text := fmt.Appendf(nil, "%s: %v", authFail, err)
 	s.replies.send(append(oneLineInPlace(text, 0), '\n'))

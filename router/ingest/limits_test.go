@@ -372,10 +372,10 @@ func TestWaitForAWorkerHasNoSlot(t *testing.T) {
 	send(t, first, request("/write?db=d&precision=s", "m value=2 1700000000"))
 	eventually(t, "a write at work", func() bool { return len(r.workers.slots) == 1 })
 
-	body := gzipped(strings.Repeat("m value=3 1700000000\n", 8*expandedBytesLight/21))
+	body := gzipped(strings.Repeat("m value=3 1700000000\n", 3*expandedBytesLight/2/21))
 	second := dial(t, r.Addresses().HTTP)
 	send(t, second, request("/write?db=d&precision=s", body, "Content-Encoding: gzip"))
-	eventually(t, "a body that is large", func() bool { return r.budgets.Writes.Stats().Used > 4*expandedBytesLight })
+	eventually(t, "a body that is large", func() bool { return r.budgets.Writes.Stats().Used > expandedBytesLight })
 	eventually(t, "a free slot", func() bool { return pool.Stats().InUse == 0 })
 	close(gate)
 	for _, c := range []net.Conn{first, second} {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tickmesh/tickmesh/api/backoff"
 )
 
 // listener accepts the connections of one port, bounds their number and knows
@@ -68,19 +70,20 @@ func (l *listener) start() {
 }
 
 func (l *listener) acceptAll() {
-	delay := acceptDelayMin
+	retry, failures := backoff.Exponential{Min: acceptDelayMin, Max: acceptDelayMax}, 0
 	for {
 		c, err := l.socket.AcceptTCP()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil { // out of file descriptors, or the client has gone
+			failures++
+			delay := retry.Delay(failures)
 			l.log.Warn("cannot accept a connection", "error", err, "next_try_in", delay)
 			time.Sleep(delay)
-			delay = min(2*delay, acceptDelayMax)
 			continue
 		}
-		delay = acceptDelayMin
+		failures = 0
 		l.admit(c)
 	}
 }
@@ -118,14 +121,14 @@ func (l *listener) admit(tcp *net.TCPConn) {
 
 func (l *listener) forget(c *conn) {
 	c.state.Store(connClosed)
-	_ = c.Close()
+	_ = c.shut()
 	l.metrics.open.Add(-1)
 	l.mu.Lock()
 	delete(l.mu.conns, c)
 	l.mu.Unlock()
 }
 
-// refuse tells a connection that there are too many.
+// refuse answers a connection beyond the bound.
 func (l *listener) refuse(c *conn) {
 	l.metrics.refused.Add(1)
 	if c.secure != nil { // it would take a handshake to say something
@@ -135,14 +138,14 @@ func (l *listener) refuse(c *conn) {
 	select {
 	case l.refusing <- struct{}{}:
 	default:
-		_ = c.Close()
+		_ = c.shut()
 		return
 	}
 	l.running.Add(1)
 	go func() {
 		defer l.running.Done()
 		defer func() { <-l.refusing }()
-		defer c.Close()
+		defer func() { _ = c.shut() }()
 		_ = c.SetWriteDeadline(time.Now().Add(lingerTimeout))
 		if _, err := c.tcp.Write(l.refusal); err == nil {
 			c.linger.Store(true)

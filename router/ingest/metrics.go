@@ -19,6 +19,7 @@ const (
 	protocolInflux2
 	protocolTickTock
 	protocolRemoteWrite
+	protocolOTLP
 	protocolPutTCP
 	protocolLineTCP
 	protocolUDP
@@ -26,7 +27,7 @@ const (
 )
 
 var protocolNames = [protocols]string{ //nolint:gochecknoglobals // a constant table
-	"http_put", "http_influx1", "http_influx2", "http_ticktock", "http_remote_write", "tcp_put", "tcp_line", "udp",
+	"http_put", "http_influx1", "http_influx2", "http_ticktock", "http_remote_write", "http_otlp", "tcp_put", "tcp_line", "udp",
 }
 
 // dropCause describes why data was thrown away that nobody will send again.
@@ -58,11 +59,19 @@ const (
 	writeSeriesRate
 	writeTimedOut
 	writeSampleRate
+	writeMalformed
+	// Of requests of which nothing was parsed:
+	writeNoMemory
+	writeNoWorker
+	writeSlowBody
+	writeSlowHeader
+	writeSignIns
 	writeErrors
 )
 
 var writeErrorNames = [writeErrors]string{ //nolint:gochecknoglobals // a constant table
-	"unavailable", "overloaded", "read_only", "series_limit", "series_rate", "timeout", "sample_rate",
+	"unavailable", "overloaded", "read_only", "series_limit", "series_rate", "timeout", "sample_rate", "malformed",
+	"memory", "workers", "slow_body", "slow_header", "sign_ins",
 }
 
 // protocolMetrics count one way in. The four kinds of points add up to the
@@ -103,7 +112,7 @@ type metrics struct {
 	protocols [protocols]protocolMetrics
 	ports     [ports]portMetrics
 	drops     [dropCauses]atomic.Int64
-	errors    [writeErrors]atomic.Int64
+	failures  *failures
 	codes     [600]atomic.Int64 // HTTP answers by status
 	writes    *budget.Pool
 	seconds   *prometheus.HistogramVec
@@ -114,17 +123,17 @@ type metricDescriptions struct {
 	points, bytes, connections, connectionsTotal, drops, errors, requests, inFlight *prometheus.Desc
 }
 
-func newMetrics(writes *budget.Pool) *metrics {
+func newMetrics(writes *budget.Pool, failures *failures) *metrics {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("tickmesh_ingest_"+name, help, labels, nil)
 	}
-	m := &metrics{writes: writes, described: metricDescriptions{
+	m := &metrics{writes: writes, failures: failures, described: metricDescriptions{
 		points:           describe("points_total", "Points read, by what became of them; the outcomes add up to the points read.", "protocol", "outcome"),
 		bytes:            describe("bytes_total", "Bytes of bodies, chunks and datagrams, as sent.", "protocol"),
 		connections:      describe("connections", "Open connections.", "port"),
 		connectionsTotal: describe("connections_total", "Connections that arrived.", "port", "outcome"),
 		drops:            describe("dropped_total", "What was thrown away that nobody sends again.", "cause", "unit"),
-		errors:           describe("write_errors_total", "Writes that gave an error as a whole; TCP and UDP try again.", "kind"),
+		errors:           describe("write_errors_total", "Writes of which not all was taken, by the kind of the error; TCP and UDP try again. Kinds memory to sign_ins are of requests of which nothing was parsed.", "kind"),
 		requests:         describe("http_requests_total", "HTTP requests by the status of their answer.", "code"),
 		inFlight:         describe("in_flight_bytes", "Bytes of bodies and chunks being read or written."),
 	}}
@@ -180,7 +189,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		counter(d.drops, &m.drops[cause], dropNames[cause][0], dropNames[cause][1])
 	}
 	for kind := range writeErrors {
-		counter(d.errors, &m.errors[kind], writeErrorNames[kind])
+		counter(d.errors, &m.failures.counts[kind], writeErrorNames[kind])
 	}
 	for code := range m.codes {
 		if m.codes[code].Load() > 0 {

@@ -13,22 +13,37 @@ import (
 	"github.com/tickmesh/tickmesh/api/parse"
 )
 
-const contentJSON = "application/json; charset=UTF-8"
+const (
+	contentJSON = "application/json; charset=UTF-8"
+	contentText = "text/plain; charset=utf-8"
+)
 
 // parsePut takes a JSON datapoint, an array of them, or put lines.
 func (f *front) parsePut(_ *fasthttp.RequestCtx, fl *flight, body []byte) error {
-	start := 0
-	for start < len(body) && (body[start] == ' ' || body[start] == '\t' || body[start] == '\n' || body[start] == '\r') {
-		start++
-	}
-	if start == len(body) {
+	switch isJSON, empty := looksLikeJSON(body); {
+	case fl.chunk.number > 0: // JSON is never cut
+	case empty:
 		return errNoContent
-	}
-	if body[start] == '{' || body[start] == '[' {
+	case isJSON:
 		return parse.JSON(&fl.worker.batch, body, f.options.Limits.Line)
 	}
-	_, err := parse.Puts(&fl.worker.batch, body, parse.PutOptions{Limits: f.options.Limits.Line, PutsOnly: true})
+	rest, err := parse.Puts(&fl.worker.batch, body, parse.PutOptions{
+		Limits: f.options.Limits.Line, PutsOnly: true, Partial: fl.chunk.more, InsideLine: fl.chunk.insideLine,
+	})
+	fl.chunk.rest = rest
 	return err
+}
+
+// looksLikeJSON reports whether a body, or the start of one, is JSON and no lines, or nothing.
+func looksLikeJSON(body []byte) (is, empty bool) {
+	for _, c := range body {
+		switch c {
+		case ' ', '\t', '\n', '\r':
+		default:
+			return c == '{' || c == '[', false
+		}
+	}
+	return false, true
 }
 
 // syncTimeoutMs returns the argument sync_timeout, 0 if there is none.
@@ -157,7 +172,7 @@ func appendDetail(dst []byte, message string, datapoint []byte) []byte {
 
 const headerCopies = "X-Tickmesh-Copies"
 
-// setCopies says how many replicas have the points in their logs.
+// setCopies sets the header that counts the replicas that have the points in their logs.
 func (f *front) setCopies(request *fasthttp.RequestCtx, r result) {
 	if r.copies > 0 && (r.accepted > 0 || r.failed > 0) {
 		var digits [20]byte

@@ -110,6 +110,8 @@ type Limits struct {
 	Line                 parse.Limits  // of lines and series; ErrorsMax bounds the errors told to a client, too
 	BodyBytesMax         int           // of a request's body as sent; default 32 MiB
 	BodyBytesDecodedMax  int           // of the body decompressed; default 64 MiB
+	WholeBytesMax        int           // of a body as sent that has to be in memory at once; default BodyBytesMax
+	WholeDecodedBytesMax int           // of that decompressed; default BodyBytesDecodedMax
 	ConnectionsMax       int           // per listener; default 10,000
 	InFlightBytesMax     int64         // of bodies and chunks being read or written, and of what large ones become when they are parsed and encoded; default 128 MiB
 	WaitingBytesMax      int64         // of lines and replies that wait on TCP; default a quarter of InFlightBytesMax
@@ -205,6 +207,8 @@ func (l *Limits) setDefaults() {
 	l.Line = l.Line.WithDefaults()
 	orDefault(&l.BodyBytesMax, 32<<20)
 	orDefault(&l.BodyBytesDecodedMax, 64<<20)
+	orDefault(&l.WholeBytesMax, l.BodyBytesMax)
+	orDefault(&l.WholeDecodedBytesMax, l.BodyBytesDecodedMax)
 	orDefault(&l.ConnectionsMax, 10_000)
 	orDefault(&l.InFlightBytesMax, 128<<20)
 	orDefault(&l.WaitingBytesMax, l.InFlightBytesMax/4)
@@ -243,11 +247,11 @@ func (o *Options) check() error {
 	return o.checkPositive()
 }
 
-// largestInput returns the bytes in flight of one body, as sent and decompressed,
-// or of one chunk behind the start of a line, if that is more.
+// largestInput returns the bytes in flight of one body that is read as a whole, as sent and
+// decompressed, or of one chunk behind the start of a line, if that is more.
 func (o *Options) largestInput() int64 {
 	return max(
-		int64(o.Limits.BodyBytesMax)+int64(o.Limits.BodyBytesDecodedMax)+4*parserSlack,
+		int64(o.Limits.WholeBytesMax)+int64(o.Limits.WholeDecodedBytesMax)+4*parserSlack,
 		int64(o.Limits.OtherBodyBytesMax)+2*parserSlack,
 		int64(o.TCP.ChunkBytes)+int64(o.Limits.Line.LineBytesMax)+parserSlack,
 	)
@@ -260,6 +264,8 @@ func (o *Options) checkPositive() error {
 	}{
 		{"Limits.BodyBytesMax", int64(o.Limits.BodyBytesMax)},
 		{"Limits.BodyBytesDecodedMax", int64(o.Limits.BodyBytesDecodedMax)},
+		{"Limits.WholeBytesMax", int64(o.Limits.WholeBytesMax)},
+		{"Limits.WholeDecodedBytesMax", int64(o.Limits.WholeDecodedBytesMax)},
 		{"Limits.WritesMax", int64(o.Limits.WritesMax)},
 		{"Limits.ConnectionsMax", int64(o.Limits.ConnectionsMax)},
 		{"Limits.HTTPReadTimeout", int64(o.Limits.HTTPReadTimeout)},

@@ -1,6 +1,8 @@
 package ingest
 
 import (
+	"net/http"
+
 	"github.com/valyala/fasthttp"
 
 	"github.com/tickmesh/tickmesh/api/origin"
@@ -8,18 +10,14 @@ import (
 
 // senderOf returns whose page, if any, may have sent a request. Errors: origin.ErrHost,
 // origin.ErrPage.
-func (f *front) senderOf(request *fasthttp.RequestCtx) (origin.Sender, error) {
-	header := &request.Request.Header
+func (f *front) senderOf(h head) (origin.Sender, error) {
 	r := origin.Request{
-		Reads: request.IsGet() || request.IsHead(), Host: header.Host(),
-		Origin: fieldOf(request, fasthttp.HeaderOrigin), FetchSite: fieldOf(request, origin.HeaderFetchSite),
-	}
-	if target := header.RequestURI(); len(target) > 0 && target[0] != '/' {
-		r.Target = request.URI().Host()
+		Reads: h.reads(), Host: h.host(), Target: h.authority(),
+		Origin: h.field(fasthttp.HeaderOrigin), FetchSite: h.field(origin.HeaderFetchSite),
 	}
 	if len(r.Origin) > 0 || len(r.FetchSite) > 0 { // only browsers send them
-		r.ForwardedHost = fieldOf(request, origin.HeaderForwardedHost)
-		r.FetchMode, r.FetchDest = fieldOf(request, origin.HeaderFetchMode), fieldOf(request, origin.HeaderFetchDest)
+		r.ForwardedHost = h.field(origin.HeaderForwardedHost)
+		r.FetchMode, r.FetchDest = h.field(origin.HeaderFetchMode), h.field(origin.HeaderFetchDest)
 	}
 	return f.options.Pages.Check(&r)
 }
@@ -32,22 +30,21 @@ const preflightSeconds = "600"
 // CORS-preflight fetch), so it is answered to who is not known: for pages that are let in
 // only, and no more than that the request may be sent, which has to show who calls then, as
 // any other. Writes are not for pages.
-func (f *front) answerPreflight(request *fasthttp.RequestCtx, sender origin.Sender) bool {
-	wanted := fieldOf(request, fasthttp.HeaderAccessControlRequestMethod)
-	if sender == origin.Own || !request.IsOptions() || len(wanted) == 0 || f.dialects[string(request.Path())] != nil {
+func answerPreflight(w *answer, r *http.Request, sender origin.Sender) bool {
+	wanted := r.Header.Get(fasthttp.HeaderAccessControlRequestMethod)
+	if sender == origin.Own || r.Method != http.MethodOptions || wanted == "" {
 		return false
 	}
-	leaveBody(request)
-	respond(request, fasthttp.StatusNoContent, "", nil)
-	answer := &request.Response.Header
 	if sender == origin.Any { // of which nothing is let through that changes data
-		wanted = []byte("GET, HEAD, POST")
+		wanted = "GET, HEAD, POST"
 	}
-	answer.SetBytesV(fasthttp.HeaderAccessControlAllowMethods, wanted)
-	if headers := fieldOf(request, fasthttp.HeaderAccessControlRequestHeaders); len(headers) > 0 {
-		answer.SetBytesV(fasthttp.HeaderAccessControlAllowHeaders, headers)
+	w.header.Set(fasthttp.HeaderAccessControlAllowMethods, wanted)
+	if headers := r.Header.Get(fasthttp.HeaderAccessControlRequestHeaders); headers != "" {
+		w.header.Set(fasthttp.HeaderAccessControlAllowHeaders, headers)
 	}
-	answer.Set(fasthttp.HeaderAccessControlMaxAge, preflightSeconds)
+	w.header.Set(fasthttp.HeaderAccessControlMaxAge, preflightSeconds)
+	w.leaveBody()
+	w.WriteHeader(http.StatusNoContent)
 	return true
 }
 
@@ -56,20 +53,19 @@ const exposedHeaders = "Date, " + headerInfluxVersion + ", X-Influxdb-Error, X-T
 
 // nameOrigin lets a page that was let in read the answer. Answers to requests to which the
 // browser added credentials by itself stay closed to it: nothing says that it may see them.
-func (f *front) nameOrigin(request *fasthttp.RequestCtx, sender origin.Sender) {
+func nameOrigin(answer answerHeader, h head, sender origin.Sender) {
 	if sender == origin.Own {
 		return
 	}
-	header := &request.Response.Header
-	header.Add(fasthttp.HeaderVary, fasthttp.HeaderOrigin)
-	header.SetBytesV(fasthttp.HeaderAccessControlAllowOrigin, fieldOf(request, fasthttp.HeaderOrigin))
-	header.Set(fasthttp.HeaderAccessControlExposeHeaders, exposedHeaders)
+	answer.Add(fasthttp.HeaderVary, fasthttp.HeaderOrigin)
+	answer.Set(fasthttp.HeaderAccessControlAllowOrigin, string(h.field(fasthttp.HeaderOrigin)))
+	answer.Set(fasthttp.HeaderAccessControlExposeHeaders, exposedHeaders)
 }
 
 // checkRead refuses a write by a page that may read only. What else changes data looks at the
 // rights of the principal, which are cut to reading.
-func (f *front) checkRead(request *fasthttp.RequestCtx, sender origin.Sender) error {
-	if sender == origin.Any && f.dialects[string(request.Path())] != nil {
+func (f *front) checkRead(h head, sender origin.Sender) error {
+	if sender == origin.Any && f.dialects[string(h.path())] != nil {
 		return origin.ErrReadOnly
 	}
 	return nil

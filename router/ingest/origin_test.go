@@ -96,7 +96,7 @@ func BenchmarkSenderOf(b *testing.B) {
 	request.Request.Header.Set("Host", "127.0.0.1:6182")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := f.senderOf(&request); err != nil {
+		if _, err := f.senderOf(headOf(&request)); err != nil {
 			b.Fatal(err)
 		}
 	}

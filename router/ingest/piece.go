@@ -175,6 +175,8 @@ func (fl *flight) writePiece(database []byte, first int, whole bool, r *result) 
 	left := w.splitter.Refused(b, outcome)
 	if passes(outcome) {
 		r.again += left
+	} else if len(outcome.Refused) > 0 && r.refusal == nil {
+		r.refusal = outcome.Refused[0].Err
 	}
 	r.refused += left
 	r.accepted += frame.Points - left

@@ -83,9 +83,9 @@ func (f *front) keepMetadata(database []byte, b *parse.Batch) {
 	if f.options.Metadata == nil {
 		return
 	}
-	text := func(s parse.Span) []byte { return b.Body[s.Start:s.End] }
 	for i := range b.Metadata {
 		m := &b.Metadata[i]
-		f.options.Metadata.KeepMetadata(database, text(m.Metric), m.Type.String(), text(m.Help), text(m.Unit))
+		metric, help, unit := b.MetadataText(m)
+		f.options.Metadata.KeepMetadata(database, metric, m.Type.String(), help, unit)
 	}
 }

@@ -43,7 +43,7 @@ const (
 // ErrState marks a call out of order.
 var ErrState = errors.New("ingest server: call out of order")
 
-// ErrAbandoned says that Shutdown has returned while requests were running.
+// ErrAbandoned marks that Shutdown has returned while requests were running.
 var ErrAbandoned = errors.New("requests did not end when they were canceled, and are not waited for")
 
 // abandonAfter is how long requests have to see that their context has ended.
@@ -66,7 +66,7 @@ func New(o Options) (*Server, error) {
 	if s.budgets = o.Budgets; s.budgets.Writes == nil || s.budgets.Reads == nil {
 		s.budgets = NewBudgets(o.Limits)
 	}
-	s.metrics = newMetrics(s.budgets.Writes)
+	s.metrics = newMetrics(s.budgets.Writes, newFailures(o.Logger, o.Clock))
 	s.base, s.cancel = context.WithCancelCause(context.Background())
 	var err error
 	if s.workers, err = newWorkers(s.base, &o); err != nil {
@@ -113,6 +113,7 @@ func (s *Server) Start() error {
 		return err
 	}
 	s.mu.state = stateStarted
+	s.front.asked.start()
 	for _, l := range s.listeners {
 		if l != nil {
 			l.start()
@@ -163,7 +164,7 @@ func (s *Server) bind() error {
 	return err
 }
 
-// elsewhere tells who takes this port for another one where to go.
+// elsewhere names the other ports to who takes this one for another.
 func (s *Server) elsewhere() string {
 	text := ""
 	if put := s.Addresses().Put; put != nil {
@@ -247,5 +248,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) stop() {
 	s.cancel(errStopped)
 	s.workers.close()
+	_ = s.front.asked.server.Close()
 	s.options.Registerer.Unregister(s.metrics)
 }

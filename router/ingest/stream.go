@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/backoff"
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/parse"
 )
@@ -258,11 +259,11 @@ type attempts struct {
 // error is one that passes. Between two attempts it holds no worker, so that
 // other connections, whose shards may be well, go on.
 func (s *streams) writeUntilDone(a attempts) {
-	delay := s.options.TCP.RetryDelayMin
+	retry := backoff.Exponential{Min: s.options.TCP.RetryDelayMin, Max: s.options.TCP.RetryDelayMax}
 	var end time.Time // set by the first failure
-	for {
+	for failures := 1; ; failures++ {
 		s.options.Processors.Small()
-		fl, err := s.workers.take(s.base)
+		fl, err := s.workers.take(s.base, false)
 		if err == nil {
 			ended := s.attempt(fl, a, end)
 			s.workers.rest(fl)
@@ -277,8 +278,7 @@ func (s *streams) writeUntilDone(a attempts) {
 		if end.IsZero() {
 			end = now.Add(a.timeout)
 		}
-		sleep(s.base, max(0, min(delay, end.Sub(now))))
-		delay = min(2*delay, s.options.TCP.RetryDelayMax)
+		sleep(s.base, max(0, min(retry.Delay(failures), end.Sub(now))))
 	}
 }
 
@@ -301,7 +301,7 @@ func (s *streams) attempt(fl *flight, a attempts, end time.Time) (ended bool) {
 		to.account.Spend(points)
 	default:
 		if late, err := fl.take(to.account); err != nil {
-			s.metrics.errors[errorKind(err)].Add(1)
+			s.metrics.failures.note(err)
 			s.drop(a, dropRate, late)
 			s.log.warn("points dropped: the database's rate", "points", points, "error", err)
 			return true
@@ -313,12 +313,15 @@ func (s *streams) attempt(fl *flight, a attempts, end time.Time) (ended bool) {
 	}
 	if err != nil {
 		to.account.Give(r.failed + r.again)
-		s.metrics.errors[errorKind(err)].Add(1)
+		s.metrics.failures.note(err)
 		if retryable(err) && s.base.Err() == nil && (end.IsZero() || time.Now().Before(end)) {
 			return false
 		}
 		s.metrics.drops[dropWrite].Add(int64(r.failed + r.again))
 		s.log.warn("points dropped: the storage did not take them", "points", r.failed+r.again, "error", err)
+	}
+	if err == nil && r.refusal != nil {
+		s.metrics.failures.note(r.refusal)
 	}
 	s.metrics.protocols[a.protocol].count(r)
 	to.account.Wrote(r.accepted, r.refused, r.failed, a.bytes)

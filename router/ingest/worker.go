@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/access"
+	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/parse"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/router/split"
@@ -24,6 +25,7 @@ type result struct {
 	failed   int // the write gave an error
 	again    int // of those refused, the ones that another try may place
 	copies   int
+	refusal  error // why series were refused for good; nil: none was
 }
 
 // fail counts the points of a write that gave an error.
@@ -57,6 +59,9 @@ func (w *worker) memoryBytes() int { return w.batch.MemoryBytes() + w.splitter.M
 // retryable reports whether an error may pass without the client's help, so that a
 // port without answers tries again.
 func retryable(err error) bool {
+	if errors.Is(err, series.ErrBatch) {
+		return false
+	}
 	return !errors.Is(err, series.ErrSeriesLimit) || errors.Is(err, series.ErrSeriesRate)
 }
 
@@ -65,6 +70,18 @@ func errorKind(err error) writeError {
 	switch late := (*tenant.RateError)(nil); {
 	case errors.As(err, &late):
 		return writeSampleRate
+	case errors.Is(err, errBudget), errors.Is(err, budget.ErrTooLarge):
+		return writeNoMemory
+	case errors.Is(err, errWorkers):
+		return writeNoWorker
+	case errors.Is(err, errBodyRead):
+		return writeSlowBody
+	case errors.Is(err, errSlowHeader):
+		return writeSlowHeader
+	case errors.Is(err, access.ErrBusy):
+		return writeSignIns
+	case errors.Is(err, series.ErrBatch):
+		return writeMalformed
 	case errors.Is(err, series.ErrReadOnly):
 		return writeReadOnly
 	case errors.Is(err, series.ErrSeriesRate):
@@ -98,10 +115,12 @@ func explain(err error) string {
 		return "the storage takes no writes now: " + harmless(err)
 	case writeSeriesLimit:
 		return "no room for new series now: " + harmless(err)
-	case writeOverloaded:
+	case writeOverloaded, writeNoMemory, writeNoWorker:
 		return "overloaded, please send this request again later: the same points twice do no harm"
 	case writeTimedOut:
-		return "the write took too long, please send it again: the same points twice do no harm"
+		return "the write took too long, please send it again: the same points twice do no harm (" + harmless(err) + ")"
+	case writeSlowBody, writeSlowHeader:
+		return harmless(err)
 	default:
 		return "unavailable now, please send this request again: " + harmless(err)
 	}
@@ -118,11 +137,13 @@ func harmless(err error) string {
 
 // workers bounds the writes at work at once. Who waits is served in order of
 // arrival; of the workers at rest the one used last, with the warmest memory, is
-// taken first. There are never more workers at work, or flights, than slots.
+// taken first. There are never more workers at work, or flights, than slots. Heavy writes have at most
+// half of them, so that light ones do not wait for processors behind them.
 type workers struct {
 	make       func() (*worker, error)
 	makeFlight func() *flight
 	slots      chan struct{} // one for each write at work, until its answer
+	heavy      chan struct{} // one for each of them that waits for slots of processors, too
 	waitMax    time.Duration
 	keptMax    int // of mu.kept
 
@@ -139,7 +160,7 @@ type workers struct {
 var errWorkers = fmt.Errorf("%w: too many writes at work", series.ErrOverloaded)
 
 func newWorkers(ctx context.Context, o *Options) (*workers, error) {
-	ws := &workers{slots: make(chan struct{}, o.Limits.WritesMax), waitMax: o.Limits.WriteTimeout,
+	ws := &workers{slots: make(chan struct{}, o.Limits.WritesMax), heavy: make(chan struct{}, max(o.Limits.WritesMax/2, 1)), waitMax: o.Limits.WriteTimeout,
 		keptMax: int(o.Limits.KeptBytesMax)}
 	ws.make = func() (*worker, error) {
 		s, err := split.New(split.Options{Shards: o.Shards, ShardKey: o.ShardKey, Limits: o.Limits.Line})
@@ -159,13 +180,17 @@ func newWorkers(ctx context.Context, o *Options) (*workers, error) {
 
 // take waits for a slot, for a bounded time, and returns a flight with a worker; errors
 // are errWorkers or the end of ctx.
-func (ws *workers) take(ctx context.Context) (*flight, error) {
-	select {
-	case ws.slots <- struct{}{}:
-	default:
-		if err := ws.wait(ctx); err != nil {
+func (ws *workers) take(ctx context.Context, heavy bool) (*flight, error) {
+	if heavy {
+		if err := ws.wait(ctx, ws.heavy); err != nil {
 			return nil, err
 		}
+	}
+	if err := ws.wait(ctx, ws.slots); err != nil {
+		if heavy {
+			<-ws.heavy
+		}
+		return nil, err
 	}
 	ws.mu.Lock()
 	fl, w := pop(&ws.mu.landed), pop(&ws.mu.resting)
@@ -173,6 +198,7 @@ func (ws *workers) take(ctx context.Context) (*flight, error) {
 	if fl == nil {
 		fl = ws.makeFlight()
 	}
+	fl.heavy = heavy
 	if fl.worker = w; w != nil {
 		return fl, nil
 	}
@@ -183,7 +209,7 @@ func (ws *workers) take(ctx context.Context) (*flight, error) {
 	return fl, nil
 }
 
-// equip gives a flight that has no worker one.
+// equip finds a worker for a flight that has none.
 func (ws *workers) equip(fl *flight) (err error) {
 	ws.mu.Lock()
 	fl.worker = pop(&ws.mu.resting)
@@ -213,11 +239,17 @@ func pop[T any](stack *[]*T) *T {
 	return last
 }
 
-func (ws *workers) wait(ctx context.Context) error {
+// wait takes one of the slots.
+func (ws *workers) wait(ctx context.Context, slots chan<- struct{}) error {
+	select {
+	case slots <- struct{}{}:
+		return nil
+	default:
+	}
 	timer := time.NewTimer(ws.waitMax)
 	defer timer.Stop()
 	select {
-	case ws.slots <- struct{}{}:
+	case slots <- struct{}{}:
 		return nil
 	case <-timer.C:
 		return errWorkers
@@ -260,12 +292,13 @@ func (ws *workers) rest(fl *flight) {
 	if fl.again { // it was given up in between
 		fl.endDeadline()
 	}
-	fl.promise, fl.memory, fl.work, fl.piecePaid = promise{}, nil, nil, 0
+	heavy := fl.heavy
+	fl.promise, fl.memory, fl.work, fl.piecePaid, fl.chunk = promise{}, nil, nil, 0, chunk{}
 	if cap(fl.text) > restingTextBytesMax {
 		fl.text = nil
 	}
 	if fl.encoded.MemoryBytes() > restingFrameBytesMax {
-		fl.encoded = split.Encoded{}
+		fl.encoded = series.EncodedFrame{}
 	}
 	ws.mu.Lock()
 	keep := !ws.mu.closed
@@ -275,6 +308,9 @@ func (ws *workers) rest(fl *flight) {
 	ws.mu.Unlock()
 	if !keep {
 		fl.deadline.release()
+	}
+	if heavy {
+		<-ws.heavy
 	}
 	<-ws.slots
 }

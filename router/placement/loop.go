@@ -20,17 +20,17 @@ type Options struct {
 	Limits shardmap.Limits
 	Log    *slog.Logger     // nil: no log
 	Clock  func() time.Time // nil: time.Now
-	// Ticks say when to plan again though nothing has changed: dead nodes are replaced
+	// Ticks are the times to plan again though nothing has changed: dead nodes are replaced
 	// when time has passed. nil: every TickInterval.
 	Ticks <-chan time.Time
 	// Pause is the least time between two looks at the store of which the first led to a
 	// write: what has moved meanwhile makes room for others in one write. 0: none.
 	Pause time.Duration
-	// Leaders tells who leads each shard, as far as it is known, and Transfer asks a
+	// Leaders returns who leads each shard, as far as it is known, and Transfer asks a
 	// leader to hand over. nil: leaders are left where they are.
 	Leaders  func() map[uint16]string
 	Transfer func(context.Context, shardmap.Transfer) error
-	// Copies tells what all nodes that answer have, for shards that have lost their
+	// Copies returns what all nodes that answer have, for shards that have lost their
 	// majority. nil: they wait for a person.
 	Copies func(context.Context) []shardmap.NodeCopies
 }
@@ -151,7 +151,7 @@ func older(next, is shardmap.View) bool {
 	return next.Err == nil && next.Map != nil && is.Map != nil && next.Map.ID == is.Map.ID && next.Map.Epoch < is.Map.Epoch
 }
 
-// campaign tells when this loop is elected, and when not any more.
+// campaign reports when this loop is elected, and when not any more.
 func (l *Loop) campaign(ctx context.Context, elections chan<- bool) {
 	tell := func(elected bool) {
 		select {
@@ -224,7 +224,7 @@ func (l *Loop) elapsedMs(now time.Time) int64 {
 	return l.start.UnixMilli() + now.Sub(l.start).Milliseconds()
 }
 
-// logWaiting tells once that nothing is planned any more, and once that it is again.
+// logWaiting logs once that nothing is planned any more, and once that it is again.
 func (l *Loop) logWaiting(before, is error) {
 	switch {
 	case before == nil && is != nil:

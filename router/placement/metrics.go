@@ -11,7 +11,7 @@ type metric struct {
 	read        func(Status) float64
 }
 
-// Collector gives a loop's status to Prometheus.
+// Collector exports a loop's status to Prometheus.
 type Collector struct {
 	loop    *Loop
 	metrics []metric

@@ -37,7 +37,7 @@ type Resolver struct {
 // eraEnding is the era of a shard whose records are being removed.
 const eraEnding = 1<<32 - 1
 
-// New gives an empty Resolver for up to shards shards that uses at most about
+// New returns an empty Resolver for up to shards shards that uses at most about
 // bytesMax of memory, and at least BytesMin.
 func New(shards int, bytesMax int64) *Resolver {
 	r := &Resolver{seed: maphash.MakeSeed(), eras: make([]atomic.Uint64, shards)}
@@ -189,7 +189,7 @@ func (r *Resolver) Stats() Stats {
 	return s
 }
 
-// String tells the figures to people.
+// String returns the figures for people.
 func (s Stats) String() string {
 	return fmt.Sprintf("%d series in %d bytes, %d hits, %d misses, %d evicted", s.Series, s.Bytes, s.Hits, s.Misses, s.Evicted)
 }

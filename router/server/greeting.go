@@ -46,6 +46,7 @@ func (g *greeting) write(w io.Writer) {
 	row(http, g.http, "/write", line+" (also /api/v2/write)")
 	row(http, g.http, "/api/put", "OpenTSDB JSON or put lines")
 	row(http, g.http, "/api/v1/write", "Prometheus remote write")
+	row(http, g.http, "/v1/metrics", "OpenTelemetry metrics (OTLP)")
 	row(tcp, g.put, "", put)
 	row(tcp, g.line, "", line)
 	if g.udpFormat == "line" {

@@ -15,7 +15,9 @@ type requestMemory struct {
 	kept     int64 // to be used again, beside it
 	reads    int64 // of all other requests
 
-	lineBytes, bodyBytes, bodyDecodedBytes, otherBodyBytes int64
+	lineBytes, otherBodyBytes int64
+	// Of bodies that have to be in memory at once. Bodies of lines are bounded by their flags alone.
+	wholeBytes, wholeDecodedBytes int64
 
 	writes int // at once, each of which may hold writeBytes before they are counted
 	calls  int // of gRPC at once, each with a window that is not counted
@@ -66,8 +68,8 @@ func (s *WriteLimits) requestMemory(plan *memory.Plan) (m requestMemory) {
 	room := m.inFlight - inFlightSlack
 	m.lineBytes = min(int64(s.lineBytesMax), room)
 	// A body gets at least a third of the room, and is no longer than it may be when it is decompressed.
-	m.bodyBytes = min(int64(s.bodyBytesMax), max(room/3, room-int64(s.bodyDecodedMax)))
-	m.bodyDecodedBytes = min(int64(s.bodyDecodedMax), room-m.bodyBytes)
+	m.wholeBytes = min(int64(s.bodyBytesMax), max(room/3, room-int64(s.bodyDecodedMax)))
+	m.wholeDecodedBytes = min(int64(s.bodyDecodedMax), room-m.wholeBytes)
 
 	m.writes = int(min(max(m.inFlight/writeBytes, writesMin), writesMax))
 	calls := plan.Bound(memory.Calls, callsMax*transport.ServerStreamWindowBytes)
@@ -75,19 +77,22 @@ func (s *WriteLimits) requestMemory(plan *memory.Plan) (m requestMemory) {
 	return m
 }
 
+// ofWhole says of which bodies memory takes less than their flags say.
+const ofWhole = " for bodies that have to be in memory at once: remote writes, JSON, and those with an Idempotency-Key"
+
 // warn tells of flags that say more than memory allows.
 func (s *WriteLimits) warn(m requestMemory, logger *slog.Logger) {
 	for _, c := range []struct {
-		flag        string
+		flag, of    string
 		said, holds int64
 	}{
-		{"in-flight-bytes-max", int64(s.inFlightBytesMax), m.inFlight},
-		{"line-bytes-max", int64(s.lineBytesMax), m.lineBytes},
-		{"body-bytes-max", int64(s.bodyBytesMax), m.bodyBytes},
-		{"body-decoded-bytes-max", int64(s.bodyDecodedMax), m.bodyDecodedBytes},
+		{"in-flight-bytes-max", "", int64(s.inFlightBytesMax), m.inFlight},
+		{"line-bytes-max", "", int64(s.lineBytesMax), m.lineBytes},
+		{"body-bytes-max", ofWhole, int64(s.bodyBytesMax), m.wholeBytes},
+		{"body-decoded-bytes-max", ofWhole, int64(s.bodyDecodedMax), m.wholeDecodedBytes},
 	} {
 		if c.holds < c.said {
-			logger.Warn("--"+c.flag+" is more than there is memory for; less holds", "said_bytes", c.said, "holds_bytes", c.holds)
+			logger.Warn("--"+c.flag+" is more than there is memory for; less holds"+c.of, "said_bytes", c.said, "holds_bytes", c.holds)
 		}
 	}
 }

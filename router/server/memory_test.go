@@ -34,7 +34,7 @@ func TestRequestsFitIntoTheirShares(t *testing.T) {
 				{"queries", ofAll, d.Bytes(memory.Queries)},
 				{"a query", ofOne, ofAll},
 				{"the cache", ofCache, d.Bytes(memory.Cache)},
-				{"a body", m.bodyBytes + m.bodyDecodedBytes + inFlightSlack, m.inFlight},
+				{"a body", m.wholeBytes + m.wholeDecodedBytes + inFlightSlack, m.inFlight},
 				{"a line", m.lineBytes + inFlightSlack, m.inFlight},
 				{"another body", m.otherBodyBytes, m.reads},
 			} {
@@ -67,7 +67,7 @@ func TestFlagsOfRequestsHold(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := s.requestMemory(memory.Of(memory.Divide(c.limit, memory.Process{Most: s.MemoryMost()})))
-		if m.inFlight != c.inFlight || m.bodyBytes != c.body || m.bodyDecodedBytes != c.decoded {
+		if m.inFlight != c.inFlight || m.wholeBytes != c.body || m.wholeDecodedBytes != c.decoded {
 			t.Errorf("%d bytes, %v: %+v", c.limit, c.flags, m)
 		}
 	}

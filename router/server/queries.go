@@ -125,7 +125,7 @@ func (q *queries) pageOptions() ui.Options {
 	o := ui.Options{
 		Source: q.backend.Source, Status: q.backend.Cluster.Status, Admission: q.admission, Gatherer: q.registry,
 		Version: process.Version, Dialects: []string{"promql", "opentsdb", "influxql"}, Logger: q.logger,
-		Greeting: "TickMesh " + process.Version + ": /write, /api/put and /api/v1/write take points, /api/query and /api/v1/query answer, " +
+		Greeting: "TickMesh " + process.Version + ": /write, /api/put, /api/v1/write and /v1/metrics take points, /api/query and /api/v1/query answer, " +
 			"/metrics and /readyz tell how it is. Browsers get a page here.",
 	}
 	if who := q.backend.access; who != nil && who.directory != nil {

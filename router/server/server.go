@@ -243,7 +243,8 @@ func (s *Settings) ingestOptions(b *Backend, logger *slog.Logger, registry *proc
 		PutDatabase: s.putDatabase, LineDatabase: s.lineDatabase, DatabaseFromHeader: s.fromHeader(),
 		Limits: ingest.Limits{
 			Line:         parse.Limits{LineBytesMax: int(requests.lineBytes), TagsMax: int(s.tagsMax), KeyBytesMax: int(s.keyBytesMax)},
-			BodyBytesMax: int(requests.bodyBytes), BodyBytesDecodedMax: int(requests.bodyDecodedBytes), OtherBodyBytesMax: int(requests.otherBodyBytes),
+			BodyBytesMax: int(s.bodyBytesMax), BodyBytesDecodedMax: int(s.bodyDecodedMax),
+			WholeBytesMax: int(requests.wholeBytes), WholeDecodedBytesMax: int(requests.wholeDecodedBytes), OtherBodyBytesMax: int(requests.otherBodyBytes),
 			ConnectionsMax: int(s.connectionsMax), InFlightBytesMax: requests.inFlight, WaitingBytesMax: requests.waiting,
 			KeptBytesMax: requests.kept, ReadsBytesMax: requests.reads, WritesMax: requests.writes,
 		},

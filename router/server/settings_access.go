@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/settings"
 )
 
-// Access say who may do what, and which databases ports mean.
+// Access are the settings of who may do what, and which databases ports mean.
 type Access struct {
 	process.DatabaseRuleFlags
 	auth.Flags

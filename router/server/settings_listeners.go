@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/settings"
 )
 
-// Listeners say where clients are served.
+// Listeners are the addresses where clients are served.
 type Listeners struct {
 	HTTPAddr, PutAddr, LineAddr, UDPAddr, GRPCAddr settings.Address
 	udpFormat                                      settings.Choice

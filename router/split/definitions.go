@@ -12,7 +12,7 @@ type definition struct {
 	refused  error
 }
 
-// use says that a line has points of a definition.
+// use is a line that has points of a definition.
 type use struct {
 	definition uint32
 	line       uint32

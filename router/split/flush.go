@@ -95,7 +95,7 @@ func (s *Splitter) appendKeys(b *parse.Batch, it *item) (added int, known bool) 
 		ref := &s.pending.refs[key]
 		part, id := 0, ref.ID
 		if ref.Hint != series.HintNone {
-			part = s.part(ref.Shard)
+			part = s.frame.Part(ref.Shard)
 		} else {
 			known = false
 			if len(s.definitions.keys)+len(s.pending.keys[key]) > definitionBytesMax {
@@ -105,7 +105,7 @@ func (s *Splitter) appendKeys(b *parse.Batch, it *item) (added int, known bool) 
 			}
 			part, id = s.define(s.pending.keys[key], it.line, run)
 		}
-		encoder := &s.encoders[part]
+		encoder := s.frame.Batch(part)
 		for i := range points[:run] {
 			encoder.Append(id, points[i].TimeMs, points[i].Mantissa, points[i].Scale)
 		}

@@ -65,12 +65,8 @@ type Splitter struct {
 	hint    uint32
 	inOrder bool
 
-	partOf      []uint32 // by shard: index into encoders plus 1; 0 is none
-	encoders    []series.BatchEncoder
-	parts       int // encoders in use
 	definitions definitions
-	out         []byte
-	frame       series.Frame
+	frame       series.FrameEncoder
 }
 
 // New makes a Splitter. Its only error is ErrOptions.
@@ -85,7 +81,6 @@ func New(o Options) (*Splitter, error) {
 		fieldSets:   newFieldSets(rand.Uint64()),
 		definitions: definitions{seed: rand.Uint64()},
 		hint:        series.HintNone,
-		partOf:      make([]uint32, o.Shards),
 	}, nil
 }
 
@@ -93,13 +88,9 @@ func New(o Options) (*Splitter, error) {
 // splitters that have grown beyond its bound.
 func (s *Splitter) MemoryBytes() int {
 	const entryBytes, definitionBytes, useBytes = 40, 48, 12
-	n := cap(s.out) + cap(s.lines.texts) + 4*cap(s.lines.ids) + 2*lineCacheSlots + entryBytes*cap(s.lines.entries) +
+	return s.frame.MemoryBytes() + cap(s.lines.texts) + 4*cap(s.lines.ids) + 2*lineCacheSlots + entryBytes*cap(s.lines.entries) +
 		definitionBytes*cap(s.definitions.list) + useBytes*cap(s.definitions.uses) +
 		4*cap(s.definitions.slots) + cap(s.definitions.keys) + s.pending.memoryBytes()
-	for i := range s.encoders {
-		n += s.encoders[i].MemoryBytes()
-	}
-	return n
 }
 
 // Split encodes the points of a batch. Errors in the identity of a line are
@@ -149,19 +140,12 @@ func (s *Splitter) Split(b *parse.Batch, database []byte, r Resolver, epoch uint
 		}
 	}
 	points += s.flush(b, r)
-	return s.finish(points)
+	return s.frame.Finish(points)
 }
 
 // begin empties the frame of the call before.
 func (s *Splitter) begin(epoch uint64) {
-	for i := range s.frame.Parts {
-		s.partOf[s.frame.Parts[i].Shard] = 0
-	}
-	for i := range s.parts {
-		s.encoders[i].Reset()
-	}
-	s.parts = 0
-	s.frame = series.Frame{Parts: s.frame.Parts[:0], Generation: epoch}
+	s.frame.Begin(series.Frame{Generation: epoch})
 	s.definitions.reset()
 	if epoch != s.epoch {
 		s.epoch = epoch
@@ -189,23 +173,9 @@ func (s *Splitter) databaseNumber(database []byte) uint8 {
 	return uint8(len(s.databases) - 1)
 }
 
-// part returns the index of a shard's part in the frame.
-func (s *Splitter) part(shard uint16) int {
-	if n := s.partOf[shard]; n != 0 {
-		return int(n - 1)
-	}
-	if s.parts == len(s.encoders) {
-		s.encoders = append(s.encoders, series.BatchEncoder{})
-	}
-	s.frame.Parts = append(s.frame.Parts, series.Part{Shard: shard})
-	s.parts++
-	s.partOf[shard] = uint32(s.parts)
-	return s.parts - 1
-}
-
 // appendKnown encodes the points of a line that the cache knows.
 func (s *Splitter) appendKnown(b *parse.Batch, l *parse.Line, e *cachedLine) {
-	encoder := &s.encoders[s.part(e.shard)]
+	encoder := s.frame.Batch(s.frame.Part(e.shard))
 	ids := s.lines.ids[e.ids : e.ids+e.idsCount]
 	points := b.Points[l.First : l.First+l.Count]
 	if l.Form != parse.FormLine {
@@ -237,31 +207,20 @@ func (s *Splitter) define(key series.Key, line uint32, points int) (part int, id
 	hash := hashText(d.seed, key)
 	index, found := d.find(hash, key)
 	if !found {
-		part = s.part(s.options.sharding().Of(key))
-		index = d.add(hash, key, part, s.encoders[part].Define(key))
+		part = s.frame.Part(s.options.sharding().Of(key))
+		index = d.add(hash, key, part, s.frame.Batch(part).Define(key))
 	}
 	d.uses = append(d.uses, use{uint32(index), line, uint32(points)})
 	return int(d.list[index].part), d.list[index].ref
 }
 
-// finish writes the parts' encodings one behind the other.
-func (s *Splitter) finish(points int) *series.Frame {
-	size := 0
-	for i := range s.parts {
-		size += s.encoders[i].SizeMax()
-	}
-	if cap(s.out) < size {
-		s.out = make([]byte, 0, size+size/4)
-	}
-	out := s.out[:0]
-	for i := range s.parts {
-		start := len(out)
-		out = s.encoders[i].AppendTo(out)
-		s.frame.Parts[i].Batch = out[start:len(out):len(out)]
-	}
-	s.frame.Points = points
-	return &s.frame
-}
+// MoveTo moves the frame of the last Split with its memory to f, so that it outlives the next
+// Split, and takes the memory that f had. Refused may follow all the same.
+func (s *Splitter) MoveTo(f *series.EncodedFrame) { s.frame.MoveTo(f) }
+
+// Defines reports whether the frame of the last Split defines series: only these can be
+// refused.
+func (s *Splitter) Defines() bool { return len(s.definitions.list) > 0 }
 
 // Refused adds an error to the batch for every line that has points of a refused
 // definition, and returns the number of points that were left out. It must follow

@@ -181,7 +181,7 @@ func TestSplitAgainstKeys(t *testing.T) {
 		}
 		n := newNode(shards)
 		epoch := uint64(0)
-		var moved [2]Encoded
+		var moved [2]series.EncodedFrame
 		var copies [2][][]byte // of the moved frames
 		for range rapid.IntRange(1, 8).Draw(t, "batches") {
 			body, parser := drawBody(t)
@@ -194,11 +194,11 @@ func TestSplitAgainstKeys(t *testing.T) {
 			failed += b.ErrorsTotal
 			frame := s.Split(&b, []byte(database), n, epoch)
 			if i := rapid.IntRange(-2, 1).Draw(t, "move to"); i >= 0 {
-				s.Move(&moved[i])
-				frame, copies[i] = moved[i].Frame(), batches(moved[i].Frame())
+				s.MoveTo(&moved[i])
+				frame, copies[i] = &moved[i].Frame, batches(&moved[i].Frame)
 			}
 			for i := range moved {
-				if !slices.EqualFunc(copies[i], batches(moved[i].Frame()), bytes.Equal) {
+				if !slices.EqualFunc(copies[i], batches(&moved[i].Frame), bytes.Equal) {
 					t.Fatalf("%q: the frame that was moved to %d has changed", body, i)
 				}
 			}
@@ -459,7 +459,7 @@ func TestSplitDoesNotAllocate(t *testing.T) {
 			s.Split(&b, nil, known, epoch)
 		}
 		run()
-		known.learn(&s.frame)
+		known.learn(s.frame.Frame())
 		run()
 		if allocations := testing.AllocsPerRun(100, run); allocations != 0 {
 			t.Errorf("%s: %v allocations for 30 points", name, allocations)

@@ -107,7 +107,7 @@ func (a *Account) Spend(samples int) {
 	}
 }
 
-// Give gives back what was taken and not written.
+// Give returns to the rate what was taken and not written.
 func (a *Account) Give(samples int) { a.aheadTo.Add(-a.cost(samples)) }
 
 // Ahead returns how long no more should be taken; 0: it may be.

@@ -31,7 +31,7 @@ const (
 
 // MeterOptions configure a Meter.
 type MeterOptions struct {
-	// Clock tells the time of a monotonic clock. Nil: time.Now.
+	// Clock returns the time of a monotonic clock. Nil: time.Now.
 	Clock func() time.Time
 }
 
@@ -179,7 +179,7 @@ func (m *Meter) forgetLocked(named map[*Account]bool) {
 	m.accounts.Store(&next)
 }
 
-// rankLocked gives labels to the most used of the databases that the rules do not name.
+// rankLocked assigns labels to the most used of the databases that the rules do not name.
 // Who has one keeps it against who uses less than twice as much.
 func (m *Meter) rankLocked() {
 	var without, with []*Account

@@ -126,7 +126,7 @@ func limitOf(p url.Values, most int) (int, error) {
 	return n, nil
 }
 
-// countsView gives numbers of series, in the order of the parameters.
+// countsView holds numbers of series, in the order of the parameters.
 type countsView struct {
 	Series []int64 `json:"series"`
 }
@@ -207,7 +207,7 @@ type tagView struct {
 	First  []string `json:"first"`  // some of them, in order
 }
 
-// tags tells of the tags of the parameter metric, with how many values each has.
+// tags answers with the tags of the parameter metric, with how many values each has.
 func (h *handler) tags(r *http.Request) (any, error) {
 	metric := r.URL.Query().Get("metric")
 	return h.reading(r, "tags of "+metric, func(ctx context.Context, database string) (any, error) {

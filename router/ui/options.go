@@ -18,7 +18,7 @@ import (
 type Options struct {
 	// Source answers what the page asks about names and numbers of series.
 	Source scan.Source
-	// Status tells of the cluster, as the Status of the public API.
+	// Status returns the state of the cluster, as the Status of the public API.
 	Status func(ctx context.Context, withoutShards bool) (*tickmeshv1.GetStatusResponse, error)
 	// Admission is admission control of queries.
 	Admission *admission.Controller

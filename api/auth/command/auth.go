@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tickmesh/tickmesh/api/auth"
+	"github.com/tickmesh/tickmesh/api/secret"
 )
 
 // New returns `tickmesh auth`, which makes what a file of users has.
@@ -42,8 +43,8 @@ func New() *cobra.Command {
 		Example: `  tickmesh auth token`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			token, digest := auth.NewToken()
-			fmt.Fprintf(cmd.OutOrStdout(), "token, for the client:   %s\ndigest, for the file:    %s\n", token, digest)
+			token := secret.New("")
+			fmt.Fprintf(cmd.OutOrStdout(), "token, for the client:   %s\ndigest, for the file:    %s\n", token, secret.DigestOf(token))
 			return nil
 		},
 	})

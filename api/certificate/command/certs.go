@@ -182,14 +182,14 @@ func (s *certsSettings) certify(folder *certsFolder, authority *certificate.Pair
 	}
 	if present != nil {
 		if !named {
-			identity.Hosts = hostsOf(present.Certificate)
+			identity.Hosts = certificate.HostsOf(present.Certificate)
 		}
 		if present.Certificate.CheckSignatureFrom(authority.Certificate) != nil {
 			return row, fmt.Errorf("%s is of another authority than %s; delete it to have one made", row.file, folder.path(authorityFile+crtSuffix))
 		}
 		fits := identity.Fits(present.Certificate)
 		if !s.renew && !fits {
-			return row, fmt.Errorf("%s is of %s for other hosts: %s; --renew makes it anew", row.file, nameOrNone(present.Certificate), strings.Join(hostsOf(present.Certificate), ","))
+			return row, fmt.Errorf("%s is of %s for other hosts: %s; --renew makes it anew", row.file, nameOrNone(present.Certificate), strings.Join(certificate.HostsOf(present.Certificate), ","))
 		}
 		if !s.renew || fits && certificate.Fresh(present.Certificate, now) {
 			row.certificate, row.done = *present, "kept"
@@ -213,7 +213,7 @@ func (s *certsSettings) show(rows []certsRow, out io.Writer) error {
 	table := make([][]string, 0, len(rows))
 	for _, r := range rows {
 		c := r.certificate.Certificate
-		table = append(table, []string{r.file, nameOrNone(c), display.OrDash(strings.Join(hostsOf(c), ",")), c.NotAfter.UTC().Format(time.DateOnly), r.done})
+		table = append(table, []string{r.file, nameOrNone(c), display.OrDash(strings.Join(certificate.HostsOf(c), ",")), c.NotAfter.UTC().Format(time.DateOnly), r.done})
 	}
 	if err := display.Table(out, "FILE NAME HOSTS ENDS STATE", table); err != nil {
 		return err
@@ -328,16 +328,7 @@ func (f *certsFolder) holders() (all []string, err error) {
 	return all, nil
 }
 
-// hostsOf returns the hosts that a certificate is valid for.
-func hostsOf(c *x509.Certificate) []string {
-	hosts := append([]string{}, c.DNSNames...)
-	for _, ip := range c.IPAddresses {
-		hosts = append(hosts, ip.String())
-	}
-	return hosts
-}
-
-// nameOrNone tells a name for people.
+// nameOrNone returns a name as people read it.
 func nameOrNone(c *x509.Certificate) string {
 	name, err := certificate.NameOf(c)
 	if err != nil || name == (certificate.Name{}) {

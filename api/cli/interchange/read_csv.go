@@ -158,7 +158,7 @@ func appendCSVText(dst, text []byte) []byte {
 	return dst
 }
 
-// cutCSVText gives the text up to the first comma or = that has no backslash before
+// cutCSVText returns the text up to the first comma or = that has no backslash before
 // it, and what is left from there. Errors: ErrFormat.
 func cutCSVText(s string) (text []byte, rest string, err error) {
 	for i := 0; i < len(s); i++ {

@@ -1,13 +1,23 @@
 package etcdserver
 
 import (
+	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
+	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/storage/datadir"
+	"go.etcd.io/etcd/server/v3/storage/schema"
+
+	"github.com/tickmesh/tickmesh/api/certificate"
 )
 
 // Membership describes how a server belongs to a cluster of several. What a data folder
@@ -87,13 +97,82 @@ func (m *Membership) apply(c *embed.Config) error {
 // for each connection; the authorities only at the start.
 type TLSFiles struct{ Cert, Key, CA string }
 
-// info asks the other side for a certificate of the authority. Which host it names is
-// not compared with where a connection comes from: addresses behind names change.
-func (f TLSFiles) info() transport.TLSInfo {
+// info asks the other side for a certificate of the authority, that of one of the hosts where
+// there are some. Which host it names is not compared with where a connection comes from: addresses
+// behind names change.
+func (f TLSFiles) info(hosts ...string) transport.TLSInfo {
 	if f.Cert == "" {
 		return transport.TLSInfo{}
 	}
 	return transport.TLSInfo{
-		CertFile: f.Cert, KeyFile: f.Key, TrustedCAFile: f.CA, ClientCertAuth: f.CA != "", SkipClientSANVerify: true,
+		CertFile: f.Cert, KeyFile: f.Key, TrustedCAFile: f.CA, ClientCertAuth: f.CA != "", SkipClientSANVerify: true, AllowedHostnames: hosts,
 	}
+}
+
+// memberHosts returns the hosts of which members show certificates: what tells them from everybody
+// else where the authorities sign that, and otherwise those of all members, which they are reached
+// at and have certificates for. etcd itself asks for a certificate of an authority only.
+func memberHosts(authorities string, members []url.URL) []string {
+	if text, err := os.ReadFile(authorities); err == nil { // else etcd says what is wrong
+		all, err := certificate.DecodeCertificates(text)
+		if err == nil && !slices.ContainsFunc(all, func(c *x509.Certificate) bool { return c.VerifyHostname(certificate.MemberHost) != nil }) {
+			return []string{certificate.MemberHost}
+		}
+	}
+	hosts := make([]string, 0, len(members))
+	for _, member := range members {
+		hosts = append(hosts, member.Hostname())
+	}
+	return hosts
+}
+
+// peers returns the URLs of all members: those that the server is told of, and those that its data
+// folder knows, which goes before what it is told.
+func peers(c *embed.Config) (all []url.URL, err error) {
+	named, err := types.NewURLsMap(c.InitialCluster)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	for _, member := range named {
+		all = append(all, member...)
+	}
+	return append(all, keptPeers(c.Dir)...), nil
+}
+
+// keptTimeout bounds the wait for a data folder that another process has open.
+const keptTimeout = time.Second
+
+// keptPeers returns the URLs of the members that a data folder knows. What is wrong with a folder
+// etcd says when it starts.
+func keptPeers(dataDir string) (all []url.URL) {
+	path := datadir.ToBackendFileName(dataDir)
+	if _, err := os.Stat(path); err != nil {
+		return nil // it is a new one
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: keptTimeout})
+	if err != nil {
+		return nil
+	}
+	defer db.Close()
+	_ = db.View(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket(schema.Members.Name())
+		if bucket == nil {
+			return nil
+		}
+		return bucket.ForEach(func(_, text []byte) error {
+			var member struct {
+				URLs []string `json:"peerURLs"`
+			}
+			if err := json.Unmarshal(text, &member); err != nil {
+				return err
+			}
+			for _, named := range member.URLs {
+				if peer, err := peerURL(named); err == nil {
+					all = append(all, peer)
+				}
+			}
+			return nil
+		})
+	})
+	return all
 }

@@ -33,7 +33,7 @@ type Options struct {
 
 	Membership *Membership // nil: a cluster of this member alone
 	ClientTLS  TLSFiles    // of the listener for clients, who must show a certificate; none named: no TLS
-	PeerTLS    TLSFiles    // of connections between members, both ways
+	PeerTLS    TLSFiles    // of connections between members, both ways; certificates of others are refused
 	// VerifyClient judges who calls over ClientTLS, by the verified chains of the certificate; nil:
 	// whoever has one may call.
 	VerifyClient   func(chains [][]*x509.Certificate) error
@@ -147,7 +147,11 @@ func configOf(o Options, stopping *atomic.Bool) (*embed.Config, error) {
 	if err := o.Membership.apply(c); err != nil {
 		return nil, err
 	}
-	c.ClientTLSInfo, c.PeerTLSInfo = o.ClientTLS.info(), o.PeerTLS.info()
+	members, err := peers(c)
+	if err != nil {
+		return nil, err
+	}
+	c.ClientTLSInfo, c.PeerTLSInfo = o.ClientTLS.info(), o.PeerTLS.info(memberHosts(o.PeerTLS.CA, members)...)
 	c.GRPCAdditionalServerOptions = o.callers()
 	if o.MetricsAddress != "" {
 		metrics, err := urlOf(o.MetricsAddress, TLSFiles{})

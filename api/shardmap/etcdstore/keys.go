@@ -12,7 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// keys gives the keys of one cluster.
+// keys provides the keys of one cluster.
 type keys struct{ prefix string }
 
 func keysOf(cluster string) keys { return keys{"/tickmesh/" + cluster + "/"} }

@@ -7,6 +7,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/tickmesh/tickmesh/api/backoff"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
@@ -48,7 +49,7 @@ func (s *Store) Watch(ctx context.Context) <-chan shardmap.View {
 
 // run reads all keys and follows them, again and again, until ctx ends.
 func (w *watch) run(ctx context.Context) {
-	delay := retryDelayMin
+	retry, failures := backoff.Exponential{Min: retryDelayMin, Max: retryDelayMax}, 0
 	for ctx.Err() == nil {
 		w.seen = w.store.Seen()
 		var revision int64
@@ -61,17 +62,17 @@ func (w *watch) run(ctx context.Context) {
 			began := time.Now()
 			err = w.follow(ctx, revision)
 			if time.Since(began) > retryDelayMax {
-				delay = retryDelayMin
+				failures = 0
 			}
 		}
 		if err != nil && ctx.Err() == nil {
 			w.fail(err)
 		}
+		failures++
 		select {
 		case <-ctx.Done():
-		case <-time.After(delay):
+		case <-time.After(retry.Delay(failures)):
 		}
-		delay = min(2*delay, retryDelayMax)
 	}
 }
 

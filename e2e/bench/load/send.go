@@ -21,7 +21,7 @@ type Item struct {
 	Read   bool // it is a query
 }
 
-// Feed gives what a connection sends next; ok is false at the end. The text is
+// Feed provides what a connection sends next; ok is false at the end. The text is
 // used until the next call. A feed belongs to one connection.
 type Feed func() (item Item, ok bool)
 

@@ -3,5 +3,6 @@
 // remote write through parser, splitter and log into a node, and the engine reads it
 // through package promql, once with the plan of each expression and once without.
 //
-// It has tests only.
+// It also compares what parse.OTLP makes of OpenTelemetry's metrics with what Prometheus' own
+// converter does. It has tests only.
 package scripts

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ErrNotRunning says that there is no lab. Up starts one.
+// ErrNotRunning reports that there is no lab. Up starts one.
 var ErrNotRunning = errors.New("the lab does not run")
 
 // A Rack is a running lab as it is seen from outside.

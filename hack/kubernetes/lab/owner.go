@@ -19,7 +19,7 @@ type owner struct {
 	start uint64 // since the machine's start, in clock ticks
 }
 
-// errEnded says that a process is no more, or waits to be forgotten by its parent.
+// errEnded reports that a process is no more, or waits to be forgotten by its parent.
 var errEnded = errors.New("the process has ended")
 
 // ownerOf returns the process with this id, which must live.

@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// fusedMultiply says that math.FMA is an instruction of this processor.
+// fusedMultiply is true if math.FMA is an instruction of this processor.
 //
 //nolint:gochecknoglobals // a constant that the processor sets
 var fusedMultiply = cpu.X86.HasFMA || runtime.GOARCH == "arm64"

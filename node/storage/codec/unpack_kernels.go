@@ -4,7 +4,7 @@ package codec
 
 import "encoding/binary"
 
-// unpackKernel gives the kernel of a width. A kernel fills dst, whose length is a
+// unpackKernel returns the kernel of a width. A kernel fills dst, whose length is a
 // multiple of 8; it reads up to unpackSlack bytes beyond the packed values.
 func unpackKernel(width uint) func(dst []int64, src []byte) {
 	switch width {

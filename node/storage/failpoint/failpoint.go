@@ -23,7 +23,7 @@ const (
 	ActionHang                // Hit never returns
 )
 
-// Set says at which places something happens. It is safe for use by many
+// Set describes at which places something happens. It is safe for use by many
 // goroutines; nil is an empty set.
 type Set struct {
 	mu struct {
@@ -45,7 +45,7 @@ type point struct {
 //	checkpoint/before-publish=kill@3;wal/after-write=error
 //
 // where @n means the nth hit alone, and without it every hit acts. The empty
-// configuration gives nil. Names that the catalogue does not have are refused.
+// configuration returns nil. Names that the catalogue does not have are refused.
 func Parse(configuration string, catalogue []string) (*Set, error) {
 	if strings.TrimSpace(configuration) == "" {
 		return nil, nil

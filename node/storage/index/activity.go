@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// activity says which series had samples in which month and on which day. Readers take no lock.
+// activity describes which series had samples in which month and on which day. Readers take no lock.
 //
 // What was written before there were marks of days has none: its months are coarse, and
 // until all of it is in segments (settled), a query asks for all months.

@@ -1,6 +1,10 @@
 package index
 
-import "github.com/tickmesh/tickmesh/api/series"
+import (
+	"runtime"
+
+	"github.com/tickmesh/tickmesh/api/series"
+)
 
 // batchGroup is how many keys go through the stages of ResolveBatch together: as
 // many as a core has cache misses under way, and some more.
@@ -54,20 +58,78 @@ func (x *Index) resolveRun(hint uint32, keys []series.Key, refs []series.Ref) in
 	return len(keys)
 }
 
-// resolveGroup looks keys up in stages. No stage waits for what the same stage
-// loads, so that the misses of all keys overlap.
+// resolveGroup looks up to batchGroup keys up: in the persisted table, and those that are not there in
+// the stripes.
 func (x *Index) resolveGroup(keys []series.Key, refs []series.Ref) (found int) {
 	var (
+		hashes [batchGroup]uint64
+		probes [batchGroup]probe
+	)
+	for i, key := range keys {
+		hashes[i] = x.table.hash(key)
+	}
+	persisted := x.table.persisted.Load()
+	if persisted == nil {
+		for i := range keys {
+			probes[i] = x.table.stripe(hashes[i]).probe(hashes[i])
+		}
+		found = x.keys.followGroup(&probes, keys, refs)
+	} else {
+		for i := range keys {
+			probes[i] = persisted.probe(hashes[i])
+		}
+		found = x.keys.followGroup(&probes, keys, refs)
+		runtime.KeepAlive(persisted)
+		if found < len(keys) {
+			found += x.resolveNew(&hashes, keys, refs)
+		}
+	}
+	if found < len(keys) && x.table.persisted.Load() != persisted {
+		for i, key := range keys {
+			if refs[i].Hint != LocalNone {
+				continue
+			}
+			if ref, ok := x.Resolve(LocalNone, key); ok {
+				refs[i] = ref
+				found++
+			}
+		}
+	}
+	return found
+}
+
+// resolveNew looks those keys of a group up in the stripes that have no ref yet.
+func (x *Index) resolveNew(hashes *[batchGroup]uint64, keys []series.Key, refs []series.Ref) (found int) {
+	var (
 		probes  [batchGroup]probe
+		without [batchGroup]series.Key
+		places  [batchGroup]int
+		got     [batchGroup]series.Ref
+	)
+	n := 0
+	for i, key := range keys {
+		if refs[i].Hint == LocalNone {
+			probes[n] = x.table.stripe(hashes[i]).probe(hashes[i])
+			without[n], places[n] = key, i
+			n++
+		}
+	}
+	found = x.keys.followGroup(&probes, without[:n], got[:n])
+	for i, ref := range got[:n] {
+		refs[places[i]] = ref
+	}
+	return found
+}
+
+// followGroup follows the probe of each key in stages. No stage waits for what the same stage
+// loads, so that the misses of all keys overlap.
+func (f *keyFile) followGroup(probes *[batchGroup]probe, keys []series.Key, refs []series.Ref) (found int) {
+	var (
 		slots   [batchGroup]uint64
 		records [batchGroup][]byte
 		lengths [batchGroup]int
 	)
 	keys, refs = keys[:min(len(keys), batchGroup)], refs[:len(keys)]
-	for i, key := range keys {
-		hash := x.table.hash(key)
-		probes[i] = x.table.stripe(hash).probe(hash)
-	}
 	for i := range keys { // few instructions, so that the core looks far ahead
 		slots[i] = probes[i].slot()
 	}
@@ -76,7 +138,7 @@ func (x *Index) resolveGroup(keys []series.Key, refs []series.Ref) (found int) {
 			continue
 		}
 		if place, ok := probes[i].next(); ok {
-			records[i] = x.keys.recordAt(place)
+			records[i] = f.recordAt(place)
 		}
 	}
 	for i := range keys {
@@ -89,7 +151,7 @@ func (x *Index) resolveGroup(keys []series.Key, refs []series.Ref) (found int) {
 		for record != nil && (lengths[i] != len(key) || !recordHasKey(record, key)) {
 			record = nil
 			if place, ok := probes[i].next(); ok {
-				record = x.keys.recordAt(place)
+				record = f.recordAt(place)
 				lengths[i] = recordKeyBytes(record)
 			}
 		}

@@ -106,6 +106,9 @@ func settle(x *Index) error {
 	_, err := x.parts.current()
 	for x.parts.mergeNext() {
 	}
+	if err == nil {
+		_, err = x.Sync()
+	}
 	return err
 }
 
@@ -179,11 +182,39 @@ func BenchmarkOpen(b *testing.B) {
 		b.Fatal(err)
 	}
 	x.Close()
+	state.Persisted = nil
 	for b.Loop() {
 		x = benchOpen(b, dir, state)
 		x.Close()
 	}
 	b.ReportMetric(benchSeries*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mseries/s")
+}
+
+// BenchmarkOpenSilent maps what 10 M series have persisted, and gives what they take while they are silent.
+func BenchmarkOpenSilent(b *testing.B) {
+	const count = 10_000_000
+	dir := b.TempDir()
+	x := benchOpen(b, dir, State{})
+	createAll(b, x, count, benchFields, 2)
+	if err := settle(x); err != nil {
+		b.Fatal(err)
+	}
+	state, err := x.Sync()
+	if err != nil {
+		b.Fatal(err)
+	}
+	x.Close()
+	debug.FreeOSMemory()
+	anonymous, all := status(b, "RssAnon"), status(b, "VmRSS")
+	for b.Loop() {
+		x = benchOpen(b, dir, state)
+		b.StopTimer()
+		debug.FreeOSMemory()
+		b.ReportMetric(float64(status(b, "RssAnon")-anonymous)/count, "B/series-anonymous")
+		b.ReportMetric(float64(status(b, "VmRSS")-all)/count, "B/series")
+		x.Close()
+		b.StartTimer()
+	}
 }
 
 func BenchmarkResolve(b *testing.B) {

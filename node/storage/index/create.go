@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
@@ -22,14 +23,35 @@ func (x *Index) Resolve(hint uint32, key series.Key) (series.Ref, bool) {
 		}
 	}
 	hash := x.table.hash(key)
-	p := x.table.stripe(hash).probe(hash)
+	for {
+		persisted := x.table.persisted.Load()
+		if persisted != nil {
+			p := persisted.probe(hash)
+			record := x.keys.follow(&p, key)
+			runtime.KeepAlive(persisted)
+			if record != nil {
+				return recordRef(record), true
+			}
+		}
+		p := x.table.stripe(hash).probe(hash)
+		if record := x.keys.follow(&p, key); record != nil {
+			return recordRef(record), true
+		}
+		if x.table.persisted.Load() == persisted {
+			return series.Ref{}, false
+		}
+	}
+}
+
+// follow returns the first record with a key of those that a probe leads to; nil: none.
+func (f *keyFile) follow(p *probe, key series.Key) []byte {
 	for {
 		place, ok := p.next()
 		if !ok {
-			return series.Ref{}, false
+			return nil
 		}
-		if record := x.keys.recordAt(place); recordHasKey(record, key) {
-			return recordRef(record), true
+		if record := f.recordAt(place); recordHasKey(record, key) {
+			return record
 		}
 	}
 }
@@ -88,7 +110,16 @@ func (x *Index) add(shard uint16, id series.ID, key series.Key) (local uint32, a
 	if local, ok, err := x.existing(s, hash, shard, id, key); ok || err != nil {
 		return local, false, err
 	}
-	if other, ok := ids.local(id); ok {
+	var other uint32
+	var taken bool
+	err = vfs.Guard(func() error {
+		other, taken = ids.local(id)
+		return nil
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	if taken {
 		return 0, false, fmt.Errorf("%w: id %d of shard %d is series %d, not %s", ErrConflict, id, shard, other, key)
 	}
 	if next := ids.next.Load(); uint32(id) > next || id > series.IDMax {
@@ -104,31 +135,36 @@ func (x *Index) add(shard uint16, id series.ID, key series.Key) (local uint32, a
 	return local, true, nil
 }
 
-// existing looks for the key while its stripe is locked. Guarding is needed only
-// where hash bits agree, and then the key is nearly always there.
+// existing looks for the key while its stripe is locked.
 func (x *Index) existing(s *stripe, hash uint64, shard uint16, id series.ID, key series.Key) (local uint32, found bool, err error) {
-	p := s.probe(hash)
-	for {
-		place, ok := p.next()
-		if !ok {
-			return 0, false, nil
-		}
-		err := vfs.Guard(func() error {
-			record := x.keys.recordAt(place)
-			if !recordHasKey(record, key) {
-				return nil
-			}
-			local, found = recordLocal(record), true
-			if recordShard(record) != shard || recordID(record) != id {
-				return fmt.Errorf("%w: %s is id %d of shard %d, not id %d of shard %d",
-					ErrConflict, key, recordID(record), recordShard(record), id, shard)
-			}
+	err = vfs.Guard(func() error {
+		record := x.recordLocked(s, hash, key)
+		if record == nil {
 			return nil
-		})
-		if found || err != nil {
-			return local, found, err
 		}
+		local, found = recordLocal(record), true
+		if recordShard(record) != shard || recordID(record) != id {
+			return fmt.Errorf("%w: %s is id %d of shard %d, not id %d of shard %d",
+				ErrConflict, key, recordID(record), recordShard(record), id, shard)
+		}
+		return nil
+	})
+	return local, found, err
+}
+
+// recordLocked returns the record of a key, or nil, while its stripe is locked: the persisted table has
+// then all that the stripe has given to it.
+func (x *Index) recordLocked(s *stripe, hash uint64, key series.Key) (record []byte) {
+	if persisted := x.table.persisted.Load(); persisted != nil {
+		p := persisted.probe(hash)
+		record = x.keys.follow(&p, key)
+		runtime.KeepAlive(persisted)
 	}
+	if record == nil {
+		p := s.probe(hash)
+		record = x.keys.follow(&p, key)
+	}
+	return record
 }
 
 // append writes the record and makes it known to readers by local id.
@@ -147,10 +183,40 @@ func (x *Index) append(ids *shardIDs, shard uint16, id series.ID, key series.Key
 
 // Local returns the local id of a shard's series.
 func (x *Index) Local(shard uint16, id series.ID) (local uint32, ok bool) {
-	if s := x.shards.get(shard); s != nil {
-		return s.local(id)
+	ids := x.shards.get(shard)
+	if ids == nil {
+		return 0, false
 	}
-	return 0, false
+	look := func() error {
+		local, ok = ids.local(id)
+		return nil
+	}
+	if vfs.Guard(look) != nil { // its chunk is mapped
+		x.relearn(shard, ids, int(id/idChunkEntries))
+		_ = vfs.Guard(look) // it fails again if the keys cannot be read either
+	}
+	return local, ok
+}
+
+// relearn puts a chunk of local ids together from the keys that cannot be read from its file any more.
+func (x *Index) relearn(shard uint16, ids *shardIDs, n int) {
+	x.damages.Add(1)
+	before, c := (*ids.chunks.Load())[n], new(idChunk)
+	err := vfs.Guard(func() error {
+		for local := range x.keys.count.Load() {
+			record := x.keys.record(local)
+			if record == nil || x.keys.shard(local) != shard || int(recordID(record)/idChunkEntries) != n {
+				continue
+			}
+			if record, ok := cutRecord(record); ok && validRecord(record, local) {
+				c[recordID(record)%idChunkEntries].CompareAndSwap(0, local+1)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		ids.replace(n, before, c)
+	}
 }
 
 // Key appends the key of a series to dst. Errors: ErrUnknown, *CorruptError,

@@ -293,7 +293,7 @@ func TestActivityDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	names, err := fs.List("index")
-	want := []string{monthFile(late.Month()), daysFile(late.Month()), keyFileName}
+	want := []string{monthFile(late.Month()), daysFile(late.Month()), keyFileName, offsetsFileName}
 	if err != nil || !slices.Equal(names, want) {
 		t.Errorf("files %v %v, want %v", names, err, want)
 	}

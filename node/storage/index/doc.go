@@ -5,8 +5,8 @@
 //
 // The key file holds the key of every series, in the order of creation; the
 // number of a series in that order is its local id. It is append-only and mapped.
-// A hash table leads from a key to its local id, and a flat array for each shard
-// from the id within the shard to the local id. None of this has a Go pointer
+// A hash table leads from a key to its local id: a persisted one, and stripes in memory for newer
+// series. A flat array for each shard leads from the id within the shard to the local id. None of this has a Go pointer
 // for each series.
 //
 // The postings say which series carry a tag's value. They are kept in parts: a
@@ -17,14 +17,17 @@
 // series had samples in which month and on which day; a series that has none left, as retention has
 // dropped them or a delete has taken them all, is no longer found.
 //
-// Only the key file and the activity are on disk (FORMAT.md). All else is built
-// when the index is opened.
+// The key file and the activity are what the disk has to keep (FORMAT.md). All else follows from the
+// keys, and is persisted by Sync in files that are mapped (persister): a start builds only what has come
+// since, and memory holds, besides the activity, only that. None of these files changes; they are
+// appended to, or another one takes their place.
 //
 // # Reading mapped memory
 //
 // Every method guards its own reads of mapped memory (vfs.Guard), but Resolve,
 // which is too cheap for that: its caller runs it inside one guard for a whole
-// request.
+// request. A mapping that is replaced is given back when the garbage collector
+// finds that nobody can reach its owner (held), so readers keep that alive.
 //
 // # Locks
 //

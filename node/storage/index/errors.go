@@ -30,7 +30,7 @@ var (
 	ErrClosed = errors.New("series table is closed")
 )
 
-// CorruptError says that bytes of a file are not what was written.
+// CorruptError reports that bytes of a file are not what was written.
 type CorruptError struct {
 	File   string
 	Offset int64

@@ -11,7 +11,7 @@ type fewActive struct {
 	tooMany int // there are more than so many
 }
 
-// fewRule says when active series are few. What is spent on finding that they are not is a
+// fewRule describes when active series are few. What is spent on finding that they are not is a
 // small share of what the query then takes.
 type fewRule struct {
 	candidates  int // fewer are tried one by one

@@ -23,15 +23,19 @@ type Options struct {
 	Failpoints *failpoint.Set
 	// Corrupt is told of each damage found while opening; nil: only counted.
 	Corrupt func(error)
+	// PersistSeriesMin is how many new series at least are worth another hash table or part in a
+	// file; 0: 32,768.
+	PersistSeriesMin int
 	// Workers is the number of goroutines that Open uses; 0: GOMAXPROCS.
 	Workers int
 
-	hashMask     uint64  // for tests: the bits of the hash that count; 0: all
-	few          fewRule // for tests; zero: the default
-	daysBytesMax int64   // for tests; 0: the default
+	hashMask     uint64      // for tests: the bits of the hash that count; 0: all
+	few          fewRule     // for tests; zero: the default
+	persist      persistRule // for tests; zero: the default
+	daysBytesMax int64       // for tests; 0: the default
 }
 
-// State says how much of the files counts. It belongs into the engine's manifest.
+// State describes how much of the files counts. It belongs into the engine's manifest.
 type State struct {
 	Count uint32 // series, lost ones included
 	Bytes int64  // of the key file
@@ -39,15 +43,17 @@ type State struct {
 	// that the id of a series whose record was lost is not given again. Records
 	// with other ids are refused.
 	Next []uint32
-	// DaysByMonth says that marks of days, in a file for each month, tell of every sample.
+	// DaysByMonth records that marks of days, in a file for each month, tell of every sample.
 	// Without it and Days there may be samples of which they know nothing, as the folder was
 	// written by a program that does not keep them.
 	DaysByMonth bool `json:",omitempty"`
 	// Days is read only: it says the same in folders of programs that keep a file for each day.
 	Days *DaysState `json:",omitempty"`
+	// Persisted describes what of the files counts that follow from the keys. Without it all is built from these.
+	Persisted *PersistedState `json:",omitempty"`
 }
 
-// DaysState says what marks of days in a file for each day tell.
+// DaysState describes what marks of days in a file for each day tell.
 type DaysState struct {
 	Coarse []Month `json:",omitempty"` // months of which the days are not known
 }
@@ -64,6 +70,9 @@ func (s *State) check() error {
 	if given > uint64(s.Count) || len(s.Next) > 1<<16 {
 		return fmt.Errorf("series table: %d ids in %d shards were given to %d series", given, len(s.Next), s.Count)
 	}
+	if s.Persisted != nil {
+		return s.Persisted.check(s)
+	}
 	return nil
 }
 
@@ -71,37 +80,39 @@ func (s *State) check() error {
 const (
 	PointKeyWrite      = "index/key-write"      // before keys are written to their file
 	PointKeysSynced    = "index/keys-synced"    // keys are durable, the activity is not
+	PointPersistedFile = "index/persisted-file" // before a hash table or a part is written
 	PointActivityFile  = "index/activity-file"  // a month or its days are written, not yet renamed into place
 	PointActivityDrops = "index/activity-drops" // before a file of a dropped month is removed
 )
 
 // Failpoints lists the failpoints of this package.
 func Failpoints() []string {
-	return []string{PointKeyWrite, PointKeysSynced, PointActivityFile, PointActivityDrops}
+	return []string{PointKeyWrite, PointKeysSynced, PointPersistedFile, PointActivityFile, PointActivityDrops}
 }
 
 // Index is the series table of a node. All methods may be called from many
 // goroutines; see Create and Resolve.
 type Index struct {
-	keys     *keyFile
-	table    *table
-	shards   shardTable
-	activity *activity
-	parts    *partList
-	few      fewRule
-	damages  atomic.Int64
-	lost     atomic.Int64
-	syncing  sync.Mutex // one Sync at a time
-	closed   atomic.Bool
+	keys      *keyFile
+	table     *table
+	shards    shardTable
+	activity  *activity
+	parts     *partList
+	persister *persister
+	few       fewRule
+	damages   atomic.Int64
+	lost      atomic.Int64
+	syncing   sync.Mutex // one Sync at a time
+	closed    atomic.Bool
 }
 
-// Open reads the files and builds the rest. Damage is told to Options.Corrupt
+// Open maps the files and builds the rest. Damage is told to Options.Corrupt
 // and skipped; see FORMAT.md for what is lost with it.
 func Open(o Options) (*Index, error) {
 	if err := o.State.check(); err != nil {
 		return nil, err
 	}
-	x := &Index{table: newTable(), few: o.few}
+	x := &Index{table: newTable(), persister: newPersister(&o), few: o.few}
 	if x.few == (fewRule{}) {
 		x.few = defaultFewRule()
 	}
@@ -125,23 +136,35 @@ func Open(o Options) (*Index, error) {
 		return nil, err
 	}
 	if err = x.load(&o); err != nil {
-		return nil, errors.Join(err, x.keys.close())
+		return nil, errors.Join(err, x.closePersisted(), x.keys.close())
 	}
 	x.parts.start()
 	return x, nil
 }
 
 func (x *Index) load(o *Options) error {
-	x.keys.scan(o)
-	if err := x.fill(o); err != nil {
+	if err := x.persister.findFiles(); err != nil {
 		return err
+	}
+	x.parts = newPartList(x.keys)
+	persisted := false
+	if o.State.Persisted != nil && hostIsLittle() {
+		var err error
+		if persisted, err = x.loadPersisted(o); err != nil {
+			return err
+		}
+	}
+	if !persisted {
+		x.keys.scan(o)
+		if err := x.fill(o); err != nil {
+			return err
+		}
 	}
 	var err error
 	if x.activity, err = openActivity(o); err != nil {
 		return err
 	}
-	x.parts = newPartList(x.keys)
-	return x.parts.buildAll(o.Workers)
+	return x.parts.buildMissing(o.Workers)
 }
 
 // Sync makes durable what every call that returned before it did, and gives the
@@ -170,6 +193,7 @@ func (x *Index) Sync() (State, error) {
 	if err := x.keys.failpoints.Hit(PointKeysSynced); err != nil {
 		return State{}, err
 	}
+	state.Persisted = x.persist(state.Count, state.Bytes)
 	if err := x.activity.save(); err != nil {
 		return State{}, err
 	}
@@ -183,7 +207,7 @@ func (x *Index) Close() error {
 		return ErrClosed
 	}
 	x.parts.stop()
-	return x.keys.close()
+	return errors.Join(x.closePersisted(), x.keys.close())
 }
 
 // Len returns the number of series, lost ones included.

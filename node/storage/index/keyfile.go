@@ -54,6 +54,7 @@ type keyFile struct {
 	offsets    atomic.Pointer[[]*offsets]
 	blocks     atomic.Pointer[[]*block] // copied when a block is added
 	damages    atomic.Int64             // met by intact
+	unread     bool                     // a block could not be read at the start: it may be whole all the same
 
 	mu struct {
 		sync.Mutex
@@ -330,6 +331,7 @@ func (f *keyFile) openExisting(o *Options, name string) (err error) {
 	f.sync.bytes = o.State.Bytes
 	if _, err := f.file.ReadAt(f.mu.tail[:f.mu.used], int64(last)<<blockBits); err != nil {
 		// The rest of the keys is worth more than this block: it counts as damaged.
+		f.unread = true
 		o.Corrupt(&CorruptError{File: name, Offset: int64(last) << blockBits, What: err.Error()})
 	}
 	return f.checkHeader(o, name)

@@ -57,6 +57,57 @@ func (f *keyFile) scan(o *Options) {
 	f.count.Store(o.State.Count)
 }
 
+// scanAfter takes the chunks of offsets that are persisted, and finds the records behind them. It returns
+// false if these are not exactly what the state says, or cannot be found.
+func (f *keyFile) scanAfter(o *Options, persisted []*offsets) (ok bool, err error) {
+	f.offsets.Store(&persisted)
+	err = vfs.Guard(func() error {
+		local, at := uint32(len(persisted))*offsetChunk, int64(keyHeaderBytes)
+		if local > 0 {
+			last := f.record(local - 1)
+			if last == nil {
+				return nil // where it ends is not known
+			}
+			if last, ok = cutRecord(last); !ok || !validRecord(last, local-1) {
+				ok = false
+				return nil
+			}
+			at = f.offset(local-1) + int64(len(last))
+		}
+		ok = f.scanFrom(o, local, at)
+		return nil
+	})
+	f.count.Store(o.State.Count)
+	return ok, err
+}
+
+// scanFrom finds the records from a place on, which is that of a series. It returns false if they
+// are not whole.
+func (f *keyFile) scanFrom(o *Options, local uint32, at int64) bool {
+	for n := int(at >> blockBits); n < len(*f.blocks.Load()); n++ {
+		b, start := f.span(n)
+		if base := int64(n) << blockBits; at > base {
+			start = int(at - base)
+		}
+		for {
+			record, ok := cutRecord(b[start:])
+			if !ok {
+				break
+			}
+			if local >= o.State.Count || !validRecord(record, local) {
+				return false
+			}
+			f.setOffset(local, int64(n)<<blockBits+int64(start), recordShard(record))
+			start += len(record)
+			local++
+		}
+		if zeros(b[start:]) != len(b)-start {
+			return false
+		}
+	}
+	return local == o.State.Count
+}
+
 // span returns the part of a block that holds records.
 func (f *keyFile) span(n int) (b []byte, start int) {
 	blocks := *f.blocks.Load()
@@ -145,6 +196,7 @@ func (f *keyFile) scanDamaged(o *Options) {
 	for i := range blocks {
 		err := vfs.Guard(func() error { r.block(i); return nil })
 		if err != nil {
+			f.unread = true
 			r.skipped += blockBytes
 			r.corrupt(fmt.Errorf("series keys: %w", err))
 		}

@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"path"
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
@@ -14,26 +15,126 @@ const fillSlice = 1 << 14
 // Should two records claim one identity, it begins again with one worker, so that
 // the earlier one wins.
 func (x *Index) fill(o *Options) error {
-	conflicts, err := x.fillWith(o, o.Workers, func(uint32, string) {})
+	conflicts, err := x.fillWith(o, 0, o.Workers, func(uint32, string) {})
 	if err == nil && conflicts {
 		x.table = &table{seed: x.table.seed, mask: x.table.mask}
 		x.shards = shardTable{}
-		_, err = x.fillWith(o, 1, func(local uint32, what string) {
+		_, err = x.fillWith(o, 0, 1, func(local uint32, what string) {
 			o.Corrupt(&CorruptError{
 				File: x.keys.file.Name(), Offset: x.keys.offset(local), What: fmt.Sprintf("series %d %s", local, what),
 			})
 			x.keys.setLost(local)
 		})
 	}
-	for local := range o.State.Count {
+	x.countLost(0, o.State.Count)
+	return err
+}
+
+// countLost counts the series from lo to hi (excluded) whose records are lost.
+func (x *Index) countLost(lo, hi uint32) {
+	for local := lo; local < hi; local++ {
 		if x.keys.record(local) == nil {
 			x.lost.Add(1)
 		}
 	}
+}
+
+// loadPersisted takes what is persisted from its files, and fills in what has come since. If that cannot be
+// done without doubt, it takes nothing and returns false.
+func (x *Index) loadPersisted(o *Options) (ok bool, err error) {
+	found, err := x.persister.openOffsets(o)
+	if err == nil {
+		ok, err = x.keys.scanAfter(o, found.chunks)
+	}
+	if err != nil || !ok {
+		reportUnusable(o, err)
+		return false, x.dropPersisted(o)
+	}
+	ids, err := x.persister.openIDs(o)
+	if err != nil {
+		reportUnusable(o, err)
+	}
+	for shard, chunks := range ids {
+		x.shards.make(shard).adopt(o.State.Next[shard], chunks)
+	}
+	if s := o.State.Persisted.Table; s != nil {
+		t, err := openPersistedTable(o.FS, path.Join(o.Dir, tableFile(s.File)), s.Count, o.State.Bytes)
+		if err == nil {
+			t.file, x.table.seed = s.File, t.seed
+			x.table.persisted.Store(t)
+		} else {
+			reportUnusable(o, err)
+		}
+	}
+	from := uint32(0)
+	if t := x.table.persisted.Load(); t != nil {
+		from = t.count
+	}
+	conflicts, err := x.fillWith(o, from, o.Workers, func(uint32, string) {})
+	if err == nil && !conflicts {
+		conflicts, err = x.fillIDs(from)
+	}
+	if err != nil || conflicts {
+		reportUnusable(o, err)
+		return false, x.dropPersisted(o)
+	}
+	x.lost.Add(found.lost)
+	x.countLost(o.State.Persisted.Offsets*offsetChunk, o.State.Count)
+	x.persister.last, x.persister.files = o.State.Persisted, max(x.persister.files, o.State.Persisted.Files)
+	parts := x.persister.openParts(o)
+	x.parts.parts.Store(&parts)
+	return true, nil
+}
+
+// dropPersisted undoes what loadPersisted has done.
+func (x *Index) dropPersisted(o *Options) error {
+	err := x.closePersisted()
+	files, existing := x.persister.files, x.persister.existing
+	x.persister = newPersister(o)
+	x.persister.files, x.persister.existing = files, existing
+	x.table, x.shards = &table{seed: x.table.seed, mask: x.table.mask}, shardTable{}
+	x.parts = newPartList(x.keys)
+	x.keys.offsets.Store(nil)
 	return err
 }
 
-func (x *Index) fillWith(o *Options, workers int, refuse func(local uint32, what string)) (conflicts bool, err error) {
+// fillIDs finds the local ids of series before one that the file of ids does not have: mostly the
+// last few of each shard.
+func (x *Index) fillIDs(before uint32) (conflicts bool, err error) {
+	missing, left := make([]uint32, 1<<16), uint32(0)
+	x.shards.each(func(shard uint16, ids *shardIDs) {
+		missing[shard] = ids.missing()
+		left += missing[shard]
+	})
+	err = vfs.Guard(func() error {
+		for local := before; local > 0 && left > 0; {
+			local--
+			shard := x.keys.shard(local)
+			if missing[shard] == 0 {
+				continue
+			}
+			record := x.keys.record(local)
+			if record == nil {
+				continue // it is lost
+			}
+			record, ok := cutRecord(record)
+			ids := x.shards.get(shard)
+			if !ok || !validRecord(record, local) || recordShard(record) != shard || uint32(recordID(record)) >= ids.next.Load() {
+				conflicts = true
+				return nil
+			}
+			if _, known := ids.local(recordID(record)); !known {
+				ids.set(recordID(record), local)
+				missing[shard]--
+				left--
+			}
+		}
+		return nil
+	})
+	return conflicts, err
+}
+
+func (x *Index) fillWith(o *Options, from uint32, workers int, refuse func(local uint32, what string)) (conflicts bool, err error) {
 	for shard, next := range o.State.Next {
 		if next > 0 {
 			ids := x.shards.make(uint16(shard))
@@ -41,19 +142,20 @@ func (x *Index) fillWith(o *Options, workers int, refuse func(local uint32, what
 			ids.growLocked(next) // no larger than Count, see State.check
 		}
 	}
-	count := uint64(o.State.Count)
+	count := uint64(o.State.Count - from)
 	x.table.reserve(int(count))
 	var bad atomic.Bool
 	err = parallel(workers, int((count+fillSlice-1)/fillSlice), func(i int) error {
 		return vfs.Guard(func() error {
-			for local := uint64(i) * fillSlice; local < min(uint64(i+1)*fillSlice, count); local++ {
-				record := x.keys.record(uint32(local))
+			for n := uint64(i) * fillSlice; n < min(uint64(i+1)*fillSlice, count); n++ {
+				local := from + uint32(n)
+				record := x.keys.record(local)
 				if record == nil {
 					continue
 				}
-				if what := x.fillOne(uint32(local), record, &o.State); what != "" {
+				if what := x.fillOne(local, record, &o.State); what != "" {
 					bad.Store(true)
-					refuse(uint32(local), what)
+					refuse(local, what)
 				}
 			}
 			return nil
@@ -71,15 +173,8 @@ func (x *Index) fillOne(local uint32, record []byte, state *State) (what string)
 	s := x.table.stripe(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.probe(hash)
-	for {
-		other, ok := p.next()
-		if !ok {
-			break
-		}
-		if twin := x.keys.recordAt(other); recordHasKey(twin, key) {
-			return fmt.Sprintf("has the key of series %d", recordLocal(twin))
-		}
+	if twin := x.recordLocked(s, hash, key); twin != nil {
+		return fmt.Sprintf("has the key of series %d", recordLocal(twin))
 	}
 	if !x.shards.get(shard).set(id, local) {
 		return fmt.Sprintf("is a second one for id %d of shard %d", id, shard)

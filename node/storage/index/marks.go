@@ -149,7 +149,7 @@ type placedChunk struct {
 	chunk
 }
 
-// periodMarks says which series were active in a period: a month or a day.
+// periodMarks describes which series were active in a period: a month or a day.
 type periodMarks struct {
 	chunks atomic.Pointer[[]placedChunk] // that have any, growing; replaced when one is; guarded by activity.mu
 	dirty  atomic.Bool                   // since it was saved

@@ -3,8 +3,16 @@ package index
 import "bytes"
 
 // merge makes one part of neighbouring ones. Their series do not overlap and
-// come in order, so every set is the sets of the parts one after the other.
-func merge(parts []*part) *part {
+// come in order, so every set is the sets of the parts one after the other. Errors: as readParts.
+func merge(parts []*part) (merged *part, err error) {
+	err = readParts(parts, func() error {
+		merged = mergeParts(parts)
+		return nil
+	})
+	return merged, err
+}
+
+func mergeParts(parts []*part) *part {
 	m := merger{
 		writer:  newPartWriter(parts[0].lo, parts[len(parts)-1].hi),
 		parts:   parts,

@@ -228,6 +228,7 @@ type machine struct {
 	state State
 	few   fewRule
 	days  int64 // bound of the marks of days
+	rule  persistRule
 
 	taken   Emptied // as of a moment, to be settled
 	takenOf map[*modelSeries]bool
@@ -235,7 +236,7 @@ type machine struct {
 
 func (w *machine) open(t *rapid.T) {
 	var err error
-	w.x, err = Open(Options{FS: w.fs, Dir: "index", State: w.state, Workers: 2, hashMask: 0x3000000000000001, few: w.few, daysBytesMax: w.days, Corrupt: func(err error) {
+	w.x, err = Open(Options{FS: w.fs, Dir: "index", State: w.state, Workers: 2, hashMask: 0x3000000000000001, few: w.few, daysBytesMax: w.days, persist: w.rule, Corrupt: func(err error) {
 		t.Fatalf("damage: %v", err)
 	}})
 	if err != nil {
@@ -581,6 +582,9 @@ func TestAgainstModel(t *testing.T) {
 		}
 		if rapid.Bool().Draw(t, "bound") {
 			w.days = rapid.Int64Range(1, 8000).Draw(t, "bytes of days")
+		}
+		if rapid.Bool().Draw(t, "persist") { // else it never does, in a model of this size
+			w.rule = persistRule{table: rapid.IntRange(1, 50).Draw(t, "table"), share: rapid.IntRange(1, 8).Draw(t, "share"), part: rapid.Uint32Range(1, 20).Draw(t, "part")}
 		}
 		w.saved = w.m.clone()
 		w.open(t)

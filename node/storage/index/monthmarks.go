@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// monthMarks says which series were active in a month, and on which of its days. Who is marked
+// monthMarks describes which series were active in a month, and on which of its days. Who is marked
 // on a day is marked in its month.
 type monthMarks struct {
 	month     Month

@@ -1,7 +1,6 @@
 package index
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -268,21 +267,27 @@ func (ns Names) Databases(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range parts {
-		n.beginRun()
-		for i := 0; i < len(p.metrics); {
-			m := p.entry(i)
-			before := len(n.ends)
-			if !n.add(m.database, p, m.series) {
-				break
+	err = readParts(parts, func() error {
+		for _, p := range parts {
+			n.beginRun()
+			for i := 0; i < len(p.metrics); {
+				m := p.entry(i)
+				before := len(n.ends)
+				if !n.add(m.database, p, m.series) {
+					break
+				}
+				if len(n.ends) == before {
+					i++ // its series are gone; perhaps another metric has some
+					continue
+				}
+				// "\x00" makes the least name after this one.
+				i = p.search(string(m.database)+"\x00", "")
 			}
-			if len(n.ends) == before {
-				i++ // its series are gone; perhaps another metric has some
-				continue
-			}
-			// "\x00" makes the least name after this one.
-			i = p.search(string(m.database)+"\x00", "")
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return n.result()
 }
@@ -294,18 +299,24 @@ func (ns Names) Metrics(ctx context.Context, database, prefix string, limit int)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range parts {
-		few := n.fromFew(p, database, "", func(metric []byte, _ []series.Tag, add func([]byte)) { add(metric) })
-		if few {
-			continue
-		}
-		n.beginRun()
-		for i := p.search(database, prefix); i < len(p.metrics); i++ {
-			m := p.entry(i)
-			if string(m.database) != database || !n.add(m.metric, p, m.series) {
-				break
+	err = readParts(parts, func() error {
+		for _, p := range parts {
+			few := n.fromFew(p, database, "", func(metric []byte, _ []series.Tag, add func([]byte)) { add(metric) })
+			if few {
+				continue
+			}
+			n.beginRun()
+			for i := p.search(database, prefix); i < len(p.metrics); i++ {
+				m := p.entry(i)
+				if string(m.database) != database || !n.add(m.metric, p, m.series) {
+					break
+				}
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return n.result()
 }
@@ -317,20 +328,26 @@ func (ns Names) TagNames(ctx context.Context, database, metric, prefix string, l
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range parts {
-		few := n.fromFew(p, database, metric, func(_ []byte, tags []series.Tag, add func([]byte)) {
-			for i := range tags {
-				add(tags[i].Name)
+	err = readParts(parts, func() error {
+		for _, p := range parts {
+			few := n.fromFew(p, database, metric, func(_ []byte, tags []series.Tag, add func([]byte)) {
+				for i := range tags {
+					add(tags[i].Name)
+				}
+			})
+			if few {
+				continue
 			}
-		})
-		if few {
-			continue
+			p.eachMetric(database, metric, func(m *metricEntry) bool {
+				n.beginRun()
+				m.eachTag(func(t tagEntry) bool { return n.add(t.name, p, t.series) })
+				return ctx.Err() == nil
+			})
 		}
-		p.eachMetric(database, metric, func(m *metricEntry) bool {
-			n.beginRun()
-			m.eachTag(func(t tagEntry) bool { return n.add(t.name, p, t.series) })
-			return ctx.Err() == nil
-		})
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return n.result()
 }
@@ -341,107 +358,36 @@ func (ns Names) TagValues(ctx context.Context, database, metric, name, prefix st
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range parts {
-		few := n.fromFew(p, database, metric, func(_ []byte, tags []series.Tag, add func([]byte)) {
-			for i := range tags {
-				if string(tags[i].Name) == name {
-					add(tags[i].Value)
-				}
-			}
-		})
-		if few {
-			continue
-		}
-		p.eachMetric(database, metric, func(m *metricEntry) bool {
-			if t, ok := m.tag(name); ok {
-				n.beginRun()
-				for c := t.cursor(prefix); c.next(); {
-					if !n.add(c.value, p, c.posting) {
-						break
+	err = readParts(parts, func() error {
+		for _, p := range parts {
+			few := n.fromFew(p, database, metric, func(_ []byte, tags []series.Tag, add func([]byte)) {
+				for i := range tags {
+					if string(tags[i].Name) == name {
+						add(tags[i].Value)
 					}
 				}
+			})
+			if few {
+				continue
 			}
-			return ctx.Err() == nil
-		})
+			p.eachMetric(database, metric, func(m *metricEntry) bool {
+				if t, ok := m.tag(name); ok {
+					n.beginRun()
+					for c := t.cursor(prefix); c.next(); {
+						if !n.add(c.value, p, c.posting) {
+							break
+						}
+					}
+				}
+				return ctx.Err() == nil
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return n.result()
-}
-
-// MetricCardinality is the number of active series of a metric.
-type MetricCardinality struct {
-	Metric string
-	Series int64
-}
-
-// MetricCardinalities returns the metrics of a database with the most active
-// series, at most limit (0: all), the largest first.
-func (x *Index) MetricCardinalities(ctx context.Context, database string, limit int) ([]MetricCardinality, error) {
-	n, parts, err := x.NamesOf(nil).list(ctx, "", 0)
-	if err != nil {
-		return nil, err
-	}
-	series := map[string]int64{}
-	for _, p := range parts {
-		p.eachMetric(database, "", func(m *metricEntry) bool {
-			if count := n.active.count(p.lo, m.series); count > 0 {
-				series[string(m.metric)] += count
-			}
-			return ctx.Err() == nil
-		})
-	}
-	list := make([]MetricCardinality, 0, len(series))
-	for metric, count := range series {
-		list = append(list, MetricCardinality{metric, count})
-	}
-	slices.SortFunc(list, func(a, b MetricCardinality) int {
-		return cmp.Or(cmp.Compare(b.Series, a.Series), cmp.Compare(a.Metric, b.Metric))
-	})
-	if limit > 0 && len(list) > limit {
-		list = list[:limit]
-	}
-	return list, ctx.Err()
-}
-
-// TagCardinality says how many values of active series a tag has.
-type TagCardinality struct {
-	Name   string
-	Values int64
-	Series int64 // that have the tag
-}
-
-// TagCardinalities returns the tags of a metric, sorted by name.
-func (x *Index) TagCardinalities(ctx context.Context, database, metric string) ([]TagCardinality, error) {
-	tags, err := x.NamesOf(nil).TagNames(ctx, database, metric, "", 0)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]TagCardinality, len(tags))
-	for i, name := range tags {
-		values, err := x.NamesOf(nil).TagValues(ctx, database, metric, name, "", 0)
-		if err != nil {
-			return nil, err
-		}
-		list[i] = TagCardinality{Name: name, Values: int64(len(values))}
-	}
-	n, parts, err := x.NamesOf(nil).list(ctx, "", 0)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range parts {
-		p.eachMetric(database, metric, func(m *metricEntry) bool {
-			m.eachTag(func(t tagEntry) bool {
-				i, ok := slices.BinarySearchFunc(list, t.name, func(c TagCardinality, name []byte) int {
-					return -compareText(name, c.Name)
-				})
-				if ok {
-					list[i].Series += n.active.count(p.lo, t.series)
-				}
-				return true
-			})
-			return ctx.Err() == nil
-		})
-	}
-	return list, ctx.Err()
 }
 
 // Count returns the number of active series of a database.
@@ -450,22 +396,28 @@ func (ns Names) Count(ctx context.Context, database string) (count int64, err er
 	if err != nil {
 		return 0, err
 	}
-	for _, p := range parts {
-		p.eachMetric(database, "", func(m *metricEntry) bool {
-			if n.shards == nil {
-				count += n.active.count(p.lo, m.series)
-				return ctx.Err() == nil
-			}
-			m.series.each(func(run []uint32) bool {
-				for _, rel := range run {
-					if local := p.lo + rel; n.active.has(local) && inShardSet(n.shards, n.keys.shard(local)) {
-						count++
-					}
+	err = readParts(parts, func() error {
+		for _, p := range parts {
+			p.eachMetric(database, "", func(m *metricEntry) bool {
+				if n.shards == nil {
+					count += n.active.count(p.lo, m.series)
+					return ctx.Err() == nil
 				}
-				return true
+				m.series.each(func(run []uint32) bool {
+					for _, rel := range run {
+						if local := p.lo + rel; n.active.has(local) && inShardSet(n.shards, n.keys.shard(local)) {
+							count++
+						}
+					}
+					return true
+				})
+				return ctx.Err() == nil
 			})
-			return ctx.Err() == nil
-		})
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
 	}
 	return count, ctx.Err()
 }

@@ -29,6 +29,8 @@ type part struct {
 	values  int      // in all tags of all metrics
 	busy    bool     // being merged; guarded by partList.mu
 	memo    valueMemo
+	file    uint64 // its number, if it is mapped
+	held    held
 }
 
 const (
@@ -295,4 +297,10 @@ func (w *partWriter) finish() *part {
 
 func (p *part) size() uint32 { return p.hi - p.lo }
 
-func (p *part) bytes() int64 { return int64(cap(p.data)) + int64(cap(p.metrics))*4 }
+// bytes returns the memory of a part that is not mapped.
+func (p *part) bytes() int64 {
+	if p.held.mapping != nil {
+		return 0
+	}
+	return int64(cap(p.data)) + int64(cap(p.metrics))*4
+}

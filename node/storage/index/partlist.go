@@ -1,9 +1,13 @@
 package index
 
 import (
+	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
 const (
@@ -82,17 +86,79 @@ func (l *partList) end() uint32 {
 	return parts[len(parts)-1].hi
 }
 
-// buildAll makes the parts of all series that there are. It is for Open.
-func (l *partList) buildAll(workers int) error {
-	count := uint64(l.keys.count.Load())
-	parts := make([]*part, (count+loadSeries-1)/loadSeries)
+// buildMissing makes the parts of all series that none of the parts has. It is for Open.
+func (l *partList) buildMissing(workers int) error {
+	mapped := *l.parts.Load()
+	count := l.keys.count.Load()
+	var parts []*part
+	end := uint32(0)
+	missing := func(to uint32) {
+		for ; end < to; end = parts[len(parts)-1].hi {
+			parts = append(parts, &part{lo: end, hi: end + min(to-end, loadSeries)})
+		}
+	}
+	for _, p := range mapped {
+		missing(p.lo)
+		parts, end = append(parts, p), p.hi
+	}
+	missing(count)
 	err := parallel(workers, len(parts), func(i int) (err error) {
-		end := min(uint64(i+1)*loadSeries, count)
-		parts[i], err = newBuilder().build(l.keys, uint32(i)*loadSeries, uint32(end))
+		if p := parts[i]; p.held.mapping == nil {
+			parts[i], err = newBuilder().build(l.keys, p.lo, p.hi)
+		}
 		return err
 	})
-	l.parts.Store(&parts)
+	if err == nil {
+		l.parts.Store(&parts)
+	}
 	return err
+}
+
+// replace puts a part that is mapped in the place of one with the same content, unless that is being
+// merged or was.
+func (l *partList) replace(p, mapped *part) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	parts := slices.Clone(*l.parts.Load())
+	at := slices.Index(parts, p)
+	if at < 0 || p.busy {
+		_ = mapped.held.close() // nobody has seen it
+		return
+	}
+	parts[at] = mapped
+	l.parts.Store(&parts)
+}
+
+// errDamagedPosting is what the reader of a posting panics with.
+var errDamagedPosting = errors.New("a posting has more series than a part")
+
+// readParts runs read, which reads parts, and keeps them until it ends. Parts that are mapped were whole
+// when they were opened; should the disk read something else later, that is a *CorruptError or a
+// *vfs.FaultError.
+func readParts(parts []*part, read func() error) (err error) {
+	defer runtime.KeepAlive(parts)
+	defer func() {
+		if r := recover(); r != nil {
+			if err = damagedPart(parts); err == nil {
+				panic(r)
+			}
+		}
+	}()
+	return vfs.Guard(read)
+}
+
+// damagedPart returns what is wrong with one of the parts that are mapped.
+func damagedPart(parts []*part) error {
+	for _, p := range parts {
+		if p.held.mapping == nil {
+			continue
+		}
+		err := p.held.mapping.Guard(func(b []byte) error { return checkWhole(p.held.mapping.Name(), partMagic, b) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // current returns parts that cover at least all series created before the call.
@@ -131,7 +197,9 @@ func (l *partList) buildNext(count uint32) (built bool, err error) {
 		}
 	}
 	if first, ok := mergeable(parts[idle:], mergeNowSeries); ok {
-		parts = append(parts[:idle+first], merge(parts[idle+first:]))
+		if merged, err := merge(parts[idle+first:]); err == nil {
+			parts = append(parts[:idle+first], merged)
+		}
 	}
 	l.parts.Store(&parts)
 	return true, nil
@@ -204,10 +272,16 @@ func (l *partList) mergeNext() bool {
 	}
 	l.mu.Unlock()
 
-	merged := merge(old)
+	merged, err := merge(old)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err != nil {
+		for _, p := range old {
+			p.busy = false
+		}
+		return false // queries of what cannot be read say so
+	}
 	parts = *l.parts.Load()
 	next := slices.Concat(parts[:first], []*part{merged}, parts[first+len(old):])
 	l.parts.Store(&next)

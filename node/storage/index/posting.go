@@ -39,6 +39,9 @@ type posting struct {
 
 func parsePosting(b []byte) posting {
 	head, n := binary.Uvarint(b)
+	if head>>postingKindBits > mergeSeries {
+		panic(errDamagedPosting) // see readParts
+	}
 	return posting{kind: uint8(head & (1<<postingKindBits - 1)), count: uint32(head >> postingKindBits), body: b[n:]}
 }
 

@@ -166,7 +166,13 @@ func TestCoarseMonthsWhileRead(t *testing.T) {
 // dailyFolder opens a folder that was written by a program that kept a file for each day.
 func dailyFolder(t *testing.T) (*vfs.MemFS, State) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/daily.json")
+	return keptFolder(t, "testdata/daily")
+}
+
+// keptFolder copies a folder that an earlier program has written, and its state.
+func keptFolder(t *testing.T, dir string) (*vfs.MemFS, State) {
+	t.Helper()
+	text, err := os.ReadFile(dir + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,12 +184,12 @@ func dailyFolder(t *testing.T) (*vfs.MemFS, State) {
 	if err := fs.MkdirAll("index"); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := os.ReadDir("testdata/daily")
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		b, err := os.ReadFile("testdata/daily/" + entry.Name())
+		b, err := os.ReadFile(dir + "/" + entry.Name())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,16 +33,22 @@ func (x *Index) Select(ctx context.Context, selector *scan.Selector, days Days, 
 		s.shards = shardSet(selector.Shards)
 	}
 	before := len(dst)
-	for _, p := range parts {
-		if err := ctx.Err(); err != nil {
-			return dst[:before], err
+	err = readParts(parts, func() error {
+		for _, p := range parts {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if dst, err = s.part(p, dst); err != nil {
+				return err
+			}
+			if seriesMax > 0 && int64(len(dst)-before) > seriesMax {
+				return &scan.LimitError{What: "series", Limit: seriesMax}
+			}
 		}
-		if dst, err = s.part(p, dst); err != nil {
-			return dst[:before], err
-		}
-		if seriesMax > 0 && int64(len(dst)-before) > seriesMax {
-			return dst[:before], &scan.LimitError{What: "series", Limit: seriesMax}
-		}
+		return nil
+	})
+	if err != nil {
+		return dst[:before], err
 	}
 	return dst, nil
 }

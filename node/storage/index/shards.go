@@ -1,6 +1,7 @@
 package index
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -25,6 +26,9 @@ type shardIDs struct {
 	mu     sync.Mutex // held while a series is created
 	next   atomic.Uint32
 	chunks atomic.Pointer[[]*idChunk]
+	// persisted says of which chunks the file of ids has a copy, which is then what chunks leads to.
+	persisted []bool       // guarded by Index.syncing
+	mapped    atomic.Int64 // how many that are
 }
 
 type idChunk [idChunkEntries]atomic.Uint32
@@ -63,7 +67,7 @@ func (t *shardTable) each(visit func(shard uint16, s *shardIDs)) {
 	}
 }
 
-// local returns the local id of a series of the shard.
+// local returns the local id of a series of the shard. It is for use within vfs.Guard: a chunk may be mapped.
 func (s *shardIDs) local(id series.ID) (uint32, bool) {
 	chunks := s.chunks.Load()
 	if chunks == nil || int(id/idChunkEntries) >= len(*chunks) {
@@ -109,10 +113,95 @@ func (s *shardIDs) growLocked(end uint32) {
 }
 
 // set stores the local id of id, for which growLocked has made room, unless
-// there is one: then it gives false. It may run beside set for other ids.
+// there is another one: then it gives false. It may run beside set for other ids.
 func (s *shardIDs) set(id series.ID, local uint32) bool {
-	c := (*s.chunks.Load())[id/idChunkEntries]
-	return c[id%idChunkEntries].CompareAndSwap(0, local+1)
+	entry := &(*s.chunks.Load())[id/idChunkEntries][id%idChunkEntries]
+	if known := entry.Load(); known != 0 { // the chunk may be mapped, and is not to be written then
+		return known == local+1
+	}
+	return entry.CompareAndSwap(0, local+1)
+}
+
+// adopt makes room for ids below end with chunks that are persisted, by their number. It is for Open.
+func (s *shardIDs) adopt(end uint32, persisted map[uint32]*idChunk) {
+	chunks := make([]*idChunk, (uint64(end)+idChunkEntries-1)/idChunkEntries)
+	s.persisted = make([]bool, len(chunks))
+	for n := range chunks {
+		if c := persisted[uint32(n)]; c != nil {
+			chunks[n], s.persisted[n] = c, true
+			s.mapped.Add(1)
+		} else {
+			chunks[n] = new(idChunk)
+		}
+	}
+	s.chunks.Store(&chunks)
+}
+
+// unpersisted visits the chunks that are full of series below count and have no copy in the file of
+// ids. The caller holds Index.syncing.
+func (s *shardIDs) unpersisted(count uint32, visit func(n int, c *idChunk)) {
+	chunks := s.chunks.Load()
+	if chunks == nil {
+		return
+	}
+	for n, c := range *chunks {
+		if n == len(s.persisted) {
+			s.persisted = append(s.persisted, false)
+		}
+		if !s.persisted[n] && c.complete(count) {
+			visit(n, c)
+		}
+	}
+}
+
+// complete reports whether a chunk has a series for each id, and all are below count.
+func (c *idChunk) complete(count uint32) bool {
+	for i := range c {
+		if entry := c[i].Load(); entry == 0 || entry > count {
+			return false
+		}
+	}
+	return true
+}
+
+// missing returns how many ids that were given have no local id.
+func (s *shardIDs) missing() (n uint32) {
+	next := s.next.Load()
+	for number, c := range *s.chunks.Load() {
+		if number < len(s.persisted) && s.persisted[number] {
+			continue
+		}
+		for i := range c {
+			if id := uint32(number*idChunkEntries + i); id < next && c[i].Load() == 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// persist puts copies of chunks in their places. The caller holds Index.syncing.
+func (s *shardIDs) persist(copies map[uint32]*idChunk) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	chunks := slices.Clone(*s.chunks.Load())
+	for n, c := range copies {
+		chunks[n], s.persisted[n] = c, true
+	}
+	s.mapped.Add(int64(len(copies)))
+	s.chunks.Store(&chunks)
+}
+
+// replace puts a chunk in memory in the place of one that is mapped.
+func (s *shardIDs) replace(n int, mapped, c *idChunk) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	chunks := slices.Clone(*s.chunks.Load())
+	if chunks[n] == mapped { // else somebody else was faster
+		chunks[n] = c
+		s.mapped.Add(-1)
+		s.chunks.Store(&chunks)
+	}
 }
 
 // raiseNext makes next at least n.
@@ -125,9 +214,12 @@ func (s *shardIDs) raiseNext(n uint32) {
 	}
 }
 
+// bytes returns the memory of the array.
 func (s *shardIDs) bytes() int64 {
-	if p := s.chunks.Load(); p != nil {
-		return int64(len(*p)) * (idChunkEntries*4 + 8)
+	p := s.chunks.Load()
+	if p == nil {
+		return 0
 	}
-	return 0
+	n := int64(len(*p)) - s.mapped.Load()
+	return n*idChunkEntries*4 + int64(len(*p))*8
 }

@@ -2,23 +2,25 @@ package index
 
 // Stats are figures for metrics. Bytes are of memory unless they say otherwise.
 type Stats struct {
-	Series        uint32 // lost ones included
-	SeriesLost    int64  // whose records were damaged
-	Damages       int64  // found while opening, and each one that was met since
-	KeyFileBytes  int64  // on disk, and mapped
-	TailBytes     int64  // the block of the key file that is being filled
-	OffsetBytes   int64  // local id → place in the key file
-	ShardBytes    int64  // (shard, id) → local id
-	TableBytes    int64  // hash table
-	TableLoad     float64
-	ActivityBytes int64
-	Months, Days  int   // that have marks
-	MonthsCoarse  int   // of which the days are not known
-	PartBytes     int64 // dictionary and postings
-	Parts         int
-	Values        int    // of tags; one that several parts have counts in each
-	Metrics       int    // in the same way
-	Unindexed     uint32 // series that no part has yet
+	Series         uint32  // lost ones included
+	SeriesLost     int64   // whose records were damaged
+	Damages        int64   // found while opening, and each one that was met since
+	KeyFileBytes   int64   // on disk, and mapped
+	PersistedBytes int64   // of files of persisted series: on disk, and mapped
+	PersistErrors  int64   // times that one of them could not be written
+	TailBytes      int64   // the block of the key file that is being filled
+	OffsetBytes    int64   // local id → place in the key file
+	ShardBytes     int64   // (shard, id) → local id
+	TableBytes     int64   // hash table
+	TableLoad      float64 // of what is in memory
+	ActivityBytes  int64
+	Months, Days   int   // that have marks
+	MonthsCoarse   int   // of which the days are not known
+	PartBytes      int64 // dictionary and postings
+	Parts          int
+	Values         int    // of tags; one that several parts have counts in each
+	Metrics        int    // in the same way
+	Unindexed      uint32 // series that no part has yet
 }
 
 // Stats returns the figures of the moment.
@@ -41,9 +43,18 @@ func (x *Index) Stats() Stats {
 	s.KeyFileBytes = x.keys.bytesLocked()
 	x.keys.mu.Unlock()
 	if chunks := x.keys.offsets.Load(); chunks != nil {
-		s.OffsetBytes = int64(len(*chunks)) * (offsetChunk*6 + 8)
+		persisted := int64(x.persister.offsets.count.Load())
+		s.OffsetBytes = (int64(len(*chunks))-persisted)*int64(offsetsBytes) + int64(len(*chunks))*8
+		s.PersistedBytes = persisted*x.persister.offsets.bytes + int64(x.persister.ids.count.Load())*x.persister.ids.bytes
 	}
 	x.shards.each(func(_ uint16, ids *shardIDs) { s.ShardBytes += ids.bytes() })
+	for _, p := range *x.parts.parts.Load() {
+		s.PersistedBytes += p.held.bytes
+	}
+	if t := x.table.persisted.Load(); t != nil {
+		s.PersistedBytes += t.held.bytes
+	}
+	s.PersistErrors = x.persister.failures.Load()
 	used, slots := x.table.size()
 	s.TableBytes = int64(slots) * 8
 	if slots > 0 {

@@ -1,14 +1,20 @@
 package index
 
 import (
-	"hash/maphash"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// The hash table is cut into stripes by the top bits of the hash, each an
+// The hash table has a persisted table, which is a mapped file, and stripes in memory for the series
+// that came since it was written. A reader who finds a key in neither looks again if the persisted
+// table was replaced meanwhile: the entries of a stripe go only after that.
+//
+// The part in memory is cut into stripes by the top bits of the hash, each an
 // open-addressing table of its own, so that creators seldom meet and growth
 // copies a 256th of the whole at a time. A slot is 0 when empty, else
 //
@@ -30,9 +36,10 @@ const (
 )
 
 type table struct {
-	seed    maphash.Seed
-	mask    uint64 // all ones, but in tests that want collisions
-	stripes [stripesCount]stripe
+	seed      uint64
+	mask      uint64 // all ones, but in tests that want collisions
+	persisted atomic.Pointer[persistedTable]
+	stripes   [stripesCount]stripe
 }
 
 type stripe struct {
@@ -45,7 +52,7 @@ type stripe struct {
 }
 
 func newTable() *table {
-	return &table{seed: maphash.MakeSeed(), mask: ^uint64(0)}
+	return &table{seed: rand.Uint64(), mask: ^uint64(0)}
 }
 
 // reserve makes every stripe large enough for its share of count entries. It is
@@ -59,7 +66,7 @@ func (t *table) reserve(count int) {
 	}
 }
 
-func (t *table) hash(key series.Key) uint64 { return maphash.Bytes(t.seed, key) & t.mask }
+func (t *table) hash(key series.Key) uint64 { return xxh3.HashSeed(key, t.seed) & t.mask }
 
 func (t *table) stripe(hash uint64) *stripe { return &t.stripes[hash>>(64-stripeBits)] }
 
@@ -148,7 +155,40 @@ func put(slots []atomic.Uint64, slot uint64) {
 	slots[at].Store(slot)
 }
 
-// size returns the number of entries and slots.
+// takePersisted puts another persisted table in place, and drops from the stripes what it has: the records
+// that lie before a place in the file of keys.
+func (t *table) takePersisted(persisted *persistedTable, end int64) {
+	t.persisted.Store(persisted)
+	for i := range t.stripes {
+		s := &t.stripes[i]
+		s.mu.Lock()
+		kept := s.entriesLocked(end, slotPlaceMask+1)
+		slots := make([]atomic.Uint64, max(stripeSlotsMin, (len(kept)+1)*loadDenominator/loadNumerator+1))
+		for _, slot := range kept {
+			put(slots, slot)
+		}
+		s.slots.Store(&slots)
+		s.mu.used = len(kept)
+		s.mu.Unlock()
+	}
+}
+
+// entriesLocked returns the slots of the records from one place to another (excluded).
+func (s *stripe) entriesLocked(from, end int64) (list []uint64) {
+	slots := s.slots.Load()
+	if slots == nil {
+		return nil
+	}
+	for i := range *slots {
+		slot := (*slots)[i].Load()
+		if place := int64(slot & slotPlaceMask); slot != 0 && place >= from && place < end {
+			list = append(list, slot)
+		}
+	}
+	return list
+}
+
+// size returns the number of entries and slots in memory.
 func (t *table) size() (used, slots int) {
 	for i := range t.stripes {
 		s := &t.stripes[i]

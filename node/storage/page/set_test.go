@@ -36,7 +36,7 @@ func (l *fakeLog) Seal(id, previous uint32, payload []byte, _ bool) (uint32, err
 	return uint32(len(l.pages)), nil
 }
 
-// chain gives the samples of the sealed pages from ref back, in order of sealing.
+// chain returns the samples of the sealed pages from ref back, in order of sealing.
 func (l *fakeLog) chain(id, ref uint32, into *codec.Columns, t *rapid.T) {
 	if ref == NoPage {
 		return

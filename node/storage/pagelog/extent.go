@@ -99,7 +99,7 @@ func encodeExtentHeader(generation uint32, index int, extentBytes int64) []byte 
 	return b
 }
 
-// versionError says that a file is of a version that this program cannot read.
+// versionError reports that a file is of a version that this program cannot read.
 type versionError struct {
 	name    string
 	version uint32

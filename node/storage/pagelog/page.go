@@ -120,7 +120,7 @@ var (
 	ErrClosed = errors.New("the page log is closed")
 )
 
-// SpaceError says that there was no room for another extent. Nothing is lost and
+// SpaceError reports that there was no room for another extent. Nothing is lost and
 // the same call succeeds once there is room.
 type SpaceError struct {
 	File  string
@@ -132,10 +132,10 @@ func (e *SpaceError) Error() string {
 	return fmt.Sprintf("no room for the page log's extent %s of %d bytes: %v; free disk space and writing goes on", e.File, e.Bytes, e.Cause)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *SpaceError) Unwrap() error { return e.Cause }
 
-// CorruptError tells of damaged pages.
+// CorruptError reports damaged pages.
 type CorruptError struct {
 	File       string
 	Generation uint32
@@ -151,5 +151,5 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("page log file %s is damaged at offset %d", e.File, e.Offset)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *CorruptError) Unwrap() error { return e.Cause }

@@ -23,7 +23,7 @@ func (l *Log) End() (generation, offset uint32) {
 // than that of a page whose Ref the caller knows.
 func (l *Log) Current() uint32 { return l.current.Load() }
 
-// GenerationSize says how much a live generation holds.
+// GenerationSize describes how much a live generation holds.
 type GenerationSize struct {
 	Number uint32
 	Bytes  int64 // up to the end of its last page; 0: it has none

@@ -83,7 +83,7 @@ func (g *generation) ending() int64 {
 	return bound - bound/endingShare
 }
 
-// Ending says that the current generation has little room left, so that who must not wait
+// Ending reports whether the current generation has little room left, so that who must not wait
 // later does well to Roll now.
 func (l *Log) Ending() bool { return l.ending.Load() }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
-// shape gives samples of one of four realistic kinds: a random walk with two
+// shape returns samples of one of four realistic kinds: a random walk with two
 // decimals, an integer counter, a sine with two decimals, a step that rarely
 // changes; every ten seconds.
 func shape(dst *codec.Columns, id uint32, startMs int64, n int) {

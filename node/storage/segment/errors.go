@@ -12,13 +12,13 @@ var ErrOrder = errors.New("samples out of order for a segment")
 // ErrOptions refuses options or inputs that do not fit together.
 var ErrOptions = errors.New("segment options do not fit")
 
-// ErrEmpty says that a segment would have no samples; no file was made.
+// ErrEmpty reports that a segment would have no samples; no file was made.
 var ErrEmpty = errors.New("segment without samples")
 
 // ErrVersion refuses a file of a format that this program does not know.
 var ErrVersion = errors.New("unknown version of the segment format")
 
-// CorruptError says that a part of a segment cannot be read. What lies elsewhere
+// CorruptError reports that a part of a segment cannot be read. What lies elsewhere
 // in the file is not touched by it.
 type CorruptError struct {
 	File   string

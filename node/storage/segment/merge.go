@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path"
 
 	"github.com/tickmesh/tickmesh/node/storage/codec"
@@ -11,6 +12,15 @@ import (
 
 // TimeRange is a closed range of time in milliseconds.
 type TimeRange struct{ FromMs, ToMs int64 }
+
+// AllTime returns the range of all times.
+func AllTime() TimeRange { return TimeRange{FromMs: math.MinInt64, ToMs: math.MaxInt64} }
+
+// NoTime returns a range that has no time.
+func NoTime() TimeRange { return TimeRange{FromMs: math.MaxInt64, ToMs: math.MinInt64} }
+
+// Has reports whether a time lies in the range.
+func (r TimeRange) Has(timeMs int64) bool { return timeMs >= r.FromMs && timeMs <= r.ToMs }
 
 // MergeOptions say what Merge makes. The range of sequences is that of the
 // inputs, whatever Options say, and the partition must cover theirs.

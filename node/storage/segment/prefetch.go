@@ -17,7 +17,7 @@ const (
 	aheadMergeBytes = 8 << 20
 )
 
-// readAhead says what a reader that moves forward through a file should ask for.
+// readAhead describes what a reader that moves forward through a file should ask for.
 type readAhead struct {
 	bytes int64 // to be ahead at most
 	asked int64 // offset up to which the file has been asked for

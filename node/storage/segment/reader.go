@@ -241,7 +241,7 @@ func (s *section) pages(kind pageKind) pages {
 	return pages{s.directory[:index]}
 }
 
-// page gives a page's frame.
+// page returns a page's frame.
 func (s *section) page(p *pageReader, e *pageEntry, kind pageKind) error {
 	part := PartIndexPage
 	if kind == pageRollup {

@@ -290,7 +290,7 @@ func (b *rollupBuilder) close() {
 	b.closeDay()
 }
 
-// pieceFull says that appendBody is due.
+// pieceFull reports whether appendBody is due.
 func (b *rollupBuilder) pieceFull() bool {
 	return len(b.hours) >= pieceHours && b.hour.count == 0 && b.day.count == 0
 }

@@ -2,7 +2,7 @@ package vfs
 
 import "fmt"
 
-// BrokenError says why a log takes no more writes: a write or sync of a file has
+// BrokenError reports why a log takes no more writes: a write or sync of a file has
 // failed, after which nobody knows what the disk holds. It wraps both of its errors.
 type BrokenError struct {
 	Kind  error  // what is broken, for errors.Is

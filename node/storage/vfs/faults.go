@@ -47,7 +47,7 @@ type ShortWrite struct {
 
 func (e *ShortWrite) Error() string { return "short write: " + e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *ShortWrite) Unwrap() error { return e.Err }
 
 // Faults wraps a file system so that rule sees every operation first: when it

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// FaultError says that a read of mapped memory failed: the file was cut shorter
+// FaultError reports that a read of mapped memory failed: the file was cut shorter
 // by somebody else, or its disk could not read the block.
 type FaultError struct {
 	Address uintptr // where the load was

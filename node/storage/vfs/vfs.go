@@ -61,13 +61,13 @@ type File interface {
 	Map(length int64) (*Mapping, error)
 }
 
-// Info says what a name stands for.
+// Info describes what a name stands for.
 type Info struct {
 	Size int64 // bytes; of no meaning for a directory
 	Dir  bool
 }
 
-// ErrLocked says that another holder has the lock.
+// ErrLocked reports that another holder has the lock.
 var ErrLocked = errors.New("locked by another process")
 
 // ErrMapLength refuses a mapping of no bytes or of more bytes than the file has.

@@ -17,7 +17,7 @@ var (
 	ErrTrimmed = errors.New("the log has been trimmed beyond this position")
 )
 
-// SpaceError says that no room could be had for the next file. Nothing has been
+// SpaceError reports that no room could be had for the next file. Nothing has been
 // written and the log is whole: the same Write succeeds once there is room.
 type SpaceError struct {
 	Dir   string
@@ -29,10 +29,10 @@ func (e *SpaceError) Error() string {
 	return fmt.Sprintf("no room for the next log file of %d bytes in %s: %v; free disk space and writing goes on", e.Bytes, e.Dir, e.Cause)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *SpaceError) Unwrap() error { return e.Cause }
 
-// CorruptError tells of a stretch of the log that was synced and is damaged.
+// CorruptError reports a stretch of the log that was synced and is damaged.
 type CorruptError struct {
 	File   string   // name, or where the file should be
 	Offset int64    // in the file

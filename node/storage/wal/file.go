@@ -91,7 +91,7 @@ func encodeFileHeader(base Position, length int64) []byte {
 	return b
 }
 
-// versionError says that a file is of a version that this program cannot read.
+// versionError reports that a file is of a version that this program cannot read.
 type versionError struct {
 	name    string
 	version uint32

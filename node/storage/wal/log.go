@@ -255,7 +255,7 @@ func (l *Log) syncLocked() (Position, error) {
 	return target, nil
 }
 
-// Synced gives the position up to which the log is known to be durable.
+// Synced returns the position up to which the log is known to be durable.
 func (l *Log) Synced() Position { return Position(l.synced.Load()) }
 
 // End returns the position at which the next record will be, or before which it

@@ -13,7 +13,7 @@ const (
 	chunksMax  = 3 // one being read, one waiting, one being parsed
 )
 
-// reader gives the bytes of a file from front to back, reading ahead on its own
+// reader provides the bytes of a file from front to back, reading ahead on its own
 // goroutine. It must be closed.
 type reader struct {
 	file  vfs.File
@@ -101,7 +101,7 @@ func readBlocks(file vfs.File, b []byte, at int64) {
 	}
 }
 
-// at gives n bytes at offset, which must not go back by more than a chunk nor
+// at returns n bytes at offset, which must not go back by more than a chunk nor
 // beyond limit. They are good until the next call.
 func (r *reader) at(offset int64, n int) ([]byte, error) {
 	for r.err == nil && offset >= r.start+int64(len(r.chunk)) {

@@ -183,7 +183,7 @@ func (s *Storage) Frames() []series.BatchID {
 // NodeName is the only node of the Cluster that a Storage plays.
 const NodeName = "node-1"
 
-// Status tells of one node.
+// Status returns the status of one node.
 func (s *Storage) Status(_ context.Context, withoutShards bool) (*tickmeshv1.GetStatusResponse, error) {
 	m := &tickmeshv1.GetStatusResponse{
 		Cluster: "test", MapEpoch: 3, Shards: uint32(s.shards), Replication: 1, StoreReachable: true,

@@ -137,7 +137,7 @@ func (c *column) position(number int64) int {
 	return end
 }
 
-// fill gives windows i to j of the column as a chunk, in the chunk's own memory.
+// fill writes windows i to j of the column to a chunk, in the chunk's own memory.
 func (c *column) fill(g grid, asked scan.Aggregate, i, j int, chunk *scan.Chunk) {
 	chunk.Times = chunk.Times[:0]
 	for r := sort.Search(len(c.runs), func(r int) bool { return c.runs[r].position > i }) - 1; r < len(c.runs); r++ {

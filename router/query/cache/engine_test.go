@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -96,8 +97,8 @@ func (l *lab) step() {
 		l.entry(storage.EntryRetention, uint16(l.random.IntN(labShards)), storage.RetentionBody(l.nowMs-4*3_600_000+l.random.Int64N(3_600_000)))
 		l.must(l.Retain())
 	case n < 71:
-		l.entry(storage.EntryRuleCuts, uint16(l.random.IntN(labShards)), storage.RuleCutsBody(&storage.RuleCuts{
-			OtherMs: storage.NoCut, Rules: []storage.RuleCut{{Metric: "m1", CutMs: l.nowMs - 3*3_600_000 + l.random.Int64N(3_600_000)}},
+		l.entry(storage.EntryRuleCuts, uint16(l.random.IntN(labShards)), retention.Encode(&retention.Cuts{
+			OtherMs: retention.NoCut, Rules: []retention.Cut{{Metric: "m1", CutMs: l.nowMs - 3*3_600_000 + l.random.Int64N(3_600_000)}},
 		}))
 	case n < 80:
 		l.must(l.Checkpoint(storage.Checkpoint{Applied: l.applied[:], SealAll: l.random.IntN(2) == 0}))
@@ -207,8 +208,8 @@ func TestEachChangeIsSeen(t *testing.T) {
 			l.open()
 		},
 		"a cut of a rule": func(l *lab) {
-			l.entry(storage.EntryRuleCuts, labKey(1).Shard(labShards), storage.RuleCutsBody(&storage.RuleCuts{
-				OtherMs: storage.NoCut, Rules: []storage.RuleCut{{Metric: "m1", CutMs: cutMs}},
+			l.entry(storage.EntryRuleCuts, labKey(1).Shard(labShards), retention.Encode(&retention.Cuts{
+				OtherMs: retention.NoCut, Rules: []retention.Cut{{Metric: "m1", CutMs: cutMs}},
 			}))
 		},
 		"a shard dropped": func(l *lab) { l.must(l.DropShard(1, 1<<40)) },

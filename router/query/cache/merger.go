@@ -12,7 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// merger gives the series of one request: of each the part of a window at the front, what
+// merger emits the series of one request: of each the part of a window at the front, what
 // is kept, and what comes behind that, one after the other and by one visitor. The front is
 // read first, and held; what comes behind is given as it comes, each series after what is
 // kept of it; the rest follows at the end.
@@ -52,7 +52,7 @@ func newMerger(q *question, e *entry, v view, visit scan.Visitor) *merger {
 	}
 }
 
-// run gives all. Its error is that of a visitor, ErrStopped too, or of a scan.
+// run emits all. Its error is that of a visitor, ErrStopped too, or of a scan.
 func (m *merger) run(ctx context.Context, from scan.Source, r *recorder) error {
 	request := *m.question.request
 	if startMs := m.question.grid.startMs(m.kept.from); request.FromMs < startMs {
@@ -104,7 +104,7 @@ func (m *merger) readFronts(ctx context.Context, from scan.Source, request *scan
 	})
 }
 
-// behind gives a chunk of what comes behind the windows that are kept.
+// behind emits a chunk of what comes behind the windows that are kept.
 func (m *merger) behind(number int, chunk *scan.Chunk) error {
 	if len(chunk.Times) == 0 {
 		return nil
@@ -119,7 +119,7 @@ func (m *merger) behind(number int, chunk *scan.Chunk) error {
 	return m.give(number, chunk)
 }
 
-// begin gives what a series has before what comes behind.
+// begin emits what a series has before what comes behind.
 func (m *merger) begin(number int, key series.Key) error {
 	if most := m.question.request.Limits.SeriesMax; m.seriesGiven.Add(1) > most && most > 0 {
 		return m.fail(&scan.LimitError{What: "series", Limit: most})
@@ -171,7 +171,7 @@ func (m *merger) fail(err error) error {
 	return err
 }
 
-// rest gives the series of which nothing came behind.
+// rest emits the series of which nothing came behind.
 func (m *merger) rest(ctx context.Context) error {
 	var next atomic.Int64
 	var fronts []string

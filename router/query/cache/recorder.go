@@ -66,7 +66,7 @@ func (r *recorder) take(worker int, chunk *scan.Chunk) {
 	w.reserved += grown
 }
 
-// end gives the memory back and what was taken down, by worker; nil if the recorder gave
+// end frees the memory and returns what was taken down, by worker; nil if the recorder gave
 // up. Nobody takes anything any more.
 func (r *recorder) end() (columns []map[string]*column) {
 	if r == nil {

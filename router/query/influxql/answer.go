@@ -3,6 +3,7 @@ package influxql
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -87,7 +88,7 @@ func (p *page) flushIfLong() {
 // appendTime appends a time of the time column, as text without quotes or as a number.
 func (p *page) appendTime(ns int64, quote string) {
 	if p.per != 0 {
-		p.text = appendInteger(p.text, ns/p.per)
+		p.text = strconv.AppendInt(p.text, ns/p.per, 10)
 		return
 	}
 	zone := p.zone

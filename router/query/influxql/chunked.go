@@ -1,5 +1,7 @@
 package influxql
 
+import "strconv"
+
 // chunkedFormat writes a JSON document for each chunk of rows of one series, as soon as it
 // is known whether another one follows.
 type chunkedFormat struct {
@@ -25,7 +27,7 @@ func (f *chunkedFormat) series(h *head) {
 }
 
 func (f *chunkedFormat) openChunk() {
-	f.text = appendInteger(append(f.text, `{"results":[{"statement_id":`...), int64(f.id))
+	f.text = strconv.AppendInt(append(f.text, `{"results":[{"statement_id":`...), int64(f.id), 10)
 	f.text = append(append(f.text, `,"series":[`...), f.head...)
 	f.open, f.rows, f.written = true, 0, true
 }
@@ -68,7 +70,7 @@ func (f *chunkedFormat) endStatement(end *ending) {
 	if end.err == nil && f.written {
 		return
 	}
-	f.text = appendInteger(append(f.text, `{"results":[{"statement_id":`...), int64(f.id))
+	f.text = strconv.AppendInt(append(f.text, `{"results":[{"statement_id":`...), int64(f.id), 10)
 	f.text = append(appendEnding(f.text, end), "}]}\n"...)
 	f.push()
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tickmesh/tickmesh/router/query/decimal"
 )
 
 // csvFormat writes rows with the columns name, tags and those of the series. A statement
@@ -75,13 +77,13 @@ func (f *csvFormat) row(timeNs int64, values []value) {
 	f.text = append(f.text, f.prefix...)
 	if f.timed {
 		per := max(f.per, 1) // CSV knows no times as text
-		f.text = appendInteger(append(f.text, ','), timeNs/per)
+		f.text = strconv.AppendInt(append(f.text, ','), timeNs/per, 10)
 	}
 	for i := range values {
 		f.text = append(f.text, ',')
 		switch v := &values[i]; v.kind {
 		case kindFloat, kindInteger:
-			f.text = strconv.AppendFloat(f.text, v.number, 'f', -1, 64)
+			f.text = decimal.AppendPlain(f.text, v.number)
 		case kindString:
 			f.text = appendField(f.text, v.text)
 		case kindBoolean:

@@ -11,7 +11,7 @@ import (
 // evaluator computes an expression over the values of its symbols.
 type evaluator func(symbols []value) value
 
-// symbolOf tells at which place the value of a call or a variable stands.
+// symbolOf maps a call or a variable to the place of its value.
 type symbolOf func(ql.Expr) (place int, ok bool)
 
 // newEvaluator compiles an expression. Error: an operator or a literal that has no meaning here.

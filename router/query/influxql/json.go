@@ -1,6 +1,10 @@
 package influxql
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/tickmesh/tickmesh/router/query/decimal"
+)
 
 // jsonFormat writes one JSON document with all results.
 type jsonFormat struct {
@@ -23,7 +27,7 @@ func (f *jsonFormat) beginStatement(id int) {
 		f.text = append(f.text, ',')
 	}
 	f.statements++
-	f.text = appendInteger(append(f.text, `{"statement_id":`...), int64(id))
+	f.text = strconv.AppendInt(append(f.text, `{"statement_id":`...), int64(id), 10)
 	f.listed, f.open = false, false
 }
 
@@ -114,9 +118,9 @@ func (p *page) appendRow(timeNs int64, values []value) {
 func appendValue(dst []byte, v *value) []byte {
 	switch v.kind {
 	case kindFloat:
-		return appendNumber(dst, v.number)
+		return decimal.AppendJSON(dst, v.number)
 	case kindInteger:
-		return strconv.AppendFloat(dst, v.number, 'f', -1, 64)
+		return decimal.AppendPlain(dst, v.number)
 	case kindString:
 		return appendString(dst, v.text)
 	case kindBoolean:

@@ -26,7 +26,7 @@ func (x *execution) take(h *holding, bytes int64) error {
 	return x.entry.Take(bytes)
 }
 
-// release gives all of it back.
+// release frees all of it.
 func (x *execution) release(h *holding) { x.entry.Give(h.bytes.Swap(0)) }
 
 // loader reads one measurement.

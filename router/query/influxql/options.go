@@ -33,7 +33,7 @@ type Options struct {
 	// X-Tickmesh-Stale-Ms), and tells, once they have ended, the shards that are missing.
 	// nil: Source answers these requests too.
 	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)
-	// Retention says how long samples of a database are kept, for SHOW RETENTION POLICIES; 0: for
+	// Retention returns how long samples of a database are kept, for SHOW RETENTION POLICIES; 0: for
 	// ever, or nothing is known of it. Nil: 0 for all.
 	Retention  func(database string) time.Duration
 	Admission  *admission.Controller // nil: one of its own, without limits

@@ -56,7 +56,7 @@ func (s *selection) reduced(c *call, g *group, held *holding) ([]point, error) {
 	return s.fillPoints(c, points)
 }
 
-// labelPoints gives points the start of their window as their time.
+// labelPoints sets the time of each point to the start of its window.
 func (s *selection) labelPoints(c *call, points []point) {
 	for i := range points {
 		start := c.span.from

@@ -217,7 +217,7 @@ func symbolKey(expr ql.Expr) string {
 	return ""
 }
 
-// mapSymbols gives places to the calls and variables of an expression.
+// mapSymbols assigns places to the calls and variables of an expression.
 func (s *selection) mapSymbols(expr ql.Expr, symbols map[string]int) error {
 	if key := symbolKey(expr); key != "" {
 		if _, known := symbols[key]; known {

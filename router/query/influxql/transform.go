@@ -1,6 +1,6 @@
 package influxql
 
-// stream gives points one after the other, in the order of the answer; ok is false at the end.
+// stream returns points one after the other, in the order of the answer; ok is false at the end.
 type stream func() (p point, ok bool)
 
 // streamOf returns the values of a field of a group, or the points of a call.

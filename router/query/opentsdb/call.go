@@ -68,7 +68,7 @@ func measureJSON(body []byte) error {
 	return nil
 }
 
-// text tells the request to people who look for slow queries.
+// text returns the request for people who look for slow queries.
 func (c *call) text() string {
 	text := c.URL.Path
 	if query, err := url.QueryUnescape(c.URL.RawQuery); err == nil && query != "" {

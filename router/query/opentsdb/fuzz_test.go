@@ -135,3 +135,55 @@ func FuzzJSON(f *testing.F) {
 		}
 	})
 }
+
+// FuzzLast: what a body asks for the last points of can be asked of a source, and is of the
+// database of the request.
+func FuzzLast(f *testing.F) {
+	for _, seed := range []string{
+		`{"queries":[{"metric":"m","tags":{"a":"b"}},{"tsuids":["00016D"]}],"resolveNames":true,"backScan":24}`,
+		`{"queries":[{"metric":1,"tags":{"a":null,"b":"*","c":"x|y","d":"regexp(.*)"}}],"resolveNames":"yes"}`,
+		`{"backScan":-1}`, `{"backScan":1e300}`, `{"queries":[{}]}`, `[]`, `null`, ``,
+	} {
+		f.Add([]byte(seed))
+	}
+	source := newServer(f).memory
+	f.Fuzz(func(t *testing.T, body []byte) {
+		q := &lastQuery{}
+		if q.parseBody(body, "own") != nil {
+			return
+		}
+		if q.backHours < 0 || q.backHours > backHoursMax {
+			t.Fatalf("%q looks %d hours back", body, q.backHours)
+		}
+		for i := range q.selectors {
+			if q.selectors[i].Database != "own" {
+				t.Fatalf("%q asks for %+v", body, q.selectors[i])
+			}
+			if _, err := source.Delete(t.Context(), &q.selectors[i], 0, 0); err != nil {
+				t.Fatalf("%q: a source refuses %+v: %v", body, q.selectors[i], err)
+			}
+		}
+	})
+}
+
+// FuzzLookup: what is looked up is answered as JSON, however it is asked for.
+func FuzzLookup(f *testing.F) {
+	for _, seed := range []string{
+		`m{a=b,c=*}`, `{a=b}`, `m{`, `m}`, `m{}`, `m{a=b}{c=d}`, "\xff{=}", `{"metric":"m","tags":[{"key":"a","value":"b"},{}],"limit":10,"startIndex":3}`,
+		`{"limit":-1,"startIndex":9223372036854775807}`, `{"tags":[{"key":1,"value":null}]}`, `null`, `[]`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		asked := &lookupQuery{limit: lookupLimitDefault}
+		inBody := &lookupQuery{limit: lookupLimitDefault}
+		for q, err := range map[*lookupQuery]error{asked: asked.parseExpression(text), inBody: inBody.parseBody([]byte(text))} {
+			if err != nil {
+				continue
+			}
+			if shown := append(q.appendHead(nil, 1, time.Second), "]}"...); !json.Valid(shown) {
+				t.Fatalf("%q is answered by %s", text, shown)
+			}
+		}
+	})
+}

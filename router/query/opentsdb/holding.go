@@ -15,7 +15,7 @@ func (h *holding) take(bytes int64) error {
 	return h.entry.Take(bytes)
 }
 
-// release gives everything back.
+// release frees everything.
 func (h *holding) release() {
 	h.entry.Give(h.bytes)
 	h.bytes = 0

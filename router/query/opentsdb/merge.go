@@ -26,7 +26,7 @@ const (
 	blockElementsMax = 1 << 15 // places of a block, save for one row
 )
 
-// merge gives every point of a group to emit, in the order of time, which is
+// merge passes every point of a group to emit, in the order of time, which is
 // what net.opentsdb.core.AggregationIterator does: a point at each time at which
 // a member has one, made of the values of all members that have begun and not
 // ended by then; a member between two of its points is interpolated. Members are

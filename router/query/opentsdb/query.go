@@ -101,7 +101,7 @@ func (h *handler) parseQuery(c *call) (*dataQuery, error) {
 	return q, nil
 }
 
-// checkMetric tells an unknown metric from one without data in the range.
+// checkMetric distinguishes an unknown metric from one without data in the range.
 func (h *handler) checkMetric(ctx context.Context, x *reader, sub *subQuery) error {
 	for i := range sub.selectors {
 		known, err := x.knowsMetric(ctx, sub.selectors[i].Database, sub.selectors[i].Metric)

@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
-// refusals say, by the first part of a path, why OpenTSDB's other endpoints are not here.
+// refusals are the reasons, by the first part of a path, that OpenTSDB's other endpoints are not here.
 //
 //nolint:gochecknoglobals // a constant table
 var refusals = map[string]string{

@@ -27,7 +27,7 @@ type Options struct {
 	// requests too, and nothing is missing.
 	WithConsistency func(scan.Consistency) (source scan.Source, missing func() []uint16)
 	Admission       *admission.Controller // nil: one of its own, with default limits
-	// Metadata tells what metrics mean, by their names; nil: nothing is known.
+	// Metadata knows what metrics mean, by their names; nil: nothing is known.
 	Metadata   Metadata
 	Clock      func() time.Time      // nil: time.Now
 	Logger     *slog.Logger          // nil: nothing is logged
@@ -56,7 +56,7 @@ type Build struct {
 // APIVersion is the version of Prometheus whose engine answers.
 const APIVersion = "3.14.0"
 
-// Metadata tells what is known of metrics. Safe for concurrent use.
+// Metadata returns what is known of metrics. Safe for concurrent use.
 type Metadata interface {
 	// Metadata returns what is known of one metric, or with an empty name of all, of at
 	// most limit metrics (0: all).

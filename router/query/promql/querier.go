@@ -14,7 +14,7 @@ import (
 	"github.com/tickmesh/tickmesh/router/query/admission"
 )
 
-// queryable gives what one query reads of one database.
+// queryable opens what one query reads of one database.
 type queryable struct {
 	source   scan.Source
 	database string

@@ -6,13 +6,14 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/prometheus/prometheus/util/stats"
+
+	"github.com/tickmesh/tickmesh/router/query/decimal"
 )
 
 // pointsMax is how many steps a range query may have, as in Prometheus.
@@ -205,7 +206,7 @@ func (e *encoder) result(result *promql.Result) {
 		e.matrix(v)
 	case promql.Scalar:
 		e.buf = appendTime(append(e.buf, '['), v.T)
-		e.buf = strconv.AppendFloat(append(e.buf, `,"`...), v.V, 'f', -1, 64)
+		e.buf = decimal.AppendPlain(append(e.buf, `,"`...), v.V)
 		e.buf = append(e.buf, `"]`...)
 	case promql.String:
 		e.buf = append(appendTime(append(e.buf, '['), v.T), ',')

@@ -11,7 +11,7 @@ import (
 // original (promql/functions.go of the pinned version), in their order, so that the bits of
 // the results are the same; TestWindowFunctions compares them.
 
-// windowFunction gives the value of a function over the samples of one window, of which
+// windowFunction returns the value of a function over the samples of one window, of which
 // there is at least one and none is a staleness marker. endMs is the end of the window. Not
 // ok: the window has no value.
 type windowFunction func(c *rangedCall, times []int64, values []float64, endMs int64) (result float64, ok bool)

@@ -1,0 +1,250 @@
+package manifest
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"path"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/index"
+	"github.com/tickmesh/tickmesh/node/storage/pagelog"
+	"github.com/tickmesh/tickmesh/node/storage/retention"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// ErrUnusable marks a data folder whose manifest cannot be used.
+var ErrUnusable = errors.New("the data folder's manifest is not usable")
+
+const (
+	Name          = "MANIFEST"
+	temporaryName = "MANIFEST.new"
+	magic         = "tickmesh-manifest"
+	format        = 2 // of a folder without a shard key
+	formatKeyed   = 3 // of one with it: a program that does not know it would misplace series
+)
+
+// ShardsMax bounds the shards of a data folder.
+const ShardsMax = 1 << 12
+
+// Manifest describes what of the data folder counts. See FORMAT.md.
+type Manifest struct {
+	Format      int    `json:"format"`
+	Incarnation string `json:"incarnation"` // of the data folder, random
+	Shards      int    `json:"shards"`
+	// ShardKey keys the choice of shards; zero: the choice has no key, or is a cluster's.
+	ShardKey series.ShardKey `json:"shardKey,omitzero"`
+
+	// Entries before LogPosition are in pages and segments. Applied holds each
+	// shard's last entry before it.
+	LogPosition uint64   `json:"logPosition"`
+	Applied     []uint64 `json:"applied"`
+
+	Index          index.State    `json:"index"`
+	Pages          pagelog.State  `json:"pages"`
+	Segments       []segment.Meta `json:"segments"`
+	RetentionCutMs []int64        `json:"retentionCutMs"` // by shard
+	// retention.Cuts are cuts of some series, by shard; none: there are none in any shard.
+	RuleCuts   [][]retention.Cuts `json:"ruleCuts,omitempty"`
+	Tombstones Tombstones         `json:"tombstones"`
+	LowWater   []LowWater         `json:"floors"`              // by shard
+	BatchFile  string             `json:"batchFile,omitempty"` // of the batch ids after Applied; none: there are none
+	// Purged says for segments, by name, up to which number tombstones have been
+	// merged into them.
+	Purged map[string]uint64 `json:"purged,omitempty"`
+	// Merged says for segments, by name, which cuts of rules they were written with.
+	Merged map[string]retention.Merged `json:"worked,omitempty"`
+	// Suppressed says of which shards segments do not count any more.
+	Suppressed Suppressed `json:"excluded,omitempty"`
+}
+
+// NotePurged notes that tombstones up to a number have been merged into segments, and
+// forgets those that are no more.
+func (m *Manifest) NotePurged(metas []segment.Meta, number uint64) {
+	purged := map[string]uint64{}
+	for i := range m.Segments {
+		if n := m.Purged[m.Segments[i].Name]; n > 0 {
+			purged[m.Segments[i].Name] = n
+		}
+	}
+	for i := range metas {
+		if number > 0 {
+			purged[metas[i].Name] = number
+		}
+	}
+	m.Purged = purged
+}
+
+// DropGenerations leaves out generations of the page log.
+func (m *Manifest) DropGenerations(gone func(number uint32) bool) {
+	m.Pages.Generations = slices.DeleteFunc(slices.Clone(m.Pages.Generations), func(g pagelog.GenerationState) bool { return gone(g.Number) })
+}
+
+// tombstoneLast returns the greatest number that a tombstone ever had that matters.
+func (m *Manifest) tombstoneLast() uint64 {
+	last := m.Tombstones.Last()
+	for _, n := range m.Purged {
+		last = max(last, n)
+	}
+	return last
+}
+
+// RuleCutsOf returns the cuts of some series of a shard.
+func (m *Manifest) RuleCutsOf(shard int) []retention.Cuts {
+	if m.RuleCuts == nil {
+		return nil
+	}
+	return m.RuleCuts[shard]
+}
+
+func New(shards int, key series.ShardKey) (*Manifest, error) {
+	incarnation, err := NewIncarnation()
+	if err != nil {
+		return nil, err
+	}
+	m := &Manifest{
+		Format: formatOf(key), Incarnation: incarnation, Shards: shards, ShardKey: key,
+		Applied: make([]uint64, shards), RetentionCutMs: make([]int64, shards), LowWater: make([]LowWater, shards),
+	}
+	for i := range m.RetentionCutMs {
+		m.RetentionCutMs[i] = retention.NoCut
+	}
+	return m, nil
+}
+
+// formatOf returns the format of a manifest with a shard key.
+func formatOf(key series.ShardKey) int {
+	if key == (series.ShardKey{}) {
+		return format
+	}
+	return formatKeyed
+}
+
+func NewIncarnation() (string, error) {
+	id := make([]byte, 16)
+	if _, err := rand.Read(id); err != nil {
+		return "", fmt.Errorf("draw an incarnation: %w", err)
+	}
+	return hex.EncodeToString(id), nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli) //nolint:gochecknoglobals // a constant table
+
+// encode returns the file's bytes: a line with magic and the checksum of the rest,
+// then JSON.
+func (m *Manifest) encode() ([]byte, error) {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode the manifest: %w", err)
+	}
+	return fmt.Appendf(nil, "%s %08x\n%s\n", magic, crc32.Checksum(body, castagnoli), body), nil
+}
+
+func decode(b []byte) (*Manifest, error) {
+	head, rest, ok := bytes.Cut(b, []byte{'\n'})
+	var sum uint32
+	if !ok {
+		return nil, fmt.Errorf("%w: no first line", ErrUnusable)
+	}
+	if _, err := fmt.Sscanf(string(head), magic+" %08x", &sum); err != nil {
+		return nil, fmt.Errorf("%w: its first line is %.40q", ErrUnusable, head)
+	}
+	body := bytes.TrimSuffix(rest, []byte{'\n'})
+	if crc32.Checksum(body, castagnoli) != sum {
+		return nil, fmt.Errorf("%w: checksum mismatch", ErrUnusable)
+	}
+	m := &Manifest{}
+	if err := json.Unmarshal(body, m); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	if m.Format != formatOf(m.ShardKey) {
+		return nil, fmt.Errorf("%w: format %d; this program reads formats %d and %d", ErrUnusable, m.Format, format, formatKeyed)
+	}
+	if m.Shards < 1 || m.Shards > ShardsMax || len(m.Applied) != m.Shards || len(m.RetentionCutMs) != m.Shards || len(m.LowWater) != m.Shards ||
+		m.RuleCuts != nil && len(m.RuleCuts) != m.Shards {
+		return nil, fmt.Errorf("%w: it speaks of %d shards", ErrUnusable, m.Shards)
+	}
+	return m, nil
+}
+
+// Read returns fs.ErrNotExist for a new data folder.
+func Read(fsys vfs.FS, dir string) (*Manifest, error) {
+	name := path.Join(dir, Name)
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("open the manifest: %w", err)
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest: %w", err)
+	}
+	b := make([]byte, size)
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return nil, fmt.Errorf("read the manifest: %w", err)
+	}
+	m, err := decode(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return m, nil
+}
+
+// ErrInDoubt reports that it is not known whether the disk has the old manifest or
+// the new one. The files that either names must stay.
+var ErrInDoubt = errors.New("whether the manifest was replaced is not known")
+
+// Write replaces the manifest in one step. After ErrInDoubt it may have
+// been replaced, after any other error it has not.
+func Write(fsys vfs.FS, dir string, m *Manifest) error {
+	b, err := m.encode()
+	if err != nil {
+		return err
+	}
+	temporary, name := path.Join(dir, temporaryName), path.Join(dir, Name)
+	f, err := fsys.Create(temporary)
+	if err != nil {
+		return fmt.Errorf("write the manifest: %w", err)
+	}
+	_, err = f.WriteAt(b, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("write the manifest: %w", err)
+	}
+	err = fsys.Rename(temporary, name)
+	if err == nil {
+		err = fsys.SyncDir(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("write the manifest: %w: %w", ErrInDoubt, err)
+	}
+	return nil
+}
+
+// NoteMerged notes which cuts of rules new segments were written with, and forgets segments that
+// are no more.
+func (m *Manifest) NoteMerged(metas []segment.Meta, cuts *retention.Snapshot, here func(shard uint16) bool) {
+	next := map[string]retention.Merged{}
+	for i := range m.Segments {
+		if w, ok := m.Merged[m.Segments[i].Name]; ok {
+			next[m.Segments[i].Name] = w
+		}
+	}
+	for i := range metas {
+		if w, ok := cuts.MergedInto(&metas[i], here); ok && w.Passed > 0 {
+			next[metas[i].Name] = w
+		}
+	}
+	m.Merged = next
+}

@@ -1,0 +1,77 @@
+package read
+
+import (
+	"sync/atomic"
+
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
+)
+
+// pressure notices when memory does not hold the files that scans read. Only then
+// scans ask for what they will read: it costs system calls for each series.
+type pressure struct {
+	faults atomic.Int64 // of the process when a scan last looked
+	scans  atomic.Int64 // that are still to ask
+}
+
+// prefetchScans is how many scans ask after one has met a block that was not in
+// memory: what was asked for in time makes no faults.
+const prefetchScans = 64
+
+// next reports whether the next scan should ask. faults is how often the process has
+// waited for the disk since its start because of a mapped file.
+func (s *pressure) next(faults int64) bool {
+	if s.faults.Swap(faults) != faults {
+		s.scans.Store(prefetchScans)
+		return true
+	}
+	return s.scans.Load() > 0 && s.scans.Add(-1) >= 0
+}
+
+// underPressure reports whether a scan should ask for what it reads.
+func (s *Source) underPressure() bool { return s.o.Prefetch || s.memory.next(vfs.MajorFaults()) }
+
+// prefetch asks for what reading the series touches in segments: first what the index
+// has of all of them, then their blocks, so that the disk reads many at once.
+func (r *Reader) prefetch(refs []series.Ref, fromMs, toMs int64) {
+	for _, ref := range refs {
+		for _, i := range r.candidates(ref.Shard, fromMs, toMs) {
+			r.Version.Segments[i].PrefetchIndex(ref.Shard, uint32(ref.ID), fromMs)
+		}
+	}
+	for _, ref := range refs {
+		for _, i := range r.candidates(ref.Shard, fromMs, toMs) {
+			reader := r.Version.Segments[i]
+			if c := r.cursor(i); reader.Find(c, ref.Shard, uint32(ref.ID), fromMs, toMs) == nil {
+				c.Prefetch()
+			}
+		}
+	}
+}
+
+// candidates returns the numbers of the segments that can have visible samples of a shard
+// within a range. Series come shard by shard, and a node that has just been rebuilt has
+// thousands of segments with one shard each: they are not looked through for each series.
+func (r *Reader) candidates(shard uint16, fromMs, toMs int64) []int32 {
+	l := &r.likely
+	if l.known && l.shard == shard && l.within == (segment.TimeRange{FromMs: fromMs, ToMs: toMs}) {
+		return l.segments
+	}
+	l.known, l.shard, l.within, l.segments = true, shard, segment.TimeRange{FromMs: fromMs, ToMs: toMs}, l.segments[:0]
+	for i, reader := range r.Version.Segments {
+		m := reader.Meta()
+		if m.MaxMs >= fromMs && m.MinMs <= toMs && shard >= m.ShardLow && shard <= m.ShardHigh && !r.Version.Hides(m, shard) {
+			l.segments = append(l.segments, int32(i))
+		}
+	}
+	return l.segments
+}
+
+// likelySegments are the candidates that were found last.
+type likelySegments struct {
+	known    bool
+	shard    uint16
+	within   segment.TimeRange
+	segments []int32
+}

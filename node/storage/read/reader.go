@@ -1,0 +1,369 @@
+package read
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/codec"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
+	"github.com/tickmesh/tickmesh/node/storage/page"
+	"github.com/tickmesh/tickmesh/node/storage/pagelog"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// Reader reads one series after the other out of segments, page log and hot
+// pages. It is for one goroutine.
+type Reader struct {
+	source          *Source
+	*manifest.Lease                     // whoever reads a series enters, and parks before it emits
+	began           []manifest.LowWater // of the shards when the reader began: it reads no later replica
+	bytesMax        int64               // of payloads and overlay; 0: no bound
+
+	likely  likelySegments
+	cursors []*segment.Cursor // by segment; nil: not used yet
+	active  []cursorState
+	rollup  rollupReader
+	readerMemory
+}
+
+// chainPage is a page of a series' chain.
+type chainPage struct {
+	ref        pagelog.Ref
+	generation uint32
+	from, to   int // of its payload in Reader.payloads
+}
+
+// cursorState is a segment's cursor that stands on a block.
+type cursorState struct {
+	cursor *segment.Cursor
+	rank   int // of the segment in the order of writing
+	block  segment.Block
+	hidden []segment.TimeRange
+}
+
+// NewReader returns a reader that has entered the current version.
+func (s *Source) NewReader(bytesMax int64) *Reader {
+	l := s.o.Files.Lease(s.o.Pages)
+	return &Reader{
+		source: s, Lease: l, began: l.Version.LowWater, bytesMax: bytesMax,
+		cursors: make([]*segment.Cursor, len(l.Version.Segments)), readerMemory: s.takeMemory(),
+	}
+}
+
+// enter begins a series.
+func (r *Reader) enter() {
+	if r.Lease.Enter() {
+		r.cursors = make([]*segment.Cursor, len(r.Version.Segments))
+		r.likely.known = false
+	}
+}
+
+func (r *Reader) Close() {
+	r.End()
+	r.source.keepMemory(&r.readerMemory)
+}
+
+// cursor returns the cursor of a segment.
+func (r *Reader) cursor(segmentAt int32) *segment.Cursor {
+	c := r.cursors[segmentAt]
+	if c == nil {
+		c = &segment.Cursor{}
+		r.cursors[segmentAt] = c
+	}
+	return c
+}
+
+// readPage reads a page of a generation that the version holds. One that began
+// after the pin was taken needs a new pin.
+func (r *Reader) readPage(ref pagelog.Ref) (pagelog.Page, error) {
+	p, err := r.Pin.Read(ref, r.payload[:0])
+	if errors.Is(err, pagelog.ErrNoPage) {
+		r.RenewPin()
+		p, err = r.Pin.Read(ref, r.payload[:0])
+	}
+	if err == nil {
+		r.payload = p.Payload
+	}
+	return p, err
+}
+
+// Read calls emit with the points of a series in [fromMs, toMs], in time order and
+// in stretches that are reused. Damaged blocks are an error: an answer without
+// them would look complete.
+func (r *Reader) Read(ref series.Ref, fromMs, toMs int64, emit func([]int64, []float64) error) error {
+	cut, err := r.source.o.Shards[ref.Shard].CutOf(uint32(ref.ID))
+	if err != nil {
+		return err
+	}
+	if fromMs = max(fromMs, cut); fromMs > toMs {
+		return nil
+	}
+	r.enter()
+	stones := r.Version.Tombstones.Of(ref.Shard, uint32(ref.ID))
+	within := segment.TimeRange{FromMs: fromMs, ToMs: toMs}
+	ordered, err := r.readPages(ref, within)
+	r.Park()
+	if err != nil {
+		return err
+	}
+	if err = r.findBlocks(ref, stones, fromMs, toMs); err != nil {
+		r.source.o.Files.NoteDamage(ref.Shard, err)
+		return err
+	}
+	if ordered && r.pagesAreLater() {
+		r.overlay.Reset()
+		if err = r.mergeSources(within, emit); err == nil {
+			return r.streamPages(ref, stones, within, emit)
+		}
+	} else {
+		if err := r.decodeOverlay(ref, stones, within); err != nil {
+			return err
+		}
+		err = r.mergeSources(within, emit)
+	}
+	if err != nil {
+		r.source.o.Files.NoteDamage(ref.Shard, err)
+	}
+	return err
+}
+
+// readOverlay gathers what the hot pages and the page log have.
+func (r *Reader) readOverlay(ref series.Ref, stones []*manifest.Tombstone, within segment.TimeRange) error {
+	if _, err := r.readPages(ref, within); err != nil {
+		return err
+	}
+	return r.decodeOverlay(ref, stones, within)
+}
+
+// readPages copies the hot pages and those of the page log. Ordered: the latter are in
+// order of time.
+func (r *Reader) readPages(ref series.Ref, within segment.TimeRange) (ordered bool, err error) {
+	if ordered, err = r.snapshot(ref); err != nil {
+		return false, err
+	}
+	if err := r.readChain(ordered, within); err != nil {
+		return false, fmt.Errorf("series %d of shard %d: %w", ref.ID, ref.Shard, err)
+	}
+	return ordered, nil
+}
+
+// decodeOverlay decodes what readPages has copied.
+func (r *Reader) decodeOverlay(ref series.Ref, stones []*manifest.Tombstone, within segment.TimeRange) error {
+	for _, c := range slices.Backward(r.chain) {
+		if err := r.decodePage(c, stones); err != nil {
+			return fmt.Errorf("page of series %d of shard %d: %w", ref.ID, ref.Shard, err)
+		}
+	}
+	for _, payload := range [][]byte{r.hot.Main, r.hot.OutOfOrder} {
+		if len(payload) == 0 {
+			continue
+		}
+		if err := codec.DecodePagePoints(payload, &r.overlay); err != nil {
+			return fmt.Errorf("hot page of series %d of shard %d: %w", ref.ID, ref.Shard, err)
+		}
+	}
+	clipPoints(&r.overlay, 0, within)
+	codec.SortPoints(&r.overlay, &r.scratch, &r.order)
+	return nil
+}
+
+// snapshot copies the hot pages of a series. Ordered: its sealed pages are in order of
+// time. Error: ErrReplaced.
+func (r *Reader) snapshot(ref series.Ref) (ordered bool, err error) {
+	replica, ordered := r.source.o.Shards[ref.Shard].Snapshot(uint32(ref.ID), r.Version.GenerationOldest, &r.hot)
+	if replica != r.Version.LowWater[ref.Shard].Number || replica != r.began[ref.Shard].Number {
+		return false, ErrReplaced
+	}
+	return ordered, nil
+}
+
+// Unflushed visits what no segment has of a series, page by page in the order of writing, with the
+// ranges of it that deletes hide. Errors: series.ErrUnavailable when the shard is replaced.
+func (r *Reader) Unflushed(ref series.Ref, visit func(payload []byte, hidden []segment.TimeRange) error) error {
+	ordered, err := r.snapshot(ref)
+	if err == nil {
+		err = r.readChain(ordered, segment.TimeRange{FromMs: scan.TimeMsMin, ToMs: scan.TimeMsMax})
+	}
+	if err != nil {
+		return err
+	}
+	stones := r.Version.Tombstones.Of(ref.Shard, uint32(ref.ID))
+	for _, c := range slices.Backward(r.chain) {
+		if err := visit(r.payloads[c.from:c.to], manifest.HiddenInPage(stones, c.generation, c.ref.Offset())); err != nil {
+			return err
+		}
+	}
+	for _, payload := range [][]byte{r.hot.Main, r.hot.OutOfOrder} {
+		if len(payload) == 0 {
+			continue
+		}
+		if err := visit(payload, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readChain copies the sealed pages that no segment has yet and that may have
+// samples within the span, newest first. Where the pages are in order of time, it
+// ends with the page that begins before the span.
+func (r *Reader) readChain(ordered bool, within segment.TimeRange) error {
+	r.chain, r.payloads = r.chain[:0], r.payloads[:0]
+	r.overlay.Reset()
+	if r.hot.Sealed == page.NoPage {
+		return nil
+	}
+	newest := r.source.o.Pages.Current()
+	for ref := pagelog.Ref(r.hot.Sealed); ref != 0; {
+		generation := generationBefore(newest, ref)
+		if int32(generation-r.Version.GenerationOldest) < 0 {
+			break // the segments have it
+		}
+		newest = generation
+		p, err := r.readPage(ref)
+		if err != nil {
+			return err
+		}
+		startMs := within.ToMs
+		if ordered {
+			if startMs, err = codec.PageFirstTime(p.Payload); err != nil {
+				return err
+			}
+		}
+		if startMs <= within.ToMs {
+			from := len(r.payloads)
+			r.payloads = append(r.payloads, p.Payload...)
+			r.chain = append(r.chain, chainPage{ref, generation, from, len(r.payloads)})
+			if err := r.checkBytes(); err != nil {
+				return err
+			}
+		}
+		if ordered && startMs <= within.FromMs {
+			break
+		}
+		ref = p.Previous
+	}
+	return nil
+}
+
+// decodePage decodes a page of readChain behind those before it.
+func (r *Reader) decodePage(c chainPage, stones []*manifest.Tombstone) error {
+	before := r.overlay.Len()
+	if err := codec.DecodePagePoints(r.payloads[c.from:c.to], &r.overlay); err != nil {
+		return err
+	}
+	if err := r.checkBytes(); err != nil {
+		return err
+	}
+	if len(stones) > 0 {
+		hidePoints(&r.overlay, before, manifest.HiddenInPage(stones, c.generation, c.ref.Offset()))
+	}
+	return nil
+}
+
+// overlayPointBytes is what a point of the overlay takes, and its copy in order.
+const overlayPointBytes = 2 * 16
+
+// checkBytes refuses a series of which segments lack more than the scan may hold:
+// pages are merged in memory, as they may have any times.
+func (r *Reader) checkBytes() error { return r.CheckHeld(r.overlay.Len()) }
+
+func (r *Reader) CheckHeld(points int) error {
+	held := int64(len(r.payloads)) + overlayPointBytes*int64(points)
+	if r.bytesMax > 0 && held > r.bytesMax {
+		return &scan.LimitError{What: "bytes", Limit: r.bytesMax}
+	}
+	return nil
+}
+
+// findBlocks puts a cursor on the first block of each segment that has the series.
+func (r *Reader) findBlocks(ref series.Ref, stones []*manifest.Tombstone, fromMs, toMs int64) error {
+	if err := r.source.Lacks(r.Version, ref.Shard, segment.TimeRange{FromMs: fromMs, ToMs: toMs}); err != nil {
+		return err
+	}
+	r.active = r.active[:0]
+	for _, i := range r.candidates(ref.Shard, fromMs, toMs) {
+		reader := r.Version.Segments[i]
+		c := r.cursor(i)
+		if err := reader.Find(c, ref.Shard, uint32(ref.ID), fromMs, toMs); err != nil {
+			return err
+		}
+		state := cursorState{cursor: c, rank: int(i)}
+		if len(stones) > 0 {
+			state.hidden = manifest.HiddenInSegment(stones, reader.Meta().SequenceHigh)
+		}
+		if ok, err := state.advance(); err != nil {
+			return err
+		} else if ok {
+			r.active = append(r.active, state)
+		}
+	}
+	return nil
+}
+
+func (c *cursorState) advance() (bool, error) {
+	if !c.cursor.Next() {
+		return false, c.cursor.Err()
+	}
+	c.block = c.cursor.Block()
+	return true, nil
+}
+
+// generationBefore returns the number of a page's generation, which is newest or
+// one of those before it that were live when newest was.
+func generationBefore(newest uint32, ref pagelog.Ref) uint32 {
+	return newest - (newest-ref.Slot())%pagelog.Slots
+}
+
+// clipSorted returns the points within the span, of points whose times grow.
+func clipSorted(p *codec.Points, within segment.TimeRange) (times []int64, values []float64) {
+	from, to := 0, len(p.Times)
+	if to > 0 && p.Times[0] < within.FromMs {
+		from, _ = slices.BinarySearch(p.Times, within.FromMs)
+	}
+	if to > 0 && p.Times[to-1] > within.ToMs {
+		var found bool
+		if to, found = slices.BinarySearch(p.Times, within.ToMs); found {
+			to++
+		}
+	}
+	return p.Times[from:max(from, to)], p.Values[from:max(from, to)]
+}
+
+// clipPoints removes the points from index start on that lie outside of the span.
+func clipPoints(p *codec.Points, start int, within segment.TimeRange) {
+	if n := len(p.Times); n > start && codec.Growing(p.Times[start:]) {
+		times, values := clipSorted(&codec.Points{Times: p.Times[start:], Values: p.Values[start:]}, within)
+		if len(times) < n-start {
+			p.Times = append(p.Times[:start], times...)
+			p.Values = append(p.Values[:start], values...)
+		}
+		return
+	}
+	keepPoints(p, start, within.Has)
+}
+
+// hidePoints removes the points from index start on that lie in one of the spans.
+func hidePoints(p *codec.Points, start int, spans []segment.TimeRange) {
+	if len(spans) == 0 {
+		return
+	}
+	keepPoints(p, start, func(timeMs int64) bool { return !manifest.Hides(spans, timeMs) })
+}
+
+func keepPoints(p *codec.Points, start int, keep func(timeMs int64) bool) {
+	kept := start
+	for i := start; i < len(p.Times); i++ {
+		if keep(p.Times[i]) {
+			p.Times[kept], p.Values[kept] = p.Times[i], p.Values[i]
+			kept++
+		}
+	}
+	p.Times, p.Values = p.Times[:kept], p.Values[:kept]
+}
+
+// ErrReplaced ends a scan that began before a shard was dropped or replaced.
+var ErrReplaced = fmt.Errorf("%w: the shard's replica was replaced", series.ErrUnavailable)

@@ -1,0 +1,32 @@
+package read
+
+import (
+	"github.com/tickmesh/tickmesh/node/storage/codec"
+	"github.com/tickmesh/tickmesh/node/storage/page"
+)
+
+// readerMemory is what a Reader copies and decodes into. A scan of few samples would
+// take longer to make it than to read.
+type readerMemory struct {
+	hot      page.Hot
+	payload  []byte
+	chain    []chainPage
+	payloads []byte
+	overlay  codec.Points // what is not in segments: sorted, unique
+	cluster  cluster
+	merged   codec.Points
+	scratch  codec.Points
+	order    []int32
+}
+
+// readerBytesKept bounds what one reader leaves for the next.
+const readerBytesKept = 1 << 20
+
+// bytes is about what the memory takes.
+func (m *readerMemory) bytes() int {
+	samples := cap(m.overlay.Times) + cap(m.merged.Times) + cap(m.scratch.Times)
+	for _, b := range m.cluster.blocks[:cap(m.cluster.blocks)] {
+		samples += cap(b.points.Times)
+	}
+	return cap(m.payload) + cap(m.payloads) + 24*cap(m.chain) + 4*cap(m.order) + 16*samples
+}

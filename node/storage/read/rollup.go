@@ -1,0 +1,227 @@
+package read
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/tickmesh/tickmesh/api/scan"
+	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/manifest"
+	"github.com/tickmesh/tickmesh/node/storage/segment"
+)
+
+// rollupPlan describes how windows are made of rollups. The zero value makes none of any.
+type rollupPlan struct {
+	widthMs int64 // of the rollups: segment.HourMs or segment.DayMs; 0: none are used
+	sums    bool  // sums are wanted
+	windows *scan.Windows
+}
+
+// planRollups returns the widest rollups that windows may be made of. Windows that are no
+// multiple of an hour are made of hours, but for those in which one begins.
+func planRollups(w *scan.Windows) rollupPlan {
+	const told = scan.AggregateSum | scan.AggregateCount | scan.AggregateMin | scan.AggregateMax
+	if w == nil || w.Aggregates&^told != 0 || w.WidthMs < segment.HourMs {
+		return rollupPlan{}
+	}
+	p := rollupPlan{sums: w.Aggregates&scan.AggregateSum != 0, windows: w}
+	switch {
+	case w.WidthMs%segment.DayMs == 0 && w.OriginMs%segment.DayMs == 0:
+		p.widthMs = segment.DayMs
+	case w.OriginMs%segment.HourMs == 0 && w.WidthMs%segment.HourMs == 0, w.WidthMs >= 2*segment.HourMs:
+		p.widthMs = segment.HourMs
+	}
+	return p
+}
+
+// rollupReader is a Reader's memory for rollups.
+type rollupReader struct {
+	readers []*segment.Reader
+	finder  segment.ExactSpans
+	exact   []segment.ExactSpan
+	clean   []segment.ExactSpan
+	dirty   []segment.TimeRange
+	rollups []segment.Rollup
+}
+
+// readWindowed is read for windows: whole hours or days of which the rollups of one
+// segment tell everything are given as such to emitRollups, all else as samples. Both come
+// in order of time.
+func (r *Reader) readWindowed(ref series.Ref, fromMs, toMs int64, plan rollupPlan, emit func([]int64, []float64) error, emitRollups func([]segment.Rollup) error) error {
+	fromMs, toMs = max(fromMs, scan.TimeMsMin), min(toMs, scan.TimeMsMax)
+	cut, err := r.source.o.Shards[ref.Shard].CutOf(uint32(ref.ID))
+	if err != nil {
+		return err
+	}
+	if fromMs = max(fromMs, cut); fromMs > toMs {
+		return nil
+	}
+	r.enter()
+	if plan.widthMs == 0 || !r.rollupsLikely(ref.Shard, fromMs, toMs, plan.sums) {
+		return r.Read(ref, fromMs, toMs, emit)
+	}
+	stones := r.Version.Tombstones.Of(ref.Shard, uint32(ref.ID))
+	err = r.readOverlay(ref, stones, segment.TimeRange{FromMs: fromMs, ToMs: toMs})
+	r.Park()
+	if err != nil {
+		return err
+	}
+	err = r.source.Lacks(r.Version, ref.Shard, segment.TimeRange{FromMs: fromMs, ToMs: toMs})
+	if err == nil {
+		err = r.findClean(ref, stones, segment.TimeRange{FromMs: fromMs, ToMs: toMs}, plan)
+	}
+	if err == nil {
+		err = r.readMixed(ref, stones, segment.TimeRange{FromMs: fromMs, ToMs: toMs}, plan, emit, emitRollups)
+	}
+	if err != nil {
+		r.source.o.Files.NoteDamage(ref.Shard, err)
+	}
+	return err
+}
+
+// rollupsLikely reports whether a segment that may have the series has rollups.
+func (r *Reader) rollupsLikely(shard uint16, fromMs, toMs int64, sums bool) bool {
+	return slices.ContainsFunc(r.candidates(shard, fromMs, toMs), func(i int32) bool {
+		m := r.Version.Segments[i].Meta()
+		return m.Rollups && (m.ScanSums || !sums)
+	})
+}
+
+// findClean sets rollup.clean to the spans that are exact and in which nothing but one
+// segment tells of the series. Their Reader is that of the version.
+func (r *Reader) findClean(ref series.Ref, stones []*manifest.Tombstone, within segment.TimeRange, plan rollupPlan) (err error) {
+	x := &r.rollup
+	candidates := r.candidates(ref.Shard, within.FromMs, within.ToMs)
+	x.readers = x.readers[:0]
+	for _, i := range candidates {
+		x.readers = append(x.readers, r.Version.Segments[i])
+	}
+	cursor := func(reader int) *segment.Cursor { return r.cursor(candidates[reader]) }
+	x.exact, err = x.finder.Find(x.exact[:0], x.readers, cursor, ref.Shard, uint32(ref.ID), within.FromMs, within.ToMs, plan.widthMs, plan.sums)
+	if err != nil {
+		return err
+	}
+	for i := range x.exact {
+		x.exact[i].Reader = int(candidates[x.exact[i].Reader])
+	}
+	x.dirty = r.dirtySpans(x.dirty[:0], stones, within, plan)
+	x.clean = subtract(x.clean[:0], x.exact, x.dirty)
+	return nil
+}
+
+// dirtySpans returns the stretches that are to be read as samples whatever the segments
+// have: where pages or tombstones tell of the series, what the range cuts, and where
+// windows begin within a rollup. They are whole multiples of the rollups' width, sorted.
+func (r *Reader) dirtySpans(dst []segment.TimeRange, stones []*manifest.Tombstone, within segment.TimeRange, plan rollupPlan) []segment.TimeRange {
+	width := plan.widthMs
+	whole := func(fromMs, toMs int64) segment.TimeRange {
+		return segment.TimeRange{FromMs: floorTo(fromMs, width), ToMs: floorTo(toMs, width) + width - 1}
+	}
+	for i, t := range r.overlay.Times {
+		if i == 0 || t > dst[len(dst)-1].ToMs {
+			dst = append(dst, whole(t, t))
+		}
+	}
+	for _, t := range stones {
+		if from, to := max(t.FromMs, within.FromMs), min(t.ToMs, within.ToMs); from <= to {
+			dst = append(dst, whole(from, to))
+		}
+	}
+	if floorTo(within.FromMs, width) != within.FromMs {
+		dst = append(dst, whole(within.FromMs, within.FromMs))
+	}
+	if floorTo(within.ToMs+1, width) != within.ToMs+1 {
+		dst = append(dst, whole(within.ToMs, within.ToMs))
+	}
+	w := plan.windows
+	if w.OriginMs%width != 0 || w.WidthMs%width != 0 {
+		for _, e := range r.rollup.exact {
+			at := w.OriginMs + floorTo(e.FromMs-w.OriginMs, w.WidthMs)
+			for ; at < e.ToMs; at += w.WidthMs {
+				if floorTo(at, width) != at {
+					dst = append(dst, whole(at, at))
+				}
+			}
+		}
+	}
+	slices.SortFunc(dst, func(a, b segment.TimeRange) int { return cmp.Compare(a.FromMs, b.FromMs) })
+	return dst
+}
+
+// RollupsAtOnce bounds the rollups that are held.
+const RollupsAtOnce = 1024
+
+// subtract appends what is left of spans without the dirty ones, which are sorted but may
+// overlap.
+func subtract(dst, spans []segment.ExactSpan, dirty []segment.TimeRange) []segment.ExactSpan {
+	for _, s := range spans {
+		for len(dirty) > 0 && dirty[0].ToMs < s.FromMs {
+			dirty = dirty[1:]
+		}
+		from := s.FromMs
+		for _, d := range dirty {
+			if d.FromMs >= s.ToMs {
+				break
+			}
+			if d.FromMs > from {
+				dst = append(dst, segment.ExactSpan{FromMs: from, ToMs: d.FromMs, Reader: s.Reader})
+			}
+			from = max(from, d.ToMs+1)
+		}
+		if from < s.ToMs {
+			dst = append(dst, segment.ExactSpan{FromMs: from, ToMs: s.ToMs, Reader: s.Reader})
+		}
+	}
+	return dst
+}
+
+// readMixed reads clean spans as rollups and what lies between them as samples.
+func (r *Reader) readMixed(ref series.Ref, stones []*manifest.Tombstone, within segment.TimeRange, plan rollupPlan, emit func([]int64, []float64) error, emitRollups func([]segment.Rollup) error) error {
+	overlay, at := r.overlay, within.FromMs
+	samples := func(toMs int64) error {
+		if at > toMs {
+			return nil
+		}
+		part := segment.TimeRange{FromMs: at, ToMs: toMs}
+		at = toMs + 1
+		if err := r.findBlocks(ref, stones, part.FromMs, part.ToMs); err != nil {
+			return err
+		}
+		r.overlay.Times, r.overlay.Values = clipSorted(&overlay, part)
+		return r.mergeSources(part, emit)
+	}
+	defer func() { r.overlay = overlay }() // with its memory
+	for _, s := range r.rollup.clean {
+		if err := samples(s.FromMs - 1); err != nil {
+			return err
+		}
+		if err := r.readRollups(ref, s, plan.widthMs, &at, emitRollups); err != nil {
+			return err
+		}
+	}
+	return samples(within.ToMs)
+}
+
+// readRollups emits the rollups of a span, a few at a time, and moves at behind them. It
+// ends before those that are damaged: the samples are there.
+func (r *Reader) readRollups(ref series.Ref, s segment.ExactSpan, widthMs int64, at *int64, emit func([]segment.Rollup) error) error {
+	reader, x := r.Version.Segments[s.Reader], &r.rollup
+	for from := s.FromMs; from < s.ToMs; from = *at {
+		to := min(s.ToMs, from+RollupsAtOnce*widthMs)
+		rollups, err := reader.Rollups(x.rollups[:0], ref.Shard, uint32(ref.ID), from, to-1, widthMs)
+		var corrupt *segment.CorruptError
+		if errors.As(err, &corrupt) {
+			r.source.o.Corrupt(err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		x.rollups, *at = rollups, to
+		if err := emit(rollups); err != nil {
+			return err
+		}
+	}
+	return nil
+}

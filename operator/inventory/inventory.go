@@ -1,0 +1,166 @@
+// Package inventory reads what Kubernetes has of one cluster: its StatefulSets, Deployments,
+// pods and claims, and the machines and volumes that they are on. It answers questions about
+// what it has read, and decides and changes nothing.
+package inventory
+
+import (
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/build"
+)
+
+// Inventory is what Kubernetes has of a cluster. It is not changed once it is read, but that
+// pods get the annotations that are written on them.
+type Inventory struct {
+	NodeSet, EtcdSet       *appsv1.StatefulSet // nil: there is none
+	Router, Envoy          *appsv1.Deployment  // nil: there is none
+	NodePods, EtcdPods     map[int]*corev1.Pod // by ordinal
+	NodeClaims, EtcdClaims map[int]*corev1.PersistentVolumeClaim
+	Machines               map[string]*corev1.Node
+	// DoorHosts are those that the load balancer of the Service for clients tells, sorted.
+	DoorHosts []string
+	// EtcdGeneration is that of the ConfigMap that members of etcd start with.
+	EtcdGeneration int64
+	// PodMonitors and ServiceMonitors report that the Prometheus operator's kinds are there.
+	PodMonitors, ServiceMonitors bool
+
+	// hosts has machines by their label kubernetes.io/hostname, which volumes name.
+	hosts map[string]string
+	// volumeMachines has the only machine that can mount the volume of a claim, by its name;
+	// lost has the claims whose volume does not exist any more.
+	volumeMachines map[string]string
+	lost           map[string]bool
+}
+
+// Workload returns the StatefulSet or Deployment of a component; nil: there is none.
+func (v *Inventory) Workload(component string) build.Object {
+	switch {
+	case component == build.ComponentEtcd && v.EtcdSet != nil:
+		return v.EtcdSet
+	case component == build.ComponentNode && v.NodeSet != nil:
+		return v.NodeSet
+	case component == build.ComponentRouter && v.Router != nil:
+		return v.Router
+	case component == build.ComponentEnvoy && v.Envoy != nil:
+		return v.Envoy
+	}
+	return nil
+}
+
+// IsMachineDown reports whether a machine is not ready, or does not exist.
+func (v *Inventory) IsMachineDown(name string) bool {
+	machine := v.Machines[name]
+	return machine == nil || notReadySince(machine) != nil
+}
+
+// VolumeMachine returns the only machine that can mount the volume of a claim; empty: others
+// can, too, or nobody asked because its pod is ready.
+func (v *Inventory) VolumeMachine(claim *corev1.PersistentVolumeClaim) string {
+	return v.volumeMachines[claim.Name]
+}
+
+// IsVolumeLost reports whether the volume of a claim does not exist any more.
+func (v *Inventory) IsVolumeLost(claim *corev1.PersistentVolumeClaim) bool {
+	return v.lost[claim.Name]
+}
+
+// IsDataGone reports whether the data of a claim does not come back, as nobody can mount it
+// again.
+func (v *Inventory) IsDataGone(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool {
+	if claim == nil || v.lost[claim.Name] {
+		return true
+	}
+	if name := v.volumeMachines[claim.Name]; name != "" {
+		machine := v.Machines[name]
+		if machine == nil || IsOutOfService(machine) {
+			return true
+		}
+	}
+	return claim.DeletionTimestamp != nil && (pod == nil || pod.Spec.NodeName == "")
+}
+
+// ReadyNodes returns how many storage nodes are ready.
+func (v *Inventory) ReadyNodes() int {
+	ready := 0
+	for _, pod := range v.NodePods {
+		if IsReady(pod) && pod.DeletionTimestamp == nil {
+			ready++
+		}
+	}
+	return ready
+}
+
+// AnyPodRuns reports whether there are pods with volumes, but for those whose machine cannot
+// say that they have ended.
+func (v *Inventory) AnyPodRuns() bool {
+	for _, pods := range []map[int]*corev1.Pod{v.NodePods, v.EtcdPods} {
+		for _, pod := range pods {
+			if pod.Spec.NodeName == "" || !v.IsMachineDown(pod.Spec.NodeName) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// SetState reports whether pods of a StatefulSet are still to be made from its template,
+// and whether all are ready but for those that no machine runs now.
+func (v *Inventory) SetState(set *appsv1.StatefulSet, pods map[int]*corev1.Pod) (rolling, ready bool) {
+	rolling, ready = set.Status.ObservedGeneration < set.Generation, true
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" || v.IsMachineDown(pod.Spec.NodeName) {
+			continue
+		}
+		rolling = rolling || IsOutdated(pod, set) || pod.DeletionTimestamp != nil
+		ready = ready && IsReady(pod)
+	}
+	return rolling, ready
+}
+
+// MostReady reports whether half of some pods or more are ready, of those that a machine runs now.
+func (v *Inventory) MostReady(pods map[int]*corev1.Pod) bool {
+	all, ready := 0, 0
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" || v.IsMachineDown(pod.Spec.NodeName) {
+			continue
+		}
+		all++
+		if IsReady(pod) {
+			ready++
+		}
+	}
+	return 2*ready >= all
+}
+
+// VolumeSizes returns the largest size of the claims of each component; nil: there are none.
+func (v *Inventory) VolumeSizes() *v1alpha1.VolumeSizes {
+	largest := func(claims map[int]*corev1.PersistentVolumeClaim) (size *resource.Quantity) {
+		for _, claim := range claims {
+			if is := claim.Spec.Resources.Requests[corev1.ResourceStorage]; size == nil || is.Cmp(*size) > 0 {
+				size = &is
+			}
+		}
+		return size
+	}
+	sizes := v1alpha1.VolumeSizes{Node: largest(v.NodeClaims), Etcd: largest(v.EtcdClaims)}
+	if sizes == (v1alpha1.VolumeSizes{}) {
+		return nil
+	}
+	return &sizes
+}
+
+// Ordinal returns the number after a prefix and a hyphen, and false if there is none.
+func Ordinal(name, prefix string) (int, bool) {
+	digits, ok := strings.CutPrefix(name, prefix+"-")
+	if !ok {
+		return 0, false
+	}
+	ordinal, err := strconv.Atoi(digits)
+	return ordinal, err == nil && ordinal >= 0 && strconv.Itoa(ordinal) == digits
+}

@@ -1,0 +1,184 @@
+package reconcile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/inventory"
+	"github.com/tickmesh/tickmesh/operator/upgrade"
+)
+
+// Annotations of StatefulSets and Deployments.
+const (
+	// annotationTemplate has the digest of the pod template, as it was applied last.
+	annotationTemplate = v1alpha1.Group + "/template"
+	// annotationRelease names the operator that has applied it, and what it was released with.
+	annotationRelease = v1alpha1.Group + "/release"
+)
+
+// workload is a StatefulSet or Deployment as it is or is to be.
+type workload struct {
+	meta     *metav1.ObjectMeta
+	template *corev1.PodTemplateSpec
+}
+
+// workloadOf returns what an object is as a workload; false: it is none.
+func workloadOf(object build.Object) (workload, bool) {
+	switch o := object.(type) {
+	case *appsv1.StatefulSet:
+		return workload{&o.ObjectMeta, &o.Spec.Template}, true
+	case *appsv1.Deployment:
+		return workload{&o.ObjectMeta, &o.Spec.Template}, true
+	}
+	return workload{}, false
+}
+
+func (w workload) component() string { return w.meta.Labels[build.LabelComponent] }
+
+// digest returns the digest of the pod template.
+func (w workload) digest() (string, error) {
+	encoded, err := json.Marshal(w.template)
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:]), err
+}
+
+// turn is that of one cluster among those that an operator changes.
+type turn struct {
+	turns   *upgrade.Turns
+	cluster string // its key
+	now     time.Time
+}
+
+func (t turn) take(begun bool) (wait string) { return t.turns.Take(t.cluster, begun, t.now) }
+
+// done notes that others need not wait for the cluster any more.
+func (t turn) done() { t.turns.Done(t.cluster, t.now) }
+
+// templates are the pod templates of a cluster's components: which are brought to what they are
+// to be now, and which are held as they are.
+type templates struct {
+	seen    *inventory.Inventory
+	release string // of this operator
+	turn    turn
+
+	plan    upgrade.Plan
+	refused error // why components are not brought to the version that is asked for
+}
+
+// versions are those that run and that are asked for.
+type versions struct {
+	running []string
+	image   string // that is asked for
+	allowed string // version that a person has allowed
+}
+
+// present returns a component as it is; false: it does not exist.
+func (t *templates) present(component string) (workload, bool) {
+	return workloadOf(t.seen.Workload(component))
+}
+
+// decide decides which components keep their pod templates for now.
+func (t *templates) decide(objects []build.Object, v versions, etcdServes bool) error {
+	var f upgrade.Facts
+	begun, ofNewOperator, settled, newImage := false, false, true, false
+	for _, object := range objects {
+		wanted, is := workloadOf(object)
+		if !is {
+			continue
+		}
+		component, err := t.component(wanted, etcdServes)
+		if err != nil {
+			return err
+		}
+		if present, exists := t.present(component.Name); exists {
+			ours := present.meta.Annotations[annotationRelease] == t.release
+			begun = begun || ours
+			ofNewOperator = ofNewOperator || !component.Current && !ours
+		}
+		settled = settled && component.Exists && component.Current && !component.Rolling
+		newImage = newImage || component.Exists && component.NewImage
+		f.Components = append(f.Components, component)
+	}
+	if newImage { // what runs already is put in the place of nothing, whatever its tag says
+		f.Refused = upgrade.CheckVersions(v.running, v.image, v.allowed)
+	}
+	switch {
+	case ofNewOperator && f.Refused == nil:
+		f.Turn = t.turn.take(begun)
+	case settled, f.Refused != nil: // others need not wait until a person has decided
+		t.turn.done()
+	}
+	t.plan, t.refused = upgrade.Decide(f), f.Refused
+	return nil
+}
+
+// component compares a component as it is with what it is to be.
+func (t *templates) component(wanted workload, etcdServes bool) (upgrade.Component, error) {
+	c := upgrade.Component{Name: wanted.component()}
+	present, exists := t.present(c.Name)
+	if !exists {
+		return c, nil
+	}
+	digest, err := wanted.digest()
+	if err != nil {
+		return c, err
+	}
+	c.Exists, c.Current = true, present.meta.Annotations[annotationTemplate] == digest
+	c.NewImage = present.template.Spec.Containers[0].Image != wanted.template.Spec.Containers[0].Image
+	switch c.Name {
+	case build.ComponentEtcd:
+		c.Rolling, c.Ready = t.seen.SetState(t.seen.EtcdSet, t.seen.EtcdPods)
+		c.Serving = etcdServes
+	case build.ComponentNode:
+		c.Rolling, c.Ready = t.seen.SetState(t.seen.NodeSet, t.seen.NodePods)
+		c.Serving = t.seen.MostReady(t.seen.NodePods)
+	case build.ComponentRouter:
+		c.Rolling, c.Ready = deploymentState(t.seen.Router)
+		c.Serving = c.Ready
+	case build.ComponentEnvoy:
+		c.Rolling, c.Ready = deploymentState(t.seen.Envoy)
+		c.Serving = c.Ready
+	}
+	return c, nil
+}
+
+// deploymentState reports whether pods of a Deployment are still to be made from its template,
+// and whether any is ready: it may lack pods that no machine has room for.
+func deploymentState(d *appsv1.Deployment) (rolling, ready bool) {
+	s := &d.Status
+	return s.ObservedGeneration < d.Generation || s.UpdatedReplicas < s.Replicas, s.ReadyReplicas > 0
+}
+
+// stamp makes an object what it is to be now: a component that is held keeps the pod
+// template that it has.
+func (t *templates) stamp(object build.Object) error {
+	wanted, is := workloadOf(object)
+	if !is {
+		return nil
+	}
+	digest, err := wanted.digest()
+	if err != nil {
+		return err
+	}
+	release := t.release
+	if present, exists := t.present(wanted.component()); exists && len(t.plan.Held) > 0 {
+		was := present.meta.Annotations
+		if t.plan.Holds(wanted.component()) {
+			*wanted.template, digest = *present.template.DeepCopy(), was[annotationTemplate]
+		}
+		if was[annotationTemplate] == digest {
+			release = was[annotationRelease] // nothing is changed by the new operator yet
+		}
+	}
+	metav1.SetMetaDataAnnotation(wanted.meta, annotationTemplate, digest)
+	metav1.SetMetaDataAnnotation(wanted.meta, annotationRelease, release)
+	return nil
+}

@@ -1,0 +1,223 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/tickmesh/tickmesh/api/shardmap"
+	"github.com/tickmesh/tickmesh/api/v1alpha1"
+	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/inventory"
+	"github.com/tickmesh/tickmesh/operator/rollout"
+	"github.com/tickmesh/tickmesh/operator/upgrade"
+)
+
+// Of returns the status of a cluster, and the types of conditions whose status or reason is
+// another than before.
+func Of(f *Facts) (status *v1alpha1.TickMeshClusterStatus, changed []string) {
+	status = f.status()
+	changed = setConditions(&status.Conditions, f.conditions(), f.Cluster.Generation, metav1.NewTime(f.Now))
+	status.Phase = f.phase(status)
+	return status, changed
+}
+
+// Event describes something that has become so.
+type Event struct {
+	Kind   string // corev1.EventTypeNormal or corev1.EventTypeWarning
+	Reason string
+	Note   string
+}
+
+// Events returns an event for each condition that has changed.
+func Events(conditions []metav1.Condition, changed []string) (events []Event) {
+	for _, kind := range changed {
+		condition := meta.FindStatusCondition(conditions, kind)
+		event := corev1.EventTypeNormal
+		if kind == v1alpha1.ConditionDegraded && condition.Status == metav1.ConditionTrue || asksForAPerson(condition.Reason) {
+			event = corev1.EventTypeWarning
+		}
+		events = append(events, Event{event, condition.Reason, fmt.Sprintf("%s is %s: %s", kind, condition.Status, condition.Message)})
+	}
+	return events
+}
+
+// status returns the status but for conditions, which are those of before, and phase.
+func (f *Facts) status() *v1alpha1.TickMeshClusterStatus {
+	c, old := f.Cluster, &f.Cluster.Status
+	s := &v1alpha1.TickMeshClusterStatus{
+		Operator: old.Operator, StoreName: old.StoreName,
+		ObservedGeneration: c.Generation, Conditions: slices.Clone(old.Conditions),
+		Nodes: int32(len(f.Seen.NodePods)), ReadyNodes: int32(f.Seen.ReadyNodes()),
+		Selector: labels.SelectorFromSet(build.Selector(c, build.ComponentNode)).String(),
+		Shards:   old.Shards, Version: old.Version, NewestVersion: old.NewestVersion, Zones: old.Zones, NodeStatuses: old.NodeStatuses,
+		ShardsMoving: old.ShardsMoving, UnderReplicated: old.UnderReplicated, BytesMoving: old.BytesMoving, ETA: old.ETA,
+		VolumeSizes: f.Seen.VolumeSizes(), LeaderlessSince: f.leaderlessSince(), Etcd: f.Etcd.Status, Certificates: f.certificatesStatus(),
+	}
+	if m := f.Nodes.View.Map; m != nil && f.Nodes.ViewErr == nil {
+		s.Shards = int32(len(m.Rows))
+		s.ShardsMoving, s.UnderReplicated = int32(f.Nodes.Summary.Moving), int32(f.Nodes.Summary.UnderReplicated)
+	}
+	if f.Nodes.ViewErr == nil {
+		s.NodeStatuses = f.nodeStatuses()
+		versions := versionsOf(s.NodeStatuses)
+		s.Zones, s.Version = zonesOf(s.NodeStatuses), strings.Join(versions, ",")
+		s.NewestVersion = upgrade.Newest(old.NewestVersion, versions, c.Annotations[v1alpha1.AnnotationAllowVersion])
+	}
+	if f.Nodes.Status != nil {
+		s.BytesMoving, s.ETA = f.moves()
+	}
+	return s
+}
+
+// moves returns the bytes that are still to be moved, and how long that takes.
+func (f *Facts) moves() (bytes int64, eta v1alpha1.Duration) {
+	longestMs := uint64(0)
+	for i := range f.Nodes.Status.Moves {
+		move := &f.Nodes.Status.Moves[i]
+		if move.TotalBytes > move.DoneBytes {
+			bytes += int64(move.TotalBytes - move.DoneBytes)
+		}
+		longestMs = max(longestMs, move.RemainingMs)
+	}
+	if longestMs == 0 {
+		return bytes, ""
+	}
+	const hoursMax = 99_999 // five digits
+	seconds := min((longestMs+999)/1000, hoursMax*3600)
+	left := time.Duration(seconds) * time.Second
+	return bytes, v1alpha1.Duration(fmt.Sprintf("%dh%dm%ds", int(left.Hours()), int(left.Minutes())%60, int(left.Seconds())%60))
+}
+
+// nodeStatuses returns the status of each node that Kubernetes or the store knows.
+func (f *Facts) nodeStatuses() []v1alpha1.NodeStatus {
+	prefix, view := build.Name(f.Cluster, build.ComponentNode), &f.Nodes.View
+	ordinals := map[int]bool{}
+	for ordinal := range f.Seen.NodePods {
+		ordinals[ordinal] = true
+	}
+	for name := range view.Nodes {
+		if ordinal, ok := inventory.Ordinal(name, prefix); ok {
+			ordinals[ordinal] = true
+		}
+	}
+	for name := range view.Desired {
+		if ordinal, ok := inventory.Ordinal(name, prefix); ok {
+			ordinals[ordinal] = true
+		}
+	}
+	var all []v1alpha1.NodeStatus
+	for _, ordinal := range slices.Sorted(maps.Keys(ordinals)) {
+		all = append(all, f.nodeStatus(prefix+"-"+strconv.Itoa(ordinal), f.Seen.NodePods[ordinal]))
+	}
+	return all
+}
+
+func (f *Facts) nodeStatus(name string, pod *corev1.Pod) v1alpha1.NodeStatus {
+	view := &f.Nodes.View
+	info, alive := view.Nodes[name]
+	s := v1alpha1.NodeStatus{
+		Name: name, Alive: alive, Zone: info.Zone, Version: info.Version, UsedBytes: info.UsedBytes, Desired: string(view.Desired[name]),
+	}
+	if s.Desired == "" {
+		s.Desired = string(shardmap.Active)
+	}
+	if pod != nil {
+		s.Machine = pod.Spec.NodeName
+		if s.Zone == "" {
+			s.Zone = pod.Annotations[build.AnnotationZone]
+		}
+	}
+	if view.Map != nil {
+		s.Shards = int32(len(view.Map.MembersOn(name)))
+	}
+	if f.Nodes.Status != nil {
+		for i := range f.Nodes.Status.Nodes {
+			if n := &f.Nodes.Status.Nodes[i]; n.Node == name {
+				s.Leads = int32(n.Leads)
+			}
+		}
+	}
+	return s
+}
+
+func zonesOf(nodes []v1alpha1.NodeStatus) []v1alpha1.ZoneStatus {
+	count := map[string]int32{}
+	for i := range nodes {
+		if nodes[i].Zone != "" {
+			count[nodes[i].Zone]++
+		}
+	}
+	var zones []v1alpha1.ZoneStatus
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		zones = append(zones, v1alpha1.ZoneStatus{Name: name, Nodes: count[name]})
+	}
+	return zones
+}
+
+func versionsOf(nodes []v1alpha1.NodeStatus) []string {
+	versions := map[string]bool{}
+	for i := range nodes {
+		if nodes[i].Version != "" {
+			versions[nodes[i].Version] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(versions))
+}
+
+func (f *Facts) certificatesStatus() *v1alpha1.CertificatesStatus {
+	if f.Certificates.NotAfter.IsZero() {
+		return f.Cluster.Status.Certificates
+	}
+	s := &v1alpha1.CertificatesStatus{NotAfter: &metav1.Time{Time: f.Certificates.NotAfter}}
+	if at := f.Certificates.AuthorityNotAfter; !at.IsZero() {
+		s.AuthorityNotAfter = &metav1.Time{Time: at}
+	}
+	return s
+}
+
+// phase returns in one word how the cluster is.
+func (f *Facts) phase(s *v1alpha1.TickMeshClusterStatus) v1alpha1.Phase {
+	progressing := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionProgressing)
+	degraded := meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionDegraded)
+	switch rollout.Reason(progressing.Reason) {
+	case reasonPaused:
+		return v1alpha1.PhasePaused
+	case rollout.ReasonScalingOut, rollout.ReasonScalingIn, rollout.ReasonDraining, rollout.ReasonReactivated, rollout.ReasonCleaning:
+		return v1alpha1.PhaseScaling
+	case rollout.ReasonUpdating:
+		return v1alpha1.PhaseUpdating
+	case rollout.ReasonMachineLost, rollout.ReasonVolumeLost:
+		return v1alpha1.PhaseRepairing
+	}
+	switch {
+	case s.Shards == 0:
+		return v1alpha1.PhaseCreating
+	case degraded && f.Nodes.Summary.Moving > 0:
+		return v1alpha1.PhaseRepairing
+	case degraded:
+		return v1alpha1.PhaseDegraded
+	case f.Nodes.Summary.Moving > 0:
+		return v1alpha1.PhaseScaling
+	}
+	return v1alpha1.PhaseRunning
+}
+
+// Busy reports whether something is under way in a cluster, whose status says how it is now,
+// that a look before long may bring on.
+func Busy(c *v1alpha1.TickMeshCluster, nodes *Nodes) bool {
+	progressing := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionProgressing)
+	return progressing == nil || progressing.Status == metav1.ConditionTrue || nodes.ViewErr != nil ||
+		// Nothing of Kubernetes tells when a router answers.
+		!meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionAvailable) ||
+		c.Status.LeaderlessSince != nil ||
+		len(nodes.Plan.Actions) > 0 || len(nodes.Plan.Losses) > 0 || c.Status.ShardsMoving > 0
+}

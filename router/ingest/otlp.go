@@ -1,0 +1,142 @@
+package ingest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tickmesh/tickmesh/api/parse"
+)
+
+// Media types of OTLP over HTTP: https://opentelemetry.io/docs/specs/otlp/#otlphttp
+const (
+	contentProtobuf = "application/x-protobuf"
+	contentOTLPJSON = "application/json"
+)
+
+// Bounds of bodies in JSON, whose messages take far more memory than their text:
+// `{},` makes a data point.
+const (
+	otlpJSONBytesMax  = 2 << 20
+	otlpJSONMemory    = 64 // bytes held for each byte of the text
+	otlpJSONDepthMax  = 64
+	otlpMessageErrors = 10 // texts of refused data points in an answer
+)
+
+// parseOTLP takes the body of /v1/metrics: ExportMetricsServiceRequest, in protobuf or JSON.
+func (f *front) parseOTLP(request *fasthttp.RequestCtx, fl *flight, body []byte) error {
+	switch media := mediaOf(request); {
+	case bytes.EqualFold(media, []byte(contentProtobuf)):
+	case bytes.EqualFold(media, []byte(contentOTLPJSON)):
+		var err error
+		if body, err = otlpOfJSON(fl.memory, body); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("%w: %q, want %s or %s", errContentType, media, contentProtobuf, contentOTLPJSON)
+	}
+	return parse.OTLP(&fl.worker.batch, body, f.options.Limits.Line)
+}
+
+// mediaOf returns the Content-Type of a request without its parameters.
+func mediaOf(request *fasthttp.RequestCtx) []byte {
+	media, _, _ := bytes.Cut(request.Request.Header.ContentType(), []byte(";"))
+	return bytes.TrimSpace(media)
+}
+
+// otlpOfJSON returns the message that a body in JSON stands for. MetricsData is
+// ExportMetricsServiceRequest by another name. Identifiers of traces, which OTLP writes in hexadecimal and not in
+// base64, are read wrongly; they are in exemplars only, which are not kept.
+func otlpOfJSON(memory parse.Memory, body []byte) ([]byte, error) {
+	if len(body) > otlpJSONBytesMax {
+		return nil, fmt.Errorf("%w: %d bytes of JSON, at most %d; protobuf may be longer", errBodyTooLarge, len(body), otlpJSONBytesMax)
+	}
+	if err := memory.Grow(otlpJSONMemory * len(body)); err != nil {
+		return nil, err
+	}
+	var message metricspb.MetricsData
+	options := protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: otlpJSONDepthMax}
+	if err := options.Unmarshal(body, &message); err != nil {
+		return nil, fmt.Errorf("%w: %s", parse.ErrMalformed, err.Error())
+	}
+	encoded, err := proto.Marshal(&message)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", parse.ErrMalformed, err.Error())
+	}
+	return encoded, nil
+}
+
+// answerOTLP answers with ExportMetricsServiceResponse, or with google.rpc.Status, in the encoding of the request.
+// Samples that were refused are a partial success, which no client sends again.
+func (f *front) answerOTLP(request *fasthttp.RequestCtx, fl *flight, r result, err error) {
+	f.setCopies(request, r)
+	inJSON := bytes.EqualFold(mediaOf(request), []byte(contentOTLPJSON))
+	content := contentProtobuf
+	if inJSON {
+		content = contentOTLPJSON
+	}
+	if err != nil {
+		respond(request, statusOf(err), content, otlpStatus(statusOf(err), messageOf(err), inJSON))
+		return
+	}
+	var text []byte
+	b := fl.batch()
+	for i := range min(len(b.Errors), otlpMessageErrors) {
+		if i > 0 {
+			text = append(text, "; "...)
+		}
+		text = b.Errors[i].AppendTo(text)
+	}
+	if more := b.ErrorsTotal - otlpMessageErrors; more > 0 {
+		text = fmt.Appendf(text, "; and %d more", more)
+	}
+	message := strings.ToValidUTF8(string(text), "\uFFFD") // it quotes names as they came
+	respond(request, fasthttp.StatusOK, content, otlpResponse(b.ErrorPoints, message, inJSON))
+}
+
+// otlpResponse returns ExportMetricsServiceResponse: partial_success = 1 of rejected_data_points = 1,
+// error_message = 2.
+func otlpResponse(rejected int, text string, inJSON bool) []byte {
+	if inJSON {
+		if rejected == 0 {
+			return []byte("{}")
+		}
+		encoded, _ := json.Marshal(map[string]any{ // strings can always be encoded
+			"partialSuccess": map[string]any{"rejectedDataPoints": fmt.Sprint(rejected), "errorMessage": text},
+		})
+		return encoded
+	}
+	if rejected == 0 {
+		return nil
+	}
+	partial := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), uint64(rejected))
+	partial = protowire.AppendString(protowire.AppendTag(partial, 2, protowire.BytesType), text)
+	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial)
+}
+
+// otlpStatus returns google.rpc.Status: code = 1, message = 2.
+func otlpStatus(status int, text string, inJSON bool) []byte {
+	code := codes.InvalidArgument
+	switch status {
+	case fasthttp.StatusUnauthorized:
+		code = codes.Unauthenticated
+	case fasthttp.StatusForbidden:
+		code = codes.PermissionDenied
+	case fasthttp.StatusServiceUnavailable:
+		code = codes.Unavailable
+	}
+	if inJSON {
+		encoded, _ := json.Marshal(map[string]any{"code": code, "message": text}) // strings can always be encoded
+		return encoded
+	}
+	encoded := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), uint64(code))
+	return protowire.AppendString(protowire.AppendTag(encoded, 2, protowire.BytesType), text)
+}
