@@ -64,7 +64,7 @@ func (n *Node) HeardClock(from string, timeMs int64) {
 	}
 }
 
-// expect says how many other nodes there are.
+// expect sets how many other nodes there are.
 func (c *clocks) expect(others int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

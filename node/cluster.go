@@ -15,10 +15,10 @@ import (
 // does not fit is dropped, which Raft makes up for.
 func (n *Node) Receive(from string, envelope []byte) { n.loop.queue.receive(from, envelope) }
 
-// PeerUp says that another node can be reached again.
+// PeerUp reports that another node can be reached again.
 func (n *Node) PeerUp(peer string) { n.loop.queue.peer(peer, true) }
 
-// PeerDown says that another node cannot be reached.
+// PeerDown reports that another node cannot be reached.
 func (n *Node) PeerDown(peer string) { n.loop.queue.peer(peer, false) }
 
 // Era returns the era of a shard's ids; 0: there is no replica.

@@ -273,10 +273,13 @@ func (c *testCluster) create(roles map[string]shardmap.Role, names ...string) {
 	})
 }
 
+// awaitMax bounds a wait for what comes within a second on a machine that is not busy.
+const awaitMax = 5 * time.Minute
+
 // await waits for a condition.
 func (c *testCluster) await(what string, condition func() bool) {
 	c.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(awaitMax); !condition(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.report()
 			c.t.Fatalf("waited in vain: %s", what)

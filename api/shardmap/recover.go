@@ -67,7 +67,7 @@ type Recovery struct {
 	// Lost reports that no majority can come back, whoever does: too many have lost their
 	// vote for ever.
 	Lost bool
-	// Empty reports that the group never had data: all who could have some have none.
+	// Empty notes that the group never had data: all who could have some have none.
 	Empty bool
 	// LossMsMax bounds how long before its end a write may have been answered that
 	// Best lacks; 0: nothing bounds it. Going on in spite of Missing is not bounded.

@@ -145,7 +145,8 @@ func (a *Audit) MayLose(since time.Time) {
 const progressRounds = 3
 
 // Progress waits until every client's requests, begun after the call, were answered
-// a few times. Errors: what was found to be wrong, or ErrStalled when ctx ends.
+// a few times. Errors: what was found to be wrong, or ErrStalled when ctx ends or none of those
+// that wait gets an answer for standstillMax.
 func (a *Audit) Progress(ctx context.Context) error {
 	want := a.tally.rounds()
 	for i := range want {
@@ -154,22 +155,30 @@ func (a *Audit) Progress(ctx context.Context) error {
 	}
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
+	var stands standstill[int64]
 	for {
 		if err := a.Err(); err != nil {
 			return err
 		}
-		behind := 0
+		behind, missing := 0, int64(0)
 		for i, rounds := range a.tally.rounds() {
 			if rounds < want[i] {
 				behind++
+				missing += want[i] - rounds
 			}
 		}
 		if behind == 0 {
 			return nil
 		}
+		stalled := func(why string) error {
+			return fmt.Errorf("%w: %d of %d clients wait for an answer: %s (%s)", ErrStalled, behind, len(want), why, a.tally.lastFailure())
+		}
+		if stands.tooLong(time.Now(), missing) {
+			return stalled(fmt.Sprint("none of them for ", standstillMax))
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %d of %d clients wait for an answer: %w (%s)", ErrStalled, behind, len(want), ctx.Err(), a.tally.lastFailure())
+			return stalled(ctx.Err().Error())
 		case <-ticker.C:
 		}
 	}

@@ -14,7 +14,7 @@ import (
 const checkPause = 100 * time.Millisecond
 
 // Check holds the clients, reads everything through every router that runs, and
-// compares; then the clients go on. It waits for routers to answer until ctx ends.
+// compares; then the clients go on. It waits standstillMax for each answer.
 // Errors: ErrBroken, ErrRefused, ErrStalled.
 func (a *Audit) Check(ctx context.Context) error {
 	a.Hold()
@@ -77,6 +77,8 @@ func (a *Audit) checkThrough(ctx context.Context, address string, m *model.Model
 
 // askPatiently asks for all samples of a client until there is an answer.
 func (a *Audit) askPatiently(ctx context.Context, address, metric string, w *model.Writer) ([]model.AnswerSeries, error) {
+	ctx, cancel := context.WithTimeout(ctx, standstillMax)
+	defer cancel()
 	fromMs, toMs := w.Span()
 	for {
 		answer, err := a.ask(ctx, address, metric, w.Number, fromMs, toMs)

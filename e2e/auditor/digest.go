@@ -64,12 +64,13 @@ func compareDigests(digests []replicaDigest) (compared int64, waiting string, er
 }
 
 // CheckDigests stops the clients and compares what the full voters of each shard on
-// the nodes hold, once they have applied the same entries, for which it waits until
-// ctx ends. Nodes that do not run are left out. Errors: ErrBroken, ErrStalled, those of
+// the nodes hold, once they have applied the same entries, for which it waits while they apply
+// some. Nodes that do not run are left out. Errors: ErrBroken, ErrStalled, those of
 // the store.
 func (a *Audit) CheckDigests(ctx context.Context, store shardmap.Store, cluster string, nodes []Node) error {
 	a.Hold()
 	defer a.Release()
+	var stands standstill[string]
 	for {
 		compared, waiting, err := readDigests(ctx, store, cluster, nodes)
 		switch {
@@ -82,8 +83,8 @@ func (a *Audit) CheckDigests(ctx context.Context, store shardmap.Store, cluster 
 		case err == nil:
 			err = errors.New(waiting)
 		}
-		if !wait(ctx, checkPause) {
-			return fmt.Errorf("%w: digests: %w (last: %w)", ErrStalled, ctx.Err(), err)
+		if stands.tooLong(time.Now(), err.Error()) || !wait(ctx, checkPause) {
+			return fmt.Errorf("%w: digests: %w", ErrStalled, errors.Join(err, ctx.Err()))
 		}
 	}
 }

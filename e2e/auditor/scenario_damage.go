@@ -1,16 +1,12 @@
 package auditor
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
@@ -125,21 +121,5 @@ func (s *Stage) flipBytesOf(name string) error {
 
 // repairs returns how many ranges the present life of a node has repaired.
 func (s *Stage) repairs(ctx context.Context, node *harness.Server) (float64, error) {
-	bounded, cancel := context.WithTimeout(ctx, digestTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(bounded, http.MethodGet, "http://"+node.HTTPAddr()+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), "tickmesh_repairs_total "); ok {
-			return strconv.ParseFloat(value, 64)
-		}
-	}
-	return 0, fmt.Errorf("%w: %s does not tell its repairs", ErrStalled, node.Name)
+	return counterOf(ctx, node, "tickmesh_repairs_total")
 }

@@ -148,7 +148,7 @@ func rollEtcdBack(ctx context.Context, s *Stage) error {
 // rolledBack checks that clients are served while etcd is rolled back, and that the
 // map in it stays as it is, whoever comes new to it.
 func (s *Stage) rolledBack(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, progressBound)
+	bounded, cancel := context.WithTimeout(ctx, standstillMax)
 	defer cancel()
 	stranger, err := s.OpenStore() // has seen no map before
 	if err != nil {

@@ -199,7 +199,7 @@ func (s *Stage) refused(ctx context.Context, of *harness.Server, name, disk stri
 	if err := twin.Launch(); err != nil {
 		return err
 	}
-	timer := time.NewTimer(moveBound)
+	timer := time.NewTimer(2 * standstillMax)
 	defer timer.Stop()
 	select {
 	case <-twin.Process().Done():

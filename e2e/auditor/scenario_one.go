@@ -155,7 +155,7 @@ func (l *lives) start(ctx context.Context) error {
 
 // checkHeld checks, and reports whether a failpoint has ended the life meanwhile.
 func (l *lives) checkHeld(ctx context.Context, point string, check func(context.Context) error) (died bool, err error) {
-	bounded, cancel := context.WithTimeout(ctx, checkBound)
+	bounded, cancel := context.WithTimeout(ctx, standstillMax)
 	defer cancel()
 	stop := make(chan struct{})
 	defer close(stop)
@@ -288,7 +288,7 @@ func cutPowerOfServer(ctx context.Context, s *Stage) error {
 func fillDiskOfServer(ctx context.Context, s *Stage) error {
 	refused := func(ctx context.Context) error {
 		before := s.Audit.Report().Refusals
-		bounded, cancel := context.WithTimeout(ctx, progressBound)
+		bounded, cancel := context.WithTimeout(ctx, standstillMax)
 		defer cancel()
 		for s.Audit.Report().Refusals == before {
 			if err := s.Audit.Err(); err != nil {

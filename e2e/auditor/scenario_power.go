@@ -74,19 +74,16 @@ func cutPowerOfAll(ctx context.Context, s *Stage) error {
 	return nil
 }
 
-// lossMax is how long before a power cut an acknowledged write may be that is lost: the
-// interval of syncs, and the time that a sync takes on a machine that has much to do.
-const lossMax = time.Second + 4*time.Second
-
-// cutAll cuts the power of all nodes at once, after a while in which everything that was
-// written before is on disk by its promise, and tells the audit what may be lost.
+// cutAll cuts the power of all nodes at once, and tells the audit what may be lost: what
+// was acknowledged after the last moment of which all nodes have synced their logs since.
 func (s *Stage) cutAll(ctx context.Context, nodes []*harness.Server) error {
-	for begin := time.Now(); time.Since(begin) < 2*lossMax; {
-		if err := s.progress(ctx); err != nil {
-			return err
-		}
+	if err := s.progress(ctx); err != nil {
+		return err
 	}
-	since := time.Now().Add(-lossMax)
+	since := time.Now()
+	if err := s.synced(ctx, nodes); err != nil {
+		return err
+	}
 	for _, node := range nodes { // all at once: nobody goes on with what others lose
 		if err := node.Kill(); err != nil {
 			return err
@@ -98,6 +95,27 @@ func (s *Stage) cutAll(ctx context.Context, nodes []*harness.Server) error {
 		}
 	}
 	s.Audit.MayLose(since)
+	return nil
+}
+
+// synced waits until each node has synced its log, from a sync on that began after the call:
+// the first that ends may have begun before it, the second has not, as a log syncs once at a time.
+func (s *Stage) synced(ctx context.Context, nodes []*harness.Server) error {
+	for _, node := range nodes {
+		before, err := counterOf(ctx, node, "tickmesh_log_syncs_total")
+		if err != nil {
+			return err
+		}
+		var stands standstill[float64]
+		for now := before; now < before+2; {
+			if stands.tooLong(time.Now(), now) || !wait(ctx, settlePause) {
+				return fmt.Errorf("%w: %s does not sync its log", ErrStalled, node.Name)
+			}
+			if now, err = counterOf(ctx, node, "tickmesh_log_syncs_total"); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -186,7 +204,7 @@ var noMajority = regexp.MustCompile(`no majority of shards`)
 // recover has the command line let all shards go on, again while some come to need it: a
 // leader that has lost its majority needs a moment to notice.
 func (s *Stage) recover(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, progressBound)
+	bounded, cancel := context.WithTimeout(ctx, standstillMax)
 	defer cancel()
 	for {
 		if err := s.hearNodes(bounded); err != nil {

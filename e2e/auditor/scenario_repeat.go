@@ -80,7 +80,7 @@ func repeatBody(round, value int) []byte {
 // post writes until there is an answer other than 503, or with want until there is that
 // one.
 func (s *Stage) post(ctx context.Context, router string, body []byte, key, level string, want int) error {
-	bounded, cancel := context.WithTimeout(ctx, progressBound)
+	bounded, cancel := context.WithTimeout(ctx, standstillMax)
 	defer cancel()
 	for {
 		r := requestOf{method: http.MethodPost, address: router, path: writePath, body: body, key: key, level: level}

@@ -1,25 +1,25 @@
 package auditor
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
-// Bounds of waiting. A machine that is busy with other things needs much longer than
-// the cluster itself; a scenario that passes never waits for these.
-const (
-	startBound    = 90 * time.Second
-	progressBound = 60 * time.Second
-	checkBound    = 90 * time.Second
-	moveBound     = 3 * time.Minute
-	settlePause   = 50 * time.Millisecond
-)
+// startBound bounds the start of processes, of which nothing tells how far it has come: they
+// need a hundredth of it alone, and the rest is for a machine that is busy.
+const startBound = 90 * time.Second
+
+const settlePause = 50 * time.Millisecond
 
 // faultLeast is how long a fault lasts at least: longer than an election needs, so
 // that it is not over before anybody has noticed.
@@ -167,7 +167,7 @@ func (s *Stage) nodes() []Node {
 	return nodes
 }
 
-// logf tells what is being done.
+// logf reports what is being done.
 func (s *Stage) logf(format string, args ...any) {
 	if s.options.Log != nil {
 		s.options.Log(format, args...)
@@ -177,9 +177,7 @@ func (s *Stage) logf(format string, args ...any) {
 // progress waits until every client was served some times. What it says is wrong has
 // the last words of all processes.
 func (s *Stage) progress(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, progressBound)
-	defer cancel()
-	if err := s.Audit.Progress(bounded); err != nil {
+	if err := s.Audit.Progress(ctx); err != nil {
 		return fmt.Errorf("%w\n%s", err, s.Describe())
 	}
 	return nil
@@ -188,13 +186,11 @@ func (s *Stage) progress(ctx context.Context) error {
 // check compares everything, through all routers and on all nodes.
 func (s *Stage) check(ctx context.Context) error {
 	begin := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, checkBound)
-	defer cancel()
-	if err := s.Audit.Check(bounded); err != nil {
+	if err := s.Audit.Check(ctx); err != nil {
 		return fmt.Errorf("%w\n%s", err, s.Describe())
 	}
 	if !s.standalone() {
-		if err := s.Audit.CheckDigests(bounded, s.store, s.Name(), s.nodes()); err != nil {
+		if err := s.Audit.CheckDigests(ctx, s.store, s.Name(), s.nodes()); err != nil {
 			return fmt.Errorf("%w\n%s", err, s.Describe())
 		}
 	}
@@ -204,7 +200,7 @@ func (s *Stage) check(ctx context.Context) error {
 
 // leader returns the node that leads the most shards.
 func (s *Stage) leader(ctx context.Context) (*harness.Server, error) {
-	bounded, cancel := context.WithTimeout(ctx, progressBound)
+	bounded, cancel := context.WithTimeout(ctx, standstillMax)
 	defer cancel()
 	for {
 		leads, err := Leads(bounded, s.store, s.Name(), s.nodes())
@@ -224,21 +220,24 @@ func (s *Stage) leader(ctx context.Context) (*harness.Server, error) {
 	}
 }
 
-// until waits for a view of the placement store that is as wanted. Why says what is
-// missing; "" when nothing is.
+// until waits for a view of the placement store that is as wanted, while the map changes or
+// what is missing does. Why says what is missing; "" when nothing is.
 func (s *Stage) until(ctx context.Context, what string, why func(view shardmap.View) string) error {
-	bounded, cancel := context.WithTimeout(ctx, moveBound)
-	defer cancel()
+	type state struct {
+		epoch   uint64
+		missing string
+	}
+	var stands standstill[state]
 	for {
-		view, err := s.store.Load(bounded)
-		missing := ""
+		view, err := s.store.Load(ctx)
+		missing, epoch := "", uint64(0)
 		switch {
 		case err != nil:
 			missing = err.Error()
 		case view.Map == nil:
 			missing = "there is no map"
 		default:
-			missing = why(view)
+			missing, epoch = why(view), view.Map.Epoch
 		}
 		if missing == "" {
 			return nil
@@ -246,8 +245,29 @@ func (s *Stage) until(ctx context.Context, what string, why func(view shardmap.V
 		if err := s.Audit.Err(); err != nil {
 			return err
 		}
-		if !wait(bounded, settlePause) {
+		if stands.tooLong(time.Now(), state{epoch, missing}) || !wait(ctx, settlePause) {
 			return fmt.Errorf("%w: waiting for %s: %s\n%s", ErrStalled, what, missing, s.Describe())
 		}
 	}
+}
+
+// counterOf returns a counter without labels of the present life of a node.
+func counterOf(ctx context.Context, node *harness.Server, name string) (float64, error) {
+	bounded, cancel := context.WithTimeout(ctx, digestTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(bounded, http.MethodGet, "http://"+node.HTTPAddr()+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	return 0, fmt.Errorf("%w: %s does not tell %s", ErrStalled, node.Name, name)
 }

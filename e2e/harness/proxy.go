@@ -45,7 +45,7 @@ func (n *Network) Listen(client, server string) (*Proxy, error) {
 // Address is where the proxy listens.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
-// SetTarget says where the server listens now; "" refuses connections.
+// SetTarget sets where the server listens now; "" refuses connections.
 func (p *Proxy) SetTarget(address string) { p.target.Store(&address) }
 
 // Close ends the proxy and its connections.

@@ -170,7 +170,7 @@ func (s *stage) remove() {
 // firstMachines is how many machines the lab starts with.
 const firstMachines = 3
 
-// logCluster tells what the operator thinks.
+// logCluster reports what the operator thinks.
 func (s *stage) logCluster() {
 	for _, args := range [][]string{
 		{"get", "tmc/demo", "--output=yaml"},

@@ -40,7 +40,7 @@ func skipShort(t *testing.T) {
 	}
 }
 
-// logState tells what the cluster looks like when a test fails.
+// logState reports what the cluster looks like when a test fails.
 func logState(t *testing.T) {
 	t.Helper()
 	for _, args := range [][]string{

@@ -251,7 +251,7 @@ func (w *World) readBack(shard uint16, series uint64) {
 	}
 }
 
-// describe tells of a shard's replicas.
+// describe returns what a shard's replicas are, for people.
 func (w *World) describe(shard uint16) (text string) {
 	for _, n := range w.nodes {
 		if n.process == nil {

@@ -96,7 +96,7 @@ func replay(mix string, o Options) string {
 	return command
 }
 
-// report tells how to see a failure again, and what led to it.
+// report reports how to see a failure again, and what led to it.
 func report(t *testing.T, mix string, o Options, err error) {
 	t.Helper()
 	small := Shrink(o)

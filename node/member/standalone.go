@@ -19,7 +19,7 @@ type Standalone struct {
 	DataDir, Address string
 }
 
-// Status tells of the one node, which leads all shards.
+// Status describes the one node, which leads all shards.
 func (c *Standalone) Status(_ context.Context, withoutShards bool) (*tickmeshv1.GetStatusResponse, error) {
 	shards := uint32(c.Node.Shards())
 	capacity, used := process.DiskUsage(c.DataDir)

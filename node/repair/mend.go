@@ -61,7 +61,7 @@ func (r *repairer) init() {
 	r.mu.suspects, r.mu.tries = map[shardRange]bool{}, map[shardRange]*repairTry{}
 }
 
-// Suspect says that what this node has of a shard in [fromMs, toMs] is not what most
+// Suspect notes that what this node has of a shard in [fromMs, toMs] is not what most
 // other copies have: it is going to be fetched from one of them. Errors:
 // series.ErrUnavailable without a full replica, series.ErrOverloaded when much waits.
 func (s *Service) Suspect(shard uint16, fromMs, toMs int64) error {

@@ -177,7 +177,7 @@ func (g *group) prepareSnapshot(meta SnapshotMeta) error {
 	return nil
 }
 
-// installSnapshot says that the files are in place. See Host.InstallSnapshot.
+// installSnapshot notes that the files are in place. See Host.InstallSnapshot.
 func (g *group) installSnapshot(meta SnapshotMeta) error {
 	if g.installing == nil || g.announce || g.installed || g.installing.Position != meta.Position || g.leads() {
 		return fmt.Errorf("%w: shard %d expects no such snapshot", ErrSnapshot, g.replica.Shard)

@@ -28,7 +28,7 @@ func newOutbox[M any](send func(*M) error, shards []uint16) outbox[M] {
 	return outbox[M]{send: send, shards: shards, open: newOpenShards(shards), pending: new(M)}
 }
 
-// addedLocked says that pending has grown, and sends it when it is large enough.
+// addedLocked notes that pending has grown, and sends it when it is large enough.
 func (o *outbox[M]) addedLocked(size int) error {
 	if o.size += size; o.size < flushBytes || o.err != nil {
 		return o.err

@@ -6,7 +6,7 @@ import (
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
-// addCopies tells what a shard without a majority may go on from. A group that is younger
+// addCopies reports what a shard without a majority may go on from. A group that is younger
 // than what is known of copies is unclear.
 func addCopies(r *nodev1.ReportResponse, copies *shardmap.NodeCopies) {
 	r.FormerIncarnations, r.SyncMs = copies.Former, uint64(copies.SyncMs)

@@ -56,7 +56,7 @@ func TestStalledEntryKeepsItsBatches(t *testing.T) {
 	}
 }
 
-// TestRefusedBatches tells what is wrong with each batch of an entry; what was refused
+// TestRefusedBatches reports what is wrong with each batch of an entry; what was refused
 // is refused again.
 func TestRefusedBatches(t *testing.T) {
 	n := newLabNode(t, newLabLogs())

@@ -13,7 +13,7 @@ type outOfOrder struct {
 // outOfOrderSeriesMax bounds the memory; beyond it all series of the shard count.
 const outOfOrderSeriesMax = 4096
 
-// mark says that the pages of a series are out of order up to a generation.
+// mark notes that the pages of a series are out of order up to a generation.
 func (d *outOfOrder) mark(id, generation uint32) {
 	if len(d.series) >= outOfOrderSeriesMax {
 		d.all = generation

@@ -44,7 +44,7 @@ type Report struct {
 // messageBytesMax bounds what is told of a failed Job; an event has room for 1 KiB.
 const messageBytesMax = 800
 
-// Observe tells of a Job, nil if it is not there, and its pods.
+// Observe describes a Job, nil if it is not there, and its pods.
 func Observe(job *batchv1.Job, pods []corev1.Pod) Job {
 	if job == nil {
 		return Job{}

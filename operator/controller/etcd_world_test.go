@@ -77,7 +77,7 @@ func (w *world) runEtcd() {
 	}
 }
 
-// setHealthy says that the member at a URL runs with a claim; "": it does not run.
+// setHealthy notes that the member at a URL runs with a claim; "": it does not run.
 func (e *fakeEtcd) setHealthy(url, claim string) (known bool) {
 	for i := range e.members {
 		if m := &e.members[i]; m.PeerURL == url {

@@ -179,7 +179,7 @@ func (s *backupSettings) backup(c *v1alpha1.TickMeshCluster, target v1alpha1.Bac
 // errJob marks a backup or a restore that was given up.
 var errJob = errors.New("it failed")
 
-// follow tells of each phase of a backup or a restore until it has ended. The status is that
+// follow describes each phase of a backup or a restore until it has ended. The status is that
 // of the object.
 func (c *command) follow(ctx context.Context, k *Kubernetes, o client.Object, status *v1alpha1.JobStatus, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)

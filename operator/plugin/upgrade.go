@@ -29,7 +29,7 @@ type upgradeStep struct {
 	Pods      []string `json:"pods,omitempty"` // in the order in which they are restarted; of Deployments unknown
 }
 
-// planImage says what another image would restart.
+// planImage reports what another image would restart.
 func (c *command) planImage(ctx context.Context, args []string, image string) error {
 	k, err := c.connect(c.access)
 	if err != nil {

@@ -112,7 +112,7 @@ func (j *jobs) hold(ctx context.Context, wanted bool) error {
 	return nil
 }
 
-// tell tells of something that happens to the owner.
+// tell describes something that happens to the owner.
 func (j *jobs) tell(e *backup.Event) {
 	if e != nil {
 		j.Events.Eventf(j.owner, nil, e.Kind, e.Reason, "Reconcile", "%s", e.Note)

@@ -133,7 +133,7 @@ func (d *decision) begun() []string {
 	return begun
 }
 
-// tellStuck tells of a drain that was begun and cannot go on: what it needs has gone
+// tellStuck describes a drain that was begun and cannot go on: what it needs has gone
 // since.
 func (d *decision) tellStuck() {
 	if d.State.Map == nil || d.State.Map.Moving() > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 )
 
-// TestRecoveryProblems tells of shards that are alike in one line.
+// TestRecoveryProblems describes shards that are alike in one line.
 func TestRecoveryProblems(t *testing.T) {
 	relic := shardmap.FoundCopy{Node: "n1", Copy: shardmap.Copy{Role: shardmap.Full, Relic: true}}
 	of := func(shard uint16, missing ...shardmap.Member) shardmap.Recovery {

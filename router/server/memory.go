@@ -80,7 +80,7 @@ func (s *WriteLimits) requestMemory(plan *memory.Plan) (m requestMemory) {
 // ofWhole says of which bodies memory takes less than their flags say.
 const ofWhole = " for bodies that have to be in memory at once: remote writes, JSON, and those with an Idempotency-Key"
 
-// warn tells of flags that say more than memory allows.
+// warn describes flags that say more than memory allows.
 func (s *WriteLimits) warn(m requestMemory, logger *slog.Logger) {
 	for _, c := range []struct {
 		flag, of    string

@@ -161,7 +161,7 @@ func (w *watch) send() {
 	w.replace(view)
 }
 
-// fail tells of trouble, once.
+// fail describes trouble, once.
 func (w *watch) fail(err error) {
 	if w.err != nil && kindOf(w.err) == kindOf(err) { //nolint:errorlint // kinds are sentinels
 		return

@@ -191,7 +191,7 @@ func (c *marks) clear(gone *[markWords]uint64) {
 	}
 }
 
-// Empty says that a delete has taken all samples of series, of which there is none: until
+// Empty notes that a delete has taken all samples of series, of which there is none: until
 // they are marked again by MarkActive or Create they are not found by queries. The caller
 // holds the lock of their shard.
 func (x *Index) Empty(locals []uint32) {

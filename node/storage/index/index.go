@@ -238,7 +238,7 @@ func (x *Index) MarkActive(day Day, local uint32) {
 	}
 }
 
-// SettleDays says that every sample which is not in a coarse month is marked on its day: those
+// SettleDays notes that every sample which is not in a coarse month is marked on its day: those
 // that were there when the index was opened too. Until then queries look at all months of an
 // index that was written without marks of days.
 func (x *Index) SettleDays() { x.activity.settled.Store(true) }

@@ -70,7 +70,7 @@ func (l *partList) notify() {
 	}
 }
 
-// added tells of a new series.
+// added describes a new series.
 func (l *partList) added(local uint32) {
 	if local%wakeSeries == wakeSeries-1 {
 		l.notify()

@@ -193,7 +193,7 @@ func (s *persister) openParts(o *Options) []*part {
 	return slices.DeleteFunc(found, func(p *part) bool { return p == nil })
 }
 
-// reportUnusable tells of a file that cannot be used. One that is missing was removed beside an older
+// reportUnusable describes a file that cannot be used. One that is missing was removed beside an older
 // manifest, or by somebody to have it made again.
 func reportUnusable(o *Options, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

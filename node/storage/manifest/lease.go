@@ -81,7 +81,7 @@ func (l *Lease) Enter() (renewed bool) {
 	return true
 }
 
-// Park says that the reader reads no page before it enters again. A lease that is parked
+// Park notes that the reader reads no page before it enters again. A lease that is parked
 // stays as it is.
 func (l *Lease) Park() {
 	if !l.state.CompareAndSwap(leaseEntered, leaseParked) {

@@ -55,10 +55,10 @@ type Manifest struct {
 	Tombstones Tombstones         `json:"tombstones"`
 	LowWater   []LowWater         `json:"floors"`              // by shard
 	BatchFile  string             `json:"batchFile,omitempty"` // of the batch ids after Applied; none: there are none
-	// Purged says for segments, by name, up to which number tombstones have been
+	// Purged reports for segments, by name, up to which number tombstones have been
 	// merged into them.
 	Purged map[string]uint64 `json:"purged,omitempty"`
-	// Merged says for segments, by name, which cuts of rules they were written with.
+	// Merged reports for segments, by name, which cuts of rules they were written with.
 	Merged map[string]retention.Merged `json:"worked,omitempty"`
 	// Suppressed says of which shards segments do not count any more.
 	Suppressed Suppressed `json:"excluded,omitempty"`

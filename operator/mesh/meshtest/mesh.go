@@ -29,7 +29,7 @@ func NewCluster() *Cluster {
 	return c
 }
 
-// SetStatus says how routers answer.
+// SetStatus sets how routers answer.
 func (c *Cluster) SetStatus(status func() (*client.Status, error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
