@@ -62,16 +62,25 @@ func (w *World) complete(shard uint16, c *replica.Configuration, without *node) 
 		if m.Role != shardmap.Full && !(w.options.Rescue && m.Role == shardmap.Witness) || f == nil || without != nil && m.Node == without.id {
 			continue
 		}
-		if f.images[shard].raftID == m.RaftID && f.images[shard].last() >= answered {
+		g := &f.images[shard]
+		if (g.raftID == m.RaftID || w.continues(shard, c, g)) && g.last() >= answered {
 			return true
-		}
-		if p := w.node(m.Node).process; p != nil { // one that goes on in another era, which its log does not say yet
-			if status, err := p.machine.Host().Status(shard); err == nil && status.RaftID == m.RaftID && status.Last >= answered {
-				return true
-			}
 		}
 	}
 	return false
+}
+
+// continues reports whether an image is of the replica from which the only member of a
+// configuration goes on. The map has named that member durably, alone, in a later era and with
+// a raft id of that; its folder says so with the first round after, and has all that the era
+// began with already. A process that dies in between has lost nothing: its next start finds the
+// replica under its former name, and the map still names its folder (rule M6).
+func (w *World) continues(shard uint16, c *replica.Configuration, g *image) bool {
+	s := &w.oracle.shards[shard]
+	if len(c.Members) != 1 || g.role == shardmap.Witness || g.era == 0 || g.era >= s.era || s.answered == 0 {
+		return false
+	}
+	return g.has(s.answered, s.entries[s.answered-1].entry.Term, math.MaxUint64)
 }
 
 // majority reports whether the folders of a majority are there, without one node's.

@@ -14,6 +14,7 @@ import (
 type image struct {
 	raftID  uint64
 	era     uint32
+	role    shardmap.Role
 	first   uint64 // index of the first entry
 	entries []imageEntry
 }
@@ -103,14 +104,14 @@ func (p *process) noteState(g *image, state *replica.GroupState, isNew bool) {
 		}
 		g.raftID, p.terms[shard] = state.RaftID, 0
 	}
-	g.era = state.Era
+	g.era, g.role = state.Era, state.Role
 	if state.Term < p.terms[shard] {
 		p.fail(7, "shard %d raft id %d is in term %d after %d", shard, state.RaftID, state.Term, p.terms[shard])
 	}
 	p.terms[shard] = state.Term
 	at := state.Truncated
 	if e := g.at(at.Index); at.Index > g.last() || e != nil && e.entry.Term != at.Term {
-		*g = image{raftID: state.RaftID, era: state.Era, first: at.Index + 1} // files were installed
+		*g = image{raftID: state.RaftID, era: state.Era, role: state.Role, first: at.Index + 1} // files were installed
 	}
 }
 
