@@ -7,7 +7,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/commit"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 )
 
@@ -83,9 +83,9 @@ func (n *Node) DeleteParts(ctx context.Context, id series.BatchID, selector *sca
 	for i := range outcomes {
 		o := &outcomes[i]
 		if ids := byShard[o.Shard]; o.Err == nil && len(ids) > 0 {
-			kind, body := storage.EntryDelete, storage.DeleteBody(ids, fromMs, toMs)
+			kind, body := entry.Delete, entry.DeleteBody(ids, fromMs, toMs)
 			if id.Session != 0 {
-				kind, body = storage.EntryNamedDelete, storage.NamedDeleteBody(n.options.Clock().UnixMilli(), id, body)
+				kind, body = entry.NamedDelete, entry.NamedDeleteBody(n.options.Clock().UnixMilli(), id, body)
 			}
 			w.Add(kind, o.Shard, body)
 			o.SeriesTouched = int64(len(ids))

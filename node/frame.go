@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/limits"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 )
 
 const writeBytesMax = 128 << 20
@@ -136,7 +136,7 @@ func (n *Node) prepare(ctx context.Context, frame *series.Frame) (*frameWrite, e
 			return w, err
 		}
 		outcomes[i].Refused = a.Refused[refused:]
-		w.write.Add(storage.EntrySamples, part.Shard, batch)
+		w.write.Add(entry.Samples, part.Shard, batch)
 		added := &w.write.Proposals[len(w.write.Proposals)-1]
 		added.ID, added.Era = id, part.Era
 	}

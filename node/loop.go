@@ -15,6 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 	"github.com/tickmesh/tickmesh/node/transfer"
@@ -433,7 +434,7 @@ func (l *loop) applyRounds(applier int) {
 // answer ends the writes of an entry. One that stalls is applied later and stops all writes
 // until then; what is wrong with a batch concerns its writer.
 func (l *loop) answer(p *commit.ToApply, err error) {
-	var refused *storage.BatchError
+	var refused *entry.BatchError
 	if err != nil && errors.Is(err, storage.ErrStalled) {
 		l.refusals.stall(err)
 		err = fmt.Errorf("%w: %w", series.ErrReadOnly, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
@@ -164,8 +165,8 @@ func forge(t *testing.T, n *Node, key series.Key, timeMs, value int64) {
 	var e series.BatchEncoder
 	e.Append(e.Define(key), timeMs, value, 0)
 	batch := e.AppendTo(nil)
-	body := append(storage.AppendBatchHeader(storage.AppendEntryTime(nil, timeMs), series.BatchID{}, len(batch)), batch...)
-	entry := storage.Entry{Kind: storage.EntrySamples, Shard: shard, Term: 1, Index: n.Applied(shard), Body: body}
+	body := append(entry.AppendBatchHeader(entry.AppendTime(nil, timeMs), series.BatchID{}, len(batch)), batch...)
+	entry := entry.Entry{Kind: entry.Samples, Shard: shard, Term: 1, Index: n.Applied(shard), Body: body}
 	if err := n.engine.Apply(0, &entry); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
@@ -19,7 +20,7 @@ func damageStates(t *testing.T, n *Node, fs vfs.FS) (count int) {
 	type place struct{ at wal.Position }
 	var places []place
 	err := n.log.Replay(0, func(at, _ wal.Position, record []byte) error {
-		if e, err := storage.ParseEntry(record); err == nil && e.Kind == storage.EntryGroupState {
+		if e, err := entry.Parse(record); err == nil && e.Kind == entry.GroupState {
 			places = append(places, place{at})
 		}
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/tenancy"
 	"github.com/tickmesh/tickmesh/node/commit"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
@@ -115,7 +115,7 @@ func (n *Node) cut(ctx context.Context, plan *retentionPlan) error {
 	var held []uint16
 	for _, shard := range n.led() {
 		if n.engine.ShardCut(shard) < plan.wholeMs {
-			w.Add(storage.EntryRetention, shard, storage.RetentionBody(plan.wholeMs))
+			w.Add(entry.Retention, shard, entry.RetentionBody(plan.wholeMs))
 		}
 		if plan.rules == nil {
 			continue
@@ -125,7 +125,7 @@ func (n *Node) cut(ctx context.Context, plan *retentionPlan) error {
 		case due && !retention.Fits(known, plan.rules):
 			held = append(held, shard)
 		case due:
-			w.Add(storage.EntryRuleCuts, shard, retention.Encode(plan.rules))
+			w.Add(entry.RuleCuts, shard, retention.Encode(plan.rules))
 		}
 	}
 	if len(held) > 0 {

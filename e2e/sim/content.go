@@ -7,7 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 )
 
 // A shard has a few series with a few times each: every (series, time) is a register
@@ -75,8 +75,8 @@ type deletion struct {
 }
 
 func (d *deletion) body(timeMs int64) []byte {
-	body := storage.DeleteBody([]uint32{uint32(d.name)}, timeMin+int64(d.first), timeMin+int64(d.last))
-	return storage.NamedDeleteBody(timeMs, d.id, body)
+	body := entry.DeleteBody([]uint32{uint32(d.name)}, timeMin+int64(d.first), timeMin+int64(d.last))
+	return entry.NamedDeleteBody(timeMs, d.id, body)
 }
 
 // parseDeletion reads the body of a named delete, without the product's code.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
@@ -20,12 +20,12 @@ type image struct {
 }
 
 type imageEntry struct {
-	entry    storage.Entry
+	entry    entry.Entry
 	position wal.Position
 }
 
 // add notes an entry, which replaces those from its index on.
-func (g *image) add(e *storage.Entry, position wal.Position) {
+func (g *image) add(e *entry.Entry, position wal.Position) {
 	kept := *e
 	kept.Body = bytes.Clone(e.Body)
 	if len(g.entries) == 0 || e.Index < g.first || e.Index > g.first+uint64(len(g.entries)) {
@@ -68,13 +68,13 @@ func (g *image) cut(end wal.Position) {
 
 // note keeps the image of the log, of a record that is new or read back at the start.
 func (p *process) note(record []byte, position wal.Position, isNew bool) {
-	e, err := storage.ParseEntry(record)
+	e, err := entry.Parse(record)
 	if err != nil {
 		p.fail(0, "a record of its own: %v", err)
 		return
 	}
 	g := &p.disk.images[e.Shard]
-	if e.Kind != storage.EntryGroupState {
+	if e.Kind != entry.GroupState {
 		g.add(&e, position)
 		return
 	}

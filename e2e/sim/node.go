@@ -11,6 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 	"github.com/tickmesh/tickmesh/node/transfer"
@@ -178,7 +179,7 @@ func (p *process) recover(logger *slog.Logger) (*commit.Recovery, error) {
 	forget := p.forgottenBefore()
 	err := p.log.Replay(0, func(at, _ wal.Position, record []byte) error {
 		p.note(record, at, false)
-		e, err := storage.ParseEntry(record)
+		e, err := entry.Parse(record)
 		if err == nil && at < forget[e.Shard] {
 			return nil
 		}
@@ -197,11 +198,11 @@ type hearingEngine struct {
 }
 
 // Replay implements commit.Engine.
-func (h hearingEngine) Replay(position uint64, e *storage.Entry) error {
+func (h hearingEngine) Replay(position uint64, e *entry.Entry) error {
 	p := h.p
 	p.world.oracle.committed(p, e.Shard, p.disk.images[e.Shard].era, e)
-	if p.world.is(BatchIDsAhead) && e.Kind == storage.EntrySamples && e.Index <= p.disk.checkpoint[e.Shard] {
-		e = &storage.Entry{Kind: storage.EntryEmpty, Shard: e.Shard, Term: e.Term, Index: e.Index, Gap: e.Gap}
+	if p.world.is(BatchIDsAhead) && e.Kind == entry.Samples && e.Index <= p.disk.checkpoint[e.Shard] {
+		e = &entry.Entry{Kind: entry.Empty, Shard: e.Shard, Term: e.Term, Index: e.Index, Gap: e.Gap}
 	}
 	return h.Engine.Replay(position, p.forApplying(e))
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 )
 
 // oracle knows what was committed, answered and read. It hears of a committed entry
@@ -58,7 +58,7 @@ type answerAt struct {
 
 // known is an entry that is committed.
 type known struct {
-	entry  storage.Entry
+	entry  entry.Entry
 	hash   uint64
 	digest uint64 // of the content after it
 }
@@ -82,7 +82,7 @@ func newOracle(w *World, shards int) *oracle {
 }
 
 // committed hears of an entry that a Host calls committed.
-func (o *oracle) committed(p *process, shard uint16, era uint32, e *storage.Entry) {
+func (o *oracle) committed(p *process, shard uint16, era uint32, e *entry.Entry) {
 	s := &o.shards[shard]
 	if era != s.era {
 		if era > s.era {
@@ -90,8 +90,8 @@ func (o *oracle) committed(p *process, shard uint16, era uint32, e *storage.Entr
 		}
 		return // of a group that was given up
 	}
-	if e.Kind == storage.EntryConfiguration {
-		e = &storage.Entry{Kind: e.Kind, Shard: e.Shard, Term: e.Term, Index: e.Index} // a Host gives no body
+	if e.Kind == entry.Configuration {
+		e = &entry.Entry{Kind: e.Kind, Shard: e.Shard, Term: e.Term, Index: e.Index} // a Host gives no body
 	}
 	hash := hashOf(e)
 	if e.Index <= uint64(len(s.entries)) {
@@ -110,22 +110,22 @@ func (o *oracle) committed(p *process, shard uint16, era uint32, e *storage.Entr
 	s.entries = append(s.entries, known{kept, hash, s.content.digest()})
 }
 
-func hashOf(e *storage.Entry) uint64 {
+func hashOf(e *entry.Entry) uint64 {
 	return hashBytes([]byte{byte(e.Kind), byte(e.Term), byte(e.Term >> 8)}, e.Body)
 }
 
 // apply applies the next entry. It shares only the bytes' format with the engine's.
-func (o *oracle) apply(s *shardOracle, shard uint16, e *storage.Entry) {
+func (o *oracle) apply(s *shardOracle, shard uint16, e *entry.Entry) {
 	switch e.Kind {
-	case storage.EntrySamples:
-		batches := storage.ReadBatches(e.Body)
+	case entry.Samples:
+		batches := entry.ReadBatches(e.Body)
 		for batches.Next() {
 			if !s.first(batches.ID, e.Index) {
 				continue
 			}
 			o.applyBatch(s, shard, e.Index, batches.Batch)
 		}
-	case storage.EntryNamedDelete:
+	case entry.NamedDelete:
 		d, err := parseDeletion(e.Body)
 		if err != nil || d.name >= uint64(s.content.known) {
 			o.world.fail(9, "shard %d index %d: a delete that cannot be: %v", shard, e.Index, err)
@@ -435,7 +435,7 @@ func (o *oracle) goesOn(shard uint16, log *image, last uint64) (entries []known)
 		switch {
 		case e != nil:
 			kept := e.entry
-			if kept.Kind == storage.EntryConfiguration {
+			if kept.Kind == entry.Configuration {
 				kept.Body = nil
 			}
 			entries = append(entries, known{entry: kept, hash: hashOf(&kept)})

@@ -11,6 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 	"github.com/tickmesh/tickmesh/node/transfer"
@@ -307,7 +308,7 @@ func (p *process) finish(start wal.Position) {
 		if p.machine.View(e.Shard).Witness {
 			p.fail(12, "the witness of shard %d is to apply", e.Shard)
 		}
-		if e.Kind == storage.EntryConfiguration {
+		if e.Kind == entry.Configuration {
 			if status, err := p.machine.Host().Status(e.Shard); err == nil {
 				p.voters[e.Shard].see(&status)
 			}
@@ -362,7 +363,7 @@ func (p *process) applySoon() {
 func (p *process) apply(next *item) {
 	e := &next.entry.Entry
 	shard := e.Shard
-	var refused *storage.BatchError
+	var refused *entry.BatchError
 	if !p.world.is(ApplyEarly) || e.Index > p.engine.AppliedIndexes()[shard] {
 		err := p.engine.Apply(next.round.Epoch, p.forApplying(e))
 		if p.dead {

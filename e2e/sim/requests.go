@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
@@ -60,13 +60,13 @@ func (p *process) receive(r *request) {
 		p.inbox.reads = append(p.inbox.reads, &readWait{request: r})
 		p.wake()
 	case p.world.is(EraIgnored):
-		p.propose(r, storage.EntrySamples, r.batch, 0)
+		p.propose(r, entry.Samples, r.batch, 0)
 	default:
-		p.propose(r, storage.EntrySamples, r.batch, r.era)
+		p.propose(r, entry.Samples, r.batch, r.era)
 	}
 }
 
-func (p *process) propose(r *request, kind storage.EntryKind, body []byte, era uint32) {
+func (p *process) propose(r *request, kind entry.Kind, body []byte, era uint32) {
 	w := &write{request: r}
 	w.ID = r.id
 	w.Add(kind, r.shard, body)
@@ -107,21 +107,21 @@ func (p *process) series(shard uint16, era uint32) (known int, found [seriesPerS
 }
 
 // forApplying returns an entry as the engine of a broken process sees it.
-func (p *process) forApplying(e *storage.Entry) *storage.Entry {
+func (p *process) forApplying(e *entry.Entry) *entry.Entry {
 	switch {
-	case p.world.is(BatchIDsInMemory) && e.Kind == storage.EntrySamples:
-		batches := storage.ReadBatches(e.Body)
-		body := storage.AppendEntryTime(nil, batches.TimeMs)
+	case p.world.is(BatchIDsInMemory) && e.Kind == entry.Samples:
+		batches := entry.ReadBatches(e.Body)
+		body := entry.AppendTime(nil, batches.TimeMs)
 		for batches.Next() {
 			id := batches.ID
 			id.Session += p.node.runs << 32 // no other run knows it
-			body = append(storage.AppendBatchHeader(body, id, len(batches.Batch)), batches.Batch...)
+			body = append(entry.AppendBatchHeader(body, id, len(batches.Batch)), batches.Batch...)
 		}
-		return &storage.Entry{Kind: e.Kind, Shard: e.Shard, Term: e.Term, Index: e.Index, Gap: e.Gap, Body: body}
-	case p.world.is(DeleteWithoutID) && e.Kind == storage.EntryNamedDelete:
+		return &entry.Entry{Kind: e.Kind, Shard: e.Shard, Term: e.Term, Index: e.Index, Gap: e.Gap, Body: body}
+	case p.world.is(DeleteWithoutID) && e.Kind == entry.NamedDelete:
 		if d, err := parseDeletion(e.Body); err == nil {
-			body := storage.DeleteBody([]uint32{uint32(d.name)}, timeMin+int64(d.first), timeMin+int64(d.last))
-			return &storage.Entry{Kind: storage.EntryDelete, Shard: e.Shard, Term: e.Term, Index: e.Index, Gap: e.Gap, Body: body}
+			body := entry.DeleteBody([]uint32{uint32(d.name)}, timeMin+int64(d.first), timeMin+int64(d.last))
+			return &entry.Entry{Kind: entry.Delete, Shard: e.Shard, Term: e.Term, Index: e.Index, Gap: e.Gap, Body: body}
 		}
 	}
 	return e
@@ -136,7 +136,7 @@ func (p *process) find(r *request) {
 	}
 	d := *r.deletes
 	d.name = found[r.series].id
-	p.propose(r, storage.EntryNamedDelete, d.body(p.clockMs()), 0)
+	p.propose(r, entry.NamedDelete, d.body(p.clockMs()), 0)
 }
 
 // readWait is a read on its way at a node: of a router, or the node's own question whether it

@@ -2,7 +2,7 @@ package sim
 
 import (
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
@@ -56,12 +56,12 @@ func (v Variant) String() string {
 
 // breakRecord returns a record as a broken recovery reads it; nil: not at all.
 func (w *World) breakRecord(record []byte) []byte {
-	e, err := storage.ParseEntry(record)
+	e, err := entry.Parse(record)
 	switch {
 	case err != nil:
-	case w.is(StatesSkipped) && e.Kind == storage.EntryGroupState && w.chance(2):
+	case w.is(StatesSkipped) && e.Kind == entry.GroupState && w.chance(2):
 		return nil
-	case w.is(UncommittedApplied) && e.Kind != storage.EntryGroupState && e.Gap > 0:
+	case w.is(UncommittedApplied) && e.Kind != entry.GroupState && e.Gap > 0:
 		e.Gap = 0
 		return append(e.AppendHeader(nil), e.Body...)
 	}
@@ -76,8 +76,8 @@ func (p *process) forgottenBefore() []wal.Position {
 		return forget
 	}
 	err := p.log.Replay(0, func(_, end wal.Position, record []byte) error {
-		e, err := storage.ParseEntry(record)
-		if err == nil && e.Kind == storage.EntryGroupState {
+		e, err := entry.Parse(record)
+		if err == nil && e.Kind == entry.GroupState {
 			state, err := replica.ParseGroupState(e.Body)
 			if err == nil && state.Removed && p.engine.AppliedIndexes()[e.Shard] == 0 {
 				forget[e.Shard] = end

@@ -2,7 +2,9 @@
 
 package commit
 
-import "testing"
+import (
+	"testing"
+)
 
 // A write of known series allocates nothing on the commit path, however many shards it has parts
 // for.

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
@@ -99,12 +99,12 @@ func (x *LogIndex) Entries(shard uint16, lo, hi uint64, bytesMax int) ([]replica
 		if err != nil {
 			return nil, err
 		}
-		e, err := storage.ParseEntry(record)
+		e, err := entry.Parse(record)
 		if err != nil {
 			return nil, err
 		}
 		if e.Shard != shard || e.Index != index {
-			return nil, fmt.Errorf("%w: the log has entry %d of shard %d where entry %d of shard %d was", storage.ErrEntry,
+			return nil, fmt.Errorf("%w: the log has entry %d of shard %d where entry %d of shard %d was", entry.ErrInvalid,
 				e.Index, e.Shard, index, shard)
 		}
 		if bytesMax -= len(e.Body); bytesMax < 0 && len(entries) > 0 {

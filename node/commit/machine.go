@@ -5,7 +5,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
@@ -221,11 +221,11 @@ func (m *Machine) dispatch(round *Round) {
 		c := &round.replica.Committed[i]
 		m.dispatched[c.Shard] = c.Index
 		p := ToApply{
-			Entry:  storage.Entry{Kind: storage.EntryKind(c.Kind), Shard: c.Shard, Term: c.Term, Index: c.Index, Body: round.body(c)},
+			Entry:  entry.Entry{Kind: entry.Kind(c.Kind), Shard: c.Shard, Term: c.Term, Index: c.Index, Body: round.body(c)},
 			Copies: c.Copies,
 		}
-		if p.Entry.Kind == storage.EntrySamples {
-			m.newestMs[c.Shard] = storage.ReadBatches(p.Entry.Body).TimeMs
+		if p.Entry.Kind == entry.Samples {
+			m.newestMs[c.Shard] = entry.ReadBatches(p.Entry.Body).TimeMs
 		}
 		if c.Token != 0 {
 			if ended := m.proposed.take(c.Token); ended != nil {

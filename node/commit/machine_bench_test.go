@@ -8,7 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
@@ -66,7 +66,7 @@ func repeatedWrites(t testing.TB, shards, parts, writes, bodyBytes int) func() {
 	for i := range queued {
 		queued[i] = NewWrite(series.BatchID{Session: 1, Counter: uint64(i + 1)}, parts)
 		for part := range parts {
-			queued[i].Add(storage.EntrySamples, uint16((i*7+part)%shards), make([]byte, bodyBytes/parts))
+			queued[i].Add(entry.Samples, uint16((i*7+part)%shards), make([]byte, bodyBytes/parts))
 		}
 		queued[i].Done = func() { done++ }
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
@@ -114,7 +114,7 @@ func (n *testNode) step(in Input) (rounds int) {
 func (n *testNode) write(shards ...uint16) (w *Write, done *int) {
 	w, done = NewWrite(series.BatchID{Session: 1, Counter: 1}, len(shards)), new(int)
 	for _, shard := range shards {
-		w.Add(storage.EntrySamples, shard, []byte{1, 2, 3})
+		w.Add(entry.Samples, shard, []byte{1, 2, 3})
 	}
 	w.Done = func() { *done++ }
 	w.Begin()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 )
 
 // Bounds of what waits for a shard's entry that is under way.
@@ -57,10 +57,10 @@ func (m *Machine) outcome(shard uint16) {
 // in one, in the order of the writes; anything else has an entry of its own.
 func (q *shardQueue) entry() int {
 	n, bytes := 1, len(q.shares[0].body())
-	if q.shares[0].kind() != storage.EntrySamples {
+	if q.shares[0].kind() != entry.Samples {
 		return n
 	}
-	for n < len(q.shares) && q.shares[n].kind() == storage.EntrySamples {
+	for n < len(q.shares) && q.shares[n].kind() == entry.Samples {
 		if bytes += len(q.shares[n].body()); bytes > entryBytesMax {
 			break
 		}
@@ -170,17 +170,17 @@ func ofShard(shard uint16, err error) error {
 // framed, see replica.Host.Propose; what grows meanwhile leaves old pieces where they are.
 func (m *Machine) entryParts(shares []Share, nowMs int64) [][]byte {
 	from := len(m.parts)
-	if shares[0].kind() != storage.EntrySamples {
+	if shares[0].kind() != entry.Samples {
 		m.parts = append(m.parts, shares[0].body())
 		return m.parts[from:len(m.parts):len(m.parts)]
 	}
-	// The only clock that applying an entry ever knows: see storage.Batches.
+	// The only clock that applying an entry ever knows: see entry.Batches.
 	at := len(m.sizes)
-	m.sizes = storage.AppendEntryTime(m.sizes, nowMs)
+	m.sizes = entry.AppendTime(m.sizes, nowMs)
 	m.parts = append(m.parts, m.sizes[at:len(m.sizes):len(m.sizes)])
 	for _, s := range shares {
 		at = len(m.sizes)
-		m.sizes = storage.AppendBatchHeader(m.sizes, s.id(), len(s.body()))
+		m.sizes = entry.AppendBatchHeader(m.sizes, s.id(), len(s.body()))
 		m.parts = append(m.parts, m.sizes[at:len(m.sizes):len(m.sizes)], s.body())
 	}
 	return m.parts[from:len(m.parts):len(m.parts)]

@@ -8,6 +8,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
 	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
@@ -17,7 +18,7 @@ var ErrForeign = errors.New("the data folder belongs to another node")
 // Engine is what a Recovery needs of the storage engine.
 type Engine interface {
 	AppliedIndexes() []uint64
-	Replay(position uint64, entry *storage.Entry) error
+	Replay(position uint64, entry *entry.Entry) error
 	DoubtsIDs() bool
 	Flush() error
 	Resume() error
@@ -60,7 +61,7 @@ type recoveredGroup struct {
 // log may begin with many entries of a witness. It is read again then.
 type pendingRecord struct {
 	at    wal.Position
-	entry storage.Entry
+	entry entry.Entry
 }
 
 // NewRecovery returns a Recovery that is given every record of the log, in order: what the
@@ -74,40 +75,40 @@ func (r *Recovery) Replayed() (entries, bytes int64) { return r.entries, r.bytes
 
 // Take takes the record at a position. What cannot be a record is passed over.
 func (r *Recovery) Take(at wal.Position, record []byte) error {
-	entry, err := storage.ParseEntry(record)
-	if err != nil || int(entry.Shard) >= len(r.groups) {
+	e, err := entry.Parse(record)
+	if err != nil || int(e.Shard) >= len(r.groups) {
 		r.logger.Error("a record of the log is passed over", "position", uint64(at), "error", err)
 		return nil
 	}
-	if entry.Kind == storage.EntryGroupState {
-		return r.takeState(&entry)
+	if e.Kind == entry.GroupState {
+		return r.takeState(&e)
 	}
-	g := &r.groups[entry.Shard]
-	single := entry.Gap == 0
-	g.note(&entry)
+	g := &r.groups[e.Shard]
+	single := e.Gap == 0
+	g.note(&e)
 	if single {
-		r.index.shards[entry.Shard] = shardIndex{}
+		r.index.shards[e.Shard] = shardIndex{}
 	} else {
-		r.index.shards[entry.Shard].add(entry.Index, at)
+		r.index.shards[e.Shard].add(e.Index, at)
 	}
-	g.committed = max(g.committed, entry.Committed())
+	g.committed = max(g.committed, e.Committed())
 	if single && len(g.pending) == 0 {
-		return r.apply(at, &entry)
+		return r.apply(at, &e)
 	}
 	if g.known && g.state.Role == shardmap.Witness {
 		return nil
 	}
 	if g.known {
-		entry.Body = append(make([]byte, 0, len(entry.Body)), entry.Body...)
+		e.Body = append(make([]byte, 0, len(e.Body)), e.Body...)
 	} else {
-		entry.Body = nil
+		e.Body = nil
 	}
-	g.pending = append(g.pending, pendingRecord{at, entry})
+	g.pending = append(g.pending, pendingRecord{at, e})
 	return r.applyCommitted(g)
 }
 
 // note accounts for an entry, which replaces those from its index on.
-func (g *recoveredGroup) note(e *storage.Entry) {
+func (g *recoveredGroup) note(e *entry.Entry) {
 	for len(g.pending) > 0 && g.pending[len(g.pending)-1].entry.Index >= e.Index {
 		g.pending = g.pending[:len(g.pending)-1]
 	}
@@ -126,10 +127,10 @@ func (g *recoveredGroup) note(e *storage.Entry) {
 		g.runs = append(g.runs, replica.TermRun{First: e.Index, Term: e.Term})
 	}
 	switch e.Kind {
-	case storage.EntryConfiguration:
+	case entry.Configuration:
 		g.changes = append(g.changes, e.Index)
-	case storage.EntrySamples:
-		if t := storage.ReadBatches(e.Body).TimeMs; t > 0 {
+	case entry.Samples:
+		if t := entry.ReadBatches(e.Body).TimeMs; t > 0 {
 			g.newestMs = t
 		}
 	}
@@ -137,7 +138,7 @@ func (g *recoveredGroup) note(e *storage.Entry) {
 
 // takeState takes a group's state. One of a removed replica, or of another, ends what
 // was known of the one before.
-func (r *Recovery) takeState(e *storage.Entry) error {
+func (r *Recovery) takeState(e *entry.Entry) error {
 	state, err := replica.ParseGroupState(e.Body)
 	if err != nil || state.Shard != e.Shard {
 		return fmt.Errorf("state of the group of shard %d: %w", e.Shard, errors.Join(err, replica.ErrState))
@@ -204,13 +205,13 @@ func (r *Recovery) readBody(p *pendingRecord) error {
 	if err != nil {
 		return fmt.Errorf("read entry %d of shard %d again: %w", p.entry.Index, p.entry.Shard, err)
 	}
-	p.entry, err = storage.ParseEntry(record)
+	p.entry, err = entry.Parse(record)
 	return err
 }
 
 // apply applies an entry. One that does not fit on the disk ends the start, as reads
 // without it would lack what was acknowledged.
-func (r *Recovery) apply(at wal.Position, e *storage.Entry) error {
+func (r *Recovery) apply(at wal.Position, e *entry.Entry) error {
 	if e.Index > r.applied[e.Shard] {
 		r.entries++
 		r.bytes += int64(len(e.Body))

@@ -7,52 +7,52 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/shardmap"
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
 // fakeEngine takes every entry and has none of two shards.
 type fakeEngine struct{}
 
-func (fakeEngine) AppliedIndexes() []uint64            { return make([]uint64, 2) }
-func (fakeEngine) Replay(uint64, *storage.Entry) error { return nil }
-func (fakeEngine) DoubtsIDs() bool                     { return false }
-func (fakeEngine) Flush() error                        { return nil }
-func (fakeEngine) Resume() error                       { return nil }
-func (fakeEngine) DropShard(uint16, uint64) error      { return nil }
+func (fakeEngine) AppliedIndexes() []uint64          { return make([]uint64, 2) }
+func (fakeEngine) Replay(uint64, *entry.Entry) error { return nil }
+func (fakeEngine) DoubtsIDs() bool                   { return false }
+func (fakeEngine) Flush() error                      { return nil }
+func (fakeEngine) Resume() error                     { return nil }
+func (fakeEngine) DropShard(uint16, uint64) error    { return nil }
 
 // TestRecoveredHistory reads logs whose files were swapped, whose replicas ended and
 // came again, and whose group was forced to go on.
 func TestRecoveredHistory(t *testing.T) {
-	entry := func(term, index, commit uint64) *storage.Entry {
-		return &storage.Entry{Kind: storage.EntryEmpty, Shard: 1, Term: term, Index: index, Gap: index - commit}
+	record := func(term, index, commit uint64) *entry.Entry {
+		return &entry.Entry{Kind: entry.Empty, Shard: 1, Term: term, Index: index, Gap: index - commit}
 	}
-	state := func(raftID uint64, era uint32, at replica.Position, removed bool) *storage.Entry {
+	state := func(raftID uint64, era uint32, at replica.Position, removed bool) *entry.Entry {
 		s := replica.GroupState{Replica: replica.Replica{Shard: 1, RaftID: raftID, Era: era, Role: 1}, Term: 5, Truncated: at, Removed: removed}
 		if removed {
 			s = replica.GroupState{Replica: s.Replica, Removed: true}
 		}
-		return &storage.Entry{Kind: storage.EntryGroupState, Shard: 1, Body: s.AppendTo(nil)}
+		return &entry.Entry{Kind: entry.GroupState, Shard: 1, Body: s.AppendTo(nil)}
 	}
-	tail := func() []*storage.Entry {
-		return []*storage.Entry{state(1, 1, replica.Position{}, false), entry(1, 1, 0), entry(1, 2, 0), entry(2, 3, 0), entry(2, 4, 0)}
+	tail := func() []*entry.Entry {
+		return []*entry.Entry{state(1, 1, replica.Position{}, false), record(1, 1, 0), record(1, 2, 0), record(2, 3, 0), record(2, 4, 0)}
 	}
 	for _, c := range []struct {
 		name    string
-		more    []*storage.Entry
+		more    []*entry.Entry
 		known   bool
 		last    uint64
 		spent   uint64
 		indexed int
 	}{
 		{"as it was", nil, true, 4, 0, 4},
-		{"shortened", []*storage.Entry{state(1, 1, replica.Position{Index: 2, Term: 1}, false)}, true, 4, 0, 4},
-		{"overwritten", []*storage.Entry{entry(3, 3, 0)}, true, 3, 0, 3},
-		{"files within the log, of another history", []*storage.Entry{state(1, 1, replica.Position{Index: 3, Term: 4}, false)}, true, 3, 0, 0},
-		{"files beyond the log", []*storage.Entry{state(1, 1, replica.Position{Index: 9, Term: 4}, false), entry(4, 10, 9)}, true, 10, 0, 1},
-		{"ended", []*storage.Entry{state(1, 1, replica.Position{}, true)}, false, 0, 1, 0},
-		{"ended and come again", []*storage.Entry{state(1, 1, replica.Position{}, true), state(7, 1, replica.Position{}, false), entry(5, 1, 0)}, true, 1, 1, 1},
-		{"forced to go on", []*storage.Entry{state(7, 2, replica.Position{}, false), entry(5, 5, 0)}, true, 5, 0, 5},
+		{"shortened", []*entry.Entry{state(1, 1, replica.Position{Index: 2, Term: 1}, false)}, true, 4, 0, 4},
+		{"overwritten", []*entry.Entry{record(3, 3, 0)}, true, 3, 0, 3},
+		{"files within the log, of another history", []*entry.Entry{state(1, 1, replica.Position{Index: 3, Term: 4}, false)}, true, 3, 0, 0},
+		{"files beyond the log", []*entry.Entry{state(1, 1, replica.Position{Index: 9, Term: 4}, false), record(4, 10, 9)}, true, 10, 0, 1},
+		{"ended", []*entry.Entry{state(1, 1, replica.Position{}, true)}, false, 0, 1, 0},
+		{"ended and come again", []*entry.Entry{state(1, 1, replica.Position{}, true), state(7, 1, replica.Position{}, false), record(5, 1, 0)}, true, 1, 1, 1},
+		{"forced to go on", []*entry.Entry{state(7, 2, replica.Position{}, false), record(5, 5, 0)}, true, 5, 0, 5},
 	} {
 		r := NewRecovery(fakeEngine{}, nil, 2, slog.New(slog.DiscardHandler))
 		at := wal.Position(1 << 40)
@@ -73,23 +73,23 @@ func TestRecoveredHistory(t *testing.T) {
 // a state that is older than what was trimmed for, and lacks entries that the newest state
 // does not need.
 func TestLogThatBeginsWithAnOldState(t *testing.T) {
-	state := func(at replica.Position) *storage.Entry {
+	state := func(at replica.Position) *entry.Entry {
 		s := replica.GroupState{Replica: replica.Replica{Shard: 1, RaftID: 1, Era: 1, Role: 1}, Term: 5, Truncated: at}
-		return &storage.Entry{Kind: storage.EntryGroupState, Shard: 1, Body: s.AppendTo(nil)}
+		return &entry.Entry{Kind: entry.GroupState, Shard: 1, Body: s.AppendTo(nil)}
 	}
-	entry := func(index uint64) *storage.Entry {
-		return &storage.Entry{Kind: storage.EntryEmpty, Shard: 1, Term: 2, Index: index, Gap: 1}
+	record := func(index uint64) *entry.Entry {
+		return &entry.Entry{Kind: entry.Empty, Shard: 1, Term: 2, Index: index, Gap: 1}
 	}
 	for _, c := range []struct {
 		name  string
-		log   []*storage.Entry
+		log   []*entry.Entry
 		lacks bool
 	}{
-		{"all that is needed", []*storage.Entry{state(replica.Position{Index: 2, Term: 2}), entry(6), entry(7), state(replica.Position{Index: 6, Term: 2}), entry(8)}, false},
-		{"from the hole on", []*storage.Entry{state(replica.Position{Index: 2, Term: 2}), entry(6), entry(7), state(replica.Position{Index: 5, Term: 2})}, false},
-		{"one too few", []*storage.Entry{state(replica.Position{Index: 2, Term: 2}), entry(6), entry(7), state(replica.Position{Index: 4, Term: 2})}, true},
-		{"none of the hole", []*storage.Entry{state(replica.Position{Index: 2, Term: 2}), entry(3), entry(6)}, true},
-		{"a hole below what was written over", []*storage.Entry{state(replica.Position{Index: 2, Term: 2}), entry(3), entry(7), entry(8), entry(7), state(replica.Position{Index: 5, Term: 2})}, true},
+		{"all that is needed", []*entry.Entry{state(replica.Position{Index: 2, Term: 2}), record(6), record(7), state(replica.Position{Index: 6, Term: 2}), record(8)}, false},
+		{"from the hole on", []*entry.Entry{state(replica.Position{Index: 2, Term: 2}), record(6), record(7), state(replica.Position{Index: 5, Term: 2})}, false},
+		{"one too few", []*entry.Entry{state(replica.Position{Index: 2, Term: 2}), record(6), record(7), state(replica.Position{Index: 4, Term: 2})}, true},
+		{"none of the hole", []*entry.Entry{state(replica.Position{Index: 2, Term: 2}), record(3), record(6)}, true},
+		{"a hole below what was written over", []*entry.Entry{state(replica.Position{Index: 2, Term: 2}), record(3), record(7), record(8), record(7), state(replica.Position{Index: 5, Term: 2})}, true},
 	} {
 		r := NewRecovery(fakeEngine{}, nil, 2, slog.New(slog.DiscardHandler))
 		for i, e := range c.log {
@@ -111,8 +111,8 @@ type applyingEngine struct {
 
 func (e *applyingEngine) AppliedIndexes() []uint64 { return append([]uint64(nil), e.applied...) }
 
-func (e *applyingEngine) Replay(_ uint64, entry *storage.Entry) error {
-	e.applied[entry.Shard] = entry.Index
+func (e *applyingEngine) Replay(_ uint64, next *entry.Entry) error {
+	e.applied[next.Shard] = next.Index
 	return nil
 }
 
@@ -121,7 +121,7 @@ func (e *applyingEngine) Replay(_ uint64, entry *storage.Entry) error {
 func TestDoubtOfReplayedData(t *testing.T) {
 	engine := &applyingEngine{applied: make([]uint64, 2)}
 	r := NewRecovery(engine, nil, 2, slog.New(slog.DiscardHandler))
-	e := storage.Entry{Kind: storage.EntryEmpty, Shard: 1, Term: 1, Index: 1}
+	e := entry.Entry{Kind: entry.Empty, Shard: 1, Term: 1, Index: 1}
 	if err := r.Take(64, e.AppendHeader(nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestWhoGoesOnByItself(t *testing.T) {
 		for _, l := range c.learners {
 			state.Configuration.Learners = append(state.Configuration.Learners, l.RaftID)
 		}
-		e := storage.Entry{Kind: storage.EntryGroupState, Shard: 1, Body: state.AppendTo(nil)}
+		e := entry.Entry{Kind: entry.GroupState, Shard: 1, Body: state.AppendTo(nil)}
 		r := NewRecovery(fakeEngine{}, nil, 2, slog.New(slog.DiscardHandler))
 		if err := r.Take(64, append(e.AppendHeader(nil), e.Body...)); err != nil {
 			t.Fatal(err)

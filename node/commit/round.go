@@ -2,7 +2,7 @@ package commit
 
 import (
 	"github.com/tickmesh/tickmesh/node/replica"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/wal"
 )
 
@@ -21,7 +21,7 @@ type Round struct {
 
 // ToApply is an entry to apply, with the writes that wait for it.
 type ToApply struct {
-	Entry  storage.Entry
+	Entry  entry.Entry
 	Copies int
 	Shares []Share // nil: nobody here waits
 }
@@ -78,7 +78,7 @@ func (m *Machine) frame(r *Round) (err error) {
 	parts := make([][]byte, 0, 16)
 	for i := range r.replica.Appends {
 		a := &r.replica.Appends[i]
-		e := storage.Entry{Kind: storage.EntryKind(a.Kind), Shard: a.Shard, Term: a.Term, Index: a.Index, Gap: a.Index - a.Commit}
+		e := entry.Entry{Kind: entry.Kind(a.Kind), Shard: a.Shard, Term: a.Term, Index: a.Index, Gap: a.Index - a.Commit}
 		m.header = e.AppendHeader(m.header[:0])
 		parts = append(append(parts[:0], m.header), a.Parts...)
 		offset, err := r.Buffer.Add(parts...)
@@ -100,7 +100,7 @@ func (r *Round) body(c *replica.Committed) []byte {
 		appends := r.replica.Appends
 		at := first + int(c.Index-appends[first].Index)
 		if c.Index >= appends[first].Index && at < len(appends) && appends[at].Shard == c.Shard && appends[at].Index == c.Index {
-			if e, err := storage.ParseEntry(r.Buffer.Record(r.records[at])); err == nil {
+			if e, err := entry.Parse(r.Buffer.Record(r.records[at])); err == nil {
 				return e.Body
 			}
 		}
@@ -121,7 +121,7 @@ func (r *Round) body(c *replica.Committed) []byte {
 // addStates adds records of groups' states to a buffer. It uses and returns scratch.
 func addStates(buffer *wal.Buffer, scratch []byte, states []replica.GroupState) ([]byte, error) {
 	for i := range states {
-		record := storage.Entry{Kind: storage.EntryGroupState, Shard: states[i].Shard}
+		record := entry.Entry{Kind: entry.GroupState, Shard: states[i].Shard}
 		scratch = states[i].AppendTo(record.AppendHeader(scratch[:0]))
 		if _, err := buffer.Add(scratch); err != nil {
 			return scratch, err

@@ -4,12 +4,12 @@ import (
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/node/storage"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 )
 
 // Proposal is what a write says of one shard, and then what became of it.
 type Proposal struct {
-	Kind   storage.EntryKind
+	Kind   entry.Kind
 	Shard  uint16
 	Body   []byte         // for samples one encoded batch, else the entry's body
 	ID     series.BatchID // of samples; zero: that of the write
@@ -34,7 +34,7 @@ func NewWrite(id series.BatchID, proposals int) *Write {
 }
 
 // Add adds a proposal.
-func (w *Write) Add(kind storage.EntryKind, shard uint16, body []byte) {
+func (w *Write) Add(kind entry.Kind, shard uint16, body []byte) {
 	w.Proposals = append(w.Proposals, Proposal{Kind: kind, Shard: shard, Body: body})
 	w.Bytes += int64(len(body))
 }
@@ -79,7 +79,7 @@ func (s Share) id() series.BatchID {
 	}
 	return s.write.ID
 }
-func (s Share) kind() storage.EntryKind { return s.write.Proposals[s.proposal].Kind }
+func (s Share) kind() entry.Kind { return s.write.Proposals[s.proposal].Kind }
 
 // fits reports whether the share may be proposed in an era.
 func (s Share) fits(era uint32) bool {

@@ -3,6 +3,7 @@ package storage
 import (
 	"fmt"
 
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
 )
 
@@ -24,11 +25,11 @@ func (e *Engine) ShardRuleCuts(shard uint16) []retention.Cuts {
 func (s *shard) applyRuleCutsLocked(body []byte) error {
 	c, err := retention.Decode(body)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrEntry, err)
+		return fmt.Errorf("%w: %w", entry.ErrInvalid, err)
 	}
 	table, err := s.rules.Load().With(c, s.cutMs.Load(), s.engine.ruleTables())
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrEntry, err)
+		return fmt.Errorf("%w: %w", entry.ErrInvalid, err)
 	}
 	s.mu.watches.touch(retention.NoCut)
 	s.rules.Store(table)

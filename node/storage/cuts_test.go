@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
 )
 
@@ -34,8 +35,8 @@ func TestRuleCutsGiveSpaceBack(t *testing.T) {
 	before := n.segmentSamples()
 	cut := func(rules []retention.Cut, slow slowRules) {
 		for shard := range labShards {
-			entry := retention.Cuts{Rules: rules, OtherMs: retention.NoCut}
-			logs[shard].add(EntryRuleCuts, retention.Encode(&entry), func(m *slowShard) { m.rules = append(m.rules, slow) })
+			cuts := retention.Cuts{Rules: rules, OtherMs: retention.NoCut}
+			logs[shard].add(entry.RuleCuts, retention.Encode(&cuts), func(m *slowShard) { m.rules = append(m.rules, slow) })
 			n.apply(shard, math.MaxInt)
 		}
 		n.check("cut, before compaction")
@@ -73,9 +74,9 @@ func TestRuleCutsGiveSpaceBack(t *testing.T) {
 	}
 	// A cut of all that is later than every rule makes earlier rules superfluous.
 	for shard := range labShards {
-		logs[shard].add(EntryRetention, RetentionBody(late), func(m *slowShard) { m.cutMs = late })
-		entry := retention.Cuts{OtherMs: late + 1}
-		logs[shard].add(EntryRuleCuts, retention.Encode(&entry), func(m *slowShard) {
+		logs[shard].add(entry.Retention, entry.RetentionBody(late), func(m *slowShard) { m.cutMs = late })
+		cuts := retention.Cuts{OtherMs: late + 1}
+		logs[shard].add(entry.RuleCuts, retention.Encode(&cuts), func(m *slowShard) {
 			m.rules = append(m.rules, slowRules{first: "none", second: "none", cutsMs: [3]int64{retention.NoCut, retention.NoCut, late + 1}})
 		})
 		n.apply(shard, math.MaxInt)

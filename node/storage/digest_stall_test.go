@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 )
 
@@ -33,7 +34,7 @@ func TestDigestWhileAnEntryStalls(t *testing.T) {
 	if _, err := digest(); err != nil {
 		t.Fatal(err)
 	}
-	entry := Entry{Kind: EntrySamples, Index: 1, Body: samplesBody(e.AppendTo(nil))}
+	entry := entry.Entry{Kind: entry.Samples, Index: 1, Body: samplesBody(e.AppendTo(nil))}
 	if err := n.e.Apply(0, &entry); !errors.Is(err, ErrStalled) {
 		t.Fatal(err)
 	}

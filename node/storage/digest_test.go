@@ -6,6 +6,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 )
 
 // TestDigest changes one thing at a time.
@@ -52,8 +53,8 @@ func TestDigest(t *testing.T) {
 			batch := e.AppendTo(nil)
 			shard := key(p.metric).Shard(labShards)
 			indexes[shard]++
-			body := append(AppendBatchHeader(AppendEntryTime(nil, 0), series.BatchID{}, len(batch)), batch...)
-			if err := n.e.Apply(0, &Entry{Kind: EntrySamples, Shard: shard, Index: indexes[shard], Body: body}); err != nil {
+			body := append(entry.AppendBatchHeader(entry.AppendTime(nil, 0), series.BatchID{}, len(batch)), batch...)
+			if err := n.e.Apply(0, &entry.Entry{Kind: entry.Samples, Shard: shard, Index: indexes[shard], Body: body}); err != nil {
 				t.Fatal(err)
 			}
 			if i == 1 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 )
 
@@ -21,7 +22,7 @@ func (l *labLog) put(keys []series.Key, timeMs int64) {
 		e.Append(e.Define(key), timeMs, 1, 0)
 	}
 	batch := e.AppendTo(nil)
-	l.add(EntrySamples, append(AppendBatchHeader(AppendEntryTime(nil, timeMs), series.BatchID{}, len(batch)), batch...), func(m *slowShard) {
+	l.add(entry.Samples, append(entry.AppendBatchHeader(entry.AppendTime(nil, timeMs), series.BatchID{}, len(batch)), batch...), func(m *slowShard) {
 		for _, key := range keys {
 			m.put(string(key), timeMs, 1)
 		}
@@ -35,7 +36,7 @@ func (l *labLog) removeAll(keys []series.Key) {
 		ids = append(ids, uint32(slices.Index(l.head.ids, string(key))))
 	}
 	slices.Sort(ids)
-	l.add(EntryDelete, DeleteBody(ids, scan.TimeMsMin, scan.TimeMsMax), func(m *slowShard) {
+	l.add(entry.Delete, entry.DeleteBody(ids, scan.TimeMsMin, scan.TimeMsMax), func(m *slowShard) {
 		for _, key := range keys {
 			delete(m.samples, string(key))
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/compact"
 	"github.com/tickmesh/tickmesh/node/storage/dedup"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/index"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
@@ -331,14 +332,14 @@ func (e *Engine) DurableIndexes() []uint64 { return e.files.Durable() }
 
 // Apply applies an entry of a shard's log; epoch grows with the checkpoints, see
 // Checkpoint. ErrStalled means that the entry is kept and waits for Resume. A
-// *BatchError says which batches were wrong; ErrEntry that the entry was, which is
+// *entry.BatchError says which batches were wrong; entry.ErrInvalid that the entry was, which is
 // then passed over.
-func (e *Engine) Apply(epoch uint16, entry *Entry) error {
-	if int(entry.Shard) >= len(e.shards) {
+func (e *Engine) Apply(epoch uint16, one *entry.Entry) error {
+	if int(one.Shard) >= len(e.shards) {
 		e.stats.entriesInvalid.Add(1)
-		return fmt.Errorf("%w: shard %d of %d", ErrEntry, entry.Shard, len(e.shards))
+		return fmt.Errorf("%w: shard %d of %d", entry.ErrInvalid, one.Shard, len(e.shards))
 	}
-	return e.shards[entry.Shard].apply(epoch, entry)
+	return e.shards[one.Shard].apply(epoch, one)
 }
 
 // Resume applies what has stalled, in order. Nil means that nothing stalls now.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -43,7 +44,7 @@ func TestFlushOfOneSeries(t *testing.T) {
 			want[timeMs] = float64(n)
 		}
 		body := samplesBody(b.AppendTo(nil))
-		if err := e.Apply(0, &Entry{Kind: EntrySamples, Term: 1, Index: index, Body: body}); err != nil {
+		if err := e.Apply(0, &entry.Entry{Kind: entry.Samples, Term: 1, Index: index, Body: body}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,10 +7,12 @@ import (
 	"math"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
-	"pgregory.net/rapid"
 )
 
 // TestHistoryTellsTheLeastTime compares with a list of all entries.
@@ -102,8 +104,8 @@ func TestHistoryOfReplacedReplicas(t *testing.T) {
 		var b series.BatchEncoder
 		b.Append(b.Define(series.AppendKey(nil, nil, []byte("m"), nil)), timeMs, 1, 0)
 		batch := b.AppendTo(nil)
-		body := append(AppendBatchHeader(AppendEntryTime(nil, 0), series.BatchID{}, len(batch)), batch...)
-		must(e.Apply(0, &Entry{Kind: EntrySamples, Term: 1, Index: index, Body: body}))
+		body := append(entry.AppendBatchHeader(entry.AppendTime(nil, 0), series.BatchID{}, len(batch)), batch...)
+		must(e.Apply(0, &entry.Entry{Kind: entry.Samples, Term: 1, Index: index, Body: body}))
 	}
 	e, other := open("data"), open("other")
 	const dayMs = int64(1_700_000_000_000)

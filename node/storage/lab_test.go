@@ -16,6 +16,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/dedup"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -86,7 +87,7 @@ func (n *labNode) open() {
 	}
 	n.epoch, n.position, n.applied = 0, n.e.LogPosition(), n.e.AppliedIndexes()
 	for at := n.position; at < uint64(len(n.written)); at++ {
-		var refused *BatchError
+		var refused *entry.BatchError
 		if err := n.e.Replay(at, &n.written[at].entry); err != nil && !errors.As(err, &refused) {
 			n.t.Fatal(err)
 		}
@@ -131,7 +132,7 @@ func (n *labNode) apply(shard, count int) {
 		e := &log.entries[next]
 		n.written = append(n.written, e)
 		n.length.Store(int64(len(n.written)))
-		var refused *BatchError
+		var refused *entry.BatchError
 		if err := n.e.Apply(n.epoch, &e.entry); err != nil && !errors.As(err, &refused) {
 			n.t.Fatal(err)
 		}

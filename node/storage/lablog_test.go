@@ -10,12 +10,13 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/dedup/deduptest"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
 )
 
 // labEntry is an entry of a shard's log with what it means.
 type labEntry struct {
-	entry Entry
+	entry entry.Entry
 	play  func(*slowShard)
 }
 
@@ -153,9 +154,9 @@ func (l *labLog) at(index uint64) *slowShard {
 	return m
 }
 
-func (l *labLog) add(kind EntryKind, body []byte, play func(*slowShard)) {
+func (l *labLog) add(kind entry.Kind, body []byte, play func(*slowShard)) {
 	l.entries = append(l.entries, labEntry{
-		Entry{Kind: kind, Shard: l.shard, Term: 1, Index: uint64(len(l.entries) + 1), Body: body}, play,
+		entry.Entry{Kind: kind, Shard: l.shard, Term: 1, Index: uint64(len(l.entries) + 1), Body: body}, play,
 	})
 	play(l.head)
 }
@@ -165,10 +166,10 @@ func (l *labLog) grow(rng *rand.Rand) {
 	l.nowMs += rng.Int64N(200_000)
 	switch k := rng.IntN(30); {
 	case k == 0:
-		l.add(EntryEmpty, nil, func(*slowShard) {})
+		l.add(entry.Empty, nil, func(*slowShard) {})
 	case k == 1 && rng.IntN(4) == 0:
 		cutMs := l.nowMs - rng.Int64N(3*3600_000)
-		l.add(EntryRetention, RetentionBody(cutMs), func(m *slowShard) { m.cutMs = max(m.cutMs, cutMs) })
+		l.add(entry.Retention, entry.RetentionBody(cutMs), func(m *slowShard) { m.cutMs = max(m.cutMs, cutMs) })
 	case k == 2 && rng.IntN(4) == 0:
 		l.ruleCuts(rng)
 	case k < 5 && len(l.head.ids) > 0:
@@ -180,17 +181,17 @@ func (l *labLog) grow(rng *rand.Rand) {
 
 func (l *labLog) ruleCuts(rng *rand.Rand) {
 	of := labRules[rng.IntN(len(labRules))]
-	entry := retention.Cuts{Rules: slices.Clone(of.rules)}
+	cuts := retention.Cuts{Rules: slices.Clone(of.rules)}
 	for i := range of.cutsMs {
 		if of.cutsMs[i] = retention.NoCut; rng.IntN(3) > 0 {
 			of.cutsMs[i] = l.nowMs - rng.Int64N(4*3600_000)
 		}
 	}
-	for i := range entry.Rules {
-		entry.Rules[i].CutMs = of.cutsMs[i]
+	for i := range cuts.Rules {
+		cuts.Rules[i].CutMs = of.cutsMs[i]
 	}
-	entry.OtherMs = of.cutsMs[2]
-	l.add(EntryRuleCuts, retention.Encode(&entry), func(m *slowShard) { m.rules = append(m.rules, of.slowRules) })
+	cuts.OtherMs = of.cutsMs[2]
+	l.add(entry.RuleCuts, retention.Encode(&cuts), func(m *slowShard) { m.rules = append(m.rules, of.slowRules) })
 }
 
 func (l *labLog) remove(rng *rand.Rand) {
@@ -205,13 +206,13 @@ func (l *labLog) remove(rng *rand.Rand) {
 	if rng.IntN(3) == 0 {
 		fromMs, toMs = scan.TimeMsMin, scan.TimeMsMax // so that queries pass over the series
 	}
-	d := labDelete{body: DeleteBody(ids, fromMs, toMs), play: func(m *slowShard) {
+	d := labDelete{body: entry.DeleteBody(ids, fromMs, toMs), play: func(m *slowShard) {
 		for _, id := range ids {
 			maps.DeleteFunc(m.samples[m.ids[id]], func(at int64, _ uint64) bool { return at >= fromMs && at <= toMs })
 		}
 	}}
 	if rng.IntN(3) == 0 {
-		l.add(EntryDelete, d.body, d.play)
+		l.add(entry.Delete, d.body, d.play)
 		return
 	}
 	if len(l.removed) > 0 && rng.IntN(3) == 0 {
@@ -222,7 +223,7 @@ func (l *labLog) remove(rng *rand.Rand) {
 		l.removed = append(l.removed, d)
 	}
 	timeMs := l.nowMs
-	l.add(EntryNamedDelete, NamedDeleteBody(timeMs, d.id, d.body), func(m *slowShard) {
+	l.add(entry.NamedDelete, entry.NamedDeleteBody(timeMs, d.id, d.body), func(m *slowShard) {
 		if m.batches.Judge(d.id, timeMs) == "fresh" {
 			d.play(m)
 			m.batches.Note(d.id)
@@ -234,7 +235,7 @@ func (l *labLog) remove(rng *rand.Rand) {
 // are no batches.
 func (l *labLog) write(rng *rand.Rand) {
 	timeMs := l.nowMs + rng.Int64N(1000) - 500
-	body := AppendEntryTime(nil, timeMs)
+	body := entry.AppendTime(nil, timeMs)
 	var writes []labWrite
 	for range 1 + rng.IntN(3) {
 		w := labWrite{}
@@ -251,10 +252,10 @@ func (l *labLog) write(rng *rand.Rand) {
 				l.sent = append(l.sent, w)
 			}
 		}
-		body = append(AppendBatchHeader(body, w.id, len(w.batch)), w.batch...)
+		body = append(entry.AppendBatchHeader(body, w.id, len(w.batch)), w.batch...)
 		writes = append(writes, w)
 	}
-	l.add(EntrySamples, body, func(m *slowShard) {
+	l.add(entry.Samples, body, func(m *slowShard) {
 		for _, w := range writes {
 			verdict := "fresh"
 			if w.id.Session != 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -30,8 +31,8 @@ func benchShard(b *testing.B, seriesCount, samples int) *Engine {
 			batch.Append(ref, 1_700_000_000_000+int64(n)*10_000, int64(i*7+n*n%1000), 1)
 		}
 		encoded := batch.AppendTo(nil)
-		body := append(AppendBatchHeader(AppendEntryTime(nil, 0), series.BatchID{}, len(encoded)), encoded...)
-		if err := e.Apply(0, &Entry{Kind: EntrySamples, Index: uint64(n + 1), Body: body}); err != nil {
+		body := append(entry.AppendBatchHeader(entry.AppendTime(nil, 0), series.BatchID{}, len(encoded)), encoded...)
+		if err := e.Apply(0, &entry.Entry{Kind: entry.Samples, Index: uint64(n + 1), Body: body}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -126,9 +127,9 @@ func BenchmarkApplySamples(b *testing.B) {
 					batch.Append(series.ID(i), timeMs, int64(i*7)+int64(index%13), 1)
 				}
 				encoded = batch.AppendTo(encoded[:0])
-				body = AppendBatchHeader(AppendEntryTime(body[:0], timeMs), series.BatchID{Session: session, Counter: index}, len(encoded))
+				body = entry.AppendBatchHeader(entry.AppendTime(body[:0], timeMs), series.BatchID{Session: session, Counter: index}, len(encoded))
 				body = append(body, encoded...)
-				if err := e.Apply(0, &Entry{Kind: EntrySamples, Index: index, Body: body}); err != nil {
+				if err := e.Apply(0, &entry.Entry{Kind: entry.Samples, Index: index, Body: body}); err != nil {
 					b.Fatal(err)
 				}
 			}

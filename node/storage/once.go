@@ -6,18 +6,19 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/dedup"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 )
 
 // applyOnceLocked applies a batch that has an id, unless it was applied before.
 // Errors: series.ErrBatchOld and those of applyBatchLocked.
-func (s *shard) applyOnceLocked(epoch uint16, entry uint64, b *Batches) error {
+func (s *shard) applyOnceLocked(epoch uint16, entry uint64, b *entry.Batches) error {
 	return s.onceLocked(epoch, entry, b.ID, b.TimeMs, func() error { return s.applyBatchLocked(b.Batch) })
 }
 
 // applyNamedDeleteLocked applies a delete, unless it was applied before. What is wrong
 // with it is told as of the only batch of an entry of samples.
-func (s *shard) applyNamedDeleteLocked(epoch uint16, e *Entry) error {
-	timeMs, id, body, err := parseNamedDeleteBody(e.Body)
+func (s *shard) applyNamedDeleteLocked(epoch uint16, e *entry.Entry) error {
+	timeMs, id, body, err := entry.ParseNamedDeleteBody(e.Body)
 	if err != nil {
 		return err
 	}
@@ -25,8 +26,8 @@ func (s *shard) applyNamedDeleteLocked(epoch uint16, e *Entry) error {
 	if err == nil || errors.Is(err, ErrStalled) {
 		return err
 	}
-	var refused *BatchError
-	return refused.with(0, err)
+	var refused *entry.BatchError
+	return refused.With(0, err)
 }
 
 // onceLocked applies what has an id, unless that was applied before.

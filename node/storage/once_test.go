@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/dedup"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 )
 
@@ -16,13 +17,13 @@ import (
 // what repeats it afterwards is known.
 func TestStalledEntryKeepsItsBatches(t *testing.T) {
 	log := newLabLog(0)
-	body := AppendEntryTime(nil, 0)
+	body := entry.AppendTime(nil, 0)
 	for i := range 4 {
 		var e series.BatchEncoder
 		e.Append(e.Define(log.keys[i]), log.nowMs, int64(i), 0)
 		e.Append(e.Define(log.keys[i+4]), log.nowMs, int64(i), 0)
 		batch := e.AppendTo(nil)
-		body = append(AppendBatchHeader(body, series.BatchID{Session: 5, Counter: uint64(i)}, len(batch)), batch...)
+		body = append(entry.AppendBatchHeader(body, series.BatchID{Session: 5, Counter: uint64(i)}, len(batch)), batch...)
 	}
 	for nth := 1; nth <= 9; nth++ { // the ninth is never passed
 		n := newLabNode(t, []*labLog{log, newLabLog(1), newLabLog(2)})
@@ -31,7 +32,7 @@ func TestStalledEntryKeepsItsBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.e.failpoints = points
-		entry := Entry{Kind: EntrySamples, Index: 1, Body: body}
+		entry := entry.Entry{Kind: entry.Samples, Index: 1, Body: body}
 		if err := n.e.Apply(0, &entry); errors.Is(err, ErrStalled) != (nth <= 8) || err != nil && nth > 8 {
 			t.Fatalf("series %d: %v", nth, err)
 		}
@@ -62,17 +63,17 @@ func TestRefusedBatches(t *testing.T) {
 	n := newLabNode(t, newLabLogs())
 	defer n.end()
 	apply := func(index uint64, ids []series.BatchID, batch []byte) error {
-		body := AppendEntryTime(nil, 0)
+		body := entry.AppendTime(nil, 0)
 		for _, id := range ids {
-			body = append(AppendBatchHeader(body, id, len(batch)), batch...)
+			body = append(entry.AppendBatchHeader(body, id, len(batch)), batch...)
 		}
-		return n.e.Apply(0, &Entry{Kind: EntrySamples, Index: index, Body: body})
+		return n.e.Apply(0, &entry.Entry{Kind: entry.Samples, Index: index, Body: body})
 	}
 	fine := (&series.BatchEncoder{}).AppendTo(nil)
 	if err := apply(1, []series.BatchID{{Session: 1, Counter: 1000}}, fine); err != nil {
 		t.Fatal(err)
 	}
-	var refused *BatchError
+	var refused *entry.BatchError
 	err := apply(2, []series.BatchID{{Session: 1, Counter: 999}, {Session: 1, Counter: 1000 - dedup.Window}, {Session: 1, Counter: 1}}, fine)
 	if !errors.As(err, &refused) || !slices.Equal(refused.Batches, []int{1, 2}) || !errors.Is(err, series.ErrBatchOld) {
 		t.Errorf("counters that are too old: %v", err)

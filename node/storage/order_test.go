@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -30,8 +31,8 @@ func TestOrderOfSegmentsAfterOpen(t *testing.T) {
 		var b series.BatchEncoder
 		b.Append(b.Define(key), 1_700_000_000_000, int64(index), 0)
 		batch := b.AppendTo(nil)
-		body := append(AppendBatchHeader(AppendEntryTime(nil, 0), series.BatchID{}, len(batch)), batch...)
-		if err := e.Apply(0, &Entry{Kind: EntrySamples, Term: 1, Index: index, Body: body}); err != nil {
+		body := append(entry.AppendBatchHeader(entry.AppendTime(nil, 0), series.BatchID{}, len(batch)), batch...)
+		if err := e.Apply(0, &entry.Entry{Kind: entry.Samples, Term: 1, Index: index, Body: body}); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.Checkpoint(Checkpoint{Applied: []uint64{index}, SealAll: true}); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -22,10 +23,10 @@ type pageStreamLab struct {
 	has    map[int64]float64
 }
 
-func (l *pageStreamLab) apply(kind EntryKind, body []byte) {
+func (l *pageStreamLab) apply(kind entry.Kind, body []byte) {
 	l.t.Helper()
 	l.index++
-	if err := l.e.Apply(0, &Entry{Kind: kind, Term: 1, Index: l.index, Body: body}); err != nil {
+	if err := l.e.Apply(0, &entry.Entry{Kind: kind, Term: 1, Index: l.index, Body: body}); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -42,7 +43,7 @@ func (l *pageStreamLab) write(samples int) {
 		batch.Append(only, l.timeMs, mantissa, 1)
 		l.has[l.timeMs] = series.Float64(mantissa, 1)
 	}
-	l.apply(EntrySamples, samplesBody(batch.AppendTo(nil)))
+	l.apply(entry.Samples, samplesBody(batch.AppendTo(nil)))
 }
 
 // late writes a sample that is older than others.
@@ -51,7 +52,7 @@ func (l *pageStreamLab) late() {
 	at, mantissa := l.rng.Int64N(l.timeMs), l.rng.Int64N(100_000)
 	batch.Append(batch.Define(benchKey(0)), at, mantissa, 1)
 	l.has[at] = series.Float64(mantissa, 1)
-	l.apply(EntrySamples, samplesBody(batch.AppendTo(nil)))
+	l.apply(entry.Samples, samplesBody(batch.AppendTo(nil)))
 }
 
 func (l *pageStreamLab) remove() {
@@ -60,7 +61,7 @@ func (l *pageStreamLab) remove() {
 	for at := from; at <= to; at++ {
 		delete(l.has, at)
 	}
-	l.apply(EntryDelete, DeleteBody([]uint32{0}, from, to))
+	l.apply(entry.Delete, entry.DeleteBody([]uint32{0}, from, to))
 }
 
 // check compares a range and returns the number of chunks that it came in.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/codec"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 )
 
 // FuzzRangeStream reads ranges whose frames are intact but say anything: they end in an
@@ -70,17 +71,17 @@ func rangeFramesOf(t testing.TB, stream []byte) (frames []byte) {
 
 // FuzzNamedDelete reads what may be the body of a delete with an id.
 func FuzzNamedDelete(f *testing.F) {
-	f.Add(NamedDeleteBody(-5, series.BatchID{Session: 3, Counter: 4}, DeleteBody([]uint32{1, 5}, -7, 9)))
+	f.Add(entry.NamedDeleteBody(-5, series.BatchID{Session: 3, Counter: 4}, entry.DeleteBody([]uint32{1, 5}, -7, 9)))
 	f.Add([]byte{0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		timeMs, id, body, err := parseNamedDeleteBody(b)
+		timeMs, id, body, err := entry.ParseNamedDeleteBody(b)
 		if err != nil {
-			if !errors.Is(err, ErrEntry) {
+			if !errors.Is(err, entry.ErrInvalid) {
 				t.Fatal(err)
 			}
 			return
 		}
-		againMs, again, rest, err := parseNamedDeleteBody(NamedDeleteBody(timeMs, id, body))
+		againMs, again, rest, err := entry.ParseNamedDeleteBody(entry.NamedDeleteBody(timeMs, id, body))
 		if err != nil || againMs != timeMs || again != id || !bytes.Equal(rest, body) {
 			t.Fatalf("%d %v %x, %v became %d %v %x", timeMs, id, body, err, againMs, again, rest)
 		}

@@ -6,17 +6,18 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 )
 
 // samples returns an entry that is not in the log: a value for each of the first series, a
 // second apart.
-func (l *labLog) samples(index uint64, at int64, values ...int64) *Entry {
+func (l *labLog) samples(index uint64, at int64, values ...int64) *entry.Entry {
 	var e series.BatchEncoder
 	for i, value := range values {
 		e.Append(e.Define(l.keys[i]), at+int64(i)*1000, value, 0)
 	}
-	return &Entry{Kind: EntrySamples, Shard: l.shard, Term: 1, Index: index, Body: samplesBody(e.AppendTo(nil))}
+	return &entry.Entry{Kind: entry.Samples, Shard: l.shard, Term: 1, Index: index, Body: samplesBody(e.AppendTo(nil))}
 }
 
 // TestDeleteDuringRepair deletes, while a range is on its way, samples that only the
@@ -29,7 +30,7 @@ func TestDeleteDuringRepair(t *testing.T) {
 	defer bad.end()
 	log := logs[0]
 	dayMs := log.nowMs - log.nowMs%segment.DayMs
-	apply := func(n *labNode, e *Entry) {
+	apply := func(n *labNode, e *entry.Entry) {
 		t.Helper()
 		if err := n.e.Apply(n.epoch, e); err != nil {
 			t.Fatal(err)
@@ -45,7 +46,7 @@ func TestDeleteDuringRepair(t *testing.T) {
 	apply(good, log.samples(1, dayMs, 1))
 	apply(bad, log.samples(1, dayMs, 1))
 	apply(good, log.samples(1, dayMs+3600_000, 2)) // a sample that the other copy has lost
-	remove := Entry{Kind: EntryDelete, Shard: 0, Term: 1, Index: 2, Body: DeleteBody([]uint32{0}, dayMs+3600_000, dayMs+3600_000)}
+	remove := entry.Entry{Kind: entry.Delete, Shard: 0, Term: 1, Index: 2, Body: entry.DeleteBody([]uint32{0}, dayMs+3600_000, dayMs+3600_000)}
 	source := &labSource{from: good, to: bad, after: func() {
 		apply(bad, &remove)
 		apply(bad, log.samples(3, dayMs+7200_000, 3))

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/tickmesh/tickmesh/node/storage/dedup"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
@@ -40,7 +41,7 @@ func (e *Engine) DropShard(shard uint16, logPosition uint64) error {
 	}
 	defer leave()
 	if int(shard) >= len(e.shards) {
-		return fmt.Errorf("%w: shard %d of %d", ErrEntry, shard, len(e.shards))
+		return fmt.Errorf("%w: shard %d of %d", entry.ErrInvalid, shard, len(e.shards))
 	}
 	err = e.replaceShard(e.shards[shard], &replacement{
 		cutMs: retention.NoCut, batches: dedup.NewTable(), logPosition: logPosition, dropped: true,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/failpoint"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
@@ -67,7 +68,7 @@ func TestMergesForgetTheOldReplica(t *testing.T) {
 		to.apply(shard, math.MaxInt)
 	}
 	to.seal()
-	logs[0].add(EntryDelete, DeleteBody([]uint32{0, 1, 2}, math.MinInt64, math.MaxInt64), func(m *slowShard) {
+	logs[0].add(entry.Delete, entry.DeleteBody([]uint32{0, 1, 2}, math.MinInt64, math.MaxInt64), func(m *slowShard) {
 		for _, key := range m.ids[:3] {
 			delete(m.samples, key)
 		}
@@ -171,8 +172,8 @@ func TestInstallKnowsOtherIDs(t *testing.T) {
 			e.Append(e.Define(log.keys[i]), log.nowMs, 1, 0)
 		}
 		batch := e.AppendTo(nil)
-		body := append(AppendBatchHeader(AppendEntryTime(nil, 0), series.BatchID{}, len(batch)), batch...)
-		log.add(EntrySamples, body, func(m *slowShard) {
+		body := append(entry.AppendBatchHeader(entry.AppendTime(nil, 0), series.BatchID{}, len(batch)), batch...)
+		log.add(entry.Samples, body, func(m *slowShard) {
 			for _, i := range keys {
 				m.put(string(log.keys[i]), log.nowMs, 1)
 			}
@@ -337,7 +338,7 @@ func TestInstalledSeriesOutliveRetention(t *testing.T) {
 		t.Fatal(err)
 	}
 	cutMs := logs[0].nowMs - 3600_000
-	logs[0].add(EntryRetention, RetentionBody(cutMs), func(m *slowShard) { m.cutMs = max(m.cutMs, cutMs) })
+	logs[0].add(entry.Retention, entry.RetentionBody(cutMs), func(m *slowShard) { m.cutMs = max(m.cutMs, cutMs) })
 	for _, n := range []*labNode{from, to} {
 		n.apply(0, math.MaxInt)
 		if err := n.e.Retain(); err != nil {

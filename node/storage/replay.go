@@ -1,6 +1,10 @@
 package storage
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/tickmesh/tickmesh/node/storage/entry"
+)
 
 // Replay applies an entry of the log at a start. A shard's entries
 // follow one another without a gap: where one is missing, because its record was
@@ -12,11 +16,11 @@ import "fmt"
 // that was dropped or replaced since are passed over, and so are those that the
 // checkpoint knows: their samples are in pages, their batch ids in its table.
 // Errors: as Apply.
-func (e *Engine) Replay(position uint64, entry *Entry) error {
-	if int(entry.Shard) < len(e.shards) && !e.shards[entry.Shard].follow(position, entry.Index) {
+func (e *Engine) Replay(position uint64, one *entry.Entry) error {
+	if int(one.Shard) < len(e.shards) && !e.shards[one.Shard].follow(position, one.Index) {
 		return nil
 	}
-	return e.Apply(0, entry)
+	return e.Apply(0, one)
 }
 
 // follow looks for a gap before the entry with an index, and reports whether the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -26,7 +27,7 @@ func BenchmarkWindowsOfMonth(b *testing.B) {
 		for i := range int64(inBatch) {
 			batch.Append(at, rollupStartMs+(day*inBatch+i)*10_000, (i*i+day)%977, 2)
 		}
-		if err := e.Apply(0, &Entry{Kind: EntrySamples, Term: 1, Index: uint64(day + 1), Body: samplesBody(batch.AppendTo(nil))}); err != nil {
+		if err := e.Apply(0, &entry.Entry{Kind: entry.Samples, Term: 1, Index: uint64(day + 1), Body: samplesBody(batch.AppendTo(nil))}); err != nil {
 			b.Fatal(err)
 		}
 	}

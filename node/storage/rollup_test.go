@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/segment"
@@ -45,10 +46,10 @@ func newRollupLab(t *testing.T, seed uint64) *rollupLab {
 	return &rollupLab{t: t, fs: fs, e: e, rng: rand.New(rand.NewPCG(seed, 7))}
 }
 
-func (l *rollupLab) apply(kind EntryKind, body []byte) {
+func (l *rollupLab) apply(kind entry.Kind, body []byte) {
 	l.t.Helper()
 	l.applied++
-	if err := l.e.Apply(0, &Entry{Kind: kind, Term: 1, Index: l.applied, Body: body}); err != nil {
+	if err := l.e.Apply(0, &entry.Entry{Kind: kind, Term: 1, Index: l.applied, Body: body}); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -69,7 +70,7 @@ func (l *rollupLab) write(id int, fromMs, stepMs int64, count int) {
 		}
 		batch.Append(at, fromMs+i*stepMs, number.Mantissa, number.Scale)
 	}
-	l.apply(EntrySamples, samplesBody(batch.AppendTo(nil)))
+	l.apply(entry.Samples, samplesBody(batch.AppendTo(nil)))
 }
 
 func (l *rollupLab) someMs() int64 { return rollupStartMs + l.rng.Int64N(rollupDays*segment.DayMs) }
@@ -104,14 +105,14 @@ func (l *rollupLab) step() {
 		cutMs := rollupStartMs + l.rng.Int64N(2*segment.DayMs)
 		cutMs -= l.rng.Int64N(2) * (cutMs % segment.HourMs)
 		cuts := retention.Cuts{Rules: []retention.Cut{{Database: "^default$", Metric: "^cpu", CutMs: cutMs}}, OtherMs: retention.NoCut}
-		l.apply(EntryRuleCuts, retention.Encode(&cuts))
+		l.apply(entry.RuleCuts, retention.Encode(&cuts))
 	case 0:
 		l.settle()
 	case 1: // late samples
 		l.write(id, l.someMs(), 1000, 1+l.rng.IntN(5))
 	case 2:
 		from := l.someMs()
-		l.apply(EntryDelete, DeleteBody([]uint32{uint32(id)}, from, from+l.rng.Int64N(segment.DayMs/4)))
+		l.apply(entry.Delete, entry.DeleteBody([]uint32{uint32(id)}, from, from+l.rng.Int64N(segment.DayMs/4)))
 	default:
 		l.write(id, l.someMs(), 60_000, 200+l.rng.IntN(1000))
 	}

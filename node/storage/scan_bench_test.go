@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -52,7 +53,7 @@ func (e *benchEngine) put(key series.Key, timeMs, mantissa int64) {
 func (e *benchEngine) apply(shard int) {
 	body := samplesBody(e.encoders[shard].AppendTo(nil))
 	e.indexes[shard]++
-	if err := e.Apply(0, &Entry{Kind: EntrySamples, Shard: uint16(shard), Term: 1, Index: e.indexes[shard], Body: body}); err != nil {
+	if err := e.Apply(0, &entry.Entry{Kind: entry.Samples, Shard: uint16(shard), Term: 1, Index: e.indexes[shard], Body: body}); err != nil {
 		e.b.Fatal(err)
 	}
 	e.encoders[shard].Reset()
@@ -173,7 +174,7 @@ func BenchmarkScanHour(b *testing.B) {
 		for i := range count {
 			batch.Append(batch.Define(benchKey(i)), 1_750_000_000_000+row*10_000, (int64(i)*31+row*row)%1009, 2)
 		}
-		if err := e.Apply(0, &Entry{Kind: EntrySamples, Term: 1, Index: uint64(row + 1), Body: samplesBody(batch.AppendTo(nil))}); err != nil {
+		if err := e.Apply(0, &entry.Entry{Kind: entry.Samples, Term: 1, Index: uint64(row + 1), Body: samplesBody(batch.AppendTo(nil))}); err != nil {
 			b.Fatal(err)
 		}
 	}

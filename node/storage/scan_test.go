@@ -8,14 +8,15 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
 // samplesBody returns the body of an entry with one batch.
 func samplesBody(batch []byte) []byte {
-	body := AppendEntryTime(nil, 0)
-	return append(AppendBatchHeader(body, series.BatchID{}, len(batch)), batch...)
+	body := entry.AppendTime(nil, 0)
+	return append(entry.AppendBatchHeader(body, series.BatchID{}, len(batch)), batch...)
 }
 
 // TestWindowsOfAnyWidth: windows at the ends of what numbers can hold are answered
@@ -32,7 +33,7 @@ func TestWindowsOfAnyWidth(t *testing.T) {
 	for _, at := range times {
 		batch.Append(series0, at, 1, 0)
 	}
-	if err := e.Apply(0, &Entry{Kind: EntrySamples, Term: 1, Index: 1, Body: samplesBody(batch.AppendTo(nil))}); err != nil {
+	if err := e.Apply(0, &entry.Entry{Kind: entry.Samples, Term: 1, Index: 1, Body: samplesBody(batch.AppendTo(nil))}); err != nil {
 		t.Fatal(err)
 	}
 	ends := []int64{math.MinInt64, math.MinInt64 + 1, scan.TimeMsMin - 1, scan.TimeMsMin, -1, 0, 1, 1000, scan.TimeMsMax, scan.TimeMsMax + 1, read.WindowMsMax, read.WindowMsMax + 1, math.MaxInt64}
@@ -79,7 +80,7 @@ func TestScanHoldsBytes(t *testing.T) {
 			batch.Append(only, fromMs+i*1000, i%97, 1)
 		}
 		index++
-		if err := e.Apply(0, &Entry{Kind: EntrySamples, Term: 1, Index: index, Body: samplesBody(batch.AppendTo(nil))}); err != nil {
+		if err := e.Apply(0, &entry.Entry{Kind: entry.Samples, Term: 1, Index: index, Body: samplesBody(batch.AppendTo(nil))}); err != nil {
 			t.Fatal(err)
 		}
 	}

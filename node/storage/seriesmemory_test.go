@@ -11,6 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/codec"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -46,7 +47,7 @@ func TestSeriesStayWithinMemory(t *testing.T) {
 				batch.Append(batch.Define(key), int64(round)*1000, value, 0)
 			}
 			indexes[shard]++
-			if err := e.Apply(0, &Entry{Kind: EntrySamples, Shard: uint16(shard), Term: 1, Index: indexes[shard], Body: samplesBody(batch.AppendTo(nil))}); err != nil {
+			if err := e.Apply(0, &entry.Entry{Kind: entry.Samples, Shard: uint16(shard), Term: 1, Index: indexes[shard], Body: samplesBody(batch.AppendTo(nil))}); err != nil {
 				t.Fatal(err)
 			}
 			most = max(most, e.SeriesBytes())
@@ -91,7 +92,7 @@ func TestMoreSeriesThanMemoryHasRoomFor(t *testing.T) {
 		for i := range inEntry {
 			batch.Append(batch.Define(series.AppendKey(nil, nil, []byte("m"), []series.Tag{{Name: []byte("i"), Value: fmt.Append(nil, n*inEntry+i)}})), int64(n), 1, 0)
 		}
-		if err := e.Apply(0, &Entry{Kind: EntrySamples, Term: 1, Index: uint64(n + 1), Body: samplesBody(batch.AppendTo(nil))}); err != nil {
+		if err := e.Apply(0, &entry.Entry{Kind: entry.Samples, Term: 1, Index: uint64(n + 1), Body: samplesBody(batch.AppendTo(nil))}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/dedup"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/page"
 	"github.com/tickmesh/tickmesh/node/storage/pagelog"
@@ -71,7 +72,7 @@ type slot struct {
 
 type backlogEntry struct {
 	epoch uint16
-	entry Entry
+	entry entry.Entry
 }
 
 func newShard(engine *Engine, number uint16, applied uint64, cutMs int64, rules *retention.Table, batches dedup.Table) *shard {
@@ -104,7 +105,7 @@ func (s *shard) markOutOfOrderLocked(id uint32) {
 }
 
 // apply applies an entry or puts it behind those that stall.
-func (s *shard) apply(epoch uint16, e *Entry) error {
+func (s *shard) apply(epoch uint16, e *entry.Entry) error {
 	s.engine.relieve()
 	s.engine.makeRoom()
 	s.mu.Lock()
@@ -147,22 +148,22 @@ func (s *shard) resume() error {
 
 // applyLocked applies an entry. Anything but ErrStalled concerns what the entry
 // says and would be the same on every replica: it is counted and skipped.
-func (s *shard) applyLocked(epoch uint16, e *Entry) error {
+func (s *shard) applyLocked(epoch uint16, e *entry.Entry) error {
 	var err error
 	switch e.Kind {
-	case EntrySamples:
+	case entry.Samples:
 		err = s.applySamplesLocked(epoch, e)
-	case EntryDelete:
+	case entry.Delete:
 		err = s.applyDeleteLocked(e.Index, e.Body)
-	case EntryNamedDelete:
+	case entry.NamedDelete:
 		err = s.applyNamedDeleteLocked(epoch, e)
-	case EntryRetention:
+	case entry.Retention:
 		err = s.applyRetentionLocked(e.Body)
-	case EntryRuleCuts:
+	case entry.RuleCuts:
 		err = s.applyRuleCutsLocked(e.Body)
-	case EntryEmpty, EntryConfiguration:
+	case entry.Empty, entry.Configuration:
 	default:
-		err = fmt.Errorf("%w: kind %d", ErrEntry, e.Kind)
+		err = fmt.Errorf("%w: kind %d", entry.ErrInvalid, e.Kind)
 	}
 	if errors.Is(err, ErrStalled) {
 		s.mu.ledger.Restart()
@@ -183,11 +184,11 @@ func (s *shard) applyLocked(epoch uint16, e *Entry) error {
 
 // applySamplesLocked applies the batches of an entry. Each stands for itself: what
 // is wrong with one does not touch the others, which other writers may have sent.
-func (s *shard) applySamplesLocked(epoch uint16, e *Entry) error {
+func (s *shard) applySamplesLocked(epoch uint16, e *entry.Entry) error {
 	p := &s.mu.points
 	p.begin(epoch, min(s.engine.index.ShardSeries(s.number), s.mu.doubtful), s.cutMs.Load())
-	var refused *BatchError
-	batches := ReadBatches(e.Body)
+	var refused *entry.BatchError
+	batches := entry.ReadBatches(e.Body)
 	for number := 0; batches.Next(); number++ {
 		var err error
 		if batches.ID.Session == 0 {
@@ -199,7 +200,7 @@ func (s *shard) applySamplesLocked(epoch uint16, e *Entry) error {
 			return err
 		}
 		if err != nil {
-			refused = refused.with(number, err)
+			refused = refused.With(number, err)
 		}
 	}
 	if err := batches.Err(); err != nil {
@@ -319,8 +320,8 @@ func (s *shard) slotLocked(n uint32, timeMs int64) (uint32, error) {
 	return slot.id, slot.err
 }
 
-func (s *shard) applyDeleteLocked(entry uint64, body []byte) error {
-	ids, fromMs, toMs, err := parseDeleteBody(body)
+func (s *shard) applyDeleteLocked(index uint64, body []byte) error {
+	ids, fromMs, toMs, err := entry.ParseDeleteBody(body)
 	if err != nil {
 		return err
 	}
@@ -335,7 +336,7 @@ func (s *shard) applyDeleteLocked(entry uint64, body []byte) error {
 		s.mu.set.ForgetLast(id) // it may be among the deleted
 		s.markOutOfOrderLocked(id)
 	}
-	s.engine.files.AddTombstone(manifest.Tombstone{Shard: s.number, IDs: ids, FromMs: fromMs, ToMs: toMs, Entry: entry}, s.engine.pages.End)
+	s.engine.files.AddTombstone(manifest.Tombstone{Shard: s.number, IDs: ids, FromMs: fromMs, ToMs: toMs, Entry: index}, s.engine.pages.End)
 	if fromMs <= scan.TimeMsMin && toMs >= scan.TimeMsMax {
 		s.emptyLocked(ids)
 	}
@@ -369,7 +370,7 @@ func (s *shard) emptyLocked(ids []uint32) {
 }
 
 func (s *shard) applyRetentionLocked(body []byte) error {
-	cutMs, err := parseRetentionBody(body)
+	cutMs, err := entry.ParseRetentionBody(body)
 	if err != nil {
 		return err
 	}

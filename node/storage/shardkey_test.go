@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
@@ -38,8 +39,8 @@ func TestInstallUnderAShardKey(t *testing.T) {
 		}
 	}
 	encoded := batch.AppendTo(nil)
-	body := append(AppendBatchHeader(AppendEntryTime(nil, 0), series.BatchID{}, len(encoded)), encoded...)
-	if err := from.Apply(0, &Entry{Kind: EntrySamples, Shard: 2, Index: 1, Body: body}); err != nil {
+	body := append(entry.AppendBatchHeader(entry.AppendTime(nil, 0), series.BatchID{}, len(encoded)), encoded...)
+	if err := from.Apply(0, &entry.Entry{Kind: entry.Samples, Shard: 2, Index: 1, Body: body}); err != nil {
 		t.Fatal(err)
 	}
 	x, err := from.ExportShard(2)

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
 )
 
@@ -73,7 +74,7 @@ type streamTombstone struct {
 func (t *streamTombstone) encode() []byte {
 	b := binary.AppendUvarint(nil, t.hides)
 	b = binary.AppendUvarint(b, t.entry)
-	return append(b, DeleteBody(t.ids, t.fromMs, t.toMs)...)
+	return append(b, entry.DeleteBody(t.ids, t.fromMs, t.toMs)...)
 }
 
 func decodeStreamTombstone(b []byte) (t streamTombstone, err error) {
@@ -84,7 +85,7 @@ func decodeStreamTombstone(b []byte) (t streamTombstone, err error) {
 		}
 		*field, b = v, b[used:]
 	}
-	if t.ids, t.fromMs, t.toMs, err = parseDeleteBody(b); err != nil {
+	if t.ids, t.fromMs, t.toMs, err = entry.ParseDeleteBody(b); err != nil {
 		return t, fmt.Errorf("%w: %w", ErrStream, err)
 	}
 	return t, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/codec"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/flush"
 	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/storagetest"
@@ -150,8 +151,8 @@ func TestExportOfManyPartitions(t *testing.T) {
 			batch.Append(batch.Define(key), timeMs, i, 0)
 			want[timeMs] = float64(i)
 			encoded := batch.AppendTo(nil)
-			body := append(AppendBatchHeader(AppendEntryTime(nil, 0), series.BatchID{}, len(encoded)), encoded...)
-			if err := from.Apply(0, &Entry{Kind: EntrySamples, Index: uint64(i + 1), Body: body}); err != nil {
+			body := append(entry.AppendBatchHeader(entry.AppendTime(nil, 0), series.BatchID{}, len(encoded)), encoded...)
+			if err := from.Apply(0, &entry.Entry{Kind: entry.Samples, Index: uint64(i + 1), Body: body}); err != nil {
 				t.Fatal(err)
 			}
 			if i == c.count {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/read"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
@@ -83,7 +84,7 @@ func (s *staller) write(row int64, count int) {
 		batch.Append(batch.Define(key), 1_750_000_000_000+row*1000, int64(uint64(row*1_000_003+int64(i)+1)*0x9e3779b97f4a7c15>>2), series.ScaleFloat)
 	}
 	s.index++
-	if err := s.e.Apply(0, &Entry{Kind: EntrySamples, Term: 1, Index: s.index, Body: samplesBody(batch.AppendTo(nil))}); err != nil {
+	if err := s.e.Apply(0, &entry.Entry{Kind: entry.Samples, Term: 1, Index: s.index, Body: samplesBody(batch.AppendTo(nil))}); err != nil {
 		s.t.Error(err)
 	}
 }

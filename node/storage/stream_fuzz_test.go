@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"github.com/tickmesh/tickmesh/node/storage/segment"
@@ -96,6 +97,27 @@ func FuzzInstallShard(f *testing.F) {
 			to.check("refused")
 		default:
 			t.Fatal(err)
+		}
+	})
+}
+
+// FuzzBodies: parts of streams that have no target of their own are refused, or are what is
+// written again.
+func FuzzBodies(f *testing.F) {
+	f.Add(Digest{Sum: 1 << 63, Series: 2, Samples: -1}.AppendTo(nil))
+	f.Add((&streamTombstone{hides: 3, entry: 1 << 40, ids: []uint32{1, 7, 1 << 31}, fromMs: -5, toMs: 9}).encode())
+	f.Add(bytes.Repeat([]byte{0xff}, 24))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if d, err := ParseDigest(b); err == nil && !bytes.Equal(d.AppendTo(nil), b) {
+			t.Fatalf("a digest of %x became %x", b, d.AppendTo(nil))
+		}
+		if s, err := decodeStreamTombstone(b); err == nil {
+			if len(s.ids) > len(b) {
+				t.Fatalf("%d series of %d bytes", len(s.ids), len(b))
+			}
+			if again, err := decodeStreamTombstone(s.encode()); err != nil || !reflect.DeepEqual(s, again) && len(s.ids)+len(again.ids) > 0 {
+				t.Fatalf("%+v became %+v: %v", s, again, err)
+			}
 		}
 	})
 }

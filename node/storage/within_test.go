@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/manifest"
 	"github.com/tickmesh/tickmesh/node/storage/storagetest"
 )
@@ -23,7 +24,7 @@ func (l *labLog) removeSome(keys []series.Key, fromMs, toMs int64) {
 		ids = append(ids, uint32(slices.Index(l.head.ids, string(key))))
 	}
 	slices.Sort(ids)
-	l.add(EntryDelete, DeleteBody(ids, fromMs, toMs), func(m *slowShard) {
+	l.add(entry.Delete, entry.DeleteBody(ids, fromMs, toMs), func(m *slowShard) {
 		for _, key := range keys {
 			maps.DeleteFunc(m.samples[string(key)], func(at int64, _ uint64) bool { return at >= fromMs && at <= toMs })
 		}
@@ -232,7 +233,7 @@ func TestRetentionKeepsMarksOfArrivals(t *testing.T) {
 		logs[0].put(logs[0].keys, oldMs)
 		from.apply(0, 100)
 		logs[1].put(logs[1].keys, newMs)
-		logs[1].add(EntryRetention, RetentionBody(newMs-dayMs), func(m *slowShard) { m.cutMs = newMs - dayMs })
+		logs[1].add(entry.Retention, entry.RetentionBody(newMs-dayMs), func(m *slowShard) { m.cutMs = newMs - dayMs })
 		to.apply(1, 100)
 		cutMs := to.e.RetentionCut()
 		if published {

@@ -13,6 +13,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan/scantest"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage"
+	logentry "github.com/tickmesh/tickmesh/node/storage/entry"
 	"github.com/tickmesh/tickmesh/node/storage/retention"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
@@ -59,10 +60,10 @@ func (l *lab) History(_ context.Context, _ []uint16, since []scan.Mark) (changes
 	return changes, nil
 }
 
-func (l *lab) entry(kind storage.EntryKind, shard uint16, body []byte) {
+func (l *lab) entry(kind logentry.Kind, shard uint16, body []byte) {
 	l.t.Helper()
 	l.applied[shard]++
-	l.must(l.Apply(1, &storage.Entry{Kind: kind, Shard: shard, Term: 1, Index: l.applied[shard], Body: body}))
+	l.must(l.Apply(1, &logentry.Entry{Kind: kind, Shard: shard, Term: 1, Index: l.applied[shard], Body: body}))
 }
 
 func labKey(i int) series.Key {
@@ -73,7 +74,7 @@ func (l *lab) write(i int, timeMs int64) {
 	var b series.BatchEncoder
 	b.Append(b.Define(labKey(i)), timeMs, l.random.Int64N(1000), 1)
 	batch := b.AppendTo(nil)
-	l.entry(storage.EntrySamples, labKey(i).Shard(labShards), append(storage.AppendBatchHeader(storage.AppendEntryTime(nil, 0), series.BatchID{}, len(batch)), batch...))
+	l.entry(logentry.Samples, labKey(i).Shard(labShards), append(logentry.AppendBatchHeader(logentry.AppendTime(nil, 0), series.BatchID{}, len(batch)), batch...))
 }
 
 const labSeries = 12
@@ -92,12 +93,12 @@ func (l *lab) step() {
 		l.write(l.random.IntN(labSeries+4), l.nowMs-l.random.Int64N(3*3_600_000))
 	case n < 67:
 		fromMs := l.nowMs - l.random.Int64N(3*3_600_000)
-		l.entry(storage.EntryDelete, uint16(l.random.IntN(labShards)), storage.DeleteBody([]uint32{0, 1}, fromMs, fromMs+l.random.Int64N(600_000)))
+		l.entry(logentry.Delete, uint16(l.random.IntN(labShards)), logentry.DeleteBody([]uint32{0, 1}, fromMs, fromMs+l.random.Int64N(600_000)))
 	case n < 69:
-		l.entry(storage.EntryRetention, uint16(l.random.IntN(labShards)), storage.RetentionBody(l.nowMs-4*3_600_000+l.random.Int64N(3_600_000)))
+		l.entry(logentry.Retention, uint16(l.random.IntN(labShards)), logentry.RetentionBody(l.nowMs-4*3_600_000+l.random.Int64N(3_600_000)))
 		l.must(l.Retain())
 	case n < 71:
-		l.entry(storage.EntryRuleCuts, uint16(l.random.IntN(labShards)), retention.Encode(&retention.Cuts{
+		l.entry(logentry.RuleCuts, uint16(l.random.IntN(labShards)), retention.Encode(&retention.Cuts{
 			OtherMs: retention.NoCut, Rules: []retention.Cut{{Metric: "m1", CutMs: l.nowMs - 3*3_600_000 + l.random.Int64N(3_600_000)}},
 		}))
 	case n < 80:
@@ -198,17 +199,17 @@ func TestEachChangeIsSeen(t *testing.T) {
 		"a late sample": func(l *lab) { l.write(3, fromMs+hourMs+5) },
 		"a late series": func(l *lab) { l.write(labSeries+1, fromMs+hourMs+5) },
 		"another value": func(l *lab) { l.write(3, fromMs+hourMs) },
-		"a delete":      func(l *lab) { l.entry(storage.EntryDelete, 1, storage.DeleteBody([]uint32{0}, cutMs, cutMs+600_000)) },
-		"a cut":         func(l *lab) { l.entry(storage.EntryRetention, 1, storage.RetentionBody(cutMs)) },
+		"a delete":      func(l *lab) { l.entry(logentry.Delete, 1, logentry.DeleteBody([]uint32{0}, cutMs, cutMs+600_000)) },
+		"a cut":         func(l *lab) { l.entry(logentry.Retention, 1, logentry.RetentionBody(cutMs)) },
 		"a full disk":   func(l *lab) { l.must(l.DropBefore(cutMs)) },
 		"a delete, restarted": func(l *lab) {
-			l.entry(storage.EntryDelete, 1, storage.DeleteBody([]uint32{0}, cutMs, cutMs+600_000))
+			l.entry(logentry.Delete, 1, logentry.DeleteBody([]uint32{0}, cutMs, cutMs+600_000))
 			l.must(l.Checkpoint(storage.Checkpoint{Applied: l.applied[:], SealAll: true}))
 			l.must(l.Close())
 			l.open()
 		},
 		"a cut of a rule": func(l *lab) {
-			l.entry(storage.EntryRuleCuts, labKey(1).Shard(labShards), retention.Encode(&retention.Cuts{
+			l.entry(logentry.RuleCuts, labKey(1).Shard(labShards), retention.Encode(&retention.Cuts{
 				OtherMs: retention.NoCut, Rules: []retention.Cut{{Metric: "m1", CutMs: cutMs}},
 			}))
 		},

@@ -1,4 +1,4 @@
-package storage
+package entry
 
 import (
 	"encoding/binary"
@@ -17,8 +17,8 @@ import (
 // batch ids, and is the only time that applying an entry knows: replicas that
 // looked at their own clocks would come to differ.
 
-// AppendEntryTime begins the body of an entry of samples.
-func AppendEntryTime(dst []byte, timeMs int64) []byte { return binary.AppendVarint(dst, timeMs) }
+// AppendTime begins the body of an entry of samples.
+func AppendTime(dst []byte, timeMs int64) []byte { return binary.AppendVarint(dst, timeMs) }
 
 // AppendBatchHeader appends what stands before a batch of so many bytes.
 func AppendBatchHeader(dst []byte, id series.BatchID, batchBytes int) []byte {
@@ -46,7 +46,7 @@ type Batches struct {
 func ReadBatches(body []byte) Batches {
 	timeMs, used := binary.Varint(body)
 	if used <= 0 {
-		return Batches{err: fmt.Errorf("%w: time of the samples", ErrEntry)}
+		return Batches{err: fmt.Errorf("%w: time of the samples", ErrInvalid)}
 	}
 	return Batches{TimeMs: timeMs, rest: body[used:]}
 }
@@ -71,7 +71,7 @@ func (b *Batches) Next() bool {
 	return true
 }
 
-// Err returns what is wrong with the body: ErrEntry, or nil.
+// Err returns what is wrong with the body: ErrInvalid, or nil.
 func (b *Batches) Err() error { return b.err }
 
 func (b *Batches) uvarint(name string) uint64 {
@@ -91,6 +91,6 @@ func (b *Batches) uvarint(name string) uint64 {
 
 func (b *Batches) fail(name string) {
 	if b.err == nil {
-		b.err = fmt.Errorf("%w: %s of a batch", ErrEntry, name)
+		b.err = fmt.Errorf("%w: %s of a batch", ErrInvalid, name)
 	}
 }

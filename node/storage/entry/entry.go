@@ -1,4 +1,4 @@
-package storage
+package entry
 
 import (
 	"encoding/binary"
@@ -10,8 +10,8 @@ import (
 	"github.com/tickmesh/tickmesh/api/series"
 )
 
-// ErrEntry marks bytes that are not an entry.
-var ErrEntry = errors.New("not a log entry")
+// ErrInvalid marks bytes that are not an entry.
+var ErrInvalid = errors.New("not a log entry")
 
 // BatchError reports which batches of an entry of samples were not, or not in all
 // parts, applied. All others were.
@@ -20,7 +20,7 @@ type BatchError struct {
 	Errs    []error
 }
 
-func (e *BatchError) with(number int, err error) *BatchError {
+func (e *BatchError) With(number int, err error) *BatchError {
 	if e == nil {
 		e = &BatchError{}
 	}
@@ -35,19 +35,19 @@ func (e *BatchError) Error() string {
 // Unwrap returns what is wrong with each batch.
 func (e *BatchError) Unwrap() []error { return e.Errs }
 
-// EntryKind describes what an entry does when it is applied.
-type EntryKind uint8
+// Kind describes what an entry does when it is applied.
+type Kind uint8
 
 // The kinds of records of the log. Their numbers are part of the durable format.
 const (
-	EntrySamples       EntryKind = 1  // body: see Batches
-	EntryDelete        EntryKind = 2  // body: see DeleteBody
-	EntryRetention     EntryKind = 3  // body: see RetentionBody
-	EntryEmpty         EntryKind = 4  // of a new Raft leader; applying it changes nothing
-	EntryConfiguration EntryKind = 5  // a change of a Raft group; nothing to the engine
-	EntryNamedDelete   EntryKind = 6  // body: see NamedDeleteBody
-	EntryRuleCuts      EntryKind = 7  // body: see retention.Encode
-	EntryGroupState    EntryKind = 16 // no entry: what a Raft group must remember; its index is 0
+	Samples       Kind = 1  // body: see Batches
+	Delete        Kind = 2  // body: see DeleteBody
+	Retention     Kind = 3  // body: see RetentionBody
+	Empty         Kind = 4  // of a new Raft leader; applying it changes nothing
+	Configuration Kind = 5  // a change of a Raft group; nothing to the engine
+	NamedDelete   Kind = 6  // body: see NamedDeleteBody
+	RuleCuts      Kind = 7  // body: see retention.Encode
+	GroupState    Kind = 16 // no entry: what a Raft group must remember; its index is 0
 )
 
 // Entry is one element of a shard's log:
@@ -58,7 +58,7 @@ const (
 // the last entry which was known to be committed when this one was written; 0, as
 // in a group of one voter, says that the entry itself was.
 type Entry struct {
-	Kind  EntryKind
+	Kind  Kind
 	Shard uint16
 	Term  uint64
 	Index uint64
@@ -79,28 +79,28 @@ func (e *Entry) AppendHeader(dst []byte) []byte {
 	return binary.AppendUvarint(dst, e.Gap)
 }
 
-// EntryHeaderBytesMax bounds what AppendHeader appends.
-const EntryHeaderBytesMax = 1 + 2 + 3*binary.MaxVarintLen64
+// HeaderBytesMax bounds what AppendHeader appends.
+const HeaderBytesMax = 1 + 2 + 3*binary.MaxVarintLen64
 
-// ParseEntry reads an entry, or another record of a known shape; its body points
+// Parse reads an entry, or another record of a known shape; its body points
 // into record. Only a group's state has the index 0.
-func ParseEntry(record []byte) (Entry, error) {
+func Parse(record []byte) (Entry, error) {
 	if len(record) < 6 {
-		return Entry{}, fmt.Errorf("%w: %d bytes", ErrEntry, len(record))
+		return Entry{}, fmt.Errorf("%w: %d bytes", ErrInvalid, len(record))
 	}
-	e := Entry{Kind: EntryKind(record[0]), Shard: binary.LittleEndian.Uint16(record[1:])}
+	e := Entry{Kind: Kind(record[0]), Shard: binary.LittleEndian.Uint16(record[1:])}
 	rest := record[3:]
 	var numbers [3]uint64 // no pointers to e's fields: the entry would be on the heap
 	for i := range numbers {
 		v, used := binary.Uvarint(rest)
 		if used <= 0 {
-			return Entry{}, fmt.Errorf("%w: %s", ErrEntry, [...]string{"term", "index", "gap"}[i])
+			return Entry{}, fmt.Errorf("%w: %s", ErrInvalid, [...]string{"term", "index", "gap"}[i])
 		}
 		numbers[i], rest = v, rest[used:]
 	}
 	e.Term, e.Index, e.Gap = numbers[0], numbers[1], numbers[2]
-	if e.Gap > e.Index || (e.Index == 0) != (e.Kind == EntryGroupState) {
-		return Entry{}, fmt.Errorf("%w: kind %d with index %d and gap %d", ErrEntry, e.Kind, e.Index, e.Gap)
+	if e.Gap > e.Index || (e.Index == 0) != (e.Kind == GroupState) {
+		return Entry{}, fmt.Errorf("%w: kind %d with index %d and gap %d", ErrInvalid, e.Kind, e.Index, e.Gap)
 	}
 	e.Body = rest
 	return e, nil
@@ -125,36 +125,36 @@ func NamedDeleteBody(timeMs int64, id series.BatchID, body []byte) []byte {
 	return append(b, body...)
 }
 
-func parseNamedDeleteBody(b []byte) (timeMs int64, id series.BatchID, body []byte, err error) {
+func ParseNamedDeleteBody(b []byte) (timeMs int64, id series.BatchID, body []byte, err error) {
 	timeMs, used := binary.Varint(b)
 	if used <= 0 {
-		return 0, id, nil, fmt.Errorf("%w: time of a delete", ErrEntry)
+		return 0, id, nil, fmt.Errorf("%w: time of a delete", ErrInvalid)
 	}
 	b = b[used:]
 	for _, field := range [...]*uint64{&id.Session, &id.Counter} {
 		if *field, used = binary.Uvarint(b); used <= 0 {
-			return 0, id, nil, fmt.Errorf("%w: id of a delete", ErrEntry)
+			return 0, id, nil, fmt.Errorf("%w: id of a delete", ErrInvalid)
 		}
 		b = b[used:]
 	}
 	if id.Session == 0 {
-		return 0, id, nil, fmt.Errorf("%w: a named delete without a session", ErrEntry)
+		return 0, id, nil, fmt.Errorf("%w: a named delete without a session", ErrInvalid)
 	}
 	return timeMs, id, b, nil
 }
 
-func parseDeleteBody(b []byte) (ids []uint32, fromMs, toMs int64, err error) {
+func ParseDeleteBody(b []byte) (ids []uint32, fromMs, toMs int64, err error) {
 	var used int
 	if fromMs, used = binary.Varint(b); used <= 0 {
-		return nil, 0, 0, fmt.Errorf("%w: start of a delete", ErrEntry)
+		return nil, 0, 0, fmt.Errorf("%w: start of a delete", ErrInvalid)
 	}
 	b = b[used:]
 	if toMs, used = binary.Varint(b); used <= 0 {
-		return nil, 0, 0, fmt.Errorf("%w: end of a delete", ErrEntry)
+		return nil, 0, 0, fmt.Errorf("%w: end of a delete", ErrInvalid)
 	}
 	ids, rest, err := parseIDs(b[used:])
 	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("%w: %d bytes after a delete", ErrEntry, len(rest))
+		err = fmt.Errorf("%w: %d bytes after a delete", ErrInvalid, len(rest))
 	}
 	return ids, fromMs, toMs, err
 }
@@ -172,7 +172,7 @@ func appendIDs(b []byte, ids []uint32) []byte {
 func parseIDs(b []byte) (ids []uint32, rest []byte, err error) {
 	n, used := binary.Uvarint(b)
 	if used <= 0 || n > uint64(len(b)-used) {
-		return nil, nil, fmt.Errorf("%w: count of series", ErrEntry)
+		return nil, nil, fmt.Errorf("%w: count of series", ErrInvalid)
 	}
 	b = b[used:]
 	ids = slices.Grow(ids, int(n))
@@ -180,10 +180,10 @@ func parseIDs(b []byte) (ids []uint32, rest []byte, err error) {
 	for i := range n {
 		d, used := binary.Uvarint(b)
 		if used <= 0 {
-			return nil, nil, fmt.Errorf("%w: series of a delete", ErrEntry)
+			return nil, nil, fmt.Errorf("%w: series of a delete", ErrInvalid)
 		}
 		if d > uint64(math.MaxUint32-id) || i > 0 && d == 0 {
-			return nil, nil, fmt.Errorf("%w: series %d of a delete is %d after %d", ErrEntry, i, d, id)
+			return nil, nil, fmt.Errorf("%w: series %d of a delete is %d after %d", ErrInvalid, i, d, id)
 		}
 		b = b[used:]
 		id += uint32(d)
@@ -195,10 +195,10 @@ func parseIDs(b []byte) (ids []uint32, rest []byte, err error) {
 // RetentionBody encodes a retention cut.
 func RetentionBody(cutMs int64) []byte { return binary.AppendVarint(nil, cutMs) }
 
-func parseRetentionBody(b []byte) (int64, error) {
+func ParseRetentionBody(b []byte) (int64, error) {
 	cut, used := binary.Varint(b)
 	if used <= 0 || used != len(b) {
-		return 0, fmt.Errorf("%w: retention cut", ErrEntry)
+		return 0, fmt.Errorf("%w: retention cut", ErrInvalid)
 	}
 	return cut, nil
 }
