@@ -72,7 +72,7 @@ Start with:  tickmesh standalone --data-dir ./data`,
 		process.NewVersionCommand(),
 		nodecommand.NewFailpointsCommand(),
 	)
-	root.AddCommand(cli.Commands(startTrial)...) // the clients of the public API
+	root.AddCommand(cli.Commands(startVerificationServer)...) // the clients of the public API
 	return root
 }
 

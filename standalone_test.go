@@ -13,26 +13,26 @@ import (
 )
 
 // TestInProcess runs the command in this process, where the race detector sees
-// it, from its greeting to its end, and starts it again.
+// it, from its banner to its end, and starts it again.
 func TestInProcess(t *testing.T) {
 	dir := t.TempDir()
 	config := writeFile(t, "http-addr: 127.0.0.1:0\nput-addr: ''\nline-addr: ''\nlog-format: json\ncors-origins: ['*']\n")
 	for turn := range 2 {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		stdout, greeting := io.Pipe()
+		stdout, banner := io.Pipe()
 		defer stdout.Close()
 		root := newRootCommand()
 		root.SetArgs([]string{"standalone", "--config", config, "--grpc-addr", "127.0.0.1:0", "--data-dir", dir})
-		root.SetOut(greeting)
+		root.SetOut(banner)
 		root.SetErr(io.Discard)
 		ended := make(chan error, 1)
 		go func() {
 			err := root.ExecuteContext(ctx)
-			_ = greeting.CloseWithError(fmt.Errorf("the server ended: %w", io.EOF))
+			_ = banner.CloseWithError(fmt.Errorf("the server ended: %w", io.EOF))
 			ended <- err
 		}()
-		address := greetedAddress(t, stdout)
+		address := bannerAddress(t, stdout)
 		if turn == 0 {
 			response, err := http.Post(address+"/write", "text/plain", strings.NewReader("cpu,host=a value=0.64 1700000000000000000"))
 			if err != nil || response.StatusCode != http.StatusNoContent || response.Body.Close() != nil {
@@ -59,8 +59,8 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
-// greetedAddress reads the greeting and returns the address of HTTP.
-func greetedAddress(t *testing.T, stdout io.Reader) string {
+// bannerAddress reads the banner and returns the address of HTTP.
+func bannerAddress(t *testing.T, stdout io.Reader) string {
 	t.Helper()
 	found := ""
 	lines := bufio.NewScanner(stdout)
@@ -72,6 +72,6 @@ func greetedAddress(t *testing.T, stdout io.Reader) string {
 			return found
 		}
 	}
-	t.Fatal("the greeting ends early:", lines.Err())
+	t.Fatal("the banner ends early:", lines.Err())
 	return ""
 }

@@ -147,7 +147,7 @@ func (c *testCluster) openWith(name string, m *shardmap.Map) *Node {
 	peers := testPeers{c, name, &atomic.Bool{}}
 	peers.alive.Store(true)
 	c.lives[name] = peers.alive
-	o.Peers, o.Files, o.Inquiry, o.Copies = peers, peers, peers, peers
+	o.Peers, o.Files, o.GroupClient, o.Copies = peers, peers, peers, peers
 	if c.options != nil {
 		c.options(name, &o)
 	}

@@ -59,9 +59,9 @@ type Options struct {
 	Copies repair.Copies
 	// DigestInterval is the rest between two comparisons of all copies; 0: none are made.
 	DigestInterval time.Duration
-	// Inquiry asks other nodes about groups. Without it a replica that the map does not
+	// GroupClient asks other nodes about groups. Without it a replica that the map does not
 	// name ends only when its own log says that its group goes on without it.
-	Inquiry transfer.Inquiry
+	GroupClient transfer.GroupClient
 	// LogBytesMax bounds the log that is kept for members that lag; 0: the default.
 	LogBytesMax int64
 
@@ -209,7 +209,7 @@ func (n *Node) open() (err error) {
 		Node: o.NodeID, Engine: n.engine, Groups: groups{n}, Copies: o.Copies, DigestInterval: o.DigestInterval, Clock: o.Clock, Logger: o.Logger,
 	})
 	n.transfer = transfer.New(transfer.Options{
-		Node: o.NodeID, Engine: n.engine, Loop: groups{n}, Files: o.Files, Inquiry: o.Inquiry, Clock: o.Clock, Logger: o.Logger,
+		Node: o.NodeID, Engine: n.engine, Loop: groups{n}, Files: o.Files, GroupClient: o.GroupClient, Clock: o.Clock, Logger: o.Logger,
 	})
 	recovered, err := n.recover()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/tickmesh/tickmesh/api/settings"
 )
 
-func newBackupCommand(trial TrialServer) *cobra.Command {
+func newBackupCommand(start VerificationServer) *cobra.Command {
 	objectBytes := settings.Bytes(archive.ObjectBytesDefault)
 	var target targetSettings
 	var name string
@@ -65,7 +65,7 @@ with one, or --incremental, needs --identity too. With --sign-key, whoever reads
 	cmd.Flags().StringSliceVar(&databases, "databases", nil, "`names` of the databases to back up, with commas between (default: all, each of which has to be readable)")
 	target.defineWriting(cmd.Flags())
 	target.Define(cmd.Flags())
-	cmd.AddCommand(newBackupListCommand(), newBackupVerifyCommand(trial), newBackupPruneCommand())
+	cmd.AddCommand(newBackupListCommand(), newBackupVerifyCommand(start), newBackupPruneCommand())
 	return cmd
 }
 

@@ -64,8 +64,8 @@ func newBackupListCommand() *cobra.Command {
 	return cmd
 }
 
-func newBackupVerifyCommand(startTrial TrialServer) *cobra.Command {
-	var name, trial string
+func newBackupVerifyCommand(startServer VerificationServer) *cobra.Command {
+	var name, folder string
 	s := &targetCommand{}
 	s.run = func(cmd *cobra.Command, store archive.Store) error {
 		b, err := archive.Load(cmd.Context(), store, name)
@@ -75,8 +75,8 @@ func newBackupVerifyCommand(startTrial TrialServer) *cobra.Command {
 		if err := checkBackup(cmd, b); err != nil {
 			return err
 		}
-		if trial != "" {
-			if err := tryRestore(cmd, b, startTrial, trial); err != nil {
+		if folder != "" {
+			if err := tryRestore(cmd, b, startServer, folder); err != nil {
 				return err
 			}
 		}
@@ -91,7 +91,7 @@ in a folder and deleted again, and what that server then has is compared with th
 		Example: "  tickmesh backup verify /backups --name 20261121t164200z --restore /tmp",
 	})
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the backup (default: the newest that is complete)")
-	cmd.Flags().StringVar(&trial, "restore", "", "`folder` to make an empty server in")
+	cmd.Flags().StringVar(&folder, "restore", "", "`folder` to make an empty server in")
 	s.Define(cmd.Flags())
 	return cmd
 }
@@ -151,13 +151,13 @@ it, and goes with a later prune.`,
 	return cmd
 }
 
-// TrialServer starts an empty server in a folder, which only this process can reach. A backup
+// VerificationServer starts an empty server in a folder, which only this process can reach. A backup
 // is restored into it to see that it can be.
-type TrialServer func(ctx context.Context, dir string) (c *client.Client, stop func() error, err error)
+type VerificationServer func(ctx context.Context, dir string) (c *client.Client, stop func() error, err error)
 
 // tryRestore restores a backup into an empty server in a folder, and compares.
-func tryRestore(cmd *cobra.Command, b *archive.Backup, start TrialServer, folder string) (err error) {
-	dir, err := os.MkdirTemp(folder, "tickmesh-trial-")
+func tryRestore(cmd *cobra.Command, b *archive.Backup, start VerificationServer, folder string) (err error) {
+	dir, err := os.MkdirTemp(folder, "tickmesh-verification-")
 	if err != nil {
 		return fmt.Errorf("--restore: %w", err)
 	}

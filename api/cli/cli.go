@@ -107,12 +107,12 @@ func (s *clientCommand) explain(err error) error {
 	return err
 }
 
-// Commands returns the commands that ask a cluster. Trial starts the server that a backup is restored
+// Commands returns the commands that ask a cluster. Start starts the server that a backup is restored
 // into to see that it can be.
-func Commands(trial TrialServer) []*cobra.Command {
+func Commands(start VerificationServer) []*cobra.Command {
 	commands := []*cobra.Command{
 		newQueryCommand(), newImportCommand(), newExportCommand(), newStatusCommand(), newNodesCommand(), newShardsCommand(),
-		newDrainCommand(), newUndrainCommand(), newRecoverCommand(), newBackupCommand(trial), newRestoreCommand(),
+		newDrainCommand(), newUndrainCommand(), newRecoverCommand(), newBackupCommand(start), newRestoreCommand(),
 		newCheckCommand(),
 	}
 	for _, cmd := range commands {

@@ -40,12 +40,12 @@ func start(t *testing.T, storage *apitest.Storage, servers int, change func(*cli
 	return c, list
 }
 
-// patience bounds what a test waits for; no result depends on it.
-const patience = time.Minute
+// waitMax bounds what a test waits for; no result depends on it.
+const waitMax = time.Minute
 
 func background(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitMax)
 	t.Cleanup(cancel)
 	return ctx
 }

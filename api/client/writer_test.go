@@ -75,7 +75,7 @@ func TestWriterOracle(t *testing.T) {
 			}
 			return apply()
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), waitMax)
 		defer cancel()
 		w := newWriter(t, c, client.WriterOptions{
 			BatchPoints: rapid.IntRange(1, 20).Draw(rt, "batch"), BatchBytes: rapid.IntRange(1, 2000).Draw(rt, "bytes"), BatchDelay: time.Hour,

@@ -19,40 +19,40 @@ type connectTimes struct {
 	// however busy its processes are, so it needs no adapting, and a machine that is gone
 	// costs no more than this.
 	dial time.Duration
-	// greetMin and greetMax bound what the process of the peer is allowed for the rest: the
+	// handshakeMin and handshakeMax bound what the process of the peer is allowed for the rest: the
 	// TLS handshake and the first frame of HTTP/2. How long that takes depends on the load
 	// of both machines. An attempt that is given up is work of both sides thrown away, and
 	// made again at once, so the time adapts.
-	greetMin, greetMax time.Duration
+	handshakeMin, handshakeMax time.Duration
 }
 
 // defaultConnectTimes returns those of DialOptions.
 func defaultConnectTimes() connectTimes {
-	return connectTimes{dial: 2 * time.Second, greetMin: 2 * time.Second, greetMax: 20 * time.Second}
+	return connectTimes{dial: 2 * time.Second, handshakeMin: 2 * time.Second, handshakeMax: 20 * time.Second}
 }
 
 // total returns a time within which each attempt ends by itself. gRPC's own bound must not
 // come first: it knows no phases.
-func (t *connectTimes) total() time.Duration { return t.dial + 2*t.greetMax }
+func (t *connectTimes) total() time.Duration { return t.dial + 2*t.handshakeMax }
 
 // peersMax bounds the addresses whose times are kept.
 const peersMax = 1024
 
-// greeter is the credentials of a client that wait for the greeting of each peer as long
-// as that peer's last greetings suggest.
-type greeter struct {
+// adaptiveHandshake is the credentials of a client that wait for the handshake of each peer as long
+// as that peer's last handshakes suggest.
+type adaptiveHandshake struct {
 	credentials.TransportCredentials
 	allowed *deadline.Set // by address
 }
 
-func newGreeter(c credentials.TransportCredentials, t *connectTimes) *greeter {
-	return &greeter{c, deadline.NewSet(t.greetMin, t.greetMax, peersMax)}
+func newAdaptiveHandshake(c credentials.TransportCredentials, t *connectTimes) *adaptiveHandshake {
+	return &adaptiveHandshake{c, deadline.NewSet(t.handshakeMin, t.handshakeMax, peersMax)}
 }
 
 // ClientHandshake performs the handshake, and hands on a connection on which the first
 // frame of the peer has to come within the same time. Errors: os.ErrDeadlineExceeded when
 // the peer took longer, and those of the handshake.
-func (g *greeter) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (g *adaptiveHandshake) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if err := boundUnacknowledged(raw, unacknowledgedTimeout); err != nil {
 		return nil, nil, err
 	}
@@ -75,8 +75,8 @@ func (g *greeter) ClientHandshake(ctx context.Context, authority string, raw net
 }
 
 // Clone returns a copy that shares what is known of peers.
-func (g *greeter) Clone() credentials.TransportCredentials {
-	return &greeter{g.TransportCredentials.Clone(), g.allowed}
+func (g *adaptiveHandshake) Clone() credentials.TransportCredentials {
+	return &adaptiveHandshake{g.TransportCredentials.Clone(), g.allowed}
 }
 
 // expired records an attempt that ran out of its time, and returns its error.

@@ -85,9 +85,9 @@ func askSlowly(ctx context.Context, t *testing.T, address string, c credentials.
 	return err
 }
 
-// A peer whose greeting takes longer than the first attempts allow is reached all the
+// A peer whose handshake takes longer than the first attempts allow is reached all the
 // same, with TLS and without, and its connection stays.
-func TestSlowGreeting(t *testing.T) {
+func TestSlowHandshake(t *testing.T) {
 	authority := newAuthority(t, "cluster")
 	serverSide, clientSide := newSide(t), newSide(t)
 	serverSide.set(t, authority, 10, authority)
@@ -110,15 +110,15 @@ func TestSlowGreeting(t *testing.T) {
 			slow := newSlowServer(t, address, 4*first)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			times := connectTimes{dial: time.Minute, greetMin: first, greetMax: time.Minute}
+			times := connectTimes{dial: time.Minute, handshakeMin: first, handshakeMax: time.Minute}
 			if err := askSlowly(ctx, t, slow.listener.Addr().String(), pair.client, times); err != nil {
 				t.Fatalf("after %d attempts: %v", slow.accepted.Load(), err)
 			}
 			if n := slow.accepted.Load(); n < 2 {
-				t.Errorf("%d attempts: the greeting was not slow", n)
+				t.Errorf("%d attempts: the handshake was not slow", n)
 			}
-			// With a time that does not adapt, every attempt is thrown away. This peer greets so
-			// late that no busy machine takes its greeting for one in time.
+			// With a time that does not adapt, every attempt is thrown away. This peer answers so
+			// late that no busy machine takes its handshake for one in time.
 			slow = newSlowServer(t, address, time.Minute)
 			ctx, cancel = context.WithCancel(t.Context())
 			go func() {
@@ -127,7 +127,7 @@ func TestSlowGreeting(t *testing.T) {
 				}
 				cancel()
 			}()
-			times.greetMax = first
+			times.handshakeMax = first
 			if askSlowly(ctx, t, slow.listener.Addr().String(), pair.client, times) == nil {
 				t.Error("it was reached within a time that is too short")
 			}
@@ -136,11 +136,11 @@ func TestSlowGreeting(t *testing.T) {
 	}
 }
 
-// What is learnt of a peer is kept for its address alone, and a peer that greets at once
+// What is learnt of a peer is kept for its address alone, and a peer that answers at once
 // is not waited for longer.
-func TestGreetingByAddress(t *testing.T) {
+func TestHandshakeByAddress(t *testing.T) {
 	times := defaultConnectTimes()
-	g := newGreeter(insecure.NewCredentials(), &times)
+	g := newAdaptiveHandshake(insecure.NewCredentials(), &times)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -156,8 +156,8 @@ func TestGreetingByAddress(t *testing.T) {
 	}
 	defer server.Close()
 	key := raw.RemoteAddr().String()
-	g.allowed.For(key).Expired(times.greetMax)
-	if other := g.allowed.For("127.0.0.1:1").Allowed(); other != times.greetMin {
+	g.allowed.For(key).Expired(times.handshakeMax)
+	if other := g.allowed.For("127.0.0.1:1").Allowed(); other != times.handshakeMin {
 		t.Errorf("another address is allowed %v", other)
 	}
 	conn, _, err := g.ClientHandshake(t.Context(), "", raw)
@@ -171,7 +171,7 @@ func TestGreetingByAddress(t *testing.T) {
 	if _, err := io.ReadFull(conn, make([]byte, 5)); err != nil {
 		t.Fatal(err)
 	}
-	if now := g.allowed.For(key).Allowed(); now >= times.greetMax {
-		t.Errorf("%v is allowed after a quick greeting", now)
+	if now := g.allowed.For(key).Allowed(); now >= times.handshakeMax {
+		t.Errorf("%v is allowed after a quick handshake", now)
 	}
 }

@@ -94,7 +94,7 @@ func dialOptions(c credentials.TransportCredentials, times connectTimes) []grpc.
 	buffers := new(Buffers)
 	dialer := &net.Dialer{Timeout: times.dial}
 	return []grpc.DialOption{
-		grpc.WithTransportCredentials(newGreeter(c, &times)),
+		grpc.WithTransportCredentials(newAdaptiveHandshake(c, &times)),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "tcp", address)
 		}),

@@ -339,7 +339,7 @@ func (g *ground) mustBeNear(t *testing.T, b bomb, answers []answer) {
 	t.Helper()
 	hungUp := func(a answer) bool { return errors.Is(a.err, context.DeadlineExceeded) }
 	if !b.works && !slices.ContainsFunc(answers, func(a answer) bool { return !hungUp(a) }) {
-		ctx, cancel := context.WithTimeout(t.Context(), patience) // alone, and with all the time of a busy machine
+		ctx, cancel := context.WithTimeout(t.Context(), waitMax) // alone, and with all the time of a busy machine
 		defer cancel()
 		if a := g.call(ctx, attacker(0), userOther, b.method, b.target, b.header, b.body()); hungUp(a) {
 			t.Errorf("%s: has no answer", b.name)

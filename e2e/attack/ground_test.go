@@ -24,8 +24,8 @@ import (
 
 const (
 	memoryMax = 512 << 20
-	// patience bounds each step of a test; no result depends on it.
-	patience = time.Minute
+	// waitMax bounds each step of a test; no result depends on it.
+	waitMax = time.Minute
 	// shutdownTimeout is what the servers are told, and shutdownSlack what a busy machine
 	// may add.
 	shutdownTimeout = 3 * time.Second
@@ -220,14 +220,14 @@ func (g *ground) mustWrite(t *testing.T, database, user, lines string) {
 // eventually tries until there is no error.
 func (g *ground) eventually(t *testing.T, try func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitMax)
 	for {
 		err := try()
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) || t.Context().Err() != nil {
-			t.Fatalf("after %v still: %v", patience, err)
+			t.Fatalf("after %v still: %v", waitMax, err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -108,8 +108,8 @@ func floodStreamsOf(ctx context.Context, t *testing.T, address, method string) (
 func (f *streamFlood) take(stream uint32, bytes int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	patience := time.AfterFunc(100*time.Millisecond, func() { f.changed.Broadcast() })
-	defer patience.Stop()
+	waker := time.AfterFunc(100*time.Millisecond, func() { f.changed.Broadcast() })
+	defer waker.Stop()
 	for begin := time.Now(); f.window < bytes && !f.ended; {
 		if time.Since(begin) > 100*time.Millisecond {
 			return false

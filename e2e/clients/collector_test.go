@@ -119,7 +119,7 @@ func TestCollector(t *testing.T) {
 	if left := front.left(); len(left) > 0 {
 		t.Errorf("not refused often enough: %v", left)
 	}
-	if err := collector.Terminate(patience); err != nil {
+	if err := collector.Terminate(waitMax); err != nil {
 		t.Errorf("the collector: %v", err)
 	}
 }

@@ -106,7 +106,7 @@ func runExample(t *testing.T, path string, e *example, command string) {
 	eventually(t, func() string {
 		answer.Reset()
 		complaint.Reset()
-		ctx, cancel := context.WithTimeout(t.Context(), patience/2)
+		ctx, cancel := context.WithTimeout(t.Context(), waitMax/2)
 		defer cancel()
 		shell := exec.CommandContext(ctx, "bash", "-c", command)
 		shell.Stdout, shell.Stderr = &answer, &complaint

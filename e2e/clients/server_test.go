@@ -12,8 +12,8 @@ import (
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
-// patience bounds every wait.
-const patience = 2 * time.Minute
+// waitMax bounds every wait.
+const waitMax = 2 * time.Minute
 
 // server is a standalone server that can be stopped and started again.
 type server struct {
@@ -59,7 +59,7 @@ func (s *server) start() {
 
 func (s *server) stop() {
 	s.t.Helper()
-	if err := s.running.Terminate(patience); err != nil {
+	if err := s.running.Terminate(waitMax); err != nil {
 		s.t.Errorf("the server did not end cleanly: %v\n%s", err, s.running.LogTail(4096))
 	}
 	s.running = nil
@@ -95,13 +95,13 @@ func eventually(t *testing.T, wrong func() string) {
 	t.Helper()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(patience); ; <-ticker.C {
+	for deadline := time.Now().Add(waitMax); ; <-ticker.C {
 		found := wrong()
 		if found == "" {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after %v still: %s", patience, found)
+			t.Fatalf("after %v still: %s", waitMax, found)
 		}
 	}
 }

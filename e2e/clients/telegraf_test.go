@@ -270,7 +270,7 @@ func TestTelegraf(t *testing.T) {
 	if left := front.left(); len(left) > 0 {
 		t.Errorf("not refused often enough: %v", left)
 	}
-	if err := agent.Terminate(patience); err != nil {
+	if err := agent.Terminate(waitMax); err != nil {
 		t.Errorf("telegraf: %v", err)
 	}
 }

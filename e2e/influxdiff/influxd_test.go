@@ -33,8 +33,8 @@ bind-address = "%[2]s"
   enabled = false
 `
 
-// patience is how long a server may take to start.
-const patience = 2 * time.Minute
+// waitMax is how long a server may take to start.
+const waitMax = 2 * time.Minute
 
 // startInfluxd starts a real InfluxDB and returns its URL.
 func startInfluxd(t *testing.T) string {
@@ -68,7 +68,7 @@ func startInfluxd(t *testing.T) string {
 // waitFor waits until a server answers.
 func waitFor(t *testing.T, address string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitMax)
 	defer cancel()
 	for {
 		if r, err := http.Get(address); err == nil {

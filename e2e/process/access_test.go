@@ -48,7 +48,7 @@ func (s *testServer) as(user, method, target, body string) (int, string) {
 	if user != "" {
 		r.Header.Set("Authorization", "Bearer "+user)
 	}
-	response, err := (&http.Client{Timeout: patience}).Do(r)
+	response, err := (&http.Client{Timeout: waitMax}).Do(r)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func (s *testServer) statement(user, text string) (int, string) {
 // eventually waits for a condition that another process brings about.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(waitMax); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("never:", what)
 		}
@@ -136,7 +136,7 @@ func (s *testServer) checkReflectedMethods() {
 		s.t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), waitMax)
 	defer cancel()
 	admin := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer admin")
 	services := s.reflectedServices(admin, conn)
@@ -389,7 +389,7 @@ func TestPageKeepsTheDatabase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		response, err := (&http.Client{Timeout: patience}).Do(r)
+		response, err := (&http.Client{Timeout: waitMax}).Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,7 @@ func newTestCluster(t *testing.T) *testCluster {
 // startEtcd starts etcd over a folder, at the address that it had before.
 func (c *testCluster) startEtcd(folder string) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitMax)
 	defer cancel()
 	var err error
 	for { // the port may still be closing
@@ -107,7 +107,7 @@ func (c *testCluster) rpcAddresses() string {
 // waitFor waits for a condition.
 func waitFor(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !holds(); {
+	for end := time.Now().Add(waitMax); !holds(); {
 		if time.Now().After(end) {
 			t.Fatal("never:", what)
 		}

@@ -12,7 +12,7 @@ func TestHostsOverTLS(t *testing.T) {
 	a := newAuthority(t, "clients")
 	files := newIdentity(t, "", a, a)
 	s := startServer(t, filepath.Join(t.TempDir(), "data"), "--http-hosts", "flag.example", "--tls-cert", files.Cert, "--tls-key", files.Key)
-	h := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: files.open(t).ClientConfig("127.0.0.1")}}
+	h := &http.Client{Timeout: waitMax, Transport: &http.Transport{TLSClientConfig: files.open(t).ClientConfig("127.0.0.1")}}
 	for host, want := range map[string]int{
 		"": http.StatusOK, "localhost": http.StatusOK, certifiedHost: http.StatusOK, certifiedHost + ":6182": http.StatusOK, "flag.example": http.StatusOK,
 		"evil.example": http.StatusMisdirectedRequest, "x." + certifiedHost: http.StatusMisdirectedRequest, certifiedHost + ".evil.example": http.StatusMisdirectedRequest,

@@ -68,7 +68,7 @@ func (m nodeMethod) call(t *testing.T, address string, secure credentials.Transp
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitMax)
 	defer cancel()
 	encoded, err := self.Encode()
 	if err != nil {

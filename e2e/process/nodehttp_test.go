@@ -36,7 +36,7 @@ func TestNodeRefusesBadRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(patience))
+		_ = conn.SetDeadline(time.Now().Add(waitMax))
 		go fmt.Fprint(conn, request)
 		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil || response.StatusCode < 400 || !response.Close {

@@ -71,7 +71,7 @@ oidc:
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(waitMax))
 	fmt.Fprint(c, "auth token "+writer+"\nput m 1700000000 1 a=b\nversion\nexit\n")
 	if out, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(out), "AUTH_SUCCESS\ntickmesh") {
 		t.Errorf("over TCP: %q, %v", out, err)
@@ -86,7 +86,7 @@ func (s *testServer) checkIssuerOverGRPC(known, unknown string) {
 		s.t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), waitMax)
 	defer cancel()
 	if names := s.reflectedServices(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+known), conn); len(names) == 0 {
 		s.t.Error("gRPC: nothing for a known token")

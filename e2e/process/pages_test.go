@@ -128,7 +128,7 @@ func placer(t *testing.T, s *testServer) func(string) string {
 
 func runExample(t *testing.T, e *example, command string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitMax)
 	defer cancel()
 	for asks := strings.Contains(command, "query"); ; {
 		shell := exec.CommandContext(ctx, "bash", "-c", command)

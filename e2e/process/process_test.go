@@ -47,8 +47,8 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// patience bounds what a test waits for; no result depends on it.
-const patience = time.Minute
+// waitMax bounds what a test waits for; no result depends on it.
+const waitMax = time.Minute
 
 // anyPorts are the flags of a server that takes free ports.
 func anyPorts() []string {
@@ -60,11 +60,11 @@ func anyPorts() []string {
 
 // testServer is a running process of the program, whose log is JSON.
 type testServer struct {
-	t        *testing.T
-	cmd      *exec.Cmd
-	addr     map[string]string // by port: http, put, line, udp, grpc
-	greeting *bytes.Buffer     // read it when the process has ended
-	ended    chan struct{}
+	t      *testing.T
+	cmd    *exec.Cmd
+	addr   map[string]string // by port: http, put, line, udp, grpc
+	banner *bytes.Buffer     // read it when the process has ended
+	ended  chan struct{}
 
 	mu    sync.Mutex
 	log   []map[string]any
@@ -92,11 +92,11 @@ func startServer(t *testing.T, dataDir string, flags ...string) *testServer {
 // startProcess starts the program and waits until it listens on so many ports.
 func startProcess(t *testing.T, ports int, arguments ...string) *testServer {
 	t.Helper()
-	s := &testServer{t: t, addr: map[string]string{}, greeting: &bytes.Buffer{}, ended: make(chan struct{}), more: make(chan struct{})}
+	s := &testServer{t: t, addr: map[string]string{}, banner: &bytes.Buffer{}, ended: make(chan struct{}), more: make(chan struct{})}
 	s.cmd = exec.Command(binary, append(arguments, "--log-format=json")...)
 	s.cmd.Env = cleanEnviron()
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	s.cmd.Stdout = s.greeting
+	s.cmd.Stdout = s.banner
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func (s *testServer) hear(line []byte) {
 // waitLog waits for a line whose message begins with the text.
 func (s *testServer) waitLog(text string, match func(map[string]any) bool) map[string]any {
 	s.t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(waitMax)
 	for {
 		s.mu.Lock()
 		for _, line := range s.log {
@@ -171,7 +171,7 @@ func (s *testServer) wait() *os.ProcessState {
 	s.t.Helper()
 	select {
 	case <-s.ended:
-	case <-time.After(patience):
+	case <-time.After(waitMax):
 		s.t.Fatal("the server does not end")
 	}
 	return s.cmd.ProcessState
@@ -182,7 +182,7 @@ func (s *testServer) url(path string) string { return "http://" + s.addr["http"]
 // get returns status and body.
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
-	response, err := (&http.Client{Timeout: patience}).Get(url)
+	response, err := (&http.Client{Timeout: waitMax}).Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func writeText(t *testing.T, text string) string {
 
 func post(t *testing.T, url, body string) (int, string) {
 	t.Helper()
-	response, err := (&http.Client{Timeout: patience}).Post(url, "text/plain", strings.NewReader(body))
+	response, err := (&http.Client{Timeout: waitMax}).Post(url, "text/plain", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func answerOf(t *testing.T, response *http.Response) (int, string) {
 // run runs the program to its end.
 func run(t *testing.T, environ []string, arguments ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitMax)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, arguments...)
 	cmd.Env, cmd.Dir = append(cleanEnviron(), environ...), t.TempDir()

@@ -282,7 +282,7 @@ func (c *secureCluster) do(config *tls.Config, address, method, path, body strin
 	if config == nil {
 		config = c.files.open(c.t).ClientConfig("")
 	}
-	h := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	h := &http.Client{Timeout: waitMax, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(c.t.Context(), method, "https://"+address+path, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
@@ -307,7 +307,7 @@ func (c *secureCluster) works(value int) {
 		c.t.Fatal(err)
 	}
 	defer put.Close()
-	_ = put.SetDeadline(time.Now().Add(patience))
+	_ = put.SetDeadline(time.Now().Add(waitMax))
 	fmt.Fprintf(put, "put mem %d %d host=a\nversion\nexit\n", 1_700_000_000+value, value)
 	if answer, err := io.ReadAll(put); err != nil || !strings.Contains(string(answer), process.Version) {
 		c.t.Errorf("put: %q, %v", answer, err)

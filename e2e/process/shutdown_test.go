@@ -31,7 +31,7 @@ func TestTermination(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(patience))
+		_ = c.SetDeadline(time.Now().Add(waitMax))
 		const body = "cpu,host=a value=0.64 1700000000000000000"
 		fmt.Fprintf(c, "POST /write HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
 		answers := bufio.NewReader(c)
@@ -139,7 +139,7 @@ func TestShutdownTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(waitMax))
 	fmt.Fprint(c, "POST /write HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n")
 	if _, err := io.ReadFull(c, make([]byte, len("HTTP/1.1 100 Continue\r\n"))); err != nil {
 		t.Fatal(err)

@@ -67,7 +67,7 @@ func TestPutPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(waitMax))
 	fmt.Fprint(c, "put cpu 1700000000 0.5 host=a\nput cpu now 0.5 host=a\nversion\nexit\n")
 	answer, err := io.ReadAll(c)
 	if err != nil || !strings.HasPrefix(string(answer), "put: ") || !strings.Contains(string(answer), "tickmesh "+process.Version) {
@@ -125,8 +125,8 @@ func TestLogs(t *testing.T) {
 	s.signal(os.Interrupt)
 	s.wait()
 	s.checkLog(t, "INFO", "stopped; the data folder is clean")
-	if !strings.HasPrefix(s.greeting.String(), "TickMesh "+process.Version+" keeps its data in ") {
-		t.Errorf("standard output: %q", s.greeting)
+	if !strings.HasPrefix(s.banner.String(), "TickMesh "+process.Version+" keeps its data in ") {
+		t.Errorf("standard output: %q", s.banner)
 	}
 	if _, _, stderr := run(t, nil, append(arguments, "--log-level=error")...); !strings.HasPrefix(stderr, "tickmesh: --put-addr") {
 		t.Errorf("more than errors: %q", stderr)

@@ -199,7 +199,7 @@ func TestTokensOfTwoRouters(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitMax)
 	defer cancel()
 	if list, err := c.ListTokens(ctx); err != nil || len(list) != 2 || list[1].RevokedBy != "admin" || list[1].LastUsedMs == 0 {
 		t.Errorf("%+v %v", list, err)

@@ -236,11 +236,11 @@ func (s *stream) Read(b []byte) (int, error) {
 // Close implements io.Closer.
 func (s *stream) Close() error { return nil }
 
-// inquiry asks other processes about their replicas.
-type inquiry struct{ p *process }
+// groupClient asks other processes about their replicas.
+type groupClient struct{ p *process }
 
-// Group implements transfer.Inquiry.
-func (i inquiry) Group(_ context.Context, name string, shard uint16) (view commit.GroupView, err error) {
+// Group implements transfer.GroupClient.
+func (i groupClient) Group(_ context.Context, name string, shard uint16) (view commit.GroupView, err error) {
 	failed := i.p.call(name, func(q *process) {
 		status, problem := q.machine.Host().Status(shard)
 		if err = problem; err == nil && status.Syncing {

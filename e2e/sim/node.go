@@ -148,7 +148,7 @@ func (p *process) newMachine(recovered *commit.Recovery, logger *slog.Logger) (e
 	}
 	p.store = w.server.Open(seen)
 	p.transfer = transfer.New(transfer.Options{
-		Node: n.id, Engine: p.engine, Loop: loopFace{p}, Files: fileStreams{p}, Inquiry: inquiry{p}, Logger: logger,
+		Node: n.id, Engine: p.engine, Loop: loopFace{p}, Files: fileStreams{p}, GroupClient: groupClient{p}, Logger: logger,
 		Clock: func() time.Time { return time.UnixMilli(p.clockMs()) },
 	})
 	p.applied = p.machine.Dispatched()

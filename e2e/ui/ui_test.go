@@ -22,8 +22,8 @@ import (
 	"github.com/tickmesh/tickmesh/e2e/harness"
 )
 
-// patience bounds the whole of a browser's test; nothing depends on it.
-const patience = 10 * time.Minute
+// waitMax bounds the whole of a browser's test; nothing depends on it.
+const waitMax = 10 * time.Minute
 
 // prefix is a path below which a proxy serves the page, too.
 const prefix = "/some/where/"
@@ -153,7 +153,7 @@ func vouching(t *testing.T, server, user, password string) string {
 
 // Every view shows what is there, on a server that runs three nodes in its process.
 func TestViews(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitMax)
 	defer cancel()
 	p := prepare(ctx, t)
 	dir := t.TempDir()
@@ -180,7 +180,7 @@ func TestViews(t *testing.T) {
 
 // A node that is killed is told of, and so are the shards that lack it.
 func TestNodeKilled(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitMax)
 	defer cancel()
 	p := prepare(ctx, t)
 	dir := t.TempDir()
@@ -232,7 +232,7 @@ const users = `users:
 // With authentication on, the form in place of the page lets in users and tokens; a database
 // that may not be read is not shown.
 func TestSignIn(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitMax)
 	defer cancel()
 	p := prepare(ctx, t)
 	dir := t.TempDir()

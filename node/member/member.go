@@ -83,7 +83,7 @@ func Start(ctx context.Context, o Options) (m *Member, err error) {
 	o.Memory.Track(memory.Outbox, m.peers.QueueBytes)
 	options := o.Node
 	options.NodeID, options.Peers, options.Files, options.Logger = o.ID, m.peers, shardFiles{m.peers, o.MoveRate, rpc.NewPace(o.MoveRate)}, m.logger
-	options.Inquiry, options.Copies, options.BootID = groupInquiry{m.peers}, shardCopies{m.peers}, bootID()
+	options.GroupClient, options.Copies, options.BootID = groupClient{m.peers}, shardCopies{m.peers}, bootID()
 	if m.node, err = node.Open(options); err != nil {
 		return m, DataDirError(options.DataDir, err)
 	}

@@ -30,7 +30,7 @@ func (s *Service) askMembers(ctx context.Context) {
 
 // HasLeft asks the members whether their group goes on without the replica.
 func (s *Service) HasLeft(ctx context.Context, q *commit.Question) bool {
-	if s.options.Inquiry == nil {
+	if s.options.GroupClient == nil {
 		return false
 	}
 	for i := range q.Members {
@@ -38,7 +38,7 @@ func (s *Service) HasLeft(ctx context.Context, q *commit.Question) bool {
 			continue
 		}
 		bounded, cancel := context.WithTimeout(ctx, questionWait)
-		view, err := s.options.Inquiry.Group(bounded, q.Members[i].Node, q.Shard)
+		view, err := s.options.GroupClient.Group(bounded, q.Members[i].Node, q.Shard)
 		cancel()
 		if err == nil && q.Gone(&view) {
 			return true

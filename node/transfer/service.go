@@ -66,8 +66,8 @@ type Progressing interface {
 	Progress() (doneBytes, totalBytes, resumed int64)
 }
 
-// Inquiry asks other nodes about their replicas.
-type Inquiry interface {
+// GroupClient asks other nodes about their replicas.
+type GroupClient interface {
 	// Group asks a node for its replica of a shard. An error says that it is not known.
 	Group(ctx context.Context, node string, shard uint16) (commit.GroupView, error)
 }
@@ -79,10 +79,10 @@ type Options struct {
 	Loop   Loop
 	// Files reaches the files of other nodes. Nil: none can be fetched.
 	Files Files
-	// Inquiry reaches other members of groups. Nil: nobody is asked.
-	Inquiry Inquiry
-	Clock   func() time.Time
-	Logger  *slog.Logger
+	// GroupClient reaches other members of groups. Nil: nobody is asked.
+	GroupClient GroupClient
+	Clock       func() time.Time
+	Logger      *slog.Logger
 }
 
 // Service moves the data of one node's shards. All methods may be called from many

@@ -28,8 +28,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds what a test waits for; no result depends on it.
-const patience = time.Minute
+// waitMax bounds what a test waits for; no result depends on it.
+const waitMax = time.Minute
 
 func dial(t *testing.T, o api.Options) (*grpc.ClientConn, *apitest.Server) {
 	t.Helper()
@@ -48,7 +48,7 @@ func dial(t *testing.T, o api.Options) (*grpc.ClientConn, *apitest.Server) {
 
 func background(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitMax)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -209,7 +209,7 @@ func TestStream(t *testing.T) {
 		{nil, true},
 		{&tickmeshv1.Batch{}, true},
 	} {
-		if err := stream.Send(&tickmeshv1.WriteStreamRequest{Sequence: uint64(i + 100), Batch: step.batch, TimeoutMs: uint32(patience.Milliseconds())}); err != nil {
+		if err := stream.Send(&tickmeshv1.WriteStreamRequest{Sequence: uint64(i + 100), Batch: step.batch, TimeoutMs: uint32(waitMax.Milliseconds())}); err != nil {
 			t.Fatal(err)
 		}
 		answer, err := stream.Recv()

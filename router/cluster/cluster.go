@@ -111,14 +111,14 @@ func (r *Cluster) follow(ctx context.Context) {
 
 // Await waits for the first map and gives it.
 func (r *Cluster) Await(ctx context.Context) (*shardmap.Map, error) {
-	const patience = 5 * time.Second
+	const waitMax = 5 * time.Second
 	for {
 		select {
 		case <-r.mapped:
 			return r.view.Load().Map, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(patience):
+		case <-time.After(waitMax):
 			view := r.view.Load()
 			r.options.Logger.Info("waiting for the cluster's first shard map, which is made when enough nodes are there",
 				"nodes", len(view.Nodes), "wanted", max(1, r.options.Create.InitialNodes), "store_error", view.Err)

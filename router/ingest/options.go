@@ -75,9 +75,9 @@ type Options struct {
 	// Audit is told of requests that are refused and of what others than writes do. Nil: nobody is.
 	Audit *audit.Log
 
-	// Door is what a browser gets that asks for the page and has not shown who is there. Nil: a
+	// SignInPage is what a browser gets that asks for the page and has not shown who is there. Nil: a
 	// line of text.
-	Door *Door
+	SignInPage *SignInPage
 
 	// Other serves every HTTP path that is not a write. Nil: they are not found.
 	Other http.Handler

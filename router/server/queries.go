@@ -125,7 +125,7 @@ func (q *queries) pageOptions() ui.Options {
 	o := ui.Options{
 		Source: q.backend.Source, Status: q.backend.Cluster.Status, Admission: q.admission, Gatherer: q.registry,
 		Version: process.Version, Dialects: []string{"promql", "opentsdb", "influxql"}, Logger: q.logger,
-		Greeting: "TickMesh " + process.Version + ": /write, /api/put, /api/v1/write and /v1/metrics take points, /api/query and /api/v1/query answer, " +
+		Banner: "TickMesh " + process.Version + ": /write, /api/put, /api/v1/write and /v1/metrics take points, /api/query and /api/v1/query answer, " +
 			"/metrics and /readyz tell how it is. Browsers get a page here.",
 	}
 	if who := q.backend.access; who != nil && who.directory != nil {
@@ -134,10 +134,10 @@ func (q *queries) pageOptions() ui.Options {
 	return o
 }
 
-// newDoor returns what the page's browsers get while nobody knows who is there.
-func newDoor() (*ingest.Door, error) {
-	body, policy, err := ui.Door()
-	return &ingest.Door{Body: body, Policy: policy}, err
+// newSignInPage returns what the page's browsers get while nobody knows who is there.
+func newSignInPage() (*ingest.SignInPage, error) {
+	body, policy, err := ui.SignInPage()
+	return &ingest.SignInPage{Body: body, Policy: policy}, err
 }
 
 func apiVersion() opentsdb.Version {

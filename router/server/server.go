@@ -47,7 +47,7 @@ type Backend struct {
 	Folders     int             // data folders that are closed at the end
 	Health      func() error    // why no writes are taken, or nil
 	Details     func() []string
-	About       string // what the greeting says of it
+	About       string // what the banner says of it
 }
 
 // retentionOf returns how long samples of a database are kept, metrics with rules of their own
@@ -99,7 +99,7 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	budgets := ingest.NewBudgets(ingestOptions.Limits)
 	ingestOptions.Metadata, ingestOptions.Budgets = &queries.catalog, budgets
 	b.trackBudgets(budgets, registry)
-	if ingestOptions.Door, err = newDoor(); err != nil {
+	if ingestOptions.SignInPage, err = newSignInPage(); err != nil {
 		return err
 	}
 	server, err := ingest.New(ingestOptions)
@@ -129,7 +129,7 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	who.running.Go(func() { queries.page.Watch(ctx) })
 	ready.Set(true)
 	health.serve(logger)
-	s.greet(stdout, greeting{about: b.About, secure: secure.Config != nil, users: who.authority != nil}, server.Addresses(), health)
+	s.printBanner(stdout, banner{about: b.About, secure: secure.Config != nil, users: who.authority != nil}, server.Addresses(), health)
 	<-ctx.Done()
 	process.ExitAfter(s.drain(ctx, ready, server, health, logger)+time.Duration(max(1, b.Folders))*process.ClosingMax, logger)
 	return nil
@@ -205,7 +205,7 @@ func (s *Settings) drain(ctx context.Context, ready *process.Readiness, server *
 	return time.Duration(s.ShutdownTimeout)
 }
 
-func (s *Settings) greet(stdout io.Writer, g greeting, at ingest.Addresses, health *grpcServer) {
+func (s *Settings) printBanner(stdout io.Writer, g banner, at ingest.Addresses, health *grpcServer) {
 	g.version, g.udpFormat = process.Version, s.udpFormat.Value
 	g.http, g.put, g.line, g.udp, g.grpc = at.HTTP, at.Put, at.Line, at.UDP, health.address()
 	g.write(stdout)

@@ -8,7 +8,7 @@
 // Node.js is needed to build the program. All its addresses are relative, so that it works
 // below any prefix of a path, also below /db/NAME/, where it shows that database.
 //
-// Who is not known gets nothing of it but Door, a form in a document of its own. Watch keeps
+// Who is not known gets nothing of it but SignInPage, a form in a document of its own. Watch keeps
 // the last minutes of rates, so that a page that is opened has something to draw.
 //
 // It loads nothing from elsewhere: its Content-Security-Policy says so to the browser. Who

@@ -120,7 +120,7 @@ func (h *handler) page(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept, Accept-Encoding")
 	if !accepts(r.Header.Values("Accept"), "text/html") {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		fmt.Fprintln(w, h.Greeting)
+		fmt.Fprintln(w, h.Banner)
 		return
 	}
 	w.Header().Set("Cache-Control", "no-cache") // it may be kept, and is asked for again

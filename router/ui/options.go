@@ -30,7 +30,7 @@ type Options struct {
 	Databases func(ctx context.Context) ([]string, error)
 
 	Version  string           // of the program, for people
-	Greeting string           // what / answers to others than browsers; a line of its own
+	Banner   string           // what / answers to others than browsers; a line of its own
 	Dialects []string         // query languages that are served here, of "promql", "opentsdb", "influxql"
 	Logger   *slog.Logger     // nil: nothing is logged
 	Clock    func() time.Time // nil: time.Now

@@ -46,7 +46,7 @@ func newPage(t *testing.T, keys ...series.Key) *page {
 		status: &tickmeshv1.GetStatusResponse{}, now: time.UnixMilli(1_000_000),
 	}
 	handler, err := New(Options{
-		Source: memory, Admission: p.admission, Gatherer: p.registry, Version: "1.2.3", Greeting: "hello", Dialects: []string{"opentsdb"},
+		Source: memory, Admission: p.admission, Gatherer: p.registry, Version: "1.2.3", Banner: "hello", Dialects: []string{"opentsdb"},
 		Status: func(_ context.Context, withoutShards bool) (*tickmeshv1.GetStatusResponse, error) {
 			if withoutShards {
 				t.Error("the page needs shards")

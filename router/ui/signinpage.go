@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-const doorFile = "signin.html"
+const signInFile = "signin.html"
 
 // within finds what a document has within its elements of scripts and styles.
 var within = regexp.MustCompile(`(?s)<(script|style)(?: [^>]*)?>(.+?)</(?:script|style)>`)
 
-// Door returns the document in which a person says who is there, for answers with the status
+// SignInPage returns the document in which a person says who is there, for answers with the status
 // 401, and its Content-Security-Policy. It has all that it needs within. Once somebody is
 // known it asks for the files of the page, and puts them in its own place: so the policy
 // names by their content its own script and style, and those of the page, and no others can
 // be put in. Errors: of a page that was not built whole.
-func Door() (body []byte, policy string, err error) { return door(embedded()) }
+func SignInPage() (body []byte, policy string, err error) { return signInPage(embedded()) }
 
-func door(built fs.FS) (body []byte, policy string, err error) {
-	if body, err = fs.ReadFile(built, doorFile); err != nil {
+func signInPage(built fs.FS) (body []byte, policy string, err error) {
+	if body, err = fs.ReadFile(built, signInFile); err != nil {
 		return nil, "", fmt.Errorf("the built page: %w", err)
 	}
 	named := map[string][]string{} // what may be put in, by the kind of element

@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-func TestGreeting(t *testing.T) {
+func TestBanner(t *testing.T) {
 	everywhere := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv6zero, Port: port} }
 	long := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 168, 100, 200), Port: port} }
-	for file, g := range map[string]greeting{
-		"greeting.txt":       {http: everywhere(6182), put: everywhere(6181), line: everywhere(6180), grpc: everywhere(6183)},
-		"greeting_udp.txt":   {http: long(56182), put: long(56181), line: long(56180), udp: long(56181), grpc: long(56183), udpFormat: "line"},
-		"greeting_tcp.txt":   {put: everywhere(6181), udp: &net.UDPAddr{IP: net.IPv4zero, Port: 6181}, udpFormat: "put"},
-		"greeting_users.txt": {http: everywhere(6182), secure: true, users: true},
+	for file, g := range map[string]banner{
+		"banner.txt":       {http: everywhere(6182), put: everywhere(6181), line: everywhere(6180), grpc: everywhere(6183)},
+		"banner_udp.txt":   {http: long(56182), put: long(56181), line: long(56180), udp: long(56181), grpc: long(56183), udpFormat: "line"},
+		"banner_tcp.txt":   {put: everywhere(6181), udp: &net.UDPAddr{IP: net.IPv4zero, Port: 6181}, udpFormat: "put"},
+		"banner_users.txt": {http: everywhere(6182), secure: true, users: true},
 	} {
 		g.version, g.about = "1.2.3", "./data"
 		var text strings.Builder
 		g.write(&text)
-		greetingIs(t, file, text.String())
+		bannerIs(t, file, text.String())
 	}
 }
 
@@ -42,8 +42,8 @@ func TestTypable(t *testing.T) {
 	}
 }
 
-// greetingIs compares with a file in testdata.
-func greetingIs(t *testing.T, name, got string) {
+// bannerIs compares with a file in testdata.
+func bannerIs(t *testing.T, name, got string) {
 	t.Helper()
 	want, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	nodev1 "github.com/tickmesh/tickmesh/proto/tickmesh/node/v1"
 )
 
-// groupInquiry asks other nodes about groups over the connections to them.
-type groupInquiry struct{ peers *rpc.Peers }
+// groupClient asks other nodes about groups over the connections to them.
+type groupClient struct{ peers *rpc.Peers }
 
-// Group implements transfer.Inquiry.
-func (q groupInquiry) Group(ctx context.Context, name string, shard uint16) (commit.GroupView, error) {
+// Group implements transfer.GroupClient.
+func (q groupClient) Group(ctx context.Context, name string, shard uint16) (commit.GroupView, error) {
 	conn := q.peers.Conn(name)
 	if conn == nil {
 		return commit.GroupView{}, fmt.Errorf("%w: node %s is not known", series.ErrUnavailable, name)

@@ -15,32 +15,32 @@ import (
 	"github.com/tickmesh/tickmesh/router/server"
 )
 
-// trial is an empty server in this process, which only this process can reach: what a
+// verificationServer is an empty server in this process, which only this process can reach: what a
 // backup is restored into to see that it can be.
-type trial struct {
+type verificationServer struct {
 	node   *node.Node
 	client *client.Client
 	stop   func()
 }
 
-// startTrial starts a server in an empty folder, with the settings that `tickmesh
+// startVerificationServer starts a server in an empty folder, with the settings that `tickmesh
 // standalone` has by default.
-func startTrial(ctx context.Context, dir string) (c *client.Client, stop func() error, err error) {
+func startVerificationServer(ctx context.Context, dir string) (c *client.Client, stop func() error, err error) {
 	s := &standaloneSettings{}
-	s.Define(pflag.NewFlagSet("trial", pflag.ContinueOnError))
+	s.Define(pflag.NewFlagSet("verification", pflag.ContinueOnError))
 	s.DataDir = dir
 	logger := slog.New(slog.DiscardHandler)
 	plan := memory.Open(s.memoryOptions())
-	t := &trial{}
+	v := &verificationServer{}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, t.close())
+			err = errors.Join(err, v.close())
 		}
 	}()
-	if t.node, err = member.OpenAlone(s.NodeOptions(plan, s.shards, &s.SeriesLimitFlags, nil, logger, nil)); err != nil {
+	if v.node, err = member.OpenAlone(s.NodeOptions(plan, s.shards, &s.SeriesLimitFlags, nil, logger, nil)); err != nil {
 		return nil, nil, err
 	}
-	n := t.node
+	n := v.node
 	address, stopServer, err := s.ServeAPI(ctx, &server.Backend{
 		Writer: n, Resolver: n, Source: n, Deleter: n, Shards: n.Sharding(), Memory: plan,
 		Cluster: &member.Standalone{Node: n, DataDir: dir}, ClusterName: member.StandaloneName,
@@ -48,20 +48,20 @@ func startTrial(ctx context.Context, dir string) (c *client.Client, stop func() 
 	if err != nil {
 		return nil, nil, err
 	}
-	t.stop = stopServer
-	t.client, err = client.New(client.Options{Endpoints: []string{address.String()}, Name: "tickmesh " + process.Version})
-	return t.client, t.close, err
+	v.stop = stopServer
+	v.client, err = client.New(client.Options{Endpoints: []string{address.String()}, Name: "tickmesh " + process.Version})
+	return v.client, v.close, err
 }
 
-func (t *trial) close() (err error) {
-	if t.client != nil {
-		err = t.client.Close()
+func (v *verificationServer) close() (err error) {
+	if v.client != nil {
+		err = v.client.Close()
 	}
-	if t.stop != nil {
-		t.stop()
+	if v.stop != nil {
+		v.stop()
 	}
-	if t.node != nil {
-		err = errors.Join(err, t.node.Close())
+	if v.node != nil {
+		err = errors.Join(err, v.node.Close())
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 
 // The document before the page needs nothing else, and lets in what the page is made of only.
 func TestDoor(t *testing.T) {
-	body, policy, err := Door()
+	body, policy, err := SignInPage()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,13 +33,13 @@ func TestDoor(t *testing.T) {
 
 func TestDoorPolicy(t *testing.T) {
 	built := fstest.MapFS{
-		doorFile:             {Data: []byte("<style>a{}</style><body><script type=\"module\">1\n2</script>")},
+		signInFile:           {Data: []byte("<style>a{}</style><body><script type=\"module\">1\n2</script>")},
 		"ui/assets/x.js":     {Data: []byte("3")},
 		"ui/assets/x.js.br":  {Data: []byte("-")},
 		"ui/assets/x.css":    {Data: []byte("b{}")},
 		"ui/assets/icon.svg": {Data: []byte("<svg/>")},
 	}
-	_, policy, err := door(built)
+	_, policy, err := signInPage(built)
 	// By another program: printf '1\n2' | openssl dgst -sha256 -binary | base64, and so on.
 	for _, wanted := range []string{
 		"default-src 'none'; ", "script-src 'sha256-tZizpio/fO2xfmbRyzHVPf/uuvXAfixg1eMZcZNv014=' 'sha256-TgdAhWK+24tgzgXB3s/jrRa3IjCWfeAfZAt+Rym0n84='; ", "style-src 'sha256-X1RutGBrXCt9KkSaXMK7tHftWiRscFHOhxsS8tv8hBk=' 'sha256-7yqHVAesot11p6HczDsgKRipvI5UPgs97z80zNXlans='; ", "connect-src 'self'; ",
@@ -48,8 +48,8 @@ func TestDoorPolicy(t *testing.T) {
 			t.Errorf("%s is not in %s (%v)", wanted, policy, err)
 		}
 	}
-	delete(built, doorFile)
-	if _, _, err := door(built); err == nil {
+	delete(built, signInFile)
+	if _, _, err := signInPage(built); err == nil {
 		t.Error("a page without the document")
 	}
 }

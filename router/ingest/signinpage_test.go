@@ -14,13 +14,13 @@ func TestDoor(t *testing.T) {
 	var reached atomic.Int64
 	r := start(t, func(o *Options) {
 		o.Authority = authority
-		o.Door = &Door{Body: []byte("<form>"), Policy: "default-src 'none'"}
+		o.SignInPage = &SignInPage{Body: []byte("<form>"), Policy: "default-src 'none'"}
 		o.Other = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) })
 	})
 	const html, any = "Accept: text/html,application/xhtml+xml;q=0.9", "Accept: */*"
 	for _, c := range []struct {
 		line, header string
-		door, basic  bool
+		page, basic  bool
 	}{
 		{"GET /", html, true, false},
 		{"GET /?x=y", "Accept: TEXT/HTML", true, false},
@@ -41,10 +41,10 @@ func TestDoor(t *testing.T) {
 		if answer.StatusCode != http.StatusUnauthorized || !strings.HasSuffix(challenges, "Bearer") || strings.Contains(challenges, "Basic") != c.basic {
 			t.Errorf("%s, %s: %d, %s", c.line, c.header, answer.StatusCode, challenges)
 		}
-		if isDoor := body == "<form>"; isDoor != c.door {
+		if isPage := body == "<form>"; isPage != c.page {
 			t.Errorf("%s, %s: %s", c.line, c.header, body)
 		}
-		if c.door && (answer.Header.Get("Content-Security-Policy") != "default-src 'none'" || answer.Header.Get("Cache-Control") != "no-store" ||
+		if c.page && (answer.Header.Get("Content-Security-Policy") != "default-src 'none'" || answer.Header.Get("Cache-Control") != "no-store" ||
 			answer.Header.Get("Content-Type") != "text/html; charset=utf-8") {
 			t.Errorf("%s: %v", c.line, answer.Header)
 		}

@@ -7,9 +7,9 @@ import (
 	"text/tabwriter"
 )
 
-// greeting is what a started server says on standard output: what to send where.
+// banner is what a started server says on standard output: what to send where.
 // A nil address is left out.
-type greeting struct {
+type banner struct {
 	version, about             string
 	http, put, line, udp, grpc net.Addr
 	udpFormat                  string
@@ -17,8 +17,8 @@ type greeting struct {
 	users                      bool // callers have to say who they are
 }
 
-// write prints the greeting. On IPv4 its lines fit 100 columns.
-func (g *greeting) write(w io.Writer) {
+// write prints the banner. On IPv4 its lines fit 100 columns.
+func (g *banner) write(w io.Writer) {
 	fmt.Fprintf(w, "TickMesh %s %s\n\n", g.version, g.about)
 	http, tcp := "http://", "tcp://"
 	if g.secure {

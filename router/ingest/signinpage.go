@@ -8,10 +8,10 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Door is a document in which a person says who is there. It comes with the status 401, is the
+// SignInPage is a document in which a person says who is there. It comes with the status 401, is the
 // same for everybody, and has all that it needs within: nothing else is answered before it is
 // known who calls.
-type Door struct {
+type SignInPage struct {
 	Body   []byte // HTML
 	Policy string // its Content-Security-Policy
 }
@@ -27,7 +27,7 @@ func isPage(path []byte) bool {
 
 // wantsDoor reports whether a request is that of a browser for the page.
 func (f *front) wantsDoor(h head) bool {
-	if f.options.Door == nil || !h.reads() {
+	if f.options.SignInPage == nil || !h.reads() {
 		return false
 	}
 	switch string(h.path()) {
@@ -39,19 +39,19 @@ func (f *front) wantsDoor(h head) bool {
 
 func (f *front) showDoor(w *answer) {
 	header := w.header
-	header.Set(fasthttp.HeaderContentSecurityPolicy, f.options.Door.Policy)
+	header.Set(fasthttp.HeaderContentSecurityPolicy, f.options.SignInPage.Policy)
 	header.Set(fasthttp.HeaderXContentTypeOptions, "nosniff")
 	header.Set(fasthttp.HeaderReferrerPolicy, "same-origin")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set(fasthttp.HeaderCacheControl, "no-store")
 	header.Set(fasthttp.HeaderVary, "Accept, Authorization")
-	w.respond(http.StatusUnauthorized, "text/html; charset=utf-8", f.options.Door.Body)
+	w.respond(http.StatusUnauthorized, "text/html; charset=utf-8", f.options.SignInPage.Body)
 }
 
 // challenge names the ways in which a client that nobody knows may show itself. Basic is not named where
 // the page asks by itself: a browser would ask first, and knows no tokens.
 func (f *front) challenge(answer answerHeader, path []byte) {
-	if f.options.Door == nil || !isPage(path) {
+	if f.options.SignInPage == nil || !isPage(path) {
 		answer.Add(fasthttp.HeaderWWWAuthenticate, `Basic realm="TickMesh", charset="UTF-8"`)
 	}
 	answer.Add(fasthttp.HeaderWWWAuthenticate, "Bearer")
