@@ -148,9 +148,9 @@ func (c *conn) takePrefix(p []byte) (n int) {
 }
 
 // readMorePoints reads the requests that came behind n bytes of points, if they are points, too:
-// fasthttp answers those together that it has together.
+// fasthttp answers those together that it has together. Of what is refused nothing is examined any more.
 func (c *conn) readMorePoints(p []byte, n int) int {
-	for n < len(p) && len(c.prefix) > 0 && !c.checker.Unfinished() && c.border.isPoints(c.prefix) {
+	for n < len(p) && len(c.prefix) > 0 && c.checker.Err() == nil && !c.checker.Unfinished() && c.border.isPoints(c.prefix) {
 		n += c.takePrefix(p[n:])
 	}
 	return n

@@ -124,6 +124,7 @@ func TestRefusalsBehindQuestions(t *testing.T) {
 			status    int
 		}{
 			"no HTTP":        {"hello\r\n", "This is no HTTP request", 400},
+			"no CR, twice":   {"hello\nhello\n", "", 400},
 			"folded":         {"GET /q HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", "This is no HTTP request", 400},
 			"two lengths":    {"POST /q HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "RFC 9112", 400},
 			"target":         {"GET /q%zz HTTP/1.1\r\nHost: x\r\n\r\n", "Bad request", 400},
