@@ -9,7 +9,7 @@ import (
 	"github.com/tickmesh/tickmesh/e2e/workload"
 )
 
-var targets = []Target{TickMesh{Binary: "tickmesh"}, VictoriaMetrics{}, InfluxDB{}, Prometheus{}}
+var targets = []Target{TickMesh{Binary: "tickmesh"}, TickTock{Program: "tt"}, VictoriaMetrics{}, InfluxDB{}, Prometheus{}}
 
 var (
 	oneLineSeries = Query{Kind: Mean, Form: workload.Line, Device: 3, Sensor: 4, FromS: 1_700_006_400, ToS: 1_700_010_000}
@@ -27,6 +27,9 @@ func TestQueryPaths(t *testing.T) {
 		{TickMesh{}, oneLineSeries, "/api/query?start=1700006400&end=1700010000&arrays=true&m=avg:0all-avg:m{device=d_3,_field=s_4}"},
 		{TickMesh{}, onePutSeries, "/api/query?start=1700006400&end=1700009999&arrays=true&m=none:m{device=d_3,sensor=s_4}"},
 		{TickMesh{}, everything, "/api/query?start=1700006400&end=1700009999&arrays=true&m=avg:1m-avg:m"},
+		{TickTock{}, oneLineSeries, "/api/query?start=1700006400&end=1700009999&m=none:m{device=d_3,_field=s_4}"},
+		{TickTock{}, onePutSeries, "/api/query?start=1700006400&end=1700009999&m=none:m{device=d_3,sensor=s_4}"},
+		{TickTock{}, everything, "/api/query?start=1700006400&end=1700009999&m=avg:1m-avg:m"},
 		{VictoriaMetrics{}, oneLineSeries, `/api/v1/query?nocache=1&time=1700009999&query=avg(avg_over_time(m_s_4{device="d_3"}[3600s]))`},
 		{VictoriaMetrics{}, onePutSeries, `/api/v1/query?nocache=1&time=1700009999&query=m{device="d_3",sensor="s_4"}[3600s]`},
 		{VictoriaMetrics{}, everything, `/api/v1/query_range?nocache=1&start=1700006459&end=1700009999&step=60&query=avg(avg_over_time({__name__=~"m_s_[0-9]"}[1m]))`},
@@ -53,6 +56,9 @@ func TestParse(t *testing.T) {
 		{TickMesh{}, Minutes, `[{"metric":"m","tags":{},"aggregateTags":["device"],"dps":[[60,1],[120,2.5]]}]`, Answer{2, 1.75}},
 		{TickMesh{}, Count, `[{"metric":"m","tags":{},"aggregateTags":[],"dps":[[60,40000000]]}]`, Answer{1, 4e7}},
 		{TickMesh{}, Mean, `[]`, Answer{}},
+		{TickTock{}, Mean, `[{"metric":"m","tags":{"_field":"s_0","device":"d_1"},"aggregateTags":[],"dps":{"1700006400":0.0,"1700006401":3.0}}]`, Answer{1, 1.5}},
+		{TickTock{}, Count, `[{"metric":"m","tags":{"device":"d_1"},"aggregateTags":["_field"],"dps":{"1700006400":8.0,"1700010000":2.0}}]`, Answer{1, 10}},
+		{TickTock{}, Raw, `[]`, Answer{}},
 		{VictoriaMetrics{}, Mean, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1700003500,"4.5"]}]}}`, Answer{1, 4.5}},
 		{VictoriaMetrics{}, Raw, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"device":"d_1"},"values":[[1,"1"],[2,"3"]]}]}}`, Answer{2, 2}},
 		{VictoriaMetrics{}, Count, `{"status":"success","data":{"resultType":"vector","result":[]}}`, Answer{}},

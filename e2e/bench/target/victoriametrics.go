@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -13,9 +14,10 @@ import (
 	"github.com/tickmesh/tickmesh/e2e/workload"
 )
 
-// VictoriaMetrics is the single-node server of Debian's package victoria-metrics,
-// asked through its Prometheus query API.
-type VictoriaMetrics struct{}
+// VictoriaMetrics is the single-node server, asked through its Prometheus query API.
+type VictoriaMetrics struct {
+	Program string // built from its sources; "" is that of Debian's package victoria-metrics
+}
 
 const victoriaMetricsProgram = "victoria-metrics"
 
@@ -23,7 +25,10 @@ const victoriaMetricsProgram = "victoria-metrics"
 func (VictoriaMetrics) Name() string { return "victoria-metrics" }
 
 // Version implements Target.
-func (VictoriaMetrics) Version(ctx context.Context) (string, error) {
+func (v VictoriaMetrics) Version(ctx context.Context) (string, error) {
+	if v.Program != "" {
+		return builtVersion(v.Program, "victoria-metrics")
+	}
 	return packageVersion(ctx, victoriaMetricsProgram, "victoria-metrics")
 }
 
@@ -42,7 +47,7 @@ func packageVersion(ctx context.Context, program, name string) (string, error) {
 
 // Command implements Target. Retention is long because the data has fixed times,
 // and the limits on series allow the cardinality that is measured.
-func (VictoriaMetrics) Command(dir string, addresses Addresses, memoryLimitBytes int64) (harness.ProcessOptions, error) {
+func (v VictoriaMetrics) Command(dir string, addresses Addresses, memoryLimitBytes int64) (harness.ProcessOptions, error) {
 	args := []string{
 		"-storageDataPath=" + dir, "-httpListenAddr=" + addresses.HTTP, "-opentsdbListenAddr=" + addresses.Put,
 		"-retentionPeriod=100y", "-search.maxUniqueTimeseries=20000000", "-search.maxQueryDuration=5m",
@@ -51,7 +56,7 @@ func (VictoriaMetrics) Command(dir string, addresses Addresses, memoryLimitBytes
 	if memoryLimitBytes > 0 {
 		args = append(args, "-memory.allowedBytes="+strconv.FormatInt(memoryLimitBytes*6/10, 10))
 	}
-	return harness.ProcessOptions{Path: victoriaMetricsProgram, Args: args}, nil
+	return harness.ProcessOptions{Path: cmp.Or(v.Program, victoriaMetricsProgram), Args: args}, nil
 }
 
 // ReadyPath implements Target.

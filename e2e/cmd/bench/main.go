@@ -29,6 +29,7 @@ type options struct {
 	dir, out                  string
 	binary, etcd              string
 	walSync, flags            string
+	victoriaMetrics, tickTock string
 }
 
 func main() {
@@ -46,7 +47,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	set := flag.NewFlagSet("bench", flag.ContinueOnError)
 	set.SetOutput(stderr)
-	set.StringVar(&o.targets, "target", "all", "servers to measure: all, or a list of tickmesh, victoria-metrics, influxdb, prometheus")
+	set.StringVar(&o.targets, "target", "all", "servers to measure: all, or a list of tickmesh, ticktock, victoria-metrics, influxdb, prometheus")
 	set.StringVar(&o.workloads, "workload", "all", "workloads: all, or a list of numbers or "+strings.Join(bench.Workloads(), ", "))
 	set.StringVar(&o.scale, "scale", "small", "size of the work: small, full or large")
 	set.DurationVar(&o.duration, "duration", 0, "of one saturated run (default: by scale)")
@@ -56,6 +57,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	set.StringVar(&o.out, "out", "", "file for the page (default: standard output)")
 	set.StringVar(&o.binary, "binary", "", "the tickmesh binary (default: built from this module)")
 	set.StringVar(&o.etcd, "etcd", "", "the program e2e/cmd/etcd, for clusters (default: built from this module)")
+	set.StringVar(&o.victoriaMetrics, "victoria-metrics", "", "a victoria-metrics binary that was built from its sources (default: that of Debian's package)")
+	set.StringVar(&o.tickTock, "ticktock", "", "the binary bin/tt of TickTock, which target ticktock needs")
 	set.StringVar(&o.walSync, "wal-sync", "interval", "tickmesh's --wal-sync")
 	set.StringVar(&o.flags, "tickmesh-flags", "", "further flags of tickmesh standalone and node, separated by spaces")
 	if err := set.Parse(args); err != nil {
@@ -142,7 +145,7 @@ func configure(o options, stderr io.Writer) (bench.Config, error) {
 func targets(ctx context.Context, o options, dir string, clusters bool) ([]target.Target, error) {
 	list := o.targets
 	if list == "all" {
-		list = "tickmesh,victoria-metrics,influxdb,prometheus"
+		list = "tickmesh,ticktock,victoria-metrics,influxdb,prometheus"
 	}
 	var found []target.Target
 	for _, name := range strings.Split(list, ",") {
@@ -161,13 +164,15 @@ func targets(ctx context.Context, o options, dir string, clusters bool) ([]targe
 			}
 			found = append(found, tickmesh)
 		case "victoria-metrics":
-			found = append(found, target.VictoriaMetrics{})
+			found = append(found, target.VictoriaMetrics{Program: o.victoriaMetrics})
+		case "ticktock":
+			found = append(found, target.TickTock{Program: o.tickTock})
 		case "influxdb":
 			found = append(found, target.InfluxDB{})
 		case "prometheus":
 			found = append(found, target.Prometheus{})
 		default:
-			return nil, fmt.Errorf("-target %q: want all, tickmesh, victoria-metrics, influxdb or prometheus", name)
+			return nil, fmt.Errorf("-target %q: want all, tickmesh, ticktock, victoria-metrics, influxdb or prometheus", name)
 		}
 	}
 	return found, nil
