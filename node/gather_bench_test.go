@@ -31,7 +31,7 @@ func BenchmarkWriteSynced(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer n.Close()
-				before := n.loop.stats.rounds.Load()
+				before, syncs := n.loop.stats.rounds.Load(), n.log.Stats().Syncs
 				var done sync.WaitGroup
 				b.ResetTimer()
 				for i := range writers {
@@ -48,6 +48,7 @@ func BenchmarkWriteSynced(b *testing.B) {
 				done.Wait()
 				b.StopTimer()
 				b.ReportMetric(float64(b.N)/float64(max(1, n.loop.stats.rounds.Load()-before)), "writes/round")
+				b.ReportMetric(float64(b.N)/float64(max(1, n.log.Stats().Syncs-syncs)), "writes/sync")
 			})
 		}
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ const (
 	// memory.
 	envelopeOverhead = 64
 	readsMax         = 1 << 16
+	timerMin         = 500 * time.Microsecond // below it Go's timers take up to a millisecond longer
 )
 
 // errClosed answers what comes after close.
@@ -40,6 +42,7 @@ type queue struct {
 		commands   []command
 		peers      map[string]commit.PeerNews // at most one for each node
 		closed     bool
+		gathers    int // writes that the loop waits for; 0: it does not
 	}
 	ticks    atomic.Int32
 	wake     chan struct{} // holds one signal for the loop
@@ -92,9 +95,9 @@ func (q *queue) enqueue(ctx context.Context, w *commit.Write) error {
 		if q.mu.writeBytes == 0 || q.mu.writeBytes+w.Bytes <= q.bytesMax {
 			q.mu.writes = append(q.mu.writes, w)
 			q.mu.writeBytes += w.Bytes
-			first, room := len(q.mu.writes) == 1, q.mu.writeBytes < q.bytesMax
+			wake, room := len(q.mu.writes) == 1 || len(q.mu.writes) == q.mu.gathers, q.mu.writeBytes < q.bytesMax
 			q.mu.Unlock()
-			if first {
+			if wake {
 				q.signal()
 			}
 			if room && deadline != nil {
@@ -119,10 +122,46 @@ func (q *queue) enqueue(ctx context.Context, w *commit.Write) error {
 	}
 }
 
+// gather waits, for most at most, until so many writes are queued, or a round of them, or anything else is.
+func (q *queue) gather(writes int, most time.Duration) {
+	var timer *time.Timer
+	for start := time.Now(); ; {
+		left := most - time.Since(start)
+		q.mu.Lock()
+		enough := len(q.mu.writes) >= writes || q.mu.writeBytes >= q.roundBytesMax || len(q.mu.reads) > 0 ||
+			len(q.mu.envelopes) > 0 || len(q.mu.commands) > 0 || len(q.mu.peers) > 0 || q.mu.closed
+		if q.mu.gathers = writes; enough || left <= 0 {
+			q.mu.gathers = 0
+		}
+		q.mu.Unlock()
+		switch {
+		case enough || left <= 0:
+			return
+		case left < timerMin:
+			runtime.Gosched()
+			continue
+		case timer == nil:
+			timer = time.NewTimer(left)
+			defer timer.Stop()
+		}
+		select {
+		case <-q.wake:
+		case <-timer.C:
+		}
+	}
+}
+
 // hasRoom reports whether a write of so many bytes would not wait now.
 func (q *queue) hasRoom(bytes int64) bool {
 	waiting := q.writeBytes()
 	return waiting == 0 || waiting+bytes <= q.bytesMax
+}
+
+// writes returns the number of writes that wait for the log.
+func (q *queue) writes() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.mu.writes)
 }
 
 // writeBytes returns the bytes of writes that wait for the log.
