@@ -128,6 +128,7 @@ func logMetrics() []metric {
 func memoryMetrics() []metric {
 	return []metric{
 		gauge("series", "Series that were ever created.", func(f *figures) float64 { return float64(f.engine.Index.Series) }),
+		gauge("series_table_used_ratio", "Share of the series that this data folder can ever have which were created: of 2^32 in all, of 2^31 in one shard, or of the 2^40 bytes that their names may take. At 1 new series are refused.", func(f *figures) float64 { return f.engine.Index.Used }),
 		gauge("series_memory_max", "Series that there is memory for, by what those that there are take; further ones are refused. Infinite where memory has no bound.", func(f *figures) float64 {
 			if f.seriesMax == math.MaxInt64 {
 				return math.Inf(1)
@@ -147,6 +148,7 @@ func memoryMetrics() []metric {
 		gauge("index_postings_bytes", "Memory of dictionary and postings, without what is mapped.", func(f *figures) float64 { return float64(f.engine.Index.PartBytes) }),
 		gauge("index_persisted_bytes", "Bytes of the files that the index maps instead of holding them in memory: hash table, postings, places and ids of keys.", func(f *figures) float64 { return float64(f.engine.Index.PersistedBytes) }),
 		counter("index_persist_errors_total", "Times that one of these files could not be written; what it is for stays in memory.", func(f *figures) float64 { return float64(f.engine.Index.PersistErrors) }),
+		counter("index_rebuilt_total", "Times that the disk gave back something of these files otherwise than it was, so that it was built again from the keys.", func(f *figures) float64 { return float64(f.engine.Index.Rebuilt) }),
 		gauge("index_keys_bytes", "Bytes of the file of keys, which is mapped.", func(f *figures) float64 { return float64(f.engine.Index.KeyFileBytes) }),
 	}
 }

@@ -147,7 +147,8 @@ func (e *Engine) open() error {
 	e.files, err = manifest.Open(manifest.Options{
 		FS: e.fs, Dir: e.dir, Segments: dirSegments, Shards: e.options.Shards, ShardKey: e.options.ShardKey,
 		Foreign:     []string{dirIndex, dirPages, dirSegments, dirLog},
-		MakeDurable: e.makeDurable, Corrupt: e.reportCorruption, Logger: e.log,
+		MakeDurable: e.makeDurable, Published: func(m *manifest.Manifest) { e.index.Published(m.Index) },
+		Corrupt: e.reportCorruption, Logger: e.log,
 		Hit: func(failpoint string) error { return e.failpoints.Hit(failpoint) },
 	})
 	if err != nil {
@@ -174,7 +175,7 @@ func (e *Engine) restore(m *manifest.Manifest) (err error) {
 	}
 	e.index, err = index.Open(index.Options{
 		FS: e.fs, Dir: path.Join(e.dir, dirIndex), State: m.Index, Failpoints: e.failpoints, Corrupt: e.reportCorruption,
-		PersistSeriesMin: e.options.PersistSeriesMin,
+		PersistSeriesMin: e.options.PersistSeriesMin, DiskReserve: compact.Reserve * e.options.GenerationBytesMax,
 	})
 	if err != nil {
 		return fmt.Errorf("open the series table: %w", err)

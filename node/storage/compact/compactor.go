@@ -185,7 +185,7 @@ func (c *Compactor) proposeJob(m *manifest.Manifest, nowMs int64, limits jobLimi
 // longer than retention wants.
 func (c *Compactor) KeepFor(keepMs int64) { c.keepMs.Store(keepMs) }
 
-// Reserve is the room that compactions leave free on the disk, in generations of the page
+// Reserve is the room that compactions and files of the index leave free on the disk, in generations of the page
 // log: for the one that is being written, and for the segments of one that is flushed.
 const Reserve = 2
 

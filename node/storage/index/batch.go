@@ -49,7 +49,7 @@ func (x *Index) resolveRun(hint uint32, keys []series.Key, refs []series.Ref) in
 			return i
 		}
 		record := x.keys.record(next)
-		if record == nil || !recordHasKey(record, key) {
+		if record == nil || !recordHasKey(record, key) || recordLocal(record) != next {
 			return i
 		}
 		refs[i] = series.Ref{Hint: next, Shard: recordShard(record), ID: recordID(record)}
@@ -79,10 +79,11 @@ func (x *Index) resolveGroup(keys []series.Key, refs []series.Ref) (found int) {
 			probes[i] = persisted.probe(hashes[i])
 		}
 		found = x.keys.followGroup(&probes, keys, refs)
-		runtime.KeepAlive(persisted)
 		if found < len(keys) {
+			x.checkMissed(persisted, &hashes, refs)
 			found += x.resolveNew(&hashes, keys, refs)
 		}
+		runtime.KeepAlive(persisted)
 	}
 	if found < len(keys) && x.table.persisted.Load() != persisted {
 		for i, key := range keys {
@@ -96,6 +97,16 @@ func (x *Index) resolveGroup(keys []series.Key, refs []series.Ref) (found int) {
 		}
 	}
 	return found
+}
+
+// checkMissed makes sure that the persisted table does not have those of a group that have no ref yet.
+func (x *Index) checkMissed(persisted *persistedTable, hashes *[batchGroup]uint64, refs []series.Ref) {
+	for i := range refs {
+		if refs[i].Hint == LocalNone && !persisted.intact(hashes[i]) {
+			x.dropTable(persisted)
+			return
+		}
+	}
 }
 
 // resolveNew looks those keys of a group up in the stripes that have no ref yet.
@@ -151,8 +162,9 @@ func (f *keyFile) followGroup(probes *[batchGroup]probe, keys []series.Key, refs
 		for record != nil && (lengths[i] != len(key) || !recordHasKey(record, key)) {
 			record = nil
 			if place, ok := probes[i].next(); ok {
-				record = f.recordAt(place)
-				lengths[i] = recordKeyBytes(record)
+				if record = f.recordAt(place); record != nil {
+					lengths[i] = recordKeyBytes(record)
+				}
 			}
 		}
 		refs[i] = series.Ref{Hint: LocalNone}

@@ -54,7 +54,11 @@ func (b *builder) build(keys *keyFile, lo, hi uint32) (p *part, err error) {
 	b.reset(int(hi - lo))
 	err = vfs.Guard(func() error {
 		for local := lo; local < hi; local++ {
-			if record := keys.record(local); record != nil {
+			record, err := keys.intact(local)
+			if err != nil {
+				record = keys.record(local) // who asks for a damaged key is told
+			}
+			if record != nil {
 				b.add(local-lo, recordKey(record))
 			}
 		}

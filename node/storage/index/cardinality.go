@@ -15,15 +15,13 @@ type MetricCardinality struct {
 // MetricCardinalities returns the metrics of a database with the most active
 // series, at most limit (0: all), the largest first.
 func (x *Index) MetricCardinalities(ctx context.Context, database string, limit int) ([]MetricCardinality, error) {
-	n, parts, err := x.NamesOf(nil).list(ctx, "", 0)
-	if err != nil {
-		return nil, err
-	}
 	series := map[string]int64{}
-	err = readParts(parts, func() error {
+	err := x.parts.read(func(parts []*part) error {
+		clear(series)
+		active := x.activity.view(AllDays())
 		for _, p := range parts {
 			p.eachMetric(database, "", func(m *metricEntry) bool {
-				if count := n.active.count(p.lo, m.series); count > 0 {
+				if count := active.count(p.lo, m.series); count > 0 {
 					series[string(m.metric)] += count
 				}
 				return ctx.Err() == nil
@@ -68,11 +66,11 @@ func (x *Index) TagCardinalities(ctx context.Context, database, metric string) (
 		}
 		list[i] = TagCardinality{Name: name, Values: int64(len(values))}
 	}
-	n, parts, err := x.NamesOf(nil).list(ctx, "", 0)
-	if err != nil {
-		return nil, err
-	}
-	err = readParts(parts, func() error {
+	err = x.parts.read(func(parts []*part) error {
+		active := x.activity.view(AllDays())
+		for i := range list {
+			list[i].Series = 0
+		}
 		for _, p := range parts {
 			p.eachMetric(database, metric, func(m *metricEntry) bool {
 				m.eachTag(func(t tagEntry) bool {
@@ -80,7 +78,7 @@ func (x *Index) TagCardinalities(ctx context.Context, database, metric string) (
 						return -compareText(name, c.Name)
 					})
 					if ok {
-						list[i].Series += n.active.count(p.lo, t.series)
+						list[i].Series += active.count(p.lo, t.series)
 					}
 					return true
 				})

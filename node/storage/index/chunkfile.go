@@ -39,6 +39,11 @@ func newChunkFile(fs vfs.FS, name, magic string, payloadBytes int) *chunkFile {
 
 func (f *chunkFile) place(n uint32) int64 { return chunkFileHeader + int64(n)*f.bytes }
 
+// chunkPlace returns where a chunk with so many bytes of payload begins.
+func chunkPlace(n, payloadBytes int) int64 {
+	return chunkFileHeader + int64(n)*(int64(payloadBytes)+chunkHeadBytes)
+}
+
 // payload returns what a chunk holds. It is mapped, and valid until close.
 func (f *chunkFile) payload(n uint32) []byte {
 	at := f.place(n)
@@ -134,11 +139,7 @@ func (f *chunkFile) write(chunks int, payload func(i int) []byte) error {
 	at := f.place(first)
 	var b []byte
 	for i := range chunks {
-		head := len(b)
-		b = binary.LittleEndian.AppendUint32(b, 0)
-		b = binary.LittleEndian.AppendUint32(b, first+uint32(i))
-		b = append(b, payload(i)...)
-		binary.LittleEndian.PutUint32(b[head:], crc32.Checksum(b[head+4:], castagnoli))
+		b = appendSummed(b, first+uint32(i), payload(i))
 		if len(b) >= chunkWriteBytes || i == chunks-1 {
 			if _, err := f.file.WriteAt(b, at); err != nil {
 				return err
@@ -151,6 +152,28 @@ func (f *chunkFile) write(chunks int, payload func(i int) []byte) error {
 		return f.failed
 	}
 	return f.mapTo(at)
+}
+
+func appendSummed(b []byte, n uint32, payload []byte) []byte {
+	head := len(b)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	b = binary.LittleEndian.AppendUint32(b, n)
+	b = append(b, payload...)
+	binary.LittleEndian.PutUint32(b[head:], crc32.Checksum(b[head+4:], castagnoli))
+	return b
+}
+
+// rewrite writes a chunk again that the disk does not give back as it was. Should only a part of it come to the
+// disk, its sum says so to the next open.
+func (f *chunkFile) rewrite(n uint32, payload []byte) error {
+	if f.failed != nil {
+		return f.failed
+	}
+	if _, err := f.file.WriteAt(appendSummed(nil, n, payload), f.place(n)); err != nil {
+		return err
+	}
+	f.failed = f.file.Sync()
+	return f.failed
 }
 
 func (f *chunkFile) create() error {

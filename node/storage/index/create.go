@@ -1,6 +1,7 @@
 package index
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -28,9 +29,14 @@ func (x *Index) Resolve(hint uint32, key series.Key) (series.Ref, bool) {
 		if persisted != nil {
 			p := persisted.probe(hash)
 			record := x.keys.follow(&p, key)
+			intact := record != nil || persisted.intact(hash)
 			runtime.KeepAlive(persisted)
 			if record != nil {
 				return recordRef(record), true
+			}
+			if !intact {
+				x.dropTable(persisted)
+				continue
 			}
 		}
 		p := x.table.stripe(hash).probe(hash)
@@ -50,7 +56,7 @@ func (f *keyFile) follow(p *probe, key series.Key) []byte {
 		if !ok {
 			return nil
 		}
-		if record := f.recordAt(place); recordHasKey(record, key) {
+		if record := f.recordAt(place); record != nil && recordHasKey(record, key) {
 			return record
 		}
 	}
@@ -58,7 +64,7 @@ func (f *keyFile) follow(p *probe, key series.Key) []byte {
 
 // Lookup finds a series as Resolve does, with a guard of its own.
 func (x *Index) Lookup(key series.Key) (ref series.Ref, ok bool, err error) {
-	err = vfs.Guard(func() error {
+	err = x.Guard(func() error {
 		ref, ok = x.Resolve(LocalNone, key)
 		return nil
 	})
@@ -87,7 +93,19 @@ func (x *Index) Create(shard uint16, id series.ID, key series.Key, day Day) (loc
 	if len(key) > series.KeyBytesMax {
 		return 0, fmt.Errorf("%w: %d bytes", series.ErrKey, len(key))
 	}
-	local, added, err := x.add(shard, id, key)
+	var added bool
+	err = x.Guard(func() (err error) {
+		local, added, err = x.add(shard, id, key)
+		if errors.Is(err, errTableRotten) {
+			x.dropTable(x.table.persisted.Load())
+			local, added, err = x.add(shard, id, key)
+		}
+		if errors.Is(err, errIDsRotten) {
+			x.Local(shard, id) // builds them again
+			local, added, err = x.add(shard, id, key)
+		}
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -110,14 +128,9 @@ func (x *Index) add(shard uint16, id series.ID, key series.Key) (local uint32, a
 	if local, ok, err := x.existing(s, hash, shard, id, key); ok || err != nil {
 		return local, false, err
 	}
-	var other uint32
-	var taken bool
-	err = vfs.Guard(func() error {
-		other, taken = ids.local(id)
-		return nil
-	})
-	if err != nil {
-		return 0, false, err
+	other, taken, rotten := ids.find(id)
+	if rotten != nil {
+		return 0, false, errIDsRotten
 	}
 	if taken {
 		return 0, false, fmt.Errorf("%w: id %d of shard %d is series %d, not %s", ErrConflict, id, shard, other, key)
@@ -138,9 +151,9 @@ func (x *Index) add(shard uint16, id series.ID, key series.Key) (local uint32, a
 // existing looks for the key while its stripe is locked.
 func (x *Index) existing(s *stripe, hash uint64, shard uint16, id series.ID, key series.Key) (local uint32, found bool, err error) {
 	err = vfs.Guard(func() error {
-		record := x.recordLocked(s, hash, key)
-		if record == nil {
-			return nil
+		record, err := x.recordLocked(s, hash, key)
+		if record == nil || err != nil {
+			return err
 		}
 		local, found = recordLocal(record), true
 		if recordShard(record) != shard || recordID(record) != id {
@@ -154,17 +167,77 @@ func (x *Index) existing(s *stripe, hash uint64, shard uint16, id series.ID, key
 
 // recordLocked returns the record of a key, or nil, while its stripe is locked: the persisted table has
 // then all that the stripe has given to it.
-func (x *Index) recordLocked(s *stripe, hash uint64, key series.Key) (record []byte) {
-	if persisted := x.table.persisted.Load(); persisted != nil {
+func (x *Index) recordLocked(s *stripe, hash uint64, key series.Key) (record []byte, err error) {
+	p := s.probe(hash)
+	record = x.keys.follow(&p, key)
+	if persisted := x.table.persisted.Load(); record == nil && persisted != nil {
 		p := persisted.probe(hash)
-		record = x.keys.follow(&p, key)
+		if record = x.keys.follow(&p, key); record == nil && !persisted.intact(hash) {
+			err = errTableRotten
+		}
 		runtime.KeepAlive(persisted)
 	}
-	if record == nil {
-		p := s.probe(hash)
-		record = x.keys.follow(&p, key)
+	return record, err
+}
+
+var (
+	// errTableRotten: the persisted table is not what it was, so that it does not tell who is missing.
+	errTableRotten = errors.New("the hash table does not read as before")
+	// errIDsRotten: it is not known which series has an id.
+	errIDsRotten = errors.New("the local ids of a shard do not read as before")
+)
+
+// dropTable puts entries in memory, made again from the keys, in the place of a persisted table that is not what it
+// was. The next Sync writes another one. No stripe is locked by the caller.
+func (x *Index) dropTable(rotten *persistedTable) {
+	x.syncing.Lock()
+	defer x.syncing.Unlock()
+	x.dropTableSyncing(rotten)
+}
+
+// dropTableSyncing is dropTable for who holds syncing.
+func (x *Index) dropTableSyncing(rotten *persistedTable) {
+	if rotten == nil || x.table.persisted.Load() != rotten {
+		return // another reader was faster
 	}
-	return record
+	x.damaged(&CorruptError{File: rotten.held.mapping.Name(), What: fmt.Sprintf(
+		"it reads otherwise than before: the hashes of %d series are built again from the keys", rotten.count)})
+	for local := range rotten.count {
+		_ = vfs.Guard(func() error {
+			record, err := x.keys.intact(local)
+			if err != nil {
+				return err // it is lost, or its damage was counted
+			}
+			hash := x.table.hash(recordKey(record))
+			s := x.table.stripe(hash)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.makeRoomLocked()
+			s.insertLocked(hash, x.keys.offset(local))
+			return nil
+		})
+	}
+	x.table.persisted.Store(nil) // after the entries are there: see Resolve
+	runtime.KeepAlive(rotten)
+}
+
+// Guard runs a function that reads mapped memory, as vfs.Guard does. What fails by a file that follows from the keys
+// is built again, and the function runs once more.
+func (x *Index) Guard(read func() error) error {
+	err := vfs.Guard(read)
+	var fault *vfs.FaultError
+	if !errors.As(err, &fault) {
+		return err
+	}
+	healed := x.keys.healAll()
+	if t := x.table.persisted.Load(); t != nil && !t.seal.bytesIntact(0, len(t.seal.bytes)) {
+		x.dropTable(t)
+		healed = true
+	}
+	if healed {
+		err = vfs.Guard(read)
+	}
+	return err
 }
 
 // append writes the record and makes it known to readers by local id.
@@ -187,25 +260,26 @@ func (x *Index) Local(shard uint16, id series.ID) (local uint32, ok bool) {
 	if ids == nil {
 		return 0, false
 	}
-	look := func() error {
-		local, ok = ids.local(id)
-		return nil
-	}
-	if vfs.Guard(look) != nil { // its chunk is mapped
-		x.relearn(shard, ids, int(id/idChunkEntries))
-		_ = vfs.Guard(look) // it fails again if the keys cannot be read either
+	local, ok, rotten := ids.find(id)
+	if rotten != nil {
+		x.relearn(shard, ids, int(id/idChunkEntries), rotten)
+		local, ok, _ = ids.find(id)
 	}
 	return local, ok
 }
 
-// relearn puts a chunk of local ids together from the keys that cannot be read from its file any more.
-func (x *Index) relearn(shard uint16, ids *shardIDs, n int) {
-	x.damages.Add(1)
-	before, c := (*ids.chunks.Load())[n], new(idChunk)
+// relearn puts a chunk of local ids together from the keys when its file does not read as before. The next Sync
+// writes the chunk again.
+func (x *Index) relearn(shard uint16, ids *shardIDs, n int, rotten *sealedIDs) {
+	x.keys.healAll()
+	filter, c := x.keys.inShards([]uint16{shard}), new(idChunk)
 	err := vfs.Guard(func() error {
 		for local := range x.keys.count.Load() {
+			if !filter.has(local) {
+				continue
+			}
 			record := x.keys.record(local)
-			if record == nil || x.keys.shard(local) != shard || int(recordID(record)/idChunkEntries) != n {
+			if record == nil || int(recordID(record)/idChunkEntries) != n {
 				continue
 			}
 			if record, ok := cutRecord(record); ok && validRecord(record, local) {
@@ -214,8 +288,9 @@ func (x *Index) relearn(shard uint16, ids *shardIDs, n int) {
 		}
 		return nil
 	})
-	if err == nil {
-		ids.replace(n, before, c)
+	if err == nil && ids.replace(n, rotten, c) {
+		x.damaged(&CorruptError{File: x.persister.ids.name, Offset: x.persister.ids.place(rotten.place), What: fmt.Sprintf(
+			"it reads otherwise than before: ids %d to %d of shard %d are built again from the keys", n*idChunkEntries, (n+1)*idChunkEntries-1, shard)})
 	}
 }
 
@@ -225,7 +300,7 @@ func (x *Index) Key(local uint32, dst []byte) (series.Key, error) {
 	if local >= x.keys.count.Load() {
 		return dst, fmt.Errorf("%w: %d of %d", ErrUnknown, local, x.keys.count.Load())
 	}
-	err := vfs.Guard(func() error {
+	err := x.Guard(func() error {
 		record, err := x.keys.intact(local)
 		if err == nil {
 			dst = append(dst, recordKey(record)...)
@@ -247,8 +322,9 @@ func (x *Index) KeyOf(shard uint16, id series.ID, dst []byte) (series.Key, error
 // Refs appends the shard and id of each local id to dst; Hint is the local id.
 // Errors: as Key.
 func (x *Index) Refs(locals []uint32, dst []series.Ref) ([]series.Ref, error) {
-	count := x.keys.count.Load()
-	err := vfs.Guard(func() error {
+	count, before := x.keys.count.Load(), len(dst)
+	err := x.Guard(func() error {
+		dst = dst[:before]
 		for _, local := range locals {
 			if local >= count {
 				return fmt.Errorf("%w: %d of %d", ErrUnknown, local, count)

@@ -25,8 +25,9 @@
 // # Reading mapped memory
 //
 // Every method guards its own reads of mapped memory (vfs.Guard), but Resolve,
-// which is too cheap for that: its caller runs it inside one guard for a whole
-// request. A mapping that is replaced is given back when the garbage collector
+// which is too cheap for that: its caller runs it inside one guard (Index.Guard) for a whole
+// request. What follows from the keys is checked where it is read (seal), as the kernel may
+// read it from the disk again, and is built from the keys again if it is not what it was. A mapping that is replaced is given back when the garbage collector
 // finds that nobody can reach its owner (held), so readers keep that alive.
 //
 // # Locks

@@ -26,6 +26,9 @@ type Options struct {
 	// PersistSeriesMin is how many new series at least are worth another hash table or part in a
 	// file; 0: 32,768.
 	PersistSeriesMin int
+	// DiskReserve is how many bytes of the disk are left to others: files that would take of it are not
+	// written, and what they are for stays in memory.
+	DiskReserve int64
 	// Workers is the number of goroutines that Open uses; 0: GOMAXPROCS.
 	Workers int
 
@@ -100,7 +103,9 @@ type Index struct {
 	parts     *partList
 	persister *persister
 	few       fewRule
+	damaged   func(error) // told of a file that follows from the keys, and is built again
 	damages   atomic.Int64
+	rebuilt   atomic.Int64
 	lost      atomic.Int64
 	syncing   sync.Mutex // one Sync at a time
 	closed    atomic.Bool
@@ -119,7 +124,7 @@ func Open(o Options) (*Index, error) {
 	if o.hashMask != 0 {
 		x.table.mask = o.hashMask
 	}
-	report, told := o.Corrupt, sync.Mutex{}
+	report, told := o.Corrupt, new(sync.Mutex)
 	o.Corrupt = func(err error) {
 		x.damages.Add(1)
 		if report != nil {
@@ -128,6 +133,10 @@ func Open(o Options) (*Index, error) {
 			report(err)
 		}
 	}
+	x.damaged = func(err error) {
+		x.rebuilt.Add(1)
+		o.Corrupt(err)
+	}
 	if err := o.FS.MkdirAll(o.Dir); err != nil {
 		return nil, fmt.Errorf("series table: %w", err)
 	}
@@ -135,6 +144,7 @@ func Open(o Options) (*Index, error) {
 	if x.keys, err = openKeyFile(&o); err != nil {
 		return nil, err
 	}
+	x.keys.damaged = x.damaged
 	if err = x.load(&o); err != nil {
 		return nil, errors.Join(err, x.closePersisted(), x.keys.close())
 	}
@@ -146,7 +156,7 @@ func (x *Index) load(o *Options) error {
 	if err := x.persister.findFiles(); err != nil {
 		return err
 	}
-	x.parts = newPartList(x.keys)
+	x.parts = newPartList(x.keys, x.damaged)
 	persisted := false
 	if o.State.Persisted != nil && hostIsLittle() {
 		var err error
@@ -168,7 +178,7 @@ func (x *Index) load(o *Options) error {
 }
 
 // Sync makes durable what every call that returned before it did, and gives the
-// State for the manifest. After it failed the key file must be opened again:
+// State for the manifest; Published is called when that has it. After it failed the key file must be opened again:
 // further calls give ErrFailed.
 func (x *Index) Sync() (State, error) {
 	x.syncing.Lock()

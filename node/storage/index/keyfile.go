@@ -28,22 +28,10 @@ const (
 
 	mapBytesMin = 1 << 20 // the first mapping; later ones double
 
-	offsetChunkBits = 12
-	offsetChunk     = 1 << offsetChunkBits
-	offsetLost      = 1<<32 - 1
-
 	countMax = 1<<32 - 1 // LocalNone is nobody's
 )
 
 type block [blockBytes]byte
-
-// offsets holds where the records of a run of local ids are in the file, and their
-// shards, so that a selection of some shards reads no records.
-type offsets struct {
-	base   int64
-	delta  [offsetChunk]uint32 // 4096 records of at most 64 KiB are less than 4 GiB
-	shards [offsetChunk]uint16
-}
 
 // keyFile is the append-only file of keys. Readers take no lock: what they reach
 // by a local id below count never changes.
@@ -52,9 +40,11 @@ type keyFile struct {
 	failpoints *failpoint.Set
 	count      atomic.Uint32
 	offsets    atomic.Pointer[[]*offsets]
-	blocks     atomic.Pointer[[]*block] // copied when a block is added
-	damages    atomic.Int64             // met by intact
-	unread     bool                     // a block could not be read at the start: it may be whole all the same
+	seals      atomic.Pointer[[]*offsetsSeal] // of the offsets that are mapped; nil: in memory
+	damaged    func(error)                    // told of offsets that are rotten
+	blocks     atomic.Pointer[[]*block]       // copied when a block is added
+	damages    atomic.Int64                   // met by intact
+	unread     bool                           // a block could not be read at the start: it may be whole all the same
 
 	mu struct {
 		sync.Mutex
@@ -63,6 +53,7 @@ type keyFile struct {
 		flushed  int    // bytes of the tail written to the file
 		mapped   int64  // bytes of the file within the last mapping
 		mappings []*vfs.Mapping
+		healed   []uint32 // chunks of offsets that are to be written again
 		closed   bool
 	}
 	sync struct {
@@ -83,20 +74,29 @@ func (f *keyFile) record(local uint32) []byte {
 	return f.recordAt(chunk.base + int64(delta))
 }
 
-// recordAt returns the record at a place in the file.
+// recordAt returns what is at a place in the file; nil: no record can be there.
 func (f *keyFile) recordAt(place int64) []byte {
-	return (*f.blocks.Load())[place>>blockBits][place&(blockBytes-1):]
+	blocks := *f.blocks.Load()
+	if n := place >> blockBits; uint64(n) < uint64(len(blocks)) {
+		if record := blocks[n][place&(blockBytes-1):]; len(record) >= recordBytesMin {
+			return record
+		}
+	}
+	return nil
 }
 
 // intact returns the record of a series that exists, checked again: a disk may read
 // now what is not what it read when the file was opened. Errors: ErrUnknown,
 // *CorruptError.
 func (f *keyFile) intact(local uint32) ([]byte, error) {
-	record := f.record(local)
-	if record == nil {
-		return nil, fmt.Errorf("%w: the record of series %d is lost", ErrUnknown, local)
+	record, ok := cutRecord(f.record(local))
+	if !ok || !validRecord(record, local) {
+		f.healPlace(local)
+		if f.record(local) == nil {
+			return nil, fmt.Errorf("%w: the record of series %d is lost", ErrUnknown, local)
+		}
+		record, ok = cutRecord(f.record(local))
 	}
-	record, ok := cutRecord(record)
 	if !ok || !validRecord(record, local) {
 		f.damages.Add(1)
 		return nil, &CorruptError{File: f.file.Name(), Offset: f.offset(local), What: fmt.Sprintf("the key of series %d", local)}

@@ -59,8 +59,9 @@ func (f *keyFile) scan(o *Options) {
 
 // scanAfter takes the chunks of offsets that are persisted, and finds the records behind them. It returns
 // false if these are not exactly what the state says, or cannot be found.
-func (f *keyFile) scanAfter(o *Options, persisted []*offsets) (ok bool, err error) {
+func (f *keyFile) scanAfter(o *Options, persisted []*offsets, seals []*offsetsSeal) (ok bool, err error) {
 	f.offsets.Store(&persisted)
+	f.seals.Store(&seals)
 	err = vfs.Guard(func() error {
 		local, at := uint32(len(persisted))*offsetChunk, int64(keyHeaderBytes)
 		if local > 0 {

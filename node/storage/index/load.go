@@ -44,7 +44,7 @@ func (x *Index) countLost(lo, hi uint32) {
 func (x *Index) loadPersisted(o *Options) (ok bool, err error) {
 	found, err := x.persister.openOffsets(o)
 	if err == nil {
-		ok, err = x.keys.scanAfter(o, found.chunks)
+		ok, err = x.keys.scanAfter(o, found.chunks, found.seals)
 	}
 	if err != nil || !ok {
 		reportUnusable(o, err)
@@ -80,7 +80,7 @@ func (x *Index) loadPersisted(o *Options) (ok bool, err error) {
 	}
 	x.lost.Add(found.lost)
 	x.countLost(o.State.Persisted.Offsets*offsetChunk, o.State.Count)
-	x.persister.last, x.persister.files = o.State.Persisted, max(x.persister.files, o.State.Persisted.Files)
+	x.persister.files = max(x.persister.files, o.State.Persisted.Files)
 	parts := x.persister.openParts(o)
 	x.parts.parts.Store(&parts)
 	return true, nil
@@ -93,8 +93,9 @@ func (x *Index) dropPersisted(o *Options) error {
 	x.persister = newPersister(o)
 	x.persister.files, x.persister.existing = files, existing
 	x.table, x.shards = &table{seed: x.table.seed, mask: x.table.mask}, shardTable{}
-	x.parts = newPartList(x.keys)
+	x.parts = newPartList(x.keys, x.damaged)
 	x.keys.offsets.Store(nil)
+	x.keys.seals.Store(nil)
 	return err
 }
 
@@ -173,7 +174,11 @@ func (x *Index) fillOne(local uint32, record []byte, state *State) (what string)
 	s := x.table.stripe(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if twin := x.recordLocked(s, hash, key); twin != nil {
+	twin, err := x.recordLocked(s, hash, key)
+	switch {
+	case err != nil:
+		return err.Error() // fillWith is told, and begins again without the table
+	case twin != nil:
 		return fmt.Sprintf("has the key of series %d", recordLocal(twin))
 	}
 	if !x.shards.get(shard).set(id, local) {

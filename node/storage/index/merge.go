@@ -3,13 +3,13 @@ package index
 import "bytes"
 
 // merge makes one part of neighbouring ones. Their series do not overlap and
-// come in order, so every set is the sets of the parts one after the other. Errors: as readParts.
-func merge(parts []*part) (merged *part, err error) {
-	err = readParts(parts, func() error {
+// come in order, so every set is the sets of the parts one after the other. Rotten parts and errors: as readParts.
+func merge(parts []*part) (merged *part, rotten []*part, err error) {
+	rotten, err = readParts(parts, func() error {
 		merged = mergeParts(parts)
 		return nil
 	})
-	return merged, err
+	return merged, rotten, err
 }
 
 func mergeParts(parts []*part) *part {

@@ -413,11 +413,8 @@ func (w *machine) check(t *rapid.T) {
 	var keys []series.Key
 	for local, s := range w.m.series {
 		keys = append(keys, s.key())
-		if id, ok := w.x.shards.get(s.shard).find(uint32(local)); !ok || id != s.id {
-			t.Fatalf("series %d has id %d, %v, want %d", local, id, ok, s.id)
-		}
-		if _, ok := w.x.shards.get(s.shard).find(uint32(len(w.m.series))); ok {
-			t.Fatal("a series that is not there has an id")
+		if got, ok := w.x.Local(s.shard, s.id); !ok || got != uint32(local) {
+			t.Fatalf("id %d of shard %d is series %d, %v, want %d", s.id, s.shard, got, ok, local)
 		}
 	}
 	for i := range keys {

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -15,7 +16,7 @@ type nameList struct {
 	ctx    context.Context
 	keys   *keyFile
 	active view
-	shards []uint64 // a set; nil: all
+	shards shardFilter
 	prefix string
 	limit  int // 0: all
 	list   []string
@@ -37,17 +38,13 @@ const (
 // Names lists names that series of some shards carry.
 type Names struct {
 	index  *Index
-	shards []uint64 // a set; nil: all
+	shards []uint16 // nil: all
 	days   Days
 }
 
 // NamesOf returns the names of the series of some shards; nil: of all.
 func (x *Index) NamesOf(shards []uint16) Names {
-	ns := Names{index: x, days: AllDays()}
-	if shards != nil {
-		ns.shards = shardSet(shards)
-	}
-	return ns
+	return Names{index: x, shards: shards, days: AllDays()}
 }
 
 // On returns the names of series that are active on one of days.
@@ -56,12 +53,22 @@ func (ns Names) On(days Days) Names {
 	return ns
 }
 
-// list prepares a collection, and returns the parts to collect from.
-func (ns Names) list(ctx context.Context, prefix string, limit int) (*nameList, []*part, error) {
-	parts, err := ns.index.parts.current()
+// read collects from parts, and returns what it has collected.
+func (ns Names) read(ctx context.Context, prefix string, limit int, collect func(n *nameList, parts []*part)) (list []string, err error) {
+	err = ns.index.parts.read(func(parts []*part) (err error) {
+		n := ns.collection(ctx, prefix, limit)
+		collect(n, parts)
+		list, err = n.result()
+		return err
+	})
+	return list, err
+}
+
+func (ns Names) collection(ctx context.Context, prefix string, limit int) *nameList {
+	keys := ns.index.keys
 	return &nameList{
-		ctx: ctx, keys: ns.index.keys, active: ns.index.activity.view(ns.days), shards: ns.shards, prefix: prefix, limit: max(limit, 0), rule: ns.index.few,
-	}, parts, err
+		ctx: ctx, keys: keys, active: ns.index.activity.view(ns.days), shards: keys.inShards(ns.shards), prefix: prefix, limit: max(limit, 0), rule: ns.index.few,
+	}
 }
 
 func (n *nameList) beginRun() {
@@ -124,13 +131,13 @@ func (n *nameList) fromFew(p *part, database, metric string, visit func(metric [
 	err := vfs.Guard(func() error {
 		for _, rel := range n.few {
 			local := p.lo + rel
-			if n.shards != nil && !inShardSet(n.shards, n.keys.shard(local)) {
+			if !n.shards.has(local) {
 				continue
 			}
-			if n.keys.record(local) == nil {
+			record, err := n.keys.intact(local)
+			if errors.Is(err, ErrUnknown) {
 				continue // it is lost: no part has it
 			}
-			record, err := n.keys.intact(local)
 			if err != nil {
 				return err
 			}
@@ -233,7 +240,7 @@ func (n *nameList) hasAny(lo uint32, p posting) (found bool) {
 }
 
 func (n *nameList) has(local uint32) bool {
-	return n.active.has(local) && (n.shards == nil || inShardSet(n.shards, n.keys.shard(local)))
+	return n.active.has(local) && n.shards.has(local)
 }
 
 // count returns the number of active series of a posting.
@@ -263,11 +270,7 @@ func (p *part) eachMetric(database, metric string, visit func(m *metricEntry) bo
 // Databases returns the sorted names of the databases that have active series, on any day.
 func (ns Names) Databases(ctx context.Context) ([]string, error) {
 	ns.days = AllDays()
-	n, parts, err := ns.list(ctx, "", 0)
-	if err != nil {
-		return nil, err
-	}
-	err = readParts(parts, func() error {
+	return ns.read(ctx, "", 0, func(n *nameList, parts []*part) {
 		for _, p := range parts {
 			n.beginRun()
 			for i := 0; i < len(p.metrics); {
@@ -284,22 +287,13 @@ func (ns Names) Databases(ctx context.Context) ([]string, error) {
 				i = p.search(string(m.database)+"\x00", "")
 			}
 		}
-		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return n.result()
 }
 
 // Metrics returns the sorted metrics of a database that start with prefix and have
 // active series, at most limit (0: all). Errors: ctx.Err(), *vfs.FaultError.
 func (ns Names) Metrics(ctx context.Context, database, prefix string, limit int) ([]string, error) {
-	n, parts, err := ns.list(ctx, prefix, limit)
-	if err != nil {
-		return nil, err
-	}
-	err = readParts(parts, func() error {
+	return ns.read(ctx, prefix, limit, func(n *nameList, parts []*part) {
 		for _, p := range parts {
 			few := n.fromFew(p, database, "", func(metric []byte, _ []series.Tag, add func([]byte)) { add(metric) })
 			if few {
@@ -313,22 +307,13 @@ func (ns Names) Metrics(ctx context.Context, database, prefix string, limit int)
 				}
 			}
 		}
-		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return n.result()
 }
 
 // TagNames returns the sorted names of tags, as Metrics does. An empty metric
 // means all metrics.
 func (ns Names) TagNames(ctx context.Context, database, metric, prefix string, limit int) ([]string, error) {
-	n, parts, err := ns.list(ctx, prefix, limit)
-	if err != nil {
-		return nil, err
-	}
-	err = readParts(parts, func() error {
+	return ns.read(ctx, prefix, limit, func(n *nameList, parts []*part) {
 		for _, p := range parts {
 			few := n.fromFew(p, database, metric, func(_ []byte, tags []series.Tag, add func([]byte)) {
 				for i := range tags {
@@ -344,21 +329,12 @@ func (ns Names) TagNames(ctx context.Context, database, metric, prefix string, l
 				return ctx.Err() == nil
 			})
 		}
-		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return n.result()
 }
 
 // TagValues returns the sorted values of a tag, as TagNames does.
 func (ns Names) TagValues(ctx context.Context, database, metric, name, prefix string, limit int) ([]string, error) {
-	n, parts, err := ns.list(ctx, prefix, limit)
-	if err != nil {
-		return nil, err
-	}
-	err = readParts(parts, func() error {
+	return ns.read(ctx, prefix, limit, func(n *nameList, parts []*part) {
 		for _, p := range parts {
 			few := n.fromFew(p, database, metric, func(_ []byte, tags []series.Tag, add func([]byte)) {
 				for i := range tags {
@@ -382,30 +358,23 @@ func (ns Names) TagValues(ctx context.Context, database, metric, name, prefix st
 				return ctx.Err() == nil
 			})
 		}
-		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return n.result()
 }
 
 // Count returns the number of active series of a database.
 func (ns Names) Count(ctx context.Context, database string) (count int64, err error) {
-	n, parts, err := ns.list(ctx, "", 0)
-	if err != nil {
-		return 0, err
-	}
-	err = readParts(parts, func() error {
+	err = ns.index.parts.read(func(parts []*part) error {
+		n := ns.collection(ctx, "", 0)
+		count = 0
 		for _, p := range parts {
 			p.eachMetric(database, "", func(m *metricEntry) bool {
-				if n.shards == nil {
+				if n.shards.set == nil {
 					count += n.active.count(p.lo, m.series)
 					return ctx.Err() == nil
 				}
 				m.series.each(func(run []uint32) bool {
 					for _, rel := range run {
-						if local := p.lo + rel; n.active.has(local) && inShardSet(n.shards, n.keys.shard(local)) {
+						if n.has(p.lo + rel) {
 							count++
 						}
 					}

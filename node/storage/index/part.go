@@ -31,6 +31,7 @@ type part struct {
 	memo    valueMemo
 	file    uint64 // its number, if it is mapped
 	held    held
+	seal    *seal // nil: it is in memory
 }
 
 const (
@@ -55,10 +56,23 @@ func cutUvarint(b []byte) (uint64, []byte) {
 	return v, b[n:]
 }
 
-// cutPosting cuts a posting with its length before it.
-func cutPosting(b []byte) (posting, []byte) {
-	n, b := cutUvarint(b)
-	return parsePosting(b[:n]), b[n:]
+// postingHeadBytes is what the numbers before those of a posting take at most.
+const postingHeadBytes = 2 * binary.MaxVarintLen64
+
+// cutPosting cuts a posting with its length before it. A large one is checked where it is read.
+func (c *checked) cutPosting(b []byte) (p posting, rest []byte) {
+	n, body := cutUvarint(b)
+	p, rest = parsePosting(body[:n]), body[n:]
+	switch {
+	case c.seal == nil:
+	case n <= sealBlock:
+		c.cut(b, rest)
+	default:
+		c.cut(b, p.body)
+		c.need(c.place(p.body), c.place(p.body)+postingHeadBytes)
+		p.seal = c.seal
+	}
+	return p, rest
 }
 
 // metricEntry is one metric of a part.
@@ -67,33 +81,56 @@ type metricEntry struct {
 	series           posting
 	tags             int
 	rest             []byte // the tags
+	checked          checked
+}
+
+// at returns the data from the entry of a metric on.
+func (p *part) at(i int, c *checked) []byte {
+	b := p.data[p.metrics[i]:]
+	if c.seal != nil {
+		places := len(c.seal.bytes) - partFooter - 4*len(p.metrics)
+		c.need(places+4*i, places+4*i+4)
+	}
+	return b
 }
 
 func (p *part) entry(i int) (m metricEntry) {
-	b := p.data[p.metrics[i]:]
-	m.database, b = cutText(b)
+	m.checked.seal = p.seal
+	start := p.at(i, &m.checked)
+	var b []byte
+	m.database, b = cutText(start)
 	m.metric, b = cutText(b)
-	m.series, b = cutPosting(b)
-	tags, b := cutUvarint(b)
-	m.tags, m.rest = int(tags), b
+	m.checked.cut(start, b)
+	m.series, b = m.checked.cutPosting(b)
+	tags, rest := cutUvarint(b)
+	m.checked.cut(b, rest)
+	m.tags, m.rest = int(tags), rest
 	return m
 }
 
-func (p *part) entryName(i int) (database, metric []byte) {
-	database, b := cutText(p.data[p.metrics[i]:])
-	metric, _ = cutText(b)
+func (p *part) entryName(i int, c *checked) (database, metric []byte) {
+	start := p.at(i, c)
+	database, b := cutText(start)
+	metric, b = cutText(b)
+	c.cut(start, b)
 	return database, metric
 }
 
 // search returns the first entry that is not before the given name.
 func (p *part) search(database, metric string) int {
-	return sort.Search(len(p.metrics), func(i int) bool {
-		d, m := p.entryName(i)
+	var c checked
+	reached := func(i int) bool {
+		d, m := p.entryName(i, &c)
 		if c := compareText(d, database); c != 0 {
 			return c > 0
 		}
 		return compareText(m, metric) >= 0
-	})
+	}
+	n := sort.Search(len(p.metrics), reached)
+	if c.seal = p.seal; c.seal != nil && (n > 0 && reached(n-1) || n < len(p.metrics) && !reached(n)) {
+		panic(errRotten{p.seal})
+	}
+	return n
 }
 
 func compareText(a []byte, b string) int {
@@ -113,6 +150,8 @@ type tagEntry struct {
 	series posting // never postingAll
 	table  []byte  // offsets of the blocks but the first
 	blocks []byte
+	// checked is of the table and the blocks, which are checked where they are read.
+	checked checked
 }
 
 // eachTag visits the tags in order until visit gives false.
@@ -127,15 +166,20 @@ func (m *metricEntry) eachTag(visit func(tagEntry) bool) {
 	}
 }
 
-func (m *metricEntry) cutTag(b []byte) (t tagEntry, rest []byte) {
-	t.name, b = cutText(b)
+func (m *metricEntry) cutTag(start []byte) (t tagEntry, rest []byte) {
+	t.checked.seal = m.checked.seal
+	var b []byte
+	t.name, b = cutText(start)
 	values, b := cutUvarint(b)
+	t.checked.cut(start, b)
 	t.values = int(values)
-	t.series, b = cutPosting(b)
+	t.series, b = t.checked.cutPosting(b)
 	if t.series.kind == postingAll {
 		t.series = m.series
 	}
+	start = b
 	n, b := cutUvarint(b)
+	t.checked.cut(start, b)
 	table := (t.values - 1) / valueBlock * valueBlockRefBytes
 	t.table, t.blocks = b[:table], b[table:n]
 	return t, b[n:]
@@ -153,21 +197,30 @@ func (m *metricEntry) tag(name string) (found tagEntry, ok bool) {
 }
 
 // block returns the values from block i on.
-func (t *tagEntry) block(i int) []byte {
+func (t *tagEntry) block(i int, c *checked) []byte {
 	if i == 0 {
 		return t.blocks
 	}
-	return t.blocks[binary.LittleEndian.Uint32(t.table[(i-1)*valueBlockRefBytes:]):]
+	ref := t.table[(i-1)*valueBlockRefBytes:][:valueBlockRefBytes]
+	c.cut(ref, ref[valueBlockRefBytes:])
+	return t.blocks[binary.LittleEndian.Uint32(ref):]
 }
 
 // blockOf returns the block that value is in, if it is in any.
 func (t *tagEntry) blockOf(value string) int {
 	blocks := len(t.table)/valueBlockRefBytes + 1
-	n := sort.Search(blocks, func(i int) bool {
-		_, b := cutUvarint(t.block(i)) // shares nothing
-		first, _ := cutText(b)
+	var c checked
+	beyond := func(i int) bool {
+		start := t.block(i, &c)
+		_, b := cutUvarint(start) // shares nothing
+		first, b := cutText(b)
+		c.cut(start, b)
 		return compareText(first, value) > 0
-	})
+	}
+	n := sort.Search(blocks, beyond)
+	if c = t.checked; c.seal != nil && (n > 0 && beyond(n-1) || n < blocks && !beyond(n)) {
+		panic(errRotten{c.seal}) // the way there was wrong
+	}
 	return max(n-1, 0)
 }
 
@@ -178,6 +231,7 @@ type valueCursor struct {
 	at      int // number of the next value
 	value   []byte
 	posting posting // never postingAll
+	checked checked
 }
 
 // values starts at the block that may hold from.
@@ -186,7 +240,7 @@ func (t *tagEntry) cursor(from string) valueCursor {
 	if from != "" {
 		block = t.blockOf(from)
 	}
-	return valueCursor{tag: t, rest: t.block(block), at: block * valueBlock}
+	return valueCursor{tag: t, rest: t.block(block, &t.checked), at: block * valueBlock, checked: t.checked}
 }
 
 // next moves to the next value; value is valid until the next call.
@@ -196,8 +250,9 @@ func (c *valueCursor) next() bool {
 	}
 	shared, b := cutUvarint(c.rest)
 	text, b := cutText(b)
+	c.checked.cut(c.rest, b)
 	c.value = append(c.value[:shared], text...)
-	c.posting, c.rest = cutPosting(b)
+	c.posting, c.rest = c.checked.cutPosting(b)
 	if c.posting.kind == postingAll {
 		c.posting = c.tag.series
 	}
@@ -297,10 +352,10 @@ func (w *partWriter) finish() *part {
 
 func (p *part) size() uint32 { return p.hi - p.lo }
 
-// bytes returns the memory of a part that is not mapped.
+// bytes returns the memory of a part: of one that is mapped, that of its sums.
 func (p *part) bytes() int64 {
-	if p.held.mapping != nil {
-		return 0
+	if p.seal != nil {
+		return p.seal.memory()
 	}
 	return int64(cap(p.data)) + int64(cap(p.metrics))*4
 }

@@ -37,6 +37,12 @@ func writePart(fs vfs.FS, name string, p *part) error {
 	})
 }
 
+// fileBytes returns the bytes of the file of a part, or a few more.
+func (p *part) fileBytes() int64 {
+	const padding = 8
+	return wholeHeader + int64(len(p.data)) + padding + int64(len(p.metrics))*4 + partFooter + wholeSumBytes
+}
+
 // openPart maps the part of the series from lo to hi (excluded).
 func openPart(fs vfs.FS, name string, lo, hi uint32) (*part, error) {
 	m, body, err := mapWhole(fs, name, partMagic)
@@ -70,7 +76,7 @@ func (p *part) parse(name string, body []byte, lo, hi uint32) error {
 	if bytes > uint64(len(body)) || padded+metrics*4+partFooter != uint64(len(body)) {
 		return damaged("%d bytes of data and %d metrics are not in %d bytes", bytes, metrics, len(body))
 	}
-	p.data = body[:bytes:bytes]
+	p.data = body[:bytes]
 	if metrics > 0 {
 		p.metrics = unsafe.Slice((*uint32)(unsafe.Pointer(&body[padded])), metrics)
 	}
@@ -79,5 +85,6 @@ func (p *part) parse(name string, body []byte, lo, hi uint32) error {
 			return damaged("a metric is at byte %d of %d", at, bytes)
 		}
 	}
+	p.seal = newSeal(body)
 	return nil
 }

@@ -2,6 +2,7 @@ package index
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -31,11 +32,12 @@ const (
 // partList is the parts in the order of local ids, without gaps, and the worker
 // that makes and merges them.
 type partList struct {
-	keys  *keyFile
-	parts atomic.Pointer[[]*part]
-	wake  chan struct{}
-	quit  chan struct{}
-	done  chan struct{}
+	keys    *keyFile
+	damaged func(error) // told of parts that are rotten
+	parts   atomic.Pointer[[]*part]
+	wake    chan struct{}
+	quit    chan struct{}
+	done    chan struct{}
 
 	mu struct {
 		sync.Mutex
@@ -44,9 +46,9 @@ type partList struct {
 	merging sync.Mutex // taken before mu: one large merge at a time
 }
 
-func newPartList(keys *keyFile) *partList {
+func newPartList(keys *keyFile, damaged func(error)) *partList {
 	l := &partList{
-		keys: keys, wake: make(chan struct{}, 1),
+		keys: keys, damaged: damaged, wake: make(chan struct{}, 1),
 		quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	l.parts.Store(&[]*part{})
@@ -132,31 +134,105 @@ func (l *partList) replace(p, mapped *part) {
 // errDamagedPosting is what the reader of a posting panics with.
 var errDamagedPosting = errors.New("a posting has more series than a part")
 
-// readParts runs read, which reads parts, and keeps them until it ends. Parts that are mapped were whole
-// when they were opened; should the disk read something else later, that is a *CorruptError or a
-// *vfs.FaultError.
-func readParts(parts []*part, read func() error) (err error) {
-	defer runtime.KeepAlive(parts)
-	defer func() {
-		if r := recover(); r != nil {
-			if err = damagedPart(parts); err == nil {
-				panic(r)
-			}
-		}
-	}()
-	return vfs.Guard(read)
-}
+// readAttempts bounds how often a read begins again as parts were rotten. Each attempt puts memory in the
+// place of at least one of them.
+const readAttempts = 8
 
-// damagedPart returns what is wrong with one of the parts that are mapped.
-func damagedPart(parts []*part) error {
-	for _, p := range parts {
-		if p.held.mapping == nil {
-			continue
+// read runs read with parts that cover at least all series created before the call, and keeps them until
+// it ends. Should parts that are mapped not be what they were, they are built again from the keys, and read
+// begins anew. Errors besides those of read: *CorruptError, *vfs.FaultError.
+func (l *partList) read(read func(parts []*part) error) error {
+	for attempt := 1; ; attempt++ {
+		var rotten []*part
+		parts, err := l.current()
+		if err == nil {
+			rotten, err = readParts(parts, func() error { return read(parts) })
 		}
-		err := p.held.mapping.Guard(func(b []byte) error { return checkWhole(p.held.mapping.Name(), partMagic, b) })
-		if err != nil {
+		var fault *vfs.FaultError
+		switch {
+		case attempt == readAttempts:
+			return err
+		case len(rotten) > 0:
+			if err := l.rebuild(rotten); err != nil {
+				return err
+			}
+		case !errors.As(err, &fault) || !l.keys.healAll():
 			return err
 		}
+	}
+}
+
+// readParts runs read, which reads parts, and keeps them until it ends. It returns those that are not what
+// they were.
+func readParts(parts []*part, read func() error) (rotten []*part, err error) {
+	defer runtime.KeepAlive(parts)
+	inMemory := func(p *part) bool { return p.seal == nil }
+	if !slices.ContainsFunc(parts, func(p *part) bool { return !inMemory(p) }) {
+		return nil, vfs.Guard(read) // a panic is a bug
+	}
+	err = func() (err error) {
+		defer recoverRotten(&err)
+		return vfs.Guard(read)
+	}()
+	var (
+		of    errRotten
+		fault *vfs.FaultError
+	)
+	decoding := errors.As(err, &of) || errors.Is(err, errOutOfRange) || errors.Is(err, errDamagedPosting)
+	if !decoding && !errors.As(err, &fault) {
+		return nil, err
+	}
+	mapped := slices.DeleteFunc(slices.Clone(parts), inMemory)
+	rotten = slices.DeleteFunc(slices.Clone(mapped), func(p *part) bool { return p.seal != of.seal && p.whole() })
+	if decoding && len(rotten) == 0 {
+		rotten = mapped // it was read otherwise for a moment
+	}
+	if len(rotten) > 0 {
+		err = &CorruptError{File: rotten[0].held.mapping.Name(), What: err.Error()}
+	}
+	return rotten, err
+}
+
+// whole reports whether a part that is mapped is what it was.
+func (p *part) whole() (whole bool) {
+	err := p.held.mapping.Guard(func([]byte) error {
+		whole = p.seal.whole()
+		return nil
+	})
+	return whole && err == nil
+}
+
+// rebuild puts parts in memory, built from the keys, in the place of mapped ones that are rotten. The next
+// Sync writes other files. Errors: *vfs.FaultError.
+func (l *partList) rebuild(rotten []*part) error {
+	l.merging.Lock() // so that none of them is being merged
+	defer l.merging.Unlock()
+	return l.rebuildMerging(rotten)
+}
+
+// rebuildMerging is rebuild for who holds merging.
+func (l *partList) rebuildMerging(rotten []*part) error {
+	l.keys.healAll() // it is about to read all of it
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := newBuilder()
+	for _, p := range rotten {
+		at := slices.Index(*l.parts.Load(), p)
+		if at < 0 {
+			continue // another reader was faster
+		}
+		l.damaged(&CorruptError{File: p.held.mapping.Name(), What: fmt.Sprintf(
+			"it reads otherwise than before: the postings of series %d to %d are built again from the keys", p.lo, p.hi-1)})
+		var pieces []*part
+		for lo := p.lo; lo < p.hi; {
+			piece, err := b.build(l.keys, lo, lo+min(p.hi-lo, loadSeries))
+			if err != nil {
+				return err
+			}
+			pieces, lo = append(pieces, piece), piece.hi
+		}
+		parts := slices.Replace(slices.Clone(*l.parts.Load()), at, at+1, pieces...)
+		l.parts.Store(&parts)
 	}
 	return nil
 }
@@ -197,7 +273,7 @@ func (l *partList) buildNext(count uint32) (built bool, err error) {
 		}
 	}
 	if first, ok := mergeable(parts[idle:], mergeNowSeries); ok {
-		if merged, err := merge(parts[idle+first:]); err == nil {
+		if merged, _, err := merge(parts[idle+first:]); err == nil {
 			parts = append(parts[:idle+first], merged)
 		}
 	}
@@ -272,16 +348,17 @@ func (l *partList) mergeNext() bool {
 	}
 	l.mu.Unlock()
 
-	merged, err := merge(old)
+	merged, rotten, err := merge(old)
 
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if err != nil {
 		for _, p := range old {
 			p.busy = false
 		}
-		return false // queries of what cannot be read say so
+		l.mu.Unlock()
+		return len(rotten) > 0 && l.rebuildMerging(rotten) == nil // queries of what cannot be read say so
 	}
+	defer l.mu.Unlock()
 	parts = *l.parts.Load()
 	next := slices.Concat(parts[:first], []*part{merged}, parts[first+len(old):])
 	l.parts.Store(&next)

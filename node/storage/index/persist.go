@@ -55,7 +55,6 @@ const (
 	tablePrefix     = "table-"
 	partPrefix      = "postings-"
 
-	offsetsBytes = int(unsafe.Sizeof(offsets{}))
 	idHeadBytes  = 8 // u32 shard · u32 number of the chunk
 	idChunkBytes = int(unsafe.Sizeof(idChunk{}))
 )
@@ -70,15 +69,15 @@ type persister struct {
 	rule     persistRule
 	offsets  *chunkFile
 	ids      *chunkFile
-	files    uint64   // numbers given
-	existing []string // files of tables and parts that there are
-	last     *PersistedState
+	files    uint64       // numbers given
+	reserve  int64        // bytes of the disk that are left to others
+	existing []string     // files of tables and parts that there are
 	failures atomic.Int64 // times that something could not be written
 }
 
 func newPersister(o *Options) *persister {
 	s := &persister{
-		fs: o.FS, dir: o.Dir, rule: o.persist,
+		fs: o.FS, dir: o.Dir, rule: o.persist, reserve: o.DiskReserve,
 		offsets: newChunkFile(o.FS, path.Join(o.Dir, offsetsFileName), offsetsMagic, offsetsBytes),
 		ids:     newChunkFile(o.FS, path.Join(o.Dir, idsFileName), idsMagic, idHeadBytes+idChunkBytes),
 	}
@@ -115,6 +114,7 @@ func (s *PersistedState) check(state *State) error {
 // persistedOffsets are what is read of a file of offsets.
 type persistedOffsets struct {
 	chunks []*offsets
+	seals  []*offsetsSeal
 	lost   int64
 }
 
@@ -122,7 +122,9 @@ type persistedOffsets struct {
 func (s *persister) openOffsets(o *Options) (found persistedOffsets, err error) {
 	count := o.State.Persisted.Offsets
 	var lost atomic.Int64
+	found.seals = make([]*offsetsSeal, count)
 	err = s.offsets.open(count, o.Workers, func(n uint32, payload []byte) error {
+		found.seals[n] = newOffsetsSeal(payload)
 		c := offsetsOf(payload)
 		for _, delta := range c.delta {
 			if delta == offsetLost {
@@ -151,10 +153,16 @@ func idChunkOf(payload []byte) *idChunk {
 	return (*idChunk)(unsafe.Pointer(unsafe.SliceData(payload[idHeadBytes : idHeadBytes+idChunkBytes])))
 }
 
+func sealIDs(n uint32, payload []byte) *sealedIDs {
+	return &sealedIDs{seal: newSeal(payload[idHeadBytes : idHeadBytes+idChunkBytes]), chunk: idChunkOf(payload), place: n}
+}
+
 // openIDs maps the chunks of the file of ids, by shard and number.
-func (s *persister) openIDs(o *Options) (map[uint16]map[uint32]*idChunk, error) {
+func (s *persister) openIDs(o *Options) (map[uint16]map[uint32]*sealedIDs, error) {
+	sealed := make([]*sealedIDs, o.State.Persisted.IDs)
 	err := s.ids.open(o.State.Persisted.IDs, o.Workers, func(n uint32, payload []byte) error {
 		shard, number := binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:])
+		sealed[n] = sealIDs(n, payload)
 		ok := uint64(shard) < uint64(len(o.State.Next)) && (uint64(number)+1)*idChunkEntries <= uint64(o.State.Next[shard])
 		if !ok || !idChunkOf(payload).complete(o.State.Count) {
 			return &CorruptError{File: s.ids.name, Offset: s.ids.place(n), What: fmt.Sprintf("ids of chunk %d of shard %d", number, shard)}
@@ -164,14 +172,14 @@ func (s *persister) openIDs(o *Options) (map[uint16]map[uint32]*idChunk, error) 
 	if err != nil {
 		return nil, err
 	}
-	found := map[uint16]map[uint32]*idChunk{}
+	found := map[uint16]map[uint32]*sealedIDs{}
 	for n := range s.ids.count.Load() {
 		payload := s.ids.payload(n)
 		shard, number := uint16(binary.LittleEndian.Uint32(payload)), binary.LittleEndian.Uint32(payload[4:])
 		if found[shard] == nil {
-			found[shard] = map[uint32]*idChunk{}
+			found[shard] = map[uint32]*sealedIDs{}
 		}
-		found[shard][number] = idChunkOf(payload)
+		found[shard][number] = sealed[n]
 	}
 	return found, nil
 }
@@ -243,10 +251,27 @@ func (s *PersistedState) names() (names []string) {
 	return names
 }
 
-// removeOthers removes the files that neither this state counts nor the last one, which may be the one
-// that the manifest has. What cannot be removed is tried again next time.
-func (s *persister) removeOthers(state *PersistedState) {
-	keep := append(state.names(), s.last.names()...)
+// room returns an error if a file of so many bytes would take what is left to others.
+func (s *persister) room(bytes int64) error {
+	free, err := s.fs.Free(s.dir)
+	if err != nil {
+		return err
+	}
+	if free-s.reserve < bytes {
+		return fmt.Errorf("%w: %d bytes are wanted, %d are free and %d of them are for others", errNoRoom, bytes, free, s.reserve)
+	}
+	return nil
+}
+
+var errNoRoom = errors.New("no room for files of the series table")
+
+// Published is told that the manifest has a state for good, which Sync has given: files of tables and parts that
+// neither it counts nor memory reads from are removed. What cannot be removed is tried again next time.
+func (x *Index) Published(state State) {
+	x.syncing.Lock()
+	defer x.syncing.Unlock()
+	s := x.persister
+	keep := append(state.Persisted.names(), x.persistedNow(x.Len()).names()...)
 	s.existing = slices.DeleteFunc(s.existing, func(name string) bool {
 		if slices.Contains(keep, name) {
 			return false
@@ -254,7 +279,6 @@ func (s *persister) removeOthers(state *PersistedState) {
 		err := s.fs.Remove(path.Join(s.dir, name))
 		return err == nil || errors.Is(err, fs.ErrNotExist)
 	})
-	s.last = state
 }
 
 // persist writes what has come since the last time of the series below count, whose records end at byte
@@ -274,6 +298,12 @@ func (x *Index) persist(count uint32, keyBytes int64) *PersistedState {
 			s.failures.Add(1)
 		}
 	}
+	return x.persistedNow(count)
+}
+
+// persistedNow returns what the files have of the series below count.
+func (x *Index) persistedNow(count uint32) *PersistedState {
+	s := x.persister
 	state := &PersistedState{Offsets: s.offsets.count.Load(), IDs: s.ids.count.Load(), Files: s.files}
 	if t := x.table.persisted.Load(); t != nil {
 		state.Table = &TableState{File: t.file, Count: t.count}
@@ -283,63 +313,7 @@ func (x *Index) persist(count uint32, keyBytes int64) *PersistedState {
 			state.Parts = append(state.Parts, PartState{File: p.file, From: p.lo, To: p.hi})
 		}
 	}
-	s.removeOthers(state)
 	return state
-}
-
-func (x *Index) persistOffsets(count uint32) error {
-	from, to := x.persister.offsets.count.Load(), count/offsetChunk
-	if to <= from {
-		return nil
-	}
-	chunks := *x.keys.offsets.Load()
-	err := x.persister.offsets.append(int(to-from), func(i int) []byte {
-		return unsafe.Slice((*byte)(unsafe.Pointer(chunks[from+uint32(i)])), offsetsBytes)
-	})
-	if err != nil {
-		return err
-	}
-	x.keys.mu.Lock()
-	defer x.keys.mu.Unlock()
-	next := slices.Clone(*x.keys.offsets.Load())
-	for n := from; n < to; n++ {
-		next[n] = offsetsOf(x.persister.offsets.payload(n))
-	}
-	x.keys.offsets.Store(&next)
-	return nil
-}
-
-func (x *Index) persistIDs(count uint32) error {
-	type place struct {
-		shard  uint16
-		number int
-		chunk  *idChunk
-	}
-	var full []place
-	x.shards.each(func(shard uint16, ids *shardIDs) {
-		ids.unpersisted(count, func(n int, c *idChunk) { full = append(full, place{shard, n, c}) })
-	})
-	first := x.persister.ids.count.Load()
-	var payload []byte
-	err := x.persister.ids.append(len(full), func(i int) []byte {
-		payload = binary.LittleEndian.AppendUint32(payload[:0], uint32(full[i].shard))
-		payload = binary.LittleEndian.AppendUint32(payload, uint32(full[i].number))
-		for entry := range full[i].chunk {
-			payload = binary.LittleEndian.AppendUint32(payload, full[i].chunk[entry].Load())
-		}
-		return payload
-	})
-	if err != nil {
-		return err
-	}
-	for i := 0; i < len(full); {
-		shard, copies := full[i].shard, map[uint32]*idChunk{}
-		for ; i < len(full) && full[i].shard == shard; i++ {
-			copies[uint32(full[i].number)] = idChunkOf(x.persister.ids.payload(first + uint32(i)))
-		}
-		x.shards.get(shard).persist(copies)
-	}
-	return nil
 }
 
 // persistTable writes another table if enough series have come.
@@ -351,14 +325,17 @@ func (x *Index) persistTable(count uint32, keyBytes int64) error {
 	if fresh := int(count) - known; fresh < max(x.persister.rule.table, known/x.persister.rule.share) {
 		return nil
 	}
+	if err := x.persister.room(persistedTableBytes(count)); err != nil {
+		return err
+	}
 	n, name := x.persister.newFile(tablePrefix)
 	if err := x.keys.failpoints.Hit(PointPersistedFile); err != nil {
 		return err
 	}
 	err := writePersistedTable(x.persister.fs, name, x.table.seed, count, func(stripe int) (list []uint64, err error) {
 		err = vfs.Guard(func() error {
-			list = before.entriesOf(stripe)
-			return nil
+			list, err = before.entriesOf(stripe)
+			return err
 		})
 		// Who has appended one of these records has locked the stripe before, and has it until the
 		// entry is there.
@@ -367,6 +344,9 @@ func (x *Index) persistTable(count uint32, keyBytes int64) error {
 		defer s.mu.Unlock()
 		return mergeEntries(list, s.entriesLocked(0, keyBytes)), err
 	})
+	if errors.Is(err, errTableRotten) {
+		x.dropTableSyncing(before)
+	}
 	if err != nil {
 		return err
 	}
@@ -388,6 +368,9 @@ func (x *Index) persistParts(count uint32) error {
 	for _, p := range *x.parts.parts.Load() {
 		if p.held.mapping != nil || p.size() < x.persister.rule.part || p.hi > count {
 			continue
+		}
+		if err := x.persister.room(p.fileBytes()); err != nil {
+			return err
 		}
 		n, name := x.persister.newFile(partPrefix)
 		if err := x.keys.failpoints.Hit(PointPersistedFile); err != nil {

@@ -22,10 +22,12 @@ type persistedTable struct {
 	entries int
 	stripes [stripesCount]persistedStripe
 	held    held
+	seal    *seal // of the slots
 }
 
 type persistedStripe struct {
 	slots []atomic.Uint64
+	first int // its number among all
 	homes int
 }
 
@@ -44,17 +46,43 @@ func (t *persistedTable) probe(hash uint64) probe {
 	return p
 }
 
-// entriesOf returns the entries of a stripe in growing order.
-func (t *persistedTable) entriesOf(stripe int) (list []uint64) {
-	if t == nil {
-		return nil
+// intact reports whether the slots that a probe passes until it ends are what they were. An entry that is found
+// needs no such check, as the key says whether it is right.
+func (t *persistedTable) intact(hash uint64) bool {
+	s := &t.stripes[hash>>(64-stripeBits)]
+	at := home(tag(hash), s.homes)
+	end := at
+	for end < len(s.slots) && s.slots[end].Load() != 0 {
+		end++
 	}
-	for i := range t.stripes[stripe].slots {
-		if slot := t.stripes[stripe].slots[i].Load(); slot != 0 {
+	if end == len(s.slots) {
+		return false // its last slot is empty
+	}
+	return t.seal.intact((s.first+at)*slotBytes, (s.first+end+1)*slotBytes)
+}
+
+// entriesOf returns the entries of a stripe in growing order.
+func (t *persistedTable) entriesOf(stripe int) (list []uint64, err error) {
+	if t == nil {
+		return nil, nil
+	}
+	s := &t.stripes[stripe]
+	for i := range s.slots {
+		if slot := s.slots[i].Load(); slot != 0 {
 			list = append(list, slot)
 		}
 	}
-	return list
+	if !t.seal.intact(s.first*slotBytes, (s.first+len(s.slots))*slotBytes) {
+		return nil, errTableRotten
+	}
+	return list, nil
+}
+
+// persistedTableBytes returns the bytes of the file of a table of so many series, or more.
+func persistedTableBytes(count uint32) int64 {
+	const empty = 3 // of each stripe: a home for none, one by rounding, and the last
+	slots := int64(count)*persistedHomesNumerator/persistedHomesDenominator + empty*stripesCount
+	return wholeHeader + slots*slotBytes + persistedTableFooter + wholeSumBytes
 }
 
 // writePersistedTable writes the file of a table of the series below count. Entries returns those of a
@@ -147,8 +175,9 @@ func (t *persistedTable) parse(name string, body []byte, count uint32, keyBytes 
 		if s[len(s)-1].Load() != 0 {
 			return damaged("the last slot of stripe %d is not empty", i)
 		}
-		t.stripes[i] = persistedStripe{slots: s, homes: int(homes)}
+		t.stripes[i] = persistedStripe{slots: s, first: int(first), homes: int(homes)}
 	}
+	t.seal = newSeal(body[:end])
 	return nil
 }
 

@@ -35,12 +35,16 @@ type posting struct {
 	kind  uint8
 	count uint32
 	body  []byte
+	seal  *seal // of the body; nil: it is in memory, or checked
 }
+
+// check returns what checks the body where it is read.
+func (p posting) check() checked { return checked{seal: p.seal} }
 
 func parsePosting(b []byte) posting {
 	head, n := binary.Uvarint(b)
 	if head>>postingKindBits > mergeSeries {
-		panic(errDamagedPosting) // see readParts
+		panic(errDamagedPosting) // see partList.read
 	}
 	return posting{kind: uint8(head & (1<<postingKindBits - 1)), count: uint32(head >> postingKindBits), body: b[n:]}
 }
@@ -126,23 +130,35 @@ func (p posting) words() (first uint32, b []byte) {
 	return uint32(f), p.body[n+m : n+m+int(words)*8]
 }
 
+// checkedWords is words, all of them checked.
+func (p posting) checkedWords() (first uint32, b []byte) {
+	first, b = p.words()
+	c := p.check()
+	c.cut(b, b[len(b):])
+	return first, b
+}
+
 // block returns the numbers of block i of a postingSkip in dst.
-func (p posting) block(i int, dst *[postingBlock]uint32) []uint32 {
+func (p posting) block(i int, dst *[postingBlock]uint32, c *checked) []uint32 {
+	first := p.blockFirst(i, c)
 	table := p.blocks() * skipEntryBytes
-	entry := p.body[i*skipEntryBytes:]
 	n := min(int(p.count)-i*postingBlock, postingBlock)
-	at := table + int(binary.LittleEndian.Uint32(entry[4:]))
-	return expand(dst[:n], binary.LittleEndian.Uint32(entry), p.body[at:])
+	b := p.body[table+int(binary.LittleEndian.Uint32(p.body[i*skipEntryBytes+4:])):]
+	list, rest := expand(dst[:n], first, b)
+	c.cut(b, rest)
+	return list
 }
 
 func (p posting) blocks() int { return (int(p.count) + postingBlock - 1) / postingBlock }
 
-func (p posting) blockFirst(i int) uint32 {
-	return binary.LittleEndian.Uint32(p.body[i*skipEntryBytes:])
+func (p posting) blockFirst(i int, c *checked) uint32 {
+	entry := p.body[i*skipEntryBytes:]
+	c.cut(entry, entry[skipEntryBytes:])
+	return binary.LittleEndian.Uint32(entry)
 }
 
-// expand fills dst with first and what the differences in b add to it.
-func expand(dst []uint32, first uint32, b []byte) []uint32 {
+// expand fills dst with first and what the differences in b add to it, and returns what is left of b.
+func expand(dst []uint32, first uint32, b []byte) (list []uint32, rest []byte) {
 	dst[0] = first
 	at := 0
 	for i := 1; i < len(dst); i++ {
@@ -156,13 +172,16 @@ func expand(dst []uint32, first uint32, b []byte) []uint32 {
 		first += uint32(d) + 1
 		dst[i] = first
 	}
-	return dst
+	return dst, b[at:]
 }
 
 // list returns the numbers of a postingList in dst.
 func (p posting) list(dst *[postingBlock]uint32) []uint32 {
 	first, n := binary.Uvarint(p.body)
-	return expand(dst[:p.count], uint32(first), p.body[n:])
+	list, rest := expand(dst[:p.count], uint32(first), p.body[n:])
+	c := p.check()
+	c.cut(p.body, rest)
+	return list
 }
 
 // each visits runs of the numbers in growing order until visit gives false. The
@@ -184,13 +203,14 @@ func (p posting) each(visit func([]uint32) bool) {
 	case postingList:
 		visit(p.list(&buffer))
 	case postingSkip:
+		c := p.check()
 		for i := range p.blocks() {
-			if !visit(p.block(i, &buffer)) {
+			if !visit(p.block(i, &buffer, &c)) {
 				return
 			}
 		}
 	case postingBits:
-		first, b := p.words()
+		first, b := p.checkedWords()
 		for at := first * 64; len(b) > 0; at, b = at+64, b[8:] {
 			n := 0
 			for word := binary.LittleEndian.Uint64(b); word != 0; word &= word - 1 {
@@ -211,7 +231,8 @@ func (p posting) first() (first uint32, ok bool) {
 		v, _ := binary.Uvarint(p.body)
 		return uint32(v), true
 	case postingSkip:
-		return p.blockFirst(0), true
+		c := p.check()
+		return p.blockFirst(0, &c), true
 	}
 	return 0, false
 }
@@ -230,7 +251,9 @@ func (p posting) appendTo(dst []uint32, add uint32) []uint32 {
 		first, n := binary.Uvarint(p.body)
 		start, end := len(dst), len(dst)+int(p.count)
 		dst = dst[:end]
-		expand(dst[start:], uint32(first)+add, p.body[n:])
+		_, rest := expand(dst[start:], uint32(first)+add, p.body[n:])
+		c := p.check()
+		c.cut(p.body, rest)
 		return dst
 	}
 	p.each(func(run []uint32) bool {
@@ -249,7 +272,7 @@ func (p posting) orInto(set []uint64) {
 		first, last := p.run()
 		setRun(set, first, last)
 	case postingBits:
-		first, b := p.words()
+		first, b := p.checkedWords()
 		for i := first; len(b) > 0; i, b = i+1, b[8:] {
 			set[i] |= binary.LittleEndian.Uint64(b)
 		}
@@ -285,10 +308,11 @@ type finder struct {
 	next        int      // the block after the current one
 	first, last uint32   // of a run; the first word of bits
 	bits        []byte
+	checked     checked
 }
 
 func (f *finder) reset(p posting) {
-	f.p, f.run, f.next = p, nil, 0
+	f.p, f.run, f.next, f.checked = p, nil, 0, p.check()
 	switch p.kind {
 	case postingRun:
 		f.first, f.last = p.run()
@@ -306,7 +330,12 @@ func (f *finder) has(v uint32) bool {
 		return v >= f.first && v <= f.last
 	case postingBits:
 		at := int(v/64) - int(f.first)
-		return at >= 0 && at < len(f.bits)/8 && f.bits[at*8+int(v%64/8)]&(1<<(v%8)) != 0
+		if at < 0 || at >= len(f.bits)/8 {
+			return false
+		}
+		b := f.bits[at*8+int(v%64/8):]
+		f.checked.cut(b, b[1:])
+		return b[0]&(1<<(v%8)) != 0
 	case postingSkip:
 		f.seek(v)
 	}
@@ -319,16 +348,16 @@ func (f *finder) has(v uint32) bool {
 // seek makes the block that v would be in the current one.
 func (f *finder) seek(v uint32) {
 	blocks := f.p.blocks()
-	if f.next >= blocks || f.p.blockFirst(f.next) > v {
+	if f.next >= blocks || f.p.blockFirst(f.next, &f.checked) > v {
 		return
 	}
 	step := 1
-	for f.next+step < blocks && f.p.blockFirst(f.next+step) <= v {
+	for f.next+step < blocks && f.p.blockFirst(f.next+step, &f.checked) <= v {
 		step *= 2
 	}
 	low := f.next + step/2 // its first is not above v
-	n := sort.Search(min(f.next+step, blocks)-low, func(i int) bool { return f.p.blockFirst(low+i) > v })
-	f.run = f.p.block(low+n-1, &f.buffer)
+	n := sort.Search(min(f.next+step, blocks)-low, func(i int) bool { return f.p.blockFirst(low+i, &f.checked) > v })
+	f.run = f.p.block(low+n-1, &f.buffer, &f.checked)
 	f.next = low + n
 }
 

@@ -23,17 +23,12 @@ func (x *Index) Select(ctx context.Context, selector *scan.Selector, days Days, 
 	if err != nil {
 		return dst, err
 	}
-	parts, err := x.parts.current()
-	if err != nil {
-		return dst, err
-	}
-	s := &selection{ctx: ctx, keys: x.keys, selector: selector, matchers: matchers, active: x.activity.view(days)}
-	s.few.rule = x.few
-	if selector.Shards != nil {
-		s.shards = shardSet(selector.Shards)
-	}
 	before := len(dst)
-	err = readParts(parts, func() error {
+	err = x.parts.read(func(parts []*part) error {
+		dst = dst[:before]
+		s := &selection{ctx: ctx, keys: x.keys, selector: selector, matchers: matchers, active: x.activity.view(days)}
+		s.few.rule = x.few
+		s.shards = x.keys.inShards(selector.Shards)
 		for _, p := range parts {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -61,7 +56,7 @@ type selection struct {
 	matchers []matcher
 	active   view
 	few      fewActive
-	shards   []uint64     // a set; nil: all
+	shards   shardFilter
 	found    []uint32     // scratch: the candidates of a metric
 	set      []uint64     // scratch: a set of a part
 	values   []*[]posting // scratch: of each step
@@ -114,30 +109,12 @@ func (s *selection) appendActive(dst []uint32, lo uint32, found []uint32) []uint
 			at = uint64(local / 64)
 			word = s.active.word(local &^ 63)
 		}
-		if word&(1<<(local%64)) != 0 && s.inShards(local) {
+		if word&(1<<(local%64)) != 0 && s.shards.has(local) {
 			dst = append(dst, local)
 		}
 	}
 	return dst
 }
-
-// shardSet returns the set of some shards.
-func shardSet(shards []uint16) []uint64 {
-	set := make([]uint64, 1<<16/64)
-	for _, shard := range shards {
-		set[shard/64] |= 1 << (shard % 64)
-	}
-	return set
-}
-
-func (s *selection) inShards(local uint32) bool {
-	if s.shards == nil {
-		return true
-	}
-	return inShardSet(s.shards, s.keys.shard(local))
-}
-
-func inShardSet(set []uint64, shard uint16) bool { return set[shard/64]&(1<<(shard%64)) != 0 }
 
 // step is what one matcher asks of a metric: series that are, or are not, in the
 // union of some postings.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tickmesh/tickmesh/api/series"
+	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
 // shardTable leads from (shard, id) to local ids. It has two levels, so that the
@@ -26,12 +27,32 @@ type shardIDs struct {
 	mu     sync.Mutex // held while a series is created
 	next   atomic.Uint32
 	chunks atomic.Pointer[[]*idChunk]
+	// seals are those of the chunks that are mapped, at least while they are. Who finds none reads memory.
+	seals atomic.Pointer[[]*sealedIDs]
 	// persisted says of which chunks the file of ids has a copy, which is then what chunks leads to.
 	persisted []bool       // guarded by Index.syncing
 	mapped    atomic.Int64 // how many that are
+	healed    []healedIDs  // guarded by mu: what is to be written again
+}
+
+// sealedIDs finds that a mapped chunk is not what it was.
+type sealedIDs struct {
+	*seal
+	chunk *idChunk
+	place uint32 // its number in the file
+}
+
+// healedIDs is a chunk in memory whose copy in the file is not what it was.
+type healedIDs struct {
+	n     int
+	chunk *idChunk
+	place uint32
 }
 
 type idChunk [idChunkEntries]atomic.Uint32
+
+// idSealBytes is the memory of a sealedIDs with its sums.
+const idSealBytes = 24 + 48 + idChunkEntries*4/sealBlock*4
 
 func (t *shardTable) get(shard uint16) *shardIDs {
 	page := t[shard/shardPageEntries].Load()
@@ -78,22 +99,28 @@ func (s *shardIDs) local(id series.ID) (uint32, bool) {
 	return entry - 1, entry != 0
 }
 
-// find returns the id of a local id. It does not look far: series are made in the order of their
-// ids, but for those whose records were lost. Then ok is false.
-func (s *shardIDs) find(local uint32) (id series.ID, ok bool) {
-	from, to := uint32(0), s.next.Load()
-	for from < to {
-		middle := from + (to-from)/2
-		switch found, ok := s.local(series.ID(middle)); {
-		case ok && found == local:
-			return series.ID(middle), true
-		case ok && found > local:
-			to = middle
-		default:
-			from = middle + 1
+// find returns the local id of a series of the shard. Rotten is the seal of its chunk, if that is mapped and not
+// what it was: then the answer means nothing.
+func (s *shardIDs) find(id series.ID) (local uint32, ok bool, rotten *sealedIDs) {
+	sealed := s.sealed(int(id / idChunkEntries)) // before the chunk: who finds none reads memory
+	err := vfs.Guard(func() error {
+		local, ok = s.local(id)
+		if at := int(id % idChunkEntries * 4); sealed != nil && !sealed.intact(at, at+4) {
+			rotten = sealed
 		}
+		return nil
+	})
+	if err != nil {
+		return 0, false, sealed
 	}
-	return 0, false
+	return local, ok, rotten
+}
+
+func (s *shardIDs) sealed(n int) *sealedIDs {
+	if seals := s.seals.Load(); seals != nil && n < len(*seals) {
+		return (*seals)[n]
+	}
+	return nil
 }
 
 // growLocked makes room for ids below end.
@@ -123,17 +150,19 @@ func (s *shardIDs) set(id series.ID, local uint32) bool {
 }
 
 // adopt makes room for ids below end with chunks that are persisted, by their number. It is for Open.
-func (s *shardIDs) adopt(end uint32, persisted map[uint32]*idChunk) {
+func (s *shardIDs) adopt(end uint32, persisted map[uint32]*sealedIDs) {
 	chunks := make([]*idChunk, (uint64(end)+idChunkEntries-1)/idChunkEntries)
+	seals := make([]*sealedIDs, len(chunks))
 	s.persisted = make([]bool, len(chunks))
 	for n := range chunks {
 		if c := persisted[uint32(n)]; c != nil {
-			chunks[n], s.persisted[n] = c, true
+			chunks[n], seals[n], s.persisted[n] = c.chunk, c, true
 			s.mapped.Add(1)
 		} else {
 			chunks[n] = new(idChunk)
 		}
 	}
+	s.seals.Store(&seals)
 	s.chunks.Store(&chunks)
 }
 
@@ -181,27 +210,44 @@ func (s *shardIDs) missing() (n uint32) {
 }
 
 // persist puts copies of chunks in their places. The caller holds Index.syncing.
-func (s *shardIDs) persist(copies map[uint32]*idChunk) {
+func (s *shardIDs) persist(copies map[uint32]*sealedIDs) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	chunks := slices.Clone(*s.chunks.Load())
+	chunks, seals := slices.Clone(*s.chunks.Load()), make([]*sealedIDs, len(*s.chunks.Load()))
+	if before := s.seals.Load(); before != nil {
+		copy(seals, *before)
+	}
 	for n, c := range copies {
-		chunks[n], s.persisted[n] = c, true
+		chunks[n], seals[n], s.persisted[n] = c.chunk, c, true
 	}
 	s.mapped.Add(int64(len(copies)))
+	s.seals.Store(&seals)
 	s.chunks.Store(&chunks)
 }
 
-// replace puts a chunk in memory in the place of one that is mapped.
-func (s *shardIDs) replace(n int, mapped, c *idChunk) {
+// replace puts a chunk in memory in the place of one that is mapped and rotten, and reports whether it has.
+func (s *shardIDs) replace(n int, rotten *sealedIDs, c *idChunk) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	chunks := slices.Clone(*s.chunks.Load())
-	if chunks[n] == mapped { // else somebody else was faster
-		chunks[n] = c
-		s.mapped.Add(-1)
-		s.chunks.Store(&chunks)
+	if s.sealed(n) != rotten {
+		return false // somebody else was faster
 	}
+	chunks, seals := slices.Clone(*s.chunks.Load()), slices.Clone(*s.seals.Load())
+	chunks[n], seals[n] = c, nil
+	s.mapped.Add(-1)
+	s.chunks.Store(&chunks)
+	s.seals.Store(&seals)
+	s.healed = append(s.healed, healedIDs{n, c, rotten.place})
+	return true
+}
+
+// takeHealed returns what is to be written again.
+func (s *shardIDs) takeHealed() []healedIDs {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	healed := s.healed
+	s.healed = nil
+	return healed
 }
 
 // raiseNext makes next at least n.
@@ -221,5 +267,5 @@ func (s *shardIDs) bytes() int64 {
 		return 0
 	}
 	n := int64(len(*p)) - s.mapped.Load()
-	return n*idChunkEntries*4 + int64(len(*p))*8
+	return n*idChunkEntries*4 + int64(len(*p))*16 + s.mapped.Load()*idSealBytes
 }

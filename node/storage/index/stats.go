@@ -1,13 +1,17 @@
 package index
 
+import "github.com/tickmesh/tickmesh/api/series"
+
 // Stats are figures for metrics. Bytes are of memory unless they say otherwise.
 type Stats struct {
 	Series         uint32  // lost ones included
+	Used           float64 // of what there can be of local ids, of ids of a shard and of bytes of keys: the largest share
 	SeriesLost     int64   // whose records were damaged
 	Damages        int64   // found while opening, and each one that was met since
 	KeyFileBytes   int64   // on disk, and mapped
 	PersistedBytes int64   // of files of persisted series: on disk, and mapped
 	PersistErrors  int64   // times that one of them could not be written
+	Rebuilt        int64   // times that something of them was read otherwise than before, and was built again
 	TailBytes      int64   // the block of the key file that is being filled
 	OffsetBytes    int64   // local id → place in the key file
 	ShardBytes     int64   // (shard, id) → local id
@@ -44,19 +48,24 @@ func (x *Index) Stats() Stats {
 	x.keys.mu.Unlock()
 	if chunks := x.keys.offsets.Load(); chunks != nil {
 		persisted := int64(x.persister.offsets.count.Load())
-		s.OffsetBytes = (int64(len(*chunks))-persisted)*int64(offsetsBytes) + int64(len(*chunks))*8
+		s.OffsetBytes = (int64(len(*chunks))-persisted)*int64(offsetsBytes) + int64(len(*chunks))*16 + persisted*offsetsSealBytes
 		s.PersistedBytes = persisted*x.persister.offsets.bytes + int64(x.persister.ids.count.Load())*x.persister.ids.bytes
 	}
-	x.shards.each(func(_ uint16, ids *shardIDs) { s.ShardBytes += ids.bytes() })
+	s.Used = max(float64(s.Series)/countMax, float64(s.KeyFileBytes)/(slotPlaceMask+1))
+	x.shards.each(func(_ uint16, ids *shardIDs) {
+		s.ShardBytes += ids.bytes()
+		s.Used = max(s.Used, float64(ids.next.Load())/(float64(series.IDMax)+1))
+	})
 	for _, p := range *x.parts.parts.Load() {
 		s.PersistedBytes += p.held.bytes
 	}
 	if t := x.table.persisted.Load(); t != nil {
 		s.PersistedBytes += t.held.bytes
+		s.TableBytes += t.seal.memory()
 	}
-	s.PersistErrors = x.persister.failures.Load()
+	s.PersistErrors, s.Rebuilt = x.persister.failures.Load(), x.rebuilt.Load()
 	used, slots := x.table.size()
-	s.TableBytes = int64(slots) * 8
+	s.TableBytes += int64(slots) * 8
 	if slots > 0 {
 		s.TableLoad = float64(used) / float64(slots)
 	}

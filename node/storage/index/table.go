@@ -83,6 +83,7 @@ type probe struct {
 	slots []atomic.Uint64
 	tag   uint64
 	at    int
+	seen  int // slots, at most all of them
 }
 
 func (s *stripe) probe(hash uint64) probe {
@@ -96,12 +97,13 @@ func (s *stripe) probe(hash uint64) probe {
 
 // next returns the next place whose hash bits agree.
 func (p *probe) next() (place int64, ok bool) {
-	for uint(p.at) < uint(len(p.slots)) {
+	for uint(p.at) < uint(len(p.slots)) && p.seen < len(p.slots) {
 		slot := p.slots[p.at].Load()
 		if slot == 0 {
 			return 0, false
 		}
 		p.at++
+		p.seen++
 		if p.at == len(p.slots) {
 			p.at = 0
 		}

@@ -25,7 +25,7 @@ func newShelf(t *testing.T) *shelf {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(Options{FS: fs, Dir: "data", Segments: "segments", Shards: 2, MakeDurable: func(*Manifest) error { return nil }, Hit: func(string) error { return nil }})
+	s, err := Open(Options{FS: fs, Dir: "data", Segments: "segments", Shards: 2, MakeDurable: func(*Manifest) error { return nil }, Published: func(*Manifest) {}, Hit: func(string) error { return nil }})
 	if err == nil {
 		err = s.OpenSegments(pages.Generations()[0])
 	}

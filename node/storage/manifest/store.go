@@ -28,9 +28,11 @@ type Options struct {
 	Foreign  []string // folders of a data folder, which are empty where there is no manifest
 	// MakeDurable syncs what a manifest refers to, and notes in it up to where that is durable.
 	MakeDurable func(*Manifest) error
-	Corrupt     func(error) // hears of segments that cannot be opened
-	Logger      *slog.Logger
-	Hit         func(failpoint string) error // a failpoint is met
+	// Published is told that the disk has a manifest and no earlier one.
+	Published func(*Manifest)
+	Corrupt   func(error) // hears of segments that cannot be opened
+	Logger    *slog.Logger
+	Hit       func(failpoint string) error // a failpoint is met
 }
 
 // Store owns the manifest, the segments that it names, and the versions of them that readers
@@ -196,6 +198,7 @@ func (x *Edit) replace(failpoint string, change func(*Manifest)) error {
 		return err
 	}
 	x.set(&m)
+	s.o.Published(&m)
 	return nil
 }
 

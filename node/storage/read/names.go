@@ -8,7 +8,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/node/storage/index"
-	"github.com/tickmesh/tickmesh/node/storage/vfs"
 )
 
 // Series implements scan.Source.
@@ -182,7 +181,7 @@ func (s *Source) LookupSeries(key series.Key) (ref series.Ref, known bool, err e
 // cannot be read counts as unknown: defining it again is harmless.
 // It must not be called after Close: writers end first.
 func (s *Source) Resolve(hint uint32, keys []series.Key, refs []series.Ref) {
-	err := vfs.Guard(func() error {
+	err := s.o.Index.Guard(func() error {
 		s.o.Index.ResolveBatch(hint, keys, refs)
 		return nil
 	})
