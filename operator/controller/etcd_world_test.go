@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"crypto/x509"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/operator/build"
 	"github.com/tickmesh/tickmesh/operator/etcd"
+	"github.com/tickmesh/tickmesh/operator/pki"
 )
 
 // fakeEtcd is an etcd whose members are healthy when their pods run with their volumes. It
@@ -68,7 +70,7 @@ func (w *world) runEtcd() {
 		name := build.PodName(c, build.ComponentEtcd, ordinal)
 		pod, claim := &corev1.Pod{}, &corev1.PersistentVolumeClaim{}
 		runs := w.found(w.api.Get(w.t.Context(), w.key(name), pod)) && pod.Spec.NodeName != "" && w.machines[pod.Spec.NodeName] && pod.DeletionTimestamp == nil &&
-			w.found(w.api.Get(w.t.Context(), w.key(build.ClaimName(name)), claim))
+			w.found(w.api.Get(w.t.Context(), w.key(build.ClaimName(name)), claim)) && w.trustsPeers(pod)
 		if runs {
 			w.runMember(name, build.EtcdURL(c, name, build.PortEtcdPeer), string(claim.UID))
 		} else {
@@ -126,4 +128,20 @@ func (w *world) runMember(name, url, claim string) {
 			e.claims[m.ID] = claim
 		}
 	}
+}
+
+// trustsPeers reports whether a member takes the certificate that all members show now: it reads
+// its authorities when it starts, and never again.
+func (w *world) trustsPeers(pod *corev1.Pod) bool {
+	w.t.Helper()
+	secret := &corev1.Secret{}
+	if !w.found(w.api.Get(w.t.Context(), w.key("demo-etcd-tls"), secret)) {
+		return true // without TLS
+	}
+	leaf, err := pki.ReadLeaf(secret)
+	w.must(err)
+	if w.etcdTrust[pod.UID] == nil {
+		w.etcdTrust[pod.UID] = leaf.Bundle
+	}
+	return slices.ContainsFunc(w.etcdTrust[pod.UID], func(a *x509.Certificate) bool { return leaf.Certificate.CheckSignatureFrom(a) == nil })
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -320,36 +321,65 @@ func (w *world) shareCertificate() *x509.Certificate {
 	return leaf.Certificate
 }
 
-// An authority that is lost is replaced also while a member of etcd has no machine: it runs
-// nowhere, so it holds nothing up, and pods that are made anew get their certificates.
+// An authority that is lost is replaced also while a member of etcd has no machine, or one that
+// says nothing: it holds nothing up, pods that are made anew get their certificates, and it takes
+// part again when it is back, although it trusts the lost authority only.
 func TestAuthorityIsLostBesideAMember(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 4)
-	w.create("{shards: 6, replication: 2, replaceAfter: 24h, nodes: {count: 3}}")
-	w.until("the cluster is made", w.complete)
-	taken := map[string]bool{}
-	for _, pod := range w.nodePods() {
-		taken[pod.Spec.NodeName] = true
-	}
-	for ordinal := range 3 {
-		name := fmt.Sprintf("demo-etcd-%d", ordinal)
-		if machine := w.machineOf(name); !taken[machine] {
+	for what, lose := range map[string]func(w *world, member string){
+		"its machine is gone": func(w *world, member string) {
+			machine := w.machineOf(member)
 			w.removeMachine(machine)
-			w.must(w.api.Delete(t.Context(), w.pod(name), client.GracePeriodSeconds(0)))
-			break
-		}
+			w.must(w.api.Delete(t.Context(), w.pod(member), client.GracePeriodSeconds(0)))
+		},
+		"its machine is silent": func(w *world, member string) { w.setMachine(w.machineOf(member), false) },
+		"its pod is gone, its machine silent": func(w *world, member string) {
+			w.setMachine(w.machineOf(member), false)
+			w.must(w.api.Delete(t.Context(), w.pod(member), client.GracePeriodSeconds(0)))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 4)
+			w.create("{shards: 6, replication: 2, replaceAfter: 24h, nodes: {count: 3}}")
+			w.until("the cluster is made", w.complete)
+			taken := map[string]bool{}
+			for _, pod := range w.nodePods() {
+				taken[pod.Spec.NodeName] = true
+			}
+			member, machine := "", ""
+			for ordinal := range 3 {
+				name := fmt.Sprintf("demo-etcd-%d", ordinal)
+				if machine = w.machineOf(name); !taken[machine] {
+					member = name
+					break
+				}
+			}
+			lose(w, member)
+			w.must(w.api.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "demo-ca", Namespace: w.namespace}}))
+			w.step()
+			before := w.pod("demo-node-0").UID
+			w.must(w.api.Delete(t.Context(), w.pod("demo-node-0"), client.GracePeriodSeconds(0)))
+			w.stopProcess("demo-node-0")
+			w.until("a new pod has its certificate", func() bool {
+				w.now = w.now.Add(time.Minute) // what was written settles
+				pod := &corev1.Pod{}
+				if !w.found(w.api.Get(t.Context(), w.key("demo-node-0"), pod)) || pod.UID == before {
+					return false
+				}
+				_, err := pki.ReadAnnotated(pod)
+				return err == nil
+			})
+			if !w.found(w.api.Get(t.Context(), client.ObjectKey{Name: machine}, &corev1.Node{})) {
+				return
+			}
+			w.setMachine(machine, true)
+			w.until("all is well", w.complete)
+			for _, m := range w.etcd.members {
+				if !m.Healthy {
+					t.Errorf("%+v is not healthy", m)
+				}
+			}
+		})
 	}
-	w.must(w.api.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "demo-ca", Namespace: w.namespace}}))
-	w.step()
-	before := w.pod("demo-node-0").UID
-	w.must(w.api.Delete(t.Context(), w.pod("demo-node-0"), client.GracePeriodSeconds(0)))
-	w.stopProcess("demo-node-0")
-	w.until("a new pod has its certificate", func() bool {
-		pod := &corev1.Pod{}
-		if !w.found(w.api.Get(t.Context(), w.key("demo-node-0"), pod)) || pod.UID == before {
-			return false
-		}
-		_, err := pki.ReadAnnotated(pod)
-		return err == nil
-	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -46,6 +47,7 @@ type world struct {
 	now        time.Time
 	machines   map[string]bool // up
 	podKeys    map[types.UID]*ecdsa.PrivateKey
+	etcdTrust  map[types.UID][]*x509.Certificate // authorities that a pod of etcd was started with
 	disks      int
 
 	mesh      *meshtest.Cluster
@@ -85,7 +87,7 @@ func newWorld(t *testing.T, machines int) *world {
 	s := kubernetes(t)
 	w := &world{
 		t: t, api: s.client, background: context.Background(), namespace: s.namespace(t), now: time.Now().Truncate(time.Second),
-		machines: map[string]bool{}, podKeys: map[types.UID]*ecdsa.PrivateKey{}, mesh: meshtest.NewCluster(), processes: map[string]*process{}, folders: map[string]string{}, routers: true,
+		machines: map[string]bool{}, podKeys: map[types.UID]*ecdsa.PrivateKey{}, etcdTrust: map[types.UID][]*x509.Certificate{}, mesh: meshtest.NewCluster(), processes: map[string]*process{}, folders: map[string]string{}, routers: true,
 		home:     "operators",
 		recorded: events.NewFakeRecorder(10_000), limits: shardmap.DefaultLimits(),
 	}

@@ -17,8 +17,10 @@
 //	    only when that has lasted as long as a silent one's silence would, or by its taint.
 //	    An etcd of one member begins anew when its claim is new, which is when its volume or
 //	    machine was lost for good; one of several never does.
-//	E5  A pod is restarted only while all members are healthy, one at a time; one that
-//	    does not run at any time.
+//	E5  A pod is restarted only while all other members are healthy, one at a time; one that
+//	    does not run at any time. While no pod gets a certificate before that, those on
+//	    machines that say nothing do not count, although the majority may be away for as long
+//	    as the restart takes.
 //	E6  When no majority can come back, because volumes or machines of the members are
 //	    gone for good, or when a person says so, a new etcd takes the place of the old one,
 //	    which has not answered for long then. It begins only when the nodes can give it the

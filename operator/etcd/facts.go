@@ -64,6 +64,9 @@ type Facts struct {
 	Wanted         int   // members
 	Replicas       int   // of the StatefulSet; below 0: there is none
 	Created        bool  // this etcd has answered before
+	// Urgent records that no pod gets a certificate until the members are restarted from their
+	// present template: one that is silent does not hold up the others then.
+	Urgent bool
 	// Names and PeerURLs of members, by ordinal; as many as there can be.
 	Names, PeerURLs []string
 	// Members of the etcd as it answers now; nil: it does not, or has no majority.
@@ -126,6 +129,19 @@ func (f *Facts) machineGone(name string) bool {
 func (f *Facts) machineAbsent(name string) bool {
 	machine, exists := f.Machines[name]
 	return !exists || machine.OutOfService
+}
+
+// silent reports whether the machine that a member has to run on says nothing.
+func (f *Facts) silent(ordinal int) bool {
+	name := ""
+	if claim := f.claim(ordinal); claim != nil {
+		name = claim.Machine
+	}
+	if pod := f.pod(ordinal); name == "" && pod != nil {
+		name = pod.Machine
+	}
+	machine, exists := f.Machines[name]
+	return name != "" && (!exists || machine.OutOfService || machine.NotReadySinceMs > 0)
 }
 
 // volumeGone reports whether nobody can mount the volume of a claim any more. A machine that

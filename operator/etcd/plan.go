@@ -41,6 +41,7 @@ type Action struct {
 	UID      string // of the claim, or of the pod
 	GivenUp  bool   // of MarkClaim
 	Force    bool   // of DeletePod: its machine cannot say that it has ended
+	Urgent   bool   // of DeletePod: budgets do not count, which a silent member uses up
 	Phase    Phase  // of SetRebuild
 }
 
@@ -346,19 +347,42 @@ func (d *decision) restart() bool {
 	if d.restartBroken() {
 		return true
 	}
+	outdated := false
 	for ordinal := d.Replicas - 1; ordinal >= 0; ordinal-- {
-		pod, claim := d.pod(ordinal), d.claim(ordinal)
+		pod := d.pod(ordinal)
 		if pod == nil || !pod.Outdated {
 			continue
 		}
-		if !d.well() || !d.ready() || claim == nil || claim.Terminating {
-			d.plan.Waiting = "a member is restarted when all are healthy"
+		if outdated = true; d.mayRestart(ordinal) {
+			d.do(Action{Kind: DeletePod, Ordinal: ordinal, UID: pod.UID, Urgent: d.Urgent && !d.ready(), Why: "its template has changed"})
 			return true
 		}
-		d.do(Action{Kind: DeletePod, Ordinal: ordinal, UID: pod.UID, Why: "its template has changed"})
-		return true
 	}
-	return false
+	if outdated {
+		d.plan.Waiting = "a member is restarted when all others are healthy"
+	}
+	return outdated
+}
+
+// mayRestart reports whether a member may be restarted: all others are healthy. It may be silent
+// itself while its machine is not: its old template may be why.
+func (d *decision) mayRestart(ordinal int) bool {
+	if claim := d.claim(ordinal); claim == nil || claim.Terminating || d.pod(ordinal).Terminating || d.silent(ordinal) {
+		return false
+	}
+	excused := func(other int) bool { return other == ordinal || d.Urgent && other >= 0 && d.silent(other) }
+	for i := range d.Members {
+		m := &d.Members[i]
+		if (m.Learner || !m.Healthy) && !excused(slices.Index(d.Names, m.Name)) {
+			return false
+		}
+	}
+	for other := range d.Replicas {
+		if pod := d.pod(other); (pod == nil || !pod.Ready || pod.Terminating) && !excused(other) {
+			return false
+		}
+	}
+	return true
 }
 
 // ready reports whether all pods are.

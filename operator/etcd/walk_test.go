@@ -30,6 +30,7 @@ type walk struct {
 	generation int64
 	rebuild    Phase
 	silentLong bool  // it has not answered for long
+	urgent     bool  // nobody gets a certificate before the members are restarted
 	asked      int64 // what a person asks for
 	rebuilt    int   // new etcds that took the place of one that was lost
 }
@@ -90,7 +91,7 @@ func (w *walk) quorum() bool {
 }
 
 func (w *walk) facts() Facts {
-	f := Facts{NowMs: w.nowMs, ReplaceAfterMs: 60_000, Wanted: max(w.wanted, w.replicas), Replicas: w.replicas, Created: w.noted, Machines: map[string]Machine{}}
+	f := Facts{NowMs: w.nowMs, ReplaceAfterMs: 60_000, Wanted: max(w.wanted, w.replicas), Replicas: w.replicas, Created: w.noted, Urgent: w.urgent, Machines: map[string]Machine{}}
 	f.Known, f.Generation, f.Rebuild, f.Asked = w.known, w.generation, w.rebuild, w.asked
 	f.Names, f.PeerURLs = names()
 	if w.quorum() {
@@ -173,8 +174,8 @@ func (w *walk) decide() Plan {
 	return plan
 }
 
-// checkRestart: a member that runs is ended only when the others have a majority, or
-// there are too few for that.
+// checkRestart: a member that runs is ended only when all others run; when it is urgent, those
+// whose machines are up.
 func (w *walk) checkRestart(a Action) {
 	id := w.runs(a.Ordinal)
 	if id == 0 {
@@ -186,7 +187,9 @@ func (w *walk) checkRestart(a Action) {
 			continue
 		}
 		voters++
-		if other != id && w.runs(m.ordinal) == other {
+		claim := w.claims[m.ordinal]
+		away := claim != nil && claim.machine != "" && !w.machines[claim.machine]
+		if other != id && (w.runs(m.ordinal) == other || w.urgent && away) {
 			others++
 		}
 	}
@@ -333,7 +336,7 @@ func (w *walk) disturb() {
 	names := slices.Sorted(maps.Keys(w.machines))
 	machine := rapid.SampledFrom(names).Draw(w.t, "machine")
 	ordinal := rapid.IntRange(0, 2).Draw(w.t, "ordinal")
-	switch rapid.IntRange(0, 9).Draw(w.t, "event") {
+	switch rapid.IntRange(0, 10).Draw(w.t, "event") {
 	case 0:
 		w.wanted = rapid.SampledFrom([]int{1, 3}).Draw(w.t, "wanted")
 	case 1:
@@ -363,6 +366,8 @@ func (w *walk) disturb() {
 		}
 	case 9:
 		w.silentLong = !w.quorum()
+	case 10:
+		w.urgent = !w.urgent
 	}
 }
 

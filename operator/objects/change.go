@@ -50,11 +50,11 @@ func (c *Client) DeleteClaim(ctx context.Context, claim *corev1.PersistentVolume
 
 // EndPod ends a pod, if it is still the one that was looked at. One that is ready is evicted, so
 // that the budgets of the cluster and of others count; a budget that does not allow it now is a
-// *BudgetError, unless only pods that have not begun to run use it up. One that is not ready, or whose machine is lost, is deleted: a budget would
-// keep it from being mended.
+// *BudgetError, unless only pods that have not begun to run use it up. One that is not ready, or
+// whose machine is lost, is deleted: a budget would keep it from being mended.
 func (c *Client) EndPod(ctx context.Context, pod *corev1.Pod, force bool) error {
 	if pod == nil || force || !inventory.IsReady(pod) {
-		return c.deletePod(ctx, pod, force)
+		return c.DeletePod(ctx, pod, force)
 	}
 	eviction := &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
@@ -62,15 +62,18 @@ func (c *Client) EndPod(ctx context.Context, pod *corev1.Pod, force bool) error 
 	}
 	err := c.Cached.SubResource("eviction").Create(ctx, pod, eviction)
 	if apierrors.IsTooManyRequests(err) {
-		if idle, lookErr := c.isUsedUpByIdle(ctx, pod); lookErr != nil || !idle {
-			return errors.Join(&BudgetError{pod.Name, err}, lookErr)
+		switch idle, lookErr := c.isUsedUpByIdle(ctx, pod); {
+		case lookErr != nil: // nobody knows whether it is the budget that the pod has to wait for
+			return fmt.Errorf("evict pod %s: %w", pod.Name, errors.Join(err, lookErr))
+		case !idle:
+			return &BudgetError{pod.Name, err}
 		}
-		return c.deletePod(ctx, pod, false)
+		return c.DeletePod(ctx, pod, false)
 	}
 	if apierrors.IsInternalError(err) {
 		// More than one budget names the pod, which the eviction API cannot serve: it would answer so for
 		// ever. The rules of the caller say already that the cluster does without the pod.
-		return c.deletePod(ctx, pod, false)
+		return c.DeletePod(ctx, pod, false)
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("evict pod %s: %w", pod.Name, err)
@@ -116,9 +119,9 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("pod %s is to be restarted, and a PodDisruptionBudget does not allow it now (it counts pods that are not ready, also such as never were): %v", e.pod, e.err)
 }
 
-// deletePod deletes a pod, if it is still the one that was looked at; with force without
-// waiting for its machine to say that it has ended.
-func (c *Client) deletePod(ctx context.Context, pod *corev1.Pod, force bool) error {
+// DeletePod deletes a pod whatever budgets say, if it is still the one that was looked at; with force
+// without waiting for its machine to say that it has ended.
+func (c *Client) DeletePod(ctx context.Context, pod *corev1.Pod, force bool) error {
 	if pod == nil {
 		return nil
 	}

@@ -40,6 +40,7 @@ type certificates struct {
 	notAfter, authorityNotAfter time.Time // zero: not known
 	expired                     []string  // Secrets and pods whose certificate has ended
 	etcdAuthorities             string    // stands for those that etcd is to trust; empty: nobody knows
+	unsigned                    bool      // the authority's key is lost, and the next one does not sign yet
 }
 
 func newCertificates(c *v1alpha1.TickMeshCluster, seen *inventory.Inventory, o *objects.Client, settings pki.Settings, now time.Time) certificates {
@@ -118,6 +119,7 @@ func (c *certificates) make(ctx context.Context) error {
 			return err
 		}
 	}
+	c.unsigned = next.Authority.Signer.Key == nil
 	// Not before that: etcd would be started again for authorities that there never are.
 	c.etcdAuthorities = authoritiesHash(next.Leaves[build.IdentityEtcd])
 	failed := []error{refused}
@@ -162,7 +164,8 @@ func (c *certificates) secretHolders(ctx context.Context, holders map[string]pki
 
 // demand returns what is asked of the authority.
 func (c *certificates) demand(ctx context.Context, state *pki.State) (d pki.Demand, err error) {
-	d.Rotation, d.Behind = c.cluster.Annotations[AnnotationRotate], c.etcdBehind(state.Leaves[build.IdentityEtcd])
+	d.Rotation = c.cluster.Annotations[AnnotationRotate]
+	d.Behind = c.etcdBehind(state.Leaves[build.IdentityEtcd], state.Authority != nil && state.Authority.Signer.Key == nil)
 	if !c.cluster.Spec.Paused {
 		d.Revoked, err = c.revokeShared(ctx)
 	} else if d.Rotation = ""; state.Authority != nil { // no other than before
@@ -277,14 +280,17 @@ func authoritiesHash(l *pki.Leaf) string {
 }
 
 // etcdBehind reports whether a member of a managed etcd was started with other authorities than
-// it is to trust.
-func (c *certificates) etcdBehind(l *pki.Leaf) bool {
+// it is to trust. While nothing signs, one whose machine says nothing does not count: it is
+// restarted when it is back, and new pods cannot wait for that.
+func (c *certificates) etcdBehind(l *pki.Leaf, unsigned bool) bool {
 	if c.cluster.Spec.Etcd.Managed == nil || c.seen.EtcdSet == nil {
 		return false
 	}
 	want := authoritiesHash(l)
 	for _, pod := range c.seen.EtcdPods {
-		if pod.Annotations[build.AnnotationConfigHash] != want {
+		machine := c.seen.Machines[pod.Spec.NodeName]
+		silent := machine == nil || inventory.NotReadySinceMs(machine) > 0
+		if pod.Annotations[build.AnnotationConfigHash] != want && !(unsigned && silent) {
 			return true
 		}
 	}

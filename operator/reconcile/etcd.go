@@ -28,6 +28,7 @@ type etcdMembers struct {
 	now         time.Time
 	tell        notify
 	applySet    func(context.Context) error // applies the StatefulSet with the replicas that there are to be now
+	urgent      func() bool                 // nothing is signed until the members are restarted
 
 	admin    etcd.Admin // nil: not connected
 	view     etcd.View
@@ -105,7 +106,7 @@ func (e *etcdMembers) facts() etcd.Facts {
 	f := etcd.Facts{
 		NowMs: e.now.UnixMilli(), ReplaceAfterMs: replaceAfterMs(c), Replicas: inventory.Replicas(e.seen.EtcdSet),
 		Wanted: int(build.EtcdMembersWanted(c)), Machines: map[string]etcd.Machine{},
-		Created: e.wasMade(),
+		Created: e.wasMade(), Urgent: e.urgent(),
 	}
 	f.Wanted = max(f.Wanted, f.Replicas)
 	f.Unrescuable = rescueOf(c, e.seen).impossible()
@@ -187,6 +188,9 @@ func (e *etcdMembers) act(ctx context.Context, a etcd.Action) error {
 	case etcd.DeleteClaim:
 		return e.objects.DeleteClaim(ctx, e.seen.EtcdClaims[a.Ordinal])
 	case etcd.DeletePod:
+		if a.Urgent {
+			return e.objects.DeletePod(ctx, e.seen.EtcdPods[a.Ordinal], a.Force)
+		}
 		return e.objects.EndPod(ctx, e.seen.EtcdPods[a.Ordinal], a.Force)
 	case etcd.SetRebuild:
 		return e.setRebuild(ctx, a.Phase)

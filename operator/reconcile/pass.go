@@ -53,6 +53,7 @@ func newPass(ctx context.Context, s *Scope, m *Memory, c *v1alpha1.TickMeshClust
 	p.etcd = etcdMembers{
 		cluster: c, seen: seen, objects: p.objects, connections: ways, now: p.now, tell: p.tell,
 		applySet: func(ctx context.Context) error { return p.applyInTurn(ctx, build.EtcdStatefulSet(c, p.facts())) },
+		urgent:   func() bool { return p.certificates.unsigned },
 	}
 	p.nodes = storageNodes{
 		cluster: c, seen: seen, objects: p.objects, connections: ways, tracker: &m.tracker, metrics: s.Metrics, now: p.now, tell: p.tell,
