@@ -221,3 +221,27 @@ func TestNewestVersionCounts(t *testing.T) {
 	w.must(w.api.Update(t.Context(), c))
 	w.until("it goes on from there", func() bool { return w.complete() && w.cluster().Status.Version == "0.1.10" })
 }
+
+// A status of an operator that told only what runs names the newest version, too: nodes that are
+// away when the next operator starts are not forgotten.
+func TestNewestVersionOfAnOlderOperator(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3)
+	w.create("{image: 'tickmesh:0.2.0', shards: 6, replication: 2, nodes: {count: 3}}")
+	w.until("the cluster is made", w.complete)
+	for machine := range w.machines {
+		w.setMachine(machine, false)
+	}
+	w.controllers()
+	w.runMesh()
+	c := w.cluster()
+	c.Status.NewestVersion = ""
+	w.must(w.api.Status().Update(t.Context(), c))
+	w.change(func(s *v1alpha1.TickMeshClusterSpec) { s.Image = "tickmesh:0.1.9-mirror1" })
+	for range 5 {
+		w.step()
+	}
+	if image := w.statefulSet("demo-node").Spec.Template.Spec.Containers[0].Image; image != "tickmesh:0.2.0" || w.cluster().Status.NewestVersion != "0.2.0" {
+		t.Fatalf("%s: %+v", image, w.cluster().Status)
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
+	"github.com/tickmesh/tickmesh/operator/upgrade"
 )
 
 // facts are what the objects of the cluster depend on now.

@@ -58,7 +58,7 @@ func (f *Facts) status() *v1alpha1.TickMeshClusterStatus {
 		ObservedGeneration: c.Generation, Conditions: slices.Clone(old.Conditions),
 		Nodes: int32(len(f.Seen.NodePods)), ReadyNodes: int32(f.Seen.ReadyNodes()),
 		Selector: labels.SelectorFromSet(build.Selector(c, build.ComponentNode)).String(),
-		Shards:   old.Shards, Version: old.Version, NewestVersion: old.NewestVersion, Zones: old.Zones, NodeStatuses: old.NodeStatuses,
+		Shards:   old.Shards, Version: old.Version, NewestVersion: upgrade.Known(old.NewestVersion, old.Version), Zones: old.Zones, NodeStatuses: old.NodeStatuses,
 		ShardsMoving: old.ShardsMoving, UnderReplicated: old.UnderReplicated, BytesMoving: old.BytesMoving, ETA: old.ETA,
 		VolumeSizes: f.Seen.VolumeSizes(), LeaderlessSince: f.leaderlessSince(), Etcd: f.Etcd.Status, Certificates: f.certificatesStatus(),
 	}
@@ -70,7 +70,7 @@ func (f *Facts) status() *v1alpha1.TickMeshClusterStatus {
 		s.NodeStatuses = f.nodeStatuses()
 		versions := versionsOf(s.NodeStatuses)
 		s.Zones, s.Version = zonesOf(s.NodeStatuses), strings.Join(versions, ",")
-		s.NewestVersion = upgrade.Newest(old.NewestVersion, versions, c.Annotations[v1alpha1.AnnotationAllowVersion])
+		s.NewestVersion = upgrade.Newest(s.NewestVersion, versions, c.Annotations[v1alpha1.AnnotationAllowVersion])
 	}
 	if f.Nodes.Status != nil {
 		s.BytesMoving, s.ETA = f.moves()

@@ -95,6 +95,11 @@ func TestCheckVersions(t *testing.T) {
 		{"unknown", "tickmesh:3.0.0", "", ""},
 		{"", "tickmesh:3.0.0", "", ""},
 		{"0.3.0", "tickmesh:0.1.0@sha256:0123", "", "older programs"},
+		{"0.2.0", "tickmesh:0.2.0-mirror1", "", ""},
+		{"0.2.0", "tickmesh:0.1.0-mirror1", "", "older programs"},
+		{"0.2.0", "tickmesh:0.1.0-mirror1", "0.1.0", ""},
+		{"0.2.0", "tickmesh:0.1.0", "0.1.0-mirror1", ""},
+		{"0.2.0", "tickmesh:0.1.0-mirror1", "0.1.1", "older programs"},
 	} {
 		err := upgrade.CheckVersions(strings.Split(test.running, ","), test.image, test.allowed)
 		refused := new(upgrade.VersionError)
@@ -115,12 +120,26 @@ func TestNewest(t *testing.T) {
 		{"0.2.0", "0.1.0,0.2.0", "0.1.0", "0.2.0"},
 		{"0.2.0", "0.1.0,0.1.0", "0.1.0", "0.1.0"},
 		{"", "", "0.1.0", ""},
+		{"0.2.0", "0.1.0,0.1.0", "0.1.0-mirror1", "0.1.0"},
+		{"0.2.0", "0.1.1,0.1.1", "0.1.0-mirror1", "0.2.0"},
+		{"0.2.0", "dev,dev", "dev", "dev"},
 	} {
 		var running []string
 		if test.running != "" {
 			running = strings.Split(test.running, ",")
 		}
 		if got := upgrade.Newest(test.was, running, test.allowed); got != test.want {
+			t.Errorf("%+v: %q", test, got)
+		}
+	}
+}
+
+// A status that an older operator has written names no newest version, but what ran.
+func TestKnown(t *testing.T) {
+	for _, test := range []struct{ newest, running, want string }{
+		{"0.2.0", "0.3.0", "0.2.0"}, {"", "0.1.0,0.2.0", "0.2.0"}, {"", "dev", ""}, {"", "", ""},
+	} {
+		if got := upgrade.Known(test.newest, test.running); got != test.want {
 			t.Errorf("%+v: %q", test, got)
 		}
 	}

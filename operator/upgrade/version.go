@@ -32,12 +32,21 @@ func ImageVersion(image string) (string, bool) {
 	return strings.TrimPrefix(name[colon+1:], "v"), err == nil
 }
 
+// Known returns the newest version that a status tells of: that which it names, or where none is
+// named yet, as by an operator that only told what runs, the newest of those.
+func Known(newest, running string) string {
+	if newest != "" {
+		return newest
+	}
+	return Newest("", strings.Split(running, ","), "")
+}
+
 // Newest returns the newest version that a cluster has run: of what was so far and what runs now.
 // When all that runs is the version that a person has allowed, it is that one, as what was
 // before does not come back. Versions that are not semantic do not count.
 func Newest(was string, running []string, allowed string) string {
-	if len(running) > 0 && !slices.ContainsFunc(running, func(v string) bool { return v != allowed }) {
-		return allowed
+	if len(running) > 0 && !slices.ContainsFunc(running, func(v string) bool { return !sameRelease(v, allowed) }) {
+		return running[0]
 	}
 	newest, err := version.ParseSemantic(was)
 	for _, v := range running {
@@ -49,12 +58,23 @@ func Newest(was string, running []string, allowed string) string {
 	return was
 }
 
+// sameRelease reports whether two versions are of one release of the program: tags of images may
+// have a suffix of their user's, as in 0.1.0-mirror1, of which the program knows nothing.
+func sameRelease(a, b string) bool {
+	x, xErr := version.ParseSemantic(a)
+	y, yErr := version.ParseSemantic(b)
+	if xErr != nil || yErr != nil {
+		return a == b
+	}
+	return slices.Equal(x.Components(), y.Components())
+}
+
 // CheckVersions returns a *VersionError if an image must not replace the running versions. A
 // version that is not semantic is not checked. The version allowed, if not empty, is always
 // accepted: a person has named it.
 func CheckVersions(running []string, image, allowed string) error {
 	to, known := ImageVersion(image)
-	if !known || to == allowed {
+	if !known || sameRelease(to, allowed) {
 		return nil
 	}
 	next := version.MustParseSemantic(to)
