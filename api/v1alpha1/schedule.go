@@ -100,5 +100,6 @@ type TickMeshBackupScheduleStatus struct {
 // owner, so that backups outlive it.
 const LabelSchedule = Group + "/schedule"
 
-// ConditionReady of a schedule: its times can be read.
+// ConditionReady of a schedule: its times can be read. Of a cluster: it is Available, and as its
+// spec asks for, as tools want to know that wait for whatever they have applied.
 const ConditionReady = "Ready"

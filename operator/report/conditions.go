@@ -75,9 +75,11 @@ func no(reason, message string) verdict  { return verdict{metav1.ConditionFalse,
 
 // conditions returns the conditions of now.
 func (f *Facts) conditions() map[string]verdict {
+	available, progressing := f.available(), f.progressing()
 	return map[string]verdict{
-		v1alpha1.ConditionAvailable:   f.available(),
-		v1alpha1.ConditionProgressing: f.progressing(),
+		v1alpha1.ConditionReady:       ready(available, progressing),
+		v1alpha1.ConditionAvailable:   available,
+		v1alpha1.ConditionProgressing: progressing,
 		v1alpha1.ConditionDegraded:    f.degraded(),
 		v1alpha1.ConditionRebalancing: f.rebalancing(),
 
@@ -88,7 +90,7 @@ func (f *Facts) conditions() map[string]verdict {
 // setConditions enters them, and returns the types of those that changed their status or
 // reason.
 func setConditions(into *[]metav1.Condition, verdicts map[string]verdict, generation int64, now metav1.Time) (changed []string) {
-	for _, kind := range []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded, v1alpha1.ConditionRebalancing, v1alpha1.ConditionNodesIdentified} {
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded, v1alpha1.ConditionRebalancing, v1alpha1.ConditionNodesIdentified} {
 		v := verdicts[kind]
 		before := meta.FindStatusCondition(*into, kind)
 		if before == nil || before.Reason != v.reason || before.Status != v.status {
@@ -100,6 +102,18 @@ func setConditions(into *[]metav1.Condition, verdicts map[string]verdict, genera
 		})
 	}
 	return changed
+}
+
+// ready sums the others up for tools that wait for whatever they have applied, and know no other
+// condition. A cluster that is degraded and works is ready.
+func ready(available, progressing verdict) verdict {
+	if available.status == metav1.ConditionTrue && progressing.reason != reasonComplete {
+		available = progressing
+	}
+	if available.status == metav1.ConditionTrue && progressing.reason == reasonComplete {
+		return yes(reasonComplete, "it works, and is as spec asks for")
+	}
+	return no(available.reason, available.message)
 }
 
 func (f *Facts) available() verdict {

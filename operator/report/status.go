@@ -37,9 +37,12 @@ type Event struct {
 	Note   string
 }
 
-// Events returns an event for each condition that has changed.
+// Events returns an event for each condition that has changed, but for Ready, which repeats others.
 func Events(conditions []metav1.Condition, changed []string) (events []Event) {
 	for _, kind := range changed {
+		if kind == v1alpha1.ConditionReady {
+			continue
+		}
 		condition := meta.FindStatusCondition(conditions, kind)
 		event := corev1.EventTypeNormal
 		if kind == v1alpha1.ConditionDegraded && condition.Status == metav1.ConditionTrue || asksForAPerson(condition.Reason) {

@@ -59,3 +59,32 @@ func TestNodesIdentified(t *testing.T) {
 		}
 	}
 }
+
+// Ready is what Available and Progressing say together.
+func TestReady(t *testing.T) {
+	serving, complete := yes(reasonServing, "all"), no(reasonComplete, "as spec asks for")
+	for _, test := range []struct {
+		available, progressing verdict
+		want                   metav1.ConditionStatus
+		why                    string
+	}{
+		{serving, complete, metav1.ConditionTrue, reasonComplete},
+		{no(reasonNoLeader, "2 of 6"), complete, metav1.ConditionFalse, reasonNoLeader},
+		{serving, yes(reasonStarting, "2 of 3"), metav1.ConditionFalse, reasonStarting},
+		{serving, no(reasonVersionRefused, "downgrade"), metav1.ConditionFalse, reasonVersionRefused},
+		{serving, no(reasonPaused, "paused"), metav1.ConditionFalse, reasonPaused},
+		{serving, verdict{metav1.ConditionUnknown, reasonUnknown, "nobody answers"}, metav1.ConditionFalse, reasonUnknown},
+		{no(reasonNoRouter, "none"), yes(reasonStarting, "the routers"), metav1.ConditionFalse, reasonNoRouter},
+	} {
+		if v := ready(test.available, test.progressing); v.status != test.want || v.reason != test.why {
+			t.Errorf("%+v: %+v", test, v)
+		}
+	}
+	conditions := []metav1.Condition{}
+	changed := setConditions(&conditions, map[string]verdict{v1alpha1.ConditionReady: yes(reasonComplete, "")}, 1, metav1.Time{})
+	for _, event := range Events(conditions, changed) {
+		if event.Reason == reasonComplete {
+			t.Error("an event repeats the others")
+		}
+	}
+}
