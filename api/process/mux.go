@@ -23,16 +23,8 @@ type MuxOptions struct {
 
 // NewMux routes what every process answers: metrics, health, profiles and administration.
 func NewMux(o MuxOptions) *endpoint.Mux {
-	m := &endpoint.Mux{}
+	m := NewWatchMux(o.Registry, o.Ready)
 	m.Handle("/api/", o.Own)
-	// With authentication on, nobody gets here who is not known; see api/auth.
-	m.HandleFunc("GET /metrics", o.Registry.ServeMetrics)
-	for _, path := range []string{"/healthz", "/-/healthy"} { // see access.IsProbePath
-		m.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	}
-	for _, path := range []string{"/readyz", "/-/ready"} {
-		m.HandleFunc("GET "+path, o.Ready.serve)
-	}
 	if o.Admin && o.Settler != nil {
 		m.HandleFunc("POST /admin/settle", onlyAdmins(func(w http.ResponseWriter, r *http.Request) {
 			if err := o.Settler.Settle(r.Context()); err != nil {
@@ -51,6 +43,20 @@ func NewMux(o MuxOptions) *endpoint.Mux {
 		}
 	}
 	m.Handle("/", o.Own)
+	return m
+}
+
+// NewWatchMux routes what tells how a process is, and nothing else: metrics and health.
+func NewWatchMux(registry *Registry, ready *Readiness) *endpoint.Mux {
+	m := &endpoint.Mux{}
+	// With authentication on, nobody gets here who is not known; see api/auth.
+	m.HandleFunc("GET /metrics", registry.ServeMetrics)
+	for _, path := range []string{"/healthz", "/-/healthy"} { // see access.IsProbePath
+		m.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	}
+	for _, path := range []string{"/readyz", "/-/ready"} {
+		m.HandleFunc("GET "+path, ready.serve)
+	}
 	return m
 }
 

@@ -47,7 +47,7 @@ var directions = []direction{
 	{"api/kept", []string{"api/durable"}, []string{"net", "net/http"}, "named values in a file or from a watch, whatever they mean"},
 	{"api/secret", nil, []string{".", "os", "net"}, "secrets of programs are texts, whoever keeps or shows them"},
 	{"api/token", []string{"api/access", "api/kept", "api/secret", "api/series", "api/shardmap"}, []string{"net", "net/http", "google.golang.org/grpc", "go.etcd.io"}, "tokens that are made, whoever makes and shows them"},
-	{"api/process", []string{"api/access", "api/audit", "api/endpoint", "api/settings", "api/shardmap", "api/tenancy", "api/processor"}, []string{"google.golang.org/grpc", "go.etcd.io"}, "what every process has, whatever its role"},
+	{"api/process", []string{"api/access", "api/audit", "api/endpoint", "api/http1", "api/settings", "api/shardmap", "api/tenancy", "api/processor"}, []string{"google.golang.org/grpc", "go.etcd.io"}, "what every process has, whatever its role"},
 	{"api/cli", []string{"api/access", "api/backoff", "api/cli", "api/client", "api/display", "api/parse", "api/process", "api/scan", "api/series", "api/settings", "api/transport"}, []string{"google.golang.org/grpc", "go.etcd.io", "net/http"}, "commands are clients of the public API"},
 	{"api/cli/archive", []string{"api"}, nil, "backups as objects, whoever makes them"},
 	{"api/cli/rescue", []string{"api", "proto"}, nil, "the one command that asks nodes and the placement store"},

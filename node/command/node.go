@@ -226,39 +226,15 @@ func (s *nodeSettings) watch(ctx context.Context, m *member.Member, plan *memory
 	if err != nil {
 		return err
 	}
-	const ( // of requests, none of which has a body that counts
-		readTimeout = 30 * time.Second
-		idleTimeout = 2 * time.Minute
-	)
 	handler := users.Guard(newMux(registry, ready, m.Node(), &s.Operation))
-	server := &http.Server{
-		BaseContext: func(net.Listener) context.Context { return ctx }, // requests end with the process
-		Handler:     trail.Handler(pages.Handler(handler)), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
-	}
+	server := process.ServeHTTP(ctx, listener, secure.Config, trail.Handler(pages.Handler(handler)), logger)
 	logger.Info("listening", "port", "http", "address", listener.Addr().String())
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(newCheckedListener(listener, secure.Config)) }()
 	select {
 	case <-ctx.Done():
-		return closeHTTP(server)
-	case err := <-failed:
+		return server.Close()
+	case err := <-server.Failed():
 		return err
 	}
-}
-
-// httpClosingMax is how long requests that run may take to end after their contexts, so that the
-// audit log hears how they ended.
-const httpClosingMax = time.Second
-
-// closeHTTP closes a server whose requests' contexts have ended.
-func closeHTTP(server *http.Server) error {
-	ctx, cancel := context.WithTimeout(context.Background(), httpClosingMax)
-	defer cancel()
-	if server.Shutdown(ctx) == nil {
-		return nil
-	}
-	return server.Close()
 }
 
 // newMux routes what a node's HTTP port answers.

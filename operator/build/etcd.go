@@ -110,7 +110,7 @@ func EtcdStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 		container: corev1.Container{
 			Args: etcdArguments(c), Env: []corev1.EnvVar{envPodName()}, Resources: managed.Resources,
 			Ports: []corev1.ContainerPort{
-				containerPort("client", PortEtcdClient), containerPort("peer", PortEtcdPeer), containerPort("http-metrics", PortEtcdMetrics),
+				containerPort("client", PortEtcdClient), containerPort("peer", PortEtcdPeer), containerPort(portMetrics, PortEtcdMetrics),
 			},
 			VolumeMounts: []corev1.VolumeMount{{Name: volumeData, MountPath: dirData}, mount(volumeConfig, dirConfig)},
 		},

@@ -20,12 +20,14 @@ const podLabelPrefix = "__meta_kubernetes_pod_label_"
 
 // Monitor makes the PodMonitor or ServiceMonitor of a component, as the kind says. They
 // are not typed, because the Prometheus operator's types are no dependency of ours.
-func Monitor(c *v1alpha1.TickMeshCluster, kind, component string) *unstructured.Unstructured {
-	port := "http-metrics"
+func Monitor(c *v1alpha1.TickMeshCluster, f Facts, kind, component string) *unstructured.Unstructured {
+	port := portMetrics
 	endpoint := map[string]any{"path": "/metrics"}
 	switch component {
 	case ComponentRouter:
-		port = "http"
+		if f.MetricsAtDoor {
+			port = "http"
+		}
 		if routerFrontSecret(c) != "" {
 			endpoint["scheme"] = "https"
 			endpoint["tlsConfig"] = routerTLSConfig(c)

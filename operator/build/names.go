@@ -51,6 +51,7 @@ const (
 	PortPut         = 6181 // router, Envoy: OpenTSDB put lines over TCP
 	PortHTTP        = 6182 // router, Envoy: HTTP
 	PortGRPC        = 6183 // router, Envoy: gRPC
+	PortMetrics     = 6184 // router: metrics and health
 	PortNodeRPC     = 6190 // node: other nodes and routers
 	PortNodeHTTP    = 6191 // node: metrics and health
 	PortEtcdClient  = 2379

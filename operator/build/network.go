@@ -41,10 +41,11 @@ func NetworkPolicy(c *v1alpha1.TickMeshCluster, f Facts, component string) *netw
 		if EnvoyEnabled(c) {
 			peers := append(own(ComponentEnvoy, ComponentBackup), operatorPod(f))
 			p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{ingress(peers, PortLine, PortPut, PortHTTP, PortGRPC)}
-			if c.Spec.Monitoring.PodMonitor || c.Spec.Monitoring.ServiceMonitor {
+			if f.MetricsAtDoor && (c.Spec.Monitoring.PodMonitor || c.Spec.Monitoring.ServiceMonitor) {
 				p.Spec.Ingress = append(p.Spec.Ingress, ingress(anyPod(), PortHTTP))
 			}
 		}
+		p.Spec.Ingress = append(p.Spec.Ingress, ingress(anyPod(), PortMetrics))
 	case ComponentEnvoy:
 		p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{
 			ingress(nil, PortLine, PortPut, PortHTTP, PortGRPC), ingress(anyPod(), envoy.StatusPortDefault),

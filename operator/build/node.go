@@ -35,7 +35,7 @@ func NodeStatefulSet(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.StatefulSet {
 		spread: spread{machinesRequired: true, zonesRequired: nodes.Zones.Required, topologyKey: nodes.Zones.TopologyKey},
 		container: corev1.Container{
 			Args: nodeArguments(c, f), Env: append(peerEnvironment(c, f), envPodName()), Resources: nodes.Resources,
-			Ports:        []corev1.ContainerPort{containerPort("rpc", PortNodeRPC), containerPort("http-metrics", PortNodeHTTP)},
+			Ports:        []corev1.ContainerPort{containerPort("rpc", PortNodeRPC), containerPort(portMetrics, PortNodeHTTP)},
 			VolumeMounts: []corev1.VolumeMount{{Name: volumeData, MountPath: dirData}, mount(volumePod, dirPod)},
 		},
 		volumes: []corev1.Volume{zoneVolume()},

@@ -83,7 +83,7 @@ func Unwanted(c *v1alpha1.TickMeshCluster, f Facts) []Object {
 			if component == ComponentBackup || wanted[kind+"/"+Name(c, component)] {
 				continue
 			}
-			objects = append(objects, Monitor(c, kind, component))
+			objects = append(objects, Monitor(c, f, kind, component))
 		}
 	}
 	return objects
@@ -122,7 +122,7 @@ func monitors(c *v1alpha1.TickMeshCluster, f Facts) (all []*unstructured.Unstruc
 			if component == ComponentBackup || component == ComponentEnvoy && kind == KindServiceMonitor {
 				continue
 			}
-			all = append(all, Monitor(c, kind, component))
+			all = append(all, Monitor(c, f, kind, component))
 		}
 	}
 	return all

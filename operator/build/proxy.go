@@ -98,7 +98,7 @@ func EnvoyDeployment(c *v1alpha1.TickMeshCluster, f Facts, config *corev1.Config
 		ender:       envoyDrain(),
 		container: corev1.Container{
 			Image: image, Command: []string{"envoy"}, Args: []string{"--config-path", dirEnvoyConfig + "/" + bootstrapFile, "--disable-hot-restart"},
-			Resources: spec.Resources, Ports: append(frontPorts(), containerPort("http-metrics", envoy.StatusPortDefault)),
+			Resources: spec.Resources, Ports: append(frontPorts(), containerPort(portMetrics, envoy.StatusPortDefault)),
 			VolumeMounts: []corev1.VolumeMount{mount(volumeConfig, dirEnvoyConfig)},
 		},
 		volumes: []corev1.Volume{configVolume(Name(c, ComponentEnvoy))},

@@ -38,7 +38,7 @@ func RouterDeployment(c *v1alpha1.TickMeshCluster, f Facts) *appsv1.Deployment {
 		component: ComponentRouter, placement: routers.Placement, graceSecs: routerGraceSeconds,
 		spread: spread{topologyKey: c.Spec.Nodes.Zones.TopologyKey},
 		container: corev1.Container{
-			Args: routerArguments(c, f), Env: peerEnvironment(c, f), Resources: routers.Resources, Ports: frontPorts(),
+			Args: routerArguments(c, f), Env: routerEnvironment(c, f), Resources: routers.Resources, Ports: routerPorts(f),
 		},
 	}
 	p.addPeerTLS(c, IdentityRouter)
@@ -126,6 +126,32 @@ func frontPorts() []corev1.ContainerPort {
 	return []corev1.ContainerPort{
 		containerPort("line", PortLine), containerPort("put", PortPut), containerPort("http", PortHTTP), containerPort("grpc", PortGRPC),
 	}
+}
+
+// portMetrics names the ports that Prometheus asks.
+const portMetrics = "http-metrics"
+
+func routerPorts(f Facts) []corev1.ContainerPort {
+	ports := frontPorts()
+	if !f.NoMetricsPort {
+		ports = append(ports, containerPort(portMetrics, PortMetrics))
+	}
+	return ports
+}
+
+// routerEnvironment is where routers serve metrics beside the ports for clients. It is no argument,
+// because older images of spec.image do not know the flag.
+func routerEnvironment(c *v1alpha1.TickMeshCluster, f Facts) []corev1.EnvVar {
+	env := peerEnvironment(c, f)
+	if !f.NoMetricsPort {
+		env = append(env, corev1.EnvVar{Name: "TICKMESH_METRICS_ADDR", Value: hostPort("", PortMetrics)})
+	}
+	return env
+}
+
+// HasMetricsPort reports whether a router's pods have a port of their own for metrics.
+func HasMetricsPort(router *corev1.PodSpec) bool {
+	return slices.ContainsFunc(router.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == portMetrics })
 }
 
 // deployment makes a Deployment that replaces its pods without having fewer.

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tickmesh/tickmesh/api/v1alpha1"
 	"github.com/tickmesh/tickmesh/operator/build"
@@ -61,6 +63,47 @@ func TestHTTPHosts(t *testing.T) {
 		args := build.RouterDeployment(cluster, f).Spec.Template.Spec.Containers[0].Args
 		if want := "--http-hosts=" + c.want; !slices.Contains(args, want) {
 			t.Errorf("%s: want %s in %q", c.service, want, args)
+		}
+	}
+}
+
+// Metrics of routers are asked at a port of their own, that the policies open to all pods, and at
+// the port for clients only while a router runs that has no other.
+func TestRouterMetrics(t *testing.T) {
+	for _, c := range []struct {
+		facts   build.Facts
+		port    string // of the monitor
+		hasPort bool   // for metrics
+		open    []int  // ports that all pods reach
+	}{
+		{build.Facts{}, "http-metrics", true, []int{build.PortMetrics}},
+		{build.Facts{MetricsAtDoor: true}, "http", true, []int{build.PortHTTP, build.PortMetrics}},
+		{build.Facts{MetricsAtDoor: true, NoMetricsPort: true}, "http", false, []int{build.PortHTTP, build.PortMetrics}},
+	} {
+		cluster := &v1alpha1.TickMeshCluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "ns"}}
+		cluster.Spec.Etcd.Managed, cluster.Spec.Monitoring.PodMonitor = &v1alpha1.ManagedEtcd{}, true
+		endpoints, _, _ := unstructured.NestedSlice(build.Monitor(cluster, c.facts, build.KindPodMonitor, build.ComponentRouter).Object, "spec", "podMetricsEndpoints")
+		if port := endpoints[0].(map[string]any)["port"]; port != c.port {
+			t.Errorf("%+v: the monitor asks %v", c, port)
+		}
+		pod := build.RouterDeployment(cluster, c.facts).Spec.Template.Spec
+		listens := slices.ContainsFunc(pod.Containers[0].Env, func(e corev1.EnvVar) bool { return e.Name == "TICKMESH_METRICS_ADDR" })
+		if build.HasMetricsPort(&pod) != c.hasPort || listens != c.hasPort {
+			t.Errorf("%+v: %+v", c, pod.Containers[0])
+		}
+		var open []int
+		for _, rule := range build.NetworkPolicy(cluster, c.facts, build.ComponentRouter).Spec.Ingress {
+			for _, from := range rule.From {
+				if from.PodSelector != nil {
+					continue
+				}
+				for _, port := range rule.Ports {
+					open = append(open, port.Port.IntValue())
+				}
+			}
+		}
+		if !slices.Equal(open, c.open) {
+			t.Errorf("%+v: open to all pods are %v", c, open)
 		}
 	}
 }

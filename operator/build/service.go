@@ -18,15 +18,15 @@ func HeadlessService(c *v1alpha1.TickMeshCluster, component string) *corev1.Serv
 	s.Spec.ClusterIP = corev1.ClusterIPNone
 	switch component {
 	case ComponentNode:
-		s.Spec.Ports = []corev1.ServicePort{servicePort("rpc", PortNodeRPC), servicePort("http-metrics", PortNodeHTTP)}
+		s.Spec.Ports = []corev1.ServicePort{servicePort("rpc", PortNodeRPC), servicePort(portMetrics, PortNodeHTTP)}
 		s.Spec.PublishNotReadyAddresses = true
 	case ComponentEtcd:
 		s.Spec.Ports = []corev1.ServicePort{
-			servicePort("client", PortEtcdClient), servicePort("peer", PortEtcdPeer), servicePort("http-metrics", PortEtcdMetrics),
+			servicePort("client", PortEtcdClient), servicePort("peer", PortEtcdPeer), servicePort(portMetrics, PortEtcdMetrics),
 		}
 		s.Spec.PublishNotReadyAddresses = true
 	default:
-		s.Spec.Ports = doorPorts()
+		s.Spec.Ports = append(doorPorts(), servicePort(portMetrics, PortMetrics))
 	}
 	return s
 }

@@ -56,13 +56,25 @@ func Read(ctx context.Context, cached client.Client, live client.Reader, c *v1al
 	if v.EtcdClaims, err = r.claims(ctx, build.ComponentEtcd, Replicas(v.EtcdSet)); err != nil {
 		return nil, err
 	}
-	for _, read := range []func(context.Context) error{r.readMachines, r.readEtcdGeneration, r.readDoorHosts, r.readVolumes} {
+	for _, read := range []func(context.Context) error{r.readMachines, r.readRouters, r.readEtcdGeneration, r.readDoorHosts, r.readVolumes} {
 		if err := read(ctx); err != nil {
 			return nil, err
 		}
 	}
 	v.PodMonitors, v.ServiceMonitors = r.hasKind(build.KindPodMonitor), r.hasKind(build.KindServiceMonitor)
 	return v, nil
+}
+
+// readRouters finds out whether a router has no port of its own for metrics.
+func (r *reading) readRouters(ctx context.Context) error {
+	var list corev1.PodList
+	if err := r.cached.List(ctx, &list, r.selects(build.ComponentRouter)...); err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	for i := range list.Items {
+		r.MetricsAtDoor = r.MetricsAtDoor || !build.HasMetricsPort(&list.Items[i].Spec)
+	}
+	return nil
 }
 
 // readDoorHosts reads the names that a load balancer tells of itself, in order: it may tell

@@ -21,8 +21,19 @@ func (p *pass) facts() build.Facts {
 	p.certificates.addTo(&f)
 	f.Databases, f.DoorHosts = p.access.databases, p.seen.DoorHosts
 	f.PodMonitors, f.ServiceMonitors = p.seen.PodMonitors, p.seen.ServiceMonitors
+	f.MetricsAtDoor, f.NoMetricsPort = p.seen.MetricsAtDoor, lacksMetricsPort(p.cluster, p.seen.Router)
 	f.CertificateImage = certificateImage(p.cluster, p.seen.NodeSet, f)
 	return f
+}
+
+// lacksMetricsPort reports whether the routers stay without a port of their own for metrics: they
+// run an image of spec that they had before there was one.
+func lacksMetricsPort(c *v1alpha1.TickMeshCluster, present *appsv1.Deployment) bool {
+	if present == nil || c.Spec.Image == "" {
+		return false
+	}
+	pods := &present.Spec.Template.Spec
+	return pods.Containers[0].Image == c.Spec.Image && !build.HasMetricsPort(pods)
 }
 
 // certificateImage returns what pods make their keys with: what the operator was released with.
@@ -92,7 +103,7 @@ func (p *pass) versions() versions {
 			v.running = append(v.running, node.Version)
 		}
 	}
-	if newest := p.cluster.Status.NewestVersion; newest != "" {
+	if newest := upgrade.Known(p.cluster.Status.NewestVersion, p.cluster.Status.Version); newest != "" {
 		v.running = append(v.running, newest) // also when the nodes that ran it are away
 	}
 	return v

@@ -13,7 +13,6 @@ import (
 	"github.com/tickmesh/tickmesh/api/process"
 	"github.com/tickmesh/tickmesh/api/scan"
 	"github.com/tickmesh/tickmesh/api/series"
-	"github.com/tickmesh/tickmesh/api/token"
 	"github.com/tickmesh/tickmesh/router/query/admission"
 	"github.com/tickmesh/tickmesh/router/tenant"
 )
@@ -30,12 +29,12 @@ type frontAccess struct {
 	cancel  context.CancelFunc
 }
 
-// openAccess reads the file of users and follows it until close. Rules belong to the caller.
-func (s *Settings) openAccess(ctx context.Context, rules *process.DatabaseRules, tokens token.Store, registry *process.Registry, logger *slog.Logger) (*frontAccess, error) {
-	a := &frontAccess{meter: tenant.NewMeter(tenant.MeterOptions{}), rules: rules}
+// openAccess reads the file of users and follows it until close. From then on b goes by it.
+func (s *Settings) openAccess(ctx context.Context, b *Backend, registry *process.Registry, logger *slog.Logger) (*frontAccess, error) {
+	a := &frontAccess{meter: tenant.NewMeter(tenant.MeterOptions{}), rules: b.Rules}
 	ctx, a.cancel = context.WithCancel(ctx)
 	registry.MustRegister(a.meter)
-	authority, err := s.Flags.Follow(ctx, tokens, logger)
+	authority, err := s.Flags.Follow(ctx, b.Tokens, logger)
 	if err != nil {
 		a.close()
 		return nil, err
@@ -52,8 +51,12 @@ func (s *Settings) openAccess(ctx context.Context, rules *process.DatabaseRules,
 		logger.Warn("everybody who reaches this server may read, write and delete everything: name users by --auth-file, or listen on 127.0.0.1",
 			"listeners", strings.Join(exposed, " "))
 	}
-	rules.Register(registry)
-	rules.OnChange(a.meter.SetRules)
+	a.rules.Register(registry)
+	a.rules.OnChange(a.meter.SetRules)
+	if b.Marks != nil {
+		a.directory = tenant.NewDirectory(tenant.DirectoryOptions{Source: b.Source, Deleter: b.Deleter, Marks: b.Marks, Rules: b.Rules.Current})
+	}
+	b.access = a
 	return a, nil
 }
 

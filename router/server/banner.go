@@ -12,6 +12,7 @@ import (
 type banner struct {
 	version, about             string
 	http, put, line, udp, grpc net.Addr
+	metrics                    net.Addr
 	udpFormat                  string
 	secure                     bool // the TCP ports speak TLS
 	users                      bool // callers have to say who they are
@@ -60,6 +61,7 @@ func (g *banner) write(w io.Writer) {
 	row(http, g.http, "/api/query", "OpenTSDB queries")
 	title = "Watch"
 	row(http, g.http, "/metrics", "metrics; health is at /readyz and /healthz")
+	row(http, g.metrics, "/metrics", "metrics and health alone")
 	row("grpc://", g.grpc, "", "gRPC: client libraries and commands; health")
 	_ = table.Flush() // a reader that has gone is no reason to stop
 	fmt.Fprintln(w, "\nStop with Ctrl-C or SIGTERM.")

@@ -39,7 +39,7 @@ type Backend struct {
 	Retention time.Duration // of what rules say nothing of, where that is known; 0: for ever
 	Marks     tenant.Marks  // what was said of databases by name; nil: nothing can be
 	Tokens    token.Store   // of those that callers make; nil: they cannot
-	access    *frontAccess  // set by serve; nil: nothing is said of callers and databases
+	access    *frontAccess  // set by openAccess; nil: nothing is said of callers and databases
 
 	Cluster     api.Cluster
 	ClusterName string
@@ -70,20 +70,16 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	if err != nil {
 		return err
 	}
-	who, err := s.openAccess(ctx, b.Rules, b.Tokens, registry, logger)
+	who, err := s.openAccess(ctx, b, registry, logger)
 	if err != nil {
 		return err
 	}
 	defer who.close()
-	b.access = who
 	trail, err := s.AuditFlags.Open(registry, logger)
 	if err != nil {
 		return err
 	}
 	defer trail.Close()
-	if b.Marks != nil {
-		who.directory = tenant.NewDirectory(tenant.DirectoryOptions{Source: b.Source, Deleter: b.Deleter, Marks: b.Marks, Rules: b.Rules.Current})
-	}
 	b.Deleter = auditedDeleter{b.Deleter}
 	queries := s.newQueries(b, logger, registry)
 	answers, err := queries.handler()
@@ -93,9 +89,8 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	ingestOptions := s.ingestOptions(b, logger, registry, process.NewMux(process.MuxOptions{Own: answers, Registry: registry, Ready: ready, Settler: b.Settler, Admin: s.Admin, Pprof: s.Pprof}))
 	ingestOptions.Pages, _ = s.OriginPolicy(secure.Certificate) // validate has said what is wrong
 	ingestOptions.TLS, ingestOptions.Authority, ingestOptions.Meter = secure.Config, who.authority, who.meter
-	ingestOptions.Audit = trail.Log()
 	processors := registry.NewProcessors()
-	ingestOptions.Processors = processors
+	ingestOptions.Audit, ingestOptions.Processors = trail.Log(), processors
 	budgets := ingest.NewBudgets(ingestOptions.Limits)
 	ingestOptions.Metadata, ingestOptions.Budgets = &queries.catalog, budgets
 	b.trackBudgets(budgets, registry)
@@ -125,11 +120,16 @@ func (s *Settings) Serve(ctx context.Context, b *Backend, registry *process.Regi
 	if err := server.Start(); err != nil {
 		return s.listenError(err)
 	}
+	watch, err := s.serveMetrics(ctx, who.users.Guard(process.NewWatchMux(registry, ready)), ingestOptions.Pages, trail, secure, logger)
+	if err != nil {
+		return s.listenError(err)
+	}
+	defer watch.close()
 	who.countSeries(ctx, b.Source)
 	who.running.Go(func() { queries.page.Watch(ctx) })
 	ready.Set(true)
 	health.serve(logger)
-	s.printBanner(stdout, banner{about: b.About, secure: secure.Config != nil, users: who.authority != nil}, server.Addresses(), health)
+	s.printBanner(stdout, banner{about: b.About, secure: secure.Config != nil, users: who.authority != nil}, server.Addresses(), health, watch)
 	<-ctx.Done()
 	process.ExitAfter(s.drain(ctx, ready, server, health, logger)+time.Duration(max(1, b.Folders))*process.ClosingMax, logger)
 	return nil
@@ -205,9 +205,10 @@ func (s *Settings) drain(ctx context.Context, ready *process.Readiness, server *
 	return time.Duration(s.ShutdownTimeout)
 }
 
-func (s *Settings) printBanner(stdout io.Writer, g banner, at ingest.Addresses, health *grpcServer) {
+func (s *Settings) printBanner(stdout io.Writer, g banner, at ingest.Addresses, health *grpcServer, watch *metricsPort) {
 	g.version, g.udpFormat = process.Version, s.udpFormat.Value
 	g.http, g.put, g.line, g.udp, g.grpc = at.HTTP, at.Put, at.Line, at.UDP, health.address()
+	g.metrics = watch.address()
 	g.write(stdout)
 }
 

@@ -54,7 +54,7 @@ func (s *Access) Validate(v *settings.Validation, udp settings.Address) {
 
 // exposed returns the addresses that others than this machine can reach.
 func (s *Listeners) exposed() (all []string) {
-	for _, l := range s.listeners() {
+	for _, l := range s.ofClients() {
 		if l.address != "" && !loopback.IsAddress(string(l.address)) {
 			all = append(all, "--"+l.flag+" "+string(l.address))
 		}

@@ -12,6 +12,7 @@ import (
 // Listeners are the addresses where clients are served.
 type Listeners struct {
 	HTTPAddr, PutAddr, LineAddr, UDPAddr, GRPCAddr settings.Address
+	MetricsAddr                                    settings.Address // of metrics and health alone
 	udpFormat                                      settings.Choice
 }
 
@@ -25,7 +26,8 @@ func (s *Listeners) Define(f *pflag.FlagSet) {
 	s.udpFormat = settings.Choice{Value: "put", Words: []string{"put", "line"}}
 	f.Var(&s.udpFormat, "udp-format", "what the lines on the UDP port are")
 	f.Var(&s.GRPCAddr, "grpc-addr", "gRPC: the API of the client libraries and commands, health")
-	settings.Group(f, settings.HeadingListeners, "http-addr", "put-addr", "line-addr", "udp-addr", "udp-format", "grpc-addr")
+	f.Var(&s.MetricsAddr, flagMetrics, "HTTP: metrics and health alone, by the sign-in and TLS of --http-addr (default off)")
+	settings.Group(f, settings.HeadingListeners, "http-addr", "put-addr", "line-addr", "udp-addr", "udp-format", "grpc-addr", flagMetrics)
 }
 
 // listenerFlag is a flag that names an address.
@@ -34,16 +36,24 @@ type listenerFlag struct {
 	address       settings.Address
 }
 
-func (s *Listeners) listeners() []listenerFlag {
+// ofClients returns the listeners that read, write or delete for those who connect.
+func (s *Listeners) ofClients() []listenerFlag {
 	return []listenerFlag{
 		{"http-addr", "tcp", s.HTTPAddr}, {"put-addr", "tcp", s.PutAddr}, {"line-addr", "tcp", s.LineAddr},
 		{"udp-addr", "udp", s.UDPAddr}, {"grpc-addr", "tcp", s.GRPCAddr},
 	}
 }
 
+func (s *Listeners) listeners() []listenerFlag {
+	return append(s.ofClients(), listenerFlag{flagMetrics, "tcp", s.MetricsAddr})
+}
+
+// flagMetrics names the port that is not for clients.
+const flagMetrics = "metrics-addr"
+
 // validateListeners resolves the addresses and looks for one that is used twice.
 func validateListeners(v *settings.Validation, listeners []listenerFlag) {
-	wrong := false
+	wrong, serves := false, false
 	flagOf := map[string]string{}
 	for _, l := range listeners {
 		if l.address == "" {
@@ -55,13 +65,14 @@ func validateListeners(v *settings.Validation, listeners []listenerFlag) {
 			wrong = true
 			continue
 		}
+		serves = serves || l.flag != flagMetrics
 		key := l.network + " " + resolved
 		if before, ok := flagOf[key]; ok && port != 0 {
 			v.Refuse(l.flag, string(l.address), "--"+before+" listens there")
 		}
 		flagOf[key] = l.flag
 	}
-	if len(flagOf) == 0 && !wrong {
+	if !serves && !wrong {
 		v.Add(errors.New("every listener is switched off: set --http-addr or another address"))
 	}
 }

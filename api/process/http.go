@@ -1,11 +1,13 @@
-package command
+package process
 
 import (
 	"context"
 	"crypto/tls"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -13,15 +15,52 @@ import (
 	"github.com/tickmesh/tickmesh/api/http1"
 )
 
-// Bounds of the HTTP port.
+// Bounds of a port that is for those who watch or manage a process, not for clients.
 const (
 	connectionsMax = 1024
 	headerTimeout  = 10 * time.Second // of the handshake, too
+	readTimeout    = 30 * time.Second // of requests, none of which has a body that counts
+	idleTimeout    = 2 * time.Minute
 	headerBytesMax = 32 << 10
 	// lineBytesMax lets net/http, which has its own bound of the whole header, be the first to
 	// refuse what is too long: it says so with 431.
 	lineBytesMax = headerBytesMax + 8<<10
+	// httpClosingMax is how long requests that run may take to end after their contexts, so that
+	// the audit log hears how they ended.
+	httpClosingMax = time.Second
 )
+
+// HTTPServer serves a port for those who watch or manage a process.
+type HTTPServer struct {
+	server *http.Server
+	failed chan error
+}
+
+// ServeHTTP serves what comes to a listener until Close, over TLS where secure is not nil. The
+// contexts of requests end with ctx.
+func ServeHTTP(ctx context.Context, l net.Listener, secure *tls.Config, handler http.Handler, logger *slog.Logger) *HTTPServer {
+	s := &HTTPServer{failed: make(chan error, 1), server: &http.Server{
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler:     handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+	}}
+	go func() { s.failed <- s.server.Serve(newCheckedListener(l, secure)) }()
+	return s
+}
+
+// Failed returns the channel that tells once why nothing is served any more.
+func (s *HTTPServer) Failed() <-chan error { return s.failed }
+
+// Close ends the server. The contexts of its requests have ended, or it waits no longer than a
+// second for them.
+func (s *HTTPServer) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), httpClosingMax)
+	defer cancel()
+	if s.server.Shutdown(ctx) == nil {
+		return nil
+	}
+	return s.server.Close()
+}
 
 // checkedListener accepts connections whose input http1.Checker has checked, up to
 // connectionsMax at a time: net/http takes folded fields, lines that end in LF, and
