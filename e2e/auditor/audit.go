@@ -96,9 +96,8 @@ func (a *Audit) Stop() (Report, error) {
 // Report counts what was done so far.
 func (a *Audit) Report() Report { return a.tally.report(time.Now()) }
 
-// Gaps returns the longest times without an acknowledged write, and without an answered
-// query, of those that have ended since its last call.
-func (a *Audit) Gaps() (write, query time.Duration) { return a.tally.gaps() }
+// Lap returns what clients met since its last call.
+func (a *Audit) Lap() Lap { return a.tally.endLap() }
 
 // Err returns what was found so far to be wrong; nil: nothing. It wraps ErrBroken or
 // ErrRefused.

@@ -26,7 +26,7 @@ func (a *Audit) write(ctx context.Context, w *writer) {
 			return
 		default:
 			// What was sent stays in doubt.
-			a.tally.failed(false, err)
+			a.tally.failed(w.place, false, err)
 			wait(ctx, failurePause)
 		}
 	}
@@ -76,7 +76,7 @@ func (a *Audit) read(ctx context.Context, place int, random *rand.Rand) {
 			a.tally.find(err)
 			return
 		default:
-			a.tally.failed(true, err)
+			a.tally.failed(place, true, err)
 			wait(ctx, failurePause)
 		}
 	}

@@ -69,7 +69,7 @@ func (a *Audit) repeatOnce(ctx context.Context, w *writer) error {
 	_, _, err = a.do(ctx, requestOf{method: http.MethodPost, address: address, path: writePath, body: again.body, key: again.key})
 	a.tally.took(false, time.Since(begin))
 	if err == nil {
-		a.tally.repeated()
+		a.tally.repeated(w.place)
 	}
 	return err
 }
@@ -87,7 +87,7 @@ func (a *Audit) sendUntilAnswered(ctx context.Context, w *writer, r requestOf) e
 		if err == nil || r.key == "" || try == triesMax || errors.Is(err, ErrRefused) || ctx.Err() != nil {
 			return err
 		}
-		a.tally.failed(false, err)
+		a.tally.failed(w.place, false, err)
 		if !wait(ctx, failurePause) {
 			return err
 		}

@@ -53,10 +53,11 @@ type tally struct {
 		sync.Mutex
 		sums                 Report
 		start                time.Time
-		lastWrite, lastQuery time.Time     // answered, or when a check let the clients go on
-		writeGap, queryGap   time.Duration // the longest since the last call of gaps
-		answered             []int64       // requests by client: writers, then readers
-		failure              string        // the latest
+		lastWrite, lastQuery time.Time // answered, or when a check let the clients go on
+		lap                  Lap       // since the last call of endLap
+		answered             []int64   // requests by client: writers, then readers
+		inRow                []int     // requests by client that failed since the last that was answered
+		failure              string    // the latest
 		findings             []error
 	}
 }
@@ -64,7 +65,7 @@ type tally struct {
 func (t *tally) begin(now time.Time, clients int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mu.answered = make([]int64, clients)
+	t.mu.answered, t.mu.inRow = make([]int64, clients), make([]int, clients)
 	t.mu.start, t.mu.lastWrite, t.mu.lastQuery = now, now, now
 }
 
@@ -80,13 +81,14 @@ func (t *tally) acknowledged(client int, o *model.Operation, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.answered[client]++
+	t.mu.inRow[client] = 0
 	t.mu.sums.Requests++
 	t.mu.sums.Samples += int64(o.Samples())
 	if o.Deletes() {
 		t.mu.sums.Deletes++
 	}
 	t.mu.sums.WriteGapMax = max(t.mu.sums.WriteGapMax, now.Sub(t.mu.lastWrite))
-	t.mu.writeGap = max(t.mu.writeGap, now.Sub(t.mu.lastWrite))
+	t.mu.lap.WriteGap = max(t.mu.lap.WriteGap, now.Sub(t.mu.lastWrite))
 	t.mu.lastWrite = now
 }
 
@@ -95,26 +97,38 @@ func (t *tally) answeredQuery(client int, compared int64, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.answered[client]++
+	t.mu.inRow[client] = 0
 	t.mu.sums.Queries++
 	t.mu.sums.Compared += compared
 	t.mu.sums.QueryGapMax = max(t.mu.sums.QueryGapMax, now.Sub(t.mu.lastQuery))
-	t.mu.queryGap = max(t.mu.queryGap, now.Sub(t.mu.lastQuery))
+	t.mu.lap.QueryGap = max(t.mu.lap.QueryGap, now.Sub(t.mu.lastQuery))
 	t.mu.lastQuery = now
 }
 
-// gaps returns the longest times without an answer that have ended since its last call.
-func (t *tally) gaps() (write, query time.Duration) {
+// Lap is what clients met for a while.
+type Lap struct {
+	// WriteGap and QueryGap are the longest times without an acknowledged write, and without an
+	// answered query, of those that have ended.
+	WriteGap, QueryGap time.Duration
+	// FailedInRow is how many requests of one client failed after each other, at most.
+	FailedInRow int
+}
+
+// endLap returns what clients met since its last call.
+func (t *tally) endLap() Lap {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	write, query = t.mu.writeGap, t.mu.queryGap
-	t.mu.writeGap, t.mu.queryGap = 0, 0
-	return write, query
+	this := t.mu.lap
+	t.mu.lap = Lap{}
+	return this
 }
 
 // failed counts a request that was not served.
-func (t *tally) failed(query bool, err error) {
+func (t *tally) failed(client int, query bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.mu.inRow[client]++
+	t.mu.lap.FailedInRow = max(t.mu.lap.FailedInRow, t.mu.inRow[client])
 	unavailable := errors.Is(err, errUnavailable)
 	switch {
 	case query && unavailable:
@@ -144,9 +158,10 @@ func (t *tally) took(query bool, d time.Duration) {
 }
 
 // repeated counts a repetition that was answered.
-func (t *tally) repeated() {
+func (t *tally) repeated(client int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.mu.inRow[client] = 0
 	t.mu.sums.Repeats++
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -241,7 +240,7 @@ func (s *stage) endOperator(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	moment := time.Duration(rand.Int64N(int64(operatorLife)))
+	moment := time.Duration(s.random.Int64N(int64(operatorLife)))
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

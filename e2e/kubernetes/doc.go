@@ -13,9 +13,16 @@
 // types fails a test. After each phase all that was acknowledged is read back; at the end
 // a table tells what each phase took and what it cost the clients.
 //
+// TestUpgradeOfEarlierCommit upgrades a cluster that is made of a pinned commit of the history.
+//
+// Each phase is held to what clients may meet that try again (checkBounds): no pause of more than
+// two seconds, and no request that fails when it is made again; a query is answered a minute after
+// helm install has begun. What is left to chance is drawn from a seed that is printed. A
+// failure keeps the logs of all pods in .cache/tests/kubernetes-logs.
+//
 // With -short, as `make test` has it, some of this is left out for its time: the scenes
 // drain, operator loss and two under one name, which the operator's own tests play against
-// a real API server, and the tests of the lab itself. `make e2e` runs all.
+// a real API server, the upgrade of an earlier commit, and the tests of the lab itself. `make e2e` runs all.
 //
 // The test process itself is moved into the lab's network before the first test, so
 // that tests reach pods and services by address without forwarding ports, and reach

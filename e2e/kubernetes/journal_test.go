@@ -44,6 +44,8 @@ type journal struct {
 		acknowledged int // samples 0 to this, without it
 		failed       int // batches
 		last         error
+		inRow        int           // batches that failed since the last that was acknowledged
+		failedInRow  int           // the most of them since the last lap
 		pause        time.Duration // the longest between two acknowledgements since the last lap
 	}
 }
@@ -75,8 +77,11 @@ func (j *journal) run(ctx context.Context) {
 			j.mu.acknowledged = n
 			j.mu.pause = max(j.mu.pause, time.Since(last))
 			last = time.Now()
+			j.mu.inRow = 0
 		case ctx.Err() == nil:
 			j.mu.failed++
+			j.mu.inRow++
+			j.mu.failedInRow = max(j.mu.failedInRow, j.mu.inRow)
 			j.mu.last = err
 		}
 		j.mu.Unlock()
@@ -105,13 +110,14 @@ func (j *journal) state() (acknowledged, failed int, last error) {
 	return j.mu.acknowledged, j.mu.failed, j.mu.last
 }
 
-// lap returns the longest time without an acknowledgement since its last call.
-func (j *journal) lap() time.Duration {
+// lap returns the longest time without an acknowledgement since its last call, and how many batches
+// failed after each other at most.
+func (j *journal) lap() (pause time.Duration, failedInRow int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	pause := j.mu.pause
-	j.mu.pause = 0
-	return pause
+	pause, failedInRow = j.mu.pause, j.mu.failedInRow
+	j.mu.pause, j.mu.failedInRow = 0, 0
+	return pause, failedInRow
 }
 
 // check reads the journal: every acknowledged sample must be there with its value, and

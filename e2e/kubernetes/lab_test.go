@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -50,6 +51,30 @@ func logState(t *testing.T) {
 		output, err := rack.Kubectl(context.Background(), args...)
 		t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, output)
 	}
+	kept, err := keepLogs(rack.Folders)
+	t.Logf("logs of all pods are in %s (%v)", kept, err)
+}
+
+// keepLogs copies the logs that machines have of pods, also those that are off, to a folder that
+// outlives the lab.
+func keepLogs(f lab.Folders) (folder string, err error) {
+	folder = filepath.Join(f.Checkout, ".cache", "tests", "kubernetes-logs", time.Now().UTC().Format("20060102T150405"))
+	logs, err := filepath.Glob(filepath.Join(f.Run, "*", "log", "pods", "*", "*", "*.log*"))
+	failed := []error{err}
+	for _, log := range logs {
+		name, err := filepath.Rel(f.Run, log)
+		failed = append(failed, err, os.MkdirAll(filepath.Join(folder, filepath.Dir(name)), 0o755), copyFile(filepath.Join(folder, name), log))
+	}
+	return folder, errors.Join(failed...)
+}
+
+// copyFile copies a file that may grow meanwhile, or be removed.
+func copyFile(to, from string) error {
+	text, err := os.ReadFile(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(err, os.WriteFile(to, text, 0o644))
 }
 
 // phase runs one step of a test and prints how long it took.

@@ -37,6 +37,28 @@ type totals struct {
 type lap struct {
 	totals
 	writePause, queryPause pause // the longest without an answer to any of the clients of one protocol
+	failedInRow            int   // requests of one client, at most
+}
+
+// Bounds of what clients meet that try again, while anything happens to a cluster that a person has
+// not taken the majority of. Figures of machine, date and spread are in doc.go.
+const (
+	pauseMax       = 2 * time.Second
+	failedInRowMax = 1 // the retry is served
+)
+
+// checkBounds reports what clients met that they must not.
+func (l *lap) checkBounds() error {
+	var broken []error
+	for what, p := range map[string]pause{"write": l.writePause, "query": l.queryPause} {
+		if p.Duration > pauseMax {
+			broken = append(broken, fmt.Errorf("no %s by %s was answered for %s, and may be for %s at most", what, p.who, p.Round(time.Millisecond), pauseMax))
+		}
+	}
+	if l.failedInRow > failedInRowMax {
+		broken = append(broken, fmt.Errorf("%d requests of one client failed after each other, and the retry of the first should be served", l.failedInRow))
+	}
+	return errors.Join(broken...)
 }
 
 // pause is a time without an answer.
@@ -177,10 +199,12 @@ func (l *load) lap() lap {
 		this.last = now.last
 	}
 	l.before = now
-	write, query := l.audit.Gaps()
-	this.writePause, this.queryPause = pause{write, "http"}, pause{query, "http"}
+	http := l.audit.Lap()
+	this.writePause, this.queryPause, this.failedInRow = pause{http.WriteGap, "http"}, pause{http.QueryGap, "http"}, http.FailedInRow
 	for _, j := range l.journals {
-		this.writePause = this.writePause.longer(pause{j.lap(), strings.TrimPrefix(j.metric, journalPrefix)})
+		time, failedInRow := j.lap()
+		this.writePause = this.writePause.longer(pause{time, strings.TrimPrefix(j.metric, journalPrefix)})
+		this.failedInRow = max(this.failedInRow, failedInRow)
 	}
 	return this
 }

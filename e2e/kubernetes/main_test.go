@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,6 +28,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
 	wanted := strings.Split(os.Getenv("TICKMESH_E2E"), ",")
 	if !slices.Contains(wanted, "kubernetes") {
 		skipReason = "the environment's TICKMESH_E2E does not ask for kubernetes (make e2e does)"
@@ -77,6 +79,11 @@ func start(folders lab.Folders) error {
 	if err := buildProduct(ctx, folders, nextImages(folders), "-version", nextVersion); err != nil {
 		return err
 	}
+	if !testing.Short() {
+		if err := buildEarlier(ctx, folders); err != nil {
+			return err
+		}
+	}
 	if err := buildPlugin(ctx, folders); err != nil {
 		return err
 	}
@@ -94,7 +101,7 @@ func start(folders lab.Folders) error {
 }
 
 // nextVersion is what the release says that an upgrade brings; it is made of the same
-// sources.
+// sources. TestUpgradeOfEarlierCommit begins with others.
 const nextVersion = "0.1.1-e2e"
 
 // productImages is where the archives of the images under test are; nextImages, those of

@@ -3,6 +3,9 @@ package kubernetes
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -18,6 +21,7 @@ type stage struct {
 	writing bool
 	rows    []row
 	recipes map[string]string // scripts by name
+	random  *rand.Rand        // of what is left to chance; its seed is printed
 	release string            // folder that stands for a checkout of the release that is installed
 	typed   map[string]bool   // names of the recipes that the scene has typed
 }
@@ -30,7 +34,24 @@ func newStage(t *testing.T) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &stage{T: t, rack: r, recipes: scripts, release: r.Folders.Checkout, typed: map[string]bool{}}
+	seed, err := seedOf(os.Getenv("TICKMESH_E2E_SEED"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("seed %d: TICKMESH_E2E_SEED=%d draws the same moments again\n", seed, seed)
+	return &stage{T: t, rack: r, random: rand.New(rand.NewPCG(seed, 0)), recipes: scripts, release: r.Folders.Checkout, typed: map[string]bool{}}
+}
+
+// seedOf returns the seed that was asked for, or a new one.
+func seedOf(text string) (uint64, error) {
+	if text == "" {
+		return rand.Uint64(), nil
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("TICKMESH_E2E_SEED: %w", err)
+	}
+	return seed, nil
 }
 
 // row is one phase.
@@ -74,6 +95,10 @@ func (s *stage) phase(name string, do func(ctx context.Context) error) {
 	}
 	s.rows = append(s.rows, this)
 	fmt.Println(this.String() + this.last)
+	if err := this.checkBounds(); err != nil {
+		logState(s.T)
+		s.Errorf("%s: %v%s", name, err, this.last) // what follows is worth to be seen, too
+	}
 	if max(this.writePause.Duration, this.queryPause.Duration) > pauseNotable {
 		fmt.Printf("    clients' ways before: %s\n    and after: %s\n", before, s.fronts(s.Context()))
 	}
@@ -98,13 +123,13 @@ func (s *stage) fronts(ctx context.Context) string {
 }
 
 func (r row) String() string {
-	return fmt.Sprintf("%-54s %7.1f s %8d %7d %s %s %6.1f s", r.name, r.took.Seconds(), r.samples, r.failed,
+	return fmt.Sprintf("%-54s %7.1f s %8d %7d %6d %s %s %6.1f s", r.name, r.took.Seconds(), r.samples, r.failed, r.failedInRow,
 		r.writePause, r.queryPause, r.checked.Seconds())
 }
 
 // printTable prints all phases with their sums.
 func (s *stage) printTable() {
-	fmt.Printf("\n%-54s %9s %8s %7s %13s %13s %8s\n", "phase", "time", "samples", "failed", "no write", "no query", "check")
+	fmt.Printf("\n%-54s %9s %8s %7s %6s %13s %13s %8s\n", "phase", "time", "samples", "failed", "in row", "no write", "no query", "check")
 	sum := row{name: "all phases"}
 	for _, r := range s.rows {
 		fmt.Println(r)
@@ -112,11 +137,12 @@ func (s *stage) printTable() {
 		sum.checked += r.checked
 		sum.samples += r.samples
 		sum.failed += r.failed
+		sum.failedInRow = max(sum.failedInRow, r.failedInRow)
 		sum.writePause = sum.writePause.longer(r.writePause)
 		sum.queryPause = sum.queryPause.longer(r.queryPause)
 	}
 	fmt.Println(sum)
-	fmt.Println("samples: acknowledged; failed: requests; no write, no query: the longest without an answer to any client of a protocol")
+	fmt.Println("samples: acknowledged; failed: requests; in row: of one client, without one that was served between; no write, no query: the longest without an answer to any client of a protocol")
 	if s.load != nil {
 		fmt.Print(s.load.describe())
 	}

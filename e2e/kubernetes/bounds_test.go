@@ -1,0 +1,62 @@
+package kubernetes
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickmesh/tickmesh/hack/kubernetes/lab"
+)
+
+// What clients must not meet is found, and said with its figure.
+func TestBounds(t *testing.T) {
+	for want, l := range map[string]lap{
+		"": {writePause: pause{pauseMax, "put"}, queryPause: pause{pauseMax, "http"}, failedInRow: failedInRowMax, totals: totals{failed: 9}},
+		"no write by grpc was answered for 2.001s": {writePause: pause{pauseMax + time.Millisecond, "grpc"}},
+		"no query by http was answered for 3s":     {queryPause: pause{3 * time.Second, "http"}},
+		"2 requests of one client":                 {failedInRow: 2},
+	} {
+		if err := l.checkBounds(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", l, err)
+		}
+	}
+}
+
+// A seed that is asked for is drawn from.
+func TestSeed(t *testing.T) {
+	if seed, err := seedOf("7"); seed != 7 || err != nil {
+		t.Error(seed, err)
+	}
+	if _, err := seedOf("-1"); err == nil {
+		t.Error("-1 is no seed")
+	}
+	if a, _ := seedOf(""); a == 0 {
+		t.Error("no seed is drawn")
+	}
+}
+
+// Logs of all pods are kept, also of machines that are off.
+func TestKeepLogs(t *testing.T) {
+	f := lab.Folders{Checkout: t.TempDir(), Run: t.TempDir()}
+	for _, machine := range []string{"node1", "node2"} {
+		dir := filepath.Join(f.Run, machine, "log", "pods", "metrics_demo-node-0_uid", "node")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "0.log"), []byte(machine), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, err := keepLogs(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, machine := range []string{"node1", "node2"} {
+		text, err := os.ReadFile(filepath.Join(kept, machine, "log", "pods", "metrics_demo-node-0_uid", "node", "0.log"))
+		if err != nil || string(text) != machine {
+			t.Errorf("%s: %q, %v", machine, text, err)
+		}
+	}
+}
