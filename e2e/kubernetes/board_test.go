@@ -78,6 +78,8 @@ func (s *stage) boardLoss() {
 func (s *stage) cutOff() {
 	const node = "demo-node-1"
 	var machine string
+	s.unbounded = "a client whose connection leads to an Envoy on a machine that is cut off waits for its own timeout, or for Kubernetes to take the endpoint away"
+	defer func() { s.unbounded = "" }()
 	s.phase("a machine is cut off and given up", func(ctx context.Context) (err error) {
 		if machine, err = s.machineOf(ctx, node); err != nil {
 			return err

@@ -40,8 +40,8 @@ type lap struct {
 	failedInRow            int   // requests of one client, at most
 }
 
-// Bounds of what clients meet that try again, while anything happens to a cluster that a person has
-// not taken the majority of. Figures of machine, date and spread are in doc.go.
+// Bounds of what clients meet that try again, while anything happens to a cluster that leaves it a
+// majority. What was measured is in doc.go.
 const (
 	pauseMax       = 2 * time.Second
 	failedInRowMax = 1 // the retry is served

@@ -13,7 +13,7 @@ func TestMetricsPort(t *testing.T) {
 	t.Parallel()
 	users := filepath.Join(t.TempDir(), "auth.yaml")
 	authFile(t, users, map[string]string{"reader": "'*': read", "admin": "'*': admin"})
-	arguments := append([]string{"standalone", "--data-dir", t.TempDir(), "--auth-file", users, "--admin", "--pprof", "--metrics-addr", "127.0.0.1:0"}, anyPorts()...)
+	arguments := append([]string{"standalone", "--data-dir", t.TempDir(), "--auth-file", users, "--udp-user", "admin", "--admin", "--pprof", "--metrics-addr", "127.0.0.1:0"}, anyPorts()...)
 	s := startProcess(t, 6, arguments...)
 	s.addr["http"] = s.addr["metrics"]
 	for _, path := range []string{"/healthz", "/readyz", "/-/healthy", "/-/ready"} {
