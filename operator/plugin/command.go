@@ -28,6 +28,7 @@ type Kubernetes struct {
 	Namespace string // that of the clusters
 	// Dial connects to the routers of a cluster. Close of what it gives ends the connection.
 	Dial func(ctx context.Context, c *v1alpha1.TickMeshCluster) (Mesh, error)
+	Logs Logs
 }
 
 // Access describes which Kubernetes is meant, as kubectl's flags of the same names do.
@@ -66,7 +67,7 @@ func NewCommand(out io.Writer, connect Connector) *cobra.Command {
 		}
 		return nil
 	}
-	root.AddCommand(c.newStatus(), c.newPlan(), c.newDrain(), c.newUndrain(), c.newBackup(), c.newRestore(), c.newTop())
+	root.AddCommand(c.newStatus(), c.newPlan(), c.newDrain(), c.newUndrain(), c.newBackup(), c.newRestore(), c.newTop(), c.newPause(), c.newResume(), c.newLogs(), c.newReport())
 	return root
 }
 

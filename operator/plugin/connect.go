@@ -59,7 +59,15 @@ func Connect(a Access) (*Kubernetes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to Kubernetes: %w", err)
 	}
+	clients, err := clientgo.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to Kubernetes: %w", err)
+	}
 	k := &Kubernetes{API: api, Namespace: namespace}
+	k.Logs = func(ctx context.Context, pod *corev1.Pod, container string, lines int64, previous bool) (io.ReadCloser, error) {
+		options := &corev1.PodLogOptions{Container: container, TailLines: &lines, Previous: previous}
+		return clients.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+	}
 	k.Dial = func(ctx context.Context, c *v1alpha1.TickMeshCluster) (Mesh, error) { return k.dial(ctx, config, c) }
 	return k, nil
 }

@@ -28,6 +28,7 @@ type world struct {
 	status   *tickmesh.Status
 	forecast *tickmesh.Forecast
 	dialErr  error
+	logs     Logs
 	asked    []tickmesh.Change
 	looks    int
 	closed   int
@@ -74,7 +75,7 @@ func (w *world) run(ctx context.Context, line string) (string, error) {
 		if a.Namespace != "db" {
 			return nil, fmt.Errorf("namespace %q", a.Namespace)
 		}
-		return &Kubernetes{API: w.api, Namespace: "db", Dial: func(context.Context, *v1alpha1.TickMeshCluster) (Mesh, error) {
+		return &Kubernetes{API: w.api, Namespace: "db", Logs: w.logs, Dial: func(context.Context, *v1alpha1.TickMeshCluster) (Mesh, error) {
 			if w.dialErr != nil {
 				return nil, w.dialErr
 			}
