@@ -199,11 +199,11 @@ func (l *load) lap() lap {
 		this.last = now.last
 	}
 	l.before = now
-	http := l.audit.Lap()
-	this.writePause, this.queryPause, this.failedInRow = pause{http.WriteGap, "http"}, pause{http.QueryGap, "http"}, http.FailedInRow
+	audited := l.audit.Lap()
+	this.writePause, this.queryPause, this.failedInRow = pause{audited.WriteGap, "http"}, pause{audited.QueryGap, "http"}, audited.FailedInRow
 	for _, j := range l.journals {
-		time, failedInRow := j.lap()
-		this.writePause = this.writePause.longer(pause{time, strings.TrimPrefix(j.metric, journalPrefix)})
+		longest, failedInRow := j.lap()
+		this.writePause = this.writePause.longer(pause{longest, strings.TrimPrefix(j.metric, journalPrefix)})
 		this.failedInRow = max(this.failedInRow, failedInRow)
 	}
 	return this
