@@ -50,9 +50,9 @@ func TestBounds(t *testing.T) {
 		"--grpc-addr=:6180":             `--grpc-addr: invalid value ":6180": --line-addr listens there`,
 		"--metrics-addr=:6182":          `--metrics-addr: invalid value ":6182": --http-addr listens there`,
 		"--http-addr= --put-addr= --line-addr= --grpc-addr= --metrics-addr=:0": "every listener is switched off: set --http-addr or another address",
-		"--http-addr= --put-addr= --line-addr= --grpc-addr=": "every listener is switched off: set --http-addr or another address",
-		"--in-flight-bytes-max=1MiB":                         `--in-flight-bytes-max: invalid value "1MiB": expected 100729856 or more`,
-		"--body-bytes-max=1GiB --retention=1s --shards=0":    `--shards: invalid value "0": expected 1 to 4096`,
+		"--http-addr= --put-addr= --line-addr= --grpc-addr=":                   "every listener is switched off: set --http-addr or another address",
+		"--in-flight-bytes-max=1MiB":                                           `--in-flight-bytes-max: invalid value "1MiB": expected 100729856 or more`,
+		"--body-bytes-max=1GiB --retention=1s --shards=0":                      `--shards: invalid value "0": expected 1 to 4096`,
 	} {
 		err := settingsOf(t, strings.Fields(bad)...).Validate()
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
