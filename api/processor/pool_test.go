@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -318,6 +319,18 @@ func TestNothingIsBounded(t *testing.T) {
 	w.End()
 	if Of(ctx) != nil {
 		t.Error("there is work")
+	}
+}
+
+func TestCopy(t *testing.T) {
+	for _, n := range []int{0, 1, copyBytesAtOnce, copyBytesAtOnce + 1, 3*copyBytesAtOnce + 7} {
+		from, to := make([]byte, n), make([]byte, n+1)
+		for i := range from {
+			from[i] = byte(i * 251 >> 8)
+		}
+		if Copy(to, from); !bytes.Equal(to[:n], from) {
+			t.Errorf("%d bytes are not copied", n)
+		}
 	}
 }
 

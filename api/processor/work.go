@@ -104,3 +104,15 @@ func (w *Work) giveUp() {
 
 // resume starts the clock of the work.
 func (w *Work) resume() { w.running, w.since = true, time.Now() }
+
+// copyBytesAtOnce is what Go's runtime copies without a stop.
+const copyBytesAtOnce = 256 << 10
+
+// Copy copies all of from, in pieces between which the runtime can stop the goroutine. It cannot within one, so that the
+// copy of tens of MiB kept all goroutines waiting for one that the collector of garbage had to stop with them.
+func Copy(to, from []byte) {
+	for len(from) > 0 {
+		n := copy(to, from[:min(len(from), copyBytesAtOnce)])
+		to, from = to[n:], from[n:]
+	}
+}

@@ -30,8 +30,9 @@
 //
 // # Who has the processors
 //
-// Attackers stand for other machines. They are this process, with the lowest priority (nice 19), below
-// the server and the good clients, a process of their own, which have the normal one.
+// Attackers and good clients stand for other machines, so that neither competes with the server for processors.
+// Attackers are this process, of SCHED_IDLE: they have what is left. Good clients are a process of
+// their own, of SCHED_RR where that is allowed: they do not wait for a processor before they look at the time.
 //
 // # Running
 //

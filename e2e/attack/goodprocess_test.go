@@ -30,6 +30,7 @@ type goodTarget struct {
 // sent, and ends with its input. They have a process of their own, since in that of the attackers
 // they would wait for those.
 func goodMain(target string) error {
+	stepForward()
 	var to goodTarget
 	if err := json.Unmarshal([]byte(target), &to); err != nil {
 		return err

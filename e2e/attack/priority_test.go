@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"strconv"
@@ -10,9 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attackerNice is the priority of attackers: they stand for other machines, and leave the
-// processors of this one to the server and its good clients, who do not wait for them.
-const attackerNice = 19
+// Attackers and good clients stand for other machines, so that neither may compete with the server for the processors
+// of this one: attackers run when nobody else wants to (SCHED_IDLE), and good clients before all others (SCHED_RR),
+// so that what they measure is the time of the server and not their own wait for a processor.
+const (
+	attackerPolicy = unix.SCHED_IDLE
+	goodPolicy     = unix.SCHED_RR
+	goodPriority   = 1 // the least of that policy
+)
 
 // launcher is the one thread that keeps the priority that this process was started with: who
 // is started from it has that.
@@ -40,16 +46,27 @@ func launch(start func()) {
 	<-done
 }
 
-// stepBack lowers the priority of all threads of this process but one, and so of those to come.
+// stepBack gives all threads of this process but one, and so those to come, the attackers' place.
 func stepBack(but int) {
-	// A thread that another one starts meanwhile has the old priority, so go round until a
-	// pass finds no new one.
-	seen := map[string]bool{}
+	schedule(but, unix.SchedAttr{Policy: attackerPolicy})
+}
+
+// stepForward gives all threads of this process the place of good clients, or the best that it may have.
+func stepForward() {
+	if !schedule(0, unix.SchedAttr{Policy: goodPolicy, Priority: goodPriority}) {
+		schedule(0, unix.SchedAttr{Nice: -20})
+	}
+}
+
+// schedule sets the attributes of all threads of this process but one, and reports whether none was refused.
+func schedule(but int, attributes unix.SchedAttr) bool {
+	// A thread that another one starts meanwhile has the old ones, so go round until a pass finds no new one.
+	seen, allowed := map[string]bool{}, true
 	for found := true; found; {
 		found = false
 		tasks, err := os.ReadDir("/proc/self/task")
 		if err != nil {
-			return // without /proc there is no such test
+			return true // without /proc there is no such test
 		}
 		for _, task := range tasks {
 			id, err := strconv.Atoi(task.Name())
@@ -57,24 +74,32 @@ func stepBack(but int) {
 				continue
 			}
 			seen[task.Name()], found = true, true
-			_ = unix.Setpriority(unix.PRIO_PROCESS, id, attackerNice) // it may have ended
+			if errors.Is(unix.SchedSetAttr(id, &attributes, 0), unix.EPERM) { // it may have ended, too
+				allowed = false
+			}
 		}
 	}
+	return allowed
 }
 
-// TestServersKeepTheirPriority shows that attackers wait for servers, not servers for attackers.
+// TestServersKeepTheirPriority shows that attackers wait for servers, not servers for attackers, nor good clients for
+// either where this process may say so.
 func TestServersKeepTheirPriority(t *testing.T) {
-	kernels := func(pid int) int { // Linux answers 20 - nice
-		priority, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
+	of := func(pid int) *unix.SchedAttr {
+		attributes, err := unix.SchedGetAttr(pid, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return 20 - priority
+		return attributes
 	}
 	g := newGround(t, *seed, false)
 	c := startGood(t, g)
-	before := kernels(g.server.PID())
-	if good := kernels(c.command.Process.Pid); good != before || kernels(0) < before+1 {
-		t.Errorf("the server has priority %d, good clients %d, attackers %d", before, good, kernels(0))
+	c.take(t) // until it has begun
+	server, good, attackers := of(g.server.PID()), of(c.command.Process.Pid), of(0)
+	if server.Policy != unix.SCHED_NORMAL || attackers.Policy != attackerPolicy {
+		t.Errorf("the server has %+v, attackers %+v", server, attackers)
+	}
+	if good.Policy != goodPolicy && (good.Policy != unix.SCHED_NORMAL || good.Nice > server.Nice) {
+		t.Errorf("good clients have %+v, the server %+v", good, server)
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zlib"
 	"github.com/valyala/fasthttp"
 
 	"github.com/tickmesh/tickmesh/api/budget"
 	"github.com/tickmesh/tickmesh/api/processor"
+	"github.com/tickmesh/tickmesh/api/snappy"
 )
 
 // Kinds of errors of a request's body.
@@ -305,7 +305,7 @@ func (b *body) decodeSnappy(ctx context.Context) ([]byte, error) {
 		}
 	}
 	b.expands(n)
-	decoded, err := snappy.Decode(b.decoded[:n], b.raw)
+	decoded, err := snappy.Decode(b.decoded[:n], b.raw, b.work.Pace)
 	if err != nil {
 		return nil, corrupt(err)
 	}
@@ -345,7 +345,7 @@ func (b *body) grow(ctx context.Context, buffer []byte, capacity int) ([]byte, e
 		return buffer, err
 	}
 	grown := make([]byte, len(buffer), capacity)
-	copy(grown, buffer)
+	processor.Copy(grown, buffer)
 	return grown, nil
 }
 

@@ -31,7 +31,7 @@ func (f *front) writeChunks(request *fasthttp.RequestCtx, d *dialect, c *caller,
 		if !told.chunk.more {
 			break
 		}
-		f.slowDown(to)
+		f.slowDown(request, to)
 		_ = request.Conn().SetReadDeadline(time.Now().Add(f.options.Limits.HTTPReadTimeout)) // the next chunk has as long as the first
 		if content, told.chunk.more, err = b.next(f.base, told.chunk.rest.Consumed); err != nil {
 			f.metrics.failures.noteEarly(err)
@@ -68,10 +68,20 @@ func (f *front) writeChunk(request *fasthttp.RequestCtx, d *dialect, c *caller, 
 	return r, err
 }
 
-// slowDown waits while a database is ahead of its rate, so that its client is slowed.
-func (f *front) slowDown(to target) {
-	for ahead := to.account.Ahead(); ahead > 0 && f.base.Err() == nil && !f.draining.Load(); ahead = to.account.Ahead() {
-		sleep(f.base, min(ahead, slowStep))
+// slowDown waits while a database is ahead of its rate, so that its client is slowed, until that hangs up: what it
+// has sent by then is little, and is written.
+func (f *front) slowDown(request *fasthttp.RequestCtx, to target) {
+	if to.account.Ahead() <= 0 {
+		return
+	}
+	ctx := f.base
+	if c, ok := request.Conn().(*conn); ok {
+		waiting, end := c.whileWaiting(ctx, f.options.Limits.HTTPReadTimeout)
+		defer end()
+		ctx = waiting
+	}
+	for ahead := to.account.Ahead(); ahead > 0 && ctx.Err() == nil && !f.draining.Load(); ahead = to.account.Ahead() {
+		sleep(ctx, min(ahead, slowStep))
 	}
 }
 

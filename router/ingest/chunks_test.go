@@ -174,6 +174,21 @@ func TestSlowClientOfALongBody(t *testing.T) {
 	}
 }
 
+// A client that is slowed and hangs up is waited for no longer, however far its database is ahead of its rate.
+func TestHungUpWhileSlowed(t *testing.T) {
+	r := start(t, func(o *Options) { o.Meter, o.Limits.HTTPReadTimeout = slowMeter(t), testTimeout })
+	c := dial(t, r.Addresses().HTTP)
+	lines := strings.Repeat("m value=1 1700000000\n", bodyChunkBytes/20) // an hour's points and more
+	send(t, c, fmt.Sprintf("POST /write?db=slow&precision=s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", 2*len(lines), lines))
+	account := r.options.Meter.Open("slow")
+	eventually(t, "the client is slowed", func() bool { return account.Ahead() > 0 && len(r.workers.slots) == 0 })
+	if used := r.budgets.Writes.Stats().Used; used < bodyChunkBytes {
+		t.Errorf("it holds %d bytes while it is slowed", used)
+	}
+	_ = c.Close()
+	eventually(t, "the body is given up", func() bool { return r.budgets.Writes.Stats().Used == 0 })
+}
+
 // Every refusal has a kind, and none that no other try can cure is 503.
 func TestKindsOfErrors(t *testing.T) {
 	r := start(t, nil)

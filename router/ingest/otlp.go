@@ -37,7 +37,7 @@ func (f *front) parseOTLP(request *fasthttp.RequestCtx, fl *flight, body []byte)
 	case bytes.EqualFold(media, []byte(contentProtobuf)):
 	case bytes.EqualFold(media, []byte(contentOTLPJSON)):
 		var err error
-		if body, err = otlpOfJSON(fl.memory, body); err != nil {
+		if body, err = fl.otlpOfJSON(body); err != nil {
 			return err
 		}
 	default:
@@ -54,13 +54,15 @@ func mediaOf(request *fasthttp.RequestCtx) []byte {
 
 // otlpOfJSON returns the message that a body in JSON stands for. MetricsData is
 // ExportMetricsServiceRequest by another name. Identifiers of traces, which OTLP writes in hexadecimal and not in
-// base64, are read wrongly; they are in exemplars only, which are not kept.
-func otlpOfJSON(memory parse.Memory, body []byte) ([]byte, error) {
+// base64, are read wrongly; they are in exemplars only, which are not kept. A body that is parsed again pays once.
+func (fl *flight) otlpOfJSON(body []byte) ([]byte, error) {
 	if len(body) > otlpJSONBytesMax {
 		return nil, fmt.Errorf("%w: %d bytes of JSON, at most %d; protobuf may be longer", errBodyTooLarge, len(body), otlpJSONBytesMax)
 	}
-	if err := memory.Grow(otlpJSONMemory * len(body)); err != nil {
-		return nil, err
+	if !fl.again {
+		if err := fl.memory.Grow(otlpJSONMemory * len(body)); err != nil {
+			return nil, err
+		}
 	}
 	var message metricspb.MetricsData
 	options := protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: otlpJSONDepthMax}

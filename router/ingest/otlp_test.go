@@ -152,3 +152,22 @@ func TestOTLPAnswersInUTF8(t *testing.T) {
 		t.Errorf("answered %d %q", rejected, message)
 	}
 }
+
+// payments is a parse.Memory that adds up what is asked of it.
+type payments int
+
+func (p *payments) Grow(n int) error { *p += payments(n); return nil }
+
+// A body that is parsed once more, for the ids of its series have been forgotten, holds no more memory than before.
+func TestOTLPInJSONPaysOnce(t *testing.T) {
+	body, paid := []byte(`{"resourceMetrics":[]}`), payments(0)
+	fl := &flight{memory: &paid}
+	for _, fl.again = range []bool{false, true} {
+		if _, err := fl.otlpOfJSON(body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := payments(otlpJSONMemory * len(body)); paid != want {
+		t.Errorf("%d bytes were paid, want %d", paid, want)
+	}
+}
