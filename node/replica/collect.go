@@ -62,6 +62,11 @@ func (g *group) advance() {
 // collectNode fetches what the library wants done.
 func (g *group) collectNode(round *Round) {
 	defer g.contain()
+	if g.forgot {
+		// The library tells of no change if its leader is the one of the last Round again. Taken for
+		// unknown it would never be given up, and this replica would vote for nobody else.
+		g.lead, g.forgot = g.node.BasicStatus().Lead, false
+	}
 	if !g.node.HasReady() {
 		return
 	}

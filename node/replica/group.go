@@ -23,6 +23,7 @@ type group struct {
 	vote    uint64
 	commit  uint64
 	lead    uint64 // raft id of the leader; 0: not known
+	forgot  bool   // lead was given up since; the library may have heard of it again
 	state   raft.StateType
 	handed  uint64 // last entry that was in Committed, or that the engine had applied at the start
 	cursor  uint64 // last entry that the library returned as committed; less than handed while it repeats what the engine has
@@ -163,7 +164,7 @@ func (g *group) swapped(snapshot *SnapshotMeta) bool {
 	if snapshot.Index == 0 || g.applied != snapshot.Index {
 		return false
 	}
-	if term, err := g.log.term(snapshot.Index); err == nil && term == snapshot.Term {
+	if g.logHas(snapshot.Position) {
 		return false
 	}
 	g.log.restart(snapshot.Position)
@@ -246,7 +247,7 @@ func (g *group) startNode(seen uint64) {
 		g.fault = fmt.Errorf("%w: shard %d: %w", ErrFault, g.replica.Shard, err)
 		return
 	}
-	g.node, g.single, g.state, g.lead = node, false, raft.StateFollower, raft.None
+	g.node, g.single, g.state, g.lead, g.forgot = node, false, raft.StateFollower, raft.None, false
 	g.mark()
 }
 

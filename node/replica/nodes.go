@@ -128,7 +128,7 @@ func (g *group) route(from *pb.Message) {
 			return
 		}
 		if m.index == 0 {
-			g.sendFirst(m.to)
+			g.sendConfiguration(m.to)
 		}
 	case pb.MsgHeartbeat:
 		m.kind, early = typeHeartbeat, true

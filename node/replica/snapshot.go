@@ -43,11 +43,12 @@ func (g *group) sendSnapshot(to uint64) {
 		logTerm: at.Term, index: at.Index, context: meta.AppendTo(nil)}, false)
 }
 
-// sendFirst tells a voter, whose log is empty for all that is known, the configuration that
-// the group began with. No entry has it, and a member that came late does not know it; when
-// nothing is committed yet there are no files to learn it from either.
-func (g *group) sendFirst(to uint64) {
-	if g.config.Index != 0 || g.log.truncated.Index != 0 || !slices.Contains(g.config.Voters, to) {
+// sendConfiguration tells a voter, whose log is empty for all that is known, the present
+// configuration, if the log is whole. No entry has the one that the group began with, and a
+// member that came late to a fresh group does not know it; when nothing is committed yet, or
+// nobody who has data is there, there are no files to learn one from either.
+func (g *group) sendConfiguration(to uint64) {
+	if g.log.truncated.Index != 0 || !slices.Contains(g.config.Voters, to) {
 		return
 	}
 	meta := SnapshotMeta{Era: g.replica.Era, Configuration: g.config}
@@ -55,12 +56,13 @@ func (g *group) sendFirst(to uint64) {
 		context: meta.AppendTo(nil)}, true)
 }
 
-// takeFirst takes the configuration that the group began with, as if this replica had been
-// made with it: its log is empty, and the entries come from the first one on.
-func (g *group) takeFirst(meta *SnapshotMeta) {
+// takeConfiguration takes a configuration as if this replica had been made with it: its log is
+// empty, and the entries come from the first one on. Changes among them up to the
+// configuration's index are in it already, as with files.
+func (g *group) takeConfiguration(meta *SnapshotMeta) {
 	c := &meta.Configuration
 	self, named := c.member(g.replica.RaftID)
-	if len(g.config.Voters) > 0 || g.log.last > 0 || g.handed > 0 || meta.Era != g.replica.Era || c.Index != 0 || c.Joint() ||
+	if len(g.config.Voters) > 0 || g.log.last > 0 || g.handed > 0 || meta.Era != g.replica.Era || c.Joint() ||
 		!named || self.Role != g.replica.Role {
 		return
 	}
@@ -83,11 +85,12 @@ func (g *group) takeSnapshot(m *message) {
 		return
 	}
 	if m.index == 0 {
-		g.takeFirst(&meta)
+		g.takeConfiguration(&meta)
 		return
 	}
-	if len(g.config.Voters) > 0 && m.index <= g.commit {
-		// It has all of that: the library answers with what it has.
+	if len(g.config.Voters) > 0 && (m.index <= g.commit || g.logHas(meta.Position)) {
+		// It has all of that: the library answers with what it has. An entry that the leader has
+		// trimmed is committed, which no files are needed for to learn.
 		_ = g.node.Step(snapshotMessage(&meta, m.from, m.to, m.term, m.index))
 		g.mark()
 		return
@@ -100,6 +103,12 @@ func (g *group) takeSnapshot(m *message) {
 		return
 	}
 	g.shared.next.snapshots = append(g.shared.next.snapshots, SnapshotNeed{Shard: g.replica.Shard, Leader: g.nodeOf(m.from), Index: m.index})
+}
+
+// logHas reports whether the log has an entry.
+func (g *group) logHas(at Position) bool {
+	term, err := g.log.term(at.Index)
+	return err == nil && term == at.Term
 }
 
 func snapshotMessage(meta *SnapshotMeta, from, to, term, index uint64) *pb.Message {

@@ -41,7 +41,7 @@ func (g *group) forgetLeader() {
 	defer g.contain()
 	// Only a replica that follows by leases refuses; none here does.
 	_ = g.node.ForgetLeader()
-	g.lead = raft.None
+	g.lead, g.forgot = raft.None, true
 	g.mark()
 }
 

@@ -1,6 +1,10 @@
 package replica
 
-import "testing"
+import (
+	"testing"
+
+	"go.etcd.io/raft/v3"
+)
 
 // TestToldCommit: a follower whose log lacks what its leader has committed knows that it
 // does, until somebody else leads.
@@ -41,5 +45,27 @@ func TestToldCommit(t *testing.T) {
 			t.Error("what a leader that is gone has said counts")
 		}
 		return
+	}
+}
+
+// TestLeaderThatIsFoundAgain: a follower gives its leader up, and hears of it before the next
+// Round. It knows it then, so that it can give it up again, and vote for others.
+func TestLeaderThatIsFoundAgain(t *testing.T) {
+	w := newWorld(t, 1, 3)
+	w.fresh(0, members(full, full, full))
+	leader := w.untilLed(0)
+	id := leader.host.group(0).replica.RaftID
+	for _, n := range w.nodes {
+		if n == leader {
+			continue
+		}
+		g := n.host.group(0)
+		w.until("the follower to know the leader", func() bool { return g.lead == id })
+		g.forgetLeader()
+		g.take(&message{kind: typeHeartbeat, to: g.replica.RaftID, from: id, term: g.term})
+		if lead := g.node.BasicStatus().Lead; lead != id || g.lead != raft.None {
+			t.Fatalf("the library knows %d, the group %d", lead, g.lead)
+		}
+		w.until("the follower to know the leader again", func() bool { return g.lead == id })
 	}
 }
