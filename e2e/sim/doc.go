@@ -93,8 +93,8 @@
 //  8. A learner that was to be a witness does not become a full voter, nor the other way
 //     round: it leaves, and another one comes.
 //  9. A delete has a batch id, and looks for its series after a ReadIndex.
-//  10. Placement waits while a node has seen a newer map than the store's; a rescued map
-//     has an epoch far beyond all that are known.
+//  10. Placement, and a leader that settles, wait while a node has seen a newer map than the
+//     store's; a rescued map has an epoch far beyond all that are known.
 //  11. A replica goes on by itself from a log that has lost its end only if it is its group's
 //     only member, learners included, and its folder is no other incarnation: else nobody
 //     would follow it.

@@ -273,6 +273,9 @@ func (p *process) swapSettled(present *shardmap.Map, settlements []commit.Settle
 	if !changed {
 		return
 	}
+	if view, err := p.store.Load(p.world.ctx); err != nil || view.Overtaken() != nil {
+		return // the store was set back
+	}
 	p.world.trace.note("settle", p.node.id, int(next.Epoch))
 	p.world.swap(p.store, present.Epoch, next, p.run, func(err error) {
 		if err == nil {

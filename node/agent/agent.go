@@ -281,7 +281,16 @@ func (a *Agent) settleOnce(ctx context.Context) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := a.options.Store.CompareAndSwap(bounded, present.Epoch, next); err != nil {
+	// Of a store that was set back this node may have the map still, which others have gone beyond: an
+	// epoch written on top of it would hide that from placement.
+	view, err := a.options.Store.Load(bounded)
+	if err == nil {
+		err = view.Overtaken()
+	}
+	if err == nil {
+		err = a.options.Store.CompareAndSwap(bounded, present.Epoch, next)
+	}
+	if err != nil {
 		return err
 	}
 	return a.Adopt(&next)
