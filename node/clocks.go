@@ -14,8 +14,9 @@ const (
 	clockFresh         = 5 * time.Minute
 	clockDifferenceMax = time.Hour
 	clocksMax          = 4096
-	// clockDoubtMax is how long a node without others waits before it drops all that it has: by
-	// then a clock that has jumped has been set, or somebody has seen why retention is held.
+	// clockDoubtMax is how long a node without others waits before it drops what a clock that may
+	// have jumped makes too old: by then the clock has been set, or somebody has seen why
+	// retention is held.
 	clockDoubtMax = 24 * time.Hour
 )
 
@@ -25,12 +26,17 @@ const (
 // own: a cut is an entry that every replica applies, whatever its own clock says.
 type clocks struct {
 	clock func() time.Time // this node's
-	mu    struct {
+	start time.Time        // by it, when the process began
+	// steady returns the time from start to a reading of clock, whatever it was set to meanwhile.
+	steady func(now time.Time) time.Duration
+	mu     struct {
 		sync.Mutex
 		heard  map[string]heardClock
 		others int // nodes that the map names besides this one; othersUnknown: there is no map yet
 		held   error
-		doubt  time.Time // since when this node's clock, which is alone, makes everything too old; zero: it does not
+		doubt  time.Time // since when this node's clock, which is alone, is doubted; zero: it is not
+		// How far the clock was set ahead since start, when it was trusted last and when the doubt began.
+		trustedSet, doubtedSet time.Duration
 	}
 }
 
@@ -38,7 +44,10 @@ type clocks struct {
 const othersUnknown = -1
 
 func (c *clocks) init(clock func() time.Time) {
-	c.clock, c.mu.others = clock, othersUnknown
+	c.clock, c.start, c.mu.others = clock, clock(), othersUnknown
+	// Readings of time.Now have the monotonic clock's, too. Those of a virtual clock have not: it is
+	// never set, it only goes fast.
+	c.steady = func(now time.Time) time.Duration { return now.Sub(c.start) }
 }
 
 // heardClock is what a node's clock has said. The time since then is counted by the
@@ -85,37 +94,59 @@ func (c *clocks) freshLocked(of time.Time) (ahead []time.Duration) {
 }
 
 // trust returns why nothing may be cut by a time that this node's clock has given; nil:
-// it may. Keep is how long samples are kept if all that there are would be cut, else 0.
-func (c *clocks) trust(now time.Time, keep time.Duration) error {
+// it may. Keep is how long samples are kept at most, 0 if nothing is to be cut; all says that
+// all samples that there are would be.
+func (c *clocks) trust(now time.Time, keep time.Duration, all bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.held = judgeClocks(c.freshLocked(now), c.mu.others)
-	if c.mu.held == nil && c.mu.others == 0 {
-		c.mu.held = c.judgeAloneLocked(keep)
+	switch {
+	case c.mu.held == nil && c.mu.others == 0:
+		c.mu.held = c.judgeAloneLocked(now, keep, all)
+	case c.mu.held == nil:
+		c.mu.trustedSet = c.setAhead(now)
 	}
 	return c.mu.held
 }
 
-// judgeAloneLocked judges a clock that is compared with samples alone. That nobody has written
-// for as long as samples are kept looks the same as a clock that has jumped, so this only waits.
-func (c *clocks) judgeAloneLocked(keep time.Duration) error {
+// setAhead returns how far the clock was set ahead since start.
+func (c *clocks) setAhead(now time.Time) time.Duration {
+	return now.Round(0).Sub(c.start.Round(0)) - c.steady(now)
+}
+
+// judgeAloneLocked judges a clock that is compared with samples and the monotonic clock alone.
+// That nobody has written for as long as samples are kept looks the same as a clock that has
+// jumped, and a clock that is set may have been wrong before, so this only waits. One sample that
+// was stamped by the clock after it has jumped says nothing for it.
+func (c *clocks) judgeAloneLocked(now time.Time, keep time.Duration, all bool) error {
+	if keep <= 0 {
+		return nil
+	}
+	set := c.setAhead(now)
+	jumped := set-c.mu.trustedSet > clockDifferenceMax
 	switch {
-	case keep <= 0:
-		c.mu.doubt = time.Time{}
+	case !all && !jumped:
+		c.mu.doubt, c.mu.trustedSet = time.Time{}, set
 		return nil
-	case c.mu.doubt.IsZero():
-		c.mu.doubt = time.Now()
+	case c.mu.doubt.IsZero() || set-c.mu.doubtedSet > clockDifferenceMax:
+		c.mu.doubt, c.mu.doubtedSet = time.Now(), set
 	}
-	if time.Since(c.mu.doubt) >= min(keep, clockDoubtMax) {
+	switch {
+	case time.Since(c.mu.doubt) >= min(keep, clockDoubtMax):
+		c.mu.trustedSet = set
 		return nil
+	case jumped:
+		return errClockSet
+	default:
+		return errClockAhead
 	}
-	return errClockAhead
 }
 
 // Why a clock is not trusted.
 var (
 	errClockAlone  = errors.New("the clock of no other node is known yet")
 	errClockDiffer = errors.New("this node's clock differs from most others by more than an hour")
+	errClockSet    = errors.New("this node's clock was set ahead by more than an hour; if it is right what is too old is dropped within a day")
 	errClockAhead  = errors.New("by this node's clock all samples are too old: it may have jumped; if it is right they are dropped within a day")
 )
 
@@ -176,7 +207,7 @@ func (c *clocks) problems() (list []string) {
 		list = append(list, fmt.Sprintf("clocks differ: that of node %s is %v %s this node's", name, ahead.Abs().Round(time.Minute), word))
 	}
 	slices.Sort(list)
-	if c.mu.held != nil && (errors.Is(c.mu.held, errClockDiffer) || errors.Is(c.mu.held, errClockAhead)) {
+	if c.mu.held != nil && !errors.Is(c.mu.held, errClockAlone) {
 		list = append(list, fmt.Sprintf("retention is held: %v", c.mu.held))
 	}
 	return list
@@ -185,6 +216,6 @@ func (c *clocks) problems() (list []string) {
 func clockMetrics() []metric {
 	return []metric{
 		gauge("clock_difference_seconds", "The greatest difference between this node's clock and another one's.", func(f *figures) float64 { return f.clocks.difference().Seconds() }),
-		gauge("retention_held", "1 while retention waits, since this node's clock does not agree with most others, or with any sample.", func(f *figures) float64 { return oneIf(f.clocks.holds()) }),
+		gauge("retention_held", "1 while retention waits, since this node's clock does not agree with most others, or with any sample, or was set ahead.", func(f *figures) float64 { return oneIf(f.clocks.holds()) }),
 	}
 }

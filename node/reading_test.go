@@ -345,24 +345,24 @@ func TestClockThatIsSet(t *testing.T) {
 	n := &Node{}
 	now := time.Now()
 	n.clocks.init(func() time.Time { return now })
-	if err := n.clocks.trust(now, 0); !errors.Is(err, errClockAlone) {
+	if err := n.clocks.trust(now, 0, false); !errors.Is(err, errClockAlone) {
 		t.Fatalf("without a map: %v", err)
 	}
 	n.clocks.expect(2)
 	n.HeardClock("b", now.UnixMilli())
 	n.HeardClock("c", now.UnixMilli())
-	if err := n.clocks.trust(now, 0); err != nil {
+	if err := n.clocks.trust(now, 0, false); err != nil {
 		t.Fatalf("all agree: %v", err)
 	}
 	now = now.Add(365 * 24 * time.Hour)
-	if err := n.clocks.trust(now, 0); !errors.Is(err, errClockDiffer) {
+	if err := n.clocks.trust(now, 0, false); !errors.Is(err, errClockDiffer) {
 		t.Fatalf("after its clock was set: %v", err)
 	}
 	if text := strings.Join(n.clocks.problems(), "\n"); !strings.Contains(text, "node b is 8760h0m0s behind") || n.clocks.difference() < 364*24*time.Hour {
 		t.Errorf("it says %q", text)
 	}
 	now = now.Add(-365 * 24 * time.Hour)
-	if err := n.clocks.trust(now, 0); err != nil {
+	if err := n.clocks.trust(now, 0, false); err != nil {
 		t.Fatalf("it was set back: %v", err)
 	}
 }

@@ -91,11 +91,11 @@ func (n *Node) rules() *tenancy.Rules {
 func (n *Node) retain(ctx context.Context) error {
 	now := n.options.Clock()
 	plan := planRetention(n.rules().RetentionRules(), n.options.Retention, now)
-	keep := time.Duration(0)
-	if firstMs := plan.firstMs(); n.engine.AllBefore(firstMs, now.UnixMilli()) {
-		keep = now.Sub(time.UnixMilli(firstMs))
+	keep, all := time.Duration(0), false
+	if firstMs := plan.firstMs(); firstMs != retention.NoCut {
+		keep, all = now.Sub(time.UnixMilli(firstMs)), n.engine.AllBefore(firstMs, now.UnixMilli())
 	}
-	if untrusted := n.clocks.trust(now, keep); untrusted != nil { // found out in any case: it is told to people
+	if untrusted := n.clocks.trust(now, keep, all); untrusted != nil { // found out in any case: it is told to people
 		return n.engine.Retain()
 	}
 	err := n.cut(ctx, &plan)

@@ -390,6 +390,50 @@ func TestClockThatJumpsAlone(t *testing.T) {
 	kept("after a day", false)
 }
 
+// TestClockThatIsSetAlone: a node without others, whose clock is set ahead by years, keeps what it
+// has, though samples come that are stamped by the new time, until the clock is set right, or has
+// said the same for a day.
+func TestClockThatIsSetAlone(t *testing.T) {
+	const nowMs, tenYearsMs = int64(1_700_000_000_000), 10 * 365 * dayMs
+	clock := newClock(nowMs)
+	o := testOptions(vfs.NewMemFS(), SyncOff)
+	o.Clock, o.Retention = clock.now, 30*24*time.Hour
+	n := mustOpen(t, o)
+	defer n.Close()
+	passed := time.Duration(0)
+	n.clocks.steady = func(time.Time) time.Duration { return passed }
+	put(t, n, testKey(1), nowMs, 1)
+	look := func(what string, kept, held bool) {
+		t.Helper()
+		if err := n.retain(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(contents(t, n)[string(testKey(1))]) > 0; got != kept || n.clocks.holds() != held {
+			t.Errorf("%s the samples are there: %v, held: %v", what, got, n.clocks.holds())
+		}
+	}
+	look("before", true, false)
+	clock.ms.Add(tenYearsMs)
+	put(t, n, testKey(2), clock.ms.Load(), 1)
+	look("after the jump and a write", true, true)
+	if problems := strings.Join(n.Problems(), "\n"); !strings.Contains(problems, "was set ahead") {
+		t.Errorf("people are told %q", problems)
+	}
+	clock.ms.Store(nowMs)
+	look("set right", true, false)
+	passed = time.Hour
+	clock.ms.Store(nowMs + 90*60*1000)
+	look("half an hour ahead", true, false)
+	clock.ms.Add(tenYearsMs)
+	look("after another jump", true, true)
+	n.believeClock()
+	clock.ms.Add(tenYearsMs)
+	look("and one more a day later", true, true)
+	n.believeClock()
+	look("after a day", false, false)
+	look("and then", false, false)
+}
+
 // TestPartitionsFollowTheNodesRetention: what a node keeps for a month it cuts off by day, not a
 // month late.
 func TestPartitionsFollowTheNodesRetention(t *testing.T) {
