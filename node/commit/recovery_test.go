@@ -174,3 +174,25 @@ func TestWhoGoesOnByItself(t *testing.T) {
 		}
 	}
 }
+
+// TestLearnersAreDoubted reads the log of a learner that has lost its end. It has no vote yet, and
+// its leader counts on what it has acknowledged as soon as it gets one: with the log of a voter
+// that leaves in the same change, the only other copy of an entry may be the one that was lost.
+func TestLearnersAreDoubted(t *testing.T) {
+	members := []shardmap.Member{
+		{Node: "a", Incarnation: "00", RaftID: 1, Role: shardmap.Full},
+		{Node: "b", Incarnation: "11", RaftID: 2, Role: shardmap.Learner},
+	}
+	state := replica.GroupState{
+		Replica: replica.Replica{Shard: 1, RaftID: 2, Era: 1, Role: shardmap.Full}, Term: 5,
+		Configuration: replica.Configuration{Members: members, Voters: []uint64{1}, Learners: []uint64{2}},
+	}
+	e := entry.Entry{Kind: entry.GroupState, Shard: 1, Body: state.AppendTo(nil)}
+	r := NewRecovery(fakeEngine{}, nil, 2, slog.New(slog.DiscardHandler))
+	if err := r.Take(64, append(e.AppendHeader(nil), e.Body...)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Doubt(errors.New("lost")); err == nil {
+		t.Error("a learner goes on with what it may have lost")
+	}
+}
