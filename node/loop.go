@@ -56,6 +56,7 @@ type loop struct {
 	clock      func() time.Time
 	logger     *slog.Logger
 	queue      *queue
+	onBroken   func() // called once when the log has failed, by whoever has met that
 
 	// Of run alone.
 	taken   taken

@@ -21,6 +21,7 @@ func (n *Node) maintain(ctx context.Context, tasks []task) {
 	ticker := time.NewTicker(maintainInterval)
 	defer ticker.Stop()
 	for {
+		n.noteBroken()
 		for i := range tasks {
 			if ctx.Err() != nil {
 				return

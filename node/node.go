@@ -122,6 +122,7 @@ type Node struct {
 	flushed flushedSegments
 
 	closing     sync.Once
+	broken      brokenNote
 	checkpoints checkpointer
 	metrics     []metric
 	recovery    Recovery
@@ -200,6 +201,9 @@ func (n *Node) open() (err error) {
 			o.Logger.Error("a damaged stretch of the log is passed over", "error", err)
 		},
 	})
+	if errors.Is(err, wal.ErrBroken) && o.NodeID != aloneID {
+		err = errors.Join(err, noteUnopened(o.FS, o.DataDir))
+	}
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
@@ -222,6 +226,7 @@ func (n *Node) open() (err error) {
 	if err != nil {
 		return err
 	}
+	n.loop.onBroken = n.noteBroken
 	if err := n.settleDoubts(); err != nil {
 		return err
 	}
@@ -276,6 +281,7 @@ func (n *Node) Close() (err error) {
 		if err = n.finalCheckpoint(); err == nil {
 			err = n.endRun()
 		}
+		n.noteBroken()
 		err = errors.Join(err, n.closeParts())
 	})
 	return err

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/tickmesh/tickmesh/node/commit"
 	"github.com/tickmesh/tickmesh/node/storage/vfs"
@@ -25,23 +26,31 @@ type runRecord struct {
 	clean bool
 	mode  SyncMode
 	boot  string // empty: not known
+	// A write or sync of the log failed in the run, or in the start after it: the file system may
+	// have dropped what was not synced, though the machine runs on.
+	broken bool
 	// former are the incarnations that the folder had, the last ones: so that others know
 	// that a replica which is not here was never made, or has ended.
 	former []string
 }
 
-// The first format is read, and not written any more: it has no former incarnations.
+// The first format is read, and not written any more: it has no former incarnations. The last is
+// written of a run whose log has failed only: a program that does not know it assumes the worst.
 const (
 	runFormat1 = "tickmesh-run 1 clean=%t mode=%q boot=%q\n"
 	runFormat  = "tickmesh-run 2 clean=%t mode=%q boot=%q former=%q\n"
+	runFormat3 = "tickmesh-run 3 broken=true mode=%q boot=%q former=%q\n"
 )
 
 // formerMax bounds the incarnations that are remembered.
 const formerMax = 16
 
 func (r *runRecord) encode() []byte {
-	former := r.former[max(0, len(r.former)-formerMax):]
-	return fmt.Appendf(nil, runFormat, r.clean, r.mode, r.boot, strings.Join(former, ","))
+	former := strings.Join(r.former[max(0, len(r.former)-formerMax):], ",")
+	if r.broken {
+		return fmt.Appendf(nil, runFormat3, r.mode, r.boot, former)
+	}
+	return fmt.Appendf(nil, runFormat, r.clean, r.mode, r.boot, former)
 }
 
 // errRun marks a file that cannot be read as a runRecord.
@@ -53,7 +62,12 @@ func parseRunRecord(b []byte) (r runRecord, err error) {
 		return r, nil
 	}
 	former := ""
-	n, err := fmt.Sscanf(string(b), runFormat, &r.clean, &r.mode, &r.boot, &former)
+	n, err := fmt.Sscanf(string(b), runFormat3, &r.mode, &r.boot, &former)
+	if r.broken = err == nil; r.broken {
+		n++
+	} else {
+		n, err = fmt.Sscanf(string(b), runFormat, &r.clean, &r.mode, &r.boot, &former)
+	}
 	if former != "" {
 		r.former = strings.Split(former, ",")
 	}
@@ -134,6 +148,8 @@ func (n *Node) renewIfLost(r *commit.Recovery) error {
 	switch {
 	case last.lostPower(n.options.BootID):
 		lost = errors.New("the machine was started anew, and the last run had not synced its log")
+	case last.broken && last.mode != SyncAlways:
+		lost = errors.New("a write or sync of it failed in the last run, which had not synced it before each answer")
 	case n.damaged:
 		lost = errors.New("a part of it is damaged")
 	case n.log.End() < wal.Position(n.engine.LogPosition()):
@@ -168,6 +184,42 @@ func (n *Node) beginRun(decided bool) error {
 		}
 	}
 	return writeRun(n.options.FS, n.options.DataDir, &runRecord{mode: n.options.Sync, boot: n.options.BootID, former: n.former})
+}
+
+// brokenNote is whether the next start will hear that the log has failed.
+type brokenNote struct {
+	mu   sync.Mutex
+	done bool
+}
+
+// noteBroken makes durable that the log has failed, if it has and that is not done yet. A disk
+// that takes no write of the log may not take this one either; then it is tried again.
+func (n *Node) noteBroken() {
+	if n.options.NodeID == aloneID || n.loop.refusals.broken.Load() == nil {
+		return
+	}
+	n.broken.mu.Lock()
+	defer n.broken.mu.Unlock()
+	if n.broken.done {
+		return
+	}
+	err := writeRun(n.options.FS, n.options.DataDir, &runRecord{broken: true, mode: n.options.Sync, boot: n.options.BootID, former: n.former})
+	if err != nil {
+		n.logger.Error("that the log has failed cannot be noted for the next start; trying again", "error", err)
+		return
+	}
+	n.broken.done = true
+}
+
+// noteUnopened is noteBroken for a log that a start cannot make durable as the last run has
+// left it.
+func noteUnopened(fsys vfs.FS, dir string) error {
+	last, err := readRun(fsys, dir)
+	if err != nil || last.clean {
+		return err
+	}
+	last.broken = true
+	return writeRun(fsys, dir, &last)
 }
 
 // endRun notes that all is synced.

@@ -2,9 +2,13 @@ package node
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tickmesh/tickmesh/api/series"
 	"github.com/tickmesh/tickmesh/api/shardmap"
@@ -493,9 +497,65 @@ func (c *testCluster) aim(names ...string) {
 	})
 }
 
+// TestFailedSyncIsRemembered fails a sync of a node's log, drops what was not synced, as a file
+// system may, and starts the node again on the same run of the machine: it may have acknowledged
+// what its log lacks now, and does not vote with it.
+func TestFailedSyncIsRemembered(t *testing.T) {
+	t.Parallel()
+	c := newTestCluster(t)
+	c.mode, c.boot = SyncInterval, "first"
+	var failing atomic.Bool
+	c.options = func(name string, o *Options) {
+		if name == "b" {
+			o.SyncInterval = time.Millisecond
+			o.FS = vfs.Faults(o.FS, func(op vfs.Op) error {
+				if failing.Load() && op.Kind == vfs.OpSync && path.Base(path.Dir(op.Name)) == dirLog {
+					return syscall.EIO
+				}
+				return nil
+			})
+		}
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		c.open(name)
+	}
+	c.create(roles2(), "a", "b", "c")
+	want, at := map[string]float64{}, int64(1_700_000_000_000)
+	c.writeSome(want, &at, 40)
+	b := c.reach("", "b")
+	old := b.Incarnation()
+	failing.Store(true)
+	c.writeSome(want, &at, 12) // there is something to sync
+	c.await("the failure to be noted", func() bool {
+		r, err := readRun(c.disks["b"], b.options.DataDir)
+		return err == nil && r.broken
+	})
+	if b.Health() == nil {
+		t.Error("it takes writes")
+	}
+	c.crash("b", loseAll(1))
+	failing.Store(false)
+	b = c.open("b")
+	if b.Incarnation() == old {
+		t.Fatal("the data folder is the incarnation that may have lost what it had acknowledged")
+	}
+	if groups, err := b.Groups(); err != nil || len(groups) > 0 {
+		t.Fatalf("%d groups, %v: it takes part under its old raft ids", len(groups), err)
+	}
+	c.writeSome(want, &at, 20)
+	c.replace("b", old)
+	c.await("the end of the moves", c.settled)
+	c.mustHave(want)
+	again := b.Incarnation()
+	c.kill("b")
+	if b = c.open("b"); b.Incarnation() != again {
+		t.Error("it is remembered for ever")
+	}
+}
+
 // FuzzRunRecord reads what is written, and nothing else.
 func FuzzRunRecord(f *testing.F) {
-	for _, r := range []runRecord{{}, {clean: true, mode: SyncAlways, boot: "b", former: []string{"one", "two"}}, {mode: SyncOff}, {mode: SyncInterval, boot: "an id \"with\" signs\n"}} {
+	for _, r := range []runRecord{{}, {clean: true, mode: SyncAlways, boot: "b", former: []string{"one", "two"}}, {mode: SyncOff}, {broken: true, mode: SyncInterval, boot: "b"}, {mode: SyncInterval, boot: "an id \"with\" signs\n"}} {
 		f.Add(string(r.encode()))
 		f.Add(fmt.Sprintf(runFormat1, r.clean, r.mode, r.boot))
 	}

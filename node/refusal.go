@@ -65,6 +65,7 @@ func (l *loop) logFailed(err error) error {
 		err = fmt.Errorf("%w: %w", series.ErrReadOnly, err)
 		if l.refusals.broken.CompareAndSwap(nil, &err) {
 			l.logger.Error("the log takes no more writes; restart the node when the disk is well", "error", err)
+			l.onBroken()
 		}
 	}
 	return err

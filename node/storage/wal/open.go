@@ -17,8 +17,8 @@ const lockFile = "LOCK"
 // ended and cuts off what a power cut has torn, which Stats tells. Damage to
 // records that were synced is left to Replay.
 //
-// Errors: vfs.ErrLocked when another process has the log, and what the file
-// system gives. A full disk is no error here: Write tells it.
+// Errors: vfs.ErrLocked when another process has the log, ErrBroken when what the last run has
+// left cannot be synced, and what the file system gives. A full disk is no error here: Write tells it.
 func Open(options Options) (*Log, error) {
 	l, err := open(options)
 	if err == nil {
@@ -257,7 +257,7 @@ func (l *Log) renew(files []*file, surveys []survey, synced Position) error {
 			}
 		}
 		if err := f.handle.Sync(); err != nil {
-			return err
+			return fmt.Errorf("%w: what the last run has written cannot be made durable: %w", ErrBroken, err)
 		}
 	}
 	return nil
