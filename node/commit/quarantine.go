@@ -188,7 +188,9 @@ func (m *Machine) resurrect(shard uint16, era uint32, raftID uint64, r *quaranti
 	r.passOverApplied()
 	err := m.host.Restore(r.state, r.summary)
 	if err == nil {
-		err = m.host.Force(shard, raftID, era)
+		if err = m.host.Force(shard, raftID, era); err != nil {
+			_ = m.host.Remove(shard) // it takes no part under its former raft id
+		}
 	}
 	if err != nil {
 		m.config.Logger.Error("a group cannot go on from what is left of it", "shard", shard, "error", err)

@@ -196,3 +196,37 @@ func TestLearnersAreDoubted(t *testing.T) {
 		t.Error("a learner goes on with what it may have lost")
 	}
 }
+
+// TestQuarantinedStaysOut names a quarantined replica alone by a raft id that its group has used
+// already: it does not go on, under its former raft id neither.
+func TestQuarantinedStaysOut(t *testing.T) {
+	learner := shardmap.Member{Node: "b", Incarnation: "11", RaftID: 2, Role: shardmap.Learner}
+	state := replica.GroupState{
+		Replica: replica.Replica{Shard: 1, RaftID: 1, Era: 1, Role: shardmap.Full}, Term: 5, Vote: 1,
+		Configuration: replica.Configuration{
+			Members: []shardmap.Member{{Node: "a", Incarnation: "00", RaftID: 1, Role: shardmap.Full}, learner}, Voters: []uint64{1}, Learners: []uint64{2},
+		},
+	}
+	e := entry.Entry{Kind: entry.GroupState, Shard: 1, Body: state.AppendTo(nil)}
+	r := NewRecovery(fakeEngine{}, nil, 2, slog.New(slog.DiscardHandler))
+	if err := r.Take(64, append(e.AppendHeader(nil), e.Body...)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Doubt(errors.New("lost")); err == nil {
+		t.Fatal("no doubt")
+	}
+	m, err := New(Config{Host: replica.Config{Node: "a", Incarnation: "22", Run: 1, Seed: 1}, Shards: 2, Logger: slog.New(slog.DiscardHandler)}, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := shardmap.Row{Version: 9, RaftIDLast: 2, Era: 2, Members: []shardmap.Member{{Node: "a", Incarnation: "22", RaftID: 2, Role: shardmap.Full}}}
+	m.Adopt(&shardmap.Map{Epoch: 9, Rows: []shardmap.Row{{}, alone}})
+	if _, err := m.Host().Status(1); err == nil || m.Quarantined() != 1 {
+		t.Errorf("it takes part: %v; %d are quarantined", err, m.Quarantined())
+	}
+	alone.RaftIDLast, alone.Members[0].RaftID = 3, 3
+	m.Adopt(&shardmap.Map{Epoch: 10, Rows: []shardmap.Row{{}, alone}})
+	if s, err := m.Host().Status(1); err != nil || s.RaftID != 3 || m.Quarantined() != 0 {
+		t.Errorf("it does not go on: %v, raft id %d, %d are quarantined", err, s.RaftID, m.Quarantined())
+	}
+}
