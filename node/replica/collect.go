@@ -64,7 +64,8 @@ func (g *group) collectNode(round *Round) {
 	defer g.contain()
 	if g.forgot {
 		// The library tells of no change if its leader is the one of the last Round again. Taken for
-		// unknown it would never be given up, and this replica would vote for nobody else.
+		// unknown it would not be given up, and this replica would vote for nobody else until it
+		// campaigns, which one that takes itself for a learner never does.
 		g.lead, g.forgot = g.node.BasicStatus().Lead, false
 	}
 	if !g.node.HasReady() {

@@ -60,12 +60,18 @@ func TestLeaderThatIsFoundAgain(t *testing.T) {
 			continue
 		}
 		g := n.host.group(0)
-		w.until("the follower to know the leader", func() bool { return g.lead == id })
+		w.until("the follower to know the leader", func() bool { return g.lead == id && !n.waiting })
 		g.forgetLeader()
 		g.take(&message{kind: typeHeartbeat, to: g.replica.RaftID, from: id, term: g.term})
 		if lead := g.node.BasicStatus().Lead; lead != id || g.lead != raft.None {
 			t.Fatalf("the library knows %d, the group %d", lead, g.lead)
 		}
-		w.until("the follower to know the leader again", func() bool { return g.lead == id })
+		if !n.host.Ready(&n.round) {
+			t.Fatal("nothing is to be done")
+		}
+		n.host.Advance(&n.round)
+		if g.lead != id {
+			t.Errorf("the leader counts as %d", g.lead)
+		}
 	}
 }
