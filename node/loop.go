@@ -204,9 +204,7 @@ func (l *loop) turn() bool {
 // there were, for a part of the time that a sync takes, by which nobody waits much longer. It does
 // not wait when writers are few: then all are there at once.
 func (l *loop) gather() {
-	if most := l.synced.took / gatherPart; most > 0 {
-		l.queue.gather(l.synced.writes, most)
-	}
+	l.queue.gather(l.synced.writes, l.synced.took/gatherPart)
 }
 
 // end answers all that still waits.

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +41,7 @@ type queue struct {
 		commands   []command
 		peers      map[string]commit.PeerNews // at most one for each node
 		closed     bool
-		gathers    int // writes that the loop waits for; 0: it does not
+		gathers    int // writes that the loop waits for, or has waited for last
 	}
 	ticks    atomic.Int32
 	wake     chan struct{} // holds one signal for the loop
@@ -122,31 +121,27 @@ func (q *queue) enqueue(ctx context.Context, w *commit.Write) error {
 	}
 }
 
-// gather waits, for most at most, until so many writes are queued, or a round of them, or anything else is.
+// gather waits, for most at most, until so many writes are queued, or a round of them, or anything
+// else is. It sleeps: a loop that yielded meanwhile would take a lone processor from the writers.
 func (q *queue) gather(writes int, most time.Duration) {
-	var timer *time.Timer
-	for start := time.Now(); ; {
-		left := most - time.Since(start)
+	if most < timerMin {
+		return
+	}
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	for {
 		q.mu.Lock()
 		enough := len(q.mu.writes) >= writes || q.mu.writeBytes >= q.roundBytesMax || len(q.mu.reads) > 0 ||
 			len(q.mu.envelopes) > 0 || len(q.mu.commands) > 0 || len(q.mu.peers) > 0 || q.mu.closed
-		if q.mu.gathers = writes; enough || left <= 0 {
-			q.mu.gathers = 0
-		}
+		q.mu.gathers = writes
 		q.mu.Unlock()
-		switch {
-		case enough || left <= 0:
+		if enough {
 			return
-		case left < timerMin:
-			runtime.Gosched()
-			continue
-		case timer == nil:
-			timer = time.NewTimer(left)
-			defer timer.Stop()
 		}
 		select {
 		case <-q.wake:
 		case <-timer.C:
+			return
 		}
 	}
 }
