@@ -495,16 +495,3 @@ func (l *loop) resumed() {
 		}
 	}
 }
-
-// logStates logs the states of all groups and returns their position. The loop must not run.
-func (l *loop) logStates() (wal.Position, error) {
-	if l.broken != nil {
-		return 0, l.broken
-	}
-	var buffer wal.Buffer
-	if err := l.machine.AppendStates(&buffer); err != nil || buffer.Records() == 0 {
-		return l.log.End(), err
-	}
-	start, _, err := l.log.Write(&buffer)
-	return start, err
-}
