@@ -37,7 +37,6 @@ const (
 	tickInterval   = 50 * time.Millisecond
 	roundsInFlight = 3 // being written or applied; more only adds delay
 	spaceRetry     = 100 * time.Millisecond
-	gatherPart     = 8 // of the time of a sync may be spent to wait for writes that share the next one
 )
 
 // loop drives a commit.Machine: it owns the goroutines, the clock and the log.
@@ -60,16 +59,11 @@ type loop struct {
 
 	// Of run alone.
 	taken   taken
-	written int // writes in the present round
 	input   commit.Input
 	active  []chan *round // while a round is handed out
 	failed  bool          // nothing is done any more but to refuse
 	broken  error         // why the machine may not be used any more: a round was not written
 	waiting map[uint16]*swapWait
-	synced  struct { // the last round that was synced before its writes were answered
-		took   time.Duration
-		writes int // in it, and queued when the sync had ended
-	}
 
 	groups     []groupView  // by shard
 	entryBytes atomic.Int64 // of all groups
@@ -179,7 +173,6 @@ func (l *loop) run() {
 func (l *loop) turn() bool {
 	r := <-l.free
 	runtime.Gosched()
-	l.gather()
 	took := l.take()
 	ready, err := false, error(nil)
 	if !l.failed {
@@ -196,15 +189,6 @@ func (l *loop) turn() bool {
 	}
 	l.free <- r
 	return took
-}
-
-// gather waits for writes that share the next sync. Writers whom the last one has answered are about
-// to come again, and others have queued meanwhile. If the loop went on with those alone, each
-// sync would have half of the writers, who wait for two; so it waits until as many are there as
-// there were, for a part of the time that a sync takes, by which nobody waits much longer. It does
-// not wait when writers are few: then all are there at once.
-func (l *loop) gather() {
-	l.queue.gather(l.synced.writes, l.synced.took/gatherPart)
 }
 
 // end answers all that still waits.
@@ -238,7 +222,6 @@ func (l *loop) take() bool {
 		l.perform()
 		c.done <- nil
 	}
-	l.written = len(t.writes)
 	in := &l.input
 	in.PeerBytes = l.peers.QueueBytes()
 	in.NowMs, in.Ticks, in.Peers, in.Envelopes, in.Reads, in.Writes = l.clock().UnixMilli(), int(t.ticks), t.peers, t.envelopes, t.reads, t.writes
@@ -371,11 +354,9 @@ func (l *loop) write(r *round) (start wal.Position, err error) {
 	}
 	switch {
 	case l.mode == SyncAlways && (r.HasEntries() || r.HasStates()):
-		start := time.Now()
 		if _, err := l.log.Sync(); err != nil {
 			return 0, l.logFailed(err)
 		}
-		l.synced.took, l.synced.writes = time.Since(start), l.written+l.queue.writes()
 	case r.HasStates():
 		l.syncer.want(r.Number())
 	}

@@ -20,7 +20,6 @@ const (
 	// memory.
 	envelopeOverhead = 64
 	readsMax         = 1 << 16
-	timerMin         = 500 * time.Microsecond // below it Go's timers take up to a millisecond longer
 )
 
 // errClosed answers what comes after close.
@@ -41,7 +40,6 @@ type queue struct {
 		commands   []command
 		peers      map[string]commit.PeerNews // at most one for each node
 		closed     bool
-		gathers    int // writes that the loop waits for, or has waited for last
 	}
 	ticks    atomic.Int32
 	wake     chan struct{} // holds one signal for the loop
@@ -94,9 +92,9 @@ func (q *queue) enqueue(ctx context.Context, w *commit.Write) error {
 		if q.mu.writeBytes == 0 || q.mu.writeBytes+w.Bytes <= q.bytesMax {
 			q.mu.writes = append(q.mu.writes, w)
 			q.mu.writeBytes += w.Bytes
-			wake, room := len(q.mu.writes) == 1 || len(q.mu.writes) == q.mu.gathers, q.mu.writeBytes < q.bytesMax
+			first, room := len(q.mu.writes) == 1, q.mu.writeBytes < q.bytesMax
 			q.mu.Unlock()
-			if wake {
+			if first {
 				q.signal()
 			}
 			if room && deadline != nil {
@@ -121,42 +119,10 @@ func (q *queue) enqueue(ctx context.Context, w *commit.Write) error {
 	}
 }
 
-// gather waits, for most at most, until so many writes are queued, or a round of them, or anything
-// else is. It sleeps: a loop that yielded meanwhile would take a lone processor from the writers.
-func (q *queue) gather(writes int, most time.Duration) {
-	if most < timerMin {
-		return
-	}
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	for {
-		q.mu.Lock()
-		enough := len(q.mu.writes) >= writes || q.mu.writeBytes >= q.roundBytesMax || len(q.mu.reads) > 0 ||
-			len(q.mu.envelopes) > 0 || len(q.mu.commands) > 0 || len(q.mu.peers) > 0 || q.mu.closed
-		q.mu.gathers = writes
-		q.mu.Unlock()
-		if enough {
-			return
-		}
-		select {
-		case <-q.wake:
-		case <-timer.C:
-			return
-		}
-	}
-}
-
 // hasRoom reports whether a write of so many bytes would not wait now.
 func (q *queue) hasRoom(bytes int64) bool {
 	waiting := q.writeBytes()
 	return waiting == 0 || waiting+bytes <= q.bytesMax
-}
-
-// writes returns the number of writes that wait for the log.
-func (q *queue) writes() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.mu.writes)
 }
 
 // writeBytes returns the bytes of writes that wait for the log.
